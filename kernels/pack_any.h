@@ -11,7 +11,7 @@ typedef struct fv_matrix {
     int64_t steps, columns;
     int64_t step, column; /* strides, in elements of bits / 8 bytes */
     int bits;
-    fv_widen_bf16_fn *widen; /* of 16 bits that go into floats; else NULL, and the bits are copied */
+    fv_widen_bf16_fn *widen; /* of 16 bits, where they go into floats */
     const float *scales;     /* [columns], of 8 bits that go into floats: each is multiplied by its column's, rounded */
     float scale;             /* of floats: each is multiplied by it */
 } fv_matrix;

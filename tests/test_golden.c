@@ -234,8 +234,9 @@ static void golden_name(const fv_kernel *kernel, char name[32]) {
         op = packs[kernel->source];
     if (kernel->op == FV_OP_unpack)
         op = "from_pairs";
-    if (kernel->format == FV_FORMAT_i8_columns)
-        snprintf(name, 32, "%s_i8_columns", kernel->op_name);
+    const fv_format_info format = fv_format_of(kernel->format);
+    if (format.scale == FV_SCALE_column)
+        snprintf(name, 32, "%s_%s", kernel->op_name, format.name);
     else
         snprintf(name, 32, "%s%s", op, types[kernel->type] ? types[kernel->type] : "");
 }

@@ -1,5 +1,5 @@
-/* pack of columns as bf16x2 on avx512: blocks of 16 keys x 32 channels are transposed as words, whose halves then change places.
- * Bound: as pack's, for twice the channels: loads of 16 bytes and two shuffles a vector. */
+/* pack of columns as bf16x2 on avx512: blocks of 16 keys x 32 channels are transposed as words, whose halves then
+ * change places. Bound: as pack's, for twice the channels: loads of 16 bytes and two shuffles a vector. */
 #include "simd/magnitudes_avx512.h"
 
 enum { KEYS = 16, CHANNELS = 32 };

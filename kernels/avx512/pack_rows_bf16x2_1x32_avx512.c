@@ -1,4 +1,5 @@
-/* pack of rows as bf16x2 on avx512: the halves of words change places. Bound: a load and a store for 32 elements, without norms. */
+/* pack of rows as bf16x2 on avx512: the halves of words change places. Bound: a load and a store for 32 elements,
+ * without norms. */
 #include "simd/magnitudes_avx512.h"
 
 enum { HALVES = 32 };

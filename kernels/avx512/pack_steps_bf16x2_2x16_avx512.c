@@ -1,4 +1,5 @@
-/* pack of steps as bf16x2 on avx512: 32 elements of two rows are interleaved by two shuffles. Bound: two loads and two stores for 128 bytes. */
+/* pack of steps as bf16x2 on avx512: 32 elements of two rows are interleaved by two shuffles. Bound: two loads and two
+ * stores for 128 bytes. */
 #include "simd/magnitudes_avx512.h"
 
 enum { HALVES = 32 };

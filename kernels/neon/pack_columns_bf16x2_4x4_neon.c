@@ -1,4 +1,5 @@
-/* pack of columns as bf16x2 on neon: blocks of 4 keys x 8 channels are transposed as words, whose halves then change places. */
+/* pack of columns as bf16x2 on neon: blocks of 4 keys x 8 channels are transposed as words, whose halves then change
+ * places. */
 #include "simd/simd_neon.h"
 
 enum { KEYS = 4, CHANNELS = 8 };

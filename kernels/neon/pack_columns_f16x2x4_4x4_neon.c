@@ -1,5 +1,5 @@
-/* pack of columns as f16x2x4 on neon: blocks of 4 keys x 8 channels are transposed as words, of which two vectors at a time are parted
- * into first and second elements. */
+/* pack of columns as f16x2x4 on neon: blocks of 4 keys x 8 channels are transposed as words, of which two vectors at a
+ * time are parted into first and second elements. */
 #include "simd/simd_neon.h"
 
 enum { KEYS = 4, CHANNELS = 8 };

@@ -96,11 +96,6 @@ static void take_thin(fovea_attention_plan *plan) {
     }
 }
 
-/* What makes floats of keys or values for kernels that take floats; NULL: they are, or none does. */
-static fv_widen_bf16_fn *widen_of(fovea_dtype dtype, fv_target target) {
-    return dtype == FOVEA_DTYPE_I8 ? NULL : fv_widen_of(dtype, target);
-}
-
 static void take_kernels(fovea_attention_plan *plan) {
     const fv_target target = plan->ctx->target;
     const fovea_attention_desc *d = &plan->desc;
@@ -122,8 +117,8 @@ static void take_kernels(fovea_attention_plan *plan) {
         .weight_sums = fv_kernel_best(FV_OP_weight_sums, FV_TYPE_f32, target)->run.weight_sums_f32,
         .finite = fv_kernel_best(FV_OP_finite, FV_TYPE_f32, target)->run.finite_f32,
         .widen_q = fv_widen_of(d->dtype, target),
-        .widen_k = widen_of(d->k_dtype, target),
-        .widen_v = widen_of(d->v_dtype, target),
+        .widen_k = fv_widen_of(d->k_dtype, target),
+        .widen_v = fv_widen_of(d->v_dtype, target),
         .narrow_out = fv_narrow_of(d->out_dtype, target),
     };
 }

@@ -91,7 +91,7 @@ static inline int64_t fv_lane_word(fovea_dtype dtype) {
     return dtype == FOVEA_DTYPE_I8 ? 4 : dtype == FOVEA_DTYPE_BF16 ? 2 : 1;
 }
 
-/* What makes floats of an element type, and elements of floats; NULL: they are floats. */
+/* What makes floats of an element type, and elements of floats; NULL: there is none, as they are floats or integers. */
 fv_widen_bf16_fn *fv_widen_of(fovea_dtype dtype, fv_target target);
 fv_narrow_bf16_fn *fv_narrow_of(fovea_dtype dtype, fv_target target);
 

@@ -82,11 +82,13 @@ const fv_kernel *fv_kernel_named(const char *name) {
 }
 
 fv_widen_bf16_fn *fv_widen_of(fovea_dtype dtype, fv_target target) {
-    return dtype == FOVEA_DTYPE_F32 ? NULL : fv_kernel_best(FV_OP_widen, fv_type_of(dtype), target)->run.widen_bf16;
+    const fv_kernel *widen = fv_kernel_best(FV_OP_widen, fv_type_of(dtype), target);
+    return widen ? widen->run.widen_bf16 : NULL;
 }
 
 fv_narrow_bf16_fn *fv_narrow_of(fovea_dtype dtype, fv_target target) {
-    return dtype == FOVEA_DTYPE_F32 ? NULL : fv_kernel_best(FV_OP_narrow, fv_type_of(dtype), target)->run.narrow_bf16;
+    const fv_kernel *narrow = fv_kernel_best(FV_OP_narrow, fv_type_of(dtype), target);
+    return narrow ? narrow->run.narrow_bf16 : NULL;
 }
 
 void fv_to_floats(int64_t n, const void *from, int64_t stride, fovea_dtype dtype, float *to, fv_target target) {

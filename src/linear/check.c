@@ -64,7 +64,7 @@ static fovea_status check_part(const fovea_linear_desc *d, int64_t p) {
     if (!fv_multiply(w->in, w->in_stride, &a) || !fv_multiply(w->out, w->out_stride, &b) || !fv_add(a, b, &bytes) ||
         !fv_multiply(bytes, (int64_t)sizeof(float), &bytes))
         return fv_fail(FOVEA_ERROR_OVERFLOW, "the strides of part %lld exceed the address space", (long long)p);
-    if (fv_type_of(w->dtype) == FV_TYPE_COUNT && (w->dtype != FOVEA_DTYPE_I8 || !fv_dtype_built(w->dtype)))
+    if (!fv_linear_format_of(w->dtype))
         return refuse_dtype("weight", p, w->dtype);
     char name[48];
     snprintf(name, sizeof name, "the weight of part %lld", (long long)p);

@@ -22,21 +22,6 @@
 
 enum { ITEMS = 4, ENOUGH_ROWS = 72, MOST_ROWS = 192, MOST_CHANNELS = 1024 };
 
-const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out, bool halves) {
-    const fv_kernel *gemm = fv_multiply_for(ctx->target, FV_LINEAR_MANY_ROWS, fv_min(out, FV_LINEAR_MANY_ROWS));
-    if (!halves)
-        return gemm;
-    /* The kernels of 16 bits have the tile of the best one of float32, and are slower in strips of it. */
-    const fv_kernel *best = fv_multiply_best(FV_KIND_f32, FV_FORMAT_f32, ctx->target);
-    return out >= best->nr || gemm->nr % FV_LANES != 0 ? best : gemm;
-}
-
-int64_t fv_linear_panel(const fovea_linear *l) {
-    if (l->weights.format != FV_FORMAT_i8_columns)
-        return l->gemm->nr;
-    return fv_max(l->gemm->nr, fv_multiply_best(FV_KIND_f32, l->weights.format, l->ctx->target)->nr);
-}
-
 /* Bytes of an element of weights, and of x, as they are multiplied. */
 static int64_t weight_bytes(const fovea_linear *l) { return fv_dtype_size(l->weight_dtype); }
 static int64_t x_bytes(const fovea_linear *l) { return l->pairs ? fv_dtype_size(l->x_dtype) : (int64_t)sizeof(float); }
@@ -98,7 +83,7 @@ static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
 /* Is the row one for maps of this size, whatever the number of rows? */
 static bool serves(const fovea_linear *l, const fv_tuning_row *row) {
     const fv_interval *in = &row->key[FV_LINEAR_KEY_in], *out = &row->key[FV_LINEAR_KEY_out];
-    return l->weight_dtype != FOVEA_DTYPE_I8 && /* which nobody tunes */
+    return l->kept->tuned &&
            (row->operation == fv_tuning_of(FV_TUNING_linear_f32, l->weight_dtype, FOVEA_ARITHMETIC_EXACT, false) ||
             row->operation == fv_tuning_of(FV_TUNING_linear_f32, l->weight_dtype, FOVEA_ARITHMETIC_EXACT, true)) &&
            row->section == l->ctx->tuning.section && row->isa == l->ctx->target.isa &&
@@ -145,11 +130,10 @@ fv_linear_scratch fv_linear_lay_out(const fovea_linear *l, const fv_linear_choic
     fv_linear_scratch s;
     int64_t at = 0;
     s.products = fv_reserve(&at, c->row_block, panel);
-    const bool always = l->pairs && !l->pack_x, pairs = fv_linear_paired(l),
-               halves = l->weight_dtype != FOVEA_DTYPE_F32;
+    const bool always = l->pairs && !l->pack_x, pairs = fv_linear_paired(l), widens = l->kept->format != FV_FORMAT_f32;
     s.x = fv_reserve(&at, !always && (l->widen_x || pairs) ? c->row_block : 0, l->in * f);
     s.pairs = fv_reserve(&at, l->pairs ? c->row_block : 0, fv_ceil_div(l->in, 2) * f);
-    s.weights = fv_reserve(&at, halves && !always ? l->widened : 0, panel);
+    s.weights = fv_reserve(&at, widens && !always ? l->widened : 0, panel);
     s.y = fv_reserve(&at, l->narrow_y || l->widen_residual ? c->chunk : 0, panel);
     s.magnitudes = fv_reserve(&at, l->pairs ? c->row_block : 0, (int64_t)sizeof(fv_magnitudes));
     s.bytes = at;

@@ -19,7 +19,7 @@ static void add_origin(const fovea_linear *l, int64_t rows, bool each, char *tex
     char origin[640], choice[256];
     const fv_tuning_row *row = fv_linear_tuned(l, rows);
     const fv_linear_choice c = fv_linear_choose(l, rows, NULL);
-    if (!row && l->weight_dtype == FOVEA_DTYPE_I8) {
+    if (!row && !l->kept->tuned) {
         fv_text_add(text, size, n, "tuned   no: maps of int8 weights are not tuned\n");
         return;
     }

@@ -19,9 +19,23 @@ typedef struct fv_linear_part {
     float *bias;        /* [out], or NULL */
 } fv_linear_part;
 
+/* A type of weights: how they are packed and multiplied (formats.c). */
+typedef struct fv_linear_format {
+    fovea_dtype dtype;
+    fv_format format;       /* of packed weights */
+    fv_kind pairs;          /* of words of two elements, where x has the type of weights; f32: there are none */
+    fv_format pairs_format; /* of weights that are multiplied so */
+    /* Up to so many rows weights are widened in registers, once for each tile, in place of a block of floats once for
+     * all; the second on CPUs of 16 lanes. */
+    int64_t register_rows[2];
+    bool own_width; /* panels are as wide as the tile of the kernel that widens them, at least */
+    bool tuned;     /* tuning files have rows for maps of it */
+} fv_linear_format;
+
 struct fovea_linear {
     const fovea_context *ctx;
-    const fv_kernel *gemm; /* for many rows: the default */
+    const fv_linear_format *kept; /* what weights are: the row of weight_dtype */
+    const fv_kernel *gemm;        /* for many rows: the default */
     fv_bias_act_residual_f32_fn *bias_act_residual;
     fv_activation activation;
     int64_t in, out; /* input channels, columns of all parts */
@@ -45,6 +59,7 @@ struct fovea_linear {
     fv_multiply_fn *blocks;      /* of bf16_tile, in the place of gemm */
     fv_pack_fn *pack_x;          /* NULL of float16, whose pairs are x as it lies */
     fv_magnitudes *magnitudes;   /* of panels in pairs, [panels] */
+    int64_t register_rows;       /* up to so many rows weights are widened in registers */
     int64_t widened;             /* channels of a block that is widened, at most */
     int64_t panel, panels;
     const fv_tuning_row **tuned; /* [tuned_count], the context's: those for maps of this size */
@@ -69,6 +84,14 @@ int64_t fv_linear_panel(const fovea_linear *linear);
 
 /* Channels of a block of weights that is widened, at most. */
 int64_t fv_linear_widened(const fovea_linear *linear);
+
+/* The row of a type of weights; NULL: maps do not take it, or not in this build. */
+const fv_linear_format *fv_linear_format_of(fovea_dtype dtype);
+
+/* Have weights of a type that maps take scales? */
+static inline bool fv_linear_scaled(fovea_dtype dtype) {
+    return fv_format_of(fv_linear_format_of(dtype)->format).scale != FV_SCALE_none;
+}
 
 /* Takes the kernels that its types ask for. */
 void fv_linear_take_kernels(fovea_linear *linear);

@@ -56,19 +56,18 @@ static void find_magnitudes(fovea_linear *l) {
 
 static fovea_dtype bias_dtype_of(const fovea_linear_part *part) {
     const fovea_dtype weight = part->weight.dtype;
-    return part->bias_dtype ? part->bias_dtype : weight == FOVEA_DTYPE_I8 ? FOVEA_DTYPE_F32 : weight;
+    return part->bias_dtype ? part->bias_dtype : fv_type_of(weight) == FV_TYPE_COUNT ? FOVEA_DTYPE_F32 : weight;
 }
 
 static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_linear_part *to) {
     const float scale = part->has_scale ? (float)part->scale : 1.0f;
     const fovea_matrix *w = &part->weight;
-    const bool widens = l->weight_dtype == FOVEA_DTYPE_F32 && w->dtype != FOVEA_DTYPE_I8;
     fv_matrix from = {.data = w->data,
                       .steps = l->in,
                       .step = w->in_stride,
                       .column = w->out_stride,
                       .bits = 8 * (int)fv_dtype_size(w->dtype),
-                      .widen = widens ? fv_widen_of(w->dtype, l->ctx->target) : NULL,
+                      .widen = fv_widen_of(w->dtype, l->ctx->target),
                       .scales = w->quantisation ? w->quantisation->scales : NULL,
                       .scale = scale};
     for (int64_t done = 0, count; done < to->out; done += count) {
@@ -102,9 +101,10 @@ static bool allocate(fovea_linear *l, int64_t parts, int64_t bytes) {
     l->bias = calloc((size_t)l->out, sizeof *l->bias);
     l->magnitudes = calloc((size_t)l->panels, sizeof *l->magnitudes);
     l->weights.data = l->memory = fv_allocate_pages((size_t)bytes);
-    if (l->weight_dtype == FOVEA_DTYPE_I8)
+    const bool scaled = fv_linear_scaled(l->weight_dtype);
+    if (scaled)
         l->weights.scales = l->scales = calloc((size_t)l->weights.columns, sizeof *l->scales);
-    return l->parts && l->bias && l->magnitudes && l->memory && (l->scales || l->weight_dtype != FOVEA_DTYPE_I8);
+    return l->parts && l->bias && l->magnitudes && l->memory && (l->scales || !scaled);
 }
 
 void fovea_linear_destroy(fovea_linear *linear) {
@@ -131,37 +131,6 @@ static void take_types(fovea_linear *l, const fovea_linear_desc *d) {
     l->residual_dtype = d->residual_dtype;
     l->arithmetic = d->arithmetic;
     fv_linear_take_kernels(l);
-}
-
-void fv_linear_take_kernels(fovea_linear *l) {
-    const fv_target target = l->ctx->target;
-    l->widen_weights = l->weight_dtype == FOVEA_DTYPE_F16 ? fv_widen_of(l->weight_dtype, target) : NULL;
-    l->widen_x = fv_widen_of(l->x_dtype, target);
-    l->widen_residual = fv_widen_of(l->residual_dtype, target);
-    l->narrow_y = fv_narrow_of(l->y_dtype, target);
-    l->copy = fv_kernel_best(FV_OP_copy, FV_TYPE_f32, target)->run.copy_f32;
-    if (l->arithmetic == FOVEA_ARITHMETIC_BF16_TILE)
-        l->blocks = fv_multiply_best(FV_KIND_f32_amx_order, FV_FORMAT_f32, target)->run.multiply;
-    l->weights.format = l->weight_dtype == FOVEA_DTYPE_BF16  ? FV_FORMAT_bf16x2
-                        : l->weight_dtype == FOVEA_DTYPE_F16 ? FV_FORMAT_f16
-                        : l->weight_dtype == FOVEA_DTYPE_I8  ? FV_FORMAT_i8_columns
-                                                             : FV_FORMAT_f32;
-    if (l->weight_dtype == FOVEA_DTYPE_F32)
-        return;
-    l->gemm_widen = fv_multiply_best(FV_KIND_f32, l->weights.format, target)->run.multiply;
-    const fv_kernel *unpack = fv_unpack_best(l->weights.format, target);
-    l->unpack = unpack ? unpack->run.unpack : NULL;
-    if (l->weight_dtype != l->x_dtype)
-        return;
-    const bool bf16 = l->x_dtype == FOVEA_DTYPE_BF16;
-    const fv_kernel *pairs = l->blocks ? fv_multiply_best(FV_KIND_bf16x2_amx_order, FV_FORMAT_bf16x2, target)
-                                       : fv_multiply_pairs(fv_type_of(l->x_dtype), target);
-    const bool there = pairs->isa != FV_ISA_scalar && (l->blocks || l->ctx->cpu.fast_pairs);
-    l->pairs = there || (l->blocks && l->ctx->cpu.emulates_tiles) ? pairs : NULL;
-    if (bf16)
-        l->pack_x = fv_pack_best(FV_SOURCE_rows, FV_FORMAT_bf16x2, target)->run.pack;
-    else if (l->pairs)
-        l->weights.format = FV_FORMAT_f16x2x4;
 }
 
 fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc *desc, fovea_linear **linear) {
@@ -192,7 +161,7 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
     for (int64_t p = 0; p < desc->part_count; p++)
         made->out += parts[p].weight.out;
     take_types(made, desc);
-    made->gemm = fv_linear_gemm(ctx, made->out, made->weight_dtype != FOVEA_DTYPE_F32);
+    made->gemm = fv_linear_gemm(ctx, made->out, made->kept->format != FV_FORMAT_f32);
     made->panel = fv_linear_panel(made);
     made->panels =
         made->gated ? fv_ceil_div(parts[0].weight.out, fv_linear_panel_out(made)) : fv_ceil_div(made->out, made->panel);
@@ -211,7 +180,7 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
         return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for %lld bytes of packed weights", (long long)bytes);
     }
     /* Columns that no channel fills are multiplied, too: between gate and up, and of 16 bits at the end. */
-    if (made->gated || made->weight_dtype != FOVEA_DTYPE_F32)
+    if (made->gated || made->kept->format != FV_FORMAT_f32)
         clear_panel(made, made->panels - 1);
     for (int64_t p = 0, first = 0; p < desc->part_count; first += parts[p++].weight.out) {
         made->parts[p] = (fv_linear_part){first, parts[p].weight.out, parts[p].bias ? made->bias + first : NULL};

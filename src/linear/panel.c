@@ -14,19 +14,6 @@
 #include <assert.h>
 #include <string.h>
 
-/* Up to so many rows weights are widened in registers, once for each tile: for one in place of a block of floats. With
- * 16 lanes bfloat16 costs no time there; AVX2 has no registers to spare. docs/measurements.md, "16-bit types". */
-static int64_t register_rows(const fovea_linear *l) {
-    enum { FEW = 16, MORE = 64, INT8 = 6 }; /* int8 are widened by three operations a vector */
-    if (l->blocks)                          /* that gemm has other sums */
-        return 0;
-    if (l->weight_dtype == FOVEA_DTYPE_I8)
-        return INT8;
-    if (fv_isa_lanes(l->ctx->target.isa) < 16)
-        return FEW;
-    return l->weight_dtype == FOVEA_DTYPE_BF16 ? INT64_MAX : MORE;
-}
-
 typedef enum form { FORM_FLOATS, FORM_PAIRS, FORM_REGISTERS, FORM_BLOCKS } form;
 
 int64_t fv_linear_row_stride(const fovea_tensor *t) { return t->shape[2] == 1 ? t->stride[0] : t->stride[2]; }
@@ -52,8 +39,7 @@ bool fv_linear_pairs(const fv_linear_execution *e) {
 }
 
 bool fv_linear_gathers(const fv_linear_execution *e) {
-    return e->linear->widen_x ||
-           (e->linear->weight_dtype == FOVEA_DTYPE_BF16 && !one_stretch(e) && e->args->x.shape[3] % 2 != 0);
+    return e->linear->widen_x || (fv_linear_paired(e->linear) && !one_stretch(e) && e->args->x.shape[3] % 2 != 0);
 }
 
 int64_t fv_linear_together(const fv_linear_execution *e) {
@@ -270,9 +256,9 @@ void fv_linear_run_panel(const fv_linear_execution *e, const fv_row_run *rows, i
         bool pairs;
         run.count = left;
         run.count = rows_alike(e, b, &run, panel, &pairs);
-        const form f = e->linear->weight_dtype == FOVEA_DTYPE_F32 ? FORM_FLOATS
+        const form f = e->linear->weights.format == FV_FORMAT_f32 ? FORM_FLOATS
                        : pairs                                    ? FORM_PAIRS
-                       : run.count <= register_rows(e->linear)    ? FORM_REGISTERS
+                       : run.count <= e->linear->register_rows    ? FORM_REGISTERS
                                                                   : FORM_BLOCKS;
         run_form(e, f, &run, panel, next_rows, b);
         b->products_done += run.count;

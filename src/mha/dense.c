@@ -1,5 +1,6 @@
 /* Dense matrices of a layer's weights (mha.h): their memory. */
 #include "core/core.h"
+#include "linear/linear.h"
 #include "mha/mha.h"
 
 #include <stdlib.h>
@@ -11,11 +12,12 @@ bool fv_dense_make(fv_dense *d, int64_t in, int64_t out, fovea_dtype dtype, bool
         return false;
     d->w = calloc((size_t)elements, (size_t)fv_dtype_size(dtype));
     d->bias = bias ? calloc((size_t)out, sizeof(float)) : NULL;
-    if (dtype == FOVEA_DTYPE_I8)
+    const bool scaled = fv_linear_scaled(dtype);
+    if (scaled)
         d->scales = calloc((size_t)out, sizeof(float));
     fovea_quantisation_init(&d->quantisation);
     d->quantisation.scales = d->scales;
-    return d->w && (d->bias || !bias) && (d->scales || dtype != FOVEA_DTYPE_I8);
+    return d->w && (d->bias || !bias) && (d->scales || !scaled);
 }
 
 void fv_dense_free(fv_dense *d) {

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* -------------------------------------------------------------------------------------------------------- checks -- */
 
@@ -34,8 +35,7 @@ static fovea_status check_matrix(const rule *r) {
     if (m->in_stride < 0 || m->out_stride < 0 || r->head_stride < 0)
         return fv_fail(FOVEA_ERROR_STRIDE, "weights: %s has a negative stride", r->name);
     char field[48];
-    const bool int8 = m->dtype == FOVEA_DTYPE_I8 && fv_dtype_built(m->dtype);
-    if (fv_type_of(m->dtype) == FV_TYPE_COUNT && (!int8 || r->factor)) {
+    if (r->factor ? fv_type_of(m->dtype) == FV_TYPE_COUNT : !fv_linear_format_of(m->dtype)) {
         snprintf(field, sizeof field, "weights: dtype of %s", r->name);
         return fv_dtype_refuse(field, m->dtype, r->factor ? factor_takes : takes);
     }
@@ -140,12 +140,12 @@ fovea_status fv_mha_check_weights(const fovea_mha_desc *d, const fv_mha_shape *s
 typedef struct source {
     const fovea_mha_weights *w;
     fv_target target;
-    bool
-        keeps_int8; /* nothing is multiplied into the weights: int8 stay that, else they become the floats that they stand for */
+    /* Nothing is multiplied into the weights: integers stay that, else they become the floats that they stand for. */
+    bool keeps_int8;
 } source;
 
 static bool make_dense(const source *s, fv_dense *d, int64_t in, int64_t out, fovea_dtype dtype, bool bias) {
-    return fv_dense_make(d, in, out, dtype == FOVEA_DTYPE_I8 && !s->keeps_int8 ? FOVEA_DTYPE_F32 : dtype, bias);
+    return fv_dense_make(d, in, out, !s->keeps_int8 && fv_linear_scaled(dtype) ? FOVEA_DTYPE_F32 : dtype, bias);
 }
 
 /* count elements of a row of a matrix, from its column on, to a row of d. from: where they are in memory. */
@@ -153,17 +153,15 @@ static void copy_row(const source *s, fv_dense *d, int64_t at, const fovea_matri
                      int64_t count) {
     const int64_t stride = m->out_stride;
     const char *data = (const char *)m->data + from * fv_dtype_size(m->dtype);
-    if (d->dtype == FOVEA_DTYPE_I8)
+    const size_t size = (size_t)fv_dtype_size(d->dtype);
+    if (d->dtype == m->dtype)
         for (int64_t j = 0; j < count; j++)
-            ((int8_t *)d->w)[at + j] = ((const int8_t *)data)[j * stride];
-    else if (m->dtype == FOVEA_DTYPE_I8)
+            memcpy((char *)d->w + (size_t)(at + j) * size, data + (size_t)(j * stride) * size, size);
+    else if (m->quantisation)
         for (int64_t j = 0; j < count; j++)
             ((float *)d->w)[at + j] = m->quantisation->scales[column + j] * (float)((const int8_t *)data)[j * stride];
-    else if (d->dtype == FOVEA_DTYPE_F32)
-        fv_to_floats(count, data, stride, m->dtype, (float *)d->w + at, s->target);
     else
-        for (int64_t j = 0; j < count; j++)
-            ((uint16_t *)d->w)[at + j] = ((const uint16_t *)m->data)[from + j * stride];
+        fv_to_floats(count, data, stride, m->dtype, (float *)d->w + at, s->target);
 }
 
 static void copy_scales(fv_dense *d, int64_t at, const fovea_matrix *m, int64_t column, int64_t count) {

@@ -1,0 +1,75 @@
+/* How weights of each type are packed and multiplied (linear.h): a row of the table below, and rows of kernels.inc. */
+#include "linear/linear.h"
+
+#include "core/core.h"
+#include "dispatch/dispatch.h"
+
+/* Products in registers: AVX2 has none to spare; with 16 lanes bfloat16 costs no time there, and int8 take three
+ * operations a vector. Figures: docs/measurements.md, "16-bit types". */
+/* clang-format off */
+static const fv_linear_format formats[] = {
+    /* dtype           format                pairs           their format       register rows    own width  tuned */
+    {FOVEA_DTYPE_F32,  FV_FORMAT_f32,        FV_KIND_f32,    FV_FORMAT_f32,     {0, 0},          false,     true},
+    {FOVEA_DTYPE_BF16, FV_FORMAT_bf16x2,     FV_KIND_bf16x2, FV_FORMAT_bf16x2,  {16, INT64_MAX}, false,     true},
+    {FOVEA_DTYPE_F16,  FV_FORMAT_f16,        FV_KIND_f16x2,  FV_FORMAT_f16x2x4, {16, 64},        false,     true},
+    {FOVEA_DTYPE_I8,   FV_FORMAT_i8_columns, FV_KIND_f32,    FV_FORMAT_f32,     {6, 6},          true,      false},
+};
+/* clang-format on */
+
+const fv_linear_format *fv_linear_format_of(fovea_dtype dtype) {
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
+        if (formats[i].dtype == dtype && fv_dtype_built(dtype))
+            return &formats[i];
+    return NULL;
+}
+
+const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out, bool halves) {
+    const fv_kernel *gemm = fv_multiply_for(ctx->target, FV_LINEAR_MANY_ROWS, fv_min(out, FV_LINEAR_MANY_ROWS));
+    if (!halves)
+        return gemm;
+    /* The kernels of 16 bits have the tile of the best one of float32, and are slower in strips of it. */
+    const fv_kernel *best = fv_multiply_best(FV_KIND_f32, FV_FORMAT_f32, ctx->target);
+    return out >= best->nr || gemm->nr % FV_LANES != 0 ? best : gemm;
+}
+
+int64_t fv_linear_panel(const fovea_linear *l) {
+    if (!l->kept->own_width)
+        return l->gemm->nr;
+    return fv_max(l->gemm->nr, fv_multiply_best(FV_KIND_f32, l->weights.format, l->ctx->target)->nr);
+}
+
+/* Products of words of two elements, where the map has a use for them. */
+static void take_pairs(fovea_linear *l) {
+    const fv_target target = l->ctx->target;
+    const fv_kernel *pairs = l->blocks ? fv_multiply_best(FV_KIND_bf16x2_amx_order, FV_FORMAT_bf16x2, target)
+                                       : fv_multiply_best(l->kept->pairs, l->kept->pairs_format, target);
+    const bool there = pairs->isa != FV_ISA_scalar && (l->blocks || l->ctx->cpu.fast_pairs);
+    if (!there && !(l->blocks && l->ctx->cpu.emulates_tiles))
+        return;
+    const fv_kernel *pack = fv_pack_best(FV_SOURCE_rows, l->kept->pairs_format, target);
+    l->pairs = pairs;
+    l->pack_x = pack ? pack->run.pack : NULL;
+    l->weights.format = l->kept->pairs_format;
+}
+
+void fv_linear_take_kernels(fovea_linear *l) {
+    const fv_target target = l->ctx->target;
+    l->kept = fv_linear_format_of(l->weight_dtype);
+    l->widen_x = fv_widen_of(l->x_dtype, target);
+    l->widen_residual = fv_widen_of(l->residual_dtype, target);
+    l->narrow_y = fv_narrow_of(l->y_dtype, target);
+    l->copy = fv_kernel_best(FV_OP_copy, FV_TYPE_f32, target)->run.copy_f32;
+    if (l->arithmetic == FOVEA_ARITHMETIC_BF16_TILE)
+        l->blocks = fv_multiply_best(FV_KIND_f32_amx_order, FV_FORMAT_f32, target)->run.multiply;
+    l->weights.format = l->kept->format;
+    if (l->weights.format == FV_FORMAT_f32)
+        return;
+    l->gemm_widen = fv_multiply_best(FV_KIND_f32, l->weights.format, target)->run.multiply;
+    const fv_kernel *unpack = fv_unpack_best(l->weights.format, target);
+    l->unpack = unpack ? unpack->run.unpack : NULL;
+    l->widen_weights = unpack ? NULL : fv_widen_of(l->weight_dtype, target);
+    /* The gemm of blocks has other sums. */
+    l->register_rows = l->blocks ? 0 : l->kept->register_rows[fv_isa_lanes(target.isa) >= 16];
+    if (l->weight_dtype == l->x_dtype)
+        take_pairs(l);
+}
