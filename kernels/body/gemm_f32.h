@@ -28,11 +28,15 @@
 #include FV_GEMM_SIZES
 #else
 /* Columns of a strip of which so many are left, and the most rows of its tiles. What is less than a tile is cut into strips of
- * 4, 2 and 1 vectors and what is not a whole one, each a strip of its own: so there are few widths of tiles. */
+ * 4, 2 and 1 vectors and what is not a whole one, each a strip of its own: so there are few widths of tiles. FV_FEW_WIDTHS: of one
+ * vector, whole or not. */
 static int64_t gemm_strip(int64_t columns, int64_t k) {
     (void)k;
     if (columns >= FV_NR || columns < FV_W)
         return columns < FV_NR ? columns : FV_NR;
+#ifdef FV_FEW_WIDTHS
+    return FV_W;
+#endif
     int64_t vectors = 4;
     while (vectors * FV_W > columns)
         vectors /= 2;
@@ -45,6 +49,7 @@ static int64_t gemm_most_rows(int64_t columns, int64_t k) {
     return FV_MR;
 }
 
+#ifndef FV_FEW_WIDTHS
 FV_ALWAYS_INLINE void gemm_vectors(gemm_tiles *t, const int mr) {
     switch (t->n / FV_W) {
     case 1: gemm_run(t, mr, 1, WHOLE); break;
@@ -57,10 +62,16 @@ FV_ALWAYS_INLINE void gemm_vectors(gemm_tiles *t, const int mr) {
     default: gemm_run(t, mr, NV, WHOLE); break;
     }
 }
+#endif
 
 FV_ALWAYS_INLINE void gemm_width(gemm_tiles *t, const int mr) {
+#ifdef FV_FEW_WIDTHS
+    if (t->n == FV_NR)
+        gemm_run(t, mr, NV, WHOLE);
+#else
     if (t->n % FV_W == 0)
         gemm_vectors(t, mr);
+#endif
     else
         gemm_run(t, mr, 1, PART);
 }

@@ -24,7 +24,8 @@ enum {
     MOST_NV = FEW_ROWS ? 2 * NV : NV,
     GROUP_ROWS = 3, /* rows of A that are addressed from one pointer */
     GROUPS = (FV_MR + GROUP_ROWS - 1) / GROUP_ROWS,
-    UNROLL = FV_W >= 8 ? 4 : 1,    /* rows of B for each branch */
+    /* Rows of B for each branch: a step with vectors of 16 takes so long that two steps of k are enough. */
+    UNROLL = FV_W == 16 ? 2 / PER_WORD : (FV_W == 8 ? 4 : 1),
     LINE = 64,                     /* bytes of a cache line */
     NEAR = 4096,                   /* bytes of B that are prefetched into the first-level cache, */
     FAR = FV_W == 16 ? 2048 : 4096 /* and so many further on into the second */
