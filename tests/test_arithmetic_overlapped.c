@@ -65,7 +65,6 @@ static void test_kernels(void) {
     fv_softmax_bf16_fn *const softmax[] = {
         fv_kernel_best(FV_OP_softmax, FV_TYPE_bf16, over_tiles->target)->run.softmax_bf16,
         fv_kernel_scalar(FV_OP_softmax, FV_TYPE_bf16)->run.softmax_bf16};
-    fv_tiles_enter(tiles);
     for (int64_t n = 0, count = test_scaled(60); n < count; n++) {
         rng r = rng_stream(test_seed() + (uint64_t)n, "beside");
         const int64_t rows = 1 + rng_below(&r, BESIDE_ROWS),
@@ -88,6 +87,7 @@ static void test_kernels(void) {
         }
         other = one;
         beside_products(&one, sizes[0], sizes[1], sizes[2], products);
+        fv_tiles_enter(tiles); /* not before fill_words(): a new context checks instructions and releases tiles */
         for (int i = 0; i < BESIDE_PRODUCTS; i++) {
             const fv_product *x = &products[i];
             tiles->run.multiply(&x->a, &x->b, x->c, x->ldc, &x->epilogue, NULL);
@@ -97,13 +97,13 @@ static void test_kernels(void) {
         beside_products(&other, sizes[0], sizes[1], sizes[2], products);
         args = beside_softmax(&other, rows, columns, row_max_end);
         fv_tiles_softmax(tiles, products, BESIDE_PRODUCTS, softmax[n % 2], &args);
+        fv_tiles_leave(tiles);
         memcpy(other.lanes, one.lanes, sizeof one.lanes); /* left open */
         test_check(memcmp(&one, &other, sizeof one) == 0,
                    "softmax of %" PRId64 " x %" PRId64 " beside products of %" PRId64 " x %" PRId64 ", %" PRId64
                    " words: other results than those of each alone",
                    rows, columns, sizes[0], sizes[1], sizes[2]);
     }
-    fv_tiles_leave(tiles);
 }
 
 /* ----------------------------------------------------------------------------------------------------- attention -- */
