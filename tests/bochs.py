@@ -10,7 +10,7 @@ described; 77 where Bochs is missing.
 The program lies in one arena, which this process, the emulated CPU and its RAM see at the same addresses. So the host
 runs system calls as they are, except those that concern memory, threads, signals or the FS register. All runs in ring
 0: SYSCALL comes to on_syscall(), then to the stub at LSTAR, which empties the TLB and returns. Pages are protected as
-the program asks, so guard pages work. There is one thread, no signal is delivered, and AMX is missing.
+the program asks, so guard pages work. Threads take turns where they wait. No signal is delivered, and AMX is missing.
 """
 import ctypes
 import errno
@@ -40,7 +40,7 @@ SAME_NAMES = [("__isoc23_strtoull", "strtoull"), ("__isoc23_sscanf", "__isoc99_s
 UNUSED_HOOKS = ["before_execution", "after_execution", "lin_access", "phy_access", "cnear_branch_taken",
                 "cnear_branch_not_taken", "ucnear_branch", "repeat_iteration", "opcode", "prefetch_hint", "tlb_cntrl"]
 # The wide string functions of glibc are its slowest ones here.
-PLAIN_STRINGS = "glibc.cpu.hwcaps=-AVX512VL,-AVX512BW,-AVX2,-ERMS,-FSRM"
+PLAIN_STRINGS = "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-AVX2,-ERMS,-FSRM"
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = c_long
@@ -122,6 +122,14 @@ class Hooks(ctypes.Structure):
         "vmexit").split()]
 
 
+class Thread:
+    """One that does not run now has its registers in state, of which rax gets the result of its system call."""
+
+    def __init__(self, number, ended_at=0):
+        self.number, self.ended_at = number, ended_at  # ended_at: the word to be cleared when it ends
+        self.state, self.result, self.awaited, self.timed = None, 0, None, False
+
+
 class Machine:
     def __init__(self):
         self.bochs = bochs = load_bochs()
@@ -147,11 +155,14 @@ class Machine:
         self.entries = (c_uint64 * PAGES).from_address(ENTRIES)
         self.brk, self.top, self.freed, self.files = HEAP, MAPPED, {}, []
         self.own_calls = {9: self.map, 10: self.protect, 11: self.unmap, 12: self.set_break, 158: self.set_fs}
-        self.own_calls |= dict.fromkeys((60, 231), lambda status, *_: os._exit(status & 255))  # exit, exit_group
-        # rt_sigaction, rt_sigprocmask, sigaltstack, set_robust_list; mremap, clone, fork, vfork, rseq, clone3
+        self.own_calls[231] = lambda status, *_: os._exit(status & 255)  # exit_group
+        # rt_sigaction, rt_sigprocmask, sigaltstack, set_robust_list; mremap, fork, vfork, rseq, clone3
         self.own_calls |= dict.fromkeys((13, 14, 131, 273), lambda *_: 0)
-        self.own_calls |= dict.fromkeys((25, 56, 57, 58, 334, 435), lambda *_: -errno.ENOSYS)
-        self.own_calls[218] = lambda *_: os.getpid()  # set_tid_address
+        self.own_calls |= dict.fromkeys((25, 57, 58, 334, 435), lambda *_: -errno.ENOSYS)
+        self.thread = Thread(os.getpid())
+        self.ready, self.waiting, self.threads = [], [], 1  # those that do not run; how many there ever were
+        self.own_calls |= {24: self.give_way, 56: self.clone, 60: self.end_thread, 202: self.futex}
+        self.own_calls |= dict.fromkeys((186, 218), lambda *_: self.thread.number)  # gettid, set_tid_address
         self.make_tables()
 
     def make_tables(self):
@@ -209,6 +220,59 @@ class Machine:
         fs = Segment(True, 0, address, 0xFFFFFFFF, 0xC093)
         self.bochs.bochscpu_cpu_set_fs(self.cpu, ctypes.byref(fs))
         return 0
+
+    def clone(self, flags, stack, number_at, ended_at, fs, *_):
+        if not flags & 0x100:  # CLONE_VM: a thread
+            return -errno.ENOSYS
+        thread = Thread(self.thread.number + self.threads, ended_at if flags & 0x200000 else 0)  # CLONE_CHILD_CLEARTID
+        thread.state = self.state()
+        thread.state.rsp, thread.state.fs.base = stack, fs
+        if flags & 0x100000:  # CLONE_PARENT_SETTID
+            c_uint32.from_address(number_at).value = thread.number
+        self.threads += 1
+        self.ready.append(thread)
+        return thread.number
+
+    def futex(self, address, operation, value, timeout, *_):
+        value &= (1 << 32) - 1
+        if operation & 127 in (1, 10):  # FUTEX_WAKE, FUTEX_WAKE_BITSET
+            woken = [t for t in self.waiting if t.awaited == address][:value]
+            self.waiting = [t for t in self.waiting if t not in woken]
+            self.ready += woken
+            return len(woken)
+        if operation & 127 not in (0, 9):  # FUTEX_WAIT, FUTEX_WAIT_BITSET
+            return -errno.ENOSYS
+        if c_uint32.from_address(address).value != value:
+            return -errno.EAGAIN
+        self.thread.result, self.thread.awaited, self.thread.timed = 0, address, timeout != 0
+        return self.switch(self.waiting)
+
+    def give_way(self, *_):
+        self.thread.result = 0
+        return self.switch(self.ready)
+
+    def end_thread(self, status, *_):
+        if not self.ready and not self.waiting:
+            os._exit(status & 255)
+        if self.thread.ended_at:
+            c_uint32.from_address(self.thread.ended_at).value = 0
+            self.futex(self.thread.ended_at, 1, 1, 0)
+        return self.switch([])
+
+    def switch(self, queue):
+        """Puts this thread into the queue and continues another, whose result it returns. Else threads run on."""
+        queue.append(self.thread)
+        self.thread.state = self.state()
+        if not self.ready:  # time passes
+            self.ready = [t for t in self.waiting if t.timed][:1]
+            if not self.ready:
+                print("FAILED: all threads wait for each other", flush=True)
+                os._exit(139)
+            self.waiting.remove(self.ready[0])
+            self.ready[0].result = -errno.ETIMEDOUT
+        self.thread = self.ready.pop(0)
+        self.bochs.bochscpu_cpu_set_state_no_flush(self.cpu, ctypes.byref(self.thread.state))
+        return self.thread.result
 
     def on_syscall(self, _context, _cpu, what, *_from_to):
         if what != ON_SYSCALL:
