@@ -1,5 +1,6 @@
-/* narrow on avx512 with bfloat16's instructions: VCVTNE2PS2BF16 rounds as narrow does, but takes subnormal floats for zeros. So vectors
- * that have one are rounded by integers. Bound: two loads, and three operations a vector that look for one. */
+/* narrow on avx512 with bfloat16's instructions: VCVTNE2PS2BF16 rounds as narrow does, but takes subnormal floats for
+ * zeros. So vectors that have one are rounded by integers. Bound: two loads, and three operations a vector that look
+ * for one. */
 #include "simd/half_avx512.h"
 
 enum { VECTORS = 4 };

@@ -1,4 +1,5 @@
-/* bias_act_residual: what a projection does with its accumulators: bias, activation, residual (kernels.h has the formulas).
+/* bias_act_residual: what a projection does with its accumulators: bias, activation, residual (kernels.h has the
+ * formulas).
  *
  * Bound: without an activation the loads and stores, a 1/k-th of the product's time; GELU 40 operations a vector, as
  * many as the product of 40 channels, of which exp is 12.

@@ -2,9 +2,9 @@
  * which the row's old and new output are weighed (kernels.h has the formulas). */
 #include "v_exp.h"
 
-/* exp(x - row_max), where 0 stands for a row_max of -inf, so that a row without keys gives 0 and not NaN. exp(0) is 1 in
- * any rounding mode, so that to merge the first segment, or one without keys, changes no bit: whether it is done is up to
- * blocks and threads. */
+/* exp(x - row_max), where 0 stands for a row_max of -inf, so that a row without keys gives 0 and not NaN. exp(0) is 1
+ * in any rounding mode, so that to merge the first segment, or one without keys, changes no bit: whether it is done is
+ * up to blocks and threads. */
 static inline vf merge_factor(vf x, vf row_max) {
     const vf less = v_sub(x, v_select(v_eq(row_max, v_set1(-INFINITY)), v_set1(0.0f), row_max));
     return v_select(v_eq(less, v_set1(0.0f)), v_set1(1.0f), v_exp(less));

@@ -1,8 +1,8 @@
-/* pack: keys as rows of channels into a panel of channels as rows of keys, FV_W x FV_W blocks transposed in registers, and
- * their norms (kernels.h has the contract).
+/* pack: keys as rows of channels into a panel of channels as rows of keys, FV_W x FV_W blocks transposed in registers,
+ * and their norms (kernels.h has the contract).
  *
- * Bound: loads of 16 bytes that put 4 x 4 blocks in their places, two a cycle, and two shuffles a vector. pack_block is a
- * function of its own: compiled into the loop, its many addresses would be spilled. Figures: docs/measurements.md,
+ * Bound: loads of 16 bytes that put 4 x 4 blocks in their places, two a cycle, and two shuffles a vector. pack_block is
+ * a function of its own: compiled into the loop, its many addresses would be spilled. Figures: docs/measurements.md,
  * "pack_f32.h". */
 
 #include "ahead.h"
@@ -22,8 +22,8 @@ static inline void pack_squares(int64_t c, const vf *block, vf *sums) {
 }
 
 /* A block at channel c whose FV_W x FV_W elements are all there. Where it begins with a line, the block below, which
- * comes after the rest of these rows, and the one below that are prefetched: that one into the second-level cache, which
- * waits for more lines at once than the first. */
+ * comes after the rest of these rows, and the one below that are prefetched: that one into the second-level cache,
+ * which waits for more lines at once than the first. */
 static __attribute__((noinline)) void pack_block(int64_t c, const float *k, int64_t ldk, float *to, int64_t nr,
                                                  vf *sums) {
     vf block[FV_W];

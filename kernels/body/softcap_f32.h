@@ -1,8 +1,8 @@
-/* softcap: s = cap tanh(factor s) over rows (kernels.h has the contract). FV_SIDE vectors, which a file that includes this
- * one defines, go through tanh side by side.
+/* softcap: s = cap tanh(factor s) over rows (kernels.h has the contract). FV_SIDE vectors, which a file that includes
+ * this one defines, go through tanh side by side.
  *
- * Bound: v_tanh.h's operations and two multiplications, a load and a store a vector (fovea-bench --filter kernel/softcap).
- * Figures: docs/measurements.md, "softcap_f32.h".
+ * Bound: v_tanh.h's operations and two multiplications, a load and a store a vector (fovea-bench --filter
+ * kernel/softcap). Figures: docs/measurements.md, "softcap_f32.h".
  */
 #include "v_tanh.h"
 

@@ -1,4 +1,5 @@
-/* unpack: an operand's elements as floats (kernels.h has the contract). FV_WORDS: the format's, body/format/<format>.h. Bound: the stores. */
+/* unpack: an operand's elements as floats (kernels.h has the contract). FV_WORDS: the format's, body/format/<format>.h.
+ * Bound: the stores. */
 #include FV_WORDS
 
 void FV_NAME(const fv_operand *b, float *y, int64_t ldy) {

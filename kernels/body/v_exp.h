@@ -20,9 +20,9 @@
  *
  * At most 0.924 ulp, monotonic: proved for every float by tests/test_exp.c --exhaustive.
  *
- * Bound: 12 operations a vector, seven fma or mul and one comparison among them, which share the units that multiply; the
- * others have units of their own on some cores. One polynomial for |r| <= ln(2)/2, without a table, has 13, of which 11 need
- * those units. Figures: docs/measurements.md, "v_exp.h".
+ * Bound: 12 operations a vector, seven fma or mul and one comparison among them, which share the units that multiply;
+ * the others have units of their own on some cores. One polynomial for |r| <= ln(2)/2, without a table, has 13, of
+ * which 11 need those units. Figures: docs/measurements.md, "v_exp.h".
  */
 #ifndef FV_V_EXP_H
 #define FV_V_EXP_H
@@ -59,8 +59,8 @@ static inline __attribute__((always_inline)) void v_exp_reduce(const vf *x, vf *
         e[i] = v_fma(v_mul(r[i], r[i]), e[i], r[i]);
 }
 
-/* Replaces n vectors by their exp, what is below lowest, which is EXP_LOWEST or more, by +0. lowest -INFINITY: nothing is below
- * EXP_LOWEST, and no comparison is needed. */
+/* Replaces n vectors by their exp, what is below lowest, which is EXP_LOWEST or more, by +0. lowest -INFINITY: nothing
+ * is below EXP_LOWEST, and no comparison is needed. */
 static inline __attribute__((always_inline)) void v_exp_from(vf *x, const int n, const float lowest) {
     vf t[V_EXP_MOST], e[V_EXP_MOST];
     v_exp_reduce(x, t, e, n);

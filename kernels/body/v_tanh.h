@@ -1,19 +1,19 @@
 /* v_tanh: the hyperbolic tangent, for softcap.
  *
- * tanh is odd, so the magnitude a = |x| is taken, as n = -a, and the sign is put back at the end. The magnitudes from 0 to
- * V_TANH_MOST, beyond which tanh rounds to 1, are cut into eight intervals that end half an octave apart: at V_TANH_FIRST
- * and at every 2^22 in the bits of a float behind it. So the bits of a less a constant, shifted down, are the interval,
- * which selects the entries of nine tables of eight, a register each:
+ * tanh is odd, so the magnitude a = |x| is taken, as n = -a, and the sign is put back at the end. The magnitudes from 0
+ * to V_TANH_MOST, beyond which tanh rounds to 1, are cut into eight intervals that end half an octave apart: at
+ * V_TANH_FIRST and at every 2^22 in the bits of a float behind it. So the bits of a less a constant, shifted down, are
+ * the interval, which selects the entries of nine tables of eight, a register each:
  *
  *     tanh(n) = value + r (a1 + z (a2 + z (... + z a7))),   r = n + center, exact,   z = r
  *
- * In the first interval, where center is -0, z is r^2, value is r, and a1 is 0, so that results near 0 have a small relative
- * error, too. A center is a float whose tanh is almost a float, value. There is no division; a table costs one lookup,
- * by units that do not multiply. The constants come from v_tanh.py beside this file. A NaN goes through.
+ * In the first interval, where center is -0, z is r^2, value is r, and a1 is 0, so that results near 0 have a small
+ * relative error, too. A center is a float whose tanh is almost a float, value. There is no division; a table costs one
+ * lookup, by units that do not multiply. The constants come from v_tanh.py beside this file. A NaN goes through.
  *
- * Why neighbours stay in order: beyond the first interval r steps by an ulp of a, which is more than an ulp of r, and so
- * outweighs what the roundings of its factor do; in the first, that factor is small; the last rounding keeps order; and
- * where intervals meet, the polynomials were fitted to be in order.
+ * Why neighbours stay in order: beyond the first interval r steps by an ulp of a, which is more than an ulp of r, and
+ * so outweighs what the roundings of its factor do; in the first, that factor is small; the last rounding keeps order;
+ * and where intervals meet, the polynomials were fitted to be in order.
  *
  * Vectors that all lie in the first interval, as the scores of a model that was trained with a cap mostly do, need no
  * lookups: the same operations with constants.
@@ -79,8 +79,8 @@ static inline __attribute__((always_inline)) void v_tanh_first(vf *x, const int 
         x[i] = v_with_sign(v_fma(y[i], r[i], r[i]), x[i]);
 }
 
-/* Replaces n vectors by their tanh, step by step for all of them, as v_exp_each does. *near: are they worth a look whether
- * they all lie in the first interval? It becomes 0 where they did not. */
+/* Replaces n vectors by their tanh, step by step for all of them, as v_exp_each does. *near: are they worth a look
+ * whether they all lie in the first interval? It becomes 0 where they did not. */
 static inline __attribute__((always_inline)) void v_tanh_each(vf *x, const int n, int *near) {
     vf r[V_TANH_TOGETHER], z[V_TANH_TOGETHER], y[V_TANH_TOGETHER];
     vi at[V_TANH_TOGETHER];

@@ -1,4 +1,5 @@
-/* FMLAL (probes.h): elements are in the order of outputs, so the first and the second of pairs are taken apart before. */
+/* FMLAL (probes.h): elements are in the order of outputs, so the first and the second of pairs are taken apart
+ * before. */
 #include "probes/probes.h"
 
 #include <arm_neon.h>

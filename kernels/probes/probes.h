@@ -1,10 +1,11 @@
-/* Probes: single instructions whose exact arithmetic kernels rely on, callable by themselves. tests/test_instructions.c holds each
- * against its emulator, and the library checks a few hundred hard cases of those that its kernels need before it uses them
- * (src/dispatch/self_check.c): manuals have been wrong.
+/* Probes: single instructions whose exact arithmetic kernels rely on, callable by themselves. tests/test_instructions.c
+ * holds each against its emulator, and the library checks a few hundred hard cases of those that its kernels need
+ * before it uses them (src/dispatch/self_check.c): manuals have been wrong.
  *
  * A probe computes 16 outputs from pairs of 16-bit elements, the first of a pair in the low half of a word:
  *   a [pairs]       pairs that all outputs share         b [pairs][16]  a pair for each output
- *   c [16]          what is added to, or converted       y [16]         outputs; conversions: words of two 16-bit results
+ *   c [16]          what is added to, or converted       y [16]         outputs; conversions: words of two 16-bit
+ *                   results
  *   vdpbf16ps       y = c, then for each pair one instruction
  *   tdpbf16ps       one instruction, pairs <= 16
  *   bfmlal, fmlal   y = c, then for each pair the first elements, then the second

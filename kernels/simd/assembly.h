@@ -6,8 +6,8 @@
  *   SAVE_CALLEE, PROLOGUE_END     after these: what else the convention wants saved; ends the prologue
  *   RESTORE_CALLEE, RESTORE(...)  before ret, in reverse order
  *   END_FUNCTION(name), END_FILE
- * Between PROLOGUE_END and RESTORE_CALLEE all of rax to r15 but rsp, and all vector and mask registers, are free, where all of
- * rbx, rbp, r12 to r15 that are used were saved. A function ends with vzeroupper before RESTORE_CALLEE. */
+ * Between PROLOGUE_END and RESTORE_CALLEE all of rax to r15 but rsp, and all vector and mask registers, are free, where
+ * all of rbx, rbp, r12 to r15 that are used were saved. A function ends with vzeroupper before RESTORE_CALLEE. */
 #ifndef FV_ASSEMBLY_H
 #define FV_ASSEMBLY_H
 
@@ -59,7 +59,8 @@
 #if defined(__APPLE__)
 #define LOCAL(name) FV_JOIN(L, name)
 #define FUNCTION(name)                                                                                                 \
-    .text; .p2align 6; .globl FV_JOIN(_, name); .private_extern FV_JOIN(_, name); FV_JOIN(_, name): .cfi_startproc; endbr64
+    .text; .p2align 6; .globl FV_JOIN(_, name); .private_extern FV_JOIN(_, name);                                      \
+    FV_JOIN(_, name): .cfi_startproc; endbr64
 #define END_FUNCTION(name) .cfi_endproc
 #define END_FILE
 #else

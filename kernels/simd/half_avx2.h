@@ -1,5 +1,5 @@
-/* bfloat16 and, with F16C, float16 for AVX2: 8 lanes. The words are explained in half_scalar.h. There are no masked moves of
- * 16 bits: a part of a vector goes through memory. */
+/* bfloat16 and, with F16C, float16 for AVX2: 8 lanes. The words are explained in half_scalar.h. There are no masked
+ * moves of 16 bits: a part of a vector goes through memory. */
 #ifndef FV_HALF_AVX2_H
 #define FV_HALF_AVX2_H
 

@@ -1,5 +1,5 @@
-/* bfloat16 and float16 for AVX-512: 16 lanes. The words are explained in half_scalar.h. VCVTPH2PS and VCVTPS2PH do as they
- * say there, whatever the flush bits are; bfloat16 is rounded by integers, as VCVTNEPS2BF16 flushes subnormals. */
+/* bfloat16 and float16 for AVX-512: 16 lanes. The words are explained in half_scalar.h. VCVTPH2PS and VCVTPS2PH do as
+ * they say there, whatever the flush bits are; bfloat16 is rounded by integers, as VCVTNEPS2BF16 flushes subnormals. */
 #ifndef FV_HALF_AVX512_H
 #define FV_HALF_AVX512_H
 

@@ -1,5 +1,5 @@
-/* bfloat16 and float16 for NEON: 4 lanes. The words are explained in half_scalar.h. FCVTN rounds by the caller's mode, so
- * there is no v_narrow_f16: the portable row does it. */
+/* bfloat16 and float16 for NEON: 4 lanes. The words are explained in half_scalar.h. FCVTN rounds by the caller's mode,
+ * so there is no v_narrow_f16: the portable row does it. */
 #ifndef FV_HALF_NEON_H
 #define FV_HALF_NEON_H
 

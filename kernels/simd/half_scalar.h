@@ -1,13 +1,13 @@
-/* bfloat16 and float16 in portable C: the exact meaning of the words; the other half_*.h do the same for W lanes at once.
- * Elements are uint16_t. All is done by integers, so neither rounding mode nor flush-to-zero matter.
+/* bfloat16 and float16 in portable C: the exact meaning of the words; the other half_*.h do the same for W lanes at
+ * once. Elements are uint16_t. All is done by integers, so neither rounding mode nor flush-to-zero matter.
  *
  *   v_widen_bf16, v_widen_f16    exact, subnormals too; a NaN becomes quiet, with its payload in the top bits
- *   v_narrow_bf16, v_narrow_f16  to nearest, ties to even; subnormals are kept; too large: infinity; a NaN becomes quiet,
- *                                and keeps the top bits of its payload
+ *   v_narrow_bf16, v_narrow_f16  to nearest, ties to even; subnormals are kept; too large: infinity; a NaN becomes
+ *                                quiet, and keeps the top bits of its payload
  *   v_weight_bf16                of a from +0 to 1, not subnormal: v_narrow_bf16, as a float; a NaN becomes 0x7fc00000
  *   v_store_pairs                count vectors of such floats, together an even number, as words of pairs (kernels.h)
- *   v_pair_first, v_pair_second  of words of pairs of bfloat16 (kernels.h): the elements in their high halves, and in the low
- *                                ones, as floats; a NaN keeps its bits
+ *   v_pair_first, v_pair_second  of words of pairs of bfloat16 (kernels.h): the elements in their high halves, and in
+ *                                the low ones, as floats; a NaN keeps its bits
  *   ..._n                        the first n lanes only, 0 < n < W, with 16 lanes also n = W
  *   v_load_bf16, v_load_f16      as v_widen, but a NaN stays one, of any payload
  *   v_pair_bf16, v_pair_f16      of a word of two elements, that at the lower address and the other one, exact; a NaN

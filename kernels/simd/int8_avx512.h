@@ -1,7 +1,7 @@
 /* int8 for AVX-512: 16 lanes. The words are explained in int8_scalar.h.
  *
- * With FV_I8_PLANES, products by VPDPBUSD (AVX512-VNNI), four channels at once: it multiplies bytes without sign by signed ones, so keys
- * have 128 added, and the planes of Q each a sum. Else by VPMADDWD, two channels at once. */
+ * With FV_I8_PLANES, products by VPDPBUSD (AVX512-VNNI), four channels at once: it multiplies bytes without sign by
+ * signed ones, so keys have 128 added, and the planes of Q each a sum. Else by VPMADDWD, two channels at once. */
 #ifndef FV_INT8_AVX512_H
 #define FV_INT8_AVX512_H
 

@@ -1,7 +1,7 @@
 /* int8 for NEON: 4 lanes. The words are explained in int8_scalar.h.
  *
- * With FV_I8_PLANES, products by SDOT (dotprod), four channels at once; the planes of Q each have a sum. Else by SMLAL, one channel at
- * once, with sums of the even and of the odd channels' pairs side by side. */
+ * With FV_I8_PLANES, products by SDOT (dotprod), four channels at once; the planes of Q each have a sum. Else by SMLAL,
+ * one channel at once, with sums of the even and of the odd channels' pairs side by side. */
 #ifndef FV_INT8_NEON_H
 #define FV_INT8_NEON_H
 

@@ -2,7 +2,8 @@
  *
  *   v_load_i8   W int8, as floats
  *
- * Those have these beside it, for products of W keys with a row of queries (int8.h); the portable tier multiplies integers:
+ * Those have these beside it, for products of W keys with a row of queries (int8.h); the portable tier multiplies
+ * integers:
  *
  *   vi8         four channels of W keys, ready to be multiplied        v_i8(words)  as memory has them, a word a key
  *   v_sums      W sums of products          v_no_sums()  zeros

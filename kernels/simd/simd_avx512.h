@@ -131,7 +131,8 @@ static inline void v_transpose(vf v[16]) {
 
 static inline __m128 v_quarter(const char *p) { return _mm_loadu_ps((const float *)(const void *)p); }
 
-/* Rows so many bytes apart. The loads put the blocks in their places, four quarters to a vector: 8 shuffles are left. */
+/* Rows so many bytes apart. The loads put the blocks in their places, four quarters to a vector: 8 shuffles are
+ * left. */
 static inline void v_load_transposed_quads(vf v[4], const void *p, int64_t bytes) {
     for (int i = 0; i < 4; i++) {
         const char *q = (const char *)p + i * bytes;

@@ -9,12 +9,13 @@
  *   v_max_abs            the greater of a, which is not negative, and |b|; a NaN is greater than any number
  *   v_le                 a <= b: false if either is NaN
  *   v_canonical          one bit pattern for NaN, +0 for -0: what the operands of an operation were does not show
- *   v_bits               lanes of the low W bits     v_bits_at(words, at)  of W bits of an array, at being a multiple of W
+ *   v_bits               lanes of the low W bits     v_bits_at(words, at)  of W bits of an array, at being a multiple
+ *                        of W
  *   v_select(m, a, b)    a where m, else b              v_fma_where(m, a, b, c)  fma where m, else +0
  *   v_mul_where(m, a, b) a * b where m, else a       v_max_where(m, a, b)  v_max(a, b) where m, else b
  *   v_negative           -|a|                           v_with_sign(a, b)  a, whose sign bit is set, with the sign of b
- *   vi                   W integers: v_half_octave(a, edge)  0 for |a| <= |edge|, one more for each 2^22 that the bits of a
- *                        lie beyond; a and edge have their sign bit set, a may be a NaN, whose integer may be any
+ *   vi                   W integers: v_half_octave(a, edge)  0 for |a| <= |edge|, one more for each 2^22 that the bits
+ *                        of a lie beyond; a and edge have their sign bit set, a may be a NaN, whose integer may be any
  *   v_lookup(at, table)  entries at modulo 8
  *   v_exp2_lookup(t, table)  the bits of entry k % 8 minus k 2^20, as a float, for t = 2^23 + k (see body/v_exp.h)
  *   v_transpose          W x W in place          v_load_transposed  of W rows of W elements, ld apart

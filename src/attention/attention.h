@@ -1,6 +1,6 @@
-/* The room of attention: the one header of it that others include, beside tuning.h. What the planner decides for a shape,
- * and the door through which tests, benchmarks and the tuner decide it instead; execution whose arguments were checked
- * before; what causality and windows leave of a shape. plan.h and the rest are the room's own.
+/* The room of attention: the one header of it that others include, beside tuning.h. What the planner decides for a
+ * shape, and the door through which tests, benchmarks and the tuner decide it instead; execution whose arguments were
+ * checked before; what causality and windows leave of a shape. plan.h and the rest are the room's own.
  */
 #ifndef FV_ATTENTION_H
 #define FV_ATTENTION_H
@@ -17,8 +17,9 @@ typedef struct fv_attention_choice {
     const fv_kernel *value; /* gemm row for values */
     int64_t block_rows;     /* of a work item at most, in equal parts: they share the packing of K */
     int64_t tile_rows;      /* rows of a block whose scores are in flight at once */
-    int64_t split_segments; /* of a task, all rows being split over keys; -1: none is; 0: as lengths and threads ask for */
-    int64_t cache_scale;    /* the default is for caches of so many per cent of their size; 0: the context's */
+    /* Of a task, all rows being split over keys; -1: none is; 0: as lengths and threads ask for. */
+    int64_t split_segments;
+    int64_t cache_scale; /* the default is for caches of so many per cent of their size; 0: the context's */
 } fv_attention_choice;
 
 /* fovea_attention_plan_create() with some choices made. */
@@ -48,13 +49,14 @@ void fv_attention_array_spans(const fovea_attention_desc *desc, const fovea_atte
 fovea_status fv_attention_check_mask(const fovea_attention_desc *desc, const fovea_attention_args *args,
                                      fv_span spans[2]);
 
-/* Checks args.scores and args.summary, and gives the spans of their tensors; that of the last, the list of heads, is read. */
+/* Checks args.scores and args.summary, and gives the spans of their tensors; that of the last, the list of heads, is
+ * read. */
 enum { FV_ATTENTION_OUTPUTS = 7, FV_ATTENTION_OUTPUTS_WRITTEN = 6 };
 fovea_status fv_attention_check_outputs(const fovea_attention_desc *desc, const fovea_attention_args *args,
                                         fv_span spans[FV_ATTENTION_OUTPUTS]);
 
-/* Executes checked arguments in a workspace that is large enough. Fails only where keys are in pages, and then before an output
- * is written. */
+/* Executes checked arguments in a workspace that is large enough. Fails only where keys are in pages, and then before
+ * an output is written. */
 fovea_status fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace);
 
 /* Has it no rows? */

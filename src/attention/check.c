@@ -1,4 +1,5 @@
-/* Checks of arguments: everything that can be wrong is found here, before any output is touched. Descriptions: desc.c. */
+/* Checks of arguments: everything that can be wrong is found here, before any output is touched. Descriptions:
+ * desc.c. */
 #include "attention/mask.h"
 #include "attention/paged.h"
 #include "attention/plan.h"

@@ -46,9 +46,9 @@ static int64_t keys_fitting_l1(const fovea_attention_plan *plan) {
     return fv_attention_l1(plan) / (int64_t)sizeof(float) / 3 / plan->desc.head_dim;
 }
 
-/* Picks the score gemm. With few rows, each key panel is packed into one reused buffer just before its product. The buffer
- * gets at most a third of L1: a larger one is evicted by the keys streaming past it. With the fewest rows, keys come from
- * memory, which idles less if panels are small. Figures: docs/measurements.md, "attention/choose.c". */
+/* Picks the score gemm. With few rows, each key panel is packed into one reused buffer just before its product. The
+ * buffer gets at most a third of L1: a larger one is evicted by the keys streaming past it. With the fewest rows, keys
+ * come from memory, which idles less if panels are small. Figures: docs/measurements.md, "attention/choose.c". */
 static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_target target = plan->ctx->target;
@@ -61,8 +61,8 @@ static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     return fv_multiply_for_tile(target, plan->rows, fv_max(fv_round_down(keys, FV_LANES), least));
 }
 
-/* Keys of a packed panel: about CALL_KEYS, so that a call of the gemm is not too short, as far as they fit into L1. A block
- * of one tile packs a panel just before its product, the smaller the better. */
+/* Keys of a packed panel: about CALL_KEYS, so that a call of the gemm is not too short, as far as they fit into L1. A
+ * block of one tile packs a panel just before its product, the smaller the better. */
 static int64_t panel_keys(const fovea_attention_plan *plan) {
     const int64_t least = panel_of(plan->choice.score);
     return plan->rows <= fitting_rows(plan) ? least
@@ -96,9 +96,9 @@ static int64_t most_seen(const fovea_attention_desc *d) {
     return d->window_left < d->kv_len - right ? d->window_left + right : d->kv_len;
 }
 
-/* Rows of a tile. Each tile reads all packed panels and values of a segment, so it has many rows: their scores take a sixth
- * of L2. Where rows see different keys, few rows compute fewer scores that nobody sees: so tiles stay small where a row
- * sees few keys, and where one tile would take the place of several. A whole key head of few rows is one tile. */
+/* Rows of a tile. Each tile reads all packed panels and values of a segment, so it has many rows: their scores take a
+ * sixth of L2. Where rows see different keys, few rows compute fewer scores that nobody sees: so tiles stay small where
+ * a row sees few keys, and where one tile would take the place of several. A whole key head of few rows is one tile. */
 static int64_t default_tile_rows(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const int64_t fitting = fitting_rows(plan), half = fitting / 2;
@@ -128,8 +128,8 @@ static int64_t default_block_rows(const fovea_attention_plan *plan) {
     return fv_min(rows, fv_max(rows_for_threads(plan), least));
 }
 
-/* Rows of which blocks are equal parts: those of a key head. Where causality or a window limits keys, those of each query
- * head, as the end of one head sees all keys and the beginning of the next few. */
+/* Rows of which blocks are equal parts: those of a key head. Where causality or a window limits keys, those of each
+ * query head, as the end of one head sees all keys and the beginning of the next few. */
 int64_t fv_attention_partition(const fovea_attention_plan *plan, int64_t tokens) {
     const bool heads = plan->group > 1 && fv_attention_limited(&plan->desc) && tokens >= FV_COPY_ROWS;
     return heads ? tokens : plan->group * tokens;
@@ -161,7 +161,8 @@ static int64_t item_bytes(const fovea_attention_plan *plan) {
                : INT64_MAX;
 }
 
-/* The gemms of an item of so few rows cannot prefetch all of the next item; half a segment ahead (prefetch.h) they can. */
+/* The gemms of an item of so few rows cannot prefetch all of the next item; half a segment ahead (prefetch.h) they
+ * can. */
 static bool few_rows_of_many_keys(const fovea_attention_plan *plan) {
     enum { MANY = 8 }; /* times as many */
     return plan->rows <= plan->choice.value->mr && plan->desc.kv_len >= MANY * plan->rows;

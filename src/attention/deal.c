@@ -69,8 +69,8 @@ static int64_t item_floats(const fovea_attention_plan *plan, const fv_deal_place
     return seen_of(plan, place->segments) * segment_floats(plan, place->blocks.rows);
 }
 
-/* How many items of a place are split, if they are so few that threads would wait for the last: all of them if 2 threads * item work
- * exceeds the work of the place, else the last count % threads. */
+/* How many items of a place are split, if they are so few that threads would wait for the last: all of them if 2
+ * threads * item work exceeds the work of the place, else the last count % threads. */
 static int64_t split_of(const fv_deal *deal, const fv_deal_place *place) {
     const int64_t threads = deal->plan->ctx->threads.count;
     const double behind = place[1].work; /* keeps threads busy that have no more items of this place */
@@ -79,7 +79,8 @@ static int64_t split_of(const fv_deal *deal, const fv_deal_place *place) {
     return 2.0 * (double)threads * place->item_work > place->work ? place->count : place->count % threads;
 }
 
-/* Decides which items of a place are split and into how many chunks. Returns the floats of their partial results, at most most. */
+/* Decides which items of a place are split and into how many chunks. Returns the floats of their partial results, at
+ * most most. */
 static int64_t split_place(const fv_deal *deal, fv_deal_place *place, int64_t most) {
     const fovea_attention_plan *plan = deal->plan;
     const int64_t segments = seen_of(plan, place->segments), floats = item_floats(plan, place);
@@ -260,8 +261,8 @@ fv_unit fv_deal_unit(const fv_deal *deal, fv_pass pass, int64_t unit) {
                      .rows = place->blocks.rows};
 }
 
-/* How many units from first on are a quarter of a thread's share of the work that is left. None of them has much more work
- * than the first. */
+/* How many units from first on are a quarter of a thread's share of the work that is left. None of them has much more
+ * work than the first. */
 static int64_t share(const fv_deal *deal, int64_t count, int64_t first) {
     const fv_deal_place *place = place_of(deal, true, first);
     const double units = (double)(place[1].units - place->units), unit = (place->work - place[1].work) / units;

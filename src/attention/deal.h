@@ -1,9 +1,10 @@
 /* The work of a call, dealt: which blocks there are, which of them are split over keys, and who takes what.
  *
- * Blocks are found through a table of places in the workspace: one place where all sequences are alike, else one for each sequence,
- * those of the most work first. A thread claims a share of the work that is left, not of the blocks. Blocks that would keep one
- * thread busy while others have nothing left are split: their keys are cut into chunks, whose segments' results are merged when
- * all are there. So any batch keeps all threads busy until its end, and no bit depends on it. */
+ * Blocks are found through a table of places in the workspace: one place where all sequences are alike, else one for
+ * each sequence, those of the most work first. A thread claims a share of the work that is left, not of the blocks.
+ * Blocks that would keep one thread busy while others have nothing left are split: their keys are cut into chunks,
+ * whose segments' results are merged when all are there. So any batch keeps all threads busy until its end, and no bit
+ * depends on it. */
 #ifndef FV_ATTENTION_DEAL_H
 #define FV_ATTENTION_DEAL_H
 
@@ -51,8 +52,9 @@ typedef struct fv_item {
 
 fv_item fv_deal_item(const fv_deal *deal, int64_t item);
 
-/* What a pass goes over: items, or chunks of those that are split; of split items then parts of their rows, the items, and chunks;
- * segments of keys, with all items of a key head or, where blocks hold rows of one query head each, of that head. */
+/* What a pass goes over: items, or chunks of those that are split; of split items then parts of their rows, the items,
+ * and chunks; segments of keys, with all items of a key head or, where blocks hold rows of one query head each, of that
+ * head. */
 typedef enum fv_pass { FV_PASS_WORK, FV_PASS_MERGE, FV_PASS_SPLIT, FV_PASS_CHUNKS, FV_PASS_KEYS } fv_pass;
 
 /* Items [item, item + items), and one of the chunks that their keys, in FV_PASS_MERGE their rows, are cut into. */

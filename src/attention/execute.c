@@ -1,8 +1,9 @@
 /* Execution: checks, workspace, and the work of a plan dealt to threads.
  *
  * Every task claims units from a counter until none is left: causal rows are uneven, and a pool may run the tasks one
- * after another. Units of the first pass are blocks and, of those that are split, chunks of their keys. Passes over these follow:
- * the merge, then what outputs.h writes of them. Sums of keys always have a pass of their own: a key's sum goes over all rows.
+ * after another. Units of the first pass are blocks and, of those that are split, chunks of their keys. Passes over
+ * these follow: the merge, then what outputs.h writes of them. Sums of keys always have a pass of their own: a key's
+ * sum goes over all rows.
  */
 #include "attention/outputs.h"
 #include "attention/paged.h"

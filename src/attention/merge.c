@@ -1,5 +1,5 @@
-/* fovea_attention_merge (fovea/state.h): a few rows and channels at a time, through all parts, by the kernels that merge
- * segments. */
+/* fovea_attention_merge (fovea/state.h): a few rows and channels at a time, through all parts, by the kernels that
+ * merge segments. */
 #include "context/context.h"
 #include "core/core.h"
 #include "dispatch/dispatch.h"

@@ -1,5 +1,5 @@
-/* What a block gives beside its output (outputs.h). A walk opens the segments and tiles of a block once more and hands the
- * scores of each tile to a visitor; views, statistics and sums are visitors. */
+/* What a block gives beside its output (outputs.h). A walk opens the segments and tiles of a block once more and hands
+ * the scores of each tile to a visitor; views, statistics and sums are visitors. */
 #include "attention/outputs.h"
 
 #include "attention/score.h"
@@ -120,7 +120,8 @@ static void fill(float *to, int64_t count, float filler) {
         to[i] = filler;
 }
 
-/* Writes what a view has of a tile and a segment, with the first and the last one what is before and behind the sequence. */
+/* Writes what a view has of a tile and a segment, with the first and the last one what is before and behind the
+ * sequence. */
 static void visit_view(const walk *w, const fv_block *x, const fv_tile *t, int64_t segment) {
     const fovea_attention_scores *v = w->what;
     const bool weights = w->kind == FOVEA_SCORES_WEIGHTS, last = segment + 1 == fv_outputs_segments(x);
@@ -224,7 +225,8 @@ static float largest_of(const float *w, fv_range columns) {
     return most;
 }
 
-/* Takes keys of a segment in ascending order into the row's largest, given the largest weight there. first: column of the segment's first key. */
+/* Takes keys of a segment in ascending order into the row's largest, given the largest weight there. first: column of
+ * the segment's first key. */
 static void take_top(const float *w, float largest, const fv_keybits *bits, fv_range columns, int64_t first,
                      int64_t count, int64_t *keys, float *weights) {
     int64_t filled = count;

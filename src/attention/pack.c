@@ -1,9 +1,10 @@
 /* Keys of a segment, packed for the gemm of scores (tile.h).
  *
- * Keys and queries of 16 bits may be multiplied as pairs. Those of float16 always are, where there is an instruction; scores
- * are multiplied by 2^e of the scale then, as queries cannot hold the product. Those of bfloat16 are if no sum of their
- * products can be subnormal: the guard, fv_pairs_exact(), asks that of the magnitudes that were met while packing, for a
- * segment at a time, or a panel where a block is one tile. Where it falls, keys are packed as floats. The bits are the same.
+ * Keys and queries of 16 bits may be multiplied as pairs. Those of float16 always are, where there is an instruction;
+ * scores are multiplied by 2^e of the scale then, as queries cannot hold the product. Those of bfloat16 are if no sum
+ * of their products can be subnormal: the guard, fv_pairs_exact(), asks that of the magnitudes that were met while
+ * packing, for a segment at a time, or a panel where a block is one tile. Where it falls, keys are packed as floats.
+ * The bits are the same.
  */
 #include "attention/tile.h"
 
@@ -16,7 +17,8 @@ static void halves_in_rows(int64_t channels, const uint16_t *lanes, uint16_t *ro
             rows[i * stride + c] = lanes[c * FV_KEY_GROUP + i];
 }
 
-/* The run that begins with a key, in rows; of keys that lie in lanes FV_LANES, which are transposed to a place of the block's. */
+/* The run that begins with a key, in rows; of keys that lie in lanes FV_LANES, which are transposed to a place of the
+ * block's. */
 static fv_kv_run rows_of(const fv_block *x, const fv_segment *s, int64_t key, int64_t end) {
     const fovea_attention_plan *p = x->plan;
     const fv_kv_side *k = &x->kv->k;
@@ -32,8 +34,8 @@ static fv_kv_run rows_of(const fv_block *x, const fv_segment *s, int64_t key, in
     return (fv_kv_run){x->key_rows, stride * per_word, fv_min(run.count, FV_LANES), NULL};
 }
 
-/* Packs keys [key, end) of a segment, a granule in which a run ends, its last part, or one of 16 bits: all keys at one place
- * first. */
+/* Packs keys [key, end) of a segment, a granule in which a run ends, its last part, or one of 16 bits: all keys at one
+ * place first. */
 static void pack_granule(const fv_block *x, fv_segment *s, int64_t key, int64_t end, float *to, float *norm) {
     const fovea_attention_plan *p = x->plan;
     const int64_t dim = p->desc.head_dim;

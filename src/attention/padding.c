@@ -1,5 +1,5 @@
-/* Blocks without a query, which padded batches have past their sequences' lengths: outputs are written, nothing is computed
- * (block.h). */
+/* Blocks without a query, which padded batches have past their sequences' lengths: outputs are written, nothing is
+ * computed (block.h). */
 #include "attention/outputs.h"
 #include "attention/tile.h"
 

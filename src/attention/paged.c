@@ -137,7 +137,7 @@ fovea_status fv_paged_check(const fovea_attention_desc *d, const fovea_attention
     return args->cache ? check_cache(d, args) : check_pages(d, args, spans);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- views -- */
+/* -------------------------------------------------------------------------------------------------------- views -- */
 
 static fv_kv_side side_of(const fovea_attention_desc *d, const parts *p, const int64_t *table) {
     return (fv_kv_side){.pages = table, .pages_stride = p->pages, .page_keys = d->page_keys};
@@ -191,7 +191,8 @@ static fovea_status open_cache(const fovea_attention_plan *plan, const fovea_att
     for (int64_t b = 0; b < d->batch; b++)
         behind = behind || r.first[b] > 0;
     if (behind && args->scores && args->scores->kind != FOVEA_SCORES_WEIGHTS)
-        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "scores of a kind before the mask need all keys, and some are gone from the cache");
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED,
+                       "scores of a kind before the mask need all keys, and some are gone from the cache");
     if (r.evicts) {
         if (d->mask != FOVEA_MASK_NONE && d->mask != FOVEA_MASK_ADDITIVE)
             return fv_fail(FOVEA_ERROR_UNSUPPORTED, "keys were evicted, which cannot be combined with %s",

@@ -40,8 +40,8 @@ void fv_prefetch_segment(fv_prefetch_queue *queue, const fv_deal *deal, const fv
                          int64_t tiles);
 
 /* Before one tile goes through a segment of item number item, of which it sees these keys: its values are prefetched
- * while its scores are computed, and while values are, the keys of the segment of key next_key of item number following, of
- * its first segment if next_key < 0. */
+ * while its scores are computed, and while values are, the keys of the segment of key next_key of item number
+ * following, of its first segment if next_key < 0. */
 void fv_prefetch_one_tile(fv_prefetch_queue *queue, const fv_deal *deal, const fv_mask *mask, int64_t item,
                           fv_range keys, int64_t following, int64_t next_key);
 

@@ -1,8 +1,8 @@
 /* The queries of a block: scaled, as floats, or, where scores may be those of pairs, as pairs (block.h, pack.c).
  *
- * Queries of bfloat16 become pairs straight from the caller's memory: the exponent of the scale is added to theirs. That is their
- * product, if all are normal numbers, before and after; else the block has no pairs. So floats are made only when scores
- * turn out not to be those of pairs. Figures: docs/measurements.md, "16-bit types".
+ * Queries of bfloat16 become pairs straight from the caller's memory: the exponent of the scale is added to theirs.
+ * That is their product, if all are normal numbers, before and after; else the block has no pairs. So floats are made
+ * only when scores turn out not to be those of pairs. Figures: docs/measurements.md, "16-bit types".
  */
 #include "attention/score.h"
 

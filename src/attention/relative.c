@@ -1,7 +1,7 @@
 /* Relative biases (relative.h).
  *
- * The line of a head: element u is the bias of distance top - u, top being that of the last query of the head in the block
- * from the first key of the segment. So the query that comes n before the last one has key k at k + n.
+ * The line of a head: element u is the bias of distance top - u, top being that of the last query of the head in the
+ * block from the first key of the segment. So the query that comes n before the last one has key k at k + n.
  */
 #include "attention/relative.h"
 

@@ -1,6 +1,6 @@
-/* Relative biases: what a query's and a key's positions add to their score (fovea_relative). None is expanded: of a block
- * and a segment, each head has a line of the biases of all distances between them, and the bias of a row is a window of it.
- * Rows of a 2-D window are made one by one. */
+/* Relative biases: what a query's and a key's positions add to their score (fovea_relative). None is expanded: of a
+ * block and a segment, each head has a line of the biases of all distances between them, and the bias of a row is a
+ * window of it. Rows of a 2-D window are made one by one. */
 #ifndef FV_ATTENTION_RELATIVE_H
 #define FV_ATTENTION_RELATIVE_H
 

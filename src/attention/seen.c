@@ -1,10 +1,10 @@
-/* What rows see of a segment (tile.h): by lengths, causality and window as ranges, by a mask as narrower ranges and, where
- * ranges cannot say it, as bits.
+/* What rows see of a segment (tile.h): by lengths, causality and window as ranges, by a mask as narrower ranges and,
+ * where ranges cannot say it, as bits.
  *
  * Where the rows of a tile see different keys (the edge of causality or of a window), scores and values go by groups of
  * edge_rows rows, each over the keys that its rows see, so that at most a register tile is computed that no row sees.
- * What a row does not see of its tile's columns is told by its bits, and gets p = -0. A tile whose mask leaves the ranges
- * as they are goes as one without a mask.
+ * What a row does not see of its tile's columns is told by its bits, and gets p = -0. A tile whose mask leaves the
+ * ranges as they are goes as one without a mask.
  */
 #include "attention/score.h"
 
@@ -139,8 +139,8 @@ int64_t fv_block_next_seen(const fv_block *x, int64_t segment, int64_t end) {
     return segment;
 }
 
-/* What the mask leaves of the ranges of a tile's rows; if not all, their bits are written, and keys becomes the range of what
- * any of them sees. */
+/* What the mask leaves of the ranges of a tile's rows; if not all, their bits are written, and keys becomes the range
+ * of what any of them sees. */
 static fv_seen look_at_rows(const fv_block *x, int64_t row, int64_t rows, int64_t segment, fv_range *keys) {
     enum { AHEAD = 8 }; /* rows whose masks are on their way */
     const fv_seen known = look(x, row, rows, segment);

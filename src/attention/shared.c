@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-/* Queries of a sequence at most: of more, the keys are reread little enough as it is, and a state costs memory for each. */
+/* Queries of a sequence at most: of more, the keys are reread little enough as it is, and a state costs memory for
+ * each. */
 enum { MOST_QUERIES = 16 };
 
 static bool wanted(const fovea_attention_plan *plan) {
@@ -71,7 +72,8 @@ static parts parts_of(const fovea_attention_plan *plan) {
 
 int64_t fv_shared_bytes(const fovea_attention_plan *plan) { return plan->prefix ? parts_of(plan).bytes : 0; }
 
-/* --------------------------------------------------------------------------------------------------------- groups -- */
+/* --------------------------------------------------------------------------------------------------------- groups
+ * -- */
 
 /* One call. */
 typedef struct sharing {
@@ -100,8 +102,8 @@ static int64_t common_pages(const sharing *x, int64_t a, int64_t b, int64_t most
     return n;
 }
 
-/* The sequences that share pages with one, those behind it that are in no group: as many pages of as many as save the most. lens
- * has for each the pages that are common with the first. */
+/* The sequences that share pages with one, those behind it that are in no group: as many pages of as many as save the
+ * most. lens has for each the pages that are common with the first. */
 static int64_t best_prefix(const sharing *x, int64_t first) {
     const int64_t batch = x->plan->desc.batch, most = whole_pages(x, first);
     int64_t best = 0, saved = 0;
@@ -135,9 +137,11 @@ static void find_groups(sharing *x) {
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------------ rows -- */
+/* ------------------------------------------------------------------------------------------------------------ rows
+ * -- */
 
-/* Does something with all queries of groups, group by group: token is that of the call's tensors, at the place in that order. */
+/* Does something with all queries of groups, group by group: token is that of the call's tensors, at the place in that
+ * order. */
 typedef void on_queries(const sharing *x, const fv_sequence *s, int64_t token, int64_t count, int64_t place, void *arg);
 
 static int64_t for_groups(const sharing *x, on_queries *act, void *arg) {
@@ -200,7 +204,8 @@ static void leave_rest(const sharing *x) {
         args->q_offsets = x->offsets;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ runs -- */
+/* ------------------------------------------------------------------------------------------------------------ runs
+ * -- */
 
 static void run_prefixes(const sharing *x, const parts *p, char *room, int64_t tokens, fovea_attention_state *state,
                          fovea_attention_stats *stats) {

@@ -1,4 +1,5 @@
-/* The state of an attention whose keys come piece by piece (fovea/state.h): M, L and O of each row, as kernels.h has them.
+/* The state of an attention whose keys come piece by piece (fovea/state.h): M, L and O of each row, as kernels.h has
+ * them.
  *
  * Positions of a piece are those of its own keys: what is said of a sequence is moved by first_key, a whole number of
  * segments, so that the grid stays. The flash loop begins with the rows of the state and ends by writing them back. */
@@ -18,8 +19,8 @@ typedef struct fv_state_rows {
 fv_state_rows fv_attention_state_at(const fovea_attention_plan *plan, fovea_attention_state *state,
                                     const fv_sequence *sequence, fv_row_place at);
 
-/* A state of one sequence of so many tokens, or of those of several, one after another: its bytes (-1: more than memory), one
- * without keys in aligned memory, and its rows. */
+/* A state of one sequence of so many tokens, or of those of several, one after another: its bytes (-1: more than
+ * memory), one without keys in aligned memory, and its rows. */
 int64_t fv_attention_state_bytes(int64_t heads, int64_t tokens, int64_t channels);
 fovea_attention_state *fv_attention_state_joint(void *memory, int64_t heads, int64_t tokens, int64_t channels);
 fv_state_rows fv_attention_state_joint_at(fovea_attention_state *state, int64_t head, int64_t token);

@@ -1,5 +1,6 @@
-/* Forks of the process (pool.h). A child has only the thread that forked: a lock that another one held would stay closed in it forever,
- * and what that lock guards half changed. So a fork waits until no thread looks at lists of pages, for which all caches are in a list. */
+/* Forks of the process (pool.h). A child has only the thread that forked: a lock that another one held would stay
+ * closed in it forever, and what that lock guards half changed. So a fork waits until no thread looks at lists of
+ * pages, for which all caches are in a list. */
 #include "cache/pool.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list; taken before those of caches */

@@ -56,8 +56,9 @@ static fovea_status count_missing(const fovea_kv_cache *c, const fv_growth *g, i
     return FOVEA_OK;
 }
 
-/* Counts references down, or up again: of pages that lists leave behind windows, then of begun ones. Of the former those
- * that nobody has then are free; of the latter the last of their sequences keeps them, and all others need a copy. */
+/* Counts references down, or up again: of pages that lists leave behind windows, then of begun ones. Of the former
+ * those that nobody has then are free; of the latter the last of their sequences keeps them, and all others need a
+ * copy. */
 static void let_go(fovea_kv_cache *c, const fv_growth *g, int by, int64_t *freed, int64_t *copies) {
     for (const fv_cache_sequence *s = g->first; s; s = s->next)
         for (int64_t layer = g->layer; layer < g->end && s->tokens > 0; layer++) {

@@ -1,7 +1,8 @@
 /* The inside of a cache: its pool of pages, and its sequences. Private to this room.
  *
- * The lock guards everything but the bytes of pages. A page is written only by the one sequence that has it, and only behind
- * that sequence's keys; while a shared page is copied, the copier still holds it, so nobody takes it for his own. */
+ * The lock guards everything but the bytes of pages. A page is written only by the one sequence that has it, and only
+ * behind that sequence's keys; while a shared page is copied, the copier still holds it, so nobody takes it for his
+ * own. */
 #ifndef FV_CACHE_POOL_H
 #define FV_CACHE_POOL_H
 
@@ -41,15 +42,16 @@ typedef struct fv_cache_sequence {
     int64_t number;
     fv_cache_range *evicted; /* ascending, apart from each other */
     int64_t ranges, range_room;
-    /* Of the call that changes it now: the sequence after it, its place among those of the call, tokens that it grows by. */
+    /* Of the call that changes it now: the sequence after it, its place among those of the call, tokens that it grows
+     * by. */
     struct fv_cache_sequence *next;
     int64_t place, tokens;
     int64_t mark;          /* the call that named it last: finds those named twice */
     fv_cache_list layer[]; /* [layers] */
 } fv_cache_sequence;
 
-/* What is kept of a token and head, in the order of a page and of a saved sequence: rows of channels, and of those that are int8
- * the scales, float32. */
+/* What is kept of a token and head, in the order of a page and of a saved sequence: rows of channels, and of those that
+ * are int8 the scales, float32. */
 typedef enum fv_cache_part { FV_KEYS, FV_VALUES, FV_KEY_SCALES, FV_VALUE_SCALES, FV_CACHE_PARTS } fv_cache_part;
 
 struct fovea_kv_cache {
@@ -111,7 +113,8 @@ void fv_list_drop(fovea_kv_cache *cache, fv_cache_list *list, int64_t begin, int
 /* Cuts a list to so many tokens. */
 void fv_list_cut(fovea_kv_cache *cache, fv_cache_list *list, int64_t length);
 
-/* Where a part of a key of a head is in the pool: in a row; in lanes, the first of words that are a group's lanes apart. */
+/* Where a part of a key of a head is in the pool: in a row; in lanes, the first of words that are a group's lanes
+ * apart. */
 static inline char *fv_cache_at(const fovea_kv_cache *c, fv_cache_part part, int32_t page, int64_t head, int64_t key) {
     char *const at = c->pool + page * c->page_bytes + head * c->head_bytes + c->part[part].offset;
     const int64_t row = c->part[part].row, place = key % FV_PAGE_KEYS;
@@ -128,8 +131,8 @@ void fv_lanes_write(const fovea_kv_cache *cache, int32_t page, int64_t head, int
 /* Bytes that are kept of a token in a layer. */
 int64_t fv_cache_token_bytes(const fovea_kv_cache *cache);
 
-/* A row of n elements that a converter makes floats of as integers (quantise.c), which may take the place of floats; returns its
- * scale. Keys of int8 always lie in lanes. */
+/* A row of n elements that a converter makes floats of as integers (quantise.c), which may take the place of floats;
+ * returns its scale. Keys of int8 always lie in lanes. */
 float fv_quantise(const fv_converter *floats, int64_t n, const void *from, int8_t *to);
 
 /* Sequences that are to grow by their tokens, in some layers. */

@@ -1,5 +1,5 @@
-/* Rows as 8-bit integers (fovea/cache.h): x[i] becomes rint(x[i] * (127 / max|x|)), ties to even, and the scale is max|x| / 127. In
- * a mode of its own, so that a row has the same bits whatever the caller's is. */
+/* Rows as 8-bit integers (fovea/cache.h): x[i] becomes rint(x[i] * (127 / max|x|)), ties to even, and the scale is
+ * max|x| / 127. In a mode of its own, so that a row has the same bits whatever the caller's is. */
 #include "cache/pool.h"
 
 #include <math.h>

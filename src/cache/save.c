@@ -3,8 +3,8 @@
  *     head       as below
  *     layers     for each: its window, its length, pages gone behind the window
  *     ranges     evicted: for each its begin and end
- *     rows       for each layer and head: keys of the tokens that are there, one after another, then their values, then, where they
- *                are int8, the scales of keys and of values
+ *     rows       for each layer and head: keys of the tokens that are there, one after another, then their values,
+ *                then, where they are int8, the scales of keys and of values
  *     checksum   FNV-1a of all before it
  *
  * A token is there if it is not in an evicted range and not in a page that is gone. */

@@ -14,8 +14,8 @@
 extern const fv_kernel fv_kernels[];
 extern const int fv_kernel_count;
 
-/* The first (best) row of the operation and element type that the target can run: never NULL if there are any, as one of
- * them is scalar and needs no feature. */
+/* The first (best) row of the operation and element type that the target can run: never NULL if there are any, as one
+ * of them is scalar and needs no feature. */
 const fv_kernel *fv_kernel_best(fv_op op, fv_type type, fv_target target);
 
 /* The row of the portable tier, whose bits the others give. */
@@ -52,7 +52,8 @@ static inline bool fv_kernel_alike(const fv_kernel *a, const fv_kernel *b) {
     return fv_kernel_same_task(a, b) && a->isa == b->isa && a->features == b->features;
 }
 
-/* The best row of a product that the target can run, for many rows, or for few (at most its mr); NULL: there is none. */
+/* The best row of a product that the target can run, for many rows, or for few (at most its mr); NULL: there is
+ * none. */
 const fv_kernel *fv_multiply_best(fv_kind kind, fv_format format, fv_target target);
 const fv_kernel *fv_multiply_few(fv_kind kind, fv_format format, fv_target target);
 
@@ -103,18 +104,19 @@ const fv_kernel *fv_kernel_named(const char *name);
 
 /* ------------------------------------------------------------------------------- products of floats (multiply.c) -- */
 
-/* What a product costs for that many rows and columns, for each step of k and row, by a model of a core: for comparing. */
+/* What a product costs for that many rows and columns, for each step of k and row, by a model of a core: for
+ * comparing. */
 double fv_multiply_cost(const fv_kernel *multiply, int64_t rows, int64_t columns);
 
-/* Of the best product of floats and those alike: the cheapest for that many rows and columns; of those that are equal the one
- * whose panels are narrower, then the first in the list. */
+/* Of the best product of floats and those alike: the cheapest for that many rows and columns; of those that are equal
+ * the one whose panels are narrower, then the first in the list. */
 const fv_kernel *fv_multiply_for(fv_target target, int64_t rows, int64_t columns);
 
 /* The same, of those that take all rows in one tile, if there are any: the cost above is that of tiles full of rows. */
 const fv_kernel *fv_multiply_for_tile(fv_target target, int64_t rows, int64_t columns);
 
-/* The same of a panel of so many columns: of those that take it in one strip, if there are any, so that it is read in the order
- * in which it lies. */
+/* The same of a panel of so many columns: of those that take it in one strip, if there are any, so that it is read in
+ * the order in which it lies. */
 const fv_kernel *fv_multiply_for_panel(fv_target target, int64_t rows, int64_t columns);
 
 /* The same where b comes from beyond the caches, as one tile fetches it ahead and reads it once. */

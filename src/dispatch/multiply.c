@@ -3,11 +3,11 @@
 
 #include "core/core.h"
 
-/* Half cycles that a product takes for one step of k, divided by the rows that it serves, by a model of a core that starts
- * two FMA and two loads a cycle and has the result of an FMA after four: the columns come in strips of nr, and a strip
- * of a tile takes its FMA, its loads or the latency of the FMA, whichever is most. A load that hides behind FMA still
- * counts a little, one of b more, as b comes from farther than a: so of two tiles that are equal else, the one that
- * loads less is taken. */
+/* Half cycles that a product takes for one step of k, divided by the rows that it serves, by a model of a core that
+ * starts two FMA and two loads a cycle and has the result of an FMA after four: the columns come in strips of nr, and a
+ * strip of a tile takes its FMA, its loads or the latency of the FMA, whichever is most. A load that hides behind FMA
+ * still counts a little, one of b more, as b comes from farther than a: so of two tiles that are equal else, the one
+ * that loads less is taken. */
 double fv_multiply_cost(const fv_kernel *multiply, int64_t rows, int64_t columns) {
     const double a_load = 0.02, b_load = 0.05;
     const int64_t lanes = fv_isa_lanes(multiply->isa), height = fv_min(multiply->mr, rows);
