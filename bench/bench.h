@@ -16,6 +16,7 @@ enum { BENCH_NAME_SIZE = 256, BENCH_ERROR_SIZE = CLI_WORDS_ERROR, BENCH_CACHE_LI
 /* A measurement in the making. The kind's own struct starts with it and is freed as a whole. */
 typedef struct bench {
     char name[BENCH_NAME_SIZE];
+    const char *left_out;                                      /* its element type, where the build leaves it out */
     const char *(*begin)(struct bench *self, shim_cost *cost); /* see shim.h */
     void (*run)(struct bench *self);
     void (*end)(struct bench *self);

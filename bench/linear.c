@@ -17,7 +17,7 @@ enum { SAMPLED_ROWS = 4 };
 typedef struct linear {
     bench base;
     int64_t m, n, k, activation;
-    fovea_dtype dtype; /* of x, weights and y */
+    fovea_dtype dtype, weight_dtype; /* of x and y, of weights */
     fovea_arithmetic arithmetic;
     fovea_isa isa;
     int threads;
@@ -26,7 +26,7 @@ typedef struct linear {
     fovea_context *context;
     fovea_linear *map;
     fovea_tensor x, y;
-    float *bias;
+    float *bias, *scales; /* the latter of int8 weights */
     void *weights, *workspace;
 } linear;
 
@@ -38,20 +38,25 @@ static void linear_end(bench *base) {
     free(self->y.data);
     free(self->weights);
     free(self->bias);
+    free(self->scales);
     free(self->workspace);
     self->map = NULL;
     self->context = NULL;
     self->x.data = self->y.data = self->weights = self->workspace = NULL;
-    self->bias = NULL;
+    self->bias = self->scales = NULL;
 }
 
 static const char *pack(const linear *self, fovea_isa isa, int threads, fovea_context **context, fovea_linear **map) {
     fovea_linear_desc desc;
+    fovea_quantisation quantisation;
     fovea_linear_desc_init(&desc);
+    fovea_quantisation_init(&quantisation);
+    quantisation.scales = self->scales;
     desc.dtype = self->dtype;
     desc.arithmetic = self->arithmetic;
     desc.in_features = self->k;
-    desc.part.weight = fovea_matrix_out_in(self->weights, self->dtype, self->n, self->k);
+    desc.part.weight = fovea_matrix_out_in(self->weights, self->weight_dtype, self->n, self->k);
+    desc.part.weight.quantisation = self->scales ? &quantisation : NULL;
     desc.part.bias = self->bias;
     desc.part.bias_dtype = FOVEA_DTYPE_F32;
     desc.activation = (fovea_activation)self->activation;
@@ -98,15 +103,27 @@ static void linear_run(bench *base) {
     execute(self->map, &self->x, &self->y, self->workspace);
 }
 
+/* Weights of a type; of int8, scales beside them. False: no memory. */
+static bool make_weights(linear *self) {
+    const int64_t count = self->n * self->k;
+    if (self->weight_dtype != FOVEA_DTYPE_I8)
+        return (self->weights = bench_numbers(count, self->weight_dtype, -1, 1, 2)) != NULL;
+    int8_t *integers = self->weights = bench_alloc(count);
+    self->scales = bench_numbers(self->n, FOVEA_DTYPE_F32, 0, 1.0f / 127, 4);
+    uint64_t state = 2;
+    for (int64_t i = 0; integers && i < count; i++)
+        integers[i] = (int8_t)(bench_random(&state) >> 56);
+    return self->weights && self->scales;
+}
+
 static const char *linear_begin(bench *base, shim_cost *cost) {
     linear *self = (linear *)base;
     const int64_t size = fv_dtype_size(self->dtype);
     self->x =
         fovea_tensor_bhtd(bench_numbers(self->m * self->k, self->dtype, -1, 1, 1), self->dtype, 1, 1, self->m, self->k);
     self->y = fovea_tensor_bhtd(bench_alloc(self->m * self->n * size), self->dtype, 1, 1, self->m, self->n);
-    self->weights = bench_numbers(self->n * self->k, self->dtype, -1, 1, 2);
     self->bias = bench_numbers(self->n, FOVEA_DTYPE_F32, -1, 1, 3);
-    if (!self->x.data || !self->y.data || !self->weights || !self->bias)
+    if (!make_weights(self) || !self->x.data || !self->y.data || !self->bias)
         return "no memory";
     const char *error = pack(self, self->isa, self->threads, &self->context, &self->map);
     if (error != NULL)
@@ -119,7 +136,8 @@ static const char *linear_begin(bench *base, shim_cost *cost) {
     error = self->checked ? NULL : check(self);
     self->checked = true;
     cost->flops = 2.0 * (double)self->m * (double)self->n * (double)self->k;
-    cost->bytes = (double)size * (double)(self->m * self->k + self->n * self->k + self->m * self->n);
+    cost->bytes = (double)size * (double)(self->m * self->k + self->m * self->n) +
+                  (double)fv_dtype_size(self->weight_dtype) * (double)(self->n * self->k);
     cost->peak = self->threads * bench_peak((fv_isa)self->isa);
     return error;
 }
@@ -127,8 +145,10 @@ static const char *linear_begin(bench *base, shim_cost *cost) {
 static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     static const char *const activations[] = {"none", "relu", "gelu", "gelu_tanh", "silu", NULL};
     const int64_t most = INT64_C(1) << 20;
-    int64_t dtype = 0, arithmetic = 0, m = 512, n = 768, k = 768, activation = 0, isa = 0, threads = 1;
+    int64_t dtype = 0, weight_dtype = -1, arithmetic = 0, m = 512, n = 768, k = 768, activation = 0, isa = 0,
+            threads = 1;
     const cli_key keys[] = {{"dtype", fv_dtype_words, 0, 0, &dtype},
+                            {"weight_dtype", fv_kv_dtype_words, 0, 0, &weight_dtype},
                             {"arithmetic", fv_arithmetic_words, 0, 0, &arithmetic},
                             {"m", NULL, 1, most, &m},
                             {"n", NULL, 1, most, &n},
@@ -150,11 +170,15 @@ static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
                      .k = k,
                      .activation = activation,
                      .dtype = fv_dtype_of_word[dtype],
+                     .weight_dtype = fv_dtype_of_word[weight_dtype < 0 ? dtype : weight_dtype],
                      .arithmetic = (fovea_arithmetic)arithmetic,
                      .isa = (fovea_isa)tier,
                      .threads = (int)threads};
     int used = snprintf(self->base.name, BENCH_NAME_SIZE, "linear/%s/m%" PRId64 "_n%" PRId64 "_k%" PRId64,
                         fv_dtype_words[dtype], m, n, k);
+    if (self->weight_dtype != self->dtype)
+        used += snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/weight_dtype:%s",
+                         fv_dtype_word(self->weight_dtype));
     if (activation != 0)
         used +=
             snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/activation:%s", activations[activation]);
@@ -167,6 +191,7 @@ static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
 }
 
 const bench_kind bench_linear = {"linear", linear_make,
-                                 "dtype=f32|bf16|f16 arithmetic=exact|bf16|bf16_tile|fastest\n"
+                                 "dtype=f32|bf16|f16 weight_dtype=(dtype)|f32|bf16|f16|i8\n"
+                                 "      arithmetic=exact|bf16|bf16_tile|fastest\n"
                                  "      m=512 n=768 k=768 activation=none|relu|gelu|gelu_tanh|silu\n"
                                  "      isa=best|TIER threads=1"};

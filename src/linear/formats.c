@@ -35,7 +35,8 @@ const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out, bool halv
 int64_t fv_linear_panel(const fovea_linear *l) {
     if (!l->kept->own_width)
         return l->gemm->nr;
-    return fv_max(l->gemm->nr, fv_multiply_best(FV_KIND_f32, l->weights.format, l->ctx->target)->nr);
+    const int64_t width = fv_multiply_best(FV_KIND_f32, l->weights.format, l->ctx->target)->nr;
+    return fv_max(fv_max(l->gemm->nr, width), 2 * FV_LANES); /* one or two rows of x take two tiles at once */
 }
 
 /* Products of words of two elements, where the map has a use for them. */
