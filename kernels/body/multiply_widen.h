@@ -24,8 +24,7 @@ enum {
     MOST_NV = FEW_ROWS ? 2 * NV : NV,
     GROUP_ROWS = 3, /* rows of A that are addressed from one pointer */
     GROUPS = (FV_MR + GROUP_ROWS - 1) / GROUP_ROWS,
-    /* Rows of B for each branch: a step with vectors of 16 takes so long that two steps of k are enough. */
-    UNROLL = FV_W == 16 ? 2 / PER_WORD : (FV_W == 8 ? 4 : 1),
+    UNROLL = FV_W >= 8 ? 4 : 1,    /* rows of B for each branch; see widen_unroll() */
     LINE = 64,                     /* bytes of a cache line */
     NEAR = 4096,                   /* bytes of B that are prefetched into the first-level cache, */
     FAR = FV_W == 16 ? 2048 : 4096 /* and so many further on into the second */
@@ -44,13 +43,16 @@ typedef struct widen_tiles {
     int64_t ldstart;
     int streams;                 /* one tile reads B, from beyond the caches */
     const char *next, *next_end; /* prefetched meanwhile */
-    int64_t pace;                /* bytes of it in UNROLL rows of B */
+    int64_t pace;                /* bytes of it for each branch */
 } widen_tiles;
 
 /* An address to fetch from, maybe past the array. */
 FV_ALWAYS_INLINE const char *widen_ahead(const void *p, int64_t bytes) {
     return (const char *)((uintptr_t)p + (uintptr_t)bytes);
 }
+
+/* Rows of B for each branch of tiles of so many rows: many accumulators, of vectors of 16, hide more branches. */
+FV_ALWAYS_INLINE int widen_unroll(int64_t rows) { return FV_W == 16 && rows > 2 ? 2 / PER_WORD : UNROLL; }
 
 /* elements steps of k: what a row of B has. Registers hold a step of B or, with scales, one of A if that is less. */
 FV_ALWAYS_INLINE void widen_steps(vf acc[FV_MR][MOST_NV], const float *a[GROUPS], int64_t lda, const format_word *b,
@@ -101,11 +103,12 @@ FV_ALWAYS_INLINE void widen_tile(const widen_tiles *t, const float *a, const flo
         for (int j = 0; j < nv; j++)
             acc[i][j] = v_load(start + i * t->ldstart + j * FV_W);
     const format_word *b = t->b;
+    const int unroll = widen_unroll(mr);
     int64_t k = t->k;
-    for (; k >= UNROLL * PER_WORD; k -= UNROLL * PER_WORD) {
+    for (; k >= unroll * PER_WORD; k -= unroll * PER_WORD) {
         for (int64_t at = 0; at < t->pace && *next < t->next_end; at += LINE, *next += LINE)
             __builtin_prefetch(*next, 0, 2);
-        for (int p = 0; p < UNROLL; p++, b += t->ldb) {
+        for (int p = 0; p < unroll; p++, b += t->ldb) {
             if (t->streams)
                 widen_prefetch(b, nv);
             widen_steps(acc, rows, t->lda, b, t->scales, PER_WORD, mr, nv);
@@ -165,7 +168,7 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
     assert(!epilogue || (!epilogue->a && !epilogue->b && !epilogue->row_max));
     const int64_t tiles = (m + FV_MR - 1) / FV_MR, low = m / tiles, higher = m % tiles,
                   strip = m <= FEW_ROWS && n >= MOST_NV * FV_W ? MOST_NV * FV_W : FV_NR;
-    const int64_t turns = tiles * ((n + strip - 1) / strip) * (k / (UNROLL * PER_WORD));
+    const int64_t turns = tiles * ((n + strip - 1) / strip) * (k / (widen_unroll(low) * PER_WORD));
     widen_tiles t = {
         .k = k, .lda = lda, .ldb = ldb, .ldc = ldc, .ldstart = epilogue && epilogue->start ? epilogue->ldstart : 0};
     if (prefetch) {
