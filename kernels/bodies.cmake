@@ -1,7 +1,7 @@
 # What a row of kernels.inc is an instance of, unless it has a file of its own, <tier>/<row>.c: KernelList.cmake writes
 # that file into the build tree. The first line that matches the row's name counts; where none does,
 # body/<operation>_<type>.h with simd_<tier>.h. Tiles become FV_MR and FV_NR. In definitions @type@ and @tier@ are the
-# row's; the type of a product is the format of B.
+# row's; the type of a product is the format of B. Long rows go on in the next line.
 #    row                              words of   body                     definitions
 set(bodies
     "^dot_i8_8x32_                    int8       body/dot_i8.h            FV_I8_PLANES"
@@ -16,15 +16,19 @@ set(bodies
     "^exp_f32_1x1_                    simd       body/exp_f32.h           FV_SIDE=1"
     "^exp_f32_                        simd       body/exp_f32.h           FV_SIDE=4"
     "^multiply_bf16x2_bf16x2_.*_scalar half      scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\" FV_PAIRS"
-    "^multiply_f32_amx_order_masked_  simd       scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\" FV_AMX_ORDER FV_MASKED"
-    "^multiply_f32_amx_order_.*_scalar simd      scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\" FV_AMX_ORDER"
+    "^multiply_f32_amx_order_masked_  simd       scalar/multiply.h
+         FV_WORDS=\"body/format/@type@.h\" FV_AMX_ORDER FV_MASKED"
+    "^multiply_f32_amx_order_.*_scalar simd      scalar/multiply.h
+         FV_WORDS=\"body/format/@type@.h\" FV_AMX_ORDER"
     "^multiply_f32_masked_.*_scalar   simd       scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\" FV_MASKED"
     "^multiply_f32_f32_.*_scalar      simd       scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\""
     "^multiply_f32_i8_.*_scalar       int8       scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\""
     "^multiply_f32_.*_scalar          half       scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\""
     "^multiply_f32_f32_.*_avx2        simd       body/gemm_f32.h          FV_GEMM_SIZES=\"avx2/gemm_tiles.h\""
-    "^multiply_bf16x2_bf16x2_.*_avx512 pairs      avx512/gemm_f32.h       FV_PER_WORD=2 FV_ACCUMULATE=v_accumulate_pairs"
-    "^multiply_bf16x2_bf16x2_         pairs      body/gemm_f32.h          FV_PER_WORD=2 FV_ACCUMULATE=v_accumulate_pairs"
+    "^multiply_bf16x2_bf16x2_.*_avx512 pairs      avx512/gemm_f32.h
+         FV_PER_WORD=2 FV_ACCUMULATE=v_accumulate_pairs"
+    "^multiply_bf16x2_bf16x2_         pairs      body/gemm_f32.h
+         FV_PER_WORD=2 FV_ACCUMULATE=v_accumulate_pairs"
     "^multiply_f32_amx_order_f32_     simd       body/gemm_f32.h          FV_GEMM_MULTIPLY=\"body/gemm_blocks.h\""
     "^multiply_f32_masked_            simd       body/gemm_masked_f32.h"
     "^multiply_f32_bf16x2_            half       body/multiply_widen.h    FV_WORDS=\"body/format/@type@.h\""
@@ -34,13 +38,18 @@ set(bodies
     "^multiply_f32_f32_.*_avx512      simd       avx512/gemm_f32.h"
     "^multiply_f32_f32_.*_neon        simd       body/gemm_f32.h          FV_GEMM_MULTIPLY=\"neon/gemm_multiply.h\""
     "^multiply_f32_f32_               simd       body/gemm_f32.h"
-    "^multiply_f32_i8_.*_avx512       int8       body/gemm_thin.h         FV_ELEMENT=int8_t FV_WIDEN=v_load_i8 FV_MANY_ROWS=4"
+    "^multiply_f32_i8_.*_avx512       int8       body/gemm_thin.h
+         FV_ELEMENT=int8_t FV_WIDEN=v_load_i8 FV_MANY_ROWS=4"
     "^multiply_f32_i8_                int8       body/gemm_thin.h         FV_ELEMENT=int8_t FV_WIDEN=v_load_i8"
-    "^multiply_f32_bf16_.*_avx2       half       body/gemm_thin.h         FV_ELEMENT=uint16_t FV_WIDEN=v_load_bf16 FV_PAIR=v_pair_bf16 FV_MANY_ROWS=2"
-    "^multiply_f32_bf16_              half       body/gemm_thin.h         FV_ELEMENT=uint16_t FV_WIDEN=v_load_bf16 FV_PAIR=v_pair_bf16"
-    "^multiply_f32_f16_.*_avx512      half       body/gemm_thin.h         FV_ELEMENT=uint16_t FV_WIDEN=v_load_f16 FV_MANY_ROWS=4"
+    "^multiply_f32_bf16_.*_avx2       half       body/gemm_thin.h
+         FV_ELEMENT=uint16_t FV_WIDEN=v_load_bf16 FV_PAIR=v_pair_bf16 FV_MANY_ROWS=2"
+    "^multiply_f32_bf16_              half       body/gemm_thin.h
+         FV_ELEMENT=uint16_t FV_WIDEN=v_load_bf16 FV_PAIR=v_pair_bf16"
+    "^multiply_f32_f16_.*_avx512      half       body/gemm_thin.h
+         FV_ELEMENT=uint16_t FV_WIDEN=v_load_f16 FV_MANY_ROWS=4"
     "^multiply_f32_f16_               half       body/gemm_thin.h         FV_ELEMENT=uint16_t FV_WIDEN=v_load_f16"
-    "^narrow_                         half       body/narrow.h            FV_NARROW=v_narrow_@type@ FV_NARROW_N=v_narrow_@type@_n"
+    "^narrow_                         half       body/narrow.h
+         FV_NARROW=v_narrow_@type@ FV_NARROW_N=v_narrow_@type@_n"
     "^softcap_f32_1x1_                simd       body/softcap_f32.h       FV_SIDE=16"
     "^softcap_f32_                    simd       body/softcap_f32.h       FV_SIDE=4"
     "^softmax_bf16_.*_scalar          half       body/softmax_f32.h       FV_SIDE=16 FV_ROUND_P"
@@ -51,4 +60,5 @@ set(bodies
     "^softmax_f32_                    simd       body/softmax_f32.h       FV_SIDE=2"
     "^unpack_i8_columns_              int8       body/unpack.h            FV_WORDS=\"body/format/@type@.h\""
     "^unpack_                         half       body/unpack.h            FV_WORDS=\"body/format/@type@.h\""
-    "^widen_                          half       body/widen.h             FV_WIDEN=v_widen_@type@ FV_WIDEN_N=v_widen_@type@_n")
+    "^widen_                          half       body/widen.h
+         FV_WIDEN=v_widen_@type@ FV_WIDEN_N=v_widen_@type@_n")
