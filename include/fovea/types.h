@@ -70,7 +70,7 @@ typedef enum fovea_dtype {
     FOVEA_DTYPE_I64 = 4,  /* int64_t, 8-byte aligned */
     FOVEA_DTYPE_BF16 = 5, /* bfloat16: the upper half of a binary32; 2-byte aligned */
     FOVEA_DTYPE_F16 = 6,  /* IEEE binary16, 2-byte aligned */
-    FOVEA_DTYPE_I8 = 7    /* int8_t with a scale for each row: keys and values of a cache alone (cache.h) */
+    FOVEA_DTYPE_I8 = 7    /* int8_t with scales: of a cache (cache.h) or of weights (fovea_quantisation) */
 } fovea_dtype;
 
 /* How attention and linear maps compute. Each is one definition (docs/promise.md; kernels/kernels.h has the formulas):
