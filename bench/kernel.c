@@ -146,46 +146,29 @@ static void call_narrow(const fv_kernel *kernel, operands *o) {
     kernel->run.narrow_bf16(o->m, o->n, o->in[0], o->n, (uint16_t *)o->out[0], o->n);
 }
 
-static void call_dot_i8(const fv_kernel *kernel, operands *o) {
-    kernel->run.dot_i8(&(fv_dot_i8_args){.rows = o->m,
-                                         .keys = o->n,
-                                         .channels = o->k,
-                                         .q = o->words,
-                                         .q_scales = o->scales,
-                                         .q_sums = o->sums,
-                                         .k = (const int8_t *)o->in[2],
-                                         .ldk = FV_KEY_GROUP * o->k,
-                                         .k_scales = o->in[1],
-                                         .s = o->out[0],
-                                         .lds = o->n});
-}
-
-static void call_dot(const fv_kernel *kernel, operands *o) {
-    if (kernel->type == FV_TYPE_i8) {
-        call_dot_i8(kernel, o);
-        return;
+/* Products of few rows with keys, in rows or, as caches have them, in panels. */
+static void call_keys(const fv_kernel *kernel, operands *o) {
+    const bool integers = kernel->kind == FV_KIND_i16;
+    const int64_t words = fv_i8_row_words(o->k);
+    const fv_rows rows = {integers ? (const void *)o->words : o->in[1], o->m, integers ? words : o->k};
+    fv_operand keys = {
+        .data = o->in[2], .scales = o->in[1], .columns = o->n, .steps = o->k, .row = o->k, .format = kernel->format};
+    if (fv_format_of(keys.format).word != FV_WORD_column) {
+        keys.row = keys.width = FV_KEY_GROUP;
+        keys.panel = FV_KEY_GROUP * fv_operand_words(keys.format, o->k);
     }
-    const bool lanes =
-        kernel->type == FV_TYPE_bf16 && o->n % FV_KEY_GROUP == 0 && o->k % 2 == 0; /* as caches keep keys */
-    kernel->run.dot_f32(&(fv_dot_args){.rows = o->m,
-                                       .keys = o->n,
-                                       .channels = o->k,
-                                       .q = o->in[1],
-                                       .k = o->in[2],
-                                       .ldk = lanes ? o->k * FV_KEY_GROUP : o->k,
-                                       .lanes = lanes,
-                                       .s = o->out[0],
-                                       .lds = o->n});
+    kernel->run.multiply(&rows, &keys, o->out[0], o->n, NULL, NULL);
 }
 
 static const int64_t any = INT64_C(1) << 20;
 
-/* Of floats, masked, of floats by words of 16 bits, of words on both sides, of few rows. */
+/* Of floats, masked, of floats by words of 16 bits, of words on both sides, of few rows, of few with keys. */
 static const operation of_floats = {call_multiply, 0, 0, 64, "mnk", any, 1, 2, 0, 0},
                        of_masked = {call_multiply, 16, 64, 64, "mnk", any, 1, 2, 0, 0},
                        of_halves = {call_multiply, 0, 64, 64, "mnk", any, FV_LANES, 2, 0, 0},
                        of_words = {call_multiply, 0, 64, 32, "mnk", any, FV_LANES, 4, 0, 0},
-                       of_few = {call_multiply, 4, 128, 256, "mnk", any, 1, 2, 0, 0};
+                       of_few = {call_multiply, 4, 128, 256, "mnk", any, 1, 2, 0, 0},
+                       of_keys = {call_keys, 4, 64, 128, "mnk", any, FV_LANES, 2, 0, 0};
 static const operation of_steps = {call_pack_rows, 32, 64, 1, "mn", any, 1, 0, 1, 4},
                        of_rows = {call_pack_rows, 32, 64, 1, "mn", any, 1, 0, 1, 6};
 
@@ -209,7 +192,6 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_unpack] = {call_unpack, 32, 64, 1, "mn", any, FV_LANES, 0, 1, 6},
     [FV_OP_widen] = {call_widen, 32, 64, 1, "mn", any, 1, 0, 1, 6},
     [FV_OP_narrow] = {call_narrow, 32, 64, 1, "mn", any, 1, 0, 1, 6},
-    [FV_OP_dot] = {call_dot, 4, 64, 128, "mnk", any, FV_LANES, 2, 0, 0},
 };
 
 static const operation *operation_of(const fv_kernel *kernel) {
@@ -218,7 +200,7 @@ static const operation *operation_of(const fv_kernel *kernel) {
     if (kernel->op != FV_OP_multiply)
         return &operations[kernel->op];
     if (kernel->few)
-        return &of_few;
+        return fv_multiply_keys(kernel) ? &of_keys : &of_few;
     switch (kernel->kind) {
     case FV_KIND_f32: return kernel->format == FV_FORMAT_f32 ? &of_floats : &of_halves;
     case FV_KIND_bf16x2:
@@ -229,12 +211,7 @@ static const operation *operation_of(const fv_kernel *kernel) {
     }
 }
 
-/* Is it one of those that take no more rows than their mr? */
-static bool takes_few_rows(const fv_kernel *kernel) { return kernel->op == FV_OP_dot || kernel->few; }
-
-static int64_t k_most(const fv_kernel *kernel) {
-    return kernel->op == FV_OP_dot && kernel->type == FV_TYPE_i8 ? FV_I8_CHANNELS : any;
-}
+static int64_t k_most(const fv_kernel *kernel) { return kernel->kind == FV_KIND_i16 ? FV_I8_CHANNELS : any; }
 
 typedef struct kernel_bench {
     bench base;
@@ -279,7 +256,7 @@ static const char *kernel_begin(bench *base, shim_cost *cost) {
     cost->bytes = op->bytes * (double)(o->m * o->n * o->k);
     if (self->kernel->op == FV_OP_multiply && self->kernel->format == FV_FORMAT_f32)
         cost->bytes = 4.0 * (double)(o->m * o->k + o->k * o->n + o->m * o->n);
-    if (takes_few_rows(self->kernel)) /* those of b, which is what limits it */
+    if (self->kernel->few) /* those of b, which is what limits it */
         cost->bytes = (double)(operands_size(self->kernel) * o->n * o->k);
     if (cost->flops > 0)
         cost->peak = bench_peak(self->kernel->isa);
@@ -325,7 +302,7 @@ static bench *kernel_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     }
     int64_t m = op->m ? op->m : (48 + kernel->mr - 1) / kernel->mr * kernel->mr; /* some whole tiles of rows */
     int64_t n = op->n ? op->n : kernel->nr, k = op->k;
-    const cli_key all[] = {{"m", NULL, 1, takes_few_rows(kernel) ? kernel->mr : 4096, &m},
+    const cli_key all[] = {{"m", NULL, 1, kernel->few ? kernel->mr : 4096, &m},
                            {"n", NULL, op->n_step, op->n_most, &n},
                            {"k", NULL, 1, k_most(kernel), &k}};
     cli_key keys[4] = {{NULL, NULL, 0, 0, NULL}};

@@ -54,11 +54,11 @@ static int make_int8(operands *o, const fv_kernel *kernel) {
         random = random * 1664525U + 1013904223U;
         to[i] = (int8_t)((int)(random >> 16) % 255 - 127);
     }
-    if (kernel->op != FV_OP_dot)
+    if (kernel->kind != FV_KIND_i16)
         return 0;
-    if ((o->words = bench_alloc(fv_i8_words(o->k) * FV_DOT_ROWS * (int64_t)sizeof *o->words)) == NULL)
+    if ((o->words = bench_alloc(fv_i8_row_words(o->k) * o->m * (int64_t)sizeof *o->words)) == NULL)
         return -1;
-    fv_dot_i8_queries(o->m, o->k, o->in[0], o->k, o->words, o->scales, o->sums);
+    fv_i8_rows(o->m, o->k, o->in[0], o->k, o->words);
     return 0;
 }
 
@@ -70,7 +70,8 @@ int operands_make(operands *o, const fv_kernel *kernel) {
         bench_fill(o->in[i], n, i == 0 ? -4 : 0.125F, i == 0 ? 0 : 1, (uint64_t)i);
     }
     const int narrow = kernel->type == FV_TYPE_bf16 || kernel->type == FV_TYPE_f16;
-    const int both = kernel->op == FV_OP_multiply && kernel->kind != FV_KIND_f32; /* a is of words, too */
+    const int both = kernel->op == FV_OP_multiply && kernel->kind != FV_KIND_f32 &&
+                     kernel->kind != FV_KIND_i16; /* a is of words, too */
     for (int i = both ? 1 : 2; narrow && i < INPUTS; i++)
         fill_halves(o->in[i], n, kernel->type);
     if (kernel->type == FV_TYPE_i8 && make_int8(o, kernel) != 0)

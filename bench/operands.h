@@ -17,9 +17,7 @@ typedef struct operands {
     fv_keybits bits;     /* changed in place */
     uint8_t *mask;
     int truth;
-    fv_i8_word *words; /* of dot_i8: in[0] as it wants it */
-    float scales[FV_DOT_ROWS];
-    int32_t sums[FV_DOT_ROWS];
+    fv_i8_word *words; /* rows of in[0] as integers, where keys are int8 */
 } operands;
 
 /* Elements that each of them has room for: m x n, m x k and k x n. */

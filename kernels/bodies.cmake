@@ -4,17 +4,18 @@
 # row's; the type of a product is the format of B. Long rows go on in the next line.
 #    row                              words of   body                     definitions
 set(bodies
-    "^dot_i8_8x32_                    int8       body/dot_i8.h            FV_I8_PLANES"
-    "^dot_i8_                         int8       body/dot_i8.h"
-    "^dot_f32_.*_scalar               simd       scalar/dot.h             FV_ELEMENT=float FV_WIDEN=v_load"
-    "^dot_.*_scalar                   half       scalar/dot.h             FV_ELEMENT=uint16_t FV_WIDEN=v_load_@type@"
-    "^dot_f32_                        simd       body/dot.h               FV_ELEMENT=float"
-    "^dot_bf16_8x32_                  half       body/dot.h               FV_ELEMENT=uint16_t FV_PAIR=v_pair_bf16 FV_IN_LANES FV_AS_PAIRS FV_GUARDED=fv_dot_bf16_8x16_@tier@"
-    "^dot_bf16_                       half       body/dot.h               FV_ELEMENT=uint16_t FV_PAIR=v_pair_bf16 FV_IN_LANES"
-    "^dot_f16_                        half       body/dot.h               FV_ELEMENT=uint16_t FV_PAIR=v_pair_f16"
     "^exp_f32_1x8_                    simd       body/exp_f32.h           FV_SIDE=2"
     "^exp_f32_1x1_                    simd       body/exp_f32.h           FV_SIDE=1"
     "^exp_f32_                        simd       body/exp_f32.h           FV_SIDE=4"
+    "^multiply_i16_i8x4_8x32_         int8       body/multiply_i16_i8x4.h FV_I8_PLANES"
+    "^multiply_i16_i8x4_              int8       body/multiply_i16_i8x4.h"
+    "^multiply_f32_f32_rows_.*_scalar simd       scalar/multiply_keys.h   FV_WORDS=\"body/format/f32.h\""
+    "^multiply_f32_bf16_rows_.*_scalar half      scalar/multiply_keys.h   FV_WORDS=\"body/format/bf16.h\""
+    "^multiply_f32_f16_rows_.*_scalar half       scalar/multiply_keys.h   FV_WORDS=\"body/format/f16.h\""
+    "^multiply_f32_bf16x2_8x32_scalar half       scalar/multiply_keys.h   FV_WORDS=\"body/format/bf16x2.h\""
+    "^multiply_f32_f32_rows_          simd       body/multiply_rows.h     FV_ELEMENT=float"
+    "^multiply_f32_bf16_rows_         half       body/multiply_rows.h     FV_ELEMENT=uint16_t FV_PAIR=v_pair_bf16"
+    "^multiply_f32_f16_rows_          half       body/multiply_rows.h     FV_ELEMENT=uint16_t FV_PAIR=v_pair_f16"
     "^multiply_bf16x2_bf16x2_.*_scalar half      scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\" FV_PAIRS"
     "^multiply_f32_amx_order_masked_  simd       scalar/multiply.h
          FV_WORDS=\"body/format/@type@.h\" FV_AMX_ORDER FV_MASKED"

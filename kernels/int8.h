@@ -1,8 +1,8 @@
-/* Kernels of int8 keys and values: part of kernels.h, which has the words of their contracts. One float32 scale for each key and each
- * value says what its integers stand for.
+/* int8 keys: the rows that are multiplied with them. Part of kernels.h, which has the words of the contracts. One float32 scale for each
+ * key and each value says what its integers stand for.
  *
- * Scores are exact sums of integers: the row of a query, too, becomes integers of 15 bits and a scale, before. With q the row as it
- * goes into dot, and all rounding by the caller's mode, as elsewhere:
+ * Scores are exact sums of integers: the row of a query, too, becomes integers of 15 bits and a scale, before. With q the scaled query,
+ * and all rounding by the caller's mode, as elsewhere:
  *
  *   top     = max of |q[t]|
  *   Q[t]    = rint(q[t] * (16319 / top)), no further than 16319 from 0 (only a mode other than nearest goes there)
@@ -12,7 +12,7 @@
  *   s       = I * (q_scale * k_scale): I to float32, the product of both scales, and their product, each rounded
  *
  * No sum overflows 32 bits, in any order and of any int8, -128 too: FV_I8_CHANNELS * 16319 * 128 < 2^31. So it has the same bits on
- * every tier, whatever units multiply. Values are gemm_thin's: the caller multiplies weights and scales first. */
+ * every tier, whatever units multiply. Of values the caller multiplies weights and scales first. */
 #ifndef FV_INT8_H
 #define FV_INT8_H
 
@@ -27,31 +27,22 @@ typedef struct fv_i8_word {
     int8_t high[4], low[4];
 } fv_i8_word;
 
-/* Words of a row of so many channels: blocks of 16 channels, those past the last 0. */
-static inline int64_t fv_i8_words(int64_t channels) { return (channels + 15) / 16 * 4; }
+/* A row of A of the kind i16, counted in words: its scale, the sum of its Q, and words of blocks of 16 channels, those past the last 0. */
+typedef struct fv_i8_row {
+    float scale;
+    int32_t sum;
+    int32_t unused[2];
+    fv_i8_word word[];
+} fv_i8_row;
+_Static_assert(sizeof(fv_i8_row) == sizeof(fv_i8_word), "what begins a row takes a word's place");
 
-/* The rows of one dot_i8, q[i*ldq + t]: words[w*fv_dot_stride(rows) + i] has channels 4w to 4w + 3 of row i, for
- * w < fv_i8_words(channels), rows past the last being zeros; scales[i] and sums[i] are the q_scale and the sum of Q of row i < rows. */
-void fv_dot_i8_queries(int64_t rows, int64_t channels, const float *q, int64_t ldq, fv_i8_word *words, float *scales,
-                       int32_t *sums);
+static inline int64_t fv_i8_row_words(int64_t channels) { return 1 + (channels + 15) / 16 * 4; }
 
-/* dot of int8: s[i*lds + j] as above, of Q[i] and k[j][t], t < channels, keys being in lanes (fv_dot_args; what is behind the last
- * channel may be anything). Columns of s past the last key, up to a multiple of FV_LANES, are written as for what lies there, with the scale 0. */
-typedef struct fv_dot_i8_args {
-    int64_t rows, keys, channels; /* rows: 1 to FV_DOT_ROWS; keys >= 1; channels: 1 to FV_I8_CHANNELS */
-    const fv_i8_word *q;          /* as fv_dot_i8_queries() made them, with the next two */
-    const float *q_scales;        /* [rows] */
-    const int32_t *q_sums;        /* [rows] */
-    const int8_t *k;
-    int64_t ldk; /* to the next group */
-    int first;
-    const float *k_scales; /* [keys] */
-    float *s;
-    int64_t lds;
-    float *row_max; /* this and all below as in fv_dot_args */
-    int accumulate_max;
-    const void *next, *next_end;
-} fv_dot_i8_args;
-typedef void fv_dot_i8_fn(const fv_dot_i8_args *args);
+static inline const fv_i8_row *fv_i8_row_of(const fv_rows *a, int64_t i) {
+    return (const fv_i8_row *)(const void *)((const fv_i8_word *)a->data + i * a->stride);
+}
+
+/* Makes rows of Q from q[i*ldq + t], fv_i8_row_words(channels) words apart. */
+void fv_i8_rows(int64_t rows, int64_t channels, const float *q, int64_t ldq, fv_i8_word *to);
 
 #endif

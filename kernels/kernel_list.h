@@ -25,7 +25,6 @@ typedef enum fv_op {
     FV_OP_unpack,
     FV_OP_widen,
     FV_OP_narrow,
-    FV_OP_dot,
     FV_OP_COUNT
 } fv_op;
 
@@ -88,10 +87,6 @@ typedef struct fv_kernel {
         fv_widen_f16_fn *widen_f16;
         fv_narrow_bf16_fn *narrow_bf16;
         fv_narrow_f16_fn *narrow_f16;
-        fv_dot_f32_fn *dot_f32;
-        fv_dot_bf16_fn *dot_bf16;
-        fv_dot_f16_fn *dot_f16;
-        fv_dot_i8_fn *dot_i8;
     } run;
     const char *op_name; /* "multiply", "scale", ... */
 } fv_kernel;

@@ -81,7 +81,9 @@
 enum {
     FV_SEGMENT = 256, /* keys of a segment: part of the results, never tuned */
     FV_LANES = 16,    /* virtual lanes of a row sum: likewise; also the granule of packed keys */
-    FV_BLOCK = 32     /* elements of a block of bf16_tile: likewise; a segment has a whole number of them */
+    FV_BLOCK = 32,    /* elements of a block of bf16_tile: likewise; a segment has a whole number of them */
+    FV_FEW_ROWS = 8,  /* at most, of kernels of few rows that take keys */
+    FV_KEY_GROUP = 32 /* columns of a panel of keys in a cache */
 };
 
 /* The keys of one segment that one row attends to: key i is bit i % 64 of word[i / 64]. */
@@ -122,7 +124,8 @@ typedef struct fv_prefetch {
  *   bf16x2_amx_order  the same as blocks. The calling thread is between fv_tiles_enter() and fv_tiles_leave()
  *                     (amx/tiles.h)
  *   f16x2             words of two float16, the first in the low half: any numbers, in any rounding mode, as products
- *                     are exact and never subnormal, as long as the CPU does not flush what is subnormal as float16 */
+ *                     are exact and never subnormal, as long as the CPU does not flush what is subnormal as float16
+ *   i16               integers of 15 bits with a scale a row (int8.h): sums are exact integers, scaled once */
 typedef enum fv_kind {
     FV_KIND_f32,
     FV_KIND_f32_masked,
@@ -131,6 +134,7 @@ typedef enum fv_kind {
     FV_KIND_bf16x2,
     FV_KIND_bf16x2_amx_order,
     FV_KIND_f16x2,
+    FV_KIND_i16,
     FV_KIND_COUNT
 } fv_kind;
 
@@ -155,7 +159,12 @@ typedef enum fv_kind {
  *   A f16x2                             n is a multiple of FV_LANES; the epilogue has no a, but may have b and row_max
  *                                       together: maxima are those of c
  *   few rows (FV_MULTIPLY_FEW)          at most mr; no row_max; B of i8 without its scales, which the caller multiplies
- *                                       into A */
+ *                                       into A
+ *   few rows, B of keys: f32_rows,      at most FV_FEW_ROWS; the epilogue has only row_max. Columns of c past n, up to a
+ *   bf16_rows, f16_rows; bf16x2, i8x4   multiple of FV_LANES, are written, too: of rows as for a column of zeros, of the
+ *                                       other two as for what lies there, with the scale 0. These have panels of
+ *                                       FV_KEY_GROUP columns, any number of them; b->first is 0 or FV_LANES, panels are
+ *                                       read whole, and of bf16x2 what is behind the last step is +0 */
 typedef void fv_multiply_fn(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
                             const fv_prefetch *prefetch);
 
@@ -361,8 +370,6 @@ typedef fv_widen_bf16_fn fv_widen_f16_fn;
  * becomes quiet and keeps the top bits of its payload. */
 typedef void fv_narrow_bf16_fn(int64_t rows, int64_t n, const float *x, int64_t ldx, uint16_t *y, int64_t ldy);
 typedef fv_narrow_bf16_fn fv_narrow_f16_fn;
-
-#include "thin.h"
 
 #include "int8.h"
 

@@ -3,7 +3,8 @@
  * A panel of packed keys, a page of the cache, values as they lie or copied, and packed weights are all an fv_operand:
  * `steps` by `columns` elements, step t of column j being element t % per_word of the word
  *
- *   (j / width) * panel + (t / per_word) * row + j % width     counted from data, width 0 standing for one panel,
+ *   (p / width) * panel + (t / per_word) * row + p % width - first     counted from data, p being j + first, width 0 standing for
+ *                                                                      one panel,
  *
  * in words of per_word elements (fv_operand_place). What is behind the last step of a word is +0, unless a format's
  * kernels say that it is not read. An operand owns nothing. */
@@ -64,7 +65,8 @@ typedef struct fv_operand {
     int64_t columns, steps; /* n and k of the product, at least 1 */
     int64_t row, panel;     /* words to the next row, and to the next panel */
     fv_magnitudes range;    /* of all elements; only where a caller asks for it */
-    int32_t width;          /* columns of a panel; 0: one panel has all */
+    int16_t width;          /* columns of a panel; 0: one panel has all */
+    int16_t first;          /* place of the first column in its panel */
     fv_format format;
 } fv_operand;
 
@@ -91,10 +93,11 @@ static inline int64_t fv_operand_bytes(fv_format format, int64_t steps, int64_t 
 /* Where element t of column j is, counted in elements from data. */
 static inline int64_t fv_operand_place(const fv_operand *b, int64_t t, int64_t j) {
     const fv_format_info f = fv_format_of(b->format);
-    const int64_t panel = b->width ? j / b->width : 0, column = b->width ? j % b->width : j, e = t % f.per_word;
+    const int64_t p = j + b->first, e = t % f.per_word;
     if (f.word == FV_WORD_column)
         return j * b->row + t;
-    const int64_t word = panel * b->panel + t / f.per_word * b->row + column;
+    const int64_t panel = b->width ? p / b->width : 0, column = b->width ? p % b->width : p,
+                  word = panel * b->panel + t / f.per_word * b->row + column - b->first;
     if (f.word == FV_WORD_fours)
         return word / 4 * 4 * f.per_word + e * 4 + word % 4;
     return word * f.per_word + (f.word == FV_WORD_high ? f.per_word - 1 - e : e);
@@ -105,9 +108,10 @@ static inline fv_operand fv_operand_part(const fv_operand *b, int64_t column, in
                                          int64_t steps) {
     const fv_format_info f = fv_format_of(b->format);
     fv_operand part = *b;
-    const int64_t panel = b->width ? column / b->width : 0, in_panel = b->width ? column % b->width : column;
-    const int64_t words =
-        f.word == FV_WORD_column ? column * b->row + step : panel * b->panel + step / f.per_word * b->row + in_panel;
+    const int64_t p = column + b->first, panel = b->width ? p / b->width : 0, place = b->width ? p % b->width : p,
+                  words = f.word == FV_WORD_column ? column * b->row + step
+                                                   : panel * b->panel + step / f.per_word * b->row + place - b->first;
+    part.first = (int16_t)(b->width ? place : 0);
     part.data = (const char *)b->data + words * f.per_word * f.bits / 8;
     part.columns = columns;
     part.steps = steps;

@@ -4,6 +4,7 @@
  * Sizes do not depend on the row's tile. There is no NaN among inputs of arithmetic, as payloads are open; numbers of
  * all sizes, subnormal ones among them, where sums are chains, but not among scores, as a maximum under flush-to-zero
  * may or may not flush. Only operations that every IEEE machine rounds alike make the data. */
+#include "dispatch/dispatch.h"
 #include "golden_trial.h"
 #include "multiply_call.h"
 
@@ -323,7 +324,9 @@ static void golden_exp(golden *g) {
 }
 
 static void golden_multiply(golden *g) {
-    if (g->kernel->few)
+    if (fv_multiply_keys(g->kernel))
+        golden_keys(g);
+    else if (g->kernel->few)
         golden_gemm_thin(g);
     else if (g->kernel->kind == FV_KIND_f32 && g->kernel->format != FV_FORMAT_f32)
         golden_gemm_widen(g);
@@ -356,7 +359,6 @@ static void (*const runs[FV_OP_COUNT])(golden *) = {
     [FV_OP_unpack] = golden_unpack,
     [FV_OP_widen] = golden_widen,
     [FV_OP_narrow] = golden_narrow,
-    [FV_OP_dot] = golden_dot,
     [FV_OP_bias_act_residual] = golden_bias_act_residual,
     [FV_OP_normalize] = golden_normalize,
 };

@@ -52,7 +52,7 @@ void golden_widen(golden *g);
 void golden_narrow(golden *g);
 
 /* Those of few rows (golden_thin.c). */
-void golden_dot(golden *g);
+void golden_keys(golden *g);
 void golden_gemm_thin(golden *g);
 
 #endif

@@ -212,8 +212,9 @@ static void test_padding(const fovea_context *ctx, fovea_dtype dtype) {
     test_check(pages.k_group > 0, "keys are not in lanes");
     for (int64_t key = 0; key < TOKENS; key++) {
         const uint16_t *group = (const uint16_t *)pages.k + key / FV_KEY_GROUP * pages.k_group;
-        test_check(group[fv_lane_of(key % FV_KEY_GROUP, DIM - 1, 2)] != 0 &&
-                       group[fv_lane_of(key % FV_KEY_GROUP, DIM, 2)] == 0,
+        const fv_operand panel = {.row = FV_KEY_GROUP, .format = FV_FORMAT_bf16x2};
+        test_check(group[fv_operand_place(&panel, DIM - 1, key % FV_KEY_GROUP)] != 0 &&
+                       group[fv_operand_place(&panel, DIM, key % FV_KEY_GROUP)] == 0,
                    "key %d does not end with zero", (int)key);
     }
     fovea_kv_cache_destroy(cache);

@@ -15,8 +15,7 @@
 #include <inttypes.h>
 
 static int64_t computed, asked, multiplied;
-static fv_multiply_fn *real_score, *real_value;
-static fv_dot_f32_fn *real_dot;
+static fv_multiply_fn *real_score, *real_few, *real_value;
 
 static void score(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
                   const fv_prefetch *prefetch) {
@@ -25,10 +24,11 @@ static void score(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, 
     real_score(a, b, c, ldc, epilogue, prefetch);
 }
 
-static void dot(const fv_dot_args *args) {
-    computed += args->rows * args->keys;
-    asked += args->row_max ? args->rows * args->keys : 0;
-    real_dot(args);
+static void few(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
+                const fv_prefetch *prefetch) {
+    computed += a->count * b->columns;
+    asked += epilogue && epilogue->row_max ? a->count * b->columns : 0;
+    real_few(a, b, c, ldc, epilogue, prefetch);
 }
 
 static void value(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
@@ -54,9 +54,9 @@ static int64_t count_by(const fovea_context *ctx, const attention_case *c, int64
         *edge_rows = plan->edge_rows;
         real_score = plan->kernels.score;
         real_value = plan->kernels.value;
-        real_dot = plan->kernels.dot;
+        real_few = plan->kernels.score_rows;
         plan->kernels.score = score;
-        plan->kernels.dot = real_dot ? dot : NULL;
+        plan->kernels.score_rows = real_few ? few : NULL;
         plan->kernels.value = value;
         const fovea_attention_args args = case_args(in, out);
         test_check(fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_OK, "execute: %s", fovea_error_detail());

@@ -226,7 +226,9 @@ static void golden_name(const fv_kernel *kernel, char name[32]) {
     static const char *const packs[] = {
         [FV_SOURCE_columns] = "pack_pairs", [FV_SOURCE_steps] = "pair_rows", [FV_SOURCE_rows] = "to_pairs"};
     const char *op = kernel->op_name;
-    if (kernel->op == FV_OP_multiply)
+    if (kernel->op == FV_OP_multiply && fv_multiply_keys(kernel))
+        op = "dot";
+    else if (kernel->op == FV_OP_multiply)
         op = kernel->few                                                  ? "gemm_thin"
              : kernel->kind == FV_KIND_f32 && kernel->type != FV_TYPE_f32 ? "gemm_widen"
                                                                           : products[kernel->kind];

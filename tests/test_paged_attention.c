@@ -54,7 +54,7 @@ static paged paged_make(const fovea_tensor *t, int64_t page_keys, fv_kv_layout l
                 const int64_t place = key % page_keys;
                 for (int64_t c = 0; c < channels; c++) {
                     const int64_t at = layout == FV_KV_LANES ? place / FV_KEY_GROUP * FV_KEY_GROUP * channels +
-                                                                   fv_lane_of(place % FV_KEY_GROUP, c, 1)
+                                                                   c * FV_KEY_GROUP + place % FV_KEY_GROUP
                                                              : place * channels + c;
                     memcpy(head + at, tensor_row(t, b, h, key) + c, sizeof(float)); /* NaN keeps its bits */
                 }
@@ -218,7 +218,7 @@ static scaled scaled_make(const fovea_tensor *t, fv_kv_layout layout, rng *r) {
                 for (int64_t c = 0; c < t->shape[3]; c++)
                     most = fmaxf(most, fabsf(row[c]));
                 for (int64_t c = 0; c < t->shape[3] && !isnan(row[0]); c++)
-                    to[lanes ? fv_lane_of(place, c, 4) : c] = (int8_t)(row[c] / (most / 127.0f));
+                    to[lanes ? (c / 4 * FV_KEY_GROUP + place) * 4 + c % 4 : c] = (int8_t)(row[c] / (most / 127.0f));
                 if (!isnan(row[0]))
                     ((float *)p.scales->data)[at] = most / 127.0f;
             }

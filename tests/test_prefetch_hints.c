@@ -26,8 +26,7 @@ typedef struct watched {
 
 static watched watch[TENSORS];
 static int64_t strays;
-static fv_multiply_fn *real_score, *real_value, *real_skip;
-static fv_dot_f32_fn *real_dot;
+static fv_multiply_fn *real_score, *real_few, *real_value, *real_skip;
 
 static void write_down(const fv_prefetch *prefetch) {
     if (!prefetch || !prefetch->next)
@@ -51,9 +50,10 @@ static void score(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, 
     real_score(a, b, c, ldc, epilogue, prefetch);
 }
 
-static void dot(const fv_dot_args *args) {
-    write_down(&(fv_prefetch){.next = args->next, .next_end = args->next_end});
-    real_dot(args);
+static void few(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
+                const fv_prefetch *prefetch) {
+    write_down(prefetch);
+    real_few(a, b, c, ldc, epilogue, prefetch);
 }
 
 static void value(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
@@ -101,9 +101,9 @@ static int64_t run(const fovea_context *ctx, const attention_case *c, const fv_a
     real_score = plan->kernels.score;
     real_value = plan->kernels.value;
     real_skip = plan->kernels.value_skip;
-    real_dot = plan->kernels.dot;
+    real_few = plan->kernels.score_rows;
     plan->kernels.score = score;
-    plan->kernels.dot = real_dot ? dot : NULL;
+    plan->kernels.score_rows = real_few ? few : NULL;
     plan->kernels.value = value;
     plan->kernels.value_skip = value_skip;
     const fovea_attention_args args = case_args(in, out);

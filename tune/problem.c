@@ -251,7 +251,7 @@ static int64_t decide_attention(tune_problem *problem, const tune_choice *choice
         return -1;
     fv_tuning_of_choice(problem->operation, &plan->attention->choice, plan->made.knob);
     const fv_attention_kernels *kernels = &plan->attention->kernels;
-    plan->plain_scores = kernels->dot || kernels->dot_i8;
+    plan->plain_scores = kernels->score_rows || kernels->score_groups;
     plan->plain_values = plan->attention->desc.v_dtype == FOVEA_DTYPE_I8 ||
                          (kernels->value_thin && (kernels->widen_v || problem->cache));
     plan->panel = plan->plain_scores ? 0 : plan->attention->panel;

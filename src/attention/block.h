@@ -44,8 +44,9 @@ typedef struct fv_block {
     bool copy_values;  /* are the values read from a copy in v? */
     float norm;        /* the largest sum of squares of a scaled query; INFINITY: not asked for */
     /* in the thread's scratch, laid out by the plan; lse of split blocks: among the partials */
-    float *q, *pairs_q, *thin_q, *p, *o, *max, *sum, *lse, *k, *v, *s, *lanes, *m, *l, *a, *b, *granule, *key_rows,
-        *chain, *line;
+    float *q, *pairs_q, *p, *o, *max, *sum, *lse, *k, *v, *s, *lanes, *m, *l, *a, *b, *granule, *key_rows, *chain,
+        *line;
+    fv_i8_word *integers; /* rows of queries, where keys are int8 */
     fv_tile_rows *tiles;
     int64_t tile_count;
     fv_range *ranges;

@@ -183,8 +183,8 @@ void fv_attention_choose(fovea_attention_plan *plan, const fv_attention_choice *
         c->value = default_value(plan);
     plan->panel = panel_keys(plan);
     const fv_kernel *tiles = fv_attention_tiles(plan);
-    const bool integers = d->k_dtype == FOVEA_DTYPE_I8; /* scores as thin.h has them: a block is one tile */
-    plan->edge_rows = tiles ? tiles->mr : integers ? FV_DOT_ROWS : fv_max(c->score->mr, c->value->mr);
+    const bool integers = fv_integers(d); /* scores as thin.h has them: a block is one tile */
+    plan->edge_rows = tiles ? tiles->mr : integers ? FV_FEW_ROWS : fv_max(c->score->mr, c->value->mr);
     plan->o_stride = fv_round_up(d->value_dim, FV_LANES);
     plan->s_stride =
         fv_round_up(FV_SEGMENT, plan->panel) + FV_LANES; /* not a power of two: rows in different cache sets */

@@ -18,8 +18,8 @@
 #include <assert.h>
 #include <stdbool.h>
 
-/* Rows: channel c of a key is at c. Lanes: groups of FV_KEY_GROUP keys, at absolute positions, words of fv_lane_word() channels,
- * [word][FV_KEY_GROUP]: so a group of floats or float16 is a panel. Keys only, and then a page is a multiple of FV_KEY_GROUP keys. */
+/* Rows: channel c of a key is at c. Lanes: groups of FV_KEY_GROUP keys, at absolute positions, each a panel of fv_format_in_lanes(). Keys
+ * only, and then a page is a multiple of FV_KEY_GROUP keys. */
 typedef enum fv_kv_layout { FV_KV_ROWS, FV_KV_LANES } fv_kv_layout;
 
 /* Keys, or values. */
@@ -63,7 +63,7 @@ static inline const void *fv_kv_step(const fv_kv_side *side, const void *at, int
 
 /* Elements from the first group in lanes, groups being so many elements apart, to the first word of a key. */
 static inline int64_t fv_kv_lane(const fv_kv_side *side, int64_t stride, int64_t key) {
-    return key / FV_KEY_GROUP * stride + fv_lane_of(key % FV_KEY_GROUP, 0, fv_lane_word(side->dtype));
+    return key / FV_KEY_GROUP * stride + key % FV_KEY_GROUP * fv_lane_word(side->dtype);
 }
 
 /* Of a sequence or page. */

@@ -3,7 +3,6 @@
 #include "attention/paged.h"
 #include "attention/relative.h"
 #include "attention/shared.h"
-#include "attention/thin.h"
 #include "core/core.h"
 
 #include <assert.h>
@@ -20,9 +19,8 @@ bool fv_attention_lay_out(fovea_attention_plan *plan) {
     const int64_t columns = copies ? fv_round_up(plan->desc.value_dim, plan->choice.value->nr) : 0;
     s->q = fv_reserve(&at, block, plan->desc.head_dim * f);
     s->pairs = fv_reserve(&at, block, plan->pair_words * f);
-    s->thin = plan->kernels.dot_i8
-                  ? fv_reserve(&at, fv_ceil_div(block, FV_DOT_ROWS), fv_thin_integer_bytes(plan->desc.head_dim))
-                  : fv_reserve(&at, plan->kernels.dot ? fv_round_up(block, FV_DOT_ROWS) : 0, plan->desc.head_dim * f);
+    s->thin = fv_reserve(&at, fv_integers(&plan->desc) ? block : 0,
+                         fv_i8_row_words(plan->desc.head_dim) * (int64_t)sizeof(fv_i8_word));
     s->o = fv_reserve(&at, block, plan->o_stride * f);
     s->max = fv_reserve(&at, block, f);
     s->sum = fv_reserve(&at, block, f);

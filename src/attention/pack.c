@@ -9,6 +9,7 @@
 #include "attention/tile.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Keys of float16 in lanes, one element a word, in rows. */
 static void halves_in_rows(int64_t channels, const uint16_t *lanes, uint16_t *rows, int64_t stride) {
@@ -17,21 +18,41 @@ static void halves_in_rows(int64_t channels, const uint16_t *lanes, uint16_t *ro
             rows[i * stride + c] = lanes[c * FV_KEY_GROUP + i];
 }
 
-/* The run that begins with a key, in rows; of keys that lie in lanes FV_LANES, which are transposed to a place of the
- * block's. */
-static fv_kv_run rows_of(const fv_block *x, const fv_segment *s, int64_t key, int64_t end) {
+/* Of keys that lie in lanes, how many of [key, end) come next: a group, or half of one. They are packed but for their places. */
+static int64_t lanes_of(int64_t key, int64_t end, int64_t room) {
+    return key % FV_KEY_GROUP == 0 && end - key > FV_LANES && room >= FV_KEY_GROUP ? FV_KEY_GROUP : FV_LANES;
+}
+
+/* So many keys in lanes become columns of a panel of floats. */
+static void pack_lanes(const fv_block *x, const void *lanes, int64_t count, float *to) {
     const fovea_attention_plan *p = x->plan;
-    const fv_kv_side *k = &x->kv->k;
-    const fv_kv_run run = fv_run_of(x, k, s, key, end);
-    if (k->layout == FV_KV_ROWS)
-        return run;
-    const int64_t per_word = fv_lane_word(k->dtype), words = fv_ceil_div(p->desc.head_dim, per_word),
-                  stride = fv_round_up(words, FV_LANES);
-    if (k->dtype == FOVEA_DTYPE_F16)
-        halves_in_rows(words, run.at, (uint16_t *)x->key_rows, stride);
+    const int64_t dim = p->desc.head_dim;
+    if (p->kernels.unpack_k)
+        p->kernels.unpack_k(&(fv_operand){.data = lanes,
+                                          .columns = count,
+                                          .steps = dim,
+                                          .row = FV_KEY_GROUP,
+                                          .format = fv_format_in_lanes(x->kv->k.dtype)},
+                            to, p->panel);
+    else if (p->kernels.widen_k)
+        p->kernels.widen_k(dim, count, lanes, FV_KEY_GROUP, to, p->panel);
     else
-        p->kernels.pack(words, FV_LANES, run.at, FV_KEY_GROUP, 0, x->key_rows, stride, NULL, NULL);
-    return (fv_kv_run){x->key_rows, stride * per_word, fv_min(run.count, FV_LANES), NULL};
+        p->kernels.copy(dim, count, lanes, FV_KEY_GROUP, to, p->panel);
+}
+
+/* Adds those of a column of words of two. */
+static void meet(fv_magnitudes *magnitudes, const float *words, int64_t rows, int64_t stride, int64_t columns) {
+    int16_t least = INT16_MAX, most = 0; /* of magnitudes less 1, so that 0 is the largest */
+    for (int64_t t = 0; t < rows; t++) {
+        uint16_t halves[2 * FV_KEY_GROUP];
+        memcpy(halves, words + t * stride, (size_t)columns * sizeof *words);
+        for (int64_t i = 0; i < 2 * columns; i++) {
+            const int16_t size = (int16_t)(halves[i] & 0x7fff), less = (int16_t)((size - 1) & 0x7fff);
+            least = less < least ? less : least;
+            most = size > most ? size : most;
+        }
+    }
+    fv_magnitudes_add(magnitudes, (fv_magnitudes){least == INT16_MAX ? 0xffff : least + 1, most});
 }
 
 /* Packs keys [key, end) of a segment, a granule in which a run ends, its last part, or one of 16 bits: all keys at one
@@ -40,7 +61,7 @@ static void pack_granule(const fv_block *x, fv_segment *s, int64_t key, int64_t 
     const fovea_attention_plan *p = x->plan;
     const int64_t dim = p->desc.head_dim;
     for (int64_t at = key, count; at < end; at += count) {
-        const fv_kv_run run = rows_of(x, s, at, end);
+        const fv_kv_run run = fv_run_of(x, &x->kv->k, s, at, end);
         float *row = x->granule + (at - key) * dim;
         count = run.count;
         if (p->kernels.widen_k)
@@ -59,22 +80,15 @@ static void pack_panel(const fv_block *x, fv_segment *s, int64_t at, float *pane
     float *norm = s->norm < INFINITY ? &s->norm : NULL;
     for (int64_t key = begin, count; key < end; key += count) {
         float *to = panel + (key - at);
-        if (x->kv->k.layout == FV_KV_LANES &&
-            fv_lane_word(x->kv->k.dtype) == 1) { /* they are packed but for their places */
-            const void *const lanes = fv_run_of(x, &x->kv->k, s, key, end).at;
-            count = key % FV_KEY_GROUP == 0 && end - key > FV_LANES && at + p->panel - key >= FV_KEY_GROUP
-                        ? FV_KEY_GROUP
-                        : FV_LANES;
-            if (p->kernels.widen_k)
-                p->kernels.widen_k(dim, count, lanes, FV_KEY_GROUP, to, p->panel);
-            else
-                p->kernels.copy(dim, count, lanes, FV_KEY_GROUP, to, p->panel);
+        if (x->kv->k.layout == FV_KV_LANES) {
+            count = lanes_of(key, end, at + p->panel - key);
+            pack_lanes(x, fv_run_of(x, &x->kv->k, s, key, end).at, count, to);
             s->norm = INFINITY; /* unknown */
             continue;
         }
         fv_kv_run run = {0}; /* of 16 bits granule by granule: widened, they stay in the first-level cache */
         if (!p->kernels.widen_k)
-            run = rows_of(x, s, key, end);
+            run = fv_run_of(x, &x->kv->k, s, key, end);
         count = run.count;
         if (key + count < end)
             count = fv_round_down(count, FV_LANES);
@@ -91,12 +105,25 @@ static void pack_panel(const fv_block *x, fv_segment *s, int64_t at, float *pane
 static void pack_panel_pairs(const fv_block *x, fv_segment *s, int64_t at, float *panel) {
     const fovea_attention_plan *p = x->plan;
     const int64_t begin = fv_max(at, fv_round_down(s->keys.begin, FV_LANES)), end = fv_min(at + p->panel, s->keys.end);
+    const int64_t dim = p->desc.head_dim;
     for (int64_t key = begin, count; key < end; key += count) {
-        const fv_kv_run run = rows_of(x, s, key, end);
+        fv_kv_run run = fv_run_of(x, &x->kv->k, s, key, end);
+        if (x->kv->k.layout == FV_KV_LANES && x->kv->k.dtype == FOVEA_DTYPE_BF16) {
+            count = lanes_of(key, end, at + p->panel - key);
+            p->kernels.copy(p->pair_words, count, run.at, FV_KEY_GROUP, panel + (key - at), p->panel);
+            meet(&s->magnitudes, run.at, p->pair_words, FV_KEY_GROUP, fv_min(count, end - key));
+            s->norm = INFINITY; /* unknown */
+            continue;
+        }
+        if (x->kv->k.layout == FV_KV_LANES) {
+            const int64_t stride = fv_round_up(dim, FV_LANES);
+            halves_in_rows(dim, run.at, (uint16_t *)x->key_rows, stride);
+            run = (fv_kv_run){x->key_rows, stride, fv_min(run.count, FV_LANES), NULL};
+        }
         count = run.count;
         assert(key + count == end || count % FV_LANES == 0);
-        p->kernels.pack_pairs(count, p->desc.head_dim, run.at, run.stride, 0, panel + (key - at), p->panel,
-                              &s->magnitudes, s->norm < INFINITY ? &s->norm : NULL);
+        p->kernels.pack_pairs(count, dim, run.at, run.stride, 0, panel + (key - at), p->panel, &s->magnitudes,
+                              s->norm < INFINITY ? &s->norm : NULL);
     }
 }
 

@@ -69,27 +69,33 @@ static void take_pairs(fovea_attention_plan *plan) {
     plan->pair_words = fv_ceil_div(d->head_dim, 2);
 }
 
-/* Kernels for keys and values as they lie: for few rows, of float32 in rows up to FV_DOT_ROWS, and for int8, whose arithmetic no others
+/* Kernels for keys and values as they lie: for few rows, of float32 in rows up to FV_FEW_ROWS, and for int8, whose arithmetic no others
  * have. Of float32 values only a tier whose registers hold the chains of 128 columns has one, for memory that foresees them (thin.h). */
 static void take_thin(fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
-    const fv_target target = plan->ctx->target, floats = {target.isa, 0};
+    const fv_target target = plan->ctx->target;
     const fv_type k = fv_type_of(d->k_dtype), v = fv_type_of(d->v_dtype);
     const int64_t rows = plan->choice.block_rows;
     const bool few =
         d->arithmetic != FOVEA_ARITHMETIC_BF16_TILE && rows <= FV_ATTENTION_FEW_ROWS && rows <= plan->choice.tile_rows;
-    const bool pairs = k != FV_TYPE_bf16 || plan->ctx->cpu.fast_pairs; /* what features do for bfloat16 */
-    if (d->k_dtype == FOVEA_DTYPE_I8)
-        plan->kernels.dot_i8 = fv_kernel_best(FV_OP_dot, FV_TYPE_i8, target)->run.dot_i8;
-    else if (few && (k != FV_TYPE_f32 || rows <= FV_DOT_ROWS))
-        plan->kernels.dot = fv_kernel_best(FV_OP_dot, k, pairs ? target : floats)->run.dot_f32;
+    const fv_format in_lanes = fv_format_in_lanes(d->k_dtype);
+    if (fv_integers(d))
+        plan->kernels.score_groups = fv_multiply_few(FV_KIND_i16, in_lanes, target)->run.multiply;
+    else if (few && (k != FV_TYPE_f32 || rows <= FV_FEW_ROWS))
+        plan->kernels.score_rows = fv_multiply_few(FV_KIND_f32, fv_format_in_rows(d->k_dtype), target)->run.multiply;
+    if (few && k == FV_TYPE_bf16 && plan->ctx->cpu.fast_pairs) {
+        const fv_kernel *groups = fv_multiply_few(FV_KIND_f32, in_lanes, target);
+        plan->kernels.score_groups = groups->isa != FV_ISA_scalar ? groups->run.multiply : NULL;
+    }
     if (few && k == FV_TYPE_f32)
         plan->kernels.score_lanes = fv_multiply_for_panel(target, rows, FV_KEY_GROUP)->run.multiply;
-    else if (few && k == FV_TYPE_f16)
-        plan->kernels.score_lanes = fv_multiply_best(FV_KIND_f32, FV_FORMAT_f16, target)->run.multiply;
+    else if (few && !plan->kernels.score_groups)
+        plan->kernels.score_lanes = fv_multiply_best(FV_KIND_f32, in_lanes, target)->run.multiply;
+    if (k == FV_TYPE_bf16)
+        plan->kernels.unpack_k = fv_packing_best(FV_OP_unpack, in_lanes, target)->run.unpack;
     if (d->v_dtype == FOVEA_DTYPE_I8)
         plan->kernels.value_thin = fv_multiply_few(FV_KIND_f32, FV_FORMAT_i8, target)->run.multiply;
-    else if (plan->kernels.dot || (few && plan->kernels.dot_i8)) {
+    else if (plan->kernels.score_rows || (few && fv_integers(d))) {
         const fv_kernel *thin = fv_multiply_few(FV_KIND_f32, fv_format_as_it_lies(d->v_dtype), target);
         if (v != FV_TYPE_f32 || (thin->isa != FV_ISA_scalar && plan->choice.block_rows <= fv_foreseen_rows(d->k_dtype)))
             plan->kernels.value_thin = thin->run.multiply;
@@ -195,7 +201,7 @@ fovea_status fv_attention_plan_make(const fovea_context *ctx, const fovea_attent
     take_kernels(made);
     take_arithmetic(made);
     take_thin(made);
-    if (!made->kernels.dot && !made->kernels.dot_i8)
+    if (!made->kernels.score_rows && !fv_integers(&made->desc))
         take_pairs(made);
     const fovea_status shared = fv_shared_plan(made);
     if (shared != FOVEA_OK || !fv_attention_lay_out(made)) {
@@ -266,8 +272,8 @@ static void describe_products(const fovea_attention_plan *plan, char *scores, ch
     char pairs[96] = "";
     if (plan->pairs)
         snprintf(pairs, sizeof pairs, " or, where bits are equal, %s", plan->pairs->name);
-    if (plan->kernels.dot_i8)
-        snprintf(scores, size, "%s, integers", fv_kernel_best(FV_OP_dot, FV_TYPE_i8, target)->name);
+    if (fv_integers(&plan->desc))
+        snprintf(scores, size, "%s, integers", fv_multiply_few(FV_KIND_i16, FV_FORMAT_i8x4, target)->name);
     else
         snprintf(scores, size, "%s%s, keys packed in panels of %lld", plan->choice.score->name, pairs,
                  (long long)plan->panel);

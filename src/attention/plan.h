@@ -48,11 +48,16 @@ typedef struct fv_attention_kernels {
     fv_pack_fn *pack_q;          /* NULL for float16, too */
     fv_multiply_fn *value_pairs; /* of p and values as pairs; NULL: they never are, and pack_v is, too */
     fv_pack_fn *pack_v;
-    fv_dot_f32_fn *dot;          /* of few rows; NULL: there are more, or keys are int8 */
-    fv_multiply_fn *score_lanes; /* likewise, with keys in lanes; NULL: dot does it */
-    fv_multiply_fn *value_thin;  /* likewise of values, and of int8 values for any number; NULL: value does it */
-    fv_dot_i8_fn *dot_i8;        /* of int8 keys, any number of rows; NULL: they are not */
+    fv_unpack_fn *unpack_k;      /* keys in lanes to floats; NULL: they are not bfloat16 */
+    /* Of few rows with keys as they lie, in rows and in lanes: these a group a call, or all groups of a run,
+     * FV_FEW_ROWS rows at most. NULL: there are more rows, or the other one does it. Of int8 keys, which score_groups
+     * has, for any number of rows. */
+    fv_multiply_fn *score_rows, *score_lanes, *score_groups;
+    fv_multiply_fn *value_thin; /* likewise of values, and of int8 values for any number; NULL: value does it */
 } fv_attention_kernels;
+
+/* Are keys int8, so that scores are sums of integers? */
+static inline bool fv_integers(const fovea_attention_desc *d) { return d->k_dtype == FOVEA_DTYPE_I8; }
 
 /* Of so many rows at most, products with keys of a type take less time than memory. Figures: docs/measurements.md, "dot.h". */
 static inline int64_t fv_foreseen_rows(fovea_dtype keys) { return keys == FOVEA_DTYPE_F32 ? 4 : 2; }
@@ -70,9 +75,9 @@ typedef struct fv_tile_rows {
 
 /* Where the parts of a thread's scratch begin, in bytes. */
 typedef struct fv_attention_scratch {
-    int64_t q, o;  /* [block_rows][head_dim] scaled queries; [block_rows][o_stride] outputs */
-    int64_t pairs; /* [block_rows][pair_words] queries as pairs */
-    int64_t thin;  /* [block_rows][head_dim] queries of few rows, FV_DOT_ROWS of them interleaved, or their integers */
+    int64_t q, o;          /* [block_rows][head_dim] scaled queries; [block_rows][o_stride] outputs */
+    int64_t pairs;         /* [block_rows][pair_words] queries as pairs */
+    int64_t thin;          /* [block_rows] queries as integers (int8.h); nothing where keys are not int8 */
     int64_t max, sum, lse; /* [block_rows] running M and L, and the lse */
     int64_t tiles, ranges; /* [tiles of a block] fv_tile_rows; [block_rows] fv_range */
     int64_t k;             /* packed keys of one segment, panels of panel keys */

@@ -80,6 +80,6 @@ void fv_queries_open(fv_block *x) {
         x->norm = x->pairs ? x->norm : norm;
         x->normed = x->pairs && p->kernels.pack_q;
     }
-    if (!x->pairs || p->kernels.dot || norm_of(x))
+    if (!x->pairs || p->kernels.score_rows || norm_of(x))
         fv_queries_take_floats(x);
 }

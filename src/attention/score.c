@@ -191,8 +191,7 @@ static bool cap_bounds(const fovea_attention_desc *d) {
 
 bool fv_score_asks_norms(const fv_block *x) {
     const fovea_attention_desc *d = &x->plan->desc;
-    return !x->plan->kernels.dot_i8 && !cap_bounds(d) && x->rows >= NORM_ROWS && d->kv_len >= NORM_KEYS &&
-           bound_holds(d);
+    return !fv_integers(d) && !cap_bounds(d) && x->rows >= NORM_ROWS && d->kv_len >= NORM_KEYS && bound_holds(d);
 }
 
 /* |s| <= c |q| |k| (Cauchy and Schwarz), and no score lies further than twice that below another. Norms are of

@@ -4,55 +4,23 @@
 #include <math.h>
 #include <string.h>
 
-/* Rows of a call, and where the queries of the call's first row are. */
-static int64_t rows_of_call(const fv_block *x, int64_t row) { return fv_min(x->rows - row, FV_DOT_ROWS); }
-static float *queries_of_call(const fv_block *x, int64_t row) { return x->thin_q + row * x->plan->desc.head_dim; }
-
-static void interleave(const fv_block *x, int64_t row) {
-    const int64_t dim = x->plan->desc.head_dim, rows = rows_of_call(x, row), stride = fv_dot_stride(rows);
-    float *to = queries_of_call(x, row);
-    for (int64_t c = 0; c < dim; c++)
-        for (int64_t i = 0; i < stride; i++)
-            to[c * stride + i] = i < rows ? x->q[(row + i) * dim + c] : 0.0f;
-}
-
-/* Integers of a call's queries. */
-typedef struct thin_integers {
-    float *scales;
-    int32_t *sums;
-    fv_i8_word *words;
-} thin_integers;
-
-int64_t fv_thin_integer_bytes(int64_t channels) {
-    return FV_DOT_ROWS *
-           ((int64_t)(sizeof(float) + sizeof(int32_t)) + fv_i8_words(channels) * (int64_t)sizeof(fv_i8_word));
-}
-
-static thin_integers integers_of_call(const fv_block *x, int64_t row) {
-    char *const at = (char *)x->thin_q + row / FV_DOT_ROWS * fv_thin_integer_bytes(x->plan->desc.head_dim);
-    thin_integers q = {.scales = (float *)(void *)at};
-    q.sums = (int32_t *)(void *)(q.scales + FV_DOT_ROWS);
-    q.words = (fv_i8_word *)(void *)(q.sums + FV_DOT_ROWS);
-    return q;
-}
+/* Rows of a call. */
+static int64_t rows_of_call(const fv_block *x, int64_t row) { return fv_min(x->rows - row, FV_FEW_ROWS); }
 
 void fv_thin_open(fv_block *x) {
     const fv_attention_kernels *kernels = &x->plan->kernels;
     const int64_t dim = x->plan->desc.head_dim;
-    x->panels = kernels->score_lanes && x->kv->k.layout == FV_KV_LANES;
-    x->thin = x->panels || kernels->dot || kernels->dot_i8;
-    assert(!kernels->dot_i8 || (x->thin && x->rows <= x->plan->choice.tile_rows));
-    for (int64_t row = 0; row < x->rows && x->thin && !x->panels; row += FV_DOT_ROWS)
-        if (kernels->dot_i8) {
-            const thin_integers q = integers_of_call(x, row);
-            fv_dot_i8_queries(rows_of_call(x, row), dim, x->q + row * dim, dim, q.words, q.scales, q.sums);
-        } else
-            interleave(x, row);
+    const bool lanes = x->kv->k.layout == FV_KV_LANES, integers = fv_integers(&x->plan->desc);
+    x->panels = lanes && kernels->score_lanes;
+    x->thin = lanes ? kernels->score_lanes || kernels->score_groups : kernels->score_rows != NULL;
+    assert(!integers || (x->thin && x->rows <= x->plan->choice.tile_rows));
+    if (integers)
+        fv_i8_rows(x->rows, dim, x->q, dim, x->integers);
 }
 
 /* Columns that rows of a call see: those of their group, where groups are made of whole calls. */
 static fv_range columns_of_call(const fv_block *x, const fv_tile *t, int64_t row) {
-    if (t->group_rows >= t->rows || t->group_rows % FV_DOT_ROWS != 0)
+    if (t->group_rows >= t->rows || t->group_rows % FV_FEW_ROWS != 0)
         return t->columns;
     const fv_range keys = x->groups[row / t->group_rows];
     return (fv_range){fv_round_down(keys.begin, FV_LANES), fv_round_up(keys.end, FV_LANES)};
@@ -100,7 +68,7 @@ static void multiply_groups(fv_block *x, const fv_tile *t, int64_t at, const fv_
                                  .columns = fv_round_up(end - begin, FV_LANES),
                                  .steps = p->desc.head_dim,
                                  .row = FV_KEY_GROUP,
-                                 .format = fv_format_as_it_lies(x->kv->k.dtype)};
+                                 .format = fv_format_in_lanes(x->kv->k.dtype)};
         const bool floats = keys.format == FV_FORMAT_f32, first = begin == t->columns.begin;
         float *const s = x->s + begin, *const row_max = end <= t->row_max_end ? x->lanes : NULL;
         const fv_epilogue epilogue = {.row_max = floats ? row_max : NULL, .accumulate_max = !first};
@@ -113,58 +81,40 @@ static void multiply_groups(fv_block *x, const fv_tile *t, int64_t at, const fv_
 }
 
 /* Scores of all rows of the tile with a run's keys; columns from at on. */
-static void call_dot(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_run *run) {
+static void multiply_run(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_run *run) {
     const fovea_attention_plan *p = x->plan;
     const fv_kv_side *side = &x->kv->k;
-    const bool lanes = side->layout == FV_KV_LANES;
+    const bool lanes = side->layout == FV_KV_LANES, integers = fv_integers(&p->desc);
+    const int64_t dim = p->desc.head_dim, words = fv_i8_row_words(dim);
+    fv_operand keys = {.steps = dim, .row = run->stride, .format = fv_format_in_rows(side->dtype)};
+    if (lanes) {
+        keys.format = fv_format_in_lanes(side->dtype);
+        keys.row = keys.width = FV_KEY_GROUP;
+        keys.panel = run->stride / fv_lane_word(side->dtype);
+    }
     fv_prefetch prefetch = prefetch_beside(x, run->count);
-    for (int64_t row = 0; row < x->rows; row += FV_DOT_ROWS) {
+    for (int64_t row = 0; row < x->rows; row += FV_FEW_ROWS) {
         const fv_range seen = columns_of_call(x, t, row);
         const int64_t begin = fv_max(at, seen.begin), end = fv_min(at + run->count, seen.end);
         if (begin >= end)
             continue;
-        const void *k = fv_kv_step(side, run->at, step_of_run(side, run, at, begin));
-        float *const s = x->s + row * p->s_stride + begin,
-                     *row_max = end <= t->row_max_end ? x->lanes + row * FV_LANES : NULL;
-        if (p->kernels.dot_i8) {
-            const thin_integers q = integers_of_call(x, row);
-            p->kernels.dot_i8(&(fv_dot_i8_args){.rows = rows_of_call(x, row),
-                                                .keys = end - begin,
-                                                .channels = p->desc.head_dim,
-                                                .q = q.words,
-                                                .q_scales = q.scales,
-                                                .q_sums = q.sums,
-                                                .k = k,
-                                                .ldk = run->stride,
-                                                .first = (int)(begin % FV_KEY_GROUP),
-                                                .k_scales = run->scales + (begin - at),
-                                                .s = s,
-                                                .lds = p->s_stride,
-                                                .row_max = row_max,
-                                                .accumulate_max = begin > t->columns.begin,
-                                                .next = prefetch.next,
-                                                .next_end = prefetch.next_end});
-        } else
-            p->kernels.dot(&(fv_dot_args){.rows = rows_of_call(x, row),
-                                          .keys = end - begin,
-                                          .channels = p->desc.head_dim,
-                                          .q = queries_of_call(x, row),
-                                          .k = k,
-                                          .ldk = run->stride,
-                                          .lanes = lanes,
-                                          .first = lanes ? (int)(begin % FV_KEY_GROUP) : 0,
-                                          .s = s,
-                                          .lds = p->s_stride,
-                                          .row_max = row_max,
-                                          .accumulate_max = begin > t->columns.begin,
-                                          .next = prefetch.next,
-                                          .next_end = prefetch.next_end});
+        const fv_rows queries = {x->q + row * dim, rows_of_call(x, row), dim},
+                      whole = {x->integers + row * words, rows_of_call(x, row), words};
+        const fv_epilogue epilogue = {.row_max = end <= t->row_max_end ? x->lanes + row * FV_LANES : NULL,
+                                      .accumulate_max = begin > t->columns.begin};
+        keys.data = fv_kv_step(side, run->at, step_of_run(side, run, at, begin));
+        keys.columns = end - begin;
+        keys.first = (int16_t)(lanes ? begin % FV_KEY_GROUP : 0);
+        keys.scales = integers ? run->scales + (begin - at) : NULL;
+        (lanes ? p->kernels.score_groups : p->kernels.score_rows)(integers ? &whole : &queries, &keys,
+                                                                  x->s + row * p->s_stride + begin, p->s_stride,
+                                                                  &epilogue, prefetch.next ? &prefetch : NULL);
         prefetch.next = NULL; /* once is enough */
     }
 }
 
 /* A granule in which a run ends: its keys at one place first. Pages with scales end where segments do. */
-static void dot_granule(fv_block *x, const fv_tile *t, const fv_segment *s, int64_t at, int64_t end) {
+static void multiply_granule(fv_block *x, const fv_tile *t, const fv_segment *s, int64_t at, int64_t end) {
     const fv_kv_side *k = &x->kv->k;
     const int64_t size = fv_dtype_size(k->dtype), bytes = x->plan->desc.head_dim * size;
     assert(!k->scales && k->layout == FV_KV_ROWS);
@@ -175,7 +125,7 @@ static void dot_granule(fv_block *x, const fv_tile *t, const fv_segment *s, int6
             memcpy((char *)x->granule + (key - at + i) * bytes, (const char *)run.at + i * run.stride * size,
                    (size_t)bytes);
     }
-    call_dot(x, t, at, &(fv_kv_run){x->granule, x->plan->desc.head_dim, end - at, NULL});
+    multiply_run(x, t, at, &(fv_kv_run){x->granule, x->plan->desc.head_dim, end - at, NULL});
 }
 
 void fv_thin_scores(fv_block *x, const fv_tile *t, const fv_segment *s) {
@@ -186,10 +136,10 @@ void fv_thin_scores(fv_block *x, const fv_tile *t, const fv_segment *s) {
         count = run.count < last - at || last < end ? fv_round_down(run.count, FV_LANES) : run.count;
         run.count = count;
         if (count > 0)
-            (x->panels ? multiply_groups : call_dot)(x, t, at, &run);
+            (x->panels ? multiply_groups : multiply_run)(x, t, at, &run);
         else {
             count = fv_min(FV_LANES, end - at);
-            dot_granule(x, t, s, at, at + count);
+            multiply_granule(x, t, s, at, at + count);
         }
     }
 }
@@ -226,8 +176,8 @@ static void scale_weights(int64_t keys, const float *scales, float *weights) {
 
 void fv_thin_values(const fovea_attention_plan *p, int64_t rows, float *weights, const fv_operand *values, float *c,
                     int64_t ldc, const fv_epilogue *epilogue, fv_prefetch *prefetch) {
-    for (int64_t row = 0; row < rows; row += FV_DOT_ROWS) {
-        const fv_rows a = {weights + row * p->s_stride, fv_min(rows - row, FV_DOT_ROWS), p->s_stride};
+    for (int64_t row = 0; row < rows; row += FV_FEW_ROWS) {
+        const fv_rows a = {weights + row * p->s_stride, fv_min(rows - row, FV_FEW_ROWS), p->s_stride};
         fv_epilogue e = *epilogue;
         e.start = e.start ? e.start + row * e.ldstart : NULL;
         e.a = e.a ? e.a + row : NULL;

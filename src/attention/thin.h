@@ -5,10 +5,7 @@
 
 #include "attention/tile.h"
 
-/* Bytes of the integers of FV_DOT_ROWS queries. */
-int64_t fv_thin_integer_bytes(int64_t channels);
-
-/* Is an opened block thin? Then its queries are interleaved, if dot takes them. */
+/* Is an opened block thin? Its queries become integers if keys are. */
 void fv_thin_open(fv_block *block);
 
 /* Does memory foresee what an opened block reads: keys in lanes and values, all in the order in which they lie, for so few rows that

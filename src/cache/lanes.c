@@ -21,11 +21,36 @@ INLINE void write_key(char *at, int64_t bytes, const char *row, const int64_t wo
     }
 }
 
+/* Words of two bfloat16, the first in the high half; a key of an odd number of them ends with zero. */
+static void read_pairs(const char *at, int64_t bytes, char *row) {
+    for (; bytes > 0; bytes -= 4, row += 4, at += FV_KEY_GROUP * 4) {
+        uint16_t low, high;
+        memcpy(&low, at, sizeof low);
+        memcpy(&high, at + 2, sizeof high);
+        memcpy(row, &high, sizeof high);
+        if (bytes > 2)
+            memcpy(row + 2, &low, sizeof low);
+    }
+}
+
+static void write_pairs(char *at, int64_t bytes, const char *row) {
+    for (; bytes > 0; bytes -= 4, row += 4, at += FV_KEY_GROUP * 4) {
+        uint16_t first, second = 0;
+        memcpy(&first, row, sizeof first);
+        if (bytes > 2)
+            memcpy(&second, row + 2, sizeof second);
+        memcpy(at, &second, sizeof second);
+        memcpy(at + 2, &first, sizeof first);
+    }
+}
+
 void fv_lanes_read(const fovea_kv_cache *c, int32_t page, int64_t head, int64_t key, int64_t count, char *rows) {
     const int64_t bytes = c->part[FV_KEYS].row;
     for (int64_t i = 0; i < count; i++, rows += bytes) {
         const char *at = fv_cache_at(c, FV_KEYS, page, head, key + i);
-        if (c->word == 2)
+        if (c->desc.k_dtype == FOVEA_DTYPE_BF16)
+            read_pairs(at, bytes, rows);
+        else if (c->word == 2)
             read_key(at, bytes, rows, 2);
         else
             read_key(at, bytes, rows, 4);
@@ -36,7 +61,9 @@ void fv_lanes_write(const fovea_kv_cache *c, int32_t page, int64_t head, int64_t
     const int64_t bytes = c->part[FV_KEYS].row;
     for (int64_t i = 0; i < count; i++, rows += bytes) {
         char *at = fv_cache_at(c, FV_KEYS, page, head, key + i);
-        if (c->word == 2)
+        if (c->desc.k_dtype == FOVEA_DTYPE_BF16)
+            write_pairs(at, bytes, rows);
+        else if (c->word == 2)
             write_key(at, bytes, rows, 2);
         else
             write_key(at, bytes, rows, 4);

@@ -36,6 +36,13 @@ static inline bool fv_multiply_is(const fv_kernel *kernel, fv_kind kind, fv_form
     return kernel->op == FV_OP_multiply && kernel->kind == kind && kernel->format == format && kernel->few == few;
 }
 
+/* Is it a product of few rows that takes keys, as they lie (kernels.h)? */
+static inline bool fv_multiply_keys(const fv_kernel *kernel) {
+    return kernel->op == FV_OP_multiply && kernel->few &&
+           (kernel->kind == FV_KIND_i16 || kernel->format == FV_FORMAT_bf16x2 ||
+            fv_format_of(kernel->format).word == FV_WORD_column);
+}
+
 /* Is it a product of floats of many rows, which the target can run: what tuning chooses among? */
 static inline bool fv_multiply_tuned(const fv_kernel *kernel, fv_target target) {
     return fv_multiply_is(kernel, FV_KIND_f32, FV_FORMAT_f32, false) && fv_kernel_runs(kernel, target);
@@ -87,10 +94,23 @@ static inline fv_format fv_format_as_it_lies(fovea_dtype dtype) {
                                        : FV_FORMAT_i8;
 }
 
-/* Elements of a key that share a word where keys lie in lanes: float16 is widened faster one by one. */
-static inline int64_t fv_lane_word(fovea_dtype dtype) {
-    return dtype == FOVEA_DTYPE_I8 ? 4 : dtype == FOVEA_DTYPE_BF16 ? 2 : 1;
+/* The format of keys as a tensor has them, one behind the other: no int8. */
+static inline fv_format fv_format_in_rows(fovea_dtype dtype) {
+    return dtype == FOVEA_DTYPE_F32    ? FV_FORMAT_f32_rows
+           : dtype == FOVEA_DTYPE_BF16 ? FV_FORMAT_bf16_rows
+                                       : FV_FORMAT_f16_rows;
 }
+
+/* That of keys of a cache, in panels of FV_KEY_GROUP: float16 is widened faster one by one. */
+static inline fv_format fv_format_in_lanes(fovea_dtype dtype) {
+    return dtype == FOVEA_DTYPE_F32    ? FV_FORMAT_f32
+           : dtype == FOVEA_DTYPE_BF16 ? FV_FORMAT_bf16x2
+           : dtype == FOVEA_DTYPE_F16  ? FV_FORMAT_f16
+                                       : FV_FORMAT_i8x4;
+}
+
+/* Elements of a key that share a word there. */
+static inline int64_t fv_lane_word(fovea_dtype dtype) { return fv_format_of(fv_format_in_lanes(dtype)).per_word; }
 
 /* What makes floats of an element type, and elements of floats; NULL: there is none, as they are floats or integers. */
 fv_widen_bf16_fn *fv_widen_of(fovea_dtype dtype, fv_target target);

@@ -25,7 +25,7 @@ static bool lay_out(fovea_linear *l, int64_t *bytes) {
     const int64_t words = fv_operand_words(l->weights.format, l->in);
     l->weights.steps = l->in;
     l->weights.columns = l->panels * l->panel;
-    l->weights.row = l->weights.width = (int32_t)l->panel;
+    l->weights.row = l->weights.width = (int16_t)l->panel;
     l->weights.panel = words * l->panel;
     *bytes = fv_operand_bytes(l->weights.format, l->in, l->panel) * l->panels;
     const fv_linear_choice none = {0}, plain = fv_linear_choose(l, INT64_MAX, &none); /* fewer rows need no more */

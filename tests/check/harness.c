@@ -39,11 +39,12 @@ static const op_check *const op_checks[FV_OP_COUNT] = {
     [FV_OP_unpack] = &check_unpack,
     [FV_OP_widen] = &check_widen,
     [FV_OP_narrow] = &check_narrow,
-    [FV_OP_dot] = &check_dot,
 };
 /* clang-format on */
 
 static const op_check *check_of(const fv_kernel *kernel) {
+    if (fv_multiply_keys(kernel))
+        return kernel->kind == FV_KIND_i16 ? &check_keys_i8 : &check_keys;
     if (kernel->op == FV_OP_multiply)
         return kernel->few                                                      ? &check_gemm_thin
                : kernel->kind == FV_KIND_f32 && kernel->format != FV_FORMAT_f32 ? &check_gemm_widen
@@ -52,7 +53,7 @@ static const op_check *check_of(const fv_kernel *kernel) {
         return kernel->source == FV_SOURCE_columns ? &check_pack_columns
                : kernel->source == FV_SOURCE_steps ? &check_pack_steps
                                                    : &check_pack_rows;
-    return kernel->op == FV_OP_dot && kernel->type == FV_TYPE_i8 ? &check_dot_i8 : op_checks[kernel->op];
+    return op_checks[kernel->op];
 }
 
 /* Where an operand lies in the run of the row under test. */

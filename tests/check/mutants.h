@@ -30,16 +30,17 @@ typedef struct mutant {
     }
 #define MUTANT(...) MUTANT_WHERE(NULL, __VA_ARGS__)
 
-/* Of a product by sizes (multiply_call.h). few: its kernel takes few rows. */
+/* Of a product. few: its kernel takes few rows. PRODUCT: by sizes (multiply_call.h). */
 #define PRODUCT_WHERE(visible, fate, kind_, format_, few_, mr_, nr_, function)                                         \
     {                                                                                                                  \
         fate, visible, {                                                                                               \
             .name = #function, .op = FV_OP_multiply, .type = (fv_type)FV_ELEMENT_##format_, .kind = FV_KIND_##kind_,   \
             .format = FV_FORMAT_##format_, .few = few_, .isa = FV_ISA_scalar, .mr = mr_, .nr = nr_,                    \
-            .run = {.multiply = function##_row}, .op_name = "multiply"                                                 \
+            .run = {.multiply = function}, .op_name = "multiply"                                                       \
         }                                                                                                              \
     }
-#define PRODUCT(...) PRODUCT_WHERE(NULL, __VA_ARGS__)
+#define PRODUCT_ROW(...) PRODUCT_WHERE(NULL, __VA_ARGS__)
+#define PRODUCT(fate, kind, format, few, mr, nr, function) PRODUCT_ROW(fate, kind, format, few, mr, nr, function##_row)
 enum { MANY, FEW };
 
 /* Of a row that packs a source in a format, and that unpacks a format. */

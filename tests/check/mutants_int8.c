@@ -1,97 +1,126 @@
-/* Mutants of dot and gemm_thin of int8. */
+/* Mutants of products with int8 keys and values. */
 #include "mutants.h"
 
 #include "multiply_call.h"
 
 #include <string.h>
 
-static void dot_honest(const fv_dot_i8_args *x) { fv_kernel_scalar(FV_OP_dot, FV_TYPE_i8)->run.dot_i8(x); }
-
-static void dot_misses_last_channel(const fv_dot_i8_args *x) {
-    fv_dot_i8_args y = *x;
-    y.channels -= y.channels > 1 && y.channels % 4 == 1;
-    dot_honest(&y);
+static void keys_honest(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
+                        const fv_prefetch *prefetch) {
+    honest_product(FV_KIND_i16, FV_FORMAT_i8x4, true)(a, b, c, ldc, epilogue, prefetch);
 }
 
-static void dot_forgets_maxima(const fv_dot_i8_args *x) { /* of the keys before */
-    fv_dot_i8_args y = *x;
-    y.accumulate_max = 0;
-    dot_honest(&y);
+static void keys_miss_last_channel(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
+                                   const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+    fv_operand k = *b;
+    k.steps -= k.steps > 1 && k.steps % 4 == 1;
+    keys_honest(a, &k, c, ldc, epilogue, prefetch);
 }
 
-static int32_t q_of(const fv_dot_i8_args *x, int64_t i, int64_t t) {
-    const fv_i8_word *word = x->q + t / 4 * fv_dot_stride(x->rows) + i;
+static void keys_forget_maxima(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
+                               const fv_epilogue *epilogue, const fv_prefetch *prefetch) { /* of the keys before */
+    fv_epilogue e = *epilogue;
+    e.accumulate_max = 0;
+    keys_honest(a, b, c, ldc, &e, prefetch);
+}
+
+static void keys_forget_first(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
+                              const fv_prefetch *prefetch) { /* keys as if the first began a panel */
+    fv_operand k = *b;
+    k.first = 0;
+    keys_honest(a, &k, c, ldc, epilogue, prefetch);
+}
+
+static int32_t q_of(const fv_rows *a, int64_t i, int64_t t) {
+    const fv_i8_word *word = fv_i8_row_of(a, i)->word + t / 4;
     return 128 * word->high[t % 4] + word->low[t % 4];
 }
 
-static int32_t k_of(const fv_dot_i8_args *x, int64_t j, int64_t t) {
-    const int64_t place = x->first + j;
-    return x->k[place / FV_KEY_GROUP * x->ldk - x->first * 4 + fv_lane_of(place % FV_KEY_GROUP, t, 4)];
+static int32_t k_of(const fv_operand *b, int64_t j, int64_t t) {
+    return ((const int8_t *)b->data)[fv_operand_place(b, t, j)];
 }
 
-static void dot_forgets_first(const fv_dot_i8_args *x) { /* keys as if the first began a group */
-    fv_dot_i8_args y = *x;
-    y.first = 0;
-    dot_honest(&y);
+static float scales_of(const fv_rows *a, const fv_operand *b, int64_t i, int64_t j) {
+    return fv_i8_row_of(a, i)->scale * b->scales[j];
 }
+
+typedef float score_fn(const fv_rows *a, const fv_operand *b, int64_t i, int64_t j);
 
 /* Scores of another formula, columns past the keys by the honest one. */
-static void dot_by(const fv_dot_i8_args *x, float (*score)(const fv_dot_i8_args *x, int64_t i, int64_t j)) {
-    fv_dot_i8_args y = *x;
-    dot_honest(&y);
-    for (int64_t i = 0; i < x->rows && !x->row_max; i++)
-        for (int64_t j = 0; j < x->keys; j++)
-            x->s[i * x->lds + j] = score(x, i, j);
+static void keys_by(score_fn *score, const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
+                    const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+    keys_honest(a, b, c, ldc, epilogue, prefetch);
+    for (int64_t i = 0; i < a->count && !epilogue->row_max; i++)
+        for (int64_t j = 0; j < b->columns; j++)
+            c[i * ldc + j] = score(a, b, i, j);
 }
 
-static float saturated(const fv_dot_i8_args *x, int64_t i, int64_t j) { /* pairs, as VPMADDUBSW adds them */
+static float saturated(const fv_rows *a, const fv_operand *b, int64_t i,
+                       int64_t j) { /* pairs, as VPMADDUBSW adds them */
     int32_t sum = 0;
-    for (int64_t t = 0; t < x->channels; t += 2) {
+    for (int64_t t = 0; t < b->steps; t += 2) {
         int32_t low = 0, high = 0;
-        for (int64_t u = t; u < t + 2 && u < x->channels; u++) {
-            const int32_t k = k_of(x, j, u) + 128, q = q_of(x, i, u), top = (q + 64) >> 7;
+        for (int64_t u = t; u < t + 2 && u < b->steps; u++) {
+            const int32_t k = k_of(b, j, u) + 128, q = q_of(a, i, u), top = (q + 64) >> 7;
             high += k * top;
             low += k * (q - 128 * top);
         }
         sum += 128 * (high > INT16_MAX ? INT16_MAX : high < INT16_MIN ? INT16_MIN : high) + low;
     }
-    return (float)(sum - 128 * x->q_sums[i]) * (x->q_scales[i] * x->k_scales[j]);
+    return (float)(sum - 128 * fv_i8_row_of(a, i)->sum) * scales_of(a, b, i, j);
 }
-static void dot_saturates(const fv_dot_i8_args *x) { dot_by(x, saturated); }
 
-static float in_float(const fv_dot_i8_args *x, int64_t i, int64_t j) { /* a chain of float32 */
+static void keys_saturate(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
+                          const fv_prefetch *prefetch) {
+    keys_by(saturated, a, b, c, ldc, epilogue, prefetch);
+}
+
+static float in_float(const fv_rows *a, const fv_operand *b, int64_t i, int64_t j) { /* a chain of float32 */
     float sum = 0.0f;
-    for (int64_t t = 0; t < x->channels; t++)
-        sum += (float)(q_of(x, i, t) * k_of(x, j, t));
-    return sum * (x->q_scales[i] * x->k_scales[j]);
+    for (int64_t t = 0; t < b->steps; t++)
+        sum += (float)(q_of(a, i, t) * k_of(b, j, t));
+    return sum * scales_of(a, b, i, j);
 }
-static void dot_adds_floats(const fv_dot_i8_args *x) { dot_by(x, in_float); }
 
-static int32_t exact(const fv_dot_i8_args *x, int64_t i, int64_t j) {
+static void keys_add_floats(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
+                            const fv_prefetch *prefetch) {
+    keys_by(in_float, a, b, c, ldc, epilogue, prefetch);
+}
+
+static int32_t exact(const fv_rows *a, const fv_operand *b, int64_t i, int64_t j) {
     int32_t sum = 0;
-    for (int64_t t = 0; t < x->channels; t++)
-        sum += q_of(x, i, t) * k_of(x, j, t);
+    for (int64_t t = 0; t < b->steps; t++)
+        sum += q_of(a, i, t) * k_of(b, j, t);
     return sum;
 }
 
-static float one_by_one(const fv_dot_i8_args *x, int64_t i, int64_t j) { /* the scales */
-    return (float)exact(x, i, j) * x->q_scales[i] * x->k_scales[j];
+static float one_by_one(const fv_rows *a, const fv_operand *b, int64_t i, int64_t j) { /* the scales */
+    return (float)exact(a, b, i, j) * fv_i8_row_of(a, i)->scale * b->scales[j];
 }
-static void dot_scales_in_turn(const fv_dot_i8_args *x) { dot_by(x, one_by_one); }
 
-static float without_sum(const fv_dot_i8_args *x, int64_t i, int64_t j) {
-    return (float)(exact(x, i, j) + 128 * x->q_sums[i]) * (x->q_scales[i] * x->k_scales[j]);
+static void keys_scale_in_turn(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
+                               const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+    keys_by(one_by_one, a, b, c, ldc, epilogue, prefetch);
 }
-static void dot_forgets_sum(const fv_dot_i8_args *x) { dot_by(x, without_sum); }
 
-static void dot_leaves_columns(const fv_dot_i8_args *x) { /* past the last key */
-    float kept[FV_DOT_ROWS][FV_LANES];
-    const int64_t end = (x->keys + FV_LANES - 1) / FV_LANES * FV_LANES, left = end - x->keys;
-    for (int64_t i = 0; i < x->rows; i++)
-        memcpy(kept[i], x->s + i * x->lds + x->keys, (size_t)left * sizeof(float));
-    dot_honest(x);
-    for (int64_t i = 0; i < x->rows; i++)
-        memcpy(x->s + i * x->lds + x->keys, kept[i], (size_t)left * sizeof(float));
+static float without_sum(const fv_rows *a, const fv_operand *b, int64_t i, int64_t j) {
+    return (float)(exact(a, b, i, j) + 128 * fv_i8_row_of(a, i)->sum) * scales_of(a, b, i, j);
+}
+
+static void keys_forget_sum(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
+                            const fv_prefetch *prefetch) {
+    keys_by(without_sum, a, b, c, ldc, epilogue, prefetch);
+}
+
+static void keys_leave_columns(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
+                               const fv_epilogue *epilogue, const fv_prefetch *prefetch) { /* past the last key */
+    float kept[FV_FEW_ROWS][FV_LANES];
+    const int64_t end = (b->columns + FV_LANES - 1) / FV_LANES * FV_LANES, left = end - b->columns;
+    for (int64_t i = 0; i < a->count; i++)
+        memcpy(kept[i], c + i * ldc + b->columns, (size_t)left * sizeof(float));
+    keys_honest(a, b, c, ldc, epilogue, prefetch);
+    for (int64_t i = 0; i < a->count; i++)
+        memcpy(c + i * ldc + b->columns, kept[i], (size_t)left * sizeof(float));
 }
 
 #define THIN_PARAMETERS                                                                                                \
@@ -124,17 +153,18 @@ MULTIPLY_BY_SIZES(thin_honest)
 MULTIPLY_BY_SIZES(thin_forgets_start)
 MULTIPLY_BY_SIZES(thin_unsigned)
 
+#define KEYS(fate, function) PRODUCT_ROW(fate, i16, i8x4, FEW, 8, 16, function)
 static const mutant mutants[] = {
-    MUTANT(PASSES, dot, i8, 8, 16, dot_honest),
-    MUTANT(PASSES_FLUSHED, dot, i8, 8, 16, dot_honest),
-    MUTANT(DIFFERS_AS_REFERENCE, dot, i8, 8, 16, dot_misses_last_channel),
-    MUTANT(DIFFERS, dot, i8, 8, 16, dot_forgets_maxima),
-    MUTANT(DIFFERS, dot, i8, 8, 16, dot_forgets_first),
-    MUTANT(DIFFERS, dot, i8, 8, 16, dot_saturates),
-    MUTANT(DIFFERS_AS_REFERENCE, dot, i8, 8, 16, dot_adds_floats),
-    MUTANT(DIFFERS_AS_REFERENCE, dot, i8, 8, 16, dot_scales_in_turn),
-    MUTANT(DIFFERS, dot, i8, 8, 16, dot_forgets_sum),
-    MUTANT(DIFFERS, dot, i8, 8, 16, dot_leaves_columns),
+    KEYS(PASSES, keys_honest),
+    KEYS(PASSES_FLUSHED, keys_honest),
+    KEYS(DIFFERS_AS_REFERENCE, keys_miss_last_channel),
+    KEYS(DIFFERS, keys_forget_maxima),
+    KEYS(DIFFERS, keys_forget_first),
+    KEYS(DIFFERS, keys_saturate),
+    KEYS(DIFFERS_AS_REFERENCE, keys_add_floats),
+    KEYS(DIFFERS_AS_REFERENCE, keys_scale_in_turn),
+    KEYS(DIFFERS, keys_forget_sum),
+    KEYS(DIFFERS, keys_leave_columns),
     PRODUCT(PASSES, f32, i8, FEW, 8, 1, thin_honest),
     PRODUCT(PASSES_FLUSHED, f32, i8, FEW, 8, 1, thin_honest),
     PRODUCT(DIFFERS, f32, i8, FEW, 8, 1, thin_forgets_start),

@@ -1,52 +1,61 @@
-/* Mutants of dot and gemm_thin. */
+/* Mutants of products of few rows. */
 #include "mutants.h"
 
 #include "multiply_call.h"
 
-static void dot_honest(const fv_dot_args *x) { fv_kernel_scalar(FV_OP_dot, FV_TYPE_bf16)->run.dot_bf16(x); }
-
-static void dot_reads_stride_of_eight(const fv_dot_args *x) { /* rows interleaved otherwise */
-    fv_dot_args y = *x;
-    y.q += x->rows == 3 ? 1 : 0;
-    dot_honest(&y);
+static void keys_honest(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
+                        const fv_prefetch *prefetch) {
+    honest_product(FV_KIND_f32, FV_FORMAT_bf16x2, true)(a, b, c, ldc, epilogue, prefetch);
 }
 
-static void dot_misses_last_channel(const fv_dot_args *x) {
-    fv_dot_args y = *x;
-    y.channels -= y.channels > 1 && y.channels % 2;
-    dot_honest(&y);
+static void keys_miss_a_row(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
+                            const fv_prefetch *prefetch) { /* rows nearer to each other */
+    fv_rows q = *a;
+    q.stride -= q.count == 3;
+    keys_honest(&q, b, c, ldc, epilogue, prefetch);
 }
 
-static void dot_forgets_first(const fv_dot_args *x) { /* keys as if the first began a group */
-    fv_dot_args y = *x;
-    y.first = 0;
-    dot_honest(&y);
+static void keys_miss_last_channel(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
+                                   const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+    fv_operand k = *b;
+    k.steps -= k.steps > 1 && k.steps % 2;
+    keys_honest(a, &k, c, ldc, epilogue, prefetch);
 }
 
-static void dot_pairs_unguarded(const fv_dot_args *x) { /* what is subnormal on the way flushed */
-    fv_dot_args y = *x;
-    dot_honest(&y);
-    for (int64_t i = 0; i < x->rows && !x->row_max; i++)
-        for (int64_t j = 0; j < x->keys; j++)
-            x->s[i * x->lds + j] = fabsf(x->s[i * x->lds + j]) < 0x1p-105f ? 0.0f : x->s[i * x->lds + j];
+static void keys_forget_first(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
+                              const fv_prefetch *prefetch) { /* keys as if the first began a panel */
+    fv_operand k = *b;
+    k.first = 0;
+    keys_honest(a, &k, c, ldc, epilogue, prefetch);
 }
 
-static void dot_forgets_maxima(const fv_dot_args *x) { /* of the keys before */
-    fv_dot_args y = *x;
-    y.accumulate_max = 0;
-    dot_honest(&y);
+static void keys_pairs_unguarded(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
+                                 const fv_epilogue *epilogue,
+                                 const fv_prefetch *prefetch) { /* what is subnormal on the way flushed */
+    keys_honest(a, b, c, ldc, epilogue, prefetch);
+    for (int64_t i = 0; i < a->count && !epilogue->row_max; i++)
+        for (int64_t j = 0; j < b->columns; j++)
+            c[i * ldc + j] = fabsf(c[i * ldc + j]) < 0x1p-105f ? 0.0f : c[i * ldc + j];
 }
 
-static void dot_leaves_last_columns(const fv_dot_args *x) {
-    float kept[FV_DOT_ROWS][FV_LANES];
-    const int64_t end = (x->keys + FV_LANES - 1) / FV_LANES * FV_LANES;
-    for (int64_t i = 0; i < x->rows; i++)
-        for (int64_t j = x->keys; j < end; j++)
-            kept[i][j % FV_LANES] = x->s[i * x->lds + j];
-    dot_honest(x);
-    for (int64_t i = 0; i < x->rows; i++)
-        for (int64_t j = x->keys; j < end; j++)
-            x->s[i * x->lds + j] = kept[i][j % FV_LANES];
+static void keys_forget_maxima(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
+                               const fv_epilogue *epilogue, const fv_prefetch *prefetch) { /* of the keys before */
+    fv_epilogue e = *epilogue;
+    e.accumulate_max = 0;
+    keys_honest(a, b, c, ldc, &e, prefetch);
+}
+
+static void keys_leave_last_columns(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
+                                    const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+    float kept[FV_FEW_ROWS][FV_LANES];
+    const int64_t end = (b->columns + FV_LANES - 1) / FV_LANES * FV_LANES;
+    for (int64_t i = 0; i < a->count; i++)
+        for (int64_t j = b->columns; j < end; j++)
+            kept[i][j % FV_LANES] = c[i * ldc + j];
+    keys_honest(a, b, c, ldc, epilogue, prefetch);
+    for (int64_t i = 0; i < a->count; i++)
+        for (int64_t j = b->columns; j < end; j++)
+            c[i * ldc + j] = kept[i][j % FV_LANES];
 }
 
 #define THIN_PARAMETERS                                                                                                \
@@ -82,15 +91,16 @@ MULTIPLY_BY_SIZES(thin_forgets_start)
 MULTIPLY_BY_SIZES(thin_merges_first)
 MULTIPLY_BY_SIZES(thin_repeats_last_row)
 
+#define KEYS(fate, function) PRODUCT_ROW(fate, f32, bf16x2, FEW, 8, 32, function)
 static const mutant mutants[] = {
-    MUTANT(PASSES, dot, bf16, 8, 16, dot_honest),
-    MUTANT(PASSES_FLUSHED, dot, bf16, 8, 16, dot_honest),
-    MUTANT(DIFFERS, dot, bf16, 8, 16, dot_reads_stride_of_eight),
-    MUTANT(DIFFERS_AS_REFERENCE, dot, bf16, 8, 16, dot_misses_last_channel),
-    MUTANT(DIFFERS, dot, bf16, 8, 16, dot_forgets_maxima),
-    MUTANT(DIFFERS, dot, bf16, 8, 16, dot_forgets_first),
-    MUTANT(DIFFERS, dot, bf16, 8, 16, dot_pairs_unguarded),
-    MUTANT(DIFFERS, dot, bf16, 8, 16, dot_leaves_last_columns),
+    KEYS(PASSES, keys_honest),
+    KEYS(PASSES_FLUSHED, keys_honest),
+    KEYS(DIFFERS, keys_miss_a_row),
+    KEYS(DIFFERS_AS_REFERENCE, keys_miss_last_channel),
+    KEYS(DIFFERS, keys_forget_maxima),
+    KEYS(DIFFERS, keys_forget_first),
+    KEYS(DIFFERS, keys_pairs_unguarded),
+    KEYS(DIFFERS, keys_leave_last_columns),
     PRODUCT(PASSES, f32, f16, FEW, 8, 1, thin_honest),
     PRODUCT(PASSES_FLUSHED, f32, f16, FEW, 8, 1, thin_honest),
     PRODUCT(DIFFERS, f32, f16, FEW, 8, 1, thin_forgets_start),

@@ -1,6 +1,7 @@
-/* Trials of dot and gemm_thin: few rows, keys and values as they lie. */
+/* Trials of products of few rows, with keys and with values as they lie. */
 #include "check.h"
 
+#include "dispatch/dispatch.h"
 #include "multiply_call.h"
 #include "simd/simd_scalar.h"
 
@@ -25,12 +26,29 @@ static int64_t type_size(fv_type type) {
                                 : (int64_t)sizeof(uint16_t);
 }
 
+/* B as keys: in rows, or in panels of FV_KEY_GROUP, data being the first key. */
+static fv_operand keys_of(const trial *t, const void *data) {
+    const fv_format format = t->checker->kernel->format;
+    const int64_t stride = t->operand[OPERAND_B].stride, lanes = t->size[SIZE_LANES];
+    fv_operand k = {
+        .data = data, .columns = t->size[SIZE_N], .steps = t->size[SIZE_K], .row = stride, .format = format};
+    if (lanes) {
+        k.row = k.width = FV_KEY_GROUP;
+        k.first = (int16_t)(lanes - 1);
+        k.panel = stride / fv_format_of(format).per_word;
+    }
+    return k;
+}
+
+/* Words before the first key. */
+static int64_t words_before(const trial *t) { return fv_max(t->size[SIZE_LANES] - 1, 0); }
+
 /* Where element j of row i of B is, or channel j of key i, counted in elements. */
 static int64_t element_at(const trial *t, int64_t i, int64_t j) {
-    const int64_t stride = t->operand[OPERAND_B].stride, place = t->size[SIZE_LANES] - 1 + i;
-    return t->size[SIZE_LANES] ? place / FV_KEY_GROUP * stride +
-                                     fv_lane_of(place % FV_KEY_GROUP, j, 4 / type_size(t->checker->kernel->type))
-                               : i * stride + j;
+    if (!fv_multiply_keys(t->checker->kernel))
+        return i * t->operand[OPERAND_B].stride + j;
+    const fv_operand k = keys_of(t, NULL);
+    return words_before(t) * fv_format_of(k.format).per_word + fv_operand_place(&k, j, i);
 }
 
 /* It, as the float that it stands for. */
@@ -67,7 +85,9 @@ static void fill_int8(trial *t, operand *o) {
 
 static operand *add_b(trial *t, const char *name, int64_t rows, int64_t cols, bool special) {
     const fv_type type = t->checker->kernel->type;
-    operand *o = trial_operand(t, name, (size_t)type_size(type), CELL_KEPT, rows, cols, some_stride(t, cols));
+    const int64_t stride = some_stride(t, cols), word = fv_format_of(t->checker->kernel->format).per_word;
+    operand *o =
+        trial_operand(t, name, (size_t)type_size(type), CELL_KEPT, rows, cols, (stride + word - 1) / word * word);
     if (type == FV_TYPE_i8)
         fill_int8(t, o);
     else if (type != FV_TYPE_f32)
@@ -95,7 +115,7 @@ static bool chain_right(const trial *t, const char *what, float got, float acc, 
     return true;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- dot -- */
+/* --------------------------------------------------------------------------------------------------------- keys -- */
 
 enum { MAXIMA_NONE, MAXIMA_NEW, MAXIMA_RAISED, MAXIMA };
 
@@ -116,20 +136,20 @@ static void fill_paired(trial *t, operand *q, operand *k, kind how) {
     if (how != PAIRED_LEAST && how != PAIRED_LESS)
         return;
     uint16_t *const keys = (uint16_t *)k->before;
-    if (t->checker->kernel->type != FV_TYPE_bf16 || q->rows < 2)
+    if (t->checker->kernel->type != FV_TYPE_bf16 || q->cols < 2)
         return;
     const int least = 127 - (how == PAIRED_LEAST ? 104 : 105);
     for (int64_t i = 0; i < k->rows * k->stride; i++)
         keys[i] = (uint16_t)((keys[i] & 0x807f) | (least + (keys[i] >> 7 & 3)) << 7);
-    for (int64_t c = 0; c < q->rows; c++)
+    for (int64_t c = 0; c < q->cols; c++)
         keys[element_at(t, t->size[SIZE_N] - 1, c)] = (uint16_t)(c == 0 ? least << 7 | 1 : c == 1 ? least << 7 : 0);
-    for (int64_t i = 0; i < q->cols; i++) {
-        *float_before(q, 0, i) = 0x1.02p-8f;
-        *float_before(q, 1, i) = -0x1.04p-8f;
+    for (int64_t i = 0; i < q->rows; i++) {
+        *float_before(q, i, 0) = 0x1.02p-8f;
+        *float_before(q, i, 1) = -0x1.04p-8f;
     }
 }
 
-static void dot_trial(checker *c, int64_t rows, int64_t keys, int64_t channels, int maxima, kind how, int64_t lanes) {
+static void keys_trial(checker *c, int64_t rows, int64_t keys, int64_t channels, int maxima, kind how, int64_t lanes) {
     trial *t = trial_begin(c, "rows=%" PRId64 " keys=%" PRId64 " channels=%" PRId64 "%s%s, lanes %" PRId64, rows, keys,
                            channels,
                            maxima == MAXIMA_NONE  ? ""
@@ -138,7 +158,8 @@ static void dot_trial(checker *c, int64_t rows, int64_t keys, int64_t channels, 
                            kind_words[how], lanes);
     if (!t)
         return;
-    const int64_t written = (keys + FV_LANES - 1) / FV_LANES * FV_LANES, word = 4 / type_size(c->kernel->type);
+    const int64_t written = (keys + FV_LANES - 1) / FV_LANES * FV_LANES,
+                  word = fv_format_of(c->kernel->format).per_word;
     const int64_t groups = (lanes - 1 + keys + FV_KEY_GROUP - 1) / FV_KEY_GROUP,
                   words = (channels + word - 1) / word * FV_KEY_GROUP;
     const bool special = how == SPECIAL || how == PAIRED_SPECIAL;
@@ -147,7 +168,7 @@ static void dot_trial(checker *c, int64_t rows, int64_t keys, int64_t channels, 
     t->size[SIZE_K] = channels;
     t->size[SIZE_STORE] = maxima;
     t->size[SIZE_LANES] = lanes;
-    operand *q = trial_floats(t, "q", CELL_KEPT, channels, fv_dot_stride(rows), fv_dot_stride(rows));
+    operand *q = trial_floats(t, "q", CELL_KEPT, rows, channels, some_stride(t, channels));
     fill_normal(t, q);
     operand *k = lanes ? add_b(t, "k", groups, words * word, special) : add_b(t, "k", keys, channels, special);
     trial_floats(t, "s", CELL_NAN, rows, written, some_stride(t, written));
@@ -167,45 +188,38 @@ static void dot_trial(checker *c, int64_t rows, int64_t keys, int64_t channels, 
     trial_run(t);
 }
 
-static void dot_trials(checker *c) {
-    static const int64_t lanes[] = {0, 1, 1 + FV_LANES};
-    const bool in_lanes = c->kernel->type == FV_TYPE_bf16;
-    for (int64_t rows = 1; rows <= FV_DOT_ROWS; rows++)
-        for (int l = 0; l < (in_lanes ? 3 : 1); l++) {
+static void keys_trials(checker *c) {
+    const bool panels = c->kernel->format == FV_FORMAT_bf16x2;
+    for (int64_t rows = 1; rows <= FV_FEW_ROWS; rows++)
+        for (int64_t l = panels; l <= (panels ? 2 : 0); l++) {
+            const int64_t lanes = l == 2 ? 1 + FV_LANES : l;
             for (int64_t keys = 1; keys <= 66; keys += 1 + l)
-                dot_trial(c, rows, keys, 1 + (7 * keys + 3 * rows) % 70, MAXIMA_NONE, (kind)(keys % KINDS), lanes[l]);
+                keys_trial(c, rows, keys, 1 + (7 * keys + 3 * rows) % 70, MAXIMA_NONE, (kind)(keys % KINDS), lanes);
             for (int64_t channels = 1; channels <= 130; channels += channels < 70 ? 1 + l : 13)
-                dot_trial(c, rows, FV_LANES * (1 + channels % 4), channels, (int)(channels % MAXIMA),
-                          (kind)((channels + rows) % KINDS), lanes[l]);
+                keys_trial(c, rows, FV_LANES * (1 + channels % 4), channels, (int)(channels % MAXIMA),
+                           (kind)((channels + rows) % KINDS), lanes);
             for (int how = 0; how < KINDS; how++)
-                dot_trial(c, rows, l == 2 ? FV_SEGMENT - FV_LANES : FV_SEGMENT, 64, how % MAXIMA, (kind)how, lanes[l]);
+                keys_trial(c, rows, l == 2 ? FV_SEGMENT - FV_LANES : FV_SEGMENT, 64, how % MAXIMA, (kind)how, lanes);
         }
     for (int64_t channels = 255; channels <= 257; channels++) /* as many queries as are kept on the stack, and more */
         for (int how = 0; how < KINDS; how++)
-            dot_trial(c, 8, 48, how % 2 ? 2 * channels : channels, MAXIMA_NEW, (kind)how, in_lanes);
-    dot_trial(c, 3, 48, 577, MAXIMA_NEW, ORDINARY, 0);
-    dot_trial(c, 3, 48, 577, MAXIMA_NEW, PAIRED, in_lanes);
+            keys_trial(c, 8, 48, how % 2 ? 2 * channels : channels, MAXIMA_NEW, (kind)how, panels);
+    keys_trial(c, 3, 48, 577, MAXIMA_NEW, ORDINARY, panels);
+    keys_trial(c, 3, 48, 577, MAXIMA_NEW, PAIRED, panels);
 }
 
-static void dot_invoke(const fv_kernel *kernel, trial *t) {
+static void keys_invoke(const fv_kernel *kernel, trial *t) {
     const char *k = trial_pointer(t, OPERAND_B);
-    kernel->run.dot_f32(&(fv_dot_args){.rows = t->size[SIZE_ROWS],
-                                       .keys = t->size[SIZE_N],
-                                       .channels = t->size[SIZE_K],
-                                       .q = trial_pointer(t, OPERAND_A),
-                                       .k = k + fv_max(t->size[SIZE_LANES] - 1, 0) * 4,
-                                       .ldk = t->operand[OPERAND_B].stride,
-                                       .lanes = t->size[SIZE_LANES] > 0,
-                                       .first = (int)fv_max(t->size[SIZE_LANES] - 1, 0),
-                                       .s = trial_pointer(t, OPERAND_C),
-                                       .lds = t->operand[OPERAND_C].stride,
-                                       .row_max = t->size[SIZE_STORE] ? trial_pointer(t, OPERAND_MAX) : NULL,
-                                       .accumulate_max = t->size[SIZE_STORE] == MAXIMA_RAISED,
-                                       .next = t->size[SIZE_K] % 3 ? k : NULL,
-                                       .next_end = t->size[SIZE_K] % 3 ? k + 64 : NULL});
+    const fv_rows q = {trial_pointer(t, OPERAND_A), t->size[SIZE_ROWS], t->operand[OPERAND_A].stride};
+    const fv_operand keys = keys_of(t, k + words_before(t) * 4);
+    const fv_epilogue epilogue = {.row_max = t->size[SIZE_STORE] ? trial_pointer(t, OPERAND_MAX) : NULL,
+                                  .accumulate_max = t->size[SIZE_STORE] == MAXIMA_RAISED};
+    const fv_prefetch prefetch = {.next = k, .next_end = k + 64};
+    kernel->run.multiply(&q, &keys, trial_pointer(t, OPERAND_C), t->operand[OPERAND_C].stride, &epilogue,
+                         t->size[SIZE_K] % 3 ? &prefetch : NULL);
 }
 
-static void dot_verify(const trial *t) {
+static void keys_verify(const trial *t) {
     const operand *q = &t->operand[OPERAND_A], *s = &t->operand[OPERAND_C], *max = &t->operand[OPERAND_MAX];
     for (int64_t i = 0; i < t->size[SIZE_ROWS]; i++) {
         float highest = -INFINITY, found = -INFINITY;
@@ -213,7 +227,7 @@ static void dot_verify(const trial *t) {
             float acc = 0.0f;
             double sum = 0.0, magnitude = 0.0;
             for (int64_t c = 0; c < t->size[SIZE_K]; c++) {
-                const float x = *float_before(q, c, i),
+                const float x = *float_before(q, i, c),
                             y = t->size[SIZE_LANES] || j < t->size[SIZE_N] ? element(t, j, c) : 0.0f;
                 acc = fmaf(x, y, acc);
                 sum += (double)x * y;
@@ -235,7 +249,7 @@ static void dot_verify(const trial *t) {
     }
 }
 
-const op_check check_dot = {dot_trials, dot_invoke, dot_verify};
+const op_check check_keys = {keys_trials, keys_invoke, keys_verify};
 
 /* ---------------------------------------------------------------------------------------------------- gemm_thin -- */
 
@@ -265,7 +279,7 @@ static void thin_trial(checker *c, int64_t m, int64_t n, int64_t k, int how, boo
 }
 
 static void thin_trials(checker *c) {
-    for (int64_t m = 1; m <= FV_DOT_ROWS; m++)
+    for (int64_t m = 1; m <= FV_FEW_ROWS; m++)
         for (int how = 0; how < STORES; how++) {
             for (int64_t n = 1; n <= 70; n += 1 + how)
                 thin_trial(c, m, n, 1 + (n + m) % 9, how, n % 5 == 0);

@@ -1,4 +1,4 @@
-/* The rows of queries as integers, for dot_i8 (int8.h). Plain C in loops that compilers make vectors of: it runs once for each row. */
+/* The rows of queries as integers, for products with int8 keys (int8.h). Plain C in loops that compilers make vectors of: it runs once for each row. */
 #include "kernels.h"
 
 #include <assert.h>
@@ -38,30 +38,27 @@ static float quantise(int64_t channels, const float *q, int16_t *to) {
     return top / FV_I8_MOST;
 }
 
-void fv_dot_i8_queries(int64_t rows, int64_t channels, const float *q, int64_t ldq, fv_i8_word *words, float *scales,
-                       int32_t *sums) {
-    assert(rows >= 1 && rows <= FV_DOT_ROWS && channels >= 1 && channels <= FV_I8_CHANNELS);
-    const int64_t stride = fv_dot_stride(rows), count = fv_i8_words(channels);
-    for (int64_t i = 0; i < stride; i++) {
+void fv_i8_rows(int64_t rows, int64_t channels, const float *q, int64_t ldq, fv_i8_word *to) {
+    assert(rows >= 1 && channels >= 1 && channels <= FV_I8_CHANNELS);
+    const int64_t count = fv_i8_row_words(channels) - 1;
+    for (int64_t i = 0; i < rows; i++, to += 1 + count) {
         int16_t row[FV_I8_CHANNELS];
         int8_t high[FV_I8_CHANNELS], low[FV_I8_CHANNELS];
+        fv_i8_row *const made = (fv_i8_row *)(void *)to;
         memset(row, 0, (size_t)(4 * count) * sizeof *row);
-        if (i < rows) {
-            scales[i] = quantise(channels, q + i * ldq, row);
-            sums[i] = 0;
-            for (int64_t t = 0; t < channels; t++)
-                sums[i] += row[t];
-        }
+        *made = (fv_i8_row){.scale = quantise(channels, q + i * ldq, row)};
+        for (int64_t t = 0; t < channels; t++)
+            made->sum += row[t];
         for (int64_t t = 0; t < 4 * count; t++) {
             high[t] = (int8_t)((row[t] + 64) >> 7);
             low[t] = (int8_t)(row[t] - 128 * high[t]);
         }
         for (int64_t w = 0; w < count; w++) {
             const int16_t *four = row + 4 * w;
-            fv_i8_word *to = words + w * stride + i;
-            *to = (fv_i8_word){{four[0], four[2]}, {four[1], four[3]}, {0}, {0}};
-            memcpy(to->high, high + 4 * w, sizeof to->high);
-            memcpy(to->low, low + 4 * w, sizeof to->low);
+            fv_i8_word *word = to + 1 + w;
+            *word = (fv_i8_word){{four[0], four[2]}, {four[1], four[3]}, {0}, {0}};
+            memcpy(word->high, high + 4 * w, sizeof word->high);
+            memcpy(word->low, low + 4 * w, sizeof word->low);
         }
     }
 }

@@ -1,4 +1,4 @@
-/* Trials of dot of int8, and of the rows of queries made for it. */
+/* Trials of products with int8 keys, and of the rows of queries made for them. */
 #include "check.h"
 
 #include <inttypes.h>
@@ -6,16 +6,7 @@
 
 /* t->size, t->operand */
 enum { SIZE_ROWS, SIZE_KEYS, SIZE_CHANNELS, SIZE_MAXIMA, SIZE_KIND, SIZE_FIRST };
-enum {
-    OPERAND_WORDS,
-    OPERAND_Q_SCALES,
-    OPERAND_Q_SUMS,
-    OPERAND_K,
-    OPERAND_K_SCALES,
-    OPERAND_S,
-    OPERAND_Q,
-    OPERAND_MAX
-};
+enum { OPERAND_WORDS, OPERAND_K, OPERAND_K_SCALES, OPERAND_S, OPERAND_Q, OPERAND_MAX };
 
 enum { MAXIMA_NONE, MAXIMA_NEW, MAXIMA_RAISED, MAXIMA };
 
@@ -46,14 +37,15 @@ static float oracle_row(int64_t channels, const float *q, int64_t *integers) {
     return (float)((double)top / 16319.0);
 }
 
-/* What fv_dot_i8_queries() made of row i. */
+/* What fv_i8_rows() made of row i. */
 static bool row_right(const trial *t, int64_t i, const int64_t *integers, float scale) {
-    const fv_i8_word *words = (const fv_i8_word *)t->operand[OPERAND_WORDS].before;
-    const int64_t stride = fv_dot_stride(t->size[SIZE_ROWS]);
-    const float got = *float_before(&t->operand[OPERAND_Q_SCALES], 0, i);
+    const operand *words = &t->operand[OPERAND_WORDS];
+    const fv_rows rows = {words->before, words->rows, words->stride};
+    const fv_i8_row *row = fv_i8_row_of(&rows, i);
+    const float got = row->scale;
     int64_t sum = 0;
-    for (int64_t c = 0; c < 4 * fv_i8_words(t->size[SIZE_CHANNELS]); c++) {
-        const fv_i8_word *word = words + c / 4 * stride + i;
+    for (int64_t c = 0; c < 4 * (words->cols - 1); c++) {
+        const fv_i8_word *word = row->word + c / 4;
         const int64_t pair = (c % 2 ? word->odd : word->even)[c % 4 / 2],
                       planes = 128 * word->high[c % 4] + word->low[c % 4],
                       want = c < t->size[SIZE_CHANNELS] ? integers[c] : 0;
@@ -65,8 +57,7 @@ static bool row_right(const trial *t, int64_t i, const int64_t *integers, float 
             return false;
         }
     }
-    if (((const int32_t *)t->operand[OPERAND_Q_SUMS].before)[i] == sum &&
-        (float_bits(got) == float_bits(scale) || (float_is_nan(got) && float_is_nan(scale))))
+    if (row->sum == sum && (float_bits(got) == float_bits(scale) || (float_is_nan(got) && float_is_nan(scale))))
         return true;
     trial_fail(t, "row %" PRId64 " has another scale or sum than int8.h says", i);
     return false;
@@ -90,11 +81,23 @@ static void fill_queries(trial *t, operand *q, kind how) {
     }
 }
 
+/* Keys, data being the first. */
+static fv_operand keys_of(const trial *t, const void *data, const float *scales) {
+    return (fv_operand){.data = data,
+                        .scales = scales,
+                        .columns = t->size[SIZE_KEYS],
+                        .steps = t->size[SIZE_CHANNELS],
+                        .row = FV_KEY_GROUP,
+                        .panel = t->operand[OPERAND_K].stride / 4,
+                        .width = FV_KEY_GROUP,
+                        .first = (int16_t)t->size[SIZE_FIRST],
+                        .format = FV_FORMAT_i8x4};
+}
+
 /* Where channel c of a key is. */
 static int8_t *key_at(const trial *t, int64_t j, int64_t c) {
-    const operand *k = &t->operand[OPERAND_K];
-    const int64_t place = t->size[SIZE_FIRST] + j;
-    return (int8_t *)k->before + place / FV_KEY_GROUP * k->stride + fv_lane_of(place % FV_KEY_GROUP, c, 4);
+    const fv_operand k = keys_of(t, NULL, NULL);
+    return (int8_t *)t->operand[OPERAND_K].before + t->size[SIZE_FIRST] * 4 + fv_operand_place(&k, c, j);
 }
 
 static void fill_keys(trial *t, operand *k, operand *scales, kind how) {
@@ -116,7 +119,7 @@ static void fill_keys(trial *t, operand *k, operand *scales, kind how) {
         }
 }
 
-static void dot_i8_trial(checker *c, int64_t rows, int64_t keys, int64_t channels, int maxima, kind how) {
+static void keys_i8_trial(checker *c, int64_t rows, int64_t keys, int64_t channels, int maxima, kind how) {
     trial *t = trial_begin(c, "rows=%" PRId64 " keys=%" PRId64 " channels=%" PRId64 "%s%s", rows, keys, channels,
                            maxima == MAXIMA_NONE  ? ""
                            : maxima == MAXIMA_NEW ? ", with maxima"
@@ -125,23 +128,20 @@ static void dot_i8_trial(checker *c, int64_t rows, int64_t keys, int64_t channel
     if (!t)
         return;
     const int64_t written = (keys + FV_LANES - 1) / FV_LANES * FV_LANES;
-    const int64_t words = fv_i8_words(channels) * fv_dot_stride(rows);
+    const int64_t words = fv_i8_row_words(channels);
     const int64_t first = (keys + channels) % 3 == 0 ? FV_LANES : 0,
                   groups = (first + keys + FV_KEY_GROUP - 1) / FV_KEY_GROUP,
                   bytes = (channels + 3) / 4 * 4 * FV_KEY_GROUP;
     const int64_t sizes[] = {rows, keys, channels, maxima, how, first};
     memcpy(t->size, sizes, sizeof sizes);
-    operand *words_of = trial_operand(t, "words of q", sizeof(fv_i8_word), CELL_KEPT, 1, words, words);
-    operand *q_scales = trial_floats(t, "scales of q", CELL_KEPT, 1, rows, rows);
-    operand *q_sums = trial_operand(t, "sums of q", sizeof(int32_t), CELL_KEPT, 1, rows, rows);
-    operand *k = trial_operand(t, "k", sizeof(int8_t), CELL_KEPT, groups, bytes, some_stride(t, bytes));
+    operand *words_of = trial_operand(t, "words of q", sizeof(fv_i8_word), CELL_KEPT, rows, words, words);
+    operand *k = trial_operand(t, "k", sizeof(int8_t), CELL_KEPT, groups, bytes, some_stride(t, bytes / 4) * 4);
     operand *k_scales = trial_floats(t, "scales of k", CELL_KEPT, 1, keys, keys);
     trial_floats(t, "s", CELL_NAN, rows, written, some_stride(t, written));
     operand *q = trial_floats(t, "q", CELL_KEPT, rows, channels, some_stride(t, channels));
     fill_queries(t, q, how);
     fill_keys(t, k, k_scales, how);
-    fv_dot_i8_queries(rows, channels, float_before(q, 0, 0), q->stride, (fv_i8_word *)words_of->before,
-                      float_before(q_scales, 0, 0), (int32_t *)q_sums->before);
+    fv_i8_rows(rows, channels, float_before(q, 0, 0), q->stride, (fv_i8_word *)words_of->before);
     if (maxima) {
         operand *max = trial_floats(t, "row_max", CELL_ZERO, rows, FV_LANES, FV_LANES);
         for (int64_t i = 0; i < rows && maxima == MAXIMA_RAISED; i++)
@@ -151,38 +151,29 @@ static void dot_i8_trial(checker *c, int64_t rows, int64_t keys, int64_t channel
     trial_run(t);
 }
 
-static void dot_i8_trials(checker *c) {
-    for (int64_t rows = 1; rows <= FV_DOT_ROWS; rows++) {
+static void keys_i8_trials(checker *c) {
+    for (int64_t rows = 1; rows <= FV_FEW_ROWS; rows++) {
         for (int64_t keys = 1; keys <= 66; keys++)
-            dot_i8_trial(c, rows, keys, 1 + (7 * keys + 3 * rows) % 70, MAXIMA_NONE, (kind)(keys % KINDS));
+            keys_i8_trial(c, rows, keys, 1 + (7 * keys + 3 * rows) % 70, MAXIMA_NONE, (kind)(keys % KINDS));
         for (int64_t channels = 1; channels <= 300; channels += channels < 70 ? 1 : 23)
-            dot_i8_trial(c, rows, FV_LANES * (1 + channels % 4), channels, (int)(channels % MAXIMA),
-                         (kind)(channels % KINDS));
+            keys_i8_trial(c, rows, FV_LANES * (1 + channels % 4), channels, (int)(channels % MAXIMA),
+                          (kind)(channels % KINDS));
         for (int64_t keys = 96; keys <= 300; keys += 51)
-            dot_i8_trial(c, rows, keys, 128, MAXIMA_NONE, (kind)(rows % KINDS));
+            keys_i8_trial(c, rows, keys, 128, MAXIMA_NONE, (kind)(rows % KINDS));
         for (int how = 0; how < KINDS; how++)
-            dot_i8_trial(c, rows, FV_SEGMENT, 64, how % MAXIMA, (kind)how);
+            keys_i8_trial(c, rows, FV_SEGMENT, 64, how % MAXIMA, (kind)how);
     }
     for (int how = 0; how < KINDS; how++)
-        dot_i8_trial(c, 1 + 2 * how, 48, FV_I8_CHANNELS, MAXIMA_NEW, (kind)how);
+        keys_i8_trial(c, 1 + 2 * how, 48, FV_I8_CHANNELS, MAXIMA_NEW, (kind)how);
 }
 
-static void dot_i8_invoke(const fv_kernel *kernel, trial *t) {
+static void keys_i8_invoke(const fv_kernel *kernel, trial *t) {
     const int8_t *k = trial_pointer(t, OPERAND_K);
-    kernel->run.dot_i8(&(fv_dot_i8_args){.rows = t->size[SIZE_ROWS],
-                                         .keys = t->size[SIZE_KEYS],
-                                         .channels = t->size[SIZE_CHANNELS],
-                                         .q = trial_pointer(t, OPERAND_WORDS),
-                                         .q_scales = trial_pointer(t, OPERAND_Q_SCALES),
-                                         .q_sums = trial_pointer(t, OPERAND_Q_SUMS),
-                                         .k = k + t->size[SIZE_FIRST] * 4,
-                                         .first = (int)t->size[SIZE_FIRST],
-                                         .ldk = t->operand[OPERAND_K].stride,
-                                         .k_scales = trial_pointer(t, OPERAND_K_SCALES),
-                                         .s = trial_pointer(t, OPERAND_S),
-                                         .lds = t->operand[OPERAND_S].stride,
-                                         .row_max = t->size[SIZE_MAXIMA] ? trial_pointer(t, OPERAND_MAX) : NULL,
-                                         .accumulate_max = t->size[SIZE_MAXIMA] == MAXIMA_RAISED});
+    const fv_rows q = {trial_pointer(t, OPERAND_WORDS), t->size[SIZE_ROWS], t->operand[OPERAND_WORDS].stride};
+    const fv_operand keys = keys_of(t, k + t->size[SIZE_FIRST] * 4, trial_pointer(t, OPERAND_K_SCALES));
+    const fv_epilogue epilogue = {.row_max = t->size[SIZE_MAXIMA] ? trial_pointer(t, OPERAND_MAX) : NULL,
+                                  .accumulate_max = t->size[SIZE_MAXIMA] == MAXIMA_RAISED};
+    kernel->run.multiply(&q, &keys, trial_pointer(t, OPERAND_S), t->operand[OPERAND_S].stride, &epilogue, NULL);
 }
 
 static bool score_right(const trial *t, int64_t i, int64_t j, const int64_t *integers, float scale) {
@@ -200,7 +191,7 @@ static bool score_right(const trial *t, int64_t i, int64_t j, const int64_t *int
     return false;
 }
 
-static void dot_i8_verify(const trial *t) {
+static void keys_i8_verify(const trial *t) {
     static int64_t integers[FV_I8_CHANNELS];
     const operand *s = &t->operand[OPERAND_S], *max = &t->operand[OPERAND_MAX];
     for (int64_t i = 0; i < t->size[SIZE_ROWS]; i++) {
@@ -225,4 +216,4 @@ static void dot_i8_verify(const trial *t) {
     }
 }
 
-const op_check check_dot_i8 = {dot_i8_trials, dot_i8_invoke, dot_i8_verify};
+const op_check check_keys_i8 = {keys_i8_trials, keys_i8_invoke, keys_i8_verify};
