@@ -237,7 +237,7 @@ static void golden_name(const fv_kernel *kernel, char name[32]) {
     if (kernel->op == FV_OP_unpack)
         op = "from_pairs";
     const fv_format_info format = fv_format_of(kernel->format);
-    if (format.scale == FV_SCALE_column)
+    if (format.scale == FV_SCALE_column && !fv_multiply_keys(kernel))
         snprintf(name, 32, "%s_%s", kernel->op_name, format.name);
     else
         snprintf(name, 32, "%s%s", op, types[kernel->type] ? types[kernel->type] : "");

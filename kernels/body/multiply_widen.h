@@ -19,7 +19,7 @@ enum {
     NV = FV_NR / FV_W,
     /* So few rows take twice as many columns, where there are: more chains, and whole lines. */
     FEW_ROWS = FV_W == 8 ? 2 : 0,
-    NARROW = !SCALED && FV_W == 16 ? 2 * FV_W : FV_LANES, /* columns of what is less than a tile, if there are so many */
+    NARROW = !SCALED && FV_W == 16 ? 2 * FV_W : FV_LANES, /* columns of less than a tile, if there are so many */
     MOST_NV = FEW_ROWS ? 2 * NV : NV,
     GROUP_ROWS = 3, /* rows of A that are addressed from one pointer */
     GROUPS = (FV_MR + GROUP_ROWS - 1) / GROUP_ROWS,

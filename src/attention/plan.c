@@ -92,7 +92,7 @@ static void take_thin(fovea_attention_plan *plan) {
     else if (few && !plan->kernels.score_groups)
         plan->kernels.score_lanes = fv_multiply_best(FV_KIND_f32, in_lanes, target)->run.multiply;
     if (k == FV_TYPE_bf16)
-        plan->kernels.unpack_k = fv_packing_best(FV_OP_unpack, in_lanes, target)->run.unpack;
+        plan->kernels.unpack_k = fv_unpack_best(in_lanes, target)->run.unpack;
     if (d->v_dtype == FOVEA_DTYPE_I8)
         plan->kernels.value_thin = fv_multiply_few(FV_KIND_f32, FV_FORMAT_i8, target)->run.multiply;
     else if (plan->kernels.score_rows || (few && fv_integers(d))) {

@@ -48,7 +48,7 @@ typedef struct fv_attention_kernels {
     fv_pack_fn *pack_q;          /* NULL for float16, too */
     fv_multiply_fn *value_pairs; /* of p and values as pairs; NULL: they never are, and pack_v is, too */
     fv_pack_fn *pack_v;
-    fv_unpack_fn *unpack_k;      /* keys in lanes to floats; NULL: they are not bfloat16 */
+    fv_unpack_fn *unpack_k; /* keys in lanes to floats; NULL: they are not bfloat16 */
     /* Of few rows with keys as they lie, in rows and in lanes: these a group a call, or all groups of a run,
      * FV_FEW_ROWS rows at most. NULL: there are more rows, or the other one does it. Of int8 keys, which score_groups
      * has, for any number of rows. */
