@@ -104,9 +104,9 @@ static int read_matrix(PyObject *matrix, const char *kind, fovea_quantisation *q
         return -1;
     const bool int8 = dtype == FOVEA_DTYPE_I8 && quantisation && scales;
     if ((dtype != FOVEA_DTYPE_F32 && dtype != FOVEA_DTYPE_BF16 && dtype != FOVEA_DTYPE_F16 && !int8) ||
-        (scales && (!int8 || PyBytes_Size(scales) != out * (int64_t)sizeof(float))) || in < 1 || out < 1 ||
-        __builtin_mul_overflow((int64_t)in, (int64_t)out, &bytes) ||
+        (scales && !int8) || in < 1 || out < 1 || __builtin_mul_overflow((int64_t)in, (int64_t)out, &bytes) ||
         __builtin_mul_overflow(bytes, py_weight_size((fovea_dtype)dtype), &bytes) || PyBytes_Size(weight) != bytes ||
+        (scales && PyBytes_Size(scales) != out * (int64_t)sizeof(float)) ||
         (bias != Py_None && (!PyBytes_Check(bias) || PyBytes_Size(bias) != out * (int64_t)sizeof(float))))
         return contradicts(kind);
     *part = (fovea_linear_part){.weight = fovea_matrix_out_in(PyBytes_AsString(weight), (fovea_dtype)dtype, out, in),

@@ -39,4 +39,5 @@ def test_no_circles():
         needs = (each if each in known else each.rpartition(".")[0] for each in imported(name, file))
         graph[name] = {each for each in needs if each in known and each != name}
     assert graph["fovea.torch.exact"] == {"fovea.torch.types"}
+    assert "fovea.transformers.optimized" in graph["fovea.torch.optimize"]
     graphlib.TopologicalSorter(graph).prepare()  # CycleError names the modules of a circle

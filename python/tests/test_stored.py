@@ -22,6 +22,15 @@ def make_linear(normal):
     return linear, lambda m: [*m(x), m(x, part=1)]
 
 
+def integers(normal, *shape):
+    return np.clip(normal(*shape) * 40, -128, 127).astype(np.int8)
+
+
+def make_int8(normal):
+    w, x = [integers(normal, 5, 16), integers(normal, 7, 16)], normal(3, 4, 16)
+    return fovea.Linear(w, [normal(5), None], scales=[normal(5), normal(7)]), lambda m: [*m(x)]
+
+
 def make_gated(normal):
     w, x = [normal(6, 9).astype(np.float16), normal(6, 9).astype(np.float16)], normal(4, 9).astype(np.float16)
     return fovea.Linear(w, [normal(6), None], activation="silu_gated"), lambda m: [m(x)]
@@ -81,6 +90,7 @@ def make_cache(normal):
 
 MAKERS = {
     "linear": make_linear,
+    "linear, int8": make_int8,
     "gated": make_gated,
     "rope": make_rope,
     "plan": make_plan,
@@ -257,6 +267,34 @@ def test_states_that_contradict_themselves_are_refused(normal):
     for value in ((1, 2**40, 2**40, b"", None), (1, 3, 4, one[3], b""), (9, *one[1:]), (5, *one[1:])):
         refused(linear, lambda args: [*args[:5], (value, one)])
     refused(linear, lambda args: [2**70, *args[1:]])
+    scales = np.array([0.5, -2, 0, 1], np.float32)
+    int8 = fovea.Linear(integers(normal, 4, 3), normal(4), scales=scales)
+    dtype, inner, outer, weight, bias, factors = whole = int8.__reduce__()[1][3][5][0]
+    assert (inner, outer, len(weight), factors) == (3, 4, 12, scales.tobytes())
+    for value in (
+        whole[:5],  # scales are missing
+        (*whole[:5], None),
+        (*whole[:5], list(scales)),
+        (*whole[:5], b""),
+        (*whole[:5], factors[:-1]),
+        (*whole[:5], factors + b"0"),
+        (*whole, factors),
+        (dtype, inner, outer, weight[:-1], bias, factors),
+        (dtype, inner, outer, weight * 4, bias, factors),  # as many bytes as floats have
+        (dtype, inner, outer, weight, bias[:-4], factors),
+        (dtype, outer, inner, weight, bias, factors),
+        (dtype, -3, -4, weight, bias, factors),
+        (dtype, 2**62, 4, weight, bias, factors),
+        (dtype, 3, 2**62, weight, bias, factors),
+        (dtype, 3, 2**62 + 4, weight, bias, factors),  # times 4 it has the number of bytes of the scales
+        *((other, *whole[1:]) for other in (-1, 0, 2, 3, 4, 5, 6, 8, 9, 99)),
+        *((other, inner, outer, weight * 4, bias, factors) for other in (one[0], 5, 6)),
+    ):
+        refused(int8, lambda args: [*args[:5], (value,)])
+    # Any floats are scales: NaN and infinity stay what they are.
+    strange = fovea.Linear(integers(normal, 4, 3), scales=np.array([np.nan, np.inf, -0.0, 1e-45], np.float32))
+    x = normal(2, 3)
+    assert pickle.loads(pickle.dumps(strange))(x).tobytes() == strange(x).tobytes() and np.isnan(strange(x)[:, 0]).all()
     for at, value in ((0, "round"), (1, -1), (2, 2**62), (4, 31 * 8), (5, b"")):
         refused(mask, lambda args: [*args[:at], value, *args[at + 1 :]])
     structs = (b"", b"1" * 999)

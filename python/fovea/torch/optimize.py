@@ -3,7 +3,6 @@
 import collections
 import copy
 import functools
-import importlib
 import logging
 from dataclasses import dataclass, field
 
@@ -20,7 +19,6 @@ from .reads import weights_read
 
 _TOGETHER = 16  # maps that are packed together, at most: what a fovea.Linear takes
 _logger = logging.getLogger(__name__)
-_ADAPTERS = {"transformers": "fovea.transformers.optimized"}  # library: the module whose attention(model, report) serves it
 
 
 @dataclass
@@ -166,14 +164,14 @@ def _fuse(model, report):
 
 
 def _attention(model, report):
-    """Asks the adapters of the libraries that the model's classes are of to put its attention on Fovea."""
-    libraries = {base.__module__.partition(".")[0] for module in model.modules() for base in type(module).__mro__}
-    for library, adapter in _ADAPTERS.items():
-        if library in libraries:
-            try:
-                importlib.import_module(adapter).attention(model, report)
-            except ImportError as error:
-                report.attention.append(f"as the model computes it: {error}")
+    """Puts the attention of transformers' models on Fovea."""
+    if any(base.__module__.startswith("transformers.") for module in model.modules() for base in type(module).__mro__):
+        try:
+            from fovea.transformers import optimized  # which needs modules of this package, but not this one
+
+            optimized.attention(model, report)
+        except ImportError as error:
+            report.attention.append(f"as the model computes it: {error}")
     if not report.attention:
         report.attention.append("as the model calls it: fovea.torch.enable() runs F.scaled_dot_product_attention on Fovea")
 

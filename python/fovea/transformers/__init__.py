@@ -24,7 +24,7 @@ from fovea.transformers import versions
 
 versions.installed()
 
-import fovea.torch  # noqa: E402, F401: with an older torch this is the error, not an adapter that is off
+import fovea.torch.versions  # noqa: E402, F401: with an older torch this is the error, not an adapter that is off
 from fovea.transformers.counters import FallbackWarning, counters  # noqa: E402
 from fovea.transformers.report import Report, report  # noqa: E402
 from fovea.transformers.versions import unavailable  # noqa: E402

@@ -8,8 +8,8 @@ import torch
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, AttentionInterface
 
 import fovea
-import fovea.torch
 from fovea._core import models_arithmetic
+from fovea.torch import compile as compiled
 from fovea.transformers import masks, versions
 from fovea.transformers.counters import fall_back, fuse
 from fovea.transformers.pages import Pages
@@ -112,7 +112,7 @@ def _contiguous(query, key, value, mask, causal, bias, arguments, traced):
         arguments["causal"] = "top_left"
     if bias is not None:
         arguments["bias"] = bias.detach().float()
-    return (fovea.torch.attention if traced else fovea.attention)(query, key, value, **arguments)
+    return (compiled.attention if traced else fovea.attention)(query, key, value, **arguments)
 
 
 def _find_eager(kind):

@@ -19,7 +19,7 @@ from torch import nn
 
 from transformers.utils import output_capturing
 
-import fovea.torch
+from fovea.torch import compile as compiled
 from fovea.torch import sdpa
 from fovea.torch.types import wide
 from fovea.transformers.attention import _wants_weights, _why_not
@@ -52,7 +52,7 @@ def _attend(q, k, v, scale, mask=None, bias=None):
         # A row without a key: models make it the mean of all values.
         hidden = torch.zeros(()).masked_fill(~mask, _LEAST)
         mask, bias = None, hidden if bias is None else bias + hidden
-    return fovea.torch.attention(q, k, v, scale=scale, mask=mask, bias=bias, out_layout="bthd").flatten(2)
+    return compiled.attention(q, k, v, scale=scale, mask=mask, bias=bias, out_layout="bthd").flatten(2)
 
 
 def _heads(x, size):
