@@ -1,5 +1,5 @@
-/* What attention.c, which times attentions, attention_data.c, which makes their operands, and attention_check.c, which checks
- * their results, share. */
+/* What attention.c, which times attentions, attention_data.c, which makes their operands, and attention_check.c, which
+ * checks their results, share. */
 #ifndef BENCH_ATTENTION_BENCH_H
 #define BENCH_ATTENTION_BENCH_H
 
@@ -135,21 +135,22 @@ static inline attention_place attention_place_of(const attention *self, int64_t 
 /* Makes self->args for the shape and options of the case, outputs unwritten; NULL, or what is wrong. */
 const char *attention_make_arguments(attention *self);
 
-/* attention_mask.c: what is wrong with a kind of mask and its pattern, or NULL; block sizes; the mask of args, of which the
- * context is there; NULL, or what is wrong. */
+/* attention_mask.c: what is wrong with a kind of mask and its pattern, or NULL; block sizes; the mask of args, of which
+ * the context is there; NULL, or what is wrong. */
 const char *attention_mask_problem(const attention *self);
 void attention_mask_blocks(fovea_attention_desc *desc);
 const char *attention_make_mask(attention *self);
 void attention_free_mask(attention *self);
 
-/* attention_beside.c: words of attention_beside; makes and frees what is asked for, the other arguments being there; NULL, or
- * what is wrong. */
+/* attention_beside.c: words of attention_beside; makes and frees what is asked for, the other arguments being there;
+ * NULL, or what is wrong. */
 extern const char *const attention_beside_words[];
 const char *attention_make_beside(attention *self);
 void attention_free_beside(attention *self);
 
-/* attention_state.c: does it go through a state? What is wrong with that, or NULL; its plans and memory, the context being
- * there; keys that k and v have room for; makes keys of the prefix those of the first sequence; executes; frees. */
+/* attention_state.c: does it go through a state? What is wrong with that, or NULL; its plans and memory, the context
+ * being there; keys that k and v have room for; makes keys of the prefix those of the first sequence; executes;
+ * frees. */
 bool attention_has_state(const attention *self);
 const char *attention_state_problem(const attention *self);
 const char *attention_state_plans(attention *self);
@@ -158,8 +159,8 @@ void attention_state_share(attention *self);
 fovea_status attention_state_execute(attention *self);
 void attention_state_end(attention *self);
 
-/* Pairs of a row and a key that it attends to: of one head of a sequence (boolean: its mask, or NULL), and of all. Bytes of
- * all operands. */
+/* Pairs of a row and a key that it attends to: of one head of a sequence (boolean: its mask, or NULL), and of all.
+ * Bytes of all operands. */
 double attention_pairs_of(const fovea_attention_desc *desc, const attention_sequence *s, const uint8_t *boolean);
 double attention_pairs(const attention *self);
 double attention_bytes(attention *self);

@@ -1,7 +1,7 @@
 /* Checks an attention before it is timed: no element of an output may be left unwritten, and sampled rows are computed
  * again, each by itself as an attention of one query and one head on the scalar tier, and must have the same bits; so
- * must their lse and weights. That is the library's promise, so the check is exact and costs little even where the whole
- * would take the scalar tier seconds. */
+ * must their lse and weights. That is the library's promise, so the check is exact and costs little even where the
+ * whole would take the scalar tier seconds. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

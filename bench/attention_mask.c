@@ -1,5 +1,5 @@
-/* The mask of an attention that is timed: one for all sequences and heads. What it lets rows see is made first, as bytes,
- * by which results are checked and pairs are counted, and then said as the kind that is asked for. */
+/* The mask of an attention that is timed: one for all sequences and heads. What it lets rows see is made first, as
+ * bytes, by which results are checked and pairs are counted, and then said as the kind that is asked for. */
 #include <stdlib.h>
 #include <string.h>
 

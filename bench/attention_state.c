@@ -1,5 +1,5 @@
-/* Attention through a state (fovea/state.h) that is timed: keys in pieces, or a prefix that all sequences share, read once,
- * and then each sequence's own keys. What is computed, and checked, is the attention of the whole case. */
+/* Attention through a state (fovea/state.h) that is timed: keys in pieces, or a prefix that all sequences share, read
+ * once, and then each sequence's own keys. What is computed, and checked, is the attention of the whole case. */
 #include <stdlib.h>
 #include <string.h>
 

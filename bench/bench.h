@@ -22,8 +22,8 @@ typedef struct bench {
     void (*end)(struct bench *self);
 } bench;
 
-/* A kind of measurement: what --case calls it, and how it is made of the key=value words behind that. make() returns NULL and
- * a sentence for what it does not understand. */
+/* A kind of measurement: what --case calls it, and how it is made of the key=value words behind that. make() returns
+ * NULL and a sentence for what it does not understand. */
 typedef struct bench_kind {
     const char *name;
     bench *(*make)(const char *words, char error[BENCH_ERROR_SIZE]);
@@ -33,7 +33,8 @@ typedef struct bench_kind {
 extern const bench_kind bench_attention, bench_decode, bench_encoder, bench_exp, bench_kernel, bench_linear,
     bench_merge, bench_mha;
 
-/* ------------------------------------------------------------------------------------------------ tiers (tiers.c) -- */
+/* ------------------------------------------------------------------------------------------------ tiers (tiers.c)
+ * -- */
 
 /* Words for a value of isa=, as index: "best", then the tiers. */
 extern const char *const bench_isa_words[];
@@ -43,22 +44,24 @@ fv_isa bench_isa_resolve(int64_t choice, char error[BENCH_ERROR_SIZE]);
 
 /* ----------------------------------------------------------------------------------------- helpers (support.c) -- */
 
-/* The best tier of this CPU within FOVEA_ISA, and features; the CPU's own name is written to cpu unless it is NULL. Ends the program
- * with a sentence if the library gives no context at all. */
+/* The best tier of this CPU within FOVEA_ISA, and features; the CPU's own name is written to cpu unless it is NULL.
+ * Ends the program with a sentence if the library gives no context at all. */
 fv_target bench_target(char cpu[64]);
 
-/* A context of that tier with that many threads; NULL, or what is wrong. *context is NULL, or for the caller to destroy. */
+/* A context of that tier with that many threads; NULL, or what is wrong. *context is NULL, or for the caller to
+ * destroy. */
 const char *bench_context(fovea_isa isa, int threads, fovea_context **context);
 
-/* The arithmetic of a case: fastest becomes what it takes on a tier, in attention or in linear maps, so that the scalar tier can be
- * asked for the same. */
+/* The arithmetic of a case: fastest becomes what it takes on a tier, in attention or in linear maps, so that the scalar
+ * tier can be asked for the same. */
 fovea_arithmetic bench_arithmetic(fovea_arithmetic wanted, fv_isa isa, fovea_dtype dtype, int linear);
 
-/* Flops per second of the tier's FMA peak (peak/peak_run.h): the best of many short runs, of this call and of those before. */
+/* Flops per second of the tier's FMA peak (peak/peak_run.h): the best of many short runs, of this call and of those
+ * before. */
 double bench_peak(fv_isa isa);
 
-/* Bytes per second that a context's threads read from memory (peak/read_speed.h): measured by the call; the best of it and of those
- * just before that had as many threads. */
+/* Bytes per second that a context's threads read from memory (peak/read_speed.h): measured by the call; the best of it
+ * and of those just before that had as many threads. */
 double bench_read_speed(const fovea_context *context, int threads);
 
 /* Aligned memory, freed by free(); NULL if there is none. */
@@ -67,8 +70,8 @@ void *bench_alloc(int64_t bytes);
 /* n floats evenly in [low, high), the same on every call with the same seed. */
 void bench_fill(float *data, int64_t n, float low, float high, uint64_t seed);
 
-/* Memory with n numbers evenly in [low, high) of a type, the same on every call with the same seed; freed by free(). NULL if
- * there is none. */
+/* Memory with n numbers evenly in [low, high) of a type, the same on every call with the same seed; freed by free().
+ * NULL if there is none. */
 void *bench_numbers(int64_t n, fovea_dtype dtype, float low, float high, uint64_t seed);
 
 /* One step of a generator of 64 random bits. */

@@ -1,12 +1,13 @@
-/* fovea-bench: decoding over a cache (fovea/cache.h): attention of few new queries of each sequence to the keys in its pages,
- * appending of tokens, or a step, which is both, through so many layers. decode_cache.c makes the cache. Its result is checked before
- * it is timed: attention against the scalar tier, over the same pages; what was appended against what the scalar tier appends.
+/* fovea-bench: decoding over a cache (fovea/cache.h): attention of few new queries of each sequence to the keys in its
+ * pages, appending of tokens, or a step, which is both, through so many layers. decode_cache.c makes the cache. Its
+ * result is checked before it is timed: attention against the scalar tier, over the same pages; what was appended
+ * against what the scalar tier appends.
  *
- * Keys come from memory, as those of a model do: the cache has several sets of layers, which calls use in turn, and which are
- * together at least twice the last-level cache (peak_cold_bytes).
+ * Keys come from memory, as those of a model do: the cache has several sets of layers, which calls use in turn, and
+ * which are together at least twice the last-level cache (peak_cold_bytes).
  *
- * Bytes are those of the keys and values that sequences see, once where they share them, of queries and outputs; of an append, those
- * that it reads and writes. Flops are 2 * (head_dim + value_dim) for each pair of a query and a key.
+ * Bytes are those of the keys and values that sequences see, once where they share them, of queries and outputs; of an
+ * append, those that it reads and writes. Flops are 2 * (head_dim + value_dim) for each pair of a query and a key.
  */
 #include <inttypes.h>
 #include <stdarg.h>

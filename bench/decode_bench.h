@@ -41,15 +41,16 @@ double decode_key_rate(const decode *self);
 double decode_token_bytes(const decode *self);
 double decode_set_bytes(const decode *self);
 
-/* A cache with kv_len tokens of each sequence in all layers of all sets, and self->sets, sequences, lens, numbers; NULL, or what is
- * wrong. */
+/* A cache with kv_len tokens of each sequence in all layers of all sets, and self->sets, sequences, lens, numbers;
+ * NULL, or what is wrong. */
 const char *decode_make_cache(decode *self);
 
 /* Appends tokens to a layer of count sequences: the numbers from one on. */
 fovea_status decode_append(const decode *self, fovea_kv_cache *cache, int64_t layer, int64_t count,
                            const int64_t *sequences, int64_t from, int64_t tokens);
 
-/* Is a sequence with one append in each layer of the first set, saved, the same as the scalar tier's? NULL, or what is wrong. */
+/* Is a sequence with one append in each layer of the first set, saved, the same as the scalar tier's? NULL, or what is
+ * wrong. */
 const char *decode_check_append(decode *self);
 
 #endif

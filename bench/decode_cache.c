@@ -1,4 +1,5 @@
-/* The cache of a decoding that is timed: sequences, of which the first tokens are shared if there is a prefix, in sets of layers. */
+/* The cache of a decoding that is timed: sequences, of which the first tokens are shared if there is a prefix, in sets
+ * of layers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,8 +10,8 @@
 
 /* ------------------------------------------------------------------------------------------------- element types -- */
 
-/* Of what a cache may keep: bytes of scales for a token and head's elements; how many times as fast as floats the CPU multiplies keys
- * of it (of int8 two planes, in four times as many lanes). */
+/* Of what a cache may keep: bytes of scales for a token and head's elements; how many times as fast as floats the CPU
+ * multiplies keys of it (of int8 two planes, in four times as many lanes). */
 static const struct {
     int64_t scale_bytes;
     double rate;

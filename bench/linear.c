@@ -1,6 +1,6 @@
 /* fovea-bench: linear maps through the public API, with the workspace of the caller: m rows of k channels to n, weights
- * in PyTorch's order, with a bias of float32. Before it is timed, sampled rows are computed again, each alone on the scalar tier,
- * and must have the same bits.
+ * in PyTorch's order, with a bias of float32. Before it is timed, sampled rows are computed again, each alone on the
+ * scalar tier, and must have the same bits.
  *
  * Flops are 2 * m * n * k; bytes are those of x, weights and y, each counted once.
  */

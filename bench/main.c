@@ -1,8 +1,8 @@
 /* fovea-bench: how fast the library is on this machine. See --help, and docs/benchmarks.md.
  *
- * Kinds of measurement (attention.c, decode.c, encoder.c, exp.c, kernel.c, linear.c, mha.c) make a bench from key=value words,
- * for the default set as for --case; the benches that --filter leaves are handed to Google Benchmark (shim.h). Filter
- * and list work on the names here, since Google Benchmark's own would see them with its additions.
+ * Kinds of measurement (attention.c, decode.c, encoder.c, exp.c, kernel.c, linear.c, mha.c) make a bench from key=value
+ * words, for the default set as for --case; the benches that --filter leaves are handed to Google Benchmark (shim.h).
+ * Filter and list work on the names here, since Google Benchmark's own would see them with its additions.
  */
 #define _POSIX_C_SOURCE 200809L /* regex.h */
 #include "bench.h"
@@ -244,7 +244,8 @@ static int read_settings(int argc, char **argv, settings *s) {
     return cli_read(&program, argc, argv, s, &only, s->passed, &s->shim.passed_count);
 }
 
-/* ------------------------------------------------------------------------------------------------------ measuring -- */
+/* ------------------------------------------------------------------------------------------------------ measuring
+ * -- */
 
 static const char *begin(void *self, shim_cost *cost) { return ((bench *)self)->begin(self, cost); }
 static void run(void *self) { ((bench *)self)->run(self); }

@@ -26,8 +26,8 @@ int64_t operands_room(const operands *o);
 /* Bytes of an element of the kernel's type. */
 int64_t operands_size(const fv_kernel *kernel);
 
-/* Makes and fills the operands, always the same; -1: no memory. in[2] has the kernel's type; in[1], too, where both factors of
- * a product do. */
+/* Makes and fills the operands, always the same; -1: no memory. in[2] has the kernel's type; in[1], too, where both
+ * factors of a product do. */
 int operands_make(operands *o, const fv_kernel *kernel);
 void operands_free(operands *o);
 

@@ -1,4 +1,5 @@
-/* The rows of queries as integers, for products with int8 keys (int8.h). Plain C in loops that compilers make vectors of: it runs once for each row. */
+/* The rows of queries as integers, for products with int8 keys (int8.h). Plain C in loops that compilers make vectors
+ * of: it runs once for each row. */
 #include "kernels.h"
 
 #include <assert.h>

@@ -160,9 +160,9 @@ typedef enum fv_kind {
  *                                       together: maxima are those of c
  *   few rows (FV_MULTIPLY_FEW)          at most mr; no row_max; B of i8 without its scales, which the caller multiplies
  *                                       into A
- *   few rows, B of keys: f32_rows,      at most FV_FEW_ROWS; the epilogue has only row_max. Columns of c past n, up to a
- *   bf16_rows, f16_rows; bf16x2, i8x4   multiple of FV_LANES, are written, too: of rows as for a column of zeros, of the
- *                                       other two as for what lies there, with the scale 0. These have panels of
+ *   few rows, B of keys: f32_rows,      at most FV_FEW_ROWS; the epilogue has only row_max. Columns of c past n, up to
+ *   bf16_rows, f16_rows; bf16x2, i8x4   a multiple of FV_LANES, are written, too: of rows as for a column of zeros, of
+ *                                       the other two as for what lies there, with the scale 0. These have panels of
  *                                       FV_KEY_GROUP columns, any number of them; b->first is 0 or FV_LANES, panels are
  *                                       read whole, and of bf16x2 what is behind the last step is +0 */
 typedef void fv_multiply_fn(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,

@@ -1,5 +1,5 @@
-/* peak_run (peak_run.h). Every chain ends at exactly 2, its fixed point: so the sum of all is the flops of a round, and a
- * number that takes all the work to find. */
+/* peak_run (peak_run.h). Every chain ends at exactly 2, its fixed point: so the sum of all is the flops of a round, and
+ * a number that takes all the work to find. */
 #include "peak_run.h"
 
 #include "kernels.h"

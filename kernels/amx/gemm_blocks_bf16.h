@@ -1,19 +1,20 @@
-/* gemm_blocks of bfloat16 by tiles (kernels.h has the contract): TDPBF16PS takes a block of FV_BLOCK elements, TILE words, and
- * adds what the arithmetic of bf16_tile adds.
+/* gemm_blocks of bfloat16 by tiles (kernels.h has the contract): TDPBF16PS takes a block of FV_BLOCK elements, TILE
+ * words, and adds what the arithmetic of bf16_tile adds.
  *
- * Instantiated by a file that includes a vocabulary of vectors and one of tiles (tiles.h) and defines FV_NAME, and FV_BESIDE, which
- * does several products beside a softmax: a step, one block of words of four tiles, between its rows, so that the units of both have
- * work within the core's window. Four tiles of c, two by two, so that each of a and b that is loaded is used twice:
+ * Instantiated by a file that includes a vocabulary of vectors and one of tiles (tiles.h) and defines FV_NAME, and
+ * FV_BESIDE, which does several products beside a softmax: a step, one block of words of four tiles, between its rows,
+ * so that the units of both have work within the core's window. Four tiles of c, two by two, so that each of a and b
+ * that is loaded is used twice:
  *
  *          B0  B1            a: rows of words          b: rows of pairs, as they lie in a panel
  *   A0     C0  C1
  *   A1     C2  C3
  *
- * Stay in tiles over all of k. What is merged goes through a buffer in the first-level cache, from which vectors read it, and so
- * do edges: rows, columns or words that do not fill a tile are copied to where zeros fill it.
+ * Stay in tiles over all of k. What is merged goes through a buffer in the first-level cache, from which vectors read
+ * it, and so do edges: rows, columns or words that do not fill a tile are copied to where zeros fill it.
  *
- * Bound: 16 cycles a tile_multiply, 8 a tile_load, 16 a tile_store, as published (docs/measurements.md, "gemm_blocks_bf16.h"); 4
- * products for 4 loads. Run only by the emulator so far. */
+ * Bound: 16 cycles a tile_multiply, 8 a tile_load, 16 a tile_store, as published (docs/measurements.md,
+ * "gemm_blocks_bf16.h"); 4 products for 4 loads. Run only by the emulator so far. */
 #include <assert.h>
 #include <string.h>
 
@@ -89,7 +90,8 @@ static inline void blocks_row_max(int64_t rows, int64_t columns, const float *c,
         }
 }
 
-/* A block of words of the product of up to SIDE rows and columns, into tiles C0 to C3. high, wide: more than TILE of them. */
+/* A block of words of the product of up to SIDE rows and columns, into tiles C0 to C3. high, wide: more than TILE of
+ * them. */
 static inline void blocks_multiply(int64_t rows, int64_t columns, int64_t words, const float *a, int64_t lda,
                                    const float *b, int64_t ldb) {
     const int high = rows > TILE, wide = columns > TILE;

@@ -1,14 +1,14 @@
-/* Tiles: the vocabulary of kernels for AMX, in two forms. tiles_amx.h is the instructions; tiles_emulated.h is portable C that computes
- * the same (probes/emulate.h), so that the logic of kernels runs, in tests, on CPUs that have no tiles.
+/* Tiles: the vocabulary of kernels for AMX, in two forms. tiles_amx.h is the instructions; tiles_emulated.h is portable
+ * C that computes the same (probes/emulate.h), so that the logic of kernels runs, in tests, on CPUs that have no tiles.
  *
  *   TILES_BEGIN(), TILES_END()      around a kernel's use of them
  *   a tile            TILE rows of TILE words: floats, or pairs of bfloat16. Eight, by number, a constant
  *   tile_zero(t)                    tile_load(t, from, stride), tile_store(t, to, stride): rows are stride words apart
  *   tile_multiply(c, a, b)          c[i][j] += even + odd over the TILE pairs of a[i] and b[.][j], as kernels.h says
  *
- * A thread that runs such kernels has its tiles configured before, all to the full size, and releases them afterwards, or each
- * context switch would save 8 KiB: fv_tiles_enter() and fv_tiles_leave() of src/dispatch/tiles.h, the hooks of a thread's tasks. So a
- * kernel configures nothing; what does not fill a tile goes through a copy padded with zeros. */
+ * A thread that runs such kernels has its tiles configured before, all to the full size, and releases them afterwards,
+ * or each context switch would save 8 KiB: fv_tiles_enter() and fv_tiles_leave() of src/dispatch/tiles.h, the hooks of
+ * a thread's tasks. So a kernel configures nothing; what does not fill a tile goes through a copy padded with zeros. */
 #ifndef FV_TILES_WORDS_H
 #define FV_TILES_WORDS_H
 

@@ -1,4 +1,5 @@
-/* The vocabulary of tiles in portable C. Without configuration the words do nothing, so that no test of results passes. */
+/* The vocabulary of tiles in portable C. Without configuration the words do nothing, so that no test of results
+ * passes. */
 #include "amx/tiles.h"
 #include "probes/emulate.h"
 

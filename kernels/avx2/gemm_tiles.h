@@ -1,6 +1,6 @@
-/* Tiles of products of floats on avx2. Each row of the list has those of its own width, whole tiles of FV_NR columns; the narrowest,
- * 6x16, also those of one vector, whole or not, into which the others cut what is left of columns: one text of them, with as many rows
- * as registers hold. */
+/* Tiles of products of floats on avx2. Each row of the list has those of its own width, whole tiles of FV_NR columns;
+ * the narrowest, 6x16, also those of one vector, whole or not, into which the others cut what is left of columns: one
+ * text of them, with as many rows as registers hold. */
 enum { NARROW = 2 * FV_W };
 
 static int64_t gemm_strip(int64_t columns, int64_t k) {

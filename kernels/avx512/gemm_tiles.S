@@ -6,11 +6,11 @@
  *
  * Why assembly. A tile that stores its accumulators after all multiply-adds ends slowly: on Zen 4 a store takes the
  * register port of a multiply-add unless the vector just left a unit. So the accumulators end one after the other, each
- * with its last four steps of k, its merge and its store, and between two steps of one there are steps of others, so that
- * none waits for the one before. Compilers keep neither that order nor the addresses in registers.
+ * with its last four steps of k, its merge and its store, and between two steps of one there are steps of others, so
+ * that none waits for the one before. Compilers keep neither that order nor the addresses in registers.
  *
- * How it works. The function takes the place of a size from a table. Each tile begins with +0, or with what start holds,
- * and jumps there. The text of a size:
+ * How it works. The function takes the place of a size from a table. Each tile begins with +0, or with what start
+ * holds, and jumps there. The text of a size:
  *   steps     all steps of k but the last ones, BRANCH of them a branch. Where something is prefetched, one a branch with
  *             its share of that;
  *   ends      stores: the last steps, group by group: the first step of accumulator g, the second of g - 1, and so on,
@@ -20,8 +20,8 @@
  *   merge     one last step, the merge and the store of a row, one behind the other. Three multiply-adds for each store
  *             hide it without groups;
  *   row_max   of tiles of whole vectors, where it is asked for.
- * A tile is mr rows of nv vectors of 16 columns, or of nv vectors of which the last one has at most 8 columns (HALF), those
- * in k1. */
+ * A tile is mr rows of nv vectors of 16 columns, or of nv vectors of which the last one has at most 8 columns (HALF),
+ * those in k1. */
 #include "simd/assembly.h"
 #include "gemm_tiles.h"
 

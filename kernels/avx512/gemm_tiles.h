@@ -50,16 +50,16 @@ _Static_assert(offsetof(gemm_tiles, l2_distance) == GEMM_TILES_L2_DISTANCE, "as 
 _Static_assert(offsetof(gemm_tiles, lanes) == GEMM_TILES_LANES, "as gemm_tiles.S has it");
 _Static_assert(offsetof(gemm_tiles, steps) == GEMM_TILES_STEPS, "as gemm_tiles.S has it");
 
-/* Multiplies t->count tiles of t->rows rows, one below the other; t then describes what is below them. At least 4 steps of
- * k. */
+/* Multiplies t->count tiles of t->rows rows, one below the other; t then describes what is below them. At least 4 steps
+ * of k. */
 void fv_gemm_tiles_avx512(gemm_tiles *t);
 void fv_gemm_tiles_bf16x2_avx512(gemm_tiles *t);
 
 _Static_assert(UNROLL == 4 && FV_W == 16, "as gemm_tiles.S has it");
 enum { GEMM_LEAST_STEPS = 4, GEMM_HALF = FV_W / 2, GEMM_BF16X2 = FV_PER_WORD == 2 };
 
-/* The sizes of tiles: by the vectors of a row, and whether the last of them is a half one, of at most 8 columns; each has
- * all heights up to most, 0 if there are none. first: the number of its lowest tile in gemm_tiles.S. */
+/* The sizes of tiles: by the vectors of a row, and whether the last of them is a half one, of at most 8 columns; each
+ * has all heights up to most, 0 if there are none. first: the number of its lowest tile in gemm_tiles.S. */
 typedef struct gemm_heights {
     int8_t most, first;
 } gemm_heights;
@@ -72,7 +72,8 @@ static const gemm_heights *gemm_sizes(int64_t columns) {
     return columns % FV_W ? &gemm_half[columns / FV_W + 1] : &gemm_whole[columns / FV_W];
 }
 
-/* The next strip is as wide as there are tiles for. Fewer steps of k are left to the body, a row and a vector at a time. */
+/* The next strip is as wide as there are tiles for. Fewer steps of k are left to the body, a row and a vector at a
+ * time. */
 static int64_t gemm_strip(int64_t columns, int64_t k) {
     const int64_t left = columns < FV_NR ? columns : FV_NR, whole = left / FV_W;
     if (k < GEMM_LEAST_STEPS)

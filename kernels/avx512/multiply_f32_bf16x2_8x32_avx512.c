@@ -1,6 +1,7 @@
-/* Scores of few rows from keys of bfloat16 in panels of FV_KEY_GROUP, by pairs: VDPBF16PS multiplies two channels at once, bit for bit the
- * chain of kernels.h where fv_pairs_exact() says so of queries and keys, and the caller rounds to nearest. Both are found out on the way:
- * where it does not hold, the call is done again by floats. Figures: docs/measurements.md, "multiply_rows.h". */
+/* Scores of few rows from keys of bfloat16 in panels of FV_KEY_GROUP, by pairs: VDPBF16PS multiplies two channels at
+ * once, bit for bit the chain of kernels.h where fv_pairs_exact() says so of queries and keys, and the caller rounds to
+ * nearest. Both are found out on the way: where it does not hold, the call is done again by floats. Figures:
+ * docs/measurements.md, "multiply_rows.h". */
 #include "simd/simd_avx512.h"
 
 #include "simd/half_avx512.h"
@@ -33,8 +34,8 @@ typedef struct pair_queries {
     fv_magnitudes range;
 } pair_queries;
 
-/* Of keys, the smallest magnitude less 1 of each lane, so that 0 is the largest; of scores, the largest bits: with a key that is infinite
- * or NaN, they are, too. */
+/* Of keys, the smallest magnitude less 1 of each lane, so that 0 is the largest; of scores, the largest bits: with a
+ * key that is infinite or NaN, they are, too. */
 typedef struct pair_seen {
     __m512i least, scores;
 } pair_seen;
@@ -70,7 +71,8 @@ static __attribute__((noinline)) bool make_queries(const pair_call *x, pair_quer
     return _mm512_test_epi32_mask(rest, rest) == 0 && q->range.least >= 0x80 && q->range.most < 0x7f80;
 }
 
-/* A panel, whose first place has the column given, with rows from row on; columns before 0 and past the last are not there. */
+/* A panel, whose first place has the column given, with rows from row on; columns before 0 and past the last are not
+ * there. */
 SCORE_INLINE void pair_panel(const pair_call *x, const pair_queries *q, const float *words, int64_t column, int64_t row,
                              pair_seen *all, const char **next, const int rows) {
     const float *a = q->word + row * q->stride;

@@ -1,5 +1,5 @@
-/* add_mask: scales the scores of a row, adds a mask or bias, takes keys where it is -inf out of the row's bits, and finds
- * the maxima of what is left (kernels.h has the contract).
+/* add_mask: scales the scores of a row, adds a mask or bias, takes keys where it is -inf out of the row's bits, and
+ * finds the maxima of what is left (kernels.h has the contract).
  *
  * Whole words of 64 keys are told from the ends of a row: their bits need no shifts. Whether a mask is -inf anywhere is
  * known from the largest magnitude of a word, by units that do not multiply; only then each key is asked.

@@ -1,7 +1,8 @@
 /* The inner loop of gemm_blocks: gemm_tile.h includes it (FV_GEMM_MULTIPLY).
  *
- * The chains of even and of odd steps are in registers, FV_MR * FV_NR / FV_W vectors each, so a tile is half as high as that of
- * gemm; the sums over blocks are in memory meanwhile, which costs a load, an addition and a store for 32 multiply-adds. */
+ * The chains of even and of odd steps are in registers, FV_MR * FV_NR / FV_W vectors each, so a tile is half as high as
+ * that of gemm; the sums over blocks are in memory meanwhile, which costs a load, an addition and a store for 32
+ * multiply-adds. */
 #define FV_FEW_WIDTHS
 
 FV_ALWAYS_INLINE void blocks_step(vf chain[FV_MR][NV], const float *a, int64_t lda, const float *b, int64_t left,

@@ -9,16 +9,16 @@
  * The bound is the FMA units: per step of k a full tile does mr * nr / W multiply-adds for mr + nr / W loads. Every
  * height up to FV_MR has its own case, so an edge costs its own work; rows are dealt evenly to
  * tiles (20 rows by 14 are 10 + 10, not 14 + 6), so that no tile is too small to hide the latency of the FMA.
- * FV_GEMM_TILES, if defined, names a file with tiles in assembly: its sizes, and the function that multiplies them. FV_GEMM_SIZES: one
- * with tiles of this body that several rows share.
+ * FV_GEMM_TILES, if defined, names a file with tiles in assembly: its sizes, and the function that multiplies them.
+ * FV_GEMM_SIZES: one with tiles of this body that several rows share.
  *
  * As many ports of a core compute addresses as multiply, or the same ones do, and a core that another hardware thread
  * shares issues half as much: so of what is not a multiply-add there is as little as can be, by addresses that the
  * instructions form themselves, UNROLL steps of k a branch, and accumulators that stay where they are (v_accumulate).
  *
- * With operands in the first-level cache all that is missing to the FMA peak is a tile's beginning and end. B that streams
- * is prefetched into the second-level cache first, since the first one waits for fewer lines at once.
- * Figures, and what lost: docs/measurements.md, "gemm_f32.h".
+ * With operands in the first-level cache all that is missing to the FMA peak is a tile's beginning and end. B that
+ * streams is prefetched into the second-level cache first, since the first one waits for fewer lines at once. Figures,
+ * and what lost: docs/measurements.md, "gemm_f32.h".
  */
 #include "gemm_tile.h"
 
@@ -27,9 +27,9 @@
 #elif defined(FV_GEMM_SIZES)
 #include FV_GEMM_SIZES
 #else
-/* Columns of a strip of which so many are left, and the most rows of its tiles. What is less than a tile is cut into strips of
- * 4, 2 and 1 vectors and what is not a whole one, each a strip of its own: so there are few widths of tiles. FV_FEW_WIDTHS: of one
- * vector, whole or not. */
+/* Columns of a strip of which so many are left, and the most rows of its tiles. What is less than a tile is cut into
+ * strips of 4, 2 and 1 vectors and what is not a whole one, each a strip of its own: so there are few widths of tiles.
+ * FV_FEW_WIDTHS: of one vector, whole or not. */
 static int64_t gemm_strip(int64_t columns, int64_t k) {
     (void)k;
     if (columns >= FV_NR || columns < FV_W)

@@ -1,10 +1,10 @@
-/* gemm_thin: gemm of few rows, B as it lies, widened in registers (kernels.h has the contract). FV_ELEMENT: that of B;
+/* Products of few rows, B as it lies, widened in registers (kernels.h has the contract). FV_ELEMENT: that of B;
  * FV_WIDEN: FV_W of them as floats; FV_PAIR: parts words of two, which is cheaper. FV_MANY_ROWS, if defined: how many
  * rows share each widened element in calls of more than two rows.
  *
- * Columns and rows are taken by so many that their chains fill the registers, and steps of B by so few that they are read
- * from memory in the order in which they lie. Bound: memory, or the products. Figures:
- * docs/measurements.md, "gemm_thin.h". */
+ * Columns and rows are taken by so many that their chains fill the registers, and steps of B by so few that they are
+ * read from memory in the order in which they lie. Bound: memory, or the products. Figures: docs/measurements.md,
+ * "gemm_thin.h". */
 #ifdef __aarch64__
 #define FV_KEEP(x) "+w"(x)
 #else
@@ -21,8 +21,9 @@ enum {
     MOST_COLUMNS = 128, /* whose chains are kept: as most heads have */
 };
 
-/* How many rows and vectors of columns have their chains in registers. Few rows take a few steps of B over all columns, so that B is read
- * from memory in the order in which it lies. More rows take all steps over a few columns, on the tiers where that is faster. */
+/* How many rows and vectors of columns have their chains in registers. Few rows take a few steps of B over all columns,
+ * so that B is read from memory in the order in which it lies. More rows take all steps over a few columns, on the
+ * tiers where that is faster. */
 enum {
     FEW_ROWS = 2,
     FEW_VECTORS = FV_W == 8 ? 4 : 8,
@@ -129,7 +130,8 @@ typedef struct thin_lines {
     int64_t count;
 } thin_lines;
 
-/* Where several blocks of columns go over the same few steps, the next steps are prefetched in the order in which they lie. */
+/* Where several blocks of columns go over the same few steps, the next steps are prefetched in the order in which they
+ * lie. */
 THIN_INLINE thin_lines thin_ahead(thin_args *t, int64_t blocks, int64_t columns) {
     const int64_t bytes = FEW_STEPS * t->ldb * (int64_t)sizeof *t->b,
                   steps = blocks * ((t->m + FEW_ROWS - 1) / FEW_ROWS) * FEW_STEPS;
@@ -137,8 +139,8 @@ THIN_INLINE thin_lines thin_ahead(thin_args *t, int64_t blocks, int64_t columns)
     return (thin_lines){0, 0, fetches ? (bytes / LINE_BYTES + steps - 1) / steps : 0};
 }
 
-/* Takes the chains of rows from row on, of columns from j on, through steps [first, last). Of the columns left are there: all, or,
- * if vectors is 1, fewer. */
+/* Takes the chains of rows from row on, of columns from j on, through steps [first, last). Of the columns left are
+ * there: all, or, if vectors is 1, fewer. */
 THIN_INLINE void thin_rows(thin_args *t, int64_t row, int64_t j, int64_t left, int64_t first, int64_t last,
                            thin_lines *lines, float *chains, const int rows, const int vectors) {
     vf acc[ROWS][FEW_VECTORS];

@@ -1,8 +1,8 @@
 /* Tiles of the gemm, one below the other, all of one size that the compiler knows: its products, its end, and what it
  * prefetches meanwhile. gemm_f32.h includes it and chooses the size.
  *
- * The maxima of its rows, which softmax needs, a tile takes from its accumulators, where they cost a third of what they do
- * beside exp (docs/measurements.md, "gemm_f32.h").
+ * The maxima of its rows, which softmax needs, a tile takes from its accumulators, where they cost a third of what they
+ * do beside exp (docs/measurements.md, "gemm_f32.h").
  */
 #include "ahead.h"
 

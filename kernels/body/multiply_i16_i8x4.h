@@ -1,6 +1,7 @@
-/* Scores of few rows from int8 keys in panels of FV_KEY_GROUP (int8.h has the formulas): words of four channels are multiplied and added to
- * sums of 32 bits by the tier's units (simd/int8_*.h).
- * Bound: memory, or the products; of AVX-512 on Zen 4 loads, one a cycle. Figures: docs/measurements.md, "multiply_i16_i8x4.h". */
+/* Scores of few rows from int8 keys in panels of FV_KEY_GROUP (int8.h has the formulas): words of four channels are
+ * multiplied and added to sums of 32 bits by the tier's units (simd/int8_*.h).
+ * Bound: memory, or the products; of AVX-512 on Zen 4 loads, one a cycle. Figures: docs/measurements.md,
+ * "multiply_rows.h". */
 #include "score_store.h"
 
 enum {
@@ -31,7 +32,8 @@ static __attribute__((noinline)) void i8_store(const i8_call *x, int64_t column,
                     x->ldc);
 }
 
-/* A panel, whose first place has the column given, with rows from row on; columns before 0 and past the last are not there. */
+/* A panel, whose first place has the column given, with rows from row on; columns before 0 and past the last are not
+ * there. */
 SCORE_INLINE void i8_panel(const i8_call *x, const float *words, int64_t column, int64_t row, const char **next,
                            const int rows) {
     const int64_t last = x->a->count - 1, channels = x->b->steps;

@@ -1,8 +1,9 @@
-/* Scores of few rows from keys as they lie, one behind the other (kernels.h: formats of elements by column). FV_ELEMENT: that of a key;
- * FV_PAIR, where it has 16 bits: parts words of two.
+/* Scores of few rows from keys as they lie, one behind the other (kernels.h: formats of elements by column).
+ * FV_ELEMENT: that of a key; FV_PAIR, where it has 16 bits: parts words of two.
  *
- * A cache line of each of KEYS keys is transposed in registers, become floats, and are multiplied from the first-level cache.
- * Bound: memory; beside it loads of 16 bytes and two shuffles a vector. Figures: docs/measurements.md, "multiply_rows.h". */
+ * A cache line of each of KEYS keys is transposed in registers, become floats, and are multiplied from the first-level
+ * cache. Bound: memory; beside it loads of 16 bytes and two shuffles a vector. Figures: docs/measurements.md,
+ * "multiply_rows.h". */
 #include "score_store.h"
 
 #include <stdbool.h>
@@ -109,8 +110,8 @@ static __attribute__((noinline)) vf rows_edge(const FV_ELEMENT *k, int64_t ldk, 
     return rows_chain(words, a, steps, acc);
 }
 
-/* Prefetches the same steps of the keys of the next pass, and of the one after it into the second-level cache, which waits for more
- * lines at once than the first. */
+/* Prefetches the same steps of the keys of the next pass, and of the one after it into the second-level cache, which
+ * waits for more lines at once than the first. */
 SCORE_INLINE void rows_ahead(const FV_ELEMENT *k, int64_t ldk) {
     const int64_t bytes = ldk * (int64_t)sizeof *k;
 #pragma GCC unroll 1

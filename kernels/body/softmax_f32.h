@@ -1,5 +1,5 @@
-/* softmax: scores s of one segment to p = exp(s - m), with their maximum m and sum l a row (kernels.h has the contract).
- * A file that includes this one defines FV_SIDE.
+/* softmax: scores s of one segment to p = exp(s - m), with their maximum m and sum l a row (kernels.h has the
+ * contract). A file that includes this one defines FV_SIDE.
  *
  * The maxima of most columns come with their scores: the gemm takes them as it stores its tiles, from registers, where
  * units that do not multiply are idle. What is left to find, where there is a mask or rows do not see all of a panel,
@@ -7,8 +7,8 @@
  *
  * The FV_LANES virtual lanes of a row are GROUP vectors, so a group of FV_LANES keys adds to the same lanes whatever
  * the width of a vector; FV_SIDE vectors go through exp side by side. Columns that all rows attend go first, then those
- * of which bits tell: each vector of these is loaded as a mask, as to ask whether all keys are attended would cost more than
- * it saves; SIDE vectors of which none is need no exp.
+ * of which bits tell: each vector of these is loaded as a mask, as to ask whether all keys are attended would cost more
+ * than it saves; SIDE vectors of which none is need no exp.
  *
  * Bound: v_exp.h's operations plus one subtraction, one addition, one load and a store a vector, and no comparison
  * where all p are normal (fovea-bench --filter kernel/softmax). Cycles, and what lost: docs/measurements.md,
@@ -23,8 +23,8 @@
 enum { SIDE = FV_SIDE, TOGETHER = SIDE * FV_W };
 _Static_assert(SIDE % GROUP == 0, "whole groups: keys meet their lanes");
 
-/* p that are rounded to bfloat16 (softmax of that type): 0 where they are under 2^-40. exp rises with x, so a comparison of x
- * tells that: with the least float whose exp is not (test-exp holds it). */
+/* p that are rounded to bfloat16 (softmax of that type): 0 where they are under 2^-40. exp rises with x, so a
+ * comparison of x tells that: with the least float whose exp is not (test-exp holds it). */
 #ifdef FV_ROUND_P
 static inline vf softmax_rounded(vf p) { return v_weight_bf16(p); }
 #define SOFTMAX_LOWEST -0x1.bb9d3ap+4f
@@ -87,8 +87,9 @@ static inline const fv_keybits *softmax_bits(const fv_softmax_f32_args *x, int64
     return x->bits ? x->bits + row * x->bits_step : NULL;
 }
 
-/* What an instance knows: bits tell which keys are attended; scores are multiplied by c; no p underflows. Scores times 1 are
- * not: it costs, and would flush subnormal ones where that mode is on. With bits p are rarely known not to underflow. */
+/* What an instance knows: bits tell which keys are attended; scores are multiplied by c; no p underflows. Scores times
+ * 1 are not: it costs, and would flush subnormal ones where that mode is on. With bits p are rarely known not to
+ * underflow. */
 typedef struct softmax_known {
     int masked, scaled, no_underflow;
 } softmax_known;
@@ -116,8 +117,8 @@ static inline __attribute__((always_inline)) void softmax_weigh(int64_t key, con
     softmax_put(p, paired, key, x, count);
 }
 
-/* p of columns [begin, end) of rows [row, last), whose maxima are in l, and lanes of their sums, which the span of the first
- * column begins. */
+/* p of columns [begin, end) of rows [row, last), whose maxima are in l, and lanes of their sums, which the span of the
+ * first column begins. */
 typedef void softmax_span_fn(const fv_softmax_f32_args *x, int64_t row, int64_t last, int64_t begin, int64_t end);
 
 static inline __attribute__((always_inline)) void softmax_span(const fv_softmax_f32_args *x, int64_t row, int64_t last,
@@ -175,8 +176,8 @@ static __attribute__((noinline)) vf softmax_tree_of_sum(const float *lanes, int6
     return lanes_tree_n(lanes, rows, 0);
 }
 
-/* Maxima of rows: what is not known of them yet, then m, and in l what is taken from the scores, until the sums are known: the
- * maximum, but no infinity where nothing is attended. */
+/* Maxima of rows: what is not known of them yet, then m, and in l what is taken from the scores, until the sums are
+ * known: the maximum, but no infinity where nothing is attended. */
 static inline void softmax_begin(const fv_softmax_f32_args *x) {
     for (int64_t i = 0; i < x->rows && x->row_max_end < x->end; i++)
         softmax_row_max(x->row_max_end, x->end, x->s + i * x->lds, softmax_bits(x, i), x->lanes + i * FV_LANES,
@@ -205,8 +206,8 @@ void FV_NAME(const fv_softmax_f32_args *x) {
                            *const scaled_all = normal ? softmax_scaled_normal : softmax_scaled,
                            *const all = scaled ? scaled_all : unscaled_all,
                            *const some = scaled ? softmax_masked_scaled : softmax_masked;
-    /* Something beside is stepped after each of two parts of a row: of a whole segment its halves, which keep tiles busier than
-     * rows do (docs/measurements.md, "gemm_blocks_bf16.h"). Shorter ones are not worth it. */
+    /* Something beside is stepped after each of two parts of a row: of a whole segment its halves, which keep tiles
+     * busier than rows do (docs/measurements.md, "gemm_blocks_bf16.h"). Shorter ones are not worth it. */
     const bool whole = x->end - x->begin == FV_SEGMENT,
                beside = ROUNDED && x->beside && (x->bits || (whole && x->paired));
     const int64_t attended = x->row_max_masked ? x->begin : x->row_max_end, /* by all rows, where there are bits */

@@ -1,5 +1,5 @@
-/* weight_sums: adds up the attention weights of each key over rows, from their scores and lse (kernels.h has the contract).
- * Columns of a few vectors are walked from the first row to the last, and their sums stay in registers.
+/* weight_sums: adds up the attention weights of each key over rows, from their scores and lse (kernels.h has the
+ * contract). Columns of a few vectors are walked from the first row to the last, and their sums stay in registers.
  *
  * Bound: v_exp.h's operations and four more a vector (fovea-bench --filter kernel/weight_sums). Figures:
  * docs/measurements.md, "weight_sums_f32.h".

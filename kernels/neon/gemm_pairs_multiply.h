@@ -1,10 +1,10 @@
-/* The inner loop of gemm_pairs on neon: body/gemm_tile.h includes it (FV_GEMM_MULTIPLY). As gemm_multiply.h, with words of two
- * elements of 16 bits: a load has four words of a row of A, that is, eight steps of the chain, and a vector of B the words of
- * four columns. The instructions multiply by one element of A and widen as they multiply: as many products a cycle
- * as of floats, from half the bytes, and exactly the chain of float32, subnormal numbers too.
+/* The inner loop of gemm_pairs on neon: body/gemm_tile.h includes it (FV_GEMM_MULTIPLY). As gemm_multiply.h, with words
+ * of two elements of 16 bits: a load has four words of a row of A, that is, eight steps of the chain, and a vector of B
+ * the words of four columns. The instructions multiply by one element of A and widen as they multiply: as many products
+ * a cycle as of floats, from half the bytes, and exactly the chain of float32, subnormal numbers too.
  *
- * The including file names them: pairs_first(acc, y, x, word) and pairs_second(), statements, word a constant, which change acc.
- * Elements come from the lower 16 registers only: rows of A are there.
+ * The including file names them: pairs_first(acc, y, x, word) and pairs_second(), statements, word a constant, which
+ * change acc. Elements come from the lower 16 registers only: rows of A are there.
  */
 FV_ALWAYS_INLINE vf gemm_pairs_first(vf acc, vf y, vf x, const int word) {
     switch (word) {

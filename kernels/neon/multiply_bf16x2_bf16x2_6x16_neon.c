@@ -1,5 +1,6 @@
-/* gemm_pairs on neon with bfloat16: BFMLALT multiplies the odd elements of a vector of B, the first of its words, BFMLALB the even
- * ones. In assembly, since gcc 12 does not know of its own intrinsics that an element comes from the lower 16 registers. */
+/* gemm_pairs on neon with bfloat16: BFMLALT multiplies the odd elements of a vector of B, the first of its words,
+ * BFMLALB the even ones. In assembly, since gcc 12 does not know of its own intrinsics that an element comes from the
+ * lower 16 registers. */
 #include "simd/simd_neon.h"
 
 #define pairs_accumulate(instruction, acc, y, x, element)                                                              \

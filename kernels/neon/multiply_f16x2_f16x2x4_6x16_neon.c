@@ -1,5 +1,5 @@
-/* gemm_pairs on neon with float16: FMLAL multiplies the lower four elements of a vector of B, the first of its four words, FMLAL2
- * the upper ones. In assembly, as for bfloat16. */
+/* gemm_pairs on neon with float16: FMLAL multiplies the lower four elements of a vector of B, the first of its four
+ * words, FMLAL2 the upper ones. In assembly, as for bfloat16. */
 #include "simd/simd_neon.h"
 
 #define pairs_accumulate(instruction, acc, y, x, element)                                                              \

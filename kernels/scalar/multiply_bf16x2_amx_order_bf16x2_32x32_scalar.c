@@ -1,4 +1,5 @@
-/* gemm_blocks of bfloat16 on scalar: the kernel for AMX over emulated tiles, so that its logic is tested on any machine. */
+/* gemm_blocks of bfloat16 on scalar: the kernel for AMX over emulated tiles, so that its logic is tested on any
+ * machine. */
 #include "simd/simd_scalar.h"
 
 #include "amx/tiles_emulated.h"

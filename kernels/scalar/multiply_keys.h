@@ -1,5 +1,5 @@
-/* Scores of few rows on scalar: the definition of kernels.h for keys by column, and for panels. FV_WORDS: the format's header, of a word or,
- * by column, of an element. */
+/* Scores of few rows on scalar: the definition of kernels.h for keys by column, and for panels. FV_WORDS: the format's
+ * header, of a word or, by column, of an element. */
 #include FV_WORDS
 
 #include "body/score_store.h"

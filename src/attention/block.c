@@ -11,8 +11,8 @@
 
 /* ---------------------------------------------------------------------------------------- rows and their memory -- */
 
-/* Values are copied if they must become floats (16 bits), if their rows do not begin with cache lines, or if rows are so far apart
- * that they compete for few sets of the first-level cache. */
+/* Values are copied if they must become floats (16 bits), if their rows do not begin with cache lines, or if rows are
+ * so far apart that they compete for few sets of the first-level cache. */
 static bool copies_values(const fv_block *x) {
     const fv_kv_side *v = &x->kv->v;
     if (x->plan->desc.v_dtype == FOVEA_DTYPE_I8)

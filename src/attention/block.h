@@ -60,7 +60,8 @@ typedef struct fv_block {
 bool fv_block_is_padding(const fv_block *block);
 void fv_block_pad(const fv_block *block);
 
-/* queries.c: those of a block that is being opened, in the forms that it needs; later as floats in q, if they are not there yet. */
+/* queries.c: those of a block that is being opened, in the forms that it needs; later as floats in q, if they are not
+ * there yet. */
 void fv_queries_open(fv_block *block);
 void fv_queries_take_floats(fv_block *block);
 
@@ -82,8 +83,8 @@ fv_range fv_block_segments(const fv_block *block);
 int64_t fv_block_next_seen(const fv_block *block, int64_t segment, int64_t end);
 int64_t fv_block_next_listed(const fv_block *block, int64_t segment, int64_t end);
 
-/* Blocks whose keys are split: the results of one segment that the block sees into *partial, before those up to end, which this
- * thread does next; later all of them, in order, into outputs and lse, of some of the rows. */
+/* Blocks whose keys are split: the results of one segment that the block sees into *partial, before those up to end,
+ * which this thread does next; later all of them, in order, into outputs and lse, of some of the rows. */
 void fv_block_run_segment(fv_block *block, int64_t segment, int64_t end, const fv_partial *partial);
 void fv_block_merge(fv_block *block, const fv_unit *unit, char *partials, fv_range rows);
 

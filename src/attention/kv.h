@@ -18,8 +18,8 @@
 #include <assert.h>
 #include <stdbool.h>
 
-/* Rows: channel c of a key is at c. Lanes: groups of FV_KEY_GROUP keys, at absolute positions, each a panel of fv_format_in_lanes(). Keys
- * only, and then a page is a multiple of FV_KEY_GROUP keys. */
+/* Rows: channel c of a key is at c. Lanes: groups of FV_KEY_GROUP keys, at absolute positions, each a panel of
+ * fv_format_in_lanes(). Keys only, and then a page is a multiple of FV_KEY_GROUP keys. */
 typedef enum fv_kv_layout { FV_KV_ROWS, FV_KV_LANES } fv_kv_layout;
 
 /* Keys, or values. */
@@ -28,12 +28,15 @@ typedef struct fv_kv_side {
     fovea_dtype dtype;
     fv_kv_layout layout;
     int64_t channels;
-    /* Of int8 elements, which lie in pages: a scale for each key, the number is the product. NULL: elements are the numbers. */
+    /* Of int8 elements, which lie in pages: a scale for each key, the number is the product. NULL: elements are the
+     * numbers. */
     const float *scales;
     int64_t scale_stride[2]; /* to the next page, to the next head */
-    /* In elements: to the next sequence, or page where there is a table; to the next head; to the next key, or group. */
+    /* In elements: to the next sequence, or page where there is a table; to the next head; to the next key, or
+     * group. */
     int64_t stride[3];
-    /* Keys i page_keys to (i + 1) page_keys of a sequence are in page pages[sequence * pages_stride + i]. NULL: none. */
+    /* Keys i page_keys to (i + 1) page_keys of a sequence are in page pages[sequence * pages_stride + i]. NULL:
+     * none. */
     const int64_t *pages;
     int64_t pages_stride, page_keys;
     const int64_t *starts; /* where the first key of a sequence is, counted in keys; NULL: 0. Rows only */

@@ -18,7 +18,8 @@ static void halves_in_rows(int64_t channels, const uint16_t *lanes, uint16_t *ro
             rows[i * stride + c] = lanes[c * FV_KEY_GROUP + i];
 }
 
-/* Of keys that lie in lanes, how many of [key, end) come next: a group, or half of one. They are packed but for their places. */
+/* Of keys that lie in lanes, how many of [key, end) come next: a group, or half of one. They are packed but for their
+ * places. */
 static int64_t lanes_of(int64_t key, int64_t end, int64_t room) {
     return key % FV_KEY_GROUP == 0 && end - key > FV_LANES && room >= FV_KEY_GROUP ? FV_KEY_GROUP : FV_LANES;
 }

@@ -1,5 +1,5 @@
-/* Plans: made from a description, by the row of a tuning file or by defaults (choose.c), laid out (layout.c), described.
- */
+/* Plans: made from a description, by the row of a tuning file or by defaults (choose.c), laid out (layout.c),
+ * described. */
 #include "attention/plan.h"
 
 #include "attention/relative.h"
@@ -41,8 +41,9 @@ static void take_arithmetic(fovea_attention_plan *plan) {
     plan->kernels.value_skip = fv_multiply_best(FV_KIND_f32_amx_order_masked, FV_FORMAT_f32, target)->run.multiply;
 }
 
-/* Scores of 16 bits by pairs, where the CPU multiplies them faster than floats. The scale, which has to be positive, is added to the exponents
- * of bfloat16. Of float16 it multiplies scores: it has to be so near to 1 that nothing overflows or is subnormal. */
+/* Scores of 16 bits by pairs, where the CPU multiplies them faster than floats. The scale, which has to be positive, is
+ * added to the exponents of bfloat16. Of float16 it multiplies scores: it has to be so near to 1 that nothing overflows
+ * or is subnormal. */
 static void take_pairs(fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_target target = plan->ctx->target;
@@ -69,8 +70,9 @@ static void take_pairs(fovea_attention_plan *plan) {
     plan->pair_words = fv_ceil_div(d->head_dim, 2);
 }
 
-/* Kernels for keys and values as they lie: for few rows, of float32 in rows up to FV_FEW_ROWS, and for int8, whose arithmetic no others
- * have. Of float32 values only a tier whose registers hold the chains of 128 columns has one, for memory that foresees them (thin.h). */
+/* Kernels for keys and values as they lie: for few rows, of float32 in rows up to FV_FEW_ROWS, and for int8, whose
+ * arithmetic no others have. Of float32 values only a tier whose registers hold the chains of 128 columns has one, for
+ * memory that foresees them (thin.h). */
 static void take_thin(fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_target target = plan->ctx->target;

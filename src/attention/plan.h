@@ -20,7 +20,8 @@
 /* From so many rows of a block on, values that lie badly are copied: below, the copy takes as long as it saves. */
 enum { FV_COPY_ROWS = 192 };
 
-/* From so many rows of a block on, bf16_tile goes over tiles: fewer leave most of them empty, and multiply-adds are as fast. */
+/* From so many rows of a block on, bf16_tile goes over tiles: fewer leave most of them empty, and multiply-adds are as
+ * fast. */
 enum { FV_TILE_ROWS = 8 };
 
 /* Words of a row of weights as pairs; not a power of two. */
@@ -59,7 +60,8 @@ typedef struct fv_attention_kernels {
 /* Are keys int8, so that scores are sums of integers? */
 static inline bool fv_integers(const fovea_attention_desc *d) { return d->k_dtype == FOVEA_DTYPE_I8; }
 
-/* Of so many rows at most, products with keys of a type take less time than memory. Figures: docs/measurements.md, "dot.h". */
+/* Of so many rows at most, products with keys of a type take less time than memory. Figures: docs/measurements.md,
+ * "multiply_rows.h". */
 static inline int64_t fv_foreseen_rows(fovea_dtype keys) { return keys == FOVEA_DTYPE_F32 ? 4 : 2; }
 
 /* What there is of the outputs of a tile's rows: nothing, running sums in o, or those of the only segment where the

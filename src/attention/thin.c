@@ -58,8 +58,8 @@ static void raise_maxima(int64_t rows, int64_t keys, const float *s, int64_t lds
     }
 }
 
-/* Scores of all rows of the tile with a run's keys in lanes: a group is a panel, and a call, so that it is read in the order in which
- * it lies. Columns up to a multiple of FV_LANES are written, of what lies there. */
+/* Scores of all rows of the tile with a run's keys in lanes: a group is a panel, and a call, so that it is read in the
+ * order in which it lies. Columns up to a multiple of FV_LANES are written, of what lies there. */
 static void multiply_groups(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_run *run) {
     const fovea_attention_plan *p = x->plan;
     for (int64_t begin = at, end; begin < at + run->count; begin = end) {
@@ -144,8 +144,8 @@ void fv_thin_scores(fv_block *x, const fv_tile *t, const fv_segment *s) {
     }
 }
 
-/* So many weights at once, a loop that compilers make vectors of. Those of keys that a row does not see are -0 and stay that: their scales
- * may be anything. */
+/* So many weights at once, a loop that compilers make vectors of. Those of keys that a row does not see are -0 and stay
+ * that: their scales may be anything. */
 enum { SCALED = 16 };
 static void scale_many(const float *scales, float *weights) {
     uint32_t before[SCALED], after[SCALED];

@@ -3,9 +3,9 @@
  *
  * Groups of rows that see the same of a panel of keys have their scores by one gemm (seen.c says what they see).
  *
- * Units that multiply tiles (bf16_tile) work beside those that compute exp. So a tile goes through softmax in parts of as many rows
- * as its gemm's tile has, and beside the softmax of a part go the products that it has no part in: values of the part
- * before, scores of the part after. Only the first scores and the last values are alone.
+ * Units that multiply tiles (bf16_tile) work beside those that compute exp. So a tile goes through softmax in parts of
+ * as many rows as its gemm's tile has, and beside the softmax of a part go the products that it has no part in: values
+ * of the part before, scores of the part after. Only the first scores and the last values are alone.
  */
 #include "attention/relative.h"
 #include "attention/score.h"

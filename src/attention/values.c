@@ -46,8 +46,8 @@ static void copy_values(const fv_block *x, const fv_segment *s) {
     }
 }
 
-/* The same as pairs of keys, if every product with a weight is exact then: weights are 0 or from 2^-40 to 1. A segment whose first
- * key is an odd one is left to floats. */
+/* The same as pairs of keys, if every product with a weight is exact then: weights are 0 or from 2^-40 to 1. A segment
+ * whose first key is an odd one is left to floats. */
 static bool pair_values(const fv_block *x, const fv_segment *s) {
     const fovea_attention_plan *p = x->plan;
     const fv_magnitudes weights = {(127 - 40) << 7, 127 << 7};
@@ -104,8 +104,8 @@ void fv_no_values(const fv_block *x, const fv_destination *to, int64_t first, in
         memset(to->o + i * to->stride, 0, (size_t)x->plan->desc.value_dim * sizeof(float));
 }
 
-/* A group of rows of a tile, the keys that it sees of a segment, and what multiplies its weights and values: floats, or words of two
- * keys each. Weights of row i are at p + i * stride. */
+/* A group of rows of a tile, the keys that it sees of a segment, and what multiplies its weights and values: floats, or
+ * words of two keys each. Weights of row i are at p + i * stride. */
 typedef struct value_group {
     int64_t first, rows;
     fv_range keys;

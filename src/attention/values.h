@@ -14,8 +14,8 @@ typedef struct fv_products {
 void fv_product_run(const fv_block *block, fv_products *later, fv_multiply_fn *multiply, const fv_product *product,
                     const fv_prefetch *prefetch);
 
-/* Where results of a tile go, from its first row on: m and l of the segment, and outputs, of which fv_epilogue says what becomes of
- * what is there; b: running M, L and O, into which they are merged. */
+/* Where results of a tile go, from its first row on: m and l of the segment, and outputs, of which fv_epilogue says
+ * what becomes of what is there; b: running M, L and O, into which they are merged. */
 typedef struct fv_destination {
     float *m, *l, *o;
     int64_t stride;

@@ -1,7 +1,8 @@
 /* fovea-check's inside: a trial is one call of one kernel, with everything that it may touch and what must come of it.
  *
- * An operation's file (bias_act_residual.c, array.c, keys_i8.c, gemm.c, gemm_widen.c, half.c, mask.c, merge.c, normalize.c, pairs.c, unpack.c,
- * softcap.c, softmax.c, thin.c, weight_sums.c) supplies three functions, as an op_check:
+ * An operation's file (bias_act_residual.c, array.c, keys_i8.c, gemm.c, gemm_widen.c, half.c, mask.c, merge.c,
+ * normalize.c, pairs.c, unpack.c, softcap.c, softmax.c, thin.c, weight_sums.c) supplies three functions, as an
+ * op_check:
  *   trials   describes trials one after another: trial_begin(), operands with their data, trial_run()
  *   invoke   calls a kernel with a trial's operands
  *   verify   holds the results of the scalar row against float64 and against the arithmetic of kernels.h

@@ -1,4 +1,5 @@
-/* Trials of products of many rows whose A and B have words of the same kind. Sizes: m, n, k, and how the result is stored. */
+/* Trials of products of many rows whose A and B have words of the same kind. Sizes: m, n, k, and how the result is
+ * stored. */
 #include "check.h"
 
 #include "dispatch/tiles.h"
@@ -173,8 +174,8 @@ static void gemm_trials(checker *c) {
             if (c->kernel->nr > FV_LANES / 2) /* the last vector of the widest tier is half */
                 gemm_trial(c, height, c->kernel->nr - FV_LANES / 2, few_k[height % FEW_K], s, DATA_NORMAL);
         }
-    /* Every size of a tile whose last vector is whole or half, and each end of its steps of k, which a loop takes several
-     * at once. */
+    /* Every size of a tile whose last vector is whole or half, and each end of its steps of k, which a loop takes
+     * several at once. */
     for (int64_t height = 1; height <= c->kernel->mr; height++)
         for (int64_t width = FV_LANES / 2; width <= c->kernel->nr; width += FV_LANES / 2)
             for (int s = 0; s < STORES; s++)

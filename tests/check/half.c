@@ -3,7 +3,8 @@
 
 #include <inttypes.h>
 
-/* A type of 16 bits: so many digits, the exponent of its least normal number, and of the first power of two beyond it. */
+/* A type of 16 bits: so many digits, the exponent of its least normal number, and of the first power of two beyond
+ * it. */
 typedef struct half_type {
     int digits, least, beyond;
 } half_type;
@@ -94,8 +95,8 @@ static void widen_verify(const trial *t) {
 
 const op_check check_widen = {widen_trials, widen_invoke, widen_verify};
 
-/* Numbers about the edges of the type: any bits; those that are a half of a last digit away, more or less; near the least
- * and the largest. */
+/* Numbers about the edges of the type: any bits; those that are a half of a last digit away, more or less; near the
+ * least and the largest. */
 static float hard_to_narrow(rng *r, const half_type *type) {
     const uint32_t any = (uint32_t)rng_u64(r);
     const int dropped = 24 - type->digits;

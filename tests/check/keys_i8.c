@@ -10,15 +10,15 @@ enum { OPERAND_WORDS, OPERAND_K, OPERAND_K_SCALES, OPERAND_S, OPERAND_Q, OPERAND
 
 enum { MAXIMA_NONE, MAXIMA_NEW, MAXIMA_RAISED, MAXIMA };
 
-/* ORDINARY; every product as large as can be, of one sign or of both; rows and keys of zeros, scales and queries that are no
- * ordinary numbers. */
+/* ORDINARY; every product as large as can be, of one sign or of both; rows and keys of zeros, scales and queries that
+ * are no ordinary numbers. */
 typedef enum kind { ORDINARY, EXTREME, EXTREME_SIGNS, SPECIAL, KINDS } kind;
 static const char *const kind_words[KINDS] = {"", ", extreme", ", extreme of both signs", ", special values"};
 
 /* ------------------------------------------------------------------------------------------------------- oracle -- */
 
-/* The formulas of int8.h, one row at a time, by double: quotients and products of floats rounded from doubles are those of
- * floats. */
+/* The formulas of int8.h, one row at a time, by double: quotients and products of floats rounded from doubles are those
+ * of floats. */
 static float oracle_row(int64_t channels, const float *q, int64_t *integers) {
     float top = 0.0f;
     bool finite = true;

@@ -228,7 +228,8 @@ static void gemm_descending(GEMM_PARAMETERS) { gemm_chain(CHAIN_DESCENDING, GEMM
 static void gemm_split(GEMM_PARAMETERS) { gemm_chain(CHAIN_SPLIT, GEMM_ARGUMENTS); }
 static void gemm_unfused(GEMM_PARAMETERS) { gemm_chain(CHAIN_UNFUSED, GEMM_ARGUMENTS); }
 
-/* ------------------------------------------------------------------------------------------------------ gemm_masked -- */
+/* ------------------------------------------------------------------------------------------------------ gemm_masked
+ * -- */
 
 static void gemm_masked_skips_positive_zero(GEMM_PARAMETERS) {
     const fv_epilogue wrong = copy_of(epilogue);
@@ -243,7 +244,8 @@ static void gemm_masked_skips_positive_zero(GEMM_PARAMETERS) {
         }
 }
 
-/* ------------------------------------------------------------------------------------------------------- gemm_blocks -- */
+/* ------------------------------------------------------------------------------------------------------- gemm_blocks
+ * -- */
 
 static void blocks_honest(GEMM_PARAMETERS) {
     multiply_call(honest_product(FV_KIND_f32_amx_order, FV_FORMAT_f32, false), FV_FORMAT_f32, GEMM_ARGUMENTS);

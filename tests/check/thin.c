@@ -119,14 +119,14 @@ static bool chain_right(const trial *t, const char *what, float got, float acc, 
 
 enum { MAXIMA_NONE, MAXIMA_NEW, MAXIMA_RAISED, MAXIMA };
 
-/* ORDINARY numbers; some any bits; queries that are bfloat16, which may be multiplied as pairs, and keys with which that is just exact,
- * just not, or not as some are any bits. */
+/* ORDINARY numbers; some any bits; queries that are bfloat16, which may be multiplied as pairs, and keys with which
+ * that is just exact, just not, or not as some are any bits. */
 typedef enum kind { ORDINARY, SPECIAL, PAIRED, PAIRED_LEAST, PAIRED_LESS, PAIRED_SPECIAL, KINDS } kind;
 static const char *const kind_words[KINDS] = {
     "", ", special values", ", pairs", ", least pairs", ", too small pairs", ", pairs of special values"};
 
-/* Queries as bfloat16 from 2^-8 on. Keys from the exponent on where the sum of both is -112, or -113, and the last one's products all but
- * cancel out: what is left is 2^-126, or 2^-127, which VDPBF16PS would flush. */
+/* Queries as bfloat16 from 2^-8 on. Keys from the exponent on where the sum of both is -112, or -113, and the last
+ * one's products all but cancel out: what is left is 2^-126, or 2^-127, which VDPBF16PS would flush. */
 static void fill_paired(trial *t, operand *q, operand *k, kind how) {
     for (int64_t i = 0; i < q->rows; i++)
         for (int64_t j = 0; j < q->cols; j++) {
