@@ -25,30 +25,30 @@ set(bodies
     "^multiply_f32_f32_.*_scalar      simd       scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\""
     "^multiply_f32_i8_.*_scalar       int8       scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\""
     "^multiply_f32_.*_scalar          half       scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\""
-    "^multiply_f32_f32_.*_avx2        simd       body/gemm_f32.h          FV_GEMM_SIZES=\"avx2/gemm_tiles.h\""
-    "^multiply_bf16x2_bf16x2_.*_avx512 pairs      avx512/gemm_f32.h
+    "^multiply_f32_f32_.*_avx2        simd       body/multiply_many.h          FV_TILE_SIZES=\"avx2/multiply_tiles.h\""
+    "^multiply_bf16x2_bf16x2_.*_avx512 pairs      avx512/multiply_f32.h
          FV_PER_WORD=2 FV_ACCUMULATE=v_accumulate_pairs"
-    "^multiply_bf16x2_bf16x2_         pairs      body/gemm_f32.h
+    "^multiply_bf16x2_bf16x2_         pairs      body/multiply_many.h
          FV_PER_WORD=2 FV_ACCUMULATE=v_accumulate_pairs"
-    "^multiply_f32_amx_order_f32_     simd       body/gemm_f32.h          FV_GEMM_MULTIPLY=\"body/gemm_blocks.h\""
-    "^multiply_f32_masked_            simd       body/gemm_masked_f32.h"
+    "^multiply_f32_amx_order_f32_     simd       body/multiply_many.h          FV_TILE_STEPS=\"body/multiply_amx_order.h\""
+    "^multiply_f32_masked_            simd       body/multiply_masked.h"
     "^multiply_f32_bf16x2_            half       body/multiply_widen.h    FV_WORDS=\"body/format/@type@.h\""
     "^multiply_f32_f16_6x             half       body/multiply_widen.h    FV_WORDS=\"body/format/@type@.h\""
     "^multiply_f32_i8_columns_        int8       body/multiply_widen.h    FV_WORDS=\"body/format/@type@.h\""
-    "^multiply_f32_f32_8x16_          simd       body/gemm_thin.h         FV_ELEMENT=float FV_WIDEN=v_load"
-    "^multiply_f32_f32_.*_avx512      simd       avx512/gemm_f32.h"
-    "^multiply_f32_f32_.*_neon        simd       body/gemm_f32.h          FV_GEMM_MULTIPLY=\"neon/gemm_multiply.h\""
-    "^multiply_f32_f32_               simd       body/gemm_f32.h"
-    "^multiply_f32_i8_.*_avx512       int8       body/gemm_thin.h
+    "^multiply_f32_f32_8x16_          simd       body/multiply_few.h         FV_ELEMENT=float FV_WIDEN=v_load"
+    "^multiply_f32_f32_.*_avx512      simd       avx512/multiply_f32.h"
+    "^multiply_f32_f32_.*_neon        simd       body/multiply_many.h          FV_TILE_STEPS=\"neon/multiply_lanes.h\""
+    "^multiply_f32_f32_               simd       body/multiply_many.h"
+    "^multiply_f32_i8_.*_avx512       int8       body/multiply_few.h
          FV_ELEMENT=int8_t FV_WIDEN=v_load_i8 FV_MANY_ROWS=4"
-    "^multiply_f32_i8_                int8       body/gemm_thin.h         FV_ELEMENT=int8_t FV_WIDEN=v_load_i8"
-    "^multiply_f32_bf16_.*_avx2       half       body/gemm_thin.h
+    "^multiply_f32_i8_                int8       body/multiply_few.h         FV_ELEMENT=int8_t FV_WIDEN=v_load_i8"
+    "^multiply_f32_bf16_.*_avx2       half       body/multiply_few.h
          FV_ELEMENT=uint16_t FV_WIDEN=v_load_bf16 FV_PAIR=v_pair_bf16 FV_MANY_ROWS=2"
-    "^multiply_f32_bf16_              half       body/gemm_thin.h
+    "^multiply_f32_bf16_              half       body/multiply_few.h
          FV_ELEMENT=uint16_t FV_WIDEN=v_load_bf16 FV_PAIR=v_pair_bf16"
-    "^multiply_f32_f16_.*_avx512      half       body/gemm_thin.h
+    "^multiply_f32_f16_.*_avx512      half       body/multiply_few.h
          FV_ELEMENT=uint16_t FV_WIDEN=v_load_f16 FV_MANY_ROWS=4"
-    "^multiply_f32_f16_               half       body/gemm_thin.h         FV_ELEMENT=uint16_t FV_WIDEN=v_load_f16"
+    "^multiply_f32_f16_               half       body/multiply_few.h         FV_ELEMENT=uint16_t FV_WIDEN=v_load_f16"
     "^narrow_                         half       body/narrow.h
          FV_NARROW=v_narrow_@type@ FV_NARROW_N=v_narrow_@type@_n"
     "^softcap_f32_1x1_                simd       body/softcap_f32.h       FV_SIDE=16"

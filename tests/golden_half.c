@@ -28,7 +28,7 @@ void golden_gemm_pairs(golden *g) {
 }
 
 /* Of floats or, as words, of bfloat16. */
-void golden_gemm_blocks(golden *g) {
+void golden_amx_order(golden *g) {
     const bool pairs = g->kernel->type == FV_TYPE_bf16;
     const int64_t m = rng_between(&g->r, 1, 40), n = rng_between(&g->r, 1, 90), k = rng_between(&g->r, 1, 100);
     (pairs ? draw_pairs : draw)(g, x[0], m * k);

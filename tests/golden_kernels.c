@@ -327,11 +327,11 @@ static void golden_multiply(golden *g) {
     if (fv_multiply_keys(g->kernel))
         golden_keys(g);
     else if (g->kernel->few)
-        golden_gemm_thin(g);
+        golden_few(g);
     else if (g->kernel->kind == FV_KIND_f32 && g->kernel->format != FV_FORMAT_f32)
         golden_gemm_widen(g);
     else if (g->kernel->kind == FV_KIND_f32_amx_order || g->kernel->kind == FV_KIND_bf16x2_amx_order)
-        golden_gemm_blocks(g);
+        golden_amx_order(g);
     else if (g->kernel->format == FV_FORMAT_f32)
         golden_gemm(g);
     else

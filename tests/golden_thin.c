@@ -94,7 +94,7 @@ void golden_keys(golden *g) {
     gave(g, x[2], rows * written);
 }
 
-void golden_gemm_thin(golden *g) {
+void golden_few(golden *g) {
     const int64_t m = rng_between(&g->r, 1, FV_FEW_ROWS), n = rng_between(&g->r, 1, 130), k = rng_between(&g->r, 1, 60);
     draw(g, x[0], m * k);
     const void *b = x[1];

@@ -42,7 +42,7 @@ static inline void end(void) { fp_flush(false); }
 
 /* The operations of 16-bit types (golden_half.c). */
 void golden_gemm_pairs(golden *g);
-void golden_gemm_blocks(golden *g);
+void golden_amx_order(golden *g);
 void golden_pack_columns(golden *g);
 void golden_pack_rows(golden *g);
 void golden_pack_steps(golden *g);
@@ -53,6 +53,6 @@ void golden_narrow(golden *g);
 
 /* Those of few rows (golden_thin.c). */
 void golden_keys(golden *g);
-void golden_gemm_thin(golden *g);
+void golden_few(golden *g);
 
 #endif

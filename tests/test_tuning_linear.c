@@ -90,19 +90,19 @@ static void test_map(void) {
     test_check(fovea_tuning_save(tuning, path) == FOVEA_OK, "save: %s", fovea_error_detail());
     fovea_context *ctx = context_tuned(path, 1);
     fovea_linear *linear = map_of(ctx, 200, 100);
-    fv_linear_choice c = fv_linear_choose(linear, 100, NULL);
+    fv_linear_choice c = fv_linear_heuristics(linear, 100, NULL);
     test_check(c.k_block == 7 && c.row_block == 21 &&
                    c.gemm == fv_multiply_best(FV_KIND_f32, FV_FORMAT_f32, test_target()),
                "100 rows: %s, %" PRId64 ", %" PRId64, c.gemm->name, c.k_block, c.row_block);
-    c = fv_linear_choose(linear, 8, NULL);
+    c = fv_linear_heuristics(linear, 8, NULL);
     test_check(c.k_block == 7 && c.row_block == 21, "8 rows: %" PRId64 ", %" PRId64, c.k_block, c.row_block);
-    c = fv_linear_choose(linear, 101, NULL);
+    c = fv_linear_heuristics(linear, 101, NULL);
     test_check(c.k_block != 7 && c.row_block != 21, "101 rows: %" PRId64 ", %" PRId64, c.k_block, c.row_block);
     fovea_linear *deep = map_of(ctx, 6000, 20); /* rows of one tile go through all channels at once */
     const fv_linear_choice none = {0};
-    const int64_t tile = fv_linear_choose(deep, 101, &none).gemm->mr;
+    const int64_t tile = fv_linear_heuristics(deep, 101, &none).gemm->mr;
     for (int64_t rows = tile; rows <= tile + 1; rows++) {
-        c = fv_linear_choose(deep, rows, &none);
+        c = fv_linear_heuristics(deep, rows, &none);
         test_check((c.k_block == 6000) == (rows == tile), "%" PRId64 " rows, tiles of %" PRId64 ": %" PRId64, rows,
                    tile, c.k_block);
     }
@@ -209,7 +209,7 @@ static void test_every_choice(void) {
                     continue;
                 const fv_linear_choice wanted = {&fv_kernels[k],          channels[at % 4], row_blocks[at / 4 % 3],
                                                  row_blocks[at / 12 % 3], items[at / 36],   0};
-                const fv_linear_choice choice = fv_linear_choose(linear, rows, &wanted);
+                const fv_linear_choice choice = fv_linear_heuristics(linear, rows, &wanted);
                 run_chosen(p, linear, &choice);
                 linear_problem_same(p, (const float *const *)want,
                                     "%s, k %" PRId64 ", rows %" PRId64 ", chunk %" PRId64 ", items %" PRId64,

@@ -105,8 +105,9 @@ static void test_applied(void) {
                        fovea_linear_pack(without, &desc, &maps[1]) == FOVEA_OK,
                    "pack: %s", fovea_error_detail())) {
         const fv_linear_choice larger = {.cache_scale = 400};
-        const fv_linear_choice a = fv_linear_choose(maps[0], 500, NULL), b = fv_linear_choose(maps[1], 500, &larger),
-                               d = fv_linear_choose(maps[1], 500, NULL);
+        const fv_linear_choice a = fv_linear_heuristics(maps[0], 500, NULL),
+                               b = fv_linear_heuristics(maps[1], 500, &larger),
+                               d = fv_linear_heuristics(maps[1], 500, NULL);
         test_check(memcmp(&a, &b, sizeof a) == 0, "linear: chunks of %" PRId64 ", not %" PRId64, a.chunk, b.chunk);
         test_check(memcmp(&a, &d, sizeof a) != 0, "linear: the default's");
         fovea_linear_destroy(maps[0]);

@@ -234,7 +234,7 @@ static int64_t decide_linear(tune_problem *problem, const tune_choice *choice, t
     fv_linear_choice wanted = {.cache_scale = choice->cache_scale};
     fv_tuning_to_choice(problem->operation, choice->knob, &wanted);
     const int64_t rows = problem->shape.rows;
-    plan->linear = fv_linear_choose(problem->packed, rows, &wanted);
+    plan->linear = fv_linear_heuristics(problem->packed, rows, &wanted);
     fv_tuning_of_choice(problem->operation, &plan->linear, plan->made.knob);
     /* So that what differs beyond the rows that there are counts as the same. */
     plan->made.knob[FV_LINEAR_KNOB_row_block].number = fv_min(plan->linear.row_block, rows);
@@ -291,10 +291,10 @@ bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_line
                           .x_dtype = shape->dtype,
                           .y_dtype = shape->dtype,
                           .residual_dtype = shape->dtype};
-    fv_linear_take_kernels(map);
+    fv_linear_select_kernels(map);
     map->widened = fv_linear_widened(map);
     const bool found = fv_linear_find_tuned(map);
-    const fv_linear_choice choice = fv_linear_choose(map, shape->rows, NULL);
+    const fv_linear_choice choice = fv_linear_heuristics(map, shape->rows, NULL);
     map->bytes = fv_linear_workspace(map, &choice);
     return found;
 }
@@ -305,7 +305,7 @@ bool tune_choice_of(const fovea_context *ctx, const tune_shape *shape, tune_choi
     if (shape->linear) {
         fovea_linear map;
         const bool found = tune_map_make(ctx, shape, &map);
-        const fv_linear_choice made = fv_linear_choose(&map, shape->rows, NULL);
+        const fv_linear_choice made = fv_linear_heuristics(&map, shape->rows, NULL);
         fv_tuning_of_choice(operation, &made, choice->knob);
         choice->cache_scale = made.cache_scale;
         free(map.tuned);

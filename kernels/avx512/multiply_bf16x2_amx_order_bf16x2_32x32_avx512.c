@@ -1,8 +1,8 @@
-/* gemm_blocks of bfloat16 on avx512 with AMX-BF16. */
+/* multiply_blocks of bfloat16 on avx512 with AMX-BF16. */
 #include "simd/simd_avx512.h"
 
 #include "amx/tiles_amx.h"
 
 #define FV_NAME fv_multiply_bf16x2_amx_order_bf16x2_32x32_avx512
 #define FV_BESIDE fv_softmax_beside_amx
-#include "amx/gemm_blocks_bf16.h"
+#include "amx/multiply_amx_order.h"

@@ -207,7 +207,7 @@ void FV_NAME(const fv_softmax_f32_args *x) {
                            *const all = scaled ? scaled_all : unscaled_all,
                            *const some = scaled ? softmax_masked_scaled : softmax_masked;
     /* Something beside is stepped after each of two parts of a row: of a whole segment its halves, which keep tiles
-     * busier than rows do (docs/measurements.md, "gemm_blocks_bf16.h"). Shorter ones are not worth it. */
+     * busier than rows do (docs/measurements.md, "multiply_amx_order.h"). Shorter ones are not worth it. */
     const bool whole = x->end - x->begin == FV_SEGMENT,
                beside = ROUNDED && x->beside && (x->bits || (whole && x->paired));
     const int64_t attended = x->row_max_masked ? x->begin : x->row_max_end, /* by all rows, where there are bits */

@@ -1,4 +1,4 @@
-/* gemm_pairs on neon with bfloat16: BFMLALT multiplies the odd elements of a vector of B, the first of its words,
+/* multiply_pairs on neon with bfloat16: BFMLALT multiplies the odd elements of a vector of B, the first of its words,
  * BFMLALB the even ones. In assembly, since gcc 12 does not know of its own intrinsics that an element comes from the
  * lower 16 registers. */
 #include "simd/simd_neon.h"
@@ -11,6 +11,6 @@
 #define FV_MR 6
 #define FV_NR 16
 #define FV_PER_WORD 2
-#define FV_GEMM_MULTIPLY "neon/gemm_pairs_multiply.h"
+#define FV_TILE_STEPS "neon/multiply_pairs.h"
 #define FV_NAME fv_multiply_bf16x2_bf16x2_6x16_neon
-#include "body/gemm_f32.h"
+#include "body/multiply_many.h"

@@ -1,4 +1,4 @@
-/* gemm_pairs on neon with float16: FMLAL multiplies the lower four elements of a vector of B, the first of its four
+/* multiply_pairs on neon with float16: FMLAL multiplies the lower four elements of a vector of B, the first of its four
  * words, FMLAL2 the upper ones. In assembly, as for bfloat16. */
 #include "simd/simd_neon.h"
 
@@ -11,6 +11,6 @@
 #define FV_NR 16
 #define FV_PER_WORD 2
 #define FV_FACTOR_MAX
-#define FV_GEMM_MULTIPLY "neon/gemm_pairs_multiply.h"
+#define FV_TILE_STEPS "neon/multiply_pairs.h"
 #define FV_NAME fv_multiply_f16x2_f16x2x4_6x16_neon
-#include "body/gemm_f32.h"
+#include "body/multiply_many.h"

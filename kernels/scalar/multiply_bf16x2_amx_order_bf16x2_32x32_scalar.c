@@ -1,4 +1,4 @@
-/* gemm_blocks of bfloat16 on scalar: the kernel for AMX over emulated tiles, so that its logic is tested on any
+/* multiply_blocks of bfloat16 on scalar: the kernel for AMX over emulated tiles, so that its logic is tested on any
  * machine. */
 #include "simd/simd_scalar.h"
 
@@ -6,4 +6,4 @@
 
 #define FV_NAME fv_multiply_bf16x2_amx_order_bf16x2_32x32_scalar
 #define FV_BESIDE fv_softmax_beside_emulated
-#include "amx/gemm_blocks_bf16.h"
+#include "amx/multiply_amx_order.h"

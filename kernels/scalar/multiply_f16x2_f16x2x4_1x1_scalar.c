@@ -1,4 +1,4 @@
-/* gemm_pairs on scalar with float16: the definition. */
+/* multiply_pairs on scalar with float16: the definition. */
 #include "simd/simd_scalar.h"
 
 #include "simd/half_scalar.h"

@@ -1,4 +1,4 @@
-/* Plans: made from a description, by the row of a tuning file or by defaults (choose.c), laid out (layout.c),
+/* Plans: made from a description, by the row of a tuning file or by defaults (heuristics.c), laid out (layout.c),
  * described. */
 #include "attention/plan.h"
 
@@ -30,7 +30,7 @@ const fv_kernel *fv_attention_tiles(const fovea_attention_plan *plan) {
 }
 
 /* Kernels of the named arithmetics. */
-static void take_arithmetic(fovea_attention_plan *plan) {
+static void select_arithmetic(fovea_attention_plan *plan) {
     const fv_target target = plan->ctx->target;
     if (plan->desc.arithmetic != FOVEA_ARITHMETIC_EXACT && plan->desc.v_dtype != FOVEA_DTYPE_I8)
         plan->kernels.softmax = fv_kernel_best(FV_OP_softmax, FV_TYPE_bf16, target)->run.softmax_bf16;
@@ -44,7 +44,7 @@ static void take_arithmetic(fovea_attention_plan *plan) {
 /* Scores of 16 bits by pairs, where the CPU multiplies them faster than floats. The scale, which has to be positive, is
  * added to the exponents of bfloat16. Of float16 it multiplies scores: it has to be so near to 1 that nothing overflows
  * or is subnormal. */
-static void take_pairs(fovea_attention_plan *plan) {
+static void select_pairs(fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_target target = plan->ctx->target;
     const fv_type type = fv_type_of(d->dtype);
@@ -73,7 +73,7 @@ static void take_pairs(fovea_attention_plan *plan) {
 /* Kernels for keys and values as they lie: for few rows, of float32 in rows up to FV_FEW_ROWS, and for int8, whose
  * arithmetic no others have. Of float32 values only a tier whose registers hold the chains of 128 columns has one, for
  * memory that foresees them (thin.h). */
-static void take_thin(fovea_attention_plan *plan) {
+static void select_thin(fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_target target = plan->ctx->target;
     const fv_type k = fv_type_of(d->k_dtype), v = fv_type_of(d->v_dtype);
@@ -104,7 +104,7 @@ static void take_thin(fovea_attention_plan *plan) {
     }
 }
 
-static void take_kernels(fovea_attention_plan *plan) {
+static void select_kernels(fovea_attention_plan *plan) {
     const fv_target target = plan->ctx->target;
     const fovea_attention_desc *d = &plan->desc;
     plan->kernels = (fv_attention_kernels){
@@ -193,18 +193,18 @@ fovea_status fv_attention_plan_make(const fovea_context *ctx, const fovea_attent
         made->desc.window_left = FV_NO_LIMIT;
     if (desc->window_right < 0 || desc->window_right > FV_NO_LIMIT)
         made->desc.window_right = FV_NO_LIMIT;
-    fv_attention_choose(made, choice);
+    fv_attention_heuristics(made, choice);
     const bool by_file = made->tuned || (!made->chosen && ctx->tuning.cache_scale != 100);
     if (by_file && made->choice.split_segments > 0 && fv_attention_partials_large(made)) {
         const fv_attention_choice kernels = {.score = tuned.score, .value = tuned.value, .cache_scale = 100};
-        fv_attention_choose(made, &kernels);
+        fv_attention_heuristics(made, &kernels);
         made->kernels_only = true;
     }
-    take_kernels(made);
-    take_arithmetic(made);
-    take_thin(made);
+    select_kernels(made);
+    select_arithmetic(made);
+    select_thin(made);
     if (!made->kernels.score_rows && !fv_integers(&made->desc))
-        take_pairs(made);
+        select_pairs(made);
     const fovea_status shared = fv_shared_plan(made);
     if (shared != FOVEA_OK || !fv_attention_lay_out(made)) {
         fovea_attention_plan_destroy(made);

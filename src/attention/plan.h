@@ -155,7 +155,7 @@ typedef struct fv_partial {
 int64_t fv_attention_l1(const fovea_attention_plan *plan);
 int64_t fv_attention_l2(const fovea_attention_plan *plan);
 
-/* Rows of which blocks are equal parts, of heads of so many tokens (choose.c). */
+/* Rows of which blocks are equal parts, of heads of so many tokens (heuristics.c). */
 int64_t fv_attention_partition(const fovea_attention_plan *plan, int64_t tokens);
 
 /* The kernel over tiles that a plan's arithmetic and context allow, or NULL. */
@@ -165,8 +165,8 @@ const fv_kernel *fv_attention_tiles(const fovea_attention_plan *plan);
 fovea_status fv_attention_plan_make(const fovea_context *ctx, const fovea_attention_desc *desc,
                                     const fv_attention_choice *choice, fovea_attention_plan **plan);
 
-/* Decides what wanted, which may be NULL, leaves open (choose.c). */
-void fv_attention_choose(fovea_attention_plan *plan, const fv_attention_choice *wanted);
+/* Decides what wanted, which may be NULL, leaves open (heuristics.c). */
+void fv_attention_heuristics(fovea_attention_plan *plan, const fv_attention_choice *wanted);
 
 /* Are the partial results of split rows more memory than a row of a tuning file may cost? */
 bool fv_attention_partials_large(const fovea_attention_plan *plan);

@@ -10,7 +10,7 @@
 
 enum {
     LINE = 16, /* floats */
-    SPARSE = 4 /* steps of k for each line, where a call prefetches as little as it can (UNROLL of gemm_tile.h) */
+    SPARSE = 4 /* steps of k for each line, where a call prefetches as little as it can (UNROLL of multiply_tile.h) */
 };
 
 /* So many bytes, in whole floats. */

@@ -91,7 +91,7 @@ static fovea_status read_dtypes(fovea_linear_desc *d) {
                                                           : FOVEA_OK;
 }
 
-fovea_status fv_linear_take_arithmetic(const fovea_context *ctx, fovea_linear_desc *d) {
+fovea_status fv_linear_select_arithmetic(const fovea_context *ctx, fovea_linear_desc *d) {
     const fovea_linear_part *parts = fv_linear_parts(d);
     fovea_dtype weights = FOVEA_DTYPE_BF16; /* or that of the first part that has another */
     for (int64_t p = 0; p < d->part_count && weights == FOVEA_DTYPE_BF16; p++)

@@ -1,4 +1,4 @@
-/* What is decided for a linear map, in words (choice.h, fovea.h). */
+/* What is decided for a linear map, in words (heuristics.h, fovea.h). */
 #include "linear/linear.h"
 
 #include "core/core.h"
@@ -18,7 +18,7 @@ static const char *choice_text(const fv_linear_choice *c, char text[256]) {
 static void add_origin(const fovea_linear *l, int64_t rows, bool each, char *text, size_t size, size_t *n) {
     char origin[640], choice[256];
     const fv_tuning_row *row = fv_linear_tuned(l, rows);
-    const fv_linear_choice c = fv_linear_choose(l, rows, NULL);
+    const fv_linear_choice c = fv_linear_heuristics(l, rows, NULL);
     if (!row && !l->kept->tuned) {
         fv_text_add(text, size, n, "tuned   no: maps of int8 weights are not tuned\n");
         return;
@@ -44,8 +44,8 @@ static void add_origin(const fovea_linear *l, int64_t rows, bool each, char *tex
 /* rows: 0, or the number of rows that it is about. */
 static size_t describe(const fovea_linear *l, int64_t rows, char *text, size_t size) {
     char choice[256];
-    const fv_linear_choice none = {0},
-                           c = rows ? fv_linear_choose(l, rows, NULL) : fv_linear_choose(l, FV_LINEAR_MANY_ROWS, &none);
+    const fv_linear_choice none = {0}, c = rows ? fv_linear_heuristics(l, rows, NULL)
+                                                : fv_linear_heuristics(l, FV_LINEAR_MANY_ROWS, &none);
     size_t n = 0;
     fv_text_add(text, size, &n, "tier    %s\nweights %lld x %lld in panels of %lld\n", fv_isa_word(l->ctx->target.isa),
                 (long long)l->in, (long long)l->out, (long long)l->panel);

@@ -1,7 +1,7 @@
 /* Execution of linear maps (linear.h): row blocks times groups of panels, claimed by threads from a counter.
  *
  * An item multiplies its rows of x by one panel after another. The rows stay in the second-level cache, or come from
- * beyond it once for each panel (choice.c), a panel is read from wherever it is once for each row block; with a
+ * beyond it once for each panel (heuristics.c), a panel is read from wherever it is once for each row block; with a
  * few rows that reading is all the work there is, and takes as long as memory takes. Rows go through a panel (panel.c)
  * in runs whose places are evenly apart.
  */
@@ -47,7 +47,7 @@ static fv_prefetch_range rows_of(const execution *e, int64_t item) {
 }
 
 /* Rows of an item in the forms that its panels need. */
-static void take_rows(const execution *e, int64_t first, int64_t end, fv_linear_buffers *b) {
+static void read_rows(const execution *e, int64_t first, int64_t end, fv_linear_buffers *b) {
     fv_magnitudes all = fv_magnitudes_none();
     for (int pass = 0; pass < 2; pass++) {
         const bool pairs = pass == 0;
@@ -57,9 +57,9 @@ static void take_rows(const execution *e, int64_t first, int64_t end, fv_linear_
             fv_row_run run = run_at(e, row, end, &skip);
             run.first = row - first;
             if (run.count > 0 && pairs)
-                fv_linear_take_pairs(e, b, &run, &all);
+                fv_linear_read_pairs(e, b, &run, &all);
             else if (run.count > 0)
-                fv_linear_take_floats(e, b, &run);
+                fv_linear_read_floats(e, b, &run);
             row += run.count + skip;
         }
         b->all_paired = pairs && fv_pairs_exact(all, e->linear->weights.range);
@@ -75,7 +75,7 @@ static void run_item(const execution *e, int64_t item, int64_t next, fv_linear_b
     const fv_prefetch_range next_rows =
         next < e->items && next / e->groups != item / e->groups ? rows_of(e, next) : none;
     b->all_paired = false;
-    take_rows(e, first, end, b);
+    read_rows(e, first, end, b);
     for (int64_t panel = begin; panel <= last; panel++)
         for (int64_t row = first, skip; row < end;) {
             fv_row_run run = run_at(e, row, end, &skip);
@@ -186,7 +186,7 @@ void fv_linear_run(const fovea_linear *l, const fovea_linear_args *args, void *w
     const int64_t rows = args->x.shape[0] * args->x.shape[2];
     if (rows == 0)
         return;
-    const fv_linear_choice choice = fv_linear_choose(l, rows, NULL);
+    const fv_linear_choice choice = fv_linear_heuristics(l, rows, NULL);
     if (l->ctx->log && l->kept->tuned)
         fv_shape_log_linear(l->ctx->log, l->weight_dtype, rows, l->in, l->out, l->ctx->threads.count);
     fv_linear_execute_chosen(l, args, &choice, workspace);

@@ -52,9 +52,9 @@ int64_t fv_linear_row_stride(const fovea_tensor *t);
 int64_t fv_linear_together(const fv_linear_execution *e);
 
 /* Rows of an item in the forms that are multiplied: before its panels, run by run; *all: their magnitudes. */
-void fv_linear_take_pairs(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run,
+void fv_linear_read_pairs(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run,
                           fv_magnitudes *all);
-void fv_linear_take_floats(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run);
+void fv_linear_read_floats(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run);
 
 /* One panel for the rows of a run. next_rows: floats of x to prefetch meanwhile. */
 void fv_linear_run_panel(const fv_linear_execution *e, const fv_row_run *rows, int64_t panel,

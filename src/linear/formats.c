@@ -53,7 +53,7 @@ static void take_pairs(fovea_linear *l) {
     l->weights.format = l->kept->pairs_format;
 }
 
-void fv_linear_take_kernels(fovea_linear *l) {
+void fv_linear_select_kernels(fovea_linear *l) {
     const fv_target target = l->ctx->target;
     l->kept = fv_linear_format_of(l->weight_dtype);
     l->widen_x = fv_widen_of(l->x_dtype, target);

@@ -1,5 +1,5 @@
 /* A linear map with packed weights. Made by pack.c, checked by check.c, executed by execute.c
- * with what choice.c decides for the number of rows.
+ * with what heuristics.c decides for the number of rows.
  *
  * The columns (output channels) of all parts are numbered together and packed in panels as wide as the register tile
  * of the gemm: panel p holds its columns of input channel 0, then of channel 1 and so on, so that a product reads it
@@ -11,7 +11,7 @@
 #include "context/context.h"
 #include "core/core.h"
 #include "kernels.h"
-#include "linear/choice.h"
+#include "linear/heuristics.h"
 #include "tuning/tuning.h"
 
 typedef struct fv_linear_part {
@@ -52,8 +52,8 @@ struct fovea_linear {
     fv_copy_f32_fn *copy;
     fv_multiply_fn *gemm_widen; /* of weights of 16 bits; */
     fv_unpack_fn *unpack;       /* of all but float16, which widen_weights does */
-    const fv_kernel *
-        pairs; /* gemm_pairs, or, of bf16_tile, gemm_blocks over tiles; NULL: this CPU, or a type, has no use for it. Of
+    const fv_kernel
+        *pairs; /* bf16x2 or f16x2 or, of bf16_tile, bf16x2_amx_order; NULL: this CPU, or a type, has no use for it. Of
                    float16 all rows are multiplied so, as then no other kernel can read the weights */
     fovea_arithmetic arithmetic; /* bf16 is exact here */
     fv_multiply_fn *blocks;      /* of bf16_tile, in the place of gemm */
@@ -94,7 +94,7 @@ static inline bool fv_linear_scaled(fovea_dtype dtype) {
 }
 
 /* Takes the kernels that its types ask for. */
-void fv_linear_take_kernels(fovea_linear *linear);
+void fv_linear_select_kernels(fovea_linear *linear);
 
 /* Finds the rows of the context's tuning file; false if there is no memory. */
 bool fv_linear_find_tuned(fovea_linear *linear);
@@ -116,7 +116,7 @@ fv_linear_scratch fv_linear_lay_out(const fovea_linear *linear, const fv_linear_
 fovea_status fv_linear_read_desc(const fovea_linear_desc *given, fovea_linear_desc *desc);
 
 /* Brings desc->arithmetic to what it is computed in, or refuses it for these types. */
-fovea_status fv_linear_take_arithmetic(const fovea_context *ctx, fovea_linear_desc *desc);
+fovea_status fv_linear_select_arithmetic(const fovea_context *ctx, fovea_linear_desc *desc);
 
 fovea_status fv_linear_read_args(const fovea_linear_args *given, fovea_linear_args *args);
 fovea_status fv_linear_check_args(const fovea_linear *linear, const fovea_linear_args *args, const void *workspace,

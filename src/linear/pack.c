@@ -28,10 +28,10 @@ static bool lay_out(fovea_linear *l, int64_t *bytes) {
     l->weights.row = l->weights.width = (int16_t)l->panel;
     l->weights.panel = words * l->panel;
     *bytes = fv_operand_bytes(l->weights.format, l->in, l->panel) * l->panels;
-    const fv_linear_choice none = {0}, plain = fv_linear_choose(l, INT64_MAX, &none); /* fewer rows need no more */
+    const fv_linear_choice none = {0}, plain = fv_linear_heuristics(l, INT64_MAX, &none); /* fewer rows need no more */
     l->bytes = fv_linear_workspace(l, &plain);
     for (int i = 0; i < l->tuned_count; i++) {
-        const fv_linear_choice tuned = fv_linear_choose(l, l->tuned[i]->key[FV_LINEAR_KEY_rows].most, NULL);
+        const fv_linear_choice tuned = fv_linear_heuristics(l, l->tuned[i]->key[FV_LINEAR_KEY_rows].most, NULL);
         l->bytes = fv_max(l->bytes, fv_linear_workspace(l, &tuned));
     }
     return l->bytes > 0;
@@ -120,7 +120,7 @@ void fovea_linear_destroy(fovea_linear *linear) {
 }
 
 /* The packed weights keep the type of the parts' if it is one and nothing scales them. */
-static void take_types(fovea_linear *l, const fovea_linear_desc *d) {
+static void select_types(fovea_linear *l, const fovea_linear_desc *d) {
     const fovea_linear_part *parts = fv_linear_parts(d);
     l->weight_dtype = parts[0].weight.dtype;
     for (int64_t p = 0; p < d->part_count; p++)
@@ -130,7 +130,7 @@ static void take_types(fovea_linear *l, const fovea_linear_desc *d) {
     l->y_dtype = d->y_dtype;
     l->residual_dtype = d->residual_dtype;
     l->arithmetic = d->arithmetic;
-    fv_linear_take_kernels(l);
+    fv_linear_select_kernels(l);
 }
 
 fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc *desc, fovea_linear **linear) {
@@ -143,7 +143,7 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
     fovea_linear_desc own_desc;
     fovea_status status = fv_linear_read_desc(desc, &own_desc);
     if (status == FOVEA_OK)
-        status = fv_linear_take_arithmetic(ctx, &own_desc);
+        status = fv_linear_select_arithmetic(ctx, &own_desc);
     if (status != FOVEA_OK)
         return status;
     desc = &own_desc;
@@ -160,7 +160,7 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
     made->activation = made->gated ? FV_ACT_SILU : (fv_activation)desc->activation;
     for (int64_t p = 0; p < desc->part_count; p++)
         made->out += parts[p].weight.out;
-    take_types(made, desc);
+    select_types(made, desc);
     made->gemm = fv_linear_gemm(ctx, made->out, made->kept->format != FV_FORMAT_f32);
     made->panel = fv_linear_panel(made);
     made->panels =

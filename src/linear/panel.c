@@ -106,7 +106,7 @@ static void widen_block(const fv_linear_execution *e, const fv_linear_buffers *b
         l->widen_weights(1, step * l->panel, from.data, 0, b->weights, 0);
 }
 
-void fv_linear_take_pairs(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run,
+void fv_linear_read_pairs(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run,
                           fv_magnitudes *all) {
     const fovea_linear *l = e->linear;
     const fovea_tensor *x = &e->args->x;
@@ -125,7 +125,7 @@ void fv_linear_take_pairs(const fv_linear_execution *e, const fv_linear_buffers 
     }
 }
 
-void fv_linear_take_floats(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run) {
+void fv_linear_read_floats(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run) {
     const fovea_linear *l = e->linear;
     const fovea_tensor *x = &e->args->x;
     for (int64_t head = 0; head < x->shape[1]; head++) {

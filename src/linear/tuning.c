@@ -1,7 +1,7 @@
 /* Linear maps and tuning files (tuning.h). */
 #include "linear/tuning.h"
 
-#include "linear/choice.h"
+#include "linear/heuristics.h"
 
 #include <string.h>
 

@@ -88,7 +88,7 @@ extern const op_check check_gemm, check_scale, check_copy, check_pack, check_sof
     check_merge, check_accumulate, check_finish, check_mask_to_bits, check_add_mask, check_finite,
     check_bias_act_residual, check_softcap, check_widen, check_narrow, check_weight_sums, check_pack_columns,
     check_pack_steps, check_pack_rows, check_unpack, check_gemm_widen, check_normalize, check_keys, check_keys_i8,
-    check_gemm_thin;
+    check_few;
 
 /* Runs all trials of c->kernel; the fields before trials are the caller's to set. */
 void check_kernel(checker *c);

@@ -46,7 +46,7 @@ static const op_check *check_of(const fv_kernel *kernel) {
     if (fv_multiply_keys(kernel))
         return kernel->kind == FV_KIND_i16 ? &check_keys_i8 : &check_keys;
     if (kernel->op == FV_OP_multiply)
-        return kernel->few                                                      ? &check_gemm_thin
+        return kernel->few                                                      ? &check_few
                : kernel->kind == FV_KIND_f32 && kernel->format != FV_FORMAT_f32 ? &check_gemm_widen
                                                                                 : &check_gemm;
     if (kernel->op == FV_OP_pack && kernel->format != FV_FORMAT_f32)

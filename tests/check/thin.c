@@ -339,4 +339,4 @@ static void thin_verify(const trial *t) {
         }
 }
 
-const op_check check_gemm_thin = {thin_trials, thin_invoke, thin_verify};
+const op_check check_few = {thin_trials, thin_invoke, thin_verify};

@@ -1,5 +1,5 @@
 /* The choices of a plan: which gemms, blocks, tiles and splits suit a shape, by a model of caches and threads. Figures:
- * docs/measurements.md, "attention/choose.c". None of them changes a bit of any result.
+ * docs/measurements.md, "attention/heuristics.c". None of them changes a bit of any result.
  */
 #include "attention/plan.h"
 #include "attention/tuning.h"
@@ -48,7 +48,7 @@ static int64_t keys_fitting_l1(const fovea_attention_plan *plan) {
 
 /* Picks the score gemm. With few rows, each key panel is packed into one reused buffer just before its product. The
  * buffer gets at most a third of L1: a larger one is evicted by the keys streaming past it. With the fewest rows, keys
- * come from memory, which idles less if panels are small. Figures: docs/measurements.md, "attention/choose.c". */
+ * come from memory, which idles less if panels are small. Figures: docs/measurements.md, "attention/heuristics.c". */
 static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_target target = plan->ctx->target;
@@ -168,7 +168,7 @@ static bool few_rows_of_many_keys(const fovea_attention_plan *plan) {
     return plan->rows <= plan->choice.value->mr && plan->desc.kv_len >= MANY * plan->rows;
 }
 
-void fv_attention_choose(fovea_attention_plan *plan, const fv_attention_choice *wanted) {
+void fv_attention_heuristics(fovea_attention_plan *plan, const fv_attention_choice *wanted) {
     const fovea_attention_desc *d = &plan->desc;
     fv_attention_choice *c = &plan->choice;
     assert(!wanted || ((!wanted->score || fv_multiply_tuned(wanted->score, plan->ctx->target)) &&

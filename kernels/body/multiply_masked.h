@@ -1,4 +1,4 @@
-/* gemm_masked: gemm that skips the terms whose a is -0, so that b may be NaN or infinite there (kernels.h has the
+/* multiply_masked: gemm that skips the terms whose a is -0, so that b may be NaN or infinite there (kernels.h has the
  * contract). One row at a time, FV_NR columns in registers. Rare: boundary tiles over values that are not finite. */
 enum { SKIP_VECTORS = FV_NR / FV_W };
 

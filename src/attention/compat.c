@@ -213,8 +213,7 @@ static void set_rule(fovea_attention_desc *desc, fovea_attention_args *args, con
         return;
     }
     const bool by_batch = r->keys[0] || r->keys[1] || r->queries || !masked || desc->batch == 0;
-    const int64_t batch = by_batch ? desc->batch : r->mask.shape[0],
-                  heads = masked ? r->mask.shape[1] : 1,
+    const int64_t batch = by_batch ? desc->batch : r->mask.shape[0], heads = masked ? r->mask.shape[1] : 1,
                   rows = r->queries || r->causal ? desc->q_len : (masked ? r->mask.shape[2] : 1);
     int64_t at[4], n = 0;
     for (at[0] = 0; at[0] < batch; at[0]++)

@@ -1,4 +1,4 @@
-/* The inner loop of gemm_blocks: gemm_tile.h includes it (FV_GEMM_MULTIPLY).
+/* The inner loop of multiply_blocks: multiply_tile.h includes it (FV_TILE_STEPS).
  *
  * The chains of even and of odd steps are in registers, FV_MR * FV_NR / FV_W vectors each, so a tile is half as high as
  * that of gemm; the sums over blocks are in memory meanwhile, which costs a load, an addition and a store for 32
@@ -9,7 +9,7 @@ FV_ALWAYS_INLINE void blocks_step(vf chain[FV_MR][NV], const float *a, int64_t l
                                   const int mr, const int nv, const int part) {
     vf y[NV];
     for (int j = 0; j < nv; j++)
-        y[j] = gemm_load(b + j * FV_W, left, j == nv - 1, part);
+        y[j] = multiply_load(b + j * FV_W, left, j == nv - 1, part);
     for (int i = 0; i < mr; i++) {
         const vf x = v_set1(a[i * lda]);
         for (int j = 0; j < nv; j++)
@@ -17,9 +17,9 @@ FV_ALWAYS_INLINE void blocks_step(vf chain[FV_MR][NV], const float *a, int64_t l
     }
 }
 
-FV_ALWAYS_INLINE void gemm_multiply(vf acc[FV_MR][NV], const float *a, const gemm_tiles *t, const float *next,
-                                    const int mr, const int nv, const int part) {
-    const int64_t left = gemm_left(t->n), lda = t->lda, ldb = t->ldb;
+FV_ALWAYS_INLINE void multiply_chain(vf acc[FV_MR][NV], const float *a, const multiply_tiles *t, const float *next,
+                                     const int mr, const int nv, const int part) {
+    const int64_t left = multiply_left(t->n), lda = t->lda, ldb = t->ldb;
     const float *b = t->b;
     (void)next;
     for (int64_t k = 0; k < t->k; k += FV_BLOCK) {

@@ -1,4 +1,4 @@
-/* The text of tiles of gemm_tiles.S, which includes this: it has the registers, and MR, NV, HALF, LAST and BRANCH for
+/* The text of tiles of multiply_tiles.S, which includes this: it has the registers, and MR, NV, HALF, LAST and BRANCH for
  * the size. The macros below count rows (I), vectors (J), accumulators column by column (n = J * MR + I, in register I
  * * NV + J), last steps (S) and groups of steps (G).
  *
@@ -6,9 +6,9 @@
  *   start_row, merge_row, row_max_row    of one row, for all heights of a width: the last row comes first, so tiles begin
  *                                        at theirs
  *
- * gemm_tiles.S tells what they do. */
+ * multiply_tiles.S tells what they do. */
 
-#include "gemm_tile_words.h"
+#include "multiply_tile_words.h"
 
 /* --------------------------------------------------------------------------------------------------------- steps -- */
 

@@ -9,8 +9,8 @@
  * The bound is the FMA units: per step of k a full tile does mr * nr / W multiply-adds for mr + nr / W loads. Every
  * height up to FV_MR has its own case, so an edge costs its own work; rows are dealt evenly to
  * tiles (20 rows by 14 are 10 + 10, not 14 + 6), so that no tile is too small to hide the latency of the FMA.
- * FV_GEMM_TILES, if defined, names a file with tiles in assembly: its sizes, and the function that multiplies them.
- * FV_GEMM_SIZES: one with tiles of this body that several rows share.
+ * FV_MULTIPLY_TILES, if defined, names a file with tiles in assembly: its sizes, and the function that multiplies them.
+ * FV_TILE_SIZES: one with tiles of this body that several rows share.
  *
  * As many ports of a core compute addresses as multiply, or the same ones do, and a core that another hardware thread
  * shares issues half as much: so of what is not a multiply-add there is as little as can be, by addresses that the
@@ -18,19 +18,19 @@
  *
  * With operands in the first-level cache all that is missing to the FMA peak is a tile's beginning and end. B that
  * streams is prefetched into the second-level cache first, since the first one waits for fewer lines at once. Figures,
- * and what lost: docs/measurements.md, "gemm_f32.h".
+ * and what lost: docs/measurements.md, "multiply_many.h".
  */
-#include "gemm_tile.h"
+#include "multiply_tile.h"
 
-#if defined(FV_GEMM_TILES)
-#include FV_GEMM_TILES
-#elif defined(FV_GEMM_SIZES)
-#include FV_GEMM_SIZES
+#if defined(FV_MULTIPLY_TILES)
+#include FV_MULTIPLY_TILES
+#elif defined(FV_TILE_SIZES)
+#include FV_TILE_SIZES
 #else
 /* Columns of a strip of which so many are left, and the most rows of its tiles. What is less than a tile is cut into
  * strips of 4, 2 and 1 vectors and what is not a whole one, each a strip of its own: so there are few widths of tiles.
  * FV_FEW_WIDTHS: of one vector, whole or not. */
-static int64_t gemm_strip(int64_t columns, int64_t k) {
+static int64_t multiply_strip(int64_t columns, int64_t k) {
     (void)k;
     if (columns >= FV_NR || columns < FV_W)
         return columns < FV_NR ? columns : FV_NR;
@@ -43,69 +43,69 @@ static int64_t gemm_strip(int64_t columns, int64_t k) {
     return vectors * FV_W;
 }
 
-static int64_t gemm_most_rows(int64_t columns, int64_t k) {
+static int64_t multiply_most_rows(int64_t columns, int64_t k) {
     (void)columns;
     (void)k;
     return FV_MR;
 }
 
 #ifndef FV_FEW_WIDTHS
-FV_ALWAYS_INLINE void gemm_vectors(gemm_tiles *t, const int mr) {
+FV_ALWAYS_INLINE void multiply_vectors(multiply_tiles *t, const int mr) {
     switch (t->n / FV_W) {
-    case 1: gemm_run(t, mr, 1, WHOLE); break;
+    case 1: multiply_run(t, mr, 1, WHOLE); break;
 #if FV_NR > 2 * FV_W
-    case 2: gemm_run(t, mr, 2, WHOLE); break;
+    case 2: multiply_run(t, mr, 2, WHOLE); break;
 #endif
 #if FV_NR > 4 * FV_W
-    case 4: gemm_run(t, mr, 4, WHOLE); break;
+    case 4: multiply_run(t, mr, 4, WHOLE); break;
 #endif
-    default: gemm_run(t, mr, NV, WHOLE); break;
+    default: multiply_run(t, mr, NV, WHOLE); break;
     }
 }
 #endif
 
-FV_ALWAYS_INLINE void gemm_width(gemm_tiles *t, const int mr) {
+FV_ALWAYS_INLINE void multiply_width(multiply_tiles *t, const int mr) {
 #ifdef FV_FEW_WIDTHS
     if (t->n == FV_NR)
-        gemm_run(t, mr, NV, WHOLE);
+        multiply_run(t, mr, NV, WHOLE);
 #else
     if (t->n % FV_W == 0)
-        gemm_vectors(t, mr);
+        multiply_vectors(t, mr);
 #endif
     else
-        gemm_run(t, mr, 1, PART);
+        multiply_run(t, mr, 1, PART);
 }
 
 /* Multiplies t->count tiles of so many rows. */
-static void gemm_height(gemm_tiles *t, int64_t rows) {
+static void multiply_height(multiply_tiles *t, int64_t rows) {
     switch (rows) {
-    case 1: gemm_width(t, 1); break;
+    case 1: multiply_width(t, 1); break;
 #if FV_MR >= 2
-    case 2: gemm_width(t, 2); break;
+    case 2: multiply_width(t, 2); break;
 #endif
 #if FV_MR >= 3
-    case 3: gemm_width(t, 3); break;
+    case 3: multiply_width(t, 3); break;
 #endif
 #if FV_MR >= 4
-    case 4: gemm_width(t, 4); break;
+    case 4: multiply_width(t, 4); break;
 #endif
 #if FV_MR >= 5
-    case 5: gemm_width(t, 5); break;
-    case 6: gemm_width(t, 6); break;
+    case 5: multiply_width(t, 5); break;
+    case 6: multiply_width(t, 6); break;
 #endif
 #if FV_MR >= 7
-    case 7: gemm_width(t, 7); break;
-    case 8: gemm_width(t, 8); break;
+    case 7: multiply_width(t, 7); break;
+    case 8: multiply_width(t, 8); break;
 #endif
 #if FV_MR >= 9
-    case 9: gemm_width(t, 9); break;
-    case 10: gemm_width(t, 10); break;
-    case 11: gemm_width(t, 11); break;
-    case 12: gemm_width(t, 12); break;
+    case 9: multiply_width(t, 9); break;
+    case 10: multiply_width(t, 10); break;
+    case 11: multiply_width(t, 11); break;
+    case 12: multiply_width(t, 12); break;
 #endif
 #if FV_MR >= 13
-    case 13: gemm_width(t, 13); break;
-    case 14: gemm_width(t, 14); break;
+    case 13: multiply_width(t, 13); break;
+    case 14: multiply_width(t, 14); break;
 #endif
     default: break;
     }
@@ -122,8 +122,9 @@ enum {
 
 /* What the tiles prefetch, all of them together in so many strips: what the caller names, evenly, so that memory is
  * never idle; of B that streams through one tile each vector a few steps before the tile would wait for it. */
-static void gemm_hints(gemm_tiles *t, const fv_prefetch *prefetch, int64_t rows, int64_t tiles, int64_t strips) {
-    const int64_t turns = strips * tiles * gemm_turns(t->k);
+static void multiply_hints(multiply_tiles *t, const fv_prefetch *prefetch, int64_t rows, int64_t tiles,
+                           int64_t strips) {
+    const int64_t turns = strips * tiles * multiply_turns(t->k);
     t->next = turns > 0 ? prefetch->next : NULL;
     t->next_end = prefetch->next_end;
     t->pace = t->next ? (t->next_end - t->next + turns * LINE - 1) / (turns * LINE) : 0;
@@ -140,16 +141,16 @@ static void gemm_hints(gemm_tiles *t, const fv_prefetch *prefetch, int64_t rows,
         t->l2_distance = L2_FLOATS;
 }
 
-static int64_t gemm_strips(int64_t columns, int64_t k) {
+static int64_t multiply_strips(int64_t columns, int64_t k) {
     int64_t strips = 0;
-    for (; columns > 0; columns -= gemm_strip(columns, k))
+    for (; columns > 0; columns -= multiply_strip(columns, k))
         strips++;
     return strips;
 }
 
 void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t ldc, const fv_epilogue *epilogue,
              const fv_prefetch *prefetch) {
-    const int64_t m = rows->count, n = operand->columns, k = gemm_words(operand->steps), lda = rows->stride,
+    const int64_t m = rows->count, n = operand->columns, k = multiply_words(operand->steps), lda = rows->stride,
                   ldb = operand->row;
     const float *a = rows->data;
     const float *b = operand->data;
@@ -163,33 +164,33 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
     assert(!prefetch || !prefetch->next || (uintptr_t)prefetch->next <= (uintptr_t)prefetch->next_end);
     const float *next = NULL; /* what strips before have not prefetched */
     for (int64_t j = 0, width; j < n; j += width) {
-        width = gemm_strip(n - j, k);
-        const int64_t most = gemm_most_rows(width, k), tiles = (m + most - 1) / most, low = m / tiles;
-        gemm_tiles t = {.count = m % tiles, /* so many have a row more */
-                        .k = k,
-                        .a = a,
-                        .lda = lda,
-                        .b = b + j,
-                        .ldb = ldb,
-                        .c = c + j,
-                        .ldc = ldc,
-                        .start = e->start ? e->start + j : NULL,
-                        .ldstart = e->start ? e->ldstart : 0,
-                        .merge_a = e->a,
-                        .merge_b = e->b,
-                        .row_max = e->row_max,
-                        .accumulate_max = e->accumulate_max || j > 0 ? -1 : 0,
-                        .n = width};
+        width = multiply_strip(n - j, k);
+        const int64_t most = multiply_most_rows(width, k), tiles = (m + most - 1) / most, low = m / tiles;
+        multiply_tiles t = {.count = m % tiles, /* so many have a row more */
+                            .k = k,
+                            .a = a,
+                            .lda = lda,
+                            .b = b + j,
+                            .ldb = ldb,
+                            .c = c + j,
+                            .ldc = ldc,
+                            .start = e->start ? e->start + j : NULL,
+                            .ldstart = e->start ? e->ldstart : 0,
+                            .merge_a = e->a,
+                            .merge_b = e->b,
+                            .row_max = e->row_max,
+                            .accumulate_max = e->accumulate_max || j > 0 ? -1 : 0,
+                            .n = width};
         if (prefetch) {
-            gemm_hints(&t, prefetch, m, tiles, gemm_strips(n, k));
+            multiply_hints(&t, prefetch, m, tiles, multiply_strips(n, k));
             if (j > 0)
                 t.next = next;
         }
         const int64_t lower = tiles - t.count;
         if (t.count > 0)
-            gemm_height(&t, low + 1);
+            multiply_height(&t, low + 1);
         t.count = lower;
-        gemm_height(&t, low);
+        multiply_height(&t, low);
         next = t.next;
     }
 }

@@ -1,4 +1,4 @@
-/* The words that the text of a tile (gemm_tile_text.h) is written in: operands by row and vector, and their
+/* The words that the text of a tile (multiply_tile_text.h) is written in: operands by row and vector, and their
  * multiply-adds. Each macro that has numbers has a parameter: in one without, $4 is its fifth argument for Mach-O. */
 
 .altmacro

@@ -2,8 +2,8 @@
  * decide it instead. The width of the packed panels is no choice of this kind: weights are packed before rows are
  * known.
  */
-#ifndef FV_LINEAR_CHOICE_H
-#define FV_LINEAR_CHOICE_H
+#ifndef FV_LINEAR_HEURISTICS_H
+#define FV_LINEAR_HEURISTICS_H
 
 #include "fovea/fovea.h"
 #include "kernels.h"
@@ -21,7 +21,7 @@ typedef struct fv_linear_choice {
 } fv_linear_choice;
 
 /* The whole of a choice for so many rows: wanted's fields, else (wanted NULL) the tuning file's, else the defaults. */
-fv_linear_choice fv_linear_choose(const fovea_linear *linear, int64_t rows, const fv_linear_choice *wanted);
+fv_linear_choice fv_linear_heuristics(const fovea_linear *linear, int64_t rows, const fv_linear_choice *wanted);
 
 /* Do so many rows stay in the second-level cache beside weights, as far as a choice that was made knows it? */
 bool fv_linear_rows_fit(const fovea_linear *linear, const fv_linear_choice *choice, int64_t rows);
@@ -29,7 +29,7 @@ bool fv_linear_rows_fit(const fovea_linear *linear, const fv_linear_choice *choi
 /* Rows of a block of so many rows that meet so many panels: at most the choice's, evenly dealt, in whole tiles. */
 int64_t fv_linear_block(const fovea_linear *linear, const fv_linear_choice *choice, int64_t rows, int64_t panels);
 
-/* Bytes of workspace for a choice that fv_linear_choose() made. */
+/* Bytes of workspace for a choice that fv_linear_heuristics() made. */
 int64_t fv_linear_workspace(const fovea_linear *linear, const fv_linear_choice *choice);
 
 /* fovea_linear_execute() with such a choice; arguments are not checked. workspace: fv_linear_workspace() bytes. */

@@ -1,4 +1,4 @@
-/* Picks kernel and blocks of a linear map for a number of rows (choice.h): the tuning file's row, or defaults from a
+/* Picks kernel and blocks of a linear map for a number of rows (heuristics.h): the tuning file's row, or defaults from a
  * model of the caches.
  *
  * The model. A tile of rows streams a panel of weights from L2, and its products start and end once for each block of
@@ -114,7 +114,7 @@ const fv_tuning_row *fv_linear_tuned(const fovea_linear *l, int64_t rows) {
     return NULL;
 }
 
-fv_linear_choice fv_linear_choose(const fovea_linear *l, int64_t rows, const fv_linear_choice *wanted) {
+fv_linear_choice fv_linear_heuristics(const fovea_linear *l, int64_t rows, const fv_linear_choice *wanted) {
     fv_linear_choice choice = {0};
     const fv_tuning_row *row = wanted ? NULL : fv_linear_tuned(l, rows);
     if (wanted)

@@ -4,7 +4,7 @@
  *
  * Columns and rows are taken by so many that their chains fill the registers, and steps of B by so few that they are
  * read from memory in the order in which they lie. Bound: memory, or the products. Figures: docs/measurements.md,
- * "gemm_thin.h". */
+ * "multiply_few.h". */
 #ifdef __aarch64__
 #define FV_KEEP(x) "+w"(x)
 #else

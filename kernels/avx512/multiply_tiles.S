@@ -1,7 +1,7 @@
-/* Tiles of the gemm in AVX-512 assembly: fv_gemm_tiles_avx512(gemm_tiles *t), one below the other, all of one size.
- * gemm_tiles_bf16x2.S includes this for words of two bfloat16.
+/* Tiles of the gemm in AVX-512 assembly: fv_multiply_tiles_avx512(multiply_tiles *t), one below the other, all of one size.
+ * multiply_tiles_bf16x2.S includes this for words of two bfloat16.
  *
- * gemm_tiles.h has the operands (struct gemm_tiles) and the sizes. docs/measurements.md ("gemm_tiles.S") tells what was
+ * multiply_tiles.h has the operands (struct multiply_tiles) and the sizes. docs/measurements.md ("multiply_tiles.S") tells what was
  * measured, and what lost.
  *
  * Why assembly. A tile that stores its accumulators after all multiply-adds ends slowly: on Zen 4 a store takes the
@@ -23,19 +23,19 @@
  * A tile is mr rows of nv vectors of 16 columns, or of nv vectors of which the last one has at most 8 columns (HALF),
  * those in k1. */
 #include "simd/assembly.h"
-#include "gemm_tiles.h"
+#include "multiply_tiles.h"
 
-#ifndef GEMM_TILES_BF16X2
-#define GEMM_TILES fv_gemm_tiles_avx512
+#ifndef MULTIPLY_TILES_BF16X2
+#define MULTIPLY_TILES fv_multiply_tiles_avx512
 #define MULTIPLY_ADD vfmadd231ps
 #endif
 
-/* Heights, vectors and half vectors of all sizes, as gemm_tiles.h numbers them. */
+/* Heights, vectors and half vectors of all sizes, as multiply_tiles.h numbers them. */
 .macro sizes op
     \op 8, 1, 1
     \op 8, 1, 0
     \op 6, 4, 0
-#ifndef GEMM_TILES_BF16X2
+#ifndef MULTIPLY_TILES_BF16X2
     \op 14, 2, 0
     \op 8, 3, 0
     \op 8, 3, 1
@@ -45,7 +45,7 @@
 /* ---------------------------------------------------------------------------------------------------- registers -- */
 
 #define T %rdi /* the operands: */
-#define FIELD(name) GEMM_TILES_##name(T)
+#define FIELD(name) MULTIPLY_TILES_##name(T)
 #define B %rsi /* the next step of B */
 #define LDB %rdx /* strides in bytes */
 #define LDA %rcx
@@ -80,7 +80,7 @@
 #define G LOCAL(g)
 #define J_IS_HALF HALF && (J == NV - 1)
 
-#include "gemm_tile_text.h"
+#include "multiply_tile_text.h"
 
 /* --------------------------------------------------------------------------------------------------------- tiles -- */
 
@@ -178,7 +178,7 @@ LOCAL(tile_)\half\()_\nv\()_\mr:
     heights start_entry, \most, \nv, \half
 .endm
 
-FUNCTION(GEMM_TILES)
+FUNCTION(MULTIPLY_TILES)
     SAVE(%rbx)
     SAVE(%rbp)
     SAVE(%r12)
@@ -283,6 +283,6 @@ LOCAL(starts):
     sizes start_entries
 LOCAL(minus_infinity):
     .long 0xff800000
-END_FUNCTION(GEMM_TILES)
+END_FUNCTION(MULTIPLY_TILES)
 
 END_FILE

@@ -1,4 +1,4 @@
-/* gemm_blocks of bfloat16 by tiles (kernels.h has the contract): TDPBF16PS takes a block of FV_BLOCK elements, TILE
+/* multiply_blocks of bfloat16 by tiles (kernels.h has the contract): TDPBF16PS takes a block of FV_BLOCK elements, TILE
  * words, and adds what the arithmetic of bf16_tile adds.
  *
  * Instantiated by a file that includes a vocabulary of vectors and one of tiles (tiles.h) and defines FV_NAME, and
@@ -14,7 +14,7 @@
  * it, and so do edges: rows, columns or words that do not fill a tile are copied to where zeros fill it.
  *
  * Bound: 16 cycles a tile_multiply, 8 a tile_load, 16 a tile_store, as published (docs/measurements.md,
- * "gemm_blocks_bf16.h"); 4 products for 4 loads. Run only by the emulator so far. */
+ * "multiply_amx_order.h"); 4 products for 4 loads. Run only by the emulator so far. */
 #include <assert.h>
 #include <string.h>
 
