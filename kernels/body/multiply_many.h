@@ -68,6 +68,8 @@ FV_ALWAYS_INLINE void multiply_width(multiply_tiles *t, const int mr) {
 #ifdef FV_FEW_WIDTHS
     if (t->n == FV_NR)
         multiply_run(t, mr, NV, WHOLE);
+    else if (FV_W < 8 && t->n == FV_W) /* v_load_n takes less, then */
+        multiply_run(t, mr, 1, WHOLE);
 #else
     if (t->n % FV_W == 0)
         multiply_vectors(t, mr);
