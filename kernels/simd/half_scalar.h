@@ -69,8 +69,14 @@ static inline uint16_t half_narrow_f16(float x) {
 }
 
 #ifdef FV_SIMD_SCALAR_H
-static inline vf v_pair_first(const float *p) { return half_float(half_bits(*p) & 0xffff0000u); }
-static inline vf v_pair_second(const float *p) { return half_float(half_bits(*p) << 16); }
+/* A word, which lies anywhere. */
+static inline uint32_t half_word(const float *p) {
+    uint32_t word;
+    memcpy(&word, p, sizeof word);
+    return word;
+}
+static inline vf v_pair_first(const float *p) { return half_float(half_word(p) & 0xffff0000u); }
+static inline vf v_pair_second(const float *p) { return half_float(half_word(p) << 16); }
 static inline vf v_widen_bf16(const uint16_t *p) { return half_widen_bf16(*p); }
 static inline vf v_widen_f16(const uint16_t *p) { return half_widen_f16(*p); }
 static inline void v_narrow_bf16(uint16_t *p, vf a) { *p = half_narrow_bf16(a); }
