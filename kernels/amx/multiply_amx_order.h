@@ -1,5 +1,5 @@
-/* multiply_blocks of bfloat16 by tiles (kernels.h has the contract): TDPBF16PS takes a block of FV_BLOCK elements, TILE
- * words, and adds what the arithmetic of bf16_tile adds.
+/* The product of bfloat16 in amx order by tiles (kernels.h has the contract): TDPBF16PS takes a block of FV_BLOCK
+ * elements, TILE words, and adds what the arithmetic of bf16_tile adds.
  *
  * Instantiated by a file that includes a vocabulary of vectors and one of tiles (tiles.h) and defines FV_NAME, and
  * FV_BESIDE, which does several products beside a softmax: a step, one block of words of four tiles, between its rows,

@@ -1,4 +1,4 @@
-/* multiply_blocks of bfloat16 on avx512 with AMX-BF16. */
+/* The product of bfloat16 in amx order on avx512 with AMX-BF16. */
 #include "simd/simd_avx512.h"
 
 #include "amx/tiles_amx.h"

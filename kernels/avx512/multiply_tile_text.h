@@ -1,6 +1,6 @@
-/* The text of tiles of multiply_tiles.S, which includes this: it has the registers, and MR, NV, HALF, LAST and BRANCH for
- * the size. The macros below count rows (I), vectors (J), accumulators column by column (n = J * MR + I, in register I
- * * NV + J), last steps (S) and groups of steps (G).
+/* The text of tiles of multiply_tiles.S, which includes this: it has the registers, and MR, NV, HALF, LAST and BRANCH
+ * for the size. The macros below count rows (I), vectors (J), accumulators column by column (n = J * MR + I, in
+ * register I * NV + J), last steps (S) and groups of steps (G).
  *
  *   steps, ends                          of one size
  *   start_row, merge_row, row_max_row    of one row, for all heights of a width: the last row comes first, so tiles begin

@@ -1,4 +1,4 @@
-/* The inner loop of multiply_blocks: multiply_tile.h includes it (FV_TILE_STEPS).
+/* The inner loop of products in amx order: multiply_tile.h includes it (FV_TILE_STEPS).
  *
  * The chains of even and of odd steps are in registers, FV_MR * FV_NR / FV_W vectors each, so a tile is half as high as
  * that of gemm; the sums over blocks are in memory meanwhile, which costs a load, an addition and a store for 32

@@ -1,4 +1,4 @@
-/* gemm: the micro-kernel of scores and values, a register tile of FV_MR rows by FV_NR columns (kernels.h has the
+/* The micro-kernel of products of many rows, a register tile of FV_MR rows by FV_NR columns (kernels.h has the
  * contract).
  *
  * Instantiated by a file that includes a vocabulary header, defines FV_MR, FV_NR (a multiple of FV_W) and FV_NAME, and

@@ -1,12 +1,10 @@
 /* Scores of few rows from keys as they lie, one behind the other (kernels.h: formats of elements by column).
  * FV_ELEMENT: that of a key; FV_PAIR, where it has 16 bits: parts words of two.
  *
- * A cache line of each of KEYS keys is transposed in registers, become floats, and are multiplied from the first-level
+ * A cache line of each of KEYS keys is transposed in registers, widened and stored, and multiplied from the first-level
  * cache. Bound: memory; beside it loads of 16 bytes and two shuffles a vector. Figures: docs/measurements.md,
  * "multiply_rows.h". */
 #include "score_store.h"
-
-#include <stdbool.h>
 
 enum {
 #ifdef FV_PAIR

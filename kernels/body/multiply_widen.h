@@ -1,9 +1,9 @@
 /* Products of floats and an operand whose elements become floats in registers (kernels.h has the contract).
  *
  * Instantiated by a file that includes a vocabulary, defines FV_MR, FV_NR (a multiple of FV_LANES), FV_NAME and
- * FV_WORDS, the format's header (body/format/<format>.h), and includes this. As in multiply_tile.h, the tile is an array of
- * vectors that the compiler keeps in registers: FV_MR * FV_NR / FV_W accumulators, the widened vectors of one step of
- * B, one factor of A, or the other way round.
+ * FV_WORDS, the format's header (body/format/<format>.h), and includes this. As in multiply_tile.h, the tile is an
+ * array of vectors that the compiler keeps in registers: FV_MR * FV_NR / FV_W accumulators, the widened vectors of one
+ * step of B, one factor of A, or the other way round.
  *
  * The second elements of words are loaded again, or both would not fit beside the accumulators.
  *

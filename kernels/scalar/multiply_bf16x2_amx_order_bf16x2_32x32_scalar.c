@@ -1,5 +1,5 @@
-/* multiply_blocks of bfloat16 on scalar: the kernel for AMX over emulated tiles, so that its logic is tested on any
- * machine. */
+/* The product of bfloat16 in amx order on scalar: the kernel for AMX over emulated tiles, so that its logic is tested
+ * on any machine. */
 #include "simd/simd_scalar.h"
 
 #include "amx/tiles_emulated.h"

@@ -2,8 +2,8 @@
  * for W lanes at once. No word reads or writes an element that it does not name.
  *
  *   vf  W floats         vm  a mask of W lanes       FV_W  W, a divisor of FV_LANES
- *   v_load_n, v_store_n  the first n lanes only, 0 < n < W, with 8 or 16 lanes also n = W; lanes past them load as +0 and
- *                        are not touched in memory
+ *   v_load_n, v_store_n  the first n lanes only, 0 < n < W, with 8 or 16 lanes also n = W; lanes past them load as +0
+ *                        and are not touched in memory
  *   v_max                the greater; b if either is NaN: a chain of maxima that begins with a number leaves NaN out
  *   v_not_lt             not a < b: true if either is NaN     v_nan  is NaN
  *   v_max_abs            the greater of a, which is not negative, and |b|; a NaN is greater than any number

@@ -282,11 +282,8 @@ def test_states_that_contradict_themselves_are_refused(normal):
         (dtype, inner, outer, weight[:-1], bias, factors),
         (dtype, inner, outer, weight * 4, bias, factors),  # as many bytes as floats have
         (dtype, inner, outer, weight, bias[:-4], factors),
-        (dtype, outer, inner, weight, bias, factors),
-        (dtype, -3, -4, weight, bias, factors),
-        (dtype, 2**62, 4, weight, bias, factors),
-        (dtype, 3, 2**62, weight, bias, factors),
-        (dtype, 3, 2**62 + 4, weight, bias, factors),  # times 4 it has the number of bytes of the scales
+        # The last times 4 has the number of bytes of the scales.
+        *((dtype, *sizes, weight, bias, factors) for sizes in ((4, 3), (-3, -4), (2**62, 4), (3, 2**62), (3, 2**62 + 4))),
         *((other, *whole[1:]) for other in (-1, 0, 2, 3, 4, 5, 6, 8, 9, 99)),
         *((other, inner, outer, weight * 4, bias, factors) for other in (one[0], 5, 6)),
     ):

@@ -39,7 +39,7 @@ void fv_block_init(fv_block *x, const fv_deal *deal, char *scratch) {
         .bias = fv_tile_repeated(deal->plan->desc.has_bias ? &deal->args->bias : &deal->args->mask),
         .q = (float *)(void *)(scratch + s->q),
         .pairs_q = (float *)(void *)(scratch + s->pairs),
-        .integers = (fv_i8_word *)(void *)(scratch + s->thin),
+        .integers = (fv_i8_word *)(void *)(scratch + s->integers),
         .o = (float *)(void *)(scratch + s->o),
         .max = (float *)(void *)(scratch + s->max),
         .sum = (float *)(void *)(scratch + s->sum),

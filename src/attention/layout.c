@@ -19,8 +19,8 @@ bool fv_attention_lay_out(fovea_attention_plan *plan) {
     const int64_t columns = copies ? fv_round_up(plan->desc.value_dim, plan->choice.value->nr) : 0;
     s->q = fv_reserve(&at, block, plan->desc.head_dim * f);
     s->pairs = fv_reserve(&at, block, plan->pair_words * f);
-    s->thin = fv_reserve(&at, fv_integers(&plan->desc) ? block : 0,
-                         fv_i8_row_words(plan->desc.head_dim) * (int64_t)sizeof(fv_i8_word));
+    s->integers = fv_reserve(&at, fv_integers(&plan->desc) ? block : 0,
+                             fv_i8_row_words(plan->desc.head_dim) * (int64_t)sizeof(fv_i8_word));
     s->o = fv_reserve(&at, block, plan->o_stride * f);
     s->max = fv_reserve(&at, block, f);
     s->sum = fv_reserve(&at, block, f);

@@ -79,7 +79,7 @@ typedef struct fv_tile_rows {
 typedef struct fv_attention_scratch {
     int64_t q, o;          /* [block_rows][head_dim] scaled queries; [block_rows][o_stride] outputs */
     int64_t pairs;         /* [block_rows][pair_words] queries as pairs */
-    int64_t thin;          /* [block_rows] queries as integers (int8.h); nothing where keys are not int8 */
+    int64_t integers;      /* [block_rows] queries as integers (int8.h); nothing where keys are not int8 */
     int64_t max, sum, lse; /* [block_rows] running M and L, and the lse */
     int64_t tiles, ranges; /* [tiles of a block] fv_tile_rows; [block_rows] fv_range */
     int64_t k;             /* packed keys of one segment, panels of panel keys */

@@ -1,5 +1,5 @@
-/* Picks kernel and blocks of a linear map for a number of rows (heuristics.h): the tuning file's row, or defaults from a
- * model of the caches.
+/* Picks kernel and blocks of a linear map for a number of rows (heuristics.h): the tuning file's row, or defaults from
+ * a model of the caches.
  *
  * The model. A tile of rows streams a panel of weights from L2, and its products start and end once for each block of
  * channels: so blocks are long, up to an eighth of L2. One tile alone reads each weight once and needs no blocks. An
