@@ -1,7 +1,7 @@
 /* Attention over pages that are not a cache's (args.pages): page tables and lists of pages of any size, keys before or behind heads,
  * by bits against contiguous memory on the scalar tier; and mixed batches from a cache, where some sequences are in prefill and
  * others decode. What attention over pages must refuse. */
-#include "attention/deal.h"
+#include "attention/schedule.h"
 #include "cache_case.h"
 #include "pool.h"
 #include "ragged.h"
@@ -342,7 +342,7 @@ static void test_mixed(const case_contexts *x) {
 
 /* Prefill beside decoding: those of the most work come first, so that nobody is left with the longest, and a single token does not
  * take the place of a prompt. */
-static void test_dealt(const fovea_context *ctx) {
+static void test_schedule(const fovea_context *ctx) {
     enum { COUNT = 5, PROMPT = 2 };
     static const int64_t q_ends[COUNT + 1] = {0, 1, 2, 602, 609, 610},
                                         kv_ends[COUNT + 1] = {0, 1, 258, 858, 1758, 2058};
@@ -356,14 +356,15 @@ static void test_dealt(const fovea_context *ctx) {
     fovea_attention_args_init(&args);
     args.q_cu_seqlens = q_ends;
     args.kv_cu_seqlens = kv_ends;
-    void *table = must_alloc(fv_deal_bytes(plan), 1);
-    const fv_deal deal = fv_deal_make(plan, &args, NULL, table);
+    void *table = must_alloc(fv_schedule_bytes(plan), 1);
+    const fv_schedule schedule = fv_schedule_make(plan, &args, NULL, table);
     int64_t seen = 0;
-    test_check(deal.count == COUNT && fv_deal_item(&deal, 0).batch == PROMPT,
-               "the first of %d places is of sequence %d", (int)deal.count, (int)fv_deal_item(&deal, 0).batch);
-    for (int64_t i = 0; i < deal.count; i++) {
-        seen |= (int64_t)1 << deal.places[i].sequence;
-        test_check(i == 0 || 2 * deal.places[i - 1].item_work + 1 >= deal.places[i].item_work,
+    test_check(schedule.count == COUNT && fv_schedule_block(&schedule, 0).batch == PROMPT,
+               "the first of %d sequences is of sequence %d", (int)schedule.count,
+               (int)fv_schedule_block(&schedule, 0).batch);
+    for (int64_t i = 0; i < schedule.count; i++) {
+        seen |= (int64_t)1 << schedule.sequences[i].first;
+        test_check(i == 0 || 2 * schedule.sequences[i - 1].block_work + 1 >= schedule.sequences[i].block_work,
                    "place %d has more work than the one before", (int)i);
     }
     test_check(seen == (1 << COUNT) - 1, "a sequence has no place");
@@ -378,8 +379,8 @@ int main(int argc, char **argv) {
     test_packed(&x);
     test_half_pools(&x);
     test_mixed(&x);
-    test_dealt(x.three);
-    test_dealt(x.one);
+    test_schedule(x.three);
+    test_schedule(x.one);
     contexts_free(&x);
     return test_end();
 }

@@ -3,7 +3,7 @@
 #include "target.h"
 #include "tuning_case.h"
 
-#include "attention/deal.h"
+#include "attention/schedule.h"
 #include "dispatch/dispatch.h"
 
 #include <inttypes.h>
@@ -271,11 +271,11 @@ static void test_blocks(void) {
                 const fv_attention_choice choice = {.block_rows = most};
                 fovea_attention_plan *plan;
                 fv_attention_plan_create_chosen(ctx, &c.desc, &choice, &plan);
-                fv_deal_place table[3];
-                const fv_deal deal = fv_deal_make(plan, NULL, NULL, table);
+                fv_scheduled_sequence table[3];
+                const fv_schedule schedule = fv_schedule_make(plan, NULL, NULL, table);
                 int64_t done = 0, longest = 0, across = 0;
-                for (int64_t item = 0; item < plan->items; item++) {
-                    const fv_item block = fv_deal_item(&deal, item);
+                for (int64_t item = 0; item < plan->row_blocks; item++) {
+                    const fv_row_block block = fv_schedule_block(&schedule, item);
                     const int64_t head = block.batch * 2 + block.kv_head;
                     if (head * 3 * length + block.first_row != done)
                         break;

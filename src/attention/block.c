@@ -26,17 +26,18 @@ static bool copies_values(const fv_block *x) {
     return (first | step) % FV_ALIGNMENT != 0 || step >= 2048 || fv_kv_short_pages(v);
 }
 
-void fv_block_init(fv_block *x, const fv_deal *deal, char *scratch) {
-    const fv_attention_scratch *s = &deal->plan->scratch;
+void fv_block_init(fv_block *x, const fv_schedule *schedule, char *scratch) {
+    const fv_attention_scratch *s = &schedule->plan->scratch;
     *x = (fv_block){
-        .deal = deal,
-        .plan = deal->plan,
-        .args = deal->args,
-        .kv = deal->kv,
-        .mask = deal->kv->attended
-                    ? fv_mask_of_flags(deal->kv->attended, deal->kv->attended_stride, deal->plan->desc.kv_len)
-                    : fv_mask_of_args(&deal->plan->desc, deal->args, deal->plan->kernels.mask_to_bits),
-        .bias = fv_tile_repeated(deal->plan->desc.has_bias ? &deal->args->bias : &deal->args->mask),
+        .schedule = schedule,
+        .plan = schedule->plan,
+        .args = schedule->args,
+        .kv = schedule->kv,
+        .mask =
+            schedule->kv->attended
+                ? fv_mask_of_flags(schedule->kv->attended, schedule->kv->attended_stride, schedule->plan->desc.kv_len)
+                : fv_mask_of_args(&schedule->plan->desc, schedule->args, schedule->plan->kernels.mask_to_bits),
+        .bias = fv_tile_repeated(schedule->plan->desc.has_bias ? &schedule->args->bias : &schedule->args->mask),
         .q = (float *)(void *)(scratch + s->q),
         .pairs_q = (float *)(void *)(scratch + s->pairs),
         .integers = (fv_i8_word *)(void *)(scratch + s->integers),
@@ -83,11 +84,11 @@ static void deal_tiles(fv_block *x) {
     }
 }
 
-void fv_block_open(fv_block *x, int64_t item, int64_t next) {
+void fv_block_open(fv_block *x, int64_t number, int64_t next) {
     const fovea_attention_plan *plan = x->plan;
     const fovea_attention_args *args = x->args;
-    const fv_item at = fv_deal_item(x->deal, item);
-    x->item = item;
+    const fv_row_block at = fv_schedule_block(x->schedule, number);
+    x->number = number;
     x->following = next;
     x->sequence = fv_attention_sequence(plan, args, at.batch);
     x->kv_head = at.kv_head;
@@ -99,7 +100,7 @@ void fv_block_open(fv_block *x, int64_t item, int64_t next) {
         x->tile_count = fv_ceil_div(x->rows, plan->choice.tile_rows);
         return;
     }
-    fv_prefetch_open(&x->queue, x->deal, next);
+    fv_prefetch_open(&x->queue, x->schedule, next);
     x->pairs =
         plan->pairs && fv_float_nearest() && (!plan->tiles || x->rows >= FV_TILE_ROWS) && !fv_kv_short_pages(&x->kv->k);
     fv_queries_open(x);
@@ -228,19 +229,19 @@ static int64_t next_stop(const fv_block *x, int64_t index, int64_t next) {
 /* While tiles go through a segment, what comes after it is prefetched: of segment next, if that is before end. */
 static void fetch_next(fv_block *x, int64_t index, int64_t next, int64_t end) {
     const bool more = next < end;
-    const int64_t item = more ? x->item : x->following, key = more ? next * FV_SEGMENT : -1;
+    const int64_t block = more ? x->number : x->following, key = more ? next * FV_SEGMENT : -1;
     int64_t tiles = 0;
     if (x->plan->fetches_next)
         return;
     if (x->tile_count == 1) {
         const fv_range seen = fv_range_in_segment(x->range, index);
-        fv_prefetch_one_tile(&x->queue, x->deal, &x->mask, x->item,
-                             (fv_range){index * FV_SEGMENT + seen.begin, index * FV_SEGMENT + seen.end}, item, key);
+        fv_prefetch_one_tile(&x->queue, x->schedule, &x->mask, x->number,
+                             (fv_range){index * FV_SEGMENT + seen.begin, index * FV_SEGMENT + seen.end}, block, key);
         return;
     }
     for (int64_t i = 0; i < x->tile_count; i++)
         tiles += x->tiles[i].last >= index;
-    fv_prefetch_segment(&x->queue, x->deal, &x->mask, item, key, tiles);
+    fv_prefetch_segment(&x->queue, x->schedule, &x->mask, block, key, tiles);
 }
 
 /* All that there are: those that are visited count themselves. */
@@ -296,7 +297,7 @@ void fv_block_run_segment(fv_block *x, int64_t index, int64_t end, const fv_part
         fv_tile_run_partial(x, &x->tiles[i], &segment, partial);
 }
 
-void fv_block_merge(fv_block *x, const fv_unit *unit, char *partials, fv_range rows) {
+void fv_block_merge(fv_block *x, const fv_work_item *item, char *partials, fv_range rows) {
     const fovea_attention_plan *p = x->plan;
     const fv_range segments = fv_block_segments(x);
     if (rows.begin == 0)
@@ -320,7 +321,7 @@ void fv_block_merge(fv_block *x, const fv_unit *unit, char *partials, fv_range r
         tile.output = FV_OUTPUT_RUNNING;
         for (int64_t segment = fv_block_next_listed(x, segments.begin, segments.end); segment < segments.end;
              segment = fv_block_next_listed(x, segment + 1, segments.end)) {
-            const fv_partial from = fv_deal_partial(x->deal, unit, partials, segment - segments.begin);
+            const fv_partial from = fv_schedule_partial(x->schedule, item, partials, segment - segments.begin);
             p->kernels.merge(count, from.m + part.begin, from.l + part.begin, x->max + part.begin, x->sum + part.begin,
                              x->a, x->b);
             p->kernels.accumulate(count, p->desc.value_dim, from.o + part.begin * p->o_stride, p->o_stride, x->a, x->b,

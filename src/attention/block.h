@@ -2,11 +2,11 @@
 #ifndef FV_ATTENTION_BLOCK_H
 #define FV_ATTENTION_BLOCK_H
 
-#include "attention/deal.h"
 #include "attention/kv.h"
 #include "attention/mask.h"
 #include "attention/plan.h"
 #include "attention/prefetch.h"
+#include "attention/schedule.h"
 #include "attention/visible.h"
 
 #include <stdbool.h>
@@ -16,15 +16,15 @@ typedef struct fv_block_count {
     int64_t tiles, visited, full, paired;
 } fv_block_count;
 
-/* One thread's work on one item. */
+/* One thread's work on one row block. */
 typedef struct fv_block {
-    const fv_deal *deal;
-    const fovea_attention_plan *plan; /* the deal's, as the next two */
+    const fv_schedule *schedule;
+    const fovea_attention_plan *plan; /* the schedule's, as the next two */
     const fovea_attention_args *args;
     const fv_kv *kv;
-    fv_mask mask;            /* one that selects keys */
-    fovea_tensor bias;       /* that of the plan, or its additive mask; stride 0 where it repeats */
-    int64_t item, following; /* numbers; following: of the item after it */
+    fv_mask mask;              /* one that selects keys */
+    fovea_tensor bias;         /* that of the plan, or its additive mask; stride 0 where it repeats */
+    int64_t number, following; /* of the row block, and of the one after it */
     fv_sequence sequence;
     int64_t kv_head;
     fv_row_place first; /* its first row */
@@ -34,7 +34,7 @@ typedef struct fv_block {
     bool one_head;       /* do all rows belong to one query head? */
     bool ascending;      /* and do both ends of their ranges move one way, those that see nothing first or last? */
     bool single_segment; /* do all keys that its rows see lie in one segment? */
-    bool padding;        /* is none of them a query? Then nothing else of the item is ready */
+    bool padding;        /* is none of them a query? Then nothing else of the block is ready */
     bool pairs;          /* may scores be those of pairs? Then pairs_q and magnitudes are those of the queries */
     bool floats;         /* are the queries in q? */
     bool normed;         /* is norm, if it is asked for, that of all queries? */
@@ -56,7 +56,7 @@ typedef struct fv_block {
     fv_prefetch_queue queue; /* what is prefetched meanwhile */
 } fv_block;
 
-/* padding.c: is no row of an item a query? What such an item writes. */
+/* padding.c: is no row of a block a query? What such a block writes. */
 bool fv_block_is_padding(const fv_block *block);
 void fv_block_pad(const fv_block *block);
 
@@ -65,12 +65,12 @@ void fv_block_pad(const fv_block *block);
 void fv_queries_open(fv_block *block);
 void fv_queries_take_floats(fv_block *block);
 
-/* A block without an item, in one thread's scratch. */
-void fv_block_init(fv_block *block, const fv_deal *deal, char *scratch);
+/* A block without rows, in one thread's scratch. */
+void fv_block_init(fv_block *block, const fv_schedule *schedule, char *scratch);
 
-/* Opens item number item: ranges and scaled queries are ready after it. next: the item after it, or one that is none.
+/* Opens block `number`: ranges and scaled queries are ready after it. next: the block after it, or one that is none.
  */
-void fv_block_open(fv_block *block, int64_t item, int64_t next);
+void fv_block_open(fv_block *block, int64_t number, int64_t next);
 
 /* All segments in order, merged as they come, then outputs and, where asked for, lse and what outputs.h writes. */
 void fv_block_run(fv_block *block);
@@ -86,6 +86,6 @@ int64_t fv_block_next_listed(const fv_block *block, int64_t segment, int64_t end
 /* Blocks whose keys are split: the results of one segment that the block sees into *partial, before those up to end,
  * which this thread does next; later all of them, in order, into outputs and lse, of some of the rows. */
 void fv_block_run_segment(fv_block *block, int64_t segment, int64_t end, const fv_partial *partial);
-void fv_block_merge(fv_block *block, const fv_unit *unit, char *partials, fv_range rows);
+void fv_block_merge(fv_block *block, const fv_work_item *item, char *partials, fv_range rows);
 
 #endif

@@ -1,6 +1,6 @@
 /* Execution: checks, workspace, and the work of a plan dealt to threads.
  *
- * Every task claims units from a counter until none is left: causal rows are uneven, and a pool may run the tasks one
+ * Every task claims items from a counter until none is left: causal rows are uneven, and a pool may run the tasks one
  * after another. Units of the first pass are blocks and, of those that are split, chunks of their keys. Passes over
  * these follow: the merge, then what outputs.h writes of them. Sums of keys always have a pass of their own: a key's
  * sum goes over all rows.
@@ -18,97 +18,97 @@
 
 typedef struct execution execution;
 
-/* Computes a unit of a pass, before next, one that its task has claimed, or NULL. */
-typedef void run_unit(const execution *e, fv_block *block, const fv_unit *unit, const fv_unit *next);
+/* Computes an item of a pass, before next, one that its task has claimed, or NULL. */
+typedef void run_item(const execution *e, fv_block *block, const fv_work_item *item, const fv_work_item *next);
 
 struct execution {
     const fovea_attention_plan *plan;
-    fv_deal deal;
+    fv_schedule schedule;
     char *scratches, *partials;
     fv_pass over;
-    int64_t count; /* units of the pass */
-    run_unit *run; /* what is done with each */
+    int64_t count; /* items of the pass */
+    run_item *run; /* what is done with each */
     _Atomic int64_t next;
     _Atomic int64_t tiles, visited, full, paired; /* fv_block_count */
 };
 
 static char *scratch_of(const execution *e, int64_t task) { return e->scratches + task * e->plan->scratch.bytes; }
 
-static int64_t claim(execution *e, int64_t *end) { return fv_deal_claim(&e->deal, e->count, &e->next, end); }
+static int64_t claim(execution *e, int64_t *end) { return fv_schedule_claim(&e->schedule, e->count, &e->next, end); }
 
-/* Of a unit of a split item, after its chunks: their lse stays among the partial results. */
-static void open_split(const execution *e, fv_block *block, const fv_unit *unit) {
-    fv_block_open(block, unit->item, e->deal.items);
-    block->lse = fv_deal_partial(&e->deal, unit, e->partials, 0).m;
+/* Of an item of a split block, after its chunks: their lse stays among the partial results. */
+static void open_split(const execution *e, fv_block *block, const fv_work_item *item) {
+    fv_block_open(block, item->block, e->schedule.blocks);
+    block->lse = fv_schedule_partial(&e->schedule, item, e->partials, 0).m;
 }
 
 /* Segments of a chunk. */
-static fv_range chunk_of(fv_range segments, const fv_unit *unit) {
-    const int64_t run = fv_ceil_div(segments.end - segments.begin, unit->chunks);
-    const int64_t begin = fv_min(segments.begin + unit->chunk * run, segments.end);
+static fv_range chunk_of(fv_range segments, const fv_work_item *item) {
+    const int64_t run = fv_ceil_div(segments.end - segments.begin, item->chunks);
+    const int64_t begin = fv_min(segments.begin + item->chunk * run, segments.end);
     return (fv_range){begin, fv_min(begin + run, segments.end)};
 }
 
-static void run_work(const execution *e, fv_block *block, const fv_unit *unit, const fv_unit *next) {
-    const bool goes_on = next && next->item == unit->item;
-    fv_block_open(block, unit->item, next && !goes_on ? next->item : e->deal.items);
-    if (!unit->split) {
+static void run_work(const execution *e, fv_block *block, const fv_work_item *item, const fv_work_item *next) {
+    const bool goes_on = next && next->block == item->block;
+    fv_block_open(block, item->block, next && !goes_on ? next->block : e->schedule.blocks);
+    if (!item->split) {
         fv_block_run(block);
         return;
     }
-    const fv_range seen = fv_block_segments(block), chunk = chunk_of(seen, unit);
+    const fv_range seen = fv_block_segments(block), chunk = chunk_of(seen, item);
     for (int64_t segment = fv_block_next_listed(block, chunk.begin, chunk.end); segment < chunk.end;
          segment = fv_block_next_listed(block, segment + 1, chunk.end)) {
-        const fv_partial partial = fv_deal_partial(&e->deal, unit, e->partials, segment - seen.begin);
+        const fv_partial partial = fv_schedule_partial(&e->schedule, item, e->partials, segment - seen.begin);
         fv_block_run_segment(block, segment, goes_on ? seen.end : chunk.end, &partial);
     }
 }
 
-static void run_merge(const execution *e, fv_block *block, const fv_unit *unit, const fv_unit *next) {
+static void run_merge(const execution *e, fv_block *block, const fv_work_item *item, const fv_work_item *next) {
     (void)next;
-    open_split(e, block, unit);
-    const int64_t part = fv_ceil_div(block->rows, unit->chunks), first = fv_min(unit->chunk * part, block->rows);
-    fv_block_merge(block, unit, e->partials, (fv_range){first, fv_min(first + part, block->rows)});
+    open_split(e, block, item);
+    const int64_t part = fv_ceil_div(block->rows, item->chunks), first = fv_min(item->chunk * part, block->rows);
+    fv_block_merge(block, item, e->partials, (fv_range){first, fv_min(first + part, block->rows)});
 }
 
 /* Of all segments of the sequence: elements of keys that no row sees are written, too. */
-static void run_views(const execution *e, fv_block *block, const fv_unit *unit, const fv_unit *next) {
+static void run_views(const execution *e, fv_block *block, const fv_work_item *item, const fv_work_item *next) {
     (void)next;
-    open_split(e, block, unit);
-    const fv_range chunk = chunk_of((fv_range){0, fv_outputs_segments(block)}, unit);
+    open_split(e, block, item);
+    const fv_range chunk = chunk_of((fv_range){0, fv_outputs_segments(block)}, item);
     fv_outputs_write_views(block, chunk.begin, chunk.end);
 }
 
-static void run_rows(const execution *e, fv_block *block, const fv_unit *unit, const fv_unit *next) {
+static void run_rows(const execution *e, fv_block *block, const fv_work_item *item, const fv_work_item *next) {
     (void)next;
-    open_split(e, block, unit);
+    open_split(e, block, item);
     fv_outputs_write_rows(block);
 }
 
-static void run_key_sums(const execution *e, fv_block *block, const fv_unit *unit, const fv_unit *next) {
+static void run_key_sums(const execution *e, fv_block *block, const fv_work_item *item, const fv_work_item *next) {
     fv_key_sums sums;
     (void)next;
     fv_outputs_sums_begin(&sums);
-    for (int64_t i = 0; i < unit->items; i++) {
-        fv_block_open(block, unit->item + i, e->deal.items);
-        fv_outputs_sums_add(block, unit->chunk, &sums);
+    for (int64_t i = 0; i < item->blocks; i++) {
+        fv_block_open(block, item->block + i, e->schedule.blocks);
+        fv_outputs_sums_add(block, item->chunk, &sums);
     }
-    fv_outputs_sums_end(block, unit->chunk, &sums);
+    fv_outputs_sums_end(block, item->chunk, &sums);
 }
 
 static void work(void *arg, int64_t task) {
     execution *e = arg;
     fv_block block;
-    fv_block_init(&block, &e->deal, scratch_of(e, task));
+    fv_block_init(&block, &e->schedule, scratch_of(e, task));
     for (int64_t end, first = claim(e, &end); first < end; first = claim(e, &end)) {
-        fv_unit unit = fv_deal_unit(&e->deal, e->over, first);
+        fv_work_item item = fv_schedule_item(&e->schedule, e->over, first);
         for (int64_t i = first; i < end; i++) {
-            const fv_unit next = i + 1 < end ? fv_deal_unit(&e->deal, e->over, i + 1) : unit;
-            e->run(e, &block, &unit, i + 1 < end ? &next : NULL);
-            unit = next;
+            const fv_work_item next = i + 1 < end ? fv_schedule_item(&e->schedule, e->over, i + 1) : item;
+            e->run(e, &block, &item, i + 1 < end ? &next : NULL);
+            item = next;
         }
     }
-    if (e->deal.args->stats) {
+    if (e->schedule.args->stats) {
         atomic_fetch_add(&e->tiles, block.count.tiles);
         atomic_fetch_add(&e->visited, block.count.visited);
         atomic_fetch_add(&e->full, block.count.full);
@@ -119,9 +119,9 @@ static void work(void *arg, int64_t task) {
 static void enter(void *arg) { fv_tiles_enter(((const execution *)arg)->plan->tiles); }
 static void leave(void *arg) { fv_tiles_leave(((const execution *)arg)->plan->tiles); }
 
-static void pass(execution *e, fv_pass over, run_unit *run) {
+static void pass(execution *e, fv_pass over, run_item *run) {
     atomic_store(&e->next, 0);
-    e->count = fv_deal_pass(&e->deal, over);
+    e->count = fv_schedule_pass(&e->schedule, over);
     e->over = over;
     e->run = run;
     fv_parallel(&e->plan->ctx->threads, fv_min(e->count, e->plan->tasks),
@@ -134,8 +134,8 @@ static void write_stats(execution *e) {
                                        .skipped_tiles = atomic_load(&e->tiles) - visited,
                                        .full_tiles = atomic_load(&e->full),
                                        .paired_tiles = atomic_load(&e->paired),
-                                       .split_blocks = e->deal.split};
-    fv_struct_write(FV_STRUCT(fovea_attention_stats, full_tiles), e->deal.args->stats, &own);
+                                       .split_blocks = e->schedule.split};
+    fv_struct_write(FV_STRUCT(fovea_attention_stats, full_tiles), e->schedule.args->stats, &own);
 }
 
 void fv_attention_write_stats(fovea_attention_stats *stats, const fovea_attention_stats *a,
@@ -151,17 +151,17 @@ void fv_attention_write_stats(fovea_attention_stats *stats, const fovea_attentio
 
 void fv_attention_run_view(const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,
                            void *workspace) {
-    if (plan->ctx->log && plan->items > 0)
+    if (plan->ctx->log && plan->row_blocks > 0)
         fv_shape_log_attention(plan->ctx->log, &plan->desc, plan->ctx->threads.count);
     char *base = fv_aligned(workspace);
     const bool named = plan->desc.arithmetic != FOVEA_ARITHMETIC_EXACT; /* in a mode that is part of it */
     const fv_float_mode mode = named ? fv_float_plain() : fv_float_mode_now();
     execution e = {.plan = plan,
-                   .deal = fv_deal_make(plan, args, kv, base + plan->table),
+                   .schedule = fv_schedule_make(plan, args, kv, base + plan->table),
                    .scratches = base,
                    .partials = base + plan->partials};
     pass(&e, FV_PASS_WORK, run_work);
-    if (e.deal.split > 0) {
+    if (e.schedule.split > 0) {
         pass(&e, FV_PASS_MERGE, run_merge);
         if (fv_outputs_rows(args))
             pass(&e, FV_PASS_SPLIT, run_rows);

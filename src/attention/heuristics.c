@@ -146,13 +146,13 @@ static int64_t window_segments(const fovea_attention_desc *d) {
 bool fv_attention_partials_large(const fovea_attention_plan *plan) {
     const int64_t most = (int64_t)64 << 20;
     int64_t bytes;
-    return !fv_multiply(plan->items, plan->seen_segments, &bytes) ||
+    return !fv_multiply(plan->row_blocks, plan->seen_segments, &bytes) ||
            !fv_multiply(bytes, plan->choice.block_rows * (int64_t)sizeof(float), &bytes) ||
            !fv_multiply(bytes, plan->o_stride + 2, &bytes) || bytes > most;
 }
 
 /* Of queries, keys, values and outputs. */
-static int64_t item_bytes(const fovea_attention_plan *plan) {
+static int64_t block_bytes(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     int64_t bytes;
     return fv_multiply(d->head_dim + d->value_dim, (int64_t)sizeof(float), &bytes) &&
@@ -161,7 +161,7 @@ static int64_t item_bytes(const fovea_attention_plan *plan) {
                : INT64_MAX;
 }
 
-/* The gemms of an item of so few rows cannot prefetch all of the next item; half a segment ahead (prefetch.h) they
+/* The gemms of a block of so few rows cannot prefetch all of the next block; half a segment ahead (prefetch.h) they
  * can. */
 static bool few_rows_of_many_keys(const fovea_attention_plan *plan) {
     enum { MANY = 8 }; /* times as many */
@@ -200,10 +200,10 @@ void fv_attention_heuristics(fovea_attention_plan *plan, const fv_attention_choi
     c->block_rows = fv_ceil_div(plan->partition_rows, fv_ceil_div(plan->partition_rows, c->block_rows));
     plan->blocks = plan->rows / plan->partition_rows * fv_ceil_div(plan->partition_rows, c->block_rows);
     c->tile_rows = fv_min(c->tile_rows, c->block_rows);
-    plan->items = d->batch * d->kv_heads * plan->blocks;
+    plan->row_blocks = d->batch * d->kv_heads * plan->blocks;
     plan->segments = fv_ceil_div(d->kv_len, FV_SEGMENT);
     plan->seen_segments = fv_min(plan->segments, window_segments(d));
-    plan->fetches_next = item_bytes(plan) <= fv_attention_l2(plan) / 4 && !few_rows_of_many_keys(plan);
+    plan->fetches_next = block_bytes(plan) <= fv_attention_l2(plan) / 4 && !few_rows_of_many_keys(plan);
     if (plan->segments < 1)
         c->split_segments = -1;
 }

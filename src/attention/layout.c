@@ -1,7 +1,7 @@
 /* How a plan's workspace is laid out. */
-#include "attention/deal.h"
 #include "attention/paged.h"
 #include "attention/relative.h"
+#include "attention/schedule.h"
 #include "attention/shared.h"
 #include "core/core.h"
 
@@ -44,16 +44,16 @@ bool fv_attention_lay_out(fovea_attention_plan *plan) {
     s->line = fv_reserve(&at, fv_relative_floats(plan), f);
     s->bytes = at;
 
-    plan->partial_floats = fv_deal_partial_floats(plan);
-    int64_t units = plan->items;
-    if (plan->partial_floats < 0 || (plan->partial_floats > 0 && !fv_multiply(units, plan->seen_segments, &units)))
+    plan->partial_floats = fv_schedule_partial_floats(plan);
+    int64_t items = plan->row_blocks;
+    if (plan->partial_floats < 0 || (plan->partial_floats > 0 && !fv_multiply(items, plan->seen_segments, &items)))
         return false;
-    plan->tasks = fv_min(units, plan->ctx->threads.count);
+    plan->tasks = fv_min(items, plan->ctx->threads.count);
     at = 0;
     if (s->bytes < 0)
         return false;
     fv_reserve(&at, plan->tasks, s->bytes);
-    plan->table = fv_reserve(&at, 1, fv_deal_bytes(plan));
+    plan->table = fv_reserve(&at, 1, fv_schedule_bytes(plan));
     const int64_t pages = fv_paged_bytes(&plan->desc), shared = fv_shared_bytes(plan);
     if (pages < 0 || shared < 0)
         return false;

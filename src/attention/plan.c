@@ -215,7 +215,7 @@ fovea_status fv_attention_plan_make(const fovea_context *ctx, const fovea_attent
     }
     if (fv_attention_empty(given_desc)) {
         made->desc = *given_desc;
-        made->items = 0;
+        made->row_blocks = 0;
     }
     if (ctx->debug)
         debug(made);
@@ -303,6 +303,7 @@ size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *tex
                             "rows, in tiles of %lld\n"
                             "split   %s\nthreads %lld of %d, workspace %lld bytes\ntuned   %s\n",
                             fv_isa_word(plan->ctx->target.isa), types, fovea_arithmetic_name(plan->desc.arithmetic),
-                            scores, values, (long long)plan->items, (long long)c->block_rows, (long long)c->tile_rows,
-                            split, (long long)plan->tasks, plan->ctx->threads.count, (long long)plan->bytes, origin);
+                            scores, values, (long long)plan->row_blocks, (long long)c->block_rows,
+                            (long long)c->tile_rows, split, (long long)plan->tasks, plan->ctx->threads.count,
+                            (long long)plan->bytes, origin);
 }

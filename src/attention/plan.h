@@ -1,8 +1,8 @@
 /* The plan: an attention of one shape with its kernels, tiles and workspace layout. Made by plan.c, read by
  * the rest.
  *
- * The rows (queries of heads) that share a key head are numbered together: row = head_in_group * q_len + query. A work
- * item is a block of up to block_rows of them, of one batch entry and key head. A block goes through its keys a segment
+ * The rows (queries of heads) that share a key head are numbered together: row = head_in_group * q_len + query. A row
+ * block is up to block_rows of them, of one batch entry and key head. A block goes through its keys a segment
  * at a time: it packs the segment's keys once (a block of one tile: panel by panel, when it needs them), and then
  * computes in tiles of tile_rows rows, whose scores stay in cache.
  */
@@ -109,7 +109,7 @@ struct fovea_attention_plan {
     int64_t rows;           /* of a key head: group * q_len */
     int64_t partition_rows; /* rows whose equal parts are blocks: of a key head, or of each of its heads */
     int64_t blocks;         /* of a key head */
-    int64_t items;          /* batch * kv_heads * blocks; packed sequences may have fewer */
+    int64_t row_blocks;     /* batch * kv_heads * blocks; packed sequences may have fewer */
     int64_t segments;       /* of the longest sequence */
     int64_t seen_segments;  /* of them, those that a block sees at most */
 
@@ -120,7 +120,7 @@ struct fovea_attention_plan {
     fv_attention_choice choice;   /* all fields decided */
     int64_t panel;                /* keys of a packed panel */
     int64_t edge_rows;            /* rows that share a range of keys where ranges differ */
-    bool fetches_next;            /* is all of the next item prefetched? Where the second-level cache holds two */
+    bool fetches_next;            /* is all of the next block prefetched? Where the second-level cache holds two */
     int64_t o_stride, s_stride;
     const fv_kernel *pairs; /* the gemm of scores of 16 bits, where it is exact; NULL: always that of floats */
     const fv_kernel
@@ -130,7 +130,7 @@ struct fovea_attention_plan {
 
     fv_attention_scratch scratch;
     int64_t tasks;    /* scratches: threads that can be busy at once */
-    int64_t table;    /* where the deal's table begins, in bytes */
+    int64_t table;    /* where the schedule's table begins, in bytes */
     int64_t paged;    /* likewise lengths and tables of pages */
     int64_t shared;   /* likewise what prefixes need that sequences share */
     int64_t partials; /* likewise the partial results of split rows: */

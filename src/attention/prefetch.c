@@ -36,8 +36,8 @@ static void set_rows(fv_prefetch_part *part, const fovea_tensor *t, const fv_seq
                             size * rows * channels);
 }
 
-/* Keys of an item's head; in lanes, whole groups. */
-static void set_keys(fv_prefetch_part *part, const fv_kv_side *side, const fv_item *at, fv_range keys) {
+/* Keys of a block's head; in lanes, whole groups. */
+static void set_keys(fv_prefetch_part *part, const fv_kv_side *side, const fv_row_block *at, fv_range keys) {
     part->key = side->layout == FV_KV_LANES ? fv_round_down(keys.begin, FV_KEY_GROUP) : keys.begin;
     part->end = keys.end;
     part->side = side;
@@ -82,15 +82,15 @@ static fv_prefetch_part *open_part(fv_prefetch_queue *queue) {
     return &queue->part[queue->count];
 }
 
-static void add_keys(fv_prefetch_queue *queue, const fv_kv_side *side, const fv_item *at, fv_range keys) {
+static void add_keys(fv_prefetch_queue *queue, const fv_kv_side *side, const fv_row_block *at, fv_range keys) {
     fv_prefetch_part *part = open_part(queue);
     set_keys(part, side, at, keys);
     queue->count += part_left(part);
 }
 
-/* Queries or outputs of an item. */
+/* Queries or outputs of a block. */
 static void add_rows(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fovea_tensor *t,
-                     const fv_sequence *sequence, const fv_item *at) {
+                     const fv_sequence *sequence, const fv_row_block *at) {
     fv_prefetch_part *part = open_part(queue);
     set_rows(part, t, sequence, fv_attention_place(plan, sequence, at->kv_head, at->first_row), at->rows);
     queue->count += part_left(part);
@@ -106,29 +106,29 @@ static void clear(fv_prefetch_queue *queue) {
     queue->one_tile = false;
 }
 
-void fv_prefetch_open(fv_prefetch_queue *queue, const fv_deal *deal, int64_t item) {
-    const fovea_attention_plan *plan = deal->plan;
-    const fovea_attention_args *args = deal->args;
+void fv_prefetch_open(fv_prefetch_queue *queue, const fv_schedule *schedule, int64_t block) {
+    const fovea_attention_plan *plan = schedule->plan;
+    const fovea_attention_args *args = schedule->args;
     clear(queue);
-    if (!plan->fetches_next || item >= deal->items)
+    if (!plan->fetches_next || block >= schedule->blocks)
         return;
-    const fv_item at = fv_deal_item(deal, item);
+    const fv_row_block at = fv_schedule_block(schedule, block);
     const fv_sequence sequence = fv_attention_sequence(plan, args, at.batch);
     if (sequence.q_len == 0)
         return;
     add_rows(queue, plan, &args->q, &sequence, &at);
     if (at.first_row == 0) {
         const fv_range keys = {0, sequence.kv_len};
-        add_keys(queue, &deal->kv->k, &at, keys);
-        add_keys(queue, &deal->kv->v, &at, keys);
+        add_keys(queue, &schedule->kv->k, &at, keys);
+        add_keys(queue, &schedule->kv->v, &at, keys);
     }
     add_rows(queue, plan, &args->out, &sequence, &at);
 }
 
-/* What the first and the last of an item's rows that there are see, and what lies between: both ends of what a row sees
+/* What the first and the last of a block's rows that there are see, and what lies between: both ends of what a row sees
  * move one way along a sequence. Most masks do likewise. */
 static fv_range keys_of(const fovea_attention_plan *plan, const fv_mask *mask, const fv_sequence *sequence,
-                        const fv_item *at) {
+                        const fv_row_block *at) {
     const fv_row_place first = fv_attention_place(plan, sequence, at->kv_head, at->first_row),
                        last = fv_attention_place(plan, sequence, at->kv_head, at->first_row + at->rows - 1);
     const bool one_head = first.head == last.head;
@@ -152,28 +152,28 @@ static fv_range keys_of(const fovea_attention_plan *plan, const fv_mask *mask, c
 
 /* Of that, what lies in the segment that begins with a key; key < 0: in the first segment of it. */
 static fv_range keys_of_segment(const fovea_attention_plan *plan, const fv_mask *mask, const fv_sequence *sequence,
-                                const fv_item *at, int64_t key) {
+                                const fv_row_block *at, int64_t key) {
     const fv_range all = keys_of(plan, key < 0 ? mask : NULL, sequence, at);
     const int64_t first = key < 0 ? fv_round_down(all.begin, FV_SEGMENT) : key;
     const int64_t begin = fv_max(first, all.begin), end = fv_min(first + FV_SEGMENT, all.end);
     return begin < end ? (fv_range){begin, end} : (fv_range){0, 0};
 }
 
-void fv_prefetch_segment(fv_prefetch_queue *queue, const fv_deal *deal, const fv_mask *mask, int64_t item, int64_t key,
-                         int64_t tiles) {
-    const fovea_attention_plan *plan = deal->plan;
+void fv_prefetch_segment(fv_prefetch_queue *queue, const fv_schedule *schedule, const fv_mask *mask, int64_t block,
+                         int64_t key, int64_t tiles) {
+    const fovea_attention_plan *plan = schedule->plan;
     clear(queue);
-    if (item >= deal->items || tiles < 1)
+    if (block >= schedule->blocks || tiles < 1)
         return;
-    const fv_item at = fv_deal_item(deal, item);
-    const fv_sequence sequence = fv_attention_sequence(plan, deal->args, at.batch);
+    const fv_row_block at = fv_schedule_block(schedule, block);
+    const fv_sequence sequence = fv_attention_sequence(plan, schedule->args, at.batch);
     const fv_range keys = keys_of_segment(plan, mask, &sequence, &at, key);
     if (keys.begin == keys.end)
         return;
     if (key < 0)
-        add_rows(queue, plan, &deal->args->q, &sequence, &at);
-    add_keys(queue, &deal->kv->k, &at, keys);
-    add_keys(queue, &deal->kv->v, &at, keys);
+        add_rows(queue, plan, &schedule->args->q, &sequence, &at);
+    add_keys(queue, &schedule->kv->k, &at, keys);
+    add_keys(queue, &schedule->kv->v, &at, keys);
     int64_t all = 0;
     for (int i = 0; i < queue->count; i++)
         all += part_floats(&queue->part[i]);
@@ -181,18 +181,18 @@ void fv_prefetch_segment(fv_prefetch_queue *queue, const fv_deal *deal, const fv
     queue->floats = all / calls + all / calls / 8 + 1; /* some more: the last call may come too early for its credit */
 }
 
-void fv_prefetch_one_tile(fv_prefetch_queue *queue, const fv_deal *deal, const fv_mask *mask, int64_t item,
+void fv_prefetch_one_tile(fv_prefetch_queue *queue, const fv_schedule *schedule, const fv_mask *mask, int64_t block,
                           fv_range keys, int64_t following, int64_t next_key) {
     clear(queue);
     queue->one_tile = true;
-    fv_item at = fv_deal_item(deal, item);
-    set_keys(&queue->beside_scores, &deal->kv->v, &at, keys);
-    if (following >= deal->items)
+    fv_row_block at = fv_schedule_block(schedule, block);
+    set_keys(&queue->beside_scores, &schedule->kv->v, &at, keys);
+    if (following >= schedule->blocks)
         return;
-    at = fv_deal_item(deal, following);
-    const fv_sequence sequence = fv_attention_sequence(deal->plan, deal->args, at.batch);
-    keys = keys_of_segment(deal->plan, mask, &sequence, &at, next_key);
-    set_keys(&queue->beside_values, &deal->kv->k, &at, keys);
+    at = fv_schedule_block(schedule, following);
+    const fv_sequence sequence = fv_attention_sequence(schedule->plan, schedule->args, at.batch);
+    keys = keys_of_segment(schedule->plan, mask, &sequence, &at, next_key);
+    set_keys(&queue->beside_values, &schedule->kv->k, &at, keys);
 }
 
 void fv_prefetch_outputs(fv_prefetch_queue *queue, const fovea_attention_args *args, const fv_sequence *sequence,

@@ -1,15 +1,15 @@
 /* What is read and written next, prefetched by the gemms of what is computed now (fv_prefetch.next), which leave memory
- * idle: all of the next item where the second-level cache holds two (the plan's fetches_next), else segment by segment,
- * and where all rows are one tile, half a segment ahead: its values with its scores, and keys of the next with its
- * values. Only contiguous rows are prefetched.
+ * idle: all of the next block where the second-level cache holds two (the plan's fetches_next), else segment by
+ * segment, and where all rows are one tile, half a segment ahead: its values with its scores, and
+ * keys of the next with its values. Only contiguous rows are prefetched.
  */
 #ifndef FV_ATTENTION_PREFETCH_H
 #define FV_ATTENTION_PREFETCH_H
 
-#include "attention/deal.h"
 #include "attention/kv.h"
 #include "attention/mask.h"
 #include "attention/plan.h"
+#include "attention/schedule.h"
 #include "attention/visible.h"
 #include "dispatch/dispatch.h"
 
@@ -31,18 +31,18 @@ typedef struct fv_prefetch_queue {
     fv_prefetch_part beside_scores, beside_values;
 } fv_prefetch_queue;
 
-/* Before an item: number item is the one after it. Where the cache does not hold two, only clears what was before. */
-void fv_prefetch_open(fv_prefetch_queue *queue, const fv_deal *deal, int64_t item);
+/* Before a block: number block is the one after it. Where the cache does not hold two, only clears what was before. */
+void fv_prefetch_open(fv_prefetch_queue *queue, const fv_schedule *schedule, int64_t block);
 
-/* Before tiles tiles go through a segment: what is needed after it, evenly; of item number item the segment of a key,
+/* Before tiles tiles go through a segment: what is needed after it, evenly; of block number block the segment of a key,
  * or queries and first segment if key < 0: the first that the mask lets its first or its last row see. */
-void fv_prefetch_segment(fv_prefetch_queue *queue, const fv_deal *deal, const fv_mask *mask, int64_t item, int64_t key,
-                         int64_t tiles);
+void fv_prefetch_segment(fv_prefetch_queue *queue, const fv_schedule *schedule, const fv_mask *mask, int64_t block,
+                         int64_t key, int64_t tiles);
 
-/* Before one tile goes through a segment of item number item, of which it sees these keys: its values are prefetched
- * while its scores are computed, and while values are, the keys of the segment of key next_key of item number
+/* Before one tile goes through a segment of block number block, of which it sees these keys: its values are prefetched
+ * while its scores are computed, and while values are, the keys of the segment of key next_key of block number
  * following, of its first segment if next_key < 0. */
-void fv_prefetch_one_tile(fv_prefetch_queue *queue, const fv_deal *deal, const fv_mask *mask, int64_t item,
+void fv_prefetch_one_tile(fv_prefetch_queue *queue, const fv_schedule *schedule, const fv_mask *mask, int64_t block,
                           fv_range keys, int64_t following, int64_t next_key);
 
 /* Before the last segment of the rows from first on: their outputs. */
