@@ -134,7 +134,7 @@ static void list_splits(list *l, const tune_choice *best) {
     for (size_t i = 0; i < sizeof splits / sizeof splits[0]; i++) {
         tune_choice choice = *best;
         choice.knob[FV_ATTENTION_KNOB_split].number = splits[i];
-        if (splits[i] < l->base->attention->seen_segments)
+        if (splits[i] < l->base->attention->visible_segments)
             add(l, &choice);
     }
 }

@@ -234,9 +234,10 @@ static void fetch_next(fv_block *x, int64_t index, int64_t next, int64_t end) {
     if (x->plan->fetches_next)
         return;
     if (x->tile_count == 1) {
-        const fv_range seen = fv_range_in_segment(x->range, index);
+        const fv_range visible = fv_range_in_segment(x->range, index);
         fv_prefetch_one_tile(&x->queue, x->schedule, &x->mask, x->number,
-                             (fv_range){index * FV_SEGMENT + seen.begin, index * FV_SEGMENT + seen.end}, block, key);
+                             (fv_range){index * FV_SEGMENT + visible.begin, index * FV_SEGMENT + visible.end}, block,
+                             key);
         return;
     }
     for (int64_t i = 0; i < x->tile_count; i++)
@@ -256,24 +257,24 @@ void fv_block_run(fv_block *x) {
     }
     begin_rows(x, (fv_range){0, x->rows});
     x->single_segment = segments.end - segments.begin == 1 && !x->args->state;
-    int64_t next = fv_block_next_seen(x, segments.begin, segments.end);
+    int64_t next = fv_block_next_visible(x, segments.begin, segments.end);
     for (int64_t index = next_stop(x, segments.begin - 1, next); index < segments.end;
          index = next_stop(x, index, next)) {
-        const bool seen = index == next;
+        const bool visible = index == next;
         fv_segment segment;
-        if (seen) {
-            next = fv_block_next_seen(x, index + 1, segments.end);
+        if (visible) {
+            next = fv_block_next_visible(x, index + 1, segments.end);
             fv_segment_open(x, index, &segment);
             fetch_next(x, index, next, segments.end);
         }
         for (fv_tile_rows *tile = x->tiles; tile < x->tiles + x->tile_count; tile++) {
             if (index > tile->last)
                 continue;
-            if (seen && index == tile->last && x->tile_count > 1 && !x->plan->fetches_next) {
+            if (visible && index == tile->last && x->tile_count > 1 && !x->plan->fetches_next) {
                 const fv_row_place at = fv_place_of(x, tile->first);
                 fv_prefetch_outputs(&x->queue, x->args, &x->sequence, at, tile->count);
             }
-            if (seen)
+            if (visible)
                 fv_tile_run(x, tile, &segment);
             if (index == tile->last) /* while what the tile wrote is in the first-level cache */
                 finish(x, tile);
@@ -291,7 +292,7 @@ void fv_block_run_segment(fv_block *x, int64_t index, int64_t end, const fv_part
     fv_segment segment = {.index = index};
     if (fv_block_sees(x, index)) {
         fv_segment_open(x, index, &segment);
-        fetch_next(x, index, fv_block_next_seen(x, index + 1, end), end);
+        fetch_next(x, index, fv_block_next_visible(x, index + 1, end), end);
     }
     for (int64_t i = 0; i < x->tile_count; i++)
         fv_tile_run_partial(x, &x->tiles[i], &segment, partial);

@@ -80,7 +80,7 @@ fv_range fv_block_segments(const fv_block *block);
 
 /* The first segment from one on, at most end, that the block sees; and that it may see, as far as ranges and lists tell
  * it. The time depends on what is visible, not on what lies between. */
-int64_t fv_block_next_seen(const fv_block *block, int64_t segment, int64_t end);
+int64_t fv_block_next_visible(const fv_block *block, int64_t segment, int64_t end);
 int64_t fv_block_next_listed(const fv_block *block, int64_t segment, int64_t end);
 
 /* Blocks whose keys are split: the results of one segment that the block sees into *partial, before those up to end,

@@ -56,11 +56,11 @@ static void run_work(const execution *e, fv_block *block, const fv_work_item *it
         fv_block_run(block);
         return;
     }
-    const fv_range seen = fv_block_segments(block), chunk = chunk_of(seen, item);
+    const fv_range visible = fv_block_segments(block), chunk = chunk_of(visible, item);
     for (int64_t segment = fv_block_next_listed(block, chunk.begin, chunk.end); segment < chunk.end;
          segment = fv_block_next_listed(block, segment + 1, chunk.end)) {
-        const fv_partial partial = fv_schedule_partial(&e->schedule, item, e->partials, segment - seen.begin);
-        fv_block_run_segment(block, segment, goes_on ? seen.end : chunk.end, &partial);
+        const fv_partial partial = fv_schedule_partial(&e->schedule, item, e->partials, segment - visible.begin);
+        fv_block_run_segment(block, segment, goes_on ? visible.end : chunk.end, &partial);
     }
 }
 

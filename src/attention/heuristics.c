@@ -89,7 +89,7 @@ static int64_t rows_for_threads(const fovea_attention_plan *plan) {
 }
 
 /* The most keys that a row sees. */
-static int64_t most_seen(const fovea_attention_desc *d) {
+static int64_t most_visible(const fovea_attention_desc *d) {
     if (d->window_left < 0 || fv_attention_right(d) < 0)
         return d->kv_len;
     const int64_t right = fv_attention_right(d);
@@ -108,7 +108,7 @@ static int64_t default_tile_rows(const fovea_attention_plan *plan) {
         return plan->rows;
     const int64_t fewer =
         fv_max(half, limited && plan->choice.score->nr >= CALL_KEYS ? 2 * plan->choice.value->mr : WHOLE_ROWS);
-    if (limited && most_seen(d) < LONG_KEYS)
+    if (limited && most_visible(d) < LONG_KEYS)
         return fewer;
     const int64_t many = fv_attention_l2(plan) / 6 / (FV_SEGMENT * (int64_t)sizeof(float));
     const int64_t whole = fv_max(fv_round_down(fv_min(many, MANY_ROWS), WHOLE_ROWS), WHOLE_ROWS);
@@ -146,7 +146,7 @@ static int64_t window_segments(const fovea_attention_desc *d) {
 bool fv_attention_partials_large(const fovea_attention_plan *plan) {
     const int64_t most = (int64_t)64 << 20;
     int64_t bytes;
-    return !fv_multiply(plan->row_blocks, plan->seen_segments, &bytes) ||
+    return !fv_multiply(plan->row_blocks, plan->visible_segments, &bytes) ||
            !fv_multiply(bytes, plan->choice.block_rows * (int64_t)sizeof(float), &bytes) ||
            !fv_multiply(bytes, plan->o_stride + 2, &bytes) || bytes > most;
 }
@@ -202,7 +202,7 @@ void fv_attention_heuristics(fovea_attention_plan *plan, const fv_attention_choi
     c->tile_rows = fv_min(c->tile_rows, c->block_rows);
     plan->row_blocks = d->batch * d->kv_heads * plan->blocks;
     plan->segments = fv_ceil_div(d->kv_len, FV_SEGMENT);
-    plan->seen_segments = fv_min(plan->segments, window_segments(d));
+    plan->visible_segments = fv_min(plan->segments, window_segments(d));
     plan->fetches_next = block_bytes(plan) <= fv_attention_l2(plan) / 4 && !few_rows_of_many_keys(plan);
     if (plan->segments < 1)
         c->split_segments = -1;

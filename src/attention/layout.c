@@ -46,7 +46,7 @@ bool fv_attention_lay_out(fovea_attention_plan *plan) {
 
     plan->partial_floats = fv_schedule_partial_floats(plan);
     int64_t items = plan->row_blocks;
-    if (plan->partial_floats < 0 || (plan->partial_floats > 0 && !fv_multiply(items, plan->seen_segments, &items)))
+    if (plan->partial_floats < 0 || (plan->partial_floats > 0 && !fv_multiply(items, plan->visible_segments, &items)))
         return false;
     plan->tasks = fv_min(items, plan->ctx->threads.count);
     at = 0;

@@ -11,10 +11,11 @@ struct fv_mask_form {
     bool repeats_columns;                             /* by a size of 1 or a stride of 0 */
     int64_t (*channels)(const fovea_mask_desc *desc); /* of the tensor's last axis; NULL: any number of pairs */
     int64_t (*rows)(const fovea_mask_desc *desc);
-    fv_range (*hull)(const fv_mask *mask, const fv_mask_rows *row, fv_range within);
-    fv_seen (*look)(const fv_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column); /* NULL: SOME */
+    fv_range (*bounds)(const fv_mask *mask, const fv_mask_rows *row, fv_range within);
+    fv_visibility (*classify)(const fv_mask *mask, const fv_mask_rows *first, int64_t count,
+                              int64_t column);                                     /* NULL: SOME */
     int64_t (*next)(const fv_mask *mask, const fv_mask_rows *row, int64_t column); /* NULL: the column itself */
-    void (*take)(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys, fv_keybits *bits);
+    void (*and_bits)(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys, fv_keybits *bits);
 };
 
 /* ------------------------------------------------------------------------------------------------ what they have -- */
@@ -62,14 +63,15 @@ static int64_t one_row(const fovea_mask_desc *d) {
     return 1;
 }
 
-static fv_range bytes_hull(const fv_mask *mask, const fv_mask_rows *row, fv_range within) {
+static fv_range bytes_bounds(const fv_mask *mask, const fv_mask_rows *row, fv_range within) {
     const uint8_t *bytes = bytes_of(mask, row);
     if (mask->tensor.stride[3] == 0)
         return *bytes ? within : (fv_range){0, 0};
     return bytes_range(bytes, within);
 }
 
-static void bytes_take(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys, fv_keybits *bits) {
+static void bytes_and_bits(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys,
+                           fv_keybits *bits) {
     const int64_t step = mask->tensor.stride[3];
     mask->to_bits(keys.begin, keys.end, bytes_of(mask, row) + column * step, step, bits);
 }
@@ -79,7 +81,7 @@ static void bytes_take(const fv_mask *mask, const fv_mask_rows *row, int64_t col
 static int64_t bits_channels(const fovea_mask_desc *d) { return fv_ceil_div(d->kv_len, 8); }
 
 /* May take in keys of the same bytes outside the range, which are cut off. */
-static fv_range bits_hull(const fv_mask *mask, const fv_mask_rows *row, fv_range within) {
+static fv_range bits_bounds(const fv_mask *mask, const fv_mask_rows *row, fv_range within) {
     const uint8_t *bytes = bytes_of(mask, row);
     const fv_range range = bytes_range(bytes, (fv_range){within.begin / 8, fv_ceil_div(within.end, 8)});
     if (range.begin == range.end)
@@ -101,7 +103,8 @@ static uint64_t flags_from(const uint8_t *bytes, int64_t first, int64_t end) {
     return word;
 }
 
-static void bits_take(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys, fv_keybits *bits) {
+static void bits_and_bits(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys,
+                          fv_keybits *bits) {
     const uint8_t *bytes = bytes_of(mask, row);
     const int64_t end = fv_ceil_div(fv_min(column + keys.end, mask->columns), 8);
     for (int64_t word = keys.begin / 64; word * 64 < keys.end; word++)
@@ -110,7 +113,7 @@ static void bits_take(const fv_mask *mask, const fv_mask_rows *row, int64_t colu
 
 /* -------------------------------------------------------------------------------------------------------- ranges -- */
 
-static fv_range ranges_hull(const fv_mask *mask, const fv_mask_rows *row, fv_range within) {
+static fv_range ranges_bounds(const fv_mask *mask, const fv_mask_rows *row, fv_range within) {
     const int64_t *pairs = numbers_of(mask, row);
     fv_range all = {0, 0};
     for (int64_t i = 0; i < mask->tensor.shape[3]; i += 2)
@@ -118,9 +121,9 @@ static fv_range ranges_hull(const fv_mask *mask, const fv_mask_rows *row, fv_ran
     return all;
 }
 
-static fv_seen ranges_look(const fv_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column) {
+static fv_visibility ranges_classify(const fv_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column) {
     (void)first, (void)count, (void)column;
-    return mask->tensor.shape[3] == 2 ? FV_SEEN_ALL : FV_SEEN_SOME;
+    return mask->tensor.shape[3] == 2 ? FV_VISIBLE_ALL : FV_VISIBLE_SOME;
 }
 
 static int64_t ranges_next(const fv_mask *mask, const fv_mask_rows *row, int64_t column) {
@@ -148,7 +151,8 @@ static void keep_only(fv_keybits *bits, const fv_keybits *kept) {
         bits->word[i] &= kept->word[i];
 }
 
-static void ranges_take(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys, fv_keybits *bits) {
+static void ranges_and_bits(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys,
+                            fv_keybits *bits) {
     const int64_t *pairs = numbers_of(mask, row);
     fv_keybits kept = {{0}};
     (void)keys;
@@ -168,7 +172,7 @@ static fv_range list_of(const fv_mask *mask, const fv_mask_rows *row) {
     return (fv_range){starts[0], starts[1]};
 }
 
-static fv_range blocks_hull(const fv_mask *mask, const fv_mask_rows *row, fv_range within) {
+static fv_range blocks_bounds(const fv_mask *mask, const fv_mask_rows *row, fv_range within) {
     const fv_range list = list_of(mask, row);
     if (list.begin == list.end)
         return (fv_range){0, 0};
@@ -196,7 +200,8 @@ static int64_t blocks_next(const fv_mask *mask, const fv_mask_rows *row, int64_t
     return at < list.end ? fv_max(mask->blocks[at] * mask->block_keys, column) : INT64_MAX;
 }
 
-static void blocks_take(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys, fv_keybits *bits) {
+static void blocks_and_bits(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys,
+                            fv_keybits *bits) {
     const fv_range list = list_of(mask, row);
     fv_keybits kept = {{0}};
     for (int64_t at = block_from(mask, list, column);
@@ -209,16 +214,16 @@ static void blocks_take(const fv_mask *mask, const fv_mask_rows *row, int64_t co
 
 /* ------------------------------------------------------------------------------------------------------ prepared -- */
 
-static fv_range prepared_hull(const fv_mask *mask, const fv_mask_rows *row, fv_range within) {
-    return fv_range_common(fv_prepared_hull(mask->prepared, row), within);
+static fv_range prepared_bounds(const fv_mask *mask, const fv_mask_rows *row, fv_range within) {
+    return fv_range_common(fv_prepared_bounds(mask->prepared, row), within);
 }
 
-static fv_seen prepared_look(const fv_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column) {
-    return fv_prepared_look(mask->prepared, first, count, column);
+static fv_visibility prepared_classify(const fv_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column) {
+    return fv_prepared_classify(mask->prepared, first, count, column);
 }
 
-static void prepared_take(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys,
-                          fv_keybits *bits) {
+static void prepared_and_bits(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys,
+                              fv_keybits *bits) {
     const fv_keybits kept = fv_prepared_bits(mask->prepared, row, column);
     (void)keys;
     keep_only(bits, &kept);
@@ -227,31 +232,33 @@ static void prepared_take(const fv_mask *mask, const fv_mask_rows *row, int64_t 
 /* ----------------------------------------------------------------------------------------------------- the table -- */
 
 static const fv_mask_form forms[] = {
-    [FOVEA_MASK_BOOLEAN] = {FOVEA_DTYPE_BOOL, true, key_channels, query_rows, bytes_hull, NULL, NULL, bytes_take},
-    [FOVEA_MASK_BITS] = {FOVEA_DTYPE_BITS, false, bits_channels, query_rows, bits_hull, NULL, NULL, bits_take},
-    [FOVEA_MASK_KEY_PADDING] = {FOVEA_DTYPE_BOOL, false, key_channels, one_row, bytes_hull, NULL, NULL, bytes_take},
-    [FOVEA_MASK_RANGES] = {FOVEA_DTYPE_I64, false, NULL, query_rows, ranges_hull, ranges_look, ranges_next,
-                           ranges_take},
-    [FOVEA_MASK_BLOCKS] = {FOVEA_DTYPE_I64, false, list_ends, one_row, blocks_hull, NULL, blocks_next, blocks_take},
-    [FOVEA_MASK_PREPARED] = {0, false, NULL, NULL, prepared_hull, prepared_look, NULL, prepared_take},
+    [FOVEA_MASK_BOOLEAN] = {FOVEA_DTYPE_BOOL, true, key_channels, query_rows, bytes_bounds, NULL, NULL, bytes_and_bits},
+    [FOVEA_MASK_BITS] = {FOVEA_DTYPE_BITS, false, bits_channels, query_rows, bits_bounds, NULL, NULL, bits_and_bits},
+    [FOVEA_MASK_KEY_PADDING] = {FOVEA_DTYPE_BOOL, false, key_channels, one_row, bytes_bounds, NULL, NULL,
+                                bytes_and_bits},
+    [FOVEA_MASK_RANGES] = {FOVEA_DTYPE_I64, false, NULL, query_rows, ranges_bounds, ranges_classify, ranges_next,
+                           ranges_and_bits},
+    [FOVEA_MASK_BLOCKS] = {FOVEA_DTYPE_I64, false, list_ends, one_row, blocks_bounds, NULL, blocks_next,
+                           blocks_and_bits},
+    [FOVEA_MASK_PREPARED] = {0, false, NULL, NULL, prepared_bounds, prepared_classify, NULL, prepared_and_bits},
 };
 
-fv_range fv_mask_hull(const fv_mask *mask, const fv_mask_rows *row, fv_range within) {
+fv_range fv_mask_bounds(const fv_mask *mask, const fv_mask_rows *row, fv_range within) {
     assert(0 <= within.begin && within.begin < within.end && within.end <= mask->columns);
-    return mask->form->hull(mask, row, within);
+    return mask->form->bounds(mask, row, within);
 }
 
-fv_seen fv_mask_look(const fv_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column) {
-    return mask->form->look ? mask->form->look(mask, first, count, column) : FV_SEEN_SOME;
+fv_visibility fv_mask_classify(const fv_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column) {
+    return mask->form->classify ? mask->form->classify(mask, first, count, column) : FV_VISIBLE_SOME;
 }
 
 int64_t fv_mask_next(const fv_mask *mask, const fv_mask_rows *row, int64_t column) {
     return mask->form->next ? mask->form->next(mask, row, column) : column;
 }
 
-void fv_mask_take(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys, fv_keybits *bits) {
+void fv_mask_and_bits(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys, fv_keybits *bits) {
     assert(0 <= keys.begin && keys.begin < keys.end && keys.end <= FV_SEGMENT && column + keys.end <= mask->columns);
-    mask->form->take(mask, row, column, keys, bits);
+    mask->form->and_bits(mask, row, column, keys, bits);
 }
 
 /* Only bytes are so many that they come from beyond L2. */

@@ -1,5 +1,5 @@
 /* Masks that select keys, in one form whatever the kind: of a row of the mask, the range of columns outside which it
- * selects none, and its bits in a segment. seen.c asks; nothing else in the flash loop knows kinds. */
+ * selects none, and its bits in a segment. visible_segment.c asks; nothing else in the flash loop knows kinds. */
 #ifndef FV_ATTENTION_MASK_H
 #define FV_ATTENTION_MASK_H
 
@@ -29,7 +29,7 @@ typedef struct fv_mask_rows {
 } fv_mask_rows;
 
 /* What rows see of a segment, of the keys that their ranges let them see. */
-typedef enum fv_seen { FV_SEEN_NONE, FV_SEEN_SOME, FV_SEEN_ALL } fv_seen;
+typedef enum fv_visibility { FV_VISIBLE_NONE, FV_VISIBLE_SOME, FV_VISIBLE_ALL } fv_visibility;
 
 /* The mask of a plan's execution. */
 fv_mask fv_mask_of_args(const fovea_attention_desc *desc, const fovea_attention_args *args,
@@ -44,20 +44,20 @@ static inline fv_mask_rows fv_mask_row(const fv_mask *mask, const fv_sequence *s
 }
 
 /* From the first to the last column of a range that a row sees; empty: {0, 0}. */
-fv_range fv_mask_hull(const fv_mask *mask, const fv_mask_rows *row, fv_range within);
+fv_range fv_mask_bounds(const fv_mask *mask, const fv_mask_rows *row, fv_range within);
 
-/* What count rows see of the 256 columns from column on, within their hulls, if that is known without their bits; else
- * FV_SEEN_SOME. */
-fv_seen fv_mask_look(const fv_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column);
+/* What count rows see of the 256 columns from column on, within their bounds, if that is known without their bits; else
+ * FV_VISIBLE_SOME. */
+fv_visibility fv_mask_classify(const fv_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column);
 
 /* The first column from one on that a row may see, as far as lists tell it: kinds with an element a key are not read.
  * INT64_MAX: none. */
 int64_t fv_mask_next(const fv_mask *mask, const fv_mask_rows *row, int64_t column);
 
 /* Clears in *bits those of keys [begin, end) of the segment that begins with a column which a row does not see. */
-void fv_mask_take(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys, fv_keybits *bits);
+void fv_mask_and_bits(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys, fv_keybits *bits);
 
-/* Brings the row of a mask nearer, for fv_mask_take(). */
+/* Brings the row of a mask nearer, for fv_mask_and_bits(). */
 void fv_mask_prefetch(const fv_mask *mask, const fv_mask_rows *row, int64_t column);
 
 /* A mask of a description that was checked, and checks. spans: of the tensor and of the list of blocks. */
@@ -79,8 +79,8 @@ static inline bool fv_mask_selects(fovea_mask_kind kind) {
 }
 
 /* How a prepared mask answers (mask_prepared.c). */
-fv_range fv_prepared_hull(const fovea_mask *mask, const fv_mask_rows *row);
-fv_seen fv_prepared_look(const fovea_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column);
+fv_range fv_prepared_bounds(const fovea_mask *mask, const fv_mask_rows *row);
+fv_visibility fv_prepared_classify(const fovea_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column);
 fv_keybits fv_prepared_bits(const fovea_mask *mask, const fv_mask_rows *row, int64_t column);
 bool fv_prepared_one_row(const fovea_mask *mask);
 

@@ -42,15 +42,15 @@ static int64_t *tile_of(const fovea_mask *m, int64_t head, int64_t row, int64_t 
     return &m->tiles[(head * m->row_tiles + row / TILE_ROWS) * m->segments + segment];
 }
 
-fv_range fv_prepared_hull(const fovea_mask *m, const fv_mask_rows *at) {
+fv_range fv_prepared_bounds(const fovea_mask *m, const fv_mask_rows *at) {
     return m->ranges[head_of(m, at) * m->kept_rows + row_of(m, at)];
 }
 
 bool fv_prepared_one_row(const fovea_mask *m) { return m->kept_rows == 1; }
 
-fv_seen fv_prepared_look(const fovea_mask *m, const fv_mask_rows *first, int64_t count, int64_t column) {
+fv_visibility fv_prepared_classify(const fovea_mask *m, const fv_mask_rows *first, int64_t count, int64_t column) {
     if (column % FV_SEGMENT != 0)
-        return FV_SEEN_SOME;
+        return FV_VISIBLE_SOME;
     const int64_t head = head_of(m, first), begin = row_of(m, first), end = m->kept_rows == 1 ? 1 : begin + count;
     bool none = true, ranges = true;
     for (int64_t row = begin; row < end; row = fv_round_down(row, TILE_ROWS) + TILE_ROWS) {
@@ -58,7 +58,7 @@ fv_seen fv_prepared_look(const fovea_mask *m, const fv_mask_rows *first, int64_t
         none = none && tile < RANGES;
         ranges = ranges && (tile == RANGES || tile == OUTSIDE);
     }
-    return none ? FV_SEEN_NONE : ranges ? FV_SEEN_ALL : FV_SEEN_SOME;
+    return none ? FV_VISIBLE_NONE : ranges ? FV_VISIBLE_ALL : FV_VISIBLE_SOME;
 }
 
 /* Bits of a row in a segment of the mask. */
@@ -69,7 +69,7 @@ static fv_keybits segment_bits(const fovea_mask *m, const fv_mask_rows *at, int6
     const int64_t tile = *tile_of(m, head_of(m, at), row, segment);
     if (tile >= 0)
         return m->bits[tile * TILE_ROWS + row % TILE_ROWS];
-    return tile == RANGES ? fv_range_bits(fv_range_in_segment(fv_prepared_hull(m, at), segment)) : (fv_keybits){{0}};
+    return tile == RANGES ? fv_range_bits(fv_range_in_segment(fv_prepared_bounds(m, at), segment)) : (fv_keybits){{0}};
 }
 
 fv_keybits fv_prepared_bits(const fovea_mask *m, const fv_mask_rows *at, int64_t column) {
@@ -101,9 +101,9 @@ fovea_status fovea_mask_bits(const fovea_mask *mask, void *bits) {
         for (int64_t at = 0, count; at < bytes; at += count, to += count) {
             const int64_t head = row / mask->q_len;
             const fv_mask_rows place = {head / mask->q_heads, head % mask->q_heads, row % mask->q_len};
-            const fv_keybits seen = fv_prepared_bits(mask, &place, at * 8);
+            const fv_keybits visible = fv_prepared_bits(mask, &place, at * 8);
             count = fv_min(bytes - at, FV_SEGMENT / 8);
-            memcpy(to, seen.word, (size_t)count);
+            memcpy(to, visible.word, (size_t)count);
         }
     return FOVEA_OK;
 }
@@ -117,9 +117,9 @@ static int64_t read_tile(const fovea_mask *m, const fv_mask *source, const fv_ma
     uint64_t any = 0, different = 0;
     for (int64_t i = 0; i < count; i++) {
         const fv_mask_rows at = {first->batch, first->head, first->row + i};
-        const fv_keybits range = fv_range_bits(fv_range_in_segment(fv_prepared_hull(m, &at), segment));
+        const fv_keybits range = fv_range_bits(fv_range_in_segment(fv_prepared_bounds(m, &at), segment));
         bits[i] = fv_range_bits(all);
-        fv_mask_take(source, &at, segment * FV_SEGMENT, all, &bits[i]);
+        fv_mask_and_bits(source, &at, segment * FV_SEGMENT, all, &bits[i]);
         for (int w = 0; w < FV_SEGMENT / 64; w++) {
             any |= bits[i].word[w];
             different |= bits[i].word[w] ^ range.word[w];
@@ -147,7 +147,7 @@ static void read_head(fovea_mask *m, const fv_mask *source, const fv_mask_rows *
 static void read_ranges(fovea_mask *m, const fv_mask *source, const fv_mask_rows *head) {
     for (int64_t row = 0; row < m->kept_rows; row++) {
         const fv_mask_rows at = {head->batch, head->head, row};
-        m->ranges[head_of(m, head) * m->kept_rows + row] = fv_mask_hull(source, &at, (fv_range){0, m->kv_len});
+        m->ranges[head_of(m, head) * m->kept_rows + row] = fv_mask_bounds(source, &at, (fv_range){0, m->kv_len});
     }
 }
 

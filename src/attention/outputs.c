@@ -293,8 +293,8 @@ void fv_outputs_write_rows(fv_block *x) {
     const fv_range segments = fv_block_segments(x);
     begin_walk(x);
     begin_rows(x, x->args->summary);
-    for (int64_t index = fv_block_next_seen(x, segments.begin, segments.end); index < segments.end;
-         index = fv_block_next_seen(x, index + 1, segments.end))
+    for (int64_t index = fv_block_next_visible(x, segments.begin, segments.end); index < segments.end;
+         index = fv_block_next_visible(x, index + 1, segments.end))
         walk_segment(&w, x, index);
 }
 
@@ -351,8 +351,8 @@ static void visit_sums(const walk *w, const fv_block *x, const fv_tile *t, int64
 void fv_outputs_sums_add(fv_block *x, int64_t segment, fv_key_sums *sums) {
     const walk w = {.kind = FOVEA_SCORES_WEIGHTS, .wants = wants_all, .visit = visit_sums, .result = sums};
     begin_walk(x);
-    const fv_range seen = fv_range_in_segment(x->range, segment);
-    if (seen.begin == seen.end || !fv_block_sees(x, segment))
+    const fv_range visible = fv_range_in_segment(x->range, segment);
+    if (visible.begin == visible.end || !fv_block_sees(x, segment))
         return;
     for (int64_t i = 0; i < x->rows; i++)
         x->lse[i] = *fv_row_element(x, &x->args->lse, i);

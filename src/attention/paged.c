@@ -144,7 +144,7 @@ static fv_kv_side side_of(const fovea_attention_desc *d, const parts *p, const i
 }
 
 /* Are there the keys that the first query of each sequence sees? Others see later ones. */
-static fovea_status check_seen(const fovea_attention_plan *plan, const fv_paged *paged, const int64_t *first) {
+static fovea_status check_visible(const fovea_attention_plan *plan, const fv_paged *paged, const int64_t *first) {
     const fovea_attention_desc *d = &plan->desc;
     for (int64_t b = 0; b < d->batch; b++) {
         const fv_sequence s = fv_attention_sequence(plan, &paged->args, b);
@@ -200,7 +200,7 @@ static fovea_status open_cache(const fovea_attention_plan *plan, const fovea_att
         paged->kv.attended = r.bits;
         paged->kv.attended_stride = p.bits_stride;
     }
-    status = check_seen(plan, paged, r.first);
+    status = check_visible(plan, paged, r.first);
     return status == FOVEA_OK ? fv_relative_check_sequences(plan, &paged->args) : status;
 }
 

@@ -105,13 +105,13 @@ struct fovea_attention_plan {
     const fovea_context *ctx;
     fovea_attention_desc desc; /* window limits made finite */
     fv_scale scale;
-    int64_t group;          /* query heads of a key head */
-    int64_t rows;           /* of a key head: group * q_len */
-    int64_t partition_rows; /* rows whose equal parts are blocks: of a key head, or of each of its heads */
-    int64_t blocks;         /* of a key head */
-    int64_t row_blocks;     /* batch * kv_heads * blocks; packed sequences may have fewer */
-    int64_t segments;       /* of the longest sequence */
-    int64_t seen_segments;  /* of them, those that a block sees at most */
+    int64_t group;            /* query heads of a key head */
+    int64_t rows;             /* of a key head: group * q_len */
+    int64_t partition_rows;   /* rows whose equal parts are blocks: of a key head, or of each of its heads */
+    int64_t blocks;           /* of a key head */
+    int64_t row_blocks;       /* batch * kv_heads * blocks; packed sequences may have fewer */
+    int64_t segments;         /* of the longest sequence */
+    int64_t visible_segments; /* of them, those that a block sees at most */
 
     fovea_attention_plan *prefix; /* of prefixes that sequences share (shared.h); NULL: none are looked for */
     const fv_tuning_row *tuned;   /* the row that decided some of it, or NULL; the context's */

@@ -145,8 +145,8 @@ static fv_range keys_of(const fovea_attention_plan *plan, const fv_mask *mask, c
     fv_range all = {0, 0};
     for (int i = 0; i < 2; i++)
         if (ends[i].begin < ends[i].end)
-            all = fv_range_union(all,
-                                 fv_mask_hull(mask, &rows[i], (fv_range){ends[i].begin + start, ends[i].end + start}));
+            all = fv_range_union(
+                all, fv_mask_bounds(mask, &rows[i], (fv_range){ends[i].begin + start, ends[i].end + start}));
     return all.begin < all.end ? (fv_range){all.begin - start, all.end - start} : all;
 }
 

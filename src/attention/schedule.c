@@ -39,8 +39,8 @@ static fv_row_block block_of(const fv_scheduled_sequence *sequence, int64_t kv_h
 static int64_t segment_floats(const fovea_attention_plan *plan, int64_t rows) { return rows * (plan->o_stride + 2); }
 
 /* Of the segments of a sequence, those that a block sees at most. */
-static int64_t seen_of(const fovea_attention_plan *plan, int64_t segments) {
-    return fv_min(segments, plan->seen_segments);
+static int64_t visible_of(const fovea_attention_plan *plan, int64_t segments) {
+    return fv_min(segments, plan->visible_segments);
 }
 
 /* Where blocks are split as lengths ask for it, only those of one tile are. */
@@ -54,11 +54,12 @@ int64_t fv_schedule_partial_floats(const fovea_attention_plan *plan) {
     const int64_t forced = plan->choice.split_segments, threads = plan->ctx->threads.count;
     const bool alike = !d->packed && d->batch == 1;
     int64_t blocks = plan->row_blocks, floats;
-    if (forced < 0 || (forced == 0 && (threads == 1 || plan->seen_segments < 2 || (alike && blocks >= MANY * threads))))
+    if (forced < 0 ||
+        (forced == 0 && (threads == 1 || plan->visible_segments < 2 || (alike && blocks >= MANY * threads))))
         return 0;
     if (forced == 0)
         blocks = fv_min(blocks, 2 * threads);
-    if (!fv_multiply(blocks, plan->seen_segments, &floats) ||
+    if (!fv_multiply(blocks, plan->visible_segments, &floats) ||
         !fv_multiply(floats, segment_floats(plan, most_rows(plan)), &floats))
         return forced > 0 ? -1 : most_floats;
     return forced > 0 ? floats : fv_min(floats, most_floats);
@@ -66,7 +67,7 @@ int64_t fv_schedule_partial_floats(const fovea_attention_plan *plan) {
 
 /* Of all segments of a block of a sequence. */
 static int64_t block_floats(const fovea_attention_plan *plan, const fv_scheduled_sequence *sequence) {
-    return seen_of(plan, sequence->segments) * segment_floats(plan, sequence->head.rows);
+    return visible_of(plan, sequence->segments) * segment_floats(plan, sequence->head.rows);
 }
 
 /* How many blocks of a sequence are split, if they are so few that threads would wait for the last: all of them if 2
@@ -83,7 +84,7 @@ static int64_t split_of(const fv_schedule *schedule, const fv_scheduled_sequence
  * results, at most most. */
 static int64_t split_sequence(const fv_schedule *schedule, fv_scheduled_sequence *sequence, int64_t most) {
     const fovea_attention_plan *plan = schedule->plan;
-    const int64_t segments = seen_of(plan, sequence->segments), floats = block_floats(plan, sequence);
+    const int64_t segments = visible_of(plan, sequence->segments), floats = block_floats(plan, sequence);
     const int64_t forced = plan->choice.split_segments;
     int64_t split = 0;
     sequence->chunks = 1;
@@ -103,7 +104,7 @@ static int64_t split_sequence(const fv_schedule *schedule, fv_scheduled_sequence
 
 fv_partial fv_schedule_partial(const fv_schedule *schedule, const fv_work_item *item, char *partials, int64_t segment) {
     const fovea_attention_plan *plan = schedule->plan;
-    assert(item->split && segment >= 0 && segment < plan->seen_segments);
+    assert(item->split && segment >= 0 && segment < plan->visible_segments);
     float *o = (float *)(void *)partials + item->partials + segment * segment_floats(plan, item->rows);
     float *m = o + item->rows * plan->o_stride;
     return (fv_partial){.o = o, .m = m, .l = m + item->rows};
@@ -116,8 +117,8 @@ static int64_t tokens_of(const fv_sequence *s) { return s->tokens.end - s->token
 /* Of a block: rows times keys, and what a row costs without any. */
 static double work_of(const fovea_attention_plan *plan, const fv_head_blocks *head, int64_t kv_len) {
     enum { ROW = 32 };
-    const int64_t seen = fv_min(kv_len, plan->seen_segments * FV_SEGMENT);
-    return (double)fv_max(head->rows, FULL_ROWS) * (double)(seen + ROW);
+    const int64_t visible = fv_min(kv_len, plan->visible_segments * FV_SEGMENT);
+    return (double)fv_max(head->rows, FULL_ROWS) * (double)(visible + ROW);
 }
 
 /* Sizes of so many sequences of so many tokens and keys each. */

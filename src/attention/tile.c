@@ -1,7 +1,8 @@
 /* Tiles of a block through a segment (tile.h): what their rows see, scores, softmax, values. ISA-free; all
  * arithmetic is in the kernels it calls.
  *
- * Groups of rows that see the same of a panel of keys have their scores by one gemm (seen.c says what they see).
+ * Groups of rows that see the same of a panel of keys have their scores by one product; visible_segment.c says what
+ * they see.
  *
  * Units that multiply tiles (bf16_tile) work beside those that compute exp. So a tile goes through softmax in parts of
  * as many rows as its gemm's tile has, and beside the softmax of a part go the products that it has no part in: values

@@ -1,5 +1,5 @@
 /* A segment of keys and the tiles of a block that go through it. Private to the flash loop: block.c drives,
- * seen.c says what rows see, tile.c computes. */
+ * visible_segment.c says what rows see, tile.c computes. */
 #ifndef FV_ATTENTION_TILE_H
 #define FV_ATTENTION_TILE_H
 

@@ -48,8 +48,8 @@ static bool empty(fv_range range) { return range.begin == range.end; }
 /* What the mask leaves of a range of a row's keys, as far as a range can say it. */
 static fv_range narrow_row(const fv_block *x, const fv_mask_rows *row, fv_range keys) {
     const int64_t start = x->sequence.kv_start;
-    const fv_range hull = fv_mask_hull(&x->mask, row, (fv_range){keys.begin + start, keys.end + start});
-    return empty(hull) ? hull : (fv_range){hull.begin - start, hull.end - start};
+    const fv_range bounds = fv_mask_bounds(&x->mask, row, (fv_range){keys.begin + start, keys.end + start});
+    return empty(bounds) ? bounds : (fv_range){bounds.begin - start, bounds.end - start};
 }
 
 void fv_block_narrow(fv_block *x) {
@@ -79,21 +79,21 @@ void fv_block_narrow(fv_block *x) {
 }
 
 /* Takes what a mask does not let a row see from the bits of its keys of a segment. */
-static void take(const fv_block *x, int64_t row, int64_t segment, fv_range keys, fv_keybits *bits) {
+static void and_bits(const fv_block *x, int64_t row, int64_t segment, fv_range keys, fv_keybits *bits) {
     const fv_mask_rows at = mask_rows(x, row);
-    fv_mask_take(&x->mask, &at, fv_first_column(x, segment), keys, bits);
+    fv_mask_and_bits(&x->mask, &at, fv_first_column(x, segment), keys, bits);
 }
 
 /* What is known without bits of rows of a segment. */
-static fv_seen look(const fv_block *x, int64_t row, int64_t rows, int64_t segment) {
-    fv_seen all = FV_SEEN_SOME;
+static fv_visibility classify(const fv_block *x, int64_t row, int64_t rows, int64_t segment) {
+    fv_visibility all = FV_VISIBLE_SOME;
     for (int64_t i = row, run; i < row + rows; i += run) {
         run = fv_run_of_head(x, i, row + rows - i);
         const fv_mask_rows at = mask_rows(x, i);
-        const fv_seen seen = fv_mask_look(&x->mask, &at, run, fv_first_column(x, segment));
-        if (seen == FV_SEEN_SOME || (i > row && seen != all))
-            return FV_SEEN_SOME;
-        all = seen;
+        const fv_visibility visible = fv_mask_classify(&x->mask, &at, run, fv_first_column(x, segment));
+        if (visible == FV_VISIBLE_SOME || (i > row && visible != all))
+            return FV_VISIBLE_SOME;
+        all = visible;
     }
     return all;
 }
@@ -101,14 +101,14 @@ static fv_seen look(const fv_block *x, int64_t row, int64_t rows, int64_t segmen
 bool fv_block_sees(const fv_block *x, int64_t segment) {
     if (!x->mask.form)
         return true;
-    const fv_seen seen = look(x, 0, x->rows, segment);
-    for (int64_t i = 0; i < x->rows && seen != FV_SEEN_NONE; i++) {
+    const fv_visibility visible = classify(x, 0, x->rows, segment);
+    for (int64_t i = 0; i < x->rows && visible != FV_VISIBLE_NONE; i++) {
         const fv_range keys = fv_range_in_segment(x->ranges[i], segment);
         if (empty(keys))
             continue;
         fv_keybits bits = fv_range_bits(keys);
-        if (seen == FV_SEEN_SOME)
-            take(x, i, segment, keys, &bits);
+        if (visible == FV_VISIBLE_SOME)
+            and_bits(x, i, segment, keys, &bits);
         if (!empty(fv_bits_range(&bits)))
             return true;
     }
@@ -133,7 +133,7 @@ int64_t fv_block_next_listed(const fv_block *x, int64_t segment, int64_t end) {
     return next / FV_SEGMENT;
 }
 
-int64_t fv_block_next_seen(const fv_block *x, int64_t segment, int64_t end) {
+int64_t fv_block_next_visible(const fv_block *x, int64_t segment, int64_t end) {
     while (segment < end && !fv_block_sees(x, segment))
         segment = fv_block_next_listed(x, segment + 1, end);
     return segment;
@@ -141,10 +141,10 @@ int64_t fv_block_next_seen(const fv_block *x, int64_t segment, int64_t end) {
 
 /* What the mask leaves of the ranges of a tile's rows; if not all, their bits are written, and keys becomes the range
  * of what any of them sees. */
-static fv_seen look_at_rows(const fv_block *x, int64_t row, int64_t rows, int64_t segment, fv_range *keys) {
+static fv_visibility classify_rows(const fv_block *x, int64_t row, int64_t rows, int64_t segment, fv_range *keys) {
     enum { AHEAD = 8 }; /* rows whose masks are on their way */
-    const fv_seen known = look(x, row, rows, segment);
-    if (known != FV_SEEN_SOME)
+    const fv_visibility known = classify(x, row, rows, segment);
+    if (known != FV_VISIBLE_SOME)
         return known;
     const bool repeats = x->mask.one_row && x->one_head;
     fv_keybits all = {{0}}, any = {{0}};
@@ -163,16 +163,16 @@ static fv_seen look_at_rows(const fv_block *x, int64_t row, int64_t rows, int64_
         if (i > 0 && same && repeats)
             x->bits[i] = x->bits[i - 1];
         else if (!empty(here))
-            take(x, row + i, segment, here, &x->bits[i]);
+            and_bits(x, row + i, segment, here, &x->bits[i]);
         for (int w = 0; w < FV_SEGMENT / 64; w++) {
             any.word[w] |= x->bits[i].word[w];
             different |= all.word[w] ^ x->bits[i].word[w];
         }
     }
-    const fv_range seen = fv_bits_range(&any);
+    const fv_range visible = fv_bits_range(&any);
     if (different)
-        *keys = seen;
-    return empty(seen) ? FV_SEEN_NONE : different ? FV_SEEN_SOME : FV_SEEN_ALL;
+        *keys = visible;
+    return empty(visible) ? FV_VISIBLE_NONE : different ? FV_VISIBLE_SOME : FV_VISIBLE_ALL;
 }
 
 /* --------------------------------------------------------------------------------------------------------- tiles -- */
@@ -223,11 +223,12 @@ fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *place, const fv_segm
     const int64_t segment = s->index, row = place->first, rows = place->count;
     fv_tile t = {.row = row, .rows = rows, .bits = x->bits};
     t.keys = rows_range(x, row, rows, segment, &t.alike);
-    const fv_seen seen = x->mask.form && !empty(t.keys) ? look_at_rows(x, row, rows, segment, &t.keys) : FV_SEEN_ALL;
-    if (seen == FV_SEEN_NONE)
+    const fv_visibility visible =
+        x->mask.form && !empty(t.keys) ? classify_rows(x, row, rows, segment, &t.keys) : FV_VISIBLE_ALL;
+    if (visible == FV_VISIBLE_NONE)
         t.keys = (fv_range){0, 0};
     t.group_rows = t.alike ? rows : x->plan->edge_rows;
-    t.selected = seen == FV_SEEN_SOME;
+    t.selected = visible == FV_VISIBLE_SOME;
     t.masked = !empty(t.keys) && (t.selected || fv_score_masks(&x->plan->desc));
     t.mixed = !empty(t.keys) && (!t.alike || t.masked);
     if (t.mixed) {
