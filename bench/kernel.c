@@ -54,14 +54,14 @@ static void call_copy(const fv_kernel *kernel, operands *o) {
 }
 
 static void call_pack(const fv_kernel *kernel, operands *o) {
-    fv_magnitudes m = fv_magnitudes_none();
+    fv_exponent_range m = fv_exponents_none();
     kernel->run.pack(o->n, o->k, o->in[0], o->k, 0, o->out[0], o->n, &m, NULL);
 }
 
 /* Rows of elements become words, without a transpose. */
 static void call_pack_rows(const fv_kernel *kernel, operands *o) {
     const bool rows = kernel->source == FV_SOURCE_rows;
-    fv_magnitudes m = fv_magnitudes_none();
+    fv_exponent_range m = fv_exponents_none();
     kernel->run.pack(o->m, o->n, o->in[0], o->n, rows ? -3 : 0, o->out[0], rows ? (o->n + 1) / 2 : o->n, &m, NULL);
 }
 

@@ -191,13 +191,13 @@ typedef enum fv_source { FV_SOURCE_columns, FV_SOURCE_steps, FV_SOURCE_rows } fv
  *     f16x2x4  the same from float16
  *   steps      bf16x2: y[(t / 2)*ldy + j] has steps t and t + 1 of column j. Finds no norm
  *   rows       bf16x2: y[i*ldy + t / 2] has elements t and t + 1 of row i, times 2^exponent. The bits of those that are
- *              not 0 grow by 128 exponent, modulo 2^16: that is the product if fv_magnitudes_scaled() gives normal
+ *              not 0 grow by 128 exponent, modulo 2^16: that is the product if fv_exponents_scaled() gives normal
  *              numbers
- * A word ends with +0 where there is no second element. bf16x2 updates *magnitudes with those of x; else it may be
+ * A word ends with +0 where there is no second element. bf16x2 widens *range by those of x; else it may be
  * NULL. *norm, unless NULL, is raised to the largest sum of squares of a row, as it is written, NaN left out, with sums
  * in any order but for f32. exponent is 0 but for rows. */
 typedef void fv_pack_fn(int64_t rows, int64_t n, const void *x, int64_t ldx, int exponent, float *y, int64_t ldy,
-                        fv_magnitudes *magnitudes, float *norm);
+                        fv_exponent_range *range, float *norm);
 
 /* What another unit of the core does meanwhile: a kernel that is given one calls step() now and then between steps of
  * its own, done of all of which it has behind it. */
@@ -321,29 +321,29 @@ typedef void fv_exp_f32_fn(int64_t n, const float *x, float *y);
  * element and +0. */
 
 /* Those of no element. */
-static inline fv_magnitudes fv_magnitudes_none(void) { return (fv_magnitudes){0xffff, 0}; }
+static inline fv_exponent_range fv_exponents_none(void) { return (fv_exponent_range){0xffff, 0}; }
 
-static inline void fv_magnitudes_add(fv_magnitudes *m, fv_magnitudes other) {
+static inline void fv_exponents_add(fv_exponent_range *m, fv_exponent_range other) {
     m->least = other.least < m->least ? other.least : m->least;
     m->most = other.most > m->most ? other.most : m->most;
 }
 
 /* Those of numbers times 2^exponent; larger than all, and so never exact, if one of them or a product is no normal
  * number. */
-static inline fv_magnitudes fv_magnitudes_scaled(fv_magnitudes m, int exponent) {
+static inline fv_exponent_range fv_exponents_scaled(fv_exponent_range m, int exponent) {
     enum { NORMAL = 0x80, INFINITE = 0x7f80 };
-    const fv_magnitudes none = fv_magnitudes_none(), never = {0, 0xffff};
+    const fv_exponent_range none = fv_exponents_none(), never = {0, 0xffff};
     const int more = exponent * NORMAL;
     if (m.most == none.most)
         return none;
     return m.least < NORMAL || m.most >= INFINITE || m.least + more < NORMAL || m.most + more >= INFINITE
                ? never
-               : (fv_magnitudes){m.least + more, m.most + more};
+               : (fv_exponent_range){m.least + more, m.most + more};
 }
 
 /* Each product is a multiple of 2^(ea + eb - 14), the exponents being the least of both sides, and so is each sum: none
  * is subnormal if that is at least 2^-126. Both sides are normal numbers. */
-static inline int fv_pairs_exact(fv_magnitudes a, fv_magnitudes b) {
+static inline int fv_pairs_exact(fv_exponent_range a, fv_exponent_range b) {
     enum { NORMAL = 0x80, INFINITE = 0x7f80, BIAS = 127 };
     return a.least >= NORMAL && b.least >= NORMAL && a.most < INFINITE && b.most < INFINITE &&
            (a.least >> 7) + (b.least >> 7) - 2 * BIAS >= -112;

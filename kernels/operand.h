@@ -55,18 +55,18 @@ static inline fv_format_info fv_format_of(fv_format format) {
 
 /* Exponent range of 16-bit elements: bits of the smallest magnitude that is not 0, and of the largest; NaN are the
  * largest of all. */
-typedef struct fv_magnitudes {
+typedef struct fv_exponent_range {
     int least, most;
-} fv_magnitudes;
+} fv_exponent_range;
 
 typedef struct fv_operand {
-    const void *data;       /* its first word; alignment of an element suffices */
-    const float *scales;    /* in the format's layout; NULL where it has none */
-    int64_t columns, steps; /* n and k of the product, at least 1 */
-    int64_t row, panel;     /* words to the next row, and to the next panel */
-    fv_magnitudes range;    /* of all elements; only where a caller asks for it */
-    int16_t width;          /* columns of a panel; 0: one panel has all */
-    int16_t first;          /* place of the first column in its panel */
+    const void *data;        /* its first word; alignment of an element suffices */
+    const float *scales;     /* in the format's layout; NULL where it has none */
+    int64_t columns, steps;  /* n and k of the product, at least 1 */
+    int64_t row, panel;      /* words to the next row, and to the next panel */
+    fv_exponent_range range; /* of all elements; only where a caller asks for it */
+    int16_t width;           /* columns of a panel; 0: one panel has all */
+    int16_t first;           /* place of the first column in its panel */
     fv_format format;
 } fv_operand;
 

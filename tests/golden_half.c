@@ -42,44 +42,44 @@ void golden_amx_order(golden *g) {
     gave(g, x[2], m * n);
 }
 
-static void gave_magnitudes(golden *g, const fv_magnitudes *m) {
+static void gave_exponents(golden *g, const fv_exponent_range *m) {
     g->hash.outputs = fnv_u32(fnv_u32(g->hash.outputs, (uint32_t)m->least), (uint32_t)m->most);
 }
 
 void golden_pack_columns(golden *g) {
     const int64_t nr = FV_LANES * rng_between(&g->r, 1, 4), keys = rng_between(&g->r, 1, nr);
     const int64_t channels = rng_between(&g->r, 1, 130), filled = (keys + FV_LANES - 1) / FV_LANES * FV_LANES;
-    fv_magnitudes m = fv_magnitudes_none();
+    fv_exponent_range m = fv_exponents_none();
     draw_pairs(g, x[0], keys * ((channels + 1) / 2));
     begin(g);
     g->kernel->run.pack(keys, channels, x[0], (channels + 1) / 2 * 2, 0, x[1], nr, &m, NULL);
     end();
     for (int64_t c = 0; c < (channels + 1) / 2; c++)
         gave(g, x[1] + c * nr, filled);
-    gave_magnitudes(g, &m);
+    gave_exponents(g, &m);
 }
 
 void golden_pack_steps(golden *g) {
     const int64_t rows = rng_between(&g->r, 1, 9), n = 2 * rng_between(&g->r, 1, 90);
-    fv_magnitudes m = fv_magnitudes_none();
+    fv_exponent_range m = fv_exponents_none();
     draw_pairs(g, x[0], rows * n / 2);
     begin(g);
     g->kernel->run.pack(rows, n, x[0], n, 0, x[1], n, &m, NULL);
     end();
     gave(g, x[1], (rows + 1) / 2 * n);
-    gave_magnitudes(g, &m);
+    gave_exponents(g, &m);
 }
 
 void golden_pack_rows(golden *g) {
     const int64_t rows = rng_between(&g->r, 1, 9), n = rng_between(&g->r, 1, 200);
-    fv_magnitudes m = fv_magnitudes_none();
+    fv_exponent_range m = fv_exponents_none();
     const int exponent = (int)rng_between(&g->r, -9, 9);
     draw_pairs(g, x[0], (rows * n + 1) / 2);
     begin(g);
     g->kernel->run.pack(rows, n, x[0], n, exponent, x[1], (n + 1) / 2, &m, NULL);
     end();
     gave(g, x[1], rows * ((n + 1) / 2));
-    gave_magnitudes(g, &m);
+    gave_exponents(g, &m);
 }
 
 void golden_unpack(golden *g) {

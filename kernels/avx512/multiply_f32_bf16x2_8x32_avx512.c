@@ -4,8 +4,8 @@
  * docs/measurements.md, "multiply_rows.h". */
 #include "simd/simd_avx512.h"
 
+#include "simd/exponents_avx512.h"
 #include "simd/half_avx512.h"
-#include "simd/magnitudes_avx512.h"
 #include "simd/pairs_avx512.h"
 
 #include "body/score_store.h"
@@ -31,7 +31,7 @@ typedef struct pair_call {
 typedef struct pair_queries {
     float word[QUERY_WORDS];
     int64_t stride;
-    fv_magnitudes range;
+    fv_exponent_range range;
 } pair_queries;
 
 /* Of keys, the smallest magnitude less 1 of each lane, so that 0 is the largest; of scores, the largest bits: with a
@@ -50,7 +50,7 @@ static __attribute__((noinline)) bool make_queries(const pair_call *x, pair_quer
                                             _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)),
                   seconds = _mm512_add_epi32(firsts, _mm512_set1_epi32(1)), high = _mm512_set1_epi32((int)0xffff0000);
     __m512i rest = _mm512_setzero_si512();
-    magnitudes seen = magnitudes_none();
+    exponents seen = exponents_none();
     for (int64_t i = 0; i < x->a->count; i++)
         for (int64_t w = 0; w < words; w += FV_W) {
             const float *row = (const float *)x->a->data + i * x->a->stride + 2 * w;
@@ -63,11 +63,11 @@ static __attribute__((noinline)) bool make_queries(const pair_call *x, pair_quer
                           second = _mm512_permutex2var_epi32(low, seconds, upper);
             const __m512i pairs = _mm512_or_si512(_mm512_and_si512(first, high), _mm512_srli_epi32(second, 16));
             rest = _mm512_or_si512(rest, _mm512_andnot_si512(high, _mm512_or_si512(first, second)));
-            magnitudes_add(&seen, pairs);
+            exponents_add(&seen, pairs);
             _mm512_storeu_si512(q->word + i * q->stride + w, pairs);
         }
-    q->range = fv_magnitudes_none();
-    magnitudes_take(&seen, &q->range);
+    q->range = fv_exponents_none();
+    exponents_take(&seen, &q->range);
     return _mm512_test_epi32_mask(rest, rest) == 0 && q->range.least >= 0x80 && q->range.most < 0x7f80;
 }
 
@@ -144,7 +144,7 @@ static bool multiply_pairs(const pair_call *x) {
     if (x->e->row_max)
         memcpy(kept, x->e->row_max, bytes);
     pair_panels(x, &q, &seen);
-    const fv_magnitudes keys = {(magnitudes_smallest(seen.least) + 1) / 2, 0};
+    const fv_exponent_range keys = {(exponents_smallest(seen.least) + 1) / 2, 0};
     if (_mm512_reduce_max_epu32(seen.scores) < 0xff000000 && fv_pairs_exact(q.range, keys))
         return true;
     if (x->e->row_max)

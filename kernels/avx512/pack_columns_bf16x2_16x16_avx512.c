@@ -1,12 +1,12 @@
 /* pack of columns as bf16x2 on avx512: blocks of 16 keys x 32 channels are transposed as words, whose halves then
  * change places. Bound: as pack's, for twice the channels: loads of 16 bytes and two shuffles a vector. */
-#include "simd/magnitudes_avx512.h"
+#include "simd/exponents_avx512.h"
 
 enum { KEYS = 16, CHANNELS = 32 };
 
 /* Of 16 keys so far. */
 typedef struct packed {
-    magnitudes all;
+    exponents all;
     vf squares;
     int norms; /* are squares asked for? They are as long a chain as all else of a block takes */
 } packed;
@@ -15,7 +15,7 @@ static inline __attribute__((always_inline)) void store_words(vf block[KEYS], in
                                                               packed *p) {
     for (int64_t r = 0; r < words; r++) {
         const __m512i pair = _mm512_rol_epi32(_mm512_castps_si512(block[r]), 16);
-        magnitudes_add(&p->all, pair);
+        exponents_add(&p->all, pair);
         _mm512_storeu_si512(to + r * nr, pair);
     }
     if (p->norms)
@@ -43,11 +43,11 @@ static __attribute__((noinline)) void pack_edge(int64_t keys, int64_t channels, 
 }
 
 void fv_pack_columns_bf16x2_16x16_avx512(int64_t keys, int64_t channels, const void *source, int64_t ldk, int exponent,
-                                         float *panel, int64_t nr, fv_magnitudes *met, float *norm) {
+                                         float *panel, int64_t nr, fv_exponent_range *met, float *norm) {
     const uint16_t *k = source;
     (void)exponent;
     assert(keys >= 0 && keys <= nr && nr % FV_LANES == 0 && channels >= 0 && ldk >= 0);
-    packed p = {.all = magnitudes_none(), .norms = norm != NULL};
+    packed p = {.all = exponents_none(), .norms = norm != NULL};
     vf highest = v_set1(norm ? *norm : 0.0f);
     for (int64_t i = 0; i < (keys + KEYS - 1) / KEYS * KEYS; i += KEYS) {
         const int64_t rows = keys - i < KEYS ? keys - i : KEYS;
@@ -63,7 +63,7 @@ void fv_pack_columns_bf16x2_16x16_avx512(int64_t keys, int64_t channels, const v
         }
         highest = v_max(p.squares, highest);
     }
-    magnitudes_take(&p.all, met);
+    exponents_take(&p.all, met);
     if (norm)
         *norm = _mm512_reduce_max_ps(highest);
 }

@@ -1,6 +1,6 @@
 /* pack of rows as bf16x2 on avx512: the halves of words change places. Bound: a load and a store for 32 elements,
  * without norms. */
-#include "simd/magnitudes_avx512.h"
+#include "simd/exponents_avx512.h"
 
 enum { HALVES = 32 };
 
@@ -20,18 +20,18 @@ static inline vf squares_of(__m512i pairs, vf squares) {
 }
 
 void fv_pack_rows_bf16x2_1x32_avx512(int64_t rows, int64_t n, const void *source, int64_t ldx, int exponent, float *y,
-                                     int64_t ldy, fv_magnitudes *met, float *norm) {
+                                     int64_t ldy, fv_exponent_range *met, float *norm) {
     const uint16_t *x = source;
     assert(rows >= 0 && n >= 0 && ldx >= 0);
     assert(rows <= 1 || ldy >= (n + 1) / 2);
     const __m512i more = _mm512_set1_epi16((short)(exponent * 128));
-    magnitudes all = magnitudes_none();
+    exponents all = exponents_none();
     for (int64_t i = 0; i < rows; i++, x += ldx, y += ldy) {
         vf squares = v_set1(0.0f);
         for (int64_t j = 0; j < n; j += HALVES) {
             const int64_t left = n - j < HALVES ? n - j : HALVES;
             const __m512i pairs = load_pairs(x + j, left), multiplied = multiply(pairs, more);
-            magnitudes_add(&all, pairs);
+            exponents_add(&all, pairs);
             if (norm)
                 squares = squares_of(multiplied, squares);
             _mm512_mask_storeu_epi32(y + j / 2, v_first((left + 1) / 2), multiplied);
@@ -40,5 +40,5 @@ void fv_pack_rows_bf16x2_1x32_avx512(int64_t rows, int64_t n, const void *source
         if (norm && sum > *norm)
             *norm = sum;
     }
-    magnitudes_take(&all, met);
+    exponents_take(&all, met);
 }

@@ -53,9 +53,9 @@ static __attribute__((noinline)) void pack_edge(int64_t c, int64_t keys, int64_t
 }
 
 void FV_NAME(int64_t keys, int64_t channels, const void *source, int64_t ldk, int exponent, float *panel, int64_t nr,
-             fv_magnitudes *magnitudes, float *norm) {
+             fv_exponent_range *range, float *norm) {
     const float *k = source;
-    (void)exponent, (void)magnitudes;
+    (void)exponent, (void)range;
     assert(keys >= 0 && keys <= nr && nr % FV_LANES == 0);
     assert(channels >= 0 && ldk >= 0);
     const int64_t padded = (keys + FV_LANES - 1) / FV_LANES * FV_LANES;

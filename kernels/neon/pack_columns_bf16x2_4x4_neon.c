@@ -38,7 +38,7 @@ static __attribute__((noinline)) void pack_edge(int64_t keys, int64_t channels, 
 }
 
 void fv_pack_columns_bf16x2_4x4_neon(int64_t keys, int64_t channels, const void *source, int64_t ldk, int exponent,
-                                     float *panel, int64_t nr, fv_magnitudes *magnitudes, float *norm) {
+                                     float *panel, int64_t nr, fv_exponent_range *range, float *norm) {
     const uint16_t *k = source;
     (void)exponent;
     assert(keys >= 0 && keys <= nr && nr % FV_LANES == 0 && channels >= 0 && ldk >= 0);
@@ -62,10 +62,10 @@ void fv_pack_columns_bf16x2_4x4_neon(int64_t keys, int64_t channels, const void 
         highest = v_max(p.squares, highest);
     }
     const int least = vminvq_u16(p.least), most = vmaxvq_u16(p.most);
-    if (least < 0xffff && least + 1 < magnitudes->least)
-        magnitudes->least = least + 1;
-    if (most > magnitudes->most)
-        magnitudes->most = most;
+    if (least < 0xffff && least + 1 < range->least)
+        range->least = least + 1;
+    if (most > range->most)
+        range->most = most;
     if (norm)
         *norm = vmaxvq_f32(highest);
 }

@@ -36,11 +36,11 @@ static vf pack_block(int64_t keys, int64_t channels, const uint16_t *k, int64_t 
 }
 
 void fv_pack_columns_f16x2x4_4x4_neon(int64_t keys, int64_t channels, const void *source, int64_t ldk, int exponent,
-                                      float *panel, int64_t nr, fv_magnitudes *magnitudes, float *norm) {
+                                      float *panel, int64_t nr, fv_exponent_range *range, float *norm) {
     const uint16_t *k = source;
     assert(keys >= 0 && keys <= nr && nr % FV_LANES == 0 && channels >= 0 && ldk >= 0);
     vf highest = v_set1(norm ? *norm : 0.0f);
-    (void)exponent, (void)magnitudes;
+    (void)exponent, (void)range;
     for (int64_t i = 0; i < (keys + FV_LANES - 1) / FV_LANES * FV_LANES; i += KEYS) {
         const int64_t rows = keys - i < 0 ? 0 : keys - i < KEYS ? keys - i : KEYS;
         vf squares = v_set1(0.0f);

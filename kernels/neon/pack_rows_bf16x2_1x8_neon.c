@@ -12,7 +12,7 @@ static inline vf squares_of(uint16x8_t pairs, vf squares) {
 }
 
 void fv_pack_rows_bf16x2_1x8_neon(int64_t rows, int64_t n, const void *source, int64_t ldx, int exponent, float *y,
-                                  int64_t ldy, fv_magnitudes *magnitudes, float *norm) {
+                                  int64_t ldy, fv_exponent_range *range, float *norm) {
     const uint16_t *x = source;
     assert(rows >= 0 && n >= 0 && ldx >= 0);
     assert(rows <= 1 || ldy >= (n + 1) / 2);
@@ -37,8 +37,8 @@ void fv_pack_rows_bf16x2_1x8_neon(int64_t rows, int64_t n, const void *source, i
             *norm = sum;
     }
     const int smallest = vminvq_u16(least), largest = vmaxvq_u16(most);
-    if (smallest < 0xffff && smallest + 1 < magnitudes->least)
-        magnitudes->least = smallest + 1;
-    if (largest > magnitudes->most)
-        magnitudes->most = largest;
+    if (smallest < 0xffff && smallest + 1 < range->least)
+        range->least = smallest + 1;
+    if (largest > range->most)
+        range->most = largest;
 }

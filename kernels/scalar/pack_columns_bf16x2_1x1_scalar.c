@@ -4,7 +4,7 @@
 #include "simd/half_scalar.h"
 
 void fv_pack_columns_bf16x2_1x1_scalar(int64_t keys, int64_t channels, const void *source, int64_t ldk, int exponent,
-                                       float *panel, int64_t nr, fv_magnitudes *magnitudes, float *norm) {
+                                       float *panel, int64_t nr, fv_exponent_range *range, float *norm) {
     const uint16_t *k = source;
     (void)exponent;
     assert(keys >= 0 && keys <= nr && nr % FV_LANES == 0 && channels >= 0 && ldk >= 0);
@@ -16,8 +16,8 @@ void fv_pack_columns_bf16x2_1x1_scalar(int64_t keys, int64_t channels, const voi
             const int both[] = {first & 0x7fff, second & 0x7fff};
             for (int e = 0; e < 2; e++) {
                 const float x = half_widen_bf16((uint16_t)both[e]);
-                magnitudes->least = both[e] && both[e] < magnitudes->least ? both[e] : magnitudes->least;
-                magnitudes->most = both[e] > magnitudes->most ? both[e] : magnitudes->most;
+                range->least = both[e] && both[e] < range->least ? both[e] : range->least;
+                range->most = both[e] > range->most ? both[e] : range->most;
                 squares = fmaf(x, x, squares);
             }
             panel[c / 2 * nr + i] = half_float((uint32_t)first << 16 | second);

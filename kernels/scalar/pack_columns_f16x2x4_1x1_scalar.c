@@ -4,11 +4,11 @@
 #include "simd/half_scalar.h"
 
 void fv_pack_columns_f16x2x4_1x1_scalar(int64_t keys, int64_t channels, const void *source, int64_t ldk, int exponent,
-                                        float *panel, int64_t nr, fv_magnitudes *magnitudes, float *norm) {
+                                        float *panel, int64_t nr, fv_exponent_range *range, float *norm) {
     const uint16_t *k = source;
     enum { FOUR = 4 };
     assert(keys >= 0 && keys <= nr && nr % FV_LANES == 0 && channels >= 0 && ldk >= 0);
-    (void)exponent, (void)magnitudes;
+    (void)exponent, (void)range;
     for (int64_t i = 0; i < (keys + FV_LANES - 1) / FV_LANES * FV_LANES; i += FOUR)
         for (int64_t c = 0; c < channels; c += 2) {
             uint16_t elements[2 * FOUR] = {0};

@@ -35,10 +35,10 @@ typedef struct fv_block {
     bool ascending;      /* and do both ends of their ranges move one way, those that see nothing first or last? */
     bool single_segment; /* do all keys that its rows see lie in one segment? */
     bool padding;        /* is none of them a query? Then nothing else of the block is ready */
-    bool pairs;          /* may scores be those of pairs? Then pairs_q and magnitudes are those of the queries */
+    bool pairs;          /* may scores be those of pairs? Then pairs_q and exponents are those of the queries */
     bool floats;         /* are the queries in q? */
     bool normed;         /* is norm, if it is asked for, that of all queries? */
-    fv_magnitudes magnitudes;
+    fv_exponent_range exponents;
     bool value_pairs;  /* may values be multiplied as pairs? */
     bool thin, panels; /* few rows (thin.h); their keys are panels */
     bool copy_values;  /* are the values read from a copy in v? */

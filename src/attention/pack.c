@@ -2,7 +2,7 @@
  *
  * Keys and queries of 16 bits may be multiplied as pairs. Those of float16 always are, where there is an instruction;
  * scores are multiplied by 2^e of the scale then, as queries cannot hold the product. Those of bfloat16 are if no sum
- * of their products can be subnormal: the guard, fv_pairs_exact(), asks that of the magnitudes that were met while
+ * of their products can be subnormal: the guard, fv_pairs_exact(), asks that of the exponents that were met while
  * packing, for a segment at a time, or a panel where a block is one tile. Where it falls, keys are packed as floats.
  * The bits are the same.
  */
@@ -42,7 +42,7 @@ static void pack_lanes(const fv_block *x, const void *lanes, int64_t count, floa
 }
 
 /* Adds those of a column of words of two. */
-static void meet(fv_magnitudes *magnitudes, const float *words, int64_t rows, int64_t stride, int64_t columns) {
+static void meet(fv_exponent_range *exponents, const float *words, int64_t rows, int64_t stride, int64_t columns) {
     int16_t least = INT16_MAX, most = 0; /* of magnitudes less 1, so that 0 is the largest */
     for (int64_t t = 0; t < rows; t++) {
         uint16_t halves[2 * FV_KEY_GROUP];
@@ -53,7 +53,7 @@ static void meet(fv_magnitudes *magnitudes, const float *words, int64_t rows, in
             most = size > most ? size : most;
         }
     }
-    fv_magnitudes_add(magnitudes, (fv_magnitudes){least == INT16_MAX ? 0xffff : least + 1, most});
+    fv_exponents_add(exponents, (fv_exponent_range){least == INT16_MAX ? 0xffff : least + 1, most});
 }
 
 /* Packs keys [key, end) of a segment, a granule in which a run ends, its last part, or one of 16 bits: all keys at one
@@ -112,7 +112,7 @@ static void pack_panel_pairs(const fv_block *x, fv_segment *s, int64_t at, float
         if (x->kv->k.layout == FV_KV_LANES && x->kv->k.dtype == FOVEA_DTYPE_BF16) {
             count = lanes_of(key, end, at + p->panel - key);
             p->kernels.copy(p->pair_words, count, run.at, FV_KEY_GROUP, panel + (key - at), p->panel);
-            meet(&s->magnitudes, run.at, p->pair_words, FV_KEY_GROUP, fv_min(count, end - key));
+            meet(&s->exponents, run.at, p->pair_words, FV_KEY_GROUP, fv_min(count, end - key));
             s->norm = INFINITY; /* unknown */
             continue;
         }
@@ -123,7 +123,7 @@ static void pack_panel_pairs(const fv_block *x, fv_segment *s, int64_t at, float
         }
         count = run.count;
         assert(key + count == end || count % FV_LANES == 0);
-        p->kernels.pack_pairs(count, dim, run.at, run.stride, 0, panel + (key - at), p->panel, &s->magnitudes,
+        p->kernels.pack_pairs(count, dim, run.at, run.stride, 0, panel + (key - at), p->panel, &s->exponents,
                               s->norm < INFINITY ? &s->norm : NULL);
     }
 }
@@ -131,12 +131,12 @@ static void pack_panel_pairs(const fv_block *x, fv_segment *s, int64_t at, float
 /* Is the block one tile? Then what the tile needs is packed when it needs it, all panels to one place. */
 static bool one_tile(const fv_block *x) { return x->rows <= x->plan->choice.tile_rows; }
 
-static bool exact(const fv_block *x, const fv_segment *s) { return fv_pairs_exact(x->magnitudes, s->magnitudes); }
+static bool exact(const fv_block *x, const fv_segment *s) { return fv_pairs_exact(x->exponents, s->exponents); }
 
 void fv_keys_open(fv_block *x, fv_segment *s) {
     const fovea_attention_plan *p = x->plan;
     const int64_t first = fv_round_down(s->keys.begin, p->panel), words = p->pair_words;
-    s->magnitudes = fv_magnitudes_none();
+    s->exponents = fv_exponents_none();
     s->pairs = x->pairs;
     if (one_tile(x))
         return;
@@ -154,7 +154,7 @@ fv_panel fv_keys_panel(fv_block *x, fv_segment *s, int64_t at) {
     const int64_t dim = p->desc.head_dim, words = p->pair_words;
     bool pairs = s->pairs;
     if (one_tile(x)) {
-        s->magnitudes = fv_magnitudes_none();
+        s->exponents = fv_exponents_none();
         if (pairs)
             pack_panel_pairs(x, s, at, x->k);
         pairs = pairs && exact(x, s);

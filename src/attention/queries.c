@@ -34,7 +34,7 @@ static void pair_queries(fv_block *x, int64_t row, int64_t rows) {
     float *const pairs = x->pairs_q + row * p->pair_words;
     if (p->kernels.pack_q) {
         p->kernels.pack_q(rows, dim, fv_row_address(x, q, row), q->stride[2], ilogbf(p->scale.q), pairs, p->pair_words,
-                          &x->magnitudes, norm_of(x));
+                          &x->exponents, norm_of(x));
         return;
     }
     for (int64_t i = 0; i < rows; i++) { /* of float16 as they are: the gemm multiplies by the scale */
@@ -72,11 +72,11 @@ void fv_queries_open(fv_block *x) {
     const float norm = fv_score_asks_norms(x) ? 0.0f : INFINITY;
     x->norm = norm;
     x->normed = x->floats = false;
-    x->magnitudes = fv_magnitudes_none();
+    x->exponents = fv_exponents_none();
     if (x->pairs) {
         take_queries(x, pair_queries, x->pairs_q, p->pair_words);
-        x->magnitudes = fv_magnitudes_scaled(x->magnitudes, ilogbf(p->scale.q));
-        x->pairs = fv_pairs_exact(x->magnitudes, fv_magnitudes_none());
+        x->exponents = fv_exponents_scaled(x->exponents, ilogbf(p->scale.q));
+        x->pairs = fv_pairs_exact(x->exponents, fv_exponents_none());
         x->norm = x->pairs ? x->norm : norm;
         x->normed = x->pairs && p->kernels.pack_q;
     }

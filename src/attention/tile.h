@@ -28,12 +28,12 @@ typedef struct fv_tile {
 /* A segment, ready for the tiles of a block. */
 typedef struct fv_segment {
     int64_t index;
-    fv_range keys;            /* relative to the segment: those that any row of the block sees */
-    float norm;               /* the largest sum of squares of a key that any row sees; INFINITY: not asked for */
-    int finite;               /* are the values of keys finite? -1: not asked yet */
-    bool value_pairs;         /* are the values in pairs? Then they are finite */
-    bool pairs;               /* may keys be packed as pairs? Where the block is not one tile: are they? */
-    fv_magnitudes magnitudes; /* of keys packed as pairs */
+    fv_range keys;               /* relative to the segment: those that any row of the block sees */
+    float norm;                  /* the largest sum of squares of a key that any row sees; INFINITY: not asked for */
+    int finite;                  /* are the values of keys finite? -1: not asked yet */
+    bool value_pairs;            /* are the values in pairs? Then they are finite */
+    bool pairs;                  /* may keys be packed as pairs? Where the block is not one tile: are they? */
+    fv_exponent_range exponents; /* of keys packed as pairs */
 } fv_segment;
 
 /* A panel of packed keys, the queries of the block in the same form, and what multiplies them. */

@@ -50,9 +50,9 @@ static void copy_values(const fv_block *x, const fv_segment *s) {
  * whose first key is an odd one is left to floats. */
 static bool pair_values(const fv_block *x, const fv_segment *s) {
     const fovea_attention_plan *p = x->plan;
-    const fv_magnitudes weights = {(127 - 40) << 7, 127 << 7};
+    const fv_exponent_range weights = {(127 - 40) << 7, 127 << 7};
     const int64_t panel = p->choice.value->nr;
-    fv_magnitudes values = fv_magnitudes_none();
+    fv_exponent_range values = fv_exponents_none();
     if (s->keys.begin % 2 != 0 || s->keys.begin == s->keys.end)
         return false;
     const fv_kv_run run = fv_run_of(x, &x->kv->v, s, s->keys.begin, s->keys.end);

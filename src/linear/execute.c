@@ -48,7 +48,7 @@ static fv_prefetch_range rows_of(const execution *e, int64_t item) {
 
 /* Rows of an item in the forms that its panels need. */
 static void read_rows(const execution *e, int64_t first, int64_t end, fv_linear_buffers *b) {
-    fv_magnitudes all = fv_magnitudes_none();
+    fv_exponent_range all = fv_exponents_none();
     for (int pass = 0; pass < 2; pass++) {
         const bool pairs = pass == 0;
         if (pairs ? !e->pairs : !e->gathers || b->all_paired)
@@ -99,7 +99,7 @@ static void items_task(void *arg, int64_t task) {
                            .pairs = floats_in(scratch, e->scratch.pairs),
                            .weights = floats_in(scratch, e->scratch.weights),
                            .y = floats_in(scratch, e->scratch.y),
-                           .magnitudes = (fv_magnitudes *)(void *)(scratch + e->scratch.magnitudes)};
+                           .exponents = (fv_exponent_range *)(void *)(scratch + e->scratch.exponents)};
     for (int64_t end, item = claim(e, &end); item < end; item = claim(e, &end))
         for (; item < end; item++)
             run_item(e, item, item + 1 < end ? item + 1 : e->items, &b);

@@ -34,8 +34,8 @@ typedef struct fv_row_run {
 /* A thread's scratch, and what it holds of the rows of its item. */
 typedef struct fv_linear_buffers {
     float *products, *x, *pairs, *weights, *y;
-    fv_magnitudes *magnitudes; /* of rows in pairs */
-    bool all_paired;           /* all rows of the item, with all weights */
+    fv_exponent_range *exponents; /* of rows in pairs */
+    bool all_paired;              /* all rows of the item, with all weights */
     int64_t products_done, paired_done;
 } fv_linear_buffers;
 
@@ -51,9 +51,9 @@ int64_t fv_linear_row_stride(const fovea_tensor *t);
 /* Input channels that lie together: of a head of x, or, where its heads follow each other or are in scratch, all. */
 int64_t fv_linear_together(const fv_linear_execution *e);
 
-/* Rows of an item in the forms that are multiplied: before its panels, run by run; *all: their magnitudes. */
+/* Rows of an item in the forms that are multiplied: before its panels, run by run; *all: their exponents. */
 void fv_linear_read_pairs(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run,
-                          fv_magnitudes *all);
+                          fv_exponent_range *all);
 void fv_linear_read_floats(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run);
 
 /* One panel for the rows of a run. next_rows: floats of x to prefetch meanwhile. */

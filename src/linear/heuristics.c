@@ -135,7 +135,7 @@ fv_linear_scratch fv_linear_lay_out(const fovea_linear *l, const fv_linear_choic
     s.pairs = fv_reserve(&at, l->pairs ? c->row_block : 0, fv_ceil_div(l->in, 2) * f);
     s.weights = fv_reserve(&at, widens && !always ? l->widened : 0, panel);
     s.y = fv_reserve(&at, l->narrow_y || l->widen_residual ? c->chunk : 0, panel);
-    s.magnitudes = fv_reserve(&at, l->pairs ? c->row_block : 0, (int64_t)sizeof(fv_magnitudes));
+    s.exponents = fv_reserve(&at, l->pairs ? c->row_block : 0, (int64_t)sizeof(fv_exponent_range));
     s.bytes = at;
     return s;
 }

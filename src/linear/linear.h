@@ -55,12 +55,12 @@ struct fovea_linear {
     const fv_kernel
         *pairs; /* bf16x2 or f16x2 or, of bf16_tile, bf16x2_amx_order; NULL: this CPU, or a type, has no use for it. Of
                    float16 all rows are multiplied so, as then no other kernel can read the weights */
-    fovea_arithmetic arithmetic; /* bf16 is exact here */
-    fv_multiply_fn *blocks;      /* of bf16_tile, in the place of gemm */
-    fv_pack_fn *pack_x;          /* NULL of float16, whose pairs are x as it lies */
-    fv_magnitudes *magnitudes;   /* of panels in pairs, [panels] */
-    int64_t register_rows;       /* up to so many rows weights are widened in registers */
-    int64_t widened;             /* channels of a block that is widened, at most */
+    fovea_arithmetic arithmetic;  /* bf16 is exact here */
+    fv_multiply_fn *blocks;       /* of bf16_tile, in the place of gemm */
+    fv_pack_fn *pack_x;           /* NULL of float16, whose pairs are x as it lies */
+    fv_exponent_range *exponents; /* of panels in pairs, [panels] */
+    int64_t register_rows;        /* up to so many rows weights are widened in registers */
+    int64_t widened;              /* channels of a block that is widened, at most */
     int64_t panel, panels;
     const fv_tuning_row **tuned; /* [tuned_count], the context's: those for maps of this size */
     int tuned_count;
@@ -104,10 +104,10 @@ const fv_tuning_row *fv_linear_tuned(const fovea_linear *linear, int64_t rows);
 
 /* One thread's scratch, in bytes: products, [row_block][panel]; and what has other types in the caller's memory or in
  * the packed weights, as floats: rows of x, [row_block][in], a block of weights, [widened][panel], results,
- * [chunk][panel]. Rows of x in pairs, [row_block][(in + 1) / 2], and their magnitudes, [row_block].
+ * [chunk][panel]. Rows of x in pairs, [row_block][(in + 1) / 2], and their exponents, [row_block].
  * bytes is -1 if that is more than memory. */
 typedef struct fv_linear_scratch {
-    int64_t products, x, pairs, weights, y, magnitudes, bytes;
+    int64_t products, x, pairs, weights, y, exponents, bytes;
 } fv_linear_scratch;
 
 fv_linear_scratch fv_linear_lay_out(const fovea_linear *linear, const fv_linear_choice *choice);

@@ -38,7 +38,7 @@ static bool lay_out(fovea_linear *l, int64_t *bytes) {
 }
 
 /* Of panels in pairs of bfloat16: whether rows may be multiplied so depends on them (fv_pairs_exact()). */
-static void find_magnitudes(fovea_linear *l) {
+static void find_exponents(fovea_linear *l) {
     const int64_t halves = 2 * l->weights.panel;
     for (int64_t p = 0; p < l->panels; p++) {
         const uint16_t *half = (const uint16_t *)l->weights.data + p * halves;
@@ -48,9 +48,9 @@ static void find_magnitudes(fovea_linear *l) {
             least = less < least ? less : least;
             most = bits > most ? bits : most;
         }
-        const fv_magnitudes m = {least < 0xffff ? least + 1 : least, most};
-        l->magnitudes[p] = m;
-        fv_magnitudes_add(&l->weights.range, m);
+        const fv_exponent_range m = {least < 0xffff ? least + 1 : least, most};
+        l->exponents[p] = m;
+        fv_exponents_add(&l->weights.range, m);
     }
 }
 
@@ -99,12 +99,12 @@ static void clear_panel(fovea_linear *l, int64_t panel) {
 static bool allocate(fovea_linear *l, int64_t parts, int64_t bytes) {
     l->parts = calloc((size_t)parts, sizeof *l->parts);
     l->bias = calloc((size_t)l->out, sizeof *l->bias);
-    l->magnitudes = calloc((size_t)l->panels, sizeof *l->magnitudes);
+    l->exponents = calloc((size_t)l->panels, sizeof *l->exponents);
     l->weights.data = l->memory = fv_allocate_pages((size_t)bytes);
     const bool scaled = fv_linear_scaled(l->weight_dtype);
     if (scaled)
         l->weights.scales = l->scales = calloc((size_t)l->weights.columns, sizeof *l->scales);
-    return l->parts && l->bias && l->magnitudes && l->memory && (l->scales || !scaled);
+    return l->parts && l->bias && l->exponents && l->memory && (l->scales || !scaled);
 }
 
 void fovea_linear_destroy(fovea_linear *linear) {
@@ -112,7 +112,7 @@ void fovea_linear_destroy(fovea_linear *linear) {
         return;
     free(linear->parts);
     free(linear->bias);
-    free(linear->magnitudes);
+    free(linear->exponents);
     free(linear->memory);
     free(linear->scales);
     free(linear->tuned);
@@ -186,9 +186,9 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
         made->parts[p] = (fv_linear_part){first, parts[p].weight.out, parts[p].bias ? made->bias + first : NULL};
         pack_part(made, &parts[p], &made->parts[p]);
     }
-    made->weights.range = fv_magnitudes_none(); /* float16 has no products that differ */
+    made->weights.range = fv_exponents_none(); /* float16 has no products that differ */
     if (made->pack_x && made->pairs)
-        find_magnitudes(made);
+        find_exponents(made);
     if (ctx->debug)
         fv_linear_debug(made);
     *linear = made;

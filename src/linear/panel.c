@@ -3,7 +3,7 @@
  *
  * Weights of 16 bits are multiplied in one of three forms, which give the same bits:
  *   pairs      bfloat16 by bfloat16, both as pairs, twice as fast: if the guard, fv_pairs_exact(), allows it for the
- *              magnitudes of a row and of the panel; float16 by float16, where there is FMLAL: always;
+ *              exponents of a row and of the panel; float16 by float16, where there is FMLAL: always;
  *   registers  x as floats, weights widened in registers: few rows, and many where that costs nothing;
  *   blocks     x as floats, blocks of weights widened to scratch: many rows.
  */
@@ -107,21 +107,21 @@ static void widen_block(const fv_linear_execution *e, const fv_linear_buffers *b
 }
 
 void fv_linear_read_pairs(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run,
-                          fv_magnitudes *all) {
+                          fv_exponent_range *all) {
     const fovea_linear *l = e->linear;
     const fovea_tensor *x = &e->args->x;
     const int64_t words = fv_ceil_div(l->in, 2), channels = one_stretch(e) ? l->in : x->shape[3];
     fv_row_run row = *run;
     for (; row.done < run->done + run->count; row.done++) {
         float *to = b->pairs + (row.first + row.done) * words;
-        fv_magnitudes *m = &b->magnitudes[row.first + row.done];
-        *m = fv_magnitudes_none();
+        fv_exponent_range *m = &b->exponents[row.first + row.done];
+        *m = fv_exponents_none();
         to[words - 1] = 0.0f; /* the second element of an odd channel */
         for (int64_t k = 0; k < l->in && !l->pack_x; k += channels)
             memcpy((uint16_t *)(void *)to + k, place(x, &row, k / channels, 0), (size_t)channels * sizeof(uint16_t));
         for (int64_t k = 0; k < l->in && l->pack_x; k += channels)
             l->pack_x(1, channels, place(x, &row, k / channels, 0), 0, 0, to + k / 2, 0, m, NULL);
-        fv_magnitudes_add(all, *m);
+        fv_exponents_add(all, *m);
     }
 }
 
@@ -242,7 +242,7 @@ static int64_t rows_alike(const fv_linear_execution *e, const fv_linear_buffers 
     *pairs = e->pairs;
     if (!e->pairs || b->all_paired)
         return rows->count;
-    const fv_magnitudes *x = b->magnitudes + rows->first + rows->done, w = e->linear->magnitudes[panel];
+    const fv_exponent_range *x = b->exponents + rows->first + rows->done, w = e->linear->exponents[panel];
     int64_t count = 1;
     for (*pairs = fv_pairs_exact(x[0], w); count < rows->count && fv_pairs_exact(x[count], w) == *pairs;)
         count++;

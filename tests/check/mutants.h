@@ -62,7 +62,7 @@ enum { MANY, FEW };
     }
 
 #define PACK_PARAMETERS                                                                                                \
-    int64_t rows, int64_t n, const void *x, int64_t ldx, int exponent, float *y, int64_t ldy, fv_magnitudes *m,        \
+    int64_t rows, int64_t n, const void *x, int64_t ldx, int exponent, float *y, int64_t ldy, fv_exponent_range *m,    \
         float *norm
 #define PACK_ARGUMENTS rows, n, x, ldx, exponent, y, ldy, m, norm
 

@@ -6,32 +6,32 @@
 #include <inttypes.h>
 
 enum { SIZE_ROWS, SIZE_CHANNELS, SIZE_NR, SIZE_NORM, SIZE_EXPONENT };
-enum { OPERAND_X, OPERAND_Y, OPERAND_MAGNITUDES, OPERAND_NORM };
+enum { OPERAND_X, OPERAND_Y, OPERAND_EXPONENTS, OPERAND_NORM };
 
 /* What both find beside what they write: brought from what was there before. */
-static operand *add_magnitudes(trial *t) {
-    operand *o = trial_operand(t, "magnitudes", sizeof(int), CELL_BITS, 1, 2, 2);
+static operand *add_exponents(trial *t) {
+    operand *o = trial_operand(t, "exponents", sizeof(int), CELL_BITS, 1, 2, 2);
     int *before = (int *)o->before;
     before[0] = rng_below(&t->rng, 2) ? 0xffff : 0x3f00;
     before[1] = rng_below(&t->rng, 2) ? 0 : 0x3f90;
     return o;
 }
 
-static void take(fv_magnitudes *m, uint16_t element) {
+static void take(fv_exponent_range *m, uint16_t element) {
     const int bits = element & 0x7fff;
     m->least = bits && bits < m->least ? bits : m->least;
     m->most = bits > m->most ? bits : m->most;
 }
 
-static fv_magnitudes before_of(const trial *t) {
-    const int *before = (const int *)t->operand[OPERAND_MAGNITUDES].before;
-    return (fv_magnitudes){before[0], before[1]};
+static fv_exponent_range before_of(const trial *t) {
+    const int *before = (const int *)t->operand[OPERAND_EXPONENTS].before;
+    return (fv_exponent_range){before[0], before[1]};
 }
 
-static void verify_magnitudes(const trial *t, fv_magnitudes want) {
-    const int *got = (const int *)t->operand[OPERAND_MAGNITUDES].want;
+static void verify_exponents(const trial *t, fv_exponent_range want) {
+    const int *got = (const int *)t->operand[OPERAND_EXPONENTS].want;
     if (got[0] != want.least || got[1] != want.most)
-        trial_fail(t, "magnitudes %#x to %#x instead of %#x to %#x", got[0], got[1], want.least, want.most);
+        trial_fail(t, "exponents %#x to %#x instead of %#x to %#x", got[0], got[1], want.least, want.most);
 }
 
 static void verify_norm(const trial *t, double want) {
@@ -60,7 +60,7 @@ static void pack_trial(checker *c, int64_t keys, int64_t channels, int64_t nr, b
     t->size[SIZE_NORM] = !any && rng_below(&t->rng, 2);
     operand *k = trial_operand(t, "k", sizeof(uint16_t), CELL_KEPT, keys, channels, some_stride(t, channels));
     trial_floats(t, "panel", CELL_BITS, words, filled, nr);
-    add_magnitudes(t);
+    add_exponents(t);
     operand *norm = trial_floats(t, "norm", CELL_ANY, 1, 1, 1); /* its sums are in any order */
     *float_before(norm, 0, 0) = 0.0f;
     for (int64_t i = 0; i < keys; i++)
@@ -78,7 +78,7 @@ static void pack_trials(checker *c) {
 }
 
 static void pack_invoke(const fv_kernel *kernel, trial *t) {
-    fv_magnitudes *m = trial_pointer(t, OPERAND_MAGNITUDES);
+    fv_exponent_range *m = trial_pointer(t, OPERAND_EXPONENTS);
     float *norm = trial_pointer(t, OPERAND_NORM);
     kernel->run.pack(t->size[SIZE_ROWS], t->size[SIZE_CHANNELS], trial_pointer(t, OPERAND_X),
                      t->operand[OPERAND_X].stride, 0, trial_pointer(t, OPERAND_Y), t->size[SIZE_NR], m,
@@ -92,7 +92,7 @@ static uint16_t element_at(const operand *k, int64_t key, int64_t channel) {
 
 static void pack_verify(const trial *t) {
     const operand *k = &t->operand[OPERAND_X], *panel = &t->operand[OPERAND_Y];
-    fv_magnitudes want = before_of(t);
+    fv_exponent_range want = before_of(t);
     double highest = 0.0;
     for (int64_t i = 0; i < panel->cols; i++) {
         double squares = 0.0;
@@ -118,7 +118,7 @@ static void pack_verify(const trial *t) {
         }
         highest = fmax(highest, squares);
     }
-    verify_magnitudes(t, want);
+    verify_exponents(t, want);
     verify_norm(t, highest);
 }
 
@@ -137,7 +137,7 @@ static void rows_trials(checker *c) {
             t->size[SIZE_CHANNELS] = n;
             operand *x = trial_operand(t, "x", sizeof(uint16_t), CELL_KEPT, rows, n, some_stride(t, n));
             trial_floats(t, "y", CELL_BITS, (rows + 1) / 2, n, some_stride(t, n));
-            add_magnitudes(t);
+            add_exponents(t);
             for (int64_t i = 0; i < rows; i++)
                 for (int64_t j = 0; j < n; j++)
                     ((uint16_t *)x->before)[i * x->stride + j] = element(&t->rng, any);
@@ -148,12 +148,12 @@ static void rows_trials(checker *c) {
 static void rows_invoke(const fv_kernel *kernel, trial *t) {
     kernel->run.pack(t->size[SIZE_ROWS], t->size[SIZE_CHANNELS], trial_pointer(t, OPERAND_X),
                      t->operand[OPERAND_X].stride, 0, trial_pointer(t, OPERAND_Y), t->operand[OPERAND_Y].stride,
-                     trial_pointer(t, OPERAND_MAGNITUDES), NULL);
+                     trial_pointer(t, OPERAND_EXPONENTS), NULL);
 }
 
 static void rows_verify(const trial *t) {
     const operand *x = &t->operand[OPERAND_X], *y = &t->operand[OPERAND_Y];
-    fv_magnitudes want = before_of(t);
+    fv_exponent_range want = before_of(t);
     for (int64_t i = 0; i < y->rows; i++)
         for (int64_t j = 0; j < y->cols; j++) {
             uint32_t word = 0;
@@ -169,7 +169,7 @@ static void rows_verify(const trial *t) {
                 return;
             }
         }
-    verify_magnitudes(t, want);
+    verify_exponents(t, want);
 }
 
 const op_check check_pack_steps = {rows_trials, rows_invoke, rows_verify};
@@ -187,7 +187,7 @@ static void to_trial(checker *c, int64_t rows, int64_t n, int exponent, bool any
     t->size[SIZE_NORM] = !any && rng_below(&t->rng, 2);
     operand *x = trial_operand(t, "x", sizeof(uint16_t), CELL_KEPT, rows, n, some_stride(t, n));
     trial_floats(t, "y", CELL_BITS, rows, (n + 1) / 2, some_stride(t, (n + 1) / 2));
-    add_magnitudes(t);
+    add_exponents(t);
     operand *norm = trial_floats(t, "norm", CELL_ANY, 1, 1, 1); /* its sums are in any order */
     *float_before(norm, 0, 0) = 0.0f;
     for (int64_t i = 0; i < rows; i++)
@@ -208,13 +208,13 @@ static void to_invoke(const fv_kernel *kernel, trial *t) {
     float *norm = trial_pointer(t, OPERAND_NORM);
     kernel->run.pack(t->size[SIZE_ROWS], t->size[SIZE_CHANNELS], trial_pointer(t, OPERAND_X),
                      t->operand[OPERAND_X].stride, (int)t->size[SIZE_EXPONENT], trial_pointer(t, OPERAND_Y),
-                     t->operand[OPERAND_Y].stride, trial_pointer(t, OPERAND_MAGNITUDES),
+                     t->operand[OPERAND_Y].stride, trial_pointer(t, OPERAND_EXPONENTS),
                      t->size[SIZE_NORM] ? norm : NULL);
 }
 
 static void to_verify(const trial *t) {
     const operand *x = &t->operand[OPERAND_X], *y = &t->operand[OPERAND_Y];
-    fv_magnitudes want = before_of(t);
+    fv_exponent_range want = before_of(t);
     double highest = 0.0;
     for (int64_t i = 0; i < x->rows; i++) {
         double squares = 0.0;
@@ -235,7 +235,7 @@ static void to_verify(const trial *t) {
         }
         highest = fmax(highest, squares);
     }
-    verify_magnitudes(t, want);
+    verify_exponents(t, want);
     verify_norm(t, highest);
 }
 
