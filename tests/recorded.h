@@ -30,6 +30,30 @@ static inline void compare(const float *got, const float *want, int64_t n, const
     test_check(worst < 1e-5, "%s: off by %.3g", what, worst);
 }
 
+/* Tensors, and the sizes that they have. */
+static inline void set_tensors(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor q, fovea_tensor k,
+                               fovea_tensor v, fovea_tensor out) {
+    desc->batch = q.shape[0];
+    desc->q_heads = q.shape[1];
+    desc->kv_heads = k.shape[1];
+    desc->q_len = q.shape[2];
+    desc->kv_len = k.shape[2];
+    desc->head_dim = q.shape[3];
+    desc->value_dim = v.shape[3];
+    args->q = q;
+    args->k = k;
+    args->v = v;
+    args->out = out;
+}
+
+/* A boolean or additive mask, or none. */
+static inline void set_mask(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor mask) {
+    desc->mask = !mask.data                       ? FOVEA_MASK_NONE
+                 : mask.dtype == FOVEA_DTYPE_BOOL ? FOVEA_MASK_BOOLEAN
+                                                  : FOVEA_MASK_ADDITIVE;
+    args->mask = mask;
+}
+
 /* Plans, executes once; a failed check if the library refuses. */
 static inline bool execute(const fovea_context *ctx, const fovea_attention_desc *desc, const fovea_attention_args *args,
                            const char *what) {

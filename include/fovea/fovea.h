@@ -40,7 +40,7 @@
 #include "arrays.h"
 #include "attention.h"
 #include "cache.h"
-#include "coming_from.h"
+#include "compat.h"
 #include "context.h"
 #include "linear.h"
 #include "mask.h"

@@ -1,4 +1,4 @@
-/* Descriptions from the words of other systems (fovea/coming_from.h): what is there of attention alone. */
+/* Fills descriptions from the arguments of other systems (fovea/compat.h). */
 #include "core/core.h"
 #include "fovea/fovea.h"
 
@@ -22,25 +22,6 @@ fovea_tensor fovea_tensor_aligned(void *data, fovea_dtype dtype, int rank, const
     return fovea_tensor_bhtd(data, dtype, sizes[0], sizes[1], sizes[2], sizes[3]);
 }
 
-fovea_status fovea_from_tensors(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor q, fovea_tensor k,
-                                fovea_tensor v, fovea_tensor out) {
-    const fovea_status status = check(desc, args, NULL, 0);
-    if (status != FOVEA_OK)
-        return status;
-    desc->batch = q.shape[0];
-    desc->q_heads = q.shape[1];
-    desc->kv_heads = k.shape[1];
-    desc->q_len = q.shape[2];
-    desc->kv_len = k.shape[2];
-    desc->head_dim = q.shape[3];
-    desc->value_dim = v.shape[3];
-    args->q = q;
-    args->k = k;
-    args->v = v;
-    args->out = out;
-    return FOVEA_OK;
-}
-
 static void set_mask(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor mask) {
     desc->mask = !mask.data                       ? FOVEA_MASK_NONE
                  : mask.dtype == FOVEA_DTYPE_BOOL ? FOVEA_MASK_BOOLEAN
@@ -48,22 +29,12 @@ static void set_mask(fovea_attention_desc *desc, fovea_attention_args *args, fov
     args->mask = mask;
 }
 
-fovea_status fovea_from_torch_sdpa(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask,
-                                   int is_causal) {
-    const fovea_status status = check(desc, args, NULL, 0);
-    if (status != FOVEA_OK)
-        return status;
-    set_mask(desc, args, attn_mask);
-    desc->causal = is_causal ? FOVEA_CAUSAL_TOP_LEFT : FOVEA_CAUSAL_NONE;
-    return FOVEA_OK;
-}
-
 fovea_status fovea_from_onnx(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask,
-                             int is_causal, int64_t past_length, const int64_t *nonpad_kv_seqlen, int64_t *room) {
-    const fovea_status status = check(desc, args, &(fv_pointer){"room", room}, 1);
+                             int is_causal, int64_t past_length, const int64_t *nonpad_kv_seqlen, int64_t *buffer) {
+    const fovea_status status = check(desc, args, &(fv_pointer){"buffer", buffer}, 1);
     if (status != FOVEA_OK)
         return status;
-    int64_t *q_offsets = room, *kv_lens = room + desc->batch;
+    int64_t *q_offsets = buffer, *kv_lens = buffer + desc->batch;
     set_mask(desc, args, attn_mask);
     if (attn_mask.data && attn_mask.shape[3] < desc->kv_len) {
         desc->kv_len = attn_mask.shape[3];
@@ -82,12 +53,12 @@ fovea_status fovea_from_onnx(fovea_attention_desc *desc, fovea_attention_args *a
 }
 
 fovea_status fovea_from_ort_gqa(fovea_attention_desc *desc, fovea_attention_args *args, const int32_t *seqlens_k,
-                                int is_prompt, int64_t local_window_size, int64_t *room) {
-    const fv_pointer more[] = {{"seqlens_k", seqlens_k}, {"room", room}};
+                                int is_prompt, int64_t local_window_size, int64_t *buffer) {
+    const fv_pointer more[] = {{"seqlens_k", seqlens_k}, {"buffer", buffer}};
     const fovea_status status = check(desc, args, more, 2);
     if (status != FOVEA_OK)
         return status;
-    int64_t *q_offsets = room, *kv_lens = room + desc->batch;
+    int64_t *q_offsets = buffer, *kv_lens = buffer + desc->batch;
     for (int64_t b = 0; b < desc->batch; b++) {
         kv_lens[b] = (int64_t)seqlens_k[b] + 1;
         q_offsets[b] = is_prompt ? 0 : kv_lens[b] - desc->q_len;
@@ -105,30 +76,33 @@ static int64_t length_of(int64_t b, int64_t most, const int64_t *lens, const int
 }
 
 fovea_status fovea_from_flash(fovea_attention_desc *desc, fovea_attention_args *args, int causal, int64_t window_left,
-                              int64_t window_right, int64_t *room) {
-    const fovea_status status = check(desc, args, &(fv_pointer){"room", room}, 1);
+                              int64_t window_right, int64_t *buffer) {
+    const fovea_status status = check(desc, args, &(fv_pointer){"buffer", buffer}, 1);
     if (status != FOVEA_OK)
         return status;
     desc->causal = causal ? FOVEA_CAUSAL_BOTTOM_RIGHT : FOVEA_CAUSAL_NONE;
     desc->window_left = window_left;
     desc->window_right = window_right;
     for (int64_t b = 0; b < desc->batch; b++)
-        room[b] = length_of(b, desc->kv_len, args->kv_lens, args->kv_cu_seqlens) -
-                  length_of(b, desc->q_len, args->q_lens, args->q_cu_seqlens);
-    args->q_offsets = causal ? NULL : room;
+        buffer[b] = length_of(b, desc->kv_len, args->kv_lens, args->kv_cu_seqlens) -
+                    length_of(b, desc->q_len, args->q_lens, args->q_cu_seqlens);
+    args->q_offsets = causal ? NULL : buffer;
     return FOVEA_OK;
 }
 
 fovea_status fovea_from_flash_varlen(fovea_attention_desc *desc, fovea_attention_args *args, int64_t batch,
                                      const int32_t *cu_seqlens_q, const int32_t *cu_seqlens_k, int64_t max_seqlen_q,
                                      int64_t max_seqlen_k, int causal, int64_t window_left, int64_t window_right,
-                                     int64_t *room) {
-    const fv_pointer all[] = {
-        {"desc", desc}, {"args", args}, {"cu_seqlens_q", cu_seqlens_q}, {"cu_seqlens_k", cu_seqlens_k}, {"room", room}};
+                                     int64_t *buffer) {
+    const fv_pointer all[] = {{"desc", desc},
+                              {"args", args},
+                              {"cu_seqlens_q", cu_seqlens_q},
+                              {"cu_seqlens_k", cu_seqlens_k},
+                              {"buffer", buffer}};
     const fovea_status status = fv_pointers_check(all, 5);
     if (status != FOVEA_OK)
         return status;
-    int64_t *q_cu_seqlens = room, *kv_cu_seqlens = room + batch + 1;
+    int64_t *q_cu_seqlens = buffer, *kv_cu_seqlens = buffer + batch + 1;
     for (int64_t b = 0; b <= batch; b++) {
         q_cu_seqlens[b] = cu_seqlens_q[b];
         kv_cu_seqlens[b] = cu_seqlens_k[b];
@@ -144,19 +118,19 @@ fovea_status fovea_from_flash_varlen(fovea_attention_desc *desc, fovea_attention
 
 fovea_status fovea_from_flash_kvcache(fovea_attention_desc *desc, fovea_attention_args *args,
                                       const int32_t *cache_seqlens, int64_t new_keys, const int32_t *cache_leftpad,
-                                      int causal, int64_t window_left, int64_t window_right, int64_t *room) {
-    const fv_pointer more[] = {{"cache_seqlens", cache_seqlens}, {"room", room}};
+                                      int causal, int64_t window_left, int64_t window_right, int64_t *buffer) {
+    const fv_pointer more[] = {{"cache_seqlens", cache_seqlens}, {"buffer", buffer}};
     const fovea_status status = check(desc, args, more, 2);
     if (status != FOVEA_OK)
         return status;
-    int64_t *kv_lens = room, *kv_starts = room + desc->batch;
+    int64_t *kv_lens = buffer, *kv_starts = buffer + desc->batch;
     for (int64_t b = 0; b < desc->batch; b++) {
         kv_starts[b] = cache_leftpad ? cache_leftpad[b] : 0;
         kv_lens[b] = cache_seqlens[b] + new_keys - kv_starts[b];
     }
     args->kv_lens = kv_lens;
     args->kv_starts = cache_leftpad ? kv_starts : NULL; /* keys in pages take none */
-    return fovea_from_flash(desc, args, causal, window_left, window_right, room + 2 * desc->batch);
+    return fovea_from_flash(desc, args, causal, window_left, window_right, buffer + 2 * desc->batch);
 }
 
 fovea_status fovea_from_torch_key(fovea_tensor tensor, int64_t token, const float *value) {
@@ -202,11 +176,11 @@ static bool keeps(const keep_rule *r, const fovea_attention_desc *d, const int64
     return !r->causal || key <= query;
 }
 
-/* Does the rule leave out any key? Then it is written to room. */
+/* Does the rule leave out any key? Then it is written to buffer. */
 static bool rules(const keep_rule *r) { return r->mask.data || r->keys[0] || r->keys[1] || r->queries || r->causal; }
 
 /* Writes the rule as a boolean mask, no larger than it must be. */
-static void set_rule(fovea_attention_desc *desc, fovea_attention_args *args, const keep_rule *r, uint8_t *room) {
+static void set_rule(fovea_attention_desc *desc, fovea_attention_args *args, const keep_rule *r, uint8_t *buffer) {
     const bool masked = r->mask.data != NULL;
     if (!rules(r)) {
         set_mask(desc, args, r->mask);
@@ -220,14 +194,14 @@ static void set_rule(fovea_attention_desc *desc, fovea_attention_args *args, con
         for (at[1] = 0; at[1] < heads; at[1]++)
             for (at[2] = 0; at[2] < rows; at[2]++)
                 for (at[3] = 0; at[3] < desc->kv_len; at[3]++)
-                    room[n++] = keeps(r, desc, at);
-    set_mask(desc, args, fovea_tensor_bhtd(room, FOVEA_DTYPE_BOOL, batch, heads, rows, desc->kv_len));
+                    buffer[n++] = keeps(r, desc, at);
+    set_mask(desc, args, fovea_tensor_bhtd(buffer, FOVEA_DTYPE_BOOL, batch, heads, rows, desc->kv_len));
     if (!masked && rows == 1)
         desc->mask = FOVEA_MASK_KEY_PADDING;
 }
 
 fovea_status fovea_from_torch_mha(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask,
-                                  const uint8_t *key_padding_mask, int64_t keys, int is_causal, uint8_t *room) {
+                                  const uint8_t *key_padding_mask, int64_t keys, int is_causal, uint8_t *buffer) {
     fovea_status status = check(desc, args, NULL, 0);
     if (status != FOVEA_OK)
         return status;
@@ -237,25 +211,25 @@ fovea_status fovea_from_torch_mha(fovea_attention_desc *desc, fovea_attention_ar
                             .count = keys,
                             .inverted = true,
                             .causal = is_causal && extra};
-    status = check(desc, args, &(fv_pointer){"room", room}, rules(&rule));
+    status = check(desc, args, &(fv_pointer){"buffer", buffer}, rules(&rule));
     if (status != FOVEA_OK)
         return status;
     desc->causal = is_causal && !extra ? FOVEA_CAUSAL_TOP_LEFT : FOVEA_CAUSAL_NONE;
     desc->has_bias = added;
     args->bias = added ? attn_mask : (fovea_tensor){0};
-    set_rule(desc, args, &rule, room);
+    set_rule(desc, args, &rule, buffer);
     return FOVEA_OK;
 }
 
 fovea_status fovea_from_keras(fovea_attention_desc *desc, fovea_attention_args *args, const uint8_t *query_mask,
                               const uint8_t *value_mask, const uint8_t *key_mask, fovea_tensor attention_mask,
-                              int use_causal_mask, uint8_t *room) {
+                              int use_causal_mask, uint8_t *buffer) {
     keep_rule rule = {.mask = attention_mask, .keys = {value_mask, key_mask}, .queries = query_mask};
-    const fovea_status status = check(desc, args, &(fv_pointer){"room", room}, rules(&rule));
+    const fovea_status status = check(desc, args, &(fv_pointer){"buffer", buffer}, rules(&rule));
     if (status != FOVEA_OK)
         return status;
     rule.count = desc->kv_len;
     desc->causal = use_causal_mask ? FOVEA_CAUSAL_TOP_LEFT : FOVEA_CAUSAL_NONE;
-    set_rule(desc, args, &rule, room);
+    set_rule(desc, args, &rule, buffer);
     return FOVEA_OK;
 }

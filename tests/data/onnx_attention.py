@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes onnx_attention.h: the node tests of the ONNX operator Attention (opset 23 to 25), as the onnx package makes
-them, for tests/test_coming_from_onnx.c. Run once, with onnx (pip install onnx):
+them, for tests/test_compat_onnx.c. Run once, with onnx (pip install onnx):
     python3 tests/data/onnx_attention.py > tests/data/onnx_attention.h
 Elements lie in one pool of 32-bit words: floats as their bits (16-bit ones as the float32 that they equal), booleans
 and integers as numbers. Tensors that are equal, or part of another, share words.

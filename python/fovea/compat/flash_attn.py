@@ -7,7 +7,7 @@ Tensors are torch's, in bfloat16, float16 or float32. What flash-attn refuses be
 only its CUDA kernels refuse works: head dims over 256, pages of any size, any even number of rotary channels. Nothing
 that changes a result is ignored. Errors are a TypeError, ValueError or NotImplementedError; nothing was written then.
 
-Gradients are those of fovea.torch.attention. docs/coming-from.md goes through the arguments.
+Gradients are those of fovea.torch.attention. docs/compat.md goes through the arguments.
 """
 
 import contextlib

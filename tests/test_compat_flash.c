@@ -31,10 +31,10 @@ static void flash(const fovea_context *ctx, int64_t q_len, const int32_t *cache_
     fovea_attention_args args;
     fovea_attention_desc_init(&desc);
     fovea_attention_args_init(&args);
-    fovea_from_tensors(&desc, &args, fovea_tensor_bthd(q, FOVEA_DTYPE_F32, BATCH, q_len, HEADS, D),
-                       fovea_tensor_bthd(k, FOVEA_DTYPE_F32, BATCH, ROOM, 2, D),
-                       fovea_tensor_bthd(v, FOVEA_DTYPE_F32, BATCH, ROOM, 2, D),
-                       fovea_tensor_bthd(want, FOVEA_DTYPE_F32, BATCH, q_len, HEADS, D));
+    set_tensors(&desc, &args, fovea_tensor_bthd(q, FOVEA_DTYPE_F32, BATCH, q_len, HEADS, D),
+                fovea_tensor_bthd(k, FOVEA_DTYPE_F32, BATCH, ROOM, 2, D),
+                fovea_tensor_bthd(v, FOVEA_DTYPE_F32, BATCH, ROOM, 2, D),
+                fovea_tensor_bthd(want, FOVEA_DTYPE_F32, BATCH, q_len, HEADS, D));
     for (int64_t b = 0; b < BATCH; b++) {
         const int64_t first = cache_leftpad ? cache_leftpad[b] : 0,
                       last = cache_seqlens ? cache_seqlens[b] + NEW : ROOM;
@@ -47,12 +47,13 @@ static void flash(const fovea_context *ctx, int64_t q_len, const int32_t *cache_
                     bias[((b * HEADS + h) * q_len + i) * ROOM + j] =
                         -slopes[h] * fabsf((float)(i + last - first - q_len - (j - first)));
     }
-    fovea_from_torch_sdpa(&desc, &args, fovea_tensor_bhtd(mask, FOVEA_DTYPE_BOOL, BATCH, 1, q_len, ROOM), 0);
+    set_mask(&desc, &args, fovea_tensor_bhtd(mask, FOVEA_DTYPE_BOOL, BATCH, 1, q_len, ROOM));
     desc.has_bias = alibi;
     if (alibi)
         args.bias = fovea_tensor_bhtd(bias, FOVEA_DTYPE_F32, BATCH, HEADS, q_len, ROOM);
     execute(ctx, &desc, &args, "mask of FlashAttention");
-    fovea_from_torch_sdpa(&desc, &args, absent, 0);
+    set_mask(&desc, &args, absent);
+    desc.causal = FOVEA_CAUSAL_NONE;
     desc.has_bias = 0;
     args.bias = absent;
     desc.relative = alibi ? FOVEA_RELATIVE_ALIBI : FOVEA_RELATIVE_NONE;
@@ -96,10 +97,10 @@ static void flash_paged(const fovea_context *ctx, bool causal, int64_t left, int
         fovea_attention_desc_init(&desc);
         fovea_attention_args_init(&args);
         fovea_kv_pages_init(&pages);
-        fovea_from_tensors(&desc, &args, fovea_tensor_bthd(q, FOVEA_DTYPE_F32, BATCH, NEW, HEADS, D),
-                           fovea_tensor_bthd(k_rows, FOVEA_DTYPE_F32, BATCH, MOST, KV_HEADS, D),
-                           fovea_tensor_bthd(v_rows, FOVEA_DTYPE_F32, BATCH, MOST, KV_HEADS, D),
-                           fovea_tensor_bthd(paged ? got : want, FOVEA_DTYPE_F32, BATCH, NEW, HEADS, D));
+        set_tensors(&desc, &args, fovea_tensor_bthd(q, FOVEA_DTYPE_F32, BATCH, NEW, HEADS, D),
+                    fovea_tensor_bthd(k_rows, FOVEA_DTYPE_F32, BATCH, MOST, KV_HEADS, D),
+                    fovea_tensor_bthd(v_rows, FOVEA_DTYPE_F32, BATCH, MOST, KV_HEADS, D),
+                    fovea_tensor_bthd(paged ? got : want, FOVEA_DTYPE_F32, BATCH, NEW, HEADS, D));
         if (paged) {
             pages.k = fovea_tensor_bthd(k, FOVEA_DTYPE_F32, PAGES, PAGE, KV_HEADS, D);
             pages.v = fovea_tensor_bthd(v, FOVEA_DTYPE_F32, PAGES, PAGE, KV_HEADS, D);
@@ -130,10 +131,10 @@ static void flash_varlen(const fovea_context *ctx, bool causal, int64_t left, in
     fovea_attention_args args;
     fovea_attention_desc_init(&desc);
     fovea_attention_args_init(&args);
-    fovea_from_tensors(&desc, &args, fovea_tensor_bthd(q, FOVEA_DTYPE_F32, 1, Q_TOKENS, HEADS, D),
-                       fovea_tensor_bthd(k, FOVEA_DTYPE_F32, 1, KV_TOKENS, 2, D),
-                       fovea_tensor_bthd(v, FOVEA_DTYPE_F32, 1, KV_TOKENS, 2, D),
-                       fovea_tensor_bthd(got, FOVEA_DTYPE_F32, 1, Q_TOKENS, HEADS, D));
+    set_tensors(&desc, &args, fovea_tensor_bthd(q, FOVEA_DTYPE_F32, 1, Q_TOKENS, HEADS, D),
+                fovea_tensor_bthd(k, FOVEA_DTYPE_F32, 1, KV_TOKENS, 2, D),
+                fovea_tensor_bthd(v, FOVEA_DTYPE_F32, 1, KV_TOKENS, 2, D),
+                fovea_tensor_bthd(got, FOVEA_DTYPE_F32, 1, Q_TOKENS, HEADS, D));
     const fovea_attention_args whole = args;
     fovea_from_flash_varlen(&desc, &args, SEQUENCES, q_cu, kv_cu, MOST_Q, MOST_K, causal, left, right, room);
     execute(ctx, &desc, &args, "flash_attn_varlen_func");
@@ -145,9 +146,9 @@ static void flash_varlen(const fovea_context *ctx, bool causal, int64_t left, in
         out.data = want;
         fovea_attention_desc_init(&desc);
         fovea_attention_args_init(&args);
-        fovea_from_tensors(&desc, &args, fovea_tensor_tokens(whole.q, q_cu[b], q_len),
-                           fovea_tensor_tokens(whole.k, kv_cu[b], kv_len),
-                           fovea_tensor_tokens(whole.v, kv_cu[b], kv_len), fovea_tensor_tokens(out, q_cu[b], q_len));
+        set_tensors(&desc, &args, fovea_tensor_tokens(whole.q, q_cu[b], q_len),
+                    fovea_tensor_tokens(whole.k, kv_cu[b], kv_len), fovea_tensor_tokens(whole.v, kv_cu[b], kv_len),
+                    fovea_tensor_tokens(out, q_cu[b], q_len));
         fovea_from_flash(&desc, &args, causal, left, right, room);
         execute(ctx, &desc, &args, "flash_attn_func of one sequence");
     }
@@ -174,7 +175,7 @@ static void test_flash(const fovea_context *ctx) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "coming_from_flash", NULL);
+    test_begin(argc, argv, "compat_flash", NULL);
     fovea_context *ctx = test_context_untuned();
     test_flash(ctx);
     fovea_context_destroy(ctx);

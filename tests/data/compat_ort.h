@@ -1,4 +1,4 @@
-/* Made by coming_from_ort.py with ONNX Runtime 1.32.0; not edited by hand. */
+/* Made by compat_ort.py with ONNX Runtime 1.32.0; not edited by hand. */
 static const float ort_prompt[] = {
     1.56250000e-01f, -8.12500000e-01f, -2.96875000e-01f, -1.25000000e-01f, 7.34375000e-01f, -9.37500000e-02f, -2.96875000e-01f,
     -1.56250000e-02f, 1.56250000e-01f, -8.12500000e-01f, -2.96875000e-01f, -1.25000000e-01f, 7.34375000e-01f, -9.37500000e-02f,

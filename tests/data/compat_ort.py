@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes coming_from_ort.h: what GroupQueryAttention of ONNX Runtime gives on the CPU, for tests/test_coming_from_ort.c,
+"""Writes compat_ort.h: what GroupQueryAttention of ONNX Runtime gives on the CPU, for tests/test_compat_ort.c,
 which makes the same inputs with fill(). Run once, with onnx, onnxruntime and PyTorch (for fill()):
-    python3 tests/data/coming_from_ort.py > tests/data/coming_from_ort.h
+    python3 tests/data/compat_ort.py > tests/data/compat_ort.h
 """
 import numpy as np
 import onnxruntime
@@ -42,7 +42,7 @@ def attend(name, q_len, past, seqlens_k, total, bias=None, sink=None, **attribut
 
 
 def main():
-    print(f"/* Made by coming_from_ort.py with ONNX Runtime {onnxruntime.__version__}; not edited by hand. */")
+    print(f"/* Made by compat_ort.py with ONNX Runtime {onnxruntime.__version__}; not edited by hand. */")
     attend("prompt", 5, 0, [4, 2], 5)
     attend("scale", 5, 0, [4, 4], 5, scale=0.25)
     attend("window", 5, 0, [4, 4], 5, local_window_size=2)

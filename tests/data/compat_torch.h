@@ -1,4 +1,4 @@
-/* Made by coming_from_torch.py with PyTorch 2.15.0; not edited by hand. */
+/* Made by compat_torch.py with PyTorch 2.15.0; not edited by hand. */
 static const float torch_sdpa_causal_wide[] = {
     1.56250000e-01f, -8.12500000e-01f, -2.96875000e-01f, -1.25000000e-01f, 7.34375000e-01f, -9.37500000e-02f, -9.40058157e-02f,
     -3.72394949e-01f, -5.90278387e-01f, 1.25255823e-01f, 7.25745499e-01f, -1.60844009e-02f, 3.04364190e-02f, -6.23356760e-01f,

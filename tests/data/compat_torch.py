@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes coming_from_torch.h: what PyTorch gives where ONNX has no such thing, for
-tests/test_coming_from_torch.c, which makes the same inputs with fill(). Run once, with PyTorch:
-    python3 tests/data/coming_from_torch.py > tests/data/coming_from_torch.h
+"""Writes compat_torch.h: what PyTorch gives where ONNX has no such thing, for
+tests/test_compat_torch.c, which makes the same inputs with fill(). Run once, with PyTorch:
+    python3 tests/data/compat_torch.py > tests/data/compat_torch.h
 Computed in float64, so that what is recorded has no rounding but the last.
 """
 import warnings
@@ -69,7 +69,7 @@ def mha():
 
 def main():
     warnings.filterwarnings("ignore")
-    print(f"/* Made by coming_from_torch.py with PyTorch {torch.__version__.split('+')[0]}; not edited by hand. */")
+    print(f"/* Made by compat_torch.py with PyTorch {torch.__version__.split('+')[0]}; not edited by hand. */")
     sdpa()
     mha()
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes coming_from_keras.h: what MultiHeadAttention and Attention of Keras give, for tests/test_coming_from_keras.c,
+"""Writes compat_keras.h: what MultiHeadAttention and Attention of Keras give, for tests/test_compat_keras.c,
 which makes the same inputs and weights with fill(). Run once, with Keras and PyTorch:
-    KERAS_BACKEND=torch python3 tests/data/coming_from_keras.py > tests/data/coming_from_keras.h
+    KERAS_BACKEND=torch python3 tests/data/compat_keras.py > tests/data/compat_keras.h
 """
 import keras
 import numpy as np
@@ -29,7 +29,7 @@ def record(name, result):
 
 
 def main():
-    print(f"/* Made by coming_from_keras.py with Keras {keras.__version__}; not edited by hand. */")
+    print(f"/* Made by compat_keras.py with Keras {keras.__version__}; not edited by hand. */")
     q, k, v = (array(i + 1, BATCH, n, FEATURES[f]) for i, (n, f) in
                enumerate([(QUERIES, "query"), (KEYS, "key"), (KEYS, "value")]))
     layer = keras.layers.MultiHeadAttention(num_heads=HEADS, key_dim=KEY_DIM, value_dim=VALUE_DIM,

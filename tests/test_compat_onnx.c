@@ -172,8 +172,7 @@ static bool run(const fovea_context *ctx, const onnx_case *c, const results *out
     int64_t room[2 * MAX_BATCH];
     fovea_attention_desc_init(&desc);
     fovea_attention_args_init(&args);
-    fovea_from_tensors(&desc, &args, view(&c->in[Q], a->q_num_heads, in[Q]), k, v,
-                       view(&c->out[Y], a->q_num_heads, out->y));
+    set_tensors(&desc, &args, view(&c->in[Q], a->q_num_heads, in[Q]), k, v, view(&c->out[Y], a->q_num_heads, out->y));
     const onnx_tensor *mask = &c->in[ATTN_MASK];
     fovea_from_onnx(&desc, &args,
                     fovea_tensor_aligned(in[ATTN_MASK], mask->type == ONNX_BOOL ? FOVEA_DTYPE_BOOL : FOVEA_DTYPE_F32,
@@ -228,10 +227,10 @@ static void test_narrow(const fovea_context *ctx) {
     fovea_attention_args args;
     fovea_attention_desc_init(&desc);
     fovea_attention_args_init(&args);
-    fovea_from_tensors(&desc, &args, fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, BATCH, 1, TOKENS, 1),
-                       fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, BATCH, 1, KEYS, 1),
-                       fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, BATCH, 1, KEYS, 1),
-                       fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, BATCH, 1, TOKENS, 1));
+    set_tensors(&desc, &args, fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, BATCH, 1, TOKENS, 1),
+                fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, BATCH, 1, KEYS, 1),
+                fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, BATCH, 1, KEYS, 1),
+                fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, BATCH, 1, TOKENS, 1));
     fovea_from_onnx(&desc, &args, fovea_tensor_aligned(mask, FOVEA_DTYPE_BOOL, 2, shape), 1, 0, valid, room);
     if (!execute(ctx, &desc, &args, "a narrow mask and nonpad_kv_seqlen"))
         return;
@@ -245,7 +244,7 @@ static void test_narrow(const fovea_context *ctx) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "coming_from_onnx", NULL);
+    test_begin(argc, argv, "compat_onnx", NULL);
     fovea_context *ctx = test_context_untuned(), *scalar = context_of(FOVEA_ISA_SCALAR, 1, NULL);
     int passed = 0;
     for (int i = 0; i < CASES; i++)

@@ -1,4 +1,4 @@
-/* Made by coming_from_keras.py with Keras 3.15.1; not edited by hand. */
+/* Made by compat_keras.py with Keras 3.15.1; not edited by hand. */
 static const float keras_plain_out[] = {
     -2.40291166e+00f, -2.25197887e+00f, 4.76582646e-01f, -6.60654902e-01f, -2.88162351e-01f, 2.66856027e+00f, 2.59164166e+00f,
     4.13492966e+00f, -1.03808570e+00f, -2.33165908e+00f, -2.55784893e+00f, 5.86495519e-01f, -5.45913219e-01f, -3.83475065e-01f,

@@ -1,6 +1,7 @@
-/* Descriptions filled by fovea_from_torch_*(), against what PyTorch gave (data/coming_from_torch.py). */
+/* PyTorch's scaled_dot_product_attention and nn.MultiheadAttention, against what PyTorch gave
+ * (data/compat_torch.py). */
 #include "attention_case.h"
-#include "data/coming_from_torch.h"
+#include "data/compat_torch.h"
 #include "recorded.h"
 #include "test.h"
 
@@ -9,7 +10,7 @@
 
 static const fovea_tensor absent;
 
-/* As bits() in data/coming_from_torch.py. Freed by the caller. */
+/* As bits() in data/compat_torch.py. Freed by the caller. */
 static uint8_t *bits(uint32_t seed, int64_t n) {
     float *x = fill(seed, n);
     uint8_t *b = must_alloc(n, 1);
@@ -35,11 +36,12 @@ static void sdpa(const fovea_context *ctx, int64_t q_len, int64_t kv_len, fovea_
     fovea_attention_args args;
     fovea_attention_desc_init(&desc);
     fovea_attention_args_init(&args);
-    fovea_from_tensors(&desc, &args, fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, SDPA_BATCH, SDPA_HEADS, q_len, SDPA_DIM),
-                       fovea_tensor_bhtd(k, FOVEA_DTYPE_F32, SDPA_BATCH, SDPA_KV_HEADS, kv_len, SDPA_DIM),
-                       fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, SDPA_BATCH, SDPA_KV_HEADS, kv_len, SDPA_VALUE_DIM),
-                       fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, SDPA_BATCH, SDPA_HEADS, q_len, SDPA_VALUE_DIM));
-    fovea_from_torch_sdpa(&desc, &args, mask, is_causal);
+    set_tensors(&desc, &args, fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, SDPA_BATCH, SDPA_HEADS, q_len, SDPA_DIM),
+                fovea_tensor_bhtd(k, FOVEA_DTYPE_F32, SDPA_BATCH, SDPA_KV_HEADS, kv_len, SDPA_DIM),
+                fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, SDPA_BATCH, SDPA_KV_HEADS, kv_len, SDPA_VALUE_DIM),
+                fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, SDPA_BATCH, SDPA_HEADS, q_len, SDPA_VALUE_DIM));
+    set_mask(&desc, &args, mask);
+    desc.causal = is_causal ? FOVEA_CAUSAL_TOP_LEFT : FOVEA_CAUSAL_NONE;
     desc.has_scale = scale != NULL;
     desc.scale = scale ? *scale : 0.0;
     execute(ctx, &desc, &args, what);
@@ -129,8 +131,8 @@ static void mha(const fovea_context *ctx, const mha_case *c) {
     fovea_attention_args args;
     fovea_attention_desc_init(&attention);
     fovea_attention_args_init(&args);
-    fovea_from_tensors(&attention, &args, fovea_tensor_bthd(y[0], FOVEA_DTYPE_F32, BATCH, QUERIES, HEADS, DIM), k, v,
-                       fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, BATCH, 1, QUERIES, EMBED));
+    set_tensors(&attention, &args, fovea_tensor_bthd(y[0], FOVEA_DTYPE_F32, BATCH, QUERIES, HEADS, DIM), k, v,
+                fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, BATCH, 1, QUERIES, EMBED));
     fovea_from_torch_mha(&attention, &args, c->attn_mask, c->key_padding_mask, KEYS, c->is_causal, room);
     const float sinks[HEADS] = {0};
     attention.has_sinks = c->sink;
@@ -140,11 +142,12 @@ static void mha(const fovea_context *ctx, const mha_case *c) {
     fovea_mha_weights w;
     fovea_mha_desc_init(&desc);
     fovea_mha_weights_init(&w);
-    fovea_from_torch_mha_weights(&desc, &w, EMBED, in_weight, in_bias, out_weight, out_bias);
     desc.form = FOVEA_MHA_PROJECTED; /* keys were added behind the projections */
     desc.inputs = FOVEA_MHA_SEPARATE;
-    w.fused = (fovea_matrix){0};
-    w.fused_bias = NULL;
+    desc.out_features = EMBED;
+    desc.biases = 1;
+    w.o = fovea_matrix_out_in(out_weight, FOVEA_DTYPE_F32, EMBED, EMBED);
+    w.o_bias = out_bias;
     desc.attention = &attention;
     fovea_mha *layer;
     if (test_check(fovea_mha_create(ctx, &desc, &w, &layer) == FOVEA_OK, "%s: %s", c->name, fovea_error_detail())) {
@@ -241,8 +244,14 @@ static void test_mha_weights(const fovea_context *ctx) {
     fovea_from_torch_mha(&attention, &args,
                          fovea_tensor_aligned(left_out, FOVEA_DTYPE_BOOL, 2, (const int64_t[]){QUERIES, KEYS}), padding,
                          KEYS, 0, room);
-    fovea_from_torch_mha_weights(&desc, &w, EMBED, in_weight, in_bias, out_weight, out_bias);
+    desc.form = FOVEA_MHA_FUSED;
     desc.inputs = FOVEA_MHA_SEPARATE;
+    desc.q_features = desc.out_features = EMBED;
+    desc.biases = 1;
+    w.fused = fovea_matrix_out_in(in_weight, FOVEA_DTYPE_F32, 3 * EMBED, EMBED);
+    w.fused_bias = in_bias;
+    w.o = fovea_matrix_out_in(out_weight, FOVEA_DTYPE_F32, EMBED, EMBED);
+    w.o_bias = out_bias;
     desc.attention = &attention;
     fovea_mha *layer;
     if (test_check(fovea_mha_create(ctx, &desc, &w, &layer) == FOVEA_OK, "weights: %s", fovea_error_detail()))
@@ -324,73 +333,53 @@ static void test_null(void) {
     int32_t seqlens[4] = {0};
     int64_t room[8];
     uint8_t bytes[64] = {0};
-    const int64_t features[4] = {2, 2, 2, 2};
-    const float *const arrays[4] = {data, data, data, data};
-    const fovea_tensor t = fovea_tensor_bhtd(data, FOVEA_DTYPE_F32, 1, 1, 2, 2);
     fovea_attention_desc desc;
     fovea_attention_args args;
-    fovea_mha_desc layer, bare;
-    fovea_mha_weights w;
     fovea_attention_desc_init(&desc);
     fovea_attention_args_init(&args);
-    fovea_mha_desc_init(&layer);
-    fovea_mha_weights_init(&w);
-    bare = layer; /* without attention */
-    layer.attention = &desc;
     const fovea_attention_desc blank = desc;
     const fovea_attention_args none = args;
 #define NEEDS(words, call) check_status(#call, call, FOVEA_ERROR_NULL, words " is NULL")
-    NEEDS("desc", fovea_from_tensors(NULL, &args, t, t, t, t));
-    NEEDS("args", fovea_from_tensors(&desc, NULL, t, t, t, t));
-    NEEDS("desc", fovea_from_torch_sdpa(NULL, &args, absent, 1));
-    NEEDS("args", fovea_from_torch_sdpa(&desc, NULL, absent, 1));
     NEEDS("desc", fovea_from_torch_mha(NULL, &args, absent, bytes, 2, 1, bytes));
     NEEDS("args", fovea_from_torch_mha(&desc, NULL, absent, bytes, 2, 1, bytes));
-    NEEDS("room", fovea_from_torch_mha(&desc, &args, absent, bytes, 2, 1, NULL));
-    NEEDS("data", fovea_from_torch_key((fovea_tensor){NULL, t.dtype, {1, 1, 2, 2}, {4, 4, 2, 1}, NULL}, 1, data));
-    NEEDS("desc", fovea_from_torch_mha_weights(NULL, &w, 2, data, data, data, data));
-    NEEDS("weights", fovea_from_torch_mha_weights(&layer, NULL, 2, data, data, data, data));
+    NEEDS("buffer", fovea_from_torch_mha(&desc, &args, absent, bytes, 2, 1, NULL));
+    NEEDS("data", fovea_from_torch_key(fovea_tensor_bhtd(NULL, FOVEA_DTYPE_F32, 1, 1, 2, 2), 1, data));
     NEEDS("desc", fovea_from_onnx(NULL, &args, absent, 1, 0, NULL, room));
     NEEDS("args", fovea_from_onnx(&desc, NULL, absent, 1, 0, NULL, room));
-    NEEDS("room", fovea_from_onnx(&desc, &args, absent, 1, 0, NULL, NULL));
+    NEEDS("buffer", fovea_from_onnx(&desc, &args, absent, 1, 0, NULL, NULL));
     NEEDS("desc", fovea_from_ort_gqa(NULL, &args, seqlens, 1, 0, room));
     NEEDS("args", fovea_from_ort_gqa(&desc, NULL, seqlens, 1, 0, room));
     NEEDS("seqlens_k", fovea_from_ort_gqa(&desc, &args, NULL, 1, 0, room));
-    NEEDS("room", fovea_from_ort_gqa(&desc, &args, seqlens, 1, 0, NULL));
+    NEEDS("buffer", fovea_from_ort_gqa(&desc, &args, seqlens, 1, 0, NULL));
     NEEDS("desc", fovea_from_flash(NULL, &args, 1, -1, -1, room));
     NEEDS("args", fovea_from_flash(&desc, NULL, 1, -1, -1, room));
-    NEEDS("room", fovea_from_flash(&desc, &args, 1, -1, -1, NULL));
+    NEEDS("buffer", fovea_from_flash(&desc, &args, 1, -1, -1, NULL));
     NEEDS("desc", fovea_from_flash_varlen(NULL, &args, 1, seqlens, seqlens, 2, 2, 1, -1, -1, room));
     NEEDS("args", fovea_from_flash_varlen(&desc, NULL, 1, seqlens, seqlens, 2, 2, 1, -1, -1, room));
     NEEDS("cu_seqlens_q", fovea_from_flash_varlen(&desc, &args, 1, NULL, seqlens, 2, 2, 1, -1, -1, room));
     NEEDS("cu_seqlens_k", fovea_from_flash_varlen(&desc, &args, 1, seqlens, NULL, 2, 2, 1, -1, -1, room));
-    NEEDS("room", fovea_from_flash_varlen(&desc, &args, 1, seqlens, seqlens, 2, 2, 1, -1, -1, NULL));
+    NEEDS("buffer", fovea_from_flash_varlen(&desc, &args, 1, seqlens, seqlens, 2, 2, 1, -1, -1, NULL));
     NEEDS("desc", fovea_from_flash_kvcache(NULL, &args, seqlens, 1, NULL, 1, -1, -1, room));
     NEEDS("args", fovea_from_flash_kvcache(&desc, NULL, seqlens, 1, NULL, 1, -1, -1, room));
     NEEDS("cache_seqlens", fovea_from_flash_kvcache(&desc, &args, NULL, 1, NULL, 1, -1, -1, room));
-    NEEDS("room", fovea_from_flash_kvcache(&desc, &args, seqlens, 1, NULL, 1, -1, -1, NULL));
+    NEEDS("buffer", fovea_from_flash_kvcache(&desc, &args, seqlens, 1, NULL, 1, -1, -1, NULL));
     NEEDS("desc", fovea_from_keras(NULL, &args, bytes, bytes, bytes, absent, 1, bytes));
     NEEDS("args", fovea_from_keras(&desc, NULL, bytes, bytes, bytes, absent, 1, bytes));
-    NEEDS("room", fovea_from_keras(&desc, &args, bytes, bytes, bytes, absent, 1, NULL));
-    NEEDS("desc", fovea_from_keras_weights(NULL, &w, features, arrays, arrays));
-    NEEDS("weights", fovea_from_keras_weights(&layer, NULL, features, arrays, arrays));
-    NEEDS("features", fovea_from_keras_weights(&layer, &w, NULL, arrays, arrays));
-    NEEDS("kernels", fovea_from_keras_weights(&layer, &w, features, NULL, arrays));
-    NEEDS("biases", fovea_from_keras_weights(&layer, &w, features, arrays, NULL));
-    NEEDS("attention of the fovea_mha_desc", fovea_from_keras_weights(&bare, &w, features, arrays, arrays));
+    NEEDS("buffer", fovea_from_keras(&desc, &args, bytes, bytes, bytes, absent, 1, NULL));
 #undef NEEDS
     test_check(memcmp(&desc, &blank, sizeof desc) == 0 && memcmp(&args, &none, sizeof args) == 0,
                "a refused call has written");
-    check_status("no masks need no room", fovea_from_torch_mha(&desc, &args, absent, NULL, 2, 0, NULL), FOVEA_OK, NULL);
+    check_status("no masks need no buffer", fovea_from_torch_mha(&desc, &args, absent, NULL, 2, 0, NULL), FOVEA_OK,
+                 NULL);
     desc.batch = 0, desc.kv_len = 2;
     check_status(
-        "no sequences need no room, whatever the mask repeats",
+        "no sequences need no buffer, whatever the mask repeats",
         fovea_from_torch_mha(&desc, &args, fovea_tensor_bhtd(bytes, FOVEA_DTYPE_BOOL, 1, 1, 2, 2), NULL, 2, 0, NULL),
         FOVEA_OK, NULL);
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "coming_from_torch", NULL);
+    test_begin(argc, argv, "compat_torch", NULL);
     fovea_context *ctx = test_context_untuned();
     test_sdpa(ctx);
     test_mha(ctx);

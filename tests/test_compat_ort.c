@@ -1,7 +1,7 @@
 /* GroupQueryAttention of ONNX Runtime, described by fovea_from_ort_gqa(), against what it gave
- * (data/coming_from_ort.py). */
+ * (data/compat_ort.py). */
 #include "attention_case.h"
-#include "data/coming_from_ort.h"
+#include "data/compat_ort.h"
 #include "recorded.h"
 #include "test.h"
 
@@ -53,10 +53,10 @@ static void run(const fovea_context *ctx, const gqa_case *c) {
     fovea_attention_args args;
     fovea_attention_desc_init(&desc);
     fovea_attention_args_init(&args);
-    fovea_from_tensors(&desc, &args, fovea_tensor_bthd(q, FOVEA_DTYPE_F32, BATCH, c->q_len, HEADS, DIM),
-                       fovea_tensor_bhtd(k, FOVEA_DTYPE_F32, BATCH, KV_HEADS, tokens, DIM),
-                       fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, BATCH, KV_HEADS, tokens, DIM),
-                       fovea_tensor_bthd(out, FOVEA_DTYPE_F32, BATCH, c->q_len, HEADS, DIM));
+    set_tensors(&desc, &args, fovea_tensor_bthd(q, FOVEA_DTYPE_F32, BATCH, c->q_len, HEADS, DIM),
+                fovea_tensor_bhtd(k, FOVEA_DTYPE_F32, BATCH, KV_HEADS, tokens, DIM),
+                fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, BATCH, KV_HEADS, tokens, DIM),
+                fovea_tensor_bthd(out, FOVEA_DTYPE_F32, BATCH, c->q_len, HEADS, DIM));
     fovea_from_ort_gqa(&desc, &args, c->seqlens_k, c->past == 0, c->local_window_size, room);
     desc.has_scale = c->scale != 0.0;
     desc.scale = c->scale;
@@ -77,7 +77,7 @@ static void run(const fovea_context *ctx, const gqa_case *c) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "coming_from_ort", NULL);
+    test_begin(argc, argv, "compat_ort", NULL);
     fovea_context *ctx = test_context_untuned();
     const float zeros[HEADS] = {0};
     float *sinks = fill(6, HEADS);

@@ -1,5 +1,5 @@
-/* Calls of other systems, described by coming_from.h: a text goes through PyTorch's causal attention at once, then its last
- * token through FlashAttention's decoding with a cache. The token's row has the same bits. */
+/* Calls of other systems: a text goes through PyTorch's causal attention at once, then its last token through
+ * FlashAttention's decoding with a cache (fovea/compat.h). The token's row has the same bits. */
 #include <fovea/fovea.h>
 
 #include <stdio.h>
@@ -12,14 +12,18 @@ static fovea_status torch_sdpa(const fovea_context *context, float *q, float *k,
     fovea_attention_desc desc;
     fovea_attention_args args;
     fovea_attention_plan *plan;
-    const fovea_tensor no_mask = {0};
     fovea_attention_desc_init(&desc);
     fovea_attention_args_init(&args);
-    fovea_from_tensors(&desc, &args, fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, BATCH, HEADS, TOKENS, DIM),
-                       fovea_tensor_bhtd(k, FOVEA_DTYPE_F32, BATCH, KV_HEADS, TOKENS, DIM),
-                       fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, BATCH, KV_HEADS, TOKENS, DIM),
-                       fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, BATCH, HEADS, TOKENS, DIM));
-    fovea_from_torch_sdpa(&desc, &args, no_mask, 1);
+    desc.batch = BATCH;
+    desc.q_heads = HEADS;
+    desc.kv_heads = KV_HEADS;
+    desc.q_len = desc.kv_len = TOKENS;
+    desc.head_dim = desc.value_dim = DIM;
+    desc.causal = FOVEA_CAUSAL_TOP_LEFT;
+    args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, BATCH, HEADS, TOKENS, DIM);
+    args.k = fovea_tensor_bhtd(k, FOVEA_DTYPE_F32, BATCH, KV_HEADS, TOKENS, DIM);
+    args.v = fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, BATCH, KV_HEADS, TOKENS, DIM);
+    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, BATCH, HEADS, TOKENS, DIM);
     fovea_status status = fovea_attention_plan_create(context, &desc, &plan);
     if (status == FOVEA_OK)
         status = fovea_attention_execute(plan, &args, NULL, 0);
@@ -34,14 +38,20 @@ static fovea_status flash_decode(const fovea_context *context, float *q, float *
     fovea_attention_desc desc;
     fovea_attention_args args;
     fovea_attention_plan *plan;
-    int64_t room[3 * BATCH];
+    int64_t buffer[3 * BATCH];
     fovea_attention_desc_init(&desc);
     fovea_attention_args_init(&args);
-    fovea_from_tensors(&desc, &args, fovea_tensor_bthd(q, FOVEA_DTYPE_F32, BATCH, 1, HEADS, DIM),
-                       fovea_tensor_bthd(k_cache, FOVEA_DTYPE_F32, BATCH, CACHE, KV_HEADS, DIM),
-                       fovea_tensor_bthd(v_cache, FOVEA_DTYPE_F32, BATCH, CACHE, KV_HEADS, DIM),
-                       fovea_tensor_bthd(out, FOVEA_DTYPE_F32, BATCH, 1, HEADS, DIM));
-    fovea_from_flash_kvcache(&desc, &args, cache_seqlens, 1, NULL, 1, -1, -1, room);
+    desc.batch = BATCH;
+    desc.q_heads = HEADS;
+    desc.kv_heads = KV_HEADS;
+    desc.q_len = 1;
+    desc.kv_len = CACHE;
+    desc.head_dim = desc.value_dim = DIM;
+    args.q = fovea_tensor_bthd(q, FOVEA_DTYPE_F32, BATCH, 1, HEADS, DIM);
+    args.k = fovea_tensor_bthd(k_cache, FOVEA_DTYPE_F32, BATCH, CACHE, KV_HEADS, DIM);
+    args.v = fovea_tensor_bthd(v_cache, FOVEA_DTYPE_F32, BATCH, CACHE, KV_HEADS, DIM);
+    args.out = fovea_tensor_bthd(out, FOVEA_DTYPE_F32, BATCH, 1, HEADS, DIM);
+    fovea_from_flash_kvcache(&desc, &args, cache_seqlens, 1, NULL, 1, -1, -1, buffer);
     fovea_status status = fovea_attention_plan_create(context, &desc, &plan);
     if (status == FOVEA_OK)
         status = fovea_attention_execute(plan, &args, NULL, 0);

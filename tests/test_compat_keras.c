@@ -1,7 +1,7 @@
 /* MultiHeadAttention and Attention of Keras, described by fovea_from_keras*(), against what they
- * gave (data/coming_from_keras.py). */
+ * gave (data/compat_keras.py). */
 #include "attention_case.h"
-#include "data/coming_from_keras.h"
+#include "data/compat_keras.h"
 #include "recorded.h"
 #include "test.h"
 
@@ -11,7 +11,7 @@ enum { HEADS = 3, KEY_DIM = 4, VALUE_DIM = 5, BATCH = 2, QUERIES = 5, KEYS = 7, 
 
 static const int64_t features[4] = {6, 8, 7, 9}; /* of query, key, value, output */
 
-/* As bits() in data/coming_from_keras.py. Freed by the caller. */
+/* As bits() in data/compat_keras.py. Freed by the caller. */
 static uint8_t *bits(uint32_t seed, int64_t n, int64_t row) {
     float *x = fill(seed, n);
     uint8_t *b = must_alloc(n, 1);
@@ -85,7 +85,21 @@ static void layer(const fovea_context *ctx, const masks *m, bool masked, bool qu
     fovea_from_keras(&attention, &args, query_masked ? m->query : NULL, masked ? m->value : NULL,
                      masked ? m->key : NULL, masked ? m->tensor : (fovea_tensor){0}, causal, room);
     desc.attention = &attention;
-    fovea_from_keras_weights(&desc, &w, features, kernels, biases);
+    desc.form = FOVEA_MHA_FACTORED;
+    desc.inputs = FOVEA_MHA_SEPARATE;
+    desc.q_features = features[0];
+    desc.k_features = features[1];
+    desc.v_features = features[2];
+    desc.out_features = features[3];
+    desc.biases = 1;
+    w.q = fovea_matrix_in_out(kernels[0], FOVEA_DTYPE_F32, features[0], HEADS * KEY_DIM);
+    w.k = fovea_matrix_in_out(kernels[1], FOVEA_DTYPE_F32, features[1], HEADS * KEY_DIM);
+    w.v = fovea_matrix_in_out(kernels[2], FOVEA_DTYPE_F32, features[2], HEADS * VALUE_DIM);
+    w.o = fovea_matrix_in_out(kernels[3], FOVEA_DTYPE_F32, HEADS * VALUE_DIM, features[3]);
+    w.q_bias = biases[0];
+    w.k_bias = biases[1];
+    w.v_bias = biases[2];
+    w.o_bias = biases[3];
     fovea_mha *mha;
     if (test_check(fovea_mha_create(ctx, &desc, &w, &mha) == FOVEA_OK, "%s: %s", what, fovea_error_detail()))
         test_check(fovea_mha_execute(mha, &args, NULL, 0) == FOVEA_OK, "%s: %s", what, fovea_error_detail());
@@ -106,8 +120,8 @@ static void attention(const fovea_context *ctx, const masks *m, double scale, bo
     fovea_attention_args args;
     fovea_attention_desc_init(&desc);
     fovea_attention_args_init(&args);
-    fovea_from_tensors(&desc, &args, rows(q, QUERIES, CHANNELS), rows(k, KEYS, CHANNELS), rows(v, KEYS, CHANNELS),
-                       rows(out, QUERIES, CHANNELS));
+    set_tensors(&desc, &args, rows(q, QUERIES, CHANNELS), rows(k, KEYS, CHANNELS), rows(v, KEYS, CHANNELS),
+                rows(out, QUERIES, CHANNELS));
     fovea_from_keras(&desc, &args, masked ? m->query : NULL, masked ? m->value : NULL, NULL, (fovea_tensor){0}, masked,
                      room);
     desc.has_scale = 1;
@@ -126,7 +140,7 @@ static void attention(const fovea_context *ctx, const masks *m, double scale, bo
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "coming_from_keras", NULL);
+    test_begin(argc, argv, "compat_keras", NULL);
     fovea_context *ctx = test_context_untuned();
     const masks m = masks_make();
     layer(ctx, &m, false, false, false, keras_plain_out, keras_plain_weights, "MultiHeadAttention");
