@@ -1,4 +1,4 @@
-/* The door to Google Benchmark (shim.h), written for 1.7.1 and later versions alike.
+/* Calls Google Benchmark (shim.h), written for 1.7.1 and later versions alike.
  *
  * Set right on the way to the reporters: cases are timed by the wall clock, since the library's own CPU clock sees only
  * the main thread, and a name would then end in "/real_time", so that suffix is taken off, as names are ours to the

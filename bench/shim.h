@@ -1,4 +1,4 @@
-/* Google Benchmark for programs in C: the one door to it, and the only C++ of this project behind it.
+/* Google Benchmark for programs in C: the one file that calls it is the only C++ of this project.
  *
  * Use: fill one shim_bench per measurement and hand them to shim_run(), which prints the table, writes the JSON file
  * and says whether a measurement failed.

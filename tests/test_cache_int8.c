@@ -341,7 +341,7 @@ static void test_refused(const fovea_context *ctx) {
             args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, 1, 1, 1);
             args.pages = &pages;
             args.kv_lens = lens;
-            check_status("foreign pages", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_ERROR_DTYPE,
+            check_status("external pages", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_ERROR_DTYPE,
                          "k_dtype is FOVEA_DTYPE_I8|args.pages");
         }
         if (i == 7) {

@@ -1,6 +1,6 @@
-/* The room of attention: the one header of it that others include, beside tuning.h. What the planner decides for a
- * shape, and the door through which tests, benchmarks and the tuner decide it instead; execution whose arguments were
- * checked before; what causality and windows leave of a shape. plan.h and the rest are the room's own.
+/* The module of attention: the one header of it that others include, beside tuning.h. What the planner decides for a
+ * shape, and how tests, benchmarks and the tuner decide it instead; execution whose arguments were checked before; what
+ * causality and windows leave of a shape. plan.h and the rest are the module's own.
  */
 #ifndef FV_ATTENTION_H
 #define FV_ATTENTION_H
@@ -30,7 +30,7 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
 fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_attention_desc *desc);
 
 /* Brings desc->arithmetic to what it is computed in, or refuses it for these types. */
-fovea_status fv_attention_take_arithmetic(const fovea_context *ctx, fovea_attention_desc *desc);
+fovea_status fv_attention_select_arithmetic(const fovea_context *ctx, fovea_attention_desc *desc);
 
 /* The arguments as this library knows them: the caller's, or own, made of those of an older one. */
 const fovea_attention_args *fv_attention_read_args(const fovea_attention_args *given, fovea_attention_args *own,

@@ -123,7 +123,7 @@ void fv_block_open(fv_block *x, int64_t number, int64_t next) {
     x->range = all;
     x->uniform = uniform;
     x->ascending = x->one_head;
-    if (x->mask.form)
+    if (x->mask.kind)
         fv_block_narrow(x);
     fv_thin_open(x);
     x->copy_values = copies_values(x);

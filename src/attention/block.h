@@ -63,7 +63,7 @@ void fv_block_pad(const fv_block *block);
 /* queries.c: those of a block that is being opened, in the forms that it needs; later as floats in q, if they are not
  * there yet. */
 void fv_queries_open(fv_block *block);
-void fv_queries_take_floats(fv_block *block);
+void fv_queries_ensure_floats(fv_block *block);
 
 /* A block without rows, in one thread's scratch. */
 void fv_block_init(fv_block *block, const fv_schedule *schedule, char *scratch);

@@ -84,7 +84,7 @@ static fovea_status check_scaled(const fovea_attention_desc *d) {
                          (long long)d->head_dim, FV_I8_CHANNELS);
 }
 
-fovea_status fv_attention_take_arithmetic(const fovea_context *ctx, fovea_attention_desc *d) {
+fovea_status fv_attention_select_arithmetic(const fovea_context *ctx, fovea_attention_desc *d) {
     const fv_arithmetic_operand all[] = {{"dtype", d->dtype}, {"k_dtype", d->k_dtype}, {"v_dtype", d->v_dtype}};
     fv_arithmetic_operand operands[3];
     int count = 0;
@@ -92,8 +92,8 @@ fovea_status fv_attention_take_arithmetic(const fovea_context *ctx, fovea_attent
         if (all[i].dtype != FOVEA_DTYPE_I8)
             operands[count++] = all[i];
     const bool exact = count < 3 && d->arithmetic == FOVEA_ARITHMETIC_FASTEST;
-    return fv_arithmetic_take(ctx, FV_ARITHMETIC_OF_attention, exact ? FOVEA_ARITHMETIC_EXACT : d->arithmetic, operands,
-                              count, &d->arithmetic);
+    return fv_arithmetic_select(ctx, FV_ARITHMETIC_OF_attention, exact ? FOVEA_ARITHMETIC_EXACT : d->arithmetic,
+                                operands, count, &d->arithmetic);
 }
 
 fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_attention_desc *d) {

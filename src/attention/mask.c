@@ -1,4 +1,4 @@
-/* Kinds of masks (mask.h): how each is read, and checked. A kind is a row of the table forms. */
+/* Kinds of masks (mask.h): how each is read, and checked. A kind is a row of the table kinds. */
 #include "attention/mask.h"
 
 #include "core/core.h"
@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-struct fv_mask_form {
+struct fv_mask_kind {
     fovea_dtype dtype;
     bool repeats_columns;                             /* by a size of 1 or a stride of 0 */
     int64_t (*channels)(const fovea_mask_desc *desc); /* of the tensor's last axis; NULL: any number of pairs */
@@ -231,7 +231,7 @@ static void prepared_and_bits(const fv_mask *mask, const fv_mask_rows *row, int6
 
 /* ----------------------------------------------------------------------------------------------------- the table -- */
 
-static const fv_mask_form forms[] = {
+static const fv_mask_kind kinds[] = {
     [FOVEA_MASK_BOOLEAN] = {FOVEA_DTYPE_BOOL, true, key_channels, query_rows, bytes_bounds, NULL, NULL, bytes_and_bits},
     [FOVEA_MASK_BITS] = {FOVEA_DTYPE_BITS, false, bits_channels, query_rows, bits_bounds, NULL, NULL, bits_and_bits},
     [FOVEA_MASK_KEY_PADDING] = {FOVEA_DTYPE_BOOL, false, key_channels, one_row, bytes_bounds, NULL, NULL,
@@ -245,25 +245,25 @@ static const fv_mask_form forms[] = {
 
 fv_range fv_mask_bounds(const fv_mask *mask, const fv_mask_rows *row, fv_range within) {
     assert(0 <= within.begin && within.begin < within.end && within.end <= mask->columns);
-    return mask->form->bounds(mask, row, within);
+    return mask->kind->bounds(mask, row, within);
 }
 
 fv_visibility fv_mask_classify(const fv_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column) {
-    return mask->form->classify ? mask->form->classify(mask, first, count, column) : FV_VISIBLE_SOME;
+    return mask->kind->classify ? mask->kind->classify(mask, first, count, column) : FV_VISIBLE_SOME;
 }
 
 int64_t fv_mask_next(const fv_mask *mask, const fv_mask_rows *row, int64_t column) {
-    return mask->form->next ? mask->form->next(mask, row, column) : column;
+    return mask->kind->next ? mask->kind->next(mask, row, column) : column;
 }
 
 void fv_mask_and_bits(const fv_mask *mask, const fv_mask_rows *row, int64_t column, fv_range keys, fv_keybits *bits) {
     assert(0 <= keys.begin && keys.begin < keys.end && keys.end <= FV_SEGMENT && column + keys.end <= mask->columns);
-    mask->form->and_bits(mask, row, column, keys, bits);
+    mask->kind->and_bits(mask, row, column, keys, bits);
 }
 
 /* Only bytes are so many that they come from beyond L2. */
 void fv_mask_prefetch(const fv_mask *mask, const fv_mask_rows *row, int64_t column) {
-    if (mask->form->dtype != FOVEA_DTYPE_BOOL || mask->tensor.stride[3] == 0)
+    if (mask->kind->dtype != FOVEA_DTYPE_BOOL || mask->tensor.stride[3] == 0)
         return;
     const uint8_t *bytes = bytes_of(mask, row) + column;
     for (int64_t at = 0; at < fv_min(FV_SEGMENT, mask->columns - column); at += FV_ALIGNMENT)
@@ -273,7 +273,7 @@ void fv_mask_prefetch(const fv_mask *mask, const fv_mask_rows *row, int64_t colu
 fv_mask fv_mask_of_desc(const fovea_mask_desc *d, fv_mask_to_bits_u8_fn *to_bits) {
     if (!fv_mask_selects(d->kind))
         return (fv_mask){0};
-    fv_mask mask = {.form = &forms[d->kind],
+    fv_mask mask = {.kind = &kinds[d->kind],
                     .tensor = d->mask,
                     .columns = d->kv_len,
                     .block_rows = d->block_rows,
@@ -283,7 +283,7 @@ fv_mask fv_mask_of_desc(const fovea_mask_desc *d, fv_mask_to_bits_u8_fn *to_bits
     for (int i = 0; i < 4; i++)
         if (mask.tensor.shape[i] == 1)
             mask.tensor.stride[i] = 0;
-    mask.one_row = mask.form->rows == query_rows && mask.tensor.stride[2] == 0;
+    mask.one_row = mask.kind->rows == query_rows && mask.tensor.stride[2] == 0;
     if (d->kind == FOVEA_MASK_KEY_PADDING)
         mask.one_row = true;
     if (d->kind == FOVEA_MASK_BLOCKS)
@@ -321,7 +321,7 @@ fv_mask fv_mask_of_args(const fovea_attention_desc *d, const fovea_attention_arg
 
 fv_mask fv_mask_of_flags(const uint8_t *flags, int64_t stride, int64_t columns) {
     return (fv_mask){
-        .form = &forms[FOVEA_MASK_BITS],
+        .kind = &kinds[FOVEA_MASK_BITS],
         .tensor = {.data = (void *)(uintptr_t)flags, .dtype = FOVEA_DTYPE_BITS, .stride = {stride, 0, 0, 1}},
         .columns = columns,
         .one_row = true,
@@ -377,7 +377,7 @@ bool fv_mask_empty(const fovea_mask_desc *d) {
 }
 
 fovea_status fv_mask_check(const fovea_mask_desc *d, fv_span spans[2]) {
-    const fv_mask_form *form = &forms[d->kind];
+    const fv_mask_kind *kind = &kinds[d->kind];
     spans[0] = (fv_span){"mask", 0, 0};
     spans[1] = (fv_span){"mask_blocks", 0, 0};
     if (d->kind == FOVEA_MASK_BLOCKS) {
@@ -389,18 +389,18 @@ fovea_status fv_mask_check(const fovea_mask_desc *d, fv_span spans[2]) {
     const fovea_tensor *t = &d->mask;
     if (!t->data)
         return fv_mask_empty(d) ? FOVEA_OK : fv_fail(FOVEA_ERROR_NULL, "mask is NULL");
-    const int64_t channels = form->channels ? form->channels(d) : t->shape[3], rows = form->rows(d);
+    const int64_t channels = kind->channels ? kind->channels(d) : t->shape[3], rows = kind->rows(d);
     const bool one_head_row = d->kind == FOVEA_MASK_KEY_PADDING;
-    if (!form->channels && (channels < 2 || channels % 2 != 0))
+    if (!kind->channels && (channels < 2 || channels % 2 != 0))
         return fv_fail(FOVEA_ERROR_SHAPE, "mask: channel axis has %lld elements: ranges are pairs",
                        (long long)channels);
-    if (!form->repeats_columns && t->shape[3] > 1 && t->stride[3] != 1 && !fv_tensor_empty(t))
+    if (!kind->repeats_columns && t->shape[3] > 1 && t->stride[3] != 1 && !fv_tensor_empty(t))
         return fv_fail(FOVEA_ERROR_STRIDE, "mask: channel stride is %lld; it must be 1", (long long)t->stride[3]);
-    if (!form->repeats_columns && t->shape[3] != channels)
+    if (!kind->repeats_columns && t->shape[3] != channels)
         return fv_fail(FOVEA_ERROR_SHAPE, "mask: channel axis has %lld elements, the description asks for %lld",
                        (long long)t->shape[3], (long long)channels);
     const fv_tensor_rule rule = {
-        "mask", form->dtype, {d->batch, one_head_row ? 1 : d->q_heads, rows, channels}, false, true};
+        "mask", kind->dtype, {d->batch, one_head_row ? 1 : d->q_heads, rows, channels}, false, true};
     const fovea_status status = fv_tensor_check(t, &rule, &spans[0]);
     return status == FOVEA_OK && d->kind == FOVEA_MASK_BLOCKS && !fv_tensor_empty(t) ? check_blocks(d) : status;
 }

@@ -1,4 +1,4 @@
-/* Masks that select keys, in one form whatever the kind: of a row of the mask, the range of columns outside which it
+/* Masks that select keys, read alike whatever the kind: of a row of the mask, the range of columns outside which it
  * selects none, and its bits in a segment. visible_segment.c asks; nothing else in the flash loop knows kinds. */
 #ifndef FV_ATTENTION_MASK_H
 #define FV_ATTENTION_MASK_H
@@ -8,11 +8,11 @@
 #include "fovea/fovea.h"
 #include "kernels.h"
 
-typedef struct fv_mask_form fv_mask_form;
+typedef struct fv_mask_kind fv_mask_kind;
 
 /* A mask, ready to be asked. */
 typedef struct fv_mask {
-    const fv_mask_form *form; /* NULL: there is none, or one that is added */
+    const fv_mask_kind *kind; /* NULL: there is none, or one that is added */
     fovea_tensor tensor;      /* stride 0 where it repeats */
     int64_t columns;          /* keys of the tensor */
     int64_t block_rows, block_keys;

@@ -151,7 +151,7 @@ static void visit_view(const walk *w, const fv_block *x, const fv_tile *t, int64
 /* Scores before masks: each query sees all keys of its sequence. */
 static void see_all(fv_block *x) {
     const fv_range none = {0, 0}, all = {0, x->sequence.kv_len};
-    x->mask.form = NULL;
+    x->mask.kind = NULL;
     x->range = none;
     x->uniform = true;
     x->ascending = x->one_head;

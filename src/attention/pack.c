@@ -144,7 +144,7 @@ void fv_keys_open(fv_block *x, fv_segment *s) {
         pack_panel_pairs(x, s, at, x->k + at * words);
     s->pairs = s->pairs && exact(x, s);
     if (!s->pairs)
-        fv_queries_take_floats(x);
+        fv_queries_ensure_floats(x);
     for (int64_t at = first; at < s->keys.end && !s->pairs; at += p->panel)
         pack_panel(x, s, at, x->k + at * p->desc.head_dim);
 }
@@ -159,7 +159,7 @@ fv_panel fv_keys_panel(fv_block *x, fv_segment *s, int64_t at) {
             pack_panel_pairs(x, s, at, x->k);
         pairs = pairs && exact(x, s);
         if (!pairs) {
-            fv_queries_take_floats(x);
+            fv_queries_ensure_floats(x);
             pack_panel(x, s, at, x->k);
         }
     }

@@ -9,7 +9,7 @@
 /* Bytes of the workspace for it; -1: more than memory. */
 int64_t fv_paged_bytes(const fovea_attention_desc *desc);
 
-/* Checks what does not depend on the cache's sequences. spans: of foreign pages, which are read: keys, values, table,
+/* Checks what does not depend on the cache's sequences. spans: of external pages, which are read: keys, values, table,
  * starts. */
 enum { FV_PAGED_SPANS = 4 };
 fovea_status fv_paged_check(const fovea_attention_desc *desc, const fovea_attention_args *args,

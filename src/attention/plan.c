@@ -233,7 +233,7 @@ fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fov
     fovea_attention_desc own;
     fovea_status status = fv_attention_read_desc(given, &own);
     if (status == FOVEA_OK)
-        status = fv_attention_take_arithmetic(ctx, &own);
+        status = fv_attention_select_arithmetic(ctx, &own);
     return status == FOVEA_OK ? fv_attention_plan_make(ctx, &own, choice, plan) : status;
 }
 

@@ -137,7 +137,7 @@ static fv_range keys_of(const fovea_attention_plan *plan, const fv_mask *mask, c
     if (from > to)
         return (fv_range){0, 0};
     const fv_range ends[] = {fv_attention_range(plan, sequence, from), fv_attention_range(plan, sequence, to)};
-    if (!mask || !mask->form)
+    if (!mask || !mask->kind)
         return fv_range_union(ends[0], ends[1]);
     const fv_mask_rows rows[] = {fv_mask_row(mask, sequence, (fv_row_place){first.head, from}),
                                  fv_mask_row(mask, sequence, (fv_row_place){last.head, to})};

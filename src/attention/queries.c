@@ -44,7 +44,7 @@ static void pair_queries(fv_block *x, int64_t row, int64_t rows) {
 }
 
 /* Takes all queries in one of both forms. Those of padding are zeros: they are not read. */
-static void take_queries(fv_block *x, void (*take)(fv_block *, int64_t, int64_t), float *to, int64_t floats) {
+static void convert_queries(fv_block *x, void (*take)(fv_block *, int64_t, int64_t), float *to, int64_t floats) {
     const int64_t q_start = x->sequence.q_start, q_end = q_start + x->sequence.q_len;
     for (int64_t row = 0, run; row < x->rows; row += run) {
         run = fv_run_of_head(x, row, x->rows - row);
@@ -59,11 +59,11 @@ static void take_queries(fv_block *x, void (*take)(fv_block *, int64_t, int64_t)
     }
 }
 
-void fv_queries_take_floats(fv_block *x) {
+void fv_queries_ensure_floats(fv_block *x) {
     if (x->floats)
         return;
     x->floats = true;
-    take_queries(x, scale_queries, x->q, x->plan->desc.head_dim);
+    convert_queries(x, scale_queries, x->q, x->plan->desc.head_dim);
     x->normed = true;
 }
 
@@ -74,12 +74,12 @@ void fv_queries_open(fv_block *x) {
     x->normed = x->floats = false;
     x->exponents = fv_exponents_none();
     if (x->pairs) {
-        take_queries(x, pair_queries, x->pairs_q, p->pair_words);
+        convert_queries(x, pair_queries, x->pairs_q, p->pair_words);
         x->exponents = fv_exponents_scaled(x->exponents, ilogbf(p->scale.q));
         x->pairs = fv_pairs_exact(x->exponents, fv_exponents_none());
         x->norm = x->pairs ? x->norm : norm;
         x->normed = x->pairs && p->kernels.pack_q;
     }
     if (!x->pairs || p->kernels.score_rows || norm_of(x))
-        fv_queries_take_floats(x);
+        fv_queries_ensure_floats(x);
 }

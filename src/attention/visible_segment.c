@@ -99,7 +99,7 @@ static fv_visibility classify(const fv_block *x, int64_t row, int64_t rows, int6
 }
 
 bool fv_block_sees(const fv_block *x, int64_t segment) {
-    if (!x->mask.form)
+    if (!x->mask.kind)
         return true;
     const fv_visibility visible = classify(x, 0, x->rows, segment);
     for (int64_t i = 0; i < x->rows && visible != FV_VISIBLE_NONE; i++) {
@@ -117,7 +117,7 @@ bool fv_block_sees(const fv_block *x, int64_t segment) {
 
 int64_t fv_block_next_listed(const fv_block *x, int64_t segment, int64_t end) {
     const int64_t first = segment * FV_SEGMENT, start = x->sequence.kv_start;
-    if (!x->mask.form)
+    if (!x->mask.kind)
         return segment;
     int64_t next = end * FV_SEGMENT;
     for (int64_t i = 0; i < x->rows && next > first; i++) {
@@ -224,7 +224,7 @@ fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *place, const fv_segm
     fv_tile t = {.row = row, .rows = rows, .bits = x->bits};
     t.keys = rows_range(x, row, rows, segment, &t.alike);
     const fv_visibility visible =
-        x->mask.form && !empty(t.keys) ? classify_rows(x, row, rows, segment, &t.keys) : FV_VISIBLE_ALL;
+        x->mask.kind && !empty(t.keys) ? classify_rows(x, row, rows, segment, &t.keys) : FV_VISIBLE_ALL;
     if (visible == FV_VISIBLE_NONE)
         t.keys = (fv_range){0, 0};
     t.group_rows = t.alike ? rows : x->plan->edge_rows;

@@ -29,7 +29,7 @@ static const char *row_of(const fovea_kv_append *a, const fovea_tensor *t, int64
            (batch * t->stride[0] + head * t->stride[1] + (first + token) * t->stride[2]) * fv_dtype_size(t->dtype);
 }
 
-/* A key's row in the cache's type; turned floats of int8 keys become integers in their place. Not inline: the row is on
+/* A key's row in the cache's type; rotated floats of int8 keys become integers in their place. Not inline: the row is on
  * the stack only here. */
 static __attribute__((noinline)) void write_key(const appending *x, const fv_rope_turn *turn, const char *from,
                                                 int32_t page, int64_t head, int64_t position) {

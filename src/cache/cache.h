@@ -1,4 +1,4 @@
-/* The room of caches (fovea/cache.h): what attention and layers see of one. */
+/* The module of caches (fovea/cache.h): what attention and layers see of one. */
 #ifndef FV_CACHE_H
 #define FV_CACHE_H
 

@@ -1,4 +1,4 @@
-/* The inside of a cache: its pool of pages, and its sequences. Private to this room.
+/* The inside of a cache: its pool of pages, and its sequences. Private to this module.
  *
  * The lock guards everything but the bytes of pages. A page is written only by the one sequence that has it, and only
  * behind that sequence's keys; while a shared page is copied, the copier still holds it, so nobody takes it for his

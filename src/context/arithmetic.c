@@ -51,8 +51,8 @@ fovea_arithmetic fv_arithmetic_fastest(const fovea_context *ctx, fv_arithmetic_o
     return there[operation][narrowed] ? narrowed : FOVEA_ARITHMETIC_EXACT;
 }
 
-fovea_status fv_arithmetic_take(const fovea_context *ctx, fv_arithmetic_of operation, fovea_arithmetic given,
-                                const fv_arithmetic_operand *operands, int count, fovea_arithmetic *taken) {
+fovea_status fv_arithmetic_select(const fovea_context *ctx, fv_arithmetic_of operation, fovea_arithmetic given,
+                                  const fv_arithmetic_operand *operands, int count, fovea_arithmetic *taken) {
     const fv_arithmetic_operand *other = NULL;
     *taken = FOVEA_ARITHMETIC_EXACT;
     const fovea_status status = fv_enum_check(FV_ENUM_arithmetic, "arithmetic", (int)given);

@@ -57,7 +57,7 @@ static void append_target(fovea_context *ctx) {
            ctx->target.features ? " with " : "", fv_features_text(ctx->target.features, ", ", features));
 }
 
-static void choose_target(fovea_context *ctx, fv_isa wanted, fv_isa environment) {
+static void select_target(fovea_context *ctx, fv_isa wanted, fv_isa environment) {
     ctx->target = ctx->cpu.target;
     append(ctx->reason, sizeof ctx->reason, "%s has ", ctx->cpu.name[0] ? ctx->cpu.name : "this CPU");
     append_target(ctx);
@@ -78,7 +78,7 @@ static void choose_target(fovea_context *ctx, fv_isa wanted, fv_isa environment)
 }
 
 /* Whose threads, where the caller brings no pool: by the environment, else by the options. */
-static fovea_status choose_backend(const fovea_context_options *options, fovea_threads_backend *backend) {
+static fovea_status select_backend(const fovea_context_options *options, fovea_threads_backend *backend) {
     static const char *const words[] = {[FOVEA_THREADS_OPENMP] = "openmp", [FOVEA_THREADS_POOL] = "pool"};
     const char *word = getenv("FOVEA_THREADS_BACKEND");
     const bool openmp = fv_threads_of_openmp().built;
@@ -106,7 +106,7 @@ static fovea_status choose_backend(const fovea_context_options *options, fovea_t
 
 /* The smallest of what limits it. A caller's pool knows better than the system if it asks for a number, and OpenMP has
  * no say in it. */
-static void choose_threads(fovea_context *ctx, int wanted, fovea_threads_backend backend) {
+static void select_threads(fovea_context *ctx, int wanted, fovea_threads_backend backend) {
     const fv_openmp openmp = fv_threads_of_openmp();
     const int affinity = fv_cpu_affinity(), quota = fv_cpu_quota("");
     const bool pool = ctx->threads.parallel_for != NULL, system = !pool || wanted == 0;
@@ -185,7 +185,7 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
     if (status == FOVEA_OK)
         status = fv_arithmetic_of_environment(&arithmetic);
     if (status == FOVEA_OK)
-        status = choose_backend(options, &backend);
+        status = select_backend(options, &backend);
     if (status != FOVEA_OK)
         return status;
     fovea_context *made = calloc(1, sizeof *made);
@@ -195,8 +195,8 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
     made->threads.pool = options->pool;
     made->cpu = *cpu;
     made->arithmetic = arithmetic;
-    choose_target(made, (fv_isa)options->isa, environment);
-    choose_threads(made, options->threads, backend);
+    select_target(made, (fv_isa)options->isa, environment);
+    select_threads(made, options->threads, backend);
     const char *debug = getenv("FOVEA_DEBUG");
     made->debug = debug && strcmp(debug, "1") == 0;
     char log_problem[384] = "";

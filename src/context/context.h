@@ -45,7 +45,7 @@ typedef struct fv_arithmetic_operand {
 } fv_arithmetic_operand;
 
 /* What given is computed in; or refuses it for an operand's type. */
-fovea_status fv_arithmetic_take(const fovea_context *ctx, fv_arithmetic_of operation, fovea_arithmetic given,
-                                const fv_arithmetic_operand *operands, int count, fovea_arithmetic *taken);
+fovea_status fv_arithmetic_select(const fovea_context *ctx, fv_arithmetic_of operation, fovea_arithmetic given,
+                                  const fv_arithmetic_operand *operands, int count, fovea_arithmetic *taken);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the rooms above know of core. */
+/* What the modules above know of core. */
 #ifndef FV_CORE_H
 #define FV_CORE_H
 

@@ -6,21 +6,21 @@
 #include <assert.h>
 #include <stddef.h>
 
-typedef enum form { FORM_NONE, FORM_EMULATED, FORM_AMX } form;
+typedef enum unit { UNIT_NONE, UNIT_EMULATED, UNIT_AMX } unit;
 
-static form form_of(const fv_kernel *kernel) {
+static unit unit_of(const fv_kernel *kernel) {
     if (!kernel || kernel->kind != FV_KIND_bf16x2_amx_order)
-        return FORM_NONE;
-    return kernel->isa == FV_ISA_scalar ? FORM_EMULATED : FORM_AMX;
+        return UNIT_NONE;
+    return kernel->isa == FV_ISA_scalar ? UNIT_EMULATED : UNIT_AMX;
 }
 
-static _Thread_local int depth[FORM_AMX + 1];
+static _Thread_local int depth[UNIT_AMX + 1];
 
 void fv_tiles_enter(const fv_kernel *kernel) {
-    const form f = form_of(kernel);
-    if (f == FORM_NONE || depth[f]++ > 0)
+    const unit u = unit_of(kernel);
+    if (u == UNIT_NONE || depth[u]++ > 0)
         return;
-    if (f == FORM_EMULATED)
+    if (u == UNIT_EMULATED)
         fv_tiles_configure_emulated();
 #ifdef FV_HAVE_AVX512
     else
@@ -29,11 +29,11 @@ void fv_tiles_enter(const fv_kernel *kernel) {
 }
 
 void fv_tiles_leave(const fv_kernel *kernel) {
-    const form f = form_of(kernel);
-    assert(depth[f] > 0 || f == FORM_NONE);
-    if (f == FORM_NONE || --depth[f] > 0)
+    const unit u = unit_of(kernel);
+    assert(depth[u] > 0 || u == UNIT_NONE);
+    if (u == UNIT_NONE || --depth[u] > 0)
         return;
-    if (f == FORM_EMULATED)
+    if (u == UNIT_EMULATED)
         fv_tiles_release_emulated();
 #ifdef FV_HAVE_AVX512
     else
@@ -43,11 +43,11 @@ void fv_tiles_leave(const fv_kernel *kernel) {
 
 void fv_tiles_softmax(const fv_kernel *kernel, const fv_product *products, int64_t count, fv_softmax_bf16_fn *softmax,
                       const fv_softmax_f32_args *args) {
-    assert(form_of(kernel) != FORM_NONE && depth[form_of(kernel)] > 0);
+    assert(unit_of(kernel) != UNIT_NONE && depth[unit_of(kernel)] > 0);
 #ifdef FV_WITHOUT_BF16 /* nor has it such a kernel */
     (void)kernel, (void)products, (void)count, (void)softmax, (void)args;
 #else
-    if (form_of(kernel) == FORM_EMULATED)
+    if (unit_of(kernel) == UNIT_EMULATED)
         fv_softmax_beside_emulated(products, count, softmax, args);
 #ifdef FV_HAVE_AVX512
     else

@@ -97,7 +97,7 @@ fovea_status fv_linear_select_arithmetic(const fovea_context *ctx, fovea_linear_
     for (int64_t p = 0; p < d->part_count && weights == FOVEA_DTYPE_BF16; p++)
         weights = parts[p].weight.dtype;
     const fv_arithmetic_operand operands[] = {{"dtype", d->dtype}, {"a weight's dtype", weights}};
-    return fv_arithmetic_take(ctx, FV_ARITHMETIC_OF_linear, d->arithmetic, operands, 2, &d->arithmetic);
+    return fv_arithmetic_select(ctx, FV_ARITHMETIC_OF_linear, d->arithmetic, operands, 2, &d->arithmetic);
 }
 
 /* A gated map has two parts of one size. */

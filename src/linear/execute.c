@@ -46,7 +46,7 @@ static fv_prefetch_range rows_of(const execution *e, int64_t item) {
     return (fv_prefetch_range){at, at + fv_min(e->row_block, e->rows - first) * in};
 }
 
-/* Rows of an item in the forms that its panels need. */
+/* Rows of an item in the types that its panels need. */
 static void read_rows(const execution *e, int64_t first, int64_t end, fv_linear_buffers *b) {
     fv_exponent_range all = fv_exponents_none();
     for (int pass = 0; pass < 2; pass++) {

@@ -51,7 +51,7 @@ int64_t fv_linear_row_stride(const fovea_tensor *t);
 /* Input channels that lie together: of a head of x, or, where its heads follow each other or are in scratch, all. */
 int64_t fv_linear_together(const fv_linear_execution *e);
 
-/* Rows of an item in the forms that are multiplied: before its panels, run by run; *all: their exponents. */
+/* Rows of an item as the kernels take them: before its panels, run by run; *all: their exponents. */
 void fv_linear_read_pairs(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run,
                           fv_exponent_range *all);
 void fv_linear_read_floats(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run);

@@ -40,7 +40,7 @@ int64_t fv_linear_panel(const fovea_linear *l) {
 }
 
 /* Products of words of two elements, where the map has a use for them. */
-static void take_pairs(fovea_linear *l) {
+static void select_pairs(fovea_linear *l) {
     const fv_target target = l->ctx->target;
     const fv_kernel *pairs = l->blocks ? fv_multiply_best(FV_KIND_bf16x2_amx_order, FV_FORMAT_bf16x2, target)
                                        : fv_multiply_best(l->kept->pairs, l->kept->pairs_format, target);
@@ -72,5 +72,5 @@ void fv_linear_select_kernels(fovea_linear *l) {
     /* The gemm of blocks has other sums. */
     l->register_rows = l->blocks ? 0 : l->kept->register_rows[fv_isa_lanes(target.isa) >= 16];
     if (l->weight_dtype == l->x_dtype)
-        take_pairs(l);
+        select_pairs(l);
 }

@@ -1,5 +1,5 @@
-/* What is decided for one linear map and number of rows, and the door through which tests, benchmarks and the tuner
- * decide it instead. The width of the packed panels is no choice of this kind: weights are packed before rows are
+/* What is decided for one linear map and number of rows, and how tests, benchmarks and the tuner decide it
+ * instead. The width of the packed panels is no choice of this kind: weights are packed before rows are
  * known.
  */
 #ifndef FV_LINEAR_HEURISTICS_H

@@ -1,7 +1,7 @@
 /* One panel of a linear map for rows of an item (execution.h): products go to scratch, and from there, still in cache,
  * through bias, activation and residual to where the caller wants them.
  *
- * Weights of 16 bits are multiplied in one of three forms, which give the same bits:
+ * Weights of 16 bits are multiplied in one of three ways, which give the same bits:
  *   pairs      bfloat16 by bfloat16, both as pairs, twice as fast: if the guard, fv_pairs_exact(), allows it for the
  *              exponents of a row and of the panel; float16 by float16, where there is FMLAL: always;
  *   registers  x as floats, weights widened in registers: few rows, and many where that costs nothing;
@@ -14,7 +14,7 @@
 #include <assert.h>
 #include <string.h>
 
-typedef enum form { FORM_FLOATS, FORM_PAIRS, FORM_REGISTERS, FORM_BLOCKS } form;
+typedef enum path { PATH_FLOATS, PATH_PAIRS, PATH_REGISTERS, PATH_BLOCKS } path;
 
 int64_t fv_linear_row_stride(const fovea_tensor *t) { return t->shape[2] == 1 ? t->stride[0] : t->stride[2]; }
 
@@ -47,9 +47,9 @@ int64_t fv_linear_together(const fv_linear_execution *e) {
 }
 
 /* How many input channels from k on a call of the gemm takes: within a block, and within what lies together. */
-static int64_t step_at(const fv_linear_execution *e, form f, int64_t k) {
-    const int64_t channels = f == FORM_PAIRS ? e->linear->in : fv_linear_together(e);
-    const int64_t block = f == FORM_BLOCKS ? fv_min(e->choice.k_block, e->linear->widened) : e->choice.k_block;
+static int64_t step_at(const fv_linear_execution *e, path way, int64_t k) {
+    const int64_t channels = way == PATH_PAIRS ? e->linear->in : fv_linear_together(e);
+    const int64_t block = way == PATH_BLOCKS ? fv_min(e->choice.k_block, e->linear->widened) : e->choice.k_block;
     return fv_min(block, channels - k % channels);
 }
 
@@ -66,7 +66,7 @@ static fv_operand floats_of(const fovea_linear *l, const float *weights, int64_t
 
 /* The products of one panel with step channels from k on: scratch begins with them, or goes on. Meanwhile floats of
  * next are prefetched; of rows that are one tile, which wait for each weight, their own weights. */
-static void multiply_block(const fv_linear_execution *e, const fv_linear_buffers *b, form f, const fv_row_run *run,
+static void multiply_block(const fv_linear_execution *e, const fv_linear_buffers *b, path way, const fv_row_run *run,
                            int64_t panel, int64_t columns, int64_t k, int64_t step, float *scratch,
                            fv_prefetch_range *next, int64_t floats) {
     const fovea_linear *l = e->linear;
@@ -76,20 +76,20 @@ static void multiply_block(const fv_linear_execution *e, const fv_linear_buffers
     fv_prefetch prefetch = {.streams = e->rows <= e->choice.gemm->mr};
     if (!prefetch.streams)
         fv_prefetch_take(next, floats, &prefetch);
-    if (f != FORM_FLOATS) /* the panel is filled up */
+    if (way != PATH_FLOATS) /* the panel is filled up */
         columns = fv_min(fv_round_up(columns, FV_LANES), l->panel);
     const fv_operand weights =
-        f == FORM_BLOCKS ? floats_of(l, b->weights, columns, step) : weights_of(l, panel, columns, k, step);
+        way == PATH_BLOCKS ? floats_of(l, b->weights, columns, step) : weights_of(l, panel, columns, k, step);
     fv_rows rows = {.count = run->count};
     fv_multiply_fn *multiply = l->gemm_widen;
-    if (f == FORM_PAIRS) {
+    if (way == PATH_PAIRS) {
         rows.stride = fv_ceil_div(l->in, 2);
         rows.data = b->pairs + row * rows.stride + k / 2;
         multiply = l->pairs->run.multiply;
     } else {
         rows.stride = e->gathers ? l->in : fv_linear_row_stride(x);
         rows.data = e->gathers ? b->x + row * l->in + k : (const float *)place(x, run, k / channels, k % channels);
-        if (f != FORM_REGISTERS)
+        if (way != PATH_REGISTERS)
             multiply = l->blocks ? l->blocks : e->choice.gemm->run.multiply;
     }
     multiply(&rows, &weights, scratch, l->panel, &epilogue, &prefetch);
@@ -207,7 +207,7 @@ static fv_prefetch_range next_after(const fv_linear_execution *e, int64_t panel,
 
 /* Rows go through a block of weights all before the next, but for the last block, after which a few at a time go to y,
  * whose lines come from farther while the next rows are computed. */
-static void run_form(const fv_linear_execution *e, form f, const fv_row_run *rows, int64_t panel,
+static void run_path(const fv_linear_execution *e, path way, const fv_row_run *rows, int64_t panel,
                      const fv_prefetch_range *next_rows, const fv_linear_buffers *b) {
     assert(rows->count <= e->choice.row_block); /* of scratch */
     const fovea_linear *l = e->linear;
@@ -215,13 +215,13 @@ static void run_form(const fv_linear_execution *e, form f, const fv_row_run *row
     const int64_t columns =
         l->gated ? width + fv_min(width, l->parts[0].out - panel * width) : fv_min(l->panel, l->out - panel * l->panel);
     int64_t k = 0, step;
-    for (; (step = step_at(e, f, k)) < l->in - k; k += step) {
+    for (; (step = step_at(e, way, k)) < l->in - k; k += step) {
         fv_prefetch_range after = next_after(e, panel, k, step, next_rows);
-        if (f == FORM_BLOCKS)
+        if (way == PATH_BLOCKS)
             widen_block(e, b, panel, k, step);
-        multiply_block(e, b, f, rows, panel, columns, k, step, b->products, &after, after.end - after.at);
+        multiply_block(e, b, way, rows, panel, columns, k, step, b->products, &after, after.end - after.at);
     }
-    if (f == FORM_BLOCKS)
+    if (way == PATH_BLOCKS)
         widen_block(e, b, panel, k, step);
     fv_prefetch_range after = next_after(e, panel, k, step, next_rows);
     const int64_t floats = after.end - after.at;
@@ -230,13 +230,13 @@ static void run_form(const fv_linear_execution *e, form f, const fv_row_run *row
         few.count = fv_min(left, e->choice.chunk);
         float *at = b->products + (k > 0 ? (few.done - rows->done) * l->panel
                                          : 0); /* beginning here, the same few lines again and again */
-        multiply_block(e, b, f, &few, panel, columns, k, step, at, &after,
+        multiply_block(e, b, way, &few, panel, columns, k, step, at, &after,
                        fv_ceil_div(floats * few.count, rows->count));
         finish(e, b, &few, panel, columns, at);
     }
 }
 
-/* The first rows of a run that are multiplied in one form: how many. */
+/* The first rows of a run that are multiplied in one way: how many. */
 static int64_t rows_alike(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *rows,
                           int64_t panel, bool *pairs) {
     *pairs = e->pairs;
@@ -256,11 +256,11 @@ void fv_linear_run_panel(const fv_linear_execution *e, const fv_row_run *rows, i
         bool pairs;
         run.count = left;
         run.count = rows_alike(e, b, &run, panel, &pairs);
-        const form f = e->linear->weights.format == FV_FORMAT_f32 ? FORM_FLOATS
-                       : pairs                                    ? FORM_PAIRS
-                       : run.count <= e->linear->register_rows    ? FORM_REGISTERS
-                                                                  : FORM_BLOCKS;
-        run_form(e, f, &run, panel, next_rows, b);
+        const path way = e->linear->weights.format == FV_FORMAT_f32 ? PATH_FLOATS
+                         : pairs                                    ? PATH_PAIRS
+                         : run.count <= e->linear->register_rows    ? PATH_REGISTERS
+                                                                    : PATH_BLOCKS;
+        run_path(e, way, &run, panel, next_rows, b);
         b->products_done += run.count;
         b->paired_done += pairs ? run.count : 0;
     }

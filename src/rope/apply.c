@@ -65,12 +65,12 @@ void fv_rope_floats(const fovea_rope *rope, const fv_rope_turn *turn, const fv_c
 void fv_rope_row(const fovea_rope *rope, const fv_rope_turn *turn, const fv_converter *convert, int64_t n,
                  const void *from, void *to) {
     float row[2 * FV_ROPE_MOST_PAIRS];
-    const int64_t turned = 2 * rope->pairs;
-    fv_convert_to_floats(convert, turned, from, row);
+    const int64_t rotated = 2 * rope->pairs;
+    fv_convert_to_floats(convert, rotated, from, row);
     turn_row(rope, turn, row);
-    fv_convert_of_floats(convert, turned, row, to);
-    fv_convert(convert, n - turned, (const char *)from + turned * convert->from_size,
-               (char *)to + turned * convert->to_size);
+    fv_convert_of_floats(convert, rotated, row, to);
+    fv_convert(convert, n - rotated, (const char *)from + rotated * convert->from_size,
+               (char *)to + rotated * convert->to_size);
 }
 
 /* One call. */

@@ -1,4 +1,4 @@
-/* The room of rotary embedding (fovea/rope.h): what caches and layers know of it. */
+/* The module of rotary embedding (fovea/rope.h): what caches and layers know of it. */
 #ifndef FV_ROPE_H
 #define FV_ROPE_H
 

@@ -1,4 +1,4 @@
-/* What the rooms above know of tuning. */
+/* What the modules above know of tuning. */
 #ifndef FV_TUNING_H
 #define FV_TUNING_H
 
