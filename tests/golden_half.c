@@ -16,7 +16,7 @@ static void draw_pairs(golden *g, float *to, int64_t n) {
     took(g, to, n);
 }
 
-void golden_gemm_pairs(golden *g) {
+void golden_pairs(golden *g) {
     const int64_t m = rng_between(&g->r, 1, 20), n = FV_LANES * rng_between(&g->r, 1, 9),
                   k = rng_between(&g->r, 1, 130);
     draw_pairs(g, x[0], m * k);
@@ -93,7 +93,7 @@ void golden_unpack(golden *g) {
     gave(g, x[1], 2 * rows * n);
 }
 
-void golden_gemm_widen(golden *g) {
+void golden_multiply_widen(golden *g) {
     const int64_t m = rng_between(&g->r, 1, 20), n = FV_LANES * rng_between(&g->r, 1, 9),
                   k = rng_between(&g->r, 1, 130);
     draw(g, x[0], m * k);

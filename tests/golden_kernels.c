@@ -45,7 +45,7 @@ static void draw_bits(golden *g, fv_keybits *bits) {
     }
 }
 
-static void golden_gemm(golden *g) {
+static void golden_many(golden *g) {
     const int64_t m = rng_between(&g->r, 1, 20), n = rng_between(&g->r, 1, 150), k = rng_between(&g->r, 1, 260);
     const int64_t lda = k + rng_below(&g->r, 4), ldb = n + rng_below(&g->r, 4), ldc = n + rng_below(&g->r, 4);
     const int64_t how = rng_below(&g->r, 3);
@@ -329,13 +329,13 @@ static void golden_multiply(golden *g) {
     else if (g->kernel->few)
         golden_few(g);
     else if (g->kernel->kind == FV_KIND_f32 && g->kernel->format != FV_FORMAT_f32)
-        golden_gemm_widen(g);
+        golden_multiply_widen(g);
     else if (g->kernel->kind == FV_KIND_f32_amx_order || g->kernel->kind == FV_KIND_bf16x2_amx_order)
         golden_amx_order(g);
     else if (g->kernel->format == FV_FORMAT_f32)
-        golden_gemm(g);
+        golden_many(g);
     else
-        golden_gemm_pairs(g);
+        golden_pairs(g);
 }
 
 /* A row a line. */

@@ -41,17 +41,17 @@ static inline void begin(const golden *g) { fp_flush(g->flush); }
 static inline void end(void) { fp_flush(false); }
 
 /* The operations of 16-bit types (golden_half.c). */
-void golden_gemm_pairs(golden *g);
+void golden_pairs(golden *g);
 void golden_amx_order(golden *g);
 void golden_pack_columns(golden *g);
 void golden_pack_rows(golden *g);
 void golden_pack_steps(golden *g);
 void golden_unpack(golden *g);
-void golden_gemm_widen(golden *g);
+void golden_multiply_widen(golden *g);
 void golden_widen(golden *g);
 void golden_narrow(golden *g);
 
-/* Those of few rows (golden_thin.c). */
+/* Those of few rows (golden_few.c). */
 void golden_keys(golden *g);
 void golden_few(golden *g);
 

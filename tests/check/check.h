@@ -1,8 +1,8 @@
 /* fovea-check's inside: a trial is one call of one kernel, with everything that it may touch and what must come of it.
  *
- * An operation's file (bias_act_residual.c, array.c, keys_i8.c, gemm.c, gemm_widen.c, half.c, mask.c, merge.c,
- * normalize.c, pairs.c, unpack.c, softcap.c, softmax.c, thin.c, weight_sums.c) supplies three functions, as an
- * op_check:
+ * An operation's file (bias_act_residual.c, array.c, keys_i8.c, multiply_many.c, multiply_widen.c, half.c, mask.c,
+ * merge.c, normalize.c, pairs.c, unpack.c, softcap.c, softmax.c, multiply_few.c, weight_sums.c) supplies three
+ * functions, as an op_check:
  *   trials   describes trials one after another: trial_begin(), operands with their data, trial_run()
  *   invoke   calls a kernel with a trial's operands
  *   verify   holds the results of the scalar row against float64 and against the arithmetic of kernels.h
@@ -84,10 +84,10 @@ typedef struct op_check {
     void (*verify)(const trial *t);
 } op_check;
 
-extern const op_check check_gemm, check_scale, check_copy, check_pack, check_softmax, check_weights, check_exp,
+extern const op_check check_many, check_scale, check_copy, check_pack, check_softmax, check_weights, check_exp,
     check_merge, check_accumulate, check_finish, check_mask_to_bits, check_add_mask, check_finite,
     check_bias_act_residual, check_softcap, check_widen, check_narrow, check_weight_sums, check_pack_columns,
-    check_pack_steps, check_pack_rows, check_unpack, check_gemm_widen, check_normalize, check_keys, check_keys_i8,
+    check_pack_steps, check_pack_rows, check_unpack, check_multiply_widen, check_normalize, check_keys, check_keys_i8,
     check_few;
 
 /* Runs all trials of c->kernel; the fields before trials are the caller's to set. */

@@ -47,8 +47,8 @@ static const op_check *check_of(const fv_kernel *kernel) {
         return kernel->kind == FV_KIND_i16 ? &check_keys_i8 : &check_keys;
     if (kernel->op == FV_OP_multiply)
         return kernel->few                                                      ? &check_few
-               : kernel->kind == FV_KIND_f32 && kernel->format != FV_FORMAT_f32 ? &check_gemm_widen
-                                                                                : &check_gemm;
+               : kernel->kind == FV_KIND_f32 && kernel->format != FV_FORMAT_f32 ? &check_multiply_widen
+                                                                                : &check_many;
     if (kernel->op == FV_OP_pack && kernel->format != FV_FORMAT_f32)
         return kernel->source == FV_SOURCE_columns ? &check_pack_columns
                : kernel->source == FV_SOURCE_steps ? &check_pack_steps

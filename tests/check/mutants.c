@@ -8,9 +8,9 @@
 #include <stdio.h>
 
 static const mutant_table *const tables[] = {
-    &mutants_gemm,      &mutants_half,        &mutants_array,   &mutants_softmax,
+    &mutants_many,      &mutants_half,        &mutants_array,   &mutants_softmax,
     &mutants_merge,     &mutants_mask,        &mutants_softcap, &mutants_bias_act_residual,
-    &mutants_normalize, &mutants_weight_sums, &mutants_thin,    &mutants_int8};
+    &mutants_normalize, &mutants_weight_sums, &mutants_few,     &mutants_int8};
 
 static void check_mutant(const mutant *m, uint64_t seed) {
     const char *name = m->kernel.name;

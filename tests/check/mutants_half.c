@@ -198,36 +198,36 @@ static void int8_scales_once(const fv_rows *a, const fv_operand *b, float *c, in
 }
 #define int8_scales_once_row int8_scales_once
 
-#define GEMM_WIDEN_PARAMETERS                                                                                          \
+#define PRODUCT_WIDEN_PARAMETERS                                                                                       \
     int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,   \
         const fv_epilogue *epilogue, const fv_prefetch *prefetch
 
-static void gemm_widen_bf16_honest(GEMM_WIDEN_PARAMETERS) {
+static void product_bf16_honest(PRODUCT_WIDEN_PARAMETERS) {
     multiply_call(honest_product(FV_KIND_f32, FV_FORMAT_bf16x2, false), FV_FORMAT_bf16x2, m, n, k, a, lda, b, ldb, c,
                   ldc, epilogue, prefetch);
 }
 
-static void gemm_widen_f16_honest(GEMM_WIDEN_PARAMETERS) {
+static void product_f16_honest(PRODUCT_WIDEN_PARAMETERS) {
     multiply_call(honest_product(FV_KIND_f32, FV_FORMAT_f16, false), FV_FORMAT_f16, m, n, k, a, lda, b, ldb, c, ldc,
                   epilogue, prefetch);
 }
 
 /* The second element of the last pair, though k is odd. */
-static void gemm_widen_reads_on(GEMM_WIDEN_PARAMETERS) {
-    gemm_widen_bf16_honest(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+static void product_reads_on(PRODUCT_WIDEN_PARAMETERS) {
+    product_bf16_honest(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
     for (int64_t i = 0; i < m && k % 2; i++)
         for (int64_t j = 0; j < n; j++)
             c[i * ldc + j] =
                 fmaf(0.0f, bits_float(float_bits(((const float *)b)[k / 2 * ldb + j]) << 16), c[i * ldc + j]);
 }
 
-static void gemm_widen_starts_anew(GEMM_WIDEN_PARAMETERS) {
+static void product_starts_anew(PRODUCT_WIDEN_PARAMETERS) {
     (void)epilogue;
-    gemm_widen_bf16_honest(m, n, k, a, lda, b, ldb, c, ldc, NULL, prefetch);
+    product_bf16_honest(m, n, k, a, lda, b, ldb, c, ldc, NULL, prefetch);
 }
 
-static void gemm_widen_misses_last(GEMM_WIDEN_PARAMETERS) {
-    gemm_widen_f16_honest(m, n, k > 1 ? k - 1 : k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+static void product_misses_last(PRODUCT_WIDEN_PARAMETERS) {
+    product_f16_honest(m, n, k > 1 ? k - 1 : k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
 }
 
 static void pairs_amx_honest(PAIRS_PARAMETERS) {
@@ -259,11 +259,11 @@ static void pack_columns_f16_as_bf16(PACK_PARAMETERS) {
     pack_columns_honest(rows, n, x, ldx, exponent, y, ldy, &none, norm);
 }
 
-MULTIPLY_BY_SIZES(gemm_widen_bf16_honest)
-MULTIPLY_BY_SIZES(gemm_widen_f16_honest)
-MULTIPLY_BY_SIZES(gemm_widen_reads_on)
-MULTIPLY_BY_SIZES(gemm_widen_starts_anew)
-MULTIPLY_BY_SIZES(gemm_widen_misses_last)
+MULTIPLY_BY_SIZES(product_bf16_honest)
+MULTIPLY_BY_SIZES(product_f16_honest)
+MULTIPLY_BY_SIZES(product_reads_on)
+MULTIPLY_BY_SIZES(product_starts_anew)
+MULTIPLY_BY_SIZES(product_misses_last)
 MULTIPLY_BY_SIZES(pairs_honest)
 MULTIPLY_BY_SIZES(pairs_second_first)
 MULTIPLY_BY_SIZES(pairs_miss_last)
@@ -281,11 +281,11 @@ static const mutant mutants[] = {
     UNPACK(DIFFERS, i8_columns, unpack_one_scale),
     PRODUCT(PASSES, f32, i8_columns, MANY, 1, 1, int8_honest),
     PRODUCT(DIFFERS_AS_REFERENCE, f32, i8_columns, MANY, 1, 1, int8_scales_once),
-    PRODUCT(PASSES, f32, bf16x2, MANY, 1, 1, gemm_widen_bf16_honest),
-    PRODUCT(PASSES, f32, f16, MANY, 1, 1, gemm_widen_f16_honest),
-    PRODUCT(DIFFERS, f32, bf16x2, MANY, 1, 1, gemm_widen_reads_on),
-    PRODUCT(DIFFERS_AS_REFERENCE, f32, bf16x2, MANY, 1, 1, gemm_widen_starts_anew),
-    PRODUCT(DIFFERS, f32, f16, MANY, 1, 1, gemm_widen_misses_last),
+    PRODUCT(PASSES, f32, bf16x2, MANY, 1, 1, product_bf16_honest),
+    PRODUCT(PASSES, f32, f16, MANY, 1, 1, product_f16_honest),
+    PRODUCT(DIFFERS, f32, bf16x2, MANY, 1, 1, product_reads_on),
+    PRODUCT(DIFFERS_AS_REFERENCE, f32, bf16x2, MANY, 1, 1, product_starts_anew),
+    PRODUCT(DIFFERS, f32, f16, MANY, 1, 1, product_misses_last),
     MUTANT(PASSES, widen, bf16, 1, 1, widen_bf16_honest),
     MUTANT(PASSES_FLUSHED, widen, bf16, 1, 1, widen_bf16_honest),
     MUTANT(PASSES, widen, f16, 1, 1, widen_f16_honest),

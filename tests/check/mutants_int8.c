@@ -123,23 +123,23 @@ static void keys_leave_columns(const fv_rows *a, const fv_operand *b, float *c, 
         memcpy(c + i * ldc + b->columns, kept[i], (size_t)left * sizeof(float));
 }
 
-#define THIN_PARAMETERS                                                                                                \
+#define FEW_PARAMETERS                                                                                                 \
     int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,   \
         const fv_epilogue *epilogue, const fv_prefetch *prefetch
 
-static void thin_honest(THIN_PARAMETERS) {
+static void few_honest(FEW_PARAMETERS) {
     multiply_call(honest_product(FV_KIND_f32, FV_FORMAT_i8, true), FV_FORMAT_i8, m, n, k, a, lda, b, ldb, c, ldc,
                   epilogue, prefetch);
 }
 
-static void thin_forgets_start(THIN_PARAMETERS) {
+static void few_forgets_start(FEW_PARAMETERS) {
     fv_epilogue e = epilogue ? *epilogue : (fv_epilogue){0};
     e.start = NULL;
-    thin_honest(m, n, k, a, lda, b, ldb, c, ldc, &e, prefetch);
+    few_honest(m, n, k, a, lda, b, ldb, c, ldc, &e, prefetch);
 }
 
-static void thin_unsigned(THIN_PARAMETERS) { /* as if b were: one segment, stored */
-    thin_honest(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+static void few_unsigned(FEW_PARAMETERS) { /* as if b were: one segment, stored */
+    few_honest(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
     for (int64_t i = 0; i < m && !epilogue; i++)
         for (int64_t j = 0; j < n; j++) {
             float acc = 0.0f;
@@ -149,9 +149,9 @@ static void thin_unsigned(THIN_PARAMETERS) { /* as if b were: one segment, store
         }
 }
 
-MULTIPLY_BY_SIZES(thin_honest)
-MULTIPLY_BY_SIZES(thin_forgets_start)
-MULTIPLY_BY_SIZES(thin_unsigned)
+MULTIPLY_BY_SIZES(few_honest)
+MULTIPLY_BY_SIZES(few_forgets_start)
+MULTIPLY_BY_SIZES(few_unsigned)
 
 #define KEYS(fate, function) PRODUCT_ROW(fate, i16, i8x4, FEW, 8, 16, function)
 static const mutant mutants[] = {
@@ -165,10 +165,10 @@ static const mutant mutants[] = {
     KEYS(DIFFERS_AS_REFERENCE, keys_scale_in_turn),
     KEYS(DIFFERS, keys_forget_sum),
     KEYS(DIFFERS, keys_leave_columns),
-    PRODUCT(PASSES, f32, i8, FEW, 8, 1, thin_honest),
-    PRODUCT(PASSES_FLUSHED, f32, i8, FEW, 8, 1, thin_honest),
-    PRODUCT(DIFFERS, f32, i8, FEW, 8, 1, thin_forgets_start),
-    PRODUCT(DIFFERS_AS_REFERENCE, f32, i8, FEW, 8, 1, thin_unsigned),
+    PRODUCT(PASSES, f32, i8, FEW, 8, 1, few_honest),
+    PRODUCT(PASSES_FLUSHED, f32, i8, FEW, 8, 1, few_honest),
+    PRODUCT(DIFFERS, f32, i8, FEW, 8, 1, few_forgets_start),
+    PRODUCT(DIFFERS_AS_REFERENCE, f32, i8, FEW, 8, 1, few_unsigned),
 };
 
 const mutant_table mutants_int8 = {mutants, sizeof mutants / sizeof mutants[0]};

@@ -95,7 +95,7 @@ static int64_t block_of(const fv_kernel *kernel) {
     return !blocks ? 1 : has_pairs(kernel) ? FV_BLOCK / 2 : FV_BLOCK;
 }
 
-static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, int how, data kind) {
+static void many_trial(checker *c, int64_t m, int64_t n, int64_t k, int how, data kind) {
     const store *to = &stores[how];
     const bool pairs = has_pairs(c->kernel), skips = has_skips(c->kernel);
     const bool scales = c->kernel->type == FV_TYPE_f16;
@@ -139,7 +139,7 @@ static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, int how, dat
         sprinkle_specials(t, a, 4 * k);
         sprinkle_specials(t, b, 4 * k);
     } else if (kind == DATA_MASKED) {
-        /* Columns of a, that is, rows of b, that every row masks; gemm_masked may be given anything there. */
+        /* Columns of a, that is, rows of b, that every row masks; masked products may be given anything there. */
         for (int64_t p = 0; p < k; p++)
             if (rng_below(&t->rng, 2) == 0) {
                 for (int64_t i = 0; i < m; i++)
@@ -158,7 +158,7 @@ static void gemm_trial(checker *c, int64_t m, int64_t n, int64_t k, int how, dat
 }
 
 /* Every width of a strip and its neighbours, the edges of the tile's height, short and long chains. */
-static void gemm_trials(checker *c) {
+static void many_trials(checker *c) {
     static const int64_t few_k[] = {1, 2, 5, 16, 33};
     enum { FEW_K = sizeof few_k / sizeof few_k[0] };
     static const int64_t long_k[] = {64, 255, 256, 577};
@@ -167,12 +167,12 @@ static void gemm_trials(checker *c) {
     for (int h = 0; h < heights; h++)
         for (int64_t width = 1; width <= c->kernel->nr + 1; width++)
             for (int s = 0; s < STORES; s++)
-                gemm_trial(c, m[h], width, few_k[width % FEW_K], s, DATA_NORMAL);
+                many_trial(c, m[h], width, few_k[width % FEW_K], s, DATA_NORMAL);
     for (int64_t height = 1; height <= 2 * c->kernel->mr + 1; height++)
         for (int s = 0; s < STORES; s++) {
-            gemm_trial(c, height, c->kernel->nr - height % c->kernel->nr, few_k[height % FEW_K], s, DATA_NORMAL);
+            many_trial(c, height, c->kernel->nr - height % c->kernel->nr, few_k[height % FEW_K], s, DATA_NORMAL);
             if (c->kernel->nr > FV_LANES / 2) /* the last vector of the widest tier is half */
-                gemm_trial(c, height, c->kernel->nr - FV_LANES / 2, few_k[height % FEW_K], s, DATA_NORMAL);
+                many_trial(c, height, c->kernel->nr - FV_LANES / 2, few_k[height % FEW_K], s, DATA_NORMAL);
         }
     /* Every size of a tile whose last vector is whole or half, and each end of its steps of k, which a loop takes
      * several at once. */
@@ -180,22 +180,22 @@ static void gemm_trials(checker *c) {
         for (int64_t width = FV_LANES / 2; width <= c->kernel->nr; width += FV_LANES / 2)
             for (int s = 0; s < STORES; s++)
                 for (int64_t i = 0; i < 8; i += 3)
-                    gemm_trial(c, height, width, 3 + (height + width / (FV_LANES / 2) + s + i) % 8, s,
+                    many_trial(c, height, width, 3 + (height + width / (FV_LANES / 2) + s + i) % 8, s,
                                i ? DATA_NORMAL : DATA_SPECIAL);
     for (int h = 0; h < heights; h++)
         for (int w = 0; w < widths; w++) {
             for (int i = 0; i < FEW_K; i++)
                 for (int d = 0; d < DATA_KINDS; d++)
-                    gemm_trial(c, m[h], n[w], few_k[i], (h + w + i) % STORES, (data)d);
-            gemm_trial(c, m[h], n[w], long_k[(h + w) % 4], (h + w) % STORES, DATA_NORMAL);
+                    many_trial(c, m[h], n[w], few_k[i], (h + w + i) % STORES, (data)d);
+            many_trial(c, m[h], n[w], long_k[(h + w) % 4], (h + w) % STORES, DATA_NORMAL);
         }
     for (int64_t height = 3 * c->kernel->mr; height < 40; height += 5) /* several tiles high and wide */
-        gemm_trial(c, height, 2 * c->kernel->nr + height, few_k[height % FEW_K], (int)(height % STORES), DATA_SPECIAL);
+        many_trial(c, height, 2 * c->kernel->nr + height, few_k[height % FEW_K], (int)(height % STORES), DATA_SPECIAL);
     for (int s = 0; s < STORES; s++)
         for (int i = 0; i < 4; i++) {
-            gemm_trial(c, c->kernel->mr, c->kernel->nr, long_k[i], s, DATA_NORMAL);
+            many_trial(c, c->kernel->mr, c->kernel->nr, long_k[i], s, DATA_NORMAL);
             for (int d = 0; d < DATA_KINDS; d++) /* a second strip, which ends with half a vector */
-                gemm_trial(c, c->kernel->mr + 1, c->kernel->nr + FV_LANES / 2, long_k[i], s, (data)d);
+                many_trial(c, c->kernel->mr + 1, c->kernel->nr + FV_LANES / 2, long_k[i], s, (data)d);
         }
 }
 
@@ -209,8 +209,8 @@ static void fold_lanes(float *row_max, int64_t rows) {
         }
 }
 
-/* Calls the gemm for steps [from, to) of k, as the trial stores its result, or, before the last run, to its start. */
-static void gemm_call(const fv_kernel *kernel, trial *t, int64_t from, int64_t to, bool last) {
+/* Multiplies steps [from, to) of k, as the trial stores its result, or, before the last run, to its start. */
+static void many_call(const fv_kernel *kernel, trial *t, int64_t from, int64_t to, bool last) {
     const operand *o = t->operand;
     const store *how = store_of(t);
     const int64_t m = t->size[SIZE_M], n = t->size[SIZE_N], k = t->size[SIZE_K];
@@ -237,24 +237,24 @@ static void gemm_call(const fv_kernel *kernel, trial *t, int64_t from, int64_t t
                   k % 4 == 0 ? NULL : &prefetch);
 }
 
-static void gemm_invoke(const fv_kernel *kernel, trial *t) {
+static void many_invoke(const fv_kernel *kernel, trial *t) {
     const int64_t k = t->size[SIZE_K], block = block_of(kernel), blocks = (k + block - 1) / block;
     fv_tiles_enter(kernel);
     if (store_of(t)->start == START_RUNS)
         for (int64_t run = 0; run < RUNS; run++) {
             const int64_t from = blocks * run / RUNS * block, to = blocks * (run + 1) / RUNS * block;
             if (from < to)
-                gemm_call(kernel, t, from, to < k ? to : k, run == RUNS - 1);
+                many_call(kernel, t, from, to < k ? to : k, run == RUNS - 1);
         }
     else
-        gemm_call(kernel, t, 0, k, true);
+        many_call(kernel, t, 0, k, true);
     fv_tiles_leave(kernel);
     if (store_of(t)->maxima)
         fold_lanes(trial_pointer(t, OPERAND_ROW_MAX), t->size[SIZE_M]);
 }
 
 /* One element: the chain of kernels.h by bits, and its distance from float64 by the sum of its terms' magnitudes. */
-static bool gemm_element(const trial *t, int64_t i, int64_t j) {
+static bool many_element(const trial *t, int64_t i, int64_t j) {
     const operand *a = &t->operand[OPERAND_A], *b = &t->operand[OPERAND_B], *c = &t->operand[OPERAND_C];
     const int64_t k = t->size[SIZE_K];
     const store *how = store_of(t);
@@ -324,7 +324,7 @@ static float highest_of(const trial *t, int64_t i) {
     return row_max;
 }
 
-static void gemm_verify(const trial *t) {
+static void many_verify(const trial *t) {
     for (int64_t i = 0; i < t->size[SIZE_M] && store_of(t)->maxima; i++) {
         const float got = float_want(&t->operand[OPERAND_ROW_MAX], i, 0), row_max = highest_of(t, i);
         if (got != row_max) {
@@ -334,8 +334,8 @@ static void gemm_verify(const trial *t) {
     }
     for (int64_t i = 0; i < t->size[SIZE_M]; i++)
         for (int64_t j = 0; j < t->size[SIZE_N]; j++)
-            if (!gemm_element(t, i, j))
+            if (!many_element(t, i, j))
                 return;
 }
 
-const op_check check_gemm = {gemm_trials, gemm_invoke, gemm_verify};
+const op_check check_many = {many_trials, many_invoke, many_verify};

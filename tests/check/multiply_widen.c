@@ -130,4 +130,4 @@ static void widen_verify(const trial *t) {
         }
 }
 
-const op_check check_gemm_widen = {widen_trials, widen_invoke, widen_verify};
+const op_check check_multiply_widen = {widen_trials, widen_invoke, widen_verify};

@@ -251,11 +251,11 @@ static void keys_verify(const trial *t) {
 
 const op_check check_keys = {keys_trials, keys_invoke, keys_verify};
 
-/* ---------------------------------------------------------------------------------------------------- gemm_thin -- */
+/* -------------------------------------------------------------------------------------------------------- values -- */
 
 enum { STORED, SCALED, MERGED, CARRIED_ON, CARRIED_ON_MERGED, STORES };
 
-static void thin_trial(checker *c, int64_t m, int64_t n, int64_t k, int how, bool special) {
+static void few_trial(checker *c, int64_t m, int64_t n, int64_t k, int how, bool special) {
     trial *t = trial_begin(c, "m=%" PRId64 " n=%" PRId64 " k=%" PRId64 " store %d%s", m, n, k, how,
                            special ? ", special values" : "");
     if (!t)
@@ -278,18 +278,18 @@ static void thin_trial(checker *c, int64_t m, int64_t n, int64_t k, int how, boo
     trial_run(t);
 }
 
-static void thin_trials(checker *c) {
+static void few_trials(checker *c) {
     for (int64_t m = 1; m <= FV_FEW_ROWS; m++)
         for (int how = 0; how < STORES; how++) {
             for (int64_t n = 1; n <= 70; n += 1 + how)
-                thin_trial(c, m, n, 1 + (n + m) % 9, how, n % 5 == 0);
+                few_trial(c, m, n, 1 + (n + m) % 9, how, n % 5 == 0);
             for (int64_t n = 64; n <= 260; n += 31 + m)
-                thin_trial(c, m, n, 33, how, false);
-            thin_trial(c, m, 128, FV_SEGMENT, how, how == MERGED);
+                few_trial(c, m, n, 33, how, false);
+            few_trial(c, m, 128, FV_SEGMENT, how, how == MERGED);
         }
 }
 
-static void thin_invoke(const fv_kernel *kernel, trial *t) {
+static void few_invoke(const fv_kernel *kernel, trial *t) {
     const operand *o = t->operand;
     const int64_t how = t->size[SIZE_STORE];
     const char *b = trial_pointer(t, OPERAND_B);
@@ -307,7 +307,7 @@ static void thin_invoke(const fv_kernel *kernel, trial *t) {
                   o[OPERAND_C].stride, e, near);
 }
 
-static void thin_verify(const trial *t) {
+static void few_verify(const trial *t) {
     const operand *o = t->operand;
     const int64_t how = t->size[SIZE_STORE];
     for (int64_t i = 0; i < t->size[SIZE_ROWS]; i++)
@@ -339,4 +339,4 @@ static void thin_verify(const trial *t) {
         }
 }
 
-const op_check check_few = {thin_trials, thin_invoke, thin_verify};
+const op_check check_few = {few_trials, few_invoke, few_verify};

@@ -58,38 +58,38 @@ static void keys_leave_last_columns(const fv_rows *a, const fv_operand *b, float
             c[i * ldc + j] = kept[i][j % FV_LANES];
 }
 
-#define THIN_PARAMETERS                                                                                                \
+#define FEW_PARAMETERS                                                                                                 \
     int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,   \
         const fv_epilogue *epilogue, const fv_prefetch *prefetch
 
-static void thin_honest(THIN_PARAMETERS) {
+static void few_honest(FEW_PARAMETERS) {
     multiply_call(honest_product(FV_KIND_f32, FV_FORMAT_f16, true), FV_FORMAT_f16, m, n, k, a, lda, b, ldb, c, ldc,
                   epilogue, prefetch);
 }
 
-static void thin_forgets_start(THIN_PARAMETERS) {
+static void few_forgets_start(FEW_PARAMETERS) {
     fv_epilogue e = epilogue ? *epilogue : (fv_epilogue){0};
     e.start = NULL;
-    thin_honest(m, n, k, a, lda, b, ldb, c, ldc, &e, prefetch);
+    few_honest(m, n, k, a, lda, b, ldb, c, ldc, &e, prefetch);
 }
 
-static void thin_merges_first(THIN_PARAMETERS) { /* as if it were the first segment */
+static void few_merges_first(FEW_PARAMETERS) { /* as if it were the first segment */
     fv_epilogue e = epilogue ? *epilogue : (fv_epilogue){0};
     e.a = NULL;
-    thin_honest(m, n, k, a, lda, b, ldb, c, ldc, &e, prefetch);
+    few_honest(m, n, k, a, lda, b, ldb, c, ldc, &e, prefetch);
 }
 
-static void thin_repeats_last_row(THIN_PARAMETERS) { /* of an odd number */
-    thin_honest(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+static void few_repeats_last_row(FEW_PARAMETERS) { /* of an odd number */
+    few_honest(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
     if (m == 3)
         for (int64_t j = 0; j < n; j++)
             c[2 * ldc + j] = c[ldc + j];
 }
 
-MULTIPLY_BY_SIZES(thin_honest)
-MULTIPLY_BY_SIZES(thin_forgets_start)
-MULTIPLY_BY_SIZES(thin_merges_first)
-MULTIPLY_BY_SIZES(thin_repeats_last_row)
+MULTIPLY_BY_SIZES(few_honest)
+MULTIPLY_BY_SIZES(few_forgets_start)
+MULTIPLY_BY_SIZES(few_merges_first)
+MULTIPLY_BY_SIZES(few_repeats_last_row)
 
 #define KEYS(fate, function) PRODUCT_ROW(fate, f32, bf16x2, FEW, 8, 32, function)
 static const mutant mutants[] = {
@@ -101,11 +101,11 @@ static const mutant mutants[] = {
     KEYS(DIFFERS, keys_forget_first),
     KEYS(DIFFERS, keys_pairs_unguarded),
     KEYS(DIFFERS, keys_leave_last_columns),
-    PRODUCT(PASSES, f32, f16, FEW, 8, 1, thin_honest),
-    PRODUCT(PASSES_FLUSHED, f32, f16, FEW, 8, 1, thin_honest),
-    PRODUCT(DIFFERS, f32, f16, FEW, 8, 1, thin_forgets_start),
-    PRODUCT(DIFFERS_AS_REFERENCE, f32, f16, FEW, 8, 1, thin_merges_first),
-    PRODUCT(DIFFERS, f32, f16, FEW, 8, 1, thin_repeats_last_row),
+    PRODUCT(PASSES, f32, f16, FEW, 8, 1, few_honest),
+    PRODUCT(PASSES_FLUSHED, f32, f16, FEW, 8, 1, few_honest),
+    PRODUCT(DIFFERS, f32, f16, FEW, 8, 1, few_forgets_start),
+    PRODUCT(DIFFERS_AS_REFERENCE, f32, f16, FEW, 8, 1, few_merges_first),
+    PRODUCT(DIFFERS, f32, f16, FEW, 8, 1, few_repeats_last_row),
 };
 
-const mutant_table mutants_thin = {mutants, sizeof mutants / sizeof mutants[0]};
+const mutant_table mutants_few = {mutants, sizeof mutants / sizeof mutants[0]};

@@ -1,10 +1,10 @@
-/* What the gemms of attention are asked for, which changes no result, so that no other test sees it wrong. Here a plan's
- * gemms are taken by ones that count.
+/* What the products of attention are asked for, which changes no result, so that no other test sees it wrong. Here a plan's
+ * products are taken by ones that count.
  *
  *   skipped how many scores are computed, and values multiplied, where causality or a window leaves few of them:
  *           none beside the register tiles at the edge, whatever the tile
  *
- * Maxima of scores, which the gemm of scores gives (fv_epilogue.row_max) wherever all rows of a tile see its columns:
+ * Maxima of scores, which the product of scores gives (fv_epilogue.row_max) wherever all rows of a tile see its columns:
  *
  *   asked   how many scores have their maxima from it: as many as can be, and none that nobody reads
  *   own     scores so far apart that a row which took the maximum of keys it does not see, or of the rows computed
@@ -110,8 +110,8 @@ static void test_skipped(const fovea_context *ctx) {
 }
 
 static void check_asked(const char *what, int64_t want_asked, int64_t want_computed) {
-    test_check(asked == want_asked, "%s: %" PRId64 " scores have their maxima from the gemm, not %" PRId64, what, asked,
-               want_asked);
+    test_check(asked == want_asked, "%s: %" PRId64 " scores have their maxima from the product, not %" PRId64, what,
+               asked, want_asked);
     test_check(computed >= want_computed, "%s: %" PRId64 " scores, not %" PRId64, what, computed, want_computed);
 }
 
@@ -196,7 +196,7 @@ static void test_own(const fovea_context *ctx) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "gemm_work", NULL);
+    test_begin(argc, argv, "product_work", NULL);
     fovea_context *ctx = context_of(test_isa(), 1, NULL);
     test_skipped(ctx);
     test_asked(ctx);
