@@ -54,10 +54,10 @@ shadow *cache_fork(fovea_kv_cache *cache, const shadow *from) {
     return s;
 }
 
-fovea_kv_cache_stats cache_stats(fovea_kv_cache *cache) {
-    fovea_kv_cache_stats stats;
-    fovea_kv_cache_stats_init(&stats);
-    test_check(fovea_kv_cache_info(cache, &stats) == FOVEA_OK, "info: %s", fovea_error_detail());
+fovea_kv_stats cache_stats(fovea_kv_cache *cache) {
+    fovea_kv_stats stats;
+    fovea_kv_stats_init(&stats);
+    test_check(fovea_kv_cache_stats(cache, &stats) == FOVEA_OK, "info: %s", fovea_error_detail());
     return stats;
 }
 
@@ -250,7 +250,7 @@ static fovea_kv_cache *own_cache(const cache_case *c, const shadow *s, int64_t l
     fovea_kv_append_init(&a);
     a.count = 1;
     a.sequences = sequence;
-    a.turned = 1;
+    a.rotated = 1;
     a.k = fovea_tensor_bhtd(k, FOVEA_DTYPE_F32, 1, CACHE_KV_HEADS, s->length, CACHE_DIM);
     a.v = fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, 1, CACHE_KV_HEADS, s->length, CACHE_VALUES);
     bool made = fovea_kv_cache_create(c->scalar, &d, &cache) == FOVEA_OK &&

@@ -51,7 +51,7 @@ fovea_kv_cache *cache_make(const cache_case *c);
 shadow *cache_add(fovea_kv_cache *cache);
 shadow *cache_fork(fovea_kv_cache *cache, const shadow *from);
 
-fovea_kv_cache_stats cache_stats(fovea_kv_cache *cache);
+fovea_kv_stats cache_stats(fovea_kv_cache *cache);
 
 /* A sequence as saved bytes, which the caller frees. */
 char *cache_save(fovea_kv_cache *cache, const shadow *s, size_t *size);

@@ -106,9 +106,9 @@ static void try_type(fovea_dtype dtype, const uint8_t *data, size_t size) {
                 "a loaded sequence cannot be removed");
     } else
         require(sequence == -1, "an error gives a sequence");
-    fovea_kv_cache_stats stats;
-    fovea_kv_cache_stats_init(&stats);
-    require(fovea_kv_cache_info(cache, &stats) == FOVEA_OK && stats.used_pages == 0, "pages are lost");
+    fovea_kv_stats stats;
+    fovea_kv_stats_init(&stats);
+    require(fovea_kv_cache_stats(cache, &stats) == FOVEA_OK && stats.used_pages == 0, "pages are lost");
     fovea_kv_cache_destroy(cache);
 }
 

@@ -54,7 +54,7 @@ static void check_on(const fovea_context *ctx, const char *where, const attentio
         compare(&got->lse, &want->lse, "lse", sentence);
         compare(&got->weights, &want->weights, "weights", sentence);
         if (ctx == over_tiles)
-            *(over_tiles->cpu.emulates_tiles ? &emulated : &native) += stats.paired_tiles;
+            *(over_tiles->cpu.emulates_tiles ? &emulated : &native) += stats.fast_tiles;
     }
     mask_words_free(&words);
     outputs_free(got);

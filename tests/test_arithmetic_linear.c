@@ -83,7 +83,7 @@ static bool run(const fovea_context *ctx, const problem *p, fovea_arithmetic ari
     const fovea_status status = fovea_linear_execute(map, &args, NULL, 0);
     fovea_linear_destroy(map);
     if (ctx == over_tiles && arithmetic == FOVEA_ARITHMETIC_BF16_TILE)
-        paired += stats.paired_products;
+        paired += stats.fast_products;
     return test_check(status == FOVEA_OK, "execute: %s", fovea_error_detail());
 }
 

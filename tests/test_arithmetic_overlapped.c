@@ -122,7 +122,7 @@ static int64_t run(const fovea_context *ctx, const fovea_attention_desc *desc, c
     const fovea_status status = fovea_attention_execute(plan, &own, NULL, 0);
     fovea_attention_plan_destroy(plan);
     test_check(status == FOVEA_OK, "execute: %s", fovea_error_detail());
-    return stats.paired_tiles;
+    return stats.fast_tiles;
 }
 
 /* Parts of a tile that are whole or not, one or several; one tile or several to a block; rows that see the same keys or not; a pass

@@ -30,11 +30,11 @@ static void check_chunks(const cache_case *c, const char *what) {
     cache_check(c, cache, s, 3, 44, what);
     for (int i = 0; i < 3; i++)
         free(s[i]);
-    const fovea_kv_cache_stats stats = cache_stats(cache);
-    test_check(stats.appended == 3 * 300 * CACHE_LAYERS && stats.sequences == 3 &&
+    const fovea_kv_stats stats = cache_stats(cache);
+    test_check(stats.appended_tokens == 3 * 300 * CACHE_LAYERS && stats.sequences == 3 &&
                    stats.used_pages == 3 * 2 * CACHE_LAYERS,
-               "%s: statistics: %d tokens, %d sequences, %d pages", what, (int)stats.appended, (int)stats.sequences,
-               (int)stats.used_pages);
+               "%s: statistics: %d tokens, %d sequences, %d pages", what, (int)stats.appended_tokens,
+               (int)stats.sequences, (int)stats.used_pages);
     fovea_kv_cache_clear(cache);
     test_check(cache_stats(cache).used_pages == 0 && cache_stats(cache).sequences == 0, "%s: clear leaves pages", what);
     fovea_kv_cache_destroy(cache);
@@ -163,7 +163,7 @@ static void test_windows(cache_case c) {
     }
     append(cache, fork, 40, 5000);
     cache_check(&c, cache, (shadow *[]){s, fork}, 2, 1, "windows, forked");
-    const fovea_kv_cache_stats stats = cache_stats(cache);
+    const fovea_kv_stats stats = cache_stats(cache);
     test_check(stats.window_pages > 3 && stats.used_pages <= 10, "windows: %d pages freed, %d in use",
                (int)stats.window_pages, (int)stats.used_pages);
     test_check(fovea_kv_cache_truncate(cache, s->number, 400) == FOVEA_ERROR_ARGUMENT, "cut behind a window");

@@ -10,22 +10,22 @@ static fovea_status append(fovea_kv_cache *cache, shadow *s, int64_t tokens, int
     return cache_append(cache, &s, 1, &tokens, first);
 }
 
-/* What fovea_kv_cache_info() counts, after each thing that changes it. */
+/* What fovea_kv_cache_stats() counts, after each thing that changes it. */
 static void test_statistics(const cache_case *c) {
     fovea_kv_cache *cache = cache_make(c);
     shadow *s = cache_add(cache), *fork;
     const int64_t layers = CACHE_LAYERS, row = CACHE_KV_HEADS * (CACHE_DIM + CACHE_VALUES) * (int64_t)sizeof(float);
     test_check(append(cache, s, 300, 1) == FOVEA_OK, "append: %s", fovea_error_detail());
     fork = cache_fork(cache, s);
-    fovea_kv_cache_stats now = cache_stats(cache);
+    fovea_kv_stats now = cache_stats(cache);
     test_check(now.used_pages == 2 * layers && now.shared_pages == 2 * layers && now.sequences == 2 &&
-                   now.copied_pages == 0 && now.appended == 300 * layers && now.max_pages == c->max_pages &&
+                   now.copied_pages == 0 && now.appended_tokens == 300 * layers && now.max_pages == c->max_pages &&
                    now.token_bytes == layers * row && now.page_bytes == 256 * row,
                "statistics of a fork");
     test_check(append(cache, fork, 1, 400) == FOVEA_OK, "append: %s", fovea_error_detail());
     now = cache_stats(cache);
     test_check(now.used_pages == 3 * layers && now.shared_pages == layers && now.copied_pages == layers &&
-                   now.appended == 301 * layers && now.most_pages == 3 * layers,
+                   now.appended_tokens == 301 * layers && now.peak_pages == 3 * layers,
                "statistics of a fork that grew");
     test_check(fovea_kv_cache_remove(cache, fork->number) == FOVEA_OK, "remove: %s", fovea_error_detail());
     int64_t other = -1;
@@ -35,7 +35,7 @@ static void test_statistics(const cache_case *c) {
     test_check(fovea_kv_cache_evict(cache, s->number, 0, 256) == FOVEA_OK, "evict: %s", fovea_error_detail());
     now = cache_stats(cache);
     test_check(now.used_pages == layers && now.shared_pages == 0 && now.sequences == 1 && now.evicted_pages == layers &&
-                   now.most_pages == 3 * layers && now.window_pages == 0,
+                   now.peak_pages == 3 * layers && now.window_pages == 0,
                "statistics of a sequence of which a page was evicted");
     fovea_kv_cache_destroy(cache);
     free(fork);
@@ -261,7 +261,7 @@ static void test_turned(const cache_case *c) {
         a.layer = layer;
         a.count = 1;
         a.sequences = &turned->number;
-        a.turned = 1;
+        a.rotated = 1;
         a.k = fovea_tensor_bhtd(k, FOVEA_DTYPE_F32, 1, CACHE_KV_HEADS, 40, CACHE_DIM);
         a.v = fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, 1, CACHE_KV_HEADS, 40, CACHE_VALUES);
         test_check(fovea_kv_cache_append(cache, &a) == FOVEA_OK, "append: %s", fovea_error_detail());

@@ -71,12 +71,12 @@ static void test_create(const fovea_context *ctx) {
     check_due("newer", fovea_kv_cache_create(ctx, &d, &cache), FOVEA_ERROR_VERSION);
     d.struct_size -= 8;
     check_due("bytes", fovea_kv_cache_create(ctx, &d, &cache), FOVEA_OK);
-    fovea_kv_cache_stats stats;
-    fovea_kv_cache_stats_init(&stats);
-    check_due("info", fovea_kv_cache_info(cache, &stats), FOVEA_OK);
+    fovea_kv_stats stats;
+    fovea_kv_stats_init(&stats);
+    check_due("info", fovea_kv_cache_stats(cache, &stats), FOVEA_OK);
     test_check(stats.max_pages == 8 && stats.page_bytes == 2048 && stats.token_bytes == 8, "%d pages of %d bytes",
                (int)stats.max_pages, (int)stats.page_bytes);
-    check_due("no stats", fovea_kv_cache_info(cache, NULL), FOVEA_ERROR_NULL);
+    check_due("no stats", fovea_kv_cache_stats(cache, NULL), FOVEA_ERROR_NULL);
     fovea_kv_cache_destroy(cache);
     fovea_kv_cache_destroy(NULL);
     fovea_kv_cache_clear(NULL);

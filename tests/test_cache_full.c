@@ -66,7 +66,7 @@ static void test_leave_together(cache_case c) {
     test_check(append(cache, s, 300, 1) == FOVEA_OK, "append: %s", fovea_error_detail());
     shadow *both[2] = {s, cache_fork(cache, s)}, *third = cache_fork(cache, s);
     test_check(cache_append(cache, both, 2, tokens, 400) == FOVEA_ERROR_FULL, "pages that a third sequence has");
-    fovea_kv_cache_stats now = cache_stats(cache);
+    fovea_kv_stats now = cache_stats(cache);
     test_check(now.used_pages == 2 * CACHE_LAYERS && now.shared_pages == 2 * CACHE_LAYERS && now.window_pages == 0 &&
                    now.copied_pages == 0,
                "full: %d pages, %d shared", (int)now.used_pages, (int)now.shared_pages);
@@ -99,7 +99,7 @@ static void test_grow_together(cache_case c) {
             s[i]->length = 17;
         }
         const fovea_status status = cache_append(cache, s, 3, tokens, 600);
-        const fovea_kv_cache_stats now = cache_stats(cache);
+        const fovea_kv_stats now = cache_stats(cache);
         test_check(status == (i < 3 ? FOVEA_OK : FOVEA_ERROR_FULL), "three forks on three pages: %s",
                    fovea_error_detail());
         test_check(now.copied_pages == (i < 3 ? 2 * CACHE_LAYERS : 0) &&
@@ -122,7 +122,7 @@ static void test_reserved(const cache_case *c, int64_t length) {
     test_check(append(cache, s, length, 1) == FOVEA_OK, "append: %s", fovea_error_detail());
     test_check(fovea_kv_cache_reserve(cache, 1, &s->number, &more) == FOVEA_OK, "%s", fovea_error_detail());
     shadow *both[2] = {s, cache_fork(cache, s)};
-    const fovea_kv_cache_stats now = cache_stats(cache);
+    const fovea_kv_stats now = cache_stats(cache);
     test_check(now.used_pages == after * CACHE_LAYERS && now.shared_pages == shared * CACHE_LAYERS,
                "reserved: %d pages, %d shared", (int)now.used_pages, (int)now.shared_pages);
     for (int i = 0; i < 2; i++)

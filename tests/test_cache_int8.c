@@ -283,9 +283,9 @@ static void test_no_numbers(const fovea_context *ctx) {
 
 static void test_sizes(const fovea_context *ctx) {
     const holder x = hold(ctx, 40, 24, FOVEA_DTYPE_I8, FOVEA_DTYPE_BF16);
-    fovea_kv_cache_stats stats;
-    fovea_kv_cache_stats_init(&stats);
-    require(fovea_kv_cache_info(x.cache, &stats), "info");
+    fovea_kv_stats stats;
+    fovea_kv_stats_init(&stats);
+    require(fovea_kv_cache_stats(x.cache, &stats), "info");
     test_check(stats.token_bytes == 40 + 24 * 2 + 4 && stats.page_bytes == 256 * (40 + 24 * 2 + 4), "%d and %d bytes",
                (int)stats.token_bytes, (int)stats.page_bytes);
     fovea_kv_cache_destroy(x.cache);

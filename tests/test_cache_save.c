@@ -214,7 +214,7 @@ static void test_foreign(cache_case c) {
         else
             other.rope = NULL;
         fovea_kv_cache *to = cache_make(&other);
-        test_check(try(to, data, size) == FOVEA_ERROR_FOREIGN, "cache %d: %s", i, fovea_error_detail());
+        test_check(try(to, data, size) == FOVEA_ERROR_INCOMPATIBLE, "cache %d: %s", i, fovea_error_detail());
         fovea_kv_cache_destroy(to);
     }
     test_check(try(from, data, size) == FOVEA_OK, "its own: %s", fovea_error_detail());

@@ -205,9 +205,9 @@ int main(int argc, char **argv) {
     check_meetings(c);
     check_forks(&workers[0]);
     cache_check(&c, cache, &common, 1, 9, "after all threads");
-    fovea_kv_cache_stats stats;
-    fovea_kv_cache_stats_init(&stats);
-    test_check(fovea_kv_cache_info(cache, &stats) == FOVEA_OK && stats.used_pages == 2 * CACHE_LAYERS &&
+    fovea_kv_stats stats;
+    fovea_kv_stats_init(&stats);
+    test_check(fovea_kv_cache_stats(cache, &stats) == FOVEA_OK && stats.used_pages == 2 * CACHE_LAYERS &&
                    stats.shared_pages == 0,
                "%d pages are left, %d shared", (int)stats.used_pages, (int)stats.shared_pages);
     fovea_kv_cache_destroy(cache);

@@ -61,7 +61,7 @@ static void guard_compute(const fovea_context *ctx, guard_data *g, bool half, in
     g->describes_pairs = strstr(text, "\npairs ") != NULL;
     g->panel = linear->panel;
     g->products = stats.products;
-    g->paired = stats.paired_products;
+    g->paired = stats.fast_products;
     fovea_linear_destroy(linear);
 }
 

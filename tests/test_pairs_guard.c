@@ -137,12 +137,12 @@ static void check_guard(const guard_case *g, int64_t tokens, fovea_dtype type, d
         if (!ran)
             return;
         if (half && multiplies_pairs(contexts.one, type))
-            test_check((stats.paired_tiles == stats.visited_tiles) == g->paired,
+            test_check((stats.fast_tiles == stats.visited_tiles) == g->paired,
                        "%s%s: 2^%d and 2^%d, %a: %s tiles in pairs", way == CACHED ? "cached " : "",
                        type == FOVEA_DTYPE_F16 ? "float16" : "bfloat16", g->eq, g->ek, (double)g->at_key,
                        g->paired ? "not all" : "all");
         else
-            test_check(stats.paired_tiles == 0, "tiles in pairs where there are none");
+            test_check(stats.fast_tiles == 0, "tiles in pairs where there are none");
     }
     for (int way = HALVES; way < WAYS; way++)
         test_check(memcmp(lse[FLOATS], lse[way], (size_t)tokens * sizeof(float)) == 0,

@@ -94,7 +94,7 @@ static void check_context(const char *what, const void *bytes, size_t size, fove
     const char *path = files_name("wrong");
     file_write(path, bytes, size);
     fovea_tuning *loaded = NULL;
-    if (status != FOVEA_ERROR_FOREIGN) {
+    if (status != FOVEA_ERROR_INCOMPATIBLE) {
         check_status(what, fovea_tuning_load(path, &loaded), status, words);
         test_check(!loaded, "%s: a tuning", what);
     }
@@ -162,16 +162,16 @@ static void test_foreign(void) {
         char with[64];
         snprintf(with, sizeof with, "%s%s", words[i][0][0] == ' ' ? " " : "", words[i][2]);
         tuning_text(tuning, words[i][0], words[i][1], with, text, sizeof text);
-        check_context(words[i][2], text, strlen(text), FOVEA_ERROR_FOREIGN, words[i][2]);
+        check_context(words[i][2], text, strlen(text), FOVEA_ERROR_INCOMPATIBLE, words[i][2]);
     }
     /* Another build may have kernels and operations that this one does not know. */
     tuning_text(tuning, " kernels=", "\n", " kernels=0123456789abcdef", text, sizeof text);
-    check_context("another build", text, strlen(text), FOVEA_ERROR_FOREIGN,
+    check_context("another build", text, strlen(text), FOVEA_ERROR_INCOMPATIBLE,
                   "another build|Fovea " FOVEA_VERSION_STRING " (kernels=0123456789abcdef)|this is Fovea");
     char *row = strstr(text, "\nattention_f32"), unknown[4096];
     snprintf(unknown, sizeof unknown, "%.*s\nlinear_f16 isa=sve2 anything=at all\n", (int)(row - text), text);
     tuning_close(unknown, sizeof unknown);
-    check_context("another build's operations", unknown, strlen(unknown), FOVEA_ERROR_FOREIGN, "another build");
+    check_context("another build's operations", unknown, strlen(unknown), FOVEA_ERROR_INCOMPATIBLE, "another build");
     fovea_tuning_destroy(tuning);
 
     /* A tier that the CPU of the section lacks: the row cannot be from there. */
@@ -234,8 +234,9 @@ static void test_older(void) {
              "split_segments=default caches=default gain=1.043 low=1.031 high=1.055 blocks=40 shapes=b1_h2\n",
              section_own().text);
     tuning_close(text, sizeof text);
-    check_context("version 1", text, strlen(text), FOVEA_ERROR_FOREIGN, "line 1|version 1|older|version 2");
-    check_status("load version 1", fovea_tuning_load(files_name("wrong"), &loaded), FOVEA_ERROR_FOREIGN, "version 1");
+    check_context("version 1", text, strlen(text), FOVEA_ERROR_INCOMPATIBLE, "line 1|version 1|older|version 2");
+    check_status("load version 1", fovea_tuning_load(files_name("wrong"), &loaded), FOVEA_ERROR_INCOMPATIBLE,
+                 "version 1");
     text[strlen(text) - 3] ^= 1;
     check_context("version 1, damaged", text, strlen(text), FOVEA_ERROR_TUNING, "damaged");
     fovea_tuning_destroy(tuning);
@@ -277,7 +278,7 @@ static void test_newer(void) {
              "fovea-tuning 3\ncpu vendor=Any numa=2 kernels=0123456789abcdef\nnuma : nodes=2\n"
              "attention_int8 isa=amx threads=2 pages=16 rows=17..any : score=any : watts=9\n");
     tuning_close(text, sizeof text);
-    check_context("another build's words", text, strlen(text), FOVEA_ERROR_FOREIGN, "nothing of");
+    check_context("another build's words", text, strlen(text), FOVEA_ERROR_INCOMPATIBLE, "nothing of");
     if (test_check(parse(text, strlen(text), &loaded, error) == FOVEA_OK, "another build's words: %s", error)) {
         char written[4096];
         tuning_text(loaded, NULL, NULL, NULL, written, sizeof written);
@@ -314,7 +315,7 @@ static void test_release(void) {
         tuning_close(text, sizeof text);
         snprintf(words, sizeof words, "%s%s (kernels=0123456789abcdef)|this is Fovea " FOVEA_VERSION_STRING,
                  cases[i].release[0] ? "Fovea " : "an unknown release", cases[i].release);
-        check_context("a release", text, strlen(text), FOVEA_ERROR_FOREIGN, words);
+        check_context("a release", text, strlen(text), FOVEA_ERROR_INCOMPATIBLE, words);
         if (!test_check(parse(text, strlen(text), &loaded, error) == FOVEA_OK, "release %zu: %s", i, error))
             continue;
         test_check(strcmp(loaded->section[0].release, cases[i].release) == 0, "release %zu: %s", i,

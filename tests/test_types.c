@@ -21,7 +21,7 @@ static void test_names(void) {
                                         "FOVEA_ERROR_OUT_OF_MEMORY",
                                         "FOVEA_ERROR_FILE",
                                         "FOVEA_ERROR_TUNING",
-                                        "FOVEA_ERROR_FOREIGN",
+                                        "FOVEA_ERROR_INCOMPATIBLE",
                                         "FOVEA_ERROR_BUSY",
                                         "FOVEA_ERROR_FULL"};
     for (int i = 0; i < (int)(sizeof names / sizeof names[0]); i++)

@@ -14,7 +14,7 @@ enum {
     TUNE_USAGE = 2,
     TUNE_NOISY = 3,
     TUNE_FAILED = 4,
-    TUNE_FOREIGN = 5,
+    TUNE_INCOMPATIBLE = 5,
     TUNE_STOPPED = 130
 };
 

@@ -138,7 +138,7 @@ int tune_report(const tune_options *options) {
     fv_tuning_use use;
     if (fv_tuning_use_file(options->file_count ? options->files[0] : NULL, &ctx->cpu, ctx->target.isa,
                            ctx->threads.count, &use) != FOVEA_OK ||
-        (options->file_count && use.status != FOVEA_OK && use.status != FOVEA_ERROR_FOREIGN)) {
+        (options->file_count && use.status != FOVEA_OK && use.status != FOVEA_ERROR_INCOMPATIBLE)) {
         fprintf(stderr, "fovea-tune: %s\n", use.text);
         fovea_context_destroy(ctx);
         return TUNE_FAILED;

@@ -87,7 +87,7 @@ static json_t *json_of(const tune_class *c, const tune_result *r, const fv_tunin
 static fovea_status read_or_make(const char *path, fovea_tuning **tuning, char error[FV_FILE_ERROR]) {
     bool absent = tune_is_standard_output(path);
     fovea_status status = absent ? FOVEA_OK : fv_tuning_read(path, tuning, &absent, error);
-    return absent || status == FOVEA_ERROR_FOREIGN ? fv_tuning_create(tuning, error) : status;
+    return absent || status == FOVEA_ERROR_INCOMPATIBLE ? fv_tuning_create(tuning, error) : status;
 }
 
 /* Into the file as it is now, which another tuner may have changed meanwhile: what was decided in this run replaces

@@ -236,7 +236,7 @@ static int check_section(const tune_options *options, const fovea_context *ctx, 
                 "tier %s and %d thread%s (fovea-tune show lists them)\n",
                 others, plural(others), others == 1 ? "is" : "are", fv_isa_word(ctx->target.isa), ctx->threads.count,
                 plural(ctx->threads.count));
-        return TUNE_FOREIGN;
+        return TUNE_INCOMPATIBLE;
     }
     const int blocks = tune_proof_blocks(options->effort);
     const double begin = tune_now();
@@ -275,7 +275,7 @@ int tune_check(const tune_options *options) {
     char why[300];
     fovea_tuning *tuning = load(options, &path);
     if (!tuning)
-        return TUNE_FOREIGN;
+        return TUNE_INCOMPATIBLE;
     fv_tuning_section section;
     int own;
     fovea_context *ctx = context_by(options, tuning, &section, &own);
@@ -284,7 +284,7 @@ int tune_check(const tune_options *options) {
         return TUNE_FAILED;
     }
     json_t *list = json_array();
-    int status = TUNE_FOREIGN;
+    int status = TUNE_INCOMPATIBLE;
     if (own < 0) {
         fv_tuning_why_foreign(tuning, &section, why, sizeof why);
         fprintf(stderr, "fovea-tune: %s: %s\n", path, why);

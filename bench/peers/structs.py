@@ -108,7 +108,7 @@ class Append(ctypes.Structure):
         ("sequences", ctypes.POINTER(I64)),
         *((name, Tensor) for name in "kv"),
         *((name, ctypes.POINTER(I64)) for name in ("lens", "cu_seqlens")),
-        ("turned", I64),
+        ("rotated", I64),
     ]
 
 

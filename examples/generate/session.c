@@ -128,9 +128,9 @@ void session_clear(session *s) {
 int64_t session_length(const session *s) { return s->length; }
 
 int64_t session_cache_bytes(const session *s) {
-    fovea_kv_cache_stats stats;
-    fovea_kv_cache_stats_init(&stats);
-    return fovea_kv_cache_info(s->cache, &stats) == FOVEA_OK ? stats.used_pages * stats.page_bytes : 0;
+    fovea_kv_stats stats;
+    fovea_kv_stats_init(&stats);
+    return fovea_kv_cache_stats(s->cache, &stats) == FOVEA_OK ? stats.used_pages * stats.page_bytes : 0;
 }
 
 /* --------------------------------------------------------------------------------------------------------- running -- */

@@ -136,7 +136,7 @@ typedef struct fovea_attention_stats {
     /* Visited tiles of bfloat16 whose scores this CPU multiplied in pairs (docs/promise.md), twice as fast. In a plan
      * that may do so, the others fell back because an operand was too small to keep bits equal. Tiles of few rows,
      * whose keys are read in place, decide for each call and are not counted. */
-    int64_t paired_tiles;
+    int64_t fast_tiles;
     int64_t shared_prefixes; /* groups of sequences in pages whose common pages were read once (page_keys) */
     int64_t split_blocks;    /* blocks of rows whose keys were split among threads that would have been idle */
 } fovea_attention_stats;

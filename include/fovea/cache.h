@@ -122,7 +122,7 @@ typedef struct fovea_kv_append {
     /* [count + 1] or NULL. If given, k and v are [1, kv_heads, tokens, channels], and sequence i gets tokens
      * [cu_seqlens[i], cu_seqlens[i + 1]); lens is NULL then. */
     const int64_t *cu_seqlens;
-    int64_t turned; /* nonzero: keys are rotated already, and the cache's rope is not applied; default 0 */
+    int64_t rotated; /* nonzero: keys are rotated already, and the cache's rope is not applied; default 0 */
 } fovea_kv_append;
 
 /* Sets struct_size and leaves everything else absent. */
@@ -149,7 +149,7 @@ FOVEA_API fovea_status fovea_kv_cache_truncate(fovea_kv_cache *cache, int64_t se
  * length. FOVEA_ERROR_NULL, _SHAPE (the range), _ARGUMENT, _OUT_OF_MEMORY. */
 FOVEA_API fovea_status fovea_kv_cache_evict(fovea_kv_cache *cache, int64_t sequence, int64_t begin, int64_t end);
 
-typedef struct fovea_kv_cache_stats {
+typedef struct fovea_kv_stats {
     size_t struct_size;
     int64_t page_bytes;   /* of one page: 256 keys and values of all heads of a layer, scales, padding to cache lines */
     int64_t token_bytes;  /* of one token in all layers, without it */
@@ -157,19 +157,19 @@ typedef struct fovea_kv_cache_stats {
     int64_t used_pages;   /* that some sequence has, shared ones counted once */
     int64_t shared_pages; /* that more than one has */
     int64_t sequences;    /* now */
-    int64_t appended;     /* tokens, in any layer, since the cache was created; likewise: */
-    int64_t copied_pages; /* because they were shared */
-    int64_t window_pages; /* that a sequence freed behind a window */
-    int64_t evicted_pages; /* that a sequence freed in fovea_kv_cache_evict() */
-    int64_t most_pages;    /* in use at once: how much memory the system has provided */
-} fovea_kv_cache_stats;
+    int64_t appended_tokens; /* tokens, in any layer, since the cache was created; likewise: */
+    int64_t copied_pages;    /* because they were shared */
+    int64_t window_pages;    /* that a sequence freed behind a window */
+    int64_t evicted_pages;   /* that a sequence freed in fovea_kv_cache_evict() */
+    int64_t peak_pages;      /* in use at once: how much memory the system has provided */
+} fovea_kv_stats;
 
 /* Sets struct_size, and zeros. */
-#define fovea_kv_cache_stats_init(stats) fovea_kv_cache_stats_init_size((stats), sizeof(fovea_kv_cache_stats))
-FOVEA_API void fovea_kv_cache_stats_init_size(fovea_kv_cache_stats *stats, size_t size);
+#define fovea_kv_stats_init(stats) fovea_kv_stats_init_size((stats), sizeof(fovea_kv_stats))
+FOVEA_API void fovea_kv_stats_init_size(fovea_kv_stats *stats, size_t size);
 
 /* Bytes in use are used_pages * page_bytes. FOVEA_ERROR_NULL, _VERSION. */
-FOVEA_API fovea_status fovea_kv_cache_info(fovea_kv_cache *cache, fovea_kv_cache_stats *stats);
+FOVEA_API fovea_status fovea_kv_cache_stats(fovea_kv_cache *cache, fovea_kv_stats *stats);
 
 /* Writes a sequence into data[size]: all layers, lengths, evicted ranges, and what is kept of its tokens (those evicted
  * or gone behind windows are not in it), with a checksum. *needed = its bytes, also where data is NULL or size is less;
@@ -181,7 +181,7 @@ FOVEA_API fovea_status fovea_kv_cache_save(fovea_kv_cache *cache, int64_t sequen
 
 /* Adds a saved sequence, also from another cache or process. data is untrusted input: everything is checked before a
  * page is taken. FOVEA_ERROR_FILE if it is no saved sequence, cut off or damaged; _VERSION if a newer library wrote it;
- * _FOREIGN if it is from a cache with other layers, heads, channels, types, windows or rope; _FULL, _OUT_OF_MEMORY,
+ * _INCOMPATIBLE if it is from a cache with other layers, heads, channels, types, windows or rope; _FULL, _OUT_OF_MEMORY,
  * _NULL. After an error *sequence is -1, and nothing has changed.
  *
  * The memory it takes is bounded by size and by the cache's pages. Yet a few bytes may be a sequence of 2^31 evicted

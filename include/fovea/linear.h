@@ -90,7 +90,7 @@ typedef struct fovea_linear_stats {
     int64_t products; /* rows times panels of weights (fovea_linear_describe() has their width) */
     /* Those that this CPU multiplied in pairs, twice as fast. In a map that may do so, the others fell back because an
      * operand was too small to keep bits equal. */
-    int64_t paired_products;
+    int64_t fast_products;
 } fovea_linear_stats;
 
 /* Sets struct_size, and zeros. */

@@ -18,7 +18,7 @@ typedef struct fovea_tuning fovea_tuning;
  *                        folder that is, a symbolic link or another user's file
  *   FOVEA_ERROR_TUNING   its content is not valid
  *   FOVEA_ERROR_VERSION  it has a newer version, and something for this build that this library does not know
- *   FOVEA_ERROR_FOREIGN  it has a version that only older builds read
+ *   FOVEA_ERROR_INCOMPATIBLE  it has a version that only older builds read
  * Rows for other CPUs and builds are not an error here. The caller destroys *tuning. Thread-safe. */
 FOVEA_API fovea_status fovea_tuning_load(const char *path, fovea_tuning **tuning);
 

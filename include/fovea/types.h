@@ -43,11 +43,11 @@ typedef enum fovea_status {
     FOVEA_ERROR_ENVIRONMENT = 10, /* FOVEA_ISA or FOVEA_ARITHMETIC has a word that is none */
     FOVEA_ERROR_UNSUPPORTED = 11, /* this CPU, this build or this form of a layer cannot do it */
     FOVEA_ERROR_OUT_OF_MEMORY = 12,
-    FOVEA_ERROR_FILE = 13,    /* a file cannot be read or written, or is not safe to trust */
-    FOVEA_ERROR_TUNING = 14,  /* not a tuning file, or cut off, damaged, or with impossible rows */
-    FOVEA_ERROR_FOREIGN = 15, /* a good tuning file, but for other CPUs or other builds of this library */
-    FOVEA_ERROR_BUSY = 16,    /* another process holds a lock: try again */
-    FOVEA_ERROR_FULL = 17     /* a cache has no pages left for it */
+    FOVEA_ERROR_FILE = 13,         /* a file cannot be read or written, or is not safe to trust */
+    FOVEA_ERROR_TUNING = 14,       /* not a tuning file, or cut off, damaged, or with impossible rows */
+    FOVEA_ERROR_INCOMPATIBLE = 15, /* a good tuning file, but for other CPUs or other builds of this library */
+    FOVEA_ERROR_BUSY = 16,         /* another process holds a lock: try again */
+    FOVEA_ERROR_FULL = 17          /* a cache has no pages left for it */
 } fovea_status;
 
 /* The constant's name, such as "FOVEA_ERROR_SHAPE"; "unknown status" for any other value. Static string,

@@ -20,7 +20,7 @@
 #define PY_NAMES(X) \
     PY_ATTENTION_NAMES(X) \
     X(outs) X(lses) X(__dlpack__) X(__dlpack_c_exchange_api__) X(requires_grad) X(is_neg) X(_current_level) \
-    X(x) X(residual) X(lens) X(layer) X(sequences) X(cu_seqlens) X(turned) X(cache) X(part) X(activation)
+    X(x) X(residual) X(lens) X(layer) X(sequences) X(cu_seqlens) X(rotated) X(cache) X(part) X(activation)
 /* clang-format on */
 
 enum {

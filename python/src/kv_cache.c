@@ -263,16 +263,13 @@ static PyMethodDef methods[] = {
                               "Takes positions [begin, end) out of all layers of a sequence: attention skips them, and "
                               "pages wholly inside are free.\n"
                               "All other positions stay what they were.")},
-    {"info", py_kv_cache_info, METH_NOARGS,
-     "info()\n--\n\nA dict of ints. page_bytes: of one page, of 256 positions of one layer. token_bytes: of one token "
-     "in all layers. "
-     "max_pages: of\n"
-     "the cache. used_pages: that some sequence has; shared_pages: that several have. sequences: there are. appended: "
-     "tokens, of any\n"
-     "layer, so far; likewise copied_pages (they were shared), window_pages and evicted_pages (freed). most_pages: "
-     "used "
-     "at once: so much\n"
-     "memory was taken from the system."},
+    {"stats", py_kv_cache_stats, METH_NOARGS,
+     "stats()\n--\n\nA dict of ints.\n"
+     "page_bytes: size of a page, which holds 256 positions of one layer. token_bytes: size of a token in all layers.\n"
+     "max_pages: the cache's limit. used_pages: pages of any sequence. shared_pages: pages of several. peak_pages: "
+     "the\n"
+     "most used at once, memory that the system has provided. sequences: how many there are. appended_tokens: in any\n"
+     "layer, so far. copied_pages: so far, because they were shared. window_pages, evicted_pages: freed so far."},
     {"append", (PyCFunction)(void (*)(void))py_kv_cache_append, METH_FASTCALL | METH_KEYWORDS, py_kv_cache_append_doc},
     {"attend", (PyCFunction)(void (*)(void))py_kv_cache_attend, METH_FASTCALL | METH_KEYWORDS, py_kv_cache_attend_doc},
     {"save", KEYWORDS(py_kv_cache_save, py_kv_cache_save_doc)},

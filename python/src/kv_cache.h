@@ -64,7 +64,7 @@ PyObject *py_kv_cache_save(PyObject *self, PyObject *args, PyObject *keywords);
 extern const char py_kv_cache_save_doc[];
 PyObject *py_kv_cache_load(PyObject *self, PyObject *source);
 extern const char py_kv_cache_load_doc[];
-PyObject *py_kv_cache_info(PyObject *self, PyObject *none);
+PyObject *py_kv_cache_stats(PyObject *self, PyObject *none);
 PyObject *py_kv_cache_repr(PyObject *self);
 PyObject *py_kv_cache_reduce(PyObject *self, PyObject *none); /* also for copies */
 

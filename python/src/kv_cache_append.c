@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 const char py_kv_cache_append_doc[] =
-    "append(layer, sequences, k, v, *, lens=None, cu_seqlens=None, layout='bhtd', turned=False)\n--\n\n"
+    "append(layer, sequences, k, v, *, lens=None, cu_seqlens=None, layout='bhtd', rotated=False)\n--\n\n"
     "Appends tokens to one layer of sequences, each behind those that it has.\n\n"
     "sequences: an int, or a list or array of ints, all different. k, v: [sequences, kv_heads, tokens, head_dim] and "
     "[..., value_dim],\n"
@@ -15,7 +15,7 @@ const char py_kv_cache_append_doc[] =
     "the first\n"
     "lens[i] tokens are sequence i's. cu_seqlens: [sequences + 1] ints, where each begins, and the last ends, on one "
     "axis of tokens\n"
-    "(layout 'htd' or 'thd', or a batch of 1). layout: as of attention(). turned: keys are rotated already, the "
+    "(layout 'htd' or 'thd', or a batch of 1). layout: as of attention(). rotated: keys are rotated already, the "
     "cache's "
     "rope leaves\n"
     "them as they are.\n\n"
@@ -24,9 +24,9 @@ const char py_kv_cache_append_doc[] =
     "ValueError: no\n"
     "such layer or sequence, shapes, a gradient that would be lost. TypeError: element types.";
 
-enum { ARG_layer, ARG_sequences, ARG_k, ARG_v, ARG_lens, ARG_cu_seqlens, ARG_layout, ARG_turned, ARG_COUNT };
+enum { ARG_layer, ARG_sequences, ARG_k, ARG_v, ARG_lens, ARG_cu_seqlens, ARG_layout, ARG_rotated, ARG_COUNT };
 static const short argument_names[ARG_COUNT] = {PY_NAME_layer, PY_NAME_sequences,  PY_NAME_k,      PY_NAME_v,
-                                                PY_NAME_lens,  PY_NAME_cu_seqlens, PY_NAME_layout, PY_NAME_turned};
+                                                PY_NAME_lens,  PY_NAME_cu_seqlens, PY_NAME_layout, PY_NAME_rotated};
 
 typedef struct run {
     py_core *core;
@@ -64,11 +64,11 @@ static int open_all(run *r) {
     fovea_kv_append_init(append);
     if (py_integer(r->values[ARG_layer], "layer", &append->layer) < 0)
         return -1;
-    const int turned = r->values[ARG_turned] ? PyObject_IsTrue(r->values[ARG_turned]) : 0;
+    const int rotated = r->values[ARG_rotated] ? PyObject_IsTrue(r->values[ARG_rotated]) : 0;
     r->layout = py_layout_or_default(r->values[ARG_layout], "layout");
-    if (turned < 0 || !r->layout)
+    if (rotated < 0 || !r->layout)
         return -1;
-    append->turned = turned;
+    append->rotated = rotated;
     if (r->layout->ndim == 3 && !r->values[ARG_cu_seqlens])
         return py_raise(PyExc_ValueError, "layout '%s' is that of packed sequences: give cu_seqlens", r->layout->name);
     if (numbers(r, ARG_sequences, "sequences", -1, &append->sequences, &append->count) < 0 ||

@@ -122,20 +122,20 @@ PyObject *py_kv_cache_load(PyObject *self, PyObject *source) {
                               : py_cache_raise(py_core_of_object(self), status);
 }
 
-PyObject *py_kv_cache_info(PyObject *self, PyObject *none) {
+PyObject *py_kv_cache_stats(PyObject *self, PyObject *none) {
     (void)none;
 #define NUMBER(name)                                                                                                   \
-    { #name, offsetof(fovea_kv_cache_stats, name) }
+    { #name, offsetof(fovea_kv_stats, name) }
     static const struct {
         const char *name;
         size_t offset;
-    } numbers[] = {NUMBER(page_bytes),   NUMBER(token_bytes),   NUMBER(max_pages), NUMBER(used_pages),
-                   NUMBER(shared_pages), NUMBER(sequences),     NUMBER(appended),  NUMBER(copied_pages),
-                   NUMBER(window_pages), NUMBER(evicted_pages), NUMBER(most_pages)};
+    } numbers[] = {NUMBER(page_bytes),   NUMBER(token_bytes),   NUMBER(max_pages),       NUMBER(used_pages),
+                   NUMBER(shared_pages), NUMBER(sequences),     NUMBER(appended_tokens), NUMBER(copied_pages),
+                   NUMBER(window_pages), NUMBER(evicted_pages), NUMBER(peak_pages)};
 #undef NUMBER
-    fovea_kv_cache_stats stats;
-    fovea_kv_cache_stats_init(&stats);
-    const fovea_status status = fovea_kv_cache_info(((py_kv_cache *)self)->library, &stats);
+    fovea_kv_stats stats;
+    fovea_kv_stats_init(&stats);
+    const fovea_status status = fovea_kv_cache_stats(((py_kv_cache *)self)->library, &stats);
     if (status != FOVEA_OK)
         return py_raise_status(status);
     PyObject *dict = PyDict_New();
@@ -150,9 +150,9 @@ PyObject *py_kv_cache_info(PyObject *self, PyObject *none) {
 
 PyObject *py_kv_cache_repr(PyObject *self) {
     const py_kv_cache *cache = (const py_kv_cache *)self;
-    fovea_kv_cache_stats stats;
-    fovea_kv_cache_stats_init(&stats);
-    (void)fovea_kv_cache_info(cache->library, &stats);
+    fovea_kv_stats stats;
+    fovea_kv_stats_init(&stats);
+    (void)fovea_kv_cache_stats(cache->library, &stats);
     return PyUnicode_FromFormat("<fovea.KVCache %lld layers, %lld heads of %lld and %lld channels, %s and %s, %lld "
                                 "sequences, %lld of %lld pages>",
                                 (long long)cache->layers, (long long)cache->kv_heads, (long long)cache->head_dim,

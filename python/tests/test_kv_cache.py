@@ -91,11 +91,11 @@ def test_options_of_attention(filled, normal, rng):
 def test_fork_truncate_evict(filled, tokens):
     cache, s, k, v, q = filled
     fork = cache.fork(s)
-    info = cache.info()
-    assert (info["used_pages"], info["shared_pages"], info["sequences"], info["appended"]) == (6, 6, 2, 1200)
+    info = cache.stats()
+    assert (info["used_pages"], info["shared_pages"], info["sequences"], info["appended_tokens"]) == (6, 6, 2, 1200)
     more = tokens(1, 3)
     cache.append(0, fork, *more)
-    assert cache.info()["copied_pages"] == 1
+    assert cache.stats()["copied_pages"] == 1
     longer = [np.concatenate(both, 2) for both in zip((k, v), more, strict=True)]
     assert np.array_equal(cache.attend(0, fork, q), fovea.attention(q, *longer))
     assert np.array_equal(cache.attend(0, s, q), fovea.attention(q, k, v))
@@ -111,9 +111,9 @@ def test_fork_truncate_evict(filled, tokens):
     cache.evict(s, 10, 520)
     mask = np.r_[np.ones(10, bool), np.zeros(510, bool), np.ones(80, bool)]
     assert np.array_equal(cache.attend(0, s, q), fovea.attention(q, k, v, mask=mask))
-    assert cache.info()["evicted_pages"] == 2 and cache.length(s) == 600
+    assert cache.stats()["evicted_pages"] == 2 and cache.length(s) == 600
     cache.clear()
-    assert cache.info()["used_pages"] == 0 and cache.add() not in (s, fork)
+    assert cache.stats()["used_pages"] == 0 and cache.add() not in (s, fork)
 
 
 def test_window(tokens, normal):
@@ -123,7 +123,7 @@ def test_window(tokens, normal):
         cache.append(0, s, k[:, :, part], v[:, :, part])
         outs.append(cache.attend(0, s, q[:, :, part], causal="bottom_right", window=(20, None)))
     assert np.array_equal(np.concatenate(outs, 2), fovea.attention(q, k, v, causal=True, window=(20, None)))
-    assert cache.info()["window_pages"] == 2
+    assert cache.stats()["window_pages"] == 2
     with pytest.raises(ValueError, match="gone behind its window"):
         cache.attend(0, s, q[:, :, -1:], causal="bottom_right")
     with pytest.raises(ValueError, match="window"):
@@ -134,12 +134,12 @@ def test_full_cache_loses_nothing(tokens, normal):
     cache, (k, v), q = make(max_pages=3), tokens(1, 500), normal(1, 4, 1, DIM)
     s = cache.add()
     cache.append(0, s, k, v)
-    before, info = cache.attend(0, s, q), cache.info()
+    before, info = cache.attend(0, s, q), cache.stats()
     for call in (lambda: cache.append(0, s, k, v), lambda: cache.reserve(s, 256), lambda: cache.load(saved)):
         saved = cache.save(s)
         with pytest.raises(fovea.CacheFullError, match="3 pages"):
             call()
-        assert cache.info() == info and cache.length(s) == 500
+        assert cache.stats() == info and cache.length(s) == 500
     assert np.array_equal(cache.attend(0, s, q), before)
     assert issubclass(fovea.CacheFullError, MemoryError)
     cache.append(0, s, k[:, :, :12], v[:, :, :12])
@@ -199,11 +199,11 @@ def test_save_and_load(filled, tmp_path):
     other = make()
     for source in (saved, bytearray(saved), path, str(path)):
         assert np.array_equal(other.attend(1, other.load(source), q), fovea.attention(q, k, v))
-    used = other.info()["used_pages"]
+    used = other.stats()["used_pages"]
     for damaged in (saved[:-1], saved[:99] + b"\0\1\2" + saved[102:], b"", b"nothing of the kind"):
         with pytest.raises(ValueError):
             other.load(damaged)
-    assert other.info()["used_pages"] == used
+    assert other.stats()["used_pages"] == used
     with pytest.raises(ValueError, match="layers"):
         fovea.KVCache(3, HEADS, DIM, value_dim=VALUES, max_pages=40).load(saved)
     with pytest.raises(FileNotFoundError):
@@ -237,7 +237,7 @@ def test_rope(normal, tokens, tiers):
         cache.append(0, s, k[:, :, part], v[:, :, part])
     assert np.array_equal(cache.attend(0, s, q), plain.attend(0, p, q))
     again = cache.add()
-    cache.append(0, again, rope.apply(k, 0), v, turned=True)
+    cache.append(0, again, rope.apply(k, 0), v, rotated=True)
     assert np.array_equal(cache.attend(0, again, q), plain.attend(0, p, q))
 
 
@@ -289,11 +289,11 @@ def test_errors_change_nothing(call, error, match):
     s = cache.add()
     for layer in range(2):
         cache.append(layer, s, X, V)
-    before = cache.info()
+    before = cache.stats()
     with pytest.raises(error, match=match):
         call(cache, s)
-    after = cache.info()
-    assert (after["appended"], after["used_pages"]) == (before["appended"], before["used_pages"])
+    after = cache.stats()
+    assert (after["appended_tokens"], after["used_pages"]) == (before["appended_tokens"], before["used_pages"])
     assert cache.length(s) == 3
 
 

@@ -129,10 +129,10 @@ def test_full_cache_loses_nothing(w, normal):
     cache = cache_of(max_pages=2)
     s = cache.add()
     y = [layer(x[:, :200], cache=cache, layer=i, sequences=s) for i in range(2)][0]
-    info, out = cache.info(), np.full((1, 100, OUT), 7, np.float32)
+    info, out = cache.stats(), np.full((1, 100, OUT), 7, np.float32)
     with pytest.raises(fovea.CacheFullError, match="2 pages"):
         layer(x[:, 200:], cache=cache, layer=0, sequences=s, out=out)
-    assert cache.info() == info and (cache.length(s), cache.length(s, 1)) == (200, 200) and (out == 7).all()
+    assert cache.stats() == info and (cache.length(s), cache.length(s, 1)) == (200, 200) and (out == 7).all()
     more = layer(x[:, 200:256], cache=cache, layer=0, sequences=s)
     assert np.array_equal(np.concatenate([y, more], 1), expected[:, :256])
 
@@ -169,10 +169,10 @@ def test_errors_append_nothing(w, call, error, match):
     layer, cache = make(w), cache_of()
     s = [cache.add(), cache.add()]
     first = layer(X, cache=cache, layer=0, sequences=s)
-    before = cache.info()
+    before = cache.stats()
     with pytest.raises(error, match=match):
         call(layer, cache, s)
-    assert cache.info() == before and [cache.length(i) for i in s] == [3, 3]
+    assert cache.stats() == before and [cache.length(i) for i in s] == [3, 3]
     cache.truncate(s[0], 0), cache.truncate(s[1], 0)
     assert np.array_equal(layer(X, cache=cache, layer=0, sequences=s), first)
 

@@ -309,7 +309,7 @@ def test_a_copied_cache_is_independent(normal):
     other = copy.deepcopy(cache)
     before = results(run, cache)
     other.clear()
-    assert results(run, cache) == before and cache.info()["sequences"] == 5
+    assert results(run, cache) == before and cache.stats()["sequences"] == 5
     again = pickle.loads(pickle.dumps(cache))
     for number in numbers:
         assert again.length(number) == 0

@@ -160,7 +160,7 @@ fovea.Linear(w, heads=[4])  # wrong
 one(q, lengths=[1])  # wrong
 cache = fovea.KVCache(2, 4, 64, dtype="bfloat16", max_pages=8, windows=[None, 128], rope=fovea.Rope(64, scaling="yarn"))
 sequence: int = cache.add()
-cache.append(0, [sequence], k, v, turned=True)
+cache.append(0, [sequence], k, v, rotated=True)
 got: Tensor | tuple[Any, ...] = cache.attend(0, sequence, q, causal="bottom_right")
 saved: bytes = cache.save(sequence)
 cache.attend(0, sequence, q, kv_starts=[0])  # wrong

@@ -133,7 +133,7 @@ static void write_stats(execution *e) {
     const fovea_attention_stats own = {.visited_tiles = visited,
                                        .skipped_tiles = atomic_load(&e->tiles) - visited,
                                        .full_tiles = atomic_load(&e->full),
-                                       .paired_tiles = atomic_load(&e->paired),
+                                       .fast_tiles = atomic_load(&e->paired),
                                        .split_blocks = e->schedule.split};
     fv_struct_write(FV_STRUCT(fovea_attention_stats, full_tiles), e->schedule.args->stats, &own);
 }
@@ -143,7 +143,7 @@ void fv_attention_write_stats(fovea_attention_stats *stats, const fovea_attentio
     const fovea_attention_stats sum = {.visited_tiles = a->visited_tiles + b->visited_tiles,
                                        .skipped_tiles = a->skipped_tiles + b->skipped_tiles,
                                        .full_tiles = a->full_tiles + b->full_tiles,
-                                       .paired_tiles = a->paired_tiles + b->paired_tiles,
+                                       .fast_tiles = a->fast_tiles + b->fast_tiles,
                                        .shared_prefixes = prefixes,
                                        .split_blocks = a->split_blocks + b->split_blocks};
     fv_struct_write(FV_STRUCT(fovea_attention_stats, full_tiles), stats, &sum);

@@ -158,7 +158,7 @@ static void end(fovea_kv_cache *c, const appending *x) {
     fv_growth_end(c, &x->growth);
     for (fv_cache_sequence *s = x->growth.first; s; s = s->next)
         s->layer[x->args->layer].length += s->tokens;
-    c->stats.appended += x->tokens;
+    c->stats.appended_tokens += x->tokens;
 }
 
 static fv_converter converter(const fovea_tensor *from, fovea_dtype to, const fovea_context *ctx) {
@@ -172,14 +172,14 @@ fovea_status fovea_kv_cache_append(fovea_kv_cache *c, const fovea_kv_append *giv
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", c ? "append" : "cache");
     fovea_kv_append args;
     fovea_kv_append_init(&args);
-    fovea_status status = fv_struct_read(FV_STRUCT(fovea_kv_append, turned), given, &args);
+    fovea_status status = fv_struct_read(FV_STRUCT(fovea_kv_append, rotated), given, &args);
     if (status == FOVEA_OK)
         status = check(c, &args);
     if (status != FOVEA_OK)
         return status;
     appending x = {.cache = c,
                    .args = &args,
-                   .rope = args.turned ? NULL : c->desc.rope,
+                   .rope = args.rotated ? NULL : c->desc.rope,
                    .growth = {.layer = args.layer, .end = args.layer + 1},
                    .k = converter(&args.k, c->desc.k_dtype, c->ctx),
                    .v = converter(&args.v, c->desc.v_dtype, c->ctx)};

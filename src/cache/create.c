@@ -9,8 +9,8 @@ void fovea_kv_cache_desc_init_size(fovea_kv_cache_desc *desc, size_t size) {
     fv_struct_init(desc, size, &defaults, sizeof defaults);
 }
 
-void fovea_kv_cache_stats_init_size(fovea_kv_cache_stats *stats, size_t size) {
-    const fovea_kv_cache_stats nothing = {0};
+void fovea_kv_stats_init_size(fovea_kv_stats *stats, size_t size) {
+    const fovea_kv_stats nothing = {0};
     fv_struct_init(stats, size, &nothing, sizeof nothing);
 }
 
@@ -175,15 +175,15 @@ void fovea_kv_cache_destroy(fovea_kv_cache *c) {
     free_cache(c);
 }
 
-fovea_status fovea_kv_cache_info(fovea_kv_cache *c, fovea_kv_cache_stats *stats) {
+fovea_status fovea_kv_cache_stats(fovea_kv_cache *c, fovea_kv_stats *stats) {
     if (!c || !stats)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", c ? "stats" : "cache");
-    const fv_struct type = FV_STRUCT(fovea_kv_cache_stats, most_pages);
+    const fv_struct type = FV_STRUCT(fovea_kv_stats, peak_pages);
     const fovea_status status = fv_struct_check(type, stats);
     if (status != FOVEA_OK)
         return status;
     pthread_mutex_lock(&c->lock);
-    fovea_kv_cache_stats own = c->stats;
+    fovea_kv_stats own = c->stats;
     pthread_mutex_unlock(&c->lock);
     own.page_bytes = c->page_bytes;
     own.max_pages = c->desc.max_pages;

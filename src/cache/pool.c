@@ -11,7 +11,7 @@ int32_t fv_pool_take(fovea_kv_cache *c) {
     const int32_t page = c->free_count > 0 ? c->free[--c->free_count] : (int32_t)c->fresh++;
     c->references[page] = 1;
     c->stats.used_pages++;
-    c->stats.most_pages = c->fresh;
+    c->stats.peak_pages = c->fresh;
     return page;
 }
 

@@ -69,7 +69,7 @@ struct fovea_kv_cache {
     int64_t free_count, fresh;  /* pages from fresh on were never used */
     fv_cache_sequence **slot;   /* by the lower half of a number; NULL: none */
     int64_t slots, slot_room, generation, marks;
-    fovea_kv_cache_stats stats;
+    fovea_kv_stats stats;
     fovea_kv_cache *next, **at; /* of all caches there are, for forks of the process; and what points here */
 };
 

@@ -180,7 +180,7 @@ static fovea_status read_head(const fovea_kv_cache *c, saved *x) {
         return damaged("its checksum is wrong");
     const head own = head_of(c, x->head.ranges);
     if (memcmp(&own, &x->head, sizeof own) != 0)
-        return fv_fail(FOVEA_ERROR_FOREIGN,
+        return fv_fail(FOVEA_ERROR_INCOMPATIBLE,
                        "the sequence is of %lld layers of %lld heads of %lld and %lld channels, types %s and %s, "
                        "%s; the cache has others",
                        (long long)x->head.layers, (long long)x->head.kv_heads, (long long)x->head.head_dim,
@@ -226,7 +226,7 @@ static fovea_status check_parts(const fovea_kv_cache *c, const saved *x) {
         const layer_head *layer = &x->layers[i];
         const int64_t window = c->windows ? c->windows[i] : -1;
         if (layer->window != window)
-            return fv_fail(FOVEA_ERROR_FOREIGN, "layer %lld has a window of %lld, in the cache one of %lld",
+            return fv_fail(FOVEA_ERROR_INCOMPATIBLE, "layer %lld has a window of %lld, in the cache one of %lld",
                            (long long)i, (long long)layer->window, (long long)window);
         if (layer->length < 0 || layer->length > longest)
             return damaged("a length is impossible");

@@ -264,7 +264,7 @@ fovea_status fv_linear_check_args(const fovea_linear *l, const fovea_linear_args
             return fv_fail(FOVEA_ERROR_ARGUMENT, "a call cannot change FOVEA_ACTIVATION_SILU_GATED");
     }
     if (args->stats) {
-        const fovea_status known = fv_struct_check(FV_STRUCT(fovea_linear_stats, paired_products), args->stats);
+        const fovea_status known = fv_struct_check(FV_STRUCT(fovea_linear_stats, fast_products), args->stats);
         if (known != FOVEA_OK)
             return known;
     }

@@ -64,7 +64,7 @@ static void describe_use(fv_tuning_use *use, const fv_cpu *cpu) {
     if (use->section < 0) {
         char why[256];
         fv_tuning_why_foreign(use->tuning, &own, why, sizeof why);
-        use->status = FOVEA_ERROR_FOREIGN;
+        use->status = FOVEA_ERROR_INCOMPATIBLE;
         snprintf(use->text, sizeof use->text, "nothing of %.200s: %s", use->path, why);
         return;
     }

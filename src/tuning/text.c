@@ -21,7 +21,7 @@
  *
  * Versions. What is added to tables later makes a version. A file of a newer version is read as long as all that is for
  * this build is known here; else the whole file is refused with FOVEA_ERROR_VERSION. Version 1, which had other rows,
- * was only written by older builds: FOVEA_ERROR_FOREIGN.
+ * was only written by older builds: FOVEA_ERROR_INCOMPATIBLE.
  *
  * Not one byte may be missing: the last line tells. All or nothing: the first thing wrong refuses the whole file. */
 #include "tuning/text.h"
@@ -80,7 +80,7 @@ static bool take_end(fv_tuning_reader *r, uint64_t sum, file *f) {
     if (r->version >= 2)
         return true;
     r->line = 1;
-    return fv_tuning_refuse(r, FOVEA_ERROR_FOREIGN,
+    return fv_tuning_refuse(r, FOVEA_ERROR_INCOMPATIBLE,
                             "the file is of version %d, which only older builds wrote; this library reads version %d",
                             r->version, FV_TUNING_VERSION);
 }

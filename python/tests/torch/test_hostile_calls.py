@@ -317,7 +317,7 @@ MAKERS = {
     "t5": (fovea.Relative.t5, dict(table=W, bidirectional=True), "table bidirectional max_distance"),
     "linear": (fovea.Linear(W).execute, dict(x=W), "x residual out lens part activation"),
     "rope": (fovea.Rope(8).apply, dict(x=Q, positions=0), "x positions layout out"),
-    "append": (appended, {}, "layer sequences k v lens cu_seqlens layout turned"),
+    "append": (appended, {}, "layer sequences k v lens cu_seqlens layout rotated"),
     "attend": (
         CACHE.attend,
         dict(layer=0, sequences=SEQUENCES, q=Q),

@@ -97,7 +97,7 @@ def test_generate(family, options):
     store = KVCache(model.config, max_bytes=1 << 24)
     got = generate(model, store, **options)
     assert torch.equal(got, generate(model, DynamicCache(config=model.config), **options))
-    info = store.pages.info()
+    info = store.pages.stats()
     assert info["sequences"] == len(store.sequences) and info["used_pages"] > 0
 
 
@@ -156,10 +156,10 @@ def test_window_frees_pages(exact):
     store = KVCache(model.config, max_bytes=1 << 24)
     wanted = logits_of(model, DynamicCache(config=model.config), 600, [600])
     assert torch.equal(logits_of(model, store, 600, [550, 49, 1]), wanted)
-    assert store.pages.info()["window_pages"] == 2 * 3 * 3
+    assert store.pages.stats()["window_pages"] == 2 * 3 * 3
     with pytest.raises(ValueError, match="window"):
         store.crop(-100)
-    assert store.get_seq_length() == 600 and store.pages.info()["sequences"] == 3
+    assert store.get_seq_length() == 600 and store.pages.stats()["sequences"] == 3
     store.crop(-2)
     assert torch.equal(model(tiny_models.tokens(length=600)[:, -2:], **tiny_models.caching(store)).logits, wanted[:, -2:])
 
@@ -176,9 +176,9 @@ def test_crop_select_reset(exact):
     store.batch_repeat_interleave(2)
     store.batch_select_indices(torch.tensor([5, 1, 1]))
     assert torch.equal(model(ids[[2, 0, 0], 11:], **tiny_models.caching(store)).logits, wanted[[2, 0, 0], 11:])
-    assert store.pages.info()["sequences"] == 3
+    assert store.pages.stats()["sequences"] == 3
     store.reset()
-    assert store.get_seq_length() == 0 and store.pages.info()["used_pages"] == 0
+    assert store.get_seq_length() == 0 and store.pages.stats()["used_pages"] == 0
     assert torch.equal(model(ids[:2], **tiny_models.caching(store)).logits, wanted[:2])
 
 
@@ -202,12 +202,12 @@ def test_copies_share_pages(exact):
     answers = []
     for seed in (1, 2):
         store = copy.deepcopy(prompt)
-        assert store.pages is prompt.pages and prompt.pages.info()["shared_pages"] == 3
+        assert store.pages is prompt.pages and prompt.pages.stats()["shared_pages"] == 3
         more = tiny_models.tokens(1, 3, seed)
         answers.append(torch.equal(model(more, **tiny_models.caching(store)).logits, model(torch.cat([ids, more], 1)).logits[:, 30:]))
         del store
         gc.collect()
-        assert prompt.pages.info()["sequences"] == 1
+        assert prompt.pages.stats()["sequences"] == 1
     assert answers == [True, True] and prompt.get_seq_length() == 30
 
 
@@ -218,7 +218,7 @@ def test_full_cache_loses_nothing(exact):
     model(ids[:, :250], **tiny_models.caching(store))
     with pytest.raises(fovea.CacheFullError, match="1 of 4 pages"):
         model(ids[:, :7], **tiny_models.caching(store))
-    assert store.get_seq_length() == 250 and store.pages.info()["appended"] == 750
+    assert store.get_seq_length() == 250 and store.pages.stats()["appended_tokens"] == 750
     assert torch.equal(model(ids[:, 250:], **tiny_models.caching(store)).logits, model(ids).logits[:, 250:])
 
 
