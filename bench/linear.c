@@ -26,7 +26,7 @@ typedef struct linear {
     fovea_context *context;
     fovea_linear *map;
     fovea_tensor x, y;
-    float *bias, *scales; /* the latter of int8 weights */
+    float *bias, *scales; /* the latter of integers */
     void *weights, *workspace;
 } linear;
 
@@ -103,16 +103,17 @@ static void linear_run(bench *base) {
     execute(self->map, &self->x, &self->y, self->workspace);
 }
 
-/* Weights of a type; of int8, scales beside them. False: no memory. */
+/* Weights of a type; of integers any bits, and scales beside them. False: no memory. */
 static bool make_weights(linear *self) {
     const int64_t count = self->n * self->k;
-    if (self->weight_dtype != FOVEA_DTYPE_I8)
+    if (!fv_dtype_scaled(self->weight_dtype))
         return (self->weights = bench_numbers(count, self->weight_dtype, -1, 1, 2)) != NULL;
-    int8_t *integers = self->weights = bench_alloc(count);
+    const int64_t bytes = fv_dtype_bytes(self->weight_dtype, count);
+    uint8_t *integers = self->weights = bench_alloc(bytes);
     self->scales = bench_numbers(self->n, FOVEA_DTYPE_F32, 0, 1.0f / 127, 4);
     uint64_t state = 2;
-    for (int64_t i = 0; integers && i < count; i++)
-        integers[i] = (int8_t)(bench_random(&state) >> 56);
+    for (int64_t i = 0; integers && i < bytes; i++)
+        integers[i] = (uint8_t)(bench_random(&state) >> 56);
     return self->weights && self->scales;
 }
 
@@ -137,7 +138,7 @@ static const char *linear_begin(bench *base, shim_cost *cost) {
     self->checked = true;
     cost->flops = 2.0 * (double)self->m * (double)self->n * (double)self->k;
     cost->bytes = (double)size * (double)(self->m * self->k + self->m * self->n) +
-                  (double)fv_dtype_size(self->weight_dtype) * (double)(self->n * self->k);
+                  (double)fv_dtype_bytes(self->weight_dtype, self->n * self->k);
     cost->peak = self->threads * bench_peak((fv_isa)self->isa);
     return error;
 }

@@ -12,11 +12,7 @@ int64_t operands_room(const operands *o) {
     return o->n * o->k > most ? o->n * o->k : most;
 }
 
-int64_t operands_size(const fv_kernel *kernel) {
-    static const int64_t sizes[FV_TYPE_COUNT] = {
-        [FV_TYPE_f32] = 4, [FV_TYPE_u8] = 1, [FV_TYPE_bf16] = 2, [FV_TYPE_f16] = 2, [FV_TYPE_i8] = 1};
-    return sizes[kernel->type];
-}
+int64_t operands_size(const fv_kernel *kernel) { return fv_type_bits(kernel->type) / 8; }
 
 void operands_free(operands *o) {
     for (int i = 0; i < INPUTS; i++) {

@@ -23,7 +23,7 @@ set(bodies
          FV_WORDS=\"body/format/@type@.h\" FV_AMX_ORDER"
     "^multiply_f32_masked_.*_scalar   simd       scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\" FV_MASKED"
     "^multiply_f32_f32_.*_scalar      simd       scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\""
-    "^multiply_f32_i8_.*_scalar       int8       scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\""
+    "^multiply_f32_i.*_scalar         int8       scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\""
     "^multiply_f32_.*_scalar          half       scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\""
     "^multiply_f32_f32_.*_avx2        simd       body/multiply_many.h          FV_TILE_SIZES=\"avx2/multiply_tiles.h\""
     "^multiply_bf16x2_bf16x2_.*_avx512 pairs      avx512/multiply_f32.h
@@ -34,7 +34,7 @@ set(bodies
     "^multiply_f32_masked_            simd       body/multiply_masked.h"
     "^multiply_f32_bf16x2_            half       body/multiply_widen.h    FV_WORDS=\"body/format/@type@.h\""
     "^multiply_f32_f16_6x             half       body/multiply_widen.h    FV_WORDS=\"body/format/@type@.h\""
-    "^multiply_f32_i8_columns_        int8       body/multiply_widen.h    FV_WORDS=\"body/format/@type@.h\""
+    "^multiply_f32_.*_columns_        int8       body/multiply_widen.h    FV_WORDS=\"body/format/@type@.h\""
     "^multiply_f32_f32_8x16_          simd       body/multiply_few.h         FV_ELEMENT=float FV_WIDEN=v_load"
     "^multiply_f32_f32_.*_avx512      simd       avx512/multiply_f32.h"
     "^multiply_f32_f32_.*_neon        simd       body/multiply_many.h          FV_TILE_STEPS=\"neon/multiply_lanes.h\""
@@ -59,7 +59,7 @@ set(bodies
     "^softmax_f32_.*_scalar           simd       body/softmax_f32.h       FV_SIDE=16"
     "^softmax_f32_.*_neon             simd       body/softmax_f32.h       FV_SIDE=4"
     "^softmax_f32_                    simd       body/softmax_f32.h       FV_SIDE=2"
-    "^unpack_i8_columns_              int8       body/unpack.h            FV_WORDS=\"body/format/@type@.h\""
+    "^unpack_.*_columns_              int8       body/unpack.h            FV_WORDS=\"body/format/@type@.h\""
     "^unpack_                         half       body/unpack.h            FV_WORDS=\"body/format/@type@.h\""
     "^widen_                          half       body/widen.h
          FV_WIDEN=v_widen_@type@ FV_WIDEN_N=v_widen_@type@_n")

@@ -14,20 +14,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum fv_type { FV_TYPE_f32, FV_TYPE_u8, FV_TYPE_bf16, FV_TYPE_f16, FV_TYPE_i8, FV_TYPE_COUNT } fv_type;
+typedef enum fv_type {
+#define FV_TYPE(name, bits) FV_TYPE_##name,
+#include "formats.inc"
+    FV_TYPE_COUNT
+} fv_type;
 
 typedef enum fv_format {
-#define FV_FORMAT(name, element, bits, per_word, word, scale) FV_FORMAT_##name,
+#define FV_FORMAT(name, element, per_word, word, scale) FV_FORMAT_##name,
 #include "formats.inc"
-#undef FV_FORMAT
     FV_FORMAT_COUNT
 } fv_format;
 
-/* The element types of formats, as constants. */
+/* Bits of an element of each type, and the element types of formats, as constants. */
 enum {
-#define FV_FORMAT(name, element, bits, per_word, word, scale) FV_ELEMENT_##name = FV_TYPE_##element,
+#define FV_TYPE(name, bits) FV_BITS_##name = bits,
 #include "formats.inc"
-#undef FV_FORMAT
+#define FV_FORMAT(name, element, per_word, word, scale) FV_ELEMENT_##name = FV_TYPE_##element,
+#include "formats.inc"
 };
 
 typedef enum fv_word_order { FV_WORD_step, FV_WORD_column, FV_WORD_high, FV_WORD_low, FV_WORD_fours } fv_word_order;
@@ -42,13 +46,21 @@ typedef struct fv_format_info {
     fv_scale_layout scale;
 } fv_format_info;
 
+/* Bits of an element. */
+static inline int fv_type_bits(fv_type type) {
+    int all = 0;
+#define FV_TYPE(name, bits) all = type == FV_TYPE_##name ? bits : all;
+#include "formats.inc"
+    return all;
+}
+
 static inline fv_format_info fv_format_of(fv_format format) {
     switch (format) {
-#define FV_FORMAT(name, element, bits, per_word, word, scale)                                                          \
+#define FV_FORMAT(name, element, per_word, word, scale)                                                                \
     case FV_FORMAT_##name:                                                                                             \
-        return (fv_format_info){#name, FV_TYPE_##element, bits, per_word, FV_WORD_##word, FV_SCALE_##scale};
+        return (fv_format_info){#name,    FV_TYPE_##element, FV_BITS_##element,                                        \
+                                per_word, FV_WORD_##word,    FV_SCALE_##scale};
 #include "formats.inc"
-#undef FV_FORMAT
     default: return (fv_format_info){0};
     }
 }

@@ -59,3 +59,10 @@ void fv_pack_any(const fv_matrix *m, const fv_operand *b, void *words, int64_t c
                 put(from, m->step, n, to, &p, 1);
         }
 }
+
+void fv_unpack_any(const fv_operand *b, int64_t column, void *elements) {
+    const size_t size = (size_t)fv_format_of(b->format).bits / 8;
+    for (int64_t t = 0; t < b->steps; t++)
+        memcpy((char *)elements + (size_t)t * size,
+               (const char *)b->data + (size_t)fv_operand_place(b, t, column) * size, size);
+}

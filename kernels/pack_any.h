@@ -1,4 +1,4 @@
-/* Packs matrices of any strides into operands. Not a kernel: weights are packed once, and the loads decide how long
+/* Packs matrices of any strides into operands, and copies them back. Not a kernel: weights are packed once, and the loads decide how long
  * that takes. */
 #ifndef FV_PACK_ANY_H
 #define FV_PACK_ANY_H
@@ -19,5 +19,8 @@ typedef struct fv_matrix {
 /* Writes the columns of a matrix to columns of an operand from `column` on, which lie in one panel, and +0 behind the
  * last step of a word. words: the operand's data. */
 void fv_pack_any(const fv_matrix *matrix, const fv_operand *operand, void *words, int64_t column);
+
+/* Copies a column back: its elements, one behind the other. */
+void fv_unpack_any(const fv_operand *operand, int64_t column, void *elements);
 
 #endif

@@ -98,7 +98,7 @@ static void test_errors(const fovea_context *ctx) {
     fovea_mha *made = NULL;
     x.quantised.q.quantisation = NULL;
     test_check(fovea_mha_create(ctx, &l->desc, &x.quantised, &made) == FOVEA_ERROR_NULL && !made &&
-                   strstr(fovea_error_detail(), "weights: q is int8, but has no quantisation"),
+                   strstr(fovea_error_detail(), "weights: q is FOVEA_DTYPE_I8, but has no quantisation"),
                "without scales: %s", fovea_error_detail());
     x.plain.v.quantisation = &x.quantisation[2];
     test_check(fovea_mha_create(ctx, &l->desc, &x.plain, &made) == FOVEA_ERROR_DTYPE && !made, "scales of floats: %s",

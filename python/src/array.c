@@ -169,86 +169,89 @@ const char *py_array_dtype_name(const py_array *array) {
     return text;
 }
 
-static const char *const float_names[] = {
-    [FOVEA_DTYPE_F32] = "float32", [FOVEA_DTYPE_BF16] = "bfloat16", [FOVEA_DTYPE_F16] = "float16"};
-enum { FLOAT_NAMES = sizeof float_names / sizeof float_names[0] };
-
-const char *py_float_name(fovea_dtype dtype) { return float_names[dtype]; }
-
-int py_float_of(PyObject *word, fovea_dtype *dtype) {
-    if (!word || word == Py_None)
-        return 0;
-    for (int i = 0; PyUnicode_Check(word) && i < FLOAT_NAMES; i++)
-        if (float_names[i] && PyUnicode_CompareWithASCIIString(word, float_names[i]) == 0) {
-            *dtype = (fovea_dtype)i;
-            return 0;
-        }
-    py_raise_not(word, "dtype must be 'float32', 'bfloat16' or 'float16'");
-    return -1;
-}
-
-/* Element types of a cache's keys and values. */
+/* Element types of the library's numbers, floats first: in Python, as arrays have them, and whether scales belong to
+ * them. */
 static const struct {
     const char *name;
     fovea_dtype dtype;
-} cache_types[] = {{"float32", FOVEA_DTYPE_F32},
-                   {"bfloat16", FOVEA_DTYPE_BF16},
-                   {"float16", FOVEA_DTYPE_F16},
-                   {"int8", FOVEA_DTYPE_I8}};
-enum { CACHE_TYPES = sizeof cache_types / sizeof cache_types[0] };
+    py_dtype array;
+    uint8_t code, bits;
+    bool scaled;
+} types[] = {{"float32", FOVEA_DTYPE_F32, PY_F32, DL_FLOAT, 32, false},
+             {"bfloat16", FOVEA_DTYPE_BF16, PY_BF16, DL_BFLOAT, 16, false},
+             {"float16", FOVEA_DTYPE_F16, PY_F16, DL_FLOAT, 16, false},
+             {"int8", FOVEA_DTYPE_I8, PY_OTHER_INT, DL_INT, 8, true}};
+enum { TYPES = sizeof types / sizeof types[0], FLOATS = 3 };
 
-int py_cache_dtype(PyObject *word, const char *argument, fovea_dtype *dtype) {
+static int row_of(fovea_dtype dtype) {
+    int i = 0;
+    while (i < TYPES - 1 && types[i].dtype != dtype)
+        i++;
+    return i;
+}
+
+const char *py_dtype_name(fovea_dtype dtype) { return types[row_of(dtype)].name; }
+
+bool py_dtype_known(int dtype) { return (int)types[row_of((fovea_dtype)dtype)].dtype == dtype; }
+
+bool py_dtype_scaled(fovea_dtype dtype) { return types[row_of(dtype)].scaled; }
+
+int64_t py_weight_bytes(fovea_dtype dtype, int64_t elements) { return elements * types[row_of(dtype)].bits / 8; }
+
+py_dtype py_float_dtype(fovea_dtype dtype) { return types[row_of(dtype)].array; }
+
+/* The type among the first `count` that a word names. */
+static int type_named(PyObject *word, int count, const char *argument, fovea_dtype *dtype) {
     char known[128] = "";
-    if (word == Py_None)
+    if (!word || word == Py_None)
         return 0;
-    for (int i = 0; i < CACHE_TYPES; i++) {
-        if (PyUnicode_Check(word) && PyUnicode_CompareWithASCIIString(word, cache_types[i].name) == 0) {
-            *dtype = cache_types[i].dtype;
+    for (int i = 0; i < count; i++) {
+        if (PyUnicode_Check(word) && PyUnicode_CompareWithASCIIString(word, types[i].name) == 0) {
+            *dtype = types[i].dtype;
             return 0;
         }
-        strcat(strcat(strcat(known, i == 0                 ? "'"
-                                    : i == CACHE_TYPES - 1 ? "' or '"
-                                                           : "', '"),
-                      cache_types[i].name),
-               i == CACHE_TYPES - 1 ? "'" : "");
+        strcat(strcat(strcat(known, i == 0           ? "'"
+                                    : i == count - 1 ? "' or '"
+                                                     : "', '"),
+                      types[i].name),
+               i == count - 1 ? "'" : "");
     }
     py_raise_not(word, "%s must be %s", argument, known);
     return -1;
 }
 
-const char *py_cache_dtype_name(fovea_dtype dtype) {
-    int i = 0;
-    while (i < CACHE_TYPES - 1 && cache_types[i].dtype != dtype)
-        i++;
-    return cache_types[i].name;
+int py_float_of(PyObject *word, fovea_dtype *dtype) { return type_named(word, FLOATS, "dtype", dtype); }
+
+int py_cache_dtype(PyObject *word, const char *argument, fovea_dtype *dtype) {
+    return type_named(word, TYPES, argument, dtype);
 }
 
-py_dtype py_float_dtype(fovea_dtype dtype) {
-    return dtype == FOVEA_DTYPE_F32 ? PY_F32 : dtype == FOVEA_DTYPE_BF16 ? PY_BF16 : PY_F16;
-}
-
-bool py_array_int8(const py_array *array) {
-    return array->type.code == DL_INT && array->type.bits == 8 && array->type.lanes == 1;
+static bool is_of(const py_array *array, int row) {
+    return row < FLOATS
+               ? array->dtype == types[row].array
+               : array->type.code == types[row].code && array->type.bits == types[row].bits && array->type.lanes == 1;
 }
 
 int py_array_of(const py_array *array, const char *name, fovea_dtype dtype) {
-    if (dtype == FOVEA_DTYPE_I8 ? py_array_int8(array) : array->dtype == py_float_dtype(dtype))
+    if (is_of(array, row_of(dtype)))
         return 0;
-    return py_raise(PyExc_TypeError, "%s must be %s, not %s", name, py_cache_dtype_name(dtype),
-                    py_array_dtype_name(array));
+    return py_raise(PyExc_TypeError, "%s must be %s, not %s", name, py_dtype_name(dtype), py_array_dtype_name(array));
 }
 
 int py_array_f32(const py_array *array, const char *name) { return py_array_of(array, name, FOVEA_DTYPE_F32); }
 
+int py_array_number(const py_array *array, const char *name, bool integers, fovea_dtype *dtype) {
+    for (int i = 0; i < (integers ? TYPES : FLOATS); i++)
+        if (is_of(array, i)) {
+            *dtype = types[i].dtype;
+            return 0;
+        }
+    return py_raise(PyExc_TypeError, "%s must be float32, bfloat16 or float16, not %s", name,
+                    py_array_dtype_name(array));
+}
+
 int py_array_float(const py_array *array, const char *name, fovea_dtype *dtype) {
-    switch (array->dtype) {
-    case PY_F32: *dtype = FOVEA_DTYPE_F32; return 0;
-    case PY_BF16: *dtype = FOVEA_DTYPE_BF16; return 0;
-    case PY_F16: *dtype = FOVEA_DTYPE_F16; return 0;
-    default:
-        return py_raise(PyExc_TypeError, "%s must be float32, bfloat16 or float16, not %s", name,
-                        py_array_dtype_name(array));
-    }
+    return py_array_number(array, name, false, dtype);
 }
 
 size_t py_dtype_size(py_dtype dtype) {

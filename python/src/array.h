@@ -70,9 +70,6 @@ int py_array_no_gradient(py_core *core, PyObject *object, const char *name, py_s
 /* Bytes of an element of a type that an argument may have. */
 size_t py_dtype_size(py_dtype dtype);
 
-/* Are the elements int8? */
-bool py_array_int8(const py_array *array);
-
 /* 0 if the elements are of that type (float32, bfloat16, float16 or int8), else -1 with TypeError. */
 int py_array_of(const py_array *array, const char *name, fovea_dtype dtype);
 
@@ -82,14 +79,23 @@ int py_array_f32(const py_array *array, const char *name);
 /* The library's name of a type that q, k, v and out may have: float32, bfloat16 or float16. 0, or -1 with TypeError. */
 int py_array_float(const py_array *array, const char *name, fovea_dtype *dtype);
 
-/* "float32", "bfloat16" or "float16", and back: a word of an argument dtype, None and NULL leave *dtype as it is; 0, or -1 with
- * ValueError or TypeError. */
-const char *py_float_name(fovea_dtype dtype);
-int py_float_of(PyObject *word, fovea_dtype *dtype);
+/* The same, and if `integers` also those of weights and caches: int8. */
+int py_array_number(const py_array *array, const char *name, bool integers, fovea_dtype *dtype);
 
-/* The type that a word names: as of KVCache(dtype=); None leaves *dtype as it is. 0, or -1 with ValueError or TypeError. */
+/* "float32", "int8" ... */
+const char *py_dtype_name(fovea_dtype dtype);
+
+/* Is it a type that has such a name? Do scales belong to it, of integers? */
+bool py_dtype_known(int dtype);
+bool py_dtype_scaled(fovea_dtype dtype);
+
+/* Bytes of so many weights. */
+int64_t py_weight_bytes(fovea_dtype dtype, int64_t elements);
+
+/* The type that a word names: a float as argument dtype, or any of a cache. None and NULL leave *dtype as it is. 0, or -1 with
+ * ValueError or TypeError. */
+int py_float_of(PyObject *word, fovea_dtype *dtype);
 int py_cache_dtype(PyObject *word, const char *argument, fovea_dtype *dtype);
-const char *py_cache_dtype_name(fovea_dtype dtype);
 
 /* The same type as that of arrays. */
 py_dtype py_float_dtype(fovea_dtype dtype);

@@ -26,7 +26,7 @@ static void dealloc(PyObject *self) {
 static PyObject *name_of(PyObject *self, void *offset) {
     fovea_dtype dtype;
     memcpy(&dtype, (const char *)self + (size_t)offset, sizeof dtype);
-    return PyUnicode_FromString(py_cache_dtype_name(dtype));
+    return PyUnicode_FromString(py_dtype_name(dtype));
 }
 
 /* Windows of the layers: one number for all, or a list in which None is none. *windows stays NULL without. */

@@ -156,9 +156,9 @@ PyObject *py_kv_cache_repr(PyObject *self) {
     return PyUnicode_FromFormat("<fovea.KVCache %lld layers, %lld heads of %lld and %lld channels, %s and %s, %lld "
                                 "sequences, %lld of %lld pages>",
                                 (long long)cache->layers, (long long)cache->kv_heads, (long long)cache->head_dim,
-                                (long long)cache->value_dim, py_cache_dtype_name(cache->k_dtype),
-                                py_cache_dtype_name(cache->v_dtype), (long long)stats.sequences,
-                                (long long)stats.used_pages, (long long)stats.max_pages);
+                                (long long)cache->value_dim, py_dtype_name(cache->k_dtype),
+                                py_dtype_name(cache->v_dtype), (long long)stats.sequences, (long long)stats.used_pages,
+                                (long long)stats.max_pages);
 }
 
 PyObject *py_kv_cache_reduce(PyObject *self, PyObject *none) {

@@ -71,7 +71,7 @@ enum { WORD_DTYPE, WORD_WEIGHT_DTYPE, WORD_ACTIVATION, WORD_ARITHMETIC, WORDS };
 
 static PyObject *get_word(PyObject *self, void *which) {
     const py_linear *linear = map_of(self);
-    const char *const words[WORDS] = {py_float_name(linear->dtype), py_cache_dtype_name(linear->weight_dtype),
+    const char *const words[WORDS] = {py_dtype_name(linear->dtype), py_dtype_name(linear->weight_dtype),
                                       py_activation_name(linear->activation),
                                       fovea_arithmetic_name(linear->arithmetic)};
     return Py_BuildValue("z", words[(size_t)which]);
@@ -91,9 +91,8 @@ static PyObject *get_nbytes(PyObject *self, void *unused) {
     const py_linear *linear = map_of(self);
     int64_t bytes = 0;
     for (int64_t i = 0; i < linear->matrices; i++)
-        bytes +=
-            linear->out[i] * (linear->in_features * py_weight_size(linear->weight_dtype) +
-                              (linear->biased[i] + (linear->weight_dtype == FOVEA_DTYPE_I8)) * (int64_t)sizeof(float));
+        bytes += py_weight_bytes(linear->weight_dtype, linear->out[i] * linear->in_features) +
+                 linear->out[i] * (linear->biased[i] + py_dtype_scaled(linear->weight_dtype)) * (int64_t)sizeof(float);
     return PyLong_FromLongLong(bytes);
 }
 
@@ -104,8 +103,8 @@ static PyObject *repr(PyObject *self) {
     PyObject *text =
         !out ? NULL
              : PyUnicode_FromFormat("<fovea.Linear %lld to %S, %s, weights %s%s%s, arithmetic %s>",
-                                    (long long)linear->in_features, out, py_float_name(linear->dtype),
-                                    py_cache_dtype_name(linear->weight_dtype), activation ? ", activation " : "",
+                                    (long long)linear->in_features, out, py_dtype_name(linear->dtype),
+                                    py_dtype_name(linear->weight_dtype), activation ? ", activation " : "",
                                     activation ? activation : "", fovea_arithmetic_name(linear->arithmetic));
     Py_XDECREF(out);
     return text;

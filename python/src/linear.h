@@ -5,15 +5,10 @@
 #include "array.h"
 #include "context.h"
 
-/* Opens a matrix of weights [out, in], or [in, out] if in_first, of any strides; int8: it may be int8. *array must be closed if and
+/* Opens a matrix of weights [out, in], or [in, out] if in_first, of any strides; integers: it may be of them. *array must be closed if and
  * only if this returns 0. 0, or -1 with an exception. */
-int py_matrix_open(py_core *core, PyObject *object, const char *name, bool in_first, bool int8, py_array *array,
+int py_matrix_open(py_core *core, PyObject *object, const char *name, bool in_first, bool integers, py_array *array,
                    fovea_matrix *matrix);
-
-/* Bytes of an element of weights. */
-static inline int64_t py_weight_size(fovea_dtype dtype) {
-    return dtype == FOVEA_DTYPE_I8 ? 1 : (int64_t)py_dtype_size(py_float_dtype(dtype));
-}
 
 /* Opens a vector of size numbers, contiguous (a copy where it was not). As py_matrix_open(). */
 int py_vector_open(py_core *core, PyObject *object, const char *name, int64_t size, py_array *array,

@@ -64,14 +64,15 @@ typedef struct making {
     int opened;
 } making;
 
-/* The scales of a matrix that may be int8. */
+/* The scales of a matrix that may be of integers. */
 static int open_scales(making *m, int64_t i, PyObject *scales) {
     fovea_matrix *weight = &m->parts[i].weight;
     fovea_dtype dtype;
-    if (!scales != (weight->dtype != FOVEA_DTYPE_I8))
-        return py_raise(PyExc_TypeError, scales
-                                             ? "scales are for int8 weights"
-                                             : "weight is int8: scales are needed, a float32 for each output channel");
+    if (scales && !py_dtype_scaled(weight->dtype))
+        return py_raise(PyExc_TypeError, "scales are for weights of integers, not %s", py_dtype_name(weight->dtype));
+    if (!scales && py_dtype_scaled(weight->dtype))
+        return py_raise(PyExc_TypeError, "weight is %s: scales are needed, a float32 for each output channel",
+                        py_dtype_name(weight->dtype));
     if (!scales)
         return 0;
     py_array *array = &m->arrays[m->opened];
@@ -157,7 +158,7 @@ static int pack(making *m, py_linear *linear) {
             return -1;
     linear->in_features = m->parts[0].weight.in;
     linear->dtype = linear->weight_dtype = m->parts[0].weight.dtype;
-    if (linear->dtype == FOVEA_DTYPE_I8)
+    if (py_dtype_scaled(linear->dtype))
         linear->dtype = FOVEA_DTYPE_F32;
     if (py_float_of(m->dtype, &linear->dtype) < 0)
         return -1;

@@ -93,7 +93,7 @@ static int open_vector(making *m, PyObject *object, const char *name, int64_t si
     m->opened++;
     if (m->typed && dtype != m->weights.bias_dtype)
         return py_raise(PyExc_TypeError, "%s is %s, another bias or norm %s: they must be of one type", name,
-                        py_float_name(dtype), py_float_name(m->weights.bias_dtype));
+                        py_dtype_name(dtype), py_dtype_name(m->weights.bias_dtype));
     m->weights.bias_dtype = dtype;
     m->typed = true;
     memcpy((char *)&m->weights + to, &array->data, sizeof array->data);
@@ -370,7 +370,7 @@ static PyObject *repr(PyObject *self) {
                                 "arithmetic %s%s>",
                                 forms.words[layer->desc.form], (long long)a->q_heads, (long long)a->kv_heads,
                                 (long long)a->head_dim, (long long)a->value_dim, (long long)layer->desc.q_features,
-                                (long long)layer->desc.out_features, py_float_name(a->dtype),
+                                (long long)layer->desc.out_features, py_dtype_name(a->dtype),
                                 fovea_arithmetic_name(a->arithmetic), a->page_keys > 0 ? ", over a KVCache" : "");
 }
 

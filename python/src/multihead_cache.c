@@ -32,8 +32,8 @@ static int check_cache(const py_multihead *self, const py_kv_cache *cache) {
     if (a->k_dtype != cache->k_dtype || a->v_dtype != cache->v_dtype)
         return py_raise(PyExc_TypeError,
                         "the layer was made for keys of %s and values of %s, the cache keeps %s and %s",
-                        py_cache_dtype_name(a->k_dtype), py_cache_dtype_name(a->v_dtype),
-                        py_cache_dtype_name(cache->k_dtype), py_cache_dtype_name(cache->v_dtype));
+                        py_dtype_name(a->k_dtype), py_dtype_name(a->v_dtype), py_dtype_name(cache->k_dtype),
+                        py_dtype_name(cache->v_dtype));
     return 0;
 }
 

@@ -174,8 +174,8 @@ static int same(const fovea_attention_desc *call, const fovea_attention_desc *pl
     static const char *const names[4] = {"q", "k", "v", "out"};
     for (int i = 0; i < 4; i++)
         if (types[i] != plan->dtype)
-            return py_raise(PyExc_TypeError, "%s is %s, the plan's is %s", names[i], py_float_name(types[i]),
-                            py_float_name(plan->dtype));
+            return py_raise(PyExc_TypeError, "%s is %s, the plan's is %s", names[i], py_dtype_name(types[i]),
+                            py_dtype_name(plan->dtype));
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         const long long given = value_of(call, &fields[i]), planned = value_of(plan, &fields[i]);
         const bool longest = plan->packed && (fields[i].offset == offsetof(fovea_attention_desc, q_len) ||

@@ -17,12 +17,12 @@ static int close_failed(py_array *array) {
     return -1;
 }
 
-int py_matrix_open(py_core *core, PyObject *object, const char *name, bool in_first, bool int8, py_array *array,
+int py_matrix_open(py_core *core, PyObject *object, const char *name, bool in_first, bool integers, py_array *array,
                    fovea_matrix *matrix) {
     if (py_array_open(core, object, name, array) < 0)
         return -1;
-    fovea_dtype dtype = FOVEA_DTYPE_I8;
-    if ((!int8 || !py_array_int8(array)) && py_array_float(array, name, &dtype) < 0)
+    fovea_dtype dtype;
+    if (py_array_number(array, name, integers, &dtype) < 0)
         return close_failed(array);
     if (array->ndim != 2) {
         py_raise(PyExc_ValueError, "%s has %d dimensions, a matrix has 2", name, array->ndim);

@@ -44,9 +44,9 @@ PyObject *py_linear_unpack(PyObject *self, PyObject *args, PyObject *keywords) {
         status = py_given(core, bias, "bias", FOVEA_DTYPE_F32, 1, &out, &b);
     if (status == 0 && b.data && out > 1 && b.stride[0] != 1)
         status = py_raise(PyExc_ValueError, "bias is not contiguous");
-    if (status == 0 && scales != Py_None && linear->weight_dtype != FOVEA_DTYPE_I8)
+    if (status == 0 && scales != Py_None && !py_dtype_scaled(linear->weight_dtype))
         status = py_raise(PyExc_TypeError, "the packed weights are %s, which have no scales",
-                          py_cache_dtype_name(linear->weight_dtype));
+                          py_dtype_name(linear->weight_dtype));
     if (status == 0 && scales != Py_None)
         status = py_given(core, scales, "scales", FOVEA_DTYPE_F32, 1, &out, &c);
     if (status == 0 && c.data && out > 1 && c.stride[0] != 1)
@@ -71,7 +71,7 @@ PyObject *py_linear_unpack(PyObject *self, PyObject *args, PyObject *keywords) {
 static PyObject *matrix_of(const fovea_linear *linear, int64_t part, int64_t in, int64_t out, bool biased) {
     fovea_dtype dtype;
     (void)fovea_linear_unpack(linear, part, NULL, NULL, &dtype);
-    PyObject *weight = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(in * out * py_weight_size(dtype)));
+    PyObject *weight = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)py_weight_bytes(dtype, in * out));
     PyObject *bias =
         biased ? PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(out * (int64_t)sizeof(float))) : Py_NewRef(Py_None);
     if (weight && bias) {
@@ -80,7 +80,7 @@ static PyObject *matrix_of(const fovea_linear *linear, int64_t part, int64_t in,
         (void)fovea_linear_unpack(linear, part, w, (float *)(void *)b, NULL);
         PyEval_RestoreThread(released);
     }
-    if (dtype != FOVEA_DTYPE_I8)
+    if (!py_dtype_scaled(dtype))
         return Py_BuildValue("(iLLNN)", (int)dtype, (long long)in, (long long)out, weight, bias);
     PyObject *scales = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(out * (int64_t)sizeof(float)));
     if (scales)
@@ -92,27 +92,25 @@ static int contradicts(const char *kind) {
     return py_raise(PyExc_ValueError, "the stored fovea.%s contradicts itself", kind);
 }
 
-/* The part is read from the bytes; quantisation: for that of int8, NULL: there is none. 0, or -1 with an exception. */
+/* The part is read from the bytes; quantisation: for that of integers, NULL: there is none. 0, or -1 with an exception. */
 static int read_matrix(PyObject *matrix, const char *kind, fovea_quantisation *quantisation, fovea_linear_part *part) {
     int dtype;
     long long in, out;
     PyObject *weight, *bias, *scales = NULL;
-    int64_t bytes;
     if (!PyTuple_Check(matrix))
         return contradicts(kind);
     if (!PyArg_ParseTuple(matrix, "iLLSO|S", &dtype, &in, &out, &weight, &bias, &scales))
         return -1;
-    const bool int8 = dtype == FOVEA_DTYPE_I8 && quantisation && scales;
-    if ((dtype != FOVEA_DTYPE_F32 && dtype != FOVEA_DTYPE_BF16 && dtype != FOVEA_DTYPE_F16 && !int8) ||
-        (scales && !int8) || in < 1 || out < 1 || __builtin_mul_overflow((int64_t)in, (int64_t)out, &bytes) ||
-        __builtin_mul_overflow(bytes, py_weight_size((fovea_dtype)dtype), &bytes) || PyBytes_Size(weight) != bytes ||
+    const bool scaled = py_dtype_scaled((fovea_dtype)dtype);
+    if (!py_dtype_known(dtype) || scaled != (scales != NULL) || (scaled && !quantisation) || in < 1 || out < 1 ||
+        in > INT64_MAX / 64 / out || PyBytes_Size(weight) != py_weight_bytes((fovea_dtype)dtype, in * out) ||
         (scales && PyBytes_Size(scales) != out * (int64_t)sizeof(float)) ||
         (bias != Py_None && (!PyBytes_Check(bias) || PyBytes_Size(bias) != out * (int64_t)sizeof(float))))
         return contradicts(kind);
     *part = (fovea_linear_part){.weight = fovea_matrix_out_in(PyBytes_AsString(weight), (fovea_dtype)dtype, out, in),
                                 .bias = bias == Py_None ? NULL : PyBytes_AsString(bias),
                                 .bias_dtype = FOVEA_DTYPE_F32};
-    if (int8) {
+    if (scaled) {
         fovea_quantisation_init(quantisation);
         quantisation->scales = (const float *)(const void *)PyBytes_AsString(scales);
         part->weight.quantisation = quantisation;
@@ -308,7 +306,7 @@ static int gather(const py_multihead *self, PyObject *stored, PyObject *norms, f
             return contradicts("MultiHead");
         const int64_t width = m.out / heads; /* columns of head after head: W_i, or, of keys, transposed */
         for (int64_t head = 0; head < heads; head++) {
-            const char *at = (const char *)m.data + head * width * m.in * py_weight_size(m.dtype);
+            const char *at = (const char *)m.data + py_weight_bytes(m.dtype, head * width * m.in);
             merged[head] =
                 i == Q ? fovea_matrix_out_in(at, m.dtype, width, m.in) : fovea_matrix_in_out(at, m.dtype, width, m.in);
         }

@@ -71,7 +71,7 @@ def test_refused():
     weight, scales = numpy.ones((4, 3), numpy.int8), numpy.ones(4, numpy.float32)
     with pytest.raises(TypeError, match="weight is int8: scales are needed"):
         fovea.Linear(weight)
-    with pytest.raises(TypeError, match="scales are for int8 weights"):
+    with pytest.raises(TypeError, match="scales are for weights of integers"):
         fovea.Linear(weight.astype(numpy.float32), scales=scales)
     with pytest.raises(ValueError, match=r"scales has the shape \(3,\), not \(4,\)"):
         fovea.Linear(weight, scales=scales[:3])

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-enum { MOST_NAMES = 8 };
+enum { MOST_NAMES = 12 };
 
 /* By value; NULL where there is no such constant. */
 static const struct {
@@ -14,13 +14,10 @@ static const struct {
     const char *name[MOST_NAMES];
 } enums[FV_ENUMS] = {
     [FV_ENUM_dtype] = {"fovea_dtype",
-                       {[FOVEA_DTYPE_F32] = "FOVEA_DTYPE_F32",
-                        [FOVEA_DTYPE_BOOL] = "FOVEA_DTYPE_BOOL",
-                        [FOVEA_DTYPE_BITS] = "FOVEA_DTYPE_BITS",
-                        [FOVEA_DTYPE_I64] = "FOVEA_DTYPE_I64",
-                        [FOVEA_DTYPE_BF16] = "FOVEA_DTYPE_BF16",
-                        [FOVEA_DTYPE_F16] = "FOVEA_DTYPE_F16",
-                        [FOVEA_DTYPE_I8] = "FOVEA_DTYPE_I8"}},
+                       {
+#define FV_DTYPE(name, bits, word) [FOVEA_DTYPE_##name] = "FOVEA_DTYPE_" #name,
+#include "core/dtypes.inc"
+                       }},
     [FV_ENUM_arithmetic] = {"fovea_arithmetic",
                             {[FOVEA_ARITHMETIC_EXACT] = "FOVEA_ARITHMETIC_EXACT",
                              [FOVEA_ARITHMETIC_BF16] = "FOVEA_ARITHMETIC_BF16",
@@ -108,9 +105,21 @@ const char *const fv_causal_words[] = {
     [FOVEA_CAUSAL_OFFSET + 1] = NULL,
 };
 
-const char *const fv_dtype_words[] = {"f32", "bf16", "f16", NULL};
-const char *const fv_kv_dtype_words[] = {"f32", "bf16", "f16", "i8", NULL};
-const fovea_dtype fv_dtype_of_word[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16, FOVEA_DTYPE_I8};
+const char *const fv_dtype_words[] = {
+#define FV_DTYPE_FLOAT(name, bits, word) #word,
+#define FV_DTYPE_SCALED(name, bits, word)
+#include "core/dtypes.inc"
+    NULL};
+const char *const fv_kv_dtype_words[] = {
+#define FV_DTYPE_FLOAT(name, bits, word) #word,
+#define FV_DTYPE_SCALED(name, bits, word) #word,
+#include "core/dtypes.inc"
+    NULL};
+const fovea_dtype fv_dtype_of_word[] = {
+#define FV_DTYPE_FLOAT(name, bits, word) FOVEA_DTYPE_##name,
+#define FV_DTYPE_SCALED(name, bits, word) FOVEA_DTYPE_##name,
+#include "core/dtypes.inc"
+};
 
 const char *fv_dtype_word(fovea_dtype dtype) {
     for (int i = 0; fv_kv_dtype_words[i]; i++)

@@ -8,12 +8,11 @@ void fovea_quantisation_init_size(fovea_quantisation *q, size_t size) {
 
 fovea_status fv_quantisation_check(const fovea_matrix *m, const char *name) {
     const fovea_quantisation *q = m->quantisation;
-    if (m->dtype != FOVEA_DTYPE_I8)
-        return !q ? FOVEA_OK
-                  : fv_fail(FOVEA_ERROR_DTYPE, "%s has a quantisation, but its dtype is %s, not FOVEA_DTYPE_I8", name,
-                            fv_enum_name(FV_ENUM_dtype, (int)m->dtype));
+    const char *dtype = fv_enum_name(FV_ENUM_dtype, (int)m->dtype);
+    if (!fv_dtype_scaled(m->dtype))
+        return !q ? FOVEA_OK : fv_fail(FOVEA_ERROR_DTYPE, "%s has a quantisation, but its dtype is %s", name, dtype);
     if (!q)
-        return fv_fail(FOVEA_ERROR_NULL, "%s is int8, but has no quantisation: its scales are needed", name);
+        return fv_fail(FOVEA_ERROR_NULL, "%s is %s, but has no quantisation: its scales are needed", name, dtype);
     const fovea_status status = fv_struct_check(FV_STRUCT(fovea_quantisation, scales), q);
     if (status != FOVEA_OK)
         return status;

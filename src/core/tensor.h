@@ -21,15 +21,29 @@ typedef struct fv_span {
     uintptr_t begin, end;
 } fv_span;
 
-/* Bytes of an element. */
-static inline int64_t fv_dtype_size(fovea_dtype dtype) {
-    switch (dtype) {
-    case FOVEA_DTYPE_F32: return 4;
-    case FOVEA_DTYPE_I64: return 8;
-    case FOVEA_DTYPE_BF16:
-    case FOVEA_DTYPE_F16: return 2;
-    default: return 1;
-    }
+/* Bits of an element. */
+static inline int fv_dtype_bits(fovea_dtype dtype) {
+#define FV_DTYPE(name, bits, word)                                                                                     \
+    if (dtype == FOVEA_DTYPE_##name)                                                                                   \
+        return bits;
+#include "core/dtypes.inc"
+    return 8;
+}
+
+/* Bytes of an element of a tensor. */
+static inline int64_t fv_dtype_size(fovea_dtype dtype) { return fv_dtype_bits(dtype) / 8; }
+
+/* Bytes of so many elements, which begin and end with a byte. */
+static inline int64_t fv_dtype_bytes(fovea_dtype dtype, int64_t elements) {
+    return elements * fv_dtype_bits(dtype) / 8;
+}
+
+/* Are they integers with scales? */
+static inline bool fv_dtype_scaled(fovea_dtype dtype) {
+    bool scaled = false;
+#define FV_DTYPE_SCALED(name, bits, word) scaled = scaled || dtype == FOVEA_DTYPE_##name;
+#include "core/dtypes.inc"
+    return scaled;
 }
 
 /* Has this build kernels of the type? Others are refused (FOVEA_TYPES of CMakeLists.txt). */
@@ -56,7 +70,7 @@ static inline bool fv_tensor_empty(const fovea_tensor *t) {
 /* Checks a tensor whose data is not NULL and gives its span, an empty one if it has no elements. */
 fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *rule, fv_span *span);
 
-/* Has a matrix of int8 the scales that it needs, and any other none? name: as "the weight of part 2". */
+/* Has a matrix of integers the scales that it needs, and any other none? name: as "the weight of part 2". */
 fovea_status fv_quantisation_check(const fovea_matrix *matrix, const char *name);
 
 /* The span of lengths or offsets, one for each sequence of the batch; empty if there are none. */

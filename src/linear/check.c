@@ -35,13 +35,12 @@ static fovea_status check_size(const char *name, int64_t part, int64_t size) {
     return FOVEA_OK;
 }
 
-static const char takes[] =
-    "linear maps take FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16 and FOVEA_DTYPE_F16, and FOVEA_DTYPE_I8 for weights";
+static const char takes[] = "linear maps take FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16 and FOVEA_DTYPE_F16";
 
-static fovea_status refuse_dtype(const char *what, int64_t part, fovea_dtype dtype) {
+static fovea_status refuse_dtype(const char *what, int64_t part, fovea_dtype dtype, const char *types) {
     char field[64];
     snprintf(field, sizeof field, "dtype of the %s of part %lld", what, (long long)part);
-    return fv_dtype_refuse(field, dtype, takes);
+    return fv_dtype_refuse(field, dtype, types);
 }
 
 static fovea_status check_part(const fovea_linear_desc *d, int64_t p) {
@@ -65,14 +64,14 @@ static fovea_status check_part(const fovea_linear_desc *d, int64_t p) {
         !fv_multiply(bytes, (int64_t)sizeof(float), &bytes))
         return fv_fail(FOVEA_ERROR_OVERFLOW, "the strides of part %lld exceed the address space", (long long)p);
     if (!fv_linear_format_of(w->dtype))
-        return refuse_dtype("weight", p, w->dtype);
+        return refuse_dtype("weight", p, w->dtype, fv_linear_weight_types);
     char name[48];
     snprintf(name, sizeof name, "the weight of part %lld", (long long)p);
     status = fv_quantisation_check(w, name);
     if (status != FOVEA_OK)
         return status;
     if (part->bias && part->bias_dtype != 0 && fv_type_of(part->bias_dtype) == FV_TYPE_COUNT)
-        return refuse_dtype("bias", p, part->bias_dtype);
+        return refuse_dtype("bias", p, part->bias_dtype, takes);
     if (part->has_scale && !isfinite((float)part->scale))
         return fv_fail(FOVEA_ERROR_ARGUMENT, "scale %g of part %lld is not a finite float", part->scale, (long long)p);
     return FOVEA_OK;

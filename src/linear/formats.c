@@ -16,6 +16,9 @@ static const fv_linear_format formats[] = {
 };
 /* clang-format on */
 
+const char fv_linear_weight_types[] =
+    "weights are FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16 or FOVEA_DTYPE_I8";
+
 const fv_linear_format *fv_linear_format_of(fovea_dtype dtype) {
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
         if (formats[i].dtype == dtype && fv_dtype_built(dtype))

@@ -12,6 +12,7 @@
 #include "core/core.h"
 #include "kernels.h"
 #include "linear/heuristics.h"
+#include "pack_any.h"
 #include "tuning/tuning.h"
 
 typedef struct fv_linear_part {
@@ -88,10 +89,11 @@ int64_t fv_linear_widened(const fovea_linear *linear);
 /* The row of a type of weights; NULL: maps do not take it, or not in this build. */
 const fv_linear_format *fv_linear_format_of(fovea_dtype dtype);
 
-/* Have weights of a type that maps take scales? */
-static inline bool fv_linear_scaled(fovea_dtype dtype) {
-    return fv_format_of(fv_linear_format_of(dtype)->format).scale != FV_SCALE_none;
-}
+/* "weights are ...", for sentences of errors. */
+extern const char fv_linear_weight_types[];
+
+/* Weights as packing reads them. */
+fv_matrix fv_linear_source(const fovea_matrix *weights, fv_target target);
 
 /* Takes the kernels that its types ask for. */
 void fv_linear_select_kernels(fovea_linear *linear);

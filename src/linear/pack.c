@@ -3,7 +3,6 @@
 #include "dispatch/dispatch.h"
 #include "linear/linear.h"
 #include "linear/tuning.h"
-#include "pack_any.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -59,17 +58,23 @@ static fovea_dtype bias_dtype_of(const fovea_linear_part *part) {
     return part->bias_dtype ? part->bias_dtype : fv_type_of(weight) == FV_TYPE_COUNT ? FOVEA_DTYPE_F32 : weight;
 }
 
+fv_matrix fv_linear_source(const fovea_matrix *w, fv_target target) {
+    return (fv_matrix){.data = w->data,
+                       .steps = w->in,
+                       .columns = w->out,
+                       .step = w->in_stride,
+                       .column = w->out_stride,
+                       .bits = fv_dtype_bits(w->dtype),
+                       .widen = fv_widen_of(w->dtype, target),
+                       .scales = w->quantisation ? w->quantisation->scales : NULL,
+                       .scale = 1.0f};
+}
+
 static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_linear_part *to) {
     const float scale = part->has_scale ? (float)part->scale : 1.0f;
     const fovea_matrix *w = &part->weight;
-    fv_matrix from = {.data = w->data,
-                      .steps = l->in,
-                      .step = w->in_stride,
-                      .column = w->out_stride,
-                      .bits = 8 * (int)fv_dtype_size(w->dtype),
-                      .widen = fv_widen_of(w->dtype, l->ctx->target),
-                      .scales = w->quantisation ? w->quantisation->scales : NULL,
-                      .scale = scale};
+    fv_matrix from = fv_linear_source(w, l->ctx->target);
+    from.scale = scale;
     for (int64_t done = 0, count; done < to->out; done += count) {
         const int64_t column = (l->gated ? 0 : to->first) + done, width = fv_linear_panel_out(l);
         const int64_t behind = l->gated && to->first > 0 ? width : 0; /* the gate */
@@ -82,7 +87,7 @@ static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_l
                 memcpy(l->scales + place, from.scales, (size_t)count * sizeof *l->scales);
             from.scales += count;
         }
-        from.data = (const char *)from.data + count * w->out_stride * fv_dtype_size(w->dtype);
+        from.data = (const char *)from.data + fv_dtype_bytes(w->dtype, count * w->out_stride);
     }
     if (to->bias)
         fv_to_floats(to->out, part->bias, 1, bias_dtype_of(part), to->bias, l->ctx->target);
@@ -101,7 +106,7 @@ static bool allocate(fovea_linear *l, int64_t parts, int64_t bytes) {
     l->bias = calloc((size_t)l->out, sizeof *l->bias);
     l->exponents = calloc((size_t)l->panels, sizeof *l->exponents);
     l->weights.data = l->memory = fv_allocate_pages((size_t)bytes);
-    const bool scaled = fv_linear_scaled(l->weight_dtype);
+    const bool scaled = fv_dtype_scaled(l->weight_dtype);
     if (scaled)
         l->weights.scales = l->scales = calloc((size_t)l->weights.columns, sizeof *l->scales);
     return l->parts && l->bias && l->exponents && l->memory && (l->scales || !scaled);

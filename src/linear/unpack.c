@@ -2,8 +2,6 @@
 #include "core/core.h"
 #include "linear/linear.h"
 
-#include <string.h>
-
 static fovea_status check_part(const fovea_linear *l, int64_t part) {
     if (!l)
         return fv_fail(FOVEA_ERROR_NULL, "linear is NULL");
@@ -23,11 +21,8 @@ fovea_status fovea_linear_unpack(const fovea_linear *l, int64_t part, void *weig
     if (status != FOVEA_OK)
         return status;
     const fv_linear_part *p = &l->parts[part];
-    const size_t size = (size_t)fv_dtype_size(l->weight_dtype);
     for (int64_t j = 0; weight && j < p->out; j++)
-        for (int64_t i = 0, column = column_of(l, part, j); i < l->in; i++)
-            memcpy((char *)weight + (size_t)(j * l->in + i) * size,
-                   (const char *)l->weights.data + (size_t)fv_operand_place(&l->weights, i, column) * size, size);
+        fv_unpack_any(&l->weights, column_of(l, part, j), (char *)weight + fv_dtype_bytes(l->weight_dtype, j * l->in));
     for (int64_t j = 0; bias && j < p->out; j++)
         bias[j] = p->bias ? p->bias[j] : -0.0f;
     if (dtype)

@@ -8,11 +8,11 @@
 bool fv_dense_make(fv_dense *d, int64_t in, int64_t out, fovea_dtype dtype, bool bias) {
     int64_t elements;
     *d = (fv_dense){.in = in, .out = out, .dtype = dtype};
-    if (!fv_multiply(in, out, &elements) || elements > INT64_MAX / fv_dtype_size(dtype))
+    if (!fv_multiply(in, out, &elements) || elements > INT64_MAX / fv_dtype_bits(dtype))
         return false;
-    d->w = calloc((size_t)elements, (size_t)fv_dtype_size(dtype));
+    d->w = calloc((size_t)fv_dtype_bytes(dtype, elements), 1);
     d->bias = bias ? calloc((size_t)out, sizeof(float)) : NULL;
-    const bool scaled = fv_linear_scaled(dtype);
+    const bool scaled = fv_dtype_scaled(dtype);
     if (scaled)
         d->scales = calloc((size_t)out, sizeof(float));
     fovea_quantisation_init(&d->quantisation);

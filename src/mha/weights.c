@@ -12,9 +12,8 @@
 
 /* -------------------------------------------------------------------------------------------------------- checks -- */
 
-static const char takes[] = "layers take FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16 and FOVEA_DTYPE_I8";
-
-static const char factor_takes[] = "it is multiplied into other weights, and must be FOVEA_DTYPE_F32, _BF16 or _F16";
+static const char bias_types[] = "biases are FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16 or FOVEA_DTYPE_F16";
+static const char factor_types[] = "it is multiplied into other weights, and must be FOVEA_DTYPE_F32, _BF16 or _F16";
 
 typedef struct rule {
     const char *name;
@@ -37,7 +36,7 @@ static fovea_status check_matrix(const rule *r) {
     char field[48];
     if (r->factor ? fv_type_of(m->dtype) == FV_TYPE_COUNT : !fv_linear_format_of(m->dtype)) {
         snprintf(field, sizeof field, "weights: dtype of %s", r->name);
-        return fv_dtype_refuse(field, m->dtype, r->factor ? factor_takes : takes);
+        return fv_dtype_refuse(field, m->dtype, r->factor ? factor_types : fv_linear_weight_types);
     }
     snprintf(field, sizeof field, "weights: %s", r->name);
     const fovea_status status = fv_quantisation_check(m, field);
@@ -67,7 +66,7 @@ static fovea_status check_biases(const fovea_mha_desc *d, const fovea_mha_weight
                {"outer_v_bias", w->outer_v_bias, folded, w->outer_v.data ? NULL : "outer_v is absent"},
                {"fused_bias", w->fused_bias, d->form == FOVEA_MHA_FUSED, NULL}};
     if (fv_type_of(w->bias_dtype) == FV_TYPE_COUNT)
-        return fv_dtype_refuse("weights: bias_dtype", w->bias_dtype, takes);
+        return fv_dtype_refuse("weights: bias_dtype", w->bias_dtype, bias_types);
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (all[i].bias && !d->biases)
             return fv_fail(FOVEA_ERROR_ARGUMENT, "weights: %s is given, but biases is 0", all[i].name);
@@ -141,40 +140,26 @@ typedef struct source {
     const fovea_mha_weights *w;
     fv_target target;
     /* Nothing is multiplied into the weights: integers stay that, else they become the floats that they stand for. */
-    bool keeps_int8;
+    bool keeps_integers;
 } source;
 
 static bool make_dense(const source *s, fv_dense *d, int64_t in, int64_t out, fovea_dtype dtype, bool bias) {
-    return fv_dense_make(d, in, out, !s->keeps_int8 && fv_linear_scaled(dtype) ? FOVEA_DTYPE_F32 : dtype, bias);
+    return fv_dense_make(d, in, out, !s->keeps_integers && fv_dtype_scaled(dtype) ? FOVEA_DTYPE_F32 : dtype, bias);
 }
 
-/* count elements of a row of a matrix, from its column on, to a row of d. from: where they are in memory. */
-static void copy_row(const source *s, fv_dense *d, int64_t at, const fovea_matrix *m, int64_t from, int64_t column,
-                     int64_t count) {
-    const int64_t stride = m->out_stride;
-    const char *data = (const char *)m->data + from * fv_dtype_size(m->dtype);
-    const size_t size = (size_t)fv_dtype_size(d->dtype);
-    if (d->dtype == m->dtype)
-        for (int64_t j = 0; j < count; j++)
-            memcpy((char *)d->w + (size_t)(at + j) * size, data + (size_t)(j * stride) * size, size);
-    else if (m->quantisation)
-        for (int64_t j = 0; j < count; j++)
-            ((float *)d->w)[at + j] = m->quantisation->scales[column + j] * (float)((const int8_t *)data)[j * stride];
-    else
-        fv_to_floats(count, data, stride, m->dtype, (float *)d->w + at, s->target);
-}
-
-static void copy_scales(fv_dense *d, int64_t at, const fovea_matrix *m, int64_t column, int64_t count) {
-    for (int64_t j = 0; j < count && d->scales; j++)
-        d->scales[at + j] = m->quantisation->scales[column + j];
-}
-
-/* Columns of a matrix, count from column on, to columns of d from at on. from: where they begin in memory. */
-static void copy_columns(const source *s, fv_dense *d, int64_t at, const fovea_matrix *m, int64_t from, int64_t column,
-                         int64_t count) {
-    copy_scales(d, at, m, column, count);
-    for (int64_t i = 0; i < d->in; i++)
-        copy_row(s, d, i * d->out + at, m, from + i * m->in_stride, column, count);
+/* in rows of count columns of a matrix, from its column `column` on, to a row of d and to its columns from at on. from:
+ * where they begin in memory. */
+static void copy_part(const source *s, fv_dense *d, int64_t row, int64_t at, const fovea_matrix *m, int64_t from,
+                      int64_t in, int64_t column, int64_t count) {
+    const fv_operand all = {.columns = d->out, .steps = d->in, .row = d->out, .format = fv_format_as_it_lies(d->dtype)};
+    fv_matrix part = fv_linear_source(m, s->target);
+    part.data = (const char *)m->data + fv_dtype_bytes(m->dtype, from);
+    part.steps = in;
+    part.columns = count;
+    part.scales = part.scales ? part.scales + column : NULL;
+    fv_pack_any(&part, &all, (char *)d->w + fv_dtype_bytes(d->dtype, row * d->out), at);
+    if (d->scales)
+        memcpy(d->scales + at, part.scales, (size_t)count * sizeof *d->scales);
 }
 
 static void copy_bias(const source *s, float *to, const void *bias, int64_t from, int64_t count) {
@@ -190,7 +175,7 @@ static bool gather_heads(const source *s, fv_dense *d, const fovea_matrix *m, in
         return false;
     const int64_t channels = m->out / heads, step = head_stride ? head_stride : channels * m->out_stride;
     for (int64_t h = 0; h < heads; h++)
-        copy_columns(s, d, h * channels, m, h * step, h * channels, channels);
+        copy_part(s, d, 0, h * channels, m, h * step, m->in, h * channels, channels);
     copy_bias(s, d->bias, bias, 0, m->out);
     return true;
 }
@@ -201,9 +186,8 @@ static bool gather_output(const source *s, fv_dense *d, int64_t heads) {
     if (!make_dense(s, d, m->in, m->out, m->dtype, s->w->o_bias))
         return false;
     const int64_t channels = m->in / heads, step = s->w->o_head_stride ? s->w->o_head_stride : channels * m->in_stride;
-    for (int64_t i = 0; i < m->in; i++)
-        copy_row(s, d, i * m->out, m, i / channels * step + i % channels * m->in_stride, 0, m->out);
-    copy_scales(d, 0, m, 0, m->out);
+    for (int64_t h = 0; h < heads; h++)
+        copy_part(s, d, h * channels, 0, m, h * step, channels, 0, m->out);
     copy_bias(s, d->bias, s->w->o_bias, 0, m->out);
     return true;
 }
@@ -220,8 +204,8 @@ static bool gather_given(const source *s, fv_dense *d, int64_t heads, bool keys)
     for (int64_t h = 0; h < heads; h++) {
         fovea_matrix m = all[h];
         if (keys)
-            m = (fovea_matrix){m.data, m.dtype, m.out, m.in, m.out_stride, m.in_stride, NULL};
-        copy_columns(s, d, h * columns, &m, 0, 0, columns);
+            m = (fovea_matrix){m.data, m.dtype, m.out, m.in, m.out_stride, m.in_stride, NULL}; /* no integers */
+        copy_part(s, d, 0, h * columns, &m, 0, rows, 0, columns);
     }
     return true;
 }
@@ -253,7 +237,7 @@ static bool gather_fused(const source *from, const fv_mha_shape *s, fv_mha_dense
             return false;
         for (int64_t g = 0; g < s->kv_heads; g++) {
             const int64_t at = w->order == FOVEA_MHA_ORDER_QKV ? whole[i] + g * width : g * span + inside[i];
-            copy_columns(from, d, g * width, &w->fused, at * w->fused.out_stride, at, width);
+            copy_part(from, d, 0, g * width, &w->fused, at * w->fused.out_stride, d->in, at, width);
             copy_bias(from, d->bias + g * width, w->fused_bias, at, width);
         }
     }

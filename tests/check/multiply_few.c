@@ -20,11 +20,7 @@ enum {
 enum { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_MAX };
 enum { OPERAND_START = OPERAND_MAX, OPERAND_MERGE_A, OPERAND_MERGE_B };
 
-static int64_t type_size(fv_type type) {
-    return type == FV_TYPE_f32  ? (int64_t)sizeof(float)
-           : type == FV_TYPE_i8 ? (int64_t)sizeof(int8_t)
-                                : (int64_t)sizeof(uint16_t);
-}
+static int64_t type_size(fv_type type) { return fv_type_bits(type) / 8; }
 
 /* B as keys: in rows, or in panels of FV_KEY_GROUP, data being the first key. */
 static fv_operand keys_of(const trial *t, const void *data) {
