@@ -1,8 +1,10 @@
 /* Maps of int8 weights with a scale for each output channel have the bits of maps of float32 weights on the numbers that these stand
- * for: any strides, sizes, parts, types of x, rounding and flush-to-zero; packed weights come back; and what is refused. */
+ * for: any strides, sizes, parts, types of x, rounding and flush-to-zero, tuned or not; packed weights come back; and what is refused. */
 #include "attention_case.h"
 #include "fp_control.h"
+#include "linear/heuristics.h"
 #include "linear_case.h"
+#include "tuning_case.h"
 #include "twin.h"
 
 #include <fenv.h>
@@ -76,7 +78,8 @@ static bool run(const fovea_context *ctx, linear_problem *p, const int8_weight *
     return true;
 }
 
-static void test_bits(const fovea_context *ctx) {
+/* tuned: a context that has rows for these maps. */
+static void test_bits(const fovea_context *ctx, const fovea_context *tuned) {
     static const int modes[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
     for (int n = 0, cases = (int)test_scaled(CASES); n < cases; n++) {
         rng r = rng_stream(test_seed() + (uint64_t)n, "int8 weights");
@@ -92,7 +95,7 @@ static void test_bits(const fovea_context *ctx) {
         fp_flush(flush);
         for (int64_t i = 0; i < c.parts; i++)
             w[i] = weight_make(c.groups * c.channels, c.heads[i] * c.head_channels[i], &r);
-        if (run(ctx, p, w, false, want) && run(ctx, p, w, true, got))
+        if (run(ctx, p, w, false, want) && run(n % 2 ? tuned : ctx, p, w, true, got))
             linear_problem_same(p, (const float *const *)want, "int8 weights, mode %d, flush %d", mode, flush);
         fesetround(FE_TONEAREST);
         fp_flush(false);
@@ -198,13 +201,48 @@ static void test_errors(const fovea_context *ctx) {
     q.struct_size = sizeof q;
     w = fovea_matrix_in_out(floats, FOVEA_DTYPE_F32, 4, 4);
     w.quantisation = &q;
-    refused(ctx, &w, FOVEA_ARITHMETIC_EXACT, FOVEA_ERROR_DTYPE, "not FOVEA_DTYPE_I8");
+    refused(ctx, &w, FOVEA_ARITHMETIC_EXACT, FOVEA_ERROR_DTYPE, "has a quantisation, but its dtype is FOVEA_DTYPE_F32");
+}
+
+static fovea_context *context_of_rows(const fovea_context *ctx) {
+    const fv_linear_choice choice = {.k_block = 37, .row_block = 11, .chunk = 5, .items = 3};
+    fv_tuning_value knob[FV_TUNING_KNOBS];
+    fv_tuning_of_choice(FV_TUNING_linear_i8, &choice, knob);
+    return context_knobs(ctx, files_name("int8"), FV_TUNING_linear_i8, FV_TUNING_linear_few_i8, knob);
+}
+
+/* Rows of int8 weights decide for maps of these alone. */
+static void test_rows(const fovea_context *tuned) {
+    static const int8_t integers[64];
+    static const float floats[64];
+    for (int quantised = 0; quantised < 2; quantised++) {
+        char words[1024];
+        fovea_quantisation q;
+        fovea_quantisation_init(&q);
+        q.scales = floats;
+        fovea_linear_desc desc;
+        fovea_linear_desc_init(&desc);
+        desc.in_features = 8;
+        desc.part.weight = quantised ? fovea_matrix_in_out(integers, FOVEA_DTYPE_I8, 8, 8)
+                                     : fovea_matrix_in_out(floats, FOVEA_DTYPE_F32, 8, 8);
+        desc.part.weight.quantisation = quantised ? &q : NULL;
+        fovea_linear *map = NULL;
+        test_check(fovea_linear_pack(tuned, &desc, &map) == FOVEA_OK, "pack: %s", fovea_error_detail());
+        fovea_linear_describe(map, words, sizeof words);
+        test_check((strstr(words, "tuned   for 1 to 8 rows, yes") != NULL) == quantised, "describe: %s", words);
+        fovea_linear_destroy(map);
+    }
 }
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "linear_int8", NULL);
     fovea_context *ctx = test_context_untuned();
-    test_bits(ctx);
+    files_begin();
+    fovea_context *tuned = context_of_rows(ctx);
+    test_bits(ctx, tuned);
+    test_rows(tuned);
+    fovea_context_destroy(tuned);
+    files_end();
     test_types(ctx);
     test_errors(ctx);
     fovea_context_destroy(ctx);

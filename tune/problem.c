@@ -148,18 +148,30 @@ static bool make_attention(tune_problem *problem, char error[256]) {
 /* The map is packed from one row of weights that stands for all; executed are weights of the arena. */
 static bool make_linear(tune_problem *problem, char error[256]) {
     const tune_shape *s = &problem->shape;
-    const int64_t width = fv_linear_gemm(problem->ctx, s->out, s->dtype != FOVEA_DTYPE_F32)->nr;
+    const fovea_dtype dtype = tune_x_dtype(s);
+    fovea_linear sizes;
+    const bool made = tune_map_make(problem->ctx, s, &sizes);
+    free(sizes.tuned);
     int64_t at = 0, out_bytes = 0;
-    const int64_t x = take(&at, s->dtype, 1, 1, s->rows, s->in);
-    const int64_t weights = take(&at, s->dtype, 1, fv_ceil_div(s->out, width), fv_round_up(s->in, 2), width);
-    take(&out_bytes, s->dtype, 1, 1, s->rows, s->out);
-    if (!make_sets(problem, s->dtype, at, at, out_bytes, error))
+    const int64_t x = take(&at, dtype, 1, 1, s->rows, s->in);
+    const int64_t weights =
+        fv_reserve(&at, fv_ceil_div(s->out, sizes.panel), fv_operand_bytes(sizes.weights.format, s->in, sizes.panel));
+    const int64_t scales = take(&at, FOVEA_DTYPE_F32, 1, 1, fv_dtype_scaled(s->dtype), s->out);
+    take(&out_bytes, dtype, 1, 1, s->rows, s->out);
+    if (!made || !make_sets(problem, dtype, at, at, out_bytes, error))
         return false;
+    fovea_quantisation quantisation;
+    fovea_quantisation_init(&quantisation);
+    quantisation.scales = (const float *)(const void *)(arena + scales);
     fovea_linear_desc desc;
     fovea_linear_desc_init(&desc);
-    desc.dtype = s->dtype;
+    desc.dtype = dtype;
     desc.in_features = s->in;
-    desc.part.weight = (fovea_matrix){.data = arena, .dtype = s->dtype, .in = s->in, .out = s->out};
+    desc.part.weight = (fovea_matrix){.data = arena,
+                                      .dtype = s->dtype,
+                                      .in = s->in,
+                                      .out = s->out,
+                                      .quantisation = fv_dtype_scaled(s->dtype) ? &quantisation : NULL};
     if (fovea_linear_pack(problem->ctx, &desc, &problem->packed) != FOVEA_OK) {
         snprintf(error, 256, "%.250s", fovea_error_detail());
         return false;
@@ -167,8 +179,8 @@ static bool make_linear(tune_problem *problem, char error[256]) {
     problem->map = *problem->packed;
     problem->map.weights.data = arena + weights;
     fovea_linear_args_init(&problem->linear);
-    problem->linear.x = fovea_tensor_bhtd(arena + x, s->dtype, 1, 1, s->rows, s->in);
-    problem->y = fovea_tensor_bhtd(problem->out, s->dtype, 1, 1, s->rows, s->out);
+    problem->linear.x = fovea_tensor_bhtd(arena + x, dtype, 1, 1, s->rows, s->in);
+    problem->y = fovea_tensor_bhtd(problem->out, dtype, 1, 1, s->rows, s->out);
     problem->linear.y = &problem->y;
     return true;
 }
@@ -281,17 +293,17 @@ tune_plan *tune_problem_plan(tune_problem *problem, const tune_choice *choice) {
 }
 
 bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_linear *map) {
-    const fv_kernel *gemm = fv_linear_gemm(ctx, shape->out, shape->dtype != FOVEA_DTYPE_F32);
+    const fovea_dtype dtype = tune_x_dtype(shape);
     *map = (fovea_linear){.ctx = ctx,
-                          .gemm = gemm,
+                          .gemm = fv_linear_gemm(ctx, shape->out, shape->dtype != FOVEA_DTYPE_F32),
                           .in = shape->in,
                           .out = shape->out,
-                          .panel = gemm->nr,
                           .weight_dtype = shape->dtype,
-                          .x_dtype = shape->dtype,
-                          .y_dtype = shape->dtype,
-                          .residual_dtype = shape->dtype};
+                          .x_dtype = dtype,
+                          .y_dtype = dtype,
+                          .residual_dtype = dtype};
     fv_linear_select_kernels(map);
+    map->panel = fv_linear_panel(map);
     map->widened = fv_linear_widened(map);
     const bool found = fv_linear_find_tuned(map);
     const fv_linear_choice choice = fv_linear_heuristics(map, shape->rows, NULL);

@@ -61,7 +61,7 @@ static bool read_linear(const char *text, tune_shape *shape, char error[CLI_WORD
     const cli_key keys[] = {{"rows", NULL, 1, most, &shape->rows},
                             {"in", NULL, 1, most, &shape->in},
                             {"out", NULL, 1, most, &shape->out},
-                            {"dtype", fv_dtype_words, 0, 0, &dtype},
+                            {"dtype", fv_kv_dtype_words, 0, 0, &dtype},
                             {"threads", NULL, INT64_MIN, INT64_MAX, &threads},
                             {NULL, NULL, 0, 0, NULL}};
     const bool read = read_words(text, keys, "linear rows=8 in=768 out=768", error);
@@ -184,8 +184,9 @@ double tune_flops(const tune_shape *shape) {
 double tune_bytes(const tune_shape *shape) {
     const fovea_attention_desc *d = &shape->attention;
     if (shape->linear)
-        return (double)fv_dtype_size(shape->dtype) * ((double)shape->in * (double)shape->out +
-                                                      (double)shape->rows * ((double)shape->in + (double)shape->out));
+        return (double)fv_dtype_bytes(shape->dtype, shape->in * shape->out) +
+               (double)fv_dtype_size(tune_x_dtype(shape)) * (double)shape->rows *
+                   ((double)shape->in + (double)shape->out);
     const double keys = (double)(d->kv_heads * fv_attention_keys(d)) * (double)(d->head_dim + d->value_dim);
     const double rows = (double)(d->q_heads * d->q_len) * (double)(d->head_dim + d->value_dim);
     return (double)d->batch * ((double)fv_dtype_size(d->k_dtype) * keys + (double)fv_dtype_size(d->dtype) * rows);

@@ -15,7 +15,7 @@ typedef struct tune_shape {
     bool linear;
     fovea_attention_desc attention;
     int64_t rows, in, out;
-    fovea_dtype dtype; /* of a linear map: of x, weights and y */
+    fovea_dtype dtype; /* of a linear map: of weights, and of x and y unless it is of integers */
 } tune_shape;
 
 /* Reads "batch=1 q_heads=12 ... causal=top_left" or "linear rows=512 in=768 out=768"; false and a sentence if it is no
@@ -33,6 +33,11 @@ static inline bool tune_is_cold(fv_tuning_op operation) {
     return operation % 2 == FV_TUNING_attention_few_f32 % 2; /* operations.inc */
 }
 static inline bool tune_is_linear(fv_tuning_op operation) { return operation >= FV_TUNING_linear_f32; }
+
+/* The type of x and y of a linear map. */
+static inline fovea_dtype tune_x_dtype(const tune_shape *shape) {
+    return fv_dtype_scaled(shape->dtype) ? FOVEA_DTYPE_F32 : shape->dtype;
+}
 
 /* Operations and bytes of an execution. */
 double tune_flops(const tune_shape *shape);

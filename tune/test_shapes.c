@@ -118,6 +118,8 @@ static void test_boxes(void) {
         "q_heads=32 kv_heads=8 q_len=1 kv_len=1000 head_dim=128 dtype=f16 k_dtype=bf16",
         "linear rows=512 in=768 out=768 dtype=bf16",
         "linear rows=1 in=4096 out=4096 dtype=f16",
+        "linear rows=512 in=768 out=768 dtype=i8",
+        "linear rows=1 in=4096 out=4096 dtype=i8",
     };
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         tune_shape shape;
@@ -173,6 +175,8 @@ static void test_types(void) {
          FOVEA_ARITHMETIC_EXACT},
         {"linear rows=99 in=64 out=64 dtype=bf16", FV_TUNING_linear_bf16, FOVEA_DTYPE_BF16, FOVEA_ARITHMETIC_EXACT},
         {"linear rows=2 in=64 out=64 dtype=f16", FV_TUNING_linear_few_f16, FOVEA_DTYPE_F16, FOVEA_ARITHMETIC_EXACT},
+        {"linear rows=99 in=64 out=64 dtype=i8", FV_TUNING_linear_i8, FOVEA_DTYPE_I8, FOVEA_ARITHMETIC_EXACT},
+        {"linear rows=2 in=64 out=64 dtype=i8", FV_TUNING_linear_few_i8, FOVEA_DTYPE_I8, FOVEA_ARITHMETIC_EXACT},
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         tune_shape shape;

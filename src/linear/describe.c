@@ -19,10 +19,6 @@ static void add_origin(const fovea_linear *l, int64_t rows, bool each, char *tex
     char origin[640], choice[256];
     const fv_tuning_row *row = fv_linear_tuned(l, rows);
     const fv_linear_choice c = fv_linear_heuristics(l, rows, NULL);
-    if (!row && !l->kept->tuned) {
-        fv_text_add(text, size, n, "tuned   no: maps of int8 weights are not tuned\n");
-        return;
-    }
     if (!row) {
         int64_t key[FV_TUNING_KEYS];
         const fv_tuning_op op = fv_linear_tuning_keys(l->weight_dtype, rows, l->in, l->out, key);

@@ -186,7 +186,7 @@ void fv_linear_run(const fovea_linear *l, const fovea_linear_args *args, void *w
     if (rows == 0)
         return;
     const fv_linear_choice choice = fv_linear_heuristics(l, rows, NULL);
-    if (l->ctx->log && l->kept->tuned)
+    if (l->ctx->log)
         fv_shape_log_linear(l->ctx->log, l->weight_dtype, rows, l->in, l->out, l->ctx->threads.count);
     fv_linear_execute_chosen(l, args, &choice, workspace);
 }

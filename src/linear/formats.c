@@ -8,11 +8,11 @@
  * operations a vector. Figures: docs/measurements.md, "16-bit types". */
 /* clang-format off */
 static const fv_linear_format formats[] = {
-    /* dtype           format                pairs           their format       register rows    own width  tuned */
-    {FOVEA_DTYPE_F32,  FV_FORMAT_f32,        FV_KIND_f32,    FV_FORMAT_f32,     {0, 0},          false,     true},
-    {FOVEA_DTYPE_BF16, FV_FORMAT_bf16x2,     FV_KIND_bf16x2, FV_FORMAT_bf16x2,  {16, INT64_MAX}, false,     true},
-    {FOVEA_DTYPE_F16,  FV_FORMAT_f16,        FV_KIND_f16x2,  FV_FORMAT_f16x2x4, {16, 64},        false,     true},
-    {FOVEA_DTYPE_I8,   FV_FORMAT_i8_columns, FV_KIND_f32,    FV_FORMAT_f32,     {6, 6},          true,      false},
+    /* dtype           format                pairs           their format       register rows    own width */
+    {FOVEA_DTYPE_F32,  FV_FORMAT_f32,        FV_KIND_f32,    FV_FORMAT_f32,     {0, 0},          false},
+    {FOVEA_DTYPE_BF16, FV_FORMAT_bf16x2,     FV_KIND_bf16x2, FV_FORMAT_bf16x2,  {16, INT64_MAX}, false},
+    {FOVEA_DTYPE_F16,  FV_FORMAT_f16,        FV_KIND_f16x2,  FV_FORMAT_f16x2x4, {16, 64},        false},
+    {FOVEA_DTYPE_I8,   FV_FORMAT_i8_columns, FV_KIND_f32,    FV_FORMAT_f32,     {6, 6},          true},
 };
 /* clang-format on */
 

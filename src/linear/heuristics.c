@@ -83,8 +83,7 @@ static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
 /* Is the row one for maps of this size, whatever the number of rows? */
 static bool serves(const fovea_linear *l, const fv_tuning_row *row) {
     const fv_interval *in = &row->key[FV_LINEAR_KEY_in], *out = &row->key[FV_LINEAR_KEY_out];
-    return l->kept->tuned &&
-           (row->operation == fv_tuning_of(FV_TUNING_linear_f32, l->weight_dtype, FOVEA_ARITHMETIC_EXACT, false) ||
+    return (row->operation == fv_tuning_of(FV_TUNING_linear_f32, l->weight_dtype, FOVEA_ARITHMETIC_EXACT, false) ||
             row->operation == fv_tuning_of(FV_TUNING_linear_f32, l->weight_dtype, FOVEA_ARITHMETIC_EXACT, true)) &&
            row->section == l->ctx->tuning.section && row->isa == l->ctx->target.isa &&
            row->threads == l->ctx->threads.count && l->in >= in->least && l->in <= in->most && l->out >= out->least &&

@@ -30,7 +30,6 @@ typedef struct fv_linear_format {
      * all; the second on CPUs of 16 lanes. */
     int64_t register_rows[2];
     bool own_width; /* panels are as wide as the tile of the kernel that widens them, at least */
-    bool tuned;     /* tuning files have rows for maps of it */
 } fv_linear_format;
 
 struct fovea_linear {

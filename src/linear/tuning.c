@@ -35,6 +35,7 @@ _Static_assert((int)FV_LINEAR_KNOBS <= (int)FV_TUNING_KNOBS, "room for knobs");
 OPERATIONS(f32)
 OPERATIONS(bf16)
 OPERATIONS(f16)
+OPERATIONS(i8)
 
 fv_tuning_op fv_linear_tuning_keys(fovea_dtype dtype, int64_t rows, int64_t in, int64_t out,
                                    int64_t key[FV_TUNING_KEYS]) {

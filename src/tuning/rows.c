@@ -10,11 +10,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FV_TUNING_OPERATION(name) [FV_TUNING_##name] = &fv_tuning_##name,
+#define FV_TUNING_OPERATION(name, room, type, arithmetic) [FV_TUNING_##name] = &fv_tuning_##name,
 const fv_tuning_operation *const fv_tuning_operations[FV_TUNING_OPERATIONS] = {
 #include "tuning/operations.inc"
 };
 #undef FV_TUNING_OPERATION
+
+static const struct {
+    fv_tuning_op many_f32;
+    fovea_dtype dtype;
+    fovea_arithmetic arithmetic;
+} kinds[FV_TUNING_OPERATIONS] = {
+#define FV_TUNING_OPERATION(name, room, type, arithmetic)                                                              \
+    {FV_TUNING_##room##_f32, FOVEA_DTYPE_##type, FOVEA_ARITHMETIC_##arithmetic},
+#include "tuning/operations.inc"
+#undef FV_TUNING_OPERATION
+};
+
+fovea_dtype fv_tuning_dtype(fv_tuning_op operation) { return kinds[operation].dtype; }
+
+fovea_arithmetic fv_tuning_arithmetic(fv_tuning_op operation) { return kinds[operation].arithmetic; }
+
+fv_tuning_op fv_tuning_of(fv_tuning_op many_f32, fovea_dtype dtype, fovea_arithmetic arithmetic, bool few) {
+    int i = (int)many_f32;
+    for (int at = i; at < FV_TUNING_OPERATIONS; at += 2)
+        if (kinds[at].many_f32 == many_f32 && kinds[at].arithmetic == arithmetic &&
+            (arithmetic != FOVEA_ARITHMETIC_EXACT || kinds[at].dtype == dtype)) {
+            i = at;
+            break;
+        }
+    return (fv_tuning_op)(i + (int)few);
+}
 
 void fv_tuning_to_choice(fv_tuning_op operation, const fv_tuning_value knob[FV_TUNING_KNOBS], void *choice) {
     const fv_tuning_operation *o = fv_tuning_operations[operation];

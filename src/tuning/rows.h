@@ -58,40 +58,22 @@ typedef struct fv_tuning_operation {
     const fv_tuning_knob *knob;
 } fv_tuning_operation;
 
-#define FV_TUNING_OPERATION(name) FV_TUNING_##name,
+#define FV_TUNING_OPERATION(name, room, type, arithmetic) FV_TUNING_##name,
 typedef enum fv_tuning_op {
 #include "tuning/operations.inc"
     FV_TUNING_OPERATIONS
 } fv_tuning_op;
 #undef FV_TUNING_OPERATION
 
-/* The operation of an element type and an arithmetic, from that of many rows of float32. */
-static inline fv_tuning_op fv_tuning_of(fv_tuning_op many_f32, fovea_dtype dtype, fovea_arithmetic arithmetic,
-                                        bool few) {
-    const int type = arithmetic == FOVEA_ARITHMETIC_BF16        ? 3
-                     : arithmetic == FOVEA_ARITHMETIC_BF16_TILE ? 4
-                     : dtype == FOVEA_DTYPE_BF16                ? 1
-                     : dtype == FOVEA_DTYPE_F16                 ? 2
-                     : dtype == FOVEA_DTYPE_I8                  ? 5
-                                                                : 0;
-    return (fv_tuning_op)((int)many_f32 + 2 * type + (int)few);
-}
+/* The operation of an element type and an arithmetic, from that of many rows of float32. A named arithmetic is of its own
+ * type. */
+fv_tuning_op fv_tuning_of(fv_tuning_op many_f32, fovea_dtype dtype, fovea_arithmetic arithmetic, bool few);
 
 /* And back: the operation's element type and arithmetic. */
-static inline int fv_tuning_type(fv_tuning_op operation) {
-    return ((int)operation - (operation < FV_TUNING_linear_f32 ? 0 : (int)FV_TUNING_linear_f32)) / 2;
-}
-static inline fovea_dtype fv_tuning_dtype(fv_tuning_op operation) {
-    static const fovea_dtype types[] = {FOVEA_DTYPE_F32,  FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16,
-                                        FOVEA_DTYPE_BF16, FOVEA_DTYPE_BF16, FOVEA_DTYPE_I8};
-    return types[fv_tuning_type(operation)];
-}
-static inline fovea_arithmetic fv_tuning_arithmetic(fv_tuning_op operation) {
-    const int type = fv_tuning_type(operation);
-    return type == 3 ? FOVEA_ARITHMETIC_BF16 : type == 4 ? FOVEA_ARITHMETIC_BF16_TILE : FOVEA_ARITHMETIC_EXACT;
-}
+fovea_dtype fv_tuning_dtype(fv_tuning_op operation);
+fovea_arithmetic fv_tuning_arithmetic(fv_tuning_op operation);
 
-#define FV_TUNING_OPERATION(name) extern const fv_tuning_operation fv_tuning_##name;
+#define FV_TUNING_OPERATION(name, room, type, arithmetic) extern const fv_tuning_operation fv_tuning_##name;
 #include "tuning/operations.inc"
 #undef FV_TUNING_OPERATION
 
