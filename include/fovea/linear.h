@@ -23,7 +23,7 @@ typedef enum fovea_activation {
 typedef struct fovea_linear_part {
     fovea_matrix weight;    /* [in_features, any size] */
     const void *bias;       /* [weight.out] or NULL */
-    fovea_dtype bias_dtype; /* 0: that of weight; beside int8, float32 */
+    fovea_dtype bias_dtype; /* 0: that of weight; beside integers, float32 */
     int has_scale;          /* nonzero: scale is used; 0: the scale is 1 */
     double scale;           /* multiplies weight and bias at packing, rounded to float32; any finite number */
 } fovea_linear_part;
@@ -43,8 +43,8 @@ typedef struct fovea_linear_desc {
     fovea_arithmetic arithmetic;
 } fovea_linear_desc;
 
-/* Weights of FOVEA_DTYPE_I8 have a scale for each output channel (fovea_quantisation). Results are, bit for bit, those
- * of float32 on the weights that integers and scales stand for, in a quarter of the memory.
+/* Weights of integers have a scale for each output channel (fovea_quantisation). Results are, bit for bit, those
+ * of float32 on the weights that integers and scales stand for.
  *
  * Element types of 16 bits: results are, bit for bit, those of float32 on the same numbers, y rounded once at the end
  * as fovea_convert() rounds. Weights stay as packed copies of their own type, if all parts have the same and no scale;
@@ -69,7 +69,7 @@ FOVEA_API fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_l
 FOVEA_API fovea_status fovea_linear_unpack(const fovea_linear *linear, int64_t part, void *weight, float *bias,
                                            fovea_dtype *dtype);
 
-/* Copies the scales of a part's int8 weights back: [out]. fovea_linear_unpack() gives the integers. After an error
+/* Copies the scales of a part's integers back: [out]. fovea_linear_unpack() gives the integers. After an error
  * (among them FOVEA_ERROR_UNSUPPORTED: the packed weights have another type) nothing is written. Thread-safe. */
 FOVEA_API fovea_status fovea_linear_unpack_scales(const fovea_linear *linear, int64_t part, float *scales);
 

@@ -24,7 +24,7 @@ const char py_linear_unpack_doc[] =
     "packed. bias: [out],\n"
     "float32, likewise; -0.0 where there is none (has_bias). part: of several matrices; of silu_gated 0 is the gate. "
     "scales: [out],\n"
-    "float32, of int8 weights.";
+    "float32, of integers.";
 
 PyObject *py_linear_unpack(PyObject *self, PyObject *args, PyObject *keywords) {
     static char *names[] = {"weight", "bias", "part", "scales", NULL};

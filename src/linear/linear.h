@@ -45,7 +45,7 @@ struct fovea_linear {
     float *bias;        /* of the parts that have one */
     fv_operand weights; /* of all panels, columns that no channel fills among them; range: of bf16x2 for pairs */
     void *memory;       /* theirs, */
-    float *scales;      /* and that of the scales of int8 */
+    float *scales;      /* and that of the scales of integers */
     fovea_dtype weight_dtype, x_dtype, y_dtype, residual_dtype;
     fv_widen_bf16_fn *widen_weights, *widen_x, *widen_residual; /* NULL: float32 */
     fv_narrow_bf16_fn *narrow_y;

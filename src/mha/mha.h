@@ -37,7 +37,7 @@ typedef struct fv_dense {
     fovea_dtype dtype;
     void *w;
     float *bias;
-    float *scales;                   /* [out] of int8, else NULL; */
+    float *scales;                   /* [out] of integers, else NULL; */
     fovea_quantisation quantisation; /* has them, too */
 } fv_dense;
 
