@@ -34,17 +34,8 @@ static const fv_tuning_knob knobs[] = {
 };
 _Static_assert((int)FV_ATTENTION_KNOBS <= (int)FV_TUNING_KNOBS, "room for knobs");
 
-#define OPERATIONS(type)                                                                                               \
-    const fv_tuning_operation fv_tuning_attention_##type = {"attention_" #type, FV_ATTENTION_KEYS, FV_ATTENTION_KNOBS, \
-                                                            many_keys, knobs};                                         \
-    const fv_tuning_operation fv_tuning_attention_few_##type = {"attention_few_" #type, FV_ATTENTION_KEYS,             \
-                                                                FV_ATTENTION_KNOBS, few_keys, knobs};
-OPERATIONS(f32)
-OPERATIONS(bf16)
-OPERATIONS(f16)
-OPERATIONS(bf16_as_bf16)
-OPERATIONS(bf16_as_bf16_tile)
-OPERATIONS(i8)
+const fv_tuning_operation fv_tuning_attention = {FV_ATTENTION_KEYS, FV_ATTENTION_KNOBS, many_keys, knobs},
+                          fv_tuning_attention_few = {FV_ATTENTION_KEYS, FV_ATTENTION_KNOBS, few_keys, knobs};
 
 /* Does a mask let rows see different keys? Where tiles end is then another matter than with causality or a window: a
  * tile that was best without masks made documents up to 1.19 times as slow. Nothing else that happens to scores moves

@@ -27,15 +27,8 @@ static const fv_tuning_knob knobs[] = {
 };
 _Static_assert((int)FV_LINEAR_KNOBS <= (int)FV_TUNING_KNOBS, "room for knobs");
 
-#define OPERATIONS(type)                                                                                               \
-    const fv_tuning_operation fv_tuning_linear_##type = {"linear_" #type, FV_LINEAR_KEYS, FV_LINEAR_KNOBS, many_keys,  \
-                                                         knobs};                                                       \
-    const fv_tuning_operation fv_tuning_linear_few_##type = {"linear_few_" #type, FV_LINEAR_KEYS, FV_LINEAR_KNOBS,     \
-                                                             few_keys, knobs};
-OPERATIONS(f32)
-OPERATIONS(bf16)
-OPERATIONS(f16)
-OPERATIONS(i8)
+const fv_tuning_operation fv_tuning_linear = {FV_LINEAR_KEYS, FV_LINEAR_KNOBS, many_keys, knobs},
+                          fv_tuning_linear_few = {FV_LINEAR_KEYS, FV_LINEAR_KNOBS, few_keys, knobs};
 
 fv_tuning_op fv_linear_tuning_keys(fovea_dtype dtype, int64_t rows, int64_t in, int64_t out,
                                    int64_t key[FV_TUNING_KEYS]) {

@@ -229,7 +229,7 @@ bool fv_tuning_take_row(fv_tuning_reader *r, fv_target machine, fv_tuning_row *r
     const size_t length = strcspn(r->at, " ");
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), r->at);
     int op = 0;
-    while (op < FV_TUNING_OPERATIONS && strcmp(fv_tuning_operations[op]->name, name) != 0)
+    while (op < FV_TUNING_OPERATIONS && strcmp(fv_tuning_names[op], name) != 0)
         op++;
     if (op == FV_TUNING_OPERATIONS)
         return unknown(r, name, "operation");
@@ -339,7 +339,8 @@ void fv_tuning_print_row(const fv_tuning_row *row, char text[FV_TUNING_LINE]) {
         memcpy(text, row->text, size);
         return;
     }
-    fv_text_add(text, size, &n, "%s isa=%s threads=%" PRId64, operation->name, fv_isa_word(row->isa), row->threads);
+    fv_text_add(text, size, &n, "%s isa=%s threads=%" PRId64, fv_tuning_names[row->operation], fv_isa_word(row->isa),
+                row->threads);
     for (int i = 0; i < operation->keys; i++) {
         const fv_interval *range = &operation->key[i].range, *interval = &row->key[i];
         if (interval->least == range->least && interval->most == range->most)

@@ -10,19 +10,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FV_TUNING_OPERATION(name, room, type, arithmetic) [FV_TUNING_##name] = &fv_tuning_##name,
 const fv_tuning_operation *const fv_tuning_operations[FV_TUNING_OPERATIONS] = {
+#define FV_TUNING_OPERATION(name, of, type, arithmetic) &fv_tuning_##of,
 #include "tuning/operations.inc"
-};
 #undef FV_TUNING_OPERATION
+};
+
+const char *const fv_tuning_names[FV_TUNING_OPERATIONS] = {
+#define FV_TUNING_OPERATION(name, of, type, arithmetic) #name,
+#include "tuning/operations.inc"
+#undef FV_TUNING_OPERATION
+};
 
 static const struct {
-    fv_tuning_op many_f32;
+    fv_tuning_op f32;
     fovea_dtype dtype;
     fovea_arithmetic arithmetic;
 } kinds[FV_TUNING_OPERATIONS] = {
-#define FV_TUNING_OPERATION(name, room, type, arithmetic)                                                              \
-    {FV_TUNING_##room##_f32, FOVEA_DTYPE_##type, FOVEA_ARITHMETIC_##arithmetic},
+#define FV_TUNING_OPERATION(name, of, type, arithmetic)                                                                \
+    {FV_TUNING_##of##_f32, FOVEA_DTYPE_##type, FOVEA_ARITHMETIC_##arithmetic},
 #include "tuning/operations.inc"
 #undef FV_TUNING_OPERATION
 };
@@ -32,14 +38,13 @@ fovea_dtype fv_tuning_dtype(fv_tuning_op operation) { return kinds[operation].dt
 fovea_arithmetic fv_tuning_arithmetic(fv_tuning_op operation) { return kinds[operation].arithmetic; }
 
 fv_tuning_op fv_tuning_of(fv_tuning_op many_f32, fovea_dtype dtype, fovea_arithmetic arithmetic, bool few) {
-    int i = (int)many_f32;
-    for (int at = i; at < FV_TUNING_OPERATIONS; at += 2)
-        if (kinds[at].many_f32 == many_f32 && kinds[at].arithmetic == arithmetic &&
-            (arithmetic != FOVEA_ARITHMETIC_EXACT || kinds[at].dtype == dtype)) {
-            i = at;
-            break;
-        }
-    return (fv_tuning_op)(i + (int)few);
+    const bool named = arithmetic == FOVEA_ARITHMETIC_BF16 || arithmetic == FOVEA_ARITHMETIC_BF16_TILE;
+    const fv_tuning_op f32 = (fv_tuning_op)((int)many_f32 + (int)few);
+    for (int i = 0; i < FV_TUNING_OPERATIONS; i++)
+        if (kinds[i].f32 == f32 && (named ? kinds[i].arithmetic == arithmetic
+                                          : kinds[i].arithmetic == FOVEA_ARITHMETIC_EXACT && kinds[i].dtype == dtype))
+            return (fv_tuning_op)i;
+    return f32;
 }
 
 void fv_tuning_to_choice(fv_tuning_op operation, const fv_tuning_value knob[FV_TUNING_KNOBS], void *choice) {
@@ -290,7 +295,7 @@ void fv_tuning_why_not(const fovea_tuning *tuning, int section, fv_tuning_op ope
     int agrees;
     const fv_tuning_row *row = nearest(tuning, section, operation, isa, threads, key, &agrees);
     if (!row || agrees == 0) {
-        snprintf(text, size, "no row for %s", fv_tuning_operations[operation]->name);
+        snprintf(text, size, "no row for %s", fv_tuning_names[operation]);
         return;
     }
     if (agrees == 1) {

@@ -52,13 +52,12 @@ typedef struct fv_tuning_knob {
 
 /* Keys come in the order in which a row that does not fit is explained: those first whose nearest miss tells least. */
 typedef struct fv_tuning_operation {
-    const char *name;
     int keys, knobs;
     const fv_tuning_key *key;
     const fv_tuning_knob *knob;
 } fv_tuning_operation;
 
-#define FV_TUNING_OPERATION(name, room, type, arithmetic) FV_TUNING_##name,
+#define FV_TUNING_OPERATION(name, of, type, arithmetic) FV_TUNING_##name,
 typedef enum fv_tuning_op {
 #include "tuning/operations.inc"
     FV_TUNING_OPERATIONS
@@ -73,11 +72,9 @@ fv_tuning_op fv_tuning_of(fv_tuning_op many_f32, fovea_dtype dtype, fovea_arithm
 fovea_dtype fv_tuning_dtype(fv_tuning_op operation);
 fovea_arithmetic fv_tuning_arithmetic(fv_tuning_op operation);
 
-#define FV_TUNING_OPERATION(name, room, type, arithmetic) extern const fv_tuning_operation fv_tuning_##name;
-#include "tuning/operations.inc"
-#undef FV_TUNING_OPERATION
-
+extern const fv_tuning_operation fv_tuning_attention, fv_tuning_attention_few, fv_tuning_linear, fv_tuning_linear_few;
 extern const fv_tuning_operation *const fv_tuning_operations[FV_TUNING_OPERATIONS];
+extern const char *const fv_tuning_names[FV_TUNING_OPERATIONS];
 
 /* A row's knobs and a choice are the same thing in two forms. */
 void fv_tuning_to_choice(fv_tuning_op operation, const fv_tuning_value knob[FV_TUNING_KNOBS], void *choice);
