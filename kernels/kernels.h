@@ -155,7 +155,7 @@ typedef enum fv_kind {
  *   A f32, B of another type, many rows n is a multiple of FV_LANES, on scalar any number, b->row >= n; the epilogue
  *                                       has only start.
  *                                       The second element behind an odd number of steps is not read as a number.
- *                                       An element of i8_columns is its integer times the scale of its column, rounded
+ *                                       An element of *_columns is its integer times the scale of its column, rounded
  *   A f16x2                             n is a multiple of FV_LANES; the epilogue has no a, but may have b and row_max
  *                                       together: maxima are those of c
  *   few rows (FV_MULTIPLY_FEW)          at most mr; no row_max; B of i8 without its scales, which the caller multiplies
