@@ -75,7 +75,10 @@ static void test_forms(const fovea_context *ctx) {
         fovea_mha_desc desc = l->desc;
         if (!l->w.k_bias && !l->w.q_bias) {
             desc.form = FOVEA_MHA_MERGED;
-            same(ctx, l, &desc, &x, "merged", i);
+            same(ctx, l, &desc, &x, "merged queries", i);
+            desc.merge = FOVEA_MHA_MERGE_KEYS;
+            if (l->kv_heads == l->heads)
+                same(ctx, l, &desc, &x, "merged keys", i);
         }
         desc = l->desc;
         fovea_mha_weights plain = x.plain;
@@ -103,6 +106,25 @@ static void test_errors(const fovea_context *ctx) {
     x.plain.v.quantisation = &x.quantisation[2];
     test_check(fovea_mha_create(ctx, &l->desc, &x.plain, &made) == FOVEA_ERROR_DTYPE && !made, "scales of floats: %s",
                fovea_error_detail());
+    /* W_i are multiplied with, whichever side they become: they are floats, in one type or several. */
+    static const int8_t integers[1 << 16];
+    fovea_matrix given[16];
+    for (int keys = 0; keys < 2; keys++) {
+        fovea_mha_desc desc = l->desc;
+        fovea_mha_weights w = x.quantised;
+        desc.form = FOVEA_MHA_MERGED;
+        desc.merge = keys ? FOVEA_MHA_MERGE_KEYS : FOVEA_MHA_MERGE_QUERIES;
+        desc.biases = 0;
+        w.q_bias = w.k_bias = w.v_bias = w.o_bias = NULL;
+        w.merged = given;
+        for (int h = 0; h < 16; h++) {
+            given[h] = fovea_matrix_in_out(integers, FOVEA_DTYPE_I8, l->desc.q_features, l->desc.k_features);
+            given[h].quantisation = &x.quantisation[0];
+        }
+        test_check(fovea_mha_create(ctx, &desc, &w, &made) == FOVEA_ERROR_DTYPE && !made &&
+                       strstr(fovea_error_detail(), "weights: dtype of merged is FOVEA_DTYPE_I8"),
+                   "integers as W_i: %s", fovea_error_detail());
+    }
     for (int m = 0; m < 4; m++) {
         free(x.integers[m]);
         free(x.scales[m]);
