@@ -80,9 +80,12 @@ static inline __attribute__((always_inline)) void multiply_tile(const product *p
         }
 }
 
+/* What is less than a tile, one element at a time: less text than tiles of any size. */
 static __attribute__((noinline)) void multiply_edge(const product *p, int64_t i, int64_t j, int64_t rows,
                                                     int64_t columns) {
-    multiply_tile(p, i, j, rows, columns);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t s = 0; s < columns; s++)
+            multiply_tile(p, i + r, j + s, 1, 1);
 }
 
 void FV_NAME(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
