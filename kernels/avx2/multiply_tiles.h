@@ -5,9 +5,9 @@ enum { NARROW = 2 * FV_W };
 
 static int64_t multiply_strip(int64_t columns, int64_t k) {
     (void)k;
-    if (columns >= FV_NR || columns < FV_W)
-        return columns < FV_NR ? columns : FV_NR;
-    return columns >= NARROW ? NARROW : FV_W;
+    if (columns >= FV_NR && (FV_NR % NARROW == 0 || columns % FV_NR != FV_W))
+        return FV_NR;
+    return columns >= NARROW ? NARROW : columns >= FV_W ? FV_W : columns;
 }
 
 static int64_t multiply_most_rows(int64_t columns, int64_t k) {
@@ -21,8 +21,6 @@ void fv_multiply_tiles_avx2(multiply_tiles *t, int64_t rows);
 FV_ALWAYS_INLINE void multiply_width(multiply_tiles *t, const int mr) {
     if (NV * FV_W > NARROW || t->n == NARROW)
         multiply_run(t, mr, NV, WHOLE);
-    else if (t->n == FV_W)
-        multiply_run(t, mr, 1, WHOLE);
     else
         multiply_run(t, mr, 1, PART);
 }

@@ -242,8 +242,7 @@ LOCAL(merge_)\half\()_\nv\()_\row:
 .macro row_max_row row, nv, half
 LOCAL(row_max_)\half\()_\nv\()_\row:
     I = \row - 1
-    vbroadcastss LOCAL(minus_infinity)(%rip), %zmm31
-    vmovups 64*I(X1), %zmm31{%k3}
+    vmovups 64*I(X1), %zmm31
     each accumulate_max
     vmovups %zmm31, 64*I(X1)
 .endm

@@ -64,8 +64,7 @@
  * the last nv       a step of B; before them a factor of A
  * zmm28 to zmm31    in ends: B of the last steps
  * k1                lanes of a half vector
- * k2                merge: all lanes, or none where what C held does not count
- * k3                row_max: all lanes, or none where there are no maxima of columns before */
+ * k2                merge: all lanes, or none where what C held does not count */
 
 /* The size of the tile in the making; rows i, vectors j, last steps s and groups g are counted. */
 #define MR LOCAL(mr)
@@ -191,7 +190,6 @@ FUNCTION(MULTIPLY_TILES)
     mov ARGUMENT, T
 #endif
     kmovw FIELD(LANES), %k1
-    kmovw FIELD(ACCUMULATE_MAX), %k3
     kxorw %k2, %k2, %k2
     cmpq $0, FIELD(MERGE_A)
     je 1f
@@ -281,8 +279,6 @@ LOCAL(tiles):
     sizes tile_entries
 LOCAL(starts):
     sizes start_entries
-LOCAL(minus_infinity):
-    .long 0xff800000
 END_FUNCTION(MULTIPLY_TILES)
 
 END_FILE

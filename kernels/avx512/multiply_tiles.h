@@ -17,14 +17,13 @@
 #define MULTIPLY_TILES_MERGE_A 96
 #define MULTIPLY_TILES_MERGE_B 104
 #define MULTIPLY_TILES_ROW_MAX 112
-#define MULTIPLY_TILES_ACCUMULATE_MAX 120
-#define MULTIPLY_TILES_NEXT 128
-#define MULTIPLY_TILES_NEXT_END 136
-#define MULTIPLY_TILES_PACE 144
-#define MULTIPLY_TILES_PREFETCH_B 152
-#define MULTIPLY_TILES_L2_DISTANCE 160
-#define MULTIPLY_TILES_LANES 168
-#define MULTIPLY_TILES_STEPS 176
+#define MULTIPLY_TILES_NEXT 120
+#define MULTIPLY_TILES_NEXT_END 128
+#define MULTIPLY_TILES_PACE 136
+#define MULTIPLY_TILES_PREFETCH_B 144
+#define MULTIPLY_TILES_L2_DISTANCE 152
+#define MULTIPLY_TILES_LANES 160
+#define MULTIPLY_TILES_STEPS 168
 
 #ifndef __ASSEMBLER__
 _Static_assert(offsetof(multiply_tiles, count) == MULTIPLY_TILES_COUNT, "as multiply_tiles.S has it");
@@ -41,7 +40,6 @@ _Static_assert(offsetof(multiply_tiles, ldstart) == MULTIPLY_TILES_LDSTART, "as 
 _Static_assert(offsetof(multiply_tiles, merge_a) == MULTIPLY_TILES_MERGE_A, "as multiply_tiles.S has it");
 _Static_assert(offsetof(multiply_tiles, merge_b) == MULTIPLY_TILES_MERGE_B, "as multiply_tiles.S has it");
 _Static_assert(offsetof(multiply_tiles, row_max) == MULTIPLY_TILES_ROW_MAX, "as multiply_tiles.S has it");
-_Static_assert(offsetof(multiply_tiles, accumulate_max) == MULTIPLY_TILES_ACCUMULATE_MAX, "as multiply_tiles.S has it");
 _Static_assert(offsetof(multiply_tiles, next) == MULTIPLY_TILES_NEXT, "as multiply_tiles.S has it");
 _Static_assert(offsetof(multiply_tiles, next_end) == MULTIPLY_TILES_NEXT_END, "as multiply_tiles.S has it");
 _Static_assert(offsetof(multiply_tiles, pace) == MULTIPLY_TILES_PACE, "as multiply_tiles.S has it");
@@ -100,6 +98,8 @@ static void multiply_height(multiply_tiles *t, int64_t rows) {
     t->rows = rows;
     t->size = multiply_sizes(t->n)->first + rows - 1;
     t->lanes = (1 << (t->n % FV_W)) - 1;
+    if (t->start == multiply_zeros)
+        t->start = NULL;
     t->steps = t->k - (t->merge_b ? 1 : rows * ((t->n + FV_W - 1) / FV_W) > 27 ? 3 : 4);
     if (MULTIPLY_BF16X2)
         fv_multiply_tiles_bf16x2_avx512(t);

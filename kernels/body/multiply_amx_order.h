@@ -17,11 +17,10 @@ FV_ALWAYS_INLINE void blocks_step(vf chain[FV_MR][NV], const float *a, int64_t l
     }
 }
 
-FV_ALWAYS_INLINE void multiply_chain(vf acc[FV_MR][NV], const float *a, const multiply_tiles *t, const float *next,
-                                     const int mr, const int nv, const int part) {
+FV_ALWAYS_INLINE void multiply_chain(vf acc[FV_MR][NV], const multiply_tiles *t, const int mr, const int nv,
+                                     const int part) {
     const int64_t left = multiply_left(t->n), lda = t->lda, ldb = t->ldb;
-    const float *b = t->b;
-    (void)next;
+    const float *a = t->a, *b = t->b;
     for (int64_t k = 0; k < t->k; k += FV_BLOCK) {
         const int64_t end = t->k - k < FV_BLOCK ? t->k : k + FV_BLOCK;
         vf even[FV_MR][NV], odd[FV_MR][NV];

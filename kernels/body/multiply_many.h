@@ -127,7 +127,7 @@ enum {
 static void multiply_hints(multiply_tiles *t, const fv_prefetch *prefetch, int64_t rows, int64_t tiles,
                            int64_t strips) {
     const int64_t turns = strips * tiles * multiply_turns(t->k);
-    t->next = turns > 0 ? prefetch->next : NULL;
+    t->next = turns > 0 && prefetch->next != prefetch->next_end ? prefetch->next : NULL;
     t->next_end = prefetch->next_end;
     t->pace = t->next ? (t->next_end - t->next + turns * LINE - 1) / (turns * LINE) : 0;
     if (!prefetch->streams || tiles > 1)
@@ -164,6 +164,8 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
     assert(e->start != c || m == 1 || e->ldstart == ldc);
     assert(!e->row_max || ((FACTOR_MAX || !e->b) && n % FV_LANES == 0));
     assert(!prefetch || !prefetch->next || (uintptr_t)prefetch->next <= (uintptr_t)prefetch->next_end);
+    for (int64_t i = 0; e->row_max && !e->accumulate_max && i < m * FV_LANES; i += FV_W)
+        v_store(e->row_max + i, v_set1(-INFINITY));
     const float *next = NULL; /* what strips before have not prefetched */
     for (int64_t j = 0, width; j < n; j += width) {
         width = multiply_strip(n - j, k);
@@ -176,12 +178,11 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
                             .ldb = ldb,
                             .c = c + j,
                             .ldc = ldc,
-                            .start = e->start ? e->start + j : NULL,
+                            .start = e->start ? e->start + j : multiply_zeros,
                             .ldstart = e->start ? e->ldstart : 0,
                             .merge_a = e->a,
                             .merge_b = e->b,
                             .row_max = e->row_max,
-                            .accumulate_max = e->accumulate_max || j > 0 ? -1 : 0,
                             .n = width};
         if (prefetch) {
             multiply_hints(&t, prefetch, m, tiles, multiply_strips(n, k));

@@ -52,11 +52,10 @@ typedef struct multiply_tiles {
     int64_t ldb;
     float *c;
     int64_t ldc;
-    const float *start; /* of the first tile; NULL: chains begin with +0 */
+    const float *start; /* of the first tile */
     int64_t ldstart;
     const float *merge_a, *merge_b; /* of the first row; merge_b NULL: store */
-    float *row_max;                 /* of the first row; NULL: no maxima */
-    int64_t accumulate_max;         /* -1: they go on from what is there; 0: they do not */
+    float *row_max;                 /* of the first row, raised; NULL: no maxima */
     const float *next, *next_end;   /* prefetched meanwhile into the second-level cache; next NULL: nothing is */
     int64_t pace;                   /* lines of it in UNROLL steps of k */
     const float *prefetch_b;        /* B some steps ahead, prefetched into the first-level cache; NULL: it is not */
@@ -65,6 +64,9 @@ typedef struct multiply_tiles {
     int64_t steps;                  /* all but the last ones: multiply_tiles.h's */
     int64_t n;
 } multiply_tiles;
+
+/* Where chains begin with +0, with ldstart 0. */
+static const float multiply_zeros[FV_NR];
 
 /* Do all lanes of the last vector of a row count, or n of them, which may be all? */
 enum { WHOLE, PART };
@@ -130,125 +132,113 @@ FV_ALWAYS_INLINE void multiply_steps(vf acc[FV_MR][NV], const float *a[GROUPS], 
         a[g] += count;
 }
 
-/* Prefetches UNROLL steps of B, and those that many floats further on, if any. */
+/* Prefetches some lines of what is next, until it ends. */
+FV_ALWAYS_INLINE void multiply_prefetch_next(multiply_tiles *t) {
+    const float *next = t->next;
+    if (!next)
+        return;
+    int64_t lines = t->pace;
+    do {
+        __builtin_prefetch(next, 0, 2);
+        next = fv_ahead(next, LINE);
+        lines = multiply_opaque(lines - 1);
+    } while (lines > 0);
+    t->next = (uintptr_t)next < (uintptr_t)t->next_end ? next : NULL;
+}
+
+/* Prefetches UNROLL steps of B, and those that many floats further on, which may be the same ones. */
 FV_ALWAYS_INLINE const float *multiply_prefetch_b(const float *b, int64_t *ldb, int64_t l2_distance, const int nv) {
     for (int p = 0; p < UNROLL; p++, b = fv_ahead(b, *ldb), *ldb = multiply_opaque(*ldb))
         for (int j = 0; j < nv; j += LINE_VECTORS) {
             __builtin_prefetch(fv_ahead(b, j * FV_W), 0, 3);
-            if (l2_distance)
-                __builtin_prefetch(fv_ahead(b, j * FV_W + l2_distance), 0, 2);
+            __builtin_prefetch(fv_ahead(b, j * FV_W + l2_distance), 0, 2);
         }
     return b;
 }
 
-FV_ALWAYS_INLINE void multiply_chain(vf acc[FV_MR][NV], const float *a, const multiply_tiles *t, const float *next,
-                                     const int mr, const int nv, const int part) {
+FV_ALWAYS_INLINE void multiply_chain(vf acc[FV_MR][NV], multiply_tiles *t, const int mr, const int nv, const int part) {
     const int64_t left = multiply_left(t->n);
     int64_t lda = t->lda, ldb = t->ldb;
-    const float *b = t->b, *rows[GROUPS];
+    const float *a = t->a, *b = t->b, *rows[GROUPS];
     for (int g = 0; g * GROUP_ROWS < mr; g++, a += GROUP_ROWS * lda, lda = multiply_opaque(lda))
         rows[g] = a;
     const float *ahead = t->prefetch_b;
     int64_t k = t->k;
-    for (; k >= UNROLL; k -= UNROLL) {
-        if (ahead && t->l2_distance)
+    for (; k >= UNROLL; k = multiply_opaque(k - UNROLL)) {
+        if (ahead)
             ahead = multiply_prefetch_b(ahead, &ldb, t->l2_distance, nv);
-        else if (ahead)
-            ahead = multiply_prefetch_b(ahead, &ldb, 0, nv);
-        if (next)
-            for (int64_t line = 0; line < t->pace; line++, next = fv_ahead(next, LINE))
-                __builtin_prefetch(next, 0, 2);
+        multiply_prefetch_next(t);
         multiply_steps(acc, rows, &lda, &b, &ldb, left, UNROLL, mr, nv, part);
     }
-    for (; k > 0; k--)
+    for (; k > 0; k = multiply_opaque(k - 1))
         multiply_steps(acc, rows, &lda, &b, &ldb, left, 1, mr, nv, part);
 }
 #endif
 
-/* Raises the maxima of a row to its vectors, or begins them. */
-FV_ALWAYS_INLINE void multiply_row_max(const vf *acc, const int nv, float *row_max, const int accumulate_max) {
-    vf x = v_max(acc[0], accumulate_max ? v_load(row_max) : v_set1(-INFINITY));
-    for (int j = 1; j < nv; j++)
+/* Raises the maxima of a row to its vectors. */
+FV_ALWAYS_INLINE void multiply_row_max(const vf *acc, const int nv, float *row_max) {
+    vf x = v_load(row_max);
+    for (int j = 0; j < nv; j++)
         x = v_max(acc[j], x);
     v_store(row_max, x);
-    for (int lane = FV_W; lane < FV_LANES && !accumulate_max; lane += FV_W)
-        v_store(row_max + lane, v_set1(-INFINITY));
-}
-
-/* Stores a tile row by row, so that maxima are found while rows before are on their way to the cache; gives the row
- * after it. */
-FV_ALWAYS_INLINE float *multiply_store_tile(vf acc[FV_MR][NV], const multiply_tiles *t, float *c, float *row_max,
-                                            const int mr, const int nv, const int part, const int accumulate_max) {
-    const int64_t left = multiply_left(t->n);
-    int64_t ldc = t->ldc;
-    for (int i = 0; i < mr; i++, c += ldc, ldc = multiply_opaque(ldc)) {
-        if (row_max)
-            multiply_row_max(acc[i], nv, row_max + i * FV_LANES, accumulate_max);
-        for (int j = 0; j < nv; j++)
-            multiply_store(c + j * FV_W, left, j == nv - 1, part, acc[i][j]);
-    }
-    return c;
 }
 
 /* How often, at least, a tile prefetches lines of next. */
 FV_ALWAYS_INLINE int64_t multiply_turns(int64_t k) { return k < LAST_STEPS ? 0 : (k - LAST_STEPS) / UNROLL; }
 
-/* What is left of next after so many tiles. */
-FV_ALWAYS_INLINE const float *multiply_next(const multiply_tiles *t, const float *next, int64_t tiles) {
-    const int64_t floats = tiles * multiply_turns(t->k) * t->pace * LINE;
-    return next && t->next_end - next > floats ? fv_ahead(next, floats) : NULL;
+/* Stores a tile row by row, so that maxima are found while rows before are on their way to the cache. */
+FV_ALWAYS_INLINE void multiply_store_tile(vf acc[FV_MR][NV], const multiply_tiles *t, float *row_max, const int mr,
+                                          const int nv, const int part) {
+    const int64_t left = multiply_left(t->n);
+    int64_t ldc = t->ldc;
+    float *c = t->c;
+    for (int i = 0; i < mr; i++, c += ldc, ldc = multiply_opaque(ldc)) {
+        if (row_max)
+            multiply_row_max(acc[i], nv, row_max + i * FV_LANES);
+        for (int j = 0; j < nv; j++)
+            multiply_store(c + j * FV_W, left, j == nv - 1, part, acc[i][j]);
+    }
 }
 
-/* Goes on to what comes after so many tiles. */
-FV_ALWAYS_INLINE void multiply_pass(multiply_tiles *t, const int mr, int64_t tiles) {
-    const int64_t rows = tiles * mr;
-    t->a += rows * t->lda;
-    t->c += rows * t->ldc;
-    t->start = t->start ? t->start + rows * t->ldstart : NULL;
-    t->merge_a = t->merge_a ? t->merge_a + rows : NULL;
-    t->merge_b = t->merge_b ? t->merge_b + rows : NULL;
-    t->row_max = t->row_max ? t->row_max + rows * FV_LANES : NULL;
-    t->next = multiply_next(t, t->next, tiles);
-}
-
+/* The tiles, after which t is what is below them. */
 FV_ALWAYS_INLINE void multiply_run(multiply_tiles *t, const int mr, const int nv, const int part) {
     const int64_t left = multiply_left(t->n);
-    const float *a = t->a, *start = t->start, *merge_a = t->merge_a, *merge_b = t->merge_b;
-    float *c = t->c, *row_max = t->row_max;
-    const float *next = t->next;
-    int64_t ldc = t->ldc, ldstart = t->ldstart;
-    for (int64_t tile = t->count; tile > 0; tile--, a += mr * t->lda) {
+    do {
         vf acc[FV_MR][NV];
-        for (int i = 0; i < mr; i++)
-            for (int j = 0; j < nv; j++)
-                acc[i][j] = v_set1(0.0f);
-        for (int i = 0; i < mr && start; i++, start += ldstart, ldstart = multiply_opaque(ldstart))
+        const float *start = t->start;
+        int64_t ldstart = t->ldstart, ldc = t->ldc;
+        for (int i = 0; i < mr; i++, start += ldstart, ldstart = multiply_opaque(ldstart))
             for (int j = 0; j < nv; j++)
                 acc[i][j] = multiply_load(start + j * FV_W, left, j == nv - 1, part);
-        multiply_chain(acc, a, t, next, mr, nv, part);
-        next = multiply_next(t, next, 1);
-        if (merge_b) {
+        t->start = start;
+        multiply_chain(acc, t, mr, nv, part);
+        if (t->merge_b) {
             for (int i = 0; i < mr; i++)
                 for (int j = 0; j < nv; j++)
-                    acc[i][j] = v_mul(acc[i][j], v_set1(merge_b[i]));
-            merge_b += mr;
+                    acc[i][j] = v_mul(acc[i][j], v_set1(t->merge_b[i]));
+            t->merge_b += mr;
         }
-        if (merge_a) {
-            const float *row = c;
+        if (t->merge_a) {
+            const float *row = t->c;
             for (int i = 0; i < mr; i++, row += ldc, ldc = multiply_opaque(ldc))
                 for (int j = 0; j < nv; j++) {
                     const vf old = multiply_load(row + j * FV_W, left, j == nv - 1, part);
-                    acc[i][j] = v_accumulate(old, v_set1(merge_a[i]), acc[i][j]);
+                    acc[i][j] = v_accumulate(old, v_set1(t->merge_a[i]), acc[i][j]);
                 }
-            merge_a += mr;
+            t->merge_a += mr;
         }
-        if (!row_max || (part == PART && FV_W < (int)FV_LANES)) /* with maxima all of FV_LANES columns count */
-            c = multiply_store_tile(acc, t, c, NULL, mr, nv, part, 0);
+        if (part == PART && FV_W < (int)FV_LANES) { /* without maxima, of which all of FV_LANES columns count */
+            if (FV_W >= 8 && left == FV_W)
+                multiply_store_tile(acc, t, NULL, mr, nv, WHOLE);
+            else
+                multiply_store_tile(acc, t, NULL, mr, nv, PART);
+        } else if (!t->row_max)
+            multiply_store_tile(acc, t, NULL, mr, nv, part);
         else {
-            c = t->accumulate_max ? multiply_store_tile(acc, t, c, row_max, mr, nv, WHOLE, 1)
-                                  : multiply_store_tile(acc, t, c, row_max, mr, nv, WHOLE, 0);
-            row_max += mr * FV_LANES;
+            multiply_store_tile(acc, t, t->row_max, mr, nv, WHOLE);
+            t->row_max += mr * FV_LANES;
         }
-    }
-    multiply_pass(t, mr, t->count);
+        t->a += mr * t->lda;
+        t->c += mr * t->ldc;
+    } while (--t->count > 0);
 }

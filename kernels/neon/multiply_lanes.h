@@ -41,13 +41,12 @@ FV_ALWAYS_INLINE void multiply_steps(vf acc[][NV], const float *a, int64_t lda, 
     multiply_step(acc, x, b + 3 * ldb, left, rows, nv, part, 3);
 }
 
-FV_ALWAYS_INLINE void multiply_chain(vf acc[FV_MR][NV], const float *a, const multiply_tiles *t, const float *next,
-                                     const int mr, const int nv, const int part) {
+FV_ALWAYS_INLINE void multiply_chain(vf acc[FV_MR][NV], const multiply_tiles *t, const int mr, const int nv,
+                                     const int part) {
     const int64_t k = t->k, lda = t->lda, ldb = t->ldb, left = t->n % FV_W;
     const int upper = mr * nv + mr + 2 <= 32 ? mr : mr / 2;
-    const float *b = t->b;
-    int64_t p = 0;
-    (void)next; /* hardware fetches ahead well enough, as far as is known: nothing was measured here */
+    const float *a = t->a, *b = t->b;
+    int64_t p = 0; /* hardware fetches ahead well enough, as far as is known: nothing was measured here */
     for (; p + 4 <= k; p += 4, b += 4 * ldb) {
         multiply_steps(acc, a + p, lda, b, ldb, left, upper, nv, part);
         if (upper < mr) {

@@ -38,13 +38,12 @@ FV_ALWAYS_INLINE void multiply_step(vf acc[][NV], const vf x[], const float *b, 
     }
 }
 
-FV_ALWAYS_INLINE void multiply_chain(vf acc[FV_MR][NV], const float *a, const multiply_tiles *t, const float *next,
-                                     const int mr, const int nv, const int part) {
+FV_ALWAYS_INLINE void multiply_chain(vf acc[FV_MR][NV], const multiply_tiles *t, const int mr, const int nv,
+                                     const int part) {
     const int64_t k = t->k, lda = t->lda, ldb = t->ldb, left = multiply_left(t->n);
-    const float *b = t->b;
+    const float *a = t->a, *b = t->b;
     int64_t p = 0;
     vf x[FV_MR];
-    (void)next;
     for (; p + 4 <= k; p += 4, b += 4 * ldb) {
         for (int i = 0; i < mr; i++)
             x[i] = v_load(a + i * lda + p);
