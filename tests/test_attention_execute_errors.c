@@ -344,16 +344,15 @@ static void test_args(fovea_mask_kind mask, fovea_causal causal) {
     fovea_attention_args args = p.args;
     args.v = fovea_tensor_bhtd(args.v.data, FOVEA_DTYPE_F32, 2, 2, 19, 24);
     check_args(&p, "k of 20 tokens, v of 19", &args, FOVEA_ERROR_SHAPE, "v|19|20");
-    const size_t least = offsetof(fovea_attention_args, weights) + sizeof args.weights; /* of version 0.2 */
-    const size_t versions[] = {0, least - 8, sizeof args + 8, SIZE_MAX};
+    const size_t versions[] = {0, sizeof args - 8, sizeof args + 8, SIZE_MAX};
     for (int i = 0; i < 4; i++) {
         args = p.args;
         args.struct_size = versions[i];
         check_args(&p, "struct_size of the arguments", &args, FOVEA_ERROR_VERSION, "");
     }
     args = p.args;
-    args.struct_size = least;
-    check_args(&p, "arguments of an older caller", &args, FOVEA_OK, NULL);
+    args.key_list = p.memory;
+    check_args(&p, "a list of keys", &args, FOVEA_ERROR_ARGUMENT, "key_list|reserved");
     if (mask == FOVEA_MASK_NONE) {
         args = p.args;
         args.mask = fovea_tensor_bhtd(p.memory, FOVEA_DTYPE_BOOL, 2, 4, 10, 20);

@@ -66,14 +66,6 @@ static void test_choice(void) {
         test_check(cases[i].status != FOVEA_OK || strstr(reason, cases[i].words), "case %zu: no \"%s\" in \"%s\"", i,
                    cases[i].words, reason);
     }
-    fovea_context_options options; /* of a program that was compiled with version 0.2 */
-    fovea_context *ctx;
-    fovea_context_options_init(&options);
-    options.threads_backend = FOVEA_THREADS_POOL;
-    options.struct_size = offsetof(fovea_context_options, threads_backend);
-    if (test_check(fovea_context_create(&options, &ctx) == FOVEA_OK, "%s", fovea_error_detail()))
-        test_check(!openmp || !ctx->threads.parallel_for, "a field behind struct_size is read");
-    fovea_context_destroy(ctx);
 }
 
 int main(int argc, char **argv) {

@@ -36,10 +36,9 @@ PAGE_KEYS = 256  # FOVEA_KV_PAGE_KEYS
 FUSED = 5  # FOVEA_MHA_FUSED
 
 
-def initialise(c, name, struct, end=None):
-    """What the macro of that name does in C; up to a field, where that is all that is used: earlier builds know no more."""
-    size = getattr(type(struct), end).offset if end else ctypes.sizeof(struct)
-    getattr(c, f"fovea_{name}_init_size")(ctypes.byref(struct), ctypes.c_size_t(size))
+def initialise(c, name, struct):
+    """What the macro of that name does in C."""
+    getattr(c, f"fovea_{name}_init_size")(ctypes.byref(struct), ctypes.c_size_t(ctypes.sizeof(struct)))
 
 
 def matrix(array, dtype="f32"):
@@ -123,12 +122,8 @@ class Context:
         """A function without arguments that computes out, and key_sums if there is an array for it; it keeps all that it needs
         alive. relative: its kind and its table; lengths: of packed sequences."""
         c, desc, plan = self.library.c, AttentionDesc(), ctypes.c_void_p()
-        plain = not (softcap or relative or lengths) and bias is None and sinks is None and key_sums is None
-        end = "has_bias" if plain else "page_keys"
-        initialise(c, "attention_desc", desc, end if arithmetic == "exact" else None)
-        desc.dtype = DTYPES[dtype]
-        if arithmetic != "exact":
-            desc.arithmetic = ARITHMETICS[arithmetic]
+        initialise(c, "attention_desc", desc)
+        desc.dtype, desc.arithmetic = DTYPES[dtype], ARITHMETICS[arithmetic]
         desc.batch, desc.q_heads, desc.q_len, desc.head_dim = q.shape
         _, desc.kv_heads, desc.kv_len, desc.value_dim = v.shape
         desc.causal, desc.window_left = TOP_LEFT if causal else 0, window_left
@@ -141,7 +136,7 @@ class Context:
             desc.packed, desc.batch, desc.q_len, desc.kv_len = 1, len(lengths), max(lengths), max(lengths)
         self.library.check(c.fovea_attention_plan_create(self.handle, ctypes.byref(desc), ctypes.byref(plan)))
         args = AttentionArgs()
-        initialise(c, "attention_args", args, "q_starts" if plain else None)
+        initialise(c, "attention_args", args)
         args.q, args.k, args.v, args.out = (tensor(a, dtype) for a in (q, k, v, out))
         table, ends = relative[1] if relative else None, (I64 * (len(lengths) + 1))(0, *np.cumsum(lengths, dtype=int))
         for name, array in (("mask", mask), ("bias", bias), ("relative", table)):
@@ -210,9 +205,8 @@ class Context:
 
     def linear(self, x, w, b, out, dtype="f32", arithmetic="exact"):
         c, desc, args, handle = self.library.c, LinearDesc(), LinearArgs(), ctypes.c_void_p()
-        initialise(c, "linear_desc", desc, "y_dtype" if arithmetic == "exact" else None)
-        if arithmetic != "exact":
-            desc.arithmetic = ARITHMETICS[arithmetic]
+        initialise(c, "linear_desc", desc)
+        desc.arithmetic = ARITHMETICS[arithmetic]
         desc.dtype = desc.part.bias_dtype = DTYPES[dtype]
         desc.in_features, desc.part.weight, desc.part.bias = w.shape[1], matrix(w, dtype), b.ctypes.data
         self.library.check(c.fovea_linear_pack(self.handle, ctypes.byref(desc), ctypes.byref(handle)))
@@ -228,10 +222,8 @@ class Context:
         initialise(c, "mha_desc", desc)
         desc.form, desc.q_features, desc.out_features, desc.biases = FUSED, d, d, 1
         shape = AttentionDesc()
-        initialise(c, "attention_desc", shape, "has_bias" if arithmetic == "exact" else None)
-        shape.dtype = DTYPES[dtype]
-        if arithmetic != "exact":
-            shape.arithmetic = ARITHMETICS[arithmetic]
+        initialise(c, "attention_desc", shape)
+        shape.dtype, shape.arithmetic = DTYPES[dtype], ARITHMETICS[arithmetic]
         desc.attention = ctypes.pointer(shape)
         shape.batch, shape.q_heads, shape.kv_heads, shape.q_len, shape.kv_len = batch, heads, heads, tokens, tokens
         shape.head_dim = shape.value_dim = d // heads
@@ -240,6 +232,6 @@ class Context:
         weights.fused, weights.fused_bias, weights.o, weights.o_bias = matrix(w, dtype), b.ctypes.data, matrix(wo, dtype), bo.ctypes.data
         self.library.check(c.fovea_mha_create(self.handle, ctypes.byref(desc), ctypes.byref(weights), ctypes.byref(handle)))
         args = AttentionArgs()
-        initialise(c, "attention_args", args, "q_starts")
+        initialise(c, "attention_args", args)
         args.q, args.out = tensor(x[:, None], dtype), tensor(out[:, None], dtype)
         return self._call("mha", handle, args, (x, out))

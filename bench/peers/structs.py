@@ -15,24 +15,21 @@ class ContextOptions(ctypes.Structure):
     _fields_ = [
         ("struct_size", ctypes.c_size_t),
         ("isa", ctypes.c_int),
-        ("threads", ctypes.c_int),
-        ("parallel_for", ctypes.c_void_p),
-        ("pool", ctypes.c_void_p),
         ("tuning_file", ctypes.c_char_p),
+        *((name, ctypes.c_int) for name in ("threads", "threads_backend", "pool_spin_us")),
+        *((name, ctypes.c_void_p) for name in ("parallel_for", "pool")),
     ]
 
 
 class Info(ctypes.Structure):
     _fields_ = [
         ("struct_size", ctypes.c_size_t),
-        ("isa", ctypes.c_int),
-        ("threads", ctypes.c_int),
-        ("l1d_bytes", I64),
-        ("l2_bytes", I64),
         ("cpu", ctypes.c_char * 64),
+        ("features", ctypes.c_char * 192),
+        *((name, I64) for name in ("l1d_bytes", "l2_bytes")),
+        *((name, ctypes.c_int) for name in ("isa", "threads", "fastest_attention", "fastest_linear")),
         ("reason", ctypes.c_char * 512),
-        ("tuning_status", ctypes.c_int),
-        ("tuning_rows", ctypes.c_int),
+        *((name, ctypes.c_int) for name in ("tuning_status", "tuning_rows")),
         ("tuning", ctypes.c_char * 512),
     ]
 
@@ -40,47 +37,38 @@ class Info(ctypes.Structure):
 class AttentionDesc(ctypes.Structure):
     _fields_ = [
         ("struct_size", ctypes.c_size_t),
-        ("dtype", ctypes.c_int),
-        ("has_scale", ctypes.c_int),
         *((name, I64) for name in ("batch", "q_heads", "kv_heads", "q_len", "kv_len", "head_dim", "value_dim")),
-        ("scale", ctypes.c_double),
-        ("causal", ctypes.c_int),
-        ("mask", ctypes.c_int),
-        ("window_left", I64),
-        ("window_right", I64),
-        ("has_bias", ctypes.c_int),
-        ("packed", ctypes.c_int),
-        ("mask_block_rows", I64),
-        ("mask_block_keys", I64),
-        ("relative", ctypes.c_int),
-        ("relative_bidirectional", ctypes.c_int),
+        *((name, ctypes.c_int) for name in ("dtype", "k_dtype", "v_dtype", "out_dtype", "arithmetic")),
+        *((name, ctypes.c_double) for name in ("scale", "softcap")),
+        *((name, ctypes.c_int) for name in ("has_scale", "has_bias", "has_sinks", "relative", "relative_bidirectional")),
         *((f"relative_{name}", I64) for name in ("buckets", "max_distance", "height", "width")),
-        ("softcap", ctypes.c_double),
-        ("has_sinks", ctypes.c_int),
-        *((name, ctypes.c_int) for name in ("k_dtype", "v_dtype", "out_dtype")),
+        *((name, ctypes.c_int) for name in ("causal", "mask")),
+        *((name, I64) for name in ("window_left", "window_right", "mask_block_rows", "mask_block_keys")),
+        ("packed", ctypes.c_int),
         ("page_keys", I64),
-        ("arithmetic", ctypes.c_int),
     ]
 
 
 class AttentionArgs(ctypes.Structure):
     _fields_ = [
         ("struct_size", ctypes.c_size_t),
-        *((name, Tensor) for name in ("q", "k", "v", "out", "mask")),
-        *((name, ctypes.POINTER(I64)) for name in ("q_lens", "kv_lens", "q_offsets")),
-        *((name, Tensor) for name in ("lse", "weights")),
-        *((name, ctypes.POINTER(I64)) for name in ("q_starts", "kv_starts")),
-        ("bias", Tensor),
-        *((name, ctypes.POINTER(I64)) for name in ("q_cu_seqlens", "kv_cu_seqlens", "mask_blocks")),
+        *((name, Tensor) for name in ("q", "k", "v", "out", "lse")),
+        *((f"{name}_{what}", ctypes.POINTER(I64)) for what in ("lens", "starts") for name in ("q", "kv")),
+        *((name, ctypes.POINTER(I64)) for name in ("q_offsets", "q_cu_seqlens", "kv_cu_seqlens")),
+        ("mask", Tensor),
+        ("prepared", ctypes.c_void_p),
+        ("mask_blocks", ctypes.POINTER(I64)),
         ("mask_block_count", I64),
-        *((name, ctypes.c_void_p) for name in ("prepared", "stats", "state")),
-        ("first_key", I64),
-        ("relative", Tensor),
+        ("key_list", ctypes.c_void_p),
+        *((name, Tensor) for name in ("bias", "relative")),
         ("sinks", FLOATS),
-        *((name, ctypes.c_void_p) for name in ("scores", "summary", "cache")),
+        ("cache", ctypes.c_void_p),
         ("cache_layer", I64),
         ("cache_sequences", ctypes.POINTER(I64)),
-        ("pages", ctypes.c_void_p),
+        *((name, ctypes.c_void_p) for name in ("pages", "state")),
+        ("first_key", I64),
+        ("weights", Tensor),
+        *((name, ctypes.c_void_p) for name in ("scores", "summary", "stats")),
     ]
 
 
@@ -128,19 +116,18 @@ class LinearPart(ctypes.Structure):
         ("bias_dtype", ctypes.c_int),
         ("has_scale", ctypes.c_int),
         ("scale", ctypes.c_double),
+        ("reserved", ctypes.c_void_p),
     ]
 
 
 class LinearDesc(ctypes.Structure):
     _fields_ = [
         ("struct_size", ctypes.c_size_t),
-        ("dtype", ctypes.c_int),
-        ("activation", ctypes.c_int),
         ("in_features", I64),
+        *((name, ctypes.c_int) for name in ("dtype", "y_dtype", "residual_dtype", "arithmetic", "activation")),
         ("part_count", I64),
         ("part", LinearPart),
         ("parts", ctypes.c_void_p),
-        *((name, ctypes.c_int) for name in ("y_dtype", "residual_dtype", "arithmetic")),
     ]
 
 
@@ -148,20 +135,23 @@ class LinearArgs(ctypes.Structure):
     _fields_ = [
         ("struct_size", ctypes.c_size_t),
         ("x", Tensor),
-        ("y", ctypes.POINTER(Tensor)),
-        ("residual", ctypes.POINTER(Tensor)),
+        *((name, ctypes.POINTER(Tensor)) for name in ("y", "residual")),
         ("lens", ctypes.POINTER(I64)),
+        ("stats", ctypes.c_void_p),
+        *((name, ctypes.c_int) for name in ("has_activation", "activation")),
     ]
 
 
 class MhaDesc(ctypes.Structure):
     _fields_ = [
         ("struct_size", ctypes.c_size_t),
-        ("form", ctypes.c_int),
+        *((name, ctypes.c_int) for name in ("form", "merge", "fold_values")),
+        ("attention", ctypes.POINTER(AttentionDesc)),
+        *((name, I64) for name in ("q_tokens", "kv_tokens")),
         ("inputs", ctypes.c_int),
         *((name, I64) for name in ("q_features", "k_features", "v_features", "out_features")),
-        *((name, ctypes.c_int) for name in ("biases", "merge", "fold_values")),
-        ("attention", ctypes.POINTER(AttentionDesc)),
+        ("biases", ctypes.c_int),
+        ("norm_eps", ctypes.c_double),
     ]
 
 
@@ -169,13 +159,14 @@ class MhaWeights(ctypes.Structure):
     _fields_ = [
         ("struct_size", ctypes.c_size_t),
         *((name, Matrix) for name in "qkvo"),
-        *((f"{name}_bias", ctypes.c_void_p) for name in "qkvo"),
         *((f"{name}_head_stride", I64) for name in "qkvo"),
+        ("bias_dtype", ctypes.c_int),
+        *((f"{name}_bias", ctypes.c_void_p) for name in "qkvo"),
+        *((f"{name}_norm", ctypes.c_void_p) for name in "qk"),
         *((f"outer_{name}", Matrix) for name in "qkv"),
         *((f"outer_{name}_bias", ctypes.c_void_p) for name in "qkv"),
         ("merged", ctypes.c_void_p),
+        ("order", ctypes.c_int),
         ("fused", Matrix),
         ("fused_bias", ctypes.c_void_p),
-        ("order", ctypes.c_int),
-        ("bias_dtype", ctypes.c_int),
     ]

@@ -57,41 +57,48 @@ typedef enum fovea_relative {
 
 typedef struct fovea_attention_desc {
     size_t struct_size;
-    fovea_dtype dtype; /* of q: FOVEA_DTYPE_F32 (default), _BF16 or _F16; and of k, v and out by default */
-    int has_scale;     /* nonzero: scale is used; default 0: 1/sqrt(head_dim) */
-    int64_t batch;     /* >= 0, default 1; without sequences, heads or queries, a call does nothing, data may be NULL */
-    int64_t q_heads;   /* >= 0, a multiple of kv_heads; query head h reads key head h / (q_heads / kv_heads) */
+
+    /* Shape. Without sequences, heads or queries a call does nothing, and data may be NULL. */
+    int64_t batch;     /* sequences, >= 0; default 1 */
+    int64_t q_heads;   /* >= 0, a multiple of kv_heads: query head h reads key head h / (q_heads / kv_heads) */
     int64_t kv_heads;  /* >= 0 */
-    int64_t q_len;     /* >= 0 queries in a sequence (in the longest, if q_lens is given) */
-    int64_t kv_len;    /* >= 0 keys in a sequence (in the longest, if kv_lens is given) */
+    int64_t q_len;     /* >= 0 queries in a sequence (in the longest, if args.q_lens is given) */
+    int64_t kv_len;    /* >= 0 keys in a sequence (in the longest, if args.kv_lens is given) */
     int64_t head_dim;  /* channels of q and k, from 1 to 65,536 */
-    int64_t value_dim; /* channels of v and out, likewise */
-    double scale;      /* if has_scale: any finite number, even 0; rounded to float32 once */
-    fovea_causal causal;  /* default FOVEA_CAUSAL_NONE */
-    fovea_mask_kind mask; /* default FOVEA_MASK_NONE */
-    int64_t window_left;  /* how many keys before its position a query sees; default -1: no limit */
-    int64_t window_right; /* how many after it; default -1: no limit (causal still limits) */
-    int has_bias;         /* nonzero: args.bias is added to the scores; allowed with every mask but the additive one */
-    int packed;           /* nonzero: sequences share one token axis, see below; default 0 */
-    int64_t mask_block_rows, mask_block_keys; /* FOVEA_MASK_BLOCKS: queries and keys of a block, >= 1 */
-    fovea_relative relative;                  /* default FOVEA_RELATIVE_NONE */
+    int64_t value_dim; /* channels of v and out, from 1 to 65,536 */
+
+    /* Element types: FOVEA_DTYPE_F32, _BF16 or _F16. Keys and values in a cache may also be _I8. */
+    fovea_dtype dtype;                       /* of q; default FOVEA_DTYPE_F32 */
+    fovea_dtype k_dtype, v_dtype, out_dtype; /* default 0: dtype */
+    /* Default FOVEA_ARITHMETIC_EXACT. BF16 and BF16_TILE need q, k and v of bfloat16. FASTEST takes EXACT for other
+     * types. */
+    fovea_arithmetic arithmetic;
+
+    /* Scores, in the order of computation: scale, softcap, args.bias, relative bias; then sinks join the sum. */
+    double scale;   /* if has_scale: any finite number, even 0; rounded to float32 once */
+    double softcap; /* > 0: s = softcap * tanh(s / softcap) (Gemma 2); from 2^-126 to 2^126, rounded to float32 once;
+                       tanh is at most 2^-24 off, and never beyond 1. Default 0: none */
+    int has_scale;  /* nonzero: scale is used; default 0: 1/sqrt(head_dim) */
+    int has_bias;   /* nonzero: args.bias is added to the scores; allowed with every mask but the additive one */
+    int has_sinks;  /* nonzero: args.sinks joins the denominator of each row; default 0 */
+    fovea_relative relative;       /* default FOVEA_RELATIVE_NONE */
     int relative_bidirectional;    /* T5: nonzero: keys before and after the query have buckets of their own */
     int64_t relative_buckets;      /* T5: from 2, bidirectional from 4, to 256 */
     int64_t relative_max_distance; /* T5: D, from E + 1 to 2^30 */
-    int64_t relative_height;       /* WINDOW_2D: each from 1 to 2^20 */
-    int64_t relative_width;
-    /* > 0: s = softcap * tanh(s / softcap), after the scale, before biases and masks (Gemma 2); from 2^-126 to 2^126,
-     * rounded to float32 once; default 0: none. tanh is at most 2^-24 off, and never beyond 1. */
-    double softcap;
-    int has_sinks; /* nonzero: args.sinks joins the denominator of each row; default 0 */
-    fovea_dtype k_dtype, v_dtype,
-        out_dtype; /* the same choice for each, k and v of caches also _I8; default 0: dtype */
-    /* Default 0: keys and values are args.k and args.v. Else they are in pages of this many keys, of args.cache (256 =
-     * FOVEA_KV_PAGE_KEYS) or of args.pages. See below. */
-    int64_t page_keys;
-    /* Default FOVEA_ARITHMETIC_EXACT. BF16 and BF16_TILE are for q, k and v of bfloat16; FASTEST takes EXACT for other
-     * types. */
-    fovea_arithmetic arithmetic;
+    int64_t relative_height;       /* WINDOW_2D: from 1 to 2^20 */
+    int64_t relative_width;        /* WINDOW_2D: from 1 to 2^20 */
+
+    /* Which keys a query sees: those that all of these allow. */
+    fovea_causal causal;                      /* default FOVEA_CAUSAL_NONE */
+    fovea_mask_kind mask;                     /* default FOVEA_MASK_NONE */
+    int64_t window_left;                      /* how many keys before its position a query sees; default -1: no limit */
+    int64_t window_right;                     /* how many after it; default -1: no limit (causal still limits) */
+    int64_t mask_block_rows, mask_block_keys; /* FOVEA_MASK_BLOCKS: queries and keys of a block, >= 1 */
+
+    /* How sequences lie in memory, see below. */
+    int packed;        /* nonzero: sequences share one token axis; default 0 */
+    int64_t page_keys; /* > 0: keys are in pages of this size, of args.cache (FOVEA_KV_PAGE_KEYS) or args.pages;
+                          default 0: in args.k and args.v */
 } fovea_attention_desc;
 
 /* Element types of 16 bits: in the default arithmetic results are, bit for bit, those of float32 on the same numbers,
@@ -154,47 +161,58 @@ typedef struct fovea_attention_summary fovea_attention_summary;
 
 typedef struct fovea_attention_args {
     size_t struct_size;
-    fovea_tensor q;    /* [batch, q_heads, q_len, head_dim] */
-    fovea_tensor k;    /* [batch, kv_heads, kv_len, head_dim] */
-    fovea_tensor v;    /* [batch, kv_heads, kv_len, value_dim] */
-    fovea_tensor out;  /* [batch, q_heads, q_len, value_dim], every element is written; with a state it may be absent */
-    fovea_tensor mask; /* if desc.mask, as its kind says (mask.h); an axis of stride 0 or size 1 is repeated */
-    const int64_t *q_lens; /* [batch] or NULL: sequence b has q_lens[b] <= q_len queries; rows past them are not read */
-    const int64_t *kv_lens; /* [batch] or NULL: likewise its keys and values */
-    /* [batch], from -2^60 to 2^60. Required by FOVEA_CAUSAL_OFFSET, allowed with NONE, otherwise NULL. */
-    const int64_t *q_offsets;
-    fovea_tensor lse; /* optional FOVEA_DTYPE_F32 [batch, q_heads, q_len, 1]: log(sum(exp(score))), natural logarithm */
-    /* Optional [batch, q_heads, q_len, kv_len]: exp(score - lse), +0 where masked. Computes the scores a second time.
-     * For a part of the matrix see scores; for statistics without the matrix, summary. */
-    fovea_tensor weights;
-    /* [batch] or NULL (0): the queries of sequence b are [q_starts[b], q_starts[b] + q_lens[b]) of the q_len tokens;
-     * without q_lens, all from q_starts[b] on. */
-    const int64_t *q_starts;
-    const int64_t *kv_starts; /* [batch] or NULL: likewise its keys and values */
-    /* FOVEA_DTYPE_F32 [batch, q_heads, q_len, kv_len], if desc.has_bias; an axis of stride 0 or size 1 is repeated.
-     * s = s + bias, rounded. Exactly -inf masks the key, like false in a boolean mask. */
-    fovea_tensor bias;
-    const int64_t *q_cu_seqlens;  /* [batch + 1], if desc.packed, else NULL: where sequences begin, and the last ends */
-    const int64_t *kv_cu_seqlens; /* likewise, keys and values */
-    const int64_t *mask_blocks;   /* FOVEA_MASK_BLOCKS: [mask_block_count] blocks of keys, list after list */
+
+    /* Operands. Every element of out is written. */
+    fovea_tensor q;   /* [batch, q_heads, q_len, head_dim] */
+    fovea_tensor k;   /* [batch, kv_heads, kv_len, head_dim] */
+    fovea_tensor v;   /* [batch, kv_heads, kv_len, value_dim] */
+    fovea_tensor out; /* [batch, q_heads, q_len, value_dim]; optional if state is given */
+    fovea_tensor lse; /* optional float32 [batch, q_heads, q_len, 1]: log(sum(exp(score))), natural logarithm */
+
+    /* Sequences: where they lie, and how long they are. Of tensors that are not packed, sequence b has the queries
+     * [q_starts[b], q_starts[b] + q_lens[b]) of the q_len tokens, and keys likewise; other rows are not read. */
+    const int64_t *q_lens;    /* [batch] or NULL: to the end of the tokens */
+    const int64_t *kv_lens;   /* [batch] or NULL, likewise */
+    const int64_t *q_starts;  /* [batch] or NULL: 0 */
+    const int64_t *kv_starts; /* [batch] or NULL: 0 */
+    const int64_t *q_offsets; /* [batch], from -2^60 to 2^60: for FOVEA_CAUSAL_OFFSET, optional with NONE, else NULL */
+    const int64_t *q_cu_seqlens;  /* [batch + 1], if desc.packed: where each sequence begins, and the last one ends */
+    const int64_t *kv_cu_seqlens; /* [batch + 1], likewise for keys */
+
+    /* Mask, as desc.mask says (mask.h). An axis of stride 0 or size 1 is repeated. */
+    fovea_tensor mask;
+    const fovea_mask *prepared; /* FOVEA_MASK_PREPARED: of these sizes; its batch or heads may be 1 */
+    const int64_t *mask_blocks; /* FOVEA_MASK_BLOCKS: [mask_block_count] blocks of keys, list after list */
     int64_t mask_block_count;
-    const fovea_mask *prepared;   /* FOVEA_MASK_PREPARED: of these sizes; batch or heads may be 1 */
-    fovea_attention_stats *stats; /* optional; an output: overlaps nothing, is not shared with a concurrent call */
-    fovea_attention_state *state; /* NULL, or carries results from one piece of the keys to the next (state.h) */
-    int64_t first_key;            /* with a state: position of this piece's first key, a multiple of 256; else 0 */
-    /* FOVEA_DTYPE_F32 [batch, q_heads, 1, entries], if desc.relative; batch and q_heads may be 1 or have a stride of 0,
-     * entries are contiguous. */
-    fovea_tensor relative;
+    const void *key_list; /* reserved for lists of keys: NULL */
+
+    /* Terms of the scores. Axes of bias of stride 0 or size 1 are repeated. A bias of exactly -inf masks the key, like
+     * false in a boolean mask. */
+    fovea_tensor bias;     /* if desc.has_bias: float32 [batch, q_heads, q_len, kv_len]; s = s + bias, rounded */
+    fovea_tensor relative; /* if desc.relative: float32 [batch, q_heads, 1, entries], entries contiguous; batch and
+                              q_heads may be 1 or have a stride of 0 */
     /* [q_heads], if desc.has_sinks: a logit for each head, as if one more key had it as its score and zeros as its
      * value. lse and weights count it. A row without keys gives out +0 and lse = the sink. -inf is no sink; +inf and
      * NaN give rows of NaN. */
     const float *sinks;
-    const fovea_attention_scores *scores;   /* optional: scores of chosen heads, queries and keys (outputs.h) */
-    const fovea_attention_summary *summary; /* optional: statistics of the weights (outputs.h) */
-    fovea_kv_cache *cache;          /* if desc.page_keys, this or pages: keys and values of sequences of a cache */
-    int64_t cache_layer;            /* of the cache */
+
+    /* Keys and values in pages, if desc.page_keys: cache or pages. k and v are then absent. */
+    fovea_kv_cache *cache;
+    int64_t cache_layer;            /* layer of the cache */
     const int64_t *cache_sequences; /* [batch] sequences of the cache; one may come several times */
-    const fovea_kv_pages *pages;    /* keys and values in the caller's own pages (cache.h) */
+    const fovea_kv_pages *pages;    /* your own pages (cache.h) */
+
+    /* Keys piece by piece (state.h). */
+    fovea_attention_state *state; /* or NULL; carries results from one piece of the keys to the next */
+    int64_t first_key;            /* with a state: position of this piece's first key, a multiple of 256; else 0 */
+
+    /* Other outputs, all optional. */
+    /* [batch, q_heads, q_len, kv_len]: exp(score - lse), +0 where masked. Computes the scores a second time. For a part
+     * of the matrix use scores; for statistics of it, summary. */
+    fovea_tensor weights;
+    const fovea_attention_scores *scores;   /* scores of chosen heads, queries and keys (outputs.h) */
+    const fovea_attention_summary *summary; /* statistics of the weights (outputs.h) */
+    fovea_attention_stats *stats;           /* overlaps nothing, and is not shared with a concurrent call */
 } fovea_attention_args;
 
 /* Sets struct_size and leaves everything else absent. */

@@ -181,8 +181,8 @@ FOVEA_API fovea_status fovea_kv_cache_save(fovea_kv_cache *cache, int64_t sequen
 
 /* Adds a saved sequence, also from another cache or process. data is untrusted input: everything is checked before a
  * page is taken. FOVEA_ERROR_FILE if it is no saved sequence, cut off or damaged; _VERSION if a newer library wrote it;
- * _INCOMPATIBLE if it is from a cache with other layers, heads, channels, types, windows or rope; _FULL, _OUT_OF_MEMORY,
- * _NULL. After an error *sequence is -1, and nothing has changed.
+ * _INCOMPATIBLE if it is from a cache with other layers, heads, channels, types, windows or rope; _FULL, _NULL,
+ * _OUT_OF_MEMORY. After an error *sequence is -1, and nothing has changed.
  *
  * The memory it takes is bounded by size and by the cache's pages. Yet a few bytes may be a sequence of 2^31 evicted
  * tokens: look at fovea_kv_cache_length() before you plan attention over it, whose workspace and time grow with

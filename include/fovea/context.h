@@ -43,12 +43,12 @@ typedef enum fovea_threads_backend {
 typedef struct fovea_context_options {
     size_t struct_size;
     fovea_isa isa;                         /* the highest tier to use; default FOVEA_ISA_BEST */
+    const char *tuning_file;               /* default NULL: searched for, see fovea_context_create(); "": none */
     int threads;                           /* at most this many; default 0: no limit */
+    fovea_threads_backend threads_backend; /* default FOVEA_THREADS_DEFAULT, the only one allowed with a parallel_for */
+    int pool_spin_us;                      /* POOL: how long idle threads spin, at most 1,000,000; default 0: 20 */
     fovea_parallel_for parallel_for;       /* default NULL: threads_backend decides */
     void *pool;                            /* passed to parallel_for */
-    const char *tuning_file;               /* default NULL: searched for, see fovea_context_create(); "": none */
-    fovea_threads_backend threads_backend; /* beside a parallel_for only FOVEA_THREADS_DEFAULT, which is the default */
-    int pool_spin_us; /* of POOL: for how long idle threads spin, at most 1,000,000; default 0: 20 */
 } fovea_context_options;
 
 /* Sets struct_size and the defaults. NULL is ignored. Thread-safe on different options. */
@@ -90,18 +90,24 @@ FOVEA_API void fovea_context_destroy(fovea_context *ctx);
 
 typedef struct fovea_info {
     size_t struct_size;
-    fovea_isa isa;     /* the tier in use */
-    int threads;       /* the most that an execution uses, see fovea_context_create() */
-    int64_t l1d_bytes; /* data caches as plans see them: after sanity checks, with fallbacks */
+
+    /* The CPU. */
+    char cpu[64];       /* its name */
+    char features[192]; /* beyond the tier, that kernels may use: "f16c, avx512_bf16"; or "" */
+    int64_t l1d_bytes;  /* data caches as plans see them: after sanity checks, with fallbacks */
     int64_t l2_bytes;
-    char cpu[64];               /* the CPU's name */
-    char reason[512];           /* why this tier and none above it, whose threads, and why this many */
-    fovea_status tuning_status; /* of the tuning file: FOVEA_OK if it is used, or if there is none */
-    int tuning_rows;            /* how many of its rows this context may use */
-    char tuning[512];           /* which file, or what is wrong with it */
-    char features[160];         /* beyond the tier, that kernels may use: "f16c, avx512_bf16"; or "" */
+
+    /* What the context chose. */
+    fovea_isa isa; /* the tier in use */
+    int threads;   /* the most that an execution uses, see fovea_context_create() */
     /* What FOVEA_ARITHMETIC_FASTEST takes for bfloat16. For all other types it takes EXACT. */
     fovea_arithmetic fastest_attention, fastest_linear;
+    char reason[512]; /* why this tier and none above it, whose threads, and why this many */
+
+    /* The tuning file. */
+    fovea_status tuning_status; /* FOVEA_OK if it is used, or if there is none */
+    int tuning_rows;            /* how many of its rows this context may use */
+    char tuning[512];           /* which file, or what is wrong with it */
 } fovea_info;
 
 /* Sets struct_size, and the rest to 0. NULL is ignored. Thread-safe on different structs. */

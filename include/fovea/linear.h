@@ -23,24 +23,29 @@ typedef enum fovea_activation {
 typedef struct fovea_linear_part {
     fovea_matrix weight;    /* [in_features, any size] */
     const void *bias;       /* [weight.out] or NULL */
-    fovea_dtype bias_dtype; /* 0: that of weight; beside integers, float32 */
+    fovea_dtype bias_dtype; /* 0: that of weight, or float32 if weight has integers */
     int has_scale;          /* nonzero: scale is used; 0: the scale is 1 */
     double scale;           /* multiplies weight and bias at packing, rounded to float32; any finite number */
+    const void *reserved;   /* NULL: room for later options, because this struct stands in arrays and cannot grow */
 } fovea_linear_part;
 
 typedef struct fovea_linear_desc {
     size_t struct_size;
-    fovea_dtype dtype;              /* of x: FOVEA_DTYPE_F32 (default), _BF16 or _F16; each weight has its own type */
-    fovea_activation activation;    /* of all parts; default FOVEA_ACTIVATION_NONE */
-    int64_t in_features;            /* >= 1 */
-    int64_t part_count;             /* >= 1, default 1 */
-    fovea_linear_part part;         /* the only part, if part_count is 1 and parts is NULL */
-    const fovea_linear_part *parts; /* [part_count]: several matrices, such as Q, K and V, in one product */
-    fovea_dtype y_dtype;            /* of every y; default 0: dtype */
-    fovea_dtype residual_dtype;     /* of every residual; default 0: that of y */
-    /* Default FOVEA_ARITHMETIC_EXACT, which BF16 equals; BF16_TILE: sums by blocks of 32 channels. Both are for x and
+    int64_t in_features; /* >= 1 */
+
+    /* Element types: FOVEA_DTYPE_F32, _BF16 or _F16. Each weight has its own type. */
+    fovea_dtype dtype;          /* of x; default FOVEA_DTYPE_F32 */
+    fovea_dtype y_dtype;        /* of every y; default 0: dtype */
+    fovea_dtype residual_dtype; /* of every residual; default 0: that of y */
+    /* Default FOVEA_ARITHMETIC_EXACT, which BF16 equals. BF16_TILE: sums by blocks of 32 channels. Both need x and
      * weights of bfloat16. Fixed when packed, whatever the number of rows. */
     fovea_arithmetic arithmetic;
+    fovea_activation activation; /* of all parts; default FOVEA_ACTIVATION_NONE */
+
+    /* Weights: one matrix, or several that multiply the same input, such as Q, K and V. */
+    int64_t part_count;             /* >= 1, default 1 */
+    fovea_linear_part part;         /* the only part, if part_count is 1 and parts is NULL */
+    const fovea_linear_part *parts; /* [part_count] */
 } fovea_linear_desc;
 
 /* Weights of integers have a scale for each output channel (fovea_quantisation). Results are, bit for bit, those

@@ -45,23 +45,29 @@ typedef enum fovea_mha_order {
 
 typedef struct fovea_mha_desc {
     size_t struct_size;
+
+    /* How the layer is given and computed. */
     fovea_mha_form form;
+    fovea_mha_merge merge;
+    fovea_mha_fold fold_values; /* attention over V itself, then W_i^V W_i^O as one matrix. Needs W^O and no v_bias
+                                   (otherwise FOLD_CHEAPER does not fold). Not with TIED and PROJECTED */
+
+    /* Attention: q_heads = h, kv_heads, head_dim = d_k, value_dim = d_v. The default scale is 1/sqrt(d_k) in every
+     * form. */
+    const fovea_attention_desc *attention; /* required; read only during the call */
+    int64_t q_tokens;  /* attention->packed: the most tokens of the queries' axis; default 0: batch * q_len */
+    int64_t kv_tokens; /* likewise of keys and values; default 0: with SELF q_tokens, else batch * kv_len */
+
+    /* Inputs and result. */
     fovea_mha_inputs inputs;
     int64_t q_features;   /* channels of the queries' input (d_model); not used by FOVEA_MHA_PROJECTED */
     int64_t k_features;   /* of the keys' input; default 0: q_features */
     int64_t v_features;   /* of the values' input; default 0: k_features */
     int64_t out_features; /* channels of the result; 0: no W^O, the heads are the result */
-    int biases;           /* nonzero: biases that are not NULL are used; default 0: none may be given */
-    fovea_mha_merge merge;
-    fovea_mha_fold fold_values; /* attention over V itself, then W_i^V W_i^O as one matrix. Needs W^O and no v_bias
-                                   (otherwise FOLD_CHEAPER does not fold). Not with TIED and PROJECTED */
-    const fovea_attention_desc
-        *attention;    /* shape, types and options; required; read only during the call. q_heads = h,
-                                              kv_heads, head_dim = d_k, value_dim = d_v. The default scale is
-                                              1/sqrt(d_k) in every form */
-    int64_t q_tokens;  /* attention->packed: the most tokens of the queries' axis; default 0: batch * q_len */
-    int64_t kv_tokens; /* likewise of keys and values; default 0: with SELF q_tokens, else batch * kv_len */
-    double norm_eps;   /* of weights.q_norm and k_norm: >= 0, default 1e-6 */
+
+    /* Weights. */
+    int biases;      /* nonzero: biases that are not NULL are used; default 0: none may be given */
+    double norm_eps; /* of weights.q_norm and k_norm: >= 0, default 1e-6 */
 } fovea_mha_desc;
 
 /* Element types: attention->dtype is that of args.q, of the projected queries and of the heads before W^O; k_dtype and
@@ -79,21 +85,30 @@ FOVEA_API void fovea_mha_desc_init_size(fovea_mha_desc *desc, size_t size);
  * adjacent columns (rows of o). */
 typedef struct fovea_mha_weights {
     size_t struct_size;
-    fovea_matrix q, k, v;                          /* [features, heads * d_k or d_v], k and v with kv_heads */
-    fovea_matrix o;                                /* [heads * d_v, out_features] */
-    const void *q_bias, *k_bias, *v_bias, *o_bias; /* [out] of each, or NULL */
+
+    /* Of each head. */
+    fovea_matrix q, k, v; /* [features, heads * d_k or d_v], k and v with kv_heads */
+    fovea_matrix o;       /* [heads * d_v, out_features] */
     int64_t q_head_stride, k_head_stride, v_head_stride, o_head_stride;
-    fovea_matrix outer_q, outer_k,
-        outer_v; /* FOLDED: [features, any]; q, k, v then take those as input; absent: none */
-    const void *outer_q_bias, *outer_k_bias, *outer_v_bias;
-    const fovea_matrix *merged; /* MERGED: [heads] of [q_features, k_features], or NULL: made of q and k */
-    fovea_matrix fused;         /* FUSED: [features, (heads + kv_heads) * d_k + kv_heads * d_v] */
-    const void *fused_bias;
-    fovea_mha_order order;
-    fovea_dtype bias_dtype; /* of all biases and norms: FOVEA_DTYPE_F32 (default), _BF16 or _F16 */
+
+    /* Biases and norms. */
+    fovea_dtype bias_dtype;                        /* of all of them: FOVEA_DTYPE_F32 (default), _BF16 or _F16 */
+    const void *q_bias, *k_bias, *v_bias, *o_bias; /* [out] of each, or NULL */
     /* [d_k] or NULL: each head's queries, each head's keys are replaced by fovea_rms_norm() of them with this weight,
      * before a rope (Qwen3, Gemma 3: there 1 + the model's weight). Forms FACTORED, FOLDED and FUSED. */
     const void *q_norm, *k_norm;
+
+    /* FOLDED: [features, any]; q, k, v then take those as input. Absent: none. */
+    fovea_matrix outer_q, outer_k, outer_v;
+    const void *outer_q_bias, *outer_k_bias, *outer_v_bias;
+
+    /* MERGED: [heads] of [q_features, k_features], or NULL: made of q and k. */
+    const fovea_matrix *merged;
+
+    /* FUSED: [features, (heads + kv_heads) * d_k + kv_heads * d_v]. */
+    fovea_mha_order order;
+    fovea_matrix fused;
+    const void *fused_bias;
 } fovea_mha_weights;
 
 /* Sets struct_size and bias_dtype, and leaves everything else absent. */

@@ -3,9 +3,11 @@
  * Structs that may grow begin with struct_size, the caller's sizeof. The struct's _init macro sets it and the defaults:
  * call it before you set fields. (From a language without macros, call the function behind it, _init_size.)
  *
- * A smaller struct_size comes from a program compiled against an older header. Fields that it lacks get their defaults,
- * and outputs are written only up to its size. A larger one, from a newer header, is refused with FOVEA_ERROR_VERSION.
- * fovea_tensor, fovea_matrix and fovea_linear_part stand in arrays and in other structs, so they never grow. */
+ * From version 0.3 on, structs grow only at the end. A program compiled against an older header has a smaller
+ * struct_size: fields that it lacks get their defaults, and outputs are written only up to its size. A newer header has
+ * a larger one, which this library refuses with FOVEA_ERROR_VERSION. It refuses structs of version 0.2 likewise, whose
+ * fields had another order. fovea_tensor, fovea_matrix and fovea_linear_part stand in arrays and in other structs, so
+ * they never grow. */
 #ifndef FOVEA_TYPES_H
 #define FOVEA_TYPES_H
 
@@ -13,9 +15,9 @@
 #include <stdint.h>
 
 #define FOVEA_VERSION_MAJOR 0
-#define FOVEA_VERSION_MINOR 2
+#define FOVEA_VERSION_MINOR 3
 #define FOVEA_VERSION_PATCH 0
-#define FOVEA_VERSION_STRING "0.2.0"
+#define FOVEA_VERSION_STRING "0.3.0"
 
 #if defined(__GNUC__) || defined(__clang__)
 #define FOVEA_API __attribute__((visibility("default")))
@@ -58,7 +60,7 @@ FOVEA_API const char *fovea_status_name(fovea_status status);
  * Owned by the library; valid until this thread's next failing call. Thread-safe. */
 FOVEA_API const char *fovea_error_detail(void);
 
-/* Version of the linked library, such as "0.2.0" (FOVEA_VERSION_STRING is the header's). Static string. */
+/* Version of the linked library, such as "0.3.0" (FOVEA_VERSION_STRING is the header's). Static string. */
 FOVEA_API const char *fovea_version(void);
 
 /* ------------------------------------------------------------------------------------------------------- tensor -- */

@@ -241,7 +241,7 @@ static fovea_status check_tensors(const fovea_attention_plan *plan, const fovea_
 
 const fovea_attention_args *fv_attention_read_args(const fovea_attention_args *given, fovea_attention_args *own,
                                                    fovea_status *status) {
-    const fv_struct type = FV_STRUCT(fovea_attention_args, weights);
+    const fv_struct type = FV_STRUCT(fovea_attention_args);
     if (given->struct_size == sizeof *given) { /* as a rule: no copy */
         *status = FOVEA_OK;
         return given;
@@ -257,6 +257,8 @@ fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fov
     if (workspace && workspace_size < (size_t)plan->bytes)
         return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, but this plan needs %lld", workspace_size,
                        (long long)plan->bytes);
+    if (args->key_list)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "key_list is not NULL: it is reserved");
     shape s;
     fovea_status status = read_shape(d, args, &s);
     if (status != FOVEA_OK)
@@ -274,7 +276,7 @@ fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fov
     if (status == FOVEA_OK)
         status = check_sinks(d, args->sinks, &s);
     if (status == FOVEA_OK && args->stats)
-        status = fv_struct_check(FV_STRUCT(fovea_attention_stats, full_tiles), args->stats);
+        status = fv_struct_check(FV_STRUCT(fovea_attention_stats), args->stats);
     if (status != FOVEA_OK)
         return status;
     const uintptr_t begin = (uintptr_t)workspace;

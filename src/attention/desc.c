@@ -100,7 +100,7 @@ fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_att
     if (!given)
         return fv_fail(FOVEA_ERROR_NULL, "desc is NULL");
     fovea_attention_desc_init(d);
-    fovea_status status = fv_struct_read(FV_STRUCT(fovea_attention_desc, window_right), given, d);
+    fovea_status status = fv_struct_read(FV_STRUCT(fovea_attention_desc), given, d);
     if (status != FOVEA_OK)
         return status;
     status = read_dtypes(d);

@@ -135,7 +135,7 @@ static void write_stats(execution *e) {
                                        .full_tiles = atomic_load(&e->full),
                                        .fast_tiles = atomic_load(&e->paired),
                                        .split_blocks = e->schedule.split};
-    fv_struct_write(FV_STRUCT(fovea_attention_stats, full_tiles), e->schedule.args->stats, &own);
+    fv_struct_write(FV_STRUCT(fovea_attention_stats), e->schedule.args->stats, &own);
 }
 
 void fv_attention_write_stats(fovea_attention_stats *stats, const fovea_attention_stats *a,
@@ -146,7 +146,7 @@ void fv_attention_write_stats(fovea_attention_stats *stats, const fovea_attentio
                                        .fast_tiles = a->fast_tiles + b->fast_tiles,
                                        .shared_prefixes = prefixes,
                                        .split_blocks = a->split_blocks + b->split_blocks};
-    fv_struct_write(FV_STRUCT(fovea_attention_stats, full_tiles), stats, &sum);
+    fv_struct_write(FV_STRUCT(fovea_attention_stats), stats, &sum);
 }
 
 void fv_attention_run_view(const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,

@@ -217,7 +217,7 @@ fovea_status fovea_mask_create(const fovea_context *ctx, const fovea_mask_desc *
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", ctx ? "desc" : "ctx");
     fovea_mask_desc d;
     fovea_mask_desc_init(&d);
-    fovea_status status = fv_struct_read(FV_STRUCT(fovea_mask_desc, block_count), given, &d);
+    fovea_status status = fv_struct_read(FV_STRUCT(fovea_mask_desc), given, &d);
     if (status == FOVEA_OK)
         status = check_desc(&d);
     if (status != FOVEA_OK)

@@ -48,7 +48,7 @@ static fovea_status check_heads(const fovea_attention_scores *v, int64_t heads) 
 }
 
 static fovea_status check_scores(const fovea_attention_scores *v, const shape *s, fv_span *out, fv_span *heads) {
-    fovea_status status = fv_struct_check(FV_STRUCT(fovea_attention_scores, out), v);
+    fovea_status status = fv_struct_check(FV_STRUCT(fovea_attention_scores), v);
     if (status == FOVEA_OK)
         status = fv_enum_check(FV_ENUM_score_kind, "scores: kind", (int)v->kind);
     if (status == FOVEA_OK && !v->out.data && s->batch > 0 && s->heads > 0 && s->queries > 0)
@@ -72,7 +72,7 @@ static fovea_status check_scores(const fovea_attention_scores *v, const shape *s
 
 static fovea_status check_summary(const fovea_attention_summary *m, const fovea_attention_args *args, const shape *s,
                                   fv_span *spans) {
-    fovea_status status = fv_struct_check(FV_STRUCT(fovea_attention_summary, top_weights), m);
+    fovea_status status = fv_struct_check(FV_STRUCT(fovea_attention_summary), m);
     if (status != FOVEA_OK)
         return status;
     if (m->key_sums.data && !args->lse.data && s->batch > 0 && s->heads > 0 && s->queries > 0)

@@ -75,7 +75,7 @@ static fovea_status check_pages(const fovea_attention_desc *d, const fovea_atten
     if (d->k_dtype == FOVEA_DTYPE_I8 || d->v_dtype == FOVEA_DTYPE_I8)
         return fv_dtype_refuse(d->k_dtype == FOVEA_DTYPE_I8 ? "k_dtype" : "v_dtype", FOVEA_DTYPE_I8,
                                "only a cache has scales: args.pages does not take it");
-    fovea_status status = fv_struct_check(FV_STRUCT(fovea_kv_pages, starts), p);
+    fovea_status status = fv_struct_check(FV_STRUCT(fovea_kv_pages), p);
     if (status != FOVEA_OK)
         return status;
     if (d->batch > 0 && (!args->kv_lens || !p->table))

@@ -96,7 +96,7 @@ fovea_status fovea_tuning_lookup(const fovea_tuning *tuning, const fovea_context
     FV_HOLD_EXCEPTIONS();
     if (!tuning || !ctx || !match)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", !tuning ? "tuning" : !ctx ? "ctx" : "match");
-    const fv_struct type = FV_STRUCT(fovea_tuning_match, reason);
+    const fv_struct type = FV_STRUCT(fovea_tuning_match);
     fovea_attention_desc own_desc;
     fovea_status status = fv_struct_check(type, match);
     if (status == FOVEA_OK)

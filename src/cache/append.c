@@ -172,7 +172,7 @@ fovea_status fovea_kv_cache_append(fovea_kv_cache *c, const fovea_kv_append *giv
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", c ? "append" : "cache");
     fovea_kv_append args;
     fovea_kv_append_init(&args);
-    fovea_status status = fv_struct_read(FV_STRUCT(fovea_kv_append, rotated), given, &args);
+    fovea_status status = fv_struct_read(FV_STRUCT(fovea_kv_append), given, &args);
     if (status == FOVEA_OK)
         status = check(c, &args);
     if (status != FOVEA_OK)

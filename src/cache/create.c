@@ -133,7 +133,7 @@ fovea_status fovea_kv_cache_create(const fovea_context *ctx, const fovea_kv_cach
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", ctx ? "desc" : "ctx");
     fovea_kv_cache_desc desc;
     fovea_kv_cache_desc_init(&desc);
-    fovea_status status = fv_struct_read(FV_STRUCT(fovea_kv_cache_desc, rope), given, &desc);
+    fovea_status status = fv_struct_read(FV_STRUCT(fovea_kv_cache_desc), given, &desc);
     if (status == FOVEA_OK)
         status = check(&desc);
     if (status != FOVEA_OK)
@@ -178,7 +178,7 @@ void fovea_kv_cache_destroy(fovea_kv_cache *c) {
 fovea_status fovea_kv_cache_stats(fovea_kv_cache *c, fovea_kv_stats *stats) {
     if (!c || !stats)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", c ? "stats" : "cache");
-    const fv_struct type = FV_STRUCT(fovea_kv_stats, peak_pages);
+    const fv_struct type = FV_STRUCT(fovea_kv_stats);
     const fovea_status status = fv_struct_check(type, stats);
     if (status != FOVEA_OK)
         return status;

@@ -164,7 +164,7 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
     fovea_context_options_init(&own);
     fovea_status status = FOVEA_OK;
     if (options)
-        status = fv_struct_read(FV_STRUCT(fovea_context_options, tuning_file), options, &own);
+        status = fv_struct_read(FV_STRUCT(fovea_context_options), options, &own);
     if (status != FOVEA_OK)
         return status;
     options = &own;
@@ -236,7 +236,7 @@ void fovea_context_destroy(fovea_context *ctx) {
 fovea_status fovea_context_info(const fovea_context *ctx, fovea_info *info) {
     if (!ctx || !info)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", ctx ? "info" : "ctx");
-    const fv_struct type = FV_STRUCT(fovea_info, tuning);
+    const fv_struct type = FV_STRUCT(fovea_info);
     const fovea_status status = fv_struct_check(type, info);
     if (status != FOVEA_OK)
         return status;

@@ -13,7 +13,7 @@ fovea_status fv_quantisation_check(const fovea_matrix *m, const char *name) {
         return !q ? FOVEA_OK : fv_fail(FOVEA_ERROR_DTYPE, "%s has a quantisation, but its dtype is %s", name, dtype);
     if (!q)
         return fv_fail(FOVEA_ERROR_NULL, "%s is %s, but has no quantisation: its scales are needed", name, dtype);
-    const fovea_status status = fv_struct_check(FV_STRUCT(fovea_quantisation, scales), q);
+    const fovea_status status = fv_struct_check(FV_STRUCT(fovea_quantisation), q);
     if (status != FOVEA_OK)
         return status;
     return q->scales ? FOVEA_OK : fv_fail(FOVEA_ERROR_NULL, "%s: the scales of its quantisation are NULL", name);

@@ -2,8 +2,13 @@
 #include "core/struct.h"
 
 #include "core/status.h"
+#include "fovea/fovea.h"
 
 #include <string.h>
+
+#define DESCRIBED(type, last) [FV_STRUCT_##type] = {#type, sizeof(type), FV_STRUCT_SIZE(type, last)},
+const fv_struct fv_structs[FV_STRUCT_COUNT] = {FV_STRUCTS(DESCRIBED)};
+#undef DESCRIBED
 
 static size_t size_of(const void *given) {
     size_t size;
@@ -26,8 +31,10 @@ fovea_status fv_struct_check(fv_struct type, const void *given) {
                        "%s has struct_size %zu, but this library (%s) knows %zu: the program needs a newer library",
                        type.name, size, FOVEA_VERSION_STRING, type.size);
     if (size < type.least)
-        return fv_fail(FOVEA_ERROR_VERSION, "%s has struct_size %zu, at least %zu is needed: call %s_init first",
-                       type.name, size, type.least, type.name);
+        return fv_fail(FOVEA_ERROR_VERSION,
+                       "%s has struct_size %zu, but this library (%s) needs %zu: compiled for version 0.2, or without "
+                       "%s_init",
+                       type.name, size, FOVEA_VERSION_STRING, type.least, type.name);
     return FOVEA_OK;
 }
 

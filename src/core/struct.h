@@ -1,8 +1,8 @@
 /* Structs of the interface that may grow (fovea/types.h): the caller's may be older, and then shorter, than this
  * library's.
  *
- * Fields are only ever added at the end, and no struct ends with padding: a byte that an older caller has is a field
- * that it knows. */
+ * Fields are only ever added at the end, and no struct ends with padding: each byte that an older caller has belongs to
+ * a field that it knows. */
 #ifndef FV_STRUCT_H
 #define FV_STRUCT_H
 
@@ -13,20 +13,53 @@
 /* The size of a struct that ended with this field. */
 #define FV_STRUCT_SIZE(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
 
+/* The structs that may grow, each with its last field in version 0.3. Those whose fields had another order in 0.2 are
+ * larger than they ever were there, so that a struct of 0.2 is known by its size (tests/test_structs.c). */
+#define FV_STRUCTS(X)                                                                                                  \
+    X(fovea_attention_args, stats)                                                                                     \
+    X(fovea_attention_desc, page_keys)                                                                                 \
+    X(fovea_attention_scores, out)                                                                                     \
+    X(fovea_attention_stats, split_blocks)                                                                             \
+    X(fovea_attention_summary, top_weights)                                                                            \
+    X(fovea_context_options, pool)                                                                                     \
+    X(fovea_info, tuning)                                                                                              \
+    X(fovea_kv_append, rotated)                                                                                        \
+    X(fovea_kv_cache_desc, rope)                                                                                       \
+    X(fovea_kv_pages, starts)                                                                                          \
+    X(fovea_kv_stats, peak_pages)                                                                                      \
+    X(fovea_linear_args, activation)                                                                                   \
+    X(fovea_linear_desc, parts)                                                                                        \
+    X(fovea_linear_stats, fast_products)                                                                               \
+    X(fovea_mask_desc, block_count)                                                                                    \
+    X(fovea_mha_costs, scratch)                                                                                        \
+    X(fovea_mha_desc, norm_eps)                                                                                        \
+    X(fovea_mha_weights, fused_bias)                                                                                   \
+    X(fovea_norm_args, workspace_size)                                                                                 \
+    X(fovea_quantisation, scales)                                                                                      \
+    X(fovea_rope_desc, divisors)                                                                                       \
+    X(fovea_tuning_match, reason)
+
 /* A struct as this library knows it. */
 typedef struct fv_struct {
     const char *name;
     size_t size;  /* this library's */
-    size_t least; /* that of the first version with this interface, 0.2 */
+    size_t least; /* that of version 0.3 */
 } fv_struct;
 
-/* Use as FV_STRUCT(fovea_info, tuning): last is the last field of version 0.2. */
-#define FV_STRUCT(type, last) ((fv_struct){#type, sizeof(type), FV_STRUCT_SIZE(type, last)})
+#define FV_STRUCT_INDEX(type, last) FV_STRUCT_##type,
+enum { FV_STRUCTS(FV_STRUCT_INDEX) FV_STRUCT_COUNT };
+#undef FV_STRUCT_INDEX
+
+extern const fv_struct fv_structs[FV_STRUCT_COUNT];
+
+/* Use as FV_STRUCT(fovea_info). */
+#define FV_STRUCT(type) (fv_structs[FV_STRUCT_##type])
 
 /* Fills the caller's struct of size bytes: defaults, as far as both know, zeros, and struct_size. NULL is ignored. */
 void fv_struct_init(void *given, size_t size, const void *defaults, size_t known);
 
-/* FOVEA_OK if the library knows such a struct_size, else FOVEA_ERROR_VERSION. */
+/* FOVEA_OK if the library knows such a struct_size, else FOVEA_ERROR_VERSION: a struct of 0.2, one that was not
+ * initialised, or one of a newer version. */
 fovea_status fv_struct_check(fv_struct type, const void *given);
 
 /* The same, and copies what the caller has over own, which holds the defaults. own->struct_size is that of the

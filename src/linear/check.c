@@ -74,6 +74,8 @@ static fovea_status check_part(const fovea_linear_desc *d, int64_t p) {
         return refuse_dtype("bias", p, part->bias_dtype, takes);
     if (part->has_scale && !isfinite((float)part->scale))
         return fv_fail(FOVEA_ERROR_ARGUMENT, "scale %g of part %lld is not a finite float", part->scale, (long long)p);
+    if (part->reserved)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "reserved of part %lld is not NULL", (long long)p);
     return FOVEA_OK;
 }
 
@@ -118,7 +120,7 @@ fovea_status fv_linear_read_desc(const fovea_linear_desc *given, fovea_linear_de
     if (!given)
         return fv_fail(FOVEA_ERROR_NULL, "desc is NULL");
     fovea_linear_desc_init(d);
-    fovea_status status = fv_struct_read(FV_STRUCT(fovea_linear_desc, parts), given, d);
+    fovea_status status = fv_struct_read(FV_STRUCT(fovea_linear_desc), given, d);
     if (status != FOVEA_OK)
         return status;
     status = read_dtypes(d);
@@ -248,7 +250,7 @@ static fovea_status check_overlaps(const fovea_linear *l, const fovea_linear_arg
 
 fovea_status fv_linear_read_args(const fovea_linear_args *given, fovea_linear_args *args) {
     fovea_linear_args_init(args);
-    return fv_struct_read(FV_STRUCT(fovea_linear_args, lens), given, args);
+    return fv_struct_read(FV_STRUCT(fovea_linear_args), given, args);
 }
 
 fovea_status fv_linear_check_args(const fovea_linear *l, const fovea_linear_args *args, const void *workspace,
@@ -263,7 +265,7 @@ fovea_status fv_linear_check_args(const fovea_linear *l, const fovea_linear_args
             return fv_fail(FOVEA_ERROR_ARGUMENT, "a call cannot change FOVEA_ACTIVATION_SILU_GATED");
     }
     if (args->stats) {
-        const fovea_status known = fv_struct_check(FV_STRUCT(fovea_linear_stats, fast_products), args->stats);
+        const fovea_status known = fv_struct_check(FV_STRUCT(fovea_linear_stats), args->stats);
         if (known != FOVEA_OK)
             return known;
     }

@@ -177,7 +177,7 @@ void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *ar
         fv_float_mode_set(&mode);
     if (args->stats) {
         const fovea_linear_stats own = {.products = atomic_load(&e.products), .fast_products = atomic_load(&e.paired)};
-        fv_struct_write(FV_STRUCT(fovea_linear_stats, fast_products), args->stats, &own);
+        fv_struct_write(FV_STRUCT(fovea_linear_stats), args->stats, &own);
     }
 }
 

@@ -171,7 +171,7 @@ fovea_status fv_mha_read_desc(const fovea_mha_desc *given, fovea_mha_desc *d, fo
     if (!given)
         return fv_fail(FOVEA_ERROR_NULL, "desc is NULL");
     fovea_mha_desc_init(d);
-    fovea_status status = fv_struct_read(FV_STRUCT(fovea_mha_desc, attention), given, d);
+    fovea_status status = fv_struct_read(FV_STRUCT(fovea_mha_desc), given, d);
     if (status == FOVEA_OK && !d->attention)
         status = fv_fail(FOVEA_ERROR_NULL, "attention of the fovea_mha_desc is NULL: it gives the layer's shape");
     if (status == FOVEA_OK)
@@ -253,7 +253,7 @@ fovea_status fovea_mha_cost(const fovea_mha_desc *desc, fovea_mha_costs *cost) {
     FV_HOLD_EXCEPTIONS();
     if (!cost)
         return fv_fail(FOVEA_ERROR_NULL, "cost is NULL");
-    const fv_struct type = FV_STRUCT(fovea_mha_costs, scratch);
+    const fv_struct type = FV_STRUCT(fovea_mha_costs);
     fv_mha_shape s;
     fovea_mha_desc own;
     fovea_attention_desc attention;

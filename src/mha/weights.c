@@ -94,7 +94,7 @@ fovea_status fv_mha_read_weights(const fovea_mha_weights *given, fovea_mha_weigh
     if (!given)
         return fv_fail(FOVEA_ERROR_NULL, "weights is NULL");
     fovea_mha_weights_init(w);
-    return fv_struct_read(FV_STRUCT(fovea_mha_weights, bias_dtype), given, w);
+    return fv_struct_read(FV_STRUCT(fovea_mha_weights), given, w);
 }
 
 fovea_status fv_mha_check_weights(const fovea_mha_desc *d, const fv_mha_shape *s, const fovea_mha_weights *w) {

@@ -195,7 +195,7 @@ static fovea_status read_args(const fovea_context *ctx, const fovea_norm_args *g
     if (!ctx || !given)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", ctx ? "args" : "ctx");
     fovea_norm_args_init(args);
-    return fv_struct_read(FV_STRUCT(fovea_norm_args, eps), given, args);
+    return fv_struct_read(FV_STRUCT(fovea_norm_args), given, args);
 }
 
 size_t fovea_norm_workspace_size(const fovea_context *ctx, const fovea_norm_args *given) {

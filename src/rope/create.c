@@ -125,7 +125,7 @@ fovea_status fovea_rope_create(const fovea_rope_desc *given, fovea_rope **rope) 
         return fv_fail(FOVEA_ERROR_NULL, "desc is NULL");
     fovea_rope_desc desc;
     fovea_rope_desc_init(&desc);
-    fovea_status status = fv_struct_read(FV_STRUCT(fovea_rope_desc, divisors), given, &desc);
+    fovea_status status = fv_struct_read(FV_STRUCT(fovea_rope_desc), given, &desc);
     if (status == FOVEA_OK)
         status = check(&desc);
     if (status != FOVEA_OK)

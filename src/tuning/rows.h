@@ -104,7 +104,7 @@ typedef struct fv_tuning_row {
  * of the sources of kernels and of what chooses and calls them. Its release is for readers alone. */
 typedef struct fv_tuning_section {
     char text[384];
-    char release[16]; /* "0.2.0"; "": written by a build that did not say */
+    char release[16]; /* "0.3.0"; "": written by a build that did not say */
 } fv_tuning_section;
 
 /* What is said of a machine as a whole: all plans and linear maps, whatever their tier and threads, take its caches to

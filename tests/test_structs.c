@@ -1,0 +1,72 @@
+/* The structs that may grow (fovea/types.h). From version 0.3 on, fields are only added at the end: the place of the
+ * last field of 0.3 must not move. No struct ends in padding, so that an added field always changes the size. */
+#include "core/status.h"
+#include "core/struct.h"
+#include "fovea/fovea.h"
+#include "test.h"
+
+#include <string.h>
+
+/* Sizes where pointers have 8 bytes: of 0.3, and the largest of 0.2. Who adds a field writes its name for `now`; the
+ * other columns never change. */
+#define ROW(type, now, last, in_0_3, in_0_2, same)                                                                     \
+    {                                                                                                                  \
+#type, FV_STRUCT_##type, sizeof(type), FV_STRUCT_SIZE(type, now), FV_STRUCT_SIZE(type, last), in_0_3, in_0_2,  \
+            same                                                                                                       \
+    }
+static const struct {
+    const char *name;
+    int index;
+    size_t size, end, end_0_3, in_0_3, in_0_2;
+    bool same; /* the fields have the order of 0.2 */
+} rows[] = {
+    ROW(fovea_attention_args, stats, stats, 968, 960, false),
+    ROW(fovea_attention_desc, page_keys, page_keys, 216, 208, false),
+    ROW(fovea_attention_scores, out, out, 136, 136, true),
+    ROW(fovea_attention_stats, split_blocks, split_blocks, 56, 56, true),
+    ROW(fovea_attention_summary, top_weights, top_weights, 448, 448, true),
+    ROW(fovea_context_options, pool, pool, 56, 48, false),
+    ROW(fovea_info, tuning, tuning, 1328, 1296, false),
+    ROW(fovea_kv_append, rotated, rotated, 232, 232, true),
+    ROW(fovea_kv_cache_desc, rope, rope, 80, 80, true),
+    ROW(fovea_kv_pages, starts, starts, 208, 208, true),
+    ROW(fovea_kv_stats, peak_pages, peak_pages, 96, 96, true),
+    ROW(fovea_linear_args, activation, activation, 136, 136, true),
+    ROW(fovea_linear_desc, parts, parts, 144, 136, false),
+    ROW(fovea_linear_stats, fast_products, fast_products, 24, 24, true),
+    ROW(fovea_mask_desc, block_count, block_count, 168, 168, true),
+    ROW(fovea_mha_costs, scratch, scratch, 56, 56, true),
+    ROW(fovea_mha_desc, norm_eps, norm_eps, 104, 96, false),
+    ROW(fovea_mha_weights, fused_bias, fused_bias, 592, 584, false),
+    ROW(fovea_norm_args, workspace_size, workspace_size, 232, 232, true),
+    ROW(fovea_quantisation, scales, scales, 16, 16, true),
+    ROW(fovea_rope_desc, divisors, divisors, 96, 96, true),
+    ROW(fovea_tuning_match, reason, reason, 1320, 1320, true),
+};
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "structs", NULL);
+    test_check(sizeof rows / sizeof rows[0] == FV_STRUCT_COUNT, "%d structs may grow", FV_STRUCT_COUNT);
+    test_check(sizeof(fovea_tensor) == 88 && sizeof(fovea_matrix) == 56 && sizeof(fovea_linear_part) == 88 &&
+                   sizeof(fovea_attention_part) == 176,
+               "structs that stand in arrays have grown");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *name = rows[i].name;
+        const fv_struct s = fv_structs[rows[i].index];
+        test_check(strcmp(s.name, name) == 0 && s.size == rows[i].size, "%s is listed as %s of %zu bytes", name, s.name,
+                   s.size);
+        test_check(rows[i].end == rows[i].size, "%s ends in padding, or in a field that this list lacks", name);
+        test_check(rows[i].end_0_3 == rows[i].in_0_3 && s.least == rows[i].in_0_3,
+                   "%s: the last field of version 0.3 ends at %zu", name, rows[i].end_0_3);
+        /* A struct of 0.2 has the same fields, or is known by its size. */
+        test_check(rows[i].same ? rows[i].in_0_2 == rows[i].in_0_3 : rows[i].in_0_2 < s.least, "%s could be one of 0.2",
+                   name);
+        size_t given = rows[i].in_0_2;
+        test_check(fv_struct_check(s, &given) == (rows[i].same ? FOVEA_OK : FOVEA_ERROR_VERSION), "%s of 0.2", name);
+        given = s.least - 8;
+        test_check(fv_struct_check(s, &given) == FOVEA_ERROR_VERSION && strstr(fovea_error_detail(), name) &&
+                       strstr(fovea_error_detail(), "version 0.2"),
+                   "%s of %zu bytes: %s", name, given, fovea_error_detail());
+    }
+    return test_end();
+}
