@@ -102,7 +102,16 @@ pkg_config)
         "$prefix/include/fovea/types.h")" ]
     ;;
 
-grown) # a program compiled against kept headers with a library whose structs have grown, and the other way round
+older) # a program of 0.2: the loader finds no library of its version, and this one refuses what it cannot read
+    soname=$(sed -n 's/#define FOVEA_VERSION_STRING "\(.*\)[.].*"/\1/p' "$prefix/include/fovea/types.h")
+    [ "$(uname)" != Linux ] || readelf -d "$library" | grep -F "[libfovea.so.$soname]" || fail "SONAME is not $soname"
+    export PKG_CONFIG_PATH=$libdir/pkgconfig
+    read -ra words <<<"$("$PKG_CONFIG" --libs --static fovea) -lm"
+    "$CC" -DOLD -I"$here/kept/0.2" "$here/kept/kept.c" -o "$SCRATCH/older" "${words[@]}"
+    LD_LIBRARY_PATH=$libdir "$SCRATCH/older"
+    ;;
+
+grown) # a program of 0.3 with a library whose structs have grown, and the other way round
     grown=$SCRATCH/grown
     rm -rf "$grown" && mkdir -p "$grown/include/fovea"
     for header in "$FOVEA_SOURCE"/include/fovea/*.h; do
@@ -116,7 +125,7 @@ grown) # a program compiled against kept headers with a library whose structs ha
     "$CMAKE" --build "$grown/build"
     export PKG_CONFIG_PATH=$libdir/pkgconfig
     read -ra words <<<"$("$PKG_CONFIG" --libs --static fovea | sed 's/-L[^ ]*//; s/-lfovea//') -lm"
-    "$CC" -I"$here/kept/0.2" "$here/kept/kept.c" -o "$grown/older" -L"$grown/build" -lfovea "${words[@]}"
+    "$CC" -I"$here/kept/0.3" "$here/kept/kept.c" -o "$grown/older" -L"$grown/build" -lfovea "${words[@]}"
     LD_LIBRARY_PATH=$grown/build "$grown/older"
     "$CC" -DNEWER -I"$grown/include" "$here/kept/kept.c" -o "$grown/newer" -L"$libdir" -lfovea "${words[@]}"
     LD_LIBRARY_PATH=$libdir "$grown/newer"
