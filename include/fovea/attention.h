@@ -11,8 +11,8 @@ extern "C" {
 #endif
 
 /* Which keys a query may see, by position. Positions count from a sequence's first query and first key, wherever these
- * are in the tensors, so padding on either side changes no bit. Query i stands at key position i + offset:
- *   NONE          no causal limit                    offset 0, or q_offsets[b], which then only places the window
+ * are in the tensors. So padding on either side changes no bit. Query i stands at key position i + offset:
+ *   NONE          no causal limit                    offset 0, or q_offsets[b], which then moves only the window
  *   TOP_LEFT      key j <= i                         offset 0 (PyTorch is_causal)
  *   BOTTOM_RIGHT  key j <= i + kv_len - q_len        offset kv_len - q_len of that sequence (FlashAttention >= 2.1)
  *   OFFSET        key j <= i + q_offsets[b]          the caller's offset (a chunk of a prompt: the tokens before it) */
@@ -23,16 +23,16 @@ typedef enum fovea_causal {
     FOVEA_CAUSAL_OFFSET = 3
 } fovea_causal;
 
-/* A bias by positions, of query and key alone, computed from a small table or slopes that are never expanded. i and j
- * count from the sequence's first query and first key, d = i + offset - j, offset as for fovea_causal: the key lies d
- * before the query. The bias t is added to the score after args.bias: s = s + t, rounded; t of exactly -inf masks the
- * key.
+/* A bias that depends only on the positions of query and key. It is computed from slopes or a small table, which are
+ * never expanded. i and j count from the sequence's first query and first key. d = i + offset - j, with the offset of
+ * fovea_causal: the key lies d before the query. The bias t is added to the score after args.bias: s = s + t, rounded.
+ * A t of exactly -inf masks the key.
  *
  *   ALIBI      t = -(slope * |d|), |d| rounded to float32 (exact to 2^24), the product rounded. Each head has one
- *              entry, its slope. As FlashAttention, whose offset is that of BOTTOM_RIGHT. ggml and the paper add
- *              slope * j or slope * (j - i) under a causal mask: equal but for rounding, since softmax ignores what
- *              all keys share.
- *   TOEPLITZ   t = table[R + min(max(d, -R), R)] of 2R + 1 entries: the first is that of keys R or more after the
+ *              entry, its slope. FlashAttention does the same, with the offset of BOTTOM_RIGHT. ggml and the paper add
+ *              slope * j or slope * (j - i) under a causal mask. That is equal but for rounding, because softmax
+ *              ignores a term that all keys share.
+ *   TOEPLITZ   t = table[R + min(max(d, -R), R)] of 2R + 1 entries. The first one is for keys R or more after the
  *              query.
  *   T5         t = table[bucket] of relative_buckets entries. n = |d|; B = relative_buckets, halved (rounded down) if
  *              relative_bidirectional; D = relative_max_distance; E = B / 2, rounded down.
@@ -40,9 +40,9 @@ typedef enum fovea_causal {
  *                bidirectional:  B is added to the bucket where d < 0
  *                bucket = n                                                                   where n < E
  *                         min(E + floor(log(n / E) / log(D / E) * (B - E)), B - 1)             else
- *              the floor in exact arithmetic, by integers: the largest x with n^(B-E) E^x >= D^x E^(B-E). (In floats,
- *              as transformers computes it, a distance on the edge of a bucket may fall to either side of it.)
- *   WINDOW_2D  tokens are the cells of a window of relative_height x relative_width, row by row, as in Swin. With
+ *              The floor is exact, computed with integers: the largest x with n^(B-E) E^x >= D^x E^(B-E).
+ *              (transformers uses floats, so there a distance at the edge of a bucket may fall to either side of it.)
+ *   WINDOW_2D  Tokens are the cells of a window of relative_height x relative_width, row by row, as in Swin. With
  *              i + offset = yi * width + xi and j = yj * width + xj:
  *              t = table[(yi - yj + height - 1) * (2 width - 1) + xi - xj + width - 1]
  *              of (2 height - 1) (2 width - 1) entries. All keys and queries must lie in the window
@@ -101,58 +101,66 @@ typedef struct fovea_attention_desc {
                           default 0: in args.k and args.v */
 } fovea_attention_desc;
 
-/* Element types of 16 bits: in the default arithmetic results are, bit for bit, those of float32 on the same numbers,
- * out rounded once at the end as fovea_convert() rounds. lse, weights, biases and sinks are always float32; weights are
- * exp(score - lse), not rounded to bfloat16, in every arithmetic. Keys or values of FOVEA_DTYPE_I8 need page_keys 256
- * and args.cache. They always have the arithmetic that cache.h defines: BF16 and BF16_TILE then apply to the other side
- * only, and FASTEST takes EXACT. A call in BF16 or BF16_TILE rounds to nearest and keeps subnormals, whatever the
- * caller's mode. */
+/* Element types.
+ *   - 16 bits: in the default arithmetic results are, bit for bit, those of float32 on the same numbers. out is rounded
+ *     once at the end, as fovea_convert() rounds.
+ *   - lse, weights, biases and sinks are always float32. Weights are exp(score - lse) in every arithmetic, not rounded
+ *     to bfloat16.
+ *   - FOVEA_DTYPE_I8: needs page_keys 256 and args.cache. int8 keys or values always have the arithmetic that cache.h
+ *     defines. BF16 and BF16_TILE then apply to the other side only, and FASTEST takes EXACT.
+ *   - A call in BF16 or BF16_TILE rounds to nearest and keeps subnormals, whatever the caller's mode. */
 
-/* Packed sequences. Tensors have a batch of 1 and any number of tokens: q [1, q_heads, q_tokens, head_dim], k [1,
- * kv_heads, kv_tokens, head_dim], mask and weights [1, q_heads, q_tokens, kv_tokens]; v has as many tokens as k,
- * outputs as many as q. Sequence b of desc.batch has the queries [q_cu_seqlens[b], q_cu_seqlens[b + 1]) and the keys
- * [kv_cu_seqlens[b], kv_cu_seqlens[b + 1]), at most desc.q_len and desc.kv_len. Both arrays are required, start at 0 or
- * more, never decrease, and end at or before the last token. q_lens and kv_lens may leave out the ends of sequences.
- * Work and workspace depend on the tokens that exist, not on desc.q_len. Tokens of no sequence are neither read nor
- * written (in out, lse, weights). */
+/* Packed sequences (desc.packed).
+ *   - Tensors have a batch of 1 and any number of tokens: q [1, q_heads, q_tokens, head_dim], k [1, kv_heads,
+ *     kv_tokens, head_dim], mask and weights [1, q_heads, q_tokens, kv_tokens]. v has as many tokens as k, outputs have
+ *     as many as q.
+ *   - Sequence b of desc.batch has the queries [q_cu_seqlens[b], q_cu_seqlens[b + 1]) and the keys [kv_cu_seqlens[b],
+ *     kv_cu_seqlens[b + 1]), at most desc.q_len and desc.kv_len of them.
+ *   - Both arrays are required. They start at 0 or more, never decrease, and end at or before the last token.
+ *   - q_lens and kv_lens are optional, and shorten sequences at their ends.
+ *   - Time and workspace depend on the tokens that exist, not on desc.q_len. Tokens outside all sequences are neither
+ *     read nor written. */
 
-/* Keys in pages. k, v, kv_starts and kv_cu_seqlens are absent; queries may be packed. Sequence b of the batch has the
- * keys of cache_sequences[b] in layer cache_layer, or kv_lens[b] <= those from the first on, or kv_lens[b] keys of
- * args.pages; none may have more than desc.kv_len. Columns of mask, bias and weights are positions: they have kv_len
- * columns, also where queries are packed. Evicted keys are skipped like masked ones; eviction can be combined with
- * biases, causality and windows, but not with a mask that selects keys. k_dtype and v_dtype are those of the cache.
- *   - Pages that several sequences of a call share, from the first on, are read once for all of them, if each sequence
- *     has at most 16 queries that see all keys before them (no mask, bias or window) and only out and lse are asked
- *     for. The bits are the same. You need not declare it: forks share pages, and so do equal entries of tables.
- *   - Errors that only pages have: FOVEA_ERROR_ARGUMENT if a sequence is not in the cache, a page not in the pool, or a
- *     query sees keys that were freed behind a layer's window; FOVEA_ERROR_SHAPE where a sequence is longer than kv_len
- *     or shorter than kv_lens[b]; FOVEA_ERROR_UNSUPPORTED with a state, with evicted keys and such a mask, and for
- *     scores of kinds before the mask where keys are gone. Outputs are unchanged. */
+/* Keys in pages (desc.page_keys).
+ *   - k, v, kv_starts and kv_cu_seqlens are absent. Queries may be packed.
+ *   - With args.cache, sequence b of the batch has the keys of cache_sequences[b] in layer cache_layer, or the first
+ *     kv_lens[b] of them. With args.pages it has kv_lens[b] keys. No sequence may have more than desc.kv_len.
+ *   - k_dtype and v_dtype must be those of the cache.
+ *   - Columns of mask, bias and weights are positions. There are kv_len of them, even if queries are packed.
+ *   - Evicted keys are skipped like masked ones. Eviction can be combined with biases, causality and windows, but not
+ *     with a mask that selects keys.
+ *   - Pages that several sequences of a call share, from the first page on, are read once for all of them. This needs
+ *     at most 16 queries a sequence, which see all keys before them (no mask, bias or window), and no outputs but out
+ *     and lse. The bits are the same. Forks share pages, and so do equal entries of tables; nothing need be declared.
+ *   - Errors: FOVEA_ERROR_ARGUMENT if a sequence is not in the cache, a page is not in the pool, or a query sees keys
+ *     that were freed behind a layer's window. FOVEA_ERROR_SHAPE if a sequence is longer than kv_len or shorter than
+ *     kv_lens[b]. FOVEA_ERROR_UNSUPPORTED with a state, with evicted keys and such a mask, and for scores before the
+ *     mask if keys were evicted or freed. */
 
 /* Sets struct_size and the defaults. Sizes without a default are 0: you must set them. */
 #define fovea_attention_desc_init(desc) fovea_attention_desc_init_size((desc), sizeof(fovea_attention_desc))
 FOVEA_API void fovea_attention_desc_init_size(fovea_attention_desc *desc, size_t size);
 
-/* How much an execution could skip. A tile is some rows of a key head (fovea_attention_plan_describe() says how many at
- * most) and a segment of 256 keys. A tile in which no row sees a key costs nothing. A tile in which every row sees
+/* How much an execution could skip. A tile is a block of rows of a key head (fovea_attention_plan_describe() gives its
+ * size) times a segment of 256 keys. A tile in which no row sees a key costs nothing. A tile in which every row sees
  * every key needs no mask. */
 typedef struct fovea_attention_stats {
     size_t struct_size;
-    int64_t visited_tiles, skipped_tiles; /* their sum: all rows against all segments of their sequence */
+    int64_t visited_tiles, skipped_tiles; /* their sum: all rows times all segments of their sequence */
     int64_t full_tiles;                   /* visited tiles in which every row sees every key */
-    /* Visited tiles of bfloat16 whose scores this CPU multiplied in pairs (docs/promise.md), twice as fast. In a plan
-     * that may do so, the others fell back because an operand was too small to keep bits equal. Tiles of few rows,
-     * whose keys are read in place, decide for each call and are not counted. */
+    /* Visited tiles of bfloat16 whose scores took the fast path of this CPU (docs/promise.md), twice as fast. In a plan
+     * that has one, the others fell back because an operand was too small to keep bits equal. Tiles of few rows are
+     * not counted. */
     int64_t fast_tiles;
-    int64_t shared_prefixes; /* groups of sequences in pages whose common pages were read once (page_keys) */
-    int64_t split_blocks;    /* blocks of rows whose keys were split among threads that would have been idle */
+    int64_t shared_prefixes; /* groups of sequences whose common pages were read once (page_keys) */
+    int64_t split_blocks;    /* blocks of rows whose keys were split among otherwise idle threads */
 } fovea_attention_stats;
 
 /* Sets struct_size, and zeros. */
 #define fovea_attention_stats_init(stats) fovea_attention_stats_init_size((stats), sizeof(fovea_attention_stats))
 FOVEA_API void fovea_attention_stats_init_size(fovea_attention_stats *stats, size_t size);
 
-/* M, L and O of each row: fovea/state.h. */
+/* The running softmax of each row: fovea/state.h. */
 typedef struct fovea_attention_state fovea_attention_state;
 
 /* Chosen scores, and statistics of the weights: fovea/outputs.h. */
@@ -222,69 +230,68 @@ FOVEA_API void fovea_attention_args_init_size(fovea_attention_args *args, size_t
 /* Kernels and tiles chosen for one shape. Immutable: any number of threads may execute one at once. */
 typedef struct fovea_attention_plan fovea_attention_plan;
 
-/* Checks desc and chooses kernels and tiles. ctx must outlive the plan. Thread-safe. After an error *plan is NULL:
+/* Checks desc and chooses kernels and tiles. ctx must outlive the plan. Thread-safe. Errors:
  *   FOVEA_ERROR_SHAPE        a size is negative, or 0 where it may not be; q_heads is not a multiple of kv_heads
  *   FOVEA_ERROR_ARGUMENT     an unknown enum value; a scale that is not a finite float; softcap, window_left,
- *                            window_right or a size of T5's buckets out of range; has_bias beside FOVEA_MASK_ADDITIVE
+ *                            window_right or a size of T5's buckets out of range; has_bias with FOVEA_MASK_ADDITIVE
  *   FOVEA_ERROR_DTYPE        a type that attention does not take there
  *   FOVEA_ERROR_UNSUPPORTED  an arithmetic that does not take these types
- *   FOVEA_ERROR_OVERFLOW     head_dim or value_dim is over 65,536, or a tensor larger than memory
- *   FOVEA_ERROR_NULL, _VERSION, _OUT_OF_MEMORY
+ *   FOVEA_ERROR_OVERFLOW     head_dim or value_dim is over 65,536, or a tensor is larger than memory
+ *   FOVEA_ERROR_VERSION, _OUT_OF_MEMORY
  *
- * To decode, make one plan with q_len 1 and the longest kv_len that the buffers of k and v can hold. For each token,
- * pass the number of keys so far in kv_lens: time and memory traffic depend on kv_lens, not on kv_len. With
- * FOVEA_CAUSAL_BOTTOM_RIGHT the last query sees the last of these keys. examples/decode.c decodes with a whole
- * layer. */
+ * To decode, make one plan with q_len = 1 and kv_len = buffer capacity. For each token, pass the number of keys so far
+ * in kv_lens: time and memory traffic depend on kv_lens, not on kv_len. With FOVEA_CAUSAL_BOTTOM_RIGHT the last query
+ * sees the last of these keys. examples/decode.c decodes with a whole layer. */
 FOVEA_API fovea_status fovea_attention_plan_create(const fovea_context *ctx, const fovea_attention_desc *desc,
                                                    fovea_attention_plan **plan);
 
-/* Frees a plan. No thread may be executing it. NULL is allowed. Thread-safe on different plans. */
+/* Frees a plan. No thread may be executing it. Thread-safe on different plans. */
 FOVEA_API void fovea_attention_plan_destroy(fovea_attention_plan *plan);
 
 /* Bytes of workspace that fovea_attention_execute() needs: O(threads x tile + partial results of split rows), never
- * O(q_len x kv_len). 0 for a NULL plan. Thread-safe. */
+ * O(q_len x kv_len). Thread-safe. */
 FOVEA_API size_t fovea_attention_plan_workspace_size(const fovea_attention_plan *plan);
 
-/* The arithmetic of a plan: desc.arithmetic, or what FOVEA_ARITHMETIC_FASTEST took. EXACT for a NULL plan.
- * Thread-safe. */
+/* The arithmetic of a plan: desc.arithmetic, or what FOVEA_ARITHMETIC_FASTEST took. EXACT for NULL. Thread-safe. */
 FOVEA_API fovea_arithmetic fovea_attention_plan_arithmetic(const fovea_attention_plan *plan);
 
-/* Writes a few lines about the plan (tier, kernels, blocks, threads, whether tuned) into text[size]. Like snprintf, it
+/* Writes a few lines about the plan into text[size]: tier, kernels, blocks, threads, whether tuned. Like snprintf, it
  * terminates the text if size > 0, and returns the length of the whole text without the terminator. Thread-safe. */
 FOVEA_API size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *text, size_t size);
 
-/* out = softmax(s) v, row by row, over the keys that a query sees. s is scale * q k^T, then capped (desc.softcap); then
- * args.bias, or an additive mask, and then the bias of positions are added.
- *   - A row that sees no key (or whose scores are all -inf) gives out +0, lse -inf (with sinks, its sink), weights +0.
- *     So do rows before q_starts[b] and rows from q_starts[b] + q_lens[b] on.
- *   - Columns of mask, bias and weights are those of the tensors: the first key of sequence b has column kv_starts[b].
- *   - Masked keys and padding are skipped, not multiplied by zero: their bytes in k, v and mask may be NaN or
- *     uninitialised, and no output bit changes. So may elements of biases and tables that no attended pair uses. NaN in
- *     an attended q or k, or a score of +inf, gives a row of NaN. NaN in an attended v gives NaN in that channel.
- *     In float32, output NaN is always 0x7fc00000, output zero always +0. An output of 16 bits is that, rounded: what
- *     is negative and too small for the type becomes -0.
- *   - workspace: workspace_size bytes at any alignment, at least fovea_attention_plan_workspace_size(). It is scratch,
- *     and must not be shared with a concurrent call. With a workspace, nothing is allocated. With NULL (and size 0),
- *     memory is allocated for this call; if that fails, FOVEA_ERROR_OUT_OF_MEMORY, and outputs are unchanged.
+/* out = softmax(s) v, row by row, over the keys that a query sees. s is scale * q k^T, capped (desc.softcap), plus
+ * args.bias or an additive mask, plus the relative bias.
+ *   - Empty rows: a row that sees no key, or whose scores are all -inf, gives out +0, lse -inf (with sinks, its sink)
+ *     and weights +0. So do rows outside [q_starts[b], q_starts[b] + q_lens[b]).
+ *   - Columns: those of mask, bias and weights are columns of the tensors. The first key of sequence b has column
+ *     kv_starts[b].
+ *   - Masked keys and padding are skipped, not multiplied by zero. Their bytes in k, v and mask may be NaN or
+ *     uninitialised, and no output bit changes. The same holds for elements of biases and tables that no attended pair
+ *     uses.
+ *   - NaN in an attended q or k, or a score of +inf, gives a row of NaN. NaN in an attended v gives NaN in that
+ *     channel. In float32, output NaN is always 0x7fc00000 and output zero always +0. Outputs of 16 bits are these,
+ *     rounded: a negative number too small for the type becomes -0.
+ *   - workspace: at least fovea_attention_plan_workspace_size() bytes, at any alignment. It is scratch, and must not be
+ *     shared with a concurrent call. With a workspace nothing is allocated. With NULL and size 0, memory is allocated
+ *     for this call.
  *   - Outputs must not overlap inputs (including lengths, starts and offsets), each other, or the workspace. A tensor
  *     occupies the memory from its first to its last element: an output in the gaps between an input's rows is refused.
  *   - Floating-point exceptions neither trap nor leave a flag, here and in all functions of the library. Traps that the
  *     caller had enabled are enabled again afterwards.
- *   - All threads use the caller's rounding mode and flush-to-zero setting. The call runs on the calling thread alone
- *     if it is made from within a parallel region or a task of its own parallel_for, or, on OpenMP's threads, in the
- *     forked child of a process that had more than one thread.
- *   - Errors, after which outputs are unchanged: FOVEA_ERROR_NULL (an operand that desc asks for is missing), _ARGUMENT
- *     (one that it does not ask for is given, an offset or a list of blocks is out of range), _SHAPE (a size, length or
- *     start contradicts another), _DTYPE, _STRIDE, _ALIAS, _OVERFLOW, _WORKSPACE, _VERSION, _OUT_OF_MEMORY; of keys in
- *     pages see there.
+ *   - All threads use the caller's rounding mode and flush-to-zero setting.
+ *   - The call runs on the calling thread alone if it is made inside a parallel region, or inside a task of its own
+ *     parallel_for. So it does with OpenMP's threads in the forked child of a process that had several threads.
+ *   - Errors: FOVEA_ERROR_NULL (an operand that desc asks for is missing), _ARGUMENT (an operand that it does not ask
+ *     for is given; an offset or a list of blocks is out of range), _SHAPE (a size, length or start contradicts
+ *     another), _DTYPE, _STRIDE, _ALIAS, _OVERFLOW, _WORKSPACE, _VERSION, _OUT_OF_MEMORY; for keys in pages, see there.
  * Thread-safe, on one plan or many. */
 FOVEA_API fovea_status fovea_attention_execute(const fovea_attention_plan *plan, const fovea_attention_args *args,
                                                void *workspace, size_t workspace_size);
 
-/* Attention in one call, for contiguous [batch, heads, tokens, channels] arrays with scale 1/sqrt(head_dim). causal:
- * any but FOVEA_CAUSAL_OFFSET. The bits are those of the planned form; so is the speed, from the second call of a shape
- * on. Uses a default context, created at the first call, which reads the environment. It is kept for the life of the
- * process, with the plans and workspaces of the last 16 shapes. Thread-safe. */
+/* Attention in one call, for contiguous [batch, heads, tokens, channels] arrays with scale 1/sqrt(head_dim). causal is
+ * any but FOVEA_CAUSAL_OFFSET. The bits are those of the planned form. So is the speed, from the second call of a shape
+ * on. The first call creates a default context, which reads the environment. It is kept for the life of the process,
+ * with the plans and workspaces of the last 16 shapes. Thread-safe. */
 FOVEA_API fovea_status fovea_sdpa_f32(const float *q, const float *k, const float *v, float *out, int64_t batch,
                                       int64_t q_heads, int64_t kv_heads, int64_t q_len, int64_t kv_len,
                                       int64_t head_dim, int64_t value_dim, fovea_causal causal);

@@ -8,10 +8,10 @@
 extern "C" {
 #endif
 
-/* Tiers: the instruction-set levels for which kernels exist. Within an architecture, higher numbers are preferred, and
- * each CPU also has the tiers below its own. */
+/* Tiers: the instruction-set levels for which kernels exist. Within an architecture a higher number is preferred, and a
+ * CPU also has all tiers below its own. */
 typedef enum fovea_isa {
-    FOVEA_ISA_BEST = 0,   /* an option: the best that CPU, operating system and FOVEA_ISA allow */
+    FOVEA_ISA_BEST = 0,   /* an option: the best tier that CPU, operating system and FOVEA_ISA allow */
     FOVEA_ISA_SCALAR = 1, /* portable C */
     FOVEA_ISA_AVX2 = 2,   /* AVX2 and FMA3 */
     FOVEA_ISA_AVX512 = 3, /* AVX-512 F, BW, DQ, VL */
@@ -26,14 +26,14 @@ FOVEA_API const char *fovea_isa_name(fovea_isa isa);
 typedef void (*fovea_parallel_for)(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
 
 /* Whose threads a context without a parallel_for uses. No bit of any result depends on it.
- *   OPENMP  the threads of the program's OpenMP runtime, which also runs the program's own parallel regions. Idle ones
- *           spin for as long as that runtime likes. Best where each thread has a CPU of its own; where other work wants
- *           the same CPUs, several times slower than POOL, unless OMP_WAIT_POLICY=passive is set.
- *   POOL    the context's own threads. Idle ones spin for some microseconds, then sleep. For CPUs that are shared with
- *           other work, and for programs without OpenMP. The first call that wants threads makes them, also in a forked
- *           child; fovea_context_destroy() joins them. If the system refuses some, fewer run. One call at a time has
- *           them: what another thread calls meanwhile on the same context runs on its calling thread. To run calls side
- *           by side on several threads each, give each caller a context. */
+ *   OPENMP  The threads of the program's OpenMP runtime, which also runs the program's own parallel regions. The
+ *           runtime decides how long idle threads spin. Best if each thread has a CPU of its own. If other work needs
+ *           the same CPUs, it is several times slower than POOL, unless OMP_WAIT_POLICY=passive is set.
+ *   POOL    The context's own threads. Idle threads spin for some microseconds, then sleep. For CPUs that are shared
+ *           with other work, and for programs without OpenMP. The first call that needs threads creates them, also in a
+ *           forked child. fovea_context_destroy() joins them. If the system refuses some, fewer run. Only one call at a
+ *           time uses them: a concurrent call on the same context runs on its calling thread. To run several calls at
+ *           once on several threads each, give each caller a context. */
 typedef enum fovea_threads_backend {
     FOVEA_THREADS_DEFAULT = 0, /* OPENMP; POOL in a build without OpenMP */
     FOVEA_THREADS_OPENMP = 1,  /* FOVEA_ERROR_UNSUPPORTED in a build without OpenMP */
@@ -51,7 +51,7 @@ typedef struct fovea_context_options {
     void *pool;                            /* passed to parallel_for */
 } fovea_context_options;
 
-/* Sets struct_size and the defaults. NULL is ignored. Thread-safe on different options. */
+/* Sets struct_size and the defaults. */
 #define fovea_context_options_init(options) fovea_context_options_init_size((options), sizeof(fovea_context_options))
 FOVEA_API void fovea_context_options_init_size(fovea_context_options *options, size_t size);
 
@@ -59,16 +59,16 @@ FOVEA_API void fovea_context_options_init_size(fovea_context_options *options, s
  * may live in one process. A context must outlive its plans. */
 typedef struct fovea_context fovea_context;
 
-/* Creates a context. options may be NULL (all defaults). On error *ctx is set to NULL. Thread-safe.
+/* Creates a context. options may be NULL: all defaults. Thread-safe.
  *
- * Environment, read here and nowhere else:
- *   FOVEA_ISA=scalar|avx2|avx512|neon  caps the tier. If the CPU lacks that tier, the best one below it is used; a tier
- *                     of another architecture leaves portable C. An unknown word: FOVEA_ERROR_ENVIRONMENT.
- *   FOVEA_ARITHMETIC=exact|bf16|bf16_tile|fastest  what FOVEA_ARITHMETIC_FASTEST takes for operands of types that this
- *                     arithmetic is defined for; for others it takes exact. fastest leaves the choice to the library.
- *                     Named arithmetics are unaffected. An unknown word: FOVEA_ERROR_ENVIRONMENT.
- *   FOVEA_THREADS_BACKEND=openmp|pool  overrides threads_backend; ignored beside a parallel_for. An unknown word, or
- *                     openmp in a build without OpenMP: FOVEA_ERROR_ENVIRONMENT.
+ * The environment is read here and nowhere else. An unknown word in the first three gives FOVEA_ERROR_ENVIRONMENT:
+ *   FOVEA_ISA=scalar|avx2|avx512|neon  caps the tier. If the CPU lacks that tier, the best one below it is used. A tier
+ *                     of another architecture leaves portable C.
+ *   FOVEA_ARITHMETIC=exact|bf16|bf16_tile|fastest  what FOVEA_ARITHMETIC_FASTEST takes for the types that this
+ *                     arithmetic is defined for. For other types it takes exact. fastest: the library chooses.
+ *                     Arithmetics that are asked for by name are unaffected.
+ *   FOVEA_THREADS_BACKEND=openmp|pool  overrides threads_backend. Ignored with a parallel_for. openmp is an error in a
+ *                     build without OpenMP.
  *   FOVEA_DEBUG=1     prints to stderr what was chosen and why, for the context and for each plan and linear map.
  *   FOVEA_LOG_SHAPES=file  appends a line for each executed shape, for fovea-tune to read (at most 1 MiB). If the file
  *                     cannot be written, only FOVEA_DEBUG=1 says so.
@@ -76,16 +76,16 @@ typedef struct fovea_context fovea_context;
  *
  * Tuning file: options->tuning_file, else FOVEA_TUNING_FILE, else the first that exists of $XDG_CACHE_HOME/fovea/tuning
  * ($HOME/.cache/fovea/tuning if XDG_CACHE_HOME is unset) and /etc/fovea/tuning. An empty name means none. The file can
- * change speed, but no bit of any result. A damaged, foreign or unsafe file is not an error here: the defaults are
+ * change speed, but no bit of any result. A damaged, incompatible or unsafe file is not an error here: the defaults are
  * used, and fovea_context_info() says why.
  *
  * Number of threads: the smallest of options->threads, the affinity mask, the cgroup quota, and what OpenMP would use
- * for a region of the calling thread (OMP_NUM_THREADS, omp_set_num_threads(), OMP_THREAD_LIMIT), also with POOL. With a
- * parallel_for: options->threads, or if that is 0 the smaller of mask and quota. If omp_set_num_threads() later asks
- * for fewer, calls on OpenMP's threads use fewer; they never use more. */
+ * for a region of the calling thread (OMP_NUM_THREADS, omp_set_num_threads(), OMP_THREAD_LIMIT). This holds for POOL,
+ * too. With a parallel_for it is options->threads, or if that is 0 the smaller of mask and quota. If
+ * omp_set_num_threads() later asks for fewer, calls on OpenMP's threads use fewer. They never use more. */
 FOVEA_API fovea_status fovea_context_create(const fovea_context_options *options, fovea_context **ctx);
 
-/* Frees it; NULL is allowed. No plan made from it may be used afterwards. */
+/* Frees a context. Nothing created from it may be used afterwards. */
 FOVEA_API void fovea_context_destroy(fovea_context *ctx);
 
 typedef struct fovea_info {
@@ -110,18 +110,18 @@ typedef struct fovea_info {
     char tuning[512];           /* which file, or what is wrong with it */
 } fovea_info;
 
-/* Sets struct_size, and the rest to 0. NULL is ignored. Thread-safe on different structs. */
+/* Sets struct_size, and the rest to 0. */
 #define fovea_info_init(info) fovea_info_init_size((info), sizeof(fovea_info))
 FOVEA_API void fovea_info_init_size(fovea_info *info, size_t size);
 
 /* Fills *info. Thread-safe. */
 FOVEA_API fovea_status fovea_context_info(const fovea_context *ctx, fovea_info *info);
 
-/* Runs task(arg, i) once for each i in [0, count) on the context's threads, in any order, and returns when all have
- * returned. Use it for your own work between calls, or for whole chains of calls: a call inside a task runs on the
- * task's thread (if count is 1, on all threads). Tasks have the caller's rounding mode and flush-to-zero. A child that
- * a task forks must not return from the task: it has none of the other threads. After an error no task has run.
- * Thread-safe. */
+/* Runs task(arg, i) once for each i in [0, count) on the context's threads, in any order. Returns when all tasks have
+ * returned. Use it for your own work between calls, or for whole chains of calls. A call inside a task runs on the
+ * task's thread, or on all threads if count is 1. Tasks have the caller's rounding mode and flush-to-zero setting. A
+ * child process that a task forks must not return from the task, because it has none of the other threads. After an
+ * error no task has run. Thread-safe. */
 FOVEA_API fovea_status fovea_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg, int64_t index),
                                       void *arg);
 

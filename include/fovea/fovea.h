@@ -28,6 +28,13 @@
  * arguments are checked, and all memory is allocated, before any output is written: after an error, outputs are
  * unchanged. Nothing here aborts, prints (unless FOVEA_DEBUG=1 is set) or reads past an element that you named.
  *
+ * NULL: these rules hold everywhere, and are not repeated.
+ *   - A pointer that is needed but NULL gives FOVEA_ERROR_NULL. What may be absent is documented as "or NULL" or
+ *     "optional"; an absent tensor or matrix has data NULL.
+ *   - A function that creates an object sets its pointer to NULL after an error.
+ *   - _destroy and _init functions ignore NULL. For an object that is NULL, _workspace_size and _state_size return 0,
+ *     and _describe says so.
+ *
  * Tuning: the program fovea-tune measures a machine and writes a tuning file, which contexts load.
  *
  * Units: sizes and strides are in elements, int64_t; workspace sizes are in bytes, size_t.

@@ -12,7 +12,7 @@ typedef enum fovea_activation {
     FOVEA_ACTIVATION_NONE = 0,
     FOVEA_ACTIVATION_RELU = 1,
     FOVEA_ACTIVATION_GELU = 2,      /* t/2 * (1 + erf(t / sqrt(2))) */
-    FOVEA_ACTIVATION_GELU_TANH = 3, /* its approximation t/2 * (1 + tanh(sqrt(2/pi) * (t + 0.044715 t^3))) */
+    FOVEA_ACTIVATION_GELU_TANH = 3, /* t/2 * (1 + tanh(sqrt(2/pi) * (t + 0.044715 t^3))) */
     FOVEA_ACTIVATION_SILU = 4,      /* t / (1 + exp(-t)); 0 below -87.33654 */
     /* SwiGLU: two parts of one size, gate and up, give one y = silu(x Wg + bg) * (x Wu + bu) + residual. Its bits are
      * those of two maps whose results are multiplied. y and residual are one tensor each. */
@@ -48,12 +48,12 @@ typedef struct fovea_linear_desc {
     const fovea_linear_part *parts; /* [part_count] */
 } fovea_linear_desc;
 
-/* Weights of integers have a scale for each output channel (fovea_quantisation). Results are, bit for bit, those
- * of float32 on the weights that integers and scales stand for.
+/* Element types of 16 bits: results are, bit for bit, those of float32 on the same numbers. y is rounded once at the
+ * end, as fovea_convert() rounds. Packed weights keep their type if all parts have the same type and no scale.
+ * Otherwise they are packed as float32.
  *
- * Element types of 16 bits: results are, bit for bit, those of float32 on the same numbers, y rounded once at the end
- * as fovea_convert() rounds. Weights stay as packed copies of their own type, if all parts have the same and no scale;
- * else they are packed as float32. */
+ * Weights of integers have a scale for each output channel (fovea_quantisation). Results are, bit for bit, those of
+ * float32 on the numbers that they stand for. */
 
 /* Sets struct_size and the defaults. */
 #define fovea_linear_desc_init(desc) fovea_linear_desc_init_size((desc), sizeof(fovea_linear_desc))
@@ -62,39 +62,42 @@ FOVEA_API void fovea_linear_desc_init_size(fovea_linear_desc *desc, size_t size)
 /* Packed weights and biases. Immutable: any number of threads may execute one at once. */
 typedef struct fovea_linear fovea_linear;
 
-/* Checks desc and packs copies of its weights and biases; yours may be freed afterwards. After an error (among them
- * FOVEA_ERROR_OUT_OF_MEMORY) *linear is NULL. ctx must outlive it. Thread-safe. */
+/* Checks desc and packs copies of its weights and biases; yours may be freed afterwards. ctx must outlive the map.
+ * FOVEA_ERROR_SHAPE, _STRIDE, _OVERFLOW, _DTYPE, _ARGUMENT, _UNSUPPORTED (an arithmetic that does not take these
+ * types), _VERSION, _OUT_OF_MEMORY. Thread-safe. */
 FOVEA_API fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc *desc,
                                          fovea_linear **linear);
 
-/* Copies packed weights back, with the bits that were packed: those of a part; of a gated map part 0 is the gate, 1
- * is up. weight: [out, in], contiguous, of *dtype: that of the parts' weights if they all have one and no scale,
- * else float32, scaled. bias: [out], scaled; -0, which changes nothing, where there is none. Each of the three may
- * be NULL. After an error nothing is written. Thread-safe. */
+/* Copies the packed weights of a part back, with the bits that were packed. In a gated map part 0 is the gate, and part
+ * 1 is up. Each of the outputs may be NULL:
+ *   weight  [out, in], contiguous, of type *dtype
+ *   bias    [out], scaled. Without a bias it is -0, which changes nothing when added.
+ *   dtype   the type of the parts' weights if they all have the same and no scale; else float32, and weights are scaled
+ * After an error nothing is written. Thread-safe. */
 FOVEA_API fovea_status fovea_linear_unpack(const fovea_linear *linear, int64_t part, void *weight, float *bias,
                                            fovea_dtype *dtype);
 
-/* Copies the scales of a part's integers back: [out]. fovea_linear_unpack() gives the integers. After an error
- * (among them FOVEA_ERROR_UNSUPPORTED: the packed weights have another type) nothing is written. Thread-safe. */
+/* Copies the scales of a part's integers back: [out]. fovea_linear_unpack() gives the integers.
+ * FOVEA_ERROR_UNSUPPORTED if the packed weights have another type. After an error nothing is written. Thread-safe. */
 FOVEA_API fovea_status fovea_linear_unpack_scales(const fovea_linear *linear, int64_t part, float *scales);
 
-/* Frees a map. No thread may be executing it. NULL is allowed. Thread-safe on different maps. */
+/* Frees a map. No thread may be executing it. Thread-safe on different maps. */
 FOVEA_API void fovea_linear_destroy(fovea_linear *linear);
 
-/* Bytes of workspace that fovea_linear_execute() needs, whatever the number of rows: O(threads). 0 for NULL.
- * Thread-safe. */
+/* Bytes of workspace that fovea_linear_execute() needs, whatever the number of rows: O(threads). Thread-safe. */
 FOVEA_API size_t fovea_linear_workspace_size(const fovea_linear *linear);
 
-/* Like fovea_attention_plan_describe(): the default choices, then a line for each row of the tuning file that is for
- * maps of this size (at most 500 bytes; a file has room for about 200), or one line that says why there is none. */
+/* Like fovea_attention_plan_describe(). Writes the default choices, then a line of at most 500 bytes for each row of
+ * the tuning file that is for maps of this size (a file has at most about 200), or one line that says why there is
+ * none. */
 FOVEA_API size_t fovea_linear_describe(const fovea_linear *linear, char *text, size_t size);
 
 /* How often a map whose x and weights are both bfloat16, or both float16, took the fast path (docs/promise.md). */
 typedef struct fovea_linear_stats {
     size_t struct_size;
     int64_t products; /* rows times panels of weights (fovea_linear_describe() has their width) */
-    /* Those that this CPU multiplied in pairs, twice as fast. In a map that may do so, the others fell back because an
-     * operand was too small to keep bits equal. */
+    /* Products that took the fast path, twice as fast. In a map that has one, the others fell back because an operand
+     * was too small to keep bits equal. */
     int64_t fast_products;
 } fovea_linear_stats;
 
@@ -104,18 +107,18 @@ FOVEA_API void fovea_linear_stats_init_size(fovea_linear_stats *stats, size_t si
 
 typedef struct fovea_linear_args {
     size_t struct_size;
-    fovea_tensor x; /* [batch, groups, tokens, channels], groups * channels = in_features; channel c of group g is
-                       input channel g * channels + c. The output of attention fits as it is. Rows of in_features
-                       have 1 group */
-    const fovea_tensor *y; /* [part_count] (gated: 1) of [batch, heads, tokens, channels], heads * channels = the part's
-                                     out: the layout that attention reads. Of several parts those with data NULL are
-                                     not computed; the others have the bits of a call for all */
-    const fovea_tensor *residual; /* [part_count] or NULL: added to y; has y's shape and may be y itself. Ignored where
-                                     y has no data */
+    /* [batch, groups, tokens, channels], groups * channels = in_features: channel c of group g is input channel
+     * g * channels + c. So the output of attention fits as it is. Plain rows of in_features have 1 group. */
+    fovea_tensor x;
+    /* [part_count] (gated: 1) of [batch, heads, tokens, channels], heads * channels = the part's out: the layout that
+     * attention reads. Of several parts, those with data NULL are not computed. The bits of the others are the same. */
+    const fovea_tensor *y;
+    /* [part_count] or NULL: added to y. Has y's shape, and may be y itself. Ignored if y has no data. */
+    const fovea_tensor *residual;
     const int64_t *lens; /* [batch] or NULL: only the first lens[b] <= tokens rows of sequence b are read and written */
-    fovea_linear_stats *stats;   /* optional; an output: overlaps nothing, is not shared with a concurrent call */
-    int has_activation;          /* nonzero: activation is used, not that of the description */
-    fovea_activation activation; /* not to or from FOVEA_ACTIVATION_SILU_GATED */
+    fovea_linear_stats *stats;   /* or NULL; an output: overlaps nothing, is not shared with a concurrent call */
+    int has_activation;          /* nonzero: activation replaces that of the description */
+    fovea_activation activation; /* neither to nor from FOVEA_ACTIVATION_SILU_GATED */
 } fovea_linear_args;
 
 /* Sets struct_size and leaves everything else absent. */
@@ -123,8 +126,8 @@ typedef struct fovea_linear_args {
 FOVEA_API void fovea_linear_args_init_size(fovea_linear_args *args, size_t size);
 
 /* y = act(x W + bias) + residual, row by row: a row's bits depend only on its x, its residual and the weights. Without
- * rows nothing is done. Output NaN is always 0x7fc00000, before it is rounded to a type of 16 bits; zeros have either
- * sign; silu and gelu of -inf are NaN. Workspace, overlap, rounding mode and nested calls: as for
+ * rows nothing is done. Output NaN is always 0x7fc00000, before it is rounded to a type of 16 bits. Zeros may have
+ * either sign. silu and gelu of -inf are NaN. Workspace, overlap, rounding mode and nested calls: as for
  * fovea_attention_execute(). Thread-safe. */
 FOVEA_API fovea_status fovea_linear_execute(const fovea_linear *linear, const fovea_linear_args *args, void *workspace,
                                             size_t workspace_size);

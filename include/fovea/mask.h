@@ -8,10 +8,10 @@
 extern "C" {
 #endif
 
-/* How a mask is given. All kinds but ADDITIVE say what to attend to, as masks of PyTorch's scaled_dot_product_attention
- * do. The masks of its nn.MultiheadAttention (attn_mask, key_padding_mask) say what to leave out: invert them. The same
- * visibility gives the same bits in every kind. A mask is combined with causality, windows and lengths: a query sees
- * only keys that all of them allow. Masks never move positions.
+/* How a mask is given. All kinds but ADDITIVE say what to attend to, like masks of PyTorch's
+ * scaled_dot_product_attention. Masks of its nn.MultiheadAttention (attn_mask, key_padding_mask) say what to leave out:
+ * invert them. The same visibility gives the same bits in every kind. A query sees only keys that the mask, causality,
+ * windows and lengths all allow. Masks never move positions.
  *
  *   kind         tensor                                                              element type
  *   BOOLEAN      [batch, q_heads, q_len, kv_len]: nonzero = attend                   FOVEA_DTYPE_BOOL
@@ -30,11 +30,12 @@ extern "C" {
  *                block_rows queries and block_keys keys
  *   PREPARED     none: a mask of fovea_mask_create()
  *
- * An axis of size 1 or stride 0 is repeated (the last axis only in BOOLEAN and ADDITIVE masks). One range a query
- * covers documents, prefixes and chunks, and costs as much as causality. Several ranges cover trees of drafted tokens,
- * or global tokens beside a window. Keys between ranges or blocks cost nothing, however many they are. BOOLEAN, BITS
- * and KEY_PADDING masks also skip segments of 256 keys that no query of a block sees, but they are read at each
- * call. */
+ * An axis of size 1 or stride 0 is repeated (the last axis only in BOOLEAN and ADDITIVE masks).
+ *
+ * One range a query describes documents, prefixes and chunks, and costs as much as causality. Several ranges describe
+ * trees of drafted tokens, or a window with global tokens. Keys outside all ranges or blocks cost nothing, however many
+ * there are. BOOLEAN, BITS and KEY_PADDING masks also skip segments of 256 keys that no query of a block sees, but they
+ * are read at each call. */
 typedef enum fovea_mask_kind {
     FOVEA_MASK_NONE = 0,
     FOVEA_MASK_BOOLEAN = 1,
@@ -62,23 +63,23 @@ typedef struct fovea_mask_desc {
 #define fovea_mask_desc_init(desc) fovea_mask_desc_init_size((desc), sizeof(fovea_mask_desc))
 FOVEA_API void fovea_mask_desc_init_size(fovea_mask_desc *desc, size_t size);
 
-/* A mask that is read once, for all heads, layers, calls and threads. It knows three kinds of tiles of 64 queries and
- * 256 keys: those in which no query sees a key are never visited; those that one range of keys for each query describes
- * cost as much as causality; the others keep their bits (2 KiB a tile). Immutable: any number of threads may use one at
- * once. */
+/* A mask that is read once, for all heads, layers, calls and threads. It divides queries and keys into tiles of 64 x
+ * 256 and knows three kinds. Tiles in which no query sees a key are never visited. Tiles in which each query sees one
+ * range of keys cost as much as causality. All others keep their bits, 2 KiB a tile. Immutable: any number of threads
+ * may use one at once. */
 typedef struct fovea_mask fovea_mask;
 
 /* Prepares a mask. Sequences and heads that share a mask (by size 1 or stride 0) share its memory. ctx and what desc
- * points to are read only during the call. After an error *mask is NULL: FOVEA_ERROR_SHAPE, _STRIDE, _DTYPE or _NULL if
- * something does not fit the kind, _ARGUMENT for lists of blocks that do not ascend or name a block that does not
- * exist, _OVERFLOW, _OUT_OF_MEMORY. Thread-safe. */
+ * points to are read only during the call. FOVEA_ERROR_SHAPE, _STRIDE, _DTYPE or _NULL if something does not fit the
+ * kind; _ARGUMENT for lists of blocks that do not ascend or name a block that does not exist; _OVERFLOW, _VERSION,
+ * _OUT_OF_MEMORY. Thread-safe. */
 FOVEA_API fovea_status fovea_mask_create(const fovea_context *ctx, const fovea_mask_desc *desc, fovea_mask **mask);
 
-/* Writes what a mask lets see as FOVEA_MASK_BITS has it, contiguous: [batch, q_heads, q_len, ceil(kv_len / 8)] bytes
- * of its description. FOVEA_ERROR_NULL. Thread-safe. */
+/* Writes a mask in the form of FOVEA_MASK_BITS, contiguous: [batch, q_heads, q_len, ceil(kv_len / 8)] bytes, with the
+ * sizes of its description. Thread-safe. */
 FOVEA_API fovea_status fovea_mask_bits(const fovea_mask *mask, void *bits);
 
-/* Frees a mask. No thread may be using it. NULL is allowed. Thread-safe on different masks. */
+/* Frees a mask. No thread may be using it. Thread-safe on different masks. */
 FOVEA_API void fovea_mask_destroy(fovea_mask *mask);
 
 #ifdef __cplusplus

@@ -9,15 +9,15 @@
 extern "C" {
 #endif
 
-/* How the layer MultiHead(Q, K, V) = Concat(head_1 .. head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), is
- * given. Forms that are algebraically equal give results that differ only by rounding. */
+/* The form in which the layer MultiHead(Q, K, V) = Concat(head_1 .. head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K,
+ * V W_i^V), is given. Forms that are algebraically equal give results that differ only by rounding. */
 typedef enum fovea_mha_form {
-    FOVEA_MHA_FACTORED = 0,  /* q, k, v, o as in the paper */
+    FOVEA_MHA_FACTORED = 0,  /* weights q, k, v, o as in the paper */
     FOVEA_MHA_MERGED = 1,    /* scores Q W_i K^T: merged has the W_i, or they are computed from q and k */
-    FOVEA_MHA_FOLDED = 2,    /* outer W^Q, then W_i^Q: multiplied into one at creation; likewise K and V */
-    FOVEA_MHA_PROJECTED = 3, /* the inputs are the heads' Q_i, K_i, V_i */
-    FOVEA_MHA_TIED = 4,      /* q is the W of Q, K and V; X W is computed once */
-    FOVEA_MHA_FUSED = 5      /* fused has W^Q, W^K and W^V */
+    FOVEA_MHA_FOLDED = 2,    /* outer W^Q, then W_i^Q, multiplied into one matrix at creation; likewise for K and V */
+    FOVEA_MHA_PROJECTED = 3, /* no projections: the inputs are the heads' Q_i, K_i, V_i */
+    FOVEA_MHA_TIED = 4,      /* one weight q for Q, K and V; X W is computed once */
+    FOVEA_MHA_FUSED = 5      /* one weight fused for W^Q, W^K and W^V */
 } fovea_mha_form;
 
 typedef enum fovea_mha_inputs {
@@ -70,19 +70,21 @@ typedef struct fovea_mha_desc {
     double norm_eps; /* of weights.q_norm and k_norm: >= 0, default 1e-6 */
 } fovea_mha_desc;
 
-/* Element types: attention->dtype is that of args.q, of the projected queries and of the heads before W^O; k_dtype and
- * v_dtype are those of the inputs of keys and values and of their projections (one input has one type); out_dtype is
- * that of the result. Each weight has its own type. Each step rounds to these types, so a layer has the bits of its
- * steps called one by one, and each step has the bits of float32 on the same numbers, rounded once at its end. */
+/* Element types:
+ *   attention->dtype    of args.q, of the projected queries, and of the heads before W^O
+ *   k_dtype, v_dtype    of the inputs of keys and values, and of their projections (one input has one type)
+ *   out_dtype           of the result Each weight has its own type. Each step rounds to these types. So a layer has the
+ * bits of its steps called one by one, and each step has the bits of float32 on the same numbers, rounded once at its
+ * end. */
 
-/* Sets struct_size and the defaults. attention is NULL: you must set it. */
+/* Sets struct_size and the defaults. You must set attention. */
 #define fovea_mha_desc_init(desc) fovea_mha_desc_init_size((desc), sizeof(fovea_mha_desc))
 FOVEA_API void fovea_mha_desc_init_size(fovea_mha_desc *desc, size_t size);
 
-/* Each weight may be FOVEA_DTYPE_F32, _BF16 or _F16, in any order and with any strides. Column i * d_k + c of q is
- * channel c of head i. If weights are stored head by head ([heads, d_model, d_k]), give the matrix the strides within
- * one head, and head_stride the distance from one head's first element to the next one's. head_stride 0: heads are
- * adjacent columns (rows of o). */
+/* Each weight has its own type (FOVEA_DTYPE_F32, _BF16, _F16, or _I8 with scales) and any strides. Column i * d_k + c
+ * of q is channel c of head i. If weights are stored head by head ([heads, d_model, d_k]), the matrix has the strides
+ * within one head, and head_stride is the distance from one head to the next. head_stride 0: heads are adjacent columns
+ * (rows of o). */
 typedef struct fovea_mha_weights {
     size_t struct_size;
 
@@ -119,54 +121,54 @@ FOVEA_API void fovea_mha_weights_init_size(fovea_mha_weights *weights, size_t si
 typedef struct fovea_mha fovea_mha;
 
 /* Checks, folds and packs copies of the weights, which keep their types; yours may be freed afterwards. Products of
- * matrices are computed in float64 and rounded once, to the type of both factors if they have the same, else to
- * float32; their biases to float32. After an error *mha is NULL. ctx must outlive it. Thread-safe. */
+ * matrices are computed in float64 and rounded once: to the type of both factors if they have the same, else to
+ * float32. Their biases are rounded to float32. ctx must outlive the layer. Thread-safe. */
 FOVEA_API fovea_status fovea_mha_create(const fovea_context *ctx, const fovea_mha_desc *desc,
                                         const fovea_mha_weights *weights, fovea_mha **mha);
 
-/* Creates the same layer for another shape. It shares the packed weights, which live as long as any layer that has
- * them, and costs no more than a plan. The choice of fold_values is kept, and so are q_tokens and kv_tokens.
- * Thread-safe. */
+/* Creates the same layer for another shape, at the cost of a plan. Both share the packed weights, which live as long as
+ * any layer that uses them. The choice of fold_values is kept, and so are q_tokens and kv_tokens. Thread-safe. */
 FOVEA_API fovea_status fovea_mha_reshape(const fovea_mha *mha, int64_t batch, int64_t q_len, int64_t kv_len,
                                          fovea_mha **other);
 
-/* Where a layer keeps a weight, for fovea_linear_unpack(): 0, 1, 2: what q, k, v became, outer and fused matrices
- * multiplied or taken apart, merged ones of all heads side by side (of q or k, as desc.merge says); 3: o, or what
- * values and o were folded to. *linear is the layer's, and *part of it is [*in, *out]; NULL: the form has none
- * (TIED: q alone). FOVEA_ERROR_NULL, _ARGUMENT. Thread-safe. */
+/* Finds a packed weight of a layer, for fovea_linear_unpack().
+ *   weight 0, 1, 2  what q, k, v became. Outer matrices are multiplied in, fused ones taken apart. Merged matrices of
+ *                   all heads lie side by side, in q or k as desc.merge says.
+ *   weight 3        o, or what values and o were folded into
+ * *linear belongs to the layer, and *part of it is [*in, *out]. *linear is NULL if the form has no such weight (TIED
+ * has q only). FOVEA_ERROR_ARGUMENT. Thread-safe. */
 FOVEA_API fovea_status fovea_mha_linear(const fovea_mha *mha, int weight, const fovea_linear **linear, int64_t *part,
                                         int64_t *in, int64_t *out);
 
-/* Frees a layer. No thread may be executing it. NULL is allowed. Thread-safe on different layers, even if they share
- * weights. */
+/* Frees a layer. No thread may be executing it. Thread-safe on different layers, even if they share weights. */
 FOVEA_API void fovea_mha_destroy(fovea_mha *mha);
 
-/* Bytes of workspace that fovea_mha_execute() needs: projections and heads, and the scratch of attention. 0 for NULL.
- * Thread-safe. */
+/* Bytes of workspace that fovea_mha_execute() needs: projections, heads, and the scratch of attention. Thread-safe. */
 FOVEA_API size_t fovea_mha_workspace_size(const fovea_mha *mha);
 
-/* Runs the layer. args are as for fovea_attention_execute(), but
- *   q, k, v  are the inputs, [batch, groups, tokens, channels] with groups * channels = the features (1 group: plain
- *            rows); with FOVEA_MHA_PROJECTED the heads, as in attention
- *   out      is [batch, groups, q_len, channels], groups * channels = out_features; without W^O the heads
- *   mask, prepared, bias, relative, sinks, lengths, starts, offsets, lse, weights, scores, summary and stats
- *            are those of the heads' attention. Rows past q_lens: o_bias, or +0.
- *   state    is absent: FOVEA_ERROR_UNSUPPORTED
- *   packed   if the attention is: q, k, v and out have a batch of 1 and one token axis, of at most desc.q_tokens and
- *            desc.kv_tokens, with sequences as q_cu_seqlens and kv_cu_seqlens say. Tokens of no sequence, and those
- *            past its q_lens or kv_lens, are neither read nor written. The bits are those of a call for each sequence.
- *   cache    if attention->page_keys is 256: args.q are the new tokens of cache_sequences, which stand behind those
- *            that the layer cache_layer of the cache has. They are projected, q and k are normalised if the weights
- *            have norms, queries and keys are rotated by the cache's rope, and keys and values appended. Then the
- *            queries attend to the whole sequence, within causal limits and windows.
- *            Needs inputs SELF, form FACTORED, FOLDED or FUSED, and no folded values; q_len new tokens at most, kv_len
- *            keys at most with them. k_dtype and v_dtype are those of the cache, int8 too. q_lens says how many tokens
- *            a sequence has (packed: q_cu_seqlens alone); q_starts, kv_lens and kv_starts are absent. A full cache is
- *            FOVEA_ERROR_FULL: this layer has appended nothing, earlier ones have; to avoid that, call
- *            fovea_kv_cache_reserve() before the first layer. The bits are those of its steps called one by one,
- *            whatever the chunks in which tokens come.
- * With FOVEA_MHA_MERGED, lse lacks what k_bias adds to all scores of a row; fovea_mha_create() refuses k_bias with a
- * softcap or sinks (FOVEA_ERROR_UNSUPPORTED). Everything else, including errors and workspace, is as there.
+/* Runs the layer. args are those of fovea_attention_execute(), with these differences:
+ *   q, k, v  The inputs, [batch, groups, tokens, channels] with groups * channels = the features (1 group: plain rows).
+ *            With FOVEA_MHA_PROJECTED they are the heads, as in attention.
+ *   out      [batch, groups, q_len, channels], groups * channels = out_features. Without W^O, the heads. Rows past
+ *            q_lens are o_bias, or +0.
+ *   state    Must be NULL: FOVEA_ERROR_UNSUPPORTED.
+ *   packed   If the attention is packed: q, k, v and out have a batch of 1 and one token axis, of at most desc.q_tokens
+ *            and desc.kv_tokens. q_cu_seqlens and kv_cu_seqlens say where sequences are. Tokens outside all sequences,
+ *            and those past q_lens or kv_lens, are neither read nor written. The bits are those of a call for each
+ *            sequence.
+ *   cache    If attention->page_keys is 256: args.q has new tokens of cache_sequences, which follow those that the
+ *            layer cache_layer of the cache has. They are projected. Queries and keys are normalised if the weights
+ *            have norms, then rotated by the cache's rope. Keys and values are appended. Then the queries attend to the
+ *            whole sequence, within causal limits and windows.
+ *              - Needs inputs SELF, form FACTORED, FOLDED or FUSED, and no folded values. A sequence has at most q_len
+ *                new tokens, and at most kv_len keys with them. k_dtype and v_dtype are those of the cache, even int8.
+ *              - q_lens has the number of tokens of each sequence (packed: q_cu_seqlens alone). q_starts, kv_lens and
+ *                kv_starts are absent.
+ *              - FOVEA_ERROR_FULL: this layer has appended nothing, but earlier layers have. To avoid it, call
+ *                fovea_kv_cache_reserve() before the first layer.
+ *              - The bits are those of the steps called one by one, whatever the chunks in which tokens come.
+ * All other arguments are those of the heads' attention. With FOVEA_MHA_MERGED, lse lacks what k_bias adds to all
+ * scores of a row, and fovea_mha_create() refuses k_bias with a softcap or sinks (FOVEA_ERROR_UNSUPPORTED).
  * Thread-safe. */
 FOVEA_API fovea_status fovea_mha_execute(const fovea_mha *mha, const fovea_attention_args *args, void *workspace,
                                          size_t workspace_size);
@@ -175,7 +177,7 @@ typedef struct fovea_mha_costs {
     size_t struct_size;
     double parameters;       /* numbers that the form stores for execution */
     double projection_flops; /* of Q, K and V; a multiplication with its addition is 2 flops */
-    double attention_flops;  /* of scores and values, without masked pairs (causal, window; offsets count as 0); packed
+    double attention_flops;  /* of scores and values, without masked pairs (causal, window; with offsets of 0); packed
                                 sequences count as if each had q_len queries and kv_len keys */
     double output_flops;     /* of W^O */
     double bytes;            /* inputs, weights (of attention->dtype), projections, heads and output, each read or
@@ -183,12 +185,11 @@ typedef struct fovea_mha_costs {
     double scratch;          /* bytes of projections and heads between steps */
 } fovea_mha_costs;
 
-/* Sets struct_size, and the rest to 0. NULL is ignored. Thread-safe on different structs. */
+/* Sets struct_size, and the rest to 0. */
 #define fovea_mha_costs_init(cost) fovea_mha_costs_init_size((cost), sizeof(fovea_mha_costs))
 FOVEA_API void fovea_mha_costs_init_size(fovea_mha_costs *cost, size_t size);
 
-/* Computes what a layer costs, from its description alone. FOLD_CHEAPER assumes that v_bias is absent. After an error
- * *cost is unchanged. Thread-safe. */
+/* Computes what a layer costs, from its description alone. FOLD_CHEAPER assumes that v_bias is absent. Thread-safe. */
 FOVEA_API fovea_status fovea_mha_cost(const fovea_mha_desc *desc, fovea_mha_costs *cost);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* Fovea: the norms of models, row by row. Part of fovea.h. */
+/* Fovea: RMS norm and layer norm, row by row. Part of fovea.h. */
 #ifndef FOVEA_NORM_H
 #define FOVEA_NORM_H
 
@@ -17,8 +17,8 @@ typedef struct fovea_norm_args {
     fovea_dtype weight_dtype; /* default FOVEA_DTYPE_F32 */
     fovea_dtype bias_dtype;   /* default FOVEA_DTYPE_F32 */
     double eps;               /* >= 0, rounded to float32; default 1e-5 */
-    void *workspace;          /* default NULL: memory that a type of 16 bits asks for is allocated */
-    size_t workspace_size;    /* if given, at least fovea_norm_workspace_size() */
+    void *workspace;          /* or NULL: memory is allocated for the call, if a type of 16 bits needs any */
+    size_t workspace_size;    /* bytes of workspace, at least fovea_norm_workspace_size() */
 } fovea_norm_args;
 
 /* Sets struct_size and the defaults, and leaves everything else absent. */
@@ -28,21 +28,21 @@ FOVEA_API void fovea_norm_args_init_size(fovea_norm_args *args, size_t size);
 /* fovea_rms_norm: y = x / sqrt(mean(x^2) + eps) * weight + bias, the mean over the channels of a row.
  * fovea_layer_norm: y = (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * weight + bias.
  *
- * x, y, weight and bias may each be FOVEA_DTYPE_F32, _BF16 or _F16: results are, bit for bit, those of float32 on the
- * same numbers, rounded once at the end as fovea_convert() rounds. A row's bits depend on its x, weight and bias alone,
- * and are the same on every tier and with every number of threads. Output NaN is always 0x7fc00000 before that
- * rounding.
- *
- * The caller owns all memory; weight and bias must not overlap y, and x only if it is y: the same data, type and
- * strides (FOVEA_ERROR_ALIAS). Without rows nothing is done. Where a type has 16 bits, rows are converted in
- * args.workspace, which overlaps nothing else and is not shared with a concurrent call; without one, in memory that is
- * allocated for the call (FOVEA_ERROR_OUT_OF_MEMORY). After an error y is unchanged. Rounding mode and nested calls: as
- * for fovea_attention_execute(). Thread-safe. */
+ *   - x, y, weight and bias may each be FOVEA_DTYPE_F32, _BF16 or _F16. Results are, bit for bit, those of float32 on
+ *     the same numbers, rounded once at the end as fovea_convert() rounds.
+ *   - A row's bits depend only on its x, weight and bias. They are the same on every tier and with every number of
+ *     threads. Output NaN is always 0x7fc00000 before rounding.
+ *   - y must not overlap weight or bias. It may be x (same data, type and strides), but must not overlap it otherwise.
+ *   - The workspace is used if a type has 16 bits. It overlaps nothing else, and is not shared with a concurrent call.
+ *   - Without rows nothing is done. Rounding mode and nested calls: as for fovea_attention_execute().
+ *   - Errors: FOVEA_ERROR_NULL, _SHAPE, _OVERFLOW, _STRIDE, _DTYPE, _ALIAS, _ARGUMENT (eps), _WORKSPACE, _VERSION,
+ *     _OUT_OF_MEMORY.
+ * Thread-safe. */
 FOVEA_API fovea_status fovea_rms_norm(const fovea_context *ctx, const fovea_norm_args *args);
 FOVEA_API fovea_status fovea_layer_norm(const fovea_context *ctx, const fovea_norm_args *args);
 
-/* Bytes of workspace for a norm, by the shape of x and all types; enough for fewer rows, too. 0 where all are float32,
- * and for arguments that norms refuse. Tensors need no data. Thread-safe. */
+/* Bytes of workspace for a norm: depends on the shape of x and on all types, and is enough for fewer rows, too. 0 if
+ * all types are float32, and for arguments that norms refuse. Tensors need no data. Thread-safe. */
 FOVEA_API size_t fovea_norm_workspace_size(const fovea_context *ctx, const fovea_norm_args *args);
 
 #ifdef __cplusplus

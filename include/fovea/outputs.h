@@ -18,20 +18,20 @@ typedef enum fovea_score_kind {
 } fovea_score_kind;
 
 /* A part of the matrix of scores or weights. Set args.scores to one.
- *   - out's shape says how many heads, queries and keys: [batch, heads, queries, keys]; heads, first_query and
- *     first_key say which. Queries and keys are numbered as tokens of the tensors q and k, so first_key 0 with kv_len
- *     keys gives whole rows. Packed sequences: [1, heads, queries, keys].
- *   - Every element is written, in packed tensors those of queries that belong to a sequence. Keys past a sequence's
+ *   - The shape of out says how many heads, queries and keys: [batch, heads, queries, keys], or with packed sequences
+ *     [1, heads, queries, keys]. heads, first_query and first_key say which. Queries and keys are numbered as tokens of
+ *     the tensors q and k: first_key 0 with kv_len keys gives whole rows.
+ *   - Every element is written; in packed tensors, those of queries that belong to a sequence. Keys past a sequence's
  *     length and rows without a query count as masked: weights are +0, other kinds -inf.
- *   - RAW and CAPPED are scores before masks: causality, windows, masks and biases change none of them, so k is read at
- *     all keys of a sequence. A NaN there gives NaN in the elements of that key only.
- *   - NaN is always 0x7fc00000, zero always +0. The bits are those of the scores from which out is computed: WEIGHTS
- *     are those of args.weights.
- *   - Computes the scores a second time, of tiles that hold a chosen row. Besides out, nothing larger than a tile is
- *     kept.
- *   - With a state (state.h), WEIGHTS are refused, because they need the lse of all keys; other kinds are those of the
+ *   - RAW and CAPPED are scores before causality, windows, masks and biases. So k is read at all keys of a sequence. A
+ *     NaN there gives NaN in the elements of that key only.
+ *   - NaN is always 0x7fc00000, zero always +0. The bits are those of the scores from which attention computes out, and
+ *     WEIGHTS are those of args.weights.
+ *   - Computes the scores of tiles that hold a chosen row a second time. Nothing larger than a tile is kept besides
+ *   out.
+ *   - With a state (state.h), WEIGHTS are refused, because they need the lse of all keys. Other kinds are those of the
  *     piece.
- *   - Errors: FOVEA_ERROR_NULL (out), _SHAPE (heads, queries or keys past the tensor's), _ARGUMENT (kind, order of
+ *   - Errors: FOVEA_ERROR_NULL (out), _SHAPE (heads, queries or keys outside the tensors), _ARGUMENT (kind, order of
  *     heads), and those of any output. */
 struct fovea_attention_scores {
     size_t struct_size;
@@ -45,23 +45,23 @@ struct fovea_attention_scores {
 #define fovea_attention_scores_init(scores) fovea_attention_scores_init_size((scores), sizeof(fovea_attention_scores))
 FOVEA_API void fovea_attention_scores_init_size(fovea_attention_scores *scores, size_t size);
 
-/* Statistics of the weights w. Set args.summary to one. Each tensor is optional; all elements of those given are
- * written (rows of packed tensors: those that belong to a sequence). Weights count sinks, which are no keys themselves.
+/* Statistics of the weights w. Set args.summary to one. Each tensor is optional. All elements of those given are
+ * written; in packed tensors, the rows that belong to a sequence. Weights count sinks, but sinks are not keys.
  *   - key_sums: how much attention each key got, the sum of w over the queries of each head (evict the keys that got
- *     least). The order of additions is fixed: queries in blocks of 64, counted from the sequence's first; from +0, the
- *     w of a block in ascending order; then from +0 the sums of blocks in ascending order. Keys that nobody sees, and
- *     tokens that are no keys, get +0. Needs args.lse, which is read once all rows are finished.
- *   - entropy: -sum(w log w) of each row, natural logarithm (divide by log(2) for bits). log w is s - lse, rounded, w
- *     log w is rounded, and 0 where w = 0; sums are over segments of 256 keys in ascending order, each added up as
+ *     least). The order of additions is fixed. Queries form blocks of 64, counted from the sequence's first. From +0,
+ *     the w of a block are added in ascending order; then, from +0, the sums of blocks in ascending order. Keys that no
+ *     query sees, and tokens outside all sequences, get +0. Needs args.lse, which is read when all rows are finished.
+ *   - entropy: -sum(w log w) of each row, natural logarithm (divide by log(2) for bits). log w is s - lse, rounded.
+ *     w log w is rounded, and 0 if w = 0. Sums are over segments of 256 keys in ascending order, each added up as
  *     softmax does.
  *   - max_weight: the largest w of each row.
- *   - top_keys, top_weights: the keys of the largest w of each row and these w, in descending order. Of equal w, the
- *     lowest key comes first. Keys are numbered as tokens of the tensor k. Masked keys are none: where a row sees too
- *     few, -1 and +0 follow. Give both or neither; their last axis says how many.
- *   - A row that sees no key, and one without a query: entropy +0, max_weight +0, no top keys. A row of NaN: NaN in
- *     entropy, max_weight, top_weights and in key_sums of the keys it sees; its top keys are the lowest.
- *   - Computes the scores once more for key_sums, and once for all others. Nothing of q_len x kv_len is kept.
- *   - With a state, refused: they need the lse of all keys.
+ *   - top_keys, top_weights: the keys with the largest w of each row and these w, in descending order. Of equal w, the
+ *     lowest key comes first. Keys are numbered as tokens of the tensor k. If a row sees too few keys, -1 and +0
+ *     follow. Give both or neither. Their last axis says how many.
+ *   - A row that sees no key, or has no query, has entropy +0, max_weight +0 and no top keys. A row of NaN has NaN in
+ *     entropy, max_weight, top_weights and the key_sums of the keys it sees; its top keys are the lowest.
+ *   - Computes the scores once more for key_sums, and once for all others. No matrix of q_len x kv_len is kept.
+ *   - Refused with a state, because they need the lse of all keys.
  *   - Errors: FOVEA_ERROR_NULL (key_sums without lse, top_keys without top_weights or the reverse), and those of any
  *     output. */
 struct fovea_attention_summary {

@@ -9,26 +9,26 @@ extern "C" {
 #endif
 
 /* The content of a tuning file. A row says which kernels and blocks plans and linear maps use, for a range of shapes on
- * one CPU with one build. The file is text of at most 64 KiB, has rows for any number of CPUs, and is written by
+ * one CPU with one build. The file is text of at most 64 KiB, with rows for any number of CPUs, written by
  * fovea-tune. */
 typedef struct fovea_tuning fovea_tuning;
 
-/* Reads a file, all or nothing. After an error *tuning is NULL, and the error detail names the line:
- *   FOVEA_ERROR_FILE     missing, unreadable, not a regular file, too large, or unsafe: writable by everybody, or, in a
- *                        folder that is, a symbolic link or another user's file
- *   FOVEA_ERROR_TUNING   its content is not valid
- *   FOVEA_ERROR_VERSION  it has a newer version, and something for this build that this library does not know
+/* Reads a file, all or nothing. After an error, the error detail names the line:
+ *   FOVEA_ERROR_FILE          missing, unreadable, not a regular file, too large, or unsafe: writable by everybody; or
+ *                             in a folder writable by everybody, and a symbolic link or another user's file
+ *   FOVEA_ERROR_TUNING        its content is not valid
+ *   FOVEA_ERROR_VERSION       it has a newer version, and something for this build that this library does not know
  *   FOVEA_ERROR_INCOMPATIBLE  it has a version that only older builds read
- * Rows for other CPUs and builds are not an error here. The caller destroys *tuning. Thread-safe. */
+ * Rows for other CPUs and builds are not an error. The caller destroys *tuning. Thread-safe. */
 FOVEA_API fovea_status fovea_tuning_load(const char *path, fovea_tuning **tuning);
 
-/* Writes the file, or replaces it atomically: readers, even after a crash, find the old file or the new one, whole.
- * Creates missing folders. Writers lock the folder (flock); if another process holds the lock for more than a second,
- * FOVEA_ERROR_BUSY. After an error the old file is unchanged. Thread-safe while nobody changes the tuning. */
+/* Writes the file, or replaces it atomically: readers find the old file or the new one, whole, even after a crash.
+ * Creates missing folders. Writers lock the folder (flock). FOVEA_ERROR_BUSY if another process holds the lock for more
+ * than a second. After an error the old file is unchanged. Thread-safe while nobody changes the tuning. */
 FOVEA_API fovea_status fovea_tuning_save(const fovea_tuning *tuning, const char *path);
 
 /* Adds the rows of from to into. If both have a row for the same shapes on the same CPU and build, that of from is
- * kept. After an error into is unchanged. Not thread-safe on the same into. */
+ * kept. Not thread-safe on the same into. */
 FOVEA_API fovea_status fovea_tuning_merge(fovea_tuning *into, const fovea_tuning *from);
 
 typedef struct fovea_tuning_match {
@@ -42,7 +42,7 @@ typedef struct fovea_tuning_match {
     char reason[256];
 } fovea_tuning_match;
 
-/* Sets struct_size, and the rest to 0. NULL is ignored. Thread-safe on different structs. */
+/* Sets struct_size, and the rest to 0. */
 #define fovea_tuning_match_init(match) fovea_tuning_match_init_size((match), sizeof(fovea_tuning_match))
 FOVEA_API void fovea_tuning_match_init_size(fovea_tuning_match *match, size_t size);
 
@@ -51,7 +51,7 @@ FOVEA_API void fovea_tuning_match_init_size(fovea_tuning_match *match, size_t si
 FOVEA_API fovea_status fovea_tuning_lookup(const fovea_tuning *tuning, const fovea_context *ctx,
                                            const fovea_attention_desc *desc, fovea_tuning_match *match);
 
-/* Frees it; NULL is allowed. */
+/* Frees a tuning. */
 FOVEA_API void fovea_tuning_destroy(fovea_tuning *tuning);
 
 #ifdef __cplusplus

@@ -40,24 +40,24 @@ typedef enum fovea_status {
     FOVEA_ERROR_DTYPE = 5,        /* this operation does not take that element type */
     FOVEA_ERROR_ALIAS = 6,        /* an output overlaps an input, another output or the workspace */
     FOVEA_ERROR_WORKSPACE = 7,    /* the workspace is smaller than _workspace_size() says */
-    FOVEA_ERROR_VERSION = 8,      /* a struct or a tuning file is newer than this library */
+    FOVEA_ERROR_VERSION = 8,      /* a struct or a file has a version that this library does not read */
     FOVEA_ERROR_ARGUMENT = 9,     /* any other value is out of range */
-    FOVEA_ERROR_ENVIRONMENT = 10, /* FOVEA_ISA or FOVEA_ARITHMETIC has a word that is none */
-    FOVEA_ERROR_UNSUPPORTED = 11, /* this CPU, this build or this form of a layer cannot do it */
+    FOVEA_ERROR_ENVIRONMENT = 10, /* an environment variable has an unknown value */
+    FOVEA_ERROR_UNSUPPORTED = 11, /* not possible on this CPU, in this build or in this combination */
     FOVEA_ERROR_OUT_OF_MEMORY = 12,
     FOVEA_ERROR_FILE = 13,         /* a file cannot be read or written, or is not safe to trust */
-    FOVEA_ERROR_TUNING = 14,       /* not a tuning file, or cut off, damaged, or with impossible rows */
-    FOVEA_ERROR_INCOMPATIBLE = 15, /* a good tuning file, but for other CPUs or other builds of this library */
+    FOVEA_ERROR_TUNING = 14,       /* not a tuning file, or truncated, damaged, or with impossible rows */
+    FOVEA_ERROR_INCOMPATIBLE = 15, /* a good file, but of other CPUs, other builds or another cache */
     FOVEA_ERROR_BUSY = 16,         /* another process holds a lock: try again */
-    FOVEA_ERROR_FULL = 17          /* a cache has no pages left for it */
+    FOVEA_ERROR_FULL = 17          /* a cache has too few free pages */
 } fovea_status;
 
 /* The constant's name, such as "FOVEA_ERROR_SHAPE"; "unknown status" for any other value. Static string,
  * thread-safe. */
 FOVEA_API const char *fovea_status_name(fovea_status status);
 
-/* A sentence about this thread's last failure ("q_heads 12 is not a multiple of kv_heads 5"), or "" before the first.
- * Owned by the library; valid until this thread's next failing call. Thread-safe. */
+/* A sentence about this thread's last failure ("q_heads 12 is not a multiple of kv_heads 5"), or "" before the first
+ * one. Owned by the library, and valid until this thread's next failing call. Thread-safe. */
 FOVEA_API const char *fovea_error_detail(void);
 
 /* Version of the linked library, such as "0.3.0" (FOVEA_VERSION_STRING is the header's). Static string. */
@@ -75,32 +75,33 @@ typedef enum fovea_dtype {
     FOVEA_DTYPE_I8 = 7    /* int8_t with scales: of a cache (cache.h) or of weights (fovea_quantisation) */
 } fovea_dtype;
 
-/* How attention and linear maps compute. Each is one definition (docs/promise.md; kernels/kernels.h has the formulas):
- * the same bits on every tier, with any number of threads, in any batch. Only how fast it is depends on the CPU. */
+/* How attention and linear maps compute. Each arithmetic is one definition (docs/promise.md; kernels/kernels.h has the
+ * formulas). It gives the same bits on every tier, with any number of threads, in any batch. Only speed depends on the
+ * CPU. */
 typedef enum fovea_arithmetic {
-    /* The default, for all types: float32's on the operands' numbers, rounded once at the end. */
+    /* The default, for all types: float32 arithmetic on the operands' numbers, rounded once at the end. */
     FOVEA_ARITHMETIC_EXACT = 0,
-    /* Attention of bfloat16 q, k and v: as exact, but the exponentials of scores are rounded to bfloat16 before they
-     * multiply values and are summed. Linear maps have exact's bits in it. */
+    /* Attention of bfloat16 q, k and v: like EXACT, but exponentials of scores are rounded to bfloat16 before they are
+     * summed and multiply values. Linear maps give the bits of EXACT. */
     FOVEA_ARITHMETIC_BF16 = 1,
-    /* Of bfloat16 operands: as bf16, and all sums go by blocks of 32 products, as AMX computes them. */
+    /* bfloat16 operands: like BF16, with all sums in blocks of 32 products, as AMX computes them. */
     FOVEA_ARITHMETIC_BF16_TILE = 2,
-    /* An option: the one of these that was measured to be fastest on such a CPU, for this operation and these types;
-     * sizes, threads and tuning play no part. It never chooses BF16_TILE, which has not been timed on a CPU with AMX.
-     * Plans name its choice (fovea_attention_plan_arithmetic()): ask for that one to get the same bits elsewhere.
-     * FOVEA_ARITHMETIC (context.h) narrows it. */
+    /* An option: the fastest of these on such a CPU, as measured, for this operation and these types. Sizes, threads
+     * and tuning do not matter. It never chooses BF16_TILE, which has not been timed on a CPU with AMX. A plan reports
+     * its choice (fovea_attention_plan_arithmetic()); ask for that one to get the same bits elsewhere. The environment
+     * variable FOVEA_ARITHMETIC overrides it (context.h). */
     FOVEA_ARITHMETIC_FASTEST = 3
 } fovea_arithmetic;
 
 /* "exact", "bf16", "bf16_tile", "fastest"; "unknown" for any other value. Static string, thread-safe. */
 FOVEA_API const char *fovea_arithmetic_name(fovea_arithmetic arithmetic);
 
-/* How integers represent numbers. Of a matrix of FOVEA_DTYPE_I8, element (i, o) is scales[o] times its integer, rounded
- * to float32 in the caller's rounding mode. Linear maps and layers take such weights (docs/types.md). Tensors do not:
- * there every pointer to one must be NULL. */
+/* How integers represent numbers. In a matrix of FOVEA_DTYPE_I8, element (i, o) stands for scales[o] times its integer,
+ * rounded to float32 in the caller's rounding mode. Linear maps and layers take such weights (docs/types.md). Tensors
+ * do not: their quantisation must be NULL. Later fields will describe groups of channels (docs/interface-drafts.md). */
 typedef struct fovea_quantisation {
     size_t struct_size;
-    const float *scales; /* [out], any numbers: read when weights are packed, yours afterwards */
+    const float *scales; /* [out], any numbers; read when weights are packed, and no longer needed afterwards */
 } fovea_quantisation;
 
 /* Sets struct_size, and scales to NULL. */
@@ -109,9 +110,8 @@ FOVEA_API void fovea_quantisation_init_size(fovea_quantisation *quantisation, si
 
 /* A view of the caller's memory, [batch, head, token, channel]. Element (b,h,t,c) is data[b*stride[0] + h*stride[1] +
  * t*stride[2] + c*stride[3]]. The channel stride is 1 (masks: 1, or 0 to broadcast). Other strides are from 0 to 2^48;
- * 0 repeats an input. So BHTD, BTHD and packed QKV differ only in strides. Strides of a tensor without elements are
- * ignored. The library never owns or frees data. data == NULL: absent.
- */
+ * 0 repeats an input. So BHTD, BTHD and packed QKV differ only in strides. The strides of an empty tensor are ignored.
+ * The library never owns or frees data. */
 typedef struct fovea_tensor {
     void *data;
     fovea_dtype dtype;
@@ -129,15 +129,15 @@ FOVEA_API fovea_tensor fovea_tensor_bhtd(void *data, fovea_dtype dtype, int64_t 
 FOVEA_API fovea_tensor fovea_tensor_bthd(void *data, fovea_dtype dtype, int64_t batch, int64_t tokens, int64_t heads,
                                          int64_t channels);
 
-/* A view of count tokens, from first on: for example the filled part of a cache, or the place of its next token. Same
- * memory, same strides. If the tensor does not have these tokens, shape[2] is -1, which the function that takes it
- * refuses. */
+/* A view of count tokens, from first on: for example the filled part of a cache, or the place of its next token. Memory
+ * and strides stay the same. If the tensor does not have these tokens, shape[2] is -1, which the function that takes
+ * the view refuses. */
 FOVEA_API fovea_tensor fovea_tensor_tokens(fovea_tensor tensor, int64_t first, int64_t count);
 
 /* ------------------------------------------------------------------------------------------------------- matrix -- */
 
 /* A view of the caller's weights: element (i, o), from input channel i to output channel o, is data[i*in_stride +
- * o*out_stride], strides >= 0. The library never owns data. data == NULL: absent. */
+ * o*out_stride], strides >= 0. The library never owns or frees data. */
 typedef struct fovea_matrix {
     const void *data;
     fovea_dtype dtype;
@@ -149,7 +149,7 @@ typedef struct fovea_matrix {
 /* Contiguous [in, out] memory, as papers write x W. Cannot fail: the function that takes the matrix checks it. */
 FOVEA_API fovea_matrix fovea_matrix_in_out(const void *data, fovea_dtype dtype, int64_t in, int64_t out);
 
-/* Contiguous [out, in] memory, as PyTorch's nn.Linear keeps it. */
+/* Contiguous [out, in] memory, as PyTorch's nn.Linear stores it. */
 FOVEA_API fovea_matrix fovea_matrix_out_in(const void *data, fovea_dtype dtype, int64_t out, int64_t in);
 
 #ifdef __cplusplus
