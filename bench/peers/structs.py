@@ -1,6 +1,13 @@
-"""The structures of Fovea's headers that api.py passes, field by field."""
+"""The structures of Fovea's headers that api.py passes, field by field.
+
+structs.py CC INCLUDE compares them with the headers: the places of all fields, and sizes."""
 
 import ctypes
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
 
 I64 = ctypes.c_int64
 FLOATS = ctypes.POINTER(ctypes.c_float)
@@ -170,3 +177,25 @@ class MhaWeights(ctypes.Structure):
         ("fused", Matrix),
         ("fused_bias", ctypes.c_void_p),
     ]
+
+
+# What a structure is called there, unless it is its own name in lower case.
+NAMES = {"CacheDesc": "kv_cache_desc", "Append": "kv_append"}
+
+
+def compare(compiler, include):
+    structures = [s for s in globals().values() if isinstance(s, type) and issubclass(s, ctypes.Structure)]
+    asserts = ["#include <fovea/fovea.h>", "#include <assert.h>"]
+    for s in structures:
+        name = NAMES.get(s.__name__) or re.sub(r"\B([A-Z])", r"_\1", s.__name__).lower()
+        places = {f"offsetof(fovea_{name}, {field.rstrip('_')})": getattr(s, field).offset for field, _ in s._fields_}
+        places[f"sizeof(fovea_{name})"] = ctypes.sizeof(s)
+        asserts += [f'static_assert({place} == {here}, "");' for place, here in places.items()]
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder, "structs.c")
+        source.write_text("\n".join(asserts) + "\n")
+        subprocess.run([compiler, "-std=c11", f"-I{include}", "-fsyntax-only", source], check=True)
+
+
+if __name__ == "__main__":
+    compare(*sys.argv[1:])
