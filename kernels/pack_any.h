@@ -1,5 +1,5 @@
-/* Packs matrices of any strides into operands, and copies them back. Not a kernel: weights are packed once, and the loads decide how long
- * that takes. */
+/* Packs matrices of any strides into operands, and copies them back. Not a kernel: weights are packed once, and the
+ * loads decide how long that takes. */
 #ifndef FV_PACK_ANY_H
 #define FV_PACK_ANY_H
 

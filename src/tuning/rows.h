@@ -64,8 +64,7 @@ typedef enum fv_tuning_op {
 } fv_tuning_op;
 #undef FV_TUNING_OPERATION
 
-/* The operation of an element type and an arithmetic, from that of many rows of float32. A named arithmetic is of its own
- * type. */
+/* The operation of an element type and an arithmetic, from that of many rows of float32. */
 fv_tuning_op fv_tuning_of(fv_tuning_op many_f32, fovea_dtype dtype, fovea_arithmetic arithmetic, bool few);
 
 /* And back: the operation's element type and arithmetic. */
