@@ -35,7 +35,7 @@ FOVEA_API void fovea_norm_args_init_size(fovea_norm_args *args, size_t size);
  *   - y must not overlap weight or bias. It may be x (same data, type and strides), but must not overlap it otherwise.
  *   - The workspace is used if a type has 16 bits. It overlaps nothing else, and is not shared with a concurrent call.
  *   - Without rows nothing is done. Rounding mode and nested calls: as for fovea_attention_execute().
- *   - Errors: FOVEA_ERROR_NULL, _SHAPE, _OVERFLOW, _STRIDE, _DTYPE, _ALIAS, _ARGUMENT (eps), _WORKSPACE, _VERSION,
+ *   - Errors: FOVEA_ERROR_SHAPE, _OVERFLOW, _STRIDE, _DTYPE, _ALIAS, _ARGUMENT (eps), _WORKSPACE, _VERSION,
  *     _OUT_OF_MEMORY.
  * Thread-safe. */
 FOVEA_API fovea_status fovea_rms_norm(const fovea_context *ctx, const fovea_norm_args *args);

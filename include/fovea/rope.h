@@ -78,7 +78,7 @@ FOVEA_API void fovea_rope_destroy(fovea_rope *rope);
  *     FOVEA_ROPE_MAX_POSITION.
  *   - Runs on ctx's threads if there is enough work. Allocates nothing. The bits are the same on every tier and
  *     machine, for any number of threads, and whatever other tokens are in the call.
- *   - Errors: FOVEA_ERROR_NULL, _SHAPE, _OVERFLOW, _STRIDE, _DTYPE, _ALIAS, _ARGUMENT (a position). Without elements
+ *   - Errors: FOVEA_ERROR_SHAPE, _OVERFLOW, _STRIDE, _DTYPE, _ALIAS, _ARGUMENT (a position). Without elements
  *     nothing is done.
  * Thread-safe. */
 FOVEA_API fovea_status fovea_rope_apply(const fovea_context *ctx, const fovea_rope *rope, const fovea_tensor *x,

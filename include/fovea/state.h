@@ -35,7 +35,7 @@ typedef struct fovea_attention_part {
  *     whole->lse.data is NULL, lse is not written. whole->out may be a part's out, and whole->lse a part's lse, with
  *     the same strides, so parts can be merged in place. Any other overlap of an output is FOVEA_ERROR_ALIAS.
  *   - Batch, heads or queries may be 0: nothing is done, and data may be NULL.
- *   - Errors: FOVEA_ERROR_NULL, _SHAPE (a part's shape differs, channels are 0, a size or count is negative),
+ *   - Errors: FOVEA_ERROR_SHAPE (a part's shape differs, channels are 0, a size or count is negative),
  *     _OVERFLOW, _STRIDE, _DTYPE, _ALIAS, and those of the default context.
  *   - Runs on the calling thread, on the best tier of a default context (see fovea_exp_f32()). Allocates nothing. The
  *     bits are the same on every tier.
