@@ -32,8 +32,7 @@ void fv_rope_at(const fovea_rope *rope, int64_t position, fv_rope_turn *turn) {
     }
 }
 
-static void turn_halves(int64_t n, const fv_rope_turn *turn, float *x) {
-    float *const y = x + n;
+static void turn_halves(int64_t n, const fv_rope_turn *turn, float *restrict x, float *restrict y) {
     for (int64_t i = 0; i < n; i++) {
         const float a = x[i], b = y[i];
         x[i] = a * turn->cos[i] - b * turn->sin[i];
@@ -49,9 +48,9 @@ static void turn_adjacent(int64_t n, const fv_rope_turn *turn, float *x) {
     }
 }
 
-static void turn_row(const fovea_rope *rope, const fv_rope_turn *turn, float *row) {
+static __attribute__((noinline)) void turn_row(const fovea_rope *rope, const fv_rope_turn *turn, float *row) {
     if (rope->desc.pairing == FOVEA_ROPE_HALVES)
-        turn_halves(rope->pairs, turn, row);
+        turn_halves(rope->pairs, turn, row, row + rope->pairs);
     else
         turn_adjacent(rope->pairs, turn, row);
 }
