@@ -1,10 +1,10 @@
 /* The flash loop (block.h): ISA-free; all arithmetic is in the kernels it calls. A block is cut into tiles of
  * up to tile_rows rows, which go through a segment one after the other (tile.h).
  */
+#include "attention/decode.h"
 #include "attention/outputs.h"
 #include "attention/score.h"
 #include "attention/state.h"
-#include "attention/thin.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,11 +18,11 @@ static bool copies_values(const fv_block *x) {
     if (x->plan->desc.v_dtype == FOVEA_DTYPE_I8)
         return false;
     if (x->plan->kernels.widen_v)
-        return !x->thin || !x->plan->kernels.value_thin;
+        return !x->decode || !x->plan->kernels.value_few;
     if (x->rows < FV_COPY_ROWS || x->range.begin == x->range.end)
         return false;
-    const fv_kv_run run = fv_kv_run_of(v, x->sequence.index, x->kv_head, x->range.begin, x->range.end);
-    const uintptr_t first = (uintptr_t)run.at, step = (uintptr_t)(run.stride * fv_dtype_size(v->dtype));
+    const fv_kv_span span = fv_kv_span_of(v, x->sequence.index, x->kv_head, x->range.begin, x->range.end);
+    const uintptr_t first = (uintptr_t)span.at, step = (uintptr_t)(span.stride * fv_dtype_size(v->dtype));
     return (first | step) % FV_ALIGNMENT != 0 || step >= 2048 || fv_kv_short_pages(v);
 }
 
@@ -49,7 +49,7 @@ void fv_block_init(fv_block *x, const fv_schedule *schedule, char *scratch) {
         .ranges = (fv_range *)(void *)(scratch + s->ranges),
         .k = (float *)(void *)(scratch + s->k),
         .v = (float *)(void *)(scratch + s->v),
-        .granule = (float *)(void *)(scratch + s->granule),
+        .gathered = (float *)(void *)(scratch + s->gathered),
         .key_rows = (float *)(void *)(scratch + s->key_rows),
         .chain = (float *)(void *)(scratch + s->chain),
         .line = (float *)(void *)(scratch + s->line),
@@ -125,7 +125,7 @@ void fv_block_open(fv_block *x, int64_t number, int64_t next) {
     x->ascending = x->one_head;
     if (x->mask.kind)
         fv_block_narrow(x);
-    fv_thin_open(x);
+    fv_decode_open(x);
     x->copy_values = copies_values(x);
     x->value_pairs = x->copy_values && x->pairs && plan->kernels.value_pairs && !fv_kv_short_pages(&x->kv->v);
     deal_tiles(x);

@@ -39,12 +39,12 @@ typedef struct fv_block {
     bool floats;         /* are the queries in q? */
     bool normed;         /* is norm, if it is asked for, that of all queries? */
     fv_exponent_range exponents;
-    bool value_pairs;  /* may values be multiplied as pairs? */
-    bool thin, panels; /* few rows (thin.h); their keys are panels */
-    bool copy_values;  /* are the values read from a copy in v? */
-    float norm;        /* the largest sum of squares of a scaled query; INFINITY: not asked for */
+    bool value_pairs;    /* may values be multiplied as pairs? */
+    bool decode, panels; /* few rows, or int8 (decode.h); their keys are panels */
+    bool copy_values;    /* are the values read from a copy in v? */
+    float norm;          /* the largest sum of squares of a scaled query; INFINITY: not asked for */
     /* in the thread's scratch, laid out by the plan; lse of split blocks: among the partials */
-    float *q, *pairs_q, *p, *o, *max, *sum, *lse, *k, *v, *s, *lanes, *m, *l, *a, *b, *granule, *key_rows, *chain,
+    float *q, *pairs_q, *p, *o, *max, *sum, *lse, *k, *v, *s, *lanes, *m, *l, *a, *b, *gathered, *key_rows, *chain,
         *line;
     fv_i8_word *integers; /* rows of queries, where keys are int8 */
     fv_tile_rows *tiles;

@@ -18,7 +18,7 @@ enum {
     STREAM_FLOATS = 2048 /* of a panel whose keys come from memory */
 };
 
-/* The least panel of a gemm of nr columns: a whole number of its tiles, and of the granule of packed keys. */
+/* The least panel of a gemm of nr columns: a whole number of its tiles, and of FV_LANES. */
 static int64_t panel_of(const fv_kernel *score) {
     int64_t panel = score->nr;
     while (panel % FV_LANES != 0)
@@ -183,7 +183,7 @@ void fv_attention_heuristics(fovea_attention_plan *plan, const fv_attention_choi
         c->value = default_value(plan);
     plan->panel = panel_keys(plan);
     const fv_kernel *tiles = fv_attention_tiles(plan);
-    const bool integers = fv_integers(d); /* scores as thin.h has them: a block is one tile */
+    const bool integers = fv_integers(d); /* scores as decode.h has them: a block is one tile */
     plan->edge_rows = tiles ? tiles->mr : integers ? FV_FEW_ROWS : fv_max(c->score->mr, c->value->mr);
     plan->o_stride = fv_round_up(d->value_dim, FV_LANES);
     plan->s_stride =

@@ -20,11 +20,11 @@ fv_kv fv_kv_of_args(const fovea_attention_desc *d, const fovea_attention_args *a
     return (fv_kv){.k = side_of(k, k->stride[0], args->kv_starts), .v = side_of(v, v->stride[0], args->kv_starts)};
 }
 
-fv_kv_run fv_kv_run_in_page(const fv_kv_side *side, int64_t sequence, int64_t head, int64_t key, int64_t last) {
+fv_kv_span fv_kv_span_in_page(const fv_kv_side *side, int64_t sequence, int64_t head, int64_t key, int64_t last) {
     const int64_t first = fv_kv_place(side, sequence, key), page = first / side->page_keys;
     const int64_t *table = side->pages + sequence * side->pages_stride, at = first % side->page_keys;
     assert(side->layout == FV_KV_ROWS || side->page_keys % FV_KEY_GROUP == 0);
-    return (fv_kv_run){
+    return (fv_kv_span){
         fv_kv_at(side, table[page], head, at), side->stride[2], fv_min(last - key, side->page_keys - at),
         side->scales ? side->scales + table[page] * side->scale_stride[0] + head * side->scale_stride[1] + at : NULL};
 }

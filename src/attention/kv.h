@@ -1,10 +1,10 @@
-/* Where keys and values are. A view says it for a whole batch; for a sequence and a kv head it gives runs: keys of one
+/* Where keys and values are. A view says it for a whole batch; for a sequence and a kv head it gives spans: keys of one
  * segment that are equally far apart in memory. Contiguous tensors and page tables are views. Nothing else in src/
  * computes addresses of keys or values.
  *
- *     for (int64_t key = begin; key < end; key += run.count) {
- *         run = fv_kv_run_of(&kv->k, sequence, head, key, end);
- *         ...                                                      reads run.count keys at run.at
+ *     for (int64_t key = begin; key < end; key += span.count) {
+ *         span = fv_kv_span_of(&kv->k, sequence, head, key, end);
+ *         ...                                                      reads span.count keys at span.at
  *     }
  */
 #ifndef FV_ATTENTION_KV_H
@@ -50,11 +50,11 @@ typedef struct fv_kv {
 } fv_kv;
 
 /* The memory of count keys. */
-typedef struct fv_kv_run {
+typedef struct fv_kv_span {
     const void *at;
     int64_t stride, count; /* to the next key (rows) or group (lanes) */
     const float *scales;   /* [count] of int8, else NULL */
-} fv_kv_run;
+} fv_kv_span;
 
 /* Keys and values of tensors. */
 fv_kv fv_kv_of_args(const fovea_attention_desc *desc, const fovea_attention_args *args);
@@ -77,10 +77,10 @@ static inline const void *fv_kv_at(const fv_kv_side *side, int64_t block, int64_
         first + (side->layout == FV_KV_LANES ? fv_kv_lane(side, side->stride[2], key) : key * side->stride[2]));
 }
 
-/* Of a run in rows, the channel of its first key. */
-static inline const void *fv_kv_channel(const fv_kv_side *side, const fv_kv_run *run, int64_t channel) {
+/* Of a span in rows, the channel of its first key. */
+static inline const void *fv_kv_channel(const fv_kv_side *side, const fv_kv_span *span, int64_t channel) {
     assert(side->layout == FV_KV_ROWS);
-    return fv_kv_step(side, run->at, channel);
+    return fv_kv_step(side, span->at, channel);
 }
 
 /* Where a key of a sequence is, counted in keys. */
@@ -90,32 +90,33 @@ static inline int64_t fv_kv_place(const fv_kv_side *side, int64_t sequence, int6
 }
 
 /* The part of keys [key, last) of a segment that is in one page. */
-fv_kv_run fv_kv_run_in_page(const fv_kv_side *side, int64_t sequence, int64_t head, int64_t key, int64_t last);
+fv_kv_span fv_kv_span_in_page(const fv_kv_side *side, int64_t sequence, int64_t head, int64_t key, int64_t last);
 
-/* The run that begins with a key, of keys before end, which is behind it. In lanes, key is a multiple of FV_LANES. */
-static inline fv_kv_run fv_kv_run_of(const fv_kv_side *side, int64_t sequence, int64_t head, int64_t key, int64_t end) {
+/* The span that begins with a key, of keys before end, which is behind it. In lanes, key is a multiple of FV_LANES. */
+static inline fv_kv_span fv_kv_span_of(const fv_kv_side *side, int64_t sequence, int64_t head, int64_t key,
+                                       int64_t end) {
     assert(0 <= key && key < end && (side->layout == FV_KV_ROWS || key % FV_LANES == 0));
     const int64_t next = (key / FV_SEGMENT + 1) * FV_SEGMENT, last = end < next ? end : next;
     if (side->pages)
-        return fv_kv_run_in_page(side, sequence, head, key, last);
+        return fv_kv_span_in_page(side, sequence, head, key, last);
     assert(!side->scales);
-    return (fv_kv_run){fv_kv_at(side, sequence, head, fv_kv_place(side, sequence, key)), side->stride[2], last - key,
-                       NULL};
+    return (fv_kv_span){fv_kv_at(side, sequence, head, fv_kv_place(side, sequence, key)), side->stride[2], last - key,
+                        NULL};
 }
 
-/* Elements of a run if they are contiguous, else 0. */
-static inline int64_t fv_kv_contiguous(const fv_kv_side *side, const fv_kv_run *run) {
+/* Elements of a span if they are contiguous, else 0. */
+static inline int64_t fv_kv_contiguous(const fv_kv_side *side, const fv_kv_span *span) {
     const int64_t keys = side->layout == FV_KV_LANES ? FV_KEY_GROUP : 1;
-    return run->stride == keys * side->channels ? (run->count + keys - 1) / keys * run->stride : 0;
+    return span->stride == keys * side->channels ? (span->count + keys - 1) / keys * span->stride : 0;
 }
 
-/* The run that begins with a key, as fv_kv_run_of has it, but of several segments where there are no pages. */
-static inline fv_kv_run fv_kv_long_run_of(const fv_kv_side *side, int64_t sequence, int64_t head, int64_t key,
-                                          int64_t end) {
+/* The span that begins with a key, as fv_kv_span_of has it, but of several segments where there are no pages. */
+static inline fv_kv_span fv_kv_long_span_of(const fv_kv_side *side, int64_t sequence, int64_t head, int64_t key,
+                                            int64_t end) {
     if (side->pages)
-        return fv_kv_run_of(side, sequence, head, key, end);
-    return (fv_kv_run){fv_kv_at(side, sequence, head, fv_kv_place(side, sequence, key)), side->stride[2], end - key,
-                       NULL};
+        return fv_kv_span_of(side, sequence, head, key, end);
+    return (fv_kv_span){fv_kv_at(side, sequence, head, fv_kv_place(side, sequence, key)), side->stride[2], end - key,
+                        NULL};
 }
 
 /* May rows lie in pages that end inside a segment? */

@@ -38,7 +38,7 @@ bool fv_attention_lay_out(fovea_attention_plan *plan) {
     s->l = fv_reserve(&at, tile, f);
     s->a = fv_reserve(&at, tile, f);
     s->b = fv_reserve(&at, tile, f);
-    s->granule = fv_reserve(&at, FV_LANES * f, plan->desc.head_dim);
+    s->gathered = fv_reserve(&at, FV_LANES * f, plan->desc.head_dim);
     s->key_rows = fv_reserve(&at, FV_LANES * f, fv_round_up(plan->desc.head_dim, FV_LANES));
     s->chain = fv_reserve(&at, tile, plan->o_stride * f);
     s->line = fv_reserve(&at, fv_relative_floats(plan), f);

@@ -129,7 +129,7 @@ static void visit_view(const walk *w, const fv_block *x, const fv_tile *t, int64
     const int64_t from = segment == 0 ? start : fv_max(start, 0), stop = start + v->out.shape[3],
                   to = last ? stop : fv_min(stop, FV_SEGMENT);
     const int64_t begin = fv_min(fv_max(t->columns.begin, from), to), end = fv_max(fv_min(t->columns.end, to), begin);
-    const int64_t granule = fv_round_down(begin, FV_LANES);
+    const int64_t aligned = fv_round_down(begin, FV_LANES);
     const float filler = weights ? 0.0f : -INFINITY;
     for (int64_t i = 0; i < t->rows && from < to; i++) {
         float line[FV_SEGMENT], *at = row_of(v, x, t->row + i);
@@ -137,10 +137,10 @@ static void visit_view(const walk *w, const fv_block *x, const fv_tile *t, int64
             continue;
         const fv_keybits bits = bits_of(t, i);
         fill(at + from - start, begin - from, filler);
-        if (weights && begin < end && granule == begin)
+        if (weights && begin < end && aligned == begin)
             weigh(x, t, i, &bits, begin, end, at - start);
         else if (weights && begin < end) {
-            weigh(x, t, i, &bits, granule, end, line);
+            weigh(x, t, i, &bits, aligned, end, line);
             memcpy(at + begin - start, line + begin, (size_t)(end - begin) * sizeof *at);
         } else
             copy_scores(w, x, i, &bits, begin, end, at + begin - start);

@@ -56,21 +56,21 @@ static void meet(fv_exponent_range *exponents, const float *words, int64_t rows,
     fv_exponents_add(exponents, (fv_exponent_range){least == INT16_MAX ? 0xffff : least + 1, most});
 }
 
-/* Packs keys [key, end) of a segment, a granule in which a run ends, its last part, or one of 16 bits: all keys at one
+/* Packs keys [key, end) of a segment, at most FV_LANES in which a span ends, or of 16 bits: all keys at one
  * place first. */
-static void pack_granule(const fv_block *x, fv_segment *s, int64_t key, int64_t end, float *to, float *norm) {
+static void pack_gathered(const fv_block *x, fv_segment *s, int64_t key, int64_t end, float *to, float *norm) {
     const fovea_attention_plan *p = x->plan;
     const int64_t dim = p->desc.head_dim;
     for (int64_t at = key, count; at < end; at += count) {
-        const fv_kv_run run = fv_run_of(x, &x->kv->k, s, at, end);
-        float *row = x->granule + (at - key) * dim;
-        count = run.count;
+        const fv_kv_span span = fv_span_of(x, &x->kv->k, s, at, end);
+        float *row = x->gathered + (at - key) * dim;
+        count = span.count;
         if (p->kernels.widen_k)
-            p->kernels.widen_k(count, dim, run.at, run.stride, row, dim);
+            p->kernels.widen_k(count, dim, span.at, span.stride, row, dim);
         else
-            p->kernels.copy(count, dim, run.at, run.stride, row, dim);
+            p->kernels.copy(count, dim, span.at, span.stride, row, dim);
     }
-    p->kernels.pack(end - key, dim, x->granule, dim, 0, to, p->panel, NULL, norm);
+    p->kernels.pack(end - key, dim, x->gathered, dim, 0, to, p->panel, NULL, norm);
 }
 
 /* Packs the panel of a segment's keys that begins at key at, as far as any row of the block sees it. */
@@ -83,47 +83,47 @@ static void pack_panel(const fv_block *x, fv_segment *s, int64_t at, float *pane
         float *to = panel + (key - at);
         if (x->kv->k.layout == FV_KV_LANES) {
             count = lanes_of(key, end, at + p->panel - key);
-            pack_lanes(x, fv_run_of(x, &x->kv->k, s, key, end).at, count, to);
+            pack_lanes(x, fv_span_of(x, &x->kv->k, s, key, end).at, count, to);
             s->norm = INFINITY; /* unknown */
             continue;
         }
-        fv_kv_run run = {0}; /* of 16 bits granule by granule: widened, they stay in the first-level cache */
+        fv_kv_span span = {0}; /* of 16 bits FV_LANES at a time: widened, they stay in the first-level cache */
         if (!p->kernels.widen_k)
-            run = fv_run_of(x, &x->kv->k, s, key, end);
-        count = run.count;
+            span = fv_span_of(x, &x->kv->k, s, key, end);
+        count = span.count;
         if (key + count < end)
             count = fv_round_down(count, FV_LANES);
         if (count > 0)
-            p->kernels.pack(count, dim, run.at, run.stride, 0, to, p->panel, NULL, norm);
+            p->kernels.pack(count, dim, span.at, span.stride, 0, to, p->panel, NULL, norm);
         else {
             count = fv_min(FV_LANES, end - key);
-            pack_granule(x, s, key, key + count, to, norm);
+            pack_gathered(x, s, key, key + count, to, norm);
         }
     }
 }
 
-/* Of 16 bits, which runs of a segment hold whole: as pairs. */
+/* Of 16 bits, which spans of a segment hold whole: as pairs. */
 static void pack_panel_pairs(const fv_block *x, fv_segment *s, int64_t at, float *panel) {
     const fovea_attention_plan *p = x->plan;
     const int64_t begin = fv_max(at, fv_round_down(s->keys.begin, FV_LANES)), end = fv_min(at + p->panel, s->keys.end);
     const int64_t dim = p->desc.head_dim;
     for (int64_t key = begin, count; key < end; key += count) {
-        fv_kv_run run = fv_run_of(x, &x->kv->k, s, key, end);
+        fv_kv_span span = fv_span_of(x, &x->kv->k, s, key, end);
         if (x->kv->k.layout == FV_KV_LANES && x->kv->k.dtype == FOVEA_DTYPE_BF16) {
             count = lanes_of(key, end, at + p->panel - key);
-            p->kernels.copy(p->pair_words, count, run.at, FV_KEY_GROUP, panel + (key - at), p->panel);
-            meet(&s->exponents, run.at, p->pair_words, FV_KEY_GROUP, fv_min(count, end - key));
+            p->kernels.copy(p->pair_words, count, span.at, FV_KEY_GROUP, panel + (key - at), p->panel);
+            meet(&s->exponents, span.at, p->pair_words, FV_KEY_GROUP, fv_min(count, end - key));
             s->norm = INFINITY; /* unknown */
             continue;
         }
         if (x->kv->k.layout == FV_KV_LANES) {
             const int64_t stride = fv_round_up(dim, FV_LANES);
-            halves_in_rows(dim, run.at, (uint16_t *)x->key_rows, stride);
-            run = (fv_kv_run){x->key_rows, stride, fv_min(run.count, FV_LANES), NULL};
+            halves_in_rows(dim, span.at, (uint16_t *)x->key_rows, stride);
+            span = (fv_kv_span){x->key_rows, stride, fv_min(span.count, FV_LANES), NULL};
         }
-        count = run.count;
+        count = span.count;
         assert(key + count == end || count % FV_LANES == 0);
-        p->kernels.pack_pairs(count, dim, run.at, run.stride, 0, panel + (key - at), p->panel, &s->exponents,
+        p->kernels.pack_pairs(count, dim, span.at, span.stride, 0, panel + (key - at), p->panel, &s->exponents,
                               s->norm < INFINITY ? &s->norm : NULL);
     }
 }

@@ -72,8 +72,8 @@ static void select_pairs(fovea_attention_plan *plan) {
 
 /* Kernels for keys and values as they lie: for few rows, of float32 in rows up to FV_FEW_ROWS, and for int8, whose
  * arithmetic no others have. Of float32 values only a tier whose registers hold the chains of 128 columns has one, for
- * memory that foresees them (thin.h). */
-static void select_thin(fovea_attention_plan *plan) {
+ * hardware that prefetches them (decode.h). */
+static void select_decode(fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_target target = plan->ctx->target;
     const fv_type k = fv_type_of(d->k_dtype), v = fv_type_of(d->v_dtype);
@@ -96,11 +96,12 @@ static void select_thin(fovea_attention_plan *plan) {
     if (k == FV_TYPE_bf16)
         plan->kernels.unpack_k = fv_unpack_best(in_lanes, target)->run.unpack;
     if (d->v_dtype == FOVEA_DTYPE_I8)
-        plan->kernels.value_thin = fv_multiply_few(FV_KIND_f32, FV_FORMAT_i8, target)->run.multiply;
+        plan->kernels.value_few = fv_multiply_few(FV_KIND_f32, FV_FORMAT_i8, target)->run.multiply;
     else if (plan->kernels.score_rows || (few && fv_integers(d))) {
-        const fv_kernel *thin = fv_multiply_few(FV_KIND_f32, fv_format_as_it_lies(d->v_dtype), target);
-        if (v != FV_TYPE_f32 || (thin->isa != FV_ISA_scalar && plan->choice.block_rows <= fv_foreseen_rows(d->k_dtype)))
-            plan->kernels.value_thin = thin->run.multiply;
+        const fv_kernel *few = fv_multiply_few(FV_KIND_f32, fv_format_as_it_lies(d->v_dtype), target);
+        if (v != FV_TYPE_f32 ||
+            (few->isa != FV_ISA_scalar && plan->choice.block_rows <= fv_prefetched_rows(d->k_dtype)))
+            plan->kernels.value_few = few->run.multiply;
     }
 }
 
@@ -202,7 +203,7 @@ fovea_status fv_attention_plan_make(const fovea_context *ctx, const fovea_attent
     }
     select_kernels(made);
     select_arithmetic(made);
-    select_thin(made);
+    select_decode(made);
     if (!made->kernels.score_rows && !fv_integers(&made->desc))
         select_pairs(made);
     const fovea_status shared = fv_shared_plan(made);

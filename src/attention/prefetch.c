@@ -51,12 +51,12 @@ static void clear_part(fv_prefetch_part *part) {
     part->key = part->end = 0;
 }
 
-/* Goes on to the next run that is contiguous; false if there is none. */
+/* Goes on to the next span that is contiguous; false if there is none. */
 static bool next_run(fv_prefetch_part *part) {
     while (part->range.at == part->range.end && part->key < part->end) {
-        const fv_kv_run run = fv_kv_long_run_of(part->side, part->sequence, part->head, part->key, part->end);
-        part->range = floats_at(run.at, fv_kv_contiguous(part->side, &run) * fv_dtype_size(part->side->dtype));
-        part->key += run.count;
+        const fv_kv_span span = fv_kv_long_span_of(part->side, part->sequence, part->head, part->key, part->end);
+        part->range = floats_at(span.at, fv_kv_contiguous(part->side, &span) * fv_dtype_size(part->side->dtype));
+        part->key += span.count;
     }
     return part->range.at != part->range.end;
 }

@@ -8,9 +8,9 @@
  * as many rows as its gemm's tile has, and beside the softmax of a part go the products that it has no part in: values
  * of the part before, scores of the part after. Only the first scores and the last values are alone.
  */
+#include "attention/decode.h"
 #include "attention/relative.h"
 #include "attention/score.h"
-#include "attention/thin.h"
 #include "attention/values.h"
 
 #include "dispatch/dispatch.h"
@@ -43,10 +43,10 @@ static bool multiply_scores(fv_block *x, const fv_tile *t, fv_segment *segment, 
     const bool scales = x->pairs && !p->kernels.pack_q && p->scale.q != 1.0f;
     for (int64_t i = 0; i < t->rows && scales; i++)
         x->b[i] = p->scale.q;
-    bool paired = !x->thin;
-    if (x->thin)
-        fv_thin_scores(x, t, segment);
-    for (int64_t at = fv_round_down(t->columns.begin, p->panel); at < t->columns.end && !x->thin; at += p->panel) {
+    bool paired = !x->decode;
+    if (x->decode)
+        fv_decode_scores(x, t, segment);
+    for (int64_t at = fv_round_down(t->columns.begin, p->panel); at < t->columns.end && !x->decode; at += p->panel) {
         const fv_panel panel = fv_keys_panel(x, segment, at);
         paired = paired && panel.q == x->pairs_q;
         for (int64_t first = of.begin, rows; first < of.end; first += rows) {

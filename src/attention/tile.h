@@ -13,7 +13,7 @@ typedef struct fv_tile {
     int64_t row, rows;      /* in the block */
     int64_t group_rows;     /* rows that share a range of keys in the gemms */
     fv_range keys;          /* relative to the segment; empty: no row sees any */
-    fv_range columns;       /* keys, widened to granules of FV_LANES */
+    fv_range columns;       /* keys, widened to multiples of FV_LANES */
     const fv_keybits *bits; /* of the first row, NULL: all columns */
     int64_t bits_step;
     bool alike;    /* all rows see keys by their ranges */
@@ -44,10 +44,10 @@ typedef struct fv_panel {
     fv_multiply_fn *multiply;
 } fv_panel;
 
-/* The run of keys or values of the block's head that begins with a key of a segment. */
-static inline fv_kv_run fv_run_of(const fv_block *x, const fv_kv_side *side, const fv_segment *s, int64_t key,
-                                  int64_t end) {
-    return fv_kv_run_of(side, x->sequence.index, x->kv_head, s->index * FV_SEGMENT + key, s->index * FV_SEGMENT + end);
+/* The span of keys or values of the block's head that begins with a key of a segment. */
+static inline fv_kv_span fv_span_of(const fv_block *x, const fv_kv_side *side, const fv_segment *s, int64_t key,
+                                    int64_t end) {
+    return fv_kv_span_of(side, x->sequence.index, x->kv_head, s->index * FV_SEGMENT + key, s->index * FV_SEGMENT + end);
 }
 
 /* Packs the segment's keys, unless the block is one tile. */

@@ -5,7 +5,7 @@
  */
 #include "attention/values.h"
 
-#include "attention/thin.h"
+#include "attention/decode.h"
 
 #include <string.h>
 
@@ -32,16 +32,16 @@ static void copy_values(const fv_block *x, const fv_segment *s) {
     const fovea_attention_plan *p = x->plan;
     const int64_t panel = p->choice.value->nr;
     for (int64_t key = s->keys.begin, count; key < s->keys.end; key += count) {
-        const fv_kv_run run = fv_run_of(x, &x->kv->v, s, key, s->keys.end);
-        count = run.count;
+        const fv_kv_span span = fv_span_of(x, &x->kv->v, s, key, s->keys.end);
+        count = span.count;
         for (int64_t at = 0; at < p->desc.value_dim; at += panel) {
             const int64_t channels = fv_min(panel, p->desc.value_dim - at);
-            const void *from = fv_kv_channel(&x->kv->v, &run, at);
+            const void *from = fv_kv_channel(&x->kv->v, &span, at);
             float *to = x->v + at * FV_SEGMENT + key * panel;
             if (p->kernels.widen_v)
-                p->kernels.widen_v(count, channels, from, run.stride, to, panel);
+                p->kernels.widen_v(count, channels, from, span.stride, to, panel);
             else
-                p->kernels.copy(count, channels, from, run.stride, to, panel);
+                p->kernels.copy(count, channels, from, span.stride, to, panel);
         }
     }
 }
@@ -55,11 +55,11 @@ static bool pair_values(const fv_block *x, const fv_segment *s) {
     fv_exponent_range values = fv_exponents_none();
     if (s->keys.begin % 2 != 0 || s->keys.begin == s->keys.end)
         return false;
-    const fv_kv_run run = fv_run_of(x, &x->kv->v, s, s->keys.begin, s->keys.end);
-    assert(run.count == s->keys.end - s->keys.begin);
+    const fv_kv_span span = fv_span_of(x, &x->kv->v, s, s->keys.begin, s->keys.end);
+    assert(span.count == s->keys.end - s->keys.begin);
     for (int64_t at = 0; at < p->desc.value_dim; at += panel)
-        p->kernels.pack_v(run.count, fv_min(panel, p->desc.value_dim - at), fv_kv_channel(&x->kv->v, &run, at),
-                          run.stride, 0, x->v + (at * FV_SEGMENT + s->keys.begin * panel) / 2, panel, &values, NULL);
+        p->kernels.pack_v(span.count, fv_min(panel, p->desc.value_dim - at), fv_kv_channel(&x->kv->v, &span, at),
+                          span.stride, 0, x->v + (at * FV_SEGMENT + s->keys.begin * panel) / 2, panel, &values, NULL);
     return fv_pairs_exact(weights, values);
 }
 
@@ -90,9 +90,9 @@ static bool values_finite(const fv_block *x, fv_segment *s) {
     if (x->plan->kernels.widen_v)
         return (s->finite = copy_finite(x, s)) != 0;
     for (int64_t key = s->keys.begin, count; key < s->keys.end && s->finite; key += count) {
-        const fv_kv_run run = fv_run_of(x, &x->kv->v, s, key, s->keys.end);
-        count = run.count;
-        s->finite = x->plan->kernels.finite(count, x->plan->desc.value_dim, run.at, run.stride);
+        const fv_kv_span span = fv_span_of(x, &x->kv->v, s, key, s->keys.end);
+        count = span.count;
+        s->finite = x->plan->kernels.finite(count, x->plan->desc.value_dim, span.at, span.stride);
     }
     return s->finite != 0;
 }
@@ -110,7 +110,7 @@ typedef struct value_group {
     int64_t first, rows;
     fv_range keys;
     fv_multiply_fn *multiply;
-    bool thin; /* instead: values as they lie */
+    bool decode; /* instead: values as they lie */
     const float *p;
     int64_t stride, keys_of_word;
     fv_products *later; /* or NULL */
@@ -156,31 +156,31 @@ static void multiply_copy(fv_block *x, const value_group *g, const fv_destinatio
     }
 }
 
-/* As they lie: run by run. The chains of all runs but the last are kept, and the last one goes on from them. */
+/* As they lie: span by span. The chains of all spans but the last are kept, and the last one goes on from them. */
 static void multiply_runs(fv_block *x, const fv_segment *s, const value_group *g, const fv_destination *to,
                           fv_prefetch *prefetch) {
     const fovea_attention_plan *p = x->plan;
     float *const o = to->o + g->first * to->stride, *const chain = x->chain + g->first * p->o_stride;
     fv_epilogue epilogue = {.ldstart = p->o_stride};
     for (int64_t key = g->keys.begin, count; key < g->keys.end; key += count) {
-        const fv_kv_run run = fv_run_of(x, &x->kv->v, s, key, g->keys.end);
-        count = run.count;
+        const fv_kv_span span = fv_span_of(x, &x->kv->v, s, key, g->keys.end);
+        count = span.count;
         const bool last = key + count == g->keys.end;
         if (last) {
             epilogue.a = from_row(to->a, g->first);
             epilogue.b = from_row(to->b, g->first);
         }
         float *const weights = x->s + g->first * p->s_stride + key;
-        const fv_operand values = {.data = run.at,
-                                   .scales = run.scales,
+        const fv_operand values = {.data = span.at,
+                                   .scales = span.scales,
                                    .columns = p->desc.value_dim,
                                    .steps = count,
-                                   .row = run.stride,
+                                   .row = span.stride,
                                    .format = fv_format_as_it_lies(p->desc.v_dtype)};
         float *const c = last ? o : chain;
         const int64_t ldc = last ? to->stride : p->o_stride;
-        if (g->thin)
-            fv_thin_values(p, g->rows, weights, &values, c, ldc, &epilogue, prefetch);
+        if (g->decode)
+            fv_decode_values(p, g->rows, weights, &values, c, ldc, &epilogue, prefetch);
         else
             g->multiply(&(fv_rows){weights, g->rows, p->s_stride}, &values, c, ldc, &epilogue, prefetch);
         epilogue.start = chain;
@@ -192,9 +192,9 @@ static void multiply_runs(fv_block *x, const fv_segment *s, const value_group *g
 void fv_values_multiply(fv_block *x, const fv_tile *t, fv_segment *segment, fv_range of, const fv_destination *to,
                         fv_products *later) {
     const fovea_attention_plan *p = x->plan;
-    const bool scaled = p->desc.v_dtype == FOVEA_DTYPE_I8, lie = p->kernels.widen_v || fv_thin_foreseen(x),
-               thin = scaled || (p->kernels.value_thin && lie && !t->mixed),
-               copied = x->copy_values || (t->mixed && p->kernels.widen_v && p->kernels.value_thin);
+    const bool scaled = p->desc.v_dtype == FOVEA_DTYPE_I8, lie = p->kernels.widen_v || fv_decode_prefetched(x),
+               decode = scaled || (p->kernels.value_few && lie && !t->mixed),
+               copied = x->copy_values || (t->mixed && p->kernels.widen_v && p->kernels.value_few);
     if (copied && !x->copy_values) /* rare at decode; and they can be asked whether they are finite */
         copy_values(x, segment);
     fv_multiply_fn *value =
@@ -205,7 +205,7 @@ void fv_values_multiply(fv_block *x, const fv_tile *t, fv_segment *segment, fv_r
                                .rows = fv_min(t->group_rows, of.end - first),
                                .keys = x->groups[first / t->group_rows],
                                .multiply = pairs ? p->kernels.value_pairs : value,
-                               .thin = thin,
+                               .decode = decode,
                                .p = pairs ? x->p : x->s,
                                .stride = pairs ? FV_P_WORDS : p->s_stride,
                                .keys_of_word = pairs ? 2 : 1,
@@ -215,7 +215,7 @@ void fv_values_multiply(fv_block *x, const fv_tile *t, fv_segment *segment, fv_r
             fv_no_values(x, to, first, g.rows);
             continue;
         }
-        if (!fv_thin_foreseen(x))
+        if (!fv_decode_prefetched(x))
             fv_prefetch_beside_values(&x->queue, p, g.rows, g.keys.end - g.keys.begin, &prefetch);
         if (copied)
             multiply_copy(x, &g, to, &prefetch);

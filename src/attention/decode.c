@@ -1,5 +1,5 @@
-/* Scores and values as they lie (thin.h). */
-#include "attention/thin.h"
+/* Scores and values as they lie (decode.h). */
+#include "attention/decode.h"
 
 #include <math.h>
 #include <string.h>
@@ -7,13 +7,13 @@
 /* Rows of a call. */
 static int64_t rows_of_call(const fv_block *x, int64_t row) { return fv_min(x->rows - row, FV_FEW_ROWS); }
 
-void fv_thin_open(fv_block *x) {
+void fv_decode_open(fv_block *x) {
     const fv_attention_kernels *kernels = &x->plan->kernels;
     const int64_t dim = x->plan->desc.head_dim;
     const bool lanes = x->kv->k.layout == FV_KV_LANES, integers = fv_integers(&x->plan->desc);
     x->panels = lanes && kernels->score_lanes;
-    x->thin = lanes ? kernels->score_lanes || kernels->score_groups : kernels->score_rows != NULL;
-    assert(!integers || (x->thin && x->rows <= x->plan->choice.tile_rows));
+    x->decode = lanes ? kernels->score_lanes || kernels->score_groups : kernels->score_rows != NULL;
+    assert(!integers || (x->decode && x->rows <= x->plan->choice.tile_rows));
     if (integers)
         fv_i8_rows(x->rows, dim, x->q, dim, x->integers);
 }
@@ -26,21 +26,21 @@ static fv_range columns_of_call(const fv_block *x, const fv_tile *t, int64_t row
     return (fv_range){fv_round_down(keys.begin, FV_LANES), fv_round_up(keys.end, FV_LANES)};
 }
 
-bool fv_thin_foreseen(const fv_block *x) {
-    return x->thin && x->kv->k.layout == FV_KV_LANES && x->plan->kernels.value_thin &&
-           x->plan->desc.v_dtype != FOVEA_DTYPE_I8 && x->rows <= fv_foreseen_rows(x->kv->k.dtype);
+bool fv_decode_prefetched(const fv_block *x) {
+    return x->decode && x->kv->k.layout == FV_KV_LANES && x->plan->kernels.value_few &&
+           x->plan->desc.v_dtype != FOVEA_DTYPE_I8 && x->rows <= fv_prefetched_rows(x->kv->k.dtype);
 }
 
-/* Elements of a side from the first key of a run, whose column is at, to that of a column. */
-static int64_t step_of_run(const fv_kv_side *side, const fv_kv_run *run, int64_t at, int64_t column) {
-    return side->layout == FV_KV_LANES ? fv_kv_lane(side, run->stride, column) - fv_kv_lane(side, run->stride, at)
-                                       : (column - at) * run->stride;
+/* Elements of a side from the first key of a span, whose column is at, to that of a column. */
+static int64_t step_of_span(const fv_kv_side *side, const fv_kv_span *span, int64_t at, int64_t column) {
+    return side->layout == FV_KV_LANES ? fv_kv_lane(side, span->stride, column) - fv_kv_lane(side, span->stride, at)
+                                       : (column - at) * span->stride;
 }
 
 /* What is prefetched beside so many keys. */
 static fv_prefetch prefetch_beside(fv_block *x, int64_t keys) {
     fv_prefetch prefetch = {0};
-    if (!fv_thin_foreseen(x))
+    if (!fv_decode_prefetched(x))
         fv_prefetch_beside_keys(&x->queue, keys * x->plan->desc.value_dim, &prefetch);
     return prefetch;
 }
@@ -58,13 +58,13 @@ static void raise_maxima(int64_t rows, int64_t keys, const float *s, int64_t lds
     }
 }
 
-/* Scores of all rows of the tile with a run's keys in lanes: a group is a panel, and a call, so that it is read in the
+/* Scores of all rows of the tile with a span's keys in lanes: a group is a panel, and a call, so that it is read in the
  * order in which it lies. Columns up to a multiple of FV_LANES are written, of what lies there. */
-static void multiply_groups(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_run *run) {
+static void multiply_groups(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_span *span) {
     const fovea_attention_plan *p = x->plan;
-    for (int64_t begin = at, end; begin < at + run->count; begin = end) {
-        end = fv_min(at + run->count, fv_round_down(begin, FV_KEY_GROUP) + FV_KEY_GROUP);
-        const fv_operand keys = {.data = fv_kv_step(&x->kv->k, run->at, step_of_run(&x->kv->k, run, at, begin)),
+    for (int64_t begin = at, end; begin < at + span->count; begin = end) {
+        end = fv_min(at + span->count, fv_round_down(begin, FV_KEY_GROUP) + FV_KEY_GROUP);
+        const fv_operand keys = {.data = fv_kv_step(&x->kv->k, span->at, step_of_span(&x->kv->k, span, at, begin)),
                                  .columns = fv_round_up(end - begin, FV_LANES),
                                  .steps = p->desc.head_dim,
                                  .row = FV_KEY_GROUP,
@@ -80,32 +80,32 @@ static void multiply_groups(fv_block *x, const fv_tile *t, int64_t at, const fv_
     }
 }
 
-/* Scores of all rows of the tile with a run's keys; columns from at on. */
-static void multiply_run(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_run *run) {
+/* Scores of all rows of the tile with a span's keys; columns from at on. */
+static void multiply_span(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_span *span) {
     const fovea_attention_plan *p = x->plan;
     const fv_kv_side *side = &x->kv->k;
     const bool lanes = side->layout == FV_KV_LANES, integers = fv_integers(&p->desc);
     const int64_t dim = p->desc.head_dim, words = fv_i8_row_words(dim);
-    fv_operand keys = {.steps = dim, .row = run->stride, .format = fv_format_in_rows(side->dtype)};
+    fv_operand keys = {.steps = dim, .row = span->stride, .format = fv_format_in_rows(side->dtype)};
     if (lanes) {
         keys.format = fv_format_in_lanes(side->dtype);
         keys.row = keys.width = FV_KEY_GROUP;
-        keys.panel = run->stride / fv_lane_word(side->dtype);
+        keys.panel = span->stride / fv_lane_word(side->dtype);
     }
-    fv_prefetch prefetch = prefetch_beside(x, run->count);
+    fv_prefetch prefetch = prefetch_beside(x, span->count);
     for (int64_t row = 0; row < x->rows; row += FV_FEW_ROWS) {
-        const fv_range seen = columns_of_call(x, t, row);
-        const int64_t begin = fv_max(at, seen.begin), end = fv_min(at + run->count, seen.end);
+        const fv_range visible = columns_of_call(x, t, row);
+        const int64_t begin = fv_max(at, visible.begin), end = fv_min(at + span->count, visible.end);
         if (begin >= end)
             continue;
         const fv_rows queries = {x->q + row * dim, rows_of_call(x, row), dim},
                       whole = {x->integers + row * words, rows_of_call(x, row), words};
         const fv_epilogue epilogue = {.row_max = end <= t->row_max_end ? x->lanes + row * FV_LANES : NULL,
                                       .accumulate_max = begin > t->columns.begin};
-        keys.data = fv_kv_step(side, run->at, step_of_run(side, run, at, begin));
+        keys.data = fv_kv_step(side, span->at, step_of_span(side, span, at, begin));
         keys.columns = end - begin;
         keys.first = (int16_t)(lanes ? begin % FV_KEY_GROUP : 0);
-        keys.scales = integers ? run->scales + (begin - at) : NULL;
+        keys.scales = integers ? span->scales + (begin - at) : NULL;
         (lanes ? p->kernels.score_groups : p->kernels.score_rows)(integers ? &whole : &queries, &keys,
                                                                   x->s + row * p->s_stride + begin, p->s_stride,
                                                                   &epilogue, prefetch.next ? &prefetch : NULL);
@@ -113,33 +113,33 @@ static void multiply_run(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_
     }
 }
 
-/* A granule in which a run ends: its keys at one place first. Pages with scales end where segments do. */
-static void multiply_granule(fv_block *x, const fv_tile *t, const fv_segment *s, int64_t at, int64_t end) {
+/* FV_LANES keys in which a span ends: its keys at one place first. Pages with scales end where segments do. */
+static void multiply_gathered(fv_block *x, const fv_tile *t, const fv_segment *s, int64_t at, int64_t end) {
     const fv_kv_side *k = &x->kv->k;
     const int64_t size = fv_dtype_size(k->dtype), bytes = x->plan->desc.head_dim * size;
     assert(!k->scales && k->layout == FV_KV_ROWS);
     for (int64_t key = at, count; key < end; key += count) {
-        const fv_kv_run run = fv_run_of(x, k, s, key, end);
-        count = run.count;
+        const fv_kv_span span = fv_span_of(x, k, s, key, end);
+        count = span.count;
         for (int64_t i = 0; i < count; i++)
-            memcpy((char *)x->granule + (key - at + i) * bytes, (const char *)run.at + i * run.stride * size,
+            memcpy((char *)x->gathered + (key - at + i) * bytes, (const char *)span.at + i * span.stride * size,
                    (size_t)bytes);
     }
-    multiply_run(x, t, at, &(fv_kv_run){x->granule, x->plan->desc.head_dim, end - at, NULL});
+    multiply_span(x, t, at, &(fv_kv_span){x->gathered, x->plan->desc.head_dim, end - at, NULL});
 }
 
-void fv_thin_scores(fv_block *x, const fv_tile *t, const fv_segment *s) {
+void fv_decode_scores(fv_block *x, const fv_tile *t, const fv_segment *s) {
     const int64_t end = fv_min(t->columns.end, s->keys.end);
     for (int64_t at = t->columns.begin, count; at < end; at += count) {
         const int64_t last = at < t->row_max_end ? fv_min(t->row_max_end, end) : end;
-        fv_kv_run run = fv_run_of(x, &x->kv->k, s, at, last);
-        count = run.count < last - at || last < end ? fv_round_down(run.count, FV_LANES) : run.count;
-        run.count = count;
+        fv_kv_span span = fv_span_of(x, &x->kv->k, s, at, last);
+        count = span.count < last - at || last < end ? fv_round_down(span.count, FV_LANES) : span.count;
+        span.count = count;
         if (count > 0)
-            (x->panels ? multiply_groups : multiply_run)(x, t, at, &run);
+            (x->panels ? multiply_groups : multiply_span)(x, t, at, &span);
         else {
             count = fv_min(FV_LANES, end - at);
-            multiply_granule(x, t, s, at, at + count);
+            multiply_gathered(x, t, s, at, at + count);
         }
     }
 }
@@ -155,8 +155,8 @@ static void scale_many(const float *scales, float *weights) {
         scaled[i] = weights[i] * scales[i];
     memcpy(after, scaled, sizeof after);
     for (int i = 0; i < SCALED; i++) {
-        const uint32_t unseen = (uint32_t) - (int32_t)(before[i] == UINT32_C(0x80000000));
-        after[i] = (after[i] & ~unseen) | (before[i] & unseen);
+        const uint32_t hidden = (uint32_t) - (int32_t)(before[i] == UINT32_C(0x80000000));
+        after[i] = (after[i] & ~hidden) | (before[i] & hidden);
     }
     memcpy(weights, after, sizeof after);
 }
@@ -174,8 +174,8 @@ static void scale_weights(int64_t keys, const float *scales, float *weights) {
     memcpy(weights + whole, last, (size_t)(keys - whole) * sizeof *weights);
 }
 
-void fv_thin_values(const fovea_attention_plan *p, int64_t rows, float *weights, const fv_operand *values, float *c,
-                    int64_t ldc, const fv_epilogue *epilogue, fv_prefetch *prefetch) {
+void fv_decode_values(const fovea_attention_plan *p, int64_t rows, float *weights, const fv_operand *values, float *c,
+                      int64_t ldc, const fv_epilogue *epilogue, fv_prefetch *prefetch) {
     for (int64_t row = 0; row < rows; row += FV_FEW_ROWS) {
         const fv_rows a = {weights + row * p->s_stride, fv_min(rows - row, FV_FEW_ROWS), p->s_stride};
         fv_epilogue e = *epilogue;
@@ -184,7 +184,7 @@ void fv_thin_values(const fovea_attention_plan *p, int64_t rows, float *weights,
         e.b = e.b ? e.b + row : NULL;
         for (int64_t i = 0; i < a.count && values->scales; i++)
             scale_weights(values->steps, values->scales, weights + (row + i) * p->s_stride);
-        p->kernels.value_thin(&a, values, c + row * ldc, ldc, &e, prefetch);
+        p->kernels.value_few(&a, values, c + row * ldc, ldc, &e, prefetch);
         prefetch->next = NULL; /* once is enough */
     }
 }
