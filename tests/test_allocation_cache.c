@@ -187,7 +187,7 @@ static void test_evicted_file(const fovea_context *ctx) {
     free(empty);
 }
 
-/* Keys in lanes end with zeros where their last word has room for more channels, whatever the memory held before. */
+/* Interleaved keys end with zeros where their last word has room for more channels, whatever the memory held before. */
 static void test_padding(const fovea_context *ctx, fovea_dtype dtype) {
     enum { DIM = 5, TOKENS = 40 };
     float rows[TOKENS * DIM];
@@ -209,7 +209,7 @@ static void test_padding(const fovea_context *ctx, fovea_dtype dtype) {
     a.k = a.v = fovea_tensor_bhtd(rows, FOVEA_DTYPE_F32, 1, 1, TOKENS, DIM);
     test_check(fovea_kv_cache_append(cache, &a) == FOVEA_OK, "append: %s", fovea_error_detail());
     const fv_cache_pages pages = fv_cache_pages_of(cache);
-    test_check(pages.k_group > 0, "keys are not in lanes");
+    test_check(pages.k_group > 0, "keys are not interleaved");
     for (int64_t key = 0; key < TOKENS; key++) {
         const uint16_t *group = (const uint16_t *)pages.k + key / FV_KEY_GROUP * pages.k_group;
         const fv_operand panel = {.row = FV_KEY_GROUP, .format = FV_FORMAT_bf16x2};

@@ -1,7 +1,7 @@
 /* Keys and values in pages: the bits of contiguous memory, whatever the pages.
  *
  * Each page is a block of its own between forbidden pages, at any place: pages of 16, 48 and 256 keys, of 5 and of 24, and
- * keys in lanes. What no key of a sequence is in holds NaN. Problems are random ones of every kind (prefill, causality,
+ * interleaved keys. What no key of a sequence is in holds NaN. Problems are random ones of every kind (prefill, causality,
  * windows, masks, lengths), and some that random ones seldom are: decoding split over keys, so many rows that values are
  * copied, and NaN in keys and values that some rows or none see. The scalar tier computes each from contiguous memory. */
 #include "attention/plan.h"
@@ -36,15 +36,15 @@ static paged paged_make(const fovea_tensor *t, int64_t page_keys, fv_kv_layout l
         p.blocks[j] = other;
     }
     const uintptr_t base = p.count > 0 ? (uintptr_t)p.blocks[0]->data : 0;
-    p.side =
-        (fv_kv_side){.data = p.count > 0 ? p.blocks[0]->data : NULL,
-                     .dtype = t->dtype,
-                     .layout = layout,
-                     .channels = channels,
-                     .stride = {1, page_keys * channels, layout == FV_KV_LANES ? FV_KEY_GROUP * channels : channels},
-                     .pages = p.table,
-                     .pages_stride = pages,
-                     .page_keys = page_keys};
+    p.side = (fv_kv_side){
+        .data = p.count > 0 ? p.blocks[0]->data : NULL,
+        .dtype = t->dtype,
+        .layout = layout,
+        .channels = channels,
+        .stride = {1, page_keys * channels, layout == FV_KV_INTERLEAVED ? FV_KEY_GROUP * channels : channels},
+        .pages = p.table,
+        .pages_stride = pages,
+        .page_keys = page_keys};
     for (int64_t i = 0; i < p.count; i++)
         p.table[i] = (int64_t)((intptr_t)((uintptr_t)p.blocks[i]->data - base) / (intptr_t)sizeof(float));
     for (int64_t b = 0; b < t->shape[0]; b++)
@@ -53,9 +53,9 @@ static paged paged_make(const fovea_tensor *t, int64_t page_keys, fv_kv_layout l
                 float *head = (float *)p.blocks[b * pages + key / page_keys]->data + h * page_keys * channels;
                 const int64_t place = key % page_keys;
                 for (int64_t c = 0; c < channels; c++) {
-                    const int64_t at = layout == FV_KV_LANES ? place / FV_KEY_GROUP * FV_KEY_GROUP * channels +
-                                                                   c * FV_KEY_GROUP + place % FV_KEY_GROUP
-                                                             : place * channels + c;
+                    const int64_t at = layout == FV_KV_INTERLEAVED ? place / FV_KEY_GROUP * FV_KEY_GROUP * channels +
+                                                                         c * FV_KEY_GROUP + place % FV_KEY_GROUP
+                                                                   : place * channels + c;
                     memcpy(head + at, tensor_row(t, b, h, key) + c, sizeof(float)); /* NaN keeps its bits */
                 }
             }
@@ -84,8 +84,8 @@ static void check_paged(const fovea_context *ctx, const fv_attention_choice *cho
     void *workspace = must_alloc((int64_t)fovea_attention_plan_workspace_size(plan), 1);
     args.k.data = args.v.data = NULL; /* not read */
     fv_attention_run_view(plan, &args, &kv, workspace);
-    outputs_same(got, want, "pages of %" PRId64 " keys%s (%s)", page_keys, layout == FV_KV_LANES ? " in lanes" : "",
-                 case_text(c, text, sizeof text));
+    outputs_same(got, want, "pages of %" PRId64 " keys%s (%s)", page_keys,
+                 layout == FV_KV_INTERLEAVED ? " interleaved" : "", case_text(c, text, sizeof text));
     free(workspace);
     paged_free(&k);
     paged_free(&v);
@@ -102,7 +102,7 @@ static void check_all(const case_contexts *x, const attention_case *c, const inp
             const fv_attention_choice any = choice_random(r);
             check_paged(x->one, &any, c, in, want, pages[i], FV_KV_ROWS, r);
             check_paged(i % 2 ? x->one : x->three, i % 2 ? &defaults : &split, c, in, want, pages[i],
-                        i < 3 ? FV_KV_LANES : FV_KV_ROWS, r);
+                        i < 3 ? FV_KV_INTERLEAVED : FV_KV_ROWS, r);
         }
     outputs_free(want);
 }
@@ -183,9 +183,9 @@ typedef struct scaled {
 
 static scaled scaled_make(const fovea_tensor *t, fv_kv_layout layout, rng *r) {
     enum { KEYS = FOVEA_KV_PAGE_KEYS };
-    const bool lanes = layout == FV_KV_LANES;
+    const bool interleaved = layout == FV_KV_INTERLEAVED;
     const int64_t pages = (t->shape[2] + KEYS - 1) / KEYS, heads = t->shape[1], count = t->shape[0] * pages,
-                  channels = lanes ? (t->shape[3] + 3) / 4 * 4 : t->shape[3]; /* that there is room for */
+                  channels = interleaved ? (t->shape[3] + 3) / 4 * 4 : t->shape[3]; /* that there is room for */
     scaled p = {.rows = guard_alloc("rows", (size_t)(count * heads * KEYS * channels), GUARD_END),
                 .scales = guard_alloc("scales", (size_t)(count * heads * KEYS) * sizeof(float), GUARD_END),
                 .table = must_alloc(count + 1, sizeof *p.table)};
@@ -196,17 +196,17 @@ static scaled scaled_make(const fovea_tensor *t, fv_kv_layout layout, rng *r) {
         p.table[i] = p.table[j];
         p.table[j] = i;
     }
-    p.side =
-        (fv_kv_side){.data = p.rows->data,
-                     .dtype = FOVEA_DTYPE_I8,
-                     .layout = layout,
-                     .channels = t->shape[3],
-                     .stride = {heads * KEYS * channels, KEYS * channels, lanes ? FV_KEY_GROUP * channels : channels},
-                     .scales = (const float *)p.scales->data,
-                     .scale_stride = {heads * KEYS, KEYS},
-                     .pages = p.table,
-                     .pages_stride = pages,
-                     .page_keys = KEYS};
+    p.side = (fv_kv_side){
+        .data = p.rows->data,
+        .dtype = FOVEA_DTYPE_I8,
+        .layout = layout,
+        .channels = t->shape[3],
+        .stride = {heads * KEYS * channels, KEYS * channels, interleaved ? FV_KEY_GROUP * channels : channels},
+        .scales = (const float *)p.scales->data,
+        .scale_stride = {heads * KEYS, KEYS},
+        .pages = p.table,
+        .pages_stride = pages,
+        .page_keys = KEYS};
     for (int64_t b = 0; b < t->shape[0]; b++)
         for (int64_t h = 0; h < heads; h++)
             for (int64_t key = 0; key < t->shape[2]; key++) {
@@ -214,11 +214,12 @@ static scaled scaled_make(const fovea_tensor *t, fv_kv_layout layout, rng *r) {
                 const int64_t page = p.table[b * pages + key / KEYS], at = (page * heads + h) * KEYS + key % KEYS;
                 float most = 0.0f;
                 const int64_t place = key % KEYS % FV_KEY_GROUP;
-                int8_t *to = (int8_t *)p.rows->data + (lanes ? at - place : at) * channels;
+                int8_t *to = (int8_t *)p.rows->data + (interleaved ? at - place : at) * channels;
                 for (int64_t c = 0; c < t->shape[3]; c++)
                     most = fmaxf(most, fabsf(row[c]));
                 for (int64_t c = 0; c < t->shape[3] && !isnan(row[0]); c++)
-                    to[lanes ? (c / 4 * FV_KEY_GROUP + place) * 4 + c % 4 : c] = (int8_t)(row[c] / (most / 127.0f));
+                    to[interleaved ? (c / 4 * FV_KEY_GROUP + place) * 4 + c % 4 : c] =
+                        (int8_t)(row[c] / (most / 127.0f));
                 if (!isnan(row[0]))
                     ((float *)p.scales->data)[at] = most / 127.0f;
             }
@@ -246,9 +247,9 @@ static void check_scaled(const fovea_context *ctx, const fv_attention_choice *ch
         return;
     outputs *got = outputs_make(c, c->layout);
     fovea_attention_args args = case_args(in, got);
-    paged k = paged_make(&args.k, FOVEA_KV_PAGE_KEYS, rng_below(r, 2) ? FV_KV_LANES : FV_KV_ROWS, r),
+    paged k = paged_make(&args.k, FOVEA_KV_PAGE_KEYS, rng_below(r, 2) ? FV_KV_INTERLEAVED : FV_KV_ROWS, r),
           v = paged_make(&args.v, FOVEA_KV_PAGE_KEYS, FV_KV_ROWS, r);
-    scaled k8 = scaled_make(&args.k, FV_KV_LANES, r), v8 = scaled_make(&args.v, FV_KV_ROWS, r);
+    scaled k8 = scaled_make(&args.k, FV_KV_INTERLEAVED, r), v8 = scaled_make(&args.v, FV_KV_ROWS, r);
     const fv_kv kv = {.k = sides & 1 ? k8.side : k.side, .v = sides & 2 ? v8.side : v.side};
     void *workspace = must_alloc((int64_t)fovea_attention_plan_workspace_size(plan), 1);
     args.k.data = args.v.data = NULL; /* not read */

@@ -10,9 +10,9 @@ static int64_t rows_of_call(const fv_block *x, int64_t row) { return fv_min(x->r
 void fv_decode_open(fv_block *x) {
     const fv_attention_kernels *kernels = &x->plan->kernels;
     const int64_t dim = x->plan->desc.head_dim;
-    const bool lanes = x->kv->k.layout == FV_KV_LANES, integers = fv_integers(&x->plan->desc);
-    x->panels = lanes && kernels->score_lanes;
-    x->decode = lanes ? kernels->score_lanes || kernels->score_groups : kernels->score_rows != NULL;
+    const bool interleaved = x->kv->k.layout == FV_KV_INTERLEAVED, integers = fv_integers(&x->plan->desc);
+    x->panels = interleaved && kernels->score_interleaved;
+    x->decode = interleaved ? kernels->score_interleaved || kernels->score_groups : kernels->score_rows != NULL;
     assert(!integers || (x->decode && x->rows <= x->plan->choice.tile_rows));
     if (integers)
         fv_i8_rows(x->rows, dim, x->q, dim, x->integers);
@@ -27,14 +27,15 @@ static fv_range columns_of_call(const fv_block *x, const fv_tile *t, int64_t row
 }
 
 bool fv_decode_prefetched(const fv_block *x) {
-    return x->decode && x->kv->k.layout == FV_KV_LANES && x->plan->kernels.value_few &&
+    return x->decode && x->kv->k.layout == FV_KV_INTERLEAVED && x->plan->kernels.value_few &&
            x->plan->desc.v_dtype != FOVEA_DTYPE_I8 && x->rows <= fv_prefetched_rows(x->kv->k.dtype);
 }
 
 /* Elements of a side from the first key of a span, whose column is at, to that of a column. */
 static int64_t step_of_span(const fv_kv_side *side, const fv_kv_span *span, int64_t at, int64_t column) {
-    return side->layout == FV_KV_LANES ? fv_kv_lane(side, span->stride, column) - fv_kv_lane(side, span->stride, at)
-                                       : (column - at) * span->stride;
+    return side->layout == FV_KV_INTERLEAVED
+               ? fv_kv_interleaved(side, span->stride, column) - fv_kv_interleaved(side, span->stride, at)
+               : (column - at) * span->stride;
 }
 
 /* What is prefetched beside so many keys. */
@@ -58,8 +59,8 @@ static void raise_maxima(int64_t rows, int64_t keys, const float *s, int64_t lds
     }
 }
 
-/* Scores of all rows of the tile with a span's keys in lanes: a group is a panel, and a call, so that it is read in the
- * order in which it lies. Columns up to a multiple of FV_LANES are written, of what lies there. */
+/* Scores of all rows of the tile with a span's interleaved keys: a group is a panel, and a call, so that it is read in
+ * the order in which it lies. Columns up to a multiple of FV_LANES are written, of what lies there. */
 static void multiply_groups(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_span *span) {
     const fovea_attention_plan *p = x->plan;
     for (int64_t begin = at, end; begin < at + span->count; begin = end) {
@@ -68,13 +69,13 @@ static void multiply_groups(fv_block *x, const fv_tile *t, int64_t at, const fv_
                                  .columns = fv_round_up(end - begin, FV_LANES),
                                  .steps = p->desc.head_dim,
                                  .row = FV_KEY_GROUP,
-                                 .format = fv_format_in_lanes(x->kv->k.dtype)};
+                                 .format = fv_format_interleaved(x->kv->k.dtype)};
         const bool floats = keys.format == FV_FORMAT_f32, first = begin == t->columns.begin;
         float *const s = x->s + begin, *const row_max = end <= t->row_max_end ? x->lanes : NULL;
         const fv_epilogue epilogue = {.row_max = floats ? row_max : NULL, .accumulate_max = !first};
         const fv_prefetch prefetch = prefetch_beside(x, end - begin);
-        p->kernels.score_lanes(&(fv_rows){x->q, x->rows, p->desc.head_dim}, &keys, s, p->s_stride, &epilogue,
-                               prefetch.next ? &prefetch : NULL);
+        p->kernels.score_interleaved(&(fv_rows){x->q, x->rows, p->desc.head_dim}, &keys, s, p->s_stride, &epilogue,
+                                     prefetch.next ? &prefetch : NULL);
         if (row_max && !floats)
             raise_maxima(x->rows, keys.columns, s, p->s_stride, row_max, first);
     }
@@ -84,13 +85,13 @@ static void multiply_groups(fv_block *x, const fv_tile *t, int64_t at, const fv_
 static void multiply_span(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_span *span) {
     const fovea_attention_plan *p = x->plan;
     const fv_kv_side *side = &x->kv->k;
-    const bool lanes = side->layout == FV_KV_LANES, integers = fv_integers(&p->desc);
+    const bool interleaved = side->layout == FV_KV_INTERLEAVED, integers = fv_integers(&p->desc);
     const int64_t dim = p->desc.head_dim, words = fv_i8_row_words(dim);
     fv_operand keys = {.steps = dim, .row = span->stride, .format = fv_format_in_rows(side->dtype)};
-    if (lanes) {
-        keys.format = fv_format_in_lanes(side->dtype);
+    if (interleaved) {
+        keys.format = fv_format_interleaved(side->dtype);
         keys.row = keys.width = FV_KEY_GROUP;
-        keys.panel = span->stride / fv_lane_word(side->dtype);
+        keys.panel = span->stride / fv_interleaved_word(side->dtype);
     }
     fv_prefetch prefetch = prefetch_beside(x, span->count);
     for (int64_t row = 0; row < x->rows; row += FV_FEW_ROWS) {
@@ -104,11 +105,11 @@ static void multiply_span(fv_block *x, const fv_tile *t, int64_t at, const fv_kv
                                       .accumulate_max = begin > t->columns.begin};
         keys.data = fv_kv_step(side, span->at, step_of_span(side, span, at, begin));
         keys.columns = end - begin;
-        keys.first = (int16_t)(lanes ? begin % FV_KEY_GROUP : 0);
+        keys.first = (int16_t)(interleaved ? begin % FV_KEY_GROUP : 0);
         keys.scales = integers ? span->scales + (begin - at) : NULL;
-        (lanes ? p->kernels.score_groups : p->kernels.score_rows)(integers ? &whole : &queries, &keys,
-                                                                  x->s + row * p->s_stride + begin, p->s_stride,
-                                                                  &epilogue, prefetch.next ? &prefetch : NULL);
+        (interleaved ? p->kernels.score_groups : p->kernels.score_rows)(integers ? &whole : &queries, &keys,
+                                                                        x->s + row * p->s_stride + begin, p->s_stride,
+                                                                        &epilogue, prefetch.next ? &prefetch : NULL);
         prefetch.next = NULL; /* once is enough */
     }
 }

@@ -8,8 +8,8 @@
 /* Does an opened block read keys and values so? Its queries become integers if keys are. */
 void fv_decode_open(fv_block *block);
 
-/* Does the hardware prefetch what an opened block reads: keys in lanes and values, all in the order in which they lie,
- * for so few rows that products take less time than memory? Then prefetching would only be in the way. Figures:
+/* Does the hardware prefetch what an opened block reads: interleaved keys and values, all in the order in which they
+ * lie, for so few rows that products take less time than memory? Then prefetching would only be in the way. Figures:
  * docs/measurements.md, "multiply_rows.h". */
 bool fv_decode_prefetched(const fv_block *block);
 

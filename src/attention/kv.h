@@ -18,9 +18,9 @@
 #include <assert.h>
 #include <stdbool.h>
 
-/* Rows: channel c of a key is at c. Lanes: groups of FV_KEY_GROUP keys, at absolute positions, each a panel of
- * fv_format_in_lanes(). Keys only, and then a page is a multiple of FV_KEY_GROUP keys. */
-typedef enum fv_kv_layout { FV_KV_ROWS, FV_KV_LANES } fv_kv_layout;
+/* Rows: channel c of a key is at c. Interleaved: groups of FV_KEY_GROUP keys, at absolute positions, each a panel of
+ * fv_format_interleaved(). Keys only, and then a page is a multiple of FV_KEY_GROUP keys. */
+typedef enum fv_kv_layout { FV_KV_ROWS, FV_KV_INTERLEAVED } fv_kv_layout;
 
 /* Keys, or values. */
 typedef struct fv_kv_side {
@@ -52,7 +52,7 @@ typedef struct fv_kv {
 /* The memory of count keys. */
 typedef struct fv_kv_span {
     const void *at;
-    int64_t stride, count; /* to the next key (rows) or group (lanes) */
+    int64_t stride, count; /* to the next key (rows) or group (interleaved) */
     const float *scales;   /* [count] of int8, else NULL */
 } fv_kv_span;
 
@@ -64,17 +64,17 @@ static inline const void *fv_kv_step(const fv_kv_side *side, const void *at, int
     return (const char *)at + elements * fv_dtype_size(side->dtype);
 }
 
-/* Elements from the first group in lanes, groups being so many elements apart, to the first word of a key. */
-static inline int64_t fv_kv_lane(const fv_kv_side *side, int64_t stride, int64_t key) {
-    return key / FV_KEY_GROUP * stride + key % FV_KEY_GROUP * fv_lane_word(side->dtype);
+/* Elements from the first group of interleaved keys, groups being `stride` apart, to the first word of a key. */
+static inline int64_t fv_kv_interleaved(const fv_kv_side *side, int64_t stride, int64_t key) {
+    return key / FV_KEY_GROUP * stride + key % FV_KEY_GROUP * fv_interleaved_word(side->dtype);
 }
 
 /* Of a sequence or page. */
 static inline const void *fv_kv_at(const fv_kv_side *side, int64_t block, int64_t head, int64_t key) {
     const int64_t first = block * side->stride[0] + head * side->stride[1];
-    return fv_kv_step(
-        side, side->data,
-        first + (side->layout == FV_KV_LANES ? fv_kv_lane(side, side->stride[2], key) : key * side->stride[2]));
+    return fv_kv_step(side, side->data,
+                      first + (side->layout == FV_KV_INTERLEAVED ? fv_kv_interleaved(side, side->stride[2], key)
+                                                                 : key * side->stride[2]));
 }
 
 /* Of a span in rows, the channel of its first key. */
@@ -92,7 +92,8 @@ static inline int64_t fv_kv_place(const fv_kv_side *side, int64_t sequence, int6
 /* The part of keys [key, last) of a segment that is in one page. */
 fv_kv_span fv_kv_span_in_page(const fv_kv_side *side, int64_t sequence, int64_t head, int64_t key, int64_t last);
 
-/* The span that begins with a key, of keys before end, which is behind it. In lanes, key is a multiple of FV_LANES. */
+/* The span that begins with a key, of keys before end, which is behind it. Where keys are interleaved, key is a
+ * multiple of FV_LANES. */
 static inline fv_kv_span fv_kv_span_of(const fv_kv_side *side, int64_t sequence, int64_t head, int64_t key,
                                        int64_t end) {
     assert(0 <= key && key < end && (side->layout == FV_KV_ROWS || key % FV_LANES == 0));
@@ -106,7 +107,7 @@ static inline fv_kv_span fv_kv_span_of(const fv_kv_side *side, int64_t sequence,
 
 /* Elements of a span if they are contiguous, else 0. */
 static inline int64_t fv_kv_contiguous(const fv_kv_side *side, const fv_kv_span *span) {
-    const int64_t keys = side->layout == FV_KV_LANES ? FV_KEY_GROUP : 1;
+    const int64_t keys = side->layout == FV_KV_INTERLEAVED ? FV_KEY_GROUP : 1;
     return span->stride == keys * side->channels ? (span->count + keys - 1) / keys * span->stride : 0;
 }
 

@@ -11,34 +11,34 @@
 #include <math.h>
 #include <string.h>
 
-/* Keys of float16 in lanes, one element a word, in rows. */
-static void halves_in_rows(int64_t channels, const uint16_t *lanes, uint16_t *rows, int64_t stride) {
+/* Interleaved keys of float16, one element a word, to rows. */
+static void halves_in_rows(int64_t channels, const uint16_t *group, uint16_t *rows, int64_t stride) {
     for (int64_t i = 0; i < FV_LANES; i++)
         for (int64_t c = 0; c < channels; c++)
-            rows[i * stride + c] = lanes[c * FV_KEY_GROUP + i];
+            rows[i * stride + c] = group[c * FV_KEY_GROUP + i];
 }
 
-/* Of keys that lie in lanes, how many of [key, end) come next: a group, or half of one. They are packed but for their
+/* Of interleaved keys, how many of [key, end) come next: a group, or half of one. They are packed but for their
  * places. */
-static int64_t lanes_of(int64_t key, int64_t end, int64_t room) {
+static int64_t group_keys(int64_t key, int64_t end, int64_t room) {
     return key % FV_KEY_GROUP == 0 && end - key > FV_LANES && room >= FV_KEY_GROUP ? FV_KEY_GROUP : FV_LANES;
 }
 
-/* So many keys in lanes become columns of a panel of floats. */
-static void pack_lanes(const fv_block *x, const void *lanes, int64_t count, float *to) {
+/* So many interleaved keys become columns of a panel of floats. */
+static void pack_interleaved(const fv_block *x, const void *group, int64_t count, float *to) {
     const fovea_attention_plan *p = x->plan;
     const int64_t dim = p->desc.head_dim;
     if (p->kernels.unpack_k)
-        p->kernels.unpack_k(&(fv_operand){.data = lanes,
+        p->kernels.unpack_k(&(fv_operand){.data = group,
                                           .columns = count,
                                           .steps = dim,
                                           .row = FV_KEY_GROUP,
-                                          .format = fv_format_in_lanes(x->kv->k.dtype)},
+                                          .format = fv_format_interleaved(x->kv->k.dtype)},
                             to, p->panel);
     else if (p->kernels.widen_k)
-        p->kernels.widen_k(dim, count, lanes, FV_KEY_GROUP, to, p->panel);
+        p->kernels.widen_k(dim, count, group, FV_KEY_GROUP, to, p->panel);
     else
-        p->kernels.copy(dim, count, lanes, FV_KEY_GROUP, to, p->panel);
+        p->kernels.copy(dim, count, group, FV_KEY_GROUP, to, p->panel);
 }
 
 /* Adds those of a column of words of two. */
@@ -81,9 +81,9 @@ static void pack_panel(const fv_block *x, fv_segment *s, int64_t at, float *pane
     float *norm = s->norm < INFINITY ? &s->norm : NULL;
     for (int64_t key = begin, count; key < end; key += count) {
         float *to = panel + (key - at);
-        if (x->kv->k.layout == FV_KV_LANES) {
-            count = lanes_of(key, end, at + p->panel - key);
-            pack_lanes(x, fv_span_of(x, &x->kv->k, s, key, end).at, count, to);
+        if (x->kv->k.layout == FV_KV_INTERLEAVED) {
+            count = group_keys(key, end, at + p->panel - key);
+            pack_interleaved(x, fv_span_of(x, &x->kv->k, s, key, end).at, count, to);
             s->norm = INFINITY; /* unknown */
             continue;
         }
@@ -109,14 +109,14 @@ static void pack_panel_pairs(const fv_block *x, fv_segment *s, int64_t at, float
     const int64_t dim = p->desc.head_dim;
     for (int64_t key = begin, count; key < end; key += count) {
         fv_kv_span span = fv_span_of(x, &x->kv->k, s, key, end);
-        if (x->kv->k.layout == FV_KV_LANES && x->kv->k.dtype == FOVEA_DTYPE_BF16) {
-            count = lanes_of(key, end, at + p->panel - key);
+        if (x->kv->k.layout == FV_KV_INTERLEAVED && x->kv->k.dtype == FOVEA_DTYPE_BF16) {
+            count = group_keys(key, end, at + p->panel - key);
             p->kernels.copy(p->pair_words, count, span.at, FV_KEY_GROUP, panel + (key - at), p->panel);
             meet(&s->exponents, span.at, p->pair_words, FV_KEY_GROUP, fv_min(count, end - key));
             s->norm = INFINITY; /* unknown */
             continue;
         }
-        if (x->kv->k.layout == FV_KV_LANES) {
+        if (x->kv->k.layout == FV_KV_INTERLEAVED) {
             const int64_t stride = fv_round_up(dim, FV_LANES);
             halves_in_rows(dim, span.at, (uint16_t *)x->key_rows, stride);
             span = (fv_kv_span){x->key_rows, stride, fv_min(span.count, FV_LANES), NULL};

@@ -179,7 +179,7 @@ static fovea_status open_cache(const fovea_attention_plan *plan, const fovea_att
     fv_kv_side k = side_of(d, &p, r.table), v = k;
     k.data = at.k, k.dtype = d->k_dtype, k.channels = d->head_dim;
     v.data = at.v, v.dtype = d->v_dtype, v.channels = d->value_dim;
-    k.layout = at.k_group > 0 ? FV_KV_LANES : FV_KV_ROWS;
+    k.layout = at.k_group > 0 ? FV_KV_INTERLEAVED : FV_KV_ROWS;
     k.stride[0] = at.k_page, k.stride[1] = at.k_head, k.stride[2] = at.k_group > 0 ? at.k_group : d->head_dim;
     v.stride[0] = at.v_page, v.stride[1] = at.v_head, v.stride[2] = d->value_dim;
     k.scales = at.k_scales, v.scales = at.v_scales;

@@ -80,21 +80,21 @@ static void select_decode(fovea_attention_plan *plan) {
     const int64_t rows = plan->choice.block_rows;
     const bool few =
         d->arithmetic != FOVEA_ARITHMETIC_BF16_TILE && rows <= FV_ATTENTION_FEW_ROWS && rows <= plan->choice.tile_rows;
-    const fv_format in_lanes = fv_format_in_lanes(d->k_dtype);
+    const fv_format interleaved = fv_format_interleaved(d->k_dtype);
     if (fv_integers(d))
-        plan->kernels.score_groups = fv_multiply_few(FV_KIND_i16, in_lanes, target)->run.multiply;
+        plan->kernels.score_groups = fv_multiply_few(FV_KIND_i16, interleaved, target)->run.multiply;
     else if (few && (k != FV_TYPE_f32 || rows <= FV_FEW_ROWS))
         plan->kernels.score_rows = fv_multiply_few(FV_KIND_f32, fv_format_in_rows(d->k_dtype), target)->run.multiply;
     if (few && k == FV_TYPE_bf16 && plan->ctx->cpu.fast_pairs) {
-        const fv_kernel *groups = fv_multiply_few(FV_KIND_f32, in_lanes, target);
+        const fv_kernel *groups = fv_multiply_few(FV_KIND_f32, interleaved, target);
         plan->kernels.score_groups = groups->isa != FV_ISA_scalar ? groups->run.multiply : NULL;
     }
     if (few && k == FV_TYPE_f32)
-        plan->kernels.score_lanes = fv_multiply_for_panel(target, rows, FV_KEY_GROUP)->run.multiply;
+        plan->kernels.score_interleaved = fv_multiply_for_panel(target, rows, FV_KEY_GROUP)->run.multiply;
     else if (few && !plan->kernels.score_groups)
-        plan->kernels.score_lanes = fv_multiply_best(FV_KIND_f32, in_lanes, target)->run.multiply;
+        plan->kernels.score_interleaved = fv_multiply_best(FV_KIND_f32, interleaved, target)->run.multiply;
     if (k == FV_TYPE_bf16)
-        plan->kernels.unpack_k = fv_unpack_best(in_lanes, target)->run.unpack;
+        plan->kernels.unpack_k = fv_unpack_best(interleaved, target)->run.unpack;
     if (d->v_dtype == FOVEA_DTYPE_I8)
         plan->kernels.value_few = fv_multiply_few(FV_KIND_f32, FV_FORMAT_i8, target)->run.multiply;
     else if (plan->kernels.score_rows || (few && fv_integers(d))) {

@@ -49,11 +49,11 @@ typedef struct fv_attention_kernels {
     fv_pack_fn *pack_q;          /* NULL for float16, too */
     fv_multiply_fn *value_pairs; /* of p and values as pairs; NULL: they never are, and pack_v is, too */
     fv_pack_fn *pack_v;
-    fv_unpack_fn *unpack_k; /* keys in lanes to floats; NULL: they are not bfloat16 */
-    /* Of few rows with keys as they lie, in rows and in lanes: these a group a call, or all groups of a span,
+    fv_unpack_fn *unpack_k; /* interleaved keys to floats; NULL: they are not bfloat16 */
+    /* Of few rows with keys as they lie, in rows or interleaved: these a group a call, or all groups of a span,
      * FV_FEW_ROWS rows at most. NULL: there are more rows, or the other one does it. Of int8 keys, which score_groups
      * has, for any number of rows. */
-    fv_multiply_fn *score_rows, *score_lanes, *score_groups;
+    fv_multiply_fn *score_rows, *score_interleaved, *score_groups;
     fv_multiply_fn *value_few; /* likewise of values, and of int8 values for any number; NULL: value does it */
 } fv_attention_kernels;
 
@@ -86,7 +86,7 @@ typedef struct fv_attention_scratch {
     int64_t v;             /* copied values of one segment, panels of the value gemm's columns */
     int64_t p;             /* [tile_rows][FV_P_WORDS] weights as pairs */
     int64_t gathered;      /* [FV_LANES][head_dim] keys of several spans or of 16 bits, before they are packed */
-    int64_t key_rows;      /* [FV_LANES][head_dim] keys that lie in lanes, in rows */
+    int64_t key_rows;      /* [FV_LANES][head_dim] interleaved keys, in rows */
     int64_t chain;         /* [tile_rows][o_stride] values of all spans but the last */
     int64_t s, bits;       /* [tile_rows][s_stride] scores, then weights; [tile_rows] fv_keybits */
     int64_t lanes;         /* [tile_rows][FV_LANES] maxima, then sums, of softmax */

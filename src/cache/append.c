@@ -29,8 +29,8 @@ static const char *row_of(const fovea_kv_append *a, const fovea_tensor *t, int64
            (batch * t->stride[0] + head * t->stride[1] + (first + token) * t->stride[2]) * fv_dtype_size(t->dtype);
 }
 
-/* A key's row in the cache's type; rotated floats of int8 keys become integers in their place. Not inline: the row is on
- * the stack only here. */
+/* A key's row in the cache's type; rotated floats of int8 keys become integers in their place. Not inline: the row is
+ * on the stack only here. */
 static __attribute__((noinline)) void write_key(const appending *x, const fv_rope_turn *turn, const char *from,
                                                 int32_t page, int64_t head, int64_t position) {
     const fv_converter none = {.same = true, .from_size = sizeof(float), .to_size = sizeof(float)};
@@ -49,7 +49,7 @@ static __attribute__((noinline)) void write_key(const appending *x, const fv_rop
     else
         fv_convert(&x->k, n, from, to);
     if (c->word)
-        fv_lanes_write(c, page, head, position, 1, to);
+        fv_interleaved_write(c, page, head, position, 1, to);
 }
 
 static void write_value(const appending *x, const char *from, int32_t page, int64_t head, int64_t position) {

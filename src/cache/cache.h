@@ -9,9 +9,9 @@
 #include <stdbool.h>
 
 /* Where pages are. Page p of a layer's list holds keys 256 p to 256 p + 255: head h's keys from k + page * k_page + h *
- * k_head on, in lanes (kv.h), groups being k_group apart, or, if that is 0, in rows of head_dim elements; its values,
- * in rows, likewise. In elements of their types. Scales of its int8 keys are at k_scales + page * scale_page + h *
- * scale_head; NULL: they are not int8. */
+ * k_head on, interleaved (kv.h), groups being k_group apart, or, if that is 0, in rows of head_dim elements; its
+ * values, in rows, likewise. In elements of their types. Scales of its int8 keys are at k_scales + page * scale_page +
+ * h * scale_head; NULL: they are not int8. */
 typedef struct fv_cache_pages {
     const void *k, *v;
     int64_t k_page, v_page, k_head, v_head, k_group;

@@ -83,7 +83,7 @@ static fovea_status lay_out(fovea_kv_cache *c) {
     bool fits = row_bytes(d->head_dim, d->k_dtype, &c->part[FV_KEYS].row, &c->part[FV_KEY_SCALES].row) &&
                 row_bytes(d->value_dim, d->v_dtype, &c->part[FV_VALUES].row, &c->part[FV_VALUE_SCALES].row);
     if (fits && c->part[FV_KEYS].row <= FV_MOST_LANE_BYTES)
-        c->word = fv_lane_word(d->k_dtype) * fv_dtype_size(d->k_dtype);
+        c->word = fv_interleaved_word(d->k_dtype) * fv_dtype_size(d->k_dtype);
     for (fv_cache_part part = 0; part < FV_CACHE_PARTS && fits; part++)
         fits = lay_out_part(c, part);
     if (!fits || !fv_multiply(c->head_bytes, d->kv_heads, &c->page_bytes) || c->page_bytes > PTRDIFF_MAX / 2)

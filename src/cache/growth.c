@@ -128,12 +128,12 @@ fovea_status fv_growth_begin(fovea_kv_cache *c, const fv_growth *g) {
     return FOVEA_OK;
 }
 
-/* The first keys of a head, and in lanes those beside them in their group. */
+/* The first keys of a head, and interleaved those beside them in their group. */
 static void copy_part(const fovea_kv_cache *c, fv_cache_part part, int32_t from, int32_t to, int64_t head,
                       int64_t keys) {
-    const bool lanes = part == FV_KEYS && c->word;
-    const int64_t bytes =
-        lanes ? fv_round_up(keys, FV_KEY_GROUP) * fv_round_up(c->part[part].row, c->word) : keys * c->part[part].row;
+    const bool interleaved = part == FV_KEYS && c->word;
+    const int64_t bytes = interleaved ? fv_round_up(keys, FV_KEY_GROUP) * fv_round_up(c->part[part].row, c->word)
+                                      : keys * c->part[part].row;
     memcpy(fv_cache_at(c, part, to, head, 0), fv_cache_at(c, part, from, head, 0), (size_t)bytes);
 }
 

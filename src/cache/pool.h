@@ -13,7 +13,7 @@
 
 #include <pthread.h>
 
-/* A key of more bytes lies in rows: one in lanes is on the stack on its way there. */
+/* A key of more bytes lies in rows: one that is interleaved is on the stack on its way there. */
 enum { FV_PAGE_KEYS = FOVEA_KV_PAGE_KEYS, FV_PAGE_NONE = -1, FV_MOST_LANE_BYTES = 1024 };
 
 /* Positions [begin, end). */
@@ -60,7 +60,7 @@ struct fovea_kv_cache {
     struct {
         int64_t row, offset; /* bytes of a token, and where the part begins in those of a head */
     } part[FV_CACHE_PARTS];  /* of one that there is not, row is 0 */
-    int64_t word;            /* bytes of a word of keys in lanes (attention/kv.h); 0: they lie in rows */
+    int64_t word;            /* bytes of a word of interleaved keys (attention/kv.h); 0: they lie in rows */
     int64_t head_bytes, page_bytes;
     char *pool;
     int64_t *windows;
@@ -113,7 +113,7 @@ void fv_list_drop(fovea_kv_cache *cache, fv_cache_list *list, int64_t begin, int
 /* Cuts a list to so many tokens. */
 void fv_list_cut(fovea_kv_cache *cache, fv_cache_list *list, int64_t length);
 
-/* Where a part of a key of a head is in the pool: in a row; in lanes, the first of words that are a group's lanes
+/* Where a part of a key of a head is in the pool: in a row; interleaved, the first of words that are a group's words
  * apart. */
 static inline char *fv_cache_at(const fovea_kv_cache *c, fv_cache_part part, int32_t page, int64_t head, int64_t key) {
     char *const at = c->pool + page * c->page_bytes + head * c->head_bytes + c->part[part].offset;
@@ -123,16 +123,17 @@ static inline char *fv_cache_at(const fovea_kv_cache *c, fv_cache_part part, int
                : at + place * row;
 }
 
-/* Keys in lanes to rows of their own or back, count of them, all in one page. */
-void fv_lanes_read(const fovea_kv_cache *cache, int32_t page, int64_t head, int64_t key, int64_t count, char *rows);
-void fv_lanes_write(const fovea_kv_cache *cache, int32_t page, int64_t head, int64_t key, int64_t count,
-                    const char *rows);
+/* Interleaved keys to rows of their own or back, count of them, all in one page. */
+void fv_interleaved_read(const fovea_kv_cache *cache, int32_t page, int64_t head, int64_t key, int64_t count,
+                         char *rows);
+void fv_interleaved_write(const fovea_kv_cache *cache, int32_t page, int64_t head, int64_t key, int64_t count,
+                          const char *rows);
 
 /* Bytes that are kept of a token in a layer. */
 int64_t fv_cache_token_bytes(const fovea_kv_cache *cache);
 
 /* A row of n elements that a converter makes floats of as integers (quantise.c), which may take the place of floats;
- * returns its scale. Keys of int8 always lie in lanes. */
+ * returns its scale. Keys of int8 are always interleaved. */
 float fv_quantise(const fv_converter *floats, int64_t n, const void *from, int8_t *to);
 
 /* Sequences that are to grow by their tokens, in some layers. */

@@ -89,9 +89,9 @@ static char *copy_part(const fovea_kv_cache *c, const fv_cache_sequence *s, int6
             if (part != FV_KEYS || !c->word)
                 memcpy(load ? there : bytes, load ? bytes : there, (size_t)(count * row));
             else if (load)
-                fv_lanes_write(c, page, h, at, count, bytes);
+                fv_interleaved_write(c, page, h, at, count, bytes);
             else
-                fv_lanes_read(c, page, h, at, count, bytes);
+                fv_interleaved_read(c, page, h, at, count, bytes);
             bytes += count * row;
         }
     return bytes;

@@ -102,7 +102,7 @@ static inline fv_format fv_format_in_rows(fovea_dtype dtype) {
 }
 
 /* That of keys of a cache, in panels of FV_KEY_GROUP: float16 is widened faster one by one. */
-static inline fv_format fv_format_in_lanes(fovea_dtype dtype) {
+static inline fv_format fv_format_interleaved(fovea_dtype dtype) {
     return dtype == FOVEA_DTYPE_F32    ? FV_FORMAT_f32
            : dtype == FOVEA_DTYPE_BF16 ? FV_FORMAT_bf16x2
            : dtype == FOVEA_DTYPE_F16  ? FV_FORMAT_f16
@@ -110,7 +110,9 @@ static inline fv_format fv_format_in_lanes(fovea_dtype dtype) {
 }
 
 /* Elements of a key that share a word there. */
-static inline int64_t fv_lane_word(fovea_dtype dtype) { return fv_format_of(fv_format_in_lanes(dtype)).per_word; }
+static inline int64_t fv_interleaved_word(fovea_dtype dtype) {
+    return fv_format_of(fv_format_interleaved(dtype)).per_word;
+}
 
 /* What makes floats of an element type, and elements of floats; NULL: there is none, as they are floats or integers. */
 fv_widen_bf16_fn *fv_widen_of(fovea_dtype dtype, fv_target target);

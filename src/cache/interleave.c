@@ -1,4 +1,4 @@
-/* Keys in lanes (pool.h). */
+/* Interleaved keys (pool.h). */
 #include "cache/pool.h"
 
 #include <string.h>
@@ -44,7 +44,7 @@ static void write_pairs(char *at, int64_t bytes, const char *row) {
     }
 }
 
-void fv_lanes_read(const fovea_kv_cache *c, int32_t page, int64_t head, int64_t key, int64_t count, char *rows) {
+void fv_interleaved_read(const fovea_kv_cache *c, int32_t page, int64_t head, int64_t key, int64_t count, char *rows) {
     const int64_t bytes = c->part[FV_KEYS].row;
     for (int64_t i = 0; i < count; i++, rows += bytes) {
         const char *at = fv_cache_at(c, FV_KEYS, page, head, key + i);
@@ -57,7 +57,8 @@ void fv_lanes_read(const fovea_kv_cache *c, int32_t page, int64_t head, int64_t 
     }
 }
 
-void fv_lanes_write(const fovea_kv_cache *c, int32_t page, int64_t head, int64_t key, int64_t count, const char *rows) {
+void fv_interleaved_write(const fovea_kv_cache *c, int32_t page, int64_t head, int64_t key, int64_t count,
+                          const char *rows) {
     const int64_t bytes = c->part[FV_KEYS].row;
     for (int64_t i = 0; i < count; i++, rows += bytes) {
         char *at = fv_cache_at(c, FV_KEYS, page, head, key + i);
