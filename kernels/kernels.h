@@ -80,7 +80,7 @@
 
 enum {
     FV_SEGMENT = 256, /* keys of a segment: part of the results, never tuned */
-    FV_LANES = 16,    /* virtual lanes of a row sum: likewise; also the granule of packed keys */
+    FV_LANES = 16,    /* virtual lanes of a row sum: likewise; packed keys are a multiple of it */
     FV_BLOCK = 32,    /* elements of a block of bf16_tile: likewise; a segment has a whole number of them */
     FV_FEW_ROWS = 8,  /* at most, of kernels of few rows that take keys */
     FV_KEY_GROUP = 32 /* columns of a panel of keys in a cache */
@@ -91,7 +91,7 @@ typedef struct fv_keybits {
     uint64_t word[FV_SEGMENT / 64];
 } fv_keybits;
 
-/* Where the chains of a gemm begin, and what becomes of them. All zero: from +0, stored. */
+/* Where the chains of a product begin, and what becomes of them. All zero: from +0, stored. */
 typedef struct fv_epilogue {
     const float *start; /* chain i, j begins with start[i*ldstart + j]; NULL: with +0 */
     int64_t ldstart;
@@ -103,7 +103,7 @@ typedef struct fv_epilogue {
     int accumulate_max; /* row_max holds those of the columns before, no NaN, and is raised to the new ones */
 } fv_epilogue;
 
-/* Hints to a gemm, which may ignore them. They change no result. */
+/* Hints to a product, which may ignore them. They change no result. */
 typedef struct fv_prefetch {
     int streams; /* b comes from beyond the caches: if one tile reads it, it is prefetched some steps ahead. If next is
                     set, b is assumed to be in the second-level cache, prefetched as next by an earlier call */
@@ -201,9 +201,9 @@ typedef void fv_pack_fn(int64_t rows, int64_t n, const void *x, int64_t ldx, int
 
 /* What another unit of the core does meanwhile: a kernel that is given one calls step() now and then between steps of
  * its own, done of all of which it has behind it. */
-typedef struct fv_beside {
-    void (*step)(struct fv_beside *beside, int64_t done, int64_t all);
-} fv_beside;
+typedef struct fv_overlapped {
+    void (*step)(struct fv_overlapped *overlapped, int64_t done, int64_t all);
+} fv_overlapped;
 
 /* softmax: p, m and l of each of rows >= 1 rows of one segment, over columns [begin, end), not empty, both multiples of
  * FV_LANES. p may be s, with ldp == lds; else they do not overlap. */
@@ -219,8 +219,8 @@ typedef struct fv_softmax_f32_args {
     const fv_keybits
         *bits; /* row r attends by bits[r * bits_step] (step 0: one for all); NULL: all rows to all columns */
     int64_t bits_step;
-    /* [rows][FV_LANES]: the maxima of s in columns [begin, row_max_end), in any lane, as the gemm of scores found them
-     * (fv_epilogue.row_max); all rows attend these columns. row_max_end, a multiple of FV_LANES, is begin if there are
+    /* [rows][FV_LANES]: the maxima of s in columns [begin, row_max_end), in any lane, as the product of scores found
+     * them (fv_epilogue.row_max); all rows attend these columns. row_max_end, a multiple of FV_LANES, is begin if there are
      * none. Overwritten. */
     float *lanes;
     int64_t row_max_end;
@@ -229,8 +229,8 @@ typedef struct fv_softmax_f32_args {
     /* The caller guarantees that exp(s - m) is a normal number for every attended key, so the kernel may skip its
      * check. Results are the same either way. */
     int no_underflow;
-    fv_beside *beside; /* of bfloat16 alone: stepped at most twice a row; NULL: nothing is */
-    float *m, *l;      /* [rows] */
+    fv_overlapped *overlapped; /* of bfloat16 alone: stepped at most twice a row; NULL: nothing is */
+    float *m, *l;              /* [rows] */
 } fv_softmax_f32_args;
 
 typedef void fv_softmax_f32_fn(const fv_softmax_f32_args *args);

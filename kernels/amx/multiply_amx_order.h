@@ -2,9 +2,9 @@
  * elements, TILE words, and adds what the arithmetic of bf16_tile adds.
  *
  * Instantiated by a file that includes a vocabulary of vectors and one of tiles (tiles.h) and defines FV_NAME, and
- * FV_BESIDE, which does several products beside a softmax: a step, one block of words of four tiles, between its rows,
- * so that the units of both have work within the core's window. Four tiles of c, two by two, so that each of a and b
- * that is loaded is used twice:
+ * FV_OVERLAPPED, which does several products beside a softmax: a step, one block of words of four tiles, between its
+ * rows, so that the units of both have work within the core's window. Four tiles of c, two by two, so that each of a
+ * and b that is loaded is used twice:
  *
  *          B0  B1            a: rows of words          b: rows of pairs, as they lie in a panel
  *   A0     C0  C1
@@ -136,7 +136,7 @@ static inline void blocks_store(float *to, int64_t ld) {
 
 /* Products on their way through the tiles, in order. */
 typedef struct blocks_work {
-    fv_beside beside; /* the first member */
+    fv_overlapped overlapped; /* the first member */
     const fv_product *at;
     int64_t i, j, t; /* of *at: where its four tiles are, and the words of k that they have behind them */
     int64_t steps, done;
@@ -188,8 +188,8 @@ static void blocks_step(blocks_work *w) {
 }
 
 /* As large a share of all steps as is done of softmax. */
-static void blocks_beside(fv_beside *beside, int64_t done, int64_t all) {
-    blocks_work *w = (blocks_work *)(void *)beside;
+static void blocks_overlapped(fv_overlapped *overlapped, int64_t done, int64_t all) {
+    blocks_work *w = (blocks_work *)(void *)overlapped;
     for (; w->done * all < done * w->steps; w->done++)
         blocks_step(w);
 }
@@ -209,17 +209,17 @@ static int64_t blocks_steps(const fv_product *x, int64_t count) {
     return steps;
 }
 
-void FV_BESIDE(const fv_product *products, int64_t count, fv_softmax_bf16_fn *softmax,
-               const fv_softmax_f32_args *args) {
-    blocks_work w = {.beside = {blocks_beside}, .at = products};
+void FV_OVERLAPPED(const fv_product *products, int64_t count, fv_softmax_bf16_fn *softmax,
+                   const fv_softmax_f32_args *args) {
+    blocks_work w = {.overlapped = {blocks_overlapped}, .at = products};
     TILES_BEGIN();
     w.steps = blocks_steps(products, count);
     if (softmax) {
         fv_softmax_f32_args own = *args;
-        own.beside = &w.beside;
+        own.overlapped = &w.overlapped;
         softmax(&own);
     }
-    blocks_beside(&w.beside, 1, 1);
+    blocks_overlapped(&w.overlapped, 1, 1);
     TILES_END();
 }
 
@@ -229,5 +229,5 @@ void FV_NAME(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const
     (void)prefetch;
     if (epilogue)
         x.epilogue = *epilogue;
-    FV_BESIDE(&x, 1, NULL, NULL);
+    FV_OVERLAPPED(&x, 1, NULL, NULL);
 }

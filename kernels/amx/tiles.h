@@ -24,8 +24,8 @@ int fv_tiles_configured_emulated(void);
 
 /* softmax(args), and beside it count products of the amx order, in order, which overlap nothing that softmax touches
  * (multiply_amx_order.h). */
-typedef void fv_softmax_beside_fn(const fv_product *products, int64_t count, fv_softmax_bf16_fn *softmax,
-                                  const fv_softmax_f32_args *args);
-fv_softmax_beside_fn fv_softmax_beside_amx, fv_softmax_beside_emulated;
+typedef void fv_softmax_overlapped_fn(const fv_product *products, int64_t count, fv_softmax_bf16_fn *softmax,
+                                      const fv_softmax_f32_args *args);
+fv_softmax_overlapped_fn fv_softmax_overlapped_amx, fv_softmax_overlapped_emulated;
 
 #endif

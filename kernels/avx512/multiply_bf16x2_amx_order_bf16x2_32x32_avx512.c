@@ -4,5 +4,5 @@
 #include "amx/tiles_amx.h"
 
 #define FV_NAME fv_multiply_bf16x2_amx_order_bf16x2_32x32_avx512
-#define FV_BESIDE fv_softmax_beside_amx
+#define FV_OVERLAPPED fv_softmax_overlapped_amx
 #include "amx/multiply_amx_order.h"

@@ -206,24 +206,24 @@ void FV_NAME(const fv_softmax_f32_args *x) {
                            *const scaled_all = normal ? softmax_scaled_normal : softmax_scaled,
                            *const all = scaled ? scaled_all : unscaled_all,
                            *const some = scaled ? softmax_masked_scaled : softmax_masked;
-    /* Something beside is stepped after each of two parts of a row: of a whole segment its halves, which keep tiles
+    /* Overlapped products are stepped after each of two parts of a row: of a whole segment its halves, which keep tiles
      * busier than rows do (docs/measurements.md, "multiply_amx_order.h"). Shorter ones are not worth it. */
     const bool whole = x->end - x->begin == FV_SEGMENT,
-               beside = ROUNDED && x->beside && (x->bits || (whole && x->paired));
+               overlaps = ROUNDED && x->overlapped && (x->bits || (whole && x->paired));
     const int64_t attended = x->row_max_masked ? x->begin : x->row_max_end, /* by all rows, where there are bits */
-        middle = x->bits  ? attended
-                 : beside ? FV_SEGMENT / 2
-                          : x->end,
-                  rows = beside ? 1 : x->rows;
+        middle = x->bits    ? attended
+                 : overlaps ? FV_SEGMENT / 2
+                            : x->end,
+                  rows = overlaps ? 1 : x->rows;
     for (int64_t i = 0; i < x->rows; i += rows) {
         if (x->begin < middle)
             all(x, i, i + rows, x->begin, middle);
-        if (beside)
-            x->beside->step(x->beside, 2 * i + 1, 2 * x->rows);
+        if (overlaps)
+            x->overlapped->step(x->overlapped, 2 * i + 1, 2 * x->rows);
         if (middle < x->end)
             (x->bits ? some : all)(x, i, i + rows, middle, x->end);
-        if (beside)
-            x->beside->step(x->beside, 2 * i + 2, 2 * x->rows);
+        if (overlaps)
+            x->overlapped->step(x->overlapped, 2 * i + 2, 2 * x->rows);
     }
     for (int64_t i = 0; i < x->rows; i += FV_W)
         softmax_store(x->l + i, x->rows - i, softmax_tree_of_sum(x->lanes + i * FV_LANES, x->rows - i));

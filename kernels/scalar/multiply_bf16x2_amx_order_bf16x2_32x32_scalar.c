@@ -5,5 +5,5 @@
 #include "amx/tiles_emulated.h"
 
 #define FV_NAME fv_multiply_bf16x2_amx_order_bf16x2_32x32_scalar
-#define FV_BESIDE fv_softmax_beside_emulated
+#define FV_OVERLAPPED fv_softmax_overlapped_emulated
 #include "amx/multiply_amx_order.h"

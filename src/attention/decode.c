@@ -38,11 +38,11 @@ static int64_t step_of_span(const fv_kv_side *side, const fv_kv_span *span, int6
                : (column - at) * span->stride;
 }
 
-/* What is prefetched beside so many keys. */
-static fv_prefetch prefetch_beside(fv_block *x, int64_t keys) {
+/* What is prefetched while so many keys are multiplied. */
+static fv_prefetch prefetch_with(fv_block *x, int64_t keys) {
     fv_prefetch prefetch = {0};
     if (!fv_decode_prefetched(x))
-        fv_prefetch_beside_keys(&x->queue, keys * x->plan->desc.value_dim, &prefetch);
+        fv_prefetch_with_keys(&x->queue, keys * x->plan->desc.value_dim, &prefetch);
     return prefetch;
 }
 
@@ -73,7 +73,7 @@ static void multiply_groups(fv_block *x, const fv_tile *t, int64_t at, const fv_
         const bool floats = keys.format == FV_FORMAT_f32, first = begin == t->columns.begin;
         float *const s = x->s + begin, *const row_max = end <= t->row_max_end ? x->lanes : NULL;
         const fv_epilogue epilogue = {.row_max = floats ? row_max : NULL, .accumulate_max = !first};
-        const fv_prefetch prefetch = prefetch_beside(x, end - begin);
+        const fv_prefetch prefetch = prefetch_with(x, end - begin);
         p->kernels.score_interleaved(&(fv_rows){x->q, x->rows, p->desc.head_dim}, &keys, s, p->s_stride, &epilogue,
                                      prefetch.next ? &prefetch : NULL);
         if (row_max && !floats)
@@ -93,7 +93,7 @@ static void multiply_span(fv_block *x, const fv_tile *t, int64_t at, const fv_kv
         keys.row = keys.width = FV_KEY_GROUP;
         keys.panel = span->stride / fv_interleaved_word(side->dtype);
     }
-    fv_prefetch prefetch = prefetch_beside(x, span->count);
+    fv_prefetch prefetch = prefetch_with(x, span->count);
     for (int64_t row = 0; row < x->rows; row += FV_FEW_ROWS) {
         const fv_range visible = columns_of_call(x, t, row);
         const int64_t begin = fv_max(at, visible.begin), end = fv_min(at + span->count, visible.end);

@@ -98,8 +98,8 @@ static void add_rows(fv_prefetch_queue *queue, const fovea_attention_plan *plan,
 
 static void clear(fv_prefetch_queue *queue) {
     clear_part(&queue->outputs);
-    clear_part(&queue->beside_scores);
-    clear_part(&queue->beside_values);
+    clear_part(&queue->with_scores);
+    clear_part(&queue->with_values);
     queue->count = queue->now = 0;
     queue->floats = -1;
     queue->credit = 0;
@@ -186,13 +186,13 @@ void fv_prefetch_one_tile(fv_prefetch_queue *queue, const fv_schedule *schedule,
     clear(queue);
     queue->one_tile = true;
     fv_row_block at = fv_schedule_block(schedule, block);
-    set_keys(&queue->beside_scores, &schedule->kv->v, &at, keys);
+    set_keys(&queue->with_scores, &schedule->kv->v, &at, keys);
     if (following >= schedule->blocks)
         return;
     at = fv_schedule_block(schedule, following);
     const fv_sequence sequence = fv_attention_sequence(schedule->plan, schedule->args, at.batch);
     keys = keys_of_segment(schedule->plan, mask, &sequence, &at, next_key);
-    set_keys(&queue->beside_values, &schedule->kv->k, &at, keys);
+    set_keys(&queue->with_values, &schedule->kv->k, &at, keys);
 }
 
 void fv_prefetch_outputs(fv_prefetch_queue *queue, const fovea_attention_args *args, const fv_sequence *sequence,
@@ -218,23 +218,23 @@ static void take(fv_prefetch_queue *queue, const fv_kernel *gemm, int64_t rows, 
     queue->now += !part_left(&queue->part[queue->now]);
 }
 
-void fv_prefetch_beside_scores(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows,
-                               fv_prefetch *prefetch) {
+void fv_prefetch_with_scores(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows,
+                             fv_prefetch *prefetch) {
     if (queue->one_tile) /* a panel's part of a segment's values */
-        part_take(&queue->beside_scores, plan->panel * plan->desc.value_dim, prefetch);
+        part_take(&queue->with_scores, plan->panel * plan->desc.value_dim, prefetch);
     else
         take(queue, plan->choice.score, rows, plan->desc.head_dim, prefetch);
 }
 
-void fv_prefetch_beside_keys(fv_prefetch_queue *queue, int64_t elements, fv_prefetch *prefetch) {
+void fv_prefetch_with_keys(fv_prefetch_queue *queue, int64_t elements, fv_prefetch *prefetch) {
     if (queue->one_tile)
-        part_take(&queue->beside_scores, elements, prefetch);
+        part_take(&queue->with_scores, elements, prefetch);
 }
 
-void fv_prefetch_beside_values(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows, int64_t keys,
-                               fv_prefetch *prefetch) {
+void fv_prefetch_with_values(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows, int64_t keys,
+                             fv_prefetch *prefetch) {
     if (queue->one_tile)
-        part_take(&queue->beside_values, FV_SEGMENT * plan->desc.head_dim, prefetch);
+        part_take(&queue->with_values, FV_SEGMENT * plan->desc.head_dim, prefetch);
     else if (!prefetch->streams)
         take(queue, plan->choice.value, rows, keys, prefetch);
 }

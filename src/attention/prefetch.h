@@ -28,7 +28,7 @@ typedef struct fv_prefetch_queue {
     int64_t floats; /* that a call may prefetch on average, or -1: as many as it can */
     int64_t credit; /* what calls before were allowed and did not take */
     bool one_tile;  /* then by the gemms of these: */
-    fv_prefetch_part beside_scores, beside_values;
+    fv_prefetch_part with_scores, with_values;
 } fv_prefetch_queue;
 
 /* Before a block: number block is the one after it. Where the cache does not hold two, only clears what was before. */
@@ -51,11 +51,11 @@ void fv_prefetch_outputs(fv_prefetch_queue *queue, const fovea_attention_args *a
 
 /* What a call prefetches: the gemm of rows rows and a panel of keys, and that of rows rows and the values of keys
  * keys, whose prefetch says whether they stream. */
-void fv_prefetch_beside_scores(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows,
-                               fv_prefetch *prefetch);
+void fv_prefetch_with_scores(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows,
+                             fv_prefetch *prefetch);
 /* The same where a call reads keys as they lie: at most so many elements of values. */
-void fv_prefetch_beside_keys(fv_prefetch_queue *queue, int64_t elements, fv_prefetch *prefetch);
-void fv_prefetch_beside_values(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows, int64_t keys,
-                               fv_prefetch *prefetch);
+void fv_prefetch_with_keys(fv_prefetch_queue *queue, int64_t elements, fv_prefetch *prefetch);
+void fv_prefetch_with_values(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows, int64_t keys,
+                             fv_prefetch *prefetch);
 
 #endif

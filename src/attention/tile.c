@@ -68,7 +68,7 @@ static bool multiply_scores(fv_block *x, const fv_tile *t, fv_segment *segment, 
                 .epilogue = {.b = scales ? x->b : NULL, .row_max = row_max, .accumulate_max = at > t->columns.begin}};
             fv_prefetch prefetch = {0};
             fv_score_prefetch(x, t->row + first, rows, segment->index, columns);
-            fv_prefetch_beside_scores(&x->queue, p, rows, &prefetch);
+            fv_prefetch_with_scores(&x->queue, p, rows, &prefetch);
             fv_product_run(x, later, panel.multiply, &product, &prefetch);
         }
     }

@@ -216,7 +216,7 @@ void fv_values_multiply(fv_block *x, const fv_tile *t, fv_segment *segment, fv_r
             continue;
         }
         if (!fv_decode_prefetched(x))
-            fv_prefetch_beside_values(&x->queue, p, g.rows, g.keys.end - g.keys.begin, &prefetch);
+            fv_prefetch_with_values(&x->queue, p, g.rows, g.keys.end - g.keys.begin, &prefetch);
         if (copied)
             multiply_copy(x, &g, to, &prefetch);
         else

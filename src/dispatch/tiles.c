@@ -48,10 +48,10 @@ void fv_tiles_softmax(const fv_kernel *kernel, const fv_product *products, int64
     (void)kernel, (void)products, (void)count, (void)softmax, (void)args;
 #else
     if (unit_of(kernel) == UNIT_EMULATED)
-        fv_softmax_beside_emulated(products, count, softmax, args);
+        fv_softmax_overlapped_emulated(products, count, softmax, args);
 #ifdef FV_HAVE_AVX512
     else
-        fv_softmax_beside_amx(products, count, softmax, args);
+        fv_softmax_overlapped_amx(products, count, softmax, args);
 #endif
 #endif
 }
