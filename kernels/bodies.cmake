@@ -26,9 +26,9 @@ set(bodies
     "^multiply_f32_i.*_scalar         int8       scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\""
     "^multiply_f32_.*_scalar          half       scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\""
     "^multiply_f32_f32_.*_avx2        simd       body/multiply_many.h          FV_TILE_SIZES=\"avx2/multiply_tiles.h\""
-    "^multiply_bf16x2_bf16x2_.*_avx512 pairs      avx512/multiply_f32.h
+    "^multiply_bf16x2_bf16x2_.*_avx512 bf16x2     avx512/multiply_f32.h
          FV_PER_WORD=2 FV_ACCUMULATE=v_accumulate_pairs"
-    "^multiply_bf16x2_bf16x2_         pairs      body/multiply_many.h
+    "^multiply_bf16x2_bf16x2_         bf16x2     body/multiply_many.h
          FV_PER_WORD=2 FV_ACCUMULATE=v_accumulate_pairs"
     "^multiply_f32_amx_order_f32_     simd       body/multiply_many.h          FV_TILE_STEPS=\"body/multiply_amx_order.h\""
     "^multiply_f32_masked_            simd       body/multiply_masked.h"

@@ -220,8 +220,8 @@ typedef struct fv_softmax_f32_args {
         *bits; /* row r attends by bits[r * bits_step] (step 0: one for all); NULL: all rows to all columns */
     int64_t bits_step;
     /* [rows][FV_LANES]: the maxima of s in columns [begin, row_max_end), in any lane, as the product of scores found
-     * them (fv_epilogue.row_max); all rows attend these columns. row_max_end, a multiple of FV_LANES, is begin if there are
-     * none. Overwritten. */
+     * them (fv_epilogue.row_max); all rows attend these columns. row_max_end, a multiple of FV_LANES, is begin if
+     * there are none. Overwritten. */
     float *lanes;
     int64_t row_max_end;
     /* Nonzero: the maxima are those of the keys that rows attend to by their bits, also in these columns. */

@@ -4,9 +4,9 @@
  * docs/measurements.md, "multiply_rows.h". */
 #include "simd/simd_avx512.h"
 
+#include "simd/bf16x2_avx512.h"
 #include "simd/exponents_avx512.h"
 #include "simd/half_avx512.h"
-#include "simd/pairs_avx512.h"
 
 #include "body/score_store.h"
 

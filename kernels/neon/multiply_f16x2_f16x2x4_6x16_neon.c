@@ -11,6 +11,6 @@
 #define FV_NR 16
 #define FV_PER_WORD 2
 #define FV_FACTOR_MAX
-#define FV_TILE_STEPS "neon/multiply_pairs.h"
+#define FV_TILE_STEPS "neon/multiply_x2.h"
 #define FV_NAME fv_multiply_f16x2_f16x2x4_6x16_neon
 #include "body/multiply_many.h"

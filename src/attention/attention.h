@@ -13,8 +13,8 @@
 
 /* None of these changes a bit of any result. A field of 0 or NULL: the planner's default. */
 typedef struct fv_attention_choice {
-    const fv_kernel *score; /* gemm row for scores; any gemm row of the tier */
-    const fv_kernel *value; /* gemm row for values */
+    const fv_kernel *score; /* multiplies scores; any such row of the tier */
+    const fv_kernel *value; /* multiplies values */
     int64_t block_rows;     /* of a row block at most, in equal parts: they share the packing of K */
     int64_t tile_rows;      /* rows of a block whose scores are in flight at once */
     /* Of a task, all rows being split over keys; -1: none is; 0: as lengths and threads ask for. */

@@ -1,5 +1,5 @@
-/* The choices of a plan: which gemms, blocks, tiles and splits suit a shape, by a model of caches and threads. Figures:
- * docs/measurements.md, "attention/heuristics.c". None of them changes a bit of any result.
+/* The choices of a plan: which kernels, blocks, tiles and splits suit a shape, by a model of caches and threads.
+ * Figures: docs/measurements.md, "attention/heuristics.c". None of them changes a bit of any result.
  */
 #include "attention/plan.h"
 #include "attention/tuning.h"
@@ -10,7 +10,7 @@
 #include <assert.h>
 
 enum {
-    CALL_KEYS = 64,      /* of a panel that one call of a gemm multiplies */
+    CALL_KEYS = 64,      /* of a panel that one call multiplies */
     WHOLE_ROWS = 24,     /* of register tiles of 6, 8 or 12 */
     ONE_TILE_ROWS = 72,  /* likewise: so few that one tile of them overlaps more with memory than it loses in L1 */
     MANY_ROWS = 144,     /* likewise */
@@ -18,7 +18,7 @@ enum {
     STREAM_FLOATS = 2048 /* of a panel whose keys come from memory */
 };
 
-/* The least panel of a gemm of nr columns: a whole number of its tiles, and of FV_LANES. */
+/* The least panel of a kernel of nr columns: a whole number of its tiles, and of FV_LANES. */
 static int64_t panel_of(const fv_kernel *score) {
     int64_t panel = score->nr;
     while (panel % FV_LANES != 0)
@@ -46,9 +46,10 @@ static int64_t keys_fitting_l1(const fovea_attention_plan *plan) {
     return fv_attention_l1(plan) / (int64_t)sizeof(float) / 3 / plan->desc.head_dim;
 }
 
-/* Picks the score gemm. With few rows, each key panel is packed into one reused buffer just before its product. The
- * buffer gets at most a third of L1: a larger one is evicted by the keys streaming past it. With the fewest rows, keys
- * come from memory, which idles less if panels are small. Figures: docs/measurements.md, "attention/heuristics.c". */
+/* Picks the kernel of scores. With few rows, each key panel is packed into one reused buffer just before its product.
+ * The buffer gets at most a third of L1: a larger one is evicted by the keys streaming past it. With the fewest rows,
+ * keys come from memory, which idles less if panels are small. Figures: docs/measurements.md, "attention/heuristics.c".
+ */
 static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const fv_target target = plan->ctx->target;
@@ -61,7 +62,7 @@ static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     return fv_multiply_for_tile(target, plan->rows, fv_max(fv_round_down(keys, FV_LANES), least));
 }
 
-/* Keys of a packed panel: about CALL_KEYS, so that a call of the gemm is not too short, as far as they fit into L1. A
+/* Keys of a packed panel: about CALL_KEYS, so that a call is not too short, as far as they fit into L1. A
  * block of one tile packs a panel just before its product, the smaller the better. */
 static int64_t panel_keys(const fovea_attention_plan *plan) {
     const int64_t least = panel_of(plan->choice.score);
@@ -69,7 +70,7 @@ static int64_t panel_keys(const fovea_attention_plan *plan) {
                                             : least * fv_max(fv_min(keys_fitting_l1(plan), CALL_KEYS) / least, 1);
 }
 
-/* The gemm of values, which stream through it where the rows are few. */
+/* The kernel of values, which stream through it where the rows are few. */
 static const fv_kernel *default_value(const fovea_attention_plan *plan) {
     const int64_t columns = fv_min(plan->desc.value_dim, 4096);
     return plan->rows <= FV_ATTENTION_FEW_ROWS ? fv_multiply_for_stream(plan->ctx->target, plan->rows, columns)
@@ -161,7 +162,7 @@ static int64_t block_bytes(const fovea_attention_plan *plan) {
                : INT64_MAX;
 }
 
-/* The gemms of a block of so few rows cannot prefetch all of the next block; half a segment ahead (prefetch.h) they
+/* The products of a block of so few rows cannot prefetch all of the next block; half a segment ahead (prefetch.h) they
  * can. */
 static bool few_rows_of_many_keys(const fovea_attention_plan *plan) {
     enum { MANY = 8 }; /* times as many */

@@ -25,8 +25,8 @@ static const fv_tuning_row *find_row(const fovea_context *ctx, const fovea_atten
 const fv_kernel *fv_attention_tiles(const fovea_attention_plan *plan) {
     if (plan->desc.arithmetic != FOVEA_ARITHMETIC_BF16_TILE)
         return NULL;
-    const fv_kernel *gemm = fv_multiply_best(FV_KIND_bf16x2_amx_order, FV_FORMAT_bf16x2, plan->ctx->target);
-    return gemm->isa != FV_ISA_scalar || plan->ctx->cpu.emulates_tiles ? gemm : NULL;
+    const fv_kernel *multiply = fv_multiply_best(FV_KIND_bf16x2_amx_order, FV_FORMAT_bf16x2, plan->ctx->target);
+    return multiply->isa != FV_ISA_scalar || plan->ctx->cpu.emulates_tiles ? multiply : NULL;
 }
 
 /* Kernels of the named arithmetics. */
@@ -52,13 +52,13 @@ static void select_pairs(fovea_attention_plan *plan) {
     if (type == FV_TYPE_f32 || d->k_dtype != d->dtype)
         return;
     const bool bf16 = type == FV_TYPE_bf16;
-    const fv_kernel *gemm = fv_multiply_pairs(type, target);
+    const fv_kernel *multiply = fv_multiply_pairs(type, target);
     const bool scales = plan->scale.q >= (bf16 ? 0x1p-126f : 0x1p-24f) && (bf16 || plan->scale.q <= 0x1p24f);
-    const bool pairs = d->arithmetic != FOVEA_ARITHMETIC_BF16_TILE && gemm->isa != FV_ISA_scalar &&
+    const bool pairs = d->arithmetic != FOVEA_ARITHMETIC_BF16_TILE && multiply->isa != FV_ISA_scalar &&
                        plan->ctx->cpu.fast_pairs && scales;
     if (!pairs && !(plan->tiles && scales))
         return;
-    plan->pairs = plan->tiles ? plan->tiles : gemm;
+    plan->pairs = plan->tiles ? plan->tiles : multiply;
     if (d->v_dtype == FOVEA_DTYPE_BF16 && (plan->tiles || d->arithmetic == FOVEA_ARITHMETIC_BF16)) {
         plan->kernels.value_pairs = plan->pairs->run.multiply;
         plan->kernels.pack_v = fv_pack_best(FV_SOURCE_steps, FV_FORMAT_bf16x2, target)->run.pack;

@@ -83,7 +83,7 @@ typedef struct fv_attention_scratch {
     int64_t max, sum, lse; /* [block_rows] running M and L, and the lse */
     int64_t tiles, ranges; /* [tiles of a block] fv_tile_rows; [block_rows] fv_range */
     int64_t k;             /* packed keys of one segment, panels of panel keys */
-    int64_t v;             /* copied values of one segment, panels of the value gemm's columns */
+    int64_t v;             /* copied values of one segment, panels as wide as the tile of `value` */
     int64_t p;             /* [tile_rows][FV_P_WORDS] weights as pairs */
     int64_t gathered;      /* [FV_LANES][head_dim] keys of several spans or of 16 bits, before they are packed */
     int64_t key_rows;      /* [FV_LANES][head_dim] interleaved keys, in rows */
@@ -122,9 +122,9 @@ struct fovea_attention_plan {
     int64_t edge_rows;            /* rows that share a range of keys where ranges differ */
     bool fetches_next;            /* is all of the next block prefetched? Where the second-level cache holds two */
     int64_t o_stride, s_stride;
-    const fv_kernel *pairs; /* the gemm of scores of 16 bits, where it is exact; NULL: always that of floats */
+    const fv_kernel *pairs; /* the product of scores of 16 bits, where it is exact; NULL: always that of floats */
     const fv_kernel
-        *tiles;         /* the gemm of bf16_tile over tiles, where there are any: of pairs, and of weights and values */
+        *tiles; /* the product of bf16_tile over tiles, where there are any: of pairs, and of weights and values */
     int64_t pair_words; /* of a query or key as pairs; 0: they never are */
     fv_attention_kernels kernels;
 

@@ -202,8 +202,8 @@ void fv_prefetch_outputs(fv_prefetch_queue *queue, const fovea_attention_args *a
 
 /* At most a line a step of k. Where it is to come evenly, some calls prefetch a line every few steps, the others
  * nothing: one that ends in the midst of a call is slower. */
-static void take(fv_prefetch_queue *queue, const fv_kernel *gemm, int64_t rows, int64_t k, fv_prefetch *prefetch) {
-    const int64_t lines = fv_ceil_div(rows, gemm->mr) * k;
+static void take(fv_prefetch_queue *queue, const fv_kernel *multiply, int64_t rows, int64_t k, fv_prefetch *prefetch) {
+    const int64_t lines = fv_ceil_div(rows, multiply->mr) * k;
     const bool evenly = queue->floats >= 0;
     queue->credit += evenly ? queue->floats : 0;
     if (part_left(&queue->outputs)) {

@@ -1,7 +1,7 @@
-/* What is read and written next, prefetched by the gemms of what is computed now (fv_prefetch.next), which leave memory
- * idle: all of the next block where the second-level cache holds two (the plan's fetches_next), else segment by
- * segment, and where all rows are one tile, half a segment ahead: its values with its scores, and
- * keys of the next with its values. Only contiguous rows are prefetched.
+/* What is read and written next, prefetched by the products of what is computed now (fv_prefetch.next), which leave
+ * memory idle: all of the next block where the second-level cache holds two (the plan's fetches_next), else segment by
+ * segment, and where all rows are one tile, half a segment ahead: its values with its scores, and keys of the next with
+ * its values. Only contiguous rows are prefetched.
  */
 #ifndef FV_ATTENTION_PREFETCH_H
 #define FV_ATTENTION_PREFETCH_H
@@ -27,7 +27,7 @@ typedef struct fv_prefetch_queue {
     int count, now; /* parts; the one that is being prefetched */
     int64_t floats; /* that a call may prefetch on average, or -1: as many as it can */
     int64_t credit; /* what calls before were allowed and did not take */
-    bool one_tile;  /* then by the gemms of these: */
+    bool one_tile;  /* then by the products of these: */
     fv_prefetch_part with_scores, with_values;
 } fv_prefetch_queue;
 
@@ -49,7 +49,7 @@ void fv_prefetch_one_tile(fv_prefetch_queue *queue, const fv_schedule *schedule,
 void fv_prefetch_outputs(fv_prefetch_queue *queue, const fovea_attention_args *args, const fv_sequence *sequence,
                          fv_row_place first, int64_t rows);
 
-/* What a call prefetches: the gemm of rows rows and a panel of keys, and that of rows rows and the values of keys
+/* What a call prefetches: the product of rows rows and a panel of keys, and that of rows rows and the values of keys
  * keys, whose prefetch says whether they stream. */
 void fv_prefetch_with_scores(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows,
                              fv_prefetch *prefetch);

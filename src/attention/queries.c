@@ -1,4 +1,4 @@
-/* The queries of a block: scaled, as floats, or, where scores may be those of pairs, as pairs (block.h, pack.c).
+/* The queries of a block: scaled, as floats, or, where scores may be those of pairs, as pairs (block.h, pack_keys.c).
  *
  * Queries of bfloat16 become pairs straight from the caller's memory: the exponent of the scale is added to theirs.
  * That is their product, if all are normal numbers, before and after; else the block has no pairs. So floats are made
@@ -37,7 +37,7 @@ static void pair_queries(fv_block *x, int64_t row, int64_t rows) {
                           &x->exponents, norm_of(x));
         return;
     }
-    for (int64_t i = 0; i < rows; i++) { /* of float16 as they are: the gemm multiplies by the scale */
+    for (int64_t i = 0; i < rows; i++) { /* of float16 as they are: the product multiplies by the scale */
         pairs[(i + 1) * p->pair_words - 1] = 0.0f;
         memcpy(pairs + i * p->pair_words, fv_row_address(x, q, row + i), (size_t)dim * sizeof(uint16_t));
     }

@@ -165,7 +165,7 @@ static bool bound_holds(const fovea_attention_desc *d) {
     return hold;
 }
 
-/* The gemm gives the maxima of all columns that it computes: of rows that see different keys in no order, or a first
+/* The product gives the maxima of all columns that it computes: of rows that see different keys in no order, or a first
  * key that is no multiple of FV_LANES, these are too many. */
 int64_t fv_score_row_max_end(const fv_block *x, const fv_tile *t, int64_t segment) {
     if (!maxima_hold(&x->plan->desc) || t->keys.begin != t->columns.begin || t->masked || (t->mixed && !x->ascending))

@@ -17,7 +17,7 @@ bool fv_score_passes(const fovea_attention_desc *desc);
 /* May a stage take keys out of what rows see by their ranges? */
 bool fv_score_masks(const fovea_attention_desc *desc);
 
-/* Of rows rows of a tile, those that go through the gemm of scores in one call: fewer where a bias is prefetched
+/* Of rows rows of a tile, those that go through the product of scores in one call: fewer where a bias is prefetched
  * beside it. */
 int64_t fv_score_rows(const fv_block *block, const fv_tile *tile, int64_t rows);
 

@@ -5,8 +5,8 @@
  * they see.
  *
  * Units that multiply tiles (bf16_tile) work beside those that compute exp. So a tile goes through softmax in parts of
- * as many rows as its gemm's tile has, and beside the softmax of a part go the products that it has no part in: values
- * of the part before, scores of the part after. Only the first scores and the last values are alone.
+ * as many rows as its kernel's tile has, and beside the softmax of a part go the products that it has no part in:
+ * values of the part before, scores of the part after. Only the first scores and the last values are alone.
  */
 #include "attention/decode.h"
 #include "attention/relative.h"

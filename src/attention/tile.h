@@ -11,7 +11,7 @@
 /* Rows of a block that go through a segment together. */
 typedef struct fv_tile {
     int64_t row, rows;      /* in the block */
-    int64_t group_rows;     /* rows that share a range of keys in the gemms */
+    int64_t group_rows;     /* rows that share a range of keys in the products */
     fv_range keys;          /* relative to the segment; empty: no row sees any */
     fv_range columns;       /* keys, widened to multiples of FV_LANES */
     const fv_keybits *bits; /* of the first row, NULL: all columns */

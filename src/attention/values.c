@@ -1,6 +1,6 @@
 /* Values of a segment (values.h): copied, paired or as they lie, and multiplied by weights. ISA-free.
  *
- * Values are read by the gemm as they lie, or from a copy in panels as wide as the gemm's tile: where a row of values
+ * Values are read as they lie, or from a copy in panels as wide as the kernel's tile: where a row of values
  * begins inside a cache line, each load of a vector meets two lines. Figures: docs/measurements.md, "attention/tile.c".
  */
 #include "attention/values.h"

@@ -1,7 +1,7 @@
 /* fovea-check's inside: a trial is one call of one kernel, with everything that it may touch and what must come of it.
  *
  * An operation's file (bias_act_residual.c, array.c, keys_i8.c, multiply_many.c, multiply_widen.c, half.c, mask.c,
- * merge.c, normalize.c, pairs.c, unpack.c, softcap.c, softmax.c, multiply_few.c, weight_sums.c) supplies three
+ * merge.c, normalize.c, pack_x2.c, unpack.c, softcap.c, softmax.c, multiply_few.c, weight_sums.c) supplies three
  * functions, as an op_check:
  *   trials   describes trials one after another: trial_begin(), operands with their data, trial_run()
  *   invoke   calls a kernel with a trial's operands

@@ -1,6 +1,6 @@
-/* The inner loop of multiply_pairs on neon: body/multiply_tile.h includes it (FV_TILE_STEPS). As multiply_lanes.h, with
- * words of two elements of 16 bits: a load has four words of a row of A, that is, eight steps of the chain, and a
- * vector of B the words of four columns. The instructions multiply by one element of A and widen as they multiply: as
+/* The inner loop of products of words of two elements of 16 bits on neon: body/multiply_tile.h includes it
+ * (FV_TILE_STEPS). As multiply_lanes.h, but a load has four words of a row of A, that is, eight steps of the chain, and
+ * a vector of B the words of four columns. The instructions multiply by one element of A and widen as they multiply: as
  * many products a cycle as of floats, from half the bytes, and exactly the chain of float32, subnormal numbers too.
  *
  * The including file names them: pairs_first(acc, y, x, word) and pairs_second(), statements, word a constant, which

@@ -1,4 +1,4 @@
-/* Keys of a segment, packed for the gemm of scores (tile.h).
+/* Keys of a segment, packed for the product of scores (tile.h).
  *
  * Keys and queries of 16 bits may be multiplied as pairs. Those of float16 always are, where there is an instruction;
  * scores are multiplied by 2^e of the scale then, as queries cannot hold the product. Those of bfloat16 are if no sum

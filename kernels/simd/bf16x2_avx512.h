@@ -1,6 +1,6 @@
 /* Words of pairs (kernels.h) multiplied by VDPBF16PS, for files compiled with AVX512-BF16. */
-#ifndef FV_PAIRS_AVX512_H
-#define FV_PAIRS_AVX512_H
+#ifndef FV_BF16X2_AVX512_H
+#define FV_BF16X2_AVX512_H
 
 #include "simd/simd_avx512.h"
 
