@@ -54,16 +54,9 @@ static inline int fv_type_bits(fv_type type) {
     return all;
 }
 
-static inline fv_format_info fv_format_of(fv_format format) {
-    switch (format) {
-#define FV_FORMAT(name, element, per_word, word, scale)                                                                \
-    case FV_FORMAT_##name:                                                                                             \
-        return (fv_format_info){#name,    FV_TYPE_##element, FV_BITS_##element,                                        \
-                                per_word, FV_WORD_##word,    FV_SCALE_##scale};
-#include "formats.inc"
-    default: return (fv_format_info){0};
-    }
-}
+extern const fv_format_info fv_formats[FV_FORMAT_COUNT];
+
+static inline fv_format_info fv_format_of(fv_format format) { return fv_formats[format]; }
 
 /* Exponent range of 16-bit elements: bits of the smallest magnitude that is not 0, and of the largest; NaN are the
  * largest of all. */
