@@ -48,7 +48,7 @@ static void turn_adjacent(int64_t n, const fv_rope_turn *turn, float *x) {
     }
 }
 
-static __attribute__((noinline)) void turn_row(const fovea_rope *rope, const fv_rope_turn *turn, float *row) {
+static void turn_row(const fovea_rope *rope, const fv_rope_turn *turn, float *row) {
     if (rope->desc.pairing == FOVEA_ROPE_HALVES)
         turn_halves(rope->pairs, turn, row, row + rope->pairs);
     else
