@@ -39,7 +39,7 @@ typedef struct widen_tiles {
     const float *scales; /* of the strip's columns, where the format has them */
     float *c;
     int64_t ldc;
-    const float *start; /* of the strip; NULL: chains begin with +0 */
+    const float *start; /* of the strip; NULL, until its tiles begin: chains begin with +0 */
     int64_t ldstart;
     int streams;                 /* one tile reads B, from beyond the caches */
     const char *next, *next_end; /* prefetched meanwhile */
@@ -51,8 +51,13 @@ FV_ALWAYS_INLINE const char *widen_ahead(const void *p, int64_t bytes) {
     return (const char *)((uintptr_t)p + (uintptr_t)bytes);
 }
 
-/* Rows of B for each branch of tiles of so many rows: many accumulators, of vectors of 16, hide more branches. */
-FV_ALWAYS_INLINE int widen_unroll(int64_t rows) { return FV_W == 16 && rows > 2 ? 2 / PER_WORD : UNROLL; }
+/* Rows of B for each branch of tiles of so many rows: many accumulators, of vectors of 16, hide more branches. With
+ * scales, compilers spill what is left over from many steps of six rows. */
+FV_ALWAYS_INLINE int widen_unroll(int64_t rows) {
+    if (FV_W == 16)
+        return rows > 2 ? 2 / PER_WORD : UNROLL;
+    return FV_W == 8 && SCALED && rows > 5 ? 2 : UNROLL;
+}
 
 /* elements steps of k: what a row of B has. Registers hold a step of B or, with scales, one of A if that is less. */
 FV_ALWAYS_INLINE void widen_steps(vf acc[FV_MR][MOST_NV], const float *a[GROUPS], int64_t lda, const format_word *b,
@@ -98,9 +103,6 @@ FV_ALWAYS_INLINE void widen_tile(const widen_tiles *t, const float *a, const flo
         rows[g] = a + g * GROUP_ROWS * t->lda;
     for (int i = 0; i < mr; i++)
         for (int j = 0; j < nv; j++)
-            acc[i][j] = v_set1(0.0f);
-    for (int i = 0; i < mr && start; i++)
-        for (int j = 0; j < nv; j++)
             acc[i][j] = v_load(start + i * t->ldstart + j * FV_W);
     const format_word *b = t->b;
     const int unroll = widen_unroll(mr);
@@ -114,6 +116,7 @@ FV_ALWAYS_INLINE void widen_tile(const widen_tiles *t, const float *a, const flo
             widen_steps(acc, rows, t->lda, b, t->scales, PER_WORD, mr, nv);
         }
     }
+#pragma GCC unroll 1 /* or gcc makes copies of what is left */
     for (; k >= PER_WORD; k -= PER_WORD, b += t->ldb)
         widen_steps(acc, rows, t->lda, b, t->scales, PER_WORD, mr, nv);
     if (k > 0) /* the first of a pair alone */
@@ -144,6 +147,8 @@ FV_ALWAYS_INLINE void widen_width(widen_tiles *t, int64_t count, const int mr) {
 }
 
 static void widen_height(widen_tiles *t, int64_t count, int64_t rows) {
+    static const float zeros[MOST_NV * FV_W];
+    t->start = t->start ? t->start : zeros; /* with ldstart 0 */
     switch (rows) {
 #if FV_MR >= 6
     case 6: widen_width(t, count, 6); break;
