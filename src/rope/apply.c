@@ -32,7 +32,8 @@ void fv_rope_at(const fovea_rope *rope, int64_t position, fv_rope_turn *turn) {
     }
 }
 
-static void turn_halves(int64_t n, const fv_rope_turn *turn, float *restrict x, float *restrict y) {
+static void turn_halves(int64_t n, const fv_rope_turn *turn, float *x) {
+    float *const y = x + n;
     for (int64_t i = 0; i < n; i++) {
         const float a = x[i], b = y[i];
         x[i] = a * turn->cos[i] - b * turn->sin[i];
@@ -50,7 +51,7 @@ static void turn_adjacent(int64_t n, const fv_rope_turn *turn, float *x) {
 
 static void turn_row(const fovea_rope *rope, const fv_rope_turn *turn, float *row) {
     if (rope->desc.pairing == FOVEA_ROPE_HALVES)
-        turn_halves(rope->pairs, turn, row, row + rope->pairs);
+        turn_halves(rope->pairs, turn, row);
     else
         turn_adjacent(rope->pairs, turn, row);
 }
