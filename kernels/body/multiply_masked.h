@@ -1,6 +1,6 @@
 /* multiply_masked: gemm that skips the terms whose a is -0, so that b may be NaN or infinite there (kernels.h has the
- * contract). One row at a time, FV_NR columns in registers. Rare: boundary tiles over values that are not finite. */
-enum { SKIP_VECTORS = FV_NR / FV_W };
+ * contract). One row and one vector at a time. Rare: boundary tiles over values that are not finite. */
+_Static_assert(FV_NR == FV_W, "a vector at a time");
 
 static inline int skip_masked(float x) {
     uint32_t bits;
@@ -8,31 +8,23 @@ static inline int skip_masked(float x) {
     return bits == 0x80000000u;
 }
 
-/* The last vector of a strip may be partial, those past it are absent. */
-static inline vf skip_load(const float *p, int64_t n) {
-    return n >= FV_W ? v_load(p) : n > 0 ? v_load_n(p, n) : v_set1(0.0f);
-}
+/* n columns, of which there may be more than a vector has. */
+static inline vf skip_load(const float *p, int64_t n) { return n >= FV_W ? v_load(p) : v_load_n(p, n); }
 
-static inline void skip_strip(int64_t n, int64_t k, const float *a, const float *b, int64_t ldb, float *c,
-                              const float *start, const float *merge_a, const float *merge_b) {
-    vf acc[SKIP_VECTORS];
-    for (int j = 0; j < SKIP_VECTORS; j++)
-        acc[j] = start ? skip_load(start + j * FV_W, n - j * FV_W) : v_set1(0.0f);
+static inline void skip_vector(int64_t n, int64_t k, const float *a, const float *b, int64_t ldb, float *c,
+                               const float *start, const float *merge_a, const float *merge_b) {
+    vf acc = start ? skip_load(start, n) : v_set1(0.0f);
     for (int64_t p = 0; p < k; p++, b += ldb)
-        for (int j = 0; j < SKIP_VECTORS && !skip_masked(a[p]); j++)
-            acc[j] = v_fma(v_set1(a[p]), skip_load(b + j * FV_W, n - j * FV_W), acc[j]);
-    for (int j = 0; j * FV_W < n; j++) {
-        const int64_t left = n - j * FV_W;
-        vf x = acc[j];
-        if (merge_b)
-            x = v_mul(x, v_set1(*merge_b));
-        if (merge_a)
-            x = v_fma(skip_load(c + j * FV_W, left), v_set1(*merge_a), x);
-        if (left < FV_W)
-            v_store_n(c + j * FV_W, left, x);
-        else
-            v_store(c + j * FV_W, x);
-    }
+        if (!skip_masked(a[p]))
+            acc = v_fma(v_set1(a[p]), skip_load(b, n), acc);
+    if (merge_b)
+        acc = v_mul(acc, v_set1(*merge_b));
+    if (merge_a)
+        acc = v_fma(skip_load(c, n), v_set1(*merge_a), acc);
+    if (n < FV_W)
+        v_store_n(c, n, acc);
+    else
+        v_store(c, acc);
 }
 
 void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t ldc, const fv_epilogue *epilogue,
@@ -48,7 +40,8 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
     assert(e->b || !e->a);
     assert(!e->row_max);
     for (int64_t i = 0; i < m; i++)
-        for (int64_t j = 0; j < n; j += FV_NR)
-            skip_strip(n - j < FV_NR ? n - j : FV_NR, k, a + i * lda, b + j, ldb, c + i * ldc + j,
-                       e->start ? e->start + i * e->ldstart + j : NULL, e->a ? e->a + i : NULL, e->b ? e->b + i : NULL);
+        for (int64_t j = 0; j < n; j += FV_W)
+            skip_vector(n - j, k, a + i * lda, b + j, ldb, c + i * ldc + j,
+                        e->start ? e->start + i * e->ldstart + j : NULL, e->a ? e->a + i : NULL,
+                        e->b ? e->b + i : NULL);
 }
