@@ -149,11 +149,11 @@ typedef enum fv_kind {
  * start may be c, with ldstart == ldc. Otherwise c and row_max overlap no other operand: parts of them are written
  * while the rest is still being read. prefetch NULL: no hints.
  *
- * B is one panel; columns past n are not read. Scores are A = scaled queries, B = packed keys; values are A = p, B = v
- * as it lies, or copied where v lies badly; projections are A = input, B = packed weights. mr x nr of a row of the list
- * is its register tile. What rows of the list ask beyond that:
- *   A f32, B of another type, many rows n is a multiple of FV_LANES, on scalar any number, b->row >= n; the epilogue
- *                                       has only start.
+ * B is one panel unless a row says otherwise; columns past n are not read. Scores are A = scaled queries, B = packed
+ * keys; values are A = p, B = v as it lies, or copied where v lies badly; projections are A = input, B = packed weights.
+ * mr x nr of a row of the list is its register tile. What rows of the list ask beyond that:
+ *   A f32, B of another type, many rows n, b->width and b->first are multiples of FV_LANES, on scalar n is any number;
+ *                                       any number of panels; the epilogue has only start and row_max, maxima of c.
  *                                       The second element behind an odd number of steps is not read as a number.
  *                                       An element of *_columns is its integer times the scale of its column, rounded
  *   A f16x2                             n is a multiple of FV_LANES; the epilogue has no a, but may have b and row_max

@@ -5,11 +5,12 @@
  * array of vectors that the compiler keeps in registers: FV_MR * FV_NR / FV_W accumulators, the widened vectors of one
  * step of B, one factor of A, or the other way round.
  *
- * The second elements of words are loaded again, or both would not fit beside the accumulators.
+ * The second elements of words are loaded again but for the fewest rows, or both would not fit beside the accumulators.
  *
  * Bound: one row reads B from memory as fast as memory gives it; with more rows, from about four, the FMA units.
  * Figures: docs/measurements.md, "multiply_widen.h".
  */
+#include <stdbool.h>
 #include <stdint.h>
 
 #include FV_WORDS
@@ -62,7 +63,20 @@ FV_ALWAYS_INLINE int widen_unroll(int64_t rows) {
 /* elements steps of k: what a row of B has. Registers hold a step of B or, with scales, one of A if that is less. */
 FV_ALWAYS_INLINE void widen_steps(vf acc[FV_MR][MOST_NV], const float *a[GROUPS], int64_t lda, const format_word *b,
                                   const float *scales, const int elements, const int mr, const int nv) {
-    for (int e = 0; e < elements; e++) {
+    const bool once = elements > 1 && mr <= FEW_ROWS && mr < nv; /* registers hold A, and a word is loaded once */
+    if (once) {
+        vf x[PER_WORD][FV_MR];
+        for (int e = 0; e < elements; e++)
+            for (int i = 0; i < mr; i++)
+                x[e][i] = v_set1(a[i / GROUP_ROWS][i % GROUP_ROWS * lda + e]);
+        for (int j = 0; j < nv; j++)
+            for (int e = 0; e < elements; e++) {
+                const vf y = format_load(b + j * FV_W, scales, e);
+                for (int i = 0; i < mr; i++)
+                    acc[i][j] = v_accumulate(x[e][i], y, acc[i][j]);
+            }
+    }
+    for (int e = 0; e < elements && !once; e++) {
         if (!SCALED || nv <= mr || mr == 1) {
             vf y[MOST_NV];
             for (int j = 0; j < nv; j++)
@@ -163,16 +177,32 @@ static void widen_height(widen_tiles *t, int64_t count, int64_t rows) {
     }
 }
 
+/* Maxima of rows of c, which are in the first-level cache. */
+static __attribute__((noinline)) void widen_maxima(int64_t m, int64_t n, const float *c, int64_t ldc,
+                                                   const fv_epilogue *e) {
+    for (int64_t i = 0; i < m; i++, c += ldc)
+        for (int64_t lane = 0; lane < FV_LANES; lane += FV_W) {
+            float *to = e->row_max + i * FV_LANES + lane;
+            vf most = e->accumulate_max ? v_load(to) : v_set1(-INFINITY);
+            for (int64_t j = lane; j < n; j += FV_LANES)
+                most = v_max(v_load(c + j), most);
+            v_store(to, most);
+        }
+}
+
 void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t ldc, const fv_epilogue *epilogue,
              const fv_prefetch *prefetch) {
     const int64_t m = rows->count, n = operand->columns, k = operand->steps, lda = rows->stride, ldb = operand->row;
     const float *a = rows->data;
     const format_word *b = operand->data;
-    assert(m >= 1 && n >= 1 && k >= 1 && lda >= 0 && ldb >= n && n % FV_LANES == 0);
+    const int64_t width = operand->width ? operand->width : n;
+    assert(m >= 1 && n >= 1 && k >= 1 && lda >= 0 && n % FV_LANES == 0);
+    assert(ldb >= (n < width ? n : width) && width % FV_LANES == 0 && operand->first % FV_LANES == 0);
     assert(m == 1 || ldc >= n);
-    assert(!epilogue || (!epilogue->a && !epilogue->b && !epilogue->row_max));
-    const int64_t tiles = (m + FV_MR - 1) / FV_MR, low = m / tiles, higher = m % tiles,
-                  strip = m <= FEW_ROWS && n >= MOST_NV * FV_W ? MOST_NV * FV_W : FV_NR;
+    assert(!epilogue || (!epilogue->a && !epilogue->b));
+    const bool whole = FEW_ROWS > 0 && PER_WORD > 1 && width == MOST_NV * FV_W; /* a group of keys, read as it lies */
+    const int64_t most = whole ? FEW_ROWS : FV_MR, tiles = (m + most - 1) / most, low = m / tiles, higher = m % tiles,
+                  strip = whole || (m <= FEW_ROWS && n >= MOST_NV * FV_W) ? MOST_NV * FV_W : FV_NR;
     const int64_t turns = tiles * ((n + strip - 1) / strip) * (k / (widen_unroll(low) * PER_WORD));
     widen_tiles t = {
         .k = k, .lda = lda, .ldb = ldb, .ldc = ldc, .ldstart = epilogue && epilogue->start ? epilogue->ldstart : 0};
@@ -182,14 +212,23 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
         t.next_end = prefetch->next_end;
         t.pace = t.next && turns > 0 ? (t.next_end - t.next + turns * LINE - 1) / (turns * LINE) * LINE : 0;
     }
-    for (int64_t j = 0; j < n; j += t.n) {
-        t.n = n - j >= strip ? strip : n - j >= NARROW ? NARROW : FV_LANES;
+    const format_word *panel = b - operand->first;
+    for (int64_t j = 0, column = operand->first; j < n; j += t.n) {
+        const int64_t left = width - column < n - j ? width - column : n - j;
+        t.n = left >= strip ? strip : left >= NARROW ? NARROW : FV_LANES;
         t.a = a;
-        t.b = b + j;
+        t.b = panel + column;
         t.scales = SCALED ? operand->scales + j : NULL;
         t.start = epilogue && epilogue->start ? epilogue->start + j : NULL;
         t.c = c + j;
         widen_height(&t, higher, low + 1);
         widen_height(&t, tiles - higher, low);
+        column += t.n;
+        if (column == width) {
+            column = 0;
+            panel += operand->panel;
+        }
     }
+    if (epilogue && epilogue->row_max)
+        widen_maxima(m, n, c, ldc, epilogue);
 }

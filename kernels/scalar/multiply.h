@@ -46,6 +46,7 @@ static inline int skipped(float x) {
 static inline __attribute__((always_inline)) void multiply_tile(const product *p, int64_t i, int64_t j,
                                                                 const int64_t rows, const int64_t columns) {
     const float *a = (const float *)p->a->data + i * p->a->stride;
+    const format_word *column = (const format_word *)p->b->data + fv_operand_place(p->b, 0, j) / PER_WORD;
     const float *scales = SCALED ? p->b->scales + j : NULL;
     const fv_epilogue *e = p->e;
     const int64_t steps = PAIRS ? (p->b->steps + PER_WORD - 1) / PER_WORD * PER_WORD : p->b->steps;
@@ -54,7 +55,7 @@ static inline __attribute__((always_inline)) void multiply_tile(const product *p
         for (int64_t s = 0; s < columns; s++)
             acc[r][s] = e->start ? e->start[(i + r) * e->ldstart + j + s] : 0.0f;
     for (int64_t t = 0; t < steps; t++) {
-        const format_word *b = (const format_word *)p->b->data + t / PER_WORD * p->b->row + j;
+        const format_word *b = column + t / PER_WORD * p->b->row;
         for (int64_t r = 0; r < rows; r++) {
             const float x = factor_of(a + r * p->a->stride, t);
             float *to = AMX_ORDER ? chain[t % 2][r] : acc[r];
@@ -96,6 +97,7 @@ void FV_NAME(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const
     (void)prefetch;
     assert(m >= 1 && n >= 1 && b->steps >= 1 && a->stride >= 0 && b->row >= 0);
     assert(m == 1 || ldc >= n);
+    assert(b->width % FV_NR == 0 && b->first % FV_NR == 0); /* tiles end with panels */
     assert(p.e->b || !p.e->a);
     assert(p.e->start != c || m == 1 || p.e->ldstart == ldc);
     assert(!p.e->row_max || (!MASKED && !p.e->b && n % FV_LANES == 0));

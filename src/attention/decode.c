@@ -1,7 +1,6 @@
 /* Scores and values as they lie (decode.h). */
 #include "attention/decode.h"
 
-#include <math.h>
 #include <string.h>
 
 /* Rows of a call. */
@@ -42,42 +41,34 @@ static int64_t step_of_span(const fv_kv_side *side, const fv_kv_span *span, int6
 static fv_prefetch prefetch_with(fv_block *x, int64_t keys) {
     fv_prefetch prefetch = {0};
     if (!fv_decode_prefetched(x))
-        fv_prefetch_with_keys(&x->queue, keys * x->plan->desc.value_dim, &prefetch);
+        fv_prefetch_with_keys(&x->queue, keys * x->plan->desc.value_dim * fv_dtype_size(x->plan->desc.v_dtype),
+                              &prefetch);
     return prefetch;
 }
 
-/* Raises maxima of rows, or begins them, to those of some more scores. */
-static void raise_maxima(int64_t rows, int64_t keys, const float *s, int64_t lds, float *row_max, bool begin) {
-    for (int64_t i = 0; i < rows; i++, row_max += FV_LANES) {
-        float most[FV_LANES];
-        for (int lane = 0; lane < FV_LANES; lane++)
-            most[lane] = begin ? -INFINITY : row_max[lane];
-        for (int64_t j = 0; j < keys; j += FV_LANES)
-            for (int lane = 0; lane < FV_LANES; lane++)
-                most[lane] = s[i * lds + j + lane] > most[lane] ? s[i * lds + j + lane] : most[lane];
-        memcpy(row_max, most, sizeof most);
-    }
-}
-
-/* Scores of all rows of the tile with a span's interleaved keys: a group is a panel, and a call, so that it is read in
- * the order in which it lies. Columns up to a multiple of FV_LANES are written, of what lies there. */
+/* Scores of all rows of the tile with a span's interleaved keys, each group a panel: of float32 a call, of 16 bits all in
+ * one. Columns up to a multiple of FV_LANES are written, of what lies there. */
 static void multiply_groups(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_span *span) {
     const fovea_attention_plan *p = x->plan;
+    const fv_kv_side *side = &x->kv->k;
+    const fv_rows queries = {x->q, x->rows, p->desc.head_dim};
+    fv_operand keys = {.steps = p->desc.head_dim,
+                       .row = FV_KEY_GROUP,
+                       .panel = span->stride / fv_interleaved_word(side->dtype),
+                       .width = FV_KEY_GROUP,
+                       .format = fv_format_interleaved(side->dtype)};
     for (int64_t begin = at, end; begin < at + span->count; begin = end) {
-        end = fv_min(at + span->count, fv_round_down(begin, FV_KEY_GROUP) + FV_KEY_GROUP);
-        const fv_operand keys = {.data = fv_kv_step(&x->kv->k, span->at, step_of_span(&x->kv->k, span, at, begin)),
-                                 .columns = fv_round_up(end - begin, FV_LANES),
-                                 .steps = p->desc.head_dim,
-                                 .row = FV_KEY_GROUP,
-                                 .format = fv_format_interleaved(x->kv->k.dtype)};
-        const bool floats = keys.format == FV_FORMAT_f32, first = begin == t->columns.begin;
-        float *const s = x->s + begin, *const row_max = end <= t->row_max_end ? x->lanes : NULL;
-        const fv_epilogue epilogue = {.row_max = floats ? row_max : NULL, .accumulate_max = !first};
+        end = at + span->count;
+        if (keys.format == FV_FORMAT_f32)
+            end = fv_min(end, fv_round_down(begin, FV_KEY_GROUP) + FV_KEY_GROUP);
+        keys.data = fv_kv_step(side, span->at, step_of_span(side, span, at, begin));
+        keys.columns = fv_round_up(end - begin, FV_LANES);
+        keys.first = (int16_t)(begin % FV_KEY_GROUP);
+        const fv_epilogue epilogue = {.row_max = end <= t->row_max_end ? x->lanes : NULL,
+                                      .accumulate_max = begin > t->columns.begin};
         const fv_prefetch prefetch = prefetch_with(x, end - begin);
-        p->kernels.score_interleaved(&(fv_rows){x->q, x->rows, p->desc.head_dim}, &keys, s, p->s_stride, &epilogue,
+        p->kernels.score_interleaved(&queries, &keys, x->s + begin, p->s_stride, &epilogue,
                                      prefetch.next ? &prefetch : NULL);
-        if (row_max && !floats)
-            raise_maxima(x->rows, keys.columns, s, p->s_stride, row_max, first);
     }
 }
 

@@ -226,9 +226,9 @@ void fv_prefetch_with_scores(fv_prefetch_queue *queue, const fovea_attention_pla
         take(queue, plan->choice.score, rows, plan->desc.head_dim, prefetch);
 }
 
-void fv_prefetch_with_keys(fv_prefetch_queue *queue, int64_t elements, fv_prefetch *prefetch) {
+void fv_prefetch_with_keys(fv_prefetch_queue *queue, int64_t bytes, fv_prefetch *prefetch) {
     if (queue->one_tile)
-        part_take(&queue->with_scores, elements, prefetch);
+        part_take(&queue->with_scores, bytes / (int64_t)sizeof(float), prefetch);
 }
 
 void fv_prefetch_with_values(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows, int64_t keys,

@@ -52,10 +52,10 @@ void fv_prefetch_outputs(fv_prefetch_queue *queue, const fovea_attention_args *a
 /* What a call prefetches: the product of rows rows and a panel of keys, and that of rows rows and the values of keys
  * keys, whose prefetch says whether they stream. */
 void fv_prefetch_with_scores(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows,
-                             fv_prefetch *prefetch);
-/* The same where a call reads keys as they lie: at most so many elements of values. */
-void fv_prefetch_with_keys(fv_prefetch_queue *queue, int64_t elements, fv_prefetch *prefetch);
+                               fv_prefetch *prefetch);
+/* The same where a call reads keys as they lie: at most so many bytes of values. */
+void fv_prefetch_with_keys(fv_prefetch_queue *queue, int64_t bytes, fv_prefetch *prefetch);
 void fv_prefetch_with_values(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows, int64_t keys,
-                             fv_prefetch *prefetch);
+                               fv_prefetch *prefetch);
 
 #endif

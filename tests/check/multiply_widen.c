@@ -5,8 +5,10 @@
 
 #include <inttypes.h>
 
-enum { SIZE_M, SIZE_N, SIZE_K, SIZE_ACCUMULATE };
-enum { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_SCALES };
+enum { SIZE_M, SIZE_N, SIZE_K, SIZE_ACCUMULATE, SIZE_MAXIMA, SIZE_FIRST };
+enum { WIDTH = 2 * FV_LANES, PANEL = WIDTH + FV_LANES }; /* of panels, and words to the next, in some trials */
+enum { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_SCALES, OPERAND_ROW_MAX };
+enum { MAXIMA_NONE, MAXIMA_NEW, MAXIMA_RAISED, MAXIMA };
 
 static bool of_pairs(const trial *t) { return t->checker->kernel->type == FV_TYPE_bf16; }
 static bool of_int8(const trial *t) { return t->checker->kernel->type == FV_TYPE_i8; }
@@ -17,6 +19,12 @@ static uint16_t some_element(trial *t, bool any) {
     if (any && rng_below(&t->rng, 8) == 0)
         return (uint16_t)bits;
     return (uint16_t)(of_pairs(t) ? (bits & 0x807f) | (119 + exponent) << 7 : (bits & 0x83ff) | (7 + exponent) << 10);
+}
+
+/* The column of the operand b that holds column j, where columns are in panels. */
+static int64_t place_of(const trial *t, int64_t j) {
+    const int64_t first = t->size[SIZE_FIRST], p = first + j;
+    return first < 0 ? j : p / WIDTH * PANEL + p % WIDTH;
 }
 
 static void fill_weights(trial *t, operand *b, int64_t k, bool any) {
@@ -41,13 +49,20 @@ static void widen_trial(checker *c, int64_t m, int64_t n, int64_t k, bool accumu
     t->size[SIZE_N] = n;
     t->size[SIZE_K] = k;
     t->size[SIZE_ACCUMULATE] = accumulate;
+    t->size[SIZE_MAXIMA] = (m + n / FV_LANES + k) % MAXIMA;
+    t->size[SIZE_FIRST] = (m + k) % 3 == 0 ? -1 : (m + k) % 3 == 1 ? 0 : FV_LANES;
+    const int64_t places = place_of(t, n - 1) + 1;
     operand *a = trial_floats(t, "a", CELL_KEPT, m, k, some_stride(t, k));
-    operand *b = of_pairs(t)
-                     ? trial_floats(t, "b", CELL_KEPT, (k + 1) / 2, n, some_stride(t, n))
-                     : trial_operand(t, "b", of_int8(t) ? 1 : sizeof(uint16_t), CELL_KEPT, k, n, some_stride(t, n));
+    operand *b = of_pairs(t) ? trial_floats(t, "b", CELL_KEPT, (k + 1) / 2, places, some_stride(t, places))
+                             : trial_operand(t, "b", of_int8(t) ? 1 : sizeof(uint16_t), CELL_KEPT, k, places,
+                                             some_stride(t, places));
     operand *out = trial_floats(t, "c", CELL_NAN, m, n, some_stride(t, n));
     operand *scales = trial_floats(t, "scales", CELL_KEPT, 1, n, n);
+    operand *row_max = trial_floats(t, "row_max", CELL_ZERO, m, FV_LANES, FV_LANES);
     fill_normal(t, scales);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t lane = 0; lane < FV_LANES; lane++)
+            *float_before(row_max, i, lane) = rng_below(&t->rng, 2) ? -INFINITY : rng_normal(&t->rng);
     if (any)
         sprinkle_specials(t, scales, 16);
     fill_normal(t, a);
@@ -75,30 +90,37 @@ static void widen_trials(checker *c) {
 static void widen_invoke(const fv_kernel *kernel, trial *t) {
     const operand *o = t->operand;
     const int64_t m = t->size[SIZE_M], n = t->size[SIZE_N], k = t->size[SIZE_K];
-    const char *b = trial_pointer(t, OPERAND_B);
+    const int64_t first = t->size[SIZE_FIRST], size = o[OPERAND_B].size;
+    const char *b = (const char *)trial_pointer(t, OPERAND_B) + (first > 0 ? first * size : 0);
     const bool next = k % 3 != 0;
     const fv_prefetch prefetch = {.streams = m % 2, .next = next ? b : NULL, .next_end = next ? b + k * n : NULL};
     float *c = trial_pointer(t, OPERAND_C);
-    const fv_epilogue epilogue = {.start = t->size[SIZE_ACCUMULATE] ? c : NULL, .ldstart = o[OPERAND_C].stride};
+    const fv_epilogue epilogue = {.start = t->size[SIZE_ACCUMULATE] ? c : NULL,
+                                  .ldstart = o[OPERAND_C].stride,
+                                  .row_max = t->size[SIZE_MAXIMA] ? trial_pointer(t, OPERAND_ROW_MAX) : NULL,
+                                  .accumulate_max = t->size[SIZE_MAXIMA] == MAXIMA_RAISED};
     const fv_rows a = {trial_pointer(t, OPERAND_A), m, o[OPERAND_A].stride};
     fv_operand weights = operand_of(kernel->format, n, k, b, o[OPERAND_B].stride);
+    weights.first = (int16_t)(first > 0 ? first : 0);
+    weights.width = first < 0 ? 0 : WIDTH;
+    weights.panel = PANEL;
     weights.scales = of_int8(t) ? trial_pointer(t, OPERAND_SCALES) : NULL;
-    kernel->run.multiply(&a, &weights, c, o[OPERAND_C].stride, epilogue.start || m % 2 ? &epilogue : NULL,
-                         k % 4 == 0 ? NULL : &prefetch);
+    kernel->run.multiply(&a, &weights, c, o[OPERAND_C].stride,
+                         epilogue.start || epilogue.row_max || m % 2 ? &epilogue : NULL, k % 4 == 0 ? NULL : &prefetch);
 }
 
 static double weight_of(const trial *t, int64_t p, int64_t j) {
     const operand *b = &t->operand[OPERAND_B];
     if (of_pairs(t)) {
-        const uint32_t word = float_bits(*float_before(b, p / 2, j));
+        const uint32_t word = float_bits(*float_before(b, p / 2, place_of(t, j)));
         return (double)bits_float(p % 2 ? word << 16 : word & 0xffff0000u);
     }
     if (of_int8(t)) {
-        volatile float rounded =
-            *float_before(&t->operand[OPERAND_SCALES], 0, j) * (float)((const int8_t *)b->before)[p * b->stride + j];
+        volatile float rounded = *float_before(&t->operand[OPERAND_SCALES], 0, j) *
+                                 (float)((const int8_t *)b->before)[p * b->stride + place_of(t, j)];
         return (double)rounded;
     }
-    const uint16_t bits = ((const uint16_t *)b->before)[p * b->stride + j];
+    const uint16_t bits = ((const uint16_t *)b->before)[p * b->stride + place_of(t, j)];
     const int exponent = bits >> 10 & 31, fraction = bits & 0x3ff;
     const double magnitude = exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY)
                              : exponent     ? ldexp(1024 + fraction, exponent - 25)
@@ -109,7 +131,9 @@ static double weight_of(const trial *t, int64_t p, int64_t j) {
 static void widen_verify(const trial *t) {
     const operand *a = &t->operand[OPERAND_A], *c = &t->operand[OPERAND_C];
     const int64_t k = t->size[SIZE_K];
-    for (int64_t i = 0; i < c->rows; i++)
+    const operand *row_max = &t->operand[OPERAND_ROW_MAX];
+    for (int64_t i = 0; i < c->rows; i++) {
+        float highest = -INFINITY, found = -INFINITY;
         for (int64_t j = 0; j < c->cols; j++) {
             float acc = t->size[SIZE_ACCUMULATE] ? *float_before(c, i, j) : 0.0f;
             double sum = (double)acc, magnitude = fabs(sum);
@@ -127,7 +151,18 @@ static void widen_verify(const trial *t) {
                            i, j, (double)got, (double)acc, sum);
                 return;
             }
+            highest = got > highest ? got : highest;
         }
+        for (int64_t lane = 0; lane < FV_LANES; lane++) {
+            const float before = *float_before(row_max, i, lane), after = float_want(row_max, i, lane);
+            highest = t->size[SIZE_MAXIMA] == MAXIMA_RAISED && before > highest ? before : highest;
+            found = after > found || float_is_nan(after) ? after : found;
+        }
+        if (t->size[SIZE_MAXIMA] && found != highest) {
+            trial_fail(t, "row %" PRId64 "'s maximum is %.9g instead of %.9g", i, (double)found, (double)highest);
+            return;
+        }
+    }
 }
 
 const op_check check_multiply_widen = {widen_trials, widen_invoke, widen_verify};
