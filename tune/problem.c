@@ -265,7 +265,7 @@ static int64_t decide_attention(tune_problem *problem, const tune_choice *choice
     const fv_attention_kernels *kernels = &plan->attention->kernels;
     plan->plain_scores = kernels->score_rows || kernels->score_groups;
     plan->plain_values = plan->attention->desc.v_dtype == FOVEA_DTYPE_I8 ||
-                         (kernels->value_thin && (kernels->widen_v || problem->cache));
+                         (kernels->value_few && (kernels->widen_v || problem->cache));
     plan->panel = plan->plain_scores ? 0 : plan->attention->panel;
     plan->fetches = plan->attention->fetches_next;
     return (int64_t)fovea_attention_plan_workspace_size(plan->attention);
