@@ -3,7 +3,8 @@
  * text of them, with as many rows as registers hold. */
 enum { NARROW = 2 * FV_W };
 
-static int64_t multiply_strip(int64_t columns, int64_t k) {
+static int64_t multiply_strip(int64_t rows, int64_t columns, int64_t k) {
+    (void)rows;
     (void)k;
     if (columns >= FV_NR && (FV_NR % NARROW == 0 || columns % FV_NR != FV_W))
         return FV_NR;

@@ -3,8 +3,8 @@
  * register I * NV + J), last steps (S) and groups of steps (G).
  *
  *   steps, ends                          of one size
- *   start_row, merge_row, row_max_row    of one row, for all heights of a width: the last row comes first, so tiles begin
- *                                        at theirs
+ *   start_row, merge_row, row_max_row    of one row, for all heights of a width: the last row comes first, so tiles
+ *                                        begin at theirs
  *
  * multiply_tiles.S tells what they do. */
 
@@ -26,7 +26,7 @@
 
 /* One step of k, the s-th after the pointers of A. */
 .macro step s
-    .if MR == 1 && HALF == 0
+    .if MR == 1 && HALF == 0 && !MASKED
         I = 0
         broadcast_a \s, 31
         J = 0

@@ -39,6 +39,8 @@
 .macro load address, n
     .if J_IS_HALF
         vmovups \address, %ymm\n{%k1}{z}
+    .elseif MASKED
+        vmovups \address, %zmm\n{%k1}{z}
     .else
         vmovups \address, %zmm\n
     .endif
@@ -81,6 +83,8 @@
 .macro store acc, free
     .if J_IS_HALF
         vmovups %ymm\acc, 64*J(X1){%k1}
+    .elseif MASKED
+        vmovups %zmm\acc, 64*J(X1){%k1}
     .else
         vmovups %zmm\acc, 64*J(X1)
     .endif

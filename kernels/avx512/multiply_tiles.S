@@ -11,8 +11,8 @@
  *
  * How it works. The function takes the place of a size from a table. Each tile begins with +0, or with what start
  * holds, and jumps there. The text of a size:
- *   steps     all steps of k but the last ones, BRANCH of them a branch. Where something is prefetched, one a branch with
- *             its share of that;
+ *   steps     all steps of k but the last ones, BRANCH of them a branch. Where something is prefetched, one a branch
+ *             with its share of that;
  *   ends      stores: the last steps, group by group: the first step of accumulator g, the second of g - 1, and so on,
  *             then the store. 28 accumulators leave registers for three last steps only.
  * Text of rows, from the last to the first, serves all heights of a width:
@@ -21,7 +21,7 @@
  *             hide it without groups;
  *   row_max   of tiles of whole vectors, where it is asked for.
  * A tile is mr rows of nv vectors of 16 columns, or of nv vectors of which the last one has at most 8 columns (HALF),
- * those in k1. */
+ * those in k1. With words of two bfloat16 there are no half vectors: tiles of one vector have the columns in k1. */
 #include "simd/assembly.h"
 #include "multiply_tiles.h"
 
@@ -30,15 +30,14 @@
 #define MULTIPLY_ADD vfmadd231ps
 #endif
 
-/* Heights, vectors and half vectors of all sizes, as multiply_tiles.h numbers them. */
+/* Heights (from, to), vectors and half vectors of all sizes, as multiply_tiles.h numbers them. */
 .macro sizes op
-    \op 8, 1, 1
-    \op 8, 1, 0
-    \op 6, 4, 0
+    \op 1, 8, 1, 0
+    \op 1, 6, 4, 0
 #ifndef MULTIPLY_TILES_BF16X2
-    \op 14, 2, 0
-    \op 8, 3, 0
-    \op 8, 3, 1
+    \op 1, 14, 2, 0
+    \op 1, 8, 1, 1
+    \op 7, 8, 3, 1
 #endif
 .endm
 
@@ -78,6 +77,11 @@
 #define S LOCAL(s)
 #define G LOCAL(g)
 #define J_IS_HALF HALF && (J == NV - 1)
+#ifdef MULTIPLY_TILES_BF16X2
+#define MASKED (NV == 1)
+#else
+#define MASKED 0
+#endif
 
 #include "multiply_tile_text.h"
 
@@ -130,11 +134,11 @@ LOCAL(tile_)\half\()_\nv\()_\mr:
     jmp LOCAL(tile_done)
 .endm
 
-.macro heights op, most, nv, half
-    LOCAL(h) = 0
-    .rept \most
-        LOCAL(h) = LOCAL(h) + 1
+.macro heights op, least, most, nv, half
+    LOCAL(h) = \least
+    .rept \most - \least + 1
         \op %LOCAL(h), \nv, \half
+        LOCAL(h) = LOCAL(h) + 1
     .endr
 .endm
 
@@ -147,10 +151,10 @@ LOCAL(tile_)\half\()_\nv\()_\mr:
 .endm
 
 /* All tiles of a width. */
-.macro width most, nv, half
+.macro width least, most, nv, half
     NV = \nv
     HALF = \half
-    heights tile, \most, \nv, \half
+    heights tile, \least, \most, \nv, \half
     rows start_row, \most, \nv, \half
     notrack jmp *TILE
     .if HALF == 0
@@ -169,12 +173,12 @@ LOCAL(tile_)\half\()_\nv\()_\mr:
     .long LOCAL(start_)\half\()_\nv\()_\mr - LOCAL(starts)
 .endm
 
-.macro tile_entries most, nv, half
-    heights tile_entry, \most, \nv, \half
+.macro tile_entries least, most, nv, half
+    heights tile_entry, \least, \most, \nv, \half
 .endm
 
-.macro start_entries most, nv, half
-    heights start_entry, \most, \nv, \half
+.macro start_entries least, most, nv, half
+    heights start_entry, \least, \most, \nv, \half
 .endm
 
 FUNCTION(MULTIPLY_TILES)

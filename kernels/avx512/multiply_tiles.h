@@ -54,50 +54,62 @@ void fv_multiply_tiles_avx512(multiply_tiles *t);
 void fv_multiply_tiles_bf16x2_avx512(multiply_tiles *t);
 
 _Static_assert(UNROLL == 4 && FV_W == 16, "as multiply_tiles.S has it");
-enum { MULTIPLY_LEAST_STEPS = 4, MULTIPLY_HALF = FV_W / 2, MULTIPLY_BF16X2 = FV_PER_WORD == 2 };
+enum {
+    MULTIPLY_LEAST_STEPS = 4,
+    MULTIPLY_BF16X2 = FV_PER_WORD == 2,
+    MULTIPLY_PART = MULTIPLY_BF16X2 ? FV_W - 1 : FV_W / 2 /* columns, at most, of a vector that is not whole */
+};
 
-/* The sizes of tiles: by the vectors of a row, and whether the last of them is a half one, of at most 8 columns; each
- * has all heights up to most, 0 if there are none. first: the number of its lowest tile in multiply_tiles.S. */
+/* The sizes of tiles: by the vectors of a row, and whether the last of them is not whole; each has all heights from
+ * least to most, 0 if there are none. first: the number of its lowest tile in multiply_tiles.S. */
 typedef struct multiply_heights {
-    int8_t most, first;
+    int8_t least, most, first;
 } multiply_heights;
 
-static const multiply_heights multiply_half[] = {[1] = {8, 0}, [3] = {MULTIPLY_BF16X2 ? 0 : 8, 44}, [4] = {0, 0}};
+static const multiply_heights multiply_part[] = {
+    [1] = {1, 8, MULTIPLY_BF16X2 ? 0 : 28}, [3] = {7, MULTIPLY_BF16X2 ? 0 : 8, 36}, [4] = {0, 0, 0}};
 static const multiply_heights multiply_whole[] = {
-    [1] = {8, 8}, [2] = {MULTIPLY_BF16X2 ? 0 : 14, 22}, [3] = {MULTIPLY_BF16X2 ? 0 : 8, 36}, [4] = {6, 16}};
+    [1] = {1, 8, 0}, [2] = {1, MULTIPLY_BF16X2 ? 0 : 14, 14}, [4] = {1, 6, 8}};
 
 static const multiply_heights *multiply_sizes(int64_t columns) {
-    return columns % FV_W ? &multiply_half[columns / FV_W + 1] : &multiply_whole[columns / FV_W];
+    return columns % FV_W ? &multiply_part[columns / FV_W + 1] : &multiply_whole[columns / FV_W];
+}
+
+/* Can so many rows be dealt evenly to tiles of these heights? */
+static int multiply_fits(const multiply_heights *heights, int64_t rows) {
+    return heights->most > 0 && rows / ((rows + heights->most - 1) / heights->most) >= heights->least;
 }
 
 /* The next strip is as wide as there are tiles for. Fewer steps of k are left to the body, a row and a vector at a
  * time. */
-static int64_t multiply_strip(int64_t columns, int64_t k) {
+static int64_t multiply_strip(int64_t rows, int64_t columns, int64_t k) {
     const int64_t left = columns < FV_NR ? columns : FV_NR, whole = left / FV_W;
     if (k < MULTIPLY_LEAST_STEPS)
         return left < FV_W ? left : FV_W;
-    if (left % FV_W <= MULTIPLY_HALF && multiply_sizes(left)->most > 0)
+    if (left % FV_W <= MULTIPLY_PART && multiply_fits(multiply_sizes(left), rows))
         return left;
     if (whole == 0)
-        return MULTIPLY_HALF;
-    return multiply_whole[whole].most > 0 ? whole * FV_W : FV_W;
+        return MULTIPLY_PART;
+    return multiply_whole[whole].most > 0 ? whole * FV_W : whole > 2 && multiply_whole[2].most > 0 ? 2 * FV_W : FV_W;
 }
 
 static int64_t multiply_most_rows(int64_t columns, int64_t k) {
     return k < MULTIPLY_LEAST_STEPS ? 1 : multiply_sizes(columns)->most;
 }
 
+static __attribute__((cold, noinline)) void multiply_short(multiply_tiles *t) { multiply_run(t, 1, 1, PART); }
+
 static void multiply_height(multiply_tiles *t, int64_t rows) {
     if (t->count == 0)
         return;
     if (t->k < MULTIPLY_LEAST_STEPS) {
-        multiply_run(t, 1, 1, PART);
+        multiply_short(t);
         return;
     }
-    assert(1 <= rows && rows <= multiply_most_rows(t->n, t->k));
+    assert(multiply_sizes(t->n)->least <= rows && rows <= multiply_most_rows(t->n, t->k));
     t->rows = rows;
-    t->size = multiply_sizes(t->n)->first + rows - 1;
-    t->lanes = (1 << (t->n % FV_W)) - 1;
+    t->size = multiply_sizes(t->n)->first + rows - multiply_sizes(t->n)->least;
+    t->lanes = (1 << multiply_left(t->n)) - 1;
     if (t->start == multiply_zeros)
         t->start = NULL;
     t->steps = t->k - (t->merge_b ? 1 : rows * ((t->n + FV_W - 1) / FV_W) > 27 ? 3 : 4);

@@ -30,7 +30,8 @@
 /* Columns of a strip of which so many are left, and the most rows of its tiles. What is less than a tile is cut into
  * strips of 4, 2 and 1 vectors and what is not a whole one, each a strip of its own: so there are few widths of tiles.
  * FV_FEW_WIDTHS: of one vector, whole or not. */
-static int64_t multiply_strip(int64_t columns, int64_t k) {
+static int64_t multiply_strip(int64_t rows, int64_t columns, int64_t k) {
+    (void)rows;
     (void)k;
     if (columns >= FV_NR || columns < FV_W)
         return columns < FV_NR ? columns : FV_NR;
@@ -143,9 +144,9 @@ static void multiply_hints(multiply_tiles *t, const fv_prefetch *prefetch, int64
         t->l2_distance = L2_FLOATS;
 }
 
-static int64_t multiply_strips(int64_t columns, int64_t k) {
+static int64_t multiply_strips(int64_t rows, int64_t columns, int64_t k) {
     int64_t strips = 0;
-    for (; columns > 0; columns -= multiply_strip(columns, k))
+    for (; columns > 0; columns -= multiply_strip(rows, columns, k))
         strips++;
     return strips;
 }
@@ -168,7 +169,7 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
         v_store(e->row_max + i, v_set1(-INFINITY));
     const float *next = NULL; /* what strips before have not prefetched */
     for (int64_t j = 0, width; j < n; j += width) {
-        width = multiply_strip(n - j, k);
+        width = multiply_strip(m, n - j, k);
         const int64_t most = multiply_most_rows(width, k), tiles = (m + most - 1) / most, low = m / tiles;
         multiply_tiles t = {.count = m % tiles, /* so many have a row more */
                             .k = k,
@@ -185,7 +186,7 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
                             .row_max = e->row_max,
                             .n = width};
         if (prefetch) {
-            multiply_hints(&t, prefetch, m, tiles, multiply_strips(n, k));
+            multiply_hints(&t, prefetch, m, tiles, multiply_strips(m, n, k));
             if (j > 0)
                 t.next = next;
         }
