@@ -1,10 +1,11 @@
 /* Products of few rows, B as it lies, widened in registers (kernels.h has the contract). FV_ELEMENT: that of B;
  * FV_WIDEN: FV_W of them as floats; FV_PAIR: parts words of two, which is cheaper. FV_MANY_ROWS, if defined: how many
- * rows share each widened element in calls of more than two rows.
+ * rows share each widened element in calls of more than two rows, or of fewer columns than a block of few rows has.
  *
  * Columns and rows are taken by so many that their chains fill the registers, and steps of B by so few that they are
- * read from memory in the order in which they lie. Bound: memory, or the products. Figures: docs/measurements.md,
- * "multiply_few.h". */
+ * read from memory in the order in which they lie. What is no whole block is taken by vectors; of less than a vector a
+ * few steps are copied at a time, with zeros behind them. Bound: memory, or the products. Figures:
+ * docs/measurements.md, "multiply_few.h". */
 #ifdef __aarch64__
 #define FV_KEEP(x) "+w"(x)
 #else
@@ -30,15 +31,16 @@ enum {
     FEW_STEPS = FV_W == 16 ? 16 : 8,
 #ifdef FV_MANY_ROWS
     MANY_ROWS = FV_MANY_ROWS,
+    MANY = 1,
 #else
-    MANY_ROWS = 0,
+    MANY_ROWS = FEW_ROWS,
+    MANY = 0,
 #endif
-    MANY_VECTORS = 4,
-    ROWS = MANY_ROWS > FEW_ROWS ? MANY_ROWS : FEW_ROWS
+    MANY_VECTORS = 4
 };
 
 typedef struct thin_args {
-    int64_t m, k;
+    int64_t m, n, k;
     const float *a;
     int64_t lda;
     const FV_ELEMENT *b;
@@ -48,17 +50,6 @@ typedef struct thin_args {
     const fv_epilogue *e;
     const char *next, *next_end;
 } thin_args;
-
-/* Of a vector of columns, so many are there. */
-THIN_INLINE vf thin_load(const float *p, int64_t n) { return n < FV_W ? v_load_n(p, n) : v_load(p); }
-
-THIN_INLINE vf thin_widen(const FV_ELEMENT *b, int64_t n) {
-    if (n >= FV_W)
-        return FV_WIDEN(b);
-    FV_ELEMENT copy[FV_W] = {0};
-    memcpy(copy, b, (size_t)n * sizeof *b);
-    return FV_WIDEN(copy);
-}
 
 /* Pairs of vectors of chains are columns in order, or, where words are parted, the even ones and the odd ones. */
 THIN_INLINE void thin_part(float *chains) {
@@ -82,35 +73,56 @@ THIN_INLINE void thin_join(float *chains) {
 #endif
 }
 
-/* Where the chains of rows begin, columns from j on. */
-static void thin_start(thin_args *t, int64_t j, int64_t left, int64_t vectors, float *chains) {
-    for (int64_t i = 0; i < t->m; i++)
-        for (int64_t v = 0; v < vectors; v++, chains += FV_W) {
-            v_store(chains, t->e->start ? thin_load(t->e->start + i * t->e->ldstart + j + v * FV_W, left - v * FV_W)
-                                        : v_set1(0.0f));
-            if (v % 2 == 1)
-                thin_part(chains - FV_W);
-        }
+/* Where the chains of rows begin, of so many blocks of vectors of columns from j on. */
+static __attribute__((noinline)) void thin_start(const thin_args *t, int64_t j, int64_t blocks, int64_t vectors,
+                                                 float *chains) {
+    if (!t->e->start) {
+        memset(chains, 0, (size_t)(t->m * blocks * vectors * FV_W) * sizeof *chains);
+        return;
+    }
+    for (int64_t block = 0; block < blocks; block++, j += vectors * FV_W)
+        for (int64_t i = 0; i < t->m; i++)
+#pragma GCC unroll 1
+            for (int64_t v = 0; v < vectors; v++, chains += FV_W) {
+                const int64_t at = j + v * FV_W, left = t->n - at;
+                const float *from = t->e->start + i * t->e->ldstart + at;
+                v_store(chains, left < FV_W ? v_load_n(from, left) : v_load(from));
+                if (v % 2 == 1)
+                    thin_part(chains - FV_W);
+            }
 }
 
 /* Chains, to where they go. */
-static void thin_store(thin_args *t, int64_t j, int64_t left, int64_t vectors, float *chains) {
-    for (int64_t i = 0; i < t->m; i++)
-        for (int64_t v = 0; v < vectors; v++, chains += FV_W) {
-            if (v % 2 == 0 && vectors > 1)
-                thin_join(chains);
-            float *to = t->c + i * t->ldc + j + v * FV_W;
-            const int64_t n = left - v * FV_W;
-            vf x = v_load(chains);
-            if (t->e->b)
-                x = v_mul(x, v_set1(t->e->b[i]));
-            if (t->e->a)
-                x = v_fma(thin_load(to, n), v_set1(t->e->a[i]), x);
-            if (n < FV_W)
-                v_store_n(to, n, x);
-            else
-                v_store(to, x);
+static __attribute__((noinline)) void thin_store(const thin_args *t, int64_t j, int64_t blocks, int64_t vectors,
+                                                 float *chains) {
+    const float *a = t->e->a, *b = t->e->b;
+    for (int64_t block = 0; block < blocks; block++, j += vectors * FV_W)
+        for (int64_t i = 0; i < t->m; i++) {
+            const vf first = v_set1(a ? a[i] : 0.0f), second = v_set1(b ? b[i] : 1.0f);
+            float *to = t->c + i * t->ldc + j;
+            int64_t left = t->n - j;
+#pragma GCC unroll 1
+            for (int64_t v = 0; v < vectors; v++, chains += FV_W, to += FV_W, left -= FV_W) {
+                if (v % 2 == 0 && vectors > 1)
+                    thin_join(chains);
+                vf x = v_load(chains);
+                if (b)
+                    x = v_mul(x, second);
+                if (a)
+                    x = v_fma(left < FV_W ? v_load_n(to, left) : v_load(to), first, x);
+                if (left < FV_W)
+                    v_store_n(to, left, x);
+                else
+                    v_store(to, x);
+            }
         }
+}
+
+/* The last columns, from j on, through steps [first, last). */
+static __attribute__((noinline)) void thin_copy(const thin_args *t, int64_t j, int64_t first, int64_t last,
+                                                FV_ELEMENT *copy) {
+    for (int64_t s = first; s < last; s++, copy += FV_W)
+        memcpy(copy, t->b + s * t->ldb + j, (size_t)(t->n - j) * sizeof *copy);
 }
 
 /* Two vectors of columns. Each is used by several rows: compilers would read it from memory for each of them. */
@@ -139,29 +151,26 @@ THIN_INLINE thin_lines thin_ahead(thin_args *t, int64_t blocks, int64_t columns)
     return (thin_lines){0, 0, fetches ? (bytes / LINE_BYTES + steps - 1) / steps : 0};
 }
 
-/* Takes the chains of rows from row on, of columns from j on, through steps [first, last). Of the columns left are
- * there: all, or, if vectors is 1, fewer. */
-THIN_INLINE void thin_rows(thin_args *t, int64_t row, int64_t j, int64_t left, int64_t first, int64_t last,
-                           thin_lines *lines, float *chains, const int rows, const int vectors) {
-    vf acc[ROWS][FEW_VECTORS];
-    for (int i = 0; i < rows; i++)
-        for (int v = 0; v < vectors; v++)
-            acc[i][v] = v_load(chains + (i * vectors + v) * FV_W);
-    const float *a = t->a + row * t->lda;
-    const FV_ELEMENT *b = t->b + first * t->ldb + j;
-    for (int64_t s = first; s < last; s++, b += t->ldb) {
-        for (int64_t i = 0; i < lines->count && lines->at < lines->end; i++, lines->at += LINE_BYTES)
-            __builtin_prefetch((const char *)lines->at, 0, 3);
-        if (row == 0 && t->next) {
-            for (int line = 0; line < vectors * FV_W * (int)sizeof *b; line += LINE_BYTES)
-                __builtin_prefetch(t->next + line, 0, 2);
-            t->next += vectors * FV_W * (int)sizeof *b;
-            t->next = t->next < t->next_end ? t->next : NULL;
+/* Takes chains through steps; fetch: prefetches meanwhile, lines and from next on, which moves on. */
+THIN_INLINE void thin_steps(thin_args *t, vf acc[MOST_ROWS][FEW_VECTORS], const float *a, const FV_ELEMENT *b,
+                            int64_t ldb, int64_t steps, thin_lines *lines, const char **next, const int rows,
+                            const int vectors, const bool fetch) {
+    const int64_t count = lines->at < lines->end ? lines->count : 0;
+    for (int64_t s = 0; s < steps; s++, b += ldb) {
+        if (fetch) {
+            for (int64_t i = count; i > 0; i--, lines->at += LINE_BYTES)
+                __builtin_prefetch((const char *)lines->at, 0, 3);
+            if (*next) {
+                for (int line = 0; line < vectors * FV_W * (int)sizeof *b; line += LINE_BYTES)
+                    __builtin_prefetch(*next + line, 0, 2);
+                *next += vectors * FV_W * (int)sizeof *b;
+                *next = *next < t->next_end ? *next : NULL;
+            }
         }
         for (int v = 0; v<vectors; v += vectors> 1 ? 2 : 1) {
             vf x[2];
             if (vectors == 1)
-                x[0] = thin_widen(b, left);
+                x[0] = FV_WIDEN(b);
             else
                 thin_two(b + v * FV_W, x);
             for (int w = 0; w < 2 && w < vectors; w++)
@@ -169,32 +178,54 @@ THIN_INLINE void thin_rows(thin_args *t, int64_t row, int64_t j, int64_t left, i
                     acc[i][v + w] = v_fma(v_set1(a[i * t->lda + s]), x[w], acc[i][v + w]);
         }
     }
+}
+
+/* Takes the chains of rows from row on through steps [first, last). */
+THIN_INLINE void thin_rows(thin_args *t, int64_t row, const FV_ELEMENT *b, int64_t ldb, int64_t first, int64_t last,
+                           thin_lines *lines, float *chains, const int rows, const int vectors) {
+    vf acc[MOST_ROWS][FEW_VECTORS];
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < vectors; v++)
+            acc[i][v] = v_load(chains + (i * vectors + v) * FV_W);
+    const float *a = t->a + row * t->lda + first;
+    const char *next = row == 0 ? t->next : NULL;
+    if (next || lines->at < lines->end) {
+        thin_steps(t, acc, a, b, ldb, last - first, lines, &next, rows, vectors, true);
+        t->next = row == 0 ? next : t->next;
+    } else
+        thin_steps(t, acc, a, b, ldb, last - first, lines, &next, rows, vectors, false);
     for (int i = 0; i < rows; i++)
         for (int v = 0; v < vectors; v++)
             v_store(chains + (i * vectors + v) * FV_W, acc[i][v]);
 }
 
-/* So many blocks of columns from j on. */
-THIN_INLINE void thin_columns(thin_args *t, int64_t j, int64_t left, int64_t blocks, const int most, const int vectors,
+/* So many blocks of columns from j on; one of a single vector may have fewer. */
+THIN_INLINE void thin_columns(thin_args *t, int64_t j, int64_t blocks, const int most, const int vectors,
                               const bool all) {
     _Alignas(LINE_BYTES) float chains[MOST_ROWS * MOST_COLUMNS]; /* no vector lies across lines */
-    const int64_t columns = vectors * FV_W, block = t->m * columns,
-                  steps = !all && (t->m > most || blocks > 1) ? FEW_STEPS : t->k;
-    for (int64_t i = 0; i < blocks; i++)
-        thin_start(t, j + i * columns, left, vectors, chains + i * block);
+    FV_ELEMENT copy[FEW_STEPS * FV_W];
+    const int64_t columns = vectors * FV_W, block = t->m * columns;
+    const bool part = vectors == 1 && t->n - j < FV_W;
+    const int64_t steps = part || (!all && (t->m > most || blocks > 1)) ? FEW_STEPS : t->k;
+    thin_start(t, j, blocks, vectors, chains);
+    if (part)
+        memset(copy, 0, sizeof copy);
     thin_lines lines = !all ? thin_ahead(t, blocks, columns) : (thin_lines){0};
     for (int64_t first = 0, last; first < t->k; first = last) {
         last = first + steps < t->k ? first + steps : t->k;
         lines.at = (uintptr_t)(t->b + j) + (uintptr_t)(last * t->ldb) * sizeof *t->b;
         lines.end = lines.count > 0 ? lines.at + (uintptr_t)(FEW_STEPS * t->ldb) * sizeof *t->b : 0;
-        for (int64_t i = 0; i < blocks; i++) {
+        if (part)
+            thin_copy(t, j, first, last, copy);
+        const FV_ELEMENT *b = part ? copy : t->b + first * t->ldb + j;
+        for (int64_t i = 0; i < blocks; i++, b += columns) {
             float *at = chains + i * block;
             int64_t row = 0;
-#define THIN_ROWS(count) thin_rows(t, row, j + i * columns, left, first, last, &lines, at, count, vectors)
+#define THIN_ROWS(count) thin_rows(t, row, b, part ? FV_W : t->ldb, first, last, &lines, at, count, vectors)
             for (; row + most <= t->m; row += most, at += most * columns)
                 THIN_ROWS(most);
             if (most > 2 && t->m - row == 3)
-                THIN_ROWS(ROWS > 2 ? 3 : 1);
+                THIN_ROWS(most > 2 ? 3 : 1);
             else if (most > 2 && t->m - row == 2)
                 THIN_ROWS(2);
             else if (row < t->m)
@@ -202,19 +233,16 @@ THIN_INLINE void thin_columns(thin_args *t, int64_t j, int64_t left, int64_t blo
 #undef THIN_ROWS
         }
     }
-    for (int64_t i = 0; i < blocks; i++)
-        thin_store(t, j + i * columns, left, vectors, chains + i * block);
+    thin_store(t, j, blocks, vectors, chains);
 }
 
 static __attribute__((noinline)) void thin_few(thin_args *t, int64_t j, int64_t blocks) {
-    thin_columns(t, j, FEW_VECTORS * FV_W, blocks, FEW_ROWS, FEW_VECTORS, false);
+    thin_columns(t, j, blocks, FEW_ROWS, FEW_VECTORS, false);
 }
 static __attribute__((noinline)) void thin_many(thin_args *t, int64_t j, int64_t blocks) {
-    thin_columns(t, j, MANY_VECTORS * FV_W, blocks, ROWS, MANY_VECTORS, true);
+    thin_columns(t, j, blocks, MANY_ROWS, MANY_VECTORS, true);
 }
-static __attribute__((noinline)) void thin_one(thin_args *t, int64_t j, int64_t left) {
-    thin_columns(t, j, left, 1, FEW_ROWS, 1, false);
-}
+static __attribute__((noinline)) void thin_one(thin_args *t, int64_t j) { thin_columns(t, j, 1, FEW_ROWS, 1, false); }
 
 void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t ldc, const fv_epilogue *epilogue,
              const fv_prefetch *prefetch) {
@@ -225,6 +253,7 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
     assert(m >= 1 && m <= MOST_ROWS && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0 && (m == 1 || ldc >= n));
     assert(!epilogue || (!epilogue->row_max && (epilogue->b || !epilogue->a)));
     thin_args t = {m,
+                   n,
                    k,
                    a,
                    lda,
@@ -236,12 +265,15 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
                    prefetch ? prefetch->next : NULL,
                    prefetch ? prefetch->next_end : NULL};
     int64_t j = 0;
-    const bool many = MANY_ROWS > 0 && m > FEW_ROWS;
-    const int64_t columns = (many ? MANY_VECTORS : FEW_VECTORS) * FV_W;
-    for (int64_t blocks; j + columns <= n; j += blocks * columns) {
-        blocks = (n - j < MOST_COLUMNS ? n - j : MOST_COLUMNS) / columns;
+    for (int64_t columns; j + FV_W <= n; j += columns) {
+        const bool many = MANY && (m > FEW_ROWS || n - j < FEW_VECTORS * FV_W);
+        columns = (many ? MANY_VECTORS : FEW_VECTORS) * FV_W;
+        if (n - j < columns)
+            break;
+        const int64_t blocks = (n - j < MOST_COLUMNS ? n - j : MOST_COLUMNS) / columns;
         (many ? thin_many : thin_few)(&t, j, blocks);
+        columns *= blocks;
     }
     for (; j < n; j += FV_W)
-        thin_one(&t, j, n - j < FV_W ? n - j : FV_W);
+        thin_one(&t, j);
 }
