@@ -11,35 +11,30 @@ typedef struct packed {
     int norms; /* are squares asked for? They are as long a chain as all else of a block takes */
 } packed;
 
-static inline __attribute__((always_inline)) void store_words(vf block[KEYS], int64_t words, float *to, int64_t nr,
-                                                              packed *p) {
-    for (int64_t r = 0; r < words; r++) {
+static __attribute__((noinline)) void pack_block(const uint16_t *k, int64_t ldk, float *to, int64_t nr, packed *p) {
+    vf block[KEYS];
+    v_load_transposed_words(block, k, 2 * ldk);
+    for (int r = 0; r < KEYS; r++) {
         const __m512i pair = _mm512_rol_epi32(_mm512_castps_si512(block[r]), 16);
         exponents_add(&p->all, pair);
         _mm512_storeu_si512(to + r * nr, pair);
     }
-    if (p->norms)
-        for (int64_t r = 0; r < words; r++)
-            p->squares = _mm512_dpbf16_ps(p->squares, (__m512bh)_mm512_castps_si512(block[r]),
-                                          (__m512bh)_mm512_castps_si512(block[r]));
+    for (int r = 0; r < KEYS && p->norms; r++)
+        p->squares = _mm512_dpbf16_ps(p->squares, (__m512bh)_mm512_castps_si512(block[r]),
+                                      (__m512bh)_mm512_castps_si512(block[r]));
 }
 
-static __attribute__((noinline)) void pack_block(const uint16_t *k, int64_t ldk, float *to, int64_t nr, packed *p) {
-    vf block[KEYS];
-    v_load_transposed_words(block, k, 2 * ldk);
-    store_words(block, KEYS, to, nr, p);
-}
-
-/* Of which keys x channels are there, 0 <= keys <= KEYS, 0 < channels <= CHANNELS. */
+/* Of which keys x channels are there, 0 <= keys <= KEYS, 0 < channels <= CHANNELS: copied, with zeros, which count for
+ * nothing, for the others. */
 static __attribute__((noinline)) void pack_edge(int64_t keys, int64_t channels, const uint16_t *k, int64_t ldk,
                                                 float *to, int64_t nr, packed *p) {
-    const __mmask32 there = (__mmask32)(((uint64_t)1 << channels) - 1);
-    vf block[KEYS], columns[KEYS];
-    for (int64_t r = 0; r < KEYS; r++)
-        block[r] = r < keys ? _mm512_castsi512_ps(_mm512_maskz_loadu_epi16(there, k + r * ldk)) : v_set1(0.0f);
-    v_transpose(block);
-    memcpy(columns, block, sizeof columns); /* so that a number of words that is no constant indexes memory */
-    store_words(columns, (channels + 1) / 2, to, nr, p);
+    uint16_t rows[KEYS][CHANNELS] = {{0}};
+    float columns[CHANNELS / 2][KEYS];
+    for (int64_t r = 0; r < keys; r++)
+        memcpy(rows[r], k + r * ldk, (size_t)channels * sizeof *k);
+    pack_block(rows[0], CHANNELS, columns[0], KEYS, p);
+    for (int64_t r = 0; r < (channels + 1) / 2; r++)
+        v_store(to + r * nr, v_load(columns[r]));
 }
 
 void fv_pack_columns_bf16x2_16x16_avx512(int64_t keys, int64_t channels, const void *source, int64_t ldk, int exponent,

@@ -90,11 +90,11 @@ SCORE_INLINE void rows_transpose(const FV_ELEMENT *k, int64_t ldk, int64_t keys,
 }
 
 /* The chain of one row goes on through a part, in registers. */
-SCORE_INLINE vf rows_chain(const vf *words, const float *a, const int64_t steps, vf acc) {
+SCORE_INLINE vf rows_chain(const vf *words, const float *a, vf acc) {
     for (int r = 0; r < FV_W; r++) {
         vf floats[WORD];
         rows_widen(words[r], floats);
-        for (int e = 0; e < WORD && r * WORD + e < steps; e++)
+        for (int e = 0; e < WORD; e++)
             acc = v_fma(v_set1(a[r * WORD + e]), floats[e], acc);
     }
     return acc;
@@ -105,7 +105,15 @@ static __attribute__((noinline)) vf rows_edge(const FV_ELEMENT *k, int64_t ldk, 
                                               int64_t steps, vf acc) {
     vf words[FV_W];
     rows_load_edge(words, k, ldk, keys, steps);
-    return rows_chain(words, a, steps, acc);
+    const int64_t there = steps < PART ? steps : PART;
+#pragma GCC unroll 1
+    for (int64_t t = 0; t < there; t += WORD) {
+        vf floats[WORD];
+        rows_widen(words[t / WORD], floats);
+        for (int e = 0; e < WORD && t + e < there; e++)
+            acc = v_fma(v_set1(a[t + e]), floats[e], acc);
+    }
+    return acc;
 }
 
 /* Prefetches the same steps of the keys of the next pass, and of the one after it into the second-level cache, which
@@ -144,7 +152,7 @@ static __attribute__((noinline)) void rows_one(const fv_rows *a, const fv_operan
                 if (keys >= FV_W && t < whole) {
                     vf words[FV_W];
                     v_load_transposed_words(words, part, ldk * (int64_t)sizeof *k);
-                    acc[v] = rows_chain(words, row + t, PART, acc[v]);
+                    acc[v] = rows_chain(words, row + t, acc[v]);
                 } else
                     acc[v] = rows_edge(part, ldk, keys, row + t, b->steps - t, acc[v]);
                 if (t % BLOCK == 0) {

@@ -13,43 +13,34 @@ enum {
     SUMS = 4   /* lanes of a sum of squares */
 };
 
-/* Adds the channels of a block, of which the first is c, to the lanes of its keys' sums of squares, unless NULL. */
-static inline void pack_squares(int64_t c, const vf *block, vf *sums) {
-    for (int r = 0; r < FV_W && sums; r++) {
-        vf *sum = &sums[FV_W < SUMS ? c % SUMS : r % SUMS];
-        *sum = v_fma(block[r], block[r], *sum);
-    }
-}
-
-/* A block at channel c whose FV_W x FV_W elements are all there. Where it begins with a line, the block below, which
- * comes after the rest of these rows, and the one below that are prefetched: that one into the second-level cache,
- * which waits for more lines at once than the first. */
+/* A block at channel c whose FV_W x FV_W elements are all there; its squares are added to the lanes of its keys' sums,
+ * unless NULL. fetch: the block below, which comes after the rest of these rows, and the one below that are prefetched:
+ * that one into the second-level cache, which waits for more lines at once than the first. */
 static __attribute__((noinline)) void pack_block(int64_t c, const float *k, int64_t ldk, float *to, int64_t nr,
-                                                 vf *sums) {
+                                                 vf *sums, int fetch) {
     vf block[FV_W];
-    for (int r = 0; r < FV_W && c % LINE == 0; r++) {
+    for (int r = 0; r < FV_W && fetch; r++) {
         __builtin_prefetch(fv_ahead(k, (FV_W + r) * ldk), 0, 3);
         __builtin_prefetch(fv_ahead(k, (2 * FV_W + r) * ldk), 0, 2);
     }
     v_load_transposed(block, k, ldk);
     for (int r = 0; r < FV_W; r++)
         v_store(to + r * nr, block[r]);
-    pack_squares(c, block, sums);
+    for (int r = 0; r < FV_W && sums; r++) {
+        vf *sum = &sums[FV_W < SUMS ? c % SUMS : r % SUMS];
+        *sum = v_fma(block[r], block[r], *sum);
+    }
 }
 
-/* A block at channel c of which keys x channels are there, 0 <= keys <= FV_W, 0 < channels <= FV_W. */
+/* One of which keys x channels are there, 0 <= keys <= FV_W, 0 < channels <= FV_W: copied, with zeros for the rest. */
 static __attribute__((noinline)) void pack_edge(int64_t c, int64_t keys, int64_t channels, const float *k, int64_t ldk,
                                                 float *to, int64_t nr, vf *sums) {
-    vf block[FV_W];
-    for (int64_t r = 0; r < FV_W; r++)
-        block[r] = r >= keys ? v_set1(0.0f) : channels < FV_W ? v_load_n(k + r * ldk, channels) : v_load(k + r * ldk);
-    v_transpose(block);
-    float columns[FV_W][FV_W];
-    for (int r = 0; r < FV_W; r++)
-        v_store(columns[r], block[r]);
+    float rows[FV_W][FV_W] = {{0}}, columns[FV_W][FV_W];
+    for (int64_t r = 0; r < keys; r++)
+        memcpy(rows[r], k + r * ldk, (size_t)channels * sizeof *k);
+    pack_block(c, rows[0], FV_W, columns[0], FV_W, sums, 0);
     for (int64_t r = 0; r < channels; r++)
         v_store(to + r * nr, v_load(columns[r]));
-    pack_squares(c, block, sums);
 }
 
 void FV_NAME(int64_t keys, int64_t channels, const void *source, int64_t ldk, int exponent, float *panel, int64_t nr,
@@ -68,7 +59,7 @@ void FV_NAME(int64_t keys, int64_t channels, const void *source, int64_t ldk, in
             const float *from = k + (rows ? i * ldk : 0) + c;
             float *to = panel + c * nr + i;
             if (rows == FV_W && columns == FV_W)
-                pack_block(c, from, ldk, to, nr, norm ? sums : NULL);
+                pack_block(c, from, ldk, to, nr, norm ? sums : NULL, c % LINE == 0);
             else
                 pack_edge(c, rows, columns, from, ldk, to, nr, norm ? sums : NULL);
         }

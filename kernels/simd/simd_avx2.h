@@ -102,17 +102,6 @@ static inline void v_transpose_halves(vf v[4]) {
     v[3] = _mm256_castpd_ps(_mm256_unpackhi_pd(b, d));
 }
 
-/* Blocks of 4 x 4 first, then the blocks change places: 24 shuffles. */
-static inline void v_transpose(vf v[8]) {
-    v_transpose_halves(v);
-    v_transpose_halves(v + 4);
-    for (int h = 0; h < 4; h++) {
-        const vf low = _mm256_permute2f128_ps(v[h], v[h + 4], 0x20);
-        v[h + 4] = _mm256_permute2f128_ps(v[h], v[h + 4], 0x31);
-        v[h] = low;
-    }
-}
-
 static inline __m128 v_quarter(const char *p) { return _mm_loadu_ps((const float *)(const void *)p); }
 
 /* The loads put the blocks in their places, two halves to a vector: 8 shuffles are left. */

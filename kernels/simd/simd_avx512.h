@@ -113,22 +113,6 @@ static inline void v_transpose_quarters(vf v[4]) {
     v[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
 }
 
-/* Blocks of 4 x 4 first, then the blocks change places: 64 shuffles. */
-static inline void v_transpose(vf v[16]) {
-    vf a[16];
-    for (int i = 0; i < 16; i += 4)
-        v_transpose_quarters(v + i);
-    for (int i = 0; i < 16; i += 8)
-        for (int h = 0; h < 4; h++) {
-            a[i + h] = _mm512_shuffle_f32x4(v[i + h], v[i + h + 4], 0x88);
-            a[i + h + 4] = _mm512_shuffle_f32x4(v[i + h], v[i + h + 4], 0xdd);
-        }
-    for (int h = 0; h < 8; h++) {
-        v[h] = _mm512_shuffle_f32x4(a[h], a[h + 8], 0x88);
-        v[h + 8] = _mm512_shuffle_f32x4(a[h], a[h + 8], 0xdd);
-    }
-}
-
 static inline __m128 v_quarter(const char *p) { return _mm_loadu_ps((const float *)(const void *)p); }
 
 /* Rows so many bytes apart. The loads put the blocks in their places, four quarters to a vector: 8 shuffles are

@@ -18,7 +18,7 @@
  *                        of a lie beyond; a and edge have their sign bit set, a may be a NaN, whose integer may be any
  *   v_lookup(at, table)  entries at modulo 8
  *   v_exp2_lookup(t, table)  the bits of entry k % 8 minus k 2^20, as a float, for t = 2^23 + k (see body/v_exp.h)
- *   v_transpose          W x W in place          v_load_transposed  of W rows of W elements, ld apart
+ *   v_load_transposed    W rows of W elements, ld apart, as W columns
  *   v_load_transposed_words  likewise, of any 4-byte words at any address, rows so many bytes apart
  *   v_load_transposed_quads  likewise, four words of each of W rows; vectors of 4 lanes or more
  *   v_unzip(a, b, half, low, high)  the lower halves of each 2 half lanes of a and of b, and the upper ones; half is a
@@ -112,7 +112,6 @@ static inline vf v_exp2_lookup(vf t, const uint32_t table[8]) {
     return t;
 }
 
-static inline void v_transpose(vf v[1]) { (void)v; }
 static inline void v_load_transposed_words(vf v[1], const void *p, int64_t bytes) {
     (void)bytes;
     memcpy(v, p, sizeof *v);
