@@ -98,10 +98,10 @@ static void select_decode(fovea_attention_plan *plan) {
     if (d->v_dtype == FOVEA_DTYPE_I8)
         plan->kernels.value_few = fv_multiply_few(FV_KIND_f32, FV_FORMAT_i8, target)->run.multiply;
     else if (plan->kernels.score_rows || (few && fv_integers(d))) {
-        const fv_kernel *few = fv_multiply_few(FV_KIND_f32, fv_format_as_it_lies(d->v_dtype), target);
+        const fv_kernel *values = fv_multiply_few(FV_KIND_f32, fv_format_as_it_lies(d->v_dtype), target);
         if (v != FV_TYPE_f32 ||
-            (few->isa != FV_ISA_scalar && plan->choice.block_rows <= fv_prefetched_rows(d->k_dtype)))
-            plan->kernels.value_few = few->run.multiply;
+            (values->isa != FV_ISA_scalar && plan->choice.block_rows <= fv_prefetched_rows(d->k_dtype)))
+            plan->kernels.value_few = values->run.multiply;
     }
 }
 
