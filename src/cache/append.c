@@ -161,7 +161,11 @@ static void end(fovea_kv_cache *c, const appending *x) {
     c->stats.appended_tokens += x->tokens;
 }
 
-static fv_converter converter(const fovea_tensor *from, fovea_dtype to, const fovea_context *ctx) {
+/* Without kernels, which are looked up, where rows are copied and nobody wants floats of them. */
+static fv_converter converter(const fovea_tensor *from, fovea_dtype to, bool floats, const fovea_context *ctx) {
+    const int64_t size = fv_dtype_size(to);
+    if (from->dtype == to && !floats)
+        return (fv_converter){.same = true, .from_size = size, .to_size = size};
     return fv_converter_make(from->dtype, to == FOVEA_DTYPE_I8 ? FOVEA_DTYPE_F32 : to, ctx->target);
 }
 
@@ -181,8 +185,8 @@ fovea_status fovea_kv_cache_append(fovea_kv_cache *c, const fovea_kv_append *giv
                    .args = &args,
                    .rope = args.rotated ? NULL : c->desc.rope,
                    .growth = {.layer = args.layer, .end = args.layer + 1},
-                   .k = converter(&args.k, c->desc.k_dtype, c->ctx),
-                   .v = converter(&args.v, c->desc.v_dtype, c->ctx)};
+                   .k = converter(&args.k, c->desc.k_dtype, !args.rotated && c->desc.rope, c->ctx),
+                   .v = converter(&args.v, c->desc.v_dtype, false, c->ctx)};
     pthread_mutex_lock(&c->lock);
     status = begin(c, &x);
     pthread_mutex_unlock(&c->lock);

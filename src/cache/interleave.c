@@ -21,26 +21,31 @@ INLINE void write_key(char *at, int64_t bytes, const char *row, const int64_t wo
     }
 }
 
-/* Words of two bfloat16, the first in the high half; a key of an odd number of them ends with zero. */
+static uint32_t swapped(uint32_t halves) { return halves << 16 | halves >> 16; }
+
+/* Words of two bfloat16, the first in the high half: the halves of two elements in a row, swapped. A key of an odd number
+ * of them ends with zero. */
 static void read_pairs(const char *at, int64_t bytes, char *row) {
     for (; bytes > 0; bytes -= 4, row += 4, at += FV_KEY_GROUP * 4) {
-        uint16_t low, high;
-        memcpy(&low, at, sizeof low);
-        memcpy(&high, at + 2, sizeof high);
-        memcpy(row, &high, sizeof high);
-        if (bytes > 2)
-            memcpy(row + 2, &low, sizeof low);
+        uint32_t word;
+        memcpy(&word, at, sizeof word);
+        word = swapped(word);
+        memcpy(row, &word, bytes > 2 ? sizeof word : sizeof word / 2);
     }
 }
 
 static void write_pairs(char *at, int64_t bytes, const char *row) {
-    for (; bytes > 0; bytes -= 4, row += 4, at += FV_KEY_GROUP * 4) {
-        uint16_t first, second = 0;
-        memcpy(&first, row, sizeof first);
-        if (bytes > 2)
-            memcpy(&second, row + 2, sizeof second);
-        memcpy(at, &second, sizeof second);
-        memcpy(at + 2, &first, sizeof first);
+    for (; bytes >= 4; bytes -= 4, row += 4, at += FV_KEY_GROUP * 4) {
+        uint32_t word;
+        memcpy(&word, row, sizeof word);
+        word = swapped(word);
+        memcpy(at, &word, sizeof word);
+    }
+    if (bytes > 0) {
+        uint32_t word = 0;
+        memcpy(&word, row, sizeof word / 2);
+        word = swapped(word);
+        memcpy(at, &word, sizeof word);
     }
 }
 
