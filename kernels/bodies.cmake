@@ -9,22 +9,22 @@ set(bodies
     "^exp_f32_                        simd       body/exp_f32.h           FV_SIDE=4"
     "^multiply_i16_i8x4_8x32_         int8       body/multiply_i16_i8x4.h FV_I8_PLANES"
     "^multiply_i16_i8x4_              int8       body/multiply_i16_i8x4.h"
-    "^multiply_f32_f32_rows_.*_scalar simd       scalar/multiply_keys.h   FV_WORDS=\"body/format/f32.h\""
-    "^multiply_f32_bf16_rows_.*_scalar half      scalar/multiply_keys.h   FV_WORDS=\"body/format/bf16.h\""
-    "^multiply_f32_f16_rows_.*_scalar half       scalar/multiply_keys.h   FV_WORDS=\"body/format/f16.h\""
-    "^multiply_f32_bf16x2_8x32_scalar half       scalar/multiply_keys.h   FV_WORDS=\"body/format/bf16x2.h\""
+    "^multiply_f32_f32_rows_.*_scalar simd       scalar/multiply_keys.h   FV_WORDS=\"body/to_float/f32.h\""
+    "^multiply_f32_bf16_rows_.*_scalar half      scalar/multiply_keys.h   FV_WORDS=\"body/to_float/bf16.h\""
+    "^multiply_f32_f16_rows_.*_scalar half       scalar/multiply_keys.h   FV_WORDS=\"body/to_float/f16.h\""
+    "^multiply_f32_bf16x2_8x32_scalar half       scalar/multiply_keys.h   FV_WORDS=\"body/to_float/bf16x2.h\""
     "^multiply_f32_f32_rows_          simd       body/multiply_rows.h     FV_ELEMENT=float"
     "^multiply_f32_bf16_rows_         half       body/multiply_rows.h     FV_ELEMENT=uint16_t FV_PAIR=v_pair_bf16"
     "^multiply_f32_f16_rows_          half       body/multiply_rows.h     FV_ELEMENT=uint16_t FV_PAIR=v_pair_f16"
-    "^multiply_bf16x2_bf16x2_.*_scalar half      scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\" FV_PAIRS"
+    "^multiply_bf16x2_bf16x2_.*_scalar half      scalar/multiply.h        FV_WORDS=\"body/to_float/@type@.h\" FV_PAIRS"
     "^multiply_f32_amx_order_masked_  simd       scalar/multiply.h
-         FV_WORDS=\"body/format/@type@.h\" FV_AMX_ORDER FV_MASKED"
+         FV_WORDS=\"body/to_float/@type@.h\" FV_AMX_ORDER FV_MASKED"
     "^multiply_f32_amx_order_.*_scalar simd      scalar/multiply.h
-         FV_WORDS=\"body/format/@type@.h\" FV_AMX_ORDER"
-    "^multiply_f32_masked_.*_scalar   simd       scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\" FV_MASKED"
-    "^multiply_f32_f32_.*_scalar      simd       scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\""
-    "^multiply_f32_i.*_scalar         int8       scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\""
-    "^multiply_f32_.*_scalar          half       scalar/multiply.h        FV_WORDS=\"body/format/@type@.h\""
+         FV_WORDS=\"body/to_float/@type@.h\" FV_AMX_ORDER"
+    "^multiply_f32_masked_.*_scalar   simd       scalar/multiply.h        FV_WORDS=\"body/to_float/@type@.h\" FV_MASKED"
+    "^multiply_f32_f32_.*_scalar      simd       scalar/multiply.h        FV_WORDS=\"body/to_float/@type@.h\""
+    "^multiply_f32_i.*_scalar         int8       scalar/multiply.h        FV_WORDS=\"body/to_float/@type@.h\""
+    "^multiply_f32_.*_scalar          half       scalar/multiply.h        FV_WORDS=\"body/to_float/@type@.h\""
     "^multiply_f32_f32_.*_avx2        simd       body/multiply_many.h          FV_TILE_SIZES=\"avx2/multiply_tiles.h\""
     "^multiply_bf16x2_bf16x2_.*_avx512 bf16x2     avx512/multiply_f32.h
          FV_PER_WORD=2 FV_ACCUMULATE=v_accumulate_pairs"
@@ -32,23 +32,23 @@ set(bodies
          FV_PER_WORD=2 FV_ACCUMULATE=v_accumulate_pairs"
     "^multiply_f32_amx_order_f32_     simd       body/multiply_many.h          FV_TILE_STEPS=\"body/multiply_amx_order.h\""
     "^multiply_f32_masked_            simd       body/multiply_masked.h"
-    "^multiply_f32_bf16x2_            half       body/multiply_widen.h    FV_WORDS=\"body/format/@type@.h\""
-    "^multiply_f32_f16_6x             half       body/multiply_widen.h    FV_WORDS=\"body/format/@type@.h\""
-    "^multiply_f32_.*_columns_        int8       body/multiply_widen.h    FV_WORDS=\"body/format/@type@.h\""
-    "^multiply_f32_f32_8x16_          simd       body/multiply_few.h         FV_ELEMENT=float FV_WIDEN=v_load"
+    "^multiply_f32_bf16x2_            half       body/multiply_widen.h    FV_WORDS=\"body/to_float/@type@.h\""
+    "^multiply_f32_f16_6x             half       body/multiply_widen.h    FV_WORDS=\"body/to_float/@type@.h\""
+    "^multiply_f32_.*_columns_        int8       body/multiply_widen.h    FV_WORDS=\"body/to_float/@type@.h\""
+    "^multiply_f32_f32_8x16_          simd       body/multiply_few_rows.h    FV_ELEMENT=float FV_WIDEN=v_load"
     "^multiply_f32_f32_.*_avx512      simd       avx512/multiply_f32.h"
     "^multiply_f32_f32_.*_neon        simd       body/multiply_many.h          FV_TILE_STEPS=\"neon/multiply_lanes.h\""
     "^multiply_f32_f32_               simd       body/multiply_many.h"
-    "^multiply_f32_i8_.*_avx512       int8       body/multiply_few.h
+    "^multiply_f32_i8_.*_avx512       int8       body/multiply_few_rows.h
          FV_ELEMENT=int8_t FV_WIDEN=v_load_i8 FV_MANY_ROWS=4"
-    "^multiply_f32_i8_                int8       body/multiply_few.h         FV_ELEMENT=int8_t FV_WIDEN=v_load_i8"
-    "^multiply_f32_bf16_.*_avx2       half       body/multiply_few.h
+    "^multiply_f32_i8_                int8       body/multiply_few_rows.h    FV_ELEMENT=int8_t FV_WIDEN=v_load_i8"
+    "^multiply_f32_bf16_.*_avx2       half       body/multiply_few_rows.h
          FV_ELEMENT=uint16_t FV_WIDEN=v_load_bf16 FV_PAIR=v_pair_bf16 FV_MANY_ROWS=2"
-    "^multiply_f32_bf16_              half       body/multiply_few.h
+    "^multiply_f32_bf16_              half       body/multiply_few_rows.h
          FV_ELEMENT=uint16_t FV_WIDEN=v_load_bf16 FV_PAIR=v_pair_bf16"
-    "^multiply_f32_f16_.*_avx512      half       body/multiply_few.h
+    "^multiply_f32_f16_.*_avx512      half       body/multiply_few_rows.h
          FV_ELEMENT=uint16_t FV_WIDEN=v_load_f16 FV_MANY_ROWS=4"
-    "^multiply_f32_f16_               half       body/multiply_few.h         FV_ELEMENT=uint16_t FV_WIDEN=v_load_f16"
+    "^multiply_f32_f16_               half       body/multiply_few_rows.h    FV_ELEMENT=uint16_t FV_WIDEN=v_load_f16"
     "^narrow_                         half       body/narrow.h
          FV_NARROW=v_narrow_@type@ FV_NARROW_N=v_narrow_@type@_n"
     "^softcap_f32_1x1_                simd       body/softcap_f32.h       FV_SIDE=16"
@@ -59,7 +59,7 @@ set(bodies
     "^softmax_f32_.*_scalar           simd       body/softmax_f32.h       FV_SIDE=16"
     "^softmax_f32_.*_neon             simd       body/softmax_f32.h       FV_SIDE=4"
     "^softmax_f32_                    simd       body/softmax_f32.h       FV_SIDE=2"
-    "^unpack_.*_columns_              int8       body/unpack.h            FV_WORDS=\"body/format/@type@.h\""
-    "^unpack_                         half       body/unpack.h            FV_WORDS=\"body/format/@type@.h\""
+    "^unpack_.*_columns_              int8       body/unpack.h            FV_WORDS=\"body/to_float/@type@.h\""
+    "^unpack_                         half       body/unpack.h            FV_WORDS=\"body/to_float/@type@.h\""
     "^widen_                          half       body/widen.h
          FV_WIDEN=v_widen_@type@ FV_WIDEN_N=v_widen_@type@_n")

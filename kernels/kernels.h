@@ -150,8 +150,8 @@ typedef enum fv_kind {
  * while the rest is still being read. prefetch NULL: no hints.
  *
  * B is one panel unless a row says otherwise; columns past n are not read. Scores are A = scaled queries, B = packed
- * keys; values are A = p, B = v as it lies, or copied where v lies badly; projections are A = input, B = packed weights.
- * mr x nr of a row of the list is its register tile. What rows of the list ask beyond that:
+ * keys; values are A = p, B = v as it lies, or copied where v lies badly; projections are A = input, B = packed
+ * weights. mr x nr of a row of the list is its register tile. What rows of the list ask beyond that:
  *   A f32, B of another type, many rows n, b->width and b->first are multiples of FV_LANES, on scalar n is any number;
  *                                       any number of panels; the epilogue has only start and row_max, maxima of c.
  *                                       The second element behind an odd number of steps is not read as a number.

@@ -4,7 +4,7 @@
  * The maxima of its rows, which softmax needs, a tile takes from its accumulators, where they cost a third of what they
  * do beside exp (docs/measurements.md, "multiply_many.h").
  */
-#include "ahead.h"
+#include "prefetch_ahead.h"
 
 #ifndef FV_ALWAYS_INLINE
 #define FV_ALWAYS_INLINE static inline __attribute__((always_inline))

@@ -1,7 +1,7 @@
 /* Products of floats and an operand whose elements become floats in registers (kernels.h has the contract).
  *
  * Instantiated by a file that includes a vocabulary, defines FV_MR, FV_NR (a multiple of FV_LANES), FV_NAME and
- * FV_WORDS, the format's header (body/format/<format>.h), and includes this. As in multiply_tile.h, the tile is an
+ * FV_WORDS, the format's header (body/to_float/<format>.h), and includes this. As in multiply_tile.h, the tile is an
  * array of vectors that the compiler keeps in registers: FV_MR * FV_NR / FV_W accumulators, the widened vectors of one
  * step of B, one factor of A, or the other way round.
  *

@@ -5,7 +5,7 @@
  * a function of its own: compiled into the loop, its many addresses would be spilled. Figures: docs/measurements.md,
  * "pack_f32.h". */
 
-#include "ahead.h"
+#include "prefetch_ahead.h"
 #include "norm.h"
 
 enum {

@@ -1,4 +1,4 @@
-/* unpack: an operand's elements as floats (kernels.h has the contract). FV_WORDS: the format's, body/format/<format>.h.
+/* unpack: the elements of an operand as floats (kernels.h has the contract). FV_WORDS: body/to_float/<format>.h.
  * Bound: the stores. */
 #include FV_WORDS
 

@@ -1,5 +1,5 @@
 /* Products on scalar: the definition of kernels.h, a tile of FV_MR rows by FV_NR columns at a time, as chains hide
- * their latency in each other. FV_WORDS: the format's header (body/format/<format>.h). FV_PAIRS: A has words of that
+ * their latency in each other. FV_WORDS: the format's header (body/to_float/<format>.h). FV_PAIRS: A has words of that
  * format, too. FV_MASKED: terms whose a is -0 are skipped. FV_AMX_ORDER: sums by blocks of even and odd steps. */
 #include FV_WORDS
 

@@ -46,8 +46,8 @@ static fv_prefetch prefetch_with(fv_block *x, int64_t keys) {
     return prefetch;
 }
 
-/* Scores of all rows of the tile with a span's interleaved keys, each group a panel: of float32 a call, of 16 bits all in
- * one. Columns up to a multiple of FV_LANES are written, of what lies there. */
+/* Scores of all rows of the tile with a span's interleaved keys. Each group is a panel: float32 takes one a call, types
+ * of 16 bits all in one. Columns up to a multiple of FV_LANES are written, of what lies there. */
 static void multiply_groups(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_span *span) {
     const fovea_attention_plan *p = x->plan;
     const fv_kv_side *side = &x->kv->k;

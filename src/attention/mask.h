@@ -64,6 +64,10 @@ void fv_mask_prefetch(const fv_mask *mask, const fv_mask_rows *row, int64_t colu
 fv_mask fv_mask_of_desc(const fovea_mask_desc *desc, fv_mask_to_bits_u8_fn *to_bits);
 fovea_status fv_mask_check(const fovea_mask_desc *desc, fv_span spans[2]);
 
+/* Its parts for lists of blocks: sizes, and, of a tensor that was checked, the lists. */
+fovea_status fv_mask_block_sizes_check(const fovea_mask_desc *desc);
+fovea_status fv_mask_blocks_check(const fovea_mask_desc *desc);
+
 /* Has it no element? */
 bool fv_mask_empty(const fovea_mask_desc *desc);
 

@@ -23,8 +23,8 @@ INLINE void write_key(char *at, int64_t bytes, const char *row, const int64_t wo
 
 static uint32_t swapped(uint32_t halves) { return halves << 16 | halves >> 16; }
 
-/* Words of two bfloat16, the first in the high half: the halves of two elements in a row, swapped. A key of an odd number
- * of them ends with zero. */
+/* A word of two bfloat16 has the first in the high half: two elements as they lie, halves swapped. A key of an odd
+ * number of elements ends with zero. */
 static void read_pairs(const char *at, int64_t bytes, char *row) {
     for (; bytes > 0; bytes -= 4, row += 4, at += FV_KEY_GROUP * 4) {
         uint32_t word;

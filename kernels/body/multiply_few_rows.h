@@ -5,7 +5,7 @@
  * Columns and rows are taken by so many that their chains fill the registers, and steps of B by so few that they are
  * read from memory in the order in which they lie. What is no whole block is taken by vectors; of less than a vector a
  * few steps are copied at a time, with zeros behind them. Bound: memory, or the products. Figures:
- * docs/measurements.md, "multiply_few.h". */
+ * docs/measurements.md, "multiply_few_rows.h". */
 #ifdef __aarch64__
 #define FV_KEEP(x) "+w"(x)
 #else
