@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define THIN_INLINE static inline __attribute__((always_inline))
+#define FEW_INLINE static inline __attribute__((always_inline))
 
 enum {
     MOST_ROWS = 8,
@@ -39,7 +39,7 @@ enum {
     MANY_VECTORS = 4
 };
 
-typedef struct thin_args {
+typedef struct few_args {
     int64_t m, n, k;
     const float *a;
     int64_t lda;
@@ -49,10 +49,10 @@ typedef struct thin_args {
     int64_t ldc;
     const fv_epilogue *e;
     const char *next, *next_end;
-} thin_args;
+} few_args;
 
 /* Pairs of vectors of chains are columns in order, or, where words are parted, the even ones and the odd ones. */
-THIN_INLINE void thin_part(float *chains) {
+FEW_INLINE void few_part(float *chains) {
 #ifdef FV_PAIR
     vf even, odd;
     v_deinterleave(v_load(chains), v_load(chains + FV_W), &even, &odd);
@@ -62,7 +62,7 @@ THIN_INLINE void thin_part(float *chains) {
     (void)chains;
 #endif
 }
-THIN_INLINE void thin_join(float *chains) {
+FEW_INLINE void few_join(float *chains) {
 #ifdef FV_PAIR
     vf first, second;
     v_interleave(v_load(chains), v_load(chains + FV_W), &first, &second);
@@ -74,8 +74,8 @@ THIN_INLINE void thin_join(float *chains) {
 }
 
 /* Where the chains of rows begin, of so many blocks of vectors of columns from j on. */
-static __attribute__((noinline)) void thin_start(const thin_args *t, int64_t j, int64_t blocks, int64_t vectors,
-                                                 float *chains) {
+static __attribute__((noinline)) void few_start(const few_args *t, int64_t j, int64_t blocks, int64_t vectors,
+                                                float *chains) {
     if (!t->e->start) {
         memset(chains, 0, (size_t)(t->m * blocks * vectors * FV_W) * sizeof *chains);
         return;
@@ -88,13 +88,13 @@ static __attribute__((noinline)) void thin_start(const thin_args *t, int64_t j, 
                 const float *from = t->e->start + i * t->e->ldstart + at;
                 v_store(chains, left < FV_W ? v_load_n(from, left) : v_load(from));
                 if (v % 2 == 1)
-                    thin_part(chains - FV_W);
+                    few_part(chains - FV_W);
             }
 }
 
 /* Chains, to where they go. */
-static __attribute__((noinline)) void thin_store(const thin_args *t, int64_t j, int64_t blocks, int64_t vectors,
-                                                 float *chains) {
+static __attribute__((noinline)) void few_store(const few_args *t, int64_t j, int64_t blocks, int64_t vectors,
+                                                float *chains) {
     const float *a = t->e->a, *b = t->e->b;
     for (int64_t block = 0; block < blocks; block++, j += vectors * FV_W)
         for (int64_t i = 0; i < t->m; i++) {
@@ -104,7 +104,7 @@ static __attribute__((noinline)) void thin_store(const thin_args *t, int64_t j, 
 #pragma GCC unroll 1
             for (int64_t v = 0; v < vectors; v++, chains += FV_W, to += FV_W, left -= FV_W) {
                 if (v % 2 == 0 && vectors > 1)
-                    thin_join(chains);
+                    few_join(chains);
                 vf x = v_load(chains);
                 if (b)
                     x = v_mul(x, second);
@@ -119,14 +119,14 @@ static __attribute__((noinline)) void thin_store(const thin_args *t, int64_t j, 
 }
 
 /* The last columns, from j on, through steps [first, last). */
-static __attribute__((noinline)) void thin_copy(const thin_args *t, int64_t j, int64_t first, int64_t last,
-                                                FV_ELEMENT *copy) {
+static __attribute__((noinline)) void few_copy(const few_args *t, int64_t j, int64_t first, int64_t last,
+                                               FV_ELEMENT *copy) {
     for (int64_t s = first; s < last; s++, copy += FV_W)
         memcpy(copy, t->b + s * t->ldb + j, (size_t)(t->n - j) * sizeof *copy);
 }
 
 /* Two vectors of columns. Each is used by several rows: compilers would read it from memory for each of them. */
-THIN_INLINE void thin_two(const FV_ELEMENT *b, vf *x) {
+FEW_INLINE void few_two(const FV_ELEMENT *b, vf *x) {
 #ifdef FV_PAIR
     FV_PAIR(v_load((const float *)(const void *)b), &x[0], &x[1]);
 #else
@@ -137,24 +137,24 @@ THIN_INLINE void thin_two(const FV_ELEMENT *b, vf *x) {
 }
 
 /* Lines of B to fetch, so many with each step. */
-typedef struct thin_lines {
+typedef struct few_lines {
     uintptr_t at, end;
     int64_t count;
-} thin_lines;
+} few_lines;
 
 /* Where several blocks of columns go over the same few steps, the next steps are prefetched in the order in which they
  * lie. */
-THIN_INLINE thin_lines thin_ahead(thin_args *t, int64_t blocks, int64_t columns) {
+FEW_INLINE few_lines few_ahead(few_args *t, int64_t blocks, int64_t columns) {
     const int64_t bytes = FEW_STEPS * t->ldb * (int64_t)sizeof *t->b,
                   steps = blocks * ((t->m + FEW_ROWS - 1) / FEW_ROWS) * FEW_STEPS;
     const bool fetches = blocks > 1 && t->ldb < 2 * blocks * columns;
-    return (thin_lines){0, 0, fetches ? (bytes / LINE_BYTES + steps - 1) / steps : 0};
+    return (few_lines){0, 0, fetches ? (bytes / LINE_BYTES + steps - 1) / steps : 0};
 }
 
 /* Takes chains through steps; fetch: prefetches meanwhile, lines and from next on, which moves on. */
-THIN_INLINE void thin_steps(thin_args *t, vf acc[MOST_ROWS][FEW_VECTORS], const float *a, const FV_ELEMENT *b,
-                            int64_t ldb, int64_t steps, thin_lines *lines, const char **next, const int rows,
-                            const int vectors, const bool fetch) {
+FEW_INLINE void few_steps(few_args *t, vf acc[MOST_ROWS][FEW_VECTORS], const float *a, const FV_ELEMENT *b, int64_t ldb,
+                          int64_t steps, few_lines *lines, const char **next, const int rows, const int vectors,
+                          const bool fetch) {
     const int64_t count = lines->at < lines->end ? lines->count : 0;
     for (int64_t s = 0; s < steps; s++, b += ldb) {
         if (fetch) {
@@ -172,7 +172,7 @@ THIN_INLINE void thin_steps(thin_args *t, vf acc[MOST_ROWS][FEW_VECTORS], const 
             if (vectors == 1)
                 x[0] = FV_WIDEN(b);
             else
-                thin_two(b + v * FV_W, x);
+                few_two(b + v * FV_W, x);
             for (int w = 0; w < 2 && w < vectors; w++)
                 for (int i = 0; i < rows; i++)
                     acc[i][v + w] = v_fma(v_set1(a[i * t->lda + s]), x[w], acc[i][v + w]);
@@ -181,8 +181,8 @@ THIN_INLINE void thin_steps(thin_args *t, vf acc[MOST_ROWS][FEW_VECTORS], const 
 }
 
 /* Takes the chains of rows from row on through steps [first, last). */
-THIN_INLINE void thin_rows(thin_args *t, int64_t row, const FV_ELEMENT *b, int64_t ldb, int64_t first, int64_t last,
-                           thin_lines *lines, float *chains, const int rows, const int vectors) {
+FEW_INLINE void few_rows(few_args *t, int64_t row, const FV_ELEMENT *b, int64_t ldb, int64_t first, int64_t last,
+                         few_lines *lines, float *chains, const int rows, const int vectors) {
     vf acc[MOST_ROWS][FEW_VECTORS];
     for (int i = 0; i < rows; i++)
         for (int v = 0; v < vectors; v++)
@@ -190,38 +190,37 @@ THIN_INLINE void thin_rows(thin_args *t, int64_t row, const FV_ELEMENT *b, int64
     const float *a = t->a + row * t->lda + first;
     const char *next = row == 0 ? t->next : NULL;
     if (next || lines->at < lines->end) {
-        thin_steps(t, acc, a, b, ldb, last - first, lines, &next, rows, vectors, true);
+        few_steps(t, acc, a, b, ldb, last - first, lines, &next, rows, vectors, true);
         t->next = row == 0 ? next : t->next;
     } else
-        thin_steps(t, acc, a, b, ldb, last - first, lines, &next, rows, vectors, false);
+        few_steps(t, acc, a, b, ldb, last - first, lines, &next, rows, vectors, false);
     for (int i = 0; i < rows; i++)
         for (int v = 0; v < vectors; v++)
             v_store(chains + (i * vectors + v) * FV_W, acc[i][v]);
 }
 
 /* So many blocks of columns from j on; one of a single vector may have fewer. */
-THIN_INLINE void thin_columns(thin_args *t, int64_t j, int64_t blocks, const int most, const int vectors,
-                              const bool all) {
+FEW_INLINE void few_columns(few_args *t, int64_t j, int64_t blocks, const int most, const int vectors, const bool all) {
     _Alignas(LINE_BYTES) float chains[MOST_ROWS * MOST_COLUMNS]; /* no vector lies across lines */
     FV_ELEMENT copy[FEW_STEPS * FV_W];
     const int64_t columns = vectors * FV_W, block = t->m * columns;
     const bool part = vectors == 1 && t->n - j < FV_W;
     const int64_t steps = part || (!all && (t->m > most || blocks > 1)) ? FEW_STEPS : t->k;
-    thin_start(t, j, blocks, vectors, chains);
+    few_start(t, j, blocks, vectors, chains);
     if (part)
         memset(copy, 0, sizeof copy);
-    thin_lines lines = !all ? thin_ahead(t, blocks, columns) : (thin_lines){0};
+    few_lines lines = !all ? few_ahead(t, blocks, columns) : (few_lines){0};
     for (int64_t first = 0, last; first < t->k; first = last) {
         last = first + steps < t->k ? first + steps : t->k;
         lines.at = (uintptr_t)(t->b + j) + (uintptr_t)(last * t->ldb) * sizeof *t->b;
         lines.end = lines.count > 0 ? lines.at + (uintptr_t)(FEW_STEPS * t->ldb) * sizeof *t->b : 0;
         if (part)
-            thin_copy(t, j, first, last, copy);
+            few_copy(t, j, first, last, copy);
         const FV_ELEMENT *b = part ? copy : t->b + first * t->ldb + j;
         for (int64_t i = 0; i < blocks; i++, b += columns) {
             float *at = chains + i * block;
             int64_t row = 0;
-#define THIN_ROWS(count) thin_rows(t, row, b, part ? FV_W : t->ldb, first, last, &lines, at, count, vectors)
+#define THIN_ROWS(count) few_rows(t, row, b, part ? FV_W : t->ldb, first, last, &lines, at, count, vectors)
             for (; row + most <= t->m; row += most, at += most * columns)
                 THIN_ROWS(most);
             if (most > 2 && t->m - row == 3)
@@ -233,16 +232,16 @@ THIN_INLINE void thin_columns(thin_args *t, int64_t j, int64_t blocks, const int
 #undef THIN_ROWS
         }
     }
-    thin_store(t, j, blocks, vectors, chains);
+    few_store(t, j, blocks, vectors, chains);
 }
 
-static __attribute__((noinline)) void thin_few(thin_args *t, int64_t j, int64_t blocks) {
-    thin_columns(t, j, blocks, FEW_ROWS, FEW_VECTORS, false);
+static __attribute__((noinline)) void few_few(few_args *t, int64_t j, int64_t blocks) {
+    few_columns(t, j, blocks, FEW_ROWS, FEW_VECTORS, false);
 }
-static __attribute__((noinline)) void thin_many(thin_args *t, int64_t j, int64_t blocks) {
-    thin_columns(t, j, blocks, MANY_ROWS, MANY_VECTORS, true);
+static __attribute__((noinline)) void few_many(few_args *t, int64_t j, int64_t blocks) {
+    few_columns(t, j, blocks, MANY_ROWS, MANY_VECTORS, true);
 }
-static __attribute__((noinline)) void thin_one(thin_args *t, int64_t j) { thin_columns(t, j, 1, FEW_ROWS, 1, false); }
+static __attribute__((noinline)) void few_one(few_args *t, int64_t j) { few_columns(t, j, 1, FEW_ROWS, 1, false); }
 
 void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t ldc, const fv_epilogue *epilogue,
              const fv_prefetch *prefetch) {
@@ -252,18 +251,18 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
     static const fv_epilogue store;
     assert(m >= 1 && m <= MOST_ROWS && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0 && (m == 1 || ldc >= n));
     assert(!epilogue || (!epilogue->row_max && (epilogue->b || !epilogue->a)));
-    thin_args t = {m,
-                   n,
-                   k,
-                   a,
-                   lda,
-                   b,
-                   ldb,
-                   c,
-                   ldc,
-                   epilogue ? epilogue : &store,
-                   prefetch ? prefetch->next : NULL,
-                   prefetch ? prefetch->next_end : NULL};
+    few_args t = {m,
+                  n,
+                  k,
+                  a,
+                  lda,
+                  b,
+                  ldb,
+                  c,
+                  ldc,
+                  epilogue ? epilogue : &store,
+                  prefetch ? prefetch->next : NULL,
+                  prefetch ? prefetch->next_end : NULL};
     int64_t j = 0;
     for (int64_t columns; j + FV_W <= n; j += columns) {
         const bool many = MANY && (m > FEW_ROWS || n - j < FEW_VECTORS * FV_W);
@@ -271,9 +270,9 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
         if (n - j < columns)
             break;
         const int64_t blocks = (n - j < MOST_COLUMNS ? n - j : MOST_COLUMNS) / columns;
-        (many ? thin_many : thin_few)(&t, j, blocks);
+        (many ? few_many : few_few)(&t, j, blocks);
         columns *= blocks;
     }
     for (; j < n; j += FV_W)
-        thin_one(&t, j);
+        few_one(&t, j);
 }
