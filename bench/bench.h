@@ -33,8 +33,7 @@ typedef struct bench_kind {
 extern const bench_kind bench_attention, bench_decode, bench_encoder, bench_exp, bench_kernel, bench_linear,
     bench_merge, bench_mha;
 
-/* ------------------------------------------------------------------------------------------------ tiers (tiers.c)
- * -- */
+/* ----------------------------------------------------------------------------------------------- tiers (tiers.c) -- */
 
 /* Words for a value of isa=, as index: "best", then the tiers. */
 extern const char *const bench_isa_words[];

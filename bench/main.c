@@ -244,8 +244,7 @@ static int read_settings(int argc, char **argv, settings *s) {
     return cli_read(&program, argc, argv, s, &only, s->passed, &s->shim.passed_count);
 }
 
-/* ------------------------------------------------------------------------------------------------------ measuring
- * -- */
+/* ----------------------------------------------------------------------------------------------------- measuring -- */
 
 static const char *begin(void *self, shim_cost *cost) { return ((bench *)self)->begin(self, cost); }
 static void run(void *self) { ((bench *)self)->run(self); }

@@ -239,7 +239,7 @@ void *cache_rows(const cache_case *c, const shadow *s, int64_t layer, bool value
     return narrow;
 }
 
-/* int8 keys or values have no tensors: all tokens at once in a cache of their own, keys turned before. */
+/* int8 keys or values have no tensors: all tokens at once in a cache of their own, keys rotated before. */
 static fovea_kv_cache *own_cache(const cache_case *c, const shadow *s, int64_t layer, int64_t *sequence) {
     cache_case floats = *c;
     floats.k_dtype = floats.v_dtype = FOVEA_DTYPE_F32;

@@ -73,7 +73,7 @@ void cache_queries(const shadow *s, int64_t layer, int64_t rows, float *q);
 fovea_attention_desc cache_desc(const cache_case *c, int64_t layer, int64_t batch, int64_t rows, int64_t keys);
 void cache_narrow(const cache_case *c, float *q, int64_t n);
 
-/* Keys or values of a shadow as one tensor [CACHE_KV_HEADS][length][channels] of their type, turned. */
+/* Keys or values of a shadow as one tensor [CACHE_KV_HEADS][length][channels] of their type, rotated. */
 void *cache_rows(const cache_case *c, const shadow *s, int64_t layer, bool values);
 
 /* From contiguous memory, or with int8 keys or values from a cache in which the tokens were put at once, by the scalar tier: out

@@ -138,7 +138,7 @@ fovea_kv_cache *cached_layer_cache(const cached_layer *l) {
     return cache;
 }
 
-/* Attention of all tokens at once over a cache, as int8 keys and values have no tensors; q is turned, k is not. */
+/* Attention of all tokens at once over a cache, as int8 keys and values have no tensors; q is rotated, k is not. */
 static void attend_cached(const cached_layer *l, const fovea_tensor *q, const fovea_tensor *k, const fovea_tensor *v,
                           const fovea_tensor *out) {
     const fovea_attention_desc a = cached_layer_attention(l, 1, TOKENS, true);

@@ -1,5 +1,5 @@
 /* Caches at their edges: windows at the key where a page goes, forks behind windows, shared pages that end inside a
- * call's queries, ranges that touch or are cut, keys that are turned already, positions up to the last. */
+ * call's queries, ranges that touch or are cut, keys that are rotated already, positions up to the last. */
 #include "cache_case.h"
 #include "rng.h"
 
@@ -247,7 +247,7 @@ static void test_outputs_of_shared(const cache_case *c) {
     free(s[1]);
 }
 
-/* Keys of a shadow, turned by the caller, to each layer. */
+/* Keys of a shadow, rotated by the caller, to each layer. */
 static void test_turned(const cache_case *c) {
     fovea_kv_cache *cache = cache_make(c);
     shadow *s = cache_add(cache), *turned = must_alloc(1, sizeof *turned);

@@ -14,8 +14,8 @@ extern "C" {
  *
  * x and y have n >= 0 floats (FOVEA_ERROR_SHAPE), and may be NULL if n is 0. y may be x, but must not overlap it
  * otherwise (FOVEA_ERROR_ALIAS). Runs on the calling thread, on the best tier of a default context. The first call
- * creates that context, which reads FOVEA_ISA. It is kept for the life of the process, as for fovea_sdpa_f32().
- * Thread-safe. */
+ * creates that context, which reads the environment (context.h). It is kept for the life of the process, as for
+ * fovea_sdpa_f32(). Thread-safe. */
 FOVEA_API fovea_status fovea_exp_f32(int64_t n, const float *x, float *y);
 
 /* to[i] = from[i] for i < n, in another element type. Both types are FOVEA_DTYPE_F32, _BF16 or _F16 (otherwise

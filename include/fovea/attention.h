@@ -30,7 +30,7 @@ typedef enum fovea_causal {
  *
  *   ALIBI      t = -(slope * |d|), |d| rounded to float32 (exact to 2^24), the product rounded. Each head has one
  *              entry, its slope. FlashAttention does the same, with the offset of BOTTOM_RIGHT. ggml and the paper add
- *              slope * j or slope * (j - i) under a causal mask. That is equal but for rounding, because softmax
+ *              slope * j or slope * (j - i) under a causal mask. Results differ only by rounding, because softmax
  *              ignores a term that all keys share.
  *   TOEPLITZ   t = table[R + min(max(d, -R), R)] of 2R + 1 entries. The first one is for keys R or more after the
  *              query.
@@ -79,7 +79,7 @@ typedef struct fovea_attention_desc {
     double softcap; /* > 0: s = softcap * tanh(s / softcap) (Gemma 2); from 2^-126 to 2^126, rounded to float32 once;
                        tanh is at most 2^-24 off, and never beyond 1. Default 0: none */
     int has_scale;  /* nonzero: scale is used; default 0: 1/sqrt(head_dim) */
-    int has_bias;   /* nonzero: args.bias is added to the scores; allowed with every mask but the additive one */
+    int has_bias;   /* nonzero: args.bias is added to the scores; not with FOVEA_MASK_ADDITIVE; default 0 */
     int has_sinks;  /* nonzero: args.sinks joins the denominator of each row; default 0 */
     fovea_relative relative;       /* default FOVEA_RELATIVE_NONE */
     int relative_bidirectional;    /* T5: nonzero: keys before and after the query have buckets of their own */
@@ -130,8 +130,9 @@ typedef struct fovea_attention_desc {
  *   - Evicted keys are skipped like masked ones. Eviction can be combined with biases, causality and windows, but not
  *     with a mask that selects keys.
  *   - Pages that several sequences of a call share, from the first page on, are read once for all of them. This needs
- *     at most 16 queries a sequence, which see all keys before them (no mask, bias or window), and no outputs but out
- *     and lse. The bits are the same. Forks share pages, and so do equal entries of tables; nothing need be declared.
+ *     page_keys that are a multiple of 256, at most 16 queries a sequence, no mask, bias, relative bias or window, any
+ *     causality but TOP_LEFT, and no outputs but out, lse and stats. The bits are the same. Forks share pages, and so
+ *     do equal entries of tables. Nothing need be declared.
  *   - Errors: FOVEA_ERROR_ARGUMENT if a sequence is not in the cache, a page is not in the pool, or a query sees keys
  *     that were freed behind a layer's window. FOVEA_ERROR_SHAPE if a sequence is longer than kv_len or shorter than
  *     kv_lens[b]. FOVEA_ERROR_UNSUPPORTED with a state, with evicted keys and such a mask, and for scores before the
@@ -170,7 +171,7 @@ typedef struct fovea_attention_summary fovea_attention_summary;
 typedef struct fovea_attention_args {
     size_t struct_size;
 
-    /* Operands. Every element of out is written. */
+    /* Operands. Every element of out is written, except tokens outside all packed sequences. */
     fovea_tensor q;   /* [batch, q_heads, q_len, head_dim] */
     fovea_tensor k;   /* [batch, kv_heads, kv_len, head_dim] */
     fovea_tensor v;   /* [batch, kv_heads, kv_len, value_dim] */
@@ -231,7 +232,8 @@ FOVEA_API void fovea_attention_args_init_size(fovea_attention_args *args, size_t
 typedef struct fovea_attention_plan fovea_attention_plan;
 
 /* Checks desc and chooses kernels and tiles. ctx must outlive the plan. Thread-safe. Errors:
- *   FOVEA_ERROR_SHAPE        a size is negative, or 0 where it may not be; q_heads is not a multiple of kv_heads
+ *   FOVEA_ERROR_SHAPE        a size is negative, or 0 where it may not be; q_heads is not a multiple of kv_heads; int8
+ *                            keys of more than 1024 channels
  *   FOVEA_ERROR_ARGUMENT     an unknown enum value; a scale that is not a finite float; softcap, window_left,
  *                            window_right or a size of T5's buckets out of range; has_bias with FOVEA_MASK_ADDITIVE
  *   FOVEA_ERROR_DTYPE        a type that attention does not take there
@@ -280,7 +282,8 @@ FOVEA_API size_t fovea_attention_plan_describe(const fovea_attention_plan *plan,
  *     caller had enabled are enabled again afterwards.
  *   - All threads use the caller's rounding mode and flush-to-zero setting.
  *   - The call runs on the calling thread alone if it is made inside a parallel region, or inside a task of its own
- *     parallel_for. So it does with OpenMP's threads in the forked child of a process that had several threads.
+ *     parallel_for. If the context uses OpenMP's threads, a forked child of a process that had several threads also
+ *     runs its calls on the calling thread alone.
  *   - Errors: FOVEA_ERROR_NULL (an operand that desc asks for is missing), _ARGUMENT (an operand that it does not ask
  *     for is given; an offset or a list of blocks is out of range), _SHAPE (a size, length or start contradicts
  *     another), _DTYPE, _STRIDE, _ALIAS, _OVERFLOW, _WORKSPACE, _VERSION, _OUT_OF_MEMORY; for keys in pages, see there.
@@ -289,9 +292,9 @@ FOVEA_API fovea_status fovea_attention_execute(const fovea_attention_plan *plan,
                                                void *workspace, size_t workspace_size);
 
 /* Attention in one call, for contiguous [batch, heads, tokens, channels] arrays with scale 1/sqrt(head_dim). causal is
- * any but FOVEA_CAUSAL_OFFSET. The bits are those of the planned form. So is the speed, from the second call of a shape
- * on. The first call creates a default context, which reads the environment. It is kept for the life of the process,
- * with the plans and workspaces of the last 16 shapes. Thread-safe. */
+ * any but FOVEA_CAUSAL_OFFSET. Results have the bits of the planned form. From the second call of a shape on, it is as
+ * fast as the planned form. The first call creates a default context, which reads the environment. It is kept for the
+ * life of the process, with the plans and workspaces of the last 16 shapes. Thread-safe. */
 FOVEA_API fovea_status fovea_sdpa_f32(const float *q, const float *k, const float *v, float *out, int64_t batch,
                                       int64_t q_heads, int64_t kv_heads, int64_t q_len, int64_t kv_len,
                                       int64_t head_dim, int64_t value_dim, fovea_causal causal);

@@ -105,10 +105,10 @@ FOVEA_API void fovea_kv_cache_clear(fovea_kv_cache *cache);
  * FOVEA_ERROR_ARGUMENT. */
 FOVEA_API fovea_status fovea_kv_cache_length(fovea_kv_cache *cache, int64_t layer, int64_t sequence, int64_t *length);
 
-/* Takes the pages that tokens[i] more tokens of sequences[i] need, in all layers, and copies shared pages that will be
- * written to. Frees pages behind windows, like appending. Appending that many tokens then cannot find the cache full,
- * unless the sequence is forked in between: its last page, if begun, must then be copied. FOVEA_ERROR_FULL (no pages
- * are taken then), _SHAPE (tokens below 0), _ARGUMENT (also if a sequence is named twice), _OUT_OF_MEMORY. */
+/* Reserves pages for tokens[i] more tokens of sequences[i], in all layers, and copies shared pages that will be written
+ * to. Frees pages behind windows, like appending. Appending that many tokens then cannot find the cache full, unless
+ * the sequence is forked in between: its last page, if begun, must then be copied. FOVEA_ERROR_FULL (no pages are
+ * reserved then), _SHAPE (tokens below 0), _ARGUMENT (also if a sequence is named twice), _OUT_OF_MEMORY. */
 FOVEA_API fovea_status fovea_kv_cache_reserve(fovea_kv_cache *cache, int64_t count, const int64_t *sequences,
                                               const int64_t *tokens);
 

@@ -39,13 +39,15 @@ FOVEA_API fovea_tensor fovea_tensor_aligned(void *data, fovea_dtype dtype, int r
  *                     sees them, whatever the masks and is_causal say. An attn_mask of floats needs columns of 0 for
  *                     them.
  *   buffer            gets the inverted and merged masks: batch * q_heads * q_len * kv_len bytes. Without the factor
- *                     q_heads, unless a boolean attn_mask has one mask a head. */
+ *                     q_heads, unless a boolean attn_mask has one mask a head.
+ * Sets or clears desc->has_bias and args->bias. */
 FOVEA_API fovea_status fovea_from_torch_mha(fovea_attention_desc *desc, fovea_attention_args *args,
                                             fovea_tensor attn_mask, const uint8_t *key_padding_mask, int64_t keys,
                                             int is_causal, uint8_t *buffer);
 
-/* Writes one token of k or v, in every sequence. value has heads * channels floats, like bias_k and bias_v of
- * add_bias_kv. NULL writes zeros, as add_zero_attn does. Does nothing if the tensor has no such token. */
+/* Writes one token of k or v, in every sequence. The tensor must be FOVEA_DTYPE_F32; this is not checked. value has
+ * heads * channels floats, like bias_k and bias_v of add_bias_kv. NULL writes zeros, as add_zero_attn does. Does
+ * nothing if the tensor has no such token. */
 FOVEA_API fovea_status fovea_from_torch_key(fovea_tensor tensor, int64_t token, const float *value);
 
 /* --------------------------------------------------------------------------------------------------------- ONNX -- */

@@ -29,11 +29,11 @@ typedef void (*fovea_parallel_for)(void *pool, int64_t count, void (*task)(void 
  *   OPENMP  The threads of the program's OpenMP runtime, which also runs the program's own parallel regions. The
  *           runtime decides how long idle threads spin. Best if each thread has a CPU of its own. If other work needs
  *           the same CPUs, it is several times slower than POOL, unless OMP_WAIT_POLICY=passive is set.
- *   POOL    The context's own threads. Idle threads spin for some microseconds, then sleep. For CPUs that are shared
- *           with other work, and for programs without OpenMP. The first call that needs threads creates them, also in a
- *           forked child. fovea_context_destroy() joins them. If the system refuses some, fewer run. Only one call at a
- *           time uses them: a concurrent call on the same context runs on its calling thread. To run several calls at
- *           once on several threads each, give each caller a context. */
+ *   POOL    The context's own threads. Idle threads spin for some microseconds, then sleep. Best if other work shares
+ *           the CPUs, and in programs without OpenMP. The first call that needs threads creates them, also in a forked
+ *           child. fovea_context_destroy() joins them. If the system cannot create all of them, the pool runs with
+ *           fewer. Only one call at a time uses them: a concurrent call on the same context runs on its calling thread.
+ *           To run several calls at once on several threads each, give each caller a context. */
 typedef enum fovea_threads_backend {
     FOVEA_THREADS_DEFAULT = 0, /* OPENMP; POOL in a build without OpenMP */
     FOVEA_THREADS_OPENMP = 1,  /* FOVEA_ERROR_UNSUPPORTED in a build without OpenMP */

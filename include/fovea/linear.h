@@ -43,7 +43,7 @@ typedef struct fovea_linear_desc {
     fovea_activation activation; /* of all parts; default FOVEA_ACTIVATION_NONE */
 
     /* Weights: one matrix, or several that multiply the same input, such as Q, K and V. */
-    int64_t part_count;             /* >= 1, default 1 */
+    int64_t part_count;             /* from 1 to 1024, default 1 */
     fovea_linear_part part;         /* the only part, if part_count is 1 and parts is NULL */
     const fovea_linear_part *parts; /* [part_count] */
 } fovea_linear_desc;
@@ -72,7 +72,8 @@ FOVEA_API fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_l
  * 1 is up. Each of the outputs may be NULL:
  *   weight  [out, in], contiguous, of type *dtype
  *   bias    [out], scaled. Without a bias it is -0, which changes nothing when added.
- *   dtype   the type of the parts' weights if they all have the same and no scale; else float32, and weights are scaled
+ *   dtype   the type of the parts' weights, if all have one type and no part has a scale. Otherwise float32, and the
+ *           weights are scaled.
  * After an error nothing is written. Thread-safe. */
 FOVEA_API fovea_status fovea_linear_unpack(const fovea_linear *linear, int64_t part, void *weight, float *bias,
                                            fovea_dtype *dtype);

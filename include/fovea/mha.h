@@ -28,7 +28,7 @@ typedef enum fovea_mha_inputs {
 
 typedef enum fovea_mha_merge {
     FOVEA_MHA_MERGE_QUERIES = 0, /* (Q W_i) K^T */
-    FOVEA_MHA_MERGE_KEYS = 1     /* Q (K W_i^T)^T; cannot hold q_bias */
+    FOVEA_MHA_MERGE_KEYS = 1     /* Q (K W_i^T)^T; needs kv_heads = q_heads, cannot hold q_bias */
 } fovea_mha_merge;
 
 typedef enum fovea_mha_fold {
@@ -47,10 +47,12 @@ typedef struct fovea_mha_desc {
     size_t struct_size;
 
     /* How the layer is given and computed. */
-    fovea_mha_form form;
-    fovea_mha_merge merge;
-    fovea_mha_fold fold_values; /* attention over V itself, then W_i^V W_i^O as one matrix. Needs W^O and no v_bias
-                                   (otherwise FOLD_CHEAPER does not fold). Not with TIED and PROJECTED */
+    fovea_mha_form form;        /* default FOVEA_MHA_FACTORED */
+    fovea_mha_merge merge;      /* of MERGED; default FOVEA_MHA_MERGE_QUERIES */
+    fovea_mha_fold fold_values; /* attention over V itself, then W_i^V W_i^O as one matrix; default FOLD_NEVER. Needs
+                                   W^O and no v_bias, outer_v_bias or fused_bias. Not with TIED, PROJECTED or keys in
+                                   a cache. If it is not possible, FOLD_CHEAPER does not fold, and FOLD_ALWAYS gives
+                                   FOVEA_ERROR_UNSUPPORTED */
 
     /* Attention: q_heads = h, kv_heads, head_dim = d_k, value_dim = d_v. The default scale is 1/sqrt(d_k) in every
      * form. */
@@ -59,11 +61,11 @@ typedef struct fovea_mha_desc {
     int64_t kv_tokens; /* likewise of keys and values; default 0: with SELF q_tokens, else batch * kv_len */
 
     /* Inputs and result. */
-    fovea_mha_inputs inputs;
-    int64_t q_features;   /* channels of the queries' input (d_model); not used by FOVEA_MHA_PROJECTED */
-    int64_t k_features;   /* of the keys' input; default 0: q_features */
-    int64_t v_features;   /* of the values' input; default 0: k_features */
-    int64_t out_features; /* channels of the result; 0: no W^O, the heads are the result */
+    fovea_mha_inputs inputs; /* default FOVEA_MHA_SELF */
+    int64_t q_features;      /* channels of the queries' input (d_model); not used by FOVEA_MHA_PROJECTED */
+    int64_t k_features;      /* of the keys' input; default 0: q_features */
+    int64_t v_features;      /* of the values' input; default 0: k_features */
+    int64_t out_features;    /* channels of the result; 0: no W^O, the heads are the result */
 
     /* Weights. */
     int biases;      /* nonzero: biases that are not NULL are used; default 0: none may be given */
@@ -72,19 +74,21 @@ typedef struct fovea_mha_desc {
 
 /* Element types:
  *   attention->dtype    of args.q, of the projected queries, and of the heads before W^O
- *   k_dtype, v_dtype    of the inputs of keys and values, and of their projections (one input has one type)
- *   out_dtype           of the result Each weight has its own type. Each step rounds to these types. So a layer has the
- * bits of its steps called one by one, and each step has the bits of float32 on the same numbers, rounded once at its
- * end. */
+ *   k_dtype, v_dtype    of the inputs of keys and values, and of their projections (one input has one type). With a
+ *                       cache, of what the cache keeps: inputs and projections then have attention->dtype.
+ *   out_dtype           of the result
+ *
+ * Each weight has its own type. Each step rounds to the types above. So a layer has the bits of its steps called one by
+ * one, and each step has the bits of float32 on the same numbers, rounded once at its end. */
 
 /* Sets struct_size and the defaults. You must set attention. */
 #define fovea_mha_desc_init(desc) fovea_mha_desc_init_size((desc), sizeof(fovea_mha_desc))
 FOVEA_API void fovea_mha_desc_init_size(fovea_mha_desc *desc, size_t size);
 
-/* Each weight has its own type (FOVEA_DTYPE_F32, _BF16, _F16, or _I8 with scales) and any strides. Column i * d_k + c
- * of q is channel c of head i. If weights are stored head by head ([heads, d_model, d_k]), the matrix has the strides
- * within one head, and head_stride is the distance from one head to the next. head_stride 0: heads are adjacent columns
- * (rows of o). */
+/* Each weight has its own type and any strides. Types are FOVEA_DTYPE_F32, _BF16 and _F16, and except for outer_q,
+ * outer_k, outer_v and merged also _I8 with scales. Column i * d_k + c of q is channel c of head i. If weights are
+ * stored head by head ([heads, d_model, d_k]), the matrix has the strides within one head, and head_stride is the
+ * distance from one head to the next. head_stride 0: heads are adjacent columns (rows of o). */
 typedef struct fovea_mha_weights {
     size_t struct_size;
 
@@ -94,7 +98,7 @@ typedef struct fovea_mha_weights {
     int64_t q_head_stride, k_head_stride, v_head_stride, o_head_stride;
 
     /* Biases and norms. */
-    fovea_dtype bias_dtype;                        /* of all of them: FOVEA_DTYPE_F32 (default), _BF16 or _F16 */
+    fovea_dtype bias_dtype; /* of all biases and norms: FOVEA_DTYPE_F32 (default), _BF16 or _F16 */
     const void *q_bias, *k_bias, *v_bias, *o_bias; /* [out] of each, or NULL */
     /* [d_k] or NULL: each head's queries, each head's keys are replaced by fovea_rms_norm() of them with this weight,
      * before a rope (Qwen3, Gemma 3: there 1 + the model's weight). Forms FACTORED, FOLDED and FUSED. */
@@ -104,7 +108,7 @@ typedef struct fovea_mha_weights {
     fovea_matrix outer_q, outer_k, outer_v;
     const void *outer_q_bias, *outer_k_bias, *outer_v_bias;
 
-    /* MERGED: [heads] of [q_features, k_features], or NULL: made of q and k. */
+    /* MERGED: [heads] of [q_features, k_features], then without q_bias; or NULL: made of q and k. */
     const fovea_matrix *merged;
 
     /* FUSED: [features, (heads + kv_heads) * d_k + kv_heads * d_v]. */
@@ -121,8 +125,9 @@ FOVEA_API void fovea_mha_weights_init_size(fovea_mha_weights *weights, size_t si
 typedef struct fovea_mha fovea_mha;
 
 /* Checks, folds and packs copies of the weights, which keep their types; yours may be freed afterwards. Products of
- * matrices are computed in float64 and rounded once: to the type of both factors if they have the same, else to
- * float32. Their biases are rounded to float32. ctx must outlive the layer. Thread-safe. */
+ * matrices are computed in float64 and rounded once: to the type of both factors if it is the same, otherwise to
+ * float32. Their biases are rounded to float32. A layer that multiplies matrices (MERGED, FOLDED, folded values) keeps
+ * weights of integers as the float32 numbers that they stand for. ctx must outlive the layer. Thread-safe. */
 FOVEA_API fovea_status fovea_mha_create(const fovea_context *ctx, const fovea_mha_desc *desc,
                                         const fovea_mha_weights *weights, fovea_mha **mha);
 

@@ -42,7 +42,7 @@ FOVEA_API fovea_status fovea_rms_norm(const fovea_context *ctx, const fovea_norm
 FOVEA_API fovea_status fovea_layer_norm(const fovea_context *ctx, const fovea_norm_args *args);
 
 /* Bytes of workspace for a norm: depends on the shape of x and on all types, and is enough for fewer rows, too. 0 if
- * all types are float32, and for arguments that norms refuse. Tensors need no data. Thread-safe. */
+ * all types are float32, and for a shape or a struct_size that norms refuse. Tensors need no data. Thread-safe. */
 FOVEA_API size_t fovea_norm_workspace_size(const fovea_context *ctx, const fovea_norm_args *args);
 
 #ifdef __cplusplus

@@ -28,7 +28,7 @@ typedef enum fovea_score_kind {
  *   - NaN is always 0x7fc00000, zero always +0. The bits are those of the scores from which attention computes out, and
  *     WEIGHTS are those of args.weights.
  *   - Computes the scores of tiles that hold a chosen row a second time. Nothing larger than a tile is kept besides
- *   out.
+ *     out.
  *   - With a state (state.h), WEIGHTS are refused, because they need the lse of all keys. Other kinds are those of the
  *     piece.
  *   - Errors: FOVEA_ERROR_NULL (out), _SHAPE (heads, queries or keys outside the tensors), _ARGUMENT (kind, order of
@@ -36,8 +36,8 @@ typedef enum fovea_score_kind {
 struct fovea_attention_scores {
     size_t struct_size;
     fovea_score_kind kind; /* default FOVEA_SCORES_RAW */
-    const int64_t *heads;  /* [heads] query heads, ascending, each once; NULL: all from first_head on */
-    int64_t first_head, first_query, first_key; /* default 0 */
+    const int64_t *heads;  /* [heads] query heads, ascending, each once; NULL: consecutive ones from first_head on */
+    int64_t first_head, first_query, first_key; /* default 0; first_head is 0 if heads is given */
     fovea_tensor out;                           /* float32 [batch, heads, queries, keys] */
 };
 

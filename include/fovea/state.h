@@ -81,9 +81,9 @@ FOVEA_API fovea_status fovea_attention_merge(const fovea_attention_part *parts, 
 /* A prefix that several sequences share can be read once for all of them. Use two plans with one state:
  *
  *   1. A plan of batch 1 and q_len N, all queries one after another, takes the prefix, a multiple of 256 keys. q is a
- *      view [1, q_heads, N, head_dim]. If each sequence has 1 query, its token stride is the batch stride. 2. A plan of
- *   N / q_len sequences of q_len queries, or a packed one of N tokens, takes each sequence's own keys, with
- *      first_key, and finishes.
+ *      view [1, q_heads, N, head_dim]. If each sequence has 1 query, its token stride is the batch stride.
+ *   2. A plan of N / q_len sequences of q_len queries, or a packed one of N tokens, takes each sequence's own keys,
+ *      with first_key, and finishes.
  *
  * The bits are those of sequences that each have the prefix. Windows and causality of the first plan are those of one
  * sequence of N queries: leave them out if every query sees the whole prefix. */

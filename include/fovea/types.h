@@ -5,9 +5,9 @@
  *
  * From version 0.3 on, structs grow only at the end. A program compiled against an older header has a smaller
  * struct_size: fields that it lacks get their defaults, and outputs are written only up to its size. A newer header has
- * a larger one, which this library refuses with FOVEA_ERROR_VERSION. It refuses structs of version 0.2 likewise, whose
- * fields had another order. fovea_tensor, fovea_matrix and fovea_linear_part stand in arrays and in other structs, so
- * they never grow. */
+ * a larger one, which this library refuses with FOVEA_ERROR_VERSION. It also refuses those structs of version 0.2 whose
+ * fields had another order. fovea_tensor, fovea_matrix, fovea_linear_part and fovea_attention_part have no struct_size:
+ * they stand in arrays and in other structs, so they never grow. */
 #ifndef FOVEA_TYPES_H
 #define FOVEA_TYPES_H
 
@@ -109,9 +109,9 @@ typedef struct fovea_quantisation {
 FOVEA_API void fovea_quantisation_init_size(fovea_quantisation *quantisation, size_t size);
 
 /* A view of the caller's memory, [batch, head, token, channel]. Element (b,h,t,c) is data[b*stride[0] + h*stride[1] +
- * t*stride[2] + c*stride[3]]. The channel stride is 1 (masks: 1, or 0 to broadcast). Other strides are from 0 to 2^48;
- * 0 repeats an input. So BHTD, BTHD and packed QKV differ only in strides. The strides of an empty tensor are ignored.
- * The library never owns or frees data. */
+ * t*stride[2] + c*stride[3]]. The channel stride is 1 (masks and biases: 1, or 0 to broadcast). Other strides are from
+ * 0 to 2^48; 0 repeats an input. So BHTD, BTHD and packed QKV differ only in strides. The strides of an empty tensor
+ * are ignored. The library never owns or frees data. */
 typedef struct fovea_tensor {
     void *data;
     fovea_dtype dtype;

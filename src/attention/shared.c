@@ -72,8 +72,7 @@ static parts parts_of(const fovea_attention_plan *plan) {
 
 int64_t fv_shared_bytes(const fovea_attention_plan *plan) { return plan->prefix ? parts_of(plan).bytes : 0; }
 
-/* --------------------------------------------------------------------------------------------------------- groups
- * -- */
+/* -------------------------------------------------------------------------------------------------------- groups -- */
 
 /* One call. */
 typedef struct sharing {
@@ -137,8 +136,7 @@ static void find_groups(sharing *x) {
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------------ rows
- * -- */
+/* ---------------------------------------------------------------------------------------------------------- rows -- */
 
 /* Does something with all queries of groups, group by group: token is that of the call's tensors, at the place in that
  * order. */
@@ -204,8 +202,7 @@ static void leave_rest(const sharing *x) {
         args->q_offsets = x->offsets;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ runs
- * -- */
+/* ---------------------------------------------------------------------------------------------------------- runs -- */
 
 static void run_prefixes(const sharing *x, const parts *p, char *room, int64_t tokens, fovea_attention_state *state,
                          fovea_attention_stats *stats) {

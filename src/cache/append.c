@@ -137,8 +137,7 @@ static fovea_status check(const fovea_kv_cache *c, const fovea_kv_append *a) {
     return status == FOVEA_OK ? check_lens(a) : status;
 }
 
-/* ------------------------------------------------------------------------------------------------------- the call
- * -- */
+/* ------------------------------------------------------------------------------------------------------ the call -- */
 
 /* Under the lock: sequences, their tokens, and pages for them. */
 static fovea_status begin(fovea_kv_cache *c, appending *x) {

@@ -77,7 +77,7 @@ fovea_status fv_mha_resolve(const fovea_mha_desc *desc, bool v_bias, fv_mha_shap
 fovea_status fv_mha_norm(const fovea_mha *mha, const fovea_tensor *q, const fovea_tensor *k, void *scratch);
 size_t fv_mha_norm_bytes(const fovea_mha *mha);
 
-/* Of layers over a cache (cached.c): checks what is asked of arguments beside attention's; turns queries in place and
+/* Of layers over a cache (cached.c): checks what is asked of arguments beside attention's; rotates queries in place and
  * appends keys and values, of which positions has the room; takes them back where attention failed. */
 fovea_status fv_mha_cached_check(const fovea_mha *mha, const fovea_attention_args *args);
 fovea_status fv_mha_cached_append(const fovea_mha *mha, const fovea_attention_args *args, const fovea_tensor *q,
