@@ -149,9 +149,10 @@ typedef struct fovea_attention_stats {
     size_t struct_size;
     int64_t visited_tiles, skipped_tiles; /* their sum: all rows times all segments of their sequence */
     int64_t full_tiles;                   /* visited tiles in which every row sees every key */
-    /* Visited tiles of bfloat16 whose scores took the fast path of this CPU (docs/promise.md), twice as fast. In a plan
-     * that has one, the others fell back because an operand was too small to keep bits equal. Tiles of few rows are
-     * not counted. */
+    /* Visited tiles of bfloat16, on Arm also of float16, whose scores took the fast path of this CPU (docs/promise.md),
+     * twice as fast. In a plan that has one, the others fell back: an operand was too small to keep bits equal, the
+     * caller's mode does not round to nearest, or page_keys is not a multiple of 256. Tiles of few rows are not
+     * counted. */
     int64_t fast_tiles;
     int64_t shared_prefixes; /* groups of sequences whose common pages were read once (page_keys) */
     int64_t split_blocks;    /* blocks of rows whose keys were split among otherwise idle threads */

@@ -141,9 +141,9 @@ FOVEA_API void fovea_kv_append_init_size(fovea_kv_append *append, size_t size);
  *     position past FOVEA_ROPE_MAX_POSITION), _VERSION, _FULL, _OUT_OF_MEMORY. */
 FOVEA_API fovea_status fovea_kv_cache_append(fovea_kv_cache *cache, const fovea_kv_append *append);
 
-/* Removes the last tokens of a sequence: all layers keep at most length tokens. Pages after that are freed, reserved
- * ones too. FOVEA_ERROR_ARGUMENT if a layer's window has freed keys that the next token would see (length 0 is always
- * legal), _SHAPE (length below 0). */
+/* Removes the last tokens of a sequence: all layers keep at most length tokens. Later pages are freed, and so are
+ * reserved ones. FOVEA_ERROR_ARGUMENT if a layer's window has freed keys that the next token would see (length 0 is
+ * always legal), _SHAPE (length below 0). */
 FOVEA_API fovea_status fovea_kv_cache_truncate(fovea_kv_cache *cache, int64_t sequence, int64_t length);
 
 /* Evicts positions [begin, end) from all layers of a sequence. Attention skips them, as with a boolean mask. Pages

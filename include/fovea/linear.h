@@ -88,17 +88,16 @@ FOVEA_API void fovea_linear_destroy(fovea_linear *linear);
 /* Bytes of workspace that fovea_linear_execute() needs, whatever the number of rows: O(threads). Thread-safe. */
 FOVEA_API size_t fovea_linear_workspace_size(const fovea_linear *linear);
 
-/* Like fovea_attention_plan_describe(). Writes the default choices, then a line of at most 500 bytes for each row of
- * the tuning file that is for maps of this size (a file has at most about 200), or one line that says why there is
- * none. */
+/* Like fovea_attention_plan_describe(). Writes the default choices. A line of at most 500 bytes follows for each row of
+ * the tuning file that is for maps of this size. A file has at most about 200 rows. If none fits, one line says why. */
 FOVEA_API size_t fovea_linear_describe(const fovea_linear *linear, char *text, size_t size);
 
 /* How often a map whose x and weights are both bfloat16, or both float16, took the fast path (docs/promise.md). */
 typedef struct fovea_linear_stats {
     size_t struct_size;
     int64_t products; /* rows times panels of weights (fovea_linear_describe() has their width) */
-    /* Products that took the fast path, twice as fast. In a map that has one, the others fell back because an operand
-     * was too small to keep bits equal. */
+    /* Products that took the fast path, twice as fast. In a map that has one, the others fell back: an operand was too
+     * small to keep bits equal, or the caller's mode does not round to nearest. */
     int64_t fast_products;
 } fovea_linear_stats;
 

@@ -100,8 +100,8 @@ typedef struct fovea_mha_weights {
     /* Biases and norms. */
     fovea_dtype bias_dtype; /* of all biases and norms: FOVEA_DTYPE_F32 (default), _BF16 or _F16 */
     const void *q_bias, *k_bias, *v_bias, *o_bias; /* [out] of each, or NULL */
-    /* [d_k] or NULL: each head's queries, each head's keys are replaced by fovea_rms_norm() of them with this weight,
-     * before a rope (Qwen3, Gemma 3: there 1 + the model's weight). Forms FACTORED, FOLDED and FUSED. */
+    /* [d_k] or NULL: weights with which fovea_rms_norm() normalises each head's queries or keys, before a rope (Qwen3;
+     * Gemma 3: 1 + the model's weight). Forms FACTORED, FOLDED and FUSED. */
     const void *q_norm, *k_norm;
 
     /* FOLDED: [features, any]; q, k, v then take those as input. Absent: none. */

@@ -14,8 +14,9 @@ extern "C" {
 typedef struct fovea_tuning fovea_tuning;
 
 /* Reads a file, all or nothing. After an error, the error detail names the line:
- *   FOVEA_ERROR_FILE          missing, unreadable, not a regular file, too large, or unsafe: writable by everybody; or
- *                             in a folder writable by everybody, and a symbolic link or another user's file
+ *   FOVEA_ERROR_FILE          it is missing, unreadable, not a regular file, too large, or unsafe. A file is unsafe if
+ *                             everybody may write to it. In a folder to which everybody may write, a symbolic link
+ *                             and another user's file are unsafe, too.
  *   FOVEA_ERROR_TUNING        its content is not valid
  *   FOVEA_ERROR_VERSION       it has a newer version, and something for this build that this library does not know
  *   FOVEA_ERROR_INCOMPATIBLE  it has a version that only older builds read
