@@ -199,36 +199,50 @@ static void int8_scales_once(const fv_rows *a, const fv_operand *b, float *c, in
 #define int8_scales_once_row int8_scales_once
 
 #define PRODUCT_WIDEN_PARAMETERS                                                                                       \
-    int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,   \
-        const fv_epilogue *epilogue, const fv_prefetch *prefetch
+    const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,                         \
+        const fv_prefetch *prefetch
 
 static void product_bf16_honest(PRODUCT_WIDEN_PARAMETERS) {
-    multiply_call(honest_product(FV_KIND_f32, FV_FORMAT_bf16x2, false), FV_FORMAT_bf16x2, m, n, k, a, lda, b, ldb, c,
-                  ldc, epilogue, prefetch);
+    honest_product(FV_KIND_f32, FV_FORMAT_bf16x2, false)(a, b, c, ldc, epilogue, prefetch);
 }
+#define product_bf16_honest_row product_bf16_honest
 
 static void product_f16_honest(PRODUCT_WIDEN_PARAMETERS) {
-    multiply_call(honest_product(FV_KIND_f32, FV_FORMAT_f16, false), FV_FORMAT_f16, m, n, k, a, lda, b, ldb, c, ldc,
-                  epilogue, prefetch);
+    honest_product(FV_KIND_f32, FV_FORMAT_f16, false)(a, b, c, ldc, epilogue, prefetch);
 }
+#define product_f16_honest_row product_f16_honest
 
 /* The second element of the last pair, though k is odd. */
 static void product_reads_on(PRODUCT_WIDEN_PARAMETERS) {
-    product_bf16_honest(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
-    for (int64_t i = 0; i < m && k % 2; i++)
-        for (int64_t j = 0; j < n; j++)
-            c[i * ldc + j] =
-                fmaf(0.0f, bits_float(float_bits(((const float *)b)[k / 2 * ldb + j]) << 16), c[i * ldc + j]);
+    product_bf16_honest(a, b, c, ldc, epilogue, prefetch);
+    for (int64_t i = 0; i < a->count && b->steps % 2; i++)
+        for (int64_t j = 0; j < b->columns; j++) {
+            const float word = ((const float *)b->data)[fv_operand_place(b, b->steps - 1, j) / 2];
+            c[i * ldc + j] = fmaf(0.0f, bits_float(float_bits(word) << 16), c[i * ldc + j]);
+        }
 }
+#define product_reads_on_row product_reads_on
 
 static void product_starts_anew(PRODUCT_WIDEN_PARAMETERS) {
     (void)epilogue;
-    product_bf16_honest(m, n, k, a, lda, b, ldb, c, ldc, NULL, prefetch);
+    product_bf16_honest(a, b, c, ldc, NULL, prefetch);
 }
+#define product_starts_anew_row product_starts_anew
 
 static void product_misses_last(PRODUCT_WIDEN_PARAMETERS) {
-    product_f16_honest(m, n, k > 1 ? k - 1 : k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
+    fv_operand less = *b;
+    less.steps -= less.steps > 1;
+    product_f16_honest(a, &less, c, ldc, epilogue, prefetch);
 }
+#define product_misses_last_row product_misses_last
+
+/* Panels one behind the other, without what is between them. */
+static void product_misses_panels(PRODUCT_WIDEN_PARAMETERS) {
+    fv_operand close = *b;
+    close.panel = close.width;
+    product_f16_honest(a, &close, c, ldc, epilogue, prefetch);
+}
+#define product_misses_panels_row product_misses_panels
 
 static void pairs_amx_honest(PAIRS_PARAMETERS) {
     multiply_call(honest_product(FV_KIND_bf16x2_amx_order, FV_FORMAT_bf16x2, false), FV_FORMAT_bf16x2, m, n, k, a, lda,
@@ -259,11 +273,6 @@ static void pack_columns_f16_as_bf16(PACK_PARAMETERS) {
     pack_columns_honest(rows, n, x, ldx, exponent, y, ldy, &none, norm);
 }
 
-MULTIPLY_BY_SIZES(product_bf16_honest)
-MULTIPLY_BY_SIZES(product_f16_honest)
-MULTIPLY_BY_SIZES(product_reads_on)
-MULTIPLY_BY_SIZES(product_starts_anew)
-MULTIPLY_BY_SIZES(product_misses_last)
 MULTIPLY_BY_SIZES(pairs_honest)
 MULTIPLY_BY_SIZES(pairs_second_first)
 MULTIPLY_BY_SIZES(pairs_miss_last)
@@ -286,6 +295,7 @@ static const mutant mutants[] = {
     PRODUCT(DIFFERS, f32, bf16x2, MANY, 1, 1, product_reads_on),
     PRODUCT(DIFFERS_AS_REFERENCE, f32, bf16x2, MANY, 1, 1, product_starts_anew),
     PRODUCT(DIFFERS, f32, f16, MANY, 1, 1, product_misses_last),
+    PRODUCT(DIFFERS, f32, f16, MANY, 1, 1, product_misses_panels),
     MUTANT(PASSES, widen, bf16, 1, 1, widen_bf16_honest),
     MUTANT(PASSES_FLUSHED, widen, bf16, 1, 1, widen_bf16_honest),
     MUTANT(PASSES, widen, f16, 1, 1, widen_f16_honest),
