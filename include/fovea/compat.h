@@ -9,9 +9,10 @@
  *     fovea_attention_plan_create(ctx, &desc, &plan);
  *     fovea_attention_execute(plan, &args, NULL, 0);
  *
- * Set sizes and tensors first: these functions read them. They only ever fail with FOVEA_ERROR_NULL, for a pointer that
- * they need, and then write nothing. They do not check sizes; the function that takes the result does. A mask may be
- * absent (NULL, or a tensor whose data is NULL), and a buffer may be NULL if nothing is written to it.
+ * Set sizes and tensors first: these functions read them. They fail with FOVEA_ERROR_NULL if a pointer that they need
+ * is NULL, and with FOVEA_ERROR_VERSION if desc or args is not initialised or belongs to another version. A function
+ * that fails writes nothing. They do not check sizes; the function that takes the result does. A mask may be absent
+ * (NULL, or a tensor whose data is NULL), and a buffer may be NULL if nothing is written to it.
  *
  * buffer is your memory for converted values. args points into it and into your arrays: keep them until after the
  * execution. Thread-safe on different structs. */
@@ -45,9 +46,9 @@ FOVEA_API fovea_status fovea_from_torch_mha(fovea_attention_desc *desc, fovea_at
                                             fovea_tensor attn_mask, const uint8_t *key_padding_mask, int64_t keys,
                                             int is_causal, uint8_t *buffer);
 
-/* Writes one token of k or v, in every sequence. The tensor must be FOVEA_DTYPE_F32; this is not checked. value has
- * heads * channels floats, like bias_k and bias_v of add_bias_kv. NULL writes zeros, as add_zero_attn does. Does
- * nothing if the tensor has no such token. */
+/* Writes one token of k or v, in every sequence. value has heads * channels floats, like bias_k and bias_v of
+ * add_bias_kv. NULL writes zeros, as add_zero_attn does. Does nothing if the tensor has no such token.
+ * FOVEA_ERROR_DTYPE: the tensor is not FOVEA_DTYPE_F32. FOVEA_ERROR_NULL: its data is NULL. */
 FOVEA_API fovea_status fovea_from_torch_key(fovea_tensor tensor, int64_t token, const float *value);
 
 /* --------------------------------------------------------------------------------------------------------- ONNX -- */

@@ -4,11 +4,19 @@
 
 #include <stdbool.h>
 
+/* Before any of their fields is read. */
+static fovea_status check_structs(const fovea_attention_desc *desc, const fovea_attention_args *args) {
+    const fv_pointer both[] = {{"desc", desc}, {"args", args}};
+    fovea_status status = fv_pointers_check(both, 2);
+    if (status == FOVEA_OK)
+        status = fv_struct_check(FV_STRUCT(fovea_attention_desc), desc);
+    return status == FOVEA_OK ? fv_struct_check(FV_STRUCT(fovea_attention_args), args) : status;
+}
+
 /* desc and args; and, unless the batch is empty, what has an element for each sequence. */
 static fovea_status check(const fovea_attention_desc *desc, const fovea_attention_args *args, const fv_pointer *more,
                           int count) {
-    const fv_pointer both[] = {{"desc", desc}, {"args", args}};
-    const fovea_status status = fv_pointers_check(both, 2);
+    const fovea_status status = check_structs(desc, args);
     return status == FOVEA_OK && desc->batch > 0 ? fv_pointers_check(more, count) : status;
 }
 
@@ -94,12 +102,10 @@ fovea_status fovea_from_flash_varlen(fovea_attention_desc *desc, fovea_attention
                                      const int32_t *cu_seqlens_q, const int32_t *cu_seqlens_k, int64_t max_seqlen_q,
                                      int64_t max_seqlen_k, int causal, int64_t window_left, int64_t window_right,
                                      int64_t *buffer) {
-    const fv_pointer all[] = {{"desc", desc},
-                              {"args", args},
-                              {"cu_seqlens_q", cu_seqlens_q},
-                              {"cu_seqlens_k", cu_seqlens_k},
-                              {"buffer", buffer}};
-    const fovea_status status = fv_pointers_check(all, 5);
+    const fv_pointer more[] = {{"cu_seqlens_q", cu_seqlens_q}, {"cu_seqlens_k", cu_seqlens_k}, {"buffer", buffer}};
+    fovea_status status = check_structs(desc, args);
+    if (status == FOVEA_OK)
+        status = fv_pointers_check(more, 3);
     if (status != FOVEA_OK)
         return status;
     int64_t *q_cu_seqlens = buffer, *kv_cu_seqlens = buffer + batch + 1;
@@ -136,6 +142,8 @@ fovea_status fovea_from_flash_kvcache(fovea_attention_desc *desc, fovea_attentio
 fovea_status fovea_from_torch_key(fovea_tensor tensor, int64_t token, const float *value) {
     if (token < 0 || token >= tensor.shape[2] || fv_tensor_empty(&tensor))
         return FOVEA_OK;
+    if (tensor.dtype != FOVEA_DTYPE_F32)
+        return fv_dtype_refuse("the tensor's dtype", tensor.dtype, "fovea_from_torch_key takes FOVEA_DTYPE_F32");
     if (!tensor.data)
         return fv_fail(FOVEA_ERROR_NULL, "the tensor's data is NULL");
     const int64_t channels = tensor.shape[3];

@@ -132,6 +132,9 @@ static void check_attention(const fovea_context *ctx, float *numbers) {
         require("the planned form has the bits of the one call", memcmp(out, once, sizeof out) == 0);
 #endif
     }
+    int64_t offsets[1] = {-7};
+    check("fovea_from_flash", MOVED, fovea_from_flash(desc, args, 0, -1, -1, offsets));
+    require("a refused call writes nothing", offsets[0] == (MOVED == (int)FOVEA_OK ? 0 : -7));
     fovea_attention_plan_destroy(plan);
     free(args);
     free(desc);
