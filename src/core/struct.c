@@ -6,6 +6,10 @@
 
 #include <string.h>
 
+/* With pointers of 4 bytes fovea_context_options has the same size in 0.2 and 0.3. */
+_Static_assert(sizeof(void *) == 8 && sizeof(size_t) == 8,
+               "Fovea is for 64-bit platforms only: elsewhere a struct of version 0.2 is not known by its size");
+
 #define DESCRIBED(type, last) [FV_STRUCT_##type] = {#type, sizeof(type), FV_STRUCT_SIZE(type, last)},
 const fv_struct fv_structs[FV_STRUCT_COUNT] = {FV_STRUCTS(DESCRIBED)};
 #undef DESCRIBED

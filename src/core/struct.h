@@ -14,7 +14,8 @@
 #define FV_STRUCT_SIZE(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
 
 /* The structs that may grow, each with its last field in version 0.3. Those whose fields had another order in 0.2 are
- * larger than they ever were there, so that a struct of 0.2 is known by its size (tests/test_structs.c). */
+ * larger than they ever were there, so that a struct of 0.2 is known by its size (tests/test_structs.c). This needs
+ * pointers of 8 bytes, which struct.c asserts. */
 #define FV_STRUCTS(X)                                                                                                  \
     X(fovea_attention_args, stats)                                                                                     \
     X(fovea_attention_desc, page_keys)                                                                                 \
@@ -59,7 +60,8 @@ extern const fv_struct fv_structs[FV_STRUCT_COUNT];
 void fv_struct_init(void *given, size_t size, const void *defaults, size_t known);
 
 /* FOVEA_OK if the library knows such a struct_size, else FOVEA_ERROR_VERSION: a struct of 0.2, one that was not
- * initialised, or one of a newer version. */
+ * initialised, or one of a newer version. The struct may then be read in place, but only the fields of version 0.3:
+ * an older caller's ends there. */
 fovea_status fv_struct_check(fv_struct type, const void *given);
 
 /* The same, and copies what the caller has over own, which holds the defaults. own->struct_size is that of the
