@@ -26,8 +26,7 @@ static inline void put(const char *from, int64_t stride, int64_t n, char *to, co
     }
 }
 
-static void put_floats(const fv_matrix *m, const char *from, int64_t j, int64_t n, float *to, int64_t row) {
-    float numbers[STEPS];
+static void floats_of(const fv_matrix *m, const char *from, int64_t j, int64_t n, float *numbers) {
     if (m->bits == 8)
         for (int64_t t = 0; t < n; t++)
             numbers[t] = m->scales[j] * (float)((const int8_t *)from)[t * m->step];
@@ -36,14 +35,38 @@ static void put_floats(const fv_matrix *m, const char *from, int64_t j, int64_t 
     else
         for (int64_t t = 0; t < n; t++)
             numbers[t] = ((const float *)(const void *)from)[t * m->step];
-    for (int64_t t = 0; t < n; t++)
-        to[t * row] = m->scale * numbers[t];
+}
+
+/* Floats by blocks: a column is read some lines at a time, and rows are written a line at a time. */
+static void pack_floats(const fv_matrix *m, const fv_operand *b, float *to, int64_t column) {
+    enum { COLUMNS = 16, ROWS = 64 };
+    float numbers[ROWS], block[ROWS][COLUMNS];
+    const int64_t width = b->width ? b->width : column + m->columns + b->first;
+    for (int64_t k = 0; k < m->steps; k += ROWS)
+        for (int64_t j = 0, count; j < m->columns; j += count) {
+            const int64_t n = m->steps - k < ROWS ? m->steps - k : ROWS, left = width - (column + j + b->first) % width;
+            count = m->columns - j < COLUMNS ? m->columns - j : COLUMNS;
+            count = count < left ? count : left;
+            for (int64_t c = 0; c < count; c++) {
+                floats_of(m, (const char *)m->data + (k * m->step + (j + c) * m->column) * m->bits / 8, j + c, n,
+                          numbers);
+                for (int64_t t = 0; t < n; t++)
+                    block[t][c] = m->scale * numbers[t];
+            }
+            float *row = to + fv_operand_place(b, k, column + j);
+            for (int64_t t = 0; t < n; t++, row += b->row)
+                memcpy(row, block[t], (size_t)count * sizeof(float));
+        }
 }
 
 void fv_pack_any(const fv_matrix *m, const fv_operand *b, void *words, int64_t column) {
     const fv_format_info f = fv_format_of(b->format);
     assert(f.word != FV_WORD_column && STEPS % f.per_word == 0 && m->steps <= b->steps);
     assert(m->bits == f.bits || ((m->widen || m->scales) && f.element == FV_TYPE_f32));
+    if (f.element == FV_TYPE_f32) {
+        pack_floats(m, b, words, column);
+        return;
+    }
     const places p = {b->row * f.per_word,
                       f.per_word > 1 ? fv_operand_place(b, 1, column) - fv_operand_place(b, 0, column) : 0, f.per_word};
     for (int64_t k = 0; k < m->steps; k += STEPS)
@@ -51,12 +74,7 @@ void fv_pack_any(const fv_matrix *m, const fv_operand *b, void *words, int64_t c
             const char *from = (const char *)m->data + (k * m->step + j * m->column) * m->bits / 8;
             char *to = (char *)words + fv_operand_place(b, k, column + j) * f.bits / 8;
             const int64_t n = m->steps - k < STEPS ? m->steps - k : STEPS;
-            if (f.element == FV_TYPE_f32)
-                put_floats(m, from, j, n, (float *)(void *)to, b->row);
-            else if (f.bits == 16)
-                put(from, m->step, n, to, &p, 2);
-            else
-                put(from, m->step, n, to, &p, 1);
+            put(from, m->step, n, to, &p, f.bits / 8);
         }
 }
 
