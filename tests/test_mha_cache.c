@@ -6,6 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of a packed call: scores after softmax are args.weights, and their sums over a sequence's queries its key_sums. */
+static void check_look(const float *weights, const float *scores, const float *key_sums, const int64_t ends[3],
+                       int64_t keys) {
+    test_same(scores, weights, HEADS * ends[2] * keys, "scores of packed tokens");
+    for (int64_t b = 0; b < 2; b++)
+        for (int64_t h = 0; h < HEADS; h++)
+            for (int64_t j = 0; j < keys; j++) {
+                float sum = 0.0f;
+                for (int64_t i = ends[b]; i < ends[b + 1]; i++)
+                    sum += weights[(h * ends[2] + i) * keys + j];
+                if (key_sums[(b * HEADS + h) * keys + j] != sum) {
+                    test_check(false, "key_sums of sequence %d, head %d, key %d", (int)b, (int)h, (int)j);
+                    return;
+                }
+            }
+}
+
 /* Two sequences that get the same tokens in chunks, the second ones shorter ones: padded, or packed. */
 static void check_chunks(const cached_layer *l, const char *want, int64_t chunk, bool packed) {
     fovea_attention_desc a = cached_layer_attention(l, 2, chunk, true);
@@ -21,6 +38,8 @@ static void check_chunks(const cached_layer *l, const char *want, int64_t chunk,
         require(fovea_kv_cache_add(cache, &sequences[i]), "add");
     char *all = cached_layer_typed(l->x, TOKENS * FEATURES, l->dtype),
          *x = must_alloc(2 * chunk * FEATURES, (size_t)size), *out = must_alloc(2 * chunk * OUT, (size_t)size);
+    const int64_t looked = packed && chunk == 7 ? 2 * chunk * HEADS * TOKENS : 0; /* weights twice, as either output */
+    float *weights = must_alloc(looked + 1, sizeof *weights), *scores = must_alloc(looked + 1, sizeof *scores);
     while (at[0] < TOKENS || at[1] < TOKENS) {
         int64_t lens[2], ends[3] = {0};
         memset(x, 0xff, (size_t)(2 * chunk * FEATURES * size)); /* padding: NaN */
@@ -43,7 +62,24 @@ static void check_chunks(const cached_layer *l, const char *want, int64_t chunk,
         args.cache_layer = 1;
         args.cache_sequences = sequences;
         cached_layer_feature(l, &a, &args);
+        float lse[2 * 7 * HEADS], key_sums[2 * HEADS * TOKENS];
+        fovea_attention_scores view;
+        fovea_attention_summary summary;
+        fovea_attention_scores_init(&view);
+        fovea_attention_summary_init(&summary);
+        if (looked) {
+            args.lse = fovea_tensor_bhtd(lse, FOVEA_DTYPE_F32, 1, HEADS, ends[2], 1);
+            args.weights = fovea_tensor_bhtd(weights, FOVEA_DTYPE_F32, 1, HEADS, ends[2], a.kv_len);
+            view.kind = FOVEA_SCORES_WEIGHTS;
+            view.out = args.weights;
+            view.out.data = scores;
+            summary.key_sums = fovea_tensor_bhtd(key_sums, FOVEA_DTYPE_F32, 2, HEADS, 1, a.kv_len);
+            args.scores = &view;
+            args.summary = &summary;
+        }
         require(fovea_mha_execute(mha, &args, NULL, 0), "execute");
+        if (looked)
+            check_look(weights, scores, key_sums, ends, a.kv_len);
         for (int i = 0; i < 2; i++) {
             test_check(memcmp(out + (packed ? ends[i] : i * chunk) * OUT * size, want + at[i] * OUT * size,
                               (size_t)(lens[i] * OUT * size)) == 0,
@@ -52,6 +88,8 @@ static void check_chunks(const cached_layer *l, const char *want, int64_t chunk,
             at[i] += lens[i];
         }
     }
+    free(weights);
+    free(scores);
     free(all);
     free(x);
     free(out);

@@ -113,6 +113,37 @@ static void layer_draw(any_layer *l, rng *r) {
 static const int64_t q_at[BATCH + 1] = {3, 12, 20, 20, 31, 42}, kv_at[BATCH + 1] = {1, 14, 18, 23, 33, 44};
 static const int64_t q_lens[BATCH] = {9, 3, 0, 11, 5}, kv_lens[BATCH] = {10, 2, 2, 7, 3};
 
+/* Weights and key_sums of a layer whose token axes are that long. */
+typedef struct looked_at {
+    float lse[HEADS * TOKENS], weights[HEADS * TOKENS * TOKENS], key_sums[HEADS * TOKENS];
+    fovea_attention_scores scores;
+    fovea_attention_summary summary;
+} looked_at;
+
+static void look(looked_at *l, fovea_attention_args *args, int64_t queries, int64_t keys) {
+    memset(l, 0x55, sizeof *l);
+    fovea_attention_scores_init(&l->scores);
+    fovea_attention_summary_init(&l->summary);
+    l->scores.kind = FOVEA_SCORES_WEIGHTS;
+    l->scores.out = fovea_tensor_bhtd(l->weights, FOVEA_DTYPE_F32, 1, HEADS, queries, keys);
+    l->summary.key_sums = fovea_tensor_bhtd(l->key_sums, FOVEA_DTYPE_F32, 1, HEADS, 1, keys);
+    args->lse = fovea_tensor_bhtd(l->lse, FOVEA_DTYPE_F32, 1, HEADS, queries, 1);
+    args->scores = &l->scores;
+    args->summary = &l->summary;
+}
+
+/* Sequence b of the packed call against a call for it alone. */
+static void check_look(const looked_at *packed, const looked_at *alone, int64_t q_first, int64_t queries,
+                       int64_t kv_first, int64_t keys) {
+    for (int64_t h = 0; h < HEADS; h++) {
+        for (int64_t i = 0; i < queries; i++)
+            test_same(packed->weights + (h * TOKENS + q_first + i) * TOKENS + kv_first,
+                      alone->weights + (h * queries + i) * keys, keys, "weights of query %d", (int)(q_first + i));
+        test_same(packed->key_sums + h * TOKENS + kv_first, alone->key_sums + h * keys, keys, "key_sums from %d on",
+                  (int)kv_first);
+    }
+}
+
 /* One input of queries and keys that lie anywhere: what either needs is read, and nothing else. */
 static void test_self(const case_contexts *x) {
     rng r = rng_stream(test_seed(), "self");
@@ -143,6 +174,8 @@ static void test_self(const case_contexts *x) {
     args.kv_cu_seqlens = kv_at;
     args.q_lens = q_lens;
     args.kv_lens = kv_lens;
+    static looked_at packed_look, look_alone;
+    look(&packed_look, &args, TOKENS, TOKENS);
     for (int i = 0; i < TOKENS * OUT; i++)
         out[i] = want[i] = -7;
 
@@ -167,9 +200,11 @@ static void test_self(const case_contexts *x) {
         alone.q = fovea_tensor_bhtd(data + q_at[b] * WIDTH, FOVEA_DTYPE_F32, 1, 1, q_lens[b], WIDTH);
         alone.k = fovea_tensor_bhtd(data + kv_at[b] * WIDTH, FOVEA_DTYPE_F32, 1, 1, kv_lens[b], WIDTH);
         alone.out = fovea_tensor_bhtd(one, FOVEA_DTYPE_F32, 1, 1, q_lens[b], OUT);
+        look(&look_alone, &alone, q_lens[b], kv_lens[b]);
         check_status("alone", fovea_mha_create(x->scalar, &l.desc, &l.w, &single), FOVEA_OK, NULL);
         check_status("alone", fovea_mha_execute(single, &alone, NULL, 0), FOVEA_OK, NULL);
         fovea_mha_destroy(single);
+        check_look(&packed_look, &look_alone, q_at[b], q_lens[b], kv_at[b], kv_lens[b]);
         memcpy(want + q_at[b] * OUT, one, (size_t)(q_lens[b] * OUT) * sizeof *one);
     }
     test_same(out, want, TOKENS * OUT, "packed against a call for each sequence");
@@ -181,6 +216,8 @@ static void test_self(const case_contexts *x) {
     rng_fill_normal(&r, data, TOKENS * WIDTH);
     args.q_cu_seqlens = args.kv_cu_seqlens = at;
     args.q_lens = args.kv_lens = NULL;
+    args.scores = NULL;
+    args.summary = NULL;
     check_status("reshaped", fovea_mha_execute(other, &args, NULL, 0), FOVEA_OK, NULL);
     for (int b = 0; b < 2; b++) {
         const int64_t n = at[b + 1] - at[b];

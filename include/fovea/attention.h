@@ -126,7 +126,7 @@ typedef struct fovea_attention_desc {
  *   - With args.cache, sequence b of the batch has the keys of cache_sequences[b] in layer cache_layer, or the first
  *     kv_lens[b] of them. With args.pages it has kv_lens[b] keys. No sequence may have more than desc.kv_len.
  *   - k_dtype and v_dtype must be those of the cache.
- *   - Columns of mask, bias and weights are positions. There are kv_len of them, even if queries are packed.
+ *   - Columns of mask, bias, weights and scores are positions. There are kv_len of them, even if queries are packed.
  *   - Evicted keys are skipped like masked ones. Eviction can be combined with biases, causality and windows, but not
  *     with a mask that selects keys.
  *   - Pages that several sequences of a call share, from the first page on, are read once for all of them. This needs

@@ -20,7 +20,7 @@ typedef enum fovea_score_kind {
 /* A part of the matrix of scores or weights. Set args.scores to one.
  *   - The shape of out says how many heads, queries and keys: [batch, heads, queries, keys], or with packed sequences
  *     [1, heads, queries, keys]. heads, first_query and first_key say which. Queries and keys are numbered as tokens of
- *     the tensors q and k: first_key 0 with kv_len keys gives whole rows.
+ *     the tensors q and k, keys in pages by their positions: first_key 0 with kv_len keys gives whole rows.
  *   - Every element is written; in packed tensors, those of queries that belong to a sequence. Keys past a sequence's
  *     length and rows without a query count as masked: weights are +0, other kinds -inf.
  *   - RAW and CAPPED are scores before causality, windows, masks and biases. So k is read at all keys of a sequence. A
@@ -51,12 +51,13 @@ FOVEA_API void fovea_attention_scores_init_size(fovea_attention_scores *scores, 
  *     least). The order of additions is fixed. Queries form blocks of 64, counted from the sequence's first. From +0,
  *     the w of a block are added in ascending order; then, from +0, the sums of blocks in ascending order. Keys that no
  *     query sees, and tokens outside all sequences, get +0. Needs args.lse, which is read when all rows are finished.
+ *     With packed sequences the batch is 1, but with keys in pages it is desc.batch: each sequence has its own sums.
  *   - entropy: -sum(w log w) of each row, natural logarithm (divide by log(2) for bits). log w is s - lse, rounded.
  *     w log w is rounded, and 0 if w = 0. Sums are over segments of 256 keys in ascending order, each added up as
  *     softmax does.
  *   - max_weight: the largest w of each row.
  *   - top_keys, top_weights: the keys with the largest w of each row and these w, in descending order. Of equal w, the
- *     lowest key comes first. Keys are numbered as tokens of the tensor k. If a row sees too few keys, -1 and +0
+ *     lowest key comes first. Keys are numbered as tokens of the tensor k, or by positions in pages. If a row sees too few keys, -1 and +0
  *     follow. Give both or neither. Their last axis says how many.
  *   - A row that sees no key, or has no query, has entropy +0, max_weight +0 and no top keys. A row of NaN has NaN in
  *     entropy, max_weight, top_weights and the key_sums of the keys it sees; its top keys are the lowest.

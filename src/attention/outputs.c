@@ -317,7 +317,8 @@ void fv_outputs_sums_end(const fv_block *x, int64_t segment, fv_key_sums *sums) 
     if (sums->head == nobody)
         return;
     const fv_range keys = fv_range_in_segment((fv_range){0, x->sequence.kv_len}, segment);
-    float *to = fv_element(&x->args->summary->key_sums, x->sequence.entry, sums->head, 0) + fv_first_column(x, segment);
+    const int64_t entry = x->plan->desc.page_keys > 0 ? x->sequence.index : x->sequence.entry; /* as columns count */
+    float *to = fv_element(&x->args->summary->key_sums, entry, sums->head, 0) + fv_first_column(x, segment);
     close_block(sums);
     for (int64_t i = keys.begin; i < keys.end; i++)
         to[i] = canonical(sums->all[i]);

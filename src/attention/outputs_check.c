@@ -12,15 +12,17 @@ void fovea_attention_summary_init_size(fovea_attention_summary *summary, size_t 
     fv_struct_init(summary, size, &nothing, sizeof nothing);
 }
 
-/* The tensors of a description. */
+/* The tensors of a description. sums: entries of key_sums. */
 typedef struct shape {
-    int64_t batch, heads, queries, keys;
+    int64_t batch, heads, queries, keys, sums;
 } shape;
 
 static shape shape_of(const fovea_attention_desc *d, const fovea_attention_args *args) {
     if (!d->packed)
-        return (shape){d->batch, d->q_heads, d->q_len, d->kv_len};
-    return (shape){1, d->q_heads, args->q.shape[2], args->k.data ? args->k.shape[2] : 0};
+        return (shape){d->batch, d->q_heads, d->q_len, d->kv_len, d->batch};
+    if (d->page_keys > 0) /* keys count from each sequence's first */
+        return (shape){1, d->q_heads, args->q.shape[2], d->kv_len, d->batch};
+    return (shape){1, d->q_heads, args->q.shape[2], args->k.data ? args->k.shape[2] : 0, 1};
 }
 
 static fovea_status check_part(const char *name, int64_t first, int64_t count, int64_t all) {
@@ -86,7 +88,7 @@ static fovea_status check_summary(const fovea_attention_summary *m, const fovea_
     const struct {
         const fovea_tensor *tensor;
         fv_tensor_rule rule;
-    } all[] = {{&m->key_sums, {"key_sums", FOVEA_DTYPE_F32, {s->batch, s->heads, 1, s->keys}, true, false}},
+    } all[] = {{&m->key_sums, {"key_sums", FOVEA_DTYPE_F32, {s->sums, s->heads, 1, s->keys}, true, false}},
                {&m->entropy, {"entropy", FOVEA_DTYPE_F32, {s->batch, s->heads, s->queries, 1}, true, false}},
                {&m->max_weight, {"max_weight", FOVEA_DTYPE_F32, {s->batch, s->heads, s->queries, 1}, true, false}},
                {&m->top_keys, {"top_keys", FOVEA_DTYPE_I64, {s->batch, s->heads, s->queries, top}, true, false}},

@@ -125,7 +125,7 @@ static fovea_status check_overlaps(const run *r, const fv_span *inputs, const fv
     fv_attention_array_spans(a, args, spans + ARRAYS);
     fovea_status status = fv_attention_check_mask(a, &r->inner, spans + MASKS);
     if (status == FOVEA_OK)
-        status = fv_attention_check_outputs(a, args, spans + OUTPUTS);
+        status = fv_attention_check_outputs(a, &r->inner, spans + OUTPUTS);
     for (int i = 0; i < FV_ATTENTION_OUTPUTS_WRITTEN; i++)
         written[OUTPUTS + i] = true;
     for (int i = 0; status == FOVEA_OK && i < TENSORS; i++) {
