@@ -4,6 +4,7 @@
 #include "tuning_case.h"
 
 #include "attention/schedule.h"
+#include "context/context.h"
 #include "dispatch/dispatch.h"
 
 #include <inttypes.h>
@@ -127,6 +128,23 @@ static void test_lookup(void) {
     c.desc.q_len = 16;
     fovea_tuning_lookup(tuning, ctx, &c.desc, &match);
     test_check(match.found && strncmp(match.row, "attention_few_f32 ", 18) == 0, "look-up: \"%s\"", match.row);
+    /* FASTEST is what a plan takes of it. */
+    fovea_context narrowed = *ctx;
+    narrowed.arithmetic = FOVEA_ARITHMETIC_BF16;
+    c.desc.dtype = c.desc.k_dtype = c.desc.v_dtype = c.desc.out_dtype = FOVEA_DTYPE_BF16;
+    c.desc.arithmetic = FOVEA_ARITHMETIC_FASTEST;
+    fovea_tuning_lookup(tuning, &narrowed, &c.desc, &match);
+    test_check(match.found && strncmp(match.row, "attention_few_bf16_as_bf16 ", 27) == 0, "look-up of fastest: \"%s\"",
+               match.row);
+    narrowed.arithmetic = FOVEA_ARITHMETIC_EXACT;
+    fovea_tuning_lookup(tuning, &narrowed, &c.desc, &match);
+    test_check(match.found && strncmp(match.row, "attention_few_bf16 ", 19) == 0, "look-up of fastest: \"%s\"",
+               match.row);
+    c.desc.dtype = c.desc.k_dtype = c.desc.v_dtype = c.desc.out_dtype = FOVEA_DTYPE_F32;
+    c.desc.arithmetic = FOVEA_ARITHMETIC_BF16;
+    check_status("look-up of float32 in bf16", fovea_tuning_lookup(tuning, ctx, &c.desc, &match),
+                 FOVEA_ERROR_UNSUPPORTED, "arithmetic");
+    c.desc.arithmetic = FOVEA_ARITHMETIC_EXACT;
     fv_tuning_create(&empty, error);
     test_check(fovea_tuning_lookup(empty, ctx, &c.desc, &match) == FOVEA_OK && !match.found &&
                    strstr(match.reason, "no rows"),

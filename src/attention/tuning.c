@@ -101,6 +101,8 @@ fovea_status fovea_tuning_lookup(const fovea_tuning *tuning, const fovea_context
     fovea_status status = fv_struct_check(type, match);
     if (status == FOVEA_OK)
         status = fv_attention_read_desc(desc, &own_desc);
+    if (status == FOVEA_OK)
+        status = fv_attention_select_arithmetic(ctx, &own_desc);
     if (status != FOVEA_OK)
         return status;
     fovea_tuning_match own;
