@@ -24,7 +24,7 @@ static void check_reshape(const case_contexts *x, const layer *l, const float *s
     test_check(fovea_mha_reshape(other, -1, 1, 1, &mha) == FOVEA_ERROR_SHAPE && !mha, "a batch of -1");
     test_check(fovea_mha_reshape(other, 0, 1, 1, &mha) == FOVEA_OK && mha, "a batch of 0: %s", fovea_error_detail());
     fovea_mha_destroy(mha);
-    test_check(fovea_mha_reshape(NULL, 1, 1, 1, &mha) == FOVEA_ERROR_NULL, "no layer");
+    test_check(fovea_mha_reshape(NULL, 1, 1, 1, &mha) == FOVEA_ERROR_NULL && !mha, "no layer");
     fovea_mha_destroy(other);
     free(out);
 }

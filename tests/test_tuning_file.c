@@ -88,7 +88,9 @@ static void test_refused(void) {
     snprintf(sound, sizeof sound, "%s", files_name("sound"));
     write_sound(sound);
     check_load("a sound file", sound, FOVEA_OK, NULL);
+    tuning = (fovea_tuning *)(void *)path;
     check_status("load from NULL", fovea_tuning_load(NULL, &tuning), FOVEA_ERROR_NULL, "path");
+    test_check(!tuning, "load from NULL leaves the pointer");
     check_status("load to NULL", fovea_tuning_load(sound, NULL), FOVEA_ERROR_NULL, "tuning");
     check_status("save nothing", fovea_tuning_save(NULL, sound), FOVEA_ERROR_NULL, "tuning");
     check_load("no file", files_name("none"), FOVEA_ERROR_FILE, "none");

@@ -209,9 +209,11 @@ fovea_status fovea_mha_create(const fovea_context *ctx, const fovea_mha_desc *de
 
 fovea_status fovea_mha_reshape(const fovea_mha *mha, int64_t batch, int64_t q_len, int64_t kv_len, fovea_mha **other) {
     FV_HOLD_EXCEPTIONS();
-    if (!mha || !other)
-        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", mha ? "other" : "mha");
+    if (!other)
+        return fv_fail(FOVEA_ERROR_NULL, "other is NULL");
     *other = NULL;
+    if (!mha)
+        return fv_fail(FOVEA_ERROR_NULL, "mha is NULL");
     if (mha->desc.inputs == FOVEA_MHA_SELF && q_len != kv_len && !fv_mha_cached(mha))
         return fv_fail(FOVEA_ERROR_SHAPE, "q_len %lld and kv_len %lld differ, but inputs is FOVEA_MHA_SELF",
                        (long long)q_len, (long long)kv_len);

@@ -152,8 +152,11 @@ const fv_tuning_row *fv_tuning_use_find(const fv_tuning_use *use, fv_tuning_op o
 /* ------------------------------------------------------------------------------------------------------- public -- */
 
 fovea_status fovea_tuning_load(const char *path, fovea_tuning **tuning) {
-    if (!path || !tuning)
-        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", tuning ? "path" : "tuning");
+    if (!tuning)
+        return fv_fail(FOVEA_ERROR_NULL, "tuning is NULL");
+    *tuning = NULL;
+    if (!path)
+        return fv_fail(FOVEA_ERROR_NULL, "path is NULL");
     char error[FV_FILE_ERROR];
     bool absent;
     const fovea_status status = fv_tuning_read(path, tuning, &absent, error);
