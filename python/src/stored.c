@@ -6,6 +6,7 @@
 #include "objects.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -274,10 +275,20 @@ PyObject *py_multihead_reduce(PyObject *object, PyObject *none) {
                                                 weights, norms));
 }
 
-/* A struct of the library's, with defaults for the fields that an older one lacks. 0, or -1 with ValueError. */
-static int read_struct(PyObject *bytes, void *to, size_t size) {
+/* Sizes of the structs of version 0.3. Those of 0.2 were smaller, with fields in another order. */
+enum {
+    MHA_DESC_0_3 = offsetof(fovea_mha_desc, norm_eps) + sizeof(double),
+    ATTENTION_DESC_0_3 = offsetof(fovea_attention_desc, page_keys) + sizeof(int64_t)
+};
+
+/* A struct of the library's, with defaults for the fields that one of an earlier version, from 0.3 on, lacks. least: its
+ * size in 0.3. 0, or -1 with ValueError. */
+static int read_struct(PyObject *bytes, void *to, size_t least, size_t size) {
     const size_t stored = (size_t)PyBytes_Size(bytes);
-    if (stored < sizeof size || stored > size)
+    if (stored < least)
+        return py_raise(PyExc_ValueError, "the fovea.MultiHead was stored by version 0.2 of fovea, or is damaged: make "
+                                          "it of its weights again");
+    if (stored > size)
         return py_raise(PyExc_ValueError, "the fovea.MultiHead was stored by a newer version of fovea");
     memcpy(to, PyBytes_AsString(bytes), stored);
     memcpy(to, &size, sizeof size); /* struct_size is the first field */
@@ -334,8 +345,8 @@ PyObject *py_multihead_from_state(PyObject *type, PyObject *args) {
     fovea_mha_weights_init(&given);
     fovea_mha_desc_init(&self->desc);
     fovea_attention_desc_init(&self->attention);
-    int status = read_struct(desc, &self->desc, sizeof self->desc) < 0 ||
-                         read_struct(attention, &self->attention, sizeof self->attention) < 0
+    int status = read_struct(desc, &self->desc, MHA_DESC_0_3, sizeof self->desc) < 0 ||
+                         read_struct(attention, &self->attention, ATTENTION_DESC_0_3, sizeof self->attention) < 0
                      ? -1
                      : 0;
     const int64_t heads = self->attention.q_heads;

@@ -300,6 +300,20 @@ def test_states_that_contradict_themselves_are_refused(normal):
             refused(layer, lambda args: [*args[:at], value, *args[at + 1 :]])
 
 
+def test_layers_of_version_0_2_are_refused(normal):
+    restore, (form, kind, how, args, keywords, _) = layer_of(normal, "factored")[0].__reduce__()
+    assert restore(form, kind, how, args, keywords, _stored._checksum(args))
+    for at, size in ((0, 96), (1, 208)):  # the largest that the structs had there
+        assert len(args[at]) > size
+        for cut in (size, 8, 0):
+            old = (*args[:at], args[at][:cut], *args[at + 1 :])
+            with pytest.raises(ValueError, match="stored by version 0.2 of fovea.* make it of its weights again"):
+                restore(form, kind, how, old, keywords, _stored._checksum(old))
+        new = (*args[:at], args[at] + bytes(8), *args[at + 1 :])
+        with pytest.raises(ValueError, match="stored by a newer version of fovea"):
+            restore(form, kind, how, new, keywords, _stored._checksum(new))
+
+
 # --------------------------------------------------------------------------------------------------------- caches
 
 
