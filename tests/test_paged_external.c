@@ -194,8 +194,8 @@ static void ask_extra(extra *e, fovea_attention_args *args, fovea_score_kind kin
     args->summary = &e->summary;
 }
 
-/* Scores and statistics of packed queries over pages: those of a call for each sequence over contiguous keys. Columns are
- * positions, and each sequence has key_sums of its own. */
+/* Scores and statistics of packed queries over pages: those of a call for each sequence over contiguous keys. Columns
+ * are positions, and each sequence has key_sums of its own. */
 static void test_extra_outputs(const fovea_context *ctx, const fovea_context *scalar) {
     enum { COUNT = 3, QUERIES = 80, KEYS = 530, PAGE = 100, EACH = (KEYS + PAGE - 1) / PAGE };
     static const int64_t q_at[COUNT + 1] = {0, 5, 75, 76}, kv_lens[COUNT] = {300, 17, KEYS};

@@ -281,8 +281,8 @@ enum {
     ATTENTION_DESC_0_3 = offsetof(fovea_attention_desc, page_keys) + sizeof(int64_t)
 };
 
-/* A struct of the library's, with defaults for the fields that one of an earlier version, from 0.3 on, lacks. least: its
- * size in 0.3. 0, or -1 with ValueError. */
+/* A struct of the library's, with defaults for the fields that an older one lacks. least: its size in 0.3. 0, or -1 with
+ * ValueError. */
 static int read_struct(PyObject *bytes, void *to, size_t least, size_t size) {
     const size_t stored = (size_t)PyBytes_Size(bytes);
     if (stored < least)
