@@ -93,7 +93,8 @@ static int contradicts(const char *kind) {
     return py_raise(PyExc_ValueError, "the stored fovea.%s contradicts itself", kind);
 }
 
-/* The part is read from the bytes; quantisation: for that of integers, NULL: there is none. 0, or -1 with an exception. */
+/* The part is read from the bytes; quantisation: for that of integers, NULL: there is none.
+ * 0, or -1 with an exception. */
 static int read_matrix(PyObject *matrix, const char *kind, fovea_quantisation *quantisation, fovea_linear_part *part) {
     int dtype;
     long long in, out;
@@ -281,8 +282,8 @@ enum {
     ATTENTION_DESC_0_3 = offsetof(fovea_attention_desc, page_keys) + sizeof(int64_t)
 };
 
-/* A struct of the library's, with defaults for the fields that an older one lacks. least: its size in 0.3. 0, or -1 with
- * ValueError. */
+/* A struct of the library's, with defaults for the fields that an older one lacks. least: its size in 0.3.
+ * 0, or -1 with ValueError. */
 static int read_struct(PyObject *bytes, void *to, size_t least, size_t size) {
     const size_t stored = (size_t)PyBytes_Size(bytes);
     if (stored < least)
