@@ -41,12 +41,10 @@ static void floats_of(const fv_matrix *m, const char *from, int64_t j, int64_t n
 static void pack_floats(const fv_matrix *m, const fv_operand *b, float *to, int64_t column) {
     enum { COLUMNS = 16, ROWS = 64 };
     float numbers[ROWS], block[ROWS][COLUMNS];
-    const int64_t width = b->width ? b->width : column + m->columns + b->first;
     for (int64_t k = 0; k < m->steps; k += ROWS)
         for (int64_t j = 0, count; j < m->columns; j += count) {
-            const int64_t n = m->steps - k < ROWS ? m->steps - k : ROWS, left = width - (column + j + b->first) % width;
+            const int64_t n = m->steps - k < ROWS ? m->steps - k : ROWS;
             count = m->columns - j < COLUMNS ? m->columns - j : COLUMNS;
-            count = count < left ? count : left;
             for (int64_t c = 0; c < count; c++) {
                 floats_of(m, (const char *)m->data + (k * m->step + (j + c) * m->column) * m->bits / 8, j + c, n,
                           numbers);

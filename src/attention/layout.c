@@ -5,8 +5,6 @@
 #include "attention/shared.h"
 #include "core/core.h"
 
-#include <assert.h>
-
 /* False if the workspace would be larger than memory. */
 bool fv_attention_lay_out(fovea_attention_plan *plan) {
     const int64_t f = (int64_t)sizeof(float), block = plan->choice.block_rows, tile = plan->choice.tile_rows;

@@ -1,6 +1,5 @@
 /* Checks of masks that list blocks (mask.h). */
 #include "attention/mask.h"
-
 #include "core/core.h"
 
 static int64_t different(const fovea_tensor *t, int axis) { return t->stride[axis] == 0 ? 1 : t->shape[axis]; }

@@ -6,7 +6,6 @@
 #include "core/core.h"
 #include "dispatch/dispatch.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 

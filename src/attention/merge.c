@@ -4,7 +4,6 @@
 #include "core/core.h"
 #include "dispatch/dispatch.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,6 @@
 #include "attention/visible.h"
 #include "core/core.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* Largest blocks and tiles: a row may cost memory, but not much. The planner's own end at 1024 rows. */

@@ -35,15 +35,9 @@ static void read_pairs(const char *at, int64_t bytes, char *row) {
 }
 
 static void write_pairs(char *at, int64_t bytes, const char *row) {
-    for (; bytes >= 4; bytes -= 4, row += 4, at += FV_KEY_GROUP * 4) {
-        uint32_t word;
-        memcpy(&word, row, sizeof word);
-        word = swapped(word);
-        memcpy(at, &word, sizeof word);
-    }
-    if (bytes > 0) {
+    for (; bytes > 0; bytes -= 4, row += 4, at += FV_KEY_GROUP * 4) {
         uint32_t word = 0;
-        memcpy(&word, row, sizeof word / 2);
+        memcpy(&word, row, bytes > 2 ? sizeof word : sizeof word / 2);
         word = swapped(word);
         memcpy(at, &word, sizeof word);
     }

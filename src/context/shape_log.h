@@ -4,7 +4,6 @@
 
 #include "fovea/fovea.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct fv_shape_log fv_shape_log;

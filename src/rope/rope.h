@@ -5,8 +5,6 @@
 #include "arrays/arrays.h"
 #include "fovea/fovea.h"
 
-#include <stdbool.h>
-
 enum { FV_ROPE_MOST_PAIRS = 512 };
 
 /* The angle of p = a + 256 b + 65536 c is that of its three digits added, so each digit has a table, and cos and sin of
