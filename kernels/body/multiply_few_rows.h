@@ -167,7 +167,7 @@ FEW_INLINE void few_steps(few_args *t, vf acc[MOST_ROWS][FEW_VECTORS], const flo
                 *next = *next < t->next_end ? *next : NULL;
             }
         }
-        for (int v = 0; v<vectors; v += vectors> 1 ? 2 : 1) {
+        for (int v = 0; v < vectors; v += 2) {
             vf x[2];
             if (vectors == 1)
                 x[0] = FV_WIDEN(b);
@@ -220,22 +220,22 @@ FEW_INLINE void few_columns(few_args *t, int64_t j, int64_t blocks, const int mo
         for (int64_t i = 0; i < blocks; i++, b += columns) {
             float *at = chains + i * block;
             int64_t row = 0;
-#define THIN_ROWS(count) few_rows(t, row, b, part ? FV_W : t->ldb, first, last, &lines, at, count, vectors)
+#define FEW_ROWS_OF(count) few_rows(t, row, b, part ? FV_W : t->ldb, first, last, &lines, at, count, vectors)
             for (; row + most <= t->m; row += most, at += most * columns)
-                THIN_ROWS(most);
+                FEW_ROWS_OF(most);
             if (most > 2 && t->m - row == 3)
-                THIN_ROWS(most > 2 ? 3 : 1);
+                FEW_ROWS_OF(most > 2 ? 3 : 1);
             else if (most > 2 && t->m - row == 2)
-                THIN_ROWS(2);
+                FEW_ROWS_OF(2);
             else if (row < t->m)
-                THIN_ROWS(1);
-#undef THIN_ROWS
+                FEW_ROWS_OF(1);
+#undef FEW_ROWS_OF
         }
     }
     few_store(t, j, blocks, vectors, chains);
 }
 
-static __attribute__((noinline)) void few_few(few_args *t, int64_t j, int64_t blocks) {
+static __attribute__((noinline)) void few_wide(few_args *t, int64_t j, int64_t blocks) {
     few_columns(t, j, blocks, FEW_ROWS, FEW_VECTORS, false);
 }
 static __attribute__((noinline)) void few_many(few_args *t, int64_t j, int64_t blocks) {
@@ -270,7 +270,7 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
         if (n - j < columns)
             break;
         const int64_t blocks = (n - j < MOST_COLUMNS ? n - j : MOST_COLUMNS) / columns;
-        (many ? few_many : few_few)(&t, j, blocks);
+        (many ? few_many : few_wide)(&t, j, blocks);
         columns *= blocks;
     }
     for (; j < n; j += FV_W)
