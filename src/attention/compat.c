@@ -210,7 +210,7 @@ static void set_rule(fovea_attention_desc *desc, fovea_attention_args *args, con
 
 fovea_status fovea_from_torch_mha(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask,
                                   const uint8_t *key_padding_mask, int64_t keys, int is_causal, uint8_t *buffer) {
-    fovea_status status = check(desc, args, NULL, 0);
+    fovea_status status = check_structs(desc, args);
     if (status != FOVEA_OK)
         return status;
     const bool extra = keys < desc->kv_len, added = attn_mask.data && attn_mask.dtype == FOVEA_DTYPE_F32;
