@@ -46,24 +46,34 @@ static fv_prefetch prefetch_with(fv_block *x, int64_t keys) {
     return prefetch;
 }
 
-/* Scores of all rows of the tile with a span's interleaved keys. Each group is a panel: float32 takes one a call, types
- * of 16 bits all in one. Columns up to a multiple of FV_LANES are written, of what lies there. */
+/* Keys of a span, whose column is at, in columns [begin, end). Of interleaved ones a group is a panel. */
+static fv_operand keys_of(const fv_block *x, const fv_kv_span *span, int64_t at, int64_t begin, int64_t end) {
+    const fv_kv_side *side = &x->kv->k;
+    fv_operand keys = {.data = fv_kv_step(side, span->at, step_of_span(side, span, at, begin)),
+                       .scales = span->scales ? span->scales + (begin - at) : NULL,
+                       .columns = end - begin,
+                       .steps = x->plan->desc.head_dim,
+                       .row = span->stride,
+                       .format = fv_format_in_rows(side->dtype)};
+    if (side->layout == FV_KV_INTERLEAVED) {
+        keys.format = fv_format_interleaved(side->dtype);
+        keys.row = keys.width = FV_KEY_GROUP;
+        keys.panel = span->stride / fv_interleaved_word(side->dtype);
+        keys.first = (int16_t)(begin % FV_KEY_GROUP);
+    }
+    return keys;
+}
+
+/* Scores of all rows of the tile with a span's interleaved keys: float32 takes a group a call, types of 16 bits take
+ * all in one. Columns up to a multiple of FV_LANES are written, of what lies there. */
 static void multiply_groups(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_span *span) {
     const fovea_attention_plan *p = x->plan;
-    const fv_kv_side *side = &x->kv->k;
     const fv_rows queries = {x->q, x->rows, p->desc.head_dim};
-    fv_operand keys = {.steps = p->desc.head_dim,
-                       .row = FV_KEY_GROUP,
-                       .panel = span->stride / fv_interleaved_word(side->dtype),
-                       .width = FV_KEY_GROUP,
-                       .format = fv_format_interleaved(side->dtype)};
     for (int64_t begin = at, end; begin < at + span->count; begin = end) {
         end = at + span->count;
-        if (keys.format == FV_FORMAT_f32)
+        if (x->kv->k.dtype == FOVEA_DTYPE_F32)
             end = fv_min(end, fv_round_down(begin, FV_KEY_GROUP) + FV_KEY_GROUP);
-        keys.data = fv_kv_step(side, span->at, step_of_span(side, span, at, begin));
-        keys.columns = fv_round_up(end - begin, FV_LANES);
-        keys.first = (int16_t)(begin % FV_KEY_GROUP);
+        const fv_operand keys = keys_of(x, span, at, begin, begin + fv_round_up(end - begin, FV_LANES));
         const fv_epilogue epilogue = {.row_max = end <= t->row_max_end ? x->lanes : NULL,
                                       .accumulate_max = begin > t->columns.begin};
         const fv_prefetch prefetch = prefetch_with(x, end - begin);
@@ -75,15 +85,9 @@ static void multiply_groups(fv_block *x, const fv_tile *t, int64_t at, const fv_
 /* Scores of all rows of the tile with a span's keys; columns from at on. */
 static void multiply_span(fv_block *x, const fv_tile *t, int64_t at, const fv_kv_span *span) {
     const fovea_attention_plan *p = x->plan;
-    const fv_kv_side *side = &x->kv->k;
-    const bool interleaved = side->layout == FV_KV_INTERLEAVED, integers = fv_integers(&p->desc);
+    const bool integers = fv_integers(&p->desc);
     const int64_t dim = p->desc.head_dim, words = fv_i8_row_words(dim);
-    fv_operand keys = {.steps = dim, .row = span->stride, .format = fv_format_in_rows(side->dtype)};
-    if (interleaved) {
-        keys.format = fv_format_interleaved(side->dtype);
-        keys.row = keys.width = FV_KEY_GROUP;
-        keys.panel = span->stride / fv_interleaved_word(side->dtype);
-    }
+    fv_multiply_fn *multiply = x->kv->k.layout == FV_KV_INTERLEAVED ? p->kernels.score_groups : p->kernels.score_rows;
     fv_prefetch prefetch = prefetch_with(x, span->count);
     for (int64_t row = 0; row < x->rows; row += FV_FEW_ROWS) {
         const fv_range visible = columns_of_call(x, t, row);
@@ -92,15 +96,11 @@ static void multiply_span(fv_block *x, const fv_tile *t, int64_t at, const fv_kv
             continue;
         const fv_rows queries = {x->q + row * dim, rows_of_call(x, row), dim},
                       whole = {x->integers + row * words, rows_of_call(x, row), words};
+        const fv_operand keys = keys_of(x, span, at, begin, end);
         const fv_epilogue epilogue = {.row_max = end <= t->row_max_end ? x->lanes + row * FV_LANES : NULL,
                                       .accumulate_max = begin > t->columns.begin};
-        keys.data = fv_kv_step(side, span->at, step_of_span(side, span, at, begin));
-        keys.columns = end - begin;
-        keys.first = (int16_t)(interleaved ? begin % FV_KEY_GROUP : 0);
-        keys.scales = integers ? span->scales + (begin - at) : NULL;
-        (interleaved ? p->kernels.score_groups : p->kernels.score_rows)(integers ? &whole : &queries, &keys,
-                                                                        x->s + row * p->s_stride + begin, p->s_stride,
-                                                                        &epilogue, prefetch.next ? &prefetch : NULL);
+        multiply(integers ? &whole : &queries, &keys, x->s + row * p->s_stride + begin, p->s_stride, &epilogue,
+                 prefetch.next ? &prefetch : NULL);
         prefetch.next = NULL; /* once is enough */
     }
 }
