@@ -92,8 +92,8 @@ bool py_dtype_scaled(fovea_dtype dtype);
 /* Bytes of so many weights. */
 int64_t py_weight_bytes(fovea_dtype dtype, int64_t elements);
 
-/* The type that a word names: a float as argument dtype, or any of a cache. None and NULL leave *dtype as it is. 0, or -1 with
- * ValueError or TypeError. */
+/* The type that a word names: a float as argument dtype, or any of a cache. None and NULL leave *dtype as it is. 0, or
+ * -1 with ValueError or TypeError. */
 int py_float_of(PyObject *word, fovea_dtype *dtype);
 int py_cache_dtype(PyObject *word, const char *argument, fovea_dtype *dtype);
 

@@ -5,8 +5,8 @@
 #include "array.h"
 #include "context.h"
 
-/* Opens a matrix of weights [out, in], or [in, out] if in_first, of any strides; integers: it may be of them. *array must be closed if and
- * only if this returns 0. 0, or -1 with an exception. */
+/* Opens a matrix of weights [out, in], or [in, out] if in_first, of any strides; integers: it may be of them. *array
+ * must be closed if and only if this returns 0. 0, or -1 with an exception. */
 int py_matrix_open(py_core *core, PyObject *object, const char *name, bool in_first, bool integers, py_array *array,
                    fovea_matrix *matrix);
 
