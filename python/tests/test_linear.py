@@ -1,4 +1,4 @@
-"""fovea.Linear against float64, its shapes, and bits that depend on nothing but a row."""
+"""fovea.Linear against float64, its shapes, what it gives back, and bits that depend on nothing but a row."""
 
 import math
 
@@ -232,3 +232,46 @@ def test_out_that_overlaps(normal):
     x = normal(5, 4)
     with pytest.raises(ValueError, match="overlap"):
         fovea.Linear(normal(4, 4))(x, out=x)
+
+
+def test_unpack(normal):
+    w = [normal(13, 17), normal(5, 17).T.copy().T]
+    for dtype in (np.float32, np.float16):
+        linear = fovea.Linear([m.astype(dtype) for m in w], [None, normal(5)], layout="out_in")
+        assert linear.has_bias == (False, True) and linear.weight_dtype == np.dtype(dtype).name
+        assert linear.nbytes == 18 * 17 * np.dtype(dtype).itemsize + 5 * 4
+        for part, matrix in enumerate(w):
+            weight, bias = np.empty(matrix.shape, dtype), np.full(len(matrix), 7, np.float32)
+            linear.unpack(weight, bias, part=part)
+            assert np.array_equal(weight, matrix.astype(dtype))
+            assert linear.has_bias[part] or (np.signbit(bias) & (bias == 0)).all()
+    for given, error, words in (
+        ((np.empty((5, 17), np.float32),), TypeError, "weight is float32|weight must be float16|float16"),
+        ((np.empty((17, 5), np.float16),), ValueError, r"shape \(17, 5\), not \(13, 17\)"),
+        ((np.empty((17, 13), np.float16).T,), ValueError, "weight is not contiguous"),
+        ((np.empty((13, 17), np.float16), np.empty(26, np.float32)[::2]), ValueError, "bias is not contiguous"),
+    ):
+        with pytest.raises(error, match=words):
+            linear.unpack(*given)
+    with pytest.raises(ValueError, match="part must be from 0 to 1, not 2"):
+        linear.unpack(np.empty((5, 17), np.float16), part=2)
+
+
+def test_a_part_alone_and_another_activation(normal, tiers):
+    w, x, residual = [normal(n, 40) for n in (70, 3, 33)], normal(9, 40), [normal(9, n) for n in (70, 3, 33)]
+    linear, plain = fovea.Linear(w, activation="gelu"), fovea.Linear(w)
+    whole = linear(x, residual)
+    for part in range(3):
+        out = np.full_like(whole[part], np.nan)
+        assert np.array_equal(tiers(lambda: linear(x, residual[part], part=part)), whole[part])
+        assert linear.execute(x, residual[part], out=out, part=part) is out and np.array_equal(out, whole[part])
+    for call in (linear, linear.execute):
+        assert all(map(np.array_equal, call(x, activation=None), plain(x)))
+        assert all(map(np.array_equal, call(x), plain(x, activation="gelu")))
+        for wrong, error in ((3, ValueError), (-1, ValueError), (2**70, OverflowError), (1.5, TypeError)):
+            with pytest.raises(error, match="^part "):
+                call(x, part=wrong)
+        with pytest.raises(ValueError, match="SILU_GATED"):
+            call(x, activation="silu_gated")
+        with pytest.raises(ValueError, match="activation must be .*'swish'"):
+            call(x, activation="swish")
