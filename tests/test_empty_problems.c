@@ -215,6 +215,56 @@ static void test_pages(void) {
     fovea_attention_plan_destroy(plan);
 }
 
+/* No queries of sequences that have pages: the workspace has room for their tables. */
+static void test_no_queries(bool cached) {
+    enum { BATCH = 5, KEYS = 700, HEADS = 2, DIM = 4 };
+    static float keys[BATCH * HEADS * KEYS * DIM];
+    static const int32_t table[BATCH * KEYS];
+    static const int64_t lens[BATCH] = {KEYS, KEYS, 0, 1, KEYS};
+    attention_case c = case_plain(BATCH, 4, HEADS, 0, KEYS, DIM, DIM);
+    fovea_attention_plan *plan;
+    fovea_attention_args args;
+    fovea_kv_pages pages;
+    fovea_kv_cache *cache = NULL;
+    int64_t sequences[BATCH];
+    c.desc.page_keys = cached ? FOVEA_KV_PAGE_KEYS : 1;
+    fovea_attention_args_init(&args);
+    if (cached) {
+        fovea_kv_cache_desc d;
+        fovea_kv_append append;
+        fovea_kv_cache_desc_init(&d);
+        d.kv_heads = HEADS;
+        d.head_dim = d.value_dim = DIM;
+        d.max_pages = 3 * BATCH;
+        check_status("a cache", fovea_kv_cache_create(ctx, &d, &cache), FOVEA_OK, NULL);
+        for (int i = 0; i < BATCH; i++)
+            check_status("a sequence", fovea_kv_cache_add(cache, &sequences[i]), FOVEA_OK, NULL);
+        fovea_kv_append_init(&append);
+        append.count = BATCH;
+        append.sequences = sequences;
+        append.lens = lens;
+        append.k = append.v = fovea_tensor_bhtd(keys, FOVEA_DTYPE_F32, BATCH, HEADS, KEYS, DIM);
+        check_status("keys", fovea_kv_cache_append(cache, &append), FOVEA_OK, NULL);
+        check_status("evicted", fovea_kv_cache_evict(cache, sequences[0], 3, 600), FOVEA_OK, NULL);
+        args.cache = cache;
+        args.cache_sequences = sequences;
+    } else {
+        fovea_kv_pages_init(&pages);
+        pages.k = pages.v = fovea_tensor_bhtd(keys, FOVEA_DTYPE_F32, 1, HEADS, 1, DIM);
+        pages.table = table;
+        pages.table_stride = KEYS;
+        args.pages = &pages;
+        args.kv_lens = lens;
+    }
+    check_status("no queries", fovea_attention_plan_create(ctx, &c.desc, &plan), FOVEA_OK, NULL);
+    const size_t size = fovea_attention_plan_workspace_size(plan);
+    guard *workspace = guard_alloc("workspace", size, GUARD_END);
+    check_status("no queries", fovea_attention_execute(plan, &args, workspace->data, size), FOVEA_OK, NULL);
+    guard_free(workspace);
+    fovea_attention_plan_destroy(plan);
+    fovea_kv_cache_destroy(cache);
+}
+
 /* Queries without keys: the operands that have a column for each key have no elements, and rows are empty, or have their sink alone. */
 static void check_keyless(int feature, bool packed) {
     enum { BATCH = 2, HEADS = 4, ROWS = 3, DIM = 8, VALUES = 12, ALL = BATCH * HEADS * ROWS };
@@ -368,6 +418,8 @@ int main(int argc, char **argv) {
         test_features();
         test_masks();
         test_pages();
+        test_no_queries(false);
+        test_no_queries(true);
         for (int feature = 0; feature < 2 * CASE_FEATURES; feature++)
             check_keyless(feature / 2, feature % 2);
         test_maps();

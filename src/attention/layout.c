@@ -6,7 +6,7 @@
 #include "core/core.h"
 
 /* False if the workspace would be larger than memory. */
-bool fv_attention_lay_out(fovea_attention_plan *plan) {
+bool fv_attention_lay_out(fovea_attention_plan *plan, const fovea_attention_desc *given) {
     const int64_t f = (int64_t)sizeof(float), block = plan->choice.block_rows, tile = plan->choice.tile_rows;
     fv_attention_scratch *s = &plan->scratch;
     int64_t at = 0, keys;
@@ -52,7 +52,7 @@ bool fv_attention_lay_out(fovea_attention_plan *plan) {
         return false;
     fv_reserve(&at, plan->tasks, s->bytes);
     plan->table = fv_reserve(&at, 1, fv_schedule_bytes(plan));
-    const int64_t pages = fv_paged_bytes(&plan->desc), shared = fv_shared_bytes(plan);
+    const int64_t pages = fv_paged_bytes(given), shared = fv_shared_bytes(plan);
     if (pages < 0 || shared < 0)
         return false;
     plan->paged = fv_reserve(&at, 1, pages);

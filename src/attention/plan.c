@@ -207,7 +207,7 @@ fovea_status fv_attention_plan_make(const fovea_context *ctx, const fovea_attent
     if (!made->kernels.score_rows && !fv_integers(&made->desc))
         select_pairs(made);
     const fovea_status shared = fv_shared_plan(made);
-    if (shared != FOVEA_OK || !fv_attention_lay_out(made)) {
+    if (shared != FOVEA_OK || !fv_attention_lay_out(made, given_desc)) {
         fovea_attention_plan_destroy(made);
         if (shared != FOVEA_OK)
             return shared;

@@ -171,8 +171,9 @@ void fv_attention_heuristics(fovea_attention_plan *plan, const fv_attention_choi
 /* Are the partial results of split rows more memory than a row of a tuning file may cost? */
 bool fv_attention_partials_large(const fovea_attention_plan *plan);
 
-/* Lays out the workspace of a plan that has its choices; false if it would be larger than memory (layout.c). */
-bool fv_attention_lay_out(fovea_attention_plan *plan);
+/* Lays out the workspace of a plan that has its choices; false if it would be larger than memory (layout.c). given: as
+ * the caller described it, whose page tables are read even if there is no row. */
+bool fv_attention_lay_out(fovea_attention_plan *plan, const fovea_attention_desc *given);
 
 /* Writes to the caller's statistics those of two runs, of which one was of so many prefixes. */
 void fv_attention_write_stats(fovea_attention_stats *stats, const fovea_attention_stats *a,
