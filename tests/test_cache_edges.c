@@ -3,6 +3,7 @@
 #include "cache_case.h"
 #include "rng.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,10 +85,13 @@ static void test_window_edge(cache_case c) {
     fovea_attention_scores_init(&scores);
     scores.out = fovea_tensor_bhtd(to, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, 1, 1);
     for (int kind = 0; kind < 4; kind++) { /* the first key's: it is gone */
+        const bool masked = kind >= FOVEA_SCORES_BIASED;
         scores.kind = (fovea_score_kind)kind;
-        test_check(attend_with(&c, cache, s, 300, NULL, &scores) ==
-                       (scores.kind == FOVEA_SCORES_WEIGHTS ? FOVEA_OK : FOVEA_ERROR_UNSUPPORTED),
+        to[0] = 7;
+        test_check(attend_with(&c, cache, s, 300, NULL, &scores) == (masked ? FOVEA_OK : FOVEA_ERROR_UNSUPPORTED),
                    "scores of kind %d of a key that is gone", kind);
+        const float want = !masked ? 7 : kind == FOVEA_SCORES_BIASED ? -INFINITY : 0;
+        test_check(to[0] == want, "kind %d of a key that is gone: %g", kind, (double)to[0]);
     }
     shadow *fork = cache_fork(cache, s), *both[2] = {s, fork}; /* of what is gone, forks lack as much */
     for (int i = 0; i < 2; i++) {

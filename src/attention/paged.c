@@ -190,7 +190,7 @@ static fovea_status open_cache(const fovea_attention_plan *plan, const fovea_att
     bool behind = r.evicts;
     for (int64_t b = 0; b < d->batch; b++)
         behind = behind || r.first[b] > 0;
-    if (behind && args->scores && args->scores->kind != FOVEA_SCORES_WEIGHTS)
+    if (behind && args->scores && args->scores->kind < FOVEA_SCORES_BIASED)
         return fv_fail(FOVEA_ERROR_UNSUPPORTED,
                        "scores of a kind before the mask need all keys, and some are gone from the cache");
     if (r.evicts) {
