@@ -32,6 +32,7 @@ enum {
 };
 
 typedef struct widen_tiles {
+    int64_t count;
     int64_t n, k; /* of a strip: n <= FV_NR */
     const float *a;
     int64_t lda;
@@ -109,26 +110,26 @@ FV_ALWAYS_INLINE void widen_prefetch(const format_word *b, const int nv) {
     }
 }
 
-FV_ALWAYS_INLINE void widen_tile(const widen_tiles *t, const float *a, const float *start, float *c, const char **next,
-                                 const int mr, const int nv) {
+FV_ALWAYS_INLINE void widen_tile(widen_tiles *t, const int mr, const int nv) {
     vf acc[FV_MR][MOST_NV];
     const float *rows[GROUPS];
     for (int g = 0; g * GROUP_ROWS < mr; g++)
-        rows[g] = a + g * GROUP_ROWS * t->lda;
+        rows[g] = t->a + g * GROUP_ROWS * t->lda;
     for (int i = 0; i < mr; i++)
         for (int j = 0; j < nv; j++)
-            acc[i][j] = v_load(start + i * t->ldstart + j * FV_W);
+            acc[i][j] = v_load(t->start + i * t->ldstart + j * FV_W);
     const format_word *b = t->b;
     const int unroll = widen_unroll(mr);
     int64_t k = t->k;
     for (; k >= unroll * PER_WORD; k -= unroll * PER_WORD) {
-        for (int64_t at = 0; at < t->pace && *next < t->next_end; at += LINE, *next += LINE)
-            __builtin_prefetch(*next, 0, 2);
+        for (int64_t at = 0; at < t->pace && t->next < t->next_end; at += LINE, t->next += LINE)
+            __builtin_prefetch(t->next, 0, 2);
         for (int p = 0; p < unroll; p++, b += t->ldb) {
             if (t->streams)
                 widen_prefetch(b, nv);
             widen_steps(acc, rows, t->lda, b, t->scales, PER_WORD, mr, nv);
         }
+        __asm__("" : "+r"(k)); /* in a register: a branch that waits for memory costs 5% */
     }
 #pragma GCC unroll 1 /* or gcc makes copies of what is left */
     for (; k >= PER_WORD; k -= PER_WORD, b += t->ldb)
@@ -137,43 +138,48 @@ FV_ALWAYS_INLINE void widen_tile(const widen_tiles *t, const float *a, const flo
         widen_steps(acc, rows, t->lda, b, t->scales, 1, mr, nv);
     for (int i = 0; i < mr; i++)
         for (int j = 0; j < nv; j++)
-            v_store(c + i * t->ldc + j * FV_W, acc[i][j]);
+            v_store(t->c + i * t->ldc + j * FV_W, acc[i][j]);
 }
 
-/* count tiles of mr rows, one below the other. */
-FV_ALWAYS_INLINE void widen_run(widen_tiles *t, int64_t count, const int mr, const int nv) {
-    for (; count > 0; count--, t->a += mr * t->lda, t->c += mr * t->ldc) {
-        widen_tile(t, t->a, t->start, t->c, &t->next, mr, nv);
+/* t->count tiles of mr rows, one below the other; registers hold nothing between them. */
+FV_ALWAYS_INLINE void widen_run(widen_tiles *t, const int mr, const int nv) {
+    do {
+        widen_tile(t, mr, nv);
+        t->a += mr * t->lda;
+        t->c += mr * t->ldc;
         t->start += mr * t->ldstart;
-    }
+    } while (--t->count > 0);
 }
 
-FV_ALWAYS_INLINE void widen_width(widen_tiles *t, int64_t count, const int mr) {
+FV_ALWAYS_INLINE void widen_width(widen_tiles *t, const int mr) {
     if (FEW_ROWS > 0 && t->n == MOST_NV * FV_W) {
         if (mr <= FEW_ROWS)
-            widen_run(t, count, mr, MOST_NV);
+            widen_run(t, mr, MOST_NV);
     } else if (FV_NR > (int)FV_LANES && t->n == FV_LANES)
-        widen_run(t, count, mr, FV_LANES / FV_W);
+        widen_run(t, mr, FV_LANES / FV_W);
     else if (FV_NR > (int)NARROW && NARROW > (int)FV_LANES && t->n == NARROW)
-        widen_run(t, count, mr, NARROW / FV_W);
+        widen_run(t, mr, NARROW / FV_W);
     else
-        widen_run(t, count, mr, NV);
+        widen_run(t, mr, NV);
 }
 
 static void widen_height(widen_tiles *t, int64_t count, int64_t rows) {
+    if (count == 0)
+        return;
+    t->count = count;
     static const float zeros[MOST_NV * FV_W];
     t->start = t->start ? t->start : zeros; /* with ldstart 0 */
     switch (rows) {
 #if FV_MR >= 6
-    case 6: widen_width(t, count, 6); break;
-    case 5: widen_width(t, count, 5); break;
-    case 4: widen_width(t, count, 4); break;
+    case 6: widen_width(t, 6); break;
+    case 5: widen_width(t, 5); break;
+    case 4: widen_width(t, 4); break;
 #endif
 #if FV_MR >= 3
-    case 3: widen_width(t, count, 3); break;
-    case 2: widen_width(t, count, 2); break;
+    case 3: widen_width(t, 3); break;
+    case 2: widen_width(t, 2); break;
 #endif
-    default: widen_width(t, count, 1); break;
+    default: widen_width(t, 1); break;
     }
 }
 
