@@ -132,18 +132,17 @@ FV_ALWAYS_INLINE void multiply_steps(vf acc[FV_MR][NV], const float *a[GROUPS], 
         a[g] += count;
 }
 
-/* Prefetches some lines of what is next, until it ends. */
-FV_ALWAYS_INLINE void multiply_prefetch_next(multiply_tiles *t) {
-    const float *next = t->next;
+/* Prefetches some lines of what is next, until it ends; returns what is left of it. */
+FV_ALWAYS_INLINE const float *multiply_prefetch_next(const multiply_tiles *t, const float *next) {
     if (!next)
-        return;
+        return next;
     int64_t lines = t->pace;
     do {
         __builtin_prefetch(next, 0, 2);
         next = fv_ahead(next, LINE);
         lines = multiply_opaque(lines - 1);
     } while (lines > 0);
-    t->next = (uintptr_t)next < (uintptr_t)t->next_end ? next : NULL;
+    return (uintptr_t)next < (uintptr_t)t->next_end ? next : NULL;
 }
 
 /* Prefetches UNROLL steps of B, and those that many floats further on, which may be the same ones. */
@@ -162,14 +161,15 @@ FV_ALWAYS_INLINE void multiply_chain(vf acc[FV_MR][NV], multiply_tiles *t, const
     const float *a = t->a, *b = t->b, *rows[GROUPS];
     for (int g = 0; g * GROUP_ROWS < mr; g++, a += GROUP_ROWS * lda, lda = multiply_opaque(lda))
         rows[g] = a;
-    const float *ahead = t->prefetch_b;
+    const float *ahead = t->prefetch_b, *next = t->next;
     int64_t k = t->k;
     for (; k >= UNROLL; k = multiply_opaque(k - UNROLL)) {
         if (ahead)
             ahead = multiply_prefetch_b(ahead, &ldb, t->l2_distance, nv);
-        multiply_prefetch_next(t);
+        next = multiply_prefetch_next(t, next);
         multiply_steps(acc, rows, &lda, &b, &ldb, left, UNROLL, mr, nv, part);
     }
+    t->next = next;
     for (; k > 0; k = multiply_opaque(k - 1))
         multiply_steps(acc, rows, &lda, &b, &ldb, left, 1, mr, nv, part);
 }
