@@ -163,7 +163,7 @@ FV_ALWAYS_INLINE void multiply_chain(vf acc[FV_MR][NV], multiply_tiles *t, const
         rows[g] = a;
     const float *ahead = t->prefetch_b, *next = t->next;
     int64_t k = t->k;
-    for (; k >= UNROLL; k = multiply_opaque(k - UNROLL)) {
+    for (; k >= UNROLL; k -= UNROLL) {
         if (ahead)
             ahead = multiply_prefetch_b(ahead, &ldb, t->l2_distance, nv);
         next = multiply_prefetch_next(t, next);
