@@ -134,7 +134,7 @@ FV_ALWAYS_INLINE void multiply_steps(vf acc[FV_MR][NV], const float *a[GROUPS], 
 
 /* Prefetches some lines of what is next, until it ends; returns what is left of it. */
 FV_ALWAYS_INLINE const float *multiply_prefetch_next(const multiply_tiles *t, const float *next) {
-    if (!next)
+    if (__builtin_expect(!next, 1))
         return next;
     int64_t lines = t->pace;
     do {
@@ -164,7 +164,7 @@ FV_ALWAYS_INLINE void multiply_chain(vf acc[FV_MR][NV], multiply_tiles *t, const
     const float *ahead = t->prefetch_b, *next = t->next;
     int64_t k = t->k;
     for (; k >= UNROLL; k -= UNROLL) {
-        if (ahead)
+        if (__builtin_expect(ahead != NULL, 0)) /* out of the way: a branch taken costs where threads share a core */
             ahead = multiply_prefetch_b(ahead, &ldb, t->l2_distance, nv);
         next = multiply_prefetch_next(t, next);
         multiply_steps(acc, rows, &lda, &b, &ldb, left, UNROLL, mr, nv, part);

@@ -32,8 +32,7 @@ enum {
 };
 
 typedef struct widen_tiles {
-    int64_t count;
-    int64_t n, k; /* of a strip: n <= FV_NR */
+    int64_t count, n, k; /* n, k: of a strip, n <= FV_NR */
     const float *a;
     int64_t lda;
     const format_word *b;
@@ -45,13 +44,8 @@ typedef struct widen_tiles {
     int64_t ldstart;
     int streams;                 /* one tile reads B, from beyond the caches */
     const char *next, *next_end; /* prefetched meanwhile */
-    int64_t pace;                /* bytes of it for each branch */
+    int64_t pace;                /* lines of it for each branch */
 } widen_tiles;
-
-/* An address to fetch from, maybe past the array. */
-FV_ALWAYS_INLINE const char *widen_ahead(const void *p, int64_t bytes) {
-    return (const char *)((uintptr_t)p + (uintptr_t)bytes);
-}
 
 /* Rows of B for each branch of tiles of so many rows: many accumulators, of vectors of 16, hide more branches. With
  * scales, compilers spill what is left over from many steps of six rows. */
@@ -105,9 +99,17 @@ FV_ALWAYS_INLINE void widen_steps(vf acc[FV_MR][MOST_NV], const float *a[GROUPS]
 
 FV_ALWAYS_INLINE void widen_prefetch(const format_word *b, const int nv) {
     for (int at = 0; at < nv * FV_W * (int)sizeof *b; at += LINE) {
-        __builtin_prefetch(widen_ahead(b, NEAR + at), 0, 3);
-        __builtin_prefetch(widen_ahead(b, NEAR + FAR + at), 0, 2);
+        const uintptr_t ahead = (uintptr_t)b + (uintptr_t)(NEAR + at); /* maybe past the array */
+        __builtin_prefetch((const void *)ahead, 0, 3);
+        __builtin_prefetch((const void *)(ahead + FAR), 0, 2);
     }
+}
+
+/* Prefetches some lines of what is next; returns what is left of it. */
+FV_ALWAYS_INLINE const char *widen_prefetch_next(const widen_tiles *t, const char *next) {
+    for (int64_t line = 0; line < t->pace; line++, next += LINE)
+        __builtin_prefetch(next, 0, 2);
+    return (uintptr_t)next < (uintptr_t)t->next_end ? next : NULL;
 }
 
 FV_ALWAYS_INLINE void widen_tile(widen_tiles *t, const int mr, const int nv) {
@@ -120,10 +122,11 @@ FV_ALWAYS_INLINE void widen_tile(widen_tiles *t, const int mr, const int nv) {
             acc[i][j] = v_load(t->start + i * t->ldstart + j * FV_W);
     const format_word *b = t->b;
     const int unroll = widen_unroll(mr);
+    const char *next = t->next;
     int64_t k = t->k;
     for (; k >= unroll * PER_WORD; k -= unroll * PER_WORD) {
-        for (int64_t at = 0; at < t->pace && t->next < t->next_end; at += LINE, t->next += LINE)
-            __builtin_prefetch(t->next, 0, 2);
+        if (__builtin_expect(next != NULL, 0)) /* as in multiply_tile.h */
+            next = widen_prefetch_next(t, next);
         for (int p = 0; p < unroll; p++, b += t->ldb) {
             if (t->streams)
                 widen_prefetch(b, nv);
@@ -134,6 +137,7 @@ FV_ALWAYS_INLINE void widen_tile(widen_tiles *t, const int mr, const int nv) {
 #pragma GCC unroll 1 /* or gcc makes copies of what is left */
     for (; k >= PER_WORD; k -= PER_WORD, b += t->ldb)
         widen_steps(acc, rows, t->lda, b, t->scales, PER_WORD, mr, nv);
+    t->next = next;
     if (k > 0) /* the first of a pair alone */
         widen_steps(acc, rows, t->lda, b, t->scales, 1, mr, nv);
     for (int i = 0; i < mr; i++)
@@ -164,11 +168,9 @@ FV_ALWAYS_INLINE void widen_width(widen_tiles *t, const int mr) {
 }
 
 static void widen_height(widen_tiles *t, int64_t count, int64_t rows) {
-    if (count == 0)
-        return;
-    t->count = count;
     static const float zeros[MOST_NV * FV_W];
     t->start = t->start ? t->start : zeros; /* with ldstart 0 */
+    t->count = count;
     switch (rows) {
 #if FV_MR >= 6
     case 6: widen_width(t, 6); break;
@@ -199,8 +201,6 @@ static __attribute__((noinline)) void widen_maxima(int64_t m, int64_t n, const f
 void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t ldc, const fv_epilogue *epilogue,
              const fv_prefetch *prefetch) {
     const int64_t m = rows->count, n = operand->columns, k = operand->steps, lda = rows->stride, ldb = operand->row;
-    const float *a = rows->data;
-    const format_word *b = operand->data;
     const int64_t width = operand->width ? operand->width : n;
     assert(m >= 1 && n >= 1 && k >= 1 && lda >= 0 && n % FV_LANES == 0);
     assert(ldb >= (n < width ? n : width) && width % FV_LANES == 0 && operand->first % FV_LANES == 0);
@@ -214,20 +214,21 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
         .k = k, .lda = lda, .ldb = ldb, .ldc = ldc, .ldstart = epilogue && epilogue->start ? epilogue->ldstart : 0};
     if (prefetch) {
         t.streams = prefetch->streams && tiles == 1;
-        t.next = prefetch->next;
+        t.next = turns > 0 && prefetch->next != prefetch->next_end ? prefetch->next : NULL;
         t.next_end = prefetch->next_end;
-        t.pace = t.next && turns > 0 ? (t.next_end - t.next + turns * LINE - 1) / (turns * LINE) * LINE : 0;
+        t.pace = t.next ? (t.next_end - t.next + turns * LINE - 1) / (turns * LINE) : 0;
     }
-    const format_word *panel = b - operand->first;
+    const format_word *panel = (const format_word *)operand->data - operand->first;
     for (int64_t j = 0, column = operand->first; j < n; j += t.n) {
         const int64_t left = width - column < n - j ? width - column : n - j;
         t.n = left >= strip ? strip : left >= NARROW ? NARROW : FV_LANES;
-        t.a = a;
+        t.a = rows->data;
         t.b = panel + column;
         t.scales = SCALED ? operand->scales + j : NULL;
         t.start = epilogue && epilogue->start ? epilogue->start + j : NULL;
         t.c = c + j;
-        widen_height(&t, higher, low + 1);
+        if (higher > 0)
+            widen_height(&t, higher, low + 1);
         widen_height(&t, tiles - higher, low);
         column += t.n;
         if (column == width) {
