@@ -1,14 +1,13 @@
-/* softmax: scores s of one segment to p = exp(s - m), with their maximum m and sum l a row (kernels.h has the
- * contract). A file that includes this one defines FV_SIDE.
+/* softmax: scores s of a segment to p = exp(s - m), with maximum m and sum l a row, by kernels.h's contract.
  *
  * The maxima of most columns come with their scores: the gemm takes them as it stores its tiles, from registers, where
  * units that do not multiply are idle. What is left to find, where there is a mask or rows do not see all of a panel,
  * is found first.
  *
  * The FV_LANES virtual lanes of a row are GROUP vectors, so a group of FV_LANES keys adds to the same lanes whatever
- * the width of a vector; FV_SIDE vectors go through exp side by side. Columns that all rows attend go first, then those
- * of which bits tell: each vector of these is loaded as a mask, as to ask whether all keys are attended would cost more
- * than it saves; SIDE vectors of which none is need no exp.
+ * the width of a vector; FV_SIDE vectors (the includer's choice) go through exp side by side. Columns that all rows
+ * attend go first, then those of which bits tell: each vector is loaded as a mask, as to ask whether all keys are
+ * attended would cost more than it saves; SIDE vectors of which none is need no exp.
  *
  * Bound: v_exp.h's operations plus one subtraction, one addition, one load and a store a vector, and no comparison
  * where all p are normal (fovea-bench --filter kernel/softmax). Cycles, and what lost: docs/measurements.md,
@@ -128,8 +127,7 @@ static inline __attribute__((always_inline)) void softmax_span(const fv_softmax_
     const float *s = x->s + row * lds, *from = from_step ? x->lanes + row * FV_LANES : none;
     float *p = x->p + row * ldp, *lanes = x->lanes + row * FV_LANES;
     const int paired = ROUNDED && x->paired;
-    known.scaled =
-        FV_W > 1 ? known.scaled : x->c != 1.0f; /* no instances of it without vectors: the text counts more */
+    known.scaled = FV_W > 1 ? known.scaled : x->c != 1.0f; /* without vectors no instances of it: less text */
     const vf c = v_set1(x->c);
     for (; row < last; row++, s += lds, p += ldp, lanes += FV_LANES, from += from_step) {
         const fv_keybits *bits = softmax_bits(x, row);
@@ -147,19 +145,20 @@ static inline __attribute__((always_inline)) void softmax_span(const fv_softmax_
     }
 }
 
-#define SOFTMAX_SPAN(NAME, MASKED, SCALED, NO_UNDERFLOW)                                                               \
+#define SOFTMAX_SPAN(NAME, END, MASKED, SCALED, NO_UNDERFLOW)                                                          \
     static __attribute__((noinline)) void NAME(const fv_softmax_f32_args *x, int64_t row, int64_t last, int64_t begin, \
                                                int64_t end) {                                                          \
-        softmax_span(x, row, last, begin, end, (softmax_known){MASKED, SCALED, NO_UNDERFLOW});                         \
+        (void)end;                                                                                                     \
+        softmax_span(x, row, last, begin, END, (softmax_known){MASKED, SCALED, NO_UNDERFLOW});                         \
     }
-SOFTMAX_SPAN(softmax_plain, 0, 0, 0)
-SOFTMAX_SPAN(softmax_normal, 0, 0, 1)
-SOFTMAX_SPAN(softmax_scaled, 0, 1, 0)
-SOFTMAX_SPAN(softmax_scaled_normal, 0, 1, 1)
-SOFTMAX_SPAN(softmax_masked, 1, 0, 0)
-SOFTMAX_SPAN(softmax_masked_scaled, 1, 1, 0)
+SOFTMAX_SPAN(softmax_plain, end, 0, 0, 0)
+SOFTMAX_SPAN(softmax_two, begin + 2 * FV_LANES, 0, 0, 0) /* groups of keys: short rows whose end compilers know */
+SOFTMAX_SPAN(softmax_normal, end, 0, 0, 1)
+SOFTMAX_SPAN(softmax_scaled, end, 0, 1, 0)
+SOFTMAX_SPAN(softmax_scaled_normal, end, 0, 1, 1)
+SOFTMAX_SPAN(softmax_masked, end, 1, 0, 0)
+SOFTMAX_SPAN(softmax_masked_scaled, end, 1, 1, 0)
 #undef SOFTMAX_SPAN
-
 static inline void softmax_store(float *to, int64_t rows, vf x) {
     if (rows < FV_W)
         v_store_n(to, rows, x);
@@ -171,7 +170,6 @@ static inline void softmax_store(float *to, int64_t rows, vf x) {
 static __attribute__((noinline)) vf softmax_tree_of_max(const float *lanes, int64_t rows) {
     return lanes_tree_n(lanes, rows, 1);
 }
-
 static __attribute__((noinline)) vf softmax_tree_of_sum(const float *lanes, int64_t rows) {
     return lanes_tree_n(lanes, rows, 0);
 }
@@ -202,7 +200,9 @@ void FV_NAME(const fv_softmax_f32_args *x) {
     assert(x->begin <= x->row_max_end && x->row_max_end <= x->end && x->row_max_end % FV_LANES == 0);
     softmax_begin(x);
     const bool scaled = FV_W > 1 && x->c != 1.0f, normal = FV_W > 1 && !ROUNDED && x->no_underflow;
-    softmax_span_fn *const unscaled_all = normal ? softmax_normal : softmax_plain,
+    const bool two = FV_W > 1 && !ROUNDED && !x->bits && x->end - x->begin == 2 * FV_LANES;
+    softmax_span_fn *const plain = two ? softmax_two : softmax_plain,
+                           *const unscaled_all = normal && !two ? softmax_normal : plain,
                            *const scaled_all = normal ? softmax_scaled_normal : softmax_scaled,
                            *const all = scaled ? scaled_all : unscaled_all,
                            *const some = scaled ? softmax_masked_scaled : softmax_masked;
