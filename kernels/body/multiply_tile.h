@@ -134,7 +134,7 @@ FV_ALWAYS_INLINE void multiply_steps(vf acc[FV_MR][NV], const float *a[GROUPS], 
 
 /* Prefetches some lines of what is next, until it ends; returns what is left of it. */
 FV_ALWAYS_INLINE const float *multiply_prefetch_next(const multiply_tiles *t, const float *next) {
-    if (__builtin_expect(!next, 1))
+    if (!next)
         return next;
     int64_t lines = t->pace;
     do {

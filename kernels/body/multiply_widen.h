@@ -125,7 +125,7 @@ FV_ALWAYS_INLINE void widen_tile(widen_tiles *t, const int mr, const int nv) {
     const char *next = t->next;
     int64_t k = t->k;
     for (; k >= unroll * PER_WORD; k -= unroll * PER_WORD) {
-        if (__builtin_expect(next != NULL, 0)) /* as in multiply_tile.h */
+        if (__builtin_expect(next != NULL, 0))
             next = widen_prefetch_next(t, next);
         for (int p = 0; p < unroll; p++, b += t->ldb) {
             if (t->streams)
