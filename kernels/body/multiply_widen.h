@@ -105,13 +105,6 @@ FV_ALWAYS_INLINE void widen_prefetch(const format_word *b, const int nv) {
     }
 }
 
-/* Prefetches some lines of what is next; returns what is left of it. */
-FV_ALWAYS_INLINE const char *widen_prefetch_next(const widen_tiles *t, const char *next) {
-    for (int64_t line = 0; line < t->pace; line++, next += LINE)
-        __builtin_prefetch(next, 0, 2);
-    return (uintptr_t)next < (uintptr_t)t->next_end ? next : NULL;
-}
-
 FV_ALWAYS_INLINE void widen_tile(widen_tiles *t, const int mr, const int nv) {
     vf acc[FV_MR][MOST_NV];
     const float *rows[GROUPS];
@@ -125,8 +118,11 @@ FV_ALWAYS_INLINE void widen_tile(widen_tiles *t, const int mr, const int nv) {
     const char *next = t->next;
     int64_t k = t->k;
     for (; k >= unroll * PER_WORD; k -= unroll * PER_WORD) {
-        if (__builtin_expect(next != NULL, 0))
-            next = widen_prefetch_next(t, next);
+        if (__builtin_expect(next != NULL, 0)) {
+            for (int64_t line = 0; line < t->pace; line++, next += LINE)
+                __builtin_prefetch(next, 0, 2);
+            next = (uintptr_t)next < (uintptr_t)t->next_end ? next : NULL;
+        }
         for (int p = 0; p < unroll; p++, b += t->ldb) {
             if (t->streams)
                 widen_prefetch(b, nv);

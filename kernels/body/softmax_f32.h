@@ -159,6 +159,7 @@ SOFTMAX_SPAN(softmax_scaled_normal, end, 0, 1, 1)
 SOFTMAX_SPAN(softmax_masked, end, 1, 0, 0)
 SOFTMAX_SPAN(softmax_masked_scaled, end, 1, 1, 0)
 #undef SOFTMAX_SPAN
+
 static inline void softmax_store(float *to, int64_t rows, vf x) {
     if (rows < FV_W)
         v_store_n(to, rows, x);
@@ -170,6 +171,7 @@ static inline void softmax_store(float *to, int64_t rows, vf x) {
 static __attribute__((noinline)) vf softmax_tree_of_max(const float *lanes, int64_t rows) {
     return lanes_tree_n(lanes, rows, 1);
 }
+
 static __attribute__((noinline)) vf softmax_tree_of_sum(const float *lanes, int64_t rows) {
     return lanes_tree_n(lanes, rows, 0);
 }
