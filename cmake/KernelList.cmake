@@ -10,7 +10,11 @@ function(fovea_read_kernel_list)
 
     set(word "([a-z0-9_]+)")
     set(number "([0-9]+)")
-    list(JOIN FOVEA_LEFT_OUT_TYPES "|" left_out) # and formats of them, as bf16x2
+    set(left_out ${FOVEA_LEFT_OUT_TYPES})
+    if("i8" IN_LIST left_out)
+        list(APPEND left_out i8g i4 i4g i5 i5g i6 i6g)
+    endif()
+    list(JOIN left_out "|" left_out) # and formats of them, as bf16x2
     file(STRINGS kernels.inc lines REGEX "^FV_(KERNEL|MULTIPLY|MULTIPLY_FEW|PACK|UNPACK)\\(")
     set(rows)
     foreach(line IN LISTS lines)

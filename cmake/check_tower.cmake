@@ -15,6 +15,7 @@ set(tower
     "arrays"
     "rope"
     "cache"
+    "quantisation"
     "attention linear norm"
     "mha")
 

@@ -125,7 +125,9 @@ typedef struct fv_prefetch {
  *                     (amx/tiles.h)
  *   f16x2             words of two float16, the first in the low half: any numbers, in any rounding mode, as products
  *                     are exact and never subnormal, as long as the CPU does not flush what is subnormal as float16
- *   i16               integers of 15 bits with a scale a row (int8.h): sums are exact integers, scaled once */
+ *   i16               integers of 15 bits with a scale a row (int8.h): sums are exact integers, scaled once; with B in
+ *                     groups a scale for each group (groups.h)
+ *   i8                the same of 8 bits, for B in groups alone */
 typedef enum fv_kind {
     FV_KIND_f32,
     FV_KIND_f32_masked,
@@ -135,6 +137,7 @@ typedef enum fv_kind {
     FV_KIND_bf16x2_amx_order,
     FV_KIND_f16x2,
     FV_KIND_i16,
+    FV_KIND_i8,
     FV_KIND_COUNT
 } fv_kind;
 
@@ -372,6 +375,8 @@ typedef void fv_narrow_bf16_fn(int64_t rows, int64_t n, const float *x, int64_t 
 typedef fv_narrow_bf16_fn fv_narrow_f16_fn;
 
 #include "int8.h"
+
+#include "groups.h"
 
 #include "kernel_list.h"
 

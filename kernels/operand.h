@@ -34,9 +34,16 @@ enum {
 #include "formats.inc"
 };
 
-typedef enum fv_word_order { FV_WORD_step, FV_WORD_column, FV_WORD_high, FV_WORD_low, FV_WORD_fours } fv_word_order;
+typedef enum fv_word_order {
+    FV_WORD_step,
+    FV_WORD_column,
+    FV_WORD_high,
+    FV_WORD_low,
+    FV_WORD_fours,
+    FV_WORD_planes
+} fv_word_order;
 
-typedef enum fv_scale_layout { FV_SCALE_none, FV_SCALE_row, FV_SCALE_column } fv_scale_layout;
+typedef enum fv_scale_layout { FV_SCALE_none, FV_SCALE_row, FV_SCALE_column, FV_SCALE_group } fv_scale_layout;
 
 typedef struct fv_format_info {
     const char *name;
@@ -64,14 +71,25 @@ typedef struct fv_exponent_range {
     int least, most;
 } fv_exponent_range;
 
+/* What each group of integers has beside its scale (groups.h). */
+typedef enum fv_group_extra { FV_GROUP_plain, FV_GROUP_zero, FV_GROUP_minimum } fv_group_extra;
+
+typedef struct fv_group {
+    int16_t steps; /* of each but the last, a multiple of 16 */
+    int16_t extra; /* fv_group_extra */
+} fv_group;
+
 typedef struct fv_operand {
-    const void *data;        /* its first word; alignment of an element suffices */
-    const float *scales;     /* in the format's layout; NULL where it has none */
-    int64_t columns, steps;  /* n and k of the product, at least 1 */
-    int64_t row, panel;      /* words to the next row, and to the next panel */
-    fv_exponent_range range; /* of all elements; only where a caller asks for it */
-    int16_t width;           /* columns of a panel; 0: one panel has all */
-    int16_t first;           /* place of the first column in its panel */
+    const void *data;       /* its first word; alignment of an element suffices */
+    const float *scales;    /* in the format's layout; NULL where it has none */
+    int64_t columns, steps; /* n and k of the product, at least 1 */
+    int64_t row, panel;     /* words to the next row, and to the next panel */
+    union {
+        fv_exponent_range range; /* of all elements; only where a caller asks for it */
+        fv_group group;          /* of formats with scales by group */
+    };
+    int16_t width; /* columns of a panel; 0: one panel has all */
+    int16_t first; /* place of the first column in its panel */
     fv_format format;
 } fv_operand;
 
@@ -83,10 +101,17 @@ typedef struct fv_rows {
     int64_t count, stride;
 } fv_rows;
 
-/* Words of so many steps of a column. */
+/* Words of so many steps of a column; in groups, of steps up to a multiple of 16. */
 static inline int64_t fv_operand_words(fv_format format, int64_t steps) {
-    const int per_word = fv_format_of(format).per_word;
-    return (steps + per_word - 1) / per_word;
+    const fv_format_info f = fv_format_of(format);
+    const int64_t all = f.scale == FV_SCALE_group ? (steps + 15) / 16 * 16 : steps;
+    return (all + f.per_word - 1) / f.per_word;
+}
+
+/* Rows of words of 4 bytes, of so many steps in groups. */
+static inline int64_t fv_group_rows(fv_format format, int64_t steps) {
+    const fv_format_info f = fv_format_of(format);
+    return fv_operand_words(format, steps) * f.per_word * f.bits / 32;
 }
 
 /* Bytes of so many rows of words of a panel. */
@@ -95,7 +120,7 @@ static inline int64_t fv_operand_bytes(fv_format format, int64_t steps, int64_t 
     return fv_operand_words(format, steps) * f.per_word * f.bits * width / 8;
 }
 
-/* Where element t of column j is, counted in elements from data. */
+/* Where element t of column j is, counted in elements from data; not of planes. */
 static inline int64_t fv_operand_place(const fv_operand *b, int64_t t, int64_t j) {
     const fv_format_info f = fv_format_of(b->format);
     const int64_t p = j + b->first, e = t % f.per_word;
@@ -114,14 +139,15 @@ static inline fv_operand fv_operand_part(const fv_operand *b, int64_t column, in
     const fv_format_info f = fv_format_of(b->format);
     fv_operand part = *b;
     const int64_t p = column + b->first, panel = b->width ? p / b->width : 0, place = b->width ? p % b->width : p,
+                  rows = f.word == FV_WORD_planes ? step * f.bits / 32 : step / f.per_word,
                   words = f.word == FV_WORD_column ? column * b->row + step
-                                                   : panel * b->panel + step / f.per_word * b->row + place - b->first;
+                                                   : panel * b->panel + rows * b->row + place - b->first;
     part.first = (int16_t)(b->width ? place : 0);
-    part.data = (const char *)b->data + words * f.per_word * f.bits / 8;
+    part.data = (const char *)b->data + (f.word == FV_WORD_planes ? words * 4 : words * f.per_word * f.bits / 8);
     part.columns = columns;
     part.steps = steps;
     part.scales = f.scale == FV_SCALE_column ? b->scales + column : f.scale == FV_SCALE_row ? b->scales + step : NULL;
-    return part;
+    return part; /* scales by group are the caller's to find */
 }
 
 #endif

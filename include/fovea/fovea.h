@@ -54,6 +54,7 @@
 #include "mha.h"
 #include "norm.h"
 #include "outputs.h"
+#include "quantisation.h"
 #include "rope.h"
 #include "state.h"
 #include "tuning.h"

@@ -3,6 +3,7 @@
 #define FOVEA_LINEAR_H
 
 #include "context.h"
+#include "quantisation.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -37,8 +38,9 @@ typedef struct fovea_linear_desc {
     fovea_dtype dtype;          /* of x; default FOVEA_DTYPE_F32 */
     fovea_dtype y_dtype;        /* of every y; default 0: dtype */
     fovea_dtype residual_dtype; /* of every residual; default 0: that of y */
-    /* Default FOVEA_ARITHMETIC_EXACT, which BF16 equals. BF16_TILE: sums by blocks of 32 channels. Both need x and
-     * weights of bfloat16. Fixed when packed, whatever the number of rows. */
+    /* FOVEA_ARITHMETIC_DEFAULT is Q16 of quantised weights, else EXACT, which BF16 equals. BF16_TILE: sums by blocks of
+     * 32 channels. Both need x and weights of bfloat16. Q16 and Q8 need weights that all are quantised. Fixed when
+     * packed, whatever the number of rows. */
     fovea_arithmetic arithmetic;
     fovea_activation activation; /* of all parts; default FOVEA_ACTIVATION_NONE */
 
@@ -52,8 +54,9 @@ typedef struct fovea_linear_desc {
  * end, as fovea_convert() rounds. Packed weights keep their type if all parts have the same type and no scale.
  * Otherwise they are packed as float32.
  *
- * Weights of integers have a scale for each output channel (fovea_quantisation). Results are, bit for bit, those of
- * float32 on the numbers that they stand for. */
+ * Quantised weights (quantisation.h) stay as they are in memory if all parts have one type, one layout of groups and no
+ * scale; otherwise they become float32, which only EXACT takes. With EXACT, results are, bit for bit, those of float32 on
+ * the numbers that they stand for. */
 
 /* Sets struct_size and the defaults. */
 #define fovea_linear_desc_init(desc) fovea_linear_desc_init_size((desc), sizeof(fovea_linear_desc))
@@ -81,6 +84,9 @@ FOVEA_API fovea_status fovea_linear_unpack(const fovea_linear *linear, int64_t p
 /* Copies the scales of a part's integers back: [out]. fovea_linear_unpack() gives the integers.
  * FOVEA_ERROR_UNSUPPORTED if the packed weights have another type. After an error nothing is written. Thread-safe. */
 FOVEA_API fovea_status fovea_linear_unpack_scales(const fovea_linear *linear, int64_t part, float *scales);
+
+/* Bytes of the packed weights, their scales among them: what an execution reads. Thread-safe. */
+FOVEA_API size_t fovea_linear_weight_bytes(const fovea_linear *linear);
 
 /* Frees a map. No thread may be executing it. Thread-safe on different maps. */
 FOVEA_API void fovea_linear_destroy(fovea_linear *linear);

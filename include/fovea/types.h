@@ -72,7 +72,18 @@ typedef enum fovea_dtype {
     FOVEA_DTYPE_I64 = 4,  /* int64_t, 8-byte aligned */
     FOVEA_DTYPE_BF16 = 5, /* bfloat16: the upper half of a binary32; 2-byte aligned */
     FOVEA_DTYPE_F16 = 6,  /* IEEE binary16, 2-byte aligned */
-    FOVEA_DTYPE_I8 = 7    /* int8_t with scales: of a cache (cache.h) or of weights (fovea_quantisation) */
+    FOVEA_DTYPE_I8 = 7,   /* int8_t with scales: of a cache (cache.h) or of weights (quantisation.h) */
+
+    /* Of weights alone (quantisation.h). Integers with scales beside them: */
+    FOVEA_DTYPE_U4 = 8, /* 4 bits without sign, two in a byte */
+    FOVEA_DTYPE_U8 = 9, /* uint8_t */
+    /* Blocks of integers with scales inside, as GGUF files have them: */
+    FOVEA_DTYPE_Q8_0 = 10, /* 32 elements in 34 bytes */
+    FOVEA_DTYPE_Q4_0 = 11, /* 32 in 18 */
+    FOVEA_DTYPE_Q4_1 = 12, /* 32 in 20 */
+    FOVEA_DTYPE_Q4_K = 13, /* 256 in 144 */
+    FOVEA_DTYPE_Q5_K = 14, /* 256 in 176 */
+    FOVEA_DTYPE_Q6_K = 15  /* 256 in 210 */
 } fovea_dtype;
 
 /* How attention and linear maps compute. Each arithmetic is one definition (docs/promise.md; kernels/kernels.h has the
@@ -90,23 +101,22 @@ typedef enum fovea_arithmetic {
      * and tuning do not matter. It never chooses BF16_TILE, which has not been timed on a CPU with AMX. A plan reports
      * its choice (fovea_attention_plan_arithmetic()); ask for that one to get the same bits elsewhere. The environment
      * variable FOVEA_ARITHMETIC overrides it (context.h). */
-    FOVEA_ARITHMETIC_FASTEST = 3
+    FOVEA_ARITHMETIC_FASTEST = 3,
+    /* What a linear map takes unless you say otherwise: Q16 if its weights are quantised, else EXACT. */
+    FOVEA_ARITHMETIC_DEFAULT = 4,
+    /* Linear maps of quantised weights. A row of x becomes integers of 15 bits with a scale for each group of weights,
+     * sums of a group are exact integers, and float32 adds groups. As accurate as EXACT to about six digits, and much
+     * faster. */
+    FOVEA_ARITHMETIC_Q16 = 5,
+    /* The same with integers of 8 bits: less accurate, and faster for many rows on CPUs with units for it. */
+    FOVEA_ARITHMETIC_Q8 = 6
 } fovea_arithmetic;
 
-/* "exact", "bf16", "bf16_tile", "fastest"; "unknown" for any other value. Static string, thread-safe. */
+/* "exact", "bf16", "bf16_tile", "fastest", "default", "q16", "q8"; "unknown" for any other value. Static string, thread-safe. */
 FOVEA_API const char *fovea_arithmetic_name(fovea_arithmetic arithmetic);
 
-/* How integers represent numbers. In a matrix of FOVEA_DTYPE_I8, element (i, o) stands for scales[o] times its integer,
- * rounded to float32 in the caller's rounding mode. Linear maps and layers take such weights (docs/types.md). Tensors
- * do not: their quantisation must be NULL. Later fields will describe groups of channels (docs/interface-drafts.md). */
-typedef struct fovea_quantisation {
-    size_t struct_size;
-    const float *scales; /* [out], any numbers; read when weights are packed, and no longer needed afterwards */
-} fovea_quantisation;
-
-/* Sets struct_size, and scales to NULL. */
-#define fovea_quantisation_init(quantisation) fovea_quantisation_init_size((quantisation), sizeof(fovea_quantisation))
-FOVEA_API void fovea_quantisation_init_size(fovea_quantisation *quantisation, size_t size);
+/* How integers of a matrix represent numbers: quantisation.h. Tensors have none: theirs must be NULL. */
+typedef struct fovea_quantisation fovea_quantisation;
 
 /* A view of the caller's memory, [batch, head, token, channel]. Element (b,h,t,c) is data[b*stride[0] + h*stride[1] +
  * t*stride[2] + c*stride[3]]. The channel stride is 1 (masks and biases: 1, or 0 to broadcast). Other strides are from

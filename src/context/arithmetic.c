@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Arithmetics that operations have kernels for. */
-static const bool there[][FOVEA_ARITHMETIC_FASTEST] = {
+static const bool there[][FOVEA_ARITHMETIC_Q8 + 1] = {
     [FV_ARITHMETIC_OF_attention] =
         {[FOVEA_ARITHMETIC_EXACT] = true, [FOVEA_ARITHMETIC_BF16] = true, [FOVEA_ARITHMETIC_BF16_TILE] = true},
     [FV_ARITHMETIC_OF_linear] =
@@ -56,7 +56,7 @@ fovea_status fv_arithmetic_select(const fovea_context *ctx, fv_arithmetic_of ope
     const fv_arithmetic_operand *other = NULL;
     *taken = FOVEA_ARITHMETIC_EXACT;
     const fovea_status status = fv_enum_check(FV_ENUM_arithmetic, "arithmetic", (int)given);
-    if (status != FOVEA_OK || given == FOVEA_ARITHMETIC_EXACT)
+    if (status != FOVEA_OK || given == FOVEA_ARITHMETIC_EXACT || given == FOVEA_ARITHMETIC_DEFAULT)
         return status;
     for (int i = 0; i < count && !other; i++)
         if (operands[i].dtype != FOVEA_DTYPE_BF16)

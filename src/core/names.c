@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-enum { MOST_NAMES = 12 };
+enum { MOST_NAMES = 16 };
 
 /* By value; NULL where there is no such constant. */
 static const struct {
@@ -22,7 +22,10 @@ static const struct {
                             {[FOVEA_ARITHMETIC_EXACT] = "FOVEA_ARITHMETIC_EXACT",
                              [FOVEA_ARITHMETIC_BF16] = "FOVEA_ARITHMETIC_BF16",
                              [FOVEA_ARITHMETIC_BF16_TILE] = "FOVEA_ARITHMETIC_BF16_TILE",
-                             [FOVEA_ARITHMETIC_FASTEST] = "FOVEA_ARITHMETIC_FASTEST"}},
+                             [FOVEA_ARITHMETIC_FASTEST] = "FOVEA_ARITHMETIC_FASTEST",
+                             [FOVEA_ARITHMETIC_DEFAULT] = "FOVEA_ARITHMETIC_DEFAULT",
+                             [FOVEA_ARITHMETIC_Q16] = "FOVEA_ARITHMETIC_Q16",
+                             [FOVEA_ARITHMETIC_Q8] = "FOVEA_ARITHMETIC_Q8"}},
     [FV_ENUM_isa] = {"fovea_isa",
                      {[FOVEA_ISA_BEST] = "FOVEA_ISA_BEST",
                       [FOVEA_ISA_SCALAR] = "FOVEA_ISA_SCALAR",
@@ -131,7 +134,8 @@ const char *fv_dtype_word(fovea_dtype dtype) {
 const char *const fv_arithmetic_words[] = {
     [FOVEA_ARITHMETIC_EXACT] = "exact",         [FOVEA_ARITHMETIC_BF16] = "bf16",
     [FOVEA_ARITHMETIC_BF16_TILE] = "bf16_tile", [FOVEA_ARITHMETIC_FASTEST] = "fastest",
-    [FOVEA_ARITHMETIC_FASTEST + 1] = NULL,
+    [FOVEA_ARITHMETIC_DEFAULT] = "default",     [FOVEA_ARITHMETIC_Q16] = "q16",
+    [FOVEA_ARITHMETIC_Q8] = "q8",               [FOVEA_ARITHMETIC_Q8 + 1] = NULL,
 };
 
 const char *fovea_arithmetic_name(fovea_arithmetic arithmetic) {

@@ -2,7 +2,7 @@
 #include "core/core.h"
 
 void fovea_quantisation_init_size(fovea_quantisation *q, size_t size) {
-    const fovea_quantisation defaults = {.scales = NULL};
+    const fovea_quantisation defaults = {.scale_dtype = FOVEA_DTYPE_F32};
     fv_struct_init(q, size, &defaults, sizeof defaults);
 }
 

@@ -37,6 +37,8 @@
     X(fovea_mha_weights, fused_bias)                                                                                   \
     X(fovea_norm_args, workspace_size)                                                                                 \
     X(fovea_quantisation, scales)                                                                                      \
+    X(fovea_quantize_error, relative)                                                                                  \
+    X(fovea_quantize_options, search)                                                                                  \
     X(fovea_rope_desc, divisors)                                                                                       \
     X(fovea_tuning_match, reason)
 

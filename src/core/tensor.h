@@ -21,7 +21,7 @@ typedef struct fv_span {
     uintptr_t begin, end;
 } fv_span;
 
-/* Bits of an element. */
+/* Bits of an element; 0 of types that come in blocks. */
 static inline int fv_dtype_bits(fovea_dtype dtype) {
 #define FV_DTYPE(name, bits, word)                                                                                     \
     if (dtype == FOVEA_DTYPE_##name)                                                                                   \
@@ -33,17 +33,37 @@ static inline int fv_dtype_bits(fovea_dtype dtype) {
 /* Bytes of an element of a tensor. */
 static inline int64_t fv_dtype_size(fovea_dtype dtype) { return fv_dtype_bits(dtype) / 8; }
 
-/* Bytes of so many elements, which begin and end with a byte. */
-static inline int64_t fv_dtype_bytes(fovea_dtype dtype, int64_t elements) {
-    return elements * fv_dtype_bits(dtype) / 8;
+/* Elements and bytes of a block; 1 element of a type that has none. */
+typedef struct fv_dtype_block {
+    int elements, bytes;
+} fv_dtype_block;
+
+static inline fv_dtype_block fv_dtype_block_of(fovea_dtype dtype) {
+#define FV_DTYPE_BLOCKS(name, elements, bytes, word)                                                                   \
+    if (dtype == FOVEA_DTYPE_##name)                                                                                   \
+        return (fv_dtype_block){elements, bytes};
+#include "core/dtypes.inc"
+    return (fv_dtype_block){1, (int)fv_dtype_size(dtype)};
 }
 
-/* Are they integers with scales? */
+/* Bytes of so many elements, which begin and end with a byte, or a block. */
+static inline int64_t fv_dtype_bytes(fovea_dtype dtype, int64_t elements) {
+    const fv_dtype_block block = fv_dtype_block_of(dtype);
+    return block.elements > 1 ? elements / block.elements * block.bytes : elements * fv_dtype_bits(dtype) / 8;
+}
+
+/* Are they integers with scales beside them? */
 static inline bool fv_dtype_scaled(fovea_dtype dtype) {
     bool scaled = false;
 #define FV_DTYPE_SCALED(name, bits, word) scaled = scaled || dtype == FOVEA_DTYPE_##name;
+#define FV_DTYPE_WEIGHTS FV_DTYPE_SCALED
 #include "core/dtypes.inc"
     return scaled;
+}
+
+/* Are they integers with scales, beside them or inside? */
+static inline bool fv_dtype_quantised(fovea_dtype dtype) {
+    return fv_dtype_scaled(dtype) || fv_dtype_block_of(dtype).elements > 1;
 }
 
 /* Has this build kernels of the type? Others are refused (FOVEA_TYPES of CMakeLists.txt). */
@@ -56,7 +76,15 @@ static inline bool fv_dtype_built(fovea_dtype dtype) {
     case FOVEA_DTYPE_F16: return false;
 #endif
 #ifdef FV_WITHOUT_I8
-    case FOVEA_DTYPE_I8: return false;
+    case FOVEA_DTYPE_I8:
+    case FOVEA_DTYPE_U4:
+    case FOVEA_DTYPE_U8:
+    case FOVEA_DTYPE_Q8_0:
+    case FOVEA_DTYPE_Q4_0:
+    case FOVEA_DTYPE_Q4_1:
+    case FOVEA_DTYPE_Q4_K:
+    case FOVEA_DTYPE_Q5_K:
+    case FOVEA_DTYPE_Q6_K: return false;
 #endif
     default: return true;
     }

@@ -1,0 +1,85 @@
+/* Scales of groups of a panel as floats (groups.h). Bound: the loads and stores, far less than those of the integers. */
+enum { SUPER8 = 8, SUPER16 = 16 };
+
+/* n numbers from *at on, which moves behind them. */
+static inline void scales_f16(const char **at, int64_t n, float *to) {
+    const uint16_t *from = (const uint16_t *)(const void *)*at;
+    for (int64_t j = 0; j < n; j += FV_W)
+        v_store(to + j, v_load_f16(from + j));
+    *at += n * 2;
+}
+static inline void scales_bf16(const char **at, int64_t n, float *to) {
+    const uint16_t *from = (const uint16_t *)(const void *)*at;
+    for (int64_t j = 0; j < n; j += FV_W)
+        v_store(to + j, v_load_bf16(from + j));
+    *at += n * 2;
+}
+static inline void scales_f32(const char **at, int64_t n, float *to) {
+    const float *from = (const float *)(const void *)*at;
+    for (int64_t j = 0; j < n; j += FV_W)
+        v_store(to + j, v_load(from + j));
+    *at += n * 4;
+}
+
+static inline void scales_u8(const char **at, int64_t n, float *to) {
+    const uint8_t *from = (const uint8_t *)*at;
+    for (int64_t j = 0; j < n; j++)
+        to[j] = (float)from[j];
+    *at += n;
+}
+static inline void scales_i8(const char **at, int64_t n, float *to) {
+    const int8_t *from = (const int8_t *)*at;
+    for (int64_t j = 0; j < n; j++)
+        to[j] = (float)from[j];
+    *at += n;
+}
+
+/* to[j] = d[j] * to[j], or the negative of it. */
+static inline void scales_times(int64_t n, const float *d, int negative, float *to) {
+    for (int64_t j = 0; j < n; j++)
+        to[j] = negative ? -(d[j] * to[j]) : d[j] * to[j];
+}
+
+/* Groups that are no super-blocks. */
+static inline const char *scales_plain(fv_scale_words words, const char *at, int64_t w, float *to) {
+    switch (words) {
+    case FV_SCALES_f32:
+    case FV_SCALES_f32_zero: scales_f32(&at, w, to); break;
+    case FV_SCALES_bf16:
+    case FV_SCALES_bf16_zero: scales_bf16(&at, w, to); break;
+    default: scales_f16(&at, w, to); break;
+    }
+    if (words == FV_SCALES_f16_minimum)
+        scales_f16(&at, w, to + w);
+    else if (fv_scales_extra(words) == FV_GROUP_zero)
+        scales_i8(&at, w, to + w);
+    return at;
+}
+
+void FV_NAME(fv_scale_words words, const void *from, int64_t width, int64_t first, int64_t groups, float *to) {
+    enum { MOST = 256 }; /* columns of a panel */
+    const int per = fv_scales_per_super(words);
+    const int64_t row = fv_scales_row(fv_scales_extra(words), width);
+    const char *at = (const char *)from + fv_scales_bytes(words, first, width);
+    float d[2][MOST];
+    assert(groups >= 1 && first % per == 0 && width % FV_LANES == 0 && width <= MOST);
+    for (int64_t g = 0; g < groups; g++, to += row) {
+        if (per == 1) {
+            at = scales_plain(words, at, width, to);
+            continue;
+        }
+        if (g % per == 0) {
+            scales_f16(&at, width, d[0]);
+            if (per == SUPER8)
+                scales_f16(&at, width, d[1]);
+        }
+        if (per == SUPER16) {
+            scales_i8(&at, width, to);
+        } else {
+            scales_u8(&at, width, to);
+            scales_u8(&at, width, to + width);
+            scales_times(width, d[1], 1, to + width);
+        }
+        scales_times(width, d[0], 0, to);
+    }
+}

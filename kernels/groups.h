@@ -1,0 +1,128 @@
+/* Weights as integers of 4 to 8 bits in groups with scales: the formats i4g, i5g, i6g and i8g. Part of kernels.h, which
+ * has the words of the contracts.
+ *
+ * A group is fv_operand.group.steps consecutive steps of a column, the last one shorter; at most FV_I8_CHANNELS, and a
+ * multiple of 16 except where it is all there is or the last. With w the stored integer (i8g -128 to 127, the others
+ * without sign), each operation rounded once by the caller's mode, never contracted:
+ *
+ *   zero    = 0 of i8g, 8 of i4g, 32 of i6g; 0 of groups with a minimum; or the group's own (FV_GROUP_zero)
+ *   number  = scale * (w - zero);  + minimum, where the group has one (FV_GROUP_minimum)
+ *
+ * That is what unpack makes, and what the arithmetic `exact` multiplies. Products of the kinds i16 (arithmetic q16) and
+ * i8 (q8) take rows of x as integers, made by quantise: for each group of a row
+ *
+ *   most    = FV_I8_MOST, or 127
+ *   top     = max of |x[t]|
+ *   X[t]    = rint(x[t] * (most / top)), ties to even in any mode, no further than most from 0
+ *   x_scale = top / most
+ *             all 0 where top < 2^-112; where an x[t] is NaN or infinite, all X are 0 and x_scale is NaN
+ *   S       = sum of X[t]
+ *
+ * and group after group, ascending, from acc = start, or +0:
+ *
+ *   I       = sum of X[t] * (w[t] - zero), an integer
+ *   acc     = fma(I, scale * x_scale, acc), I to float32 and the product of scales each rounded
+ *   acc     = fma(S, minimum * x_scale, acc), where there is a minimum, rounded likewise
+ *
+ * No sum overflows 32 bits in any order: FV_I8_CHANNELS * 16319 * 128 < 2^31, and 16319 * 255 * 512, which bounds groups
+ * of i8g with a zero of their own. Partial sums may wrap: their sum is exact all the same. */
+#ifndef FV_GROUPS_H
+#define FV_GROUPS_H
+
+enum { FV_Q8_MOST = 127 };
+
+/* quantise: rows of x[i*ldx + t], n channels in groups of so many, as rows of A, fv_group_words(n, group) words each:
+ * for each group fv_i8_row and its words, as int8.h has them, those past the last channel 0. most is FV_I8_MOST, or
+ * FV_Q8_MOST: then high is 0 and low is X. */
+typedef void fv_quantise_i8_fn(int64_t rows, int64_t n, int64_t group, int most, const float *x, int64_t ldx,
+                               fv_i8_word *to);
+
+/* Words of a whole group, and of a row of A. */
+static inline int64_t fv_group_words_each(int64_t group) { return fv_i8_row_words(group); }
+static inline int64_t fv_group_words(int64_t n, int64_t group) {
+    const int64_t whole = n / group, left = n % group;
+    return whole * fv_i8_row_words(group) + (left ? fv_i8_row_words(left) : 0);
+}
+
+/* How the scales of a panel lie, group after group; of super-blocks, the fields of the super-block, then those of each of
+ * its groups. [w]: one for each of the width columns of the panel. */
+typedef enum fv_scale_words {
+    FV_SCALES_f32,      /* float scale[w] */
+    FV_SCALES_f16,      /* float16 scale[w] */
+    FV_SCALES_bf16,     /* bfloat16 scale[w] */
+    FV_SCALES_f32_zero, /* the same, then int8_t zero[w] */
+    FV_SCALES_f16_zero,
+    FV_SCALES_bf16_zero,
+    FV_SCALES_f16_minimum, /* float16 scale[w], minimum[w] */
+    FV_SCALES_super8,      /* of 8 groups: float16 d[w], e[w]; of each: uint8_t s[w], m[w]: scale = d * s,
+                              minimum = -(e * m) */
+    FV_SCALES_super16,     /* of 16 groups: float16 d[w]; of each: int8_t s[w]: scale = d * s */
+    FV_SCALES_COUNT
+} fv_scale_words;
+
+static inline int fv_scales_per_super(fv_scale_words words) {
+    return words == FV_SCALES_super8 ? 8 : words == FV_SCALES_super16 ? 16 : 1;
+}
+
+static inline fv_group_extra fv_scales_extra(fv_scale_words words) {
+    return words == FV_SCALES_f16_minimum || words == FV_SCALES_super8   ? FV_GROUP_minimum
+           : words >= FV_SCALES_f32_zero && words <= FV_SCALES_bf16_zero ? FV_GROUP_zero
+                                                                         : FV_GROUP_plain;
+}
+
+/* Bytes of a super-block for each column: of its own fields, and of each of its groups. */
+static inline int fv_scales_super_bytes(fv_scale_words words) {
+    return words == FV_SCALES_super8 ? 4 : words == FV_SCALES_super16 ? 2 : 0;
+}
+static inline int fv_scales_group_bytes(fv_scale_words words) {
+    static const int bytes[FV_SCALES_COUNT] = {4, 2, 2, 5, 3, 3, 4, 2, 1};
+    return bytes[words];
+}
+
+/* Bytes of the scales of so many groups of a panel. The last super-block may be short. */
+static inline int64_t fv_scales_bytes(fv_scale_words words, int64_t groups, int64_t width) {
+    const int64_t per = fv_scales_per_super(words), supers = (groups + per - 1) / per;
+    return (supers * fv_scales_super_bytes(words) + groups * fv_scales_group_bytes(words)) * width;
+}
+
+/* scales: the scales of groups [first, first + groups) of a panel as products and unpack take them: for each group a row
+ * of width floats, scale; then, unless its extra is plain, a row of zero or minimum. first begins a super-block. from:
+ * the panel's first scale; its width is a multiple of FV_LANES. */
+typedef void fv_scales_f32_fn(fv_scale_words words, const void *from, int64_t width, int64_t first, int64_t groups,
+                              float *to);
+
+/* Floats of a group that scales writes. */
+static inline int64_t fv_scales_row(fv_group_extra extra, int64_t width) {
+    return extra == FV_GROUP_plain ? width : 2 * width;
+}
+
+/* The constant zero of a format whose groups have none of their own. */
+static inline int fv_group_zero(fv_format format, fv_group_extra extra) {
+    return extra != FV_GROUP_plain ? 0 : format == FV_FORMAT_i4g ? 8 : format == FV_FORMAT_i6g ? 32 : 0;
+}
+
+/* expand: integers of i4g, i5g or i6g, w - zero, as words of i8g with ldy words to the next row: all steps and columns of
+ * b, in one panel, columns a multiple of FV_LANES. What is behind the last step is not defined. */
+typedef void fv_expand_i4_fn(const fv_operand *b, uint32_t *y, int64_t ldy);
+typedef fv_expand_i4_fn fv_expand_i5_fn, fv_expand_i6_fn;
+
+/* Products of these formats, for many rows, of i8g alone, and for few, at most mr: b lies in one panel, columns and
+ * b->first are multiples of FV_LANES, b->scales are those of scales, of all groups of the panel (the first column of the
+ * panel first: b->first is added); steps begin with a group. The epilogue has only start, which may be c. What is behind
+ * the last step of a word need not be 0: the words of A are. c overlaps nothing else. A and B both may be read as whole
+ * words and, of B, whole rows of FV_LANES. */
+
+/* The element t of column j, w, of a panel that b begins. */
+static inline int fv_group_integer(const fv_operand *b, int64_t t, int64_t j) {
+    const fv_format_info f = fv_format_of(b->format);
+    const uint8_t *column = (const uint8_t *)b->data + 4 * j;
+    if (f.word != FV_WORD_planes)
+        return ((const int8_t *)column)[t / 4 * b->row * 4 + t % 4];
+    const int64_t rows = f.per_word * f.bits / 32, s = t % f.per_word, first = t / f.per_word * rows;
+    const int low = column[(first + s / 8) * b->row * 4 + s % 4] >> s % 8 / 4 * 4 & 15, more = f.bits - 4;
+    if (more == 0)
+        return low;
+    return low | (column[(first + rows - 1) * b->row * 4 + s % 4] >> s / 4 * more & ((1 << more) - 1)) << 4;
+}
+
+#endif

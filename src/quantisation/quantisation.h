@@ -1,0 +1,56 @@
+/* Quantised weights (fovea/quantisation.h): their checks, how they are packed for products (kernels/groups.h), and how
+ * floats become such weights.
+ *
+ * A matrix is described by fv_quantised; matrices of one description are packed side by side in one operand. Its words and
+ * its scales lie in panels: fv_group_rows() rows of `width` words of 4 bytes, and fv_scales_bytes() of scales.
+ */
+#ifndef FV_QUANTISATION_H
+#define FV_QUANTISATION_H
+
+#include "context/context.h"
+#include "core/core.h"
+#include "kernels.h"
+
+#include <stdbool.h>
+
+/* How the integers and scales of a matrix are packed. */
+typedef struct fv_quantised {
+    fv_format format;
+    fv_scale_words scales;
+    int64_t group, groups; /* steps of a group, at most FV_I8_CHANNELS, and groups of a column */
+    const int32_t
+        *order; /* act-order: step t is input channel order[t]; the caller's (fv_quantised_order()), or NULL */
+} fv_quantised;
+
+/* Is all well with a matrix of a type that is fv_dtype_quantised(): strides, quantisation, groups, the values of its
+ * scales and zeros? Any other matrix must have no quantisation. name: as "the weight of part 2". */
+fovea_status fv_quantised_check(const fovea_matrix *matrix, const char *name);
+
+/* The description of a checked matrix; order is NULL. */
+fv_quantised fv_quantised_of(const fovea_matrix *matrix);
+
+/* Are both packed in one way? (Not: have they one order.) */
+static inline bool fv_quantised_alike(const fv_quantised *a, const fv_quantised *b) {
+    return a->format == b->format && a->scales == b->scales && a->group == b->group && a->groups == b->groups;
+}
+
+/* Has the matrix groups whose channels do not follow each other? Then writes order, [in]: channels group after group,
+ * ascending in each. */
+bool fv_quantised_order(const fovea_matrix *matrix, int32_t *order);
+
+/* Packs columns [first, first + count) of a checked matrix into columns from `place` on of a panel of `width` columns:
+ * words and scales are the panel's. Integers behind the last step are 0. */
+void fv_quantised_pack(const fovea_matrix *matrix, const fv_quantised *q, int64_t first, int64_t count, int64_t width,
+                       int64_t place, void *words, void *scales);
+
+/* The other way: column `place` of a panel as a row of a matrix of that type, contiguous: its blocks; or its integers
+ * (packing PLAIN), channels in their own order, and then scales [groups of the type] and zeros, bytes, each of which may
+ * be NULL. Groups of more than FV_I8_CHANNELS have one scale again: group_size is the matrix's. */
+void fv_quantised_unpack(const fv_quantised *q, fovea_dtype dtype, int64_t in, int64_t group_size, int64_t width,
+                         int64_t place, const void *words, const void *scales, void *integers, void *column_scales,
+                         uint8_t *zeros);
+
+/* The numbers that columns [first, first + count) of a checked matrix stand for: [count][in], channels in their order. */
+void fv_quantised_numbers(const fovea_matrix *matrix, int64_t first, int64_t count, float *to);
+
+#endif
