@@ -27,6 +27,11 @@ LAYOUTS = [
 ]
 
 
+def _as_defined(layout):
+    """oneDNN's gelu of infinity is NaN on CPUs with AVX-512: torch's own code is asked for special numbers."""
+    return torch.backends.mkldnn.flags(enabled=False) if layout == "special" else contextlib.nullcontext()
+
+
 def make_input(seed, shape, dtype, layout, wide):
     """The same tensor for the same arguments, and what it is a view of; `wide`: in float64, the same numbers."""
     generator = torch.Generator().manual_seed(seed)
@@ -178,7 +183,7 @@ def scenario(program, module, make_copy):
                 inputs = inputs[:1]
             elif without:
                 inputs[1] = None
-            with mode():
+            with mode(), _as_defined(layout):
                 outcomes.append(Outcome(function, m, inputs, bases, program.any_hook))
         return f"{step}, {tuple(shape)} {layout}, {mode.__name__}", outcomes[1], outcomes[0], refusable
 
