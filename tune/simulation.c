@@ -65,10 +65,11 @@ static double kernel_cost(const fv_kernel *kernel, uint64_t salt) {
 }
 
 double sim_cost(const tune_choice *made) {
-    /* By these salts the best pair of kernels is 6 to 7 % faster than the default's on each tier. */
+    /* By these salts the best pair of kernels is 6 to 7 % faster than the default's in the search of test_search.c. */
     const double score = kernel_cost(made->knob[FV_ATTENTION_KNOB_score].kernel, 36),
                  value = kernel_cost(made->knob[FV_ATTENTION_KNOB_value].kernel, 74);
-    const double tile = log2((double)made->knob[FV_ATTENTION_KNOB_tile_rows].number / 64),
+    const double tile = log2((double)made->knob[FV_ATTENTION_KNOB_tile_rows].number /
+                             (double)(sim.machine.tile_rows ? sim.machine.tile_rows : 64)),
                  block = log2((double)made->knob[FV_ATTENTION_KNOB_block_rows].number / 128);
     return 1 + 0.15 * score + 0.1 * value + 0.03 * fabs(tile) + 0.01 * fabs(block);
 }

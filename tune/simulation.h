@@ -49,6 +49,7 @@ typedef struct machine {
     double ruled_first; /* with 128 channels */
     int64_t percent;    /* these caches (0: four times as large) */
     double changed;     /* what all takes but the default (0: as by the formula) */
+    int64_t tile_rows;  /* tiles that are fastest by the formula (0: of 64) */
     double twin;        /* log of what the default against itself takes more in one block, and less in the next */
 } machine;
 

@@ -342,14 +342,15 @@ files) # files that are unavailable, or not for this machine
     scale() { # scale THREADS
         echo "machine : cache_scale=200 : isa=$isa threads=$1 gain=1.031 low=1.024 high=1.038 blocks=310 shapes=none" | made own
     }
+    sizes=("${small[@]}" --shape 'linear rows=300 in=4096 out=512') # blocks that depend on caches of any size
     scale 2
-    expect 0 run "${small[@]}" -o own
+    expect 0 run "${sizes[@]}" -o own
     has out "^cache sizes: 200% of those reported .from the file: found with tier $isa and 2 threads.\$"
     has own '^machine : cache_scale=200 '
     scale 1
-    FOVEA_TUNE_WEATHER=interrupted expect 3 run "${small[@]}" -o own
+    FOVEA_TUNE_WEATHER=interrupted expect 3 run "${sizes[@]}" -o own
     has out '^cache sizes: 200% of those reported \(not tested: '
-    expect 0 run "${small[@]}" -o own
+    expect 0 run "${sizes[@]}" -o own
     has out '^cache sizes: as reported \(confirmed as best\)'
     has own '^machine : cache_scale=100 '
     # A folder that the user names is not made: it may be misspelt. The usual one is.

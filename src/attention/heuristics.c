@@ -163,10 +163,10 @@ static int64_t block_bytes(const fovea_attention_plan *plan) {
 }
 
 /* The products of a block of so few rows cannot prefetch all of the next block; half a segment ahead (prefetch.h) they
- * can. */
+ * can. By the default's kernel: values that are read as they lie are not multiplied by the chosen one. */
 static bool few_rows_of_many_keys(const fovea_attention_plan *plan) {
     enum { MANY = 8 }; /* times as many */
-    return plan->rows <= plan->choice.value->mr && plan->desc.kv_len >= MANY * plan->rows;
+    return plan->rows <= default_value(plan)->mr && plan->desc.kv_len >= MANY * plan->rows;
 }
 
 void fv_attention_heuristics(fovea_attention_plan *plan, const fv_attention_choice *wanted) {
