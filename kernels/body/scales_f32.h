@@ -1,4 +1,6 @@
-/* Scales of groups of a panel as floats (groups.h). Bound: the loads and stores, far less than those of the integers. */
+/* Scales of groups of a panel as floats (groups.h). FV_HALF: the words of 16 bits. Bound: the loads and stores, far less than those of the integers. */
+#include FV_HALF
+
 enum { SUPER8 = 8, SUPER16 = 16 };
 
 /* n numbers from *at on, which moves behind them. */
@@ -23,21 +25,23 @@ static inline void scales_f32(const char **at, int64_t n, float *to) {
 
 static inline void scales_u8(const char **at, int64_t n, float *to) {
     const uint8_t *from = (const uint8_t *)*at;
-    for (int64_t j = 0; j < n; j++)
-        to[j] = (float)from[j];
+    for (int64_t j = 0; j < n; j += FV_W)
+        v_store(to + j, v_load_u8(from + j));
     *at += n;
 }
 static inline void scales_i8(const char **at, int64_t n, float *to) {
     const int8_t *from = (const int8_t *)*at;
-    for (int64_t j = 0; j < n; j++)
-        to[j] = (float)from[j];
+    for (int64_t j = 0; j < n; j += FV_W)
+        v_store(to + j, v_load_i8(from + j));
     *at += n;
 }
 
 /* to[j] = d[j] * to[j], or the negative of it. */
 static inline void scales_times(int64_t n, const float *d, int negative, float *to) {
-    for (int64_t j = 0; j < n; j++)
-        to[j] = negative ? -(d[j] * to[j]) : d[j] * to[j];
+    for (int64_t j = 0; j < n; j += FV_W) {
+        const vf product = v_mul(v_load(d + j), v_load(to + j));
+        v_store(to + j, negative ? v_mul(product, v_set1(-1.0f)) : product);
+    }
 }
 
 /* Groups that are no super-blocks. */

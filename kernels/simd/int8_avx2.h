@@ -7,6 +7,9 @@
 static inline vf v_load_i8(const int8_t *p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }
+static inline vf v_load_u8(const uint8_t *p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)));
+}
 
 static inline __m256i int8_broadcast(const void *p) {
     int32_t word;
@@ -31,6 +34,38 @@ static inline v_sums v_sums_add(v_sums sums, vi8 k, const fv_i8_word *q) {
 static inline vf v_sums_float(v_sums sums, int32_t total) {
     (void)total;
     return _mm256_cvtepi32_ps(sums);
+}
+
+static inline int32_t v_top(vf a) {
+    const __m256i x = _mm256_castps_si256(a);
+    __m128i most = _mm_max_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+    most = _mm_max_epi32(most, _mm_shuffle_epi32(most, 0x4e));
+    return _mm_cvtsi128_si32(_mm_max_epi32(most, _mm_shuffle_epi32(most, 0xb1)));
+}
+
+typedef __m256i v_whole;
+static inline v_whole v_nearest(vf a) {
+    return _mm256_cvtps_epi32(_mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+static inline v_whole v_whole_zero(void) { return _mm256_setzero_si256(); }
+static inline v_whole v_whole_add(v_whole a, v_whole b) { return _mm256_add_epi32(a, b); }
+static inline int32_t v_whole_sum(v_whole a) {
+    __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+    sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xb1)));
+}
+
+/* Bytes 0 and 1 of each integer stay, high becomes byte 2, low, its last 7 bits with sign, byte 3: one shuffle makes
+ * words of four of them. */
+static inline void v_store_i8_words(fv_i8_word *to, v_whole a, int planes) {
+    const __m256i order =
+                      _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 8, 9, 4, 5, 12, 13, 2, 6, 10, 14, 3, 7, 11, 15)),
+                  to_high = _mm256_set1_epi32(planes ? 9 : 32), to_low = _mm256_set1_epi32(planes ? 25 : 24),
+                  back = _mm256_set1_epi32(planes ? 1 : 0);
+    const __m256i high = _mm256_sllv_epi32(_mm256_add_epi32(a, _mm256_set1_epi32(64)), to_high),
+                  low = _mm256_srav_epi32(_mm256_sllv_epi32(a, to_low), back);
+    const __m256i upper = _mm256_blendv_epi8(high, low, _mm256_set1_epi32((int)0xff000000u));
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm256_shuffle_epi8(_mm256_blend_epi16(a, upper, 0xaa), order));
 }
 
 #endif

@@ -10,6 +10,9 @@
 static inline vf v_load_i8(const int8_t *p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }
+static inline vf v_load_u8(const uint8_t *p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));
+}
 
 static inline __m512i int8_broadcast(const void *p) {
     int32_t word;
@@ -63,5 +66,28 @@ static inline vf v_sums_float(v_sums sums, int32_t total) {
     return _mm512_cvtepi32_ps(sums);
 }
 #endif
+
+static inline int32_t v_top(vf a) { return _mm512_reduce_max_epi32(_mm512_castps_si512(a)); }
+
+typedef __m512i v_whole;
+static inline v_whole v_nearest(vf a) {
+    return _mm512_cvt_roundps_epi32(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+static inline v_whole v_whole_zero(void) { return _mm512_setzero_si512(); }
+static inline v_whole v_whole_add(v_whole a, v_whole b) { return _mm512_add_epi32(a, b); }
+static inline int32_t v_whole_sum(v_whole a) { return _mm512_reduce_add_epi32(a); }
+
+/* Bytes 0 and 1 of each integer stay, high becomes byte 2, low, its last 7 bits with sign, byte 3: one shuffle makes
+ * words of four of them. */
+static inline void v_store_i8_words(fv_i8_word *to, v_whole a, int planes) {
+    const __m512i order = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 8, 9, 4, 5, 12, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    const __m512i to_high = _mm512_set1_epi32(planes ? 9 : 32), to_low = _mm512_set1_epi32(planes ? 25 : 24),
+                  back = _mm512_set1_epi32(planes ? 1 : 0);
+    const __m512i high = _mm512_sllv_epi32(_mm512_add_epi32(a, _mm512_set1_epi32(64)), to_high),
+                  low = _mm512_srav_epi32(_mm512_sllv_epi32(a, to_low), back);
+    const __m512i upper = _mm512_mask_mov_epi8(high, 0x8888888888888888u, low),
+                  all = _mm512_mask_mov_epi8(a, 0xccccccccccccccccu, upper);
+    _mm512_storeu_si512(to, _mm512_shuffle_epi8(all, order));
+}
 
 #endif

@@ -13,6 +13,12 @@ static inline vf v_load_i8(const int8_t *p) {
     const int16x8_t wide = vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(word)));
     return vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide)));
 }
+static inline vf v_load_u8(const uint8_t *p) {
+    uint32_t word;
+    memcpy(&word, p, sizeof word);
+    const uint16x8_t wide = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(word)));
+    return vcvtq_f32_u32(vmovl_u16(vget_low_u16(wide)));
+}
 
 #ifdef FV_I8_PLANES
 typedef int8x16_t vi8;

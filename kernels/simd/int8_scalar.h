@@ -1,6 +1,6 @@
 /* int8 in portable C: the exact meaning of the words; the other int8_*.h do the same for W lanes at once.
  *
- *   v_load_i8   W int8, as floats
+ *   v_load_i8, v_load_u8   W int8, or bytes without sign, as floats
  *
  * Those have these beside it, for products of W keys with a row of queries (int8.h); the portable tier multiplies
  * integers:
@@ -9,6 +9,13 @@
  *   v_sums      W sums of products          v_no_sums()  zeros
  *   v_sums_add(sums, k, q)     the products of k with a word of the row are added
  *   v_sums_float(sums, total)  the sums as floats, rounded; total is the row's sum of Q
+ *
+ * and, for quantise (groups.h):
+ *
+ *   v_top(a)    bits of the greatest lane; none is negative, a NaN is greater than any number
+ *   v_whole     W integers of 32 bits: v_nearest(a)  of floats, ties to even in any mode; v_whole_zero(), v_whole_add(a, b)
+ *               v_whole_sum(a)  of all lanes
+ *   v_store_i8_words(to, a, planes)  W / 4 words of integers; unless planes, high is 0 and low the integer
  */
 #ifndef FV_INT8_SCALAR_H
 #define FV_INT8_SCALAR_H
@@ -16,5 +23,6 @@
 #include "simd/simd_scalar.h"
 
 static inline vf v_load_i8(const int8_t *p) { return (float)*p; }
+static inline vf v_load_u8(const uint8_t *p) { return (float)*p; }
 
 #endif
