@@ -6,7 +6,8 @@
  * without sign), each operation rounded once by the caller's mode, never contracted:
  *
  *   zero    = 0 of i8g, 8 of i4g, 32 of i6g; 0 of groups with a minimum; or the group's own (FV_GROUP_zero)
- *   number  = scale * (w - zero);  + minimum, where the group has one (FV_GROUP_minimum)
+ *   number  = scale * (w - zero);  + minimum, where the group has one (FV_GROUP_minimum); w - zero is an integer,
+ *             so that it is +0 in any mode
  *
  * That is what unpack makes, and what the arithmetic `exact` multiplies. Products of the kinds i16 (arithmetic q16) and
  * i8 (q8) take rows of x as integers, made by quantise: for each group of a row

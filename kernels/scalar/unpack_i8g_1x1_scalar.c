@@ -10,8 +10,8 @@ void fv_unpack_i8g_1x1_scalar(const fv_operand *b, float *y, int64_t ldy) {
     for (int64_t t = 0; t < b->steps; t++)
         for (int64_t j = 0; j < b->columns; j++) {
             const float *scale = b->scales + t / group * scales + b->first + j;
-            const float zero = extra == FV_GROUP_zero ? scale[b->width] : 0.0f;
-            const float number = scale[0] * ((float)fv_group_integer(b, t, j) - zero);
+            const int zero = extra == FV_GROUP_zero ? (int)scale[b->width] : 0; /* w - zero is never -0 */
+            const float number = scale[0] * (float)(fv_group_integer(b, t, j) - zero);
             y[t * ldy + j] = extra == FV_GROUP_minimum ? number + scale[b->width] : number;
         }
 }

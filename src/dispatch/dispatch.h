@@ -39,7 +39,7 @@ static inline bool fv_multiply_is(const fv_kernel *kernel, fv_kind kind, fv_form
 /* Is it a product of few rows that takes keys, as they lie (kernels.h)? */
 static inline bool fv_multiply_keys(const fv_kernel *kernel) {
     return kernel->op == FV_OP_multiply && kernel->few &&
-           (kernel->kind == FV_KIND_i16 || kernel->format == FV_FORMAT_bf16x2 ||
+           (kernel->format == FV_FORMAT_i8x4 || kernel->format == FV_FORMAT_bf16x2 ||
             fv_format_of(kernel->format).word == FV_WORD_column);
 }
 

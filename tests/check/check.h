@@ -1,8 +1,7 @@
 /* fovea-check's inside: a trial is one call of one kernel, with everything that it may touch and what must come of it.
  *
- * An operation's file (bias_act_residual.c, array.c, keys_i8.c, multiply_many.c, multiply_widen.c, half.c, mask.c,
- * merge.c, normalize.c, pack_x2.c, unpack.c, softcap.c, softmax.c, multiply_few.c, weight_sums.c) supplies three
- * functions, as an op_check:
+ * An operation's file (array.c, multiply_many.c and so on, named in CMakeLists.txt) supplies three functions, as an
+ * op_check:
  *   trials   describes trials one after another: trial_begin(), operands with their data, trial_run()
  *   invoke   calls a kernel with a trial's operands
  *   verify   holds the results of the scalar row against float64 and against the arithmetic of kernels.h
@@ -50,7 +49,7 @@ typedef struct operand {
     unsigned char *at;   /* the first element, in the run that goes on */
 } operand;
 
-enum { TRIAL_OPERANDS = 8, TRIAL_SIZES = 8 };
+enum { TRIAL_OPERANDS = 8, TRIAL_SIZES = 12 };
 
 typedef struct trial {
     char title[192];
@@ -88,7 +87,10 @@ extern const op_check check_many, check_scale, check_copy, check_pack, check_sof
     check_merge, check_accumulate, check_finish, check_mask_to_bits, check_add_mask, check_finite,
     check_bias_act_residual, check_softcap, check_widen, check_narrow, check_weight_sums, check_pack_columns,
     check_pack_steps, check_pack_rows, check_unpack, check_multiply_widen, check_normalize, check_keys, check_keys_i8,
-    check_few;
+    check_few, check_groups, check_quantise, check_group_scales, check_expand, check_unpack_groups;
+
+/* The trials of a row of the list; NULL: there are none. */
+const op_check *check_of(const fv_kernel *kernel);
 
 /* Runs all trials of c->kernel; the fields before trials are the caller's to set. */
 void check_kernel(checker *c);

@@ -39,10 +39,15 @@ static const op_check *const op_checks[FV_OP_COUNT] = {
     [FV_OP_unpack] = &check_unpack,
     [FV_OP_widen] = &check_widen,
     [FV_OP_narrow] = &check_narrow,
+    [FV_OP_quantise] = &check_quantise,
+    [FV_OP_scales] = &check_group_scales,
+    [FV_OP_expand] = &check_expand,
 };
 /* clang-format on */
 
-static const op_check *check_of(const fv_kernel *kernel) {
+const op_check *check_of(const fv_kernel *kernel) {
+    if (fv_format_of(kernel->format).scale == FV_SCALE_group)
+        return kernel->op == FV_OP_multiply ? &check_groups : &check_unpack_groups;
     if (fv_multiply_keys(kernel))
         return kernel->kind == FV_KIND_i16 ? &check_keys_i8 : &check_keys;
     if (kernel->op == FV_OP_multiply)

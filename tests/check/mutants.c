@@ -8,9 +8,10 @@
 #include <stdio.h>
 
 static const mutant_table *const tables[] = {
-    &mutants_many,      &mutants_half,        &mutants_array,   &mutants_softmax,
-    &mutants_merge,     &mutants_mask,        &mutants_softcap, &mutants_bias_act_residual,
-    &mutants_normalize, &mutants_weight_sums, &mutants_few,     &mutants_int8};
+    &mutants_many,      &mutants_half,           &mutants_array,   &mutants_softmax,
+    &mutants_merge,     &mutants_mask,           &mutants_softcap, &mutants_bias_act_residual,
+    &mutants_normalize, &mutants_weight_sums,    &mutants_few,     &mutants_int8,
+    &mutants_groups,    &mutants_multiply_groups};
 
 static void check_mutant(const mutant *m, uint64_t seed) {
     const char *name = m->kernel.name;
@@ -30,8 +31,7 @@ static void check_mutant(const mutant *m, uint64_t seed) {
 
 /* Rows that the same check sees, in the same way. */
 static bool checked_alike(const fv_kernel *a, const fv_kernel *b) {
-    return a->op == b->op && a->kind == b->kind && a->few == b->few &&
-           (a->few || (a->format == FV_FORMAT_f32) == (b->format == FV_FORMAT_f32));
+    return check_of(a) == check_of(b) && a->kind == b->kind && a->few == b->few;
 }
 
 static bool some_broken(const fv_kernel *kernel) {

@@ -72,7 +72,8 @@ typedef struct mutant_table {
 } mutant_table;
 
 extern const mutant_table mutants_bias_act_residual, mutants_array, mutants_many, mutants_half, mutants_mask,
-    mutants_merge, mutants_normalize, mutants_softcap, mutants_softmax, mutants_weight_sums, mutants_few, mutants_int8;
+    mutants_merge, mutants_normalize, mutants_softcap, mutants_softmax, mutants_weight_sums, mutants_few, mutants_int8,
+    mutants_groups, mutants_multiply_groups;
 
 /* The scalar row of the list, for float32. */
 static inline const fv_kernel *honest(fv_op op) { return fv_kernel_scalar(op, FV_TYPE_f32); }

@@ -1,0 +1,237 @@
+/* Mutants of quantise, scales, expand, and unpack of integers in groups. */
+#include "mutants.h"
+
+/* ------------------------------------------------------------------------------------------------------ quantise -- */
+
+#define QUANTISE int64_t rows, int64_t n, int64_t group, int most, const float *x, int64_t ldx, fv_i8_word *to
+
+static void quantise_honest(QUANTISE) {
+    fv_kernel_scalar(FV_OP_quantise, FV_TYPE_i8)->run.quantise_i8(rows, n, group, most, x, ldx, to);
+}
+
+/* Calls change() with each group that the honest kernel made. */
+typedef void quantise_change(int64_t n, int most, const float *x, fv_i8_row *made);
+static void quantise_changed(QUANTISE, quantise_change *change) {
+    quantise_honest(rows, n, group, most, x, ldx, to);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t t = 0; t < n; t += group) {
+            const int64_t count = n - t < group ? n - t : group;
+            change(count, most, x + i * ldx + t, (fv_i8_row *)(void *)to);
+            to += fv_i8_row_words(count);
+        }
+}
+
+static int x_at(const fv_i8_row *row, int64_t t) {
+    return (t % 2 ? row->word[t / 4].odd : row->word[t / 4].even)[t % 4 / 2];
+}
+
+static void x_put(fv_i8_row *row, int64_t t, int X, int most) {
+    const int high = most > FV_Q8_MOST ? (X + 64) >> 7 : 0;
+    fv_i8_word *word = row->word + t / 4;
+    row->sum += X - x_at(row, t);
+    (t % 2 ? word->odd : word->even)[t % 4 / 2] = (int16_t)X;
+    word->high[t % 4] = (int8_t)high;
+    word->low[t % 4] = (int8_t)(X - 128 * high);
+}
+
+/* Integers of another rule: of scaled numbers. */
+static void put_all(int64_t n, int most, const float *x, fv_i8_row *made, float (*round)(float)) {
+    float top = 0.0f;
+    for (int64_t t = 0; t < n; t++)
+        top = fabsf(x[t]) > top ? fabsf(x[t]) : top;
+    for (int64_t t = 0; t < n && made->scale > 0.0f; t++) {
+        const float X = round(x[t] * ((float)most / top));
+        x_put(made, t, (int)(X > (float)most ? (float)most : X < -(float)most ? -(float)most : X), most);
+    }
+}
+
+static void misses_last(int64_t n, int most, const float *x, fv_i8_row *made) {
+    (void)x;
+    x_put(made, n - 1, 0, most);
+}
+static void ties_away(int64_t n, int most, const float *x, fv_i8_row *made) { put_all(n, most, x, made, roundf); }
+static void cuts(int64_t n, int most, const float *x, fv_i8_row *made) { put_all(n, most, x, made, truncf); }
+static void by_mode(int64_t n, int most, const float *x, fv_i8_row *made) { put_all(n, most, x, made, nearbyintf); }
+static void scale_by_factor(int64_t n, int most, const float *x, fv_i8_row *made) { /* not a quotient */
+    float top = 0.0f;
+    for (int64_t t = 0; t < n; t++)
+        top = fabsf(x[t]) > top ? fabsf(x[t]) : top;
+    made->scale = made->scale > 0.0f ? top * (1.0f / (float)most) : made->scale;
+}
+static void tiny_kept(int64_t n, int most, const float *x, fv_i8_row *made) { /* a group below 2^-112 */
+    float top = 0.0f;
+    for (int64_t t = 0; t < n; t++)
+        top = fabsf(x[t]) > top ? fabsf(x[t]) : top;
+    made->scale = made->scale == 0.0f ? top / (float)most : made->scale;
+}
+static void nan_lost(int64_t n, int most, const float *x, fv_i8_row *made) {
+    (void)n, (void)most, (void)x;
+    made->scale = float_is_nan(made->scale) ? 0.0f : made->scale;
+}
+static void no_sum(int64_t n, int most, const float *x, fv_i8_row *made) {
+    (void)n, (void)most, (void)x;
+    made->sum = 0;
+}
+static void planes_of_sixteen(int64_t n, int most, const float *x, fv_i8_row *made) { /* of q8, too */
+    (void)most, (void)x;
+    for (int64_t t = 0; t < n; t++)
+        x_put(made, t, x_at(made, t), FV_I8_MOST);
+}
+static void padding_left(int64_t n, int most, const float *x, fv_i8_row *made) {
+    (void)most, (void)x;
+    if (n % 16)
+        made->word[n / 4].low[3] = 1;
+}
+
+#define CHANGED(change)                                                                                                \
+    static void quantise_##change(QUANTISE) { quantise_changed(rows, n, group, most, x, ldx, to, change); }
+CHANGED(misses_last)
+CHANGED(ties_away)
+CHANGED(cuts)
+CHANGED(by_mode)
+CHANGED(scale_by_factor)
+CHANGED(tiny_kept)
+CHANGED(nan_lost)
+CHANGED(no_sum)
+CHANGED(planes_of_sixteen)
+CHANGED(padding_left)
+
+static void quantise_one_group(QUANTISE) { /* the first group's words again in the second */
+    quantise_honest(rows, n, group, most, x, ldx, to);
+    if (n >= 2 * group)
+        memcpy(to + fv_i8_row_words(group), to, (size_t)fv_i8_row_words(group) * sizeof *to);
+}
+
+/* -------------------------------------------------------------------------------------------------------- scales -- */
+
+#define SCALES fv_scale_words words, const void *from, int64_t width, int64_t first, int64_t groups, float *to
+
+static void scales_honest(SCALES) {
+    fv_kernel_scalar(FV_OP_scales, FV_TYPE_f32)->run.scales_f32(words, from, width, first, groups, to);
+}
+static void scales_miss_last(SCALES) { scales_honest(words, from, width, first, groups - (groups > 1), to); }
+static void scales_forget_first(SCALES) {
+    (void)first;
+    scales_honest(words, from, width, 0, groups, to);
+}
+static void scales_keep_signs(SCALES) { /* of minima of super-blocks */
+    scales_honest(words, from, width, first, groups, to);
+    for (int64_t g = 0; g < groups && words == FV_SCALES_super8; g++)
+        for (int64_t j = 0; j < width; j++)
+            to[(2 * g + 1) * width + j] = -to[(2 * g + 1) * width + j];
+}
+static void scales_unsigned(SCALES) { /* zeros */
+    scales_honest(words, from, width, first, groups, to);
+    for (int64_t g = 0; g < groups && fv_scales_extra(words) == FV_GROUP_zero; g++)
+        for (int64_t j = 0; j < width; j++)
+            to[(2 * g + 1) * width + j] = (float)(uint8_t)(int)to[(2 * g + 1) * width + j];
+}
+static void scales_by_next(SCALES) { /* the scale of the next column */
+    scales_honest(words, from, width, first, groups, to);
+    for (int64_t j = 0; j + 1 < width && words == FV_SCALES_super16; j++)
+        to[j] = to[j + 1];
+}
+
+/* --------------------------------------------------------------------------------------------- expand and unpack -- */
+
+#define EXPAND const fv_operand *b, uint32_t *y, int64_t ldy
+#define UNPACKED const fv_operand *b, float *y, int64_t ldy
+
+static void expand_honest(EXPAND) {
+    const fv_type type = fv_format_of(b->format).element;
+    fv_kernel_scalar(FV_OP_expand, type)->run.expand_i4(b, y, ldy);
+}
+static void expand_misses_last(EXPAND) {
+    fv_operand k = *b;
+    k.steps -= k.steps > 1;
+    expand_honest(&k, y, ldy);
+}
+static void expand_forgets_zero(EXPAND) {
+    fv_operand k = *b;
+    k.group.extra = k.group.extra == FV_GROUP_plain ? FV_GROUP_minimum : k.group.extra;
+    expand_honest(&k, y, ldy);
+}
+static void expand_forgets_first(EXPAND) {
+    fv_operand k = *b;
+    k.first = 0;
+    expand_honest(&k, y, ldy);
+}
+/* Integers found by another rule. */
+static void expand_by(const fv_operand *b, uint32_t *y, int64_t ldy,
+                      int (*rule)(const fv_operand *, int64_t, int64_t)) {
+    expand_honest(b, y, ldy);
+    for (int64_t t = 0; t < b->steps; t++)
+        for (int64_t j = 0; j < b->columns; j++)
+            ((int8_t *)(y + t / 4 * ldy + j))[t % 4] += (int8_t)(rule(b, t, j) - fv_group_integer(b, t, j));
+}
+static int other_half(const fv_operand *b, int64_t t, int64_t j) { return fv_group_integer(b, t ^ 4, j); }
+static int no_high_bits(const fv_operand *b, int64_t t, int64_t j) { return fv_group_integer(b, t, j) & 15; }
+static void expand_swaps_halves(EXPAND) { expand_by(b, y, ldy, other_half); }
+static void expand_drops_bits(EXPAND) { expand_by(b, y, ldy, no_high_bits); }
+
+static void unpack_honest(UNPACKED) { honest_unpack(FV_FORMAT_i8g)(b, y, ldy); }
+static void unpack_misses_last(UNPACKED) {
+    fv_operand k = *b;
+    k.steps -= k.steps > 1;
+    unpack_honest(&k, y, ldy);
+}
+static void unpack_forgets_first(UNPACKED) {
+    fv_operand k = *b;
+    k.first = 0;
+    unpack_honest(&k, y, ldy);
+}
+static void unpack_contracts(UNPACKED) {
+    unpack_honest(b, y, ldy);
+    for (int64_t t = 0; t < b->steps && b->group.extra == FV_GROUP_minimum; t++)
+        for (int64_t j = 0; j < b->columns; j++) {
+            const float *scale = b->scales + t / b->group.steps * 2 * b->width + b->first + j;
+            y[t * ldy + j] = fmaf(*scale, (float)fv_group_integer(b, t, j), scale[b->width]);
+        }
+}
+static void unpack_multiplies_zero(UNPACKED) { /* scale * w - scale * zero */
+    unpack_honest(b, y, ldy);
+    for (int64_t t = 0; t < b->steps && b->group.extra == FV_GROUP_zero; t++)
+        for (int64_t j = 0; j < b->columns; j++) {
+            const float *scale = b->scales + t / b->group.steps * 2 * b->width + b->first + j;
+            const volatile float product = *scale * (float)fv_group_integer(b, t, j), zero = *scale * scale[b->width];
+            y[t * ldy + j] = product - zero;
+        }
+}
+
+static const mutant mutants[] = {
+    MUTANT(PASSES, quantise, i8, 1, 1, quantise_honest),
+    MUTANT(PASSES_FLUSHED, quantise, i8, 1, 1, quantise_honest),
+    MUTANT(DIFFERS, quantise, i8, 1, 1, quantise_misses_last),
+    MUTANT(DIFFERS_AS_REFERENCE, quantise, i8, 1, 1, quantise_ties_away),
+    MUTANT(DIFFERS_AS_REFERENCE, quantise, i8, 1, 1, quantise_cuts),
+    MUTANT(DIFFERS_AS_REFERENCE, quantise, i8, 1, 1, quantise_by_mode),
+    MUTANT(DIFFERS_AS_REFERENCE, quantise, i8, 1, 1, quantise_scale_by_factor),
+    MUTANT(DIFFERS, quantise, i8, 1, 1, quantise_tiny_kept),
+    MUTANT(DIFFERS, quantise, i8, 1, 1, quantise_nan_lost),
+    MUTANT(DIFFERS, quantise, i8, 1, 1, quantise_no_sum),
+    MUTANT(DIFFERS, quantise, i8, 1, 1, quantise_planes_of_sixteen),
+    MUTANT(DIFFERS, quantise, i8, 1, 1, quantise_padding_left),
+    MUTANT(DIFFERS, quantise, i8, 1, 1, quantise_one_group),
+    MUTANT(PASSES, scales, f32, 1, 1, scales_honest),
+    MUTANT(DIFFERS, scales, f32, 1, 1, scales_miss_last),
+    MUTANT(DIFFERS, scales, f32, 1, 1, scales_forget_first),
+    MUTANT(DIFFERS_AS_REFERENCE, scales, f32, 1, 1, scales_keep_signs),
+    MUTANT(DIFFERS_AS_REFERENCE, scales, f32, 1, 1, scales_unsigned),
+    MUTANT(DIFFERS, scales, f32, 1, 1, scales_by_next),
+    MUTANT(PASSES, expand, i4, 1, 1, expand_honest),
+    MUTANT(PASSES, expand, i5, 1, 1, expand_honest),
+    MUTANT(PASSES, expand, i6, 1, 1, expand_honest),
+    MUTANT(DIFFERS, expand, i4, 1, 1, expand_misses_last),
+    MUTANT(DIFFERS, expand, i4, 1, 1, expand_forgets_zero),
+    MUTANT(DIFFERS, expand, i5, 1, 1, expand_forgets_first),
+    MUTANT(DIFFERS_AS_REFERENCE, expand, i4, 1, 1, expand_swaps_halves),
+    MUTANT(DIFFERS_AS_REFERENCE, expand, i5, 1, 1, expand_drops_bits),
+    MUTANT(DIFFERS_AS_REFERENCE, expand, i6, 1, 1, expand_drops_bits),
+    UNPACK(PASSES, i8g, unpack_honest),
+    UNPACK(DIFFERS, i8g, unpack_misses_last),
+    UNPACK(DIFFERS, i8g, unpack_forgets_first),
+    UNPACK(DIFFERS_AS_REFERENCE, i8g, unpack_contracts),
+    UNPACK(DIFFERS_AS_REFERENCE, i8g, unpack_multiplies_zero),
+};
+
+const mutant_table mutants_groups = {mutants, sizeof mutants / sizeof mutants[0]};
