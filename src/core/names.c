@@ -85,6 +85,10 @@ static const struct {
     [FV_ENUM_mha_order] =
         {"fovea_mha_order",
          {[FOVEA_MHA_ORDER_QKV] = "FOVEA_MHA_ORDER_QKV", [FOVEA_MHA_ORDER_GROUPED] = "FOVEA_MHA_ORDER_GROUPED"}},
+    [FV_ENUM_packing] = {"fovea_packing",
+                         {[FOVEA_PACKING_PLAIN] = "FOVEA_PACKING_PLAIN",
+                          [FOVEA_PACKING_GPTQ] = "FOVEA_PACKING_GPTQ",
+                          [FOVEA_PACKING_AWQ] = "FOVEA_PACKING_AWQ"}},
     [FV_ENUM_rope_pairing] =
         {"fovea_rope_pairing",
          {[FOVEA_ROPE_HALVES] = "FOVEA_ROPE_HALVES", [FOVEA_ROPE_ADJACENT] = "FOVEA_ROPE_ADJACENT"}},
