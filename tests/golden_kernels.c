@@ -323,8 +323,12 @@ static void golden_exp(golden *g) {
     gave(g, x[1], N);
 }
 
+static bool of_groups(const golden *g) { return fv_format_of(g->kernel->format).scale == FV_SCALE_group; }
+
 static void golden_multiply(golden *g) {
-    if (fv_multiply_keys(g->kernel))
+    if (of_groups(g))
+        golden_multiply_groups(g);
+    else if (fv_multiply_keys(g->kernel))
         golden_keys(g);
     else if (g->kernel->few)
         golden_few(g);
@@ -337,6 +341,8 @@ static void golden_multiply(golden *g) {
     else
         golden_pairs(g);
 }
+
+static void golden_unpack_any(golden *g) { (of_groups(g) ? golden_unpack_groups : golden_unpack)(g); }
 
 /* A row a line. */
 /* clang-format off */
@@ -356,11 +362,14 @@ static void (*const runs[FV_OP_COUNT])(golden *) = {
     [FV_OP_weight_sums] = golden_weight_sums,
     [FV_OP_finite] = golden_finite,
     [FV_OP_exp] = golden_exp,
-    [FV_OP_unpack] = golden_unpack,
+    [FV_OP_unpack] = golden_unpack_any,
     [FV_OP_widen] = golden_widen,
     [FV_OP_narrow] = golden_narrow,
     [FV_OP_bias_act_residual] = golden_bias_act_residual,
     [FV_OP_normalize] = golden_normalize,
+    [FV_OP_quantise] = golden_quantise,
+    [FV_OP_scales] = golden_scales,
+    [FV_OP_expand] = golden_expand,
 };
 /* clang-format on */
 

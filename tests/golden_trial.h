@@ -55,4 +55,11 @@ void golden_narrow(golden *g);
 void golden_keys(golden *g);
 void golden_few(golden *g);
 
+/* Those of integers in groups (golden_groups.c). */
+void golden_quantise(golden *g);
+void golden_scales(golden *g);
+void golden_expand(golden *g);
+void golden_unpack_groups(golden *g);
+void golden_multiply_groups(golden *g);
+
 #endif

@@ -214,7 +214,8 @@ static void check_attention(const fovea_context *ctx) {
 /* The operation's, with the element type where it is one of 16 bits. */
 static void golden_name(const fv_kernel *kernel, char name[32]) {
     static const char *const types[FV_TYPE_COUNT] = {
-        [FV_TYPE_bf16] = "_bf16", [FV_TYPE_f16] = "_f16", [FV_TYPE_i8] = "_i8"};
+        [FV_TYPE_bf16] = "_bf16", [FV_TYPE_f16] = "_f16", [FV_TYPE_i8] = "_i8",
+        [FV_TYPE_i4] = "_i4",     [FV_TYPE_i5] = "_i5",   [FV_TYPE_i6] = "_i6"};
     /* Lines of golden.inc keep the names that products had as operations of their own. */
     static const char *const products[FV_KIND_COUNT] = {[FV_KIND_f32] = "gemm",
                                                         [FV_KIND_f32_masked] = "gemm_masked",
@@ -237,7 +238,12 @@ static void golden_name(const fv_kernel *kernel, char name[32]) {
     if (kernel->op == FV_OP_unpack)
         op = "from_pairs";
     const fv_format_info format = fv_format_of(kernel->format);
-    if (format.scale == FV_SCALE_column && !fv_multiply_keys(kernel))
+    if (format.scale == FV_SCALE_group && kernel->op == FV_OP_multiply)
+        snprintf(name, 32, "multiply_%s%s_%s", kernel->few ? "few_" : "", kernel->kind == FV_KIND_i8 ? "i8" : "i16",
+                 format.name);
+    else if (format.scale == FV_SCALE_group)
+        snprintf(name, 32, "%s_%s", kernel->op_name, format.name);
+    else if (format.scale == FV_SCALE_column && !fv_multiply_keys(kernel))
         snprintf(name, 32, "%s_%s", kernel->op_name, format.name);
     else
         snprintf(name, 32, "%s%s", op, types[kernel->type] ? types[kernel->type] : "");

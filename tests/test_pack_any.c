@@ -76,8 +76,8 @@ int main(int argc, char **argv) {
     for (fv_format format = 0; format < FV_FORMAT_COUNT; format++)
         for (int64_t steps = 1; steps <= STEPS; steps += 4)
             for (int by_column = 0; by_column < 2; by_column++) {
-                if (fv_format_of(format).word == FV_WORD_column)
-                    continue;
+                if (fv_format_of(format).word == FV_WORD_column || fv_format_of(format).scale == FV_SCALE_group)
+                    continue; /* those of groups have packers of their own */
                 try(format, steps, 0, COLUMNS, by_column, numbers);
                 try(format, steps - (steps > 4), 5, 7, by_column, numbers);
             }

@@ -66,6 +66,14 @@ static void test_enums(void) {
         CONSTANT(dtype, FOVEA_DTYPE_BF16),
         CONSTANT(dtype, FOVEA_DTYPE_F16),
         CONSTANT(dtype, FOVEA_DTYPE_I8),
+        CONSTANT(dtype, FOVEA_DTYPE_U4),
+        CONSTANT(dtype, FOVEA_DTYPE_U8),
+        CONSTANT(dtype, FOVEA_DTYPE_Q8_0),
+        CONSTANT(dtype, FOVEA_DTYPE_Q4_0),
+        CONSTANT(dtype, FOVEA_DTYPE_Q4_1),
+        CONSTANT(dtype, FOVEA_DTYPE_Q4_K),
+        CONSTANT(dtype, FOVEA_DTYPE_Q5_K),
+        CONSTANT(dtype, FOVEA_DTYPE_Q6_K),
         CONSTANT(isa, FOVEA_ISA_BEST),
         CONSTANT(isa, FOVEA_ISA_SCALAR),
         CONSTANT(isa, FOVEA_ISA_AVX2),
@@ -128,6 +136,9 @@ static void test_enums(void) {
         CONSTANT(arithmetic, FOVEA_ARITHMETIC_BF16),
         CONSTANT(arithmetic, FOVEA_ARITHMETIC_BF16_TILE),
         CONSTANT(arithmetic, FOVEA_ARITHMETIC_FASTEST),
+        CONSTANT(arithmetic, FOVEA_ARITHMETIC_DEFAULT),
+        CONSTANT(arithmetic, FOVEA_ARITHMETIC_Q16),
+        CONSTANT(arithmetic, FOVEA_ARITHMETIC_Q8),
     };
 #undef CONSTANT
     int named = 0;
