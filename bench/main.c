@@ -79,11 +79,11 @@ static bench *add_case(list *benches, const char *text) {
 
 /* A word of the case that names an element type which this build leaves out, or NULL. */
 static const char *type_left_out(const char *text) {
-    for (int i = 0; fv_kv_dtype_words[i] != NULL; i++) {
+    for (int i = 0; fv_weight_dtype_words[i] != NULL; i++) {
         char value[16];
-        snprintf(value, sizeof value, "dtype=%s ", fv_kv_dtype_words[i]);
+        snprintf(value, sizeof value, "dtype=%s ", fv_weight_dtype_words[i]);
         if (!fv_dtype_built(fv_dtype_of_word[i]) && strstr(text, value) != NULL)
-            return fv_kv_dtype_words[i];
+            return fv_weight_dtype_words[i];
     }
     return NULL;
 }

@@ -15,7 +15,7 @@ static fovea_status parse(const char *bytes, size_t size, fovea_tuning **tuning,
 
 static void test_round_trip(void) {
     fovea_tuning *tuning = tuning_sound(1), *again;
-    char error[FV_FILE_ERROR], second[4096];
+    char error[FV_FILE_ERROR], second[8192];
     tuning_text(tuning, NULL, NULL, NULL, text, sizeof text);
     const size_t size = strlen(text);
     if (test_check(parse(text, size, &again, error) == FOVEA_OK, "round trip: %s", error)) {
@@ -168,7 +168,7 @@ static void test_foreign(void) {
     tuning_text(tuning, " kernels=", "\n", " kernels=0123456789abcdef", text, sizeof text);
     check_context("another build", text, strlen(text), FOVEA_ERROR_INCOMPATIBLE,
                   "another build|Fovea " FOVEA_VERSION_STRING " (kernels=0123456789abcdef)|this is Fovea");
-    char *row = strstr(text, "\nattention_f32"), unknown[4096];
+    char *row = strstr(text, "\nattention_f32"), unknown[8192];
     snprintf(unknown, sizeof unknown, "%.*s\nlinear_f16 isa=sve2 anything=at all\n", (int)(row - text), text);
     tuning_close(unknown, sizeof unknown);
     check_context("another build's operations", unknown, strlen(unknown), FOVEA_ERROR_INCOMPATIBLE, "another build");
@@ -280,7 +280,7 @@ static void test_newer(void) {
     tuning_close(text, sizeof text);
     check_context("another build's words", text, strlen(text), FOVEA_ERROR_INCOMPATIBLE, "nothing of");
     if (test_check(parse(text, strlen(text), &loaded, error) == FOVEA_OK, "another build's words: %s", error)) {
-        char written[4096];
+        char written[8192];
         tuning_text(loaded, NULL, NULL, NULL, written, sizeof written);
         test_check(strcmp(text, written) == 0, "another build's words: written as\n%s", written);
         tuning->version = FV_TUNING_VERSION;
@@ -304,7 +304,7 @@ static void test_release(void) {
                  {"# by hand\n\n# Fovea 1.2.3\n", "1.2.3"}, {"# Fovea 1.2.3\n# for the fleet\n", "1.2.3"},
                  {"# Fovea a release of 16 bytes\n", ""},   {"# Fovea 1.2 3\n", ""}};
     fovea_tuning *own = tuning_sound(1), *loaded, *without;
-    char error[FV_FILE_ERROR], with[64], words[128], written[4096];
+    char error[FV_FILE_ERROR], with[64], words[128], written[8192];
     tuning_text(own, "# Fovea ", "\ncpu", "#", text, sizeof text);
     if (!test_check(parse(text, strlen(text), &without, error) == FOVEA_OK, "no release: %s", error))
         return;

@@ -61,7 +61,7 @@ static bool read_linear(const char *text, tune_shape *shape, char error[CLI_WORD
     const cli_key keys[] = {{"rows", NULL, 1, most, &shape->rows},
                             {"in", NULL, 1, most, &shape->in},
                             {"out", NULL, 1, most, &shape->out},
-                            {"dtype", fv_kv_dtype_words, 0, 0, &dtype},
+                            {"dtype", fv_weight_dtype_words, 0, 0, &dtype},
                             {"threads", NULL, INT64_MIN, INT64_MAX, &threads},
                             {NULL, NULL, 0, 0, NULL}};
     const bool read = read_words(text, keys, "linear rows=8 in=768 out=768", error);

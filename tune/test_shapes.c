@@ -177,6 +177,9 @@ static void test_types(void) {
         {"linear rows=2 in=64 out=64 dtype=f16", FV_TUNING_linear_few_f16, FOVEA_DTYPE_F16, FOVEA_ARITHMETIC_EXACT},
         {"linear rows=99 in=64 out=64 dtype=i8", FV_TUNING_linear_i8, FOVEA_DTYPE_I8, FOVEA_ARITHMETIC_EXACT},
         {"linear rows=2 in=64 out=64 dtype=i8", FV_TUNING_linear_few_i8, FOVEA_DTYPE_I8, FOVEA_ARITHMETIC_EXACT},
+        {"linear rows=99 in=64 out=64 dtype=q8_0", FV_TUNING_linear_i8, FOVEA_DTYPE_I8, FOVEA_ARITHMETIC_EXACT},
+        {"linear rows=2 in=256 out=64 dtype=q4_k", FV_TUNING_linear_few_u4, FOVEA_DTYPE_U4, FOVEA_ARITHMETIC_EXACT},
+        {"linear rows=99 in=256 out=64 dtype=q5_k", FV_TUNING_linear_q6_k, FOVEA_DTYPE_Q6_K, FOVEA_ARITHMETIC_EXACT},
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         tune_shape shape;

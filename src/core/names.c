@@ -122,24 +122,37 @@ const char *const fv_kv_dtype_words[] = {
 #define FV_DTYPE_SCALED(name, bits, word) #word,
 #include "core/dtypes.inc"
     NULL};
+const char *const fv_weight_dtype_words[] = {
+#define FV_DTYPE_FLOAT(name, bits, word) #word,
+#define FV_DTYPE_SCALED(name, bits, word) #word,
+#define FV_DTYPE_WEIGHTS(name, bits, word) #word,
+#define FV_DTYPE_BLOCKS(name, elements, bytes, word) #word,
+#include "core/dtypes.inc"
+    NULL};
 const fovea_dtype fv_dtype_of_word[] = {
 #define FV_DTYPE_FLOAT(name, bits, word) FOVEA_DTYPE_##name,
 #define FV_DTYPE_SCALED(name, bits, word) FOVEA_DTYPE_##name,
+#define FV_DTYPE_WEIGHTS(name, bits, word) FOVEA_DTYPE_##name,
+#define FV_DTYPE_BLOCKS(name, elements, bytes, word) FOVEA_DTYPE_##name,
 #include "core/dtypes.inc"
 };
 
 const char *fv_dtype_word(fovea_dtype dtype) {
-    for (int i = 0; fv_kv_dtype_words[i]; i++)
+    for (int i = 0; fv_weight_dtype_words[i]; i++)
         if (fv_dtype_of_word[i] == dtype)
-            return fv_kv_dtype_words[i];
+            return fv_weight_dtype_words[i];
     return NULL;
 }
 
 const char *const fv_arithmetic_words[] = {
-    [FOVEA_ARITHMETIC_EXACT] = "exact",         [FOVEA_ARITHMETIC_BF16] = "bf16",
-    [FOVEA_ARITHMETIC_BF16_TILE] = "bf16_tile", [FOVEA_ARITHMETIC_FASTEST] = "fastest",
-    [FOVEA_ARITHMETIC_DEFAULT] = "default",     [FOVEA_ARITHMETIC_Q16] = "q16",
-    [FOVEA_ARITHMETIC_Q8] = "q8",               [FOVEA_ARITHMETIC_Q8 + 1] = NULL,
+    [FOVEA_ARITHMETIC_EXACT] = "exact",
+    [FOVEA_ARITHMETIC_BF16] = "bf16",
+    [FOVEA_ARITHMETIC_BF16_TILE] = "bf16_tile",
+    [FOVEA_ARITHMETIC_FASTEST] = "fastest",
+    [FOVEA_ARITHMETIC_DEFAULT] = "default",
+    [FOVEA_ARITHMETIC_Q16] = "q16",
+    [FOVEA_ARITHMETIC_Q8] = "q8",
+    [FOVEA_ARITHMETIC_Q8 + 1] = NULL,
 };
 
 const char *fovea_arithmetic_name(fovea_arithmetic arithmetic) {

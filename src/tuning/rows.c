@@ -37,12 +37,26 @@ fovea_dtype fv_tuning_dtype(fv_tuning_op operation) { return kinds[operation].dt
 
 fovea_arithmetic fv_tuning_arithmetic(fv_tuning_op operation) { return kinds[operation].arithmetic; }
 
+/* Weights of 8 bits are tuned as I8, of 4 as U4, and of 5 and 6 as Q6_K: as they are packed. */
+static fovea_dtype tuned_as(fovea_dtype dtype) {
+    switch (dtype) {
+    case FOVEA_DTYPE_U8:
+    case FOVEA_DTYPE_Q8_0: return FOVEA_DTYPE_I8;
+    case FOVEA_DTYPE_Q4_0:
+    case FOVEA_DTYPE_Q4_1:
+    case FOVEA_DTYPE_Q4_K: return FOVEA_DTYPE_U4;
+    case FOVEA_DTYPE_Q5_K: return FOVEA_DTYPE_Q6_K;
+    default: return dtype;
+    }
+}
+
 fv_tuning_op fv_tuning_of(fv_tuning_op many_f32, fovea_dtype dtype, fovea_arithmetic arithmetic, bool few) {
     const bool named = arithmetic == FOVEA_ARITHMETIC_BF16 || arithmetic == FOVEA_ARITHMETIC_BF16_TILE;
     const fv_tuning_op f32 = (fv_tuning_op)((int)many_f32 + (int)few);
     for (int i = 0; i < FV_TUNING_OPERATIONS; i++)
-        if (kinds[i].f32 == f32 && (named ? kinds[i].arithmetic == arithmetic
-                                          : kinds[i].arithmetic == FOVEA_ARITHMETIC_EXACT && kinds[i].dtype == dtype))
+        if (kinds[i].f32 == f32 &&
+            (named ? kinds[i].arithmetic == arithmetic
+                   : kinds[i].arithmetic == FOVEA_ARITHMETIC_EXACT && kinds[i].dtype == tuned_as(dtype)))
             return (fv_tuning_op)i;
     return f32;
 }
