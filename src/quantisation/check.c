@@ -53,17 +53,24 @@ static fovea_status check_words(const fovea_matrix *m, const fovea_quantisation 
     return FOVEA_OK;
 }
 
-static fovea_status check_groups(const fovea_matrix *m, const fovea_quantisation *q, const char *name) {
-    const long long size = q->group_size;
+fovea_status fv_group_size_check(int64_t in, int64_t group_size, const char *name) {
+    const long long size = group_size;
     if (size < 0 || size % 16 != 0)
         return fv_fail(FOVEA_ERROR_SHAPE, "%s: group_size %lld is no multiple of 16", name, size);
-    if (size > 0 && m->in % size != 0)
+    if (size > 0 && in % size != 0)
         return fv_fail(FOVEA_ERROR_SHAPE, "%s has %lld input channels, no multiple of group_size %lld", name,
-                       (long long)m->in, size);
-    if (size > FV_I8_CHANNELS && size % FV_I8_CHANNELS != 0 && size != m->in)
+                       (long long)in, size);
+    if (size > FV_I8_CHANNELS && size % FV_I8_CHANNELS != 0 && size != in)
         return fv_fail(FOVEA_ERROR_SHAPE, "%s: group_size %lld is more than %d, and no multiple of it", name, size,
                        FV_I8_CHANNELS);
-    const long long span = size ? size : m->in;
+    return FOVEA_OK;
+}
+
+static fovea_status check_groups(const fovea_matrix *m, const fovea_quantisation *q, const char *name) {
+    const fovea_status status = fv_group_size_check(m->in, q->group_size, name);
+    if (status != FOVEA_OK)
+        return status;
+    const long long span = q->group_size ? q->group_size : m->in;
     if (m->dtype == FOVEA_DTYPE_U8 && q->zeros && span > 512)
         return fv_fail(FOVEA_ERROR_SHAPE, "%s: groups of %lld; of FOVEA_DTYPE_U8 with zeros they have at most 512",
                        name, span);

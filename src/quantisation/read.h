@@ -66,6 +66,18 @@ static inline fv_scale_places fv_scale_places_of(fv_scale_words words, int64_t g
                              .zero = (size_t)(at + size * width + place)};
 }
 
+/* What a block has beside its integers: d; e, the scale of minimums or the minimum; of super-blocks those of groups. */
+typedef struct fv_block_scales {
+    uint16_t d, e;
+    uint8_t s[16], m[16];
+} fv_block_scales;
+
+/* A block of integers without sign (of Q8_0 int8) as files have it. */
+void fv_block_write(fovea_dtype dtype, const fv_block_scales *scales, const uint8_t *x, uint8_t *to);
+
+/* Do groups of that size divide in? Checks fovea_quantisation.group_size. */
+fovea_status fv_group_size_check(int64_t in, int64_t group_size, const char *name);
+
 /* A number of 16 bits that is finite as a float. */
 static inline float fv_half_float(uint16_t half) {
     const uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, rest = half & 0x3ff;

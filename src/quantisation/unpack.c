@@ -47,37 +47,44 @@ static void join_q6_k(const uint8_t *x, const uint8_t *s, uint8_t *to) {
     memcpy(to + 192, s, 16);
 }
 
-/* A block of elements x, whose scales begin with group `group`. */
-static void join_block(const fv_quantised *q, fovea_dtype dtype, const uint8_t *x, int64_t group, int64_t width,
-                       int64_t place, const char *scales, uint8_t *to) {
-    const int per = fv_scales_per_super(q->scales);
-    const fv_scale_places at = fv_scale_places_of(q->scales, group, width, place);
-    const bool minimum = fv_scales_extra(q->scales) == FV_GROUP_minimum, five = dtype == FOVEA_DTYPE_Q5_K;
-    uint8_t s[16] = {0}, m[16] = {0};
-    for (int k = 0; k < per && per > 1; k++) {
-        const fv_scale_places own = fv_scale_places_of(q->scales, group + k, width, place);
-        s[k] = (uint8_t)scales[own.s];
-        if (minimum)
-            m[k] = (uint8_t)scales[own.m];
-    }
-    memcpy(to + (dtype == FOVEA_DTYPE_Q6_K ? 208 : 0), scales + at.scale, 2);
-    if (minimum)
-        memcpy(to + 2, scales + at.minimum, 2);
+void fv_block_write(fovea_dtype dtype, const fv_block_scales *scales, const uint8_t *x, uint8_t *to) {
+    const bool five = dtype == FOVEA_DTYPE_Q5_K;
+    memcpy(to + (dtype == FOVEA_DTYPE_Q6_K ? 208 : 0), &scales->d, sizeof scales->d);
+    if (dtype == FOVEA_DTYPE_Q4_1 || dtype == FOVEA_DTYPE_Q4_K || five)
+        memcpy(to + 2, &scales->e, sizeof scales->e);
     switch (dtype) {
     case FOVEA_DTYPE_Q8_0: memcpy(to + 2, x, 32); break;
     case FOVEA_DTYPE_Q4_0: join(x, 16, to + 2); break;
     case FOVEA_DTYPE_Q4_1: join(x, 16, to + 4); break;
-    case FOVEA_DTYPE_Q6_K: join_q6_k(x, s, to); break;
+    case FOVEA_DTYPE_Q6_K: join_q6_k(x, scales->s, to); break;
     default:
-        join_scales(s, m, to + 4);
+        join_scales(scales->s, scales->m, to + 4);
         for (int i = 0; i < 4; i++)
             join(x + 64 * i, 32, to + (five ? 48 : 16) + 32 * i);
         if (!five)
             break;
         memset(to + 16, 0, 32);
         for (int t = 0; t < FV_SUPER; t++)
-            to[16 + t % 32] |= x[t] >> 4 << t / 32;
+            to[16 + t % 32] |= (uint8_t)(x[t] >> 4 << t / 32);
     }
+}
+
+/* Those of the block that begins with a group, from a panel. */
+static fv_block_scales scales_of(const fv_quantised *q, int64_t group, int64_t width, int64_t place, const char *from) {
+    const int per = fv_scales_per_super(q->scales);
+    const fv_scale_places at = fv_scale_places_of(q->scales, group, width, place);
+    const bool minimum = fv_scales_extra(q->scales) == FV_GROUP_minimum;
+    fv_block_scales to = {0};
+    memcpy(&to.d, from + at.scale, sizeof to.d);
+    if (minimum)
+        memcpy(&to.e, from + at.minimum, sizeof to.e);
+    for (int k = 0; k < per && per > 1; k++) {
+        const fv_scale_places own = fv_scale_places_of(q->scales, group + k, width, place);
+        to.s[k] = (uint8_t)from[own.s];
+        if (minimum)
+            to.m[k] = (uint8_t)from[own.m];
+    }
+    return to;
 }
 
 /* ------------------------------------------------------------------------------------------------------------------ */
@@ -122,9 +129,10 @@ void fv_quantised_unpack(const fv_quantised *q, fovea_dtype dtype, int64_t in, i
         bytes_of(q->format, column + fv_group_rows(q->format, t) * width * 4, width * 4, n, x);
         if (block.elements == 1)
             put_integers(q, dtype, x, t, n, integers);
-        for (int64_t k = 0; k < n && block.elements > 1; k += block.elements)
-            join_block(q, dtype, x + k, (t + k) / q->group, width, place, scales,
-                       (uint8_t *)integers + (t + k) / block.elements * block.bytes);
+        for (int64_t k = 0; k < n && block.elements > 1; k += block.elements) {
+            const fv_block_scales own = scales_of(q, (t + k) / q->group, width, place, scales);
+            fv_block_write(dtype, &own, x + k, (uint8_t *)integers + (t + k) / block.elements * block.bytes);
+        }
     }
     if (block.elements == 1)
         put_scales(q, dtype, in, group_size ? group_size : in, width, place, scales, column_scales, zeros);
