@@ -9,6 +9,7 @@ set(bodies
     "^exp_f32_                        simd       body/exp_f32.h           FV_SIDE=4"
     "^expand_.*_scalar                simd       scalar/expand.h"
     "^multiply_i(16|8)_i[4-8]g_.*_scalar simd    scalar/multiply_groups.h"
+    "^multiply_i16_i[4-8]g_8x         groups     body/multiply_groups_few.h FV_GROUPS=\"body/groups/@type@.h\""
     "^scales_f32_                     int8       body/scales_f32.h        FV_HALF=\"simd/half_@tier@.h\""
     "^quantise_i8_                    int8       body/quantise_i8.h"
     "^expand_i4_                      integers   body/expand.h            FV_BITS=4"

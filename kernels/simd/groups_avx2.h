@@ -1,0 +1,111 @@
+/* Products of few rows with integers in groups (groups.h) for AVX2: 8 lanes. The words, of all tiers:
+ *
+ *   v_words     words of four bytes: v_words_load(p)
+ *               v_words_and(a, mask), v_words_right(a, bits)  of 32 bits, left if bits are negative
+ *               v_words_or(a, b, mask)  a or (b and mask)
+ *               v_words_signed(a)  bytes with sign, as the tier multiplies them: V_BIAS added
+ *   v_total     W integers of 32 bits: v_total_load(p), v_total_store(p, a), v_total_all(p)  all are *p
+ *               v_total_less(a, zero, b)  a - zero * b, zeros being integers as floats
+ *               v_total_float(a)  rounded
+ *   v_dots      W sums of products with a row of X: v_dots_from(total)  begin with these, v_dots_total(a)  what they are
+ *               v_dots_add(a, w, x, bits)  adds those of 16 channels; w have so many bits, of 8 they are v_words_signed
+ *   V_ROWS      of how many rows registers hold v_dots: 4 or 8
+ *
+ * With AVX-VNNI, VPDPBUSD multiplies planes, as groups_avx512.h has it. Else VPMADDUBSW does: of words of few bits its
+ * sums of two products, and of as many of them as are added, stay below 2^15. Words of 8 bits would saturate:
+ * VPMADDWD multiplies them, two channels at once. */
+#ifndef FV_GROUPS_AVX2_H
+#define FV_GROUPS_AVX2_H
+
+#include "simd/simd_avx2.h"
+
+typedef __m256i v_words;
+static inline v_words v_words_load(const uint32_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
+static inline v_words v_words_and(v_words a, uint32_t mask) {
+    return _mm256_and_si256(a, _mm256_set1_epi32((int)mask));
+}
+static inline v_words v_words_or(v_words a, v_words b, uint32_t mask) {
+    return _mm256_or_si256(a, v_words_and(b, mask));
+}
+static inline v_words v_words_right(v_words a, const int bits) {
+    return bits > 0 ? _mm256_srli_epi32(a, bits) : bits < 0 ? _mm256_slli_epi32(a, -bits) : a;
+}
+
+typedef __m256i v_total;
+static inline v_total v_total_all(const int32_t *p) { return _mm256_set1_epi32(*p); }
+static inline v_total v_total_load(const int32_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
+static inline void v_total_store(int32_t *p, v_total a) { _mm256_storeu_si256((__m256i *)p, a); }
+static inline v_total v_total_less(v_total a, vf zero, v_total sum) {
+    return _mm256_sub_epi32(a, _mm256_mullo_epi32(_mm256_cvtps_epi32(zero), sum));
+}
+static inline vf v_total_float(v_total a) { return _mm256_cvtepi32_ps(a); }
+
+static inline __m256i groups_broadcast(const void *p) {
+    int32_t word;
+    memcpy(&word, p, sizeof word);
+    return _mm256_set1_epi32(word);
+}
+
+enum { V_ROWS = 4 };
+
+#ifdef __AVXVNNI__
+enum { V_BIAS = 128 };
+
+static inline v_words v_words_signed(v_words a) { return _mm256_xor_si256(a, _mm256_set1_epi8(-128)); }
+
+typedef struct v_dots {
+    __m256i high, low;
+} v_dots;
+static inline v_dots v_dots_from(v_total a) { return (v_dots){_mm256_setzero_si256(), a}; }
+static inline v_total v_dots_total(v_dots a) { return _mm256_add_epi32(_mm256_slli_epi32(a.high, 7), a.low); }
+static inline v_dots v_dots_add(v_dots a, const v_words w[4], const fv_i8_word *x, const int bits) {
+    (void)bits;
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        a.high = _mm256_dpbusd_avx_epi32(a.high, w[i], groups_broadcast(x[i].high));
+        a.low = _mm256_dpbusd_avx_epi32(a.low, w[i], groups_broadcast(x[i].low));
+    }
+    return a;
+}
+#else
+enum { V_BIAS = 0 };
+
+static inline v_words v_words_signed(v_words a) { return a; }
+
+typedef __m256i v_dots;
+static inline v_dots v_dots_from(v_total a) { return a; }
+static inline v_total v_dots_total(v_dots a) { return a; }
+
+static inline __m256i groups_pairs(v_words w, const int8_t x[4]) {
+    return _mm256_maddubs_epi16(w, groups_broadcast(x));
+}
+/* Sums of so many words of a plane, times factor: 2 * 127 * 31 * 4 and 2 * 127 * 63 * 2 are the largest of 16 bits. */
+static inline __m256i groups_widened(__m256i pairs, int factor) {
+    return _mm256_madd_epi16(pairs, _mm256_set1_epi16((short)factor));
+}
+static inline v_dots v_dots_add(v_dots a, const v_words w[4], const fv_i8_word *x, const int bits) {
+    if (bits == 8) {
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(w[i], 8), 8), odd = _mm256_srai_epi16(w[i], 8);
+            a = _mm256_add_epi32(a, _mm256_madd_epi16(even, groups_broadcast(x[i].even)));
+            a = _mm256_add_epi32(a, _mm256_madd_epi16(odd, groups_broadcast(x[i].odd)));
+        }
+        return a;
+    }
+    __m256i high[2], low[2];
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) {
+        high[i] =
+            _mm256_add_epi16(groups_pairs(w[2 * i], x[2 * i].high), groups_pairs(w[2 * i + 1], x[2 * i + 1].high));
+        low[i] = _mm256_add_epi16(groups_pairs(w[2 * i], x[2 * i].low), groups_pairs(w[2 * i + 1], x[2 * i + 1].low));
+    }
+    a = _mm256_add_epi32(a, groups_widened(_mm256_add_epi16(low[0], low[1]), 1));
+    if (bits < 6)
+        return _mm256_add_epi32(a, groups_widened(_mm256_add_epi16(high[0], high[1]), 128));
+    a = _mm256_add_epi32(a, groups_widened(high[0], 128));
+    return _mm256_add_epi32(a, groups_widened(high[1], 128));
+}
+#endif
+
+#endif
