@@ -63,6 +63,7 @@ static void weight_free(int8_weight *w) {
 
 /* The outputs of a problem whose parts have these weights; true if they were computed. */
 static bool run(const fovea_context *ctx, linear_problem *p, const int8_weight *w, bool quantised, float *y[]) {
+    p->desc.arithmetic = FOVEA_ARITHMETIC_EXACT;
     for (int64_t i = 0; i < p->c.parts; i++) {
         fovea_linear_part *part = p->c.parts == 1 ? &p->desc.part : &p->parts[i];
         part->weight = quantised ? w[i].quantised : w[i].plain;
@@ -128,6 +129,7 @@ static void test_types(const fovea_context *ctx) {
                     parts[i].weight.quantisation = &w[i].quantisation;
             fovea_linear_desc desc;
             fovea_linear_desc_init(&desc);
+            desc.arithmetic = FOVEA_ARITHMETIC_EXACT;
             desc.dtype = type;
             desc.in_features = IN;
             desc.part_count = 2;

@@ -71,6 +71,7 @@ static void test_forms(const fovea_context *ctx) {
         layer *l = layer_make(&layer_sizes_tested[i], &r);
         int8_layer x = quantise(l, &r);
         point(&x);
+        l->desc.quantised_arithmetic = FOVEA_ARITHMETIC_EXACT;
         same(ctx, l, &l->desc, &x, "factored", i);
         fovea_mha_desc desc = l->desc;
         if (!l->w.k_bias && !l->w.q_bias) {

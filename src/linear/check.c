@@ -11,7 +11,8 @@
 static const int64_t part_limit = 1024;
 
 void fovea_linear_desc_init_size(fovea_linear_desc *desc, size_t size) {
-    const fovea_linear_desc defaults = {.dtype = FOVEA_DTYPE_F32, .part_count = 1};
+    const fovea_linear_desc defaults = {
+        .dtype = FOVEA_DTYPE_F32, .arithmetic = FOVEA_ARITHMETIC_DEFAULT, .part_count = 1};
     fv_struct_init(desc, size, &defaults, sizeof defaults);
 }
 
@@ -67,7 +68,7 @@ static fovea_status check_part(const fovea_linear_desc *d, int64_t p) {
         return refuse_dtype("weight", p, w->dtype, fv_linear_weight_types);
     char name[48];
     snprintf(name, sizeof name, "the weight of part %lld", (long long)p);
-    status = fv_quantisation_check(w, name);
+    status = fv_quantised_check(w, name);
     if (status != FOVEA_OK)
         return status;
     if (part->bias && part->bias_dtype != 0 && fv_type_of(part->bias_dtype) == FV_TYPE_COUNT)
@@ -92,8 +93,30 @@ static fovea_status read_dtypes(fovea_linear_desc *d) {
                                                           : FOVEA_OK;
 }
 
+/* What weights are multiplied in of which so many parts are quantised. */
+static fovea_status select_quantised(fovea_linear_desc *d, int64_t quantised) {
+    if (d->arithmetic == FOVEA_ARITHMETIC_EXACT)
+        return FOVEA_OK;
+    if (quantised < d->part_count)
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED,
+                       "arithmetic is %s, but %s: ask for FOVEA_ARITHMETIC_EXACT, or make maps of their own",
+                       fv_enum_name(FV_ENUM_arithmetic, (int)d->arithmetic),
+                       quantised ? "some of the weights are quantised and others are not" : "no weights are quantised");
+    d->arithmetic = d->arithmetic == FOVEA_ARITHMETIC_Q8 ? FOVEA_ARITHMETIC_Q8 : FOVEA_ARITHMETIC_Q16;
+    return FOVEA_OK;
+}
+
 fovea_status fv_linear_select_arithmetic(const fovea_context *ctx, fovea_linear_desc *d) {
     const fovea_linear_part *parts = fv_linear_parts(d);
+    int64_t quantised = 0;
+    for (int64_t p = 0; p < d->part_count; p++)
+        quantised += fv_dtype_quantised(parts[p].weight.dtype);
+    const bool of_bf16 = d->arithmetic == FOVEA_ARITHMETIC_BF16 || d->arithmetic == FOVEA_ARITHMETIC_BF16_TILE,
+               integers = d->arithmetic == FOVEA_ARITHMETIC_Q16 || d->arithmetic == FOVEA_ARITHMETIC_Q8;
+    if ((quantised && !of_bf16) || integers) {
+        const fovea_status known = fv_enum_check(FV_ENUM_arithmetic, "arithmetic", (int)d->arithmetic);
+        return known == FOVEA_OK ? select_quantised(d, quantised) : known;
+    }
     fovea_dtype weights = FOVEA_DTYPE_BF16; /* or that of the first part that has another */
     for (int64_t p = 0; p < d->part_count && weights == FOVEA_DTYPE_BF16; p++)
         weights = parts[p].weight.dtype;

@@ -45,7 +45,13 @@ static size_t describe(const fovea_linear *l, int64_t rows, char *text, size_t s
     size_t n = 0;
     fv_text_add(text, size, &n, "tier    %s\nweights %lld x %lld in panels of %lld\n", fv_isa_word(l->ctx->target.isa),
                 (long long)l->in, (long long)l->out, (long long)l->panel);
-    if (l->weights.scales)
+    if (l->grouped)
+        fv_text_add(
+            text, size, &n, "format  %s, %s in groups of %lld, %lld bytes, arithmetic %s\ninteger %s, of few rows %s\n",
+            fv_enum_name(FV_ENUM_dtype, (int)l->weight_dtype) + sizeof "FOVEA_DTYPE",
+            fv_format_of(l->weights.format).name, (long long)l->quantised.group,
+            (long long)fovea_linear_weight_bytes(l), fovea_arithmetic_name(l->arithmetic), l->many->name, l->few->name);
+    else if (l->weights.scales)
         fv_text_add(text, size, &n, "format  %s, one scale for each output channel\n",
                     fv_format_of(l->weights.format).name);
     if (rows)

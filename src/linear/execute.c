@@ -49,20 +49,25 @@ static fv_prefetch_range rows_of(const execution *e, int64_t item) {
 /* Rows of an item in the types that its panels need. */
 static void read_rows(const execution *e, int64_t first, int64_t end, fv_linear_buffers *b) {
     fv_exponent_range all = fv_exponents_none();
+    if (e->integers && b->integers_first == first)
+        return;
+    b->integers_first = first;
     for (int pass = 0; pass < 2; pass++) {
         const bool pairs = pass == 0;
-        if (pairs ? !e->pairs : !e->gathers || b->all_paired)
+        if (pairs ? !e->pairs && !e->integers : !e->gathers || e->integers || b->all_paired)
             continue;
         for (int64_t row = first, skip; row < end;) {
             fv_row_run run = run_at(e, row, end, &skip);
             run.first = row - first;
-            if (run.count > 0 && pairs)
+            if (run.count > 0 && e->integers)
+                fv_linear_read_integers(e, b, &run);
+            else if (run.count > 0 && pairs)
                 fv_linear_read_pairs(e, b, &run, &all);
             else if (run.count > 0)
                 fv_linear_read_floats(e, b, &run);
             row += run.count + skip;
         }
-        b->all_paired = pairs && fv_pairs_exact(all, e->linear->weights.range);
+        b->all_paired = pairs && !e->integers && fv_pairs_exact(all, e->linear->weights.range);
     }
 }
 
@@ -99,6 +104,10 @@ static void items_task(void *arg, int64_t task) {
                            .pairs = floats_in(scratch, e->scratch.pairs),
                            .weights = floats_in(scratch, e->scratch.weights),
                            .y = floats_in(scratch, e->scratch.y),
+                           .integers = (fv_i8_word *)(void *)(scratch + e->scratch.integers),
+                           .integers_first = -1,
+                           .scales = floats_in(scratch, e->scratch.scales),
+                           .words = (uint32_t *)(void *)(scratch + e->scratch.words),
                            .exponents = (fv_exponent_range *)(void *)(scratch + e->scratch.exponents)};
     for (int64_t end, item = claim(e, &end); item < end; item = claim(e, &end))
         for (; item < end; item++)
@@ -112,7 +121,7 @@ static void items_task(void *arg, int64_t task) {
  * enough for what they share, the reading of all weights. */
 int64_t fv_linear_block(const fovea_linear *l, const fv_linear_choice *choice, int64_t all, int64_t panels) {
     enum { ENOUGH = 64 };
-    const int64_t threads = l->ctx->threads.count, mr = choice->gemm->mr, most = choice->row_block;
+    const int64_t threads = l->ctx->threads.count, mr = fv_linear_tile_rows(l, choice), most = choice->row_block;
     int64_t blocks = fv_ceil_div(all, most);
     if (threads > 1)
         blocks = fv_max(blocks, fv_min(fv_ceil_div(choice->items * threads, panels), all / ENOUGH));
@@ -170,6 +179,7 @@ void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *ar
     }
     e.gathers = fv_linear_gathers(&e);
     e.pairs = fv_linear_pairs(&e);
+    e.integers = l->grouped && l->arithmetic != FOVEA_ARITHMETIC_EXACT;
     deal(&e);
     e.tasks = fv_min(e.items, l->ctx->threads.count);
     fv_parallel(&l->ctx->threads, e.tasks, &(fv_work){.task = items_task, .enter = enter, .leave = leave, .arg = &e});

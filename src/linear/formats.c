@@ -16,14 +16,17 @@ static const fv_linear_format formats[] = {
 };
 /* clang-format on */
 
+/* Quantised weights in groups, whose format is that of their matrix. */
+static const fv_linear_format grouped = {0, FV_FORMAT_i8g, FV_KIND_f32, FV_FORMAT_f32, {0, 0}, true};
+
 const char fv_linear_weight_types[] =
-    "weights are FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16 or FOVEA_DTYPE_I8";
+    "weights are FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16 or of a quantised type";
 
 const fv_linear_format *fv_linear_format_of(fovea_dtype dtype) {
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
         if (formats[i].dtype == dtype && fv_dtype_built(dtype))
             return &formats[i];
-    return NULL;
+    return fv_dtype_quantised(dtype) && fv_dtype_built(dtype) ? &grouped : NULL;
 }
 
 const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out, bool halves) {
@@ -38,6 +41,8 @@ const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out, bool halv
 int64_t fv_linear_panel(const fovea_linear *l) {
     if (!l->kept->own_width)
         return l->gemm->nr;
+    if (l->grouped)
+        return fv_round_up(fv_max(l->few->nr, FV_LANES), FV_LANES);
     const int64_t width = fv_multiply_best(FV_KIND_f32, l->weights.format, l->ctx->target)->nr;
     return fv_max(fv_max(l->gemm->nr, width), 2 * FV_LANES); /* one or two rows of x take two tiles at once */
 }
@@ -56,9 +61,27 @@ static void select_pairs(fovea_linear *l) {
     l->weights.format = l->kept->pairs_format;
 }
 
+static void select_grouped(fovea_linear *l) {
+    const fv_target target = l->ctx->target;
+    const fv_format format = l->quantised.format;
+    const fv_kernel *many = fv_multiply_best(FV_KIND_i16, FV_FORMAT_i8g, target),
+                    *of_bytes = fv_multiply_best(FV_KIND_i8, FV_FORMAT_i8g, target);
+    l->weights.format = format;
+    l->weights.group = (fv_group){(int16_t)l->quantised.group, (int16_t)fv_scales_extra(l->quantised.scales)};
+    l->quantise = fv_kernel_best(FV_OP_quantise, FV_TYPE_i8, target)->run.quantise_i8;
+    l->read_scales = fv_kernel_best(FV_OP_scales, FV_TYPE_f32, target)->run.scales_f32;
+    if (format != FV_FORMAT_i8g)
+        l->expand = fv_kernel_best(FV_OP_expand, fv_format_of(format).element, target)->run.expand_i4;
+    l->unpack = fv_unpack_best(FV_FORMAT_i8g, target)->run.unpack;
+    l->few = fv_multiply_few(FV_KIND_i16, format, target);
+    /* Integers of 8 bits are rows of i16, too: where they have no product of their own. */
+    l->many = l->arithmetic == FOVEA_ARITHMETIC_Q8 && of_bytes->isa >= many->isa ? of_bytes : many;
+    l->register_rows = l->arithmetic == FOVEA_ARITHMETIC_EXACT ? 0 : l->few->mr;
+}
+
 void fv_linear_select_kernels(fovea_linear *l) {
     const fv_target target = l->ctx->target;
-    l->kept = fv_linear_format_of(l->weight_dtype);
+    l->kept = l->grouped ? &grouped : fv_linear_format_of(l->weight_dtype);
     l->widen_x = fv_widen_of(l->x_dtype, target);
     l->widen_residual = fv_widen_of(l->residual_dtype, target);
     l->narrow_y = fv_narrow_of(l->y_dtype, target);
@@ -66,7 +89,9 @@ void fv_linear_select_kernels(fovea_linear *l) {
     if (l->arithmetic == FOVEA_ARITHMETIC_BF16_TILE)
         l->blocks = fv_multiply_best(FV_KIND_f32_amx_order, FV_FORMAT_f32, target)->run.multiply;
     l->weights.format = l->kept->format;
-    if (l->weights.format == FV_FORMAT_f32)
+    if (l->grouped)
+        select_grouped(l);
+    if (l->grouped || l->weights.format == FV_FORMAT_f32)
         return;
     l->gemm_widen = fv_multiply_best(FV_KIND_f32, l->weights.format, target)->run.multiply;
     const fv_kernel *unpack = fv_unpack_best(l->weights.format, target);

@@ -20,8 +20,8 @@
 
 enum { ITEMS = 4, ENOUGH_ROWS = 72, MOST_ROWS = 192, MOST_CHANNELS = 1024 };
 
-/* Bytes of an element of weights, and of x, as they are multiplied. */
-static int64_t weight_bytes(const fovea_linear *l) { return fv_dtype_size(l->weight_dtype); }
+/* Bytes of an element of weights, and of x, as they are multiplied. Integers of x are about that of floats. */
+static int64_t weight_bytes(const fovea_linear *l) { return l->grouped ? 1 : fv_dtype_size(l->weight_dtype); }
 static int64_t x_bytes(const fovea_linear *l) { return l->pairs ? fv_dtype_size(l->x_dtype) : (int64_t)sizeof(float); }
 
 /* Channels of a block whose elements have so many bytes: an eighth of the second-level cache. */
@@ -32,6 +32,8 @@ static int64_t channels_that_fit(const fovea_linear *l, int64_t l2, int64_t byte
 /* Blocks of equal length; one of pairs begins with a first element, and one of bf16_tile with a block of its sums. */
 static int64_t block_of(const fovea_linear *l, int64_t most) {
     const int64_t block = fv_ceil_div(l->in, fv_ceil_div(l->in, most));
+    if (l->grouped)
+        return fv_round_up(block, fv_linear_block_unit(l));
     if (l->arithmetic == FOVEA_ARITHMETIC_BF16_TILE)
         return fv_round_up(block, FV_BLOCK);
     return fv_linear_paired(l) ? fv_round_up(block, 2) : block;
@@ -66,13 +68,13 @@ static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
     }
     if (c->chunk <= 0) {
         const int64_t chunks = fv_ceil_div(block, fv_max(l1 / 4 / (l->panel * f), 1));
-        c->chunk = fv_round_up(fv_ceil_div(block, chunks), c->gemm->mr); /* chunks of equal length */
+        c->chunk = fv_round_up(fv_ceil_div(block, chunks), fv_linear_tile_rows(l, c)); /* chunks of equal length */
     }
     if (c->row_block <= 0)
         c->row_block = fv_round_up(block, c->chunk);
     c->chunk = fv_min(c->chunk, c->row_block);
     if (c->k_block <= 0)
-        c->k_block = rows <= c->gemm->mr ? l->in : channels_that_fit(l, l2, weight_bytes(l));
+        c->k_block = rows <= c->gemm->mr && !l->grouped ? l->in : channels_that_fit(l, l2, weight_bytes(l));
     c->k_block = block_of(l, c->k_block);
     if (c->items <= 0)
         c->items = ITEMS;
@@ -127,6 +129,23 @@ fv_linear_scratch fv_linear_lay_out(const fovea_linear *l, const fv_linear_choic
     fv_linear_scratch s;
     int64_t at = 0;
     s.products = fv_reserve(&at, c->row_block, panel);
+    if (l->grouped) {
+        const bool exact = l->arithmetic == FOVEA_ARITHMETIC_EXACT;
+        const int64_t block = fv_min(exact ? l->widened : c->k_block, fv_round_up(l->in, fv_linear_block_unit(l)));
+        const int64_t groups = fv_ceil_div(block, l->quantised.group),
+                      width = fv_scales_row((fv_group_extra)l->weights.group.extra, l->panel);
+        s.x = fv_reserve(&at, exact ? (l->widen_x ? c->row_block : 0) : 2, l->in * f);
+        s.pairs = s.exponents = at;
+        s.weights = fv_reserve(&at, exact ? block : 0, panel);
+        s.y = fv_reserve(&at, l->narrow_y || l->widen_residual ? c->chunk : 0, panel);
+        s.integers = fv_reserve(&at, exact ? 0 : c->row_block,
+                                fv_group_words(l->in, l->quantised.group) * (int64_t)sizeof(fv_i8_word));
+        s.scales = fv_reserve(&at, groups, width * f);
+        s.words = fv_reserve(&at, l->expand ? fv_ceil_div(fv_round_up(block, 16), 4) : 0, panel);
+        s.bytes = at;
+        return s;
+    }
+    s.integers = s.scales = s.words = at;
     const bool always = l->pairs && !l->pack_x, pairs = fv_linear_paired(l), widens = l->kept->format != FV_FORMAT_f32;
     s.x = fv_reserve(&at, !always && (l->widen_x || pairs) ? c->row_block : 0, l->in * f);
     s.pairs = fv_reserve(&at, l->pairs ? c->row_block : 0, fv_ceil_div(l->in, 2) * f);

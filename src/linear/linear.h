@@ -13,6 +13,7 @@
 #include "kernels.h"
 #include "linear/heuristics.h"
 #include "pack_any.h"
+#include "quantisation/quantisation.h"
 #include "tuning/tuning.h"
 
 typedef struct fv_linear_part {
@@ -55,6 +56,18 @@ struct fovea_linear {
     const fv_kernel
         *pairs; /* bf16x2 or f16x2 or, of bf16_tile, bf16x2_amx_order; NULL: this CPU, or a type, has no use for it. Of
                    float16 all rows are multiplied so, as then no other kernel can read the weights */
+    /* Quantised weights in groups (groups.c): */
+    bool grouped;
+    fv_quantised quantised;
+    int32_t *order;           /* quantised.order, or NULL */
+    fovea_quantisation given; /* group_size, scale_dtype and whether there are zeros: as the parts have them */
+    char *group_scales;       /* as packed: */
+    int64_t scale_bytes;      /* so many of a panel */
+    const fv_kernel *few;     /* q16 and q8: at most its mr rows; */
+    const fv_kernel *many;
+    fv_quantise_i8_fn *quantise;
+    fv_scales_f32_fn *read_scales;
+    fv_expand_i4_fn *expand;      /* NULL: the words are those of i8g */
     fovea_arithmetic arithmetic;  /* bf16 is exact here */
     fv_multiply_fn *blocks;       /* of bf16_tile, in the place of gemm */
     fv_pack_fn *pack_x;           /* NULL of float16, whose pairs are x as it lies */
@@ -85,14 +98,38 @@ int64_t fv_linear_panel(const fovea_linear *linear);
 /* Channels of a block of weights that is widened, at most. */
 int64_t fv_linear_widened(const fovea_linear *linear);
 
-/* The row of a type of weights; NULL: maps do not take it, or not in this build. */
+/* The row of a type of weights; NULL: maps do not take it, or not in this build. Of quantised weights in groups all have
+ * one. */
 const fv_linear_format *fv_linear_format_of(fovea_dtype dtype);
+
+/* Are weights of that matrix packed in groups? int8 with a scale for each column are not, if the map is exact. */
+static inline bool fv_linear_grouped(const fovea_matrix *w, fovea_arithmetic arithmetic) {
+    const bool columns = w->dtype == FOVEA_DTYPE_I8 && w->quantisation->scales;
+    return fv_dtype_quantised(w->dtype) && (!columns || arithmetic != FOVEA_ARITHMETIC_EXACT);
+}
+
+/* Rows of a tile of the product of many rows. */
+static inline int64_t fv_linear_tile_rows(const fovea_linear *l, const fv_linear_choice *choice) {
+    return l->grouped && l->arithmetic != FOVEA_ARITHMETIC_EXACT ? l->many->mr : choice->gemm->mr;
+}
+
+/* Channels that a block of weights in groups is a multiple of: scales are read by super-blocks. */
+static inline int64_t fv_linear_block_unit(const fovea_linear *l) {
+    return l->quantised.group * fv_scales_per_super(l->quantised.scales);
+}
 
 /* "weights are ...", for sentences of errors. */
 extern const char fv_linear_weight_types[];
 
 /* Weights as packing reads them. */
 fv_matrix fv_linear_source(const fovea_matrix *weights, fv_target target);
+
+/* Weights in groups: takes the description of the first part's; false if there is no memory. Are another part's packed
+ * likewise? Packs columns of a part to columns from place on, which lie in one panel. */
+bool fv_linear_describe_groups(fovea_linear *linear, const fovea_matrix *first);
+bool fv_linear_groups_alike(const fovea_linear *linear, const fovea_matrix *first, const fovea_matrix *other);
+void fv_linear_pack_groups(fovea_linear *linear, const fovea_matrix *weights, int64_t first, int64_t count,
+                           int64_t place);
 
 /* Takes the kernels that its types ask for. */
 void fv_linear_select_kernels(fovea_linear *linear);
@@ -105,10 +142,11 @@ const fv_tuning_row *fv_linear_tuned(const fovea_linear *linear, int64_t rows);
 
 /* One thread's scratch, in bytes: products, [row_block][panel]; and what has other types in the caller's memory or in
  * the packed weights, as floats: rows of x, [row_block][in], a block of weights, [widened][panel], results,
- * [chunk][panel]. Rows of x in pairs, [row_block][(in + 1) / 2], and their exponents, [row_block].
- * bytes is -1 if that is more than memory. */
+ * [chunk][panel]. Rows of x in pairs, [row_block][(in + 1) / 2], and their exponents, [row_block]. With weights in groups
+ * rows of x as integers, [row_block][fv_group_words()], and of a block its scales as floats and its integers as words of
+ * i8g. bytes is -1 if that is more than memory. */
 typedef struct fv_linear_scratch {
-    int64_t products, x, pairs, weights, y, exponents, bytes;
+    int64_t products, x, pairs, weights, y, exponents, integers, scales, words, bytes;
 } fv_linear_scratch;
 
 fv_linear_scratch fv_linear_lay_out(const fovea_linear *linear, const fv_linear_choice *choice);

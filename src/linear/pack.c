@@ -3,6 +3,7 @@
 #include "dispatch/dispatch.h"
 #include "linear/linear.h"
 #include "linear/tuning.h"
+#include "threads/threads.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -25,7 +26,9 @@ static bool lay_out(fovea_linear *l, int64_t *bytes) {
     l->weights.steps = l->in;
     l->weights.columns = l->panels * l->panel;
     l->weights.row = l->weights.width = (int16_t)l->panel;
-    l->weights.panel = words * l->panel;
+    l->weights.panel = (l->grouped ? fv_group_rows(l->weights.format, l->in) : words) * l->panel;
+    if (l->grouped)
+        l->scale_bytes = fv_round_up(fv_scales_bytes(l->quantised.scales, l->quantised.groups, l->panel), 4);
     *bytes = fv_operand_bytes(l->weights.format, l->in, l->panel) * l->panels;
     const fv_linear_choice none = {0}, plain = fv_linear_heuristics(l, INT64_MAX, &none); /* fewer rows need no more */
     l->bytes = fv_linear_workspace(l, &plain);
@@ -70,29 +73,69 @@ fv_matrix fv_linear_source(const fovea_matrix *w, fv_target target) {
                        .scale = 1.0f};
 }
 
-static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_linear_part *to) {
-    const float scale = part->has_scale ? (float)part->scale : 1.0f;
+/* Columns of a part that one panel holds: count from `done` on, packed from `place` on. */
+typedef struct stretch {
+    int64_t done, count, place;
+} stretch;
+
+static stretch stretch_at(const fovea_linear *l, const fv_linear_part *to, int64_t done) {
+    const int64_t column = (l->gated ? 0 : to->first) + done, width = fv_linear_panel_out(l);
+    const int64_t behind = l->gated && to->first > 0 ? width : 0; /* the gate */
+    return (stretch){done, fv_min(width - column % width, to->out - done),
+                     column / width * l->panel + behind + column % width};
+}
+
+/* numbers: room for the columns of a panel, of quantised weights that become floats. */
+static void pack_elements(fovea_linear *l, const fovea_linear_part *part, const fv_linear_part *to, float *numbers) {
     const fovea_matrix *w = &part->weight;
     fv_matrix from = fv_linear_source(w, l->ctx->target);
-    from.scale = scale;
-    for (int64_t done = 0, count; done < to->out; done += count) {
-        const int64_t column = (l->gated ? 0 : to->first) + done, width = fv_linear_panel_out(l);
-        const int64_t behind = l->gated && to->first > 0 ? width : 0; /* the gate */
-        count = fv_min(width - column % width, to->out - done);
-        from.columns = count;
-        const int64_t place = column / width * l->panel + behind + column % width;
-        fv_pack_any(&from, &l->weights, l->memory, place);
+    from.scale = part->has_scale ? (float)part->scale : 1.0f;
+    for (stretch s = stretch_at(l, to, 0); s.done < to->out; s = stretch_at(l, to, s.done + s.count)) {
+        from.columns = s.count;
+        if (numbers && fv_linear_grouped(w, FOVEA_ARITHMETIC_EXACT)) {
+            fv_quantised_numbers(w, s.done, s.count, numbers);
+            const fv_matrix floats = {numbers, l->in, s.count, 1, l->in, 32, NULL, NULL, from.scale};
+            fv_pack_any(&floats, &l->weights, l->memory, s.place);
+            continue;
+        }
+        fv_pack_any(&from, &l->weights, l->memory, s.place);
         if (from.scales) {
             if (l->scales)
-                memcpy(l->scales + place, from.scales, (size_t)count * sizeof *l->scales);
-            from.scales += count;
+                memcpy(l->scales + s.place, from.scales, (size_t)s.count * sizeof *l->scales);
+            from.scales += s.count;
         }
-        from.data = (const char *)from.data + fv_dtype_bytes(w->dtype, count * w->out_stride);
+        from.data = (const char *)from.data + fv_dtype_bytes(w->dtype, s.count * w->out_stride);
+    }
+}
+
+/* Weights in groups are taken apart by all threads: those of a large model take seconds. */
+typedef struct packing {
+    fovea_linear *linear;
+    const fovea_matrix *weights;
+    const fv_linear_part *to;
+    int64_t tasks;
+} packing;
+
+static void pack_task(void *arg, int64_t task) {
+    const packing *p = arg;
+    int64_t i = 0;
+    for (stretch s = stretch_at(p->linear, p->to, 0); s.done < p->to->out;
+         s = stretch_at(p->linear, p->to, s.done + s.count), i++)
+        if (i % p->tasks == task)
+            fv_linear_pack_groups(p->linear, p->weights, s.done, s.count, s.place);
+}
+
+static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_linear_part *to, float *numbers) {
+    if (l->grouped) {
+        packing p = {l, &part->weight, to, fv_min(l->ctx->threads.count, l->panels)};
+        fv_parallel(&l->ctx->threads, p.tasks, &(fv_work){.task = pack_task, .arg = &p});
+    } else {
+        pack_elements(l, part, to, numbers);
     }
     if (to->bias)
         fv_to_floats(to->out, part->bias, 1, bias_dtype_of(part), to->bias, l->ctx->target);
-    for (int64_t j = 0; to->bias && j < to->out; j++)
-        to->bias[j] *= scale;
+    for (int64_t j = 0; to->bias && part->has_scale && j < to->out; j++)
+        to->bias[j] *= (float)part->scale;
 }
 
 static void clear_panel(fovea_linear *l, int64_t panel) {
@@ -106,10 +149,13 @@ static bool allocate(fovea_linear *l, int64_t parts, int64_t bytes) {
     l->bias = calloc((size_t)l->out, sizeof *l->bias);
     l->exponents = calloc((size_t)l->panels, sizeof *l->exponents);
     l->weights.data = l->memory = fv_allocate_pages((size_t)bytes);
-    const bool scaled = fv_dtype_scaled(l->weight_dtype);
+    const bool scaled = !l->grouped && fv_dtype_scaled(l->weight_dtype);
+    if (l->grouped)
+        l->group_scales = calloc((size_t)l->panels, (size_t)l->scale_bytes);
     if (scaled)
         l->weights.scales = l->scales = calloc((size_t)l->weights.columns, sizeof *l->scales);
-    return l->parts && l->bias && l->exponents && l->memory && (l->scales || !scaled);
+    return l->parts && l->bias && l->exponents && l->memory && (l->scales || !scaled) &&
+           (l->group_scales || !l->grouped);
 }
 
 void fovea_linear_destroy(fovea_linear *linear) {
@@ -120,22 +166,44 @@ void fovea_linear_destroy(fovea_linear *linear) {
     free(linear->exponents);
     free(linear->memory);
     free(linear->scales);
+    free(linear->order);
+    free(linear->group_scales);
     free(linear->tuned);
     free(linear);
 }
 
-/* The packed weights keep the type of the parts' if it is one and nothing scales them. */
-static void select_types(fovea_linear *l, const fovea_linear_desc *d) {
+/* The packed weights keep the type of the parts' if it is one, nothing scales them and quantised ones are packed in one
+ * way; else they are floats, if that is the arithmetic. */
+static fovea_status select_types(fovea_linear *l, const fovea_linear_desc *d) {
     const fovea_linear_part *parts = fv_linear_parts(d);
+    l->arithmetic = d->arithmetic;
     l->weight_dtype = parts[0].weight.dtype;
-    for (int64_t p = 0; p < d->part_count; p++)
-        if (parts[p].weight.dtype != l->weight_dtype || (parts[p].has_scale && (float)parts[p].scale != 1.0f))
-            l->weight_dtype = FOVEA_DTYPE_F32;
+    l->grouped = fv_linear_grouped(&parts[0].weight, d->arithmetic);
+    if (l->grouped && !fv_linear_describe_groups(l, &parts[0].weight))
+        return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for the order of %lld channels", (long long)l->in);
+    int64_t other = -1; /* the first part that is not as the first one */
+    for (int64_t p = d->part_count - 1; p >= 0; p--)
+        if (parts[p].weight.dtype != l->weight_dtype || (parts[p].has_scale && (float)parts[p].scale != 1.0f) ||
+            (p > 0 && l->grouped && !fv_linear_groups_alike(l, &parts[0].weight, &parts[p].weight)))
+            other = p;
+    const bool exact = d->arithmetic != FOVEA_ARITHMETIC_Q16 && d->arithmetic != FOVEA_ARITHMETIC_Q8;
+    if (other >= 0 && !exact)
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED,
+                       "arithmetic is %s, but part %lld has %s: make it a map of its own, or ask for "
+                       "FOVEA_ARITHMETIC_EXACT, which packs float32",
+                       fv_enum_name(FV_ENUM_arithmetic, (int)d->arithmetic), (long long)other,
+                       parts[other].has_scale && (float)parts[other].scale != 1.0f
+                           ? "a scale"
+                           : "another quantisation than part 0");
+    if (other >= 0 || (l->order && exact)) {
+        l->weight_dtype = FOVEA_DTYPE_F32;
+        l->grouped = false;
+    }
     l->x_dtype = d->dtype;
     l->y_dtype = d->y_dtype;
     l->residual_dtype = d->residual_dtype;
-    l->arithmetic = d->arithmetic;
     fv_linear_select_kernels(l);
+    return FOVEA_OK;
 }
 
 fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc *desc, fovea_linear **linear) {
@@ -165,7 +233,11 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
     made->activation = made->gated ? FV_ACT_SILU : (fv_activation)desc->activation;
     for (int64_t p = 0; p < desc->part_count; p++)
         made->out += parts[p].weight.out;
-    select_types(made, desc);
+    status = select_types(made, desc);
+    if (status != FOVEA_OK) {
+        fovea_linear_destroy(made);
+        return status;
+    }
     made->gemm = fv_linear_gemm(ctx, made->out, made->kept->format != FV_FORMAT_f32);
     made->panel = fv_linear_panel(made);
     made->panels =
@@ -180,7 +252,13 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
         fovea_linear_destroy(made);
         return fv_fail(FOVEA_ERROR_OVERFLOW, "%lld x %lld weights are too large", (long long)desc->in_features, out);
     }
+    float *numbers = NULL;
+    if (found && made->weight_dtype == FOVEA_DTYPE_F32)
+        for (int64_t p = 0; p < desc->part_count && !numbers; p++)
+            if (fv_linear_grouped(&parts[p].weight, FOVEA_ARITHMETIC_EXACT))
+                numbers = malloc((size_t)(made->in * made->panel) * sizeof *numbers);
     if (!found || !allocate(made, desc->part_count, bytes)) {
+        free(numbers);
         fovea_linear_destroy(made);
         return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for %lld bytes of packed weights", (long long)bytes);
     }
@@ -189,9 +267,11 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
         clear_panel(made, made->panels - 1);
     for (int64_t p = 0, first = 0; p < desc->part_count; first += parts[p++].weight.out) {
         made->parts[p] = (fv_linear_part){first, parts[p].weight.out, parts[p].bias ? made->bias + first : NULL};
-        pack_part(made, &parts[p], &made->parts[p]);
+        pack_part(made, &parts[p], &made->parts[p], numbers);
     }
-    made->weights.range = fv_exponents_none(); /* float16 has no products that differ */
+    free(numbers);
+    if (!made->grouped)
+        made->weights.range = fv_exponents_none(); /* float16 has no products that differ */
     if (made->pack_x && made->pairs)
         find_exponents(made);
     if (ctx->debug)

@@ -6,6 +6,7 @@
  *              exponents of a row and of the panel; float16 by float16, where there is FMLAL: always;
  *   registers  x as floats, weights widened in registers: few rows, and many where that costs nothing;
  *   blocks     x as floats, blocks of weights widened to scratch: many rows.
+ * Weights in groups are multiplied as integers, few rows and many (groups.c); or, exact, as blocks.
  */
 #include "linear/execution.h"
 
@@ -14,11 +15,11 @@
 #include <assert.h>
 #include <string.h>
 
-typedef enum path { PATH_FLOATS, PATH_PAIRS, PATH_REGISTERS, PATH_BLOCKS } path;
+typedef enum path { PATH_FLOATS, PATH_PAIRS, PATH_REGISTERS, PATH_BLOCKS, PATH_FEW_INTEGERS, PATH_INTEGERS } path;
 
 int64_t fv_linear_row_stride(const fovea_tensor *t) { return t->shape[2] == 1 ? t->stride[0] : t->stride[2]; }
 
-static void *place(const fovea_tensor *t, const fv_row_run *run, int64_t head, int64_t channel) {
+void *fv_linear_place(const fovea_tensor *t, const fv_row_run *run, int64_t head, int64_t channel) {
     return (char *)t->data +
            fv_dtype_size(t->dtype) * (run->batch * t->stride[0] + head * t->stride[1] + run->token * t->stride[2] +
                                       run->done * fv_linear_row_stride(t) + channel);
@@ -48,7 +49,7 @@ int64_t fv_linear_together(const fv_linear_execution *e) {
 
 /* How many input channels from k on a call of the gemm takes: within a block, and within what lies together. */
 static int64_t step_at(const fv_linear_execution *e, path way, int64_t k) {
-    const int64_t channels = way == PATH_PAIRS ? e->linear->in : fv_linear_together(e);
+    const int64_t channels = way == PATH_PAIRS || e->integers ? e->linear->in : fv_linear_together(e);
     const int64_t block = way == PATH_BLOCKS ? fv_min(e->choice.k_block, e->linear->widened) : e->choice.k_block;
     return fv_min(block, channels - k % channels);
 }
@@ -73,33 +74,45 @@ static void multiply_block(const fv_linear_execution *e, const fv_linear_buffers
     const fovea_tensor *x = &e->args->x;
     const int64_t channels = fv_linear_together(e), row = run->first + run->done;
     const fv_epilogue epilogue = {.start = k > 0 ? scratch : NULL, .ldstart = l->panel};
-    fv_prefetch prefetch = {.streams = e->rows <= e->choice.gemm->mr};
+    fv_prefetch prefetch = {.streams = e->rows <= (e->integers ? l->few->mr : e->choice.gemm->mr)};
     if (!prefetch.streams)
         fv_prefetch_take(next, floats, &prefetch);
     if (way != PATH_FLOATS) /* the panel is filled up */
         columns = fv_min(fv_round_up(columns, FV_LANES), l->panel);
-    const fv_operand weights =
-        way == PATH_BLOCKS ? floats_of(l, b->weights, columns, step) : weights_of(l, panel, columns, k, step);
+    const fv_operand weights = e->integers          ? b->groups
+                               : way == PATH_BLOCKS ? floats_of(l, b->weights, columns, step)
+                                                    : weights_of(l, panel, columns, k, step);
     fv_rows rows = {.count = run->count};
     fv_multiply_fn *multiply = l->gemm_widen;
-    if (way == PATH_PAIRS) {
+    if (e->integers) {
+        rows.stride = fv_group_words(l->in, l->quantised.group);
+        rows.data = b->integers + row * rows.stride + fv_group_words(k, l->quantised.group);
+        multiply = (way == PATH_INTEGERS ? l->many : l->few)->run.multiply;
+    } else if (way == PATH_PAIRS) {
         rows.stride = fv_ceil_div(l->in, 2);
         rows.data = b->pairs + row * rows.stride + k / 2;
         multiply = l->pairs->run.multiply;
     } else {
         rows.stride = e->gathers ? l->in : fv_linear_row_stride(x);
-        rows.data = e->gathers ? b->x + row * l->in + k : (const float *)place(x, run, k / channels, k % channels);
+        rows.data =
+            e->gathers ? b->x + row * l->in + k : (const float *)fv_linear_place(x, run, k / channels, k % channels);
         if (way != PATH_REGISTERS)
             multiply = l->blocks ? l->blocks : e->choice.gemm->run.multiply;
     }
     multiply(&rows, &weights, scratch, l->panel, &epilogue, &prefetch);
 }
 
-/* A block of weights of 16 bits becomes floats. */
-static void widen_block(const fv_linear_execution *e, const fv_linear_buffers *b, int64_t panel, int64_t k,
-                        int64_t step) {
+/* A block of weights becomes what is multiplied: those of 16 bits, and exact integers, floats. */
+static void open_block(const fv_linear_execution *e, fv_linear_buffers *b, path way, int64_t panel, int64_t columns,
+                       int64_t k, int64_t step) {
     const fovea_linear *l = e->linear;
-    const fv_operand from = weights_of(l, panel, l->panel, k, step);
+    if (e->integers)
+        b->groups = fv_linear_open_groups(l, b, panel, fv_min(fv_round_up(columns, FV_LANES), l->panel), k, step,
+                                          way == PATH_INTEGERS);
+    if (way != PATH_BLOCKS)
+        return;
+    const fv_operand from = l->grouped ? fv_linear_open_groups(l, b, panel, l->panel, k, step, true)
+                                       : weights_of(l, panel, l->panel, k, step);
     if (l->unpack)
         l->unpack(&from, b->weights, l->panel);
     else
@@ -118,9 +131,10 @@ void fv_linear_read_pairs(const fv_linear_execution *e, const fv_linear_buffers 
         *m = fv_exponents_none();
         to[words - 1] = 0.0f; /* the second element of an odd channel */
         for (int64_t k = 0; k < l->in && !l->pack_x; k += channels)
-            memcpy((uint16_t *)(void *)to + k, place(x, &row, k / channels, 0), (size_t)channels * sizeof(uint16_t));
+            memcpy((uint16_t *)(void *)to + k, fv_linear_place(x, &row, k / channels, 0),
+                   (size_t)channels * sizeof(uint16_t));
         for (int64_t k = 0; k < l->in && l->pack_x; k += channels)
-            l->pack_x(1, channels, place(x, &row, k / channels, 0), 0, 0, to + k / 2, 0, m, NULL);
+            l->pack_x(1, channels, fv_linear_place(x, &row, k / channels, 0), 0, 0, to + k / 2, 0, m, NULL);
         fv_exponents_add(all, *m);
     }
 }
@@ -131,9 +145,9 @@ void fv_linear_read_floats(const fv_linear_execution *e, const fv_linear_buffers
     for (int64_t head = 0; head < x->shape[1]; head++) {
         float *to = b->x + (run->first + run->done) * l->in + head * x->shape[3];
         if (l->widen_x)
-            l->widen_x(run->count, x->shape[3], place(x, run, head, 0), fv_linear_row_stride(x), to, l->in);
+            l->widen_x(run->count, x->shape[3], fv_linear_place(x, run, head, 0), fv_linear_row_stride(x), to, l->in);
         else
-            l->copy(run->count, x->shape[3], place(x, run, head, 0), fv_linear_row_stride(x), to, l->in);
+            l->copy(run->count, x->shape[3], fv_linear_place(x, run, head, 0), fv_linear_row_stride(x), to, l->in);
     }
 }
 
@@ -149,7 +163,7 @@ static void finish_channels(const fv_linear_execution *e, const fv_linear_buffer
         .activation = e->activation,
         .residual = !residual           ? NULL
                     : l->widen_residual ? b->y
-                                        : place(residual, run, head, channel),
+                                        : fv_linear_place(residual, run, head, channel),
         .ldresidual = !residual           ? 0
                       : l->widen_residual ? l->panel
                                           : fv_linear_row_stride(residual),
@@ -157,10 +171,10 @@ static void finish_channels(const fv_linear_execution *e, const fv_linear_buffer
         .ldup = l->panel,
         .up_bias = up && gated->bias ? gated->bias + at : NULL,
     };
-    void *to = place(y, run, head, channel);
+    void *to = fv_linear_place(y, run, head, channel);
     if (residual && l->widen_residual)
-        l->widen_residual(run->count, count, place(residual, run, head, channel), fv_linear_row_stride(residual), b->y,
-                          l->panel);
+        l->widen_residual(run->count, count, fv_linear_place(residual, run, head, channel),
+                          fv_linear_row_stride(residual), b->y, l->panel);
     l->bias_act_residual(run->count, count, c, l->panel, &args, l->narrow_y ? b->y : to,
                          l->narrow_y ? l->panel : fv_linear_row_stride(y));
     if (l->narrow_y)
@@ -208,7 +222,7 @@ static fv_prefetch_range next_after(const fv_linear_execution *e, int64_t panel,
 /* Rows go through a block of weights all before the next, but for the last block, after which a few at a time go to y,
  * whose lines come from farther while the next rows are computed. */
 static void run_path(const fv_linear_execution *e, path way, const fv_row_run *rows, int64_t panel,
-                     const fv_prefetch_range *next_rows, const fv_linear_buffers *b) {
+                     const fv_prefetch_range *next_rows, fv_linear_buffers *b) {
     assert(rows->count <= e->choice.row_block); /* of scratch */
     const fovea_linear *l = e->linear;
     const int64_t width = fv_linear_panel_out(l);
@@ -217,12 +231,10 @@ static void run_path(const fv_linear_execution *e, path way, const fv_row_run *r
     int64_t k = 0, step;
     for (; (step = step_at(e, way, k)) < l->in - k; k += step) {
         fv_prefetch_range after = next_after(e, panel, k, step, next_rows);
-        if (way == PATH_BLOCKS)
-            widen_block(e, b, panel, k, step);
+        open_block(e, b, way, panel, columns, k, step);
         multiply_block(e, b, way, rows, panel, columns, k, step, b->products, &after, after.end - after.at);
     }
-    if (way == PATH_BLOCKS)
-        widen_block(e, b, panel, k, step);
+    open_block(e, b, way, panel, columns, k, step);
     fv_prefetch_range after = next_after(e, panel, k, step, next_rows);
     const int64_t floats = after.end - after.at;
     fv_row_run few = *rows;
@@ -256,10 +268,11 @@ void fv_linear_run_panel(const fv_linear_execution *e, const fv_row_run *rows, i
         bool pairs;
         run.count = left;
         run.count = rows_alike(e, b, &run, panel, &pairs);
-        const path way = e->linear->weights.format == FV_FORMAT_f32 ? PATH_FLOATS
-                         : pairs                                    ? PATH_PAIRS
-                         : run.count <= e->linear->register_rows    ? PATH_REGISTERS
-                                                                    : PATH_BLOCKS;
+        const path way = e->integers ? run.count <= e->linear->register_rows ? PATH_FEW_INTEGERS : PATH_INTEGERS
+                         : e->linear->weights.format == FV_FORMAT_f32 ? PATH_FLOATS
+                         : pairs                                      ? PATH_PAIRS
+                         : run.count <= e->linear->register_rows      ? PATH_REGISTERS
+                                                                      : PATH_BLOCKS;
         run_path(e, way, &run, panel, next_rows, b);
         b->products_done += run.count;
         b->paired_done += pairs ? run.count : 0;

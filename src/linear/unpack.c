@@ -16,13 +16,27 @@ static int64_t column_of(const fovea_linear *l, int64_t part, int64_t j) {
     return column / width * l->panel + column % width + (l->gated && part > 0 ? width : 0); /* behind the gate */
 }
 
+/* Column j of a part of weights in groups; each output or NULL. */
+static void unpack_groups(const fovea_linear *l, int64_t part, int64_t j, void *integers, void *scales,
+                          uint8_t *zeros) {
+    const int64_t column = column_of(l, part, j), panel = column / l->panel;
+    fv_quantised_unpack(&l->quantised, l->weight_dtype, l->in, l->given.group_size, l->panel, column % l->panel,
+                        (const char *)l->weights.data + panel * l->weights.panel * 4,
+                        l->group_scales + panel * l->scale_bytes, integers, scales, zeros);
+}
+
 fovea_status fovea_linear_unpack(const fovea_linear *l, int64_t part, void *weight, float *bias, fovea_dtype *dtype) {
     const fovea_status status = check_part(l, part);
     if (status != FOVEA_OK)
         return status;
     const fv_linear_part *p = &l->parts[part];
-    for (int64_t j = 0; weight && j < p->out; j++)
-        fv_unpack_any(&l->weights, column_of(l, part, j), (char *)weight + fv_dtype_bytes(l->weight_dtype, j * l->in));
+    for (int64_t j = 0; weight && j < p->out; j++) {
+        char *row = (char *)weight + fv_dtype_bytes(l->weight_dtype, j * l->in);
+        if (l->grouped)
+            unpack_groups(l, part, j, row, NULL, NULL);
+        else
+            fv_unpack_any(&l->weights, column_of(l, part, j), row);
+    }
     for (int64_t j = 0; bias && j < p->out; j++)
         bias[j] = p->bias ? p->bias[j] : -0.0f;
     if (dtype)
@@ -36,10 +50,57 @@ fovea_status fovea_linear_unpack_scales(const fovea_linear *l, int64_t part, flo
         return status;
     if (!scales)
         return fv_fail(FOVEA_ERROR_NULL, "scales is NULL");
-    if (!l->scales)
-        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "the packed weights are %s, which have no scales",
+    if (!l->scales && !(l->grouped && l->given.scales))
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED,
+                       "the packed weights are %s, which have no scale for each output channel",
                        fv_enum_name(FV_ENUM_dtype, (int)l->weight_dtype));
     for (int64_t j = 0; j < l->parts[part].out; j++)
-        scales[j] = l->scales[column_of(l, part, j)];
+        if (l->grouped)
+            unpack_groups(l, part, j, NULL, scales + j, NULL);
+        else
+            scales[j] = l->scales[column_of(l, part, j)];
     return FOVEA_OK;
+}
+
+fovea_status fovea_linear_unpack_groups(const fovea_linear *l, int64_t part, fovea_quantisation *quantisation,
+                                        void *scales, uint8_t *zeros, int32_t *group_of) {
+    fovea_status status = check_part(l, part);
+    if (status != FOVEA_OK)
+        return status;
+    if (quantisation)
+        status = fv_struct_check(FV_STRUCT(fovea_quantisation), quantisation);
+    if (status != FOVEA_OK)
+        return status;
+    if (!l->grouped || !fv_dtype_scaled(l->weight_dtype))
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED,
+                       "the packed weights are %s, which have no groups with scales beside them",
+                       fv_enum_name(FV_ENUM_dtype, (int)l->weight_dtype));
+    const int64_t groups = l->given.group_size ? l->in / l->given.group_size : 1;
+    const int64_t size = fv_dtype_size(l->given.scales ? FOVEA_DTYPE_F32 : l->given.scale_dtype);
+    const bool has_zeros = l->weights.group.extra == FV_GROUP_zero;
+    for (int64_t j = 0; j < l->parts[part].out; j++)
+        unpack_groups(l, part, j, NULL, scales ? (char *)scales + j * groups * size : NULL,
+                      zeros && has_zeros ? zeros + j * groups : NULL);
+    for (int64_t t = 0; t < l->in && group_of && l->order; t++)
+        group_of[l->order[t]] = (int32_t)(t / l->quantised.group);
+    if (quantisation) {
+        fovea_quantisation own = {.group_size = l->given.group_size,
+                                  .scale_dtype = l->given.scales ? FOVEA_DTYPE_F32 : l->given.scale_dtype,
+                                  .zeros = has_zeros ? zeros : NULL,
+                                  .group_of = l->order ? group_of : NULL};
+        if (l->given.scales)
+            own.scales = scales;
+        else
+            own.group_scales = scales;
+        fv_struct_write(FV_STRUCT(fovea_quantisation), quantisation, &own);
+    }
+    return FOVEA_OK;
+}
+
+size_t fovea_linear_weight_bytes(const fovea_linear *l) {
+    if (!l)
+        return 0;
+    const int64_t words = fv_operand_bytes(l->weights.format, l->in, l->panel) * l->panels,
+                  scales = l->scales ? l->weights.columns * (int64_t)sizeof *l->scales : l->panels * l->scale_bytes;
+    return (size_t)(words + scales);
 }

@@ -4,7 +4,7 @@
 #include "mha/mha.h"
 
 void fovea_mha_desc_init_size(fovea_mha_desc *desc, size_t size) {
-    const fovea_mha_desc defaults = {.norm_eps = 1e-6};
+    const fovea_mha_desc defaults = {.norm_eps = 1e-6, .quantised_arithmetic = FOVEA_ARITHMETIC_DEFAULT};
     fv_struct_init(desc, size, &defaults, sizeof defaults);
 }
 
@@ -41,7 +41,8 @@ static fovea_status check_enums(const fovea_mha_desc *d) {
     } all[] = {{FV_ENUM_mha_form, "form", (int)d->form},
                {FV_ENUM_mha_inputs, "inputs", (int)d->inputs},
                {FV_ENUM_mha_merge, "merge", (int)d->merge},
-               {FV_ENUM_mha_fold, "fold_values", (int)d->fold_values}};
+               {FV_ENUM_mha_fold, "fold_values", (int)d->fold_values},
+               {FV_ENUM_arithmetic, "quantised_arithmetic", (int)d->quantised_arithmetic}};
     fovea_status status = FOVEA_OK;
     for (size_t i = 0; i < sizeof all / sizeof all[0] && status == FOVEA_OK; i++)
         status = fv_enum_check(all[i].type, all[i].field, all[i].value);

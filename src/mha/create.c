@@ -22,13 +22,15 @@ static fovea_linear_part part_of(const fv_dense *d) {
     fovea_linear_part part = {
         .weight = fovea_matrix_in_out(d->w, d->dtype, d->in, d->out), .bias = d->bias, .bias_dtype = FOVEA_DTYPE_F32};
     part.weight.quantisation = d->scales ? &d->quantisation : NULL;
+    if (d->given)
+        part.weight = *d->given;
     return part;
 }
 
 /* A map from rows of x_dtype to rows of y_dtype, in the layer's arithmetic if that is defined for its types. */
 static fovea_status pack(const fovea_context *ctx, const fovea_mha_desc *layer, const fovea_linear_part *parts,
                          int64_t count, fovea_dtype x_dtype, fovea_dtype y_dtype, fovea_linear **map) {
-    bool named = x_dtype == FOVEA_DTYPE_BF16;
+    bool named = x_dtype == FOVEA_DTYPE_BF16, quantised = false;
     fovea_linear_desc desc;
     fovea_linear_desc_init(&desc);
     desc.dtype = x_dtype;
@@ -36,9 +38,13 @@ static fovea_status pack(const fovea_context *ctx, const fovea_mha_desc *layer, 
     desc.in_features = parts[0].weight.in;
     desc.part_count = count;
     desc.parts = parts;
-    for (int64_t p = 0; p < count; p++)
+    for (int64_t p = 0; p < count; p++) {
         named = named && parts[p].weight.dtype == FOVEA_DTYPE_BF16;
-    desc.arithmetic = named ? layer->attention->arithmetic : FOVEA_ARITHMETIC_EXACT;
+        quantised = quantised || fv_dtype_quantised(parts[p].weight.dtype);
+    }
+    desc.arithmetic = quantised ? layer->quantised_arithmetic
+                      : named   ? layer->attention->arithmetic
+                                : FOVEA_ARITHMETIC_EXACT;
     return fovea_linear_pack(ctx, &desc, map);
 }
 
@@ -50,7 +56,7 @@ static fovea_status pack_all(const fovea_context *ctx, const fovea_mha_desc *des
         fovea_linear_part parts[FV_MHA_ROLES];
         int64_t count = 0;
         for (int i = 0; i < FV_MHA_ROLES; i++)
-            if (dense->role[i].w && fv_mha_input(desc, i) == input)
+            if (fv_dense_there(&dense->role[i]) && fv_mha_input(desc, i) == input)
                 parts[count++] = part_of(&dense->role[i]);
         const fovea_dtype dtype = shape->role[input].dtype;
         if (desc->form == FOVEA_MHA_TIED && fv_mha_input(desc, input) == input && dtype != shape->role[FV_MHA_Q].dtype)
@@ -58,7 +64,7 @@ static fovea_status pack_all(const fovea_context *ctx, const fovea_mha_desc *des
         if (count > 0)
             status = pack(ctx, desc, parts, count, dtype, dtype, &packed->map[input]);
     }
-    if (status == FOVEA_OK && dense->o.w) {
+    if (status == FOVEA_OK && fv_dense_there(&dense->o)) {
         const fovea_linear_part out = part_of(&dense->o);
         status = pack(ctx, desc, &out, 1, shape->heads_dtype, desc->attention->out_dtype, &packed->out);
     }

@@ -39,7 +39,10 @@ typedef struct fv_dense {
     float *bias;
     float *scales;                   /* [out] of integers, else NULL; */
     fovea_quantisation quantisation; /* has them, too */
+    const fovea_matrix *given;       /* quantised otherwise: the caller's, and no w */
 } fv_dense;
+
+static inline bool fv_dense_there(const fv_dense *d) { return d->w || d->given; }
 
 /* Packed weights, shared by the layers that are made of each other. */
 typedef struct fv_mha_packed {

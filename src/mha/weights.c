@@ -22,7 +22,13 @@ typedef struct rule {
     int64_t in, out;
     int64_t heads, head_stride; /* of the side that has heads */
     bool factor;                /* the layer multiplies it into other weights */
+    bool rows, whole;           /* heads are of rows; weights of several roles are one matrix */
 } rule;
+
+/* int8 with a scale for each output channel: the only integers that are copied head by head. */
+static bool columns_scaled(const fovea_matrix *m) { return m->dtype == FOVEA_DTYPE_I8 && m->quantisation->scales; }
+
+static bool in_groups(const fovea_matrix *m) { return fv_dtype_quantised(m->dtype) && !columns_scaled(m); }
 
 static fovea_status check_matrix(const rule *r) {
     const fovea_matrix *m = r->matrix;
@@ -34,14 +40,19 @@ static fovea_status check_matrix(const rule *r) {
     if (m->in_stride < 0 || m->out_stride < 0 || r->head_stride < 0)
         return fv_fail(FOVEA_ERROR_STRIDE, "weights: %s has a negative stride", r->name);
     char field[48];
-    if (r->factor ? fv_type_of(m->dtype) == FV_TYPE_COUNT : !fv_linear_format_of(m->dtype)) {
+    const bool quantised = fv_dtype_quantised(m->dtype) && fv_dtype_built(m->dtype);
+    if (fv_type_of(m->dtype) == FV_TYPE_COUNT && (r->factor || !quantised)) {
         snprintf(field, sizeof field, "weights: dtype of %s", r->name);
         return fv_dtype_refuse(field, m->dtype, r->factor ? factor_types : fv_linear_weight_types);
     }
     snprintf(field, sizeof field, "weights: %s", r->name);
-    const fovea_status status = fv_quantisation_check(m, field);
+    const fovea_status status = fv_quantised_check(m, field);
     if (status != FOVEA_OK)
         return status;
+    const int64_t adjacent = r->heads ? (r->rows ? m->in * m->in_stride : m->out * m->out_stride) / r->heads : 0;
+    if (in_groups(m) && (r->whole || (r->head_stride && r->head_stride != adjacent)))
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "%s is quantised in groups or blocks, and its heads are %s", field,
+                       r->whole ? "fused: give q, k and v" : "not adjacent");
     int64_t a, b, c, bytes;
     if (!fv_multiply(m->in, m->in_stride, &a) || !fv_multiply(m->out, m->out_stride, &b) ||
         !fv_multiply(r->heads, r->head_stride, &c) || !fv_add(a, b, &bytes) || !fv_add(bytes, c, &bytes) ||
@@ -111,14 +122,14 @@ fovea_status fv_mha_check_weights(const fovea_mha_desc *d, const fv_mha_shape *s
         in[i] = folded && outer[i]->data ? outer[i]->out : features[i];
     const int64_t q = s->heads * s->d_k, k = s->kv_heads * s->d_k, v = s->kv_heads * s->d_v;
     const rule rules[] = {
-        {"outer_q", &w->outer_q, false, features[0], in[0], 0, 0, true},
-        {"outer_k", &w->outer_k, false, features[1], in[1], 0, 0, true},
-        {"outer_v", &w->outer_v, false, features[2], in[2], 0, 0, true},
-        {"q", &w->q, each && !given, in[0], q, s->heads, w->q_head_stride, false},
-        {"k", &w->k, three && !given, in[1], k, s->kv_heads, w->k_head_stride, false},
-        {"v", &w->v, three, in[2], v, s->kv_heads, w->v_head_stride, false},
-        {"o", &w->o, s->o_out > 0, s->heads * s->d_v, s->o_out, s->heads, w->o_head_stride, false},
-        {"fused", &w->fused, fused, features[0], q + k + v, 0, 0, false},
+        {"outer_q", &w->outer_q, false, features[0], in[0], 0, 0, true, false, false},
+        {"outer_k", &w->outer_k, false, features[1], in[1], 0, 0, true, false, false},
+        {"outer_v", &w->outer_v, false, features[2], in[2], 0, 0, true, false, false},
+        {"q", &w->q, each && !given, in[0], q, s->heads, w->q_head_stride, false, false, false},
+        {"k", &w->k, three && !given, in[1], k, s->kv_heads, w->k_head_stride, false, false, false},
+        {"v", &w->v, three, in[2], v, s->kv_heads, w->v_head_stride, false, false, false},
+        {"o", &w->o, s->o_out > 0, s->heads * s->d_v, s->o_out, s->heads, w->o_head_stride, false, true, false},
+        {"fused", &w->fused, fused, features[0], q + k + v, 0, 0, false, false, true},
     };
     fovea_status status = check_biases(d, w);
     for (size_t i = 0; status == FOVEA_OK && i < sizeof rules / sizeof rules[0]; i++) {
@@ -129,7 +140,8 @@ fovea_status fv_mha_check_weights(const fovea_mha_desc *d, const fv_mha_shape *s
             status = fv_fail(FOVEA_ERROR_SHAPE, "weights: %s has no columns", rules[i].name);
     }
     for (int64_t h = 0; status == FOVEA_OK && given && h < s->heads; h++)
-        status = check_matrix(&(rule){"merged", &w->merged[h], true, features[0], features[1], 0, 0, true});
+        status =
+            check_matrix(&(rule){"merged", &w->merged[h], true, features[0], features[1], 0, 0, true, false, true});
     return status;
 }
 
@@ -168,9 +180,34 @@ static void copy_bias(const source *s, float *to, const void *bias, int64_t from
         fv_to_floats(count, (const char *)bias + from * fv_dtype_size(dtype), 1, dtype, to, s->target);
 }
 
+/* A matrix of groups or blocks: the caller's as it is, or, if something is multiplied into it, its numbers. */
+static bool gather_groups(const source *s, fv_dense *d, const fovea_matrix *m, const void *bias) {
+    if (s->keeps_integers) {
+        *d = (fv_dense){.in = m->in, .out = m->out, .dtype = m->dtype, .given = m};
+    } else {
+        float *column = malloc((size_t)m->in * sizeof *column);
+        const bool ok = column && fv_dense_make(d, m->in, m->out, FOVEA_DTYPE_F32, false);
+        for (int64_t o = 0; ok && o < m->out; o++) {
+            fv_quantised_numbers(m, o, 1, column);
+            for (int64_t i = 0; i < m->in; i++)
+                ((float *)d->w)[i * m->out + o] = column[i];
+        }
+        free(column);
+        if (!ok)
+            return false;
+    }
+    d->bias = bias ? calloc((size_t)d->out, sizeof *d->bias) : NULL;
+    if (!d->bias)
+        return !bias;
+    copy_bias(s, d->bias, bias, 0, d->out);
+    return true;
+}
+
 /* A matrix whose columns are those of heads. */
 static bool gather_heads(const source *s, fv_dense *d, const fovea_matrix *m, int64_t head_stride, int64_t heads,
                          const void *bias) {
+    if (in_groups(m))
+        return gather_groups(s, d, m, bias);
     if (!make_dense(s, d, m->in, m->out, m->dtype, bias))
         return false;
     const int64_t channels = m->out / heads, step = head_stride ? head_stride : channels * m->out_stride;
@@ -183,6 +220,8 @@ static bool gather_heads(const source *s, fv_dense *d, const fovea_matrix *m, in
 /* W^O, whose rows are those of heads. */
 static bool gather_output(const source *s, fv_dense *d, int64_t heads) {
     const fovea_matrix *m = &s->w->o;
+    if (in_groups(m))
+        return gather_groups(s, d, m, s->w->o_bias);
     if (!make_dense(s, d, m->in, m->out, m->dtype, s->w->o_bias))
         return false;
     const int64_t channels = m->in / heads, step = s->w->o_head_stride ? s->w->o_head_stride : channels * m->in_stride;

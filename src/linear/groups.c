@@ -1,0 +1,100 @@
+/* Weights in groups (kernels/groups.h): how a map packs them, and what its panels need of rows of x and of a block of
+ * weights. Rows become integers once for an item. Of each block of a panel scales become floats first; then
+ *   few rows      multiply the integers as they lie (q16 and q8);
+ *   many rows     multiply words of i8g, made once for the block;
+ *   exact         multiplies floats, made of these words (panel.c).
+ */
+#include "linear/execution.h"
+
+#include "core/core.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of the parts' description; false if there is no memory. */
+bool fv_linear_describe_groups(fovea_linear *l, const fovea_matrix *w) {
+    l->quantised = fv_quantised_of(w);
+    if (w->quantisation)
+        fv_struct_read(FV_STRUCT(fovea_quantisation), w->quantisation, &l->given);
+    l->order = malloc((size_t)l->in * sizeof *l->order);
+    if (!l->order)
+        return false;
+    if (!fv_quantised_order(w, l->order)) {
+        free(l->order);
+        l->order = NULL;
+    }
+    l->quantised.order = l->order;
+    return true;
+}
+
+static const int32_t *group_of(const fovea_matrix *w) {
+    fovea_quantisation q;
+    fovea_quantisation_init(&q);
+    if (w->quantisation)
+        fv_struct_read(FV_STRUCT(fovea_quantisation), w->quantisation, &q);
+    return q.group_of;
+}
+
+bool fv_linear_groups_alike(const fovea_linear *l, const fovea_matrix *first, const fovea_matrix *w) {
+    const fv_quantised q = fv_quantised_of(w);
+    const int32_t *a = group_of(first), *b = group_of(w);
+    if (!fv_quantised_alike(&q, &l->quantised))
+        return false;
+    for (int64_t t = 0; t < l->in && (l->order || b); t++)
+        if (!a || !b || a[t] != b[t])
+            return false;
+    return true;
+}
+
+void fv_linear_pack_groups(fovea_linear *l, const fovea_matrix *w, int64_t first, int64_t count, int64_t place) {
+    const int64_t panel = place / l->panel;
+    fv_quantised_pack(w, &l->quantised, first, count, l->panel, place % l->panel,
+                      (char *)l->memory + panel * l->weights.panel * 4, l->group_scales + panel * l->scale_bytes);
+}
+
+void fv_linear_read_integers(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run) {
+    const fovea_linear *l = e->linear;
+    const fovea_tensor *x = &e->args->x;
+    const int64_t words = fv_group_words(l->in, l->quantised.group), stride = fv_linear_row_stride(x);
+    const int most = l->arithmetic == FOVEA_ARITHMETIC_Q8 ? FV_Q8_MOST : FV_I8_MOST;
+    const bool lies = !l->widen_x && fv_linear_together(e) == l->in;
+    fv_i8_word *to = b->integers + (run->first + run->done) * words;
+    if (lies && !l->order) {
+        l->quantise(run->count, l->in, l->quantised.group, most, fv_linear_place(x, run, 0, 0), stride, to);
+        return;
+    }
+    fv_row_run row = *run;
+    for (row.count = 1; row.done < run->done + run->count; row.done++, to += words) {
+        float *from = b->x, *ordered = b->x + l->in;
+        for (int64_t head = 0; head < x->shape[1]; head++)
+            if (l->widen_x)
+                l->widen_x(1, x->shape[3], fv_linear_place(x, &row, head, 0), 0, from + head * x->shape[3], 0);
+            else
+                l->copy(1, x->shape[3], fv_linear_place(x, &row, head, 0), 0, from + head * x->shape[3], 0);
+        for (int64_t t = 0; t < l->in && l->order; t++)
+            ordered[t] = from[l->order[t]];
+        l->quantise(1, l->in, l->quantised.group, most, l->order ? ordered : from, 0, to);
+    }
+}
+
+fv_operand fv_linear_open_groups(const fovea_linear *l, const fv_linear_buffers *b, int64_t panel, int64_t columns,
+                                 int64_t k, int64_t step, bool expanded) {
+    const fv_quantised *q = &l->quantised;
+    const int64_t group = q->group, first = k / group, count = fv_ceil_div(step, group);
+    assert(k % fv_linear_block_unit(l) == 0);
+    l->read_scales(q->scales, l->group_scales + panel * l->scale_bytes, l->panel, first, count, b->scales);
+    fv_operand w = fv_operand_part(&l->weights, panel * l->panel, columns, k, step);
+    w.scales = b->scales;
+    if (!expanded || !l->expand)
+        return w;
+    l->expand(&w, b->words, l->panel);
+    w.data = b->words;
+    w.format = FV_FORMAT_i8g;
+    if (w.group.extra == FV_GROUP_zero) { /* subtracted: what is left are rows of scales */
+        for (int64_t g = 1; g < count; g++)
+            memcpy(b->scales + g * l->panel, b->scales + 2 * g * l->panel, (size_t)l->panel * sizeof *b->scales);
+        w.group.extra = FV_GROUP_plain;
+    }
+    return w;
+}

@@ -1,0 +1,162 @@
+/* Maps of quantised weights: EXACT has the bits of float32 on the numbers that they stand for; Q16 and Q8 have one answer on every
+ * tier, with any threads, rows and parts, within their bound of float64; what is packed comes back; and what is refused. */
+#include "attention_case.h"
+#include "quantisation/quantisation.h"
+#include "quantised_case.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_IN = 2304, MOST_OUT = 136, MOST_ROWS = 40 };
+
+typedef struct problem {
+    const quantised_kind *kind;
+    quantised_weight w;
+    int64_t in, out, rows;
+    float *x, *numbers, *bias;
+} problem;
+
+static void problem_make(problem *p, const quantised_kind *kind, rng *r) {
+    p->kind = kind;
+    p->in = kind->unit * rng_between(r, 1, kind->unit == 1 ? 1500 : (rng_below(r, 3) ? 512 : MOST_IN) / kind->unit);
+    p->in = p->in ? p->in : kind->unit;
+    p->out = 8 * rng_between(r, 1, MOST_OUT / 8);
+    p->rows = rng_below(r, 3) ? rng_between(r, 1, 10) : rng_between(r, 1, MOST_ROWS);
+    quantised_make(&p->w, kind, p->in, p->out, r);
+    p->x = must_alloc(p->rows * p->in, sizeof(float));
+    p->numbers = must_alloc(p->in * p->out, sizeof(float));
+    p->bias = must_alloc(p->out, sizeof(float));
+    for (int64_t i = 0; i < p->rows * p->in; i++)
+        p->x[i] = rng_normal(r) * (rng_below(r, 50) ? 1.0f : 30.0f);
+    for (int64_t i = 0; i < p->out; i++)
+        p->bias[i] = rng_normal(r) / 64;
+    fv_quantised_numbers(&p->w.matrix, 0, p->out, p->numbers);
+}
+
+static void problem_free(problem *p) {
+    quantised_free(&p->w);
+    free(p->x);
+    free(p->numbers);
+    free(p->bias);
+}
+
+static fovea_linear *pack(const fovea_context *ctx, const problem *p, const fovea_matrix *w,
+                          fovea_arithmetic arithmetic) {
+    fovea_linear_desc desc;
+    fovea_linear_desc_init(&desc);
+    desc.in_features = p->in;
+    desc.part.weight = *w;
+    desc.part.bias = p->bias;
+    desc.part.bias_dtype = FOVEA_DTYPE_F32;
+    desc.arithmetic = arithmetic;
+    fovea_linear *map = NULL;
+    test_check(fovea_linear_pack(ctx, &desc, &map) == FOVEA_OK, "%s, in %" PRId64 ": %s", p->kind->name, p->in,
+               fovea_error_detail());
+    return map;
+}
+
+/* Rows [first, first + count) of a map, which it frees. */
+static void run(fovea_linear *map, const problem *p, int64_t first, int64_t count, float *y) {
+    fovea_linear_args args;
+    fovea_linear_args_init(&args);
+    args.x = fovea_tensor_bhtd(p->x + first * p->in, FOVEA_DTYPE_F32, 1, 1, count, p->in);
+    const fovea_tensor out = fovea_tensor_bhtd(y + first * p->out, FOVEA_DTYPE_F32, 1, 1, count, p->out);
+    args.y = &out;
+    if (map)
+        test_check(fovea_linear_execute(map, &args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
+    fovea_linear_destroy(map);
+}
+
+/* The bound of an output of Q16 or Q8: half a unit of each x in each group, and float32's roundings. */
+static void check_error(const problem *p, const float *y, int most) {
+    const double eps = 0x1p-24;
+    int64_t group = p->kind->group;
+    switch (p->kind->dtype) {
+    case FOVEA_DTYPE_Q6_K: group = 16; break;
+    case FOVEA_DTYPE_Q8_0:
+    case FOVEA_DTYPE_Q4_0:
+    case FOVEA_DTYPE_Q4_1:
+    case FOVEA_DTYPE_Q4_K:
+    case FOVEA_DTYPE_Q5_K: group = 32; break;
+    default: group = group ? group : 1024; break;
+    }
+    for (int64_t i = 0; i < p->rows; i++)
+        for (int64_t o = 0; o < p->out; o++) {
+            double exact = p->bias[o], bound = fabs(exact) * 4 * eps, sum = 0;
+            for (int64_t g = 0; g * group < p->in; g++) {
+                double top = 0, weights = 0;
+                for (int64_t t = 0; t < p->in; t++) {
+                    const int64_t of = p->w.group_of ? p->w.group_of[t] : t / group;
+                    if (of != g)
+                        continue;
+                    const double x = p->x[i * p->in + t], w = p->numbers[o * p->in + t];
+                    exact += x * w;
+                    sum += fabs(x * w);
+                    weights += fabs(w);
+                    top = fmax(top, fabs(x));
+                }
+                bound += top / most * 0.5001 * weights + top * weights * 8 * eps;
+            }
+            bound += sum * eps * (double)(p->in / group + 8);
+            const double error = fabs(y[i * p->out + o] - exact);
+            /* Minimums cancel: each of both terms is rounded. */
+            if (!test_check(error <= bound * 2 + 1e-30,
+                            "%s, in %" PRId64 ": row %" PRId64 ", column %" PRId64 ": error %g, bound %g",
+                            p->kind->name, p->in, i, o, error, bound))
+                return;
+        }
+}
+
+static void test_kind(const quantised_kind *kind, const fovea_context *ctx, const fovea_context *scalar,
+                      const fovea_context *many, rng *r) {
+    problem p;
+    problem_make(&p, kind, r);
+    const int64_t n = p.rows * p.out;
+    float *want = must_alloc(n, sizeof(float)), *y = must_alloc(n, sizeof(float));
+    const fovea_matrix plain = fovea_matrix_out_in(p.numbers, FOVEA_DTYPE_F32, p.out, p.in);
+    run(pack(ctx, &p, &plain, FOVEA_ARITHMETIC_EXACT), &p, 0, p.rows, want);
+    run(pack(ctx, &p, &p.w.matrix, FOVEA_ARITHMETIC_EXACT), &p, 0, p.rows, y);
+    test_same(y, want, n, "%s exact, %" PRId64 " x %" PRId64 ", rows %" PRId64, kind->name, p.in, p.out, p.rows);
+    for (int q8 = 0; q8 < 2; q8++) {
+        const fovea_arithmetic a = q8 ? FOVEA_ARITHMETIC_Q8 : FOVEA_ARITHMETIC_DEFAULT;
+        run(pack(scalar, &p, &p.w.matrix, a), &p, 0, p.rows, want);
+        check_error(&p, want, q8 ? 127 : 16319);
+        run(pack(ctx, &p, &p.w.matrix, a), &p, 0, p.rows, y);
+        test_same(y, want, n, "%s %s, %" PRId64 " x %" PRId64 ", rows %" PRId64, kind->name, q8 ? "q8" : "q16", p.in,
+                  p.out, p.rows);
+        run(pack(many, &p, &p.w.matrix, a), &p, 0, p.rows, y);
+        test_same(y, want, n, "%s %s, 3 threads", kind->name, q8 ? "q8" : "q16");
+        const int64_t first = rng_between(r, 0, p.rows - 1), count = rng_between(r, 1, p.rows - first);
+        memset(y, 0, (size_t)n * sizeof *y);
+        run(pack(ctx, &p, &p.w.matrix, a), &p, first, count, y);
+        test_same(y + first * p.out, want + first * p.out, count * p.out, "%s %s, rows alone", kind->name,
+                  q8 ? "q8" : "q16");
+    }
+    free(want);
+    free(y);
+    problem_free(&p);
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "linear_quantised", NULL);
+    fovea_context *ctx = test_context_untuned(), *scalar, *many;
+    fovea_context_options options;
+    fovea_context_options_init(&options);
+    options.isa = FOVEA_ISA_SCALAR;
+    options.threads = 1;
+    test_check(fovea_context_create(&options, &scalar) == FOVEA_OK, "%s", fovea_error_detail());
+    options.isa = test_isa();
+    options.threads = 3;
+    test_check(fovea_context_create(&options, &many) == FOVEA_OK, "%s", fovea_error_detail());
+    for (int k = 0; k < quantised_kind_count; k++)
+        for (int n = 0; n < (int)test_scaled(6); n++) {
+            rng r = rng_stream(test_seed() + (uint64_t)n, quantised_kinds[k].name);
+            test_kind(&quantised_kinds[k], ctx, scalar, many, &r);
+        }
+    fovea_context_destroy(ctx);
+    fovea_context_destroy(scalar);
+    fovea_context_destroy(many);
+    return test_end();
+}
