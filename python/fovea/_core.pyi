@@ -13,6 +13,34 @@ CacheDtype = Literal["float32", "bfloat16", "float16", "int8"]
 Scores = Literal["raw", "capped", "biased", "weights"]
 Part = tuple[int, int]
 Arithmetic = Literal["exact", "bf16", "bf16_tile", "fastest"]
+LinearArithmetic = Literal["default", "exact", "bf16", "bf16_tile", "fastest", "q16", "q8"]
+Quant = Literal["int8", "int4", "q8_0", "q4_0", "q4_1", "q4_k"]
+Quantized = Literal[
+    "int8",
+    "gptq",
+    "awq",
+    "compressed-tensors",
+    "gguf:Q8_0",
+    "gguf:Q4_0",
+    "gguf:Q4_1",
+    "gguf:Q4_K",
+    "gguf:Q5_K",
+    "gguf:Q6_K",
+]
+WeightDtype = Literal[
+    "float32",
+    "bfloat16",
+    "float16",
+    "int8",
+    "uint8",
+    "uint4",
+    "q8_0",
+    "q4_0",
+    "q4_1",
+    "q4_k",
+    "q5_k",
+    "q6_k",
+]
 Isa = Literal["best", "scalar", "avx2", "avx512", "neon"]
 
 __version__: str
@@ -305,8 +333,9 @@ class Linear:
         scale: Sequence[float | None] | None = None,
         heads: Sequence[int | None] | None = None,
         dtype: Dtype | None = None,
-        arithmetic: Arithmetic | None = None,
+        arithmetic: LinearArithmetic | None = None,
         scales: Sequence[Any | None] | None = None,
+        quant: Quant | None = None,
     ) -> Self: ...
     @overload
     def __new__(
@@ -319,8 +348,27 @@ class Linear:
         scale: float | None = None,
         heads: int | None = None,
         dtype: Dtype | None = None,
-        arithmetic: Arithmetic | None = None,
+        arithmetic: LinearArithmetic | None = None,
         scales: Any | None = None,
+        quant: Quant | None = None,
+    ) -> Self: ...
+    @classmethod
+    def quantized(
+        cls,
+        weight: Any,
+        kind: Quantized,
+        bias: Any | None = None,
+        *,
+        scales: Any | None = None,
+        zeros: Any | None = None,
+        g_idx: Any | None = None,
+        bits: Literal[4, 8] = 4,
+        group_size: int | None = None,
+        zero_offset: int = 0,
+        activation: Activation | None = None,
+        heads: Any | None = None,
+        dtype: Dtype | None = "float32",
+        arithmetic: LinearArithmetic | None = None,
     ) -> Self: ...
     def execute(
         self,
@@ -342,13 +390,17 @@ class Linear:
     @property
     def dtype(self) -> Dtype: ...
     @property
-    def weight_dtype(self) -> CacheDtype: ...
+    def weight_dtype(self) -> WeightDtype: ...
     @property
     def activation(self) -> Activation | None: ...
     @property
-    def arithmetic(self) -> Arithmetic: ...
+    def arithmetic(self) -> LinearArithmetic: ...
     @property
     def has_bias(self) -> tuple[bool, ...]: ...
+    @property
+    def quant(self) -> Quant | Quantized | None: ...
+    @property
+    def error(self) -> dict[str, float] | tuple[dict[str, float], ...] | None: ...
     @property
     def nbytes(self) -> int: ...
 

@@ -7,25 +7,38 @@ int py_arithmetic_config(void) { return config; }
 
 void py_arithmetic_set_config(int arithmetic) { config = arithmetic; }
 
-int py_arithmetic_of(PyObject *word, int *arithmetic) {
-    for (int i = PY_ARITHMETIC_DEFAULT; PyUnicode_Check(word) && i <= FOVEA_ARITHMETIC_FASTEST; i++) {
-        const char *name = i == PY_ARITHMETIC_DEFAULT ? "default" : fovea_arithmetic_name((fovea_arithmetic)i);
-        if (PyUnicode_CompareWithASCIIString(word, name) == 0) {
+int py_arithmetic_of(PyObject *word, bool quantised, int *arithmetic) {
+    const fovea_arithmetic last = quantised ? FOVEA_ARITHMETIC_Q8 : FOVEA_ARITHMETIC_FASTEST;
+    for (int i = 0; PyUnicode_Check(word) && i <= (int)last; i++)
+        if (i != FOVEA_ARITHMETIC_DEFAULT &&
+            PyUnicode_CompareWithASCIIString(word, fovea_arithmetic_name((fovea_arithmetic)i)) == 0) {
             *arithmetic = i;
             return 0;
         }
+    if (PyUnicode_Check(word) && PyUnicode_CompareWithASCIIString(word, "default") == 0) {
+        *arithmetic = PY_ARITHMETIC_DEFAULT;
+        return 0;
     }
-    py_raise_not(word, "arithmetic must be 'default', 'exact', 'bf16', 'bf16_tile' or 'fastest'");
+    py_raise_not(word, "arithmetic must be 'default', 'exact', 'bf16', 'bf16_tile' or 'fastest'%s",
+                 quantised ? ", or 'q16' or 'q8' of quantised weights" : "");
     return -1;
 }
 
 int py_arithmetic_choose(PyObject *value, bool bf16, fovea_arithmetic *arithmetic) {
     int chosen = PY_ARITHMETIC_DEFAULT;
-    if (value && value != Py_None && py_arithmetic_of(value, &chosen) < 0)
+    if (value && value != Py_None && py_arithmetic_of(value, false, &chosen) < 0)
         return -1;
     if (chosen == PY_ARITHMETIC_DEFAULT && bf16)
         chosen = config;
     *arithmetic = chosen == PY_ARITHMETIC_DEFAULT ? FOVEA_ARITHMETIC_EXACT : (fovea_arithmetic)chosen;
+    return 0;
+}
+
+int py_arithmetic_of_weights(PyObject *value, fovea_arithmetic *arithmetic) {
+    int chosen = PY_ARITHMETIC_DEFAULT;
+    if (value && value != Py_None && py_arithmetic_of(value, true, &chosen) < 0)
+        return -1;
+    *arithmetic = chosen == PY_ARITHMETIC_DEFAULT ? FOVEA_ARITHMETIC_DEFAULT : (fovea_arithmetic)chosen;
     return 0;
 }
 

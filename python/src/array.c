@@ -169,19 +169,28 @@ const char *py_array_dtype_name(const py_array *array) {
     return text;
 }
 
-/* Element types of the library's numbers, floats first: in Python, as arrays have them, and whether scales belong to
- * them. */
+/* Element types of the library's numbers: floats, then what else arrays of numbers may have, then quantised weights, so
+ * many elements of which are so many bytes. scaled: scales belong to them. */
 static const struct {
     const char *name;
     fovea_dtype dtype;
     py_dtype array;
     uint8_t code, bits;
     bool scaled;
-} types[] = {{"float32", FOVEA_DTYPE_F32, PY_F32, DL_FLOAT, 32, false},
-             {"bfloat16", FOVEA_DTYPE_BF16, PY_BF16, DL_BFLOAT, 16, false},
-             {"float16", FOVEA_DTYPE_F16, PY_F16, DL_FLOAT, 16, false},
-             {"int8", FOVEA_DTYPE_I8, PY_OTHER_INT, DL_INT, 8, true}};
-enum { TYPES = sizeof types / sizeof types[0], FLOATS = 3 };
+    int16_t elements, bytes;
+} types[] = {{"float32", FOVEA_DTYPE_F32, PY_F32, DL_FLOAT, 32, false, 1, 4},
+             {"bfloat16", FOVEA_DTYPE_BF16, PY_BF16, DL_BFLOAT, 16, false, 1, 2},
+             {"float16", FOVEA_DTYPE_F16, PY_F16, DL_FLOAT, 16, false, 1, 2},
+             {"int8", FOVEA_DTYPE_I8, PY_OTHER_INT, DL_INT, 8, true, 1, 1},
+             {"uint8", FOVEA_DTYPE_U8, PY_U8, DL_UINT, 8, true, 1, 1},
+             {"uint4", FOVEA_DTYPE_U4, PY_U8, DL_UINT, 8, true, 2, 1},
+             {"q8_0", FOVEA_DTYPE_Q8_0, PY_U8, DL_UINT, 8, false, 32, 34},
+             {"q4_0", FOVEA_DTYPE_Q4_0, PY_U8, DL_UINT, 8, false, 32, 18},
+             {"q4_1", FOVEA_DTYPE_Q4_1, PY_U8, DL_UINT, 8, false, 32, 20},
+             {"q4_k", FOVEA_DTYPE_Q4_K, PY_U8, DL_UINT, 8, false, 256, 144},
+             {"q5_k", FOVEA_DTYPE_Q5_K, PY_U8, DL_UINT, 8, false, 256, 176},
+             {"q6_k", FOVEA_DTYPE_Q6_K, PY_U8, DL_UINT, 8, false, 256, 210}};
+enum { TYPES = sizeof types / sizeof types[0], FLOATS = 3, NUMBERS = 4 };
 
 static int row_of(fovea_dtype dtype) {
     int i = 0;
@@ -196,7 +205,14 @@ bool py_dtype_known(int dtype) { return (int)types[row_of((fovea_dtype)dtype)].d
 
 bool py_dtype_scaled(fovea_dtype dtype) { return types[row_of(dtype)].scaled; }
 
-int64_t py_weight_bytes(fovea_dtype dtype, int64_t elements) { return elements * types[row_of(dtype)].bits / 8; }
+bool py_dtype_quantised(fovea_dtype dtype) { return row_of(dtype) >= FLOATS; }
+
+int64_t py_weight_block(fovea_dtype dtype) { return types[row_of(dtype)].elements; }
+
+int64_t py_weight_bytes(fovea_dtype dtype, int64_t elements) {
+    const int row = row_of(dtype);
+    return elements / types[row].elements * types[row].bytes;
+}
 
 py_dtype py_float_dtype(fovea_dtype dtype) { return types[row_of(dtype)].array; }
 
@@ -223,7 +239,7 @@ static int type_named(PyObject *word, int count, const char *argument, fovea_dty
 int py_float_of(PyObject *word, fovea_dtype *dtype) { return type_named(word, FLOATS, "dtype", dtype); }
 
 int py_cache_dtype(PyObject *word, const char *argument, fovea_dtype *dtype) {
-    return type_named(word, TYPES, argument, dtype);
+    return type_named(word, NUMBERS, argument, dtype);
 }
 
 static bool is_of(const py_array *array, int row) {
@@ -241,7 +257,7 @@ int py_array_of(const py_array *array, const char *name, fovea_dtype dtype) {
 int py_array_f32(const py_array *array, const char *name) { return py_array_of(array, name, FOVEA_DTYPE_F32); }
 
 int py_array_number(const py_array *array, const char *name, bool integers, fovea_dtype *dtype) {
-    for (int i = 0; i < (integers ? TYPES : FLOATS); i++)
+    for (int i = 0; i < (integers ? NUMBERS : FLOATS); i++)
         if (is_of(array, i)) {
             *dtype = types[i].dtype;
             return 0;

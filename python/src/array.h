@@ -70,7 +70,7 @@ int py_array_no_gradient(py_core *core, PyObject *object, const char *name, py_s
 /* Bytes of an element of a type that an argument may have. */
 size_t py_dtype_size(py_dtype dtype);
 
-/* 0 if the elements are of that type (float32, bfloat16, float16 or int8), else -1 with TypeError. */
+/* 0 if the elements are of that type, or bytes of quantised weights of it; else -1 with TypeError. */
 int py_array_of(const py_array *array, const char *name, fovea_dtype dtype);
 
 /* py_array_of() float32. */
@@ -89,7 +89,11 @@ const char *py_dtype_name(fovea_dtype dtype);
 bool py_dtype_known(int dtype);
 bool py_dtype_scaled(fovea_dtype dtype);
 
-/* Bytes of so many weights. */
+/* Is it one of weights of integers or blocks? */
+bool py_dtype_quantised(fovea_dtype dtype);
+
+/* Weights of a type that lie in memory as a whole, and bytes of so many weights, a multiple of those. */
+int64_t py_weight_block(fovea_dtype dtype);
 int64_t py_weight_bytes(fovea_dtype dtype, int64_t elements);
 
 /* The type that a word names: a float as argument dtype, or any of a cache. None and NULL leave *dtype as it is. 0, or

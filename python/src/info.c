@@ -93,7 +93,7 @@ static PyObject *config_new(PyTypeObject *type, PyObject *args, PyObject *keywor
         threads = (int)number;
     }
     int arithmetic = py_arithmetic_config();
-    if (arithmetic_value && arithmetic_value != Py_None && py_arithmetic_of(arithmetic_value, &arithmetic) < 0)
+    if (arithmetic_value && arithmetic_value != Py_None && py_arithmetic_of(arithmetic_value, false, &arithmetic) < 0)
         return NULL;
     config_object *config = (config_object *)py_object_new(type);
     if (!config)

@@ -58,6 +58,8 @@ static PyMethodDef methods[] = {
      "TypeError: not\n"
      "of the map's type."},
     {"unpack", (PyCFunction)(void (*)(void))py_linear_unpack, METH_VARARGS | METH_KEYWORDS, py_linear_unpack_doc},
+    {"quantized", (PyCFunction)(void (*)(void))py_linear_quantized, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
+     py_linear_quantized_doc},
     {"_from_state", py_linear_from_state, METH_VARARGS | METH_CLASS, NULL},
     {"__reduce__", py_linear_reduce, METH_NOARGS, NULL},
     PY_IMMUTABLE_METHODS,
@@ -67,13 +69,13 @@ static PyMethodDef methods[] = {
 
 static const py_linear *map_of(PyObject *self) { return (const py_linear *)self; }
 
-enum { WORD_DTYPE, WORD_WEIGHT_DTYPE, WORD_ACTIVATION, WORD_ARITHMETIC, WORDS };
+enum { WORD_DTYPE, WORD_WEIGHT_DTYPE, WORD_ACTIVATION, WORD_ARITHMETIC, WORD_QUANT, WORDS };
 
 static PyObject *get_word(PyObject *self, void *which) {
     const py_linear *linear = map_of(self);
     const char *const words[WORDS] = {py_dtype_name(linear->dtype), py_dtype_name(linear->weight_dtype),
-                                      py_activation_name(linear->activation),
-                                      fovea_arithmetic_name(linear->arithmetic)};
+                                      py_activation_name(linear->activation), fovea_arithmetic_name(linear->arithmetic),
+                                      linear->quant};
     return Py_BuildValue("z", words[(size_t)which]);
 }
 
@@ -86,14 +88,41 @@ static PyObject *get_has_bias(PyObject *self, void *unused) {
     return tuple;
 }
 
+/* Bytes of the scales and zeros of an output channel. */
+static int64_t scale_bytes(const py_linear *linear) {
+    if (!py_dtype_scaled(linear->weight_dtype))
+        return 0;
+    const int64_t groups = linear->group_size ? linear->in_features / linear->group_size : 1;
+    return groups * ((int64_t)py_dtype_size(py_float_dtype(linear->scale_dtype)) + linear->has_zeros);
+}
+
 static PyObject *get_nbytes(PyObject *self, void *unused) {
     (void)unused;
     const py_linear *linear = map_of(self);
     int64_t bytes = 0;
     for (int64_t i = 0; i < linear->matrices; i++)
         bytes += py_weight_bytes(linear->weight_dtype, linear->out[i] * linear->in_features) +
-                 linear->out[i] * (linear->biased[i] + py_dtype_scaled(linear->weight_dtype)) * (int64_t)sizeof(float);
+                 linear->out[i] * (linear->biased[i] * (int64_t)sizeof(float) + scale_bytes(linear));
     return PyLong_FromLongLong(bytes);
+}
+
+/* None; of one matrix a dict; of several a tuple of them. */
+static PyObject *get_error(PyObject *self, void *unused) {
+    (void)unused;
+    const py_linear *linear = map_of(self);
+    PyObject *errors = PyTuple_New(linear->matrices);
+    for (int64_t i = 0; errors && i < linear->matrices; i++) {
+        const fovea_quantize_error *e = &linear->error[i];
+        PyObject *error = Py_BuildValue("{sdsdsd}", "max", e->max, "rms", e->rms, "relative", e->relative);
+        if (!error || PyTuple_SetItem(errors, i, error) < 0)
+            Py_CLEAR(errors);
+    }
+    PyObject *result = !errors                                   ? NULL
+                       : !linear->error[0].struct_size           ? Py_NewRef(Py_None)
+                       : linear->matrices > 1 || linear->several ? Py_NewRef(errors)
+                                                                 : Py_NewRef(PyTuple_GetItem(errors, 0));
+    Py_XDECREF(errors);
+    return result;
 }
 
 static PyObject *repr(PyObject *self) {
@@ -117,15 +146,21 @@ static PyGetSetDef getters[] = {
     {"weight_dtype", get_word, NULL, "of the packed weights: theirs, or float32 if they differed or were scaled",
      (void *)WORD_WEIGHT_DTYPE},
     {"activation", get_word, NULL, "a word, or None", (void *)WORD_ACTIVATION},
-    {"arithmetic", get_word, NULL, "as asked for", (void *)WORD_ARITHMETIC},
+    {"arithmetic", get_word, NULL, "as asked for; 'default' of quantised weights is 'q16'", (void *)WORD_ARITHMETIC},
+    {"quant", get_word, NULL, "how weights were quantised, or of which kind they were given; or None",
+     (void *)WORD_QUANT},
+    {"error", get_error, NULL,
+     "of quant=: {'max', 'rms', 'relative'} of the numbers that quantised weights stand for, less the given ones "
+     "(relative: rms / that of the given ones); a tuple of them of several matrices; else None",
+     NULL},
     {"has_bias", get_has_bias, NULL, "a tuple of bools, one for each matrix (silu_gated: two)", NULL},
-    {"nbytes", get_nbytes, NULL, "bytes of weights and biases, without what fills panels up", NULL},
+    {"nbytes", get_nbytes, NULL, "bytes of weights, their scales and biases, without what fills panels up", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static const char doc[] =
     "Linear(weight, bias=None, *, activation=None, layout='out_in', scale=None, heads=None, dtype=None, "
-    "arithmetic=None,\nscales=None)\n--\n\n"
+    "arithmetic=None, scales=None,\nquant=None)\n--\n\n"
     "The map y = activation(x W + bias) + residual with packed weights: copied once, here, into the order in which "
     "they "
     "are read. A row\n"
@@ -145,6 +180,14 @@ static const char doc[] =
     "result is that of "
     "float32\n"
     "on these numbers, in a quarter of the memory; dtype is then float32 by default.\n"
+    "quant: weights of floats are quantised as they are packed: 'int8' (a scale for each output channel), 'int4' "
+    "(groups "
+    "of 32, float16\n"
+    "scales), or GGUF's 'q8_0', 'q4_0', 'q4_1' (blocks of 32) and 'q4_k' (256), which in must be a multiple of; the "
+    "attribute error\n"
+    "says what that costs. Linear.quantized() takes weights that are quantised already. arithmetic: of quantised "
+    "weights 'q16' (the\n"
+    "default), 'q8' or 'exact'.\n"
     "scale: a number that multiplies weight and bias as they are packed. heads: the result is [batch, "
     "heads, tokens,\n"
     "channels], which attention() reads, instead of rows.\n\n"

@@ -45,9 +45,17 @@ typedef struct py_linear {
     int64_t in_features, count;  /* count: of results */
     int64_t matrices;            /* count; 2 of a gated map */
     int several;                 /* lists were given, and are returned */
+    const char *quant;           /* what quantised weights are of, a word; NULL: nothing was said */
+    bool has_zeros;
+    int64_t group_size; /* of integers with scales beside them; 0: a scale for each output channel */
+    fovea_dtype scale_dtype;
+    fovea_quantize_error error[PY_LINEAR_PARTS]; /* of quant=; struct_size is 0 if nothing was quantised */
     char biased[PY_LINEAR_PARTS];
     int64_t out[PY_LINEAR_PARTS], heads[PY_LINEAR_PARTS]; /* heads: 0: rows */
 } py_linear;
+
+/* How many matrices weight is, a list or one. 0, or -1 with an exception. */
+int py_linear_lists(py_linear *linear, PyObject *weight);
 
 /* Replaces a list by a tuple, a new reference that is also put into *held: other threads may change the list while the GIL is
  * released. 0, or -1 with an exception. */
@@ -72,7 +80,11 @@ const char *py_activation_name(fovea_activation activation);
 /* linear_pack.c: its constructor. */
 PyObject *py_linear_new(PyTypeObject *type, PyObject *args, PyObject *keywords);
 
-/* stored.c: its methods that give weights back. */
+/* linear_quantized.c: its class method quantized(). */
+PyObject *py_linear_quantized(PyObject *type, PyObject *args, PyObject *keywords);
+extern const char py_linear_quantized_doc[];
+
+/* linear_stored.c: its methods that give weights back. */
 PyObject *py_linear_unpack(PyObject *self, PyObject *args, PyObject *keywords);
 extern const char py_linear_unpack_doc[];
 PyObject *py_linear_reduce(PyObject *self, PyObject *none);

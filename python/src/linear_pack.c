@@ -1,8 +1,10 @@
 /* Making fovea.Linear: reads the arguments, opens the matrices, packs them. */
 #include "arithmetic.h"
 #include "keywords.h"
-#include "linear.h"
+#include "linear_weights.h"
 #include "objects.h"
+
+#include <stdlib.h>
 
 static int is_list(PyObject *value) { return PyList_Check(value) || PyTuple_Check(value); }
 
@@ -46,6 +48,16 @@ int py_activation_of(PyObject *word, fovea_activation *activation) {
 
 const char *py_activation_name(fovea_activation activation) { return activations[activation]; }
 
+int py_linear_lists(py_linear *linear, PyObject *weight) {
+    linear->several = is_list(weight);
+    const Py_ssize_t count = linear->several ? PySequence_Size(weight) : 1;
+    if (count < 1 || count > PY_LINEAR_PARTS)
+        return py_raise(PyExc_ValueError, "weight is a list of %zd matrices: from 1 to %d are possible", count,
+                        PY_LINEAR_PARTS);
+    linear->count = count;
+    return 0;
+}
+
 int py_hold_list(PyObject **value, PyObject **held) {
     *held = NULL;
     if (!*value || !PyList_Check(*value))
@@ -54,19 +66,46 @@ int py_hold_list(PyObject **value, PyObject **held) {
     return *held ? 0 : -1;
 }
 
+void py_weights_close(py_weights *weights, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        for (int j = 0; j < weights[i].opened; j++)
+            py_array_close(&weights[i].arrays[j]);
+        free(weights[i].memory);
+        free(weights[i].groups);
+    }
+}
+
+int py_weights_bias(py_core *core, py_linear *linear, int64_t i, PyObject *bias, PyObject *heads, py_weights *weights) {
+    fovea_linear_part *part = weights->part;
+    const int64_t out = linear->out[i] = part->weight.out;
+    if (bias) {
+        py_array *array = &weights->arrays[weights->opened];
+        if (py_vector_open(core, bias, "bias", out, array, &part->bias_dtype) < 0)
+            return -1;
+        weights->opened++;
+        part->bias = array->data;
+    }
+    if (heads && py_integer(heads, "heads", &linear->heads[i]) < 0)
+        return -1;
+    if (heads && (linear->heads[i] < 1 || out % linear->heads[i] != 0))
+        return py_raise(PyExc_ValueError, "%lld channels cannot be %lld heads", (long long)out,
+                        (long long)linear->heads[i]);
+    return 0;
+}
+
 typedef struct making {
     py_core *core;
-    PyObject *weight, *bias, *scale, *scales, *heads, *dtype, *arithmetic;
+    PyObject *weight, *bias, *scale, *scales, *heads, *dtype, *arithmetic, *quant;
+    fovea_dtype quant_dtype;
     bool in_first;
     fovea_linear_part parts[PY_LINEAR_PARTS];
-    fovea_quantisation quantisation[PY_LINEAR_PARTS];
-    py_array arrays[3 * PY_LINEAR_PARTS];
-    int opened;
+    py_weights weights[PY_LINEAR_PARTS];
 } making;
 
 /* The scales of a matrix that may be of integers. */
 static int open_scales(making *m, int64_t i, PyObject *scales) {
-    fovea_matrix *weight = &m->parts[i].weight;
+    py_weights *weights = &m->weights[i];
+    fovea_matrix *weight = &weights->part->weight;
     fovea_dtype dtype;
     if (scales && !py_dtype_scaled(weight->dtype))
         return py_raise(PyExc_TypeError, "scales are for weights of integers, not %s", py_dtype_name(weight->dtype));
@@ -75,20 +114,20 @@ static int open_scales(making *m, int64_t i, PyObject *scales) {
                         py_dtype_name(weight->dtype));
     if (!scales)
         return 0;
-    py_array *array = &m->arrays[m->opened];
+    py_array *array = &weights->arrays[weights->opened];
     if (py_vector_open(m->core, scales, "scales", weight->out, array, &dtype) < 0)
         return -1;
-    m->opened++;
-    fovea_quantisation_init(&m->quantisation[i]);
-    m->quantisation[i].scales = array->data;
-    weight->quantisation = &m->quantisation[i];
+    weights->opened++;
+    fovea_quantisation_init(&weights->quantisation);
+    weights->quantisation.scales = array->data;
+    weight->quantisation = &weights->quantisation;
     return py_array_f32(array, "scales");
 }
 
 /* One matrix with what belongs to it. */
 static int open_part(making *m, py_linear *linear, int64_t i) {
     PyObject *weight, *bias, *scale, *scales, *heads;
-    fovea_linear_part *part = &m->parts[i];
+    fovea_linear_part *part = m->weights[i].part = &m->parts[i];
     if (py_linear_item(linear, m->weight, "weight", i, &weight) < 0 ||
         py_linear_item(linear, m->bias, "bias", i, &bias) < 0 ||
         py_linear_item(linear, m->scale, "scale", i, &scale) < 0 ||
@@ -97,25 +136,14 @@ static int open_part(making *m, py_linear *linear, int64_t i) {
         return -1;
     if (!weight)
         return py_raise(PyExc_TypeError, "weight is None");
-    if (py_matrix_open(m->core, weight, "weight", m->in_first, true, &m->arrays[m->opened], &part->weight) < 0)
+    if (py_matrix_open(m->core, weight, "weight", m->in_first, true, &m->weights[i].arrays[0], &part->weight) < 0)
         return -1;
-    m->opened++;
-    if (open_scales(m, i, scales) < 0)
-        return -1;
-    linear->out[i] = part->weight.out;
-    if (bias) {
-        if (py_vector_open(m->core, bias, "bias", part->weight.out, &m->arrays[m->opened], &part->bias_dtype) < 0)
-            return -1;
-        part->bias = m->arrays[m->opened++].data;
-    }
+    m->weights[i].opened = 1;
     part->has_scale = scale != NULL;
     part->scale = 1;
-    if ((scale && py_number(scale, "scale", &part->scale) < 0) ||
-        (heads && py_integer(heads, "heads", &linear->heads[i]) < 0))
+    if (open_scales(m, i, scales) < 0 || py_weights_bias(m->core, linear, i, bias, heads, &m->weights[i]) < 0 ||
+        (scale && py_number(scale, "scale", &part->scale) < 0))
         return -1;
-    if (heads && (linear->heads[i] < 1 || part->weight.out % linear->heads[i] != 0))
-        return py_raise(PyExc_ValueError, "%lld channels cannot be %lld heads", (long long)part->weight.out,
-                        (long long)linear->heads[i]);
     return 0;
 }
 
@@ -135,8 +163,12 @@ int py_linear_pack(py_linear *linear, const fovea_linear_part *parts) {
     PyThreadState *released = PyEval_SaveThread();
     const fovea_status status = fovea_linear_pack(context->library, &desc, &linear->library);
     linear->workspace_size = fovea_linear_workspace_size(linear->library);
-    if (status == FOVEA_OK)
+    fovea_quantisation groups;
+    fovea_quantisation_init(&groups);
+    if (status == FOVEA_OK) {
         (void)fovea_linear_unpack(linear->library, 0, NULL, NULL, &linear->weight_dtype);
+        (void)fovea_linear_unpack_groups(linear->library, 0, &groups, NULL, NULL, NULL); /* none: the defaults */
+    }
     PyEval_RestoreThread(released);
     for (int64_t i = 0; i < linear->count; i++)
         linear->biased[i] = parts[i].bias != NULL;
@@ -144,9 +176,27 @@ int py_linear_pack(py_linear *linear, const fovea_linear_part *parts) {
         py_raise_status(status);
         return -1;
     }
+    linear->group_size = groups.group_size;
+    linear->scale_dtype = groups.scale_dtype;
+    const fovea_quantisation *given = parts[0].weight.quantisation;
+    linear->has_zeros = given && given->zeros;
     if (linear->activation == FOVEA_ACTIVATION_SILU_GATED) { /* two matrices, one result */
         linear->several = 0;
         linear->count = 1;
+    }
+    return 0;
+}
+
+/* Replaces weights of floats by quantised ones. */
+static int quantise(making *m, py_linear *linear) {
+    for (int64_t i = 0; linear->quant && i < linear->count; i++) {
+        if (py_dtype_quantised(m->parts[i].weight.dtype))
+            return py_raise(PyExc_TypeError, "quant is for weights of floats, not %s",
+                            py_dtype_name(m->parts[i].weight.dtype));
+        if (m->parts[i].has_scale)
+            return py_raise(PyExc_ValueError, "quant and scale do not go together: multiply the weights by it");
+        if (py_weights_quantise(&m->weights[i], m->quant_dtype, &linear->error[i]) < 0)
+            return -1;
     }
     return 0;
 }
@@ -157,49 +207,45 @@ static int pack(making *m, py_linear *linear) {
         if (open_part(m, linear, i) < 0)
             return -1;
     linear->in_features = m->parts[0].weight.in;
-    linear->dtype = linear->weight_dtype = m->parts[0].weight.dtype;
-    if (py_dtype_scaled(linear->dtype))
+    linear->dtype = m->parts[0].weight.dtype;
+    if (py_dtype_quantised(linear->dtype))
         linear->dtype = FOVEA_DTYPE_F32;
-    if (py_float_of(m->dtype, &linear->dtype) < 0)
+    if (py_float_of(m->dtype, &linear->dtype) < 0 || quantise(m, linear) < 0)
         return -1;
-    bool bf16 = linear->dtype == FOVEA_DTYPE_BF16;
-    for (int64_t i = 0; i < linear->count; i++)
+    bool bf16 = linear->dtype == FOVEA_DTYPE_BF16, quantised = true;
+    for (int64_t i = 0; i < linear->count; i++) {
         bf16 = bf16 && m->parts[i].weight.dtype == FOVEA_DTYPE_BF16 && !m->parts[i].has_scale;
-    return py_arithmetic_choose(m->arithmetic, bf16, &linear->arithmetic) < 0 ? -1 : py_linear_pack(linear, m->parts);
+        quantised = quantised && py_dtype_quantised(m->parts[i].weight.dtype) && !m->parts[i].has_scale;
+    }
+    const int status = quantised ? py_arithmetic_of_weights(m->arithmetic, &linear->arithmetic)
+                                 : py_arithmetic_choose(m->arithmetic, bf16, &linear->arithmetic);
+    return status < 0 ? -1 : py_linear_pack(linear, m->parts);
 }
 
 PyObject *py_linear_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"weight", "bias",  "activation", "layout", "scale",
-                            "heads",  "dtype", "arithmetic", "scales", NULL};
+    static char *names[] = {"weight", "bias",       "activation", "layout", "scale", "heads",
+                            "dtype",  "arithmetic", "scales",     "quant",  NULL};
     making m = {.core = PyType_GetModuleState(type)};
-    const char *layout = "out_in";
+    const char *layout = "out_in", *quant;
     PyObject *activation_name = Py_None;
     fovea_activation activation;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$OsOOOOO:Linear", names, &m.weight, &m.bias, &activation_name,
-                                     &layout, &m.scale, &m.heads, &m.dtype, &m.arithmetic, &m.scales))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$OsOOOOOO:Linear", names, &m.weight, &m.bias, &activation_name,
+                                     &layout, &m.scale, &m.heads, &m.dtype, &m.arithmetic, &m.scales, &m.quant))
         return py_wrong_arguments("Linear", keywords);
-    if (py_matrix_layout(layout, &m.in_first) < 0 || py_activation_of(activation_name, &activation) < 0)
+    if (py_matrix_layout(layout, &m.in_first) < 0 || py_activation_of(activation_name, &activation) < 0 ||
+        py_quant_of(m.quant, &quant, &m.quant_dtype) < 0)
         return NULL;
     PyObject *held[3] = {NULL, NULL, NULL};
-    const int several = is_list(m.weight);
-    const Py_ssize_t count = several ? PySequence_Size(m.weight) : 1;
-    if (count < 1 || count > PY_LINEAR_PARTS) {
-        py_raise(PyExc_ValueError, "weight is a list of %zd matrices: from 1 to %d are possible", count,
-                 PY_LINEAR_PARTS);
-        return NULL;
-    }
     py_linear *self = (py_linear *)py_object_new(type);
     if (!self)
         return NULL;
-    self->several = several;
-    self->count = count;
     self->activation = activation;
-    const int status = py_hold_list(&m.weight, &held[0]) < 0 || py_hold_list(&m.bias, &held[1]) < 0 ||
-                               py_hold_list(&m.scales, &held[2]) < 0
+    self->quant = quant;
+    const int status = py_linear_lists(self, m.weight) < 0 || py_hold_list(&m.weight, &held[0]) < 0 ||
+                               py_hold_list(&m.bias, &held[1]) < 0 || py_hold_list(&m.scales, &held[2]) < 0
                            ? -1
                            : pack(&m, self);
-    for (int i = 0; i < m.opened; i++)
-        py_array_close(&m.arrays[i]);
+    py_weights_close(m.weights, PY_LINEAR_PARTS);
     Py_XDECREF(held[0]);
     Py_XDECREF(held[1]);
     Py_XDECREF(held[2]);

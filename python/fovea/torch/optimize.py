@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
+from . import quantized
 from .compared import check
 from .exact import layout_of, why_not_linear, why_not_mha
 from .fused import fuse
@@ -16,6 +17,7 @@ from .one_product import OneProduct, groups_of
 from .packed import Conv1D, Linear, Packed, all_or_none
 from .packed_mha import MultiheadAttention
 from .reads import weights_read
+from .weights import check_names, checked, choice, cost, dtype_of, of_the_same_weights
 
 _TOGETHER = 16  # maps that are packed together, at most: what a fovea.Linear takes
 _logger = logging.getLogger(__name__)
@@ -27,6 +29,8 @@ class Report:
 
     packed: list[str] = field(default_factory=list)  # names of linear maps
     fused: list[str] = field(default_factory=list)  # those that compute what follows them, with what that is
+    quantized: list[str] = field(default_factory=list)  # those whose weights were quantised, with the error; or were before
+    not_quantized: list[str] = field(default_factory=list)  # those of which weights= asked for it, with why not
     left: list[str] = field(default_factory=list)  # names of modules that torch computes as before, with the reason
     attention: list[str] = field(default_factory=list)  # where attention runs
     packed_bytes: int = 0  # of packed weights: memory that the copy has of its own
@@ -39,7 +43,8 @@ class Report:
             " originals of these weights are freed when the original model is; until then they are in memory twice.",
             f"{self.shared_bytes * megabytes:.1f} MiB of other parameters are shared with the original.",
         ]
-        named = {"Attention": self.attention, "Packed": self.packed, "Fused": self.fused, "Left to torch": self.left}
+        named = {"Attention": self.attention, "Packed": self.packed, "Quantised": self.quantized}
+        named |= {"Not quantised": self.not_quantized, "Fused": self.fused, "Left to torch": self.left}
         for title, entries in named.items():
             if entries:
                 lines += [f"{title}:", *(f"  {entry}" for entry in entries)]
@@ -48,7 +53,7 @@ class Report:
 
 def _copy(model):
     """A copy in eval mode that shares all parameters, as ones without gradients."""
-    memo = {}
+    memo = {id(b): b for module in model.modules() for b in quantized.shared(module)}
     for p in model.parameters():
         if type(p) is nn.Parameter:
             memo[id(p)] = nn.Parameter(p.detach(), requires_grad=False)
@@ -62,6 +67,9 @@ def _copy(model):
 
 def _kind_of(module):
     """(class of what a module becomes, words for the report, why it does not or None), or None."""
+    stored = quantized.read(module)
+    if stored is not None:
+        return Linear, "{0.packed.in_features} -> {0._out}", stored if isinstance(stored, str) else None
     if isinstance(module, nn.MultiheadAttention):
         return MultiheadAttention, "{0.embed_dim} -> {0.embed_dim}; q, k, v, out_proj", why_not_mha(module)
     if layout_of(module) is not None:
@@ -92,15 +100,38 @@ def _decide(modules, inner) -> dict:
     return found
 
 
-def _packed_kind(found, child) -> tuple | None:
+def _packed_kind(found, quants, child) -> tuple | None:
     """What maps that are packed together have in common, or None of other modules."""
     kind, _, reason = found.get(id(child), (None, "", ""))
     if kind not in (Linear, Conv1D) or reason is not None:
         return None
-    return kind, child.weight.shape[0 if kind is Conv1D else 1], child.weight.dtype
+    quant = quants.get(id(child))
+    if isinstance(quant, quantized.Stored):
+        return kind, quant.alike()
+    return kind, child.weight.shape[0 if kind is Conv1D else 1], child.weight.dtype, quant
 
 
-def _groups(modules, found) -> list:
+def _quants(modules, found, chosen, report) -> dict:
+    """{id of a map: the word of quant=, or the Stored of a module that was quantised before}."""
+    embedded = {id(m.weight) for m in modules.values() if type(m) is nn.Embedding}
+    quants: dict = {}
+    for name, module in modules.items():
+        kind, _, reason = found.get(id(module), (None, "", ""))
+        if reason is not None or kind is None:
+            continue
+        stored = quantized.read(module)
+        if stored is not None:
+            quants[id(module)] = stored
+        elif kind in (Linear, Conv1D):
+            quants[id(module)], why = choice(chosen, name, module, id(module.weight) in embedded)
+            if why is not None:
+                report.not_quantized.append(f"{name}: {why}")
+        elif any(chosen.values()):
+            report.not_quantized.append(f"{name}: nn.{type(module).__name__} is packed as floats")
+    return quants
+
+
+def _groups(modules, found, quants) -> list:
     """[(modules to pack together, their OneProduct or None)]: maps that are one product, other maps of one parent with
     as many inputs, which is only faster, and each other module alone."""
     places = collections.Counter(id(child) for parent in modules.values() for child in parent.children())
@@ -109,7 +140,7 @@ def _groups(modules, found) -> list:
     for parent in modules.values():
         together: dict = collections.defaultdict(list)
         for name, child in parent.named_children():
-            common = _packed_kind(found, child)
+            common = _packed_kind(found, quants, child)
             if common is not None and places[id(child)] == 1 and id(child) in alone:
                 together[common].append(name)
         for (kind, *_), names in together.items():
@@ -123,17 +154,52 @@ def _groups(modules, found) -> list:
     return groups + [([module], None) for module in alone.values()]
 
 
-def _pack(model, report):
+def _pack_group(group, kind, quant, dtype):
+    """Packs maps together. Quantised ones may be refused, for what their numbers are; then nothing has changed."""
+    if isinstance(quant[0], quantized.Stored):
+        kind.pack_quantized(group, quant, dtype)
+    else:
+        kind.pack(group, **({"quant": quant[0]} if quant[0] else {}))
+
+
+def _pack_each(groups, found, quants, dtype, report, names):
+    """Packs all groups. One that is refused is packed map by map, and such a map of floats without quantising."""
+    groups = groups[::-1]
+    while groups:
+        group, product = groups.pop()
+        kind, words, _ = found[id(group[0])]
+        quant = [quants.get(id(module)) for module in group]
+        try:
+            _pack_group(group, kind, quant, dtype)
+        except (TypeError, ValueError) as error:
+            if quant[0] is None:
+                raise
+            if len(group) > 1:
+                groups += [([module], None) for module in group]
+            elif isinstance(quant[0], quantized.Stored):
+                found[id(group[0])] = kind, words, str(error)
+            else:
+                quants[id(group[0])] = None
+                report.not_quantized.append(f"{names[id(group[0])]}: {error}")
+                groups.append((group, None))
+            continue
+        numbers = [p.numel() * p.element_size() for module in group for p in module.parameters()]
+        report.packed_bytes += group[0].packed.nbytes if quant[0] else sum(numbers)
+        for module in group if product is not None else ():
+            module._product = product
+
+
+def _pack(model, chosen, report):
     """Packs the maps of `model`, a copy."""
     modules = dict(model.named_modules())
+    check_names(chosen, modules)
     inner = {id(m.out_proj) for m in modules.values() if isinstance(m, nn.MultiheadAttention)}
     found = _decide(modules, inner)
     report.packed += [f"{n} (before)" for n, m in modules.items() if isinstance(m, Packed) and id(m) not in inner]
-    for group, product in _groups(modules, found):
-        report.packed_bytes += sum(p.numel() * p.element_size() for module in group for p in module.parameters())
-        found[id(group[0])][0].pack(group)
-        for module in group if product is not None else ():
-            module._product = product
+    quants = _quants(modules, found, chosen, report)
+    dtype = dtype_of(model, {key for key, quant in quants.items() if isinstance(quant, quantized.Stored)})
+    names = {id(module): name for name, module in modules.items()}
+    _pack_each(_groups(modules, found, quants), found, quants, dtype, report, names)
     for name, module in modules.items():
         if id(module) not in found:
             continue
@@ -147,6 +213,9 @@ def _pack(model, report):
             others = [n for n in product.names if product.module._modules[n] is not module]
             words += f"; one product with {', '.join(others)}"
         report.packed.append(f"{name} ({words.format(module)})")
+        if quants.get(id(module)) is not None:
+            before = f"{module.packed.quant}, as it was" if module._was_quantized else cost(module)
+            report.quantized.append(f"{name}: {before}")
         if kind is MultiheadAttention:
             report.attention.append(f"{name}: fovea.attention")
 
@@ -176,7 +245,7 @@ def _attention(model, report):
         report.attention.append("as the model calls it: fovea.torch.enable() runs F.scaled_dot_product_attention on Fovea")
 
 
-def optimize(model: nn.Module, example=None) -> nn.Module:
+def optimize(model: nn.Module, example=None, weights=None) -> nn.Module:
     """Returns a copy of `model` for inference on the CPU in float32, bfloat16 or float16; `model` itself stays as it is.
 
     In the copy
@@ -184,6 +253,7 @@ def optimize(model: nn.Module, example=None) -> nn.Module:
       - maps of one input (Q, K and V; gate and up) are one product, where that is proved;
       - GELU, ReLU and residual additions are part of the product before them, where that is proved;
       - attention of transformers' models runs on Fovea (fovea.transformers), nn.MultiheadAttention as a whole.
+      - linear modules that were quantised before (GPTQ, AWQ, compressed-tensors) compute on their weights as they are.
     What is not exactly known stays as it is: subclasses, modules with hooks, with a forward of their own, with attributes
     that their class does not have. The copy has no gradients and cannot be trained: asking for either raises RuntimeError.
     Packed weights are memory of the copy's own, can be read as ever (copy.state_dict() is the original's) and not be
@@ -193,14 +263,23 @@ def optimize(model: nn.Module, example=None) -> nn.Module:
     RuntimeError names the first module whose result differs by more than 1e-4 (float32), 1e-2 (float16) or 5e-2 (bfloat16)
     of its largest number.
 
+    weights: "int8", "int4", "q8_0", "q4_0", "q4_1" or "q4_k" quantises the weights of linear maps as they are packed, as
+    fovea.Linear(quant=) does. This rounds them: the example is then compared with the model of the rounded weights. A dict
+    chooses by names of modules, the longest that fits; "" is for all others: {"": "int4", "lm_head": "int8", "model.embed":
+    None}. A weight that is an embedding's, too, is quantised only where the dict has its own name. Maps whose sizes do
+    not divide keep their floats. copy.state_dict() has the rounded weights. Raises ValueError for another word.
+
     `copy.fovea_report` (a Report) tells what was packed and what was left, and why.
     """
+    chosen = checked(weights)
     if isinstance(getattr(model, "fovea_report", None), Report):
+        if any(chosen.values()):
+            raise ValueError("this model was made by fovea.torch.optimize(): quantise the weights of the original")
         return copy.deepcopy(model)
     with torch.inference_mode(False), torch.no_grad():
         optimized, report = _copy(model), Report()
         _attention(optimized, report)
-        _pack(optimized, report)
+        _pack(optimized, chosen, report)
         _fuse(optimized, report)
     packed = {id(p) for m in optimized.modules() if isinstance(m, Packed) for p in m.parameters()}
     report.shared_bytes = sum(p.numel() * p.element_size() for p in optimized.parameters() if id(p) not in packed)
@@ -208,6 +287,7 @@ def optimize(model: nn.Module, example=None) -> nn.Module:
     for name in ("train", "_apply") if packed else ():
         setattr(optimized, name, functools.partial(all_or_none, name, optimized))
     if example is not None:
-        check(_copy(model), optimized, example)
+        stored = any(isinstance(m, Linear) and m._was_quantized for m in optimized.modules())
+        check(of_the_same_weights(_copy(model), optimized), optimized, example, rough=stored)
     _logger.info("%s", report)
     return optimized

@@ -51,9 +51,9 @@ class Packed(nn.Module):
     """A module with packed weights. It has the attributes, and is of the class, of the one that it was."""
 
     @classmethod
-    def pack(cls, modules):
+    def pack(cls, modules, **options):
         """Turns modules in eval mode into ones of this class."""
-        for module, attributes in zip(modules, cls._packed_of(modules)):
+        for module, attributes in zip(modules, cls._packed_of(modules, **options)):
             vars(module).update(attributes)
             module.__class__ = cls
             module._fix()
@@ -113,10 +113,20 @@ def all_or_none(name, model, *args, **options):
 def unpack_weight(linear, in_first: bool, parts: range):
     """The weights of some parts, below each other: [out, in], or as a transpose of that if in_first."""
     sizes = [linear.out_features[part] for part in parts]
-    weight = torch.empty(sum(sizes), linear.in_features, dtype=getattr(torch, linear.weight_dtype))
+    dtype = torch.float32 if linear.quant else getattr(torch, linear.weight_dtype)
+    weight = torch.empty(sum(sizes), linear.in_features, dtype=dtype)
     for part, rows in zip(parts, weight.split(sizes)):
         linear.unpack(rows, part=part)
+    weight = weight.to(getattr(torch, linear.dtype)) if linear.quant else weight
     return weight.t().contiguous() if in_first else weight
+
+
+def _any_float(execute, dtype, x, residual=None, **options):
+    """A map of inputs of dtype, of others, as modules with quantised weights take all."""
+    if x.dtype is dtype:
+        return execute(x, residual, **options)
+    y = execute(x.to(dtype), None if residual is None else residual.to(dtype), **options)
+    return y.to(x.dtype)
 
 
 class Linear(Packed, nn.Linear):
@@ -124,13 +134,33 @@ class Linear(Packed, nn.Linear):
 
     in_first = False  # weight is [in, out]
     _product = None  # the OneProduct that this map is a part of
+    _was_quantized = False  # the module had quantised weights, which its state_dict() would be of
 
     @classmethod
-    def _packed_of(cls, modules):
+    def _packed_of(cls, modules, quant=None):
         weights = [module.weight.detach() for module in modules]
         biases = [None if module.bias is None else module.bias.detach() for module in modules]
-        layout, kind = "in_out" if cls.in_first else "out_in", arithmetic(weights[0].dtype)
-        packed = fovea.Linear(weights, None if biases == [None] * len(biases) else biases, layout=layout, arithmetic=kind)
+        options = {"layout": "in_out" if cls.in_first else "out_in", "quant": quant}
+        options["arithmetic"] = None if quant else arithmetic(weights[0].dtype)
+        return cls._parts(fovea.Linear(weights, None if biases == [None] * len(biases) else biases, **options), biases)
+
+    @classmethod
+    def pack_quantized(cls, modules, stored, dtype):
+        """Turns modules whose quantised weights are `stored` (quantized.py) into ones of this class, of inputs of dtype."""
+        lists = {name: [getattr(s, name) for s in stored] for name in ("scales", "zeros", "g_idx", "bias")}
+        lists = {name: None if values == [None] * len(values) else values for name, values in lists.items()}
+        word, options = str(dtype).removeprefix("torch."), stored[0].options
+        packed = fovea.Linear.quantized([s.weight for s in stored], stored[0].kind, dtype=word, **lists, **options)
+        for module, s, attributes in zip(modules, stored, cls._parts(packed, [s.bias for s in stored])):
+            plain = vars(nn.Module()) | {"in_features": s.in_features, "out_features": s.out_features}
+            training = module.training
+            vars(module).clear()
+            vars(module).update(plain, **attributes, training=training, _was_quantized=True)
+            module.__class__ = cls
+            module._fix()
+
+    @staticmethod
+    def _parts(packed, biases) -> list[dict]:
         return [
             {"packed": packed, "_part": part, "_bias": None if bias is None else bias.clone()}
             for part, bias in enumerate(biases)
@@ -139,13 +169,15 @@ class Linear(Packed, nn.Linear):
     def _sources(self):
         linear, parts = self.packed, range(self._part, self._part + 1)
         shape = (linear.out_features[self._part], linear.in_features)[:: -1 if self.in_first else 1]
-        like = torch.empty(shape, dtype=getattr(torch, linear.weight_dtype), device="meta")
+        like = torch.empty(shape, dtype=getattr(torch, linear.dtype if linear.quant else linear.weight_dtype), device="meta")
         weight = (functools.partial(unpack_weight, linear, self.in_first, parts), like)
         return {"weight": weight, "bias": None if self._bias is None else (self._bias, self._bias)}
 
     def _fix(self):
         super()._fix()
         execute = functools.partial(self.packed.execute, part=self._part)
+        if self._was_quantized:
+            execute = functools.partial(_any_float, execute, getattr(torch, self.packed.dtype))
         out, hooks = self.packed.out_features[self._part], [*hooks_of(self), *GLOBAL_HOOKS]
         vars(self).update(_execute=execute, _hooks=hooks, _out=out, _number=next(_numbers))
         _maps[self._number] = self
@@ -162,6 +194,7 @@ class Linear(Packed, nn.Linear):
             and len(args) == 1
             and not kwargs
             and type(args[0]) in PLAIN
+            and not (self._was_quantized and args[0].dtype is not self._parameters["weight"].dtype)
             and not (args[0].requires_grad and torch.is_grad_enabled())
             and not any(self._hooks)
             and "forward" not in vars(self)
@@ -203,7 +236,13 @@ class Linear(Packed, nn.Linear):
 
     def extra_repr(self) -> str:
         sizes = f"in_features={self.packed.in_features}, out_features={self._out}"
-        return f"{sizes}, bias={self._bias is not None}, packed by fovea"
+        quant = f", weights {self.packed.quant}" if self.packed.quant else ""
+        return f"{sizes}, bias={self._bias is not None}{quant}, packed by fovea"
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        if self._was_quantized:
+            refuse("and its quantised weights are packed: save the original")
+        super()._save_to_state_dict(destination, prefix, keep_vars)
 
 
 class Conv1D(Linear):

@@ -1,0 +1,298 @@
+/* fovea.Linear.quantized(): weights that are quantised already, as models store them (fovea/quantisation.h). */
+#include "arithmetic.h"
+#include "keywords.h"
+#include "linear_weights.h"
+#include "objects.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Kinds of weights by their word. words: 32-bit words of integers of `bits`, in which order. */
+typedef struct kind {
+    const char *word;
+    fovea_dtype dtype; /* with 4 bits, where there is a choice */
+    fovea_packing packing;
+    bool words, eight; /* eight: 8 bits are possible, too */
+} kind;
+
+static const kind kinds[] = {{"int8", FOVEA_DTYPE_I8, FOVEA_PACKING_PLAIN, false, false},
+                             {"gptq", FOVEA_DTYPE_U4, FOVEA_PACKING_GPTQ, true, true},
+                             {"awq", FOVEA_DTYPE_U4, FOVEA_PACKING_AWQ, true, false},
+                             {"compressed-tensors", FOVEA_DTYPE_U4, FOVEA_PACKING_PLAIN, true, true},
+                             {"gguf:Q8_0", FOVEA_DTYPE_Q8_0, FOVEA_PACKING_PLAIN, false, false},
+                             {"gguf:Q4_0", FOVEA_DTYPE_Q4_0, FOVEA_PACKING_PLAIN, false, false},
+                             {"gguf:Q4_1", FOVEA_DTYPE_Q4_1, FOVEA_PACKING_PLAIN, false, false},
+                             {"gguf:Q4_K", FOVEA_DTYPE_Q4_K, FOVEA_PACKING_PLAIN, false, false},
+                             {"gguf:Q5_K", FOVEA_DTYPE_Q5_K, FOVEA_PACKING_PLAIN, false, false},
+                             {"gguf:Q6_K", FOVEA_DTYPE_Q6_K, FOVEA_PACKING_PLAIN, false, false}};
+
+typedef struct reading {
+    py_core *core;
+    PyObject *weight, *bias, *scales, *zeros, *g_idx, *heads, *dtype, *arithmetic;
+    const kind *kind;
+    fovea_dtype type;
+    int64_t per_word; /* integers of a word, or 1 */
+    Py_ssize_t group_size;
+    int zero_offset;
+    fovea_linear_part parts[PY_LINEAR_PARTS];
+    py_weights weights[PY_LINEAR_PARTS];
+} reading;
+
+static int kind_of(PyObject *word, const kind **found) {
+    for (size_t i = 0; PyUnicode_Check(word) && i < sizeof kinds / sizeof kinds[0]; i++)
+        if (PyUnicode_CompareWithASCIIString(word, kinds[i].word) == 0) {
+            *found = &kinds[i];
+            return 0;
+        }
+    return py_raise_not(word, "kind must be 'int8', 'gptq', 'awq', 'compressed-tensors', or 'gguf:' and one of Q8_0, "
+                              "Q4_0, Q4_1, Q4_K, Q5_K and Q6_K");
+}
+
+const char *py_kind_known(const char *word) {
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strcmp(word, kinds[i].word) == 0)
+            return kinds[i].word;
+    return NULL;
+}
+
+/* Opens the next array of a matrix, [rows, columns] (-1: any) in C order; or NULL with an exception. */
+static py_array *open_table(reading *r, int64_t i, PyObject *object, const char *name, int64_t rows, int64_t columns) {
+    py_weights *weights = &r->weights[i];
+    py_array *array = &weights->arrays[weights->opened];
+    if (py_array_open(r->core, object, name, array) < 0)
+        return NULL;
+    weights->opened++;
+    const int64_t shape[2] = {rows < 0 ? array->shape[0] : rows, columns < 0 ? array->shape[1] : columns};
+    if (array->ndim != 2) {
+        py_raise(PyExc_ValueError, "%s has %d dimensions, not 2", name, array->ndim);
+        return NULL;
+    }
+    if (array->shape[0] != shape[0] || array->shape[1] != shape[1]) {
+        py_wrong_shape(name, array, 2, shape);
+        return NULL;
+    }
+    const bool compact = (shape[1] <= 1 || array->stride[1] == 1) && (shape[0] <= 1 || array->stride[0] == shape[1]);
+    return compact || py_array_copy(array) == 0 ? array : NULL;
+}
+
+/* Of integers of so many bits? 0, or -1 with TypeError. */
+static int expect_integers(const py_array *array, const char *name, int bits, bool sign) {
+    const bool is = array->type.bits == bits && array->type.lanes == 1 &&
+                    (array->type.code == DL_INT || (array->type.code == DL_UINT && (!sign || bits == 32)));
+    return is ? 0
+              : py_raise(PyExc_TypeError, "%s must be %s%d, not %s", name, sign || bits == 32 ? "int" : "uint", bits,
+                         py_array_dtype_name(array));
+}
+
+static int open_integers(reading *r, int64_t i, PyObject *object) {
+    const py_array *array = open_table(r, i, object, "weight", -1, -1);
+    if (!array)
+        return -1;
+    const bool blocks = !py_dtype_scaled(r->type);
+    if (expect_integers(array, "weight", r->kind->words ? 32 : 8, !blocks) < 0)
+        return -1;
+    int64_t rows = array->shape[0], columns = array->shape[1];
+    fovea_matrix *to = &r->parts[i].weight;
+    if (r->kind->packing == FOVEA_PACKING_GPTQ)
+        *to = fovea_matrix_in_out(array->data, r->type, rows * r->per_word, columns);
+    else if (r->kind->packing == FOVEA_PACKING_AWQ)
+        *to = fovea_matrix_in_out(array->data, r->type, rows, columns * r->per_word);
+    else if (!blocks)
+        *to = fovea_matrix_out_in(array->data, r->type, rows, columns * r->per_word);
+    else {
+        const int64_t block = py_weight_block(r->type), bytes = py_weight_bytes(r->type, block);
+        if (columns % bytes != 0)
+            return py_raise(PyExc_ValueError, "weight has rows of %lld bytes; blocks of %s have %lld",
+                            (long long)columns, r->kind->word, (long long)bytes);
+        *to = fovea_matrix_out_in(array->data, r->type, rows, columns / bytes * block);
+    }
+    return 0;
+}
+
+static int open_scales(reading *r, int64_t i, PyObject *scales) {
+    fovea_matrix *weight = &r->parts[i].weight;
+    py_weights *weights = &r->weights[i];
+    fovea_quantisation *q = &weights->quantisation;
+    const bool blocks = !py_dtype_scaled(r->type), groups_first = r->kind->packing != FOVEA_PACKING_PLAIN;
+    if (blocks && !scales)
+        return 0;
+    if (blocks || !scales)
+        return py_raise(PyExc_TypeError, blocks ? "scales are inside the blocks of %s" : "scales are needed of %s",
+                        r->kind->word);
+    fovea_quantisation_init(q);
+    weight->quantisation = q;
+    const py_array *array =
+        open_table(r, i, scales, "scales", groups_first ? -1 : weight->out, groups_first ? weight->out : -1);
+    if (!array || py_array_float(array, "scales", &q->scale_dtype) < 0)
+        return -1;
+    const int64_t groups = array->shape[groups_first ? 0 : 1];
+    if (groups < 1 || weight->in % groups != 0)
+        return py_raise(PyExc_ValueError, "%lld input channels cannot be %lld groups", (long long)weight->in,
+                        (long long)groups);
+    if (r->group_size > 0 && r->group_size * groups != weight->in)
+        return py_raise(PyExc_ValueError, "scales has %lld groups: of %lld input channels that is %lld each, not %zd",
+                        (long long)groups, (long long)weight->in, (long long)(weight->in / groups), r->group_size);
+    q->packing = r->kind->packing;
+    q->zero_offset = r->zero_offset;
+    if (r->type == FOVEA_DTYPE_I8 && groups == 1) { /* one for each output channel: float32, and in is any number */
+        float *wide = weights->memory = malloc((size_t)weight->out * sizeof *wide + 1);
+        if (!wide) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        (void)fovea_convert(weight->out, array->data, q->scale_dtype, wide, FOVEA_DTYPE_F32);
+        q->scale_dtype = FOVEA_DTYPE_F32;
+        q->scales = wide;
+        return 0;
+    }
+    q->group_size = weight->in / groups;
+    q->group_scales = array->data;
+    return 0;
+}
+
+/* Zeros of compressed-tensors: words along out, [out / p, groups], become bytes. */
+static int unpack_zeros(reading *r, int64_t i, const py_array *words, int64_t groups) {
+    const int64_t out = r->parts[i].weight.out;
+    const int bits = (int)(32 / r->per_word);
+    uint8_t *to = malloc((size_t)(out * groups) + 1);
+    if (!to) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (int64_t o = 0; o < out; o++)
+        for (int64_t g = 0; g < groups; g++) {
+            const uint32_t word = ((const uint32_t *)words->data)[o / r->per_word * groups + g];
+            to[o * groups + g] = (uint8_t)(word >> (o % r->per_word * bits) & ((1U << bits) - 1));
+        }
+    r->weights[i].memory = to;
+    return 0;
+}
+
+static int open_zeros(reading *r, int64_t i, PyObject *zeros) {
+    py_weights *weights = &r->weights[i];
+    fovea_quantisation *q = &weights->quantisation;
+    const fovea_matrix *weight = &r->parts[i].weight;
+    if (!zeros)
+        return 0;
+    if (!r->kind->words)
+        return py_raise(PyExc_TypeError, "weights of kind %s have no zeros", r->kind->word);
+    const int64_t groups = weight->in / q->group_size, words = (weight->out + r->per_word - 1) / r->per_word;
+    const bool plain = r->kind->packing == FOVEA_PACKING_PLAIN;
+    const py_array *array = open_table(r, i, zeros, "zeros", plain ? words : groups, plain ? groups : words);
+    if (!array || expect_integers(array, "zeros", 32, true) < 0 || (plain && unpack_zeros(r, i, array, groups) < 0))
+        return -1;
+    q->zeros = plain ? weights->memory : array->data;
+    return 0;
+}
+
+static int open_groups(reading *r, int64_t i, PyObject *g_idx) {
+    py_weights *weights = &r->weights[i];
+    int64_t *values, found;
+    const int64_t in = r->parts[i].weight.in;
+    if (!g_idx)
+        return 0;
+    if (!r->kind->words || r->kind->packing == FOVEA_PACKING_AWQ)
+        return py_raise(PyExc_TypeError, "weights of kind %s have no g_idx", r->kind->word);
+    if (py_integers(r->core, g_idx, "g_idx", in, &values, &found) < 0)
+        return -1;
+    int32_t *to = weights->groups = malloc((size_t)in * sizeof *to + 1);
+    for (int64_t t = 0; to && t < in; t++)
+        to[t] = values[t] < INT32_MIN || values[t] > INT32_MAX ? -1 : (int32_t)values[t];
+    free(values);
+    if (!to) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    weights->quantisation.group_of = to;
+    return 0;
+}
+
+static int open_part(reading *r, py_linear *linear, int64_t i) {
+    PyObject *weight, *bias, *scales, *zeros, *g_idx, *heads;
+    r->weights[i].part = &r->parts[i];
+    if (py_linear_item(linear, r->weight, "weight", i, &weight) < 0 ||
+        py_linear_item(linear, r->bias, "bias", i, &bias) < 0 ||
+        py_linear_item(linear, r->scales, "scales", i, &scales) < 0 ||
+        py_linear_item(linear, r->zeros, "zeros", i, &zeros) < 0 ||
+        py_linear_item(linear, r->g_idx, "g_idx", i, &g_idx) < 0 ||
+        py_linear_item(linear, r->heads, "heads", i, &heads) < 0)
+        return -1;
+    if (!weight)
+        return py_raise(PyExc_TypeError, "weight is None");
+    if (open_integers(r, i, weight) < 0 || open_scales(r, i, scales) < 0 || open_zeros(r, i, zeros) < 0 ||
+        open_groups(r, i, g_idx) < 0)
+        return -1;
+    return py_weights_bias(r->core, linear, i, bias, heads, &r->weights[i]);
+}
+
+static int pack(reading *r, py_linear *linear) {
+    for (int64_t i = 0; i < linear->count; i++)
+        if (open_part(r, linear, i) < 0)
+            return -1;
+    linear->in_features = r->parts[0].weight.in;
+    linear->dtype = FOVEA_DTYPE_F32;
+    if (py_float_of(r->dtype, &linear->dtype) < 0 || py_arithmetic_of_weights(r->arithmetic, &linear->arithmetic) < 0)
+        return -1;
+    return py_linear_pack(linear, r->parts);
+}
+
+const char py_linear_quantized_doc[] =
+    "quantized(weight, kind, bias=None, *, scales=None, zeros=None, g_idx=None, bits=4, group_size=None, "
+    "zero_offset=0, activation=None, heads=None, dtype='float32', arithmetic=None)\n--\n\n"
+    "A Linear of weights that are quantised already, taken as they are stored. in and out: its channels; p = 32 / "
+    "bits, the integers of\na word; groups = in / group_size, of a multiple of 16 channels.\n\n"
+    "    kind                  weight                    scales         zeros\n"
+    "    'int8'                int8 [out, in]            [out, groups]\n"
+    "    'gptq'                int32 [in / p, out]       [groups, out]  int32 [groups, out / p]\n"
+    "    'awq'                 int32 [in, out / 8]       [groups, out]  int32 [groups, out / 8]\n"
+    "    'compressed-tensors'  int32 [out, in / p]       [out, groups]  int32 [out / p, groups]\n"
+    "    'gguf:Q4_K' and so on uint8 [out, bytes]        in the blocks; also Q8_0, Q4_0, Q4_1, Q5_K, Q6_K\n\n"
+    "scales: float32, float16 or bfloat16. zeros None: 8, or 128 with bits=8. zero_offset: added to each zero: 1 of "
+    "GPTQ's first\n"
+    "format, which stores zeros less 1. g_idx: [in], the group of each channel ('gptq', 'compressed-tensors'). "
+    "bits: 4 or 8 ('awq': 4).\n"
+    "group_size: checked if given. dtype: of x and the result. The rest is as for Linear(); for several matrices "
+    "weight, scales, zeros,\n"
+    "g_idx, bias and heads are lists. ValueError: shapes, groups, scales or zeros that do not fit or are not finite. "
+    "TypeError: another type.";
+
+PyObject *py_linear_quantized(PyObject *type, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"weight",     "kind",        "bias",       "scales", "zeros", "g_idx",      "bits",
+                            "group_size", "zero_offset", "activation", "heads",  "dtype", "arithmetic", NULL};
+    reading r = {.core = PyType_GetModuleState((PyTypeObject *)type)};
+    PyObject *word, *activation_name = Py_None;
+    long long group_size = 0;
+    int bits = 4;
+    fovea_activation activation;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|O$OOOiO&iOOOO:quantized", names, &r.weight, &word, &r.bias,
+                                     &r.scales, &r.zeros, &r.g_idx, &bits, py_size_or_none, &group_size, &r.zero_offset,
+                                     &activation_name, &r.heads, &r.dtype, &r.arithmetic))
+        return py_wrong_arguments("Linear.quantized", keywords);
+    if (kind_of(word, &r.kind) < 0 || py_activation_of(activation_name, &activation) < 0)
+        return NULL;
+    if (bits != 4 && !(bits == 8 && r.kind->eight)) {
+        py_raise(PyExc_ValueError, "bits must be 4%s, not %d", r.kind->eight ? " or 8" : "", bits);
+        return NULL;
+    }
+    r.type = bits == 8 ? FOVEA_DTYPE_U8 : r.kind->dtype;
+    r.per_word = r.kind->words ? 32 / bits : 1;
+    r.group_size = (Py_ssize_t)group_size;
+    py_linear *self = (py_linear *)py_object_new((PyTypeObject *)type);
+    if (!self)
+        return NULL;
+    self->activation = activation;
+    self->quant = r.kind->word;
+    PyObject **lists[] = {&r.weight, &r.bias, &r.scales, &r.zeros, &r.g_idx}, *held[5] = {0};
+    int status = py_linear_lists(self, r.weight);
+    for (int i = 0; status == 0 && i < 5; i++)
+        status = py_hold_list(lists[i], &held[i]);
+    if (status == 0)
+        status = pack(&r, self);
+    py_weights_close(r.weights, PY_LINEAR_PARTS);
+    for (int i = 0; i < 5; i++)
+        Py_XDECREF(held[i]);
+    if (status == 0)
+        return (PyObject *)self;
+    Py_DECREF((PyObject *)self);
+    return NULL;
+}

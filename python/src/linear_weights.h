@@ -1,0 +1,50 @@
+/* The weights of a map while it is made: what they were read from, and what is freed when they are packed. */
+#ifndef PY_LINEAR_WEIGHTS_H
+#define PY_LINEAR_WEIGHTS_H
+
+#include "linear.h"
+
+enum { PY_WEIGHTS_ARRAYS = 5 };
+
+/* One matrix: what part points to. */
+typedef struct py_weights {
+    fovea_linear_part *part;
+    fovea_quantisation quantisation; /* of part->weight, if it has one */
+    py_array arrays[PY_WEIGHTS_ARRAYS];
+    int opened;
+    void *memory, *groups; /* from malloc, or NULL */
+} py_weights;
+
+/* Frees all, whatever was opened. */
+void py_weights_close(py_weights *weights, int64_t count);
+
+/* Opens bias and heads of matrix i, whose sizes are known; NULL: none. 0, or -1 with an exception. */
+int py_weights_bias(py_core *core, py_linear *linear, int64_t i, PyObject *bias, PyObject *heads, py_weights *weights);
+
+/* linear_quantise.c: None or a word of quant=, with the library's type; *quant is NULL for None.
+ * 0, or -1 with an exception. */
+int py_quant_of(PyObject *word, const char **quant, fovea_dtype *dtype);
+
+/* The same word as a constant, NULL if it is another; linear_quantized.c: of quantized(). */
+const char *py_quant_known(const char *word);
+const char *py_kind_known(const char *word);
+
+/* Quantises the matrix of floats that part->weight is. 0, or -1 with an exception. */
+int py_weights_quantise(py_weights *weights, fovea_dtype dtype, fovea_quantize_error *error);
+
+/* ----------------------------------------------------------------------------------------------- linear_stored.c -- */
+
+/* What is stored of a matrix: a tuple. NULL with an exception. */
+PyObject *py_matrix_store(const fovea_linear *linear, int64_t part, int64_t in, int64_t out, bool biased);
+
+/* The part is read from the bytes; quantisation: for that of integers, NULL: there is none. kind: the class, for
+ * messages. 0, or -1 with an exception. */
+int py_matrix_restore(PyObject *matrix, const char *kind, fovea_quantisation *quantisation, fovea_linear_part *part);
+
+/* Raises ValueError: what is stored contradicts itself. Returns -1. */
+int py_contradicts(const char *kind);
+
+/* What a class method "_from_state" makes anew of args, whose reference is stolen. */
+PyObject *py_reduce_to(const char *kind, PyObject *args);
+
+#endif
