@@ -9,6 +9,16 @@ set(bodies
     "^exp_f32_                        simd       body/exp_f32.h           FV_SIDE=4"
     "^expand_.*_scalar                simd       scalar/expand.h"
     "^multiply_i(16|8)_i[4-8]g_.*_scalar simd    scalar/multiply_groups.h"
+    "^multiply_i16_i8g_4x8_neon       int8       neon/multiply_groups.h
+         FV_GROUP_FORMAT=FV_FORMAT_@type@ FV_GROUP_SUMS=\"neon/group_sums_i8mm.h\""
+    "^multiply_i16_i[4-8]g_(8x32|4x16)_neon int8 neon/multiply_groups.h
+         FV_GROUP_FORMAT=FV_FORMAT_@type@ FV_GROUP_SUMS=\"neon/group_sums.h\" FV_I8_PLANES"
+    "^multiply_i8_i8g_4x8_neon        int8       neon/multiply_groups.h
+         FV_GROUP_FORMAT=FV_FORMAT_@type@ FV_GROUP_SUMS=\"neon/group_sums_i8mm.h\" FV_GROUP_LOW"
+    "^multiply_i8_i8g_4x16_neon       int8       neon/multiply_groups.h
+         FV_GROUP_FORMAT=FV_FORMAT_@type@ FV_GROUP_SUMS=\"neon/group_sums.h\" FV_I8_PLANES FV_GROUP_LOW"
+    "^multiply_i(16|8)_i[4-8]g_.*_neon int8      neon/multiply_groups.h
+         FV_GROUP_FORMAT=FV_FORMAT_@type@ FV_GROUP_SUMS=\"neon/group_sums.h\""
     "^multiply_i16_i[4-8]g_8x         groups     body/multiply_groups_few.h FV_GROUPS=\"body/groups/@type@.h\""
     "^scales_f32_                     int8       body/scales_f32.h        FV_HALF=\"simd/half_@tier@.h\""
     "^quantise_i8_                    int8       body/quantise_i8.h"

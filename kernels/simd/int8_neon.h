@@ -34,10 +34,7 @@ static inline v_sums v_sums_add(v_sums sums, vi8 k, const fv_i8_word *q) { /* th
     sums.low = vdotq_laneq_s32(sums.low, k, all, 3);
     return sums;
 }
-static inline vf v_sums_float(v_sums sums, int32_t total) {
-    (void)total;
-    return vcvtq_f32_s32(vaddq_s32(vshlq_n_s32(sums.high, 7), sums.low));
-}
+static inline int32x4_t v_sums_whole(v_sums sums) { return vaddq_s32(vshlq_n_s32(sums.high, 7), sums.low); }
 #else
 typedef struct vi8 {
     int16x8_t even, odd;
@@ -65,10 +62,29 @@ static inline v_sums v_sums_add(v_sums sums, vi8 k, const fv_i8_word *q) {
     sums.second = vmlal_high_s16(sums.second, k.odd, odd);
     return sums;
 }
+static inline int32x4_t v_sums_whole(v_sums sums) { return vpaddq_s32(sums.first, sums.second); }
+#endif
+
 static inline vf v_sums_float(v_sums sums, int32_t total) {
     (void)total;
-    return vcvtq_f32_s32(vpaddq_s32(sums.first, sums.second));
+    return vcvtq_f32_s32(v_sums_whole(sums));
 }
-#endif
+
+static inline int32_t v_top(vf a) { return vmaxvq_s32(vreinterpretq_s32_f32(a)); }
+
+typedef int32x4_t v_whole;
+static inline v_whole v_nearest(vf a) { return vcvtnq_s32_f32(a); }
+static inline v_whole v_whole_zero(void) { return vdupq_n_s32(0); }
+static inline v_whole v_whole_add(v_whole a, v_whole b) { return vaddq_s32(a, b); }
+static inline int32_t v_whole_sum(v_whole a) { return vaddvq_s32(a); }
+
+/* One look-up takes the bytes of the integers and of both planes. */
+static inline void v_store_i8_words(fv_i8_word *to, v_whole a, int planes) {
+    static const uint8_t order[16] = {0, 1, 8, 9, 4, 5, 12, 13, 16, 20, 24, 28, 32, 36, 40, 44};
+    const int32x4_t high = planes ? vshrq_n_s32(vaddq_s32(a, vdupq_n_s32(64)), 7) : vdupq_n_s32(0),
+                    low = vsubq_s32(a, vshlq_n_s32(high, 7));
+    const uint8x16x3_t all = {{vreinterpretq_u8_s32(a), vreinterpretq_u8_s32(high), vreinterpretq_u8_s32(low)}};
+    vst1q_u8((uint8_t *)(void *)to, vqtbl3q_u8(all, vld1q_u8(order)));
+}
 
 #endif
