@@ -41,6 +41,9 @@ typedef struct groups_piece {
     const float *scales; /* of its first group */
 } groups_piece;
 
+/* Where chains begin with +0, with ldstart 0. */
+static const float groups_zero[FV_NR];
+
 /* A strip, the rows that are multiplied with it, and what is kept of both. */
 typedef struct groups_strip {
     const fv_operand *b;
@@ -49,10 +52,12 @@ typedef struct groups_strip {
     int64_t lda;
     float *c; /* of the first row and column */
     int64_t ldc;
-    const float *start; /* NULL: +0 */
+    const float *start;
     int64_t ldstart;
-    char *words;   /* [PIECE_BYTES] */
-    int32_t *sums; /* [ROWS][FV_NR] */
+    char *words;      /* [PIECE_BYTES] */
+    int32_t *tile;    /* [FV_MR][FV_NR], sums */
+    int32_t *carried; /* [ROWS][FV_NR], sums of groups that are longer than a piece */
+    int32_t first[FV_MR];
 } groups_strip;
 
 static inline const fv_i8_row *groups_row(const char *head) { return (const fv_i8_row *)(const void *)head; }
@@ -89,118 +94,155 @@ FV_ALWAYS_INLINE int64_t groups_opaque(int64_t stride) {
     return stride;
 }
 
-/* Adds the products of so many words to the sums of a tile. head: what begins the group in the first row, in which so
- * many words are skipped. lda: bytes. */
-FV_ALWAYS_INLINE void groups_tile(const char *b, const char *head, int64_t lda, int64_t skipped, int64_t words,
-                                  int32_t *sums, const int mr, const int nv) {
-    enum { THREE = 3, POINTERS = (FV_MR + THREE - 1) / THREE, PLACE = BYTES ? offsetof(fv_i8_word, low) : 0 };
+/* Sums of products of so many words, of a tile. row: the first word of its first row. */
+FV_ALWAYS_INLINE void groups_tile(const groups_strip *s, const char *b, const char *row, int64_t words, const int mr,
+                                  const int nv) {
+    enum { THREE = 3, POINTERS = (FV_MR + THREE - 1) / THREE };
+    int64_t lda = s->lda * WORD;
     const char *a[POINTERS]; /* a row of each three */
     vw acc[FV_MR][NV];
-    a[0] = head + (skipped + 1) * WORD + PLACE;
+    a[0] = row + (BYTES ? offsetof(fv_i8_word, low) : 0);
+#pragma GCC unroll 8
     for (int g = 1; g * THREE < mr; g++)
         a[g] = a[g - 1] + THREE * lda;
+#pragma GCC unroll 8
     for (int i = 0; i < mr; i++)
+#pragma GCC unroll 8
         for (int j = 0; j < nv; j++)
-            acc[i][j] = w_load(sums + i * FV_NR + j * FV_W);
+            acc[i][j] = w_set1((uint32_t)s->first[i]);
     do {
+#pragma GCC unroll 8
         for (int e = 0; e < STEPS; e++, b += nv * FV_W * 4) {
             vw y[NV];
+#pragma GCC unroll 8
             for (int j = 0; j < nv; j++)
                 y[j] = w_load(b + j * FV_W * 4);
+#pragma GCC unroll 8
             for (int i = 0; i < mr; i++) {
                 uint32_t word;
                 memcpy(&word, a[i / THREE] + i % THREE * lda + e * 4, sizeof word);
                 const vw x = w_set1(word);
+#pragma GCC unroll 8
                 for (int j = 0; j < nv; j++)
                     acc[i][j] = groups_add(acc[i][j], y[j], x);
             }
         }
+#pragma GCC unroll 8
         for (int g = 0; g * THREE < mr; g++)
             a[g] += WORD;
         lda = groups_opaque(lda);
     } while (--words > 0);
+#pragma GCC unroll 8
     for (int i = 0; i < mr; i++)
+#pragma GCC unroll 8
         for (int j = 0; j < nv; j++)
-            w_store(sums + i * FV_NR + j * FV_W, acc[i][j]);
+            w_store(s->tile + i * FV_NR + j * FV_W, acc[i][j]);
 }
 
 /* Widths of strips are FV_NR and halves of it down to a vector. */
-FV_ALWAYS_INLINE void groups_width(const groups_strip *s, const groups_piece *p, const char *b, const char *head,
-                                   int32_t *sums, const int mr) {
-    const int64_t lda = s->lda * WORD;
+FV_ALWAYS_INLINE void groups_width(const groups_strip *s, const char *b, const char *a, int64_t words, const int mr) {
     if (s->vectors == NV)
-        groups_tile(b, head, lda, p->skipped, p->words, sums, mr, NV);
+        groups_tile(s, b, a, words, mr, NV);
     else if (NV > 2 && s->vectors == 2)
-        groups_tile(b, head, lda, p->skipped, p->words, sums, mr, NV > 2 ? 2 : 1);
+        groups_tile(s, b, a, words, mr, NV > 2 ? 2 : 1);
     else
-        groups_tile(b, head, lda, p->skipped, p->words, sums, mr, 1);
+        groups_tile(s, b, a, words, mr, 1);
 }
 
-static __attribute__((noinline)) void groups_height(const groups_strip *s, const groups_piece *p, const char *b,
-                                                    const char *head, int32_t *sums, int64_t rows) {
+static __attribute__((noinline)) void groups_height(const groups_strip *s, const char *b, const char *a, int64_t words,
+                                                    int64_t rows) {
     switch (rows) {
-    case 1: groups_width(s, p, b, head, sums, 1); break;
-    case 2: groups_width(s, p, b, head, sums, 2); break;
-    case 3: groups_width(s, p, b, head, sums, 3); break;
-    case 4: groups_width(s, p, b, head, sums, 4); break;
+    case 1: groups_width(s, b, a, words, 1); break;
+    case 2: groups_width(s, b, a, words, 2); break;
+    case 3: groups_width(s, b, a, words, 3); break;
+    case 4: groups_width(s, b, a, words, 4); break;
 #if FV_MR > 5
-    case 5: groups_width(s, p, b, head, sums, 5); break;
+    case 5: groups_width(s, b, a, words, 5); break;
 #endif
-    default: groups_width(s, p, b, head, sums, FV_MR); break;
+    default: groups_width(s, b, a, words, FV_MR); break;
     }
 }
 
-/* What sums of a group begin with: 0, or what makes up for bytes without sign, and zeros that are not subtracted yet. */
-static void groups_begin(const groups_strip *s, const float *scales, const char *head, int64_t rows, int32_t *sums) {
-    const float *zeros = s->b->group.extra == FV_GROUP_zero ? scales + s->b->width : NULL;
-    for (int64_t i = 0; i < rows; i++, head += s->lda * WORD, sums += FV_NR) {
-        const vw total = w_set1(0u - (uint32_t)groups_row(head)->sum),
-                 more = BYTES ? w_left(total, SIGN_BITS) : w_set1(0);
+/* What sums of rows begin with: what makes up for bytes without sign, counted with the first words of a group. */
+static inline void groups_begin(groups_strip *s, const char *head, int64_t rows, int begins) {
+    for (int64_t i = 0; BYTES && i < rows; i++, head += s->lda * WORD)
+        s->first[i] = begins ? -(groups_row(head)->sum << SIGN_BITS) : 0;
+}
+
+/* Of bytes: subtracts zeros from sums. */
+static void groups_zeros(const groups_strip *s, const float *zeros, const char *head, int64_t rows, int32_t *sums) {
+    for (int64_t i = 0; i < rows; i++, head += s->lda * WORD, sums += FV_NR)
         for (int64_t j = 0; j < s->vectors * FV_W; j += FV_W)
-            w_store(sums + j, BYTES && zeros ? w_add(more, w_times(total, w_of_float(v_load(zeros + j)))) : more);
-    }
+            w_store(sums + j, w_sub(w_load(sums + j),
+                                    w_times(w_set1((uint32_t)groups_row(head)->sum), w_of_float(v_load(zeros + j)))));
 }
 
-/* Sums of a group become floats, added to rows of c, or of start. */
-static void groups_end(const groups_strip *s, const float *scales, const char *head, int64_t row, int64_t rows,
-                       const int32_t *sums, int first) {
-    const fv_group_extra extra = (fv_group_extra)s->b->group.extra;
-    const float *more = scales + s->b->width;
-    for (int64_t i = 0; i < rows; i++, head += s->lda * WORD, sums += FV_NR) {
-        const fv_i8_row *a = groups_row(head);
-        float *c = s->c + (row + i) * s->ldc;
-        const float *from = first ? s->start + (row + i) * s->ldstart : c;
-        const vf scale = v_set1(a->scale);
-        for (int64_t j = 0; j < s->vectors * FV_W; j += FV_W) {
-            vf acc = first && !s->start ? v_set1(0.0f) : v_load(from + j);
-            acc = v_fma(w_float(w_load(sums + j)), v_mul(v_load(scales + j), scale), acc);
-            if (extra == FV_GROUP_minimum)
-                acc = v_fma(v_set1((float)a->sum), v_mul(v_load(more + j), scale), acc);
+/* Sums of a tile so far, of a group that is longer than a piece. */
+static void groups_carry(const groups_strip *s, int64_t rows, int begins, int32_t *sums) {
+    for (int64_t i = 0; i < rows * FV_NR; i += FV_W)
+        w_store(sums + i, begins ? w_load(s->tile + i) : w_add(w_load(sums + i), w_load(s->tile + i)));
+}
+
+/* Sums of a group become floats, added to so many vectors of rows of c, or of start. */
+FV_ALWAYS_INLINE void groups_floats(const groups_strip *s, const float *scales, const char *head, int64_t row,
+                                    int64_t rows, const int32_t *sums, int first, int64_t column, const int minimum,
+                                    const int nv) {
+    float *c = s->c + row * s->ldc + column;
+    const float *from = first ? s->start + row * s->ldstart + column : c;
+    const int64_t ld = first ? s->ldstart : s->ldc;
+    scales += column;
+    sums += column;
+    for (int64_t i = 0; i < rows; i++, head += s->lda * WORD, sums += FV_NR, from += ld, c += s->ldc) {
+        const vf scale = v_set1(groups_row(head)->scale), total = v_set1(minimum ? (float)groups_row(head)->sum : 0.0f);
+#pragma GCC unroll 8
+        for (int j = 0; j < nv * FV_W; j += FV_W) {
+            vf acc = v_fma(w_float(w_load(sums + j)), v_mul(v_load(scales + j), scale), v_load(from + j));
+            if (minimum)
+                acc = v_fma(total, v_mul(v_load(scales + s->b->width + j), scale), acc);
             v_store(c + j, acc);
         }
     }
 }
 
+FV_ALWAYS_INLINE void groups_end(const groups_strip *s, const float *scales, const char *head, int64_t row,
+                                 int64_t rows, const int32_t *sums, int first, const int minimum) {
+    if (s->vectors == NV) {
+        groups_floats(s, scales, head, row, rows, sums, first, 0, minimum, NV);
+        return;
+    }
+    for (int64_t v = 0; v < s->vectors; v++)
+        groups_floats(s, scales, head, row, rows, sums, first, v * FV_W, minimum, 1);
+}
+
 /* Rows from row on, count of them, by a piece. */
 static void groups_run(groups_strip *s, const groups_piece *p, int64_t row, int64_t count) {
-    const int64_t scales = fv_scales_row((fv_group_extra)s->b->group.extra, s->b->width),
-                  tiles = (count + FV_MR - 1) / FV_MR;
-    int32_t *sums = s->sums;
+    const fv_group_extra extra = (fv_group_extra)s->b->group.extra;
+    const int64_t scales_row = fv_scales_row(extra, s->b->width), tiles = (count + FV_MR - 1) / FV_MR,
+                  low = count / tiles, more = count % tiles;
+    int32_t *carried = s->carried;
     groups_prepare(s, p);
     for (int64_t tile = 0, rows; tile < tiles; tile++, row += rows) {
         const char *b = s->words, *head = (const char *)(s->a + row * s->lda + p->at);
-        rows = count / tiles + (tile < count % tiles);
-        for (int64_t g = 0; g < p->count; g++) {
-            if (p->begins)
-                groups_begin(s, p->scales + g * scales, head, rows, sums);
-            groups_height(s, p, b, head, sums, rows);
-            if (p->ends)
-                groups_end(s, p->scales + g * scales, head, row, rows, sums, p->step == 0 && g == 0);
+        const float *scales = p->scales;
+        rows = low + (tile < more);
+        for (int64_t g = 0; g < p->count; g++, scales += scales_row) {
+            int32_t *sums = s->tile;
+            groups_begin(s, head, rows, p->begins);
+            groups_height(s, b, head + (1 + p->skipped) * WORD, p->words, rows);
+            if (!p->begins || !p->ends) {
+                groups_carry(s, rows, p->begins, carried);
+                sums = carried;
+                carried += rows * FV_NR;
+            }
+            if (p->ends && BYTES && extra == FV_GROUP_zero)
+                groups_zeros(s, scales + s->b->width, head, rows, sums);
+            if (p->ends && extra == FV_GROUP_minimum)
+                groups_end(s, scales, head, row, rows, sums, p->step == 0 && g == 0, 1);
+            else if (p->ends)
+                groups_end(s, scales, head, row, rows, sums, p->step == 0 && g == 0, 0);
             b += p->words * s->vectors * FV_W * 4 * STEPS;
             head += (p->words + 1) * WORD;
         }
-        if (!p->begins || !p->ends) /* a part: all rows keep their sums */
-            sums += rows * FV_NR;
     }
 }
 
@@ -237,9 +279,10 @@ void FV_NAME(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const
     assert(!epilogue || (!epilogue->a && !epilogue->b && !epilogue->row_max));
     assert(start != c || m == 1 || epilogue->ldstart == ldc);
     _Alignas(64) char words[PIECE_BYTES];
-    _Alignas(64) int32_t sums[ROWS * FV_NR];
+    _Alignas(64) int32_t tile[FV_MR * FV_NR], carried[ROWS * FV_NR];
     groups_strip s = {.words = words,
-                      .sums = sums,
+                      .tile = tile,
+                      .carried = carried,
                       .b = b,
                       .a = a->data,
                       .lda = a->stride,
@@ -249,7 +292,7 @@ void FV_NAME(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const
         for (s.vectors = NV; s.vectors * FV_W > n - s.column; s.vectors /= 2) {
         }
         s.c = c + s.column;
-        s.start = start ? start + s.column : NULL;
+        s.start = start ? start + s.column : groups_zero;
         for (int64_t turn = 0, row = 0; turn < turns; turn++) {
             const int64_t rows = m / turns + (turn < m % turns);
             groups_rows(&s, row, rows);
