@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { NO_MODEL = 77, CONTEXT = 2048 };
@@ -99,7 +100,9 @@ static void load(run *r) {
     if (fovea_context_create(&context, &r->ctx) != FOVEA_OK || fovea_context_info(r->ctx, &r->info) != FOVEA_OK)
         die(fovea_error_detail());
     load_text(r, path);
-    if (model_load(r->ctx, path, options_dtype(r->opts->dtype), &r->m, to(r)) != 0)
+    static const fovea_arithmetic arithmetics[] = {FOVEA_ARITHMETIC_Q16, FOVEA_ARITHMETIC_EXACT, FOVEA_ARITHMETIC_Q8};
+    const model_types form = {options_dtype(r->opts->dtype), r->opts->weights == 0, arithmetics[r->opts->arithmetic]};
+    if (model_load(r->ctx, path, form, &r->m, to(r)) != 0)
         die(r->complaint);
     const config *c = model_config(r->m);
     if (r->opts->context > c->most_tokens) {
@@ -170,6 +173,8 @@ static void on_threads(const void *ctx, int64_t count, void (*task)(void *arg, i
 }
 
 static void report(const run *r) {
+    struct rusage usage; /* before memory is timed, which takes its own */
+    const bool measured = getrusage(RUSAGE_SELF, &usage) == 0;
     const double decoded = (double)r->answer, speed = peak_read_speed(r->info.threads, on_threads, r->ctx);
     printf("\n\n");
     if (r->cut_off && r->answer + 1 == r->opts->tokens)
@@ -186,6 +191,8 @@ static void report(const run *r) {
                r->answer, decoded / r->decode, r->decode_bytes / r->decode * 1e-9,
                100.0 * r->decode_bytes / r->decode / speed, speed * 1e-9);
     printf("cache    %" PRId64 " bytes for %" PRId64 " tokens\n", session_cache_bytes(r->s), session_length(r->s));
+    if (measured)
+        printf("memory   %.1f MB at most\n", (double)usage.ru_maxrss * 1024e-6);
     printf("logits   hash %016" PRIx64 "\n", r->hash);
 }
 

@@ -129,8 +129,8 @@ static int read_type(reader *r, gguf_tensor *t) {
     const int elements = gguf_block_elements(t->type);
     if (elements == 0)
         return complain(r->to, r->file->path,
-                        "%s is of type %s (%u); only F32, F16, BF16, Q8_0, Q4_1 and Q4_0 can be read", t->name,
-                        gguf_type_name(number), number);
+                        "%s is of type %s (%u); only F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q4_K, Q5_K and Q6_K can be read",
+                        t->name, gguf_type_name(number), number);
     if (t->shape[0] % elements != 0)
         return complain(r->to, r->file->path, "%s has rows of %lld elements, which are no whole blocks of %d", t->name,
                         (long long)t->shape[0], elements);

@@ -59,6 +59,9 @@ typedef enum gguf_type {
     GGUF_Q4_0 = 2,
     GGUF_Q4_1 = 3,
     GGUF_Q8_0 = 8,
+    GGUF_Q4_K = 12,
+    GGUF_Q5_K = 13,
+    GGUF_Q6_K = 14,
     GGUF_BF16S = 30
 } gguf_type;
 
@@ -114,6 +117,9 @@ const gguf_tensor *gguf_find_tensor(const gguf *file, const char *name); /* or N
 /* All elements of an array as floats: exact for F32, F16 and BF16; what ggml's formulas give in float32 for the
  * others. */
 int gguf_read_f32(gguf *file, const gguf_tensor *tensor, float *values, complaint to);
+
+/* The bytes of an array as they are in the file: tensor->bytes. */
+int gguf_read_stored(gguf *file, const gguf_tensor *tensor, void *bytes, complaint to);
 
 /* Blocks (gguf_blocks.c): elements and bytes of one, 0 for a type that is not read; count blocks as floats. */
 const char *gguf_type_name(uint32_t type); /* ggml's: "Q4_K"; "unknown" */

@@ -1,16 +1,18 @@
 /* Element types of GGUF (gguf.h). A quantised block holds 32 elements: a scale d of 16 bits, of Q4_1 also a minimum m, and integers q
- * of 4 or 8 bits. x = d (q - 8), d q + m, or d q, each operation rounded to float32. */
+ * of 4 or 8 bits. x = d (q - 8), d q + m, or d q, each operation rounded to float32. Blocks of the K types hold 256, in groups with a
+ * scale s of their own: x = (d s) q - (e m) with groups of 32, or of Q6_K (d s) (q - 32) with groups of 16. */
 #include "gguf.h"
 
 #include <string.h>
 
-enum { BLOCK = 32 };
+enum { BLOCK = 32, SUPER = 256, SCALES = 12 };
 
 static const struct {
     gguf_type type;
     int elements, bytes;
-} types[] = {{GGUF_F32S, 1, 4},      {GGUF_F16S, 1, 2},      {GGUF_BF16S, 1, 2},
-             {GGUF_Q4_0, BLOCK, 18}, {GGUF_Q4_1, BLOCK, 20}, {GGUF_Q8_0, BLOCK, 34}};
+} types[] = {{GGUF_F32S, 1, 4},       {GGUF_F16S, 1, 2},       {GGUF_BF16S, 1, 2},
+             {GGUF_Q4_0, BLOCK, 18},  {GGUF_Q4_1, BLOCK, 20},  {GGUF_Q8_0, BLOCK, 34},
+             {GGUF_Q4_K, SUPER, 144}, {GGUF_Q5_K, SUPER, 176}, {GGUF_Q6_K, SUPER, 210}};
 
 const char *gguf_type_name(uint32_t type) {
     static const char *const names[] = {
@@ -63,6 +65,42 @@ static void block_q4(const uint8_t *from, float *to, float d, float m, int middl
     }
 }
 
+/* Scale and minimum of group g: 6 bits each, of the last four groups in two pieces. */
+static void group_of(const uint8_t scales[SCALES], int g, int *s, int *m) {
+    if (g < 4) {
+        *s = scales[g] & 63;
+        *m = scales[g + 4] & 63;
+    } else {
+        *s = (scales[g + 4] & 15) | scales[g - 4] >> 6 << 4;
+        *m = scales[g + 4] >> 4 | scales[g] >> 6 << 4;
+    }
+}
+
+/* high: the fifth bits, or NULL. */
+static void block_k(const uint8_t *from, const uint8_t *high, const uint8_t *low, float *to) {
+    const float d = f16_at(from), e = f16_at(from + 2);
+    for (int g = 0; g < SUPER / BLOCK; g++) {
+        int s, m;
+        group_of(from + 4, g, &s, &m);
+        const float scale = d * (float)s, minimum = e * (float)m;
+        for (int i = 0; i < BLOCK; i++) {
+            const int q = (low[g / 2 * BLOCK + i] >> g % 2 * 4 & 15) | (high ? (high[i] >> g & 1) << 4 : 0);
+            const float product = scale * (float)q;
+            *to++ = product - minimum;
+        }
+    }
+}
+
+static void block_q6(const uint8_t *from, float *to) {
+    const float d = f16_at(from + 208);
+    for (int i = 0; i < SUPER; i++) {
+        const int half = i / 128, quarter = i % 128 / BLOCK, at = i % BLOCK;
+        const uint8_t low = from[half * 64 + quarter % 2 * BLOCK + at], high = from[128 + half * BLOCK + at];
+        const int q = (low >> quarter / 2 * 4 & 15) | (high >> quarter * 2 & 3) << 4, s = from[192 + i / 16];
+        to[i] = d * (float)(s < 128 ? s : s - 256) * (float)(q - 32);
+    }
+}
+
 static void block_to_f32(gguf_type type, const uint8_t *from, float *to) {
     switch (type) {
     case GGUF_F32S: *to = of_bits(u16_at(from) | u16_at(from + 2) << 16); break;
@@ -70,6 +108,9 @@ static void block_to_f32(gguf_type type, const uint8_t *from, float *to) {
     case GGUF_BF16S: *to = of_bits(u16_at(from) << 16); break;
     case GGUF_Q4_0: block_q4(from + 2, to, f16_at(from), 0.0f, 8); break;
     case GGUF_Q4_1: block_q4(from + 4, to, f16_at(from), f16_at(from + 2), 0); break;
+    case GGUF_Q4_K: block_k(from, NULL, from + 16, to); break;
+    case GGUF_Q5_K: block_k(from, from + 16, from + 48, to); break;
+    case GGUF_Q6_K: block_q6(from, to); break;
     case GGUF_Q8_0:
         for (int i = 0; i < BLOCK; i++)
             to[i] = f16_at(from) * (float)(from[2 + i] < 128 ? from[2 + i] : from[2 + i] - 256);

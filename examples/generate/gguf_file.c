@@ -112,6 +112,12 @@ static int read_bytes(gguf *f, int64_t at, uint8_t *to, size_t count) {
     return 0;
 }
 
+int gguf_read_stored(gguf *f, const gguf_tensor *t, void *bytes, complaint to) {
+    return read_bytes(f, t->begin, bytes, (size_t)t->bytes) == 0
+               ? 0
+               : complain(to, f->path, "%s cannot be read to its end", t->name);
+}
+
 int gguf_read_f32(gguf *f, const gguf_tensor *t, float *values, complaint to) {
     enum { CHUNK = 4096 };
     uint8_t chunk[CHUNK];

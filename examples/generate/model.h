@@ -2,12 +2,12 @@
  *
  *     model *m;
  *     session *s;
- *     if (model_load(ctx, "folder", FOVEA_DTYPE_BF16, &m, complaint) != 0) ...
+ *     if (model_load(ctx, "folder", types, &m, complaint) != 0) ...
  *     if (session_create(m, 2048, FOVEA_DTYPE_BF16, &s, complaint) != 0) ...    room for so many tokens, keys and values of a type
  *     if (session_run(s, ids, count, complaint) != 0) ...                       a prompt, or the next token
  *     if (session_logits(s, count - 1, 1, logits, complaint) != 0) ...          of the last token that was run
  *
- * Weights, and what goes into products and attention, have one element type; what is added up from layer to layer is float32. A
+ * What goes into products and attention has one element type, and so have weights that are not stored quantised; what is added up from layer to layer is float32. A
  * token's logits have the same bits whether it comes alone, in a chunk or with the whole prompt, on every tier, with every number of
  * threads. */
 #ifndef GENERATE_MODEL_H
@@ -20,8 +20,15 @@ enum { SESSION_CHUNK = 512 }; /* tokens that go through the layers together, at 
 typedef struct model model;     /* immutable once loaded: any number of sessions may use one */
 typedef struct session session; /* one thread at a time */
 
+/* What a model is made of. */
+typedef struct model_types {
+    fovea_dtype dtype;           /* of products and attention; and of weights, unless they are stored otherwise: */
+    bool stored;                 /* quantised matrices of a GGUF file are packed as they are */
+    fovea_arithmetic arithmetic; /* of those */
+} model_types;
+
 /* ctx must outlive the model, and the model its sessions. path: as for weights_open(). */
-int model_load(const fovea_context *ctx, const char *path, fovea_dtype dtype, model **m, complaint to);
+int model_load(const fovea_context *ctx, const char *path, model_types types, model **m, complaint to);
 void model_free(model *m); /* NULL is allowed */
 
 const config *model_config(const model *m);

@@ -10,15 +10,19 @@ typedef struct model_norm {
 
 typedef struct model_layer {
     model_norm attention, feed;
-    fovea_linear *qkv, *out, *up, *down; /* up: with its gate, or GELU */
+    fovea_linear *qkv[3];          /* all three parts are the first's, unless they are quantised differently */
+    fovea_linear *out, *up, *down; /* up: with its gate, or GELU */
 } model_layer;
 
 struct model {
     const fovea_context *ctx;
     char *path;
     config config;
-    fovea_dtype dtype;
-    void *words;   /* [words][width] of dtype */
+    fovea_dtype dtype, words_dtype;
+    bool stored;
+    fovea_arithmetic arithmetic;
+    void *words; /* [words][width] of words_dtype */
+    int64_t words_bytes;
     float *places; /* [most_tokens][width], or NULL */
     model_layer *layers;
     model_norm last;

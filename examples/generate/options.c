@@ -17,6 +17,10 @@ int options_read(int argc, char **argv, options *opts) {
          "SmolLM2-135M-Instruct in build/models)"},
         {"--type", "TYPE", dtype_words, cli_read_choice, 0, 0, OPTION(dtype),
          "element type of weights and products: f32, bf16 or f16 (default: bf16)"},
+        {"--weights", "FORM", "stored typed", cli_read_choice, 0, 0, OPTION(weights),
+         "quantised matrices of GGUF files: as they are stored, or converted to --type (default: stored)"},
+        {"--arithmetic", "NAME", "q16 exact q8", cli_read_choice, 0, 0, OPTION(arithmetic),
+         "how quantised matrices are multiplied: q16, exact or q8 (default: q16)"},
         {"--cache", "TYPE", cache_words, cli_read_choice, 0, 0, OPTION(cache),
          "element type of keys and values: f32, bf16, f16 or int8 (default: that of --type)"},
         {"--values", "TYPE", cache_words, cli_read_choice, 0, 0, OPTION(values),
@@ -66,3 +70,8 @@ int options_read(int argc, char **argv, options *opts) {
 
 fovea_dtype options_dtype(int type) { return dtypes[type]; }
 const char *options_dtype_name(int type) { return dtype_names[type]; }
+
+const char *options_weights_name(const options *opts) {
+    static const char *const names[] = {"q16", "exact", "q8"};
+    return opts->weights == 0 ? names[opts->arithmetic] : "converted";
+}

@@ -72,7 +72,8 @@ void perplexity(run *r) {
     }
     if (counted == 0)
         die("there is no token to predict: the text, or --context, has fewer than two");
-    printf("perplexity %.6f of %" PRId64 " tokens, %s, keys %s, values %s, logits hash %016" PRIx64 "\n",
-           exp(sum / (double)counted), counted, options_dtype_name(r->opts->dtype), options_dtype_name(r->opts->cache),
-           options_dtype_name(r->opts->values), r->hash);
+    printf("perplexity %.6f of %" PRId64
+           " tokens, %s, quantised weights %s, keys %s, values %s, logits hash %016" PRIx64 "\n",
+           exp(sum / (double)counted), counted, options_dtype_name(r->opts->dtype), options_weights_name(r->opts),
+           options_dtype_name(r->opts->cache), options_dtype_name(r->opts->values), r->hash);
 }

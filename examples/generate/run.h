@@ -9,7 +9,7 @@ enum { COMPLAINT_MOST = 1024, WORDS_MOST = 256, TEXT_MOST = 1 << 24, LOGIT_ROWS 
 
 typedef struct options {
     const char *model, *system, *perplexity;
-    int threads, dtype, cache, values;
+    int threads, dtype, cache, values, weights, arithmetic;
     int64_t tokens, context, seed;
     double temperature, top_p;
     bool plain, ids;
@@ -41,6 +41,7 @@ typedef struct run {
 int options_read(int argc, char **argv, options *opts);
 fovea_dtype options_dtype(int type);
 const char *options_dtype_name(int type);
+const char *options_weights_name(const options *opts); /* how quantised ones are multiplied */
 
 /* run.c. These end the program, with a sentence: for a failure, or with a status. */
 void die(const char *what);

@@ -75,8 +75,8 @@ static int make_rows(session *s, complaint to) {
     grow(s, fovea_linear_workspace_size(s->m->head));
     for (int64_t i = 0; i < c->layers; i++) {
         const model_layer *l = &s->m->layers[i];
-        fovea_linear *const maps[] = {l->qkv, l->out, l->up, l->down};
-        for (int k = 0; k < 4; k++)
+        fovea_linear *const maps[] = {l->qkv[0], l->qkv[1], l->qkv[2], l->out, l->up, l->down};
+        for (size_t k = 0; k < sizeof maps / sizeof maps[0]; k++)
             grow(s, fovea_linear_workspace_size(maps[k]));
     }
     s->workspace = malloc(s->workspace_size + 1);
@@ -200,8 +200,9 @@ static fovea_status run_layer(const session *s, int64_t layer, int64_t count) {
                                 rows_of(s->k, dtype, count, c->kv_heads, c->head_dim),
                                 rows_of(s->v, dtype, count, c->kv_heads, c->head_dim)};
     fovea_status status = normalise(s, &l->attention, s->rows, count);
-    if (status == FOVEA_OK)
-        status = product(s, l->qkv, normed, qkv, false);
+    for (int i = 0; i < 3 && status == FOVEA_OK; i++)
+        if (l->qkv[i] != NULL)
+            status = product(s, l->qkv[i], normed, &qkv[i], false);
     if (status == FOVEA_OK && s->m->rope != NULL)
         status = fovea_rope_apply(s->m->ctx, s->m->rope, &qkv[0], s->positions, &qkv[0]);
     if (status == FOVEA_OK)
@@ -217,13 +218,19 @@ static fovea_status run_layer(const session *s, int64_t layer, int64_t count) {
     return status == FOVEA_OK ? product(s, l->down, inner, &rows, true) : status;
 }
 
+static fovea_status word_row(const model *m, int32_t id, float *row) {
+    const int64_t width = m->config.width, all = m->words_bytes / m->config.words;
+    const char *word = (const char *)m->words + id * all;
+    const fovea_matrix blocks = fovea_matrix_out_in(word, m->words_dtype, 1, width);
+    return m->words_dtype == m->dtype ? fovea_convert(width, word, m->dtype, row, FOVEA_DTYPE_F32)
+                                      : fovea_dequantize(m->ctx, &blocks, row);
+}
+
 static fovea_status embed(session *s, const int32_t *ids, int64_t count) {
     const config *c = &s->m->config;
-    const int64_t bytes = c->width * model_element(s->m->dtype);
     for (int64_t i = 0; i < count; i++) {
         float *row = s->rows + i * c->width;
-        const fovea_status status =
-            fovea_convert(c->width, (const char *)s->m->words + ids[i] * bytes, s->m->dtype, row, FOVEA_DTYPE_F32);
+        const fovea_status status = word_row(s->m, ids[i], row);
         if (status != FOVEA_OK)
             return status;
         const float *place = s->m->places != NULL ? s->m->places + (s->length + i) * c->width : NULL;

@@ -73,7 +73,7 @@ static void test_model(const char *name, fovea_dtype dtype, cache_types cache, d
         options.threads = i == 1 ? 1 : 0;
         options.isa = i == 2 ? FOVEA_ISA_SCALAR : FOVEA_ISA_BEST;
         test_check(fovea_context_create(&options, &ctx) == FOVEA_OK, "%s", fovea_error_detail());
-        if (test_check(model_load(ctx, path, dtype, &m, to) == 0, "%s", sentence)) {
+        if (test_check(model_load(ctx, path, (model_types){.dtype = dtype}, &m, to) == 0, "%s", sentence)) {
             if (run(m, cache, r->ids, TOKENS, i == 0 ? whole : other)) {
                 if (i == 0)
                     check_near(name, whole, r, bound);
@@ -102,7 +102,7 @@ static void test_refused(void) {
     fovea_context *ctx = test_context_untuned();
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         model *m;
-        test_check(model_load(ctx, wrong[i].path, FOVEA_DTYPE_F32, &m, to) != 0 && m == NULL &&
+        test_check(model_load(ctx, wrong[i].path, (model_types){.dtype = FOVEA_DTYPE_F32}, &m, to) != 0 && m == NULL &&
                        strstr(sentence, wrong[i].words) != NULL,
                    "%s: \"%s\" does not say %s", wrong[i].path, sentence, wrong[i].words);
     }
@@ -134,7 +134,7 @@ static void test_hostile(void) {
         test_folder_begin(folder);
         test_folder_put(folder, wrong[i].name, wrong[i].content);
         sentence[0] = '\0';
-        test_check(model_load(ctx, folder, FOVEA_DTYPE_F32, &m, to) != 0 && m == NULL &&
+        test_check(model_load(ctx, folder, (model_types){.dtype = FOVEA_DTYPE_F32}, &m, to) != 0 && m == NULL &&
                        strstr(sentence, wrong[i].words) != NULL,
                    "%s of %s: \"%s\" does not say %s", wrong[i].name, wrong[i].content, sentence, wrong[i].words);
         test_folder_end(folder);
@@ -179,7 +179,7 @@ static void test_settings(const char *name, int shards, const char *const (*case
             found = copy_file(from, there, cases[i][0], cases[i][1]) || found;
         }
         sentence[0] = '\0';
-        const int status = model_load(ctx, folder, FOVEA_DTYPE_F32, &m, to);
+        const int status = model_load(ctx, folder, (model_types){.dtype = FOVEA_DTYPE_F32}, &m, to);
         const char *words = cases[i][2];
         test_check(found && (words == NULL ? status == 0 : status != 0 && strstr(sentence, words) != NULL),
                    "%s: %s for %s: \"%s\" does not say %s", name, cases[i][1], cases[i][0], sentence,

@@ -49,6 +49,9 @@ static void test_values(void) {
                 case GGUF_BF16S: want = bits_float((uint32_t)at[2 * j] << 16 | (uint32_t)at[2 * j + 1] << 24); break;
                 case GGUF_Q4_0: want = d * (float)((block[2 + k] >> 4 * half & 15) - 8); break;
                 case GGUF_Q4_1: want = d * (float)(block[4 + k] >> 4 * half & 15) + m; break;
+                case GGUF_Q4_K:
+                case GGUF_Q5_K:
+                case GGUF_Q6_K: break; /* test_blocks() */
                 case GGUF_Q8_0: want = d * (float)(int8_t)block[2 + j % 32]; break;
                 }
                 test_check(float_bits(got[j]) == float_bits(want) || (got[j] == 0 && want == 0),
@@ -58,6 +61,39 @@ static void test_values(void) {
         gguf_close(f);
     }
     free(copy);
+}
+
+/* Blocks of any bytes but for their scales are the numbers that the library takes them for. */
+static void test_blocks(const fovea_context *ctx) {
+    static const struct {
+        gguf_type type;
+        fovea_dtype dtype;
+        int scale, scales; /* where halves are, and how many */
+    } all[] = {{GGUF_Q4_0, FOVEA_DTYPE_Q4_0, 0, 1}, {GGUF_Q4_1, FOVEA_DTYPE_Q4_1, 0, 2},
+               {GGUF_Q8_0, FOVEA_DTYPE_Q8_0, 0, 1}, {GGUF_Q4_K, FOVEA_DTYPE_Q4_K, 0, 2},
+               {GGUF_Q5_K, FOVEA_DTYPE_Q5_K, 0, 2}, {GGUF_Q6_K, FOVEA_DTYPE_Q6_K, 208, 1}};
+    enum { BLOCKS = 64 };
+    static uint8_t blocks[BLOCKS * 256];
+    static float want[BLOCKS * 256], got[BLOCKS * 256];
+    rng r = rng_stream(test_seed(), "blocks");
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        const int bytes = gguf_block_bytes(all[i].type), elements = gguf_block_elements(all[i].type);
+        for (int k = 0; k < BLOCKS * bytes; k++)
+            blocks[k] = (uint8_t)rng_below(&r, 256);
+        for (int k = 0; k < BLOCKS; k++)
+            for (int h = 0; h < all[i].scales; h++) /* from 2^-12 to 2, of either sign */
+                blocks[k * bytes + all[i].scale + 2 * h + 1] =
+                    (uint8_t)(rng_between(&r, 0x0c, 0x3f) | (rng_below(&r, 2) ? 0x80 : 0));
+        const fovea_matrix m = fovea_matrix_out_in(blocks, all[i].dtype, BLOCKS, elements);
+        gguf_blocks_to_f32(all[i].type, blocks, BLOCKS, want);
+        if (test_check(fovea_dequantize(ctx, &m, got) == FOVEA_OK, "%s", fovea_error_detail())) {
+            for (int k = 0; k < BLOCKS * elements; k++) { /* -0 is 0 */
+                got[k] += 0.0f;
+                want[k] += 0.0f;
+            }
+            test_same(got, want, BLOCKS * elements, "blocks of %s", gguf_type_name((uint32_t)all[i].type));
+        }
+    }
 }
 
 /* Cut off anywhere: refused, and says so. */
@@ -143,7 +179,7 @@ static void test_sentences(void) {
         {"q4_1", 4, 0, 8, "q4_1 is empty or too large"},
         {"q4_1", 4, 33, 8, "no whole blocks of 32"},
         {"q4_1", 4, UINT64_C(1) << 40, 8, "ends beyond the file's end"},
-        {"q4_1", 12, 12, 4, "q4_1 is of type Q4_K (12); only F32"},
+        {"q4_1", 12, 10, 4, "q4_1 is of type Q2_K (10); only F32"},
         {"q4_1", 12, 77, 4, "q4_1 is of type unknown (77)"},
         {"q4_1", 16, 1023, 8, "q4_1 is not aligned"},
         {"q4_1", 16, 1024 - 256, 8, "overlap"},
@@ -214,6 +250,9 @@ static void test_digits(void) {
 int main(int argc, char **argv) {
     test_begin(argc, argv, "gguf", NULL);
     test_values();
+    fovea_context *ctx = test_context_untuned();
+    test_blocks(ctx);
+    fovea_context_destroy(ctx);
     test_cut();
     test_flipped();
     test_sentences();

@@ -39,7 +39,7 @@ static bool run(const fovea_context *ctx, const made_setting *settings, float lo
     snprintf(path, sizeof path, "%s/tiny.gguf", folder);
     write_llama(path, settings);
     sentence[0] = '\0';
-    const bool loaded = model_load(ctx, path, FOVEA_DTYPE_F32, &m, to) == 0;
+    const bool loaded = model_load(ctx, path, (model_types){.dtype = FOVEA_DTYPE_F32}, &m, to) == 0;
     if (loaded) {
         const cache_types types = {FOVEA_DTYPE_F32, FOVEA_DTYPE_F32};
         test_check(session_create(m, TOKENS, types, &s, to) == 0 && session_run(s, ids, TOKENS, to) == 0 &&

@@ -2,7 +2,8 @@
  * prompts in the model's chat, and the 64 tokens that follow two of them; FOVEA_TEST_SCALE=2.5 runs all, and a
  * factor below 1 fewer tokens, too. The prompt is one chunk; then come a few of the reference's tokens one at a
  * time, and the others in a chunk. The logits of each must choose the next: a chunk takes a fifth of the time of its
- * steps, and test_decoder.c shows that their bits are equal. Skipped if the model is missing. */
+ * steps, and test_decoder.c shows that their bits are equal. Weights as they are stored choose the same tokens in q16, and in exact
+ * arithmetic give the logits of float32 bit for bit. Skipped if the model is missing. */
 #include "model.h"
 #include "sample.h"
 #include "text.h"
@@ -87,6 +88,37 @@ static void check_prompts(const model *m, const text_codec *t, session *s, FILE 
     free(logits);
 }
 
+static session *open_model(const fovea_context *ctx, const char *path, bool stored, fovea_arithmetic arithmetic,
+                           model **m) {
+    session *s = NULL;
+    test_check(model_load(ctx, path, (model_types){FOVEA_DTYPE_F32, stored, arithmetic}, m, to) == 0 &&
+                   session_create(*m, IDS_MOST, (cache_types){FOVEA_DTYPE_F32, FOVEA_DTYPE_F32}, &s, to) == 0,
+               "%s", sentence);
+    return s;
+}
+
+/* Logits of a chunk, of weights that became float32 and of weights as they are stored. */
+static void check_exact(const fovea_context *ctx, const char *path, const model *m, session *s) {
+    enum { COUNT = 12 };
+    int32_t ids[COUNT];
+    const int64_t words = model_config(m)->words;
+    float *want = malloc((size_t)words * sizeof *want), *got = malloc((size_t)words * sizeof *got);
+    model *exact = NULL;
+    session *of = open_model(ctx, path, true, FOVEA_ARITHMETIC_EXACT, &exact);
+    for (int i = 0; i < COUNT; i++)
+        ids[i] = 1000 + 37 * i;
+    session_clear(s);
+    if (test_check(want && got && of, "no memory") &&
+        test_check(session_run(s, ids, COUNT, to) == 0 && session_logits(s, COUNT - 1, 1, want, to) == 0 &&
+                       session_run(of, ids, COUNT, to) == 0 && session_logits(of, COUNT - 1, 1, got, to) == 0,
+                   "%s", sentence))
+        test_same(got, want, words, "logits of weights as they are stored");
+    session_free(of);
+    model_free(exact);
+    free(want);
+    free(got);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "smollm2", NULL);
     const char *path = FOVEA_GENERATE_MODEL "/SmolLM2-135M-Instruct.Q4_1.gguf";
@@ -95,21 +127,25 @@ int main(int argc, char **argv) {
         return test_end();
     }
     fovea_context *ctx;
-    model *m = NULL;
-    session *s = NULL;
     text_codec *t = NULL;
     gguf *file = NULL;
     FILE *reference = fopen(FOVEA_GENERATE_REFERENCE, "r");
     test_check(fovea_context_create(NULL, &ctx) == FOVEA_OK, "%s", fovea_error_detail());
-    const bool good = reference != NULL && gguf_open(path, &file, to) == 0 && text_from_gguf(file, &t, to) == 0 &&
-                      model_load(ctx, path, FOVEA_DTYPE_F32, &m, to) == 0 &&
-                      session_create(m, IDS_MOST, (cache_types){FOVEA_DTYPE_F32, FOVEA_DTYPE_F32}, &s, to) == 0;
-    if (test_check(good, "%s", reference != NULL ? sentence : "no reference.txt"))
-        check_prompts(m, t, s, reference);
+    const bool good = reference != NULL && gguf_open(path, &file, to) == 0 && text_from_gguf(file, &t, to) == 0;
+    test_check(good, "%s", reference != NULL ? sentence : "no reference.txt");
+    for (int stored = 0; good && stored < 2; stored++) {
+        model *m = NULL;
+        session *s = open_model(ctx, path, stored, FOVEA_ARITHMETIC_Q16, &m);
+        rewind(reference);
+        if (s != NULL)
+            check_prompts(m, t, s, reference);
+        if (s != NULL && !stored)
+            check_exact(ctx, path, m, s);
+        session_free(s);
+        model_free(m);
+    }
     if (reference != NULL)
         fclose(reference);
-    session_free(s);
-    model_free(m);
     text_free(t);
     gguf_close(file);
     fovea_context_destroy(ctx);
