@@ -11,6 +11,13 @@ enum {
     AHEAD = 8192               /* bytes from what is read to what is fetched */
 };
 
+/* Step t, a multiple of 16, may be in the middle of words. */
+static void groups_place(fv_groups_piece *p, const fv_operand *b, int64_t t) {
+    const int64_t half = b->format == FV_FORMAT_i5g ? t / 16 % 2 : 0;
+    p->half = half;
+    p->words = (const uint32_t *)b->data + fv_group_rows(b->format, t - 16 * half) * b->row;
+}
+
 /* The groups of steps [first, last). */
 static void groups_rows(const fv_groups_few *with, fv_groups_piece *p, const fv_rows *a, const fv_operand *b,
                         int64_t first, int64_t last) {
@@ -18,7 +25,6 @@ static void groups_rows(const fv_groups_few *with, fv_groups_piece *p, const fv_
     const int zero = fv_group_zero(b->format, p->extra) + (b->format == FV_FORMAT_i8g ? with->bias : 0);
     void (*const columns)(const fv_groups_piece *) = with->columns[p->rows == with->most ? 3 : p->rows / 2];
     p->scales = b->scales + b->first + first / group * scales;
-    p->words = (const uint32_t *)b->data + fv_group_rows(b->format, first) * b->row;
     for (int64_t i = 0; i < p->rows; i++) {
         const int64_t row = p->row + i < a->count ? p->row + i : a->count - 1;
         p->group[i] = fv_i8_row_of(a, row) + first / group * words;
@@ -29,8 +35,8 @@ static void groups_rows(const fv_groups_few *with, fv_groups_piece *p, const fv_
             p->start[i] = -zero * p->group[i]->sum;
         for (p->done = 0; p->done < count; p->done += p->steps) {
             p->steps = count - p->done < with->piece ? count - p->done : with->piece;
+            groups_place(p, b, t + p->done);
             columns(p);
-            p->words += fv_group_rows(b->format, p->steps) * b->row;
         }
         p->more = p->scales + b->width;
         with->end(p);
@@ -46,7 +52,6 @@ void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_ope
     assert(m >= 1 && m <= FV_GROUPS_MOST_ROWS && b->steps >= 1 && b->columns >= 1 && b->columns % FV_LANES == 0);
     assert(b->first % FV_LANES == 0 && b->first + b->columns <= b->width && b->columns <= FV_GROUPS_MOST_COLUMNS);
     assert(group >= 1 && group <= FV_I8_CHANNELS && (group % 16 == 0 || b->steps <= group));
-    assert(b->format != FV_FORMAT_i5g || group % 32 == 0 || b->steps <= group);
     assert(!epilogue || (!epilogue->a && !epilogue->b && !epilogue->row_max));
     _Alignas(64) fv_groups_sums sums; /* no vector lies across lines */
     fv_groups_piece p = {.sums = &sums, .columns = b->columns, .ldb = b->row, .extra = (fv_group_extra)b->group.extra};

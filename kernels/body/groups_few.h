@@ -16,6 +16,7 @@ typedef struct fv_groups_sums {
 typedef struct fv_groups_piece {
     fv_groups_sums *sums;
     const uint32_t *words; /* of its first step */
+    int64_t half;          /* of these words, where a row of them holds more than 16 steps */
     int64_t columns, ldb;
     int64_t fetch; /* bytes from what is read to what is fetched; 0: to nothing new */
     int64_t row, rows;

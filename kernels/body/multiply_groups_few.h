@@ -22,7 +22,7 @@ static inline __attribute__((always_inline)) void few_columns(const fv_groups_pi
         const uint32_t *b = p->words + j;
         const fv_i8_word *x[FV_GROUPS_MOST_ROWS];
         v_dots dots[FV_GROUPS_MOST_ROWS];
-        int half = 0; /* of STEPS */
+        int half = STEPS == 16 ? 0 : (int)p->half;
 #pragma GCC unroll 8
         for (int i = 0; i < rows; i++) {
             x[i] = p->group[i]->word + done / 4;
