@@ -59,6 +59,9 @@ fovea_arithmetic bench_arithmetic(fovea_arithmetic wanted, fv_isa isa, fovea_dty
  * before. */
 double bench_peak(fv_isa isa);
 
+/* Operations per second of the integer peak of the tier with these features, likewise. */
+double bench_peak_integers(fv_target target);
+
 /* Bytes per second that a context's threads read from memory (peak/read_speed.h): measured by the call; the best of it
  * and of those just before that had as many threads. */
 double bench_read_speed(const fovea_context *context, int threads);

@@ -133,8 +133,10 @@ static void call_exp(const fv_kernel *kernel, operands *o) { kernel->run.exp_f32
 
 /* Bits of floats serve for words. */
 static void call_unpack(const fv_kernel *kernel, operands *o) {
-    const fv_operand operand = {
+    fv_operand operand = {
         .data = o->in[2], .scales = o->in[1], .columns = o->n, .steps = o->m, .row = o->n, .format = kernel->format};
+    if (operands_in_groups(kernel))
+        operand.group = (fv_group){OPERANDS_GROUP, FV_GROUP_plain};
     kernel->run.unpack(&operand, o->out[0], o->n);
 }
 
@@ -160,15 +162,53 @@ static void call_keys(const fv_kernel *kernel, operands *o) {
     kernel->run.multiply(&rows, &keys, o->out[0], o->n, NULL, NULL);
 }
 
+/* Of integers in groups, with any bits. */
+static fv_operand of_integers(fv_format format, const operands *o) {
+    return (fv_operand){.data = o->in[2],
+                        .scales = o->in[1],
+                        .columns = o->n,
+                        .steps = o->k,
+                        .row = o->n,
+                        .group = {OPERANDS_GROUP, FV_GROUP_plain},
+                        .format = format};
+}
+
+static void call_groups(const fv_kernel *kernel, operands *o) {
+    const fv_rows rows = {o->words, o->m, fv_group_words(o->k, OPERANDS_GROUP)};
+    const fv_operand b = of_integers(kernel->format, o);
+    fv_tiles_enter(kernel);
+    kernel->run.multiply(&rows, &b, o->out[0], o->n, NULL, NULL);
+    fv_tiles_leave(kernel);
+}
+
+static void call_quantise(const fv_kernel *kernel, operands *o) {
+    kernel->run.quantise_i8(o->m, o->n, OPERANDS_GROUP, FV_I8_MOST, o->in[0], o->n, (fv_i8_word *)(void *)o->out[0]);
+}
+
+static void call_scales(const fv_kernel *kernel, operands *o) {
+    kernel->run.scales_f32(FV_SCALES_super8, o->in[2], o->n, 0, o->m, o->out[0]);
+}
+
+static void call_expand(const fv_kernel *kernel, operands *o) {
+    const fv_format format = kernel->type == FV_TYPE_i4   ? FV_FORMAT_i4g
+                             : kernel->type == FV_TYPE_i5 ? FV_FORMAT_i5g
+                                                          : FV_FORMAT_i6g;
+    const fv_operand b = of_integers(format, o);
+    kernel->run.expand_i4(&b, (uint32_t *)(void *)o->out[0], o->n);
+}
+
 static const int64_t any = INT64_C(1) << 20;
 
-/* Of floats, masked, of floats by words of 16 bits, of words on both sides, of few rows, of few with keys. */
+/* Of floats, masked, of floats by words of 16 bits, of words on both sides, of few rows, of few with keys, of integers in
+ * groups. */
 static const operation of_floats = {call_multiply, 0, 0, 64, "mnk", any, 1, 2, 0, 0},
                        of_masked = {call_multiply, 16, 64, 64, "mnk", any, 1, 2, 0, 0},
                        of_halves = {call_multiply, 0, 64, 64, "mnk", any, FV_LANES, 2, 0, 0},
                        of_words = {call_multiply, 0, 64, 32, "mnk", any, FV_LANES, 4, 0, 0},
                        of_few = {call_multiply, 4, 128, 256, "mnk", any, 1, 2, 0, 0},
-                       of_keys = {call_keys, 4, 64, 128, "mnk", any, FV_LANES, 2, 0, 0};
+                       of_keys = {call_keys, 4, 64, 128, "mnk", any, FV_LANES, 2, 0, 0},
+                       of_groups = {call_groups, 0, 64, 256, "mnk", any, FV_LANES, 2, 0, 0},
+                       of_few_groups = {call_groups, 4, 64, 256, "mnk", any, FV_LANES, 2, 0, 0};
 static const operation of_steps = {call_pack_rows, 32, 64, 1, "mn", any, 1, 0, 1, 4},
                        of_rows = {call_pack_rows, 32, 64, 1, "mn", any, 1, 0, 1, 6};
 
@@ -192,6 +232,9 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_unpack] = {call_unpack, 32, 64, 1, "mn", any, FV_LANES, 0, 1, 6},
     [FV_OP_widen] = {call_widen, 32, 64, 1, "mn", any, 1, 0, 1, 6},
     [FV_OP_narrow] = {call_narrow, 32, 64, 1, "mn", any, 1, 0, 1, 6},
+    [FV_OP_quantise] = {call_quantise, 8, 256, 64, "n", any, FV_LANES, 0, 1.0 / 64, 8.0 / 64},
+    [FV_OP_scales] = {call_scales, 16, 32, 64, "n", any, FV_LANES, 0, 1.0 / 64, 10.5 / 64},
+    [FV_OP_expand] = {call_expand, 1, 64, 256, "n", any, FV_LANES, 0, 1, 1.75},
 };
 
 static const operation *operation_of(const fv_kernel *kernel) {
@@ -199,6 +242,8 @@ static const operation *operation_of(const fv_kernel *kernel) {
         return kernel->source == FV_SOURCE_steps ? &of_steps : &of_rows;
     if (kernel->op != FV_OP_multiply)
         return &operations[kernel->op];
+    if (operands_in_groups(kernel))
+        return kernel->few ? &of_few_groups : &of_groups;
     if (kernel->few)
         return fv_multiply_keys(kernel) ? &of_keys : &of_few;
     switch (kernel->kind) {
@@ -211,7 +256,9 @@ static const operation *operation_of(const fv_kernel *kernel) {
     }
 }
 
-static int64_t k_most(const fv_kernel *kernel) { return kernel->kind == FV_KIND_i16 ? FV_I8_CHANNELS : any; }
+static int64_t k_most(const fv_kernel *kernel) {
+    return kernel->kind == FV_KIND_i16 && !operands_in_groups(kernel) ? FV_I8_CHANNELS : any;
+}
 
 typedef struct kernel_bench {
     bench base;
@@ -257,9 +304,11 @@ static const char *kernel_begin(bench *base, shim_cost *cost) {
     if (self->kernel->op == FV_OP_multiply && self->kernel->format == FV_FORMAT_f32)
         cost->bytes = 4.0 * (double)(o->m * o->k + o->k * o->n + o->m * o->n);
     if (self->kernel->few) /* those of b, which is what limits it */
-        cost->bytes = (double)(operands_size(self->kernel) * o->n * o->k);
+        cost->bytes = fv_type_bits(self->kernel->type) / 8.0 * (double)(o->n * o->k);
     if (cost->flops > 0)
-        cost->peak = bench_peak(self->kernel->isa);
+        cost->peak = operands_in_groups(self->kernel)
+                         ? bench_peak_integers(fv_target_capped(bench_target(NULL), self->kernel->isa))
+                         : bench_peak(self->kernel->isa);
     return NULL;
 }
 

@@ -12,8 +12,6 @@ int64_t operands_room(const operands *o) {
     return o->n * o->k > most ? o->n * o->k : most;
 }
 
-int64_t operands_size(const fv_kernel *kernel) { return fv_type_bits(kernel->type) / 8; }
-
 void operands_free(operands *o) {
     for (int i = 0; i < INPUTS; i++) {
         free(o->in[i]);
@@ -40,6 +38,23 @@ static void fill_halves(float *to, int64_t n, fv_type type) {
         const uint16_t half = (uint16_t)(first + (int)(random >> 16) % count);
         memcpy((char *)to + i * (int64_t)sizeof half, &half, sizeof half);
     }
+}
+
+/* Any bits as integers, and in[0] as rows of integers in groups. */
+static int make_groups(operands *o, const fv_kernel *kernel) {
+    uint32_t random = 1, *to = (uint32_t *)o->in[2];
+    for (int64_t i = 0; i < operands_room(o); i++)
+        to[i] = random = random * 1664525U + 1013904223U;
+    const fv_kernel *quantise = fv_kernel_named("quantise_i8_1x1_scalar");
+    if (kernel->op != FV_OP_multiply)
+        return 0;
+    const int64_t words = fv_group_words(o->k, OPERANDS_GROUP) * o->m;
+    if (!quantise || (o->words = bench_alloc(words * (int64_t)sizeof *o->words)) == NULL)
+        return -1;
+    memset(o->words, 0, (size_t)words * sizeof *o->words);
+    quantise->run.quantise_i8(o->m, o->k, OPERANDS_GROUP, kernel->kind == FV_KIND_i8 ? FV_Q8_MOST : FV_I8_MOST,
+                              o->in[0], o->k, o->words);
+    return 0;
 }
 
 /* Integers from -127 to 127, and the queries in[0] as integers, too. */
@@ -70,8 +85,11 @@ int operands_make(operands *o, const fv_kernel *kernel) {
                      kernel->kind != FV_KIND_i16; /* a is of words, too */
     for (int i = both ? 1 : 2; narrow && i < INPUTS; i++)
         fill_halves(o->in[i], n, kernel->type);
-    if (kernel->type == FV_TYPE_i8 && make_int8(o, kernel) != 0)
+    const int groups = operands_in_groups(kernel) || kernel->op == FV_OP_expand;
+    if (groups ? make_groups(o, kernel) != 0 : kernel->type == FV_TYPE_i8 && make_int8(o, kernel) != 0)
         return -1;
+    if (kernel->op == FV_OP_scales)
+        fill_halves(o->in[2], n, FV_TYPE_f16);
     for (int i = 0; i < OUTPUTS; i++) {
         if ((o->out[i] = bench_alloc(bytes)) == NULL)
             return -1;

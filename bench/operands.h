@@ -17,14 +17,18 @@ typedef struct operands {
     fv_keybits bits;     /* changed in place */
     uint8_t *mask;
     int truth;
-    fv_i8_word *words; /* rows of in[0] as integers, where keys are int8 */
+    fv_i8_word *words; /* rows of in[0] as integers, where keys are int8 or weights in groups */
 } operands;
+
+enum { OPERANDS_GROUP = 128 }; /* channels that share a scale */
+
+/* Does it multiply or unpack integers in groups? */
+static inline int operands_in_groups(const fv_kernel *kernel) {
+    return fv_format_of(kernel->format).scale == FV_SCALE_group;
+}
 
 /* Elements that each of them has room for: m x n, m x k and k x n. */
 int64_t operands_room(const operands *o);
-
-/* Bytes of an element of the kernel's type. */
-int64_t operands_size(const fv_kernel *kernel);
 
 /* Makes and fills the operands, always the same; -1: no memory. in[2] has the kernel's type; in[1], too, where both
  * factors of a product do. */

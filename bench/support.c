@@ -69,6 +69,17 @@ double bench_peak(fv_isa isa) {
     return best[isa];
 }
 
+double bench_peak_integers(fv_target target) {
+    enum { RUNS = 12, ROUNDS = 100000 };
+    static double best[FV_ISA_COUNT];
+    for (int i = 0; i < RUNS; i++) {
+        const double start = seconds(), work = peak_run_integers((int)target.isa, target.features, ROUNDS),
+                     rate = work / (seconds() - start);
+        best[target.isa] = rate > best[target.isa] ? rate : best[target.isa];
+    }
+    return best[target.isa];
+}
+
 static void on_threads(const void *context, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
     (void)fovea_parallel(context, count, task, arg);
 }
