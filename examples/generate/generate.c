@@ -21,7 +21,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { NO_MODEL = 77, CONTEXT = 2048 };
+enum { NO_MODEL = 77 };
 
 static const char default_prompt[] = "Tell me the story of a lighthouse keeper who learns to sail.";
 
@@ -90,9 +90,8 @@ static void load_text(run *r, const char *path) {
         die("--system needs a chat, but the model has no chat template");
 }
 
-static void load(run *r) {
+static void load(run *r, const char *path) {
     fovea_context_options context;
-    const char *path = model_path(r->opts);
     fovea_context_options_init(&context);
     context.threads = r->opts->threads;
     context.threads_backend = FOVEA_THREADS_POOL;
@@ -100,30 +99,13 @@ static void load(run *r) {
     if (fovea_context_create(&context, &r->ctx) != FOVEA_OK || fovea_context_info(r->ctx, &r->info) != FOVEA_OK)
         die(fovea_error_detail());
     load_text(r, path);
-    static const fovea_arithmetic arithmetics[] = {FOVEA_ARITHMETIC_Q16, FOVEA_ARITHMETIC_EXACT, FOVEA_ARITHMETIC_Q8};
-    const model_types form = {options_dtype(r->opts->dtype), r->opts->weights == 0, arithmetics[r->opts->arithmetic]};
-    if (model_load(r->ctx, path, form, &r->m, to(r)) != 0)
-        die(r->complaint);
-    const config *c = model_config(r->m);
-    if (r->opts->context > c->most_tokens) {
-        snprintf(r->complaint, sizeof r->complaint, "--context %" PRId64 ": the model reads at most %" PRId64 " tokens",
-                 r->opts->context, c->most_tokens);
-        run_end(CLI_USAGE, r->complaint);
-    }
-    r->room = r->opts->context > 0 ? r->opts->context : CONTEXT < c->most_tokens ? CONTEXT : c->most_tokens;
-    const cache_types types = {options_dtype(r->opts->cache), options_dtype(r->opts->values)};
-    if (session_create(r->m, r->room, types, &r->s, to(r)) != 0)
-        die(r->complaint);
-    r->logits = allocate((size_t)(LOGIT_ROWS * c->words), sizeof *r->logits);
-    r->hash = 0xcbf29ce484222325u;
+    run_load(r, path);
 }
 
 static void unload(run *r) {
-    session_free(r->s);
-    model_free(r->m);
+    run_unload(r);
     text_free(r->t);
     fovea_context_destroy(r->ctx);
-    free(r->logits);
     free(r->ids);
     free(r->text);
 }
@@ -173,16 +155,15 @@ static void on_threads(const void *ctx, int64_t count, void (*task)(void *arg, i
 }
 
 static void report(const run *r) {
-    struct rusage usage; /* before memory is timed, which takes its own */
-    const bool measured = getrusage(RUSAGE_SELF, &usage) == 0;
     const double decoded = (double)r->answer, speed = peak_read_speed(r->info.threads, on_threads, r->ctx);
     printf("\n\n");
     if (r->cut_off && r->answer + 1 == r->opts->tokens)
         printf("cut off  after %" PRId64 " tokens; --tokens allows more\n", r->opts->tokens);
     else if (r->cut_off)
         printf("cut off  because the context of %" PRId64 " tokens is full; --context makes room for more\n", r->room);
-    printf("%s, %d thread%s, %s, keys %s, values %s\n", fovea_isa_name(r->info.isa), r->info.threads,
-           plural(r->info.threads), options_dtype_name(r->opts->dtype), options_dtype_name(r->opts->cache),
+    printf("%s, %d thread%s, %s, weights %s, keys %s, values %s\n", fovea_isa_name(r->info.isa), r->info.threads,
+           plural(r->info.threads), options_dtype_name(r->opts->dtype),
+           options_weights_name(r->opts, model_quantised(r->m)), options_dtype_name(r->opts->cache),
            options_dtype_name(r->opts->values));
     printf("prefill  %" PRId64 " tokens, %.1f per second\n", r->prompt, (double)r->prompt / r->prefill);
     if (r->decode > 0)
@@ -191,8 +172,15 @@ static void report(const run *r) {
                r->answer, decoded / r->decode, r->decode_bytes / r->decode * 1e-9,
                100.0 * r->decode_bytes / r->decode / speed, speed * 1e-9);
     printf("cache    %" PRId64 " bytes for %" PRId64 " tokens\n", session_cache_bytes(r->s), session_length(r->s));
-    if (measured)
-        printf("memory   %.1f MB at most\n", (double)usage.ru_maxrss * 1024e-6);
+    struct rusage use;
+    if (getrusage(RUSAGE_SELF, &use) == 0) {
+#ifdef __APPLE__
+        const double peak = (double)use.ru_maxrss;
+#else
+        const double peak = (double)use.ru_maxrss * 1024;
+#endif
+        printf("memory   %.1f MB at its peak\n", peak * 1e-6);
+    }
     printf("logits   hash %016" PRIx64 "\n", r->hash);
 }
 
@@ -244,11 +232,14 @@ int main(int argc, char **argv) {
         read_prompt(&r);
     else if (opts.word_count > 0 || opts.system != NULL)
         run_end(CLI_USAGE, "--perplexity takes neither a prompt nor --system");
+    if (opts.formats && (opts.perplexity == NULL || opts.weights > 0 || opts.arithmetic >= 0))
+        run_end(CLI_USAGE, "--formats needs --perplexity, and takes neither --weights nor --arithmetic");
     if (opts.plain && opts.system != NULL)
         run_end(CLI_USAGE, "--plain has no chat, so it cannot be combined with --system");
-    load(&r);
+    const char *path = model_path(&opts);
+    load(&r, path);
     if (opts.perplexity != NULL)
-        perplexity(&r);
+        perplexity(&r, path);
     else
         generate(&r);
     unload(&r);

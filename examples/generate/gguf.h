@@ -118,11 +118,20 @@ const gguf_tensor *gguf_find_tensor(const gguf *file, const char *name); /* or N
  * others. */
 int gguf_read_f32(gguf *file, const gguf_tensor *tensor, float *values, complaint to);
 
-/* The bytes of an array as they are in the file: tensor->bytes. */
-int gguf_read_stored(gguf *file, const gguf_tensor *tensor, void *bytes, complaint to);
+/* An array as it is in the file, whose pages stay mapped until gguf_unmap(), even if the file is closed. */
+typedef struct gguf_rows {
+    const uint8_t *data;
+    int64_t row_bytes; /* of elements along the first size of its shape */
+    void *pages;
+    size_t page_bytes;
+} gguf_rows;
+
+int gguf_map(const gguf *file, const gguf_tensor *tensor, gguf_rows *rows, complaint to);
+void gguf_unmap(gguf_rows *rows); /* rows of zeros are allowed */
 
 /* Blocks (gguf_blocks.c): elements and bytes of one, 0 for a type that is not read; count blocks as floats. */
 const char *gguf_type_name(uint32_t type); /* ggml's: "Q4_K"; "unknown" */
+bool gguf_quantised(gguf_type type);
 int gguf_block_elements(gguf_type type);
 int gguf_block_bytes(gguf_type type);
 void gguf_blocks_to_f32(gguf_type type, const uint8_t *from, int64_t count, float *to);

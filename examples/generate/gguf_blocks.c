@@ -1,11 +1,13 @@
-/* Element types of GGUF (gguf.h). A quantised block holds 32 elements: a scale d of 16 bits, of Q4_1 also a minimum m, and integers q
- * of 4 or 8 bits. x = d (q - 8), d q + m, or d q, each operation rounded to float32. Blocks of the K types hold 256, in groups with a
- * scale s of their own: x = (d s) q - (e m) with groups of 32, or of Q6_K (d s) (q - 32) with groups of 16. */
+/* Element types of GGUF (gguf.h). x is, each operation rounded to float32:
+ *
+ *     Q8_0, Q4_0, Q4_1   32 elements: d q, d (q - 8), d q + m
+ *     Q4_K, Q5_K         256 elements: (d s) q - (dmin m), s and m of 6 bits for each 32
+ *     Q6_K               256 elements: (d s) (q - 32), s of 8 bits for each 16 */
 #include "gguf.h"
 
 #include <string.h>
 
-enum { BLOCK = 32, SUPER = 256, SCALES = 12 };
+enum { BLOCK = 32, SUPER = 256 };
 
 static const struct {
     gguf_type type;
@@ -25,6 +27,8 @@ const char *gguf_type_name(uint32_t type) {
     const char *name = type < sizeof names / sizeof names[0] ? names[type] : NULL;
     return name != NULL ? name : "unknown";
 }
+
+bool gguf_quantised(gguf_type type) { return gguf_block_elements(type) > 1; }
 
 int gguf_block_elements(gguf_type type) {
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
@@ -57,36 +61,35 @@ static float f16_at(const uint8_t *p) {
     return of_bits(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
-static void block_q4(const uint8_t *from, float *to, float d, float m, int middle) {
+static void block_q4_0(const uint8_t *from, float *to) {
+    const float d = f16_at(from);
     for (int i = 0; i < BLOCK / 2; i++) {
-        const float low = d * (float)((from[i] & 15) - middle), high = d * (float)((from[i] >> 4) - middle);
+        to[i] = d * (float)((from[2 + i] & 15) - 8);
+        to[i + BLOCK / 2] = d * (float)((from[2 + i] >> 4) - 8);
+    }
+}
+
+static void block_q4_1(const uint8_t *from, float *to) {
+    const float d = f16_at(from), m = f16_at(from + 2);
+    for (int i = 0; i < BLOCK / 2; i++) {
+        const float low = d * (float)(from[4 + i] & 15), high = d * (float)(from[4 + i] >> 4);
         to[i] = low + m;
         to[i + BLOCK / 2] = high + m;
     }
 }
 
-/* Scale and minimum of group g: 6 bits each, of the last four groups in two pieces. */
-static void group_of(const uint8_t scales[SCALES], int g, int *s, int *m) {
-    if (g < 4) {
-        *s = scales[g] & 63;
-        *m = scales[g + 4] & 63;
-    } else {
-        *s = (scales[g + 4] & 15) | scales[g - 4] >> 6 << 4;
-        *m = scales[g + 4] >> 4 | scales[g] >> 6 << 4;
-    }
-}
-
-/* high: the fifth bits, or NULL. */
-static void block_k(const uint8_t *from, const uint8_t *high, const uint8_t *low, float *to) {
-    const float d = f16_at(from), e = f16_at(from + 2);
-    for (int g = 0; g < SUPER / BLOCK; g++) {
-        int s, m;
-        group_of(from + 4, g, &s, &m);
-        const float scale = d * (float)s, minimum = e * (float)m;
-        for (int i = 0; i < BLOCK; i++) {
-            const int q = (low[g / 2 * BLOCK + i] >> g % 2 * 4 & 15) | (high ? (high[i] >> g & 1) << 4 : 0);
-            const float product = scale * (float)q;
-            *to++ = product - minimum;
+/* high: the fifth bits of Q5_K, bit b of byte i that of element i of the b-th 32; or NULL. */
+static void block_k(const uint8_t *from, const uint8_t *high, const uint8_t *q, float *to) {
+    const float d = f16_at(from), dmin = f16_at(from + 2);
+    const uint8_t *s = from + 4;
+    for (int b = 0; b < SUPER / 32; b++) {
+        const int scale = b < 4 ? s[b] & 63 : (s[b + 4] & 15) | (s[b - 4] >> 6) << 4;
+        const int least = b < 4 ? s[b + 4] & 63 : s[b + 4] >> 4 | (s[b] >> 6) << 4;
+        const float by = d * (float)scale, less = dmin * (float)least;
+        for (int i = 0; i < 32; i++) {
+            const int low = q[b / 2 * 32 + i] >> b % 2 * 4 & 15, bit = high != NULL ? high[i] >> b & 1 : 0;
+            const float product = by * (float)(low | bit << 4);
+            to[b * 32 + i] = product - less;
         }
     }
 }
@@ -94,10 +97,11 @@ static void block_k(const uint8_t *from, const uint8_t *high, const uint8_t *low
 static void block_q6(const uint8_t *from, float *to) {
     const float d = f16_at(from + 208);
     for (int i = 0; i < SUPER; i++) {
-        const int half = i / 128, quarter = i % 128 / BLOCK, at = i % BLOCK;
-        const uint8_t low = from[half * 64 + quarter % 2 * BLOCK + at], high = from[128 + half * BLOCK + at];
-        const int q = (low >> quarter / 2 * 4 & 15) | (high >> quarter * 2 & 3) << 4, s = from[192 + i / 16];
-        to[i] = d * (float)(s < 128 ? s : s - 256) * (float)(q - 32);
+        const int half = i / 128, quarter = i % 128 / 32, k = i % 32, s = from[192 + i / 16];
+        const int low = from[half * 64 + quarter % 2 * 32 + k] >> quarter / 2 * 4 & 15;
+        const int high = from[128 + half * 32 + k] >> quarter * 2 & 3;
+        const float by = d * (float)(s < 128 ? s : s - 256);
+        to[i] = by * (float)((low | high << 4) - 32);
     }
 }
 
@@ -106,8 +110,8 @@ static void block_to_f32(gguf_type type, const uint8_t *from, float *to) {
     case GGUF_F32S: *to = of_bits(u16_at(from) | u16_at(from + 2) << 16); break;
     case GGUF_F16S: *to = f16_at(from); break;
     case GGUF_BF16S: *to = of_bits(u16_at(from) << 16); break;
-    case GGUF_Q4_0: block_q4(from + 2, to, f16_at(from), 0.0f, 8); break;
-    case GGUF_Q4_1: block_q4(from + 4, to, f16_at(from), f16_at(from + 2), 0); break;
+    case GGUF_Q4_0: block_q4_0(from, to); break;
+    case GGUF_Q4_1: block_q4_1(from, to); break;
     case GGUF_Q4_K: block_k(from, NULL, from + 16, to); break;
     case GGUF_Q5_K: block_k(from, from + 16, from + 48, to); break;
     case GGUF_Q6_K: block_q6(from, to); break;

@@ -5,6 +5,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { FIRST_BYTES = 1 << 22 }; /* of the front that is read at first */
 
@@ -112,12 +115,6 @@ static int read_bytes(gguf *f, int64_t at, uint8_t *to, size_t count) {
     return 0;
 }
 
-int gguf_read_stored(gguf *f, const gguf_tensor *t, void *bytes, complaint to) {
-    return read_bytes(f, t->begin, bytes, (size_t)t->bytes) == 0
-               ? 0
-               : complain(to, f->path, "%s cannot be read to its end", t->name);
-}
-
 int gguf_read_f32(gguf *f, const gguf_tensor *t, float *values, complaint to) {
     enum { CHUNK = 4096 };
     uint8_t chunk[CHUNK];
@@ -129,4 +126,30 @@ int gguf_read_f32(gguf *f, const gguf_tensor *t, float *values, complaint to) {
         gguf_blocks_to_f32(t->type, chunk, count, values + done * elements);
     }
     return 0;
+}
+
+int gguf_map(const gguf *f, const gguf_tensor *t, gguf_rows *rows, complaint to) {
+    *rows = (gguf_rows){.row_bytes = t->shape[0] / gguf_block_elements(t->type) * gguf_block_bytes(t->type)};
+    if (f->file == NULL) {
+        rows->data = f->front + t->begin;
+        return 0;
+    }
+    struct stat now; /* of a file that became shorter, a page would end the program */
+    if (fstat(fileno(f->file), &now) != 0 || now.st_size < t->begin + t->bytes)
+        return complain(to, f->path, "%s cannot be read to its end", t->name);
+    const int64_t before = t->begin % sysconf(_SC_PAGESIZE);
+    rows->page_bytes = (size_t)(before + t->bytes);
+    rows->pages = mmap(NULL, rows->page_bytes, PROT_READ, MAP_PRIVATE, fileno(f->file), (off_t)(t->begin - before));
+    if (rows->pages == MAP_FAILED) {
+        *rows = (gguf_rows){0};
+        return complain(to, f->path, "%s cannot be mapped into memory", t->name);
+    }
+    rows->data = (const uint8_t *)rows->pages + before;
+    return 0;
+}
+
+void gguf_unmap(gguf_rows *rows) {
+    if (rows->pages != NULL)
+        munmap(rows->pages, rows->page_bytes);
+    *rows = (gguf_rows){0};
 }

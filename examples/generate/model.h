@@ -2,13 +2,13 @@
  *
  *     model *m;
  *     session *s;
- *     if (model_load(ctx, "folder", types, &m, complaint) != 0) ...
+ *     if (model_load(ctx, "folder", (model_types){.dtype = FOVEA_DTYPE_BF16}, &m, complaint) != 0) ...
  *     if (session_create(m, 2048, FOVEA_DTYPE_BF16, &s, complaint) != 0) ...    room for so many tokens, keys and values of a type
  *     if (session_run(s, ids, count, complaint) != 0) ...                       a prompt, or the next token
  *     if (session_logits(s, count - 1, 1, logits, complaint) != 0) ...          of the last token that was run
  *
- * What goes into products and attention has one element type, and so have weights that are not stored quantised; what is added up from layer to layer is float32. A
- * token's logits have the same bits whether it comes alone, in a chunk or with the whole prompt, on every tier, with every number of
+ * What goes into products and attention has one element type, and weights that are not quantised have it, too; what is added up
+ * from layer to layer is float32. A token's logits have the same bits whether it comes alone, in a chunk or with the whole prompt, on every tier, with every number of
  * threads. */
 #ifndef GENERATE_MODEL_H
 #define GENERATE_MODEL_H
@@ -20,11 +20,13 @@ enum { SESSION_CHUNK = 512 }; /* tokens that go through the layers together, at 
 typedef struct model model;     /* immutable once loaded: any number of sessions may use one */
 typedef struct session session; /* one thread at a time */
 
-/* What a model is made of. */
+/* As which a model is loaded. */
 typedef struct model_types {
-    fovea_dtype dtype;           /* of products and attention; and of weights, unless they are stored otherwise: */
-    bool stored;                 /* quantised matrices of a GGUF file are packed as they are */
-    fovea_arithmetic arithmetic; /* of those */
+    fovea_dtype dtype; /* of what goes into products and attention */
+    fovea_dtype
+        weights; /* 0: blocks of a GGUF file as they are, others of dtype; else all are converted to this type */
+    bool has_arithmetic;
+    fovea_arithmetic arithmetic; /* of quantised weights, if has_arithmetic; else the library's default */
 } model_types;
 
 /* ctx must outlive the model, and the model its sessions. path: as for weights_open(). */
@@ -33,6 +35,7 @@ void model_free(model *m); /* NULL is allowed */
 
 const config *model_config(const model *m);
 int64_t model_token_bytes(const model *m); /* of weights that a token reads */
+bool model_quantised(const model *m);      /* are weights kept in blocks? */
 
 /* As which keys and values are kept. */
 typedef struct cache_types {

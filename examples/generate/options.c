@@ -16,11 +16,13 @@ int options_read(int argc, char **argv, options *opts) {
          "GGUF file, safetensors file or index, or a folder with one (default: FOVEA_GENERATE_MODEL, or else "
          "SmolLM2-135M-Instruct in build/models)"},
         {"--type", "TYPE", dtype_words, cli_read_choice, 0, 0, OPTION(dtype),
-         "element type of weights and products: f32, bf16 or f16 (default: bf16)"},
-        {"--weights", "FORM", "stored typed", cli_read_choice, 0, 0, OPTION(weights),
-         "quantised matrices of GGUF files: as they are stored, or converted to --type (default: stored)"},
-        {"--arithmetic", "NAME", "q16 exact q8", cli_read_choice, 0, 0, OPTION(arithmetic),
-         "how quantised matrices are multiplied: q16, exact or q8 (default: q16)"},
+         "element type of products and attention: f32, bf16 or f16 (default: bf16)"},
+        {"--weights", "TYPE", "stored f32 bf16 f16", cli_read_choice, 0, 0, OPTION(weights),
+         "stored: quantised weights of a GGUF file as they are, others in the type of --type; f32, bf16 or f16: all "
+         "weights are converted (default: stored)"},
+        {"--arithmetic", "KIND", "q16 exact q8", cli_read_choice, 0, 0, OPTION(arithmetic),
+         "products with quantised weights: q16, inputs in 16 bits; exact, the bits of float32; or q8, inputs in 8 "
+         "bits, less exact (default: q16)"},
         {"--cache", "TYPE", cache_words, cli_read_choice, 0, 0, OPTION(cache),
          "element type of keys and values: f32, bf16, f16 or int8 (default: that of --type)"},
         {"--values", "TYPE", cache_words, cli_read_choice, 0, 0, OPTION(values),
@@ -42,6 +44,8 @@ int options_read(int argc, char **argv, options *opts) {
         {"--ids", NULL, NULL, NULL, 0, 0, OPTION(ids), "print token ids instead of text"},
         {"--perplexity", "FILE", "@file " FOVEA_GENERATE_TEXT, cli_read_text, 0, 0, OPTION(perplexity),
          "print the perplexity of a text, and nothing else"},
+        {"--formats", NULL, NULL, NULL, 0, 0, OPTION(formats),
+         "with --perplexity: a table over formats of weights and of keys and values"},
     };
 #undef OPTION
     static const cli_command command = {"",
@@ -61,7 +65,7 @@ int options_read(int argc, char **argv, options *opts) {
                          .options = table,
                          .option_count = sizeof table / sizeof table[0]};
     const cli_command *only;
-    *opts = (options){.tokens = 200, .seed = 1, .top_p = 0.9, .dtype = 1, .cache = -1, .values = -1};
+    *opts = (options){.tokens = 200, .seed = 1, .top_p = 0.9, .dtype = 1, .cache = -1, .values = -1, .arithmetic = -1};
     const int status = cli_read(&program, argc, argv, opts, &only, opts->words, &opts->word_count);
     opts->cache = opts->cache < 0 ? opts->dtype : opts->cache;
     opts->values = opts->values < 0 ? opts->cache : opts->values;
@@ -69,9 +73,20 @@ int options_read(int argc, char **argv, options *opts) {
 }
 
 fovea_dtype options_dtype(int type) { return dtypes[type]; }
-const char *options_dtype_name(int type) { return dtype_names[type]; }
 
-const char *options_weights_name(const options *opts) {
-    static const char *const names[] = {"q16", "exact", "q8"};
-    return opts->weights == 0 ? names[opts->arithmetic] : "converted";
+model_types options_types(const options *opts) {
+    static const fovea_arithmetic arithmetics[] = {FOVEA_ARITHMETIC_Q16, FOVEA_ARITHMETIC_EXACT, FOVEA_ARITHMETIC_Q8};
+    return (model_types){.dtype = dtypes[opts->dtype],
+                         .weights = opts->weights > 0 ? dtypes[opts->weights - 1] : 0,
+                         .has_arithmetic = opts->arithmetic >= 0,
+                         .arithmetic = arithmetics[opts->arithmetic > 0 ? opts->arithmetic : 0]};
 }
+
+const char *options_weights_name(const options *opts, bool quantised) {
+    static const char *const names[] = {"stored, q16", "stored, exact", "stored, q8"};
+    if (quantised)
+        return names[opts->arithmetic > 0 ? opts->arithmetic : 0];
+    return dtype_names[opts->weights > 0 ? opts->weights - 1 : opts->dtype];
+}
+
+const char *options_dtype_name(int type) { return dtype_names[type]; }

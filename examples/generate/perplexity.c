@@ -43,10 +43,9 @@ static void read_windows(run *r) {
 
 /* The text in windows of --context tokens, each from its beginning; every token but the first of a window is
  * predicted. */
-void perplexity(run *r) {
+static double measure(run *r, int64_t *tokens) {
     const int64_t words = model_config(r->m)->words;
     int64_t counted = 0;
-    read_windows(r);
     double sum = 0.0;
     for (int64_t done = 0, count; done < r->prompt; done += count) {
         const int64_t in_window = done % r->room, left = r->prompt - done;
@@ -72,8 +71,59 @@ void perplexity(run *r) {
     }
     if (counted == 0)
         die("there is no token to predict: the text, or --context, has fewer than two");
-    printf("perplexity %.6f of %" PRId64
-           " tokens, %s, quantised weights %s, keys %s, values %s, logits hash %016" PRIx64 "\n",
-           exp(sum / (double)counted), counted, options_dtype_name(r->opts->dtype), options_weights_name(r->opts),
+    *tokens = counted;
+    return exp(sum / (double)counted);
+}
+
+/* One row of the table; false: the model is none of these formats, because its weights are not quantised. */
+static bool print_row(run *r, const char *path, const options *opts) {
+    int64_t tokens;
+    r->opts = opts;
+    run_load(r, path);
+    const bool quantised = model_quantised(r->m);
+    const double value = measure(r, &tokens);
+    printf("| %s | %.1f | %s | %s | %.4f |\n", options_weights_name(opts, quantised),
+           (double)model_token_bytes(r->m) * 1e-6, options_dtype_name(opts->cache), options_dtype_name(opts->values),
+           value);
+    fflush(stdout);
+    run_unload(r);
+    return quantised;
+}
+
+static void print_table(run *r, const char *path) {
+    enum { F32, BF16, F16, INT8 };
+    static const struct {
+        int weights, arithmetic;
+    } kinds[] = {{0, -1}, {0, 1}, {0, 2}, {1, -1}, {2, -1}}; /* stored: q16, exact, q8; f32, bf16 */
+    static const int caches[][2] = {{F32, F32}, {BF16, BF16}, {BF16, INT8}, {INT8, INT8}};
+    const options *given = r->opts;
+    bool quantised = true;
+    run_unload(r);
+    printf("Products and attention in %s. MB: weights that a token reads.\n\n"
+           "| weights | MB | keys | values | perplexity |\n|---|---|---|---|---|\n",
+           options_dtype_name(given->dtype));
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        for (size_t k = 0; k < sizeof caches / sizeof caches[0]; k++) {
+            options opts = *given;
+            opts.weights = kinds[i].weights;
+            opts.arithmetic = kinds[i].arithmetic;
+            opts.cache = caches[k][0];
+            opts.values = caches[k][1];
+            if (quantised || kinds[i].arithmetic < 0)
+                quantised = print_row(r, path, &opts) || (quantised && i > 0);
+        }
+    r->opts = given;
+}
+
+void perplexity(run *r, const char *path) {
+    int64_t tokens;
+    read_windows(r);
+    if (r->opts->formats) {
+        print_table(r, path);
+        return;
+    }
+    const double value = measure(r, &tokens);
+    printf("perplexity %.6f of %" PRId64 " tokens, %s, weights %s, keys %s, values %s, logits hash %016" PRIx64 "\n",
+           value, tokens, options_dtype_name(r->opts->dtype), options_weights_name(r->opts, model_quantised(r->m)),
            options_dtype_name(r->opts->cache), options_dtype_name(r->opts->values), r->hash);
 }

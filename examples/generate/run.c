@@ -3,10 +3,14 @@
 
 #include "prompt.h"
 
+#include "cli.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { CONTEXT = 2048 };
 
 void run_end(int status, const char *what) {
     fflush(stdout);
@@ -43,4 +47,32 @@ char *sound_text(const char *bytes, size_t count, const char *what) {
         fprintf(stderr, "fovea-generate: %s is not UTF-8: %" PRId64 " byte%s replaced by U+FFFD\n", what, replaced,
                 replaced == 1 ? " was" : "s were");
     return text;
+}
+
+void run_load(run *r, const char *path) {
+    if (model_load(r->ctx, path, options_types(r->opts), &r->m, to(r)) != 0)
+        die(r->complaint);
+    if (r->opts->arithmetic >= 0 && !model_quantised(r->m))
+        run_end(CLI_USAGE, "--arithmetic needs quantised weights, as stored in a GGUF file");
+    const config *c = model_config(r->m);
+    if (r->opts->context > c->most_tokens) {
+        snprintf(r->complaint, sizeof r->complaint, "--context %" PRId64 ": the model reads at most %" PRId64 " tokens",
+                 r->opts->context, c->most_tokens);
+        run_end(CLI_USAGE, r->complaint);
+    }
+    r->room = r->opts->context > 0 ? r->opts->context : CONTEXT < c->most_tokens ? CONTEXT : c->most_tokens;
+    const cache_types types = {options_dtype(r->opts->cache), options_dtype(r->opts->values)};
+    if (session_create(r->m, r->room, types, &r->s, to(r)) != 0)
+        die(r->complaint);
+    r->logits = allocate((size_t)(LOGIT_ROWS * c->words), sizeof *r->logits);
+    r->hash = 0xcbf29ce484222325u;
+}
+
+void run_unload(run *r) {
+    session_free(r->s);
+    model_free(r->m);
+    free(r->logits);
+    r->s = NULL;
+    r->m = NULL;
+    r->logits = NULL;
 }

@@ -9,10 +9,10 @@ enum { COMPLAINT_MOST = 1024, WORDS_MOST = 256, TEXT_MOST = 1 << 24, LOGIT_ROWS 
 
 typedef struct options {
     const char *model, *system, *perplexity;
-    int threads, dtype, cache, values, weights, arithmetic;
+    int threads, dtype, weights, arithmetic, cache, values;
     int64_t tokens, context, seed;
     double temperature, top_p;
-    bool plain, ids;
+    bool plain, ids, formats;
     const char *words[WORDS_MOST]; /* of the prompt */
     int word_count;
 } options;
@@ -41,7 +41,8 @@ typedef struct run {
 int options_read(int argc, char **argv, options *opts);
 fovea_dtype options_dtype(int type);
 const char *options_dtype_name(int type);
-const char *options_weights_name(const options *opts); /* how quantised ones are multiplied */
+model_types options_types(const options *opts);
+const char *options_weights_name(const options *opts, bool quantised); /* "stored, q16", or of floats their type */
 
 /* run.c. These end the program, with a sentence: for a failure, or with a status. */
 void die(const char *what);
@@ -54,7 +55,11 @@ void hash_logits(run *r, const float *logits, int64_t count);
 /* UTF-8 of bytes that the user gave, to be freed; tells the user what was replaced in it. */
 char *sound_text(const char *bytes, size_t count, const char *what);
 
-/* perplexity.c. Prints how well the model predicts a text. */
-void perplexity(run *r);
+/* The model of opts, and a session of it; or ends the program. */
+void run_load(run *r, const char *path);
+void run_unload(run *r);
+
+/* perplexity.c. Prints how well the model predicts a text; with --formats, with each format of weights and of cache. */
+void perplexity(run *r, const char *path);
 
 #endif

@@ -13,6 +13,7 @@ struct session {
     fovea_attention_plan *one, *chunk;          /* attention of one query, and of up to SESSION_CHUNK */
     float *rows;                                /* [SESSION_CHUNK][width] */
     void *normed, *q, *k, *v, *heads, *inner;   /* [SESSION_CHUNK][...] of the model's type */
+    float *gate, *up;                           /* [SESSION_CHUNK][inner] if a layer has them apart, or NULL */
     int64_t *positions;
     void *workspace;
     size_t workspace_size;
@@ -43,7 +44,7 @@ static int make_plan(const session *s, int64_t q_len, cache_types types, fovea_a
     const config *c = &s->m->config;
     fovea_attention_desc desc;
     fovea_attention_desc_init(&desc);
-    desc.dtype = s->m->dtype;
+    desc.dtype = s->m->types.dtype;
     desc.k_dtype = types.k;
     desc.v_dtype = types.v;
     desc.q_heads = c->heads;
@@ -58,9 +59,14 @@ static int make_plan(const session *s, int64_t q_len, cache_types types, fovea_a
 
 static void grow(session *s, size_t size) { s->workspace_size = size > s->workspace_size ? size : s->workspace_size; }
 
+static void grow_for_maps(session *s, const model_maps *maps) {
+    for (int i = 0; i < 3 && maps->map[i] != NULL; i++)
+        grow(s, fovea_linear_workspace_size(maps->map[i]));
+}
+
 static int make_rows(session *s, complaint to) {
     const config *c = &s->m->config;
-    const size_t size = (size_t)model_element(s->m->dtype) * SESSION_CHUNK;
+    const size_t size = (size_t)model_element(s->m->types.dtype) * SESSION_CHUNK;
     const size_t heads = (size_t)(c->heads * c->head_dim) * size, kv = (size_t)(c->kv_heads * c->head_dim) * size;
     s->rows = malloc((size_t)c->width * SESSION_CHUNK * sizeof *s->rows);
     s->normed = malloc((size_t)c->width * size);
@@ -72,16 +78,22 @@ static int make_rows(session *s, complaint to) {
     s->positions = malloc(SESSION_CHUNK * sizeof *s->positions);
     grow(s, fovea_attention_plan_workspace_size(s->one));
     grow(s, fovea_attention_plan_workspace_size(s->chunk));
-    grow(s, fovea_linear_workspace_size(s->m->head));
+    grow_for_maps(s, &s->m->head);
+    bool apart = false;
     for (int64_t i = 0; i < c->layers; i++) {
         const model_layer *l = &s->m->layers[i];
-        fovea_linear *const maps[] = {l->qkv[0], l->qkv[1], l->qkv[2], l->out, l->up, l->down};
-        for (size_t k = 0; k < sizeof maps / sizeof maps[0]; k++)
-            grow(s, fovea_linear_workspace_size(maps[k]));
+        const model_maps *const maps[] = {&l->qkv, &l->out, &l->up, &l->down};
+        for (int k = 0; k < 4; k++)
+            grow_for_maps(s, maps[k]);
+        apart = apart || model_gate_apart(s->m, l);
+    }
+    if (apart) {
+        s->gate = malloc((size_t)c->inner * SESSION_CHUNK * sizeof *s->gate);
+        s->up = malloc((size_t)c->inner * SESSION_CHUNK * sizeof *s->up);
     }
     s->workspace = malloc(s->workspace_size + 1);
-    const bool there =
-        s->rows && s->normed && s->q && s->heads && s->k && s->v && s->inner && s->positions && s->workspace;
+    const bool there = (!apart || (s->gate && s->up)) && s->rows && s->normed && s->q && s->heads && s->k && s->v &&
+                       s->inner && s->positions && s->workspace;
     return there ? 0 : complain(to, s->m->path, "out of memory");
 }
 
@@ -115,6 +127,8 @@ void session_free(session *s) {
     free(s->v);
     free(s->heads);
     free(s->inner);
+    free(s->gate);
+    free(s->up);
     free(s->positions);
     free(s->workspace);
     free(s);
@@ -145,7 +159,7 @@ static fovea_status normalise(const session *s, const model_norm *n, float *rows
     fovea_norm_args args;
     fovea_norm_args_init(&args);
     args.x = rows_of(rows, FOVEA_DTYPE_F32, count, 1, c->width);
-    args.y = rows_of(s->normed, s->m->dtype, count, 1, c->width);
+    args.y = rows_of(s->normed, s->m->types.dtype, count, 1, c->width);
     args.weight = n->weight;
     args.bias = n->bias;
     args.eps = c->eps;
@@ -161,6 +175,26 @@ static fovea_status product(const session *s, const fovea_linear *map, fovea_ten
     args.y = y;
     args.residual = add ? y : NULL;
     return fovea_linear_execute(map, &args, s->workspace, s->workspace_size);
+}
+
+/* The same of each map, whose y follow each other. */
+static fovea_status products(const session *s, const model_maps *maps, fovea_tensor x, const fovea_tensor *y,
+                             bool add) {
+    fovea_status status = FOVEA_OK;
+    for (int i = 0; status == FOVEA_OK && i < 3 && maps->map[i] != NULL; y += maps->parts[i++])
+        status = product(s, maps->map[i], x, y, add);
+    return status;
+}
+
+/* Gate and up of different types, multiplied as a gated map would do it. */
+static fovea_status gate_apart(const session *s, const model_layer *l, fovea_tensor x, int64_t count) {
+    const int64_t inner = s->m->config.inner, all = count * inner;
+    const fovea_tensor y[] = {rows_of(s->gate, FOVEA_DTYPE_F32, count, 1, inner),
+                              rows_of(s->up, FOVEA_DTYPE_F32, count, 1, inner)};
+    const fovea_status status = products(s, &l->up, x, y, false);
+    for (int64_t i = 0; status == FOVEA_OK && i < all; i++)
+        s->gate[i] *= s->up[i];
+    return status == FOVEA_OK ? fovea_convert(all, s->gate, FOVEA_DTYPE_F32, s->inner, s->m->types.dtype) : status;
 }
 
 static fovea_status append(const session *s, int64_t layer, fovea_tensor k, fovea_tensor v) {
@@ -179,8 +213,8 @@ static fovea_status attend(const session *s, int64_t layer, int64_t count) {
     fovea_attention_args args;
     fovea_attention_args_init(&args);
     const int64_t rows = count == 1 ? 1 : SESSION_CHUNK; /* of the plan's tensors: those past count are not touched */
-    args.q = rows_of(s->q, s->m->dtype, rows, c->heads, c->head_dim);
-    args.out = rows_of(s->heads, s->m->dtype, rows, c->heads, c->head_dim);
+    args.q = rows_of(s->q, s->m->types.dtype, rows, c->heads, c->head_dim);
+    args.out = rows_of(s->heads, s->m->types.dtype, rows, c->heads, c->head_dim);
     args.q_lens = count == 1 ? NULL : &count;
     args.cache = s->cache;
     args.cache_layer = layer;
@@ -191,7 +225,7 @@ static fovea_status attend(const session *s, int64_t layer, int64_t count) {
 static fovea_status run_layer(const session *s, int64_t layer, int64_t count) {
     const model_layer *l = &s->m->layers[layer];
     const config *c = &s->m->config;
-    const fovea_dtype dtype = s->m->dtype;
+    const fovea_dtype dtype = s->m->types.dtype;
     const fovea_tensor rows = rows_of(s->rows, FOVEA_DTYPE_F32, count, 1, c->width),
                        normed = rows_of(s->normed, dtype, count, 1, c->width),
                        heads = rows_of(s->heads, dtype, count, c->heads, c->head_dim),
@@ -200,9 +234,8 @@ static fovea_status run_layer(const session *s, int64_t layer, int64_t count) {
                                 rows_of(s->k, dtype, count, c->kv_heads, c->head_dim),
                                 rows_of(s->v, dtype, count, c->kv_heads, c->head_dim)};
     fovea_status status = normalise(s, &l->attention, s->rows, count);
-    for (int i = 0; i < 3 && status == FOVEA_OK; i++)
-        if (l->qkv[i] != NULL)
-            status = product(s, l->qkv[i], normed, &qkv[i], false);
+    if (status == FOVEA_OK)
+        status = products(s, &l->qkv, normed, qkv, false);
     if (status == FOVEA_OK && s->m->rope != NULL)
         status = fovea_rope_apply(s->m->ctx, s->m->rope, &qkv[0], s->positions, &qkv[0]);
     if (status == FOVEA_OK)
@@ -210,27 +243,31 @@ static fovea_status run_layer(const session *s, int64_t layer, int64_t count) {
     if (status == FOVEA_OK)
         status = attend(s, layer, count);
     if (status == FOVEA_OK)
-        status = product(s, l->out, heads, &rows, true);
+        status = products(s, &l->out, heads, &rows, true);
     if (status == FOVEA_OK)
         status = normalise(s, &l->feed, s->rows, count);
     if (status == FOVEA_OK)
-        status = product(s, l->up, normed, &inner, false);
-    return status == FOVEA_OK ? product(s, l->down, inner, &rows, true) : status;
+        status =
+            model_gate_apart(s->m, l) ? gate_apart(s, l, normed, count) : products(s, &l->up, normed, &inner, false);
+    return status == FOVEA_OK ? products(s, &l->down, inner, &rows, true) : status;
 }
 
-static fovea_status word_row(const model *m, int32_t id, float *row) {
-    const int64_t width = m->config.width, all = m->words_bytes / m->config.words;
-    const char *word = (const char *)m->words + id * all;
-    const fovea_matrix blocks = fovea_matrix_out_in(word, m->words_dtype, 1, width);
-    return m->words_dtype == m->dtype ? fovea_convert(width, word, m->dtype, row, FOVEA_DTYPE_F32)
-                                      : fovea_dequantize(m->ctx, &blocks, row);
+static fovea_status read_word(const model *m, int64_t id, float *row) {
+    const int64_t width = m->config.width;
+    if (m->words == NULL) {
+        const fovea_matrix word =
+            fovea_matrix_out_in(m->blocks.data + id * m->blocks.row_bytes, m->words_type, 1, width);
+        return fovea_dequantize(m->ctx, &word, row);
+    }
+    const char *word = (const char *)m->words + id * width * model_element(m->words_type);
+    return fovea_convert(width, word, m->words_type, row, FOVEA_DTYPE_F32);
 }
 
 static fovea_status embed(session *s, const int32_t *ids, int64_t count) {
     const config *c = &s->m->config;
     for (int64_t i = 0; i < count; i++) {
         float *row = s->rows + i * c->width;
-        const fovea_status status = word_row(s->m, ids[i], row);
+        const fovea_status status = read_word(s->m, ids[i], row);
         if (status != FOVEA_OK)
             return status;
         const float *place = s->m->places != NULL ? s->m->places + (s->length + i) * c->width : NULL;
@@ -266,6 +303,6 @@ int session_logits(session *s, int64_t first, int64_t rows, float *logits, compl
     const fovea_tensor y = rows_of(logits, FOVEA_DTYPE_F32, rows, 1, c->words);
     fovea_status status = normalise(s, &s->m->last, s->rows + first * c->width, rows);
     if (status == FOVEA_OK)
-        status = product(s, s->m->head, rows_of(s->normed, s->m->dtype, rows, 1, c->width), &y, false);
+        status = products(s, &s->m->head, rows_of(s->normed, s->m->types.dtype, rows, 1, c->width), &y, false);
     return status == FOVEA_OK ? 0 : failed(s, "the head", to);
 }

@@ -91,7 +91,12 @@ static void check_prompts(const model *m, const text_codec *t, session *s, FILE 
 static session *open_model(const fovea_context *ctx, const char *path, bool stored, fovea_arithmetic arithmetic,
                            model **m) {
     session *s = NULL;
-    test_check(model_load(ctx, path, (model_types){FOVEA_DTYPE_F32, stored, arithmetic}, m, to) == 0 &&
+    test_check(model_load(ctx, path,
+                          (model_types){.dtype = FOVEA_DTYPE_F32,
+                                        .weights = stored ? 0 : FOVEA_DTYPE_F32,
+                                        .has_arithmetic = stored,
+                                        .arithmetic = arithmetic},
+                          m, to) == 0 &&
                    session_create(*m, IDS_MOST, (cache_types){FOVEA_DTYPE_F32, FOVEA_DTYPE_F32}, &s, to) == 0,
                "%s", sentence);
     return s;

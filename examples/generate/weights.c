@@ -5,6 +5,7 @@
 #include "text_file.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -181,51 +182,45 @@ bool weights_shape(const weights *w, const char *name, int64_t *rows, int64_t *c
     return true;
 }
 
-static bool check_shape(const weights *w, const char *name, int64_t rows, int64_t columns, complaint to) {
+static int check_shape(const weights *w, const char *name, int64_t rows, int64_t columns, complaint to) {
     int64_t r, c;
-    if (!weights_shape(w, name, &r, &c)) {
-        complain(to, w->path, "has no matrix or vector %s", name);
-        return false;
-    }
-    if (r != rows || c != columns)
-        complain(to, w->path, "%s is %lld x %lld, not %lld x %lld", name, (long long)r, (long long)c, (long long)rows,
-                 (long long)columns);
-    return r == rows && c == columns;
+    if (!weights_shape(w, name, &r, &c))
+        return complain(to, w->path, "has no matrix or vector %s", name);
+    return r == rows && c == columns ? 0
+                                     : complain(to, w->path, "%s is %lld x %lld, not %lld x %lld", name, (long long)r,
+                                                (long long)c, (long long)rows, (long long)columns);
 }
 
-static const gguf_tensor *take_gguf(weights *w, const char *name) {
+bool weights_quantised(const weights *w, const char *name, gguf_type *type) {
+    const gguf_tensor *t = w->gguf != NULL ? gguf_find_tensor(w->gguf, name) : NULL;
+    if (t == NULL || !gguf_quantised(t->type))
+        return false;
+    *type = t->type;
+    return true;
+}
+
+/* The array of a GGUF file, which counts as loaded. */
+static const gguf_tensor *load_tensor(weights *w, const char *name) {
     const gguf_tensor *t = gguf_find_tensor(w->gguf, name);
     w->loaded[t - gguf_tensor_at(w->gguf, 0)] = 1;
     return t;
 }
 
-fovea_dtype weights_quantised(const weights *w, const char *name) {
-    static const fovea_dtype dtypes[] = {
-        [GGUF_Q4_0] = FOVEA_DTYPE_Q4_0, [GGUF_Q4_1] = FOVEA_DTYPE_Q4_1, [GGUF_Q8_0] = FOVEA_DTYPE_Q8_0,
-        [GGUF_Q4_K] = FOVEA_DTYPE_Q4_K, [GGUF_Q5_K] = FOVEA_DTYPE_Q5_K, [GGUF_Q6_K] = FOVEA_DTYPE_Q6_K};
-    const gguf_tensor *t = w->gguf != NULL ? gguf_find_tensor(w->gguf, name) : NULL;
-    return t != NULL && t->dims == 2 && (size_t)t->type < sizeof dtypes / sizeof dtypes[0] ? dtypes[t->type] : 0;
+int weights_map(weights *w, const char *name, int64_t rows, int64_t columns, gguf_rows *blocks, complaint to) {
+    return check_shape(w, name, rows, columns, to) == 0 ? gguf_map(w->gguf, load_tensor(w, name), blocks, to) : -1;
 }
 
-void *weights_load_stored(weights *w, const char *name, int64_t rows, int64_t columns, complaint to) {
-    if (!check_shape(w, name, rows, columns, to))
-        return NULL;
-    const gguf_tensor *t = take_gguf(w, name);
-    void *blocks = malloc((size_t)t->bytes);
-    if (blocks == NULL)
-        complain(to, w->path, "out of memory");
-    else if (gguf_read_stored(w->gguf, t, blocks, to) != 0) {
-        free(blocks);
-        blocks = NULL;
-    }
-    return blocks;
+/* Blocks whose scale is NaN or infinite stand for no numbers. */
+static int check_finite(const weights *w, const char *name, const float *values, size_t count, complaint to) {
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(values[i]))
+            return complain(to, w->path, "%s: a scale of its blocks is NaN or infinite", name);
+    return 0;
 }
-
-int64_t weights_stored_bytes(const weights *w, const char *name) { return gguf_find_tensor(w->gguf, name)->bytes; }
 
 float *weights_load(weights *w, const char *name, int64_t rows, int64_t columns, complaint to) {
     safetensors *file;
-    if (!check_shape(w, name, rows, columns, to))
+    if (check_shape(w, name, rows, columns, to) != 0)
         return NULL;
     const size_t count = (size_t)columns * (size_t)(rows > 0 ? rows : 1);
     float *values = count < SIZE_MAX / sizeof *values ? malloc(count * sizeof *values + 1) : NULL;
@@ -237,8 +232,12 @@ float *weights_load(weights *w, const char *name, int64_t rows, int64_t columns,
     int status;
     if (t != NULL)
         status = safetensors_read_f32(file, t, values, to);
-    else
-        status = gguf_read_f32(w->gguf, take_gguf(w, name), values, to);
+    else {
+        const gguf_tensor *g = load_tensor(w, name);
+        status = gguf_read_f32(w->gguf, g, values, to);
+        if (status == 0 && gguf_quantised(g->type))
+            status = check_finite(w, name, values, count, to);
+    }
     if (status == 0)
         return values;
     free(values);

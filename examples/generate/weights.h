@@ -5,8 +5,6 @@
 
 #include "gguf.h"
 
-#include <fovea/fovea.h>
-
 /* One thread at a time. */
 typedef struct weights weights;
 
@@ -24,13 +22,11 @@ bool weights_shape(const weights *w, const char *name, int64_t *rows, int64_t *c
  * or of another shape. */
 float *weights_load(weights *w, const char *name, int64_t rows, int64_t columns, complaint to);
 
-/* The type of a quantised matrix of a GGUF file, as fovea/quantisation.h has it; 0: it is none. */
-fovea_dtype weights_quantised(const weights *w, const char *name);
+/* Is an array stored in quantised blocks? Of a GGUF file. */
+bool weights_quantised(const weights *w, const char *name, gguf_type *type);
 
-/* A matrix of that kind, of rows x columns, as it is in the file: rows of blocks, freed by free(). NULL after a complaint. */
-void *weights_load_stored(weights *w, const char *name, int64_t rows, int64_t columns, complaint to);
-
-int64_t weights_stored_bytes(const weights *w, const char *name);
+/* Such an array as it is in the file (gguf_map()). */
+int weights_map(weights *w, const char *name, int64_t rows, int64_t columns, gguf_rows *blocks, complaint to);
 
 /* Was every array of a GGUF file loaded? One that was not would have a part in the model's results. */
 int weights_all_loaded(const weights *w, complaint to);

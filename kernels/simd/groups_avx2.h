@@ -100,9 +100,12 @@ static inline v_dots v_dots_add(v_dots a, const v_words w[4], const fv_i8_word *
             _mm256_add_epi16(groups_pairs(w[2 * i], x[2 * i].high), groups_pairs(w[2 * i + 1], x[2 * i + 1].high));
         low[i] = _mm256_add_epi16(groups_pairs(w[2 * i], x[2 * i].low), groups_pairs(w[2 * i + 1], x[2 * i + 1].low));
     }
-    a = _mm256_add_epi32(a, groups_widened(_mm256_add_epi16(low[0], low[1]), 1));
-    if (bits < 6)
+    if (bits < 6) {
+        a = _mm256_add_epi32(a, groups_widened(_mm256_add_epi16(low[0], low[1]), 1));
         return _mm256_add_epi32(a, groups_widened(_mm256_add_epi16(high[0], high[1]), 128));
+    }
+    a = _mm256_add_epi32(a, groups_widened(low[0], 1)); /* X of q8 is in low: up to 127, too */
+    a = _mm256_add_epi32(a, groups_widened(low[1], 1));
     a = _mm256_add_epi32(a, groups_widened(high[0], 128));
     return _mm256_add_epi32(a, groups_widened(high[1], 128));
 }
