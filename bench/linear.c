@@ -2,7 +2,9 @@
  * in PyTorch's order, with a bias of float32. Before it is timed, sampled rows are computed again, each alone on the
  * scalar tier, and must have the same bits.
  *
- * Flops are 2 * m * n * k; bytes are those of x, weights and y, each counted once.
+ * Flops are 2 * m * n * k, compared with the peak of integer products where q16 or q8 multiplies them; bytes are those of
+ * x, packed weights and y, each counted once. from=memory executes maps in turn whose weights are four times the
+ * last-level cache: bytes are those of weights, a share of the speed at which memory is read.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -11,57 +13,63 @@
 #include <string.h>
 
 #include "bench.h"
+#include "linear_weights.h"
 
-enum { SAMPLED_ROWS = 4 };
+enum { SAMPLED_ROWS = 4, MOST_MAPS = 4096 };
 
 typedef struct linear {
     bench base;
-    int64_t m, n, k, activation;
+    int64_t m, n, k, activation, group;
     fovea_dtype dtype, weight_dtype; /* of x and y, of weights */
     fovea_arithmetic arithmetic;
     fovea_isa isa;
     int threads;
-    bool checked;
-    /* From begin to end. */
+    bool from_memory, checked;
+    /* From begin to end; of from_memory until another begins, as so many maps take long to pack. */
     fovea_context *context;
-    fovea_linear *map;
+    fovea_linear **maps;
+    int64_t map_count, next;
     fovea_tensor x, y;
-    float *bias, *scales; /* the latter of integers */
-    void *weights, *workspace;
+    float *bias;
+    void *workspace;
 } linear;
 
-static void linear_end(bench *base) {
-    linear *self = (linear *)base;
-    fovea_linear_destroy(self->map);
+static linear *kept;
+
+static void release(linear *self) {
+    for (int64_t i = 0; i < self->map_count; i++)
+        fovea_linear_destroy(self->maps[i]);
+    free(self->maps);
     fovea_context_destroy(self->context);
     free(self->x.data);
     free(self->y.data);
-    free(self->weights);
     free(self->bias);
-    free(self->scales);
     free(self->workspace);
-    self->map = NULL;
+    self->maps = NULL;
+    self->map_count = 0;
     self->context = NULL;
-    self->x.data = self->y.data = self->weights = self->workspace = NULL;
-    self->bias = self->scales = NULL;
+    self->x.data = self->y.data = self->workspace = NULL;
+    self->bias = NULL;
 }
 
-static const char *pack(const linear *self, fovea_isa isa, int threads, fovea_context **context, fovea_linear **map) {
+static void linear_end(bench *base) {
+    linear *self = (linear *)base;
+    if (self != kept)
+        release(self);
+}
+
+static const char *pack(const linear *self, const linear_weights *weights, const fovea_context *context,
+                        fovea_linear **map) {
     fovea_linear_desc desc;
-    fovea_quantisation quantisation;
     fovea_linear_desc_init(&desc);
-    fovea_quantisation_init(&quantisation);
-    quantisation.scales = self->scales;
     desc.dtype = self->dtype;
     desc.arithmetic = self->arithmetic;
     desc.in_features = self->k;
-    desc.part.weight = fovea_matrix_out_in(self->weights, self->weight_dtype, self->n, self->k);
-    desc.part.weight.quantisation = self->scales ? &quantisation : NULL;
+    desc.part.weight = weights->matrix;
     desc.part.bias = self->bias;
     desc.part.bias_dtype = FOVEA_DTYPE_F32;
     desc.activation = (fovea_activation)self->activation;
-    const char *error = bench_context(isa, threads, context);
-    return error == NULL && fovea_linear_pack(*context, &desc, map) != FOVEA_OK ? fovea_error_detail() : error;
+    return fovea_linear_pack(context, &desc, map) != FOVEA_OK ? fovea_error_detail() : NULL;
 }
 
 static fovea_status execute(const fovea_linear *map, const fovea_tensor *x, const fovea_tensor *y, void *workspace) {
@@ -72,16 +80,16 @@ static fovea_status execute(const fovea_linear *map, const fovea_tensor *x, cons
     return fovea_linear_execute(map, &args, workspace, workspace ? fovea_linear_workspace_size(map) : 0);
 }
 
-static const char *check(const linear *self) {
+static const char *check(const linear *self, const linear_weights *weights) {
     fovea_context *context = NULL;
     fovea_linear *map = NULL;
-    const char *error = NULL;
+    const char *error = bench_context(FOVEA_ISA_SCALAR, 1, &context);
     const int64_t size = fv_dtype_size(self->dtype);
     void *row = bench_alloc(self->n * size);
     if (row == NULL)
-        return "no memory";
-    if (pack(self, FOVEA_ISA_SCALAR, 1, &context, &map) != FOVEA_OK)
-        error = fovea_error_detail();
+        error = "no memory";
+    if (error == NULL)
+        error = pack(self, weights, context, &map);
     for (int64_t i = 0; i < SAMPLED_ROWS && error == NULL; i++) {
         const int64_t at = (self->m - 1) * i / (SAMPLED_ROWS - 1);
         fovea_tensor x = self->x, y = fovea_tensor_bhtd(row, self->dtype, 1, 1, 1, self->n);
@@ -100,56 +108,90 @@ static const char *check(const linear *self) {
 
 static void linear_run(bench *base) {
     linear *self = (linear *)base;
-    execute(self->map, &self->x, &self->y, self->workspace);
+    execute(self->maps[self->next], &self->x, &self->y, self->workspace);
+    self->next = self->next + 1 < self->map_count ? self->next + 1 : 0;
 }
 
-/* Weights of a type; of integers any bits, and scales beside them. False: no memory. */
-static bool make_weights(linear *self) {
-    const int64_t count = self->n * self->k;
-    if (!fv_dtype_scaled(self->weight_dtype))
-        return (self->weights = bench_numbers(count, self->weight_dtype, -1, 1, 2)) != NULL;
-    const int64_t bytes = fv_dtype_bytes(self->weight_dtype, count);
-    uint8_t *integers = self->weights = bench_alloc(bytes);
-    self->scales = bench_numbers(self->n, FOVEA_DTYPE_F32, 0, 1.0f / 127, 4);
-    uint64_t state = 2;
-    for (int64_t i = 0; integers && i < bytes; i++)
-        integers[i] = (uint8_t)(bench_random(&state) >> 56);
-    return self->weights && self->scales;
+/* One map; from memory so many that four last-level caches do not hold their weights. */
+static const char *make_maps(linear *self, const linear_weights *weights) {
+    fv_cpu cpu;
+    fv_cpu_detect(&cpu);
+    const int64_t wanted = self->from_memory ? 4 * (cpu.l3_reported > 0 ? cpu.l3_reported : cpu.l3) : 1;
+    self->maps = calloc(MOST_MAPS, sizeof *self->maps);
+    if (!self->maps)
+        return "no memory";
+    for (int64_t bytes = 0; bytes < wanted && self->map_count < MOST_MAPS; self->map_count++) {
+        const char *error = pack(self, weights, self->context, &self->maps[self->map_count]);
+        if (error != NULL)
+            return error;
+        bytes += (int64_t)fovea_linear_weight_bytes(self->maps[self->map_count]);
+    }
+    return NULL;
 }
 
-static const char *linear_begin(bench *base, shim_cost *cost) {
-    linear *self = (linear *)base;
+static const char *make(linear *self) {
     const int64_t size = fv_dtype_size(self->dtype);
+    linear_weights weights = {0};
     self->x =
         fovea_tensor_bhtd(bench_numbers(self->m * self->k, self->dtype, -1, 1, 1), self->dtype, 1, 1, self->m, self->k);
     self->y = fovea_tensor_bhtd(bench_alloc(self->m * self->n * size), self->dtype, 1, 1, self->m, self->n);
     self->bias = bench_numbers(self->n, FOVEA_DTYPE_F32, -1, 1, 3);
-    if (!make_weights(self) || !self->x.data || !self->y.data || !self->bias)
-        return "no memory";
-    const char *error = pack(self, self->isa, self->threads, &self->context, &self->map);
-    if (error != NULL)
-        return error;
-    self->workspace = bench_alloc((int64_t)fovea_linear_workspace_size(self->map));
-    if (!self->workspace)
-        return "no memory";
-    if (execute(self->map, &self->x, &self->y, self->workspace) != FOVEA_OK)
-        return fovea_error_detail();
-    error = self->checked ? NULL : check(self);
+    const char *error = NULL;
+    if (!linear_weights_make(&weights, self->weight_dtype, self->k, self->n, self->group) || !self->x.data ||
+        !self->y.data || !self->bias)
+        error = "no memory";
+    if (error == NULL)
+        error = bench_context(self->isa, self->threads, &self->context);
+    if (error == NULL)
+        error = make_maps(self, &weights);
+    if (error == NULL && !(self->workspace = bench_alloc((int64_t)fovea_linear_workspace_size(self->maps[0]))))
+        error = "no memory";
+    if (error == NULL && execute(self->maps[0], &self->x, &self->y, self->workspace) != FOVEA_OK)
+        error = fovea_error_detail();
+    if (error == NULL && !self->checked)
+        error = check(self, &weights);
     self->checked = true;
-    cost->flops = 2.0 * (double)self->m * (double)self->n * (double)self->k;
-    cost->bytes = (double)size * (double)(self->m * self->k + self->m * self->n) +
-                  (double)fv_dtype_bytes(self->weight_dtype, self->n * self->k);
-    cost->peak = self->threads * bench_peak((fv_isa)self->isa);
+    linear_weights_free(&weights);
     return error;
+}
+
+static bool integers(const linear *self) {
+    return self->arithmetic == FOVEA_ARITHMETIC_Q16 || self->arithmetic == FOVEA_ARITHMETIC_Q8 ||
+           (self->arithmetic == FOVEA_ARITHMETIC_DEFAULT && fv_dtype_quantised(self->weight_dtype));
+}
+
+static const char *linear_begin(bench *base, shim_cost *cost) {
+    linear *self = (linear *)base;
+    if (kept != self || self->map_count == 0) {
+        if (kept)
+            release(kept);
+        kept = self->from_memory ? self : NULL;
+        const char *error = make(self);
+        if (error != NULL)
+            return error;
+    }
+    const double weight_bytes = (double)fovea_linear_weight_bytes(self->maps[0]);
+    const fv_target target = fv_target_capped(bench_target(NULL), (fv_isa)self->isa);
+    cost->flops = 2.0 * (double)self->m * (double)self->n * (double)self->k;
+    cost->bytes = weight_bytes;
+    if (self->from_memory)
+        cost->read = bench_read_speed(self->context, self->threads);
+    else
+        cost->bytes += (double)fv_dtype_size(self->dtype) * (double)(self->m * self->k + self->m * self->n);
+    cost->peak = self->threads * (integers(self) ? bench_peak_integers(target) : bench_peak(target.isa));
+    return NULL;
 }
 
 static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     static const char *const activations[] = {"none", "relu", "gelu", "gelu_tanh", "silu", NULL};
+    static const char *const from_words[] = {"cache", "memory", NULL};
     const int64_t most = INT64_C(1) << 20;
-    int64_t dtype = 0, weight_dtype = -1, arithmetic = 0, m = 512, n = 768, k = 768, activation = 0, isa = 0,
-            threads = 1;
+    int64_t dtype = 0, weight_dtype = -1, arithmetic = FOVEA_ARITHMETIC_DEFAULT, m = 512, n = 768, k = 768,
+            activation = 0, isa = 0, threads = 1, group = -1, from = 0;
     const cli_key keys[] = {{"dtype", fv_dtype_words, 0, 0, &dtype},
-                            {"weight_dtype", fv_kv_dtype_words, 0, 0, &weight_dtype},
+                            {"weight_dtype", fv_weight_dtype_words, 0, 0, &weight_dtype},
+                            {"group", NULL, 0, most, &group},
+                            {"from", from_words, 0, 0, &from},
                             {"arithmetic", fv_arithmetic_words, 0, 0, &arithmetic},
                             {"m", NULL, 1, most, &m},
                             {"n", NULL, 1, most, &n},
@@ -165,13 +207,16 @@ static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     if (self == NULL)
         return NULL;
     arithmetic = bench_arithmetic((fovea_arithmetic)arithmetic, tier, fv_dtype_of_word[dtype], 1);
+    const fovea_dtype weights = fv_dtype_of_word[weight_dtype < 0 ? dtype : weight_dtype];
     *self = (linear){.base = {.begin = linear_begin, .run = linear_run, .end = linear_end},
                      .m = m,
                      .n = n,
                      .k = k,
                      .activation = activation,
                      .dtype = fv_dtype_of_word[dtype],
-                     .weight_dtype = fv_dtype_of_word[weight_dtype < 0 ? dtype : weight_dtype],
+                     .weight_dtype = weights,
+                     .group = group < 0 ? linear_weights_group(weights) : group,
+                     .from_memory = from != 0,
                      .arithmetic = (fovea_arithmetic)arithmetic,
                      .isa = (fovea_isa)tier,
                      .threads = (int)threads};
@@ -180,10 +225,14 @@ static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     if (self->weight_dtype != self->dtype)
         used += snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/weight_dtype:%s",
                          fv_dtype_word(self->weight_dtype));
+    if (fv_dtype_scaled(self->weight_dtype) && self->group > 0)
+        used += snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/group:%" PRId64, self->group);
+    if (self->from_memory)
+        used += snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/from:memory");
     if (activation != 0)
         used +=
             snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/activation:%s", activations[activation]);
-    if (arithmetic != 0)
+    if (arithmetic != FOVEA_ARITHMETIC_DEFAULT)
         used += snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/arithmetic:%s",
                          fv_arithmetic_words[arithmetic]);
     snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/isa:%s/threads:%d", fv_isa_word(tier),
@@ -191,8 +240,10 @@ static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     return &self->base;
 }
 
-const bench_kind bench_linear = {"linear", linear_make,
-                                 "dtype=f32|bf16|f16 weight_dtype=(dtype)|f32|bf16|f16|i8\n"
-                                 "      arithmetic=exact|bf16|bf16_tile|fastest\n"
-                                 "      m=512 n=768 k=768 activation=none|relu|gelu|gelu_tanh|silu\n"
-                                 "      isa=best|TIER threads=1"};
+const bench_kind bench_linear = {
+    "linear", linear_make,
+    "dtype=f32|bf16|f16 weight_dtype=(dtype)|f32|bf16|f16|i8|u4|u8|q8_0|q4_0|q4_1|q4_k|q5_k|q6_k\n"
+    "      group=CHANNELS of i8, u4 and u8 that share a scale (0: all; of u4 and u8 32)\n"
+    "      arithmetic=default|exact|bf16|bf16_tile|fastest|q16|q8 from=cache|memory\n"
+    "      m=512 n=768 k=768 activation=none|relu|gelu|gelu_tanh|silu\n"
+    "      isa=best|TIER threads=1"};

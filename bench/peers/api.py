@@ -23,11 +23,13 @@ from structs import (
     Matrix,
     MhaDesc,
     MhaWeights,
+    Quantisation,
     Tensor,
 )
 
 DTYPES = {"f32": 1, "bf16": 5, "f16": 6}  # fovea_dtype
-ARITHMETICS = {"exact": 0, "bf16": 1, "bf16_tile": 2, "fastest": 3}  # fovea_arithmetic
+QUANTISED = {"i8": 7, "u4": 8, "q8_0": 10, "q4_0": 11, "q4_1": 12, "q4_k": 13, "q5_k": 14, "q6_k": 15}
+ARITHMETICS = {"exact": 0, "bf16": 1, "bf16_tile": 2, "fastest": 3, "default": 4, "q16": 5, "q8": 6}  # fovea_arithmetic
 BOOL = 2  # FOVEA_DTYPE_BOOL
 RELATIVE = {"alibi": 1, "toeplitz": 2, "t5": 3}  # fovea_relative
 TOP_LEFT = 1  # FOVEA_CAUSAL_TOP_LEFT
@@ -214,6 +216,27 @@ class Context:
         initialise(c, "linear_args", args)
         args.x, args.y = tensor(x[None, None], dtype), ctypes.pointer(y)
         return self._call("linear", handle, args, (x, out, y))
+
+    def quantised(self, x, weights, out, arithmetic="default"):
+        """A linear map of quantised weights (bench/quantised/weights.py): a function that executes it, and its bytes."""
+        c, desc, args, handle, about = self.library.c, LinearDesc(), LinearArgs(), ctypes.c_void_p(), Quantisation()
+        initialise(c, "linear_desc", desc)
+        initialise(c, "quantisation", about)
+        rows, channels = weights.shape
+        desc.arithmetic, desc.in_features = ARITHMETICS[arithmetic], channels
+        desc.part.weight = Matrix(weights.data.ctypes.data, QUANTISED[weights.dtype], channels, rows, 1, channels)
+        if weights.scales is not None:
+            if weights.group:
+                about.group_size, about.scale_dtype, about.group_scales = weights.group, DTYPES["f16"], weights.scales.ctypes.data
+            else:
+                about.scales = weights.scales.ctypes.data_as(FLOATS)
+            desc.part.weight.quantisation = ctypes.cast(ctypes.byref(about), ctypes.c_void_p)
+        self.library.check(c.fovea_linear_pack(self.handle, ctypes.byref(desc), ctypes.byref(handle)))
+        y = tensor(out[None, None])
+        initialise(c, "linear_args", args)
+        args.x, args.y = tensor(x[None, None]), ctypes.pointer(y)
+        c.fovea_linear_weight_bytes.restype = ctypes.c_size_t
+        return self._call("linear", handle, args, (x, out, y)), c.fovea_linear_weight_bytes(handle)
 
     def layer(self, x, w, b, wo, bo, out, heads, dtype="f32", arithmetic="exact"):
         """Self-attention with a fused weight [3 d, d]."""

@@ -117,6 +117,20 @@ class Matrix(ctypes.Structure):
     ]
 
 
+class Quantisation(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("scales", FLOATS),
+        ("group_size", I64),
+        ("group_scales", ctypes.c_void_p),
+        *((name, I64) for name in ("scale_group_stride", "scale_out_stride")),
+        *((name, ctypes.c_int) for name in ("scale_dtype", "packing")),
+        ("zeros", ctypes.c_void_p),
+        ("zero_offset", ctypes.c_int),
+        ("group_of", ctypes.c_void_p),
+    ]
+
+
 class LinearPart(ctypes.Structure):
     _fields_ = [
         ("weight", Matrix),
@@ -160,6 +174,7 @@ class MhaDesc(ctypes.Structure):
         *((name, I64) for name in ("q_features", "k_features", "v_features", "out_features")),
         ("biases", ctypes.c_int),
         ("norm_eps", ctypes.c_double),
+        *((name, ctypes.c_int) for name in ("quantised_arithmetic", "reserved")),
     ]
 
 

@@ -1,0 +1,69 @@
+/* Weights of linear maps that are timed (linear_weights.h). */
+#include "linear_weights.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Where the float16 numbers of a block are: scales, and what minimums are multiples of. */
+static int block_numbers(fovea_dtype dtype, int at[2]) {
+    at[0] = dtype == FOVEA_DTYPE_Q6_K ? 208 : 0;
+    at[1] = 2;
+    return dtype == FOVEA_DTYPE_Q4_1 || dtype == FOVEA_DTYPE_Q4_K || dtype == FOVEA_DTYPE_Q5_K ? 2 : 1;
+}
+
+/* From 2^-8 to 2^-7. */
+static uint16_t any_scale(uint64_t *state) { return (uint16_t)(0x1c00 + (bench_random(state) >> 54)); }
+
+static void fill_blocks(uint8_t *data, fovea_dtype dtype, int64_t elements, uint64_t *state) {
+    const fv_dtype_block block = fv_dtype_block_of(dtype);
+    int at[2];
+    const int numbers = block_numbers(dtype, at);
+    for (int64_t b = 0; b < elements / block.elements; b++)
+        for (int i = 0; i < numbers; i++) {
+            const uint16_t scale = any_scale(state);
+            memcpy(data + b * block.bytes + at[i], &scale, sizeof scale);
+        }
+}
+
+int64_t linear_weights_group(fovea_dtype dtype) { return dtype == FOVEA_DTYPE_U4 || dtype == FOVEA_DTYPE_U8 ? 32 : 0; }
+
+/* Of whole columns float32, of groups float16. */
+static bool make_scales(linear_weights *w, int64_t in, int64_t out, int64_t group, uint64_t *state) {
+    fovea_quantisation_init(&w->quantisation);
+    w->matrix.quantisation = &w->quantisation;
+    if (group == 0) {
+        w->scales = bench_numbers(out, FOVEA_DTYPE_F32, 0, 1.0f / 127, 4);
+        w->quantisation.scales = w->scales;
+        return w->scales != NULL;
+    }
+    uint16_t *scales = w->scales = bench_alloc(out * (in / group) * (int64_t)sizeof *scales);
+    for (int64_t i = 0; scales && i < out * (in / group); i++)
+        scales[i] = any_scale(state);
+    w->quantisation.group_size = group;
+    w->quantisation.group_scales = scales;
+    w->quantisation.scale_dtype = FOVEA_DTYPE_F16;
+    return scales != NULL;
+}
+
+bool linear_weights_make(linear_weights *w, fovea_dtype dtype, int64_t in, int64_t out, int64_t group) {
+    const int64_t count = in * out, bytes = fv_dtype_bytes(dtype, count);
+    uint64_t state = 2;
+    const bool floats = !fv_dtype_quantised(dtype);
+    w->data = floats ? bench_numbers(count, dtype, -1, 1, 2) : bench_alloc(bytes);
+    w->matrix = fovea_matrix_out_in(w->data, dtype, out, in);
+    if (!w->data || floats)
+        return w->data != NULL;
+    uint8_t *integers = w->data;
+    for (int64_t i = 0; i < bytes; i++)
+        integers[i] = (uint8_t)(bench_random(&state) >> 56);
+    if (fv_dtype_scaled(dtype))
+        return make_scales(w, in, out, group, &state);
+    fill_blocks(integers, dtype, count, &state);
+    return true;
+}
+
+void linear_weights_free(linear_weights *w) {
+    free(w->data);
+    free(w->scales);
+    *w = (linear_weights){0};
+}

@@ -1,0 +1,47 @@
+#!/bin/sh
+# Linear maps with quantised weights: Fovea beside llama.cpp, ik_llama.cpp, PyTorch, zentorch, OpenVINO and ONNX Runtime.
+#   bench/quantised.sh [--formats i8,u4_32,...] [--rows N] [--from memory|cache] [--errors] ...       see --help
+# llama.cpp's ggml comes with llama-cpp-python, which pip builds from its source for this CPU, once (10 minutes on 2 cores). ik_llama.cpp
+# is built from a checkout of its repository in FOVEA_IK_SOURCE (default: build/peers/ik_llama.cpp). What cannot be had is SKIPPED.
+# Environment: BUILD (default build), PEERS (default "torch openvino onnxruntime": installed into the venv of bench/peers.sh),
+# FOVEA_TORCH_PYTHON, FOVEA_ZENTORCH_PYTHON: interpreters that have these.
+set -eu
+cd "$(dirname "$0")/.."
+. bench/common.sh
+build=${BUILD:-build}/peers
+PEERS=${PEERS-torch openvino onnxruntime}
+build_library . "$build"
+make_venv "$build/venv"
+for module in numpy onnx $PEERS; do
+    need_module "$build/venv" "$module" "$module" || echo "SKIPPED: $module cannot be installed" >&2
+done
+if make_venv "$build/venv-llama" && need_module "$build/venv-llama" llama_cpp --no-binary llama-cpp-python llama-cpp-python; then
+    FOVEA_LLAMA_LIBRARIES=$("$build/venv-llama/bin/python" -c 'import importlib.util as u; print(u.find_spec("llama_cpp").submodule_search_locations[0])')/lib
+    FOVEA_LLAMA_LIBRARIES_VERSION="llama-cpp-python $("$build/venv-llama/bin/python" -m pip show llama-cpp-python | sed -n 's/^Version: //p')"
+else
+    echo 'SKIPPED: llama-cpp-python cannot be built' >&2
+fi
+ik=${FOVEA_IK_SOURCE:-$build/ik_llama.cpp}
+if [ -d "$ik/ggml" ]; then
+    [ -f "$ik/ggml/ggml.pc.in" ] || : >"$ik/ggml/ggml.pc.in" # absent in some snapshots
+    if { cmake -S "$ik/ggml" -B "$build/ik" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DCMAKE_CXX_FLAGS=-std=c++20 &&
+        cmake --build "$build/ik" --parallel "$(nproc)" --target ggml; } >"$build/ik.log" 2>&1; then
+        FOVEA_IK_LIBRARIES=$build/ik/src
+        FOVEA_IK_LIBRARIES_VERSION=$(git -C "$ik" rev-parse --short HEAD 2>/dev/null || :)
+    else
+        echo "SKIPPED: ik_llama.cpp cannot be built: $build/ik.log" >&2
+    fi
+else
+    echo "SKIPPED: ik_llama.cpp: no checkout in $ik" >&2
+fi
+if [ -z "${FOVEA_ZENTORCH_PYTHON:-}" ] && [ -x "$build/venv-zentorch/bin/python" ]; then
+    FOVEA_ZENTORCH_PYTHON=$build/venv-zentorch/bin/python
+fi
+for variable in $library_variables; do
+    export "$variable=$(library_of "$build" "$variable")"
+done
+for variable in FOVEA_LLAMA_LIBRARIES FOVEA_IK_LIBRARIES FOVEA_LLAMA_LIBRARIES_VERSION FOVEA_IK_LIBRARIES_VERSION FOVEA_TORCH_PYTHON \
+    FOVEA_ZENTORCH_PYTHON; do
+    eval "[ -z \"\${$variable:-}\" ] || export $variable"
+done
+PYTHONDONTWRITEBYTECODE=1 exec "$build/venv/bin/python" bench/quantised/run.py "$@"
