@@ -247,3 +247,12 @@ const gguf_value *gguf_find(const gguf *f, const char *key) {
                            : NULL;
     return found != NULL ? *found : NULL;
 }
+
+int64_t gguf_value_bytes(const gguf_value *v) {
+    const uint8_t *at = v->data;
+    if (v->element != GGUF_TEXT)
+        return v->count * kind_bytes[v->element];
+    for (int64_t i = 0; i < v->count; i++)
+        gguf_next_text(&at);
+    return at - v->data;
+}

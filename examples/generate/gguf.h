@@ -85,6 +85,9 @@ const char *gguf_path(const gguf *file);
 int64_t gguf_value_count(const gguf *file);
 const gguf_value *gguf_value_at(const gguf *file, int64_t i);
 
+/* Bytes of its data. */
+int64_t gguf_value_bytes(const gguf_value *value);
+
 /* The setting of that name, or NULL. */
 const gguf_value *gguf_find(const gguf *file, const char *key);
 

@@ -1,7 +1,6 @@
 /* weights.h. */
 #include "weights.h"
 
-#include "safetensors.h"
 #include "text_file.h"
 
 #include <dirent.h>
@@ -147,6 +146,7 @@ void weights_close(weights *w) {
 }
 
 gguf *weights_gguf(const weights *w) { return w->gguf; }
+safetensors *weights_shard(const weights *w, int i) { return i < w->shards ? w->shard[i] : NULL; }
 const char *weights_path(const weights *w) { return w->path; }
 const char *weights_folder(const weights *w) { return w->folder; }
 

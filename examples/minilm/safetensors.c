@@ -365,3 +365,10 @@ int safetensors_read_i32(safetensors *f, const safetensors_tensor *t, int32_t *v
         return complain(to, f->path, "%s is of dtype %s, not I32", t->name, dtypes[t->dtype].name);
     return read_elements(f, t, NULL, values, to);
 }
+
+int safetensors_read_bytes(safetensors *f, const safetensors_tensor *t, void *bytes, complaint to) {
+    return fseeko(f->file, (off_t)t->begin, SEEK_SET) == 0 &&
+                   fread(bytes, 1, (size_t)t->bytes, f->file) == (size_t)t->bytes
+               ? 0
+               : complain(to, f->path, "%s cannot be read to its end", t->name);
+}

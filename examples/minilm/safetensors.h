@@ -74,6 +74,9 @@ const safetensors_tensor *safetensors_need(const safetensors *file, const char *
 /* All elements of an array as floats: F32, F16 and BF16 exactly, F64 rounded; other types are refused. */
 int safetensors_read_f32(safetensors *file, const safetensors_tensor *tensor, float *values, complaint to);
 
+/* The bytes of an array of any type: tensor->bytes. */
+int safetensors_read_bytes(safetensors *file, const safetensors_tensor *tensor, void *bytes, complaint to);
+
 /* All elements of an I32 array; other types are refused. */
 int safetensors_read_i32(safetensors *file, const safetensors_tensor *tensor, int32_t *values, complaint to);
 

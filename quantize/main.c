@@ -1,0 +1,54 @@
+/* fovea-quantize: the weights of a model as integers of 8 or 4 bits, in a GGUF or safetensors file (docs/quantize.md).
+ *
+ * arrays.c opens the input and decides what becomes of each tensor; sizes are known then, so that a writer makes the whole
+ * header first, and convert.c reads, quantises and writes one tensor after the other. output.c puts the file in its place
+ * when it is whole. */
+#include "convert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SENTENCE = 1024, HEADERS = 1 << 20 };
+
+static int save(const options *opts, const arrays *a, output *file, output *config, complaint to) {
+    const int64_t bytes = convert_bytes(a) + HEADERS;
+    if (output_begin(file, opts->output, bytes, opts->force, to) != 0)
+        return -1;
+    if (options_blocks(opts))
+        return write_gguf(opts, a, file, to) == 0 && output_finish(file, to) == 0 ? output_rename(file, to) : -1;
+    char path[OUTPUT_PATH];
+    const char *slash = strrchr(opts->output, '/');
+    const int folder = slash != NULL ? (int)(slash - opts->output) + 1 : 0;
+    if (snprintf(path, sizeof path, "%.*sconfig.json", folder, opts->output) >= (int)sizeof path)
+        return complain(to, "--output", "has too long a name");
+    char *text = write_config(opts, a, to);
+    int status = text != NULL && output_begin(config, path, (int64_t)strlen(text), opts->force, to) == 0 &&
+                         output_write(config, text, (int64_t)strlen(text), to) == 0 && output_finish(config, to) == 0
+                     ? 0
+                     : -1;
+    free(text);
+    if (status == 0 && write_safetensors(opts, a, file, to) == 0 && output_finish(file, to) == 0 &&
+        output_rename(file, to) == 0)
+        return output_rename(config, to);
+    return -1;
+}
+
+int main(int argc, char **argv) {
+    static output file, config;
+    char sentence[SENTENCE] = "";
+    const complaint to = {sentence, sizeof sentence};
+    options opts;
+    arrays a;
+    const int wrong = options_read(argc, argv, &opts);
+    if (wrong >= 0)
+        return wrong;
+    const int status = arrays_open(&opts, &a, to) == 0 ? save(&opts, &a, &file, &config, to) : -1;
+    output_drop(&file);
+    output_drop(&config);
+    arrays_close(&a);
+    if (status != 0) {
+        fflush(stdout);
+        fprintf(stderr, "fovea-quantize: %s\n", sentence);
+    }
+    return status != 0;
+}

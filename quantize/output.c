@@ -1,0 +1,115 @@
+/* output.h. */
+#include "output.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+enum { OPEN_MOST = 2 };
+static output *opened[OPEN_MOST]; /* for the handler */
+
+static void stop(int number) {
+    for (int i = 0; i < OPEN_MOST; i++)
+        if (opened[i] != NULL)
+            unlink(opened[i]->unfinished);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void remember(output *o, bool is_open) {
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &before);
+    for (int i = 0; i < OPEN_MOST; i++)
+        if (opened[i] == (is_open ? NULL : o)) {
+            opened[i] = is_open ? o : NULL;
+            break;
+        }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+static int check_room(const output *o, int64_t bytes, complaint to) {
+    char folder[OUTPUT_PATH];
+    struct statvfs disk;
+    strcpy(folder, o->path);
+    char *slash = strrchr(folder, '/');
+    if (slash == NULL)
+        strcpy(folder, ".");
+    else
+        slash[slash == folder] = '\0';
+    if (statvfs(folder, &disk) != 0)
+        return complain(to, o->path, "cannot be written: %s", strerror(errno));
+    const double room = (double)disk.f_bavail * (double)disk.f_frsize;
+    return room >= (double)bytes ? 0
+                                 : complain(to, o->path, "needs %.1f MB, but its folder has room for %.1f MB",
+                                            (double)bytes * 1e-6, room * 1e-6);
+}
+
+int output_begin(output *o, const char *path, int64_t bytes, bool force, complaint to) {
+    struct stat there;
+    *o = (output){0};
+    if (strlen(path) >= OUTPUT_PATH)
+        return complain(to, "--output", "has too long a name");
+    strcpy(o->path, path);
+    if (stat(path, &there) == 0 && (!force || !S_ISREG(there.st_mode)))
+        return complain(to, path, S_ISREG(there.st_mode) ? "exists; --force replaces it" : "exists, and is no file");
+    if (check_room(o, bytes, to) != 0)
+        return -1;
+    snprintf(o->unfinished, sizeof o->unfinished, "%s.XXXXXX", path);
+    const int descriptor = mkstemp(o->unfinished);
+    if (descriptor < 0)
+        return complain(to, path, "cannot be written: %s", strerror(errno));
+    remember(o, true);
+    signal(SIGINT, stop);
+    signal(SIGTERM, stop);
+    const mode_t mask = umask(0);
+    umask(mask);
+    o->file = fchmod(descriptor, 0666 & ~mask) == 0 ? fdopen(descriptor, "wb") : NULL;
+    if (o->file != NULL)
+        return 0;
+    complain(to, path, "cannot be written: %s", strerror(errno));
+    close(descriptor);
+    unlink(o->unfinished);
+    remember(o, false);
+    return -1;
+}
+
+int output_write(output *o, const void *bytes, int64_t count, complaint to) {
+    o->at += count;
+    return fwrite(bytes, 1, (size_t)count, o->file) == (size_t)count
+               ? 0
+               : complain(to, o->path, "cannot be written: %s", strerror(errno));
+}
+
+int output_pad(output *o, int64_t alignment, complaint to) {
+    static const char zeros[64];
+    return output_write(o, zeros, (alignment - o->at % alignment) % alignment, to);
+}
+
+int output_finish(output *o, complaint to) {
+    return fflush(o->file) == 0 && fsync(fileno(o->file)) == 0
+               ? 0
+               : complain(to, o->path, "cannot be written: %s", strerror(errno));
+}
+
+int output_rename(output *o, complaint to) {
+    if (rename(o->unfinished, o->path) != 0)
+        return complain(to, o->path, "cannot be written: %s", strerror(errno));
+    remember(o, false);
+    fclose(o->file);
+    o->file = NULL;
+    return 0;
+}
+
+void output_drop(output *o) {
+    if (o->file == NULL)
+        return;
+    unlink(o->unfinished);
+    remember(o, false);
+    fclose(o->file);
+    o->file = NULL;
+}

@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# test.sh FOVEA-QUANTIZE FOVEA-GENERATE TEST-GENERATE-SETTINGS TINY: models of examples/generate, quantised and read again.
+# Run by ctest, which sets SCRATCH, a folder of its own.
+step=quantize name=fovea-quantize program=$1 generate=$2 tiny=$4
+. "$(dirname "$0")/../tests/support/program.sh"
+"$3" --write tiny.gguf >out 2>err || fail "no model"
+
+refused() { # refused STATUS WORDS ARGUMENT...: one line that says so, and no file
+    expect "$1" "${@:3}"
+    has err "^fovea-quantize: .*$2"
+    [ "$(wc -l <err)" = 1 ] || fail "not one line: ${*:3}"
+    [ -z "$(ls | grep -vE '^(out|err|.*[.]gguf|broken.*|folder.*|tiny.*)$')" ] || fail "something is left: $(ls)"
+    [ ! -e no.gguf ] || fail "no.gguf is there: ${*:3}"
+}
+
+# Rows of 16 and 24 elements: no blocks of 32. The tiny LLaMA of safetensors has 48 and 80.
+refused 1 'no matrix whose rows are whole blocks or groups' tiny.gguf --type q8_0 -o no.gguf
+refused 2 'cannot do without --type|needs? .*--type|--type' tiny.gguf -o no.gguf
+refused 2 '--output' tiny.gguf --type q8_0
+refused 2 'multiple of 16' tiny.gguf --type int4 --group-size 24 -o no.gguf
+refused 2 'has blocks of its own' tiny.gguf --type q4_0 --group-size 32 -o no.gguf
+refused 1 'nowhere' nowhere --type q8_0 -o no.gguf
+
+# int4 and int8 in groups of 16, from several safetensors files; what was written is read again.
+mkdir folder
+expect 0 "$tiny/llama" --type int4 --group-size 16 --search -o folder/model.safetensors
+has out 'q_proj.weight  48 x 48  int4  max .* rms .* relative 0[.][0-9]*$' 'norm.weight  kept  BF16' 'tensors quantised, .* MB from'
+has folder/config.json '"format": "pack-quantized"' '"group_size": 16' '"hidden_size"' '"model.embed_tokens"'
+python3 - folder/model.safetensors <<'END' || fail "not a file of compressed-tensors"
+import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:8 + size])
+name = "model.layers.0.self_attn.q_proj.weight"
+assert header[name + "_packed"]["shape"] == [48, 6] and header[name + "_packed"]["dtype"] == "I32"
+assert header[name + "_scale"]["shape"] == [48, 3] and header[name + "_scale"]["dtype"] == "F16"
+begin, end = header[name + "_shape"]["data_offsets"]
+assert struct.unpack("<qq", data[8 + size + begin:8 + size + end]) == (48, 48)
+assert max(t["data_offsets"][1] for n, t in header.items() if n[0] != "_") == len(data) - 8 - size
+END
+refused 1 'exists; --force replaces it' "$tiny/llama" --type int8 -o folder/model.safetensors
+expect 0 "$tiny/llama" --type int8 --force -o folder/model.safetensors
+has folder/config.json '"strategy": "channel"' '"int-quantized"'
+refused 1 'is of type I8; only F32, F16 and BF16 can be quantised' folder --type q8_0 -o no.gguf
+
+# What is kept.
+expect 0 "$tiny/llama" --type int4 --group-size 16 --keep '*q_proj*,lm_head*' --force -o folder/model.safetensors
+has out 'q_proj.weight  kept  ' 'k_proj.weight  [0-9]* x 48  int4' 'lm_head.weight  kept'
+
+# GGUF with its settings, by fovea-generate: a model with wider rows is made of the tiny one.
+python3 - tiny.gguf wide.gguf <<'END' || fail "no wide model"
+import struct, sys
+import random
+random.seed(1)
+def text(s): return struct.pack("<Q", len(s)) + s.encode()
+def u32(k, v): return text(k) + struct.pack("<II", 4, v)
+def f32(k, v): return text(k) + struct.pack("<If", 6, v)
+words = ["a", "b", "c", "d", "<s>", "</s>", "ab", "s"]
+width, inner = 256, 256
+settings = [text("general.architecture") + struct.pack("<I", 8) + text("llama"), u32("llama.block_count", 1),
+            u32("llama.embedding_length", width), u32("llama.feed_forward_length", inner), u32("llama.context_length", 64),
+            u32("llama.attention.head_count", 4), u32("llama.attention.head_count_kv", 4),
+            f32("llama.attention.layer_norm_rms_epsilon", 1e-5), f32("llama.rope.freq_base", 10000.0),
+            text("tokenizer.ggml.model") + struct.pack("<I", 8) + text("gpt2"),
+            text("tokenizer.ggml.pre") + struct.pack("<I", 8) + text("smollm"),
+            text("tokenizer.ggml.tokens") + struct.pack("<IIQ", 9, 8, len(words)) + b"".join(text(w) for w in words),
+            text("tokenizer.ggml.token_type") + struct.pack("<IIQ", 9, 5, len(words)) + b"".join(struct.pack("<i", 1) for w in words),
+            text("tokenizer.ggml.merges") + struct.pack("<IIQ", 9, 8, 1) + text("a b")]
+shapes = [("token_embd.weight", width, len(words)), ("output_norm.weight", width, 0), ("blk.0.attn_norm.weight", width, 0),
+          ("blk.0.ffn_norm.weight", width, 0)]
+shapes += [("blk.0." + n + ".weight", width, width) for n in
+           ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")]
+out, place, body = b"", 0, b""
+for name, columns, rows in shapes:
+    out += text(name) + (struct.pack("<IQQ", 2, columns, rows) if rows else struct.pack("<IQ", 1, columns))
+    out += struct.pack("<IQ", 0, place)
+    count = columns * (rows or 1)
+    values = [random.gauss(0, 0.05) if rows else 1.0 for _ in range(count)]
+    body += struct.pack("<%df" % count, *values)
+    place += 4 * count
+head = b"GGUF" + struct.pack("<IQQ", 3, len(shapes), len(settings)) + b"".join(settings) + out
+head += b"\0" * (-len(head) % 32)
+open(sys.argv[2], "wb").write(head + body)
+END
+for type in q8_0 q4_0 q4_1 q4_k; do
+    expect 0 wide.gguf --type $type --force -o $type.gguf
+    has out "blk.0.attn_q.weight  256 x 256  $type  max " 'token_embd.weight  kept  F32' '^7 of 11 tensors quantised'
+    "$generate" --model $type.gguf --type f32 --arithmetic exact --threads 1 --plain --tokens 5 --ids ab >$type.txt 2>err ||
+        fail "fovea-generate does not read $type.gguf: $(cat err)"
+    "$generate" --model $type.gguf --type f32 --weights f32 --threads 1 --plain --tokens 5 --ids ab >wide.txt 2>err
+    [ "$(grep '^logits   hash' $type.txt)" = "$(grep '^logits   hash' wide.txt)" ] || fail "$type has other logits in f32"
+    rm -f ./*.txt
+done
+cmp -s q8_0.gguf q4_0.gguf && fail "q8_0 is q4_0"
+mv q8_0.gguf tiny-q8.gguf
+expect 0 wide.gguf --type q8_0 --search --threads 1 -o q8_0.gguf
+refused 1 'is of type Q8_0; only F32' tiny-q8.gguf --type q4_0 -o no.gguf
+
+# Damaged input, numbers that are none, and a full disk: a sentence, and no file.
+head -c 3000 wide.gguf >broken.gguf
+refused 1 'ends (within its header|beyond)' broken.gguf --type q8_0 -o no.gguf
+head -c -200 wide.gguf >broken.gguf
+refused 1 "ends beyond the file's end" broken.gguf --type q8_0 -o no.gguf
+{ head -c -4 wide.gguf; printf '\0\0\300\177'; } >broken.gguf
+refused 1 'ffn_down.weight: .*NaN' broken.gguf --type q8_0 -o no.gguf
+refused 1 'cannot be written' wide.gguf --type q8_0 -o nowhere/no.gguf
+(
+    ulimit -f 100 && trap '' XFSZ
+    refused 1 'no.gguf: cannot be written: ' wide.gguf --type q8_0 -o no.gguf
+) || exit
+refused 1 'is no file' wide.gguf --type q8_0 --force -o folder
