@@ -1,5 +1,5 @@
-/* A file that takes its place when it is whole: written beside it under another name, synced, renamed. What is unfinished
- * is deleted, also when the program is interrupted. */
+/* A file that takes its place when it is whole: written beside it under another name, synced, renamed. What is
+ * unfinished is deleted, also when the program is interrupted. */
 #ifndef QUANTIZE_OUTPUT_H
 #define QUANTIZE_OUTPUT_H
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# test.sh FOVEA-QUANTIZE FOVEA-GENERATE TEST-GENERATE-SETTINGS TINY: models of examples/generate, quantised and read again.
-# Run by ctest, which sets SCRATCH, a folder of its own.
+# test.sh FOVEA-QUANTIZE FOVEA-GENERATE TEST-GENERATE-SETTINGS TINY: models of examples/generate, quantised and read
+# again. Run by ctest, which sets SCRATCH, a folder of its own.
 step=quantize name=fovea-quantize program=$1 generate=$2 tiny=$4
 . "$(dirname "$0")/../tests/support/program.sh"
 "$3" --write tiny.gguf >out 2>err || fail "no model"
@@ -23,15 +23,29 @@ refused 1 'nowhere' nowhere --type q8_0 -o no.gguf
 
 # int4 and int8 in groups of 16, from several safetensors files; what was written is read again.
 mkdir folder
-expect 0 "$tiny/llama" --type int4 --group-size 16 --search -o folder/model.safetensors
-has out 'q_proj.weight  48 x 48  int4  max .* rms .* relative 0[.][0-9]*$' 'norm.weight  kept  BF16' 'tensors quantised, .* MB from'
+expect 0 "$tiny/llama" --type int4 --group-size 16 -o folder/model.safetensors
+has out 'q_proj.weight  48 x 48  int4  max .* rms .* relative 0[.][0-9]*$' 'norm.weight  kept  BF16' \
+    'tensors quantised, .* MB from'
 has folder/config.json '"format": "pack-quantized"' '"group_size": 16' '"hidden_size"' '"model.embed_tokens"'
-python3 - folder/model.safetensors <<'END' || fail "not a file of compressed-tensors"
+python3 - folder/model.safetensors "$tiny"/llama/*.safetensors <<'END' || fail "not a file of compressed-tensors"
 import json, struct, sys
-data = open(sys.argv[1], "rb").read()
-size = struct.unpack("<Q", data[:8])[0]
-header = json.loads(data[8:8 + size])
+def read(path):
+    data = open(path, "rb").read()
+    size = struct.unpack("<Q", data[:8])[0]
+    return data, size, json.loads(data[8:8 + size])
+def numbers(file, name, kind):
+    data, size, header = file
+    begin, end = (8 + size + x for x in header[name]["data_offsets"])
+    return struct.unpack("<%d%s" % ((end - begin) // struct.calcsize("<" + kind), kind), data[begin:end])
+written = read(sys.argv[1])
+data, size, header = written
 name = "model.layers.0.self_attn.q_proj.weight"
+given = next(f for f in map(read, sys.argv[2:]) if name in f[2])
+words, scales = numbers(written, name + "_packed", "I"), numbers(written, name + "_scale", "e")
+for i, bits in enumerate(numbers(given, name, "H")): # bfloat16
+    x = struct.unpack("<f", struct.pack("<I", bits << 16))[0]
+    w = (words[i // 8] >> i % 8 * 4 & 15) - 8
+    assert abs(x - w * scales[i // 16]) <= abs(scales[i // 16]) * 1.01, i # scales have either sign
 assert header[name + "_packed"]["shape"] == [48, 6] and header[name + "_packed"]["dtype"] == "I32"
 assert header[name + "_scale"]["shape"] == [48, 3] and header[name + "_scale"]["dtype"] == "F16"
 begin, end = header[name + "_shape"]["data_offsets"]
@@ -58,16 +72,17 @@ def f32(k, v): return text(k) + struct.pack("<If", 6, v)
 words = ["a", "b", "c", "d", "<s>", "</s>", "ab", "s"]
 width, inner = 256, 256
 settings = [text("general.architecture") + struct.pack("<I", 8) + text("llama"), u32("llama.block_count", 1),
-            u32("llama.embedding_length", width), u32("llama.feed_forward_length", inner), u32("llama.context_length", 64),
+            u32("llama.embedding_length", width), u32("llama.feed_forward_length", inner),
+            u32("llama.context_length", 64),
             u32("llama.attention.head_count", 4), u32("llama.attention.head_count_kv", 4),
             f32("llama.attention.layer_norm_rms_epsilon", 1e-5), f32("llama.rope.freq_base", 10000.0),
             text("tokenizer.ggml.model") + struct.pack("<I", 8) + text("gpt2"),
             text("tokenizer.ggml.pre") + struct.pack("<I", 8) + text("smollm"),
-            text("tokenizer.ggml.tokens") + struct.pack("<IIQ", 9, 8, len(words)) + b"".join(text(w) for w in words),
-            text("tokenizer.ggml.token_type") + struct.pack("<IIQ", 9, 5, len(words)) + b"".join(struct.pack("<i", 1) for w in words),
+            text("tokenizer.ggml.tokens") + struct.pack("<IIQ", 9, 8, len(words)) + b"".join(map(text, words)),
+            text("tokenizer.ggml.token_type") + struct.pack("<IIQ8i", 9, 5, len(words), *[1] * len(words)),
             text("tokenizer.ggml.merges") + struct.pack("<IIQ", 9, 8, 1) + text("a b")]
-shapes = [("token_embd.weight", width, len(words)), ("output_norm.weight", width, 0), ("blk.0.attn_norm.weight", width, 0),
-          ("blk.0.ffn_norm.weight", width, 0)]
+shapes = [("token_embd.weight", width, len(words)), ("output_norm.weight", width, 0),
+          ("blk.0.attn_norm.weight", width, 0), ("blk.0.ffn_norm.weight", width, 0)]
 shapes += [("blk.0." + n + ".weight", width, width) for n in
            ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")]
 out, place, body = b"", 0, b""
@@ -85,10 +100,10 @@ END
 for type in q8_0 q4_0 q4_1 q4_k; do
     expect 0 wide.gguf --type $type --force -o $type.gguf
     has out "blk.0.attn_q.weight  256 x 256  $type  max " 'token_embd.weight  kept  F32' '^7 of 11 tensors quantised'
-    "$generate" --model $type.gguf --type f32 --arithmetic exact --threads 1 --plain --tokens 5 --ids ab >$type.txt 2>err ||
+    "$generate" --model $type.gguf --type f32 --arithmetic exact --threads 1 --plain --tokens 5 ab >$type.txt 2>err ||
         fail "fovea-generate does not read $type.gguf: $(cat err)"
-    "$generate" --model $type.gguf --type f32 --weights f32 --threads 1 --plain --tokens 5 --ids ab >wide.txt 2>err
-    [ "$(grep '^logits   hash' $type.txt)" = "$(grep '^logits   hash' wide.txt)" ] || fail "$type has other logits in f32"
+    "$generate" --model $type.gguf --type f32 --weights f32 --threads 1 --plain --tokens 5 ab >wide.txt 2>err
+    [ "$(grep '^logits   hash' $type.txt)" = "$(grep '^logits   hash' wide.txt)" ] || fail "$type: other logits in f32"
     rm -f ./*.txt
 done
 cmp -s q8_0.gguf q4_0.gguf && fail "q8_0 is q4_0"

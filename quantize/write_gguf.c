@@ -1,5 +1,5 @@
-/* A GGUF file, version 3: settings of a GGUF input, but for those that say how tensors are stored; tensors, aligned to 32
- * bytes. */
+/* A GGUF file, version 3: settings of a GGUF input, but for those that say how tensors are stored; tensors, aligned to
+ * 32 bytes. */
 #include "convert.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* A safetensors file as compressed-tensors names its parts, and the quantization_config beside it. Of a matrix X.weight:
+/* A safetensors file as compressed-tensors names its parts, and the quantization_config beside it. Of X.weight:
  *
  *   int4   X.weight_packed  I32 [out, in / 8], the first element in the lowest bits, each 8 more than its value
  *          X.weight_scale   F16 [out, groups]
