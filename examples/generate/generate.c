@@ -154,7 +154,20 @@ static void on_threads(const void *ctx, int64_t count, void (*task)(void *arg, i
     (void)fovea_parallel(ctx, count, task, arg);
 }
 
+/* The largest number of bytes that this process had in memory; 0: unknown. */
+static double peak_memory(void) {
+    struct rusage use;
+    if (getrusage(RUSAGE_SELF, &use) != 0)
+        return 0;
+#ifdef __APPLE__
+    return (double)use.ru_maxrss;
+#else
+    return (double)use.ru_maxrss * 1024;
+#endif
+}
+
 static void report(const run *r) {
+    const double peak = peak_memory(); /* before memory is timed, which takes its own */
     const double decoded = (double)r->answer, speed = peak_read_speed(r->info.threads, on_threads, r->ctx);
     printf("\n\n");
     if (r->cut_off && r->answer + 1 == r->opts->tokens)
@@ -172,15 +185,8 @@ static void report(const run *r) {
                r->answer, decoded / r->decode, r->decode_bytes / r->decode * 1e-9,
                100.0 * r->decode_bytes / r->decode / speed, speed * 1e-9);
     printf("cache    %" PRId64 " bytes for %" PRId64 " tokens\n", session_cache_bytes(r->s), session_length(r->s));
-    struct rusage use;
-    if (getrusage(RUSAGE_SELF, &use) == 0) {
-#ifdef __APPLE__
-        const double peak = (double)use.ru_maxrss;
-#else
-        const double peak = (double)use.ru_maxrss * 1024;
-#endif
+    if (peak > 0)
         printf("memory   %.1f MB at its peak\n", peak * 1e-6);
-    }
     printf("logits   hash %016" PRIx64 "\n", r->hash);
 }
 
