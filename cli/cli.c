@@ -210,7 +210,9 @@ static bool ends_here(const cli *c, const char *word, const cli_command *only) {
 }
 
 /* "man" and "completion" are commands unless they may be words of the user's. */
-static bool prints_pages(const cli *c) { return cli_has_commands(c) || c->passes || c->commands[0].most_words == 0; }
+static bool prints_pages(const cli *c) {
+    return c->prints_pages || cli_has_commands(c) || c->passes || c->commands[0].most_words == 0;
+}
 
 /* Finds the command, of which *first is the index in argv behind it; -1, or what the program ends with. */
 static int find_command(const cli *c, int argc, char **argv, const cli_command **command, int *first) {

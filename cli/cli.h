@@ -1,6 +1,6 @@
 /* The command line of a program: tables of options and commands, from which the parser, --help and the complaints
  * are made, and the man page (PROGRAM man) and the bash completion (PROGRAM completion) of a program whose words
- * they are not.
+ * they are not, or which says prints_pages.
  *
  *     static const cli_option options[] = {
  *         {"--rows", "N", "512", cli_read_number, 1, 4096, offsetof(settings, rows), RUN, "rows of x (default: 64)"},
@@ -70,6 +70,7 @@ typedef struct cli {
     const cli_command *commands;
     int command_count;
     bool first_is_default; /* the command may be missing */
+    bool prints_pages;     /* man and completion are commands, although words are the user's: ./man is then a file */
     const cli_option *options;
     int option_count;
     const cli_kind *kinds;

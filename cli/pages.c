@@ -257,8 +257,9 @@ void cli_print_completion(const cli *c) {
     for (int n = 0; n < c->option_count && (c->first_is_default || !cli_has_commands(c)); n++)
         if (c->options[n].commands & c->commands[0].bit)
             printf("%s ", c->options[n].name);
+    const bool file_first = !cli_has_commands(c) && c->commands[0].most_words > 0;
     printf("--help --version\";;\n    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
-           "    [[ $word == -* || $COMP_CWORD == 1 ]] || COMPREPLY+=($(compgen -f -- \"$word\"))\n}\n"
+           "    [[ $word == -*%s ]] || COMPREPLY+=($(compgen -f -- \"$word\"))\n}\n"
            "complete -F %s %s\n",
-           function, c->program);
+           file_first ? "" : " || $COMP_CWORD == 1", function, c->program);
 }

@@ -23,8 +23,7 @@ int options_read(int argc, char **argv, options *opts) {
          "try several scales, and keep those of the smallest squared error"},
         {"--keep", "PATTERNS", "@text \"lm_head.*,*.down_proj.weight\"", cli_read_text, 0, 0, OPTION(keep),
          "names of tensors that stay as they are, with * and ?, parted by commas; norms, embeddings and tensors that "
-         "are "
-         "no matrix always do"},
+         "are no matrix always do"},
         {"--threads", "N", "2", cli_read_int, 1, 4096, OPTION(threads),
          "number of threads (default: all CPUs this process may use)"},
         {"--force", NULL, NULL, NULL, 0, 0, OPTION(force), "replace the output file if it exists"},
@@ -39,6 +38,7 @@ int options_read(int argc, char **argv, options *opts) {
                              "folder with one of them.",
                          .exit_statuses = "0 success; 1 failure; 2 wrong usage",
                          .examples = "fovea-quantize model --type q4_k --output model.gguf",
+                         .prints_pages = true,
                          .commands = &command,
                          .command_count = 1,
                          .options = table,

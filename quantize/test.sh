@@ -21,6 +21,15 @@ refused 2 'multiple of 16' tiny.gguf --type int4 --group-size 24 -o no.gguf
 refused 2 'has blocks of its own' tiny.gguf --type q4_0 --group-size 32 -o no.gguf
 refused 1 'nowhere' nowhere --type q8_0 -o no.gguf
 
+# One table makes help, man page and completion, which are installed with the program.
+mkdir folder.pages
+cd folder.pages || exit
+one_table 7
+completes --group-size fovea-quantize --gr
+: >weights.gguf
+completes weights.gguf fovea-quantize wei
+cd .. || exit
+
 # int4 and int8 in groups of 16, from several safetensors files; what was written is read again.
 mkdir folder
 expect 0 "$tiny/llama" --type int4 --group-size 16 -o folder/model.safetensors
@@ -56,6 +65,19 @@ refused 1 'exists; --force replaces it' "$tiny/llama" --type int8 -o folder/mode
 expect 0 "$tiny/llama" --type int8 --force -o folder/model.safetensors
 has folder/config.json '"strategy": "channel"' '"int-quantized"'
 refused 1 'is of type I8; only F32, F16 and BF16 can be quantised' folder --type q8_0 -o no.gguf
+
+# From safetensors to GGUF: names are kept, and the one setting that GGUF asks for is there.
+python3 - <<'END' || fail "no safetensors file"
+import json, struct
+values = struct.pack("<64f", *range(64))
+head = json.dumps({"a.weight": {"dtype": "F32", "shape": [2, 32], "data_offsets": [0, len(values)]}}).encode()
+open("folder/wide.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + values)
+END
+expect 0 folder/wide.safetensors --type q8_0 -o folder/wide.gguf
+grep -qa 'a[.]weight' folder/wide.gguf || fail "the name is lost"
+grep -qa 'general[.]architecture.*unknown' folder/wide.gguf || fail "no general.architecture"
+"$generate" --model folder/wide.gguf x >out 2>err && fail "fovea-generate runs a file without a model"
+has err 'has no tokenizer'
 
 # What is kept.
 expect 0 "$tiny/llama" --type int4 --group-size 16 --keep '*q_proj*,lm_head*' --force -o folder/model.safetensors

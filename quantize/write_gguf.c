@@ -34,6 +34,12 @@ static void put_u32(writer *w, const char *key, uint32_t value) {
     put_bits(w, value, 4);
 }
 
+static void put_string(writer *w, const char *key, const char *value) {
+    put_text(w, key, (int64_t)strlen(key));
+    put_bits(w, GGUF_TEXT, 4);
+    put_text(w, value, (int64_t)strlen(value));
+}
+
 /* How tensors are stored is said anew. */
 static bool copied(const gguf_value *v) {
     static const char *const ours[] = {"general.alignment", "general.file_type", "general.quantization_version"};
@@ -108,7 +114,7 @@ int write_gguf(const options *opts, const arrays *a, output *o, complaint to) {
     writer w = {o, to, false};
     uint32_t file_type;
     const uint32_t type = block_type(options_dtype(opts), &file_type);
-    int64_t values = 2, place = 0;
+    int64_t values = from != NULL ? 2 : 3, place = 0;
     if (check(a, to) != 0)
         return -1;
     for (int64_t i = 0; from != NULL && i < gguf_value_count(from); i++)
@@ -120,6 +126,8 @@ int write_gguf(const options *opts, const arrays *a, output *o, complaint to) {
     for (int64_t i = 0; from != NULL && i < gguf_value_count(from); i++)
         if (copied(gguf_value_at(from, i)))
             put_value(&w, gguf_value_at(from, i));
+    if (from == NULL) /* every file must have it */
+        put_string(&w, "general.architecture", "unknown");
     put_u32(&w, "general.file_type", file_type);
     put_u32(&w, "general.quantization_version", QUANTISATION);
     for (int64_t i = 0; i < a->count; i++) {

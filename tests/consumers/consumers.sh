@@ -52,7 +52,7 @@ install) # then moves what was installed: it must not remember where it was
     mv "$SCRATCH/installed" "$prefix"
     ! grep -rlI -e "$SCRATCH" -e "$FOVEA_SOURCE" "$prefix" || fail "these remember this machine's folders"
     # Each of the programs that was built is there, with a man page and a completion that know all its options.
-    for program in fovea-bench fovea-inspect fovea-tune; do
+    for program in fovea-bench fovea-inspect fovea-quantize fovea-tune; do
         [ -n "$(find "$FOVEA_BUILD" -name "$program" -type f -perm -u+x)" ] || continue
         help=$("$prefix/bin/$program" --help) || fail "$program is not installed, or does not run"
         man=$(find "$prefix" -path "*/man1/$program.1") completion=$(find "$prefix" -path "*/completions/$program")
