@@ -95,7 +95,10 @@ static tune_shape sized_linear(const tune_class *c, int64_t rows, int64_t in, in
     const double columns = PRICE / fmax(2.0 * (double)rows * (double)in / rate_of(threads, isa), (double)in / reading);
     const int64_t affordable = fv_max(fv_round_down((int64_t)fmin(columns, 1 << 20), WHOLE), threads * WHOLE);
     out = fv_max(fv_min(out, affordable), range->least);
-    return (tune_shape){.linear = true, .rows = rows, .in = in, .out = out, .dtype = fv_tuning_dtype(c->operation)};
+    const fovea_dtype dtype = fv_tuning_dtype(c->operation);
+    const int64_t unit = dtype == FOVEA_DTYPE_U4 ? 32 : fv_dtype_block_of(dtype).elements; /* whole groups, or blocks */
+    in = fv_max(fv_round_down(in, unit), unit);
+    return (tune_shape){.linear = true, .rows = rows, .in = in, .out = out, .dtype = dtype};
 }
 
 /* Where a box has no end, half as much again as its least stands for it. */

@@ -156,28 +156,28 @@ static bool make_linear(tune_problem *problem, char error[256]) {
     const int64_t x = take(&at, dtype, 1, 1, s->rows, s->in);
     const int64_t weights =
         fv_reserve(&at, fv_ceil_div(s->out, sizes.panel), fv_operand_bytes(sizes.weights.format, s->in, sizes.panel));
-    const int64_t scales = take(&at, FOVEA_DTYPE_F32, 1, 1, fv_dtype_scaled(s->dtype), s->out);
+    const int64_t scales = fv_reserve(&at, fv_ceil_div(s->out, sizes.panel), sizes.scale_bytes);
     take(&out_bytes, dtype, 1, 1, s->rows, s->out);
     if (!made || !make_sets(problem, dtype, at, at, out_bytes, error))
         return false;
+    float *zeros = calloc((size_t)fv_max(s->in, s->out), sizeof *zeros);
     fovea_quantisation quantisation;
-    fovea_quantisation_init(&quantisation);
-    quantisation.scales = (const float *)(const void *)(arena + scales);
     fovea_linear_desc desc;
     fovea_linear_desc_init(&desc);
     desc.dtype = dtype;
     desc.in_features = s->in;
-    desc.part.weight = (fovea_matrix){.data = arena,
-                                      .dtype = s->dtype,
-                                      .in = s->in,
-                                      .out = s->out,
-                                      .quantisation = fv_dtype_scaled(s->dtype) ? &quantisation : NULL};
-    if (fovea_linear_pack(problem->ctx, &desc, &problem->packed) != FOVEA_OK) {
-        snprintf(error, 256, "%.250s", fovea_error_detail());
+    tune_weights(s, zeros, &quantisation, &desc.part.weight);
+    const fovea_status status =
+        zeros ? fovea_linear_pack(problem->ctx, &desc, &problem->packed) : FOVEA_ERROR_OUT_OF_MEMORY;
+    free(zeros);
+    if (status != FOVEA_OK) {
+        if (zeros)
+            snprintf(error, 256, "%.250s", fovea_error_detail());
         return false;
     }
     problem->map = *problem->packed;
     problem->map.weights.data = arena + weights;
+    problem->map.group_scales = arena + scales; /* any bits: those that are NaN take no longer */
     fovea_linear_args_init(&problem->linear);
     problem->linear.x = fovea_tensor_bhtd(arena + x, dtype, 1, 1, s->rows, s->in);
     problem->y = fovea_tensor_bhtd(problem->out, dtype, 1, 1, s->rows, s->out);
@@ -247,6 +247,7 @@ static int64_t decide_linear(tune_problem *problem, const tune_choice *choice, t
     fv_tuning_to_choice(problem->operation, choice->knob, &wanted);
     const int64_t rows = problem->shape.rows;
     plan->linear = fv_linear_heuristics(problem->packed, rows, &wanted);
+    plan->plain_scores = problem->packed->grouped;
     fv_tuning_of_choice(problem->operation, &plan->linear, plan->made.knob);
     /* So that what differs beyond the rows that there are counts as the same. */
     plan->made.knob[FV_LINEAR_KNOB_row_block].number = fv_min(plan->linear.row_block, rows);
@@ -264,8 +265,8 @@ static int64_t decide_attention(tune_problem *problem, const tune_choice *choice
     fv_tuning_of_choice(problem->operation, &plan->attention->choice, plan->made.knob);
     const fv_attention_kernels *kernels = &plan->attention->kernels;
     plan->plain_scores = kernels->score_rows || kernels->score_groups;
-    plan->plain_values = plan->attention->desc.v_dtype == FOVEA_DTYPE_I8 ||
-                         (kernels->value_few && (kernels->widen_v || problem->cache));
+    plan->plain_values =
+        plan->attention->desc.v_dtype == FOVEA_DTYPE_I8 || (kernels->value_few && (kernels->widen_v || problem->cache));
     plan->panel = plan->plain_scores ? 0 : plan->attention->panel;
     plan->fetches = plan->attention->fetches_next;
     return (int64_t)fovea_attention_plan_workspace_size(plan->attention);
@@ -300,6 +301,7 @@ static bool execute(tune_problem *problem, const tune_plan *plan) {
                                        problem->workspace_size) == FOVEA_OK;
     fovea_linear map = problem->map;
     map.weights.data = (const char *)map.weights.data + set * problem->set_bytes;
+    map.group_scales += set * problem->set_bytes;
     fv_linear_execute_chosen(&map, &problem->linear, &plan->linear, problem->workspace);
     return true;
 }

@@ -17,7 +17,8 @@ typedef struct tune_plan {
     tune_choice made;                /* cache_scale: 0, as what it decides beside sizes is */
     int64_t panel;                   /* the keys of a packed panel, */
     bool fetches;                    /* and whether the next item is fetched */
-    bool plain_scores, plain_values; /* keys, values are read as they lie: no gemm of the choice has a part in it */
+    bool plain_scores, plain_values; /* keys, values are read as they lie: no gemm of the choice has a part in it.
+                                          The first also: weights in groups are multiplied as integers */
     fovea_attention_plan *attention; /* NULL: a linear map */
     fv_linear_choice linear;
 } tune_plan;
@@ -55,6 +56,10 @@ void tune_problem_free(tune_problem *problem);
 /* A plan with a choice, and room for it in the problem's workspace; NULL if there is none. */
 tune_plan *tune_problem_plan(tune_problem *problem, const tune_choice *choice);
 void tune_plan_free(tune_plan *plan);
+
+/* The weights of a shape, all of which are what `zeros` has: zeros for a row of them, for their scales, and for those of all
+ * output channels. weights points to quantisation. */
+void tune_weights(const tune_shape *shape, const void *zeros, fovea_quantisation *quantisation, fovea_matrix *weights);
 
 /* A map of a shape that has no weights, for what can be asked without; false if there is no memory. The caller frees
  * map->tuned. */

@@ -83,10 +83,10 @@ class Ggml(Engine):
     them out for itself."""
 
     TYPES = {"q8_0": 8, "q4_0": 2, "q4_1": 3, "q4_k": 12, "q6_k": 14}
-    F32 = 0
+    REPACKED, F32 = ("q4_0", "q4_k"), 0
 
     def start(self):
-        if self.weights.dtype not in self.TYPES:
+        if self.weights.dtype not in (self.REPACKED if self.variant == "repacked" else self.TYPES):
             raise Absent("no such format")
         folder = pathlib.Path(os.environ[self.variable])
         self.version = os.environ.get(f"{self.variable}_VERSION", "")

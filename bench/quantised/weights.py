@@ -20,7 +20,7 @@ class Weights:
 
     def _make_i8(self, random, out, channels):
         self.integers = random.integers(-127, 128, (out, channels), np.int8)
-        self.data, self.scales = self.integers, random.uniform(0.5, 1, out).astype(np.float32) / 1000
+        self.data, self.scales = self.integers, (self._scales(random, out) / np.float16(16)).astype(np.float32)
 
     def _make_u4(self, random, out, channels):
         stored = random.integers(0, 16, (out, channels), np.uint8)
@@ -36,6 +36,7 @@ class Weights:
     def _make_q8_0(self, random, out, channels):
         blocks = self._blocks(random, out, channels, [("d", "<f2"), ("q", "i1", 32)])
         blocks["d"] = self.scales_inside = self._scales(random, *blocks.shape) / np.float16(16)
+        blocks["q"] = np.maximum(blocks["q"], -127)  # -128 is in no file, and ik_llama.cpp multiplies it wrongly
         self.integers, self.group = blocks["q"].reshape(out, channels), 32
 
     def _make_q4_0(self, random, out, channels):
