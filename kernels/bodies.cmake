@@ -28,7 +28,6 @@ set(bodies
     "^multiply_i16_i8g_6x64_avx512    integers   body/multiply_groups.h"
     "^multiply_i8_i8g_6x64_avx512     integers   body/multiply_groups.h   FV_BYTES"
     "^multiply_i16_i8g_[56]x16_avx2   integers   body/multiply_groups.h"
-    "^multiply_i8_i8g_6x16_avx2       integers   body/multiply_groups.h   FV_BYTES"
     "^multiply_i8_i8g_5x16_avx2       integers   body/multiply_as_i16.h   FV_I16=fv_multiply_i16_i8g_5x16_avx2"
     "^unpack_i8g_.*_(avx|neon)        integers   body/unpack_groups.h"
     "^multiply_i16_i8x4_8x32_         int8       body/multiply_i16_i8x4.h FV_I8_PLANES"

@@ -94,9 +94,9 @@ FV_ALWAYS_INLINE int64_t groups_opaque(int64_t stride) {
     return stride;
 }
 
-/* Sums of products of so many words, of a tile. row: the first word of its first row. */
-FV_ALWAYS_INLINE void groups_tile(const groups_strip *s, const char *b, const char *row, int64_t words, const int mr,
-                                  const int nv) {
+/* Sums of products of so many words, of the rows of a tile from `at` on. row: the first word of the first of these. */
+FV_ALWAYS_INLINE void groups_tile(const groups_strip *s, const char *b, const char *row, int64_t words, int64_t at,
+                                  const int mr, const int nv) {
     enum { THREE = 3, POINTERS = (FV_MR + THREE - 1) / THREE };
     int64_t lda = s->lda * WORD;
     const char *a[POINTERS]; /* a row of each three */
@@ -109,7 +109,7 @@ FV_ALWAYS_INLINE void groups_tile(const groups_strip *s, const char *b, const ch
     for (int i = 0; i < mr; i++)
 #pragma GCC unroll 8
         for (int j = 0; j < nv; j++)
-            acc[i][j] = w_set1((uint32_t)s->first[i]);
+            acc[i][j] = w_set1((uint32_t)s->first[at + i]);
     do {
 #pragma GCC unroll 8
         for (int e = 0; e < STEPS; e++, b += nv * FV_W * 4) {
@@ -136,30 +136,29 @@ FV_ALWAYS_INLINE void groups_tile(const groups_strip *s, const char *b, const ch
     for (int i = 0; i < mr; i++)
 #pragma GCC unroll 8
         for (int j = 0; j < nv; j++)
-            w_store(s->tile + i * FV_NR + j * FV_W, acc[i][j]);
+            w_store(s->tile + (at + i) * FV_NR + j * FV_W, acc[i][j]);
 }
 
-/* Widths of strips are FV_NR and halves of it down to a vector. */
-FV_ALWAYS_INLINE void groups_width(const groups_strip *s, const char *b, const char *a, int64_t words, const int mr) {
+FV_ALWAYS_INLINE void groups_width(const groups_strip *s, const char *b, const char *a, int64_t words, int64_t at,
+                                   const int mr) {
     if (s->vectors == NV)
-        groups_tile(s, b, a, words, mr, NV);
-    else if (NV > 2 && s->vectors == 2)
-        groups_tile(s, b, a, words, mr, NV > 2 ? 2 : 1);
+        groups_tile(s, b, a, words, at, mr, NV);
     else
-        groups_tile(s, b, a, words, mr, 1);
+        groups_tile(s, b, a, words, at, mr, 1);
 }
 
+/* Fewer than four rows, which only the smallest products have, go one by one: less text. */
 static __attribute__((noinline)) void groups_height(const groups_strip *s, const char *b, const char *a, int64_t words,
                                                     int64_t rows) {
     switch (rows) {
-    case 1: groups_width(s, b, a, words, 1); break;
-    case 2: groups_width(s, b, a, words, 2); break;
-    case 3: groups_width(s, b, a, words, 3); break;
-    case 4: groups_width(s, b, a, words, 4); break;
+    case 4: groups_width(s, b, a, words, 0, 4); break;
 #if FV_MR > 5
-    case 5: groups_width(s, b, a, words, 5); break;
+    case 5: groups_width(s, b, a, words, 0, 5); break;
 #endif
-    default: groups_width(s, b, a, words, FV_MR); break;
+    case FV_MR: groups_width(s, b, a, words, 0, FV_MR); break;
+    default:
+        for (int64_t i = 0; i < rows; i++, a += s->lda * WORD)
+            groups_width(s, b, a, words, i, 1);
     }
 }
 
@@ -289,8 +288,7 @@ void FV_NAME(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const
                       .ldc = ldc,
                       .ldstart = start ? epilogue->ldstart : 0};
     for (; s.column < n; s.column += s.vectors * FV_W) {
-        for (s.vectors = NV; s.vectors * FV_W > n - s.column; s.vectors /= 2) {
-        }
+        s.vectors = n - s.column >= FV_NR ? NV : 1;
         s.c = c + s.column;
         s.start = start ? start + s.column : groups_zero;
         for (int64_t turn = 0, row = 0; turn < turns; turn++) {
