@@ -25,9 +25,9 @@ PEERS = (
 
 
 class Fovea:
-    def __init__(self, options, text, dtype):
-        self.name, self.dtype, self.version, self.share = "fovea-generate", dtype, "", ""
-        self.command = [str(ROOT / "build/release/examples/fovea-generate"), "--model", options.model, "--plain", "--type", dtype,
+    def __init__(self, options, text, words, dtype, weights):
+        self.name, self.dtype, self.version, self.share = "fovea-generate", words, "", ""
+        self.command = [str(ROOT / "build/release/examples/fovea-generate"), "--model", options.model, "--plain", "--type", dtype, "--weights", weights,
                         "--threads", str(options.threads), "--tokens", str(options.tokens + 1), "--", text]
 
     def run(self):
@@ -54,7 +54,7 @@ class Peer(LineProcess):
 
 
 def start(options, text):
-    engines = [Fovea(options, text, dtype) for dtype in ("bf16", "f32")]
+    engines = [Fovea(options, text, *kind) for kind in (("Q4_1", "f32", "stored"), ("bf16", "bf16", "bf16"), ("f32", "f32", "f32"))]
     for name, kind, dtype, words, variable in PEERS:
         python = os.environ.get(variable)
         try:
