@@ -51,6 +51,9 @@ bool fv_linear_pairs(const fv_linear_execution *e);
 /* Is x, as the caller has it, to be multiplied as floats in places where a block of weights may begin? */
 bool fv_linear_gathers(const fv_linear_execution *e);
 
+/* Are a row's channels of x one stretch of memory? */
+bool fv_linear_one_stretch(const fv_linear_execution *e);
+
 /* How far apart rows of one sequence, or of sequences of one row, are. */
 int64_t fv_linear_row_stride(const fovea_tensor *t);
 

@@ -17,34 +17,18 @@
 
 typedef enum path { PATH_FLOATS, PATH_PAIRS, PATH_REGISTERS, PATH_BLOCKS, PATH_FEW_INTEGERS, PATH_INTEGERS } path;
 
-int64_t fv_linear_row_stride(const fovea_tensor *t) { return t->shape[2] == 1 ? t->stride[0] : t->stride[2]; }
-
-void *fv_linear_place(const fovea_tensor *t, const fv_row_run *run, int64_t head, int64_t channel) {
-    return (char *)t->data +
-           fv_dtype_size(t->dtype) * (run->batch * t->stride[0] + head * t->stride[1] + run->token * t->stride[2] +
-                                      run->done * fv_linear_row_stride(t) + channel);
-}
-
-static bool one_stretch(const fv_linear_execution *e) {
-    const fovea_tensor *x = &e->args->x;
-    return x->stride[1] == x->shape[3] || x->shape[1] == 1;
-}
-
 bool fv_linear_pairs(const fv_linear_execution *e) {
     enum { TILE_ROWS = 8 }; /* fewer leave most of a tile empty, and multiply-adds are as fast */
     if (e->linear->blocks && e->rows < TILE_ROWS)
         return false;
     if (e->linear->pairs && !e->linear->pack_x)
         return true;
-    return e->linear->pairs && fv_float_nearest() && (one_stretch(e) || e->args->x.shape[3] % 2 == 0);
+    return e->linear->pairs && fv_float_nearest() && (fv_linear_one_stretch(e) || e->args->x.shape[3] % 2 == 0);
 }
 
 bool fv_linear_gathers(const fv_linear_execution *e) {
-    return e->linear->widen_x || (fv_linear_paired(e->linear) && !one_stretch(e) && e->args->x.shape[3] % 2 != 0);
-}
-
-int64_t fv_linear_together(const fv_linear_execution *e) {
-    return e->gathers || one_stretch(e) ? e->linear->in : e->args->x.shape[3];
+    return e->linear->widen_x ||
+           (fv_linear_paired(e->linear) && !fv_linear_one_stretch(e) && e->args->x.shape[3] % 2 != 0);
 }
 
 /* How many input channels from k on a call of the gemm takes: within a block, and within what lies together. */
@@ -123,7 +107,7 @@ void fv_linear_read_pairs(const fv_linear_execution *e, const fv_linear_buffers 
                           fv_exponent_range *all) {
     const fovea_linear *l = e->linear;
     const fovea_tensor *x = &e->args->x;
-    const int64_t words = fv_ceil_div(l->in, 2), channels = one_stretch(e) ? l->in : x->shape[3];
+    const int64_t words = fv_ceil_div(l->in, 2), channels = fv_linear_one_stretch(e) ? l->in : x->shape[3];
     fv_row_run row = *run;
     for (; row.done < run->done + run->count; row.done++) {
         float *to = b->pairs + (row.first + row.done) * words;
