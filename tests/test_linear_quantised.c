@@ -1,6 +1,7 @@
 /* Maps of quantised weights: EXACT has the bits of float32 on the numbers that they stand for; Q16 and Q8 have one answer on every
  * tier, with any threads, rows and parts, within their bound of float64; what is packed comes back; and what is refused. */
 #include "attention_case.h"
+#include "core/core.h"
 #include "quantisation/quantisation.h"
 #include "quantised_case.h"
 
@@ -109,6 +110,67 @@ static void check_error(const problem *p, const float *y, int most) {
         }
 }
 
+/* What is packed comes back, and packed again has the bits of before. */
+static void test_back(const problem *p, const fovea_context *ctx, const float *want) {
+    const int64_t n = p->rows * p->out, groups = p->kind->group ? p->in / p->kind->group : 1;
+    fovea_linear *map = pack(ctx, p, &p->w.matrix, FOVEA_ARITHMETIC_DEFAULT);
+    void *data = must_alloc(p->in * p->out * 2, 1), *scales = must_alloc(p->out * groups, sizeof(float));
+    uint8_t *zeros = must_alloc(p->out * groups, 1);
+    int32_t *group_of = must_alloc(p->in, sizeof *group_of);
+    float *y = must_alloc(n, sizeof *y);
+    fovea_dtype dtype;
+    fovea_quantisation q;
+    fovea_quantisation_init(&q);
+    test_check(fovea_linear_unpack(map, 0, data, NULL, &dtype) == FOVEA_OK && dtype == p->kind->dtype, "%s: %s",
+               p->kind->name, fovea_error_detail());
+    fovea_matrix back = fovea_matrix_out_in(data, dtype, p->out, p->in);
+    const fovea_status status = fovea_linear_unpack_groups(map, 0, &q, scales, zeros, group_of);
+    if (p->kind->scale_dtype) {
+        test_check(status == FOVEA_OK && (q.zeros != NULL) == p->kind->zeros &&
+                       (q.group_of != NULL) == p->kind->ordered,
+                   "%s: %s", p->kind->name, fovea_error_detail());
+        back.quantisation = &q;
+    } else {
+        test_check(status == FOVEA_ERROR_UNSUPPORTED && strstr(fovea_error_detail(), "no groups with scales beside"),
+                   "%s: %s", p->kind->name, fovea_error_detail());
+        test_check(memcmp(data, p->w.data, (size_t)(fv_dtype_bytes(dtype, p->in * p->out))) == 0, "%s: other blocks",
+                   p->kind->name);
+    }
+    test_check((int64_t)fovea_linear_weight_bytes(map) >= p->in * p->out / 2 &&
+                   (int64_t)fovea_linear_weight_bytes(map) <= (p->in + 31) * (p->out + 63) * 2 + 1024,
+               "%s: %zu bytes of %" PRId64 " x %" PRId64, p->kind->name, fovea_linear_weight_bytes(map), p->in, p->out);
+    fovea_linear_destroy(map);
+    run(pack(ctx, p, &back, FOVEA_ARITHMETIC_DEFAULT), p, 0, p->rows, y);
+    test_same(y, want, n, "%s packed again", p->kind->name);
+    free(data);
+    free(scales);
+    free(zeros);
+    free(group_of);
+    free(y);
+}
+
+/* Weights that are not all quantised, or not in one way, and arithmetics that do not take them. */
+static void test_refused(const fovea_context *ctx, const problem *p) {
+    fovea_linear_part parts[2] = {{.weight = p->w.matrix},
+                                  {.weight = fovea_matrix_out_in(p->numbers, FOVEA_DTYPE_F32, p->out, p->in)}};
+    fovea_linear *map = NULL;
+    for (int i = 0; i < 4; i++) {
+        static const char *const sentences[] = {"some of the weights are quantised", "no weights are quantised",
+                                                "has a scale", "FOVEA_ARITHMETIC_BF16_TILE"};
+        fovea_linear_desc desc;
+        fovea_linear_desc_init(&desc);
+        desc.in_features = p->in;
+        desc.part_count = i == 0 ? 2 : 1;
+        desc.parts = i == 1 ? parts + 1 : parts;
+        desc.arithmetic = i == 1 ? FOVEA_ARITHMETIC_Q8 : i == 3 ? FOVEA_ARITHMETIC_BF16_TILE : FOVEA_ARITHMETIC_DEFAULT;
+        parts[0].has_scale = i == 2;
+        parts[0].scale = 0.5;
+        test_check(fovea_linear_pack(ctx, &desc, &map) == FOVEA_ERROR_UNSUPPORTED && !map &&
+                       strstr(fovea_error_detail(), sentences[i]),
+                   "%s, case %d: %s", p->kind->name, i, fovea_error_detail());
+    }
+}
+
 static void test_kind(const quantised_kind *kind, const fovea_context *ctx, const fovea_context *scalar,
                       const fovea_context *many, rng *r) {
     problem p;
@@ -134,6 +196,9 @@ static void test_kind(const quantised_kind *kind, const fovea_context *ctx, cons
         test_same(y + first * p.out, want + first * p.out, count * p.out, "%s %s, rows alone", kind->name,
                   q8 ? "q8" : "q16");
     }
+    run(pack(ctx, &p, &p.w.matrix, FOVEA_ARITHMETIC_DEFAULT), &p, 0, p.rows, want);
+    test_back(&p, ctx, want);
+    test_refused(ctx, &p);
     free(want);
     free(y);
     problem_free(&p);
