@@ -41,7 +41,7 @@ static const struct {
     ROW(fovea_norm_args, workspace_size, workspace_size, 232, 232, true),
     ROW(fovea_quantisation, group_of, scales, 16, 16, true),
     ROW(fovea_quantize_error, relative, relative, 32, 0, false),
-    ROW(fovea_quantize_options, search, search, 32, 0, false),
+    ROW(fovea_quantize_options, search, search, 24, 0, false),
     ROW(fovea_rope_desc, divisors, divisors, 96, 96, true),
     ROW(fovea_tuning_match, reason, reason, 1320, 1320, true),
 };
