@@ -19,7 +19,7 @@
 #ifndef FOVEA_QUANTISATION_H
 #define FOVEA_QUANTISATION_H
 
-#include "types.h"
+#include "context.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -100,13 +100,13 @@ FOVEA_API fovea_status fovea_quantize_size(fovea_dtype to, int64_t in, int64_t o
  * FOVEA_ERROR_SHAPE if in is no multiple of the block or group, _ARGUMENT if a number is NaN or infinite, or so large
  * that a scale is, _DTYPE, _STRIDE, _OVERFLOW, _VERSION. After an error nothing is written. Threads: the context's.
  * Thread-safe. */
-FOVEA_API fovea_status fovea_quantize(const struct fovea_context *ctx, const fovea_matrix *from, fovea_dtype to,
+FOVEA_API fovea_status fovea_quantize(const fovea_context *ctx, const fovea_matrix *from, fovea_dtype to,
                                       const fovea_quantize_options *options, void *data, void *scales,
                                       fovea_quantize_error *error);
 
 /* The numbers that quantised weights stand for, [out][in] floats. Errors as fovea_linear_pack(). After an error nothing
  * is written. Thread-safe. */
-FOVEA_API fovea_status fovea_dequantize(const struct fovea_context *ctx, const fovea_matrix *from, float *to);
+FOVEA_API fovea_status fovea_dequantize(const fovea_context *ctx, const fovea_matrix *from, float *to);
 
 #ifdef __cplusplus
 }
