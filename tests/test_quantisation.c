@@ -224,7 +224,7 @@ static void check_strides(const fovea_context *ctx, rng *r) {
         data[i] = (uint8_t)rng_below(r, 256);
     for (int i = 0; i < 4 * OUT * 3; i++) {
         scales[i] = rng_normal(r);
-        zeros[i] = (uint8_t)rng_below(r, 256);
+        zeros[i] = (uint8_t)rng_below(r, 255);
     }
     fovea_quantisation q;
     fovea_quantisation_init(&q);
@@ -233,11 +233,12 @@ static void check_strides(const fovea_context *ctx, rng *r) {
     q.scale_group_stride = OUT * 3;
     q.scale_out_stride = 2;
     q.zeros = zeros;
+    q.zero_offset = 1;
     const fovea_matrix m = {data, FOVEA_DTYPE_U8, IN, OUT, 1, ROW, &q};
     for (int o = 0; o < OUT; o++)
         for (int i = 0; i < IN; i++) {
             const int at = i / GROUP * OUT * 3 + o * 2;
-            want[o * IN + i] = scales[at] * (float)(data[o * ROW + i] - zeros[at]);
+            want[o * IN + i] = scales[at] * (float)(data[o * ROW + i] - zeros[at] - 1);
         }
     test_check(fovea_dequantize(ctx, &m, got) == FOVEA_OK, "strides: %s", fovea_error_detail());
     test_same(got, want, OUT * IN, "strides of scales");

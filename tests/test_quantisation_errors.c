@@ -87,6 +87,14 @@ static void check_quantisation(const fovea_context *ctx) {
     REFUSED("U4", c.quantisation.scale_out_stride = far, FOVEA_ERROR_OVERFLOW, "the strides of its scales");
 }
 
+/* One channel of another group becomes one of group 0. */
+static void more_of_group_0(int32_t *group_of) {
+    int i = 0;
+    while (group_of[i] == 0)
+        i++;
+    group_of[i] = 0;
+}
+
 /* The last scale of all is looked at, and each zero and group. */
 static void check_values(const fovea_context *ctx) {
     enum { LAST = IN / GROUP * OUT - 1 };
@@ -123,6 +131,7 @@ static void check_values(const fovea_context *ctx) {
             "is 256; it must be from 0 to 255");
     REFUSED("GPTQ 4, order", c.group_of[IN - 1] = 2, FOVEA_ERROR_ARGUMENT, "group_of[63] is 2, but there are 2 groups");
     REFUSED("GPTQ 4, order", c.group_of[0] = -1, FOVEA_ERROR_ARGUMENT, "group_of[0] is -1");
+    REFUSED("GPTQ 4, order", more_of_group_0(c.group_of), FOVEA_ERROR_SHAPE, "group 0 more than 32 channels");
     REFUSED("GPTQ 4, order", memset(c.group_of, 0, IN * sizeof *c.group_of), FOVEA_ERROR_SHAPE,
             "group 0 more than 32 channels");
 }

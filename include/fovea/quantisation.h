@@ -35,14 +35,15 @@ typedef enum fovea_packing {
     /* GPTQ's words: qweight [in / p][out], along in; qzeros [groups][out / p], along out. */
     FOVEA_PACKING_GPTQ = 1,
     /* AWQ's words: qweight [in][out / p], qzeros [groups][out / p], both along out; the columns of a word of U4 are in
-     * the order 0 2 4 6 1 3 5 7. U4 alone. */
+     * the order 0 2 4 6 1 3 5 7. U4 alone. As of GPTQ's, the matrix's strides are ignored. */
     FOVEA_PACKING_AWQ = 2
 } fovea_packing;
 
 /* Where the scales of integers are. All is read when weights are packed, and no longer needed afterwards.
  *
  * Groups: input channels g * group_size to (g + 1) * group_size - 1 are group g. in is a multiple of group_size, which is
- * a multiple of 16. U8 with zeros: group_size is at most 512. Scales are finite. */
+ * a multiple of 16; beyond 1024 it is in, or a multiple of 1024. U8 with zeros: group_size is at most 512. Scales are
+ * finite. */
 struct fovea_quantisation {
     size_t struct_size;
     const float *scales; /* [out], one for each output channel; NULL if there are group_scales */
