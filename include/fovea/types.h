@@ -105,8 +105,8 @@ typedef enum fovea_arithmetic {
     /* What a linear map takes unless you say otherwise: Q16 if its weights are quantised, else EXACT. */
     FOVEA_ARITHMETIC_DEFAULT = 4,
     /* Linear maps of quantised weights. A row of x becomes integers of 15 bits with a scale for each group of weights,
-     * sums of a group are exact integers, and float32 adds groups. As accurate as EXACT to about six digits, and much
-     * faster. */
+     * sums of a group are exact integers, and float32 adds groups. Errors are about 5e-5 of the result (docs/types.md),
+     * and it is much faster than EXACT. */
     FOVEA_ARITHMETIC_Q16 = 5,
     /* The same with integers of 8 bits: less accurate, and faster for many rows on CPUs with units for it. */
     FOVEA_ARITHMETIC_Q8 = 6
