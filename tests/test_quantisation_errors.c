@@ -160,7 +160,7 @@ static void check_any_bytes(const fovea_context *ctx, rng *r) {
         const int64_t in = block.elements > 1 ? block.elements * rng_between(r, 1, 2) : 16 * rng_between(r, 1, 8),
                       out = 8 * rng_between(r, 1, 2);
         quantised_case c;
-        quantised_make(&c, l, in, out, block.elements > 1 || rng_below(r, 2) ? 0 : 16, FOVEA_DTYPE_F16, -1, r);
+        quantised_make(&c, l, in, out, block.elements > 1 ? 0 : 16, FOVEA_DTYPE_F16, -1, r); /* the most scales */
         for (int64_t i = 0; rng_below(r, 2) && i < c.bytes; i++)
             c.data[i] = (uint8_t)rng_below(r, 256);
         if (rng_below(r, 4) == 0)
@@ -170,7 +170,7 @@ static void check_any_bytes(const fovea_context *ctx, rng *r) {
         if (rng_below(r, 4) == 0)
             c.quantisation.zero_offset = (int)rng_u64(r);
         if (rng_below(r, 8) == 0)
-            c.quantisation.group_size = rng_between(r, -40, 200);
+            c.quantisation.group_size = rng_below(r, 2) ? 0 : rng_between(r, -40, 200);
         guard *g = guard_alloc("weights", (size_t)c.bytes, rng_below(r, 2) ? GUARD_END : GUARD_START);
         memcpy(g->data, c.data, (size_t)c.bytes);
         c.matrix.data = g->data;

@@ -94,7 +94,7 @@ static void put_integers(const fv_quantised *q, fovea_dtype dtype, const uint8_t
     for (int64_t t = 0; t < n; t++) {
         const int64_t i = q->order ? q->order[step + t] : step + t;
         if (dtype == FOVEA_DTYPE_U4)
-            to[i / 2] |= x[t] << i % 2 * 4;
+            to[i / 2] |= (uint8_t)(x[t] << i % 2 * 4);
         else
             to[i] = dtype == FOVEA_DTYPE_U8 ? x[t] ^ 0x80 : x[t];
     }
