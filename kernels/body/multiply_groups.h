@@ -165,7 +165,7 @@ static __attribute__((noinline)) void groups_height(const groups_strip *s, const
 /* What sums of rows begin with: what makes up for bytes without sign, counted with the first words of a group. */
 static inline void groups_begin(groups_strip *s, const char *head, int64_t rows, int begins) {
     for (int64_t i = 0; BYTES && i < rows; i++, head += s->lda * WORD)
-        s->first[i] = begins ? -(groups_row(head)->sum << SIGN_BITS) : 0;
+        s->first[i] = begins ? -(groups_row(head)->sum * (1 << SIGN_BITS)) : 0;
 }
 
 /* Of bytes: subtracts zeros from sums. */
