@@ -98,9 +98,6 @@ static inline bool fv_tensor_empty(const fovea_tensor *t) {
 /* Checks a tensor whose data is not NULL and gives its span, an empty one if it has no elements. */
 fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *rule, fv_span *span);
 
-/* Has a matrix of integers the scales that it needs, and any other none? name: as "the weight of part 2". */
-fovea_status fv_quantisation_check(const fovea_matrix *matrix, const char *name);
-
 /* The span of lengths or offsets, one for each sequence of the batch; empty if there are none. */
 fv_span fv_lens_span(const char *name, const int64_t *lens, int64_t batch);
 

@@ -1,6 +1,11 @@
 /* How quantised weights are packed, as their types and scales say (quantisation.h). */
 #include "quantisation/quantisation.h"
 
+void fovea_quantisation_init_size(fovea_quantisation *q, size_t size) {
+    const fovea_quantisation defaults = {.scale_dtype = FOVEA_DTYPE_F32};
+    fv_struct_init(q, size, &defaults, sizeof defaults);
+}
+
 /* How each type of blocks is packed. */
 typedef struct block_row {
     fovea_dtype dtype;
