@@ -12,8 +12,12 @@ void FV_NAME(const fv_operand *b, float *y, int64_t ldy) {
                 const vf scale = v_load(scales + j), other = extra ? v_load(more + j) : v_set1(0.0f);
                 const vw zero = w_of_float(extra == FV_GROUP_zero ? other : v_set1(0.0f));
                 for (int e = 0; e < 4 && t + e < end; e++) {
-                    const vf number = v_mul(scale, w_float(w_sub(w_byte(word, e), zero)));
-                    v_store(y + e * ldy + j, extra == FV_GROUP_minimum ? v_add(number, other) : number);
+                    vf number = v_mul(scale, w_float(w_sub(w_byte(word, e), zero)));
+                    if (extra == FV_GROUP_minimum) {
+                        __asm__ volatile(""); /* clang would add -0 without a branch: wrong where zeros round down */
+                        number = v_add(number, other);
+                    }
+                    v_store(y + e * ldy + j, number);
                 }
             }
         scales += fv_scales_row(extra, b->width);

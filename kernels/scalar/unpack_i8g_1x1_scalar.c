@@ -11,7 +11,11 @@ void fv_unpack_i8g_1x1_scalar(const fv_operand *b, float *y, int64_t ldy) {
         for (int64_t j = 0; j < b->columns; j++) {
             const float *scale = b->scales + t / group * scales + b->first + j;
             const int zero = extra == FV_GROUP_zero ? (int)scale[b->width] : 0; /* w - zero is never -0 */
-            const float number = scale[0] * (float)(fv_group_integer(b, t, j) - zero);
-            y[t * ldy + j] = extra == FV_GROUP_minimum ? number + scale[b->width] : number;
+            float number = scale[0] * (float)(fv_group_integer(b, t, j) - zero);
+            if (extra == FV_GROUP_minimum) {
+                __asm__ volatile(""); /* as in body/unpack_groups.h */
+                number = number + scale[b->width];
+            }
+            y[t * ldy + j] = number;
         }
 }

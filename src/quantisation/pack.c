@@ -140,7 +140,15 @@ void fv_quantised_numbers(const fovea_matrix *matrix, int64_t first, int64_t cou
                     if (group != have)
                         g = floats_of(&r, first + done + c, have = group);
                     const float number = g.scale * (float)((bytes ? (int8_t)tile[c][i] : tile[c][i]) - g.zero);
-                    row[i] = minimum ? number + g.minimum : number;
+                    row[i] = number;
+                }
+                /* A loop of its own: clang would add -0 to the others, which is wrong where zeros round down. */
+                have = -1;
+                for (int64_t i = 0; i < steps && minimum; i++) {
+                    const int64_t group = (t + i) / r.q.group;
+                    if (group != have)
+                        g = floats_of(&r, first + done + c, have = group);
+                    row[i] = row[i] + g.minimum;
                 }
             }
         }
