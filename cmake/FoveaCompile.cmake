@@ -84,9 +84,12 @@ list(TRANSFORM types PREPEND FV_WITHOUT_)
 list(APPEND FOVEA_ARCHITECTURE ${types})
 
 # -O3 for the loops over tiles to unroll until the accumulators live in registers. The next two change no value: they let
-# fmaf() be an instruction and comparisons be selections. The last makes gcc end kernels with vzeroupper below -O2 too.
-set(FOVEA_KERNEL_FLAGS $<$<NOT:$<CONFIG:Debug>>:-O3> -fno-math-errno -fno-trapping-math
-                       $<$<C_COMPILER_ID:GNU>:-fexpensive-optimizations>)
+# fmaf() be an instruction and comparisons be selections. Then for gcc: kernels end with vzeroupper below -O2 too, and
+# loops and paths are not copied for conditions that do not change.
+set(FOVEA_KERNEL_FLAGS $<$<NOT:$<CONFIG:Debug>>:-O3> -fno-math-errno -fno-trapping-math)
+foreach(flag IN ITEMS -fexpensive-optimizations -fno-unswitch-loops -fno-split-paths)
+    list(APPEND FOVEA_KERNEL_FLAGS $<$<C_COMPILER_ID:GNU>:${flag}>)
+endforeach()
 set(FOVEA_KERNEL_FLAGS_scalar)
 if(FOVEA_SCALAR_FMA AND FOVEA_X86)
     fovea_host_has("fma" has_fma)

@@ -113,6 +113,10 @@ typedef fv_expand_i4_fn fv_expand_i5_fn, fv_expand_i6_fn;
  * the last step of a word need not be 0: the words of A are. c overlaps nothing else. A and B both may be read as whole
  * words and, of B, whole rows of FV_LANES. */
 
+/* Columns from `whole` on by another kernel: those that are no strip of a wide one. */
+void fv_groups_rest(fv_multiply_fn *narrow, const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
+                    const fv_epilogue *epilogue, int64_t whole);
+
 /* The element t of column j, w, of a panel that b begins. */
 static inline int fv_group_integer(const fv_operand *b, int64_t t, int64_t j) {
     const fv_format_info f = fv_format_of(b->format);

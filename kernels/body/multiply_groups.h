@@ -6,13 +6,17 @@
  * from memory. Kind i16: words become two of int16, the integers less their zeros, and one sum has all. Kind i8
  * (FV_BYTES): bytes have 128 added, since the instruction wants them without sign, and sums begin with what that adds.
  *
- * Sums of a tile go through a buffer, too: from there they become floats, added to c at the end of each group, in one
- * loop for all sizes of tiles, and pieces of a longer group go on with them.
+ * Sums of a tile become floats where they are, and are added to c at the end of each group; those of groups that are
+ * longer than a piece wait in a buffer.
  *
  * Bound: the units that multiply. A group adds 3 operations a vector of c to its 8 (kind i8) or 16 for each 32
  * channels, 5 where it has a minimum. Figures: docs/measurements.md, "multiply_groups.h". */
 #ifndef FV_ALWAYS_INLINE
 #define FV_ALWAYS_INLINE static inline __attribute__((always_inline))
+#endif
+
+#ifdef FV_NARROW
+fv_multiply_fn FV_NARROW;
 #endif
 
 #ifdef FV_BYTES
@@ -29,6 +33,7 @@ enum {
     PIECE = PIECE_BYTES / (FV_NR * 4 * STEPS), /* words of a column in a piece: half of the smallest cache */
     ROWS = 8 * FV_MR, /* at once, if groups are longer than pieces: preparing a piece takes 2% */
     WORD = sizeof(fv_i8_word),
+    LINE = 64,
     SIGN_BITS = 7 /* 128 is added to bytes */
 };
 
@@ -47,20 +52,23 @@ static const float groups_zero[FV_NR];
 /* A strip, the rows that are multiplied with it, and what is kept of both. */
 typedef struct groups_strip {
     const fv_operand *b;
-    int64_t column, vectors; /* its first column, and its width */
+    int64_t column; /* its first */
     const fv_i8_word *a;
     int64_t lda;
     float *c; /* of the first row and column */
     int64_t ldc;
     const float *start;
     int64_t ldstart;
-    char *words;      /* [PIECE_BYTES] */
-    int32_t *tile;    /* [FV_MR][FV_NR], sums */
-    int32_t *carried; /* [ROWS][FV_NR], sums of groups that are longer than a piece */
-    int32_t first[FV_MR];
+    char *words;                 /* [PIECE_BYTES] */
+    int32_t *carried;            /* [ROWS][FV_NR], sums of groups that are longer than a piece */
+    const char *next, *next_end; /* what is fetched meanwhile, so much for each tile */
+    int64_t fetched;
 } groups_strip;
 
 static inline const fv_i8_row *groups_row(const char *head) { return (const fv_i8_row *)(const void *)head; }
+
+/* Bytes with zeros of their own, which are subtracted from each group's sums in memory: a group at a time. */
+static int groups_apart(const fv_operand *b) { return BYTES && b->group.extra == FV_GROUP_zero; }
 
 /* Prepares a piece. */
 static void groups_prepare(groups_strip *s, const groups_piece *p) {
@@ -70,8 +78,8 @@ static void groups_prepare(groups_strip *s, const groups_piece *p) {
     const float *zeros = p->scales + b->width;
     char *to = s->words;
     for (int64_t g = 0; g < p->count; g++, zeros += fv_scales_row(extra, b->width))
-        for (int64_t w = 0; w < p->words; w++, from += b->row, to += s->vectors * FV_W * 4 * STEPS)
-            for (int64_t j = 0; j < s->vectors; j++) {
+        for (int64_t w = 0; w < p->words; w++, from += b->row, to += FV_NR * 4 * STEPS)
+            for (int64_t j = 0; j < NV; j++) {
                 const vw word = w_load(from + j * FV_W);
                 char *at = to + j * FV_W * 4;
                 if (BYTES) {
@@ -84,7 +92,7 @@ static void groups_prepare(groups_strip *s, const groups_piece *p) {
                     zero = w_or(w_and(zero, w_set1(0xffff)), w_left(zero, 16));
                 }
                 w_store(at, w_sub_16(w_even(word), zero));
-                w_store(at + s->vectors * FV_W * 4, w_sub_16(w_odd(word), zero));
+                w_store(at + FV_NR * 4, w_sub_16(w_odd(word), zero));
             }
 }
 
@@ -94,154 +102,155 @@ FV_ALWAYS_INLINE int64_t groups_opaque(int64_t stride) {
     return stride;
 }
 
-/* Sums of products of so many words, of the rows of a tile from `at` on. row: the first word of the first of these. */
-FV_ALWAYS_INLINE void groups_tile(const groups_strip *s, const char *b, const char *row, int64_t words, int64_t at,
-                                  const int mr, const int nv) {
-    enum { THREE = 3, POINTERS = (FV_MR + THREE - 1) / THREE };
-    int64_t lda = s->lda * WORD;
-    const char *a[POINTERS]; /* a row of each three */
-    vw acc[FV_MR][NV];
-    a[0] = row + (BYTES ? offsetof(fv_i8_word, low) : 0);
+/* A tile of rows from `row` on, with a piece. */
+typedef struct groups_part {
+    const groups_strip *s;
+    const groups_piece *p;
+    int64_t row;
+    int32_t *carried; /* its sums of a group that does not begin, or not end, here: [rows][FV_NR] */
+    int64_t words;    /* of each group */
+    int begins, ends;
+} groups_part;
+
+/* Sums of a group begin with what makes up for bytes without sign, or where they were. */
+FV_ALWAYS_INLINE void groups_begin(const groups_part *t, const char *head, const int mr, vw acc[][NV]) {
+    const int64_t lda = t->s->lda * WORD;
+    if (t->begins) {
 #pragma GCC unroll 8
-    for (int g = 1; g * THREE < mr; g++)
-        a[g] = a[g - 1] + THREE * lda;
+        for (int i = 0; i < mr; i++) {
+            const vw first = w_set1(BYTES ? (uint32_t) - (groups_row(head + i * lda)->sum * (1 << SIGN_BITS)) : 0);
 #pragma GCC unroll 8
-    for (int i = 0; i < mr; i++)
-#pragma GCC unroll 8
-        for (int j = 0; j < nv; j++)
-            acc[i][j] = w_set1((uint32_t)s->first[at + i]);
-    do {
-#pragma GCC unroll 8
-        for (int e = 0; e < STEPS; e++, b += nv * FV_W * 4) {
-            vw y[NV];
-#pragma GCC unroll 8
-            for (int j = 0; j < nv; j++)
-                y[j] = w_load(b + j * FV_W * 4);
-#pragma GCC unroll 8
-            for (int i = 0; i < mr; i++) {
-                uint32_t word;
-                memcpy(&word, a[i / THREE] + i % THREE * lda + e * 4, sizeof word);
-                const vw x = w_set1(word);
-#pragma GCC unroll 8
-                for (int j = 0; j < nv; j++)
-                    acc[i][j] = groups_add(acc[i][j], y[j], x);
-            }
+            for (int j = 0; j < NV; j++)
+                acc[i][j] = first;
         }
-#pragma GCC unroll 8
-        for (int g = 0; g * THREE < mr; g++)
-            a[g] += WORD;
-        lda = groups_opaque(lda);
-    } while (--words > 0);
+        return;
+    }
 #pragma GCC unroll 8
     for (int i = 0; i < mr; i++)
 #pragma GCC unroll 8
-        for (int j = 0; j < nv; j++)
-            w_store(s->tile + (at + i) * FV_NR + j * FV_W, acc[i][j]);
+        for (int j = 0; j < NV; j++)
+            acc[i][j] = w_load(t->carried + i * FV_NR + j * FV_W);
 }
 
-FV_ALWAYS_INLINE void groups_width(const groups_strip *s, const char *b, const char *a, int64_t words, int64_t at,
-                                   const int mr) {
-    if (s->vectors == NV)
-        groups_tile(s, b, a, words, at, mr, NV);
-    else
-        groups_tile(s, b, a, words, at, mr, 1);
+/* They become floats, added to those at `from`. */
+FV_ALWAYS_INLINE void groups_end(const groups_part *t, const char *head, const float *scales, const float *from,
+                                 int64_t ldfrom, const int mr, const int minimum, vw acc[][NV]) {
+    const int64_t width = t->s->b->width, lda = t->s->lda * WORD;
+    float *c = t->s->c + t->row * t->s->ldc;
+#pragma GCC unroll 8
+    for (int i = 0; i < mr; i++, head += lda, from += ldfrom, c += t->s->ldc) {
+        const vf scale = v_set1(groups_row(head)->scale), total = v_set1(minimum ? (float)groups_row(head)->sum : 0.0f);
+#pragma GCC unroll 8
+        for (int j = 0; j < FV_NR; j += FV_W) {
+            vf sum = v_fma(w_float(acc[i][j / FV_W]), v_mul(v_load(scales + j), scale), v_load(from + j));
+            if (minimum)
+                sum = v_fma(total, v_mul(v_load(scales + width + j), scale), sum);
+            v_store(c + j, sum);
+        }
+    }
+}
+
+/* All groups of the piece. */
+FV_ALWAYS_INLINE void groups_tile(const groups_part *t, const int mr) {
+    enum { THREE = 3, POINTERS = (FV_MR + THREE - 1) / THREE };
+    const groups_strip *s = t->s;
+    const groups_piece *p = t->p;
+    const fv_group_extra extra = (fv_group_extra)s->b->group.extra;
+    const char *b = s->words, *head = (const char *)(s->a + t->row * s->lda + p->at);
+    const float *scales = p->scales, *from = p->step == 0 ? s->start + t->row * s->ldstart : s->c + t->row * s->ldc;
+    int64_t ldfrom = p->step == 0 ? s->ldstart : s->ldc, lda = s->lda * WORD;
+    for (int64_t g = 0; g < p->count; g++, scales += fv_scales_row(extra, s->b->width)) {
+        const char *a[POINTERS]; /* a row of each three */
+        vw acc[FV_MR][NV];
+        groups_begin(t, head, mr, acc);
+        a[0] = head + (1 + p->skipped) * WORD + (BYTES ? offsetof(fv_i8_word, low) : 0);
+#pragma GCC unroll 8
+        for (int k = 1; k * THREE < mr; k++)
+            a[k] = a[k - 1] + THREE * lda;
+        for (int64_t words = t->words; words > 0; words--) {
+#pragma GCC unroll 8
+            for (int e = 0; e < STEPS; e++, b += FV_NR * 4) {
+                vw y[NV];
+#pragma GCC unroll 8
+                for (int j = 0; j < NV; j++)
+                    y[j] = w_load(b + j * FV_W * 4);
+#pragma GCC unroll 8
+                for (int i = 0; i < mr; i++) {
+                    uint32_t word;
+                    memcpy(&word, a[i / THREE] + i % THREE * lda + e * 4, sizeof word);
+                    const vw x = w_set1(word);
+#pragma GCC unroll 8
+                    for (int j = 0; j < NV; j++)
+                        acc[i][j] = groups_add(acc[i][j], y[j], x);
+                }
+            }
+#pragma GCC unroll 8
+            for (int k = 0; k * THREE < mr; k++)
+                a[k] += WORD;
+            lda = groups_opaque(lda);
+        }
+        if (!t->ends)
+#pragma GCC unroll 8
+            for (int i = 0; i < mr; i++)
+#pragma GCC unroll 8
+                for (int j = 0; j < NV; j++)
+                    w_store(t->carried + i * FV_NR + j * FV_W, acc[i][j]);
+        else if (extra == FV_GROUP_minimum)
+            groups_end(t, head, scales, from, ldfrom, mr, 1, acc);
+        else
+            groups_end(t, head, scales, from, ldfrom, mr, 0, acc);
+        head += (p->words + 1) * WORD;
+        from = s->c + t->row * s->ldc;
+        ldfrom = s->ldc;
+    }
 }
 
 /* Fewer than four rows, which only the smallest products have, go one by one: less text. */
-static __attribute__((noinline)) void groups_height(const groups_strip *s, const char *b, const char *a, int64_t words,
-                                                    int64_t rows) {
-    switch (rows) {
-    case 4: groups_width(s, b, a, words, 0, 4); break;
-#if FV_MR > 5
-    case 5: groups_width(s, b, a, words, 0, 5); break;
-#endif
-    case FV_MR: groups_width(s, b, a, words, 0, FV_MR); break;
-    default:
-        for (int64_t i = 0; i < rows; i++, a += s->lda * WORD)
-            groups_width(s, b, a, words, i, 1);
-    }
+static int64_t groups_height(int64_t left) {
+    const int few = 4;
+    return left >= 2 * few && left < FV_MR + few ? few : left >= FV_MR ? FV_MR : left >= few ? few : 1;
 }
 
-/* What sums of rows begin with: what makes up for bytes without sign, counted with the first words of a group. */
-static inline void groups_begin(groups_strip *s, const char *head, int64_t rows, int begins) {
-    for (int64_t i = 0; BYTES && i < rows; i++, head += s->lda * WORD)
-        s->first[i] = begins ? -(groups_row(head)->sum * (1 << SIGN_BITS)) : 0;
+static __attribute__((noinline)) void groups_rows(const groups_part *t, int64_t rows) {
+    if (rows == FV_MR)
+        groups_tile(t, FV_MR);
+    else if (rows > 1)
+        groups_tile(t, 4);
+    else
+        groups_tile(t, 1);
 }
 
-/* Of bytes: subtracts zeros from sums. */
-static void groups_zeros(const groups_strip *s, const float *zeros, const char *head, int64_t rows, int32_t *sums) {
-    for (int64_t i = 0; i < rows; i++, head += s->lda * WORD, sums += FV_NR)
-        for (int64_t j = 0; j < s->vectors * FV_W; j += FV_W)
-            w_store(sums + j, w_sub(w_load(sums + j),
-                                    w_times(w_set1((uint32_t)groups_row(head)->sum), w_of_float(v_load(zeros + j)))));
-}
-
-/* Sums of a tile so far, of a group that is longer than a piece. */
-static void groups_carry(const groups_strip *s, int64_t rows, int begins, int32_t *sums) {
-    for (int64_t i = 0; i < rows * FV_NR; i += FV_W)
-        w_store(sums + i, begins ? w_load(s->tile + i) : w_add(w_load(sums + i), w_load(s->tile + i)));
-}
-
-/* Sums of a group become floats, added to so many vectors of rows of c, or of start. */
-FV_ALWAYS_INLINE void groups_floats(const groups_strip *s, const float *scales, const char *head, int64_t row,
-                                    int64_t rows, const int32_t *sums, int first, int64_t column, const int minimum,
-                                    const int nv) {
-    float *c = s->c + row * s->ldc + column;
-    const float *from = first ? s->start + row * s->ldstart + column : c;
-    const int64_t ld = first ? s->ldstart : s->ldc;
-    scales += column;
-    sums += column;
-    for (int64_t i = 0; i < rows; i++, head += s->lda * WORD, sums += FV_NR, from += ld, c += s->ldc) {
-        const vf scale = v_set1(groups_row(head)->scale), total = v_set1(minimum ? (float)groups_row(head)->sum : 0.0f);
-#pragma GCC unroll 8
-        for (int j = 0; j < nv * FV_W; j += FV_W) {
-            vf acc = v_fma(w_float(w_load(sums + j)), v_mul(v_load(scales + j), scale), v_load(from + j));
-            if (minimum)
-                acc = v_fma(total, v_mul(v_load(scales + s->b->width + j), scale), acc);
-            v_store(c + j, acc);
+/* Of bytes: subtracts zeros from sums of the piece's only group. */
+static void groups_zeros(const groups_part *t, int64_t rows) {
+    const groups_strip *s = t->s;
+    const float *zeros = t->p->scales + s->b->width;
+    const fv_i8_word *head = s->a + t->row * s->lda + t->p->at;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < FV_NR; j += FV_W) {
+            int32_t *sums = t->carried + i * FV_NR + j;
+            const vw total = w_set1((uint32_t)groups_row((const char *)(head + i * s->lda))->sum);
+            w_store(sums, w_sub(w_load(sums), w_times(total, w_of_float(v_load(zeros + j)))));
         }
-    }
-}
-
-FV_ALWAYS_INLINE void groups_end(const groups_strip *s, const float *scales, const char *head, int64_t row,
-                                 int64_t rows, const int32_t *sums, int first, const int minimum) {
-    if (s->vectors == NV) {
-        groups_floats(s, scales, head, row, rows, sums, first, 0, minimum, NV);
-        return;
-    }
-    for (int64_t v = 0; v < s->vectors; v++)
-        groups_floats(s, scales, head, row, rows, sums, first, v * FV_W, minimum, 1);
 }
 
 /* Rows from row on, count of them, by a piece. */
 static void groups_run(groups_strip *s, const groups_piece *p, int64_t row, int64_t count) {
-    const fv_group_extra extra = (fv_group_extra)s->b->group.extra;
-    const int64_t scales_row = fv_scales_row(extra, s->b->width), tiles = (count + FV_MR - 1) / FV_MR,
-                  low = count / tiles, more = count % tiles;
-    int32_t *carried = s->carried;
+    const int less = p->ends && groups_apart(s->b);
+    groups_part t = {s, p, row, s->carried, p->words, p->begins, p->ends && !less};
     groups_prepare(s, p);
-    for (int64_t tile = 0, rows; tile < tiles; tile++, row += rows) {
-        const char *b = s->words, *head = (const char *)(s->a + row * s->lda + p->at);
-        const float *scales = p->scales;
-        rows = low + (tile < more);
-        for (int64_t g = 0; g < p->count; g++, scales += scales_row) {
-            int32_t *sums = s->tile;
-            groups_begin(s, head, rows, p->begins);
-            groups_height(s, b, head + (1 + p->skipped) * WORD, p->words, rows);
-            if (!p->begins || !p->ends) {
-                groups_carry(s, rows, p->begins, carried);
-                sums = carried;
-                carried += rows * FV_NR;
-            }
-            if (p->ends && BYTES && extra == FV_GROUP_zero)
-                groups_zeros(s, scales + s->b->width, head, rows, sums);
-            if (p->ends && extra == FV_GROUP_minimum)
-                groups_end(s, scales, head, row, rows, sums, p->step == 0 && g == 0, 1);
-            else if (p->ends)
-                groups_end(s, scales, head, row, rows, sums, p->step == 0 && g == 0, 0);
-            b += p->words * s->vectors * FV_W * 4 * STEPS;
-            head += (p->words + 1) * WORD;
+    for (int64_t rows, left = count; left > 0; left -= rows, t.row += rows) {
+        rows = groups_height(left);
+        for (int64_t i = 0; i < s->fetched && s->next < s->next_end; i++, s->next += LINE)
+            __builtin_prefetch(s->next, 0, 2);
+        groups_rows(&t, rows);
+        if (less) { /* what is left of the group, without words */
+            groups_part end = t;
+            groups_zeros(&t, rows);
+            end.words = end.begins = 0;
+            end.ends = 1;
+            groups_rows(&end, rows);
         }
+        t.carried += p->begins && p->ends ? 0 : rows * FV_NR;
     }
 }
 
@@ -251,13 +260,13 @@ static int64_t groups_least(int64_t x, int64_t y) { return x < y ? x : y; }
 static int64_t groups_words(const fv_operand *b, int64_t left) { return (groups_least(b->group.steps, left) + 3) / 4; }
 
 /* All steps of so many rows. */
-static void groups_rows(groups_strip *s, int64_t row, int64_t count) {
+static void groups_steps(groups_strip *s, int64_t row, int64_t count) {
     const fv_operand *b = s->b;
     const int64_t scales = fv_scales_row((fv_group_extra)b->group.extra, b->width), steps = b->steps;
     groups_piece p = {.scales = b->scales + b->first + s->column};
     for (; p.step < steps; p.step += p.count * b->group.steps, p.scales += p.count * scales) {
         const int64_t words = groups_words(b, steps - p.step), whole = (steps - p.step) / b->group.steps;
-        p.count = whole > 0 && words < PIECE ? groups_least(whole, PIECE / words) : 1;
+        p.count = whole > 0 && words < PIECE && !groups_apart(b) ? groups_least(whole, PIECE / words) : 1;
         for (p.skipped = 0; p.skipped < words; p.skipped += p.words) {
             p.words = groups_least(words - p.skipped, PIECE);
             p.begins = p.skipped == 0;
@@ -272,29 +281,35 @@ void FV_NAME(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const
              const fv_prefetch *prefetch) {
     const float *start = epilogue ? epilogue->start : NULL;
     const int64_t m = a->count, n = b->columns, turns = groups_words(b, b->steps) > PIECE ? (m + ROWS - 1) / ROWS : 1;
-    (void)prefetch;
     assert(m >= 1 && n >= 1 && b->steps >= 1 && b->first + n <= b->width);
     assert(n % FV_LANES == 0 && b->first % FV_LANES == 0 && (m == 1 || ldc >= n));
     assert(!epilogue || (!epilogue->a && !epilogue->b && !epilogue->row_max));
     assert(start != c || m == 1 || epilogue->ldstart == ldc);
     _Alignas(64) char words[PIECE_BYTES];
-    _Alignas(64) int32_t tile[FV_MR * FV_NR], carried[ROWS * FV_NR];
+    _Alignas(64) int32_t carried[ROWS * FV_NR];
     groups_strip s = {.words = words,
-                      .tile = tile,
                       .carried = carried,
                       .b = b,
                       .a = a->data,
                       .lda = a->stride,
                       .ldc = ldc,
                       .ldstart = start ? epilogue->ldstart : 0};
-    for (; s.column < n; s.column += s.vectors * FV_W) {
-        s.vectors = n - s.column >= FV_NR ? NV : 1;
+    if (prefetch && prefetch->next) {
+        const int64_t tiles = (m / FV_MR + 1) * (n / FV_NR + 1) * (groups_words(b, b->steps) / PIECE + 1);
+        s.next = prefetch->next;
+        s.next_end = prefetch->next_end;
+        s.fetched = (s.next_end - s.next) / (LINE * tiles) + 1;
+    }
+    for (; n - s.column >= FV_NR; s.column += FV_NR) {
         s.c = c + s.column;
         s.start = start ? start + s.column : groups_zero;
         for (int64_t turn = 0, row = 0; turn < turns; turn++) {
             const int64_t rows = m / turns + (turn < m % turns);
-            groups_rows(&s, row, rows);
+            groups_steps(&s, row, rows);
             row += rows;
         }
     }
+#ifdef FV_NARROW
+    fv_groups_rest(FV_NARROW, a, b, c, ldc, epilogue, s.column);
+#endif
 }

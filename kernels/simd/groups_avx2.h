@@ -4,12 +4,13 @@
  *               v_words_and(a, mask), v_words_right(a, bits)  of 32 bits, left if bits are negative
  *               v_words_or(a, b, mask)  a or (b and mask)
  *               v_words_signed(a)  bytes with sign, as the tier multiplies them: V_BIAS added
- *   v_total     W integers of 32 bits: v_total_load(p), v_total_store(p, a), v_total_all(p)  all are *p
- *               v_total_less(a, zero, b)  a - zero * b, zeros being integers as floats
- *               v_total_float(a)  rounded
+ *   v_total     W integers of 32 bits: v_total_all(a)  all are a
+ *               v_total_of(a)  integers as floats
+ *               v_total_times(a, b)  their products        v_total_float(a)  rounded
  *   v_dots      W sums of products with a row of X: v_dots_from(total)  begin with these, v_dots_total(a)  what they are
- *               v_dots_add(a, w, x, bits)  adds those of 16 channels; w have so many bits, of 8 they are v_words_signed
- *   V_ROWS      of how many rows registers hold v_dots: 4 or 8
+ *               v_dots_add(a, w, x, bits, vectors)  adds those of 16 channels to so many; w have so many bits, of 8
+ *               they are v_words_signed
+ *   V_OF_1, V_OF_4  vectors of columns at once, of 1 row and of 4: what registers hold
  *
  * With AVX-VNNI, VPDPBUSD multiplies planes, as groups_avx512.h has it. Else VPMADDUBSW does: of words of few bits its
  * sums of two products, and of as many of them as are added, stay below 2^15. Words of 8 bits would saturate:
@@ -32,12 +33,9 @@ static inline v_words v_words_right(v_words a, const int bits) {
 }
 
 typedef __m256i v_total;
-static inline v_total v_total_all(const int32_t *p) { return _mm256_set1_epi32(*p); }
-static inline v_total v_total_load(const int32_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
-static inline void v_total_store(int32_t *p, v_total a) { _mm256_storeu_si256((__m256i *)p, a); }
-static inline v_total v_total_less(v_total a, vf zero, v_total sum) {
-    return _mm256_sub_epi32(a, _mm256_mullo_epi32(_mm256_cvtps_epi32(zero), sum));
-}
+static inline v_total v_total_all(int32_t a) { return _mm256_set1_epi32(a); }
+static inline v_total v_total_of(vf a) { return _mm256_cvttps_epi32(a); }
+static inline v_total v_total_times(v_total a, v_total b) { return _mm256_mullo_epi32(a, b); }
 static inline vf v_total_float(v_total a) { return _mm256_cvtepi32_ps(a); }
 
 static inline __m256i groups_broadcast(const void *p) {
@@ -46,7 +44,7 @@ static inline __m256i groups_broadcast(const void *p) {
     return _mm256_set1_epi32(word);
 }
 
-enum { V_ROWS = 4 };
+enum { V_OF_1 = 2, V_OF_4 = 1 };
 
 #ifdef __AVXVNNI__
 enum { V_BIAS = 128 };
@@ -58,7 +56,7 @@ typedef struct v_dots {
 } v_dots;
 static inline v_dots v_dots_from(v_total a) { return (v_dots){_mm256_setzero_si256(), a}; }
 static inline v_total v_dots_total(v_dots a) { return _mm256_add_epi32(_mm256_slli_epi32(a.high, 7), a.low); }
-static inline v_dots v_dots_add(v_dots a, const v_words w[4], const fv_i8_word *x, const int bits) {
+static inline v_dots groups_add(v_dots a, const v_words w[4], const fv_i8_word *x, const int bits) {
     (void)bits;
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
@@ -83,7 +81,7 @@ static inline __m256i groups_pairs(v_words w, const int8_t x[4]) {
 static inline __m256i groups_widened(__m256i pairs, int factor) {
     return _mm256_madd_epi16(pairs, _mm256_set1_epi16((short)factor));
 }
-static inline v_dots v_dots_add(v_dots a, const v_words w[4], const fv_i8_word *x, const int bits) {
+static inline v_dots groups_add(v_dots a, const v_words w[4], const fv_i8_word *x, const int bits) {
     if (bits == 8) {
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++) {
@@ -110,5 +108,11 @@ static inline v_dots v_dots_add(v_dots a, const v_words w[4], const fv_i8_word *
     return _mm256_add_epi32(a, groups_widened(high[1], 128));
 }
 #endif
+
+static inline void v_dots_add(v_dots *sums, v_words (*w)[4], const fv_i8_word *x, const int bits, const int vectors) {
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++)
+        sums[v] = groups_add(sums[v], w[v], x, bits);
+}
 
 #endif

@@ -66,6 +66,8 @@ static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
         block = fitting >= ENOUGH_ROWS ? fv_min(wanted, fitting) : wanted;
         block = fv_min(fv_max(fitting / 3, block), MOST_ROWS);
     }
+    if (c->chunk <= 0 && l->grouped && l->arithmetic != FOVEA_ARITHMETIC_EXACT)
+        c->chunk = c->row_block > 0 ? c->row_block : block; /* all rows by each piece of words that is prepared */
     if (c->chunk <= 0) {
         const int64_t chunks = fv_ceil_div(block, fv_max(l1 / 4 / (l->panel * f), 1));
         c->chunk = fv_round_up(fv_ceil_div(block, chunks), fv_linear_tile_rows(l, c)); /* chunks of equal length */
