@@ -46,6 +46,7 @@ void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_ope
                          .next = fv_scales_row(extra, b->width),
                          .extra = extra,
                          .zero = fv_group_zero(b->format, extra) + (b->format == FV_FORMAT_i8g ? with->bias : 0),
+                         .share = m / 4 + m % 4,
                          .lda = a->stride,
                          .ldc = ldc};
     for (int64_t first = 0; first < b->steps; first += p.steps, p.scales += together / group * p.next) {
@@ -54,14 +55,16 @@ void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_ope
         p.steps = b->steps - first < together ? b->steps - first : together;
         groups_place(&p, b, first);
         const int64_t bytes = fv_group_rows(b->format, p.steps) * b->row * (int64_t)sizeof *p.words;
+        int64_t turn = 0;
         for (int64_t row = 0, rows; row < m; row += rows) {
             const int which = m - row >= 4;
             rows = which ? 4 : 1;
             p.fetch = (uintptr_t)p.words;
-            if (row == 0 && prefetch && prefetch->next)
+            if (prefetch && prefetch->next)
                 p.fetch += (uintptr_t)prefetch->next - (uintptr_t)b->data;
-            else if (row == 0 && prefetch && prefetch->streams)
-                p.fetch += (uintptr_t)(with->columns[which] < columns ? bytes : AHEAD);
+            else if (prefetch && prefetch->streams) /* each turn of rows a share, in order */
+                p.fetch += (uintptr_t)(p.share > 1 || with->columns[which] < columns ? bytes + bytes / p.share * turn++
+                                                                                     : AHEAD);
             p.a = (const fv_i8_word *)a->data + row * a->stride + first / group * fv_i8_row_words(group);
             p.start = start ? start + row * p.ldstart : NULL;
             p.c = c + row * ldc;

@@ -10,7 +10,8 @@ typedef struct fv_groups_block {
     const uint32_t *words; /* of its first step */
     int64_t half;          /* of these words, where a row of them holds more than 16 steps */
     int64_t columns, ldb, steps, group;
-    uintptr_t fetch;     /* what is fetched first, meanwhile */
+    uintptr_t fetch; /* what is fetched first, meanwhile; then so much of what is read, of `share` */
+    int64_t share;
     const float *scales; /* of its first group, and its zeros or minimums behind them */
     int64_t width, next; /* to these, and to the next group */
     fv_group_extra extra;

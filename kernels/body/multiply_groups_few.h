@@ -75,6 +75,7 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
     const int nv = FEW_VECTORS(rows);
     const int64_t ldb = p->ldb, lda = p->lda;
     uintptr_t fetch = p->fetch;
+    const uintptr_t advance = (uintptr_t)(ROWS * nv * FV_W * 4 / p->share);
     for (int64_t j = 0; j < p->columns; j += nv * FV_W) {
         const uint32_t *b = p->words + j;
         const float *scales = p->scales + j;
@@ -96,7 +97,7 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
 #pragma GCC unroll 16
                     for (int i = 0; i < (ROWS * nv * FV_W * 4 + LINE_BYTES - 1) / LINE_BYTES; i++)
                         __builtin_prefetch((const char *)fetch + i * LINE_BYTES, 0, 2);
-                    fetch += (uintptr_t)(ROWS * nv * FV_W * 4);
+                    fetch += advance;
                 }
 #pragma GCC unroll 4
                 for (int v = 0; v < nv; v++)

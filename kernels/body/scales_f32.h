@@ -23,12 +23,6 @@ static inline void scales_f32(const char **at, int64_t n, float *to) {
     *at += n * 4;
 }
 
-static inline void scales_u8(const char **at, int64_t n, float *to) {
-    const uint8_t *from = (const uint8_t *)*at;
-    for (int64_t j = 0; j < n; j += FV_W)
-        v_store(to + j, v_load_u8(from + j));
-    *at += n;
-}
 static inline void scales_i8(const char **at, int64_t n, float *to) {
     const int8_t *from = (const int8_t *)*at;
     for (int64_t j = 0; j < n; j += FV_W)
@@ -36,12 +30,13 @@ static inline void scales_i8(const char **at, int64_t n, float *to) {
     *at += n;
 }
 
-/* to[j] = d[j] * to[j], or the negative of it. */
-static inline void scales_times(int64_t n, const float *d, int negative, float *to) {
+/* to[j] = d[j] * integer[j]. */
+static inline void scales_super(const char **at, int64_t n, const float *d, const int has_sign, float *to) {
     for (int64_t j = 0; j < n; j += FV_W) {
-        const vf product = v_mul(v_load(d + j), v_load(to + j));
-        v_store(to + j, negative ? v_mul(product, v_set1(-1.0f)) : product);
+        const vf integers = has_sign ? v_load_i8((const int8_t *)*at + j) : v_load_u8((const uint8_t *)*at + j);
+        v_store(to + j, v_mul(v_load(d + j), integers));
     }
+    *at += n;
 }
 
 /* Groups that are no super-blocks. */
@@ -76,14 +71,11 @@ void FV_NAME(fv_scale_words words, const void *from, int64_t width, int64_t firs
             scales_f16(&at, width, d[0]);
             if (per == SUPER8)
                 scales_f16(&at, width, d[1]);
+            for (int64_t j = 0; j < width && per == SUPER8; j += FV_W)
+                v_store(d[1] + j, v_mul(v_load(d[1] + j), v_set1(-1.0f)));
         }
-        if (per == SUPER16) {
-            scales_i8(&at, width, to);
-        } else {
-            scales_u8(&at, width, to);
-            scales_u8(&at, width, to + width);
-            scales_times(width, d[1], 1, to + width);
-        }
-        scales_times(width, d[0], 0, to);
+        scales_super(&at, width, d[0], per == SUPER16, to);
+        if (per == SUPER8)
+            scales_super(&at, width, d[1], 0, to + width);
     }
 }
