@@ -42,8 +42,8 @@ static void read_windows(run *r) {
 }
 
 /* The text in windows of --context tokens, each from its beginning; every token but the first of a window is
- * predicted. */
-static double measure(run *r, int64_t *tokens) {
+ * predicted. choices, unless NULL: the most probable token of each. */
+static double measure(run *r, int64_t *tokens, int32_t *choices) {
     const int64_t words = model_config(r->m)->words;
     int64_t counted = 0;
     double sum = 0.0;
@@ -64,6 +64,8 @@ static double measure(run *r, int64_t *tokens) {
                 const int64_t next = done + i + j + 1;
                 if (next < r->prompt && next % r->room != 0) {
                     sum += surprise(r->logits + j * words, words, r->ids[next]);
+                    if (choices != NULL)
+                        choices[counted] = (int32_t)sample_greedy(r->logits + j * words, words);
                     counted++;
                 }
             }
@@ -75,43 +77,51 @@ static double measure(run *r, int64_t *tokens) {
     return exp(sum / (double)counted);
 }
 
-/* One row of the table; false: the model is none of these formats, because its weights are not quantised. */
-static bool print_row(run *r, const char *path, const options *opts) {
-    int64_t tokens;
+/* One row of the table. choices: of the first row, which it fills if it is that. */
+static void print_row(run *r, const char *path, const options *opts, bool first, int32_t *choices) {
+    int64_t tokens, same = 0;
     r->opts = opts;
     run_load(r, path);
-    const bool quantised = model_quantised(r->m);
-    const double value = measure(r, &tokens);
-    printf("| %s | %.1f | %s | %s | %.4f |\n", options_weights_name(opts, quantised),
-           (double)model_token_bytes(r->m) * 1e-6, options_dtype_name(opts->cache), options_dtype_name(opts->values),
-           value);
+    int32_t *own = first ? choices : allocate((size_t)r->prompt, sizeof *own);
+    const double value = measure(r, &tokens, own);
+    for (int64_t i = 0; i < tokens; i++)
+        same += own[i] == choices[i];
+    printf("| %s | %.1f | %s | %s | %.4f | %" PRId64 " of %" PRId64 " |\n",
+           options_weights_name(opts, model_quantised(r->m)), (double)model_token_bytes(r->m) * 1e-6,
+           options_dtype_name(opts->cache), options_dtype_name(opts->values), value, same, tokens);
     fflush(stdout);
     run_unload(r);
-    return quantised;
+    if (!first)
+        free(own);
 }
 
 static void print_table(run *r, const char *path) {
     enum { F32, BF16, F16, INT8 };
     static const struct {
         int weights, arithmetic;
-    } kinds[] = {{0, -1}, {0, 1}, {0, 2}, {1, -1}, {2, -1}}; /* stored: q16, exact, q8; f32, bf16 */
+    } kinds[] = {{0, 1}, {0, -1}, {0, 2}, {1, -1}, {2, -1}}; /* as stored: exact, q16, q8; f32, bf16 */
     static const int caches[][2] = {{F32, F32}, {BF16, BF16}, {BF16, INT8}, {INT8, INT8}};
     const options *given = r->opts;
-    bool quantised = true;
+    const bool quantised = model_quantised(r->m);
+    int32_t *choices = allocate((size_t)r->prompt, sizeof *choices);
+    bool first = true;
     run_unload(r);
-    printf("Products and attention in %s. MB: weights that a token reads.\n\n"
-           "| weights | MB | keys | values | perplexity |\n|---|---|---|---|---|\n",
+    printf("Products and attention in %s. MB: weights that a token reads. Same choice: most probable tokens that are "
+           "those of the first "
+           "row.\n\n"
+           "| weights | MB | keys | values | perplexity | same choice |\n|---|---|---|---|---|---|\n",
            options_dtype_name(given->dtype));
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+    for (size_t i = quantised ? 0 : 3; i < sizeof kinds / sizeof kinds[0]; i++)
         for (size_t k = 0; k < sizeof caches / sizeof caches[0]; k++) {
             options opts = *given;
             opts.weights = kinds[i].weights;
             opts.arithmetic = kinds[i].arithmetic;
             opts.cache = caches[k][0];
             opts.values = caches[k][1];
-            if (quantised || kinds[i].arithmetic < 0)
-                quantised = print_row(r, path, &opts) || (quantised && i > 0);
+            print_row(r, path, &opts, first, choices);
+            first = false;
         }
+    free(choices);
     r->opts = given;
 }
 
@@ -122,7 +132,7 @@ void perplexity(run *r, const char *path) {
         print_table(r, path);
         return;
     }
-    const double value = measure(r, &tokens);
+    const double value = measure(r, &tokens, NULL);
     printf("perplexity %.6f of %" PRId64 " tokens, %s, weights %s, keys %s, values %s, logits hash %016" PRIx64 "\n",
            value, tokens, options_dtype_name(r->opts->dtype), options_weights_name(r->opts, model_quantised(r->m)),
            options_dtype_name(r->opts->cache), options_dtype_name(r->opts->values), r->hash);
