@@ -10,9 +10,11 @@ import copy
 import torch
 from torch import nn
 
+from fovea.torch.weights import of_the_same_weights
 from module_parts import LOG, Result, log_class
 
 BOUND = {torch.float32: 2e-5, torch.float64: 1e-12, torch.bfloat16: 2e-2, torch.float16: 3e-3}
+QUANTIZED = 1e-3  # with integers of x, each off by up to 2^-15 of the largest: added
 LAYOUTS = [
     "plain",
     "plain",
@@ -160,18 +162,24 @@ def _short(error):
     return "nothing" if error is None else f"{type(error).__name__}({str(error)[:160]!r})"
 
 
-def scenario(program, module, make_copy):
-    """Yields (step, outcome of the copy, outcome of the model, whether the copy may refuse) for each call of both."""
+def scenario(program, module, make_copy, quantized=None):
+    """Yields (step, outcome of the copy, outcome of the model, whether the copy may refuse) for each call of both.
+    quantized: a copy whose rounded weights both have; the copy itself, where None."""
     plan = torch.Generator().manual_seed(program.seed)
     pick = lambda n: int(torch.randint(n, (), generator=plan))  # noqa: E731
     with torch.no_grad():  # else the old weight_norm makes weights that torch cannot copy
         model = module.build()
         base = module.build() if program.own_weights else model  # weights that are written to are not shared
+    if quantized is not None:
+        of_the_same_weights(base, quantized)
     copied, double = make_copy(base)
+    if program.weights:
+        of_the_same_weights(model, copied if quantized is None else quantized)
 
     def both(step, function, shape, refusable):
         layout, seed, number = LAYOUTS[pick(len(LAYOUTS))], pick(1 << 30), 2
-        if layout == "special" and "mask=" in program.source:  # NaN of a masked key spreads in torch, and not in Fovea
+        # NaN of a masked key spreads in torch, and not in Fovea; NaN and infinity to all of a group's integers.
+        if layout == "special" and ("mask=" in program.source or program.weights):
             layout = "plain"
         mode = [torch.no_grad, torch.inference_mode][pick(2)]
         without = program.needs_y and pick(3) == 0
@@ -216,6 +224,7 @@ def differences(program, module, optimize):
         return kept[0], False
 
     found, suspects, refused = [], [], 0
+    bound = BOUND[program.dtype] + (QUANTIZED if program.weights else 0.0)
     for step, got, want, refusable in scenario(program, module, optimized):
         if got is None:
             found.append(step)
@@ -224,14 +233,15 @@ def differences(program, module, optimize):
         refused += refuses
         if error == float("inf"):
             found.append(f"{step}: {text}")
-        elif error > BOUND[program.dtype]:
+        elif error > bound:
             suspects.append((step, text, error))
         if refuses:
             break
     if suspects and not found:
-        exact = scenario(program, module, lambda model: (copy.deepcopy(model).double(), True))
+        again = optimize(module.build()) if program.weights else None
+        exact = scenario(program, module, lambda model: (copy.deepcopy(model).double(), True), again)
         own = {step: compare(got, want, types=False)[1] for step, got, want, _ in exact if got is not None}
-        bound = BOUND[program.dtype]  # larger errors are no rounding: other dropout, or other ways through forward()
+        # Larger errors are no rounding: other dropout, or other ways through forward().
         own = max((e for e in own.values() if e < 50 * bound), default=0.0)
         found = [f"{step}: {text}" for step, text, error in suspects if error > 8 * own + bound]
     return found, kept[0], refused

@@ -1,6 +1,7 @@
 """Random modules, to compare fovea.torch.optimize(model) with the model.
 
     PYTHONPATH=build/python python python/tests/support/random_modules.py --seeds 20000 [--first N] [--jobs 2]
+        --weights int8   quantise their linear maps
         --reduce         of modules that differ print only the lines which that needs
         --show SEED      prints the source of one module
 
@@ -12,6 +13,7 @@ make to both.
 import argparse
 import collections
 import contextlib
+import functools
 import itertools
 import linecache
 import multiprocessing
@@ -24,6 +26,7 @@ import warnings
 import torch
 from torch import nn
 
+import fovea.torch
 import module_parts
 import module_straight
 from module_compare import differences
@@ -81,9 +84,10 @@ _WEIGHTS = [  # of a linear map, written so that doing it twice to shared weight
 class Program:
     """The source of a module, and what of it a run needs to know."""
 
-    def __init__(self, seed, source, shapes, width, needs_y, dtype, own_weights, changes, any_hook):
+    def __init__(self, seed, source, shapes, width, needs_y, dtype, own_weights, changes, any_hook, weights):
         self.seed, self.source, self.shapes, self.width, self.dtype = seed, source, shapes, width, dtype
         self.needs_y, self.own_weights, self.changes, self.any_hook = needs_y, own_weights, changes, any_hook
+        self.weights = weights
 
 
 def load(source, name):
@@ -223,10 +227,10 @@ def _function(head, lines):
     return [f"def {head}:", *(f"    {line}" for line in (lines or ["pass"])), ""]
 
 
-def program_of(seed) -> Program:
-    """The module of a seed."""
+def program_of(seed, weights=None) -> Program:
+    """The module of a seed, whose linear maps optimize(weights=) quantises."""
     rng = random.Random(seed)
-    width = rng.choice((4, 6, 8, 12, 16, 24, 40))
+    width = rng.choice((32, 40, 64) if weights else (4, 6, 8, 12, 16, 24, 40))
     if rng.random() < 0.5:
         classes, call, may_be_none = module_straight.classes(rng, width), "model(x)", False
     else:
@@ -257,7 +261,8 @@ def program_of(seed) -> Program:
         [(3, width), (2, 5, width), (1, width), (7, width), (2, 2, 3, width), (width,), (0, width), (2, 0, width)], 3
     )
     return Program(
-        seed, text, shapes, width, may_be_none, getattr(torch, dtype), own_weights, bool(after), rng.random() < 0.08
+        seed, text, shapes, width, may_be_none, getattr(torch, dtype), own_weights, bool(after), rng.random() < 0.08,
+        weights
     )
 
 
@@ -274,8 +279,7 @@ def _slow_path():
 
 def run(program, source=None):
     """(differences, report of the copy, how many calls it refused) of a program, or of a shorter source of it."""
-    from fovea.torch import optimize
-
+    optimize = functools.partial(fovea.torch.optimize, **({"weights": program.weights} if program.weights else {}))
     module = load(source or program.source, f"random_module_{program.seed}")
     try:
         with _slow_path(), warnings.catch_warnings():
@@ -319,8 +323,8 @@ def constructs(source):
     return sorted({tag for tag in tags if tag not in ("arguments", "result")})
 
 
-def _work(seed, reduce):
-    program, found = program_of(seed), []
+def _work(seed, reduce, weights):
+    program, found = program_of(seed, weights), []
     try:
         found, report, refused = run(program)
         lines = [*report.packed, *getattr(report, "fused", [])]
@@ -352,16 +356,17 @@ def main():
     parser.add_argument(
         "--reduce", action="store_true", help="print only the lines of a module that a difference needs"
     )
+    parser.add_argument("--weights", metavar="WORD", help="quantise the weights of linear maps, as optimize(weights=) says")
     parser.add_argument("--show", type=int, metavar="SEED", help="print the source of one module and end")
     options = parser.parse_args()
     if options.show is not None:
-        print(program_of(options.show).source)
+        print(program_of(options.show, options.weights).source)
         return 0
     seeds = range(options.first, options.first + options.seeds)
     used, did, blamed, differ, start = collections.Counter(), collections.Counter(), {}, [], time.monotonic()
     with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
         for done, (seed, found, tags, doings, source) in enumerate(
-            pool.imap(_star, zip(seeds, itertools.repeat(options.reduce)), chunksize=10), 1
+            pool.imap(_star, zip(seeds, itertools.repeat(options.reduce), itertools.repeat(options.weights)), chunksize=10), 1
         ):
             used.update(tags)
             did.update(doings)

@@ -7,6 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import module_compare  # noqa: E402
 from random_modules import program_of, run  # noqa: E402
 
 import fovea.torch  # noqa: E402
@@ -20,6 +21,19 @@ def test_the_copy_is_the_model(first):
         program = program_of(seed)
         found, _, _ = run(program)
         assert not found, f"seed {seed}: {found[0]}\n{program.source}"
+
+
+@pytest.mark.parametrize("weights", ["int8", "int4", "q8_0", "q4_1"])
+def test_the_copy_is_the_model_of_the_rounded_weights(weights):
+    for seed in range(1000, 1000 + TOGETHER):
+        program = program_of(seed, weights)
+        found, _, _ = run(program)
+        assert not found, f"seed {seed}: {found[0]}\n{program.source}"
+
+
+def test_other_weights_are_found(monkeypatch):
+    monkeypatch.setattr(module_compare, "of_the_same_weights", lambda model, _: model)
+    assert sum(bool(run(program_of(seed, "int8"))[0]) for seed in range(1000, 1010)) > 2
 
 
 def _no_hooks(module):
