@@ -27,6 +27,8 @@ set(bodies
     "^expand_i4_                      integers   body/expand.h            FV_BITS=4"
     "^expand_i5_                      integers   body/expand.h            FV_BITS=5"
     "^expand_i6_                      integers   body/expand.h            FV_BITS=6"
+    "^multiply_i16_i8g_16x32_avx512   simd       amx/multiply_groups_row.h FV_PLANES=2"
+    "^multiply_i8_i8g_32x32_avx512    simd       amx/multiply_groups_row.h FV_PLANES=1"
     "^multiply_i16_i8g_6x64_avx512    integers   body/multiply_groups.h   FV_NARROW=fv_multiply_i16_i8g_5x16_avx2"
     "^multiply_i8_i8g_6x64_avx512     integers   body/multiply_groups.h
          FV_BYTES FV_NARROW=fv_multiply_i8_i8g_5x16_avx2"

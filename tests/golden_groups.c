@@ -105,9 +105,11 @@ void golden_multiply_groups(golden *g) {
         ->run.quantise_i8(m, b.steps, b.group.steps, g->kernel->kind == FV_KIND_i8 ? FV_Q8_MOST : FV_I8_MOST, x,
                           b.steps, rows);
     const fv_epilogue epilogue = {.start = rng_below(&g->r, 2) ? out : NULL, .ldstart = b.columns};
+    fv_tiles_enter(g->kernel);
     begin(g);
     g->kernel->run.multiply(&(fv_rows){rows, m, fv_group_words(b.steps, b.group.steps)}, &b, out, b.columns, &epilogue,
                             NULL);
     end();
+    fv_tiles_leave(g->kernel);
     gave(g, out, m * b.columns);
 }

@@ -21,3 +21,4 @@
     } while (0)
 #define tile_store(t, to, stride) _tile_stored(t, to, (stride)*4)
 #define tile_multiply(c, a, b) _tile_dpbf16ps(c, a, b)
+#define tile_multiply_bytes(c, a, b) _tile_dpbssd(c, a, b)

@@ -22,14 +22,14 @@ static inline void tile_zero(int t) {
         memset(emulated->word[t], 0, sizeof emulated->word[t]);
 }
 
-static inline void tile_load(int t, const float *from, int64_t stride) {
+static inline void tile_load(int t, const void *from, int64_t stride) {
     for (int i = 0; i < TILE && emulated; i++)
-        memcpy(emulated->word[t][i], from + i * stride, sizeof emulated->word[t][i]);
+        memcpy(emulated->word[t][i], (const float *)from + i * stride, sizeof emulated->word[t][i]);
 }
 
-static inline void tile_store(int t, float *to, int64_t stride) {
+static inline void tile_store(int t, void *to, int64_t stride) {
     for (int i = 0; i < TILE && emulated; i++)
-        memcpy(to + i * stride, emulated->word[t][i], sizeof emulated->word[t][i]);
+        memcpy((float *)to + i * stride, emulated->word[t][i], sizeof emulated->word[t][i]);
 }
 
 static inline void tile_multiply(int c, int a, int b) {
@@ -38,4 +38,15 @@ static inline void tile_multiply(int c, int a, int b) {
         for (int j = 0; j < TILE; j++)
             x->word[c][i][j] = half_bits(
                 emulate_tdpbf16ps(half_float(x->word[c][i][j]), TILE, x->word[a][i], &x->word[b][0][j], TILE));
+}
+
+static inline void tile_multiply_bytes(int c, int a, int b) {
+    fv_emulated_tiles *x = emulated;
+    for (int i = 0; i < TILE && x; i++)
+        for (int j = 0; j < TILE; j++)
+            for (int t = 0; t < 4 * TILE; t++) {
+                const int shift = t % 4 * 8;
+                x->word[c][i][j] +=
+                    (uint32_t)((int8_t)(x->word[a][i][t / 4] >> shift) * (int8_t)(x->word[b][t / 4][j] >> shift));
+            }
 }

@@ -9,9 +9,11 @@
 typedef enum unit { UNIT_NONE, UNIT_EMULATED, UNIT_AMX } unit;
 
 static unit unit_of(const fv_kernel *kernel) {
-    if (!kernel || kernel->kind != FV_KIND_bf16x2_amx_order)
-        return UNIT_NONE;
-    return kernel->isa == FV_ISA_scalar ? UNIT_EMULATED : UNIT_AMX;
+#ifdef FV_HAVE_AVX512
+    if (kernel && (kernel->features & (FV_HAS_amx_bf16 | FV_HAS_amx_int8)))
+        return UNIT_AMX;
+#endif
+    return kernel && kernel->kind == FV_KIND_bf16x2_amx_order ? UNIT_EMULATED : UNIT_NONE;
 }
 
 static _Thread_local int depth[UNIT_AMX + 1];

@@ -145,17 +145,14 @@ static void deal(execution *e) {
     e->items = row_blocks * e->groups;
 }
 
-static void enter(void *arg) {
-    const execution *e = arg;
-    if (e->pairs)
-        fv_tiles_enter(e->linear->pairs);
+/* What may multiply by tiles; NULL: nothing. */
+static const fv_kernel *over_tiles(const execution *e) {
+    const fovea_linear *l = e->linear;
+    return e->integers && e->rows > l->register_rows ? l->many : e->pairs ? l->pairs : NULL;
 }
 
-static void leave(void *arg) {
-    const execution *e = arg;
-    if (e->pairs)
-        fv_tiles_leave(e->linear->pairs);
-}
+static void enter(void *arg) { fv_tiles_enter(over_tiles(arg)); }
+static void leave(void *arg) { fv_tiles_leave(over_tiles(arg)); }
 
 void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *args, const fv_linear_choice *choice,
                               void *workspace) {

@@ -12,6 +12,8 @@
  * nothing is subnormal. */
 #include "groups.h"
 
+#include "dispatch/tiles.h"
+
 #include <fenv.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -109,10 +111,12 @@ static void groups_invoke(const fv_kernel *kernel, trial *t) {
     const fv_prefetch prefetch = {.streams = b.steps % 2,
                                   .next = next ? b.data : NULL,
                                   .next_end = next ? (const char *)b.data + 4 * b.columns : NULL};
+    fv_tiles_enter(kernel);
     fesetround((int)t->size[GROUP_MODE]);
     kernel->run.multiply(&(fv_rows){trial_pointer(t, OPERAND_A), t->size[SIZE_ROWS], a->stride}, &b, c, ldc,
                          how == START_NONE && b.columns % 32 ? NULL : &epilogue, b.steps % 4 ? &prefetch : NULL);
     fesetround(FE_TONEAREST);
+    fv_tiles_leave(kernel);
 }
 
 /* -------------------------------------------------------------------------------------------------------- oracle -- */
