@@ -127,7 +127,8 @@ typedef struct fv_prefetch {
  *                     are exact and never subnormal, as long as the CPU does not flush what is subnormal as float16
  *   i16               integers of 15 bits with a scale a row (int8.h): sums are exact integers, scaled once; with B in
  *                     groups a scale for each group (groups.h)
- *   i8                the same of 8 bits, for B in groups alone */
+ *   i8                the same of 8 bits, for B in groups alone. Rows of i16 and i8 that need amx_int8 are called as
+ *                     bf16x2_amx_order is */
 typedef enum fv_kind {
     FV_KIND_f32,
     FV_KIND_f32_masked,

@@ -30,7 +30,8 @@ static inline vw w_byte(vw a, const int byte) {
 /* Of words of 16 bytes (fv_i8_word), the third and the fourth 4 bytes of each, in halves of a vector; and of two such
  * the lower halves, and the upper. */
 static inline vw w_high_low(vw a, vw b) {
-    return _mm512_permutex2var_epi32(a, _mm512_set_epi32(31, 27, 23, 19, 15, 11, 7, 3, 30, 26, 22, 18, 14, 10, 6, 2), b);
+    return _mm512_permutex2var_epi32(a, _mm512_set_epi32(31, 27, 23, 19, 15, 11, 7, 3, 30, 26, 22, 18, 14, 10, 6, 2),
+                                     b);
 }
 static inline vw w_lower_halves(vw a, vw b) { return _mm512_shuffle_i64x2(a, b, 0x44); }
 static inline vw w_upper_halves(vw a, vw b) { return _mm512_shuffle_i64x2(a, b, 0xee); }
