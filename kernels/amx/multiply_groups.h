@@ -42,7 +42,7 @@ _Static_assert(FV_W == TILE, "a row of a tile is a vector");
 
 /* A call, and what is kept through it. */
 typedef struct groups_work {
-    int planes;
+    int planes; /* bytes of A for each element: 2 of i16, 1 of i8 */
     const fv_rows *a;
     const fv_operand *b;
     float *c;
