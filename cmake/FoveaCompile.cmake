@@ -85,9 +85,9 @@ list(APPEND FOVEA_ARCHITECTURE ${types})
 
 # -O3 for the loops over tiles to unroll until the accumulators live in registers. The next two change no value: they let
 # fmaf() be an instruction and comparisons be selections. Then for gcc: kernels end with vzeroupper below -O2 too, and
-# loops and paths are not copied for conditions that do not change.
+# loops and paths are not copied for conditions that do not change, nor functions aligned: text.
 set(FOVEA_KERNEL_FLAGS $<$<NOT:$<CONFIG:Debug>>:-O3> -fno-math-errno -fno-trapping-math)
-foreach(flag IN ITEMS -fexpensive-optimizations -fno-unswitch-loops -fno-split-paths)
+foreach(flag IN ITEMS -fexpensive-optimizations -fno-unswitch-loops -fno-split-paths -fno-align-functions)
     list(APPEND FOVEA_KERNEL_FLAGS $<$<C_COMPILER_ID:GNU>:${flag}>)
 endforeach()
 set(FOVEA_KERNEL_FLAGS_scalar)

@@ -108,6 +108,8 @@ typedef struct fv_prefetch {
     int streams; /* b comes from beyond the caches: if one tile reads it, it is prefetched some steps ahead. If next is
                     set, b is assumed to be in the second-level cache, prefetched as next by an earlier call */
     const void *next, *next_end; /* prefetched into the second-level cache during the call; next NULL: nothing is */
+    char *write; /* where rows of c go after the call, write_stride bytes apart: fetched to be written; or NULL */
+    int64_t write_stride;
 } fv_prefetch;
 
 /* Kinds of A of a product: what its rows are made of, and the arithmetic.

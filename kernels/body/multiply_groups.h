@@ -63,6 +63,8 @@ typedef struct groups_strip {
     int32_t *carried;            /* [ROWS][FV_NR], sums of groups that are longer than a piece */
     const char *next, *next_end; /* what is fetched meanwhile, so much for each tile */
     int64_t fetched;
+    char *write;
+    int64_t write_stride;
 } groups_strip;
 
 static inline const fv_i8_row *groups_row(const char *head) { return (const fv_i8_row *)(const void *)head; }
@@ -237,11 +239,17 @@ static void groups_zeros(const groups_part *t, int64_t rows) {
 static void groups_run(groups_strip *s, const groups_piece *p, int64_t row, int64_t count) {
     const int less = p->ends && groups_apart(s->b);
     groups_part t = {s, p, row, s->carried, p->words, p->begins, p->ends && !less};
+    char *write = NULL;
+    if (s->write && p->ends && p->step + p->count * s->b->group.steps >= s->b->steps)
+        write = s->write + row * s->write_stride + s->column * (int64_t)sizeof(float);
     groups_prepare(s, p);
     for (int64_t rows, left = count; left > 0; left -= rows, t.row += rows) {
         rows = groups_height(left);
         for (int64_t i = 0; i < s->fetched && s->next < s->next_end; i++, s->next += LINE)
             __builtin_prefetch(s->next, 0, 2);
+        for (int64_t i = 0; write && i < rows; i++, write += s->write_stride)
+            for (int64_t line = 0; line < FV_NR * (int64_t)sizeof(float); line += LINE)
+                __builtin_prefetch(write + line, 1, 2);
         groups_rows(&t, rows);
         if (less) { /* what is left of the group, without words */
             groups_part end = t;
@@ -294,6 +302,10 @@ void FV_NAME(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const
                       .lda = a->stride,
                       .ldc = ldc,
                       .ldstart = start ? epilogue->ldstart : 0};
+    if (prefetch) {
+        s.write = prefetch->write;
+        s.write_stride = prefetch->write_stride;
+    }
     if (prefetch && prefetch->next) {
         const int64_t tiles = (m / FV_MR + 1) * (n / FV_NR + 1) * (groups_words(b, b->steps) / PIECE + 1);
         s.next = prefetch->next;

@@ -49,6 +49,24 @@ static fv_operand floats_of(const fovea_linear *l, const float *weights, int64_t
     return (fv_operand){.data = weights, .columns = columns, .steps = step, .row = l->panel, .format = FV_FORMAT_f32};
 }
 
+/* Where products of a panel go at last, if its columns lie together there: they are fetched while they are computed. */
+static void fetch_y(const fv_linear_execution *e, const fv_row_run *run, int64_t panel, int64_t columns,
+                    fv_prefetch *prefetch) {
+    const fovea_linear *l = e->linear;
+    const fv_linear_part *part = l->parts;
+    const int64_t column = panel * l->panel;
+    if (l->gated || l->narrow_y)
+        return;
+    while (column >= part->first + part->out)
+        part++;
+    const fovea_tensor *y = &e->args->y[part - l->parts];
+    const int64_t at = column - part->first;
+    if (!y->data || columns < l->panel || at + columns > part->out || at % y->shape[3] + columns > y->shape[3])
+        return;
+    prefetch->write = fv_linear_place(y, run, at / y->shape[3], at % y->shape[3]);
+    prefetch->write_stride = fv_linear_row_stride(y) * (int64_t)sizeof(float);
+}
+
 /* The products of one panel with step channels from k on: scratch begins with them, or goes on. Meanwhile floats of
  * next are prefetched; of rows that are one tile, which wait for each weight, their own weights. */
 static void multiply_block(const fv_linear_execution *e, const fv_linear_buffers *b, path way, const fv_row_run *run,
@@ -61,6 +79,8 @@ static void multiply_block(const fv_linear_execution *e, const fv_linear_buffers
     fv_prefetch prefetch = {.streams = e->rows <= (e->integers ? l->few->mr : e->choice.gemm->mr)};
     if (!prefetch.streams)
         fv_prefetch_take(next, floats, &prefetch);
+    if (way == PATH_INTEGERS && k + step == l->in)
+        fetch_y(e, run, panel, columns, &prefetch);
     if (way != PATH_FLOATS) /* the panel is filled up */
         columns = fv_min(fv_round_up(columns, FV_LANES), l->panel);
     const fv_operand weights = e->integers          ? b->groups
