@@ -4,6 +4,7 @@
 #include "body/groups_few.h"
 
 #include <assert.h>
+#include <stdbool.h>
 
 enum {
     TOGETHER = FV_I8_CHANNELS, /* steps of a block, about */
@@ -59,12 +60,12 @@ void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_ope
         for (int64_t row = 0, rows; row < m; row += rows) {
             const int which = m - row >= 4;
             rows = which ? 4 : 1;
-            p.fetch = (uintptr_t)p.words;
-            if (prefetch && prefetch->next)
-                p.fetch += (uintptr_t)prefetch->next - (uintptr_t)b->data;
-            else if (prefetch && prefetch->streams) /* each turn of rows a share, in order */
-                p.fetch += (uintptr_t)(p.share > 1 || with->columns[which] < columns ? bytes + bytes / p.share * turn++
-                                                                                     : AHEAD);
+            const bool parts = p.share > 1 || with->columns[which] < columns;
+            const uintptr_t ahead = !prefetch            ? 0
+                                    : prefetch->next     ? (uintptr_t)prefetch->next - (uintptr_t)b->data
+                                    : !prefetch->streams ? 0
+                                                         : (uintptr_t)(parts ? bytes : AHEAD);
+            p.fetch = (uintptr_t)p.words + ahead + (uintptr_t)(bytes / p.share * turn++); /* a share each, in order */
             p.a = (const fv_i8_word *)a->data + row * a->stride + first / group * fv_i8_row_words(group);
             p.start = start ? start + row * p.ldstart : NULL;
             p.c = c + row * ldc;

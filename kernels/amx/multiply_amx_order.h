@@ -18,16 +18,6 @@
 #include <assert.h>
 #include <string.h>
 
-/* Numbers of tiles: instructions have them in their text. */
-#define C0 0
-#define C1 1
-#define C2 2
-#define C3 3
-#define A0 4
-#define A1 5
-#define B0 6
-#define B1 7
-
 enum { SIDE = 2 * TILE };
 _Static_assert(TILE * 2 == FV_BLOCK, "a tile's words are a block");
 

@@ -10,8 +10,8 @@
  *
  * For each turn of rows and each group, the bytes of A are copied to where tiles take them, in the first-level cache,
  * and serve all columns. There zeros fill rows and channels up to whole tiles, so that it does not matter what B has in
- * their place: the next group. Only where B ends within a tile, that goes through a copy. Sums stay in tiles for all of a
- * group, then go through a buffer, from which vectors make floats and add them to c.
+ * their place: the next group. Only where B ends within a tile, that goes through a copy. Sums stay in tiles for all
+ * of a group, then go through a buffer, from which vectors make floats and add them to c.
  *
  * A block of groups stays in the first-level cache while all rows go through it; c is read once for each group.
  *
@@ -19,16 +19,6 @@
  * so far. */
 #include <assert.h>
 #include <string.h>
-
-/* Numbers of tiles: instructions have them in their text. */
-#define C0 0
-#define C1 1
-#define C2 2
-#define C3 3
-#define A0 4
-#define A1 5
-#define B0 6
-#define B1 7
 
 enum {
     SIDE = 2 * TILE,

@@ -18,6 +18,16 @@
 
 enum { TILE = 16 };
 
+/* Numbers of tiles: instructions have them in their text. */
+#define C0 0
+#define C1 1
+#define C2 2
+#define C3 3
+#define A0 4
+#define A1 5
+#define B0 6
+#define B1 7
+
 void fv_tiles_configure_amx(void);
 void fv_tiles_release_amx(void);
 void fv_tiles_configure_emulated(void);

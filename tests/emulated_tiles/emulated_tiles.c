@@ -1,6 +1,6 @@
-/* A CPU with AVX-512 whose AMX-INT8 is emulated: kernels, dispatch and thread hooks are those of a CPU that has it. Linked
- * before the library, whose functions of these names are then left out. Without configuration emulated tiles do nothing,
- * so a forgotten hook shows, too. */
+/* A CPU with AVX-512 whose AMX-INT8 is emulated: kernels, dispatch and thread hooks are those of a CPU that has it.
+ * Linked before the library, whose functions of these names are then left out. Without configuration emulated tiles do
+ * nothing, so a forgotten hook shows, too. */
 #include "amx/tiles.h"
 #include "cpu/cpu.h"
 

@@ -14,7 +14,6 @@ import argparse
 import collections
 import contextlib
 import functools
-import itertools
 import linecache
 import multiprocessing
 import random
@@ -262,8 +261,7 @@ def program_of(seed, weights=None) -> Program:
     )
     return Program(
         seed, text, shapes, width, may_be_none, getattr(torch, dtype), own_weights, bool(after), rng.random() < 0.08,
-        weights
-    )
+        weights)
 
 
 @contextlib.contextmanager
@@ -356,7 +354,7 @@ def main():
     parser.add_argument(
         "--reduce", action="store_true", help="print only the lines of a module that a difference needs"
     )
-    parser.add_argument("--weights", metavar="WORD", help="quantise the weights of linear maps, as optimize(weights=) says")
+    parser.add_argument("--weights", metavar="WORD", help="quantise linear maps, as optimize(weights=) does")
     parser.add_argument("--show", type=int, metavar="SEED", help="print the source of one module and end")
     options = parser.parse_args()
     if options.show is not None:
@@ -366,7 +364,7 @@ def main():
     used, did, blamed, differ, start = collections.Counter(), collections.Counter(), {}, [], time.monotonic()
     with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
         for done, (seed, found, tags, doings, source) in enumerate(
-            pool.imap(_star, zip(seeds, itertools.repeat(options.reduce), itertools.repeat(options.weights)), chunksize=10), 1
+            pool.imap(_star, ((seed, options.reduce, options.weights) for seed in seeds), chunksize=10), 1
         ):
             used.update(tags)
             did.update(doings)
@@ -380,11 +378,8 @@ def main():
                 )
             if done % 500 == 0:
                 left = (time.monotonic() - start) / done * (len(seeds) - done)
-                print(
-                    f"{done} of {len(seeds)}: {len(differ)} differ, {left / 60:.1f} minutes left",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                text = f"{done} of {len(seeds)}: {len(differ)} differ, {left / 60:.1f} minutes left"
+                print(text, file=sys.stderr, flush=True)
     print(
         f"{len(seeds)} modules, seeds {seeds[0]} to {seeds[-1]}: {len(differ)} differ; {time.monotonic() - start:.0f} s"
     )
