@@ -4,7 +4,8 @@
 # llama.cpp's ggml comes with llama-cpp-python, which pip builds from its source for this CPU, once (10 minutes on 2 cores). ik_llama.cpp
 # is built from a checkout of its repository in FOVEA_IK_SOURCE (default: build/peers/ik_llama.cpp). What cannot be had is SKIPPED.
 # Environment: BUILD (default build), PEERS (default "torch openvino onnxruntime": installed into the venv of bench/peers.sh),
-# FOVEA_TORCH_PYTHON, FOVEA_ZENTORCH_PYTHON: interpreters that have these.
+# FOVEA_TORCH_PYTHON, FOVEA_ZENTORCH_PYTHON: interpreters that have these; FOVEA_LLAMA_LIBRARIES: a folder of ggml built otherwise, such as
+# for AVX2, to be measured with FOVEA_ISA=avx2.
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh
@@ -15,7 +16,9 @@ make_venv "$build/venv"
 for module in numpy onnx $PEERS; do
     need_module "$build/venv" "$module" "$module" || echo "SKIPPED: $module cannot be installed" >&2
 done
-if make_venv "$build/venv-llama" && need_module "$build/venv-llama" llama_cpp --no-binary llama-cpp-python llama-cpp-python; then
+if [ -n "${FOVEA_LLAMA_LIBRARIES:-}" ]; then
+    : # another build
+elif make_venv "$build/venv-llama" && need_module "$build/venv-llama" llama_cpp --no-binary llama-cpp-python llama-cpp-python; then
     FOVEA_LLAMA_LIBRARIES=$("$build/venv-llama/bin/python" -c 'import importlib.util as u; print(u.find_spec("llama_cpp").submodule_search_locations[0])')/lib
     FOVEA_LLAMA_LIBRARIES_VERSION="llama-cpp-python $("$build/venv-llama/bin/python" -m pip show llama-cpp-python | sed -n 's/^Version: //p')"
 else

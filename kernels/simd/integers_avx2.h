@@ -52,7 +52,11 @@ static inline vw w_add_pairs(vw sums, vw b, vw a) { INTEGERS_ADD("vpdpwssd", dpw
 static inline vw w_add_bytes(vw sums, vw b, vw a) { INTEGERS_ADD("vpdpbusd", dpbusd_avx_epi32); }
 #undef INTEGERS_ADD
 #else
-static inline vw w_add_pairs(vw sums, vw b, vw a) { return _mm256_add_epi32(sums, _mm256_madd_epi16(b, a)); }
+static inline vw w_add_pairs(vw sums, vw b, vw a) {
+    sums = _mm256_add_epi32(sums, _mm256_madd_epi16(b, a));
+    __asm__("" : "+x"(sums)); /* gcc would add products first, which takes more registers than there are */
+    return sums;
+}
 #endif
 
 #endif
