@@ -1,55 +1,118 @@
 /* arrays.h. */
 #include "arrays.h"
 
-#include <fnmatch.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-enum { PATTERN_MOST = 256 };
-
-static bool is_float(const char *type) {
-    return strcmp(type, "F32") == 0 || strcmp(type, "F16") == 0 || strcmp(type, "BF16") == 0;
+fovea_dtype array_dtype(const array *t) {
+    static const struct {
+        const char *name;
+        fovea_dtype dtype;
+    } floats[] = {{"F32", FOVEA_DTYPE_F32}, {"F16", FOVEA_DTYPE_F16}, {"BF16", FOVEA_DTYPE_BF16}};
+    for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++)
+        if (strcmp(t->stored, floats[i].name) == 0)
+            return floats[i].dtype;
+    return 0;
 }
 
-/* Does the name fit one of the patterns, which are parted by commas? */
-static bool fits(const char *patterns, const char *name) {
-    char one[PATTERN_MOST];
-    for (const char *p = patterns; p != NULL && *p != '\0';) {
-        const size_t length = strcspn(p, ",");
-        if (length < sizeof one) {
-            memcpy(one, p, length);
-            one[length] = '\0';
-            if (fnmatch(one, name, 0) == 0)
-                return true;
-        }
-        p += length + (p[length] == ',');
+/* ----------------------------------------------------------------------------------------------------- decisions -- */
+
+/* What products of layers do not read, or what costs little and matters much: norms, biases, positions, routers of
+ * experts, convolutions. */
+static const char never[] = "*norm*,*ln_*,*bias,*wpe.*,*position*,*pos_embd*,*pos_embed*,*token_type*,*rel_pos*,"
+                            "*attn_rel_b*,*ffn_gate_inp*,*.gate.weight,*.router.weight,*conv1d*,*patch_emb*";
+static const char embeddings[] =
+    "token_embd.weight,per_layer_token_embd.weight,*embed_tokens.weight,"
+    "*embed_tokens_per_layer.weight,*word_embeddings.weight,*tok_embeddings.weight,*wte.weight";
+static const char heads[] = "output.weight,*lm_head.weight,*embed_out.weight";
+
+static bool ends_with(const char *name, const char *end) {
+    const size_t length = strlen(name), tail = strlen(end);
+    return length >= tail && strcmp(name + length - tail, end) == 0;
+}
+
+/* The type by name and shape; *why if it is not that of --type. */
+static tensor_type wanted(const options *opts, const array *t, const char **why) {
+    const bool blocks = type_in_gguf((tensor_type)opts->type);
+    const int given = types_of(opts->tensor_types, t->name);
+    *why = "no matrix";
+    if (t->dims < 2 || t->dims > (blocks ? 3 : 2) || t->elements == 0)
+        return TYPE_KEEP;
+    *why = "--keep";
+    if (fits(opts->keep, t->name))
+        return TYPE_KEEP;
+    *why = "by its name";
+    if (fits(never, t->name) || !(ends_with(t->name, "weight") || (blocks && fits("*experts*", t->name))))
+        return TYPE_KEEP;
+    *why = "--tensor-type";
+    if (given >= 0)
+        return (tensor_type)given;
+    *why = "embedding";
+    if (fits(embeddings, t->name))
+        return blocks ? (tensor_type)opts->embedding : TYPE_KEEP;
+    if (fits("*embd*,*embed*", t->name) && !fits(heads, t->name))
+        return TYPE_KEEP;
+    *why = "output";
+    if (blocks && fits(heads, t->name))
+        return (tensor_type)opts->head;
+    *why = NULL;
+    return (tensor_type)opts->type;
+}
+
+/* Bytes of a type whose rows the tensor's are. */
+static fovea_status size_of(const options *opts, array *t, tensor_type type) {
+    fovea_quantize_options how;
+    fovea_quantize_options_init(&how);
+    how.group_size = opts->group_size;
+    return fovea_quantize_size(type_dtype(type), t->columns, t->rows, &how, &t->data, &t->scales);
+}
+
+/* The type that rows allow, and its bytes. */
+static fovea_status fit(const options *opts, arrays *a, array *t) {
+    const bool blocks = type_in_gguf((tensor_type)opts->type);
+    fovea_status status = size_of(opts, t, t->type);
+    if (status == FOVEA_ERROR_SHAPE && t->type == TYPE_Q4_K && size_of(opts, t, TYPE_Q4_1) == FOVEA_OK) {
+        status = FOVEA_OK;
+        t->type = TYPE_Q4_1;
+        t->why = "rows are no whole blocks of 256";
+        a->others++;
+    } else if (status == FOVEA_ERROR_SHAPE) {
+        status = FOVEA_OK;
+        t->type = TYPE_KEEP;
+        t->why = blocks ? "rows are no whole blocks of 32" : "rows are no whole groups";
+        a->unfit++;
     }
-    return false;
-}
-
-static bool always_kept(const char *name) {
-    return fits("*norm*,*embd*,*embed*,*wte.*,*wpe.*,*ln_*,*position*,*bias", name);
+    return status;
 }
 
 /* What becomes of a tensor. */
 static int decide(const options *opts, arrays *a, array *t, complaint to) {
-    fovea_quantize_options how;
-    fovea_quantize_options_init(&how);
-    how.group_size = opts->group_size;
-    if (t->dims != 2 || always_kept(t->name) || fits(opts->keep, t->name))
+    t->columns = t->dims > 0 ? t->shape[t->dims - 1] : 1;
+    t->rows = t->columns > 0 ? t->elements / t->columns : 0;
+    t->type = wanted(opts, t, &t->why);
+    if (t->type == TYPE_KEEP)
         return 0;
-    if (!is_float(t->type))
+    const bool rounded = t->in_gguf != NULL && gguf_quantised(t->in_gguf->type);
+    if (array_dtype(t) == 0 && !rounded)
         return complain(to, weights_path(a->w),
-                        "%s is of type %s; only F32, F16 and BF16 can be quantised (see --keep)", t->name, t->type);
-    const fovea_status status =
-        fovea_quantize_size(options_dtype(opts), t->shape[1], t->shape[0], &how, &t->data, &t->scales);
-    t->quantise = status == FOVEA_OK;
-    a->quantised += t->quantise;
-    a->unfit += status == FOVEA_ERROR_SHAPE;
-    if (status == FOVEA_OK || status == FOVEA_ERROR_SHAPE)
-        return 0;
-    return complain(to, weights_path(a->w), "%s: %s", t->name, fovea_error_detail());
+                        "%s is of type %s; only F32, F16 and BF16 can be quantised (see --keep)", t->name, t->stored);
+    if (fit(opts, a, t) != FOVEA_OK)
+        return complain(to, weights_path(a->w), "%s: %s", t->name, fovea_error_detail());
+    unsigned file;
+    if (t->type != TYPE_KEEP && rounded && type_gguf(t->type, &file) == t->in_gguf->type) {
+        t->type = TYPE_KEEP;
+        t->why = "already";
+    } else if (t->type != TYPE_KEEP && rounded && !opts->requantise)
+        return complain(to, weights_path(a->w),
+                        "%s is of type %s: its weights were rounded already (see --allow-requantize and --keep)",
+                        t->name, t->stored);
+    a->quantised += t->type != TYPE_KEEP;
+    return 0;
 }
+
+/* ------------------------------------------------------------------------------------------------------- opening -- */
 
 static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
@@ -71,14 +134,14 @@ static int check_names(const arrays *a, complaint to) {
 
 static void from_gguf(const gguf_tensor *g, array *t) {
     *t = (array){.name = g->name, .dims = g->dims, .elements = g->elements, .bytes = g->bytes, .in_gguf = g};
-    t->type = gguf_type_name(g->type);
+    t->stored = gguf_type_name(g->type);
     for (int i = 0; i < g->dims; i++)
         t->shape[i] = g->shape[g->dims - 1 - i];
 }
 
 static void from_file(safetensors *file, const safetensors_tensor *s, array *t) {
     *t = (array){.name = s->name, .dims = s->dims, .elements = s->elements, .bytes = s->bytes};
-    t->type = safetensors_dtype_name(s->dtype);
+    t->stored = safetensors_dtype_name(s->dtype);
     t->file = file;
     t->in_file = s;
     memcpy(t->shape, s->shape, sizeof t->shape);
@@ -117,13 +180,29 @@ void arrays_close(arrays *a) {
     *a = (arrays){0};
 }
 
-int arrays_read(const arrays *a, const array *t, void *bytes, complaint to) {
+int arrays_read(const arrays *a, const array *t, int64_t first, int64_t count, void *bytes, complaint to) {
     if (t->in_gguf == NULL)
-        return safetensors_read_bytes(t->file, t->in_file, bytes, to);
+        return safetensors_read_bytes(t->file, t->in_file, first, count, bytes, to);
     gguf_rows rows;
     if (gguf_map(weights_gguf(a->w), t->in_gguf, &rows, to) != 0)
         return -1;
-    memcpy(bytes, rows.data, (size_t)t->bytes);
+    memcpy(bytes, rows.data + first, (size_t)count);
     gguf_unmap(&rows);
     return 0;
+}
+
+static bool same_file(const char *a, const char *b) {
+    struct stat one, other;
+    return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+bool arrays_include(const arrays *a, const char *path) {
+    char config[4096];
+    const int length = snprintf(config, sizeof config, "%s/config.json", weights_folder(a->w));
+    if (same_file(path, weights_path(a->w)) || (length < (int)sizeof config && same_file(path, config)))
+        return true;
+    for (int i = 0; weights_shard(a->w, i) != NULL; i++)
+        if (same_file(path, safetensors_path(weights_shard(a->w, i))))
+            return true;
+    return false;
 }

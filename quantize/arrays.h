@@ -13,9 +13,11 @@ typedef struct array {
     int dims;
     int64_t shape[ARRAY_DIMS]; /* as safetensors has it: the last is that along which elements lie together */
     int64_t elements, bytes;
-    const char *type; /* as safetensors names it: "F32" */
-    bool quantise;
-    size_t data, scales; /* bytes that quantising makes */
+    int64_t rows, columns; /* of a matrix, or of several behind each other */
+    const char *stored;    /* its type as safetensors names it: "F32" */
+    tensor_type type;      /* that it becomes */
+    const char *why;       /* not that of --type, in a word or two */
+    size_t data, scales;   /* bytes that quantising makes */
     const gguf_tensor *in_gguf;
     safetensors *file; /* or that of this one */
     const safetensors_tensor *in_file;
@@ -24,14 +26,21 @@ typedef struct array {
 typedef struct arrays {
     weights *w;
     array *at;
-    int64_t count, quantised, unfit; /* unfit: matrices whose rows are no whole blocks or groups */
+    int64_t count, quantised;
+    int64_t unfit, others; /* matrices that are kept, or have a type of smaller blocks, since rows are no whole ones */
 } arrays;
 
 /* Opens the input and decides what is quantised; 0, or -1 after a complaint. arrays_close() in either case. */
 int arrays_open(const options *opts, arrays *a, complaint to);
 void arrays_close(arrays *a);
 
-/* The bytes of a tensor as they are in the file. */
-int arrays_read(const arrays *a, const array *t, void *bytes, complaint to);
+/* Bytes [first, first + count) of a tensor as they are in the file. */
+int arrays_read(const arrays *a, const array *t, int64_t first, int64_t count, void *bytes, complaint to);
+
+/* The type of its elements as floats; 0: it has none. */
+fovea_dtype array_dtype(const array *t);
+
+/* Is one of the input's files, or its config.json, this one? */
+bool arrays_include(const arrays *a, const char *path);
 
 #endif

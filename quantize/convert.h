@@ -1,16 +1,16 @@
-/* Tensors, one after the other: read, quantised, written; a line about each. */
+/* Tensors, one after the other and a piece of rows at a time: read, quantised, written; a line about each. */
 #ifndef QUANTIZE_CONVERT_H
 #define QUANTIZE_CONVERT_H
 
 #include "arrays.h"
 #include "output.h"
 
-/* Writes what a tensor became: its integers or blocks, then its scales; or its bytes. scales NULL: none. */
-typedef int convert_write(void *arg, const array *t, const void *data, const void *scales);
+/* Writes all tensors to o: of each its integers or blocks, then its scales, or its bytes; and then what end writes. */
+typedef int convert_end(output *o, const array *t, complaint to);
+int convert(const options *opts, const arrays *a, output *o, convert_end *end, complaint to);
 
-int convert(const options *opts, const arrays *a, convert_write *write, void *arg, complaint to);
-
-/* Bytes that all tensors become, without what formats add. */
+/* Bytes that a tensor, and all of them, become, without what formats add. */
+int64_t convert_bytes_of(const array *t);
 int64_t convert_bytes(const arrays *a);
 
 /* The formats; each writes o, which is begun, to its end. (write_gguf.c, write_safetensors.c) */

@@ -1,7 +1,7 @@
 /* fovea-quantize: the weights of a model as integers of 8 or 4 bits, in a GGUF or safetensors file (docs/quantize.md).
  *
  * arrays.c opens the input and decides what becomes of each tensor; sizes are known then, so that a writer makes the
- * whole header first, and convert.c reads, quantises and writes one tensor after the other. output.c puts the file in
+ * whole header first, and convert.c reads, quantises and writes one tensor after the other, a piece at a time. output.c puts the file in
  * its place when it is whole. */
 #include "convert.h"
 
@@ -12,15 +12,19 @@ enum { SENTENCE = 1024, HEADERS = 1 << 20 };
 
 static int save(const options *opts, const arrays *a, output *file, output *config, complaint to) {
     const int64_t bytes = convert_bytes(a) + HEADERS;
+    if (arrays_include(a, opts->output))
+        return complain(to, opts->output, "is a file of the input: write to another");
     if (output_begin(file, opts->output, bytes, opts->force, to) != 0)
         return -1;
-    if (options_blocks(opts))
+    if (type_in_gguf((tensor_type)opts->type))
         return write_gguf(opts, a, file, to) == 0 && output_finish(file, to) == 0 ? output_rename(file, to) : -1;
     char path[OUTPUT_PATH];
     const char *slash = strrchr(opts->output, '/');
     const int folder = slash != NULL ? (int)(slash - opts->output) + 1 : 0;
     if (snprintf(path, sizeof path, "%.*sconfig.json", folder, opts->output) >= (int)sizeof path)
         return complain(to, "--output", "has too long a name");
+    if (arrays_include(a, path))
+        return complain(to, path, "is a file of the input: write to another folder");
     char *text = write_config(opts, a, to);
     int status = text != NULL && output_begin(config, path, (int64_t)strlen(text), opts->force, to) == 0 &&
                          output_write(config, text, (int64_t)strlen(text), to) == 0 && output_finish(config, to) == 0

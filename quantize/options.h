@@ -2,23 +2,20 @@
 #ifndef QUANTIZE_OPTIONS_H
 #define QUANTIZE_OPTIONS_H
 
-#include <fovea/fovea.h>
+#include "types.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct options {
-    const char *input, *output, *keep; /* keep: patterns parted by commas, or NULL */
-    int type, threads;
+    const char *input, *output;
+    const char *keep, *tensor_types; /* lists (types.h), or NULL */
+    int type, embedding, head;       /* type; of token embeddings and of the output matrix, of GGUF */
+    int threads;
     int64_t group_size; /* 0: the default */
-    bool search, force;
+    bool search, requantise, force;
 } options;
 
 /* -1, or what the program ends with. */
 int options_read(int argc, char **argv, options *opts);
-
-fovea_dtype options_dtype(const options *opts);
-const char *options_type_name(const options *opts);
-bool options_blocks(const options *opts); /* written as GGUF; else as safetensors */
 
 #endif

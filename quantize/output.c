@@ -10,26 +10,46 @@
 #include <unistd.h>
 
 enum { OPEN_MOST = 2 };
-static output *opened[OPEN_MOST]; /* for the handler */
+static output *volatile opened[OPEN_MOST]; /* for the handler */
 
 static void stop(int number) {
     for (int i = 0; i < OPEN_MOST; i++)
         if (opened[i] != NULL)
             unlink(opened[i]->unfinished);
     signal(number, SIG_DFL);
-    raise(number);
+    raise(number); /* once this returns */
 }
 
 static void remember(output *o, bool is_open) {
-    sigset_t all, before;
-    sigfillset(&all);
-    sigprocmask(SIG_BLOCK, &all, &before);
     for (int i = 0; i < OPEN_MOST; i++)
         if (opened[i] == (is_open ? NULL : o)) {
             opened[i] = is_open ? o : NULL;
             break;
         }
-    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+/* From here on no signal ends the program with a file left over, unless the caller has it ignored. */
+static void catch_signals(void) {
+    static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGXCPU};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        struct sigaction before, ours = {.sa_handler = stop};
+        sigfillset(&ours.sa_mask);
+        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+            sigaction(numbers[i], &ours, NULL);
+    }
+    signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of the write */
+}
+
+/* Makes the file, and has the handler know it, or neither. */
+static int make(output *o) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    const int descriptor = mkstemp(o->unfinished);
+    if (descriptor >= 0)
+        remember(o, true);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return descriptor;
 }
 
 static int check_room(const output *o, int64_t bytes, complaint to) {
@@ -60,12 +80,10 @@ int output_begin(output *o, const char *path, int64_t bytes, bool force, complai
     if (check_room(o, bytes, to) != 0)
         return -1;
     snprintf(o->unfinished, sizeof o->unfinished, "%s.XXXXXX", path);
-    const int descriptor = mkstemp(o->unfinished);
+    catch_signals();
+    const int descriptor = make(o);
     if (descriptor < 0)
         return complain(to, path, "cannot be written: %s", strerror(errno));
-    remember(o, true);
-    signal(SIGINT, stop);
-    signal(SIGTERM, stop);
     const mode_t mask = umask(0);
     umask(mask);
     o->file = fchmod(descriptor, 0666 & ~mask) == 0 ? fdopen(descriptor, "wb") : NULL;

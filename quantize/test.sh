@@ -24,7 +24,7 @@ refused 1 'nowhere' nowhere --type q8_0 -o no.gguf
 # One table makes help, man page and completion, which are installed with the program.
 mkdir folder.pages
 cd folder.pages || exit
-one_table 7
+one_table 10
 completes --group-size fovea-quantize --gr
 : >weights.gguf
 completes weights.gguf fovea-quantize wei
@@ -33,8 +33,9 @@ cd .. || exit
 # int4 and int8 in groups of 16, from several safetensors files; what was written is read again.
 mkdir folder
 expect 0 "$tiny/llama" --type int4 --group-size 16 -o folder/model.safetensors
-has out 'q_proj.weight  48 x 48  int4  max .* rms .* relative 0[.][0-9]*$' 'norm.weight  kept  BF16' \
-    'tensors quantised, .* MB from'
+has out 'q_proj.weight  48 x 48  int4  max .* rms .* relative 0[.][0-9]*  1440 bytes$' \
+    'norm.weight  48  BF16 kept \(no matrix\)  96 bytes$' 'embed_tokens.weight  .* BF16 kept \(embedding\)' \
+    'tensors quantised \([0-9]* int4\), .* MB from'
 has folder/config.json '"format": "pack-quantized"' '"group_size": 16' '"hidden_size"' '"model.embed_tokens"'
 python3 - folder/model.safetensors "$tiny"/llama/*.safetensors <<'END' || fail "not a file of compressed-tensors"
 import json, struct, sys
@@ -62,6 +63,9 @@ assert struct.unpack("<qq", data[8 + size + begin:8 + size + end]) == (48, 48)
 assert max(t["data_offsets"][1] for n, t in header.items() if n[0] != "_") == len(data) - 8 - size
 END
 refused 1 'exists; --force replaces it' "$tiny/llama" --type int8 -o folder/model.safetensors
+cp -r "$tiny/llama" folder.input
+refused 1 'is a file of the input' folder.input --type int8 --force -o folder.input/model-00001-of-00002.safetensors
+refused 1 'config.json: is a file of the input: .* another folder' folder.input --type int8 --force -o folder.input/no.safetensors
 expect 0 "$tiny/llama" --type int8 --force -o folder/model.safetensors
 has folder/config.json '"strategy": "channel"' '"int-quantized"'
 refused 1 'is of type I8; only F32, F16 and BF16 can be quantised' folder --type q8_0 -o no.gguf
@@ -81,7 +85,13 @@ has err 'has no tokenizer'
 
 # What is kept.
 expect 0 "$tiny/llama" --type int4 --group-size 16 --keep '*q_proj*,lm_head*' --force -o folder/model.safetensors
-has out 'q_proj.weight  kept  ' 'k_proj.weight  [0-9]* x 48  int4' 'lm_head.weight  kept'
+has out 'q_proj.weight  .* kept \(--keep\)' 'k_proj.weight  [0-9]* x 48  int4' 'lm_head.weight  .* kept \(--keep\)'
+refused 2 "are of GGUF's types, not of int4" "$tiny/llama" --type int4 --token-embedding-type q8_0 -o no.gguf
+refused 2 "are of GGUF's types, not of int8" "$tiny/llama" --type int8 --tensor-type '*=q8_0' -o no.gguf
+refused 2 'needs one of keep, q8_0' "$tiny/llama" --type q8_0 --output-tensor-type int4 -o no.gguf
+for list in q_proj '*=q9' '=q8_0' 'a=q8_0,b'; do
+    refused 2 "needs PATTERN=TYPE, of keep, q8_0" "$tiny/llama" --type q8_0 --tensor-type "$list" -o no.gguf
+done
 
 # GGUF with its settings, by fovea-generate: a model with wider rows is made of the tiny one.
 python3 - tiny.gguf wide.gguf <<'END' || fail "no wide model"
@@ -121,7 +131,8 @@ open(sys.argv[2], "wb").write(head + body)
 END
 for type in q8_0 q4_0 q4_1 q4_k; do
     expect 0 wide.gguf --type $type --force -o $type.gguf
-    has out "blk.0.attn_q.weight  256 x 256  $type  max " 'token_embd.weight  kept  F32' '^7 of 11 tensors quantised'
+    has out "blk.0.attn_q.weight  256 x 256  $type  max " 'token_embd.weight  8 x 256  q8_0 \(embedding\)  max ' \
+        '^8 of 11 tensors quantised'
     "$generate" --model $type.gguf --type f32 --arithmetic exact --threads 1 --plain --tokens 5 ab >$type.txt 2>err ||
         fail "fovea-generate does not read $type.gguf: $(cat err)"
     "$generate" --model $type.gguf --type f32 --weights f32 --threads 1 --plain --tokens 5 ab >wide.txt 2>err
@@ -131,7 +142,35 @@ done
 cmp -s q8_0.gguf q4_0.gguf && fail "q8_0 is q4_0"
 mv q8_0.gguf tiny-q8.gguf
 expect 0 wide.gguf --type q8_0 --search --threads 1 -o q8_0.gguf
-refused 1 'is of type Q8_0; only F32' tiny-q8.gguf --type q4_0 -o no.gguf
+refused 1 'is of type Q8_0: its weights were rounded already' tiny-q8.gguf --type q4_0 -o no.gguf
+refused 1 'has no matrix to quantise' tiny-q8.gguf --type q8_0 -o no.gguf
+expect 0 tiny-q8.gguf --type q4_0 --allow-requantize --force -o q4_0.gguf
+has out 'token_embd.weight  8 x 256  Q8_0 kept \(already\)' '256 x 256  q4_0  max'
+expect 0 wide.gguf --type q4_k --token-embedding-type keep --tensor-type '*_v.*=keep,*attn_*=q8_0' --force -o q4_k.gguf
+has out 'token_embd.weight  8 x 256  F32 kept \(embedding\)' 'attn_v.weight  256 x 256  F32 kept \(--tensor-type\)' \
+    'attn_k.weight  256 x 256  q8_0 \(--tensor-type\)' 'ffn_up.weight  256 x 256  q4_k  max' '\(3 q8_0, 3 q4_k\)'
+"$generate" --model q4_k.gguf --type f32 --arithmetic exact --threads 1 --plain --tokens 5 ab >out 2>err ||
+    fail "fovea-generate does not read several types"
+
+# Tensors of several pieces (16 MB): rows that repeat become blocks that repeat.
+python3 - <<'END' || fail "no large file"
+import json, random, struct
+random.seed(2)
+few = struct.pack("<8192f", *(random.gauss(0, 1) for _ in range(8192)))
+many = few * 700
+head = json.dumps({"few.weight": {"dtype": "F32", "shape": [8, 1024], "data_offsets": [0, len(few)]},
+                   "many.weight": {"dtype": "F32", "shape": [7, 800, 1024],
+                                   "data_offsets": [len(few), len(few) + len(many)]}}).encode()
+open("folder/large.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + few + many)
+END
+expect 0 folder/large.safetensors --type q4_k -o folder/large.gguf
+error=$(sed -n 's/^few.weight .*q4_k  \(max .* relative [0-9.]*\)  4608 bytes$/\1/p' out)
+has out "many.weight  7 x 800 x 1024  q4_k  ${error:-none}  3225600 bytes"
+python3 - <<'END' || fail "pieces are not the whole"
+data = open("folder/large.gguf", "rb").read()
+few, many = data[-4608 * 701:-4608 * 700], data[-4608 * 700:]
+assert few * 700 == many and len(set(few)) > 100
+END
 
 # Damaged input, numbers that are none, and a full disk: a sentence, and no file.
 head -c 3000 wide.gguf >broken.gguf
@@ -140,9 +179,27 @@ head -c -200 wide.gguf >broken.gguf
 refused 1 "ends beyond the file's end" broken.gguf --type q8_0 -o no.gguf
 { head -c -4 wide.gguf; printf '\0\0\300\177'; } >broken.gguf
 refused 1 'ffn_down.weight: .*NaN' broken.gguf --type q8_0 -o no.gguf
+{ head -c -4 folder/large.safetensors; printf '\0\0\300\177'; } >broken.safetensors
+refused 1 'many.weight, rows from 4096 on: output channel 1503 of from has a number that is NaN' broken.safetensors \
+    --type q8_0 -o no.gguf
 refused 1 'cannot be written' wide.gguf --type q8_0 -o nowhere/no.gguf
 (
-    ulimit -f 100 && trap '' XFSZ
+    ulimit -f 100
     refused 1 'no.gguf: cannot be written: ' wide.gguf --type q8_0 -o no.gguf
 ) || exit
 refused 1 'is no file' wide.gguf --type q8_0 --force -o folder
+
+# No file after a signal. (A shell has SIGINT ignored in what it starts beside itself.)
+heedful="import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+for signal in HUP INT TERM; do
+    python3 -c "$heedful" "$program" folder/large.safetensors --type q4_k --search --threads 1 -o folder/no.gguf >out 2>err &
+    started=$!
+    for _ in $(seq 100); do
+        [ -z "$(ls folder | grep '^no[.]gguf[.]')" ] || break
+        sleep 0.05
+    done
+    [ -n "$(ls folder | grep '^no[.]gguf[.]')" ] || fail "no unfinished file to interrupt"
+    kill -$signal $started
+    wait $started 2>/dev/null && fail "ended well in spite of SIG$signal"
+    [ -z "$(ls folder | grep '^no[.]')" ] || fail "SIG$signal leaves $(ls folder | grep '^no[.]')"
+done

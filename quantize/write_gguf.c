@@ -59,22 +59,6 @@ static void put_value(writer *w, const gguf_value *v) {
     put(w, v->data, gguf_value_bytes(v));
 }
 
-/* GGUF's numbers of types, and of files in which most tensors have one. */
-static uint32_t block_type(fovea_dtype dtype, uint32_t *file_type) {
-    static const struct {
-        fovea_dtype dtype;
-        uint32_t type, file;
-    } types[] = {{FOVEA_DTYPE_Q8_0, GGUF_Q8_0, 7},
-                 {FOVEA_DTYPE_Q4_0, GGUF_Q4_0, 2},
-                 {FOVEA_DTYPE_Q4_1, GGUF_Q4_1, 3},
-                 {FOVEA_DTYPE_Q4_K, GGUF_Q4_K, 14}};
-    size_t i = 0;
-    while (types[i].dtype != dtype)
-        i++;
-    *file_type = types[i].file;
-    return types[i].type;
-}
-
 /* Of a tensor that is kept; -1: GGUF has no such type. */
 static int kept_type(const array *t) {
     if (t->in_gguf != NULL)
@@ -84,7 +68,7 @@ static int kept_type(const array *t) {
         int type;
     } types[] = {{"F32", 0}, {"F16", 1}, {"BF16", 30}, {"I8", 24}, {"I16", 25}, {"I32", 26}, {"I64", 27}, {"F64", 28}};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        if (strcmp(types[i].name, t->type) == 0)
+        if (strcmp(types[i].name, t->stored) == 0)
             return types[i].type;
     return -1;
 }
@@ -93,7 +77,7 @@ static int check(const arrays *a, complaint to) {
     for (int64_t i = 0; i < a->count; i++) {
         const array *t = &a->at[i];
         if (kept_type(t) < 0)
-            return complain(to, weights_path(a->w), "%s is of type %s, which GGUF has not", t->name, t->type);
+            return complain(to, weights_path(a->w), "%s is of type %s, which GGUF has not", t->name, t->stored);
         if (strlen(t->name) > GGUF_NAME_MOST)
             return complain(to, weights_path(a->w), "%s: names of GGUF have at most %d bytes", t->name, GGUF_NAME_MOST);
         if (t->dims > GGUF_DIMS || t->elements == 0)
@@ -102,18 +86,16 @@ static int check(const arrays *a, complaint to) {
     return 0;
 }
 
-static int write_tensor(void *arg, const array *t, const void *data, const void *scales) {
-    writer *w = arg;
-    (void)scales;
-    put(w, data, t->quantise ? (int64_t)t->data : t->bytes);
-    return w->failed ? -1 : output_pad(w->to, ALIGNMENT, w->complaint);
+static int pad(output *o, const array *t, complaint to) {
+    (void)t;
+    return output_pad(o, ALIGNMENT, to);
 }
 
 int write_gguf(const options *opts, const arrays *a, output *o, complaint to) {
     const gguf *from = weights_gguf(a->w);
     writer w = {o, to, false};
-    uint32_t file_type;
-    const uint32_t type = block_type(options_dtype(opts), &file_type);
+    unsigned file_type, own;
+    (void)type_gguf((tensor_type)opts->type, &file_type);
     int64_t values = from != NULL ? 2 : 3, place = 0;
     if (check(a, to) != 0)
         return -1;
@@ -132,18 +114,17 @@ int write_gguf(const options *opts, const arrays *a, output *o, complaint to) {
     put_u32(&w, "general.quantization_version", QUANTISATION);
     for (int64_t i = 0; i < a->count; i++) {
         const array *t = &a->at[i];
-        const int64_t bytes = t->quantise ? (int64_t)t->data : t->bytes;
         put_text(&w, t->name, (int64_t)strlen(t->name));
         put_bits(&w, t->dims > 0 ? (uint64_t)t->dims : 1, 4);
         for (int d = t->dims; d-- > 0;)
             put_bits(&w, (uint64_t)t->shape[d], 8);
         if (t->dims == 0)
             put_bits(&w, 1, 8);
-        put_bits(&w, t->quantise ? type : (uint32_t)kept_type(t), 4);
+        put_bits(&w, t->type != TYPE_KEEP ? type_gguf(t->type, &own) : (unsigned)kept_type(t), 4);
         put_bits(&w, (uint64_t)place, 8);
-        place += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        place += (convert_bytes_of(t) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
     if (w.failed || output_pad(o, ALIGNMENT, to) != 0)
         return -1;
-    return convert(opts, a, write_tensor, &w, to);
+    return convert(opts, a, o, pad, to);
 }

@@ -14,18 +14,13 @@
 
 enum { NAME_MOST = 1024 };
 
-typedef struct writer {
-    output *to;
-    complaint complaint;
-} writer;
-
 static bool ends_with_weight(const char *name) {
     const size_t length = strlen(name);
     return length >= 6 && strcmp(name + length - 6, "weight") == 0;
 }
 
 static int64_t groups_of(const options *opts, const array *t) {
-    const bool four = options_dtype(opts) == FOVEA_DTYPE_U4;
+    const bool four = opts->type == TYPE_INT4;
     const int64_t size = opts->group_size > 0 ? opts->group_size : four ? 32 : t->shape[1];
     return t->shape[1] / size;
 }
@@ -44,7 +39,7 @@ static void add(json_t *header, const char *name, const char *suffix, const char
 }
 
 static void add_quantised(const options *opts, json_t *header, const array *t, int64_t *place) {
-    const bool four = options_dtype(opts) == FOVEA_DTYPE_U4;
+    const bool four = opts->type == TYPE_INT4;
     const int64_t packed[] = {t->shape[0], t->shape[1] / 8}, scales[] = {t->shape[0], groups_of(opts, t)}, two = 2;
     const bool wide = !four && opts->group_size == 0;
     if (four)
@@ -56,26 +51,20 @@ static void add_quantised(const options *opts, json_t *header, const array *t, i
         add(header, t->name, "_shape", "I64", 1, &two, 16, place);
 }
 
-static int write_tensor(void *arg, const array *t, const void *data, const void *scales) {
-    const writer *w = arg;
-    if (output_write(w->to, data, t->quantise ? (int64_t)t->data : t->bytes, w->complaint) != 0)
-        return -1;
-    if (scales != NULL && output_write(w->to, scales, (int64_t)t->scales, w->complaint) != 0)
-        return -1;
+static int end(output *o, const array *t, complaint to) {
     uint8_t shape[16];
     for (int i = 0; i < 16; i++)
         shape[i] = (uint8_t)((uint64_t)t->shape[i / 8] >> i % 8 * 8);
-    /* Two elements share a byte, so only those of 4 bits are fewer bytes than elements. */
-    return t->quantise && (int64_t)t->data < t->elements ? output_write(w->to, shape, sizeof shape, w->complaint) : 0;
+    return t->type == TYPE_INT4 ? output_write(o, shape, sizeof shape, to) : 0;
 }
 
 /* What config.json says of the weights. */
 static json_t *describe(const options *opts, const arrays *a) {
-    const bool four = options_dtype(opts) == FOVEA_DTYPE_U4, groups = four || opts->group_size > 0;
+    const bool four = opts->type == TYPE_INT4, groups = four || opts->group_size > 0;
     json_t *ignored = json_array();
     for (int64_t i = 0; i < a->count; i++) {
         const array *t = &a->at[i];
-        if (t->dims == 2 && !t->quantise && ends_with_weight(t->name))
+        if (t->dims == 2 && t->type == TYPE_KEEP && ends_with_weight(t->name))
             json_array_append_new(ignored, json_stringn(t->name, strlen(t->name) - strlen(".weight")));
     }
     json_t *size = groups ? json_integer(opts->group_size > 0 ? opts->group_size : 32) : json_null();
@@ -111,17 +100,13 @@ static int check(const arrays *a, complaint to) {
         const array *t = &a->at[i];
         if (strlen(t->name) > NAME_MOST - 16)
             return complain(to, weights_path(a->w), "a tensor has a name of more than %d bytes", NAME_MOST - 16);
-        if (t->quantise && !ends_with_weight(t->name))
-            return complain(to, weights_path(a->w),
-                            "%s does not end with weight, as it must to be quantised (see --keep)", t->name);
-        if (!t->quantise && t->in_gguf != NULL && gguf_quantised(t->in_gguf->type))
-            return complain(to, weights_path(a->w), "%s is of type %s, which safetensors has not", t->name, t->type);
+        if (t->type == TYPE_KEEP && t->in_gguf != NULL && gguf_quantised(t->in_gguf->type))
+            return complain(to, weights_path(a->w), "%s is of type %s, which safetensors has not", t->name, t->stored);
     }
     return 0;
 }
 
 int write_safetensors(const options *opts, const arrays *a, output *o, complaint to) {
-    writer w = {o, to};
     json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
     int64_t place = 0;
     if (check(a, to) != 0) {
@@ -130,10 +115,10 @@ int write_safetensors(const options *opts, const arrays *a, output *o, complaint
     }
     for (int64_t i = 0; i < a->count; i++) {
         const array *t = &a->at[i];
-        if (t->quantise)
+        if (t->type != TYPE_KEEP)
             add_quantised(opts, header, t, &place);
         else
-            add(header, t->name, "", t->type, t->dims, t->shape, t->bytes, &place);
+            add(header, t->name, "", t->stored, t->dims, t->shape, t->bytes, &place);
     }
     char *text = json_dumps(header, JSON_COMPACT);
     json_decref(header);
@@ -148,5 +133,5 @@ int write_safetensors(const options *opts, const arrays *a, output *o, complaint
                            ? 0
                            : -1;
     free(text);
-    return status == 0 ? convert(opts, a, write_tensor, &w, to) : -1;
+    return status == 0 ? convert(opts, a, o, end, to) : -1;
 }

@@ -261,6 +261,7 @@ void safetensors_close(safetensors *f) {
     free(f);
 }
 
+const char *safetensors_path(const safetensors *f) { return f->path; }
 int64_t safetensors_count(const safetensors *f) { return f->count; }
 
 const safetensors_tensor *safetensors_at(const safetensors *f, int64_t index) { return &f->tensors[index]; }
@@ -366,9 +367,10 @@ int safetensors_read_i32(safetensors *f, const safetensors_tensor *t, int32_t *v
     return read_elements(f, t, NULL, values, to);
 }
 
-int safetensors_read_bytes(safetensors *f, const safetensors_tensor *t, void *bytes, complaint to) {
-    return fseeko(f->file, (off_t)t->begin, SEEK_SET) == 0 &&
-                   fread(bytes, 1, (size_t)t->bytes, f->file) == (size_t)t->bytes
+int safetensors_read_bytes(safetensors *f, const safetensors_tensor *t, int64_t first, int64_t count, void *bytes,
+                           complaint to) {
+    return fseeko(f->file, (off_t)(t->begin + first), SEEK_SET) == 0 &&
+                   fread(bytes, 1, (size_t)count, f->file) == (size_t)count
                ? 0
                : complain(to, f->path, "%s cannot be read to its end", t->name);
 }

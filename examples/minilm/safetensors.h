@@ -60,6 +60,8 @@ typedef struct safetensors safetensors;
 int safetensors_open(const char *path, safetensors **file, complaint to);
 void safetensors_close(safetensors *file); /* NULL is allowed */
 
+const char *safetensors_path(const safetensors *file);
+
 /* The arrays, in the order in which they lie in the file. */
 int64_t safetensors_count(const safetensors *file);
 const safetensors_tensor *safetensors_at(const safetensors *file, int64_t index);
@@ -74,8 +76,9 @@ const safetensors_tensor *safetensors_need(const safetensors *file, const char *
 /* All elements of an array as floats: F32, F16 and BF16 exactly, F64 rounded; other types are refused. */
 int safetensors_read_f32(safetensors *file, const safetensors_tensor *tensor, float *values, complaint to);
 
-/* The bytes of an array of any type: tensor->bytes. */
-int safetensors_read_bytes(safetensors *file, const safetensors_tensor *tensor, void *bytes, complaint to);
+/* Bytes [first, first + count) of an array of any type, of its tensor->bytes. */
+int safetensors_read_bytes(safetensors *file, const safetensors_tensor *tensor, int64_t first, int64_t count,
+                           void *bytes, complaint to);
 
 /* All elements of an I32 array; other types are refused. */
 int safetensors_read_i32(safetensors *file, const safetensors_tensor *tensor, int32_t *values, complaint to);

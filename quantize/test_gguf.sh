@@ -1,0 +1,4 @@
+#!/usr/bin/env sh
+# test_gguf.sh PYTHON PROGRAM: test_gguf.py by that Python if it is there, else by python3.
+[ -x "$1" ] || set -- python3 "$2"
+exec "$1" "$(dirname "$0")/test_gguf.py" "$2"
