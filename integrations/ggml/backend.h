@@ -1,0 +1,99 @@
+/* The parts of the backend, and what they share.
+ *
+ *   backend_ggml.c        the program's ggml: functions, numbers, checks
+ *   backend_options.c     FOVEA_GGML
+ *   backend_operations.c  the list of operations
+ *   backend.c             registration; a backend's life, threads and graphs
+ *   device.c              the device: what it says of itself, and which operations it takes
+ *   attention*.c          FLASH_ATTN_EXT
+ *
+ * A backend is what ggml calls a stream: a llama_context has one. One thread at a time computes on it. */
+#ifndef FG_BACKEND_H
+#define FG_BACKEND_H
+
+#include "backend_ggml.h"
+
+typedef struct fg_backend fg_backend;
+
+typedef struct fg_operation {
+    const char *name;                             /* as ggml_op_name() has it */
+    bool (*serves)(const struct ggml_tensor *op); /* can it be computed? Data may be absent */
+    bool (*pays)(const struct ggml_tensor *op);   /* is it measured to be faster than the CPU backend? */
+    enum ggml_status (*compute)(fg_backend *backend, struct ggml_tensor *op); /* after an error: fg_say() said why */
+    int number;                                                               /* in the program in use */
+} fg_operation;
+
+enum { FG_OPERATIONS = 1 };
+extern fg_operation fg_operations[FG_OPERATIONS];
+
+/* The row of this number, or NULL. */
+fg_operation *fg_operation_of(enum ggml_op op);
+
+/* ------------------------------------------------------------------------------------------------------ backends -- */
+
+/* Memory that only grows. */
+typedef struct fg_memory {
+    void *data;
+    size_t size;
+} fg_memory;
+
+/* At least this many bytes, aligned to a cache line; the content is lost. NULL if there are none. */
+void *fg_memory_get(fg_memory *memory, size_t size);
+void fg_memory_free(fg_memory *memory);
+
+enum { FG_TEAMS = 3, FG_PLANS = 64, FG_PLAN_KEY = 18 };
+
+/* Threads, and the plans that are made for so many. */
+typedef struct fg_team {
+    int threads;
+    uint64_t used; /* when: the one that was not used for longest goes first */
+    fovea_context *context;
+    struct fg_plan {
+        int64_t key[FG_PLAN_KEY];
+        uint64_t used;
+        fovea_attention_plan *plan;
+    } plans[FG_PLANS];
+} fg_team;
+
+struct fg_backend {
+    struct ggml_backend ggml; /* first: ggml's pointer is ours */
+    int threads;
+    ggml_abort_callback abort;
+    void *abort_data;
+    fg_team teams[FG_TEAMS];
+    uint64_t clock;
+    int64_t calls[FG_OPERATIONS]; /* of each operation so far */
+    fg_memory workspace, ranges, bits, bias, widened;
+};
+
+/* Threads for the backend's present number of them, or NULL, having said why. */
+fg_team *fg_backend_team(fg_backend *backend);
+
+/* GGML_STATUS_SUCCESS; else says what failed. */
+enum ggml_status fg_status(fovea_status status, const char *what);
+
+ggml_backend_t fg_backend_create(ggml_backend_dev_t device);
+void fg_backend_set_n_threads(ggml_backend_t backend, int threads);
+void fg_backend_set_abort_callback(ggml_backend_t backend, ggml_abort_callback callback, void *data);
+int64_t fg_backend_calls(ggml_backend_t backend, const char *operation);
+
+/* The device. count is 0 if FOVEA_GGML says so. */
+size_t fg_device_count(void);
+ggml_backend_dev_t fg_device(ggml_backend_reg_t reg, size_t index);
+
+/* ------------------------------------------------------------------------------------------------------- options -- */
+
+/* Reads FOVEA_GGML and FOVEA_DEBUG, once. */
+void fg_options_load(void);
+/* Is this operation taken, as far as FOVEA_GGML says; and whether it pays or not? */
+bool fg_options_take(const fg_operation *operation, bool *always);
+bool fg_options_none(void);
+bool fg_options_debug(void);
+
+/* ---------------------------------------------------------------------------------------------------- operations -- */
+
+bool fg_attention_serves(const struct ggml_tensor *op);
+bool fg_attention_pays(const struct ggml_tensor *op);
+enum ggml_status fg_attention_compute(fg_backend *backend, struct ggml_tensor *op);
+
+#endif

@@ -1,0 +1,171 @@
+/* Looks up what backend_ggml.h names, and compares the program's ggml with the headers. Layouts are compared through
+ * what ggml itself builds: an attention, whose fields must be found where the headers have them. */
+#define _GNU_SOURCE
+#include "backend_ggml.h"
+#include "backend.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+fg_functions fg_ggml;
+
+static fg_type types[] = {
+    {"f32", FOVEA_DTYPE_F32, 1, 4, -1},       {"f16", FOVEA_DTYPE_F16, 1, 2, -1},
+    {"bf16", FOVEA_DTYPE_BF16, 1, 2, -1},     {"q8_0", FOVEA_DTYPE_Q8_0, 32, 34, -1},
+    {"q4_0", FOVEA_DTYPE_Q4_0, 32, 18, -1},   {"q4_1", FOVEA_DTYPE_Q4_1, 32, 20, -1},
+    {"q4_K", FOVEA_DTYPE_Q4_K, 256, 144, -1}, {"q5_K", FOVEA_DTYPE_Q5_K, 256, 176, -1},
+    {"q6_K", FOVEA_DTYPE_Q6_K, 256, 210, -1},
+};
+enum { TYPES = sizeof types / sizeof types[0] };
+
+/* Operations that compute nothing. */
+static struct {
+    const char *name;
+    int number;
+} views[] = {{"NONE", -1}, {"RESHAPE", -1}, {"VIEW", -1}, {"PERMUTE", -1}, {"TRANSPOSE", -1}};
+enum { VIEWS = sizeof views / sizeof views[0] };
+
+void fg_say(const char *format, ...) {
+    va_list arguments;
+    char line[512];
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "ggml-fovea: %s\n", line);
+}
+
+const fg_type *fg_type_of(enum ggml_type number) {
+    for (int i = 0; i < TYPES; i++)
+        if (types[i].number == (int)number)
+            return &types[i];
+    return NULL;
+}
+
+bool fg_is_view(enum ggml_op op) {
+    for (int i = 0; i < VIEWS; i++)
+        if (views[i].number == (int)op)
+            return true;
+    return false;
+}
+
+static bool find_functions(void *caller) {
+    Dl_info info;
+    void *library = NULL;
+    if (dladdr(caller, &info))
+        library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    if (!library) /* the program itself */
+        library = dlopen(NULL, RTLD_LAZY);
+    static const struct {
+        const char *name;
+        size_t offset;
+    } wanted[] = {
+#define FG_ROW(name) {"ggml_" #name, offsetof(fg_functions, name)},
+        FG_FUNCTIONS(FG_ROW)
+#undef FG_ROW
+    };
+    const char *missing = library ? NULL : wanted[0].name;
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0] && !missing; i++) {
+        void *const function = dlsym(library, wanted[i].name);
+        memcpy((char *)&fg_ggml + wanted[i].offset, &function, sizeof function);
+        missing = function ? NULL : wanted[i].name;
+    }
+    if (library)
+        dlclose(library);
+    /* ggml_backend_tensor_set_2d() came with the functions that moved those of struct ggml_backend_i. */
+    if (missing)
+        fg_say("not used: this program's ggml has no %s(): it is linked statically, or older than 0.10", missing);
+    return !missing;
+}
+
+/* Names may be asked for up to the last one that is there. Each that is wanted is in every release with these functions,
+ * so a search that begins at 0 ends before that. */
+enum { MOST_NUMBERS = 512 };
+
+static const char *op_name(int number) { return fg_ggml.op_name((enum ggml_op)number); }
+static const char *type_name(int number) { return fg_ggml.type_name((enum ggml_type)number); }
+
+static int find_number(const char *name, const char *(*name_of)(int)) {
+    for (int i = 0; i < MOST_NUMBERS; i++) {
+        const char *there = name_of(i);
+        if (there && !strcmp(there, name))
+            return i;
+    }
+    return -1;
+}
+
+static bool find_types(void) {
+    for (int i = 0; i < TYPES; i++) {
+        fg_type *t = &types[i];
+        t->number = find_number(t->name, type_name);
+        const enum ggml_type type = (enum ggml_type)t->number;
+        if (t->number < 0 || fg_ggml.blck_size(type) != t->block || (int64_t)fg_ggml.type_size(type) != t->bytes) {
+            fg_say("not used: this program's ggml has another %s", t->name);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool find_operations(void) {
+    for (int i = 0; i < VIEWS; i++)
+        views[i].number = find_number(views[i].name, op_name);
+    for (int i = 0; i < FG_OPERATIONS; i++)
+        if ((fg_operations[i].number = find_number(fg_operations[i].name, op_name)) < 0) {
+            fg_say("not used: this program's ggml has no %s", fg_operations[i].name);
+            return false;
+        }
+    return true;
+}
+
+/* ggml's own header of a tensor in its context: two sizes, a pointer, a number, and padding. */
+enum { OBJECT_BYTES = 32 };
+
+static bool same_layout(struct ggml_context *ctx) {
+    const enum ggml_type f32 = (enum ggml_type)types[0].number, f16 = (enum ggml_type)types[1].number;
+    struct ggml_tensor *q = fg_ggml.new_tensor_4d(ctx, f32, 8, 3, 4, 5),
+                       *k = fg_ggml.new_tensor_4d(ctx, f16, 8, 7, 2, 5);
+    struct ggml_tensor *v = fg_ggml.view_4d(ctx, k, 6, 7, 2, 5, k->nb[1], k->nb[2], k->nb[3], 4);
+    struct ggml_tensor *mask = fg_ggml.new_tensor_4d(ctx, f16, 7, 3, 1, 1);
+    struct ggml_tensor *sinks = fg_ggml.new_tensor_4d(ctx, f32, 4, 1, 1, 1);
+    struct ggml_tensor *out = fg_ggml.flash_attn_ext(ctx, q, k, v, mask, 0.5f, 2.0f, 3.0f);
+    fg_ggml.flash_attn_ext_add_sinks(out, sinks);
+    fg_ggml.set_name(out, "out");
+    struct ggml_cgraph *graph = fg_ggml.new_graph(ctx);
+    fg_ggml.build_forward_expand(graph, out);
+    float params[3];
+    memcpy(params, out->op_params, sizeof params);
+    const struct ggml_tensor *sources[] = {q, k, v, mask, sinks, NULL};
+    return fg_ggml.tensor_overhead() == sizeof(struct ggml_tensor) + OBJECT_BYTES && k->type == f16 &&
+           out->type == f32 && !strcmp(op_name((int)out->op), "FLASH_ATTN_EXT") &&
+           !memcmp(out->src, sources, sizeof sources) && out->ne[0] == 6 && out->ne[1] == 4 && out->ne[2] == 3 &&
+           out->ne[3] == 5 && out->nb[3] == 288 && params[0] == 0.5f && params[1] == 2.0f && params[2] == 3.0f &&
+           v->view_src == k && v->view_offs == 4 && fg_ggml.get_name(out) == out->name &&
+           (out->flags & GGML_TENSOR_FLAG_COMPUTE) && !out->data && !out->buffer && fg_ggml.graph_n_nodes(graph) >= 1 &&
+           fg_ggml.graph_node(graph, -1) == out;
+}
+
+static bool check_layout(void) {
+    struct ggml_context *ctx = fg_ggml.init((struct ggml_init_params){
+        .mem_size = 8 * fg_ggml.tensor_overhead() + fg_ggml.graph_overhead() + 1024, .no_alloc = true});
+    const bool same = ctx && same_layout(ctx);
+    fg_ggml.free(ctx);
+    if (!same)
+        fg_say("not used: tensors of this program's ggml %s have another layout", fg_ggml.version());
+    return same;
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+bool fg_ggml_load(void *caller) {
+    static bool tried, served;
+    pthread_mutex_lock(&lock);
+    if (!tried) {
+        tried = true;
+        served = find_functions(caller) && find_types() && find_operations() && check_layout();
+    }
+    pthread_mutex_unlock(&lock);
+    return served;
+}

@@ -1,0 +1,61 @@
+/* The environment.
+ *   FOVEA_GGML=all          every operation that is served, faster or not: results do not depend on threads or CPU
+ *   FOVEA_GGML=none         the backend is loaded and takes nothing
+ *   FOVEA_GGML=NAME[,NAME]  these operations, faster or not
+ *   unset or empty          each operation where it was measured to be faster
+ *   FOVEA_DEBUG=1           says what was taken when a backend ends; the library says what it chose */
+#include "backend.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool none, always[FG_OPERATIONS], listed, debug;
+
+static int find(const char *word, size_t length) {
+    for (int i = 0; i < FG_OPERATIONS; i++)
+        if (strlen(fg_operations[i].name) == length && !memcmp(fg_operations[i].name, word, length))
+            return i;
+    return -1;
+}
+
+static void read_list(const char *words) {
+    listed = true;
+    for (const char *word = words;; word++) {
+        const size_t length = strcspn(word, ",");
+        const int i = find(word, length);
+        if (i < 0) {
+            fg_say("FOVEA_GGML: \"%.*s\" is not all, none or an operation that is served; nothing is taken",
+                   (int)length, word);
+            none = true;
+            return;
+        }
+        always[i] = true;
+        word += length;
+        if (!*word)
+            return;
+    }
+}
+
+void fg_options_load(void) {
+    const char *words = getenv("FOVEA_GGML"), *debugging = getenv("FOVEA_DEBUG");
+    debug = debugging && !strcmp(debugging, "1");
+    if (!words || !*words)
+        return;
+    if (!strcmp(words, "none")) {
+        none = true;
+    } else if (!strcmp(words, "all")) {
+        for (int i = 0; i < FG_OPERATIONS; i++)
+            always[i] = true;
+    } else {
+        read_list(words);
+    }
+}
+
+bool fg_options_none(void) { return none; }
+
+bool fg_options_debug(void) { return debug; }
+
+bool fg_options_take(const fg_operation *operation, bool *whatever) {
+    *whatever = always[operation - fg_operations];
+    return !none && (*whatever || !listed);
+}

@@ -1,0 +1,78 @@
+/* The device: an accelerator beside the CPU backend, as BLAS is, on the CPU's own buffers. ggml's scheduler gives an
+ * operation to the first backend that supports it, and nothing is copied. */
+#include "backend.h"
+
+static const char *get_name(ggml_backend_dev_t device) {
+    (void)device;
+    return "Fovea";
+}
+
+static const char *get_description(ggml_backend_dev_t device) {
+    (void)device;
+    return "Fovea " FOVEA_VERSION_STRING ": attention on the CPU";
+}
+
+static void get_memory(ggml_backend_dev_t device, size_t *available, size_t *total) {
+    (void)device;
+    *available = *total = 0; /* the CPU's, which its own device tells */
+}
+
+static enum ggml_backend_dev_type get_type(ggml_backend_dev_t device) {
+    (void)device;
+    return GGML_BACKEND_DEVICE_TYPE_ACCEL;
+}
+
+static void get_props(ggml_backend_dev_t device, struct ggml_backend_dev_props *props) {
+    props->name = get_name(device);
+    props->description = get_description(device);
+    props->type = get_type(device);
+    props->device_id = NULL;
+    get_memory(device, &props->memory_free, &props->memory_total);
+    props->caps = (struct ggml_backend_dev_caps){.buffer_from_host_ptr = true, .mmap_support = true};
+}
+
+static ggml_backend_t init_backend(ggml_backend_dev_t device, const char *params) {
+    (void)params;
+    return fg_backend_create(device);
+}
+
+static ggml_backend_buffer_type_t get_buffer_type(ggml_backend_dev_t device) {
+    (void)device;
+    return fg_ggml.backend_cpu_buffer_type();
+}
+
+static ggml_backend_buffer_t buffer_from_host_ptr(ggml_backend_dev_t device, void *data, size_t size, size_t most) {
+    (void)device, (void)most;
+    return fg_ggml.backend_cpu_buffer_from_ptr(data, size);
+}
+
+static bool supports_op(ggml_backend_dev_t device, const struct ggml_tensor *op) {
+    (void)device;
+    if (fg_is_view(op->op))
+        return true;
+    const fg_operation *operation = fg_operation_of(op->op);
+    bool always;
+    return operation && fg_options_take(operation, &always) && operation->serves(op) && (always || operation->pays(op));
+}
+
+static bool supports_buft(ggml_backend_dev_t device, ggml_backend_buffer_type_t type) {
+    (void)device;
+    return fg_ggml.backend_buft_is_host(type);
+}
+
+size_t fg_device_count(void) { return fg_options_none() ? 0 : 1; }
+
+ggml_backend_dev_t fg_device(ggml_backend_reg_t reg, size_t index) {
+    static struct ggml_backend_device device = {.iface = {.get_name = get_name,
+                                                          .get_description = get_description,
+                                                          .get_memory = get_memory,
+                                                          .get_type = get_type,
+                                                          .get_props = get_props,
+                                                          .init_backend = init_backend,
+                                                          .get_buffer_type = get_buffer_type,
+                                                          .buffer_from_host_ptr = buffer_from_host_ptr,
+                                                          .supports_op = supports_op,
+                                                          .supports_buft = supports_buft}};
+    device.reg = reg;
+    return index < fg_device_count() ? &device : NULL;
+}
