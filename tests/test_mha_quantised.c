@@ -1,5 +1,6 @@
 /* Layers of weights in groups and blocks: with EXACT the bits of layers of the floats that they stand for, in every form that takes
- * them; with Q16 those of its maps called one by one; and what is refused. */
+ * them; with Q16 the same on every tier, and those of maps of their own where q, k and v are quantised in several ways; and what is
+ * refused. */
 #include "attention_case.h"
 #include "mha_layer.h"
 #include "quantisation/quantisation.h"
@@ -62,6 +63,57 @@ static void test_kind(const fovea_context *ctx, const fovea_context *scalar, con
     layer_free(l);
 }
 
+static const layer_sizes mixed_sizes = {
+    1, 8, 8, 2, 2, 32, 32, {64, 64, 64}, 64, FOVEA_MHA_SEPARATE, FOVEA_CAUSAL_NONE, false, false};
+
+/* A layer of one input whose q, k, v and o are of several kinds; NULL: floats. */
+static void test_mixed(const fovea_context *ctx, const char *const names[4], rng *r) {
+    layer *l = layer_make(&mixed_sizes, r);
+    const char *what = "mixed kinds";
+    quantised_weight w[4] = {{.data = NULL}};
+    fovea_mha_weights given = l->w;
+    for (int i = 0; i < 4; i++) {
+        fovea_matrix *plain = matrix_of(&l->w, i);
+        for (int k = 0; k < quantised_kind_count && names[i]; k++)
+            if (strcmp(quantised_kinds[k].name, names[i]) == 0)
+                quantised_make(&w[i], &quantised_kinds[k], plain->in, plain->out, r);
+        if (!w[i].data)
+            continue;
+        fv_quantised_numbers(&w[i].matrix, 0, plain->out, l->m[i]);
+        *plain = fovea_matrix_out_in(l->m[i], FOVEA_DTYPE_F32, plain->out, plain->in);
+        *matrix_of(&given, i) = w[i].matrix;
+    }
+    for (int i = 1; i < 3; i++)
+        memcpy(l->x[i], l->x[0], (size_t)(l->attention.batch * l->attention.q_len * l->features[0]) * sizeof(float));
+    for (int exact = 0; exact < 2; exact++) {
+        l->desc.quantised_arithmetic = exact ? FOVEA_ARITHMETIC_EXACT : FOVEA_ARITHMETIC_Q16;
+        l->desc.inputs = FOVEA_MHA_SEPARATE;
+        float *want = layer_run(ctx, l, &l->desc, exact ? &l->w : &given, what);
+        l->desc.inputs = FOVEA_MHA_SELF;
+        float *got = layer_run(ctx, l, &l->desc, &given, what);
+        if (got && want)
+            test_same(got, want, layer_floats(l), "%s: q of %s, exact %d", what, names[0] ? names[0] : "floats", exact);
+        free(got);
+        free(want);
+    }
+    l->desc.quantised_arithmetic = FOVEA_ARITHMETIC_DEFAULT;
+    fovea_mha *made = NULL;
+    test_check(fovea_mha_create(ctx, &l->desc, &given, &made) == FOVEA_OK, "%s", fovea_error_detail());
+    for (int i = 0; made && i < 4; i++) {
+        const fovea_linear *map = NULL;
+        int64_t part, in, out;
+        fovea_dtype dtype = FOVEA_DTYPE_F32;
+        test_check(fovea_mha_linear(made, i, &map, &part, &in, &out) == FOVEA_OK && map &&
+                       fovea_linear_unpack(map, part, NULL, NULL, &dtype) == FOVEA_OK &&
+                       dtype == matrix_of(&given, i)->dtype && out == matrix_of(&given, i)->out,
+                   "%s: weight %d", what, i);
+    }
+    fovea_mha_destroy(made);
+    for (int i = 0; i < 4; i++)
+        quantised_free(&w[i]);
+    layer_free(l);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "mha_quantised", NULL);
     fovea_context *ctx = test_context_untuned(), *scalar;
@@ -73,6 +125,15 @@ int main(int argc, char **argv) {
         rng r = rng_stream(test_seed(), quantised_kinds[k].name);
         if (quantised_kinds[k].unit <= 32)
             test_kind(ctx, scalar, &quantised_kinds[k], &r);
+    }
+    static const char *const mixes[][4] = {{"int8", "int8 in groups", "q4_0", "q8_0"},
+                                           {"4 bits", "int8", "4 bits", NULL},
+                                           {NULL, "4 bits", "gptq, act-order", "int8"},
+                                           {"q8_0", NULL, "q8_0", "4 bits in groups of 16"},
+                                           {"gptq, act-order", "gptq, act-order", "4 bits", "q4_1"}};
+    for (size_t i = 0; i < sizeof mixes / sizeof mixes[0]; i++) {
+        rng r = rng_stream(test_seed(), "mixed kinds");
+        test_mixed(ctx, mixes[i], &r);
     }
     fovea_context_destroy(ctx);
     fovea_context_destroy(scalar);

@@ -89,8 +89,9 @@ typedef struct fovea_mha_desc {
 FOVEA_API void fovea_mha_desc_init_size(fovea_mha_desc *desc, size_t size);
 
 /* Each weight has its own type and any strides. Types are FOVEA_DTYPE_F32, _BF16 and _F16, and except for outer_q,
- * outer_k, outer_v, merged and fused also the quantised types, whose heads are adjacent; of weights that multiply one input
- * all are quantised alike. _I8 with a scale for each output channel has any strides and may be fused. Column i * d_k + c of q is channel c of head i. If weights are
+ * outer_k, outer_v, merged and fused also the quantised types, each weight's its own, whose heads are adjacent. Weights
+ * that multiply one input are one product, and faster, if they are quantised alike. _I8 with a scale for each output
+ * channel has any strides and may be fused. Column i * d_k + c of q is channel c of head i. If weights are
  * stored head by head ([heads, d_model, d_k]), the matrix has the strides within one head, and head_stride is the
  * distance from one head to the next. head_stride 0: heads are adjacent columns (rows of o). */
 typedef struct fovea_mha_weights {

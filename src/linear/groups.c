@@ -28,25 +28,6 @@ bool fv_linear_describe_groups(fovea_linear *l, const fovea_matrix *w) {
     return true;
 }
 
-static const int32_t *group_of(const fovea_matrix *w) {
-    fovea_quantisation q;
-    fovea_quantisation_init(&q);
-    if (w->quantisation)
-        fv_struct_read(FV_STRUCT(fovea_quantisation), w->quantisation, &q);
-    return q.group_of;
-}
-
-bool fv_linear_groups_alike(const fovea_linear *l, const fovea_matrix *first, const fovea_matrix *w) {
-    const fv_quantised q = fv_quantised_of(w);
-    const int32_t *a = group_of(first), *b = group_of(w);
-    if (!fv_quantised_alike(&q, &l->quantised))
-        return false;
-    for (int64_t t = 0; t < l->in && (l->order || b); t++)
-        if (!a || !b || a[t] != b[t])
-            return false;
-    return true;
-}
-
 void fv_linear_pack_groups(fovea_linear *l, const fovea_matrix *w, int64_t first, int64_t count, int64_t place) {
     const int64_t panel = place / l->panel;
     fv_quantised_pack(w, &l->quantised, first, count, l->panel, place % l->panel,

@@ -124,10 +124,9 @@ extern const char fv_linear_weight_types[];
 /* Weights as packing reads them. */
 fv_matrix fv_linear_source(const fovea_matrix *weights, fv_target target);
 
-/* Weights in groups: takes the description of the first part's; false if there is no memory. Are another part's packed
- * likewise? Packs columns of a part to columns from place on, which lie in one panel. */
+/* Weights in groups: takes the description of the first part's; false if there is no memory. Packs columns of a part to
+ * columns from place on, which lie in one panel. */
 bool fv_linear_describe_groups(fovea_linear *linear, const fovea_matrix *first);
-bool fv_linear_groups_alike(const fovea_linear *linear, const fovea_matrix *first, const fovea_matrix *other);
 void fv_linear_pack_groups(fovea_linear *linear, const fovea_matrix *weights, int64_t first, int64_t count,
                            int64_t place);
 

@@ -184,7 +184,8 @@ static fovea_status select_types(fovea_linear *l, const fovea_linear_desc *d) {
     int64_t other = -1; /* the first part that is not as the first one */
     for (int64_t p = d->part_count - 1; p >= 0; p--)
         if (parts[p].weight.dtype != l->weight_dtype || (parts[p].has_scale && (float)parts[p].scale != 1.0f) ||
-            (p > 0 && l->grouped && !fv_linear_groups_alike(l, &parts[0].weight, &parts[p].weight)))
+            (p > 0 && fv_dtype_quantised(l->weight_dtype) &&
+             !fv_quantised_together(&parts[0].weight, &parts[p].weight)))
             other = p;
     const bool exact = d->arithmetic != FOVEA_ARITHMETIC_Q16 && d->arithmetic != FOVEA_ARITHMETIC_Q8;
     if (other >= 0 && !exact)

@@ -3,6 +3,7 @@
 #include "core/core.h"
 #include "linear/linear.h"
 #include "mha/mha.h"
+#include "quantisation/quantisation.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -48,21 +49,42 @@ static fovea_status pack(const fovea_context *ctx, const fovea_mha_desc *layer, 
     return fovea_linear_pack(ctx, &desc, map);
 }
 
-/* The maps of all inputs: what is projected from one input is one product. TIED: inputs of one type share a map. */
+/* Can both be parts of one map, without becoming floats for that? */
+static bool together(const fv_dense *a, const fv_dense *b) {
+    const fovea_matrix v = part_of(a).weight, w = part_of(b).weight;
+    const bool quantised = fv_dtype_quantised(v.dtype);
+    return quantised == fv_dtype_quantised(w.dtype) && (!quantised || fv_quantised_together(&v, &w));
+}
+
+/* Which map makes a role. What is projected from one input is one product, if it is quantised alike or not at all. TIED:
+ * inputs of one type share a map. */
+static void select_maps(const fovea_mha_desc *desc, const fv_mha_shape *shape, const fv_mha_dense *dense, int *map_of) {
+    const fv_mha_role *role = shape->role;
+    for (int i = 0; i < FV_MHA_ROLES; i++) {
+        map_of[i] = i;
+        if (desc->form == FOVEA_MHA_TIED)
+            map_of[i] = role[i].dtype == role[FV_MHA_Q].dtype ? FV_MHA_Q : role[i].same_as;
+        for (int j = i - 1; fv_dense_there(&dense->role[i]) && j >= 0; j--)
+            if (map_of[j] == j && fv_dense_there(&dense->role[j]) && fv_mha_input(desc, j) == fv_mha_input(desc, i) &&
+                together(&dense->role[j], &dense->role[i]))
+                map_of[i] = j;
+    }
+}
+
 static fovea_status pack_all(const fovea_context *ctx, const fovea_mha_desc *desc, const fv_mha_shape *shape,
                              const fv_mha_dense *dense, fv_mha_packed *packed) {
+    const bool tied = desc->form == FOVEA_MHA_TIED;
     fovea_status status = FOVEA_OK;
-    for (int input = 0; status == FOVEA_OK && input < FV_MHA_ROLES; input++) {
+    select_maps(desc, shape, dense, packed->map_of);
+    for (int map = 0; status == FOVEA_OK && map < FV_MHA_ROLES; map++) {
         fovea_linear_part parts[FV_MHA_ROLES];
         int64_t count = 0;
         for (int i = 0; i < FV_MHA_ROLES; i++)
-            if (fv_dense_there(&dense->role[i]) && fv_mha_input(desc, i) == input)
-                parts[count++] = part_of(&dense->role[i]);
-        const fovea_dtype dtype = shape->role[input].dtype;
-        if (desc->form == FOVEA_MHA_TIED && fv_mha_input(desc, input) == input && dtype != shape->role[FV_MHA_Q].dtype)
-            parts[count++] = part_of(&dense->role[FV_MHA_Q]);
+            if (packed->map_of[i] == map && (tied ? i == map : fv_dense_there(&dense->role[i])))
+                parts[count++] = part_of(&dense->role[tied ? FV_MHA_Q : i]);
+        const fovea_dtype dtype = shape->role[map].dtype;
         if (count > 0)
-            status = pack(ctx, desc, parts, count, dtype, dtype, &packed->map[input]);
+            status = pack(ctx, desc, parts, count, dtype, dtype, &packed->map[map]);
     }
     if (status == FOVEA_OK && fv_dense_there(&dense->o)) {
         const fovea_linear_part out = part_of(&dense->o);
@@ -250,15 +272,14 @@ fovea_status fovea_mha_linear(const fovea_mha *mha, int weight, const fovea_line
         return status;
     if (weight < 0 || weight > FV_MHA_ROLES)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "weight is %d; it must be from 0 to %d", weight, FV_MHA_ROLES);
-    *linear = mha->packed->out;
+    const fv_mha_packed *packed = mha->packed;
+    *linear = packed->out;
     *part = 0;
     for (int i = 0; i <= weight && weight < FV_MHA_ROLES; i++) {
-        const fv_mha_role *role = &mha->shape.role[i];
-        const int input = fv_mha_input(&mha->desc, weight);
-        const bool there = role->projected && (i == 0 || mha->desc.form != FOVEA_MHA_TIED);
+        const bool there = mha->shape.role[i].projected && (i == 0 || mha->desc.form != FOVEA_MHA_TIED);
         if (i == weight)
-            *linear = there ? mha->packed->map[input] : NULL;
-        else if (there && fv_mha_input(&mha->desc, i) == input)
+            *linear = there ? packed->map[packed->map_of[weight]] : NULL;
+        else if (there && packed->map_of[i] == packed->map_of[weight])
             ++*part;
     }
     *in = *linear ? (*linear)->in : 0;

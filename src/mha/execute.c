@@ -279,21 +279,22 @@ static const int64_t *lens_of(const run *r, bool queries, bool keys) {
     return lens;
 }
 
-static void project(const run *r, int input) {
+/* The roles that a map makes of an input, if there are any. */
+static void project(const run *r, int input, int map) {
     const fovea_mha *m = r->mha;
     fovea_tensor y[FV_MHA_ROLES];
     int64_t count = 0;
     for (int i = 0; i < FV_MHA_ROLES; i++)
-        if (m->shape.role[i].projected && m->shape.role[i].same_as == i && fv_mha_input(&m->desc, i) == input)
+        if (m->shape.role[i].projected && m->shape.role[i].same_as == i && fv_mha_input(&m->desc, i) == input &&
+            m->packed->map_of[i] == map)
             y[count++] = operand_of(r, i);
-    const fovea_linear *map = m->packed->map[m->packed->map[input] ? input : FV_MHA_Q]; /* TIED: one map serves all */
     const fovea_tensor *x = input_of(r->args, input);
     const bool both = m->desc.inputs == FOVEA_MHA_SELF, queries = both || input == FV_MHA_Q,
                keys = (both || input != FV_MHA_Q) && !fv_mha_cached(m);
     if (count > 0 && m->attention.packed)
-        map_packed(r, map, x, y, count, queries, keys);
+        map_packed(r, m->packed->map[map], x, y, count, queries, keys);
     else if (count > 0)
-        map_tokens(r, map, x, y, count, lens_of(r, queries, keys), (piece){0, r->tokens[input]});
+        map_tokens(r, m->packed->map[map], x, y, count, lens_of(r, queries, keys), (piece){0, r->tokens[input]});
 }
 
 /* Attention over what was projected. Fails before an output is written. */
@@ -315,8 +316,8 @@ static fovea_status attend(const run *r) {
 
 static fovea_status execute(const run *r) {
     const fovea_mha *m = r->mha;
-    for (int i = 0; i < FV_MHA_ROLES; i++)
-        project(r, i);
+    for (int i = 0; i < FV_MHA_ROLES * FV_MHA_ROLES; i++)
+        project(r, i / FV_MHA_ROLES, i % FV_MHA_ROLES);
     const fovea_status status = attend(r);
     if (status != FOVEA_OK)
         return status;

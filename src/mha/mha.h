@@ -47,7 +47,8 @@ static inline bool fv_dense_there(const fv_dense *d) { return d->w || d->given; 
 /* Packed weights, shared by the layers that are made of each other. */
 typedef struct fv_mha_packed {
     atomic_long owners;
-    fovea_linear *map[FV_MHA_ROLES]; /* of the roles from the input of the same number, or NULL */
+    fovea_linear *map[FV_MHA_ROLES]; /* of the roles of one input that are packed in one way, at the first of them */
+    int map_of[FV_MHA_ROLES];        /* the map that makes a role */
     fovea_linear *out;
     float *norm[FV_MHA_ROLES]; /* [d_k] weights of queries' and keys' norms, or NULL */
 } fv_mha_packed;

@@ -43,15 +43,37 @@ fv_quantised fv_quantised_of(const fovea_matrix *m) {
                           fv_ceil_div(m->in, group), NULL};
 }
 
+/* What says where a matrix's scales are; blocks: the defaults. */
+static fovea_quantisation read_quantisation(const fovea_matrix *m) {
+    fovea_quantisation q;
+    fovea_quantisation_init(&q);
+    if (m->quantisation)
+        (void)fv_struct_read(FV_STRUCT(fovea_quantisation), m->quantisation, &q);
+    if (q.group_size == 0)
+        q.group_size = m->in;
+    return q;
+}
+
+bool fv_quantised_together(const fovea_matrix *a, const fovea_matrix *b) {
+    const fv_quantised p = fv_quantised_of(a), q = fv_quantised_of(b);
+    const fovea_quantisation x = read_quantisation(a), y = read_quantisation(b);
+    if (a->dtype != b->dtype || !fv_quantised_alike(&p, &q) || x.group_size != y.group_size || !x.scales != !y.scales)
+        return false;
+    if (!x.group_of && !y.group_of)
+        return true;
+    for (int64_t i = 0; i < a->in; i++)
+        if ((x.group_of ? x.group_of[i] : i / x.group_size) != (y.group_of ? y.group_of[i] : i / y.group_size))
+            return false;
+    return true;
+}
+
 bool fv_quantised_order(const fovea_matrix *m, int32_t *order) {
     if (!fv_dtype_scaled(m->dtype))
         return false;
-    fovea_quantisation q;
-    fovea_quantisation_init(&q);
-    (void)fv_struct_read(FV_STRUCT(fovea_quantisation), m->quantisation, &q);
+    const fovea_quantisation q = read_quantisation(m);
     if (!q.group_of)
         return false;
-    const int64_t size = q.group_size ? q.group_size : m->in;
+    const int64_t size = q.group_size;
     bool ascending = true;
     for (int64_t i = 0; i < m->in && ascending; i++)
         ascending = q.group_of[i] == i / size;

@@ -29,7 +29,7 @@ fovea_status fv_quantised_check(const fovea_matrix *matrix, const char *name);
 /* The description of a checked matrix; order is NULL. */
 fv_quantised fv_quantised_of(const fovea_matrix *matrix);
 
-/* Are both packed in one way? (Not: have they one order.) */
+/* Are both packed in one way? (Not: in one order.) */
 static inline bool fv_quantised_alike(const fv_quantised *a, const fv_quantised *b) {
     return a->format == b->format && a->scales == b->scales && a->group == b->group && a->groups == b->groups;
 }
@@ -37,6 +37,10 @@ static inline bool fv_quantised_alike(const fv_quantised *a, const fv_quantised 
 /* Has the matrix groups whose channels do not follow each other? Then writes order, [in]: channels group after group,
  * ascending in each. */
 bool fv_quantised_order(const fovea_matrix *matrix, int32_t *order);
+
+/* Are two checked matrices of as many channels packed in one way and order, so that they can lie side by side, and taken
+ * apart again? */
+bool fv_quantised_together(const fovea_matrix *a, const fovea_matrix *b);
 
 /* Packs columns [first, first + count) of a checked matrix into columns from `place` on of a panel of `width` columns:
  * words and scales are the panel's. Integers behind the last step are 0. */
