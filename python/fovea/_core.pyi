@@ -445,12 +445,13 @@ class MultiHead:
         sinks: bool = False,
         relative: Relative | Literal["alibi"] | None = None,
         dtype: Dtype | None = None,
-        arithmetic: Arithmetic | None = None,
+        arithmetic: LinearArithmetic | None = None,
         packed: int | Part | None = None,
         cache_dtype: CacheDtype | tuple[CacheDtype, CacheDtype] | None = None,
         q_norm: Any | None = None,
         k_norm: Any | None = None,
         norm_eps: float = 1e-6,
+        quant: Quant | None = None,
     ) -> Self: ...
     def execute(
         self,
@@ -471,3 +472,7 @@ class MultiHead:
     __call__ = execute
     @property
     def form(self) -> Literal["factored", "merged", "folded", "projected", "tied", "fused"]: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def weight_dtypes(self) -> tuple[WeightDtype | None, WeightDtype | None, WeightDtype | None, WeightDtype | None]: ...

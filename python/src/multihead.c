@@ -2,6 +2,7 @@
 #include "multihead.h"
 #include "arithmetic.h"
 #include "keywords.h"
+#include "multihead_weights.h"
 #include "objects.h"
 
 #include <stddef.h>
@@ -17,131 +18,6 @@ static void dealloc(PyObject *self) {
     free(layer->norm[1]);
     py_context_drop(layer->context);
     py_object_free(self);
-}
-
-/* --------------------------------------------------------------------------------------------------------- weights -- */
-
-/* A matrix with its bias, by the constructor's names. */
-typedef struct weight {
-    const char *name, *bias_name;
-    size_t matrix, bias, head_stride; /* places in fovea_mha_weights; head_stride 0: none */
-} weight;
-#define AT(field) offsetof(fovea_mha_weights, field)
-
-enum { Q, K, V, O, FUSED, OUTER_Q, OUTER_K, OUTER_V, WEIGHTS };
-static const weight table[WEIGHTS] = {{"q", "q_bias", AT(q), AT(q_bias), AT(q_head_stride)},
-                                      {"k", "k_bias", AT(k), AT(k_bias), AT(k_head_stride)},
-                                      {"v", "v_bias", AT(v), AT(v_bias), AT(v_head_stride)},
-                                      {"o", "o_bias", AT(o), AT(o_bias), AT(o_head_stride)},
-                                      {"fused", "fused_bias", AT(fused), AT(fused_bias), 0},
-                                      {"outer_q", "outer_q_bias", AT(outer_q), AT(outer_q_bias), 0},
-                                      {"outer_k", "outer_k_bias", AT(outer_k), AT(outer_k_bias), 0},
-                                      {"outer_v", "outer_v_bias", AT(outer_v), AT(outer_v_bias), 0}};
-
-enum { MERGED = 64 };
-
-typedef struct making {
-    py_core *core;
-    long long heads, kv_heads, head_dim, value_dim, shape[3];
-    PyObject *matrices[WEIGHTS], *biases[WEIGHTS], *merged;
-    const char *form, *inputs, *layout, *order, *fold_values, *merge;
-    PyObject *dtype, *arithmetic, *packed, *cache_dtype, *norms[2]; /* norms: of q and k */
-    bool in_first, typed;
-    fovea_mha_weights weights;
-    fovea_matrix merged_matrices[MERGED];
-    py_array arrays[2 * WEIGHTS + MERGED + 2];
-    int opened;
-} making;
-
-static fovea_matrix *matrix_of(making *m, int i) { return (fovea_matrix *)((char *)&m->weights + table[i].matrix); }
-
-/* [heads, out, in], or [heads, in, out] if in_first, as one matrix whose columns (of o: rows) are the heads'. */
-static int open_heads(making *m, int i, py_array *array) {
-    if (py_array_open(m->core, m->matrices[i], table[i].name, array) < 0)
-        return -1;
-    m->opened++;
-    fovea_dtype dtype;
-    if (py_array_float(array, table[i].name, &dtype) < 0)
-        return -1;
-    const int in = m->in_first ? 1 : 2, out = 3 - in;
-    *matrix_of(m, i) = (fovea_matrix){.data = array->data,
-                                      .dtype = dtype,
-                                      .in = array->shape[in] * (i == O ? array->shape[0] : 1),
-                                      .out = array->shape[out] * (i == O ? 1 : array->shape[0]),
-                                      .in_stride = array->stride[in],
-                                      .out_stride = array->stride[out]};
-    memcpy((char *)&m->weights + table[i].head_stride, &array->stride[0], sizeof array->stride[0]);
-    return 0;
-}
-
-static int dimensions(PyObject *object) {
-    PyObject *ndim = PyObject_GetAttrString(object, "ndim");
-    const long count = ndim ? PyLong_AsLong(ndim) : 2;
-    Py_XDECREF(ndim);
-    PyErr_Clear();
-    return (int)count;
-}
-
-/* A bias or norm, all of which are of one type. */
-static int open_vector(making *m, PyObject *object, const char *name, int64_t size, size_t to) {
-    py_array *array = &m->arrays[m->opened];
-    fovea_dtype dtype;
-    if (object == Py_None)
-        return 0;
-    if (py_vector_open(m->core, object, name, size, array, &dtype) < 0)
-        return -1;
-    m->opened++;
-    if (m->typed && dtype != m->weights.bias_dtype)
-        return py_raise(PyExc_TypeError, "%s is %s, another bias or norm %s: they must be of one type", name,
-                        py_dtype_name(dtype), py_dtype_name(m->weights.bias_dtype));
-    m->weights.bias_dtype = dtype;
-    m->typed = true;
-    memcpy((char *)&m->weights + to, &array->data, sizeof array->data);
-    return 0;
-}
-
-static int open_weight(making *m, int i) {
-    py_array *array = &m->arrays[m->opened];
-    if (m->matrices[i] == Py_None) {
-        if (m->biases[i] != Py_None)
-            return py_raise(PyExc_ValueError, "%s is given without %s", table[i].bias_name, table[i].name);
-        return 0;
-    }
-    if (table[i].head_stride && dimensions(m->matrices[i]) == 3) {
-        if (open_heads(m, i, array) < 0)
-            return -1;
-    } else {
-        if (py_matrix_open(m->core, m->matrices[i], table[i].name, m->in_first, false, array, matrix_of(m, i)) < 0)
-            return -1;
-        m->opened++;
-    }
-    return open_vector(m, m->biases[i], table[i].bias_name, matrix_of(m, i)->out, table[i].bias);
-}
-
-static int open_norms(making *m, int64_t head_dim) {
-    return open_vector(m, m->norms[0], "q_norm", head_dim, AT(q_norm)) < 0 ||
-                   open_vector(m, m->norms[1], "k_norm", head_dim, AT(k_norm)) < 0
-               ? -1
-               : 0;
-}
-
-/* A tuple of matrices [q_features, k_features], one for each head, whatever the layout of the others. */
-static int open_merged(making *m) {
-    if (m->merged == Py_None)
-        return 0;
-    if (!PyTuple_Check(m->merged))
-        return py_raise(PyExc_TypeError, "merged must be a tuple of matrices, one for each head");
-    if (PyTuple_Size(m->merged) != m->heads || m->heads > MERGED)
-        return py_raise(PyExc_ValueError, "merged has %zd matrices for %lld heads (at most %d are possible)",
-                        PyTuple_Size(m->merged), m->heads, MERGED);
-    for (int i = 0; i < (int)m->heads; i++) {
-        if (py_matrix_open(m->core, PyTuple_GetItem(m->merged, i), "merged", true, false, &m->arrays[m->opened],
-                           &m->merged_matrices[i]) < 0)
-            return -1;
-        m->opened++;
-    }
-    m->weights.merged = m->merged_matrices;
-    return 0;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ words -- */
@@ -163,7 +39,7 @@ static int number_of(const choice *c, const char *word) {
 }
 
 /* What the weights say, where form= does not. */
-static fovea_mha_form form_of(const making *m) {
+static fovea_mha_form form_of(const py_making *m) {
     const fovea_mha_weights *w = &m->weights;
     return w->fused.data                                           ? FOVEA_MHA_FUSED
            : m->merged != Py_None                                  ? FOVEA_MHA_MERGED
@@ -173,7 +49,7 @@ static fovea_mha_form form_of(const making *m) {
                                                                    : FOVEA_MHA_FACTORED;
 }
 
-static int describe_form(making *m, fovea_mha_desc *desc) {
+static int describe_form(py_making *m, fovea_mha_desc *desc) {
     int word = m->form ? number_of(&forms, m->form) : (int)form_of(m);
     if (word < 0)
         return -1;
@@ -187,6 +63,9 @@ static int describe_form(making *m, fovea_mha_desc *desc) {
     m->weights.order = (fovea_mha_order)order;
     desc->fold_values = (fovea_mha_fold)fold;
     desc->merge = (fovea_mha_merge)merge;
+    if (m->quant != Py_None && (desc->form == FOVEA_MHA_MERGED || desc->form == FOVEA_MHA_FOLDED || fold > 0))
+        return py_raise(PyExc_ValueError, "quant: a layer of form %s%s multiplies weights, which makes floats of them",
+                        forms.words[desc->form], fold > 0 ? " with fold_values" : "");
     return 0;
 }
 
@@ -195,7 +74,7 @@ static int64_t input_of(const fovea_matrix *outer, const fovea_matrix *inner) {
 }
 
 /* Sizes, as the weights have them. What they contradict each other in, the library finds. */
-static int describe_sizes(making *m, fovea_mha_desc *desc, fovea_attention_desc *attention) {
+static int describe_sizes(py_making *m, fovea_mha_desc *desc, fovea_attention_desc *attention) {
     const fovea_mha_weights *w = &m->weights;
     if (m->heads < 1)
         return py_raise(PyExc_ValueError, "heads must be at least 1, not %lld", m->heads);
@@ -223,28 +102,30 @@ static int describe_sizes(making *m, fovea_mha_desc *desc, fovea_attention_desc 
         desc->v_features = input_of(&w->outer_v, &w->v);
     }
     desc->out_features = w->o.data ? w->o.out : 0;
-    for (int i = 0; i < WEIGHTS; i++)
-        desc->biases |= m->biases[i] != Py_None;
+    desc->biases = m->biased;
     return 0;
 }
 
 /* That of dtype=, else of the first weight; and the arithmetic of it. */
-static int describe_types(const making *m, fovea_attention_desc *attention) {
+static int describe_types(const py_making *m, fovea_mha_desc *desc, fovea_attention_desc *attention) {
     fovea_dtype dtype = FOVEA_DTYPE_F32;
     const fovea_mha_weights *w = &m->weights;
-    for (int i = WEIGHTS - 1; i >= 0; i--)
+    for (int i = PY_W_COUNT - 1; i >= 0; i--)
         if (m->matrices[i] != Py_None)
-            dtype = ((const fovea_matrix *)((const char *)w + table[i].matrix))->dtype;
+            dtype = m->types[i];
     if (w->merged && !w->v.data && !w->o.data)
         dtype = w->merged[0].dtype;
     if (py_float_of(m->dtype, &dtype) < 0)
         return -1;
     attention->dtype = attention->k_dtype = attention->v_dtype = attention->out_dtype = dtype;
-    return py_arithmetic_choose(m->arithmetic, dtype == FOVEA_DTYPE_BF16, &attention->arithmetic);
+    if (m->quantised)
+        desc->quantised_arithmetic = m->arithmetic_of_quantised;
+    const bool of_weights = py_making_integers(m); /* attention then has the default */
+    return py_arithmetic_choose(of_weights ? NULL : m->arithmetic, dtype == FOVEA_DTYPE_BF16, &attention->arithmetic);
 }
 
 /* Options of attention, as for fovea.Plan. */
-static int describe_options(making *m, const fovea_mha_desc *desc, fovea_attention_desc *attention,
+static int describe_options(py_making *m, const fovea_mha_desc *desc, fovea_attention_desc *attention,
                             PyObject *const options[4], PyObject *mask, PyObject *relative) {
     if (options[0] == Py_True && desc->inputs != FOVEA_MHA_SELF)
         return py_raise(PyExc_ValueError,
@@ -266,7 +147,7 @@ static int describe_options(making *m, const fovea_mha_desc *desc, fovea_attenti
 }
 
 /* packed=: the most tokens on one axis, of queries and keys, or of each. */
-static int describe_packed(making *m, fovea_mha_desc *desc, fovea_attention_desc *attention) {
+static int describe_packed(py_making *m, fovea_mha_desc *desc, fovea_attention_desc *attention) {
     PyObject *value = m->packed;
     if (!value || value == Py_None)
         return 0;
@@ -291,56 +172,55 @@ static PyObject *multihead_new(PyTypeObject *type, PyObject *args, PyObject *key
         "outer_k_bias", "outer_v_bias", "merged",    "form",     "inputs", "layout",     "order",      "fold_values",
         "merge",        "head_dim",     "value_dim", "shape",    "causal", "window",     "scale",      "softcap",
         "mask",         "bias",         "sinks",     "relative", "dtype",  "arithmetic", "packed",     "cache_dtype",
-        "q_norm",       "k_norm",       "norm_eps",  NULL};
-    making m = {.core = PyType_GetModuleState(type),
-                .kv_heads = -1,
-                .head_dim = -1,
-                .value_dim = -1,
-                .shape = {1, 512, 512},
-                .merged = Py_None,
-                .cache_dtype = Py_None,
-                .norms = {Py_None, Py_None},
-                .layout = "out_in",
-                .order = "qkv",
-                .fold_values = "never",
-                .merge = "queries"};
-    for (int i = 0; i < WEIGHTS; i++)
+        "q_norm",       "k_norm",       "norm_eps",  "quant",    NULL};
+    py_making m = {.core = PyType_GetModuleState(type),
+                   .kv_heads = -1,
+                   .head_dim = -1,
+                   .value_dim = -1,
+                   .shape = {1, 512, 512},
+                   .merged = Py_None,
+                   .cache_dtype = Py_None,
+                   .norms = {Py_None, Py_None},
+                   .quant = Py_None,
+                   .layout = "out_in",
+                   .order = "qkv",
+                   .fold_values = "never",
+                   .merge = "queries"};
+    for (int i = 0; i < PY_W_COUNT; i++)
         m.matrices[i] = m.biases[i] = Py_None;
     PyObject *options[4] = {Py_None, Py_None, Py_None, Py_None}, *mask = Py_None, *relative = Py_None;
     int bias = 0, sinks = 0;
     double norm_eps = 1e-6;
     PyObject **w = m.matrices, **b = m.biases;
-    if (!PyArg_ParseTupleAndKeywords(
-            args, keywords, "|$LO&OOOOOOOOOOOOOOOOOzzssssO&O&(LLL)OOOOOppOOOOOOOd:MultiHead", names, &m.heads,
-            py_size_or_none, &m.kv_heads, &w[Q], &w[K], &w[V], &w[O], &w[FUSED], &w[OUTER_Q], &w[OUTER_K], &w[OUTER_V],
-            &b[Q], &b[K], &b[V], &b[O], &b[FUSED], &b[OUTER_Q], &b[OUTER_K], &b[OUTER_V], &m.merged, &m.form, &m.inputs,
-            &m.layout, &m.order, &m.fold_values, &m.merge, py_size_or_none, &m.head_dim, py_size_or_none, &m.value_dim,
-            &m.shape[0], &m.shape[1], &m.shape[2], &options[0], &options[1], &options[2], &options[3], &mask, &bias,
-            &sinks, &relative, &m.dtype, &m.arithmetic, &m.packed, &m.cache_dtype, &m.norms[0], &m.norms[1], &norm_eps))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$LO&OOOOOOOOOOOOOOOOOzzssssO&O&(LLL)OOOOOppOOOOOOOdO:MultiHead",
+                                     names, &m.heads, py_size_or_none, &m.kv_heads, &w[PY_W_Q], &w[PY_W_K], &w[PY_W_V],
+                                     &w[PY_W_O], &w[PY_W_FUSED], &w[PY_W_OUTER_Q], &w[PY_W_OUTER_K], &w[PY_W_OUTER_V],
+                                     &b[PY_W_Q], &b[PY_W_K], &b[PY_W_V], &b[PY_W_O], &b[PY_W_FUSED], &b[PY_W_OUTER_Q],
+                                     &b[PY_W_OUTER_K], &b[PY_W_OUTER_V], &m.merged, &m.form, &m.inputs, &m.layout,
+                                     &m.order, &m.fold_values, &m.merge, py_size_or_none, &m.head_dim, py_size_or_none,
+                                     &m.value_dim, &m.shape[0], &m.shape[1], &m.shape[2], &options[0], &options[1],
+                                     &options[2], &options[3], &mask, &bias, &sinks, &relative, &m.dtype, &m.arithmetic,
+                                     &m.packed, &m.cache_dtype, &m.norms[0], &m.norms[1], &norm_eps, &m.quant))
         return py_wrong_arguments("MultiHead", keywords);
     options[0] = py_plain_bool(options[0]);
     py_multihead *self = (py_multihead *)py_object_new(type);
     if (!self)
         return NULL;
-    fovea_mha_weights_init(&m.weights);
     fovea_mha_desc_init(&self->desc);
-    int status = py_matrix_layout(m.layout, &m.in_first);
-    for (int i = 0; status == 0 && i < WEIGHTS; i++)
-        status = open_weight(&m, i);
-    if (status == 0 && open_merged(&m) == 0 && describe_form(&m, &self->desc) == 0 &&
+    int status = -1;
+    if (py_making_open(&m) == 0 && describe_form(&m, &self->desc) == 0 &&
         describe_options(&m, &self->desc, &self->attention, options, mask, relative) == 0 &&
-        describe_sizes(&m, &self->desc, &self->attention) == 0 && describe_types(&m, &self->attention) == 0 &&
+        describe_sizes(&m, &self->desc, &self->attention) == 0 &&
+        describe_types(&m, &self->desc, &self->attention) == 0 &&
         describe_packed(&m, &self->desc, &self->attention) == 0 &&
         py_layer_caches(m.cache_dtype, options[0], &self->attention) == 0 &&
-        open_norms(&m, self->attention.head_dim) == 0) {
+        py_making_norms(&m, self->attention.head_dim) == 0) {
         self->desc.norm_eps = norm_eps;
         self->attention.has_bias = bias;
         self->attention.has_sinks = sinks;
         status = py_multihead_create(self, &m.weights);
-    } else
-        status = -1;
-    for (int i = 0; i < m.opened; i++)
-        py_array_close(&m.arrays[i]);
+    }
+    py_making_close(&m);
     if (status == 0)
         return (PyObject *)self;
     Py_DECREF((PyObject *)self);
@@ -356,6 +236,40 @@ static PyObject *call(PyObject *self, PyObject *args, PyObject *keywords) {
     return result;
 }
 
+/* Of q, k, v and o: the types of their packed weights, and the bytes of all. */
+static size_t packed_types(const py_multihead *layer, fovea_dtype types[4]) {
+    const fovea_linear *maps[4];
+    size_t bytes = 0;
+    for (int i = 0; i < 4; i++) {
+        int64_t part, in, out;
+        bool before = false;
+        (void)fovea_mha_linear(layer->first, i, &maps[i], &part, &in, &out);
+        types[i] = 0;
+        if (maps[i])
+            (void)fovea_linear_unpack(maps[i], part, NULL, NULL, &types[i]);
+        for (int j = 0; j < i; j++)
+            before = before || maps[j] == maps[i];
+        bytes += before ? 0 : fovea_linear_weight_bytes(maps[i]);
+    }
+    return bytes;
+}
+
+static PyObject *get_nbytes(PyObject *self, void *unused) {
+    (void)unused;
+    fovea_dtype types[4];
+    return PyLong_FromSize_t(packed_types((const py_multihead *)self, types));
+}
+
+static PyObject *get_weight_dtypes(PyObject *self, void *unused) {
+    (void)unused;
+    fovea_dtype types[4];
+    (void)packed_types((const py_multihead *)self, types);
+    const char *names[4];
+    for (int i = 0; i < 4; i++)
+        names[i] = types[i] ? py_dtype_name(types[i]) : NULL;
+    return Py_BuildValue("(zzzz)", names[0], names[1], names[2], names[3]);
+}
+
 static PyObject *get_form(PyObject *self, void *unused) {
     (void)unused;
     return PyUnicode_FromString(forms.words[((py_multihead *)self)->desc.form]);
@@ -363,15 +277,43 @@ static PyObject *get_form(PyObject *self, void *unused) {
 
 #include "multihead_doc.h"
 
+/* The types and arithmetic of weights, some of which are quantised; else nothing. A new reference. */
+static PyObject *repr_weights(const py_multihead *layer) {
+    fovea_dtype types[4];
+    (void)packed_types(layer, types);
+    PyObject *text = PyUnicode_FromString("");
+    bool quantised = false;
+    for (int i = 0; text && i < 4; i++)
+        if (types[i]) {
+            PyObject *more = PyUnicode_FromFormat("%U%s%s", text, i ? ", " : ", weights ", py_dtype_name(types[i]));
+            Py_DECREF(text);
+            text = more;
+            quantised = quantised || py_dtype_quantised(types[i]);
+        }
+    PyObject *whole =
+        !text       ? NULL
+        : quantised ? PyUnicode_FromFormat("%U (%s)", text, fovea_arithmetic_name(layer->desc.quantised_arithmetic))
+                    : PyUnicode_FromString("");
+    Py_XDECREF(text);
+    return whole;
+}
+
 static PyObject *repr(PyObject *self) {
     const py_multihead *layer = (const py_multihead *)self;
     const fovea_attention_desc *a = &layer->attention;
-    return PyUnicode_FromFormat("<fovea.MultiHead %s, %lld and %lld heads of %lld and %lld channels, %lld to %lld, %s, "
-                                "arithmetic %s%s>",
-                                forms.words[layer->desc.form], (long long)a->q_heads, (long long)a->kv_heads,
-                                (long long)a->head_dim, (long long)a->value_dim, (long long)layer->desc.q_features,
-                                (long long)layer->desc.out_features, py_dtype_name(a->dtype),
-                                fovea_arithmetic_name(a->arithmetic), a->page_keys > 0 ? ", over a KVCache" : "");
+    PyObject *weights = repr_weights(layer);
+    PyObject *text =
+        !weights
+            ? NULL
+            : PyUnicode_FromFormat("<fovea.MultiHead %s, %lld and %lld heads of %lld and %lld channels, %lld to %lld, "
+                                   "%s, arithmetic %s%U%s>",
+                                   forms.words[layer->desc.form], (long long)a->q_heads, (long long)a->kv_heads,
+                                   (long long)a->head_dim, (long long)a->value_dim, (long long)layer->desc.q_features,
+                                   (long long)layer->desc.out_features, py_dtype_name(a->dtype),
+                                   fovea_arithmetic_name(a->arithmetic), weights,
+                                   a->page_keys > 0 ? ", over a KVCache" : "");
+    Py_XDECREF(weights);
+    return text;
 }
 
 static PyMethodDef methods[] = {
@@ -382,8 +324,11 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyGetSetDef getters[] = {{"form", get_form, NULL, "how the layer is computed, see help(fovea.MultiHead)", NULL},
-                                {NULL, NULL, NULL, NULL, NULL}};
+static PyGetSetDef getters[] = {
+    {"form", get_form, NULL, "how the layer is computed, see help(fovea.MultiHead)", NULL},
+    {"nbytes", get_nbytes, NULL, "bytes of the packed weights", NULL},
+    {"weight_dtypes", get_weight_dtypes, NULL, "of q, k, v and o: the type of its packed weights, or None", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot slots[] = {{Py_tp_new, (void *)multihead_new}, {Py_tp_dealloc, (void *)dealloc},
                               {Py_tp_call, (void *)call},         {Py_tp_repr, (void *)repr},

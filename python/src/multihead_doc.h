@@ -9,7 +9,7 @@ static const char type_doc[] =
 "          outer_k_bias=None, outer_v_bias=None, merged=None, form=None, inputs=None, layout='out_in', order='qkv',\n"
 "          fold_values='never', merge='queries', head_dim=None, value_dim=None, shape=(1, 512, 512), causal=None,\n"
 "          window=None, scale=None, softcap=None, mask=None, bias=False, sinks=False, relative=None, dtype=None,\n"
-"          arithmetic=None, packed=None, cache_dtype=None, q_norm=None, k_norm=None, norm_eps=1e-6)\n--\n\n"
+"          arithmetic=None, packed=None, cache_dtype=None, q_norm=None, k_norm=None, norm_eps=1e-6, quant=None)\n--\n\n"
 "The layer Concat(head_1 .. head_h) W^O, head_i = attention(Q W_i^Q, K W_i^K, V W_i^V), with packed weights, for\n"
 "inference only. The weights are copied here; later changes of them have no effect.\n\n"
 "    layer = fovea.MultiHead(heads=12, fused=m.in_proj_weight, fused_bias=m.in_proj_bias,\n"
@@ -45,6 +45,10 @@ static const char type_doc[] =
 "cache_dtype: the layer is over a fovea.KVCache, see execute(): the dtype of its caches, or a pair (k_dtype,\n"
 "v_dtype). inputs is 'self', the form factored, folded or fused, without fold_values. causal=True: a token sees those\n"
 "before it, in the cache and among the new ones.\n\n"
+"Quantised weights: q, k, v, o or fused may be a fovea.Linear, packed in any way of its own, with its bias; fused may be\n"
+"one of three matrices. Their rows are packed again as they are. Those of one input are one product if they are\n"
+"quantised alike, else each a product of its own. Arithmetics of all quantised ones must agree. quant: a word of\n"
+"Linear(quant=) for those that are arrays, all heads in one matrix; arithmetic then may be 'q16', 'q8' or 'exact'.\n\n"
 "Uses what fovea.config() says when it is made. Any thread may call it. Raises TypeError (another type, no array) or\n"
 "ValueError (shapes or options that do not fit).";
 

@@ -5,7 +5,7 @@ import pickle
 
 import numpy
 import pytest
-from quantized_weights import BLOCKS, GROUPED, gptq
+from quantized_weights import BLOCKS, GROUPED, gptq, int8
 
 import fovea
 
@@ -200,3 +200,20 @@ def test_a_damaged_pickle_is_refused(change):
 
     with pytest.raises(ValueError, match="contradicts itself|damaged"):
         restore(form, kind, maker, args, keywords, _stored._checksum(args))
+
+
+@pytest.mark.parametrize("inner, sizes", [(64, (64, 16)), (2048, (2048, 1024))])
+def test_int8_of_several_groupings(inner, sizes):
+    """One after the other in a list: never read by the groups of the first."""
+    rng = numpy.random.default_rng(8)
+    parts = [int8(rng, inner, 16, size) for size in sizes]
+    weights, scales = [p.weight for p in parts], [p.options["scales"] for p in parts]
+    with pytest.raises(ValueError, match="part 1 has another quantisation than part 0"):
+        fovea.Linear.quantized(weights, "int8", scales=scales)
+    x = rng.standard_normal((3, inner), dtype=numpy.float32)
+    both = fovea.Linear.quantized(weights, "int8", scales=scales, arithmetic="exact")
+    for part, (p, y) in enumerate(zip(parts, both(x))):
+        same(y, fovea.Linear.quantized(p.weight, "int8", **p.options, arithmetic="exact")(x))
+        numbers = numpy.empty(p.numbers.shape, numpy.float32)
+        both.unpack(numbers, part=part)
+        assert numpy.abs(numbers - p.numbers).max() <= 2e-7 * numpy.abs(p.numbers).max()
