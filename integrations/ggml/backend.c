@@ -1,5 +1,7 @@
 /* Registration with ggml, and a backend's life: threads, graphs, aborts, counts. */
 #include "backend.h"
+#include "elementwise.h"
+#include "weights.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,6 +89,10 @@ static enum ggml_status graph_compute(ggml_backend_t ggml, struct ggml_cgraph *g
             fg_say("%s was given to this backend, which does not support it", fg_ggml.op_name(node->op));
             return GGML_STATUS_FAILED;
         }
+        if (fg_weights_misused(node)) {
+            fg_say("%s was given weights that are packed", operation->name);
+            return GGML_STATUS_FAILED;
+        }
         const enum ggml_status status = operation->compute(backend, node);
         if (status != GGML_STATUS_SUCCESS)
             return status;
@@ -102,10 +108,8 @@ void fg_backend_set_abort_callback(ggml_backend_t ggml, ggml_abort_callback call
 }
 
 int64_t fg_backend_calls(ggml_backend_t backend, const char *name) {
-    for (int i = 0; i < FG_OPERATIONS; i++)
-        if (!strcmp(fg_operations[i].name, name))
-            return ((fg_backend *)backend)->calls[i];
-    return -1;
+    const fg_operation *operation = fg_operation_named(name);
+    return operation ? ((fg_backend *)backend)->calls[operation - fg_operations] : -1;
 }
 
 /* ---------------------------------------------------------------------------------------------------------- life -- */
@@ -119,12 +123,14 @@ static void backend_free(ggml_backend_t ggml) {
     fg_backend *backend = (fg_backend *)ggml;
     if (fg_options_debug())
         for (int i = 0; i < FG_OPERATIONS; i++)
-            fg_say("%s: %lld computed", fg_operations[i].name, (long long)backend->calls[i]);
+            if (backend->calls[i])
+                fg_say("%s: %lld computed", fg_operations[i].name, (long long)backend->calls[i]);
     for (int i = 0; i < FG_TEAMS; i++)
         team_free(&backend->teams[i]);
     fg_memory *memories[] = {&backend->workspace, &backend->ranges, &backend->bits, &backend->bias, &backend->widened};
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++)
         fg_memory_free(memories[i]);
+    fg_ropes_free(backend);
     free(backend);
 }
 
@@ -177,7 +183,7 @@ static void say_status(void) {
         fg_say("Fovea %s is loaded, and takes nothing (FOVEA_GGML)", fovea_version());
         return;
     }
-    char names[256] = "";
+    char names[512] = "";
     bool always;
     for (int i = 0; i < FG_OPERATIONS; i++)
         if (fg_options_take(&fg_operations[i], &always)) {

@@ -4,8 +4,10 @@
  *   backend_options.c     FOVEA_GGML
  *   backend_operations.c  the list of operations
  *   backend.c             registration; a backend's life, threads and graphs
- *   device.c              the device: what it says of itself, and which operations it takes
+ *   device.c              the devices: what they say of themselves, and which operations they take
  *   attention*.c          FLASH_ATTN_EXT
+ *   weights*.c, linear.c  the buffer type of packed weights, and MUL_MAT
+ *   elementwise*.c        what is between them
  *
  * A backend is what ggml calls a stream: a llama_context has one. One thread at a time computes on it. */
 #ifndef FG_BACKEND_H
@@ -23,11 +25,12 @@ typedef struct fg_operation {
     int number;                                                               /* in the program in use */
 } fg_operation;
 
-enum { FG_OPERATIONS = 1 };
+enum { FG_OPERATIONS = 18 };
 extern fg_operation fg_operations[FG_OPERATIONS];
 
 /* The row of this number, or NULL. */
 fg_operation *fg_operation_of(enum ggml_op op);
+fg_operation *fg_operation_named(const char *name);
 
 /* ------------------------------------------------------------------------------------------------------ backends -- */
 
@@ -63,6 +66,7 @@ struct fg_backend {
     fg_team teams[FG_TEAMS];
     uint64_t clock;
     int64_t calls[FG_OPERATIONS]; /* of each operation so far */
+    struct fg_ropes *ropes;       /* elementwise_rope.c */
     fg_memory workspace, ranges, bits, bias, widened;
 };
 
@@ -77,7 +81,7 @@ void fg_backend_set_n_threads(ggml_backend_t backend, int threads);
 void fg_backend_set_abort_callback(ggml_backend_t backend, ggml_abort_callback callback, void *data);
 int64_t fg_backend_calls(ggml_backend_t backend, const char *operation);
 
-/* The device. count is 0 if FOVEA_GGML says so. */
+/* The devices. count is 0 if FOVEA_GGML says so. */
 size_t fg_device_count(void);
 ggml_backend_dev_t fg_device(ggml_backend_reg_t reg, size_t index);
 
@@ -89,6 +93,8 @@ void fg_options_load(void);
 bool fg_options_take(const fg_operation *operation, bool *always);
 bool fg_options_none(void);
 bool fg_options_debug(void);
+/* Of products with quantised weights. */
+fovea_arithmetic fg_options_arithmetic(void);
 
 /* ---------------------------------------------------------------------------------------------------- operations -- */
 

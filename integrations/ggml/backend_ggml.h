@@ -25,6 +25,7 @@
     F(flash_attn_ext_add_sinks)                                                                                        \
     F(free)                                                                                                            \
     F(get_name)                                                                                                        \
+    F(glu_op_name)                                                                                                     \
     F(graph_n_nodes)                                                                                                   \
     F(graph_node)                                                                                                      \
     F(graph_overhead)                                                                                                  \
@@ -37,6 +38,7 @@
     F(tensor_overhead)                                                                                                 \
     F(type_name)                                                                                                       \
     F(type_size)                                                                                                       \
+    F(unary_op_name)                                                                                                   \
     F(version)                                                                                                         \
     F(view_4d)
 

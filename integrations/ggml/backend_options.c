@@ -3,6 +3,7 @@
  *   FOVEA_GGML=none         the backend is loaded and takes nothing
  *   FOVEA_GGML=NAME[,NAME]  these operations, faster or not
  *   unset or empty          each operation where it was measured to be faster
+ *   FOVEA_GGML_ARITHMETIC=exact|q16|q8  what products with quantised weights compute with; unset or empty: q16
  *   FOVEA_DEBUG=1           says what was taken when a backend ends; the library says what it chose */
 #include "backend.h"
 
@@ -10,6 +11,7 @@
 #include <string.h>
 
 static bool none, always[FG_OPERATIONS], listed, debug;
+static fovea_arithmetic arithmetic = FOVEA_ARITHMETIC_DEFAULT;
 
 static int find(const char *word, size_t length) {
     for (int i = 0; i < FG_OPERATIONS; i++)
@@ -36,9 +38,23 @@ static void read_list(const char *words) {
     }
 }
 
+static void read_arithmetic(const char *word) {
+    static const fovea_arithmetic known[] = {FOVEA_ARITHMETIC_EXACT, FOVEA_ARITHMETIC_Q16, FOVEA_ARITHMETIC_Q8};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (!strcmp(word, fovea_arithmetic_name(known[i]))) {
+            arithmetic = known[i];
+            return;
+        }
+    fg_say("FOVEA_GGML_ARITHMETIC: \"%s\" is not exact, q16 or q8; nothing is taken", word);
+    none = true;
+}
+
 void fg_options_load(void) {
     const char *words = getenv("FOVEA_GGML"), *debugging = getenv("FOVEA_DEBUG");
     debug = debugging && !strcmp(debugging, "1");
+    const char *word = getenv("FOVEA_GGML_ARITHMETIC");
+    if (word && *word)
+        read_arithmetic(word);
     if (!words || !*words)
         return;
     if (!strcmp(words, "none")) {
@@ -59,3 +75,5 @@ bool fg_options_take(const fg_operation *operation, bool *whatever) {
     *whatever = always[operation - fg_operations];
     return !none && (*whatever || !listed);
 }
+
+fovea_arithmetic fg_options_arithmetic(void) { return arithmetic; }

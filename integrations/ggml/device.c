@@ -1,15 +1,21 @@
-/* The device: an accelerator beside the CPU backend, as BLAS is, on the CPU's own buffers. ggml's scheduler gives an
- * operation to the first backend that supports it, and nothing is copied. */
+/* The devices: accelerators beside the CPU backend, as BLAS is. ggml's scheduler gives an operation to the first
+ * backend that supports it.
+ *   Fovea           computes, on the CPU's own buffers, so that nothing is copied
+ *   Fovea weights   is there for its buffer type (weights.h), which programs ask a device for when they place weights.
+ *                   A device has one type, and that of tensors between operations must be the CPU's. It computes, too,
+ *                   but the first one supports whatever it does. */
 #include "backend.h"
+#include "weights.h"
 
-static const char *get_name(ggml_backend_dev_t device) {
-    (void)device;
-    return "Fovea";
-}
+enum { COMPUTE, WEIGHTS, DEVICES };
+
+static bool is_weights(ggml_backend_dev_t device) { return device->context != NULL; }
+
+static const char *get_name(ggml_backend_dev_t device) { return is_weights(device) ? "Fovea weights" : "Fovea"; }
 
 static const char *get_description(ggml_backend_dev_t device) {
-    (void)device;
-    return "Fovea " FOVEA_VERSION_STRING ": attention on the CPU";
+    return is_weights(device) ? "Fovea " FOVEA_VERSION_STRING ": packed weights in the CPU's memory"
+                              : "Fovea " FOVEA_VERSION_STRING ": attention and products on the CPU";
 }
 
 static void get_memory(ggml_backend_dev_t device, size_t *available, size_t *total) {
@@ -28,7 +34,7 @@ static void get_props(ggml_backend_dev_t device, struct ggml_backend_dev_props *
     props->type = get_type(device);
     props->device_id = NULL;
     get_memory(device, &props->memory_free, &props->memory_total);
-    props->caps = (struct ggml_backend_dev_caps){.buffer_from_host_ptr = true, .mmap_support = true};
+    props->caps = (struct ggml_backend_dev_caps){.buffer_from_host_ptr = !is_weights(device), .mmap_support = true};
 }
 
 static ggml_backend_t init_backend(ggml_backend_dev_t device, const char *params) {
@@ -37,12 +43,13 @@ static ggml_backend_t init_backend(ggml_backend_dev_t device, const char *params
 }
 
 static ggml_backend_buffer_type_t get_buffer_type(ggml_backend_dev_t device) {
-    (void)device;
-    return fg_ggml.backend_cpu_buffer_type();
+    return is_weights(device) ? fg_weights_type(device) : fg_ggml.backend_cpu_buffer_type();
 }
 
 static ggml_backend_buffer_t buffer_from_host_ptr(ggml_backend_dev_t device, void *data, size_t size, size_t most) {
-    (void)device, (void)most;
+    (void)most;
+    if (is_weights(device))
+        return NULL;
     return fg_ggml.backend_cpu_buffer_from_ptr(data, size);
 }
 
@@ -51,28 +58,38 @@ static bool supports_op(ggml_backend_dev_t device, const struct ggml_tensor *op)
     if (fg_is_view(op->op))
         return true;
     const fg_operation *operation = fg_operation_of(op->op);
+    if (fg_weights_misplaced(op))
+        return false;
     bool always;
     return operation && fg_options_take(operation, &always) && operation->serves(op) && (always || operation->pays(op));
 }
 
 static bool supports_buft(ggml_backend_dev_t device, ggml_backend_buffer_type_t type) {
     (void)device;
-    return fg_ggml.backend_buft_is_host(type);
+    return fg_ggml.backend_buft_is_host(type) || type == fg_weights_type(NULL);
 }
 
-size_t fg_device_count(void) { return fg_options_none() ? 0 : 1; }
+/* Without MUL_MAT there are no weights to place. */
+size_t fg_device_count(void) {
+    bool always;
+    return fg_options_none() ? 0 : fg_options_take(fg_operation_named("MUL_MAT"), &always) ? DEVICES : COMPUTE + 1;
+}
 
 ggml_backend_dev_t fg_device(ggml_backend_reg_t reg, size_t index) {
-    static struct ggml_backend_device device = {.iface = {.get_name = get_name,
-                                                          .get_description = get_description,
-                                                          .get_memory = get_memory,
-                                                          .get_type = get_type,
-                                                          .get_props = get_props,
-                                                          .init_backend = init_backend,
-                                                          .get_buffer_type = get_buffer_type,
-                                                          .buffer_from_host_ptr = buffer_from_host_ptr,
-                                                          .supports_op = supports_op,
-                                                          .supports_buft = supports_buft}};
-    device.reg = reg;
-    return index < fg_device_count() ? &device : NULL;
+    static const struct ggml_backend_device_i functions = {.get_name = get_name,
+                                                           .get_description = get_description,
+                                                           .get_memory = get_memory,
+                                                           .get_type = get_type,
+                                                           .get_props = get_props,
+                                                           .init_backend = init_backend,
+                                                           .get_buffer_type = get_buffer_type,
+                                                           .buffer_from_host_ptr = buffer_from_host_ptr,
+                                                           .supports_op = supports_op,
+                                                           .supports_buft = supports_buft};
+    static struct ggml_backend_device devices[DEVICES] = {{.iface = functions},
+                                                          {.iface = functions, .context = devices}};
+    if (index >= fg_device_count())
+        return NULL;
+    devices[index].reg = reg;
+    return &devices[index];
 }

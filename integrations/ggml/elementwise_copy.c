@@ -1,0 +1,163 @@
+/* CPY, CONT, DUP, GET_ROWS, SET_ROWS (elementwise.h): conversions are fovea_convert()'s, fovea_dequantize()'s and
+ * fovea_quantize()'s. */
+#include "elementwise.h"
+
+#include <string.h>
+
+static fovea_dtype dtype_of(const struct ggml_tensor *t) { return fg_type_of(t->type)->dtype; }
+
+/* ---------------------------------------------------------------------------------------------------------- copy -- */
+
+/* Elements in order; the shapes may differ. */
+bool fg_copy_serves(const struct ggml_tensor *op) {
+    const struct ggml_tensor *x = op->src[0];
+    return fg_is_float(op) && fg_is_float(x) && x->ne[0] * fg_rows(x) == op->ne[0] * fg_rows(op);
+}
+
+/* Element number i of a tensor, and how many follow it at its step. */
+static char *element(const struct ggml_tensor *t, int64_t i, int64_t *left) {
+    *left = t->ne[0] - i % t->ne[0];
+    return fg_row(t, i / t->ne[0]) + (size_t)(i % t->ne[0]) * t->nb[0];
+}
+
+/* Elements of 2 or 4 bytes, n of them, from one step to another. */
+static void move(int64_t n, int bytes, const char *from, size_t step, char *to, size_t to_step) {
+    if (step == (size_t)bytes && to_step == (size_t)bytes) {
+        memcpy(to, from, (size_t)n * (size_t)bytes);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++, from += step, to += to_step)
+        if (bytes == 2)
+            memcpy(to, from, 2);
+        else
+            memcpy(to, from, 4);
+}
+
+/* first and end count elements of op. */
+static bool copy_elements(const struct ggml_tensor *op, int64_t first, int64_t end) {
+    enum { PIECE = 1024 };
+    const struct ggml_tensor *x = op->src[0];
+    const fg_type *from = fg_type_of(x->type), *to = fg_type_of(op->type);
+    char gathered[PIECE * 4], converted[PIECE * 4];
+    for (int64_t i = first; i < end;) {
+        int64_t left, count;
+        char *y = element(op, i, &count);
+        const char *source = element(x, i, &left);
+        count = count < left ? count : left;
+        count = count < end - i ? count : end - i;
+        const bool contiguous = x->nb[0] == (size_t)from->bytes && op->nb[0] == (size_t)to->bytes;
+        if (from == to) {
+            move(count, (int)from->bytes, source, x->nb[0], y, op->nb[0]);
+        } else if (contiguous) {
+            fovea_convert(count, source, from->dtype, y, to->dtype);
+        } else {
+            count = count < PIECE ? count : PIECE;
+            move(count, (int)from->bytes, source, x->nb[0], gathered, (size_t)from->bytes);
+            fovea_convert(count, gathered, from->dtype, converted, to->dtype);
+            move(count, (int)to->bytes, converted, (size_t)to->bytes, y, op->nb[0]);
+        }
+        i += count;
+    }
+    return true;
+}
+
+enum ggml_status fg_copy_compute(fg_backend *backend, struct ggml_tensor *op) {
+    return fg_for_rows(backend, op, op->ne[0] * fg_rows(op), 8, copy_elements);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- rows -- */
+
+static bool is_index(const struct ggml_tensor *t) { return fg_is_named(t, "i32") || fg_is_named(t, "i64"); }
+
+static int64_t index_at(const struct ggml_tensor *t, int64_t i0, int64_t i1, int64_t i2) {
+    const char *at = (const char *)t->data + (size_t)i0 * t->nb[0] + (size_t)i1 * t->nb[1] + (size_t)i2 * t->nb[2];
+    int32_t narrow;
+    int64_t wide;
+    memcpy(&narrow, at, sizeof narrow);
+    if (fg_ggml.type_size(t->type) == sizeof narrow)
+        return narrow;
+    memcpy(&wide, at, sizeof wide);
+    return wide;
+}
+
+static bool in_range(const struct ggml_tensor *op, int64_t row, int64_t rows) {
+    if (row < 0 || row >= rows)
+        fg_say("%s: row %lld of %lld", fg_ggml.op_name(op->op), (long long)row, (long long)rows);
+    return row >= 0 && row < rows;
+}
+
+static bool done(const struct ggml_tensor *op, fovea_status status) {
+    return fg_status(status, fg_ggml.op_name(op->op)) == GGML_STATUS_SUCCESS;
+}
+
+/* src[0] [n, rows, b, c], src[1] [count, b, c]; op [n, count, b, c] */
+bool fg_get_rows_serves(const struct ggml_tensor *op) {
+    const struct ggml_tensor *x = op->src[0];
+    const fg_type *type = fg_type_of(x->type);
+    return type && x->nb[0] == (size_t)type->bytes && fg_is_plain(op, FOVEA_DTYPE_F32) &&
+           fg_is_named(op->src[1], "i32") && op->src[1]->ne[3] == 1;
+}
+
+static bool get_rows(const struct ggml_tensor *op, int64_t first, int64_t end, const fovea_context *context) {
+    const struct ggml_tensor *x = op->src[0];
+    const fg_type *type = fg_type_of(x->type);
+    for (int64_t r = first; r < end; r++) {
+        const int64_t i1 = r % op->ne[1], i2 = r / op->ne[1] % op->ne[2], i3 = r / op->ne[1] / op->ne[2];
+        const int64_t row = index_at(op->src[1], i1, i2, i3);
+        if (!in_range(op, row, x->ne[1]))
+            return false;
+        const char *from =
+            (const char *)x->data + (size_t)row * x->nb[1] + (size_t)i2 * x->nb[2] + (size_t)i3 * x->nb[3];
+        float *to = (float *)(void *)fg_row(op, r);
+        const fovea_matrix matrix = fovea_matrix_out_in(from, type->dtype, 1, x->ne[0]);
+        if (!done(op, type->block == 1 ? fovea_convert(x->ne[0], from, type->dtype, to, FOVEA_DTYPE_F32)
+                                       : fovea_dequantize(context, &matrix, to)))
+            return false;
+    }
+    return true;
+}
+
+enum ggml_status fg_get_rows_compute(fg_backend *backend, struct ggml_tensor *op) {
+    const fg_team *team = fg_backend_team(backend);
+    return team && get_rows(op, 0, fg_rows(op), team->context) ? GGML_STATUS_SUCCESS : GGML_STATUS_FAILED;
+}
+
+/* src[0] [n, count, b, c], src[1] [count, b', c'], b and c multiples; op [n, rows, b, c] */
+bool fg_set_rows_serves(const struct ggml_tensor *op) {
+    const fg_type *type = fg_type_of(op->type);
+    const fovea_dtype to = type ? type->dtype : FOVEA_DTYPE_BOOL;
+    return type && fg_is_plain(op->src[0], FOVEA_DTYPE_F32) && op->nb[0] == (size_t)type->bytes &&
+           is_index(op->src[1]) &&
+           (type->block == 1 || to == FOVEA_DTYPE_Q8_0 || to == FOVEA_DTYPE_Q4_0 || to == FOVEA_DTYPE_Q4_1);
+}
+
+static bool set_rows(const struct ggml_tensor *op, int64_t first, int64_t end, const fovea_context *context) {
+    const struct ggml_tensor *x = op->src[0], *rows = op->src[1];
+    const fg_type *type = fg_type_of(op->type);
+    for (int64_t r = first; r < end; r++) {
+        const int64_t i1 = r % x->ne[1], i2 = r / x->ne[1] % x->ne[2], i3 = r / x->ne[1] / x->ne[2];
+        const int64_t row = index_at(rows, i1, i2 % rows->ne[1], i3 % rows->ne[2]);
+        if (!in_range(op, row, op->ne[1]))
+            return false;
+        const char *from = fg_row(x, r);
+        char *to = (char *)op->data + (size_t)row * op->nb[1] + (size_t)i2 * op->nb[2] + (size_t)i3 * op->nb[3];
+        const fovea_matrix matrix = fovea_matrix_out_in(from, FOVEA_DTYPE_F32, 1, x->ne[0]);
+        if (!done(op, type->block == 1 ? fovea_convert(x->ne[0], from, FOVEA_DTYPE_F32, to, dtype_of(op))
+                                       : fovea_quantize(context, &matrix, type->dtype, NULL, to, NULL, NULL)))
+            return false;
+    }
+    return true;
+}
+
+static bool set_float_rows(const struct ggml_tensor *op, int64_t first, int64_t end) {
+    return set_rows(op, first, end, NULL);
+}
+
+/* In order where two indices may be the same: the last one stays. Quantising uses the threads by itself. */
+enum ggml_status fg_set_rows_compute(fg_backend *backend, struct ggml_tensor *op) {
+    const int64_t rows = fg_rows(op->src[0]);
+    if (fg_type_of(op->type)->block == 1)
+        return set_float_rows(op, 0, rows) ? GGML_STATUS_SUCCESS : GGML_STATUS_FAILED;
+    const fg_team *team = fg_backend_team(backend);
+    return team && set_rows(op, 0, rows, team->context) ? GGML_STATUS_SUCCESS : GGML_STATUS_FAILED;
+}

@@ -1,0 +1,140 @@
+/* NORM, RMS_NORM, SOFT_MAX, ROPE (elementwise.h): fovea_layer_norm(), fovea_rms_norm(), fovea_exp_f32() and
+ * fovea_rope_apply(). */
+#include "elementwise.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A tensor as Fovea has it: a row is a head of a token. */
+static fovea_tensor view(const struct ggml_tensor *t) {
+    const fg_type *type = fg_type_of(t->type);
+    fovea_tensor v = {.data = t->data, .dtype = type->dtype};
+    for (int i = 0; i < 4; i++) {
+        v.shape[i] = t->ne[3 - i];
+        v.stride[i] = (int64_t)t->nb[3 - i] / type->bytes;
+    }
+    return v;
+}
+
+static bool whole_strides(const struct ggml_tensor *t) {
+    const fg_type *type = fg_type_of(t->type);
+    for (int i = 1; i < 4; i++)
+        if (t->nb[i] % (size_t)type->bytes != 0)
+            return false;
+    return t->nb[0] == (size_t)type->bytes;
+}
+
+/* --------------------------------------------------------------------------------------------------------- norms -- */
+
+bool fg_norm_serves(const struct ggml_tensor *op) {
+    const struct ggml_tensor *x = op->src[0];
+    return fg_is_plain(op, FOVEA_DTYPE_F32) && fg_is_plain(x, FOVEA_DTYPE_F32) && whole_strides(x) &&
+           whole_strides(op) && !memcmp(op->ne, x->ne, sizeof op->ne) && fg_parameter(op, 0) >= 0.0f;
+}
+
+typedef fovea_status norm_function(const fovea_context *ctx, const fovea_norm_args *args);
+
+static enum ggml_status norm(fg_backend *backend, struct ggml_tensor *op, norm_function *function) {
+    const fg_team *team = fg_backend_team(backend);
+    fovea_norm_args args;
+    fovea_norm_args_init(&args);
+    args.x = view(op->src[0]);
+    args.y = view(op);
+    args.eps = fg_parameter(op, 0);
+    return team ? fg_status(function(team->context, &args), fg_ggml.op_name(op->op)) : GGML_STATUS_FAILED;
+}
+
+enum ggml_status fg_norm_compute(fg_backend *backend, struct ggml_tensor *op) {
+    return norm(backend, op, fovea_layer_norm);
+}
+
+enum ggml_status fg_rms_norm_compute(fg_backend *backend, struct ggml_tensor *op) {
+    return norm(backend, op, fovea_rms_norm);
+}
+
+/* ------------------------------------------------------------------------------------------------------- softmax -- */
+
+bool fg_soft_max_serves(const struct ggml_tensor *op) {
+    const struct ggml_tensor *x = op->src[0], *mask = op->src[1], *sinks = op->src[2];
+    if (mask && (!(fg_is_plain(mask, FOVEA_DTYPE_F32) || fg_is_plain(mask, FOVEA_DTYPE_F16)) || mask->ne[1] < x->ne[1]))
+        return false;
+    return fg_is_plain(op, FOVEA_DTYPE_F32) && fg_is_plain(x, FOVEA_DTYPE_F32) &&
+           (!sinks || fg_is_plain(sinks, FOVEA_DTYPE_F32)) && !memcmp(op->ne, x->ne, sizeof op->ne);
+}
+
+/* ALiBi's slope of a head, as ggml computes it. */
+static float slope_of(float max_bias, int64_t head, int64_t heads) {
+    if (max_bias <= 0.0f)
+        return 1.0f;
+    const int64_t power = (int64_t)1 << (int)floor(log2((double)heads));
+    const double m = head < power ? -max_bias / (double)power : -max_bias / 2.0 / (double)power;
+    return (float)exp2(m * (double)(head < power ? head + 1 : 2 * (head - power) + 1));
+}
+
+/* Sum of 16 partial sums, of elements j, j + 16, ..., as a tree. */
+static float sum_of(int64_t n, const float *x) {
+    enum { LANES = 16 };
+    float lane[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++)
+            lane[j] += x[i + j];
+    for (int j = 0; i + j < n; j++)
+        lane[j] += x[i + j];
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int j = 0; j < half; j++)
+            lane[j] += lane[j + half];
+    return lane[0];
+}
+
+static float exponential(float x) {
+    float y;
+    fovea_exp_f32(1, &x, &y);
+    return y;
+}
+
+static void add_mask(const struct ggml_tensor *mask, const char *row, int64_t n, float slope, float *y) {
+    enum { PIECE = 256 };
+    float m[PIECE];
+    const fg_type *type = fg_type_of(mask->type);
+    for (int64_t i = 0; i < n; i += PIECE) {
+        const int64_t count = n - i < PIECE ? n - i : PIECE;
+        fovea_convert(count, row + i * type->bytes, type->dtype, m, FOVEA_DTYPE_F32);
+        for (int64_t j = 0; j < count; j++)
+            y[i + j] += slope * m[j];
+    }
+}
+
+static bool soft_max_rows(const struct ggml_tensor *op, int64_t first, int64_t end) {
+    const struct ggml_tensor *mask = op->src[1];
+    const float scale = fg_parameter(op, 0), max_bias = fg_parameter(op, 1);
+    const int64_t n = op->ne[0];
+    for (int64_t r = first; r < end; r++) {
+        const int64_t i1 = r % op->ne[1], i2 = r / op->ne[1] % op->ne[2], i3 = r / op->ne[1] / op->ne[2];
+        const float *x = (const float *)(const void *)fg_row(op->src[0], r);
+        float *y = (float *)(void *)fg_row(op, r);
+        for (int64_t i = 0; i < n; i++)
+            y[i] = x[i] * scale;
+        if (mask)
+            add_mask(mask,
+                     (const char *)mask->data + (size_t)i1 * mask->nb[1] + (size_t)(i2 % mask->ne[2]) * mask->nb[2] +
+                         (size_t)(i3 % mask->ne[3]) * mask->nb[3],
+                     n, slope_of(max_bias, i2, op->ne[2]), y);
+        const float *sink = op->src[2] ? (const float *)op->src[2]->data + i2 : NULL;
+        float max = sink ? *sink : -INFINITY;
+        for (int64_t i = 0; i < n; i++)
+            max = y[i] > max ? y[i] : max;
+        for (int64_t i = 0; i < n; i++)
+            y[i] -= max;
+        fovea_exp_f32(n, y, y);
+        const float sum = sum_of(n, y) + (sink ? exponential(*sink - max) : 0.0f), factor = 1.0f / sum;
+        for (int64_t i = 0; i < n; i++)
+            y[i] *= factor;
+    }
+    return true;
+}
+
+enum ggml_status fg_soft_max_compute(fg_backend *backend, struct ggml_tensor *op) {
+    return fg_for_rows(backend, op, fg_rows(op), 6 * op->ne[0] * (int64_t)sizeof(float), soft_max_rows);
+}

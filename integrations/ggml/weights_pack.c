@@ -1,0 +1,60 @@
+/* Packs weights (weights.h), and lends maps the threads of whoever executes them. */
+#include "weights.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local const fovea_context *threads_in_use;
+static fovea_context *packing;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+void fg_weights_run_on(const fovea_context *threads) { threads_in_use = threads; }
+
+typedef struct tasks {
+    void (*task)(void *arg, int64_t index);
+    void *arg;
+} tasks;
+
+static void in_turn(int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
+    for (int64_t i = 0; i < count; i++)
+        task(arg, i);
+}
+
+static void parallel_for(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
+    (void)pool;
+    if (!threads_in_use || fovea_parallel(threads_in_use, count, task, arg) != FOVEA_OK)
+        in_turn(count, task, arg);
+}
+
+/* The context of all maps: as many tasks as the process has CPUs, on the threads of each call. */
+static void create(void) {
+    fovea_context_options options;
+    fovea_context_options_init(&options);
+    options.parallel_for = parallel_for;
+    fg_status(fovea_context_create(&options, &packing), "weights");
+}
+
+bool fg_weights_serve(const struct ggml_tensor *weights) {
+    const fg_type *type = fg_type_of(weights->type);
+    return type && weights->ne[0] > 0 && weights->ne[1] > 0 && weights->ne[2] > 0 && weights->ne[3] > 0 &&
+           weights->ne[0] % type->block == 0 && weights->nb[0] == (size_t)type->bytes &&
+           weights->nb[1] % (size_t)type->bytes == 0;
+}
+
+fovea_linear *fg_weights_pack(const struct ggml_tensor *weights, const void *data) {
+    const fg_type *type = fg_type_of(weights->type);
+    fovea_linear_desc desc;
+    fovea_linear *made = NULL;
+    pthread_once(&once, create);
+    if (!packing)
+        return NULL;
+    fovea_linear_desc_init(&desc);
+    desc.in_features = weights->ne[0];
+    desc.dtype = FOVEA_DTYPE_F32;
+    desc.y_dtype = FOVEA_DTYPE_F32;
+    desc.arithmetic = type->block > 1 ? fg_options_arithmetic() : FOVEA_ARITHMETIC_DEFAULT;
+    desc.part.weight = fovea_matrix_out_in(data, type->dtype, weights->ne[1], weights->ne[0]);
+    desc.part.weight.out_stride = (int64_t)weights->nb[1] / type->bytes * type->block;
+    return fg_status(fovea_linear_pack(packing, &desc, &made), weights->name) == GGML_STATUS_SUCCESS ? made : NULL;
+}
