@@ -107,6 +107,7 @@ static void unload(run *r) {
     text_free(r->t);
     fovea_context_destroy(r->ctx);
     free(r->ids);
+    free(r->piece);
     free(r->text);
 }
 
@@ -121,19 +122,22 @@ static void run_prompt(run *r) {
     }
 }
 
-static void print_token(const run *r, int32_t id) {
-    int64_t length;
-    const char *bytes = text_of(r->t, id, &length);
-    if (r->opts->ids)
+/* The next token of the answer; id TK_NONE: there are no more. */
+static void print_token(run *r, int32_t id) {
+    if (r->opts->ids && id != TK_NONE)
         printf("%s%ld", r->answer > 0 ? " " : "", (long)id);
-    else
-        fwrite(bytes, 1, (size_t)length, stdout);
+    else if (!r->opts->ids)
+        fwrite(r->piece, 1,
+               (size_t)(id == TK_NONE ? tk_decode_end(&r->decoder, r->piece) : tk_decode(&r->decoder, id, r->piece)),
+               stdout);
     if (fflush(stdout) != 0)
         exit(1); /* with the sentence of cli.h */
 }
 
 static void answer(run *r, sampler *draws, int64_t most) {
     const int64_t words = model_config(r->m)->words;
+    r->decoder = tk_decoder_begin(text_tokenizer(r->t), false);
+    r->piece = allocate((size_t)tk_decode_most(r->decoder.t), 1);
     for (;; r->answer++) {
         hash_logits(r, r->logits, words);
         int32_t id = sample(draws, r->logits, words);
@@ -148,6 +152,7 @@ static void answer(run *r, sampler *draws, int64_t most) {
         r->decode += stopwatch(CLOCK_MONOTONIC) - begin;
         r->decode_bytes += (double)(model_token_bytes(r->m) + session_cache_bytes(r->s));
     }
+    print_token(r, TK_NONE);
 }
 
 static void on_threads(const void *ctx, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {

@@ -66,7 +66,8 @@ static const struct {
     {"tokenizer.chat_templates", HARMLESS, 0}, /* names of others, which chats of other kinds use */
     {"tokenizer.chat_template.", HARMLESS, 0},
     {"tokenizer.huggingface.json", HARMLESS, 0}, /* the same tokenizer once more */
-    {"tokenizer.ggml.scores", HARMLESS, 0},      /* BPE goes by merges */
+    {"tokenizer.ggml.scores", HONOURED, 0},
+    {"tokenizer.ggml.add_space_prefix", HONOURED, 0}, /* by SentencePiece; byte-level BPE has none */
     {"tokenizer.ggml.unknown_token_id", HARMLESS, 0},
     {"tokenizer.ggml.padding_token_id", HARMLESS, 0},
     {"tokenizer.ggml.seperator_token_id", HARMLESS, 0}, /* as it is spelt */
@@ -80,7 +81,6 @@ static const struct {
     {"tokenizer.ggml.middle_token_id", HARMLESS, 0},
     {"tokenizer.ggml.add_eos_token", ONE_VALUE, 0},
     {"tokenizer.ggml.add_sep_token", ONE_VALUE, 0},
-    {"tokenizer.ggml.add_space_prefix", ONE_VALUE, 0},
     {"tokenizer.ggml.remove_extra_whitespaces", ONE_VALUE, 0},
     {"general.quantization_version", ONE_VALUE, 2},
     {"split.count", ONE_VALUE, 1},

@@ -25,9 +25,11 @@ typedef struct run {
     model *m;
     text_codec *t;
     session *s;
-    char *text;    /* the prompt, or NULL */
-    float *logits; /* [LOGIT_ROWS][words] */
-    int32_t *ids;  /* [room] */
+    char *text;         /* the prompt, or NULL */
+    float *logits;      /* [LOGIT_ROWS][words] */
+    int32_t *ids;       /* [room] */
+    tk_decoder decoder; /* of the answer */
+    char *piece;        /* of it */
     uint64_t hash;
     double prefill, decode; /* seconds */
     int64_t room;           /* for tokens, of prompt and answer */

@@ -1,15 +1,16 @@
-/* Text and tokens of a decoder: byte-level BPE from a GGUF file, or from the files beside a safetensors model.
+/* Text and tokens of a decoder: a tokenizer (tokenizers.h) from a GGUF file, or from the files beside a safetensors model.
  *
  *     text_codec *t;
  *     if (text_from_gguf(file, &t, complaint) != 0) ...
  *     int64_t count = text_chat(t, NULL, "Who are you?", ids, most);     the model's chat, up to its answer
- *     const char *bytes = text_of(t, id, &length);                       of a token, perhaps a part of a character
+ *     tk_decoder d = tk_decoder_begin(text_tokenizer(t), false);         from tokens back to text
  *
  * Special tokens in a text are text: only text_chat() puts them in. */
 #ifndef GENERATE_TEXT_H
 #define GENERATE_TEXT_H
 
 #include "gguf.h"
+#include "tokenizers.h"
 
 /* Immutable: any number of threads may use one. */
 typedef struct text_codec text_codec;
@@ -19,7 +20,10 @@ int text_from_folder(const char *folder, text_codec **t,
                      complaint to); /* tokenizer.json, or vocab.json and merges.txt */
 void text_free(text_codec *t);      /* NULL is allowed */
 
-/* Ids of a text of UTF-8, at most most; -1: there are more. */
+/* Owned by the codec. */
+const tk_tokenizer *text_tokenizer(const text_codec *t);
+
+/* Ids of a text, at most most; -1: there are more, or no memory. */
 int64_t text_tokens(const text_codec *t, const char *bytes, size_t count, int32_t *ids, int64_t most);
 
 /* The token that the model wants before each text; -1: none. */
@@ -33,12 +37,7 @@ text_chat_kind text_chats(const text_codec *t);
  * and the begin of the answer. -1: there are more than most, or the model's chat is not ChatML. */
 int64_t text_chat(const text_codec *t, const char *system, const char *user, int32_t *ids, int64_t most);
 
-/* The bytes of a token, with no zero behind them; of a special token none. */
-const char *text_of(const text_codec *t, int32_t id, int64_t *length);
-
-/* Does a token end an answer? The one that the model's files name, or <|im_end|> or <|endoftext|>. */
+/* Does a token end an answer? One that the model's files name, or whose name says so, as <|im_end|>. */
 bool text_ends(const text_codec *t, int32_t id);
-
-int64_t text_count(const text_codec *t); /* tokens there are */
 
 #endif

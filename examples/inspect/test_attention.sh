@@ -119,9 +119,9 @@ models) # families of models, their tokenizers, and what cannot be run
     gives 'the id of a piece' tokenizer.json '{"model": {"type": "WordPiece", "vocab": {"a": -1}}}'
     gives 'two pieces of its vocabulary have the id 0' tokenizer.json '{"model": {"type": "WordPiece", "vocab": {"a": 0, "b": 0}}}'
     gives 'has no .CLS.' tokenizer.json '{"model": {"type": "WordPiece", "vocab": {"a": 0}}}'
-    gives 'merge 1 is not of pieces' tokenizer.json \
+    gives 'merge 1 is not of tokens' tokenizer.json \
         '{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a b"]}, "pre_tokenizer": {"type": "ByteLevel"}}'
-    gives 'merge 1 is not a pair' tokenizer.json \
+    gives 'merge 1 is not of tokens' tokenizer.json \
         '{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [1]}, "pre_tokenizer": {"type": "ByteLevel"}}'
     gives 'line 1 is empty' vocab.txt ''
     rm gpt2/tokenizer.json

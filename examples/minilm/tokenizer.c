@@ -1,8 +1,8 @@
 /* tokenizer.h. */
 #include "tokenizer.h"
 
-#include "bpe.h"
 #include "text_file.h"
+#include "tokenizers.h"
 #include "wordpiece.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ enum { PATH_MOST = 4096, FILE_MOST = 1 << 28 };
 
 struct tokenizer {
     wordpiece *words; /* one of these two */
-    bpe *bytes;
+    tk_tokenizer *bytes;
     int32_t cls, sep;      /* -1: none */
     int32_t before, after; /* of BPE; -1: none */
     bool space_first;      /* a text begins with a space, as if a word came before it */
@@ -78,8 +78,7 @@ static int open_vocab_txt(tokenizer *t, const place *p) {
 
 /* The special tokens that the frame asks for. */
 static int find_frame(tokenizer *t, const place *p, const char *path) {
-    const vocabulary *v = bpe_pieces(t->bytes);
-    const int32_t begin = find(v, "<s>"), end = find(v, "</s>");
+    const int32_t begin = tk_find(t->bytes, "<s>", 3), end = tk_find(t->bytes, "</s>", 4);
     if ((p->frame == TOKENIZER_BOTH && begin < 0) || (p->frame != TOKENIZER_NONE && end < 0))
         return complain(p->to, path, "its vocabulary has no %s",
                         begin < 0 && p->frame == TOKENIZER_BOTH ? "<s>" : "</s>");
@@ -91,50 +90,76 @@ static int find_frame(tokenizer *t, const place *p, const char *path) {
     return 0;
 }
 
-/* A merge in one text: "Ġ t". */
-static int add_line(bpe *b, const char *line, size_t length, const char *path, complaint to) {
-    const char *space = memchr(line, ' ', length);
-    const size_t left = space != NULL ? (size_t)(space - line) : length;
-    return bpe_add_merge(b, line, left, space != NULL ? space + 1 : "", space != NULL ? length - left - 1 : 0, path,
-                         to);
+/* The pieces of a vocabulary, in the order of their ids. */
+typedef struct piece_list {
+    const vocabulary *v;
+    int32_t at;
+} piece_list;
+
+static tk_text next_piece(void *at) {
+    piece_list *p = at;
+    const char *piece = vocabulary_text(p->v, p->at++);
+    return piece != NULL ? (tk_text){piece, (int64_t)strlen(piece)} : (tk_text){"", 0};
 }
 
-/* Merges of a tokenizer.json: each a text, or a pair of texts. */
-static int add_json(bpe *b, const json_t *merges, const char *path, complaint to) {
-    size_t i;
-    json_t *m;
-    json_array_foreach((json_t *)merges, i, m) {
-        const char *left = json_string_value(json_array_get(m, 0)), *right = json_string_value(json_array_get(m, 1));
-        int status;
-        if (json_is_string(m))
-            status = add_line(b, json_string_value(m), json_string_length(m), path, to);
-        else
-            status = left != NULL && right != NULL
-                         ? bpe_add_merge(b, left, strlen(left), right, strlen(right), path, to)
-                         : complain(to, path, "merge %lld is not a pair of pieces", (long long)i + 1);
-        if (status != 0)
-            return -1;
-    }
-    return 0;
+/* Byte-level BPE; frees v. types: tk_type by id, or NULL. */
+static int open_bytes(tokenizer *t, const place *p, vocabulary *v, const char *rule, const int32_t *types,
+                      tk_list merges, const char *path) {
+    piece_list list = {v, 0};
+    const tk_description d = {.name = path,
+                              .model = {"gpt2", 4},
+                              .pre = {rule, (int64_t)strlen(rule)},
+                              .tokens = {vocabulary_count(v), next_piece, &list},
+                              .merges = merges,
+                              .types = types,
+                              .bos = TK_NONE,
+                              .eos = TK_NONE};
+    const int status = tk_create(&d, &t->bytes, p->to) == 0 ? find_frame(t, p, path) : -1;
+    vocabulary_free(v);
+    return status;
+}
+
+/* Merges of a tokenizer.json: each a text, "Ġ t", or a pair of texts. What is neither is no merge, and refused. */
+typedef struct json_merges {
+    const json_t *list;
+    size_t at;
+    char pair[2 * PATH_MOST];
+} json_merges;
+
+static tk_text next_json(void *at) {
+    json_merges *m = at;
+    const json_t *merge = json_array_get(m->list, m->at++);
+    const char *left = json_string_value(json_array_get(merge, 0)),
+               *right = json_string_value(json_array_get(merge, 1));
+    if (json_is_string(merge))
+        return (tk_text){json_string_value(merge), (int64_t)json_string_length(merge)};
+    const int length = left != NULL && right != NULL ? snprintf(m->pair, sizeof m->pair, "%s %s", left, right) : 0;
+    return (tk_text){m->pair, length < (int)sizeof m->pair ? length : 0};
 }
 
 /* merges.txt: one on a line, behind a line of comment; empty lines are nothing. */
-static int add_text(bpe *b, const char *text, const char *path, complaint to) {
-    for (const char *line = text; *line;) {
+typedef struct text_merges {
+    const char *text, *at;
+} text_merges;
+
+static tk_text next_line(void *at) {
+    text_merges *m = at;
+    while (*m->at) {
+        const char *line = m->at;
         size_t length = strcspn(line, "\n");
-        const size_t step = length + (line[length] == '\n');
+        m->at += length + (line[length] == '\n');
         length -= length > 0 && line[length - 1] == '\r';
-        if (length > 0 && !(line == text && line[0] == '#') && add_line(b, line, length, path, to) != 0)
-            return -1;
-        line += step;
+        if (length > 0 && !(line == m->text && line[0] == '#'))
+            return (tk_text){line, (int64_t)length};
     }
-    return 0;
+    return (tk_text){"", 0};
 }
 
 static int64_t count_lines(const char *text) {
-    int64_t lines = 1;
-    for (; *text; text++)
-        lines += *text == '\n';
+    text_merges m = {text, text};
+    int64_t lines = 0;
+    while (next_line(&m).count > 0)
+        lines++;
     return lines;
 }
 
@@ -155,10 +180,10 @@ static int open_merges(tokenizer *t, const place *p) {
         vocabulary_free(v);
         return -1;
     }
-    const bool good = bpe_create(v, count_lines(text), path, &t->bytes, p->to) == 0 &&
-                      add_text(t->bytes, text, merges_path, p->to) == 0 && find_frame(t, p, path) == 0;
+    text_merges merges = {text, text};
+    const int opened = open_bytes(t, p, v, "gpt-2", NULL, (tk_list){count_lines(text), next_line, &merges}, path);
     free(text);
-    return good ? 0 : -1;
+    return opened;
 }
 
 /* ------------------------------------------------------------------------------------------------ tokenizer.json -- */
@@ -180,21 +205,41 @@ static bool is_byte_level(const json_t *root, bool *digits) {
            flag(before, "use_regex", true);
 }
 
+/* tk_type of each piece, to be freed: those of added_tokens are special or cut out of texts. NULL: no memory. */
+static int32_t *added_types(const json_t *root, const vocabulary *v) {
+    const int64_t count = vocabulary_count(v);
+    int32_t *types = malloc((size_t)count * sizeof *types);
+    size_t i;
+    json_t *added;
+    for (int64_t id = 0; types != NULL && id < count; id++)
+        types[id] = TK_NORMAL;
+    json_array_foreach(json_object_get(root, "added_tokens"), i, added) {
+        const json_int_t id = json_integer_value(json_object_get(added, "id"));
+        if (types != NULL && id >= 0 && id < count)
+            types[id] = flag(added, "special", true) ? TK_CONTROL : TK_USER;
+    }
+    return types;
+}
+
 static int open_json_bpe(tokenizer *t, const place *p, const json_t *root, const char *path) {
     const json_t *model = json_object_get(root, "model"), *merges = json_object_get(model, "merges");
     vocabulary *v;
     bool digits;
     if (!is_byte_level(root, &digits))
         return complain(p->to, path, "splits words by an unknown rule; known is byte-level BPE, like GPT-2's");
-    if (vocabulary_from_json(path, json_object_get(model, "vocab"), &v, p->to) != 0 ||
-        bpe_create(v, (int64_t)json_array_size(merges), path, &t->bytes, p->to) != 0 ||
-        add_json(t->bytes, merges, path, p->to) != 0)
+    if (vocabulary_from_json(path, json_object_get(model, "vocab"), &v, p->to) != 0)
         return -1;
-    if (digits)
-        bpe_cut_digits(t->bytes);
-    else if (flag(json_object_get(root, "pre_tokenizer"), "add_prefix_space", false))
-        t->space_first = true;
-    return find_frame(t, p, path);
+    json_merges list = {merges, 0, ""};
+    int32_t *types = added_types(root, v);
+    t->space_first = !digits && flag(json_object_get(root, "pre_tokenizer"), "add_prefix_space", false);
+    if (types == NULL) {
+        vocabulary_free(v);
+        return complain(p->to, path, "out of memory");
+    }
+    const int status = open_bytes(t, p, v, digits ? "smollm" : "gpt-2", types,
+                                  (tk_list){(int64_t)json_array_size(merges), next_json, &list}, path);
+    free(types);
+    return status;
 }
 
 static int open_json_words(tokenizer *t, const place *p, const json_t *root, const char *path) {
@@ -266,7 +311,7 @@ void tokenizer_close(tokenizer *t) {
     if (t == NULL)
         return;
     wordpiece_free(t->words);
-    bpe_free(t->bytes);
+    tk_free(t->bytes);
     free(t);
 }
 
@@ -285,17 +330,20 @@ int64_t tokenizer_tokens(const tokenizer *t, const char *text, size_t bytes, int
         bytes++;
     } else if (t->space_first && bytes > 0 && text[0] != ' ')
         return -1;
-    count += bpe_tokens(t->bytes, text, bytes, ids + count, room - count);
+    const int64_t inner = tk_encode(t->bytes, text, (int64_t)bytes, 0, ids + count, room - count);
     free(spaced);
+    if (inner < 0)
+        return -1;
+    count += inner < room - count ? inner : room - count;
     if (t->after >= 0)
         ids[count++] = t->after;
     return count;
 }
 
-const bpe *tokenizer_bpe(const tokenizer *t) { return t->bytes; }
+const tk_tokenizer *tokenizer_bpe(const tokenizer *t) { return t->bytes; }
 
 const char *tokenizer_text(const tokenizer *t, int32_t id) {
-    return t->words != NULL ? wordpiece_text(t->words, id) : vocabulary_text(bpe_pieces(t->bytes), id);
+    return t->words != NULL ? wordpiece_text(t->words, id) : tk_spelling(t->bytes, id);
 }
 
 int32_t tokenizer_cls(const tokenizer *t) { return t->cls; }

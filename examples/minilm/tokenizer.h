@@ -29,9 +29,9 @@ void tokenizer_close(tokenizer *t); /* NULL is allowed */
 /* Ids of a text of UTF-8, at most most >= 2 in all: what is longer is cut off. Returns how many; -1: out of memory. */
 int64_t tokenizer_tokens(const tokenizer *t, const char *text, size_t bytes, int32_t *ids, int64_t most);
 
-/* The pieces of BPE, owned by the tokenizer; NULL for WordPiece. */
-struct bpe;
-const struct bpe *tokenizer_bpe(const tokenizer *t);
+/* That of BPE (tokenizers.h), owned by this one; NULL for WordPiece. */
+struct tk_tokenizer;
+const struct tk_tokenizer *tokenizer_bpe(const tokenizer *t);
 
 /* The piece of an id, owned by the tokenizer; NULL if it has none. */
 const char *tokenizer_text(const tokenizer *t, int32_t id);

@@ -147,46 +147,6 @@ int vocabulary_from_json(const char *path, const json_t *pieces, vocabulary **v_
     return -1;
 }
 
-static int copy_pieces(vocabulary *v, const char *path, const char *const *bytes, const int64_t *lengths,
-                       complaint to) {
-    size_t all = 1;
-    for (int64_t i = 0; i < v->count; i++)
-        all += (size_t)lengths[i] + 1;
-    if ((v->bytes = malloc(all)) == NULL)
-        return out_of_memory(path, to);
-    if (allocate(v, path, v->count, to) != 0)
-        return -1;
-    char *at = v->bytes;
-    for (int64_t i = 0; i < v->count; i++) {
-        const size_t length = (size_t)lengths[i];
-        if (length == 0 || memchr(bytes[i], 0, length) != NULL)
-            return complain(to, path, "piece %lld of its vocabulary is empty or has a zero in it", (long long)i);
-        int32_t *slot = slot_of(v, "", bytes[i], length);
-        if (*slot != VOCABULARY_NONE)
-            return complain(to, path, "piece %lld of its vocabulary repeats piece %ld", (long long)i, (long)*slot);
-        *slot = (int32_t)i;
-        v->text[i] = memcpy(at, bytes[i], length);
-        at[length] = '\0';
-        at += length + 1;
-    }
-    return 0;
-}
-
-int vocabulary_from_list(const char *path, const char *const *bytes, const int64_t *lengths, int64_t count,
-                         vocabulary **v_out, complaint to) {
-    *v_out = NULL;
-    if (count < 1 || count > IDS_MOST)
-        return complain(to, path, "its vocabulary has %lld pieces, not 1 to %d", (long long)count, IDS_MOST);
-    vocabulary *v = calloc(1, sizeof *v);
-    if (v == NULL)
-        return out_of_memory(path, to);
-    v->count = count;
-    if (copy_pieces(v, path, bytes, lengths, to) == 0)
-        return *v_out = v, 0;
-    vocabulary_free(v);
-    return -1;
-}
-
 void vocabulary_free(vocabulary *v) {
     if (v == NULL)
         return;

@@ -16,10 +16,6 @@ typedef struct vocabulary vocabulary;
  * path is the file. No piece may be empty or come twice, and no id. 0; or -1 after a complaint, and *v is NULL. */
 int vocabulary_load(const char *path, vocabulary **v, complaint to);
 int vocabulary_from_json(const char *path, const json_t *pieces, vocabulary **v, complaint to);
-
-/* count pieces with the ids from 0 on; piece i is bytes[i], of lengths[i] bytes, without a zero. */
-int vocabulary_from_list(const char *path, const char *const *bytes, const int64_t *lengths, int64_t count,
-                         vocabulary **v, complaint to);
 void vocabulary_free(vocabulary *v); /* NULL is allowed */
 
 /* The largest id, and one. */

@@ -1,6 +1,6 @@
-/* Sentences for what is wrong with a file: how the readers of this folder report. */
-#ifndef MINILM_COMPLAIN_H
-#define MINILM_COMPLAIN_H
+/* Sentences for what is wrong with a file: how the readers of the examples report. */
+#ifndef TOKENIZERS_COMPLAIN_H
+#define TOKENIZERS_COMPLAIN_H
 
 #include <stddef.h>
 

@@ -1,0 +1,281 @@
+/* test-tokenizers: how texts are cut into words, bytes joined by merges, tokens put together again; what is refused.
+ * test_reference.c compares with llama.cpp. */
+#include "private.h"
+#include "small.h"
+
+#include "test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 64, TOKENS = 300 };
+
+static char sentence[1024];
+static const complaint to = {sentence, sizeof sentence};
+
+/* -------------------------------------------------------------------------------------------------------- words -- */
+
+/* Words of each rule, with | between them. */
+static const struct {
+    const char *rule, *text, *words;
+} cuts[] = {
+    {"gpt-2", "don't you'll 'sup", "don|'t| you|'ll| '|sup"},
+    {"gpt-2", "DON'T I'LL", "DON|'|T| I|'|LL"},
+    {"gpt-2", " lead  two   three", " lead| | two|  | three"},
+    {"gpt-2", "trail  ", "trail|  "},
+    {"gpt-2", "a\n\nb\n c", "a|\n|\n|b|\n| c"},
+    {"gpt-2", "km2 3x 1\u00bd 1234", "km|2| 3|x| 1\u00bd| 1234"},
+    {"gpt-2", "!?... --'s", "!?...| --'|s"},
+    {"gpt-2", "caf\u00e9 n\u0303o", "caf\u00e9| n|\u0303|o"},
+    {"gpt-2", "\u00a0x \u3000y", "\u00a0|x| |\u3000|y"},
+    {"gpt-2", "it's'", "it|'s|'"},
+    {"smollm", "a 12 \u0663x", "a| |1|2| |\u0663|x"},
+    {"smollm", "  7", "  |7"},
+    {"llama-bpe", "DON'T i'Ll'Sup '", "DON|'T| i|'Ll|'S|up| '"},
+    {"llama-bpe", "12345 x", "123|45| x"},
+    {"llama-bpe", "(a) \"b\n", "(a|)| \"|b|\n"},
+    {"llama-bpe", " !!\n\n x", " !!\n\n| x"},
+    {"llama-bpe", "a  \n \n  b", "a|  \n \n| | b"},
+    {"llama-bpe", "\ta\r\nb", "\ta|\r\n|b"},
+    {"llama-bpe", "x   ", "x|   "},
+    {"qwen2", "12345 x", "1|2|3|4|5| x"},
+    {"qwen2", "a'\u017f", "a|'\u017f"},
+};
+
+static void test_words(void) {
+    static tk_classes classes;
+    tk_classes_make(&classes);
+    for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
+        const char *text = cuts[i].text;
+        tk_words w = {.rule = tk_rule_find((tk_text){cuts[i].rule, (int64_t)strlen(cuts[i].rule)}),
+                      .classes = &classes,
+                      .text = text,
+                      .bytes = (int64_t)strlen(text)};
+        char got[256] = "";
+        for (int64_t begin, end; tk_words_next(&w, &begin, &end);) {
+            strcat(got, begin > 0 ? "|" : "");
+            strncat(got, text + begin, (size_t)(end - begin));
+        }
+        test_check(strcmp(got, cuts[i].words) == 0, "%s: \"%s\" cut as %s, not %s", cuts[i].rule, text, got,
+                   cuts[i].words);
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------- vocabularies -- */
+
+/* A vocabulary that is listed: texts behind each other, of which a NULL is the last. */
+typedef struct listed {
+    const char *const *at;
+} listed;
+
+static tk_text next_listed(void *at) {
+    listed *l = at;
+    const char *text = *l->at++;
+    return (tk_text){text, (int64_t)strlen(text)};
+}
+
+static int64_t length_of(const char *const *list) {
+    int64_t count = 0;
+    while (list[count] != NULL)
+        count++;
+    return count;
+}
+
+/* types: a digit for each token, or NULL. */
+static int create(const char *model, const char *pre, const char *const *tokens, const char *const *merges,
+                  const char *types, const float *scores, tk_tokenizer **t) {
+    listed token_list = {tokens}, merge_list = {merges};
+    int32_t type_list[TOKENS];
+    for (size_t i = 0; types != NULL && types[i] != '\0'; i++)
+        type_list[i] = types[i] - '0';
+    const tk_description d = {.name = "made",
+                              .model = {model, (int64_t)strlen(model)},
+                              .pre = {pre, (int64_t)strlen(pre)},
+                              .tokens = {length_of(tokens), next_listed, &token_list},
+                              .merges = {length_of(merges), next_listed, &merge_list},
+                              .types = types != NULL ? type_list : NULL,
+                              .scores = scores,
+                              .bos = TK_NONE,
+                              .eos = TK_NONE};
+    sentence[0] = '\0';
+    return tk_create(&d, t, to);
+}
+
+static const char *const pieces[] = {"a",       "b",   "c",          "ab", "bc",   "abc", "aa",     "aaa",    "\u0120",
+                                     "\u0120a", "<x>", "<|im_end|>", "xy", "\n\n", "",    "\u00f0", "\u0141", NULL};
+static const char *const merges[] = {"b c", "a b", "a bc", "a a", "\u0120 a", "a b", NULL};
+static const char piece_types[] = "11111111113144111";
+
+static void pieces_are(const tk_tokenizer *t, const char *text, unsigned flags, int64_t most, const char *want) {
+    int32_t ids[MOST];
+    char got[256] = "";
+    const int64_t count = tk_encode(t, text, (int64_t)strlen(text), flags, ids, most);
+    for (int64_t i = 0; i < count && i < most; i++) {
+        strcat(got, i > 0 ? " " : "");
+        strcat(got, tk_spelling(t, ids[i]));
+    }
+    strcat(got, count > most ? " ..." : "");
+    test_check(strcmp(got, want) == 0, "\"%s\", %u: %s, not %s", text, flags, got, want);
+}
+
+static void test_merges(void) {
+    static const struct {
+        const char *text, *pieces;
+        unsigned flags;
+    } cases[] = {{"abc", "abc", 0},
+                 {"ab", "ab", 0},
+                 {"aab", "a ab", 0},
+                 {"aaaa", "aa aa", 0},
+                 {"abab", "ab ab", 0},
+                 {"aaa", "aa a", 0},
+                 {"cab", "c ab", 0},
+                 {" abc", "\u0120 abc", 0},
+                 {" a bc", "\u0120a \u0120 bc", 0},
+                 {"azb", "a b", 0}, /* z is no token, but what it parts stays apart */
+                 {" aa", "\u0120 aa", 0},
+                 {"", "", 0},
+                 {"a<x>b", "a b", 0},
+                 {"a<x>b", "a <x> b", TK_SPECIAL},
+                 {"axyb", "a xy b", 0}, /* the user's are cut out in any case */
+                 {"a\n\n\nb", "a \n\n b", 0},
+                 {"<|im_end|>", "<|im_end|>", TK_SPECIAL}, /* a control token by its name */
+                 {"<|im_end|>", "", 0}};
+    tk_tokenizer *t;
+    if (!test_check(create("gpt2", "gpt-2", pieces, merges, piece_types, NULL, &t) == 0, "%s", sentence))
+        return;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        pieces_are(t, cases[i].text, cases[i].flags, MOST, cases[i].pieces);
+    pieces_are(t, "c c c", 0, 2, "c \u0120 ...");
+    pieces_are(t, "c c", 0, 3, "c \u0120 c");
+    pieces_are(t, "c", 0, 0, " ...");
+    test_check(tk_count(t) == 17 && tk_spelling(t, 14) == NULL && tk_spelling(t, -1) == NULL &&
+                   tk_spelling(t, 17) == NULL && tk_find(t, "", 0) == TK_NONE && tk_find(t, "abc", 3) == 5,
+               "tokens are not found");
+    test_check(tk_ends(t, 11) && !tk_ends(t, 10) && !tk_ends(t, 14) && !tk_ends(t, 17), "other tokens end answers");
+    test_check(tk_encode(t, "", TK_TEXT_MOST + 1, 0, NULL, 0) == TK_TOO_LONG, "a text that is too long");
+    tk_free(t);
+}
+
+/* Letters of a word are joined in time that does not grow with their square. */
+static void test_long(void) {
+    enum { LONG = 1 << 22 };
+    tk_tokenizer *t;
+    char *text = malloc(LONG);
+    int32_t *ids = malloc(LONG * sizeof *ids);
+    memset(text, 'a', LONG);
+    if (test_check(create("gpt2", "llama-bpe", pieces, merges, piece_types, NULL, &t) == -1, "BOS without a token"))
+        test_check(strstr(sentence, "asks for BOS") != NULL, "%s", sentence);
+    if (test_check(create("gpt2", "qwen2", pieces, merges, piece_types, NULL, &t) == 0, "%s", sentence)) {
+        const int64_t count = tk_encode(t, text, LONG, 0, ids, LONG);
+        test_check(count == LONG / 2 && ids[0] == 6 && ids[count - 1] == 6, "%lld tokens", (long long)count);
+        memset(text, '<', LONG);
+        test_check(tk_encode(t, text, LONG, TK_SPECIAL, ids, LONG) == 0, "of < there is no token");
+    }
+    free(text);
+    free(ids);
+    tk_free(t);
+}
+
+/* ------------------------------------------------------------------------------------------------- and back again -- */
+
+static void decoded_is(tk_decoder *d, int32_t id, const char *want) {
+    char got[MOST];
+    const int64_t count = id == TK_NONE ? tk_decode_end(d, got) : tk_decode(d, id, got);
+    test_check(count == (int64_t)strlen(want) && memcmp(got, want, (size_t)count) == 0, "token %d: %.*s, not %s",
+               (int)id, (int)count, got, want);
+}
+
+static int32_t byte_token(const tk_tokenizer *t, unsigned byte) {
+    char spelling[8];
+    snprintf(spelling, sizeof spelling, "<0x%02X>", byte);
+    return tk_find(t, spelling, 6);
+}
+
+static void test_decode(void) {
+    tk_tokenizer *t;
+    if (test_check(create("gpt2", "gpt-2", pieces, merges, piece_types, NULL, &t) == 0, "%s", sentence)) {
+        tk_decoder d = tk_decoder_begin(t, false);
+        decoded_is(&d, 9, " a");
+        decoded_is(&d, 15, ""); /* f0 waits, */
+        decoded_is(&d, 16, ""); /* f0 9f too: they may become one character */
+        decoded_is(&d, 0,
+                   "\xf0\x9f"
+                   "a"); /* which they do not */
+        decoded_is(&d, 15, "");
+        decoded_is(&d, TK_NONE, "\xf0");
+        decoded_is(&d, TK_NONE, "");
+        decoded_is(&d, 10, "");
+        decoded_is(&d, 12, "xy");
+        decoded_is(&d, 14, "");
+        decoded_is(&d, 99, "");
+        d = tk_decoder_begin(t, true);
+        decoded_is(&d, 10, "<x>");
+    }
+    tk_free(t);
+    if (test_check(small_create(FOVEA_TOKENIZERS "/small.txt", "llama", &t, to) == 0, "%s", sentence)) {
+        tk_decoder d = tk_decoder_begin(t, true);
+        const int32_t the = tk_find(t, "\u2581the", 6), bos = tk_before(t);
+        test_check(bos == 1 && tk_behind(t) == 2 && the != TK_NONE, "BOS is %d, EOS %d", (int)bos, (int)tk_behind(t));
+        decoded_is(&d, the, "the"); /* the first space was added */
+        decoded_is(&d, the, " the");
+        decoded_is(&d, byte_token(t, 0xe4), "");
+        decoded_is(&d, byte_token(t, 0xb8), "");
+        decoded_is(&d, byte_token(t, 0xad), "\u4e2d");
+        decoded_is(&d, bos, "<s>");
+        decoded_is(&d, the, "the");
+        d = tk_decoder_begin(t, false);
+        decoded_is(&d, bos, "");
+        decoded_is(&d, the, "the");
+        decoded_is(&d, bos, "");
+        decoded_is(&d, the, " the");
+    }
+    tk_free(t);
+}
+
+/* ------------------------------------------------------------------------------------------------ what is refused -- */
+
+static void test_refused(void) {
+    static const char *const none[] = {NULL}, *const twice[] = {"a", "b", "a", NULL},
+                             *const unknown[] = {"a b", "b d", NULL}, *const half[] = {"ab", NULL};
+    static const float scores[17] = {0}, no_number[17] = {0, NAN};
+    static const struct {
+        const char *model, *pre;
+        const char *const *tokens, *const *merges;
+        const float *scores;
+        const char *words;
+    } wrong[] = {
+        {"bert", "", pieces, none, NULL, "made: the tokenizer bert (word pieces) is not served; served are gpt2"},
+        {"t5", "", pieces, none, NULL, "the tokenizer t5 (unigram) is not served"},
+        {"rwkv", "", pieces, none, NULL, "the tokenizer rwkv (a trie) is not served"},
+        {"plamo2", "", pieces, none, NULL, "the tokenizer plamo2 is not served"},
+        {"gpt2", "chatglm-bpe", pieces, merges, NULL, "the pre-tokenizer chatglm-bpe is not served"},
+        {"gpt2", "", pieces, merges, NULL, "the pre-tokenizer (none) is not served"},
+        {"gpt2", "gpt-\n2", pieces, merges, NULL, "the pre-tokenizer gpt-?2 is not served"},
+        {"gpt2", "gpt-2", none, merges, NULL, "has 0 tokens"},
+        {"gpt2", "gpt-2", twice, none, NULL, "tokens 0 and 2 are spelt alike"},
+        {"gpt2", "gpt-2", pieces, unknown, NULL, "merge 2 is not of tokens of the vocabulary"},
+        {"gpt2", "gpt-2", pieces, half, NULL, "merge 1 is not of tokens of the vocabulary"},
+        {"llama", "", pieces, none, NULL, "its vocabulary has no scores"},
+        {"llama", "", pieces, none, no_number, "the score of token 1 is not a number"},
+        {"llama", "", pieces, none, scores, "its vocabulary has no token <0x00>"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        tk_tokenizer *t = (tk_tokenizer *)&i;
+        const int status =
+            create(wrong[i].model, wrong[i].pre, wrong[i].tokens, wrong[i].merges, NULL, wrong[i].scores, &t);
+        test_check(status == -1 && t == NULL && strstr(sentence, wrong[i].words) != NULL, "\"%s\" does not say: %s",
+                   sentence, wrong[i].words);
+    }
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "tokenizers", NULL);
+    test_words();
+    test_merges();
+    test_long();
+    test_decode();
+    test_refused();
+    return test_end();
+}

@@ -1,0 +1,213 @@
+/* tokenizers.h. */
+#include "private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ----------------------------------------------------------------------------------------------------- creating -- */
+
+static bool is(tk_text text, const char *word) {
+    return text.count == (int64_t)strlen(word) && memcmp(text.bytes, word, (size_t)text.count) == 0;
+}
+
+/* A word in a sentence: what is not printable would break it. */
+static const char *shown(tk_text text, char to[41]) {
+    int64_t i = 0;
+    for (; i < text.count && i < 40; i++)
+        to[i] = text.bytes[i] > ' ' && text.bytes[i] < 0x7f ? text.bytes[i] : '?';
+    to[i] = '\0';
+    return to;
+}
+
+static int choose_model(tk_tokenizer *t, const tk_description *d, complaint to) {
+    static const struct {
+        const char *model, *what;
+    } others[] = {{"bert", " (word pieces)"}, {"t5", " (unigram)"}, {"rwkv", " (a trie)"}, {"", ""}};
+    char word[41];
+    t->bpe_model = is(d->model, "gpt2");
+    if (!t->bpe_model && !is(d->model, "llama")) {
+        size_t i = 0;
+        while (*others[i].model != '\0' && !is(d->model, others[i].model))
+            i++;
+        return complain(to, d->name,
+                        "the tokenizer %s%s is not served; served are gpt2 (byte-level BPE) and llama (SentencePiece)",
+                        shown(d->model, word), others[i].what);
+    }
+    t->bpe.rule = t->bpe_model ? tk_rule_find(d->pre) : NULL;
+    if (t->bpe_model && t->bpe.rule == NULL)
+        return complain(to, d->name,
+                        "the pre-tokenizer %s is not served; served are llama-bpe, qwen2, gpt-2 and smollm",
+                        d->pre.count > 0 ? shown(d->pre, word) : "(none)");
+    return 0;
+}
+
+static int read_types(tk_tokenizer *t, const tk_description *d, complaint to) {
+    const int64_t count = t->texts.count;
+    t->types = malloc((size_t)count);
+    t->ends = calloc((size_t)count, sizeof *t->ends);
+    if (t->types == NULL || t->ends == NULL)
+        return complain(to, d->name, "out of memory");
+    for (int64_t i = 0; i < count; i++) {
+        const int32_t type = d->types != NULL ? d->types[i] : TK_NORMAL;
+        t->types[i] = (uint8_t)(type >= TK_NORMAL && type <= TK_BYTE ? type : TK_UNUSED);
+    }
+    tk_names_mark(t, d->fim_named);
+    return 0;
+}
+
+/* BOS or EOS, if it is to be added: named, or the one of the model. */
+static int frame(const tk_tokenizer *t, const tk_description *d, bool adds, int32_t named, int32_t usual,
+                 const char *what, int32_t *id, complaint to) {
+    *id = TK_NONE;
+    if (!adds)
+        return 0;
+    *id = named != TK_NONE ? named : t->bpe_model ? TK_NONE : usual;
+    if (*id >= 0 && *id < t->texts.count)
+        return 0;
+    return *id == TK_NONE ? complain(to, d->name, "asks for %s, but does not say which token it is", what)
+                          : complain(to, d->name, "%s is token %d, of %lld", what, (int)*id, (long long)t->texts.count);
+}
+
+static int create(tk_tokenizer *t, const tk_description *d, complaint to) {
+    if (choose_model(t, d, to) != 0 || tk_texts_read(&t->texts, &d->tokens, d->name, to) != 0 ||
+        read_types(t, d, to) != 0 || tk_specials_make(t, d->name, to) != 0)
+        return -1;
+    const bool bos = d->add_bos == TK_DEFAULT ? !t->bpe_model || t->bpe.rule->bos : d->add_bos == TK_YES;
+    t->space_prefix = !t->bpe_model && d->space_prefix != TK_NO;
+    return frame(t, d, bos, d->bos, 1, "BOS", &t->before, to) != 0 ||
+                   frame(t, d, d->add_eos == TK_YES, d->eos, 2, "EOS", &t->behind, to) != 0
+               ? -1
+           : t->bpe_model ? tk_bpe_read(t, d, to)
+                          : tk_spm_read(t, d, to);
+}
+
+int tk_create(const tk_description *description, tk_tokenizer **t_out, complaint to) {
+    *t_out = NULL;
+    tk_tokenizer *t = calloc(1, sizeof *t);
+    if (t == NULL)
+        return complain(to, description->name, "out of memory");
+    if (create(t, description, to) == 0)
+        return *t_out = t, 0;
+    tk_free(t);
+    return -1;
+}
+
+void tk_free(tk_tokenizer *t) {
+    if (t == NULL)
+        return;
+    tk_texts_free(&t->texts);
+    tk_bpe_free(&t->bpe);
+    tk_spm_free(&t->spm);
+    free(t->specials.list);
+    free(t->types);
+    free(t->ends);
+    free(t);
+}
+
+int64_t tk_count(const tk_tokenizer *t) { return t->texts.count; }
+int32_t tk_before(const tk_tokenizer *t) { return t->before; }
+int32_t tk_behind(const tk_tokenizer *t) { return t->behind; }
+
+static bool is_token(const tk_tokenizer *t, int32_t id) {
+    return id >= 0 && id < t->texts.count && tk_texts_at(&t->texts, id).count > 0;
+}
+
+bool tk_ends(const tk_tokenizer *t, int32_t id) { return is_token(t, id) && t->ends[id]; }
+
+int32_t tk_find(const tk_tokenizer *t, const char *bytes, int64_t count) {
+    return tk_texts_find(&t->texts, bytes, count);
+}
+
+const char *tk_spelling(const tk_tokenizer *t, int32_t id) {
+    return is_token(t, id) ? tk_texts_at(&t->texts, id).bytes : NULL;
+}
+
+/* ----------------------------------------------------------------------------------------------------- encoding -- */
+
+/* What is between special tokens. */
+static bool encode_fragment(const tk_tokenizer *t, tk_work *work, tk_text text, tk_sink *sink) {
+    if (text.count == 0 || tk_sink_full(sink))
+        return true;
+    return t->bpe_model ? tk_bpe_encode(t, work, text, sink) : tk_spm_encode(t, work, text, t->space_prefix, sink);
+}
+
+int64_t tk_encode(const tk_tokenizer *t, const char *text, int64_t bytes, unsigned flags, int32_t *ids, int64_t most) {
+    tk_sink sink = {ids, most, 0};
+    tk_work work = {0};
+    tk_cut *cuts;
+    int64_t at = 0;
+    if (bytes > TK_TEXT_MOST)
+        return TK_TOO_LONG;
+    const int64_t count = tk_specials_cut(t, text, bytes, flags & TK_SPECIAL, &cuts);
+    bool memory = count >= 0;
+    if (flags & TK_FRAME && t->before != TK_NONE)
+        tk_sink_put(&sink, t->before);
+    for (int64_t i = 0; i < count && memory; i++) {
+        memory = encode_fragment(t, &work, (tk_text){text + at, cuts[i].begin - at}, &sink);
+        tk_sink_put(&sink, cuts[i].id);
+        at = cuts[i].begin + tk_texts_at(&t->texts, cuts[i].id).count;
+    }
+    memory = memory && encode_fragment(t, &work, (tk_text){text + at, bytes - at}, &sink);
+    if (flags & TK_FRAME && t->behind != TK_NONE)
+        tk_sink_put(&sink, t->behind);
+    free(cuts);
+    tk_work_free(&work);
+    return memory ? sink.count : TK_NO_MEMORY;
+}
+
+/* ----------------------------------------------------------------------------------------------------- decoding -- */
+
+tk_decoder tk_decoder_begin(const tk_tokenizer *t, bool special) {
+    return (tk_decoder){.t = t, .special = special, .strip_space = t->space_prefix};
+}
+
+int64_t tk_decode_most(const tk_tokenizer *t) { return t->texts.longest + 4; }
+
+static int64_t decode_token(tk_decoder *d, int32_t id, char *to) {
+    const tk_tokenizer *t = d->t;
+    if (!is_token(t, id))
+        return 0;
+    const tk_text spelling = tk_texts_at(&t->texts, id);
+    const int type = t->types[id], byte = type == TK_BYTE ? tk_spm_byte(spelling) : -1;
+    if ((type == TK_CONTROL || type == TK_UNKNOWN) && !d->special)
+        return 0;
+    if (type == TK_CONTROL || type == TK_UNKNOWN || type == TK_USER) {
+        memcpy(to, spelling.bytes, (size_t)spelling.count);
+        d->strip_space = t->space_prefix;
+        return spelling.count;
+    }
+    if (byte >= 0)
+        to[0] = (char)byte;
+    int64_t count = byte >= 0 ? 1 : t->bpe_model ? tk_bpe_decode(&t->bpe, spelling, to) : tk_spm_decode(spelling, to);
+    if (d->strip_space && to[0] == ' ')
+        memmove(to, to + 1, (size_t)--count);
+    d->strip_space = false;
+    return count;
+}
+
+/* The bytes of the last character, if it is not complete. */
+static int incomplete(const char *bytes, int64_t count) {
+    for (int i = 1; i <= 3 && i <= count; i++) {
+        const unsigned char byte = (unsigned char)bytes[count - i];
+        if (byte >= 0xc0)
+            return i < (byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : byte < 0xf8 ? 4 : 1) ? i : 0;
+        if (byte < 0x80)
+            return 0;
+    }
+    return 0;
+}
+
+int64_t tk_decode(tk_decoder *d, int32_t id, char *to) {
+    memcpy(to, d->wait, (size_t)d->waiting);
+    const int64_t count = d->waiting + decode_token(d, id, to + d->waiting);
+    d->waiting = incomplete(to, count);
+    memcpy(d->wait, to + count - d->waiting, (size_t)d->waiting);
+    return count - d->waiting;
+}
+
+int64_t tk_decode_end(tk_decoder *d, char *to) {
+    const int count = d->waiting;
+    memcpy(to, d->wait, (size_t)count);
+    d->waiting = 0;
+    return count;
+}
