@@ -19,13 +19,12 @@ typedef struct problem {
     float *x, *numbers, *bias;
 } problem;
 
-static void problem_make(problem *p, const quantised_kind *kind, rng *r) {
+/* Of weights that are made. */
+static void problem_fill(problem *p, const quantised_kind *kind, int64_t rows, rng *r) {
     p->kind = kind;
-    p->in = kind->unit * rng_between(r, 1, kind->unit == 1 ? 1500 : (rng_below(r, 3) ? 512 : MOST_IN) / kind->unit);
-    p->in = p->in ? p->in : kind->unit;
-    p->out = 8 * rng_between(r, 1, MOST_OUT / 8);
-    p->rows = rng_below(r, 3) ? rng_between(r, 1, 10) : rng_between(r, 1, MOST_ROWS);
-    quantised_make(&p->w, kind, p->in, p->out, r);
+    p->in = p->w.matrix.in;
+    p->out = p->w.matrix.out;
+    p->rows = rows;
     p->x = must_alloc(p->rows * p->in, sizeof(float));
     p->numbers = must_alloc(p->in * p->out, sizeof(float));
     p->bias = must_alloc(p->out, sizeof(float));
@@ -34,6 +33,12 @@ static void problem_make(problem *p, const quantised_kind *kind, rng *r) {
     for (int64_t i = 0; i < p->out; i++)
         p->bias[i] = rng_normal(r) / 64;
     fv_quantised_numbers(&p->w.matrix, 0, p->out, p->numbers);
+}
+
+static void problem_make(problem *p, const quantised_kind *kind, rng *r) {
+    const int64_t most = kind->unit == 1 ? 1500 : (rng_below(r, 3) ? 512 : MOST_IN) / kind->unit;
+    quantised_make(&p->w, kind, kind->unit * rng_between(r, 1, most), 8 * rng_between(r, 1, MOST_OUT / 8), r);
+    problem_fill(p, kind, rng_below(r, 3) ? rng_between(r, 1, 10) : rng_between(r, 1, MOST_ROWS), r);
 }
 
 static void problem_free(problem *p) {
@@ -124,10 +129,11 @@ static void test_back(const problem *p, const fovea_context *ctx, const float *w
     test_check(fovea_linear_unpack(map, 0, data, NULL, &dtype) == FOVEA_OK && dtype == p->kind->dtype, "%s: %s",
                p->kind->name, fovea_error_detail());
     fovea_matrix back = fovea_matrix_out_in(data, dtype, p->out, p->in);
+    back.out_stride += dtype == FOVEA_DTYPE_U4 && p->in % 2; /* rows begin with a byte */
     const fovea_status status = fovea_linear_unpack_groups(map, 0, &q, scales, zeros, group_of);
     if (p->kind->scale_dtype) {
         test_check(status == FOVEA_OK && (q.zeros != NULL) == p->kind->zeros &&
-                       (q.group_of != NULL) == p->kind->ordered,
+                       (q.group_of != NULL) == (p->kind->ordered && groups > 1),
                    "%s: %s", p->kind->name, fovea_error_detail());
         back.quantisation = &q;
     } else {
@@ -171,10 +177,10 @@ static void test_refused(const fovea_context *ctx, const problem *p) {
     }
 }
 
-static void test_kind(const quantised_kind *kind, const fovea_context *ctx, const fovea_context *scalar,
-                      const fovea_context *many, rng *r) {
-    problem p;
-    problem_make(&p, kind, r);
+static void test_problem(const problem *given, const fovea_context *ctx, const fovea_context *scalar,
+                         const fovea_context *many, rng *r) {
+    const problem p = *given;
+    const quantised_kind *kind = p.kind;
     const int64_t n = p.rows * p.out;
     float *want = must_alloc(n, sizeof(float)), *y = must_alloc(n, sizeof(float));
     const fovea_matrix plain = fovea_matrix_out_in(p.numbers, FOVEA_DTYPE_F32, p.out, p.in);
@@ -201,6 +207,53 @@ static void test_kind(const quantised_kind *kind, const fovea_context *ctx, cons
     test_refused(ctx, &p);
     free(want);
     free(y);
+}
+
+static void test_kind(const quantised_kind *kind, const fovea_context *ctx, const fovea_context *scalar,
+                      const fovea_context *many, rng *r) {
+    problem p;
+    problem_make(&p, kind, r);
+    test_problem(&p, ctx, scalar, many, r);
+    problem_free(&p);
+}
+
+/* Groups of more than FV_I8_CHANNELS in act-order, and parts of which the groups of one are several of the other's. */
+static void test_large_groups(const fovea_context *ctx, const fovea_context *scalar, const fovea_context *many,
+                              rng *r) {
+    static const quantised_kind kinds[] = {
+        {"4 bits, groups of 2048, act-order", FOVEA_DTYPE_U4, 2048, FOVEA_DTYPE_F16, 0, false, true, 2048},
+        {"4 bits, groups of 2048", FOVEA_DTYPE_U4, 2048, FOVEA_DTYPE_F16, 0, false, false, 2048},
+        {"4 bits, groups of 1024", FOVEA_DTYPE_U4, 1024, FOVEA_DTYPE_F16, 0, false, false, 1024}};
+    problem p[3];
+    for (int k = 0; k < 3; k++) {
+        quantised_make(&p[k].w, &kinds[k], 4096, 8, r);
+        problem_fill(&p[k], &kinds[k], 3, r);
+        test_problem(&p[k], ctx, scalar, many, r);
+    }
+    const fovea_linear_part parts[2] = {{.weight = p[1].w.matrix}, {.weight = p[2].w.matrix}};
+    fovea_linear_desc desc;
+    fovea_linear_desc_init(&desc);
+    desc.in_features = 4096;
+    desc.part_count = 2;
+    desc.parts = parts;
+    fovea_linear *map;
+    test_check(fovea_linear_pack(ctx, &desc, &map) == FOVEA_ERROR_UNSUPPORTED &&
+                   strstr(fovea_error_detail(), "part 1 has another quantisation than part 0"),
+               "parts of groups of 2048 and 1024: %s", fovea_error_detail());
+    fovea_linear_destroy(map);
+    for (int k = 0; k < 3; k++)
+        problem_free(&p[k]);
+}
+
+/* Rows of an odd number of 4 bits. */
+static void test_odd(const fovea_context *ctx, const fovea_context *scalar, const fovea_context *many, rng *r) {
+    static const quantised_kind kind = {"4 bits, odd",       FOVEA_DTYPE_U4, 0,     FOVEA_DTYPE_F32,
+                                        FOVEA_PACKING_PLAIN, false,          false, 1};
+    problem p;
+    quantised_make(&p.w, &kind, 38, 16, r);
+    p.w.matrix.in = 37;
+    problem_fill(&p, &kind, 3, r);
+    test_problem(&p, ctx, scalar, many, r);
     problem_free(&p);
 }
 
@@ -220,6 +273,9 @@ int main(int argc, char **argv) {
             rng r = rng_stream(test_seed() + (uint64_t)n, quantised_kinds[k].name);
             test_kind(&quantised_kinds[k], ctx, scalar, many, &r);
         }
+    rng r = rng_stream(test_seed(), "shapes");
+    test_large_groups(ctx, scalar, many, &r);
+    test_odd(ctx, scalar, many, &r);
     fovea_context_destroy(ctx);
     fovea_context_destroy(scalar);
     fovea_context_destroy(many);

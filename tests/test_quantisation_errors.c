@@ -136,6 +136,74 @@ static void check_values(const fovea_context *ctx) {
             "group 0 more than 32 channels");
 }
 
+/* Numbers that overlap the weights by a byte, at either end, and that do not. */
+static void check_overlap(const fovea_context *ctx) {
+    for (int i = 0; i < QUANTISED_LAYOUTS; i++) {
+        quantised_case c;
+        make(&c, quantised_layouts[i].name);
+        const int64_t numbers = c.matrix.in * c.matrix.out * 4, room = (c.bytes + 63) / 64 * 64;
+        char *all = must_alloc(2 * numbers + room, 1), *to = all + numbers;
+        for (int k = 0; k < 4; k++) { /* weights before and behind, one byte apart from touching, and touching */
+            uint8_t *data = (uint8_t *)to + (k < 2 ? numbers - k : k - 2 - c.bytes);
+            memcpy(data, c.data, (size_t)c.bytes);
+            c.matrix.data = data;
+            const fovea_status status = fovea_dequantize(ctx, &c.matrix, (float *)(void *)to);
+            test_check(k % 2 ? status == FOVEA_ERROR_ALIAS && strstr(fovea_error_detail(), "to overlaps data of from")
+                             : status == FOVEA_OK,
+                       "%s, %d: %s", quantised_layouts[i].name, k, fovea_error_detail());
+        }
+        free(all);
+        quantised_free(&c);
+    }
+}
+
+static fovea_status pack(const fovea_context *ctx, const quantised_case *c, fovea_arithmetic arithmetic,
+                         fovea_linear **map) {
+    fovea_linear_desc desc;
+    fovea_linear_desc_init(&desc);
+    desc.in_features = c->matrix.in;
+    desc.part.weight = c->matrix;
+    desc.arithmetic = arithmetic;
+    return fovea_linear_pack(ctx, &desc, map);
+}
+
+/* Sizes and strides whose products are out of the range of int64_t, each in turn: refused by all, and in words. */
+static void check_hostile(const fovea_context *ctx) {
+    static const int64_t sizes[] = {INT64_MIN,     INT64_MIN + 1,      -1,        INT64_C(1) << 60,
+                                    INT64_MAX / 3, INT64_MAX / 16 * 8, INT64_MAX, -(INT64_C(1) << 32)};
+    enum { FIELDS = 7 };
+    for (int i = 0; i < QUANTISED_LAYOUTS; i++)
+        for (int field = 0; field < FIELDS; field++)
+            for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+                quantised_case c;
+                make(&c, quantised_layouts[i].name);
+                if (c.matrix.quantisation == NULL && field > 3) {
+                    quantised_free(&c);
+                    continue;
+                }
+                int64_t *const fields[FIELDS] = {&c.matrix.in,
+                                                 &c.matrix.out,
+                                                 &c.matrix.in_stride,
+                                                 &c.matrix.out_stride,
+                                                 &c.quantisation.group_size,
+                                                 &c.quantisation.scale_group_stride,
+                                                 &c.quantisation.scale_out_stride};
+                *fields[field] = sizes[k];
+                fovea_linear *map = NULL;
+                float to[1];
+                for (int packed = 0; packed < 2; packed++) {
+                    const fovea_status status =
+                        packed ? pack(ctx, &c, FOVEA_ARITHMETIC_DEFAULT, &map) : fovea_dequantize(ctx, &c.matrix, to);
+                    test_check((status == FOVEA_ERROR_SHAPE || status == FOVEA_ERROR_STRIDE ||
+                                status == FOVEA_ERROR_OVERFLOW) &&
+                                   !map && fovea_error_detail()[0] != '\0',
+                               "%s, field %d is %" PRId64 ": %s, %s", quantised_layouts[i].name, field, sizes[k],
+                               fovea_status_name(status), fovea_error_detail());
+                }
+                quantised_free(&c);
+            }
+}
+
 /* A struct of version 0.3 ends behind scales: nothing behind it is read. */
 static void check_older(const fovea_context *ctx) {
     const size_t size = offsetof(fovea_quantisation, scales) + sizeof(float *);
@@ -150,6 +218,42 @@ static void check_older(const fovea_context *ctx) {
     test_check(fovea_dequantize(ctx, &m, got) == FOVEA_OK, "of version 0.3: %s", fovea_error_detail());
     test_check(got[1] == -64.0f && got[4] == 254.0f, "of version 0.3: %g and %g", (double)got[1], (double)got[4]);
     guard_free(g);
+}
+
+/* What has numbers can be packed, and has them when it is read back; what is refused is refused here, too. */
+static void check_packed(const fovea_context *ctx, const quantised_case *c, fovea_status want, const float *numbers) {
+    const int64_t in = c->matrix.in, out = c->matrix.out, groups = in;
+    for (int exact = 0; exact < 2; exact++) {
+        fovea_linear *map = NULL;
+        const fovea_status status = pack(ctx, c, exact ? FOVEA_ARITHMETIC_EXACT : FOVEA_ARITHMETIC_DEFAULT, &map);
+        if (!test_check(status == want && (map != NULL) == (want == FOVEA_OK), "packed: %s, %s",
+                        fovea_status_name(status), fovea_error_detail()) ||
+            !map)
+            continue;
+        uint8_t *data = must_alloc(in * out * 4, 1), *scales = must_alloc(groups * out, 4),
+                *zeros = must_alloc(groups * out, 1);
+        int32_t *group_of = must_alloc(in, sizeof *group_of);
+        float *to = must_alloc(in * out, sizeof *to);
+        fovea_dtype dtype;
+        fovea_quantisation q;
+        fovea_quantisation_init(&q);
+        test_check(fovea_linear_unpack(map, 0, data, NULL, &dtype) == FOVEA_OK, "%s", fovea_error_detail());
+        if (dtype == FOVEA_DTYPE_F32) {
+            memcpy(to, data, (size_t)(in * out) * sizeof *to);
+        } else {
+            fovea_matrix back = fovea_matrix_out_in(data, dtype, out, in);
+            if (fovea_linear_unpack_groups(map, 0, &q, scales, zeros, group_of) == FOVEA_OK)
+                back.quantisation = &q;
+            test_check(fovea_dequantize(ctx, &back, to) == FOVEA_OK, "%s", fovea_error_detail());
+        }
+        test_same(to, numbers, in * out, "read back, arithmetic %d", exact);
+        fovea_linear_destroy(map);
+        free(data);
+        free(scales);
+        free(zeros);
+        free(group_of);
+        free(to);
+    }
 }
 
 /* Random bytes and random words in the struct, whose memory ends where it may be read: no crash, and a sentence. */
@@ -183,6 +287,7 @@ static void check_any_bytes(const fovea_context *ctx, rng *r) {
                 test_check(false, "%s: number %" PRId64 " is %g", l->name, i, (double)to[i]);
                 break;
             }
+        check_packed(ctx, &c, status, to);
         free(to);
         guard_free(g);
         quantised_free(&c);
@@ -202,6 +307,8 @@ int main(int argc, char **argv) {
     check_matrix(ctx);
     check_quantisation(ctx);
     check_values(ctx);
+    check_overlap(ctx);
+    check_hostile(ctx);
     check_older(ctx);
     check_any_bytes(ctx, &r);
     fovea_context_destroy(ctx);

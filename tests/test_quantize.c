@@ -302,6 +302,18 @@ static void check_refused(const fovea_context *ctx) {
     test_check(fovea_quantize(ctx, &m, FOVEA_DTYPE_I8, NULL, x, NULL, NULL) == FOVEA_ERROR_NULL &&
                    strstr(fovea_error_detail(), "scales is NULL"),
                "no scales: %s", fovea_error_detail());
+    static const char *const overlaps[] = {"data overlaps data of from", "scales overlaps data of from",
+                                           "data overlaps scales", "data overlaps error"};
+    fovea_quantize_error error[100];
+    fovea_quantize_error_init(error);
+    for (int i = 0; i < 4; i++) {
+        static float apart[2][IN * OUT];
+        void *data = i == 0 ? (char *)(x + IN * OUT) - 1 : i == 3 ? (char *)(error + 1) - 1 : (char *)apart[0];
+        void *scales = i == 1 ? (char *)x : i == 2 ? (char *)apart[0] + IN * OUT - 1 : (char *)apart[1];
+        test_check(fovea_quantize(ctx, &m, FOVEA_DTYPE_I8, NULL, data, scales, error) == FOVEA_ERROR_ALIAS &&
+                       strstr(fovea_error_detail(), overlaps[i]),
+                   "%s: %s", overlaps[i], fovea_error_detail());
+    }
     test_check(fovea_quantize_size(FOVEA_DTYPE_I8, 1, 1, NULL, NULL, &bytes) == FOVEA_ERROR_NULL,
                "a size that is NULL");
 }

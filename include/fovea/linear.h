@@ -73,7 +73,7 @@ FOVEA_API fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_l
 
 /* Copies the packed weights of a part back, with the bits that were packed. In a gated map part 0 is the gate, and part
  * 1 is up. Each of the outputs may be NULL:
- *   weight  [out, in], contiguous, of type *dtype
+ *   weight  [out, in], contiguous, of type *dtype; rows of an odd number of FOVEA_DTYPE_U4 end with half a byte unused
  *   bias    [out], scaled. Without a bias it is -0, which changes nothing when added.
  *   dtype   the type of the parts' weights, if all have one type and no part has a scale. Otherwise float32, and the
  *           weights are scaled.

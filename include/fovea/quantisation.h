@@ -99,14 +99,14 @@ FOVEA_API fovea_status fovea_quantize_size(fovea_dtype to, int64_t in, int64_t o
  * without groups, else of options->scale_dtype. Q4_K's rule is our own (docs/types.md): its bytes are not llama.cpp's.
  * The same numbers give the same bytes on every machine. error or NULL; options or NULL: the defaults.
  * FOVEA_ERROR_SHAPE if in is no multiple of the block or group, _ARGUMENT if a number is NaN or infinite, or so large
- * that a scale is, _DTYPE, _STRIDE, _OVERFLOW, _VERSION. After an error nothing is written. Threads: the context's.
- * Thread-safe. */
+ * that a scale is, _ALIAS if an output overlaps from or another output, _DTYPE, _STRIDE, _OVERFLOW, _VERSION,
+ * _OUT_OF_MEMORY. After an error nothing is written. Threads: the context's. Thread-safe. */
 FOVEA_API fovea_status fovea_quantize(const fovea_context *ctx, const fovea_matrix *from, fovea_dtype to,
                                       const fovea_quantize_options *options, void *data, void *scales,
                                       fovea_quantize_error *error);
 
-/* The numbers that quantised weights stand for, [out][in] floats. Errors as fovea_linear_pack(). After an error nothing
- * is written. Thread-safe. */
+/* The numbers that quantised weights stand for, [out][in] floats. Errors as fovea_linear_pack(), and _ALIAS if to overlaps
+ * the data of from. After an error nothing is written. Thread-safe. */
 FOVEA_API fovea_status fovea_dequantize(const fovea_context *ctx, const fovea_matrix *from, float *to);
 
 #ifdef __cplusplus

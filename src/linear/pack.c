@@ -253,12 +253,11 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
         fovea_linear_destroy(made);
         return fv_fail(FOVEA_ERROR_OVERFLOW, "%lld x %lld weights are too large", (long long)desc->in_features, out);
     }
-    float *numbers = NULL;
-    if (found && made->weight_dtype == FOVEA_DTYPE_F32)
-        for (int64_t p = 0; p < desc->part_count && !numbers; p++)
-            if (fv_linear_grouped(&parts[p].weight, FOVEA_ARITHMETIC_EXACT))
-                numbers = malloc((size_t)(made->in * made->panel) * sizeof *numbers);
-    if (!found || !allocate(made, desc->part_count, bytes)) {
+    bool widens = false; /* groups to float32 */
+    for (int64_t p = 0; p < desc->part_count && made->weight_dtype == FOVEA_DTYPE_F32; p++)
+        widens = widens || fv_linear_grouped(&parts[p].weight, FOVEA_ARITHMETIC_EXACT);
+    float *numbers = widens && found ? malloc((size_t)(made->in * made->panel) * sizeof *numbers) : NULL;
+    if (!found || (widens && !numbers) || !allocate(made, desc->part_count, bytes)) {
         free(numbers);
         fovea_linear_destroy(made);
         return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for %lld bytes of packed weights", (long long)bytes);

@@ -30,8 +30,9 @@ fovea_status fovea_linear_unpack(const fovea_linear *l, int64_t part, void *weig
     if (status != FOVEA_OK)
         return status;
     const fv_linear_part *p = &l->parts[part];
+    const int64_t row_bytes = fv_dtype_bytes(l->weight_dtype, l->in + (l->weight_dtype == FOVEA_DTYPE_U4 && l->in % 2));
     for (int64_t j = 0; weight && j < p->out; j++) {
-        char *row = (char *)weight + fv_dtype_bytes(l->weight_dtype, j * l->in);
+        char *row = (char *)weight + j * row_bytes;
         if (l->grouped)
             unpack_groups(l, part, j, row, NULL, NULL);
         else
@@ -82,7 +83,7 @@ fovea_status fovea_linear_unpack_groups(const fovea_linear *l, int64_t part, fov
         unpack_groups(l, part, j, NULL, scales ? (char *)scales + j * groups * size : NULL,
                       zeros && has_zeros ? zeros + j * groups : NULL);
     for (int64_t t = 0; t < l->in && group_of && l->order; t++)
-        group_of[l->order[t]] = (int32_t)(t / l->quantised.group);
+        group_of[l->order[t]] = (int32_t)(t / l->given.group_size);
     if (quantisation) {
         fovea_quantisation own = {.group_size = l->given.group_size,
                                   .scale_dtype = l->given.scales ? FOVEA_DTYPE_F32 : l->given.scale_dtype,

@@ -88,11 +88,13 @@ static fovea_status check_group_of(const fovea_matrix *m, const fovea_quantisati
     const int64_t size = q->group_size ? q->group_size : m->in, groups = m->in / size;
     if (!q->group_of)
         return FOVEA_OK;
+    if (m->in > INT32_MAX)
+        return fv_fail(FOVEA_ERROR_SHAPE, "%s has %lld input channels; with group_of they are at most 2^31 - 1", name,
+                       (long long)m->in);
     int64_t *channels = calloc((size_t)groups, sizeof *channels);
     if (!channels)
         return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory to count the channels of %lld groups", (long long)groups);
-    fovea_status status =
-        m->in > INT32_MAX ? fv_fail(FOVEA_ERROR_SHAPE, "%s has too many input channels", name) : FOVEA_OK;
+    fovea_status status = FOVEA_OK;
     for (int64_t i = 0; i < m->in && status == FOVEA_OK; i++) {
         const int64_t g = q->group_of[i];
         if (g < 0 || g >= groups)

@@ -184,6 +184,23 @@ static fovea_status check_source(const fovea_matrix *m) {
     return FOVEA_OK;
 }
 
+static fv_span span_of(const char *name, const void *data, int64_t bytes) {
+    return (fv_span){name, (uintptr_t)data, (uintptr_t)data + (data ? (uintptr_t)bytes : 0)};
+}
+
+/* What is written overlaps nothing else. */
+static fovea_status check_apart(const quantising *q, const void *data, const void *scales,
+                                const fovea_quantize_error *error) {
+    const fovea_matrix *m = q->from;
+    const int64_t last = (m->in - 1) * m->in_stride + (m->out - 1) * m->out_stride;
+    const fv_span none = {0};
+    fv_span spans[] = {span_of("data", data, q->row_bytes * m->out), span_of("scales", scales, q->scale_bytes * m->out),
+                       fv_struct_span("error", error),
+                       span_of("data of from", m->data, (last + 1) * fv_dtype_size(m->dtype))};
+    bool written[] = {true, true, true, false};
+    return fv_spans_apart(spans, written, 4, &none);
+}
+
 /* The errors of rows, in their order. */
 static void sum_errors(const quantising *q, fovea_quantize_error *given) {
     double sum = 0, of_given = 0;
@@ -240,6 +257,9 @@ fovea_status fovea_quantize(const fovea_context *ctx, const fovea_matrix *from, 
     q.tasks = fv_min(ctx->threads.count, from->out);
     if (q.scale_bytes > 0 && !scales)
         return fv_fail(FOVEA_ERROR_NULL, "scales is NULL, but %s has scales", fv_enum_name(FV_ENUM_dtype, (int)to));
+    status = check_apart(&q, data, scales, error);
+    if (status != FOVEA_OK)
+        return status;
     lay_out(&q);
     q.scratch = q.each < 0 ? NULL : fv_allocate_pages((size_t)(q.each * q.tasks));
     q.errors = error ? calloc((size_t)from->out, sizeof *q.errors) : NULL;
@@ -254,6 +274,16 @@ fovea_status fovea_quantize(const fovea_context *ctx, const fovea_matrix *from, 
 }
 
 /* ----------------------------------------------------------------------------------------------------- dequantize -- */
+
+/* Bytes from the first integer or block of a checked matrix to the last. */
+static int64_t bytes_of(const fovea_matrix *m) {
+    if (fv_dtype_block_of(m->dtype).elements > 1)
+        return fv_dtype_bytes(m->dtype, (m->out - 1) * m->out_stride + m->in);
+    const fv_reader r = fv_read_begin(m, NULL);
+    const int64_t last = (m->in - 1) * m->in_stride + (m->out - 1) * m->out_stride;
+    const bool half = m->dtype == FOVEA_DTYPE_U4; /* the last byte has two */
+    return fv_dtype_bytes(m->dtype, r.quantisation.packing == FOVEA_PACKING_PLAIN ? last + 1 + half : m->in * m->out);
+}
 
 typedef struct dequantising {
     const fovea_matrix *from;
@@ -284,6 +314,11 @@ fovea_status fovea_dequantize(const fovea_context *ctx, const fovea_matrix *from
         return fv_fail(FOVEA_ERROR_OVERFLOW, "%lld x %lld weights are too large", (long long)from->in,
                        (long long)from->out);
     status = fv_quantised_check(from, "from");
+    if (status != FOVEA_OK)
+        return status;
+    const fv_span given = span_of("data of from", from->data, bytes_of(from)),
+                  written = span_of("to", to, from->in * from->out * (int64_t)sizeof *to);
+    status = fv_spans_disjoint(&written, &given);
     if (status != FOVEA_OK)
         return status;
     dequantising d = {from, to, fv_min(ctx->threads.count, from->out)};
