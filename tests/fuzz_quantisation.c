@@ -1,5 +1,5 @@
 /* Quantised weights (fovea/quantisation.h) by libFuzzer: bytes of any type, layout, groups, scales and zeros have numbers, or are
- * refused with a sentence.
+ * refused with a sentence; and maps of them are packed, executed and read back, or refused likewise.
  *
  *     fuzz-quantisation --make-seeds FOLDER    writes an input of each type to begin with */
 #include "fovea/fovea.h"
@@ -11,7 +11,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-enum { HEAD = 16, MOST = 4096 }; /* bytes that say what the others are; numbers */
+enum { HEAD = 16, MOST = 4096, ROWS = 3 }; /* bytes that say what the others are; numbers */
 
 static void require(int ok, const char *what) {
     if (!ok) {
@@ -31,6 +31,37 @@ static void *part(const uint8_t **from, size_t *left, size_t bytes) {
     *from += n;
     *left -= n;
     return exact;
+}
+
+/* A map of weights that have numbers, or are refused. */
+static void use(const fovea_context *ctx, const fovea_matrix *m, int arithmetic, fovea_status want) {
+    static const fovea_arithmetic arithmetics[] = {FOVEA_ARITHMETIC_DEFAULT, FOVEA_ARITHMETIC_Q8,
+                                                   FOVEA_ARITHMETIC_EXACT};
+    static float x[ROWS * MOST], y[ROWS * MOST], numbers[MOST], scales[MOST];
+    static uint8_t zeros[MOST];
+    static int32_t group_of[MOST];
+    fovea_linear_desc desc;
+    fovea_linear_desc_init(&desc);
+    desc.in_features = m->in;
+    desc.part.weight = *m;
+    desc.arithmetic = arithmetics[arithmetic];
+    fovea_linear *map;
+    require(fovea_linear_pack(ctx, &desc, &map) == want, "packed, but without numbers, or the other way");
+    if (want != FOVEA_OK)
+        return;
+    fovea_quantisation q;
+    fovea_quantisation_init(&q);
+    for (int64_t i = 0; i < ROWS * m->in; i++)
+        x[i] = (float)(i % 17 - 8);
+    fovea_linear_args args;
+    fovea_linear_args_init(&args);
+    const fovea_tensor out = fovea_tensor_bhtd(y, FOVEA_DTYPE_F32, 1, 1, ROWS, m->out);
+    args.x = fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, 1, 1, ROWS, m->in);
+    args.y = &out;
+    require(fovea_linear_execute(map, &args, NULL, 0) == FOVEA_OK, "not executed");
+    require(fovea_linear_unpack(map, 0, numbers, NULL, NULL) == FOVEA_OK, "not read back");
+    (void)fovea_linear_unpack_groups(map, 0, &q, scales, zeros, group_of);
+    fovea_linear_destroy(map);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -70,6 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     m.quantisation = dtype < FOVEA_DTYPE_Q8_0 ? &q : NULL;
     const fovea_status status = fovea_dequantize(ctx, &m, numbers);
     require(status == FOVEA_OK || fovea_error_detail()[0] != '\0', "an error without a sentence");
+    use(ctx, &m, h[13] % 3, status);
     free(words);
     free(scales);
     free(zeros);
