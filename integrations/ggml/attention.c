@@ -167,9 +167,12 @@ static enum ggml_status compute_part(fg_backend *backend, fg_team *team, const f
 }
 
 enum ggml_status fg_attention_compute(fg_backend *backend, struct ggml_tensor *op) {
-    fg_team *team = fg_backend_team(backend);
     fg_attention a;
-    if (!team || !read(op, &a))
+    if (!read(op, &a))
+        return GGML_STATUS_FAILED;
+    const double pairs = (double)(a.batch * a.heads * a.rows) * (double)a.keys;
+    fg_team *team = fg_backend_team(backend, 2 * pairs * (double)(a.head_dim + a.value_dim));
+    if (!team)
         return GGML_STATUS_FAILED;
     enum ggml_status status = fg_mask_read(backend, team, &a);
     if (status != GGML_STATUS_SUCCESS)

@@ -55,6 +55,10 @@ fovea_tensor fg_mask_part(const fg_attention *a, const fg_part *part, int64_t *s
 int64_t fg_mask_bias_size(const fg_attention *a, const fg_part *part);
 fovea_tensor fg_mask_bias(const fg_attention *a, fg_team *team, const fg_part *part, float *memory);
 
+/* Rows of quantised channels, n of them so many bytes apart, to contiguous float32. */
+void fg_attention_widen(const fg_type *type, const void *rows, int64_t row_bytes, int64_t n, int64_t channels,
+                        float *x);
+
 /* With quantised keys or values. */
 enum ggml_status fg_attention_quantised(fg_backend *backend, fg_team *team, const fg_attention *a);
 

@@ -23,37 +23,24 @@ typedef struct work {
 static size_t lines(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
 
 /* Keys or values of a piece as a tensor [1, 1, keys, channels], widened if they are quantised. */
-static fovea_status piece_of(const work *w, const struct ggml_tensor *t, const fg_type *type, int64_t sequence,
-                             int64_t head, int64_t key, int64_t keys, float *widened, fovea_tensor *out) {
-    fovea_tensor x = fg_attention_tensor(t, type, w->a->batch);
-    if (type->block == 1) {
-        *out = fg_attention_view(x, sequence, 1, head, 1, key, keys);
-        return FOVEA_OK;
-    }
-    const char *data =
-        (const char *)t->data + (x.stride[0] * sequence + x.stride[1] * head + x.stride[2] * key) * type->bytes;
-    const fovea_matrix from = {.data = data,
-                               .dtype = type->dtype,
-                               .in = t->ne[0],
-                               .out = keys,
-                               .in_stride = 1,
-                               .out_stride = x.stride[2] * type->block};
-    *out = fovea_tensor_bhtd(widened, FOVEA_DTYPE_F32, 1, 1, keys, t->ne[0]);
-    return fovea_dequantize(w->team->context, &from, widened);
+static fovea_tensor piece_of(const work *w, const struct ggml_tensor *t, const fg_type *type, const fg_part *part,
+                             float *widened) {
+    const int64_t kv_head = part->head / part->heads;
+    const fovea_tensor x = fg_attention_tensor(t, type, w->a->batch);
+    if (type->block == 1)
+        return fg_attention_view(x, part->sequence, 1, kv_head, 1, part->key, part->keys);
+    const int64_t first = x.stride[0] * part->sequence + x.stride[1] * kv_head + x.stride[2] * part->key;
+    fg_attention_widen(type, (const char *)t->data + first * type->bytes, (int64_t)t->nb[1], part->keys, t->ne[0],
+                       widened);
+    return fovea_tensor_bhtd(widened, FOVEA_DTYPE_F32, 1, 1, part->keys, t->ne[0]);
 }
 
 static fovea_status compute_piece(const work *w, char *memory, fg_part *part, fovea_attention_args *args) {
     const fg_attention *a = w->a;
-    const int64_t kv_head = part->head / part->heads;
     const bool last = part->key + part->keys == a->keys;
     const fovea_attention_plan *plan = last ? w->last : w->whole;
-    fovea_status status = piece_of(w, a->k, a->k_type, part->sequence, kv_head, part->key, part->keys,
-                                   (float *)(void *)(memory + w->k_at), &args->k);
-    if (status == FOVEA_OK)
-        status = piece_of(w, a->v, a->v_type, part->sequence, kv_head, part->key, part->keys,
-                          (float *)(void *)(memory + w->v_at), &args->v);
-    if (status != FOVEA_OK)
-        return status;
+    args->k = piece_of(w, a->k, a->k_type, part, (float *)(void *)(memory + w->k_at));
+    args->v = piece_of(w, a->v, a->v_type, part, (float *)(void *)(memory + w->v_at));
     args->mask = fg_mask_part(a, part, (int64_t *)(void *)(memory + w->shifted_at));
     if (a->seen.has_bias)
         args->bias = fg_mask_bias(a, w->team, part, (float *)(void *)(memory + w->bias_at));

@@ -38,12 +38,24 @@ static void team_free(fg_team *team) {
     memset(team, 0, sizeof *team);
 }
 
-/* ggml's programs alternate between two numbers of threads, for prompts and for tokens. */
-fg_team *fg_backend_team(fg_backend *backend) {
+/* What keeps a thread busy for several times as long as it takes to wake (some 20 microseconds). */
+enum { OPERATIONS_OF_THREAD = 2000000 };
+
+static int threads_for(int most, double operations) {
+    if (operations >= (double)most * OPERATIONS_OF_THREAD)
+        return most;
+    int threads = 1; /* powers of 2: few teams serve all sizes */
+    while (2 * threads < most && operations >= 2.0 * threads * OPERATIONS_OF_THREAD)
+        threads *= 2;
+    return threads;
+}
+
+fg_team *fg_backend_team(fg_backend *backend, double operations) {
+    const int threads = threads_for(backend->threads, operations);
     fg_team *oldest = &backend->teams[0];
     for (int i = 0; i < FG_TEAMS; i++) {
         fg_team *team = &backend->teams[i];
-        if (team->context && team->threads == backend->threads) {
+        if (team->context && team->threads == threads) {
             team->used = ++backend->clock;
             return team;
         }
@@ -52,12 +64,12 @@ fg_team *fg_backend_team(fg_backend *backend) {
     team_free(oldest);
     fovea_context_options options;
     fovea_context_options_init(&options);
-    options.threads = backend->threads;
+    options.threads = threads;
     /* Threads that sleep: ggml's own spin while ours compute, and theirs are waiting while ours would. */
     options.threads_backend = FOVEA_THREADS_POOL;
     if (fg_status(fovea_context_create(&options, &oldest->context), "threads") != GGML_STATUS_SUCCESS)
         return NULL;
-    oldest->threads = backend->threads;
+    oldest->threads = threads;
     oldest->used = ++backend->clock;
     return oldest;
 }

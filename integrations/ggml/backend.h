@@ -44,7 +44,7 @@ typedef struct fg_memory {
 void *fg_memory_get(fg_memory *memory, size_t size);
 void fg_memory_free(fg_memory *memory);
 
-enum { FG_TEAMS = 3, FG_PLANS = 64, FG_PLAN_KEY = 18 };
+enum { FG_TEAMS = 8, FG_PLANS = 32, FG_PLAN_KEY = 18 };
 
 /* Threads, and the plans that are made for so many. */
 typedef struct fg_team {
@@ -70,8 +70,9 @@ struct fg_backend {
     fg_memory workspace, ranges, bits, bias, widened;
 };
 
-/* Threads for the backend's present number of them, or NULL, having said why. */
-fg_team *fg_backend_team(fg_backend *backend);
+/* Threads for so many multiplications and additions: the backend's number of them, or fewer if waking them takes longer than
+ * they save. NULL, having said why. */
+fg_team *fg_backend_team(fg_backend *backend, double operations);
 
 /* GGML_STATUS_SUCCESS; else says what failed. */
 enum ggml_status fg_status(fovea_status status, const char *what);
