@@ -171,7 +171,7 @@ enum ggml_status fg_attention_compute(fg_backend *backend, struct ggml_tensor *o
     if (!read(op, &a))
         return GGML_STATUS_FAILED;
     const double pairs = (double)(a.batch * a.heads * a.rows) * (double)a.keys;
-    fg_team *team = fg_backend_team(backend, 2 * pairs * (double)(a.head_dim + a.value_dim));
+    fg_team *team = fg_backend_team_for(backend, 2 * pairs * (double)(a.head_dim + a.value_dim));
     if (!team)
         return GGML_STATUS_FAILED;
     enum ggml_status status = fg_mask_read(backend, team, &a);

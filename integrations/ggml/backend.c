@@ -50,8 +50,7 @@ static int threads_for(int most, double operations) {
     return threads;
 }
 
-fg_team *fg_backend_team(fg_backend *backend, double operations) {
-    const int threads = threads_for(backend->threads, operations);
+static fg_team *team_of(fg_backend *backend, int threads) {
     fg_team *oldest = &backend->teams[0];
     for (int i = 0; i < FG_TEAMS; i++) {
         fg_team *team = &backend->teams[i];
@@ -72,6 +71,12 @@ fg_team *fg_backend_team(fg_backend *backend, double operations) {
     oldest->threads = threads;
     oldest->used = ++backend->clock;
     return oldest;
+}
+
+fg_team *fg_backend_team(fg_backend *backend) { return team_of(backend, backend->threads); }
+
+fg_team *fg_backend_team_for(fg_backend *backend, double operations) {
+    return team_of(backend, threads_for(backend->threads, operations));
 }
 
 enum ggml_status fg_status(fovea_status status, const char *what) {
@@ -195,15 +200,14 @@ static void say_status(void) {
         fg_say("Fovea %s is loaded, and takes nothing (FOVEA_GGML)", fovea_version());
         return;
     }
-    char names[512] = "";
-    bool always;
+    char names[400] = "";
+    bool always = false;
     for (int i = 0; i < FG_OPERATIONS; i++)
         if (fg_options_take(&fg_operations[i], &always)) {
             const size_t n = strlen(names);
-            snprintf(names + n, sizeof names - n, "%s%s%s", n ? ", " : "", fg_operations[i].name,
-                     always ? "" : " where faster");
+            snprintf(names + n, sizeof names - n, "%s%s", n ? ", " : "", fg_operations[i].name);
         }
-    fg_say("Fovea %s computes %s", fovea_version(), names);
+    fg_say("Fovea %s computes%s %s", fovea_version(), getenv("FOVEA_GGML") ? "" : ", where it is faster,", names);
 }
 
 static ggml_backend_reg_t registration(void *caller) {

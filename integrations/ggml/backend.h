@@ -70,9 +70,10 @@ struct fg_backend {
     fg_memory workspace, ranges, bits, bias, widened;
 };
 
-/* Threads for so many multiplications and additions: the backend's number of them, or fewer if waking them takes longer than
- * they save. NULL, having said why. */
-fg_team *fg_backend_team(fg_backend *backend, double operations);
+/* Threads for the backend's present number of them, or NULL, having said why. */
+fg_team *fg_backend_team(fg_backend *backend);
+/* The same for so many floating-point operations: fewer threads if waking them takes longer than they save. */
+fg_team *fg_backend_team_for(fg_backend *backend, double operations);
 
 /* GGML_STATUS_SUCCESS; else says what failed. */
 enum ggml_status fg_status(fovea_status status, const char *what);
