@@ -40,9 +40,10 @@ static void put_string(writer *w, const char *key, const char *value) {
     put_text(w, value, (int64_t)strlen(value));
 }
 
-/* How tensors are stored is said anew. */
+/* How tensors are stored, and in how many files, is said anew. */
 static bool copied(const gguf_value *v) {
-    static const char *const ours[] = {"general.alignment", "general.file_type", "general.quantization_version"};
+    static const char *const ours[] = {"general.alignment", "general.file_type", "general.quantization_version",
+                                       "split.no",          "split.count",       "split.tensors.count"};
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
         if (v->key.count == (int64_t)strlen(ours[i]) && memcmp(v->key.bytes, ours[i], strlen(ours[i])) == 0)
             return false;

@@ -33,7 +33,7 @@ static void use(gguf *f, complaint to) {
     static const char *const words[] = {"llama", "gpt2", NULL};
     int which = 0;
     gguf_word(f, "general.architecture", true, words, &which, to);
-    gguf_keys_check(f, to);
+    gguf_keys_check(f, "llama", to);
     const gguf_value *tokens = gguf_find(f, "tokenizer.ggml.tokens");
     if (tokens != NULL && tokens->kind == GGUF_ARRAY && tokens->element == GGUF_TEXT) {
         const uint8_t *at = tokens->data;

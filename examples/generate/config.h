@@ -6,21 +6,32 @@
 
 #include <fovea/fovea.h>
 
+enum { CONFIG_LAYERS_MOST = 1 << 12 };
+
 /* Names of arrays; %lld stands for the layer. NULL: the family has none. */
 typedef struct config_names {
     const char *words, *places, *last, *head; /* head: absent in files whose words are the head, too */
     const char *attention_norm, *feed_norm;
-    const char *qkv[3]; /* qkv[1] NULL: all three side by side in one */
+    const char *q_norm, *k_norm;              /* of each head, before its rotation */
+    const char *attention_after, *feed_after; /* norms of what is added to the rows */
+    const char *qkv[3];                       /* qkv[1] NULL: all three side by side in one */
     const char *out, *gate, *up, *down;
     bool in_out; /* matrices are [in, out], as GPT-2 keeps them */
 } config_names;
 
 typedef struct config {
     const config_names *names;
-    bool gpt2; /* layer norms, learned places, biases and GELU; else LLaMA: RMS norms, rotary, SwiGLU */
+    bool gpt2; /* layer norms, learned places, biases and GELU; else RMS norms, rotary, a gate */
+    bool gelu; /* of the gate, in place of SiLU */
     int64_t layers, width, inner, heads, kv_heads, head_dim, words, most_tokens;
     double eps;
-    fovea_rope_desc rope; /* of LLaMA; divisors are the model's to read */
+    double scale;         /* of scores; 0: 1 / sqrt(head_dim) */
+    double word_scale;    /* of embeddings */
+    double final_softcap; /* of logits; 0: none */
+    int64_t window;       /* keys before a query that local layers see */
+    bool local[CONFIG_LAYERS_MOST];
+    bool has_local, local_rotates;    /* local layers; they have a rope of their own */
+    fovea_rope_desc rope, local_rope; /* of all but GPT-2; divisors are the model's to read */
 } config;
 
 /* From the settings of a GGUF file, or the config.json beside safetensors. */

@@ -144,7 +144,7 @@ static void answer(run *r, sampler *draws, int64_t most) {
         if (text_ends(r->t, id))
             break;
         print_token(r, id);
-        if ((r->cut_off = r->answer + 1 == most || session_length(r->s) + 1 > r->room))
+        if ((r->cut_off = r->answer + 1 == most || session_length(r->s, 0) + 1 > r->room))
             break;
         const double begin = stopwatch(CLOCK_MONOTONIC);
         if (session_run(r->s, &id, 1, to(r)) != 0 || session_logits(r->s, 0, 1, r->logits, to(r)) != 0)
@@ -189,7 +189,7 @@ static void report(const run *r) {
                " tokens, %.1f per second; %.1f GB/s, %.0f%% of the %.1f GB/s that memory is read at\n",
                r->answer, decoded / r->decode, r->decode_bytes / r->decode * 1e-9,
                100.0 * r->decode_bytes / r->decode / speed, speed * 1e-9);
-    printf("cache    %" PRId64 " bytes for %" PRId64 " tokens\n", session_cache_bytes(r->s), session_length(r->s));
+    printf("cache    %" PRId64 " bytes for %" PRId64 " tokens\n", session_cache_bytes(r->s), session_length(r->s, 0));
     if (peak > 0)
         printf("memory   %.1f MB at its peak\n", peak * 1e-6);
     printf("logits   hash %016" PRIx64 "\n", r->hash);

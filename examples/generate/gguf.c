@@ -129,7 +129,9 @@ static int read_type(reader *r, gguf_tensor *t) {
     const int elements = gguf_block_elements(t->type);
     if (elements == 0)
         return complain(r->to, r->file->path,
-                        "%s is of type %s (%u); only F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q4_K, Q5_K and Q6_K can be read",
+                        "%s is of type %s (%u); only F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K "
+                        "and MXFP4 can be "
+                        "read",
                         t->name, gguf_type_name(number), number);
     if (t->shape[0] % elements != 0)
         return complain(r->to, r->file->path, "%s has rows of %lld elements, which are no whole blocks of %d", t->name,
@@ -163,8 +165,8 @@ static int by_place(const void *a, const void *b) {
 /* Places count from the end of the header, rounded up. */
 static int check_places(reader *r) {
     gguf *f = r->file;
-    int64_t alignment = 32;
-    if (gguf_integer(f, "general.alignment", false, 1, 1 << 16, &alignment, r->to) != 0)
+    int64_t alignment = 32; /* 8 at least, as GGUF asks for: arrays are used where they are in the file */
+    if (gguf_integer(f, "general.alignment", false, 8, 1 << 16, &alignment, r->to) != 0)
         return -1;
     if ((alignment & (alignment - 1)) != 0)
         return complain(r->to, f->path, "general.alignment is %lld, not a power of two", (long long)alignment);
@@ -228,12 +230,14 @@ int gguf_read_header(reader *r) {
         if (read_tensor(r, &f->tensors[i]) != 0)
             return -1;
     }
-    if (check_places(r) != 0)
-        return -1;
+    return check_places(r) == 0 ? gguf_sort_tensors(f, r->to) : -1;
+}
+
+int gguf_sort_tensors(gguf *f, complaint to) {
     qsort(f->tensors_by_name, (size_t)f->tensor_count, sizeof *f->tensors_by_name, by_name);
     for (int64_t i = 1; i < f->tensor_count; i++)
         if (by_name(&f->tensors_by_name[i - 1], &f->tensors_by_name[i]) == 0)
-            return complain(r->to, f->path, "%s comes twice", f->tensors_by_name[i]->name);
+            return complain(to, f->path, "%s comes twice", f->tensors_by_name[i]->name);
     return 0;
 }
 

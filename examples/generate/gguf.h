@@ -7,7 +7,8 @@
  *     if (gguf_read_f32(file, t, floats, complaint) != 0) ...      one array at a time: a file may exceed memory
  *     gguf_close(file);
  *
- * Versions 2 and 3, little-endian. Files are untrusted input: every count, length, offset and type is checked before
+ * Versions 2 and 3, little-endian. A model that is split into NAME-00001-of-0000N.gguf and so on is opened by its
+ * first file, and is then as one. Files are untrusted input: every count, length, offset and type is checked before
  * it is used, names come once, arrays do not overlap and end within the file. Functions that can fail return 0, or
  * -1 with a sentence that names the file in the complaint. */
 #ifndef GENERATE_GGUF_H
@@ -58,11 +59,14 @@ typedef enum gguf_type {
     GGUF_F16S = 1,
     GGUF_Q4_0 = 2,
     GGUF_Q4_1 = 3,
+    GGUF_Q5_0 = 6,
+    GGUF_Q5_1 = 7,
     GGUF_Q8_0 = 8,
     GGUF_Q4_K = 12,
     GGUF_Q5_K = 13,
     GGUF_Q6_K = 14,
-    GGUF_BF16S = 30
+    GGUF_BF16S = 30,
+    GGUF_MXFP4 = 39
 } gguf_type;
 
 typedef struct gguf_tensor {
@@ -71,16 +75,19 @@ typedef struct gguf_tensor {
     int64_t shape[GGUF_DIMS]; /* the first is that along which elements lie together; 1 beyond dims */
     gguf_type type;
     int64_t elements, begin, bytes; /* its place in the file */
+    int part;                       /* which file of a split model, from 0 on */
 } gguf_tensor;
 
 /* One thread at a time. */
 typedef struct gguf gguf;
 
-/* *file is NULL after an error. From memory: bytes must stay; name stands for the path in complaints. */
+/* *file is NULL after an error. From memory: bytes must stay; name stands for the path in complaints; one file
+ * alone. */
 int gguf_open(const char *path, gguf **file, complaint to);
 int gguf_open_memory(const void *bytes, size_t size, const char *name, gguf **file, complaint to);
 void gguf_close(gguf *file); /* NULL is allowed */
 const char *gguf_path(const gguf *file);
+bool gguf_is_later_part(const char *name); /* NAME-00002-of-0000N.gguf or later: not what is opened */
 
 int64_t gguf_value_count(const gguf *file);
 const gguf_value *gguf_value_at(const gguf *file, int64_t i);
@@ -104,8 +111,8 @@ gguf_text gguf_text_of(const gguf *file, const char *key);
  * needed. */
 int gguf_word(const gguf *file, const char *key, bool needed, const char *const *words, int *which, complaint to);
 
-/* Is every setting one that this decoder honours, or that has no effect on it? (gguf_keys.c) */
-int gguf_keys_check(const gguf *file, complaint to);
+/* Is every setting one that this decoder honours for that architecture, or that has no effect on it? (gguf_keys.c) */
+int gguf_keys_check(const gguf *file, const char *architecture, complaint to);
 
 /* The next text of an array of texts: at is its data to begin with, and is called count times at most. */
 gguf_text gguf_next_text(const uint8_t **at);
@@ -117,11 +124,12 @@ int64_t gguf_tensor_count(const gguf *file);
 const gguf_tensor *gguf_tensor_at(const gguf *file, int64_t i);
 const gguf_tensor *gguf_find_tensor(const gguf *file, const char *name); /* or NULL */
 
-/* All elements of an array as floats: exact for F32, F16 and BF16; what ggml's formulas give in float32 for the
- * others. */
-int gguf_read_f32(gguf *file, const gguf_tensor *tensor, float *values, complaint to);
+/* All elements of an array as floats: exact for F32, F16, BF16, Q5_0 and MXFP4; what ggml's formulas give in float32
+ * for the others. */
+int gguf_read_f32(const gguf *file, const gguf_tensor *tensor, float *values, complaint to);
 
-/* An array as it is in the file, whose pages stay mapped until gguf_unmap(), even if the file is closed. */
+/* An array as it is in the file, whose pages stay mapped until gguf_unmap(), even if the file is closed. A file that
+ * another program makes shorter meanwhile ends this one. */
 typedef struct gguf_rows {
     const uint8_t *data;
     int64_t row_bytes; /* of elements along the first size of its shape */

@@ -1,6 +1,8 @@
 /* Element types of GGUF (gguf.h). x is, each operation rounded to float32:
  *
  *     Q8_0, Q4_0, Q4_1   32 elements: d q, d (q - 8), d q + m
+ *     Q5_0, Q5_1         32 elements: d (q - 16), d q + m; of q the fifth bits are bits of a word
+ *     MXFP4              32 elements: 2^(e - 128) x, x one of 16 numbers
  *     Q4_K, Q5_K         256 elements: (d s) q - (dmin m), s and m of 6 bits for each 32
  *     Q6_K               256 elements: (d s) (q - 32), s of 8 bits for each 16 */
 #include "gguf.h"
@@ -12,9 +14,9 @@ enum { BLOCK = 32, SUPER = 256 };
 static const struct {
     gguf_type type;
     int elements, bytes;
-} types[] = {{GGUF_F32S, 1, 4},       {GGUF_F16S, 1, 2},       {GGUF_BF16S, 1, 2},
-             {GGUF_Q4_0, BLOCK, 18},  {GGUF_Q4_1, BLOCK, 20},  {GGUF_Q8_0, BLOCK, 34},
-             {GGUF_Q4_K, SUPER, 144}, {GGUF_Q5_K, SUPER, 176}, {GGUF_Q6_K, SUPER, 210}};
+} types[] = {{GGUF_F32S, 1, 4},       {GGUF_F16S, 1, 2},       {GGUF_BF16S, 1, 2},      {GGUF_Q4_0, BLOCK, 18},
+             {GGUF_Q4_1, BLOCK, 20},  {GGUF_Q5_0, BLOCK, 22},  {GGUF_Q5_1, BLOCK, 24},  {GGUF_Q8_0, BLOCK, 34},
+             {GGUF_Q4_K, SUPER, 144}, {GGUF_Q5_K, SUPER, 176}, {GGUF_Q6_K, SUPER, 210}, {GGUF_MXFP4, BLOCK, 17}};
 
 const char *gguf_type_name(uint32_t type) {
     static const char *const names[] = {
@@ -78,6 +80,28 @@ static void block_q4_1(const uint8_t *from, float *to) {
     }
 }
 
+/* Q5_0, whose integers are less 16, or Q5_1, which has a minimum. */
+static void block_q5(const uint8_t *from, bool minimum, float *to) {
+    const float d = f16_at(from), m = minimum ? f16_at(from + 2) : 0.0f;
+    const uint8_t *high = from + (minimum ? 4 : 2), *q = high + 4;
+    const uint32_t fifth = u16_at(high) | u16_at(high + 2) << 16;
+    for (int i = 0; i < BLOCK; i++) {
+        const int low = i < BLOCK / 2 ? q[i] & 15 : q[i - BLOCK / 2] >> 4;
+        const int integer = low | (int)(fifth >> i & 1) << 4;
+        const float product = d * (float)(minimum ? integer : integer - 16);
+        to[i] = minimum ? product + m : product;
+    }
+}
+
+/* Numbers of 4 bits, doubled: a sign, two bits of exponent, one of fraction. An exponent of 255 is NaN. */
+static void block_mxfp4(const uint8_t *from, float *to) {
+    static const float numbers[] = {0, 1, 2, 3, 4, 6, 8, 12, -0.0f, -1, -2, -3, -4, -6, -8, -12};
+    const uint32_t e = from[0];
+    const float d = of_bits(e == 255 ? 0x7fc00000u : e < 2 ? 0x00200000u << e : (e - 1) << 23);
+    for (int i = 0; i < BLOCK; i++)
+        to[i] = d * numbers[i < BLOCK / 2 ? from[1 + i] & 15 : from[1 + i - BLOCK / 2] >> 4];
+}
+
 /* high: the fifth bits of Q5_K, bit b of byte i that of element i of the b-th 32; or NULL. */
 static void block_k(const uint8_t *from, const uint8_t *high, const uint8_t *q, float *to) {
     const float d = f16_at(from), dmin = f16_at(from + 2);
@@ -112,6 +136,9 @@ static void block_to_f32(gguf_type type, const uint8_t *from, float *to) {
     case GGUF_BF16S: *to = of_bits(u16_at(from) << 16); break;
     case GGUF_Q4_0: block_q4_0(from, to); break;
     case GGUF_Q4_1: block_q4_1(from, to); break;
+    case GGUF_Q5_0: block_q5(from, false, to); break;
+    case GGUF_Q5_1: block_q5(from, true, to); break;
+    case GGUF_MXFP4: block_mxfp4(from, to); break;
     case GGUF_Q4_K: block_k(from, NULL, from + 16, to); break;
     case GGUF_Q5_K: block_k(from, from + 16, from + 48, to); break;
     case GGUF_Q6_K: block_q6(from, to); break;

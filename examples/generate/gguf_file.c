@@ -1,4 +1,5 @@
-/* Opening and reading GGUF files (gguf.h). Of a file, the front is read, more of it each time that the header turns out to be longer. */
+/* Opening and reading GGUF files (gguf.h). Of a file, the front is read, more of it each time that the header turns
+ * out to be longer. */
 #include "gguf_private.h"
 
 #include "../regular_file.h"
@@ -45,7 +46,7 @@ static int read_front(gguf *f, complaint to) {
     }
 }
 
-/* ----------------------------------------------------------------------------------------------- opening, reading -- */
+/* ---------------------------------------------------------------------------------------------- opening, reading -- */
 
 static gguf *create(const char *name, complaint to) {
     gguf *f = calloc(1, sizeof *f);
@@ -58,7 +59,7 @@ static gguf *create(const char *name, complaint to) {
     return NULL;
 }
 
-int gguf_open(const char *path, gguf **file, complaint to) {
+int gguf_open_one(const char *path, gguf **file, complaint to) {
     const char *why;
     *file = NULL;
     gguf *f = create(path, to);
@@ -79,6 +80,16 @@ int gguf_open(const char *path, gguf **file, complaint to) {
     return status;
 }
 
+int gguf_open(const char *path, gguf **file, complaint to) {
+    if (gguf_open_one(path, file, to) != 0)
+        return -1;
+    if (gguf_open_parts(*file, to) == 0)
+        return 0;
+    gguf_close(*file);
+    *file = NULL;
+    return -1;
+}
+
 int gguf_open_memory(const void *bytes, size_t size, const char *name, gguf **file, complaint to) {
     *file = NULL;
     gguf *f = create(name, to);
@@ -87,7 +98,7 @@ int gguf_open_memory(const void *bytes, size_t size, const char *name, gguf **fi
     f->front = bytes;
     f->front_bytes = f->size = (int64_t)size;
     reader r = {.file = f, .to = to};
-    if (gguf_read_header(&r) == 0)
+    if (gguf_read_header(&r) == 0 && gguf_open_parts(f, to) == 0)
         return *file = f, 0;
     gguf_close(f);
     return -1;
@@ -96,6 +107,9 @@ int gguf_open_memory(const void *bytes, size_t size, const char *name, gguf **fi
 void gguf_close(gguf *f) {
     if (f == NULL)
         return;
+    for (int i = 0; i < f->part_count; i++)
+        gguf_close(f->parts[i]);
+    free(f->parts);
     if (f->file != NULL)
         fclose(f->file);
     free_header(f);
@@ -108,27 +122,17 @@ const char *gguf_path(const gguf *f) { return f->path; }
 int64_t gguf_tensor_count(const gguf *f) { return f->tensor_count; }
 const gguf_tensor *gguf_tensor_at(const gguf *f, int64_t i) { return &f->tensors[i]; }
 
-static int read_bytes(gguf *f, int64_t at, uint8_t *to, size_t count) {
-    if (f->file != NULL)
-        return fseeko(f->file, (off_t)at, SEEK_SET) == 0 && fread(to, 1, count, f->file) == count ? 0 : -1;
-    memcpy(to, f->front + at, count);
+int gguf_read_f32(const gguf *f, const gguf_tensor *t, float *values, complaint to) {
+    gguf_rows rows;
+    if (gguf_map(f, t, &rows, to) != 0)
+        return -1;
+    gguf_blocks_to_f32(t->type, rows.data, t->bytes / gguf_block_bytes(t->type), values);
+    gguf_unmap(&rows);
     return 0;
 }
 
-int gguf_read_f32(gguf *f, const gguf_tensor *t, float *values, complaint to) {
-    enum { CHUNK = 4096 };
-    uint8_t chunk[CHUNK];
-    const int64_t size = gguf_block_bytes(t->type), elements = gguf_block_elements(t->type);
-    for (int64_t done = 0, count, all = t->bytes / size; done < all; done += count) {
-        count = all - done < CHUNK / size ? all - done : CHUNK / size;
-        if (read_bytes(f, t->begin + done * size, chunk, (size_t)(count * size)) != 0)
-            return complain(to, f->path, "%s cannot be read to its end", t->name);
-        gguf_blocks_to_f32(t->type, chunk, count, values + done * elements);
-    }
-    return 0;
-}
-
-int gguf_map(const gguf *f, const gguf_tensor *t, gguf_rows *rows, complaint to) {
+int gguf_map(const gguf *whole, const gguf_tensor *t, gguf_rows *rows, complaint to) {
+    const gguf *f = t->part > 0 ? whole->parts[t->part - 1] : whole;
     *rows = (gguf_rows){.row_bytes = t->shape[0] / gguf_block_elements(t->type) * gguf_block_bytes(t->type)};
     if (f->file == NULL) {
         rows->data = f->front + t->begin;

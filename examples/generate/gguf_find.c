@@ -2,13 +2,16 @@
 #include "gguf_private.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+static int by_name(const void *name, const void *tensor) { return strcmp(name, (*(gguf_tensor *const *)tensor)->name); }
+
 const gguf_tensor *gguf_find_tensor(const gguf *f, const char *name) {
-    for (int64_t i = 0; i < gguf_tensor_count(f); i++)
-        if (strcmp(gguf_tensor_at(f, i)->name, name) == 0)
-            return gguf_tensor_at(f, i);
-    return NULL;
+    gguf_tensor *const *found = f->tensor_count > 0 ? bsearch(name, f->tensors_by_name, (size_t)f->tensor_count,
+                                                              sizeof *f->tensors_by_name, by_name)
+                                                    : NULL;
+    return found != NULL ? *found : NULL;
 }
 
 /* An integer of any kind; false if it is none, or one that no int64_t holds. */

@@ -17,6 +17,8 @@ struct gguf {
     gguf_value *values, **values_by_key;     /* in their order, and sorted */
     gguf_tensor *tensors, **tensors_by_name; /* likewise */
     int64_t value_count, tensor_count;
+    gguf **parts; /* the other files of a split model */
+    int part_count;
 };
 
 /* What is left to parse. short_of: it ended too early. */
@@ -29,6 +31,15 @@ typedef struct reader {
 
 /* Parses the header of r->file; 0, or -1 after a complaint. */
 int gguf_read_header(reader *r);
+
+/* Sorts the arrays by name; -1 after a complaint: one comes twice. */
+int gguf_sort_tensors(gguf *f, complaint to);
+
+/* One file, whether or not it is a part of several (gguf_file.c). */
+int gguf_open_one(const char *path, gguf **file, complaint to);
+
+/* Opens the other files, if there are any, and adds their arrays to the first one's (gguf_split.c). */
+int gguf_open_parts(gguf *first, complaint to);
 
 /* Printable, so that it can stand in a sentence. */
 static inline bool gguf_is_name(gguf_text text) {

@@ -1,54 +1,180 @@
 #!/usr/bin/env python3
 """Makes tiny models with random weights, in several files, and what transformers computes with them in float64.
 
-    python3 make_tiny.py           needs torch and transformers; writes tiny/ beside it
+    python3 make_tiny.py           needs torch, transformers and gguf; writes tiny/ beside it
 
 tiny/llama and tiny/gpt2 are what save_pretrained() writes: LLaMA's and GPT-2's names, shards with an index, bfloat16. LLaMA has
-grouped heads, a head of its own, and a rotary embedding scaled as in Llama 3. tiny/NAME.txt: the ids, and for each the logits that follow.
-test_decoder.c reads them.
+grouped heads, a head of its own, and a rotary embedding scaled as in Llama 3. tiny/NAME.gguf are models of each architecture that is
+read in GGUF, by the rules of llama.cpp's converter, that of Llama 3's scaling in four files; together they have each scaling of
+rotary embeddings, each norm, bias, window and cap. tiny/NAME.txt: the ids, and for each the logits that follow. test_decoder.c reads
+them.
 """
 import pathlib
 
+import gguf
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers import (Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig,
+                          MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
 
 WORDS, TOKENS = 61, 23
 FOLDER = pathlib.Path(__file__).parent / "tiny"
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 500.0, "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 16}
+SIZES = dict(vocab_size=WORDS, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+             max_position_embeddings=64, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 
 
 def llama():
-    rope = {"rope_type": "llama3", "rope_theta": 500.0, "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-            "original_max_position_embeddings": 16}
     return LlamaForCausalLM(LlamaConfig(
         vocab_size=WORDS, hidden_size=48, intermediate_size=80, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
-        max_position_embeddings=64, rms_norm_eps=1e-5, rope_parameters=rope, tie_word_embeddings=False, bos_token_id=1, eos_token_id=2))
+        max_position_embeddings=64, rms_norm_eps=1e-5, rope_parameters=LLAMA3, tie_word_embeddings=False, bos_token_id=1, eos_token_id=2))
 
 
 def gpt2():
     return GPT2LMHeadModel(GPT2Config(vocab_size=WORDS, n_embd=40, n_layer=2, n_head=4, n_positions=64, bos_token_id=1, eos_token_id=2))
 
 
+def llama3():
+    return LlamaForCausalLM(LlamaConfig(**SIZES, rope_parameters=LLAMA3, tie_word_embeddings=True, mlp_bias=True))
+
+
+def mistral():
+    return MistralForCausalLM(MistralConfig(**SIZES, head_dim=12, sliding_window=7, tie_word_embeddings=False))
+
+
+def qwen2():
+    rope = {"rope_type": "yarn", "rope_theta": 700.0, "factor": 4.0, "original_max_position_embeddings": 16}
+    return Qwen2ForCausalLM(Qwen2Config(**SIZES, rope_parameters=rope, tie_word_embeddings=True))
+
+
+def qwen3():
+    rope = {"rope_type": "linear", "rope_theta": 1000.0, "factor": 2.0}
+    return Qwen3ForCausalLM(Qwen3Config(**SIZES, head_dim=16, rope_parameters=rope, tie_word_embeddings=False))
+
+
+def gemma3():
+    rope = {"full_attention": {"rope_type": "linear", "rope_theta": 900.0, "factor": 8.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}
+    return Gemma3ForCausalLM(Gemma3TextConfig(**{**SIZES, "num_hidden_layers": 3}, head_dim=12, query_pre_attn_scalar=12, sliding_window=6,
+                                              layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+                                              rope_parameters=rope, final_logit_softcapping=2.0, tie_word_embeddings=True))
+
+
+def permuted(weight, heads):
+    """Rows of q or k for rotations of adjacent channels."""
+    return weight.reshape(heads, 2, -1, *weight.shape[1:]).swapaxes(1, 2).reshape(weight.shape)
+
+
+NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+LAYER = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
+         "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+         "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm"}
+AFTER = {"post_attention_layernorm": "ffn_norm"}
+AROUND = {"post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm",
+          "post_feedforward_layernorm": "post_ffw_norm"}
+
+
+def arrays(model, architecture):
+    """Names and values as GGUF has them."""
+    config, layer = model.config, LAYER | (AROUND if architecture == "gemma3" else AFTER)
+    for name, value in model.state_dict().items():
+        if name.startswith("lm_head") and config.tie_word_embeddings:
+            continue
+        stem, suffix = name.rsplit(".", 1)
+        if stem.startswith("model.layers."):
+            _, _, number, part = stem.split(".", 3)
+            stem = f"blk.{number}.{layer[part]}"
+        else:
+            stem = NAMES[stem]
+        if architecture == "llama" and stem.endswith(("attn_q", "attn_k")):
+            value = permuted(value, config.num_attention_heads if stem.endswith("q") else config.num_key_value_heads)
+        if architecture == "gemma3" and "norm" in stem:
+            value = value + 1
+        yield f"{stem}.{suffix}", value
+
+
+def settings(writer, config, rope):
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(rope["rope_theta"])
+    if getattr(config, "head_dim", None):
+        writer.add_key_length(config.head_dim)
+        writer.add_value_length(config.head_dim)
+    if getattr(config, "sliding_window", None):
+        writer.add_sliding_window(config.sliding_window)
+    if rope.get("rope_type") in ("linear", "yarn"):
+        writer.add_rope_scaling_type(gguf.RopeScalingType(rope["rope_type"]))
+        writer.add_rope_scaling_factor(rope["factor"])
+    if rope.get("rope_type") == "yarn":
+        writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+
+
+def write_gguf(path, model, architecture, split):
+    config = model.config
+    rope = config.rope_parameters.get("full_attention", config.rope_parameters)
+    writer = gguf.GGUFWriter(path, architecture, split_max_tensors=split, use_temp_file=False)
+    settings(writer, config, rope)
+    if architecture == "gemma3":
+        writer.add_final_logit_softcapping(config.final_logit_softcapping)
+        writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in config.layer_types])
+        writer.add_rope_freq_base_swa(config.rope_parameters["sliding_attention"]["rope_theta"])
+    if rope.get("rope_type") == "llama3":
+        unscaled = 1.0 / rope["rope_theta"] ** (torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim)
+        frequencies = model.model.rotary_emb.inv_freq.double()
+        writer.add_tensor("rope_freqs.weight", (unscaled / frequencies).float().numpy())
+    for name, value in arrays(model, architecture):
+        if value.dim() == 1:
+            writer.add_tensor(name, value.float().numpy())
+        else:
+            writer.add_tensor(name, value.bfloat16().view(torch.uint16).numpy().view("uint8"), raw_dtype=gguf.GGMLQuantizationType.BF16)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def randomise(model):
+    """Numbers of bfloat16; float32's rotary frequencies."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_((parameter + torch.randn_like(parameter) * 0.1).bfloat16())
+    return model
+
+
+def record(name, model):
+    ids = torch.randint(WORDS, (1, TOKENS))
+    model.double()
+    if hasattr(model, "model"):  # whose frequencies double() did not make more exact
+        model.model.rotary_emb = type(model.model.rotary_emb)(model.config)
+    with torch.inference_mode():
+        logits = model(ids).logits[0]
+    with open(FOLDER / f"{name}.txt", "w") as file:
+        print(" ".join(map(str, ids[0].tolist())), file=file)
+        for row in logits.tolist():
+            print(" ".join(f"{x:.9g}" for x in row), file=file)
+
+
 def main():
     for name, make in (("llama", llama), ("gpt2", gpt2)):
         torch.manual_seed(37)
-        model = make().eval()
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter.copy_((parameter + torch.randn_like(parameter) * 0.1).bfloat16())
+        model = randomise(make().eval())
         model.bfloat16().save_pretrained(FOLDER / name, max_shard_size="20KB")
-        ids = torch.randint(WORDS, (1, TOKENS))
-        model.double()
-        if name == "llama":  # whose frequencies bfloat16() rounded, too
-            model.model.rotary_emb = type(model.model.rotary_emb)(model.config)
-        with torch.inference_mode():
-            logits = model(ids).logits[0]
         for file in (FOLDER / name).iterdir():
             file.chmod(0o644)
         (FOLDER / name / "generation_config.json").unlink()
-        with open(FOLDER / f"{name}.txt", "w") as file:
-            print(" ".join(map(str, ids[0].tolist())), file=file)
-            for row in logits.tolist():
-                print(" ".join(f"{x:.9g}" for x in row), file=file)
+        record(name, model)
+    for name, make, architecture in (("llama3", llama3, "llama"), ("mistral", mistral, "llama"), ("qwen2", qwen2, "qwen2"),
+                                     ("qwen3", qwen3, "qwen3"), ("gemma3", gemma3, "gemma3")):
+        torch.manual_seed(37)
+        model = randomise(make().eval())
+        write_gguf(FOLDER / f"{name}.gguf", model, architecture, split=8 if name == "llama3" else 0)
+        model.set_attn_implementation("eager")
+        record(name, model)
 
 
 if __name__ == "__main__":

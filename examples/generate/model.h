@@ -2,14 +2,14 @@
  *
  *     model *m;
  *     session *s;
- *     if (model_load(ctx, "folder", (model_types){.dtype = FOVEA_DTYPE_BF16}, &m, complaint) != 0) ...
- *     if (session_create(m, 2048, FOVEA_DTYPE_BF16, &s, complaint) != 0) ...    room for so many tokens, keys and values of a type
- *     if (session_run(s, ids, count, complaint) != 0) ...                       a prompt, or the next token
- *     if (session_logits(s, count - 1, 1, logits, complaint) != 0) ...          of the last token that was run
+ *     if (model_load(ctx, "folder", &(model_options){.dtype = FOVEA_DTYPE_BF16}, &m, complaint) != 0) ...
+ *     if (session_create(m, 1, 2048, types, &s, complaint) != 0) ...        room for so many tokens of one sequence
+ *     if (session_run(s, ids, count, complaint) != 0) ...                   a prompt, or the next token
+ *     if (session_logits(s, count - 1, 1, logits, complaint) != 0) ...      of the last token that was run
  *
- * What goes into products and attention has one element type, and weights that are not quantised have it, too; what is added up
- * from layer to layer is float32. A token's logits have the same bits whether it comes alone, in a chunk or with the whole prompt, on every tier, with every number of
- * threads. */
+ * What goes into products and attention has one element type. Arrays of a GGUF file run as they are stored; what is
+ * added up from layer to layer is float32. A token's logits have the same bits whether it comes alone, in a chunk,
+ * with the whole prompt or beside other sequences, on every tier, with every number of threads. */
 #ifndef GENERATE_MODEL_H
 #define GENERATE_MODEL_H
 
@@ -20,39 +20,61 @@ enum { SESSION_CHUNK = 512 }; /* tokens that go through the layers together, at 
 typedef struct model model;     /* immutable once loaded: any number of sessions may use one */
 typedef struct session session; /* one thread at a time */
 
-/* As which a model is loaded. */
-typedef struct model_types {
+/* How a model is loaded. */
+typedef struct model_options {
     fovea_dtype dtype; /* of what goes into products and attention */
-    fovea_dtype
-        weights; /* 0: blocks of a GGUF file as they are, others of dtype; else all are converted to this type */
+    /* 0: arrays of a GGUF file as they are, those of Q5_0, Q5_1 and MXFP4 in the smallest of bfloat16, float16 and
+     * float32 that holds their numbers; others in dtype. Else all are converted to this type. */
+    fovea_dtype weights;
     bool has_arithmetic;
     fovea_arithmetic arithmetic; /* of quantised weights, if has_arithmetic; else the library's default */
-} model_types;
+    void (*progress)(void *arg, int64_t done, int64_t all); /* or NULL: called as parts of the model are there */
+    void *progress_arg;
+} model_options;
 
 /* ctx must outlive the model, and the model its sessions. path: as for weights_open(). */
-int model_load(const fovea_context *ctx, const char *path, model_types types, model **m, complaint to);
+int model_load(const fovea_context *ctx, const char *path, const model_options *options, model **m, complaint to);
 void model_free(model *m); /* NULL is allowed */
 
 const config *model_config(const model *m);
 int64_t model_token_bytes(const model *m); /* of weights that a token reads */
 bool model_quantised(const model *m);      /* are weights kept in blocks? */
 
+/* "Q5_0 widened to f32, MXFP4 widened to bf16"; "" if nothing was. */
+enum { MODEL_WIDENED = 256 };
+void model_widened(const model *m, char text[MODEL_WIDENED]);
+
 /* As which keys and values are kept. */
 typedef struct cache_types {
     fovea_dtype k, v;
 } cache_types;
 
-int session_create(const model *m, int64_t tokens, cache_types types, session **s, complaint to);
+/* Room for so many tokens of each of 1 to SESSION_CHUNK sequences, which share one cache. */
+int session_create(const model *m, int64_t sequences, int64_t tokens, cache_types types, session **s, complaint to);
 void session_free(session *s); /* NULL is allowed */
 
-/* Runs 1 <= count <= SESSION_CHUNK tokens behind those that were run. */
+/* The next tokens of a sequence, numbered from 0 on. */
+typedef struct session_piece {
+    int64_t sequence;
+    const int32_t *ids;
+    int64_t count;
+} session_piece;
+
+/* Runs pieces of different sequences together, of 1 to SESSION_CHUNK tokens in all, each behind those that its
+ * sequence has. */
+int session_run_pieces(session *s, const session_piece *pieces, int64_t count, complaint to);
+
+/* The same of sequence 0 alone. */
 int session_run(session *s, const int32_t *ids, int64_t count, complaint to);
 
-/* Logits [rows][words] of tokens first ... of the last run. */
+/* Logits [rows][words] of tokens first ... of the last run, whose pieces follow each other. */
 int session_logits(session *s, int64_t first, int64_t rows, float *logits, complaint to);
 
-int64_t session_length(const session *s);      /* tokens that were run */
-int64_t session_cache_bytes(const session *s); /* in use */
-void session_clear(session *s);                /* forgets all tokens */
+/* Makes a sequence one that begins like another; both share what they have in common. */
+int session_fork(session *s, int64_t from, int64_t sequence, complaint to);
+
+int64_t session_length(const session *s, int64_t sequence); /* tokens that were run */
+int64_t session_cache_bytes(const session *s);              /* in use */
+void session_clear(session *s, int64_t sequence);           /* forgets its tokens */
 
 #endif

@@ -1,11 +1,11 @@
-/* The weights of a decoder, between load.c, which reads them, and session.c, which uses them. */
+/* The weights of a decoder, between load.c, which reads them, and session_run.c, which uses them. */
 #ifndef GENERATE_MODEL_WEIGHTS_H
 #define GENERATE_MODEL_WEIGHTS_H
 
 #include "model.h"
 
 typedef struct model_norm {
-    float *weight, *bias; /* [width]; bias NULL: none */
+    float *weight, *bias; /* weight NULL: there is no such norm; bias NULL: none */
 } model_norm;
 
 /* Maps of one input. Weights of different types cannot share a map without becoming float32. */
@@ -15,30 +15,39 @@ typedef struct model_maps {
 } model_maps;
 
 typedef struct model_layer {
-    model_norm attention, feed;
+    model_norm attention, feed, q, k, attention_after, feed_after;
     model_maps qkv, out, up, down; /* up: with its gate, or GELU */
 } model_layer;
+
+enum { MODEL_WIDE_TYPES = 3 }; /* of GGUF that are widened, and as what they are kept */
 
 struct model {
     const fovea_context *ctx;
     char *path;
     config config;
-    model_types types;
-    fovea_dtype words_type; /* of words */
-    void *words;            /* [words][width], or NULL: blocks */
-    gguf_rows blocks;
-    float *places; /* [most_tokens][width], or NULL */
+    model_options options;
+    const char *words; /* [words][word_bytes] of words_type */
+    fovea_dtype words_type;
+    int64_t word_bytes;
+    void *own_words;       /* or NULL: */
+    gguf_rows words_pages; /* they are in the file */
+    float *places;         /* [most_tokens][width], or NULL */
     model_layer *layers;
     model_norm last;
     model_maps head;
-    fovea_rope *rope; /* or NULL */
+    fovea_rope *rope, *local_rope; /* or NULL */
     int64_t token_bytes;
     bool quantised;
+    bool widened[MODEL_WIDE_TYPES][MODEL_WIDE_TYPES];
 };
 
 static inline int64_t model_element(fovea_dtype dtype) { return dtype == FOVEA_DTYPE_F32 ? 4 : 2; }
 
-/* Are gate and up, of different types, in maps of their own? Then they are multiplied when they are run. */
+static inline bool model_is_blocks(fovea_dtype type) {
+    return type != FOVEA_DTYPE_F32 && type != FOVEA_DTYPE_BF16 && type != FOVEA_DTYPE_F16;
+}
+
+/* Are gate and up in maps of their own? Then they are multiplied when they are run. */
 static inline bool model_gate_apart(const model *m, const model_layer *l) {
     return m->config.names->gate != NULL && l->up.map[1] != NULL;
 }

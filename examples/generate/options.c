@@ -74,9 +74,9 @@ int options_read(int argc, char **argv, options *opts) {
 
 fovea_dtype options_dtype(int type) { return dtypes[type]; }
 
-model_types options_types(const options *opts) {
+model_options options_types(const options *opts) {
     static const fovea_arithmetic arithmetics[] = {FOVEA_ARITHMETIC_Q16, FOVEA_ARITHMETIC_EXACT, FOVEA_ARITHMETIC_Q8};
-    return (model_types){.dtype = dtypes[opts->dtype],
+    return (model_options){.dtype = dtypes[opts->dtype],
                          .weights = opts->weights > 0 ? dtypes[opts->weights - 1] : 0,
                          .has_arithmetic = opts->arithmetic >= 0,
                          .arithmetic = arithmetics[opts->arithmetic > 0 ? opts->arithmetic : 0]};

@@ -52,7 +52,7 @@ static double measure(run *r, int64_t *tokens, int32_t *choices) {
         count = r->room - in_window < left ? r->room - in_window : left;
         count = count < SESSION_CHUNK ? count : SESSION_CHUNK;
         if (in_window == 0)
-            session_clear(r->s);
+            session_clear(r->s, 0);
         if (session_run(r->s, r->ids + done, count, to(r)) != 0)
             die(r->complaint);
         for (int64_t i = 0, rows; i < count; i += rows) {

@@ -50,7 +50,8 @@ char *sound_text(const char *bytes, size_t count, const char *what) {
 }
 
 void run_load(run *r, const char *path) {
-    if (model_load(r->ctx, path, options_types(r->opts), &r->m, to(r)) != 0)
+    const model_options loaded_as = options_types(r->opts);
+    if (model_load(r->ctx, path, &loaded_as, &r->m, to(r)) != 0)
         die(r->complaint);
     if (r->opts->arithmetic >= 0 && !model_quantised(r->m))
         run_end(CLI_USAGE, "--arithmetic needs quantised weights, as stored in a GGUF file");
@@ -62,7 +63,7 @@ void run_load(run *r, const char *path) {
     }
     r->room = r->opts->context > 0 ? r->opts->context : CONTEXT < c->most_tokens ? CONTEXT : c->most_tokens;
     const cache_types types = {options_dtype(r->opts->cache), options_dtype(r->opts->values)};
-    if (session_create(r->m, r->room, types, &r->s, to(r)) != 0)
+    if (session_create(r->m, 1, r->room, types, &r->s, to(r)) != 0)
         die(r->complaint);
     r->logits = allocate((size_t)(LOGIT_ROWS * c->words), sizeof *r->logits);
     r->hash = 0xcbf29ce484222325u;

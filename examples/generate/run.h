@@ -43,7 +43,7 @@ typedef struct run {
 int options_read(int argc, char **argv, options *opts);
 fovea_dtype options_dtype(int type);
 const char *options_dtype_name(int type);
-model_types options_types(const options *opts);
+model_options options_types(const options *opts);
 const char *options_weights_name(const options *opts, bool quantised); /* "stored, q16", or of floats their type */
 
 /* run.c. These end the program, with a sentence: for a failure, or with a status. */

@@ -49,9 +49,12 @@ static void test_values(void) {
                 case GGUF_BF16S: want = bits_float((uint32_t)at[2 * j] << 16 | (uint32_t)at[2 * j + 1] << 24); break;
                 case GGUF_Q4_0: want = d * (float)((block[2 + k] >> 4 * half & 15) - 8); break;
                 case GGUF_Q4_1: want = d * (float)(block[4 + k] >> 4 * half & 15) + m; break;
-                case GGUF_Q4_K:
+                case GGUF_Q5_0: /* test_wide_blocks() */
+                case GGUF_Q5_1:
+                case GGUF_MXFP4:
+                case GGUF_Q4_K: /* test_blocks() */
                 case GGUF_Q5_K:
-                case GGUF_Q6_K: break; /* test_blocks() */
+                case GGUF_Q6_K: break;
                 case GGUF_Q8_0: want = d * (float)(int8_t)block[2 + j % 32]; break;
                 }
                 test_check(float_bits(got[j]) == float_bits(want) || (got[j] == 0 && want == 0),
@@ -171,7 +174,8 @@ static void test_sentences(void) {
         {"GGUF", 4, UINT64_MAX, 8, "the number of arrays is 18446744073709551615: more than"},
         {"GGUF", 12, 1 << 20, 8, "the number of settings is 1048576: more than"},
         {"general.alignment", 4, 63, 4, "general.alignment is 63, not a power of two"},
-        {"general.alignment", 4, 0, 4, "general.alignment is not an integer from 1"},
+        {"general.alignment", 4, 4, 4, "general.alignment is not an integer from 8"},
+        {"general.alignment", 4, 0, 4, "general.alignment is not an integer from 8"},
         {"general.alignment", 0, 77, 4, "general.alignment has the type 77"},
         {"tokenizer.ggml.tokens", 8, UINT64_MAX / 2, 8, "the length of an array is"},
         {"tokenizer.ggml.tokens", 4, GGUF_ARRAY, 4, "tokenizer.ggml.tokens has the type 9"},

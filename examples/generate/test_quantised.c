@@ -136,7 +136,7 @@ static void write_model(const layout *l, const char *path) {
 }
 
 /* The logits of all tokens; false: the model was refused, by the sentence. */
-static bool run(const char *path, model_types types, fovea_isa isa, float logits[TOKENS * WORDS]) {
+static bool run(const char *path, model_options types, fovea_isa isa, float logits[TOKENS * WORDS]) {
     static const int32_t ids[TOKENS] = {0, 3, 8, 1, 9, 11};
     fovea_context_options options;
     fovea_context *ctx;
@@ -146,11 +146,11 @@ static bool run(const char *path, model_types types, fovea_isa isa, float logits
     model *m = NULL;
     session *s = NULL;
     sentence[0] = '\0';
-    const bool loaded = model_load(ctx, path, types, &m, to) == 0;
+    const bool loaded = model_load(ctx, path, &types, &m, to) == 0;
     if (loaded) {
         test_check(model_quantised(m) == (types.weights == 0), "weights are widened, or are not");
         const cache_types cache = {types.dtype, types.dtype};
-        test_check(session_create(m, TOKENS, cache, &s, to) == 0 && session_run(s, ids, TOKENS, to) == 0 &&
+        test_check(session_create(m, 1, TOKENS, cache, &s, to) == 0 && session_run(s, ids, TOKENS, to) == 0 &&
                        session_logits(s, 0, TOKENS, logits, to) == 0,
                    "%s", sentence);
     }
@@ -181,9 +181,9 @@ static void test_layout(const layout *l, fovea_dtype dtype) {
     test_folder_begin(folder);
     snprintf(path, sizeof path, "%s/blocks.gguf", folder);
     write_model(l, path);
-    model_types types = {.dtype = dtype, .weights = FOVEA_DTYPE_F32};
+    model_options types = {.dtype = dtype, .weights = FOVEA_DTYPE_F32};
     if (test_check(run(path, types, FOVEA_ISA_BEST, want), "%s: %s", l->name, sentence)) {
-        types = (model_types){.dtype = dtype, .has_arithmetic = true, .arithmetic = FOVEA_ARITHMETIC_EXACT};
+        types = (model_options){.dtype = dtype, .has_arithmetic = true, .arithmetic = FOVEA_ARITHMETIC_EXACT};
         if (test_check(run(path, types, FOVEA_ISA_BEST, got), "%s: %s", l->name, sentence))
             test_same(got, want, TOKENS * WORDS, "%s, exact, type %d", l->name, (int)dtype);
         for (int i = 0; dtype == FOVEA_DTYPE_F32 && i < 2; i++) {
@@ -207,7 +207,7 @@ static void test_refused(const layout *l) {
     test_folder_begin(folder);
     snprintf(path, sizeof path, "%s/blocks.gguf", folder);
     write_model(l, path);
-    const model_types types[] = {{.dtype = FOVEA_DTYPE_F32}, {.dtype = FOVEA_DTYPE_F32, .weights = FOVEA_DTYPE_F32}};
+    const model_options types[] = {{.dtype = FOVEA_DTYPE_F32}, {.dtype = FOVEA_DTYPE_F32, .weights = FOVEA_DTYPE_F32}};
     for (int i = 0; i < 2; i++)
         test_check(!run(path, types[i], FOVEA_ISA_BEST, logits) && strstr(sentence, "NaN") != NULL,
                    "%s, array %d: \"%s\"", l->name, l->bad, sentence);

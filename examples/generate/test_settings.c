@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { EXTRA_MOST = 3, PATH_MOST = 128, TOKENS = 6 };
+enum { EXTRA_MOST = 5, PATH_MOST = 128, TOKENS = 6 };
 
 static char sentence[1024];
 static const complaint to = {sentence, sizeof sentence};
@@ -39,10 +39,10 @@ static bool run(const fovea_context *ctx, const made_setting *settings, float lo
     snprintf(path, sizeof path, "%s/tiny.gguf", folder);
     write_llama(path, settings);
     sentence[0] = '\0';
-    const bool loaded = model_load(ctx, path, (model_types){.dtype = FOVEA_DTYPE_F32}, &m, to) == 0;
+    const bool loaded = model_load(ctx, path, &(model_options){.dtype = FOVEA_DTYPE_F32}, &m, to) == 0;
     if (loaded) {
         const cache_types types = {FOVEA_DTYPE_F32, FOVEA_DTYPE_F32};
-        test_check(session_create(m, TOKENS, types, &s, to) == 0 && session_run(s, ids, TOKENS, to) == 0 &&
+        test_check(session_create(m, 1, TOKENS, types, &s, to) == 0 && session_run(s, ids, TOKENS, to) == 0 &&
                        session_logits(s, TOKENS - 1, 1, logits, to) == 0,
                    "%s", sentence);
     }
@@ -64,8 +64,15 @@ static const made_setting same[][EXTRA_MOST] = {
     {{"llama.rope.scaling.type", GGUF_TEXT, 0, "none"}, {"llama.rope.scaling.factor", GGUF_F32, 4, NULL}},
     {{"llama.rope.scale_linear", GGUF_F32, 1, NULL}},
     {{"llama.rope.scaling.original_context_length", GGUF_U32, 32, NULL}},
+    {{"llama.rope.scaling.attn_factor", GGUF_F32, 1, NULL}},
+    {{"llama.attention.sliding_window", GGUF_U32, 64, NULL}},
+    {{"llama.attention.sliding_window_pattern", GGUF_U32, 2, NULL}},
+    {{"llama.attention.sliding_window", GGUF_U32, 4, NULL},
+     {"llama.attention.sliding_window_pattern", GGUF_U32, 1, NULL}},
     {{"llama.logit_scale", GGUF_F32, 1, NULL}},
+    {{"llama.final_logit_softcapping", GGUF_F32, 0, NULL}},
     {{"llama.expert_count", GGUF_U32, 0, NULL}},
+    {{"split.count", GGUF_U32, 1, NULL}},
     {{"tokenizer.ggml.add_space_prefix", GGUF_BOOL, 0, NULL}},
     {{"tokenizer.ggml.padding_token_id", GGUF_U32, 2, NULL}},
     {{"tokenizer.chat_template.tool_use", GGUF_TEXT, 0, "{{ tools }}"}},
@@ -82,6 +89,18 @@ static const made_setting other[][2][EXTRA_MOST] = {
      {{"llama.rope.scaling.type", GGUF_TEXT, 0, "linear"}, {"llama.rope.scaling.factor", GGUF_F32, 4, NULL}}},
     {{{"llama.rope.scaling.factor", GGUF_F32, 4, NULL}},
      {{"llama.rope.scale_linear", GGUF_F32, 2, NULL}, {"llama.rope.scaling.factor", GGUF_F32, 4, NULL}}},
+    {{{"llama.rope.scaling.type", GGUF_TEXT, 0, "yarn"},
+      {"llama.rope.scaling.factor", GGUF_F32, 4, NULL},
+      {"llama.rope.scaling.original_context_length", GGUF_U32, 16, NULL}},
+     {{"llama.rope.scaling.type", GGUF_TEXT, 0, "yarn"},
+      {"llama.rope.scaling.factor", GGUF_F32, 4, NULL},
+      {"llama.rope.scaling.original_context_length", GGUF_F32, 16, NULL},
+      {"llama.rope.scaling.yarn_beta_fast", GGUF_F32, 32, NULL}}},
+    {{{"llama.rope.scaling.attn_factor", GGUF_F32, 2, NULL}}, /* YaRN of a factor of 1 does nothing */
+     {{"llama.rope.scaling.attn_factor", GGUF_F32, 2, NULL}, {"llama.rope.scaling.type", GGUF_TEXT, 0, "yarn"}}},
+    {{{"llama.attention.sliding_window", GGUF_U32, 2, NULL}},
+     {{"llama.attention.sliding_window", GGUF_U32, 2, NULL},
+      {"llama.attention.sliding_window_pattern", GGUF_U32, 3, NULL}}},
     {{{"llama.rope.freq_base", GGUF_F32, 50, NULL}}, {{"llama.rope.freq_base", GGUF_U32, 50, NULL}}},
     {{{"llama.rope.dimension_count", GGUF_U32, 4, NULL}}, {{"llama.rope.dimension_count", GGUF_I32, 4, NULL}}},
     {{{"llama.attention.layer_norm_rms_epsilon", GGUF_F32, 1, NULL}},
@@ -92,22 +111,26 @@ static const struct {
     made_setting setting;
     const char *words;
 } refused[] = {
-    {{"general.architecture", GGUF_TEXT, 0, "qwen2"}, "general.architecture is qwen2; only llama can be read"},
+    {{"general.architecture", GGUF_TEXT, 0, "phi3"},
+     "general.architecture is phi3; only llama, qwen2, qwen3 and gemma3 can be read"},
+    {{"general.architecture", GGUF_TEXT, 0, "qwen2"}, "has no qwen2.block_count"},
     {{"general.architecture", GGUF_U32, 7, NULL}, "general.architecture is no word"},
     {{"general.type", GGUF_TEXT, 0, "adapter"}, "general.type is adapter"},
     {{"general.quantization_version", GGUF_U32, 1, NULL}, "general.quantization_version is 1; only 2"},
-    {{"split.count", GGUF_U32, 3, NULL}, "split.count is 3"},
-    {{"llama.rope.scaling.type", GGUF_TEXT, 0, "yarn"}, "llama.rope.scaling.type is yarn; only linear and none"},
+    {{"split.count", GGUF_U32, 3, NULL}, "has no split.no"},
+    {{"split.count", GGUF_U32, 3000, NULL}, "split.count is not an integer from 0 to 1024"},
+    {{"llama.rope.scaling.type", GGUF_TEXT, 0, "longrope"},
+     "llama.rope.scaling.type is longrope; only linear, none and yarn"},
+    {{"llama.rope.scaling.attn_factor", GGUF_F32, -1, NULL}, "llama.rope.scaling.attn_factor is -1, not above 0"},
+    {{"llama.rope.scaling.yarn_log_multiplier", GGUF_F32, 0.1, NULL}, "llama.rope.scaling.yarn_log_multiplier is 0.1"},
     {{"llama.rope.scaling.factor", GGUF_F32, 0, NULL}, "llama.rope.scaling.factor is 0, not above 0"},
     {{"llama.rope.scaling.factor", GGUF_TEXT, 0, "4"}, "llama.rope.scaling.factor is not a finite number"},
-    {{"llama.rope.scaling.attn_factor", GGUF_F32, 2, NULL}, "llama.rope.scaling.attn_factor is 2"},
-    {{"llama.rope.scaling.yarn_ext_factor", GGUF_F32, 1, NULL}, "llama.rope.scaling.yarn_ext_factor"},
+    {{"llama.rope.scaling.yarn_ext_factor", GGUF_F32, 0.5, NULL}, "llama.rope.scaling.yarn_ext_factor is 0.5; only 1"},
     {{"llama.rope.dimension_count", GGUF_U32, 10, NULL}, "rotates 10 channels of heads that have 8"},
     {{"llama.attention.value_length", GGUF_U32, 4, NULL}, "llama.attention.value_length is 4, but keys have 8"},
     {{"llama.attention.causal", GGUF_BOOL, 0, NULL}, "llama.attention.causal is 0; only 1"},
     {{"llama.attention.scale", GGUF_F32, 0.5, NULL}, "llama.attention.scale is 0.5"},
-    {{"llama.attention.sliding_window", GGUF_U32, 4, NULL}, "llama.attention.sliding_window is 4; only 0"},
-    {{"llama.attention.sliding_window_pattern", GGUF_U32, 2, NULL}, "llama.attention.sliding_window_pattern"},
+    {{"llama.attention.sliding_window", GGUF_F32, 4, NULL}, "llama.attention.sliding_window is not an integer"},
     {{"llama.attention.clamp_kqv", GGUF_F32, 8, NULL}, "llama.attention.clamp_kqv is 8"},
     {{"llama.attention.max_alibi_bias", GGUF_F32, 8, NULL}, "llama.attention.max_alibi_bias is 8"},
     {{"llama.attention.layer_norm_epsilon", GGUF_F32, 1, NULL}, "llama.attention.layer_norm_epsilon"},

@@ -48,7 +48,7 @@ static bool check_chunk(const model *m, session *s, float *logits, const int32_t
     for (int64_t i = 0; i < rows; i++) {
         const int32_t got = sample_greedy(logits + i * words, words);
         if (!test_check(got == want[i], "token %d behind %d is %d, transformers' %d", (int)i,
-                        (int)(session_length(s) - rows), (int)got, (int)want[i]))
+                        (int)(session_length(s, 0) - rows), (int)got, (int)want[i]))
             return false;
     }
     return true;
@@ -57,7 +57,7 @@ static bool check_chunk(const model *m, session *s, float *logits, const int32_t
 static void check_answer(const model *m, session *s, float *logits, const int32_t *prompt, int64_t count,
                          const int32_t *want) {
     const int64_t scaled = test_scaled(NEW), rows = (scaled < NEW ? scaled : NEW) - 1 - STEPS;
-    session_clear(s);
+    session_clear(s, 0);
     bool good = check_chunk(m, s, logits, prompt, count, 1, want);
     for (int i = 0; good && i < STEPS; i++)
         good = check_chunk(m, s, logits, want + i, 1, 1, want + i + 1);
@@ -92,12 +92,12 @@ static session *open_model(const fovea_context *ctx, const char *path, bool stor
                            model **m) {
     session *s = NULL;
     test_check(model_load(ctx, path,
-                          (model_types){.dtype = FOVEA_DTYPE_F32,
+                          &(model_options){.dtype = FOVEA_DTYPE_F32,
                                         .weights = stored ? 0 : FOVEA_DTYPE_F32,
                                         .has_arithmetic = stored,
                                         .arithmetic = arithmetic},
                           m, to) == 0 &&
-                   session_create(*m, IDS_MOST, (cache_types){FOVEA_DTYPE_F32, FOVEA_DTYPE_F32}, &s, to) == 0,
+                   session_create(*m, 1, IDS_MOST, (cache_types){FOVEA_DTYPE_F32, FOVEA_DTYPE_F32}, &s, to) == 0,
                "%s", sentence);
     return s;
 }
@@ -112,7 +112,7 @@ static void check_exact(const fovea_context *ctx, const char *path, const model 
     session *of = open_model(ctx, path, true, FOVEA_ARITHMETIC_EXACT, &exact);
     for (int i = 0; i < COUNT; i++)
         ids[i] = 1000 + 37 * i;
-    session_clear(s);
+    session_clear(s, 0);
     if (test_check(want && got && of, "no memory") &&
         test_check(session_run(s, ids, COUNT, to) == 0 && session_logits(s, COUNT - 1, 1, want, to) == 0 &&
                        session_run(of, ids, COUNT, to) == 0 && session_logits(of, COUNT - 1, 1, got, to) == 0,

@@ -76,14 +76,15 @@ static int open_index(weights *w, complaint to) {
     return status;
 }
 
-/* The one GGUF file of a folder. */
+/* The one GGUF file of a folder, or the first of one model's. */
 static int find_gguf(weights *w, const char *folder, complaint to) {
     DIR *d = opendir(folder);
     int found = 0;
     if (d == NULL)
         return complain(to, folder, "does not exist, or cannot be read");
     for (struct dirent *e = readdir(d); e != NULL; e = readdir(d))
-        if (ends_with(e->d_name, ".gguf") && ++found == 1 && !join(w->path, folder, e->d_name))
+        if (ends_with(e->d_name, ".gguf") && !gguf_is_later_part(e->d_name) && ++found == 1 &&
+            !join(w->path, folder, e->d_name))
             found = -1;
     closedir(d);
     if (found == 1)
@@ -191,12 +192,11 @@ static int check_shape(const weights *w, const char *name, int64_t rows, int64_t
                                                 (long long)c, (long long)rows, (long long)columns);
 }
 
-bool weights_quantised(const weights *w, const char *name, gguf_type *type) {
+bool weights_type(const weights *w, const char *name, gguf_type *type) {
     const gguf_tensor *t = w->gguf != NULL ? gguf_find_tensor(w->gguf, name) : NULL;
-    if (t == NULL || !gguf_quantised(t->type))
-        return false;
-    *type = t->type;
-    return true;
+    if (t != NULL)
+        *type = t->type;
+    return t != NULL;
 }
 
 /* The array of a GGUF file, which counts as loaded. */

@@ -9,7 +9,7 @@
 /* One thread at a time. */
 typedef struct weights weights;
 
-/* path: a file of either format, or a folder that has model.safetensors, such an index, or one GGUF file. */
+/* path: a file of either format, or a folder that has model.safetensors, such an index, or one model in GGUF. */
 int weights_open(const char *path, weights **w, complaint to);
 void weights_close(weights *w);                      /* NULL is allowed */
 gguf *weights_gguf(const weights *w);                /* or NULL */
@@ -24,8 +24,8 @@ bool weights_shape(const weights *w, const char *name, int64_t *rows, int64_t *c
  * or of another shape. */
 float *weights_load(weights *w, const char *name, int64_t rows, int64_t columns, complaint to);
 
-/* Is an array stored in quantised blocks? Of a GGUF file. */
-bool weights_quantised(const weights *w, const char *name, gguf_type *type);
+/* The type of an array of a GGUF file; false: there is none. */
+bool weights_type(const weights *w, const char *name, gguf_type *type);
 
 /* Such an array as it is in the file (gguf_map()). */
 int weights_map(weights *w, const char *name, int64_t rows, int64_t columns, gguf_rows *blocks, complaint to);

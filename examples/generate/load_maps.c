@@ -1,0 +1,209 @@
+/* Matrices of a decoder (load.h). Arrays of a GGUF file whose type the library has go from its mapped pages into
+ * packed maps; others become floats, then elements of their type. What is packed is freed or unmapped at once. */
+#include "load.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const gguf_type wide_types[MODEL_WIDE_TYPES] = {GGUF_Q5_0, GGUF_Q5_1, GGUF_MXFP4};
+static const fovea_dtype float_types[MODEL_WIDE_TYPES] = {FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16, FOVEA_DTYPE_F32};
+
+void load_name(const char *format, int64_t layer, const char *suffix, char name[LOAD_NAME]) {
+    const char *at = strstr(format, "%lld");
+    if (at == NULL)
+        snprintf(name, LOAD_NAME, "%s%s", format, suffix);
+    else
+        snprintf(name, LOAD_NAME, "%.*s%lld%s%s", (int)(at - format), format, (long long)layer, at + 4, suffix);
+}
+
+bool load_has(const loading *l, const char *name) {
+    int64_t rows, columns;
+    return weights_shape(l->w, name, &rows, &columns);
+}
+
+/* --------------------------------------------------------------------------------------------------------- types -- */
+
+/* The library's type of an array that runs as it is stored; 0: it becomes floats. */
+static fovea_dtype stored_type(const loading *l, const char *name) {
+    static const struct {
+        gguf_type type;
+        fovea_dtype dtype;
+    } known[] = {{GGUF_F32S, FOVEA_DTYPE_F32},  {GGUF_F16S, FOVEA_DTYPE_F16},  {GGUF_BF16S, FOVEA_DTYPE_BF16},
+                 {GGUF_Q8_0, FOVEA_DTYPE_Q8_0}, {GGUF_Q4_0, FOVEA_DTYPE_Q4_0}, {GGUF_Q4_1, FOVEA_DTYPE_Q4_1},
+                 {GGUF_Q4_K, FOVEA_DTYPE_Q4_K}, {GGUF_Q5_K, FOVEA_DTYPE_Q5_K}, {GGUF_Q6_K, FOVEA_DTYPE_Q6_K}};
+    gguf_type type;
+    if (l->m->options.weights == 0 && weights_type(l->w, name, &type))
+        for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+            if (known[i].type == type)
+                return known[i].dtype;
+    return 0;
+}
+
+/* Is each float a number of that type? */
+static bool holds(fovea_dtype type, const float *values, int64_t count) {
+    enum { CHUNK = 1024 };
+    uint16_t narrow[CHUNK];
+    float back[CHUNK];
+    for (int64_t done = 0, n; done < count; done += n) {
+        n = count - done < CHUNK ? count - done : CHUNK;
+        if (fovea_convert(n, values + done, FOVEA_DTYPE_F32, narrow, type) != FOVEA_OK ||
+            fovea_convert(n, narrow, type, back, FOVEA_DTYPE_F32) != FOVEA_OK ||
+            memcmp(back, values + done, (size_t)n * sizeof *back) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* As which an array of floats is kept. */
+static fovea_dtype float_type(const loading *l, const char *name, const float *values, int64_t count) {
+    gguf_type type;
+    if (l->m->options.weights != 0 || !weights_type(l->w, name, &type))
+        return l->m->options.weights != 0 ? l->m->options.weights : l->m->options.dtype;
+    int kept = 0, wide = 0;
+    while (kept + 1 < MODEL_WIDE_TYPES && !holds(float_types[kept], values, count))
+        kept++;
+    while (wide + 1 < MODEL_WIDE_TYPES && wide_types[wide] != type)
+        wide++;
+    l->m->widened[wide][kept] = true;
+    return float_types[kept];
+}
+
+void model_widened(const model *m, char text[MODEL_WIDENED]) {
+    static const char *const names[] = {"bf16", "f16", "f32"};
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < MODEL_WIDE_TYPES; i++)
+        for (int k = 0; k < MODEL_WIDE_TYPES; k++)
+            if (m->widened[i][k] && used < MODEL_WIDENED)
+                used += (size_t)snprintf(text + used, MODEL_WIDENED - used, "%s%s widened to %s", used > 0 ? ", " : "",
+                                         gguf_type_name(wide_types[i]), names[k]);
+}
+
+/* Floats become elements of that type, in place of the floats. */
+static void *typed(const loading *l, float *values, int64_t count, fovea_dtype type) {
+    if (type == FOVEA_DTYPE_F32)
+        return values;
+    void *to = malloc((size_t)(count * model_element(type)) + 1);
+    if (to == NULL)
+        load_out_of_memory(l);
+    else if (fovea_convert(count, values, FOVEA_DTYPE_F32, to, type) != FOVEA_OK) {
+        model_failed(l->m, "weights", l->to);
+        free(to);
+        to = NULL;
+    }
+    free(values);
+    return to;
+}
+
+/* ------------------------------------------------------------------------------------------------------ matrices -- */
+
+int load_matrix(const loading *l, const piece *p, const char *name, int64_t in, fovea_matrix *matrix, source *from) {
+    fovea_dtype type = stored_type(l, name);
+    if (type != 0) {
+        if (weights_map(l->w, name, p->all, in, &from->pages, l->to) != 0)
+            return -1;
+        *matrix = fovea_matrix_out_in(from->pages.data + p->first * from->pages.row_bytes, type, p->out, in);
+        return 0;
+    }
+    float *values = weights_load(l->w, name, p->in_out ? in : p->all, p->in_out ? p->all : in, l->to);
+    if (values == NULL)
+        return -1;
+    type = float_type(l, name, values, in * p->all);
+    from->values = typed(l, values, in * p->all, type);
+    if (from->values == NULL)
+        return -1;
+    const int64_t size = model_element(type);
+    *matrix = p->in_out ? fovea_matrix_in_out(from->values + p->first * size, type, in, p->out)
+                        : fovea_matrix_out_in(from->values + p->first * in * size, type, p->out, in);
+    if (p->in_out)
+        matrix->in_stride = p->all;
+    return 0;
+}
+
+void load_release(source *from) {
+    free(from->values);
+    free(from->bias);
+    gguf_unmap(&from->pages);
+}
+
+/* A matrix and its bias, if the file has one. */
+static int load_part(const loading *l, const piece *p, int64_t layer, int64_t in, fovea_linear_part *part,
+                     source *from) {
+    char name[LOAD_NAME];
+    load_name(p->name, layer, ".weight", name);
+    if (load_matrix(l, p, name, in, &part->weight, from) != 0)
+        return -1;
+    load_name(p->name, layer, ".bias", name);
+    if (load_has(l, name)) {
+        from->bias = weights_load(l->w, name, 0, p->all, l->to);
+        if (from->bias == NULL)
+            return -1;
+        part->bias = from->bias + p->first;
+        part->bias_dtype = FOVEA_DTYPE_F32;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- maps -- */
+
+/* Parts of one type as one map, the last of the maps. */
+static int pack_map(const loading *l, fovea_linear_desc *desc, const char *name, model_maps *maps) {
+    model *m = l->m;
+    const bool blocks = model_is_blocks(desc->parts[0].weight.dtype);
+    int at = 0;
+    while (maps->map[at] != NULL)
+        at++;
+    desc->arithmetic = m->options.has_arithmetic && blocks ? m->options.arithmetic : FOVEA_ARITHMETIC_DEFAULT;
+    maps->parts[at] = (int)desc->part_count;
+    if (fovea_linear_pack(m->ctx, desc, &maps->map[at]) != FOVEA_OK)
+        return model_failed(m, name, l->to);
+    m->token_bytes += (int64_t)fovea_linear_weight_bytes(maps->map[at]);
+    m->quantised = m->quantised || blocks;
+    return 0;
+}
+
+/* Packs parts as one map, or as several, each of parts of one type that follow each other. */
+static int pack_maps(const loading *l, const fovea_linear_part *parts, int count, const char *name,
+                     const map_kind *kind, model_maps *maps) {
+    fovea_linear_desc desc;
+    fovea_linear_desc_init(&desc);
+    desc.dtype = l->m->options.dtype;
+    desc.in_features = kind->in;
+    for (int first = 0, end; first < count; first = end) {
+        for (end = first + 1; end < count; end++)
+            if (parts[end].weight.dtype != parts[first].weight.dtype)
+                break;
+        desc.part_count = end - first;
+        desc.parts = parts + first;
+        desc.y_dtype = kind->y_dtype;
+        desc.activation = kind->activation;
+        if (kind->activation == FOVEA_ACTIVATION_SILU_GATED && end - first == 1) { /* model_gate_apart() */
+            desc.activation = first == 0 ? FOVEA_ACTIVATION_SILU : FOVEA_ACTIVATION_NONE;
+            desc.y_dtype = FOVEA_DTYPE_F32;
+        }
+        if (pack_map(l, &desc, name, maps) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+int load_map(const loading *l, const piece *pieces, int count, int64_t layer, const map_kind *kind, model_maps *maps) {
+    fovea_linear_part parts[LOAD_PARTS] = {0};
+    source from[LOAD_PARTS] = {0};
+    char name[LOAD_NAME];
+    int status = 0;
+    load_name(pieces[0].name, layer, "", name);
+    for (int i = 0; status == 0 && i < count; i++)
+        status = load_part(l, &pieces[i], layer, kind->in, &parts[i], &from[i]);
+    if (status == 0)
+        status = pack_maps(l, parts, count, name, kind, maps);
+    for (int i = 0; i < count; i++)
+        load_release(&from[i]);
+    return status;
+}
+
+int load_pack(const loading *l, const fovea_linear_part *part, const char *name, const map_kind *kind,
+              model_maps *maps) {
+    return pack_maps(l, part, 1, name, kind, maps);
+}

@@ -1,0 +1,34 @@
+/* Sessions (model.h), between session.c, which makes them, and session_run.c, which runs tokens. */
+#ifndef GENERATE_SESSION_PRIVATE_H
+#define GENERATE_SESSION_PRIVATE_H
+
+#include "model_weights.h"
+
+struct session {
+    const model *m;
+    fovea_kv_cache *cache;
+    int64_t sequences, most, last_count;      /* last_count: tokens of the last run */
+    int64_t *sequence;                        /* [sequences] of the cache */
+    fovea_attention_plan *one[2];             /* attention of one query of each sequence; of local layers */
+    fovea_attention_plan *chunk[2];           /* of up to SESSION_CHUNK */
+    float *rows;                              /* [SESSION_CHUNK][width] */
+    float *branch;                            /* the same, of what a norm goes over before it is added; or NULL */
+    void *normed, *q, *k, *v, *heads, *inner; /* [SESSION_CHUNK][...] of the model's type */
+    float *gate, *up;                         /* [SESSION_CHUNK][inner] if a layer has them apart, or NULL */
+    int64_t *positions;
+    int64_t *in_run, *starts; /* [sequences] of the cache; where their tokens are, and the end */
+    int64_t pieces, longest;  /* of this run */
+    void *workspace;
+    size_t workspace_size;
+};
+
+/* count rows of channels; heads of a row side by side. */
+static inline fovea_tensor session_rows(void *data, fovea_dtype dtype, int64_t count, int64_t heads, int64_t channels) {
+    return fovea_tensor_bthd(data, dtype, 1, count, heads, channels);
+}
+
+static inline int session_failed(const session *s, const char *what, complaint to) {
+    return model_failed(s->m, what, to);
+}
+
+#endif

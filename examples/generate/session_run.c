@@ -1,0 +1,243 @@
+/* Running a decoder (model.h). Tokens of all pieces go through each layer as rows: norm, q, k and v in one product,
+ * rotation, keys and values into the cache, attention of each sequence over all of its own, and the two products
+ * that add to the rows. */
+#include "session_private.h"
+
+#include <math.h>
+
+/* weight and bias of a norm over rows of heads side by side. */
+static fovea_status normalise(const session *s, const model_norm *n, fovea_tensor x, fovea_tensor y) {
+    fovea_norm_args args;
+    fovea_norm_args_init(&args);
+    args.x = x;
+    args.y = y;
+    args.weight = n->weight;
+    args.bias = n->bias;
+    args.eps = s->m->config.eps;
+    args.workspace = s->workspace;
+    args.workspace_size = s->workspace_size;
+    return (s->m->config.gpt2 ? fovea_layer_norm : fovea_rms_norm)(s->m->ctx, &args);
+}
+
+/* In place, if there is such a norm. */
+static fovea_status normalise_in_place(const session *s, const model_norm *n, fovea_tensor x) {
+    return n->weight != NULL ? normalise(s, n, x, x) : FOVEA_OK;
+}
+
+/* y = map(x), or y += map(x). */
+static fovea_status product(const session *s, const fovea_linear *map, fovea_tensor x, const fovea_tensor *y,
+                            bool add) {
+    fovea_linear_args args;
+    fovea_linear_args_init(&args);
+    args.x = x;
+    args.y = y;
+    args.residual = add ? y : NULL;
+    return fovea_linear_execute(map, &args, s->workspace, s->workspace_size);
+}
+
+/* The same of each map, whose y follow each other. */
+static fovea_status products(const session *s, const model_maps *maps, fovea_tensor x, const fovea_tensor *y,
+                             bool add) {
+    fovea_status status = FOVEA_OK;
+    for (int i = 0; status == FOVEA_OK && i < 3 && maps->map[i] != NULL; y += maps->parts[i++])
+        status = product(s, maps->map[i], x, y, add);
+    return status;
+}
+
+/* Adds maps of x to the rows, through the norm behind them if there is one. */
+static fovea_status add_branch(const session *s, const model_maps *maps, const model_norm *after, fovea_tensor x,
+                               int64_t count) {
+    const int64_t width = s->m->config.width, all = count * width;
+    const fovea_tensor rows = session_rows(s->rows, FOVEA_DTYPE_F32, count, 1, width);
+    if (after->weight == NULL)
+        return products(s, maps, x, &rows, true);
+    const fovea_tensor branch = session_rows(s->branch, FOVEA_DTYPE_F32, count, 1, width);
+    fovea_status status = products(s, maps, x, &branch, false);
+    if (status == FOVEA_OK)
+        status = normalise(s, after, branch, branch);
+    for (int64_t i = 0; status == FOVEA_OK && i < all; i++)
+        s->rows[i] += s->branch[i];
+    return status;
+}
+
+/* Gate and up in maps of their own, multiplied as a gated map would do it. */
+static fovea_status gate_apart(const session *s, const model_layer *l, fovea_tensor x, int64_t count) {
+    const int64_t inner = s->m->config.inner, all = count * inner;
+    const fovea_tensor y[] = {session_rows(s->gate, FOVEA_DTYPE_F32, count, 1, inner),
+                              session_rows(s->up, FOVEA_DTYPE_F32, count, 1, inner)};
+    const fovea_status status = products(s, &l->up, x, y, false);
+    for (int64_t i = 0; status == FOVEA_OK && i < all; i++)
+        s->gate[i] *= s->up[i];
+    return status == FOVEA_OK ? fovea_convert(all, s->gate, FOVEA_DTYPE_F32, s->inner, s->m->options.dtype) : status;
+}
+
+/* ----------------------------------------------------------------------------------------------------- attention -- */
+
+/* Rotates q, and keys whose rope is not the cache's; keys and values go into the cache. */
+static fovea_status append(const session *s, int64_t layer, const fovea_tensor qkv[3]) {
+    const model *m = s->m;
+    const bool own = m->config.local_rotates && m->config.local[layer];
+    const fovea_rope *rope = own ? m->local_rope : m->rope;
+    fovea_status status = FOVEA_OK;
+    if (rope != NULL)
+        status = fovea_rope_apply(m->ctx, rope, &qkv[0], s->positions, &qkv[0]);
+    if (status == FOVEA_OK && own)
+        status = fovea_rope_apply(m->ctx, rope, &qkv[1], s->positions, &qkv[1]);
+    if (status != FOVEA_OK)
+        return status;
+    fovea_kv_append args;
+    fovea_kv_append_init(&args);
+    args.layer = layer;
+    args.count = s->pieces;
+    args.sequences = s->in_run;
+    args.cu_seqlens = s->starts;
+    args.k = qkv[1];
+    args.v = qkv[2];
+    args.rotated = own;
+    return fovea_kv_cache_append(s->cache, &args);
+}
+
+static fovea_status attend(const session *s, int64_t layer, fovea_tensor q, fovea_tensor out) {
+    const bool local = s->m->config.local[layer];
+    fovea_attention_args args;
+    fovea_attention_args_init(&args);
+    args.q = q;
+    args.out = out;
+    args.q_cu_seqlens = s->starts;
+    args.cache = s->cache;
+    args.cache_layer = layer;
+    args.cache_sequences = s->in_run;
+    return fovea_attention_execute(s->longest == 1 ? s->one[local] : s->chunk[local], &args, s->workspace,
+                                   s->workspace_size);
+}
+
+static fovea_status run_layer(const session *s, int64_t layer, int64_t count) {
+    const model_layer *l = &s->m->layers[layer];
+    const config *c = &s->m->config;
+    const fovea_dtype dtype = s->m->options.dtype;
+    const fovea_tensor rows = session_rows(s->rows, FOVEA_DTYPE_F32, count, 1, c->width),
+                       normed = session_rows(s->normed, dtype, count, 1, c->width),
+                       heads = session_rows(s->heads, dtype, count, c->heads, c->head_dim),
+                       inner = session_rows(s->inner, dtype, count, 1, c->inner);
+    const fovea_tensor qkv[] = {session_rows(s->q, dtype, count, c->heads, c->head_dim),
+                                session_rows(s->k, dtype, count, c->kv_heads, c->head_dim),
+                                session_rows(s->v, dtype, count, c->kv_heads, c->head_dim)};
+    fovea_status status = normalise(s, &l->attention, rows, normed);
+    if (status == FOVEA_OK)
+        status = products(s, &l->qkv, normed, qkv, false);
+    if (status == FOVEA_OK)
+        status = normalise_in_place(s, &l->q, qkv[0]);
+    if (status == FOVEA_OK)
+        status = normalise_in_place(s, &l->k, qkv[1]);
+    if (status == FOVEA_OK)
+        status = append(s, layer, qkv);
+    if (status == FOVEA_OK)
+        status = attend(s, layer, qkv[0], heads);
+    if (status == FOVEA_OK)
+        status = add_branch(s, &l->out, &l->attention_after, heads, count);
+    if (status == FOVEA_OK)
+        status = normalise(s, &l->feed, rows, normed);
+    if (status == FOVEA_OK)
+        status =
+            model_gate_apart(s->m, l) ? gate_apart(s, l, normed, count) : products(s, &l->up, normed, &inner, false);
+    return status == FOVEA_OK ? add_branch(s, &l->down, &l->feed_after, inner, count) : status;
+}
+
+/* -------------------------------------------------------------------------------------------------------- tokens -- */
+
+static fovea_status read_word(const model *m, int64_t id, float *row) {
+    const int64_t width = m->config.width;
+    const char *word = m->words + id * m->word_bytes;
+    if (!model_is_blocks(m->words_type))
+        return fovea_convert(width, word, m->words_type, row, FOVEA_DTYPE_F32);
+    const fovea_matrix blocks = fovea_matrix_out_in(word, m->words_type, 1, width);
+    return fovea_dequantize(m->ctx, &blocks, row);
+}
+
+/* The row of a token at a position. */
+static fovea_status embed(const session *s, int32_t id, int64_t position, float *row) {
+    const config *c = &s->m->config;
+    const float by = (float)c->word_scale;
+    const fovea_status status = read_word(s->m, id, row);
+    if (status != FOVEA_OK)
+        return status;
+    for (int64_t i = 0; by != 1.0f && i < c->width; i++)
+        row[i] *= by;
+    const float *place = s->m->places != NULL ? s->m->places + position * c->width : NULL;
+    for (int64_t i = 0; place != NULL && i < c->width; i++)
+        row[i] += place[i];
+    return FOVEA_OK;
+}
+
+static int check_piece(const session *s, const session_piece *p, int64_t before, complaint to) {
+    const int64_t length = session_length(s, p->sequence);
+    if (p->count < 1 || p->count > SESSION_CHUNK - before || p->count > s->most - length)
+        return complain(to, s->m->path, "%lld tokens do not fit behind %lld: there is room for %lld",
+                        (long long)p->count, (long long)length, (long long)s->most);
+    for (int64_t i = 0; i < p->count; i++)
+        if (p->ids[i] < 0 || p->ids[i] >= s->m->config.words)
+            return complain(to, s->m->path, "has no token %ld", (long)p->ids[i]);
+    return 0;
+}
+
+/* Where pieces are among the rows. Plans are of all sequences: those without a piece have no tokens. */
+static int place_pieces(session *s, const session_piece *pieces, int64_t count, complaint to) {
+    int64_t at = 0;
+    s->pieces = count;
+    s->longest = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (check_piece(s, &pieces[i], at, to) != 0)
+            return -1;
+        s->in_run[i] = s->sequence[pieces[i].sequence];
+        s->starts[i] = at;
+        at += pieces[i].count;
+        s->longest = pieces[i].count > s->longest ? pieces[i].count : s->longest;
+    }
+    for (int64_t i = count; i <= s->sequences; i++)
+        s->starts[i] = at;
+    for (int64_t i = count; i < s->sequences; i++)
+        s->in_run[i] = s->in_run[0];
+    return 0;
+}
+
+int session_run_pieces(session *s, const session_piece *pieces, int64_t count, complaint to) {
+    const config *c = &s->m->config;
+    if (place_pieces(s, pieces, count, to) != 0)
+        return -1;
+    const int64_t all = s->starts[count];
+    fovea_status status = FOVEA_OK;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t length = session_length(s, pieces[i].sequence);
+        for (int64_t k = 0, row = s->starts[i]; status == FOVEA_OK && k < pieces[i].count; k++, row++) {
+            s->positions[row] = length + k;
+            status = embed(s, pieces[i].ids[k], length + k, s->rows + row * c->width);
+        }
+    }
+    for (int64_t layer = 0; status == FOVEA_OK && layer < c->layers; layer++)
+        status = run_layer(s, layer, all);
+    if (status != FOVEA_OK)
+        return session_failed(s, "a layer", to);
+    s->last_count = all;
+    return 0;
+}
+
+int session_run(session *s, const int32_t *ids, int64_t count, complaint to) {
+    const session_piece piece = {0, ids, count};
+    return session_run_pieces(s, &piece, 1, to);
+}
+
+int session_logits(session *s, int64_t first, int64_t rows, float *logits, complaint to) {
+    const config *c = &s->m->config;
+    if (first < 0 || rows < 1 || first > s->last_count - rows)
+        return complain(to, s->m->path, "has no logits of tokens that were not run");
+    const fovea_tensor y = session_rows(logits, FOVEA_DTYPE_F32, rows, 1, c->words),
+                       x = session_rows(s->rows + first * c->width, FOVEA_DTYPE_F32, rows, 1, c->width),
+                       normed = session_rows(s->normed, s->m->options.dtype, rows, 1, c->width);
+    fovea_status status = normalise(s, &s->m->last, x, normed);
+    if (status == FOVEA_OK)
+        status = products(s, &s->m->head, normed, &y, false);
+    /* In double, whose last digit differs from one libm to the other, but is rounded away. */
+    for (int64_t i = 0; c->final_softcap > 0.0 && i < rows * c->words; i++)
+        logits[i] = (float)(c->final_softcap * tanh((double)logits[i] / c->final_softcap));
+    return status == FOVEA_OK ? 0 : session_failed(s, "the head", to);
+}

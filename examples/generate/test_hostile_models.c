@@ -1,0 +1,215 @@
+/* Models that are refused, each with a sentence: paths that lead to none, indexes that lie, settings of config.json
+ * that are not computed, and split GGUF files whose parts do not fit. */
+#include "model.h"
+
+#include "folder.h"
+#include "test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { PATH_MOST = 4096 };
+
+static char sentence[1024];
+static const complaint to = {sentence, sizeof sentence};
+
+/* Paths that lead to no model. */
+static void test_refused(void) {
+    static const struct {
+        const char *path, *words;
+    } wrong[] = {{FOVEA_GENERATE_TINY "/nowhere", "nowhere"},
+                 {FOVEA_GENERATE_TINY, "has several GGUF files: name one"},
+                 {FOVEA_GENERATE_TINY "/..", "has no model"},
+                 {FOVEA_GENERATE_TINY "/llama.txt", "not a GGUF file"},
+                 {FOVEA_GENERATE_TINY "/llama/config.json", "not a GGUF file"}};
+    fovea_context *ctx = test_context_untuned();
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        model *m;
+        test_check(model_load(ctx, wrong[i].path, &(model_options){.dtype = FOVEA_DTYPE_F32}, &m, to) != 0 &&
+                       m == NULL && strstr(sentence, wrong[i].words) != NULL,
+                   "%s: \"%s\" does not say %s", wrong[i].path, sentence, wrong[i].words);
+    }
+    fovea_context_destroy(ctx);
+}
+
+/* Indexes and settings that lie, or lead elsewhere. */
+static void test_hostile(void) {
+    static const struct {
+        const char *name, *content, *words;
+    } wrong[] = {
+        {"model.safetensors.index.json", "{}", "has no weight_map"},
+        {"model.safetensors.index.json", "{\"weight_map\": {}}", "has no weight_map"},
+        {"model.safetensors.index.json", "{\"weight_map\": {\"a\": \"../b.safetensors\"}}",
+         "names no file beside it for a"},
+        {"model.safetensors.index.json", "{\"weight_map\": {\"a\": \"/b.safetensors\"}}",
+         "names no file beside it for a"},
+        {"model.safetensors.index.json", "{\"weight_map\": {\"a\": 7}}", "names no file beside it for a"},
+        {"model.safetensors.index.json", "{\"weight_map\": {\"a\": \"b.safetensors\"}}", "b.safetensors"},
+        {"model.safetensors.index.json", "[", "model.safetensors.index.json"},
+        {"model.safetensors", "no model", "model.safetensors"},
+        {"model.gguf", "GGUF", "ends within its header"},
+        {"model.gguf", "", "ends within its header"},
+    };
+    fovea_context *ctx = test_context_untuned();
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        char folder[TEST_FOLDER];
+        model *m;
+        test_folder_begin(folder);
+        test_folder_put(folder, wrong[i].name, wrong[i].content);
+        sentence[0] = '\0';
+        test_check(model_load(ctx, folder, &(model_options){.dtype = FOVEA_DTYPE_F32}, &m, to) != 0 && m == NULL &&
+                       strstr(sentence, wrong[i].words) != NULL,
+                   "%s of %s: \"%s\" does not say %s", wrong[i].name, wrong[i].content, sentence, wrong[i].words);
+        test_folder_end(folder);
+    }
+    fovea_context_destroy(ctx);
+}
+
+/* Copies a file, with other words in the place of the first ones of their kind; returns whether they were there. */
+static bool copy_file(const char *from, const char *to_path, const char *words, const char *others) {
+    static char bytes[1 << 16];
+    FILE *in = fopen(from, "rb"), *out = fopen(to_path, "wb");
+    const size_t count = in != NULL ? fread(bytes, 1, sizeof bytes, in) : 0, length = strlen(words);
+    size_t at = 0;
+    while (at + length <= count && memcmp(bytes + at, words, length) != 0)
+        at++;
+    const bool found = at + length <= count;
+    bool good = count > 0 && count < sizeof bytes && out != NULL;
+    at = found ? at : count;
+    good = good && fwrite(bytes, 1, at, out) == at && (!found || fputs(others, out) >= 0) &&
+           (!found || fwrite(bytes + at + length, 1, count - at - length, out) == count - at - length);
+    if (in != NULL)
+        fclose(in);
+    test_check(good && fclose(out) == 0, "%s cannot be copied to %s", from, to_path);
+    return found;
+}
+
+/* Copies of a tiny model with words that are others: one that is not computed is refused, not answered by another
+ * model. */
+static void test_settings(const char *name, int shards, const char *const (*cases)[3], int count) {
+    fovea_context *ctx = test_context_untuned();
+    for (int i = 0; i < count; i++) {
+        char folder[TEST_FOLDER], file[64], from[PATH_MOST], there[PATH_MOST];
+        bool found = false;
+        model *m;
+        test_folder_begin(folder);
+        for (int k = -1; k <= shards; k++) {
+            if (k > 0)
+                snprintf(file, sizeof file, "model-%05d-of-%05d.safetensors", k, shards);
+            else
+                snprintf(file, sizeof file, "%s", k == 0 ? "config.json" : "model.safetensors.index.json");
+            snprintf(from, sizeof from, "%s/%s/%s", FOVEA_GENERATE_TINY, name, file);
+            snprintf(there, sizeof there, "%s/%s", folder, file);
+            found = copy_file(from, there, cases[i][0], cases[i][1]) || found;
+        }
+        sentence[0] = '\0';
+        const int status = model_load(ctx, folder, &(model_options){.dtype = FOVEA_DTYPE_F32}, &m, to);
+        const char *words = cases[i][2];
+        test_check(found && (words == NULL ? status == 0 : status != 0 && strstr(sentence, words) != NULL),
+                   "%s: %s for %s: \"%s\" does not say %s", name, cases[i][1], cases[i][0], sentence,
+                   words != NULL ? words : "nothing");
+        model_free(m);
+        test_folder_end(folder);
+    }
+    fovea_context_destroy(ctx);
+}
+
+/* What is in a file, what takes its place, and what is said of it; NULL: it is a model. */
+static const char *const llama_settings[][3] = {
+    {"\"silu\"", "\"silu\"", NULL},
+    {"\"silu\"", "\"gelu\"", "hidden_act is gelu; only silu"},
+    {"\"silu\"", "7", "hidden_act is no word"},
+    {"\"llama3\"", "\"yarn\"", "scales its rotary embedding by yarn"},
+    {"\"rope_theta\"", "\"partial_rotary_factor\": 0.5, \"rope_theta\"", "a part of the channels"},
+    {"\"llama\"", "\"mistral\"", "is of the type mistral"},
+    {"\"num_attention_heads\": 6", "\"num_attention_heads\": 5", "no such attention"},
+    {"\"hidden_size\": 48", "\"hidden_size\": 47", "not of 47 columns"},
+    {"\"hidden_size\": 48", "\"hidden_size\": 1e30", "hidden_size is not a number"},
+    {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3", "model.layers.2."},
+    {"\"intermediate_size\": 80", "\"intermediate_size\": 81", "not 81 x 48"},
+    {"lm_head.weight", "lm_tail.weight", "there is no lm_head.weight"},
+};
+static const char *const gpt2_settings[][3] = {
+    {"\"gelu_new\"", "\"gelu_pytorch_tanh\"", NULL},
+    {"\"gelu_new\"", "\"relu\"", "activation_function is relu"},
+    {"\"scale_attn_weights\": true", "\"scale_attn_weights\": false", "scale_attn_weights is not true"},
+    {"layer_idx\": false", "layer_idx\": true", "inverse_layer_idx is not false"},
+};
+
+/* --------------------------------------------------------------------------------------------------- split files -- */
+
+enum { PARTS = 4 };
+
+/* The parts of a tiny model, one of which has other bytes in place of the value behind a key, or is left out. */
+static const struct {
+    int part;        /* from 1 on; to open or to break */
+    const char *key; /* NULL: it is left out; "": it is opened */
+    int skip;        /* bytes from the key's end to the value */
+    uint8_t value;
+    const char *words; /* NULL: it is a model */
+} splits[] = {
+    {0, NULL, 0, 0, NULL},
+    {2, "", 0, 0, "is part 2 of 4: name the first"},
+    {3, NULL, 0, 0, "-00003-of-00004.gguf: cannot be opened"},
+    {1, "split.count", 4, 3, "is the first of 3 files, but is not named -00001-of-00003.gguf"},
+    {1, "split.count", 4, 1, "has no matrix or vector"},
+    {2, "split.count", 4, 3, "says that it is part 2 of 3 (split.no, split.count), not 2 of 4"},
+    {3, "split.no", 4, 1, "says that it is part 2 of 4 (split.no, split.count), not 3 of 4"},
+    {1, "split.no", 4, 1, "is part 2 of 4: name the first"},
+    {1, "split.tensors.count", 4, 9, "split.tensors.count is 9, but its 4 files have"},
+    {3, "GGUF", 0, 9, "is of version 9"},
+    {3, "blk.1.attn_", 0, 'q', "blk.1.attn_q.weight comes twice"},
+};
+
+static void copy_part(const char *folder, int part, size_t at) {
+    static uint8_t bytes[1 << 16];
+    char from[PATH_MOST], there[PATH_MOST];
+    const char *key = splits[at].key;
+    snprintf(from, sizeof from, "%s/llama3-%05d-of-%05d.gguf", FOVEA_GENERATE_TINY, part, PARTS);
+    snprintf(there, sizeof there, "%s/m-%05d-of-%05d.gguf", folder, part, PARTS);
+    FILE *in = fopen(from, "rb"), *out = fopen(there, "wb");
+    const size_t count = in != NULL ? fread(bytes, 1, sizeof bytes, in) : 0, length = key != NULL ? strlen(key) : 0;
+    bool found = part != splits[at].part || length == 0;
+    for (size_t i = 0; i + length + 8 < count && !found; i++)
+        if (memcmp(bytes + i, key, length) == 0) {
+            bytes[i + length + (size_t)splits[at].skip] = splits[at].value;
+            found = true;
+        }
+    if (in != NULL)
+        fclose(in);
+    test_check(found && count > 0 && out != NULL && fwrite(bytes, 1, count, out) == count, "%s cannot be copied", from);
+    if (out != NULL)
+        fclose(out);
+}
+
+static void test_splits(void) {
+    fovea_context *ctx = test_context_untuned();
+    for (size_t i = 0; i < sizeof splits / sizeof splits[0]; i++) {
+        char folder[TEST_FOLDER], path[PATH_MOST];
+        const char *key = splits[i].key, *words = splits[i].words;
+        model *m;
+        test_folder_begin(folder);
+        for (int part = 1; part <= PARTS; part++)
+            if (key != NULL || part != splits[i].part)
+                copy_part(folder, part, i);
+        const bool open = key != NULL && *key == '\0';
+        snprintf(path, sizeof path, open ? "%s/m-%05d-of-00004.gguf" : "%s", folder, splits[i].part);
+        sentence[0] = '\0';
+        const int status = model_load(ctx, path, &(model_options){.dtype = FOVEA_DTYPE_F32}, &m, to);
+        test_check(words == NULL ? status == 0 : status != 0 && strstr(sentence, words) != NULL,
+                   "split %d: \"%s\" does not say: %s", (int)i, sentence, words != NULL ? words : "nothing");
+        model_free(m);
+        test_folder_end(folder);
+    }
+    fovea_context_destroy(ctx);
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "hostile-models", NULL);
+    test_refused();
+    test_hostile();
+    test_settings("llama", 5, llama_settings, sizeof llama_settings / sizeof llama_settings[0]);
+    test_settings("gpt2", 6, gpt2_settings, sizeof gpt2_settings / sizeof gpt2_settings[0]);
+    test_splits();
+    return test_end();
+}
