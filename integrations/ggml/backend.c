@@ -92,12 +92,15 @@ void fg_backend_set_n_threads(ggml_backend_t backend, int threads) {
 
 /* -------------------------------------------------------------------------------------------------------- graphs -- */
 
+/* Has it no elements? ggml gives such tensors no memory. */
+static bool is_empty(const struct ggml_tensor *t) { return !t->ne[0] || !t->ne[1] || !t->ne[2] || !t->ne[3]; }
+
 static enum ggml_status graph_compute(ggml_backend_t ggml, struct ggml_cgraph *graph) {
     fg_backend *backend = (fg_backend *)ggml;
     const int nodes = fg_ggml.graph_n_nodes(graph);
     for (int i = 0; i < nodes; i++) {
         struct ggml_tensor *node = fg_ggml.graph_node(graph, i);
-        if (!(node->flags & GGML_TENSOR_FLAG_COMPUTE) || fg_is_view(node->op))
+        if (!(node->flags & GGML_TENSOR_FLAG_COMPUTE) || fg_is_view(node->op) || is_empty(node))
             continue;
         if (backend->abort && backend->abort(backend->abort_data))
             return GGML_STATUS_ABORTED;

@@ -1,0 +1,209 @@
+/* The operations between attention and products: results beside those of ggml's CPU backend, with equal bits for any number
+ * of threads; strides, broadcasts, other shapes, negative positions, rows out of range.
+ *
+ * Each case builds a graph's last node from three tensors of random numbers, a and b of float32 and rows of int32. */
+#include "problem.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int failed;
+
+static void check(bool good, const char *what, const char *name) {
+    if (!good) {
+        failed++;
+        printf("FAILED: %s: %s\n", name, what);
+    }
+}
+
+typedef struct ggml_tensor tensor;
+typedef struct operands {
+    struct ggml_context *ctx;
+    tensor *a, *b, *row; /* [96, 50, 6, 3], [96, 50, 6, 3], [50] */
+} operands;
+
+static tensor *add(operands o) { return ggml_add(o.ctx, o.a, o.b); }
+static tensor *add_row(operands o) { return ggml_add(o.ctx, o.a, ggml_view_1d(o.ctx, o.b, 96, 0)); }
+static tensor *mul_part(operands o) {
+    return ggml_mul(o.ctx, o.a, ggml_view_4d(o.ctx, o.b, 32, 1, 6, 1, o.b->nb[1], o.b->nb[2], o.b->nb[3], 384));
+}
+static tensor *sub_permuted(operands o) {
+    tensor *a = ggml_permute(o.ctx, o.a, 0, 2, 1, 3);
+    return ggml_sub(o.ctx, a, ggml_permute(o.ctx, o.b, 0, 2, 1, 3));
+}
+static tensor *divide(operands o) { return ggml_div(o.ctx, o.a, o.b); }
+static tensor *scale(operands o) { return ggml_scale(o.ctx, o.a, 0.3f); }
+static tensor *scale_inplace(operands o) { return ggml_scale_inplace(o.ctx, ggml_cont(o.ctx, o.a), -7); }
+static tensor *silu(operands o) { return ggml_silu(o.ctx, o.a); }
+static tensor *gelu(operands o) { return ggml_gelu(o.ctx, o.a); }
+static tensor *hyperbolic(operands o) { return ggml_tanh(o.ctx, o.a); }
+static tensor *swiglu(operands o) { return ggml_swiglu(o.ctx, o.a); }
+static tensor *swiglu_swapped(operands o) { return ggml_swiglu_swapped(o.ctx, o.a); }
+static tensor *swiglu_split(operands o) { return ggml_swiglu_split(o.ctx, o.a, o.b); }
+static tensor *geglu_view(operands o) {
+    return ggml_geglu_split(o.ctx, ggml_view_2d(o.ctx, o.a, 48, 50, o.a->nb[1], 0),
+                            ggml_view_2d(o.ctx, o.b, 48, 50, o.b->nb[1], 192));
+}
+static tensor *transposed(operands o) { return ggml_cont(o.ctx, ggml_permute(o.ctx, o.a, 1, 3, 0, 2)); }
+static tensor *widened(operands o) {
+    tensor *half = ggml_cast(o.ctx, ggml_transpose(o.ctx, o.a), GGML_TYPE_F16);
+    return ggml_cast(o.ctx, ggml_permute(o.ctx, half, 2, 0, 1, 3), GGML_TYPE_F32);
+}
+static tensor *reshaped(operands o) {
+    return ggml_cpy(o.ctx, ggml_transpose(o.ctx, o.a), ggml_reshape_3d(o.ctx, o.b, 100, 96, 9));
+}
+static tensor *rms_norm(operands o) { return ggml_rms_norm(o.ctx, ggml_permute(o.ctx, o.a, 0, 2, 1, 3), 1e-5f); }
+static tensor *norm(operands o) { return ggml_norm(o.ctx, o.a, 1e-5f); }
+static tensor *soft_max(operands o) { return ggml_soft_max(o.ctx, o.a); }
+static tensor *soft_max_masked(operands o) {
+    tensor *mask = ggml_cast(o.ctx, ggml_view_2d(o.ctx, o.b, 96, 50, o.b->nb[1], 0), GGML_TYPE_F16);
+    return ggml_soft_max_ext(o.ctx, o.a, mask, 3, 8);
+}
+static tensor *rope_of(operands o, tensor *x, int dims, int mode, float scale, float extrapolation) {
+    return ggml_rope_ext(o.ctx, x, o.row, NULL, dims, mode, 4096, 10000, scale, extrapolation, 1, 32, 1);
+}
+/* [96, 6, 50, 3]: heads within tokens. */
+static tensor *heads(operands o) { return ggml_cont(o.ctx, ggml_permute(o.ctx, o.a, 0, 2, 1, 3)); }
+static tensor *rope(operands o) { return rope_of(o, heads(o), 96, 0, 1, 0); }
+static tensor *rope_halves(operands o) { return rope_of(o, ggml_permute(o.ctx, o.a, 0, 2, 1, 3), 64, 2, 0.25f, 0); }
+static tensor *rope_yarn(operands o) { return rope_of(o, heads(o), 64, 2, 0.25f, 1); }
+static tensor *rope_divided(operands o) {
+    tensor *divisors = ggml_scale_bias(o.ctx, ggml_view_1d(o.ctx, o.b, 48, 0), 0.1f, 2);
+    return ggml_rope_ext(o.ctx, heads(o), o.row, divisors, 96, 0, 0, 5e5f, 1, 0, 1, 32, 1);
+}
+static tensor *rope_half(operands o) {
+    return ggml_cast(o.ctx, rope_of(o, ggml_cast(o.ctx, heads(o), GGML_TYPE_F16), 96, 2, 1, 0), GGML_TYPE_F32);
+}
+static tensor *get_rows(operands o) {
+    return ggml_get_rows(o.ctx, ggml_view_2d(o.ctx, o.a, 96, 300, o.a->nb[1], 0), o.row);
+}
+static tensor *set_rows_of(operands o, enum ggml_type type) {
+    tensor *to = ggml_new_tensor_2d(o.ctx, type, 96, 300);
+    tensor *set = ggml_set_rows(o.ctx, to, ggml_view_2d(o.ctx, o.a, 96, 50, o.a->nb[1], 384), o.row);
+    return ggml_get_rows(o.ctx, set, o.row);
+}
+static tensor *set_rows(operands o) { return set_rows_of(o, GGML_TYPE_F16); }
+static tensor *set_rows_q8(operands o) { return set_rows_of(o, GGML_TYPE_Q8_0); }
+static tensor *set_rows_q4(operands o) { return set_rows_of(o, GGML_TYPE_Q4_0); }
+
+static const struct {
+    const char *name;
+    tensor *(*build)(operands o);
+    double most; /* relative difference */
+} cases[] = {
+    {"ADD", add, 0},
+    {"ADD of one row", add_row, 0},
+    {"MUL by a part that repeats", mul_part, 0},
+    {"SUB, permuted", sub_permuted, 0},
+    {"DIV", divide, 0},
+    {"SCALE", scale, 0},
+    {"SCALE in place", scale_inplace, 0},
+    {"SILU", silu, 1e-6},
+    {"GELU", gelu, 1e-3},
+    {"TANH", hyperbolic, 1e-6},
+    {"SWIGLU", swiglu, 1e-6},
+    {"SWIGLU, swapped", swiglu_swapped, 1e-6},
+    {"SWIGLU of two", swiglu_split, 1e-6},
+    {"GEGLU of views", geglu_view, 1e-3},
+    {"CONT, transposed", transposed, 0},
+    {"CPY to 16 bits and back, permuted", widened, 0},
+    {"CPY to another shape", reshaped, 0},
+    {"RMS_NORM, permuted", rms_norm, 1e-6},
+    {"NORM", norm, 1e-6},
+    {"SOFT_MAX", soft_max, 1e-6},
+    {"SOFT_MAX, mask, ALiBi", soft_max_masked, 1e-6},
+    {"ROPE", rope, 1e-4},
+    {"ROPE of halves, scaled, permuted", rope_halves, 1e-4},
+    {"ROPE, YaRN", rope_yarn, 1e-4},
+    {"ROPE, divisors", rope_divided, 1e-4},
+    {"ROPE of float16", rope_half, 1e-3},
+    {"GET_ROWS", get_rows, 0},
+    {"SET_ROWS", set_rows, 0},
+    {"SET_ROWS of q8_0", set_rows_q8, 1e-4},
+    {"SET_ROWS of q4_0", set_rows_q4, 1e-4},
+};
+enum { CASES = sizeof cases / sizeof cases[0] };
+
+/* Computes a case; to: its elements. Negative positions stand for a cache that is shifted. */
+static int64_t compute(int i, ggml_backend_t backend, bool negative, float *to) {
+    struct ggml_context *ctx = ggml_init(
+        (struct ggml_init_params){.mem_size = 32 * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true});
+    operands o = {ctx, ggml_new_tensor_4d(ctx, GGML_TYPE_F32, 96, 50, 6, 3),
+                  ggml_new_tensor_4d(ctx, GGML_TYPE_F32, 96, 50, 6, 3), ggml_new_tensor_1d(ctx, GGML_TYPE_I32, 50)};
+    tensor *y = cases[i].build(o);
+    struct ggml_cgraph *graph = ggml_new_graph(ctx);
+    ggml_build_forward_expand(graph, y);
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(ctx, ggml_backend_cpu_buffer_type());
+    uint64_t seed = 3;
+    for (int64_t j = 0; j < ggml_nelements(o.a); j++) {
+        ((float *)o.a->data)[j] = 3 * random_float(&seed);
+        ((float *)o.b->data)[j] = random_float(&seed);
+    }
+    for (int j = 0; j < 50; j++)
+        ((int32_t *)o.row->data)[j] = negative ? 25 - 7 * j : (7 * j) % 300;
+    for (int n = 0; n < ggml_graph_n_nodes(graph); n++)
+        check(ggml_backend_supports_op(backend, ggml_graph_node(graph, n)), "not served", cases[i].name);
+    check(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS, "error", cases[i].name);
+    const int64_t n = ggml_nelements(y);
+    if (to)
+        memcpy(to, y->data, ggml_nbytes(y));
+    ggml_backend_buffer_free(buffer);
+    ggml_free(ctx);
+    return n;
+}
+
+static void test_case(int i, ggml_backend_t cpu, ggml_backend_t *fovea, bool negative) {
+    enum { MOST = 96 * 50 * 6 * 3 };
+    float *theirs = malloc(MOST * sizeof *theirs), *ours = malloc(MOST * sizeof *ours),
+          *other = malloc(MOST * sizeof *other);
+    double *reference = malloc(MOST * sizeof *reference);
+    const int64_t n = compute(i, cpu, negative, theirs);
+    compute(i, fovea[0], negative, ours);
+    for (int64_t j = 0; j < n; j++)
+        reference[j] = theirs[j];
+    check(problem_error(ours, reference, n) <= cases[i].most, "another result than the CPU backend's", cases[i].name);
+    for (int t = 1; t < 4; t++) {
+        compute(i, fovea[t], negative, other);
+        check(!memcmp(ours, other, (size_t)n * sizeof *ours), "bits differ with threads", cases[i].name);
+    }
+    free(reference);
+    free(other);
+    free(ours);
+    free(theirs);
+}
+
+/* A row that is not there is an error, and nothing beyond the tensor is read. */
+static void test_out_of_range(ggml_backend_t backend) {
+    struct ggml_context *ctx = ggml_init(
+        (struct ggml_init_params){.mem_size = 8 * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true});
+    tensor *a = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 8, 4), *row = ggml_new_tensor_1d(ctx, GGML_TYPE_I32, 1);
+    struct ggml_cgraph *graph = ggml_new_graph(ctx);
+    ggml_build_forward_expand(graph, ggml_get_rows(ctx, a, row));
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(ctx, ggml_backend_cpu_buffer_type());
+    *(int32_t *)row->data = 4;
+    check(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_FAILED, "no error", "a row out of range");
+    ggml_backend_buffer_free(buffer);
+    ggml_free(ctx);
+}
+
+int main(void) {
+    static const int threads[] = {1, 2, 4, 8};
+    ggml_backend_load_all();
+    ggml_backend_reg_t reg = load_fovea();
+    ggml_backend_t cpu = ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL), fovea[4];
+    for (int t = 0; t < 4; t++)
+        fovea[t] = make_fovea(reg, threads[t]);
+    for (int i = 0; i < CASES; i++) {
+        test_case(i, cpu, fovea, false);
+        if (!strncmp(cases[i].name, "ROPE", 4))
+            test_case(i, cpu, fovea, true);
+    }
+    test_out_of_range(fovea[1]);
+    for (int t = 0; t < 4; t++)
+        ggml_backend_free(fovea[t]);
+    ggml_backend_free(cpu);
+    printf("%s\n", failed ? "failed" : "passed");
+    return failed != 0;
+}
