@@ -65,7 +65,8 @@ END
 refused 1 'exists; --force replaces it' "$tiny/llama" --type int8 -o folder/model.safetensors
 cp -r "$tiny/llama" folder.input
 refused 1 'is a file of the input' folder.input --type int8 --force -o folder.input/model-00001-of-00002.safetensors
-refused 1 'config.json: is a file of the input: .* another folder' folder.input --type int8 --force -o folder.input/no.safetensors
+refused 1 'config.json: is a file of the input: .* another folder' folder.input --type int8 --force \
+    -o folder.input/no.safetensors
 expect 0 "$tiny/llama" --type int8 --force -o folder/model.safetensors
 has folder/config.json '"strategy": "channel"' '"int-quantized"'
 refused 1 'is of type I8; only F32, F16 and BF16 can be quantised' folder --type q8_0 -o no.gguf
@@ -192,7 +193,8 @@ refused 1 'is no file' wide.gguf --type q8_0 --force -o folder
 # No file after a signal. (A shell has SIGINT ignored in what it starts beside itself.)
 heedful="import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
 for signal in HUP INT TERM; do
-    python3 -c "$heedful" "$program" folder/large.safetensors --type q4_k --search --threads 1 -o folder/no.gguf >out 2>err &
+    python3 -c "$heedful" "$program" folder/large.safetensors --type q4_k --search --threads 1 -o folder/no.gguf \
+        >out 2>err &
     started=$!
     for _ in $(seq 100); do
         [ -z "$(ls folder | grep '^no[.]gguf[.]')" ] || break

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_gguf.py FOVEA-QUANTIZE: what it writes, as the gguf package reads it: types, shapes, and numbers whose error is the one
-printed. Works in the current folder. Ends with 77 where there is no gguf or no numpy."""
+"""test_gguf.py FOVEA-QUANTIZE: what it writes, as the gguf package reads it: types, shapes, and numbers whose error is
+the one printed. Works in the current folder. Ends with 77 where there is no gguf or no numpy."""
 import json
 import re
 import struct
