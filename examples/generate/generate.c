@@ -1,24 +1,18 @@
 /* fovea-generate: answers a prompt with a decoder model, SmolLM2-135M-Instruct unless another is named.
  *
- * Reads the prompt (prompt.h), the model (weights.h) and its tokenizer (text.h), and prints the answer as it comes.
- * A report follows: tokens per second, beside the speed at which this machine reads memory, and a hash of all
- * logits, which is the same on every tier and with every number of threads. --perplexity reads a text instead, and
- * prints how well the model predicts it. */
-#include "run.h"
-
+ * Reads prompts (prompt.h), the model (weights.h) and its tokenizer (text.h), and prints answers (answers.h). A report
+ * follows: tokens per second, beside the speed at which this machine reads memory, and a hash of all logits, which is
+ * the same on every tier, with every number of threads, and whatever is answered at the same time. --perplexity reads a
+ * text instead, and prints how well the model predicts it. */
+#include "answers.h"
 #include "prompt.h"
-#include "sample.h"
 
-#include "../stopwatch.h"
 #include "cli.h"
-#include "plural.h"
-#include "read_speed.h"
+#include "text_file.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 enum { NO_MODEL = 77 };
@@ -27,19 +21,64 @@ static const char default_prompt[] = "Tell me the story of a lighthouse keeper w
 
 /* ---------------------------------------------------------------------------------------------------- setting up -- */
 
-/* The prompt: words, "-" alone for standard input, or the default. */
-static void read_prompt(run *r) {
+/* The bytes of the prompt: words, a file, "-" alone for standard input, or the default. */
+static char *prompt_bytes(run *r, size_t *count) {
+    const options *opts = r->opts;
+    char *bytes;
+    if (opts->file != NULL) {
+        int64_t read = 0;
+        bytes = text_file_read(opts->file, TEXT_MOST, &read, to(r));
+        *count = (size_t)read;
+        if (bytes != NULL)
+            *count -= *count > 0 && bytes[*count - 1] == '\n';
+    } else if (opts->word_count == 1 && strcmp(opts->words[0], "-") == 0)
+        bytes = prompt_read(stdin, TEXT_MOST, count, to(r));
+    else {
+        bytes = cli_join(opts->words, opts->word_count, default_prompt);
+        *count = bytes != NULL ? strlen(bytes) : 0;
+        if (bytes == NULL)
+            die("out of memory");
+    }
+    if (bytes == NULL)
+        die(r->complaint);
+    return bytes;
+}
+
+/* Each line that is not empty is a prompt. */
+static void cut_lines(run *r) {
+    int64_t lines = 1;
+    for (const char *at = r->text; *at != '\0'; at++)
+        lines += *at == '\n';
+    r->texts = allocate((size_t)lines, sizeof *r->texts);
+    for (char *at = r->text, *end; at != NULL; at = end) {
+        end = strchr(at, '\n');
+        if (end != NULL)
+            *end++ = '\0';
+        at[strcspn(at, "\r")] = '\0';
+        if (*at != '\0')
+            r->texts[r->prompts++] = at;
+    }
+}
+
+static void read_prompts(run *r) {
     const options *opts = r->opts;
     const bool standard_input = opts->word_count == 1 && strcmp(opts->words[0], "-") == 0;
     size_t count = 0;
-    char *bytes = standard_input ? prompt_read(stdin, TEXT_MOST, &count, to(r))
-                                 : cli_join(opts->words, opts->word_count, default_prompt);
-    if (bytes == NULL)
-        die(standard_input ? r->complaint : "out of memory");
-    r->text = sound_text(bytes, standard_input ? count : strlen(bytes), "the prompt");
+    char *bytes = prompt_bytes(r, &count);
+    r->text = sound_text(bytes, count, "the prompt");
     free(bytes);
-    if (*r->text == '\0')
+    if (opts->parallel > 0 && (opts->file != NULL || standard_input))
+        cut_lines(r);
+    else if (*r->text != '\0') {
+        r->texts = allocate(1, sizeof *r->texts);
+        r->texts[0] = r->text;
+        r->same_prompt = opts->parallel > 1;
+        r->prompts = r->same_prompt ? opts->parallel : 1;
+    }
+    if (r->prompts == 0)
         run_end(CLI_USAGE, "the prompt is empty");
+    r->sequences = opts->parallel < r->prompts ? opts->parallel : r->prompts;
+    r->sequences = r->sequences > 0 ? r->sequences : 1;
 }
 
 static const char *model_path(const options *opts) {
@@ -107,130 +146,22 @@ static void unload(run *r) {
     text_free(r->t);
     fovea_context_destroy(r->ctx);
     free(r->ids);
-    free(r->piece);
+    free(r->texts);
     free(r->text);
 }
 
-/* ----------------------------------------------------------------------------------------------------- answering -- */
-
-static void run_prompt(run *r) {
-    for (int64_t done = 0, count; done < r->prompt; done += count) {
-        count = r->prompt - done < SESSION_CHUNK ? r->prompt - done : SESSION_CHUNK;
-        if (session_run(r->s, r->ids + done, count, to(r)) != 0 ||
-            (done + count == r->prompt && session_logits(r->s, count - 1, 1, r->logits, to(r)) != 0))
-            die(r->complaint);
-    }
-}
-
-/* The next token of the answer; id TK_NONE: there are no more. */
-static void print_token(run *r, int32_t id) {
-    if (r->opts->ids && id != TK_NONE)
-        printf("%s%ld", r->answer > 0 ? " " : "", (long)id);
-    else if (!r->opts->ids)
-        fwrite(r->piece, 1,
-               (size_t)(id == TK_NONE ? tk_decode_end(&r->decoder, r->piece) : tk_decode(&r->decoder, id, r->piece)),
-               stdout);
-    if (fflush(stdout) != 0)
-        exit(1); /* with the sentence of cli.h */
-}
-
-static void answer(run *r, sampler *draws, int64_t most) {
-    const int64_t words = model_config(r->m)->words;
-    r->decoder = tk_decoder_begin(text_tokenizer(r->t), false);
-    r->piece = allocate((size_t)tk_decode_most(r->decoder.t), 1);
-    for (;; r->answer++) {
-        hash_logits(r, r->logits, words);
-        int32_t id = sample(draws, r->logits, words);
-        if (text_ends(r->t, id))
-            break;
-        print_token(r, id);
-        if ((r->cut_off = r->answer + 1 == most || session_length(r->s, 0) + 1 > r->room))
-            break;
-        const double begin = stopwatch(CLOCK_MONOTONIC);
-        if (session_run(r->s, &id, 1, to(r)) != 0 || session_logits(r->s, 0, 1, r->logits, to(r)) != 0)
-            die(r->complaint);
-        r->decode += stopwatch(CLOCK_MONOTONIC) - begin;
-        r->decode_bytes += (double)(model_token_bytes(r->m) + session_cache_bytes(r->s));
-    }
-    print_token(r, TK_NONE);
-}
-
-static void on_threads(const void *ctx, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
-    (void)fovea_parallel(ctx, count, task, arg);
-}
-
-/* The largest number of bytes that this process had in memory; 0: unknown. */
-static double peak_memory(void) {
-    struct rusage use;
-    if (getrusage(RUSAGE_SELF, &use) != 0)
-        return 0;
-#ifdef __APPLE__
-    return (double)use.ru_maxrss;
-#else
-    return (double)use.ru_maxrss * 1024;
-#endif
-}
-
-static void report(const run *r) {
-    const double peak = peak_memory(); /* before memory is timed, which takes its own */
-    const double decoded = (double)r->answer, speed = peak_read_speed(r->info.threads, on_threads, r->ctx);
-    printf("\n\n");
-    if (r->cut_off && r->answer + 1 == r->opts->tokens)
-        printf("cut off  after %" PRId64 " tokens; --tokens allows more\n", r->opts->tokens);
-    else if (r->cut_off)
-        printf("cut off  because the context of %" PRId64 " tokens is full; --context makes room for more\n", r->room);
-    printf("%s, %d thread%s, %s, weights %s, keys %s, values %s\n", fovea_isa_name(r->info.isa), r->info.threads,
-           plural(r->info.threads), options_dtype_name(r->opts->dtype),
-           options_weights_name(r->opts, model_quantised(r->m)), options_dtype_name(r->opts->cache),
-           options_dtype_name(r->opts->values));
-    printf("prefill  %" PRId64 " tokens, %.1f per second\n", r->prompt, (double)r->prompt / r->prefill);
-    if (r->decode > 0)
-        printf("decode   %" PRId64
-               " tokens, %.1f per second; %.1f GB/s, %.0f%% of the %.1f GB/s that memory is read at\n",
-               r->answer, decoded / r->decode, r->decode_bytes / r->decode * 1e-9,
-               100.0 * r->decode_bytes / r->decode / speed, speed * 1e-9);
-    printf("cache    %" PRId64 " bytes for %" PRId64 " tokens\n", session_cache_bytes(r->s), session_length(r->s, 0));
-    if (peak > 0)
-        printf("memory   %.1f MB at its peak\n", peak * 1e-6);
-    printf("logits   hash %016" PRIx64 "\n", r->hash);
-}
-
-static int64_t plain_tokens(const run *r) {
-    const int64_t first = text_first(r->t) >= 0;
-    r->ids[0] = text_first(r->t);
-    const int64_t count = text_tokens(r->t, r->text, strlen(r->text), r->ids + first, r->room - first);
-    return count < 0 ? count : count + first;
-}
-
-static void make_tokens(run *r) {
-    char *system =
-        r->opts->system != NULL ? sound_text(r->opts->system, strlen(r->opts->system), "the system message") : NULL;
-    const bool chat = !r->opts->plain && text_chats(r->t) == TEXT_CHATML;
-    r->ids = allocate((size_t)r->room + 1, sizeof *r->ids);
-    r->prompt = chat ? text_chat(r->t, system, r->text, r->ids, r->room) : plain_tokens(r);
-    free(system);
-    if (r->prompt < 0) {
-        snprintf(r->complaint, sizeof r->complaint,
-                 "the prompt does not fit into the context of %" PRId64 " tokens; --context makes room for more, up to "
-                 "%" PRId64,
-                 r->room, model_config(r->m)->most_tokens);
-        die(r->complaint);
-    }
-    if (r->prompt == 0)
-        die("the prompt has no tokens");
-}
-
-static void generate(run *r) {
-    sampler draws = {.temperature = r->opts->temperature, .top_p = r->opts->top_p, .state = (uint64_t)r->opts->seed};
-    if (sampler_begin(&draws, model_config(r->m)->words) != 0)
-        die("out of memory");
-    make_tokens(r);
-    const double begin = stopwatch(CLOCK_MONOTONIC);
-    run_prompt(r);
-    r->prefill = stopwatch(CLOCK_MONOTONIC) - begin;
-    answer(r, &draws, r->opts->tokens);
-    sampler_end(&draws);
-    report(r);
+/* What would be ignored is refused. */
+static void check_options(const options *opts) {
+    if (opts->perplexity != NULL && (opts->word_count > 0 || opts->file != NULL || opts->system != NULL))
+        run_end(CLI_USAGE, "--perplexity takes neither a prompt nor --system");
+    if (opts->perplexity != NULL && (opts->parallel > 0 || opts->stops.count > 0))
+        run_end(CLI_USAGE, "--perplexity takes neither --parallel nor --stop");
+    if (opts->file != NULL && opts->word_count > 0)
+        run_end(CLI_USAGE, "--file is the prompt, so it cannot be combined with another");
+    if (opts->formats && (opts->perplexity == NULL || opts->weights > 0 || opts->arithmetic >= 0))
+        run_end(CLI_USAGE, "--formats needs --perplexity, and takes neither --weights nor --arithmetic");
+    if (opts->plain && opts->system != NULL)
+        run_end(CLI_USAGE, "--plain has no chat, so it cannot be combined with --system");
 }
 
 int main(int argc, char **argv) {
@@ -238,21 +169,18 @@ int main(int argc, char **argv) {
     const int wrong = options_read(argc, argv, &opts);
     if (wrong >= 0)
         return wrong;
-    run r = {.opts = &opts};
+    run r = {.opts = &opts, .sequences = 1};
+    check_options(&opts);
     if (opts.perplexity == NULL)
-        read_prompt(&r);
-    else if (opts.word_count > 0 || opts.system != NULL)
-        run_end(CLI_USAGE, "--perplexity takes neither a prompt nor --system");
-    if (opts.formats && (opts.perplexity == NULL || opts.weights > 0 || opts.arithmetic >= 0))
-        run_end(CLI_USAGE, "--formats needs --perplexity, and takes neither --weights nor --arithmetic");
-    if (opts.plain && opts.system != NULL)
-        run_end(CLI_USAGE, "--plain has no chat, so it cannot be combined with --system");
+        read_prompts(&r);
     const char *path = model_path(&opts);
     load(&r, path);
-    if (opts.perplexity != NULL)
+    if (opts.perplexity != NULL) {
         perplexity(&r, path);
-    else
-        generate(&r);
+    } else {
+        answers_print(&r);
+        report(&r);
+    }
     unload(&r);
     return 0;
 }

@@ -95,6 +95,18 @@ static int check_words(const loading *l) {
     return status == FOVEA_OK ? 0 : model_failed(m, m->config.names->words, l->to);
 }
 
+/* Packing has read every page of the words; of a new mapping only those of tokens that come will be in memory. */
+static int map_words_anew(const loading *l) {
+    model *m = l->m;
+    if (m->own_words != NULL)
+        return 0;
+    gguf_unmap(&m->words_pages);
+    if (weights_map(l->w, m->config.names->words, m->config.words, m->config.width, &m->words_pages, l->to) != 0)
+        return -1;
+    m->words = (const char *)m->words_pages.data;
+    return 0;
+}
+
 /* The words, which are also the head unless the file has one. What is stored as it runs stays in the file: few rows
  * of it are read. */
 static int load_words(const loading *l) {
@@ -117,7 +129,7 @@ static int load_words(const loading *l) {
     m->word_bytes = from.values != NULL ? c->width * model_element(m->words_type) : from.pages.row_bytes;
     load_name(head.name, 0, ".weight", name);
     if (!load_has(l, name))
-        return load_pack(l, &part, words.name, &kind, &m->head);
+        return load_pack(l, &part, words.name, &kind, &m->head) != 0 ? -1 : map_words_anew(l);
     if (model_is_blocks(m->words_type) && check_words(l) != 0)
         return -1;
     return load_map(l, &head, 1, 0, &kind, &m->head);
@@ -230,3 +242,4 @@ void model_free(model *m) {
 const config *model_config(const model *m) { return &m->config; }
 int64_t model_token_bytes(const model *m) { return m->token_bytes; }
 bool model_quantised(const model *m) { return m->quantised; }
+bool model_stored(const model *m) { return m->stored; }

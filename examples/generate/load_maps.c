@@ -103,6 +103,7 @@ int load_matrix(const loading *l, const piece *p, const char *name, int64_t in, 
     if (type != 0) {
         if (weights_map(l->w, name, p->all, in, &from->pages, l->to) != 0)
             return -1;
+        l->m->stored = true;
         *matrix = fovea_matrix_out_in(from->pages.data + p->first * from->pages.row_bytes, type, p->out, in);
         return 0;
     }

@@ -39,6 +39,7 @@ void model_free(model *m); /* NULL is allowed */
 const config *model_config(const model *m);
 int64_t model_token_bytes(const model *m); /* of weights that a token reads */
 bool model_quantised(const model *m);      /* are weights kept in blocks? */
+bool model_stored(const model *m);         /* do matrices run as a GGUF file stores them? */
 
 /* "Q5_0 widened to f32, MXFP4 widened to bf16"; "" if nothing was. */
 enum { MODEL_WIDENED = 256 };

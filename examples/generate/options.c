@@ -9,6 +9,16 @@ static const fovea_dtype dtypes[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DT
 static const char dtype_words[] = "f32 bf16 f16", cache_words[] = "f32 bf16 f16 int8";
 static const char *const dtype_names[] = {"f32", "bf16", "f16", "int8"};
 
+/* One more string. */
+static bool read_stop(void *at, const char *text, const cli_option *option) {
+    stop_list *list = at;
+    (void)option;
+    if (*text == '\0' || list->count == STOPS_MOST)
+        return false;
+    list->text[list->count++] = text;
+    return true;
+}
+
 int options_read(int argc, char **argv, options *opts) {
 #define OPTION(name) offsetof(options, name), 1
     static const cli_option table[] = {
@@ -18,7 +28,8 @@ int options_read(int argc, char **argv, options *opts) {
         {"--type", "TYPE", dtype_words, cli_read_choice, 0, 0, OPTION(dtype),
          "element type of products and attention: f32, bf16 or f16 (default: bf16)"},
         {"--weights", "TYPE", "stored f32 bf16 f16", cli_read_choice, 0, 0, OPTION(weights),
-         "stored: quantised weights of a GGUF file as they are, others in the type of --type; f32, bf16 or f16: all "
+         "stored: weights of a GGUF file as they are, those of safetensors in the type of --type; f32, bf16 or f16: "
+         "all "
          "weights are converted (default: stored)"},
         {"--arithmetic", "KIND", "q16 exact q8", cli_read_choice, 0, 0, OPTION(arithmetic),
          "products with quantised weights: q16, inputs in 16 bits; exact, the bits of float32; or q8, inputs in 8 "
@@ -35,9 +46,23 @@ int options_read(int argc, char **argv, options *opts) {
          "room for tokens of prompt and answer together (default: 2048, or the model's limit if that is less)"},
         {"--temperature", "X", "0.7", cli_read_real, 0, 100, OPTION(temperature),
          "divides logits before a token is drawn; 0 takes the most likely token (default: 0)"},
+        {"--top-k", "N", "40", cli_read_number, 0, 1 << 24, OPTION(top_k),
+         "draw only from the N most likely tokens; 0 is no limit (default: 0)"},
         {"--top-p", "X", "0.9", cli_read_real, 0, 1, OPTION(top_p),
          "draw only from the most likely tokens, whose probabilities add up to X (default: 0.9)"},
+        {"--min-p", "X", "0.05", cli_read_real, 0, 1, OPTION(min_p),
+         "draw only from tokens that are at least X times as likely as the likeliest (default: 0)"},
+        {"--repetition-penalty", "X", "1.1", cli_read_real, 0, 100, OPTION(penalty),
+         "divides logits above 0 of tokens that are in the prompt or answer, and multiplies the others; above 0 "
+         "(default: 1)"},
         {"--seed", "N", "1", cli_read_number, 0, INT64_MAX, OPTION(seed), "seed for drawing tokens (default: 1)"},
+        {"--stop", "TEXT", "@text \"The end\"", read_stop, 0, 0, OPTION(stops),
+         "ends an answer before this text; up to 16 times"},
+        {"--file", "FILE", "@file " FOVEA_GENERATE_TEXT, cli_read_text, 0, 0, OPTION(file), "the prompt is in a file"},
+        {"--parallel", "N", "4", cli_read_number, 1, PARALLEL_MOST, OPTION(parallel),
+         "answers N prompts at once, in one cache: each line of standard input or --file is one; a prompt of words is "
+         "answered "
+         "N times, by seeds that follow each other (default: one answer)"},
         {"--system", "TEXT", "@text \"You are a pirate.\"", cli_read_text, 0, 0, OPTION(system),
          "system message of the chat (default: that of the model's chat template)"},
         {"--plain", NULL, NULL, NULL, 0, 0, OPTION(plain), "continue the prompt instead of answering it in a chat"},
@@ -48,25 +73,24 @@ int options_read(int argc, char **argv, options *opts) {
          "with --perplexity: a table over formats of weights and of keys and values"},
     };
 #undef OPTION
-    static const cli_command command = {"",
-                                        1,
-                                        0,
-                                        WORDS_MOST,
-                                        "[PROMPT...]",
-                                        "",
-                                        "answer a prompt with a decoder model; the prompt - is standard input"};
+    static const cli_command command = {
+        "", 1, 0, WORDS_MOST, "[PROMPT...]", "", "answer prompts with a decoder model; the prompt - is standard input"};
     const cli program = {.program = "fovea-generate",
                          .version = fovea_version(),
                          .exit_statuses = "0 success; 1 failure; 2 wrong usage; 77 there is no model",
                          .environment = "FOVEA_GENERATE_MODEL=PATH names the model if --model is not given",
-                         .examples = "fovea-generate --temperature 0.7 --seed 3 \"Who keeps a lighthouse?\"",
+                         .examples = "fovea-generate --temperature 0.7 --seed 3 \"Who keeps a lighthouse?\"\n"
+                                     "fovea-generate --parallel 4 --file questions.txt --stop \"The end\"",
                          .commands = &command,
                          .command_count = 1,
                          .options = table,
                          .option_count = sizeof table / sizeof table[0]};
     const cli_command *only;
-    *opts = (options){.tokens = 200, .seed = 1, .top_p = 0.9, .dtype = 1, .cache = -1, .values = -1, .arithmetic = -1};
+    *opts = (options){
+        .tokens = 200, .seed = 1, .top_p = 0.9, .penalty = 1, .dtype = 1, .cache = -1, .values = -1, .arithmetic = -1};
     const int status = cli_read(&program, argc, argv, opts, &only, opts->words, &opts->word_count);
+    if (status < 0 && !(opts->penalty > 0))
+        return cli_wrong(&program, only, "--repetition-penalty needs a number above 0");
     opts->cache = opts->cache < 0 ? opts->dtype : opts->cache;
     opts->values = opts->values < 0 ? opts->cache : opts->values;
     return status;
@@ -77,16 +101,16 @@ fovea_dtype options_dtype(int type) { return dtypes[type]; }
 model_options options_types(const options *opts) {
     static const fovea_arithmetic arithmetics[] = {FOVEA_ARITHMETIC_Q16, FOVEA_ARITHMETIC_EXACT, FOVEA_ARITHMETIC_Q8};
     return (model_options){.dtype = dtypes[opts->dtype],
-                         .weights = opts->weights > 0 ? dtypes[opts->weights - 1] : 0,
-                         .has_arithmetic = opts->arithmetic >= 0,
-                         .arithmetic = arithmetics[opts->arithmetic > 0 ? opts->arithmetic : 0]};
+                           .weights = opts->weights > 0 ? dtypes[opts->weights - 1] : 0,
+                           .has_arithmetic = opts->arithmetic >= 0,
+                           .arithmetic = arithmetics[opts->arithmetic > 0 ? opts->arithmetic : 0]};
 }
 
-const char *options_weights_name(const options *opts, bool quantised) {
+const char *options_weights_name(const options *opts, const model *m) {
     static const char *const names[] = {"stored, q16", "stored, exact", "stored, q8"};
-    if (quantised)
+    if (model_quantised(m))
         return names[opts->arithmetic > 0 ? opts->arithmetic : 0];
-    return dtype_names[opts->weights > 0 ? opts->weights - 1 : opts->dtype];
+    return model_stored(m) ? "stored" : dtype_names[opts->weights > 0 ? opts->weights - 1 : opts->dtype];
 }
 
 const char *options_dtype_name(int type) { return dtype_names[type]; }

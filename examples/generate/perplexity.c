@@ -59,7 +59,7 @@ static double measure(run *r, int64_t *tokens, int32_t *choices) {
             rows = count - i < LOGIT_ROWS ? count - i : LOGIT_ROWS;
             if (session_logits(r->s, i, rows, r->logits, to(r)) != 0)
                 die(r->complaint);
-            hash_logits(r, r->logits, rows * words);
+            r->hash = hash_logits(r->hash, r->logits, rows * words);
             for (int64_t j = 0; j < rows; j++) {
                 const int64_t next = done + i + j + 1;
                 if (next < r->prompt && next % r->room != 0) {
@@ -86,9 +86,9 @@ static void print_row(run *r, const char *path, const options *opts, bool first,
     const double value = measure(r, &tokens, own);
     for (int64_t i = 0; i < tokens; i++)
         same += own[i] == choices[i];
-    printf("| %s | %.1f | %s | %s | %.4f | %" PRId64 " of %" PRId64 " |\n",
-           options_weights_name(opts, model_quantised(r->m)), (double)model_token_bytes(r->m) * 1e-6,
-           options_dtype_name(opts->cache), options_dtype_name(opts->values), value, same, tokens);
+    printf("| %s | %.1f | %s | %s | %.4f | %" PRId64 " of %" PRId64 " |\n", options_weights_name(opts, r->m),
+           (double)model_token_bytes(r->m) * 1e-6, options_dtype_name(opts->cache), options_dtype_name(opts->values),
+           value, same, tokens);
     fflush(stdout);
     run_unload(r);
     if (!first)
@@ -134,6 +134,6 @@ void perplexity(run *r, const char *path) {
     }
     const double value = measure(r, &tokens, NULL);
     printf("perplexity %.6f of %" PRId64 " tokens, %s, weights %s, keys %s, values %s, logits hash %016" PRIx64 "\n",
-           value, tokens, options_dtype_name(r->opts->dtype), options_weights_name(r->opts, model_quantised(r->m)),
+           value, tokens, options_dtype_name(r->opts->dtype), options_weights_name(r->opts, r->m),
            options_dtype_name(r->opts->cache), options_dtype_name(r->opts->values), r->hash);
 }

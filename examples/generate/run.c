@@ -3,6 +3,9 @@
 
 #include "prompt.h"
 
+#include "../inspect/progress.h"
+#include "../stopwatch.h"
+
 #include "cli.h"
 
 #include <inttypes.h>
@@ -30,12 +33,13 @@ void *allocate(size_t count, size_t bytes) {
 complaint to(run *r) { return (complaint){r->complaint, sizeof r->complaint}; }
 
 /* FNV-1a over words of 32 bits. */
-void hash_logits(run *r, const float *logits, int64_t count) {
+uint64_t hash_logits(uint64_t hash, const float *logits, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         uint32_t bits;
         memcpy(&bits, &logits[i], sizeof bits);
-        r->hash = (r->hash ^ bits) * 0x100000001b3u;
+        hash = (hash ^ bits) * 0x100000001b3u;
     }
+    return hash;
 }
 
 char *sound_text(const char *bytes, size_t count, const char *what) {
@@ -49,9 +53,22 @@ char *sound_text(const char *bytes, size_t count, const char *what) {
     return text;
 }
 
+static void show_layers(void *bar, int64_t done, int64_t all) {
+    progress *p = bar;
+    if (p->all == 0)
+        progress_begin(p, "parts of the model", all);
+    progress_show(p, done);
+}
+
 void run_load(run *r, const char *path) {
-    const model_options loaded_as = options_types(r->opts);
-    if (model_load(r->ctx, path, &loaded_as, &r->m, to(r)) != 0)
+    const double begin = stopwatch(CLOCK_MONOTONIC);
+    progress bar = {0};
+    model_options loaded_as = options_types(r->opts);
+    loaded_as.progress = show_layers;
+    loaded_as.progress_arg = &bar;
+    const int status = model_load(r->ctx, path, &loaded_as, &r->m, to(r));
+    progress_end(&bar);
+    if (status != 0)
         die(r->complaint);
     if (r->opts->arithmetic >= 0 && !model_quantised(r->m))
         run_end(CLI_USAGE, "--arithmetic needs quantised weights, as stored in a GGUF file");
@@ -63,10 +80,11 @@ void run_load(run *r, const char *path) {
     }
     r->room = r->opts->context > 0 ? r->opts->context : CONTEXT < c->most_tokens ? CONTEXT : c->most_tokens;
     const cache_types types = {options_dtype(r->opts->cache), options_dtype(r->opts->values)};
-    if (session_create(r->m, 1, r->room, types, &r->s, to(r)) != 0)
+    if (session_create(r->m, r->sequences, r->room, types, &r->s, to(r)) != 0)
         die(r->complaint);
     r->logits = allocate((size_t)(LOGIT_ROWS * c->words), sizeof *r->logits);
-    r->hash = 0xcbf29ce484222325u;
+    r->hash = HASH_BEGIN;
+    r->loading = stopwatch(CLOCK_MONOTONIC) - begin;
 }
 
 void run_unload(run *r) {

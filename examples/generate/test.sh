@@ -23,6 +23,65 @@ expect 0 "${tiny[@]}" --tokens 5 a b
 expect 0 "${tiny[@]}" --tokens 5 - ab </dev/null # - itself is no token of the tiny model
 [ "$(hash_of)" = "$words" ] || fail "- among words is standard input"
 
+# A file is a prompt, too.
+printf 'ab\n' >prompt.txt
+expect 0 "${tiny[@]}" --tokens 5 --file prompt.txt
+[ "$(hash_of)" = "$words" ] || fail "a file is another prompt"
+expect 2 "${tiny[@]}" --file prompt.txt ab
+has err 'cannot be combined with another'
+expect 1 "${tiny[@]}" --file nowhere.txt
+has err '^fovea-generate: nowhere.txt: '
+
+# Several prompts at once have the answers that they have alone, in their order, whatever their number.
+printf 'ab\n\nc\r\nba\nabc\ns\n' >prompts.txt
+for many in 1 2 3 5 64; do
+    expect 0 "${tiny[@]}" --tokens 7 --parallel $many --file prompts.txt
+    has out '^cut off  [1-5] of 5 answers after 7 tokens; --tokens allows more$'
+    sed '/^\[5\]/q' out >"answers.$many"
+    hash_of >>"answers.$many"
+    cmp -s "answers.$many" answers.1 || fail "$many at once answer otherwise"
+done
+expect 0 "${tiny[@]}" --tokens 7 --parallel 3 - <prompts.txt
+[ "$(hash_of)" = "$(tail -1 answers.1)" ] || fail "lines of standard input are other prompts"
+line=0
+for prompt in ab c ba abc s; do
+    line=$((line + 1))
+    expect 0 "${tiny[@]}" --tokens 7 --ids "$prompt"
+    alone=$(head -1 out)
+    expect 0 "${tiny[@]}" --tokens 7 --ids --parallel 2 --file prompts.txt
+    [ "$(sed -n "s/^\[$line\] //p" out)" = "$alone" ] || fail "$prompt alone has another answer: $alone"
+done
+
+# A prompt of words is answered as often as that, by seeds that follow each other.
+expect 0 "${tiny[@]}" --tokens 7 --ids --parallel 3 --temperature 2 --top-p 1 --seed 4 ab
+cp out three
+for seed in 4 5 6; do
+    expect 0 "${tiny[@]}" --tokens 7 --ids --temperature 2 --top-p 1 --seed $seed ab
+    [ "$(sed -n "s/^\[$((seed - 3))\] //p" three)" = "$(head -1 out)" ] || fail "seed $seed draws otherwise in a row"
+done
+
+# Strings that end an answer are no part of it; options that draw do something.
+expect 0 "${tiny[@]}" --tokens 40 ab
+whole=$(sed '/^cut off/,$d' out | tr -d '\n')
+part=${whole:3:2}
+expect 0 "${tiny[@]}" --tokens 40 --stop 'zz' --stop "$part" ab
+[ "$(sed '/^avx\|^scalar\|^neon/,$d' out | tr -d '\n')" = "${whole%%"$part"*}" ] || fail "--stop \"$part\" does not end \"$whole\""
+expect 2 "${tiny[@]}" --stop '' ab
+expect 2 "${tiny[@]}" --repetition-penalty 0 ab
+has err 'needs a number above 0'
+expect 0 "${tiny[@]}" --tokens 12 --ids ab
+head -1 out >plain
+expect 0 "${tiny[@]}" --tokens 12 --ids --repetition-penalty 5 ab
+[ "$(head -1 out)" != "$(cat plain)" ] || fail "--repetition-penalty does nothing"
+for rule in '--top-k 1' '--min-p 1' '--top-p 0'; do
+    # shellcheck disable=SC2086
+    expect 0 "${tiny[@]}" --tokens 12 --ids --temperature 3 $rule ab
+    [ "$(head -1 out)" = "$(cat plain)" ] || fail "$rule draws another than the most likely"
+done
+expect 2 "${tiny[@]}" --parallel 65 ab
+expect 2 "${tiny[@]}" --perplexity tiny.gguf --parallel 2
+has err 'takes neither --parallel nor --stop'
+
 # An empty prompt is an error, not another prompt; that is known before the model is read.
 expect 2 --model nowhere ''
 has err '^fovea-generate: the prompt is empty$'

@@ -1,10 +1,12 @@
-/* The reader of GGUF files: what it reads, and that no file, however broken, is trusted: each refusal is a sentence. fuzz-gguf tries
- * more of them. */
+/* The reader of GGUF files: what it reads, and that no file, however broken, is trusted: each refusal is a sentence.
+ * fuzz-gguf tries more of them. */
 #include "make_gguf.h"
 #include "text.h"
 
 #include "test.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static char sentence[1024];
@@ -99,6 +101,42 @@ static void test_blocks(const fovea_context *ctx) {
     }
 }
 
+/* Blocks that the library has not, each number by its definition, in double. */
+static void test_wide_blocks(void) {
+    static const struct {
+        gguf_type type;
+        uint8_t block[24];
+    } all[] = {{GGUF_Q5_0, {0x00, 0xb5, 0x0f, 0xf0, 0x33, 0x81, 0x10, 0x32, 0x54, 0x76, 0x98, 0xba}},
+               {GGUF_Q5_1, {0x01, 0x35, 0x03, 0xb9, 0x0f, 0xf0, 0x33, 0x81, 0x10, 0x32, 0x54, 0x76, 0x98, 0xba}},
+               {GGUF_MXFP4, {130, 0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe}},
+               {GGUF_MXFP4, {1, 0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe}}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        const uint8_t *b = all[i].block;
+        float got[32];
+        gguf_blocks_to_f32(all[i].type, b, 1, got);
+        for (int k = 0; k < 32; k++) {
+            const bool five = all[i].type != GGUF_MXFP4, minimum = all[i].type == GGUF_Q5_1;
+            const uint8_t *fifth = b + (minimum ? 4 : 2), *nibbles = five ? fifth + 4 : b + 1;
+            const int low = nibbles[k % 16] >> 4 * (k / 16) & 15, high = fifth[k / 8] >> k % 8 & 1;
+            double want;
+            if (five) { /* scales 2^-2 (1 + f) and of the other sign */
+                const double d = ldexp(1024 + ((b[1] & 3) << 8 | b[0]), (b[1] >> 2 & 31) - 25) * (b[1] & 0x80 ? -1 : 1);
+                const double m = minimum ? -ldexp(1024 + ((b[3] & 3) << 8 | b[2]), (b[3] >> 2 & 31) - 25) : 0.0;
+                want = (double)(float)(d * (low + 16 * high - (minimum ? 0 : 16))) + m;
+            } else { /* sign, exponent of 2 bits, fraction of one: subnormal where the exponent is 0 */
+                const int e = low >> 1 & 3, f = low & 1;
+                want = ldexp(e > 0 ? 2 + f : f, (e > 0 ? e - 1 : 0) - 1 + b[0] - 127) * (low & 8 ? -1 : 1);
+            }
+            test_check(got[k] == (float)want, "%s %d: element %d is %.9g, not %.9g",
+                       gguf_type_name((uint32_t)all[i].type), (int)i, k, (double)got[k], want);
+        }
+    }
+    const uint8_t none[17] = {255};
+    float got[32];
+    gguf_blocks_to_f32(GGUF_MXFP4, none, 1, got);
+    test_check(isnan(got[0]) && isnan(got[31]), "an exponent of 255 is a number");
+}
+
 /* Cut off anywhere: refused, and says so. */
 static void test_cut(void) {
     made_gguf g;
@@ -115,7 +153,8 @@ static void test_cut(void) {
     }
 }
 
-/* Each byte of the header made something else: read or refused, but nothing outside is touched, and what was read can be used. */
+/* Each byte of the header made something else: read or refused, but nothing outside is touched, and what was read
+ * can be used. */
 static void test_flipped(void) {
     static const uint8_t others[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
     made_gguf good, g;
@@ -252,15 +291,47 @@ static void test_digits(void) {
     free(copy);
 }
 
+/* Files that are kept (make_corpus.py), from memory, each with the sentence that it is refused with. */
+static void test_corpus(void) {
+    static made_gguf g;
+    char line[512], path[1024];
+    int files = 0;
+    FILE *list = fopen(FOVEA_GENERATE_CORPUS "/sentences.txt", "r");
+    while (test_check(list != NULL, "there is no corpus") && fgets(line, sizeof line, list) != NULL) {
+        uint8_t *copy;
+        gguf *f;
+        line[strcspn(line, "\n")] = '\0';
+        char *words = strchr(line, '\t');
+        if (!test_check(words != NULL, "\"%s\" has no sentence", line))
+            break;
+        *words++ = '\0';
+        snprintf(path, sizeof path, FOVEA_GENERATE_CORPUS "/%s", line);
+        FILE *file = fopen(path, "rb");
+        g.size = file != NULL ? fread(g.bytes, 1, sizeof g.bytes, file) : 0;
+        test_check(file != NULL && fclose(file) == 0 && g.size < sizeof g.bytes, "%s cannot be read", path);
+        const bool read = open_copy(&g, &copy, &f) == 0;
+        test_check(strcmp(words, "good") == 0 ? read : !read && strstr(sentence, words) != NULL,
+                   "%s: \"%s\" does not say: %s", line, sentence, words);
+        gguf_close(f);
+        free(copy);
+        files++;
+    }
+    if (list != NULL)
+        fclose(list);
+    test_check(files > 40, "the corpus has %d files", files);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "gguf", NULL);
     test_values();
     fovea_context *ctx = test_context_untuned();
     test_blocks(ctx);
     fovea_context_destroy(ctx);
+    test_wide_blocks();
     test_cut();
     test_flipped();
     test_sentences();
+    test_corpus();
     test_text();
     test_digits();
     return test_end();

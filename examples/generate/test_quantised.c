@@ -1,6 +1,6 @@
-/* Weights that run as a GGUF file stores them: tiny models of each type of blocks, and of several types in one layer, against
- * the same models widened to float32 by the formulas of gguf_blocks.c. `exact` gives their bits; q16 and q8 are near, with the same bits on each tier. Files
- * whose scales stand for no numbers are refused. */
+/* Weights that run as a GGUF file stores them: tiny models of each type of blocks and floats, and of several types
+ * in one layer, against the same models widened to float32 by the formulas of gguf_blocks.c. `exact` gives their
+ * bits; q16 and q8 are near, with the same bits on each tier. Files whose scales stand for no numbers are refused. */
 #include "make_gguf.h"
 #include "model.h"
 
@@ -66,6 +66,15 @@ static void random_block(gguf_type type, uint64_t *state, uint8_t block[BLOCK_MO
         break;
     case GGUF_Q8_0: put_u16(block, 0x0c00 | fraction); break;
     case GGUF_Q6_K: put_u16(block + 208, fraction >> 2 | 1); break;
+    case GGUF_Q5_0: put_u16(block, 0x1c00 | fraction); break;
+    case GGUF_Q5_1: /* sixteenths of 2^-8: numbers of float16, not of bfloat16 */
+        put_u16(block, 0x1c00);
+        put_u16(block + 2, 0x9c00 | (fraction & 0x3c0));
+        break;
+    case GGUF_MXFP4: block[0] = (uint8_t)(120 + random_bits(state) % 6); break;
+    case GGUF_F32S: put_u16(block + 2, 0x3b80 | (fraction & 0x7f)); break;
+    case GGUF_F16S: put_u16(block, 0x1c00 | fraction); break;
+    case GGUF_BF16S: put_u16(block, 0x3b80 | (fraction & 0x7f)); break;
     default: /* Q4_K, Q5_K */
         put_u16(block, 0x0200 | fraction >> 1);
         put_u16(block + 2, 0x0a00 | fraction >> 1);
@@ -148,7 +157,7 @@ static bool run(const char *path, model_options types, fovea_isa isa, float logi
     sentence[0] = '\0';
     const bool loaded = model_load(ctx, path, &types, &m, to) == 0;
     if (loaded) {
-        test_check(model_quantised(m) == (types.weights == 0), "weights are widened, or are not");
+        test_check(!model_quantised(m) || types.weights == 0, "weights are not widened");
         const cache_types cache = {types.dtype, types.dtype};
         test_check(session_create(m, 1, TOKENS, cache, &s, to) == 0 && session_run(s, ids, TOKENS, to) == 0 &&
                        session_logits(s, 0, TOKENS, logits, to) == 0,
@@ -201,6 +210,35 @@ static void test_layout(const layout *l, fovea_dtype dtype) {
     test_folder_end(folder);
 }
 
+/* Weights that are no integers with scales in the library: floats as they are stored, or widened to the smallest
+ * type that holds them, which has the bits of float32. */
+static void test_floats(const fovea_context *ctx, gguf_type type, const char *widened) {
+    static float want[TOKENS * WORDS], got[TOKENS * WORDS];
+    layout l = {.name = gguf_type_name((uint32_t)type), .own_head = true};
+    char folder[TEST_FOLDER], path[PATH_MOST], text[MODEL_WIDENED];
+    model *m;
+    for (int k = 0; k < ARRAYS; k++)
+        l.type[k] = type;
+    test_folder_begin(folder);
+    snprintf(path, sizeof path, "%s/blocks.gguf", folder);
+    write_model(&l, path);
+    for (int i = 0; i < 2; i++) {
+        model_options options = {.dtype = i == 0 ? FOVEA_DTYPE_F32 : FOVEA_DTYPE_BF16, .weights = FOVEA_DTYPE_F32};
+        if (!test_check(run(path, options, FOVEA_ISA_BEST, want), "%s: %s", l.name, sentence))
+            continue;
+        options.weights = 0;
+        if (test_check(run(path, options, FOVEA_ISA_BEST, got), "%s: %s", l.name, sentence))
+            test_same(got, want, TOKENS * WORDS, "%s, type %d", l.name, (int)options.dtype);
+        if (test_check(model_load(ctx, path, &options, &m, to) == 0, "%s", sentence)) {
+            model_widened(m, text);
+            test_check(strcmp(text, widened) == 0, "%s: \"%s\", not \"%s\"", l.name, text, widened);
+            test_check(model_stored(m) == (*widened == '\0'), "%s is stored, or is not", l.name);
+        }
+        model_free(m);
+    }
+    test_folder_end(folder);
+}
+
 static void test_refused(const layout *l) {
     static float logits[TOKENS * WORDS];
     char folder[TEST_FOLDER], path[PATH_MOST];
@@ -232,6 +270,14 @@ int main(int argc, char **argv) {
         l.bad = 1; /* the words */
         test_refused(&l);
     }
+    fovea_context *ctx = test_context_untuned();
+    test_floats(ctx, GGUF_Q5_0, "Q5_0 widened to f32");
+    test_floats(ctx, GGUF_Q5_1, "Q5_1 widened to f16");
+    test_floats(ctx, GGUF_MXFP4, "MXFP4 widened to bf16");
+    test_floats(ctx, GGUF_F32S, "");
+    test_floats(ctx, GGUF_F16S, "");
+    test_floats(ctx, GGUF_BF16S, "");
+    fovea_context_destroy(ctx);
     layout mixed = {.name = "mixed", .own_head = true};
     for (int k = 0; k < ARRAYS; k++)
         mixed.type[k] = types[k % 6].type;

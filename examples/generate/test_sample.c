@@ -13,60 +13,101 @@ static void fill(float logits[WORDS], rng *r) {
 }
 
 static void test_greedy(const float *logits) {
-    sampler s = {.temperature = 0, .top_p = 0.5, .state = 1};
-    test_check(sampler_begin(&s, WORDS) == 0, "no memory");
-    const int32_t best = sample(&s, logits, WORDS);
+    sampler s;
+    uint64_t state = 1;
+    test_check(sampler_begin(&s, &(sample_rules){.penalty = 1.0, .top_p = 0.5}, WORDS) == 0, "no memory");
+    const int32_t best = sample(&s, logits, NULL, 0, &state);
     for (int i = 0; i < WORDS; i++)
         test_check(logits[i] <= logits[best], "word %d is likelier than the one that was taken", i);
-    s.temperature = 1.0;
-    s.top_p = 0.0;
-    for (int i = 0; i < 50; i++)
-        test_check(sample(&s, logits, WORDS) == best, "top-p of 0 draws another than the most likely");
+    static const sample_rules only_best[] = {{.penalty = 1.0, .temperature = 1.0, .top_p = 0.0},
+                                             {.penalty = 1.0, .temperature = 1.0, .top_p = 1.0, .top_k = 1},
+                                             {.penalty = 1.0, .temperature = 1.0, .top_p = 1.0, .min_p = 1.0}};
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < 50; i++) {
+            s.rules = only_best[k];
+            test_check(sample(&s, logits, NULL, 0, &state) == best, "rules %d draw another than the most likely", k);
+        }
     sampler_end(&s);
     const float equal[3] = {1.0f, 1.0f, 1.0f};
     test_check(sample_greedy(equal, 3) == 0, "of equals, the first is not taken");
 }
 
-static void test_seeds(const float *logits) {
-    sampler a = {.temperature = 1.3, .top_p = 0.95, .state = 7}, b = a, c = a;
-    c.state = 8;
-    int others = 0;
-    test_check(sampler_begin(&a, WORDS) == 0 && sampler_begin(&b, WORDS) == 0 && sampler_begin(&c, WORDS) == 0,
-               "no memory");
-    for (int i = 0; i < 200; i++) {
-        const int32_t drawn = sample(&a, logits, WORDS);
-        test_check(drawn == sample(&b, logits, WORDS), "one seed draws two things");
-        others += drawn != sample(&c, logits, WORDS);
+/* Tokens that were seen lose as much as the penalty says, however often they were. */
+static void test_penalty(void) {
+    static const float logits[] = {4.0f, 3.0f, -1.0f, -1.5f};
+    static const int32_t seen[] = {0, 0, 2, 0};
+    static const struct {
+        double penalty;
+        int count, want;
+    } steps[] = {{1.0, 4, 0}, {1.3, 4, 0}, {1.4, 4, 1}, {1.4, 0, 0}, {0.5, 4, 0}};
+    const float negative[] = {-1.0f, -1.5f};
+    sampler s;
+    uint64_t state = 1;
+    test_check(sampler_begin(&s, &(sample_rules){.penalty = 1.0}, 4) == 0, "no memory");
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        s.rules.penalty = steps[i].penalty;
+        const int got = sample(&s, logits, seen, steps[i].count, &state);
+        test_check(got == steps[i].want, "penalty %g: word %d, not %d", steps[i].penalty, got, steps[i].want);
     }
-    test_check(others > 50, "another seed draws the same but for %d of 200", others);
-    sampler_end(&a);
-    sampler_end(&b);
-    sampler_end(&c);
+    s.rules.penalty = 1.6;
+    s.words = 2;
+    test_check(sample(&s, negative, seen, 1, &state) == 1, "a logit below 0 is not multiplied");
+    sampler_end(&s);
 }
 
-/* Counts against probabilities, within five standard deviations; and none beyond top-p. */
-static void test_shares(const float *logits, double temperature, double top_p) {
-    sampler s = {.temperature = temperature, .top_p = top_p, .state = 3};
-    int count[WORDS] = {0};
-    double p[WORDS], all = 0.0, kept = 0.0;
-    test_check(sampler_begin(&s, WORDS) == 0, "no memory");
-    for (int i = 0; i < DRAWS; i++)
-        count[sample(&s, logits, WORDS)]++;
-    for (int i = 0; i < WORDS; i++)
-        all += p[i] = exp((double)logits[i] / temperature);
-    for (int i = 0; i < WORDS; i++) { /* what is likelier than word i has less than top_p, or i is not drawn */
-        double before = 0.0;
-        for (int j = 0; j < WORDS; j++)
-            before += logits[j] > logits[i] ? exp((double)logits[j] / temperature) : 0.0;
-        if (before >= top_p * all)
-            p[i] = 0.0;
-        kept += p[i];
+static void test_seeds(const float *logits) {
+    const sample_rules rules = {.penalty = 1.0, .temperature = 1.3, .top_p = 0.95};
+    uint64_t a = 7, b = 7, c = 8;
+    sampler s;
+    int others = 0;
+    test_check(sampler_begin(&s, &rules, WORDS) == 0, "no memory");
+    for (int i = 0; i < 200; i++) {
+        const int32_t drawn = sample(&s, logits, NULL, 0, &a);
+        test_check(drawn == sample(&s, logits, NULL, 0, &b), "one seed draws two things");
+        others += drawn != sample(&s, logits, NULL, 0, &c);
     }
+    test_check(others > 50, "another seed draws the same but for %d of 200", others);
+    sampler_end(&s);
+}
+
+/* Is word i one of those that are drawn? By what is likelier, and how likely that is among the first top_k. */
+static bool kept(const double *p, int i, const sample_rules *r) {
+    double before = 0.0, all = 0.0, most = 0.0;
+    int rank = 0;
+    for (int j = 0; j < WORDS; j++) {
+        int above = 0;
+        for (int k = 0; k < WORDS; k++)
+            above += p[k] > p[j];
+        most = p[j] > most ? p[j] : most;
+        all += r->top_k == 0 || above < r->top_k ? p[j] : 0.0;
+        before += p[j] > p[i] ? p[j] : 0.0;
+        rank += p[j] > p[i];
+    }
+    return before < r->top_p * all && (r->top_k == 0 || rank < r->top_k) && (rank == 0 || p[i] >= r->min_p * most);
+}
+
+/* Counts against probabilities, within five standard deviations; and none beyond the rules. */
+static void test_shares(const float *logits, double temperature, int64_t top_k, double top_p, double min_p) {
+    const sample_rules rules = {
+        .penalty = 1.0, .temperature = temperature, .top_k = top_k, .top_p = top_p, .min_p = min_p};
+    sampler s;
+    uint64_t state = 3;
+    int count[WORDS] = {0}, cut = 0;
+    double p[WORDS], all = 0.0;
+    test_check(sampler_begin(&s, &rules, WORDS) == 0, "no memory");
+    for (int i = 0; i < DRAWS; i++)
+        count[sample(&s, logits, NULL, 0, &state)]++;
+    for (int i = 0; i < WORDS; i++)
+        p[i] = exp((double)logits[i] / temperature);
+    for (int i = 0; i < WORDS; i++)
+        all += kept(p, i, &rules) ? p[i] : 0.0;
     for (int i = 0; i < WORDS; i++) {
-        const double share = p[i] / kept, due = share * DRAWS;
+        const double share = kept(p, i, &rules) ? p[i] / all : 0.0, due = share * DRAWS;
+        cut += share == 0.0;
         test_check(fabs(count[i] - due) <= 5 * sqrt(due * (1 - share)) + 0.5,
                    "word %d is drawn %d times, not about %.0f", i, count[i], due);
     }
+    test_check((cut > 0) == (top_k > 0 || top_p < 1.0 || min_p > 0.0), "%d words are never drawn", cut);
     sampler_end(&s);
 }
 
@@ -76,9 +117,13 @@ int main(int argc, char **argv) {
     rng r = rng_stream(test_seed(), "sample");
     fill(logits, &r);
     test_greedy(logits);
+    test_penalty();
     test_seeds(logits);
-    test_shares(logits, 1.0, 1.0);
-    test_shares(logits, 0.7, 0.9);
-    test_shares(logits, 2.0, 0.5);
+    test_shares(logits, 1.0, 0, 1.0, 0.0);
+    test_shares(logits, 0.7, 0, 0.9, 0.0);
+    test_shares(logits, 2.0, 0, 0.5, 0.0);
+    test_shares(logits, 1.5, 7, 1.0, 0.0);
+    test_shares(logits, 1.5, 0, 1.0, 0.2);
+    test_shares(logits, 1.5, 12, 0.8, 0.05);
     return test_end();
 }
