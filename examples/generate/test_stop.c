@@ -23,6 +23,7 @@ static const stop_case cases[] = {
     {{"xy"}, "ax", "ax"},
     {{"a"}, "a", ""},
     {{"b", "ab"}, "xab", "x"},
+    {{"ab", "b"}, "xab", "x"},
     {{"abc"}, "ab", "ab"},
     {{"<end>"}, "so<e<end>x", "so<e"},
 };
