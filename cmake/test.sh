@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# test.sh RUN...: builds and tests, and counts. RUN is PRESET[@CPU][/PART], or "python": the Python package, as a wheel.
+# test.sh RUN...: builds and tests, and counts. RUN is PRESET[@CPU][/PART], or "python": the Python package, as a wheel, or
+# "ggml": ggml's own test of backends ("ggml/all": in other builds and releases of ggml, too).
 #   PRESET  of CMakePresets.json
 #   @CPU    tests are emulated, on that CPU of qemu's
 #   /PART   only the tests of these labels (the table below); "python/slow" adds those that are marked slow
@@ -29,7 +30,10 @@ build() { # build PRESET PART: of some parts, only the programs; clang's warning
     local target=all
     case $1/$2 in clang/*) ;; */kernels | */threads) target=tests-$2 ;; esac
     [ "$1" != fuzz ] || target=fuzz-programs
-    { [ -f "build/$1/build.ninja" ] || cmake --preset "$1"; } && cmake --build "build/$1" -j "$jobs" --target $target
+    local options=() # ggml's backend is part of preset test, where ggml was fetched
+    [ "$1" != test ] || [ ! -d build/ggml/llama.cpp ] || options=(-DFOVEA_GGML=ON)
+    { [ -f "build/$1/build.ninja" ] && [ ${#options[@]} = 0 ]; } || cmake --preset "$1" "${options[@]}" || return
+    cmake --build "build/$1" -j "$jobs" --target $target
 }
 parts_skipped() { # parts_skipped LOG: of tests that passed, what they printed as SKIPPED
     awk '/: [0-9]+ passed, 0 failed, [0-9]+ skipped$/ && $2 > 0 { n += $6 } END { print n + 0 }' "$1"
@@ -68,18 +72,34 @@ test_python() { # test_python RUN MARKED: with PyTorch where it is, else the tes
     count "$1" $((n - failures - skips)) "$failures" "$skips" "wheel $built s, tests $SECONDS s"
 }
 
+test_ggml() { # test_ggml RUN PART
+    local log=build/ggml/ops.log
+    if [ ! -f build/test/integrations/ggml/libggml-fovea.so ]; then
+        count "$1" 0 0 1 "ggml: not fetched, or preset test not built"
+        return
+    fi
+    SECONDS=0
+    integrations/ggml/tests/ops.sh "${2:-}" 2>&1 | tee $log
+    count "$1" "$(grep -c '^passed: ' $log)" "$(grep -c '^FAILED: ' $log)" "$(grep -c '^SKIPPED: ' $log)" "$SECONDS s"
+}
+
 for run in "$@"; do
     part=${run#*/} place=${run%/*}
     [ "$part" != "$run" ] || part=
     preset=${place%@*} filter=()
     environment=(env FOVEA_TEST_SCALE="${FOVEA_TEST_SCALE:-${part_scale[${part:-none}]-${scale[$preset]-1}}}")
     [ "$preset" = "$place" ] || environment+=(QEMU_CPU="${place#*@}")
-    [ -z "$part" ] || [ "$preset" = python ] || filter=(--label-regex "${labels[$part]}")
+    [ -z "$part" ] || [ "$preset" = python ] || [ "$preset" = ggml ] || filter=(--label-regex "${labels[$part]}")
+    [ "$preset" != test ] || [ -d build/ggml/llama.cpp ] || count ggml 0 0 1 "ggml: not fetched, see above"
     [[ $preset != aarch64* ]] || filter+=(--label-exclude '^scalar$')
     printf '\n=== %s\n' "$run"
     case $preset in
     python)
         test_python "$run" "$([ "$part" = slow ] && echo 'slow or not slow' || echo 'not slow')"
+        continue
+        ;;
+    ggml)
+        test_ggml "$run" "$part"
         continue
         ;;
     clang | fuzz | *-clang)

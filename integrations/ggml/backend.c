@@ -210,7 +210,7 @@ static void say_status(void) {
             const size_t n = strlen(names);
             snprintf(names + n, sizeof names - n, "%s%s", n ? ", " : "", fg_operations[i].name);
         }
-    fg_say("Fovea %s computes%s %s", fovea_version(), getenv("FOVEA_GGML") ? "" : ", where it is faster,", names);
+    fg_say("Fovea %s computes%s %s", fovea_version(), fg_options_listed() ? "" : ", where it is faster,", names);
 }
 
 static ggml_backend_reg_t registration(void *caller) {

@@ -94,6 +94,7 @@ void fg_options_load(void);
 /* Is this operation taken, as far as FOVEA_GGML says; and whether it pays or not? */
 bool fg_options_take(const fg_operation *operation, bool *always);
 bool fg_options_none(void);
+bool fg_options_listed(void); /* operations are named, or all: they are taken whether faster or not */
 bool fg_options_debug(void);
 /* Of products with quantised weights. */
 fovea_arithmetic fg_options_arithmetic(void);

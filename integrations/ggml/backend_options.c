@@ -60,6 +60,7 @@ void fg_options_load(void) {
     if (!strcmp(words, "none")) {
         none = true;
     } else if (!strcmp(words, "all")) {
+        listed = true;
         for (int i = 0; i < FG_OPERATIONS; i++)
             always[i] = true;
     } else {
@@ -68,6 +69,8 @@ void fg_options_load(void) {
 }
 
 bool fg_options_none(void) { return none; }
+
+bool fg_options_listed(void) { return listed; }
 
 bool fg_options_debug(void) { return debug; }
 

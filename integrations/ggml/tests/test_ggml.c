@@ -270,7 +270,7 @@ int main(void) {
     ggml_backend_load_all();
     reg = load_fovea();
     printf("ggml %s\n", ggml_version());
-    test_scheduler(!takes || all || !strcmp(takes, "FLASH_ATTN_EXT"));
+    test_scheduler(!takes || !*takes || all || !strcmp(takes, "FLASH_ATTN_EXT"));
     if (all) {
         test_results();
         test_refused();

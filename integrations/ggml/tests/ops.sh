@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# ops.sh [all]: builds ggml of llama.cpp's sources for this CPU, with its own test of backends, and runs that on ours.
+# all: also test-ggml-fovea with that ggml, one without OpenMP, one for any x86 CPU, and older releases.
+# A line for each: "passed: ", "FAILED: " or "SKIPPED: ". Environment: BUILD, which has the backend (default build/test).
+set -uo pipefail
+cd "$(dirname "$0")/../../.." || exit
+backend=$PWD/${BUILD:-build/test}/integrations/ggml/libggml-fovea.so
+test=$PWD/${BUILD:-build/test}/integrations/ggml/test-ggml-fovea
+logs=build/ggml/logs
+mkdir -p $logs
+export GGML_BACKEND_PATH=$backend FOVEA_GGML=all FOVEA_TUNING_FILE=
+
+report() { # report STATUS WHAT LOG
+    case $1 in
+    0) echo "passed: $2" ;;
+    *) tail -5 "$3" && echo "FAILED: $2 ($3)" ;;
+    esac
+}
+build() { # build NAME OPTION...: ggml in build/ggml/NAME
+    cmake -S integrations/ggml/tests/ops -B "build/ggml/$1" -G Ninja "${@:2}" && cmake --build "build/ggml/$1"
+}
+operations() { # operations NAME ARGUMENT...: test-backend-ops of build/ggml/NAME, which must have compared something
+    local log=$logs/ops-$1.log
+    "build/ggml/$1/bin/test-backend-ops" test -b Fovea "${@:2}" >"$log" 2>&1 &&
+        grep -qE ' [1-9][0-9]*/[0-9]+ tests passed' "$log"
+    report $? "test-backend-ops, ${*}: $(grep -oE '[0-9]+/[0-9]+ tests' "$log" | tail -1)" "$log"
+}
+results() { # results NAME FOLDER: our own test with the ggml in that folder
+    LD_LIBRARY_PATH=$2 "$test" >"$logs/test-$1.log" 2>&1
+    report $? "test-ggml-fovea, ggml $1" "$logs/test-$1.log"
+}
+
+if ! build native >$logs/native.log 2>&1; then
+    report 1 "ggml does not build" $logs/native.log
+    exit 1
+fi
+if [ "${1-}" != all ]; then
+    # Of attention some sizes: the CPU backend, which is compared with, takes most of the time.
+    operations native -o FLASH_ATTN_EXT -p 'kv=(113|1024|1025|4096)'
+    operations native -o "$(sed -n 's/^    {"\([A-Z_]*\)", .*/\1/p' integrations/ggml/backend_operations.c | grep -v FLASH | paste -sd,)"
+    exit
+fi
+operations native
+results native build/ggml/native/bin
+if build no-openmp -DGGML_OPENMP=OFF >$logs/no-openmp.log 2>&1 &&
+    build any-cpu -DGGML_NATIVE=OFF -DGGML_SSE42=OFF -DGGML_AVX=OFF -DGGML_AVX2=OFF -DGGML_BMI2=OFF -DGGML_FMA=OFF \
+        -DGGML_F16C=OFF >$logs/any-cpu.log 2>&1; then
+    for name in no-openmp any-cpu; do
+        results $name build/ggml/$name/bin
+    done
+else
+    report 1 "ggml does not build otherwise" $logs/any-cpu.log
+fi
+for release in 0.17.0.post1 0.15.3 0.13.1; do
+    if python3 integrations/ggml/fetch.py --release $release build/ggml; then
+        results $release build/ggml/libggml-$release/lib64
+    else
+        echo "SKIPPED: ggml $release"
+    fi
+done
