@@ -114,6 +114,9 @@ static int open_scales(reading *r, int64_t i, PyObject *scales) {
     py_weights *weights = &r->weights[i];
     fovea_quantisation *q = &weights->quantisation;
     const bool blocks = !py_dtype_scaled(r->type), groups_first = r->kind->packing != FOVEA_PACKING_PLAIN;
+    if (blocks && r->group_size > 0)
+        return py_raise(PyExc_TypeError, "the groups of %s are those of its blocks: leave group_size out",
+                        r->kind->word);
     if (blocks && !scales)
         return 0;
     if (blocks || !scales)
@@ -172,6 +175,8 @@ static int open_zeros(reading *r, int64_t i, PyObject *zeros) {
     py_weights *weights = &r->weights[i];
     fovea_quantisation *q = &weights->quantisation;
     const fovea_matrix *weight = &r->parts[i].weight;
+    if (!zeros && r->zero_offset != 0)
+        return py_raise(PyExc_ValueError, "zero_offset is %d, but there are no zeros to add it to", r->zero_offset);
     if (!zeros)
         return 0;
     if (!r->kind->words)
@@ -262,7 +267,7 @@ PyObject *py_linear_quantized(PyObject *type, PyObject *args, PyObject *keywords
     reading r = {.core = PyType_GetModuleState((PyTypeObject *)type)};
     PyObject *word, *activation_name = Py_None;
     long long group_size = 0;
-    int bits = 4;
+    int bits = -1;
     fovea_activation activation;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|O$OOOiO&iOOOO:quantized", names, &r.weight, &word, &r.bias,
                                      &r.scales, &r.zeros, &r.g_idx, &bits, py_size_or_none, &group_size, &r.zero_offset,
@@ -270,6 +275,11 @@ PyObject *py_linear_quantized(PyObject *type, PyObject *args, PyObject *keywords
         return py_wrong_arguments("Linear.quantized", keywords);
     if (kind_of(word, &r.kind) < 0 || py_activation_of(activation_name, &activation) < 0)
         return NULL;
+    if (bits != -1 && !r.kind->words) {
+        py_raise(PyExc_TypeError, "bits is for integers in words; of %s it is known: leave it out", r.kind->word);
+        return NULL;
+    }
+    bits = bits == -1 ? 4 : bits;
     if (bits != 4 && !(bits == 8 && r.kind->eight)) {
         py_raise(PyExc_ValueError, "bits must be 4%s, not %d", r.kind->eight ? " or 8" : "", bits);
         return NULL;

@@ -174,6 +174,12 @@ def test_refused():
         fovea.Linear.quantized(g.weight, "gptq", **g.options, g_idx=numpy.full(128, 1 << 40))
     with pytest.raises(ValueError, match="rows of 100 bytes; blocks of gguf:Q8_0 have 34"):
         fovea.Linear.quantized(numpy.zeros((4, 100), numpy.uint8), "gguf:Q8_0")
+    with pytest.raises(ValueError, match="zero_offset is 1, but there are no zeros"):
+        fovea.Linear.quantized(g.weight, "gptq", scales=g.options["scales"], zero_offset=1)
+    with pytest.raises(TypeError, match="bits is for integers in words; of gguf:Q8_0 it is known"):
+        fovea.Linear.quantized(numpy.zeros((4, 34), numpy.uint8), "gguf:Q8_0", bits=8)
+    with pytest.raises(TypeError, match="the groups of gguf:Q8_0 are those of its blocks"):
+        fovea.Linear.quantized(numpy.zeros((4, 34), numpy.uint8), "gguf:Q8_0", group_size=64)
     for broken in (numpy.nan, numpy.inf):
         scales = g.options["scales"].copy()
         scales[1, 3] = broken
@@ -217,3 +223,22 @@ def test_int8_of_several_groupings(inner, sizes):
         numbers = numpy.empty(p.numbers.shape, numpy.float32)
         both.unpack(numbers, part=part)
         assert numpy.abs(numbers - p.numbers).max() <= 2e-7 * numpy.abs(p.numbers).max()
+
+
+def test_strides_and_signs():
+    g = gptq(numpy.random.default_rng(9), 128, 16, 32)
+    x = numpy.random.default_rng(10).standard_normal((3, 128), dtype=numpy.float32)
+    want = linear_of(g)(x)
+    wide = {name: numpy.repeat(g.options[name], 2, 0)[::2] for name in ("scales", "zeros")}
+    same(fovea.Linear.quantized(numpy.asfortranarray(g.weight), "gptq", **{**g.options, **wide})(x), want)
+    same(-fovea.Linear.quantized(g.weight, "gptq", **{**g.options, "scales": -g.options["scales"]})(x), want)
+    torch = pytest.importorskip("torch")
+    tensors = {name: torch.from_numpy(numpy.ascontiguousarray(g.options[name].T)).t() for name in ("scales", "zeros")}
+    same(fovea.Linear.quantized(torch.from_numpy(g.weight.view(numpy.int32)), "gptq", **{**g.options, **tensors})(x), want)
+    short = torch.from_numpy(g.options["scales"]).bfloat16()
+    numbers = numpy.empty((16, 128), numpy.float32)
+    fovea.Linear.quantized(g.weight, "gptq", **{**g.options, "scales": short}).unpack(numbers)
+    ratio = (short.float() / torch.from_numpy(g.options["scales"]).float()).numpy().repeat(32, 0).T
+    assert numpy.abs(numbers - g.numbers * ratio).max() <= 2e-7 * numpy.abs(g.numbers).max()
+    with pytest.raises(TypeError, match="scales has no numbers .*meta"):
+        fovea.Linear.quantized(g.weight, "gptq", **{**g.options, "scales": short.to("meta")})

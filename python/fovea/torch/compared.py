@@ -2,8 +2,7 @@
 
 Both run on copies of the example with the same random numbers, without gradients: first alone, as the copy will run;
 then, if they differ, with hooks that keep what each module took and gave. A result may differ by BOUND of the largest
-number of the original's, or by `least`, if that is more: where x becomes integers of 15 bits, or where modules with
-quantised weights of their own compute with numbers of 16 bits, whatever the type of the model.
+number of the original's.
 """
 
 import copy
@@ -27,7 +26,7 @@ def _tensors(value) -> list:
     return [tensor for item in value for tensor in _tensors(item)]
 
 
-def _why_different(got, want, least) -> str | None:
+def _why_different(got, want) -> str | None:
     """How one tensor differs from another beyond the bound, or None."""
     if got.shape != want.shape or got.dtype is not want.dtype:
         return f"is {tuple(got.shape)} of {got.dtype}, not {tuple(want.shape)} of {want.dtype}"
@@ -39,17 +38,17 @@ def _why_different(got, want, least) -> str | None:
         return "is NaN or infinite elsewhere"
     error = (got.double() - want.double())[~infinite].abs().amax().item() if (~infinite).any() else 0.0
     largest = want.double()[~infinite].abs().amax().item() if error else 1.0
-    bound = max(BOUND.get(want.dtype, BOUND[torch.bfloat16]), least)
+    bound = BOUND.get(want.dtype, BOUND[torch.bfloat16])
     if error <= bound * largest:
         return None
     return f"differs by {error / largest:.1e} of its largest number; {bound:.0e} are allowed"
 
 
-def _difference(got, want, least) -> str | None:
+def _difference(got, want) -> str | None:
     got, want = _tensors(got), _tensors(want)
     if len(got) != len(want):
         return f"has {len(got)} tensors, not {len(want)}"
-    return next((reason for pair in zip(got, want) if (reason := _why_different(*pair, least)) is not None), None)
+    return next((reason for pair in zip(got, want) if (reason := _why_different(*pair)) is not None), None)
 
 
 def _run(model, example):
@@ -81,10 +80,10 @@ def _calls(model, skipped, example) -> dict:
     return calls
 
 
-def check(model, optimized, example, least=0.0):
+def check(model, optimized, example):
     """Raises RuntimeError if `optimized` differs from `model`, a copy in eval mode; then both keep hooks."""
     want = copy.deepcopy(_tensors(_run(copy.deepcopy(model), example)))
-    reason = _difference(_run(copy.deepcopy(optimized), example), want, least)
+    reason = _difference(_run(copy.deepcopy(optimized), example), want)
     if reason is None:
         return
     fused = [(n, of) for n, m in optimized.named_modules() for of in vars(m).values() if isinstance(of, Fused)]
@@ -92,8 +91,8 @@ def check(model, optimized, example, least=0.0):
     skipped = {f"{name}.{child}".removeprefix(".") for name, of in fused for child in of.left_out()}
     originals, where = _calls(model, skipped, example), "the model"
     for call, (inputs, result) in _calls(optimized, skipped, example).items():
-        if call in originals and _difference(inputs, originals[call][0], least) is None:
-            found = _difference(result, originals[call][1], least)
+        if call in originals and _difference(inputs, originals[call][0]) is None:
+            found = _difference(result, originals[call][1])
             if found is not None:
                 kind = type(model.get_submodule(call[0])).__name__
                 where, reason = f"{call[0] or 'the model'} ({kind})", found

@@ -14,10 +14,11 @@ from .compared import check
 from .exact import layout_of, why_not_linear, why_not_mha
 from .fused import fuse
 from .one_product import OneProduct, groups_of
+from .oracle import check_weights, oracle
 from .packed import Conv1D, Linear, Packed, all_or_none
 from .packed_mha import MultiheadAttention
 from .reads import weights_read
-from .weights import check_names, checked, choice, cost, dtype_of, of_the_same_weights
+from .weights import check_names, checked, choice, choices, cost, dtype_of
 
 _TOGETHER = 16  # maps that are packed together, at most: what a fovea.Linear takes
 _logger = logging.getLogger(__name__)
@@ -87,6 +88,7 @@ def _decide(modules, inner) -> dict:
     owners = collections.Counter(
         id(p) for m in modules.values() if type(m) is not nn.Embedding for p in m._parameters.values() if p is not None
     )
+    places = collections.Counter(id(child) for parent in modules.values() for child in parent.children())
     found = {}
     for module in modules.values():
         what = None if id(module) in inner or isinstance(module, Packed) else _kind_of(module)
@@ -96,6 +98,8 @@ def _decide(modules, inner) -> dict:
                 reason = f"its weight is read by {read[id(module)]}"
             if reason is None and any(owners[id(p)] > 1 for p in module.parameters()):
                 reason = "its weight is also a parameter of another module"
+            if reason is None and kind is MultiheadAttention and places[id(module.out_proj)] > 1:
+                reason = "its out_proj is also a child of another module"
             found[id(module)] = kind, words, reason
     return found
 
@@ -112,7 +116,8 @@ def _packed_kind(found, quants, child) -> tuple | None:
 
 
 def _quants(modules, found, chosen, report) -> dict:
-    """{id of a map: the word of quant=, or the Stored of a module that was quantised before}."""
+    """{id of a map: the word of quant=, or the Stored of a module that was quantised before; of attention: words of its
+    weights, by name}."""
     embedded = {id(m.weight) for m in modules.values() if type(m) is nn.Embedding}
     quants: dict = {}
     for name, module in modules.items():
@@ -123,11 +128,13 @@ def _quants(modules, found, chosen, report) -> dict:
         if stored is not None:
             quants[id(module)] = stored
         elif kind in (Linear, Conv1D):
-            quants[id(module)], why = choice(chosen, name, module, id(module.weight) in embedded)
+            inner = module.weight.shape[0 if kind is Conv1D else 1]
+            quants[id(module)], why = choice(chosen, name, inner, id(module.weight) in embedded)
             if why is not None:
                 report.not_quantized.append(f"{name}: {why}")
-        elif any(chosen.values()):
-            report.not_quantized.append(f"{name}: nn.{type(module).__name__} is packed as floats")
+        else:
+            quants[id(module)], reasons = choices(chosen, name, module)
+            report.not_quantized += reasons
     return quants
 
 
@@ -154,12 +161,27 @@ def _groups(modules, found, quants) -> list:
     return groups + [([module], None) for module in alone.values()]
 
 
-def _pack_group(group, kind, quant, dtype):
-    """Packs maps together. Quantised ones may be refused, for what their numbers are; then nothing has changed."""
+def _pack_group(group, kind, quant, dtype) -> dict:
+    """Packs maps together. Quantised ones may be refused, for what their numbers are; then nothing has changed. Of
+    attention this gives the weights that were, with the reason."""
+    if kind is MultiheadAttention:
+        return kind.pack_words(group[0], quant[0])
     if isinstance(quant[0], quantized.Stored):
         kind.pack_quantized(group, quant, dtype)
     else:
         kind.pack(group, **({"quant": quant[0]} if quant[0] else {}))
+    return {}
+
+
+def _bytes_of(group, quant) -> int:
+    """Of packed weights: those that are quantised as they are in memory, others as their numbers."""
+    if quant and not isinstance(quant, dict):
+        return group[0].packed.nbytes
+    total = sum(p.numel() * p.element_size() for module in group for p in module.parameters())
+    for name in [name for name, word in (quant or {}).items() if word]:
+        weight, linear = group[0].get_parameter(name), group[0].packed_weights()[name]
+        total += linear.nbytes - weight.numel() * weight.element_size()
+    return total
 
 
 def _pack_each(groups, found, quants, dtype, report, names):
@@ -170,27 +192,38 @@ def _pack_each(groups, found, quants, dtype, report, names):
         kind, words, _ = found[id(group[0])]
         quant = [quants.get(id(module)) for module in group]
         try:
-            _pack_group(group, kind, quant, dtype)
+            refused = _pack_group(group, kind, quant, dtype)
         except (TypeError, ValueError) as error:
-            if quant[0] is None:
+            if quant[0] is None or kind is MultiheadAttention:
                 raise
             if len(group) > 1:
                 groups += [([module], None) for module in group]
             elif isinstance(quant[0], quantized.Stored):
                 found[id(group[0])] = kind, words, str(error)
+                del quants[id(group[0])]
             else:
                 quants[id(group[0])] = None
                 report.not_quantized.append(f"{names[id(group[0])]}: {error}")
                 groups.append((group, None))
             continue
-        numbers = [p.numel() * p.element_size() for module in group for p in module.parameters()]
-        report.packed_bytes += group[0].packed.nbytes if quant[0] else sum(numbers)
+        report.not_quantized += [f"{names[id(group[0])]}.{weight}: {why}" for weight, why in refused.items()]
+        report.packed_bytes += _bytes_of(group, quant[0])
         for module in group if product is not None else ():
             module._product = product
 
 
-def _pack(model, chosen, report):
-    """Packs the maps of `model`, a copy."""
+def _costs(name, module, quant) -> list:
+    """What the report has of quantised weights of a packed module."""
+    if isinstance(quant, quantized.Stored):
+        return [f"{name}: {module.packed.quant}, as it was"]
+    if isinstance(quant, dict):
+        packed = module.packed_weights().items()
+        return [f"{name}.{n}: {cost(p, range(len(p.out_features)))}" for n, p in packed if quant[n]]
+    return [f"{name}: {cost(module.packed, [module._part])}"] if quant else []
+
+
+def _pack(model, chosen, report) -> dict:
+    """Packs the maps of `model`, a copy; returns what _quants() does."""
     modules = dict(model.named_modules())
     check_names(chosen, modules)
     inner = {id(m.out_proj) for m in modules.values() if isinstance(m, nn.MultiheadAttention)}
@@ -213,11 +246,10 @@ def _pack(model, chosen, report):
             others = [n for n in product.names if product.module._modules[n] is not module]
             words += f"; one product with {', '.join(others)}"
         report.packed.append(f"{name} ({words.format(module)})")
-        if quants.get(id(module)) is not None:
-            before = f"{module.packed.quant}, as it was" if module._was_quantized else cost(module)
-            report.quantized.append(f"{name}: {before}")
+        report.quantized += _costs(name, module, quants.get(id(module)))
         if kind is MultiheadAttention:
             report.attention.append(f"{name}: fovea.attention")
+    return quants
 
 
 def _fuse(model, report):
@@ -279,7 +311,7 @@ def optimize(model: nn.Module, example=None, weights=None) -> nn.Module:
     with torch.inference_mode(False), torch.no_grad():
         optimized, report = _copy(model), Report()
         _attention(optimized, report)
-        _pack(optimized, chosen, report)
+        quants = _pack(optimized, chosen, report)
         _fuse(optimized, report)
     packed = {id(p) for m in optimized.modules() if isinstance(m, Packed) for p in m.parameters()}
     report.shared_bytes = sum(p.numel() * p.element_size() for p in optimized.parameters() if id(p) not in packed)
@@ -287,8 +319,9 @@ def optimize(model: nn.Module, example=None, weights=None) -> nn.Module:
     for name in ("train", "_apply") if packed else ():
         setattr(optimized, name, functools.partial(all_or_none, name, optimized))
     if example is not None:
-        before = [m._was_quantized for m in optimized.modules() if isinstance(m, Linear) and m.packed.quant]
-        least = 1e-2 if any(before) else 1e-3 if before else 0.0
-        check(of_the_same_weights(_copy(model), optimized), optimized, example, least)
+        with torch.inference_mode(False), torch.no_grad():
+            check_weights(_copy(model), optimized, quants)
+            defined = oracle(_copy(model), optimized, quants) if any(quants.values()) else _copy(model)
+        check(defined, optimized, example)
     _logger.info("%s", report)
     return optimized

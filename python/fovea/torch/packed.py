@@ -110,13 +110,19 @@ def all_or_none(name, model, *args, **options):
     return getattr(type(model), name)(model, *args, **options)
 
 
-def unpack_weight(linear, in_first: bool, parts: range):
-    """The weights of some parts, below each other: [out, in], or as a transpose of that if in_first."""
+def numbers_of(linear, parts: range):
+    """The weights of some parts, below each other: [out, in], of quantised ones the numbers that they stand for."""
     sizes = [linear.out_features[part] for part in parts]
     dtype = torch.float32 if linear.quant else getattr(torch, linear.weight_dtype)
     weight = torch.empty(sum(sizes), linear.in_features, dtype=dtype)
     for part, rows in zip(parts, weight.split(sizes)):
         linear.unpack(rows, part=part)
+    return weight
+
+
+def unpack_weight(linear, in_first: bool, parts: range):
+    """The same, rounded to the type that the map computes in, or as a transpose of that if in_first."""
+    weight = numbers_of(linear, parts)
     weight = weight.to(getattr(torch, linear.dtype)) if linear.quant else weight
     return weight.t().contiguous() if in_first else weight
 
@@ -143,6 +149,14 @@ class Linear(Packed, nn.Linear):
         options = {"layout": "in_out" if cls.in_first else "out_in", "quant": quant}
         options["arithmetic"] = None if quant else arithmetic(weights[0].dtype)
         return cls._parts(fovea.Linear(weights, None if biases == [None] * len(biases) else biases, **options), biases)
+
+    @classmethod
+    def become(cls, module, packed):
+        """Turns a module in eval mode into one of this class, whose weight and bias `packed` has."""
+        (attributes,) = cls._parts(packed, [None if module.bias is None else module.bias.detach()])
+        vars(module).update(attributes)
+        module.__class__ = cls
+        module._fix()
 
     @classmethod
     def pack_quantized(cls, modules, stored, dtype):

@@ -13,31 +13,55 @@ from .packed import PLAIN, Linear, Packed, ordinary, unpack_weight
 from .packed_weight import no_gradient
 from .types import arithmetic, wide
 
+WEIGHTS = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight", "out_proj.weight")
+
 
 class MultiheadAttention(Packed, nn.MultiheadAttention):
     """Has the arguments, results and errors of shape of nn.MultiheadAttention in eval mode."""
 
     @classmethod
-    def _packed_of(cls, modules):
-        Linear.pack([module.out_proj for module in modules])
-        return [cls._projections_of(module) for module in modules]
+    def pack_words(cls, module, words) -> dict:
+        """Turns a module into one of this class. words: {name of a weight (WEIGHTS): a word of quant= or None}. Returns
+        {name of a weight: why it keeps its floats} of those whose numbers cannot be quantised."""
+        refused = {}
 
-    @staticmethod
-    def _projections_of(module):
-        biases = (None,) * 3 if module.in_proj_bias is None else module.in_proj_bias.detach().chunk(3)
-        pack = functools.partial(fovea.Linear, arithmetic=arithmetic(module.out_proj.weight.dtype))
+        def pack(names, weights, biases):
+            options = {"arithmetic": arithmetic(module.out_proj.weight.dtype)}
+            try:
+                options = {"quant": words[names[0]]} if words[names[0]] else options
+                return fovea.Linear(weights, biases, **options)
+            except ValueError as error:
+                if "quant" not in options:
+                    raise
+                refused[names[0]] = str(error)
+                words[names[0]] = None
+                return pack(names, weights, biases)
+
+        bias, out = module.in_proj_bias, module.out_proj
+        biases = (None,) * 3 if bias is None else bias.detach().chunk(3)
         if module._qkv_same_embed_dim:
-            packed = (pack(list(module.in_proj_weight.detach().chunk(3)), list(biases)),)
+            packed = (pack(WEIGHTS[:1], list(module.in_proj_weight.detach().chunk(3)), list(biases)),)
         else:
-            weights = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
-            packed = tuple(pack([w.detach()], None if b is None else [b]) for w, b in zip(weights, biases))
-        bias = module.in_proj_bias
-        return {"packed": packed, "_bias": None if bias is None else bias.detach().clone()}
+            three = [getattr(module, name).detach() for name in WEIGHTS[1:4]]
+            packed = tuple(pack([n], [w], None if b is None else [b]) for n, w, b in zip(WEIGHTS[1:], three, biases))
+        last = pack(WEIGHTS[4:], [out.weight.detach()], None if out.bias is None else [out.bias.detach()])
+        Linear.become(out, last)
+        vars(module).update(packed=packed, _bias=None if bias is None else bias.detach().clone())
+        module.__class__ = cls
+        module._fix()
+        return refused
+
+    def projections(self) -> dict:
+        """{name of a weight: the fovea.Linear that has it}, but for out_proj's."""
+        return dict(zip(WEIGHTS[:1] if self._qkv_same_embed_dim else WEIGHTS[1:4], self.packed))
+
+    def packed_weights(self) -> dict:
+        """The same of all weights, as they were packed."""
+        return {**self.projections(), WEIGHTS[4]: self.out_proj.packed}
 
     def _sources(self):
-        names = ("in_proj_weight",) if self._qkv_same_embed_dim else ("q_proj_weight", "k_proj_weight", "v_proj_weight")
-        sources = dict.fromkeys(("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_bias"))
-        for name, linear in zip(names, self.packed):
+        sources = dict.fromkeys((*WEIGHTS[:4], "in_proj_bias"))
+        for name, linear in self.projections().items():
             parts = 3 if self._qkv_same_embed_dim else 1
             size, dtype = (parts * self.embed_dim, linear.in_features), self.out_proj.weight.dtype
             like = torch.empty(size, dtype=dtype, device="meta")

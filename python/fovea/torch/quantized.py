@@ -50,6 +50,8 @@ def read(module) -> Stored | str | None:
     tensors = {**module._parameters, **module._buffers}
     name = type(module).__name__
     try:
+        if _is_quantized(tensors):
+            _check_devices(tensors)
         if tensors.get("qweight") is not None and tensors.get("scales") is not None:
             if name in _GPTQ:
                 stored = _gptq(module, tensors)
@@ -66,13 +68,15 @@ def read(module) -> Stored | str | None:
         _check_module(module, tensors)
     except _No as reason:
         return str(reason)
+    except Exception as error:  # of tensors that are no ordinary ones, or of attributes with a will of their own
+        return f"what it has stored cannot be read: {error}"
     stored.bias = tensors.get("bias")
     return stored
 
 
 def shared(module) -> list[torch.Tensor]:
     """Buffers that a copy of a module has no need of copying: its quantised weights."""
-    if any(name in module._buffers for name in ("qweight", "weight_packed", "weight_scale")):
+    if _is_quantized(module._buffers):
         return [b for b in module._buffers.values() if b is not None]
     return []
 
@@ -89,6 +93,13 @@ def _check_module(module, tensors):
         raise _No("it has children")
     if any(getattr(module, name, False) for name in _ROTATIONS):
         raise _No("it rotates its input")
+
+
+def _is_quantized(tensors) -> bool:
+    return any(tensors.get(name) is not None for name in ("qweight", "weight_packed", "weight_scale"))
+
+
+def _check_devices(tensors):
     elsewhere = next((t.device for t in tensors.values() if t is not None and t.device.type != "cpu"), None)
     if elsewhere is not None:
         raise _No(f"its weights are on {elsewhere}")

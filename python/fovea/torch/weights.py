@@ -1,9 +1,6 @@
-"""optimize(model, weights=...): which maps get quantised weights, and what the copy is then compared with."""
+"""optimize(model, weights=...): which maps get quantised weights, and what that costs them."""
 
 import torch
-from torch import nn
-
-from .packed import Linear
 
 BLOCKS = {"int8": 1, "int4": 32, "q8_0": 32, "q4_0": 32, "q4_1": 32, "q4_k": 256}  # which in must be a multiple of
 
@@ -12,7 +9,7 @@ def checked(weights) -> dict:
     """{beginning of a name: word or None} of the argument; "" is for all."""
     chosen = weights if isinstance(weights, dict) else {"": weights}
     for word in chosen.values():
-        if word is not None and word not in BLOCKS:
+        if word is not None and not (isinstance(word, str) and word in BLOCKS):
             known = ", ".join(map(repr, BLOCKS))
             raise ValueError(f"weights must be None, {known}, or a dict of names of modules and these, not {word!r}")
     return chosen
@@ -32,32 +29,36 @@ def _asked(chosen, name) -> tuple:
     return best, chosen.get(best)
 
 
-def choice(chosen, name, module, tied: bool) -> tuple:
-    """(word or None, why a map that was asked for keeps its floats or None)."""
+def choice(chosen, name, inner: int, tied: bool) -> tuple:
+    """(word or None, why a map of so many input channels keeps its floats, though it was asked for, or None)."""
     beginning, word = _asked(chosen, name)
     if word is None:
         return None, None
     if tied and beginning != name:
         return None, f"its weight is an embedding's, too: weights={{{name!r}: {word!r}}} asks for it"
-    inner = module.weight.shape[0 if type(module).__name__ == "Conv1D" else 1]
     if inner % BLOCKS[word]:
         return None, f"{inner} input channels are no multiple of {word}'s {BLOCKS[word]}"
     return word, None
 
 
-def cost(module) -> str:
-    """What quantising the weights of a packed map cost, in words."""
-    error = module.packed.error
-    return f"{module.packed.quant}: rms error {100 * error[module._part]['relative']:.2g}% of the weights'"
+def choices(chosen, name, module) -> tuple:
+    """The same of each weight of a nn.MultiheadAttention: ({its name: word or None}, ["name: why not"])."""
+    inner = {"in_proj_weight": module.embed_dim}
+    if not module._qkv_same_embed_dim:
+        inner = {"q_proj_weight": module.embed_dim, "k_proj_weight": module.kdim, "v_proj_weight": module.vdim}
+    words, reasons = {}, []
+    for weight, channels in {**inner, "out_proj.weight": module.embed_dim}.items():
+        of = (f"{name}.out_proj" if weight == "out_proj.weight" else name).removeprefix(".")
+        words[weight], why = choice(chosen, of, channels, False)
+        if why is not None:
+            reasons.append(f"{name}.{weight}: {why}".removeprefix("."))
+    return words, reasons
 
 
-def of_the_same_weights(model, optimized):
-    """`model`, a copy of the original, with the numbers that quantised weights of `optimized` stand for."""
-    for name, module in optimized.named_modules():
-        if isinstance(module, Linear) and module.packed.quant and not module._was_quantized:
-            weight = module.weight.detach().clone()
-            model.get_submodule(name).weight = nn.Parameter(weight, requires_grad=False)
-    return model
+def cost(linear, parts) -> str:
+    """What quantising some weights of a map cost, in words."""
+    errors = ", ".join(f"{100 * linear.error[part]['relative']:.2g}" for part in parts)
+    return f"{linear.quant}: rms error {errors}% of the weights'"
 
 
 def dtype_of(model, quantized) -> torch.dtype:

@@ -10,7 +10,7 @@ import copy
 import torch
 from torch import nn
 
-from fovea.torch.weights import of_the_same_weights
+from fovea.torch.oracle import of_the_same_weights
 from module_parts import LOG, Result, log_class
 
 BOUND = {torch.float32: 2e-5, torch.float64: 1e-12, torch.bfloat16: 2e-2, torch.float16: 3e-3}

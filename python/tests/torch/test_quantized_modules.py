@@ -158,8 +158,34 @@ def test_compressed_left_alone(change, sentence):
     assert sentence in line, line
 
 
-def test_a_wrong_layout_is_found_by_the_example(monkeypatch):
-    model = nn.Sequential(gptq_module(rng_of("wrong"), 128, 48, symmetric=True)).eval()
-    model[0].numbers += 0.01  # what it computes is not what its words say
-    with pytest.raises(RuntimeError, match="differs by"):
-        fovea.torch.optimize(model, example=torch.randn(4, 128))
+@pytest.mark.parametrize("name", MODULES)
+def test_of_no_memory(name):
+    """Of all buffers, or of one."""
+    for which in (None, "g_idx", "scales", "weight_scale", "weight_shape"):
+        module = MODULES[name](rng_of(name), 128, 48, 32)
+        tensors = {**module._parameters, **module._buffers}
+        if which is None:
+            module.to("meta")
+        elif tensors.get(which) is None:
+            continue
+        elif which in module._parameters:
+            module._parameters[which] = nn.Parameter(tensors[which].to("meta"), requires_grad=False)
+        else:
+            module._buffers[which] = tensors[which].to("meta")
+        assert fovea.torch.optimize(nn.Sequential(module)).fovea_report.left == ["0: its weights are on meta"]
+
+
+STRANGE = {
+    "scales": [torch.ones(()), torch.ones(0, 48), torch.ones(4, 48, 1), torch.ones(4, 48).double()],
+    "qzeros": [torch.zeros((), dtype=torch.int32), torch.zeros(4, 6)],
+    "qweight": [torch.zeros(1, dtype=torch.int32), torch.zeros(16, 48, dtype=torch.int32).to_sparse()],
+    "g_idx": [torch.zeros(128, 1), torch.full((128,), float("nan")), torch.arange(128) // 32 - 1],
+}
+
+
+@pytest.mark.parametrize("buffer, place", [(name, i) for name, values in STRANGE.items() for i in range(len(values))])
+def test_strange_buffers(buffer, place):
+    module = gptq_module(rng_of("strange"), 128, 48)
+    module._buffers[buffer] = STRANGE[buffer][place]
+    fast = fovea.torch.optimize(nn.Sequential(module))
+    assert len(fast.fovea_report.left) == 1 and type(fast[0]) is type(module), fast.fovea_report
