@@ -293,13 +293,14 @@ def optimize(model: nn.Module, example=None, weights=None) -> nn.Module:
 
     example: a tensor, a tuple of arguments or a dict of keywords. The copy and the original in eval mode are run on it, and
     RuntimeError names the first module whose result differs by more than 1e-4 (float32), 1e-2 (float16) or 5e-2 (bfloat16)
-    of its largest number.
+    of its largest number. With quantised weights the original is one that computes as they are defined, and it is asked
+    whether the numbers that they stand for are its own. That needs memory for these numbers as float32.
 
-    weights: "int8", "int4", "q8_0", "q4_0", "q4_1" or "q4_k" quantises the weights of linear maps as they are packed, as
-    fovea.Linear(quant=) does. This rounds them: the example is then compared with the model of the rounded weights. A dict
-    chooses by names of modules, the longest that fits; "" is for all others: {"": "int4", "lm_head": "int8", "model.embed":
-    None}. A weight that is an embedding's, too, is quantised only where the dict has its own name. Maps whose sizes do
-    not divide keep their floats. copy.state_dict() has the rounded weights. Raises ValueError for another word.
+    weights: "int8", "int4", "q8_0", "q4_0", "q4_1" or "q4_k" quantises the weights of linear maps and of
+    nn.MultiheadAttention as they are packed, as fovea.Linear(quant=) does. A dict chooses by names of modules, the longest
+    that fits; "" is for all others: {"": "int4", "lm_head": "int8", "model.embed": None}. A weight that is an embedding's,
+    too, is quantised only where the dict has its own name. Maps whose sizes do not divide keep their floats.
+    copy.state_dict() has the rounded weights. Raises ValueError for another word.
 
     `copy.fovea_report` (a Report) tells what was packed and what was left, and why.
     """
