@@ -250,7 +250,8 @@ def differences(program, module, optimize):
         if refuses:
             break
     if suspects and not found:
-        again = optimize(module.build()) if program.weights else None
+        with torch.no_grad():
+            again = optimize(module.build()) if program.weights else None
         other = (lambda model: (_oracle(model, again), False)) if again else lambda model: (copy.deepcopy(model).double(), True)
         exact = scenario(program, module, other, again)
         own = {step: compare(got, want, types=False)[1] for step, got, want, _ in exact if got is not None}
