@@ -19,7 +19,7 @@ help:
 	@echo 'make test-python      the Python package alone'
 	@echo 'make wheel            builds the Python package into build/wheels, and checks it'
 	@echo 'make test-exhaustive  exp, tanh, activations on every float, log on each row sum; tuning while disturbed'
-	@echo 'make fuzz             the readers of tuning files, saved caches, GGUF and quantised weights by libFuzzer, for FUZZ_SECONDS=3600 each'
+	@echo 'make fuzz             the readers of tuning files, saved caches, GGUF, tokenizers and quantised weights by libFuzzer, for FUZZ_SECONDS=3600 each'
 	@echo 'make tune-regret      what tuning and the defaults are worth: tunes, then sweeps all candidates; 70 minutes,'
 	@echo '                      or less: TUNE_ARGS="--budget 60s --sweep 10m --count 40" are the default of each of 6 runs'
 	@echo 'make bench            times this library alone (fovea-bench)'
@@ -75,6 +75,7 @@ test: fetch
 	@cmake/test.sh $(TEST)
 
 test-all: fetch setup-emulators
+	@python3 examples/tokenizers/fetch.py build/models/llama.cpp-vocabularies || echo 'SKIPPED: tests with vocabularies of llama.cpp'
 	@cmake/test.sh $(TEST_ALL) $(if $(filter aarch64 arm64,$(shell uname -m)),,$(TEST_AARCH64))
 
 test-aarch64: setup-emulators
@@ -103,7 +104,7 @@ test-exhaustive: build/release/build.ninja
 
 fuzz: build/fuzz/build.ninja
 	@cmake --build --preset fuzz
-	@for name in tuning cache gguf quantisation; do \
+	@for name in tuning cache gguf quantisation tokenizers; do \
 	    mkdir -p build/fuzz/corpus-$$name && \
 	    build/fuzz/tests/fuzz-$$name --make-seeds build/fuzz/corpus-$$name && \
 	    (cd build/fuzz && tests/fuzz-$$name corpus-$$name -max_total_time=$(FUZZ_SECONDS) -max_len=8192 \

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OTHERS = 256, MERGES_MOST = 1 << 24 };
+enum { OTHERS = 256, MERGES_MOST = 1 << 24, BLOCK = 32 };
 
 static bool printable(int byte) { return (byte > ' ' && byte < 0x7f) || (byte > 0xa0 && byte != 0xad); }
 
@@ -22,34 +22,108 @@ static void list_codes(tk_bpe *bpe) {
 
 /* ------------------------------------------------------------------------------------------------------ reading -- */
 
+static uint64_t hash_of(int32_t left, int32_t right) {
+    const uint64_t h = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 32;
+}
+
 /* The slot of a pair, or the free one for it. */
 static uint32_t *slot_of(const tk_bpe *bpe, int32_t left, int32_t right) {
-    uint64_t h = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9e3779b97f4a7c15u;
-    for (uint64_t at = h ^ h >> 32;; at++) {
+    for (uint64_t at = hash_of(left, right);; at++) {
         uint32_t *slot = &bpe->slots[at & bpe->mask];
         if (*slot == 0 || (bpe->merges[*slot - 1].left == left && bpe->merges[*slot - 1].right == right))
             return slot;
     }
 }
 
-static int add_merge(tk_tokenizer *t, int64_t i, tk_text merge, char *joined, const char *name, complaint to) {
-    tk_merge_row *row = &t->bpe.merges[i];
+/* A merge that is being read. */
+typedef struct half {
+    tk_text text;
+    uint64_t hash;
+} half;
+
+typedef struct pending {
+    half left, right;
+} pending;
+
+static half half_of(const tk_texts *texts, const char *bytes, int64_t count) {
+    const half h = {{bytes, count}, tk_texts_hash(bytes, count)};
+    tk_fetch(&texts->slots[h.hash & texts->mask]);
+    return h;
+}
+
+/* Splits a merge; its copy stays at to. False: it is not two texts. */
+static bool split(const tk_texts *texts, tk_text merge, char *to, pending *p) {
     const char *space = merge.count > 1 ? memchr(merge.bytes + 1, ' ', (size_t)merge.count - 1) : NULL;
-    const int64_t left = space != NULL ? space - merge.bytes : merge.count;
-    *row = (tk_merge_row){TK_NONE, TK_NONE, TK_NONE};
-    if (space != NULL && merge.count - 1 <= t->texts.longest) {
-        memcpy(joined, merge.bytes, (size_t)left);
-        memcpy(joined + left, space + 1, (size_t)(merge.count - left - 1));
-        *row = (tk_merge_row){tk_texts_find(&t->texts, merge.bytes, left),
-                              tk_texts_find(&t->texts, space + 1, merge.count - left - 1),
-                              tk_texts_find(&t->texts, joined, merge.count - 1)};
+    if (space == NULL || merge.count - 1 > texts->longest)
+        return false;
+    const int64_t left = space - merge.bytes;
+    memcpy(to, merge.bytes, (size_t)merge.count);
+    p->left = half_of(texts, to, left);
+    p->right = half_of(texts, to + left + 1, merge.count - left - 1);
+    return true;
+}
+
+static bool is_joined(const tk_texts *texts, int32_t id, const pending *p) {
+    if (id >= texts->count)
+        return false;
+    const tk_text text = tk_texts_at(texts, id), left = p->left.text, right = p->right.text;
+    return text.count == left.count + right.count && memcmp(text.bytes, left.bytes, (size_t)left.count) == 0 &&
+           memcmp(text.bytes + left.count, right.bytes, (size_t)right.count) == 0;
+}
+
+/* The token that both become: most often that of the merge before, or the next one. Writes over the space. */
+static int32_t find_joined(const tk_texts *texts, const pending *p, int32_t before) {
+    if (is_joined(texts, before + 1, p) || is_joined(texts, before, p))
+        return before + !is_joined(texts, before, p);
+    char *left = (char *)p->left.text.bytes;
+    memmove(left + p->left.text.count, p->right.text.bytes, (size_t)p->right.text.count);
+    return tk_texts_find(texts, left, p->left.text.count + p->right.text.count);
+}
+
+static int32_t find_half(const tk_texts *texts, half h) {
+    return tk_texts_find_hashed(texts, h.text.bytes, h.text.count, h.hash);
+}
+
+/* Merges from..to - 1, in steps: each fetches what the next one reads. */
+static int64_t read_block(tk_tokenizer *t, const tk_list *list, int64_t from, int64_t to, char *buffer) {
+    pending block[BLOCK];
+    tk_bpe *bpe = &t->bpe;
+    const int64_t stride = t->texts.longest + 1;
+    for (int64_t i = from; i < to; i++)
+        if (!split(&t->texts, list->next(list->at), buffer + (i - from) * stride, &block[i - from]))
+            return i;
+    for (int64_t i = from; i < to; i++) {
+        const pending *p = &block[i - from];
+        tk_merge_row *row = &bpe->merges[i];
+        row->left = find_half(&t->texts, p->left);
+        row->right = find_half(&t->texts, p->right);
+        row->id = find_joined(&t->texts, p, i > 0 ? bpe->merges[i - 1].id : 0);
+        if (row->left == TK_NONE || row->right == TK_NONE || row->id == TK_NONE)
+            return i;
+        tk_fetch(&bpe->slots[hash_of(row->left, row->right) & bpe->mask]);
     }
-    if (row->left == TK_NONE || row->right == TK_NONE || row->id == TK_NONE)
-        return complain(to, name, "merge %lld is not of tokens of the vocabulary", (long long)i + 1);
-    uint32_t *slot = slot_of(&t->bpe, row->left, row->right);
-    if (*slot == 0) /* of two that are alike, the first counts */
-        *slot = (uint32_t)i + 1;
-    return 0;
+    for (int64_t i = from; i < to; i++) {
+        uint32_t *slot = slot_of(bpe, bpe->merges[i].left, bpe->merges[i].right);
+        if (*slot == 0) /* of two that are alike, the first counts */
+            *slot = (uint32_t)i + 1;
+    }
+    return to;
+}
+
+static int read_merges(tk_tokenizer *t, const tk_list *list, const char *name, complaint to) {
+    char *buffer = malloc((size_t)(t->texts.longest + 1) * BLOCK);
+    if (buffer == NULL)
+        return complain(to, name, "out of memory");
+    int64_t done = 0;
+    for (int64_t end = 0; done == end && done < list->count;) {
+        end = list->count - done < BLOCK ? list->count : done + BLOCK;
+        done = read_block(t, list, done, end, buffer);
+    }
+    free(buffer);
+    return done == list->count
+               ? 0
+               : complain(to, name, "merge %lld is not of tokens of the vocabulary", (long long)done + 1);
 }
 
 int tk_bpe_read(tk_tokenizer *t, const tk_description *d, complaint to) {
@@ -57,25 +131,22 @@ int tk_bpe_read(tk_tokenizer *t, const tk_description *d, complaint to) {
     uint64_t slots = 2;
     if (d->merges.count < 0 || d->merges.count > MERGES_MOST)
         return complain(to, d->name, "has %lld merges, more than %d", (long long)d->merges.count, MERGES_MOST);
-    while (slots < 2 * (uint64_t)d->merges.count)
+    while (slots < (uint64_t)d->merges.count / 2 * 3)
         slots *= 2;
     bpe->mask = slots - 1;
     bpe->slots = calloc((size_t)slots, sizeof *bpe->slots);
     bpe->merges = malloc((size_t)(d->merges.count + 1) * sizeof *bpe->merges);
-    char *joined = malloc((size_t)t->texts.longest + 1);
-    int status = 0;
-    if (bpe->slots == NULL || bpe->merges == NULL || joined == NULL)
-        status = complain(to, d->name, "out of memory");
-    for (int64_t i = 0; i < d->merges.count && status == 0; i++)
-        status = add_merge(t, i, d->merges.next(d->merges.at), joined, d->name, to);
-    free(joined);
+    if (bpe->slots == NULL || bpe->merges == NULL)
+        return complain(to, d->name, "out of memory");
+    if (read_merges(t, &d->merges, d->name, to) != 0)
+        return -1;
     list_codes(bpe);
     for (int byte = 0; byte < 256; byte++) {
         char spelling[4];
         bpe->byte_ids[byte] = tk_texts_find(&t->texts, spelling, tk_put_character(bpe->codes[byte], spelling));
     }
     tk_classes_make(&bpe->classes);
-    return status;
+    return 0;
 }
 
 void tk_bpe_free(tk_bpe *bpe) {

@@ -16,8 +16,8 @@
 
 typedef struct tk_texts {
     char *bytes;     /* of all texts, with a zero behind each */
-    int64_t *begins; /* [count + 1] in bytes */
-    uint64_t *slots; /* a hash table with open addresses: the high half of the hash, and id + 1; 0: free */
+    int32_t *begins; /* [count + 1] in bytes */
+    uint32_t *slots; /* a hash table with open addresses (texts.c) */
     uint64_t mask;
     int64_t count, longest;
 } tk_texts;
@@ -26,8 +26,20 @@ int tk_texts_read(tk_texts *texts, const tk_list *list, const char *name, compla
 void tk_texts_free(tk_texts *texts);
 int32_t tk_texts_find(const tk_texts *texts, const char *bytes, int64_t count);
 
+/* The same in two steps, between which what the second reads is fetched: lookups wait for memory. */
+uint64_t tk_texts_hash(const char *bytes, int64_t count);
+int32_t tk_texts_find_hashed(const tk_texts *texts, const char *bytes, int64_t count, uint64_t hash);
+
+static inline void tk_fetch(const void *at) {
+#if defined(__GNUC__) || defined(__clang__)
+    __builtin_prefetch(at);
+#else
+    (void)at;
+#endif
+}
+
 static inline tk_text tk_texts_at(const tk_texts *texts, int32_t id) {
-    return (tk_text){texts->bytes + texts->begins[id], texts->begins[id + 1] - texts->begins[id] - 1};
+    return (tk_text){texts->bytes + texts->begins[id], (int64_t)texts->begins[id + 1] - texts->begins[id] - 1};
 }
 
 /* ----------------------------------------------------------------------------------------------------- unicode.c -- */

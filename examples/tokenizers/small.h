@@ -1,4 +1,5 @@
-/* Small vocabularies for tests, made of the merges in small.txt; make_reference.py makes the same for llama.cpp.
+/* Small vocabularies for tests, made of the merges in small.txt: those that PyPI's tokenizers learns from alice.txt of minilm,
+ * then some of characters of several bytes. make_reference.py makes the same for llama.cpp.
  *
  *   names     smollm, gpt-2, qwen2, llama-bpe: byte-level BPE; llama: SentencePiece
  *   tokens    BPE: the characters of bytes 0 to 255, the merges, the special tokens below

@@ -4,7 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXTS_MOST = 1 << 24, TEXT_BYTES_MOST = 1 << 16 };
+enum { ID_BITS = 24, TEXTS_MOST = (1 << ID_BITS) - 1, TEXT_BYTES_MOST = 1 << 16 };
+
+/* A slot: a part of the hash above an id + 1; 0: free. */
+static int32_t id_in(uint32_t slot) { return (int32_t)(slot & TEXTS_MOST) - 1; }
+static uint32_t tag_of(uint64_t h) { return (uint32_t)(h >> 32) & ~(uint32_t)TEXTS_MOST; }
 
 static uint64_t word_at(const char *bytes) {
     uint64_t word;
@@ -17,7 +21,7 @@ static uint64_t mix(uint64_t h, uint64_t word) {
     return h ^ h >> 29;
 }
 
-static uint64_t hash(const char *bytes, int64_t count) {
+uint64_t tk_texts_hash(const char *bytes, int64_t count) {
     uint64_t h = (uint64_t)count * 0xff51afd7ed558ccdu, last = 0;
     for (; count > 8; bytes += 8, count -= 8)
         h = mix(h, word_at(bytes));
@@ -27,29 +31,34 @@ static uint64_t hash(const char *bytes, int64_t count) {
 }
 
 /* Where a text is, or the free slot for it. */
-static uint64_t *slot_of(const tk_texts *texts, const char *bytes, int64_t count) {
-    const uint64_t h = hash(bytes, count);
+static uint32_t *slot_of(const tk_texts *texts, const char *bytes, int64_t count, uint64_t h) {
     for (uint64_t at = h;; at++) {
-        uint64_t *slot = &texts->slots[at & texts->mask];
+        uint32_t *slot = &texts->slots[at & texts->mask];
         if (*slot == 0)
             return slot;
-        if ((*slot ^ h) >> 32 == 0) {
-            const tk_text other = tk_texts_at(texts, (int32_t)(uint32_t)*slot - 1);
+        if ((*slot & ~(uint32_t)TEXTS_MOST) == tag_of(h)) {
+            const tk_text other = tk_texts_at(texts, id_in(*slot));
             if (other.count == count && memcmp(other.bytes, bytes, (size_t)count) == 0)
                 return slot;
         }
     }
 }
 
-int32_t tk_texts_find(const tk_texts *texts, const char *bytes, int64_t count) {
+int32_t tk_texts_find_hashed(const tk_texts *texts, const char *bytes, int64_t count, uint64_t h) {
     if (count > texts->longest || count == 0)
         return TK_NONE;
-    return (int32_t)(uint32_t)*slot_of(texts, bytes, count) - 1;
+    return id_in(*slot_of(texts, bytes, count, h));
+}
+
+int32_t tk_texts_find(const tk_texts *texts, const char *bytes, int64_t count) {
+    return tk_texts_find_hashed(texts, bytes, count, tk_texts_hash(bytes, count));
 }
 
 /* Copies the text of an id; *room bytes are there. */
 static bool copy(tk_texts *texts, int64_t id, tk_text text, int64_t *room) {
     const int64_t begin = texts->begins[id], end = begin + text.count + 1;
+    if (end > INT32_MAX)
+        return false;
     if (end > *room) {
         char *more = realloc(texts->bytes, (size_t)(*room = 2 * end + 4096));
         if (more == NULL)
@@ -59,7 +68,7 @@ static bool copy(tk_texts *texts, int64_t id, tk_text text, int64_t *room) {
     if (text.count > 0)
         memcpy(texts->bytes + begin, text.bytes, (size_t)text.count);
     texts->bytes[end - 1] = '\0';
-    texts->begins[id + 1] = end;
+    texts->begins[id + 1] = (int32_t)end;
     return true;
 }
 
@@ -86,11 +95,11 @@ int tk_texts_read(tk_texts *texts, const tk_list *list, const char *name, compla
         if (text.count == 0)
             continue;
         const tk_text own = tk_texts_at(texts, (int32_t)i);
-        uint64_t *slot = slot_of(texts, own.bytes, own.count);
+        const uint64_t h = tk_texts_hash(own.bytes, own.count);
+        uint32_t *slot = slot_of(texts, own.bytes, own.count, h);
         if (*slot != 0)
-            return complain(to, name, "tokens %lld and %lld are spelt alike", (long long)(uint32_t)*slot - 1,
-                            (long long)i);
-        *slot = hash(own.bytes, own.count) >> 32 << 32 | (uint64_t)(i + 1);
+            return complain(to, name, "tokens %lld and %lld are spelt alike", (long long)id_in(*slot), (long long)i);
+        *slot = tag_of(h) | (uint32_t)(i + 1);
     }
     return 0;
 }

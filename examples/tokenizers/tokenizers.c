@@ -6,6 +6,10 @@
 
 /* ----------------------------------------------------------------------------------------------------- creating -- */
 
+static bool is_token(const tk_tokenizer *t, int32_t id) {
+    return id >= 0 && id < t->texts.count && tk_texts_at(&t->texts, id).count > 0;
+}
+
 static bool is(tk_text text, const char *word) {
     return text.count == (int64_t)strlen(word) && memcmp(text.bytes, word, (size_t)text.count) == 0;
 }
@@ -62,10 +66,10 @@ static int frame(const tk_tokenizer *t, const tk_description *d, bool adds, int3
     if (!adds)
         return 0;
     *id = named != TK_NONE ? named : t->bpe_model ? TK_NONE : usual;
-    if (*id >= 0 && *id < t->texts.count)
+    if (is_token(t, *id))
         return 0;
     return *id == TK_NONE ? complain(to, d->name, "asks for %s, but does not say which token it is", what)
-                          : complain(to, d->name, "%s is token %d, of %lld", what, (int)*id, (long long)t->texts.count);
+                          : complain(to, d->name, "%s is token %d, which does not exist", what, (int)*id);
 }
 
 static int create(tk_tokenizer *t, const tk_description *d, complaint to) {
@@ -107,10 +111,6 @@ void tk_free(tk_tokenizer *t) {
 int64_t tk_count(const tk_tokenizer *t) { return t->texts.count; }
 int32_t tk_before(const tk_tokenizer *t) { return t->before; }
 int32_t tk_behind(const tk_tokenizer *t) { return t->behind; }
-
-static bool is_token(const tk_tokenizer *t, int32_t id) {
-    return id >= 0 && id < t->texts.count && tk_texts_at(&t->texts, id).count > 0;
-}
 
 bool tk_ends(const tk_tokenizer *t, int32_t id) { return is_token(t, id) && t->ends[id]; }
 
