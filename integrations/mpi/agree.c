@@ -1,0 +1,57 @@
+/* Errors: this thread's sentence, and one status of all ranks. A vote is one reduction of three numbers, which goes on
+ * beside the work. Only where it ends badly does the sentence follow, from the rank that failed. */
+#include "plan.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SENTENCE = 512 };
+static _Thread_local char sentence[SENTENCE];
+
+const char *fovea_mpi_error_detail(void) { return sentence; }
+
+fovea_status fv_mpi_fail(fovea_status status, const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    vsnprintf(sentence, sizeof sentence, format, values);
+    va_end(values);
+    return status;
+}
+
+fovea_status fv_mpi_fail_core(fovea_status status) { return fv_mpi_fail(status, "%s", fovea_error_detail()); }
+
+/* FNV-1a. */
+uint64_t fv_mpi_digest(uint64_t digest, const void *data, size_t bytes) {
+    const unsigned char *byte = data;
+    for (size_t i = 0; i < bytes; i++)
+        digest = (digest ^ byte[i]) * 0x100000001b3ULL;
+    return digest;
+}
+
+/* The greatest of the first numbers is a status, of the lowest rank that has it. The digests agree if the greatest is
+ * the least: of the last numbers, which are complements. Digests of ranks that failed do not count. */
+void fv_mpi_vote_begin(fv_mpi_vote *vote, MPI_Comm comm, fovea_status status, uint64_t digest) {
+    int rank;
+    MPI_Comm_rank(comm, &rank);
+    const int64_t number = (int64_t)(digest >> 2);
+    vote->comm = comm;
+    vote->mine[0] = status == FOVEA_OK ? 0 : ((int64_t)status << 32) + INT32_MAX - rank;
+    vote->mine[1] = status == FOVEA_OK ? number : INT64_MIN;
+    vote->mine[2] = status == FOVEA_OK ? -number : INT64_MIN;
+    MPI_Iallreduce(vote->mine, vote->all, 3, MPI_INT64_T, MPI_MAX, comm, &vote->request);
+}
+
+fovea_status fv_mpi_vote_end(fv_mpi_vote *vote, const char *what) {
+    MPI_Wait(&vote->request, MPI_STATUS_IGNORE);
+    if (vote->all[0] == 0) {
+        if (vote->all[1] == -vote->all[2])
+            return FOVEA_OK;
+        return fv_mpi_fail(FOVEA_ERROR_ARGUMENT, "%s differ between ranks", what);
+    }
+    const int failed = (int)(INT32_MAX - (vote->all[0] & INT32_MAX));
+    char told[SENTENCE];
+    memcpy(told, sentence, sizeof told);
+    MPI_Bcast(told, sizeof told, MPI_CHAR, failed, vote->comm);
+    return fv_mpi_fail((fovea_status)(vote->all[0] >> 32), "rank %d: %.*s", failed, SENTENCE - 32, told);
+}

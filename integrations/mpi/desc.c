@@ -1,0 +1,158 @@
+/* Descriptions: defaults, checks, and what all ranks must have alike. */
+#include "plan.h"
+
+#include <string.h>
+
+/* ----------------------------------------------------------------------------------------------------- structs -- */
+
+/* Sets *size bytes of struct_size and the rest. */
+static void init(void *to, const void *from, size_t known, size_t size) {
+    memcpy(to, from, size < known ? size : known);
+    *(size_t *)to = size;
+}
+
+void fovea_mpi_costs_init_size(fovea_mpi_costs *costs, size_t size) {
+    static const fovea_mpi_costs zero;
+    init(costs, &zero, sizeof zero, size);
+}
+
+void fovea_mpi_attention_desc_init_size(fovea_mpi_attention_desc *desc, size_t size) {
+    static const fovea_mpi_attention_desc defaults = {.min_offset = FOVEA_MPI_OFFSET_FULL,
+                                                      .max_offset = FOVEA_MPI_OFFSET_FULL};
+    init(desc, &defaults, sizeof defaults, size);
+}
+
+/* Copies a caller's struct over the defaults in *to, which has struct_size known. */
+static fovea_status read_struct(void *to, const void *from, size_t known, const char *name) {
+    const size_t size = *(const size_t *)from;
+    if (size < sizeof size || size > known)
+        return fv_mpi_fail(FOVEA_ERROR_VERSION, "%s.struct_size is %zu, this library knows %zu", name, size, known);
+    memcpy(to, from, size);
+    *(size_t *)to = known;
+    return FOVEA_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------------ agreement --
+ * */
+
+static fovea_status check_range(const char *name, int64_t value, int64_t most) {
+    return value >= 0 && value <= most ? FOVEA_OK
+                                       : fv_mpi_fail(FOVEA_ERROR_ARGUMENT, "%s is %lld; it must be from 0 to %lld",
+                                                     name, (long long)value, (long long)most);
+}
+
+static fovea_status check_own(const fovea_mpi_attention_desc *m) {
+    const struct {
+        const char *name;
+        int64_t value, most;
+    } ranges[] = {
+        {"queries", m->queries, FOVEA_MPI_QUERIES_REPLICATED},
+        {"method", m->method, FOVEA_MPI_METHOD_GATHER},
+        {"stripe_segments", m->stripe_segments, (int64_t)1 << 40},
+        {"query_stripe", m->query_stripe, (int64_t)1 << 48},
+        {"block_queries", m->block_queries, (int64_t)1 << 48},
+        {"block_kv_heads", m->block_kv_heads, (int64_t)1 << 48},
+        {"in_flight", m->in_flight, (int64_t)1 << 20},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
+        if (check_range(ranges[i].name, ranges[i].value, ranges[i].most) != FOVEA_OK)
+            return FOVEA_ERROR_ARGUMENT;
+    const int64_t limit = (int64_t)1 << 60, offsets[2] = {m->min_offset, m->max_offset};
+    for (int i = 0; i < 2; i++)
+        if (offsets[i] != FOVEA_MPI_OFFSET_FULL && (offsets[i] < -limit || offsets[i] > limit))
+            return fv_mpi_fail(FOVEA_ERROR_ARGUMENT, "%s_offset is %lld; it must be from -2^60 to 2^60",
+                               i ? "max" : "min", (long long)offsets[i]);
+    return FOVEA_OK;
+}
+
+static fovea_status check_costs(const fovea_mpi_costs *c) {
+    const double all[] = {c->flops, c->key_bytes, c->call, c->latency, c->bandwidth};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (!(all[i] >= 0 && all[i] <= 1e30))
+            return fv_mpi_fail(FOVEA_ERROR_ARGUMENT, "costs: a field is negative, too large or no number");
+    return FOVEA_OK;
+}
+
+static fovea_status check_supported(const fovea_attention_desc *d, const fovea_mpi_attention_desc *m) {
+    const struct {
+        const char *what;
+        bool asked;
+    } refused[] = {{"a mask", d->mask != FOVEA_MASK_NONE},
+                   {"has_bias", d->has_bias},
+                   {"packed sequences", d->packed},
+                   {"keys in pages", d->page_keys != 0},
+                   {"GATHER with FOVEA_RELATIVE_WINDOW_2D",
+                    m->method == FOVEA_MPI_METHOD_GATHER && d->relative == FOVEA_RELATIVE_WINDOW_2D}};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        if (refused[i].asked)
+            return fv_mpi_fail(FOVEA_ERROR_UNSUPPORTED, "attention over ranks does not take %s", refused[i].what);
+    return FOVEA_OK;
+}
+
+fovea_status fv_mpi_read_desc(fovea_mpi_attention_plan *p, const fovea_mpi_attention_desc *given,
+                              fovea_mpi_attention_desc *m) {
+    fovea_attention_desc *d = &p->problem.desc;
+    fovea_attention_desc_init(d);
+    fovea_mpi_attention_desc_init(m);
+    fovea_mpi_costs_init(&p->problem.costs);
+    if (!p->ctx || !given)
+        return fv_mpi_fail(FOVEA_ERROR_NULL, "%s is NULL", given ? "ctx" : "desc");
+    fovea_status status = read_struct(m, given, sizeof *m, "desc");
+    if (status == FOVEA_OK && !m->attention)
+        return fv_mpi_fail(FOVEA_ERROR_NULL, "desc.attention is NULL");
+    fovea_attention_plan *whole = NULL; /* the core checks its description */
+    if (status == FOVEA_OK && (status = fovea_attention_plan_create(p->ctx, m->attention, &whole)) != FOVEA_OK)
+        return fv_mpi_fail_core(status);
+    fovea_attention_plan_destroy(whole);
+    if (status == FOVEA_OK)
+        status = read_struct(d, m->attention, sizeof *d, "attention");
+    d->k_dtype = d->k_dtype ? d->k_dtype : d->dtype;
+    d->v_dtype = d->v_dtype ? d->v_dtype : d->dtype;
+    d->out_dtype = d->out_dtype ? d->out_dtype : d->dtype;
+    if (status == FOVEA_OK)
+        status = check_supported(d, m);
+    if (status == FOVEA_OK)
+        status = check_own(m);
+    if (status == FOVEA_OK && m->costs &&
+        (status = read_struct(&p->problem.costs, m->costs, sizeof *m->costs, "costs")) == FOVEA_OK)
+        status = check_costs(&p->problem.costs);
+    return status;
+}
+
+/* Of all fields, one by one: what lies between them is not the caller's. */
+uint64_t fv_mpi_desc_digest(const fovea_attention_desc *d, const fovea_mpi_attention_desc *m) {
+    const int64_t numbers[] = {d->batch,
+                               d->q_heads,
+                               d->kv_heads,
+                               d->q_len,
+                               d->kv_len,
+                               d->head_dim,
+                               d->value_dim,
+                               d->dtype,
+                               d->k_dtype,
+                               d->v_dtype,
+                               d->out_dtype,
+                               d->arithmetic,
+                               d->has_scale != 0,
+                               d->has_sinks != 0,
+                               d->relative,
+                               d->relative_bidirectional != 0,
+                               d->relative_buckets,
+                               d->relative_max_distance,
+                               d->relative_height,
+                               d->relative_width,
+                               d->causal,
+                               d->window_left,
+                               d->window_right,
+                               m->queries,
+                               m->method,
+                               m->stripe_segments,
+                               m->query_stripe,
+                               m->block_queries,
+                               m->block_kv_heads,
+                               m->in_flight,
+                               m->min_offset,
+                               m->max_offset};
+    const double reals[] = {d->has_scale ? d->scale : 0, d->softcap};
+    return fv_mpi_digest(fv_mpi_digest(0, numbers, sizeof numbers), reals, sizeof reals);
+}

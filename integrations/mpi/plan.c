@@ -1,0 +1,258 @@
+/* Plans: what all ranks agree on, and what of it is this rank's. */
+#include "plan.h"
+
+#include <stdlib.h>
+
+enum { MOST_UNITS = INT32_MAX }; /* what a count of MPI holds */
+
+/* ------------------------------------------------------------------------------------------------------ agreement --
+ * */
+
+/* Rank 0's, with defaults. */
+static void agree_on_costs(fovea_mpi_attention_plan *p) {
+    fovea_mpi_costs *c = &p->problem.costs;
+    double *fields[] = {&c->flops, &c->key_bytes, &c->call, &c->latency, &c->bandwidth}, all[5];
+    const double defaults[] = {1.2e11 * p->threads, 6e9 * p->threads, 5e-6, 5e-6, 4e9};
+    for (int i = 0; i < 5; i++)
+        all[i] = *fields[i] > 0 ? *fields[i] : defaults[i];
+    MPI_Bcast(all, 5, MPI_DOUBLE, 0, p->comm);
+    for (int i = 0; i < 5; i++)
+        *fields[i] = all[i];
+}
+
+/* --------------------------------------------------------------------------------------------------------- shapes --
+ * */
+
+fovea_attention_plan *fv_mpi_plan_of(const fovea_mpi_attention_plan *p, int64_t queries, int64_t heads, int64_t keys) {
+    for (int64_t i = 0; i < p->shape_count; i++)
+        if (p->shapes[i].queries == queries && p->shapes[i].heads == heads && p->shapes[i].keys == keys)
+            return p->shapes[i].plan;
+    return NULL;
+}
+
+int64_t fv_mpi_state_of(const fovea_mpi_attention_plan *p, const fv_mpi_block *b) {
+    for (int64_t i = 0; i < p->shape_count; i++)
+        if (p->shapes[i].queries == b->queries && p->shapes[i].heads == b->heads)
+            return fv_mpi_units((int64_t)fovea_attention_plan_state_size(p->shapes[i].plan));
+    return 0;
+}
+
+static void needs_workspace(fovea_mpi_attention_plan *p, const fovea_attention_plan *core) {
+    const size_t bytes = fovea_attention_plan_workspace_size(core);
+    p->attention_bytes = bytes > p->attention_bytes ? bytes : p->attention_bytes;
+}
+
+static fovea_status make(fovea_mpi_attention_plan *p, const fovea_context *ctx, int64_t queries, int64_t q_heads,
+                         int64_t kv_heads, int64_t keys, fovea_attention_plan **plan) {
+    fovea_attention_desc d = p->problem.desc;
+    d.q_len = queries;
+    d.kv_len = keys;
+    d.q_heads = q_heads;
+    d.kv_heads = kv_heads;
+    d.causal = d.causal == FOVEA_CAUSAL_NONE ? FOVEA_CAUSAL_NONE : FOVEA_CAUSAL_OFFSET;
+    const fovea_status status = fovea_attention_plan_create(ctx, &d, plan);
+    if (status != FOVEA_OK)
+        return fv_mpi_fail_core(status);
+    needs_workspace(p, *plan);
+    return FOVEA_OK;
+}
+
+static fovea_status add_shape(fovea_mpi_attention_plan *p, const fv_mpi_block *b, int64_t keys) {
+    if (fv_mpi_plan_of(p, b->queries, b->heads, keys))
+        return FOVEA_OK;
+    fv_mpi_shape *more = realloc(p->shapes, (size_t)(p->shape_count + 1) * sizeof *more);
+    if (!more)
+        return fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
+    p->shapes = more;
+    fv_mpi_shape *s = &p->shapes[p->shape_count];
+    *s = (fv_mpi_shape){b->queries, b->heads, keys, NULL};
+    const fovea_attention_desc *d = &p->problem.desc;
+    const fovea_status status =
+        make(p, p->one ? p->one : p->ctx, b->queries, b->heads * (d->q_heads / d->kv_heads), b->heads, keys, &s->plan);
+    p->shape_count += status == FOVEA_OK;
+    return status;
+}
+
+/* Every rank merges, and each of its segments is whole but for the last of all. */
+static fovea_status add_shapes_of_gather(fovea_mpi_attention_plan *p, const fv_mpi_block *b) {
+    const int64_t kv_len = p->problem.desc.kv_len, last = kv_len % FV_MPI_SEGMENT;
+    fovea_status status = add_shape(p, b, 0);
+    if (status == FOVEA_OK && kv_len >= FV_MPI_SEGMENT)
+        status = add_shape(p, b, FV_MPI_SEGMENT);
+    return status == FOVEA_OK && last ? add_shape(p, b, last) : status;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- steps --
+ * */
+
+static void add_step(fovea_mpi_attention_plan *p, fv_mpi_step_kind kind, const fv_mpi_op *op, int64_t stop) {
+    p->steps[p->step_count++] = (fv_mpi_step){kind, op->block, stop};
+}
+
+/* What of an op is this rank's. */
+static void add_steps(fovea_mpi_attention_plan *p, const fv_mpi_op *op) {
+    const fv_mpi_block *b = &p->routes.blocks[op->block];
+    const fv_mpi_stop *stops = p->routes.stops + b->stop;
+    if (op->stop < 0) {
+        if (b->home == p->rank)
+            add_step(p, FV_MPI_SEND_Q, op, 0);
+        else if (stops[0].rank == p->rank)
+            add_step(p, FV_MPI_EXPECT, op, 0);
+        return;
+    }
+    const int at = stops[op->stop].rank;
+    const bool last = op->stop + 1 == b->stops;
+    if (at == p->rank)
+        add_step(p, FV_MPI_VISIT, op, op->stop);
+    else if (!last && stops[op->stop + 1].rank == p->rank)
+        add_step(p, FV_MPI_EXPECT, op, op->stop + 1);
+    else if (last && b->home == p->rank)
+        add_step(p, FV_MPI_EXPECT_OUT, op, 0);
+}
+
+/* Slots that hold something at a time, from being expected to being sent; a first stop at home expects nothing. */
+static int64_t count_slots(const fovea_mpi_attention_plan *p) {
+    int64_t live = 0, most = 0;
+    for (int64_t i = 0; i < p->step_count; i++) {
+        const fv_mpi_step *s = &p->steps[i];
+        const fv_mpi_block *b = &p->routes.blocks[s->block];
+        const bool dealt = p->problem.queries == FOVEA_MPI_QUERIES_DEALT;
+        const bool here = s->stop == 0 && (!dealt || b->home == p->rank);
+        live += s->kind == FV_MPI_EXPECT || s->kind == FV_MPI_SEND_Q || (s->kind == FV_MPI_VISIT && here);
+        most = fv_mpi_max(most, live);
+        live -= s->kind == FV_MPI_SEND_Q || s->kind == FV_MPI_VISIT;
+    }
+    return most + 2; /* two more whose messages are still leaving */
+}
+
+static fovea_status plan_pass(fovea_mpi_attention_plan *p) {
+    const fv_mpi_routes *r = &p->routes;
+    const int64_t count = r->block_count + r->stop_count;
+    fv_mpi_op *ops = calloc((size_t)count + 1, sizeof *ops);
+    p->steps = calloc((size_t)count + 1, sizeof *p->steps);
+    int64_t written = 0;
+    const bool made = ops && p->steps && fv_mpi_schedule(&p->problem, r, p->choice.in_flight, ops, &written) >= 0;
+    for (int64_t i = 0; made && i < written; i++)
+        add_steps(p, &ops[i]);
+    free(ops);
+    if (!made)
+        return fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
+    fovea_status status = FOVEA_OK;
+    for (int64_t i = 0; i < p->step_count && status == FOVEA_OK; i++) {
+        const fv_mpi_block *b = &r->blocks[p->steps[i].block];
+        if (p->steps[i].kind == FV_MPI_VISIT)
+            status = add_shape(p, b, r->stops[b->stop + p->steps[i].stop].keys);
+    }
+    for (int64_t i = 0; i < p->step_count && status == FOVEA_OK; i++) {
+        const fv_mpi_block *b = &r->blocks[p->steps[i].block];
+        const int64_t q = p->problem.queries == FOVEA_MPI_QUERIES_DEALT ? fv_mpi_q_bytes(&p->problem, b) : 0;
+        p->slot_bytes = fv_mpi_max(p->slot_bytes, FV_MPI_UNIT + q + fv_mpi_state_of(p, b));
+        p->out_bytes = fv_mpi_max(p->out_bytes, FV_MPI_UNIT + fv_mpi_out_bytes(&p->problem, b));
+    }
+    p->slots = count_slots(p);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ make --
+ * */
+
+static int64_t largest_message(const fovea_mpi_attention_plan *p) {
+    int64_t most = 0, shared = 0;
+    for (int64_t i = 0; i < p->routes.block_count; i++) {
+        const fv_mpi_block *b = &p->routes.blocks[i];
+        const int64_t states =
+            p->choice.method == FOVEA_MPI_METHOD_PASS
+                ? 1
+                : fv_mpi_ceil(fv_mpi_held(&p->routes.keys, 0) + p->routes.keys.width, FV_MPI_SEGMENT);
+        most = fv_mpi_max(most, fv_mpi_q_bytes(&p->problem, b) + 2 * states * fv_mpi_state_bytes(&p->problem, b));
+        shared += fv_mpi_out_bytes(&p->problem, b);
+    }
+    return p->problem.queries == FOVEA_MPI_QUERIES_REPLICATED ? fv_mpi_max(most, shared) : most;
+}
+
+/* What is local, after all ranks have the same description. */
+static fovea_status build(fovea_mpi_attention_plan *p, const fovea_mpi_attention_desc *m) {
+    const fovea_attention_desc *d = &p->problem.desc;
+    const bool full = d->causal == FOVEA_CAUSAL_BOTTOM_RIGHT || d->causal == FOVEA_CAUSAL_OFFSET;
+    const int64_t offset = full ? d->kv_len - d->q_len : 0;
+    p->problem.min_offset = m->min_offset == FOVEA_MPI_OFFSET_FULL ? offset : m->min_offset;
+    p->problem.max_offset = m->max_offset == FOVEA_MPI_OFFSET_FULL ? offset : m->max_offset;
+    p->problem.queries = m->queries;
+    const fv_mpi_choice given = {m->stripe_segments, m->query_stripe, m->block_queries,
+                                 m->block_kv_heads,  m->in_flight,    m->method};
+    if (!fv_mpi_choose(&p->problem, &given, &p->choice, &p->seconds) ||
+        !fv_mpi_routes_make(&p->problem, &p->choice, &p->routes))
+        return fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
+    if (largest_message(p) / FV_MPI_UNIT >= MOST_UNITS)
+        return fv_mpi_fail(FOVEA_ERROR_UNSUPPORTED, "a message would have more than 2^37 bytes: take smaller blocks");
+    fovea_status status = FOVEA_OK;
+    if (p->choice.method == FOVEA_MPI_METHOD_GATHER && p->threads > 1) {
+        fovea_info info;
+        fovea_info_init(&info);
+        fovea_context_info(p->ctx, &info);
+        fovea_context_options options;
+        fovea_context_options_init(&options);
+        options.threads = 1;
+        options.isa = info.isa;
+        status = fovea_context_create(&options, &p->one);
+        if (status != FOVEA_OK)
+            return fv_mpi_fail_core(status);
+    }
+    status = make(p, p->ctx, fovea_mpi_attention_queries(p, p->rank), d->q_heads, d->kv_heads,
+                  fovea_mpi_attention_keys(p, p->rank), &p->check);
+    for (int64_t i = 0; i < p->routes.block_count && status == FOVEA_OK && p->choice.method == FOVEA_MPI_METHOD_GATHER;
+         i++)
+        status = add_shapes_of_gather(p, &p->routes.blocks[i]);
+    return status == FOVEA_OK && p->choice.method == FOVEA_MPI_METHOD_PASS ? plan_pass(p) : status;
+}
+
+fovea_status fovea_mpi_attention_plan_create(MPI_Comm comm, const fovea_context *ctx,
+                                             const fovea_mpi_attention_desc *desc, fovea_mpi_attention_plan **plan) {
+    int running = 0, ended = 0;
+    if (!plan)
+        return fv_mpi_fail(FOVEA_ERROR_NULL, "plan is NULL");
+    *plan = NULL;
+    MPI_Initialized(&running);
+    MPI_Finalized(&ended);
+    if (!running || ended)
+        return fv_mpi_fail(FOVEA_ERROR_ARGUMENT, "MPI is not initialised, or has ended");
+    if (comm == MPI_COMM_NULL)
+        return fv_mpi_fail(FOVEA_ERROR_NULL, "comm is MPI_COMM_NULL");
+    fovea_mpi_attention_plan *p = calloc(1, sizeof *p), none = {0};
+    fovea_mpi_attention_plan *own = p ? p : &none;
+    fovea_mpi_attention_desc m;
+    MPI_Comm_dup(comm, &own->comm);
+    MPI_Comm_set_errhandler(own->comm, MPI_ERRORS_ARE_FATAL);
+    MPI_Comm_rank(own->comm, &own->rank);
+    MPI_Comm_size(own->comm, &own->ranks);
+    MPI_Type_contiguous(FV_MPI_UNIT, MPI_BYTE, &own->unit);
+    MPI_Type_commit(&own->unit);
+    own->problem.ranks = own->ranks;
+    own->ctx = ctx;
+    fovea_status status = p ? fv_mpi_read_desc(p, desc, &m) : fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
+    fv_mpi_vote vote;
+    fv_mpi_vote_begin(&vote, own->comm, status, status == FOVEA_OK ? fv_mpi_desc_digest(&p->problem.desc, &m) : 0);
+    status = fv_mpi_vote_end(&vote, "fields of desc or of desc.attention");
+    if (status == FOVEA_OK) {
+        fovea_info info;
+        fovea_info_init(&info);
+        fovea_context_info(ctx, &info);
+        own->threads = info.threads;
+        agree_on_costs(own);
+        status = build(own, &m);
+        const fv_mpi_choice *c = &own->choice;
+        const int64_t chosen[] = {c->stripe_segments, c->query_stripe, c->block_queries,
+                                  c->block_kv_heads,  c->in_flight,    c->method};
+        fv_mpi_vote_begin(&vote, own->comm, status, fv_mpi_digest(0, chosen, sizeof chosen));
+        status = fv_mpi_vote_end(&vote, "choices of the cost model");
+    }
+    if (status == FOVEA_OK) {
+        *plan = p;
+    } else if (p) {
+        fovea_mpi_attention_plan_destroy(p);
+    } else {
+        MPI_Type_free(&none.unit);
+        MPI_Comm_free(&none.comm);
+    }
+    return status;
+}
