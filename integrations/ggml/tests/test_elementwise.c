@@ -71,7 +71,7 @@ static tensor *rope_halves(operands o) { return rope_of(o, ggml_permute(o.ctx, o
 static tensor *rope_yarn(operands o) { return rope_of(o, heads(o), 64, 2, 0.25f, 1); }
 static tensor *rope_divided(operands o) {
     tensor *divisors = ggml_scale_bias(o.ctx, ggml_view_1d(o.ctx, o.b, 48, 0), 0.1f, 2);
-    return ggml_rope_ext(o.ctx, heads(o), o.row, divisors, 96, 0, 0, 5e5f, 1, 0, 1, 32, 1);
+    return ggml_rope_ext(o.ctx, heads(o), o.row, divisors, 96, 0, 4096, 10000, 1, 0, 1, 32, 1);
 }
 static tensor *rope_half(operands o) {
     return ggml_cast(o.ctx, rope_of(o, ggml_cast(o.ctx, heads(o), GGML_TYPE_F16), 96, 2, 1, 0), GGML_TYPE_F32);
@@ -114,10 +114,10 @@ static const struct {
     {"NORM", norm, 1e-6},
     {"SOFT_MAX", soft_max, 1e-6},
     {"SOFT_MAX, mask, ALiBi", soft_max_masked, 1e-6},
+    {"ROPE, divisors", rope_divided, 1e-4},
     {"ROPE", rope, 1e-4},
     {"ROPE of halves, scaled, permuted", rope_halves, 1e-4},
     {"ROPE, YaRN", rope_yarn, 1e-4},
-    {"ROPE, divisors", rope_divided, 1e-4},
     {"ROPE of float16", rope_half, 1e-3},
     {"GET_ROWS", get_rows, 0},
     {"SET_ROWS", set_rows, 0},

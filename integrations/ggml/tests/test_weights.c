@@ -115,10 +115,13 @@ static void write_weights(struct ggml_tensor *w, const char *bytes, int way) {
 
 static bool returned(const struct ggml_tensor *w, const char *bytes) {
     const size_t size = ggml_nbytes(w), at = size / 3, count = size / 2;
-    char *whole = malloc(size), *part = malloc(size);
+    char *whole = malloc(size), *part = calloc(2, size), none = 0;
     ggml_backend_tensor_get(w, whole, 0, size);
     ggml_backend_tensor_get(w, part, at, count);
-    const bool same = !memcmp(whole, bytes, size) && !memcmp(part, bytes + at, count);
+    ggml_backend_tensor_get(w, part + size, 0, count);
+    bool same = !memcmp(whole, bytes, size) && !memcmp(part, bytes + at, count) && !memcmp(part + size, bytes, count);
+    for (size_t i = count; i < size; i++)
+        same = same && part[i] == none && part[size + i] == none;
     free(whole);
     free(part);
     return same;
