@@ -75,11 +75,15 @@ static fovea_status multiply(fg_backend *backend, const fovea_linear *map, const
     return workspace ? fovea_linear_execute(map, &args, workspace, size) : FOVEA_ERROR_OUT_OF_MEMORY;
 }
 
+/* Products follow one another, so threads seldom sleep: a fraction of the work is worth sharing. */
+enum { AWAKE = 8 };
+
 enum ggml_status fg_linear_compute(fg_backend *backend, struct ggml_tensor *op) {
     const struct ggml_tensor *weights = op->src[0], *x = op->src[1];
     const int64_t n = weights->ne[2], m = weights->ne[3], each = x->ne[2] / n, per = x->ne[3] / m;
     const bool known = fg_weights_known(weights);
-    fg_team *team = fg_backend_team(backend);
+    const double operations = 2.0 * (double)(weights->ne[0] * op->ne[0]) * (double)(op->ne[1] * op->ne[2] * op->ne[3]);
+    fg_team *team = fg_backend_team_for(backend, AWAKE * operations);
     char *copy = NULL;
     fovea_linear *const *maps = known ? fg_weights_maps(weights) : NULL;
     const char *bytes = known ? NULL : bytes_of(weights, &copy);

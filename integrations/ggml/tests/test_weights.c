@@ -220,6 +220,13 @@ static void test_view(void) {
     ggml_free(ctx);
 }
 
+/* AddressSanitizer keeps what was freed. */
+#ifdef __SANITIZE_ADDRESS__
+static const bool counted = false;
+#else
+static const bool counted = true;
+#endif
+
 static size_t resident(void) {
     long pages = 0, all = 0;
     FILE *f = fopen("/proc/self/statm", "r");
@@ -247,7 +254,7 @@ static void test_scheduler(void) {
     for (size_t at = 0, size = ggml_nbytes(w), piece = size / 4; at < size; at += piece)
         ggml_backend_tensor_set(w, bytes + at, at, piece);
     free(bytes);
-    check((double)(resident() - before) < 1.5 * (double)ggml_nbytes(w), "weights are in memory twice", "memory");
+    check(!counted || (double)(resident() - before) < 1.5 * (double)ggml_nbytes(w), "weights are in memory twice", "memory");
     struct ggml_tensor *x = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, IN, 3);
     struct ggml_tensor *y = ggml_mul_mat(ctx, w, ggml_rms_norm(ctx, ggml_scale(ctx, x, 2), 1e-5f));
     struct ggml_tensor *out = ggml_swiglu(ctx, ggml_add(ctx, y, y));
@@ -265,7 +272,7 @@ static void test_scheduler(void) {
     for (int i = 0; i < 3; i++)
         ggml_backend_free(backends[i]);
     ggml_backend_buffer_free(weights);
-    check((double)(resident() - before) < 0.5 * IN * OUT * 2, "memory is not given back", "memory");
+    check(!counted || (double)(resident() - before) < 0.5 * IN * OUT * 2, "memory is not given back", "memory");
     ggml_free(placed);
     ggml_free(ctx);
 }
@@ -281,6 +288,8 @@ int main(void) {
         test_maps();
         test_view();
     }
+    if (!counted)
+        printf("SKIPPED: memory, which AddressSanitizer keeps\n");
     printf("%s\n", failed ? "failed" : "passed");
     return failed != 0;
 }
