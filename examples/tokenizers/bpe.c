@@ -1,6 +1,6 @@
-/* Byte-level BPE (private.h): a word's bytes, each a token, are joined by merges. In spellings a character stands for a
- * byte: printable ones for themselves, 256, 257 ... for the others. Merges are a hash table from a pair of tokens to its
- * rank. */
+/* Byte-level BPE (private.h): a word's bytes, each a token, are joined by merges. In spellings a character stands for
+ * a byte: printable ones for themselves, 256, 257 ... for the others. Merges are a hash table from a pair of tokens to
+ * its rank. */
 #include "private.h"
 
 #include <stdlib.h>
@@ -72,11 +72,11 @@ static bool is_joined(const tk_texts *texts, int32_t id, const pending *p) {
            memcmp(text.bytes + left.count, right.bytes, (size_t)right.count) == 0;
 }
 
-/* The token that both become: most often that of the merge before, or the next one. Writes over the space. */
-static int32_t find_joined(const tk_texts *texts, const pending *p, int32_t before) {
+/* The token that both become: most often that of the merge before, or the next one. The merge is at left, and its space
+ * is written over. */
+static int32_t find_joined(const tk_texts *texts, const pending *p, char *left, int32_t before) {
     if (is_joined(texts, before + 1, p) || is_joined(texts, before, p))
         return before + !is_joined(texts, before, p);
-    char *left = (char *)p->left.text.bytes;
     memmove(left + p->left.text.count, p->right.text.bytes, (size_t)p->right.text.count);
     return tk_texts_find(texts, left, p->left.text.count + p->right.text.count);
 }
@@ -98,7 +98,7 @@ static int64_t read_block(tk_tokenizer *t, const tk_list *list, int64_t from, in
         tk_merge_row *row = &bpe->merges[i];
         row->left = find_half(&t->texts, p->left);
         row->right = find_half(&t->texts, p->right);
-        row->id = find_joined(&t->texts, p, i > 0 ? bpe->merges[i - 1].id : 0);
+        row->id = find_joined(&t->texts, p, buffer + (i - from) * stride, i > 0 ? bpe->merges[i - 1].id : 0);
         if (row->left == TK_NONE || row->right == TK_NONE || row->id == TK_NONE)
             return i;
         tk_fetch(&bpe->slots[hash_of(row->left, row->right) & bpe->mask]);

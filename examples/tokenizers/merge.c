@@ -1,5 +1,6 @@
-/* Joining of symbols, the best pair first (private.h): symbols are a linked list, pairs that may be joined a heap. A pair
- * in the heap is stale if one of the two was joined to another since: then its length is another, or one is gone. */
+/* Joining of symbols, the best pair first (private.h): symbols are a linked list, pairs that may be joined a heap. A
+ * pair in the heap is stale if one of the two was joined to another since: then its length is another, or one is
+ * gone. */
 #include "private.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* Special tokens in a text (private.h). They are cut out in a fixed order, the longest first, each from the left, as long
- * as nothing of theirs was taken: so does llama.cpp, token by token. Here all are found at once: at each place the longest
- * one, from a sorted list; a heap brings the places into order, and a place whose token cannot be cut out offers the
- * next shorter one that is there. */
+/* Special tokens in a text (private.h). They are cut out in a fixed order, the longest first, each from the left,
+ * as long as nothing of theirs was taken: so does llama.cpp, token by token. Here all are found at once: at each
+ * place the longest one, from a sorted list; a heap brings the places into order, and a place whose token cannot be
+ * cut out offers the next shorter one that is there. */
 #include "private.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* SentencePiece's BPE (private.h): the characters of a text, with U+2581 in the place of spaces, are joined as long as two
- * neighbours together are a token, that of the highest score first. Characters that are no token become bytes. */
+/* SentencePiece's BPE (private.h): the characters of a text, with U+2581 in the place of spaces, are joined as long
+ * as two neighbours together are a token, that of the highest score first. Characters that are no token become
+ * bytes. */
 #include "private.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* test-tokenizers-failing: where memory fails, each allocation in turn (failing.h), alone and with all after it: reading a
- * vocabulary and encoding return an error, and no block is left over. */
+/* test-tokenizers-failing: where memory fails, each allocation in turn (failing.h), alone and with all after it:
+ * reading a vocabulary and encoding return an error, and no block is left over. */
 #include "failing.h"
 #include "small.h"
 

@@ -1,5 +1,5 @@
-/* test-tokenizers-reference: tokens of the hostile texts have the hashes that llama.cpp's tokens have (reference.txt, by
- * make_reference.py); of those that are UTF-8 each comes back.
+/* test-tokenizers-reference: tokens of the hostile texts have the hashes that llama.cpp's tokens have (reference.txt,
+ * by make_reference.py); of those that are UTF-8 each comes back.
  *
  *     test-tokenizers-reference                            with the small vocabularies
  *     test-tokenizers-reference --vocabulary FILE.gguf     with a model's

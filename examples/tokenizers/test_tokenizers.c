@@ -178,7 +178,7 @@ static void test_long(void) {
     tk_free(t);
 }
 
-/* ------------------------------------------------------------------------------------------------- and back again -- */
+/* ------------------------------------------------------------------------------------------------ and back again -- */
 
 static void decoded_is(tk_decoder *d, int32_t id, const char *want) {
     char got[MOST];
@@ -234,7 +234,7 @@ static void test_decode(void) {
     tk_free(t);
 }
 
-/* ------------------------------------------------------------------------------------------------ what is refused -- */
+/* ----------------------------------------------------------------------------------------------- what is refused -- */
 
 static void test_refused(void) {
     static const char *const none[] = {NULL}, *const twice[] = {"a", "b", "a", NULL},

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ID_BITS = 24, TEXTS_MOST = (1 << ID_BITS) - 1, TEXT_BYTES_MOST = 1 << 16 };
+enum { ID_BITS = 24, TEXTS_MOST = (1 << ID_BITS) - 1, TEXT_BYTES_MOST = 1 << 12 };
 
 /* A slot: a part of the hash above an id + 1; 0: free. */
 static int32_t id_in(uint32_t slot) { return (int32_t)(slot & TEXTS_MOST) - 1; }

@@ -10,14 +10,15 @@
  *     tk_free(t);
  *
  * What is served:
- *   model "gpt2"   byte-level BPE, with the pre-tokenizers llama-bpe (llama3, llama-v3), qwen2 (deepseek-r1-qwen), gpt-2
- *                  and smollm. Bytes that are not UTF-8 become U+FFFD, as in llama.cpp; any other text comes back whole.
- *   model "llama"  SentencePiece's BPE, with byte fallback: each text comes back whole.
+ *   model "gpt2"   byte-level BPE, with the pre-tokenizers llama-bpe (llama3, llama-v3), qwen2 (deepseek-r1-qwen),
+ *                  gpt-2 and smollm. Bytes that are not UTF-8 become U+FFFD, as in llama.cpp; any other text comes
+ *                  back, if each byte is a token.
+ *   model "llama"  SentencePiece's BPE, with byte fallback. Any bytes come back, but U+2581 as a space.
  * Other models and pre-tokenizers are refused by name.
  *
- * Vocabularies are untrusted: tk_create() checks what it reads, and refuses in a sentence. Any bytes are a text. Time is
- * proportional to n log n in the longest word, and linear in the text; memory to the longest word, and for SentencePiece
- * and special tokens to the text. */
+ * Vocabularies are untrusted: tk_create() checks what it reads, and refuses in a sentence. Any bytes are a text. Time
+ * grows as n log n with a word or a number of special tokens, and linearly with the text; memory with the longest word,
+ * and for SentencePiece and special tokens with the text. */
 #ifndef TOKENIZERS_H
 #define TOKENIZERS_H
 
@@ -69,19 +70,18 @@ typedef enum tk_choice { TK_DEFAULT = 0, TK_YES, TK_NO } tk_choice;
 typedef struct tk_description {
     const char *name; /* of the file, for complaints */
     tk_text model, pre;
-    tk_list tokens;       /* their ids are 0, 1, ...; an empty one is an id without a token */
-    tk_list merges;       /* "gpt2": "left right", the first has the highest rank */
-    const int32_t *types; /* tk_type, [tokens.count]; NULL: each is TK_NORMAL */
-    const float *scores;  /* "llama": [tokens.count] */
-    int32_t bos, eos;     /* TK_NONE: for "llama" 1 and 2, for "gpt2" there are none */
-    tk_choice add_bos;    /* default: "llama" and the pre-tokenizer llama-bpe do */
-    tk_choice add_eos;    /* default: no */
-    unsigned fim_named;   /* bits 1 << tk_fim: the file says which it is; else one of a known name is TK_CONTROL */
-    tk_choice
-        space_prefix; /* a space before the text, and behind special tokens; default: "llama" does. Else without effect */
+    tk_list tokens;         /* their ids are 0, 1, ...; an empty one is an id without a token */
+    tk_list merges;         /* "gpt2": "left right", the first has the highest rank */
+    const int32_t *types;   /* tk_type, [tokens.count]; NULL: each is TK_NORMAL */
+    const float *scores;    /* "llama": [tokens.count] */
+    int32_t bos, eos;       /* TK_NONE: for "llama" 1 and 2, for "gpt2" there are none */
+    tk_choice add_bos;      /* default: "llama" and the pre-tokenizer llama-bpe do */
+    tk_choice add_eos;      /* default: no */
+    unsigned fim_named;     /* bits 1 << tk_fim: the file says which it is; else one of a known name is TK_CONTROL */
+    tk_choice space_prefix; /* of "llama": a space before the text and behind special tokens; default: yes */
 } tk_description;
 
-/* Immutable: any number of threads may use one at a time. */
+/* Immutable: any number of threads may use one. */
 typedef struct tk_tokenizer tk_tokenizer;
 
 /* 0, or -1 after a complaint, and *t is NULL. */
