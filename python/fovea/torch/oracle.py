@@ -1,6 +1,6 @@
-"""What a copy with quantised weights is compared with: the model with the numbers that these weights stand for, computed by
-torch as arithmetic q16 is defined (kernels/groups.h). Such results differ from the copy's by float32's rounding alone,
-so that bounds need no room for what quantising costs.
+"""What a copy with quantised weights is compared with: the model with the numbers that these weights stand for, computed
+by torch as arithmetic q16 is defined (kernels/groups.h). Such results differ from the copy's by float32's rounding, and
+where that rounds an x the other way, so that bounds need no room for what quantising costs.
 
 A wrong oracle would agree with a wrong copy: check_weights() says that the numbers are the model's. Weights that
 optimize() rounded are near those of the model. Modules that were quantised before are asked: each multiplies some unit
@@ -136,8 +136,8 @@ def _why_not_near(before, numbers, word) -> str | None:
     block = numbers.shape[1] if word == "int8" else max(32, BLOCKS[word])
     error, before = (numbers - before.float()).unflatten(1, (-1, block)), before.float().unflatten(1, (-1, block))
     bound = before.abs().amax(2) / _NEAR.get(word, 7) + (0.0 if word == "int8" else 2.0**-20)  # scales of float16
-    far = error.abs().amax(2) > bound
-    return f"are off by more than rounding to {word} can be, first in output channel {int(far.nonzero()[0, 0])}" if far.any() else None
+    far = (error.abs().amax(2) > bound).nonzero()
+    return f"are off by more than rounding to {word} can be, first in output channel {int(far[0, 0])}" if len(far) else None
 
 
 def _run(module, x):
@@ -174,7 +174,8 @@ def _why_other(module, numbers, stored) -> str | None:
     if not far.any():
         return None
     row, out = far.nonzero()[0].tolist()
-    return f"input channel {int(channels[row])} of output {out} is {got[row, out]:.4g}, read as {numbers[out, channels[row]]:.4g}"
+    channel = int(channels[row])
+    return f"input channel {channel} of output {out} is {got[row, out]:.4g}, read as {numbers[out, channel]:.4g}"
 
 
 def check_weights(model, optimized, quants):

@@ -177,7 +177,8 @@ def test_the_first_wrong_module_is_named(name, monkeypatch):
     monkeypatch.setattr(packed.Linear, "forward", wrong)
     monkeypatch.setattr(packed.Linear, "fused", fused)
     monkeypatch.setitem(optimize.__globals__, "_fuse", mark)
-    with pytest.raises(RuntimeError, match=r"the result of one \(Linear\) differs by (1\.0e-03|9.*e-04) of its largest number; 1e-04"):
+    sentence = r"the result of one \(Linear\) differs by (1\.0e-03|9.*e-04) of its largest number; 1e-04"
+    with pytest.raises(RuntimeError, match=sentence):
         run(model_of(name), weights=name if name in WORDS else None)
 
 
