@@ -1,6 +1,6 @@
 /* The backend in a program of ggml's: results against float64, with equal bits for any number of threads; what the scheduler
  * gives it; graphs without work, aborts, several backends at once.
- *     test-ggml-fovea [RELEASE]    RELEASE: ends with 77 unless this is the ggml in use */
+ * FOVEA_GGML says which of the tests run: results are those of "all". */
 #include "problem.h"
 
 #include <math.h>
@@ -30,6 +30,11 @@ static const problem problems[] = {
     {"decode", 64, 64, 9, 3, 1, 300, 1, F16, F16, MASK_ALL, 1, 1, 0, 0, 0, 1},
     {"decode, padded", 128, 128, 8, 2, 1, 512, 1, F16, F16, MASK_PADDED, 1, 1, 0, 0, 0, 1},
     {"few rows", 128, 128, 8, 2, 7, 700, 1, F16, F16, MASK_CAUSAL, 1, 1, 0, 0, 0, 1},
+    {"few rows, softcap", 128, 128, 8, 2, 7, 700, 1, F16, F16, MASK_CAUSAL, 1, 1, 0, 20, 0, 1},
+    {"few rows, sinks", 128, 128, 8, 2, 7, 700, 1, F16, F16, MASK_CAUSAL, 1, 1, 0, 0, 1, 1},
+    {"few rows, numbers", 128, 128, 8, 2, 7, 700, 1, F16, F16, MASK_NUMBERS, 1, 1, 0, 0, 0, 1},
+    {"few rows, no mask", 128, 128, 8, 2, 7, 700, 1, F16, F16, MASK_ABSENT, 1, 1, 0, 0, 0, 1},
+    {"few rows, bf16 keys", 128, 128, 8, 2, 7, 700, 1, BF16, F16, MASK_CAUSAL, 1, 1, 0, 0, 0, 1},
     {"prompt", 64, 64, 9, 3, 130, 513, 1, F16, F16, MASK_CAUSAL, 1, 1, 0, 0, 0, 1},
     {"63 rows, many keys", 64, 64, 4, 2, 63, 2000, 1, F16, F16, MASK_CAUSAL, 1, 1, 0, 0, 0, 1},
     {"no mask", 72, 72, 4, 4, 33, 100, 1, F16, F16, MASK_ABSENT, 0, 0, 0, 0, 0, 0},
@@ -226,6 +231,20 @@ static void test_many_shapes(void) {
     ggml_backend_free(backend);
 }
 
+/* What is too little work stays with the CPU backend, unless FOVEA_GGML names it. */
+static void test_pays(void) {
+    ggml_backend_t backend = make_fovea(reg, 1);
+    problem p = problems[0];
+    solved s = problem_make(&p);
+    check(ggml_backend_supports_op(backend, s.out), "a token of a small model is not taken", "pays");
+    problem_free(&s);
+    p.keys = 16;
+    s = problem_make(&p);
+    check(!ggml_backend_supports_op(backend, s.out), "hardly any work is taken", "pays");
+    problem_free(&s);
+    ggml_backend_free(backend);
+}
+
 /* The scheduler gives attention to us and the rest of a graph to the CPU backend; inputs are not copied. */
 static void test_scheduler(bool taken) {
     const problem *p = &problems[2];
@@ -271,6 +290,8 @@ int main(void) {
     reg = load_fovea();
     printf("ggml %s\n", ggml_version());
     test_scheduler(!takes || !*takes || all || !strcmp(takes, "FLASH_ATTN_EXT"));
+    if (!takes || !*takes)
+        test_pays();
     if (all) {
         test_results();
         test_refused();
