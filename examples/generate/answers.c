@@ -48,7 +48,7 @@ static int64_t plain_tokens(const run *r, const char *text, int32_t *ids) {
 
 static void begin(answers *a, job *j) {
     run *r = a->r;
-    const bool chat = !r->opts->plain && text_chats(r->t) != TEXT_NO_CHAT;
+    const bool chat = !r->opts->plain && text_chats(r->t)->kind != CHAT_NONE;
     j->ids = allocate((size_t)r->room + 1, sizeof *j->ids);
     j->prompt_count =
         chat ? text_chat(r->t, a->system, j->prompt, j->ids, r->room) : plain_tokens(r, j->prompt, j->ids);

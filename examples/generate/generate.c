@@ -119,14 +119,17 @@ static void load_text(run *r, const char *path) {
         die(r->complaint);
     if (r->opts->perplexity != NULL || r->opts->plain)
         return;
-    if (text_chats(r->t) == TEXT_OTHER_CHAT) {
+    if (text_chats(r->t)->kind == CHAT_OTHER) {
         complain(to(r), path,
-                 "%schat_template is not ChatML, the only chat known here; --plain continues the prompt without a chat",
+                 "%schat_template is not ChatML, and none of those that Llama 3 and Gemma were published with; --plain "
+                 "continues the prompt without a chat",
                  prefix);
         die(r->complaint);
     }
-    if (text_chats(r->t) == TEXT_NO_CHAT && r->opts->system != NULL)
+    if (text_chats(r->t)->kind == CHAT_NONE && r->opts->system != NULL)
         die("--system needs a chat, but the model has no chat template");
+    if (text_chats(r->t)->no_system && r->opts->system != NULL)
+        die("--system: the model's chat template refuses system messages");
 }
 
 static void load(run *r, const char *path) {

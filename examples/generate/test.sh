@@ -118,7 +118,7 @@ has err 'takes neither a prompt nor --system'
 # Chats of other kinds are refused by the setting's name; without a template, the prompt is continued.
 "$2" --write other.gguf --template '[INST] {{ messages }}' >out 2>err || fail "no model"
 expect 1 --model other.gguf --threads 1 ab
-has err '^fovea-generate: other.gguf: tokenizer.chat_template is not ChatML.*--plain'
+has err '^fovea-generate: other.gguf: tokenizer.chat_template is not ChatML, and none of those that Llama 3.*--plain'
 expect 0 --model other.gguf --type f32 --threads 1 --tokens 5 --plain ab
 words=$(hash_of)
 "$2" --write none.gguf --template '' >out 2>err || fail "no model"

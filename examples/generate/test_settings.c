@@ -233,25 +233,25 @@ static void test_first(void) {
 /* Templates, and the first tokens of a chat that says "b"; kept: there are more. */
 static const struct {
     const char *template;
-    text_chat_kind kind;
+    chat_kind kind;
     int count;
     int32_t ids[16];
 } templates[] = {
     /* <|im_start|> s u s (of "user", whose other letters are no tokens) ... */
-    {EACH REST, TEXT_CHATML, 11, {4, 11, 9, 3, 1, 5, 3, 4, 0, 9, 9}},
-    {EACH OWN("ab") REST, TEXT_CHATML, 16, {4, 9, 9, 10, 3, 8, 5, 3, 4, 11, 9, 3, 1, 5, 3, 4}},
+    {EACH REST, CHAT_CHATML, 11, {4, 11, 9, 3, 1, 5, 3, 4, 0, 9, 9}},
+    {EACH OWN("ab") REST, CHAT_CHATML, 16, {4, 9, 9, 10, 3, 8, 5, 3, 4, 11, 9, 3, 1, 5, 3, 4}},
     {"{%for message in messages%}{{  '<|im_start|>'+message['role'] +'\\n'+ message['content'] + '<|im_end|>' + "
      "'\\n' }}{% endfor %}{%if add_generation_prompt%}{{'<|im_start|>assistant\\n'}}{% endif %}",
-     TEXT_CHATML,
+     CHAT_CHATML,
      11,
      {4, 11, 9, 3, 1, 5, 3, 4, 0, 9, 9}},
-    {EACH OWN("a{{'b'}}") REST, TEXT_OTHER_CHAT, 0, {0}},
-    {EACH OWN("<|im_end|>") REST, TEXT_OTHER_CHAT, 0, {0}},
-    {EACH REST "x", TEXT_OTHER_CHAT, 0, {0}},
-    {EACH " " REST, TEXT_OTHER_CHAT, 0, {0}},
-    {EACH, TEXT_OTHER_CHAT, 0, {0}},
-    {"", TEXT_OTHER_CHAT, 0, {0}},
-    {"{% for message in messages %}[INST] {{ message['content'] }} [/INST]{% endfor %}", TEXT_OTHER_CHAT, 0, {0}},
+    {EACH OWN("a{{'b'}}") REST, CHAT_OTHER, 0, {0}},
+    {EACH OWN("<|im_end|>") REST, CHAT_OTHER, 0, {0}},
+    {EACH REST "x", CHAT_OTHER, 0, {0}},
+    {EACH " " REST, CHAT_OTHER, 0, {0}},
+    {EACH, CHAT_OTHER, 0, {0}},
+    {"", CHAT_OTHER, 0, {0}},
+    {"{% for message in messages %}[INST] {{ message['content'] }} [/INST]{% endfor %}", CHAT_OTHER, 0, {0}},
 };
 
 static void test_chats(void) {
@@ -262,7 +262,8 @@ static void test_chats(void) {
                                          {NULL, 0, 0, NULL}};
         if (test_check(open_text(settings, &t), "%s", sentence)) {
             const int64_t count = text_chat(t, NULL, "b", ids, 64);
-            test_check(text_chats(t) == templates[i].kind, "template %d is of kind %d", (int)i, (int)text_chats(t));
+            test_check(text_chats(t)->kind == templates[i].kind, "template %d is of kind %d", (int)i,
+                       (int)text_chats(t)->kind);
             test_check(templates[i].count == 0
                            ? count == -1
                            : count >= templates[i].count &&
@@ -272,7 +273,8 @@ static void test_chats(void) {
         text_free(t);
     }
     if (test_check(open_text(none, &t), "%s", sentence))
-        test_check(text_chats(t) == TEXT_NO_CHAT && text_chat(t, NULL, "b", ids, 64) == -1, "chats without a template");
+        test_check(text_chats(t)->kind == CHAT_NONE && text_chat(t, NULL, "b", ids, 64) == -1,
+                   "chats without a template");
     text_free(t);
     const made_setting first[] = {{"tokenizer.chat_template", GGUF_TEXT, 0, EACH REST},
                                   {"tokenizer.ggml.add_bos_token", GGUF_BOOL, 1, NULL},
@@ -318,19 +320,19 @@ static void test_folder(void) {
     static const struct {
         const char *name, *content; /* beside those of the steps before */
         int first, end, not_end;
-        text_chat_kind kind;
+        chat_kind kind;
         const char *words; /* NULL: it is read */
     } steps[] = {
-        {"merges.txt", "#version: 0.2\na b\n", -1, 5, 9, TEXT_NO_CHAT, NULL},
-        {"config.json", "{\"eos_token_id\": 9}", -1, 9, 7, TEXT_NO_CHAT, NULL},
-        {"generation_config.json", "{\"eos_token_id\": [7, 8]}", -1, 8, 9, TEXT_NO_CHAT, NULL},
+        {"merges.txt", "#version: 0.2\na b\n", -1, 5, 9, CHAT_NONE, NULL},
+        {"config.json", "{\"eos_token_id\": 9}", -1, 9, 7, CHAT_NONE, NULL},
+        {"generation_config.json", "{\"eos_token_id\": [7, 8]}", -1, 8, 9, CHAT_NONE, NULL},
         {"tokenizer_config.json", "{\"add_bos_token\": true, \"bos_token\": {\"content\": \"<s>\"}}", 6, 7, 9,
-         TEXT_NO_CHAT, NULL},
+         CHAT_NONE, NULL},
         {"tokenizer_config.json",
          "{\"bos_token\": \"<s>\", \"chat_template\": [{\"name\": \"default\", \"template\": \"{{ messages }}\"}]}", -1,
-         7, 9, TEXT_OTHER_CHAT, NULL},
-        {"chat_template.jinja", EACH REST, -1, 7, 9, TEXT_CHATML, NULL},
-        {"tokenizer_config.json", "{\"add_bos_token\": true, \"bos_token\": \"<t>\"}", 0, 0, 0, TEXT_CHATML,
+         7, 9, CHAT_OTHER, NULL},
+        {"chat_template.jinja", EACH REST, -1, 7, 9, CHAT_CHATML, NULL},
+        {"tokenizer_config.json", "{\"add_bos_token\": true, \"bos_token\": \"<t>\"}", 0, 0, 0, CHAT_CHATML,
          "add_bos_token, but bos_token is no token"},
     };
     char folder[TEST_FOLDER];
@@ -348,9 +350,9 @@ static void test_folder(void) {
                    steps[i].name, sentence);
         if (read)
             test_check(text_first(t) == steps[i].first && text_ends(t, steps[i].end) &&
-                           !text_ends(t, steps[i].not_end) && text_chats(t) == steps[i].kind,
+                           !text_ends(t, steps[i].not_end) && text_chats(t)->kind == steps[i].kind,
                        "%s: token %d begins texts, the chat is of kind %d, or other tokens end answers", steps[i].name,
-                       (int)text_first(t), (int)text_chats(t));
+                       (int)text_first(t), (int)text_chats(t)->kind);
         text_free(t);
     }
     test_folder_end(folder);

@@ -1,7 +1,6 @@
 /* text.h. */
 #include "text.h"
 
-#include "chatml.h"
 #include "text_file.h"
 #include "tokenizer.h"
 
@@ -15,13 +14,11 @@ struct text_codec {
     const tk_tokenizer *tokens;
     tk_tokenizer *own; /* tokens, or folder's */
     tokenizer *folder;
-    int32_t begin, end;      /* <|im_start|>, <|im_end|>; TK_NONE: there is none */
-    int32_t first;           /* before each text; likewise */
+    int32_t first;           /* before each text; TK_NONE: there is none */
     int32_t ends[ENDS_MOST]; /* of an answer */
     int end_count;
     bool named_ends; /* and tokens whose names say so */
-    text_chat_kind chat;
-    char *system; /* of the chat, unless there is another; or NULL */
+    chat_form chat;
 };
 
 static int32_t find(const text_codec *t, const char *piece) {
@@ -50,51 +47,10 @@ int64_t text_tokens(const text_codec *t, const char *bytes, size_t count, int32_
 }
 
 int32_t text_first(const text_codec *t) { return t->first; }
-text_chat_kind text_chats(const text_codec *t) { return t->chat; }
-
-static void read_template(text_codec *t, const char *bytes, size_t count) {
-    t->begin = find(t, "<|im_start|>");
-    t->end = find(t, "<|im_end|>");
-    const bool tokens = t->begin != TK_NONE && t->end != TK_NONE;
-    t->chat = chatml_read(bytes, count, &t->system) && tokens ? TEXT_CHATML : TEXT_OTHER_CHAT;
-}
-
-static bool add_id(int32_t id, int32_t *ids, int64_t *used, int64_t most) {
-    if (*used == most)
-        return false;
-    ids[(*used)++] = id;
-    return true;
-}
-
-static bool add_text(const text_codec *t, const char *bytes, int32_t *ids, int64_t *used, int64_t most) {
-    const int64_t count = text_tokens(t, bytes, strlen(bytes), ids + *used, most - *used);
-    *used += count > 0 ? count : 0;
-    return count >= 0;
-}
-
-/* <|im_start|>ROLE newline MESSAGE<|im_end|> newline. The role and the message are one text between special tokens. */
-static bool add_message(const text_codec *t, const char *role, const char *message, int32_t *ids, int64_t *used,
-                        int64_t most) {
-    const size_t size = strlen(role) + strlen(message) + 2;
-    char *both = malloc(size);
-    if (both == NULL)
-        return false;
-    snprintf(both, size, "%s\n%s", role, message);
-    const bool fits = add_id(t->begin, ids, used, most) && add_text(t, both, ids, used, most) &&
-                      add_id(t->end, ids, used, most) && add_text(t, "\n", ids, used, most);
-    free(both);
-    return fits;
-}
+const chat_form *text_chats(const text_codec *t) { return &t->chat; }
 
 int64_t text_chat(const text_codec *t, const char *system, const char *user, int32_t *ids, int64_t most) {
-    int64_t used = 0;
-    if (system == NULL)
-        system = t->system;
-    const bool fits = t->chat == TEXT_CHATML && (t->first < 0 || add_id(t->first, ids, &used, most)) &&
-                      (system == NULL || add_message(t, "system", system, ids, &used, most)) &&
-                      add_message(t, "user", user, ids, &used, most) && add_id(t->begin, ids, &used, most) &&
-                      add_text(t, "assistant\n", ids, &used, most);
-    return fits ? used : -1;
+    return chat_tokens(t->tokens, &t->chat, t->first, system, user, ids, most);
 }
 
 /* --------------------------------------------------------------------------------------------------- from a GGUF -- */
@@ -216,7 +172,7 @@ static int read_rules(text_codec *t, const gguf *f, complaint to) {
     if (find_text(f, "tokenizer.chat_template", &chat, to) != 0)
         return -1;
     if (gguf_find(f, "tokenizer.chat_template") != NULL)
-        read_template(t, chat.bytes, (size_t)chat.count);
+        chat_read(t->tokens, chat.bytes, (size_t)chat.count, &t->chat);
     return 0;
 }
 
@@ -289,7 +245,7 @@ static int read_folder(text_codec *t, const char *folder, complaint to) {
         status = file != NULL ? 0 : -1;
     }
     if (chat != NULL)
-        read_template(t, chat, strlen(chat));
+        chat_read(t->tokens, chat, strlen(chat), &t->chat);
     free(file);
     json_decref(generation);
     json_decref(model);
@@ -320,6 +276,6 @@ void text_free(text_codec *t) {
         return;
     tk_free(t->own);
     tokenizer_close(t->folder);
-    free(t->system);
+    chat_free(&t->chat);
     free(t);
 }

@@ -9,8 +9,8 @@
 #ifndef GENERATE_TEXT_H
 #define GENERATE_TEXT_H
 
+#include "chat.h"
 #include "gguf.h"
-#include "tokenizers.h"
 
 /* Immutable: any number of threads may use one. */
 typedef struct text_codec text_codec;
@@ -29,12 +29,10 @@ int64_t text_tokens(const text_codec *t, const char *bytes, size_t count, int32_
 /* The token that the model wants before each text; -1: none. */
 int32_t text_first(const text_codec *t);
 
-/* What the model's chat template is: ChatML is the only one that is computed here. */
-typedef enum text_chat_kind { TEXT_NO_CHAT, TEXT_CHATML, TEXT_OTHER_CHAT } text_chat_kind;
-text_chat_kind text_chats(const text_codec *t);
+/* What the model's chat template computes; CHAT_NONE: it has none. */
+const chat_form *text_chats(const text_codec *t);
 
-/* A chat of ChatML: the first token, a system message (NULL: the template's own, if it has one), what the user says,
- * and the begin of the answer. -1: there are more than most, or the model's chat is not ChatML. */
+/* A chat of it (chat_tokens()). */
 int64_t text_chat(const text_codec *t, const char *system, const char *user, int32_t *ids, int64_t most);
 
 /* Does a token end an answer? One that the model's files name, or whose name says so, as <|im_end|>. */

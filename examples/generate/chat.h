@@ -1,0 +1,35 @@
+/* Chats: which of those that are known here a template computes, and their tokens.
+ *
+ *     chat_form form;
+ *     chat_read(tokenizer, template, bytes, &form);
+ *     int64_t count = chat_tokens(tokenizer, &form, first, NULL, "Who are you?", ids, most);
+ *     chat_free(&form);
+ *
+ * Templates are programs in Jinja. ChatML's are read (chatml.h); of Llama 3 and Gemma those that their makers
+ * published are known. Special tokens in a message are text. */
+#ifndef GENERATE_CHAT_H
+#define GENERATE_CHAT_H
+
+#include "tokenizers.h"
+
+typedef enum chat_kind { CHAT_NONE, CHAT_CHATML, CHAT_LLAMA3, CHAT_GEMMA, CHAT_OTHER } chat_kind;
+
+typedef struct chat_form {
+    chat_kind kind;
+    bool dated;     /* Llama 3.1 and later: two dates come before the system message, */
+    bool today;     /* of 3.2 that of today; else 26 Jul 2024 */
+    bool no_system; /* Gemma 1 and 2 refuse system messages */
+    char *system;   /* ChatML: the template's own system message, or NULL */
+} chat_form;
+
+/* CHAT_OTHER if the template is not known, or the tokenizer lacks its tokens. */
+void chat_read(const tk_tokenizer *t, const char *template_bytes, size_t count, chat_form *form);
+void chat_free(chat_form *form);
+
+/* A system message (NULL: the template's own, if it has one), what the user says, and the begin of the answer.
+ * first: the token before each text, or TK_NONE. -1: there are more than most, no memory, no such chat, or no system
+ * messages. */
+int64_t chat_tokens(const tk_tokenizer *t, const chat_form *form, int32_t first, const char *system, const char *user,
+                    int32_t *ids, int64_t most);
+
+#endif
