@@ -10,8 +10,8 @@
 
 #include "backend.h"
 
-/* How a mask reaches the library: which keys a row sees, as one range a row or as bits; and, if some mask is neither 0 nor
- * -inf, what is added to scores. */
+/* How a mask reaches the library: which keys a row sees, as one range a row or as bits; and, if some of it is neither 0
+ * nor -inf, what is added to scores. */
 typedef struct fg_mask {
     fovea_mask_kind kind; /* NONE, RANGES or BITS */
     bool has_bias;

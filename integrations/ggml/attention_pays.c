@@ -1,5 +1,5 @@
-/* Where attention was measured to be faster than ggml's CPU backend (README.md has the ratios, bench.c measures them): in
- * all shapes and types but two. */
+/* Where attention was measured to be faster than ggml's CPU backend (docs/measurements.md; bench.c measures it): in all
+ * shapes and types but two. */
 #include "attention.h"
 
 #include <pthread.h>

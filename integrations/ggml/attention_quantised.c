@@ -1,6 +1,6 @@
-/* Keys or values in q8_0 or q4_0. Each thread takes a key head of a sequence, with all heads and rows that it serves, and
- * goes over its keys in pieces that stay in its cache: it widens a piece to float32, exactly, and attends to it. The
- * state between pieces makes this the result of one call, bit for bit. */
+/* Keys or values in q8_0 or q4_0. Each thread takes a key head of a sequence, with all heads and rows that it serves,
+ * and goes over its keys in pieces that stay in its cache: it widens a piece to float32, exactly, and attends to it.
+ * The state between pieces makes this the result of one call, bit for bit. */
 #include "attention.h"
 
 #include <stdatomic.h>

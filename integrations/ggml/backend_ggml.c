@@ -80,8 +80,8 @@ static bool find_functions(void *caller) {
     return !missing;
 }
 
-/* Names may be asked for up to the last one that is there. Each that is wanted is in every release with these functions,
- * so a search that begins at 0 ends before that. */
+/* Names may be asked for up to the last one that is there. Each that is wanted is in every release with these
+ * functions, so a search that begins at 0 ends before that. */
 enum { MOST_NUMBERS = 512 };
 
 static const char *op_name(int number) { return fg_ggml.op_name((enum ggml_op)number); }

@@ -1,7 +1,7 @@
 /* Times attention in ggml, computed by its CPU backend and by this one, in turns:
  *     ggml-fovea-bench [--threads N] [--rounds N] [--quick] [--model N] [--type f16|q8_0|...]
- * A line a shape: median microseconds of each, and the median of the ratios of neighbouring runs. To time it with another
- * build of ggml, set LD_LIBRARY_PATH. */
+ * A line a shape: median microseconds of each, and the median of the ratios of neighbouring runs. To time it with
+ * another build of ggml, set LD_LIBRARY_PATH. */
 #include "tests/problem.h"
 
 #include <stdio.h>

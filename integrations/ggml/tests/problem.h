@@ -26,7 +26,7 @@ typedef struct problem {
     int64_t mask_heads, mask_batch; /* 0: 1 */
     float max_bias, softcap;
     int sinks;
-    int views; /* 1: q, k and v are permuted views of larger tensors; 2: v is a view of k; 3: heads outermost in memory */
+    int views; /* 1: q, k, v are permuted views of larger tensors; 2: v is a view of k; 3: heads outermost in memory */
 } problem;
 
 typedef struct solved {

@@ -1,5 +1,5 @@
-/* The backend in a program of ggml's: results against float64, with equal bits for any number of threads; what the scheduler
- * gives it; graphs without work, aborts, several backends at once.
+/* The backend in a program of ggml's: results against float64, with equal bits for any number of threads; what the
+ * scheduler gives it; graphs without work, aborts, several backends at once.
  * FOVEA_GGML says which of the tests run: results are those of "all". */
 #include "problem.h"
 
@@ -24,8 +24,8 @@ static void check(bool good, const char *what, const char *name) {
 #define Q8 GGML_TYPE_Q8_0
 #define Q4 GGML_TYPE_Q4_0
 
-/* name, head and value dim, heads, kv heads, rows, keys, sequences, types, mask, its heads and sequences, max_bias, softcap,
- * sinks, views */
+/* name, head and value dim, heads, kv heads, rows, keys, sequences, types, mask, its heads and sequences, max_bias,
+ * softcap, sinks, views */
 static const problem problems[] = {
     {"decode", 64, 64, 9, 3, 1, 300, 1, F16, F16, MASK_ALL, 1, 1, 0, 0, 0, 1},
     {"decode, padded", 128, 128, 8, 2, 1, 512, 1, F16, F16, MASK_PADDED, 1, 1, 0, 0, 0, 1},
