@@ -152,7 +152,7 @@ static void call_narrow(const fv_kernel *kernel, operands *o) {
 static void call_keys(const fv_kernel *kernel, operands *o) {
     const bool integers = kernel->kind == FV_KIND_i16;
     const int64_t words = fv_i8_row_words(o->k);
-    const fv_rows rows = {integers ? (const void *)o->words : o->in[1], o->m, integers ? words : o->k};
+    const fv_rows rows = {integers ? o->words : o->in[1], o->m, integers ? words : o->k};
     fv_operand keys = {
         .data = o->in[2], .scales = o->in[1], .columns = o->n, .steps = o->k, .row = o->k, .format = kernel->format};
     if (fv_format_of(keys.format).word != FV_WORD_column) {
@@ -174,7 +174,7 @@ static fv_operand of_integers(fv_format format, const operands *o) {
 }
 
 static void call_groups(const fv_kernel *kernel, operands *o) {
-    const fv_rows rows = {o->words, o->m, fv_group_words(o->k, OPERANDS_GROUP)};
+    const fv_rows rows = {o->words, o->m, fv_group_words(kernel->kind, o->k, OPERANDS_GROUP)};
     const fv_operand b = of_integers(kernel->format, o);
     fv_tiles_enter(kernel);
     kernel->run.multiply(&rows, &b, o->out[0], o->n, NULL, NULL);
@@ -182,7 +182,7 @@ static void call_groups(const fv_kernel *kernel, operands *o) {
 }
 
 static void call_quantise(const fv_kernel *kernel, operands *o) {
-    kernel->run.quantise_i8(o->m, o->n, OPERANDS_GROUP, FV_I8_MOST, o->in[0], o->n, (fv_i8_word *)(void *)o->out[0]);
+    kernel->run.quantise_i8(o->m, o->n, OPERANDS_GROUP, FV_KIND_i16, FV_I8_MOST, o->in[0], o->n, (uint32_t *)o->out[0]);
 }
 
 static void call_scales(const fv_kernel *kernel, operands *o) {

@@ -48,12 +48,12 @@ static int make_groups(operands *o, const fv_kernel *kernel) {
     const fv_kernel *quantise = fv_kernel_named("quantise_i8_1x1_scalar");
     if (kernel->op != FV_OP_multiply)
         return 0;
-    const int64_t words = fv_group_words(o->k, OPERANDS_GROUP) * o->m;
-    if (!quantise || (o->words = bench_alloc(words * (int64_t)sizeof *o->words)) == NULL)
+    const int64_t bytes = fv_group_words(kernel->kind, o->k, OPERANDS_GROUP) * o->m * (int64_t)sizeof(uint32_t);
+    if (!quantise || (o->words = bench_alloc(bytes)) == NULL)
         return -1;
-    memset(o->words, 0, (size_t)words * sizeof *o->words);
-    quantise->run.quantise_i8(o->m, o->k, OPERANDS_GROUP, kernel->kind == FV_KIND_i8 ? FV_Q8_MOST : FV_I8_MOST,
-                              o->in[0], o->k, o->words);
+    memset(o->words, 0, (size_t)bytes);
+    quantise->run.quantise_i8(o->m, o->k, OPERANDS_GROUP, kernel->kind,
+                              kernel->kind == FV_KIND_i8 ? FV_Q8_MOST : FV_I8_MOST, o->in[0], o->k, o->words);
     return 0;
 }
 
@@ -67,7 +67,7 @@ static int make_int8(operands *o, const fv_kernel *kernel) {
     }
     if (kernel->kind != FV_KIND_i16)
         return 0;
-    if ((o->words = bench_alloc(fv_i8_row_words(o->k) * o->m * (int64_t)sizeof *o->words)) == NULL)
+    if ((o->words = bench_alloc(fv_i8_row_words(o->k) * o->m * (int64_t)sizeof(fv_i8_word))) == NULL)
         return -1;
     fv_i8_rows(o->m, o->k, o->in[0], o->k, o->words);
     return 0;

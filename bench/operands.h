@@ -17,7 +17,7 @@ typedef struct operands {
     fv_keybits bits;     /* changed in place */
     uint8_t *mask;
     int truth;
-    fv_i8_word *words; /* rows of in[0] as integers, where keys are int8 or weights in groups */
+    void *words; /* rows of in[0] as integers, where keys are int8 or weights in groups */
 } operands;
 
 enum { OPERANDS_GROUP = 128 }; /* channels that share a scale */

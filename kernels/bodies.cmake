@@ -8,32 +8,29 @@ set(bodies
     "^exp_f32_1x1_                    simd       body/exp_f32.h           FV_SIDE=1"
     "^exp_f32_                        simd       body/exp_f32.h           FV_SIDE=4"
     "^expand_.*_scalar                simd       scalar/expand.h"
-    "^multiply_i(16|8)_i[4-8]g_.*_scalar simd    scalar/multiply_groups.h"
-    "^multiply_i16_i8g_4x8_neon       int8       neon/multiply_groups.h
+    "^multiply_i16_i[4-8]g_.*_scalar  simd       scalar/multiply_groups.h FV_GROUP_KIND=FV_KIND_i16"
+    "^multiply_i8x2_i[4-8]g_.*_scalar simd       scalar/multiply_groups.h FV_GROUP_KIND=FV_KIND_i8x2"
+    "^multiply_i8_i[4-8]g_.*_scalar   simd       scalar/multiply_groups.h FV_GROUP_KIND=FV_KIND_i8"
+    "^multiply_i8x2_i8g_4x8_neon      int8       neon/multiply_groups.h
          FV_GROUP_FORMAT=FV_FORMAT_@type@ FV_GROUP_SUMS=\"neon/group_sums_i8mm.h\""
-    "^multiply_i16_i[4-8]g_(8x32|4x16)_neon int8 neon/multiply_groups.h
+    "^multiply_i8x2_i[4-8]g_(8x32|4x16)_neon int8 neon/multiply_groups.h
          FV_GROUP_FORMAT=FV_FORMAT_@type@ FV_GROUP_SUMS=\"neon/group_sums.h\" FV_I8_PLANES"
     "^multiply_i8_i8g_4x8_neon        int8       neon/multiply_groups.h
          FV_GROUP_FORMAT=FV_FORMAT_@type@ FV_GROUP_SUMS=\"neon/group_sums_i8mm.h\" FV_GROUP_LOW"
     "^multiply_i8_i8g_4x16_neon       int8       neon/multiply_groups.h
          FV_GROUP_FORMAT=FV_FORMAT_@type@ FV_GROUP_SUMS=\"neon/group_sums.h\" FV_I8_PLANES FV_GROUP_LOW"
-    "^multiply_i(16|8)_i[4-8]g_.*_neon int8      neon/multiply_groups.h
+    "^multiply_i16_i[4-8]g_.*_neon    int8       neon/multiply_groups.h
          FV_GROUP_FORMAT=FV_FORMAT_@type@ FV_GROUP_SUMS=\"neon/group_sums.h\""
-    "^multiply_i16_i[4-8]g_8x64_avx512 groups    body/multiply_groups_few.h
-         FV_GROUPS=\"body/groups/@type@.h\" FV_NARROW=fv_multiply_i16_@type@_8x64_avx2"
-    "^multiply_i16_i[4-8]g_8x         groups     body/multiply_groups_few.h FV_GROUPS=\"body/groups/@type@.h\""
+    "^multiply_i(16|8x2)_i[4-8]g_8x   groups     body/multiply_groups_few.h FV_GROUPS=\"body/groups/@type@.h\""
     "^scales_f32_                     int8       body/scales_f32.h        FV_HALF=\"simd/half_@tier@.h\""
     "^quantise_i8_                    int8       body/quantise_i8.h"
     "^expand_i4_                      integers   body/expand.h            FV_BITS=4"
     "^expand_i5_                      integers   body/expand.h            FV_BITS=5"
     "^expand_i6_                      integers   body/expand.h            FV_BITS=6"
-    "^multiply_i16_i8g_16x32_avx512   simd       amx/multiply_groups_row.h FV_PLANES=2"
+    "^multiply_i8x2_i8g_16x32_avx512  simd       amx/multiply_groups_row.h FV_PLANES=2"
     "^multiply_i8_i8g_32x32_avx512    simd       amx/multiply_groups_row.h FV_PLANES=1"
-    "^multiply_i16_i8g_6x64_avx512    integers   body/multiply_groups.h   FV_NARROW=fv_multiply_i16_i8g_5x16_avx2"
-    "^multiply_i8_i8g_6x64_avx512     integers   body/multiply_groups.h
-         FV_BYTES FV_NARROW=fv_multiply_i8_i8g_5x16_avx2"
-    "^multiply_i16_i8g_[56]x16_avx2   integers   body/multiply_groups.h"
-    "^multiply_i8_i8g_5x16_avx2       integers   body/multiply_as_i16.h   FV_I16=fv_multiply_i16_i8g_5x16_avx2"
+    "^multiply_i16_i8g_               integers   body/multiply_groups.h"
+    "^multiply_i8_i8g_6x64_avx512     integers   body/multiply_groups.h   FV_BYTES"
     "^unpack_i8g_.*_(avx|neon)        integers   body/unpack_groups.h"
     "^multiply_i16_i8x4_8x32_         int8       body/multiply_i16_i8x4.h FV_I8_PLANES"
     "^multiply_i16_i8x4_              int8       body/multiply_i16_i8x4.h"

@@ -9,10 +9,9 @@
  *   number  = scale * (w - zero);  + minimum, where the group has one (FV_GROUP_minimum); w - zero is an integer,
  *             so that it is +0 in any mode
  *
- * That is what unpack makes, and what the arithmetic `exact` multiplies. Products of the kinds i16 (arithmetic q16) and
- * i8 (q8) take rows of x as integers, made by quantise: for each group of a row
+ * That is what unpack makes, and what the arithmetic `exact` multiplies. Products of the kinds i16, i8x2 and i8 take rows
+ * of x as integers, made by quantise: for each group of a row, most being FV_I8_MOST (arithmetic q16) or FV_Q8_MOST (q8)
  *
- *   most    = FV_I8_MOST, or 127
  *   top     = max of |x[t]|
  *   X[t]    = rint(x[t] * (most / top)), ties to even in any mode, no further than most from 0
  *   x_scale = top / most
@@ -32,18 +31,42 @@
 
 enum { FV_Q8_MOST = 127 };
 
-/* quantise: rows of x[i*ldx + t], n channels in groups of so many, as rows of A, fv_group_words(n, group) words each:
- * for each group fv_i8_row and its words, as int8.h has them, those past the last channel 0. most is FV_I8_MOST, or
- * FV_Q8_MOST: then high is 0 and low is X. */
-typedef void fv_quantise_i8_fn(int64_t rows, int64_t n, int64_t group, int most, const float *x, int64_t ldx,
-                               fv_i8_word *to);
+/* A group of a row of A: words of 4 bytes, which the kind of A lays out as its kernels read them. Of each 16 channels, 0
+ * past the last,
+ *   i16    8 words of two int16: of each four channels the first and the third, then the other two
+ *   i8x2   4 words of high, then 4 of low, int8 of four channels each: X = 128 * high + low, -64 <= low < 64
+ *   i8     4 words of four int8 */
+typedef struct fv_group_row {
+    float scale;
+    int32_t sum;
+    uint32_t word[];
+} fv_group_row;
 
-/* Words of a whole group, and of a row of A. */
-static inline int64_t fv_group_words_each(int64_t group) { return fv_i8_row_words(group); }
-static inline int64_t fv_group_words(int64_t n, int64_t group) {
-    const int64_t whole = n / group, left = n % group;
-    return whole * fv_i8_row_words(group) + (left ? fv_i8_row_words(left) : 0);
+enum { FV_GROUP_HEAD = sizeof(fv_group_row) / sizeof(uint32_t), FV_GROUP_WORDS = 8 /* of 16 channels, but of i8 */ };
+
+/* Words of so many channels of one group, and of a row of A. */
+static inline int64_t fv_group_row_words(fv_kind kind, int64_t channels) {
+    return FV_GROUP_HEAD + (channels + 15) / 16 * (kind == FV_KIND_i8 ? FV_GROUP_WORDS / 2 : FV_GROUP_WORDS);
 }
+static inline int64_t fv_group_words(fv_kind kind, int64_t n, int64_t group) {
+    const int64_t left = n % group;
+    return n / group * fv_group_row_words(kind, group) + (left ? fv_group_row_words(kind, left) : 0);
+}
+
+/* The X of channel t. */
+static inline int fv_group_x(fv_kind kind, const fv_group_row *row, int64_t t) {
+    const int8_t *bytes = (const int8_t *)row->word;
+    if (kind == FV_KIND_i16)
+        return ((const int16_t *)(const void *)bytes)[t / 4 * 4 + t % 2 * 2 + t % 4 / 2];
+    if (kind == FV_KIND_i8)
+        return bytes[t];
+    return 128 * bytes[t / 16 * 32 + t % 16] + bytes[t / 16 * 32 + 16 + t % 16];
+}
+
+/* quantise: rows of x[i*ldx + t], n channels in groups of so many, as rows of A of one of these kinds,
+ * fv_group_words(kind, n, group) words each. Of i8 most is FV_Q8_MOST. */
+typedef void fv_quantise_i8_fn(int64_t rows, int64_t n, int64_t group, fv_kind kind, int most, const float *x,
+                               int64_t ldx, uint32_t *to);
 
 /* How the scales of a panel lie, group after group; of super-blocks, the fields of the super-block, then those of each of
  * its groups. [w]: one for each of the width columns of the panel. */
@@ -107,15 +130,15 @@ static inline int fv_group_zero(fv_format format, fv_group_extra extra) {
 typedef void fv_expand_i4_fn(const fv_operand *b, uint32_t *y, int64_t ldy);
 typedef fv_expand_i4_fn fv_expand_i5_fn, fv_expand_i6_fn;
 
-/* Products of these formats, for many rows, of i8g alone, and for few, at most mr: b lies in one panel, columns and
- * b->first are multiples of FV_LANES, b->scales are those of scales, of all groups of the panel (the first column of the
- * panel first: b->first is added); steps begin with a group. The epilogue has only start, which may be c. What is behind
- * the last step of a word need not be 0: the words of A are. c overlaps nothing else. A and B both may be read as whole
- * words and, of B, whole rows of FV_LANES. */
+/* Products of these formats, for many rows, of i8g alone, and for few, at most mr: b lies in one panel, columns are a
+ * multiple of nr and of FV_LANES, b->first is one of FV_LANES, b->scales are those of scales, of all groups of the panel
+ * (the first column of the panel first: b->first is added); steps begin with a group. The epilogue has only start, which
+ * may be c. What is behind the last step of a word need not be 0: the words of A are. c overlaps nothing else. A and B
+ * both may be read as whole words and, of B, whole rows of FV_LANES. */
 
-/* Columns from `whole` on by another kernel: those that are no strip of a wide one. */
-void fv_groups_rest(fv_multiply_fn *narrow, const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
-                    const fv_epilogue *epilogue, int64_t whole);
+/* Rows of scalar, of all kinds and formats (multiply_groups.c). */
+void fv_multiply_groups_scalar(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
+                               const fv_epilogue *epilogue, fv_kind kind);
 
 /* The element t of column j, w, of a panel that b begins. */
 static inline int fv_group_integer(const fv_operand *b, int64_t t, int64_t j) {

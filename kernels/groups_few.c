@@ -17,29 +17,16 @@ static void groups_place(fv_groups_block *p, const fv_operand *b, int64_t t) {
     p->words = (const uint32_t *)b->data + fv_group_rows(b->format, t - 16 * p->half) * b->row;
 }
 
-void fv_groups_rest(fv_multiply_fn *narrow, const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
-                    const fv_epilogue *epilogue, int64_t whole) {
-    fv_operand rest = *b;
-    fv_epilogue e = epilogue ? *epilogue : (fv_epilogue){0};
-    if (whole == b->columns)
-        return;
-    rest.data = (const uint32_t *)b->data + whole;
-    rest.first = (int16_t)(b->first + whole);
-    rest.columns = b->columns - whole;
-    e.start = e.start ? e.start + whole : NULL;
-    narrow(a, &rest, c + whole, ldc, &e, NULL);
-}
-
 void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
                        const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
     const int64_t group = b->group.steps, together = group < TOGETHER ? TOGETHER / group * group : group, m = a->count;
     const fv_group_extra extra = (fv_group_extra)b->group.extra;
-    const int64_t columns = b->columns / with->columns[0] * with->columns[0];
     assert(m >= 1 && b->steps >= 1 && b->columns >= 1 && b->columns % FV_LANES == 0);
+    assert(b->columns % with->columns[0] == 0 && b->columns % with->columns[1] == 0);
     assert(b->first % FV_LANES == 0 && b->first + b->columns <= b->width);
     assert(group >= 1 && group <= FV_I8_CHANNELS && (group % 16 == 0 || b->steps <= group));
     assert(!epilogue || (!epilogue->a && !epilogue->b && !epilogue->row_max));
-    fv_groups_block p = {.columns = columns,
+    fv_groups_block p = {.columns = b->columns,
                          .ldb = b->row,
                          .group = group,
                          .scales = b->scales + b->first,
@@ -60,17 +47,16 @@ void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_ope
         for (int64_t row = 0, rows; row < m; row += rows) {
             const int which = m - row >= 4;
             rows = which ? 4 : 1;
-            const bool parts = p.share > 1 || with->columns[which] < columns;
+            const bool parts = p.share > 1 || with->columns[which] < b->columns;
             const uintptr_t ahead = !prefetch            ? 0
                                     : prefetch->next     ? (uintptr_t)prefetch->next - (uintptr_t)b->data
                                     : !prefetch->streams ? 0
                                                          : (uintptr_t)(parts ? bytes : AHEAD);
             p.fetch = (uintptr_t)p.words + ahead + (uintptr_t)(bytes / p.share * turn++); /* a share each, in order */
-            p.a = (const fv_i8_word *)a->data + row * a->stride + first / group * fv_i8_row_words(group);
+            p.a = (const uint32_t *)a->data + row * a->stride + first / group * fv_group_row_words(FV_KIND_i16, group);
             p.start = start ? start + row * p.ldstart : NULL;
             p.c = c + row * ldc;
             with->product[which](&p);
         }
     }
-    fv_groups_rest(with->narrow, a, b, c, ldc, epilogue, columns);
 }

@@ -129,8 +129,8 @@ typedef struct fv_prefetch {
  *                     are exact and never subnormal, as long as the CPU does not flush what is subnormal as float16
  *   i16               integers of 15 bits with a scale a row (int8.h): sums are exact integers, scaled once; with B in
  *                     groups a scale for each group (groups.h)
- *   i8                the same of 8 bits, for B in groups alone. Rows of i16 and i8 that need amx_int8 are called as
- *                     bf16x2_amx_order is */
+ *   i8x2              the same as two planes of 8 bits, for B in groups alone
+ *   i8                the same of 8 bits. Rows of i8x2 and i8 that need amx_int8 are called as bf16x2_amx_order is */
 typedef enum fv_kind {
     FV_KIND_f32,
     FV_KIND_f32_masked,
@@ -140,6 +140,7 @@ typedef enum fv_kind {
     FV_KIND_bf16x2_amx_order,
     FV_KIND_f16x2,
     FV_KIND_i16,
+    FV_KIND_i8x2,
     FV_KIND_i8,
     FV_KIND_COUNT
 } fv_kind;

@@ -4,7 +4,14 @@
 
 #include <string.h>
 
-enum { MOST_STEPS = 320, MOST_COLUMNS = 96, MOST_A_ROWS = 12, GROUPS = MOST_STEPS / 16 };
+enum {
+    MOST_STEPS = 320,
+    MOST_COLUMNS = 96,
+    MOST_WIDE = 128,
+    MOST_A_ROWS = 12,
+    GROUPS = MOST_STEPS / 16,
+    A_WORDS = MOST_A_ROWS * (MOST_STEPS / 2 + FV_GROUP_HEAD * GROUPS)
+};
 
 static float words[MOST_STEPS / 4 * MOST_COLUMNS], scales[2 * GROUPS * MOST_COLUMNS], out[MOST];
 
@@ -36,26 +43,41 @@ static fv_operand draw_operand(golden *g, fv_format format) {
     return b;
 }
 
+/* Four integers in the form that all kinds are hashed in: halves of 16 bits, then bytes. */
+static void gave_words(golden *g, fv_kind kind, const fv_group_row *row, int64_t c, int most) {
+    fv_i8_word word;
+    for (int64_t k = 0; k < 4; k++) {
+        const int X = fv_group_x(kind, row, c + k), high = most > FV_Q8_MOST ? (X + 64) >> 7 : 0;
+        (k % 2 ? word.odd : word.even)[k / 2] = (int16_t)X;
+        word.high[k] = (int8_t)high;
+        word.low[k] = (int8_t)(X - 128 * high);
+    }
+    for (size_t byte = 0; byte < sizeof word; byte++)
+        g->hash.outputs = fnv_byte(g->hash.outputs, ((const uint8_t *)&word)[byte]);
+}
+
 void golden_quantise(golden *g) {
+    static const fv_kind kinds[] = {FV_KIND_i16, FV_KIND_i8x2, FV_KIND_i8};
     static float x[MOST_A_ROWS * MOST_STEPS];
-    static fv_i8_word to[MOST_A_ROWS * (MOST_STEPS / 4 + GROUPS)];
+    static uint32_t to[A_WORDS];
     const int64_t rows = rng_between(&g->r, 1, MOST_A_ROWS), n = rng_between(&g->r, 1, MOST_STEPS),
                   group = 16 * rng_between(&g->r, 1, 9);
     draw(g, x, rows * n);
     begin(g);
-    g->kernel->run.quantise_i8(rows, n, group, rng_below(&g->r, 2) ? FV_I8_MOST : FV_Q8_MOST, x, n, to);
+    const int most = rng_below(&g->r, 2) ? FV_I8_MOST : FV_Q8_MOST;
+    const fv_kind kind = kinds[n % (most == FV_Q8_MOST ? 3 : 2)];
+    g->kernel->run.quantise_i8(rows, n, group, kind, most, x, n, to);
     end();
-    const fv_i8_word *at = to;
+    const uint32_t *at = to;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t t = 0; t < n; t += group) {
-            const int64_t count = fv_i8_row_words(n - t < group ? n - t : group);
-            fv_i8_row row;
-            memcpy(&row, at, sizeof row);
-            gave(g, &row.scale, 1);
-            g->hash.outputs = fnv_u32(g->hash.outputs, (uint32_t)row.sum);
-            for (int64_t byte = sizeof row; byte < count * (int64_t)sizeof row; byte++)
-                g->hash.outputs = fnv_byte(g->hash.outputs, ((const uint8_t *)at)[byte]);
-            at += count;
+            const int64_t count = n - t < group ? n - t : group;
+            const fv_group_row *row = (const fv_group_row *)(const void *)at;
+            gave(g, &row->scale, 1);
+            g->hash.outputs = fnv_u32(g->hash.outputs, (uint32_t)row->sum);
+            for (int64_t c = 0; c < (count + 15) / 16 * 16; c += 4)
+                gave_words(g, kind, row, c, most);
+            at += fv_group_row_words(kind, count);
         }
 }
 
@@ -94,22 +116,48 @@ void golden_unpack_groups(golden *g) {
     gave(g, out, b.steps * b.columns);
 }
 
+/* The same operand with columns of 0 behind its own, up to a multiple of so many. */
+static fv_operand widened(const fv_operand *b, int64_t nr) {
+    static float wide_words[MOST_STEPS / 4 * MOST_WIDE], wide_scales[2 * GROUPS * MOST_WIDE];
+    const int64_t columns = (b->columns + nr - 1) / nr * nr, rows = fv_group_rows(b->format, b->steps),
+                  scale_rows = (b->steps + b->group.steps - 1) / b->group.steps *
+                               fv_scales_row((fv_group_extra)b->group.extra, b->width) / b->width;
+    fv_operand wide = *b;
+    memset(wide_words, 0, sizeof wide_words);
+    memset(wide_scales, 0, sizeof wide_scales);
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(wide_words + i * columns, (const float *)b->data + i * b->row, (size_t)b->columns * sizeof(float));
+    for (int64_t i = 0; i < scale_rows; i++)
+        memcpy(wide_scales + i * columns, b->scales + b->first + i * b->width, (size_t)b->columns * sizeof(float));
+    wide.data = wide_words;
+    wide.scales = wide_scales;
+    wide.columns = wide.row = columns;
+    wide.width = (int16_t)columns;
+    wide.first = 0;
+    return wide;
+}
+
 void golden_multiply_groups(golden *g) {
+    static float c[MOST_A_ROWS * MOST_WIDE];
     static float x[MOST_A_ROWS * MOST_STEPS];
-    static fv_i8_word rows[MOST_A_ROWS * (MOST_STEPS / 4 + GROUPS)];
+    static uint32_t rows[A_WORDS];
     const int64_t m = rng_between(&g->r, 1, g->kernel->few ? FV_FEW_ROWS : MOST_A_ROWS);
-    const fv_operand b = draw_operand(g, g->kernel->format);
+    const fv_kind kind = g->kernel->kind;
+    const fv_operand drawn = draw_operand(g, g->kernel->format), b = widened(&drawn, g->kernel->nr);
     draw(g, x, m * b.steps);
-    draw(g, out, m * b.columns);
+    draw(g, out, m * drawn.columns);
     fv_kernel_scalar(FV_OP_quantise, FV_TYPE_i8)
-        ->run.quantise_i8(m, b.steps, b.group.steps, g->kernel->kind == FV_KIND_i8 ? FV_Q8_MOST : FV_I8_MOST, x,
-                          b.steps, rows);
-    const fv_epilogue epilogue = {.start = rng_below(&g->r, 2) ? out : NULL, .ldstart = b.columns};
+        ->run.quantise_i8(m, b.steps, b.group.steps, kind, kind == FV_KIND_i8 ? FV_Q8_MOST : FV_I8_MOST, x, b.steps,
+                          rows);
+    for (int64_t i = 0; i < m * drawn.columns; i++)
+        c[i / drawn.columns * b.columns + i % drawn.columns] = out[i];
+    const fv_epilogue epilogue = {.start = rng_below(&g->r, 2) ? c : NULL, .ldstart = b.columns};
     fv_tiles_enter(g->kernel);
     begin(g);
-    g->kernel->run.multiply(&(fv_rows){rows, m, fv_group_words(b.steps, b.group.steps)}, &b, out, b.columns, &epilogue,
-                            NULL);
+    g->kernel->run.multiply(&(fv_rows){rows, m, fv_group_words(kind, b.steps, b.group.steps)}, &b, c, b.columns,
+                            &epilogue, NULL);
     end();
     fv_tiles_leave(g->kernel);
-    gave(g, out, m * b.columns);
+    for (int64_t i = 0; i < m; i++)
+        gave(g, c + i * b.columns, drawn.columns);
 }

@@ -4,8 +4,8 @@
  * Instantiated by a file that includes a vocabulary of integers in vectors of 16 words and one of tiles (tiles.h). Four
  * tiles of sums, two by two, so that each tile that is loaded is used twice:
  *
- *          B0  B1         kind i16: A0 are bytes `high`, A1 `low`, of the same 16 rows: sum = 128 * high + low
- *   A0     C0  C1         kind i8:  A0 and A1 are `low`, of 16 rows each
+ *          B0  B1         kind i8x2: A0 are bytes `high`, A1 `low`, of the same 16 rows: sum = 128 * high + low
+ *   A0     C0  C1         kind i8: A0 and A1 are `low`, of 16 rows each
  *   A1     C2  C3         B: rows of words, as they lie
  *
  * For each turn of rows and each group, the bytes of A are copied to where tiles take them, in the first-level cache,
@@ -25,14 +25,13 @@ enum {
     HIGH_BITS = 7,
     BLOCK = 256,                         /* steps of a block of groups, or one group: 16 KiB of 64 columns */
     PARTS = FV_I8_CHANNELS / (4 * TILE), /* of a group, one for each tile */
-    FOUR = 4,                            /* words of A in a vector */
     LINE = 64
 };
 _Static_assert(FV_W == TILE, "a row of a tile is a vector");
 
 /* A call, and what is kept through it. */
 typedef struct groups_work {
-    int planes; /* bytes of A for each element: 2 of i16, 1 of i8 */
+    int planes; /* bytes of A for each element: 2 of i8x2, 1 of i8 */
     const fv_rows *a;
     const fv_operand *b;
     float *c;
@@ -51,16 +50,16 @@ static const float groups_zero[SIDE];
 static inline int64_t groups_least(int64_t x, int64_t y) { return x < y ? x : y; }
 
 /* A group's words of a row, none where the row is missing, to rows of parts. */
-static inline void groups_copy_row(int planes, const fv_i8_word *from, int64_t words, int64_t parts, uint32_t *to) {
-    for (int64_t part = 0; part < parts; part++, to += SIDE * TILE) {
-        vw x[FOUR];
-#pragma GCC unroll 4
-        for (int q = 0; q < FOUR; q++, words -= FOUR, from += FOUR)
-            x[q] = words > 0 ? w_load(from) : w_set1(0);
-        const vw first = w_high_low(x[0], x[1]), second = w_high_low(x[2], x[3]);
-        if (planes > 1)
-            w_store(to, w_lower_halves(first, second));
-        w_store(to + (planes - 1) * TILE * TILE, w_upper_halves(first, second));
+static inline void groups_copy_row(int planes, const uint32_t *from, int64_t words, int64_t parts, uint32_t *to) {
+    for (int64_t part = 0; part < parts; part++, to += SIDE * TILE, words -= planes * TILE, from += planes * TILE) {
+        const vw first = w_load_n(from, words);
+        if (planes == 1) {
+            w_store(to, first);
+            continue;
+        }
+        const vw second = w_load_n(from + TILE, words - TILE);
+        w_store(to, w_high(first, second));
+        w_store(to + TILE * TILE, w_low(first, second));
     }
 }
 
@@ -104,12 +103,12 @@ static inline void groups_multiply(groups_work *w, const uint32_t *from, int64_t
 }
 
 /* They become floats, added to those at `from`. scales: of the first column. */
-static inline void groups_end(const groups_work *w, const fv_i8_word *head, const float *scales, const float *from,
+static inline void groups_end(const groups_work *w, const uint32_t *head, const float *scales, const float *from,
                               int64_t ldfrom, float *c, int64_t rows, int64_t columns) {
     const fv_group_extra extra = (fv_group_extra)w->b->group.extra;
     const float *extras = scales + w->b->width;
     for (int64_t i = 0; i < rows; i++, head += w->a->stride, from += ldfrom, c += w->ldc) {
-        const fv_i8_row *x = (const fv_i8_row *)(const void *)head;
+        const fv_group_row *x = (const fv_group_row *)(const void *)head;
         const vf scale = v_set1(x->scale);
         for (int64_t j = 0; j < columns; j += FV_W) {
             vw sum = w_load(&w->sums[(w->planes - 1) * TILE + i][j]);
@@ -128,19 +127,22 @@ static inline void groups_end(const groups_work *w, const fv_i8_word *head, cons
 /* A group of a turn of rows from `row` on. */
 static void groups_turn(groups_work *w, int64_t row, int64_t group) {
     const fv_operand *b = w->b;
+    const fv_kind kind = w->planes > 1 ? FV_KIND_i8x2 : FV_KIND_i8;
     const int64_t first = group * b->group.steps, steps = groups_least(b->group.steps, b->steps - first),
-                  rows = groups_least(SIDE / w->planes, w->a->count - row), words = fv_i8_row_words(steps) - 1,
-                  parts = (words + TILE - 1) / TILE, left = fv_group_rows(FV_FORMAT_i8g, b->steps) - first / 4;
+                  rows = groups_least(SIDE / w->planes, w->a->count - row),
+                  words = fv_group_row_words(kind, steps) - FV_GROUP_HEAD,
+                  parts = (words + w->planes * TILE - 1) / (w->planes * TILE),
+                  left = fv_group_rows(FV_FORMAT_i8g, b->steps) - first / 4;
     const uint32_t *from = (const uint32_t *)b->data + first / 4 * b->row;
-    const fv_i8_word *head =
-        (const fv_i8_word *)w->a->data + row * w->a->stride + group * fv_i8_row_words(b->group.steps);
+    const uint32_t *head =
+        (const uint32_t *)w->a->data + row * w->a->stride + group * fv_group_row_words(kind, b->group.steps);
     const float *scales = b->scales + b->first + group * fv_scales_row((fv_group_extra)b->group.extra, b->width);
     float *c = w->c + row * w->ldc;
     for (int64_t i = 0; i < w->fetched && w->next < w->next_end; i++, w->next += LINE)
         __builtin_prefetch(w->next, 0, 2);
     for (int64_t i = 0; i < SIDE / w->planes; i++)
-        groups_copy_row(w->planes, head + 1 + groups_least(i, rows - 1) * w->a->stride, i < rows ? words : 0, parts,
-                        w->bytes[0] + i * TILE);
+        groups_copy_row(w->planes, head + FV_GROUP_HEAD + groups_least(i, rows - 1) * w->a->stride,
+                        i < rows ? words : 0, parts, w->bytes[0] + i * TILE);
     for (int64_t j = 0; j < b->columns; j += SIDE) {
         const int64_t columns = groups_least(SIDE, b->columns - j);
         const float *add = group > 0 ? c + j : w->start ? w->start + row * w->ldstart + j : groups_zero;

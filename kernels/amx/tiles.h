@@ -40,7 +40,7 @@ typedef void fv_softmax_overlapped_fn(const fv_product *products, int64_t count,
                                       const fv_softmax_f32_args *args);
 fv_softmax_overlapped_fn fv_softmax_overlapped_amx, fv_softmax_overlapped_emulated;
 
-/* multiply of rows of i16 (planes 2: high and low) or of i8 (1) and B of i8g (multiply_groups.h). */
+/* multiply of rows of i8x2 (planes 2: high and low) or of i8 (1) and B of i8g (multiply_groups.h). */
 void fv_multiply_groups_amx(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
                             const fv_prefetch *prefetch, int planes);
 

@@ -16,7 +16,7 @@ typedef struct fv_groups_block {
     int64_t width, next; /* to these, and to the next group */
     fv_group_extra extra;
     int zero; /* of all groups, as the tier multiplies integers */
-    const fv_i8_word *a;
+    const uint32_t *a;
     int64_t lda;        /* words to the next row */
     const float *start; /* chains begin with these; NULL: with +0 */
     int64_t ldstart;
@@ -27,9 +27,8 @@ typedef struct fv_groups_block {
 /* Of 1 and of 4 rows: two take hardly less than twice as long as one. */
 typedef struct fv_groups_few {
     int bias;       /* of integers of 8 bits, as the tier multiplies them */
-    int columns[2]; /* at once */
+    int columns[2]; /* at once, of which there is a multiple */
     void (*product[2])(const fv_groups_block *p);
-    fv_multiply_fn *narrow; /* of columns that are no multiple of columns[0]; NULL: there are none */
 } fv_groups_few;
 
 void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,

@@ -17,7 +17,7 @@ typedef struct groups_part {
 
 /* Sums of a group begin with what makes up for bytes without sign, or where they were. */
 FV_ALWAYS_INLINE void groups_begin(const groups_part *t, const char *head, const int mr, vw acc[][NV]) {
-    const int64_t lda = t->s->lda * WORD;
+    const int64_t lda = t->s->lda;
     if (t->begins) {
 #pragma GCC unroll 8
         for (int i = 0; i < mr; i++) {
@@ -38,7 +38,7 @@ FV_ALWAYS_INLINE void groups_begin(const groups_part *t, const char *head, const
 /* They become floats, added to those at `from`. */
 FV_ALWAYS_INLINE void groups_end(const groups_part *t, const char *head, const float *scales, const float *from,
                                  int64_t ldfrom, const int mr, const int minimum, vw acc[][NV]) {
-    const int64_t width = t->s->b->width, lda = t->s->lda * WORD;
+    const int64_t width = t->s->b->width, lda = t->s->lda;
     float *c = t->s->c + t->row * t->s->ldc;
 #pragma GCC unroll 8
     for (int i = 0; i < mr; i++, head += lda, from += ldfrom, c += t->s->ldc) {
@@ -59,14 +59,14 @@ FV_ALWAYS_INLINE void groups_tile(const groups_part *t, const int mr) {
     const groups_strip *s = t->s;
     const groups_piece *p = t->p;
     const fv_group_extra extra = (fv_group_extra)s->b->group.extra;
-    const char *b = s->words, *head = (const char *)(s->a + t->row * s->lda + p->at);
+    const char *b = s->words, *head = s->a + t->row * s->lda + p->at;
     const float *scales = p->scales, *from = p->step == 0 ? s->start + t->row * s->ldstart : s->c + t->row * s->ldc;
-    int64_t ldfrom = p->step == 0 ? s->ldstart : s->ldc, lda = s->lda * WORD;
+    int64_t ldfrom = p->step == 0 ? s->ldstart : s->ldc, lda = s->lda;
     for (int64_t g = 0; g < p->count; g++, scales += fv_scales_row(extra, s->b->width)) {
         const char *a[POINTERS]; /* a row of each three */
         vw acc[FV_MR][NV];
         groups_begin(t, head, mr, acc);
-        a[0] = head + (1 + p->skipped) * WORD + (BYTES ? offsetof(fv_i8_word, low) : 0);
+        a[0] = head + HEAD + p->skipped * WORD;
 #pragma GCC unroll 8
         for (int k = 1; k * THREE < mr; k++)
             a[k] = a[k - 1] + THREE * lda;
@@ -102,7 +102,7 @@ FV_ALWAYS_INLINE void groups_tile(const groups_part *t, const int mr) {
             groups_end(t, head, scales, from, ldfrom, mr, 1, acc);
         else
             groups_end(t, head, scales, from, ldfrom, mr, 0, acc);
-        head += (p->words + 1) * WORD;
+        head += HEAD + p->words * WORD;
         from = s->c + t->row * s->ldc;
         ldfrom = s->ldc;
     }

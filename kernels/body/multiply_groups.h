@@ -15,12 +15,8 @@
 #define FV_ALWAYS_INLINE static inline __attribute__((always_inline))
 #endif
 
-#ifdef FV_NARROW
-fv_multiply_fn FV_NARROW;
-#endif
-
 #ifdef FV_BYTES
-enum { BYTES = 1, STEPS = 1 }; /* STEPS: instructions for a word of A */
+enum { BYTES = 1, STEPS = 1 }; /* STEPS: words of A for four channels */
 FV_ALWAYS_INLINE vw groups_add(vw sums, vw b, vw a) { return w_add_bytes(sums, b, a); }
 #else
 enum { BYTES = 0, STEPS = 2 };
@@ -30,9 +26,10 @@ FV_ALWAYS_INLINE vw groups_add(vw sums, vw b, vw a) { return w_add_pairs(sums, b
 enum {
     NV = FV_NR / FV_W,
     PIECE_BYTES = 16384,
-    PIECE = PIECE_BYTES / (FV_NR * 4 * STEPS), /* words of a column in a piece: half of the smallest cache */
+    PIECE = PIECE_BYTES / (FV_NR * 4 * STEPS), /* words of B of a column in a piece: half of the smallest cache */
     ROWS = 8 * FV_MR, /* at once, if groups are longer than pieces: preparing a piece takes 2% */
-    WORD = sizeof(fv_i8_word),
+    WORD = STEPS * 4, /* bytes of A for four channels */
+    HEAD = sizeof(fv_group_row),
     LINE = 64,
     SIGN_BITS = 7 /* 128 is added to bytes */
 };
@@ -40,9 +37,9 @@ enum {
 /* Groups of the same size, or a part of one. */
 typedef struct groups_piece {
     int64_t count, words;      /* words of each */
-    int64_t step, at, skipped; /* its first step, the row's word that begins its first group, and the words of that
-                                     before */
+    int64_t step, at, skipped; /* its first step; of its first group the place in a row of A, and the words before */
     int begins, ends;
+    int64_t number;      /* of a strip's pieces */
     const float *scales; /* of its first group */
 } groups_piece;
 
@@ -53,21 +50,21 @@ static const float groups_zero[FV_NR];
 typedef struct groups_strip {
     const fv_operand *b;
     int64_t column; /* its first */
-    const fv_i8_word *a;
-    int64_t lda;
-    float *c; /* of the first row and column */
+    const char *a;
+    int64_t lda; /* bytes */
+    float *c;    /* of the first row and column */
     int64_t ldc;
     const float *start;
     int64_t ldstart;
     char *words;                 /* [PIECE_BYTES] */
     int32_t *carried;            /* [ROWS][FV_NR], sums of groups that are longer than a piece */
     const char *next, *next_end; /* what is fetched meanwhile, so much for each tile */
-    int64_t fetched;
-    char *write;
+    int64_t fetched, pieces;
+    char *write; /* lines of c: each piece fetches those of a part of a tile's rows, or loads of A would wait */
     int64_t write_stride;
 } groups_strip;
 
-static inline const fv_i8_row *groups_row(const char *head) { return (const fv_i8_row *)(const void *)head; }
+static inline const fv_group_row *groups_row(const char *head) { return (const fv_group_row *)(const void *)head; }
 
 /* Bytes with zeros of their own, which are subtracted from each group's sums in memory: a group at a time. */
 static int groups_apart(const fv_operand *b) { return BYTES && b->group.extra == FV_GROUP_zero; }
@@ -104,11 +101,11 @@ static void groups_prepare(groups_strip *s, const groups_piece *p) {
 static void groups_zeros(const groups_part *t, int64_t rows) {
     const groups_strip *s = t->s;
     const float *zeros = t->p->scales + s->b->width;
-    const fv_i8_word *head = s->a + t->row * s->lda + t->p->at;
+    const char *head = s->a + t->row * s->lda + t->p->at;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < FV_NR; j += FV_W) {
             int32_t *sums = t->carried + i * FV_NR + j;
-            const vw total = w_set1((uint32_t)groups_row((const char *)(head + i * s->lda))->sum);
+            const vw total = w_set1((uint32_t)groups_row(head + i * s->lda)->sum);
             w_store(sums, w_sub(w_load(sums), w_times(total, w_of_float(v_load(zeros + j)))));
         }
 }
@@ -117,17 +114,16 @@ static void groups_zeros(const groups_part *t, int64_t rows) {
 static void groups_run(groups_strip *s, const groups_piece *p, int64_t row, int64_t count) {
     const int less = p->ends && groups_apart(s->b);
     groups_part t = {s, p, row, s->carried, p->words, p->begins, p->ends && !less};
-    char *write = NULL;
-    if (s->write && p->ends && p->step + p->count * s->b->group.steps >= s->b->steps)
-        write = s->write + row * s->write_stride + s->column * (int64_t)sizeof(float);
+    char *write = s->write ? s->write + row * s->write_stride + s->column * (int64_t)sizeof(float) : NULL;
     groups_prepare(s, p);
     for (int64_t rows, left = count; left > 0; left -= rows, t.row += rows) {
         rows = groups_height(left);
         for (int64_t i = 0; i < s->fetched && s->next < s->next_end; i++, s->next += LINE)
             __builtin_prefetch(s->next, 0, 2);
-        for (int64_t i = 0; write && i < rows; i++, write += s->write_stride)
+        for (int64_t i = p->number; write && i < rows; i += s->pieces)
             for (int64_t line = 0; line < FV_NR * (int64_t)sizeof(float); line += LINE)
-                __builtin_prefetch(write + line, 1, 2);
+                __builtin_prefetch(write + i * s->write_stride + line, 1, 2);
+        write = write ? write + rows * s->write_stride : NULL;
         groups_rows(&t, rows);
         if (less) { /* what is left of the group, without words */
             groups_part end = t;
@@ -158,8 +154,9 @@ static void groups_steps(groups_strip *s, int64_t row, int64_t count) {
             p.begins = p.skipped == 0;
             p.ends = p.skipped + p.words == words;
             groups_run(s, &p, row, count);
+            p.number++;
         }
-        p.at += p.count * fv_i8_row_words(b->group.steps);
+        p.at += p.count * (HEAD + b->group.steps / 4 * WORD); /* but for the last group */
     }
 }
 
@@ -168,7 +165,7 @@ void FV_NAME(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const
     const float *start = epilogue ? epilogue->start : NULL;
     const int64_t m = a->count, n = b->columns, turns = groups_words(b, b->steps) > PIECE ? (m + ROWS - 1) / ROWS : 1;
     assert(m >= 1 && n >= 1 && b->steps >= 1 && b->first + n <= b->width);
-    assert(n % FV_LANES == 0 && b->first % FV_LANES == 0 && (m == 1 || ldc >= n));
+    assert(n % FV_NR == 0 && b->first % FV_LANES == 0 && (m == 1 || ldc >= n));
     assert(!epilogue || (!epilogue->a && !epilogue->b && !epilogue->row_max));
     assert(start != c || m == 1 || epilogue->ldstart == ldc);
     _Alignas(64) char words[PIECE_BYTES];
@@ -177,7 +174,8 @@ void FV_NAME(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const
                       .carried = carried,
                       .b = b,
                       .a = a->data,
-                      .lda = a->stride,
+                      .lda = a->stride * (int64_t)sizeof(uint32_t),
+                      .pieces = (b->steps + 4 * PIECE - 1) / (4 * PIECE),
                       .ldc = ldc,
                       .ldstart = start ? epilogue->ldstart : 0};
     if (prefetch) {
@@ -185,12 +183,12 @@ void FV_NAME(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const
         s.write_stride = prefetch->write_stride;
     }
     if (prefetch && prefetch->next) {
-        const int64_t tiles = (m / FV_MR + 1) * (n / FV_NR + 1) * (groups_words(b, b->steps) / PIECE + 1);
+        const int64_t tiles = (m / FV_MR + 1) * (n / FV_NR) * s.pieces;
         s.next = prefetch->next;
         s.next_end = prefetch->next_end;
         s.fetched = (s.next_end - s.next) / (LINE * tiles) + 1;
     }
-    for (; n - s.column >= FV_NR; s.column += FV_NR) {
+    for (; s.column < n; s.column += FV_NR) {
         s.c = c + s.column;
         s.start = start ? start + s.column : groups_zero;
         for (int64_t turn = 0, row = 0; turn < turns; turn++) {
@@ -199,7 +197,4 @@ void FV_NAME(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const
             row += rows;
         }
     }
-#ifdef FV_NARROW
-    fv_groups_rest(FV_NARROW, a, b, c, ldc, epilogue, s.column);
-#endif
 }

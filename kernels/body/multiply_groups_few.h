@@ -9,13 +9,6 @@
 
 #include FV_GROUPS
 
-#ifdef FV_NARROW
-fv_multiply_fn FV_NARROW;
-#define FEW_NARROW FV_NARROW
-#else
-#define FEW_NARROW NULL
-#endif
-
 #define FEW_INLINE static inline __attribute__((always_inline))
 
 enum { ROWS = STEPS * BITS / 32, LINE_BYTES = 64, MOST_ROWS = 4, MOST_VECTORS = 4 }; /* ROWS of words hold STEPS */
@@ -23,13 +16,13 @@ enum { ROWS = STEPS * BITS / 32, LINE_BYTES = 64, MOST_ROWS = 4, MOST_VECTORS = 
 /* Vectors of columns at once. */
 #define FEW_VECTORS(rows) ((rows) == 1 ? V_OF_1 : V_OF_4)
 
-FEW_INLINE const fv_i8_row *few_row(const fv_i8_word *x, int64_t stride, int row) {
-    return (const fv_i8_row *)(const void *)(x + row * stride);
+FEW_INLINE const fv_group_row *few_row(const uint32_t *x, int64_t stride, int row) {
+    return (const fv_group_row *)(const void *)(x + row * stride);
 }
 
 /* Sums of a group begin with what zeros subtract, times the sums of its X. */
-FEW_INLINE void few_begin(const fv_groups_block *p, const fv_i8_word *x, const float *zeros, const int rows,
-                          const int nv, v_dots dots[][MOST_VECTORS]) {
+FEW_INLINE void few_begin(const fv_groups_block *p, const uint32_t *x, const float *zeros, const int rows, const int nv,
+                          v_dots dots[][MOST_VECTORS]) {
     if (p->extra == FV_GROUP_zero) {
 #pragma GCC unroll 4
         for (int v = 0; v < nv; v++) {
@@ -50,8 +43,8 @@ FEW_INLINE void few_begin(const fv_groups_block *p, const fv_i8_word *x, const f
 }
 
 /* At its end they become floats, which the chains take. */
-FEW_INLINE void few_end(const fv_groups_block *p, const fv_i8_word *x, const float *scales, const int rows,
-                        const int nv, v_dots dots[][MOST_VECTORS], vf chains[][MOST_VECTORS]) {
+FEW_INLINE void few_end(const fv_groups_block *p, const uint32_t *x, const float *scales, const int rows, const int nv,
+                        v_dots dots[][MOST_VECTORS], vf chains[][MOST_VECTORS]) {
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++) {
         const vf scale = v_set1(few_row(x, p->lda, i)->scale);
@@ -63,7 +56,7 @@ FEW_INLINE void few_end(const fv_groups_block *p, const fv_i8_word *x, const flo
     if (p->extra == FV_GROUP_minimum)
 #pragma GCC unroll 4
         for (int i = 0; i < rows; i++) {
-            const fv_i8_row *row = few_row(x, p->lda, i);
+            const fv_group_row *row = few_row(x, p->lda, i);
             const vf scale = v_set1(row->scale), sum = v_total_float(v_total_all(row->sum));
 #pragma GCC unroll 4
             for (int v = 0; v < nv; v++)
@@ -79,7 +72,7 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
     for (int64_t j = 0; j < p->columns; j += nv * FV_W) {
         const uint32_t *b = p->words + j;
         const float *scales = p->scales + j;
-        const fv_i8_word *x = p->a;
+        const uint32_t *x = p->a;
         vf chains[MOST_ROWS][MOST_VECTORS];
         int half = STEPS == 16 ? 0 : (int)p->half;
 #pragma GCC unroll 4
@@ -88,10 +81,11 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
             for (int v = 0; v < nv; v++)
                 chains[i][v] = p->start ? v_load(p->start + i * p->ldstart + j + v * FV_W) : v_set1(0.0f);
         for (int64_t left = p->steps; left > 0; left -= p->group, scales += p->next) {
-            const fv_i8_word *const group = x++;
+            const uint32_t *const group = x;
+            x += FV_GROUP_HEAD;
             v_dots dots[MOST_ROWS][MOST_VECTORS];
             few_begin(p, group, scales + p->width, rows, nv, dots);
-            for (int64_t steps = left < p->group ? left : p->group; steps > 0; steps -= 16, x += 4) {
+            for (int64_t steps = left < p->group ? left : p->group; steps > 0; steps -= 16, x += FV_GROUP_WORDS) {
                 v_words w[MOST_VECTORS][4];
                 if (half == 0) {
 #pragma GCC unroll 16
@@ -123,7 +117,6 @@ static void few_4(const fv_groups_block *p) { few_columns(p, 4); }
 
 void FV_NAME(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
              const fv_prefetch *prefetch) {
-    static const fv_groups_few with = {
-        V_BIAS, {FEW_VECTORS(1) * FV_W, FEW_VECTORS(4) * FV_W}, {few_1, few_4}, FEW_NARROW};
+    static const fv_groups_few with = {V_BIAS, {FEW_VECTORS(1) * FV_W, FEW_VECTORS(4) * FV_W}, {few_1, few_4}};
     fv_groups_few_run(&with, a, b, c, ldc, epilogue, prefetch);
 }

@@ -6,16 +6,32 @@ enum { GROUP_OF_FOUR = 4 }; /* vectors of a tile of four rows */
 enum { GROUP_OF_FOUR = 2 };
 #endif
 
-GROUP_INLINE v_sums group_add(v_sums sums, vi8 w, const fv_i8_word *x) {
-#if defined FV_I8_PLANES && defined FV_GROUP_LOW
-    sums.low = vdotq_laneq_s32(sums.low, w, vld1q_s8((const int8_t *)x), 3);
+#ifdef FV_I8_PLANES
+GROUP_INLINE int32x4_t group_dot(int32x4_t sum, int8x16_t w, int8x16_t x, const int k) {
+    switch (k) { /* a lane is part of the instruction */
+    case 0: return vdotq_laneq_s32(sum, w, x, 0);
+    case 1: return vdotq_laneq_s32(sum, w, x, 1);
+    case 2: return vdotq_laneq_s32(sum, w, x, 2);
+    default: return vdotq_laneq_s32(sum, w, x, 3);
+    }
+}
+#endif
+
+/* Adds the products of w with words k of a block of x. */
+GROUP_INLINE v_sums group_add(v_sums sums, vi8 w, const uint32_t *x, const int k) {
+#ifdef FV_I8_PLANES
+#ifndef FV_GROUP_LOW
+    sums.high = group_dot(sums.high, w, vld1q_s8((const int8_t *)x), k);
+    x += FV_GROUP_WORDS / 2;
+#endif
+    sums.low = group_dot(sums.low, w, vld1q_s8((const int8_t *)x), k);
     return sums;
 #else
-    return v_sums_add(sums, w, x);
+    return int8_add(sums, w, int8_broadcast(x + 2 * k), int8_broadcast(x + 2 * k + 1));
 #endif
 }
 
-GROUP_INLINE void group_sum(const fv_i8_word *const *a, const uint8_t *words, int64_t row, int64_t t, int64_t count,
+GROUP_INLINE void group_sum(const uint32_t *const *a, const uint8_t *words, int64_t row, int64_t t, int64_t count,
                             const int rows, const int vectors, int32x4_t to[GROUP_ROWS][GROUP_VECTORS]) {
     v_sums sums[GROUP_ROWS][GROUP_VECTORS];
 #pragma GCC unroll 4
@@ -32,7 +48,7 @@ GROUP_INLINE void group_sum(const fv_i8_word *const *a, const uint8_t *words, in
                 const vi8 w = v_i8(vreinterpretq_f32_s8(group_four(from + v * GROUP_BLOCK, row, t + s, k)));
 #pragma GCC unroll 4
                 for (int i = 0; i < rows; i++)
-                    sums[i][v] = group_add(sums[i][v], w, a[i] + 1 + s / 4 + k);
+                    sums[i][v] = group_add(sums[i][v], w, a[i] + FV_GROUP_HEAD + s / GROUP_BLOCK * GROUP_STEP, k);
             }
     }
 #pragma GCC unroll 4

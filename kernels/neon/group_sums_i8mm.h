@@ -7,14 +7,14 @@ enum { GROUP_FIRST = 1, GROUP_OF_FOUR = 4 }; /* plane, and vectors of a tile of 
 enum { GROUP_FIRST = 0, GROUP_OF_FOUR = 2 };
 #endif
 
-/* High and low planes of eight steps of two rows. */
-GROUP_INLINE void group_two_rows(const fv_i8_word *first, const fv_i8_word *second, int8x16_t planes[GROUP_PLANES]) {
-    const int32x4_t a = vzip2q_s32(vld1q_s32((const int32_t *)(const void *)first),
-                                   vld1q_s32((const int32_t *)(const void *)(first + 1))),
-                    b = vzip2q_s32(vld1q_s32((const int32_t *)(const void *)second),
-                                   vld1q_s32((const int32_t *)(const void *)(second + 1)));
-    planes[0] = vreinterpretq_s8_s64(vzip1q_s64(vreinterpretq_s64_s32(a), vreinterpretq_s64_s32(b)));
-    planes[1] = vreinterpretq_s8_s64(vzip2q_s64(vreinterpretq_s64_s32(a), vreinterpretq_s64_s32(b)));
+/* Eight steps of two rows, of the low plane or both: half k / 2 of a block. */
+GROUP_INLINE void group_two_rows(const uint32_t *first, const uint32_t *second, const int k,
+                                 int8x16_t planes[GROUP_PLANES]) {
+#pragma GCC unroll 2
+    for (int p = GROUP_FIRST; p < GROUP_PLANES; p++) {
+        const int64_t at = k + (p - GROUP_FIRST) * (FV_GROUP_WORDS / 2);
+        planes[p] = vcombine_s8(vld1_s8((const int8_t *)(first + at)), vld1_s8((const int8_t *)(second + at)));
+    }
 }
 
 /* Sums of two columns, and of the next two, as those of a row. */
@@ -23,7 +23,7 @@ GROUP_INLINE int32x4_t group_row_of(int32x4_t low, int32x4_t high, const int sec
     return vreinterpretq_s32_s64(second ? vzip2q_s64(a, b) : vzip1q_s64(a, b));
 }
 
-GROUP_INLINE void group_sum(const fv_i8_word *const *a, const uint8_t *words, int64_t row, int64_t t, int64_t count,
+GROUP_INLINE void group_sum(const uint32_t *const *a, const uint8_t *words, int64_t row, int64_t t, int64_t count,
                             const int rows, const int vectors, int32x4_t to[GROUP_ROWS][GROUP_VECTORS]) {
     int32x4_t sums[GROUP_PLANES][GROUP_ROWS / 2][2 * GROUP_VECTORS];
 #pragma GCC unroll 2
@@ -35,12 +35,13 @@ GROUP_INLINE void group_sum(const fv_i8_word *const *a, const uint8_t *words, in
                 sums[p][i][v] = vdupq_n_s32(0);
     for (int64_t s = 0; s < count; s += GROUP_BLOCK) {
         const uint8_t *from = words + group_row(t + s) * row;
+        const int64_t at = FV_GROUP_HEAD + s / GROUP_BLOCK * GROUP_STEP;
 #pragma GCC unroll 2
         for (int k = 0; k < 4; k += 2) {
             int8x16_t x[GROUP_ROWS / 2][GROUP_PLANES];
 #pragma GCC unroll 2
             for (int i = 0; i < rows / 2; i++)
-                group_two_rows(a[2 * i] + 1 + s / 4 + k, a[2 * i + 1] + 1 + s / 4 + k, x[i]);
+                group_two_rows(a[2 * i] + at, a[2 * i + 1] + at, k, x[i]);
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; v++) {
                 const int32x4_t w = vreinterpretq_s32_s8(group_four(from + v * GROUP_BLOCK, row, t + s, k)),

@@ -1,5 +1,5 @@
 /* Products of rows of integers with integers in groups (groups.h) on NEON, of few rows and of many. FV_GROUP_FORMAT is
- * the format of B, FV_GROUP_SUMS the file with the unit's sums, FV_GROUP_LOW says that A has the low plane alone (q8).
+ * the format of B, FV_GROUP_SUMS the file with the unit's sums, FV_GROUP_LOW says that A is of kind i8.
  *
  * A tile is up to 4 rows by 2 or 4 vectors of columns, as registers hold sums. Zeros are subtracted from a
  * group's sum at its end, times the sum of the row, so w are multiplied without sign. Few rows read B once for each four
@@ -9,6 +9,11 @@
 
 #define GROUP_INLINE static inline __attribute__((always_inline))
 enum { GROUP_ROWS = 4, GROUP_VECTORS = 4 };
+#ifdef FV_GROUP_LOW
+enum { GROUP_KIND = FV_KIND_i8, GROUP_STEP = FV_GROUP_WORDS / 2 }; /* words of A of a block */
+#else
+enum { GROUP_KIND = FV_KIND_i16, GROUP_STEP = FV_GROUP_WORDS }; /* as many as of i8x2 */
+#endif
 
 #include FV_GROUP_SUMS
 
@@ -21,7 +26,7 @@ typedef struct group_call {
 } group_call;
 
 /* A group's sum of four columns joins the chain. */
-GROUP_INLINE float32x4_t group_scaled(const fv_operand *b, const float *scale, const fv_i8_row *row, int32x4_t sum,
+GROUP_INLINE float32x4_t group_scaled(const fv_operand *b, const float *scale, const fv_group_row *row, int32x4_t sum,
                                       float32x4_t acc) {
     sum = vmlsq_n_s32(sum, group_zeros(b, scale), row->sum);
     acc = vfmaq_f32(acc, vcvtq_f32_s32(sum), vmulq_n_f32(vld1q_f32(scale), row->scale));
@@ -37,11 +42,11 @@ GROUP_INLINE void group_tile(const group_call *x, int64_t column, int64_t row, c
                   next_scale = fv_scales_row((fv_group_extra)b->group.extra, b->width);
     const float *scale = b->scales + b->first + column, *start = x->e ? x->e->start : NULL;
     const uint8_t *words = (const uint8_t *)b->data + 4 * column;
-    const fv_i8_word *a[GROUP_ROWS];
+    const uint32_t *a[GROUP_ROWS];
     float32x4_t acc[GROUP_ROWS][GROUP_VECTORS];
     for (int i = 0; i < rows; i++) {
         const int64_t r = row + i < last ? row + i : last;
-        a[i] = (const fv_i8_word *)x->a->data + r * x->a->stride;
+        a[i] = (const uint32_t *)x->a->data + r * x->a->stride;
         for (int v = 0; v < vectors; v++)
             acc[i][v] = start ? vld1q_f32(start + r * x->e->ldstart + column + v * FV_W) : vdupq_n_f32(0.0f);
     }
@@ -50,10 +55,10 @@ GROUP_INLINE void group_tile(const group_call *x, int64_t column, int64_t row, c
         int32x4_t sums[GROUP_ROWS][GROUP_VECTORS];
         group_sum(a, words, 4 * b->row, t, count, rows, vectors, sums);
         for (int i = 0; i < rows; i++) {
-            const fv_i8_row *made = (const fv_i8_row *)(const void *)a[i];
+            const fv_group_row *made = (const fv_group_row *)(const void *)a[i];
             for (int v = 0; v < vectors; v++)
                 acc[i][v] = group_scaled(b, scale + v * FV_W, made, sums[i][v], acc[i][v]);
-            a[i] += fv_i8_row_words(count);
+            a[i] += fv_group_row_words(GROUP_KIND, count);
         }
     }
     for (int i = 0; i < rows && row + i <= last; i++)

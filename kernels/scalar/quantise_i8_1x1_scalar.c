@@ -15,8 +15,9 @@ static int nearest(float v, int most) {
     return to > most ? most : to < -most ? -most : to;
 }
 
-static void quantise_group(int64_t n, int most, const float *x, fv_i8_word *to) {
-    fv_i8_row *const row = (fv_i8_row *)(void *)to;
+static void quantise_group(int64_t n, fv_kind kind, int most, const float *x, uint32_t *to) {
+    fv_group_row *const row = (fv_group_row *)(void *)to;
+    int8_t *const bytes = (int8_t *)row->word;
     int32_t top = 0;
     for (int64_t t = 0; t < n; t++) {
         int32_t bits;
@@ -24,7 +25,7 @@ static void quantise_group(int64_t n, int most, const float *x, fv_i8_word *to) 
         bits &= 0x7fffffff;
         top = bits > top ? bits : top;
     }
-    memset(to, 0, (size_t)fv_i8_row_words(n) * sizeof *to);
+    memset(to, 0, (size_t)fv_group_row_words(kind, n) * sizeof *to);
     if (top < LEAST || top >= INFINITE) {
         row->scale = top < LEAST ? 0.0f : NAN;
         return;
@@ -34,23 +35,27 @@ static void quantise_group(int64_t n, int most, const float *x, fv_i8_word *to) 
     row->scale = largest / (float)most;
     const float factor = (float)most / largest;
     for (int64_t t = 0; t < n; t++) {
-        const int X = nearest(x[t] * factor, most), high = most > FV_Q8_MOST ? (X + 64) >> 7 : 0;
-        fv_i8_word *word = row->word + t / 4;
+        const int X = nearest(x[t] * factor, most), high = (X + 64) >> 7;
         row->sum += X;
-        (t % 2 ? word->odd : word->even)[t % 4 / 2] = (int16_t)X;
-        word->high[t % 4] = (int8_t)high;
-        word->low[t % 4] = (int8_t)(X - 128 * high);
+        if (kind == FV_KIND_i16) {
+            ((int16_t *)(void *)bytes)[t / 4 * 4 + t % 2 * 2 + t % 4 / 2] = (int16_t)X;
+        } else if (kind == FV_KIND_i8) {
+            bytes[t] = (int8_t)X;
+        } else {
+            bytes[t / 16 * 32 + t % 16] = (int8_t)high;
+            bytes[t / 16 * 32 + 16 + t % 16] = (int8_t)(X - 128 * high);
+        }
     }
 }
 
-void fv_quantise_i8_1x1_scalar(int64_t rows, int64_t n, int64_t group, int most, const float *x, int64_t ldx,
-                               fv_i8_word *to) {
+void fv_quantise_i8_1x1_scalar(int64_t rows, int64_t n, int64_t group, fv_kind kind, int most, const float *x,
+                               int64_t ldx, uint32_t *to) {
     assert(rows >= 1 && n >= 1 && group >= 1 && group <= FV_I8_CHANNELS && (n <= group || group % 16 == 0));
-    assert(most == FV_I8_MOST || most == FV_Q8_MOST);
+    assert(most == FV_Q8_MOST || (most == FV_I8_MOST && kind != FV_KIND_i8));
     for (int64_t i = 0; i < rows; i++)
         for (int64_t t = 0; t < n; t += group) {
             const int64_t count = n - t < group ? n - t : group;
-            quantise_group(count, most, x + i * ldx + t, to);
-            to += fv_i8_row_words(count);
+            quantise_group(count, kind, most, x + i * ldx + t, to);
+            to += fv_group_row_words(kind, count);
         }
 }

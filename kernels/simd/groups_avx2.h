@@ -9,7 +9,7 @@
  *               v_total_times(a, b)  their products        v_total_float(a)  rounded
  *   v_dots      W sums of products with a row of X: v_dots_from(total)  begin with these, v_dots_total(a)  what they are
  *               v_dots_add(a, w, x, bits, vectors)  adds those of 16 channels to so many; w have so many bits, of 8
- *               they are v_words_signed
+ *               they are v_words_signed; x are words of i8x2 (groups.h), or, of 8 bits without VPDPBUSD, of i16
  *   V_OF_1, V_OF_4  vectors of columns at once, of 1 row and of 4: what registers hold
  *
  * With AVX-VNNI, VPDPBUSD multiplies planes, as groups_avx512.h has it. Else VPMADDUBSW does: of words of few bits its
@@ -38,11 +38,7 @@ static inline v_total v_total_of(vf a) { return _mm256_cvttps_epi32(a); }
 static inline v_total v_total_times(v_total a, v_total b) { return _mm256_mullo_epi32(a, b); }
 static inline vf v_total_float(v_total a) { return _mm256_cvtepi32_ps(a); }
 
-static inline __m256i groups_broadcast(const void *p) {
-    int32_t word;
-    memcpy(&word, p, sizeof word);
-    return _mm256_set1_epi32(word);
-}
+static inline __m256i groups_broadcast(uint32_t word) { return _mm256_set1_epi32((int)word); }
 
 enum { V_OF_1 = 2, V_OF_4 = 1 };
 
@@ -56,12 +52,12 @@ typedef struct v_dots {
 } v_dots;
 static inline v_dots v_dots_from(v_total a) { return (v_dots){_mm256_setzero_si256(), a}; }
 static inline v_total v_dots_total(v_dots a) { return _mm256_add_epi32(_mm256_slli_epi32(a.high, 7), a.low); }
-static inline v_dots groups_add(v_dots a, const v_words w[4], const fv_i8_word *x, const int bits) {
+static inline v_dots groups_add(v_dots a, const v_words w[4], const uint32_t *x, const int bits) {
     (void)bits;
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
-        a.high = _mm256_dpbusd_avx_epi32(a.high, w[i], groups_broadcast(x[i].high));
-        a.low = _mm256_dpbusd_avx_epi32(a.low, w[i], groups_broadcast(x[i].low));
+        a.high = _mm256_dpbusd_avx_epi32(a.high, w[i], groups_broadcast(x[i]));
+        a.low = _mm256_dpbusd_avx_epi32(a.low, w[i], groups_broadcast(x[4 + i]));
     }
     return a;
 }
@@ -74,42 +70,39 @@ typedef __m256i v_dots;
 static inline v_dots v_dots_from(v_total a) { return a; }
 static inline v_total v_dots_total(v_dots a) { return a; }
 
-static inline __m256i groups_pairs(v_words w, const int8_t x[4]) {
-    return _mm256_maddubs_epi16(w, groups_broadcast(x));
-}
+static inline __m256i groups_pairs(v_words w, uint32_t x) { return _mm256_maddubs_epi16(w, groups_broadcast(x)); }
 /* Sums of so many words of a plane, times factor: 2 * 127 * 31 * 4 and 2 * 127 * 63 * 2 are the largest of 16 bits. */
 static inline __m256i groups_widened(__m256i pairs, int factor) {
     return _mm256_madd_epi16(pairs, _mm256_set1_epi16((short)factor));
 }
-static inline v_dots groups_add(v_dots a, const v_words w[4], const fv_i8_word *x, const int bits) {
+static inline v_dots groups_add(v_dots a, const v_words w[4], const uint32_t *x, const int bits) {
     if (bits == 8) {
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++) {
             const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(w[i], 8), 8), odd = _mm256_srai_epi16(w[i], 8);
-            a = _mm256_add_epi32(a, _mm256_madd_epi16(even, groups_broadcast(x[i].even)));
-            a = _mm256_add_epi32(a, _mm256_madd_epi16(odd, groups_broadcast(x[i].odd)));
+            a = _mm256_add_epi32(a, _mm256_madd_epi16(even, groups_broadcast(x[2 * i])));
+            a = _mm256_add_epi32(a, _mm256_madd_epi16(odd, groups_broadcast(x[2 * i + 1])));
         }
         return a;
     }
     __m256i high[2], low[2];
 #pragma GCC unroll 2
     for (int i = 0; i < 2; i++) {
-        high[i] =
-            _mm256_add_epi16(groups_pairs(w[2 * i], x[2 * i].high), groups_pairs(w[2 * i + 1], x[2 * i + 1].high));
-        low[i] = _mm256_add_epi16(groups_pairs(w[2 * i], x[2 * i].low), groups_pairs(w[2 * i + 1], x[2 * i + 1].low));
+        high[i] = _mm256_add_epi16(groups_pairs(w[2 * i], x[2 * i]), groups_pairs(w[2 * i + 1], x[2 * i + 1]));
+        low[i] = _mm256_add_epi16(groups_pairs(w[2 * i], x[4 + 2 * i]), groups_pairs(w[2 * i + 1], x[5 + 2 * i]));
     }
     if (bits < 6) {
         a = _mm256_add_epi32(a, groups_widened(_mm256_add_epi16(low[0], low[1]), 1));
         return _mm256_add_epi32(a, groups_widened(_mm256_add_epi16(high[0], high[1]), 128));
     }
-    a = _mm256_add_epi32(a, groups_widened(low[0], 1)); /* X of q8 is in low: up to 127, too */
+    a = _mm256_add_epi32(a, groups_widened(low[0], 1));
     a = _mm256_add_epi32(a, groups_widened(low[1], 1));
     a = _mm256_add_epi32(a, groups_widened(high[0], 128));
     return _mm256_add_epi32(a, groups_widened(high[1], 128));
 }
 #endif
 
-static inline void v_dots_add(v_dots *sums, v_words (*w)[4], const fv_i8_word *x, const int bits, const int vectors) {
+static inline void v_dots_add(v_dots *sums, v_words (*w)[4], const uint32_t *x, const int bits, const int vectors) {
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++)
         sums[v] = groups_add(sums[v], w[v], x, bits);

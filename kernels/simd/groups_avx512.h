@@ -41,16 +41,11 @@ static inline __m512i groups_multiply(__m512i sums, v_words w, __m512i x) {
     return sums;
 #endif
 }
-static inline __m512i groups_broadcast(const int8_t x[4]) {
-    int32_t word;
-    memcpy(&word, x, sizeof word);
-    return _mm512_set1_epi32(word);
-}
-static inline void v_dots_add(v_dots *sums, v_words (*w)[4], const fv_i8_word *x, const int bits, const int vectors) {
+static inline void v_dots_add(v_dots *sums, v_words (*w)[4], const uint32_t *x, const int bits, const int vectors) {
     (void)bits;
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
-        const __m512i high = groups_broadcast(x[i].high), low = groups_broadcast(x[i].low);
+        const __m512i high = _mm512_set1_epi32((int)x[i]), low = _mm512_set1_epi32((int)x[4 + i]);
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
             sums[v].high = groups_multiply(sums[v].high, w[v][i], high);

@@ -55,17 +55,18 @@ static inline int32_t v_whole_sum(v_whole a) {
     return _mm_cvtsi128_si32(_mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xb1)));
 }
 
-/* Bytes 0 and 1 of each integer stay, high becomes byte 2, low, its last 7 bits with sign, byte 3: one shuffle makes
- * words of four of them. */
-static inline void v_store_i8_words(fv_i8_word *to, v_whole a, int planes) {
-    const __m256i order =
-                      _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 8, 9, 4, 5, 12, 13, 2, 6, 10, 14, 3, 7, 11, 15)),
-                  to_high = _mm256_set1_epi32(planes ? 9 : 32), to_low = _mm256_set1_epi32(planes ? 25 : 24),
-                  back = _mm256_set1_epi32(planes ? 1 : 0);
-    const __m256i high = _mm256_sllv_epi32(_mm256_add_epi32(a, _mm256_set1_epi32(64)), to_high),
-                  low = _mm256_srav_epi32(_mm256_sllv_epi32(a, to_low), back);
-    const __m256i upper = _mm256_blendv_epi8(high, low, _mm256_set1_epi32((int)0xff000000u));
-    _mm256_storeu_si256((__m256i *)(void *)to, _mm256_shuffle_epi8(_mm256_blend_epi16(a, upper, 0xaa), order));
+static inline v_whole v_whole_high(v_whole a) {
+    return _mm256_srai_epi32(_mm256_add_epi32(a, _mm256_set1_epi32(64)), 7);
+}
+static inline v_whole v_whole_low(v_whole a, v_whole high) { return _mm256_sub_epi32(a, _mm256_slli_epi32(high, 7)); }
+static inline __m128i int8_halves(v_whole a) {
+    return _mm_packs_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+}
+static inline void v_store_i8(void *to, v_whole a) { /* no integer of bytes saturates */
+    _mm_storel_epi64((__m128i *)to, _mm_packs_epi16(int8_halves(a), _mm_setzero_si128()));
+}
+static inline void v_store_i16(void *to, v_whole a) {
+    _mm_storeu_si128((__m128i *)to, int8_halves(_mm256_shuffle_epi32(a, 0xd8)));
 }
 
 #endif

@@ -77,17 +77,13 @@ static inline v_whole v_whole_zero(void) { return _mm512_setzero_si512(); }
 static inline v_whole v_whole_add(v_whole a, v_whole b) { return _mm512_add_epi32(a, b); }
 static inline int32_t v_whole_sum(v_whole a) { return _mm512_reduce_add_epi32(a); }
 
-/* Bytes 0 and 1 of each integer stay, high becomes byte 2, low, its last 7 bits with sign, byte 3: one shuffle makes
- * words of four of them. */
-static inline void v_store_i8_words(fv_i8_word *to, v_whole a, int planes) {
-    const __m512i order = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 8, 9, 4, 5, 12, 13, 2, 6, 10, 14, 3, 7, 11, 15));
-    const __m512i to_high = _mm512_set1_epi32(planes ? 9 : 32), to_low = _mm512_set1_epi32(planes ? 25 : 24),
-                  back = _mm512_set1_epi32(planes ? 1 : 0);
-    const __m512i high = _mm512_sllv_epi32(_mm512_add_epi32(a, _mm512_set1_epi32(64)), to_high),
-                  low = _mm512_srav_epi32(_mm512_sllv_epi32(a, to_low), back);
-    const __m512i upper = _mm512_mask_mov_epi8(high, 0x8888888888888888u, low),
-                  all = _mm512_mask_mov_epi8(a, 0xccccccccccccccccu, upper);
-    _mm512_storeu_si512(to, _mm512_shuffle_epi8(all, order));
+static inline v_whole v_whole_high(v_whole a) {
+    return _mm512_srai_epi32(_mm512_add_epi32(a, _mm512_set1_epi32(64)), 7);
+}
+static inline v_whole v_whole_low(v_whole a, v_whole high) { return _mm512_sub_epi32(a, _mm512_slli_epi32(high, 7)); }
+static inline void v_store_i8(void *to, v_whole a) { _mm_storeu_si128((__m128i *)to, _mm512_cvtepi32_epi8(a)); }
+static inline void v_store_i16(void *to, v_whole a) {
+    _mm256_storeu_si256((__m256i *)to, _mm512_cvtepi32_epi16(_mm512_shuffle_epi32(a, _MM_PERM_DBCA)));
 }
 
 #endif

@@ -43,7 +43,7 @@ typedef struct v_sums {
     int32x4_t first, second; /* of the first two keys, of the other two */
 } v_sums;
 
-static inline int16x8_t int8_broadcast(const int16_t *p) {
+static inline int16x8_t int8_broadcast(const void *p) {
     int32_t word;
     memcpy(&word, p, sizeof word);
     return vreinterpretq_s16_s32(vdupq_n_s32(word));
@@ -54,13 +54,15 @@ static inline vi8 v_i8(vf words) {
     return (vi8){vshrq_n_s16(vshlq_n_s16(w, 8), 8), vshrq_n_s16(w, 8)};
 }
 static inline v_sums v_no_sums(void) { return (v_sums){vdupq_n_s32(0), vdupq_n_s32(0)}; }
-static inline v_sums v_sums_add(v_sums sums, vi8 k, const fv_i8_word *q) {
-    const int16x8_t even = int8_broadcast(q->even), odd = int8_broadcast(q->odd);
+static inline v_sums int8_add(v_sums sums, vi8 k, int16x8_t even, int16x8_t odd) {
     sums.first = vmlal_s16(sums.first, vget_low_s16(k.even), vget_low_s16(even));
     sums.second = vmlal_high_s16(sums.second, k.even, even);
     sums.first = vmlal_s16(sums.first, vget_low_s16(k.odd), vget_low_s16(odd));
     sums.second = vmlal_high_s16(sums.second, k.odd, odd);
     return sums;
+}
+static inline v_sums v_sums_add(v_sums sums, vi8 k, const fv_i8_word *q) {
+    return int8_add(sums, k, int8_broadcast(q->even), int8_broadcast(q->odd));
 }
 static inline int32x4_t v_sums_whole(v_sums sums) { return vpaddq_s32(sums.first, sums.second); }
 #endif
@@ -78,13 +80,15 @@ static inline v_whole v_whole_zero(void) { return vdupq_n_s32(0); }
 static inline v_whole v_whole_add(v_whole a, v_whole b) { return vaddq_s32(a, b); }
 static inline int32_t v_whole_sum(v_whole a) { return vaddvq_s32(a); }
 
-/* One look-up takes the bytes of the integers and of both planes. */
-static inline void v_store_i8_words(fv_i8_word *to, v_whole a, int planes) {
-    static const uint8_t order[16] = {0, 1, 8, 9, 4, 5, 12, 13, 16, 20, 24, 28, 32, 36, 40, 44};
-    const int32x4_t high = planes ? vshrq_n_s32(vaddq_s32(a, vdupq_n_s32(64)), 7) : vdupq_n_s32(0),
-                    low = vsubq_s32(a, vshlq_n_s32(high, 7));
-    const uint8x16x3_t all = {{vreinterpretq_u8_s32(a), vreinterpretq_u8_s32(high), vreinterpretq_u8_s32(low)}};
-    vst1q_u8((uint8_t *)(void *)to, vqtbl3q_u8(all, vld1q_u8(order)));
+static inline v_whole v_whole_high(v_whole a) { return vshrq_n_s32(vaddq_s32(a, vdupq_n_s32(64)), 7); }
+static inline v_whole v_whole_low(v_whole a, v_whole high) { return vsubq_s32(a, vshlq_n_s32(high, 7)); }
+static inline void v_store_i8(void *to, v_whole a) {
+    const int16x4_t halves = vmovn_s32(a);
+    vst1_lane_s32(to, vreinterpret_s32_s8(vmovn_s16(vcombine_s16(halves, halves))), 0);
+}
+static inline void v_store_i16(void *to, v_whole a) {
+    const int16x4_t halves = vmovn_s32(a);
+    vst1_s16(to, vuzp1_s16(halves, vext_s16(halves, halves, 1)));
 }
 
 #endif

@@ -15,7 +15,9 @@
  *   v_top(a)    bits of the greatest lane; none is negative, a NaN is greater than any number
  *   v_whole     W integers of 32 bits: v_nearest(a)  of floats, ties to even in any mode; v_whole_zero(), v_whole_add(a, b)
  *               v_whole_sum(a)  of all lanes
- *   v_store_i8_words(to, a, planes)  W / 4 words of integers; unless planes, high is 0 and low the integer
+ *   v_store_i16(to, a)  as int16: of each four the first and the third, then the other two
+ *   v_store_i8(to, a)  their lowest bytes, in order
+ *   v_whole_high(a), v_whole_low(a, high)  a = 128 * high + low, -64 <= low < 64
  */
 #ifndef FV_INT8_SCALAR_H
 #define FV_INT8_SCALAR_H

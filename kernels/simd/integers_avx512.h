@@ -27,14 +27,12 @@ static inline vw w_odd(vw a) { return _mm512_maddubs_epi16(_mm512_set1_epi16(0x0
 static inline vw w_byte(vw a, const int byte) {
     return _mm512_srai_epi32(_mm512_slli_epi32(a, 24 - 8 * (unsigned)byte), 24);
 }
-/* Of words of 16 bytes (fv_i8_word), the third and the fourth 4 bytes of each, in halves of a vector; and of two such
- * the lower halves, and the upper. */
-static inline vw w_high_low(vw a, vw b) {
-    return _mm512_permutex2var_epi32(a, _mm512_set_epi32(31, 27, 23, 19, 15, 11, 7, 3, 30, 26, 22, 18, 14, 10, 6, 2),
-                                     b);
+/* So many words, 0 behind them; and of two vectors of rows of i8x2 (groups.h) the planes. */
+static inline vw w_load_n(const void *p, int64_t n) {
+    return _mm512_maskz_loadu_epi32(n >= 16 ? (__mmask16)0xffff : n > 0 ? (__mmask16)((1U << n) - 1) : 0, p);
 }
-static inline vw w_lower_halves(vw a, vw b) { return _mm512_shuffle_i64x2(a, b, 0x44); }
-static inline vw w_upper_halves(vw a, vw b) { return _mm512_shuffle_i64x2(a, b, 0xee); }
+static inline vw w_high(vw a, vw b) { return _mm512_shuffle_i32x4(a, b, 0x88); }
+static inline vw w_low(vw a, vw b) { return _mm512_shuffle_i32x4(a, b, 0xdd); }
 static inline vf w_float(vw a) { return _mm512_cvtepi32_ps(a); }
 static inline vw w_of_float(vf a) { return _mm512_cvttps_epi32(a); }
 

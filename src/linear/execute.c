@@ -104,7 +104,7 @@ static void items_task(void *arg, int64_t task) {
                            .pairs = floats_in(scratch, e->scratch.pairs),
                            .weights = floats_in(scratch, e->scratch.weights),
                            .y = floats_in(scratch, e->scratch.y),
-                           .integers = (fv_i8_word *)(void *)(scratch + e->scratch.integers),
+                           .integers = (uint32_t *)(void *)(scratch + e->scratch.integers),
                            .integers_first = -1,
                            .scales = floats_in(scratch, e->scratch.scales),
                            .words = (uint32_t *)(void *)(scratch + e->scratch.words),
@@ -148,7 +148,7 @@ static void deal(execution *e) {
 /* What may multiply by tiles; NULL: nothing. */
 static const fv_kernel *over_tiles(const execution *e) {
     const fovea_linear *l = e->linear;
-    return e->integers && e->rows > l->register_rows ? l->many : e->pairs ? l->pairs : NULL;
+    return e->integers ? e->integers : e->pairs ? l->pairs : NULL;
 }
 
 static void enter(void *arg) { fv_tiles_enter(over_tiles(arg)); }
@@ -176,7 +176,8 @@ void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *ar
     }
     e.gathers = fv_linear_gathers(&e);
     e.pairs = fv_linear_pairs(&e);
-    e.integers = l->grouped && l->arithmetic != FOVEA_ARITHMETIC_EXACT;
+    if (l->grouped && l->arithmetic != FOVEA_ARITHMETIC_EXACT)
+        e.integers = e.rows <= l->register_rows ? l->few : l->many;
     deal(&e);
     e.tasks = fv_min(e.items, l->ctx->threads.count);
     fv_parallel(&l->ctx->threads, e.tasks, &(fv_work){.task = items_task, .enter = enter, .leave = leave, .arg = &e});

@@ -21,8 +21,9 @@ typedef struct fv_linear_execution {
     bool even; /* rows of different sequences are as far apart as those of one */
     /* Rows of x become floats in scratch, as they have another type, or groups that no block can begin with. */
     bool gathers;
-    bool pairs;                             /* rows of x become pairs in scratch */
-    bool integers;                          /* rows of x become integers in scratch */
+    bool pairs; /* rows of x become pairs in scratch */
+    const fv_kernel
+        *integers; /* what multiplies rows of x as integers, which are in scratch as it wants them; or NULL */
     _Atomic int64_t next, products, paired; /* the last two: fovea_linear_stats */
 } fv_linear_execution;
 
@@ -37,7 +38,7 @@ typedef struct fv_linear_buffers {
     float *products, *x, *pairs, *weights, *y;
     fv_exponent_range *exponents; /* of rows in pairs */
     bool all_paired;              /* all rows of the item, with all weights */
-    fv_i8_word *integers;
+    uint32_t *integers;
     int64_t integers_first; /* the row that these begin with; -1: none */
     float *scales;
     uint32_t *words;
@@ -71,9 +72,9 @@ void fv_linear_read_integers(const fv_linear_execution *e, const fv_linear_buffe
 void *fv_linear_place(const fovea_tensor *t, const fv_row_run *run, int64_t head, int64_t channel);
 
 /* A block of a panel in groups, step channels from k on: its scales as floats, and its integers as they lie, or as words
- * of i8g, which products of more rows than l->few takes and unpacking need. (groups.c) */
-fv_operand fv_linear_open_groups(const fovea_linear *l, const fv_linear_buffers *b, int64_t panel, int64_t columns,
-                                 int64_t k, int64_t step, bool expanded);
+ * of i8g, which l->many and unpacking need. (groups.c) */
+fv_operand fv_linear_open_groups(const fovea_linear *l, const fv_linear_buffers *b, int64_t panel, int64_t k,
+                                 int64_t step, bool expanded);
 
 /* One panel for the rows of a run. next_rows: floats of x to prefetch meanwhile. */
 void fv_linear_run_panel(const fv_linear_execution *e, const fv_row_run *rows, int64_t panel,

@@ -41,8 +41,8 @@ const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out, bool halv
 int64_t fv_linear_panel(const fovea_linear *l) {
     if (!l->kept->own_width)
         return l->gemm->nr;
-    if (l->grouped)
-        return fv_round_up(fv_max(l->few->nr, FV_LANES), FV_LANES);
+    if (l->grouped) /* a power of two, as are all tiles of integers */
+        return fv_max(fv_max(l->few->nr, l->many->nr), FV_LANES);
     const int64_t width = fv_multiply_best(FV_KIND_f32, l->weights.format, l->ctx->target)->nr;
     return fv_max(fv_max(l->gemm->nr, width), 2 * FV_LANES); /* one or two rows of x take two tiles at once */
 }
@@ -61,11 +61,21 @@ static void select_pairs(fovea_linear *l) {
     l->weights.format = l->kept->pairs_format;
 }
 
+/* The best product of integers, of few rows or of many: of those that are as good the first kind. Bytes alone hold
+ * integers of q8. */
+static const fv_kernel *of_integers(fv_format format, bool few, bool bytes, fv_target target) {
+    static const fv_kind kinds[] = {FV_KIND_i8, FV_KIND_i8x2, FV_KIND_i16};
+    const fv_kernel *best = NULL;
+    for (int k = bytes ? 0 : 1; k < 3; k++) {
+        const fv_kernel *row = (few ? fv_multiply_few : fv_multiply_best)(kinds[k], format, target);
+        best = !best || (row && row->isa > best->isa) ? row : best;
+    }
+    return best;
+}
+
 static void select_grouped(fovea_linear *l) {
     const fv_target target = l->ctx->target;
     const fv_format format = l->quantised.format;
-    const fv_kernel *many = fv_multiply_best(FV_KIND_i16, FV_FORMAT_i8g, target),
-                    *of_bytes = fv_multiply_best(FV_KIND_i8, FV_FORMAT_i8g, target);
     l->weights.format = format;
     l->weights.group = (fv_group){(int16_t)l->quantised.group, (int16_t)fv_scales_extra(l->quantised.scales)};
     l->quantise = fv_kernel_best(FV_OP_quantise, FV_TYPE_i8, target)->run.quantise_i8;
@@ -73,9 +83,8 @@ static void select_grouped(fovea_linear *l) {
     if (format != FV_FORMAT_i8g)
         l->expand = fv_kernel_best(FV_OP_expand, fv_format_of(format).element, target)->run.expand_i4;
     l->unpack = fv_unpack_best(FV_FORMAT_i8g, target)->run.unpack;
-    l->few = fv_multiply_few(FV_KIND_i16, format, target);
-    /* Integers of 8 bits are rows of i16, too: where they have no product of their own. */
-    l->many = l->arithmetic == FOVEA_ARITHMETIC_Q8 && of_bytes->isa >= many->isa ? of_bytes : many;
+    l->few = of_integers(format, true, false, target);
+    l->many = of_integers(FV_FORMAT_i8g, false, l->arithmetic == FOVEA_ARITHMETIC_Q8, target);
     l->register_rows = l->arithmetic == FOVEA_ARITHMETIC_EXACT ? 0 : l->few->mr;
 }
 

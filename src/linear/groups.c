@@ -37,12 +37,13 @@ void fv_linear_pack_groups(fovea_linear *l, const fovea_matrix *w, int64_t first
 void fv_linear_read_integers(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run) {
     const fovea_linear *l = e->linear;
     const fovea_tensor *x = &e->args->x;
-    const int64_t words = fv_group_words(l->in, l->quantised.group), stride = fv_linear_row_stride(x);
+    const fv_kind kind = e->integers->kind;
+    const int64_t words = fv_group_words(kind, l->in, l->quantised.group), stride = fv_linear_row_stride(x);
     const int most = l->arithmetic == FOVEA_ARITHMETIC_Q8 ? FV_Q8_MOST : FV_I8_MOST;
     const bool lies = !l->widen_x && fv_linear_together(e) == l->in;
-    fv_i8_word *to = b->integers + (run->first + run->done) * words;
+    uint32_t *to = b->integers + (run->first + run->done) * words;
     if (lies && !l->order) {
-        l->quantise(run->count, l->in, l->quantised.group, most, fv_linear_place(x, run, 0, 0), stride, to);
+        l->quantise(run->count, l->in, l->quantised.group, kind, most, fv_linear_place(x, run, 0, 0), stride, to);
         return;
     }
     fv_row_run row = *run;
@@ -55,17 +56,17 @@ void fv_linear_read_integers(const fv_linear_execution *e, const fv_linear_buffe
                 l->copy(1, x->shape[3], fv_linear_place(x, &row, head, 0), 0, from + head * x->shape[3], 0);
         for (int64_t t = 0; t < l->in && l->order; t++)
             ordered[t] = from[l->order[t]];
-        l->quantise(1, l->in, l->quantised.group, most, l->order ? ordered : from, 0, to);
+        l->quantise(1, l->in, l->quantised.group, kind, most, l->order ? ordered : from, 0, to);
     }
 }
 
-fv_operand fv_linear_open_groups(const fovea_linear *l, const fv_linear_buffers *b, int64_t panel, int64_t columns,
-                                 int64_t k, int64_t step, bool expanded) {
+fv_operand fv_linear_open_groups(const fovea_linear *l, const fv_linear_buffers *b, int64_t panel, int64_t k,
+                                 int64_t step, bool expanded) {
     const fv_quantised *q = &l->quantised;
     const int64_t group = q->group, first = k / group, count = fv_ceil_div(step, group);
     assert(k % fv_linear_block_unit(l) == 0);
     l->read_scales(q->scales, l->group_scales + panel * l->scale_bytes, l->panel, first, count, b->scales);
-    fv_operand w = fv_operand_part(&l->weights, panel * l->panel, columns, k, step);
+    fv_operand w = fv_operand_part(&l->weights, panel * l->panel, l->panel, k, step);
     w.scales = b->scales;
     if (!expanded || !l->expand)
         return w;

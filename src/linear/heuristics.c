@@ -20,9 +20,19 @@
 
 enum { ITEMS = 4, ENOUGH_ROWS = 72, MOST_ROWS = 192, MOST_CHANNELS = 1024 };
 
-/* Bytes of an element of weights, and of x, as they are multiplied. Integers of x are about that of floats. */
+/* Are rows of x multiplied as integers? And the bytes of one, as a product wants it. */
+static bool integers(const fovea_linear *l) { return l->grouped && l->arithmetic != FOVEA_ARITHMETIC_EXACT; }
+static int64_t integer_bytes(const fovea_linear *l, const fv_kernel *product) {
+    return fv_group_words(product->kind, l->in, l->quantised.group) * (int64_t)sizeof(uint32_t);
+}
+
+/* Bytes of an element of weights, and of a row of x, as they are multiplied. */
 static int64_t weight_bytes(const fovea_linear *l) { return l->grouped ? 1 : fv_dtype_size(l->weight_dtype); }
-static int64_t x_bytes(const fovea_linear *l) { return l->pairs ? fv_dtype_size(l->x_dtype) : (int64_t)sizeof(float); }
+static int64_t row_bytes(const fovea_linear *l) {
+    if (integers(l))
+        return integer_bytes(l, l->many);
+    return l->in * (l->pairs ? fv_dtype_size(l->x_dtype) : (int64_t)sizeof(float));
+}
 
 /* Channels of a block whose elements have so many bytes: an eighth of the second-level cache. */
 static int64_t channels_that_fit(const fovea_linear *l, int64_t l2, int64_t bytes) {
@@ -45,7 +55,7 @@ int64_t fv_linear_widened(const fovea_linear *l) {
 }
 
 /* Rows that take three quarters of the second-level cache. */
-static int64_t rows_that_fit(const fovea_linear *l, int64_t l2) { return l2 / 4 * 3 / (l->in * x_bytes(l)); }
+static int64_t rows_that_fit(const fovea_linear *l, int64_t l2) { return l2 / 4 * 3 / row_bytes(l); }
 
 bool fv_linear_rows_fit(const fovea_linear *l, const fv_linear_choice *c, int64_t rows) {
     return rows <= rows_that_fit(l, fv_cpu_scaled(l->ctx->cpu.l2, c->cache_scale));
@@ -66,7 +76,7 @@ static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
         block = fitting >= ENOUGH_ROWS ? fv_min(wanted, fitting) : wanted;
         block = fv_min(fv_max(fitting / 3, block), MOST_ROWS);
     }
-    if (c->chunk <= 0 && l->grouped && l->arithmetic != FOVEA_ARITHMETIC_EXACT)
+    if (c->chunk <= 0 && integers(l))
         c->chunk = c->row_block > 0 ? c->row_block : block; /* all rows by each piece of words that is prepared */
     if (c->chunk <= 0) {
         const int64_t chunks = fv_ceil_div(block, fv_max(l1 / 4 / (l->panel * f), 1));
@@ -132,7 +142,7 @@ fv_linear_scratch fv_linear_lay_out(const fovea_linear *l, const fv_linear_choic
     int64_t at = 0;
     s.products = fv_reserve(&at, c->row_block, panel);
     if (l->grouped) {
-        const bool exact = l->arithmetic == FOVEA_ARITHMETIC_EXACT;
+        const bool exact = !integers(l);
         const int64_t block = fv_min(exact ? l->widened : c->k_block, fv_round_up(l->in, fv_linear_block_unit(l)));
         const int64_t groups = fv_ceil_div(block, l->quantised.group),
                       width = fv_scales_row((fv_group_extra)l->weights.group.extra, l->panel);
@@ -140,8 +150,8 @@ fv_linear_scratch fv_linear_lay_out(const fovea_linear *l, const fv_linear_choic
         s.pairs = s.exponents = at;
         s.weights = fv_reserve(&at, exact ? block : 0, panel);
         s.y = fv_reserve(&at, l->narrow_y || l->widen_residual ? c->chunk : 0, panel);
-        s.integers = fv_reserve(&at, exact ? 0 : c->row_block,
-                                fv_group_words(l->in, l->quantised.group) * (int64_t)sizeof(fv_i8_word));
+        s.integers =
+            fv_reserve(&at, exact ? 0 : c->row_block, fv_max(integer_bytes(l, l->many), integer_bytes(l, l->few)));
         s.scales = fv_reserve(&at, groups, width * f);
         s.words = fv_reserve(&at, l->expand ? fv_ceil_div(fv_round_up(block, 16), 4) : 0, panel);
         s.bytes = at;

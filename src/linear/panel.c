@@ -76,22 +76,22 @@ static void multiply_block(const fv_linear_execution *e, const fv_linear_buffers
     const fovea_tensor *x = &e->args->x;
     const int64_t channels = fv_linear_together(e), row = run->first + run->done;
     const fv_epilogue epilogue = {.start = k > 0 ? scratch : NULL, .ldstart = l->panel};
-    fv_prefetch prefetch = {.streams = e->rows <= (e->integers ? l->few->mr : e->choice.gemm->mr)};
+    fv_prefetch prefetch = {.streams = e->integers ? e->integers == l->few : e->rows <= e->choice.gemm->mr};
     if (!prefetch.streams)
         fv_prefetch_take(next, floats, &prefetch);
     if (way == PATH_INTEGERS && k + step == l->in)
         fetch_y(e, run, panel, columns, &prefetch);
     if (way != PATH_FLOATS) /* the panel is filled up */
-        columns = fv_min(fv_round_up(columns, FV_LANES), l->panel);
+        columns = e->integers ? l->panel : fv_min(fv_round_up(columns, FV_LANES), l->panel);
     const fv_operand weights = e->integers          ? b->groups
                                : way == PATH_BLOCKS ? floats_of(l, b->weights, columns, step)
                                                     : weights_of(l, panel, columns, k, step);
     fv_rows rows = {.count = run->count};
     fv_multiply_fn *multiply = l->gemm_widen;
     if (e->integers) {
-        rows.stride = fv_group_words(l->in, l->quantised.group);
-        rows.data = b->integers + row * rows.stride + fv_group_words(k, l->quantised.group);
-        multiply = (way == PATH_INTEGERS ? l->many : l->few)->run.multiply;
+        rows.stride = fv_group_words(e->integers->kind, l->in, l->quantised.group);
+        rows.data = b->integers + row * rows.stride + fv_group_words(e->integers->kind, k, l->quantised.group);
+        multiply = e->integers->run.multiply;
     } else if (way == PATH_PAIRS) {
         rows.stride = fv_ceil_div(l->in, 2);
         rows.data = b->pairs + row * rows.stride + k / 2;
@@ -107,16 +107,15 @@ static void multiply_block(const fv_linear_execution *e, const fv_linear_buffers
 }
 
 /* A block of weights becomes what is multiplied: those of 16 bits, and exact integers, floats. */
-static void open_block(const fv_linear_execution *e, fv_linear_buffers *b, path way, int64_t panel, int64_t columns,
-                       int64_t k, int64_t step) {
+static void open_block(const fv_linear_execution *e, fv_linear_buffers *b, path way, int64_t panel, int64_t k,
+                       int64_t step) {
     const fovea_linear *l = e->linear;
     if (e->integers)
-        b->groups = fv_linear_open_groups(l, b, panel, fv_min(fv_round_up(columns, FV_LANES), l->panel), k, step,
-                                          way == PATH_INTEGERS);
+        b->groups = fv_linear_open_groups(l, b, panel, k, step, e->integers == l->many);
     if (way != PATH_BLOCKS)
         return;
-    const fv_operand from = l->grouped ? fv_linear_open_groups(l, b, panel, l->panel, k, step, true)
-                                       : weights_of(l, panel, l->panel, k, step);
+    const fv_operand from =
+        l->grouped ? fv_linear_open_groups(l, b, panel, k, step, true) : weights_of(l, panel, l->panel, k, step);
     if (l->unpack)
         l->unpack(&from, b->weights, l->panel);
     else
@@ -235,10 +234,10 @@ static void run_path(const fv_linear_execution *e, path way, const fv_row_run *r
     int64_t k = 0, step;
     for (; (step = step_at(e, way, k)) < l->in - k; k += step) {
         fv_prefetch_range after = next_after(e, panel, k, step, next_rows);
-        open_block(e, b, way, panel, columns, k, step);
+        open_block(e, b, way, panel, k, step);
         multiply_block(e, b, way, rows, panel, columns, k, step, b->products, &after, after.end - after.at);
     }
-    open_block(e, b, way, panel, columns, k, step);
+    open_block(e, b, way, panel, k, step);
     fv_prefetch_range after = next_after(e, panel, k, step, next_rows);
     const int64_t floats = after.end - after.at;
     fv_row_run few = *rows;

@@ -114,6 +114,35 @@ int group_widths(int64_t tile, int64_t widths[GROUP_WIDTHS]) {
     return count;
 }
 
+/* Where the bytes of an integer are: those of int16, or one and, of two planes, the other. */
+static int64_t byte_of(fv_kind kind, int64_t c) {
+    static const int places[] = {0, 4, 2, 6}; /* of four int16, channels 0 and 2 are the first word */
+    return kind == FV_KIND_i16 ? c / 4 * 8 + places[c % 4] : kind == FV_KIND_i8x2 ? c / 16 * 32 + c % 16 : c;
+}
+
+void group_put(fv_kind kind, fv_group_row *row, int64_t c, int64_t X) {
+    unsigned char *at = (unsigned char *)row->word + byte_of(kind, c);
+    const int16_t whole = (int16_t)X;
+    const int64_t high = (X + 64) >> 7;
+    if (kind == FV_KIND_i16)
+        memcpy(at, &whole, sizeof whole);
+    else
+        at[0] = (unsigned char)(kind == FV_KIND_i8x2 ? high : X);
+    if (kind == FV_KIND_i8x2)
+        at[16] = (unsigned char)(X - 128 * high);
+}
+
+int64_t group_get(fv_kind kind, const fv_group_row *row, int64_t c) {
+    const signed char *at = (const signed char *)row->word + byte_of(kind, c);
+    int16_t whole;
+    if (kind == FV_KIND_i8x2)
+        return 128 * at[0] + at[16];
+    if (kind == FV_KIND_i8)
+        return at[0];
+    memcpy(&whole, at, sizeof whole);
+    return whole;
+}
+
 /* A group's words of x, which have a number of their own in each group. */
 static void group_input(trial *t, float *x, int64_t n, int64_t most) {
     static const float tops[] = {0.0f, 0x1p-149f, 0x1.fffffep-113f, 0x1p-112f, 0x1p100f, 0x1.8p127f, NAN, INFINITY};

@@ -49,6 +49,10 @@ int group_number(const trial *t, int64_t i, int64_t j);
 float group_scale(const trial *t, int64_t i, int64_t j);
 float group_extra(const trial *t, int64_t i, int64_t j);
 
+/* Channel c of a group of a row of A of a kind: sets X, reads it. */
+void group_put(fv_kind kind, fv_group_row *row, int64_t c, int64_t X);
+int64_t group_get(fv_kind kind, const fv_group_row *row, int64_t c);
+
 /* The X of one group of n of x, its scale returned. */
 float group_integers(int64_t n, int64_t most, const float *x, int64_t *integers);
 

@@ -28,21 +28,17 @@ enum { START_NONE, START_OTHER, START_SAME, STARTS };
 static void fill_rows(const trial *t, operand *a, const operand *x) {
     static int64_t integers[FV_I8_CHANNELS];
     const int64_t group = t->size[GROUP_SIZE];
+    const fv_kind kind = t->checker->kernel->kind;
     for (int64_t i = 0; i < x->rows; i++) {
-        fv_i8_word *at = (fv_i8_word *)(void *)a->before + i * a->stride;
+        uint32_t *at = (uint32_t *)(void *)a->before + i * a->stride;
         for (int64_t begin = 0; begin < x->cols; begin += group) {
-            const int64_t n = x->cols - begin < group ? x->cols - begin : group, words = fv_i8_row_words(n);
-            fv_i8_row *row = (fv_i8_row *)(void *)at;
+            const int64_t n = x->cols - begin < group ? x->cols - begin : group, words = fv_group_row_words(kind, n);
+            fv_group_row *row = (fv_group_row *)(void *)at;
             memset(at, 0, (size_t)words * sizeof *at);
             row->scale = group_integers(n, t->size[SIZE_MOST], float_before(x, i, begin), integers);
-            row->unused[0] = row->unused[1] = 0x7f7f7f7f;
             for (int64_t c = 0; c < n; c++) {
-                const int64_t X = integers[c], high = t->size[SIZE_MOST] > FV_Q8_MOST ? (X + 64) >> 7 : 0;
-                fv_i8_word *word = row->word + c / 4;
-                row->sum += (int32_t)X;
-                (c % 2 ? word->odd : word->even)[c % 4 / 2] = (int16_t)X;
-                word->high[c % 4] = (int8_t)high;
-                word->low[c % 4] = (int8_t)(X - 128 * high);
+                row->sum += (int32_t)integers[c];
+                group_put(kind, row, c, integers[c]);
             }
             at += words;
         }
@@ -54,11 +50,11 @@ static void groups_trial(checker *c, int64_t rows, int64_t columns, group_shape 
     trial *t = group_trial(c, shape, columns, (fv_group_extra)extra, (group_kind)kind, number, rows);
     if (!t)
         return;
-    const int64_t words = fv_group_words(shape.steps, t->size[GROUP_SIZE]);
+    const int64_t words = fv_group_words(c->kernel->kind, shape.steps, t->size[GROUP_SIZE]);
     t->size[SIZE_ROWS] = rows;
-    t->size[SIZE_MOST] = c->kernel->kind == FV_KIND_i8 ? FV_Q8_MOST : FV_I8_MOST;
+    t->size[SIZE_MOST] = c->kernel->kind == FV_KIND_i8 || number % 5 == 0 ? FV_Q8_MOST : FV_I8_MOST;
     t->size[SIZE_START] = number % STARTS;
-    operand *a = trial_operand(t, "a", sizeof(fv_i8_word), CELL_KEPT, rows, words, words + number % 3);
+    operand *a = trial_operand(t, "a", sizeof(uint32_t), CELL_KEPT, rows, words, words + number % 3);
     operand *out = trial_floats(t, "c", CELL_NAN, rows, columns, some_stride(t, columns));
     operand *start = trial_floats(t, "start", CELL_KEPT, rows, columns, some_stride(t, columns));
     operand *x = trial_floats(t, "x", CELL_KEPT, rows, shape.steps, shape.steps);
@@ -70,19 +66,23 @@ static void groups_trial(checker *c, int64_t rows, int64_t columns, group_shape 
     trial_run(t);
 }
 
+/* Columns are a multiple of so many. */
+static int64_t unit_of(const fv_kernel *kernel) { return kernel->nr > FV_LANES ? kernel->nr : FV_LANES; }
+
 /* Long groups, and many of them; of the extreme kinds the largest sums that there are. */
 static void long_trials(checker *c, int64_t rows) {
     static const group_shape shapes[] = {{1024, 1024}, {512, 512}, {1100, 1024}, {2077, 1024}, {1040, 16}, {1120, 32}};
     for (int s = 0; s < 6; s++)
         for (int kind = 0; kind < GROUP_KINDS; kind++)
             for (int extra = 0; extra < 3; extra++)
-                groups_trial(c, 1 + (s + kind + extra) % rows, FV_LANES * (1 + (s + kind) % 2), shapes[s], extra, kind,
-                             s + kind + extra);
+                groups_trial(c, 1 + (s + kind + extra) % rows, unit_of(c->kernel) * (1 + (s + kind) % 2), shapes[s],
+                             extra, kind, s + kind + extra);
 }
 
 static void groups_trials(checker *c) {
-    int64_t widths[GROUP_WIDTHS], few[FV_FEW_ROWS], many[EDGE_SIZES];
-    const int count = group_widths(c->kernel->nr, widths), mr = c->kernel->mr;
+    int64_t few[FV_FEW_ROWS], many[EDGE_SIZES];
+    const int64_t unit = unit_of(c->kernel), most = GROUP_COLUMNS_MOST / unit < 4 ? GROUP_COLUMNS_MOST / unit : 4;
+    const int mr = c->kernel->mr;
     const int64_t *rows = c->kernel->few ? few : many;
     const int heights = c->kernel->few ? mr : edge_sizes(mr, many);
     for (int i = 0; i < FV_FEW_ROWS; i++)
@@ -90,12 +90,12 @@ static void groups_trials(checker *c) {
     for (int s = 0; s < GROUP_SHAPES; s++)
         for (int r = 0; r < heights; r++)
             for (int extra = 0; extra < 3; extra++)
-                for (int w = (s + r + extra) % 2; w < count; w += 2)
-                    groups_trial(c, rows[r], widths[w], group_shapes[s], extra, (s + r + extra + w / 2) % GROUP_KINDS,
-                                 s + 3 * r + 5 * extra + 7 * w);
+                for (int64_t w = (s + r + extra) % 2; w < most; w += 2)
+                    groups_trial(c, rows[r], unit * (w + 1), group_shapes[s], extra,
+                                 (int)(s + r + extra + w / 2) % GROUP_KINDS, s + 3 * r + 5 * extra + 7 * w);
     long_trials(c, rows[heights - 1] < 4 ? rows[heights - 1] : 4);
     for (int extra = 0; extra < 3 && !c->kernel->few; extra++)
-        groups_trial(c, 67, 7 * FV_LANES, (group_shape){352, 128}, extra, ORDINARY, extra);
+        groups_trial(c, 67, most * unit, (group_shape){352, 128}, extra, ORDINARY, extra);
 }
 
 static void groups_invoke(const fv_kernel *kernel, trial *t) {
@@ -132,17 +132,16 @@ static row_group row_groups[GROUP_STEPS_MOST];
 
 static void read_row(const trial *t, int64_t i) {
     const operand *a = &t->operand[OPERAND_A];
-    const fv_i8_word *at = (const fv_i8_word *)(const void *)a->before + i * a->stride;
+    const uint32_t *at = (const uint32_t *)(const void *)a->before + i * a->stride;
+    const fv_kind kind = t->checker->kernel->kind;
     const int64_t steps = t->size[GROUP_STEPS], group = t->size[GROUP_SIZE];
     for (int64_t begin = 0; begin < steps; begin += group) {
         const int64_t n = steps - begin < group ? steps - begin : group;
-        const fv_i8_row *row = (const fv_i8_row *)(const void *)at;
+        const fv_group_row *row = (const fv_group_row *)(const void *)at;
         row_groups[begin / group] = (row_group){row->scale, row->sum};
-        for (int64_t c = 0; c < n; c++) {
-            const fv_i8_word *word = row->word + c / 4;
-            row_x[begin + c] = (c % 2 ? word->odd : word->even)[c % 4 / 2];
-        }
-        at += fv_i8_row_words(n);
+        for (int64_t c = 0; c < n; c++)
+            row_x[begin + c] = group_get(kind, row, c);
+        at += fv_group_row_words(kind, n);
     }
 }
 

@@ -1,90 +1,90 @@
 /* Mutants of quantise, scales, expand, and unpack of integers in groups. */
+#include "groups.h"
 #include "mutants.h"
 
 /* ------------------------------------------------------------------------------------------------------ quantise -- */
 
-#define QUANTISE int64_t rows, int64_t n, int64_t group, int most, const float *x, int64_t ldx, fv_i8_word *to
+#define QUANTISE                                                                                                       \
+    int64_t rows, int64_t n, int64_t group, fv_kind kind, int most, const float *x, int64_t ldx, uint32_t *to
 
 static void quantise_honest(QUANTISE) {
-    fv_kernel_scalar(FV_OP_quantise, FV_TYPE_i8)->run.quantise_i8(rows, n, group, most, x, ldx, to);
+    fv_kernel_scalar(FV_OP_quantise, FV_TYPE_i8)->run.quantise_i8(rows, n, group, kind, most, x, ldx, to);
 }
 
 /* Calls change() with each group that the honest kernel made. */
-typedef void quantise_change(int64_t n, int most, const float *x, fv_i8_row *made);
+#define CHANGE fv_kind kind, int64_t n, int most, const float *x, fv_group_row *made
+typedef void quantise_change(CHANGE);
 static void quantise_changed(QUANTISE, quantise_change *change) {
-    quantise_honest(rows, n, group, most, x, ldx, to);
+    quantise_honest(rows, n, group, kind, most, x, ldx, to);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t t = 0; t < n; t += group) {
             const int64_t count = n - t < group ? n - t : group;
-            change(count, most, x + i * ldx + t, (fv_i8_row *)(void *)to);
-            to += fv_i8_row_words(count);
+            change(kind, count, most, x + i * ldx + t, (fv_group_row *)(void *)to);
+            to += fv_group_row_words(kind, count);
         }
 }
 
-static int x_at(const fv_i8_row *row, int64_t t) {
-    return (t % 2 ? row->word[t / 4].odd : row->word[t / 4].even)[t % 4 / 2];
-}
-
-static void x_put(fv_i8_row *row, int64_t t, int X, int most) {
-    const int high = most > FV_Q8_MOST ? (X + 64) >> 7 : 0;
-    fv_i8_word *word = row->word + t / 4;
-    row->sum += X - x_at(row, t);
-    (t % 2 ? word->odd : word->even)[t % 4 / 2] = (int16_t)X;
-    word->high[t % 4] = (int8_t)high;
-    word->low[t % 4] = (int8_t)(X - 128 * high);
+static void x_put(fv_kind kind, fv_group_row *row, int64_t t, int X) {
+    row->sum += X - fv_group_x(kind, row, t);
+    group_put(kind, row, t, X);
 }
 
 /* Integers of another rule: of scaled numbers. */
-static void put_all(int64_t n, int most, const float *x, fv_i8_row *made, float (*round)(float)) {
+static void put_all(fv_kind kind, int64_t n, int most, const float *x, fv_group_row *made, float (*round)(float)) {
     float top = 0.0f;
     for (int64_t t = 0; t < n; t++)
         top = fabsf(x[t]) > top ? fabsf(x[t]) : top;
     for (int64_t t = 0; t < n && made->scale > 0.0f; t++) {
         const float X = round(x[t] * ((float)most / top));
-        x_put(made, t, (int)(X > (float)most ? (float)most : X < -(float)most ? -(float)most : X), most);
+        x_put(kind, made, t, (int)(X > (float)most ? (float)most : X < -(float)most ? -(float)most : X));
     }
 }
 
-static void misses_last(int64_t n, int most, const float *x, fv_i8_row *made) {
-    (void)x;
-    x_put(made, n - 1, 0, most);
+static void misses_last(CHANGE) {
+    (void)most, (void)x;
+    x_put(kind, made, n - 1, 0);
 }
-static void ties_away(int64_t n, int most, const float *x, fv_i8_row *made) { put_all(n, most, x, made, roundf); }
-static void cuts(int64_t n, int most, const float *x, fv_i8_row *made) { put_all(n, most, x, made, truncf); }
-static void by_mode(int64_t n, int most, const float *x, fv_i8_row *made) { put_all(n, most, x, made, nearbyintf); }
-static void scale_by_factor(int64_t n, int most, const float *x, fv_i8_row *made) { /* not a quotient */
+static void ties_away(CHANGE) { put_all(kind, n, most, x, made, roundf); }
+static void cuts(CHANGE) { put_all(kind, n, most, x, made, truncf); }
+static void by_mode(CHANGE) { put_all(kind, n, most, x, made, nearbyintf); }
+static void scale_by_factor(CHANGE) { /* not a quotient */
+    (void)kind;
     float top = 0.0f;
     for (int64_t t = 0; t < n; t++)
         top = fabsf(x[t]) > top ? fabsf(x[t]) : top;
     made->scale = made->scale > 0.0f ? top * (1.0f / (float)most) : made->scale;
 }
-static void tiny_kept(int64_t n, int most, const float *x, fv_i8_row *made) { /* a group below 2^-112 */
+static void tiny_kept(CHANGE) { /* a group below 2^-112 */
+    (void)kind;
     float top = 0.0f;
     for (int64_t t = 0; t < n; t++)
         top = fabsf(x[t]) > top ? fabsf(x[t]) : top;
     made->scale = made->scale == 0.0f ? top / (float)most : made->scale;
 }
-static void nan_lost(int64_t n, int most, const float *x, fv_i8_row *made) {
-    (void)n, (void)most, (void)x;
+static void nan_lost(CHANGE) {
+    (void)kind, (void)n, (void)most, (void)x;
     made->scale = float_is_nan(made->scale) ? 0.0f : made->scale;
 }
-static void no_sum(int64_t n, int most, const float *x, fv_i8_row *made) {
-    (void)n, (void)most, (void)x;
+static void no_sum(CHANGE) {
+    (void)kind, (void)n, (void)most, (void)x;
     made->sum = 0;
 }
-static void planes_of_sixteen(int64_t n, int most, const float *x, fv_i8_row *made) { /* of q8, too */
+static void low_unsigned(CHANGE) { /* high rounded down */
     (void)most, (void)x;
-    for (int64_t t = 0; t < n; t++)
-        x_put(made, t, x_at(made, t), FV_I8_MOST);
+    for (int64_t t = 0; t < n && kind == FV_KIND_i8x2; t++) {
+        const int X = fv_group_x(kind, made, t);
+        ((int8_t *)made->word)[t / 16 * 32 + t % 16] = (int8_t)(X >> 7);
+        ((int8_t *)made->word)[t / 16 * 32 + 16 + t % 16] = (int8_t)(X & 127);
+    }
 }
-static void padding_left(int64_t n, int most, const float *x, fv_i8_row *made) {
+static void padding_left(CHANGE) {
     (void)most, (void)x;
     if (n % 16)
-        made->word[n / 4].low[3] = 1;
+        group_put(kind, made, n, 1);
 }
 
 #define CHANGED(change)                                                                                                \
-    static void quantise_##change(QUANTISE) { quantise_changed(rows, n, group, most, x, ldx, to, change); }
+    static void quantise_##change(QUANTISE) { quantise_changed(rows, n, group, kind, most, x, ldx, to, change); }
 CHANGED(misses_last)
 CHANGED(ties_away)
 CHANGED(cuts)
@@ -93,13 +93,13 @@ CHANGED(scale_by_factor)
 CHANGED(tiny_kept)
 CHANGED(nan_lost)
 CHANGED(no_sum)
-CHANGED(planes_of_sixteen)
+CHANGED(low_unsigned)
 CHANGED(padding_left)
 
 static void quantise_one_group(QUANTISE) { /* the first group's words again in the second */
-    quantise_honest(rows, n, group, most, x, ldx, to);
+    quantise_honest(rows, n, group, kind, most, x, ldx, to);
     if (n >= 2 * group)
-        memcpy(to + fv_i8_row_words(group), to, (size_t)fv_i8_row_words(group) * sizeof *to);
+        memcpy(to + fv_group_row_words(kind, group), to, (size_t)fv_group_row_words(kind, group) * sizeof *to);
 }
 
 /* -------------------------------------------------------------------------------------------------------- scales -- */
@@ -209,7 +209,7 @@ static const mutant mutants[] = {
     MUTANT(DIFFERS, quantise, i8, 1, 1, quantise_tiny_kept),
     MUTANT(DIFFERS, quantise, i8, 1, 1, quantise_nan_lost),
     MUTANT(DIFFERS, quantise, i8, 1, 1, quantise_no_sum),
-    MUTANT(DIFFERS, quantise, i8, 1, 1, quantise_planes_of_sixteen),
+    MUTANT(DIFFERS, quantise, i8, 1, 1, quantise_low_unsigned),
     MUTANT(DIFFERS, quantise, i8, 1, 1, quantise_padding_left),
     MUTANT(DIFFERS, quantise, i8, 1, 1, quantise_one_group),
     MUTANT(PASSES, scales, f32, 1, 1, scales_honest),

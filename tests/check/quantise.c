@@ -4,29 +4,40 @@
 #include <fenv.h>
 #include <inttypes.h>
 
-enum { SIZE_MOST = GROUP_OWN };
+enum { SIZE_MOST = GROUP_OWN, SIZE_WORDS };
 enum { OPERAND_X, OPERAND_TO };
-enum { WORD = sizeof(fv_i8_word) / sizeof(float) }; /* elements of 4 bytes */
 
-static void quantise_trial(checker *c, int64_t rows, group_shape shape, int64_t most, group_kind kind, int mode) {
-    trial *t = trial_begin(c, "rows=%" PRId64 " n=%" PRId64 " group=%" PRId64 " most=%" PRId64 " kind %d, mode %#x",
-                           rows, shape.steps, shape.group, most, (int)kind, (unsigned)mode);
+/* Kinds of A, with each the largest integer that it takes. */
+static const struct {
+    fv_kind kind;
+    int most;
+    const char *word;
+} rows_of[] = {{FV_KIND_i16, FV_I8_MOST, "i16"},
+               {FV_KIND_i8x2, FV_I8_MOST, "i8x2"},
+               {FV_KIND_i8, FV_Q8_MOST, "i8"},
+               {FV_KIND_i8x2, FV_Q8_MOST, "i8x2 of 8 bits"},
+               {FV_KIND_i16, FV_Q8_MOST, "i16 of 8 bits"}};
+enum { ROWS_OF = sizeof rows_of / sizeof rows_of[0] };
+
+static void quantise_trial(checker *c, int64_t rows, group_shape shape, int64_t of, group_kind kind, int mode) {
+    trial *t = trial_begin(c, "rows=%" PRId64 " of %s, n=%" PRId64 " group=%" PRId64 " kind %d, mode %#x", rows,
+                           rows_of[of].word, shape.steps, shape.group, (int)kind, (unsigned)mode);
     if (!t)
         return;
     t->size[GROUP_SIZE] = shape.group;
     t->size[GROUP_KIND] = kind;
     t->size[GROUP_MODE] = mode;
-    t->size[SIZE_MOST] = most;
-    const int64_t words = fv_group_words(shape.steps, shape.group) * WORD;
+    t->size[SIZE_MOST] = rows_of[of].most;
+    t->size[SIZE_WORDS] = rows_of[of].kind;
+    const int64_t words = fv_group_words(rows_of[of].kind, shape.steps, shape.group);
     operand *x = trial_floats(t, "x", CELL_KEPT, rows, shape.steps, some_stride(t, shape.steps));
     operand *to = trial_floats(t, "to", CELL_BITS, rows, words, words);
-    group_inputs(t, x, most);
+    group_inputs(t, x, rows_of[of].most);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t begin = 0, at = 0; begin < shape.steps; begin += shape.group) {
             const int64_t left = shape.steps - begin;
             *cell_of(to, i, at) = CELL_NAN;
-            *cell_of(to, i, at + 2) = *cell_of(to, i, at + 3) = CELL_ANY; /* fv_i8_row.unused */
-            at += fv_i8_row_words(left < shape.group ? left : shape.group) * WORD;
+            at += fv_group_row_words(rows_of[of].kind, left < shape.group ? left : shape.group);
         }
     trial_run(t);
 }
@@ -39,36 +50,34 @@ static void quantise_trials(checker *c) {
     for (int s = 0; s < GROUP_SHAPES + MORE; s++)
         for (int kind = 0; kind < GROUP_KINDS; kind++)
             for (int mode = 0; mode < 4; mode++)
-                for (int least = 0; least < 2; least++)
+                for (int of = 0; of < ROWS_OF; of++)
                     quantise_trial(c, 1 + (s + kind + mode) % 5,
-                                   s < GROUP_SHAPES ? group_shapes[s] : more[s - GROUP_SHAPES],
-                                   least ? FV_Q8_MOST : FV_I8_MOST, (group_kind)kind, modes[mode]);
+                                   s < GROUP_SHAPES ? group_shapes[s] : more[s - GROUP_SHAPES], of, (group_kind)kind,
+                                   modes[mode]);
     for (int64_t n = 1; n <= 67; n++)
-        quantise_trial(c, 3, (group_shape){n, n}, n % 2 ? FV_I8_MOST : FV_Q8_MOST, (group_kind)(n % GROUP_KINDS),
-                       FE_TONEAREST);
+        for (int of = 0; of < ROWS_OF; of++)
+            quantise_trial(c, 3, (group_shape){n, n}, of, (group_kind)(n % GROUP_KINDS), FE_TONEAREST);
 }
 
 static void quantise_invoke(const fv_kernel *kernel, trial *t) {
     const operand *x = &t->operand[OPERAND_X];
     fesetround((int)t->size[GROUP_MODE]);
-    kernel->run.quantise_i8(x->rows, x->cols, t->size[GROUP_SIZE], (int)t->size[SIZE_MOST], trial_pointer(t, OPERAND_X),
-                            x->stride, trial_pointer(t, OPERAND_TO));
+    kernel->run.quantise_i8(x->rows, x->cols, t->size[GROUP_SIZE], (fv_kind)t->size[SIZE_WORDS],
+                            (int)t->size[SIZE_MOST], trial_pointer(t, OPERAND_X), x->stride,
+                            trial_pointer(t, OPERAND_TO));
     fesetround(FE_TONEAREST);
 }
 
 /* One group: what is at `row` against its X. */
-static bool group_right(const trial *t, int64_t i, int64_t n, const fv_i8_row *row, const int64_t *integers,
+static bool group_right(const trial *t, int64_t i, int64_t n, const fv_group_row *row, const int64_t *integers,
                         float scale) {
     int64_t sum = 0;
-    for (int64_t c = 0; c < 4 * (fv_i8_row_words(n) - 1); c++) {
-        const fv_i8_word *word = row->word + c / 4;
-        const int64_t pair = (c % 2 ? word->odd : word->even)[c % 4 / 2], high = word->high[c % 4],
-                      low = word->low[c % 4], want = c < n ? integers[c] : 0;
+    for (int64_t c = 0; c < (n + 15) / 16 * 16; c++) {
+        const int64_t got = group_get((fv_kind)t->size[SIZE_WORDS], row, c), want = c < n ? integers[c] : 0;
         sum += want;
-        if (pair != want || 128 * high + low != want || (t->size[SIZE_MOST] == FV_Q8_MOST && high != 0)) {
-            trial_fail(
-                t, "row %" PRId64 ", channel %" PRId64 " of a group: %" PRId64 " and %" PRId64 " instead of %" PRId64,
-                i, c, pair, 128 * high + low, want);
+        if (got != want) {
+            trial_fail(t, "row %" PRId64 ", channel %" PRId64 " of a group: %" PRId64 " instead of %" PRId64, i, c, got,
+                       want);
             return false;
         }
     }
@@ -85,15 +94,15 @@ static void quantise_verify(const trial *t) {
     const operand *x = &t->operand[OPERAND_X], *to = &t->operand[OPERAND_TO];
     const int64_t group = t->size[GROUP_SIZE];
     for (int64_t i = 0; i < x->rows; i++) {
-        const fv_i8_word *at = (const fv_i8_word *)(const void *)to->want + i * to->stride / WORD;
+        const uint32_t *at = (const uint32_t *)(const void *)to->want + i * to->stride;
         for (int64_t begin = 0; begin < x->cols; begin += group) {
             const int64_t n = x->cols - begin < group ? x->cols - begin : group;
             fesetround((int)t->size[GROUP_MODE]);
             const float scale = group_integers(n, t->size[SIZE_MOST], float_before(x, i, begin), integers);
             fesetround(FE_TONEAREST);
-            if (!group_right(t, i, n, (const fv_i8_row *)(const void *)at, integers, scale))
+            if (!group_right(t, i, n, (const fv_group_row *)(const void *)at, integers, scale))
                 return;
-            at += fv_i8_row_words(n);
+            at += fv_group_row_words((fv_kind)t->size[SIZE_WORDS], n);
         }
     }
 }
