@@ -1,10 +1,10 @@
-/* Tokenizers (examples/tokenizers/tokenizers.h) by libFuzzer: vocabularies and texts of any bytes. A vocabulary is taken, or
- * refused in a sentence; of a text there are as many tokens as it says, in as many bytes as it says.
+/* Tokenizers (examples/tokenizers/tokenizers.h) by libFuzzer: vocabularies and texts of any bytes. A vocabulary is
+ * taken, or refused in a sentence; of a text there are as many tokens as it says, in as many bytes as it says.
  *
  *     fuzz-tokenizers --make-seeds FOLDER    writes sound ones to begin with
  *
- * The input: what it is (below), then texts, each behind its length: tokens (begun by its type), an empty one, merges, an
- * empty one; and the rest is the text. */
+ * The input: what it is (below), then texts, each behind its length: tokens (begun by its type), an empty one, merges,
+ * an empty one; and the rest is the text. */
 #include "tokenizers.h"
 
 #include <stdio.h>

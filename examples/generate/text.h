@@ -1,4 +1,4 @@
-/* Text and tokens of a decoder: a tokenizer (tokenizers.h) from a GGUF file, or from the files beside a safetensors model.
+/* Text and tokens of a decoder: a tokenizer (tokenizers.h) from a GGUF file, or from the files beside safetensors.
  *
  *     text_codec *t;
  *     if (text_from_gguf(file, &t, complaint) != 0) ...
