@@ -9,8 +9,8 @@
  *   number  = scale * (w - zero);  + minimum, where the group has one (FV_GROUP_minimum); w - zero is an integer,
  *             so that it is +0 in any mode
  *
- * That is what unpack makes, and what the arithmetic `exact` multiplies. Products of the kinds i16, i8x2 and i8 take rows
- * of x as integers, made by quantise: for each group of a row, most being FV_I8_MOST (arithmetic q16) or FV_Q8_MOST (q8)
+ * That is what unpack makes, and what the arithmetic `exact` multiplies. Products of the kinds i16, i8x2 and i8 take
+ * rows of x as integers, made by quantise: for each group of a row, most being FV_I8_MOST (q16) or FV_Q8_MOST (q8)
  *
  *   top     = max of |x[t]|
  *   X[t]    = rint(x[t] * (most / top)), ties to even in any mode, no further than most from 0
@@ -31,8 +31,8 @@
 
 enum { FV_Q8_MOST = 127 };
 
-/* A group of a row of A: words of 4 bytes, which the kind of A lays out as its kernels read them. Of each 16 channels, 0
- * past the last,
+/* A group of a row of A: words of 4 bytes, which the kind of A lays out as its kernels read them. Of each 16 channels,
+ * 0 past the last,
  *   i16    8 words of two int16: of each four channels the first and the third, then the other two
  *   i8x2   4 words of high, then 4 of low, int8 of four channels each: X = 128 * high + low, -64 <= low < 64
  *   i8     4 words of four int8 */
@@ -131,9 +131,9 @@ typedef void fv_expand_i4_fn(const fv_operand *b, uint32_t *y, int64_t ldy);
 typedef fv_expand_i4_fn fv_expand_i5_fn, fv_expand_i6_fn;
 
 /* Products of these formats, for many rows, of i8g alone, and for few, at most mr: b lies in one panel, columns are a
- * multiple of nr and of FV_LANES, b->first is one of FV_LANES, b->scales are those of scales, of all groups of the panel
- * (the first column of the panel first: b->first is added); steps begin with a group. The epilogue has only start, which
- * may be c. What is behind the last step of a word need not be 0: the words of A are. c overlaps nothing else. A and B
+ * multiple of nr and of FV_LANES, b->first is one of FV_LANES, b->scales are those of scales, of all groups of the
+ * panel (the first column of the panel first: b->first is added); steps begin with a group. The epilogue has only
+ * start, which may be c. What is behind the last step of a word need not be 0: the words of A are. c overlaps nothing else. A and B
  * both may be read as whole words and, of B, whole rows of FV_LANES. */
 
 /* Rows of scalar, of all kinds and formats (multiply_groups.c). */

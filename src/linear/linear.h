@@ -142,8 +142,8 @@ const fv_tuning_row *fv_linear_tuned(const fovea_linear *linear, int64_t rows);
 /* One thread's scratch, in bytes: products, [row_block][panel]; and what has other types in the caller's memory or in
  * the packed weights, as floats: rows of x, [row_block][in], a block of weights, [widened][panel], results,
  * [chunk][panel]. Rows of x in pairs, [row_block][(in + 1) / 2], and their exponents, [row_block]. With weights in groups
- * rows of x as integers, [row_block][fv_group_words()] of l->few or l->many, and of a block its scales as floats and its integers as words of
- * i8g. bytes is -1 if that is more than memory. */
+ * rows of x as integers, [row_block][fv_group_words()] of l->few or l->many, and of a block its scales as floats and
+ * its integers as words of i8g. bytes is -1 if that is more than memory. */
 typedef struct fv_linear_scratch {
     int64_t products, x, pairs, weights, y, exponents, integers, scales, words, bytes;
 } fv_linear_scratch;
