@@ -3,6 +3,7 @@
 #include "problem.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,6 +221,56 @@ static void test_view(void) {
     ggml_free(ctx);
 }
 
+/* Several backends use the same weights at once, which the first one packs. */
+typedef struct caller {
+    struct ggml_tensor *w;
+    float first[5 * 300];
+    bool good;
+} caller;
+
+static void *call(void *arg) {
+    caller *c = arg;
+    ggml_backend_t backend = make_fovea(reg, 2);
+    struct ggml_context *ctx = context_of(4);
+    struct ggml_tensor *x = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, c->w->ne[0], 5), *y = ggml_mul_mat(ctx, c->w, x);
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(ctx, ggml_backend_cpu_buffer_type());
+    struct ggml_cgraph *graph = ggml_new_graph(ctx);
+    ggml_build_forward_expand(graph, y);
+    fill(x, 2);
+    c->good = ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS;
+    memcpy(c->first, y->data, sizeof c->first);
+    for (int i = 0; i < 50; i++)
+        c->good = ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS &&
+                  !memcmp(c->first, y->data, sizeof c->first) && c->good;
+    ggml_backend_buffer_free(buffer);
+    ggml_free(ctx);
+    ggml_backend_free(backend);
+    return NULL;
+}
+
+static void test_callers(void) {
+    enum { CALLERS = 4 };
+    static caller callers[CALLERS];
+    pthread_t threads[CALLERS];
+    struct ggml_context *placed = context_of(1);
+    struct ggml_tensor *w = ggml_new_tensor_2d(placed, GGML_TYPE_Q4_K, 512, 300);
+    ggml_backend_buffer_t weights = ggml_backend_alloc_ctx_tensors_from_buft(placed, packed_type);
+    char *bytes = weights_of(GGML_TYPE_Q4_K, 512, 300, 4);
+    ggml_backend_tensor_set(w, bytes, 0, ggml_nbytes(w));
+    for (int i = 0; i < CALLERS; i++) {
+        callers[i].w = w;
+        pthread_create(&threads[i], NULL, call, &callers[i]);
+    }
+    for (int i = 0; i < CALLERS; i++) {
+        pthread_join(threads[i], NULL);
+        check(callers[i].good && !memcmp(callers[i].first, callers[0].first, sizeof callers[0].first),
+              "results differ while others compute", "callers");
+    }
+    free(bytes);
+    ggml_backend_buffer_free(weights);
+    ggml_free(placed);
+}
+
 /* AddressSanitizer keeps what was freed. */
 #ifdef __SANITIZE_ADDRESS__
 static const bool counted = false;
@@ -254,7 +305,8 @@ static void test_scheduler(void) {
     for (size_t at = 0, size = ggml_nbytes(w), piece = size / 4; at < size; at += piece)
         ggml_backend_tensor_set(w, bytes + at, at, piece);
     free(bytes);
-    check(!counted || (double)(resident() - before) < 1.5 * (double)ggml_nbytes(w), "weights are in memory twice", "memory");
+    check(!counted || (double)(resident() - before) < 1.5 * (double)ggml_nbytes(w), "weights are in memory twice",
+          "memory");
     struct ggml_tensor *x = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, IN, 3);
     struct ggml_tensor *y = ggml_mul_mat(ctx, w, ggml_rms_norm(ctx, ggml_scale(ctx, x, 2), 1e-5f));
     struct ggml_tensor *out = ggml_swiglu(ctx, ggml_add(ctx, y, y));
@@ -283,6 +335,7 @@ int main(void) {
     check(ggml_backend_reg_dev_count(reg) == 2, "no second device", "buffer type");
     packed_type = ggml_backend_dev_buffer_type(ggml_backend_reg_dev_get(reg, 1));
     test_scheduler();
+    test_callers();
     const char *takes = getenv("FOVEA_GGML");
     if (takes && !strcmp(takes, "all")) { /* products are served wherever their weights are */
         test_maps();
