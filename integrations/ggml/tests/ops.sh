@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # ops.sh [all]: builds ggml of llama.cpp's sources for this CPU, with its own test of backends, and runs that on ours.
-# all: also test-ggml-fovea with that ggml, one without OpenMP, one for any x86 CPU, and older releases.
+# all: also our own tests with that ggml, one without OpenMP, one for any x86 CPU, and older releases.
 # A line for each: "passed: ", "FAILED: " or "SKIPPED: ". Environment: BUILD, which has the backend (default build/test).
 set -uo pipefail
 cd "$(dirname "$0")/../../.." || exit
@@ -25,9 +25,12 @@ operations() { # operations NAME ARGUMENT...: test-backend-ops of build/ggml/NAM
         grep -qE ' [1-9][0-9]*/[0-9]+ tests passed' "$log"
     report $? "test-backend-ops, ${*}: $(grep -oE '[0-9]+/[0-9]+ tests' "$log" | tail -1)" "$log"
 }
-results() { # results NAME FOLDER: our own test with the ggml in that folder
-    LD_LIBRARY_PATH=$2 "$test" >"$logs/test-$1.log" 2>&1
-    report $? "test-ggml-fovea, ggml $1" "$logs/test-$1.log"
+results() { # results NAME FOLDER: our own tests with the ggml in that folder
+    local program
+    for program in "$test" "$test"-weights "$test"-elementwise "$test"-hash; do
+        LD_LIBRARY_PATH=$2 "$program" >"$logs/${program##*/}-$1.log" 2>&1
+        report $? "${program##*/}, ggml $1" "$logs/${program##*/}-$1.log"
+    done
 }
 
 if ! build native >$logs/native.log 2>&1; then
