@@ -66,7 +66,7 @@ static fovea_status check_own(const fovea_mpi_attention_desc *m) {
 }
 
 static fovea_status check_costs(const fovea_mpi_costs *c) {
-    const double all[] = {c->flops, c->key_bytes, c->call, c->latency, c->bandwidth};
+    const double all[] = {c->flops, c->key_bytes, c->call, c->latency, c->bandwidth, c->copy};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (!(all[i] >= 0 && all[i] <= 1e30))
             return fv_mpi_fail(FOVEA_ERROR_ARGUMENT, "costs: a field is negative, too large or no number");

@@ -101,6 +101,17 @@ static int64_t route(const fv_mpi_problem *p, const fv_mpi_layout *keys, const f
     return fv_mpi_max(1, count);
 }
 
+/* The CPU's share of messages to and from a block's stops. */
+static void add_copies(const fv_mpi_problem *p, const fv_mpi_block *b, fv_mpi_stop *stops) {
+    const bool dealt = p->queries == FOVEA_MPI_QUERIES_DEALT;
+    const double q = dealt ? (double)fv_mpi_q_bytes(p, b) : 0, hop = q + (double)fv_mpi_state_bytes(p, b);
+    for (int64_t i = 0; i < b->stops; i++) {
+        const double in = i > 0 ? hop : stops[0].rank != b->home ? q : 0;
+        const double out = i + 1 < b->stops ? hop : stops[i].rank != b->home ? (double)fv_mpi_out_bytes(p, b) : 0;
+        stops[i].seconds += (in + out) / p->costs.copy;
+    }
+}
+
 bool fv_mpi_routes_make(const fv_mpi_problem *p, const fv_mpi_choice *c, fv_mpi_routes *r) {
     *r = (fv_mpi_routes){
         .keys = {p->desc.kv_len, c->stripe_segments * FV_MPI_SEGMENT, p->ranks},
@@ -126,6 +137,7 @@ bool fv_mpi_routes_make(const fv_mpi_problem *p, const fv_mpi_choice *c, fv_mpi_
         route(p, &r->keys, b, r->stops + b->stop);
         if (p->queries == FOVEA_MPI_QUERIES_REPLICATED) /* the result is where it is finished */
             b->home = r->stops[b->stop + b->stops - 1].rank;
+        add_copies(p, b, r->stops + b->stop);
     }
     return true;
 }

@@ -213,6 +213,6 @@ double fv_mpi_gather_seconds(const fv_mpi_problem *p, const fv_mpi_routes *r) {
         states = bytes > states ? bytes : states;
     }
     const double away = (double)(p->ranks - 1) / (double)p->ranks;
-    return slowest + 2 * p->costs.latency + states * away / p->costs.bandwidth + states / p->costs.key_bytes +
-           other * (double)(p->ranks - 1);
+    return slowest + 2 * p->costs.latency + states * away * (1 / p->costs.bandwidth + 1 / p->costs.copy) +
+           states / p->costs.key_bytes + other * (double)(p->ranks - 1);
 }

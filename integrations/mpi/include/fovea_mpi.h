@@ -52,6 +52,8 @@ typedef struct fovea_mpi_costs {
     double call;      /* seconds that a call of attention takes besides; default 5e-6 */
     double latency;   /* seconds that a message takes besides; default 5e-6 */
     double bandwidth; /* of a message, bytes a second; default 4e9 */
+    double copy; /* bytes of messages that a rank's CPU copies a second, at either end; default 4e9, as on one host. A
+                         large number if network adapters do it */
 } fovea_mpi_costs;
 
 /* Sets struct_size, and zeros: the defaults. */
