@@ -133,8 +133,8 @@ typedef fv_expand_i4_fn fv_expand_i5_fn, fv_expand_i6_fn;
 /* Products of these formats, for many rows, of i8g alone, and for few, at most mr: b lies in one panel, columns are a
  * multiple of nr and of FV_LANES, b->first is one of FV_LANES, b->scales are those of scales, of all groups of the
  * panel (the first column of the panel first: b->first is added); steps begin with a group. The epilogue has only
- * start, which may be c. What is behind the last step of a word need not be 0: the words of A are. c overlaps nothing else. A and B
- * both may be read as whole words and, of B, whole rows of FV_LANES. */
+ * start, which may be c. What is behind the last step of a word need not be 0: the words of A are. c overlaps nothing
+ * else. A and B both may be read as whole words and, of B, whole rows of FV_LANES. */
 
 /* Rows of scalar, of all kinds and formats (multiply_groups.c). */
 void fv_multiply_groups_scalar(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
