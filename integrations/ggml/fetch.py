@@ -54,8 +54,8 @@ def libraries(release, scratch, to):
     with zipfile.ZipFile(download(LIBRARIES + release, ["--only-binary=:all:"], scratch)) as wheel:
         wheel.extractall(scratch / "wheel")
     shutil.copytree(scratch / "wheel" / "libggml", to)
-    if (to / "lib").is_dir():  # older ones
-        (to / "lib").rename(to / "lib64")
+    if not (to / "lib64" / "libggml.so").exists():  # older ones
+        shutil.copytree(to / "lib", to / "lib64", dirs_exist_ok=True)
 
 
 def fetch(name, size, folder, make):

@@ -20,7 +20,7 @@ build() { # build NAME OPTION...: ggml in build/ggml/NAME
     cmake -S integrations/ggml/tests/ops -B "build/ggml/$1" -G Ninja "${@:2}" && cmake --build "build/ggml/$1"
 }
 operations() { # operations NAME ARGUMENT...: test-backend-ops of build/ggml/NAME, which must have compared something
-    local log=$logs/ops-$1.log
+    local log=$logs/ops-$1-$#.log
     "build/ggml/$1/bin/test-backend-ops" test -b Fovea "${@:2}" >"$log" 2>&1 &&
         grep -qE ' [1-9][0-9]*/[0-9]+ tests passed' "$log"
     report $? "test-backend-ops, ${*}: $(grep -oE '[0-9]+/[0-9]+ tests' "$log" | tail -1)" "$log"
@@ -31,6 +31,12 @@ results() { # results NAME FOLDER: our own tests with the ggml in that folder
         LD_LIBRARY_PATH=$2 "$program" >"$logs/${program##*/}-$1.log" 2>&1
         report $? "${program##*/}, ggml $1" "$logs/${program##*/}-$1.log"
     done
+}
+
+refused() { # refused NAME FOLDER: that ggml is not served, and one line says so
+    LD_LIBRARY_PATH=$2 "$test" >"$logs/test-$1.log" 2>&1
+    [ "$(grep -c '^ggml-fovea: not used: ' "$logs/test-$1.log")" = 1 ]
+    report $? "ggml $1 is refused" "$logs/test-$1.log"
 }
 
 if ! build native >$logs/native.log 2>&1; then
@@ -54,9 +60,9 @@ if build no-openmp -DGGML_OPENMP=OFF >$logs/no-openmp.log 2>&1 &&
 else
     report 1 "ggml does not build otherwise" $logs/any-cpu.log
 fi
-for release in 0.17.0.post1 0.15.3 0.13.1; do
+for release in 0.17.0.post1 0.15.3 0.13.1 0.9.11; do
     if python3 integrations/ggml/fetch.py --release $release build/ggml; then
-        results $release build/ggml/libggml-$release/lib64
+        $([ $release = 0.9.11 ] && echo refused || echo results) $release build/ggml/libggml-$release/lib64
     else
         echo "SKIPPED: ggml $release"
     fi
