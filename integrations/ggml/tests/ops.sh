@@ -46,7 +46,10 @@ fi
 if [ "${1-}" != all ]; then
     # Of attention some sizes: the CPU backend, which is compared with, takes most of the time.
     operations native -o FLASH_ATTN_EXT -p 'kv=(113|1024|1025|4096)'
-    operations native -o "$(sed -n 's/^    {"\([A-Z_]*\)", .*/\1/p' integrations/ggml/backend_operations.c | grep -v FLASH | paste -sd,)"
+    # UNARY and GLU are tested by the names of their functions.
+    names=$(sed -n 's/^    {"\([A-Z_]*\)", .*/\1/p' integrations/ggml/backend_operations.c | grep -v FLASH
+            grep -oE '"[A-Z_]+"' integrations/ggml/elementwise_activations.c | tr -d '"')
+    operations native -o "$(echo "$names" | paste -sd,)"
     exit
 fi
 operations native
