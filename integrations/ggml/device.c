@@ -86,10 +86,9 @@ ggml_backend_dev_t fg_device(ggml_backend_reg_t reg, size_t index) {
                                                            .buffer_from_host_ptr = buffer_from_host_ptr,
                                                            .supports_op = supports_op,
                                                            .supports_buft = supports_buft};
-    static struct ggml_backend_device devices[DEVICES] = {{.iface = functions},
-                                                          {.iface = functions, .context = devices}};
+    static struct ggml_backend_device devices[DEVICES];
     if (index >= fg_device_count())
         return NULL;
-    devices[index].reg = reg;
+    devices[index] = (struct ggml_backend_device){functions, reg, index == WEIGHTS ? devices : NULL};
     return &devices[index];
 }
