@@ -29,7 +29,7 @@ static inline vw w_byte(vw a, const int byte) {
 }
 /* So many words, 0 behind them; and of two vectors of rows of i8x2 (groups.h) the planes. */
 static inline vw w_load_n(const void *p, int64_t n) {
-    return _mm512_maskz_loadu_epi32(n >= 16 ? (__mmask16)0xffff : n > 0 ? (__mmask16)((1U << n) - 1) : 0, p);
+    return _mm512_maskz_loadu_epi32((__mmask16)(n >= 16 ? 0xffff : n > 0 ? (1U << n) - 1 : 0), p);
 }
 static inline vw w_high(vw a, vw b) { return _mm512_shuffle_i32x4(a, b, 0x88); }
 static inline vw w_low(vw a, vw b) { return _mm512_shuffle_i32x4(a, b, 0xdd); }
