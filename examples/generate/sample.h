@@ -7,7 +7,7 @@
 /* How tokens are drawn, in this order; each step sees what the former left. */
 typedef struct sample_rules {
     double
-        penalty; /* > 0: of tokens that are there already, logits above 0 are divided by it, others multiplied; 1: none */
+        penalty; /* > 0; 1: none. Of tokens already there logits above 0 are divided by it, others multiplied */
     double temperature; /* divides logits; 0: the most likely token, the first of equals */
     int64_t top_k;      /* only so many of the most likely; 0: all */
     double top_p;       /* only the most likely that have so much of the probability together; 1: all */

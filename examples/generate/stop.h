@@ -1,7 +1,7 @@
 /* The text of an answer, which ends before the first of some strings that is complete.
  *
  *     stop_text t = {.stops = strings, .stop_count = count};
- *     if (stop_add(&t, bytes, count) < 0) ...                  no memory; > 0: such a string has come, t.count ends before it
+ *     if (stop_add(&t, bytes, count) < 0) ...                  no memory; > 0: one has come, t.count ends before it
  *     fwrite(t.bytes + shown, 1, stop_ready(&t) - shown, ...)  what no string can take back
  *     stop_free(&t);
  * */
