@@ -2,8 +2,8 @@
  * prompts in the model's chat, and the 64 tokens that follow two of them; FOVEA_TEST_SCALE=2.5 runs all, and a
  * factor below 1 fewer tokens, too. The prompt is one chunk; then come a few of the reference's tokens one at a
  * time, and the others in a chunk. The logits of each must choose the next: a chunk takes a fifth of the time of its
- * steps, and test_decoder.c shows that their bits are equal. Weights as stored choose the same tokens in q16, and in exact
- * arithmetic give the logits of float32 bit for bit. Skipped if the model is missing. */
+ * steps, and test_decoder.c shows that their bits are equal. Weights as stored choose the same tokens in q16, and in
+ * exact arithmetic give the logits of float32 bit for bit. Skipped if the model is missing. */
 #include "model.h"
 #include "sample.h"
 #include "text.h"
