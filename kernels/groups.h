@@ -29,7 +29,10 @@
 #ifndef FV_GROUPS_H
 #define FV_GROUPS_H
 
-enum { FV_Q8_MOST = 127 };
+enum {
+    FV_Q8_MOST = 127,
+    FV_Q8_CHANNELS = 128 /* groups of weights are packed as several for q8, or one large x would be the scale of many */
+};
 
 /* A group of a row of A: words of 4 bytes, which the kind of A lays out as its kernels read them. Of each 16 channels,
  * 0 past the last,

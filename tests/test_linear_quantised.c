@@ -245,6 +245,41 @@ static void test_large_groups(const fovea_context *ctx, const fovea_context *sca
         problem_free(&p[k]);
 }
 
+/* Q8 has a scale for each 128 channels: a large x takes no digits from channels of other groups. */
+static void test_split(const fovea_context *ctx) {
+    static const struct {
+        int64_t in, group, lost; /* channels whose X are 0 beside the large one */
+    } cases[] = {{1000, 0, 128}, {1024, 256, 128}, {1040, 208, 208}, {2048, 2048, 128}};
+    enum { MOST_CHANNELS = 2048, OUT = 8 };
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        static int8_t w[OUT * MOST_CHANNELS];
+        static float x[MOST_CHANNELS];
+        const int64_t in = cases[c].in;
+        float scales[OUT * MOST_CHANNELS / 16], bias[OUT] = {0}, y[OUT];
+        for (int64_t i = 0; i < OUT * in; i++)
+            w[i] = (int8_t)(i % in == 3 ? 0 : 1 + i / in);
+        for (int64_t i = 0; i < OUT * MOST_CHANNELS / 16; i++)
+            scales[i] = 1.0f;
+        for (int64_t t = 0; t < in; t++)
+            x[t] = t == 3 ? 1e6f : 1.0f;
+        static const quantised_kind kind = {.name = "a large x", .dtype = FOVEA_DTYPE_I8};
+        problem p = {.kind = &kind, .in = in, .out = OUT, .rows = 1, .x = x, .bias = bias};
+        p.w.matrix = fovea_matrix_out_in(w, FOVEA_DTYPE_I8, OUT, in);
+        fovea_quantisation_init(&p.w.quantisation);
+        p.w.quantisation.scales = cases[c].group ? NULL : scales;
+        p.w.quantisation.group_scales = cases[c].group ? scales : NULL;
+        p.w.quantisation.group_size = cases[c].group;
+        p.w.matrix.quantisation = &p.w.quantisation;
+        run(pack(ctx, &p, &p.w.matrix, FOVEA_ARITHMETIC_Q8), &p, 0, 1, y);
+        for (int64_t o = 0; o < OUT; o++) {
+            const double want = (double)((in - cases[c].lost) * (1 + o));
+            test_check(fabs(y[o] - want) <= want * 1e-5,
+                       "groups of %" PRId64 " in %" PRId64 ", column %" PRId64 ": %g, not %g", cases[c].group, in, o,
+                       y[o], want);
+        }
+    }
+}
+
 /* Rows of an odd number of 4 bits. */
 static void test_odd(const fovea_context *ctx, const fovea_context *scalar, const fovea_context *many, rng *r) {
     static const quantised_kind kind = {"4 bits, odd",       FOVEA_DTYPE_U4, 0,     FOVEA_DTYPE_F32,
@@ -276,6 +311,7 @@ int main(int argc, char **argv) {
     rng r = rng_stream(test_seed(), "shapes");
     test_large_groups(ctx, scalar, many, &r);
     test_odd(ctx, scalar, many, &r);
+    test_split(ctx);
     fovea_context_destroy(ctx);
     fovea_context_destroy(scalar);
     fovea_context_destroy(many);

@@ -15,6 +15,8 @@
 /* Of the parts' description; false if there is no memory. */
 bool fv_linear_describe_groups(fovea_linear *l, const fovea_matrix *w) {
     l->quantised = fv_quantised_of(w);
+    if (l->arithmetic == FOVEA_ARITHMETIC_Q8)
+        fv_quantised_split(&l->quantised, l->in);
     if (w->quantisation)
         fv_struct_read(FV_STRUCT(fovea_quantisation), w->quantisation, &l->given);
     l->order = malloc((size_t)l->in * sizeof *l->order);

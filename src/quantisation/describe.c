@@ -31,18 +31,6 @@ static fv_scale_words words_of(const fovea_quantisation *q) {
     return (fv_scale_words)(q->zeros ? plain + FV_SCALES_f32_zero - FV_SCALES_f32 : plain);
 }
 
-fv_quantised fv_quantised_of(const fovea_matrix *m) {
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        if (blocks[i].dtype == m->dtype)
-            return (fv_quantised){blocks[i].format, blocks[i].scales, blocks[i].group, m->in / blocks[i].group, NULL};
-    fovea_quantisation q;
-    fovea_quantisation_init(&q);
-    (void)fv_struct_read(FV_STRUCT(fovea_quantisation), m->quantisation, &q);
-    const int64_t group = fv_min(q.group_size ? q.group_size : m->in, FV_I8_CHANNELS);
-    return (fv_quantised){m->dtype == FOVEA_DTYPE_U4 ? FV_FORMAT_i4g : FV_FORMAT_i8g, words_of(&q), group,
-                          fv_ceil_div(m->in, group), NULL};
-}
-
 /* What says where a matrix's scales are; blocks: the defaults. */
 static fovea_quantisation read_quantisation(const fovea_matrix *m) {
     fovea_quantisation q;
@@ -52,6 +40,23 @@ static fovea_quantisation read_quantisation(const fovea_matrix *m) {
     if (q.group_size == 0)
         q.group_size = m->in;
     return q;
+}
+
+fv_quantised fv_quantised_of(const fovea_matrix *m) {
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        if (blocks[i].dtype == m->dtype)
+            return (fv_quantised){blocks[i].format, blocks[i].scales, blocks[i].group, m->in / blocks[i].group, NULL};
+    const fovea_quantisation q = read_quantisation(m);
+    const int64_t group = fv_min(q.group_size, FV_I8_CHANNELS);
+    return (fv_quantised){m->dtype == FOVEA_DTYPE_U4 ? FV_FORMAT_i4g : FV_FORMAT_i8g, words_of(&q), group,
+                          fv_ceil_div(m->in, group), NULL};
+}
+
+void fv_quantised_split(fv_quantised *q, int64_t in) {
+    if (q->group <= FV_Q8_CHANNELS || (q->groups > 1 && q->group % FV_Q8_CHANNELS))
+        return;
+    q->group = FV_Q8_CHANNELS;
+    q->groups = fv_ceil_div(in, q->group);
 }
 
 bool fv_quantised_together(const fovea_matrix *a, const fovea_matrix *b) {

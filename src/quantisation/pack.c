@@ -72,8 +72,9 @@ static int64_t fill(fv_format format, int64_t count, int64_t n, fv_tile tile) {
 
 void fv_quantised_pack(const fovea_matrix *matrix, const fv_quantised *q, int64_t first, int64_t count, int64_t width,
                        int64_t place, void *words, void *scales) {
-    const fv_reader r = fv_read_begin(matrix, q->order);
-    assert(fv_quantised_alike(&r.q, q) && first >= 0 && first + count <= matrix->out && place + count <= width);
+    fv_reader r = fv_read_begin(matrix, q->order);
+    r.q = *q; /* groups may be split */
+    assert(first >= 0 && first + count <= matrix->out && place + count <= width);
     fv_tile tile;
     word_rows rows;
     for (int64_t done = 0, n; done < count; done += n) {

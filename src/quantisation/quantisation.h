@@ -29,6 +29,10 @@ fovea_status fv_quantised_check(const fovea_matrix *matrix, const char *name);
 /* The description of a checked matrix; order is NULL. */
 fv_quantised fv_quantised_of(const fovea_matrix *matrix);
 
+/* Groups for arithmetic q8 (groups.h): those of more than FV_Q8_CHANNELS become that long, with the same scale, the last
+ * one of a column shorter; but for groups that are no multiple of it. */
+void fv_quantised_split(fv_quantised *q, int64_t in);
+
 /* Are both packed in one way? (Not: in one order.) */
 static inline bool fv_quantised_alike(const fv_quantised *a, const fv_quantised *b) {
     return a->format == b->format && a->scales == b->scales && a->group == b->group && a->groups == b->groups;
@@ -49,7 +53,7 @@ void fv_quantised_pack(const fovea_matrix *matrix, const fv_quantised *q, int64_
 
 /* The other way: column `place` of a panel as a row of a matrix of that type, contiguous: its blocks; or its integers
  * (packing PLAIN), channels in their own order, and then scales [groups of the type] and zeros, bytes, each of which may
- * be NULL. Groups of more than FV_I8_CHANNELS have one scale again: group_size is the matrix's. */
+ * be NULL. Groups that were split have one scale again: group_size is the matrix's. */
 void fv_quantised_unpack(const fv_quantised *q, fovea_dtype dtype, int64_t in, int64_t group_size, int64_t width,
                          int64_t place, const void *words, const void *scales, void *integers, void *column_scales,
                          uint8_t *zeros);
