@@ -10,9 +10,11 @@
 #define GROUP_INLINE static inline __attribute__((always_inline))
 enum { GROUP_ROWS = 4, GROUP_VECTORS = 4 };
 #ifdef FV_GROUP_LOW
-enum { GROUP_KIND = FV_KIND_i8, GROUP_STEP = FV_GROUP_WORDS / 2 }; /* words of A of a block */
+enum { GROUP_STEP = FV_GROUP_WORDS / 2 }; /* words of A of a block */
+static const fv_kind group_kind = FV_KIND_i8;
 #else
-enum { GROUP_KIND = FV_KIND_i16, GROUP_STEP = FV_GROUP_WORDS }; /* as many as of i8x2 */
+enum { GROUP_STEP = FV_GROUP_WORDS };
+static const fv_kind group_kind = FV_KIND_i16; /* rows of i8x2 have as many words */
 #endif
 
 #include FV_GROUP_SUMS
@@ -58,7 +60,7 @@ GROUP_INLINE void group_tile(const group_call *x, int64_t column, int64_t row, c
             const fv_group_row *made = (const fv_group_row *)(const void *)a[i];
             for (int v = 0; v < vectors; v++)
                 acc[i][v] = group_scaled(b, scale + v * FV_W, made, sums[i][v], acc[i][v]);
-            a[i] += fv_group_row_words(GROUP_KIND, count);
+            a[i] += fv_group_row_words(group_kind, count);
         }
     }
     for (int i = 0; i < rows && row + i <= last; i++)
