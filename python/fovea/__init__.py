@@ -14,7 +14,9 @@ from fovea._core import (
     config,
     get_num_threads,
     info,
+    layer_norm,
     merge,
+    rms_norm,
     set_num_threads,
 )
 from fovea.tuning import log_shapes, tune
@@ -32,8 +34,10 @@ __all__ = [
     "config",
     "get_num_threads",
     "info",
+    "layer_norm",
     "log_shapes",
     "merge",
+    "rms_norm",
     "set_num_threads",
     "tune",
 ]

@@ -20,7 +20,7 @@
 #define PY_NAMES(X) \
     PY_ATTENTION_NAMES(X) \
     X(outs) X(lses) X(__dlpack__) X(__dlpack_c_exchange_api__) X(requires_grad) X(is_neg) X(_current_level) \
-    X(x) X(residual) X(lens) X(layer) X(sequences) X(cu_seqlens) X(rotated) X(cache) X(part) X(activation)
+    X(x) X(residual) X(lens) X(layer) X(sequences) X(cu_seqlens) X(rotated) X(cache) X(part) X(activation) X(weight) X(eps)
 /* clang-format on */
 
 enum {
@@ -99,6 +99,10 @@ PyObject *py_attention_recorded(PyObject *module, PyObject *const *args, Py_ssiz
 extern const char py_attention_recorded_doc[];
 PyObject *py_merge(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
 extern const char py_merge_doc[];
+PyObject *py_layer_norm(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
+extern const char py_layer_norm_doc[];
+PyObject *py_rms_norm(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
+extern const char py_rms_norm_doc[];
 PyObject *py_info(PyObject *module, PyObject *none);
 extern const char py_info_doc[];
 PyObject *py_models_arithmetic(PyObject *module, PyObject *none);

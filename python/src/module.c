@@ -7,6 +7,8 @@ static PyMethodDef methods[] = {
     {"attention_recorded", (PyCFunction)(void (*)(void))py_attention_recorded, METH_FASTCALL | METH_KEYWORDS,
      py_attention_recorded_doc},
     {"merge", (PyCFunction)(void (*)(void))py_merge, METH_FASTCALL | METH_KEYWORDS, py_merge_doc},
+    {"layer_norm", (PyCFunction)(void (*)(void))py_layer_norm, METH_FASTCALL | METH_KEYWORDS, py_layer_norm_doc},
+    {"rms_norm", (PyCFunction)(void (*)(void))py_rms_norm, METH_FASTCALL | METH_KEYWORDS, py_rms_norm_doc},
     {"info", py_info, METH_NOARGS, py_info_doc},
     {"models_arithmetic", py_models_arithmetic, METH_NOARGS, py_models_arithmetic_doc},
     {"_renew", py_renew, METH_NOARGS, NULL},
