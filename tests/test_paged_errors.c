@@ -57,10 +57,7 @@ static void other_keys(call *x) { x->desc.k_dtype = FOVEA_DTYPE_BF16; }
 static void other_values(call *x) { x->desc.v_dtype = FOVEA_DTYPE_BF16; }
 static void both(call *x) { x->args.pages = &x->pages; }
 
-static void with_state(call *x) {
-    x->desc.causal = FOVEA_CAUSAL_NONE; /* states refuse BOTTOM_RIGHT by themselves */
-    x->args.state = x->state;
-}
+static void with_state(call *x) { x->args.state = x->state; }
 
 static void fewer_channels(call *x) {
     x->desc.head_dim = CACHE_DIM - 8;
@@ -107,7 +104,7 @@ static void test_calls(call *x) {
                  {"type of keys", other_keys, FOVEA_ERROR_DTYPE},
                  {"type of values", other_values, FOVEA_ERROR_DTYPE},
                  {"pages and cache", both, FOVEA_ERROR_ARGUMENT},
-                 {"a state", with_state, FOVEA_ERROR_UNSUPPORTED},
+                 {"a state and BOTTOM_RIGHT", with_state, FOVEA_ERROR_UNSUPPORTED},
                  {"pages without lengths", pages_alone, FOVEA_ERROR_NULL},
                  {"a page of none", page_of_none, FOVEA_ERROR_ARGUMENT}};
     float kept[CACHE_Q_HEADS * CACHE_VALUES];

@@ -135,8 +135,8 @@ typedef struct fovea_attention_desc {
  *     do equal entries of tables. Nothing need be declared.
  *   - Errors: FOVEA_ERROR_ARGUMENT if a sequence is not in the cache, a page is not in the pool, or a query sees keys
  *     that were freed behind a layer's window. FOVEA_ERROR_SHAPE if a sequence is longer than kv_len or shorter than
- *     kv_lens[b]. FOVEA_ERROR_UNSUPPORTED with a state, with evicted keys and such a mask, and for scores before the
- *     mask if keys were evicted or freed. */
+ *     kv_lens[b]. FOVEA_ERROR_UNSUPPORTED with evicted keys and such a mask, and for scores before the mask if keys
+ *     were evicted or freed. */
 
 /* Sets struct_size and the defaults. Sizes without a default are 0: you must set them. */
 #define fovea_attention_desc_init(desc) fovea_attention_desc_init_size((desc), sizeof(fovea_attention_desc))

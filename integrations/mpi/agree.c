@@ -21,6 +21,15 @@ fovea_status fv_mpi_fail(fovea_status status, const char *format, ...) {
 
 fovea_status fv_mpi_fail_core(fovea_status status) { return fv_mpi_fail(status, "%s", fovea_error_detail()); }
 
+fovea_status fv_mpi_check_comm(MPI_Comm comm) {
+    int running = 0, ended = 0;
+    MPI_Initialized(&running);
+    MPI_Finalized(&ended);
+    if (!running || ended)
+        return fv_mpi_fail(FOVEA_ERROR_ARGUMENT, "MPI is not initialised, or has ended");
+    return comm != MPI_COMM_NULL ? FOVEA_OK : fv_mpi_fail(FOVEA_ERROR_NULL, "comm is MPI_COMM_NULL");
+}
+
 /* FNV-1a. */
 uint64_t fv_mpi_digest(uint64_t digest, const void *data, size_t bytes) {
     const unsigned char *byte = data;

@@ -22,8 +22,7 @@ void fovea_mpi_attention_desc_init_size(fovea_mpi_attention_desc *desc, size_t s
     init(desc, &defaults, sizeof defaults, size);
 }
 
-/* Copies a caller's struct over the defaults in *to, which has struct_size known. */
-static fovea_status read_struct(void *to, const void *from, size_t known, const char *name) {
+fovea_status fv_mpi_read_struct(void *to, const void *from, size_t known, const char *name) {
     const size_t size = *(const size_t *)from;
     if (size < sizeof size || size > known)
         return fv_mpi_fail(FOVEA_ERROR_VERSION, "%s.struct_size is %zu, this library knows %zu", name, size, known);
@@ -80,7 +79,10 @@ static fovea_status check_supported(const fovea_attention_desc *d, const fovea_m
     } refused[] = {{"a mask", d->mask != FOVEA_MASK_NONE},
                    {"has_bias", d->has_bias},
                    {"packed sequences", d->packed},
-                   {"keys in pages", d->page_keys != 0},
+                   {"pages that are not those of a cache (page_keys must be 256)",
+                    d->page_keys != 0 && d->page_keys != FOVEA_KV_PAGE_KEYS},
+                   {"block_kv_heads other than all with keys in a cache",
+                    d->page_keys != 0 && m->block_kv_heads != 0 && m->block_kv_heads != d->kv_heads},
                    {"GATHER with FOVEA_RELATIVE_WINDOW_2D",
                     m->method == FOVEA_MPI_METHOD_GATHER && d->relative == FOVEA_RELATIVE_WINDOW_2D}};
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
@@ -97,7 +99,7 @@ fovea_status fv_mpi_read_desc(fovea_mpi_attention_plan *p, const fovea_mpi_atten
     fovea_mpi_costs_init(&p->problem.costs);
     if (!p->ctx || !given)
         return fv_mpi_fail(FOVEA_ERROR_NULL, "%s is NULL", given ? "ctx" : "desc");
-    fovea_status status = read_struct(m, given, sizeof *m, "desc");
+    fovea_status status = fv_mpi_read_struct(m, given, sizeof *m, "desc");
     if (status == FOVEA_OK && !m->attention)
         return fv_mpi_fail(FOVEA_ERROR_NULL, "desc.attention is NULL");
     fovea_attention_plan *whole = NULL; /* the core checks its description */
@@ -105,7 +107,7 @@ fovea_status fv_mpi_read_desc(fovea_mpi_attention_plan *p, const fovea_mpi_atten
         return fv_mpi_fail_core(status);
     fovea_attention_plan_destroy(whole);
     if (status == FOVEA_OK)
-        status = read_struct(d, m->attention, sizeof *d, "attention");
+        status = fv_mpi_read_struct(d, m->attention, sizeof *d, "attention");
     d->k_dtype = d->k_dtype ? d->k_dtype : d->dtype;
     d->v_dtype = d->v_dtype ? d->v_dtype : d->dtype;
     d->out_dtype = d->out_dtype ? d->out_dtype : d->dtype;
@@ -114,7 +116,7 @@ fovea_status fv_mpi_read_desc(fovea_mpi_attention_plan *p, const fovea_mpi_atten
     if (status == FOVEA_OK)
         status = check_own(m);
     if (status == FOVEA_OK && m->costs &&
-        (status = read_struct(&p->problem.costs, m->costs, sizeof *m->costs, "costs")) == FOVEA_OK)
+        (status = fv_mpi_read_struct(&p->problem.costs, m->costs, sizeof *m->costs, "costs")) == FOVEA_OK)
         status = check_costs(&p->problem.costs);
     return status;
 }
@@ -144,6 +146,7 @@ uint64_t fv_mpi_desc_digest(const fovea_attention_desc *d, const fovea_mpi_atten
                                d->causal,
                                d->window_left,
                                d->window_right,
+                               d->page_keys,
                                m->queries,
                                m->method,
                                m->stripe_segments,

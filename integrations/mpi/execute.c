@@ -15,12 +15,12 @@ void *fv_mpi_take(fv_mpi_call *call, int64_t bytes) {
 }
 
 int64_t fv_mpi_scratch_bytes(const fovea_mpi_attention_plan *plan) {
-    return fv_mpi_units(3 * at_least_one(plan->problem.desc.batch) * (int64_t)sizeof(int64_t)) +
+    return fv_mpi_units(4 * at_least_one(plan->problem.desc.batch) * (int64_t)sizeof(int64_t)) +
            fv_mpi_units((int64_t)plan->attention_bytes);
 }
 
 fv_mpi_scratch fv_mpi_scratch_take(fv_mpi_call *call) {
-    int64_t *lens = fv_mpi_take(call, 3 * at_least_one(call->plan->problem.desc.batch) * (int64_t)sizeof(int64_t));
+    int64_t *lens = fv_mpi_take(call, 4 * at_least_one(call->plan->problem.desc.batch) * (int64_t)sizeof(int64_t));
     return (fv_mpi_scratch){lens, fv_mpi_take(call, (int64_t)call->plan->attention_bytes)};
 }
 
@@ -76,7 +76,8 @@ static int64_t q_len_of(const fv_mpi_call *call, int64_t b) {
     return call->args.q_lens ? call->args.q_lens[b] : call->plan->problem.desc.q_len;
 }
 
-fovea_status fv_mpi_piece(const fv_mpi_call *call, const fv_mpi_block *block, const fovea_tensor *q, int64_t key,
+/* Keys that one call of the core takes. */
+static fovea_status piece(const fv_mpi_call *call, const fv_mpi_block *block, const fovea_tensor *q, int64_t key,
                           int64_t keys, fovea_attention_state *state, const fovea_tensor *out, const fovea_tensor *lse,
                           fv_mpi_scratch scratch) {
     static char nothing; /* where tensors of no keys begin */
@@ -92,10 +93,14 @@ fovea_status fv_mpi_piece(const fv_mpi_call *call, const fv_mpi_block *block, co
     }
     fovea_attention_args args = call->args;
     args.q = *q;
-    args.k = part(&args.k, block->head, block->heads, local, keys);
-    args.v = part(&args.v, block->head, block->heads, local, keys);
-    args.k.data = args.k.data ? args.k.data : &nothing;
-    args.v.data = args.v.data ? args.v.data : &nothing;
+    if (call->cache) {
+        fv_mpi_cached_piece(call, key, kv_lens, offsets + d->batch, &args);
+    } else {
+        args.k = part(&args.k, block->head, block->heads, local, keys);
+        args.v = part(&args.v, block->head, block->heads, local, keys);
+        args.k.data = args.k.data ? args.k.data : &nothing;
+        args.v.data = args.v.data ? args.v.data : &nothing;
+    }
     args.out = out ? *out : (fovea_tensor){0};
     args.lse = lse ? *lse : (fovea_tensor){0};
     args.q_lens = q_lens;
@@ -109,6 +114,22 @@ fovea_status fv_mpi_piece(const fv_mpi_call *call, const fv_mpi_block *block, co
     args.first_key = key;
     const fovea_status status = fovea_attention_execute(core, &args, scratch.workspace, plan->attention_bytes);
     return status == FOVEA_OK ? FOVEA_OK : fv_mpi_fail_core(status);
+}
+
+fovea_status fv_mpi_piece(const fv_mpi_call *call, const fv_mpi_block *block, const fovea_tensor *q, int64_t key,
+                          int64_t keys, fovea_attention_state *state, const fovea_tensor *out, const fovea_tensor *lse,
+                          fv_mpi_scratch scratch) {
+    if (!call->cache)
+        return piece(call, block, q, key, keys, state, out, lse, scratch);
+    fovea_status status = FOVEA_OK;
+    int64_t at = key;
+    do {
+        const int64_t n = fv_mpi_min(FV_MPI_SEGMENT, key + keys - at);
+        const bool last = at + n == key + keys;
+        status = piece(call, block, q, at, n, state, last ? out : NULL, last ? lse : NULL, scratch);
+        at += n;
+    } while (status == FOVEA_OK && at < key + keys);
+    return status;
 }
 
 /* --------------------------------------------------------------------------------------------------------- checks --
@@ -182,6 +203,8 @@ static fovea_status check_tensors(fv_mpi_call *call, fv_mpi_scratch scratch) {
     fovea_attention_args args = call->args;
     args.q_lens = args.kv_lens = call->zeros;
     args.q_offsets = call->offsets;
+    if (call->cache)
+        fv_mpi_cached_piece(call, 0, call->zeros, scratch.lens, &args);
     const fovea_status status =
         fovea_attention_execute(call->plan->check, &args, scratch.workspace, call->plan->attention_bytes);
     return status == FOVEA_OK ? FOVEA_OK : fv_mpi_fail_core(status);
@@ -202,12 +225,25 @@ static fovea_status check(fv_mpi_call *call, const fovea_attention_args *args) {
         status = check_lens("q_lens", call->args.q_lens, d->batch, d->q_len);
     if (status == FOVEA_OK)
         status = check_lens("kv_lens", call->args.kv_lens, d->batch, d->kv_len);
-    return status == FOVEA_OK ? check_offsets(call) : status;
+    if (status == FOVEA_OK && !call->cache != !d->page_keys)
+        return fv_mpi_fail(FOVEA_ERROR_ARGUMENT, call->cache ? "desc.page_keys of the plan is 0, but a cache is given"
+                                                             : "desc.page_keys of the plan is 256: keys are in a "
+                                                               "cache, see fovea_mpi_cache_attention()");
+    if (status == FOVEA_OK && call->cache)
+        status = fv_mpi_cached_check(call);
+    if (status == FOVEA_OK)
+        status = check_offsets(call);
+    return status == FOVEA_OK && call->cache ? fv_mpi_cached_visible(call) : status;
 }
 
 /* Of what decides the work, and must be the same on all ranks. */
 static uint64_t digest(const fv_mpi_call *call) {
     uint64_t sum = call->args.lse.data != NULL;
+    if (call->cache) {
+        sum = fv_mpi_digest(sum, &call->args.cache_layer, sizeof call->args.cache_layer);
+        sum = fv_mpi_digest(sum, call->args.cache_sequences,
+                            (size_t)call->plan->problem.desc.batch * sizeof *call->args.cache_sequences);
+    }
     for (int64_t b = 0; b < call->plan->problem.desc.batch; b++) {
         const int64_t of[3] = {q_len_of(call, b), kv_len_of(call, b), call->offsets[b]};
         sum = fv_mpi_digest(sum, of, sizeof of);
@@ -270,18 +306,22 @@ size_t fovea_mpi_attention_plan_workspace_size(const fovea_mpi_attention_plan *p
         return 0;
     const int64_t lens = fv_mpi_units(at_least_one(plan->problem.desc.batch) * (int64_t)sizeof(int64_t));
     const bool pass = plan->choice.method == FOVEA_MPI_METHOD_PASS;
-    return (size_t)(FV_MPI_UNIT + 2 * lens + fv_mpi_scratch_bytes(plan) +
+    return (size_t)(FV_MPI_UNIT + 3 * lens + fv_mpi_scratch_bytes(plan) +
                     (pass ? fv_mpi_pass_bytes(plan) : fv_mpi_gather_bytes(plan)) + shared_bytes(plan) +
                     2 * fv_mpi_units(plan->ranks * (int64_t)sizeof(int)));
 }
 
 fovea_status fovea_mpi_attention_execute(fovea_mpi_attention_plan *plan, const fovea_attention_args *args,
                                          void *workspace, size_t workspace_size) {
-    if (!plan)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "plan is NULL");
+    return plan ? fv_mpi_execute(plan, NULL, args, workspace, workspace_size)
+                : fv_mpi_fail(FOVEA_ERROR_NULL, "plan is NULL");
+}
+
+fovea_status fv_mpi_execute(fovea_mpi_attention_plan *plan, const fovea_mpi_cache *cache,
+                            const fovea_attention_args *args, void *workspace, size_t workspace_size) {
     const size_t needs = fovea_mpi_attention_plan_workspace_size(plan);
     const int64_t lens = at_least_one(plan->problem.desc.batch) * (int64_t)sizeof(int64_t);
-    fv_mpi_call call = {.plan = plan, .status = FOVEA_OK};
+    fv_mpi_call call = {.plan = plan, .status = FOVEA_OK, .cache = cache};
     fovea_attention_args_init(&call.args);
     const bool small = workspace && workspace_size < needs;
     if (small)
@@ -294,6 +334,7 @@ fovea_status fovea_mpi_attention_execute(fovea_mpi_attention_plan *plan, const f
     call.memory = (char *)(begin + (FV_MPI_UNIT - begin % FV_MPI_UNIT) % FV_MPI_UNIT);
     call.offsets = fv_mpi_take(&call, lens);
     call.zeros = fv_mpi_take(&call, lens);
+    call.keys = fv_mpi_take(&call, lens);
     memset(call.zeros, 0, (size_t)lens);
     if (call.status == FOVEA_OK)
         call.status = check(&call, args);
@@ -309,7 +350,9 @@ fovea_status fovea_mpi_attention_execute(fovea_mpi_attention_plan *plan, const f
         fv_mpi_gather(&call);
     if (plan->problem.queries == FOVEA_MPI_QUERIES_REPLICATED && plan->ranks > 1)
         share(&call);
-    const fovea_status agreed = fv_mpi_vote_end(&vote, "q_lens, kv_lens, q_offsets or whether lse is asked for");
+    const fovea_status agreed =
+        fv_mpi_vote_end(&vote, "q_lens, kv_lens, q_offsets, the cache's layer and sequences or whether lse "
+                               "is asked for");
     free(own);
     return agreed != FOVEA_OK ? agreed : call.status;
 }

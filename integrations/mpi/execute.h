@@ -2,7 +2,7 @@
 #ifndef FV_MPI_EXECUTE_H
 #define FV_MPI_EXECUTE_H
 
-#include "plan.h"
+#include "cache.h"
 
 /* Begins each message. Nothing follows if status is not FOVEA_OK. */
 typedef struct fv_mpi_header {
@@ -20,16 +20,22 @@ typedef struct fv_mpi_call {
     fovea_status status; /* of this rank's arguments, then also of its work: after an error only headers are sent */
     int64_t *offsets;    /* [batch] of queries */
     int64_t *zeros;      /* [batch] */
-    char *memory;        /* what is left of the workspace */
+    const fovea_mpi_cache *cache; /* NULL: keys and values are in args.k and v */
+    int64_t *keys;                /* [batch] with a cache: the keys of its sequences */
+    char *memory;                 /* what is left of the workspace */
 } fv_mpi_call;
 
 /* What a thread needs to compute pieces. */
 typedef struct fv_mpi_scratch {
-    int64_t *lens; /* [3 batch] */
+    int64_t *lens; /* [4 batch] */
     void *workspace;
 } fv_mpi_scratch;
 int64_t fv_mpi_scratch_bytes(const fovea_mpi_attention_plan *plan);
 fv_mpi_scratch fv_mpi_scratch_take(fv_mpi_call *call);
+
+/* fovea_mpi_attention_execute(), cache NULL, or over a cache. */
+fovea_status fv_mpi_execute(fovea_mpi_attention_plan *plan, const fovea_mpi_cache *cache,
+                            const fovea_attention_args *args, void *workspace, size_t workspace_size);
 
 /* Bytes of the workspace, a multiple of FV_MPI_UNIT. */
 void *fv_mpi_take(fv_mpi_call *call, int64_t bytes);
@@ -38,6 +44,13 @@ void *fv_mpi_take(fv_mpi_call *call, int64_t bytes);
 fovea_status fv_mpi_piece(const fv_mpi_call *call, const fv_mpi_block *block, const fovea_tensor *q, int64_t key,
                           int64_t keys, fovea_attention_state *state, const fovea_tensor *out, const fovea_tensor *lse,
                           fv_mpi_scratch scratch);
+
+/* cached.c: sequences and lengths of a call over a cache, then (with offsets) whether the keys that queries see are
+ * there; keys [key, key + keys) of the call's sequences as those of a piece, at most a segment. Writes ids[batch]. */
+fovea_status fv_mpi_cached_check(fv_mpi_call *call);
+fovea_status fv_mpi_cached_visible(const fv_mpi_call *call);
+void fv_mpi_cached_piece(const fv_mpi_call *call, int64_t key, int64_t *kv_lens, int64_t *ids,
+                         fovea_attention_args *args);
 
 /* A block in this rank's q, out or lse. */
 fovea_tensor fv_mpi_view(const fv_mpi_call *call, const fv_mpi_block *block, const fovea_tensor *whole);

@@ -23,7 +23,13 @@ static void agree_on_costs(fovea_mpi_attention_plan *p) {
 /* --------------------------------------------------------------------------------------------------------- shapes --
  * */
 
+/* Over a cache a visit takes segment by segment. */
+static int64_t keys_at_once(const fovea_mpi_attention_plan *p, int64_t keys) {
+    return p->problem.desc.page_keys && keys ? FV_MPI_SEGMENT : keys;
+}
+
 fovea_attention_plan *fv_mpi_plan_of(const fovea_mpi_attention_plan *p, int64_t queries, int64_t heads, int64_t keys) {
+    keys = keys_at_once(p, keys);
     for (int64_t i = 0; i < p->shape_count; i++)
         if (p->shapes[i].queries == queries && p->shapes[i].heads == heads && p->shapes[i].keys == keys)
             return p->shapes[i].plan;
@@ -58,6 +64,7 @@ static fovea_status make(fovea_mpi_attention_plan *p, const fovea_context *ctx, 
 }
 
 static fovea_status add_shape(fovea_mpi_attention_plan *p, const fv_mpi_block *b, int64_t keys) {
+    keys = keys_at_once(p, keys);
     if (fv_mpi_plan_of(p, b->queries, b->heads, keys))
         return FOVEA_OK;
     fv_mpi_shape *more = realloc(p->shapes, (size_t)(p->shape_count + 1) * sizeof *more);
@@ -178,8 +185,9 @@ static fovea_status build(fovea_mpi_attention_plan *p, const fovea_mpi_attention
     p->problem.min_offset = m->min_offset == FOVEA_MPI_OFFSET_FULL ? offset : m->min_offset;
     p->problem.max_offset = m->max_offset == FOVEA_MPI_OFFSET_FULL ? offset : m->max_offset;
     p->problem.queries = m->queries;
-    const fv_mpi_choice given = {m->stripe_segments, m->query_stripe, m->block_queries,
-                                 m->block_kv_heads,  m->in_flight,    m->method};
+    const fv_mpi_choice given = {m->stripe_segments, m->query_stripe,
+                                 m->block_queries,   d->page_keys ? d->kv_heads : m->block_kv_heads,
+                                 m->in_flight,       m->method};
     if (!fv_mpi_choose(&p->problem, &given, &p->choice, &p->seconds) ||
         !fv_mpi_routes_make(&p->problem, &p->choice, &p->routes))
         return fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
@@ -199,7 +207,7 @@ static fovea_status build(fovea_mpi_attention_plan *p, const fovea_mpi_attention
             return fv_mpi_fail_core(status);
     }
     status = make(p, p->ctx, fovea_mpi_attention_queries(p, p->rank), d->q_heads, d->kv_heads,
-                  fovea_mpi_attention_keys(p, p->rank), &p->check);
+                  d->page_keys ? 0 : fovea_mpi_attention_keys(p, p->rank), &p->check);
     for (int64_t i = 0; i < p->routes.block_count && status == FOVEA_OK && p->choice.method == FOVEA_MPI_METHOD_GATHER;
          i++)
         status = add_shapes_of_gather(p, &p->routes.blocks[i]);
@@ -208,16 +216,12 @@ static fovea_status build(fovea_mpi_attention_plan *p, const fovea_mpi_attention
 
 fovea_status fovea_mpi_attention_plan_create(MPI_Comm comm, const fovea_context *ctx,
                                              const fovea_mpi_attention_desc *desc, fovea_mpi_attention_plan **plan) {
-    int running = 0, ended = 0;
     if (!plan)
         return fv_mpi_fail(FOVEA_ERROR_NULL, "plan is NULL");
     *plan = NULL;
-    MPI_Initialized(&running);
-    MPI_Finalized(&ended);
-    if (!running || ended)
-        return fv_mpi_fail(FOVEA_ERROR_ARGUMENT, "MPI is not initialised, or has ended");
-    if (comm == MPI_COMM_NULL)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "comm is MPI_COMM_NULL");
+    fovea_status status = fv_mpi_check_comm(comm);
+    if (status != FOVEA_OK)
+        return status;
     fovea_mpi_attention_plan *p = calloc(1, sizeof *p), none = {0};
     fovea_mpi_attention_plan *own = p ? p : &none;
     fovea_mpi_attention_desc m;
@@ -229,7 +233,7 @@ fovea_status fovea_mpi_attention_plan_create(MPI_Comm comm, const fovea_context 
     MPI_Type_commit(&own->unit);
     own->problem.ranks = own->ranks;
     own->ctx = ctx;
-    fovea_status status = p ? fv_mpi_read_desc(p, desc, &m) : fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
+    status = p ? fv_mpi_read_desc(p, desc, &m) : fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
     fv_mpi_vote vote;
     fv_mpi_vote_begin(&vote, own->comm, status, status == FOVEA_OK ? fv_mpi_desc_digest(&p->problem.desc, &m) : 0);
     status = fv_mpi_vote_end(&vote, "fields of desc or of desc.attention");

@@ -31,6 +31,8 @@ __attribute__((format(printf, 2, 3))) fovea_status fv_mpi_fail(fovea_status stat
 /* The same, with the sentence of the core's last failure. */
 fovea_status fv_mpi_fail_core(fovea_status status);
 
+fovea_status fv_mpi_check_comm(MPI_Comm comm);
+
 /* One status of all ranks, and whether all have the same digest. begin, then work, then end, which all ranks do. end
  * returns the same status everywhere, with the sentence of the rank that failed. what: what the digest is of. */
 typedef struct fv_mpi_vote {
@@ -180,6 +182,8 @@ enum { FV_MPI_OUT_SLOTS = 4 };
 /* desc.c: checks given, and reads it into *read and the plan's problem; a digest of what ranks must have alike. */
 fovea_status fv_mpi_read_desc(fovea_mpi_attention_plan *plan, const fovea_mpi_attention_desc *given,
                               fovea_mpi_attention_desc *read);
+/* Copies a caller's struct over the defaults in *to, which has struct_size known. */
+fovea_status fv_mpi_read_struct(void *to, const void *from, size_t known, const char *name);
 uint64_t fv_mpi_desc_digest(const fovea_attention_desc *desc, const fovea_mpi_attention_desc *over);
 
 fovea_attention_plan *fv_mpi_plan_of(const fovea_mpi_attention_plan *plan, int64_t queries, int64_t heads,

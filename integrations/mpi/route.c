@@ -5,7 +5,7 @@
 
 enum { ROWS = 64 }; /* queries whose limits are taken as one, for costs */
 
-static int64_t size_of(fovea_dtype dtype) { return dtype == FOVEA_DTYPE_F32 ? 4 : 2; }
+static int64_t size_of(fovea_dtype dtype) { return dtype == FOVEA_DTYPE_F32 ? 4 : dtype == FOVEA_DTYPE_I8 ? 1 : 2; }
 
 static int64_t rows_of(const fv_mpi_problem *p, const fv_mpi_block *b) {
     return p->desc.batch * b->queries * b->heads * (p->desc.q_heads / fv_mpi_max(1, p->desc.kv_heads));

@@ -182,14 +182,19 @@ fovea_status fv_attention_run(const fovea_attention_plan *plan, const fovea_atte
     if (plan->desc.page_keys == 0) {
         const fv_kv kv = fv_kv_of_args(&plan->desc, args);
         fv_attention_run_view(plan, args, &kv, workspace);
+        if (args->state)
+            fv_attention_state_advance(plan, args);
         return FOVEA_OK;
     }
     fv_paged paged;
     char *const base = fv_aligned(workspace);
     const fovea_status status = fv_paged_open(plan, args, base + plan->paged, &paged);
-    if (status == FOVEA_OK)
-        fv_shared_run(plan, &paged, base + plan->shared, workspace);
-    return status;
+    if (status != FOVEA_OK)
+        return status;
+    fv_shared_run(plan, &paged, base + plan->shared, workspace);
+    if (args->state)
+        fv_attention_state_advance(plan, &paged.args); /* with the lengths of the cache's sequences */
+    return FOVEA_OK;
 }
 
 fovea_status fovea_attention_execute(const fovea_attention_plan *plan, const fovea_attention_args *args,
@@ -212,8 +217,6 @@ fovea_status fovea_attention_execute(const fovea_attention_plan *plan, const fov
                            (long long)plan->bytes);
     }
     status = fv_attention_run(plan, args, workspace);
-    if (args->state)
-        fv_attention_state_advance(plan, args);
     free(own);
     return status;
 }

@@ -132,8 +132,6 @@ fovea_status fv_paged_check(const fovea_attention_desc *d, const fovea_attention
         if (refused[i].given)
             return fv_fail(FOVEA_ERROR_ARGUMENT, "%s is given, but keys are in pages (desc.page_keys is %lld)",
                            refused[i].name, (long long)d->page_keys);
-    if (args->state)
-        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "a state cannot be combined with pages");
     return args->cache ? check_cache(d, args) : check_pages(d, args, spans);
 }
 

@@ -234,7 +234,7 @@ void fv_shared_run(const fovea_attention_plan *plan, fv_paged *paged, char *room
     const fovea_attention_desc *d = &plan->desc;
     const int64_t all = d->packed ? args->q.shape[2] : most_tokens(plan);
     const bool possible = plan->prefix && plan->row_blocks > 0 && all <= most_tokens(plan) && !paged->kv.attended &&
-                          !args->weights.data && !args->scores && !args->summary;
+                          !args->weights.data && !args->scores && !args->summary && !args->state;
     parts p;
     if (possible) {
         p = parts_of(plan);

@@ -1,0 +1,98 @@
+/* Caches over ranks (cache.h): their beginning and end. */
+#include "cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What ranks must have alike. */
+static uint64_t digest(const fovea_mpi_cache *c) {
+    const fovea_kv_cache_desc *d = &c->desc;
+    const int64_t numbers[] = {d->layers,  d->kv_heads, d->head_dim,     d->value_dim, d->k_dtype,
+                               d->v_dtype, !d->rope,    c->layout.width, !c->windows};
+    const uint64_t sum = fv_mpi_digest(0, numbers, sizeof numbers);
+    return c->windows ? fv_mpi_digest(sum, c->windows, (size_t)d->layers * sizeof *c->windows) : sum;
+}
+
+/* The core checks the whole description, then one layer of it is this rank's pool. */
+static fovea_status check(fovea_mpi_cache *c, const fovea_kv_cache_desc *given) {
+    fovea_kv_cache_desc_init(&c->desc);
+    if (!c->ctx || !given)
+        return fv_mpi_fail(FOVEA_ERROR_NULL, "%s is NULL", given ? "ctx" : "desc");
+    fovea_status status = fv_mpi_read_struct(&c->desc, given, sizeof c->desc, "desc");
+    if (status != FOVEA_OK)
+        return status;
+    status = fovea_kv_cache_create(c->ctx, given, &c->pool);
+    if (status != FOVEA_OK)
+        return fv_mpi_fail_core(status);
+    fovea_kv_cache_destroy(c->pool);
+    c->pool = NULL;
+    return FOVEA_OK;
+}
+
+static fovea_status build(fovea_mpi_cache *c, const fovea_kv_cache_desc *given, int64_t stripe_segments) {
+    fovea_status status = check(c, given);
+    if (status != FOVEA_OK)
+        return status;
+    if (stripe_segments < 1 || stripe_segments > (int64_t)1 << 40)
+        return fv_mpi_fail(FOVEA_ERROR_ARGUMENT, "stripe_segments is %lld; it must be from 1 to 2^40",
+                           (long long)stripe_segments);
+    c->layout.width = stripe_segments * FV_MPI_SEGMENT;
+    fovea_kv_cache_desc one = c->desc;
+    one.layers = 1;
+    one.windows = NULL;
+    one.rope = NULL;
+    const size_t windows = (size_t)c->desc.layers * sizeof *c->windows;
+    const size_t keys = (size_t)(c->desc.kv_heads * c->desc.head_dim) * FV_MPI_SEGMENT * sizeof *c->rotated;
+    c->windows = c->desc.windows ? malloc(windows) : NULL;
+    c->rotated = c->desc.rope ? malloc(keys) : NULL;
+    if ((c->desc.windows && !c->windows) || (c->desc.rope && !c->rotated))
+        return fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
+    if (c->windows)
+        memcpy(c->windows, c->desc.windows, windows);
+    c->desc.windows = c->windows;
+    status = fovea_kv_cache_create(c->ctx, &one, &c->pool);
+    if (status == FOVEA_OK)
+        status = fovea_kv_cache_add(c->pool, &c->empty);
+    return status == FOVEA_OK ? FOVEA_OK : fv_mpi_fail_core(status);
+}
+
+fovea_status fovea_mpi_cache_create(MPI_Comm comm, const fovea_context *ctx, const fovea_kv_cache_desc *desc,
+                                    int64_t stripe_segments, fovea_mpi_cache **cache) {
+    if (!cache)
+        return fv_mpi_fail(FOVEA_ERROR_NULL, "cache is NULL");
+    *cache = NULL;
+    fovea_status status = fv_mpi_check_comm(comm);
+    if (status != FOVEA_OK)
+        return status;
+    fovea_mpi_cache *c = calloc(1, sizeof *c), none = {0};
+    fovea_mpi_cache *own = c ? c : &none;
+    MPI_Comm_dup(comm, &own->comm);
+    MPI_Comm_set_errhandler(own->comm, MPI_ERRORS_ARE_FATAL);
+    MPI_Comm_rank(own->comm, &own->rank);
+    MPI_Comm_size(own->comm, &own->layout.ranks);
+    own->layout.total = INT64_MAX;
+    own->ctx = ctx;
+    status = c ? build(c, desc, stripe_segments) : fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
+    fv_mpi_vote vote;
+    fv_mpi_vote_begin(&vote, own->comm, status, status == FOVEA_OK ? digest(c) : 0);
+    status = fv_mpi_vote_end(&vote, "fields of desc or stripe_segments");
+    if (status == FOVEA_OK)
+        *cache = c;
+    else if (c)
+        fovea_mpi_cache_destroy(c);
+    else
+        MPI_Comm_free(&none.comm);
+    return status;
+}
+
+void fovea_mpi_cache_destroy(fovea_mpi_cache *c) {
+    if (!c)
+        return;
+    fovea_mpi_cache_clear(c);
+    fovea_kv_cache_destroy(c->pool);
+    free(c->sequence);
+    free(c->windows);
+    free(c->rotated);
+    MPI_Comm_free(&c->comm);
+    free(c);
+}
