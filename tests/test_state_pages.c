@@ -17,7 +17,7 @@ typedef struct pieces {
 
 static fovea_attention_plan *plan_of(const pieces *x) {
     fovea_attention_plan *plan;
-    fovea_attention_desc d = cache_desc(x->c, 0, BATCH, ROWS, FOVEA_KV_PAGE_KEYS);
+    fovea_attention_desc d = cache_desc(x->c, 0, BATCH, ROWS, TOKENS); /* longer than any piece */
     d.page_keys = FOVEA_KV_PAGE_KEYS;
     d.causal = FOVEA_CAUSAL_OFFSET;
     if (!test_check(fovea_attention_plan_create(x->c->ctx, &d, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail()))
