@@ -16,7 +16,7 @@ set(tower
     "rope"
     "cache"
     "quantisation"
-    "attention linear norm"
+    "attention encoder linear norm"
     "mha")
 
 # Known exceptions, "file header": printed at each check; one that is no longer there must be taken out of the list.

@@ -37,6 +37,8 @@
  *                     tanh     u = t * fma(t * t, 0x1.2444f2p-4, 0x1.988454p+0); e = exp(-|u|);
  *                              t * ((u < 0 ? e : 1) / (1 + e)), which is gelu's approximation by tanh(u / 2)
  *                     silu     the same with u = t
+ *                     sigmoid  the same with u = t, 1 in place of the factor t
+ *                     tanh     as in body/v_tanh.h
  *   t       = t * (u + bias)      where the map is gated: u the chain of the other part, its bias added first
  *   y       = t + r               where there is one; then NaN -> 0x7fc00000
  *
@@ -60,6 +62,14 @@
  *   d       = x - mean
  *   r       = 1 / sqrt(sum of d^2 / n + eps), each operation rounded; the sum by lanes, acc = fma(d, d, acc), and tree
  *   y       = d * r, then fma(y, weight, bias), y * weight or y + bias, as there are; then NaN -> 0x7fc00000
+ *
+ * and of encoders, rows of n channels, each operation rounded; at the end NaN -> 0x7fc00000:
+ *
+ *   embeddings  y = e1 + e2, y = y + e3 ..., then y * scale
+ *   sums of a sequence  chain over its tokens ascending: acc = acc + x, weighted acc = acc + w * x and w's likewise,
+ *               acc = +0; then acc / tokens, acc / sqrt(tokens) or acc / sum of w; +0 where that sum is 0
+ *   maximum     m = x where m < x or x is NaN, over the tokens ascending, m = the first one's x
+ *   length 1    x / max(sqrt(sum of x * x), 1e-12), the sum by lanes and tree as l, acc = acc + x * x
  *
  * c > 0, and rounding keeps order: the maximum of c * acc is c times the maximum of acc. So maxima that come with the
  * product serve, and c is multiplied where scores are first read (softmax, add_mask or weights), without a pass.
@@ -291,8 +301,16 @@ typedef void fv_weight_sums_f32_fn(int64_t rows, int64_t begin, int64_t end, con
 /* finite: 1 if all of rows x n values are finite, else 0. */
 typedef int fv_finite_f32_fn(int64_t rows, int64_t n, const float *v, int64_t ldv);
 
-/* What comes after the accumulators of a projection. */
-typedef enum fv_activation { FV_ACT_NONE, FV_ACT_RELU, FV_ACT_GELU, FV_ACT_GELU_TANH, FV_ACT_SILU } fv_activation;
+/* What comes after the accumulators of a projection, numbered as in the public header. */
+typedef enum fv_activation {
+    FV_ACT_NONE,
+    FV_ACT_RELU,
+    FV_ACT_GELU,
+    FV_ACT_GELU_TANH,
+    FV_ACT_SILU,
+    FV_ACT_TANH = 6,
+    FV_ACT_SIGMOID
+} fv_activation;
 
 typedef struct fv_bias_act_residual {
     const float *bias; /* [n], or NULL */

@@ -19,7 +19,7 @@ typedef struct block {
 } block;
 
 static void compare(const fv_kernel *row, const fv_kernel *oracle, block *b, fv_activation activation) {
-    static const char *const words[] = {"none", "relu", "gelu", "gelu tanh", "silu"};
+    static const char *const words[] = {"none", "relu", "gelu", "gelu tanh", "silu", "", "tanh", "sigmoid"};
     const fv_bias_act_residual args = {.activation = activation};
     row->run.bias_act_residual_f32(1, BLOCK, b->x, BLOCK, &args, b->got, BLOCK);
     oracle->run.bias_act_residual_f32(1, BLOCK, b->x, BLOCK, &args, b->want, BLOCK);
@@ -49,8 +49,9 @@ int main(int argc, char **argv) {
     for (int64_t first = 0; first <= UINT32_MAX; first += BLOCK * step) {
         for (int64_t i = 0; i < BLOCK; i++)
             b.x[i] = bits_float((uint32_t)(first + i * step));
-        for (int a = FV_ACT_RELU; a <= FV_ACT_SILU; a++)
-            compare(row, oracle, &b, (fv_activation)a);
+        for (int a = FV_ACT_RELU; a <= FV_ACT_SIGMOID; a++)
+            if (a <= FV_ACT_SILU || a >= FV_ACT_TANH)
+                compare(row, oracle, &b, (fv_activation)a);
         const double worst = erf_error(&b, all ? 16 : 1);
         test_check(worst <= 2.0, "erf is off by %.3f ulp near %a", worst, (double)b.x[0]);
     }

@@ -33,6 +33,9 @@ static void test_arrays(const fovea_context *ctx, fovea_dtype type, bool takes) 
     args.weight = zeros;
     args.weight_dtype = type;
     check(type, takes, fovea_layer_norm(ctx, &args), "norm's weight");
+    check(type, takes,
+          fovea_normalize_rows(ctx, &(fovea_tensor){zeros, type, {1, 1, ROWS, IN}, {IN, IN, IN, 1}, NULL}, &args.y),
+          "a row");
 }
 
 static void test_linear(const fovea_context *ctx, fovea_dtype weights, fovea_dtype x) {

@@ -1,4 +1,4 @@
-/* Gated maps (FOVEA_ACTIVATION_SILU_GATED): the bits of two maps whose results are multiplied, on every tier, with every number of
+/* Gated maps (FOVEA_ACTIVATION_SILU_GATED, _GELU_GATED, _GELU_TANH_GATED): the bits of two maps whose results are multiplied, on every tier, with every number of
  * threads, from weights of every type; one bias, both or none; a residual, in place too; and what is refused. */
 #include "attention_case.h"
 
@@ -10,10 +10,17 @@ enum { CASES = 120, TYPES = 3 };
 
 static const fovea_dtype types[TYPES] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16};
 
+static const struct {
+    fovea_activation gated, alone;
+} gates[] = {{FOVEA_ACTIVATION_SILU_GATED, FOVEA_ACTIVATION_SILU},
+             {FOVEA_ACTIVATION_GELU_GATED, FOVEA_ACTIVATION_GELU},
+             {FOVEA_ACTIVATION_GELU_TANH_GATED, FOVEA_ACTIVATION_GELU_TANH}};
+
 typedef struct problem {
     int64_t rows, in, out, heads;
     fovea_dtype x, weight, y;
     bool bias[2], residual;
+    int gate;                                 /* of gates */
     float *data[2], *biases[2], *input, *add; /* gate, up */
     char text[192];
 } problem;
@@ -42,6 +49,7 @@ static problem problem_random(rng *r) {
     p.weight = types[rng_below(r, TYPES)];
     p.y = types[rng_below(r, TYPES)];
     p.residual = rng_below(r, 2);
+    p.gate = (int)rng_below(r, 3);
     p.input = normal(p.rows * p.in, 1.0f, r);
     p.add = normal(p.rows * p.out, 1.0f, r);
     for (int i = 0; i < 2; i++) {
@@ -82,7 +90,7 @@ static float *half_of(const fovea_context *ctx, const problem *p, int i) {
     fovea_linear_desc_init(&desc);
     fovea_linear_args_init(&args);
     desc.in_features = p->in;
-    desc.activation = i == 0 ? FOVEA_ACTIVATION_SILU : FOVEA_ACTIVATION_NONE;
+    desc.activation = i == 0 ? gates[p->gate].alone : FOVEA_ACTIVATION_NONE;
     desc.part.weight = fovea_matrix_out_in(p->data[i], FOVEA_DTYPE_F32, p->out, p->in);
     desc.part.bias = p->bias[i] ? p->biases[i] : NULL;
     args.x = fovea_tensor_bthd(p->input, FOVEA_DTYPE_F32, 1, p->rows, 1, p->in);
@@ -108,7 +116,7 @@ static void *gated(const fovea_context *ctx, const problem *p, void *x, void *co
     desc.dtype = p->x;
     desc.y_dtype = p->y;
     desc.in_features = p->in;
-    desc.activation = FOVEA_ACTIVATION_SILU_GATED;
+    desc.activation = gates[p->gate].gated;
     desc.part_count = 2;
     desc.parts = parts;
     for (int i = 0; i < 2; i++) {

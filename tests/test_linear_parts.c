@@ -303,9 +303,9 @@ static void test_refused(const fovea_context *ctx) {
     args.x.shape[2] = 1;
     out[0] = fovea_tensor_bthd(y, FOVEA_DTYPE_F32, 1, 1, 1, 4);
     args.has_activation = 1;
-    args.activation = (fovea_activation)6;
+    args.activation = (fovea_activation)10;
     check_status("which activation", fovea_linear_execute(linear, &args, NULL, 0), FOVEA_ERROR_ARGUMENT,
-                 "activation is 6");
+                 "activation is 10");
     args.activation = FOVEA_ACTIVATION_SILU_GATED;
     check_status("to gated", fovea_linear_execute(linear, &args, NULL, 0), FOVEA_ERROR_ARGUMENT, "SILU_GATED");
     args.activation = FOVEA_ACTIVATION_SILU;

@@ -20,12 +20,14 @@ static const struct {
     size_t size, end, end_0_3, in_0_3, in_0_2;
     bool same; /* the fields have the order of 0.2 */
 } rows[] = {
+    ROW(fovea_activate_args, reserved_flags, reserved_flags, 376, 0, false),
     ROW(fovea_attention_args, stats, stats, 968, 960, false),
     ROW(fovea_attention_desc, page_keys, page_keys, 216, 208, false),
     ROW(fovea_attention_scores, out, out, 136, 136, true),
     ROW(fovea_attention_stats, split_blocks, split_blocks, 56, 56, true),
     ROW(fovea_attention_summary, top_weights, top_weights, 448, 448, true),
     ROW(fovea_context_options, pool, pool, 56, 48, false),
+    ROW(fovea_embedding_args, y, y, 120, 0, false),
     ROW(fovea_info, tuning, tuning, 1328, 1296, false),
     ROW(fovea_kv_append, rotated, rotated, 232, 232, true),
     ROW(fovea_kv_cache_desc, rope, rope, 80, 80, true),
@@ -39,6 +41,7 @@ static const struct {
     ROW(fovea_mha_desc, reserved, norm_eps, 104, 96, false),
     ROW(fovea_mha_weights, fused_bias, fused_bias, 592, 584, false),
     ROW(fovea_norm_args, workspace_size, workspace_size, 232, 232, true),
+    ROW(fovea_pool_args, reserved, reserved, 216, 0, false),
     ROW(fovea_quantisation, group_of, scales, 16, 16, true),
     ROW(fovea_quantize_error, relative, relative, 32, 0, false),
     ROW(fovea_quantize_options, search, search, 24, 0, false),
@@ -50,7 +53,7 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "structs", NULL);
     test_check(sizeof rows / sizeof rows[0] == FV_STRUCT_COUNT, "%d structs may grow", FV_STRUCT_COUNT);
     test_check(sizeof(fovea_tensor) == 88 && sizeof(fovea_matrix) == 56 && sizeof(fovea_linear_part) == 88 &&
-                   sizeof(fovea_attention_part) == 176,
+                   sizeof(fovea_attention_part) == 176 && sizeof(fovea_embedding_table) == 48,
                "structs that stand in arrays have grown");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *name = rows[i].name;

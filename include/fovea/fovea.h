@@ -49,6 +49,7 @@
 #include "cache.h"
 #include "compat.h"
 #include "context.h"
+#include "encoder.h"
 #include "linear.h"
 #include "mask.h"
 #include "mha.h"

@@ -17,7 +17,11 @@ typedef enum fovea_activation {
     FOVEA_ACTIVATION_SILU = 4,      /* t / (1 + exp(-t)); 0 below -87.33654 */
     /* SwiGLU: two parts of one size, gate and up, give one y = silu(x Wg + bg) * (x Wu + bu) + residual. Its bits are
      * those of two maps whose results are multiplied. y and residual are one tensor each. */
-    FOVEA_ACTIVATION_SILU_GATED = 5
+    FOVEA_ACTIVATION_SILU_GATED = 5,
+    FOVEA_ACTIVATION_TANH = 6,
+    FOVEA_ACTIVATION_SIGMOID = 7,        /* 1 / (1 + exp(-t)); 0 below -87.33654 */
+    FOVEA_ACTIVATION_GELU_GATED = 8,     /* GeGLU: like SILU_GATED with GELU, */
+    FOVEA_ACTIVATION_GELU_TANH_GATED = 9 /* or with GELU_TANH */
 } fovea_activation;
 
 /* One of several matrices that multiply the same input. */
@@ -135,7 +139,7 @@ typedef struct fovea_linear_args {
     const int64_t *lens; /* [batch] or NULL: only the first lens[b] <= tokens rows of sequence b are read and written */
     fovea_linear_stats *stats;   /* or NULL; an output: overlaps nothing, is not shared with a concurrent call */
     int has_activation;          /* nonzero: activation replaces that of the description */
-    fovea_activation activation; /* neither to nor from FOVEA_ACTIVATION_SILU_GATED */
+    fovea_activation activation; /* not to or from one that gates */
 } fovea_linear_args;
 
 /* Sets struct_size and leaves everything else absent. */

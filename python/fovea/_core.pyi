@@ -325,7 +325,9 @@ class KVCache:
     @property
     def v_dtype(self) -> CacheDtype: ...
 
-Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "silu_gated"]
+Activation = Literal[
+    "relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "silu_gated", "gelu_gated", "gelu_tanh_gated"
+]
 
 class Linear:
     @overload

@@ -74,6 +74,9 @@ int py_linear_part_of(PyObject *number, int64_t count, int64_t *part);
 /* Packs count parts by what the object says of types, activation and arithmetic. 0, or -1 with an exception. */
 int py_linear_pack(py_linear *linear, const fovea_linear_part *parts);
 
+/* Does it take two matrices, a gate and what it gates? */
+bool py_activation_gates(fovea_activation activation);
+
 /* The word of an activation, or NULL for none. */
 const char *py_activation_name(fovea_activation activation);
 

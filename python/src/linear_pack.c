@@ -31,19 +31,28 @@ static const char *const activations[] = {[FOVEA_ACTIVATION_RELU] = "relu",
                                           [FOVEA_ACTIVATION_GELU] = "gelu",
                                           [FOVEA_ACTIVATION_GELU_TANH] = "gelu_tanh",
                                           [FOVEA_ACTIVATION_SILU] = "silu",
-                                          [FOVEA_ACTIVATION_SILU_GATED] = "silu_gated"};
+                                          [FOVEA_ACTIVATION_SILU_GATED] = "silu_gated",
+                                          [FOVEA_ACTIVATION_TANH] = "tanh",
+                                          [FOVEA_ACTIVATION_SIGMOID] = "sigmoid",
+                                          [FOVEA_ACTIVATION_GELU_GATED] = "gelu_gated",
+                                          [FOVEA_ACTIVATION_GELU_TANH_GATED] = "gelu_tanh_gated"};
 
 int py_activation_of(PyObject *word, fovea_activation *activation) {
     *activation = FOVEA_ACTIVATION_NONE;
     if (word == Py_None)
         return 0;
-    for (int i = FOVEA_ACTIVATION_RELU; PyUnicode_Check(word) && i <= FOVEA_ACTIVATION_SILU_GATED; i++)
+    for (int i = FOVEA_ACTIVATION_RELU; PyUnicode_Check(word) && i <= FOVEA_ACTIVATION_GELU_TANH_GATED; i++)
         if (PyUnicode_CompareWithASCIIString(word, activations[i]) == 0) {
             *activation = (fovea_activation)i;
             return 0;
         }
-    py_raise_not(word, "activation must be None, 'relu', 'gelu', 'gelu_tanh', 'silu' or 'silu_gated'");
+    py_raise_not(word, "activation must be None, 'relu', 'gelu', 'gelu_tanh', 'silu', 'tanh', 'sigmoid', 'silu_gated', "
+                       "'gelu_gated' or 'gelu_tanh_gated'");
     return -1;
+}
+
+bool py_activation_gates(fovea_activation activation) {
+    return activation == FOVEA_ACTIVATION_SILU_GATED || activation >= FOVEA_ACTIVATION_GELU_GATED;
 }
 
 const char *py_activation_name(fovea_activation activation) { return activations[activation]; }
@@ -180,7 +189,7 @@ int py_linear_pack(py_linear *linear, const fovea_linear_part *parts) {
     linear->scale_dtype = groups.scale_dtype;
     const fovea_quantisation *given = parts[0].weight.quantisation;
     linear->has_zeros = given && given->zeros;
-    if (linear->activation == FOVEA_ACTIVATION_SILU_GATED) { /* two matrices, one result */
+    if (py_activation_gates(linear->activation)) { /* two matrices, one result */
         linear->several = 0;
         linear->count = 1;
     }

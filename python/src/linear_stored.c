@@ -268,7 +268,7 @@ PyObject *py_linear_from_state(PyObject *type, PyObject *args) {
     if (!PyArg_ParseTuple(args, "iiiiO!O!|zO!", &dtype, &activation, &arithmetic, &several, &PyTuple_Type, &heads,
                           &PyTuple_Type, &matrices, &quant, &PyTuple_Type, &errors))
         return NULL;
-    const Py_ssize_t count = PyTuple_Size(matrices), least = activation == FOVEA_ACTIVATION_SILU_GATED ? 2 : 1;
+    const Py_ssize_t count = PyTuple_Size(matrices), least = py_activation_gates((fovea_activation)activation) ? 2 : 1;
     fovea_linear_part parts[PY_LINEAR_PARTS];
     fovea_quantisation quantisation[PY_LINEAR_PARTS];
     int status = count < 1 || count > PY_LINEAR_PARTS || PyTuple_Size(heads) != count || (!several && count != least)

@@ -19,6 +19,7 @@ typedef enum fv_enum {
     FV_ENUM_mha_fold,
     FV_ENUM_mha_order,
     FV_ENUM_packing,
+    FV_ENUM_pooling,
     FV_ENUM_rope_pairing,
     FV_ENUM_rope_scaling,
     FV_ENUM_threads_backend,

@@ -17,12 +17,14 @@
  * larger than they ever were there, so that a struct of 0.2 is known by its size (tests/test_structs.c). This needs
  * pointers of 8 bytes, which struct.c asserts. */
 #define FV_STRUCTS(X)                                                                                                  \
+    X(fovea_activate_args, reserved_flags)                                                                             \
     X(fovea_attention_args, stats)                                                                                     \
     X(fovea_attention_desc, page_keys)                                                                                 \
     X(fovea_attention_scores, out)                                                                                     \
     X(fovea_attention_stats, split_blocks)                                                                             \
     X(fovea_attention_summary, top_weights)                                                                            \
     X(fovea_context_options, pool)                                                                                     \
+    X(fovea_embedding_args, y)                                                                                         \
     X(fovea_info, tuning)                                                                                              \
     X(fovea_kv_append, rotated)                                                                                        \
     X(fovea_kv_cache_desc, rope)                                                                                       \
@@ -36,6 +38,7 @@
     X(fovea_mha_desc, norm_eps)                                                                                        \
     X(fovea_mha_weights, fused_bias)                                                                                   \
     X(fovea_norm_args, workspace_size)                                                                                 \
+    X(fovea_pool_args, reserved)                                                                                       \
     X(fovea_quantisation, scales)                                                                                      \
     X(fovea_quantize_error, relative)                                                                                  \
     X(fovea_quantize_options, search)                                                                                  \

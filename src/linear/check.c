@@ -127,15 +127,16 @@ fovea_status fv_linear_select_arithmetic(const fovea_context *ctx, fovea_linear_
 /* A gated map has two parts of one size. */
 static fovea_status check_gated(const fovea_linear_desc *d) {
     const fovea_linear_part *parts = fv_linear_parts(d);
-    if (d->activation != FOVEA_ACTIVATION_SILU_GATED)
+    fv_activation gate = FV_ACT_NONE;
+    if (!fv_linear_gates(d->activation, &gate))
         return FOVEA_OK;
+    const char *name = fv_enum_name(FV_ENUM_activation, (int)d->activation);
     if (d->part_count != 2)
-        return fv_fail(FOVEA_ERROR_SHAPE, "part_count is %lld; FOVEA_ACTIVATION_SILU_GATED takes 2 parts, gate and up",
-                       (long long)d->part_count);
+        return fv_fail(FOVEA_ERROR_SHAPE, "part_count is %lld; %s takes 2 parts, gate and up", (long long)d->part_count,
+                       name);
     if (parts[0].weight.out != parts[1].weight.out)
-        return fv_fail(FOVEA_ERROR_SHAPE,
-                       "the gate has %lld output channels and up %lld; FOVEA_ACTIVATION_SILU_GATED takes equal parts",
-                       (long long)parts[0].weight.out, (long long)parts[1].weight.out);
+        return fv_fail(FOVEA_ERROR_SHAPE, "the gate has %lld output channels and up %lld; %s takes equal parts",
+                       (long long)parts[0].weight.out, (long long)parts[1].weight.out, name);
     return FOVEA_OK;
 }
 
@@ -284,8 +285,10 @@ fovea_status fv_linear_check_args(const fovea_linear *l, const fovea_linear_args
         const fovea_status known = fv_enum_check(FV_ENUM_activation, "activation", (int)args->activation);
         if (known != FOVEA_OK)
             return known;
-        if (l->gated != (args->activation == FOVEA_ACTIVATION_SILU_GATED))
-            return fv_fail(FOVEA_ERROR_ARGUMENT, "a call cannot change FOVEA_ACTIVATION_SILU_GATED");
+        fv_activation gate = l->activation;
+        if (l->gated != fv_linear_gates(args->activation, &gate) || (l->gated && gate != l->activation))
+            return fv_fail(FOVEA_ERROR_ARGUMENT,
+                           "a call cannot change an activation that gates, such as FOVEA_ACTIVATION_SILU_GATED");
     }
     if (args->stats) {
         const fovea_status known = fv_struct_check(FV_STRUCT(fovea_linear_stats), args->stats);

@@ -38,8 +38,8 @@ struct fovea_linear {
     const fv_linear_format *kept; /* what weights are: the row of weight_dtype */
     const fv_kernel *gemm;        /* for many rows: the default */
     fv_bias_act_residual_f32_fn *bias_act_residual;
-    fv_activation activation;
-    int64_t in, out; /* input channels, columns of all parts */
+    fv_activation activation; /* of the gate, if gated */
+    int64_t in, out;          /* input channels, columns of all parts */
     bool gated; /* one y of two parts: a panel holds as many columns of one as of the other, those of the gate first */
     int64_t part_count; /* of y */
     fv_linear_part *parts;
@@ -170,6 +170,16 @@ static inline int64_t fv_linear_panel_out(const fovea_linear *linear) {
 
 /* Executes checked arguments in a workspace that is large enough. */
 void fv_linear_run(const fovea_linear *linear, const fovea_linear_args *args, void *workspace);
+
+/* Whether an activation takes two parts, and what it does with the first, or with the only one. */
+static inline bool fv_linear_gates(fovea_activation activation, fv_activation *act) {
+    switch (activation) {
+    case FOVEA_ACTIVATION_SILU_GATED: *act = FV_ACT_SILU; return true;
+    case FOVEA_ACTIVATION_GELU_GATED: *act = FV_ACT_GELU; return true;
+    case FOVEA_ACTIVATION_GELU_TANH_GATED: *act = FV_ACT_GELU_TANH; return true;
+    default: *act = (fv_activation)activation; return false;
+    }
+}
 
 /* desc's parts, whichever way they are given. */
 static inline const fovea_linear_part *fv_linear_parts(const fovea_linear_desc *desc) {

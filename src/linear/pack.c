@@ -229,9 +229,8 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
         return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a linear map (%zu bytes)", sizeof *made);
     made->ctx = ctx;
     made->in = desc->in_features;
-    made->gated = desc->activation == FOVEA_ACTIVATION_SILU_GATED;
+    made->gated = fv_linear_gates(desc->activation, &made->activation);
     made->part_count = made->gated ? 1 : desc->part_count;
-    made->activation = made->gated ? FV_ACT_SILU : (fv_activation)desc->activation;
     for (int64_t p = 0; p < desc->part_count; p++)
         made->out += parts[p].weight.out;
     status = select_types(made, desc);

@@ -1,0 +1,394 @@
+/* fovea/encoder.h: the bits of the formulas of kernels.h on every tier and with every number of threads, in every type, in place too;
+ * how far they are from float64; and what they refuse. Bits of activations, number by number: test-activation. */
+#include "attention_case.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { CASES = 60, TYPES = 3, CONTEXTS = 4, MOST_TABLES = 4 };
+
+static const fovea_dtype types[TYPES] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16};
+
+static fovea_dtype some_type(rng *r) { return types[rng_below(r, TYPES)]; }
+static int64_t some_width(rng *r) { return rng_below(r, 4) == 0 ? rng_between(r, 500, 1600) : rng_between(r, 1, 100); }
+
+/* n numbers, and the same in a type, which the floats are brought to; some are NaN, or zeros of either sign. */
+static float *numbers(int64_t n, rng *r, fovea_dtype dtype, void **typed) {
+    float *x = must_alloc(n + 1, sizeof *x);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = rng_below(r, 50) ? 2.0f * rng_normal(r) + 0.3f : rng_below(r, 4) ? -0.0f : NAN;
+    *typed = must_alloc(n + 1, sizeof(float));
+    convert_elements(n, x, FOVEA_DTYPE_F32, *typed, dtype);
+    convert_elements(n, *typed, dtype, x, FOVEA_DTYPE_F32);
+    return x;
+}
+
+static fovea_tensor rows_of(void *data, fovea_dtype dtype, int64_t rows, int64_t n) {
+    return fovea_tensor_bhtd(data, dtype, 1, 1, rows, n);
+}
+
+/* What a call must give: floats of which NaN is the canonical one, rounded to a type. */
+static void expect(float *want, int64_t n, fovea_dtype dtype, const void *got, const char *what, int64_t rows,
+                   int64_t width, int context) {
+    for (int64_t i = 0; i < n; i++)
+        want[i] = float_is_nan(want[i]) ? NAN : want[i];
+    void *typed = must_alloc(n + 1, sizeof(float));
+    convert_elements(n, want, FOVEA_DTYPE_F32, typed, dtype);
+    test_check(memcmp(typed, got, (size_t)(n * fv_dtype_size(dtype))) == 0,
+               "%s of %" PRId64 " x %" PRId64 ", type %d, context %d: other bits", what, rows, width, (int)dtype,
+               context);
+    free(typed);
+}
+
+static void test_embedding(const fovea_context *const all[CONTEXTS], rng *r) {
+    const int64_t tokens = rng_between(r, 0, 40), width = some_width(r), count = rng_between(r, 1, MOST_TABLES);
+    const fovea_dtype y_type = some_type(r);
+    fovea_embedding_table tables[MOST_TABLES];
+    float *floats[MOST_TABLES], *want = must_alloc(tokens * width + 1, sizeof *want);
+    int64_t *ids[MOST_TABLES];
+    fovea_embedding_args args;
+    fovea_embedding_args_init(&args);
+    for (int64_t t = 0; t < count; t++) {
+        void *data;
+        const int64_t rows = rng_between(r, 1, 9), gap = rng_below(r, 3);
+        tables[t] = (fovea_embedding_table){.dtype = some_type(r), .rows = rows, .stride = width + gap};
+        floats[t] = numbers(rows * (width + gap), r, tables[t].dtype, &data);
+        tables[t].data = data;
+        ids[t] = must_alloc(tokens + 1, sizeof **ids);
+        for (int64_t i = 0; i < tokens; i++)
+            ids[t][i] = rng_below(r, rows);
+        tables[t].ids = rng_below(r, 4) ? ids[t] : NULL;
+    }
+    args.tables = tables;
+    args.table_count = count;
+    args.scale = rng_below(r, 2) ? 1.0 : 19.6;
+    for (int64_t i = 0; i < tokens * width; i++) {
+        float sum = 0.0f;
+        for (int64_t t = 0; t < count; t++) {
+            const float x = floats[t][(tables[t].ids ? ids[t][i / width] : 0) * tables[t].stride + i % width];
+            sum = t ? sum + x : x;
+        }
+        want[i] = sum * (float)args.scale;
+    }
+    for (int c = 0; c < CONTEXTS; c++) {
+        void *y = must_alloc(tokens * width + 1, sizeof(float));
+        args.y = rows_of(y, y_type, tokens, width);
+        test_check(fovea_embedding_sum(all[c], &args) == FOVEA_OK, "%s", fovea_error_detail());
+        expect(want, tokens * width, y_type, y, "sum of embeddings", tokens, width, c);
+        free(y);
+    }
+    for (int64_t t = 0; t < count; t++) {
+        free((void *)(uintptr_t)tables[t].data);
+        free(floats[t]);
+        free(ids[t]);
+    }
+    free(want);
+}
+
+static double exactly(fovea_activation activation, double t) {
+    switch (activation) {
+    case FOVEA_ACTIVATION_RELU: return t < 0 ? 0 : t;
+    case FOVEA_ACTIVATION_GELU: return t * 0.5 * (1 + erf(t * sqrt(0.5)));
+    case FOVEA_ACTIVATION_GELU_TANH: return t * 0.5 * (1 + tanh(sqrt(2 / acos(-1.0)) * (t + 0.044715 * t * t * t)));
+    case FOVEA_ACTIVATION_SILU: return t / (1 + exp(-t));
+    case FOVEA_ACTIVATION_TANH: return tanh(t);
+    case FOVEA_ACTIVATION_SIGMOID: return 1 / (1 + exp(-t));
+    default: return t;
+    }
+}
+
+static void test_activate(const fovea_context *const all[CONTEXTS], rng *r) {
+    static const fovea_activation kinds[] = {FOVEA_ACTIVATION_NONE,      FOVEA_ACTIVATION_RELU, FOVEA_ACTIVATION_GELU,
+                                             FOVEA_ACTIVATION_GELU_TANH, FOVEA_ACTIVATION_SILU, FOVEA_ACTIVATION_TANH,
+                                             FOVEA_ACTIVATION_SIGMOID};
+    const int64_t rows = rng_between(r, 1, 40), width = some_width(r), n = rows * width;
+    const fovea_dtype in[3] = {some_type(r), some_type(r), some_type(r)},
+                      y_type = rng_below(r, 2) ? in[0] : some_type(r);
+    const bool in_place = y_type == in[0] && rng_below(r, 2), gates = rng_below(r, 2), adds = rng_below(r, 2);
+    void *typed[3];
+    float *x[3], *first = must_alloc(n, sizeof *first);
+    for (int i = 0; i < 3; i++)
+        x[i] = numbers(n, r, in[i], &typed[i]);
+    fovea_activate_args args;
+    fovea_activate_args_init(&args);
+    args.activation = kinds[rng_below(r, (int64_t)(sizeof kinds / sizeof kinds[0]))];
+    if (gates)
+        args.up = rows_of(typed[1], in[1], rows, width);
+    if (adds)
+        args.residual = rows_of(typed[2], in[2], rows, width);
+    for (int c = 0; c < CONTEXTS; c++) {
+        void *y = must_alloc(n, sizeof(float));
+        if (in_place)
+            memcpy(y, typed[0], (size_t)(n * fv_dtype_size(y_type)));
+        args.x = rows_of(in_place ? y : typed[0], in[0], rows, width);
+        args.y = rows_of(y, y_type, rows, width);
+        test_check(fovea_activate(all[c], &args) == FOVEA_OK, "%s", fovea_error_detail());
+        float *floats = must_alloc(n, sizeof *floats);
+        convert_elements(n, y, y_type, floats, FOVEA_DTYPE_F32);
+        if (c == 0)
+            memcpy(first, floats, (size_t)n * sizeof *first);
+        test_check(memcmp(first, floats, (size_t)n * sizeof *first) == 0, "activation %d, context %d: other bits",
+                   (int)args.activation, c);
+        const double rounding = y_type == FOVEA_DTYPE_BF16 ? 0x1p-8 : y_type == FOVEA_DTYPE_F16 ? 0x1p-11 : 0x1p-24;
+        for (int64_t i = 0; i < n && c == 0; i++) {
+            const double up = gates ? (double)x[1][i] : 1.0, act = exactly(args.activation, (double)x[0][i]);
+            const double exact = act * up + (adds ? (double)x[2][i] : 0.0);
+            const double bound =
+                0x1p-21 * (fabs((double)x[0][i]) + 1.0) * fabs(up) + 2 * rounding * fabs(exact) + 0x1p-24;
+            test_check(isnan(exact) ? float_is_nan(floats[i]) : fabs((double)floats[i] - exact) <= bound,
+                       "activation %d of %g is %g, float64 gives %.17g", (int)args.activation, (double)x[0][i],
+                       (double)floats[i], exact);
+        }
+        free(floats);
+        free(y);
+    }
+    for (int i = 0; i < 3; i++) {
+        free(x[i]);
+        free(typed[i]);
+    }
+    free(first);
+}
+
+/* A channel of a sequence by kernels.h, and in float64 with a bound. */
+static float pooled(const float *x, int64_t width, const fovea_pool_args *args, int64_t begin, int64_t end,
+                    double *exact, double *bound) {
+    float acc = 0.0f, weights = 0.0f;
+    double sum = 0.0, magnitude = 0.0, all = 0.0;
+    *exact = *bound = 0.0;
+    if (begin == end)
+        return 0.0f;
+    if (args->pooling == FOVEA_POOLING_FIRST || args->pooling == FOVEA_POOLING_LAST) {
+        acc = x[(args->pooling == FOVEA_POOLING_FIRST ? begin : end - 1) * width];
+        *exact = (double)acc;
+        return acc;
+    }
+    float most = x[begin * width];
+    for (int64_t i = begin; i < end; i++) {
+        const float weight = args->pooling != FOVEA_POOLING_WEIGHTED_MEAN ? 1.0f
+                             : args->weights                              ? args->weights[i]
+                                                                          : (float)(i - begin + 1);
+        acc = acc + weight * x[i * width];
+        weights = weights + weight;
+        sum += (double)weight * (double)x[i * width];
+        magnitude += fabs((double)weight * (double)x[i * width]);
+        all += (double)weight;
+        if (most < x[i * width] || float_is_nan(x[i * width]))
+            most = x[i * width];
+    }
+    if (args->pooling == FOVEA_POOLING_MAX) {
+        *exact = (double)most;
+        return most;
+    }
+    const float divisor = args->pooling == FOVEA_POOLING_MEAN_SQRT_LEN ? sqrtf((float)(end - begin)) : weights;
+    const double exact_divisor = args->pooling == FOVEA_POOLING_MEAN_SQRT_LEN ? sqrt((double)(end - begin)) : all;
+    *exact = sum / exact_divisor;
+    *bound = 0x1p-24 * (2.0 * (double)(end - begin) + 4.0) * magnitude / exact_divisor;
+    return divisor == 0.0f ? 0.0f : acc / divisor;
+}
+
+static void test_pool(const fovea_context *const all[CONTEXTS], rng *r) {
+    const int64_t sequences = rng_between(r, 0, 9), width = some_width(r);
+    const fovea_dtype x_type = some_type(r), y_type = some_type(r);
+    int64_t cu[10] = {0};
+    for (int64_t s = 0; s < sequences; s++)
+        cu[s + 1] = cu[s] + rng_below(r, 12);
+    const int64_t rows = cu[sequences];
+    void *typed;
+    float *x = numbers(rows * width, r, x_type, &typed), *want = must_alloc(sequences * width + 1, sizeof *want);
+    float *weights = must_alloc(rows + 1, sizeof *weights);
+    for (int64_t i = 0; i < rows; i++)
+        weights[i] = rng_unit(r) + 0.01f;
+    fovea_pool_args args;
+    fovea_pool_args_init(&args);
+    args.x = rows_of(typed, x_type, rows, width);
+    args.begin = cu;
+    args.end = cu + 1;
+    args.pooling = (fovea_pooling)rng_below(r, 6);
+    args.weights = rng_below(r, 2) ? weights : NULL;
+    for (int64_t s = 0; s < sequences; s++)
+        for (int64_t j = 0; j < width; j++) {
+            double exact, bound;
+            const float got = want[s * width + j] = pooled(x + j, width, &args, cu[s], cu[s + 1], &exact, &bound);
+            test_check(isnan(exact) ? float_is_nan(got) : fabs((double)got - exact) <= bound,
+                       "pooling %d gives %g, float64 %.17g", (int)args.pooling, (double)got, exact);
+        }
+    for (int c = 0; c < CONTEXTS; c++) {
+        void *y = must_alloc(sequences * width + 1, sizeof(float));
+        args.y = rows_of(y, y_type, sequences, width);
+        test_check(fovea_pool(all[c], &args) == FOVEA_OK, "%s", fovea_error_detail());
+        expect(want, sequences * width, y_type, y, "pooling", sequences, width, c);
+        free(y);
+    }
+    free(weights);
+    free(want);
+    free(x);
+    free(typed);
+}
+
+static void test_normalize(const fovea_context *const all[CONTEXTS], rng *r) {
+    const int64_t rows = rng_between(r, 1, 40), width = some_width(r), n = rows * width;
+    const fovea_dtype x_type = some_type(r), y_type = rng_below(r, 2) ? x_type : some_type(r);
+    const bool in_place = x_type == y_type && rng_below(r, 2);
+    void *typed;
+    float *x = numbers(n, r, x_type, &typed), *want = must_alloc(n, sizeof *want);
+    for (int64_t j = 0; j < width; j++) /* a row of zeros */
+        x[j] = 0.0f;
+    convert_elements(n, x, FOVEA_DTYPE_F32, typed, x_type);
+    for (int64_t i = 0; i < rows; i++) {
+        float lane[16] = {0};
+        double squares = 0.0;
+        for (int64_t j = 0; j < width; j++) {
+            lane[j % 16] = lane[j % 16] + x[i * width + j] * x[i * width + j];
+            squares += (double)x[i * width + j] * (double)x[i * width + j];
+        }
+        for (int half = 8; half > 0; half /= 2)
+            for (int j = 0; j < half; j++)
+                lane[j] = lane[j] + lane[j + half];
+        const float root = sqrtf(lane[0]), length = root < 1e-12f ? 1e-12f : root;
+        for (int64_t j = 0; j < width; j++) {
+            want[i * width + j] = x[i * width + j] / length;
+            const double exact = squares > 0 ? (double)x[i * width + j] / sqrt(squares) : 0.0;
+            test_check(isnan(squares) || fabs((double)want[i * width + j] - exact) <=
+                                             0x1p-24 * ((double)width / 32 + 6.0) * fabs(exact),
+                       "normalising gives %g, float64 %.17g", (double)want[i * width + j], exact);
+        }
+    }
+    for (int c = 0; c < CONTEXTS; c++) {
+        void *y = must_alloc(n, sizeof(float));
+        memcpy(y, typed, (size_t)(n * fv_dtype_size(x_type)) < (size_t)n * 4 ? (size_t)(n * 2) : (size_t)n * 4);
+        const fovea_tensor to = rows_of(y, y_type, rows, width),
+                           from = in_place ? to : rows_of(typed, x_type, rows, width);
+        test_check(fovea_normalize_rows(all[c], &from, &to) == FOVEA_OK, "%s", fovea_error_detail());
+        expect(want, n, y_type, y, "normalising", rows, width, c);
+        free(y);
+    }
+    free(want);
+    free(x);
+    free(typed);
+}
+
+#define REFUSED(call, status, words, change)                                                                           \
+    do {                                                                                                               \
+        args = good;                                                                                                   \
+        change;                                                                                                        \
+        check_status(#change, call(ctx, &args), status, words);                                                        \
+    } while (0)
+
+static void refused_embedding(const fovea_context *ctx) {
+    float data[40] = {0}, y[24];
+    const int64_t ids[3] = {0, 4, 1};
+    fovea_embedding_table table = {.data = data, .dtype = FOVEA_DTYPE_F32, .rows = 5, .stride = 8, .ids = ids};
+    fovea_embedding_args good, args;
+    fovea_embedding_args_init(&good);
+    good.tables = &table;
+    good.table_count = 1;
+    good.y = rows_of(y, FOVEA_DTYPE_F32, 3, 8);
+    check_status("no context", fovea_embedding_sum(NULL, &good), FOVEA_ERROR_NULL, "ctx is NULL");
+    check_status("no arguments", fovea_embedding_sum(ctx, NULL), FOVEA_ERROR_NULL, "args is NULL");
+    REFUSED(fovea_embedding_sum, FOVEA_ERROR_NULL, "tables is NULL", args.tables = NULL);
+    REFUSED(fovea_embedding_sum, FOVEA_ERROR_SHAPE, "table_count is 0", args.table_count = 0);
+    REFUSED(fovea_embedding_sum, FOVEA_ERROR_SHAPE, "table_count is 17", args.table_count = 17);
+    REFUSED(fovea_embedding_sum, FOVEA_ERROR_ARGUMENT, "scale is inf", args.scale = INFINITY);
+    REFUSED(fovea_embedding_sum, FOVEA_ERROR_SHAPE, "y has 1 x 2 x", args.y.shape[1] = 2);
+    REFUSED(fovea_embedding_sum, FOVEA_ERROR_SHAPE, "y has a size of 0", args.y.shape[3] = 0);
+    REFUSED(fovea_embedding_sum, FOVEA_ERROR_OVERFLOW, "too large", args.y.shape[2] = INT64_MAX / 4);
+    REFUSED(fovea_embedding_sum, FOVEA_ERROR_NULL, "y is NULL", args.y.data = NULL);
+    REFUSED(fovea_embedding_sum, FOVEA_ERROR_DTYPE, "y is FOVEA_DTYPE_I8", args.y.dtype = FOVEA_DTYPE_I8);
+    REFUSED(fovea_embedding_sum, FOVEA_ERROR_VERSION, "struct_size", args.struct_size += 8);
+#define TABLE(status, words, change)                                                                                   \
+    do {                                                                                                               \
+        const fovea_embedding_table kept = table;                                                                      \
+        change;                                                                                                        \
+        check_status(#change, fovea_embedding_sum(ctx, &good), status, words);                                         \
+        table = kept;                                                                                                  \
+    } while (0)
+    TABLE(FOVEA_ERROR_ARGUMENT, "id 4 of token 1 is not in table 0, which has 4 rows", table.rows = 4);
+    TABLE(FOVEA_ERROR_SHAPE, "table 0 has 0 rows", table.rows = 0);
+    TABLE(FOVEA_ERROR_STRIDE, "stride is 7", table.stride = 7);
+    TABLE(FOVEA_ERROR_NULL, "table 0 is NULL", table.data = NULL);
+    TABLE(FOVEA_ERROR_DTYPE, "table 0 is FOVEA_DTYPE_BOOL", table.dtype = FOVEA_DTYPE_BOOL);
+    TABLE(FOVEA_ERROR_ALIAS, "y overlaps table 0", table.data = y);
+    TABLE(FOVEA_ERROR_ALIAS, "y overlaps ids of table 0", table.ids = (const int64_t *)(const void *)y);
+    TABLE(FOVEA_ERROR_ARGUMENT, "reserved of table 0", table.reserved = y);
+#undef TABLE
+}
+
+static void refused_activation(const fovea_context *ctx) {
+    float x[24] = {0}, y[24];
+    fovea_activate_args good, args;
+    fovea_activate_args_init(&good);
+    good.x = good.up = good.residual = rows_of(x, FOVEA_DTYPE_F32, 3, 8);
+    good.y = rows_of(y, FOVEA_DTYPE_F32, 3, 8);
+    check_status("no context", fovea_activate(NULL, &good), FOVEA_ERROR_NULL, "ctx is NULL");
+    check_status("no arguments", fovea_activate(ctx, NULL), FOVEA_ERROR_NULL, "args is NULL");
+    REFUSED(fovea_activate, FOVEA_ERROR_NULL, "x is NULL", args.x.data = NULL);
+    REFUSED(fovea_activate, FOVEA_ERROR_SHAPE, "up", args.up.shape[2] = 2);
+    REFUSED(fovea_activate, FOVEA_ERROR_DTYPE, "residual is FOVEA_DTYPE_I64", args.residual.dtype = FOVEA_DTYPE_I64);
+    REFUSED(fovea_activate, FOVEA_ERROR_ALIAS, "y overlaps up", args.up.data = y + 1);
+    REFUSED(fovea_activate, FOVEA_ERROR_STRIDE, "share memory", args.y.stride[2] = 2);
+    REFUSED(fovea_activate, FOVEA_ERROR_ARGUMENT, "activation is 99", args.activation = (fovea_activation)99);
+    REFUSED(fovea_activate, FOVEA_ERROR_ARGUMENT, "give up", args.activation = FOVEA_ACTIVATION_SILU_GATED);
+    REFUSED(fovea_activate, FOVEA_ERROR_ARGUMENT, "give up", args.activation = FOVEA_ACTIVATION_GELU_TANH_GATED);
+    REFUSED(fovea_activate, FOVEA_ERROR_ARGUMENT, "reserved", args.reserved_flags = 1);
+    REFUSED(fovea_activate, FOVEA_ERROR_VERSION, "struct_size", args.struct_size += 8);
+}
+
+static void refused_pooling(const fovea_context *ctx) {
+    float x[24] = {0}, y[16];
+    int64_t cu[3] = {0, 1, 3};
+    fovea_pool_args good, args;
+    fovea_pool_args_init(&good);
+    good.x = rows_of(x, FOVEA_DTYPE_F32, 3, 8);
+    good.y = rows_of(y, FOVEA_DTYPE_F32, 2, 8);
+    good.begin = cu;
+    good.end = cu + 1;
+    check_status("no context", fovea_pool(NULL, &good), FOVEA_ERROR_NULL, "ctx is NULL");
+    check_status("no arguments", fovea_pool(ctx, NULL), FOVEA_ERROR_NULL, "args is NULL");
+    REFUSED(fovea_pool, FOVEA_ERROR_NULL, "begin is NULL", args.begin = NULL);
+    REFUSED(fovea_pool, FOVEA_ERROR_NULL, "end is NULL", args.end = NULL);
+    REFUSED(fovea_pool, FOVEA_ERROR_SHAPE, "y", args.y.shape[3] = 7);
+    REFUSED(fovea_pool, FOVEA_ERROR_SHAPE, "sequence 1 is rows 1 to 3, of 2 rows", args.x.shape[2] = 2);
+    REFUSED(fovea_pool, FOVEA_ERROR_ALIAS, "y overlaps x", args.y.data = x);
+    REFUSED(fovea_pool, FOVEA_ERROR_ALIAS, "y overlaps weights", args.weights = y);
+    REFUSED(fovea_pool, FOVEA_ERROR_DTYPE, "x is FOVEA_DTYPE_I8", args.x.dtype = FOVEA_DTYPE_I8);
+    REFUSED(fovea_pool, FOVEA_ERROR_ARGUMENT, "pooling is 6", args.pooling = (fovea_pooling)6);
+    REFUSED(fovea_pool, FOVEA_ERROR_ARGUMENT, "reserved", args.reserved = 1);
+    REFUSED(fovea_pool, FOVEA_ERROR_VERSION, "struct_size", args.struct_size += 8);
+    cu[1] = 4;
+    check_status("order", fovea_pool(ctx, &good), FOVEA_ERROR_SHAPE, "sequence 0 is rows 0 to 4");
+}
+
+static void refused_rows(const fovea_context *ctx) {
+    float x[24] = {0}, y[24];
+    const fovea_tensor from = rows_of(x, FOVEA_DTYPE_F32, 3, 8), to = rows_of(y, FOVEA_DTYPE_F32, 3, 8),
+                       near = rows_of(x + 1, FOVEA_DTYPE_F32, 2, 8), fewer = rows_of(x, FOVEA_DTYPE_F32, 2, 8),
+                       none = rows_of(NULL, FOVEA_DTYPE_F32, 3, 8), other = rows_of(y, FOVEA_DTYPE_BOOL, 3, 8);
+    check_status("no context", fovea_normalize_rows(NULL, &from, &to), FOVEA_ERROR_NULL, "ctx is NULL");
+    check_status("no x", fovea_normalize_rows(ctx, NULL, &to), FOVEA_ERROR_NULL, "x is NULL");
+    check_status("no y", fovea_normalize_rows(ctx, &from, NULL), FOVEA_ERROR_NULL, "y is NULL");
+    check_status("no data", fovea_normalize_rows(ctx, &none, &to), FOVEA_ERROR_NULL, "x is NULL");
+    check_status("shape", fovea_normalize_rows(ctx, &from, &fewer), FOVEA_ERROR_SHAPE, "y");
+    check_status("type", fovea_normalize_rows(ctx, &from, &other), FOVEA_ERROR_DTYPE, "y is FOVEA_DTYPE_BOOL");
+    check_status("overlap", fovea_normalize_rows(ctx, &fewer, &near), FOVEA_ERROR_ALIAS, "y overlaps x");
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "encoder", NULL);
+    case_contexts contexts = contexts_make();
+    const fovea_context *const all[CONTEXTS] = {contexts.scalar, contexts.one, contexts.own, contexts.three};
+    rng r = rng_stream(test_seed(), "encoder");
+    for (int64_t i = test_scaled(CASES); i > 0; i--) {
+        test_embedding(all, &r);
+        test_activate(all, &r);
+        test_pool(all, &r);
+        test_normalize(all, &r);
+    }
+    refused_embedding(contexts.one);
+    refused_activation(contexts.one);
+    refused_pooling(contexts.one);
+    refused_rows(contexts.one);
+    contexts_free(&contexts);
+    return test_end();
+}
