@@ -51,7 +51,9 @@ int main(int argc, char **argv) {
     tune_options options;
     int status = tune_options_read(argc, argv, &options);
     catch_signals();
-    if (status < 0 && options.output && !tune_output_begin(options.output)) {
+    if (status < 0 && options.each_host)
+        return tune_each_host(argc, argv, &options);
+    if (status < 0 && options.output && !options.kind && !tune_output_begin(options.output)) {
         perror("fovea-tune: standard output");
         status = TUNE_FAILED;
     }

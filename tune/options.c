@@ -65,6 +65,10 @@ static const cli_option options_table[] = {
      "number of threads (default: as many as programs use)"},
     {"--dry-run", NULL, NULL, NULL, 0, 0, AT(dry_run), RUN, "only print what would be tuned"},
     {"--json", NULL, NULL, NULL, 0, 0, AT(json), RUN | SHOW | CHECK | EXPLAIN, "print JSON instead of text"},
+    {"--each-host", NULL, NULL, NULL, 0, 0, AT(each_host), RUN,
+     "under mpirun: tune one host of each kind and write one file (-o), by fovea-tune-each-host of libfovea_mpi"},
+    {"--kind", NULL, NULL, NULL, 0, 0, AT(kind), RUN,
+     "only print which machines would use the rows: a CPU, a build and a number of threads"},
     {"--quiet", NULL, NULL, NULL, 0, 0, AT(quiet), RUN | CHECK, "print nothing but errors"},
 };
 static const cli_command commands[] = {
@@ -101,6 +105,7 @@ static const char files[] = "Programs load the first of these that exists, unles
 
 static const char examples[] = "fovea-tune --budget 5m\n"
                                "fovea-tune --preset gpt2 --threads 4 -o tuning\n"
+                               "mpirun --map-by ppr:1:node --bind-to none fovea-tune --each-host -o tuning\n"
                                "fovea-tune --shape \"linear rows=8 in=4096 out=14336\"\n"
                                "fovea-tune explain --shape \"q_heads=12 q_len=512 head_dim=64\"";
 
@@ -130,6 +135,10 @@ int tune_options_read(int argc, char **argv, tune_options *options) {
     options->command = command->name;
     if (command->bit == MERGE && !options->output)
         return cli_missing(&program, command, "-o FILE");
+    if (options->each_host && !options->output)
+        return cli_missing(&program, command, "-o FILE");
+    if (options->each_host && (options->json || options->dry_run || options->kind))
+        return cli_wrong(&program, command, "--each-host goes with neither --json nor --dry-run nor --kind");
     if (command->bit == EXPLAIN && !options->shapes.count && !options->log && !options->presets)
         return cli_missing(&program, command, "--shape");
     if (options->budget <= 0)

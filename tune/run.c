@@ -283,6 +283,8 @@ static void search(fovea_context *ctx, const fv_tuning_machine *told, progress *
 }
 
 int tune_run(const tune_options *options) {
+    if (options->kind)
+        return tune_kind(options);
     const char *path = options->output ? options->output : tune_default_file();
     if (!options->output && tune_is_standard_output(path)) {
         fprintf(stderr,
