@@ -5,7 +5,6 @@
 #include "encoder_plan.h"
 
 #include "../stopwatch.h"
-#include "rows.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -43,71 +42,86 @@ static void *rows_of(const encoder_plan *p, const encoder_shard *s, void *values
     return (char *)values + (size_t)(s->row * width) * encoder_element(p->e);
 }
 
-/* Rows as floats: where they are, or in the shard's scratch. */
-static float *widen(const encoder *e, const encoder_shard *s, void *row, int64_t rows) {
-    if (e->config.dtype == FOVEA_DTYPE_F32)
-        return row;
-    fovea_convert(rows * e->shape.width, row, e->config.dtype, s->wide, FOVEA_DTYPE_F32);
-    return s->wide;
-}
-
-/* Rows that widen() gave, back to where they came from. */
-static void narrow(const encoder *e, const float *wide, void *row, int64_t rows) {
-    if (wide != row)
-        fovea_convert(rows * e->shape.width, wide, FOVEA_DTYPE_F32, row, e->config.dtype);
-}
-
-static void norm_floats(const encoder *e, const encoder_norm *n, float *row, int64_t rows) {
-    if (n->weight != NULL)
-        rows_norm(row, rows, e->shape.width, n->weight, n->bias, (float)e->config.epsilon);
-}
-
-/* Layer norm of some rows, if there is one. */
-static void norm(const run *r, const encoder_shard *s, const encoder_norm *n, void *row, int64_t rows) {
-    enum { BLOCK = 16 }; /* rows that stay in cache between their conversions */
-    const encoder *e = r->p->e;
-    const int64_t most = r->p->tokens < BLOCK ? r->p->tokens : BLOCK;
-    for (int64_t done = 0, count; n->weight != NULL && done < rows; done += count) {
-        void *at = (char *)row + (size_t)(done * e->shape.width) * encoder_element(e);
-        count = rows - done < most ? rows - done : most;
-        float *wide = widen(e, s, at, count);
-        norm_floats(e, n, wide, count);
-        narrow(e, wide, at, count);
-    }
-}
-
-static void embed(const run *r, const encoder_shard *s) {
-    const encoder_plan *p = r->p;
-    const encoder *e = p->e;
-    const int64_t width = e->shape.width;
-    const size_t bytes = (size_t)width * encoder_element(e);
-    char *row = rows_of(p, s, p->hidden, width);
-    for (int64_t i = s->first; i < s->first + s->count; i++)
-        for (int64_t t = 0, b = p->order[i]; t < r->lens[b]; t++, row += bytes) {
-            const float *word = widen(e, s, (char *)e->words + (size_t)r->ids[b * p->tokens + t] * bytes, 1);
-            const float *place = e->places + (e->config.first_place + t) * width;
-            float *sum = e->config.dtype == FOVEA_DTYPE_F32 ? (float *)(void *)row : s->wide;
-            for (int64_t c = 0; c < width; c++)
-                sum[c] = word[c] + e->type[c] + place[c];
-            norm_floats(e, &e->embedded, sum, 1);
-            narrow(e, sum, row, 1);
-        }
-}
-
-static void pool(const run *r, const encoder_shard *s) {
-    const encoder_plan *p = r->p;
-    const encoder *e = p->e;
-    const int64_t width = e->shape.width;
-    char *row = rows_of(p, s, p->hidden, width);
-    for (int64_t i = s->first; i < s->first + s->count; i++) {
-        const int64_t b = p->order[i], rows = r->lens[b];
-        rows_mean_direction(widen(e, s, row, rows), rows, width, r->out + b * width);
-        row += (size_t)(rows * width) * encoder_element(e);
-    }
-}
-
 static fovea_tensor tensor_of(const encoder_plan *p, const encoder_shard *s, void *values, int64_t width) {
     return fovea_tensor_bhtd(rows_of(p, s, values, width), p->e->config.dtype, 1, 1, s->rows, width);
+}
+
+/* Some rows, from float32 or the model's type to the model's type. */
+static fovea_status norm(const encoder *e, const encoder_shard *s, const encoder_norm *n, fovea_tensor x,
+                         fovea_tensor y) {
+    fovea_norm_args args;
+    fovea_norm_args_init(&args);
+    args.x = x;
+    args.y = y;
+    args.weight = n->weight;
+    args.bias = n->bias;
+    args.eps = e->config.epsilon;
+    args.workspace = s->workspace_size > 0 ? s->workspace : NULL;
+    args.workspace_size = s->workspace_size;
+    return fovea_layer_norm(e->ctx, &args);
+}
+
+/* The same in place, if there is such a norm. */
+static fovea_status norm_hidden(const run *r, const encoder_shard *s, const encoder_norm *n) {
+    const fovea_tensor hidden = tensor_of(r->p, s, r->p->hidden, r->p->e->shape.width);
+    return n->weight != NULL ? norm(r->p->e, s, n, hidden, hidden) : FOVEA_OK;
+}
+
+/* A sentence's part of a shard's rows. */
+static fovea_tensor sentence_of(const run *r, const encoder_shard *s, int64_t row, int64_t tokens) {
+    return fovea_tensor_tokens(tensor_of(r->p, s, r->p->hidden, r->p->e->shape.width), row, tokens);
+}
+
+/* Sums of embeddings stay in float32 until they are normed. */
+static fovea_status embed(const run *r, const encoder_shard *s) {
+    const encoder_plan *p = r->p;
+    const encoder *e = p->e;
+    const int64_t width = e->shape.width;
+    fovea_status status = FOVEA_OK;
+    for (int64_t i = s->first, row = 0; status == FOVEA_OK && i < s->first + s->count; i++) {
+        const int64_t b = p->order[i], tokens = r->lens[b];
+        for (int64_t t = 0; t < tokens; t++)
+            s->ids[t] = r->ids[b * p->tokens + t];
+        const fovea_embedding_table tables[] = {
+            {e->words, e->config.dtype, e->shape.words, width, s->ids, NULL},
+            {e->type, FOVEA_DTYPE_F32, 1, width, NULL, NULL},
+            {e->places + e->config.first_place * width, FOVEA_DTYPE_F32, e->shape.most_tokens, width, p->places, NULL}};
+        const fovea_tensor to = sentence_of(r, s, row, tokens);
+        fovea_embedding_args args;
+        fovea_embedding_args_init(&args);
+        args.tables = tables;
+        args.table_count = 3;
+        args.y = e->embedded.weight != NULL ? fovea_tensor_bhtd(s->wide, FOVEA_DTYPE_F32, 1, 1, tokens, width) : to;
+        status = fovea_embedding_sum(e->ctx, &args);
+        if (status == FOVEA_OK && e->embedded.weight != NULL)
+            status = norm(e, s, &e->embedded, args.y, to);
+        row += tokens;
+    }
+    return status;
+}
+
+/* A sentence's vector. */
+static fovea_status pool(const run *r, const encoder_shard *s) {
+    const encoder_plan *p = r->p;
+    const encoder *e = p->e;
+    const int64_t width = e->shape.width;
+    fovea_status status = FOVEA_OK;
+    for (int64_t i = s->first, row = 0; status == FOVEA_OK && i < s->first + s->count; i++) {
+        const int64_t b = p->order[i], tokens = r->lens[b], none = 0;
+        const fovea_tensor y = fovea_tensor_bhtd(r->out + b * width, FOVEA_DTYPE_F32, 1, 1, 1, width);
+        fovea_pool_args args;
+        fovea_pool_args_init(&args);
+        args.pooling = e->config.pooling;
+        args.x = sentence_of(r, s, row, tokens);
+        args.y = y;
+        args.begin = &none;
+        args.end = &tokens;
+        status = fovea_pool(e->ctx, &args);
+        if (status == FOVEA_OK && !e->config.any_length)
+            status = fovea_normalize_rows(e->ctx, &y, &y);
+        row += tokens;
+    }
+    return status;
 }
 
 static fovea_status linear(const encoder_shard *s, const fovea_linear *map, fovea_tensor x, const fovea_tensor *y,
@@ -194,27 +208,29 @@ static fovea_status attend(const run *r, const encoder_shard *s, int64_t layer) 
 }
 
 /* What attention or the feed-forward network reads: the hidden states, or their norm, in sum, where that comes first. */
-static fovea_tensor input_of(const run *r, encoder_shard *s, const encoder_norm *n) {
+static fovea_status input_of(const run *r, encoder_shard *s, const encoder_norm *n, fovea_tensor *input) {
     const encoder_plan *p = r->p;
     const int64_t width = p->e->shape.width;
+    *input = tensor_of(p, s, p->hidden, width);
     if (!p->e->config.names->norm_first)
-        return tensor_of(p, s, p->hidden, width);
-    void *sum = rows_of(p, s, p->sum, width);
-    memcpy(sum, rows_of(p, s, p->hidden, width), (size_t)(s->rows * width) * encoder_element(p->e));
-    norm(r, s, n, sum, s->rows);
+        return FOVEA_OK;
+    *input = tensor_of(p, s, p->sum, width);
+    const fovea_status status = norm(p->e, s, n, tensor_of(p, s, p->hidden, width), *input);
     lap(s, ENCODER_NORM);
-    return tensor_of(p, s, p->sum, width);
+    return status;
 }
 
 static fovea_status multi_head(const run *r, encoder_shard *s, int64_t layer) {
     const encoder_plan *p = r->p;
     const encoder_layer *l = &p->e->layers[layer];
     const int64_t width = p->e->shape.width;
-    const fovea_tensor input = input_of(r, s, &l->attention);
+    fovea_tensor input;
+    fovea_status status = input_of(r, s, &l->attention, &input);
     const fovea_tensor hidden = tensor_of(p, s, p->hidden, width), heads = tensor_of(p, s, p->sum, width);
     const encoder_group all = {.tokens = s->rows, .count = 1};
     const fovea_tensor qkv[] = {heads_of(p, s, p->q, &all), heads_of(p, s, p->k, &all), heads_of(p, s, p->v, &all)};
-    fovea_status status = linear(s, l->qkv, input, qkv, NULL);
+    if (status == FOVEA_OK)
+        status = linear(s, l->qkv, input, qkv, NULL);
     if (status == FOVEA_OK)
         status = attend(r, s, layer);
     return status == FOVEA_OK ? linear(s, l->out, heads, &hidden, &hidden) : status;
@@ -222,38 +238,40 @@ static fovea_status multi_head(const run *r, encoder_shard *s, int64_t layer) {
 
 static fovea_status feed_forward(const run *r, encoder_shard *s, const encoder_layer *l) {
     const encoder_plan *p = r->p;
-    const fovea_tensor input = input_of(r, s, &l->feed_forward);
+    fovea_tensor input;
+    fovea_status status = input_of(r, s, &l->feed_forward, &input);
     const fovea_tensor hidden = tensor_of(p, s, p->hidden, p->e->shape.width);
     const fovea_tensor inner = tensor_of(p, s, p->inner, p->e->shape.inner);
-    const fovea_status status = linear(s, l->inner, input, &inner, NULL);
+    if (status == FOVEA_OK)
+        status = linear(s, l->inner, input, &inner, NULL);
     return status == FOVEA_OK ? linear(s, l->outer, inner, &hidden, &hidden) : status;
 }
 
 static int run_shard(const run *r, encoder_shard *s, complaint to) {
     const encoder *e = r->p->e;
     const bool norm_last = !e->config.names->norm_first;
-    void *hidden = rows_of(r->p, s, r->p->hidden, e->shape.width);
     if (encoder_plan_attention(r->p, s, r->lens, r->look != NULL, to) != 0)
         return -1;
-    embed(r, s);
+    if (embed(r, s) != FOVEA_OK)
+        return encoder_failed(e, "embeddings", to);
     lap(s, ENCODER_EMBEDDINGS);
     for (int64_t i = 0; i < e->shape.layers; i++) {
         const encoder_layer *l = &e->layers[i];
         if (multi_head(r, s, i) != FOVEA_OK)
             return encoder_failed(e, "attention", to);
         lap(s, ENCODER_ATTENTION);
-        if (norm_last)
-            norm(r, s, &l->attention, hidden, s->rows);
+        if (norm_last && norm_hidden(r, s, &l->attention) != FOVEA_OK)
+            return encoder_failed(e, "norm", to);
         lap(s, ENCODER_NORM);
         if (feed_forward(r, s, l) != FOVEA_OK)
             return encoder_failed(e, "feed-forward", to);
         lap(s, ENCODER_FEED_FORWARD);
-        if (norm_last)
-            norm(r, s, &l->feed_forward, hidden, s->rows);
+        if (norm_last && norm_hidden(r, s, &l->feed_forward) != FOVEA_OK)
+            return encoder_failed(e, "norm", to);
         lap(s, ENCODER_NORM);
     }
-    norm(r, s, &e->last, hidden, s->rows);
-    pool(r, s);
+    if (norm_hidden(r, s, &e->last) != FOVEA_OK || pool(r, s) != FOVEA_OK)
+        return encoder_failed(e, "pooling", to);
     lap(s, ENCODER_POOLING);
     return 0;
 }

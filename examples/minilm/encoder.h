@@ -9,15 +9,14 @@
  *
  * What it computes: embeddings of words, places and token type 0, then layer norm; for each layer multi-head
  * self-attention, then layer norm of the sum with its input, a feed-forward network of two linear maps with GELU
- * between, then layer norm of the sum; at the end the mean over a sentence's tokens, divided by its length. Other models
+ * between, then layer norm of the sum; at the end the mean over a sentence's tokens, divided by its length, or what else config.json and 1_Pooling say. Other models
  * (encoder_config.h) have the norms before attention and feed-forward, another activation, or causal attention.
  *
  * In bfloat16 or float16 (encoder_config.dtype) words, maps and all that layers hand on are of that type; norms, biases
  * and the sums of embeddings and of pooling stay in float32.
  *
- * The bits of a sentence's vector depend on its ids alone: not on tier, threads, batch or padding. The library's part
- * of that is its promise; here, sums are taken in 16 lanes and then in a fixed order, and the compiler may not
- * contract. */
+ * The bits of a sentence's vector depend on its ids alone: not on tier, threads, batch or padding. Nothing between ids
+ * and vectors is computed but by the library, whose promise that is. */
 #ifndef MINILM_ENCODER_H
 #define MINILM_ENCODER_H
 

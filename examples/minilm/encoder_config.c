@@ -246,6 +246,7 @@ encoder_config encoder_config_bert(int64_t heads) {
                             .activation = FOVEA_ACTIVATION_GELU,
                             .epsilon = 1e-12,
                             .frame = TOKENIZER_NONE,
+                            .pooling = FOVEA_POOLING_MEAN,
                             .dtype = FOVEA_DTYPE_F32};
 }
 

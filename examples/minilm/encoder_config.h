@@ -29,6 +29,8 @@ typedef struct encoder_config {
     int64_t first_place; /* the place of the first token among the position embeddings */
     bool causal;
     tokenizer_frame frame;
+    fovea_pooling pooling; /* of a sentence's tokens */
+    bool any_length;       /* vectors are not divided by their length */
     fovea_dtype dtype; /* of words and maps, and of what layers hand on; FOVEA_DTYPE_F32 unless changed after reading */
 } encoder_config;
 

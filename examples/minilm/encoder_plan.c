@@ -25,8 +25,14 @@ static int grow_workspace(const encoder_plan *p, encoder_shard *s, size_t size, 
 static int prepare_shard(const encoder_plan *p, encoder_shard *s, complaint to) {
     s->attention = calloc((size_t)p->tokens + 1, sizeof *s->attention);
     s->wide = malloc((size_t)(p->tokens * p->e->shape.width) * sizeof *s->wide);
-    if (s->attention == NULL || s->wide == NULL)
+    s->ids = malloc((size_t)p->tokens * sizeof *s->ids);
+    if (s->attention == NULL || s->wide == NULL || s->ids == NULL)
         return encoder_out_of_memory(p->e, to);
+    fovea_norm_args norm;
+    fovea_norm_args_init(&norm);
+    norm.x = norm.y = fovea_tensor_bhtd(NULL, p->e->config.dtype, 1, 1, p->batch * p->tokens, p->e->shape.width);
+    if (grow_workspace(p, s, fovea_norm_workspace_size(p->e->ctx, &norm), to) != 0)
+        return -1;
     for (int64_t i = 0; i < p->e->shape.layers; i++) {
         const encoder_layer *l = &p->e->layers[i];
         const fovea_linear *const maps[] = {l->qkv, l->out, l->inner, l->outer};
@@ -46,15 +52,18 @@ static int prepare(encoder_plan *p, complaint to) {
     if (fovea_context_info(p->e->ctx, &info) != FOVEA_OK)
         return encoder_failed(p->e, "context", to);
     p->starts = malloc(((size_t)p->tokens + 2) * sizeof *p->starts);
+    p->places = malloc((size_t)p->tokens * sizeof *p->places);
     p->inner = allocate_rows(p, shape->inner);
     p->shard = calloc((size_t)info.threads, sizeof *p->shard);
-    bool complete = p->starts != NULL && p->inner != NULL && p->shard != NULL;
+    bool complete = p->starts != NULL && p->places != NULL && p->inner != NULL && p->shard != NULL;
     for (int i = 0; complete && i < 5; i++)
         complete = (*rows[i] = allocate_rows(p, shape->width)) != NULL;
     for (int i = 0; complete && i < 3; i++)
         complete = (*lists[i] = malloc((size_t)p->batch * sizeof **lists[i])) != NULL;
     if (!complete)
         return encoder_out_of_memory(p->e, to);
+    for (int64_t t = 0; t < p->tokens; t++)
+        p->places[t] = t;
     for (p->threads = 0; p->threads < info.threads;)
         if (prepare_shard(p, &p->shard[p->threads++], to) != 0)
             return -1;
@@ -91,12 +100,14 @@ void encoder_plan_free(encoder_plan *p) {
         free(s->attention);
         free(s->workspace);
         free(s->wide);
+        free(s->ids);
     }
     free(p->shard);
     free(p->order);
     free(p->sorted);
     free(p->owner);
     free(p->starts);
+    free(p->places);
     free(p->hidden);
     free(p->sum);
     free(p->q);

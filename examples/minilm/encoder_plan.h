@@ -24,7 +24,8 @@ typedef struct encoder_shard {
     attention_slot *attention; /* [tokens + 1], by length: kept from one run to the next */
     void *workspace;
     size_t workspace_size;
-    float *wide; /* [tokens][width]: rows of another type, as floats */
+    float *wide;  /* [tokens][width]: sums of embeddings */
+    int64_t *ids; /* [tokens] of a sentence */
     /* Of a run. */
     int status;
     char text[256]; /* what went wrong */
@@ -37,6 +38,7 @@ struct encoder_plan {
     int64_t *order;                 /* [batch] sentences by shard and length */
     int64_t *sorted, *owner;        /* [batch] by length alone, and the shard of each, while order is made */
     int64_t *starts;                /* [tokens + 2] of lengths in sorted, likewise */
+    int64_t *places;                /* [tokens] 0, 1, 2, ... */
     int64_t shards;                 /* of a run */
     encoder_shard *shard;           /* [threads] */
     /* Of config.dtype. */

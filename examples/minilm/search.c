@@ -6,7 +6,6 @@
 #include "cli.h"
 #include "model_place.h"
 #include "plural.h"
-#include "rows.h"
 #include "sentences.h"
 
 #include "../stopwatch.h"
@@ -155,10 +154,17 @@ static fovea_context *make_context(int threads, fovea_info *info) {
 
 /* ----------------------------------------------------------------------------------------------------- answering -- */
 
+static double dot(const float *a, const float *b, int64_t width) {
+    double sum = 0.0;
+    for (int64_t c = 0; c < width; c++)
+        sum += (double)a[c] * (double)b[c];
+    return sum;
+}
+
 static void print_nearest(const lines *text, const float *vectors, const float *question, int64_t width, int64_t top) {
     float *scores = allocate((size_t)text->count, sizeof *scores);
     for (int64_t i = 0; i < text->count; i++)
-        scores[i] = rows_dot(vectors + i * width, question, width);
+        scores[i] = (float)dot(vectors + i * width, question, width);
     for (int64_t rank = 0; rank < top && rank < text->count; rank++) {
         int64_t best = 0;
         for (int64_t i = 1; i < text->count; i++)
@@ -223,7 +229,7 @@ static void print_beside(const encoder *e, const encoder *other, const char *typ
     for (int i = 0; i < 2; i++)
         qsort(seconds[i], ROUNDS, sizeof seconds[i][0], ascending);
     for (int64_t i = 0; i < l->count; i++) {
-        const double cosine = (double)rows_dot(vectors + i * width, others + i * width, width);
+        const double cosine = dot(vectors + i * width, others + i * width, width);
         least = cosine < least ? cosine : least;
     }
     const double f32 = seconds[0][ROUNDS / 2], half = seconds[1][ROUNDS / 2];
