@@ -200,7 +200,8 @@ static void *reg_proc_address(ggml_backend_reg_t reg, const char *name) {
 
 static void say_status(void) {
     if (fg_options_none()) {
-        fg_say("Fovea %s is loaded, and takes nothing (FOVEA_GGML)", fovea_version());
+        fg_say("Fovea %s is loaded, and takes nothing (%s)", fovea_version(),
+               fg_options_listed() ? "FOVEA_GGML" : "FOVEA_GGML, or a CPU where nothing was faster");
         return;
     }
     char names[400] = "";

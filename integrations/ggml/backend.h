@@ -96,6 +96,8 @@ bool fg_options_take(const fg_operation *operation, bool *always);
 bool fg_options_none(void);
 bool fg_options_listed(void); /* operations are named, or all: they are taken whether faster or not */
 bool fg_options_debug(void);
+/* Tier and threads, as the environment allows them. */
+const fovea_info *fg_options_info(void);
 /* Of products with quantised weights. */
 fovea_arithmetic fg_options_arithmetic(void);
 

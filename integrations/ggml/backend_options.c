@@ -2,11 +2,12 @@
  *   FOVEA_GGML=all          every operation that is served, faster or not: results do not depend on threads or CPU
  *   FOVEA_GGML=none         the backend is loaded and takes nothing
  *   FOVEA_GGML=NAME[,NAME]  these operations, faster or not
- *   unset or empty          each operation where it was measured to be faster
+ *   unset or empty          each operation where it was measured to be faster: none on the scalar tier
  *   FOVEA_GGML_ARITHMETIC=exact|q16|q8  what products with quantised weights compute with; unset or empty: q16
  *   FOVEA_DEBUG=1           says what was taken when a backend ends; the library says what it chose */
 #include "backend.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,14 +50,33 @@ static void read_arithmetic(const char *word) {
     none = true;
 }
 
+static fovea_info info;
+
+static void read_info(void) {
+    fovea_context *context;
+    fovea_info_init(&info);
+    if (fg_status(fovea_context_create(NULL, &context), "threads") != GGML_STATUS_SUCCESS)
+        return;
+    fg_status(fovea_context_info(context, &info), "threads");
+    fovea_context_destroy(context);
+}
+
+const fovea_info *fg_options_info(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_info);
+    return &info;
+}
+
 void fg_options_load(void) {
     const char *words = getenv("FOVEA_GGML"), *debugging = getenv("FOVEA_DEBUG");
     debug = debugging && !strcmp(debugging, "1");
     const char *word = getenv("FOVEA_GGML_ARITHMETIC");
     if (word && *word)
         read_arithmetic(word);
-    if (!words || !*words)
+    if (!words || !*words) {
+        none |= fg_options_info()->isa == FOVEA_ISA_SCALAR;
         return;
+    }
     if (!strcmp(words, "none")) {
         none = true;
     } else if (!strcmp(words, "all")) {

@@ -1,14 +1,14 @@
-/* Times attention in ggml, computed by its CPU backend and by this one, in turns:
- *     ggml-fovea-bench [--threads N] [--rounds N] [--quick] [--model N] [--type f16|q8_0|...]
- * A line a shape: median microseconds of each, and the median of the ratios of neighbouring runs. To time it with
- * another build of ggml, set LD_LIBRARY_PATH. */
-#include "tests/problem.h"
+/* Times operations in ggml, computed by its CPU backend and by this one, in turns:
+ *     ggml-fovea-bench attention|products [--threads N] [--rounds N] [--type f16|q8_0|...] [--quick]
+ * A line a shape: median microseconds of each, and twice the median of the ratios of neighbouring turns: of the first
+ * half of the rounds, and of the second. To time it with another build of ggml, set LD_LIBRARY_PATH. */
+#include "bench.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROUNDS = 101 };
+enum { MOST_ROUNDS = 102, LEAST_ROUNDS = 6 };
 
 static int compare(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -20,94 +20,80 @@ static double median(double *x, int n) {
     return x[n / 2];
 }
 
-static double once(ggml_backend_t backend, struct ggml_cgraph *graph) {
+static double turn(ggml_backend_t backend, struct ggml_cgraph *graph) {
     const int64_t start = ggml_time_us();
     if (ggml_backend_graph_compute(backend, graph) != GGML_STATUS_SUCCESS) {
         fprintf(stderr, "%s failed\n", ggml_backend_name(backend));
         exit(1);
     }
-    return (double)(ggml_time_us() - start);
+    const int64_t us = ggml_time_us() - start;
+    return us > 0 ? (double)us : 0.5;
 }
 
-static void time_shape(const problem *p, ggml_backend_t cpu, ggml_backend_t fovea, int rounds, double seconds) {
-    solved s = problem_make(p);
-    double theirs[MOST_ROUNDS], ours[MOST_ROUNDS], ratios[MOST_ROUNDS], spent = 0;
+void bench_time(const bench *b, struct ggml_cgraph *const *theirs, struct ggml_cgraph *const *ours, int graphs) {
+    double cpu[MOST_ROUNDS], fovea[MOST_ROUNDS], ratios[MOST_ROUNDS];
     int n = 0;
-    once(cpu, s.graph);
-    once(fovea, s.graph);
-    for (; n < rounds && (n < 3 || spent < seconds); n++) {
+    turn(b->cpu, theirs[0]);
+    turn(b->fovea, ours[0]);
+    const int64_t end = ggml_time_us() + (b->quick ? 200000 : 1000000);
+    for (; n < b->rounds && (n < LEAST_ROUNDS || ggml_time_us() < end); n++) {
+        const int i = (n + 1) % graphs;
         const bool swap = n % 2; /* who comes first */
         if (swap)
-            ours[n] = once(fovea, s.graph);
-        theirs[n] = once(cpu, s.graph);
+            fovea[n] = turn(b->fovea, ours[i]);
+        cpu[n] = turn(b->cpu, theirs[i]);
         if (!swap)
-            ours[n] = once(fovea, s.graph);
-        ratios[n] = theirs[n] / (ours[n] > 0 ? ours[n] : 1);
-        spent += (theirs[n] + ours[n]) / 1e6;
+            fovea[n] = turn(b->fovea, ours[i]);
+        ratios[n] = cpu[n] / fovea[n];
     }
-    printf("%-5s D %3lld heads %2lld/%lld rows %3lld keys %5lld: ggml %9.0f us, Fovea %9.0f us, %5.2f\n",
-           ggml_type_name(p->k_type), (long long)p->head_dim, (long long)p->heads, (long long)p->kv_heads,
-           (long long)p->rows, (long long)p->keys, median(theirs, n), median(ours, n), median(ratios, n));
+    const double per = ggml_graph_n_nodes(ours[0]);
+    printf("ggml %8.1f us, Fovea %8.1f us, %5.2f %5.2f\n", median(cpu, n) / per, median(fovea, n) / per,
+           median(ratios, n / 2), median(ratios + n / 2, n - n / 2));
     fflush(stdout);
-    problem_free(&s);
+}
+
+static enum ggml_type type_named(const char *name) {
+    for (int type = 0; type < GGML_TYPE_COUNT; type++)
+        if (ggml_type_name(type) && !strcmp(ggml_type_name(type), name))
+            return type;
+    fprintf(stderr, "no type %s\n", name);
+    exit(2);
 }
 
 int main(int argc, char **argv) {
-    int threads = 1, rounds = 21, quick = 0, only = -1;
-    const char *type_name = "f16";
-    for (int i = 1; i < argc; i++) {
+    int threads = 1;
+    bench b = {.rounds = MOST_ROUNDS, .type = GGML_TYPE_COUNT};
+    const bool products = argc > 1 && !strcmp(argv[1], "products");
+    bool known = argc > 1 && (products || !strcmp(argv[1], "attention"));
+    for (int i = 2; known && i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (!strcmp(argv[i], "--quick")) {
-            quick = 1;
-        } else if (i + 1 < argc && !strcmp(argv[i], "--threads")) {
-            threads = atoi(argv[++i]);
-        } else if (i + 1 < argc && !strcmp(argv[i], "--model")) {
-            only = atoi(argv[++i]);
-        } else if (i + 1 < argc && !strcmp(argv[i], "--rounds")) {
-            rounds = atoi(argv[++i]);
-        } else if (i + 1 < argc && !strcmp(argv[i], "--type")) {
-            type_name = argv[++i];
-        } else {
-            fprintf(stderr, "usage: %s [--threads N] [--rounds N] [--quick] [--model 0] [--type f16]\n", argv[0]);
-            return 2;
+            b.quick = true;
+            continue;
         }
+        if (!strcmp(argv[i], "--threads"))
+            known = (threads = atoi(value)) > 0;
+        else if (!strcmp(argv[i], "--rounds"))
+            known = (b.rounds = atoi(value)) >= LEAST_ROUNDS && b.rounds <= MOST_ROUNDS;
+        else if (!strcmp(argv[i], "--type"))
+            b.type = type_named(value);
+        else
+            known = false;
+        i++;
     }
-    rounds = rounds < 1 ? 1 : rounds > MOST_ROUNDS ? MOST_ROUNDS : rounds;
-    enum ggml_type type = GGML_TYPE_F32;
-    while (type < GGML_TYPE_COUNT && (!ggml_type_name(type) || strcmp(ggml_type_name(type), type_name)))
-        type++;
-    if (type == GGML_TYPE_COUNT) {
-        fprintf(stderr, "no type %s\n", type_name);
+    if (!known) {
+        fprintf(stderr, "usage: %s attention|products [--threads N] [--rounds %d...%d] [--type q8_0] [--quick]\n",
+                argv[0], LEAST_ROUNDS, MOST_ROUNDS);
         return 2;
     }
     ggml_backend_load_all();
-    ggml_backend_t fovea = make_fovea(load_fovea(), threads);
-    ggml_backend_t cpu = ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
-    ggml_backend_cpu_set_n_threads(cpu, threads);
+    b.reg = load_fovea();
+    b.fovea = make_fovea(b.reg, threads);
+    b.cpu = ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
+    ggml_backend_cpu_set_n_threads(b.cpu, threads);
     printf("ggml %s, %d thread%s\n", ggml_version(), threads, threads == 1 ? "" : "s");
-    static const struct {
-        int64_t head_dim, heads, kv_heads;
-    } models[] = {{128, 32, 8}, {64, 9, 3}, {256, 8, 4}, {64, 12, 12}};
-    static const int64_t rows[] = {1, 2, 4, 8, 16, 32, 63, 64, 128, 512}, keys[] = {32, 256, 512, 2048, 8192};
-    const size_t first = only < 0 ? 0 : (size_t)only, end = only < 0 ? sizeof models / sizeof models[0] : first + 1;
-    for (size_t m = first; m < end && m < sizeof models / sizeof models[0]; m++)
-        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-            for (size_t j = 0; j < sizeof keys / sizeof keys[0]; j++) {
-                if (rows[i] > keys[j] || rows[i] * keys[j] > (quick ? 128 << 12 : 512 << 13))
-                    continue;
-                const problem p = {.head_dim = models[m].head_dim,
-                                   .value_dim = models[m].head_dim,
-                                   .heads = models[m].heads,
-                                   .kv_heads = models[m].kv_heads,
-                                   .rows = rows[i],
-                                   .keys = keys[j],
-                                   .batch = 1,
-                                   .k_type = type,
-                                   .v_type = type,
-                                   .mask = MASK_CAUSAL,
-                                   .views = 1};
-                time_shape(&p, cpu, fovea, rounds, quick ? 0.3 : 1);
-            }
-    ggml_backend_free(cpu);
-    ggml_backend_free(fovea);
+    (products ? bench_products : bench_attention)(&b);
+    ggml_backend_free(b.cpu);
+    ggml_backend_free(b.fovea);
     return 0;
 }

@@ -7,7 +7,7 @@
 
 bool fg_elementwise_pays(const struct ggml_tensor *op) {
     (void)op;
-    return fg_weights_any();
+    return fg_weights_most();
 }
 
 bool fg_is_plain(const struct ggml_tensor *t, fovea_dtype dtype) {

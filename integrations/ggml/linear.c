@@ -20,9 +20,11 @@ bool fg_linear_serves(const struct ggml_tensor *op) {
     return x->nb[0] == (size_t)type->bytes && op->nb[0] == sizeof(float);
 }
 
-/* Only weights that are packed once pay: the others are packed in each call. */
+/* Only weights that are packed once pay: the others are packed in each call. A program that looks for a place for them
+ * asks before they are in one. */
 bool fg_linear_pays(const struct ggml_tensor *op) {
-    return !op->src[0]->buffer || (fg_weights_hold(op->src[0]) && !op->src[0]->view_src);
+    const struct ggml_tensor *weights = op->src[0];
+    return fg_weights_known(weights) || (fg_weights_hold(weights) && !weights->view_src && fg_weights_pay(weights));
 }
 
 /* Bytes of weights that have no maps, in ggml's format: where they are, or a copy. NULL: no memory. */

@@ -19,14 +19,24 @@ typedef struct weight {
 typedef struct buffer {
     char *base;
     size_t size, packed_from, packed_bytes; /* of the packed weights: bytes in ggml's format, and as they are */
+    int64_t declined;                       /* bytes of weights that were left to others when these were placed */
     int packed, weights_count;
     weight *weights;
     pthread_mutex_t lock; /* of maps that are made, and of what is written */
 } buffer;
 
-static _Atomic int64_t all_packed; /* weights of all buffers */
+/* Bytes in ggml's format: of all buffers, and of weights that were declined since the last buffer was made. */
+static _Atomic int64_t all_packed, all_declined, declined;
 
-bool fg_weights_any(void) { return all_packed > 0; }
+/* On AVX2 ggml's repacked q4_K is faster with 4 to 16 rows (docs/measurements.md). */
+bool fg_weights_pay(const struct ggml_tensor *weights) {
+    const bool pays = fg_options_info()->isa != FOVEA_ISA_AVX2 || fg_type_of(weights->type)->dtype != FOVEA_DTYPE_Q4_K;
+    if (!pays)
+        declined += (int64_t)fg_ggml.nbytes(weights);
+    return pays;
+}
+
+bool fg_weights_most(void) { return all_packed > all_declined; }
 
 static size_t page(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
@@ -55,7 +65,7 @@ static void free_maps(buffer *b, weight *w) {
     if (!w->maps)
         return;
     b->packed--;
-    all_packed--;
+    all_packed -= (int64_t)w->bytes;
     b->packed_from -= w->bytes;
     b->packed_bytes -= packed_bytes(w);
     destroy(w->maps, count_of(w));
@@ -85,7 +95,7 @@ static bool make_maps(buffer *b, weight *w, const char *data, bool only) {
     if (only)
         give_back(b, w);
     b->packed++;
-    all_packed++;
+    all_packed += (int64_t)w->bytes;
     b->packed_from += w->bytes;
     b->packed_bytes += packed_bytes(w);
     if (fg_options_debug() && b->packed == b->weights_count)
@@ -167,6 +177,7 @@ static void free_buffer(ggml_backend_buffer_t ggml) {
     reset(ggml);
     if (b->base)
         munmap(b->base, b->size);
+    all_declined -= b->declined;
     pthread_mutex_destroy(&b->lock);
     free(b);
 }
@@ -313,6 +324,8 @@ static ggml_backend_buffer_t alloc_buffer(ggml_backend_buffer_type_t type, size_
             free(b);
             return NULL;
         }
+        all_declined += b->declined = declined;
+        declined = 0;
     }
     return fg_ggml.backend_buffer_init(type, functions, b, size);
 }

@@ -13,8 +13,11 @@ ggml_backend_buffer_type_t fg_weights_type(ggml_backend_dev_t device);
 /* Is this tensor, or the one that it is a view of, in such a buffer? */
 bool fg_weights_hold(const struct ggml_tensor *tensor);
 
-/* Are there packed weights in the process? */
-bool fg_weights_any(void);
+/* Is it faster to pack these than to leave them to the CPU backend? The weights that are not are counted. */
+bool fg_weights_pay(const struct ggml_tensor *weights);
+
+/* Are most weights of the process, of those that could be packed, packed? */
+bool fg_weights_most(void);
 
 /* Can MUL_MAT's weights of this type and shape be packed? */
 bool fg_weights_serve(const struct ggml_tensor *weights);

@@ -285,12 +285,13 @@ static void test_scheduler(bool taken) {
 
 int main(void) {
     const char *takes = getenv("FOVEA_GGML");
-    const bool all = takes && !strcmp(takes, "all");
+    const char *isa = getenv("FOVEA_ISA");
+    const bool all = takes && !strcmp(takes, "all"), usual = (!takes || !*takes) && !(isa && !strcmp(isa, "scalar"));
     ggml_backend_load_all();
     reg = load_fovea();
     printf("ggml %s\n", ggml_version());
-    test_scheduler(!takes || !*takes || all || !strcmp(takes, "FLASH_ATTN_EXT"));
-    if (!takes || !*takes)
+    test_scheduler(usual || all || !strcmp(takes, "FLASH_ATTN_EXT"));
+    if (usual)
         test_pays();
     if (all) {
         test_results();

@@ -146,7 +146,8 @@ static void test_map(const map *p, const char *bytes, ggml_backend_buffer_type_t
     ggml_build_forward_expand(graph, y);
     for (int t = 0; t < 4; t++) {
         ggml_backend_t backend = make_fovea(reg, threads[t]);
-        memset(y->data, 0xff, ggml_nbytes(y));
+        if (p->rows)
+            memset(y->data, 0xff, ggml_nbytes(y));
         check(ggml_backend_supports_op(backend, y), "not served", p->name);
         check(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS, "error", p->name);
         if (isnan(first[0])) {
@@ -329,15 +330,52 @@ static void test_scheduler(void) {
     ggml_free(ctx);
 }
 
+/* Would a program place these weights here? */
+static bool is_place(enum ggml_type type) {
+    struct ggml_context *ctx = context_of(4);
+    struct ggml_tensor *w = ggml_new_tensor_2d(ctx, type, 4096, 4096);
+    struct ggml_tensor *y = ggml_mul_mat(ctx, w, ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 4096, 512));
+    w->buffer = ggml_backend_buft_alloc_buffer(packed_type, 0);
+    const bool is = ggml_backend_dev_supports_op(ggml_backend_reg_dev_get(reg, 1), y);
+    ggml_backend_buffer_free(w->buffer);
+    ggml_free(ctx);
+    return is;
+}
+
+/* By default: q4_K only where it is faster; operations between products only where most products are ours. */
+static void test_places(bool all) {
+    const char *isa = getenv("FOVEA_ISA");
+    const bool k = all || !isa || strcmp(isa, "avx2") != 0;
+    check(is_place(GGML_TYPE_Q8_0) && is_place(GGML_TYPE_Q6_K), "q8_0 or q6_K is not placed", "places");
+    for (int declined = 1; declined >= 0; declined--) {
+        check(!declined || is_place(GGML_TYPE_Q4_K) == k, "q4_K", "places");
+        struct ggml_context *ctx = context_of(4), *placed = context_of(1);
+        struct ggml_tensor *w = ggml_new_tensor_2d(placed, GGML_TYPE_Q8_0, 64, 64);
+        ggml_backend_buffer_t weights = ggml_backend_alloc_ctx_tensors_from_buft(placed, packed_type);
+        ggml_backend_buffer_set_usage(weights, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+        char *bytes = weights_of(w->type, 64, 64, 1);
+        ggml_backend_tensor_set(w, bytes, 0, ggml_nbytes(w));
+        struct ggml_tensor *twice = ggml_scale(ctx, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64), 2);
+        check(ggml_backend_dev_supports_op(ggml_backend_reg_dev_get(reg, 0), twice) == (k || !declined),
+              "SCALE is in the wrong place", "places");
+        free(bytes);
+        ggml_backend_buffer_free(weights);
+        ggml_free(placed);
+        ggml_free(ctx);
+    }
+}
+
 int main(void) {
     ggml_backend_load_all();
     reg = load_fovea();
     check(ggml_backend_reg_dev_count(reg) == 2, "no second device", "buffer type");
     packed_type = ggml_backend_dev_buffer_type(ggml_backend_reg_dev_get(reg, 1));
+    const char *takes = getenv("FOVEA_GGML");
+    const bool all = takes && !strcmp(takes, "all");
+    test_places(all);
     test_scheduler();
     test_callers();
-    const char *takes = getenv("FOVEA_GGML");
-    if (takes && !strcmp(takes, "all")) { /* products are served wherever their weights are */
+    if (all) { /* products are served wherever their weights are */
         test_maps();
         test_view();
     }

@@ -1,0 +1,135 @@
+/* Products with weights, which each backend packs or repacks in a buffer type of its own. A graph has several, each with
+ * weights of its own, and graphs follow one another: weights come from memory or the last cache, as a model's do. */
+#include "bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_MATRICES = 512, MOST_PRODUCTS = 64 };
+static const double weight_bytes = 3e8, graph_operations = 1.5e9;
+
+typedef struct matrices {
+    struct ggml_context *ctx;
+    struct ggml_tensor *tensors[MOST_MATRICES];
+    ggml_backend_buffer_t buffer;
+    int count;
+} matrices;
+
+typedef struct graphs {
+    struct ggml_context *ctx;
+    struct ggml_cgraph *each[MOST_MATRICES];
+    ggml_backend_buffer_t buffer;
+    int count;
+} graphs;
+
+/* The first of the types in which the device multiplies these weights. */
+static ggml_backend_buffer_type_t type_for(ggml_backend_t backend, ggml_backend_buffer_type_t *types,
+                                           struct ggml_tensor *w) {
+    struct ggml_context *ctx =
+        ggml_init((struct ggml_init_params){.mem_size = 4 * ggml_tensor_overhead(), .no_alloc = true});
+    struct ggml_tensor *y = ggml_mul_mat(ctx, w, ggml_new_tensor_2d(ctx, GGML_TYPE_F32, w->ne[0], 1));
+    bool served = false;
+    for (; *types && !served; types += !served) {
+        w->buffer = ggml_backend_buft_alloc_buffer(*types, 0);
+        served = ggml_backend_dev_supports_op(ggml_backend_get_device(backend), y);
+        ggml_backend_buffer_free(w->buffer);
+        w->buffer = NULL;
+    }
+    ggml_free(ctx);
+    return *types ? *types : ggml_backend_cpu_buffer_type();
+}
+
+static matrices place(ggml_backend_t backend, ggml_backend_buffer_type_t *types, enum ggml_type type, int64_t in,
+                      int64_t out, const void *bytes) {
+    const double fitting = weight_bytes / (double)(ggml_row_size(type, in) * (size_t)out);
+    matrices m = {.count = fitting < MOST_MATRICES ? (int)fitting : MOST_MATRICES};
+    m.ctx = ggml_init((struct ggml_init_params){.mem_size = MOST_MATRICES * ggml_tensor_overhead(), .no_alloc = true});
+    for (int i = 0; i < m.count; i++)
+        m.tensors[i] = ggml_new_tensor_2d(m.ctx, type, in, out);
+    m.buffer = ggml_backend_alloc_ctx_tensors_from_buft(m.ctx, type_for(backend, types, m.tensors[0]));
+    ggml_backend_buffer_set_usage(m.buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    for (int i = 0; i < m.count; i++)
+        ggml_backend_tensor_set(m.tensors[i], bytes, 0, ggml_nbytes(m.tensors[i]));
+    return m;
+}
+
+static graphs multiply(const matrices *m, int64_t rows) {
+    const int64_t in = m->tensors[0]->ne[0], out = m->tensors[0]->ne[1];
+    const int worth = (int)(graph_operations / (2 * (double)(in * out * rows)));
+    const int most = m->count < MOST_PRODUCTS ? m->count : MOST_PRODUCTS, products = worth < 1      ? 1
+                                                                                     : worth < most ? worth
+                                                                                                    : most;
+    graphs g = {.count = m->count / products};
+    g.ctx = ggml_init(
+        (struct ggml_init_params){.mem_size = (MOST_MATRICES + 1) * ggml_tensor_overhead() +
+                                              (size_t)g.count * ggml_graph_overhead_custom(4 * MOST_PRODUCTS, false),
+                                  .no_alloc = true});
+    struct ggml_tensor *x = ggml_new_tensor_2d(g.ctx, GGML_TYPE_F32, in, rows);
+    for (int i = 0; i < g.count; i++) {
+        g.each[i] = ggml_new_graph_custom(g.ctx, 4 * MOST_PRODUCTS, false);
+        for (int j = 0; j < products; j++)
+            ggml_build_forward_expand(g.each[i], ggml_mul_mat(g.ctx, m->tensors[i * products + j], x));
+    }
+    g.buffer = ggml_backend_alloc_ctx_tensors_from_buft(g.ctx, ggml_backend_cpu_buffer_type());
+    uint64_t seed = 5;
+    for (int64_t i = 0; i < in * rows; i++)
+        ((float *)x->data)[i] = random_float(&seed);
+    return g;
+}
+
+static void *random_weights(enum ggml_type type, int64_t in, int64_t out) {
+    uint64_t seed = 3;
+    float *numbers = malloc((size_t)(in * out) * sizeof *numbers);
+    for (int64_t i = 0; i < in * out; i++)
+        numbers[i] = random_float(&seed);
+    if (type == GGML_TYPE_F32)
+        return numbers;
+    void *bytes = malloc(ggml_row_size(type, in) * (size_t)out);
+    ggml_quantize_chunk(type, numbers, bytes, 0, out, in, NULL);
+    free(numbers);
+    return bytes;
+}
+
+/* The CPU backend's own, for repacked weights, then NULL. */
+static ggml_backend_buffer_type_t *types_of(ggml_backend_t cpu) {
+    static ggml_backend_buffer_type_t none[] = {NULL};
+    ggml_backend_dev_t device = ggml_backend_get_device(cpu);
+    ggml_backend_dev_get_extra_bufts_t extra;
+    void *const address =
+        ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(device), "ggml_backend_dev_get_extra_bufts");
+    memcpy(&extra, &address, sizeof extra);
+    return extra && extra(device) ? extra(device) : none;
+}
+
+void bench_products(const bench *b) {
+    static const enum ggml_type types[] = {GGML_TYPE_F32,  GGML_TYPE_F16,  GGML_TYPE_BF16,
+                                           GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1,
+                                           GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K};
+    static const int64_t sizes[][2] = {{768, 256}, {2048, 2048}, {2048, 8192}}, rows[] = {1, 2, 4, 8, 16, 64, 256};
+    ggml_backend_buffer_type_t packed[] = {ggml_backend_dev_buffer_type(ggml_backend_reg_dev_get(b->reg, 1)), NULL};
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
+        for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+            if (b->type != GGML_TYPE_COUNT && b->type != types[t])
+                continue;
+            const int64_t in = sizes[s][0], out = sizes[s][1];
+            void *bytes = random_weights(types[t], in, out);
+            matrices m[] = {place(b->cpu, types_of(b->cpu), types[t], in, out, bytes),
+                            place(b->fovea, packed, types[t], in, out, bytes)};
+            for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+                graphs g[] = {multiply(&m[0], rows[r]), multiply(&m[1], rows[r])};
+                printf("%-5s %4lld to %4lld, rows %3lld: %-10s ", ggml_type_name(types[t]), (long long)in,
+                       (long long)out, (long long)rows[r], ggml_backend_buffer_name(m[0].buffer));
+                bench_time(b, g[0].each, g[1].each, g[0].count);
+                for (int i = 0; i < 2; i++) {
+                    ggml_backend_buffer_free(g[i].buffer);
+                    ggml_free(g[i].ctx);
+                }
+            }
+            for (int i = 0; i < 2; i++) {
+                ggml_backend_buffer_free(m[i].buffer);
+                ggml_free(m[i].ctx);
+            }
+            free(bytes);
+        }
+}
