@@ -41,6 +41,10 @@ WeightDtype = Literal[
     "q5_k",
     "q6_k",
 ]
+Pooling = Literal["first", "last", "mean", "mean_sqrt_len", "weighted_mean", "max"]
+Activation = Literal[
+    "relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "silu_gated", "gelu_gated", "gelu_tanh_gated"
+]
 Isa = Literal["best", "scalar", "avx2", "avx512", "neon"]
 
 __version__: str
@@ -199,6 +203,21 @@ def layer_norm(
 def rms_norm(
     x: Array, weight: Any | None = None, bias: Any | None = None, *, eps: float = 1e-5, out: Array | None = None
 ) -> Array: ...
+def embedding_sum(
+    tables: Sequence[Array], ids: Sequence[Integers | None], *, scale: float = 1.0, out: Array | None = None
+) -> Array: ...
+def activate(
+    x: Array,
+    activation: Activation | None = None,
+    *,
+    up: Any | None = None,
+    residual: Any | None = None,
+    out: Array | None = None,
+) -> Array: ...
+def pool(
+    x: Array, begin: Integers, end: Integers, pooling: Pooling, *, weights: Any | None = None, out: Array | None = None
+) -> Array: ...
+def normalize(x: Array, *, out: Array | None = None) -> Array: ...
 def info() -> dict[str, Any]: ...
 
 class config:
@@ -324,10 +343,6 @@ class KVCache:
     def k_dtype(self) -> CacheDtype: ...
     @property
     def v_dtype(self) -> CacheDtype: ...
-
-Activation = Literal[
-    "relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "silu_gated", "gelu_gated", "gelu_tanh_gated"
-]
 
 class Linear:
     @overload

@@ -20,7 +20,8 @@
 #define PY_NAMES(X) \
     PY_ATTENTION_NAMES(X) \
     X(outs) X(lses) X(__dlpack__) X(__dlpack_c_exchange_api__) X(requires_grad) X(is_neg) X(_current_level) \
-    X(x) X(residual) X(lens) X(layer) X(sequences) X(cu_seqlens) X(rotated) X(cache) X(part) X(activation) X(weight) X(eps)
+    X(x) X(residual) X(lens) X(layer) X(sequences) X(cu_seqlens) X(rotated) X(cache) X(part) X(activation) X(weight) X(eps) \
+    X(tables) X(ids) X(up) X(begin) X(end) X(pooling) X(weights)
 /* clang-format on */
 
 enum {
@@ -103,6 +104,14 @@ PyObject *py_layer_norm(PyObject *module, PyObject *const *args, Py_ssize_t coun
 extern const char py_layer_norm_doc[];
 PyObject *py_rms_norm(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
 extern const char py_rms_norm_doc[];
+PyObject *py_embedding_sum(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
+extern const char py_embedding_sum_doc[];
+PyObject *py_activate(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
+extern const char py_activate_doc[];
+PyObject *py_pool(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
+extern const char py_pool_doc[];
+PyObject *py_normalize(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
+extern const char py_normalize_doc[];
 PyObject *py_info(PyObject *module, PyObject *none);
 extern const char py_info_doc[];
 PyObject *py_models_arithmetic(PyObject *module, PyObject *none);

@@ -1,0 +1,225 @@
+"""A backend in a process of its own, for run.py. Reads orders and answers, a line of JSON each. Texts are sorted by
+length and go in batches of 32, as sentence-transformers does it; batches of ONNX Runtime and OpenVINO are padded to
+their longest text, as there."""
+
+import json
+import os
+import pathlib
+import resource
+import sys
+import time
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "peers"))
+BATCH = 32
+
+
+def tokens_of(folder, limit=256):
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
+    tokenizer.enable_truncation(limit)
+    tokenizer.enable_padding()
+    return tokenizer
+
+
+class Fovea:
+    def __init__(self, model, rank, **options):
+        from fovea.sentence_transformers import CrossEncoder, SentenceTransformer
+
+        import fovea
+
+        self.version, self.threads = fovea._core.__version__, fovea.set_num_threads
+        self.model, self.ranker = SentenceTransformer(model, **options), CrossEncoder(rank, **options)
+
+    def many(self, texts):
+        return self.model.encode(texts)
+
+    def rank(self, question, texts):
+        return self.ranker.rank(question, texts)
+
+
+class Torch(Fovea):
+    def __init__(self, model, rank):
+        import torch
+        from sentence_transformers import CrossEncoder, SentenceTransformer, __version__
+
+        self.version, self.threads = (
+            f"{__version__} with PyTorch {torch.__version__.split('+')[0]}",
+            torch.set_num_threads,
+        )
+        self.model, self.ranker = SentenceTransformer(model, device="cpu"), CrossEncoder(rank, device="cpu")
+
+
+class Batches:
+    """What ONNX Runtime and OpenVINO share: infer(ids, mask) of a batch with padding."""
+
+    def many(self, texts):
+        import numpy as np
+
+        order = np.argsort([-len(text) for text in texts], kind="stable")
+        out = np.empty((len(texts), 384), np.float32)
+        for first in range(0, len(order), BATCH):
+            places = order[first : first + BATCH]
+            found = self.tokens.encode_batch([texts[place] for place in places])
+            ids = np.array([e.ids for e in found])
+            out[places] = self.infer(ids, np.array([e.attention_mask for e in found]))
+        return out
+
+    def rank(self, question, texts):
+        raise RuntimeError("the graph has no classifier")
+
+
+class OnnxRuntime(Batches):
+    """The graph that onnxruntime.transformers.optimizer makes of BERT; int8: quantize_dynamic() of it."""
+
+    def __init__(self, model, rank, int8=False):
+        import encoder
+        import numpy as np
+        import onnx
+        import onnxruntime
+        from encoder_onnxruntime import model as graph
+
+        data = encoder.Data.__new__(encoder.Data)
+        data.weights = encoder.read_safetensors(pathlib.Path(model) / "model.safetensors")
+        self.np, self.ort, self.version, self.tokens = np, onnxruntime, onnxruntime.__version__, tokens_of(model)
+        self.graph = graph(onnx, data, True)
+        if int8:
+            self.graph = self.quantised(self.graph)
+
+    @staticmethod
+    def quantised(graph):
+        import tempfile
+
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "float.onnx").write_bytes(graph)
+            quantize_dynamic(f"{folder}/float.onnx", f"{folder}/int8.onnx", weight_type=QuantType.QInt8)
+            return pathlib.Path(folder, "int8.onnx").read_bytes()
+
+    def threads(self, count):
+        options = self.ort.SessionOptions()
+        options.intra_op_num_threads = count
+        self.session = self.ort.InferenceSession(self.graph, options, providers=["CPUExecutionProvider"])
+
+    def infer(self, ids, mask):
+        np = self.np
+        weights = (mask / mask.sum(1, keepdims=True)).astype(np.float32)[:, :, None]
+        inputs = {
+            "ids": ids.astype(np.int32),
+            "types": np.zeros(ids.shape, np.int32),
+            "mask": mask.astype(np.int32),
+            "weights": weights,
+        }
+        return self.session.run(None, inputs)[0]
+
+
+class OpenVINO(Batches):
+    """openvino.convert_model() of transformers' model, of any batch and length; int8: nncf.quantize() with 128
+    texts of the case."""
+
+    def __init__(self, model, rank, int8=False):
+        import numpy as np
+        import openvino
+        import torch
+
+        sys.path.append(os.environ["FOVEA_MODELS_PATH"])
+        import transformers
+
+        self.np, self.openvino, self.version, self.tokens = (
+            np,
+            openvino,
+            openvino.__version__.split("-")[0],
+            tokens_of(model),
+        )
+        bert = transformers.AutoModel.from_pretrained(model, attn_implementation="sdpa").eval()
+
+        class Sentence(torch.nn.Module):
+            def forward(self, ids, mask):
+                x = bert(input_ids=ids, attention_mask=mask).last_hidden_state
+                kept = mask[:, :, None].to(x.dtype)
+                return torch.nn.functional.normalize((x * kept).sum(1) / kept.sum(1), dim=1)
+
+        example = torch.tensor([[101, 102, 0], [101, 200, 102]]), torch.tensor([[1, 1, 0], [1, 1, 1]])
+        with torch.no_grad():
+            self.graph = openvino.convert_model(Sentence(), example_input=example)
+        if int8:
+            sys.path.append(os.environ.get("FOVEA_NNCF", ""))
+            import nncf
+
+            texts = [line for line in (HERE.parents[1] / "examples/minilm/alice.txt").read_text().splitlines() if line][
+                :128
+            ]
+            batches = [self.tokens.encode_batch([text])[0] for text in texts]
+            given = [(np.array([e.ids]), np.array([e.attention_mask])) for e in batches]
+            self.graph = nncf.quantize(self.graph, nncf.Dataset(given), model_type=nncf.ModelType.TRANSFORMER)
+
+    def threads(self, count):
+        setting = {"INFERENCE_NUM_THREADS": count, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+        self.request = self.openvino.compile_model(self.graph, "CPU", setting).create_infer_request()
+
+    def infer(self, ids, mask):
+        return self.request.infer([ids, mask])[0]
+
+
+def packages():
+    """Bytes of the top packages in site-packages that are imported, with the libraries that lie beside them."""
+    places = set()
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None) or ""
+        if "site-packages" in file:
+            base, _, rest = file.partition("site-packages/")
+            top = pathlib.Path(base, "site-packages", rest.split("/")[0])
+            places |= {top, top.with_name(top.name + ".libs")}
+        elif "/build/python/fovea" in file:
+            places.add(pathlib.Path(file.partition("/build/python/fovea")[0], "build/python/fovea"))
+    files = [f for place in places for f in ([place] if place.is_file() else place.rglob("*"))]
+    return sum(f.stat().st_size for f in files if f.is_file() and "__pycache__" not in f.parts)
+
+
+class Worker:
+    def __init__(self):
+        self.way = self.texts = None
+
+    def answer(self, order):
+        if "class" in order:
+            self.way = globals()[order["class"]](order["model"], order["reranker"], **order["options"])
+            return {"version": self.way.version}
+        if "threads" in order:
+            self.way.threads(order["threads"])
+            return {}
+        if "prepare" in order:
+            import numpy as np
+
+            self.texts = order["texts"]
+            if order["prepare"] == "rerank":
+                self.way.rank("How tall is the caterpillar?", self.texts[:2])
+            else:
+                np.save(order["out"], self.way.many(self.texts))
+            return {}
+        if "run" in order:
+            begin = time.perf_counter()
+            self.way.rank("How tall is the caterpillar?", self.texts) if order["run"] == "rerank" else self.way.many(
+                self.texts
+            )
+            return {"seconds": time.perf_counter() - begin}
+        if "lengths" in order:
+            return {"lengths": [len(ids) for ids, _ in self.way.model._tokens.encode(self.texts, 256)]}
+        return {"memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10, "packages": packages()}
+
+
+def main():
+    out, sys.stdout = sys.stdout, sys.stderr
+    worker = Worker()
+    for line in sys.stdin:
+        try:
+            answer = worker.answer(json.loads(line))
+        except Exception as error:
+            answer = {"failed": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
+        print(json.dumps(answer), file=out, flush=True)
+
+
+if __name__ == "__main__":
+    main()

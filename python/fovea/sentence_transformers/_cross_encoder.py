@@ -1,0 +1,158 @@
+"""CrossEncoder."""
+
+import numpy as np
+
+from . import _operations as op
+from ._heads import Classifier, activation_of_module
+from ._model import Model, as_tensors
+
+
+class CrossEncoder(Model):
+    """CrossEncoder(model_name_or_path, ..., weights=None, dtype=None): the interface of sentence_transformers,
+    computed by Fovea."""
+
+    _organisation = "cross-encoder"
+    _default_prompts: dict = {}
+
+    def __init__(self, model_name_or_path=None, *, max_length=None, num_labels=None, activation_fn=None, **options):
+        for old in ("default_activation_function", "default_activation_fn"):
+            activation_fn = options.pop(old, None) or activation_fn
+        if max_length is not None:
+            options["processor_kwargs"] = {"model_max_length": max_length}
+        super().__init__(model_name_or_path, **options)
+        self._arguments["max_length" if max_length else "num_labels"] = max_length or num_labels
+        self._arguments |= {"processor_kwargs": None, "activation_fn": activation_fn}
+        architecture = (self.config.get("architectures") or [""])[0]
+        if self._modules or not architecture.endswith("ForSequenceClassification"):
+            other = self._modules[0][0] if self._modules else architecture or "no architecture"
+            raise NotImplementedError(
+                f"{self.folder}: a CrossEncoder with {other} is not served, ...ForSequenceClassification is"
+            )
+        self._head = Classifier(self._source, self._backbone)
+        if num_labels not in (None, self.num_labels):
+            raise ValueError(f"num_labels is {num_labels}, the model in {self.folder} has {self.num_labels}")
+        nested = self.config.get("sentence_transformers") or {}
+        saved = [
+            self._saved.get("activation_fn"),
+            nested.get("activation_fn"),
+            self.config.get("sbert_ce_default_activation_function"),
+        ]
+        self.activation_fn = next(
+            (a for a in [activation_fn, *saved] if a), "Sigmoid" if self.num_labels == 1 else "Identity"
+        )
+        _activation(self.activation_fn)
+
+    @property
+    def num_labels(self):
+        return self._head.labels
+
+    @property
+    def max_length(self):
+        return self.max_seq_length
+
+    @max_length.setter
+    def max_length(self, value):
+        self.max_seq_length = value
+
+    def predict(
+        self,
+        inputs=None,
+        prompt_name=None,
+        prompt=None,
+        batch_size=32,
+        show_progress_bar=None,
+        activation_fn=None,
+        apply_softmax=False,
+        convert_to_numpy=True,
+        convert_to_tensor=False,
+        device=None,
+        pool=None,
+        chunk_size=None,
+        sentences=None,
+        **unknown,
+    ):
+        """Scores of pairs of texts, or of one pair: [pairs], or [pairs, labels] where there are several labels.
+        activation_fn: the name or an object of a class of torch.nn that is served, or another callable, which
+        gets the logits and answers for its bits."""
+        unknown.pop("num_workers", None)
+        activation_fn = unknown.pop("activation_fct", None) or activation_fn or self.activation_fn
+        if unknown:
+            raise ValueError(f"predict() has no argument {next(iter(unknown))!r}")
+        pairs, one = _pairs_of(sentences if inputs is None else inputs)
+        prompt = self._prompt(prompt, prompt_name)
+        options = {"batch_size": batch_size, "activation_fn": activation_fn, "apply_softmax": apply_softmax}
+        parts = self._in_processes(
+            "predict", pairs, pool, device, chunk_size, show_progress_bar, prompt=prompt, **options
+        )
+        if parts is None:
+            found = self._predict(pairs, prompt, show_progress_bar, **options)
+        else:
+            found = np.concatenate(parts) if parts else np.empty(0, np.float32)
+        if convert_to_tensor or not convert_to_numpy:
+            found = as_tensors(found, convert_to_tensor)
+        return found[0] if one else found
+
+    def _predict(self, pairs, prompt, show, batch_size, activation_fn, apply_softmax):
+        if prompt:
+            pairs = [(prompt + a, b) for a, b in pairs]
+        logits = np.empty((len(pairs), self.num_labels), np.float32)
+
+        def use(pack, x):
+            logits[pack.places] = self._head(x, pack.starts)
+
+        self._each_pack(pairs, batch_size, show, use)
+        if not len(pairs):
+            return np.empty(0, np.float32)
+        scores = _activation(activation_fn)(logits)
+        if self.num_labels == 1:
+            return scores.reshape(len(pairs))
+        return op.softmax(scores) if apply_softmax else scores
+
+    def rank(self, query, documents, top_k=None, return_documents=False, prompt_name=None, prompt=None, **options):
+        """[{"corpus_id", "score", "text" if return_documents}], the best first."""
+        if self.num_labels != 1:
+            raise ValueError(f"rank() needs a model with one label, this one has {self.num_labels}: use predict()")
+        for name in ("convert_to_numpy", "convert_to_tensor", "apply_softmax"):
+            options.pop(name, None)
+        documents = list(documents)
+        scores = self.predict([(query, document) for document in documents], prompt_name, prompt, **options).tolist()
+        order = sorted(range(len(scores)), key=lambda i: scores[i], reverse=True)[:top_k]
+        return [
+            {"corpus_id": i, "score": scores[i], **({"text": documents[i]} if return_documents else {})} for i in order
+        ]
+
+
+def _activation(given):
+    """From logits to scores."""
+    module = type(given).__module__
+    if isinstance(given, str) or module.startswith("torch.nn"):
+        word = activation_of_module((given if isinstance(given, str) else type(given).__name__).rpartition(".")[2])
+        return (lambda x: x) if word is None else lambda x: op.activate(x, word, np.empty_like(x))
+    if not callable(given):
+        raise TypeError(
+            f"activation_fn must be a callable or the name of a class of torch.nn, not {type(given).__name__}"
+        )
+
+    def other(logits):
+        try:
+            found = given(logits)
+        except TypeError:  # of torch's functions, which take tensors alone
+            found = given(as_tensors(logits, True))
+        return np.asarray(found, dtype=np.float32)
+
+    return other
+
+
+def _pairs_of(inputs):
+    """The list of pairs, and whether it was one pair."""
+    inputs = inputs.tolist() if isinstance(inputs, np.ndarray) else inputs
+    if not isinstance(inputs, (list, tuple)):
+        inputs = list(inputs) if inputs is not None and not isinstance(inputs, (str, dict)) else None
+    if inputs is None:
+        raise TypeError("predict() takes a pair of texts, or a list of pairs")
+    one = len(inputs) == 2 and all(isinstance(text, str) for text in inputs)
+    pairs = [tuple(inputs)] if one else [tuple(pair) if isinstance(pair, (list, tuple)) else (pair,) for pair in inputs]
+    for pair in pairs:
+        if len(pair) != 2 or not all(isinstance(text, str) for text in pair):
+            raise TypeError("predict() takes pairs of two texts: images, single texts and messages are not served")
+    return pairs, one

@@ -1,0 +1,209 @@
+"""SentenceTransformer."""
+
+from contextlib import contextmanager
+
+import numpy as np
+
+from . import _operations as op
+from . import _vectors
+from ._folder import read_object
+from ._heads import MODULES, Pooling
+from ._model import Model, as_tensors, logger
+
+
+class SentenceTransformer(Model):
+    """SentenceTransformer(model_name_or_path, ..., weights=None, dtype=None): the interface of
+    sentence_transformers, computed by Fovea.
+
+    weights: "int8", "int4", "q8_0" ...: the backbone's maps are rounded as they are packed. dtype: "float32", or
+    "bfloat16" for weights and activations (needs ml_dtypes)."""
+
+    _default_prompts = {"query": "", "document": ""}
+
+    def __init__(self, model_name_or_path=None, *, similarity_fn_name=None, truncate_dim=None, **options):
+        super().__init__(model_name_or_path, **options)
+        self._arguments |= {"similarity_fn_name": similarity_fn_name, "truncate_dim": truncate_dim}
+        self.truncate_dim = truncate_dim
+        modules = self._modules
+        if not modules and not (self.folder / "modules.json").is_file():
+            logger.warning("%s has no modules.json: vectors are the mean of their tokens", self.folder)
+            self._pooling = Pooling({}, self._backbone.width)
+        elif not modules or modules[0][0] != "Pooling":
+            raise NotImplementedError(f"{self.folder}: a model without Pooling after its Transformer is not served")
+        else:
+            self._pooling = Pooling(read_object(modules[0][1] / "config.json"), self._backbone.width, modules[0][1])
+        self._after, width = [], self._pooling.width
+        for name, folder in modules[1:]:
+            if name not in MODULES:
+                raise NotImplementedError(f"{self.folder}: the module {name} is not served: {', '.join(MODULES)} are")
+            self._after.append(MODULES[name](folder, width))
+            width = self._after[-1].width
+        self._width = width
+        self._prompt_lengths = {}
+        self.similarity_fn_name = similarity_fn_name or self._saved.get("similarity_fn_name")
+
+    # ---------------------------------------------------------------------------------------------------------- encode
+
+    def encode_query(self, inputs, prompt_name=None, prompt=None, **options):
+        if prompt_name is None and prompt is None:
+            prompt_name = "query" if "query" in self.prompts else None
+        return self.encode(inputs, prompt_name, prompt, **options)
+
+    def encode_document(self, inputs, prompt_name=None, prompt=None, **options):
+        if prompt_name is None and prompt is None:
+            prompt_name = next((n for n in ("document", "passage", "corpus") if n in self.prompts), None)
+        return self.encode(inputs, prompt_name, prompt, **options)
+
+    def encode(
+        self,
+        inputs=None,
+        prompt_name=None,
+        prompt=None,
+        batch_size=32,
+        show_progress_bar=None,
+        output_value="sentence_embedding",
+        precision="float32",
+        convert_to_numpy=True,
+        convert_to_tensor=False,
+        device=None,
+        normalize_embeddings=False,
+        truncate_dim=None,
+        pool=None,
+        chunk_size=None,
+        sentences=None,
+        **unknown,
+    ):
+        """Vectors [texts, channels] of texts, or of one. A vector's bits do not depend on batch_size, on the
+        other texts or their order, on the CPU or on threads. output_value: "token_embeddings" gives a list of
+        [tokens, channels] (numpy, too), None dicts with both, input_ids and attention_mask."""
+        inputs = sentences if inputs is None else inputs
+        if unknown.pop("task", None) is None and unknown:
+            raise ValueError(f"encode() has no argument {next(iter(unknown))!r}")
+        if precision not in (None, *_vectors.PRECISIONS):
+            raise ValueError(f"precision is {precision!r}, it must be one of {', '.join(_vectors.PRECISIONS)}")
+        if output_value not in ("sentence_embedding", "token_embeddings", None):
+            raise ValueError(f"output_value is {output_value!r}, not 'sentence_embedding', 'token_embeddings' or None")
+        texts, one = _texts_of(inputs)
+        prompt = self._prompt(prompt, prompt_name)
+        truncate_dim = truncate_dim if truncate_dim is not None else self.truncate_dim
+        options = {"batch_size": batch_size, "normalize_embeddings": normalize_embeddings, "truncate_dim": truncate_dim}
+        parts = self._in_processes(
+            "encode",
+            texts,
+            pool,
+            device,
+            chunk_size,
+            show_progress_bar,
+            prompt=prompt,
+            output_value=output_value,
+            **options,
+        )
+        if parts is None:
+            found = self._encode(texts, prompt, output_value=output_value, show=show_progress_bar, **options)
+        elif output_value == "sentence_embedding":
+            found = np.concatenate(parts) if parts else np.empty((0, self._width), np.float32)
+        else:
+            found = [item for part in parts for item in part]
+        if output_value is None:
+            return found[0] if one else found
+        if output_value == "sentence_embedding" and precision not in (None, "float32") and len(texts):
+            found = _vectors.quantize(found, precision)
+        if convert_to_tensor or not convert_to_numpy:
+            found = as_tensors(found, convert_to_tensor and output_value == "sentence_embedding")
+        elif not len(texts):
+            found = np.array([])
+        return found[0] if one else found
+
+    def _encode(self, texts, prompt, output_value, batch_size, show, normalize_embeddings, truncate_dim):
+        skip = 0
+        if prompt:
+            texts = [prompt + text for text in texts]
+            if not self._pooling.include_prompt:
+                skip = self._prompt_lengths.setdefault(prompt, self._tokens.prompt_length(prompt, self._limit))
+        width = self._width if truncate_dim is None else len(range(self._width)[:truncate_dim])
+        vectors = np.empty((len(texts), width), np.float32)
+        items = [None] * len(texts)
+
+        def use(pack, x):
+            if output_value != "sentence_embedding":
+                for place, begin, end in zip(pack.places, pack.starts[:-1], pack.starts[1:], strict=True):
+                    ids = pack.ids[begin:end]
+                    items[place] = {
+                        "token_embeddings": x[begin:end].astype(np.float32),
+                        "input_ids": ids,
+                        "attention_mask": np.ones_like(ids),
+                    }
+            if output_value == "token_embeddings":
+                return
+            rows = self._pooling(x, pack.starts, skip)
+            for module in self._after:
+                rows = module(rows)
+            rows = rows[:, :width]
+            if normalize_embeddings:
+                rows = op.normalize(rows, np.empty(rows.shape, np.float32))
+            vectors[pack.places] = rows
+
+        self._each_pack(texts, batch_size, show, use)
+        if output_value == "sentence_embedding":
+            return vectors
+        if output_value == "token_embeddings":
+            return [item["token_embeddings"] for item in items]
+        return [{**item, "sentence_embedding": vector} for item, vector in zip(items, vectors, strict=True)]
+
+    def encode_multi_process(self, sentences, pool, **options):
+        return self.encode(sentences, pool=pool, **options)
+
+    # ------------------------------------------------------------------------------------------------------ similarity
+
+    @property
+    def similarity_fn_name(self):
+        return self._similarity
+
+    @similarity_fn_name.setter
+    def similarity_fn_name(self, value):
+        value = getattr(value, "value", value) or "cosine"
+        if value not in _vectors.SIMILARITIES:
+            raise ValueError(f"similarity_fn_name is {value!r}, it must be one of {', '.join(_vectors.SIMILARITIES)}")
+        self._similarity = value
+
+    def similarity(self, embeddings1, embeddings2):
+        """[rows, rows]: numpy for numpy, torch where one of them is torch's."""
+        return _vectors.similarity(self._similarity, embeddings1, embeddings2)
+
+    def similarity_pairwise(self, embeddings1, embeddings2):
+        return _vectors.pairwise(self._similarity, embeddings1, embeddings2)
+
+    # ------------------------------------------------------------------------------------------------------- the others
+
+    def get_embedding_dimension(self):
+        return self._width if self.truncate_dim is None else min(self._width, self.truncate_dim)
+
+    get_sentence_embedding_dimension = get_embedding_dimension
+
+    @contextmanager
+    def truncate_embeddings(self, truncate_dim):
+        before, self.truncate_dim = self.truncate_dim, truncate_dim
+        try:
+            yield
+        finally:
+            self.truncate_dim = before
+
+    truncate_sentence_embeddings = truncate_embeddings
+
+    def set_pooling_include_prompt(self, include_prompt):
+        self._pooling.include_prompt = include_prompt
+
+
+def _texts_of(inputs):
+    """The list of texts, and whether it was one text."""
+    if isinstance(inputs, str):
+        return [str(inputs)], True
+    texts = inputs.tolist() if isinstance(inputs, np.ndarray) else list(inputs) if inputs is not None else None
+    if texts is None or isinstance(inputs, dict):
+        raise TypeError(f"encode() takes a text or a list of texts, not {type(inputs).__name__}")
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(
+                f"encode() takes texts, not {type(text).__name__}: images, pairs and messages are not served"
+            )
+    return texts, False

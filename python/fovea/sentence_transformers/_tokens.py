@@ -1,0 +1,133 @@
+"""Texts become packs of tokens: sorted by length, dealt into packs, while the pack before is computed."""
+
+import queue
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ._folder import read_object
+
+CHUNK = 1024  # texts that are tokenized at once
+PACK_TOKENS = 2048  # of a pack at most, unless one text has more
+
+
+class Tokenizer:
+    """tokenizer.json by the package tokenizers. limit: the most tokens of a text, special ones included; None: any
+    number."""
+
+    def __init__(self, folder, limit=None):
+        try:
+            import tokenizers
+        except ImportError:
+            raise ImportError(
+                "fovea.sentence_transformers needs tokenizers: pip install 'fovea-attention[embeddings]'"
+            ) from None
+        config = read_object(folder / "tokenizer_config.json", optional=True)
+        if (folder / "tokenizer.json").is_file():
+            try:
+                self.raw = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+            except Exception as error:  # tokenizers raises Exception itself
+                raise ValueError(f"{folder}/tokenizer.json cannot be read: {error}") from None
+        elif (folder / "vocab.txt").is_file():
+            lower = config.get("do_lower_case", True)
+            self.raw = tokenizers.BertWordPieceTokenizer(str(folder / "vocab.txt"), lowercase=lower)._tokenizer
+        else:
+            raise FileNotFoundError(f"{folder} lacks tokenizer.json: save its tokenizer as a fast one, by transformers")
+        self.raw.no_padding()
+        self.lower = False
+        length = config.get("model_max_length")
+        self.model_max_length = int(length) if isinstance(length, (int, float)) and 0 < length < 1e9 else None
+        self._special = {token for token, added in self.raw.get_added_tokens_decoder().items() if added.special}
+        self._lock = threading.Lock()
+        self.limit = limit
+
+    def encode(self, texts, limit, types=False):
+        """[(ids, type ids or None)] of texts, or of pairs of texts."""
+        if self.lower:
+            texts = [text.lower() if isinstance(text, str) else tuple(t.lower() for t in text) for text in texts]
+        with self._lock:  # the limit is the raw tokenizer's state
+            if limit != self.limit or limit is None:
+                self.raw.no_truncation()
+            if limit is not None:
+                self.raw.enable_truncation(limit)
+            self.limit = limit
+            found = self.raw.encode_batch_fast(texts)
+        as_array = lambda numbers: np.array(numbers, np.int64)  # noqa: E731
+        return [(as_array(e.ids), as_array(e.type_ids) if types else None) for e in found]
+
+    def prompt_length(self, prompt, limit):
+        """Tokens of a prompt alone, without a special one at its end."""
+        ids = self.encode([prompt], limit)[0][0]
+        return len(ids) - (len(ids) > 0 and int(ids[-1]) in self._special)
+
+
+@dataclass
+class Pack:
+    places: Any  # of its texts in the caller's list
+    ids: Any
+    types: Any
+    starts: Any  # [texts + 1]: cu_seqlens
+
+
+def _pack(places, tokens):
+    starts = np.concatenate([[0], np.cumsum([len(ids) for ids, _ in tokens])])
+    types = np.concatenate([t for _, t in tokens]) if tokens[0][1] is not None else None
+    return Pack(np.array(places), np.concatenate([ids for ids, _ in tokens]), types, starts)
+
+
+def packs(texts, encode, size):
+    """Packs of at most size texts, the longest first. Texts of about one length are tokenized together, by chunks."""
+    lengths = [len(text) if isinstance(text, str) else sum(map(len, text)) for text in texts]
+    order = np.argsort(np.array(lengths), kind="stable")[::-1]
+    for first in range(0, len(order), CHUNK):
+        chunk = order[first : first + CHUNK]
+        tokens = encode([texts[i] for i in chunk])
+        places, held = [], 0
+        for i in sorted(range(len(chunk)), key=lambda i: -len(tokens[i][0])):
+            length = len(tokens[i][0])
+            if places and (len(places) == size or held + length > PACK_TOKENS):
+                yield _pack(chunk[places], [tokens[p] for p in places])
+                places, held = [], 0
+            places.append(i)
+            held += length
+        if places:
+            yield _pack(chunk[places], [tokens[p] for p in places])
+
+
+def ahead(items, depth=8):
+    """The items of a generator, which another thread runs some items ahead. When the caller stops, so does the
+    thread."""
+    ready, stop = queue.Queue(depth), threading.Event()
+
+    def put(item):
+        while not stop.is_set():
+            try:
+                return ready.put(item, timeout=0.1)
+            except queue.Full:
+                pass
+
+    def work():
+        try:
+            for item in items:
+                put((item, None))
+                if stop.is_set():
+                    return
+            put((None, None))
+        except BaseException as error:  # the caller raises it
+            put((None, error))
+
+    thread = threading.Thread(target=work, name="fovea tokens", daemon=True)
+    thread.start()
+    try:
+        while True:
+            item, error = ready.get()
+            if error is not None:
+                raise error
+            if item is None:
+                return
+            yield item
+    finally:
+        stop.set()
+        thread.join()

@@ -1,0 +1,388 @@
+"""What encode() takes and gives, what is refused and in which words, threads, processes and signals."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import embedding_models
+import numpy as np
+import pytest
+import real_models
+import torch
+from sentence_transformers import util
+
+import fovea
+from fovea import sentence_transformers
+from fovea.sentence_transformers import CrossEncoder, SentenceTransformer
+
+
+@pytest.fixture(scope="module")
+def folder():
+    return str(embedding_models.backbone("bert"))
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    return SentenceTransformer(folder)
+
+
+TEXTS = embedding_models.texts()
+
+
+def test_kinds_of_results(model):
+    vectors = model.encode(TEXTS)
+    assert vectors.shape == (11, 64) == (len(TEXTS), model.get_sentence_embedding_dimension())
+    assert model.encode(TEXTS[0]).shape == (64,) and model.encode([]).shape == (0,)
+    assert model.encode(tuple(TEXTS)).tobytes() == model.encode(np.array(TEXTS)).tobytes() == vectors.tobytes()
+    tensor = model.encode(TEXTS, convert_to_tensor=True)
+    assert isinstance(tensor, torch.Tensor) and np.array_equal(tensor, vectors)
+    assert [type(v) for v in model.encode(TEXTS[:2], convert_to_numpy=False)] == [torch.Tensor] * 2
+    states = model.encode(TEXTS, output_value="token_embeddings")
+    items = model.encode(TEXTS, output_value=None)
+    for item, tokens, vector in zip(items, states, vectors, strict=True):
+        assert np.array_equal(item["token_embeddings"], tokens) and np.array_equal(item["sentence_embedding"], vector)
+        assert len(item["input_ids"]) == len(tokens)
+    with model.truncate_embeddings(7):
+        assert np.array_equal(model.encode(TEXTS), vectors[:, :7]) and model.get_embedding_dimension() == 7
+
+
+@pytest.mark.parametrize("precision", ["int8", "uint8", "binary", "ubinary"])
+def test_precision(precision, model):
+    found = model.encode(TEXTS, precision=precision)
+    expected = util.quantize_embeddings(model.encode(TEXTS), precision)
+    assert found.dtype == expected.dtype and np.array_equal(found, expected)
+    if "int8" in precision:
+        with pytest.raises(ValueError, match="of one text has no range"):
+            model.encode("w1", precision=precision)
+
+
+@pytest.mark.parametrize("kind", ["cosine", "dot", "euclidean", "manhattan"])
+def test_similarity(kind, folder):
+    model = SentenceTransformer(folder, similarity_fn_name=kind)
+    a, b = model.encode(TEXTS), model.encode(TEXTS[:4])
+    function = util.SimilarityFunction.to_similarity_fn(kind)
+    pairwise = util.SimilarityFunction.to_similarity_pairwise_fn(kind)
+    np.testing.assert_allclose(model.similarity(a, b), function(a.astype(float), b.astype(float)), atol=1e-4)
+    np.testing.assert_allclose(
+        model.similarity_pairwise(a[:4], b), pairwise(a[:4].astype(float), b.astype(float)), atol=1e-4
+    )
+    tensors = model.similarity(torch.from_numpy(a), b)
+    assert isinstance(tensors, torch.Tensor) and np.array_equal(tensors, model.similarity(a, b))
+    assert model.similarity(a[0], b).shape == (1, 4) and model.similarity_pairwise(a[0], b[0]).shape == (1,)
+
+
+def test_limit(folder):
+    model = SentenceTransformer(folder)
+    assert model.max_seq_length == embedding_models.LIMIT
+    long, cut = "w1 w2 w3 " * 90, "w1 w2 w3 " * 2
+    model.max_seq_length = 8
+    assert np.array_equal(model.encode(long), model.encode(cut))
+    with pytest.raises(ValueError, match="max_seq_length is 257, this model has positions for 256 tokens"):
+        model.max_seq_length = 257
+    found = model.tokenize(["w1", "w1 w2"])
+    assert found["input_ids"].tolist() == [[0, 6, 2, 1], [0, 6, 7, 2]] and found["attention_mask"].sum() == 7
+
+
+def test_progress(model, capfd, monkeypatch):
+    model.encode(TEXTS, show_progress_bar=True)
+    assert "11/11" in capfd.readouterr().err
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    model.encode(TEXTS, show_progress_bar=True)
+    assert "Texts: 11/11, 0 s left" in capfd.readouterr().err
+    model.encode(TEXTS)
+    assert capfd.readouterr().err == ""
+
+
+# ------------------------------------------------------------------------------------------------------ what is refused
+
+
+def test_what_is_not_there(model):
+    for name in ("fit", "save_pretrained", "push_to_hub", "half"):
+        with pytest.raises(
+            AttributeError, match=f"SentenceTransformer of fovea.sentence_transformers has no '{name}': it"
+        ):
+            getattr(model, name)
+    assert not hasattr(model, "fit")
+    with pytest.raises(AttributeError, match="fovea.sentence_transformers has no 'SparseEncoder': it has SentenceTr"):
+        sentence_transformers.SparseEncoder  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "options, sentence",
+    [
+        ({"device": "cuda:0"}, "device is 'cuda:0': Fovea computes on CPUs"),
+        ({"backend": "onnx"}, "backend is 'onnx': Fovea is the backend here"),
+        ({"model_kwargs": {"file_name": "x"}}, "model_kwargs has 'file_name', which is not served"),
+        ({"dtype": "float16"}, "dtype is 'float16': 'float32' and 'bfloat16' are served"),
+        ({"weights": "int3"}, "int3"),
+        ({"similarity_fn_name": "maxsim"}, "similarity_fn_name is 'maxsim', it must be one of cosine"),
+        ({"colour": 1}, "has no argument 'colour'"),
+    ],
+)
+def test_refused_options(options, sentence, folder):
+    with pytest.raises((ValueError, NotImplementedError, TypeError), match=sentence):
+        SentenceTransformer(folder, **options)
+
+
+def test_refused_inputs(model):
+    for wrong, sentence in [
+        (None, "NoneType"),
+        (5, "int"),
+        ([b"x"], "bytes"),
+        ([("a", "b")], "tuple"),
+        ([None], "NoneType"),
+    ]:
+        with pytest.raises(TypeError, match=sentence):
+            model.encode(wrong)
+    for options, sentence in [
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"precision": "float16"}, "precision is 'float16'"),
+        ({"output_value": "x"}, "output_value is 'x'"),
+        ({"device": "mps"}, "device is 'mps'"),
+        ({"colour": 1}, "no argument 'colour'"),
+    ]:
+        with pytest.raises(ValueError, match=sentence):
+            model.encode(TEXTS, **options)
+
+
+def damaged(folder, tmp_path, name, content):
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    if content is None:
+        (copy / name).unlink()
+    else:
+        (copy / name).write_bytes(content)
+    return str(copy)
+
+
+@pytest.mark.parametrize(
+    "name, content, sentence",
+    [
+        ("config.json", None, "copy lacks modules.json and config.json: it is no folder of a model"),
+        ("model.safetensors", None, "copy lacks model.safetensors"),
+        ("tokenizer.json", None, "copy lacks tokenizer.json: save its tokenizer as a fast one"),
+        ("config.json", b"{", "config.json is no JSON"),
+        ("config.json", b"[]", "config.json has no JSON object"),
+        ("config.json", b'{"model_type": "t5"}', "the backbone 't5' is not served: bert, roberta"),
+        ("config.json", b'{"model_type": "bert"}', "config.json in .*copy lacks hidden_size"),
+        ("tokenizer.json", b"{}", "tokenizer.json cannot be read"),
+        ("model.safetensors", b"", "model.safetensors is empty"),
+        ("model.safetensors", b"\xff" * 20, "model.safetensors is no whole file of safetensors"),
+        ("modules.json", b'{"a": 1}', "modules.json is no list of modules"),
+        ("modules.json", b'[{"idx": 0, "path": "../x", "type": "a.Transformer"}]', "a path leaves the folder"),
+        ("modules.json", b"[]", "a model that begins with nothing is not served"),
+    ],
+)
+def test_damaged_folders(name, content, sentence, folder, tmp_path):
+    with pytest.raises((OSError, ValueError, NotImplementedError), match=sentence) as raised:
+        SentenceTransformer(damaged(folder, tmp_path, name, content))
+    assert "\n" not in str(raised.value)
+
+
+def test_damaged_weights(folder, tmp_path):
+    """Headers that lie about sizes, and weights of other shapes or names."""
+    whole = open(f"{folder}/model.safetensors", "rb").read()
+    size = int.from_bytes(whole[:8], "little")
+    header, data = json.loads(whole[8 : 8 + size]), whole[8 + size :]
+    name = "embeddings.word_embeddings.weight"
+    cases = [
+        (lambda e: e | {"data_offsets": [0, 10**15]}, "is no whole file"),
+        (lambda e: e | {"data_offsets": [-4, 0]}, "is no whole file"),
+        (lambda e: e | {"shape": [10**9, 10**9]}, "is no whole file"),
+        (lambda e: e | {"shape": [60, 128]}, "has the shape|channels"),
+        (lambda e: e | {"dtype": "I32"}, "has the type I32, not that of floats"),
+    ]
+    for i, (change, sentence) in enumerate(cases):
+        text = json.dumps(header | {name: change(header[name])}).encode()
+        content = len(text).to_bytes(8, "little") + text + data
+        with pytest.raises(ValueError, match=sentence):
+            model = SentenceTransformer(damaged(folder, tmp_path / str(i), "model.safetensors", content))
+            model.encode("w1")
+    del header["encoder.layer.1.output.dense.weight"]
+    text = json.dumps(header).encode()
+    content = len(text).to_bytes(8, "little") + text + data
+    with pytest.raises(ValueError, match="lack encoder.layer.1.output.dense.weight"):
+        SentenceTransformer(damaged(folder, tmp_path / "name", "model.safetensors", content))
+
+
+def test_names_offline(monkeypatch, tmp_path):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for name, sentence in [
+        (
+            "all-none",
+            "there is no folder all-none, and sentence-transformers/all-none of the hub .*: not in the local cache",
+        ),
+        ("a/none", "a/none of the hub cannot be had: not in the local cache, and downloading is off"),
+        ("./none", "there is no folder ./none"),
+        (__file__, "is a file: pass the folder"),
+    ]:
+        with pytest.raises(OSError, match=sentence):
+            SentenceTransformer(name, cache_folder=str(tmp_path))
+    with pytest.raises(OSError, match="cross-encoder/none of the hub"):
+        CrossEncoder("none", cache_folder=str(tmp_path))
+
+
+def test_name_in_the_cache(folder, model, tmp_path):
+    snapshot = tmp_path / "models--a--b/snapshots/0123"
+    shutil.copytree(folder, snapshot)
+    (tmp_path / "models--a--b/refs").mkdir()
+    (tmp_path / "models--a--b/refs/main").write_text("0123")
+    cached = SentenceTransformer("a/b", cache_folder=str(tmp_path), local_files_only=True)
+    assert cached.encode(TEXTS).tobytes() == model.encode(TEXTS).tobytes()
+
+
+def test_shards_and_types(folder, model, tmp_path):
+    """Sharded weights give the same vectors, those of 16 bits the vectors of their numbers."""
+    import transformers
+
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "model.safetensors").unlink()
+    whole = transformers.AutoModel.from_pretrained(folder)
+    whole.save_pretrained(tmp_path, max_shard_size="60KB")
+    assert (tmp_path / "model.safetensors.index.json").is_file()
+    assert SentenceTransformer(str(tmp_path)).encode(TEXTS).tobytes() == model.encode(TEXTS).tobytes()
+    for dtype in (torch.bfloat16, torch.float16):
+        half = tmp_path / str(dtype)
+        shutil.copytree(folder, half)
+        whole.to(dtype).save_pretrained(half)
+        found = SentenceTransformer(str(half)).encode(TEXTS)
+        whole.float().save_pretrained(half)
+        assert found.tobytes() == SentenceTransformer(str(half)).encode(TEXTS).tobytes()
+
+
+# -------------------------------------------------------------------------------------------- threads, processes,
+# signals
+
+
+def test_many_texts_and_threads(model):
+    """More texts than are tokenized at once, by threads that share a model."""
+    texts = embedding_models.texts() * 300
+    expected = model.encode(embedding_models.texts())
+    found = [None] * 3
+
+    def work(i):
+        found[i] = model.encode(texts, batch_size=[7, 32, 100][i])
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert all(f.tobytes() == np.tile(expected, (300, 1)).tobytes() for f in found)
+    assert not [t for t in threading.enumerate() if t.name == "fovea tokens"]
+
+
+def test_processes(model):
+    pool = model.start_multi_process_pool(["cpu", "cpu"])
+    try:
+        assert model.encode(TEXTS * 5, pool=pool, chunk_size=9).tobytes() == model.encode(TEXTS * 5).tobytes()
+        tokens = model.encode(TEXTS, pool=pool, output_value="token_embeddings")
+        assert all(map(np.array_equal, tokens, model.encode(TEXTS, output_value="token_embeddings")))
+        with pytest.raises(RuntimeError, match="a process of the pool: ValueError: batch_size is 0"):
+            model.encode(TEXTS, pool=pool, batch_size=0)
+        assert model.encode(TEXTS, pool=pool).tobytes() == model.encode(TEXTS).tobytes()
+        pool["processes"][0].kill()
+        pool["processes"][1].kill()
+        with pytest.raises(RuntimeError, match="a process of the pool has ended"):
+            model.encode(TEXTS, pool=pool)
+    finally:
+        model.stop_multi_process_pool(pool)
+    with pytest.raises(ValueError, match="device is 'cuda'"):
+        model.encode(TEXTS, device=["cpu", "cuda"])
+
+
+def run(code, *arguments, **environment):
+    environment = {**os.environ, **environment}
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=environment)
+
+
+def test_without_torch(model, folder):
+    code = """if 1:
+        import sys
+        for name in ("torch", "transformers", "sentence_transformers", "safetensors", "tqdm", "huggingface_hub",
+        "ml_dtypes"):
+            sys.modules[name] = None
+        from fovea.sentence_transformers import SentenceTransformer
+        model = SentenceTransformer(sys.argv[1])
+        vectors = model.encode(sys.argv[2:])
+        print(vectors.tobytes().hex())
+        for call in (lambda: model.encode("w1", convert_to_tensor=True), lambda: SentenceTransformer("a/b")):
+            try:
+                call()
+            except (ImportError, OSError) as error:
+                print(error)
+        """
+    done = run(code, folder, *TEXTS)
+    assert done.returncode == 0, done.stderr
+    hexadecimal, tensors, names = done.stdout.splitlines()
+    assert bytes.fromhex(hexadecimal) == model.encode(TEXTS).tobytes()
+    assert tensors == "tensors need torch, which is not installed: leave convert_to_numpy=True"
+    assert names.endswith("names on the hub need huggingface_hub: pip install huggingface_hub")
+
+
+def test_ctrl_c(folder):
+    """Ends soon, with KeyboardInterrupt, and leaves the model as it was."""
+    code = """if 1:
+        import signal, sys, threading
+        from fovea.sentence_transformers import SentenceTransformer
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job in the background lacks
+        model = SentenceTransformer(sys.argv[1])
+        before = model.encode("w1 w2").tobytes()
+        print("ready", flush=True)
+        try:
+            model.encode(["w1 w2 w3 " * 60] * 10**6)
+        except KeyboardInterrupt:
+            print(model.encode("w1 w2").tobytes() == before, threading.active_count())
+        """
+    process = subprocess.Popen([sys.executable, "-c", code, folder], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    try:
+        out, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert out == "True 1\n"
+
+
+def test_minilm(tiers):
+    """Real weights: near sentence-transformers, and the same bits alone, in batches and on each tier of a process
+    of its own."""
+    import sentence_transformers as theirs
+
+    folder = str(real_models.minilm())
+    if not os.path.isfile(f"{folder}/modules.json"):
+        pytest.skip("all-MiniLM-L6-v2 is here without modules.json")
+    texts = ["", "How tall is the caterpillar?", "It was exactly three inches high. " * 12, "a"]
+    model = SentenceTransformer(folder)
+    vectors = tiers(lambda: model.encode(texts, batch_size=64))
+    assert np.abs(vectors - theirs.SentenceTransformer(folder, device="cpu").double().encode(texts)).max() < 1e-6
+    assert np.stack([model.encode(text) for text in texts]).tobytes() == vectors.tobytes()
+    code = """if 1:
+        import sys
+        from fovea.sentence_transformers import SentenceTransformer
+        print(SentenceTransformer(sys.argv[1]).encode(sys.argv[2:]).tobytes().hex())
+        """
+    done = run(code, folder, *texts, FOVEA_ISA="scalar")
+    assert bytes.fromhex(done.stdout) == vectors.tobytes(), done.stderr
+
+
+@pytest.mark.slow
+def test_memory_stays_flat(folder):
+    """100,000 texts: beside texts and vectors, no more memory than of 5,000."""
+    code = """if 1:
+        import resource, sys
+        from fovea.sentence_transformers import SentenceTransformer
+        model = SentenceTransformer(sys.argv[1])
+        texts = [f"w{i % 100} w{i % 7} " * (1 + i % 40) for i in range(int(sys.argv[2]))]
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        vectors = model.encode(texts)
+        print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 - vectors.nbytes)
+        """
+    few, many = (int(run(code, folder, str(count)).stdout) for count in (5000, 100000))
+    assert many < few + (24 << 20)

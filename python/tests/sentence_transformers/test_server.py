@@ -1,0 +1,69 @@
+"""examples/embeddings/serve.py under load, on loopback: answers equal vectors computed alone, bit by bit."""
+
+import http.client
+import importlib.util
+import json
+import pathlib
+import threading
+
+import embedding_models
+import numpy as np
+import pytest
+
+from fovea.sentence_transformers import SentenceTransformer
+
+FILE = pathlib.Path(__file__).parents[3] / "examples/embeddings/serve.py"
+
+
+@pytest.fixture
+def server():
+    spec = importlib.util.spec_from_file_location("serve", FILE)
+    serve = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(serve)
+    server = serve.make_server(str(embedding_models.backbone("bert")), 0)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_load(server):
+    model, texts = SentenceTransformer(str(embedding_models.backbone("bert"))), embedding_models.texts()
+    alone = np.stack([model.encode(text) for text in texts])
+    answers = [[] for _ in range(16)]
+
+    def ask(client):
+        connection = http.client.HTTPConnection(*server.server_address)
+        for i in range(20):
+            places = np.random.default_rng((client, i)).integers(len(texts), size=1 + i % 4)
+            connection.request("POST", "/v1/embeddings", json.dumps({"input": [texts[p] for p in places]}))
+            data = json.loads(connection.getresponse().read())["data"]
+            answers[client].append(
+                np.array([d["embedding"] for d in data], np.float32).tobytes() == alone[places].tobytes()
+            )
+        connection.close()
+
+    clients = [threading.Thread(target=ask, args=(client,)) for client in range(16)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
+    assert answers == [[True] * 20] * 16
+    assert sum(server.sizes) == 320 and max(server.sizes) > 1  # batches have formed
+
+
+def test_wrong_requests(server):
+    for body, sentence in [
+        (b"{", "JSON"),
+        (b'{"x": 1}', "input"),
+        (b'{"input": 5}', "no text"),
+        (b'{"input": [5]}', "no text"),
+        (b"", "Length"),
+    ]:
+        connection = http.client.HTTPConnection(*server.server_address)
+        connection.request("POST", "/", body)
+        response = connection.getresponse()
+        assert response.status == 400 and sentence in json.loads(response.read())["error"]["message"]
+        connection.close()
