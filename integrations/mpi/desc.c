@@ -5,21 +5,20 @@
 
 /* ----------------------------------------------------------------------------------------------------- structs -- */
 
-/* Sets *size bytes of struct_size and the rest. */
-static void init(void *to, const void *from, size_t known, size_t size) {
+void fv_mpi_init_struct(void *to, const void *from, size_t known, size_t size) {
     memcpy(to, from, size < known ? size : known);
     *(size_t *)to = size;
 }
 
 void fovea_mpi_costs_init_size(fovea_mpi_costs *costs, size_t size) {
     static const fovea_mpi_costs zero;
-    init(costs, &zero, sizeof zero, size);
+    fv_mpi_init_struct(costs, &zero, sizeof zero, size);
 }
 
 void fovea_mpi_attention_desc_init_size(fovea_mpi_attention_desc *desc, size_t size) {
     static const fovea_mpi_attention_desc defaults = {.min_offset = FOVEA_MPI_OFFSET_FULL,
                                                       .max_offset = FOVEA_MPI_OFFSET_FULL};
-    init(desc, &defaults, sizeof defaults, size);
+    fv_mpi_init_struct(desc, &defaults, sizeof defaults, size);
 }
 
 fovea_status fv_mpi_read_struct(void *to, const void *from, size_t known, const char *name) {

@@ -179,7 +179,11 @@ struct fovea_mpi_attention_plan {
 
 enum { FV_MPI_OUT_SLOTS = 4 };
 
-/* desc.c: checks given, and reads it into *read and the plan's problem; a digest of what ranks must have alike. */
+/* desc.c: the defaults in size bytes of a caller's struct; such a struct over the defaults in *to. known: sizeof. */
+void fv_mpi_init_struct(void *to, const void *from, size_t known, size_t size);
+fovea_status fv_mpi_read_struct(void *to, const void *from, size_t known, const char *name);
+
+/* Checks given, and reads it into *read and the plan's problem; a digest of what ranks must have alike. */
 fovea_status fv_mpi_read_desc(fovea_mpi_attention_plan *plan, const fovea_mpi_attention_desc *given,
                               fovea_mpi_attention_desc *read);
 /* Copies a caller's struct over the defaults in *to, which has struct_size known. */

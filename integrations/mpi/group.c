@@ -1,0 +1,254 @@
+/* Groups of ranks (fovea_mpi_layer.h), shares, and messages that gather columns: every rank sends a header with its
+ * status, then its columns, in one MPI_Allgatherv(). */
+#include "layer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_UNITS = INT32_MAX }; /* what a place of MPI holds */
+
+typedef struct header {
+    int64_t status, unused[7];
+} header;
+_Static_assert(sizeof(header) == FV_MPI_UNIT, "a header is a unit");
+
+/* --------------------------------------------------------------------------------------------------------- groups --
+ * */
+
+fovea_status fovea_mpi_group_create(MPI_Comm comm, fovea_mpi_group **group) {
+    int running = 0, ended = 0;
+    if (!group)
+        return fv_mpi_fail(FOVEA_ERROR_NULL, "group is NULL");
+    *group = NULL;
+    MPI_Initialized(&running);
+    MPI_Finalized(&ended);
+    if (!running || ended)
+        return fv_mpi_fail(FOVEA_ERROR_ARGUMENT, "MPI is not initialised, or has ended");
+    if (comm == MPI_COMM_NULL)
+        return fv_mpi_fail(FOVEA_ERROR_NULL, "comm is MPI_COMM_NULL");
+    fovea_mpi_group *g = calloc(1, sizeof *g), none = {0};
+    fovea_mpi_group *own = g ? g : &none;
+    MPI_Comm_dup(comm, &own->comm);
+    MPI_Comm_set_errhandler(own->comm, MPI_ERRORS_ARE_FATAL);
+    MPI_Comm_rank(own->comm, &own->rank);
+    MPI_Comm_size(own->comm, &own->ranks);
+    MPI_Type_contiguous(FV_MPI_UNIT, MPI_BYTE, &own->unit);
+    MPI_Type_commit(&own->unit);
+    own->counts = calloc((size_t)own->ranks, sizeof *own->counts);
+    own->places = calloc((size_t)own->ranks, sizeof *own->places);
+    const bool memory = g && own->counts && own->places;
+    fv_mpi_vote vote;
+    fv_mpi_vote_begin(&vote, own->comm, memory ? FOVEA_OK : fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory"), 0);
+    const fovea_status status = fv_mpi_vote_end(&vote, "groups");
+    if (status == FOVEA_OK) {
+        *group = g;
+        return FOVEA_OK;
+    }
+    free(own->counts);
+    free(own->places);
+    MPI_Type_free(&own->unit);
+    MPI_Comm_free(&own->comm);
+    free(g);
+    return status;
+}
+
+void fovea_mpi_group_destroy(fovea_mpi_group *g) {
+    if (!g)
+        return;
+    free(g->owned);
+    free(g->counts);
+    free(g->places);
+    MPI_Type_free(&g->unit);
+    MPI_Comm_free(&g->comm);
+    free(g);
+}
+
+size_t fovea_mpi_group_memory(const fovea_mpi_group *g) { return g ? g->size : 0; }
+
+fovea_status fovea_mpi_group_reserve(fovea_mpi_group *g, size_t bytes) {
+    if (!g)
+        return fv_mpi_fail(FOVEA_ERROR_NULL, "group is NULL");
+    if (bytes <= g->size)
+        return FOVEA_OK;
+    void *owned = bytes < SIZE_MAX - FV_MPI_UNIT ? malloc(bytes + FV_MPI_UNIT) : NULL;
+    if (!owned)
+        return fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for messages of %zu bytes", bytes);
+    free(g->owned);
+    g->owned = owned;
+    g->memory = (char *)owned + (FV_MPI_UNIT - (uintptr_t)owned % FV_MPI_UNIT) % FV_MPI_UNIT;
+    g->size = bytes;
+    return FOVEA_OK;
+}
+
+/* --------------------------------------------------------------------------------------------------------- shares --
+ * */
+
+static int64_t bound(int64_t units, int ranks, int rank) { return units / ranks * rank + units % ranks * rank / ranks; }
+
+int64_t fovea_mpi_share(const fovea_mpi_group *g, int rank, int64_t columns, int64_t multiple, int64_t *first) {
+    if (first)
+        *first = 0;
+    if (!g || !first || rank < 0 || rank >= g->ranks || columns < 1 || multiple < 0)
+        return 0;
+    const int64_t by = multiple ? multiple : FOVEA_MPI_COLUMNS, units = fv_mpi_ceil(columns, by);
+    *first = fv_mpi_min(bound(units, g->ranks, rank) * by, columns);
+    return fv_mpi_min(bound(units, g->ranks, rank + 1) * by, columns) - *first;
+}
+
+void fv_mpi_bounds(const fovea_mpi_group *g, int64_t columns, int64_t multiple, int64_t *bounds) {
+    for (int rank = 0; rank < g->ranks; rank++)
+        fovea_mpi_share(g, rank, columns, multiple, &bounds[rank]);
+    bounds[g->ranks] = columns;
+}
+
+fovea_mpi_heads fovea_mpi_share_heads(const fovea_mpi_group *g, int rank, int64_t q_heads, int64_t kv_heads) {
+    fovea_mpi_heads h = {0};
+    if (!g || rank < 0 || rank >= g->ranks || kv_heads < 1 || q_heads < kv_heads || q_heads % kv_heads != 0)
+        return h;
+    const int64_t of_each = q_heads / kv_heads;
+    if (kv_heads >= g->ranks) {
+        h.kv_first = bound(kv_heads, g->ranks, rank);
+        h.kv_count = bound(kv_heads, g->ranks, rank + 1) - h.kv_first;
+        h.q_first = h.kv_first * of_each;
+        h.q_count = h.kv_count * of_each;
+        return h;
+    }
+    const int heads = (int)kv_heads;
+    while (bound(g->ranks, heads, (int)h.kv_first + 1) <= rank)
+        h.kv_first++;
+    const int64_t begin = bound(g->ranks, heads, (int)h.kv_first), end = bound(g->ranks, heads, (int)h.kv_first + 1);
+    const int of = (int)(end - begin), at = (int)(rank - begin); /* ranks of this key head */
+    h.q_first = h.kv_first * of_each + bound(of_each, of, at);
+    h.q_count = bound(of_each, of, at + 1) - bound(of_each, of, at);
+    h.kv_count = h.q_count > 0;
+    return h;
+}
+
+uint64_t fv_mpi_context_digest(uint64_t digest, const fovea_context *ctx) {
+    fovea_info info;
+    fovea_info_init(&info);
+    fovea_context_info(ctx, &info);
+    const int64_t fastest[] = {info.fastest_attention, info.fastest_linear};
+    return fv_mpi_digest(digest, fastest, sizeof fastest);
+}
+
+/* ------------------------------------------------------------------------------------------------------- messages --
+ * */
+
+static int64_t part_bytes(const fv_mpi_section *s, int rank) {
+    return fv_mpi_units(s->rows * (s->bounds[rank + 1] - s->bounds[rank]) * s->element);
+}
+
+static int64_t rank_bytes(const fv_mpi_section *sections, int64_t count, int rank) {
+    int64_t bytes = FV_MPI_UNIT;
+    for (int64_t i = 0; i < count; i++)
+        bytes += part_bytes(&sections[i], rank);
+    return bytes;
+}
+
+int64_t fv_mpi_message_bytes(const fovea_mpi_group *g, const fv_mpi_section *sections, int64_t count) {
+    int64_t bytes = 0;
+    for (int rank = 0; rank < g->ranks; rank++)
+        bytes += rank_bytes(sections, count, rank);
+    return bytes;
+}
+
+char *fv_mpi_message_at(const fovea_mpi_group *g, char *all, const fv_mpi_section *sections, int64_t count, int rank,
+                        int64_t section) {
+    (void)g;
+    for (int r = 0; r < rank; r++)
+        all += rank_bytes(sections, count, r);
+    all += FV_MPI_UNIT;
+    for (int64_t i = 0; i < section; i++)
+        all += part_bytes(&sections[i], rank);
+    return all;
+}
+
+fovea_status fv_mpi_message_exchange(fovea_mpi_group *g, char *all, const fv_mpi_section *sections, int64_t count,
+                                     fovea_status status) {
+    if (fv_mpi_message_bytes(g, sections, count) / FV_MPI_UNIT > MOST_UNITS)
+        return fv_mpi_fail(FOVEA_ERROR_UNSUPPORTED, "messages would have more than 2^37 bytes: take fewer rows");
+    int64_t place = 0;
+    for (int rank = 0; rank < g->ranks; rank++) {
+        g->places[rank] = (int)place;
+        g->counts[rank] = (int)(rank_bytes(sections, count, rank) / FV_MPI_UNIT);
+        place += g->counts[rank];
+    }
+    *(header *)(void *)(all + (int64_t)g->places[g->rank] * FV_MPI_UNIT) = (header){.status = status};
+    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, g->counts, g->places, g->unit, g->comm);
+    bool good = true;
+    for (int rank = 0; rank < g->ranks; rank++)
+        good = good && ((const header *)(const void *)(all + (int64_t)g->places[rank] * FV_MPI_UNIT))->status == 0;
+    if (good)
+        return FOVEA_OK;
+    fv_mpi_vote vote; /* for the sentence */
+    fv_mpi_vote_begin(&vote, g->comm, status, 0);
+    return fv_mpi_vote_end(&vote, "statuses");
+}
+
+void fv_mpi_message_read(const fovea_mpi_group *g, char *all, const fv_mpi_section *sections, int64_t count,
+                         int64_t section, const fovea_tensor *whole, const unsigned char *wanted) {
+    const fv_mpi_section *s = &sections[section];
+    const int64_t channels = whole->shape[3], tokens = whole->shape[2];
+    for (int rank = 0; rank < g->ranks; rank++) {
+        const char *from = fv_mpi_message_at(g, all, sections, count, rank, section);
+        const int64_t columns = s->bounds[rank + 1] - s->bounds[rank];
+        for (int64_t row = 0; row < s->rows && columns > 0; row++, from += columns * s->element) {
+            if (wanted && !wanted[row])
+                continue;
+            const int64_t at = row / tokens * whole->stride[0] + row % tokens * whole->stride[2];
+            for (int64_t done = 0, n; done < columns; done += n) {
+                const int64_t column = s->bounds[rank] + done, head = column / channels, c = column % channels;
+                n = fv_mpi_min(columns - done, channels - c);
+                memcpy((char *)whole->data + (at + head * whole->stride[1] + c) * s->element, from + done * s->element,
+                       (size_t)(n * s->element));
+            }
+        }
+    }
+}
+
+fovea_status fovea_mpi_gather_columns(fovea_mpi_group *g, fovea_status mine, int64_t rows, int64_t columns,
+                                      int64_t element, const int64_t *bounds, const void *own, void *whole) {
+    if (!g)
+        return fv_mpi_fail(FOVEA_ERROR_NULL, "group is NULL");
+    int64_t *cuts = malloc((size_t)(g->ranks + 1) * sizeof *cuts);
+    const fv_mpi_section section = {cuts, rows, element};
+    fovea_status status = mine == FOVEA_OK ? FOVEA_OK : fv_mpi_fail_core(mine);
+    if (status == FOVEA_OK && !cuts)
+        status = fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
+    if (status == FOVEA_OK &&
+        (rows < 0 || columns < 1 || element < 1 || element > 16 || rows > MOST_UNITS || columns > MOST_UNITS))
+        status = fv_mpi_fail(FOVEA_ERROR_SHAPE, "%lld rows of %lld columns of %lld bytes cannot be gathered",
+                             (long long)rows, (long long)columns, (long long)element);
+    if (status == FOVEA_OK) {
+        fv_mpi_bounds(g, columns, 0, cuts);
+        if (bounds)
+            memcpy(cuts, bounds, (size_t)(g->ranks + 1) * sizeof *cuts);
+        for (int rank = 0; rank < g->ranks && status == FOVEA_OK; rank++)
+            if (cuts[0] != 0 || cuts[rank] > cuts[rank + 1] || cuts[g->ranks] != columns)
+                status = fv_mpi_fail(FOVEA_ERROR_ARGUMENT, "bounds must go from 0 to the number of columns");
+    }
+    const bool any = status == FOVEA_OK && rows > 0;
+    if (any && (!whole || (!own && cuts[g->rank] < cuts[g->rank + 1])))
+        status = fv_mpi_fail(FOVEA_ERROR_NULL, "%s is NULL", whole ? "own" : "whole");
+    if (status == FOVEA_OK)
+        status = fovea_mpi_group_reserve(g, (size_t)fv_mpi_message_bytes(g, &section, 1));
+    const int64_t sizes[] = {rows, columns, element};
+    uint64_t digest = fv_mpi_digest(0, sizes, sizeof sizes);
+    if (status == FOVEA_OK)
+        digest = fv_mpi_digest(digest, cuts, (size_t)(g->ranks + 1) * sizeof *cuts);
+    fv_mpi_vote vote;
+    fv_mpi_vote_begin(&vote, g->comm, status, digest);
+    status = fv_mpi_vote_end(&vote, "rows, columns, element_bytes or bounds");
+    if (status == FOVEA_OK) {
+        const int64_t bytes = rows * (cuts[g->rank + 1] - cuts[g->rank]) * element;
+        if (bytes > 0)
+            memcpy(fv_mpi_message_at(g, g->memory, &section, 1, g->rank, 0), own, (size_t)bytes);
+        status = fv_mpi_message_exchange(g, g->memory, &section, 1, FOVEA_OK);
+        fovea_tensor to = fovea_tensor_bthd(whole, FOVEA_DTYPE_F32, 1, rows, 1, columns);
+        if (status == FOVEA_OK)
+            fv_mpi_message_read(g, g->memory, &section, 1, 0, &to, NULL);
+    }
+    free(cuts);
+    return status;
+}

@@ -1,0 +1,274 @@
+/* The multi-head layer by heads (fovea_mpi_layer.h): this rank's heads are a layer of the core without W^O, and W^O is
+ * a linear map by columns. */
+#include "layer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void fovea_mpi_mha_desc_init_size(fovea_mpi_mha_desc *desc, size_t size) {
+    static const fovea_mpi_mha_desc defaults;
+    fv_mpi_init_struct(desc, &defaults, sizeof defaults, size);
+}
+
+typedef struct making {
+    fovea_mpi_mha *m;
+    const fovea_context *ctx;
+    fovea_mpi_mha_desc over;
+    fovea_mha_desc layer;
+    fovea_attention_desc attention;
+    fovea_mha_weights weights; /* given, then of this rank */
+    fv_mpi_slice slices[FV_MPI_ROLES];
+} making;
+
+/* --------------------------------------------------------------------------------------------------- descriptions --
+ * */
+
+static fovea_status check_supported(const making *k) {
+    const fovea_mha_desc *d = &k->layer;
+    const fovea_mha_weights *w = &k->weights;
+    const struct {
+        const char *what;
+        bool asked;
+    } refused[] = {
+        {"other forms than FOVEA_MHA_FACTORED", d->form != FOVEA_MHA_FACTORED},
+        {"folded values", d->fold_values != FOVEA_MHA_FOLD_NEVER},
+        {"a W^O whose heads are not adjacent",
+         d->out_features > 0 && w->o_head_stride != 0 && w->o_head_stride != k->attention.value_dim * w->o.in_stride}};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        if (refused[i].asked)
+            return fv_mpi_fail(FOVEA_ERROR_UNSUPPORTED, "a layer over ranks does not take %s", refused[i].what);
+    return FOVEA_OK;
+}
+
+static fovea_status read_desc(making *k, const fovea_mpi_mha_desc *given, const fovea_mha_weights *weights) {
+    const void *required[] = {given, weights, k->ctx};
+    static const char *const names[] = {"desc", "weights", "ctx"};
+    fovea_mpi_mha_desc_init(&k->over);
+    fovea_mha_desc_init(&k->layer);
+    fovea_mha_weights_init(&k->weights);
+    fovea_attention_desc_init(&k->attention);
+    for (int i = 0; i < 3; i++)
+        if (!required[i])
+            return fv_mpi_fail(FOVEA_ERROR_NULL, "%s is NULL", names[i]);
+    fovea_status status = fv_mpi_read_struct(&k->over, given, sizeof k->over, "desc");
+    if (status == FOVEA_OK && !k->over.layer)
+        return fv_mpi_fail(FOVEA_ERROR_NULL, "desc.layer is NULL");
+    if (status == FOVEA_OK)
+        status = fv_mpi_read_struct(&k->layer, k->over.layer, sizeof k->layer, "desc.layer");
+    if (status == FOVEA_OK)
+        status = fv_mpi_read_struct(&k->weights, weights, sizeof k->weights, "weights");
+    if (status == FOVEA_OK && !k->layer.attention)
+        return fv_mpi_fail(FOVEA_ERROR_NULL, "desc.layer.attention is NULL");
+    if (status == FOVEA_OK)
+        status = fv_mpi_read_struct(&k->attention, k->layer.attention, sizeof k->attention, "attention");
+    if (status != FOVEA_OK)
+        return status;
+    fovea_attention_plan *whole = NULL; /* the core checks its description */
+    status = fovea_attention_plan_create(k->ctx, &k->attention, &whole);
+    if (status != FOVEA_OK)
+        return fv_mpi_fail_core(status);
+    fovea_attention_plan_destroy(whole);
+    fovea_attention_desc *a = &k->attention;
+    const int64_t most = (int64_t)1 << 31, sizes[] = {a->batch, a->q_len, a->q_heads, k->layer.out_features};
+    for (int i = 0; i < 4; i++)
+        if (sizes[i] < (i == 2) || sizes[i] > most)
+            return fv_mpi_fail(FOVEA_ERROR_SHAPE, "a size of the layer is %lld", (long long)sizes[i]);
+    a->k_dtype = a->k_dtype ? a->k_dtype : a->dtype;
+    a->v_dtype = a->v_dtype ? a->v_dtype : a->dtype;
+    a->out_dtype = a->out_dtype ? a->out_dtype : a->dtype;
+    k->layer.k_features = k->layer.k_features ? k->layer.k_features : k->layer.q_features;
+    k->layer.v_features = k->layer.v_features ? k->layer.v_features : k->layer.k_features;
+    if (k->over.multiple < 0 || k->over.multiple > INT32_MAX)
+        return fv_mpi_fail(FOVEA_ERROR_ARGUMENT, "multiple is %lld", (long long)k->over.multiple);
+    return check_supported(k);
+}
+
+/* What all ranks must have alike. Types of weights that a rank has none of are not its own to say. */
+static uint64_t desc_digest(const making *k) {
+    const fovea_mha_desc *d = &k->layer;
+    const fovea_attention_desc *a = &k->attention;
+    const int64_t numbers[] = {d->inputs,
+                               d->q_tokens,
+                               d->kv_tokens,
+                               d->q_features,
+                               d->k_features,
+                               d->v_features,
+                               d->out_features,
+                               d->biases != 0,
+                               d->quantised_arithmetic,
+                               k->over.own_weights != 0,
+                               k->over.multiple,
+                               a->mask_block_rows,
+                               a->mask_block_keys,
+                               a->mask,
+                               a->has_bias != 0,
+                               a->packed != 0,
+                               a->page_keys};
+    const uint64_t digest = fv_mpi_digest(0, numbers, sizeof numbers),
+                   of_norms = fv_mpi_digest(digest, &d->norm_eps, 8);
+    const fovea_mpi_attention_desc none = {0};
+    const uint64_t heads = fv_mpi_desc_digest(a, &none), all = fv_mpi_digest(of_norms, &heads, sizeof heads);
+    return a->arithmetic == FOVEA_ARITHMETIC_FASTEST ? fv_mpi_context_digest(all, k->ctx) : all;
+}
+
+/* -------------------------------------------------------------------------------------------------------- weights --
+ * */
+
+/* This rank's heads of q, k and v, with biases. */
+static fovea_status take_heads(making *k) {
+    fovea_mha_weights *w = &k->weights;
+    const fovea_mpi_heads *h = &k->m->heads;
+    const fovea_attention_desc *a = &k->attention;
+    fovea_matrix *const matrices[] = {&w->q, &w->k, &w->v};
+    const void **const biases[] = {&w->q_bias, &w->k_bias, &w->v_bias};
+    const int64_t strides[] = {w->q_head_stride, w->k_head_stride, w->v_head_stride};
+    const int64_t channels[] = {a->head_dim, a->head_dim, a->value_dim}, all[] = {a->q_heads, a->kv_heads, a->kv_heads};
+    for (int i = 0; i < FV_MPI_ROLES && !k->over.own_weights; i++) {
+        const int64_t first = (i ? h->kv_first : h->q_first) * channels[i],
+                      count = (i ? h->kv_count : h->q_count) * channels[i];
+        if (matrices[i]->out != all[i] * channels[i])
+            return fv_mpi_fail(FOVEA_ERROR_SHAPE, "weight %c has %lld columns, but the layer has %lld heads of %lld",
+                               "qkv"[i], (long long)matrices[i] -> out, (long long)all[i], (long long)channels[i]);
+        const fovea_status status =
+            fv_mpi_slice_columns(matrices[i], first, count, channels[i], strides[i], &k->slices[i]);
+        if (status != FOVEA_OK)
+            return status;
+        *matrices[i] = k->slices[i].matrix;
+        if (*biases[i])
+            *biases[i] = (const char *)*biases[i] + first * fv_mpi_element(w->bias_dtype);
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status make_own(making *k) {
+    fovea_mpi_mha *m = k->m;
+    fovea_attention_desc a = k->attention;
+    fovea_mha_desc d = k->layer;
+    fovea_mha_weights w = k->weights;
+    if (m->heads.q_count == 0)
+        return FOVEA_OK;
+    a.q_heads = m->heads.q_count;
+    a.kv_heads = m->heads.kv_count;
+    a.out_dtype = m->heads_dtype;
+    d.attention = &a;
+    d.out_features = 0;
+    w.o = (fovea_matrix){0};
+    w.o_bias = NULL;
+    w.o_head_stride = 0;
+    const fovea_status status = fovea_mha_create(k->ctx, &d, &w, &m->own);
+    return status == FOVEA_OK ? status : fv_mpi_fail_core(status);
+}
+
+static bool quantised(fovea_dtype dtype) {
+    return dtype != FOVEA_DTYPE_F32 && dtype != FOVEA_DTYPE_BF16 && dtype != FOVEA_DTYPE_F16;
+}
+
+/* W^O in the arithmetic that the core's layer takes for it. All ranks call this. */
+static fovea_status make_out(making *k, fovea_status before) {
+    const fovea_mha_weights *w = &k->weights;
+    const fovea_attention_desc *a = &k->attention;
+    fovea_linear_desc map;
+    fovea_mpi_linear_desc over;
+    fovea_linear_desc_init(&map);
+    fovea_mpi_linear_desc_init(&over);
+    const int64_t heads = a->q_heads * a->value_dim, columns = k->layer.out_features;
+    map.in_features = heads;
+    map.dtype = k->m->heads_dtype;
+    map.y_dtype = a->out_dtype;
+    map.part.weight = w->o;
+    map.part.bias = k->layer.biases ? w->o_bias : NULL;
+    map.part.bias_dtype = w->bias_dtype;
+    map.arithmetic = quantised(w->o.dtype)                                             ? k->layer.quantised_arithmetic
+                     : w->o.dtype == FOVEA_DTYPE_BF16 && map.dtype == FOVEA_DTYPE_BF16 ? a->arithmetic
+                                                                                       : FOVEA_ARITHMETIC_EXACT;
+    over.linear = &map;
+    over.columns = k->over.own_weights ? &columns : NULL;
+    over.multiple = k->over.multiple;
+    const bool wrong = before == FOVEA_OK && !k->over.own_weights && w->o.out != columns;
+    if (wrong)
+        before = fv_mpi_fail(FOVEA_ERROR_SHAPE, "weight o has %lld columns, but out_features is %lld",
+                             (long long)w->o.out, (long long)columns);
+    fv_mpi_vote vote;
+    fv_mpi_vote_begin(&vote, k->m->group->comm, before, before == FOVEA_OK ? desc_digest(k) : 0);
+    const fovea_status status = fv_mpi_vote_end(&vote, "fields of desc, of desc.layer or of its attention");
+    return status != FOVEA_OK || columns == 0 ? status
+                                              : fovea_mpi_linear_create(k->m->group, k->ctx, &over, &k->m->out);
+}
+
+static fovea_status build(making *k) {
+    fovea_mpi_mha *m = k->m;
+    const fovea_attention_desc *a = &k->attention;
+    const size_t bounds = (size_t)m->group->ranks + 1;
+    m->desc = *a;
+    m->heads_dtype = k->layer.out_features > 0 ? a->dtype : a->out_dtype;
+    m->most_rows = a->packed && k->layer.q_tokens > 0 ? k->layer.q_tokens : a->batch * a->q_len;
+    m->q_bounds = calloc(bounds, sizeof *m->q_bounds);
+    m->head_bounds = calloc(bounds, sizeof *m->head_bounds);
+    if (!m->q_bounds || !m->head_bounds)
+        return fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
+    m->heads = fovea_mpi_share_heads(m->group, m->group->rank, a->q_heads, a->kv_heads);
+    for (int rank = 0; rank < m->group->ranks; rank++) {
+        const fovea_mpi_heads h = fovea_mpi_share_heads(m->group, rank, a->q_heads, a->kv_heads);
+        m->q_bounds[rank + 1] = h.q_first + h.q_count;
+        m->head_bounds[rank + 1] = m->q_bounds[rank + 1] * a->value_dim;
+    }
+    const fovea_status status = take_heads(k);
+    return status == FOVEA_OK ? make_own(k) : status;
+}
+
+fovea_status fovea_mpi_mha_create(fovea_mpi_group *group, const fovea_context *ctx, const fovea_mpi_mha_desc *desc,
+                                  const fovea_mha_weights *weights, fovea_mpi_mha **mha) {
+    if (!group || !mha)
+        return fv_mpi_fail(FOVEA_ERROR_NULL, "%s is NULL", group ? "mha" : "group");
+    *mha = NULL;
+    fovea_mpi_mha none = {.group = group}, *m = calloc(1, sizeof *m);
+    making k = {.ctx = ctx, .m = m ? m : &none};
+    k.m->group = group;
+    fovea_status status = m ? read_desc(&k, desc, weights) : fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
+    if (status == FOVEA_OK)
+        status = build(&k);
+    for (int i = 0; i < FV_MPI_ROLES; i++)
+        fv_mpi_slice_free(&k.slices[i]);
+    status = make_out(&k, status);
+    if (status == FOVEA_OK)
+        *mha = m;
+    else
+        fovea_mpi_mha_destroy(m);
+    return status;
+}
+
+void fovea_mpi_mha_destroy(fovea_mpi_mha *m) {
+    if (!m)
+        return;
+    fovea_mha_destroy(m->own);
+    fovea_mpi_linear_destroy(m->out);
+    free(m->q_bounds);
+    free(m->head_bounds);
+    free(m);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- facts --
+ * */
+
+fovea_mpi_heads fovea_mpi_mha_heads(const fovea_mpi_mha *m, int rank) {
+    return fovea_mpi_share_heads(m ? m->group : NULL, rank, m ? m->desc.q_heads : 0, m ? m->desc.kv_heads : 0);
+}
+
+int64_t fovea_mpi_mha_columns(const fovea_mpi_mha *m, int rank, int64_t *first) {
+    return fovea_mpi_linear_columns(m ? m->out : NULL, 0, rank, first);
+}
+
+size_t fovea_mpi_mha_weight_bytes(const fovea_mpi_mha *m) {
+    if (!m)
+        return 0;
+    size_t bytes = fovea_mpi_linear_weight_bytes(m->out);
+    const fovea_linear *counted[FV_MPI_ROLES] = {NULL};
+    for (int i = 0; m->own && i < FV_MPI_ROLES; i++) { /* roles may share a map */
+        int64_t part, in, out;
+        bool seen = fovea_mha_linear(m->own, i, &counted[i], &part, &in, &out) != FOVEA_OK || !counted[i];
+        for (int j = 0; j < i; j++)
+            seen = seen || counted[j] == counted[i];
+        bytes += seen ? 0 : fovea_linear_weight_bytes(counted[i]);
+    }
+    return bytes;
+}
