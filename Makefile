@@ -34,7 +34,7 @@ help:
 
 minilm := build/models/all-MiniLM-L6-v2
 smollm2 := build/models/SmolLM2-135M-Instruct
-programs := fovea-generate $(if $(PROMPT),,fovea-minilm fovea-search) $(if $(VERBOSE),fovea-tune)
+programs := fovea-generate $(if $(PROMPT),,fovea-minilm fovea-embed) $(if $(VERBOSE),fovea-tune)
 
 ifdef PROMPT
 run: generate
@@ -46,7 +46,7 @@ endif
 encode: programs
 	@build/release/examples/fovea-minilm $(if $(VERBOSE),--verbose)
 	@if python3 examples/minilm/fetch.py $(minilm); then \
-	    echo; build/release/examples/fovea-search --model $(minilm) --top 2 $(if $(VERBOSE),--verbose --beside bf16) -- \
+	    echo; build/release/examples/fovea-embed --model $(minilm) --top 2 $(if $(VERBOSE),--verbose --beside bf16) -- \
 	        "$${QUESTION:-How tall is the insect?}"; \
 	fi
 ifdef VERBOSE

@@ -31,6 +31,7 @@ typedef struct encoder_config {
     tokenizer_frame frame;
     fovea_pooling pooling; /* of a sentence's tokens */
     bool any_length;       /* vectors are not divided by their length */
+    int64_t most_tokens;   /* of a sentence; 0: as many as there are position embeddings */
     fovea_dtype dtype; /* of words and maps, and of what layers hand on; FOVEA_DTYPE_F32 unless changed after reading */
 } encoder_config;
 
@@ -40,5 +41,10 @@ encoder_config encoder_config_bert(int64_t heads);
 /* Reads config.json in a folder; without that file the model is BERT, and heads is 0. A model that the encoder cannot run
  * is refused in a sentence that says what is missing. */
 int encoder_config_read(const char *folder, encoder_config *config, complaint to);
+
+/* The same, and what sentence-transformers' files beside it say (modules.json, 1_Pooling/config.json,
+ * sentence_bert_config.json). Without modules.json: the mean, divided by its length, of at most 256 tokens, as
+ * all-MiniLM-L6-v2 has it. */
+int encoder_config_read_sentences(const char *folder, encoder_config *config, complaint to);
 
 #endif

@@ -243,6 +243,8 @@ static int load(loading *l) {
     find_prefix(l);
     if (load_shape(l) != 0 || load_embeddings(l) != 0)
         return -1;
+    if (e->config.most_tokens > 0 && e->config.most_tokens < e->shape.most_tokens)
+        e->shape.most_tokens = e->config.most_tokens;
     e->layers = calloc((size_t)e->shape.layers, sizeof *e->layers);
     if (e->layers == NULL)
         return encoder_out_of_memory(e, l->to);

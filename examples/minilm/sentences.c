@@ -31,6 +31,12 @@ static int by_length(const void *a, const void *b) {
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
+/* Tokens of a batch: a sentence may be longer than the others together. */
+static int64_t batch_most(const encoder *e) {
+    const int64_t most = encoder_sizes(e).most_tokens;
+    return most > BATCH_ROWS ? most : BATCH_ROWS;
+}
+
 /* How many of the sentences, the shortest first, make the next batch. */
 static int64_t batch_size(const sentence *s, int64_t left) {
     int64_t size = 1;
@@ -56,37 +62,38 @@ static int encode_batch(const encoder *e, const work *w, const sentence *s, int6
     return status;
 }
 
-static int64_t longest(const encoder *e) {
-    const int64_t most = encoder_sizes(e).most_tokens;
-    return most < SENTENCE_TOKENS ? most : SENTENCE_TOKENS;
-}
-
-static void read_sentences(const encoder *e, const wordpiece *pieces, const char *const *texts, int64_t count,
-                           const work *w, sentences_report *report) {
+static int read_sentences(const encoder *e, const tokenizer *t, const char *const *texts, int64_t count, const work *w,
+                          sentences_report *report, complaint to) {
     const double begin = stopwatch(CLOCK_MONOTONIC);
-    const int64_t most = longest(e);
+    const int64_t most = encoder_sizes(e).most_tokens;
     for (int64_t i = 0; i < count; i++) {
         int32_t *ids = w->ids + i * most;
-        w->sentences[i] = (sentence){i, wordpiece_tokens(pieces, texts[i], strlen(texts[i]), ids, most), ids};
-        report->tokens += w->sentences[i].count;
+        const int64_t tokens = tokenizer_tokens(t, texts[i], strlen(texts[i]), ids, most);
+        if (tokens < 0)
+            return complain(to, "sentences", "out of memory");
+        if (tokens == 0)
+            return complain(to, "sentences", "text %lld has no tokens, of which this model makes vectors",
+                            (long long)i);
+        w->sentences[i] = (sentence){i, tokens, ids};
+        report->tokens += tokens;
     }
     qsort(w->sentences, (size_t)count, sizeof *w->sentences, by_length);
     report->reading += stopwatch(CLOCK_MONOTONIC) - begin;
+    return 0;
 }
 
-int sentences_encode(const encoder *e, const wordpiece *pieces, const char *const *texts, int64_t count, float *out,
+int sentences_encode(const encoder *e, const tokenizer *t, const char *const *texts, int64_t count, float *out,
                      sentences_report *report, complaint to) {
     const encoder_shape shape = encoder_sizes(e);
     sentences_report unwanted = {0};
-    if (wordpiece_count(pieces) > shape.words || shape.most_tokens < 2)
-        return complain(to, "vocabulary", "has %lld pieces, the model knows %lld", (long long)wordpiece_count(pieces),
-                        (long long)shape.words);
+    if (shape.most_tokens < 2)
+        return complain(to, "sentences", "the model takes %lld tokens: too few", (long long)shape.most_tokens);
     if (report == NULL)
         report = &unwanted;
     work w = {
         .sentences = calloc((size_t)count + 1, sizeof *w.sentences),
-        .ids = calloc((size_t)count * (size_t)longest(e) + 1, sizeof *w.ids),
-        .batch_ids = malloc(BATCH_ROWS * sizeof *w.batch_ids),
+        .ids = malloc(((size_t)count * (size_t)shape.most_tokens + 1) * sizeof *w.ids),
+        .batch_ids = malloc((size_t)batch_most(e) * sizeof *w.batch_ids),
         .lens = malloc(BATCH_ROWS * sizeof *w.lens),
         .vectors = malloc((size_t)BATCH_ROWS * (size_t)shape.width * sizeof *w.vectors),
     };
@@ -94,7 +101,7 @@ int sentences_encode(const encoder *e, const wordpiece *pieces, const char *cons
     if (w.sentences == NULL || w.ids == NULL || w.batch_ids == NULL || w.lens == NULL || w.vectors == NULL) {
         status = complain(to, "sentences", "out of memory");
     } else {
-        read_sentences(e, pieces, texts, count, &w, report);
+        status = read_sentences(e, t, texts, count, &w, report, to);
         for (int64_t done = 0, size; status == 0 && done < count; done += size) {
             size = batch_size(w.sentences + done, count - done);
             status = encode_batch(e, &w, w.sentences + done, size, out, report, to);

@@ -3,9 +3,7 @@
 #define MINILM_SENTENCES_H
 
 #include "encoder.h"
-#include "wordpiece.h"
-
-enum { SENTENCE_TOKENS = 256 }; /* what is longer is cut off, as the model's authors do */
+#include "tokenizer.h"
 
 typedef struct sentences_report {
     int64_t tokens;
@@ -13,9 +11,9 @@ typedef struct sentences_report {
     double parts[ENCODER_PARTS]; /* seconds of the encoder */
 } sentences_report;
 
-/* out[count][width] of texts[count], strings of UTF-8; the report, if not NULL, is added to. Returns 0, or -1 and a
+/* out[count][width] of texts[count], strings of UTF-8, cut off behind the tokens that the model takes; the report, if not NULL, is added to. Returns 0, or -1 and a
  * complaint. */
-int sentences_encode(const encoder *e, const wordpiece *pieces, const char *const *texts, int64_t count, float *out,
+int sentences_encode(const encoder *e, const tokenizer *t, const char *const *texts, int64_t count, float *out,
                      sentences_report *report, complaint to);
 
 #endif

@@ -10,7 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SENTENCES = 50, WIDTH = 384, HEADS = 12, LINES_MOST = 1000, TEXT_MOST = 1 << 20, TOKENS_MOST = 50 * 256 };
+enum {
+    SENTENCES = 50,
+    WIDTH = 384,
+    HEADS = 12,
+    LINES_MOST = 1000,
+    TEXT_MOST = 1 << 20,
+    TOKENS_MOST = 50 * 256,
+    MODEL_TOKENS = 256
+};
 
 typedef struct reference {
     int32_t lines[SENTENCES], lengths[SENTENCES], tokens[TOKENS_MOST];
@@ -62,17 +70,17 @@ static bool read_sentences(char *bytes, const reference *r, const char **sentenc
     return true;
 }
 
-static void test_tokens(const wordpiece *pieces, const reference *r, const char *const *sentences) {
+static void test_tokens(const tokenizer *t, const reference *r, const char *const *sentences) {
     const int32_t *want = r->tokens;
     for (int i = 0; i < SENTENCES; want += r->lengths[i++]) {
-        int32_t ids[SENTENCE_TOKENS];
-        const int64_t n = wordpiece_tokens(pieces, sentences[i], strlen(sentences[i]), ids, SENTENCE_TOKENS);
+        int32_t ids[MODEL_TOKENS];
+        const int64_t n = tokenizer_tokens(t, sentences[i], strlen(sentences[i]), ids, MODEL_TOKENS);
         test_check(n == r->lengths[i] && memcmp(ids, want, (size_t)n * sizeof *ids) == 0, "tokens of \"%s\"",
                    sentences[i]);
     }
 }
 
-static void test_vectors(const encoder *e, const wordpiece *pieces, const reference *r, const char *const *sentences,
+static void test_vectors(const encoder *e, const tokenizer *t, const reference *r, const char *const *sentences,
                          double limit) {
     static float vectors[SENTENCES * WIDTH], alone[WIDTH];
     const int step = slow || test_isa() == FOVEA_ISA_SCALAR ? 10 : 1; /* the bits are those of the other tiers */
@@ -80,7 +88,7 @@ static void test_vectors(const encoder *e, const wordpiece *pieces, const refere
     const char *some[SENTENCES];
     for (int i = 0; i < SENTENCES / step; i++)
         some[i] = sentences[i * step];
-    if (!test_check(sentences_encode(e, pieces, some, SENTENCES / step, vectors, NULL, to) == 0, "%s", text))
+    if (!test_check(sentences_encode(e, t, some, SENTENCES / step, vectors, NULL, to) == 0, "%s", text))
         return;
     for (int i = 0; i < SENTENCES / step; i++) {
         double ab = 0.0, aa = 0.0, bb = 0.0;
@@ -97,7 +105,7 @@ static void test_vectors(const encoder *e, const wordpiece *pieces, const refere
     }
     printf("least cosine with float64: 1 - %.2g\n", 1.0 - least);
     for (int i = 0; i < SENTENCES / step; i += 17)
-        if (test_check(sentences_encode(e, pieces, some + i, 1, alone, NULL, to) == 0, "%s", text))
+        if (test_check(sentences_encode(e, t, some + i, 1, alone, NULL, to) == 0, "%s", text))
             test_same(alone, vectors + i * WIDTH, WIDTH, "\"%s\" alone", some[i]);
 }
 
@@ -114,21 +122,21 @@ int main(int argc, char **argv) {
     const char *sentences[SENTENCES];
     fovea_context *ctx;
     encoder *e = NULL;
-    wordpiece *pieces = NULL;
+    tokenizer *t = NULL;
     test_check(fovea_context_create(NULL, &ctx) == FOVEA_OK, "context: %s", fovea_error_detail());
     if (read_reference(&r) && read_sentences(bytes, &r, sentences) &&
-        test_check(wordpiece_load(FOVEA_MINILM_MODEL "/vocab.txt", &pieces, to) == 0, "%s", text)) {
-        test_tokens(pieces, &r, sentences);
+        test_check(tokenizer_open(FOVEA_MINILM_MODEL, TOKENIZER_NONE, &t, to) == 0, "%s", text)) {
+        test_tokens(t, &r, sentences);
         for (int i = 0; i < 3; i++) {
             static const fovea_dtype types[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16};
             static const double limits[] = {0.999999, 0.9999, 0.99999};
-            if (test_check(encoder_load(ctx, FOVEA_MINILM_MODEL "/model.safetensors", HEADS, types[i], &e, to) == 0, "%s",
-                           text))
-                test_vectors(e, pieces, &r, sentences, limits[i]);
+            if (test_check(encoder_load(ctx, FOVEA_MINILM_MODEL "/model.safetensors", HEADS, types[i], &e, to) == 0,
+                           "%s", text))
+                test_vectors(e, t, &r, sentences, limits[i]);
             encoder_free(e);
         }
     }
-    wordpiece_free(pieces);
+    tokenizer_close(t);
     fovea_context_destroy(ctx);
     return test_end();
 }

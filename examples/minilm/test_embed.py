@@ -1,0 +1,144 @@
+"""Tests of fovea-embed on a tiny BERT that this makes:  python3 test_embed.py FOVEA-EMBED FOLDER
+
+A text's vector has the same bytes in any order, batch, number of threads and tier, from lines and JSON lines; empty texts
+and texts past the limit are texts; memory stays flat over 100,000 texts; Ctrl-C and a wrong line keep what was written."""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+WIDTH, INNER, LAYERS, HEADS, TOKENS = 16, 32, 2, 2, 24
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"] + [chr(c) for c in range(97, 123)] + ["##" + chr(c) for c in range(97, 123)]
+program, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+draw = random.Random(1)
+
+
+def make_model(model):
+    shapes = {
+        "embeddings.word_embeddings.weight": [len(WORDS), WIDTH],
+        "embeddings.position_embeddings.weight": [TOKENS, WIDTH],
+        "embeddings.token_type_embeddings.weight": [2, WIDTH],
+        "embeddings.LayerNorm": [WIDTH],
+    }
+    for i in range(LAYERS):
+        layer = f"encoder.layer.{i}."
+        for name in ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"):
+            shapes[layer + name] = [WIDTH, WIDTH]
+        shapes |= {layer + "attention.output.LayerNorm": [WIDTH], layer + "output.LayerNorm": [WIDTH]}
+        shapes |= {layer + "intermediate.dense": [INNER, WIDTH], layer + "output.dense": [WIDTH, INNER]}
+    arrays = {}
+    for name, shape in shapes.items():
+        arrays[name if name.endswith("weight") else name + ".weight"] = shape
+        if not name.endswith("weight"):
+            arrays[name + ".bias"] = shape[:1]
+    header, data = {}, b""
+    for name, shape in arrays.items():
+        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        values = struct.pack(f"<{count}f", *(draw.gauss(0, 0.5) for _ in range(count)))
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+    text = json.dumps(header).encode()
+    model.mkdir(parents=True, exist_ok=True)
+    (model / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    (model / "config.json").write_text(json.dumps({"model_type": "bert", "num_attention_heads": HEADS}))
+    (model / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+
+
+def embed(texts, output, *options, field=None, env=(), status=0):
+    """The vectors as bytes, one for each text, and the resources of the run."""
+    source = folder / "texts.tmp"
+    source.write_text("".join((json.dumps({field: t}) if field else t) + "\n" for t in texts))
+    command = [program, "--model", folder / "model", "--text", source, "--output", output, *options]
+    run = subprocess.run(command, env={**os.environ, **dict(env)}, capture_output=True, text=True)
+    assert run.returncode == status, (run.returncode, run.stderr)
+    return vectors(output), run.stderr
+
+
+def vectors(path):
+    path = pathlib.Path(path)
+    if path.suffix != ".npy":
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        assert [r["index"] for r in rows] == list(range(len(rows)))
+        return [struct.pack(f"<{WIDTH}f", *r["embedding"]) for r in rows]
+    data = path.read_bytes()
+    assert data[:8] == b"\x93NUMPY\x01\x00" and struct.unpack("<H", data[8:10]) == (118,)
+    shape = eval(data[10:128])["shape"]
+    assert shape[1] == WIDTH and len(data) == 128 + 4 * shape[0] * WIDTH, (shape, len(data))
+    return [data[128 + 4 * WIDTH * i :][: 4 * WIDTH] for i in range(shape[0])]
+
+
+def some_texts(count):
+    return ["" if i % 50 == 7 else " ".join("".join(draw.choices("abcdefgh", k=draw.randint(1, 5)))
+                                           for _ in range(draw.choice((1, 2, 4, 30)))) for i in range(count)]
+
+
+def peak_of(count):
+    """KiB that the program takes at most, as the system says shortly before it ends."""
+    some, source, output = some_texts(100), folder / "many.tmp", folder / "many.npy"
+    with open(source, "w") as file:
+        for i in range(count):
+            file.write(some[i % 100] + "\n")
+    command = [program, "--model", folder / "model", "--text", source, "--output", output, "--threads", "1"]
+    child = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    peak = 0
+    while child.poll() is None:
+        for line in pathlib.Path(f"/proc/{child.pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                peak = int(line.split()[1])
+        time.sleep(0.005)
+    assert child.returncode == 0 and output.stat().st_size == 128 + 4 * WIDTH * count
+    return peak
+
+
+def stop_early():
+    """Texts come by a pipe that stays open; SIGINT ends the program behind what it has."""
+    output = folder / "stopped.npy"
+    command = [program, "--model", folder / "model", "--text", "-", "--output", output]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        run.stdin.write("".join(t + "\n" for t in some_texts(3000)))
+        run.stdin.flush()
+        for _ in range(200):
+            time.sleep(0.05)
+            if output.exists() and output.stat().st_size > 128 + 4 * WIDTH * 1000:
+                break
+        run.send_signal(signal.SIGINT)
+        run.stdin.close()
+        words = run.stderr.read()
+    found = vectors(output)
+    assert run.returncode == 130 and f"stopped: {len(found)} vectors are written" in words, (run.returncode, words)
+    assert 1024 <= len(found) <= 3000 and len(found) % 1024 in (0, 3000 % 1024), len(found)
+
+
+make_model(folder / "model")
+texts = some_texts(2500)
+whole, _ = embed(texts, folder / "whole.npy")
+assert len(whole) == len(texts) and all(any(v) for v in whole)
+assert len({whole[i] for i in range(len(texts)) if texts[i] == ""}) == 1
+
+order = list(range(len(texts)))
+draw.shuffle(order)
+for env in ({}, {"FOVEA_ISA": "scalar"}, {"FOVEA_ISA": "avx2"}):
+    if env.get("FOVEA_ISA") == "avx2" and "avx2" not in open("/proc/cpuinfo").read():
+        continue
+    for threads in "1", "3":
+        shuffled, _ = embed([texts[i] for i in order], folder / "shuffled.npy", "--threads", threads, env=env)
+        assert [shuffled[order.index(i)] for i in range(0, 2500, 9)] == whole[::9], (env, threads)
+for i in (0, 7, 8, 30, 2499):
+    assert embed([texts[i]], folder / "one.npy")[0] == [whole[i]], i
+assert embed(texts[:40], folder / "lines.jsonl", field="passage", *("--field", "passage"))[0] == whole[:40]
+assert embed(["a b " * 100], folder / "one.npy")[0] == embed(["a b " * 11], folder / "one.npy")[0], "the limit"
+
+few, many = peak_of(10_000), peak_of(100_000)
+print(f"memory: {few} KiB for 10,000 texts, {many} KiB for 100,000")
+assert many - few < 2 * 1024, f"100,000 texts take {many - few} KiB more than 10,000"
+
+stop_early()
+found, words = embed(["x", "", "y"], folder / "bad.npy", "--field", "other", field="text", status=1)
+assert found == [] and 'line 1 has no text "other"' in words, words
+print("good")
