@@ -86,7 +86,7 @@ models) # families of models, their tokenizers, and what cannot be run
     }
     cp bert/config.json kept.json
     says 'config.json: the model cannot run: it needs rotary positions, RMS norm and a gated' '{"model_type": "llama"}'
-    says 'needs relative position biases, which' '{"model_type": "mpnet", "num_attention_heads": 2}'
+    says 'needs relative position biases and RMS norm, which' '{"model_type": "t5", "num_attention_heads": 2}'
     says 'needs disentangled attention' '{"model_type": "deberta-v2"}'
     says 'layers that share weights' '{"model_type": "albert"}'
     says 'has an unknown model type, dance; known are BERT,' '{"model_type": "dance"}'

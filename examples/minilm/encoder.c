@@ -82,15 +82,22 @@ static fovea_status embed(const run *r, const encoder_shard *s) {
         const int64_t b = p->order[i], tokens = r->lens[b];
         for (int64_t t = 0; t < tokens; t++)
             s->ids[t] = r->ids[b * p->tokens + t];
-        const fovea_embedding_table tables[] = {
-            {e->words, e->config.dtype, e->shape.words, width, s->ids, NULL},
-            {e->type, FOVEA_DTYPE_F32, 1, width, NULL, NULL},
-            {e->places + e->config.first_place * width, FOVEA_DTYPE_F32, e->shape.most_tokens, width, p->places, NULL}};
+        fovea_embedding_table tables[3] = {{e->words, e->config.dtype, e->shape.words, width, s->ids, NULL}};
+        int64_t count = 1;
+        if (e->type != NULL)
+            tables[count++] = (fovea_embedding_table){e->type, FOVEA_DTYPE_F32, 1, width, NULL, NULL};
+        if (e->places != NULL)
+            tables[count++] = (fovea_embedding_table){e->places + e->config.first_place * width,
+                                                      FOVEA_DTYPE_F32,
+                                                      e->shape.most_tokens,
+                                                      width,
+                                                      p->places,
+                                                      NULL};
         const fovea_tensor to = sentence_of(r, s, row, tokens);
         fovea_embedding_args args;
         fovea_embedding_args_init(&args);
         args.tables = tables;
-        args.table_count = 3;
+        args.table_count = count;
         args.y = e->embedded.weight != NULL ? fovea_tensor_bhtd(s->wide, FOVEA_DTYPE_F32, 1, 1, tokens, width) : to;
         status = fovea_embedding_sum(e->ctx, &args);
         if (status == FOVEA_OK && e->embedded.weight != NULL)
@@ -173,11 +180,25 @@ static void ask_statistics(const run *r, const encoder_look *look, int64_t layer
     args->summary = summary;
 }
 
+/* Rotates queries and keys of a group, if the model has rotary embeddings. */
+static fovea_status rotate(const encoder_plan *p, const encoder_group *g, const fovea_rope *rope, fovea_tensor x) {
+    fovea_status status = FOVEA_OK;
+    for (int64_t b = 0; rope != NULL && status == FOVEA_OK && b < g->count; b++) {
+        fovea_tensor one = x;
+        one.shape[0] = 1;
+        one.data = (char *)x.data + (size_t)(b * x.stride[0]) * encoder_element(p->e);
+        status = fovea_rope_apply(p->e->ctx, rope, &one, p->places, &one);
+    }
+    return status;
+}
+
 /* From q, k and v to sum, [row][head][channel]. */
 static fovea_status attend(const run *r, const encoder_shard *s, int64_t layer) {
     const encoder_plan *p = r->p;
     const encoder_shape *shape = &p->e->shape;
     const encoder_look *look = r->look;
+    const bool local = encoder_is_local(p->e, layer);
+    const fovea_rope *rope = p->e->rope[local];
     const bool looks = look != NULL && layer >= look->first_layer && layer < look->first_layer + look->layers;
     fovea_status status = FOVEA_OK;
     encoder_group g = encoder_group_after(p, s, r->lens, NULL, look != NULL);
@@ -202,7 +223,14 @@ static fovea_status attend(const run *r, const encoder_shard *s, int64_t layer) 
             args.scores = &scores;
             ask_statistics(r, look, layer, b, g.tokens, &args, &summary);
         }
-        status = fovea_attention_execute(s->attention[g.tokens].plan, &args, s->workspace, s->workspace_size);
+        if (p->e->relative != NULL)
+            args.relative = fovea_tensor_bhtd(p->e->relative, FOVEA_DTYPE_F32, 1, shape->heads, 1, ENCODER_BUCKETS);
+        status = rotate(p, &g, rope, args.q);
+        if (status == FOVEA_OK)
+            status = rotate(p, &g, rope, args.k);
+        if (status != FOVEA_OK)
+            break;
+        status = fovea_attention_execute(s->attention[g.tokens].plan[local], &args, s->workspace, s->workspace_size);
     }
     return status;
 }
@@ -212,7 +240,7 @@ static fovea_status input_of(const run *r, encoder_shard *s, const encoder_norm 
     const encoder_plan *p = r->p;
     const int64_t width = p->e->shape.width;
     *input = tensor_of(p, s, p->hidden, width);
-    if (!p->e->config.names->norm_first)
+    if (!p->e->config.names->norm_first || n->weight == NULL)
         return FOVEA_OK;
     *input = tensor_of(p, s, p->sum, width);
     const fovea_status status = norm(p->e, s, n, tensor_of(p, s, p->hidden, width), *input);

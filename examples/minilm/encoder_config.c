@@ -34,6 +34,34 @@ static const encoder_names distilbert = {
     .outer = "ffn.lin2",
     .outer_norm = "output_layer_norm",
 };
+static const encoder_names mpnet = {
+    .words = "embeddings.word_embeddings.weight",
+    .places = "embeddings.position_embeddings.weight",
+    .embedded = "embeddings.LayerNorm",
+    .relative = "encoder.relative_attention_bias.weight",
+    .layer = "encoder.layer.",
+    .qkv = {"attention.attn.q", "attention.attn.k", "attention.attn.v"},
+    .out = "attention.attn.o",
+    .attention_norm = "attention.LayerNorm",
+    .inner = "intermediate.dense",
+    .outer = "output.dense",
+    .outer_norm = "output.LayerNorm",
+};
+static const encoder_names modernbert = {
+    .words = "embeddings.tok_embeddings.weight",
+    .embedded = "embeddings.norm",
+    .layer = "layers.",
+    .qkv = {"attn.Wqkv"},
+    .out = "attn.Wo",
+    .attention_norm = "attn_norm",
+    .inner = "mlp.Wi",
+    .outer = "mlp.Wo",
+    .outer_norm = "mlp_norm",
+    .last_norm = "final_norm",
+    .norm_first = true,
+    .gated = true,
+    .no_bias = true,
+};
 static const encoder_names gpt2 = {
     .words = "wte.weight",
     .places = "wpe.weight",
@@ -79,6 +107,8 @@ static const struct runnable {
     {"roberta", &bert, "gelu", 1e-12, AFTER_PADDING, false, TOKENIZER_BOTH},
     {"camembert", &bert, "gelu", 1e-12, AFTER_PADDING, false, TOKENIZER_BOTH},
     {"xlm-roberta", &bert, "gelu", 1e-12, AFTER_PADDING, false, TOKENIZER_BOTH},
+    {"mpnet", &mpnet, "gelu", 1e-12, AFTER_PADDING, false, TOKENIZER_BOTH},
+    {"modernbert", &modernbert, "gelu", 1e-5, 0, false, TOKENIZER_NONE},
     {"gpt2", &gpt2, "gelu_new", 1e-5, 0, true, TOKENIZER_NONE},
     {"opt", &opt, "relu", 1e-5, 2, true, TOKENIZER_FIRST},
 };
@@ -91,9 +121,8 @@ static const struct missing {
     {" llama mistral mixtral qwen2 qwen2_moe qwen3 qwen3_moe gemma gemma2 gemma3 gemma3_text phi3 olmo2 granite ",
      rotary},
     {" gpt_neox gptj phi falcon stablelm cohere starcoder2 codegen olmo ", "rotary positions"},
-    {" modernbert nomic_bert gte new esm roformer ", "rotary positions"},
+    {" nomic_bert gte new esm roformer ", "rotary positions"},
     {" albert ", "embeddings narrower than the layers, and layers that share weights"},
-    {" mpnet ", "relative position biases"},
     {" deberta deberta-v2 ", "disentangled attention to relative positions"},
     {" t5 mt5 umt5 longt5 ", "relative position biases and RMS norm"},
     {" bart mbart pegasus marian whisper m2m_100 blenderbot ", "a decoder that attends to an encoder"},
@@ -113,8 +142,11 @@ typedef struct reading {
 
 /* ---------------------------------------------------------------------------------------------------------- values -- */
 
-static const char *text_of(const reading *r, const char *const names[3]) {
-    for (int i = 0; i < 3 && names[i] != NULL; i++) {
+enum { NAMES = 4 };
+
+/* The text of the first of these names that is there. */
+static const char *text_of(const reading *r, const char *const names[NAMES]) {
+    for (int i = 0; i < NAMES && names[i] != NULL; i++) {
         const char *value = json_string_value(json_object_get(r->root, names[i]));
         if (value != NULL)
             return value;
@@ -152,13 +184,14 @@ static int find_type(const reading *r, const char *type, const struct runnable *
         if (strstr(missing[i].types, word) != NULL)
             return cannot(r, missing[i].what);
     return complain(r->to, r->path,
-                    "has an unknown model type, %.40s; known are BERT, RoBERTa, ELECTRA, DistilBERT, GPT-2 and OPT",
+                    "has an unknown model type, %.40s; known are BERT, RoBERTa, ELECTRA, DistilBERT, MPNet, "
+                    "ModernBERT, GPT-2 and OPT",
                     type);
 }
 
 /* What a config of a known type may ask for besides. */
 static int check_details(const reading *r) {
-    const char *const positions[3] = {"position_embedding_type", NULL, NULL};
+    const char *const positions[NAMES] = {"position_embedding_type"};
     const char *position = text_of(r, positions);
     int64_t width, embedded;
     const bool width_named = json_is_integer(json_object_get(r->root, "hidden_size"));
@@ -183,7 +216,7 @@ static int check_details(const reading *r) {
 }
 
 static int read_activation(const reading *r, const struct runnable *type, fovea_activation *activation) {
-    static const char *const names[3] = {"hidden_act", "activation_function", "activation"};
+    static const char *const names[NAMES] = {"hidden_act", "activation_function", "activation", "hidden_activation"};
     static const struct {
         const char *name;
         fovea_activation activation;
@@ -212,9 +245,9 @@ static int read_heads(const reading *r, int64_t *heads) {
 }
 
 static int read_epsilon(const reading *r, const struct runnable *type, double *epsilon) {
-    static const char *const names[] = {"layer_norm_eps", "layer_norm_epsilon"};
+    static const char *const names[] = {"layer_norm_eps", "layer_norm_epsilon", "norm_eps"};
     *epsilon = type->epsilon;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         const json_t *value = json_object_get(r->root, names[i]);
         if (json_is_number(value))
             *epsilon = json_number_value(value);
@@ -224,8 +257,43 @@ static int read_epsilon(const reading *r, const struct runnable *type, double *e
                : complain(r->to, r->path, "the epsilon of its layer norms is %g", *epsilon);
 }
 
+/* The base of a kind of layers: the newer form of the file has it in rope_parameters. */
+static double base_of(const reading *r, const char *old, const char *kind, double otherwise) {
+    const json_t *parameters = json_object_get(json_object_get(r->root, "rope_parameters"), kind);
+    const json_t *value = json_object_get(parameters, "rope_theta");
+    value = value != NULL ? value : json_object_get(r->root, old);
+    return json_is_number(value) ? json_number_value(value) : otherwise;
+}
+
+/* What ModernBERT has besides. */
+static int read_rotary(const reading *r, encoder_config *config) {
+    int64_t span;
+    static const char *const words[NAMES] = {"position_embedding_type"};
+    config->global_base = base_of(r, "global_rope_theta", "full_attention", 160000.0);
+    config->local_base = base_of(r, "local_rope_theta", "sliding_attention", 10000.0);
+    if (read_integer(r, "max_position_embeddings", 1, 1 << 24, 8192, &config->places) != 0 ||
+        read_integer(r, "global_attn_every_n_layers", 1, 1 << 16, 3, &config->every) != 0 ||
+        read_integer(r, "local_attention", 2, 1 << 24, 128, &span) != 0)
+        return -1;
+    config->window = span / 2;
+    size_t i;
+    json_t *type;
+    json_array_foreach(json_object_get(r->root, "layer_types"), i, type) {
+        const char *word = json_string_value(type);
+        if (word == NULL || strcmp(word, (int64_t)i % config->every == 0 ? "full_attention" : "sliding_attention") != 0)
+            return cannot(r, "another order of layers with windows");
+    }
+    if (text_of(r, words) != NULL && strcmp(text_of(r, words), "absolute") != 0)
+        return cannot(r, "positions that are not rotary");
+    switch (config->activation) {
+    case FOVEA_ACTIVATION_GELU: config->activation = FOVEA_ACTIVATION_GELU_GATED; return 0;
+    case FOVEA_ACTIVATION_GELU_TANH: config->activation = FOVEA_ACTIVATION_GELU_TANH_GATED; return 0;
+    default: return cannot(r, "a gate that is not GELU");
+    }
+}
+
 static int read_config(const reading *r, encoder_config *config) {
-    static const char *const names[3] = {"model_type", NULL, NULL};
+    static const char *const names[NAMES] = {"model_type"};
     const char *name = text_of(r, names);
     const struct runnable *type = NULL;
     int64_t padding;
@@ -237,7 +305,7 @@ static int read_config(const reading *r, encoder_config *config) {
     config->first_place = type->first_place == AFTER_PADDING ? padding + 1 : type->first_place;
     config->causal = type->causal || is_true(r, "is_decoder");
     config->frame = type->frame;
-    return 0;
+    return type->names->gated ? read_rotary(r, config) : 0;
 }
 
 encoder_config encoder_config_bert(int64_t heads) {

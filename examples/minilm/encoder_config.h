@@ -9,16 +9,20 @@
 
 #include <stdbool.h>
 
-/* The names of a family's arrays, behind any prefix ("bert."). Each map and norm has a weight and a bias. */
+/* The names of a family's arrays, behind any prefix ("bert."). Each map and norm has a weight and, unless no_bias, a
+ * bias. */
 typedef struct encoder_names {
-    const char *words, *places, *type; /* embeddings; type NULL: none */
+    const char *words, *places, *type; /* embeddings; places, type NULL: none */
+    const char *relative;              /* T5's relative position biases, of all layers; NULL: none */
     const char *embedded;              /* the norm behind them; NULL: none */
     const char *layer;                 /* "encoder.layer."; a number and a point follow */
     const char *qkv[3];                /* of a layer, as all that follow; only the first: fused, queries first */
     const char *out, *attention_norm, *inner, *outer, *outer_norm;
     const char *last_norm; /* behind the last layer; NULL: none */
     bool in_out;           /* maps lie [in, out], not [out, in] */
-    bool norm_first;       /* norms come before attention and feed-forward, not behind */
+    bool norm_first;       /* norms come before attention and feed-forward, not behind; the first layer may lack one */
+    bool gated;            /* inner has two parts, gate and what it gates */
+    bool no_bias;          /* maps and norms may lack biases */
 } encoder_names;
 
 typedef struct encoder_config {
@@ -28,6 +32,11 @@ typedef struct encoder_config {
     double epsilon;      /* of layer norms */
     int64_t first_place; /* the place of the first token among the position embeddings */
     bool causal;
+    /* With rotary embeddings: their base in layers that see all tokens, which each every_th is from the first on, and in the
+     * others, which see window tokens to both sides; global_base 0: none. */
+    double global_base, local_base;
+    int64_t every, window;
+    int64_t places; /* where there are no position embeddings: the most tokens */
     tokenizer_frame frame;
     fovea_pooling pooling; /* of a sentence's tokens */
     bool any_length;       /* vectors are not divided by their length */

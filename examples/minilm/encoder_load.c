@@ -65,14 +65,25 @@ static float *load_part(const loading *l, int64_t index, const char *name, const
     return load_array(l, rows, columns, text);
 }
 
+/* A bias, or NULL where there may be none. */
+static int load_bias(const loading *l, int64_t index, const char *name, const char *suffix, int64_t count,
+                     float **bias) {
+    char text[NAME_MOST];
+    name_array(l, index, name, suffix, text);
+    *bias = NULL;
+    if (l->names->no_bias && safetensors_find(l->file, text) == NULL)
+        return 0;
+    *bias = load_array(l, 0, count, text);
+    return *bias != NULL ? 0 : -1;
+}
+
 /* Some files have TensorFlow's names: gamma and beta. */
 static int load_norm(const loading *l, int64_t index, const char *name, encoder_norm *n) {
     char old[NAME_MOST];
     name_array(l, index, name, "gamma", old);
     const bool is_old = safetensors_find(l->file, old) != NULL;
     n->weight = load_part(l, index, name, is_old ? "gamma" : "weight", 0, l->e->shape.width);
-    n->bias = n->weight != NULL ? load_part(l, index, name, is_old ? "beta" : "bias", 0, l->e->shape.width) : NULL;
-    return n->bias != NULL ? 0 : -1;
+    return n->weight != NULL ? load_bias(l, index, name, is_old ? "beta" : "bias", l->e->shape.width, &n->bias) : -1;
 }
 
 /* The weights of a map of in channels to out, of which a part begins at the output channel first. */
@@ -92,20 +103,26 @@ static void *load_weight(const loading *l, int64_t index, const char *name, int6
                    in * out);
 }
 
-/* y = activation(x W + b), packed. */
-static int load_linear(const loading *l, int64_t index, const char *name, int64_t in, int64_t out,
+/* y = activation(x W + b), packed; of parts that lie one behind the other in the file. */
+static int load_linear(const loading *l, int64_t index, const char *name, int64_t in, int64_t out, int64_t part_count,
                        fovea_activation activation, fovea_linear **linear) {
-    void *weight = load_weight(l, index, name, in, out);
-    float *bias = weight != NULL ? load_part(l, index, name, "bias", 0, out) : NULL;
+    const int64_t all = part_count * out;
+    void *weight = load_weight(l, index, name, in, all);
+    float *bias = NULL;
     int status = -1;
-    if (bias != NULL) {
+    if (weight != NULL && load_bias(l, index, name, "bias", all, &bias) == 0) {
+        fovea_linear_part parts[2] = {0};
         fovea_linear_desc desc;
         fovea_linear_desc_init(&desc);
+        for (int64_t p = 0; p < part_count; p++) {
+            parts[p].weight = matrix_of(l, weight, in, all, p * out, out);
+            parts[p].bias = bias != NULL ? bias + p * out : NULL;
+            parts[p].bias_dtype = FOVEA_DTYPE_F32;
+        }
         desc.dtype = l->e->config.dtype;
         desc.in_features = in;
-        desc.part.weight = matrix_of(l, weight, in, out, 0, out);
-        desc.part.bias = bias;
-        desc.part.bias_dtype = FOVEA_DTYPE_F32;
+        desc.part_count = part_count;
+        desc.parts = parts;
         desc.activation = activation;
         status = fovea_linear_pack(l->e->ctx, &desc, linear) == FOVEA_OK ? 0 : encoder_failed(l->e, name, l->to);
     }
@@ -124,8 +141,8 @@ static int load_qkv(const loading *l, int64_t index, fovea_linear **linear) {
     bool complete = true;
     for (int i = 0; complete && i < arrays; i++) {
         weight[i] = load_weight(l, index, l->names->qkv[i], width, fused ? 3 * width : width);
-        bias[i] = weight[i] ? load_part(l, index, l->names->qkv[i], "bias", 0, fused ? 3 * width : width) : NULL;
-        complete = bias[i] != NULL;
+        complete = weight[i] != NULL &&
+                   load_bias(l, index, l->names->qkv[i], "bias", fused ? 3 * width : width, &bias[i]) == 0;
     }
     int status = -1;
     if (complete) {
@@ -133,7 +150,7 @@ static int load_qkv(const loading *l, int64_t index, fovea_linear **linear) {
         for (int i = 0; i < 3; i++) {
             parts[i].weight = fused ? matrix_of(l, weight[0], width, 3 * width, i * width, width)
                                     : matrix_of(l, weight[i], width, width, 0, width);
-            parts[i].bias = fused ? bias[0] + i * width : bias[i];
+            parts[i].bias = fused && bias[0] != NULL ? bias[0] + i * width : bias[i];
             parts[i].bias_dtype = FOVEA_DTYPE_F32;
         }
         fovea_linear_desc desc;
@@ -154,11 +171,15 @@ static int load_qkv(const loading *l, int64_t index, fovea_linear **linear) {
 static int load_layer(const loading *l, int64_t index, encoder_layer *to) {
     const encoder_shape *s = &l->e->shape;
     const encoder_names *n = l->names;
+    char norm[NAME_MOST];
+    name_array(l, index, n->attention_norm, "weight", norm);
+    const bool first = n->no_bias && index == 0 && safetensors_find(l->file, norm) == NULL; /* has no such norm */
     if (load_qkv(l, index, &to->qkv) != 0 ||
-        load_linear(l, index, n->out, s->width, s->width, FOVEA_ACTIVATION_NONE, &to->out) != 0 ||
-        load_norm(l, index, n->attention_norm, &to->attention) != 0 ||
-        load_linear(l, index, n->inner, s->width, s->inner, l->e->config.activation, &to->inner) != 0 ||
-        load_linear(l, index, n->outer, s->inner, s->width, FOVEA_ACTIVATION_NONE, &to->outer) != 0)
+        load_linear(l, index, n->out, s->width, s->width, 1, FOVEA_ACTIVATION_NONE, &to->out) != 0 ||
+        (!first && load_norm(l, index, n->attention_norm, &to->attention) != 0) ||
+        load_linear(l, index, n->inner, s->width, s->inner, n->gated ? 2 : 1, l->e->config.activation, &to->inner) !=
+            0 ||
+        load_linear(l, index, n->outer, s->inner, s->width, 1, FOVEA_ACTIVATION_NONE, &to->outer) != 0)
         return -1;
     return load_norm(l, index, n->outer_norm, &to->feed_forward);
 }
@@ -190,14 +211,15 @@ static int load_shape(const loading *l) {
     encoder_shape *s = &l->e->shape;
     const encoder_config *c = &l->e->config;
     const safetensors_tensor *words = need_matrix(l, -1, l->names->words, "");
-    const safetensors_tensor *places = words ? need_matrix(l, -1, l->names->places, "") : NULL;
-    const safetensors_tensor *inner = places ? need_matrix(l, 0, l->names->inner, "weight") : NULL;
+    const safetensors_tensor *places = words && l->names->places ? need_matrix(l, -1, l->names->places, "") : NULL;
+    const bool placed = places != NULL || l->names->places == NULL;
+    const safetensors_tensor *inner = words && placed ? need_matrix(l, 0, l->names->inner, "weight") : NULL;
     if (inner == NULL)
         return -1;
     s->words = words->shape[0];
     s->width = words->shape[1];
-    s->most_tokens = places->shape[0] - c->first_place;
-    s->inner = inner->shape[l->names->in_out];
+    s->most_tokens = places != NULL ? places->shape[0] - c->first_place : c->places;
+    s->inner = inner->shape[l->names->in_out] / (l->names->gated ? 2 : 1);
     s->heads = c->heads;
     for (const safetensors_tensor *t = inner; t != NULL; s->layers++) {
         char name[NAME_MOST];
@@ -213,29 +235,46 @@ static int load_shape(const loading *l) {
     return 0;
 }
 
-/* The first of the types of tokens; zeros where there are none. */
-static float *load_type(const loading *l) {
-    const int64_t width = l->e->shape.width;
-    if (l->names->type == NULL) {
-        float *zeros = calloc((size_t)width, sizeof *zeros);
-        if (zeros == NULL)
-            encoder_out_of_memory(l->e, l->to);
-        return zeros;
+/* MPNet's [buckets][heads], as attention takes them. */
+static int load_relative(const loading *l) {
+    const int64_t heads = l->e->shape.heads;
+    float *table = load_part(l, -1, l->names->relative, "", ENCODER_BUCKETS, heads);
+    float *turned = table != NULL ? malloc((size_t)(ENCODER_BUCKETS * heads) * sizeof *turned) : NULL;
+    for (int64_t i = 0; turned != NULL && i < ENCODER_BUCKETS * heads; i++)
+        turned[i % heads * ENCODER_BUCKETS + i / heads] = table[i];
+    l->e->relative = turned;
+    if (table != NULL && turned == NULL)
+        encoder_out_of_memory(l->e, l->to);
+    free(table);
+    return turned != NULL ? 0 : -1;
+}
+
+static int make_ropes(const loading *l) {
+    const double bases[2] = {l->e->config.global_base, l->e->config.local_base};
+    for (int local = 0; local < 2; local++) {
+        fovea_rope_desc desc;
+        fovea_rope_desc_init(&desc);
+        desc.rotary_dim = l->e->shape.width / l->e->shape.heads;
+        desc.base = bases[local];
+        if (fovea_rope_create(&desc, &l->e->rope[local]) != FOVEA_OK)
+            return encoder_failed(l->e, "rotary embeddings", l->to);
     }
-    const safetensors_tensor *t = need_matrix(l, -1, l->names->type, "");
-    return t != NULL ? load_part(l, -1, l->names->type, "", t->shape[0], width) : NULL;
+    return 0;
 }
 
 static int load_embeddings(const loading *l) {
     encoder *e = l->e;
+    const encoder_names *n = l->names;
     const encoder_shape *s = &e->shape;
-    const int64_t places = s->most_tokens + e->config.first_place;
-    if ((e->words = in_type(l, load_part(l, -1, l->names->words, "", s->words, s->width), s->words * s->width)) ==
-            NULL ||
-        (e->places = load_part(l, -1, l->names->places, "", places, s->width)) == NULL ||
-        (e->type = load_type(l)) == NULL)
+    const safetensors_tensor *types = n->type != NULL ? need_matrix(l, -1, n->type, "") : NULL;
+    if ((e->words = in_type(l, load_part(l, -1, n->words, "", s->words, s->width), s->words * s->width)) == NULL ||
+        (n->places != NULL &&
+         (e->places = load_part(l, -1, n->places, "", s->most_tokens + e->config.first_place, s->width)) == NULL) ||
+        (n->type != NULL &&
+         (types == NULL || (e->type = load_part(l, -1, n->type, "", types->shape[0], s->width)) == NULL)) ||
+        (n->relative != NULL && load_relative(l) != 0) || (e->config.global_base > 0 && make_ropes(l) != 0))
         return -1;
-    return l->names->embedded != NULL ? load_norm(l, -1, l->names->embedded, &e->embedded) : 0;
+    return n->embedded != NULL ? load_norm(l, -1, n->embedded, &e->embedded) : 0;
 }
 
 static int load(loading *l) {
@@ -306,6 +345,9 @@ void encoder_free(encoder *e) {
     free(e->words);
     free(e->places);
     free(e->type);
+    free(e->relative);
+    for (int local = 0; local < 2; local++)
+        fovea_rope_destroy(e->rope[local]);
     free_norm(&e->embedded);
     free_norm(&e->last);
     free(e->path);

@@ -96,7 +96,8 @@ void encoder_plan_free(encoder_plan *p) {
     for (int64_t i = 0; i < p->threads; i++) {
         encoder_shard *s = &p->shard[i];
         for (int64_t t = 0; s->attention != NULL && t <= p->tokens; t++)
-            fovea_attention_plan_destroy(s->attention[t].plan);
+            for (int local = 0; local < 2; local++)
+                fovea_attention_plan_destroy(s->attention[t].plan[local]);
         free(s->attention);
         free(s->workspace);
         free(s->wide);
@@ -189,23 +190,42 @@ encoder_group encoder_group_after(const encoder_plan *p, const encoder_shard *s,
     return g;
 }
 
-static int plan_group(const encoder_plan *p, encoder_shard *s, const encoder_group *g, complaint to) {
-    const encoder_shape *shape = &p->e->shape;
-    attention_slot *slot = &s->attention[g->tokens];
-    if (slot->plan == NULL || slot->count != g->count) {
-        fovea_attention_plan_destroy(slot->plan);
-        fovea_attention_desc desc;
-        fovea_attention_desc_init(&desc);
-        desc.dtype = p->e->config.dtype;
-        desc.batch = slot->count = g->count;
-        desc.q_heads = desc.kv_heads = shape->heads;
-        desc.q_len = desc.kv_len = g->tokens;
-        desc.causal = p->e->config.causal ? FOVEA_CAUSAL_TOP_LEFT : FOVEA_CAUSAL_NONE;
-        desc.head_dim = desc.value_dim = shape->width / shape->heads;
-        if (fovea_attention_plan_create(p->e->ctx, &desc, &slot->plan) != FOVEA_OK)
-            return encoder_failed(p->e, "attention", to);
+static int plan_layers(const encoder_plan *p, const encoder_group *g, bool local, fovea_attention_plan **plan,
+                       complaint to) {
+    const encoder *e = p->e;
+    fovea_attention_desc desc;
+    fovea_attention_desc_init(&desc);
+    desc.dtype = e->config.dtype;
+    desc.batch = g->count;
+    desc.q_heads = desc.kv_heads = e->shape.heads;
+    desc.q_len = desc.kv_len = g->tokens;
+    desc.causal = e->config.causal ? FOVEA_CAUSAL_TOP_LEFT : FOVEA_CAUSAL_NONE;
+    desc.head_dim = desc.value_dim = e->shape.width / e->shape.heads;
+    if (local)
+        desc.window_left = desc.window_right = e->config.window;
+    if (e->relative != NULL) {
+        desc.relative = FOVEA_RELATIVE_T5;
+        desc.relative_bidirectional = 1;
+        desc.relative_buckets = ENCODER_BUCKETS;
+        desc.relative_max_distance = ENCODER_DISTANCE;
     }
-    return grow_workspace(p, s, fovea_attention_plan_workspace_size(slot->plan), to);
+    return fovea_attention_plan_create(e->ctx, &desc, plan) == FOVEA_OK ? 0 : encoder_failed(e, "attention", to);
+}
+
+static int plan_group(const encoder_plan *p, encoder_shard *s, const encoder_group *g, complaint to) {
+    attention_slot *slot = &s->attention[g->tokens];
+    const int kinds = p->e->config.window > 0 ? 2 : 1;
+    for (int local = 0; local < kinds; local++) {
+        if (slot->plan[local] != NULL && slot->count != g->count) {
+            fovea_attention_plan_destroy(slot->plan[local]);
+            slot->plan[local] = NULL;
+        }
+        if ((slot->plan[local] == NULL && plan_layers(p, g, local == 1, &slot->plan[local], to) != 0) ||
+            grow_workspace(p, s, fovea_attention_plan_workspace_size(slot->plan[local]), to) != 0)
+            return -1;
+    }
+    slot->count = g->count;
+    return 0;
 }
 
 int encoder_plan_attention(encoder_plan *p, encoder_shard *s, const int64_t *lens, bool single, complaint to) {

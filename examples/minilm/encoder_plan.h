@@ -14,8 +14,8 @@
 
 /* Attention of some sentences of one length. */
 typedef struct attention_slot {
-    fovea_attention_plan *plan; /* NULL: none yet */
-    int64_t count;              /* sentences it is for */
+    fovea_attention_plan *plan[2]; /* of layers that see all tokens, and of the others; NULL: none yet */
+    int64_t count;                 /* sentences they are for */
 } attention_slot;
 
 typedef struct encoder_shard {

@@ -4,8 +4,10 @@
 
 #include "encoder.h"
 
+#include <stdbool.h>
+
 typedef struct encoder_norm {
-    float *weight, *bias; /* [width] */
+    float *weight, *bias; /* [width]; weight NULL: there is no such norm */
 } encoder_norm;
 
 typedef struct encoder_layer {
@@ -19,10 +21,19 @@ struct encoder {
     encoder_config config;
     const fovea_context *ctx;
     void *words;                 /* [words][width], of config.dtype */
-    float *places, *type;        /* [first_place + most_tokens][width], [width] */
+    float *places, *type;        /* [first_place + most_tokens][width], [width]; NULL: none */
+    float *relative;             /* [heads][ENCODER_BUCKETS], or NULL */
+    fovea_rope *rope[2];         /* of layers that see all tokens, and of the others; NULL: none */
     encoder_norm embedded, last; /* weight NULL: there is none */
     encoder_layer *layers;
 };
+
+enum { ENCODER_BUCKETS = 32, ENCODER_DISTANCE = 128 }; /* of relative position biases, as MPNet has them */
+
+/* Does a layer see a window alone? */
+static inline bool encoder_is_local(const encoder *e, int64_t layer) {
+    return e->config.window > 0 && layer % e->config.every != 0;
+}
 
 /* Bytes of an element of config.dtype. */
 static inline size_t encoder_element(const encoder *e) {

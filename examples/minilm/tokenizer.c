@@ -55,9 +55,13 @@ static wordpiece_rules rules_of(const json_t *object, const char *lower_case, co
                              .join_chinese = !flag(object, chinese, true)};
 }
 
-static int open_words(tokenizer *t, vocabulary *v, wordpiece_rules rules, const char *path, complaint to) {
-    t->cls = find(v, "[CLS]");
-    t->sep = find(v, "[SEP]");
+/* Frees v. MPNet has RoBERTa's frame about BERT's pieces. */
+static int open_words(tokenizer *t, vocabulary *v, wordpiece_rules rules, tokenizer_frame frame, const char *path,
+                      complaint to) {
+    rules.cls = frame == TOKENIZER_BOTH ? "<s>" : "[CLS]";
+    rules.sep = frame == TOKENIZER_BOTH ? "</s>" : "[SEP]";
+    t->cls = find(v, rules.cls);
+    t->sep = find(v, rules.sep);
     return wordpiece_create(v, rules, path, &t->words, to);
 }
 
@@ -71,7 +75,7 @@ static int open_vocab_txt(tokenizer *t, const place *p) {
         return -1;
     const wordpiece_rules rules = rules_of(config, "do_lower_case", "tokenize_chinese_chars");
     json_decref(config);
-    return vocabulary_load(path, &v, p->to) == 0 ? open_words(t, v, rules, path, p->to) : -1;
+    return vocabulary_load(path, &v, p->to) == 0 ? open_words(t, v, rules, p->frame, path, p->to) : -1;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- BPE -- */
@@ -252,7 +256,7 @@ static int open_json_words(tokenizer *t, const place *p, const json_t *root, con
     else if (type != NULL)
         return complain(p->to, path, "normalizes text with %.40s; only BertNormalizer is known", type);
     return vocabulary_from_json(path, json_object_get(json_object_get(root, "model"), "vocab"), &v, p->to) == 0
-               ? open_words(t, v, rules, path, p->to)
+               ? open_words(t, v, rules, p->frame, path, p->to)
                : -1;
 }
 

@@ -24,7 +24,9 @@ static int find_special(wordpiece *w, const char *path, complaint to) {
     const struct {
         const char *name;
         int32_t *id;
-    } special[] = {{"[CLS]", &w->cls}, {"[SEP]", &w->sep}, {"[UNK]", &w->unknown}};
+    } special[] = {{w->rules.cls != NULL ? w->rules.cls : "[CLS]", &w->cls},
+                   {w->rules.sep != NULL ? w->rules.sep : "[SEP]", &w->sep},
+                   {"[UNK]", &w->unknown}};
     for (int i = 0; i < 3; i++)
         if ((*special[i].id = vocabulary_find(w->pieces, "", special[i].name, strlen(special[i].name))) ==
             VOCABULARY_NONE)

@@ -27,7 +27,8 @@ int wordpiece_load(const char *path, wordpiece **pieces, complaint to);
 /* What a model does otherwise; all false: as uncased BERT. */
 typedef struct wordpiece_rules {
     bool keep_case, keep_accents;
-    bool join_chinese; /* a Chinese character is a letter like others */
+    bool join_chinese;     /* a Chinese character is a letter like others */
+    const char *cls, *sep; /* the frame; NULL: [CLS] and [SEP] */
 } wordpiece_rules;
 
 /* The same of a vocabulary, which it frees in any case; path is for complaints. */
