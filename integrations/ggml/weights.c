@@ -28,9 +28,11 @@ typedef struct buffer {
 /* Bytes in ggml's format: of all buffers, and of weights that were declined since the last buffer was made. */
 static _Atomic int64_t all_packed, all_declined, declined;
 
-/* On AVX2 ggml's repacked q4_K is faster with 4 to 16 rows (docs/measurements.md). */
+/* On AVX2 ggml's repacked q4_K is faster with 4 to 16 rows (docs/measurements.md). The rest of such a model then stays
+ * there, too: changing backends within layers costs what other types gain. */
 bool fg_weights_pay(const struct ggml_tensor *weights) {
-    const bool pays = fg_options_info()->isa != FOVEA_ISA_AVX2 || fg_type_of(weights->type)->dtype != FOVEA_DTYPE_Q4_K;
+    const bool pays = fg_options_info()->isa != FOVEA_ISA_AVX2 ||
+                      (fg_type_of(weights->type)->dtype != FOVEA_DTYPE_Q4_K && declined == 0);
     if (!pays)
         declined += (int64_t)fg_ggml.nbytes(weights);
     return pays;

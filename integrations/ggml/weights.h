@@ -13,7 +13,8 @@ ggml_backend_buffer_type_t fg_weights_type(ggml_backend_dev_t device);
 /* Is this tensor, or the one that it is a view of, in such a buffer? */
 bool fg_weights_hold(const struct ggml_tensor *tensor);
 
-/* Is it faster to pack these than to leave them to the CPU backend? The weights that are not are counted. */
+/* Is it faster to pack these than to leave them to the CPU backend? A program asks of all weights of a model, then makes
+ * buffers. */
 bool fg_weights_pay(const struct ggml_tensor *weights);
 
 /* Are most weights of the process, of those that could be packed, packed? */

@@ -349,6 +349,7 @@ static void test_places(bool all) {
     check(is_place(GGML_TYPE_Q8_0) && is_place(GGML_TYPE_Q6_K), "q8_0 or q6_K is not placed", "places");
     for (int declined = 1; declined >= 0; declined--) {
         check(!declined || is_place(GGML_TYPE_Q4_K) == k, "q4_K", "places");
+        check(is_place(GGML_TYPE_Q8_0) == (k || !declined), "q8_0 beside q4_K", "places");
         struct ggml_context *ctx = context_of(4), *placed = context_of(1);
         struct ggml_tensor *w = ggml_new_tensor_2d(placed, GGML_TYPE_Q8_0, 64, 64);
         ggml_backend_buffer_t weights = ggml_backend_alloc_ctx_tensors_from_buft(placed, packed_type);
