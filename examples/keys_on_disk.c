@@ -1,0 +1,135 @@
+/* Attention over keys and values in a file that is larger than the memory one wants to use.
+ *
+ *     fovea-keys-on-disk FILE make KEYS      writes a file of KEYS tokens: [token][keys, values][head][channel]
+ *     fovea-keys-on-disk FILE                attends to them, and tells how much memory that took
+ *     fovea-keys-on-disk FILE check          compares with one call over the whole file, too
+ *
+ * The file is read piece by piece. A state carries the softmax of each query from one piece to the next. The bits are
+ * those of one call, and memory is that of one piece, however long the file is. */
+#include <fovea/fovea.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum { HEADS = 8, DIM = 64, QUERIES = 4, PIECE = 1024 /* a multiple of 256 */, ROW = 2 * HEADS * DIM };
+
+/* Stands for a model: numbers in [-2, 2), the same on every machine. */
+static void make_numbers(float *x, size_t count, uint32_t seed) {
+    for (size_t i = 0; i < count; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        x[i] = (float)(seed >> 8) * 0x1p-22f - 2.0f;
+    }
+}
+
+static int make_file(const char *name, long keys) {
+    static float row[ROW];
+    FILE *file = fopen(name, "wb");
+    int good = file != NULL;
+    for (long i = 0; i < keys && good; i++) {
+        make_numbers(row, ROW, (uint32_t)i);
+        good = fwrite(row, sizeof row, 1, file) == 1;
+    }
+    if (file == NULL || fclose(file) != 0 || !good) {
+        perror(name);
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}
+
+/* Megabytes, the most so far. */
+static double peak_memory(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)usage.ru_maxrss / 1024;
+}
+
+/* Keys (part 0) or values (1) of tokens as they are in the file: a view. */
+static fovea_tensor part_of(float *rows, int64_t tokens, int part) {
+    fovea_tensor view = fovea_tensor_bthd(rows, FOVEA_DTYPE_F32, 1, tokens, 2 * HEADS, DIM);
+    view.data = rows + part * HEADS * DIM;
+    view.shape[1] = HEADS;
+    return view;
+}
+
+static fovea_attention_plan *plan_for(const fovea_context *context, int64_t keys) {
+    fovea_attention_desc desc;
+    fovea_attention_plan *plan;
+    fovea_attention_desc_init(&desc);
+    desc.q_heads = desc.kv_heads = HEADS;
+    desc.q_len = QUERIES;
+    desc.kv_len = keys;
+    desc.head_dim = desc.value_dim = DIM;
+    if (fovea_attention_plan_create(context, &desc, &plan) != FOVEA_OK)
+        fprintf(stderr, "plan: %s\n", fovea_error_detail());
+    return plan;
+}
+
+static int attend(const fovea_attention_plan *plan, float *q, float *rows, int64_t buffer, int64_t keys,
+                  fovea_attention_state *state, int64_t first, float *out) {
+    fovea_attention_args args;
+    fovea_attention_args_init(&args);
+    args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, 1, HEADS, QUERIES, DIM);
+    args.k = part_of(rows, buffer, 0);
+    args.v = part_of(rows, buffer, 1);
+    args.kv_lens = &keys; /* how many of the buffer's rows there are */
+    args.state = state;
+    args.first_key = first;
+    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, HEADS, QUERIES, DIM); /* of all keys so far */
+    if (fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_OK)
+        return 1;
+    fprintf(stderr, "execute: %s\n", fovea_error_detail());
+    return 0;
+}
+
+/* The whole file in memory, in one call: are those the same bits? */
+static int same_at_once(const fovea_context *context, FILE *file, int64_t keys, float *q, const float *out) {
+    static float whole[QUERIES * HEADS * DIM];
+    float *rows = malloc((size_t)keys * ROW * sizeof *rows);
+    fovea_attention_plan *plan = plan_for(context, keys);
+    rewind(file);
+    int good = rows && plan && fread(rows, ROW * sizeof *rows, (size_t)keys, file) == (size_t)keys &&
+               attend(plan, q, rows, keys, keys, NULL, 0, whole) && memcmp(whole, out, sizeof whole) == 0;
+    printf("the same bits as in one call: %s\n", good ? "yes" : "no");
+    fovea_attention_plan_destroy(plan);
+    free(rows);
+    return good;
+}
+
+int main(int argc, char **argv) {
+    static float q[QUERIES * HEADS * DIM], out[QUERIES * HEADS * DIM], rows[PIECE * ROW];
+    if (argc == 4 && strcmp(argv[2], "make") == 0)
+        return make_file(argv[1], atol(argv[3]));
+    FILE *file = argc > 1 ? fopen(argv[1], "rb") : NULL;
+    if (file == NULL) {
+        fprintf(stderr, "usage: fovea-keys-on-disk FILE [make KEYS | check]; FILE must be there to be read\n");
+        return 2;
+    }
+    fovea_context *context = NULL;
+    fovea_attention_plan *plan = NULL;
+    fovea_attention_state *state = NULL;
+    void *memory = NULL;
+    int good = fovea_context_create(NULL, &context) == FOVEA_OK && (plan = plan_for(context, PIECE)) != NULL;
+    const size_t size = fovea_attention_plan_state_size(plan);
+    good =
+        good && (memory = malloc(size)) != NULL && fovea_attention_state_init(plan, memory, size, &state) == FOVEA_OK;
+    make_numbers(q, QUERIES * HEADS * DIM, 1);
+
+    const double before = peak_memory();
+    int64_t keys = 0;
+    for (size_t count = PIECE; good && count == PIECE; keys += (int64_t)count) {
+        count = fread(rows, ROW * sizeof *rows, PIECE, file);
+        good = attend(plan, q, rows, PIECE, (int64_t)count, state, keys, out);
+    }
+    if (good)
+        printf("%lld keys of %lld MB, with %.0f MB of memory more: the last number is %.9g\n", (long long)keys,
+               (long long)(keys * ROW * 4 >> 20), peak_memory() - before, out[QUERIES * HEADS * DIM - 1]);
+    if (good && argc > 2)
+        good = same_at_once(context, file, keys, q, out);
+    fclose(file);
+    free(memory);
+    fovea_attention_plan_destroy(plan);
+    fovea_context_destroy(context);
+    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}

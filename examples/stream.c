@@ -1,0 +1,125 @@
+/* Attention over a stream: keys and values come from a pipe, and nobody knows how many there will be.
+ *
+ *     fovea-stream make TOKENS | fovea-stream            [token][keys, values][head][channel], float32
+ *     fovea-stream make TOKENS | fovea-stream check      keeps the keys, too, and compares with calls over all of them
+ *
+ * Queries are there from the start. After each piece their rows are known over all keys so far, for finishing does not
+ * change a state: a line tells one number of them. Memory is that of one piece. */
+#include <fovea/fovea.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEADS = 4, DIM = 32, QUERIES = 3, PIECE = 768 /* a multiple of 256 */, ROW = 2 * HEADS * DIM };
+enum { NUMBERS = QUERIES * HEADS * DIM };
+
+/* Stands for a model: numbers in [-2, 2), the same on every machine. */
+static void make_numbers(float *x, size_t count, uint32_t seed) {
+    for (size_t i = 0; i < count; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        x[i] = (float)(seed >> 8) * 0x1p-22f - 2.0f;
+    }
+}
+
+static int make_stream(long tokens) {
+    float row[ROW];
+    for (long i = 0; i < tokens; i++) {
+        make_numbers(row, ROW, (uint32_t)i);
+        if (fwrite(row, sizeof row, 1, stdout) != 1)
+            return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}
+
+static fovea_tensor part_of(float *rows, int64_t tokens, int part) {
+    fovea_tensor view = fovea_tensor_bthd(rows, FOVEA_DTYPE_F32, 1, tokens, 2 * HEADS, DIM);
+    view.data = rows + part * HEADS * DIM;
+    view.shape[1] = HEADS;
+    return view;
+}
+
+static fovea_attention_plan *plan_for(const fovea_context *context, int64_t keys) {
+    fovea_attention_desc desc;
+    fovea_attention_plan *plan;
+    fovea_attention_desc_init(&desc);
+    desc.q_heads = desc.kv_heads = HEADS;
+    desc.q_len = QUERIES;
+    desc.kv_len = keys;
+    desc.head_dim = desc.value_dim = DIM;
+    if (fovea_attention_plan_create(context, &desc, &plan) != FOVEA_OK)
+        fprintf(stderr, "plan: %s\n", fovea_error_detail());
+    return plan;
+}
+
+static int attend(const fovea_attention_plan *plan, float *q, float *rows, int64_t buffer, int64_t keys,
+                  fovea_attention_state *state, int64_t first, float *out) {
+    fovea_attention_args args;
+    fovea_attention_args_init(&args);
+    args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, 1, HEADS, QUERIES, DIM);
+    args.k = part_of(rows, buffer, 0);
+    args.v = part_of(rows, buffer, 1);
+    args.kv_lens = &keys; /* of the buffer's rows */
+    args.state = state;
+    args.first_key = first;
+    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, HEADS, QUERIES, DIM);
+    if (fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_OK)
+        return 1;
+    fprintf(stderr, "execute: %s\n", fovea_error_detail());
+    return 0;
+}
+
+/* All keys so far in one call: are those the same bits? */
+static int same_at_once(const fovea_context *context, float *kept, int64_t keys, float *q, const float *out) {
+    float whole[NUMBERS];
+    fovea_attention_plan *plan = plan_for(context, keys);
+    const int same = plan && attend(plan, q, kept, keys, keys, NULL, 0, whole) && memcmp(whole, out, sizeof whole) == 0;
+    fovea_attention_plan_destroy(plan);
+    return same;
+}
+
+int main(int argc, char **argv) {
+    static float q[NUMBERS], out[NUMBERS], piece[PIECE * ROW];
+    if (argc == 3 && strcmp(argv[1], "make") == 0)
+        return make_stream(atol(argv[2]));
+    const int check = argc == 2 && strcmp(argv[1], "check") == 0;
+    if (argc > 1 && !check) {
+        fprintf(stderr, "usage: fovea-stream [make TOKENS | check]\n");
+        return 2;
+    }
+    fovea_context *context = NULL;
+    fovea_attention_plan *plan = NULL;
+    fovea_attention_state *state = NULL;
+    void *memory = NULL;
+    float *kept = NULL;
+    int good = fovea_context_create(NULL, &context) == FOVEA_OK && (plan = plan_for(context, PIECE)) != NULL;
+    const size_t size = fovea_attention_plan_state_size(plan);
+    good =
+        good && (memory = malloc(size)) != NULL && fovea_attention_state_init(plan, memory, size, &state) == FOVEA_OK;
+    make_numbers(q, NUMBERS, 1);
+
+    int64_t keys = 0;
+    for (size_t count = PIECE; good && count == PIECE;) { /* fread waits for a whole piece, or the end */
+        count = fread(piece, ROW * sizeof *piece, PIECE, stdin);
+        good = attend(plan, q, piece, PIECE, (int64_t)count, state, keys, out);
+        if (check && good) {
+            float *more = realloc(kept, ((size_t)keys + count + 1) * ROW * sizeof *kept);
+            kept = more ? more : kept;
+            good = more != NULL;
+            if (good)
+                memcpy(kept + keys * ROW, piece, count * ROW * sizeof *kept);
+        }
+        keys += (int64_t)count;
+        if (good)
+            printf("%lld keys: %.9g\n", (long long)keys, out[NUMBERS - 1]);
+        if (good && check) {
+            good = same_at_once(context, kept, keys, q, out);
+            printf("the same bits as in one call: %s\n", good ? "yes" : "no");
+        }
+    }
+    free(kept);
+    free(memory);
+    fovea_attention_plan_destroy(plan);
+    fovea_context_destroy(context);
+    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}
