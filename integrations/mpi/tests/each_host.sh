@@ -32,7 +32,7 @@ has err '^cpu vendor=.* threads=1: tuned$' '^    by .*, for 1 more rank$'
 mv out one
 rows one | grep -qE '^one: 1 row for 1 CPU and build$' || fail "$(rows one)"
 
-# Two kinds on four ranks, of which ranks 0 and 1 tune.
+# Two kinds on three ranks, of which ranks 0 and 1 tune.
 cp one host.0
 python3 - one host.1 <<'END'
 import re, sys
@@ -48,12 +48,12 @@ hosts() { # hosts STATUS RANKS
     rm -f ran both
     expect "$1" -n "$2" "$EACH_HOST" both "$FAKE_HOSTS" --budget 1s
 }
-hosts 0 4
+hosts 0 3
 [ "$(sort ran)" = "0 --budget 1s -o -
 1 --budget 1s -o -" ] || fail "not once on each kind: $(cat ran)"
 rows both | grep -qE '^both: 2 rows for 2 CPUs and builds$' || fail "$(rows both)"
 has out '^cpu made_up=0: tuned$' '^cpu made_up=1: tuned$'
-FAILING=1 hosts 4 3
+FAILING=1 hosts 4 2
 rows both | grep -qE '^both: 1 row for 1 CPU and build$' || fail "$(rows both)"
 has out '^cpu made_up=1: failed: nothing stored$'
 LIKE=3 hosts 3 2
