@@ -3,11 +3,12 @@
  *     mpirun -n 2 fovea-mpi-bench prompt 4096 8 8 128 bf16     tokens, query heads, key heads, channels, type
  *     mpirun -n 2 fovea-mpi-bench decode 65536 32 8 128 bf16
  * Ranks keep the CPUs that mpirun binds them to; the threads
- * have all CPUs. --method pass|gather, --stripe SEGMENTS and --block QUERIES after these choose what the model would.
+ * have all CPUs. --costs default takes the cost model's defaults in place of speeds that are measured first. --method pass|gather, --stripe SEGMENTS and --block QUERIES after these choose what the model would.
  * Prints medians in milliseconds, their ratio, and what the cost model predicts of ranks. */
 #include "fovea_mpi.h"
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,75 @@ static void must(fovea_status status, const char *detail) {
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
+/* ------------------------------------------------------------------------------------------------------- speeds --
+ * */
+
+/* The least of some calls on one thread. */
+static double seconds_of(const fovea_context *one, const fovea_attention_desc *d) {
+    fovea_attention_plan *plan;
+    must(fovea_attention_plan_create(one, d, &plan), fovea_error_detail());
+    const fovea_attention_args args = arguments(d, d->q_len, d->kv_len);
+    const size_t size = fovea_attention_plan_workspace_size(plan);
+    void *workspace = malloc(size + 1);
+    double least = 1e30;
+    for (int i = 0; i < 7; i++) {
+        const double begin = MPI_Wtime();
+        must(fovea_attention_execute(plan, &args, workspace, size), fovea_error_detail());
+        const double took = MPI_Wtime() - begin;
+        least = took < least ? took : least;
+    }
+    void *all[] = {args.q.data, args.k.data, args.v.data, args.out.data, workspace};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        free(all[i]);
+    fovea_attention_plan_destroy(plan);
+    return least;
+}
+
+/* Between ranks 0 and 1, one way. */
+static double message_seconds(void *memory, int bytes) {
+    double least = 1e30;
+    for (int i = 0; i < 30; i++) {
+        const double begin = MPI_Wtime();
+        for (int way = 0; way < 2 && rank < 2; way++)
+            if (rank == way)
+                MPI_Send(memory, bytes, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD);
+            else
+                MPI_Recv(memory, bytes, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        const double took = (MPI_Wtime() - begin) / 2;
+        least = took < least ? took : least;
+    }
+    return least;
+}
+
+/* Speeds of this machine for the cost model: a short prompt gives flops, decoding also key_bytes. All ranks measure at
+ * once, as they will compute. */
+static fovea_mpi_costs measure(const fovea_context *one, const fovea_attention_desc *of) {
+    enum { PROMPT = 1024, KEYS = 16384, MESSAGE = 1 << 20 };
+    fovea_mpi_costs costs;
+    fovea_mpi_costs_init(&costs);
+    fovea_attention_desc d = *of;
+    const double row = 4.0 * (double)(d.q_heads * d.head_dim);
+    d.q_len = d.kv_len = PROMPT;
+    d.causal = FOVEA_CAUSAL_TOP_LEFT;
+    costs.flops = row * PROMPT * (PROMPT + 1) / 2 / seconds_of(one, &d);
+    d.q_len = 1;
+    d.kv_len = KEYS;
+    d.causal = FOVEA_CAUSAL_NONE;
+    const double took = seconds_of(one, &d), reads = took - row * KEYS / costs.flops;
+    const double bytes = 2.0 * KEYS * (double)(d.kv_heads * d.head_dim) * (d.dtype == FOVEA_DTYPE_F32 ? 4 : 2);
+    costs.key_bytes = bytes / (reads > took / 10 ? reads : took / 10);
+    if (ranks > 1) {
+        void *memory = calloc(1, MESSAGE);
+        costs.latency = message_seconds(memory, 64);
+        costs.bandwidth = costs.copy = MESSAGE / (message_seconds(memory, MESSAGE) - costs.latency);
+        free(memory);
+    }
+    if (rank == 0)
+        printf("measured: --flops %.3g --key-bytes %.3g --latency %.2g --gbits %.3g --copy %.3g\n", costs.flops,
+               costs.key_bytes, costs.latency, costs.bandwidth * 8e-9, costs.copy);
+    return costs;
+}
+
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -113,14 +183,23 @@ int main(int argc, char **argv) {
     fovea_mpi_attention_desc_init(&over);
     over.attention = &d;
     over.queries = decode ? FOVEA_MPI_QUERIES_REPLICATED : FOVEA_MPI_QUERIES_DEALT;
+    fovea_mpi_costs costs;
+    fovea_mpi_costs_init(&costs);
+    bool measured = true;
     for (int i = 7; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--method") == 0)
+        if (strcmp(argv[i], "--costs") == 0)
+            measured = strcmp(argv[i + 1], "default") != 0;
+        else if (strcmp(argv[i], "--method") == 0)
             over.method = strcmp(argv[i + 1], "pass") == 0 ? FOVEA_MPI_METHOD_PASS : FOVEA_MPI_METHOD_GATHER;
         else if (strcmp(argv[i], "--stripe") == 0)
             over.stripe_segments = atoll(argv[i + 1]);
         else if (strcmp(argv[i], "--block") == 0)
             over.block_queries = atoll(argv[i + 1]);
     }
+    sched_setaffinity(0, sizeof bound, &bound);
+    if (measured)
+        costs = measure(one, &d);
+    over.costs = &costs;
     fovea_mpi_attention_plan *plan;
     must(fovea_mpi_attention_plan_create(MPI_COMM_WORLD, one, &over, &plan), fovea_mpi_error_detail());
     fovea_attention_args whole = {0};

@@ -3,14 +3,13 @@
  * work is even however many keys there are. */
 #include "plan.h"
 
-enum { MOST_STOPS = 200000 }; /* of a candidate that is simulated, unless it is the only one */
+enum { MOST_STOPS = 30000 }; /* of a candidate that is simulated, or ranks squared; unless it is the only one */
 
 static void consider(const fv_mpi_problem *p, const fv_mpi_choice *c, fv_mpi_choice *best, double *seconds, bool *ok) {
-    const int64_t cuts =
-        fv_mpi_ceil(p->desc.q_len, c->block_queries) * fv_mpi_ceil(p->desc.kv_heads, c->block_kv_heads);
     const int64_t stripes = fv_mpi_ceil(p->desc.kv_len, c->stripe_segments * FV_MPI_SEGMENT);
+    const int64_t most = fv_mpi_max(MOST_STOPS, (int64_t)p->ranks * p->ranks);
     const bool pass = c->method == FOVEA_MPI_METHOD_PASS;
-    if (*seconds >= 0 && cuts > MOST_STOPS / (pass ? stripes + 1 : 1))
+    if (*seconds >= 0 && fv_mpi_block_count(p, c) > most / (pass ? stripes / 2 + 1 : 1))
         return;
     fv_mpi_routes routes;
     *ok = fv_mpi_routes_make(p, c, &routes);

@@ -103,6 +103,7 @@ typedef struct fv_mpi_routes {
     int64_t block_count, stop_count;
 } fv_mpi_routes;
 
+int64_t fv_mpi_block_count(const fv_mpi_problem *problem, const fv_mpi_choice *choice);
 /* False: out of memory. */
 bool fv_mpi_routes_make(const fv_mpi_problem *problem, const fv_mpi_choice *choice, fv_mpi_routes *routes);
 void fv_mpi_routes_free(fv_mpi_routes *routes);

@@ -67,17 +67,18 @@ static int64_t cut(const fv_mpi_problem *p, const fv_mpi_choice *c, const fv_mpi
     int64_t count = 0;
     for (int64_t first = 0; d->batch > 0 && d->kv_heads > 0 && d->q_heads > 0 && first < d->q_len;) {
         const int64_t run = dealt ? fv_mpi_run(tokens, first) : d->q_len;
-        for (int64_t i = 0; i < run; i += c->block_queries)
+        if (!blocks)
+            count += fv_mpi_ceil(run, c->block_queries) * fv_mpi_ceil(d->kv_heads, c->block_kv_heads);
+        for (int64_t i = 0; blocks && i < run; i += c->block_queries)
             for (int64_t h = 0; h < d->kv_heads; h += c->block_kv_heads, count++)
-                if (blocks)
-                    blocks[count] = (fv_mpi_block){
-                        .query = first + i,
-                        .queries = fv_mpi_min(c->block_queries, run - i),
-                        .head = h,
-                        .heads = fv_mpi_min(c->block_kv_heads, d->kv_heads - h),
-                        .home = dealt ? fv_mpi_owner(tokens, first) : (int)(count % p->ranks),
-                        .q_local = dealt ? fv_mpi_local(tokens, first + i) : first + i,
-                    };
+                blocks[count] = (fv_mpi_block){
+                    .query = first + i,
+                    .queries = fv_mpi_min(c->block_queries, run - i),
+                    .head = h,
+                    .heads = fv_mpi_min(c->block_kv_heads, d->kv_heads - h),
+                    .home = dealt ? fv_mpi_owner(tokens, first) : (int)(count % p->ranks),
+                    .q_local = dealt ? fv_mpi_local(tokens, first + i) : first + i,
+                };
         first += run;
     }
     return count;
@@ -110,6 +111,11 @@ static void add_copies(const fv_mpi_problem *p, const fv_mpi_block *b, fv_mpi_st
         const double out = i + 1 < b->stops ? hop : stops[i].rank != b->home ? (double)fv_mpi_out_bytes(p, b) : 0;
         stops[i].seconds += (in + out) / p->costs.copy;
     }
+}
+
+int64_t fv_mpi_block_count(const fv_mpi_problem *p, const fv_mpi_choice *c) {
+    const fv_mpi_layout tokens = {p->desc.q_len, c->query_stripe, p->ranks};
+    return cut(p, c, &tokens, NULL);
 }
 
 bool fv_mpi_routes_make(const fv_mpi_problem *p, const fv_mpi_choice *c, fv_mpi_routes *r) {

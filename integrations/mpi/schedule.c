@@ -1,7 +1,8 @@
 /* PASS: the order of work, by simulation; and what is chosen by what the simulation takes.
  *
  * Each rank does one stop at a time. Of the blocks that are there it takes the one with the most work ahead. At most
- * in_flight blocks are under way; when one ends, the next begins whose first rank has the least to do. The order in
+ * in_flight blocks are under way; when one ends, the next begins whose first rank has the least to do. A rank begins
+ * with a short block, since others have nothing to do until it has passed one on. The order in
  * which stops begin is the order of all ranks' work, so each rank can wait for what comes earlier in it, and for
  * nothing else: no circle of ranks can wait for each other. Times are of the cost model; if it is wrong, ranks wait
  * longer.
@@ -9,6 +10,7 @@
  * Every rank simulates by itself: sums of doubles in the same order, without contraction, are equal everywhere. */
 #include "plan.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* ---------------------------------------------------------------------------------------------------------- heaps --
@@ -56,7 +58,7 @@ enum { ARRIVES, ENDS };
 
 typedef struct rank_state {
     heap waiting, ready; /* blocks that have not begun, and that are here: by the seconds ahead, negative */
-    double free_at, queued;
+    double free_at, queued, sends_until, receives_until;
     bool busy;
 } rank_state;
 
@@ -64,8 +66,9 @@ typedef struct simulation {
     const fv_mpi_problem *problem;
     const fv_mpi_routes *routes;
     rank_state *ranks;
-    int64_t *next; /* stop of each block */
-    double *ahead; /* seconds of a block's stops from next on */
+    int64_t *next;    /* stop of each block */
+    double *ahead;    /* seconds of a block's stops from next on */
+    int64_t *opening; /* the block with which a rank begins; -1: any */
     heap events;
     fv_mpi_op *ops;
     int64_t op_count;
@@ -82,8 +85,18 @@ static void emit(simulation *s, int64_t block, int64_t stop) {
     s->op_count++;
 }
 
-static double transfer(const simulation *s, int64_t bytes) {
-    return s->problem->costs.latency + (double)bytes / s->problem->costs.bandwidth;
+static double later(double a, double b) { return a > b ? a : b; }
+
+/* When a message that is ready now has arrived. An adapter sends one at a time, and receives one at a time. */
+static double transfer(simulation *s, int from, int to, double now, int64_t bytes) {
+    rank_state *out = &s->ranks[from], *in = &s->ranks[to];
+    out->sends_until = in->receives_until =
+        later(now, later(out->sends_until, in->receives_until)) + (double)bytes / s->problem->costs.bandwidth;
+    return in->receives_until + s->problem->costs.latency;
+}
+
+static double urgency(const simulation *s, int rank, int64_t block) {
+    return s->next[block] == 0 && s->opening[rank] == block ? -INFINITY : -s->ahead[block];
 }
 
 /* The next block, at the first rank that has the least to do. */
@@ -99,8 +112,7 @@ static void begin_one(simulation *s, double now) {
     double at = now;
     if (b->home != best && s->problem->queries == FOVEA_MPI_QUERIES_DEALT) {
         emit(s, block, -1);
-        at = (s->ranks[b->home].free_at > now ? s->ranks[b->home].free_at : now) +
-             transfer(s, fv_mpi_q_bytes(s->problem, b));
+        at = transfer(s, b->home, best, later(now, s->ranks[b->home].free_at), fv_mpi_q_bytes(s->problem, b));
     }
     s->ranks[best].queued += stop_of(s, block)->seconds;
     push(&s->events, (entry){at, block, ARRIVES});
@@ -118,7 +130,7 @@ static void dispatch(simulation *s, int rank, double now) {
 }
 
 static double simulate(simulation *s, int64_t in_flight) {
-    double now = 0;
+    double now = 0, end = 0;
     for (int64_t i = 0; i < in_flight; i++)
         begin_one(s, 0);
     while (s->events.count > 0) {
@@ -127,7 +139,7 @@ static double simulate(simulation *s, int64_t in_flight) {
         const int rank = stop->rank;
         now = e.key;
         if (e.kind == ARRIVES) {
-            push(&s->ranks[rank].ready, (entry){-s->ahead[e.block], e.block, 0});
+            push(&s->ranks[rank].ready, (entry){urgency(s, rank, e.block), e.block, 0});
         } else {
             const fv_mpi_block *b = &s->routes->blocks[e.block];
             s->ranks[rank].busy = false;
@@ -137,14 +149,30 @@ static double simulate(simulation *s, int64_t in_flight) {
                 const int64_t q = s->problem->queries == FOVEA_MPI_QUERIES_DEALT ? fv_mpi_q_bytes(s->problem, b) : 0;
                 const fv_mpi_stop *to = stop_of(s, e.block);
                 s->ranks[to->rank].queued += to->seconds;
-                push(&s->events, (entry){now + transfer(s, q + fv_mpi_state_bytes(s->problem, b)), e.block, ARRIVES});
+                const int64_t bytes = q + fv_mpi_state_bytes(s->problem, b);
+                push(&s->events, (entry){transfer(s, rank, to->rank, now, bytes), e.block, ARRIVES});
             } else {
+                end = later(end,
+                            b->home == rank ? now : transfer(s, rank, b->home, now, fv_mpi_out_bytes(s->problem, b)));
                 begin_one(s, now);
             }
         }
-        dispatch(s, rank, now);
+        if (now > 0)
+            dispatch(s, rank, now);
+        else if (s->events.count == 0 || s->events.at[0].key > 0) /* all that is there at the beginning */
+            for (int r = 0; r < s->problem->ranks; r++)
+                dispatch(s, r, now);
     }
-    return now;
+    return end;
+}
+
+/* The block with which each rank begins: of those that others wait for, the one that it passes on first. */
+static bool opens(const fv_mpi_routes *r, int64_t block, int64_t best) {
+    const fv_mpi_block *b = &r->blocks[block];
+    const fv_mpi_stop *first = &r->stops[b->stop];
+    if (b->stops < 2 || b->home != first->rank)
+        return false;
+    return best < 0 || first->seconds < r->stops[r->blocks[best].stop].seconds;
 }
 
 double fv_mpi_schedule(const fv_mpi_problem *p, const fv_mpi_routes *r, int64_t in_flight, fv_mpi_op *ops,
@@ -153,15 +181,22 @@ double fv_mpi_schedule(const fv_mpi_problem *p, const fv_mpi_routes *r, int64_t 
     simulation s = {.problem = p, .routes = r, .ops = ops};
     /* A rank's heaps hold as many blocks as begin there, and as many as are under way. */
     int64_t *begins = calloc((size_t)p->ranks + 1, sizeof *begins);
+    s.opening = calloc((size_t)p->ranks + 1, sizeof *s.opening);
     const int64_t under_way = fv_mpi_min(in_flight, blocks);
     s.ranks = calloc((size_t)p->ranks, sizeof *s.ranks);
     s.next = calloc((size_t)blocks + 1, sizeof *s.next);
     s.ahead = calloc((size_t)blocks + 1, sizeof *s.ahead);
     s.memory = calloc((size_t)(blocks + (p->ranks + 1) * under_way + 1), sizeof *s.memory);
     double seconds = -1;
-    if (begins && s.ranks && s.next && s.ahead && s.memory) {
-        for (int64_t i = 0; i < blocks; i++)
-            begins[r->stops[r->blocks[i].stop].rank]++;
+    if (begins && s.opening && s.ranks && s.next && s.ahead && s.memory) {
+        for (int i = 0; i < p->ranks; i++)
+            s.opening[i] = -1;
+        for (int64_t i = 0; i < blocks; i++) {
+            const int first = r->stops[r->blocks[i].stop].rank;
+            begins[first]++;
+            if (opens(r, i, s.opening[first]))
+                s.opening[first] = i;
+        }
         entry *free_entries = s.memory;
         s.events.at = free_entries, free_entries += under_way;
         for (int i = 0; i < p->ranks; i++) {
@@ -172,13 +207,15 @@ double fv_mpi_schedule(const fv_mpi_problem *p, const fv_mpi_routes *r, int64_t 
             const fv_mpi_block *b = &r->blocks[i];
             for (int64_t j = 0; j < b->stops; j++)
                 s.ahead[i] += r->stops[b->stop + j].seconds;
-            push(&s.ranks[r->stops[b->stop].rank].waiting, (entry){-s.ahead[i], i, 0});
+            const int first = r->stops[b->stop].rank;
+            push(&s.ranks[first].waiting, (entry){urgency(&s, first, i), i, 0});
         }
         seconds = simulate(&s, under_way);
         if (op_count)
             *op_count = s.op_count;
     }
     free(begins);
+    free(s.opening);
     free(s.ranks);
     free(s.next);
     free(s.ahead);
