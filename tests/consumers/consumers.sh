@@ -102,6 +102,17 @@ pkg_config)
         "$prefix/include/fovea/types.h")" ]
     ;;
 
+mpi) # the component, by CMake and by pkg-config
+    [ -n "$(find "$prefix" -name fovea-mpi.pc)" ] || { echo "SKIPPED: this build has no libfovea_mpi" && exit 77; }
+    export PKG_CONFIG_PATH=$libdir/pkgconfig OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    configure "$here/outside" "$SCRATCH/$step" -DOUTSIDE_LANGUAGE=C -DOUTSIDE_COMPONENTS=mpi -DCMAKE_PREFIX_PATH="$prefix"
+    "$CMAKE" --build "$SCRATCH/$step"
+    "$SCRATCH/$step/over_ranks"
+    read -ra words <<<"$("$PKG_CONFIG" --cflags --libs --static fovea-mpi)"
+    OMPI_CC=$CC MPICH_CC=$CC mpicc "$here/outside/over_ranks.c" -o "$SCRATCH/over_ranks" "${words[@]}"
+    LD_LIBRARY_PATH=$libdir "$SCRATCH/over_ranks"
+    ;;
+
 older) # a program of 0.2: the loader finds no library of its version, and this one refuses what it cannot read
     soname=$(sed -n 's/#define FOVEA_VERSION_STRING "\(.*\)[.].*"/\1/p' "$prefix/include/fovea/types.h")
     [ "$(uname)" != Linux ] || readelf -d "$library" | grep -F "[libfovea.so.$soname]" || fail "SONAME is not $soname"

@@ -1,5 +1,6 @@
 /* What a cache over ranks is compared with, and attention over both (cache_pair.h). */
 #include "cache_pair.h"
+#include "groups.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -56,10 +57,10 @@ void open_both(both *x, rng *r, int64_t index, const fovea_rope *rope, int64_t p
              index, (int)d->k_dtype, (int)d->v_dtype, d->layers, d->kv_heads, d->head_dim, d->value_dim,
              d->windows ? ", windows" : "", d->rope ? ", rope" : "", x->stripe);
     const fovea_status one = fovea_kv_cache_create(ctx, d, &x->one);
-    const fovea_status spread = fovea_mpi_cache_create(MPI_COMM_WORLD, ctx, d, x->stripe, &x->spread);
+    const fovea_status spread = fovea_mpi_cache_create(comm, ctx, d, x->stripe, &x->spread);
     if (!check(one == FOVEA_OK && spread == FOVEA_OK, "create: %s, %s; %s", fovea_error_detail(),
                fovea_mpi_error_detail(), x->text))
-        MPI_Abort(MPI_COMM_WORLD, 1);
+        MPI_Abort(comm, 1);
 }
 
 void same(const both *x, fovea_status one, fovea_status spread, const char *step) {
@@ -145,7 +146,7 @@ void attend(both *x, rng *r) {
     fovea_attention_plan *plan;
     fovea_status want = fovea_attention_plan_create(ctx, &d, &plan);
     if (!check(want == FOVEA_OK, "plan: %s", fovea_error_detail()))
-        MPI_Abort(MPI_COMM_WORLD, 1);
+        MPI_Abort(comm, 1);
     want = fovea_attention_execute(plan, &args, NULL, 0);
     fovea_attention_plan_destroy(plan);
 
@@ -159,9 +160,9 @@ void attend(both *x, rng *r) {
     over.max_offset = MOST_TOKENS;
     over.block_queries = rng_below(r, 2) ? 0 : rng_between(r, 1, 200);
     fovea_mpi_attention_plan *over_plan;
-    fovea_status status = fovea_mpi_attention_plan_create(MPI_COMM_WORLD, ctx, &over, &over_plan);
+    fovea_status status = fovea_mpi_attention_plan_create(comm, ctx, &over, &over_plan);
     if (!check(status == FOVEA_OK, "plan over ranks: %s; %s", fovea_mpi_error_detail(), x->text))
-        MPI_Abort(MPI_COMM_WORLD, 1);
+        MPI_Abort(comm, 1);
     const int64_t own = fovea_mpi_attention_queries(over_plan, rank);
     float *own_q = malloc((size_t)(queries * d.head_dim) * sizeof(float));
     mine[0] = malloc((size_t)(queries * d.value_dim) * sizeof(float));
