@@ -1,6 +1,6 @@
-/* States over pages of a cache (fovea/state.h): a sequence's segments, each a sequence of its own, piece by piece or as partial
- * results that are merged, have the bits of the whole sequence; with evicted keys, two sequences that share pages, a window, all types
- * of keys. What fails leaves the state as it was. */
+/* States over pages of a cache (fovea/state.h): a sequence's segments, each a sequence of its own, piece by piece or as
+ * partial results that are merged, have the bits of the whole sequence; with evicted keys, two sequences that share
+ * pages, a window, all types of keys. What fails leaves the state as it was. */
 #include "cache_case.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* fovea-tune --kind, and --each-host. The latter is a program of libfovea_mpi (integrations/mpi/each_host.c), so that this
- * one needs no MPI. It runs this program on each host: for its kind, then on one of each kind to tune. */
+/* fovea-tune --kind, and --each-host. The latter is a program of libfovea_mpi (integrations/mpi/each_host.c), so that
+ * this one needs no MPI. It runs this program on each host: for its kind, then on one of each kind to tune. */
 #include "commands.h"
 #include "machine.h"
 

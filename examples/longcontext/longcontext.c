@@ -2,9 +2,10 @@
  *
  *     mpirun -n 4 fovea-longcontext [TOKENS [MEGABYTES]]      default: 65,536 tokens, and 192 MB for each rank
  *
- * Each rank limits its own memory (setrlimit), and tries that there is no room for the keys and values of all tokens. Then
- * it makes those of its stripes, and all ranks attend together: the last 64 tokens of a prompt to everything before them.
- * Rank 0 compares with what it computes alone, for which it makes keys again, piece by piece, through a state. */
+ * Each rank limits its own memory (setrlimit), and tries that there is no room for the keys and values of all tokens.
+ * Then it makes those of its stripes, and all ranks attend together: the last 64 tokens of a prompt to everything
+ * before them. Rank 0 compares with what it computes alone, for which it makes keys again, piece by piece, through a
+ * state. */
 #include "fovea_mpi.h"
 
 #include <stdio.h>

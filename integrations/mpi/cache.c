@@ -15,7 +15,7 @@ fovea_status fv_mpi_cache_agree(const fovea_mpi_cache *c, fovea_status status, c
     return fv_mpi_vote_end(&vote, what);
 }
 
-/* ------------------------------------------------------------------------------------------------------ sequences -- */
+/* ----------------------------------------------------------------------------------------------------- sequences -- */
 
 static int64_t place_of(const fovea_mpi_cache *c, int64_t number) {
     int64_t low = 0, high = c->count;

@@ -1,6 +1,6 @@
-/* The inside of a cache over ranks (fovea_mpi_cache.h). Each segment of 256 positions of a layer of a sequence, if it is
- * this rank's, is a sequence by itself in a cache of the core, the pool, which has one layer: a part. So the pool knows
- * pages, references and evicted positions, and here is only which part is where. Lengths are known on all ranks. */
+/* The inside of a cache over ranks (fovea_mpi_cache.h). Each segment of 256 positions of a layer of a sequence, if it
+ * is this rank's, is a sequence by itself in a cache of the core, the pool, which has one layer: a part. So the pool
+ * knows pages, references and evicted positions, and here is only which part is where. All ranks know lengths. */
 #ifndef FV_MPI_CACHE_H
 #define FV_MPI_CACHE_H
 

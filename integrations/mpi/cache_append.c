@@ -1,5 +1,5 @@
-/* Appending to caches over ranks (cache.h): each rank writes its own tokens, ranks agree, and then sequences are longer,
- * or what was written is cut off again. */
+/* Appending to caches over ranks (cache.h): each rank writes its own tokens, ranks agree, and then sequences are
+ * longer, or what was written is cut off again. */
 #include "cache.h"
 
 #include <string.h>
@@ -88,7 +88,7 @@ static uint64_t digest(const appending *x) {
     return sum;
 }
 
-/* --------------------------------------------------------------------------------------------------------- writes -- */
+/* -------------------------------------------------------------------------------------------------------- writes -- */
 
 /* Tokens of the sequence at a place of the call. */
 static fovea_tensor rows(const appending *x, const fovea_tensor *t, int64_t i, int64_t token, int64_t count) {

@@ -1,8 +1,9 @@
 /* fovea-tune-each-host OUTPUT FOVEA-TUNE ARGUMENT...: what mpirun fovea-tune --each-host becomes (docs/tuning.md).
  *
  * Each rank asks its fovea-tune for the kind of its machine: the line by which rows of tuning files are found, with the
- * number of threads. The first rank of each kind tunes; the others sleep, for one of them may share its host. Rank 0 gets
- * the files and merges them by fovea-tune merge. All that this program knows of tuning is fovea-tune's command line. */
+ * number of threads. The first rank of each kind tunes; the others sleep, for one of them may share its host. Rank 0
+ * gets the files and merges them by fovea-tune merge. All that this program knows of tuning is fovea-tune's command
+ * line. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -28,8 +29,8 @@ static void stop(int number) {
         kill((pid_t)child, number);
 }
 
-/* Runs a program; its standard output, of at most size - 1 bytes, is text. text NULL: it goes where ours does. Returns its
- * exit status. */
+/* Runs a program; its standard output, of at most size - 1 bytes, is text. text NULL: it goes where ours does. Returns
+ * its exit status. */
 static int run(char **words, char *text, size_t size) {
     int ends[2] = {-1, -1}, status = 0;
     if (text && pipe(ends) != 0)
@@ -96,7 +97,7 @@ static void sleep_until_all(void) {
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------------- rank 0 -- */
+/* -------------------------------------------------------------------------------------------------------- rank 0 -- */
 
 /* What ranks have sent. */
 typedef struct all {

@@ -81,7 +81,7 @@ int64_t length_of(const both *x, int64_t layer, int64_t i) {
     return length;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- attend -- */
+/* -------------------------------------------------------------------------------------------------------- attend -- */
 
 static fovea_attention_desc random_desc(const both *x, rng *r, int64_t layer) {
     fovea_attention_desc d;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# each_host.sh MPIRUN: mpirun fovea-tune --each-host, on hosts that are made up. Run by ctest, which sets SIMULATED (fovea-tune
-# on a machine that is made up), EACH_HOST (fovea-tune-each-host), FAKE_HOSTS (this file, which is then fovea-tune of a rank: kind
-# rank % 2, with a row of its own; rank $FAILING fails) and SCRATCH.
+# each_host.sh MPIRUN: mpirun fovea-tune --each-host, on hosts that are made up. Run by ctest, which sets SIMULATED
+# (fovea-tune on a machine that is made up), EACH_HOST (fovea-tune-each-host), FAKE_HOSTS (this file, which is then
+# fovea-tune of a rank: kind rank % 2, with a row of its own; rank $FAILING fails) and SCRATCH.
 rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-}}
 if [ -n "${FAKE_HOSTS:-}" ] && [ -n "$rank" ]; then
     case " $* " in

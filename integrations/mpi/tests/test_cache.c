@@ -1,9 +1,9 @@
-/* Caches over ranks against one fovea_kv_cache, which every rank has for itself. Run by mpirun with any number of ranks.
+/* Caches over ranks against one fovea_kv_cache, which every rank has for itself. Run by mpirun.
  *     test-mpi-cache [--cases N] [--seed N]      default: 23 cases, or FOVEA_TEST_SCALE of them
- * A case is a random cache (types, windows, rope, stripes) and random steps: add, append, fork, evict, truncate, remove,
- * clear, attend. Each step is done to both, and must have the same status and lengths. Attention (a token, or a chunk
- * of a prompt, of several sequences) must have the same bits. Rows that a rank does not own are NaN in what it appends.
- * Errors: something wrong, a full cache, a lack of memory on each rank in turn. The last line counts; exit code 0 or 1. */
+ * A case is a random cache (types, windows, rope, stripes) and random steps: add, append, fork, evict, truncate,
+ * remove, clear, attend. Each step is done to both, and must have the same status and lengths. Attention (a token, or a
+ * chunk of a prompt, of several sequences) must have the same bits. Rows that a rank does not own are NaN in what it
+ * appends. Errors: something wrong, or a full cache, on each rank in turn. The last line counts; exit code 0 or 1. */
 #include "cache_pair.h"
 #include "groups.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---------------------------------------------------------------------------------------------------------- steps -- */
+/* --------------------------------------------------------------------------------------------------------- steps -- */
 
 /* A copy of rows of tokens, in which rows of others are NaN. lens: how many tokens sequences have. */
 static float *own_rows(const both *x, const float *all, const int64_t *before, int64_t count, int64_t tokens,
@@ -155,7 +155,7 @@ static void same_pages(both *x) {
           one.shared_pages, all[0], all[1], x->text);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- cases -- */
+/* --------------------------------------------------------------------------------------------------------- cases -- */
 
 static void close_both(both *x) {
     clear(x);
@@ -189,7 +189,7 @@ static void run(rng *r, int64_t index, const fovea_rope *rope) {
     close_both(&x);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- errors -- */
+/* -------------------------------------------------------------------------------------------------------- errors -- */
 
 static void all_failed(const both *x, fovea_status status, fovea_status want, int guilty, const char *what) {
     char name[32];

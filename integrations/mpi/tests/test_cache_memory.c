@@ -1,5 +1,5 @@
-/* Caches over ranks when one rank has no memory left: each allocation of each call fails in turn, on the first and on the last
- * rank. All ranks are told, and lengths and pages are those of before. Run by mpirun. */
+/* Caches over ranks when one rank has no memory left: each allocation of each call fails in turn, on the first and on
+ * the last rank. All ranks are told, and lengths and pages are those of before. Run by mpirun. */
 #include "failing.h"
 #include "fovea_mpi_cache.h"
 
