@@ -256,5 +256,5 @@ int main(int argc, char **argv) {
     free(x.kind);
     free(x.text);
     MPI_Finalize();
-    return status;
+    return rank == 0 ? status : GOOD; /* enough for mpirun, which then complains of one rank only */
 }
