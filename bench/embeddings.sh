@@ -20,4 +20,4 @@ build=build/python
 }
 FOVEA_MODELS_PATH=$($FOVEA_TORCH_PYTHON -c 'import os, transformers; print(os.path.dirname(os.path.dirname(transformers.__file__)))')
 export FOVEA_TORCH_PYTHON FOVEA_PEERS_PYTHON FOVEA_MODELS_PATH
-PYTHONPATH=$build PYTHONDONTWRITEBYTECODE=1 exec "$FOVEA_TORCH_PYTHON" bench/embeddings/run.py "$@"
+PYTHONPATH=$build PYTHONDONTWRITEBYTECODE=1 exec "$FOVEA_TORCH_PYTHON" -u bench/embeddings/run.py "$@"

@@ -4,7 +4,7 @@ Each way is a process of its own (peer.py): it takes texts, and gives vectors; m
 way runs once, in an order that changes. Figures are the median of a way, and the median over rounds of the ratio of
 torch's time to it. cosine: the least of a vector with that of sentence-transformers in float64.
 
-  many     1,000 texts of mixed lengths: one to six sentences in a row of examples/minilm/alice.txt, from all places;
+  many     1,000 texts of mixed lengths: one or two sentences in a row of examples/minilm/alice.txt, from all places;
   vectors a second one      one short question; ms rerank   a question with 100 of those texts, by a classifier of the
   same backbone with a random head; ms
 
@@ -31,6 +31,7 @@ import real_models  # noqa: E402
 from line_process import LineProcess  # noqa: E402
 
 ROOT = HERE.parents[1]
+COMPARED = 64  # texts, with float64; computing them warms up
 WAYS = {  # name: (class in peer.py, options, interpreter)
     "fovea": ("Fovea", {}, "FOVEA_TORCH_PYTHON"),
     "fovea int8": ("Fovea", {"weights": "int8"}, "FOVEA_TORCH_PYTHON"),
@@ -47,7 +48,7 @@ def texts():
     whole = " ".join((ROOT / "examples/minilm/alice.txt").read_text().split())
     sentences = [s for s in re.split(r"(?<=[.!?])['\"”’)]*\s+", whole) if s]
     random = np.random.default_rng(0)
-    spans = [(random.integers(len(sentences) - 6), random.integers(1, 7)) for _ in range(1000)]
+    spans = [(random.integers(len(sentences) - 6), random.integers(1, 3)) for _ in range(1000)]
     return [" ".join(sentences[begin : begin + count]) for begin, count in spans]
 
 
@@ -99,11 +100,9 @@ def start(name, options, python, model, rank):
 def measure(ways, case, rounds, rest):
     """{way: [seconds]}, and the vectors' files of the first run."""
     seconds, random = {name: [] for name in ways}, np.random.default_rng(1)
-    for number in range(rounds + 1):
+    for _ in range(rounds):
         for name in random.permutation(list(ways)):
-            taken = ways[name].ask({"run": case})["seconds"]
-            if number:  # the first warms up
-                seconds[name].append(taken)
+            seconds[name].append(ways[name].ask({"run": case})["seconds"])
             time.sleep(rest)
     return seconds
 
@@ -147,15 +146,15 @@ def main():
             takes = {}
             for name, way in ways.items():
                 try:
-                    way.ask({"prepare": case, "texts": given, "out": f"{folder}/{name}.npy"})
+                    way.ask({"prepare": case, "texts": given, "out": f"{folder}/{name}.npy", "compared": COMPARED})
                     takes[name] = way
                 except RuntimeError as error:
                     print(f"        {case} of {name} SKIPPED: {error}")
             notes = {}
             if case == "many":
-                exact = in_double(model, all_texts[:200])
+                exact = in_double(model, all_texts[:COMPARED])
                 for name in takes:
-                    vectors = np.load(f"{folder}/{name}.npy")[:200].astype(float)
+                    vectors = np.load(f"{folder}/{name}.npy").astype(float)
                     cosines = (vectors * exact).sum(1) / np.linalg.norm(vectors, axis=1) / np.linalg.norm(exact, axis=1)
                     notes[name] = f"1 - cosine {1 - cosines.min():.1e}"
             seconds = measure(takes, case, options.rounds if case != "one" else 5 * options.rounds, 0.05)
