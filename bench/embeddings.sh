@@ -2,7 +2,7 @@
 # Vectors of texts from Python: fovea.sentence_transformers beside sentence-transformers on PyTorch, ONNX Runtime and OpenVINO, in turns.
 #   bench/embeddings.sh [--rounds N] [--threads 1] [--only GLOB]...     see embeddings/run.py
 # Runs in the venv of make test-python, which has the model. ONNX Runtime and OpenVINO are taken from the venv that bench/peers.sh makes
-# (PEERS="onnxruntime openvino"); their processes find transformers in this one's. Without NNCF OpenVINO's int8 is SKIPPED.
+# (PEERS="onnxruntime openvino"); their processes find tokenizers in this one's. Without NNCF OpenVINO's int8 is SKIPPED.
 # Environment: FOVEA_TORCH_PYTHON, FOVEA_PEERS_PYTHON: interpreters that have these; FOVEA_NNCF: a folder that has NNCF.
 set -eu
 cd "$(dirname "$0")/.."

@@ -12,7 +12,7 @@ import time
 os.environ["HF_HUB_OFFLINE"] = "1"
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "peers"))
-sys.path.append(os.environ["FOVEA_MODELS_PATH"])  # tokenizers, and transformers, which OpenVINO converts from
+sys.path.append(os.environ["FOVEA_MODELS_PATH"])  # tokenizers
 BATCH = 32
 
 
@@ -118,50 +118,56 @@ class OnnxRuntime(Batches):
 
 
 class OpenVINO(Batches):
-    """openvino.convert_model() of transformers' model, of any batch and length; int8: nncf.quantize() with 128
-    texts of the case."""
+    """The graph of bench/peers, for any batch and length; int8: nncf.quantize() with 128 lines of the same text."""
 
     def __init__(self, model, rank, int8=False):
+        import encoder
         import numpy as np
         import openvino
-        import torch
 
-        import transformers
-
-        self.np, self.openvino, self.version, self.tokens = (
-            np,
-            openvino,
-            openvino.__version__.split("-")[0],
-            tokens_of(model),
-        )
-        bert = transformers.AutoModel.from_pretrained(model, attn_implementation="sdpa").eval()
-
-        class Sentence(torch.nn.Module):
-            def forward(self, ids, mask):
-                x = bert(input_ids=ids, attention_mask=mask).last_hidden_state
-                kept = mask[:, :, None].to(x.dtype)
-                return torch.nn.functional.normalize((x * kept).sum(1) / kept.sum(1), dim=1)
-
-        example = torch.tensor([[101, 102, 0], [101, 200, 102]]), torch.tensor([[1, 1, 0], [1, 1, 1]])
-        with torch.no_grad():
-            self.graph = openvino.convert_model(Sentence(), example_input=example)
+        data = encoder.Data.__new__(encoder.Data)
+        data.weights = encoder.read_safetensors(pathlib.Path(model) / "model.safetensors")
+        self.np, self.openvino, self.version = np, openvino, openvino.__version__.split("-")[0]
+        self.tokens, self.graph = tokens_of(model), self.graph_of(data)
         if int8:
             sys.path.append(os.environ.get("FOVEA_NNCF", ""))
             import nncf
 
-            texts = [line for line in (HERE.parents[1] / "examples/minilm/alice.txt").read_text().splitlines() if line][
-                :128
-            ]
-            batches = [self.tokens.encode_batch([text])[0] for text in texts]
-            given = [(np.array([e.ids]), np.array([e.attention_mask])) for e in batches]
+            lines = (HERE.parents[1] / "examples/minilm/alice.txt").read_text().splitlines()
+            found = [self.tokens.encode(line) for line in lines if line][:128]
+            given = [(np.array([e.ids]), np.array([e.attention_mask], np.float32)) for e in found]
             self.graph = nncf.quantize(self.graph, nncf.Dataset(given), model_type=nncf.ModelType.TRANSFORMER)
+
+    def graph_of(self, data):
+        from encoder import HEADS, LAYERS
+        from encoder_openvino import heads, linear, norm
+        from openvino import opset13 as op
+
+        np, w = self.np, data.weights
+        ids, kept = op.parameter([-1, -1], np.int64), op.parameter([-1, -1], np.float32)
+        count = op.gather(op.shape_of(ids), 1, 0)
+        table = w["embeddings.position_embeddings.weight"] + w["embeddings.token_type_embeddings.weight"][0]
+        places = op.gather(op.constant(table), op.range(np.int64(0), count, np.int64(1), "i64"), 0)
+        x = op.add(op.gather(op.constant(w["embeddings.word_embeddings.weight"]), ids, 0), places)
+        x = norm(op, x, (w["embeddings.LayerNorm.weight"], w["embeddings.LayerNorm.bias"]))
+        seen = op.greater(op.unsqueeze(kept, [1, 2]), np.float32(0))
+        mask = op.select(seen, np.float32(0), np.float32(-np.inf))
+        for i in range(LAYERS):
+            layer = data.layer(i)
+            attended = linear(op, heads(op, x, *layer["qkv"], HEADS, 3, mask), *layer["o"])
+            x = norm(op, op.add(attended, x), layer["norm1"])
+            inner = op.gelu(linear(op, x, *layer["inner"]), "erf")
+            x = norm(op, op.add(linear(op, inner, *layer["outer"]), x), layer["norm2"])
+        means = op.divide(kept, op.reduce_sum(kept, 1, True))
+        mean = op.reduce_sum(op.multiply(x, op.unsqueeze(means, 2)), 1)
+        return self.openvino.Model([op.normalize_l2(mean, 1, 1e-12, "add")], [ids, kept])
 
     def threads(self, count):
         setting = {"INFERENCE_NUM_THREADS": count, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
         self.request = self.openvino.compile_model(self.graph, "CPU", setting).create_infer_request()
 
     def infer(self, ids, mask):
-        return self.request.infer([ids, mask])[0]
+        return self.request.infer([ids, mask.astype(self.np.float32)])[0]
 
 
 def packages():

@@ -101,7 +101,7 @@ class Backbone:
         lengths = np.diff(starts)
         if self.pad is None:
             return np.arange(len(ids)) - np.repeat(starts[:-1], lengths)
-        real = ids == ids
+        real = ids != self.pad
         count = np.concatenate([[0], np.cumsum(real)])
         return np.where(real, count[1:] - np.repeat(count[starts[:-1]], lengths), 0) + self.pad
 
