@@ -112,7 +112,7 @@ models) # families of models, their tokenizers, and what cannot be run
         refuses "$1" attention --model gives -o no.svg who
         rm -r gives
     }
-    gives 'tokenizer.json: needs a tokenizer of kind Unigram' tokenizer.json '{"model": {"type": "Unigram"}}'
+    gives 'tokenizer.json: splits words by .none. of a kind that is not served' tokenizer.json '{"model": {"type": "Unigram"}}'
     gives 'needs a tokenizer of kind .none.' tokenizer.json '{}'
     gives 'splits words by an unknown rule' tokenizer.json '{"model": {"type": "BPE"}, "pre_tokenizer": {"type": "Split"}}'
     gives 'its vocabulary is empty' tokenizer.json '{"model": {"type": "BPE"}, "pre_tokenizer": {"type": "ByteLevel"}}'
@@ -127,7 +127,7 @@ models) # families of models, their tokenizers, and what cannot be run
     rm gpt2/tokenizer.json
     refuses 'gpt2: has no tokenizer: no vocab.txt, no tokenizer.json, no vocab.json with merges.txt' attention --model gpt2 -o no.svg who
     : >gpt2/spiece.model
-    refuses 'gpt2: needs SentencePiece for spiece.model' attention --model gpt2 -o no.svg who
+    refuses "gpt2: has SentencePiece's spiece.model and no tokenizer.json" attention --model gpt2 -o no.svg who
     # Where a model is looked for.
     expect 0 attention --model bert/model.safetensors --csv - who
     FOVEA_MODEL=$PWD/bert expect 0 attention --csv - who

@@ -2,6 +2,7 @@
 #include "tokenizer.h"
 
 #include "text_file.h"
+#include "tokenizer_unigram.h"
 #include "tokenizers.h"
 #include "wordpiece.h"
 
@@ -12,8 +13,9 @@
 enum { PATH_MOST = 4096, FILE_MOST = 1 << 28 };
 
 struct tokenizer {
-    wordpiece *words; /* one of these two */
+    wordpiece *words; /* one of these three */
     tk_tokenizer *bytes;
+    tokenizer_unigram *unigram;
     int32_t cls, sep;      /* -1: none */
     int32_t before, after; /* of BPE; -1: none */
     bool space_first;      /* a text begins with a space, as if a word came before it */
@@ -82,7 +84,8 @@ static int open_vocab_txt(tokenizer *t, const place *p) {
 
 /* The special tokens that the frame asks for. */
 static int find_frame(tokenizer *t, const place *p, const char *path) {
-    const int32_t begin = tk_find(t->bytes, "<s>", 3), end = tk_find(t->bytes, "</s>", 4);
+    const int32_t begin = t->unigram ? tokenizer_unigram_find(t->unigram, "<s>") : tk_find(t->bytes, "<s>", 3),
+                  end = t->unigram ? tokenizer_unigram_find(t->unigram, "</s>") : tk_find(t->bytes, "</s>", 4);
     if ((p->frame == TOKENIZER_BOTH && begin < 0) || (p->frame != TOKENIZER_NONE && end < 0))
         return complain(p->to, path, "its vocabulary has no %s",
                         begin < 0 && p->frame == TOKENIZER_BOTH ? "<s>" : "</s>");
@@ -272,8 +275,10 @@ static int open_json(tokenizer *t, const place *p) {
         status = open_json_bpe(t, p, root, path);
     else if (type != NULL && strcmp(type, "WordPiece") == 0)
         status = open_json_words(t, p, root, path);
+    else if (type != NULL && strcmp(type, "Unigram") == 0)
+        status = tokenizer_unigram_open(root, path, &t->unigram, p->to) == 0 ? find_frame(t, p, path) : -1;
     else
-        complain(p->to, path, "needs a tokenizer of kind %.40s; known are WordPiece and byte-level BPE",
+        complain(p->to, path, "needs a tokenizer of kind %.40s; known are WordPiece, Unigram and byte-level BPE",
                  type != NULL ? type : "(none)");
     json_decref(root);
     return status;
@@ -292,7 +297,8 @@ static int open_any(tokenizer *t, const place *p) {
                                                   "spm.model"};
     for (size_t i = 0; i < sizeof sentence_pieces / sizeof sentence_pieces[0]; i++)
         if (has(p, sentence_pieces[i]))
-            return complain(p->to, p->folder, "needs SentencePiece for %s; known are WordPiece and byte-level BPE",
+            return complain(p->to, p->folder,
+                            "has SentencePiece's %s and no tokenizer.json, which is read in its place",
                             sentence_pieces[i]);
     return complain(p->to, p->folder,
                     "has no tokenizer: no vocab.txt, no tokenizer.json, no vocab.json with merges.txt");
@@ -316,6 +322,7 @@ void tokenizer_close(tokenizer *t) {
         return;
     wordpiece_free(t->words);
     tk_free(t->bytes);
+    tokenizer_unigram_close(t->unigram);
     free(t);
 }
 
@@ -334,7 +341,9 @@ int64_t tokenizer_tokens(const tokenizer *t, const char *text, size_t bytes, int
         bytes++;
     } else if (t->space_first && bytes > 0 && text[0] != ' ')
         return -1;
-    const int64_t inner = tk_encode(t->bytes, text, (int64_t)bytes, 0, ids + count, room - count);
+    const int64_t inner = t->unigram != NULL
+                              ? tokenizer_unigram_tokens(t->unigram, text, bytes, ids + count, room - count)
+                              : tk_encode(t->bytes, text, (int64_t)bytes, 0, ids + count, room - count);
     free(spaced);
     if (inner < 0)
         return -1;
@@ -347,7 +356,9 @@ int64_t tokenizer_tokens(const tokenizer *t, const char *text, size_t bytes, int
 const tk_tokenizer *tokenizer_bpe(const tokenizer *t) { return t->bytes; }
 
 const char *tokenizer_text(const tokenizer *t, int32_t id) {
-    return t->words != NULL ? wordpiece_text(t->words, id) : tk_spelling(t->bytes, id);
+    return t->words != NULL     ? wordpiece_text(t->words, id)
+           : t->unigram != NULL ? tokenizer_unigram_text(t->unigram, id)
+                                : tk_spelling(t->bytes, id);
 }
 
 int32_t tokenizer_cls(const tokenizer *t) { return t->cls; }

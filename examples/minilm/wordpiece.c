@@ -117,22 +117,41 @@ static void put_character(reading *r, utf8proc_int32_t c) {
     r->starts[r->characters] = at + (size_t)utf8proc_encode_char(c, (utf8proc_uint8_t *)r->word + at);
 }
 
+/* As PyPI's tokenizers has it, whose tables are older than utf8proc's: later characters are letters there. */
+static utf8proc_category_t category_of(utf8proc_int32_t c) {
+    static const utf8proc_int32_t newer[][2] = {
+#include "wordpiece_newer.inc"
+    };
+    enum { CANADIAN_SIGN = 0x166d }; /* once punctuation, today a symbol */
+    size_t low = 0, high = sizeof newer / sizeof newer[0];
+    if (c == CANADIAN_SIGN)
+        return UTF8PROC_CATEGORY_PO;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (c > newer[middle][1])
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < sizeof newer / sizeof newer[0] && c >= newer[low][0] ? UTF8PROC_CATEGORY_CN : utf8proc_category(c);
+}
+
 static bool is_space(utf8proc_int32_t c) {
-    const utf8proc_category_t category = utf8proc_category(c);
+    const utf8proc_category_t category = category_of(c);
     return c == '\t' || c == '\n' || c == '\r' || category == UTF8PROC_CATEGORY_ZS ||
            category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP;
 }
 
 /* The replacement character stands for what could not be read; it is left out as well. */
 static bool is_control(utf8proc_int32_t c) {
-    const utf8proc_category_t category = utf8proc_category(c);
+    const utf8proc_category_t category = category_of(c);
     return c == 0xfffd || category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
            category == UTF8PROC_CATEGORY_CO;
 }
 
 /* ASCII's symbols are punctuation, too. */
 static bool is_punctuation(utf8proc_int32_t c) {
-    const utf8proc_category_t category = utf8proc_category(c);
+    const utf8proc_category_t category = category_of(c);
     return (category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO) ||
            (c < 0x80 && category >= UTF8PROC_CATEGORY_SM && category <= UTF8PROC_CATEGORY_SO);
 }
@@ -169,7 +188,7 @@ static void read_character(reading *r, utf8proc_int32_t c) {
         count = utf8proc_decompose_char(c, parts, DECOMPOSED_MOST, UTF8PROC_DECOMPOSE, &bound);
     for (utf8proc_ssize_t i = 0; i < count && i < DECOMPOSED_MOST; i++) {
         const utf8proc_int32_t part = rules->keep_case ? parts[i] : utf8proc_tolower(parts[i]);
-        if (!rules->keep_accents && utf8proc_category(parts[i]) == UTF8PROC_CATEGORY_MN)
+        if (!rules->keep_accents && category_of(parts[i]) == UTF8PROC_CATEGORY_MN)
             continue;
         const bool mark = is_punctuation(part);
         if (mark)
