@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # each_host.sh MPIRUN: mpirun fovea-tune --each-host, on hosts that are made up. Run by ctest, which sets SIMULATED
-# (fovea-tune on a machine that is made up), EACH_HOST (fovea-tune-each-host), FAKE_HOSTS (this file, which is then
-# fovea-tune of a rank: kind rank % 2, with a row of its own; rank $FAILING fails) and SCRATCH.
-rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-}}
-if [ -n "${FAKE_HOSTS:-}" ] && [ -n "$rank" ]; then
+# (fovea-tune on a machine that is made up), EACH_HOST (fovea-tune-each-host) and SCRATCH. With HOSTS this file is
+# fovea-tune of a rank: kind rank % 2, with a row of its own; rank $FAILING fails.
+rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}}
+if [ -n "${HOSTS:-}" ]; then
     case " $* " in
     *' merge '*) exec "$SIMULATED" "$@" ;;
     *' --kind '*)
@@ -19,7 +19,7 @@ if [ -n "${FAKE_HOSTS:-}" ] && [ -n "$rank" ]; then
     esac
     exit
 fi
-step=each-host name=fovea-tune-each-host program=$1
+self=$(realpath "$0") step=each-host name=fovea-tune-each-host program=$1
 . "$(dirname "$0")/../../../tests/support/program.sh"
 PATH=$(dirname "$EACH_HOST"):$PATH
 export FOVEA_TUNING_FILE= PATH
@@ -43,22 +43,24 @@ for byte in text:
     sum = (sum ^ byte) * 0x100000001B3 % 2**64
 open(sys.argv[2], "wb").write(text + b"end sum=%016x\n" % sum)
 END
-export FAKE_HOSTS
-hosts() { # hosts STATUS RANKS
+export HOSTS=1
+hosts() { # hosts STATUS MPIRUN...
     rm -f ran both
-    expect "$1" -n "$2" "$EACH_HOST" both "$FAKE_HOSTS" --budget 1s
+    program=$2
+    expect "$1" "${@:3}" "$EACH_HOST" both "$self" --budget 1s
 }
-hosts 0 3
+mpirun=$1
+hosts 0 "$mpirun" -n 3
 [ "$(sort ran)" = "0 --budget 1s -o -
 1 --budget 1s -o -" ] || fail "not once on each kind: $(cat ran)"
 rows both | grep -qE '^both: 2 rows for 2 CPUs and builds$' || fail "$(rows both)"
 has out '^cpu made_up=0: tuned$' '^cpu made_up=1: tuned$'
-FAILING=1 hosts 4 2
+FAILING=1 hosts 4 "$mpirun" -n 2
 rows both | grep -qE '^both: 1 row for 1 CPU and build$' || fail "$(rows both)"
 has out '^cpu made_up=1: failed: nothing stored$'
-LIKE=3 hosts 3 2
-SILENT=1 hosts 4 2
-has err 'rank 1. does not tell its kind'
+LIKE=3 hosts 3 env # a rank without mpirun, which takes its time where ranks fail
+SILENT=0 hosts 4 env
+has err 'rank 0. does not tell its kind'
 [ ! -f ran ] || fail "tuned although a rank has no kind"
 
 # What fovea-tune says by itself.
