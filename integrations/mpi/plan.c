@@ -12,7 +12,7 @@ enum { MOST_UNITS = INT32_MAX }; /* what a count of MPI holds */
 static void agree_on_costs(fovea_mpi_attention_plan *p) {
     fovea_mpi_costs *c = &p->problem.costs;
     double *fields[] = {&c->flops, &c->key_bytes, &c->call, &c->latency, &c->bandwidth, &c->copy}, all[6];
-    const double defaults[] = {1.2e11 * p->threads, 6e9 * p->threads, 5e-6, 5e-6, 4e9, 4e9};
+    const double defaults[] = {1.2e11 * p->threads, 1.05e10 * p->threads, 5e-6, 5e-6, 4e9, 4e9};
     for (int i = 0; i < 6; i++)
         all[i] = *fields[i] > 0 ? *fields[i] : defaults[i];
     MPI_Bcast(all, 6, MPI_DOUBLE, 0, p->comm);

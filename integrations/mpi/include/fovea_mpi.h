@@ -48,7 +48,7 @@ FOVEA_API const char *fovea_mpi_error_detail(void);
 typedef struct fovea_mpi_costs {
     size_t struct_size;
     double flops;     /* of attention on one rank, a second: 2 a multiply-add; default 1.2e11 a thread */
-    double key_bytes; /* keys and values that one rank reads and packs, bytes a second; default 6e9 a thread */
+    double key_bytes; /* keys and values that one rank reads and packs, bytes a second; default 1.05e10 a thread */
     double call;      /* seconds that a call of attention takes besides; default 5e-6 */
     double latency;   /* seconds that a message takes besides; default 5e-6 */
     double bandwidth; /* of a message, bytes a second; default 4e9 */

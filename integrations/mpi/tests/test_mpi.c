@@ -274,7 +274,7 @@ int main(int argc, char **argv) {
     const char *scaled = getenv("FOVEA_TEST_SCALE");
     const double scale = scaled ? atof(scaled) : 1;
     int64_t cases = (int64_t)(80 * scale) + 1, seed = 1, counts[2];
-    const int every = scale < 0.2 ? 7 : scale < 1 ? 3 : 1;
+    const int fraction = scale < 0.2 ? 7 : scale < 1 ? 3 : 1;
     int level;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
     for (int i = 1; i + 1 < argc; i += 2) {
@@ -291,7 +291,9 @@ int main(int argc, char **argv) {
             MPI_Abort(MPI_COMM_WORLD, 1);
     }
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    cases = ranks == 7 ? cases / 3 + 1 : cases; /* for each of the groups */
+    const bool groups = ranks == 7;
+    cases = groups ? cases / 3 + 1 : cases;
+    const int every = groups && scale < 1 ? 7 : fraction;
     while (group_next()) {
         MPI_Comm_rank(comm, &rank);
         MPI_Comm_size(comm, &ranks);
