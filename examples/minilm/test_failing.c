@@ -104,6 +104,11 @@ static void fail_tokenizers(bool later) {
     fail_tokenizer(later, "tokenizer.json",
                    "{\"model\": {\"type\": \"WordPiece\", \"vocab\": {\"[CLS]\": 0, \"[SEP]\": 1, \"[UNK]\": 2}}}",
                    NULL);
+    fail_tokenizer(later, "tokenizer.json",
+                   "{\"normalizer\": {\"type\": \"Precompiled\", \"precompiled_charsmap\": \"BAAAAAAAAAAA\"}, "
+                   "\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"\xe2\x96\x81\"}, \"model\": "
+                   "{\"type\": \"Unigram\", \"unk_id\": 0, \"vocab\": [[\"<unk>\", 0.0], [\"a\", -1.0]]}}",
+                   NULL);
     fail_tokenizer(later, "vocab.txt", "[CLS]\n[SEP]\n[UNK]\n", NULL);
 }
 
