@@ -216,9 +216,8 @@ static fovea_status build(fovea_mpi_attention_plan *p, const fovea_mpi_attention
 
 fovea_status fovea_mpi_attention_plan_create(MPI_Comm comm, const fovea_context *ctx,
                                              const fovea_mpi_attention_desc *desc, fovea_mpi_attention_plan **plan) {
-    if (!plan)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "plan is NULL");
-    *plan = NULL;
+    if (plan)
+        *plan = NULL;
     fovea_status status = fv_mpi_check_comm(comm);
     if (status != FOVEA_OK)
         return status;
@@ -233,7 +232,9 @@ fovea_status fovea_mpi_attention_plan_create(MPI_Comm comm, const fovea_context 
     MPI_Type_commit(&own->unit);
     own->problem.ranks = own->ranks;
     own->ctx = ctx;
-    status = p ? fv_mpi_read_desc(p, desc, &m) : fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
+    status = !p      ? fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory")
+             : !plan ? fv_mpi_fail(FOVEA_ERROR_NULL, "plan is NULL") /* which the others must hear */
+                     : fv_mpi_read_desc(p, desc, &m);
     fv_mpi_vote vote;
     fv_mpi_vote_begin(&vote, own->comm, status, status == FOVEA_OK ? fv_mpi_desc_digest(&p->problem.desc, &m) : 0);
     status = fv_mpi_vote_end(&vote, "fields of desc or of desc.attention");

@@ -231,6 +231,9 @@ static void test_plan_errors(void) {
         problem p = problem_plain(), bad = p;
         p.over.attention = &p.desc;
         bad.over.attention = &bad.desc;
+        fovea_mpi_attention_plan *none;
+        all_failed(fovea_mpi_attention_plan_create(comm, contexts[0], &p.over, me ? NULL : &none), FOVEA_ERROR_NULL,
+                   guilty, "plan");
         all_failed(plan_status(me ? NULL : contexts[0], &p.over), FOVEA_ERROR_NULL, guilty, "ctx");
         all_failed(plan_status(contexts[0], me ? NULL : &p.over), FOVEA_ERROR_NULL, guilty, "desc");
         bad.desc.head_dim = me ? 0 : 16;
