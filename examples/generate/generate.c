@@ -6,6 +6,7 @@
  * text instead, and prints how well the model predicts it. */
 #include "answers.h"
 #include "prompt.h"
+#include "ranks.h"
 
 #include "cli.h"
 #include "text_file.h"
@@ -163,6 +164,9 @@ static void check_options(const options *opts) {
         run_end(CLI_USAGE, "--file is the prompt, so it cannot be combined with another");
     if (opts->formats && (opts->perplexity == NULL || opts->weights > 0 || opts->arithmetic >= 0))
         run_end(CLI_USAGE, "--formats needs --perplexity, and takes neither --weights nor --arithmetic");
+    if (opts->mpi && opts->word_count == 1 && strcmp(opts->words[0], "-") == 0)
+        run_end(CLI_USAGE,
+                "--mpi: only one rank has standard input, so the prompt cannot come from there: take --file");
     if (opts->plain && opts->system != NULL)
         run_end(CLI_USAGE, "--plain has no chat, so it cannot be combined with --system");
 }
@@ -174,6 +178,9 @@ int main(int argc, char **argv) {
         return wrong;
     run r = {.opts = &opts, .sequences = 1};
     check_options(&opts);
+    const char *why = NULL;
+    if (opts.mpi && (r.ranks = ranks_begin(&run_complaints, &why)) == NULL)
+        die(why);
     if (opts.perplexity == NULL)
         read_prompts(&r);
     const char *path = model_path(&opts);
@@ -182,8 +189,10 @@ int main(int argc, char **argv) {
         perplexity(&r, path);
     } else {
         answers_print(&r);
-        report(&r);
+        if (r.ranks == NULL || r.ranks->rank == 0) /* others would read memory beside it */
+            report(&r);
     }
     unload(&r);
+    ranks_end();
     return 0;
 }

@@ -34,19 +34,25 @@ static int load_norms(const loading *l, int64_t layer, model_layer *to) {
                : 0;
 }
 
-/* All of an array. */
-static piece whole(const config *c, const char *name, int64_t out) {
-    return (piece){name, out, 0, out, c->names->in_out};
+/* This process's columns of an array. */
+static piece columns_of(const config *c, const char *name, const model_share *s) {
+    return (piece){name, s->count, s->first, s->all, c->names->in_out};
 }
 
 static int load_qkv(const loading *l, int64_t layer, model_maps *maps) {
     const config *c = &l->m->config;
+    const model_shares *s = &l->m->shares;
     const int64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim, all = q + 2 * kv;
+    const int64_t own_q = s->q_heads * c->head_dim, own_kv = s->kv_heads * c->head_dim;
+    const int64_t q_first = s->q_first * c->head_dim, kv_first = s->kv_first * c->head_dim;
     const char *const *names = c->names->qkv;
     const bool in_out = c->names->in_out;
-    const piece apart[LOAD_PARTS] = {whole(c, names[0], q), whole(c, names[1], kv), whole(c, names[2], kv)};
-    const piece together[LOAD_PARTS] = {
-        {names[0], q, 0, all, in_out}, {names[0], kv, q, all, in_out}, {names[0], kv, q + kv, all, in_out}};
+    const piece apart[LOAD_PARTS] = {{names[0], own_q, q_first, q, in_out},
+                                     {names[1], own_kv, kv_first, kv, in_out},
+                                     {names[2], own_kv, kv_first, kv, in_out}};
+    const piece together[LOAD_PARTS] = {{names[0], own_q, q_first, all, in_out},
+                                        {names[0], own_kv, q + kv_first, all, in_out},
+                                        {names[0], own_kv, q + kv + kv_first, all, in_out}};
     const map_kind kind = {.in = c->width};
     return load_map(l, names[1] != NULL ? apart : together, LOAD_PARTS, layer, &kind, maps);
 }
@@ -54,7 +60,8 @@ static int load_qkv(const loading *l, int64_t layer, model_maps *maps) {
 /* A gate of GELU is multiplied apart: the library's gated maps have SiLU. */
 static int load_up(const loading *l, int64_t layer, model_maps *maps) {
     const config *c = &l->m->config;
-    const piece up[] = {whole(c, c->names->gate, c->inner), whole(c, c->names->up, c->inner)};
+    const model_share *inner = &l->m->shares.inner;
+    const piece up[] = {columns_of(c, c->names->gate, inner), columns_of(c, c->names->up, inner)};
     const map_kind gated = {c->width, FOVEA_ACTIVATION_SILU_GATED, 0},
                    alone = {c->width, FOVEA_ACTIVATION_GELU_TANH, 0},
                    gate = {c->width, FOVEA_ACTIVATION_GELU_TANH, FOVEA_DTYPE_F32},
@@ -69,7 +76,8 @@ static int load_up(const loading *l, int64_t layer, model_maps *maps) {
 static int load_layer(const loading *l, int64_t layer, model_layer *to) {
     const config *c = &l->m->config;
     const int64_t heads = c->heads * c->head_dim;
-    const piece out = whole(c, c->names->out, c->width), down = whole(c, c->names->down, c->width);
+    const model_share *width = &l->m->shares.width;
+    const piece out = columns_of(c, c->names->out, width), down = columns_of(c, c->names->down, width);
     const map_kind from_heads = {heads, FOVEA_ACTIVATION_NONE, FOVEA_DTYPE_F32},
                    from_inner = {c->inner, FOVEA_ACTIVATION_NONE, FOVEA_DTYPE_F32};
     return load_norms(l, layer, to) != 0 || load_qkv(l, layer, &to->qkv) != 0 ||
@@ -113,7 +121,7 @@ static int load_words(const loading *l) {
     model *m = l->m;
     const config *c = &m->config;
     const piece words = {c->names->words, c->words, 0, c->words, false},
-                head = {c->names->head, c->words, 0, c->words, false};
+                head = {c->names->head, m->shares.words.count, m->shares.words.first, c->words, false};
     const map_kind kind = {c->width, FOVEA_ACTIVATION_NONE, FOVEA_DTYPE_F32};
     char name[LOAD_NAME];
     fovea_linear_part part = {0};
@@ -127,6 +135,8 @@ static int load_words(const loading *l) {
     m->words = part.weight.data;
     m->words_type = part.weight.dtype;
     m->word_bytes = from.values != NULL ? c->width * model_element(m->words_type) : from.pages.row_bytes;
+    part.weight.data = m->words + m->shares.words.first * m->word_bytes;
+    part.weight.out = m->shares.words.count;
     load_name(head.name, 0, ".weight", name);
     if (!load_has(l, name))
         return load_pack(l, &part, words.name, &kind, &m->head) != 0 ? -1 : map_words_anew(l);
@@ -167,7 +177,11 @@ static void tell(const model *m, int64_t done) {
 
 static int load(loading *l) {
     model *m = l->m;
-    if (config_read(l->w, &m->config, l->to) != 0 || load_words(l) != 0 || load_positions(l) != 0 ||
+    if (config_read(l->w, &m->config, l->to) != 0)
+        return -1;
+    if (model_share_out(m) != 0)
+        return load_out_of_memory(l);
+    if (load_words(l) != 0 || load_positions(l) != 0 ||
         load_norm(l, m->config.names->last, 0, m->config.width, &m->last) != 0)
         return -1;
     m->layers = calloc((size_t)m->config.layers, sizeof *m->layers);
@@ -235,6 +249,7 @@ void model_free(model *m) {
     gguf_unmap(&m->words_pages);
     fovea_rope_destroy(m->rope);
     fovea_rope_destroy(m->local_rope);
+    model_shares_free(m);
     free(m->path);
     free(m);
 }

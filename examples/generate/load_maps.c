@@ -164,11 +164,13 @@ static int pack_map(const loading *l, fovea_linear_desc *desc, const char *name,
     return 0;
 }
 
-/* Packs parts as one map, or as several, each of parts of one type that follow each other. */
+/* Packs parts as one map, or as several, each of parts of one type that follow each other. No columns: no map. */
 static int pack_maps(const loading *l, const fovea_linear_part *parts, int count, const char *name,
                      const map_kind *kind, model_maps *maps) {
     fovea_linear_desc desc;
     fovea_linear_desc_init(&desc);
+    if (parts[0].weight.out == 0)
+        return 0;
     desc.dtype = l->m->options.dtype;
     desc.in_features = kind->in;
     for (int first = 0, end; first < count; first = end) {

@@ -20,6 +20,22 @@ enum { SESSION_CHUNK = 512 }; /* tokens that go through the layers together, at 
 typedef struct model model;     /* immutable once loaded: any number of sessions may use one */
 typedef struct session session; /* one thread at a time */
 
+/* Ranks that run one model together (ranks.h). Each loads some heads, and columns of the other maps; all give the same
+ * tokens to their sessions, and get the same logits, whose bits are those of one rank. */
+typedef struct model_ranks {
+    int rank, ranks;
+    void *arg;
+    /* Columns [*first, *first + count) of a rank; returns count. */
+    int64_t (*columns)(void *arg, int rank, int64_t columns, int64_t *first);
+    /* Query heads [q[0], q[0] + q[1]) of a rank, and the key heads that they read; q[1] may be 0. */
+    void (*heads)(void *arg, int rank, int64_t q_heads, int64_t kv_heads, int64_t q[2], int64_t kv[2]);
+    /* Rows of each rank's columns [bounds[rank], bounds[rank + 1]), elements of so many bytes, into whole rows; or what
+     * went wrong on any rank before. detail: why. */
+    fovea_status (*gather)(void *arg, fovea_status before, int64_t rows, int64_t columns, int64_t element,
+                           const int64_t *bounds, const void *own, void *whole);
+    const char *(*detail)(void);
+} model_ranks;
+
 /* How a model is loaded. */
 typedef struct model_options {
     fovea_dtype dtype; /* of what goes into products and attention */
@@ -30,6 +46,7 @@ typedef struct model_options {
     fovea_arithmetic arithmetic; /* of quantised weights, if has_arithmetic; else the library's default */
     void (*progress)(void *arg, int64_t done, int64_t all); /* or NULL: called as parts of the model are there */
     void *progress_arg;
+    const model_ranks *ranks; /* or NULL: this process alone; outlives the model */
 } model_options;
 
 /* ctx must outlive the model, and the model its sessions. path: as for weights_open(). */

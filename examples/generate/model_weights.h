@@ -19,6 +19,17 @@ typedef struct model_layer {
     model_maps qkv, out, up, down; /* up: with its gate, or GELU */
 } model_layer;
 
+/* Columns of a map that this process has; all of them unless there are ranks. */
+typedef struct model_share {
+    int64_t first, count, all;
+    int64_t *bounds; /* [ranks + 1] */
+} model_share;
+
+typedef struct model_shares {
+    model_share heads, width, inner, words; /* heads: their channels */
+    int64_t q_first, q_heads, kv_first, kv_heads;
+} model_shares;
+
 enum { MODEL_WIDE_TYPES = 3 }; /* of GGUF that are widened, and as what they are kept */
 
 struct model {
@@ -31,7 +42,8 @@ struct model {
     int64_t word_bytes;
     void *own_words;       /* or NULL: */
     gguf_rows words_pages; /* they are in the file */
-    float *places;         /* [most_tokens][width], or NULL */
+    model_shares shares;
+    float *places; /* [most_tokens][width], or NULL */
     model_layer *layers;
     model_norm last;
     model_maps head;
@@ -40,6 +52,15 @@ struct model {
     bool quantised, stored;
     bool widened[MODEL_WIDE_TYPES][MODEL_WIDE_TYPES];
 };
+
+/* shares.c. Of a model whose config is known; -1: out of memory. */
+int model_share_out(model *m);
+void model_shares_free(model *m);
+
+/* Makes rows that have this process's columns whole, if there are ranks. Called by all ranks, whatever happened before.
+ * own: memory for those columns. */
+fovea_status model_gather(const model *m, const model_share *share, fovea_dtype dtype, int64_t rows, void *whole,
+                          void *own, fovea_status before);
 
 static inline int64_t model_element(fovea_dtype dtype) { return dtype == FOVEA_DTYPE_F32 ? 4 : 2; }
 

@@ -67,6 +67,7 @@ int options_read(int argc, char **argv, options *opts) {
          "system message of the chat (default: that of the model's chat template)"},
         {"--plain", NULL, NULL, NULL, 0, 0, OPTION(plain), "continue the prompt instead of answering it in a chat"},
         {"--ids", NULL, NULL, NULL, 0, 0, OPTION(ids), "print token ids instead of text"},
+        {"--mpi", NULL, NULL, NULL, 0, 0, OPTION(mpi), "run by mpirun: the model is spread over all ranks"},
         {"--perplexity", "FILE", "@file " FOVEA_GENERATE_TEXT, cli_read_text, 0, 0, OPTION(perplexity),
          "print the perplexity of a text, and nothing else"},
         {"--formats", NULL, NULL, NULL, 0, 0, OPTION(formats),

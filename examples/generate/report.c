@@ -49,6 +49,8 @@ void report(const run *r) {
            plural(r->info.threads), options_dtype_name(r->opts->dtype), options_weights_name(r->opts, r->m),
            *widened ? " (" : "", widened, *widened ? ")" : "", options_dtype_name(r->opts->cache),
            options_dtype_name(r->opts->values));
+    if (r->ranks != NULL)
+        printf("ranks    %d; what follows is of the first\n", r->ranks->ranks);
     printf("load     %.2f seconds\n", r->loading);
     printf("prefill  %" PRId64 " tokens, %.1f per second\n", r->prompt, (double)r->prompt / r->prefill);
     if (r->decode > 0)

@@ -15,9 +15,11 @@
 
 enum { CONTEXT = 2048 };
 
+FILE *run_complaints;
+
 void run_end(int status, const char *what) {
     fflush(stdout);
-    fprintf(stderr, "fovea-generate: %s\n", what);
+    fprintf(run_complaints != NULL ? run_complaints : stderr, "fovea-generate: %s\n", what);
     exit(status);
 }
 
@@ -66,6 +68,7 @@ void run_load(run *r, const char *path) {
     model_options loaded_as = options_types(r->opts);
     loaded_as.progress = show_layers;
     loaded_as.progress_arg = &bar;
+    loaded_as.ranks = r->ranks;
     const int status = model_load(r->ctx, path, &loaded_as, &r->m, to(r));
     progress_end(&bar);
     if (status != 0)

@@ -5,6 +5,8 @@
 #include "model.h"
 #include "text.h"
 
+#include <stdio.h>
+
 enum { COMPLAINT_MOST = 1024, WORDS_MOST = 256, TEXT_MOST = 1 << 24, LOGIT_ROWS = 64, STOPS_MOST = 16 };
 enum { PARALLEL_MOST = LOGIT_ROWS }; /* sequences at once */
 
@@ -22,7 +24,7 @@ typedef struct options {
     int threads, dtype, weights, arithmetic, cache, values;
     int64_t tokens, context, seed, top_k, parallel; /* parallel 0: one answer */
     double temperature, top_p, min_p, penalty;
-    bool plain, ids, formats;
+    bool plain, ids, formats, mpi;
     const char *words[WORDS_MOST]; /* of the prompt */
     int word_count;
 } options;
@@ -31,6 +33,7 @@ typedef struct options {
 typedef struct run {
     const options *opts;
     fovea_context *ctx;
+    const model_ranks *ranks; /* or NULL */
     fovea_info info;
     model *m;
     text_codec *t;
@@ -58,7 +61,10 @@ const char *options_dtype_name(int type);
 model_options options_types(const options *opts);
 const char *options_weights_name(const options *opts, const model *m); /* "stored, q16", or of floats their type */
 
-/* run.c. These end the program, with a sentence: for a failure, or with a status. */
+/* run.c. Where run_end() writes; NULL: standard error. */
+extern FILE *run_complaints;
+
+/* These end the program, with a sentence: for a failure, or with a status. */
 void die(const char *what);
 void run_end(int status, const char *what);
 

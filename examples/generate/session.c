@@ -13,7 +13,7 @@ static int make_cache(session *s, cache_types types, complaint to) {
     for (int64_t i = 0; i < c->layers; i++)
         windows[i] = c->local[i] ? c->window : -1;
     desc.layers = c->layers;
-    desc.kv_heads = c->kv_heads;
+    desc.kv_heads = s->m->shares.kv_heads;
     desc.head_dim = desc.value_dim = c->head_dim;
     desc.k_dtype = types.k;
     desc.v_dtype = types.v;
@@ -38,8 +38,8 @@ static int make_plan(const session *s, int64_t q_len, bool local, cache_types ty
     desc.dtype = s->m->options.dtype;
     desc.k_dtype = types.k;
     desc.v_dtype = types.v;
-    desc.q_heads = c->heads;
-    desc.kv_heads = c->kv_heads;
+    desc.q_heads = s->m->shares.q_heads;
+    desc.kv_heads = s->m->shares.kv_heads;
     desc.q_len = q_len;
     desc.kv_len = s->most;
     desc.head_dim = desc.value_dim = c->head_dim;
@@ -83,7 +83,7 @@ static void size_workspace(session *s) {
         grow(s, fovea_attention_plan_workspace_size(s->chunk[local]));
     }
     grow_for_norm(s, 1, c->width, FOVEA_DTYPE_F32, s->m->options.dtype);
-    grow_for_norm(s, c->heads, c->head_dim, s->m->options.dtype, s->m->options.dtype);
+    grow_for_norm(s, s->m->shares.q_heads, c->head_dim, s->m->options.dtype, s->m->options.dtype);
     grow_for_maps(s, &s->m->head);
     for (int64_t i = 0; i < c->layers; i++) {
         const model_layer *l = &s->m->layers[i];
@@ -100,30 +100,43 @@ static bool gate_apart(const model *m) {
     return false;
 }
 
+/* Columns that are gathered for each token. */
+static int64_t most_own(const model_shares *own) {
+    const model_share *const all[] = {&own->heads, &own->width, &own->inner};
+    int64_t most = 0;
+    for (int i = 0; i < 3; i++)
+        most = all[i]->count > most ? all[i]->count : most;
+    return most;
+}
+
 static int make_rows(session *s, complaint to) {
     const config *c = &s->m->config;
     const size_t size = (size_t)model_element(s->m->options.dtype) * SESSION_CHUNK;
-    const size_t heads = (size_t)(c->heads * c->head_dim) * size, kv = (size_t)(c->kv_heads * c->head_dim) * size;
+    const model_shares *own = &s->m->shares;
+    const size_t heads = (size_t)(c->heads * c->head_dim) * size, q = (size_t)(own->q_heads * c->head_dim) * size;
+    const size_t kv = (size_t)(own->kv_heads * c->head_dim) * size;
     const size_t floats = SESSION_CHUNK * sizeof(float);
-    const bool apart = gate_apart(s->m), after = c->names->attention_after != NULL;
+    const bool apart = gate_apart(s->m), after = c->names->attention_after != NULL, ranks = s->m->options.ranks != NULL;
     s->rows = malloc((size_t)c->width * floats);
     s->normed = malloc((size_t)c->width * size);
-    s->q = malloc(heads);
+    s->q = malloc(q);
     s->heads = malloc(heads);
     s->k = malloc(kv);
     s->v = malloc(kv);
     s->inner = malloc((size_t)c->inner * size);
     s->positions = malloc(SESSION_CHUNK * sizeof *s->positions);
     if (apart) {
-        s->gate = malloc((size_t)c->inner * floats);
-        s->up = malloc((size_t)c->inner * floats);
+        s->gate = malloc((size_t)own->inner.count * floats + 1);
+        s->up = malloc((size_t)own->inner.count * floats + 1);
     }
     if (after)
         s->branch = malloc((size_t)c->width * floats);
+    if (ranks)
+        s->own = malloc((size_t)most_own(own) * floats + 1);
     size_workspace(s);
     s->workspace = malloc(s->workspace_size + 1);
-    const bool there = (!apart || (s->gate && s->up)) && (!after || s->branch) && s->rows && s->normed && s->q &&
-                       s->heads && s->k && s->v && s->inner && s->positions && s->workspace;
+    const bool there = (!ranks || s->own) && (!apart || (s->gate && s->up)) && (!after || s->branch) && s->rows &&
+                       s->normed && s->q && s->heads && s->k && s->v && s->inner && s->positions && s->workspace;
     return there ? 0 : complain(to, s->m->path, "out of memory");
 }
 
@@ -162,8 +175,9 @@ void session_free(session *s) {
         fovea_attention_plan_destroy(s->one[local]);
         fovea_attention_plan_destroy(s->chunk[local]);
     }
-    void *const memory[] = {s->rows, s->branch, s->normed,    s->q,        s->k,      s->v,      s->heads,    s->inner,
-                            s->gate, s->up,     s->positions, s->sequence, s->in_run, s->starts, s->workspace};
+    void *const memory[] = {s->rows,   s->branch, s->normed, s->q,        s->k,         s->v,
+                            s->heads,  s->inner,  s->gate,   s->up,       s->positions, s->sequence,
+                            s->in_run, s->starts, s->own,    s->workspace};
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++)
         free(memory[i]);
     free(s);

@@ -14,7 +14,8 @@ struct session {
     float *rows;                              /* [SESSION_CHUNK][width] */
     float *branch;                            /* the same, of what a norm goes over before it is added; or NULL */
     void *normed, *q, *k, *v, *heads, *inner; /* [SESSION_CHUNK][...] of the model's type */
-    float *gate, *up;                         /* [SESSION_CHUNK][inner] if a layer has them apart, or NULL */
+    float *gate, *up;                         /* [SESSION_CHUNK][own inner] if a layer has them apart, or NULL */
+    void *own;                                /* columns that go to other ranks, or NULL */
     int64_t *positions;
     int64_t *in_run, *starts; /* [sequences] of the cache; where their tokens are, and the end */
     int64_t pieces, longest;  /* of this run */
@@ -25,6 +26,14 @@ struct session {
 /* count rows of channels; heads of a row side by side. */
 static inline fovea_tensor session_rows(void *data, fovea_dtype dtype, int64_t count, int64_t heads, int64_t channels) {
     return fovea_tensor_bthd(data, dtype, 1, count, heads, channels);
+}
+
+/* The columns of this process in count such rows, of one head. */
+static inline fovea_tensor session_columns(void *data, fovea_dtype dtype, int64_t count, const model_share *share) {
+    fovea_tensor t = fovea_tensor_bthd(data, dtype, 1, count, 1, share->all);
+    t.data = (char *)data + share->first * model_element(dtype);
+    t.shape[3] = t.stride[1] = share->count;
+    return t;
 }
 
 static inline int session_failed(const session *s, const char *what, complaint to) {

@@ -4,6 +4,7 @@
 #include "session_private.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* weight and bias of a norm over rows of heads side by side. */
 static fovea_status normalise(const session *s, const model_norm *n, fovea_tensor x, fovea_tensor y) {
@@ -48,11 +49,15 @@ static fovea_status products(const session *s, const model_maps *maps, fovea_ten
 static fovea_status add_branch(const session *s, const model_maps *maps, const model_norm *after, fovea_tensor x,
                                int64_t count) {
     const int64_t width = s->m->config.width, all = count * width;
-    const fovea_tensor rows = session_rows(s->rows, FOVEA_DTYPE_F32, count, 1, width);
-    if (after->weight == NULL)
-        return products(s, maps, x, &rows, true);
+    const model_share *own = &s->m->shares.width;
+    const bool apart = after->weight != NULL;
+    float *to = apart ? s->branch : s->rows;
+    const fovea_tensor y = session_columns(to, FOVEA_DTYPE_F32, count, own);
+    fovea_status status = products(s, maps, x, &y, !apart);
+    status = model_gather(s->m, own, FOVEA_DTYPE_F32, count, to, s->own, status);
+    if (!apart)
+        return status;
     const fovea_tensor branch = session_rows(s->branch, FOVEA_DTYPE_F32, count, 1, width);
-    fovea_status status = products(s, maps, x, &branch, false);
     if (status == FOVEA_OK)
         status = normalise(s, after, branch, branch);
     for (int64_t i = 0; status == FOVEA_OK && i < all; i++)
@@ -62,13 +67,19 @@ static fovea_status add_branch(const session *s, const model_maps *maps, const m
 
 /* Gate and up in maps of their own, multiplied as a gated map would do it. */
 static fovea_status gate_apart(const session *s, const model_layer *l, fovea_tensor x, int64_t count) {
-    const int64_t inner = s->m->config.inner, all = count * inner;
+    const model_share *own = &s->m->shares.inner;
+    const fovea_dtype dtype = s->m->options.dtype;
+    const int64_t inner = own->count, all = count * inner;
     const fovea_tensor y[] = {session_rows(s->gate, FOVEA_DTYPE_F32, count, 1, inner),
-                              session_rows(s->up, FOVEA_DTYPE_F32, count, 1, inner)};
-    const fovea_status status = products(s, &l->up, x, y, false);
+                              session_rows(s->up, FOVEA_DTYPE_F32, count, 1, inner)},
+                       to = session_columns(s->inner, dtype, count, own);
+    fovea_status status = products(s, &l->up, x, y, false);
     for (int64_t i = 0; status == FOVEA_OK && i < all; i++)
         s->gate[i] *= s->up[i];
-    return status == FOVEA_OK ? fovea_convert(all, s->gate, FOVEA_DTYPE_F32, s->inner, s->m->options.dtype) : status;
+    for (int64_t i = 0; status == FOVEA_OK && i < count; i++)
+        status = fovea_convert(inner, s->gate + i * inner, FOVEA_DTYPE_F32,
+                               (char *)to.data + i * own->all * model_element(dtype), dtype);
+    return status;
 }
 
 /* ----------------------------------------------------------------------------------------------------- attention -- */
@@ -111,17 +122,26 @@ static fovea_status attend(const session *s, int64_t layer, fovea_tensor q, fove
                                    s->workspace_size);
 }
 
-static fovea_status run_layer(const session *s, int64_t layer, int64_t count) {
-    const model_layer *l = &s->m->layers[layer];
+/* The heads of this process, in rows of all heads. */
+static fovea_tensor own_heads(const session *s, int64_t count) {
     const config *c = &s->m->config;
+    const model_shares *own = &s->m->shares;
     const fovea_dtype dtype = s->m->options.dtype;
-    const fovea_tensor rows = session_rows(s->rows, FOVEA_DTYPE_F32, count, 1, c->width),
-                       normed = session_rows(s->normed, dtype, count, 1, c->width),
-                       heads = session_rows(s->heads, dtype, count, c->heads, c->head_dim),
-                       inner = session_rows(s->inner, dtype, count, 1, c->inner);
-    const fovea_tensor qkv[] = {session_rows(s->q, dtype, count, c->heads, c->head_dim),
-                                session_rows(s->k, dtype, count, c->kv_heads, c->head_dim),
-                                session_rows(s->v, dtype, count, c->kv_heads, c->head_dim)};
+    char *data = (char *)s->heads + own->q_first * c->head_dim * model_element(dtype);
+    fovea_tensor t = session_rows(data, dtype, count, own->q_heads, c->head_dim);
+    t.stride[2] = c->heads * c->head_dim;
+    return t;
+}
+
+/* From rows to all heads. */
+static fovea_status run_heads(const session *s, int64_t layer, int64_t count, fovea_tensor rows, fovea_tensor normed) {
+    const model_layer *l = &s->m->layers[layer];
+    const model_shares *own = &s->m->shares;
+    const fovea_dtype dtype = s->m->options.dtype;
+    const int64_t head_dim = s->m->config.head_dim;
+    const fovea_tensor qkv[] = {session_rows(s->q, dtype, count, own->q_heads, head_dim),
+                                session_rows(s->k, dtype, count, own->kv_heads, head_dim),
+                                session_rows(s->v, dtype, count, own->kv_heads, head_dim)};
     fovea_status status = normalise(s, &l->attention, rows, normed);
     if (status == FOVEA_OK)
         status = products(s, &l->qkv, normed, qkv, false);
@@ -131,15 +151,37 @@ static fovea_status run_layer(const session *s, int64_t layer, int64_t count) {
         status = normalise_in_place(s, &l->k, qkv[1]);
     if (status == FOVEA_OK)
         status = append(s, layer, qkv);
-    if (status == FOVEA_OK)
-        status = attend(s, layer, qkv[0], heads);
+    return status == FOVEA_OK ? attend(s, layer, qkv[0], own_heads(s, count)) : status;
+}
+
+/* From rows to all channels between up and down. */
+static fovea_status run_up(const session *s, const model_layer *l, int64_t count, fovea_tensor rows,
+                           fovea_tensor normed) {
+    const fovea_tensor inner = session_columns(s->inner, s->m->options.dtype, count, &s->m->shares.inner);
+    const fovea_status status = normalise(s, &l->feed, rows, normed);
+    if (status != FOVEA_OK)
+        return status;
+    return model_gate_apart(s->m, l) ? gate_apart(s, l, normed, count) : products(s, &l->up, normed, &inner, false);
+}
+
+/* Ranks meet where columns are gathered, all of them or none. */
+static fovea_status run_layer(const session *s, int64_t layer, int64_t count, fovea_status before) {
+    const model *m = s->m;
+    const model_layer *l = &m->layers[layer];
+    const config *c = &m->config;
+    const fovea_dtype dtype = m->options.dtype;
+    const fovea_tensor rows = session_rows(s->rows, FOVEA_DTYPE_F32, count, 1, c->width),
+                       normed = session_rows(s->normed, dtype, count, 1, c->width),
+                       heads = session_rows(s->heads, dtype, count, c->heads, c->head_dim),
+                       inner = session_rows(s->inner, dtype, count, 1, c->inner);
+    fovea_status status = before == FOVEA_OK ? run_heads(s, layer, count, rows, normed) : before;
+    status = model_gather(m, &m->shares.heads, dtype, count, s->heads, s->own, status);
     if (status == FOVEA_OK)
         status = add_branch(s, &l->out, &l->attention_after, heads, count);
-    if (status == FOVEA_OK)
-        status = normalise(s, &l->feed, rows, normed);
-    if (status == FOVEA_OK)
-        status =
-            model_gate_apart(s->m, l) ? gate_apart(s, l, normed, count) : products(s, &l->up, normed, &inner, false);
+    if (status != FOVEA_OK)
+        return status;
+    status = run_up(s, l, count, rows, normed);
+    status = model_gather(m, &m->shares.inner, dtype, count, s->inner, s->own, status);
     return status == FOVEA_OK ? add_branch(s, &l->down, &l->feed_after, inner, count) : status;
 }
 
@@ -200,6 +242,11 @@ static int place_pieces(session *s, const session_piece *pieces, int64_t count, 
     return 0;
 }
 
+static int run_failed(const session *s, const char *what, complaint to) {
+    const model_ranks *r = s->m->options.ranks;
+    return complain(to, s->m->path, "%s: %s", what, r != NULL ? r->detail() : fovea_error_detail());
+}
+
 int session_run_pieces(session *s, const session_piece *pieces, int64_t count, complaint to) {
     const config *c = &s->m->config;
     if (place_pieces(s, pieces, count, to) != 0)
@@ -213,10 +260,11 @@ int session_run_pieces(session *s, const session_piece *pieces, int64_t count, c
             status = embed(s, pieces[i].ids[k], length + k, s->rows + row * c->width);
         }
     }
-    for (int64_t layer = 0; status == FOVEA_OK && layer < c->layers; layer++)
-        status = run_layer(s, layer, all);
+    status = run_layer(s, 0, all, status);
+    for (int64_t layer = 1; status == FOVEA_OK && layer < c->layers; layer++)
+        status = run_layer(s, layer, all, status);
     if (status != FOVEA_OK)
-        return session_failed(s, "a layer", to);
+        return run_failed(s, "a layer", to);
     s->last_count = all;
     return 0;
 }
@@ -230,14 +278,20 @@ int session_logits(session *s, int64_t first, int64_t rows, float *logits, compl
     const config *c = &s->m->config;
     if (first < 0 || rows < 1 || first > s->last_count - rows)
         return complain(to, s->m->path, "has no logits of tokens that were not run");
-    const fovea_tensor y = session_rows(logits, FOVEA_DTYPE_F32, rows, 1, c->words),
+    const model_share *own = &s->m->shares.words;
+    float *mine = s->m->options.ranks != NULL ? malloc((size_t)(rows * own->count) * sizeof *mine + 1) : NULL;
+    const fovea_tensor y = session_columns(logits, FOVEA_DTYPE_F32, rows, own),
                        x = session_rows(s->rows + first * c->width, FOVEA_DTYPE_F32, rows, 1, c->width),
                        normed = session_rows(s->normed, s->m->options.dtype, rows, 1, c->width);
     fovea_status status = normalise(s, &s->m->last, x, normed);
     if (status == FOVEA_OK)
         status = products(s, &s->m->head, normed, &y, false);
+    if (status == FOVEA_OK && s->m->options.ranks != NULL && mine == NULL)
+        status = FOVEA_ERROR_OUT_OF_MEMORY;
+    status = model_gather(s->m, own, FOVEA_DTYPE_F32, rows, logits, mine, status);
+    free(mine);
     /* In double, whose last digit differs from one libm to the other, but is rounded away. */
     for (int64_t i = 0; c->final_softcap > 0.0 && i < rows * c->words; i++)
         logits[i] = (float)(c->final_softcap * tanh((double)logits[i] / c->final_softcap));
-    return status == FOVEA_OK ? 0 : session_failed(s, "the head", to);
+    return status == FOVEA_OK ? 0 : run_failed(s, "the head", to);
 }

@@ -187,8 +187,6 @@ fovea_status fv_mpi_read_struct(void *to, const void *from, size_t known, const 
 /* Checks given, and reads it into *read and the plan's problem; a digest of what ranks must have alike. */
 fovea_status fv_mpi_read_desc(fovea_mpi_attention_plan *plan, const fovea_mpi_attention_desc *given,
                               fovea_mpi_attention_desc *read);
-/* Copies a caller's struct over the defaults in *to, which has struct_size known. */
-fovea_status fv_mpi_read_struct(void *to, const void *from, size_t known, const char *name);
 uint64_t fv_mpi_desc_digest(const fovea_attention_desc *desc, const fovea_mpi_attention_desc *over);
 
 fovea_attention_plan *fv_mpi_plan_of(const fovea_mpi_attention_plan *plan, int64_t queries, int64_t heads,
