@@ -141,12 +141,17 @@ static fovea_status pack_check(packing *p) {
     return status == FOVEA_OK ? status : fv_mpi_fail_core(status);
 }
 
+static bool gated(fovea_activation a) {
+    return a == FOVEA_ACTIVATION_SILU_GATED || a == FOVEA_ACTIVATION_GELU_GATED ||
+           a == FOVEA_ACTIVATION_GELU_TANH_GATED;
+}
+
 static fovea_status build(packing *p) {
     fovea_mpi_linear *l = p->l;
     const fovea_linear_desc *d = &p->desc;
     l->in = d->in_features;
     l->parts = d->part_count;
-    l->outputs = d->activation == FOVEA_ACTIVATION_SILU_GATED ? 1 : d->part_count;
+    l->outputs = gated(d->activation) ? 1 : d->part_count;
     l->dtype = d->dtype;
     l->y_dtype = d->y_dtype;
     l->residual_dtype = d->residual_dtype;

@@ -34,7 +34,10 @@ static void make(const map_case *c, rng *r, map_data *d) {
     d->desc.part_count = c->parts;
     d->desc.dtype = c->dtype;
     d->desc.y_dtype = c->residual ? FOVEA_DTYPE_F32 : c->dtype;
-    d->desc.activation = c->gated ? FOVEA_ACTIVATION_SILU_GATED : FOVEA_ACTIVATION_NONE;
+    d->desc.activation = !c->gated          ? FOVEA_ACTIVATION_NONE
+                         : c->kind % 3 == 0 ? FOVEA_ACTIVATION_GELU_GATED
+                         : c->kind % 3 == 1 ? FOVEA_ACTIVATION_GELU_TANH_GATED
+                                            : FOVEA_ACTIVATION_SILU_GATED;
     d->args.x = filled(r, c->dtype, 2, 4, c->rows, IN / 4);
     for (int64_t i = 0; i < (c->gated ? 1 : c->parts); i++) {
         const int64_t heads = c->columns[i] % 8 == 0 ? 8 : 1;
