@@ -1,6 +1,7 @@
 #!/bin/sh
 # SmolLM2-135M-Instruct: fovea-generate beside llama.cpp on the same GGUF file, and transformers on its numbers, in turns.
-#   bench/generate.sh [--rounds N] [--threads N] [--tokens N] [--characters N]      see generate/run.py
+#   bench/generate.sh [--large] [--rounds N] [--threads N] [--tokens N] [--characters N]      see generate/run.py
+# --large, the first argument: a llama of 1.1 billion random weights in Q4_K (generate/large.py), beside llama.cpp alone.
 # llama.cpp is llama-cpp-python, which pip builds from its source for this CPU, once (5 minutes on 2 cores). transformers is taken from
 # the venv of make test-python. Libraries that cannot be installed are marked SKIPPED.
 # Environment: BUILD (default build), FOVEA_LLAMA_PYTHON, FOVEA_TORCH_PYTHON: interpreters that have these.
@@ -18,6 +19,12 @@ python3 examples/generate/fetch.py "$model" || {
     echo 'SKIPPED: decoding of a model: there is none' >&2
     exit
 }
+if [ "${1:-}" = --large ]; then
+    shift
+    large=${BUILD:-build}/models/large.gguf
+    [ -f "$large" ] || python3 bench/generate/large.py "$model/SmolLM2-135M-Instruct.Q4_1.gguf" "$large"
+    model=$large
+fi
 if [ -z "${FOVEA_LLAMA_PYTHON:-}" ]; then
     if make_venv "$build/venv-llama" && need_module "$build/venv-llama" llama_cpp --no-binary llama-cpp-python llama-cpp-python; then
         FOVEA_LLAMA_PYTHON=$build/venv-llama/bin/python

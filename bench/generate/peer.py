@@ -1,5 +1,6 @@
 """An engine of bench/generate.sh in a process of its own, the interpreter that has it. Reads an order per line of standard input, as
-JSON, and answers each with a line: {"prepare": ...} loads the model, {"run": true} reads the text and goes on from it.
+JSON, and answers each with a line: {"prepare": ...} loads the model, {"run": true} reads the text and goes on from it, {"first": TEXT}
+loads the model anew and takes the token that follows a text.
 
   llama_cpp     llama-cpp-python on the GGUF file, whose weights stay as they are (Q4_1)
   transformers  on the same numbers in a type of torch's, `sdpa`, a cache that grows
@@ -15,10 +16,25 @@ class LlamaCpp:
     def __init__(self, order):
         import llama_cpp
 
-        self.tokens, threads = order["tokens"], order["threads"]
-        self.model = llama_cpp.Llama(order["model"], n_ctx=2048, n_batch=512, n_threads=threads, n_threads_batch=threads, verbose=False)
+        self.tokens, self.order = order["tokens"], order
+        self.model = self.load()
         self.text = self.model.tokenize(order["text"].encode(), add_bos=False)
         self.version = f"llama-cpp-python {llama_cpp.__version__}"
+
+    def load(self):
+        import llama_cpp
+
+        threads = self.order["threads"]
+        return llama_cpp.Llama(self.order["model"], n_ctx=2048, n_batch=512, n_threads=threads, n_threads_batch=threads, verbose=False)
+
+    def first(self, text):
+        begin = time.perf_counter()
+        model = self.load()
+        model.eval(model.tokenize(text.encode(), add_bos=False))
+        model.sample(temp=0.0)
+        seconds = time.perf_counter() - begin
+        model.close()
+        return {"first": seconds}
 
     def read(self):
         self.model.reset()
@@ -72,7 +88,10 @@ def main():
         try:
             if "prepare" in order:
                 engine = {"llama_cpp": LlamaCpp, "transformers": Transformers}[order["prepare"]["kind"]](order["prepare"])
-            answer = {"version": engine.version} if "prepare" in order else run(engine)
+            if "first" in order:
+                answer = engine.first(order["first"])
+            else:
+                answer = {"version": engine.version} if "prepare" in order else run(engine)
         except BaseException as error:  # as pytest's, of a model that is not here
             answer = {"failed": f"{type(error).__name__}: {error}".splitlines()[0][:300]}
         print(json.dumps(answer), file=answers, flush=True)

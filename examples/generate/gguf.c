@@ -130,8 +130,7 @@ static int read_type(reader *r, gguf_tensor *t) {
     if (elements == 0)
         return complain(r->to, r->file->path,
                         "%s is of type %s (%u); only F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K "
-                        "and MXFP4 can be "
-                        "read",
+                        "and MXFP4 can be read",
                         t->name, gguf_type_name(number), number);
     if (t->shape[0] % elements != 0)
         return complain(r->to, r->file->path, "%s has rows of %lld elements, which are no whole blocks of %d", t->name,

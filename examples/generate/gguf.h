@@ -117,9 +117,6 @@ int gguf_keys_check(const gguf *file, const char *architecture, complaint to);
 /* The next text of an array of texts: at is its data to begin with, and is called count times at most. */
 gguf_text gguf_next_text(const uint8_t **at);
 
-/* Element i of an array of 32-bit integers. */
-int32_t gguf_i32_at(const gguf_value *array, int64_t i);
-
 int64_t gguf_tensor_count(const gguf *file);
 const gguf_tensor *gguf_tensor_at(const gguf *file, int64_t i);
 const gguf_tensor *gguf_find_tensor(const gguf *file, const char *name); /* or NULL */

@@ -112,5 +112,3 @@ int gguf_word(const gguf *f, const char *key, bool needed, const char *const *wo
     return complain(to, gguf_path(f), "%s is %.*s; only %s can be read", key, shown ? (int)found.count : 7,
                     shown ? found.bytes : "no word", list);
 }
-
-int32_t gguf_i32_at(const gguf_value *array, int64_t i) { return (int32_t)gguf_bits_at(array->data + 4 * i, 4); }

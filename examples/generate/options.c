@@ -29,8 +29,7 @@ int options_read(int argc, char **argv, options *opts) {
          "element type of products and attention: f32, bf16 or f16 (default: bf16)"},
         {"--weights", "TYPE", "stored f32 bf16 f16", cli_read_choice, 0, 0, OPTION(weights),
          "stored: weights of a GGUF file as they are, those of safetensors in the type of --type; f32, bf16 or f16: "
-         "all "
-         "weights are converted (default: stored)"},
+         "all weights are converted (default: stored)"},
         {"--arithmetic", "KIND", "q16 exact q8", cli_read_choice, 0, 0, OPTION(arithmetic),
          "products with quantised weights: q16, inputs in 16 bits; exact, the bits of float32; or q8, inputs in 8 "
          "bits, less exact (default: q16)"},
