@@ -97,7 +97,8 @@ class OnnxRuntime(Batches):
 
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "float.onnx").write_bytes(graph)
-            quantize_dynamic(f"{folder}/float.onnx", f"{folder}/int8.onnx", weight_type=QuantType.QInt8)
+            places = f"{folder}/float.onnx", f"{folder}/int8.onnx"
+            quantize_dynamic(*places, weight_type=QuantType.QInt8, extra_options={"DefaultTensorType": 1})  # FLOAT
             return pathlib.Path(folder, "int8.onnx").read_bytes()
 
     def threads(self, count):
