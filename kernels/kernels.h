@@ -29,7 +29,6 @@
  *   weight  = exp(s - lse), +0 where masked or lse = -inf, NaN -> 0x7fc00000
  *
  * and of projections, y = act(x W + b) + r, W and b scaled before (each element once, scale * w):
- *
  *   t       = chain over the input channels k ascending: acc = fma(x[k], w[k], acc), acc = +0
  *   t       = t + bias            where there is one
  *   t       = act(t): relu     t where not t < 0, else +0
@@ -37,8 +36,7 @@
  *                     tanh     u = t * fma(t * t, 0x1.2444f2p-4, 0x1.988454p+0); e = exp(-|u|);
  *                              t * ((u < 0 ? e : 1) / (1 + e)), which is gelu's approximation by tanh(u / 2)
  *                     silu     the same with u = t
- *                     sigmoid  the same with u = t, 1 in place of the factor t
- *                     tanh     as in body/v_tanh.h
+ *                     sigmoid  the same with u = t, 1 in place of the factor t; tanh as in body/v_tanh.h
  *   t       = t * (u + bias)      where the map is gated: u the chain of the other part, its bias added first
  *   y       = t + r               where there is one; then NaN -> 0x7fc00000
  *
@@ -47,7 +45,6 @@
  * that rounds to nearest and flushes nothing, whatever the caller's is. bf16_tile has its own products, too. Element t
  * of a chain, a channel, or a key counted from the beginning of its segment, is in block t / FV_BLOCK; what no element
  * is there for counts as zeros:
- *
  *   even    = chain over the even t of a block ascending: even = fma(a[t], b[t], even), even = +0
  *   odd     = likewise over the odd t
  *   acc     = acc + (even + odd), block after block, acc = +0
@@ -57,14 +54,12 @@
  * fv_pairs_exact() allows, and multiply-adds of float32 all else.
  *
  * and of norms of a row of n channels:
- *
  *   mean    = sum of x / n in a layer norm, +0 in an RMS norm; the sum by lanes and tree as l
  *   d       = x - mean
  *   r       = 1 / sqrt(sum of d^2 / n + eps), each operation rounded; the sum by lanes, acc = fma(d, d, acc), and tree
  *   y       = d * r, then fma(y, weight, bias), y * weight or y + bias, as there are; then NaN -> 0x7fc00000
  *
  * and of encoders, rows of n channels, each operation rounded; at the end NaN -> 0x7fc00000:
- *
  *   embeddings  y = e1 + e2, y = y + e3 ..., then y * scale
  *   sums of a sequence  chain over its tokens ascending: acc = acc + x, weighted acc = acc + w * x and w's likewise,
  *               acc = +0; then acc / tokens, acc / sqrt(tokens) or acc / sum of w; +0 where that sum is 0
@@ -73,7 +68,6 @@
  *
  * c > 0, and rounding keeps order: the maximum of c * acc is c times the maximum of acc. So maxima that come with the
  * product serve, and c is multiplied where scores are first read (softmax, add_mask or weights), without a pass.
- *
  * The sign of a maximum that is zero is left open: nothing that leaves the library depends on it.
  *
  * Why masked p is -0: fma(-0, v, acc) leaves acc as it is for any finite v, so a tile may multiply what some of its
