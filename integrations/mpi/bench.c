@@ -2,8 +2,10 @@
  * one thread each, in turns.
  *     mpirun -n 2 fovea-mpi-bench prompt 4096 8 8 128 bf16     tokens, query heads, key heads, channels, type
  *     mpirun -n 2 fovea-mpi-bench decode 65536 32 8 128 bf16
- * Ranks keep the CPUs that mpirun binds them to; the threads
- * have all CPUs. --costs default takes the cost model's defaults in place of speeds that are measured first. --method pass|gather, --stripe SEGMENTS and --block QUERIES after these choose what the model would.
+ * Ranks keep the CPUs that mpirun binds them to; the threads have all CPUs. Where ranks are bound, set OMP_NUM_THREADS to
+ * their number: otherwise threads are as many as the first rank's CPUs. --costs default takes the cost model's defaults
+ * in place of speeds that are measured first. --method pass|gather, --stripe SEGMENTS and --block QUERIES after these
+ * choose what the model would.
  * Prints medians in milliseconds, their ratio, and what the cost model predicts of ranks. */
 #include "fovea_mpi.h"
 
@@ -177,6 +179,18 @@ int main(int argc, char **argv) {
     memset(&every, 0xff, sizeof every);
     sched_setaffinity(0, sizeof every, &every);
     fovea_context *all = context(ranks), *one = context(1);
+    fovea_info has;
+    fovea_info_init(&has);
+    must(fovea_context_info(all, &has), fovea_error_detail());
+    if (has.threads < ranks) {
+        if (rank == 0)
+            fprintf(stderr,
+                    "There are %d threads to compare %d ranks with: set OMP_NUM_THREADS=%d, or give mpirun "
+                    "--bind-to none.\n",
+                    has.threads, ranks, ranks);
+        MPI_Finalize();
+        return 1;
+    }
     fovea_attention_plan *alone;
     must(fovea_attention_plan_create(all, &d, &alone), fovea_error_detail());
     fovea_mpi_attention_desc over;
