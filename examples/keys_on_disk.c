@@ -6,22 +6,14 @@
  *
  * The file is read piece by piece. A state carries the softmax of each query from one piece to the next. The bits are
  * those of one call, and memory is that of one piece, however long the file is. */
-#include <fovea/fovea.h>
+#include "pieces.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
-enum { HEADS = 8, DIM = 64, QUERIES = 4, PIECE = 1024 /* a multiple of 256 */, ROW = 2 * HEADS * DIM };
-
-/* Stands for a model: numbers in [-2, 2), the same on every machine. */
-static void make_numbers(float *x, size_t count, uint32_t seed) {
-    for (size_t i = 0; i < count; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        x[i] = (float)(seed >> 8) * 0x1p-22f - 2.0f;
-    }
-}
+enum { PIECE = 1024 }; /* tokens, a multiple of 256 */
 
 static int make_file(const char *name, long keys) {
     static float row[ROW];
@@ -43,44 +35,6 @@ static double peak_memory(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     return (double)usage.ru_maxrss / 1024;
-}
-
-/* Keys (part 0) or values (1) of tokens as they are in the file: a view. */
-static fovea_tensor part_of(float *rows, int64_t tokens, int part) {
-    fovea_tensor view = fovea_tensor_bthd(rows, FOVEA_DTYPE_F32, 1, tokens, 2 * HEADS, DIM);
-    view.data = rows + part * HEADS * DIM;
-    view.shape[1] = HEADS;
-    return view;
-}
-
-static fovea_attention_plan *plan_for(const fovea_context *context, int64_t keys) {
-    fovea_attention_desc desc;
-    fovea_attention_plan *plan;
-    fovea_attention_desc_init(&desc);
-    desc.q_heads = desc.kv_heads = HEADS;
-    desc.q_len = QUERIES;
-    desc.kv_len = keys;
-    desc.head_dim = desc.value_dim = DIM;
-    if (fovea_attention_plan_create(context, &desc, &plan) != FOVEA_OK)
-        fprintf(stderr, "plan: %s\n", fovea_error_detail());
-    return plan;
-}
-
-static int attend(const fovea_attention_plan *plan, float *q, float *rows, int64_t buffer, int64_t keys,
-                  fovea_attention_state *state, int64_t first, float *out) {
-    fovea_attention_args args;
-    fovea_attention_args_init(&args);
-    args.q = fovea_tensor_bhtd(q, FOVEA_DTYPE_F32, 1, HEADS, QUERIES, DIM);
-    args.k = part_of(rows, buffer, 0);
-    args.v = part_of(rows, buffer, 1);
-    args.kv_lens = &keys; /* how many of the buffer's rows there are */
-    args.state = state;
-    args.first_key = first;
-    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, HEADS, QUERIES, DIM); /* of all keys so far */
-    if (fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_OK)
-        return 1;
-    fprintf(stderr, "execute: %s\n", fovea_error_detail());
-    return 0;
 }
 
 /* The whole file in memory, in one call: are those the same bits? */

@@ -140,7 +140,7 @@ typedef struct reading {
     complaint to;
 } reading;
 
-/* ---------------------------------------------------------------------------------------------------------- values -- */
+/* -------------------------------------------------------------------------------------------------------- values -- */
 
 enum { NAMES = 4 };
 
@@ -172,7 +172,7 @@ static int cannot(const reading *r, const char *what) {
     return complain(r->to, r->path, "the model cannot run: it needs %s, which this encoder lacks", what);
 }
 
-/* --------------------------------------------------------------------------------------------------------- checks -- */
+/* -------------------------------------------------------------------------------------------------------- checks -- */
 
 static int find_type(const reading *r, const char *type, const struct runnable **found) {
     for (size_t i = 0; i < sizeof runnable / sizeof runnable[0]; i++)

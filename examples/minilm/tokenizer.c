@@ -284,7 +284,7 @@ static int open_json(tokenizer *t, const place *p) {
     return status;
 }
 
-/* -------------------------------------------------------------------------------------------------------- any kind -- */
+/* ------------------------------------------------------------------------------------------------------ any kind -- */
 
 static int open_any(tokenizer *t, const place *p) {
     if (has(p, "vocab.txt"))

@@ -37,7 +37,7 @@ static const char *type_of(const json_t *object) {
     return type != NULL ? type : "(none)";
 }
 
-/* --------------------------------------------------------------------------------------------------------- opening -- */
+/* ------------------------------------------------------------------------------------------------------- opening -- */
 
 /* Bytes of base64, to be freed; NULL: no memory, or it is none. */
 static uint8_t *from_base64(const char *text, size_t length, size_t *count) {
@@ -195,7 +195,7 @@ const char *tokenizer_unigram_text(const tokenizer_unigram *t, int32_t id) {
     return tk_unigram_spelling(t->pieces, id);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- tokens -- */
+/* -------------------------------------------------------------------------------------------------------- tokens -- */
 
 static bool breaks(uint32_t before, uint32_t behind, int32_t *state) {
     return utf8proc_grapheme_break_stateful((utf8proc_int32_t)before, (utf8proc_int32_t)behind, state);

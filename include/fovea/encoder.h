@@ -99,7 +99,7 @@ FOVEA_API void fovea_pool_args_init_size(fovea_pool_args *args, size_t size);
  * to 0, gives +0. A NaN in a channel gives NaN, also by FOVEA_POOLING_MAX. */
 FOVEA_API fovea_status fovea_pool(const fovea_context *ctx, const fovea_pool_args *args);
 
-/* ----------------------------------------------------------------------------------------------- rows of length 1 -- */
+/* ---------------------------------------------------------------------------------------------- rows of length 1 -- */
 
 /* y = x / max(sqrt(sum of x^2), 1e-12), row by row, channels >= 1. y has the shape of x and may be x itself: same data,
  * type and strides. A row of zeros stays zeros. */

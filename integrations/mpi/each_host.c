@@ -171,8 +171,7 @@ static int merge(const all *x, char *program, char *output) {
     return status;
 }
 
-/* --------------------------------------------------------------------------------------------------------- all ranks
- * -- */
+/* ----------------------------------------------------------------------------------------------------- all ranks -- */
 
 /* Kinds of all ranks, hence who tunes. False and a sentence, on all ranks, if a rank has none. */
 static bool find_kinds(all *x, char **given, int rank) {

@@ -111,7 +111,7 @@ static int run(int64_t elements, fovea_status (*function)(const fovea_context *c
 
 static int64_t elements_of(const fovea_tensor *t) { return t->shape[0] * t->shape[2] * t->shape[3]; }
 
-/* --------------------------------------------------------------------------------------------- fovea.embedding_sum -- */
+/* ------------------------------------------------------------------------------------------- fovea.embedding_sum -- */
 
 const char py_embedding_sum_doc[] =
     "embedding_sum(tables, ids, *, scale=1.0, out=None)\n--\n\n"
@@ -189,7 +189,7 @@ PyObject *py_embedding_sum(PyObject *module, PyObject *const *args, Py_ssize_t c
     return result;
 }
 
-/* -------------------------------------------------------------------------------------------------- fovea.activate -- */
+/* ------------------------------------------------------------------------------------------------ fovea.activate -- */
 
 const char py_activate_doc[] =
     "activate(x, activation=None, *, up=None, residual=None, out=None)\n--\n\n"
@@ -230,7 +230,7 @@ PyObject *py_activate(PyObject *module, PyObject *const *args, Py_ssize_t count,
     return end(&c, values[0], values[4] != NULL, activation_of(&c, values));
 }
 
-/* ------------------------------------------------------------------------------------------------------ fovea.pool -- */
+/* ---------------------------------------------------------------------------------------------------- fovea.pool -- */
 
 const char py_pool_doc[] =
     "pool(x, begin, end, pooling, *, weights=None, out=None)\n--\n\n"
@@ -303,7 +303,7 @@ PyObject *py_pool(PyObject *module, PyObject *const *args, Py_ssize_t count, PyO
     return end(&c, values[0], values[5] != NULL, pool_of(&c, values));
 }
 
-/* ------------------------------------------------------------------------------------------------- fovea.normalize -- */
+/* ----------------------------------------------------------------------------------------------- fovea.normalize -- */
 
 const char py_normalize_doc[] =
     "normalize(x, *, out=None)\n--\n\n"

@@ -30,8 +30,7 @@ static bool check(bool ok, const char *format, ...) {
     return ok;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- problems
- * -- */
+/* ------------------------------------------------------------------------------------------------------ problems -- */
 
 static bool run_alone(const problem *p) {
     fovea_attention_plan *plan;
@@ -147,8 +146,7 @@ static void test_each(rng *r, int every) {
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------------ errors
- * -- */
+/* -------------------------------------------------------------------------------------------------------- errors -- */
 
 static void all_failed(fovea_status status, fovea_status want, int guilty, const char *what) {
     char name[32];
