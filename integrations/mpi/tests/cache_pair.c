@@ -8,23 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int rank, ranks;
-int64_t passed, failed, seed = 1;
 fovea_context *ctx;
-
-bool check(bool ok, const char *format, ...) {
-    passed += ok;
-    failed += !ok;
-    if (!ok && failed < 5) {
-        va_list values;
-        va_start(values, format);
-        fprintf(stderr, "rank %d of %d, seed %" PRId64 ": ", rank, ranks, seed);
-        vfprintf(stderr, format, values);
-        fputc('\n', stderr);
-        va_end(values);
-    }
-    return ok;
-}
 
 float *floats(rng *r, int64_t count) {
     float *x = malloc((size_t)count * sizeof *x);

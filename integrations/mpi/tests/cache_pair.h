@@ -4,14 +4,11 @@
 
 #include "case.h"
 #include "fovea_mpi_cache.h"
+#include "groups.h"
 
 enum { MOST_SEQUENCES = 5, MOST_TOKENS = 1700, MOST_LAYERS = 2 };
 
-extern int rank, ranks;
-extern int64_t passed, failed, seed;
 extern fovea_context *ctx;
-
-__attribute__((format(printf, 2, 3))) bool check(bool ok, const char *format, ...);
 
 typedef struct both {
     fovea_kv_cache_desc desc;

@@ -1,12 +1,18 @@
 #include "groups.h"
 
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
 MPI_Comm comm = MPI_COMM_NULL;
+int rank, ranks;
+int64_t seed = 1;
+static int64_t passed, failed;
 
 bool group_next(void) {
     enum { MOST = 7, ROUNDS = 3 };
     static const char colours[ROUNDS][MOST] = {{0, 1, 0, 2, 0, 1, 0}, {0, 1, 2, 0, 1, 0, 1}, {0}};
     static int round = -1;
-    int rank, ranks;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (comm != MPI_COMM_NULL)
@@ -15,5 +21,34 @@ bool group_next(void) {
     if (round >= ROUNDS)
         return false;
     MPI_Comm_split(MPI_COMM_WORLD, ranks == MOST ? colours[round][rank] : 0, -rank, &comm);
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &ranks);
     return true;
+}
+
+bool check(bool ok, const char *format, ...) {
+    passed += ok;
+    failed += !ok;
+    if (!ok && failed < 5) {
+        va_list values;
+        va_start(values, format);
+        fprintf(stderr, "rank %d of %d, seed %" PRId64 ": ", rank, ranks, seed);
+        vfprintf(stderr, format, values);
+        fputc('\n', stderr);
+        va_end(values);
+    }
+    return ok;
+}
+
+int group_report(const char *what) {
+    int64_t all[2];
+    const int64_t mine[2] = {passed, failed};
+    MPI_Allreduce(mine, all, 2, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (rank == 0)
+        printf("%s over up to %d ranks, seed %" PRId64 ": %" PRId64 " passed, %" PRId64 " failed, 0 skipped\n", what,
+               ranks, seed, all[0], all[1]);
+    MPI_Finalize();
+    return all[1] > 0;
 }

@@ -8,26 +8,6 @@
 enum { KEPT_MOST = 256, PATTERN = 0xa5 };
 static void *kept[KEPT_MOST];
 static int kept_count;
-static int64_t passed, failed;
-
-bool check(bool ok, const char *format, ...) {
-    passed += ok;
-    failed += !ok;
-    if (!ok && failed < 5) {
-        va_list values;
-        va_start(values, format);
-        fprintf(stderr, "rank %d of %d: ", rank, ranks);
-        vfprintf(stderr, format, values);
-        fputc('\n', stderr);
-        va_end(values);
-    }
-    return ok;
-}
-
-void counts(int64_t both[2]) {
-    both[0] = passed;
-    both[1] = failed;
-}
 
 void all_failed(fovea_status status, fovea_status want, int guilty, const char *what) {
     char name[32];

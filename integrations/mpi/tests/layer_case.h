@@ -4,13 +4,10 @@
 
 #include "case.h"
 #include "fovea_mpi_layer.h"
+#include "groups.h"
 
-extern int rank, ranks;
 extern fovea_context *ctx; /* of this rank: tiers and threads differ */
 extern fovea_mpi_group *group;
-
-bool check(bool ok, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void counts(int64_t passed_failed[2]);
 
 /* The same status on all ranks, with a sentence of the guilty one; guilty < 0: of none. */
 void all_failed(fovea_status status, fovea_status want, int guilty, const char *what);

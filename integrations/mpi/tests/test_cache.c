@@ -281,7 +281,7 @@ static void test_full(rng *r) {
 
 int main(int argc, char **argv) {
     const char *scaled = getenv("FOVEA_TEST_SCALE");
-    int64_t cases = (int64_t)(20 * (scaled ? atof(scaled) : 1)) + 3, counts[2];
+    int64_t cases = (int64_t)(20 * (scaled ? atof(scaled) : 1)) + 3;
     int level;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
     for (int i = 1; i + 1 < argc; i += 2) {
@@ -300,8 +300,6 @@ int main(int argc, char **argv) {
     if (fovea_context_create(&options, &ctx) != FOVEA_OK || fovea_rope_create(&turn, &rope) != FOVEA_OK)
         MPI_Abort(MPI_COMM_WORLD, 1);
     while (group_next()) {
-        MPI_Comm_rank(comm, &rank);
-        MPI_Comm_size(comm, &ranks);
         rng r = {(uint64_t)(seed + ranks)};
         test_errors(&r);
         test_full(&r);
@@ -310,12 +308,5 @@ int main(int argc, char **argv) {
     }
     fovea_rope_destroy(rope);
     fovea_context_destroy(ctx);
-    const int64_t mine[2] = {passed, failed};
-    MPI_Allreduce(mine, counts, 2, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (rank == 0)
-        printf("caches over up to %d ranks, seed %" PRId64 ": %" PRId64 " passed, %" PRId64 " failed, 0 skipped\n",
-               ranks, seed, counts[0], counts[1]);
-    MPI_Finalize();
-    return counts[1] > 0;
+    return group_report("caches");
 }

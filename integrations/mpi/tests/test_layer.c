@@ -1,6 +1,5 @@
 /* Linear maps and layers over ranks: the bits of one rank. Run by mpirun with any number of ranks. Every rank computes
  * a problem alone, then its part of it with the others, and compares. Ranks have different tiers and threads. */
-#include "groups.h"
 #include "layer_case.h"
 
 #include <inttypes.h>
@@ -8,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int rank, ranks;
 fovea_context *ctx;
 fovea_mpi_group *group;
 
@@ -323,15 +321,12 @@ void test_layer(rng *r, int every) {
 int main(int argc, char **argv) {
     const char *scaled = getenv("FOVEA_TEST_SCALE");
     const double scale = scaled ? atof(scaled) : 1;
-    int64_t mine[2], all[2], seed = 1;
     int level;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
     if (argc == 3 && strcmp(argv[1], "--seed") == 0)
         seed = atoll(argv[2]);
     const int every = scale < 0.2 ? 7 : scale < 1 ? 3 : 1;
     while (group_next()) {
-        MPI_Comm_rank(comm, &rank);
-        MPI_Comm_size(comm, &ranks);
         fovea_context_options options;
         fovea_context_options_init(&options);
         options.isa = rank % 3 == 1 ? FOVEA_ISA_SCALAR : FOVEA_ISA_BEST;
@@ -346,12 +341,5 @@ int main(int argc, char **argv) {
         fovea_mpi_group_destroy(group);
         fovea_context_destroy(ctx);
     }
-    counts(mine);
-    MPI_Allreduce(mine, all, 2, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (rank == 0)
-        printf("layers over up to %d ranks, seed %" PRId64 ": %" PRId64 " passed, %" PRId64 " failed, 0 skipped\n",
-               ranks, seed, all[0], all[1]);
-    MPI_Finalize();
-    return all[1] > 0;
+    return group_report("layers");
 }

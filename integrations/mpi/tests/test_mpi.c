@@ -12,23 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int rank, ranks;
-static int64_t passed, failed;
 static fovea_context *contexts[2]; /* of 1 and of 3 threads */
-
-static bool check(bool ok, const char *format, ...) {
-    passed += ok;
-    failed += !ok;
-    if (!ok && failed < 5) {
-        va_list values;
-        va_start(values, format);
-        fprintf(stderr, "rank %d of %d: ", rank, ranks);
-        vfprintf(stderr, format, values);
-        fputc('\n', stderr);
-        va_end(values);
-    }
-    return ok;
-}
 
 /* ------------------------------------------------------------------------------------------------------ problems -- */
 
@@ -274,7 +258,7 @@ static void test_offsets(rng *r) {
 int main(int argc, char **argv) {
     const char *scaled = getenv("FOVEA_TEST_SCALE");
     const double scale = scaled ? atof(scaled) : 1;
-    int64_t cases = (int64_t)(80 * scale) + 1, seed = 1, counts[2];
+    int64_t cases = (int64_t)(80 * scale) + 1;
     const int fraction = scale < 0.2 ? 7 : scale < 1 ? 3 : 1;
     int level;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
@@ -296,8 +280,6 @@ int main(int argc, char **argv) {
     cases = groups ? cases / 3 + 1 : cases;
     const int every = groups && scale < 1 ? 7 : fraction;
     while (group_next()) {
-        MPI_Comm_rank(comm, &rank);
-        MPI_Comm_size(comm, &ranks);
         rng r = {(uint64_t)(seed + ranks)};
         test_plan_errors();
         test_execute_errors(&r);
@@ -310,12 +292,5 @@ int main(int argc, char **argv) {
     }
     for (int i = 0; i < 2; i++)
         fovea_context_destroy(contexts[i]);
-    const int64_t mine[2] = {passed, failed};
-    MPI_Allreduce(mine, counts, 2, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (rank == 0)
-        printf("mpi over up to %d ranks, seed %" PRId64 ": %" PRId64 " passed, %" PRId64 " failed, 0 skipped\n", ranks,
-               seed, counts[0], counts[1]);
-    MPI_Finalize();
-    return counts[1] > 0;
+    return group_report("mpi");
 }
