@@ -46,6 +46,20 @@ static tk_text next_token(void *at) {
     return (tk_text){text.bytes + 1, text.count - 1};
 }
 
+/* Characters without Unicode: of ASCII, and two parts for every third one. */
+static tk_kind kind(uint32_t c) {
+    return c == ' ' ? TK_KIND_SPACE : c < ' ' ? TK_KIND_CONTROL : c < '0' ? TK_KIND_PUNCTUATION : TK_KIND_LETTER;
+}
+
+static int decompose(uint32_t c, uint32_t parts[TK_PARTS_MOST]) {
+    parts[0] = parts[1] = c;
+    return c > 127 && c % 3 == 0 ? 2 : 1;
+}
+
+static uint32_t lower(uint32_t c) { return c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c; }
+
+static const tk_characters characters = {kind, decompose, lower};
+
 static tk_text next_merge(void *at) { return take(at); }
 
 static void use(const tk_tokenizer *t, const char *text, int64_t bytes, unsigned flags) {
@@ -73,11 +87,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char sentence[256] = "";
     if (size < 1)
         return 0;
-    const int kind = data[0] % 5;
-    input tokens = {data + 1, data + size, kind == 4 ? 256 : 0, ""}, merges = tokens;
+    enum { SPM = 4, WORDS = 5, KINDS = 6 };
+    const int what = data[0] % KINDS;
+    const tk_wordpiece_rules rule = {&characters, data[0] & 8, data[0] & 16, data[0] & 64};
+    input tokens = {data + 1, data + size, what == SPM ? 256 : 0, ""}, merges = tokens;
     tk_description d = {.name = "fuzz", .types = types, .scores = scores, .bos = 0, .eos = data[0] & 64 ? 1 : TK_NONE};
-    d.model = kind == 4 ? (tk_text){"llama", 5} : (tk_text){"gpt2", 4};
-    d.pre = (tk_text){rules[kind % 4], (int64_t)strlen(rules[kind % 4])};
+    d.model = what == SPM ? (tk_text){"llama", 5} : what == WORDS ? (tk_text){"WordPiece", 9} : (tk_text){"gpt2", 4};
+    d.pre = (tk_text){rules[what % 4], (int64_t)strlen(rules[what % 4])};
+    d.wordpiece = what == WORDS ? &rule : NULL;
     d.add_bos = data[0] & 32 ? TK_YES : TK_NO;
     d.add_eos = data[0] & 128 ? TK_YES : TK_NO;
     d.tokens = (tk_list){tokens.bytes, next_token, &tokens};
@@ -111,13 +128,14 @@ static void write_seed(const char *folder, char kind, const char *const *texts, 
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
-    static const char *const texts[] = {"\001a",     "\001b",      "\001c",   "\001ab",   "\011abc",    "\001'",
-                                        "\0011",     "\001\u0120", "\003<x>", "\004\n\n", "\001\u2581", "\001\u2581a",
-                                        "\002<unk>", "",           "a b",     "ab c",     "",           NULL};
+    static const char *const texts[] = {"\001a",      "\001b",       "\001c",      "\001ab",  "\011abc",
+                                        "\001'",      "\0011",       "\001\u0120", "\003<x>", "\004\n\n",
+                                        "\001\u2581", "\001\u2581a", "\001[UNK]",  "\001##b", "\002<unk>",
+                                        "",           "a b",         "ab c",       "",        NULL};
     static const char text[] = "abc <x>a 'S11\n\n\n\xff\u00e9 c\U0001f600";
     if (*argc == 3 && strcmp((*argv)[1], "--make-seeds") == 0) {
-        for (int kind = 0; kind < 5; kind++)
-            write_seed((*argv)[2], (char)kind, texts, text);
+        for (int i = 0; i < 6; i++)
+            write_seed((*argv)[2], (char)i, texts, text);
         exit(0);
     }
     return 0;

@@ -6,7 +6,6 @@
 #include "test_file.h"
 #include "test_model.h"
 #include "tokenizer.h"
-#include "wordpiece.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +16,7 @@
 enum { SENTENCES = 4, MOST = 10000 };
 
 static test_option options[] = {TEST_FILE_OPTION, {0}};
-static char model_path[4096], words_path[4096];
+static char model_path[4096];
 static char text[512];
 static const complaint to = {text, sizeof text};
 static const int64_t lens[SENTENCES] = {4, 2, 2, 4}; /* two threads get one of each length */
@@ -53,20 +52,6 @@ static void fail_safetensors(bool later) {
         safetensors_close(file);
     }
     check_count("safetensors_open", n, before);
-}
-
-static void fail_wordpiece(bool later) {
-    const long long before = live;
-    int64_t n = 0;
-    for (bool through = false; !through && n < MOST;) {
-        wordpiece *pieces = (wordpiece *)&n;
-        text[0] = 0;
-        arm(++n, later);
-        const int status = wordpiece_load(words_path, &pieces, to);
-        through = came_through("wordpiece_load", n, status, words_path, pieces, before);
-        wordpiece_free(pieces);
-    }
-    check_count("wordpiece_load", n, before);
 }
 
 /* The tokenizer of a folder that is made of one or two files. */
@@ -182,13 +167,10 @@ static void fail_run(const encoder *e, bool later) {
 }
 
 int main(int argc, char **argv) {
-    static const char words[] = "[UNK]\n[CLS]\n[SEP]\na\n##b\n";
     test_begin(argc, argv, "failing", options);
     snprintf(model_path, sizeof model_path, "%s", test_file_path(options, "test_failing_model.tmp"));
-    snprintf(words_path, sizeof words_path, "%s", test_file_path(options, "test_failing_words.tmp"));
     model *m = model_make();
     model_write(m, model_path, -1, LEFT_OUT);
-    test_file_write(words_path, words, sizeof words - 1);
     free(m);
     fovea_context_options opts;
     fovea_context *ctx;
@@ -203,7 +185,6 @@ int main(int argc, char **argv) {
         opts.threads = 1 + round / 2 % 2;
         test_check(fovea_context_create(&opts, &ctx) == FOVEA_OK, "context: %s", fovea_error_detail());
         fail_safetensors(later);
-        fail_wordpiece(later);
         fail_tokenizers(later);
         fail_load(ctx, dtype, later);
         encoder *e;
@@ -215,6 +196,5 @@ int main(int argc, char **argv) {
         fovea_context_destroy(ctx);
     }
     remove(model_path);
-    remove(words_path);
     return test_end();
 }

@@ -1,10 +1,10 @@
 /* tokenizer.h. */
 #include "tokenizer.h"
 
+#include "characters.h"
 #include "text_file.h"
 #include "tokenizer_unigram.h"
-#include "tokenizers.h"
-#include "wordpiece.h"
+#include "vocabulary.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +13,11 @@
 enum { PATH_MOST = 4096, FILE_MOST = 1 << 28 };
 
 struct tokenizer {
-    wordpiece *words; /* one of these three */
-    tk_tokenizer *bytes;
+    tk_tokenizer *pieces; /* or unigram */
     tokenizer_unigram *unigram;
-    int32_t cls, sep;      /* -1: none */
-    int32_t before, after; /* of BPE; -1: none */
-    bool space_first;      /* a text begins with a space, as if a word came before it */
+    int32_t first, last; /* of the frame; TK_NONE: none */
+    bool is_bpe;         /* pieces are of bytes, not of words */
+    bool space_first;    /* a text begins with a space, as if a word came before it */
 };
 
 /* Files of a folder. */
@@ -40,31 +39,50 @@ static bool has(const place *p, const char *name) {
     return name_file(p, name, path) == 0 && access(path, F_OK) == 0;
 }
 
-static int32_t find(const vocabulary *v, const char *piece) { return vocabulary_find(v, "", piece, strlen(piece)); }
-
 /* A flag of an object; otherwise, if it is absent or null. */
 static bool flag(const json_t *object, const char *name, bool otherwise) {
     const json_t *value = json_object_get(object, name);
     return json_is_boolean(value) ? json_is_true(value) : otherwise;
 }
 
-/* ----------------------------------------------------------------------------------------------------- WordPiece -- */
-
-static wordpiece_rules rules_of(const json_t *object, const char *lower_case, const char *chinese) {
-    const bool lower = flag(object, lower_case, true);
-    return (wordpiece_rules){.keep_case = !lower,
-                             .keep_accents = !flag(object, "strip_accents", lower),
-                             .join_chinese = !flag(object, chinese, true)};
+static int find_special(const tokenizer *t, const place *p, const char *path, const char *name, int32_t *id) {
+    *id = t->unigram ? tokenizer_unigram_find(t->unigram, name) : tk_find(t->pieces, name, (int64_t)strlen(name));
+    return *id != TK_NONE ? 0 : complain(p->to, path, "its vocabulary has no %s", name);
 }
 
-/* Frees v. MPNet has RoBERTa's frame about BERT's pieces. */
-static int open_words(tokenizer *t, vocabulary *v, wordpiece_rules rules, tokenizer_frame frame, const char *path,
-                      complaint to) {
-    rules.cls = frame == TOKENIZER_BOTH ? "<s>" : "[CLS]";
-    rules.sep = frame == TOKENIZER_BOTH ? "</s>" : "[SEP]";
-    t->cls = find(v, rules.cls);
-    t->sep = find(v, rules.sep);
-    return wordpiece_create(v, rules, path, &t->words, to);
+/* The special tokens that the frame asks for. MPNet has RoBERTa's frame about BERT's pieces. */
+static int find_frame(tokenizer *t, const place *p, const char *path) {
+    const bool words = t->unigram == NULL && !t->is_bpe;
+    if (words || p->frame == TOKENIZER_BOTH) {
+        const bool cls = words && p->frame != TOKENIZER_BOTH;
+        return find_special(t, p, path, cls ? "[CLS]" : "<s>", &t->first) == 0
+                   ? find_special(t, p, path, cls ? "[SEP]" : "</s>", &t->last)
+                   : -1;
+    }
+    return p->frame == TOKENIZER_FIRST ? find_special(t, p, path, "</s>", &t->first) : 0;
+}
+
+/* ----------------------------------------------------------------------------------------------------- WordPiece -- */
+
+static tk_wordpiece_rules rules_of(const json_t *object, const char *lower_case, const char *chinese) {
+    const bool lower = flag(object, lower_case, true);
+    return (tk_wordpiece_rules){.keep_case = !lower,
+                                .keep_accents = !flag(object, "strip_accents", lower),
+                                .join_chinese = !flag(object, chinese, true)};
+}
+
+/* Frees v. */
+static int open_words(tokenizer *t, const place *p, vocabulary *v, tk_wordpiece_rules rules, const char *path) {
+    rules.characters = &tk_characters_utf8proc;
+    const tk_description d = {.name = path,
+                              .model = {"WordPiece", 9},
+                              .tokens = vocabulary_list(v),
+                              .bos = TK_NONE,
+                              .eos = TK_NONE,
+                              .wordpiece = &rules};
+    const int status = tk_create(&d, &t->pieces, p->to) == 0 ? find_frame(t, p, path) : -1;
+    vocabulary_free(v);
+    return status;
 }
 
 /* vocab.txt, with what tokenizer_config.json says of it. */
@@ -75,53 +93,26 @@ static int open_vocab_txt(tokenizer *t, const place *p) {
     if (name_file(p, "vocab.txt", path) != 0 || name_file(p, "tokenizer_config.json", config_path) != 0 ||
         text_file_json(config_path, FILE_MOST, &config, p->to) != 0)
         return -1;
-    const wordpiece_rules rules = rules_of(config, "do_lower_case", "tokenize_chinese_chars");
+    const tk_wordpiece_rules rules = rules_of(config, "do_lower_case", "tokenize_chinese_chars");
     json_decref(config);
-    return vocabulary_load(path, &v, p->to) == 0 ? open_words(t, v, rules, p->frame, path, p->to) : -1;
+    return vocabulary_load(path, &v, p->to) == 0 ? open_words(t, p, v, rules, path) : -1;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- BPE -- */
 
-/* The special tokens that the frame asks for. */
-static int find_frame(tokenizer *t, const place *p, const char *path) {
-    const int32_t begin = t->unigram ? tokenizer_unigram_find(t->unigram, "<s>") : tk_find(t->bytes, "<s>", 3),
-                  end = t->unigram ? tokenizer_unigram_find(t->unigram, "</s>") : tk_find(t->bytes, "</s>", 4);
-    if ((p->frame == TOKENIZER_BOTH && begin < 0) || (p->frame != TOKENIZER_NONE && end < 0))
-        return complain(p->to, path, "its vocabulary has no %s",
-                        begin < 0 && p->frame == TOKENIZER_BOTH ? "<s>" : "</s>");
-    if (p->frame == TOKENIZER_BOTH) {
-        t->cls = t->before = begin;
-        t->sep = t->after = end;
-    } else if (p->frame == TOKENIZER_FIRST)
-        t->cls = t->before = end;
-    return 0;
-}
-
-/* The pieces of a vocabulary, in the order of their ids. */
-typedef struct piece_list {
-    const vocabulary *v;
-    int32_t at;
-} piece_list;
-
-static tk_text next_piece(void *at) {
-    piece_list *p = at;
-    const char *piece = vocabulary_text(p->v, p->at++);
-    return piece != NULL ? (tk_text){piece, (int64_t)strlen(piece)} : (tk_text){"", 0};
-}
-
 /* Byte-level BPE; frees v. types: tk_type by id, or NULL. */
 static int open_bytes(tokenizer *t, const place *p, vocabulary *v, const char *rule, const int32_t *types,
                       tk_list merges, const char *path) {
-    piece_list list = {v, 0};
     const tk_description d = {.name = path,
                               .model = {"gpt2", 4},
                               .pre = {rule, (int64_t)strlen(rule)},
-                              .tokens = {vocabulary_count(v), next_piece, &list},
+                              .tokens = vocabulary_list(v),
                               .merges = merges,
                               .types = types,
                               .bos = TK_NONE,
                               .eos = TK_NONE};
-    const int status = tk_create(&d, &t->bytes, p->to) == 0 ? find_frame(t, p, path) : -1;
+    t->is_bpe = true;
+    const int status = tk_create(&d, &t->pieces, p->to) == 0 ? find_frame(t, p, path) : -1;
     vocabulary_free(v);
     return status;
 }
@@ -213,8 +204,8 @@ static bool is_byte_level(const json_t *root, bool *digits) {
 }
 
 /* tk_type of each piece, to be freed: those of added_tokens are special or cut out of texts. NULL: no memory. */
-static int32_t *added_types(const json_t *root, const vocabulary *v) {
-    const int64_t count = vocabulary_count(v);
+static int32_t *added_types(const json_t *root, vocabulary *v) {
+    const int64_t count = vocabulary_list(v).count;
     int32_t *types = malloc((size_t)count * sizeof *types);
     size_t i;
     json_t *added;
@@ -252,14 +243,14 @@ static int open_json_bpe(tokenizer *t, const place *p, const json_t *root, const
 static int open_json_words(tokenizer *t, const place *p, const json_t *root, const char *path) {
     const json_t *normalizer = json_object_get(root, "normalizer");
     const char *type = json_string_value(json_object_get(normalizer, "type"));
-    wordpiece_rules rules = {.keep_case = true, .keep_accents = true, .join_chinese = true};
+    tk_wordpiece_rules rules = {.keep_case = true, .keep_accents = true, .join_chinese = true};
     vocabulary *v;
     if (type != NULL && strcmp(type, "BertNormalizer") == 0)
         rules = rules_of(normalizer, "lowercase", "handle_chinese_chars");
     else if (type != NULL)
         return complain(p->to, path, "normalizes text with %.40s; only BertNormalizer is known", type);
     return vocabulary_from_json(path, json_object_get(json_object_get(root, "model"), "vocab"), &v, p->to) == 0
-               ? open_words(t, v, rules, p->frame, path, p->to)
+               ? open_words(t, p, v, rules, path)
                : -1;
 }
 
@@ -310,7 +301,7 @@ int tokenizer_open(const char *folder, tokenizer_frame frame, tokenizer **t_out,
     tokenizer *t = calloc(1, sizeof *t);
     if (t == NULL)
         return complain(to, folder, "out of memory");
-    t->cls = t->sep = t->before = t->after = VOCABULARY_NONE;
+    t->first = t->last = TK_NONE;
     if (open_any(t, &p) == 0)
         return *t_out = t, 0;
     tokenizer_close(t);
@@ -320,19 +311,16 @@ int tokenizer_open(const char *folder, tokenizer_frame frame, tokenizer **t_out,
 void tokenizer_close(tokenizer *t) {
     if (t == NULL)
         return;
-    wordpiece_free(t->words);
-    tk_free(t->bytes);
+    tk_free(t->pieces);
     tokenizer_unigram_close(t->unigram);
     free(t);
 }
 
 int64_t tokenizer_tokens(const tokenizer *t, const char *text, size_t bytes, int32_t *ids, int64_t most) {
-    if (t->words != NULL)
-        return wordpiece_tokens(t->words, text, bytes, ids, most);
     int64_t count = 0;
-    if (t->before >= 0)
-        ids[count++] = t->before;
-    const int64_t room = most - (t->after >= 0);
+    if (t->first != TK_NONE)
+        ids[count++] = t->first;
+    const int64_t room = most - (t->last != TK_NONE);
     char *spaced = t->space_first && bytes > 0 && text[0] != ' ' ? malloc(bytes + 1) : NULL;
     if (spaced != NULL) {
         spaced[0] = ' ';
@@ -343,24 +331,22 @@ int64_t tokenizer_tokens(const tokenizer *t, const char *text, size_t bytes, int
         return -1;
     const int64_t inner = t->unigram != NULL
                               ? tokenizer_unigram_tokens(t->unigram, text, bytes, ids + count, room - count)
-                              : tk_encode(t->bytes, text, (int64_t)bytes, 0, ids + count, room - count);
+                              : tk_encode(t->pieces, text, (int64_t)bytes, 0, ids + count, room - count);
     free(spaced);
     if (inner < 0)
         return -1;
     count += inner < room - count ? inner : room - count;
-    if (t->after >= 0)
-        ids[count++] = t->after;
+    if (t->last != TK_NONE)
+        ids[count++] = t->last;
     return count;
 }
 
-const tk_tokenizer *tokenizer_bpe(const tokenizer *t) { return t->bytes; }
+const tk_tokenizer *tokenizer_bpe(const tokenizer *t) { return t->is_bpe ? t->pieces : NULL; }
 
 const char *tokenizer_text(const tokenizer *t, int32_t id) {
-    return t->words != NULL     ? wordpiece_text(t->words, id)
-           : t->unigram != NULL ? tokenizer_unigram_text(t->unigram, id)
-                                : tk_spelling(t->bytes, id);
+    return t->unigram != NULL ? tokenizer_unigram_text(t->unigram, id) : tk_spelling(t->pieces, id);
 }
 
-int32_t tokenizer_cls(const tokenizer *t) { return t->cls; }
+int32_t tokenizer_cls(const tokenizer *t) { return t->first; }
 
-int32_t tokenizer_sep(const tokenizer *t) { return t->sep; }
+int32_t tokenizer_sep(const tokenizer *t) { return t->last; }

@@ -3,6 +3,7 @@
  *   tokenizers.c  creates, and encodes: special tokens are cut out (special.c), what is between them is a fragment
  *   words.c       splits a fragment of byte-level BPE into words (unicode.c has the classes of characters)
  *   bpe.c, spm.c  bring a word, or a fragment, to symbols, and say which two may be joined
+ *   wordpiece.c   cuts a fragment into word pieces
  *   merge.c       joins symbols, the best pair first, by a heap
  *   texts.c       texts with ids, found by either */
 #ifndef TOKENIZERS_PRIVATE_H
@@ -59,7 +60,8 @@ tk_class tk_class_of(const tk_classes *classes, uint32_t code);
 /* The character at text[0], of count > 0 bytes, and its bytes. Overlong forms and surrogates are characters, as in
  * llama.cpp; false: it is none. */
 bool tk_character(const char *text, int64_t count, uint32_t *code, int *length);
-int tk_put_character(uint32_t code, char *to); /* bytes */
+bool tk_sound_character(const char *text, int64_t count, uint32_t *code, int *length); /* one that UTF-8 may have */
+int tk_put_character(uint32_t code, char *to);                                         /* bytes */
 
 /* ------------------------------------------------------------------------------------------------------- words.c -- */
 
@@ -199,17 +201,30 @@ bool tk_spm_encode(const tk_tokenizer *t, tk_work *work, tk_text text, bool spac
 int64_t tk_spm_decode(tk_text spelling, char *to);
 int tk_spm_byte(tk_text spelling); /* of "<0x0A>"; -1: it is not spelt so */
 
+/* wordpiece.c */
+typedef struct tk_wordpiece {
+    tk_wordpiece_rules rules;
+    int32_t unknown;
+} tk_wordpiece;
+
+int tk_wordpiece_read(tk_tokenizer *t, const tk_description *d, complaint to);
+void tk_wordpiece_encode(const tk_tokenizer *t, tk_text text, tk_sink *sink);
+int64_t tk_wordpiece_decode(tk_text spelling, char *to);
+
 /* names.c: tokens that are control tokens by their names; t->ends. */
 void tk_names_mark(tk_tokenizer *t, unsigned fim_named);
 
+typedef enum tk_model { TK_BPE, TK_SPM, TK_WORDPIECE } tk_model;
+
 struct tk_tokenizer {
-    bool bpe_model; /* else SentencePiece */
+    tk_model model;
     tk_texts texts;
     uint8_t *types; /* tk_type, by id */
     bool *ends;     /* by id */
     tk_specials specials;
     tk_bpe bpe;
     tk_spm spm;
+    tk_wordpiece wordpiece;
     int32_t before, behind;
     bool space_prefix;
 };

@@ -28,8 +28,8 @@ static int choose_model(tk_tokenizer *t, const tk_description *d, complaint to) 
         const char *model, *what;
     } others[] = {{"bert", " (word pieces)"}, {"t5", " (unigram)"}, {"rwkv", " (a trie)"}, {"", ""}};
     char word[41];
-    t->bpe_model = is(d->model, "gpt2");
-    if (!t->bpe_model && !is(d->model, "llama")) {
+    t->model = d->wordpiece != NULL ? TK_WORDPIECE : is(d->model, "gpt2") ? TK_BPE : TK_SPM;
+    if (!is(d->model, t->model == TK_WORDPIECE ? "WordPiece" : t->model == TK_BPE ? "gpt2" : "llama")) {
         size_t i = 0;
         while (*others[i].model != '\0' && !is(d->model, others[i].model))
             i++;
@@ -37,8 +37,8 @@ static int choose_model(tk_tokenizer *t, const tk_description *d, complaint to) 
                         "the tokenizer %s%s is not served; served are gpt2 (byte-level BPE) and llama (SentencePiece)",
                         shown(d->model, word), others[i].what);
     }
-    t->bpe.rule = t->bpe_model ? tk_rule_find(d->pre) : NULL;
-    if (t->bpe_model && t->bpe.rule == NULL)
+    t->bpe.rule = t->model == TK_BPE ? tk_rule_find(d->pre) : NULL;
+    if (t->model == TK_BPE && t->bpe.rule == NULL)
         return complain(to, d->name,
                         "the pre-tokenizer %s is not served; served are llama-bpe, qwen2, gpt-2 and smollm",
                         d->pre.count > 0 ? shown(d->pre, word) : "(none)");
@@ -65,7 +65,7 @@ static int frame(const tk_tokenizer *t, const tk_description *d, bool adds, int3
     *id = TK_NONE;
     if (!adds)
         return 0;
-    *id = named != TK_NONE ? named : t->bpe_model ? TK_NONE : usual;
+    *id = named != TK_NONE || t->model != TK_SPM ? named : usual;
     if (is_token(t, *id))
         return 0;
     return *id == TK_NONE ? complain(to, d->name, "asks for %s, but does not say which token it is", what)
@@ -76,13 +76,17 @@ static int create(tk_tokenizer *t, const tk_description *d, complaint to) {
     if (choose_model(t, d, to) != 0 || tk_texts_read(&t->texts, &d->tokens, d->name, to) != 0 ||
         read_types(t, d, to) != 0 || tk_specials_make(t, d->name, to) != 0)
         return -1;
-    const bool bos = d->add_bos == TK_DEFAULT ? !t->bpe_model || t->bpe.rule->bos : d->add_bos == TK_YES;
-    t->space_prefix = !t->bpe_model && d->space_prefix != TK_NO;
-    return frame(t, d, bos, d->bos, 1, "BOS", &t->before, to) != 0 ||
-                   frame(t, d, d->add_eos == TK_YES, d->eos, 2, "EOS", &t->behind, to) != 0
-               ? -1
-           : t->bpe_model ? tk_bpe_read(t, d, to)
-                          : tk_spm_read(t, d, to);
+    const bool bos = d->add_bos == TK_DEFAULT ? t->model == TK_SPM || (t->model == TK_BPE && t->bpe.rule->bos)
+                                              : d->add_bos == TK_YES;
+    t->space_prefix = t->model != TK_BPE && d->space_prefix != TK_NO;
+    if (frame(t, d, bos, d->bos, 1, "BOS", &t->before, to) != 0 ||
+        frame(t, d, d->add_eos == TK_YES, d->eos, 2, "EOS", &t->behind, to) != 0)
+        return -1;
+    switch (t->model) {
+    case TK_BPE: return tk_bpe_read(t, d, to);
+    case TK_SPM: return tk_spm_read(t, d, to);
+    default: return tk_wordpiece_read(t, d, to);
+    }
 }
 
 int tk_create(const tk_description *description, tk_tokenizer **t_out, complaint to) {
@@ -128,7 +132,11 @@ const char *tk_spelling(const tk_tokenizer *t, int32_t id) {
 static bool encode_fragment(const tk_tokenizer *t, tk_work *work, tk_text text, tk_sink *sink) {
     if (text.count == 0 || tk_sink_full(sink))
         return true;
-    return t->bpe_model ? tk_bpe_encode(t, work, text, sink) : tk_spm_encode(t, work, text, t->space_prefix, sink);
+    switch (t->model) {
+    case TK_BPE: return tk_bpe_encode(t, work, text, sink);
+    case TK_SPM: return tk_spm_encode(t, work, text, t->space_prefix, sink);
+    default: return tk_wordpiece_encode(t, text, sink), true;
+    }
 }
 
 int64_t tk_encode(const tk_tokenizer *t, const char *text, int64_t bytes, unsigned flags, int32_t *ids, int64_t most) {
@@ -163,6 +171,14 @@ tk_decoder tk_decoder_begin(const tk_tokenizer *t, bool special) {
 
 int64_t tk_decode_most(const tk_tokenizer *t) { return t->texts.longest + 4; }
 
+static int64_t decode_spelling(const tk_tokenizer *t, tk_text spelling, char *to) {
+    switch (t->model) {
+    case TK_BPE: return tk_bpe_decode(&t->bpe, spelling, to);
+    case TK_SPM: return tk_spm_decode(spelling, to);
+    default: return tk_wordpiece_decode(spelling, to);
+    }
+}
+
 static int64_t decode_token(tk_decoder *d, int32_t id, char *to) {
     const tk_tokenizer *t = d->t;
     if (!is_token(t, id))
@@ -178,7 +194,7 @@ static int64_t decode_token(tk_decoder *d, int32_t id, char *to) {
     }
     if (byte >= 0)
         to[0] = (char)byte;
-    int64_t count = byte >= 0 ? 1 : t->bpe_model ? tk_bpe_decode(&t->bpe, spelling, to) : tk_spm_decode(spelling, to);
+    int64_t count = byte >= 0 ? 1 : decode_spelling(t, spelling, to);
     if (d->strip_space && to[0] == ' ')
         memmove(to, to + 1, (size_t)--count);
     d->strip_space = false;

@@ -14,6 +14,8 @@
  *                  gpt-2 and smollm. Bytes that are not UTF-8 become U+FFFD, as in llama.cpp; any other text comes
  *                  back, if each byte is a token.
  *   model "llama"  SentencePiece's BPE, with byte fallback. Any bytes come back, but U+2581 as a space.
+ *   model "WordPiece"  BERT's word pieces, equal to PyPI's tokenizers but for special tokens. Bytes that are not UTF-8
+ *                  are left out; words come back with a space between.
  * Other models and pre-tokenizers are refused by name.
  *
  * Vocabularies are untrusted: tk_create() checks what it reads, and refuses in a sentence. Any bytes are a text. Time
@@ -66,6 +68,22 @@ typedef enum tk_fim {
 /* A flag that a file may leave open. */
 typedef enum tk_choice { TK_DEFAULT = 0, TK_YES, TK_NO } tk_choice;
 
+/* What Unicode says of characters, which this library does not know: characters.h has it. */
+enum { TK_PARTS_MOST = 32 };
+typedef enum tk_kind { TK_KIND_LETTER, TK_KIND_SPACE, TK_KIND_CONTROL, TK_KIND_PUNCTUATION, TK_KIND_MARK } tk_kind;
+typedef struct tk_characters {
+    tk_kind (*kind)(uint32_t code);
+    int (*decompose)(uint32_t code, uint32_t parts[TK_PARTS_MOST]); /* how many */
+    uint32_t (*lower)(uint32_t code);
+} tk_characters;
+
+/* What a model of word pieces does otherwise than uncased BERT. */
+typedef struct tk_wordpiece_rules {
+    const tk_characters *characters; /* these must stay */
+    bool keep_case, keep_accents;
+    bool join_chinese; /* a Chinese character is a letter like others */
+} tk_wordpiece_rules;
+
 /* A vocabulary, read by tk_create() alone: nothing of it need stay. */
 typedef struct tk_description {
     const char *name; /* of the file, for complaints */
@@ -79,6 +97,7 @@ typedef struct tk_description {
     tk_choice add_eos;      /* default: no */
     unsigned fim_named;     /* bits 1 << tk_fim: the file says which it is; else one of a known name is TK_CONTROL */
     tk_choice space_prefix; /* of "llama": a space before the text and behind special tokens; default: yes */
+    const tk_wordpiece_rules *wordpiece; /* of "WordPiece" */
 } tk_description;
 
 /* Immutable: any number of threads may use one. */

@@ -50,6 +50,11 @@ bool tk_character(const char *text, int64_t count, uint32_t *code, int *length) 
     return c <= 0x10ffff;
 }
 
+bool tk_sound_character(const char *text, int64_t count, uint32_t *code, int *length) {
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    return tk_character(text, count, code, length) && *code >= least[*length] && (*code < 0xd800 || *code > 0xdfff);
+}
+
 int tk_put_character(uint32_t code, char *to) {
     const int bytes = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
     if (bytes == 1) {

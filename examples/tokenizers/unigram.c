@@ -132,13 +132,6 @@ static bool add(plain *p, const char *bytes, int64_t count) {
     return true;
 }
 
-/* Is a character of the text one that UTF-8 may have? tk_character() also takes what is too long, and surrogates. */
-static bool sound(const char *text, int64_t bytes, uint32_t *code, int *length) {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    return tk_character(text, bytes, code, length) && *length <= 4 && *code >= least[*length] &&
-           (*code < 0xd800 || *code > 0xdfff) && *code <= 0x10ffff;
-}
-
 static bool add_grapheme(const tk_unigram *u, plain *p, const char *text, int64_t bytes) {
     enum { LONGEST = 5 }; /* bytes of a grapheme that is looked up as a whole */
     const char *as = bytes <= LONGEST ? replaced(u, text, bytes) : NULL;
@@ -165,7 +158,7 @@ char *tk_unigram_normalize(const tk_unigram *u, const char *text, int64_t bytes,
     int64_t begin = 0;
     bool memory = add(&clean, "", 0) && add(&p, "", 0);
     for (int64_t at = 0; memory && at < bytes; at += length) /* what is no UTF-8 first, as it ends no grapheme */
-        if (sound(text + at, bytes - at, &code, &length))
+        if (tk_sound_character(text + at, bytes - at, &code, &length))
             memory = add(&clean, text + at, length);
         else
             length = 1;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes wordpiece_newer.inc: characters that PyPI's tokenizers takes for letters, as its tables are older than utf8proc's.
+"""Writes characters_newer.inc: characters that PyPI's tokenizers takes for letters, as its tables are older than utf8proc's.
 
-    python3 make_wordpiece_newer.py TEST-MINILM-TOKENS FOLDER      FOLDER/uncased is what test_tokens.py made
+    python3 make_characters_newer.py TEST-TOKENIZERS-IDS FOLDER      FOLDER/uncased is what test_trained.py made
 
-Each character is tokenized between letters, by both; with an empty wordpiece_newer.inc these are the ones that differ."""
+Each character is tokenized between letters, by both; with an empty characters_newer.inc these are the ones that differ."""
 
 import json
 import pathlib
@@ -32,5 +32,5 @@ for a, b in runs:
         lines.append(line.rstrip())
         line = ""
     line += item
-head = "/* Made by make_wordpiece_newer.py: first and last of each run. */\n"
-(pathlib.Path(__file__).parent / "wordpiece_newer.inc").write_text(head + "\n".join([*lines, line.rstrip()]) + "\n")
+head = "/* Made by make_characters_newer.py: first and last of each run. */\n"
+(pathlib.Path(__file__).parent / "characters_newer.inc").write_text(head + "\n".join([*lines, line.rstrip()]) + "\n")

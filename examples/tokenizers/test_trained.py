@@ -1,6 +1,6 @@
 """Tokens of 5,000 hostile texts, beside PyPI's tokenizers and sentencepiece, on vocabularies that this trains.
 
-    python3 test_tokens.py TEST-MINILM-TOKENS FOLDER TEXT
+    python3 test_trained.py TEST-TOKENIZERS-IDS FOLDER TEXT
 
 Needs tokenizers and sentencepiece; ends with 77 where they are missing. WordPiece of BERT (uncased and cased) and in MPNet's frame;
 Unigram as XLM-R has it, with SentencePiece's table of characters, in both ways to find words."""

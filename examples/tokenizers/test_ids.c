@@ -1,4 +1,4 @@
-/* Prints the ids of texts, for test_tokens.py:  test-minilm-tokens FOLDER FRAME <FILE. The file has a JSON string a line. */
+/* Prints the ids of texts, for test_trained.py:  test-tokenizers-ids FOLDER FRAME <FILE. The file has a JSON string a line. */
 #include "tokenizer.h"
 
 #include <jansson.h>
