@@ -14,19 +14,23 @@ static inline uint32_t load(const uint8_t *at) {
     return word;
 }
 
+/* Eight bytes become four: the first ones, with the others so many bits higher. */
+static inline uint32_t fold(uint64_t bytes, int by) { return (uint32_t)(bytes | bytes >> (32 - by)); }
+
 /* A column of planes of elements of so many bits, up to n steps. */
 static inline void planes(const uint8_t *x, int64_t n, int bits, int per_word, word_rows rows, int64_t c) {
-    const uint32_t more = 0x01010101u * ((1u << (bits - 4)) - 1);
+    const int more = bits - 4;
     int64_t row = 0;
     for (int64_t t = 0; t < n; t += per_word) {
-        for (int k = 0; k < per_word; k += 8)
-            rows[row++][c] = (load(x + t + k) & 0x0f0f0f0f) | (load(x + t + k + 4) & 0x0f0f0f0f) << 4;
-        if (bits == 4)
-            continue;
         uint32_t upper = 0;
-        for (int k = 0; k < per_word / 4; k++)
-            upper |= (load(x + t + 4 * k) >> 4 & more) << k * (bits - 4);
-        rows[row++][c] = upper;
+        for (int k = 0; k < per_word; k += 8) {
+            uint64_t eight;
+            memcpy(&eight, x + t + k, sizeof eight);
+            rows[row++][c] = fold(eight & 0x0f0f0f0f0f0f0f0f, 4);
+            upper |= fold(eight >> 4 & 0x0101010101010101 * ((1u << more) - 1), more) << k / 4 * more;
+        }
+        if (more > 0)
+            rows[row++][c] = upper;
     }
 }
 
@@ -41,23 +45,48 @@ static void words_of_column(fv_format format, const uint8_t *x, int64_t n, word_
     }
 }
 
+/* A whole line at once: of unknown length, a copy of so few bytes takes as long as its words took to make. */
+static inline void copy_row(const uint32_t row[FV_TILE_COLUMNS], int64_t n, uint32_t *to) {
+    if (n == FV_TILE_COLUMNS)
+        memcpy(to, row, FV_TILE_COLUMNS * sizeof *to);
+    else
+        for (int64_t c = 0; c < n; c++)
+            to[c] = row[c];
+}
+
 /* --------------------------------------------------------------------------------------------------------- scales -- */
 
-static void pack_scale(const fv_reader *r, int64_t column, int64_t group, char *to, fv_scale_places at) {
-    const fv_stored_scale scale = fv_read_scale(r, column, group);
+/* Scales of a group of columns, of formats without super-blocks; at: the first one's place. */
+static void pack_scales(const fv_reader *r, int64_t first, int64_t count, int64_t group, char *to, fv_scale_places at) {
+    const fv_scale_words words = r->q.scales;
+    const size_t size = (size_t)fv_scale_size(words);
+    for (int64_t c = 0; c < count; c++) {
+        const fv_stored_scale scale = fv_read_scale(r, first + c, group);
+        memcpy(to + at.scale + (size_t)c * size, scale.scale, size);
+        if (fv_scales_extra(words) == FV_GROUP_minimum)
+            memcpy(to + at.minimum + (size_t)c * size, scale.minimum, size);
+        if (fv_scales_extra(words) == FV_GROUP_zero)
+            to[at.zero + (size_t)c] = (char)scale.zero;
+    }
+}
+
+/* Those of all groups of a super-block. */
+static void pack_super(const fv_reader *r, int64_t first, int64_t count, int64_t group, char *to, fv_scale_places at) {
     const fv_scale_words words = r->q.scales;
     const int per = fv_scales_per_super(words);
-    if (group % per == 0) {
-        memcpy(to + at.scale, scale.scale, (size_t)fv_scale_size(words));
-        if (fv_scales_extra(words) == FV_GROUP_minimum)
-            memcpy(to + at.minimum, scale.minimum, sizeof(uint16_t));
+    const bool minimum = words == FV_SCALES_super8;
+    const size_t row = minimum ? 2 * (at.m - at.s) : at.m - at.s;
+    for (int64_t c = 0; c < count; c++, to++) {
+        const fv_block_scales super = fv_read_super(r, first + c, group);
+        memcpy(to + at.scale + c, &super.d, sizeof super.d);
+        if (minimum)
+            memcpy(to + at.minimum + c, &super.e, sizeof super.e);
+        for (int k = 0; k < per; k++) {
+            to[at.s + (size_t)k * row] = (char)super.s[k];
+            if (minimum)
+                to[at.m + (size_t)k * row] = (char)super.m[k];
+        }
     }
-    if (per > 1)
-        to[at.s] = (char)scale.s;
-    if (words == FV_SCALES_super8)
-        to[at.m] = (char)scale.m;
-    if (fv_scales_extra(words) == FV_GROUP_zero)
-        to[at.zero] = (char)scale.zero;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- pack -- */
@@ -87,11 +116,11 @@ void fv_quantised_pack(const fovea_matrix *matrix, const fv_quantised *q, int64_
                 words_of_column(q->format, tile[c], all, rows, c);
             uint32_t *to = (uint32_t *)words + fv_group_rows(q->format, t) * width + place + done;
             for (int64_t i = 0; i < lines; i++)
-                memcpy(to + i * width, rows[i], (size_t)n * sizeof **rows);
-            for (int64_t g = fv_ceil_div(t, q->group); g * q->group < t + steps; g++)
-                for (int64_t c = 0; c < n; c++)
-                    pack_scale(&r, first + done + c, g, scales,
-                               fv_scale_places_of(q->scales, g, width, place + done + c));
+                copy_row(rows[i], n, to + i * width);
+            const int per = fv_scales_per_super(q->scales);
+            for (int64_t g = fv_ceil_div(t, q->group); g * q->group < t + steps; g += per)
+                (per > 1 ? pack_super : pack_scales)(&r, first + done, n, g, scales,
+                                                     fv_scale_places_of(q->scales, g, width, place + done));
         }
     }
 }

@@ -87,8 +87,7 @@ static void read_words(const fv_reader *r, int64_t first, int64_t count, int64_t
 /* --------------------------------------------------------------------------------------------------------- blocks -- */
 
 static inline const uint8_t *block_of(const fv_reader *r, int64_t column, int64_t step) {
-    const fv_dtype_block block = fv_dtype_block_of(r->matrix.dtype);
-    return (const uint8_t *)r->matrix.data + column * r->row_bytes + step / block.elements * block.bytes;
+    return (const uint8_t *)r->matrix.data + column * r->row_bytes + (step >> r->block_shift) * r->block_bytes;
 }
 
 /* n low nibbles, then the n high ones. */
@@ -142,12 +141,25 @@ static void read_q6_k(const fv_reader *r, int64_t first, int64_t count, int64_t 
 
 /* --------------------------------------------------------------------------------------------------------- scales -- */
 
-static fv_stored_scale scale_of_super8(const uint8_t *block, int64_t group) {
-    const uint8_t *x = block + 4;
-    const int64_t k = group % 4;
-    return group < 4 ? (fv_stored_scale){block, block + 2, x[k] & 63, x[k + 4] & 63, 0}
-                     : (fv_stored_scale){block, block + 2, (uint8_t)((x[k + 8] & 15) | (x[k] >> 6) << 4),
-                                         (uint8_t)(x[k + 8] >> 4 | (x[k + 4] >> 6) << 4), 0};
+/* 12 bytes of scales and minimums of 6 bits: the first four of each are the low bits of bytes 0 to 7, the others have
+ * their low nibbles in bytes 8 to 11 and the rest in the high bits of bytes 0 to 7. */
+fv_block_scales fv_read_super(const fv_reader *r, int64_t column, int64_t group) {
+    const uint8_t *block = block_of(r, column, group * r->q.group);
+    fv_block_scales to = {0};
+    if (r->matrix.dtype == FOVEA_DTYPE_Q6_K) {
+        memcpy(to.s, block + 192, sizeof to.s);
+        memcpy(&to.d, block + 208, sizeof to.d);
+        return to;
+    }
+    uint32_t nibbles;
+    memcpy(&to.d, block, sizeof to.d);
+    memcpy(&to.e, block + 2, sizeof to.e);
+    memcpy(&nibbles, block + 12, sizeof nibbles);
+    const uint64_t x = load(block + 4), x0 = x & 0x3f3f3f3f3f3f3f3f,
+                   x4 = (((uint64_t)nibbles | (uint64_t)nibbles << 28) & low) | (x >> 2 & 0x3030303030303030);
+    store(to.s, (x0 & UINT32_MAX) | x4 << 32);
+    store(to.m, x0 >> 32 | (x4 >> 32 << 32));
+    return to;
 }
 
 int64_t fv_read_zero(const fv_reader *r, int64_t o, int64_t group) {
@@ -170,7 +182,11 @@ fv_stored_scale fv_read_scale(const fv_reader *r, int64_t column, int64_t group)
         return (fv_stored_scale){.scale = block, .minimum = block + 2};
     }
     case FOVEA_DTYPE_Q4_K:
-    case FOVEA_DTYPE_Q5_K: return scale_of_super8(block_of(r, column, group * 32), group % 8);
+    case FOVEA_DTYPE_Q5_K: {
+        const uint8_t *block = block_of(r, column, group * 32);
+        const fv_block_scales super = fv_read_super(r, column, group);
+        return (fv_stored_scale){block, block + 2, super.s[group % 8], super.m[group % 8], 0};
+    }
     case FOVEA_DTYPE_Q6_K: {
         const uint8_t *block = block_of(r, column, group * 16);
         return (fv_stored_scale){.scale = block + 208, .s = block[192 + group % 16]};
@@ -229,6 +245,9 @@ fv_reader fv_read_begin(const fovea_matrix *matrix, const int32_t *order) {
     r.q = fv_quantised_of(matrix);
     r.q.order = order;
     r.row_bytes = fv_dtype_bytes(matrix->dtype, matrix->out_stride);
+    const fv_dtype_block block = fv_dtype_block_of(matrix->dtype);
+    r.block_bytes = block.bytes;
+    r.block_shift = block.elements == FV_SUPER ? 8 : 5;
     switch (matrix->dtype) {
     case FOVEA_DTYPE_Q8_0: r.read = read_q8_0; break;
     case FOVEA_DTYPE_Q4_0:

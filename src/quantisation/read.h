@@ -24,7 +24,8 @@ struct fv_reader {
     fovea_quantisation quantisation; /* a copy: the caller's may be shorter */
     fv_quantised q;
     fv_read_fn *read;
-    int64_t row_bytes;                                        /* of blocks: of an output channel */
+    int64_t row_bytes, block_bytes;                           /* of blocks: of an output channel; of one */
+    int block_shift;                                          /* its elements as a power of two */
     int64_t group_size, scale_group_stride, scale_out_stride; /* of integers */
     int64_t word_stride, in_bits, word_bits, per_word;        /* where an integer is: place_in(), place_out() */
     int bits;
@@ -41,6 +42,15 @@ typedef struct fv_stored_scale {
 } fv_stored_scale;
 
 fv_stored_scale fv_read_scale(const fv_reader *r, int64_t column, int64_t group);
+
+/* What a block has beside its integers: d; e, the scale of minimums or the minimum; of super-blocks those of groups. */
+typedef struct fv_block_scales {
+    uint16_t d, e;
+    uint8_t s[16], m[16];
+} fv_block_scales;
+
+/* All that the super-block of a group has. */
+fv_block_scales fv_read_super(const fv_reader *r, int64_t column, int64_t group);
 
 /* The zero of a group of integers as stored, with its offset. */
 int64_t fv_read_zero(const fv_reader *r, int64_t column, int64_t group);
@@ -65,12 +75,6 @@ static inline fv_scale_places fv_scale_places_of(fv_scale_words words, int64_t g
                              .m = (size_t)(own + width + place),
                              .zero = (size_t)(at + size * width + place)};
 }
-
-/* What a block has beside its integers: d; e, the scale of minimums or the minimum; of super-blocks those of groups. */
-typedef struct fv_block_scales {
-    uint16_t d, e;
-    uint8_t s[16], m[16];
-} fv_block_scales;
 
 /* A block of integers without sign (of Q8_0 int8) as files have it. */
 void fv_block_write(fovea_dtype dtype, const fv_block_scales *scales, const uint8_t *x, uint8_t *to);
