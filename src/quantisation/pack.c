@@ -57,34 +57,36 @@ static inline void copy_row(const uint32_t row[FV_TILE_COLUMNS], int64_t n, uint
 /* --------------------------------------------------------------------------------------------------------- scales -- */
 
 /* Scales of a group of columns, of formats without super-blocks; at: the first one's place. */
-static void pack_scales(const fv_reader *r, int64_t first, int64_t count, int64_t group, char *to, fv_scale_places at) {
+static void pack_scales(const fv_reader *r, int64_t first, int64_t count, int64_t group, char *to,
+                        const fv_scale_places *at) {
     const fv_scale_words words = r->q.scales;
     const size_t size = (size_t)fv_scale_size(words);
     for (int64_t c = 0; c < count; c++) {
         const fv_stored_scale scale = fv_read_scale(r, first + c, group);
-        memcpy(to + at.scale + (size_t)c * size, scale.scale, size);
+        memcpy(to + at->scale + (size_t)c * size, scale.scale, size);
         if (fv_scales_extra(words) == FV_GROUP_minimum)
-            memcpy(to + at.minimum + (size_t)c * size, scale.minimum, size);
+            memcpy(to + at->minimum + (size_t)c * size, scale.minimum, size);
         if (fv_scales_extra(words) == FV_GROUP_zero)
-            to[at.zero + (size_t)c] = (char)scale.zero;
+            to[at->zero + (size_t)c] = (char)scale.zero;
     }
 }
 
 /* Those of all groups of a super-block. */
-static void pack_super(const fv_reader *r, int64_t first, int64_t count, int64_t group, char *to, fv_scale_places at) {
+static void pack_super(const fv_reader *r, int64_t first, int64_t count, int64_t group, char *to,
+                       const fv_scale_places *at) {
     const fv_scale_words words = r->q.scales;
     const int per = fv_scales_per_super(words);
     const bool minimum = words == FV_SCALES_super8;
-    const size_t row = minimum ? 2 * (at.m - at.s) : at.m - at.s;
+    const size_t row = minimum ? 2 * (at->m - at->s) : at->m - at->s;
     for (int64_t c = 0; c < count; c++, to++) {
         const fv_block_scales super = fv_read_super(r, first + c, group);
-        memcpy(to + at.scale + c, &super.d, sizeof super.d);
+        memcpy(to + at->scale + c, &super.d, sizeof super.d);
         if (minimum)
-            memcpy(to + at.minimum + c, &super.e, sizeof super.e);
+            memcpy(to + at->minimum + c, &super.e, sizeof super.e);
         for (int k = 0; k < per; k++) {
-            to[at.s + (size_t)k * row] = (char)super.s[k];
+            to[at->s + (size_t)k * row] = (char)super.s[k];
             if (minimum)
-                to[at.m + (size_t)k * row] = (char)super.m[k];
+                to[at->m + (size_t)k * row] = (char)super.m[k];
         }
     }
 }
@@ -118,9 +120,10 @@ void fv_quantised_pack(const fovea_matrix *matrix, const fv_quantised *q, int64_
             for (int64_t i = 0; i < lines; i++)
                 copy_row(rows[i], n, to + i * width);
             const int per = fv_scales_per_super(q->scales);
-            for (int64_t g = fv_ceil_div(t, q->group); g * q->group < t + steps; g += per)
-                (per > 1 ? pack_super : pack_scales)(&r, first + done, n, g, scales,
-                                                     fv_scale_places_of(q->scales, g, width, place + done));
+            for (int64_t g = fv_ceil_div(t, q->group); g * q->group < t + steps; g += per) {
+                const fv_scale_places at = fv_scale_places_of(q->scales, g, width, place + done);
+                (per > 1 ? pack_super : pack_scales)(&r, first + done, n, g, scales, &at);
+            }
         }
     }
 }
@@ -141,12 +144,14 @@ static group_floats floats_of(const fv_reader *r, int64_t column, int64_t group)
         to.minimum = fv_scale_float(words, from.minimum);
     else if (fv_scales_extra(words) == FV_GROUP_plain)
         to.zero = fv_group_zero(r->q.format, FV_GROUP_plain);
-    if (words == FV_SCALES_super8) {
-        to.scale = to.scale * (float)from.s;
-        to.minimum = -(to.minimum * (float)from.m);
-    }
-    if (words == FV_SCALES_super16)
-        to.scale = to.scale * (float)(int8_t)from.s;
+    const int per = fv_scales_per_super(words);
+    if (per == 1)
+        return to;
+    const fv_block_scales super = fv_read_super(r, column, group);
+    const uint8_t s = super.s[group % per];
+    to.scale = to.scale * (words == FV_SCALES_super8 ? (float)s : (float)(int8_t)s);
+    if (words == FV_SCALES_super8)
+        to.minimum = -(to.minimum * (float)super.m[group % per]);
     return to;
 }
 

@@ -177,20 +177,13 @@ fv_stored_scale fv_read_scale(const fv_reader *r, int64_t column, int64_t group)
     switch (r->matrix.dtype) {
     case FOVEA_DTYPE_Q8_0:
     case FOVEA_DTYPE_Q4_0: return (fv_stored_scale){.scale = block_of(r, column, group * 32)};
-    case FOVEA_DTYPE_Q4_1: {
-        const uint8_t *block = block_of(r, column, group * 32);
-        return (fv_stored_scale){.scale = block, .minimum = block + 2};
-    }
+    case FOVEA_DTYPE_Q4_1:
     case FOVEA_DTYPE_Q4_K:
     case FOVEA_DTYPE_Q5_K: {
         const uint8_t *block = block_of(r, column, group * 32);
-        const fv_block_scales super = fv_read_super(r, column, group);
-        return (fv_stored_scale){block, block + 2, super.s[group % 8], super.m[group % 8], 0};
+        return (fv_stored_scale){.scale = block, .minimum = block + 2};
     }
-    case FOVEA_DTYPE_Q6_K: {
-        const uint8_t *block = block_of(r, column, group * 16);
-        return (fv_stored_scale){.scale = block + 208, .s = block[192 + group % 16]};
-    }
+    case FOVEA_DTYPE_Q6_K: return (fv_stored_scale){.scale = block_of(r, column, group * 16) + 208};
     default: break;
     }
     const int64_t own = group * r->q.group / r->group_size;

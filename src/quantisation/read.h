@@ -37,7 +37,6 @@ fv_reader fv_read_begin(const fovea_matrix *matrix, const int32_t *order);
 /* What a group of a column has: scale and minimum where they are stored, d and e of a super-block among them. */
 typedef struct fv_stored_scale {
     const void *scale, *minimum;
-    uint8_t s, m;
     int zero;
 } fv_stored_scale;
 
