@@ -58,9 +58,8 @@ static fovea_status build(fovea_mpi_cache *c, const fovea_kv_cache_desc *given, 
 
 fovea_status fovea_mpi_cache_create(MPI_Comm comm, const fovea_context *ctx, const fovea_kv_cache_desc *desc,
                                     int64_t stripe_segments, fovea_mpi_cache **cache) {
-    if (!cache)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "cache is NULL");
-    *cache = NULL;
+    if (cache)
+        *cache = NULL;
     fovea_status status = fv_mpi_check_comm(comm);
     if (status != FOVEA_OK)
         return status;
@@ -72,7 +71,9 @@ fovea_status fovea_mpi_cache_create(MPI_Comm comm, const fovea_context *ctx, con
     MPI_Comm_size(own->comm, &own->layout.ranks);
     own->layout.total = INT64_MAX;
     own->ctx = ctx;
-    status = c ? build(c, desc, stripe_segments) : fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
+    status = !c       ? fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory")
+             : !cache ? fv_mpi_fail(FOVEA_ERROR_NULL, "cache is NULL") /* which the others must hear */
+                      : build(c, desc, stripe_segments);
     fv_mpi_vote vote;
     fv_mpi_vote_begin(&vote, own->comm, status, status == FOVEA_OK ? digest(c) : 0);
     status = fv_mpi_vote_end(&vote, "fields of desc or stripe_segments");

@@ -76,7 +76,8 @@ void fv_mpi_cached_piece(const fv_mpi_call *call, int64_t key, int64_t *kv_lens,
 
 fovea_status fovea_mpi_cache_attention(fovea_mpi_attention_plan *plan, const fovea_mpi_cache *cache,
                                        const fovea_attention_args *args, void *workspace, size_t workspace_size) {
-    if (!plan || !cache)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "%s is NULL", plan ? "cache" : "plan");
-    return fv_mpi_execute(plan, cache, args, workspace, workspace_size);
+    if (!plan)
+        return fv_mpi_fail(FOVEA_ERROR_NULL, "plan is NULL");
+    const fovea_status status = cache ? FOVEA_OK : fv_mpi_fail(FOVEA_ERROR_NULL, "cache is NULL");
+    return fv_mpi_execute(plan, cache, status, args, workspace, workspace_size);
 }

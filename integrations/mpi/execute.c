@@ -313,18 +313,18 @@ size_t fovea_mpi_attention_plan_workspace_size(const fovea_mpi_attention_plan *p
 
 fovea_status fovea_mpi_attention_execute(fovea_mpi_attention_plan *plan, const fovea_attention_args *args,
                                          void *workspace, size_t workspace_size) {
-    return plan ? fv_mpi_execute(plan, NULL, args, workspace, workspace_size)
+    return plan ? fv_mpi_execute(plan, NULL, FOVEA_OK, args, workspace, workspace_size)
                 : fv_mpi_fail(FOVEA_ERROR_NULL, "plan is NULL");
 }
 
-fovea_status fv_mpi_execute(fovea_mpi_attention_plan *plan, const fovea_mpi_cache *cache,
+fovea_status fv_mpi_execute(fovea_mpi_attention_plan *plan, const fovea_mpi_cache *cache, fovea_status status,
                             const fovea_attention_args *args, void *workspace, size_t workspace_size) {
     const size_t needs = fovea_mpi_attention_plan_workspace_size(plan);
     const int64_t lens = at_least_one(plan->problem.desc.batch) * (int64_t)sizeof(int64_t);
-    fv_mpi_call call = {.plan = plan, .status = FOVEA_OK, .cache = cache};
+    fv_mpi_call call = {.plan = plan, .status = status, .cache = cache};
     fovea_attention_args_init(&call.args);
     const bool small = workspace && workspace_size < needs;
-    if (small)
+    if (small && status == FOVEA_OK)
         call.status = fv_mpi_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, this plan needs %zu on this rank",
                                   workspace_size, needs);
     void *own = workspace && !small ? NULL : malloc(needs); /* this rank's messages are due in any case */

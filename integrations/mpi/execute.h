@@ -33,8 +33,8 @@ typedef struct fv_mpi_scratch {
 int64_t fv_mpi_scratch_bytes(const fovea_mpi_attention_plan *plan);
 fv_mpi_scratch fv_mpi_scratch_take(fv_mpi_call *call);
 
-/* fovea_mpi_attention_execute(), cache NULL, or over a cache. */
-fovea_status fv_mpi_execute(fovea_mpi_attention_plan *plan, const fovea_mpi_cache *cache,
+/* fovea_mpi_attention_execute(), cache NULL, or over a cache. status: of this rank before. */
+fovea_status fv_mpi_execute(fovea_mpi_attention_plan *plan, const fovea_mpi_cache *cache, fovea_status status,
                             const fovea_attention_args *args, void *workspace, size_t workspace_size);
 
 /* Bytes of the workspace, a multiple of FV_MPI_UNIT. */

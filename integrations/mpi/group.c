@@ -16,16 +16,11 @@ _Static_assert(sizeof(header) == FV_MPI_UNIT, "a header is a unit");
  * */
 
 fovea_status fovea_mpi_group_create(MPI_Comm comm, fovea_mpi_group **group) {
-    int running = 0, ended = 0;
-    if (!group)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "group is NULL");
-    *group = NULL;
-    MPI_Initialized(&running);
-    MPI_Finalized(&ended);
-    if (!running || ended)
-        return fv_mpi_fail(FOVEA_ERROR_ARGUMENT, "MPI is not initialised, or has ended");
-    if (comm == MPI_COMM_NULL)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "comm is MPI_COMM_NULL");
+    if (group)
+        *group = NULL;
+    fovea_status status = fv_mpi_check_comm(comm);
+    if (status != FOVEA_OK)
+        return status;
     fovea_mpi_group *g = calloc(1, sizeof *g), none = {0};
     fovea_mpi_group *own = g ? g : &none;
     MPI_Comm_dup(comm, &own->comm);
@@ -36,10 +31,13 @@ fovea_status fovea_mpi_group_create(MPI_Comm comm, fovea_mpi_group **group) {
     MPI_Type_commit(&own->unit);
     own->counts = calloc((size_t)own->ranks, sizeof *own->counts);
     own->places = calloc((size_t)own->ranks, sizeof *own->places);
-    const bool memory = g && own->counts && own->places;
+    if (!g || !own->counts || !own->places)
+        status = fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
+    else if (!group)
+        status = fv_mpi_fail(FOVEA_ERROR_NULL, "group is NULL"); /* which the others must hear */
     fv_mpi_vote vote;
-    fv_mpi_vote_begin(&vote, own->comm, memory ? FOVEA_OK : fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory"), 0);
-    const fovea_status status = fv_mpi_vote_end(&vote, "groups");
+    fv_mpi_vote_begin(&vote, own->comm, status, 0);
+    status = fv_mpi_vote_end(&vote, "groups");
     if (status == FOVEA_OK) {
         *group = g;
         return FOVEA_OK;

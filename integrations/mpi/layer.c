@@ -218,13 +218,16 @@ static fovea_status build(making *k) {
 
 fovea_status fovea_mpi_mha_create(fovea_mpi_group *group, const fovea_context *ctx, const fovea_mpi_mha_desc *desc,
                                   const fovea_mha_weights *weights, fovea_mpi_mha **mha) {
-    if (!group || !mha)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "%s is NULL", group ? "mha" : "group");
-    *mha = NULL;
+    if (mha)
+        *mha = NULL;
+    if (!group)
+        return fv_mpi_fail(FOVEA_ERROR_NULL, "group is NULL");
     fovea_mpi_mha none = {.group = group}, *m = calloc(1, sizeof *m);
     making k = {.ctx = ctx, .m = m ? m : &none};
     k.m->group = group;
-    fovea_status status = m ? read_desc(&k, desc, weights) : fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
+    fovea_status status = !m     ? fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory")
+                          : !mha ? fv_mpi_fail(FOVEA_ERROR_NULL, "mha is NULL") /* which the others must hear */
+                                 : read_desc(&k, desc, weights);
     if (status == FOVEA_OK)
         status = build(&k);
     for (int i = 0; i < FV_MPI_ROLES; i++)

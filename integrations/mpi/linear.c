@@ -171,11 +171,14 @@ static fovea_status build(packing *p) {
 
 fovea_status fovea_mpi_linear_create(fovea_mpi_group *group, const fovea_context *ctx,
                                      const fovea_mpi_linear_desc *desc, fovea_mpi_linear **linear) {
-    if (!group || !linear)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "%s is NULL", group ? "linear" : "group");
-    *linear = NULL;
+    if (linear)
+        *linear = NULL;
+    if (!group)
+        return fv_mpi_fail(FOVEA_ERROR_NULL, "group is NULL");
     packing p = {.ctx = ctx, .l = calloc(1, sizeof *p.l)};
-    fovea_status status = p.l ? read_desc(&p, desc) : fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
+    fovea_status status = !p.l      ? fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory")
+                          : !linear ? fv_mpi_fail(FOVEA_ERROR_NULL, "linear is NULL") /* which the others must hear */
+                                    : read_desc(&p, desc);
     const uint64_t digest = status == FOVEA_OK ? desc_digest(&p) : 0;
     if (status == FOVEA_OK) {
         p.l->group = group;

@@ -19,8 +19,10 @@
  * _destroy. All others are local.
  *
  * Errors. A bad argument on one rank is told on all: each collective call returns the same status on every rank, and
- * fovea_mpi_error_detail() names the rank that failed. No rank waits for one that has refused. Failures of MPI itself
- * (a rank that dies, a network that breaks) end the job. No more is promised then.
+ * fovea_mpi_error_detail() names the rank that failed. No rank waits for one that has refused. Only what leads to the
+ * other ranks must be there: a rank that gives MPI_COMM_NULL, or NULL for the object that it calls (plan, cache, group,
+ * linear, mha), gets FOVEA_ERROR_NULL alone, and others wait for it. Failures of MPI itself (a rank that dies, a network
+ * that breaks) end the job. No more is promised then.
  *
  * Threads. Only the calling thread calls MPI. If it is the one that initialised MPI, MPI_THREAD_FUNNELED is enough. If
  * others take turns, MPI_THREAD_SERIALIZED. To execute plans of different communicators at once, MPI_THREAD_MULTIPLE.

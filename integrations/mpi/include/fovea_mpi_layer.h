@@ -30,7 +30,8 @@ extern "C" {
 /* Ranks that share maps and layers. Calls on one group come in the same order on all its ranks, one at a time. */
 typedef struct fovea_mpi_group fovea_mpi_group;
 
-/* Duplicates comm. Collective. FOVEA_ERROR_NULL, _ARGUMENT (MPI is not initialised), _OUT_OF_MEMORY. */
+/* Duplicates comm. Collective. FOVEA_ERROR_NULL, _ARGUMENT (MPI is not initialised), _OUT_OF_MEMORY. After an
+ * error *group is NULL, on all ranks. */
 FOVEA_API fovea_status fovea_mpi_group_create(MPI_Comm comm, fovea_mpi_group **group);
 
 /* Frees a group, after its maps and layers. NULL is allowed. Collective. Not after MPI_Finalize(). */
