@@ -29,7 +29,8 @@ static const char default_question[] = "How tall is the insect?";
 
 typedef struct options {
     const char *model, *text, *field, *output;
-    int threads, top, type, beside; /* type, beside: a fovea_dtype, or 0 */
+    int threads, top;
+    int type, weights, beside; /* choices, or 0 */
     bool verbose;
     const char *words[WORDS_MOST]; /* of the question */
     int word_count;
@@ -67,11 +68,17 @@ static int read_options(int argc, char **argv, options *opts) {
          "output"},
         {"--threads", "N", "2", cli_read_int, 1, 4096, offsetof(options, threads), 1,
          "number of threads (default: all CPUs this process may use)"},
-        {"--type", "TYPE", "bf16 f16", cli_read_choice, FOVEA_DTYPE_BF16, 0, offsetof(options, type), 1,
+        {"--type", "TYPE", "bf16 f16", cli_read_choice, EMBED_BF16, 0, offsetof(options, type), 1,
          "weights, and what layers hand on, in this element type (default: float32)"},
+        {"--weights", "TYPE", "q8_0", cli_read_choice, EMBED_Q8_0, 0, offsetof(options, weights), 1,
+         "words and matrices in 8 bits with a scale for each 32, and products with inputs of 16 bits (q16) (default: "
+         "as "
+         "--type)"},
         {"--top", "N", "5", cli_read_int, 1, 4096, offsetof(options, top), 1, "number of lines to print (default: 5)"},
-        {"--beside", "TYPE", "bf16 f16", cli_read_choice, FOVEA_DTYPE_BF16, 0, offsetof(options, beside), 1,
-         "also encode the text in this element type, and print its time and how near its vectors are to float32's"},
+        {"--beside", "TYPE", "bf16 f16 q8_0", cli_read_choice, EMBED_BF16, 0, offsetof(options, beside), 1,
+         "also encode the text in this element type, or with such weights, and print its time, its memory and how near "
+         "its "
+         "vectors are to float32's"},
         {"--verbose", NULL, NULL, NULL, 0, 0, offsetof(options, verbose), 1, "also print where the time went"},
     };
     static const cli_command command = {"",
@@ -105,11 +112,15 @@ static int read_options(int argc, char **argv, options *opts) {
     return -1;
 }
 
-encoder *embed_load(const embed_model *m, fovea_dtype dtype) {
+encoder *embed_load(const embed_model *m, embed_type type, embed_type weights) {
+    static const fovea_dtype types[] = {[EMBED_BF16] = FOVEA_DTYPE_BF16, [EMBED_F16] = FOVEA_DTYPE_F16};
     char text[EMBED_COMPLAINT];
     encoder *e;
     encoder_config config = m->config;
-    config.dtype = dtype;
+    if (type != EMBED_F32)
+        config.dtype = types[type];
+    if (weights != EMBED_F32)
+        config.weights = FOVEA_DTYPE_Q8_0;
     if (encoder_load_as(m->context, m->place.file, &config, &e, (complaint){text, sizeof text}) != 0)
         embed_die(text);
     return e;
@@ -134,7 +145,7 @@ static void open_model(const options *opts, embed_model *m) {
     fovea_info_init(&m->info);
     if (fovea_context_create(&context, &m->context) != FOVEA_OK || fovea_context_info(m->context, &m->info) != FOVEA_OK)
         embed_die(fovea_error_detail());
-    m->e = embed_load(m, opts->type != 0 ? (fovea_dtype)opts->type : FOVEA_DTYPE_F32);
+    m->e = embed_load(m, (embed_type)opts->type, (embed_type)opts->weights);
 }
 
 /* "12288 of 100000 texts, 3:12 left", on a terminal. */
@@ -190,8 +201,9 @@ static int write_vectors(const options *opts, const embed_model *m) {
         fprintf(stderr, "fovea-embed: stopped: %lld vector%s written\n", (long long)out.count,
                 out.count == 1 ? " is" : "s are");
     else
-        fprintf(stderr, "%lld text%s, %lld tokens in %.1f s: %.0f texts per second\n", (long long)out.count,
-                plural(out.count), (long long)report.tokens, seconds, (double)out.count / seconds);
+        fprintf(stderr, "%lld text%s, %lld tokens in %.1f s: %.0f texts per second; weights take %.1f MB\n",
+                (long long)out.count, plural(out.count), (long long)report.tokens, seconds, (double)out.count / seconds,
+                (double)encoder_bytes(m->e) / 1e6);
     return status != 0 ? 1 : stopped ? STOPPED : 0;
 }
 
@@ -211,7 +223,7 @@ int main(int argc, char **argv) {
     if (opts.output != NULL)
         status = write_vectors(&opts, &m);
     else
-        embed_search(&m, opts.text, asked, opts.top, opts.verbose, opts.beside);
+        embed_search(&m, opts.text, asked, opts.top, opts.verbose, (embed_type)opts.beside);
     free(asked);
     tokenizer_close(m.t);
     encoder_free(m.e);

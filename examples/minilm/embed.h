@@ -17,12 +17,15 @@ typedef struct embed_model {
     fovea_info info;
 } embed_model;
 
-/* Both end the program where they fail. */
-encoder *embed_load(const embed_model *m, fovea_dtype dtype);
+/* As which a model may be loaded: what layers hand on, in the first three; weights. */
+typedef enum embed_type { EMBED_F32, EMBED_BF16, EMBED_F16, EMBED_Q8_0 } embed_type;
+
+/* Both end the program where they fail. weights: EMBED_F32, as type; or EMBED_Q8_0. */
+encoder *embed_load(const embed_model *m, embed_type type, embed_type weights);
 void *embed_allocate(size_t count, size_t bytes);
 void embed_die(const char *what);
 
-/* The lines of a text that are nearest to a question. beside: a fovea_dtype, or 0. */
-void embed_search(const embed_model *m, const char *path, const char *asked, int top, bool verbose, int beside);
+/* The lines of a text that are nearest to a question. beside: EMBED_F32: nothing. */
+void embed_search(const embed_model *m, const char *path, const char *asked, int top, bool verbose, embed_type beside);
 
 #endif

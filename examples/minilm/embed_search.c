@@ -69,7 +69,7 @@ static void print_nearest(const lines *text, const float *vectors, const float *
     free(scores);
 }
 
-static void print_times(const sentences_report *r, bool verbose) {
+static void print_times(const encoder *e, const sentences_report *r, bool verbose) {
     static const char *const names[ENCODER_PARTS] = {
         [ENCODER_EMBEDDINGS] = "embeddings",     [ENCODER_ATTENTION] = "multi-head attention",
         [ENCODER_FEED_FORWARD] = "feed-forward", [ENCODER_NORM] = "layer norm",
@@ -85,6 +85,7 @@ static void print_times(const sentences_report *r, bool verbose) {
     printf("of the time\n  %5.1f%%  tokens\n", 100.0 * r->reading / all);
     for (int i = 0; i < ENCODER_PARTS; i++)
         printf("  %5.1f%%  %s\n", 100.0 * r->parts[i] / all, names[i]);
+    printf("weights take %.1f MB\n", (double)encoder_bytes(e) / 1e6);
 }
 
 /* Some lines by themselves have the bytes that they have among all. */
@@ -129,7 +130,8 @@ static void print_beside(const encoder *e, const encoder *other, const char *typ
                          float *vectors) {
     const int64_t width = encoder_sizes(e).width;
     float *others = embed_allocate((size_t)(l->count * width), sizeof *others);
-    double seconds[2][ROUNDS], least = 1.0;
+    double *cosines = embed_allocate((size_t)l->count, sizeof *cosines);
+    double seconds[2][ROUNDS];
     encode(other, t, l, others); /* wakes it */
     for (int i = 0; i < ROUNDS; i++) {
         seconds[0][i] = encode(e, t, l, vectors);
@@ -137,17 +139,21 @@ static void print_beside(const encoder *e, const encoder *other, const char *typ
     }
     for (int i = 0; i < 2; i++)
         qsort(seconds[i], ROUNDS, sizeof seconds[i][0], ascending);
-    for (int64_t i = 0; i < l->count; i++) {
-        const double cosine = dot(vectors + i * width, others + i * width, width);
-        least = cosine < least ? cosine : least;
-    }
+    for (int64_t i = 0; i < l->count; i++)
+        cosines[i] = dot(vectors + i * width, others + i * width, width);
+    qsort(cosines, (size_t)l->count, sizeof *cosines, ascending);
     const double f32 = seconds[0][ROUNDS / 2], half = seconds[1][ROUNDS / 2];
-    printf("in %s: %.3f s, float32 %.3f s: %.2f times as fast; cosine to float32's vectors at least 1 - %.1g\n", type,
-           half, f32, f32 / half, 1.0 - least);
+    printf("in %s: %.3f s, float32 %.3f s: %.2f times as fast; cosine to float32's vectors at least 1 - %.1g, median "
+           "1 - %.1g; weights take %.1f MB, float32's %.1f\n",
+           type, half, f32, f32 / half, 1.0 - cosines[0], 1.0 - cosines[l->count / 2],
+           (double)encoder_bytes(other) / 1e6, (double)encoder_bytes(e) / 1e6);
     free(others);
+    free(cosines);
 }
 
-void embed_search(const embed_model *m, const char *path, const char *asked, int top, bool verbose, int beside) {
+void embed_search(const embed_model *m, const char *path, const char *asked, int top, bool verbose, embed_type beside) {
+    static const char *const names[] = {[EMBED_BF16] = "bfloat16", [EMBED_F16] = "float16", [EMBED_Q8_0] = "q8_0"};
+
     char text[EMBED_COMPLAINT], name[MODEL_PLACE_MOST];
     const complaint to = {text, sizeof text};
     lines l = read_lines(path);
@@ -163,11 +169,11 @@ void embed_search(const embed_model *m, const char *path, const char *asked, int
     printf("%s, %s, %d thread%s: %s\n", model_place_name(&m->place, name), fovea_isa_name(m->info.isa), m->info.threads,
            plural(m->info.threads), asked);
     print_nearest(&l, vectors, question, width, top);
-    print_times(&report, verbose);
+    print_times(m->e, &report, verbose);
     print_alone(m->e, m->t, &l, vectors);
-    if (beside != 0) {
-        encoder *other = embed_load(m, (fovea_dtype)beside);
-        print_beside(m->e, other, beside == FOVEA_DTYPE_BF16 ? "bfloat16" : "float16", m->t, &l, vectors);
+    if (beside != EMBED_F32) {
+        encoder *other = beside == EMBED_Q8_0 ? embed_load(m, EMBED_F32, beside) : embed_load(m, beside, EMBED_F32);
+        print_beside(m->e, other, names[beside], m->t, &l, vectors);
         encoder_free(other);
     }
     free(vectors);

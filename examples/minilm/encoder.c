@@ -72,6 +72,24 @@ static fovea_tensor sentence_of(const run *r, const encoder_shard *s, int64_t ro
     return fovea_tensor_tokens(tensor_of(r->p, s, r->p->hidden, r->p->e->shape.width), row, tokens);
 }
 
+/* The words of a sentence: rows of the encoder's table, or, if those are no floats, of the shard's. */
+static fovea_status find_words(const run *r, const encoder_shard *s, int64_t tokens, fovea_embedding_table *table) {
+    const encoder *e = r->p->e;
+    const int64_t width = e->shape.width;
+    const size_t row_bytes = encoder_row_bytes(e, width);
+    fovea_status status = FOVEA_OK;
+    *table = (fovea_embedding_table){e->words, e->config.dtype, e->shape.words, width, s->ids, NULL};
+    if (s->words == NULL)
+        return FOVEA_OK;
+    for (int64_t t = 0; status == FOVEA_OK && t < tokens; t++) {
+        const char *word = (const char *)e->words + (size_t)s->ids[t] * row_bytes;
+        const fovea_matrix row = fovea_matrix_out_in(word, e->config.weights, 1, width);
+        status = fovea_dequantize(e->ctx, &row, s->words + t * width);
+    }
+    *table = (fovea_embedding_table){s->words, FOVEA_DTYPE_F32, tokens, width, r->p->places, NULL};
+    return status;
+}
+
 /* Sums of embeddings stay in float32 until they are normed. */
 static fovea_status embed(const run *r, const encoder_shard *s) {
     const encoder_plan *p = r->p;
@@ -82,8 +100,11 @@ static fovea_status embed(const run *r, const encoder_shard *s) {
         const int64_t b = p->order[i], tokens = r->lens[b];
         for (int64_t t = 0; t < tokens; t++)
             s->ids[t] = r->ids[b * p->tokens + t];
-        fovea_embedding_table tables[3] = {{e->words, e->config.dtype, e->shape.words, width, s->ids, NULL}};
+        fovea_embedding_table tables[3];
         int64_t count = 1;
+        status = find_words(r, s, tokens, &tables[0]);
+        if (status != FOVEA_OK)
+            return status;
         if (e->type != NULL)
             tables[count++] = (fovea_embedding_table){e->type, FOVEA_DTYPE_F32, 1, width, NULL, NULL};
         if (e->places != NULL)

@@ -13,7 +13,8 @@
  * (encoder_config.h) have the norms before attention and feed-forward, another activation, or causal attention.
  *
  * In bfloat16 or float16 (encoder_config.dtype) words, maps and all that layers hand on are of that type; norms, biases
- * and the sums of embeddings and of pooling stay in float32.
+ * and the sums of embeddings and of pooling stay in float32. With encoder_config.weights FOVEA_DTYPE_Q8_0 words and maps
+ * are integers of 8 bits with a scale for each 32; products take their inputs in 16 bits (docs/types.md: q16).
  *
  * The bits of a sentence's vector depend on its ids alone: not on tier, threads, batch or padding. Nothing between ids
  * and vectors is computed but by the library, whose promise that is. */
@@ -32,13 +33,14 @@ typedef struct encoder_shape {
 typedef struct encoder encoder;
 
 /* Reads a model: how many layers there are, and all sizes, are what the file says, and must fit each other. ctx must
- * outlive *e, which is NULL after an error. encoder_load: as encoder_config_bert() says. */
+ * outlive *e, which is NULL after an error. encoder_load: as encoder_config_bert() says, in a type of floats, or with such weights. */
 int encoder_load_as(const fovea_context *ctx, const char *path, const encoder_config *config, encoder **e,
                     complaint to);
 int encoder_load(const fovea_context *ctx, const char *path, int64_t heads, fovea_dtype dtype, encoder **e,
                  complaint to);
 void encoder_free(encoder *e); /* NULL is allowed */
 encoder_shape encoder_sizes(const encoder *e);
+int64_t encoder_bytes(const encoder *e); /* of words, positions and maps in memory */
 
 /* An encoder for batches of sentences of one length at most, with all memory that a run needs: one run at a time. */
 typedef struct encoder_plan encoder_plan;

@@ -42,6 +42,7 @@ typedef struct encoder_config {
     bool any_length;       /* vectors are not divided by their length */
     int64_t most_tokens;   /* of a sentence; 0: as many as there are position embeddings */
     fovea_dtype dtype; /* of words and maps, and of what layers hand on; FOVEA_DTYPE_F32 unless changed after reading */
+    fovea_dtype weights; /* FOVEA_DTYPE_Q8_0: words and maps are rounded to it as they are read; 0: they are of dtype */
 } encoder_config;
 
 /* BERT with GELU, epsilon 1e-12; all-MiniLM-L6-v2 is one. */

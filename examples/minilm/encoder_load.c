@@ -42,20 +42,17 @@ static float *load_array(const loading *l, int64_t rows, int64_t columns, const 
     return NULL;
 }
 
-/* Floats as elements of the model's type; frees them. NULL after a complaint, or if they are. */
-static void *in_type(const loading *l, float *values, int64_t count) {
-    if (values == NULL || l->e->config.dtype == FOVEA_DTYPE_F32)
-        return values;
-    void *elements = malloc((size_t)count * encoder_element(l->e) + 1);
-    if (elements == NULL)
-        encoder_out_of_memory(l->e, l->to);
-    else if (fovea_convert(count, values, FOVEA_DTYPE_F32, elements, l->e->config.dtype) != FOVEA_OK) {
-        encoder_failed(l->e, "weights", l->to);
-        free(elements);
-        elements = NULL;
-    }
-    free(values);
-    return elements;
+/* Is a map kept [in, out]? */
+static bool keeps_in_out(const loading *l) { return l->names->in_out && l->e->config.weights == 0; }
+
+/* Floats of a map or of words as the model keeps them. */
+static int put_rows(const loading *l, const float *values, int64_t in, int64_t out, bool in_out, void *rows) {
+    const encoder_config *c = &l->e->config;
+    const fovea_matrix from = in_out ? fovea_matrix_in_out(values, FOVEA_DTYPE_F32, in, out)
+                                     : fovea_matrix_out_in(values, FOVEA_DTYPE_F32, out, in);
+    const fovea_status status = c->weights != 0 ? fovea_quantize(l->e->ctx, &from, c->weights, NULL, rows, NULL, NULL)
+                                                : fovea_convert(in * out, values, FOVEA_DTYPE_F32, rows, c->dtype);
+    return status == FOVEA_OK ? 0 : encoder_failed(l->e, "weights", l->to);
 }
 
 static float *load_part(const loading *l, int64_t index, const char *name, const char *suffix, int64_t rows,
@@ -89,18 +86,52 @@ static int load_norm(const loading *l, int64_t index, const char *name, encoder_
 /* The weights of a map of in channels to out, of which a part begins at the output channel first. */
 static fovea_matrix matrix_of(const loading *l, const void *weight, int64_t in, int64_t all, int64_t first,
                               int64_t out) {
-    const fovea_dtype dtype = l->e->config.dtype;
-    const char *from = (const char *)weight + (size_t)(l->names->in_out ? first : first * in) * encoder_element(l->e);
-    fovea_matrix m =
-        l->names->in_out ? fovea_matrix_in_out(from, dtype, in, out) : fovea_matrix_out_in(from, dtype, out, in);
-    if (l->names->in_out)
+    const encoder_config *c = &l->e->config;
+    const fovea_dtype dtype = c->weights != 0 ? c->weights : c->dtype;
+    const bool in_out = keeps_in_out(l);
+    const char *from =
+        (const char *)weight + (size_t)first * (in_out ? encoder_element(l->e) : encoder_row_bytes(l->e, in));
+    fovea_matrix m = in_out ? fovea_matrix_in_out(from, dtype, in, out) : fovea_matrix_out_in(from, dtype, out, in);
+    if (in_out)
         m.in_stride = all;
     return m;
 }
 
+/* A map as the model keeps it, allocated; NULL after a complaint. */
 static void *load_weight(const loading *l, int64_t index, const char *name, int64_t in, int64_t out) {
-    return in_type(l, load_part(l, index, name, "weight", l->names->in_out ? in : out, l->names->in_out ? out : in),
-                   in * out);
+    const bool in_out = l->names->in_out;
+    float *values = load_part(l, index, name, "weight", in_out ? in : out, in_out ? out : in);
+    void *rows = values != NULL ? malloc((size_t)out * encoder_row_bytes(l->e, in) + 1) : NULL;
+    if (values != NULL && rows == NULL)
+        encoder_out_of_memory(l->e, l->to);
+    else if (rows != NULL && put_rows(l, values, in, out, in_out, rows) != 0) {
+        free(rows);
+        rows = NULL;
+    }
+    free(values);
+    return rows;
+}
+
+/* Words, some rows at a time: as floats they take most of the memory of a model. */
+static int load_words(const loading *l) {
+    enum { ROWS = 256 };
+    encoder *e = l->e;
+    const int64_t words = e->shape.words, width = e->shape.width;
+    const size_t row_bytes = encoder_row_bytes(e, width);
+    char name[NAME_MOST];
+    name_array(l, -1, l->names->words, "", name);
+    const safetensors_tensor *t = safetensors_find(l->file, name);
+    float *some = malloc((size_t)(ROWS * width) * sizeof *some);
+    e->words = malloc((size_t)words * row_bytes + 1);
+    int status = e->words != NULL && some != NULL ? 0 : encoder_out_of_memory(e, l->to);
+    for (int64_t row = 0; status == 0 && row < words; row += ROWS) {
+        const int64_t count = words - row < ROWS ? words - row : ROWS;
+        status = safetensors_read_part(l->file, t, row * width, count * width, some, l->to);
+        if (status == 0)
+            status = put_rows(l, some, width, count, false, (char *)e->words + (size_t)row * row_bytes);
+    }
+    free(some);
+    return status;
 }
 
 /* y = activation(x W + b), packed; of parts that lie one behind the other in the file. */
@@ -267,7 +298,7 @@ static int load_embeddings(const loading *l) {
     const encoder_names *n = l->names;
     const encoder_shape *s = &e->shape;
     const safetensors_tensor *types = n->type != NULL ? need_matrix(l, -1, n->type, "") : NULL;
-    if ((e->words = in_type(l, load_part(l, -1, n->words, "", s->words, s->width), s->words * s->width)) == NULL ||
+    if (load_words(l) != 0 ||
         (n->places != NULL &&
          (e->places = load_part(l, -1, n->places, "", s->most_tokens + e->config.first_place, s->width)) == NULL) ||
         (n->type != NULL &&
@@ -320,38 +351,9 @@ int encoder_load_as(const fovea_context *ctx, const char *path, const encoder_co
 int encoder_load(const fovea_context *ctx, const char *path, int64_t heads, fovea_dtype dtype, encoder **e,
                  complaint to) {
     encoder_config config = encoder_config_bert(heads);
-    config.dtype = dtype;
+    if (dtype == FOVEA_DTYPE_Q8_0)
+        config.weights = dtype;
+    else
+        config.dtype = dtype;
     return encoder_load_as(ctx, path, &config, e, to);
 }
-
-static void free_norm(encoder_norm *n) {
-    free(n->weight);
-    free(n->bias);
-}
-
-void encoder_free(encoder *e) {
-    if (e == NULL)
-        return;
-    for (int64_t i = 0; e->layers != NULL && i < e->shape.layers; i++) {
-        encoder_layer *l = &e->layers[i];
-        fovea_linear_destroy(l->qkv);
-        fovea_linear_destroy(l->out);
-        fovea_linear_destroy(l->inner);
-        fovea_linear_destroy(l->outer);
-        free_norm(&l->attention);
-        free_norm(&l->feed_forward);
-    }
-    free(e->layers);
-    free(e->words);
-    free(e->places);
-    free(e->type);
-    free(e->relative);
-    for (int local = 0; local < 2; local++)
-        fovea_rope_destroy(e->rope[local]);
-    free_norm(&e->embedded);
-    free_norm(&e->last);
-    free(e->path);
-    free(e);
-}
-
-encoder_shape encoder_sizes(const encoder *e) { return e->shape; }

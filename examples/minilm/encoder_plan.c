@@ -26,7 +26,9 @@ static int prepare_shard(const encoder_plan *p, encoder_shard *s, complaint to) 
     s->attention = calloc((size_t)p->tokens + 1, sizeof *s->attention);
     s->wide = malloc((size_t)(p->tokens * p->e->shape.width) * sizeof *s->wide);
     s->ids = malloc((size_t)p->tokens * sizeof *s->ids);
-    if (s->attention == NULL || s->wide == NULL || s->ids == NULL)
+    if (p->e->config.weights != 0)
+        s->words = malloc((size_t)(p->tokens * p->e->shape.width) * sizeof *s->words);
+    if (s->attention == NULL || s->wide == NULL || s->ids == NULL || (p->e->config.weights != 0 && s->words == NULL))
         return encoder_out_of_memory(p->e, to);
     fovea_norm_args norm;
     fovea_norm_args_init(&norm);
@@ -102,6 +104,7 @@ void encoder_plan_free(encoder_plan *p) {
         free(s->workspace);
         free(s->wide);
         free(s->ids);
+        free(s->words);
     }
     free(p->shard);
     free(p->order);

@@ -26,6 +26,7 @@ typedef struct encoder_shard {
     size_t workspace_size;
     float *wide;  /* [tokens][width]: sums of embeddings */
     int64_t *ids; /* [tokens] of a sentence */
+    float *words; /* [tokens][width] of a sentence; NULL: the encoder has them as floats */
     /* Of a run. */
     int status;
     char text[256]; /* what went wrong */

@@ -20,7 +20,7 @@ struct encoder {
     encoder_shape shape;
     encoder_config config;
     const fovea_context *ctx;
-    void *words;                 /* [words][width], of config.dtype */
+    void *words;                 /* [words] rows of encoder_row_bytes() */
     float *places, *type;        /* [first_place + most_tokens][width], [width]; NULL: none */
     float *relative;             /* [heads][ENCODER_BUCKETS], or NULL */
     fovea_rope *rope[2];         /* of layers that see all tokens, and of the others; NULL: none */
@@ -38,6 +38,16 @@ static inline bool encoder_is_local(const encoder *e, int64_t layer) {
 /* Bytes of an element of config.dtype. */
 static inline size_t encoder_element(const encoder *e) {
     return e->config.dtype == FOVEA_DTYPE_F32 ? sizeof(float) : sizeof(uint16_t);
+}
+
+/* Bytes of a row of words or of a map. */
+static inline size_t encoder_row_bytes(const encoder *e, int64_t channels) {
+    size_t bytes = 0, scales;
+    if (e->config.weights == 0)
+        bytes = (size_t)channels * encoder_element(e);
+    else if (fovea_quantize_size(e->config.weights, channels, 1, NULL, &bytes, &scales) != FOVEA_OK)
+        bytes = 0; /* refused when rows are rounded */
+    return bytes;
 }
 
 static inline int encoder_out_of_memory(const encoder *e, complaint to) {

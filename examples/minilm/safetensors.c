@@ -335,13 +335,14 @@ static void decode_i32(const uint8_t *from, int32_t *values, size_t count) {
     }
 }
 
-/* Reads the array piece by piece, as floats or else as integers. */
-static int read_elements(safetensors *f, const safetensors_tensor *t, float *floats, int32_t *integers, complaint to) {
+/* Reads elements of the array piece by piece, as floats or else as integers. */
+static int read_elements(safetensors *f, const safetensors_tensor *t, int64_t first, int64_t elements, float *floats,
+                         int32_t *integers, complaint to) {
     uint8_t chunk[CHUNK_BYTES];
     const size_t size = (size_t)dtypes[t->dtype].bytes, most = sizeof chunk / size;
-    if (fseeko(f->file, (off_t)t->begin, SEEK_SET) != 0)
+    if (fseeko(f->file, (off_t)(t->begin + first * (int64_t)size), SEEK_SET) != 0)
         return complain(to, f->path, "%s cannot be read (%s)", t->name, strerror(errno));
-    for (size_t done = 0, count, all = (size_t)t->elements; done < all; done += count) {
+    for (size_t done = 0, count, all = (size_t)elements; done < all; done += count) {
         count = all - done < most ? all - done : most;
         if (fread(chunk, size, count, f->file) != count)
             return complain(to, f->path, "%s cannot be read to its end", t->name);
@@ -353,18 +354,23 @@ static int read_elements(safetensors *f, const safetensors_tensor *t, float *flo
     return 0;
 }
 
-int safetensors_read_f32(safetensors *f, const safetensors_tensor *t, float *values, complaint to) {
+int safetensors_read_part(safetensors *f, const safetensors_tensor *t, int64_t first, int64_t count, float *values,
+                          complaint to) {
     if (t->dtype != SAFETENSORS_F32 && t->dtype != SAFETENSORS_F16 && t->dtype != SAFETENSORS_BF16 &&
         t->dtype != SAFETENSORS_F64)
         return complain(to, f->path, "%s is of dtype %s, not of floating-point numbers that can be read", t->name,
                         dtypes[t->dtype].name);
-    return read_elements(f, t, values, NULL, to);
+    return read_elements(f, t, first, count, values, NULL, to);
+}
+
+int safetensors_read_f32(safetensors *f, const safetensors_tensor *t, float *values, complaint to) {
+    return safetensors_read_part(f, t, 0, t->elements, values, to);
 }
 
 int safetensors_read_i32(safetensors *f, const safetensors_tensor *t, int32_t *values, complaint to) {
     if (t->dtype != SAFETENSORS_I32)
         return complain(to, f->path, "%s is of dtype %s, not I32", t->name, dtypes[t->dtype].name);
-    return read_elements(f, t, NULL, values, to);
+    return read_elements(f, t, 0, t->elements, NULL, values, to);
 }
 
 int safetensors_read_bytes(safetensors *f, const safetensors_tensor *t, int64_t first, int64_t count, void *bytes,

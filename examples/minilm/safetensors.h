@@ -76,6 +76,10 @@ const safetensors_tensor *safetensors_need(const safetensors *file, const char *
 /* All elements of an array as floats: F32, F16 and BF16 exactly, F64 rounded; other types are refused. */
 int safetensors_read_f32(safetensors *file, const safetensors_tensor *tensor, float *values, complaint to);
 
+/* The same of elements [first, first + count). */
+int safetensors_read_part(safetensors *file, const safetensors_tensor *tensor, int64_t first, int64_t count,
+                          float *values, complaint to);
+
 /* Bytes [first, first + count) of an array of any type, of its tensor->bytes. */
 int safetensors_read_bytes(safetensors *file, const safetensors_tensor *tensor, int64_t first, int64_t count,
                            void *bytes, complaint to);

@@ -138,6 +138,8 @@ few, many = peak_of(10_000), peak_of(100_000)
 print(f"memory: {few} KiB for 10,000 texts, {many} KiB for 100,000")
 assert many - few < 2 * 1024, f"100,000 texts take {many - few} KiB more than 10,000"
 
+refused = subprocess.run([program, "--model", folder / "model", "--weights", "q8_0", "a"], capture_output=True, text=True)
+assert refused.returncode == 1 and "16" in refused.stderr and "32" in refused.stderr, refused
 stop_early()
 found, words = embed(["x", "", "y"], folder / "bad.npy", "--field", "other", field="text", status=1)
 assert found == [] and 'line 1 has no text "other"' in words, words

@@ -289,6 +289,25 @@ static void test_arguments(const encoder *e) {
     encoder_plan_free(plan);
 }
 
+/* The model that weights of 8 bits stand for: words and maps rounded, the rest as it is. */
+static void round_weights(const fovea_context *ctx, model *m) {
+    for (int i = 0; i < m->count; i++) {
+        const array *a = &m->arrays[i];
+        if (a->dims != 2 || i == 1 || i == 2)
+            continue;
+        float *values = m->values + (a->values - m->values);
+        uint8_t blocks[INNER * WIDTH / 32 * 34];
+        const fovea_matrix from = fovea_matrix_out_in(values, FOVEA_DTYPE_F32, a->shape[0], a->shape[1]),
+                           to = fovea_matrix_out_in(blocks, FOVEA_DTYPE_Q8_0, a->shape[0], a->shape[1]);
+        fovea_quantize_error error;
+        fovea_quantize_error_init(&error);
+        test_check(fovea_quantize(ctx, &from, FOVEA_DTYPE_Q8_0, NULL, blocks, NULL, &error) == FOVEA_OK &&
+                       fovea_dequantize(ctx, &to, values) == FOVEA_OK,
+                   "%s: %s", a->name, fovea_error_detail());
+        test_check(error.relative > 1e-3 && error.relative < 1e-2, "%s is rounded by %g", a->name, error.relative);
+    }
+}
+
 enum { CONTEXTS = 4 };
 
 /* A model in one type, on all contexts: the first is the best tier on one thread. */
@@ -325,6 +344,13 @@ int main(int argc, char **argv) {
     test_type(m, ctx, FOVEA_DTYPE_F32, 0x1p-24);
     test_type(m, ctx, FOVEA_DTYPE_BF16, 0x1p-9);
     test_type(m, ctx, FOVEA_DTYPE_F16, 0x1p-12);
+    model *rounded = malloc(sizeof *rounded);
+    *rounded = *m;
+    for (int i = 0; i < m->count; i++)
+        rounded->arrays[i].values = rounded->values + (m->arrays[i].values - m->values);
+    round_weights(ctx[0], rounded);
+    test_type(rounded, ctx, FOVEA_DTYPE_Q8_0, 0x1p-16); /* loads m */
+    free(rounded);
     test_damaged(ctx[0], m);
     for (int i = 0; i < CONTEXTS; i++)
         fovea_context_destroy(ctx[i]);

@@ -179,9 +179,10 @@ int main(int argc, char **argv) {
     uint16_t half;
     test_check(fovea_convert(1, &(float){1.0f}, FOVEA_DTYPE_F32, &half, FOVEA_DTYPE_BF16) == FOVEA_OK,
                "its context, once: %s", fovea_error_detail());
-    for (int round = 0; round < 8; round++) {
+    for (int round = 0; round < 12; round++) {
         const bool later = round % 2;
-        const fovea_dtype dtype = round < 4 ? FOVEA_DTYPE_F32 : FOVEA_DTYPE_BF16;
+        static const fovea_dtype types[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_Q8_0};
+        const fovea_dtype dtype = types[round / 4];
         opts.threads = 1 + round / 2 % 2;
         test_check(fovea_context_create(&opts, &ctx) == FOVEA_OK, "context: %s", fovea_error_detail());
         fail_safetensors(later);

@@ -6,14 +6,14 @@
 
 enum {
     WORDS = 13,
-    WIDTH = 24,
-    INNER = 40,
+    WIDTH = 32,
+    INNER = 96,
     LAYERS = 2,
-    HEADS = 3,
+    HEADS = 4,
     HEAD_DIM = WIDTH / HEADS,
     TOKENS = 9,
     ARRAYS = 5 + 16 * LAYERS,
-    FLOATS_MOST = 20000,
+    FLOATS_MOST = 24000,
 };
 
 typedef struct array {
