@@ -32,6 +32,7 @@ static void consider_blocks(const fv_mpi_problem *p, const fv_mpi_choice *given,
     c.query_stripe = given->query_stripe     ? given->query_stripe
                      : d->q_len == d->kv_len ? c.stripe_segments * FV_MPI_SEGMENT
                                              : fv_mpi_max(1, fv_mpi_ceil(d->q_len, p->ranks));
+    const int64_t longest = p->queries == FOVEA_MPI_QUERIES_DEALT && p->ranks > 1 ? 2 * c.query_stripe : queries;
     for (int64_t n = queries, next; n > 0 && *ok; n = next) {
         c.block_queries = given->block_queries ? given->block_queries : n;
         for (int64_t h = 0, last = 0; h < 4 && *ok; last = heads[h++]) {
@@ -39,7 +40,8 @@ static void consider_blocks(const fv_mpi_problem *p, const fv_mpi_choice *given,
             if (h == 0 || (heads[h] < last && !given->block_kv_heads))
                 consider(p, &c, best, seconds, ok);
         }
-        for (next = 128; next * 2 < n; next *= 2) {
+        /* blocks end where their rank's queries do: longer ones would be the same again */
+        for (next = 128; next * 2 < fv_mpi_min(n, longest); next *= 2) {
         }
         if (n <= 128 || given->block_queries)
             next = 0;

@@ -131,6 +131,7 @@ typedef struct fv_mpi_op {
  * those of *op_count are written, in order. */
 double fv_mpi_schedule(const fv_mpi_problem *problem, const fv_mpi_routes *routes, int64_t in_flight, fv_mpi_op *ops,
                        int64_t *op_count);
+/* Likewise for GATHER. */
 double fv_mpi_gather_seconds(const fv_mpi_problem *problem, const fv_mpi_routes *routes);
 
 /* Chooses what given leaves open (0), and says how long it takes. False: out of memory. */

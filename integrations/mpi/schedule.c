@@ -230,26 +230,28 @@ double fv_mpi_schedule(const fv_mpi_problem *p, const fv_mpi_routes *r, int64_t 
  * which read each state; then results. Overlap is left out. */
 double fv_mpi_gather_seconds(const fv_mpi_problem *p, const fv_mpi_routes *r) {
     const int64_t segments = fv_mpi_ceil(p->desc.kv_len, FV_MPI_SEGMENT);
-    double slowest = 0, states = 0, other = 0;
-    for (int rank = 0; rank < p->ranks; rank++) {
-        double seconds = 0, bytes = 0;
-        for (int64_t i = 0; i < r->block_count; i++) {
-            const fv_mpi_block *b = &r->blocks[i];
-            int64_t low, high;
-            fv_mpi_sees(&p->desc, b->query, b->queries, p->max_offset, p->max_offset, &low, &high);
-            const double seen = (double)(fv_mpi_ceil(high, FV_MPI_SEGMENT) - low / FV_MPI_SEGMENT);
-            const double mine = (double)fv_mpi_ceil(fv_mpi_held(&r->keys, rank), FV_MPI_SEGMENT);
-            const double share = segments > 0 ? mine / (double)segments : 0;
-            seconds += fv_mpi_visit_seconds(p, b, 0, p->desc.kv_len) * share + seen * share * p->costs.call;
-            if (b->home == rank)
-                bytes += seen * (double)fv_mpi_state_bytes(p, b);
-            if (b->home == rank && rank == 0)
-                other += (double)(fv_mpi_q_bytes(p, b) + fv_mpi_out_bytes(p, b)) / p->costs.bandwidth;
-        }
-        slowest = seconds > slowest ? seconds : slowest;
-        states = bytes > states ? bytes : states;
+    double *bytes = calloc((size_t)p->ranks + 1, sizeof *bytes); /* of states, into each rank */
+    double work = 0, slowest = 0, states = 0, other = 0;
+    for (int64_t i = 0; bytes && i < r->block_count; i++) {
+        const fv_mpi_block *b = &r->blocks[i];
+        int64_t low, high;
+        fv_mpi_sees(&p->desc, b->query, b->queries, p->max_offset, p->max_offset, &low, &high);
+        const double seen = (double)(fv_mpi_ceil(high, FV_MPI_SEGMENT) - low / FV_MPI_SEGMENT);
+        work += fv_mpi_visit_seconds(p, b, 0, p->desc.kv_len) + seen * p->costs.call;
+        bytes[b->home] += seen * (double)fv_mpi_state_bytes(p, b);
+        if (b->home == 0)
+            other += (double)(fv_mpi_q_bytes(p, b) + fv_mpi_out_bytes(p, b)) / p->costs.bandwidth;
     }
+    for (int rank = 0; bytes && rank < p->ranks; rank++) {
+        const double mine = (double)fv_mpi_ceil(fv_mpi_held(&r->keys, rank), FV_MPI_SEGMENT);
+        const double seconds = segments > 0 ? work * mine / (double)segments : 0;
+        slowest = seconds > slowest ? seconds : slowest;
+        states = bytes[rank] > states ? bytes[rank] : states;
+    }
+    const bool made = bytes != NULL;
+    free(bytes);
     const double away = (double)(p->ranks - 1) / (double)p->ranks;
-    return slowest + 2 * p->costs.latency + states * away * (1 / p->costs.bandwidth + 1 / p->costs.copy) +
-           states / p->costs.key_bytes + other * (double)(p->ranks - 1);
+    return made ? slowest + 2 * p->costs.latency + states * away * (1 / p->costs.bandwidth + 1 / p->costs.copy) +
+                      states / p->costs.key_bytes + other * (double)(p->ranks - 1)
+                : -1;
 }
