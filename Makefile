@@ -40,7 +40,7 @@ ifdef PROMPT
 run: generate
 else
 run: encode generate
-	@$(if $(VERBOSE),,echo 'make run VERBOSE=1 explains the table, and shows the plan and what tuning finds.')
+	@$(if $(VERBOSE),,echo 'make run VERBOSE=1 explains the table, and shows the plan and what tuning finds. docs/embeddings.md: vectors in Python.')
 endif
 
 encode: programs

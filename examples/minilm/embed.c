@@ -126,6 +126,21 @@ encoder *embed_load(const embed_model *m, embed_type type, embed_type weights) {
     return e;
 }
 
+bool embed_context(fovea_isa isa, int threads, embed_model *m) {
+    fovea_context_options context;
+    fovea_context_options_init(&context);
+    context.isa = isa;
+    context.threads = threads;
+    context.threads_backend = FOVEA_THREADS_POOL;
+    fovea_info_init(&m->info);
+    if (fovea_context_create(&context, &m->context) != FOVEA_OK || fovea_context_info(m->context, &m->info) != FOVEA_OK)
+        embed_die(fovea_error_detail());
+    if (isa == FOVEA_ISA_BEST || m->info.isa == isa)
+        return true;
+    fovea_context_destroy(m->context);
+    return false;
+}
+
 static void open_model(const options *opts, embed_model *m) {
     char text[EMBED_COMPLAINT];
     const complaint to = {text, sizeof text};
@@ -138,14 +153,10 @@ static void open_model(const options *opts, embed_model *m) {
         embed_die(text);
     if (m->config.heads == 0) /* a folder without config.json is MiniLM's */
         m->config.heads = MINILM_HEADS;
-    fovea_context_options context;
-    fovea_context_options_init(&context);
-    context.threads = opts->threads;
-    context.threads_backend = FOVEA_THREADS_POOL;
-    fovea_info_init(&m->info);
-    if (fovea_context_create(&context, &m->context) != FOVEA_OK || fovea_context_info(m->context, &m->info) != FOVEA_OK)
-        embed_die(fovea_error_detail());
-    m->e = embed_load(m, (embed_type)opts->type, (embed_type)opts->weights);
+    m->type = (embed_type)opts->type;
+    m->weights = (embed_type)opts->weights;
+    embed_context(FOVEA_ISA_BEST, opts->threads, m);
+    m->e = embed_load(m, m->type, m->weights);
 }
 
 /* "12288 of 100000 texts, 3:12 left", on a terminal. */

@@ -1,6 +1,7 @@
 /* fovea-embed's search (embed.h): encodes every line of a text and the question into vectors of length 1, and prints the
  * lines whose vectors have the largest dot products with the question's; then how fast the text was encoded, and whether
- * lines alone have the same bytes. --verbose: where the time went. --beside: the same vectors in another element type. */
+ * lines alone, and on other tiers, have the same bytes. --verbose: where the time went. --beside: the same vectors in
+ * another element type. */
 #include "embed.h"
 #include "plural.h"
 #include "sentences.h"
@@ -88,20 +89,52 @@ static void print_times(const encoder *e, const sentences_report *r, bool verbos
     printf("weights take %.1f MB\n", (double)encoder_bytes(e) / 1e6);
 }
 
-/* Some lines by themselves have the bytes that they have among all. */
-static void print_alone(const encoder *e, const tokenizer *t, const lines *l, const float *vectors) {
-    const int64_t width = encoder_sizes(e).width, step = l->count > 20 ? l->count / 20 : 1;
+/* ----------------------------------------------------------------------------------------------------- the bytes -- */
+
+/* Has a line alone the bytes that it has among all? */
+static bool is_same(const encoder *e, const tokenizer *t, const lines *l, int64_t i, const float *vectors) {
+    const int64_t width = encoder_sizes(e).width;
     float *alone = embed_allocate((size_t)width, sizeof *alone);
-    int64_t compared = 0, same = 0;
     char text[EMBED_COMPLAINT];
-    for (int64_t i = 0; i < l->count; i += step, compared++) {
-        if (sentences_encode(e, t, l->line + i, 1, alone, NULL, (complaint){text, sizeof text}) != 0)
-            embed_die(text);
-        same += memcmp(alone, vectors + i * width, (size_t)width * sizeof *alone) == 0;
-    }
+    if (sentences_encode(e, t, l->line + i, 1, alone, NULL, (complaint){text, sizeof text}) != 0)
+        embed_die(text);
+    const bool same = memcmp(alone, vectors + i * width, (size_t)width * sizeof *alone) == 0;
+    free(alone);
+    return same;
+}
+
+static void print_alone(const embed_model *m, const lines *l, const float *vectors) {
+    enum { MOST = 64 };
+    int64_t compared = 0, same = 0;
+    for (int64_t i = 0; i < l->count; i += (l->count + MOST - 1) / MOST, compared++)
+        same += is_same(m->e, m->t, l, i, vectors);
     printf("%lld of %lld lines that were encoded alone have the bytes that they have among all %lld\n", (long long)same,
            (long long)compared, (long long)l->count);
-    free(alone);
+}
+
+/* So has the shortest on each tier of this CPU, with one thread and with two: portable C takes its time. */
+static void print_tiers(const embed_model *m, const lines *l, const float *vectors) {
+    int64_t shortest = 0;
+    int compared = 0, same = 0, threads = 1;
+    for (int64_t i = 1; i < l->count; i++)
+        if (strlen(l->line[i]) < strlen(l->line[shortest]))
+            shortest = i;
+    printf("the shortest on");
+    for (int isa = FOVEA_ISA_SCALAR; strcmp(fovea_isa_name((fovea_isa)isa), "unknown") != 0; isa++)
+        for (int most = 1; most <= 2; most++) {
+            embed_model other = *m;
+            if (!embed_context((fovea_isa)isa, most, &other))
+                continue;
+            if (most == 1)
+                printf("%s %s", compared > 0 ? "," : "", fovea_isa_name((fovea_isa)isa));
+            threads = other.info.threads;
+            other.e = embed_load(&other, m->type, m->weights);
+            same += is_same(other.e, m->t, l, shortest, vectors);
+            compared++;
+            encoder_free(other.e);
+            fovea_context_destroy(other.context);
+        }
+    printf(", with 1 thread and with %d: %d of %d\n", threads, same, compared);
 }
 
 /* -------------------------------------------------------------------------------------------------- another type -- */
@@ -170,7 +203,8 @@ void embed_search(const embed_model *m, const char *path, const char *asked, int
            plural(m->info.threads), asked);
     print_nearest(&l, vectors, question, width, top);
     print_times(m->e, &report, verbose);
-    print_alone(m->e, m->t, &l, vectors);
+    print_alone(m, &l, vectors);
+    print_tiers(m, &l, vectors);
     if (beside != EMBED_F32) {
         encoder *other = beside == EMBED_Q8_0 ? embed_load(m, EMBED_F32, beside) : embed_load(m, beside, EMBED_F32);
         print_beside(m->e, other, names[beside], m->t, &l, vectors);
