@@ -35,6 +35,7 @@ fovea_kv_cache *cache_make(const cache_case *c) {
     d.layers = CACHE_LAYERS;
     d.windows = c->windows;
     d.rope = c->rope;
+    d.placement = c->placement;
     if (!test_check(fovea_kv_cache_create(c->ctx, &d, &cache) == FOVEA_OK, "create: %s", fovea_error_detail()))
         abort();
     return cache;

@@ -22,8 +22,9 @@ typedef struct cache_case {
     int64_t windows[CACHE_LAYERS]; /* -1: none */
     const fovea_rope *rope;
     int64_t max_pages;
-    bool offsets; /* causality says its last rows by q_offsets; default: FOVEA_CAUSAL_BOTTOM_RIGHT */
-    unsigned features; /* bit i: feature i of case_feature(), of those that are no masks; default 0 */
+    bool offsets;              /* causality says its last rows by q_offsets; default: FOVEA_CAUSAL_BOTTOM_RIGHT */
+    fovea_placement placement; /* of pages; default: none */
+    unsigned features;         /* bit i: feature i of case_feature(), of those that are no masks; default 0 */
 } cache_case;
 
 enum { /* of cache_case.features */

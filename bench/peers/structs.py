@@ -25,6 +25,7 @@ class ContextOptions(ctypes.Structure):
         ("tuning_file", ctypes.c_char_p),
         *((name, ctypes.c_int) for name in ("threads", "threads_backend", "pool_spin_us")),
         *((name, ctypes.c_void_p) for name in ("parallel_for", "pool")),
+        *((name, ctypes.c_int) for name in ("threads_bind", "reserved")),
     ]
 
 
@@ -38,6 +39,8 @@ class Info(ctypes.Structure):
         ("reason", ctypes.c_char * 512),
         *((name, ctypes.c_int) for name in ("tuning_status", "tuning_rows")),
         ("tuning", ctypes.c_char * 512),
+        *((name, ctypes.c_int) for name in ("node_count", "threads_bound")),
+        ("nodes", ctypes.c_char * 256),
     ]
 
 
@@ -94,6 +97,7 @@ class CacheDesc(ctypes.Structure):
         *((name, ctypes.c_int) for name in ("k_dtype", "v_dtype")),
         *((name, I64) for name in ("max_pages", "max_bytes")),
         *((name, ctypes.c_void_p) for name in ("windows", "rope")),
+        *((name, ctypes.c_int) for name in ("placement", "placement_node")),
     ]
 
 
@@ -150,6 +154,7 @@ class LinearDesc(ctypes.Structure):
         ("part_count", I64),
         ("part", LinearPart),
         ("parts", ctypes.c_void_p),
+        *((name, ctypes.c_int) for name in ("placement", "placement_node")),
     ]
 
 

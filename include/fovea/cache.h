@@ -58,7 +58,9 @@ typedef struct fovea_kv_cache_desc {
      * (window_left of attention), and pages wholly before that are freed as tokens are appended. -1: no window.
      * Copied. */
     const int64_t *windows;
-    const fovea_rope *rope; /* or NULL; rotates keys as they are appended; must outlive the cache */
+    const fovea_rope *rope;    /* or NULL; rotates keys as they are appended; must outlive the cache */
+    fovea_placement placement; /* of pages (context.h); default FOVEA_PLACEMENT_DEFAULT; not FOVEA_PLACEMENT_COPIES */
+    int placement_node;        /* of FOVEA_PLACEMENT_NODE; else 0 */
 } fovea_kv_cache_desc;
 
 /* Sets struct_size and the defaults. Sizes without a default are 0: you must set them. */
@@ -75,7 +77,7 @@ FOVEA_API void fovea_kv_cache_desc_init_size(fovea_kv_cache_desc *desc, size_t s
 typedef struct fovea_kv_cache fovea_kv_cache;
 
 /* Creates a cache without sequences. Reserves the address space of all pages at once. The system provides memory when a
- * page is first used, and gets it back from fovea_kv_cache_destroy(). ctx must outlive the cache. FOVEA_ERROR_SHAPE (a
+ * page is first used, with a placement by node at once, and gets it back from fovea_kv_cache_destroy(). ctx must outlive the cache. FOVEA_ERROR_SHAPE (a
  * size; limits below one page; int8 keys of more than 1024 channels), _OVERFLOW, _DTYPE, _ARGUMENT (limits, windows, or
  * a rope of more channels than head_dim), _VERSION, _OUT_OF_MEMORY. Thread-safe. */
 FOVEA_API fovea_status fovea_kv_cache_create(const fovea_context *ctx, const fovea_kv_cache_desc *desc,

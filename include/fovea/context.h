@@ -40,6 +40,31 @@ typedef enum fovea_threads_backend {
     FOVEA_THREADS_POOL = 2
 } fovea_threads_backend;
 
+/* Are threads bound to CPUs? No bit of any result depends on it.
+ *   NONE   They run where the system lets them run.
+ *   NODES  Each thread of the context's POOL is bound to the CPUs of one node of memory (NUMA: a socket, or part of one),
+ *          among those of the affinity mask. Nodes have threads in proportion to their CPUs. The calling thread is
+ *          never bound; it counts as one of the first node. Work on weights and caches that are placed by node goes to
+ *          the threads of that node first, and to others when these have nothing else to do. On a machine with one node
+ *          it changes nothing. */
+typedef enum fovea_threads_bind { FOVEA_BIND_NONE = 0, FOVEA_BIND_NODES = 1 } fovea_threads_bind;
+
+/* Where the pages of packed weights (fovea_linear_desc) or of a cache (fovea_kv_cache_desc) are, if the machine has several
+ * nodes of memory. No bit of any result depends on it. Memory is used when the object is created, all of it. docs/nodes.md
+ * says when to use which. On a machine with one node all are DEFAULT, whose number, for NODE, is that of the system, or 0.
+ *   DEFAULT  On the node of whichever thread touches a page first.
+ *   NODE     On the node with the system's number `placement_node`, which must have memory, and CPUs of the affinity mask.
+ *   SPREAD   Output columns, or key heads, are divided among nodes in proportion to their threads.
+ *   COPIES   A copy of the weights on each node that has threads. Not for caches.
+ * SPREAD and COPIES need threads that are bound (FOVEA_BIND_NODES). FOVEA_ERROR_ARGUMENT: no such node, or a node beside
+ * another placement than NODE. FOVEA_ERROR_UNSUPPORTED: one that cannot be honoured. */
+typedef enum fovea_placement {
+    FOVEA_PLACEMENT_DEFAULT = 0,
+    FOVEA_PLACEMENT_NODE = 1,
+    FOVEA_PLACEMENT_SPREAD = 2,
+    FOVEA_PLACEMENT_COPIES = 3
+} fovea_placement;
+
 typedef struct fovea_context_options {
     size_t struct_size;
     fovea_isa isa;                         /* the highest tier to use; default FOVEA_ISA_BEST */
@@ -49,6 +74,10 @@ typedef struct fovea_context_options {
     int pool_spin_us;                      /* POOL: how long idle threads spin, at most 1,000,000; default 0: 20 */
     fovea_parallel_for parallel_for;       /* default NULL: threads_backend decides */
     void *pool;                            /* passed to parallel_for */
+    /* Default FOVEA_BIND_NONE. FOVEA_BIND_NODES gives FOVEA_ERROR_ARGUMENT without POOL, and FOVEA_ERROR_UNSUPPORTED if
+     * there are several nodes and the system does not let threads be bound. */
+    fovea_threads_bind threads_bind;
+    int reserved; /* 0 */
 } fovea_context_options;
 
 /* Sets struct_size and the defaults. */
@@ -61,7 +90,7 @@ typedef struct fovea_context fovea_context;
 
 /* Creates a context. options may be NULL: all defaults. Thread-safe.
  *
- * The environment is read here and nowhere else. An unknown word in the first three gives FOVEA_ERROR_ENVIRONMENT:
+ * The environment is read here and nowhere else. An unknown word in the first four gives FOVEA_ERROR_ENVIRONMENT:
  *   FOVEA_ISA=scalar|avx2|avx512|neon  caps the tier. If the CPU lacks that tier, the best one below it is used. A tier
  *                     of another architecture leaves portable C.
  *   FOVEA_ARITHMETIC=exact|bf16|bf16_tile|fastest  what FOVEA_ARITHMETIC_FASTEST takes for the types that this
@@ -69,6 +98,8 @@ typedef struct fovea_context fovea_context;
  *                     Arithmetics that are asked for by name are unaffected.
  *   FOVEA_THREADS_BACKEND=openmp|pool  overrides threads_backend. Ignored with a parallel_for. openmp is an error in a
  *                     build without OpenMP.
+ *   FOVEA_THREADS_BIND=none|nodes  overrides threads_bind. Binds no threads but those of a POOL: fovea_context_info()
+ *                     says whether threads are bound.
  *   FOVEA_DEBUG=1     prints to stderr what was chosen and why, for the context and for each plan and linear map.
  *   FOVEA_LOG_SHAPES=file  appends a line for each executed shape, for fovea-tune to read (at most 1 MiB). If the file
  *                     cannot be written, only FOVEA_DEBUG=1 says so.
@@ -108,6 +139,11 @@ typedef struct fovea_info {
     fovea_status tuning_status; /* FOVEA_OK if it is used, or if there is none */
     int tuning_rows;            /* how many of its rows this context may use */
     char tuning[512];           /* which file, or what is wrong with it */
+
+    /* Nodes of memory (NUMA). */
+    int node_count;    /* those with CPUs in the affinity mask; 1 if the system names none */
+    int threads_bound; /* nonzero: threads are bound to nodes */
+    char nodes[256];   /* whether and why not, and the CPUs and memory of each node, cut after 255 bytes */
 } fovea_info;
 
 /* Sets struct_size, and the rest to 0. */

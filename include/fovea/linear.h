@@ -52,6 +52,9 @@ typedef struct fovea_linear_desc {
     int64_t part_count;             /* from 1 to 1024, default 1 */
     fovea_linear_part part;         /* the only part, if part_count is 1 and parts is NULL */
     const fovea_linear_part *parts; /* [part_count] */
+
+    fovea_placement placement; /* of packed weights (context.h); default FOVEA_PLACEMENT_DEFAULT */
+    int placement_node;        /* of FOVEA_PLACEMENT_NODE; else 0 */
 } fovea_linear_desc;
 
 /* Element types of 16 bits: results are, bit for bit, those of float32 on the same numbers. y is rounded once at the
@@ -100,7 +103,8 @@ FOVEA_API fovea_status fovea_linear_unpack_groups(const fovea_linear *linear, in
                                                   fovea_quantisation *quantisation, void *scales, uint8_t *zeros,
                                                   int32_t *group_of);
 
-/* Bytes of the packed weights, their scales among them: what an execution reads. Thread-safe. */
+/* Bytes of the packed weights, their scales among them: what an execution reads. FOVEA_PLACEMENT_COPIES takes so many on
+ * each node. Thread-safe. */
 FOVEA_API size_t fovea_linear_weight_bytes(const fovea_linear *linear);
 
 /* Frees a map. No thread may be executing it. Thread-safe on different maps. */

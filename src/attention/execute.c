@@ -28,13 +28,17 @@ struct execution {
     fv_pass over;
     int64_t count; /* items of the pass */
     run_item *run; /* what is done with each */
-    _Atomic int64_t next;
+    /* One, or, where key heads are on nodes, one for each. Each counts all items, and passes over those of others. */
+    int queues;
+    _Atomic int64_t *next;                        /* [queues] */
     _Atomic int64_t tiles, visited, full, paired; /* fv_block_count */
 };
 
 static char *scratch_of(const execution *e, int64_t task) { return e->scratches + task * e->plan->scratch.bytes; }
 
-static int64_t claim(execution *e, int64_t *end) { return fv_schedule_claim(&e->schedule, e->count, &e->next, end); }
+static int64_t claim(execution *e, int queue, int64_t *end) {
+    return fv_schedule_claim(&e->schedule, e->count, &e->next[queue], end);
+}
 
 /* Of an item of a split block, after its chunks: their lse stays among the partial results. */
 static void open_split(const execution *e, fv_block *block, const fv_work_item *item) {
@@ -96,16 +100,20 @@ static void run_key_sums(const execution *e, fv_block *block, const fv_work_item
     fv_outputs_sums_end(block, item->chunk, &sums);
 }
 
+/* A thread begins with the queue of its own node. */
 static void work(void *arg, int64_t task) {
     execution *e = arg;
+    const int here = e->queues == 1 ? 0 : fv_node_here(e->schedule.kv->nodes->nodes);
     fv_block block;
     fv_block_init(&block, &e->schedule, scratch_of(e, task));
-    for (int64_t end, first = claim(e, &end); first < end; first = claim(e, &end)) {
-        fv_work_item item = fv_schedule_item(&e->schedule, e->over, first);
-        for (int64_t i = first; i < end; i++) {
-            const fv_work_item next = i + 1 < end ? fv_schedule_item(&e->schedule, e->over, i + 1) : item;
-            e->run(e, &block, &item, i + 1 < end ? &next : NULL);
-            item = next;
+    for (int i = 0; i < e->queues; i++) {
+        const int node = (here + i) % e->queues;
+        for (int64_t end, first = claim(e, node, &end); first < end; first = claim(e, node, &end)) {
+            fv_work_item item, next;
+            for (first = fv_schedule_find(&e->schedule, e->over, first, end, node, &item); first < end; item = next) {
+                first = fv_schedule_find(&e->schedule, e->over, first + 1, end, node, &next);
+                e->run(e, &block, &item, first < end ? &next : NULL);
+            }
         }
     }
     if (e->schedule.args->stats) {
@@ -120,7 +128,8 @@ static void enter(void *arg) { fv_tiles_enter(((const execution *)arg)->plan->ti
 static void leave(void *arg) { fv_tiles_leave(((const execution *)arg)->plan->tiles); }
 
 static void pass(execution *e, fv_pass over, run_item *run) {
-    atomic_store(&e->next, 0);
+    for (int node = 0; node < e->queues; node++)
+        atomic_store(&e->next[node], 0);
     e->count = fv_schedule_pass(&e->schedule, over);
     e->over = over;
     e->run = run;
@@ -156,8 +165,11 @@ void fv_attention_run_view(const fovea_attention_plan *plan, const fovea_attenti
     char *base = fv_aligned(workspace);
     const bool named = plan->desc.arithmetic != FOVEA_ARITHMETIC_EXACT; /* in a mode that is part of it */
     const fv_float_mode mode = named ? fv_float_plain() : fv_float_mode_now();
+    _Atomic int64_t next[FV_NODES];
     execution e = {.plan = plan,
+                   .next = next,
                    .schedule = fv_schedule_make(plan, args, kv, base + plan->table),
+                   .queues = kv->nodes ? kv->nodes->nodes->count : 1,
                    .scratches = base,
                    .partials = base + plan->partials};
     pass(&e, FV_PASS_WORK, run_work);

@@ -47,6 +47,7 @@ typedef struct fv_kv {
     const uint8_t
         *attended; /* flags of the keys that are there, a row of so many bytes for each sequence; NULL: all are */
     int64_t attended_stride;
+    const fv_threads *nodes; /* those of a cache whose heads are spread to nodes (cache.h); or NULL */
 } fv_kv;
 
 /* The memory of count keys. */

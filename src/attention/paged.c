@@ -183,7 +183,7 @@ static fovea_status open_cache(const fovea_attention_plan *plan, const fovea_att
     k.scales = at.k_scales, v.scales = at.v_scales;
     k.scale_stride[0] = v.scale_stride[0] = at.scale_page;
     k.scale_stride[1] = v.scale_stride[1] = at.scale_head;
-    paged->kv = (fv_kv){.k = k, .v = v};
+    paged->kv = (fv_kv){.k = k, .v = v, .nodes = at.nodes};
     paged->args.kv_lens = r.lens;
     bool behind = r.evicts;
     for (int64_t b = 0; b < d->batch; b++)

@@ -263,6 +263,18 @@ fv_work_item fv_schedule_item(const fv_schedule *schedule, fv_pass pass, int64_t
                           .rows = sequence->head.rows};
 }
 
+int64_t fv_schedule_find(const fv_schedule *schedule, fv_pass pass, int64_t first, int64_t end, int node,
+                         fv_work_item *item) {
+    const fv_threads *nodes = schedule->kv->nodes;
+    for (; first < end; first++) {
+        *item = fv_schedule_item(schedule, pass, first);
+        if (!nodes ||
+            fv_node_of(nodes, fv_schedule_block(schedule, item->block).kv_head, schedule->plan->desc.kv_heads) == node)
+            break;
+    }
+    return first;
+}
+
 /* How many items from first on are a quarter of a thread's share of the work that is left. None of them has much more
  * work than the first. */
 static int64_t share(const fv_schedule *schedule, int64_t count, int64_t first) {

@@ -5,6 +5,7 @@
 #include "core/core.h"
 #include "fovea/fovea.h"
 #include "kernels.h"
+#include "threads/threads.h"
 
 #include <stdbool.h>
 
@@ -17,6 +18,7 @@ typedef struct fv_cache_pages {
     int64_t k_page, v_page, k_head, v_head, k_group;
     const float *k_scales, *v_scales;
     int64_t scale_page, scale_head;
+    const fv_threads *nodes; /* to whose nodes heads are spread: fv_node_of(nodes, h, kv_heads); or NULL */
 } fv_cache_pages;
 
 const fovea_kv_cache_desc *fv_cache_desc(const fovea_kv_cache *cache);

@@ -57,7 +57,9 @@ static fovea_status check(const fovea_kv_cache_desc *d) {
         if (d->windows[i] < -1)
             return fv_fail(FOVEA_ERROR_ARGUMENT, "windows[%lld] is %lld; the least is -1 (no window)", (long long)i,
                            (long long)d->windows[i]);
-    return FOVEA_OK;
+    return d->placement == FOVEA_PLACEMENT_COPIES
+               ? fv_fail(FOVEA_ERROR_UNSUPPORTED, "a cache takes no FOVEA_PLACEMENT_COPIES")
+               : FOVEA_OK;
 }
 
 /* Bytes of a token's row of channels, and of its scale. */
@@ -103,10 +105,12 @@ static fovea_status lay_out(fovea_kv_cache *c) {
     return FOVEA_OK;
 }
 
+static size_t pool_bytes(const fovea_kv_cache *c) { return (size_t)c->desc.max_pages * (size_t)c->page_bytes; }
+
 static bool allocate(fovea_kv_cache *c) {
     const fovea_kv_cache_desc *d = &c->desc;
     const size_t pages = (size_t)d->max_pages, windows = (size_t)d->layers * sizeof *c->windows;
-    c->pool = fv_allocate_pages(pages * (size_t)c->page_bytes);
+    c->pool = fv_allocate_pages(pool_bytes(c));
     c->references = calloc(pages, sizeof *c->references);
     c->free = malloc(pages * sizeof *c->free);
     if (d->windows && (c->windows = malloc(windows)) != NULL)
@@ -144,7 +148,16 @@ fovea_status fovea_kv_cache_create(const fovea_context *ctx, const fovea_kv_cach
     made->ctx = ctx;
     made->desc = desc;
     status = lay_out(made);
-    if (status == FOVEA_OK && (!allocate(made) || pthread_mutex_init(&made->lock, NULL) != 0))
+    if (status == FOVEA_OK)
+        status = fv_placement_select(ctx, desc.placement, desc.placement_node, &made->placement);
+    const bool spread = made->placement.how == FOVEA_PLACEMENT_SPREAD; /* all pages of a head together */
+    made->page_stride = spread ? made->head_bytes : made->page_bytes;
+    made->head_stride = spread ? made->head_bytes * made->desc.max_pages : made->head_bytes;
+    const bool memory = status == FOVEA_OK && allocate(made);
+    if (memory)
+        status = fv_placement_apply(ctx, &made->placement, made->pool, (int64_t)pool_bytes(made) / desc.kv_heads,
+                                    desc.kv_heads);
+    if (status == FOVEA_OK && (!memory || pthread_mutex_init(&made->lock, NULL) != 0))
         status = fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a cache of %lld pages of %lld bytes",
                          (long long)made->desc.max_pages, (long long)made->page_bytes);
     if (status != FOVEA_OK) {
@@ -210,13 +223,14 @@ fv_cache_pages fv_cache_pages_of(const fovea_kv_cache *c) {
     const int64_t k = fv_dtype_size(c->desc.k_dtype), v = fv_dtype_size(c->desc.v_dtype);
     return (fv_cache_pages){.k = fv_cache_at(c, FV_KEYS, 0, 0, 0),
                             .v = fv_cache_at(c, FV_VALUES, 0, 0, 0),
-                            .k_page = c->page_bytes / k,
-                            .v_page = c->page_bytes / v,
-                            .k_head = c->head_bytes / k,
-                            .v_head = c->head_bytes / v,
+                            .k_page = c->page_stride / k,
+                            .v_page = c->page_stride / v,
+                            .k_head = c->head_stride / k,
+                            .v_head = c->head_stride / v,
                             .k_group = c->word ? FV_KEY_GROUP * fv_round_up(c->part[FV_KEYS].row, c->word) / k : 0,
                             .k_scales = scales_of(c, FV_KEY_SCALES),
                             .v_scales = scales_of(c, FV_VALUE_SCALES),
-                            .scale_page = c->page_bytes / (int64_t)sizeof(float),
-                            .scale_head = c->head_bytes / (int64_t)sizeof(float)};
+                            .scale_page = c->page_stride / (int64_t)sizeof(float),
+                            .scale_head = c->head_stride / (int64_t)sizeof(float),
+                            .nodes = c->placement.how == FOVEA_PLACEMENT_SPREAD ? &c->ctx->threads : NULL};
 }

@@ -62,6 +62,8 @@ struct fovea_kv_cache {
     } part[FV_CACHE_PARTS];  /* of one that there is not, row is 0 */
     int64_t word;            /* bytes of a word of interleaved keys (attention/kv.h); 0: they lie in rows */
     int64_t head_bytes, page_bytes;
+    int64_t page_stride, head_stride; /* in the pool: heads of a page together, or, on nodes, pages of a head */
+    fv_placement placement;
     char *pool;
     int64_t *windows;
     pthread_mutex_t lock;
@@ -116,7 +118,7 @@ void fv_list_cut(fovea_kv_cache *cache, fv_cache_list *list, int64_t length);
 /* Where a part of a key of a head is in the pool: in a row; interleaved, the first of words that are a group's words
  * apart. */
 static inline char *fv_cache_at(const fovea_kv_cache *c, fv_cache_part part, int32_t page, int64_t head, int64_t key) {
-    char *const at = c->pool + page * c->page_bytes + head * c->head_bytes + c->part[part].offset;
+    char *const at = c->pool + page * c->page_stride + head * c->head_stride + c->part[part].offset;
     const int64_t row = c->part[part].row, place = key % FV_PAGE_KEYS;
     return part == FV_KEYS && c->word
                ? at + fv_round_down(place, FV_KEY_GROUP) * fv_round_up(row, c->word) + place % FV_KEY_GROUP * c->word

@@ -176,8 +176,9 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
     if (options->pool_spin_us < 0 || options->pool_spin_us > 1000000)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "pool_spin_us is %d; it must be from 0 to 1000000 (0: the default)",
                        options->pool_spin_us);
-    if (options->threads < 0)
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "threads is %d; it must be at least 0 (0: no limit)", options->threads);
+    if (options->threads < 0 || (unsigned)options->threads_bind > FOVEA_BIND_NODES || options->reserved != 0)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "threads is %d, threads_bind %d, reserved %d: below 0, unknown, or not 0",
+                       options->threads, (int)options->threads_bind, options->reserved);
     fv_isa environment;
     fovea_arithmetic arithmetic;
     fovea_threads_backend backend;
@@ -208,6 +209,8 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
             loaded = fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a pool of %d threads", made->threads.count);
     }
     if (loaded == FOVEA_OK)
+        loaded = fv_context_select_nodes(made, options->threads_bind);
+    if (loaded == FOVEA_OK)
         loaded =
             fv_tuning_use_file(options->tuning_file, &made->cpu, made->target.isa, made->threads.count, &made->tuning);
     if (loaded == FOVEA_OK)
@@ -228,6 +231,7 @@ void fovea_context_destroy(fovea_context *ctx) {
         return;
     if (ctx->threads.parallel_for == fv_pool_parallel_for)
         fv_pool_destroy(ctx->threads.pool);
+    free(ctx->nodes);
     fovea_tuning_destroy(ctx->tuning.tuning);
     fv_shape_log_close(ctx->log);
     free(ctx);
@@ -254,6 +258,9 @@ fovea_status fovea_context_info(const fovea_context *ctx, fovea_info *info) {
     snprintf(own.tuning, sizeof own.tuning, "%s", ctx->tuning.text);
     own.fastest_attention = fv_arithmetic_fastest(ctx, FV_ARITHMETIC_OF_attention, true);
     own.fastest_linear = fv_arithmetic_fastest(ctx, FV_ARITHMETIC_OF_linear, true);
+    own.node_count = fv_context_nodes(ctx);
+    own.threads_bound = ctx->threads.nodes != NULL;
+    fv_context_nodes_text(ctx, own.nodes, sizeof own.nodes);
     fv_struct_write(type, info, &own);
     return FOVEA_OK;
 }

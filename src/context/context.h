@@ -14,6 +14,8 @@ struct fovea_context {
     fv_cpu cpu;
     fv_target target; /* the tier and the features in use */
     fv_threads threads;
+    fv_nodes *nodes;  /* NULL: not known */
+    const char *bind; /* "bound", or why not */
     char reason[512];
     bool debug;                  /* FOVEA_DEBUG=1 */
     fovea_arithmetic arithmetic; /* the one that FASTEST may take; FASTEST: any */
@@ -26,6 +28,31 @@ fovea_status fv_context_default(const fovea_context **ctx);
 
 /* fovea_context_create() as on a given machine. */
 fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options *options, fovea_context **ctx);
+
+/* ------------------------------------------------------------------ nodes of memory (nodes.c) -- */
+
+/* Nodes that have CPUs of this process. */
+static inline int fv_context_nodes(const fovea_context *ctx) { return ctx->nodes ? ctx->nodes->with_cpus : 1; }
+
+/* Finds nodes, and binds threads to them if the options or the environment want it; after threads are chosen. */
+fovea_status fv_context_select_nodes(fovea_context *ctx, fovea_threads_bind option);
+
+/* fovea_info.nodes. */
+void fv_context_nodes_text(const fovea_context *ctx, char *text, size_t size);
+
+/* Where pages are; DEFAULT: nothing is to be done. */
+typedef struct fv_placement {
+    fovea_placement how;
+    int node;              /* of FOVEA_PLACEMENT_NODE; of COPIES, where the first is */
+    int64_t end[FV_NODES]; /* node i has the parts from the end of i - 1 on */
+} fv_placement;
+
+/* What a description's placement and placement_node are on this machine; or refuses them. */
+fovea_status fv_placement_select(const fovea_context *ctx, fovea_placement placement, int number, fv_placement *taken);
+
+/* Gives count parts of memory, of so many bytes each, to their nodes, before anything is written there. */
+fovea_status fv_placement_apply(const fovea_context *ctx, fv_placement *placement, void *memory, int64_t part,
+                                int64_t count);
 
 /* ------------------------------------------------------------------ arithmetics (arithmetic.c) -- */
 

@@ -113,6 +113,11 @@ static const struct {
                                  {[FOVEA_THREADS_DEFAULT] = "FOVEA_THREADS_DEFAULT",
                                   [FOVEA_THREADS_OPENMP] = "FOVEA_THREADS_OPENMP",
                                   [FOVEA_THREADS_POOL] = "FOVEA_THREADS_POOL"}},
+    [FV_ENUM_placement] = {"fovea_placement",
+                           {[FOVEA_PLACEMENT_DEFAULT] = "FOVEA_PLACEMENT_DEFAULT",
+                            [FOVEA_PLACEMENT_NODE] = "FOVEA_PLACEMENT_NODE",
+                            [FOVEA_PLACEMENT_SPREAD] = "FOVEA_PLACEMENT_SPREAD",
+                            [FOVEA_PLACEMENT_COPIES] = "FOVEA_PLACEMENT_COPIES"}},
 };
 
 const char *const fv_causal_words[] = {

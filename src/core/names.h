@@ -23,6 +23,7 @@ typedef enum fv_enum {
     FV_ENUM_rope_pairing,
     FV_ENUM_rope_scaling,
     FV_ENUM_threads_backend,
+    FV_ENUM_placement,
     FV_ENUMS
 } fv_enum;
 

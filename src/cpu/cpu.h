@@ -4,6 +4,7 @@
 #define FV_CPU_H
 
 #include "cpu/isa.h"
+#include "threads/threads.h"
 
 #include <stdbool.h>
 
@@ -29,6 +30,7 @@ typedef struct fv_cpu {
     bool fast_pairs;
     bool emulates_tiles; /* of tests: are kernels over tiles run by their emulation where there are none? */
     int64_t cores;       /* CPUs that are online, allowed to this process or not */
+    const char *nodes;   /* of tests: a folder in place of FV_SYSTEM_NODES, or NULL */
 } fv_cpu;
 
 void fv_cpu_detect(fv_cpu *cpu);
@@ -39,6 +41,14 @@ int fv_cpu_online(void);
 /* How many CPUs this process may run on by its affinity mask, or by OpenMP's places where threads are bound to them; at
  * least 1. */
 int fv_cpu_affinity(void);
+
+/* The affinity mask likewise, as the system takes it, in a set of so many bytes; false: not known. */
+bool fv_cpu_mask(void *set, size_t bytes);
+
+/* Nodes of memory, and their CPUs that this process may use (nodes.c); *nodes, to be freed, is NULL where they are not
+ * known. false: no memory. */
+#define FV_SYSTEM_NODES "/sys/devices/system/node"
+bool fv_nodes_read(const char *folder, fv_nodes **nodes);
 
 /* The next two read the system's description of its CPUs, a folder: this one on Linux, tests have others. */
 #define FV_SYSTEM_CPUS "/sys/devices/system/cpu"

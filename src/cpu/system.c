@@ -1,5 +1,5 @@
 /* The CPUs of the machine, and those that this process may use: affinity mask, kinds of cores, their caches. Of the
- * library only this file and cgroup.c read /proc and /sys; other files are file.c's. */
+ * library only this file, nodes.c and cgroup.c read /proc and /sys; other files are file.c's. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "cpu/cpu.h"
 
@@ -64,6 +64,17 @@ int fv_cpu_affinity(void) {
     if (set)
         CPU_FREE(set);
     return count > 0 ? count : 1;
+}
+
+bool fv_cpu_mask(void *set, size_t bytes) {
+    size_t size;
+    cpu_set_t *own = affinity_mask(&size);
+    memset(set, 0, bytes);
+    if (!own)
+        return false;
+    memcpy(set, own, size < bytes ? size : bytes);
+    CPU_FREE(own);
+    return true;
 }
 
 /* The first line of a file into line[size], without its end; false if there is none. */
@@ -142,6 +153,8 @@ int64_t fv_cpu_cache(const char *folder, int cpu, int level) {
 #else
 
 int fv_cpu_affinity(void) { return fv_cpu_online(); }
+
+bool fv_cpu_mask(void *set, size_t bytes) { return (void)set, (void)bytes, false; }
 
 void fv_cpu_fastest(const char *folder, fv_fastest *fastest) {
     (void)folder;

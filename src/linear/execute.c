@@ -91,12 +91,14 @@ static void run_item(const execution *e, int64_t item, int64_t next, fv_linear_b
         }
 }
 
-static int64_t claim(execution *e, int64_t *end) { return fv_claim(&e->next, e->items, e->tasks, end); }
+static int64_t claim(const execution *e, int64_t *end) {
+    return fv_claim(&e->counters->next[e->queue], e->items, e->tasks, end);
+}
 
 static float *floats_in(char *scratch, int64_t at) { return (float *)(void *)(scratch + at); }
 
 static void items_task(void *arg, int64_t task) {
-    execution *e = arg;
+    const execution *e = arg;
     const int flushed = fv_float_flush_half(0);
     char *scratch = e->scratches + task * e->scratch.bytes;
     fv_linear_buffers b = {.products = floats_in(scratch, e->scratch.products),
@@ -112,8 +114,8 @@ static void items_task(void *arg, int64_t task) {
     for (int64_t end, item = claim(e, &end); item < end; item = claim(e, &end))
         for (; item < end; item++)
             run_item(e, item, item + 1 < end ? item + 1 : e->items, &b);
-    atomic_fetch_add(&e->products, b.products_done);
-    atomic_fetch_add(&e->paired, b.paired_done);
+    atomic_fetch_add(&e->counters->products, b.products_done);
+    atomic_fetch_add(&e->counters->paired, b.paired_done);
     fv_float_flush_half(flushed);
 }
 
@@ -154,13 +156,41 @@ static const fv_kernel *over_tiles(const execution *e) {
 static void enter(void *arg) { fv_tiles_enter(over_tiles(arg)); }
 static void leave(void *arg) { fv_tiles_leave(over_tiles(arg)); }
 
+/* Leaves what a node has of it. */
+static void restrict_to(execution *e, int node) {
+    const int64_t *end = e->linear->placement.end, first = fv_max(e->first_panel, node > 0 ? end[node - 1] : 0);
+    e->panels = fv_max(fv_min(e->first_panel + e->panels, end[node]) - first, 0);
+    e->first_panel = first;
+    e->items /= e->groups;
+    e->groups = fv_ceil_div(e->panels, e->group);
+    e->items *= e->groups;
+    e->queue = node;
+}
+
+/* items_task() with weights on several nodes, those of the thread's own node first. Cold: to be small. */
+static __attribute__((cold)) void nodes_task(void *arg, int64_t task) {
+    const execution *e = arg;
+    const bool spread = e->linear->placement.how == FOVEA_PLACEMENT_SPREAD;
+    const int count = e->linear->ctx->nodes->count, here = fv_node_here(e->linear->ctx->nodes);
+    for (int i = 0; i < (spread ? count : 1); i++) {
+        execution own = *e;
+        if (spread)
+            restrict_to(&own, (here + i) % count);
+        else if (own.linear->copies[here])
+            own.linear = own.linear->copies[here];
+        items_task(&own, task);
+    }
+}
+
 void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *args, const fv_linear_choice *choice,
                               void *workspace) {
     assert(choice->gemm && choice->k_block > 0 && choice->items > 0 && choice->cache_scale > 0);
     assert(0 < choice->chunk && choice->chunk <= choice->row_block);
     const bool named = l->arithmetic == FOVEA_ARITHMETIC_BF16_TILE; /* in a mode that is part of it */
     const fv_float_mode mode = named ? fv_float_plain() : fv_float_mode_now();
+    fv_linear_counters counters = {0};
     execution e = {.linear = l,
+                   .counters = &counters,
                    .args = args,
                    .choice = *choice,
                    .activation = args->has_activation && !l->gated ? (fv_activation)args->activation : l->activation,
@@ -180,11 +210,14 @@ void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *ar
         e.integers = e.rows <= l->register_rows ? l->few : l->many;
     deal(&e);
     e.tasks = fv_min(e.items, l->ctx->threads.count);
-    fv_parallel(&l->ctx->threads, e.tasks, &(fv_work){.task = items_task, .enter = enter, .leave = leave, .arg = &e});
+    const bool on_nodes = l->placement.how > FOVEA_PLACEMENT_NODE && e.tasks > 1;
+    fv_parallel(&l->ctx->threads, e.tasks,
+                &(fv_work){.task = on_nodes ? nodes_task : items_task, .enter = enter, .leave = leave, .arg = &e});
     if (named)
         fv_float_mode_set(&mode);
     if (args->stats) {
-        const fovea_linear_stats own = {.products = atomic_load(&e.products), .fast_products = atomic_load(&e.paired)};
+        const fovea_linear_stats own = {.products = atomic_load(&counters.products),
+                                        .fast_products = atomic_load(&counters.paired)};
         fv_struct_write(FV_STRUCT(fovea_linear_stats), args->stats, &own);
     }
 }

@@ -8,6 +8,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+/* What threads share. */
+typedef struct fv_linear_counters {
+    _Atomic int64_t products, paired; /* fovea_linear_stats */
+    _Atomic int64_t next[FV_NODES];   /* items; of weights that are spread, those of each node */
+} fv_linear_counters;
+
 typedef struct fv_linear_execution {
     const fovea_linear *linear;
     const fovea_linear_args *args;
@@ -24,7 +30,8 @@ typedef struct fv_linear_execution {
     bool pairs; /* rows of x become pairs in scratch */
     const fv_kernel
         *integers; /* what multiplies rows of x as integers, which are in scratch as it wants them; or NULL */
-    _Atomic int64_t next, products, paired; /* the last two: fovea_linear_stats */
+    struct fv_linear_counters *counters;
+    int queue; /* the counter of its items */
 } fv_linear_execution;
 
 /* Rows whose places in every tensor are evenly apart: count, after done ones from a token of a sequence on. */

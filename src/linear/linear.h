@@ -77,8 +77,15 @@ struct fovea_linear {
     int64_t panel, panels;
     const fv_tuning_row **tuned; /* [tuned_count], the context's: those for maps of this size */
     int tuned_count;
-    int64_t bytes; /* of workspace, with room to align it */
+    int64_t bytes;                  /* of workspace, with room to align it */
+    fv_placement placement;         /* of panels */
+    fovea_linear *copies[FV_NODES]; /* of COPIES: the map for threads of a node; NULL: this one */
 };
+
+/* Gives the memory of weights to nodes, before anything is written to it, and makes copies; what was made until an error
+ * is destroyed with the map (nodes.c). */
+fovea_status fv_linear_to_nodes(fovea_linear *linear);
+fovea_status fv_linear_copy(fovea_linear *linear, const fovea_linear_desc *desc);
 
 /* Are the packed weights pairs? Those of bfloat16 are everywhere, those of float16 for the CPUs that multiply them
  * (kernels.h). */

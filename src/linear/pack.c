@@ -161,6 +161,8 @@ static bool allocate(fovea_linear *l, int64_t parts, int64_t bytes) {
 void fovea_linear_destroy(fovea_linear *linear) {
     if (!linear)
         return;
+    for (int i = 0; i < FV_NODES; i++)
+        fovea_linear_destroy(linear->copies[i]);
     free(linear->parts);
     free(linear->bias);
     free(linear->exponents);
@@ -218,6 +220,9 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
     fovea_status status = fv_linear_read_desc(desc, &own_desc);
     if (status == FOVEA_OK)
         status = fv_linear_select_arithmetic(ctx, &own_desc);
+    fv_placement placement;
+    if (status == FOVEA_OK)
+        status = fv_placement_select(ctx, own_desc.placement, own_desc.placement_node, &placement);
     if (status != FOVEA_OK)
         return status;
     desc = &own_desc;
@@ -231,6 +236,7 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
     made->in = desc->in_features;
     made->gated = fv_linear_gates(desc->activation, &made->activation);
     made->part_count = made->gated ? 1 : desc->part_count;
+    made->placement = placement;
     for (int64_t p = 0; p < desc->part_count; p++)
         made->out += parts[p].weight.out;
     status = select_types(made, desc);
@@ -256,10 +262,13 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
     for (int64_t p = 0; p < desc->part_count && made->weight_dtype == FOVEA_DTYPE_F32; p++)
         widens = widens || fv_linear_grouped(&parts[p].weight, FOVEA_ARITHMETIC_EXACT);
     float *numbers = widens && found ? malloc((size_t)(made->in * made->panel) * sizeof *numbers) : NULL;
-    if (!found || (widens && !numbers) || !allocate(made, desc->part_count, bytes)) {
+    status = !found || (widens && !numbers) || !allocate(made, desc->part_count, bytes)
+                 ? fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for %lld bytes of packed weights", (long long)bytes)
+                 : fv_linear_to_nodes(made);
+    if (status != FOVEA_OK) {
         free(numbers);
         fovea_linear_destroy(made);
-        return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for %lld bytes of packed weights", (long long)bytes);
+        return status;
     }
     /* Columns that no channel fills are multiplied, too: between gate and up, and of 16 bits at the end. */
     if (made->gated || made->kept->format != FV_FORMAT_f32)
@@ -273,6 +282,11 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
         made->weights.range = fv_exponents_none(); /* float16 has no products that differ */
     if (made->pack_x && made->pairs)
         find_exponents(made);
+    status = fv_linear_copy(made, desc);
+    if (status != FOVEA_OK) {
+        fovea_linear_destroy(made);
+        return status;
+    }
     if (ctx->debug)
         fv_linear_debug(made);
     *linear = made;

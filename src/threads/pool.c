@@ -36,8 +36,10 @@ typedef struct job {
 
 struct fv_pool {
     int64_t spin_ns;
-    _Atomic unsigned owner; /* 2 * forks, and 1 more while a call has the threads */
-    pthread_mutex_t lock;   /* of sleeping */
+    const fv_threads *bound; /* whose nodes threads are bound to, or NULL */
+    _Atomic int begun;       /* threads, of these */
+    _Atomic unsigned owner;  /* 2 * forks, and 1 more while a call has the threads */
+    pthread_mutex_t lock;    /* of sleeping */
     pthread_cond_t wake, ended;
     int most, count; /* threads beside the caller, and those made so far */
     _Atomic bool stop;
@@ -182,7 +184,11 @@ static void unbind(void) {
 
 static void *run(void *pool) {
     unsigned seen = 0;
-    unbind();
+    fv_pool *p = pool;
+    if (p->bound) /* as thread 0 the caller counts */
+        (void)fv_node_bind(p->bound->nodes, fv_node_of(p->bound, 1 + atomic_fetch_add(&p->begun, 1), p->bound->count));
+    else
+        unbind();
     while (next_round(pool, &seen))
         join(pool);
     return NULL;
@@ -214,6 +220,7 @@ static void set_up(fv_pool *p) {
     pthread_cond_init(&p->wake, NULL);
     pthread_cond_init(&p->ended, NULL);
     p->count = 0;
+    atomic_store(&p->begun, 0);
     atomic_store(&p->stop, false);
     atomic_store(&p->sleeping, 0);
     atomic_store(&p->waiting, false);
@@ -258,6 +265,8 @@ fv_pool *fv_pool_create(int threads, int spin_us) {
     }
     return p;
 }
+
+void fv_pool_bind(fv_pool *p, const fv_threads *t) { p->bound = t; }
 
 void fv_pool_destroy(fv_pool *p) {
     if (p && atomic_load(&p->owner) == 2 * atomic_load(&forks)) {

@@ -12,6 +12,7 @@ typedef struct fv_threads {
     int count; /* most tasks at once; OpenMP's team always has as many members, for as long as OpenMP would use them */
     fovea_parallel_for parallel_for;
     void *pool;
+    const struct fv_nodes *nodes; /* those that threads of the library's pool are bound to; NULL: none */
 } fv_threads;
 
 /* task(arg, i) for each i. enter(arg) and leave(arg), or NULL, are for the state of a thread: a thread that runs tasks
@@ -47,12 +48,47 @@ fv_openmp fv_threads_of_openmp(void);
  * places. */
 void fv_parallel_places(void (*add)(void *arg, int cpu), void *arg);
 
+/* ------------------------------------------------------------------------------------------------------ nodes.c -- */
+
+enum { FV_NODES = 32, FV_NODE_CPUS = 8192 };
+
+/* A node of memory (NUMA). */
+typedef struct fv_node {
+    int number;                      /* as the system counts */
+    int cpus;                        /* of this process */
+    bool memory;                     /* does it have any? */
+    uint64_t set[FV_NODE_CPUS / 64]; /* these CPUs, as the system takes them */
+} fv_node;
+
+/* All that are online, ascending, at most FV_NODES. Below, a node is an index into these. */
+typedef struct fv_nodes {
+    int count, with_cpus, cpus; /* cpus: of all */
+    fv_node node[];
+} fv_nodes;
+
+/* The node to which the index-th of count things belongs: each thread has an equal part of them, one behind the other,
+ * as thread i of t->count has the i-th, and each node as many threads as its share of CPUs. */
+int fv_node_of(const fv_threads *t, int64_t index, int64_t count);
+
+/* The node that the calling thread runs on. */
+int fv_node_here(const fv_nodes *nodes);
+
+/* Binds the calling thread to a node's CPUs; false: the system does not let it. */
+bool fv_node_bind(const fv_nodes *nodes, int node);
+
+/* Gives parts [first, end) of memory, of so many bytes each, to a node, whatever node they had. What they hold is lost.
+ * For it the calling thread is bound there. false: the system does not let it. */
+bool fv_node_place(const fv_nodes *nodes, int node, void *memory, int64_t part, int64_t first, int64_t end);
+
 /* ------------------------------------------------------------------------------------------------------- pool.c -- */
 
 /* The library's own pool: threads that spin for spin_us microseconds (0: the pool's choice), then sleep. The first call
  * that wants threads makes them, also in a forked child; fewer where the system gives fewer. NULL: no memory. */
 typedef struct fv_pool fv_pool;
 fv_pool *fv_pool_create(int threads, int spin_us);
+/* Before the first call: threads are bound to the nodes of t, which outlive the pool, as far as the system still lets
+ * them be. */
+void fv_pool_bind(fv_pool *pool, const fv_threads *t);
 /* Joins the threads; no call may use the pool. NULL is allowed. */
 void fv_pool_destroy(fv_pool *pool);
 
