@@ -103,17 +103,17 @@ int main(int argc, char **argv) {
     const struct {
         const char *name;
         fv_threads threads;
-    } all[] = {{"one thread", {1, NULL, NULL}},
-               {"own threads, few", {3, NULL, NULL}},
-               {"own threads, many", {64, NULL, NULL}},
-               {"the library's pool of three", {3, fv_pool_parallel_for, fv_pool_create(3, 0)}},
-               {"the library's pool of seven", {7, fv_pool_parallel_for, fv_pool_create(7, 0)}},
-               {"the library's pool of 64", {64, fv_pool_parallel_for, fv_pool_create(64, 1)}},
-               {"a pool of one", {64, pool_parallel_for, one}},
-               {"a pool of two", {64, pool_parallel_for, two}},
-               {"a pool of seven", {64, pool_parallel_for, seven}},
-               {"a pool without threads", {64, serial_parallel_for, NULL}},
-               {"a pool that goes backwards", {64, reverse_parallel_for, NULL}}};
+    } all[] = {{"one thread", {1, NULL, NULL, NULL}},
+               {"own threads, few", {3, NULL, NULL, NULL}},
+               {"own threads, many", {64, NULL, NULL, NULL}},
+               {"the library's pool of three", {3, fv_pool_parallel_for, fv_pool_create(3, 0), NULL}},
+               {"the library's pool of seven", {7, fv_pool_parallel_for, fv_pool_create(7, 0), NULL}},
+               {"the library's pool of 64", {64, fv_pool_parallel_for, fv_pool_create(64, 1), NULL}},
+               {"a pool of one", {64, pool_parallel_for, one, NULL}},
+               {"a pool of two", {64, pool_parallel_for, two, NULL}},
+               {"a pool of seven", {64, pool_parallel_for, seven, NULL}},
+               {"a pool without threads", {64, serial_parallel_for, NULL, NULL}},
+               {"a pool that goes backwards", {64, reverse_parallel_for, NULL, NULL}}};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         for (int round = 0; round < 20; round++)
             test_threads(&all[i].threads, all[i].name);
