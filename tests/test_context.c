@@ -46,7 +46,7 @@ static void test_bad_contexts(void) {
     fovea_context_options options;
     fovea_context *ctx;
     check_status("nowhere to put the context", fovea_context_create(NULL, NULL), FOVEA_ERROR_NULL, "ctx");
-    const size_t versions[] = {0, 1, sizeof options - 8, sizeof options + 8, SIZE_MAX};
+    const size_t versions[] = {0, 1, FV_STRUCT_SIZE(fovea_context_options, pool) - 8, sizeof options + 8, SIZE_MAX};
     for (int i = 0; i < 5; i++) {
         char words[32];
         snprintf(words, sizeof words, "%zu", versions[i]);
@@ -134,7 +134,7 @@ static void test_info(void) {
     fovea_info_init(&info);
     check_status("info of no context", fovea_context_info(NULL, &info), FOVEA_ERROR_NULL, "ctx");
     check_status("info to nowhere", fovea_context_info(ctx, NULL), FOVEA_ERROR_NULL, "info");
-    const size_t versions[] = {0, sizeof info - 8, sizeof info + 8};
+    const size_t versions[] = {0, FV_STRUCT_SIZE(fovea_info, tuning) - 8, sizeof info + 8};
     for (int i = 0; i < 3; i++) {
         fovea_info_init(&info);
         info.struct_size = versions[i];
