@@ -106,13 +106,15 @@ static void work(void *arg, int64_t task) {
     const int here = e->queues == 1 ? 0 : fv_node_here(e->schedule.kv->nodes->nodes);
     fv_block block;
     fv_block_init(&block, &e->schedule, scratch_of(e, task));
-    for (int i = 0; i < e->queues; i++) {
-        const int node = (here + i) % e->queues;
+    for (int turn = 0; turn < e->queues; turn++) {
+        const int node = (here + turn) % e->queues;
         for (int64_t end, first = claim(e, node, &end); first < end; first = claim(e, node, &end)) {
-            fv_work_item item, next;
-            for (first = fv_schedule_find(&e->schedule, e->over, first, end, node, &item); first < end; item = next) {
-                first = fv_schedule_find(&e->schedule, e->over, first + 1, end, node, &next);
-                e->run(e, &block, &item, first < end ? &next : NULL);
+            fv_work_item item = fv_schedule_item(&e->schedule, e->over, first);
+            for (int64_t i = first; i < end; i++) {
+                const fv_work_item next = i + 1 < end ? fv_schedule_item(&e->schedule, e->over, i + 1) : item;
+                if (e->queues == 1 || fv_schedule_node(&e->schedule, &item) == node)
+                    e->run(e, &block, &item, i + 1 < end ? &next : NULL);
+                item = next;
             }
         }
     }

@@ -263,16 +263,9 @@ fv_work_item fv_schedule_item(const fv_schedule *schedule, fv_pass pass, int64_t
                           .rows = sequence->head.rows};
 }
 
-int64_t fv_schedule_find(const fv_schedule *schedule, fv_pass pass, int64_t first, int64_t end, int node,
-                         fv_work_item *item) {
-    const fv_threads *nodes = schedule->kv->nodes;
-    for (; first < end; first++) {
-        *item = fv_schedule_item(schedule, pass, first);
-        if (!nodes ||
-            fv_node_of(nodes, fv_schedule_block(schedule, item->block).kv_head, schedule->plan->desc.kv_heads) == node)
-            break;
-    }
-    return first;
+int fv_schedule_node(const fv_schedule *schedule, const fv_work_item *item) {
+    const int64_t head = fv_schedule_block(schedule, item->block).kv_head;
+    return fv_node_of(schedule->kv->nodes, head, schedule->plan->desc.kv_heads);
 }
 
 /* How many items from first on are a quarter of a thread's share of the work that is left. None of them has much more

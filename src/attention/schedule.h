@@ -70,9 +70,8 @@ typedef struct fv_work_item {
 int64_t fv_schedule_pass(fv_schedule *schedule, fv_pass pass);
 fv_work_item fv_schedule_item(const fv_schedule *schedule, fv_pass pass, int64_t item);
 
-/* The first item from `first` on, or end, whose keys are on a node, if the kv tells nodes. */
-int64_t fv_schedule_find(const fv_schedule *schedule, fv_pass pass, int64_t first, int64_t end, int node,
-                         fv_work_item *item);
+/* The node of its keys, if the kv tells nodes. */
+int fv_schedule_node(const fv_schedule *schedule, const fv_work_item *item);
 
 /* The results of a segment of a split block, counted from the first one that it sees. */
 fv_partial fv_schedule_partial(const fv_schedule *schedule, const fv_work_item *item, char *partials, int64_t segment);
