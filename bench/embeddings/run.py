@@ -2,13 +2,14 @@
 
 Each way is a process of its own (peer.py): it takes texts, and gives vectors; making tokens counts. In each round every
 way runs once, in an order that changes. Figures are the median of a way, and the median over rounds of the ratio of
-torch's time to it. cosine: the least of a vector with that of sentence-transformers in float64.
+torch's time to it. cosine: the least and the median of a vector with that of sentence-transformers in float64.
 
   many     1,000 texts of mixed lengths: one or two sentences in a row of examples/minilm/alice.txt, from all places;
   vectors a second one      one short question; ms rerank   a question with 100 of those texts, by a classifier of the
   same backbone with a random head; ms
 
-The last columns are the largest memory of the process, and the size of the packages that it has imported.
+The last columns are the largest memory of the process, and the size of the packages that it has imported, or of the program;
+start: of fovea-embed, which is a process for each run, to the first text.
 """
 
 import argparse
@@ -36,6 +37,8 @@ WAYS = {  # name: (class in peer.py, options, interpreter)
     "fovea": ("Fovea", {}, "FOVEA_TORCH_PYTHON"),
     "fovea int8": ("Fovea", {"weights": "int8"}, "FOVEA_TORCH_PYTHON"),
     "fovea bfloat16": ("Fovea", {"dtype": "bfloat16"}, "FOVEA_TORCH_PYTHON"),
+    "fovea-embed": ("FoveaEmbed", {}, "FOVEA_TORCH_PYTHON"),
+    "fovea-embed q8_0": ("FoveaEmbed", {"weights": "q8_0"}, "FOVEA_TORCH_PYTHON"),
     "torch": ("Torch", {}, "FOVEA_TORCH_PYTHON"),
     "onnxruntime": ("OnnxRuntime", {}, "FOVEA_PEERS_PYTHON"),
     "onnxruntime int8": ("OnnxRuntime", {"int8": True}, "FOVEA_PEERS_PYTHON"),
@@ -156,7 +159,10 @@ def main():
                 for name in takes:
                     vectors = np.load(f"{folder}/{name}.npy").astype(float)
                     cosines = (vectors * exact).sum(1) / np.linalg.norm(vectors, axis=1) / np.linalg.norm(exact, axis=1)
-                    notes[name] = f"1 - cosine {1 - cosines.min():.1e}"
+                    notes[name] = f"1 - cosine {1 - cosines.min():.1e}, median {1 - np.median(cosines):.1e}"
+                if {"fovea", "fovea-embed"} <= takes.keys():
+                    one, other = (np.load(f"{folder}/{name}.npy") for name in ("fovea", "fovea-embed"))
+                    notes["fovea-embed"] += f"; {(one == other).all(1).sum()} of {COMPARED} have fovea's bytes"
             seconds = measure(takes, case, options.rounds if case != "one" else 5 * options.rounds, 0.05)
             show(case, seconds, "texts/s" if case == "many" else "ms", len(given), notes)
             if case == "many" and "fovea" in takes and (gflops := peak()):
@@ -169,7 +175,8 @@ def main():
                     )
         for name, way in ways.items():
             found = way.ask({"size": True})
-            print(f"memory  {name:17} {found['memory'] >> 20:6} MiB; packages {found['packages'] >> 20:6} MiB")
+            note = f"; start {found['start']:.0f} ms" if "start" in found else ""
+            print(f"memory  {name:17} {found['memory'] >> 20:6} MiB; packages {found['packages'] >> 20:6} MiB{note}")
             way.close()
 
 
