@@ -1,6 +1,6 @@
-/* A made-up system with nodes of memory (NUMA): its description in a folder, and, by the linker's --wrap, the affinity of
- * threads, so that there may be any number of nodes and CPUs on any machine. For one call of make_up() after another, each
- * ended by end_system(). */
+/* A made-up system with nodes of memory (NUMA): its description in a folder, and, by the linker's --wrap, the affinity
+ * of threads, so that there may be any number of nodes and CPUs on any machine. For one call of make_up() after another,
+ * each ended by end_system(). */
 #ifndef FOVEA_TESTS_NODES_SYSTEM_H
 #define FOVEA_TESTS_NODES_SYSTEM_H
 

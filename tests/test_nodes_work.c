@@ -1,5 +1,5 @@
-/* Work on made-up nodes of memory (nodes_system.h): a thread's own node comes first, and no bit depends on where weights
- * and pages are. */
+/* Work on made-up nodes of memory (nodes_system.h): a thread's own node comes first, and no bit depends on where
+ * weights and pages are. */
 #define _GNU_SOURCE /* sched_getcpu */
 #include "cache_case.h"
 #include "linear/linear.h"

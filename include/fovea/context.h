@@ -42,22 +42,24 @@ typedef enum fovea_threads_backend {
 
 /* Are threads bound to CPUs? No bit of any result depends on it.
  *   NONE   They run where the system lets them run.
- *   NODES  Each thread of the context's POOL is bound to the CPUs of one node of memory (NUMA: a socket, or part of one),
- *          among those of the affinity mask. Nodes have threads in proportion to their CPUs. The calling thread is
- *          never bound; it counts as one of the first node. Work on weights and caches that are placed by node goes to
- *          the threads of that node first, and to others when these have nothing else to do. On a machine with one node
- *          it changes nothing. */
+ *   NODES  Each thread of the context's POOL is bound to the CPUs of one node of memory (NUMA: a socket, or part of
+ *          one), among those of the affinity mask. Nodes have threads in proportion to their CPUs. The calling thread
+ *          is never bound; it counts as one of the first node. Work on weights and caches that are placed by node goes
+ *          to the threads of that node first, and to others when these have nothing else to do. On a machine with one
+ *          node it changes nothing. */
 typedef enum fovea_threads_bind { FOVEA_BIND_NONE = 0, FOVEA_BIND_NODES = 1 } fovea_threads_bind;
 
-/* Where the pages of packed weights (fovea_linear_desc) or of a cache (fovea_kv_cache_desc) are, if the machine has several
- * nodes of memory. No bit of any result depends on it. Memory is used when the object is created, all of it. docs/nodes.md
- * says when to use which. On a machine with one node all are DEFAULT, whose number, for NODE, is that of the system, or 0.
+/* Where the pages of packed weights (fovea_linear_desc) or of a cache (fovea_kv_cache_desc) are, if the machine has
+ * several nodes of memory. No bit of any result depends on it. Memory is used when the object is created, all of it.
+ * docs/nodes.md says when to use which. On a machine with one node all are DEFAULT, whose number, for NODE, is that of
+ * the system, or 0.
  *   DEFAULT  On the node of whichever thread touches a page first.
- *   NODE     On the node with the system's number `placement_node`, which must have memory, and CPUs of the affinity mask.
+ *   NODE     On the node with the system's number `placement_node`, which must have memory, and CPUs of the affinity
+ *            mask.
  *   SPREAD   Output columns, or key heads, are divided among nodes in proportion to their threads.
  *   COPIES   A copy of the weights on each node that has threads. Not for caches.
- * SPREAD and COPIES need threads that are bound (FOVEA_BIND_NODES). FOVEA_ERROR_ARGUMENT: no such node, or a node beside
- * another placement than NODE. FOVEA_ERROR_UNSUPPORTED: one that cannot be honoured. */
+ * SPREAD and COPIES need threads that are bound (FOVEA_BIND_NODES). FOVEA_ERROR_ARGUMENT: no such node, or a node
+ * beside another placement than NODE. FOVEA_ERROR_UNSUPPORTED: one that cannot be honoured. */
 typedef enum fovea_placement {
     FOVEA_PLACEMENT_DEFAULT = 0,
     FOVEA_PLACEMENT_NODE = 1,

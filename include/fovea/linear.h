@@ -103,8 +103,8 @@ FOVEA_API fovea_status fovea_linear_unpack_groups(const fovea_linear *linear, in
                                                   fovea_quantisation *quantisation, void *scales, uint8_t *zeros,
                                                   int32_t *group_of);
 
-/* Bytes of the packed weights, their scales among them: what an execution reads. FOVEA_PLACEMENT_COPIES takes so many on
- * each node. Thread-safe. */
+/* Bytes of the packed weights, their scales among them: what an execution reads. FOVEA_PLACEMENT_COPIES takes so many
+ * on each node. Thread-safe. */
 FOVEA_API size_t fovea_linear_weight_bytes(const fovea_linear *linear);
 
 /* Frees a map. No thread may be executing it. Thread-safe on different maps. */
