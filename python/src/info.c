@@ -13,7 +13,8 @@ const char py_info_doc[] =
     "call uses), pool (whose threads: 'torch' or 'own'), cpu, features beyond the tier, l1d_bytes and l2_bytes, reason "
     "(why this tier and this many threads), "
     "tuning\n"
-    "(which tuning file, or what is wrong with it), tuning_rows (how many of its rows are used); arithmetic (of "
+    "(which tuning file, or what is wrong with it), tuning_rows (how many of its rows are used), nodes (of memory); "
+    "arithmetic (of "
     "bfloat16 "
     "in calls),\n"
     "models_arithmetic and models_linear_arithmetic (of attention and linear maps of bfloat16 in models that run by "
@@ -31,13 +32,13 @@ PyObject *py_info(PyObject *module, PyObject *none) {
     const fovea_status status = fovea_context_info(context->library, &info);
     if (status != FOVEA_OK)
         return py_raise_status(status);
-    return Py_BuildValue("{ss ss si ss ss ss sL sL ss ss si ss ss ss}", "version", fovea_version(), "isa",
+    return Py_BuildValue("{ss ss si ss ss ss sL sL ss ss si ss ss ss ss}", "version", fovea_version(), "isa",
                          fovea_isa_name(info.isa), "threads", py_threads_now(&info), "pool", py_pool_name(), "cpu",
                          info.cpu, "features", info.features, "l1d_bytes", (long long)info.l1d_bytes, "l2_bytes",
                          (long long)info.l2_bytes, "reason", info.reason, "tuning", info.tuning, "tuning_rows",
-                         info.tuning_rows, "arithmetic", py_arithmetic_of_calls(), "models_arithmetic",
-                         py_arithmetic_of_models(info.fastest_attention), "models_linear_arithmetic",
-                         py_arithmetic_of_models(info.fastest_linear));
+                         info.tuning_rows, "nodes", info.nodes, "arithmetic", py_arithmetic_of_calls(),
+                         "models_arithmetic", py_arithmetic_of_models(info.fastest_attention),
+                         "models_linear_arithmetic", py_arithmetic_of_models(info.fastest_linear));
 }
 
 /* For fovea/tuning.py. */

@@ -219,9 +219,13 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
         fovea_context_destroy(made);
         return loaded;
     }
-    if (made->debug)
-        fprintf(stderr, "fovea %s: %s: %s\nfovea tuning: %s%s%s\n", FOVEA_VERSION_STRING, fv_isa_word(made->target.isa),
-                made->reason, made->tuning.text, log_problem[0] ? "\nfovea: " : "", log_problem);
+    if (made->debug) {
+        char nodes[256];
+        fv_context_nodes_text(made, nodes, sizeof nodes);
+        fprintf(stderr, "fovea %s: %s: %s\nfovea tuning: %s\nfovea nodes: %s%s%s\n", FOVEA_VERSION_STRING,
+                fv_isa_word(made->target.isa), made->reason, made->tuning.text, nodes,
+                log_problem[0] ? "\nfovea: " : "", log_problem);
+    }
     *ctx = made;
     return FOVEA_OK;
 }
