@@ -240,6 +240,48 @@ static void test_quantised(const fovea_context *plain, const fovea_context *ctx,
     free(w), free(y[0]), free(y[1]);
 }
 
+/* A layer's weights are placed as its description says. */
+static void test_layers(const fovea_context *plain, const fovea_context *ctx, const char *name) {
+    enum { FEATURES = 512, HEADS = 8, TOKENS = 3 };
+    float *w = must_alloc(FEATURES * FEATURES, sizeof *w), *y[2];
+    for (int i = 0; i < FEATURES * FEATURES; i++)
+        w[i] = (float)(i * 37 % 101) / 101.0F;
+    for (int i = 0; i < 2; i++)
+        y[i] = must_alloc(TOKENS * FEATURES, sizeof(float));
+    for (int how = 0; how < 5; how++) {
+        fovea_attention_desc a;
+        fovea_attention_args args;
+        fovea_mha_desc d;
+        fovea_mha_weights weights;
+        fovea_mha *mha;
+        const fovea_linear *l;
+        int64_t part, in, out;
+        fovea_attention_desc_init(&a);
+        a.q_heads = a.kv_heads = HEADS, a.q_len = a.kv_len = TOKENS, a.head_dim = a.value_dim = FEATURES / HEADS;
+        fovea_mha_desc_init(&d);
+        d.attention = &a, d.q_features = d.out_features = FEATURES;
+        d.placement = how ? placements[how - 1] : FOVEA_PLACEMENT_DEFAULT;
+        fovea_mha_weights_init(&weights);
+        weights.q = weights.k = weights.v = weights.o = fovea_matrix_in_out(w, FOVEA_DTYPE_F32, FEATURES, FEATURES);
+        if (!test_check(fovea_mha_create(how ? ctx : plain, &d, &weights, &mha) == FOVEA_OK, "%s",
+                        fovea_error_detail()))
+            continue;
+        for (int weight = 0; weight < 4; weight += 3) {
+            check_status("linear", fovea_mha_linear(mha, weight, &l, &part, &in, &out), FOVEA_OK, "");
+            test_check(l->placement.how == d.placement, "%s, weight %d, placement %d: %d", name, weight, d.placement,
+                       l->placement.how);
+        }
+        fovea_attention_args_init(&args);
+        args.q = fovea_tensor_bthd(w, FOVEA_DTYPE_F32, 1, TOKENS, 1, FEATURES);
+        args.out = fovea_tensor_bthd(y[how > 0], FOVEA_DTYPE_F32, 1, TOKENS, 1, FEATURES);
+        check_status("execute", fovea_mha_execute(mha, &args, NULL, 0), FOVEA_OK, "");
+        fovea_mha_destroy(mha);
+        if (how > 0)
+            test_same(y[1], y[0], TOKENS * FEATURES, "%s, layer, placement %d", name, how - 1);
+    }
+    free(w), free(y[0]), free(y[1]);
+}
+
 /* Forks, and sequences of different lengths. */
 static void test_caches(const fovea_context *scalar, const fovea_context *ctx, const char *name) {
     static const fovea_dtype types[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_I8};
@@ -274,6 +316,7 @@ int main(int argc, char **argv) {
         fovea_context *ctx = make_context(FOVEA_BIND_NODES, FOVEA_THREADS_POOL, FOVEA_OK);
         test_maps(x.scalar, ctx, &r, topologies[i].name);
         test_quantised(x.scalar, ctx, &r, topologies[i].name);
+        test_layers(x.scalar, ctx, topologies[i].name);
         test_caches(x.scalar, ctx, topologies[i].name);
         fovea_context_destroy(ctx);
         end_system();

@@ -38,7 +38,7 @@ static const struct {
     ROW(fovea_linear_stats, fast_products, fast_products, 24, 24, true),
     ROW(fovea_mask_desc, block_count, block_count, 168, 168, true),
     ROW(fovea_mha_costs, scratch, scratch, 56, 56, true),
-    ROW(fovea_mha_desc, reserved, norm_eps, 104, 96, false),
+    ROW(fovea_mha_desc, placement_node, norm_eps, 104, 96, false),
     ROW(fovea_mha_weights, fused_bias, fused_bias, 592, 584, false),
     ROW(fovea_norm_args, workspace_size, workspace_size, 232, 232, true),
     ROW(fovea_pool_args, reserved, reserved, 216, 0, false),

@@ -179,7 +179,7 @@ class MhaDesc(ctypes.Structure):
         *((name, I64) for name in ("q_features", "k_features", "v_features", "out_features")),
         ("biases", ctypes.c_int),
         ("norm_eps", ctypes.c_double),
-        *((name, ctypes.c_int) for name in ("quantised_arithmetic", "reserved")),
+        *((name, ctypes.c_int) for name in ("quantised_arithmetic", "reserved", "placement", "placement_node")),
     ]
 
 

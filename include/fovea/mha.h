@@ -72,7 +72,9 @@ typedef struct fovea_mha_desc {
     double norm_eps; /* of weights.q_norm and k_norm: >= 0, default 1e-6 */
     /* Of maps whose weights are quantised: EXACT, Q16 (DEFAULT, the default) or Q8. All others have that of attention. */
     fovea_arithmetic quantised_arithmetic;
-    int reserved; /* 0 */
+    int reserved;              /* 0 */
+    fovea_placement placement; /* of packed weights (context.h); default FOVEA_PLACEMENT_DEFAULT */
+    int placement_node;        /* of FOVEA_PLACEMENT_NODE; else 0 */
 } fovea_mha_desc;
 
 /* Element types:

@@ -39,6 +39,8 @@ static fovea_status pack(const fovea_context *ctx, const fovea_mha_desc *layer, 
     desc.in_features = parts[0].weight.in;
     desc.part_count = count;
     desc.parts = parts;
+    desc.placement = layer->placement;
+    desc.placement_node = layer->placement_node;
     for (int64_t p = 0; p < count; p++) {
         named = named && parts[p].weight.dtype == FOVEA_DTYPE_BF16;
         quantised = quantised || fv_dtype_quantised(parts[p].weight.dtype);
