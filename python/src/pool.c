@@ -11,7 +11,10 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-enum { MOST_THREADS = 1024 };
+enum {
+    MOST_THREADS = 1024,
+    SPIN_US = 200 /* Python takes some 10 to 100 us between the calls of a model, and a wake-up 50 */
+};
 
 typedef struct job {
     void (*task)(void *arg, int64_t index);
@@ -71,7 +74,7 @@ static _Atomic(fv_pool *) own; /* made by the first call that wants it, and neve
 
 static fv_pool *own_pool(void) {
     fv_pool *pool = atomic_load(&own), *made;
-    if (pool || !(made = fv_pool_create(MOST_THREADS, 0)))
+    if (pool || !(made = fv_pool_create(MOST_THREADS, SPIN_US)))
         return pool;
     if (atomic_compare_exchange_strong(&own, &pool, made))
         return made;

@@ -8,6 +8,7 @@ and no padding is computed. A layer has one of three orders:
 families.py fills these in from config.json and the weights.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,14 +52,21 @@ class Memory:
     """Arrays of a pack, as parts of memory that is kept from pack to pack."""
 
     def __init__(self, dtype):
-        self._dtype, self._kept = np.dtype(dtype), {}
+        self._dtype, self._kept, self._views, self._tokens = np.dtype(dtype), {}, {}, 0
+
+    def begin(self, tokens):
+        if tokens != self._tokens:
+            self._views, self._tokens = {}, tokens
 
     def take(self, name, *shape):
-        count = int(np.prod(shape))
-        kept = self._kept.get(name)
-        if kept is None or kept.size < count:
-            kept = self._kept[name] = np.empty(count, self._dtype)
-        return kept[:count].reshape(shape)
+        view = self._views.get((name, shape))  # all layers ask for the same
+        if view is None:
+            count = math.prod(shape)
+            kept = self._kept.get(name)
+            if kept is None or kept.size < count:
+                kept = self._kept[name] = np.empty(count, self._dtype)
+            view = self._views[name, shape] = kept[:count].reshape(shape)
+        return view
 
 
 @dataclass
@@ -113,6 +121,7 @@ class Backbone:
         except IndexError:
             memory = Memory(self.dtype)
         try:
+            memory.begin(len(ids))
             positions = self._positions(ids, starts)
             x = self._embed(ids, types, positions, memory.take("x", len(ids), self.width))
             for layer in self.layers:
