@@ -140,9 +140,9 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "fp_modes", NULL);
     make_ways();
     check_shared("split rows", case_plain(1, 4, 2, 1, 2000, 16, 16));
-    check_shared("many blocks", case_plain(2, 4, 2, 90, 300, 16, 16));
+    check_shared("many blocks", case_plain(1, 4, 2, 90, 300, 16, 16));
     /* Whether a block sees one segment or several depends on its size, and so on threads and tier. */
-    attention_case causal = case_plain(1, 2, 1, 700, 700, 16, 16);
+    attention_case causal = case_plain(1, 2, 1, 400, 400, 16, 16);
     causal.desc.causal = FOVEA_CAUSAL_TOP_LEFT;
     check_shared("causal blocks", causal);
     for (int64_t i = 0, count = test_scaled(24); i < count; i++)

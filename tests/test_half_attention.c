@@ -174,7 +174,7 @@ static void test_random(void) {
 /* Long enough for blocks of many rows, for split rows, and for decode. */
 static void test_long(void) {
     static const int64_t sizes[][5] = {
-        {1, 2, 300, 1000, 64}, {2, 4, 1, 3000, 40}, {1, 1, 700, 700, 80}, {1, 8, 7, 520, 128}};
+        {1, 2, 200, 600, 40}, {2, 4, 1, 3000, 40}, {1, 1, 400, 400, 48}, {1, 8, 7, 520, 128}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int t = 1; t < TYPES; t++) {
             const int64_t *s = sizes[i];
