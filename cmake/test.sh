@@ -11,6 +11,7 @@
 # Environment: FOVEA_TEST_SCALE in place of the table below.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
+export CCACHE_BASEDIR=$PWD # presets compile many files alike
 jobs=$(nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 # Of the random and listed cases of tests, what part a preset runs; release runs all. Emulated, a case takes ten times as long.

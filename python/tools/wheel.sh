@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # wheel.sh: builds the Python package's sdist and wheel from this tree into build/wheels, and checks them: auditwheel says which Linux
-# systems the wheel runs on, and renames it so; twine checks what PyPI would. Builds incrementally, in build/wheels/build.
+# systems the wheel runs on, and renames it so; twine checks what PyPI would. Builds incrementally, in build/wheel.
 # Environment: FOVEA_WERROR=ON. Exit status 3: see venv.sh.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -13,7 +13,7 @@ rm -rf "$wheels"/*.whl "$wheels"/*.tar.gz "$wheels"/raw
 mkdir -p "$wheels"
 log=$wheels/build.log
 python -m build --no-isolation --sdist --outdir "$wheels" . >"$log" 2>&1 &&
-    python -m build --no-isolation --wheel --outdir "$wheels/raw" -Cbuild-dir="$wheels/build" \
+    python -m build --no-isolation --wheel --outdir "$wheels/raw" -Cbuild-dir=build/wheel \
         -Ccmake.define.FOVEA_WERROR="${FOVEA_WERROR:-OFF}" . >>"$log" 2>&1 ||
     { cat "$log" >&2 && exit 1; }
 auditwheel repair --wheel-dir "$wheels" "$wheels"/raw/*.whl >>"$log" 2>&1 || { tail -n 20 "$log" >&2 && exit 1; }

@@ -2,6 +2,7 @@
 # consumers.sh STEP KIND: one test of how Fovea is packaged, as a static or a shared library. Run by ctest, which sets
 #   FOVEA_SOURCE, FOVEA_BUILD   source tree, and build tree of what is tested
 #   SCRATCH                     a folder for the tests of this KIND
+#   TREES                       how the names of build trees of Fovea begin
 #   CC, CXX, NM, CMAKE, PKG_CONFIG, BUILD_TYPE, GENERATOR
 # (CMakeLists.txt here, which also says what the steps are.)
 set -euo pipefail
@@ -14,6 +15,7 @@ libdir=${pc%/pkgconfig/*}
 library=$libdir/libfovea.a
 [ "$kind" = static ] || library=$libdir/libfovea.$([ "$(uname)" = Darwin ] && echo dylib || echo so)
 shared=$([ "$kind" = shared ] && echo ON || echo OFF)
+tree=$TREES-$kind-$step
 unset FOVEA_ISA FOVEA_DEBUG
 
 fail() {
@@ -25,6 +27,11 @@ configure() { # configure SOURCE BUILD OPTION...
     rm -rf "$2"
     "$CMAKE" -G "$GENERATOR" -S "$1" -B "$2" -DCMAKE_BUILD_TYPE="$BUILD_TYPE" -DCMAKE_C_COMPILER="$CC" \
         -DCMAKE_CXX_COMPILER="$CXX" "${@:3}"
+}
+
+configure_fovea() { # configure_fovea OPTION...: this library alone, in $tree
+    configure "$FOVEA_SOURCE" "$tree" -DFOVEA_WERROR="${FOVEA_WERROR:-OFF}" -DFOVEA_BUILD_BENCH=OFF \
+        -DFOVEA_BUILD_EXAMPLES=OFF -DFOVEA_BUILD_TUNE=OFF "$@"
 }
 
 # The public functions, from the header.
@@ -41,9 +48,8 @@ symbols() {
 
 case $step in
 build) # the kind that the tree around is not made of
-    configure "$FOVEA_SOURCE" "$FOVEA_BUILD" -DBUILD_SHARED_LIBS="$shared" -DFOVEA_BUILD_TESTS=OFF \
-        -DFOVEA_BUILD_BENCH=OFF -DFOVEA_BUILD_EXAMPLES=OFF -DFOVEA_BUILD_TUNE=OFF
-    "$CMAKE" --build "$FOVEA_BUILD"
+    configure_fovea -DBUILD_SHARED_LIBS="$shared" -DFOVEA_BUILD_TESTS=OFF
+    "$CMAKE" --build "$tree"
     ;;
 
 install) # then moves what was installed: it must not remember where it was
@@ -80,13 +86,13 @@ find_package | cplusplus)
     ;;
 
 add_subdirectory)
-    configure "$here/outside" "$SCRATCH/$step" -DOUTSIDE_LANGUAGE=C -DOUTSIDE_FOVEA_SOURCE="$FOVEA_SOURCE" \
-        -DBUILD_SHARED_LIBS="$shared" -DFOVEA_TIERS=scalar
-    "$CMAKE" --build "$SCRATCH/$step"
-    "$SCRATCH/$step/outside"
+    configure "$here/outside" "$tree" -DOUTSIDE_LANGUAGE=C -DOUTSIDE_FOVEA_SOURCE="$FOVEA_SOURCE" \
+        -DBUILD_SHARED_LIBS="$shared" -DFOVEA_TIERS=scalar -DFOVEA_WERROR="${FOVEA_WERROR:-OFF}"
+    "$CMAKE" --build "$tree"
+    "$tree/outside"
     # A part of somebody's project installs nothing and tests nothing of its own.
-    "$CMAKE" --install "$SCRATCH/$step" --prefix "$SCRATCH/$step/installed"
-    [ ! -e "$SCRATCH/$step/installed" ] || fail "installs Fovea together with the project around it"
+    "$CMAKE" --install "$tree" --prefix "$tree/installed"
+    [ ! -e "$tree/installed" ] || fail "installs Fovea together with the project around it"
     ;;
 
 pkg_config)
@@ -131,13 +137,13 @@ grown) # a program of 0.3 with a library whose structs have grown, and the other
             END { print count + 0 > "/dev/stderr" }' "$header" >"$grown/include/fovea/${header##*/}"
     done 2>"$grown/count"
     [ "$(awk '{ n += $1 } END { print n }' "$grown/count")" -ge 10 ] || fail "too few structs have grown: is the pattern right?"
-    configure "$FOVEA_SOURCE" "$grown/build" -DBUILD_SHARED_LIBS="$shared" -DFOVEA_INCLUDE="$grown/include" \
-        -DFOVEA_PORTABLE=ON -DFOVEA_BUILD_TESTS=OFF -DFOVEA_BUILD_BENCH=OFF -DFOVEA_BUILD_EXAMPLES=OFF -DFOVEA_BUILD_TUNE=OFF
-    "$CMAKE" --build "$grown/build"
+    configure_fovea -DBUILD_SHARED_LIBS="$shared" -DFOVEA_INCLUDE="$grown/include" -DFOVEA_PORTABLE=ON \
+        -DFOVEA_BUILD_TESTS=OFF
+    "$CMAKE" --build "$tree"
     export PKG_CONFIG_PATH=$libdir/pkgconfig
     read -ra words <<<"$("$PKG_CONFIG" --libs --static fovea | sed 's/-L[^ ]*//; s/-lfovea//') -lm"
-    "$CC" -I"$here/kept/0.3" "$here/kept/kept.c" -o "$grown/older" -L"$grown/build" -lfovea "${words[@]}"
-    LD_LIBRARY_PATH=$grown/build "$grown/older"
+    "$CC" -I"$here/kept/0.3" "$here/kept/kept.c" -o "$grown/older" -L"$tree" -lfovea "${words[@]}"
+    LD_LIBRARY_PATH=$tree "$grown/older"
     "$CC" -DNEWER -I"$grown/include" "$here/kept/kept.c" -o "$grown/newer" -L"$libdir" -lfovea "${words[@]}"
     LD_LIBRARY_PATH=$libdir "$grown/newer"
     ;;
@@ -164,15 +170,14 @@ static_sleef) # one that is found is linked, and no shared one is loaded; a stan
     ;;
 
 no_openmp) # built where there is none; only the portable kernels, which are soon built
-    configure "$FOVEA_SOURCE" "$SCRATCH/build" -DBUILD_SHARED_LIBS=ON -DFOVEA_OPENMP=OFF -DFOVEA_PORTABLE=ON \
-        -DCMAKE_DISABLE_FIND_PACKAGE_OpenMP=ON -DFOVEA_BUILD_TESTS=OFF -DFOVEA_BUILD_BENCH=OFF \
-        -DFOVEA_BUILD_EXAMPLES=OFF -DFOVEA_BUILD_TUNE=OFF
-    "$CMAKE" --build "$SCRATCH/build"
+    configure_fovea -DBUILD_SHARED_LIBS=ON -DFOVEA_OPENMP=OFF -DFOVEA_PORTABLE=ON \
+        -DCMAKE_DISABLE_FIND_PACKAGE_OpenMP=ON -DFOVEA_BUILD_TESTS=OFF
+    "$CMAKE" --build "$tree"
     kind=shared
-    library=$SCRATCH/build/libfovea.$([ "$(uname)" = Darwin ] && echo dylib || echo so)
+    library=$tree/libfovea.$([ "$(uname)" = Darwin ] && echo dylib || echo so)
     ! symbols -u | grep -E '^_?(GOMP|omp|__kmpc)_' || fail "the library should not need these"
     "$CC" -I"$FOVEA_SOURCE/include" "$here/outside/no_openmp.c" -o "$SCRATCH/no_openmp" "$library" \
-        -Wl,-rpath,"$SCRATCH/build"
+        -Wl,-rpath,"$tree"
     "$SCRATCH/no_openmp" ""
     OMP_NUM_THREADS=1 "$SCRATCH/no_openmp" 1
     "$CC" -I"$FOVEA_SOURCE/include" "$here/outside/reopen.c" -o "$SCRATCH/reopen" -ldl
@@ -181,10 +186,9 @@ no_openmp) # built where there is none; only the portable kernels, which are soo
 
 left_out) # tiers and element types: what is built agrees with the scalar tier, and other types are refused
     left_out() { # left_out TIERS TYPES PROGRAM...
-        configure "$FOVEA_SOURCE" "$SCRATCH/build" -DFOVEA_TIERS="$1" -DFOVEA_TYPES="$2" -DFOVEA_BUILD_BENCH=OFF \
-            -DFOVEA_BUILD_EXAMPLES=OFF -DFOVEA_BUILD_TUNE=OFF
-        "$CMAKE" --build "$SCRATCH/build" --target "${@:3}"
-        for program in "${@:3}"; do "$SCRATCH/build/tests/$program"; done
+        configure_fovea -DFOVEA_TIERS="$1" -DFOVEA_TYPES="$2"
+        "$CMAKE" --build "$tree" --target "${@:3}"
+        for program in "${@:3}"; do "$tree/tests/$program"; done
     }
     left_out host f32 test-left_out fovea-check
     left_out scalar 'f16;i8' test-left_out
