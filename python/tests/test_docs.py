@@ -1,4 +1,5 @@
-"""The code of docs/python.md runs, block after block, in one namespace. A block marked with a module's name needs that module."""
+"""The code of docs/python.md and docs/embeddings.md runs, block after block, each page in one namespace. A block marked with a module's
+name needs that module."""
 
 import importlib.util
 import pathlib
@@ -6,7 +7,8 @@ import re
 
 import pytest
 
-PAGES = [pathlib.Path(__file__).parents[2] / "docs/python.md", pathlib.Path(__file__).parents[1] / "README.md"]
+ROOT = pathlib.Path(__file__).parents[2]
+PAGES = [ROOT / "docs/python.md", ROOT / "docs/embeddings.md", ROOT / "python/README.md"]
 BLOCKS = [
     (page, page.read_text()[: found.start()].count("\n") + 2, *found.groups())
     for page in PAGES
@@ -14,6 +16,19 @@ BLOCKS = [
     for found in re.finditer(r"^```python ?(\w*)\n(.*?)^```$", page.read_text(), re.M | re.S)
 ]
 namespaces = {page: {} for page in PAGES}
+
+
+@pytest.fixture(autouse=True)
+def model_of_pages(request, monkeypatch):
+    """Blocks of docs/embeddings.md name the model on the hub: it is the one that real_models finds here."""
+    page = getattr(request.node, "callspec", None) and request.node.callspec.params["page"]
+    if page and page.name == "embeddings.md":
+        import real_models
+
+        from fovea.sentence_transformers import _folder
+
+        folder = real_models.minilm()
+        monkeypatch.setattr(_folder, "find", lambda name, *_: {"sentence-transformers/all-MiniLM-L6-v2": folder}[name])
 
 
 def test_pages_have_code():
