@@ -186,6 +186,8 @@ static int write_vectors(const options *opts, const embed_model *m) {
                      : -1;
     for (bool more = status == 0; more && !stopped;) {
         status = texts_file_next(&texts, to);
+        if (stopped) /* the signal may have ended the read */
+            status = 0;
         if (texts.count > 0 && !stopped) { /* of a chunk that ends with a wrong line, what comes before it */
             char other[EMBED_COMPLAINT];
             const complaint late = {other, sizeof other};
