@@ -17,7 +17,7 @@ int caller_cpu;
 atomic_bool refuse;
 static int process_cpus = 8;
 static _Thread_local cpu_set_t own_mask;
-_Thread_local bool bound;
+static _Thread_local bool bound; /* is the thread? */
 
 enum { LOGGED = 4096 };
 static struct {
@@ -131,7 +131,11 @@ const topology topologies[TOPOLOGIES] = {
     {"empty", "", NULL, {"0-3\n", "4-7\n"}, 8, ""},
 };
 
-void end_system(void) { test_folder_end(nodes_folder); }
+void end_system(void) {
+    test_check(!bound, "the calling thread was left bound");
+    bound = false;
+    test_folder_end(nodes_folder);
+}
 
 fovea_context *make_context(fovea_threads_bind bind, fovea_threads_backend backend, fovea_status want) {
     fovea_context_options options;

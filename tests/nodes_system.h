@@ -1,6 +1,6 @@
 /* A made-up system with nodes of memory (NUMA): its description in a folder, and, by the linker's --wrap, the affinity
- * of threads, so that there may be any number of nodes and CPUs on any machine. For one call of make_up() after another,
- * each ended by end_system(). */
+ * of threads, so that there may be any number of nodes and CPUs on any machine. For one call of make_up() after
+ * another, each ended by end_system(), which checks that the calling thread has its affinity mask back. */
 #ifndef FOVEA_TESTS_NODES_SYSTEM_H
 #define FOVEA_TESTS_NODES_SYSTEM_H
 
@@ -22,7 +22,6 @@ extern const topology topologies[TOPOLOGIES];
 
 extern char nodes_folder[TEST_FOLDER];
 extern int caller_cpu;                /* where a thread that is not bound runs */
-extern _Thread_local bool bound;      /* is the thread? */
 extern atomic_bool refuse;            /* binding is refused */
 extern atomic_int binds[CPU_SETSIZE]; /* how often threads beside the first were bound, by the first CPU */
 
