@@ -74,7 +74,7 @@ announce:
 test: fetch
 	@cmake/test.sh $(TEST)
 
-test-all: fetch setup-emulators
+test-all: fetch setup-emulators setup-mpich
 	@python3 examples/tokenizers/fetch.py build/models/llama.cpp-vocabularies || echo 'SKIPPED: tests with vocabularies of llama.cpp'
 	@cmake/test.sh $(TEST_ALL) $(if $(filter aarch64 arm64,$(shell uname -m)),,$(TEST_AARCH64))
 
@@ -165,11 +165,14 @@ setup-clang:
 setup-emulators:
 	@cmake/setup.sh --clang --emulators
 
+setup-mpich:
+	@cmake/setup.sh --mpich
+
 format:
 	@git ls-files '*.c' '*.h' '*.inc' '*.cc' | xargs clang-format -i
 
 clean:
 	@rm -rf build
 
-.PHONY: fetch help run test-all setup-emulators announce programs encode generate test test-aarch64 test-python wheel test-exhaustive fuzz tune-regret bench bench-peers bench-builds mca \
+.PHONY: fetch help run test-all setup-emulators setup-mpich announce programs encode generate test test-aarch64 test-python wheel test-exhaustive fuzz tune-regret bench bench-peers bench-builds mca \
         bench-report setup setup-clang setup-python format clean

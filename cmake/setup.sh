@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# setup.sh [--clang] [--emulators] [--mca] [--python]: installs what the build needs and this machine lacks, by apt-get, with
+# setup.sh [--clang] [--emulators] [--mca] [--mpich] [--python]: installs what the build needs and this machine lacks, by apt-get, with
 # sudo where not root. Where that cannot be, says what to install and fails. Quick and silent where nothing is missing; else
 # it says what it installs and how large that is, and shows one line of progress (quiet.sh).
 #   --clang    clang 14 too, where the distribution has it
 #   --emulators  what builds for 64-bit Arm and runs that, and x86 CPUs that are not here: Debian's cross compiler and arm64
 #              packages, qemu, Bochs from PyPI. Not on an Arm machine
 #   --mca      llvm-mca, of the newest LLVM that the distribution has
+#   --mpich    MPICH beside another MPI, for tests by both
 #   --python   what the Python package needs of the distribution's python3: headers and venv. Where that cannot be, the rest goes on
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
@@ -115,6 +116,11 @@ for option in "$@"; do
             ! apt-cache show llvm-$version >/dev/null 2>&1 || break
         done
         need llvm-$version command -v llvm-mca-$version
+        ;;
+    --mpich)
+        can_install || continue
+        need mpich command -v mpirun.mpich
+        need libmpich-dev pkg-config --exists mpich
         ;;
     --python)
         if can_install && [ "$(python3 -c 'import sys; print(sys.base_prefix)' 2>/dev/null || echo /usr)" = /usr ]; then

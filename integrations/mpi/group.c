@@ -218,6 +218,8 @@ fovea_status fovea_mpi_gather_columns(fovea_mpi_group *g, fovea_status mine, int
         (rows < 0 || columns < 1 || element < 1 || element > 16 || rows > MOST_UNITS || columns > MOST_UNITS))
         status = fv_mpi_fail(FOVEA_ERROR_SHAPE, "%lld rows of %lld columns of %lld bytes cannot be gathered",
                              (long long)rows, (long long)columns, (long long)element);
+    if (status == FOVEA_OK && rows * columns > FV_MPI_MESSAGES_MOST / element)
+        status = fv_mpi_fail(FOVEA_ERROR_UNSUPPORTED, "messages would have more than 2^37 bytes: take fewer rows");
     if (status == FOVEA_OK) {
         fv_mpi_bounds(g, columns, 0, cuts);
         if (bounds)

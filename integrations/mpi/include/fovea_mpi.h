@@ -21,12 +21,14 @@
  * Errors. A bad argument on one rank is told on all: each collective call returns the same status on every rank, and
  * fovea_mpi_error_detail() names the rank that failed. No rank waits for one that has refused. Only what leads to the
  * other ranks must be there: a rank that gives MPI_COMM_NULL, or NULL for the object that it calls (plan, cache, group,
- * linear, mha), gets FOVEA_ERROR_NULL alone, and others wait for it. Failures of MPI itself (a rank that dies, a network
- * that breaks) end the job. No more is promised then.
+ * linear, mha), gets FOVEA_ERROR_NULL alone, and others wait for it. Failures of MPI itself (a rank that dies, a
+ * network that breaks) end the job. No more is promised then.
  *
- * Threads. Only the calling thread calls MPI. If it is the one that initialised MPI, MPI_THREAD_FUNNELED is enough. If
- * others take turns, MPI_THREAD_SERIALIZED. To execute plans of different communicators at once, MPI_THREAD_MULTIPLE.
- * One plan is executed by one thread at a time. Attention itself runs on the context's threads. */
+ * Threads. Only the calling thread calls MPI. If it is the one that initialised MPI, MPI_THREAD_FUNNELED is enough, and
+ * MPI_THREAD_SINGLE (MPI_Init()) where contexts have one thread. The level is not checked. Two threads in calls of one
+ * plan, cache or group at once mix up its messages: undefined. If
+ * others take turns, MPI_THREAD_SERIALIZED. To execute different plans at once, MPI_THREAD_MULTIPLE. Attention itself
+ * runs on the context's threads. */
 #ifndef FOVEA_MPI_H
 #define FOVEA_MPI_H
 

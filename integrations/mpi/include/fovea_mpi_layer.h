@@ -110,7 +110,8 @@ FOVEA_API size_t fovea_mpi_linear_memory(const fovea_mpi_linear *linear, int64_t
 /* fovea_linear_execute() over ranks. Collective. args are those of one rank: x and residual whole on every rank, y
  * written whole on every rank. stats counts this rank's products. Outputs are written after all inputs were read.
  * Errors: those of fovea_linear_execute(), and FOVEA_ERROR_ARGUMENT if sizes, lens, the activation or which y are asked
- * for differ between ranks. After an error every y is undefined, and the map can be executed again. */
+ * for differ between ranks, FOVEA_ERROR_UNSUPPORTED for messages of more than 2^37 bytes. After an error every y is
+ * undefined, and the map can be executed again. */
 FOVEA_API fovea_status fovea_mpi_linear_execute(fovea_mpi_linear *linear, const fovea_linear_args *args);
 
 /* ---------------------------------------------------------------------------------------------------------- layer --

@@ -163,7 +163,10 @@ static fovea_status group_create(int bad) {
 }
 
 static fovea_status gather_columns(int bad) {
-    return fovea_mpi_gather_columns(group, bad == 0 ? FOVEA_ERROR_FULL : FOVEA_OK, bad == 1 ? -1 : ROWS,
+    return fovea_mpi_gather_columns(group, bad == 0 ? FOVEA_ERROR_FULL : FOVEA_OK,
+                                    bad == 1   ? -1
+                                    : bad == 7 ? INT32_MAX
+                                               : ROWS,
                                     bad == 2 ? 0 : columns, bad == 3 ? 17 : (int64_t)sizeof *zeros,
                                     bad == 4 ? no_bounds : NULL, bad == 5 ? NULL : zeros, bad == 6 ? NULL : outs);
 }
@@ -199,6 +202,7 @@ static fovea_status linear_execute(int bad) {
     fovea_linear_args_init(&a);
     a.x = fovea_tensor_bthd(zeros, FOVEA_DTYPE_F32, 1, ROWS, 1, FEATURES);
     drop(bad, 1, &a.x);
+    a.x.shape[2] = bad == 3 ? (int64_t)1 << 31 : ROWS;
     a.y = bad == 2 ? NULL : &y;
     return fovea_mpi_linear_execute(linear, bad == 0 ? NULL : &a);
 }
@@ -306,11 +310,14 @@ static const struct {
       {"element_bytes", RANGE},
       {"bounds", WRONG},
       {"own", NULL_},
-      {"whole", NULL_}}},
+      {"whole", NULL_},
+      {"too many rows", FOVEA_ERROR_UNSUPPORTED}}},
     {"linear_create",
      linear_create,
      {{"ctx", NULL_}, {"desc", NULL_}, {"linear", NULL_}, {"desc.linear", NULL_}, {"weight", NULL_}}},
-    {"linear_execute", linear_execute, {{"args", NULL_}, {"x", NULL_}, {"y", NULL_}}},
+    {"linear_execute",
+     linear_execute,
+     {{"args", NULL_}, {"x", NULL_}, {"y", NULL_}, {"too many rows", FOVEA_ERROR_UNSUPPORTED}}},
     {"mha_create",
      mha_create,
      {{"ctx", NULL_},
