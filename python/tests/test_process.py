@@ -129,6 +129,7 @@ import sys
 sys.modules["numpy"] = None
 import array, fovea
 assert fovea.info()["threads"] >= 1
+assert fovea.info()["nodes"].startswith("threads not bound")
 x = memoryview(array.array("f", range(8))).cast("B").cast("f", (1, 1, 1, 8))
 try:
     fovea.attention(x, x, x)
