@@ -55,7 +55,11 @@ class Source:
         return self.weights.get(self.prefix + name, shape or None, optional)
 
     def table(self, name, rows=None):
-        return self.typed(self.tensor(name, *([rows, self.width] if rows else [])))
+        """Of embeddings. Beside quantised maps it takes 16 bits: float16, which rounds less than these do."""
+        table = self.tensor(name, *([rows, self.width] if rows else []))
+        most = np.finfo(np.float16).max
+        half = self.quant and self.dtype == np.float32 and -most < table.min(initial=0) <= table.max(initial=0) < most
+        return table.astype(np.float16) if half else self.typed(table)
 
     def typed(self, array):
         return np.ascontiguousarray(array, dtype=self.dtype)
