@@ -373,7 +373,8 @@ static bool append_first(void) {
 
 int main(int argc, char **argv) {
     int level;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
+    const bool single = argc > 1 && strcmp(argv[1], "single") == 0;
+    MPI_Init_thread(&argc, &argv, single ? MPI_THREAD_SINGLE : MPI_THREAD_FUNNELED, &level);
     fovea_context_options options;
     fovea_context_options_init(&options);
     options.threads = 1;
