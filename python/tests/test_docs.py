@@ -23,6 +23,7 @@ def model_of_pages(request, monkeypatch):
     """Blocks of docs/embeddings.md name the model on the hub: it is the one that real_models finds here."""
     page = getattr(request.node, "callspec", None) and request.node.callspec.params["page"]
     if page and page.name == "embeddings.md":
+        pytest.importorskip("torch")  # which real_models needs
         import real_models
 
         from fovea.sentence_transformers import _folder
