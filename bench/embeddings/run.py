@@ -5,8 +5,9 @@ way runs once, in an order that changes. Figures are the median of a way, and th
 torch's time to it. cosine: the least and the median of a vector with that of sentence-transformers in float64.
 
   many     1,000 texts of mixed lengths: one or two sentences in a row of examples/minilm/alice.txt, from all places;
-  vectors a second one      one short question; ms rerank   a question with 100 of those texts, by a classifier of the
-  same backbone with a random head; ms
+           vectors a second
+  one      one short question; ms
+  rerank   a question with 100 of those texts, by a classifier of the same backbone with a random head; ms
 
 The last columns are the largest memory of the process, and the size of the packages that it has imported, or of the program;
 start: of fovea-embed, which is a process for each run, to the first text.
