@@ -1,6 +1,7 @@
 /* Plans: what all ranks agree on, and what of it is this rank's. */
 #include "plan.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { MOST_UNITS = INT32_MAX }; /* what a count of MPI holds */
@@ -160,21 +161,21 @@ static fovea_status plan_pass(fovea_mpi_attention_plan *p) {
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ make --
- * */
+/* ------------------------------------------------------------------------------------------------------------- make */
 
-static int64_t largest_message(const fovea_mpi_attention_plan *p) {
-    int64_t most = 0, shared = 0;
+static double largest_message(const fovea_mpi_attention_plan *p) { /* which int64_t may not hold */
+    double most = 0, shared = 0;
     for (int64_t i = 0; i < p->routes.block_count; i++) {
         const fv_mpi_block *b = &p->routes.blocks[i];
         const int64_t states =
             p->choice.method == FOVEA_MPI_METHOD_PASS
                 ? 1
                 : fv_mpi_ceil(fv_mpi_held(&p->routes.keys, 0) + p->routes.keys.width, FV_MPI_SEGMENT);
-        most = fv_mpi_max(most, fv_mpi_q_bytes(&p->problem, b) + 2 * states * fv_mpi_state_bytes(&p->problem, b));
-        shared += fv_mpi_out_bytes(&p->problem, b);
+        most = fmax(most, (double)fv_mpi_q_bytes(&p->problem, b) +
+                              2.0 * (double)states * (double)fv_mpi_state_bytes(&p->problem, b));
+        shared += (double)fv_mpi_out_bytes(&p->problem, b);
     }
-    return p->problem.queries == FOVEA_MPI_QUERIES_REPLICATED ? fv_mpi_max(most, shared) : most;
+    return p->problem.queries == FOVEA_MPI_QUERIES_REPLICATED ? fmax(most, shared) : most;
 }
 
 /* What is local, after all ranks have the same description. */
