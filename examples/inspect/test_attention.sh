@@ -118,7 +118,8 @@ models) # families of models, their tokenizers, and what cannot be run
     gives 'its vocabulary is empty' tokenizer.json '{"model": {"type": "BPE"}, "pre_tokenizer": {"type": "ByteLevel"}}'
     gives 'the id of a piece' tokenizer.json '{"model": {"type": "WordPiece", "vocab": {"a": -1}}}'
     gives 'two pieces of its vocabulary have the id 0' tokenizer.json '{"model": {"type": "WordPiece", "vocab": {"a": 0, "b": 0}}}'
-    gives 'has no .CLS.' tokenizer.json '{"model": {"type": "WordPiece", "vocab": {"a": 0}}}'
+    gives 'has no .UNK.' tokenizer.json '{"model": {"type": "WordPiece", "vocab": {"a": 0}}}'
+    gives 'has no .CLS.' tokenizer.json '{"model": {"type": "WordPiece", "vocab": {"a": 0, "[UNK]": 1}}}'
     gives 'merge 1 is not of tokens' tokenizer.json \
         '{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a b"]}, "pre_tokenizer": {"type": "ByteLevel"}}'
     gives 'merge 1 is not of tokens' tokenizer.json \

@@ -82,11 +82,6 @@ struct fovea_linear {
     fovea_linear *copies[FV_NODES]; /* of COPIES: the map for threads of a node; NULL: this one */
 };
 
-/* Gives the memory of weights to nodes, before anything is written to it, and makes copies; what was made until an error
- * is destroyed with the map (nodes.c). */
-fovea_status fv_linear_to_nodes(fovea_linear *linear);
-fovea_status fv_linear_copy(fovea_linear *linear, const fovea_linear_desc *desc);
-
 /* Are the packed weights pairs? Those of bfloat16 are everywhere, those of float16 for the CPUs that multiply them
  * (kernels.h). */
 static inline bool fv_linear_paired(const fovea_linear *linear) {

@@ -209,6 +209,29 @@ static fovea_status select_types(fovea_linear *l, const fovea_linear_desc *d) {
     return FOVEA_OK;
 }
 
+/* Gives the memory of weights to nodes, before anything is written to it. */
+static fovea_status to_nodes(fovea_linear *l) {
+    const int64_t panel = fv_operand_bytes(l->weights.format, l->in, l->panel);
+    const fovea_status status = fv_placement_apply(l->ctx, &l->placement, l->memory, panel, l->panels);
+    return status == FOVEA_OK ? fv_placement_apply(l->ctx, &l->placement, l->group_scales, l->scale_bytes, l->panels)
+                              : status;
+}
+
+/* A map of its own for each node but the first that has threads; what was made until an error is destroyed with l. */
+static fovea_status copy_to_nodes(fovea_linear *l, const fovea_linear_desc *desc) {
+    const fv_threads *t = &l->ctx->threads;
+    fovea_linear_desc own = *desc;
+    fovea_status status = FOVEA_OK;
+    own.placement = FOVEA_PLACEMENT_NODE;
+    for (int i = 0; l->placement.how == FOVEA_PLACEMENT_COPIES && i < t->count && status == FOVEA_OK; i++) {
+        const int node = fv_node_of(t, i, t->count);
+        own.placement_node = t->nodes->node[node].number;
+        if (node != l->placement.node && !l->copies[node] && t->nodes->node[node].memory)
+            status = fovea_linear_pack(l->ctx, &own, &l->copies[node]);
+    }
+    return status;
+}
+
 fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc *desc, fovea_linear **linear) {
     FV_HOLD_EXCEPTIONS();
     if (!linear)
@@ -264,7 +287,7 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
     float *numbers = widens && found ? malloc((size_t)(made->in * made->panel) * sizeof *numbers) : NULL;
     status = !found || (widens && !numbers) || !allocate(made, desc->part_count, bytes)
                  ? fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for %lld bytes of packed weights", (long long)bytes)
-                 : fv_linear_to_nodes(made);
+                 : to_nodes(made);
     if (status != FOVEA_OK) {
         free(numbers);
         fovea_linear_destroy(made);
@@ -282,7 +305,7 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
         made->weights.range = fv_exponents_none(); /* float16 has no products that differ */
     if (made->pack_x && made->pairs)
         find_exponents(made);
-    status = fv_linear_copy(made, desc);
+    status = copy_to_nodes(made, desc);
     if (status != FOVEA_OK) {
         fovea_linear_destroy(made);
         return status;
