@@ -1,5 +1,6 @@
 #!/bin/sh
-# Vectors of texts: fovea.sentence_transformers, and fovea-embed if make run built it, beside sentence-transformers on PyTorch, ONNX Runtime and OpenVINO, in turns.
+# Vectors of texts: fovea.sentence_transformers, and fovea-embed if make run built it, beside sentence-transformers on
+# PyTorch, ONNX Runtime and OpenVINO, in turns.
 #   bench/embeddings.sh [--rounds N] [--threads 1] [--only GLOB]...     see embeddings/run.py
 # Runs in the venv of make test-python, which has the model. ONNX Runtime and OpenVINO are taken from the venv that bench/peers.sh makes
 # (PEERS="onnxruntime openvino"); their processes find tokenizers in this one's. Without NNCF OpenVINO's int8 is SKIPPED.

@@ -357,7 +357,7 @@ static void print_all(const settings *s) {
             : "\nMedians; speed: compared with the first line. Lines of the same speed say that memory is no limit, "
               "or that one\nnode has the pages of both. Bound threads are slower where other work keeps CPUs of "
               "their node busy, which\nthey cannot leave.\n");
-    free(linear.weights);
+    free(linear.weights), free(linear.in), free(linear.out), free(linear.expected), free(decode.expected);
     fovea_context_destroy(contexts[0]);
     fovea_context_destroy(contexts[1]);
 }

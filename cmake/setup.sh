@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# setup.sh [--clang] [--emulators] [--mca] [--mpich] [--python]: installs what the build needs and this machine lacks, by apt-get, with
-# sudo where not root. Where that cannot be, says what to install and fails. Quick and silent where nothing is missing; else
+# setup.sh [--clang] [--emulators] [--mca] [--mpich] [--python]: installs what the build needs and this machine lacks, by
+# apt-get, with sudo where not root. Where that cannot be, says what to install and fails. Quick and silent where nothing is missing; else
 # it says what it installs and how large that is, and shows one line of progress (quiet.sh).
 #   --clang    clang 14 too, where the distribution has it
 #   --emulators  what builds for 64-bit Arm and runs that, and x86 CPUs that are not here: Debian's cross compiler and arm64

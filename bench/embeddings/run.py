@@ -9,8 +9,8 @@ torch's time to it. cosine: the least and the median of a vector with that of se
   one      one short question; ms
   rerank   a question with 100 of those texts, by a classifier of the same backbone with a random head; ms
 
-The last columns are the largest memory of the process, and the size of the packages that it has imported, or of the program;
-start: of fovea-embed, which is a process for each run, to the first text.
+The last columns are the largest memory of the process, and the size of the packages that it has imported, or of the
+program; start: of fovea-embed, which is a process for each run, to the first text.
 """
 
 import argparse

@@ -94,8 +94,8 @@ def turn(engine):
 
 
 def back(size):
-    """Has memory of that size in use for a moment. A virtual machine may have given free memory back to its host, whose pages then come
-    ten times as slowly as the kernel clears them."""
+    """Has memory of that size in use for a moment. A virtual machine may have given free memory back to its host, whose
+    pages then come ten times as slowly as the kernel clears them."""
     with mmap.mmap(-1, size) as memory:
         memory.madvise(mmap.MADV_HUGEPAGE)
         for i in range(0, size, mmap.PAGESIZE):

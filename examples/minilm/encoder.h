@@ -9,8 +9,9 @@
  *
  * What it computes: embeddings of words, places and token type 0, then layer norm; for each layer multi-head
  * self-attention, then layer norm of the sum with its input, a feed-forward network of two linear maps with GELU
- * between, then layer norm of the sum; at the end the mean over a sentence's tokens, divided by its length, or what else config.json and 1_Pooling say. Other models
- * (encoder_config.h) have the norms before attention and feed-forward, another activation, or causal attention.
+ * between, then layer norm of the sum; at the end the mean over a sentence's tokens, divided by its length, or what else
+ * config.json and 1_Pooling say. Other models (encoder_config.h) have the norms before attention and feed-forward,
+ * another activation, or causal attention.
  *
  * In bfloat16 or float16 (encoder_config.dtype) words, maps and all that layers hand on are of that type; norms, biases
  * and the sums of embeddings and of pooling stay in float32. With encoder_config.weights FOVEA_DTYPE_Q8_0 words and maps

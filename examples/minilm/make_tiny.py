@@ -22,7 +22,8 @@ MODELS = {
     "xlm-roberta": XLMRobertaConfig(**SIZES, max_position_embeddings=42, layer_norm_eps=1e-5),
     "mpnet": MPNetConfig(**SIZES, max_position_embeddings=42, layer_norm_eps=1e-5),
     "distilbert": DistilBertConfig(vocab_size=WORDS, dim=16, hidden_dim=24, n_layers=3, n_heads=2, max_position_embeddings=40),
-    "modernbert": ModernBertConfig(**SIZES | dict(hidden_size=32, intermediate_size=32), max_position_embeddings=40, local_attention=6, global_attn_every_n_layers=3,
+    "modernbert": ModernBertConfig(**SIZES | dict(hidden_size=32, intermediate_size=32), max_position_embeddings=40,
+                                   local_attention=6, global_attn_every_n_layers=3,
                                    bos_token_id=2, eos_token_id=3, cls_token_id=2, sep_token_id=3),
 }
 

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_UNITS = INT32_MAX }; /* what a place of MPI holds */
-
 typedef struct header {
     int64_t status, unused[7];
 } header;
@@ -164,7 +162,7 @@ char *fv_mpi_message_at(const fovea_mpi_group *g, char *all, const fv_mpi_sectio
 
 fovea_status fv_mpi_message_exchange(fovea_mpi_group *g, char *all, const fv_mpi_section *sections, int64_t count,
                                      fovea_status status) {
-    if (fv_mpi_message_bytes(g, sections, count) / FV_MPI_UNIT > MOST_UNITS)
+    if (fv_mpi_message_bytes(g, sections, count) > FV_MPI_MESSAGES_MOST)
         return fv_mpi_fail(FOVEA_ERROR_UNSUPPORTED, "messages would have more than 2^37 bytes: take fewer rows");
     int64_t place = 0;
     for (int rank = 0; rank < g->ranks; rank++) {
@@ -215,7 +213,7 @@ fovea_status fovea_mpi_gather_columns(fovea_mpi_group *g, fovea_status mine, int
     if (status == FOVEA_OK && !cuts)
         status = fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
     if (status == FOVEA_OK &&
-        (rows < 0 || columns < 1 || element < 1 || element > 16 || rows > MOST_UNITS || columns > MOST_UNITS))
+        (rows < 0 || columns < 1 || element < 1 || element > 16 || rows > INT32_MAX || columns > INT32_MAX))
         status = fv_mpi_fail(FOVEA_ERROR_SHAPE, "%lld rows of %lld columns of %lld bytes cannot be gathered",
                              (long long)rows, (long long)columns, (long long)element);
     if (status == FOVEA_OK && rows * columns > FV_MPI_MESSAGES_MOST / element)

@@ -6,9 +6,6 @@
 #include "fovea_mpi_layer.h"
 #include "plan.h"
 
-/* Bytes of a call's messages: counts and places of MPI are int, of FV_MPI_UNIT bytes. */
-#define FV_MPI_MESSAGES_MOST ((int64_t)1 << 37)
-
 struct fovea_mpi_group {
     MPI_Comm comm;
     MPI_Datatype unit; /* FV_MPI_UNIT bytes */

@@ -4,8 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MOST_UNITS = INT32_MAX }; /* what a count of MPI holds */
-
 /* ------------------------------------------------------------------------------------------------------ agreement --
  * */
 
@@ -192,7 +190,7 @@ static fovea_status build(fovea_mpi_attention_plan *p, const fovea_mpi_attention
     if (!fv_mpi_choose(&p->problem, &given, &p->choice, &p->seconds) ||
         !fv_mpi_routes_make(&p->problem, &p->choice, &p->routes))
         return fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
-    if (largest_message(p) / FV_MPI_UNIT >= MOST_UNITS)
+    if (largest_message(p) > (double)FV_MPI_MESSAGES_MOST)
         return fv_mpi_fail(FOVEA_ERROR_UNSUPPORTED, "a message would have more than 2^37 bytes: take smaller blocks");
     fovea_status status = FOVEA_OK;
     if (p->choice.method == FOVEA_MPI_METHOD_GATHER && p->threads > 1) {

@@ -14,6 +14,9 @@ enum {
     FV_MPI_UNIT = 64
 }; /* FV_MPI_UNIT: bytes; messages are multiples of it, memory is aligned to it */
 
+/* Bytes of a message, or of a call's messages together: counts and places of MPI are int, of FV_MPI_UNIT bytes. */
+#define FV_MPI_MESSAGES_MOST ((int64_t)INT32_MAX * FV_MPI_UNIT)
+
 static inline int64_t fv_mpi_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t fv_mpi_max(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t fv_mpi_clamp(int64_t x, int64_t low, int64_t high) {

@@ -176,9 +176,11 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
     if (options->pool_spin_us < 0 || options->pool_spin_us > 1000000)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "pool_spin_us is %d; it must be from 0 to 1000000 (0: the default)",
                        options->pool_spin_us);
-    if (options->threads < 0 || (unsigned)options->threads_bind > FOVEA_BIND_NODES || options->reserved != 0)
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "threads is %d, threads_bind %d, reserved %d: below 0, unknown, or not 0",
-                       options->threads, (int)options->threads_bind, options->reserved);
+    if (options->threads < 0)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "threads is %d; it must be at least 0 (0: no limit)", options->threads);
+    if ((unsigned)options->threads_bind > FOVEA_BIND_NODES || options->reserved != 0)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "threads_bind is %d, reserved %d; they must be a fovea_threads_bind and 0",
+                       (int)options->threads_bind, options->reserved);
     fv_isa environment;
     fovea_arithmetic arithmetic;
     fovea_threads_backend backend;

@@ -64,7 +64,9 @@ fovea_status fv_placement_select(const fovea_context *ctx, fovea_placement place
         return status;
     if (named && n ? node == n->count || n->node[node].cpus == 0 || !n->node[node].memory : number != 0)
         return fv_fail(FOVEA_ERROR_ARGUMENT,
-                       "placement_node %d is no node with memory and usable CPUs, or not asked for", number);
+                       named ? "placement_node is %d: no node that has memory and CPUs of this process"
+                             : "placement_node is %d, but placement is not FOVEA_PLACEMENT_NODE",
+                       number);
     if (!one && placement > FOVEA_PLACEMENT_NODE && !ctx->threads.nodes)
         return fv_fail(FOVEA_ERROR_UNSUPPORTED, "%s needs a context with threads_bind FOVEA_BIND_NODES",
                        fv_enum_name(FV_ENUM_placement, (int)placement));
