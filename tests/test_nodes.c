@@ -121,7 +121,8 @@ static void test_binding(void) {
 
 /* ----------------------------------------------------------------------------------------------------- placement -- */
 
-enum { IN = 96, OUT = 4096 };
+/* Panels of several pages on every tier: a page at an end may be shared with another node's panel. */
+enum { IN = 1024, OUT = 768 };
 
 static fovea_linear_desc desc_of(const float *w, fovea_placement placement, int node) {
     fovea_linear_desc d;
