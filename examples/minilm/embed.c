@@ -72,13 +72,11 @@ static int read_options(int argc, char **argv, options *opts) {
          "weights, and what layers hand on, in this element type (default: float32)"},
         {"--weights", "TYPE", "q8_0", cli_read_choice, EMBED_Q8_0, 0, offsetof(options, weights), 1,
          "words and matrices in 8 bits with a scale for each 32, and products with inputs of 16 bits (q16) (default: "
-         "as "
-         "--type)"},
+         "as --type)"},
         {"--top", "N", "5", cli_read_int, 1, 4096, offsetof(options, top), 1, "number of lines to print (default: 5)"},
         {"--beside", "TYPE", "bf16 f16 q8_0", cli_read_choice, EMBED_BF16, 0, offsetof(options, beside), 1,
          "also encode the text in this element type, or with such weights, and print its time, its memory and how near "
-         "its "
-         "vectors are to float32's"},
+         "its vectors are to float32's"},
         {"--verbose", NULL, NULL, NULL, 0, 0, offsetof(options, verbose), 1, "also print where the time went"},
     };
     static const cli_command command = {"",
