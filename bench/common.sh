@@ -40,3 +40,12 @@ need_module() {
     echo "installing $*" >&2
     "$python" -m pip install --quiet --disable-pip-version-check "$@"
 }
+
+# FOVEA_LLAMA_PYTHON: an interpreter with llama-cpp-python, which pip builds from its source for this CPU, once (5 minutes
+# on 2 cores): need_llama FOLDER.
+need_llama() {
+    [ -z "${FOVEA_LLAMA_PYTHON:-}" ] || return 0
+    make_venv "$1/venv-llama" && need_module "$1/venv-llama" llama_cpp --no-binary llama-cpp-python llama-cpp-python || return
+    FOVEA_LLAMA_PYTHON=$1/venv-llama/bin/python
+    export FOVEA_LLAMA_PYTHON
+}

@@ -2,8 +2,8 @@
 # SmolLM2-135M-Instruct: fovea-generate beside llama.cpp on the same GGUF file, and transformers on its numbers, in turns.
 #   bench/generate.sh [--large] [--rounds N] [--threads N] [--tokens N] [--characters N]      see generate/run.py
 # --large, the first argument: a llama of 1.1 billion random weights in Q4_K (generate/large.py), beside llama.cpp alone.
-# llama.cpp is llama-cpp-python, which pip builds from its source for this CPU, once (5 minutes on 2 cores). transformers is taken from
-# the venv of make test-python. Libraries that cannot be installed are marked SKIPPED.
+# llama.cpp is llama-cpp-python (common.sh). transformers is taken from the venv of make test-python. Libraries that cannot be installed
+# are marked SKIPPED.
 # Environment: BUILD (default build), FOVEA_LLAMA_PYTHON, FOVEA_TORCH_PYTHON: interpreters that have these.
 set -eu
 cd "$(dirname "$0")/.."
@@ -25,15 +25,9 @@ if [ "${1:-}" = --large ]; then
     [ -f "$large" ] || python3 bench/generate/large.py "$model/SmolLM2-135M-Instruct.Q4_1.gguf" "$large"
     model=$large
 fi
-if [ -z "${FOVEA_LLAMA_PYTHON:-}" ]; then
-    if make_venv "$build/venv-llama" && need_module "$build/venv-llama" llama_cpp --no-binary llama-cpp-python llama-cpp-python; then
-        FOVEA_LLAMA_PYTHON=$build/venv-llama/bin/python
-    else
-        echo 'SKIPPED: llama-cpp-python cannot be built' >&2
-    fi
-fi
+need_llama "$build" || echo 'SKIPPED: llama-cpp-python cannot be built' >&2
 if [ -z "${FOVEA_TORCH_PYTHON:-}" ] && [ -f build/venv/torch/made ]; then
     FOVEA_TORCH_PYTHON=build/venv/torch/bin/python
 fi
-export FOVEA_LLAMA_PYTHON FOVEA_TORCH_PYTHON
+export FOVEA_TORCH_PYTHON
 PYTHONDONTWRITEBYTECODE=1 exec python3 bench/generate/run.py --model "$model" "$@"

@@ -18,9 +18,9 @@ for module in numpy onnx $PEERS; do
 done
 if [ -n "${FOVEA_LLAMA_LIBRARIES:-}" ]; then
     : # another build
-elif make_venv "$build/venv-llama" && need_module "$build/venv-llama" llama_cpp --no-binary llama-cpp-python llama-cpp-python; then
-    FOVEA_LLAMA_LIBRARIES=$("$build/venv-llama/bin/python" -c 'import importlib.util as u; print(u.find_spec("llama_cpp").submodule_search_locations[0])')/lib
-    FOVEA_LLAMA_LIBRARIES_VERSION="llama-cpp-python $("$build/venv-llama/bin/python" -m pip show llama-cpp-python | sed -n 's/^Version: //p')"
+elif need_llama "$build"; then
+    FOVEA_LLAMA_LIBRARIES=$("$FOVEA_LLAMA_PYTHON" -c 'import importlib.util as u; print(u.find_spec("llama_cpp").submodule_search_locations[0])')/lib
+    FOVEA_LLAMA_LIBRARIES_VERSION="llama-cpp-python $("$FOVEA_LLAMA_PYTHON" -m pip show llama-cpp-python | sed -n 's/^Version: //p')"
 else
     echo 'SKIPPED: llama-cpp-python cannot be built' >&2
 fi
