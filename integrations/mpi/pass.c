@@ -41,7 +41,7 @@ static int64_t travel_bytes(const pass *p, const fv_mpi_block *b) {
 }
 
 static slot *slot_with(pass *p, int64_t block) {
-    const int64_t count = p->call->plan->slots;
+    const int64_t count = p->call->plan->steps.slots;
     for (int64_t i = 0; i < count; i++) {
         slot *s = &p->slots[(p->next + i) % count];
         if (s->block != block)
@@ -52,7 +52,7 @@ static slot *slot_with(pass *p, int64_t block) {
         }
         return s;
     }
-    return NULL; /* never: plan.c has counted */
+    return NULL; /* never: steps.c has counted */
 }
 
 static slot *take(pass *p, int64_t block) {
@@ -208,25 +208,25 @@ static void progress(const fovea_mpi_attention_plan *plan) {
 }
 
 int64_t fv_mpi_pass_bytes(const fovea_mpi_attention_plan *plan) {
-    return fv_mpi_units(plan->slots * (int64_t)sizeof(slot)) + plan->slots * plan->slot_bytes +
+    return fv_mpi_units(plan->steps.slots * (int64_t)sizeof(slot)) + plan->steps.slots * plan->slot_bytes +
            FV_MPI_OUT_SLOTS * plan->out_bytes;
 }
 
 void fv_mpi_pass(fv_mpi_call *call) {
     const fovea_mpi_attention_plan *plan = call->plan;
     pass p = {.call = call, .scratch = fv_mpi_scratch_take(call)};
-    p.slots = fv_mpi_take(call, plan->slots * (int64_t)sizeof(slot));
-    for (int64_t i = 0; i < plan->slots; i++)
+    p.slots = fv_mpi_take(call, plan->steps.slots * (int64_t)sizeof(slot));
+    for (int64_t i = 0; i < plan->steps.slots; i++)
         p.slots[i] = (slot){fv_mpi_take(call, plan->slot_bytes), -1, MPI_REQUEST_NULL, MPI_REQUEST_NULL};
     for (int64_t i = 0; i < FV_MPI_OUT_SLOTS; i++)
         p.outs[i] = (out_slot){fv_mpi_take(call, plan->out_bytes), -1, MPI_REQUEST_NULL};
     static void (*const run[])(pass *, const fv_mpi_step *) = {
         [FV_MPI_SEND_Q] = send_q, [FV_MPI_EXPECT] = expect, [FV_MPI_VISIT] = visit, [FV_MPI_EXPECT_OUT] = expect_out};
-    for (int64_t i = 0; i < plan->step_count; i++) {
-        run[plan->steps[i].kind](&p, &plan->steps[i]);
+    for (int64_t i = 0; i < plan->steps.count; i++) {
+        run[plan->steps.at[i].kind](&p, &plan->steps.at[i]);
         progress(plan);
     }
-    for (int64_t i = 0; i < plan->slots; i++)
+    for (int64_t i = 0; i < plan->steps.slots; i++)
         MPI_Wait(&p.slots[i].sent, MPI_STATUS_IGNORE);
     for (int64_t i = 0; i < FV_MPI_OUT_SLOTS; i++)
         settle(&p, &p.outs[p.next_out++ % FV_MPI_OUT_SLOTS]);

@@ -88,74 +88,25 @@ static fovea_status add_shapes_of_gather(fovea_mpi_attention_plan *p, const fv_m
     return status == FOVEA_OK && last ? add_shape(p, b, last) : status;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- steps --
+/* ----------------------------------------------------------------------------------------------------------- PASS --
  * */
-
-static void add_step(fovea_mpi_attention_plan *p, fv_mpi_step_kind kind, const fv_mpi_op *op, int64_t stop) {
-    p->steps[p->step_count++] = (fv_mpi_step){kind, op->block, stop};
-}
-
-/* What of an op is this rank's. */
-static void add_steps(fovea_mpi_attention_plan *p, const fv_mpi_op *op) {
-    const fv_mpi_block *b = &p->routes.blocks[op->block];
-    const fv_mpi_stop *stops = p->routes.stops + b->stop;
-    if (op->stop < 0) {
-        if (b->home == p->rank)
-            add_step(p, FV_MPI_SEND_Q, op, 0);
-        else if (stops[0].rank == p->rank)
-            add_step(p, FV_MPI_EXPECT, op, 0);
-        return;
-    }
-    const int at = stops[op->stop].rank;
-    const bool last = op->stop + 1 == b->stops;
-    if (at == p->rank)
-        add_step(p, FV_MPI_VISIT, op, op->stop);
-    else if (!last && stops[op->stop + 1].rank == p->rank)
-        add_step(p, FV_MPI_EXPECT, op, op->stop + 1);
-    else if (last && b->home == p->rank)
-        add_step(p, FV_MPI_EXPECT_OUT, op, 0);
-}
-
-/* Slots that hold something at a time, from being expected to being sent; a first stop at home expects nothing. */
-static int64_t count_slots(const fovea_mpi_attention_plan *p) {
-    int64_t live = 0, most = 0;
-    for (int64_t i = 0; i < p->step_count; i++) {
-        const fv_mpi_step *s = &p->steps[i];
-        const fv_mpi_block *b = &p->routes.blocks[s->block];
-        const bool dealt = p->problem.queries == FOVEA_MPI_QUERIES_DEALT;
-        const bool here = s->stop == 0 && (!dealt || b->home == p->rank);
-        live += s->kind == FV_MPI_EXPECT || s->kind == FV_MPI_SEND_Q || (s->kind == FV_MPI_VISIT && here);
-        most = fv_mpi_max(most, live);
-        live -= s->kind == FV_MPI_SEND_Q || s->kind == FV_MPI_VISIT;
-    }
-    return most + 2; /* two more whose messages are still leaving */
-}
 
 static fovea_status plan_pass(fovea_mpi_attention_plan *p) {
     const fv_mpi_routes *r = &p->routes;
-    const int64_t count = r->block_count + r->stop_count;
-    fv_mpi_op *ops = calloc((size_t)count + 1, sizeof *ops);
-    p->steps = calloc((size_t)count + 1, sizeof *p->steps);
-    int64_t written = 0;
-    const bool made = ops && p->steps && fv_mpi_schedule(&p->problem, r, p->choice.in_flight, ops, &written) >= 0;
-    for (int64_t i = 0; made && i < written; i++)
-        add_steps(p, &ops[i]);
-    free(ops);
-    if (!made)
+    if (!fv_mpi_steps_make(&p->problem, r, p->choice.in_flight, p->rank, &p->steps))
         return fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
     fovea_status status = FOVEA_OK;
-    for (int64_t i = 0; i < p->step_count && status == FOVEA_OK; i++) {
-        const fv_mpi_block *b = &r->blocks[p->steps[i].block];
-        if (p->steps[i].kind == FV_MPI_VISIT)
-            status = add_shape(p, b, r->stops[b->stop + p->steps[i].stop].keys);
+    for (int64_t i = 0; i < p->steps.count && status == FOVEA_OK; i++) {
+        const fv_mpi_block *b = &r->blocks[p->steps.at[i].block];
+        if (p->steps.at[i].kind == FV_MPI_VISIT)
+            status = add_shape(p, b, r->stops[b->stop + p->steps.at[i].stop].keys);
     }
-    for (int64_t i = 0; i < p->step_count && status == FOVEA_OK; i++) {
-        const fv_mpi_block *b = &r->blocks[p->steps[i].block];
+    for (int64_t i = 0; i < p->steps.count && status == FOVEA_OK; i++) {
+        const fv_mpi_block *b = &r->blocks[p->steps.at[i].block];
         const int64_t q = p->problem.queries == FOVEA_MPI_QUERIES_DEALT ? fv_mpi_q_bytes(&p->problem, b) : 0;
         p->slot_bytes = fv_mpi_max(p->slot_bytes, FV_MPI_UNIT + q + fv_mpi_state_of(p, b));
         p->out_bytes = fv_mpi_max(p->out_bytes, FV_MPI_UNIT + fv_mpi_out_bytes(&p->problem, b));
     }
-    p->slots = count_slots(p);
     return status;
 }
 

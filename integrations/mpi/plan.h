@@ -1,5 +1,5 @@
 /* What the files of libfovea_mpi share: places of keys and queries (layout.c), blocks and their routes (route.c), the
- * cost model and the order of work (schedule.c), agreement between ranks (agree.c), and the plan (plan.c), which
+ * cost model and the order of work (schedule.c), each rank's steps (steps.c), agreement between ranks (agree.c), and the plan (plan.c), which
  * execute.c runs by pass.c or gather.c. */
 #ifndef FV_MPI_PLAN_H
 #define FV_MPI_PLAN_H
@@ -140,16 +140,10 @@ double fv_mpi_gather_seconds(const fv_mpi_problem *problem, const fv_mpi_routes 
 /* Chooses what given leaves open (0), and says how long it takes. False: out of memory. */
 bool fv_mpi_choose(const fv_mpi_problem *problem, const fv_mpi_choice *given, fv_mpi_choice *choice, double *seconds);
 
-/* ----------------------------------------------------------------------------------------------------------- plan.c --
+/* ---------------------------------------------------------------------------------------------------------- steps.c --
  * */
 
-/* A plan of the core for blocks of this shape. keys 0: finishes. */
-typedef struct fv_mpi_shape {
-    int64_t queries, heads, keys;
-    fovea_attention_plan *plan;
-} fv_mpi_shape;
-
-/* This rank's part of an op of the schedule. */
+/* A rank's part of an op of the schedule. */
 typedef enum fv_mpi_step_kind {
     FV_MPI_SEND_Q,     /* to the first stop */
     FV_MPI_EXPECT,     /* what comes for a stop here */
@@ -160,6 +154,27 @@ typedef struct fv_mpi_step {
     fv_mpi_step_kind kind;
     int64_t block, stop;
 } fv_mpi_step;
+
+typedef struct fv_mpi_steps {
+    fv_mpi_step *at; /* to be freed, whatever was returned */
+    int64_t count, slots;
+} fv_mpi_steps;
+
+/* FV_MPI_SPARE_SLOTS: for messages that are still leaving; FV_MPI_OUT_SLOTS: results under way. */
+enum { FV_MPI_SPARE_SLOTS = 2, FV_MPI_OUT_SLOTS = 4 };
+
+/* False: out of memory. */
+bool fv_mpi_steps_make(const fv_mpi_problem *problem, const fv_mpi_routes *routes, int64_t in_flight, int rank,
+                       fv_mpi_steps *steps);
+
+/* ----------------------------------------------------------------------------------------------------------- plan.c --
+ * */
+
+/* A plan of the core for blocks of this shape. keys 0: finishes. */
+typedef struct fv_mpi_shape {
+    int64_t queries, heads, keys;
+    fovea_attention_plan *plan;
+} fv_mpi_shape;
 
 struct fovea_mpi_attention_plan {
     MPI_Comm comm;
@@ -177,12 +192,9 @@ struct fovea_mpi_attention_plan {
     int64_t shape_count;
     size_t attention_bytes; /* the most workspace of shapes */
     /* PASS */
-    fv_mpi_step *steps;
-    int64_t step_count, slots;
+    fv_mpi_steps steps;
     int64_t slot_bytes, out_bytes; /* of a message, the header included: a block under way, a result */
 };
-
-enum { FV_MPI_OUT_SLOTS = 4 };
 
 /* desc.c: the defaults in size bytes of a caller's struct; such a struct over the defaults in *to. known: sizeof. */
 void fv_mpi_init_struct(void *to, const void *from, size_t known, size_t size);

@@ -13,7 +13,7 @@ void fovea_mpi_attention_plan_destroy(fovea_mpi_attention_plan *p) {
     fovea_context_destroy(p->one);
     fv_mpi_routes_free(&p->routes);
     free(p->shapes);
-    free(p->steps);
+    free(p->steps.at);
     MPI_Type_free(&p->unit);
     MPI_Comm_free(&p->comm);
     free(p);
@@ -58,6 +58,6 @@ size_t fovea_mpi_attention_plan_describe(const fovea_mpi_attention_plan *p, char
         (long long)p->choice.stripe_segments, p->rank, (long long)fovea_mpi_attention_keys(p, p->rank),
         (long long)fovea_mpi_attention_queries(p, p->rank), (long long)p->routes.block_count,
         (long long)p->choice.block_queries, (long long)p->choice.block_kv_heads, (long long)p->routes.stop_count,
-        (long long)(pass ? p->choice.in_flight : 0), (long long)p->slots, (long long)p->slot_bytes, p->seconds);
+        (long long)(pass ? p->choice.in_flight : 0), (long long)p->steps.slots, (long long)p->slot_bytes, p->seconds);
     return n < 0 ? 0 : (size_t)n;
 }
