@@ -142,6 +142,13 @@ static int64_t rank_bytes(const fv_mpi_section *sections, int64_t count, int ran
     return bytes;
 }
 
+fovea_status fv_mpi_message_check(const fovea_mpi_group *g, double bytes, int64_t count) {
+    const double units = (double)g->ranks * (double)(count + 1) * FV_MPI_UNIT; /* headers, and parts rounded up */
+    return bytes + units <= (double)FV_MPI_MESSAGES_MOST
+               ? FOVEA_OK
+               : fv_mpi_fail(FOVEA_ERROR_UNSUPPORTED, "messages would have more than 2^37 bytes: take fewer rows");
+}
+
 int64_t fv_mpi_message_bytes(const fovea_mpi_group *g, const fv_mpi_section *sections, int64_t count) {
     int64_t bytes = 0;
     for (int rank = 0; rank < g->ranks; rank++)
@@ -162,8 +169,6 @@ char *fv_mpi_message_at(const fovea_mpi_group *g, char *all, const fv_mpi_sectio
 
 fovea_status fv_mpi_message_exchange(fovea_mpi_group *g, char *all, const fv_mpi_section *sections, int64_t count,
                                      fovea_status status) {
-    if (fv_mpi_message_bytes(g, sections, count) > FV_MPI_MESSAGES_MOST)
-        return fv_mpi_fail(FOVEA_ERROR_UNSUPPORTED, "messages would have more than 2^37 bytes: take fewer rows");
     int64_t place = 0;
     for (int rank = 0; rank < g->ranks; rank++) {
         g->places[rank] = (int)place;
@@ -216,8 +221,8 @@ fovea_status fovea_mpi_gather_columns(fovea_mpi_group *g, fovea_status mine, int
         (rows < 0 || columns < 1 || element < 1 || element > 16 || rows > INT32_MAX || columns > INT32_MAX))
         status = fv_mpi_fail(FOVEA_ERROR_SHAPE, "%lld rows of %lld columns of %lld bytes cannot be gathered",
                              (long long)rows, (long long)columns, (long long)element);
-    if (status == FOVEA_OK && rows * columns > FV_MPI_MESSAGES_MOST / element)
-        status = fv_mpi_fail(FOVEA_ERROR_UNSUPPORTED, "messages would have more than 2^37 bytes: take fewer rows");
+    if (status == FOVEA_OK)
+        status = fv_mpi_message_check(g, (double)rows * (double)columns * (double)element, 1);
     if (status == FOVEA_OK) {
         fv_mpi_bounds(g, columns, 0, cuts);
         if (bounds)

@@ -195,6 +195,17 @@ static fovea_status make_out(making *k, fovea_status before) {
                                               : fovea_mpi_linear_create(k->m->group, k->ctx, &over, &k->m->out);
 }
 
+/* Messages of a call of the most rows: heads with lse, then columns of W^O. */
+static fovea_status check_messages(const making *k) {
+    const fovea_mpi_mha *m = k->m;
+    const double rows = (double)m->most_rows, heads = (double)m->desc.q_heads, columns = (double)k->layer.out_features;
+    const double of_head = (double)(m->desc.value_dim * fv_mpi_element(m->heads_dtype)) + sizeof(float);
+    const fovea_status status = fv_mpi_message_check(m->group, rows * heads * of_head, 2);
+    return status != FOVEA_OK
+               ? status
+               : fv_mpi_message_check(m->group, rows * columns * (double)fv_mpi_element(m->desc.out_dtype), 1);
+}
+
 static fovea_status build(making *k) {
     fovea_mpi_mha *m = k->m;
     const fovea_attention_desc *a = &k->attention;
@@ -202,6 +213,9 @@ static fovea_status build(making *k) {
     m->desc = *a;
     m->heads_dtype = k->layer.out_features > 0 ? a->dtype : a->out_dtype;
     m->most_rows = a->packed && k->layer.q_tokens > 0 ? k->layer.q_tokens : a->batch * a->q_len;
+    fovea_status status = check_messages(k);
+    if (status != FOVEA_OK)
+        return status;
     m->q_bounds = calloc(bounds, sizeof *m->q_bounds);
     m->head_bounds = calloc(bounds, sizeof *m->head_bounds);
     if (!m->q_bounds || !m->head_bounds)
@@ -212,7 +226,7 @@ static fovea_status build(making *k) {
         m->q_bounds[rank + 1] = h.q_first + h.q_count;
         m->head_bounds[rank + 1] = m->q_bounds[rank + 1] * a->value_dim;
     }
-    const fovea_status status = take_heads(k);
+    status = take_heads(k);
     return status == FOVEA_OK ? make_own(k) : status;
 }
 

@@ -25,12 +25,15 @@ typedef struct fv_mpi_section {
     int64_t rows, element; /* element: bytes of one */
 } fv_mpi_section;
 
+/* FOVEA_OK, or an error: all ranks' messages, with so many bytes in count sections, would be larger than MPI takes. */
+fovea_status fv_mpi_message_check(const fovea_mpi_group *g, double bytes, int64_t count);
 /* Bytes of all ranks' messages: of each a header, then its part [rows][columns] of each section. */
 int64_t fv_mpi_message_bytes(const fovea_mpi_group *g, const fv_mpi_section *sections, int64_t count);
 /* A rank's part of a section in the messages that begin at all. */
 char *fv_mpi_message_at(const fovea_mpi_group *g, char *all, const fv_mpi_section *sections, int64_t count, int rank,
                         int64_t section);
-/* Sends this rank's with its status, and receives all others. The same status on all ranks. */
+/* Sends this rank's with its status, and receives all others; their size was checked before. The same status on all
+ * ranks. */
 fovea_status fv_mpi_message_exchange(fovea_mpi_group *g, char *all, const fv_mpi_section *sections, int64_t count,
                                      fovea_status status);
 /* A section into a tensor whose heads side by side are its columns. wanted: [rows], which are written; NULL: all. */

@@ -89,7 +89,7 @@ static fovea_status read_args(call *c, const fovea_attention_args *given) {
         return status;
     c->batch = d->packed ? 1 : d->batch;
     c->tokens = d->packed ? c->args.q.shape[2] : d->q_len;
-    if (c->tokens < 0 || c->tokens > fv_mpi_max(c->m->most_rows, d->q_len))
+    if (c->tokens < 0 || (d->packed && c->tokens > c->m->most_rows))
         return fv_mpi_fail(FOVEA_ERROR_SHAPE, "q has %lld tokens; this layer takes from 0 to %lld",
                            (long long)c->tokens, (long long)c->m->most_rows);
     c->rows = c->batch * c->tokens;

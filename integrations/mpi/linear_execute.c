@@ -133,8 +133,9 @@ static fovea_status check_x(const fovea_mpi_linear *l, const fovea_linear_args *
     for (int64_t i = 0; i < l->outputs; i++)
         bytes += (double)(shape[0] * shape[2]) * (double)l->bounds[(i + 1) * (l->group->ranks + 1) - 1] *
                  (double)fv_mpi_element(l->y_dtype);
-    if (bytes > (double)FV_MPI_MESSAGES_MOST)
-        return fv_mpi_fail(FOVEA_ERROR_UNSUPPORTED, "messages would have more than 2^37 bytes: take fewer rows");
+    const fovea_status status = fv_mpi_message_check(l->group, bytes, l->outputs);
+    if (status != FOVEA_OK)
+        return status;
     if (!args->y)
         return fv_mpi_fail(FOVEA_ERROR_NULL, "y is NULL");
     for (int64_t b = 0; args->lens && b < shape[0]; b++)

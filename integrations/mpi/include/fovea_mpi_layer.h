@@ -135,8 +135,9 @@ typedef struct fovea_mpi_mha fovea_mpi_mha;
 
 /* Packs W^Q, W^K and W^V of this rank's heads (fovea_mpi_share_heads()) and its columns of W^O (fovea_mpi_share()).
  * Collective. group and ctx must outlive the layer. Errors: those of fovea_mha_create(), FOVEA_ERROR_ARGUMENT if
- * descriptions differ between ranks, FOVEA_ERROR_UNSUPPORTED for other forms, folded values, and a W^O whose heads are
- * not adjacent. After an error *mha is NULL, on all ranks. */
+ * descriptions differ between ranks, FOVEA_ERROR_UNSUPPORTED for other forms, folded values, a W^O whose heads are not
+ * adjacent, and messages of more than 2^37 bytes for the most rows (packed: q_tokens). After an error *mha is NULL, on
+ * all ranks. */
 FOVEA_API fovea_status fovea_mpi_mha_create(fovea_mpi_group *group, const fovea_context *ctx,
                                             const fovea_mpi_mha_desc *desc, const fovea_mha_weights *weights,
                                             fovea_mpi_mha **mha);

@@ -211,7 +211,7 @@ static fovea_status make_mha(int bad, fovea_mpi_mha **to) {
     fovea_attention_desc d;
     fovea_attention_desc_init(&d);
     d.q_heads = d.kv_heads = HEADS;
-    d.q_len = d.kv_len = ROWS;
+    d.q_len = d.kv_len = bad == 7 ? (int64_t)1 << 30 : ROWS;
     d.head_dim = d.value_dim = CHANNELS;
     fovea_mha_desc layer;
     fovea_mha_desc_init(&layer);
@@ -325,7 +325,8 @@ static const struct {
       {"mha", NONE},
       {"desc.layer", NONE},
       {"layer.attention", NONE},
-      {"weight", NONE}}},
+      {"weight", NONE},
+      {"too many rows", FOVEA_ERROR_UNSUPPORTED}}},
     {"mha_execute", mha_execute, {{"args", NONE}, {"q", NONE}, {"out", NONE}}},
 };
 
