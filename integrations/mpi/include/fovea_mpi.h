@@ -26,8 +26,10 @@
  *
  * Threads. Only the calling thread calls MPI. If it is the one that initialised MPI, MPI_THREAD_FUNNELED is enough, and
  * MPI_THREAD_SINGLE (MPI_Init()) where contexts have one thread. The level is not checked. Two threads in calls of one
- * plan, cache or group at once mix up its messages: undefined. If others take turns, MPI_THREAD_SERIALIZED. To execute
- * different plans at once, MPI_THREAD_MULTIPLE. Attention itself runs on the context's threads. */
+ * plan, cache or group at once mix up its messages: undefined. So do two that create objects over one communicator at
+ * once. If others take turns, MPI_THREAD_SERIALIZED. To use different plans, caches or groups at once,
+ * MPI_THREAD_MULTIPLE; then each thread creates its own over its own communicator, or one creates all. Attention itself
+ * runs on the context's threads. */
 #ifndef FOVEA_MPI_H
 #define FOVEA_MPI_H
 
