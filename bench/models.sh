@@ -10,12 +10,7 @@ if [ ! -f build/venv/torch/made ]; then
     echo 'SKIPPED: models from Python need PyTorch and transformers: make test-python' >&2
     exit
 fi
-build=build/python
-{ cmake -S python -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE="$PWD/build/venv/torch/bin/python" >$build.log 2>&1 &&
-    cmake --build $build >$build.log 2>&1; } || {
-    cat $build.log >&2
-    exit 1
-}
+python/tools/build.sh "$PWD/build/venv/torch/bin/python"
 python=build/venv/torch/bin/python
 # The interpreter of a venv that has a module: find_peer VENV MODULE.
 find_peer() {
@@ -27,4 +22,4 @@ FOVEA_ZENTORCH_PYTHON=${FOVEA_ZENTORCH_PYTHON:-$(find_peer build/peers/venv-zent
 FOVEA_OPENVINO_PYTHON=${FOVEA_OPENVINO_PYTHON:-$(find_peer build/peers/venv openvino)}
 FOVEA_MODELS_PATH=$($python -c 'import os, transformers; print(os.path.dirname(os.path.dirname(transformers.__file__)))')
 export FOVEA_ZENTORCH_PYTHON FOVEA_OPENVINO_PYTHON FOVEA_MODELS_PATH
-PYTHONPATH=$build:python/tests/support PYTHONDONTWRITEBYTECODE=1 exec $python bench/models/run.py "$@"
+PYTHONPATH=build/python:python/tests/support PYTHONDONTWRITEBYTECODE=1 exec $python bench/models/run.py "$@"

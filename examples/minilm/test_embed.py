@@ -139,6 +139,14 @@ assert many - few < 2 * 1024, f"100,000 texts take {many - few} KiB more than 10
 
 refused = subprocess.run([program, "--model", folder / "model", "--weights", "q8_0", "a"], capture_output=True, text=True)
 assert refused.returncode == 1 and "16" in refused.stderr and "32" in refused.stderr, refused
+(folder / "pieces").mkdir(exist_ok=True)
+for name in "config.json", "model.safetensors":
+    (folder / "pieces" / name).write_bytes((folder / "model" / name).read_bytes())
+(folder / "pieces/sentencepiece.bpe.model").touch()
+refused = subprocess.run([program, "--model", folder / "pieces", "a"], capture_output=True, text=True)
+assert refused.returncode == 1 and refused.stderr.endswith(
+    "/pieces: has sentencepiece.bpe.model, but no tokenizer.json, which transformers makes of it: "
+    "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)\n"), refused
 stop_early()
 found, words = embed(["x", "", "y"], folder / "bad.npy", "--field", "other", field="text", status=1)
 assert found == [] and 'line 1 has no text "other"' in words, words

@@ -289,7 +289,8 @@ static int open_any(tokenizer *t, const place *p) {
     for (size_t i = 0; i < sizeof sentence_pieces / sizeof sentence_pieces[0]; i++)
         if (has(p, sentence_pieces[i]))
             return complain(p->to, p->folder,
-                            "has SentencePiece's %s and no tokenizer.json, which is read in its place",
+                            "has %s, but no tokenizer.json, which transformers makes of it: "
+                            "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)",
                             sentence_pieces[i]);
     return complain(p->to, p->folder,
                     "has no tokenizer: no vocab.txt, no tokenizer.json, no vocab.json with merges.txt");

@@ -34,7 +34,10 @@ class Tokenizer:
             lower = config.get("do_lower_case", True)
             self.raw = tokenizers.BertWordPieceTokenizer(str(folder / "vocab.txt"), lowercase=lower)._tokenizer
         else:
-            raise FileNotFoundError(f"{folder} lacks tokenizer.json: save its tokenizer as a fast one, by transformers")
+            raise FileNotFoundError(
+                f"{folder} lacks tokenizer.json, which transformers makes of other files: "
+                "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
+            )
         self.raw.no_padding()
         self.lower = False
         length = config.get("model_max_length")

@@ -165,7 +165,7 @@ def damaged(folder, tmp_path, name, content):
     [
         ("config.json", None, "copy lacks modules.json and config.json: it is no folder of a model"),
         ("model.safetensors", None, "copy lacks model.safetensors"),
-        ("tokenizer.json", None, "copy lacks tokenizer.json: save its tokenizer as a fast one"),
+        ("tokenizer.json", None, "copy lacks tokenizer.json, which transformers makes of other files: AutoTokenizer.from"),
         ("config.json", b"{", "config.json is no JSON"),
         ("config.json", b"[]", "config.json has no JSON object"),
         ("config.json", b'{"model_type": "t5"}', "the backbone 't5' is not served: bert, roberta"),

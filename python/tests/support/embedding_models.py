@@ -2,10 +2,13 @@
 sentence-transformers wrote."""
 
 import functools
+import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
@@ -95,6 +98,26 @@ def classifier(kind, labels=1):
     randomise(model, kind).save_pretrained(folder)
     save_tokenizer(folder, kind)
     return folder
+
+
+@functools.cache
+def word_pieces():
+    """A BERT with vocab.txt, which fovea-embed reads, too."""
+    folder = Path(_folders().name) / "bert-vocab"
+    shutil.copytree(backbone("bert"), folder)
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").unlink()
+    (folder / "vocab.txt").write_text("\n".join(["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]", *(f"w{i}" for i in range(WORDS))]))
+    return folder
+
+
+def fovea_embed(folder, text, output):
+    """Vectors of a file's lines by the program of C."""
+    programs = (Path(__file__).parents[3] / f"build/{preset}/examples/fovea-embed" for preset in ("test", "release"))
+    program = next((program for program in programs if program.is_file()), None)
+    if program is None:
+        pytest.skip("fovea-embed is not built: make test builds it")
+    subprocess.run([program, "--model", folder, "--text", text, "--output", output], check=True, capture_output=True)
 
 
 def text(rng, words):
