@@ -34,7 +34,7 @@ help:
 
 minilm := build/models/all-MiniLM-L6-v2
 smollm2 := build/models/SmolLM2-135M-Instruct
-programs := fovea-generate $(if $(PROMPT),,fovea-minilm fovea-embed) $(if $(VERBOSE),fovea-tune)
+programs := fovea-generate $(if $(PROMPT),,fovea-minilm fovea-embed fovea_internal) $(if $(VERBOSE),fovea-tune)
 
 ifdef PROMPT
 run: generate

@@ -43,6 +43,9 @@ target_include_directories(fovea_internal PUBLIC ${FOVEA_INCLUDE} ${PROJECT_SOUR
                                                  ${PROJECT_SOURCE_DIR}/kernels ${PROJECT_BINARY_DIR}/kernels)
 target_compile_definitions(fovea_internal PUBLIC ${FOVEA_ARCHITECTURE})
 target_link_libraries(fovea_internal PRIVATE ${run_time})
+if(PROJECT_IS_TOP_LEVEL) # for python/CMakeLists.txt
+    export(TARGETS fovea_internal FILE ${PROJECT_BINARY_DIR}/fovea_internal.cmake)
+endif()
 
 # A shared library hides what is not fovea_* by itself (C_VISIBILITY_PRESET). An archive would not: where the binary
 # tools can, it is made of one object, linked from all, in which hidden symbols have become local. Not with link-time

@@ -34,12 +34,12 @@ else
     "$python" -c 'import numpy, tokenizers' 2>/dev/null || fetch
 fi
 status=0
-python/tools/build.sh "$python" || status=$?
+python/tools/build.sh "$python" build/release || status=$?
 [ $status -ne 3 ] || skip "Python's headers are missing"
 [ $status -eq 0 ] || exit $status
 build/release/examples/fovea-embed --model "$model" --text "$text" --output "$scratch/vectors.npy" 2>"$scratch/said" || {
     cat "$scratch/said" >&2
     exit 1
 }
-export PYTHONPATH=build/python${PYTHONPATH:+:$PYTHONPATH} PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH=build/release/python${PYTHONPATH:+:$PYTHONPATH} PYTHONDONTWRITEBYTECODE=1
 "$python" examples/embeddings/compare.py "$model" "$text" "$scratch/vectors.npy"
