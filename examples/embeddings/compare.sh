@@ -20,8 +20,11 @@ fetch() { # as fetch.py does: by a pip of its own where Python has none, and soo
         pip=$scratch/venv/bin/python
     }
     rm -rf "$packages"
-    "$pip" -m pip install -qqq --disable-pip-version-check --no-input --retries=1 --timeout=10 --no-deps --only-binary=:all: \
-        --target "$packages" numpy tokenizers || { rm -rf "$packages" && skip "numpy and tokenizers could not be fetched"; }
+    "$pip" -m pip install --quiet --disable-pip-version-check --no-input --retries=1 --timeout=10 --no-deps --only-binary=:all: \
+        --target "$packages" numpy tokenizers >"$scratch/said" 2>&1 || {
+        rm -rf "$packages"
+        skip "numpy and tokenizers could not be fetched ($(tail -n 1 "$scratch/said"))"
+    }
 }
 
 packages=$PWD/build/venv/embeddings
