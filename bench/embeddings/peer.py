@@ -2,7 +2,10 @@
 length and go in batches of 32, as sentence-transformers does it; batches of ONNX Runtime and OpenVINO are padded to
 their longest text, as there."""
 
+import contextlib
+import io
 import json
+import logging
 import os
 import pathlib
 import re
@@ -116,7 +119,8 @@ class Batches:
 
 
 class OnnxRuntime(Batches):
-    """The graph that onnxruntime.transformers.optimizer makes of BERT; int8: quantize_dynamic() of it."""
+    """The graph that onnxruntime.transformers.optimizer makes of BERT; int8: quantize_dynamic() of it, whose weights have a
+    scale for each channel, which loses less and is as fast."""
 
     def __init__(self, model, rank, int8=False):
         import encoder
@@ -138,10 +142,12 @@ class OnnxRuntime(Batches):
 
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
+        logging.getLogger().setLevel(logging.ERROR)
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "float.onnx").write_bytes(graph)
             places = f"{folder}/float.onnx", f"{folder}/int8.onnx"
-            quantize_dynamic(*places, weight_type=QuantType.QInt8, extra_options={"DefaultTensorType": 1})  # FLOAT
+            options = {"DefaultTensorType": 1}  # FLOAT
+            quantize_dynamic(*places, weight_type=QuantType.QInt8, per_channel=True, extra_options=options)
             return pathlib.Path(folder, "int8.onnx").read_bytes()
 
     def threads(self, count):
@@ -180,7 +186,9 @@ class OpenVINO(Batches):
             lines = (HERE.parents[1] / "examples/minilm/alice.txt").read_text().splitlines()
             found = [self.tokens.encode(line) for line in lines if line][:128]
             given = [(np.array([e.ids]), np.array([e.attention_mask], np.float32)) for e in found]
-            self.graph = nncf.quantize(self.graph, nncf.Dataset(given), model_type=nncf.ModelType.TRANSFORMER)
+            nncf.set_log_level(logging.ERROR)
+            with contextlib.redirect_stdout(io.StringIO()):  # progress
+                self.graph = nncf.quantize(self.graph, nncf.Dataset(given), model_type=nncf.ModelType.TRANSFORMER)
 
     def graph_of(self, data):
         from encoder import HEADS, LAYERS

@@ -63,6 +63,7 @@ def reranker(model, folder):
 
     torch.manual_seed(0)
     transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     config = transformers.AutoConfig.from_pretrained(model, num_labels=1)
     transformers.AutoModelForSequenceClassification.from_pretrained(model, config=config).save_pretrained(folder)
     for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
@@ -114,10 +115,10 @@ def measure(ways, case, rounds, rest):
 def show(case, seconds, unit, per, notes):
     base = seconds.get("torch")
     for name, taken in seconds.items():
-        ratio = statistics.median(b / t for b, t in zip(base, taken, strict=True)) if base else float("nan")
+        ratio = f"{statistics.median(b / t for b, t in zip(base, taken, strict=True)):.2f}" if base else "-"
         median = statistics.median(taken)
         figure = per / median if unit == "texts/s" else median * 1e3
-        print(f"{case:7} {name:17} {figure:9.1f} {unit:8} {ratio:6.2f} {notes.get(name, '')}")
+        print(f"{case:7} {name:17} {figure:9.1f} {unit:8} {ratio:>6} {notes.get(name, '')}")
 
 
 def main():

@@ -21,7 +21,7 @@ def server():
     serve = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(serve)
     server = serve.make_server(str(embedding_models.backbone("bert")), 0)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     yield server
     server.shutdown()
