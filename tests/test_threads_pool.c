@@ -2,14 +2,14 @@
  *
  *   bits       problems on 1, 2, 3 and 7 threads, in tasks of the pool, within an OpenMP region, by eight callers of
  *              one context and of contexts of their own
- *   jobs       many short ones, with pauses in which threads fall asleep: each index once
+ *   jobs       many short ones, with pauses in which threads fall asleep: each index once; threads that went to another
+ *              CPU than the caller's may use all of them again
  *   threads    made by the first call that wants them, joined with the context, whether they spin or sleep; all signals
  *              of the program's are blocked in them; hundreds of contexts; fewer where pthread_create() fails
  *   forks      a child makes threads of its own, also if forked beside a call, and destroys its parent's context
  *
  * Results are compared with those of the scalar tier on one thread. Runs under ThreadSanitizer, too. Rounding modes:
  * test_fp_modes.c; hooks: test_threads_hooks.c; options: test_threads_backend.c. */
-#define _GNU_SOURCE /* sched_getaffinity */
 #include "context/context.h"
 #include "thread_problems.h"
 
@@ -131,10 +131,27 @@ static void count_task(void *arg, int64_t index) {
     ran[index]++;
 }
 
+typedef struct job_threads {
+    pthread_t caller;
+    int all;          /* CPUs */
+    atomic_int bound; /* tasks on other threads that may not use all */
+    atomic_int cpu;   /* of one of them */
+} job_threads;
+
+static void count_bound_task(void *arg, int64_t index) {
+    job_threads *t = arg;
+    ran[index]++;
+    if (pthread_equal(pthread_self(), t->caller))
+        return;
+    t->bound += fv_cpu_affinity() != t->all;
+    t->cpu = thread_cpu();
+}
+
 /* The jobs' sizes change; now and then threads fall asleep between two. */
-static void test_jobs(void) {
+static void *run_jobs(void *unused) {
     fovea_context *ctx = context_with_pool(MOST);
-    const fv_work work = {.task = count_task};
+    job_threads threads = {.caller = pthread_self(), .all = fv_cpu_affinity()};
+    const fv_work work = {.task = count_bound_task, .arg = &threads};
     const int64_t jobs = test_scaled(40000);
     int64_t wrong = 0;
     for (int64_t i = 0; i < jobs; i++) {
@@ -142,11 +159,21 @@ static void test_jobs(void) {
         fv_parallel(&ctx->threads, count, &work);
         for (int64_t k = 0; k < MOST; k++)
             wrong += atomic_exchange(&ran[k], 0) != (k < count);
-        if (i % 200 == 0)
+        if (i % 200 == 199) { /* all threads are there */
             nanosleep(&(struct timespec){0, 100000}, NULL);
+            thread_run_on(threads.cpu); /* where one of them wakes up */
+        }
     }
     test_check(wrong == 0, "of %" PRId64 " jobs, %" PRId64 " indices are not run once", jobs, wrong);
+    test_check(threads.bound == 0, "%d tasks are on threads that lost a CPU", threads.bound);
     fovea_context_destroy(ctx);
+    return unused;
+}
+
+static void test_jobs(void) {
+    pthread_t caller; /* of its own: it is bound */
+    if (test_check(pthread_create(&caller, NULL, run_jobs, NULL) == 0, "pthread_create"))
+        pthread_join(caller, NULL);
 }
 
 /* ------------------------------------------------------------------------------------------------------- threads -- */
@@ -162,10 +189,7 @@ static void meet_task(void *arg, int64_t index) {
     const time_t end = time(NULL) + 4;
     (void)arg;
     pthread_sigmask(SIG_SETMASK, NULL, &meeting.blocked[index]);
-#ifdef __linux__
-    cpu_set_t set;
-    meeting.cpus[index] = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
-#endif
+    meeting.cpus[index] = fv_cpu_affinity();
     meeting.inside++;
     while (meeting.inside < 3 && time(NULL) < end)
         sched_yield();
@@ -192,7 +216,7 @@ static void test_threads(void) {
     for (int i = 0; i < 3; i++) {
         blocking += sigismember(&meeting.blocked[i], SIGINT) == 1 && sigismember(&meeting.blocked[i], SIGCHLD) == 1;
         faults += sigismember(&meeting.blocked[i], SIGSEGV) == 1;
-        bound += meeting.cpus[i] != 0 && meeting.cpus[i] != fv_cpu_affinity();
+        bound += meeting.cpus[i] != fv_cpu_affinity();
     }
     test_check(blocking == 2 && faults == 0, "%d threads block SIGINT, %d SIGSEGV", blocking, faults);
     test_check(bound <= 1, "%d threads are bound, not only the first one by OpenMP", bound);

@@ -1,6 +1,8 @@
 /* Problems that many threads solve (thread_problems.h). */
+#define _GNU_SOURCE /* sched_getcpu, sched_setaffinity */
 #include "thread_problems.h"
 
+#include <sched.h>
 #include <stdio.h>
 
 problem problems[PROBLEMS];
@@ -48,3 +50,18 @@ void problem_solve(const problem *p, const fovea_context *ctx, const char *what)
         outputs_same(got, p->want, "%s, problem %d", what, (int)(p - problems));
     outputs_free(got);
 }
+
+#ifdef __linux__
+int thread_cpu(void) { return sched_getcpu(); }
+
+void thread_run_on(int cpu) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)cpu, &set);
+    (void)sched_setaffinity(0, sizeof set, &set);
+}
+#else
+int thread_cpu(void) { return 0; }
+
+void thread_run_on(int cpu) { (void)cpu; }
+#endif

@@ -32,4 +32,8 @@ void problems_free(void);
 /* Solves a problem with a context and compares. */
 void problem_solve(const problem *p, const fovea_context *ctx, const char *what);
 
+/* The CPU on which the calling thread runs, and runs from now on: on Linux; else 0, and nothing. */
+int thread_cpu(void);
+void thread_run_on(int cpu);
+
 #endif

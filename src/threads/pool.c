@@ -7,8 +7,8 @@
  *
  * One call at a time has the threads. A forked child has none of its parent's, and finds the pool in any state: owner
  * tells how many forks there had been when it was set up. */
-#if defined(__linux__) && defined(_OPENMP)
-#define _GNU_SOURCE /* sched_setaffinity */
+#ifdef __linux__
+#define _GNU_SOURCE /* sched_getcpu, sched_setaffinity */
 #else
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -46,6 +46,7 @@ struct fv_pool {
     _Atomic int sleeping;   /* threads */
     _Atomic bool waiting;   /* the caller sleeps until they have ended */
     job *now;               /* written before inside is */
+    _Atomic int cpu;        /* of the caller */
     char line[CACHE_LINE];  /* spinning threads read what follows: apart from what calls write */
     _Atomic unsigned round; /* one more for each job */
     _Atomic int inside;     /* threads that take part; CLOSED: no more may */
@@ -100,6 +101,30 @@ static bool spin(fv_pool *p, bool (*so)(fv_pool *p, unsigned seen), unsigned see
     return false;
 }
 
+static int cpu_of_thread(void) {
+#ifdef __linux__
+    return sched_getcpu();
+#else
+    return -1;
+#endif
+}
+
+/* A thread that woke up on the caller's CPU goes to another. There it would spin while the caller waits for its turn,
+ * and the kernel parts them only after some milliseconds. */
+static void leave(int cpu) {
+#ifdef __linux__
+    cpu_set_t all, others;
+    if (cpu_of_thread() != cpu || sched_getaffinity(0, sizeof all, &all) != 0)
+        return;
+    others = all;
+    CPU_CLR((size_t)cpu, &others);
+    if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0)
+        (void)sched_setaffinity(0, sizeof all, &all);
+#else
+    (void)cpu;
+#endif
+}
+
 /* Waits for a round after the one that was seen; false: there is none any more. */
 static bool next_round(fv_pool *p, unsigned *seen) {
     if (!spin(p, new_round, *seen)) {
@@ -110,6 +135,7 @@ static bool next_round(fv_pool *p, unsigned *seen) {
             pthread_cond_wait(&p->wake, &p->lock);
         atomic_fetch_sub(&p->sleeping, 1);
         pthread_mutex_unlock(&p->lock);
+        leave(atomic_load(&p->cpu));
     }
     *seen = atomic_load(&p->round);
     return !atomic_load(&p->stop);
@@ -164,7 +190,7 @@ static void join(fv_pool *p) {
     }
 }
 
-#ifdef _GNU_SOURCE
+#if defined(__linux__) && defined(_OPENMP)
 static void add_cpu(void *set, int cpu) {
     if (cpu >= 0 && cpu < CPU_SETSIZE)
         CPU_SET((size_t)cpu, (cpu_set_t *)set);
@@ -173,7 +199,7 @@ static void add_cpu(void *set, int cpu) {
 
 /* OpenMP may have bound the thread that makes the pool's, which then would have its CPU only. */
 static void unbind(void) {
-#ifdef _GNU_SOURCE
+#if defined(__linux__) && defined(_OPENMP)
     cpu_set_t set;
     CPU_ZERO(&set);
     fv_parallel_places(add_cpu, &set);
@@ -247,6 +273,7 @@ void fv_pool_parallel_for(void *pool, int64_t count, void (*task)(void *arg, int
     const int helpers = (int)(count - 1 < p->most ? count - 1 : p->most);
     grow(p, helpers);
     p->now = &j;
+    atomic_store(&p->cpu, cpu_of_thread());
     atomic_store(&p->inside, 0);
     atomic_fetch_add(&p->round, 1);
     wake(p, helpers < p->count ? helpers : p->count);
