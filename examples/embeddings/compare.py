@@ -20,23 +20,38 @@ import fovea
 from fovea.sentence_transformers import SentenceTransformer
 
 
+def read_lines(path):
+    try:
+        with open(path, encoding="utf-8", newline="\n") as file:
+            lines = [line.rstrip("\r\n") for line in file]
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8: {error}") from None
+    if not lines:
+        raise ValueError(f"{path} has no lines")
+    return lines
+
+
+def read_vectors(path):
+    try:
+        return np.load(path)
+    except (ValueError, EOFError):
+        raise ValueError(f"{path} is no .npy file") from None
+
+
 def ways(encode, lines, vectors):
     """How vectors are computed, of which lines, and these."""
     with fovea.config(threads=2):
         yield "with 2 threads", slice(None), encode(lines, batch_size=64)
     yield "in reverse order", slice(None), encode(lines[::-1], batch_size=64)[::-1]
     if vectors is not None:
-        yield "from fovea-embed", slice(None), np.load(vectors)
+        yield "from fovea-embed", slice(None), read_vectors(vectors)
     some = slice(None, None, -(-len(lines) // 64))
-    yield f"alone ({len(lines[some])} of them)", some, encode(lines[some], batch_size=1)
+    yield "alone", some, encode(lines[some], batch_size=1)
 
 
 def compare(folder, text, vectors=None):
     """The line that says so."""
-    with open(text, encoding="utf-8", newline="\n") as file:
-        lines = [line.rstrip("\r\n") for line in file]
-    if not lines:
-        raise ValueError(f"{text} has no lines")
+    lines = read_lines(text)
     logging.getLogger("fovea.sentence_transformers").setLevel(logging.ERROR)
     model = SentenceTransformer(folder)
     encode = model.encode
@@ -52,9 +67,12 @@ def compare(folder, text, vectors=None):
             raise ValueError(f"vectors {how} are {others.dtype} {others.shape}, not {wanted.dtype} {wanted.shape}")
         differ = int((np.ascontiguousarray(others).view(np.uint32) != wanted.view(np.uint32)).any(1).sum())
         if differ:
-            raise ValueError(f"{differ} of {len(wanted)} lines have other bytes {how} than in batches of 64")
-        found.append(how)
-    return f"Python: {len(lines)} lines in batches of 64 have the bytes that they have {', '.join(found)}"
+            raise ValueError(f"the vectors of {differ} of {len(wanted)} lines have other bytes {how} than in batches of 64")
+        found.append(how if places == slice(None) else f"{how} ({len(wanted)} lines)")
+    return (
+        f"Python: the vectors of {len(lines)} lines in batches of 64 have the same bytes {', '.join(found[:-1])} "
+        f"and {found[-1]}"
+    )
 
 
 if __name__ == "__main__":

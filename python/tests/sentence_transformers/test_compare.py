@@ -31,8 +31,8 @@ def test_fovea_embed(text, tmp_path):
     folder, vectors = embedding_models.word_pieces(), tmp_path / "vectors.npy"
     embedding_models.fovea_embed(folder, text, vectors)
     expected = (
-        "Python: 11 lines in batches of 64 have the bytes that they have with 2 threads, in reverse order, "
-        "from fovea-embed, alone (11 of them)\n"
+        "Python: the vectors of 11 lines in batches of 64 have the same bytes with 2 threads, in reverse order, "
+        "from fovea-embed and alone (11 lines)\n"
     )
     assert compare(folder, text, vectors) == (0, expected, "")
 
@@ -44,7 +44,7 @@ def test_other_bytes(text, tmp_path):
     np.save(tmp_path / "vectors.npy", vectors)
     status, out, error = compare(folder, text, tmp_path / "vectors.npy")
     assert (status, out) == (1, "")
-    assert error == "compare.py: 1 of 11 lines have other bytes from fovea-embed than in batches of 64\n"
+    assert error == "compare.py: the vectors of 1 of 11 lines have other bytes from fovea-embed than in batches of 64\n"
     np.save(tmp_path / "vectors.npy", vectors[1:])
     assert compare(folder, text, tmp_path / "vectors.npy")[::2] == (
         1,
