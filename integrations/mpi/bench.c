@@ -4,8 +4,8 @@
  *     mpirun -n 2 fovea-mpi-bench decode 65536 32 8 128 bf16
  * Ranks keep the CPUs that mpirun binds them to; the threads have all CPUs. Where ranks are bound, set OMP_NUM_THREADS to
  * their number: otherwise threads are as many as the first rank's CPUs. --costs default takes the cost model's defaults
- * in place of speeds that are measured first. --method pass|gather, --stripe SEGMENTS and --block QUERIES after these
- * choose what the model would.
+ * in place of speeds that are measured first. --method pass|gather, --stripe SEGMENTS, --block QUERIES and --heads
+ * KEY_HEADS of a block after these choose what the model would.
  * Prints medians in milliseconds, their ratio, and what the cost model predicts of ranks. */
 #include "fovea_mpi.h"
 
@@ -209,6 +209,8 @@ int main(int argc, char **argv) {
             over.stripe_segments = atoll(argv[i + 1]);
         else if (strcmp(argv[i], "--block") == 0)
             over.block_queries = atoll(argv[i + 1]);
+        else if (strcmp(argv[i], "--heads") == 0)
+            over.block_kv_heads = atoll(argv[i + 1]);
     }
     sched_setaffinity(0, sizeof bound, &bound);
     if (measured)

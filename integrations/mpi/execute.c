@@ -89,7 +89,7 @@ static fovea_status piece(const fv_mpi_call *call, const fv_mpi_block *block, co
     for (int64_t b = 0; b < d->batch; b++) {
         q_lens[b] = fv_mpi_clamp(q_len_of(call, b) - block->query, 0, block->queries);
         kv_lens[b] = fv_mpi_clamp(kv_len_of(call, b) - key, 0, keys);
-        offsets[b] = call->offsets[b] + block->query;
+        offsets[b] = call->offsets[b] + block->query - (state ? 0 : key);
     }
     fovea_attention_args args = call->args;
     args.q = *q;
@@ -111,7 +111,7 @@ static fovea_status piece(const fv_mpi_call *call, const fv_mpi_block *block, co
     if (args.sinks)
         args.sinks += block->head * group;
     args.state = state;
-    args.first_key = key;
+    args.first_key = state ? key : 0;
     const fovea_status status = fovea_attention_execute(core, &args, scratch.workspace, plan->attention_bytes);
     return status == FOVEA_OK ? FOVEA_OK : fv_mpi_fail_core(status);
 }

@@ -139,6 +139,13 @@ static void expect_out(pass *p, const fv_mpi_step *step) {
               plan->routes.stops[b->stop + b->stops - 1].rank, FV_MPI_TAG_OUT, plan->comm, &o->request);
 }
 
+/* At a single stop one call computes all of a block, but over a cache. Places of a window of two dimensions count from
+ * key 0, and without a state the first key is 0. */
+static bool stateless(const pass *p, const fv_mpi_block *b) {
+    const fovea_attention_desc *d = &p->call->plan->problem.desc;
+    return b->stops == 1 && !d->page_keys && d->relative != FOVEA_RELATIVE_WINDOW_2D;
+}
+
 /* The state of a block in its slot: new at the first stop. */
 static fovea_attention_state *state_in(pass *p, const fv_mpi_block *b, const fv_mpi_stop *at, slot *s, bool first) {
     const fovea_mpi_attention_plan *plan = p->call->plan;
@@ -157,9 +164,9 @@ static fovea_attention_state *state_in(pass *p, const fv_mpi_block *b, const fv_
 static void compute(pass *p, const fv_mpi_block *b, const fv_mpi_step *step, slot *s, bool last, out_slot *o) {
     fv_mpi_call *call = p->call;
     const fv_mpi_stop *at = &call->plan->routes.stops[b->stop + step->stop];
-    fovea_attention_state *state = state_in(p, b, at, s, step->stop == 0);
+    fovea_attention_state *state = stateless(p, b) ? NULL : state_in(p, b, at, s, step->stop == 0);
     fovea_tensor q = fv_mpi_view(call, b, &call->args.q), out = {0}, lse = {0};
-    if (q_bytes_of(p, b) > 0)
+    if (q_bytes_of(p, b) > 0 && (b->stops > 1 || b->home != call->plan->rank))
         q = fv_mpi_packed(call, b, &q, s->memory + FV_MPI_UNIT);
     if (o) {
         fv_mpi_result(call, b, o->memory + FV_MPI_UNIT, &out, &lse);
@@ -182,7 +189,8 @@ static void visit(pass *p, const fv_mpi_step *step) {
         MPI_Wait(&s->received, MPI_STATUS_IGNORE);
     } else {
         s = take(p, step->block);
-        pack_q(p, b, s);
+        if (!last)
+            pack_q(p, b, s);
     }
     fv_mpi_header *header = (void *)s->memory;
     if (header->status != FOVEA_OK && call->status == FOVEA_OK)
