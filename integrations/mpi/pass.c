@@ -2,8 +2,9 @@
  * only for messages that others send earlier in that order, and for sends whose receive stands earlier in it. So nobody
  * waits in a circle, and the number of slots is known.
  *
- * A slot holds a block under way: header, q (if queries are dealt), state. It is received into, computed in, and sent
- * on from. While one is computed, others arrive or leave; MPI gets on with them between steps. */
+ * A slot holds a block under way: header, q (if queries are dealt), a second header, state. It is received into, computed
+ * in, and sent on from. A block's home has its q, and gets what begins with the second header. While one block is
+ * computed, others arrive or leave; MPI gets on with them between steps. */
 #include "execute.h"
 
 #include <string.h>
@@ -36,8 +37,14 @@ static int64_t q_bytes_of(const pass *p, const fv_mpi_block *b) {
     return problem->queries == FOVEA_MPI_QUERIES_DEALT ? fv_mpi_q_bytes(problem, b) : 0;
 }
 
-static int64_t travel_bytes(const pass *p, const fv_mpi_block *b) {
-    return FV_MPI_UNIT + q_bytes_of(p, b) + fv_mpi_state_of(p->call->plan, b);
+/* What travels to a rank in a slot. */
+static void *message_in(const pass *p, const fv_mpi_block *b, const slot *s, int to) {
+    return s->memory + (to == b->home ? FV_MPI_UNIT + q_bytes_of(p, b) : 0);
+}
+
+static int64_t message_bytes(const pass *p, const fv_mpi_block *b, int to) {
+    const int64_t state = FV_MPI_UNIT + fv_mpi_state_of(p->call->plan, b);
+    return state + (to == b->home ? 0 : FV_MPI_UNIT + q_bytes_of(p, b));
 }
 
 static slot *slot_with(pass *p, int64_t block) {
@@ -58,16 +65,15 @@ static slot *slot_with(pass *p, int64_t block) {
 static slot *take(pass *p, int64_t block) {
     slot *s = slot_with(p, -1);
     s->block = block;
-    *(fv_mpi_header *)(void *)s->memory = (fv_mpi_header){.status = p->call->status};
     return s;
 }
 
-/* bytes: of what follows an intact header. */
+/* Of a message of so many bytes with this rank's status; after an error the header alone. */
 static void send(pass *p, void *memory, int64_t bytes, int to, int tag, MPI_Request *request) {
     const fovea_mpi_attention_plan *plan = p->call->plan;
-    const fv_mpi_header *header = memory;
-    MPI_Isend(memory, (int)(header->status == FOVEA_OK ? bytes / FV_MPI_UNIT : 1), plan->unit, to, tag, plan->comm,
-              request);
+    const fovea_status status = p->call->status;
+    *(fv_mpi_header *)memory = (fv_mpi_header){.status = status};
+    MPI_Isend(memory, (int)(status == FOVEA_OK ? bytes / FV_MPI_UNIT : 1), plan->unit, to, tag, plan->comm, request);
 }
 
 /* --------------------------------------------------------------------------------------------------------- results --
@@ -126,8 +132,8 @@ static void expect(pass *p, const fv_mpi_step *step) {
     const fv_mpi_block *b = block_of(p, step->block);
     slot *s = take(p, step->block);
     const int from = step->stop > 0 ? plan->routes.stops[b->stop + step->stop - 1].rank : b->home;
-    MPI_Irecv(s->memory, (int)(travel_bytes(p, b) / FV_MPI_UNIT), plan->unit, from, FV_MPI_TAG_STATE, plan->comm,
-              &s->received);
+    MPI_Irecv(message_in(p, b, s, plan->rank), (int)(message_bytes(p, b, plan->rank) / FV_MPI_UNIT), plan->unit, from,
+              FV_MPI_TAG_STATE, plan->comm, &s->received);
 }
 
 static void expect_out(pass *p, const fv_mpi_step *step) {
@@ -149,7 +155,7 @@ static bool stateless(const pass *p, const fv_mpi_block *b) {
 /* The state of a block in its slot: new at the first stop. */
 static fovea_attention_state *state_in(pass *p, const fv_mpi_block *b, const fv_mpi_stop *at, slot *s, bool first) {
     const fovea_mpi_attention_plan *plan = p->call->plan;
-    void *memory = s->memory + FV_MPI_UNIT + q_bytes_of(p, b);
+    void *memory = s->memory + 2 * FV_MPI_UNIT + q_bytes_of(p, b);
     fovea_attention_state *state = memory;
     if (!first)
         return state;
@@ -166,7 +172,7 @@ static void compute(pass *p, const fv_mpi_block *b, const fv_mpi_step *step, slo
     const fv_mpi_stop *at = &call->plan->routes.stops[b->stop + step->stop];
     fovea_attention_state *state = stateless(p, b) ? NULL : state_in(p, b, at, s, step->stop == 0);
     fovea_tensor q = fv_mpi_view(call, b, &call->args.q), out = {0}, lse = {0};
-    if (q_bytes_of(p, b) > 0 && (b->stops > 1 || b->home != call->plan->rank))
+    if (q_bytes_of(p, b) > 0 && b->home != call->plan->rank)
         q = fv_mpi_packed(call, b, &q, s->memory + FV_MPI_UNIT);
     if (o) {
         fv_mpi_result(call, b, o->memory + FV_MPI_UNIT, &out, &lse);
@@ -187,25 +193,23 @@ static void visit(pass *p, const fv_mpi_step *step) {
     slot *s = slot_with(p, step->block);
     if (s) {
         MPI_Wait(&s->received, MPI_STATUS_IGNORE);
+        const fv_mpi_header *header = message_in(p, b, s, plan->rank);
+        if (header->status != FOVEA_OK && call->status == FOVEA_OK)
+            call->status = (fovea_status)header->status;
     } else {
         s = take(p, step->block);
-        if (!last)
-            pack_q(p, b, s);
     }
-    fv_mpi_header *header = (void *)s->memory;
-    if (header->status != FOVEA_OK && call->status == FOVEA_OK)
-        call->status = (fovea_status)header->status;
     out_slot *o = last && b->home != plan->rank ? take_out(p) : NULL;
     if (call->status == FOVEA_OK)
         compute(p, b, step, s, last, o);
-    header->status = call->status;
     s->block = -1;
     if (o) {
-        *(fv_mpi_header *)(void *)o->memory = (fv_mpi_header){.status = call->status};
         send(p, o->memory, FV_MPI_UNIT + fv_mpi_out_bytes(&plan->problem, b), b->home, FV_MPI_TAG_OUT, &o->request);
     } else if (!last) {
-        send(p, s->memory, travel_bytes(p, b), plan->routes.stops[b->stop + step->stop + 1].rank, FV_MPI_TAG_STATE,
-             &s->sent);
+        const int to = plan->routes.stops[b->stop + step->stop + 1].rank;
+        if (b->home == plan->rank)
+            pack_q(p, b, s);
+        send(p, message_in(p, b, s, to), message_bytes(p, b, to), to, FV_MPI_TAG_STATE, &s->sent);
     }
 }
 

@@ -104,7 +104,7 @@ static fovea_status plan_pass(fovea_mpi_attention_plan *p) {
     for (int64_t i = 0; i < p->steps.count && status == FOVEA_OK; i++) {
         const fv_mpi_block *b = &r->blocks[p->steps.at[i].block];
         const int64_t q = p->problem.queries == FOVEA_MPI_QUERIES_DEALT ? fv_mpi_q_bytes(&p->problem, b) : 0;
-        p->slot_bytes = fv_mpi_max(p->slot_bytes, FV_MPI_UNIT + q + fv_mpi_state_of(p, b));
+        p->slot_bytes = fv_mpi_max(p->slot_bytes, 2 * FV_MPI_UNIT + q + fv_mpi_state_of(p, b));
         p->out_bytes = fv_mpi_max(p->out_bytes, FV_MPI_UNIT + fv_mpi_out_bytes(&p->problem, b));
     }
     return status;

@@ -121,6 +121,8 @@ double fv_mpi_visit_seconds(const fv_mpi_problem *problem, const fv_mpi_block *b
 int64_t fv_mpi_q_bytes(const fv_mpi_problem *problem, const fv_mpi_block *block);
 int64_t fv_mpi_state_bytes(const fv_mpi_problem *problem, const fv_mpi_block *block); /* about: for costs */
 int64_t fv_mpi_out_bytes(const fv_mpi_problem *problem, const fv_mpi_block *block);
+/* Of a state that goes to a rank, with q unless the rank has it: for costs. */
+int64_t fv_mpi_hop_bytes(const fv_mpi_problem *problem, const fv_mpi_block *block, int to);
 
 /* ------------------------------------------------------------------------------------------------------- schedule.c --
  * */
@@ -193,7 +195,7 @@ struct fovea_mpi_attention_plan {
     size_t attention_bytes; /* the most workspace of shapes */
     /* PASS */
     fv_mpi_steps steps;
-    int64_t slot_bytes, out_bytes; /* of a message, the header included: a block under way, a result */
+    int64_t slot_bytes, out_bytes; /* headers included: of a block under way, of a result */
 };
 
 /* desc.c: the defaults in size bytes of a caller's struct; such a struct over the defaults in *to. known: sizeof. */

@@ -24,6 +24,11 @@ int64_t fv_mpi_out_bytes(const fv_mpi_problem *p, const fv_mpi_block *b) {
     return fv_mpi_units(rows * p->desc.value_dim * size_of(p->desc.out_dtype)) + fv_mpi_units(rows * 4);
 }
 
+int64_t fv_mpi_hop_bytes(const fv_mpi_problem *p, const fv_mpi_block *b, int to) {
+    const bool with_q = p->queries == FOVEA_MPI_QUERIES_DEALT && to != b->home;
+    return fv_mpi_state_bytes(p, b) + (with_q ? fv_mpi_q_bytes(p, b) : 0);
+}
+
 /* ---------------------------------------------------------------------------------------------------------- costs --
  * */
 
@@ -105,11 +110,14 @@ static int64_t route(const fv_mpi_problem *p, const fv_mpi_layout *keys, const f
 /* The CPU's share of messages to and from a block's stops. */
 static void add_copies(const fv_mpi_problem *p, const fv_mpi_block *b, fv_mpi_stop *stops) {
     const bool dealt = p->queries == FOVEA_MPI_QUERIES_DEALT;
-    const double q = dealt ? (double)fv_mpi_q_bytes(p, b) : 0, hop = q + (double)fv_mpi_state_bytes(p, b);
+    const int64_t q = dealt ? fv_mpi_q_bytes(p, b) : 0;
     for (int64_t i = 0; i < b->stops; i++) {
-        const double in = i > 0 ? hop : stops[0].rank != b->home ? q : 0;
-        const double out = i + 1 < b->stops ? hop : stops[i].rank != b->home ? (double)fv_mpi_out_bytes(p, b) : 0;
-        stops[i].seconds += (in + out) / p->costs.copy;
+        const bool home = stops[i].rank == b->home;
+        const int64_t in = i > 0 ? fv_mpi_hop_bytes(p, b, stops[i].rank) : home ? 0 : q;
+        const int64_t out = i + 1 < b->stops ? fv_mpi_hop_bytes(p, b, stops[i + 1].rank)
+                            : home           ? 0
+                                             : fv_mpi_out_bytes(p, b);
+        stops[i].seconds += (double)(in + out) / p->costs.copy;
     }
 }
 

@@ -146,10 +146,9 @@ static double simulate(simulation *s, int64_t in_flight) {
             s->ranks[rank].queued -= stop->seconds;
             s->ahead[e.block] -= stop->seconds;
             if (++s->next[e.block] < b->stops) {
-                const int64_t q = s->problem->queries == FOVEA_MPI_QUERIES_DEALT ? fv_mpi_q_bytes(s->problem, b) : 0;
                 const fv_mpi_stop *to = stop_of(s, e.block);
                 s->ranks[to->rank].queued += to->seconds;
-                const int64_t bytes = q + fv_mpi_state_bytes(s->problem, b);
+                const int64_t bytes = fv_mpi_hop_bytes(s->problem, b, to->rank);
                 push(&s->events, (entry){transfer(s, rank, to->rank, now, bytes), e.block, ARRIVES});
             } else {
                 end = later(end,
