@@ -117,7 +117,11 @@ static void test_each(rng *r, int every) {
         case 6:
         case 7:
         case 8: d->relative = (fovea_relative)(feature - 5), d->causal = FOVEA_CAUSAL_TOP_LEFT; break;
-        case 9: d->relative = FOVEA_RELATIVE_WINDOW_2D, p.over.method = FOVEA_MPI_METHOD_PASS; break;
+        case 9:
+            d->relative = FOVEA_RELATIVE_WINDOW_2D, p.over.method = FOVEA_MPI_METHOD_PASS;
+            d->window_left = i % 2 ? 100 : -1;
+            d->window_right = i % 2 ? 100 : -1;
+            break;
         case 10: d->has_sinks = 1; break;
         case 11: d->softcap = 2; break;
         case 12: d->dtype = FOVEA_DTYPE_BF16, d->causal = FOVEA_CAUSAL_TOP_LEFT; break;
