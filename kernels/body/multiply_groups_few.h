@@ -16,26 +16,34 @@ enum { ROWS = STEPS * BITS / 32, LINE_BYTES = 64, MOST_ROWS = 4, MOST_VECTORS = 
 /* Vectors of columns at once. */
 #define FEW_VECTORS(rows) ((rows) == 1 ? V_OF_1 : V_OF_4)
 
-FEW_INLINE const fv_group_row *few_row(const uint32_t *x, int64_t stride, int row) {
+/* Numbers that the compiler knows nothing about, else it keeps pointers to each row, and finds those behind a loop by
+ * products: more than there are registers. */
+FEW_INLINE void few_opaque(const uint32_t **b, const char **x, uintptr_t *fetch, int64_t *lda) {
+    __asm__("" : "+r"(*b), "+r"(*x), "+r"(*fetch), "+r"(*lda));
+}
+
+FEW_INLINE const fv_group_row *few_row(const char *x, int64_t stride, int row) {
     return (const fv_group_row *)(const void *)(x + row * stride);
 }
 
 /* Sums of a group begin with what zeros subtract, times the sums of its X. */
-FEW_INLINE void few_begin(const fv_groups_block *p, const uint32_t *x, const float *zeros, const int rows, const int nv,
-                          v_dots dots[][MOST_VECTORS]) {
+FEW_INLINE void few_begin(const fv_groups_block *p, const char *x, int64_t lda, const float *zeros, const int rows,
+                          const int nv, v_dots dots[][MOST_VECTORS]) {
     if (p->extra == FV_GROUP_zero) {
 #pragma GCC unroll 4
         for (int v = 0; v < nv; v++) {
-            const v_total zero = v_total_of(v_add(v_load(zeros + v * FV_W), v_set1((float)p->zero)));
+            const v_total zero = v_total_of(v_sub(v_set1(-(float)p->zero), v_load(zeros + v * FV_W)));
 #pragma GCC unroll 4
             for (int i = 0; i < rows; i++)
-                dots[i][v] = v_dots_from(v_total_times(zero, v_total_all(-few_row(x, p->lda, i)->sum)));
+                dots[i][v] = v_dots_from(v_total_times(zero, v_total_at(&few_row(x, lda, i)->sum)));
         }
         return;
     }
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++) {
-        const v_dots begin = v_dots_from(v_total_all(-p->zero * few_row(x, p->lda, i)->sum));
+        const v_dots begin = BITS < 8 && p->extra == FV_GROUP_minimum
+                                 ? v_dots_from(v_total_of(v_set1(0.0f)))
+                                 : v_dots_from(v_total_scaled(&few_row(x, lda, i)->sum, -p->zero));
 #pragma GCC unroll 4
         for (int v = 0; v < nv; v++)
             dots[i][v] = begin;
@@ -43,11 +51,11 @@ FEW_INLINE void few_begin(const fv_groups_block *p, const uint32_t *x, const flo
 }
 
 /* At its end they become floats, which the chains take. */
-FEW_INLINE void few_end(const fv_groups_block *p, const uint32_t *x, const float *scales, const int rows, const int nv,
-                        v_dots dots[][MOST_VECTORS], vf chains[][MOST_VECTORS]) {
+FEW_INLINE void few_end(const fv_groups_block *p, const char *x, int64_t lda, const float *scales, const int rows,
+                        const int nv, v_dots dots[][MOST_VECTORS], vf chains[][MOST_VECTORS]) {
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++) {
-        const vf scale = v_set1(few_row(x, p->lda, i)->scale);
+        const vf scale = v_set1(few_row(x, lda, i)->scale);
 #pragma GCC unroll 4
         for (int v = 0; v < nv; v++)
             chains[i][v] =
@@ -56,8 +64,8 @@ FEW_INLINE void few_end(const fv_groups_block *p, const uint32_t *x, const float
     if (p->extra == FV_GROUP_minimum)
 #pragma GCC unroll 4
         for (int i = 0; i < rows; i++) {
-            const fv_group_row *row = few_row(x, p->lda, i);
-            const vf scale = v_set1(row->scale), sum = v_total_float(v_total_all(row->sum));
+            const fv_group_row *row = few_row(x, lda, i);
+            const vf scale = v_set1(row->scale), sum = v_total_float(v_total_at(&row->sum));
 #pragma GCC unroll 4
             for (int v = 0; v < nv; v++)
                 chains[i][v] = v_fma(sum, v_mul(v_load(scales + p->width + v * FV_W), scale), chains[i][v]);
@@ -66,13 +74,14 @@ FEW_INLINE void few_end(const fv_groups_block *p, const uint32_t *x, const float
 
 FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
     const int nv = FEW_VECTORS(rows);
-    const int64_t ldb = p->ldb, lda = p->lda;
+    const int64_t ldb = p->ldb;
+    int64_t lda = p->lda * (int64_t)sizeof *p->a; /* bytes */
     uintptr_t fetch = p->fetch;
     const uintptr_t advance = (uintptr_t)(ROWS * nv * FV_W * 4 / p->share);
     for (int64_t j = 0; j < p->columns; j += nv * FV_W) {
         const uint32_t *b = p->words + j;
         const float *scales = p->scales + j;
-        const uint32_t *x = p->a;
+        const char *x = (const char *)p->a;
         vf chains[MOST_ROWS][MOST_VECTORS];
         int half = STEPS == 16 ? 0 : (int)p->half;
 #pragma GCC unroll 4
@@ -81,11 +90,12 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
             for (int v = 0; v < nv; v++)
                 chains[i][v] = p->start ? v_load(p->start + i * p->ldstart + j + v * FV_W) : v_set1(0.0f);
         for (int64_t left = p->steps; left > 0; left -= p->group, scales += p->next) {
-            const uint32_t *const group = x;
-            x += FV_GROUP_HEAD;
+            const char *const group = x;
+            x += FV_GROUP_HEAD * sizeof *p->a;
             v_dots dots[MOST_ROWS][MOST_VECTORS];
-            few_begin(p, group, scales + p->width, rows, nv, dots);
-            for (int64_t steps = left < p->group ? left : p->group; steps > 0; steps -= 16, x += FV_GROUP_WORDS) {
+            few_begin(p, group, lda, scales + p->width, rows, nv, dots);
+            for (int64_t steps = left < p->group ? left : p->group; steps > 0;
+                 steps -= 16, x += FV_GROUP_WORDS * sizeof *p->a) {
                 v_words w[MOST_VECTORS][4];
                 if (half == 0) {
 #pragma GCC unroll 16
@@ -98,11 +108,12 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
                     group_words(b + v * FV_W, ldb, half, w[v]);
 #pragma GCC unroll 4
                 for (int i = 0; i < rows; i++)
-                    v_dots_add(dots[i], w, x + i * lda, BITS, nv);
+                    v_dots_add(dots[i], w, (const uint32_t *)(const void *)(x + i * lda), BITS, nv);
                 half = STEPS == 16 ? 0 : !half;
                 b += half ? 0 : ROWS * ldb;
+                few_opaque(&b, &x, &fetch, &lda);
             }
-            few_end(p, group, scales, rows, nv, dots, chains);
+            few_end(p, group, lda, scales, rows, nv, dots, chains);
         }
 #pragma GCC unroll 4
         for (int i = 0; i < rows; i++)

@@ -4,8 +4,8 @@
  *               v_words_and(a, mask), v_words_right(a, bits)  of 32 bits, left if bits are negative
  *               v_words_or(a, b, mask)  a or (b and mask)
  *               v_words_signed(a)  bytes with sign, as the tier multiplies them: V_BIAS added
- *   v_total     W integers of 32 bits: v_total_all(a)  all are a
- *               v_total_of(a)  integers as floats
+ *   v_total     W integers of 32 bits: v_total_at(p)  all are *p
+ *               v_total_scaled(p, by)  *p times by            v_total_of(a)  integers as floats
  *               v_total_times(a, b)  their products        v_total_float(a)  rounded
  *   v_dots      W sums of products with a row of X: v_dots_from(total)  begin with these, v_dots_total(a)  what they are
  *               v_dots_add(a, w, x, bits, vectors)  adds those of 16 channels to so many; w have so many bits, of 8
@@ -33,7 +33,12 @@ static inline v_words v_words_right(v_words a, const int bits) {
 }
 
 typedef __m256i v_total;
-static inline v_total v_total_all(int32_t a) { return _mm256_set1_epi32(a); }
+static inline v_total v_total_at(const int32_t *a) { /* gcc would load integers once, for two instructions */
+    return _mm256_castps_si256(_mm256_broadcast_ss((const float *)(const void *)a));
+}
+static inline v_total v_total_scaled(const int32_t *a, int32_t by) {
+    return _mm256_mullo_epi32(v_total_at(a), _mm256_set1_epi32(by));
+}
 static inline v_total v_total_of(vf a) { return _mm256_cvttps_epi32(a); }
 static inline v_total v_total_times(v_total a, v_total b) { return _mm256_mullo_epi32(a, b); }
 static inline vf v_total_float(v_total a) { return _mm256_cvtepi32_ps(a); }

@@ -21,7 +21,8 @@ static inline v_words v_words_right(v_words a, const int bits) {
 static inline v_words v_words_signed(v_words a) { return _mm512_xor_si512(a, _mm512_set1_epi8(-128)); }
 
 typedef __m512i v_total;
-static inline v_total v_total_all(int32_t a) { return _mm512_set1_epi32(a); }
+static inline v_total v_total_at(const int32_t *a) { return _mm512_set1_epi32(*a); }
+static inline v_total v_total_scaled(const int32_t *a, int32_t by) { return _mm512_set1_epi32(*a * by); }
 static inline v_total v_total_of(vf a) { return _mm512_cvttps_epi32(a); }
 static inline v_total v_total_times(v_total a, v_total b) { return _mm512_mullo_epi32(a, b); }
 static inline vf v_total_float(v_total a) { return _mm512_cvtepi32_ps(a); }
