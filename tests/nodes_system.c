@@ -71,8 +71,10 @@ int __wrap_sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *set) {
     }
     bound = CPU_COUNT(&mask) < process_cpus;
     own_mask = mask;
-    if (!pthread_equal(pthread_self(), first_thread))
+    static _Thread_local bool counted; /* a thread that leaves the caller's CPU calls again */
+    if (!pthread_equal(pthread_self(), first_thread) && !counted)
         binds[first_cpu(&mask)]++;
+    counted = true;
     return 0;
 }
 

@@ -128,7 +128,7 @@ models) # families of models, their tokenizers, and what cannot be run
     rm gpt2/tokenizer.json
     refuses 'gpt2: has no tokenizer: no vocab.txt, no tokenizer.json, no vocab.json with merges.txt' attention --model gpt2 -o no.svg who
     : >gpt2/spiece.model
-    refuses "gpt2: has SentencePiece's spiece.model and no tokenizer.json" attention --model gpt2 -o no.svg who
+    refuses "gpt2: has spiece.model, but no tokenizer.json" attention --model gpt2 -o no.svg who
     # Where a model is looked for.
     expect 0 attention --model bert/model.safetensors --csv - who
     FOVEA_MODEL=$PWD/bert expect 0 attention --csv - who
