@@ -1,5 +1,5 @@
-/* Weights that are spread over nodes of memory (docs/nodes.md): a linear map of a decoding step, and the same map placed
- * as usual. On a machine with one node there is nothing to spread. The bits are the same everywhere. */
+/* Weights that are spread over nodes of memory (docs/nodes.md): a linear map of a decoding step, and the same map
+ * placed as usual. On a machine with one node there is nothing to spread. The bits are the same everywhere. */
 #include <fovea/fovea.h>
 
 #include <stdio.h>

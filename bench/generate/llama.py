@@ -1,6 +1,6 @@
-"""llama.cpp with and without Fovea's backend, and with all that it serves: a prompt is read, and tokens follow behind a cache of some length.
-Called by bench/llama.sh. Each of the three has a process of its own, which keeps its model; they take turns. Printed are medians over rounds
-and how many times as fast as llama.cpp alone."""
+"""llama.cpp with and without Fovea's backend, and with all that it serves: a prompt is read, and tokens follow behind a cache of some
+length. Called by bench/llama.sh. Each of the three has a process of its own, which keeps its model; they take turns. Printed are medians
+over rounds and how many times as fast as llama.cpp alone."""
 
 import argparse
 import ctypes
@@ -132,8 +132,8 @@ def main():
                                      {"FOVEA_GGML": "all"} if variant == "all" else {}))
         processes[-1].ask({"model": options.model, "threads": options.threads, "context": context,
                            "backend": "" if variant == "alone" else options.backend})
-    print(f"{options.threads} thread{'s' * (options.threads > 1)}; tokens a second, medians of {options.rounds} rounds: llama.cpp alone, with "
-          "Fovea, with FOVEA_GGML=all; in brackets: times as fast")
+    print(f"{options.threads} thread{'s' * (options.threads > 1)}; tokens a second, medians of {options.rounds} rounds: llama.cpp alone, "
+          "with Fovea, with FOVEA_GGML=all; in brackets: times as fast")
     for count in prompts:
         print(f"prompt of {count:5}       {rounds_of(processes, options, 'read', [count])}", flush=True)
     with tempfile.TemporaryDirectory() as folder:

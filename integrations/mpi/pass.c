@@ -2,9 +2,9 @@
  * only for messages that others send earlier in that order, and for sends whose receive stands earlier in it. So nobody
  * waits in a circle, and the number of slots is known.
  *
- * A slot holds a block under way: header, q (if queries are dealt), a second header, state. It is received into, computed
- * in, and sent on from. A block's home has its q, and gets what begins with the second header. While one block is
- * computed, others arrive or leave; MPI gets on with them between steps. */
+ * A slot holds a block under way: header, q (if queries are dealt), a second header, state. It is received into,
+ * computed in, and sent on from. A block's home has its q, and gets what begins with the second header. While one block
+ * is computed, others arrive or leave; MPI gets on with them between steps. */
 #include "execute.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* What the files of libfovea_mpi share: places of keys and queries (layout.c), blocks and their routes (route.c), the
- * cost model and the order of work (schedule.c), each rank's steps (steps.c), agreement between ranks (agree.c), and the plan (plan.c), which
- * execute.c runs by pass.c or gather.c. */
+ * cost model and the order of work (schedule.c), each rank's steps (steps.c), agreement between ranks (agree.c), and the
+ * plan (plan.c), which execute.c runs by pass.c or gather.c. */
 #ifndef FV_MPI_PLAN_H
 #define FV_MPI_PLAN_H
 

@@ -3,8 +3,8 @@
  *   - no rank waits for ever, with the slots of the plan and without the spare ones,
  *   - a rank has as many slots as it needs at the most, and the spare ones,
  *   - messages from one rank to another are expected in the order in which they are sent,
- *   - a block makes each of its stops once, in order; the stops are all keys that it may see, where they are; its result
- *     gets home. */
+ *   - a block makes each of its stops once, in order; the stops are all keys that it may see, where they are; its
+ *     result gets home. */
 #include "plan.h"
 #include "test.h"
 
