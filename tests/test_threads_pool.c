@@ -10,6 +10,7 @@
  *
  * Results are compared with those of the scalar tier on one thread. Runs under ThreadSanitizer, too. Rounding modes:
  * test_fp_modes.c; hooks: test_threads_hooks.c; options: test_threads_backend.c. */
+#define _POSIX_C_SOURCE 200809L /* nanosleep, pthread_sigmask */
 #include "context/context.h"
 #include "thread_problems.h"
 
