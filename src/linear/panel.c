@@ -76,8 +76,7 @@ static void multiply_block(const fv_linear_execution *e, const fv_linear_buffers
     const fovea_tensor *x = &e->args->x;
     const int64_t channels = fv_linear_together(e), row = run->first + run->done;
     const fv_epilogue epilogue = {.start = k > 0 ? scratch : NULL, .ldstart = l->panel};
-    const bool few = e->integers ? e->integers == l->few && panel + 1 < l->panels : e->rows <= e->choice.gemm->mr;
-    fv_prefetch prefetch = {.streams = few};
+    fv_prefetch prefetch = {.streams = e->integers ? e->integers == l->few : e->rows <= e->choice.gemm->mr};
     if (!prefetch.streams)
         fv_prefetch_take(next, floats, &prefetch);
     if (way == PATH_INTEGERS && k + step == l->in)
