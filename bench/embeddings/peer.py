@@ -4,7 +4,6 @@ their longest text, as there."""
 
 import contextlib
 import io
-import json
 import logging
 import os
 import pathlib
@@ -20,6 +19,9 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "peers"))
 sys.path.append(os.environ["FOVEA_MODELS_PATH"])  # tokenizers
+sys.path.append(str(HERE.parent))
+from line_process import serve  # noqa: E402
+
 BATCH = 32
 
 
@@ -271,16 +273,5 @@ class Worker:
         return {"memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10, "packages": packages()}
 
 
-def main():
-    out, sys.stdout = sys.stdout, sys.stderr
-    worker = Worker()
-    for line in sys.stdin:
-        try:
-            answer = worker.answer(json.loads(line))
-        except Exception as error:
-            answer = {"failed": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
-        print(json.dumps(answer), file=out, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    serve(Worker().answer)

@@ -1,10 +1,9 @@
-"""llama.cpp with and without Fovea's backend, and with all that it serves: a prompt is read, and tokens follow behind a cache of some
-length. Called by bench/llama.sh. Each of the three has a process of its own, which keeps its model; they take turns. Printed are medians
-over rounds and how many times as fast as llama.cpp alone."""
+"""llama.cpp with and without Fovea's backend, and with all that it serves: a prompt is read, or tokens follow a filled cache.
+Called by bench/llama.sh. Each of the three has a process of its own, which keeps its model; they take turns. Printed are
+medians over rounds and how many times as fast as llama.cpp alone."""
 
 import argparse
 import ctypes
-import json
 import os
 import pathlib
 import random
@@ -15,7 +14,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from line_process import LineProcess  # noqa: E402
+from line_process import LineProcess, serve  # noqa: E402
 
 REST = 0.3  # seconds, in which threads of the process before stop to spin for work
 BATCH = 512
@@ -84,19 +83,12 @@ class Llama:
         return {"speed": steps / (time.perf_counter() - begin)}
 
 
-def serve():
-    answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
-    llama = None
-    for line in sys.stdin:
-        order = json.loads(line)
-        try:
-            if "model" in order:
-                llama, answer = Llama(order), {}
-            else:
-                answer = getattr(llama, order["do"])(*order["with"])
-        except Exception as error:
-            answer = {"failed": f"{type(error).__name__}: {error}".splitlines()[0][:300]}
-        print(json.dumps(answer), file=answers, flush=True)
+class Server:
+    def answer(self, order):
+        if "model" in order:
+            self.llama = Llama(order)
+            return {}
+        return getattr(self.llama, order["do"])(*order["with"])
 
 
 def rounds_of(processes, options, do, numbers):
@@ -114,7 +106,7 @@ def rounds_of(processes, options, do, numbers):
 
 def main():
     if sys.argv[1:] == ["--serve"]:
-        return serve()
+        return serve(Server().answer)
     parser = argparse.ArgumentParser(prog="bench/llama.sh", description=__doc__.split("\n")[0])
     parser.add_argument("--model", required=True, metavar="FILE", help="a GGUF file (default: SmolLM2-135M-Instruct, Q4_1)")
     parser.add_argument("--backend", required=True, help=argparse.SUPPRESS)

@@ -6,10 +6,13 @@ loads the model anew and takes the token that follows a text.
   transformers  on the same numbers in a type of torch's, `sdpa`, a cache that grows
 """
 
-import json
 import pathlib
 import sys
 import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from line_process import serve  # noqa: E402
 
 
 class LlamaCpp:
@@ -49,7 +52,7 @@ class Transformers:
         import torch
         import transformers
 
-        sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "python/tests/support"))
+        sys.path.append(str(HERE.parents[1] / "python/tests/support"))
         import real_models
 
         torch.set_num_threads(order["threads"])
@@ -80,22 +83,13 @@ def run(engine):
     return {"prompt": count, "steps": engine.tokens, "prefill": middle - begin, "decode": time.perf_counter() - middle}
 
 
-def main():
-    answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
-    engine = None
-    for line in sys.stdin:
-        order = json.loads(line)
-        try:
-            if "prepare" in order:
-                engine = {"llama_cpp": LlamaCpp, "transformers": Transformers}[order["prepare"]["kind"]](order["prepare"])
-            if "first" in order:
-                answer = engine.first(order["first"])
-            else:
-                answer = {"version": engine.version} if "prepare" in order else run(engine)
-        except BaseException as error:  # as pytest's, of a model that is not here
-            answer = {"failed": f"{type(error).__name__}: {error}".splitlines()[0][:300]}
-        print(json.dumps(answer), file=answers, flush=True)
+class Server:
+    def answer(self, order):
+        if "prepare" in order:
+            self.engine = {"llama_cpp": LlamaCpp, "transformers": Transformers}[order["prepare"]["kind"]](order["prepare"])
+            return {"version": self.engine.version}
+        return self.engine.first(order["first"]) if "first" in order else run(self.engine)
 
 
 if __name__ == "__main__":
-    main()
+    serve(Server().answer)

@@ -14,7 +14,6 @@ The process is this file: it reads an order per line of standard input, as JSON,
 """
 
 import contextlib
-import json
 import os
 import pathlib
 import sys
@@ -23,7 +22,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from line_process import LineProcess  # noqa: E402
+from line_process import LineProcess, serve  # noqa: E402
 
 
 class Peer(LineProcess):
@@ -245,36 +244,35 @@ class OpenVINO:
         return converted, use
 
 
-def main():
-    answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
-    # The models' and the tests' packages of run.py, where this interpreter has none of its own.
-    sys.path += [str(HERE.parents[1] / "python/tests/support"), *filter(None, os.environ.get("FOVEA_MODELS_PATH", "").split(":"))]
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    engine = call = None
-    result = tempfile.NamedTemporaryFile(suffix=".pt")
-    for line in sys.stdin:
-        order = json.loads(line)
-        try:
-            if engine is None:
-                engine = {"zentorch": Zentorch, "openvino": OpenVINO, "before": Before, "now": Before}[sys.argv[1]]()
-                import torch
-                import transformers
-                from cases import CASES, once
+class Server:
+    """The other side. Engines are made at the first order, so that what fails is an answer."""
 
-                transformers.logging.set_verbosity_error()
-            answer = {"version": engine.version}
-            with torch.inference_mode() if sys.argv[1] in ("before", "now") else torch.no_grad():
-                if "prepare" in order:
-                    call = engine.prepare(order["prepare"], CASES[order["prepare"]](), order["threads"])
-                elif "run" in order:
-                    found, answer["seconds"] = once(call)
-                    torch.save(found, result.name)
-                    answer["result"] = result.name
-        except BaseException as error:  # as pytest's, of a model that is not here
-            answer = {"failed": f"{type(error).__name__}: {error}".splitlines()[0][:300]}
-        print(json.dumps(answer), file=answers, flush=True)
+    def __init__(self, kind):
+        self.kind, self.engine, self.call = kind, None, None
+        self.result = tempfile.NamedTemporaryFile(suffix=".pt")
+        # The models' and the tests' packages of run.py, where this interpreter has none of its own.
+        sys.path += [str(HERE.parents[1] / "python/tests/support"), *filter(None, os.environ.get("FOVEA_MODELS_PATH", "").split(":"))]
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+    def answer(self, order):
+        if self.engine is None:
+            self.engine = {"zentorch": Zentorch, "openvino": OpenVINO, "before": Before, "now": Before}[self.kind]()
+        import torch
+        import transformers
+        from cases import CASES, once
+
+        transformers.logging.set_verbosity_error()
+        answer = {"version": self.engine.version}
+        with torch.inference_mode() if self.kind in ("before", "now") else torch.no_grad():
+            if "prepare" in order:
+                self.call = self.engine.prepare(order["prepare"], CASES[order["prepare"]](), order["threads"])
+            elif "run" in order:
+                found, answer["seconds"] = once(self.call)
+                torch.save(found, self.result.name)
+                answer["result"] = self.result.name
+        return answer
 
 
 if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt):
-        main()
+        serve(Server(sys.argv[1]).answer)

@@ -11,7 +11,6 @@ interface); cases, operands and timing are always those beside this file.
 """
 
 import argparse
-import json
 import os
 import pathlib
 import sys
@@ -19,7 +18,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from line_process import LineProcess  # noqa: E402
+from line_process import LineProcess, serve  # noqa: E402
 
 # numpy's own threads spin for a while after the products that results are checked with, on the time of the process.
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
@@ -120,18 +119,14 @@ def main():
     parser.add_argument("--folder", required=True)
     parser.add_argument("--threads", type=int, required=True)
     options = parser.parse_args()
-    # What libraries print goes to standard error.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
     server = None
-    for line in sys.stdin:
-        try:
-            server = server or Server(engine_kind(options.engine, options.folder), options.threads)
-            answer = server.answer(json.loads(line))
-        except Exception as problem:
-            answer = {"failed": f"{type(problem).__name__}: {str(problem).splitlines()[0] if str(problem) else ''}"}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+
+    def answer(order):
+        nonlocal server
+        server = server or Server(engine_kind(options.engine, options.folder), options.threads)
+        return server.answer(order)
+
+    serve(answer)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@ line: {"prepare": ...} makes as many matrices as the order asks for, {"run": n} 
 stores the product with the first. An engine's class raises Absent if it has no such format."""
 
 import ctypes
-import json
 import os
 import pathlib
 import sys
@@ -12,7 +11,8 @@ import time
 import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "peers")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "peers"), str(HERE.parent)]
+from line_process import serve  # noqa: E402
 from weights import Weights  # noqa: E402
 
 
@@ -288,28 +288,18 @@ ENGINES = {"fovea": Fovea, "reading": Reading, "llama.cpp": LlamaCpp, "ik_llama.
            "onnxruntime": OnnxRuntime, "zentorch": Zentorch}
 
 
-def main():
-    answers = os.fdopen(os.dup(1), "w")  # what libraries print goes to standard error
-    os.dup2(2, 1)
-    engine = None
-    for line in sys.stdin:
-        order = json.loads(line)
-        try:
-            if "prepare" in order:
-                if order["prepare"]["threads"] == 1:
-                    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-                engine = ENGINES[order["prepare"]["kind"]](order["prepare"])
-                answer = {"version": engine.version, "bytes": engine.bytes, "matrices": len(engine.calls)}
-            elif "run" in order:
-                answer = {"seconds": engine.run(order["run"])}
-            else:
-                np.save(order["output"], engine.output())
-                answer = {}
-        except BaseException as error:
-            answer = {"failed": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+class Server:
+    def answer(self, order):
+        if "prepare" in order:
+            if order["prepare"]["threads"] == 1:
+                os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+            self.engine = engine = ENGINES[order["prepare"]["kind"]](order["prepare"])
+            return {"version": engine.version, "bytes": engine.bytes, "matrices": len(engine.calls)}
+        if "run" in order:
+            return {"seconds": self.engine.run(order["run"])}
+        np.save(order["output"], self.engine.output())
+        return {}
 
 
 if __name__ == "__main__":
-    main()
+    serve(Server().answer)
