@@ -39,7 +39,7 @@ programs := fovea-generate $(if $(PROMPT),,fovea-minilm fovea-embed fovea_intern
 ifdef PROMPT
 run: generate
 else
-run: announce setup-python encode compare generate
+run: encode compare generate
 	@$(if $(VERBOSE),,echo 'make run VERBOSE=1 explains the table, and shows the plan and what tuning finds.')
 endif
 
@@ -55,7 +55,7 @@ ifdef VERBOSE
 	    build/release/tune/fovea-tune show build/tuning || [ $$? = 3 ] # 3: too noisy to tell
 endif
 
-compare: encode
+compare: setup-python encode
 	@[ ! -e $(minilm)/vocab.txt ] || examples/embeddings/compare.sh $(minilm)
 
 generate: programs
