@@ -203,7 +203,7 @@ typedef struct fovea_attention_args {
                               q_heads may be 1 or have a stride of 0 */
     /* [q_heads], if desc.has_sinks: a logit for each head, as if one more key had it as its score and zeros as its
      * value. lse and weights count it. A row without keys gives out +0 and lse = the sink. -inf is no sink; +inf and
-     * NaN give rows of NaN. */
+     * NaN give NaN in out and lse of each row that has a query, keys or not. */
     const float *sinks;
 
     /* Keys and values in pages, if desc.page_keys: cache or pages. k and v are then absent. */
@@ -265,7 +265,8 @@ FOVEA_API size_t fovea_attention_plan_describe(const fovea_attention_plan *plan,
 /* out = softmax(s) v, row by row, over the keys that a query sees. s is scale * q k^T, capped (desc.softcap), plus
  * args.bias or an additive mask, plus the relative bias.
  *   - Empty rows: a row that sees no key, or whose scores are all -inf, gives out +0, lse -inf (with sinks, its sink)
- *     and weights +0. So do rows outside [q_starts[b], q_starts[b] + q_lens[b]).
+ *     and weights +0. So do rows outside [q_starts[b], q_starts[b] + q_lens[b]), whatever the sink or a state holds: a
+ *     sink of +inf or NaN reaches only their lse, which is NaN.
  *   - Columns: those of mask, bias and weights are columns of the tensors. The first key of sequence b has column
  *     kv_starts[b].
  *   - Masked keys and padding are skipped, not multiplied by zero. Their bytes in k, v and mask may be NaN or

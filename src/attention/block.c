@@ -210,6 +210,8 @@ static void finish(const fv_block *x, const fv_tile_rows *tile) {
         for (int64_t i = 0; i < run && lse->data; i++)
             *fv_row_element(x, lse, row + i) = x->lse[row + i];
     }
+    if (p->desc.has_sinks || x->args->state) /* neither is in rows without a query */
+        fv_block_pad(x, first, rows);
 }
 
 static void finish_all(const fv_block *x) {
@@ -252,7 +254,7 @@ void fv_block_run(fv_block *x) {
     const fv_range segments = fv_block_segments(x);
     count_tiles(x);
     if (x->padding) {
-        fv_block_pad(x);
+        fv_block_pad(x, 0, x->rows);
         return;
     }
     begin_rows(x, (fv_range){0, x->rows});
@@ -305,7 +307,7 @@ void fv_block_merge(fv_block *x, const fv_work_item *item, char *partials, fv_ra
         count_tiles(x);
     if (x->padding) {
         if (rows.begin == 0)
-            fv_block_pad(x);
+            fv_block_pad(x, 0, x->rows);
         return;
     }
     begin_rows(x, rows);

@@ -56,9 +56,9 @@ typedef struct fv_block {
     fv_prefetch_queue queue; /* what is prefetched meanwhile */
 } fv_block;
 
-/* padding.c: is no row of a block a query? What such a block writes. */
+/* padding.c: is no row of a block a query? Writes out and lse of those of some rows that are none. */
 bool fv_block_is_padding(const fv_block *block);
-void fv_block_pad(const fv_block *block);
+void fv_block_pad(const fv_block *block, int64_t first, int64_t rows);
 
 /* queries.c: those of a block that is being opened, in the forms that it needs; later as floats in q, if they are not
  * there yet. */

@@ -280,8 +280,10 @@ static void visit_rows(const walk *rows, const fv_block *x, const fv_tile *t, in
             *entropy = canonical(
                 *entropy + entropy_of(x->s + i * x->plan->s_stride, c, x->lse[row], w, columns.begin, columns.end));
         const float largest = most || to->top_keys.data ? largest_of(w, columns) : 0.0f;
-        if (most && (largest > *most || isnan(x->lse[row]))) /* then all weights of the row are NaN */
-            *most = isnan(x->lse[row]) ? NAN : largest;
+        if (most && largest > *most)
+            *most = largest;
+        for (int64_t key = columns.begin; most && isnan(x->lse[row]) && key < columns.end; key++)
+            *most = isnan(w[key]) ? NAN : *most; /* of all keys that the row sees; it may see none */
         if (to->top_keys.data)
             take_top(w, largest, &bits, columns, fv_first_column(x, segment), to->top_keys.shape[3],
                      top_keys_of(x, &to->top_keys, row), fv_row_element(x, &to->top_weights, row));
