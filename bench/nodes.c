@@ -68,8 +68,8 @@ static void print_nodes(const settings *s, const fovea_context *ctx) {
     must(fovea_context_info(ctx, &info));
     printf("fovea %s, %s, %s, %d threads, %d node%s with CPUs of this process\n", fovea_version(), info.cpu,
            fovea_isa_name(info.isa), info.threads, info.node_count, info.node_count == 1 ? "" : "s");
-    for (int i = 0; ctx->nodes && i < ctx->nodes->count; i++) {
-        const fv_node *node = &ctx->nodes->node[i];
+    for (int i = 0; i < ctx->cpu.nodes.count; i++) {
+        const fv_node *node = &ctx->cpu.nodes.node[i];
         char line[256];
         read_line(s, node->number, "cpulist", "", line);
         printf("node %d: CPUs %s, %d usable", node->number, line[0] ? line : "none", node->cpus);
@@ -82,7 +82,7 @@ static void print_nodes(const settings *s, const fovea_context *ctx) {
         read_line(s, node->number, "distance", "", line);
         printf("%s%s\n", line[0] ? ", distances " : "", line);
     }
-    if (!ctx->nodes)
+    if (!ctx->cpu.nodes.count)
         printf("The system does not describe its nodes.\n");
 }
 
@@ -134,7 +134,7 @@ static double read_speed(const fv_nodes *nodes, int node, int threads, const cha
 }
 
 static void print_reading(const settings *s, const fovea_context *ctx, int threads) {
-    const fv_nodes *n = ctx->nodes;
+    const fv_nodes *n = &ctx->cpu.nodes;
     const int64_t bytes = s->megabytes << 20;
     char *memory = must_get(bytes);
     if (fv_context_nodes(ctx) < 2) {
@@ -297,7 +297,7 @@ typedef void run_way(work *w, const fovea_context *ctx, fovea_placement placemen
 static void print_work(const char *title, run_way *run, work *w, fovea_context *const contexts[2], bool caches) {
     timing *times = must_get(WAYS * (int64_t)sizeof *times);
     const int count = fv_context_nodes(contexts[0]) < 2 ? 1 : caches ? WAYS - 1 : WAYS;
-    const fv_nodes *n = contexts[0]->nodes;
+    const fv_nodes *n = &contexts[0]->cpu.nodes;
     int first = 0;
     progress p;
     while (n && first + 1 < n->count && (n->node[first].cpus == 0 || !n->node[first].memory))
@@ -328,7 +328,8 @@ static void print_all(const settings *s) {
     fovea_context *contexts[2];
     fv_cpu cpu;
     fv_cpu_detect(&cpu);
-    cpu.nodes = s->system;
+    if (s->system)
+        fv_nodes_read(s->system, &cpu.nodes);
     for (int bound = 0; bound < 2; bound++) {
         fovea_context_options options;
         fovea_context_options_init(&options);

@@ -43,10 +43,8 @@ int __wrap_sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *set);
 int __wrap_sched_getcpu(void);
 int __real_madvise(void *at, size_t bytes, int advice);
 int __wrap_madvise(void *at, size_t bytes, int advice);
-int __wrap_fv_cpu_quota(const char *root);
 fv_openmp __wrap_fv_threads_of_openmp(void);
 
-int __wrap_fv_cpu_quota(const char *root) { return (void)root, 0; }
 fv_openmp __wrap_fv_threads_of_openmp(void) { return (fv_openmp){true, 64, 64}; }
 
 int __wrap_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set) {
@@ -144,7 +142,8 @@ fovea_context *make_context(fovea_threads_bind bind, fovea_threads_backend backe
     fovea_context *ctx;
     fv_cpu cpu;
     fv_cpu_detect(&cpu);
-    cpu.nodes = nodes_folder;
+    cpu.quota = 0;
+    fv_nodes_read(nodes_folder, &cpu.nodes);
     fovea_context_options_init(&options);
     options.threads_bind = bind;
     options.threads_backend = backend;
@@ -161,5 +160,5 @@ int cpu_of(const void *at) {
 }
 
 int cpu_of_node(const fovea_context *ctx, int node) {
-    return first_cpu((const cpu_set_t *)(const void *)ctx->nodes->node[node].set);
+    return first_cpu((const cpu_set_t *)(const void *)ctx->cpu.nodes.node[node].set);
 }

@@ -166,6 +166,47 @@ static void test_quota(void) {
     test_check(fv_cpu_quota("/nowhere") == 0, "no /proc: a quota");
 }
 
+static char root[TEST_FOLDER];
+
+static void put_file(const char *name, const char *text) { test_folder_put(root, name, text); }
+
+static void check_memory(const char *what, int64_t want) {
+    const int64_t got = fv_cpu_memory(root);
+    test_check(got == want, "%s: %lld bytes left, not %lld", what, (long long)got, (long long)want);
+}
+
+/* Likewise, and what the system says of all memory. */
+static void test_memory(void) {
+    test_folder_begin(root);
+    check_memory("nothing is known", (int64_t)1 << 30);
+    put_file("proc/meminfo", "MemTotal: 100 kB\nMemFree: 20 kB\nMemAvailable:    50 kB\n");
+    check_memory("no cgroup", 50 << 10);
+    put_file("proc/self/cgroup", "0::/a/b\n");
+    put_file("sys/fs/cgroup/a/b/memory.max", "max\n");
+    put_file("sys/fs/cgroup/a/b/memory.current", "9000\n");
+    check_memory("version 2 without a limit", 50 << 10);
+    put_file("sys/fs/cgroup/a/b/memory.max", "40000\n");
+    check_memory("version 2", 31000);
+    put_file("sys/fs/cgroup/a/memory.max", "10000\n");
+    put_file("sys/fs/cgroup/a/memory.current", "9500\n");
+    check_memory("version 2, and the group above", 500);
+    put_file("sys/fs/cgroup/a/memory.current", "10001\n");
+    check_memory("more than there may be", 0);
+    test_folder_end(root);
+
+    test_folder_begin(root);
+    put_file("proc/meminfo", "MemAvailable:    50 kB\n");
+    put_file("proc/self/cgroup", "4:cpu,memory2:/x\n3:hugetlb,memory:/docker/c\n0::/\n");
+    put_file("sys/fs/cgroup/memory/x/memory.limit_in_bytes", "1\n");
+    put_file("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    put_file("sys/fs/cgroup/memory/memory.usage_in_bytes", "7000\n");
+    check_memory("version 1 without a limit", 50 << 10);
+    put_file("sys/fs/cgroup/memory/docker/c/memory.limit_in_bytes", "30000\n");
+    put_file("sys/fs/cgroup/memory/docker/c/memory.usage_in_bytes", "7000\n");
+    check_memory("version 1", 23000);
+    test_folder_end(root);
+}
+
 int main(int argc, char **argv) {
     test_option options[] = {
         {"--bound", NULL, "OMP_PROC_BIND is set, and the parent has the same CPUs (ctest has)", NULL},
@@ -178,6 +219,7 @@ int main(int argc, char **argv) {
     test_caches();
     test_kinds();
     test_quota();
+    test_memory();
     test_folder_end(folder);
     return test_end();
 }

@@ -22,15 +22,14 @@ static void test_description(void) {
     for (int i = 0; i < TOPOLOGIES; i++) {
         const topology *t = &topologies[i];
         char text[1024] = "";
-        fv_nodes *nodes;
+        fv_nodes nodes;
         make_up(t);
-        test_check(fv_nodes_read(nodes_folder, &nodes), "%s: no memory", t->name);
-        for (int n = 0; nodes && n < nodes->count; n++)
-            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d:%d%s", n ? " " : "", nodes->node[n].number,
-                     nodes->node[n].cpus, nodes->node[n].memory ? "" : "m");
+        fv_nodes_read(nodes_folder, &nodes);
+        for (int n = 0; n < nodes.count; n++)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d:%d%s", n ? " " : "", nodes.node[n].number,
+                     nodes.node[n].cpus, nodes.node[n].memory ? "" : "m");
         test_check(strncmp(text, t->want, strlen(t->want)) == 0 && (*t->want || !*text), "%s: \"%s\", not \"%s\"",
                    t->name, text, t->want);
-        free(nodes);
         end_system();
     }
 }
@@ -69,11 +68,11 @@ static void test_threads(const topology *t) {
     fovea_info info;
     fovea_info_init(&info);
     check_status("info", fovea_context_info(ctx, &info), FOVEA_OK, "");
-    test_check(info.node_count == ctx->nodes->with_cpus && info.threads_bound && info.threads == t->mask &&
+    test_check(info.node_count == ctx->cpu.nodes.with_cpus && info.threads_bound && info.threads == t->mask &&
                    strstr(info.nodes, "bound to nodes; node 0: CPUs"),
                "%s: %d threads, %d nodes: %s", t->name, info.threads, info.node_count, info.nodes);
     check_status("parallel", fovea_parallel(ctx, info.threads, nothing, NULL), FOVEA_OK, "");
-    const fv_nodes nodes = *ctx->nodes;
+    const fv_nodes nodes = ctx->cpu.nodes;
     int want[CPU_SETSIZE] = {0};
     for (int i = 1; i < info.threads; i++)
         want[cpu_of_node(ctx, fv_node_of(&ctx->threads, i, info.threads))]++;
@@ -147,8 +146,9 @@ static void test_weights(const fovea_context *ctx, const float *w, const char *n
             test_check(middle == cpu_of_node(ctx, node), "%s, placement %d: panel %d was touched on CPU %d, not %d",
                        name, placements[i], (int)panel, middle, cpu_of_node(ctx, node));
         }
-        for (int node = 1; l && i == 2 && node < ctx->nodes->count; node++) {
-            const bool wanted = ctx->nodes->node[node].cpus > 0 && ctx->nodes->node[node].memory;
+        for (int node = 1; l && i == 2 && node < ctx->cpu.nodes.count; node++) {
+            const fv_node *one = &ctx->cpu.nodes.node[node];
+            const bool wanted = one->cpus > 0 && one->memory;
             test_check(wanted == (l->copies[node] != NULL), "%s: copy on node %d", name, node);
             if (l->copies[node])
                 test_check(cpu_of((char *)l->copies[node]->memory + 4096) == cpu_of_node(ctx, node) &&

@@ -78,7 +78,7 @@ static void run_call(void *arg, int64_t index) {
     call *c = arg;
     if (index > 0)
         return;
-    c->here = node_here(c->ctx->nodes);
+    c->here = node_here(&c->ctx->cpu.nodes);
     check_status("execute", fovea_linear_execute(c->linear, c->args, NULL, 0), FOVEA_OK, "");
 }
 
@@ -87,7 +87,7 @@ static void run_attention(void *arg, int64_t index) {
     const fovea_attention_args *args = c->args;
     if (index > 0)
         return;
-    c->here = node_here(c->ctx->nodes);
+    c->here = node_here(&c->ctx->cpu.nodes);
     check_status("execute", fovea_attention_execute(c->plan, args, NULL, 0), FOVEA_OK, "");
 }
 

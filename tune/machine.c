@@ -1,5 +1,5 @@
-/* What the tuner sees of the machine: clocks, memory, and what disturbs. Where Linux's files are missing,
- * counts are 0 and limits absent. */
+/* What the tuner sees of the machine beside the facts of its context: clocks, and what disturbs. Where Linux's files
+ * are missing, counts are 0. */
 #include "machine.h"
 #include "core/core.h"
 #include "dispatch/dispatch.h"
@@ -31,12 +31,12 @@ static long involuntary(void) {
     return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_nivcsw : 0;
 }
 
-/* The number after a word that begins a line of a file; missing if there is none. */
-static long long number_in(const char *path, const char *word, long long missing) {
+/* The number after a word that begins a line of a file; 0 if there is none. */
+static long long number_in(const char *path, const char *word) {
     FILE *file = fopen(path, "re");
     char line[512];
-    long long number = missing;
-    while (file && number == missing && fgets(line, sizeof line, file))
+    long long number = 0;
+    while (file && number == 0 && fgets(line, sizeof line, file))
         if (strncmp(line, word, strlen(word)) == 0)
             number = atoll(line + strlen(word));
     if (file)
@@ -60,7 +60,7 @@ static void add_stat(fv_cgroup *group, void *arg) {
 static long long throttled_in(const stat_files *files) {
     long long periods = 0;
     for (int i = 0; i < files->count; i++)
-        periods += number_in(files->path[i], "nr_throttled ", 0);
+        periods += number_in(files->path[i], "nr_throttled ");
     return periods;
 }
 
@@ -97,26 +97,7 @@ void tune_rest(double seconds) { tune_instrument.rest(seconds); }
 long tune_involuntary(void) { return tune_instrument.involuntary(); }
 tune_noise tune_noise_now(void) { return tune_instrument.noise(); }
 
-/* Takes what a group has left into *arg, if that is less. */
-static void limit_memory(fv_cgroup *group, void *arg) {
-    const bool old = fv_cgroup_version(group) == 1;
-    int64_t *bytes = arg;
-    const int64_t most = /* "max" gives 0 */
-        number_in(fv_cgroup_file(group, old ? "memory.limit_in_bytes" : "memory.max"), "", 0);
-    const int64_t used = number_in(fv_cgroup_file(group, old ? "memory.usage_in_bytes" : "memory.current"), "", 0);
-    if (most > 0 && most - used < *bytes)
-        *bytes = most > used ? most - used : 0;
-}
-
-int64_t tune_memory_left(const char *root) {
-    char path[560];
-    snprintf(path, sizeof path, "%s/proc/meminfo", root);
-    int64_t bytes = 1024 * number_in(path, "MemAvailable:", 1 << 20);
-    fv_cgroups_each(root, "memory", limit_memory, &bytes);
-    return bytes;
-}
-
-int64_t tune_memory_allowed(void) { return tune_memory_left("") / 4; }
+int64_t tune_memory_allowed(const fovea_context *ctx) { return ctx->cpu.memory / 4; }
 
 tune_steadiness tune_measure_steadiness(const fovea_context *ctx) {
     enum { RUNS = 40 };
@@ -147,19 +128,19 @@ static void print_steadiness(const tune_steadiness *s) {
 
 void tune_machine_print(const fovea_context *ctx, const tune_steadiness *steady) {
     const fv_cpu *cpu = &ctx->cpu;
-    const int quota = fv_cpu_quota("");
+    const int quota = cpu->quota;
     printf("machine   %s, stepping %" PRId64 ", tier %s\n", cpu->name, cpu->stepping, fv_isa_word(ctx->target.isa));
     printf("caches    %" PRId64 " KiB, %" PRId64 " KiB, %" PRId64 " MiB", cpu->l1d / 1024, cpu->l2 / 1024,
            cpu->l3 >> 20);
     if (cpu->l3_reported > cpu->l3)
         printf(" (of the %" PRId64 " MiB it reports: more than its CPUs can count on)", cpu->l3_reported >> 20);
-    printf("\ncores     %" PRId64 ", %d allowed to this process, ", cpu->cores, fv_cpu_affinity());
+    printf("\ncores     %" PRId64 ", %d allowed to this process, ", cpu->cores, cpu->affinity);
     if (quota > 0)
         printf("a cgroup quota of %d", quota);
     else
         printf("no cgroup quota");
     printf("; %d thread%s\nmemory    %" PRId64 " MiB available\n", ctx->threads.count, plural(ctx->threads.count),
-           tune_memory_allowed() >> 20);
+           tune_memory_allowed(ctx) >> 20);
     print_steadiness(steady);
 }
 

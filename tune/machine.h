@@ -1,4 +1,4 @@
-/* What the tuner sees of the machine: clocks, memory, and what disturbs. */
+/* What the tuner sees of the machine beside the facts of its context: clocks, and what disturbs. */
 #ifndef TUNE_MACHINE_H
 #define TUNE_MACHINE_H
 
@@ -22,12 +22,8 @@ long tune_involuntary(void);
  * ("0::/folder") or 1 ("4:cpu,cpuacct:/folder"), and of all groups above them. root: "" but in tests. */
 long long tune_throttled(const char *root);
 
-/* Bytes of memory that are available, and that each cgroup of this process and all above them have left. root: "" but
- * in tests. */
-int64_t tune_memory_left(const char *root);
-
-/* Bytes of memory that may be taken: a quarter of that. */
-int64_t tune_memory_allowed(void);
+/* Bytes of memory that may be taken: a quarter of what was left when the context was made. */
+int64_t tune_memory_allowed(const fovea_context *ctx);
 
 /* How evenly the same work goes on one thread, for about a tenth of a second. */
 typedef struct tune_steadiness {

@@ -31,7 +31,7 @@ static int64_t cold_bytes(const fovea_context *ctx) {
     static int64_t bytes; /* decided once: an arena that grew would move under who uses it */
     const int64_t wanted = peak_cold_bytes(ctx->cpu.l3_reported);
     if (bytes == 0)
-        bytes = fv_min(fv_min(wanted, tune_memory_allowed() / 2), (int64_t)768 << 20);
+        bytes = fv_min(fv_min(wanted, tune_memory_allowed(ctx) / 2), (int64_t)768 << 20);
     return bytes;
 }
 
@@ -83,9 +83,9 @@ static int64_t take(int64_t *at, fovea_dtype dtype, int64_t batch, int64_t heads
  * if there is none. */
 static bool make_sets(tune_problem *problem, fovea_dtype dtype, int64_t set_bytes, int64_t read_bytes,
                       int64_t out_bytes, char error[256]) {
-    if (set_bytes < 0 || out_bytes < 0 || set_bytes > tune_memory_allowed()) {
-        snprintf(error, 256, "the shape needs more memory than is available (%lld MiB)",
-                 (long long)(tune_memory_allowed() >> 20));
+    const int64_t allowed = tune_memory_allowed(problem->ctx);
+    if (set_bytes < 0 || out_bytes < 0 || set_bytes > allowed) {
+        snprintf(error, 256, "the shape needs more memory than is available (%lld MiB)", (long long)(allowed >> 20));
         return false;
     }
     const bool cold = tune_is_cold(problem->operation);

@@ -108,7 +108,7 @@ static fovea_status select_backend(const fovea_context_options *options, fovea_t
  * no say in it. */
 static void select_threads(fovea_context *ctx, int wanted, fovea_threads_backend backend) {
     const fv_openmp openmp = fv_threads_of_openmp();
-    const int affinity = fv_cpu_affinity(), quota = fv_cpu_quota("");
+    const int affinity = ctx->cpu.affinity, quota = ctx->cpu.quota;
     const bool pool = ctx->threads.parallel_for != NULL, system = !pool || wanted == 0;
     const struct {
         bool counts;
@@ -151,9 +151,7 @@ static void select_threads(fovea_context *ctx, int wanted, fovea_threads_backend
 
 fovea_status fovea_context_create(const fovea_context_options *options, fovea_context **ctx) {
     FV_HOLD_EXCEPTIONS();
-    fv_cpu cpu;
-    fv_cpu_detect(&cpu);
-    return fv_context_create_on(&cpu, options, ctx);
+    return fv_context_create_on(NULL, options, ctx);
 }
 
 fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options *options, fovea_context **ctx) {
@@ -196,7 +194,10 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
         return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a context (%zu bytes)", sizeof *made);
     made->threads.parallel_for = options->parallel_for;
     made->threads.pool = options->pool;
-    made->cpu = *cpu;
+    if (cpu)
+        made->cpu = *cpu;
+    else
+        fv_cpu_detect(&made->cpu);
     made->arithmetic = arithmetic;
     select_target(made, (fv_isa)options->isa, environment);
     select_threads(made, options->threads, backend);
@@ -237,7 +238,6 @@ void fovea_context_destroy(fovea_context *ctx) {
         return;
     if (ctx->threads.parallel_for == fv_pool_parallel_for)
         fv_pool_destroy(ctx->threads.pool);
-    free(ctx->nodes);
     fovea_tuning_destroy(ctx->tuning.tuning);
     fv_shape_log_close(ctx->log);
     free(ctx);

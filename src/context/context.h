@@ -14,7 +14,6 @@ struct fovea_context {
     fv_cpu cpu;
     fv_target target; /* the tier and the features in use */
     fv_threads threads;
-    fv_nodes *nodes;  /* NULL: not known */
     const char *bind; /* "bound", or why not */
     char reason[512];
     bool debug;                  /* FOVEA_DEBUG=1 */
@@ -26,15 +25,17 @@ struct fovea_context {
 /* The context of functions that take none: made at the first call, all defaults, kept for the life of the process. */
 fovea_status fv_context_default(const fovea_context **ctx);
 
-/* fovea_context_create() as on a given machine. */
+/* fovea_context_create() as on a given machine; NULL: on this one. */
 fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options *options, fovea_context **ctx);
 
 /* ------------------------------------------------------------------ nodes of memory (nodes.c) -- */
 
 /* Nodes that have CPUs of this process. */
-static inline int fv_context_nodes(const fovea_context *ctx) { return ctx->nodes ? ctx->nodes->with_cpus : 1; }
+static inline int fv_context_nodes(const fovea_context *ctx) {
+    return ctx->cpu.nodes.count ? ctx->cpu.nodes.with_cpus : 1;
+}
 
-/* Finds nodes, and binds threads to them if the options or the environment want it; after threads are chosen. */
+/* Binds threads to nodes if the options or the environment want it; after threads are chosen. */
 fovea_status fv_context_select_nodes(fovea_context *ctx, fovea_threads_bind option);
 
 /* fovea_info.nodes. */

@@ -113,7 +113,7 @@ static void detect_caches(fv_cpu *cpu) { (void)cpu; }
 void fv_cpu_detect(fv_cpu *cpu) {
     memset(cpu, 0, sizeof *cpu);
     cpu->target.isa = FV_ISA_neon;
-    cpu->cores = fv_cpu_online();
+    fv_cpu_detect_system(cpu);
     strcpy(cpu->vendor, "unknown");
     fv_cpu_fastest(FV_SYSTEM_CPUS, &cpu->fastest);
     detect_features(cpu);

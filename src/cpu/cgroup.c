@@ -1,4 +1,4 @@
-/* The cgroups of this process, and the CPUs that their quotas pay for. Where Linux's files are missing there are
+/* The cgroups of this process, the CPUs that their quotas pay for, and the memory that they leave. Where Linux's files are missing there are
  * none. */
 #include "cpu/cpu.h"
 
@@ -95,4 +95,32 @@ int fv_cpu_quota(const char *root) {
     int smallest = 0;
     fv_cgroups_each(root, "cpu", take_quota, &smallest);
     return smallest;
+}
+
+/* Takes what a group has left into *arg, if that is less. */
+static void take_memory(fv_cgroup *group, void *arg) {
+    const bool old = group->version == 1;
+    int64_t *least = arg;
+    long long most = 0, used = 0, none;
+    read_numbers(fv_cgroup_file(group, old ? "memory.limit_in_bytes" : "memory.max"), &most, &none);
+    read_numbers(fv_cgroup_file(group, old ? "memory.usage_in_bytes" : "memory.current"), &used, &none);
+    if (most > 0 && most - used < *least)
+        *least = most > used ? most - used : 0;
+}
+
+int64_t fv_cpu_memory(const char *root) {
+    static const char word[] = "MemAvailable:";
+    char line[256];
+    int64_t bytes = (int64_t)1 << 30;
+    snprintf(line, sizeof line, "%.200s/proc/meminfo", root);
+    FILE *file = fopen(line, "re");
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, word, sizeof word - 1) == 0) {
+            bytes = 1024 * strtoll(line + sizeof word - 1, NULL, 10);
+            break;
+        }
+    if (file)
+        fclose(file);
+    fv_cgroups_each(root, "memory", take_memory, &bytes);
+    return bytes;
 }

@@ -30,25 +30,28 @@ typedef struct fv_cpu {
     bool fast_pairs;
     bool emulates_tiles; /* of tests: are kernels over tiles run by their emulation where there are none? */
     int64_t cores;       /* CPUs that are online, allowed to this process or not */
-    const char *nodes;   /* of tests: a folder in place of FV_SYSTEM_NODES, or NULL */
+    int affinity, quota; /* as fv_cpu_affinity() and fv_cpu_quota() say */
+    int64_t memory;      /* bytes that this process may still have, as fv_cpu_memory() says */
+    fv_nodes nodes;      /* of memory; count 0: not known */
 } fv_cpu;
 
+/* All facts about this machine, as of now. What selects, plans, describes or tunes takes them from here alone, so that
+ * tests can describe other machines. 34 KiB: not for small stacks. */
 void fv_cpu_detect(fv_cpu *cpu);
 
-/* How many CPUs are online; at least 1. */
-int fv_cpu_online(void);
+/* The part of it that the system tells, not the processor: cores, affinity, quota, memory, nodes. */
+void fv_cpu_detect_system(fv_cpu *cpu);
 
-/* How many CPUs this process may run on by its affinity mask, or by OpenMP's places where threads are bound to them; at
- * least 1. */
+/* How many CPUs the calling thread may run on now by its affinity mask, or by OpenMP's places where threads are bound to
+ * them; at least 1. */
 int fv_cpu_affinity(void);
 
 /* The affinity mask likewise, as the system takes it, in a set of so many bytes; false: not known. */
 bool fv_cpu_mask(void *set, size_t bytes);
 
-/* Nodes of memory, and their CPUs that this process may use (nodes.c); *nodes, to be freed, is NULL where they are not
- * known. false: no memory. */
+/* Nodes of memory, and their CPUs that this process may use (nodes.c); none where they are not known. */
 #define FV_SYSTEM_NODES "/sys/devices/system/node"
-bool fv_nodes_read(const char *folder, fv_nodes **nodes);
+void fv_nodes_read(const char *folder, fv_nodes *nodes);
 
 /* The next two read the system's description of its CPUs, a folder: this one on Linux, tests have others. */
 #define FV_SYSTEM_CPUS "/sys/devices/system/cpu"
@@ -62,6 +65,10 @@ int64_t fv_cpu_cache(const char *folder, int cpu, int level);
 /* How many CPUs the quotas of this process's cgroups pay for, rounded down but at least 1; 0: no quota. root: "" but in
  * tests. */
 int fv_cpu_quota(const char *root);
+
+/* Bytes of memory that are available, and that each cgroup of this process has left; 1 GiB where the system does not
+ * say. root: likewise. */
+int64_t fv_cpu_memory(const char *root);
 
 /* Visits each cgroup of this process that has a controller, as cpu or memory, and all groups above it: each limits. */
 typedef struct fv_cgroup fv_cgroup;

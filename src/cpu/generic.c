@@ -14,6 +14,6 @@ void fv_cpu_detect(fv_cpu *cpu) {
     cpu->l3_reported = sysconf(_SC_LEVEL3_CACHE_SIZE);
 #endif
     strcpy(cpu->vendor, "unknown");
-    cpu->cores = fv_cpu_online();
+    fv_cpu_detect_system(cpu);
     fv_cpu_sane_caches(cpu);
 }

@@ -3,7 +3,6 @@
 #include "cpu/cpu.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A file such as "0-3,8": the numbers below bits into a set of so many. It is empty, and the result false, where the
@@ -34,15 +33,12 @@ static bool read_list(const char *folder, const char *name, int bits, uint64_t *
 
 static bool has(const uint64_t *set, int i) { return set[i / 64] >> i % 64 & 1; }
 
-bool fv_nodes_read(const char *folder, fv_nodes **nodes) {
+void fv_nodes_read(const char *folder, fv_nodes *made) {
     enum { NUMBERS = 1024 };
     uint64_t online[NUMBERS / 64], memory[NUMBERS / 64], left[FV_NODE_CPUS / 64], lost = 0;
-    *nodes = NULL;
+    memset(made, 0, sizeof *made);
     if (!fv_cpu_mask(left, sizeof left) || !read_list(folder, "online", NUMBERS, online))
-        return true;
-    fv_nodes *made = calloc(1, sizeof *made + FV_NODES * sizeof made->node[0]);
-    if (!made)
-        return false;
+        return;
     const bool told = read_list(folder, "has_memory", NUMBERS, memory);
     for (int n = 0; n < NUMBERS && made->count < FV_NODES; n++) {
         char name[32];
@@ -66,8 +62,5 @@ bool fv_nodes_read(const char *folder, fv_nodes **nodes) {
     for (int i = 0; i < FV_NODE_CPUS / 64; i++)
         lost |= left[i]; /* CPUs that no node has: something is damaged */
     if (lost)
-        free(made);
-    else
-        *nodes = made;
-    return true;
+        memset(made, 0, sizeof *made);
 }

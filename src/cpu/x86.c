@@ -121,7 +121,6 @@ static void detect_caches(fv_cpu *cpu) {
         else if (level == 3)
             cpu->l3_reported = bytes;
     }
-    cpu->cores = fv_cpu_online();
     fv_cpu_sane_caches(cpu);
 }
 
@@ -156,6 +155,7 @@ void fv_cpu_detect(fv_cpu *cpu) {
     if (wrong & FV_HAS_amx_bf16)
         snprintf(cpu->no_tiles, sizeof cpu->no_tiles, "TDPBF16PS gives other results than its definition");
     cpu->target.features &= ~wrong;
+    fv_cpu_detect_system(cpu);
     detect_caches(cpu);
     detect_name(cpu);
 }

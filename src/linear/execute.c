@@ -171,7 +171,8 @@ static void restrict_to(execution *e, int node) {
 static __attribute__((cold)) void nodes_task(void *arg, int64_t task) {
     const execution *e = arg;
     const bool spread = e->linear->placement.how == FOVEA_PLACEMENT_SPREAD;
-    const int count = e->linear->ctx->nodes->count, here = fv_node_here(e->linear->ctx->nodes);
+    const fv_nodes *nodes = &e->linear->ctx->cpu.nodes;
+    const int count = nodes->count, here = fv_node_here(nodes);
     for (int i = 0; i < (spread ? count : 1); i++) {
         execution own = *e;
         if (spread)

@@ -63,7 +63,7 @@ typedef struct fv_node {
 /* All that are online, ascending, at most FV_NODES. Below, a node is an index into these. */
 typedef struct fv_nodes {
     int count, with_cpus, cpus; /* cpus: of all */
-    fv_node node[];
+    fv_node node[FV_NODES];
 } fv_nodes;
 
 /* The node to which the index-th of count things belongs: each thread has an equal part of them, one behind the other,
