@@ -12,6 +12,8 @@ Gradients are those of fovea.torch.attention. docs/compat.md goes through the ar
 
 import contextlib
 import itertools
+import numbers
+import operator
 
 with contextlib.suppress(ImportError):  # only calls need it
     import torch
@@ -101,8 +103,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         raise ValueError(f"k needs cache_seqlens, where it is appended; q and k may have {capacity} tokens at most")
     if cache_seqlens is None:
         cache_seqlens = capacity
-    if isinstance(cache_seqlens, int):
-        cache_seqlens = [cache_seqlens] * batch
+    if not isinstance(cache_seqlens, (list, torch.Tensor)):
+        cache_seqlens = [_integer("cache_seqlens", cache_seqlens)] * batch
     lens = _integers("cache_seqlens", cache_seqlens, capacity - added, batch)
     first = [0] * batch if cache_leftpad is None else _integers("cache_leftpad", cache_leftpad, lens, batch)
     keys = [n + added - begin for n, begin in zip(lens, first)]
@@ -111,6 +113,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
         ahead = causal or "window" in options  # else all queries stand at the first new key
         at = torch.tensor(lens)[:, None]
         _check_rotary(q, rotary_cos, rotary_sin, max(capacity, max(lens) + queries), new)
+        _flag("rotary_interleaved", rotary_interleaved)
         k = _rotate(k, rotary_cos, rotary_sin, at + torch.arange(added), rotary_interleaved)
         q = _rotate(q, rotary_cos, rotary_sin, at + torch.arange(queries) if ahead else at, rotary_interleaved)
     in_order, undo = block_table is None and cache_batch_idx is None, []
@@ -179,7 +182,7 @@ def _check(q, dims, /, **tensors):
 
 def _integers(name, x, high, count=None):
     """The numbers of an int32 tensor [count], or of a list, each from 0 to high; high may be a list, too."""
-    if not isinstance(x, list):
+    if not isinstance(x, list) or not all(type(n) is int for n in x):
         if not isinstance(x, torch.Tensor) or x.dtype is not torch.int32 or x.dim() != 1 or x.device.type != "cpu":
             raise TypeError(f"{name} must be an int32 tensor of one dimension on the CPU")
         x = x.tolist()
@@ -191,13 +194,32 @@ def _integers(name, x, high, count=None):
     return x
 
 
+def _integer(name, x):
+    try:
+        return operator.index(x)
+    except TypeError:
+        raise TypeError(f"{name} must be an int, not {type(x).__name__}") from None
+
+
+def _real(name, x):
+    if not isinstance(x, numbers.Real):
+        raise TypeError(f"{name} must be a number, not {type(x).__name__}")
+    return x
+
+
+def _flag(name, x):
+    if not isinstance(x, (bool, int)):
+        raise TypeError(f"{name} must be True or False, not {type(x).__name__}")
+    return x
+
+
 def _sequences(side, starts, longest, total):
     """(where sequences start and the last ends, their lengths) of cu_seqlens_q or cu_seqlens_k."""
     starts = _integers(f"cu_seqlens_{side}", starts, total)
     lens = [end - begin for begin, end in zip(starts, starts[1:])]
     if not lens or min(lens) < 0:
         raise ValueError(f"cu_seqlens_{side} must never decrease, and be of one sequence or more")
-    if max(lens) > longest:
+    if max(lens) > _integer(f"max_seqlen_{side}", longest):
         raise ValueError(f"max_seqlen_{side} is {longest}, but a sequence has {max(lens)} tokens")
     return starts, lens
 
@@ -210,13 +232,16 @@ def _unpack(name, x, dims, count):
 
 def _options(lens_q, lens_k, scale, causal, window_size, softcap, alibi, dropout=0.0):
     """Keywords of fovea.torch.attention."""
-    if dropout != 0:
+    if _real("dropout_p", dropout) != 0:
         raise NotImplementedError(f"dropout_p is {dropout}: Fovea has no dropout; pass 0.0, as for evaluation")
     if not isinstance(window_size, (tuple, list)) or [isinstance(side, int) for side in window_size] != [True, True]:
         raise TypeError("window_size must be a pair of ints (left, right); -1 is no limit")
     left, right = (None if side < 0 else side for side in window_size)
-    options = {"scale": scale, "alibi": alibi, "softcap": None if softcap <= 0 else softcap}
-    if causal:
+    if not _real("softcap", softcap) >= 0:
+        raise ValueError(f"softcap is {softcap}: it must be positive, or 0.0 for none")
+    scale = scale if scale is None else _real("softmax_scale", scale)
+    options = {"scale": scale, "alibi": alibi, "softcap": softcap or None}
+    if _flag("causal", causal):
         options["causal"], right = "bottom_right", None
     if left is not None or right is not None:
         options["window"] = (left, right)
