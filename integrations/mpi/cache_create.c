@@ -4,13 +4,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How a rope rotates ones at the positions from which it makes all others (rope.h hides its angles). */
+static fovea_status digest_rope(const fovea_mpi_cache *c, uint64_t *digest) {
+    enum { MOST = 1024, DIGITS = 3, BASE = 256 };
+    float ones[MOST], rotated[MOST];
+    const int64_t n = fv_mpi_min(c->desc.head_dim, MOST);
+    for (int64_t i = 0; i < n; i++)
+        ones[i] = 1;
+    const fovea_tensor x = fovea_tensor_bhtd(ones, FOVEA_DTYPE_F32, 1, 1, 1, n),
+                       y = fovea_tensor_bhtd(rotated, FOVEA_DTYPE_F32, 1, 1, 1, n);
+    for (int64_t i = 0, unit = 1; i < DIGITS; i++, unit *= BASE)
+        for (int64_t value = 0; value < BASE; value++) {
+            const int64_t position = value * unit;
+            const fovea_status status = fovea_rope_apply(c->ctx, c->desc.rope, &x, &position, &y);
+            if (status != FOVEA_OK)
+                return fv_mpi_fail_core(status);
+            *digest = fv_mpi_digest(*digest, rotated, (size_t)n * sizeof *rotated);
+        }
+    return FOVEA_OK;
+}
+
 /* What ranks must have alike. */
-static uint64_t digest(const fovea_mpi_cache *c) {
+static fovea_status digest(const fovea_mpi_cache *c, uint64_t *sum) {
     const fovea_kv_cache_desc *d = &c->desc;
     const int64_t numbers[] = {d->layers,  d->kv_heads, d->head_dim,     d->value_dim, d->k_dtype,
                                d->v_dtype, !d->rope,    c->layout.width, !c->windows};
-    const uint64_t sum = fv_mpi_digest(0, numbers, sizeof numbers);
-    return c->windows ? fv_mpi_digest(sum, c->windows, (size_t)d->layers * sizeof *c->windows) : sum;
+    *sum = fv_mpi_digest(0, numbers, sizeof numbers);
+    if (c->windows)
+        *sum = fv_mpi_digest(*sum, c->windows, (size_t)d->layers * sizeof *c->windows);
+    return d->rope ? digest_rope(c, sum) : FOVEA_OK;
 }
 
 /* The core checks the whole description, then one layer of it is this rank's pool. */
@@ -74,9 +96,12 @@ fovea_status fovea_mpi_cache_create(MPI_Comm comm, const fovea_context *ctx, con
     status = !c       ? fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory")
              : !cache ? fv_mpi_fail(FOVEA_ERROR_NULL, "cache is NULL") /* which the others must hear */
                       : build(c, desc, stripe_segments);
+    uint64_t alike = 0;
+    if (status == FOVEA_OK)
+        status = digest(c, &alike);
     fv_mpi_vote vote;
-    fv_mpi_vote_begin(&vote, own->comm, status, status == FOVEA_OK ? digest(c) : 0);
-    status = fv_mpi_vote_end(&vote, "fields of desc or stripe_segments");
+    fv_mpi_vote_begin(&vote, own->comm, status, alike);
+    status = fv_mpi_vote_end(&vote, "fields of desc, the angles of desc.rope or stripe_segments");
     if (status == FOVEA_OK)
         *cache = c;
     else if (c)

@@ -104,9 +104,11 @@ fovea_status fv_mpi_read_desc(fovea_mpi_attention_plan *p, const fovea_mpi_atten
     fovea_attention_plan *whole = NULL; /* the core checks its description */
     if (status == FOVEA_OK && (status = fovea_attention_plan_create(p->ctx, m->attention, &whole)) != FOVEA_OK)
         return fv_mpi_fail_core(status);
+    const fovea_arithmetic taken = fovea_attention_plan_arithmetic(whole);
     fovea_attention_plan_destroy(whole);
     if (status == FOVEA_OK)
         status = fv_mpi_read_struct(d, m->attention, sizeof *d, "attention");
+    d->arithmetic = taken; /* not FASTEST, which is another one on another CPU */
     d->k_dtype = d->k_dtype ? d->k_dtype : d->dtype;
     d->v_dtype = d->v_dtype ? d->v_dtype : d->dtype;
     d->out_dtype = d->out_dtype ? d->out_dtype : d->dtype;

@@ -190,7 +190,8 @@ static fovea_status make_out(making *k, fovea_status before) {
                              (long long)w->o.out, (long long)columns);
     fv_mpi_vote vote;
     fv_mpi_vote_begin(&vote, k->m->group->comm, before, before == FOVEA_OK ? desc_digest(k) : 0);
-    const fovea_status status = fv_mpi_vote_end(&vote, "fields of desc, of desc.layer or of its attention");
+    const fovea_status status =
+        fv_mpi_vote_end(&vote, "fields of desc, of desc.layer or of its attention" FV_MPI_FASTEST);
     return status != FOVEA_OK || columns == 0 ? status
                                               : fovea_mpi_linear_create(k->m->group, k->ctx, &over, &k->m->out);
 }

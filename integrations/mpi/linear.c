@@ -190,7 +190,7 @@ fovea_status fovea_mpi_linear_create(fovea_mpi_group *group, const fovea_context
     free(p.parts);
     fv_mpi_vote vote;
     fv_mpi_vote_begin(&vote, group->comm, status, digest);
-    status = fv_mpi_vote_end(&vote, "fields of desc or of desc.linear");
+    status = fv_mpi_vote_end(&vote, "fields of desc or of desc.linear" FV_MPI_FASTEST);
     if (status == FOVEA_OK)
         *linear = p.l;
     else

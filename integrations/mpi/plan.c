@@ -134,6 +134,9 @@ static fovea_status build(fovea_mpi_attention_plan *p, const fovea_mpi_attention
     const int64_t offset = full ? d->kv_len - d->q_len : 0;
     p->problem.min_offset = m->min_offset == FOVEA_MPI_OFFSET_FULL ? offset : m->min_offset;
     p->problem.max_offset = m->max_offset == FOVEA_MPI_OFFSET_FULL ? offset : m->max_offset;
+    if (p->problem.min_offset > p->problem.max_offset)
+        return fv_mpi_fail(FOVEA_ERROR_ARGUMENT, "min_offset is %lld, but max_offset %lld",
+                           (long long)p->problem.min_offset, (long long)p->problem.max_offset);
     p->problem.queries = m->queries;
     const fv_mpi_choice given = {m->stripe_segments, m->query_stripe,
                                  m->block_queries,   d->page_keys ? d->kv_heads : m->block_kv_heads,
@@ -187,7 +190,7 @@ fovea_status fovea_mpi_attention_plan_create(MPI_Comm comm, const fovea_context 
                      : fv_mpi_read_desc(p, desc, &m);
     fv_mpi_vote vote;
     fv_mpi_vote_begin(&vote, own->comm, status, status == FOVEA_OK ? fv_mpi_desc_digest(&p->problem.desc, &m) : 0);
-    status = fv_mpi_vote_end(&vote, "fields of desc or of desc.attention");
+    status = fv_mpi_vote_end(&vote, "fields of desc or of desc.attention" FV_MPI_FASTEST);
     if (status == FOVEA_OK) {
         fovea_info info;
         fovea_info_init(&info);

@@ -46,6 +46,9 @@ typedef struct fv_mpi_vote {
 void fv_mpi_vote_begin(fv_mpi_vote *vote, MPI_Comm comm, fovea_status status, uint64_t digest);
 fovea_status fv_mpi_vote_end(fv_mpi_vote *vote, const char *what);
 
+/* The end of what, where a digest has the arithmetic that FASTEST takes. */
+#define FV_MPI_FASTEST ", or what FOVEA_ARITHMETIC_FASTEST takes on their CPUs (name that arithmetic instead),"
+
 uint64_t fv_mpi_digest(uint64_t digest, const void *data, size_t bytes);
 
 /* --------------------------------------------------------------------------------------------------------- layout.c --

@@ -128,7 +128,9 @@ typedef struct fovea_mpi_attention_plan fovea_mpi_attention_plan;
  *
  * Errors: those of fovea_attention_plan_create() for desc->attention, and
  *   FOVEA_ERROR_NULL         ctx, desc or plan is NULL
- *   FOVEA_ERROR_ARGUMENT     a field of desc is out of range, or differs between ranks; MPI is not initialised
+ *   FOVEA_ERROR_ARGUMENT     a field of desc is out of range, or differs between ranks, or min_offset is above
+ *                            max_offset; FOVEA_ARITHMETIC_FASTEST takes different arithmetics on the ranks' CPUs, so
+ *                            that one must be named; MPI is not initialised
  *   FOVEA_ERROR_UNSUPPORTED  masks, has_bias, packed sequences, pages; GATHER with FOVEA_RELATIVE_WINDOW_2D; a block's
  *                            message of more than 2^37 bytes
  *   FOVEA_ERROR_OUT_OF_MEMORY

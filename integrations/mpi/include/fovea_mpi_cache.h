@@ -29,7 +29,7 @@ extern "C" {
 typedef struct fovea_mpi_cache fovea_mpi_cache;
 
 /* desc: as for fovea_kv_cache_create(), the same on all ranks but for max_pages and max_bytes, which are this rank's.
- * ctx and desc->rope must outlive the cache. stripe_segments: >= 1, segments of 256 positions in a stripe; plans that
+ * Ropes are compared by their angles. ctx and desc->rope must outlive the cache. stripe_segments: >= 1, segments of 256 positions in a stripe; plans that
  * read the cache must have the same. 1 spreads sequences of any length evenly; ceil(segments of the longest sequence /
  * ranks) splits it contiguously.
  *

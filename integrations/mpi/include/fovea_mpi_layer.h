@@ -92,7 +92,8 @@ typedef struct fovea_mpi_linear fovea_mpi_linear;
 
 /* Packs this rank's columns of each part. Collective. group and ctx must outlive the map. Ranks may have different
  * tiers and threads. Errors: those of fovea_linear_pack(), and FOVEA_ERROR_ARGUMENT if descriptions differ between
- * ranks, FOVEA_ERROR_UNSUPPORTED for words of integers that shares cut. After an error *linear is NULL, on all ranks. */
+ * ranks, or FOVEA_ARITHMETIC_FASTEST takes different arithmetics on their CPUs (name one), FOVEA_ERROR_UNSUPPORTED for
+ * words of integers that shares cut. After an error *linear is NULL, on all ranks. */
 FOVEA_API fovea_status fovea_mpi_linear_create(fovea_mpi_group *group, const fovea_context *ctx,
                                                const fovea_mpi_linear_desc *desc, fovea_mpi_linear **linear);
 
@@ -135,7 +136,7 @@ typedef struct fovea_mpi_mha fovea_mpi_mha;
 
 /* Packs W^Q, W^K and W^V of this rank's heads (fovea_mpi_share_heads()) and its columns of W^O (fovea_mpi_share()).
  * Collective. group and ctx must outlive the layer. Errors: those of fovea_mha_create(), FOVEA_ERROR_ARGUMENT if
- * descriptions differ between ranks, FOVEA_ERROR_UNSUPPORTED for other forms, folded values, a W^O whose heads are not
+ * descriptions or what FOVEA_ARITHMETIC_FASTEST takes differ between ranks, FOVEA_ERROR_UNSUPPORTED for other forms, folded values, a W^O whose heads are not
  * adjacent, and messages of more than 2^37 bytes for the most rows (packed: q_tokens). After an error *mha is NULL, on
  * all ranks. */
 FOVEA_API fovea_status fovea_mpi_mha_create(fovea_mpi_group *group, const fovea_context *ctx,
