@@ -4,6 +4,7 @@
 #include "pages.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,6 +143,16 @@ static void check_output(void) {
     _Exit(ending_status);
 }
 
+void cli_result_is_written(void) { ending_status = CLI_GOOD; }
+
+/* No file that is opened later may get the number of a closed standard stream: what is printed would go into it. Writing
+ * to it, and reading from it, fails as before. */
+static void fill_standard_streams(void) {
+    for (int number = 0; number <= 2; number++)
+        if (fcntl(number, F_GETFD) < 0 && open("/dev/null", number == 0 ? O_WRONLY : O_RDONLY) != number)
+            _Exit(1);
+}
+
 static void check_output_at_exit(const cli *c) {
     if (ending_program == NULL && atexit(check_output) != 0)
         fprintf(stderr, "%s: lost output will not be noticed: atexit() failed\n", c->program);
@@ -247,6 +258,7 @@ static int find_command(const cli *c, int argc, char **argv, const cli_command *
 int cli_read(const cli *c, int argc, char **argv, void *options, const cli_command **command, const char **words,
              int *word_count) {
     int first;
+    fill_standard_streams();
     check_output_at_exit(c);
     const int status = find_command(c, argc, argv, command, &first);
     *word_count = 0;

@@ -84,6 +84,10 @@ typedef struct cli {
 int cli_read(const cli *c, int argc, char **argv, void *options, const cli_command **command, const char **words,
              int *word_count);
 
+/* The result is whole in a file, and standard output only tells of it: lost output ends with its sentence still, but
+ * with CLI_GOOD. */
+void cli_result_is_written(void);
+
 /* Words with spaces between, or a text if there are none: one empty word is an empty text. To be freed; NULL: no
  * memory. */
 char *cli_join(const char *const *words, int count, const char *otherwise);

@@ -104,6 +104,7 @@ static int decide(const options *opts, arrays *a, array *t, complaint to) {
     if (t->type != TYPE_KEEP && rounded && type_gguf(t->type, &file) == t->in_gguf->type) {
         t->type = TYPE_KEEP;
         t->why = "already";
+        a->already++;
     } else if (t->type != TYPE_KEEP && rounded && !opts->requantise)
         return complain(to, weights_path(a->w),
                         "%s is of type %s: its weights were rounded already (see --allow-requantize and --keep)",
@@ -170,6 +171,8 @@ int arrays_open(const options *opts, arrays *a, complaint to) {
         return -1;
     if (a->quantised > 0)
         return 0;
+    if (a->already > 0)
+        return complain(to, weights_path(a->w), "its matrices have their types already: nothing is left to quantise");
     return complain(to, weights_path(a->w),
                     a->unfit > 0 ? "has no matrix whose rows are whole blocks or groups" : "has no matrix to quantise");
 }
@@ -203,6 +206,10 @@ bool arrays_include(const arrays *a, const char *path) {
         return true;
     for (int i = 0; weights_shard(a->w, i) != NULL; i++)
         if (same_file(path, safetensors_path(weights_shard(a->w, i))))
+            return true;
+    const gguf *g = weights_gguf(a->w);
+    for (int i = 0; g != NULL && gguf_part_path(g, i) != NULL; i++)
+        if (same_file(path, gguf_part_path(g, i)))
             return true;
     return false;
 }

@@ -27,6 +27,7 @@ typedef struct arrays {
     weights *w;
     array *at;
     int64_t count, quantised;
+    int64_t already;       /* that have their type */
     int64_t unfit, others; /* matrices that are kept, or have a type of smaller blocks, since rows are no whole ones */
 } arrays;
 

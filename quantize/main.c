@@ -3,6 +3,7 @@
  * arrays.c opens the input and decides what becomes of each tensor; sizes are known then, so that a writer makes the
  * whole header first, and convert.c reads, quantises and writes one tensor after the other, a piece at a time. output.c
  * puts the file in its place when it is whole. */
+#include "cli.h"
 #include "convert.h"
 
 #include <stdlib.h>
@@ -14,19 +15,23 @@ static int save(const options *opts, const arrays *a, output *file, output *conf
     const int64_t bytes = convert_bytes(a) + HEADERS;
     if (arrays_include(a, opts->output))
         return complain(to, opts->output, "is a file of the input: write to another");
-    if (output_begin(file, opts->output, bytes, opts->force, to) != 0)
-        return -1;
     if (type_in_gguf((tensor_type)opts->type))
-        return write_gguf(opts, a, file, to) == 0 && output_finish(file, to) == 0 ? output_rename(file, to) : -1;
+        return output_begin(file, opts->output, bytes, opts->force, to) == 0 && write_gguf(opts, a, file, to) == 0 &&
+                       output_finish(file, to) == 0
+                   ? output_rename(file, to)
+                   : -1;
     char path[OUTPUT_PATH];
     const char *slash = strrchr(opts->output, '/');
     const int folder = slash != NULL ? (int)(slash - opts->output) + 1 : 0;
     if (snprintf(path, sizeof path, "%.*sconfig.json", folder, opts->output) >= (int)sizeof path)
         return complain(to, "--output", "has too long a name");
+    if (strcmp(path, opts->output) == 0)
+        return complain(to, path, "is the configuration, which is written, too: name the weights otherwise");
     if (arrays_include(a, path))
         return complain(to, path, "is a file of the input: write to another folder");
     char *text = write_config(opts, a, to);
-    int status = text != NULL && output_begin(config, path, (int64_t)strlen(text), opts->force, to) == 0 &&
+    int status = text != NULL && output_begin(file, opts->output, bytes, opts->force, to) == 0 &&
+                         output_begin(config, path, (int64_t)strlen(text), opts->force, to) == 0 &&
                          output_write(config, text, (int64_t)strlen(text), to) == 0 && output_finish(config, to) == 0
                      ? 0
                      : -1;
@@ -50,7 +55,9 @@ int main(int argc, char **argv) {
     output_drop(&file);
     output_drop(&config);
     arrays_close(&a);
-    if (status != 0) {
+    if (status == 0)
+        cli_result_is_written();
+    else {
         fflush(stdout);
         fprintf(stderr, "fovea-quantize: %s\n", sentence);
     }

@@ -38,7 +38,8 @@ int options_read(int argc, char **argv, options *opts) {
                          .description =
                              "INPUT is a safetensors file, a model.safetensors.index.json, a GGUF file, or a "
                              "folder with one of them.",
-                         .exit_statuses = "0 success; 1 failure; 2 wrong usage",
+                         .exit_statuses = "0 success: the file is whole, also where standard output could not be "
+                                          "written; 1 failure; 2 wrong usage",
                          .examples = "fovea-quantize model --type q4_k --output model.gguf",
                          .prints_pages = true,
                          .commands = &command,

@@ -144,7 +144,7 @@ cmp -s q8_0.gguf q4_0.gguf && fail "q8_0 is q4_0"
 mv q8_0.gguf tiny-q8.gguf
 expect 0 wide.gguf --type q8_0 --search --threads 1 -o q8_0.gguf
 refused 1 'is of type Q8_0: its weights were rounded already' tiny-q8.gguf --type q4_0 -o no.gguf
-refused 1 'has no matrix to quantise' tiny-q8.gguf --type q8_0 -o no.gguf
+refused 1 'have their types already: nothing is left to quantise' tiny-q8.gguf --type q8_0 -o no.gguf
 expect 0 tiny-q8.gguf --type q4_0 --allow-requantize --force -o q4_0.gguf
 has out 'token_embd.weight  8 x 256  Q8_0 kept \(already\)' '256 x 256  q4_0  max'
 expect 0 wide.gguf --type q4_k --token-embedding-type keep --tensor-type '*_v.*=keep,*attn_*=q8_0' --force -o q4_k.gguf
@@ -189,6 +189,95 @@ refused 1 'cannot be written' wide.gguf --type q8_0 -o nowhere/no.gguf
     refused 1 'no.gguf: cannot be written: ' wide.gguf --type q8_0 -o no.gguf
 ) || exit
 refused 1 'is no file' wide.gguf --type q8_0 --force -o folder
+
+# A file of the input is never replaced, under whichever name: parts of a split GGUF, the index of shards, links.
+mkdir folder.split
+python3 - <<'END' || fail "no split model"
+import json, struct
+def text(s): return struct.pack("<Q", len(s)) + s.encode()
+def u32(k, v): return text(k) + struct.pack("<II", 4, v)
+for part in range(3):
+    settings = [u32("split.no", part), u32("split.count", 3), u32("split.tensors.count", 3)]
+    head = b"GGUF" + struct.pack("<IQQ", 3, 1, len(settings)) + b"".join(settings)
+    head += text("blk.%d.ffn_up.weight" % part) + struct.pack("<IQQIQ", 2, 32, 2, 0, 0)
+    head += b"\0" * (-len(head) % 32)
+    name = "folder.split/m-%05d-of-00003.gguf" % (part + 1)
+    open(name, "wb").write(head + struct.pack("<64f", *range(64)))
+END
+whole=$(cat folder.split/*.gguf | cksum)
+ln -s m-00002-of-00003.gguf folder.split/symbolic
+ln folder.split/m-00003-of-00003.gguf folder.split/hard
+for output in m-00001-of-00003.gguf m-00002-of-00003.gguf m-00003-of-00003.gguf symbolic hard; do
+    refused 1 'is a file of the input' folder.split/m-00001-of-00003.gguf --type q8_0 --force -o folder.split/$output
+done
+[ "$(cat folder.split/*.gguf | cksum)" = "$whole" ] || fail "the input is another"
+expect 0 folder.split/m-00001-of-00003.gguf --type q8_0 --force -o folder.split/whole.gguf
+refused 1 'is a file of the input' folder.input --type int8 --force -o folder.input/model.safetensors.index.json
+
+# Two files of one name, and two tensors of one name.
+refused 1 'config.json: is the configuration, .*: name the weights otherwise' "$tiny/llama" --type int8 \
+    -o folder.split/config.json
+[ ! -e folder.split/config.json ] || fail "a configuration without weights"
+twice() { # twice NAME TYPE: a matrix beside a tensor of that name
+    python3 - "$1" <<'END' || fail "no safetensors file"
+import json, struct, sys
+head = json.dumps({"a.weight": {"dtype": "F32", "shape": [2, 32], "data_offsets": [0, 256]},
+                   sys.argv[1]: {"dtype": "F32", "shape": [2, 1], "data_offsets": [256, 264]}}).encode()
+open("folder.split/twice.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + bytes(264))
+END
+    refused 1 "two tensors would be named $1: --keep" folder.split/twice.safetensors --type "$2" -o folder.split/no.safetensors
+    expect 0 folder.split/twice.safetensors --type q8_0 --force -o folder.split/once.gguf
+}
+twice a.weight_scale int8
+twice a.weight_scale int4
+twice a.weight_packed int4
+twice a.weight_shape int4
+
+# Names that ggml has no room for, with the zero behind them.
+named() { # named LENGTH
+    python3 - "$1" <<'END' || fail "no safetensors file"
+import json, struct, sys
+name = "a" * (int(sys.argv[1]) - 7) + ".weight"
+head = json.dumps({name: {"dtype": "F32", "shape": [2, 32], "data_offsets": [0, 256]}}).encode()
+open("folder.split/named.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + bytes(256))
+END
+}
+named 63
+expect 0 folder.split/named.safetensors --type q8_0 -o folder.split/named.gguf
+named 64
+refused 1 'ggml reads names of at most 63 bytes' folder.split/named.safetensors --type q8_0 -o no.gguf
+
+# A file of the type already, with a matrix whose rows are no blocks.
+python3 - <<'END' || fail "no GGUF file"
+import struct
+def text(s): return struct.pack("<Q", len(s)) + s.encode()
+head = b"GGUF" + struct.pack("<IQQ", 3, 2, 0)
+head += text("a.weight") + struct.pack("<IQQIQ", 2, 32, 2, 8, 0)
+head += text("b.weight") + struct.pack("<IQQIQ", 2, 24, 2, 0, 96)
+head += b"\0" * (-len(head) % 32)
+open("folder.split/already.gguf", "wb").write(head + bytes(96 + 192))
+END
+refused 1 'have their types already' folder.split/already.gguf --type q8_0 -o no.gguf
+
+# Lines that nobody can read: the file is whole, and so is its exit code. Nothing printed goes into a file.
+expect 0 wide.gguf --type q8_0 --force -o folder.split/told.gguf
+told() { # told STATUS: of the program just run
+    [ "$1" = 0 ] || fail "status $1 although the file is whole"
+    has err '^fovea-quantize: standard output was not written completely'
+    cmp folder.split/untold.gguf folder.split/told.gguf || fail "another file where nothing could be printed"
+}
+for closed in '>&-' '<&- >&-' '<&- >&- 2>&-'; do
+    : >err
+    eval '"$program" wide.gguf --type q8_0 --force -o folder.split/untold.gguf 2>err' "$closed"
+    status=$?
+    [[ $closed != *2* ]] || echo "fovea-quantize: standard output was not written completely" >err
+    told $status
+done
+if [ -c /dev/full ]; then
+    "$program" wide.gguf --type q8_0 --force -o folder.split/untold.gguf >/dev/full 2>err
+    told $?
+    "$program" wide.gguf --type q8_0 -o folder.split/untold.gguf >/dev/full 2>err && fail "a refused file ends with 0"
+fi
 
 # No file after a signal. (A shell has SIGINT ignored in what it starts beside itself.)
 heedful="import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"

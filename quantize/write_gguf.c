@@ -79,8 +79,9 @@ static int check(const arrays *a, complaint to) {
         const array *t = &a->at[i];
         if (kept_type(t) < 0)
             return complain(to, weights_path(a->w), "%s is of type %s, which GGUF has not", t->name, t->stored);
-        if (strlen(t->name) > GGUF_NAME_MOST)
-            return complain(to, weights_path(a->w), "%s: names of GGUF have at most %d bytes", t->name, GGUF_NAME_MOST);
+        if (strlen(t->name) >= GGUF_NAME_MOST) /* ggml needs room for a zero behind it */
+            return complain(to, weights_path(a->w), "%s: ggml reads names of at most %d bytes", t->name,
+                            GGUF_NAME_MOST - 1);
         if (t->dims > GGUF_DIMS || t->elements == 0)
             return complain(to, weights_path(a->w), "%s is empty or has more than %d dimensions", t->name, GGUF_DIMS);
     }

@@ -25,30 +25,39 @@ static int64_t groups_of(const options *opts, const array *t) {
     return t->shape[1] / size;
 }
 
-static void add(json_t *header, const char *name, const char *suffix, const char *type, int dims, const int64_t *shape,
-                int64_t bytes, int64_t *place) {
+typedef struct listing {
+    json_t *header;
+    int64_t place;
+    char twice[NAME_MOST]; /* a name that came twice, or "" */
+    bool failed;           /* one is not there */
+} listing;
+
+static void add(listing *l, const char *name, const char *suffix, const char *type, int dims, const int64_t *shape,
+                int64_t bytes) {
     char whole[NAME_MOST];
     json_t *sizes = json_array();
     for (int i = 0; i < dims; i++)
         json_array_append_new(sizes, json_integer(shape[i]));
     snprintf(whole, sizeof whole, "%s%s", name, suffix);
-    json_object_set_new(header, whole,
-                        json_pack("{s:s, s:o, s:[I,I]}", "dtype", type, "shape", sizes, "data_offsets",
-                                  (json_int_t)*place, (json_int_t)(*place + bytes)));
-    *place += bytes;
+    if (json_object_get(l->header, whole) != NULL)
+        strcpy(l->twice, whole);
+    json_t *entry = json_pack("{s:s, s:o, s:[I,I]}", "dtype", type, "shape", sizes, "data_offsets",
+                              (json_int_t)l->place, (json_int_t)(l->place + bytes));
+    l->failed = json_object_set_new(l->header, whole, entry) != 0 || l->failed;
+    l->place += bytes;
 }
 
-static void add_quantised(const options *opts, json_t *header, const array *t, int64_t *place) {
+static void add_quantised(const options *opts, listing *l, const array *t) {
     const bool four = opts->type == TYPE_INT4;
     const int64_t packed[] = {t->shape[0], t->shape[1] / 8}, scales[] = {t->shape[0], groups_of(opts, t)}, two = 2;
     const bool wide = !four && opts->group_size == 0;
     if (four)
-        add(header, t->name, "_packed", "I32", 2, packed, (int64_t)t->data, place);
+        add(l, t->name, "_packed", "I32", 2, packed, (int64_t)t->data);
     else
-        add(header, t->name, "", "I8", 2, t->shape, (int64_t)t->data, place);
-    add(header, t->name, "_scale", wide ? "F32" : "F16", 2, scales, (int64_t)t->scales, place);
+        add(l, t->name, "", "I8", 2, t->shape, (int64_t)t->data);
+    add(l, t->name, "_scale", wide ? "F32" : "F16", 2, scales, (int64_t)t->scales);
     if (four)
-        add(header, t->name, "_shape", "I64", 1, &two, 16, place);
+        add(l, t->name, "_shape", "I64", 1, &two, 16);
 }
 
 static int end(output *o, const array *t, complaint to) {
@@ -107,23 +116,26 @@ static int check(const arrays *a, complaint to) {
 }
 
 int write_safetensors(const options *opts, const arrays *a, output *o, complaint to) {
-    json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
-    int64_t place = 0;
-    if (check(a, to) != 0) {
-        json_decref(header);
+    if (check(a, to) != 0)
         return -1;
-    }
+    listing l = {.header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt")};
     for (int64_t i = 0; i < a->count; i++) {
         const array *t = &a->at[i];
         if (t->type != TYPE_KEEP)
-            add_quantised(opts, header, t, &place);
+            add_quantised(opts, &l, t);
         else
-            add(header, t->name, "", t->stored, t->dims, t->shape, t->bytes, &place);
+            add(&l, t->name, "", t->stored, t->dims, t->shape, t->bytes);
     }
-    char *text = json_dumps(header, JSON_COMPACT);
-    json_decref(header);
+    char *text = l.failed ? NULL : json_dumps(l.header, JSON_COMPACT);
+    json_decref(l.header);
+    if (l.twice[0] != '\0') {
+        free(text);
+        return complain(to, weights_path(a->w),
+                        "two tensors would be named %s: --keep the weight whose scale, integers or shape that is",
+                        l.twice);
+    }
     if (text == NULL)
-        return complain(to, o->path, "out of memory");
+        return complain(to, o->path, "a name is no UTF-8, or there is no memory");
     const int64_t length = (int64_t)strlen(text), padded = (length + 7) / 8 * 8;
     uint8_t prefix[8];
     for (int i = 0; i < 8; i++)

@@ -87,6 +87,7 @@ int gguf_open(const char *path, gguf **file, complaint to);
 int gguf_open_memory(const void *bytes, size_t size, const char *name, gguf **file, complaint to);
 void gguf_close(gguf *file); /* NULL is allowed */
 const char *gguf_path(const gguf *file);
+const char *gguf_part_path(const gguf *file, int i); /* of a model's i-th file, from 0 on; NULL behind the last */
 bool gguf_is_later_part(const char *name); /* NAME-00002-of-0000N.gguf or later: not what is opened */
 
 int64_t gguf_value_count(const gguf *file);

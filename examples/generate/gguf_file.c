@@ -119,6 +119,11 @@ void gguf_close(gguf *f) {
 }
 
 const char *gguf_path(const gguf *f) { return f->path; }
+
+const char *gguf_part_path(const gguf *f, int i) {
+    return i == 0 ? f->path : i <= f->part_count ? f->parts[i - 1]->path : NULL;
+}
+
 int64_t gguf_tensor_count(const gguf *f) { return f->tensor_count; }
 const gguf_tensor *gguf_tensor_at(const gguf *f, int64_t i) { return &f->tensors[i]; }
 
