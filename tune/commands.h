@@ -3,8 +3,13 @@
 #define TUNE_COMMANDS_H
 
 #include "options.h"
+#include "problem.h"
 
 int tune_run(const tune_options *options);
+
+/* Says at once, not after a minute, that the file cannot be written. usual: nobody named it, so its folder is made.
+ * *machine: what it says of this one. */
+bool tune_may_write(const char *path, bool usual, const fovea_context *ctx, fv_tuning_machine *machine);
 int tune_kind(const tune_options *options); /* run --kind */
 int tune_show(const tune_options *options);
 int tune_check(const tune_options *options);

@@ -1,5 +1,6 @@
 /* fovea-tune --kind, and --each-host. The latter is a program of libfovea_mpi (integrations/mpi/each_host.c), so that
- * this one needs no MPI. It runs this program on each host: for its kind, then on one of each kind to tune. */
+ * this one needs no MPI. It runs this program on each host: for its kind (where the file will be written, with
+ * its name: whether it can be), then on one of each kind to tune. */
 #include "commands.h"
 #include "machine.h"
 
@@ -14,10 +15,13 @@ int tune_kind(const tune_options *options) {
     if (!ctx)
         return TUNE_FAILED;
     fv_tuning_section own;
+    fv_tuning_machine machine;
+    const bool good = !options->output || tune_may_write(options->output, false, ctx, &machine);
     fv_tuning_section_of(&ctx->cpu, &own);
-    printf("%s threads=%d\n", own.text, ctx->threads.count);
+    if (good)
+        printf("%s threads=%d\n", own.text, ctx->threads.count);
     fovea_context_destroy(ctx);
-    return TUNE_GOOD;
+    return good ? TUNE_GOOD : TUNE_FAILED;
 }
 
 int tune_each_host(int argc, char **argv, const tune_options *options) {

@@ -198,9 +198,7 @@ static int conclude(const tune_options *options, const fovea_context *ctx, const
     return failed ? TUNE_FAILED : outcome.status;
 }
 
-/* Says at once, not after a minute, that the file cannot be written. usual: nobody named it, so its folder is made.
- * *machine: what it says of this one. */
-static bool may_write(const char *path, bool usual, const fovea_context *ctx, fv_tuning_machine *machine) {
+bool tune_may_write(const char *path, bool usual, const fovea_context *ctx, fv_tuning_machine *machine) {
     char error[FV_FILE_ERROR];
     int lock;
     fovea_tuning *tuning = NULL;
@@ -310,7 +308,7 @@ int tune_run(const tune_options *options) {
         tune_machine_print(ctx, &steady);
     if (count >= 0 && options->dry_run)
         status = dry_run(options, classes, count);
-    else if (count > 0 && results && seconds && may_write(path, !options->output, ctx, &machine)) {
+    else if (count > 0 && results && seconds && tune_may_write(path, !options->output, ctx, &machine)) {
         progress p = {.options = options,
                       .classes = classes,
                       .c = classes,

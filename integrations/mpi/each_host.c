@@ -174,11 +174,12 @@ static int merge(const all *x, char *program, char *output) {
 /* ----------------------------------------------------------------------------------------------------- all ranks -- */
 
 /* Kinds of all ranks, hence who tunes. False and a sentence, on all ranks, if a rank has none. */
-static bool find_kinds(all *x, char **given, int rank) {
+static bool find_kinds(all *x, char *output, char **given, int rank) {
     char kind[KIND], host[MPI_MAX_PROCESSOR_NAME] = "";
     int length, kinds = 0, guilty = -1;
     memset(kind, 0, sizeof kind);
-    const int status = tune(given, (const char *const[]){"--kind", NULL}, kind, sizeof kind);
+    const char *const asked[] = {"--kind", "-o", rank == 0 ? output : "-", NULL}; /* rank 0's: can it be written? */
+    const int status = tune(given, asked, kind, sizeof kind);
     kind[status == GOOD ? strcspn(kind, "\n") : 0] = '\0';
     MPI_Get_processor_name(host, &length);
     MPI_Allgather(kind, KIND, MPI_CHAR, x->kind, KIND, MPI_CHAR, MPI_COMM_WORLD);
@@ -199,7 +200,7 @@ static bool find_kinds(all *x, char **given, int rank) {
 }
 
 static int each_host(all *x, char *output, char **given, int rank) {
-    if (!find_kinds(x, given, rank))
+    if (!find_kinds(x, output, given, rank))
         return FAILED;
     static char text[TEXT];
     int status = DID_NOT_RUN;

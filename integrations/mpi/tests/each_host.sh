@@ -32,6 +32,11 @@ has err '^cpu vendor=.* threads=1: tuned$' '^    by .*, for 1 more rank$'
 mv out one
 rows one | grep -qE '^one: 1 row for 1 CPU and build$' || fail "$(rows one)"
 
+# A file that cannot be written is refused before anything is measured.
+expect 4 -n 2 "$SIMULATED" --each-host -o missing/x "${small[@]}"
+has err '^fovea-tune: missing/x: '
+[ ! -s out ] || fail "tuned before missing/x was refused"
+
 # Two kinds on three ranks, of which ranks 0 and 1 tune.
 cp one host.0
 python3 - one host.1 <<'END'
