@@ -100,13 +100,16 @@ static void sample_add(const sample *s, trial *trials, int count) {
     }
 }
 
-/* Sums up the trials on the shapes of the searches; false if not all could be measured. */
+/* Sums up the trials on the shapes of the searches; false if not all could be measured. Making a shape takes time, too,
+ * so none is begun where that is over. */
 static bool look(const fovea_context *ctx, const tune_class *classes, int count, int blocks, trial *trials,
                  double until) {
     bool all = true;
     for (int i = 0; i < count && !tune_stopped; i++) {
         sample s;
-        const double share = tune_now() + (until - tune_now()) / (count - i);
+        const double now = tune_now(), share = now + (until - now) / (count - i);
+        if (now >= until)
+            return false;
         if (!sample_make(ctx, &classes[i].search, trials, LOOKED_AT, &s))
             continue;
         tune_candidate *list[TUNE_SCALES];
@@ -151,12 +154,15 @@ static void prove_shape(sample *s, trial *trials, int count, int index, double s
     }
 }
 
-static void prove(const fovea_context *ctx, const tune_class *classes, int count, trial *trials, int proved,
+/* False if there was no time for all classes. */
+static bool prove(const fovea_context *ctx, const tune_class *classes, int count, trial *trials, int proved,
                   double until) {
     for (int i = 0; i < count && !tune_stopped; i++) {
         tune_shape shapes[TUNE_PROOFS];
         sample s;
-        const double share = tune_now() + (until - tune_now()) / (count - i);
+        const double now = tune_now(), share = now + (until - now) / (count - i);
+        if (now >= until)
+            return false;
         const int known = tune_class_proofs(&classes[i], ctx->threads.count, ctx->target.isa, shapes);
         if (known == 0 || !sample_make(ctx, &shapes[i % known], trials, proved, &s))
             continue;
@@ -164,6 +170,7 @@ static void prove(const fovea_context *ctx, const tune_class *classes, int count
         sample_add(&s, trials, proved);
         sample_free(&s);
     }
+    return !tune_stopped;
 }
 
 static double mean_of(const trial *t) { return t->changed ? t->sum / t->changed : 0; }
@@ -203,15 +210,15 @@ void tune_find_scale(const fovea_context *ctx, const tune_class *classes, int co
     for (int i = 0; i < n; i++)
         best[i].slower = scale->slower + (i + 1) * count;
     watcher(arg, "proof of caches", seen);
-    prove(ctx, classes, count, best, n, tune_now() + proof_share * budget);
+    const bool proved = prove(ctx, classes, count, best, n, tune_now() + proof_share * budget);
+    scale->known = proved;
     double fastest = 0;
-    scale->known = !tune_stopped;
     for (int i = 0; i < n; i++) {
         const trial *t = &best[i];
         const double mean = mean_of(t), error = t->changed ? sqrt(t->variance) / t->changed : INFINITY;
         const bool faster = -mean > fmax(least, 3 * error), many = t->slow > (count < 8 ? 1 : count / 8);
         scale->known = scale->known && !(faster && many);
-        if (many || !faster || mean >= fastest || tune_stopped)
+        if (many || !faster || mean >= fastest || !proved)
             continue;
         fastest = mean;
         memcpy(scale->slower, t->slower, (size_t)count * sizeof *t->slower);

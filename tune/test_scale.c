@@ -87,6 +87,25 @@ static void test_scale(fovea_context *ctx, const tune_class *c) {
     }
 }
 
+/* Executions that take so long that a class alone takes more than the budget: no second one is begun. */
+static void test_budget(const fovea_context *ctx, const tune_class *c) {
+    enum { MANY = 12, WARM_UP = 3, OF_A_BLOCK = 2 * (TUNE_TOGETHER + 2) };
+    const double budget = 2;
+    const machine slow = {.seconds = 1, .ruled = 1, .ruled_first = 1};
+    tune_class classes[MANY];
+    tune_scale scale;
+    for (int i = 0; i < MANY; i++)
+        classes[i] = *c;
+    const tune_instruments real = sim_enter(&slow, &weathers[0], 0);
+    const double begin = tune_now();
+    tune_find_scale(ctx, classes, MANY, EFFORT_normal, budget, watch, NULL, &scale);
+    const double took = tune_now() - begin, most = budget + 1.1 * slow.seconds * (WARM_UP + OF_A_BLOCK);
+    tune_instrument = real;
+    test_check(!scale.known && scale.percent == 100 && took < most, "%.0f s of a simulated clock for a budget of %.0f",
+               took, budget);
+    tune_scale_free(&scale);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "tune_scale", NULL);
     fovea_context *ctx = test_context_untuned();
@@ -97,6 +116,7 @@ int main(int argc, char **argv) {
     if (test_check(tune_shape_read("q_heads=2 q_len=192 kv_len=512 head_dim=64", &shape, error), "shape: %s", error)) {
         const tune_class c = tune_class_of(&shape, ctx->threads.count, ctx->target.isa);
         test_scale(ctx, &c);
+        test_budget(ctx, &c);
     }
     fovea_context_destroy(ctx);
     tune_problem_end();
