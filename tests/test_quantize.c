@@ -1,7 +1,7 @@
 /* fovea_quantize(): Q8_0, Q4_0 and Q4_1 have the bytes of the gguf package (data/quantised.py), I8, U4 and Q4_K keep their
  * rules (docs/types.md); the same bytes for any number of threads, strides and types of the source; the error is that of
  * float64; a search never makes it larger; and what is refused, with nothing written. */
-#include "quantised_layouts.h"
+#include "quantize_case.h"
 #include "recorded.h"
 
 #include "data/quantised.h"
@@ -14,59 +14,6 @@
 static const fovea_dtype dtypes[] = {FOVEA_DTYPE_I8,   FOVEA_DTYPE_U4,   FOVEA_DTYPE_Q8_0,
                                      FOVEA_DTYPE_Q4_0, FOVEA_DTYPE_Q4_1, FOVEA_DTYPE_Q4_K};
 enum { DTYPES = sizeof dtypes / sizeof dtypes[0] };
-
-typedef struct result {
-    fovea_status status;
-    size_t data_bytes, scale_bytes;
-    uint8_t *data, *scales;
-    fovea_quantize_error error;
-} result;
-
-static result quantize(const fovea_context *ctx, const fovea_matrix *from, fovea_dtype to,
-                       const fovea_quantize_options *options) {
-    result x = {0};
-    x.status = fovea_quantize_size(to, from->in, from->out, options, &x.data_bytes, &x.scale_bytes);
-    test_check(x.status == FOVEA_OK, "size: %s", fovea_error_detail());
-    x.data = must_alloc((int64_t)x.data_bytes + 1, 1);
-    x.scales = must_alloc((int64_t)x.scale_bytes + 1, 1);
-    memset(x.data, 0x5a, x.data_bytes + 1);
-    memset(x.scales, 0x5a, x.scale_bytes + 1);
-    fovea_quantize_error_init(&x.error);
-    x.error.max = -1;
-    x.status = fovea_quantize(ctx, from, to, options, x.data, x.scales, &x.error);
-    test_check(x.data[x.data_bytes] == 0x5a && x.scales[x.scale_bytes] == 0x5a, "more bytes are written than it said");
-    return x;
-}
-
-static void result_free(const result *x) {
-    free(x->data);
-    free(x->scales);
-}
-
-static fovea_quantize_options options_of(int64_t group, fovea_dtype scale, int search) {
-    fovea_quantize_options o;
-    fovea_quantize_options_init(&o);
-    test_check(o.scale_dtype == FOVEA_DTYPE_F16 && o.group_size == 0 && o.search == 0, "the defaults");
-    o.group_size = group;
-    o.scale_dtype = scale;
-    o.search = search;
-    return o;
-}
-
-/* What the integers stand for. */
-static float *numbers_of(const fovea_context *ctx, const result *x, fovea_dtype dtype, int64_t in, int64_t out,
-                         const fovea_quantize_options *o) {
-    fovea_quantisation q;
-    fovea_quantisation_init(&q);
-    q.group_scales = x->scales;
-    q.group_size = dtype == FOVEA_DTYPE_U4 && !o->group_size ? 32 : o->group_size;
-    q.scale_dtype = dtype == FOVEA_DTYPE_I8 && !o->group_size ? FOVEA_DTYPE_F32 : o->scale_dtype;
-    fovea_matrix m = fovea_matrix_out_in(x->data, dtype, out, in);
-    m.quantisation = x->scale_bytes > 0 ? &q : NULL;
-    float *numbers = must_alloc(in * out, sizeof *numbers);
-    test_check(fovea_dequantize(ctx, &m, numbers) == FOVEA_OK, "dequantize: %s", fovea_error_detail());
-    return numbers;
-}
 
 static void check_recorded(const fovea_context *ctx) {
     float *x = fill(7, 256);
@@ -197,9 +144,11 @@ static void check_rules(const fovea_context *ctx, rng *r) {
 }
 
 /* Of Q4_K no number is further off than half a step of its group, and what rounding s and m to 6 bits moves. */
-static void check_q4_k(const fovea_context *ctx, rng *r) {
+static void check_q4_k(const fovea_context *ctx, int exponent, rng *r) {
     enum { IN = 256, OUT = 64 };
     float *x = some_weights(IN * OUT, r);
+    for (int i = 0; i < IN * OUT; i++)
+        x[i] = ldexpf(x[i], exponent);
     const fovea_matrix from = fovea_matrix_out_in(x, FOVEA_DTYPE_F32, OUT, IN);
     const fovea_quantize_options o = options_of(0, FOVEA_DTYPE_F16, 0);
     const result got = quantize(ctx, &from, FOVEA_DTYPE_Q4_K, &o);
@@ -218,7 +167,8 @@ static void check_q4_k(const fovea_context *ctx, rng *r) {
             depth = fmax(depth, -low);
         }
         const double bound = (step / 2 + 15 * step / 126 + depth / 126) * 1.01 + 0x1p-25 * 15 * 63 * 2;
-        test_check(worst <= bound, "Q4_K, block %d: off by %g, and no more than %g may be", b, worst, bound);
+        test_check(worst <= bound, "Q4_K, times 2^%d, block %d: off by %g, and no more than %g may be", exponent, b,
+                   worst, bound);
     }
     free(numbers);
     result_free(&got);
@@ -330,7 +280,9 @@ int main(int argc, char **argv) {
         check_type(contexts, dtypes[i], options_of(128, FOVEA_DTYPE_BF16, 0), &r);
     }
     check_rules(contexts[0], &r);
-    check_q4_k(contexts[0], &r);
+    for (int exponent = -20; exponent <= 4; exponent += 4)
+        check_q4_k(contexts[0], exponent, &r);
+    check_scales(contexts[0], &r);
     check_refused(contexts[0]);
     for (int i = 0; i < 3; i++)
         fovea_context_destroy(contexts[i]);
