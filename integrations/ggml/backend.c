@@ -1,5 +1,6 @@
 /* Registration with ggml, and a backend's life: threads, graphs, aborts, counts. */
 #include "backend.h"
+#include "delegate.h"
 #include "elementwise.h"
 #include "weights.h"
 
@@ -95,6 +96,31 @@ void fg_backend_set_n_threads(ggml_backend_t backend, int threads) {
 /* Has it no elements? ggml gives such tensors no memory. */
 static bool is_empty(const struct ggml_tensor *t) { return !t->ne[0] || !t->ne[1] || !t->ne[2] || !t->ne[3]; }
 
+/* Can it be computed here, rather than by ggml's CPU backend on our behalf? */
+static bool is_ours(const fg_operation *operation, const struct ggml_tensor *node) {
+    return operation && operation->serves(node) && !fg_weights_written(node);
+}
+
+static enum ggml_status compute(fg_backend *backend, struct ggml_tensor *node) {
+    fg_operation *operation = fg_operation_of(node->op);
+    const bool ours = is_ours(operation, node);
+    if (!ours && !fg_weights_touched(node)) {
+        fg_say("%s was given to this backend, which does not support it", fg_ggml.op_name(node->op));
+        return GGML_STATUS_FAILED;
+    }
+    for (int i = 0; i < GGML_MAX_SRC; i++)
+        if (node->src[i] && !(ours && fg_weights_multiplied(node, i)) && !fg_weights_bring(node->src[i]))
+            return GGML_STATUS_ALLOC_FAILED;
+    if (!ours && !fg_weights_bring(node))
+        return GGML_STATUS_ALLOC_FAILED;
+    const enum ggml_status status = ours ? operation->compute(backend, node) : fg_delegate_compute(backend, node);
+    if (fg_weights_written(node))
+        fg_weights_changed(node);
+    if (ours && status == GGML_STATUS_SUCCESS)
+        backend->calls[operation - fg_operations]++;
+    return status;
+}
+
 static enum ggml_status graph_compute(ggml_backend_t ggml, struct ggml_cgraph *graph) {
     fg_backend *backend = (fg_backend *)ggml;
     const int nodes = fg_ggml.graph_n_nodes(graph);
@@ -104,19 +130,9 @@ static enum ggml_status graph_compute(ggml_backend_t ggml, struct ggml_cgraph *g
             continue;
         if (backend->abort && backend->abort(backend->abort_data))
             return GGML_STATUS_ABORTED;
-        fg_operation *operation = fg_operation_of(node->op);
-        if (!operation || !operation->serves(node)) {
-            fg_say("%s was given to this backend, which does not support it", fg_ggml.op_name(node->op));
-            return GGML_STATUS_FAILED;
-        }
-        if (fg_weights_misused(node)) {
-            fg_say("%s was given weights that are packed", operation->name);
-            return GGML_STATUS_FAILED;
-        }
-        const enum ggml_status status = operation->compute(backend, node);
+        const enum ggml_status status = compute(backend, node);
         if (status != GGML_STATUS_SUCCESS)
             return status;
-        backend->calls[operation - fg_operations]++;
     }
     return GGML_STATUS_SUCCESS;
 }
@@ -151,6 +167,7 @@ static void backend_free(ggml_backend_t ggml) {
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++)
         fg_memory_free(memories[i]);
     fg_ropes_free(backend);
+    fg_delegate_free(backend);
     free(backend);
 }
 

@@ -7,6 +7,7 @@
  *   device.c              the devices: what they say of themselves, and which operations they take
  *   attention*.c          FLASH_ATTN_EXT
  *   weights*.c, linear.c  the buffer type of packed weights, and MUL_MAT
+ *   delegate.c            what ggml's CPU backend computes for us
  *   elementwise*.c        what is between them
  *
  * A backend is what ggml calls a stream: a llama_context has one. One thread at a time computes on it. */
@@ -67,6 +68,7 @@ struct fg_backend {
     uint64_t clock;
     int64_t calls[FG_OPERATIONS]; /* of each operation so far */
     struct fg_ropes *ropes;       /* elementwise_rope.c */
+    ggml_backend_t cpu;           /* delegate.c */
     fg_memory workspace, ranges, bits, bias, widened;
 };
 

@@ -51,6 +51,8 @@ bool fg_is_view(enum ggml_op op) {
     return false;
 }
 
+enum ggml_op fg_op_none(void) { return (enum ggml_op)views[0].number; }
+
 static bool find_functions(void *caller) {
     Dl_info info;
     void *library = NULL;

@@ -18,6 +18,14 @@
     F(backend_buft_is_host)                                                                                            \
     F(backend_cpu_buffer_from_ptr)                                                                                     \
     F(backend_cpu_buffer_type)                                                                                         \
+    F(backend_dev_backend_reg)                                                                                         \
+    F(backend_dev_by_type)                                                                                             \
+    F(backend_dev_supports_op)                                                                                         \
+    F(backend_free)                                                                                                    \
+    F(backend_get_device)                                                                                              \
+    F(backend_graph_compute)                                                                                           \
+    F(backend_init_by_type)                                                                                            \
+    F(backend_reg_get_proc_address)                                                                                    \
     F(backend_tensor_set_2d)                                                                                           \
     F(blck_size)                                                                                                       \
     F(build_forward_expand)                                                                                            \
@@ -61,8 +69,10 @@ typedef struct fg_type {
 /* The type of this number, or NULL. */
 const fg_type *fg_type_of(enum ggml_type number);
 
-/* True for operations that only give memory another shape. */
+/* True for operations that only give memory another shape, and for NONE. */
 bool fg_is_view(enum ggml_op op);
+/* NONE's number in the program in use. */
+enum ggml_op fg_op_none(void);
 
 /* Finds all of the above, once. caller: an address in the code that called the backend. False, with one line on stderr,
  * if the program cannot be served. */

@@ -5,6 +5,7 @@
  *                   A device has one type, and that of tensors between operations must be the CPU's. It computes, too,
  *                   but the first one supports whatever it does. */
 #include "backend.h"
+#include "delegate.h"
 #include "weights.h"
 
 enum { COMPUTE, WEIGHTS, DEVICES };
@@ -53,15 +54,32 @@ static ggml_backend_buffer_t buffer_from_host_ptr(ggml_backend_dev_t device, voi
     return fg_ggml.backend_cpu_buffer_from_ptr(data, size);
 }
 
+/* A program that looks for a place for weights asks with a tensor in a buffer of ours, without memory. The answer must
+ * be no unless this is what MUL_MAT multiplies by: others are best where all can read them. */
+static bool is_question(const struct ggml_tensor *op) {
+    for (int i = 0; i < GGML_MAX_SRC; i++) {
+        const struct ggml_tensor *t = op->src[i];
+        if (t && fg_weights_hold(t) && !(t->view_src ? t->view_src : t)->data)
+            return true;
+    }
+    return false;
+}
+
+static bool is_place(const struct ggml_tensor *op) {
+    return fg_operation_named("MUL_MAT")->number == (int)op->op && !fg_weights_hold(op->src[1]);
+}
+
+/* Changes nothing: programs ask as often as they like, in any order. */
 static bool supports_op(ggml_backend_dev_t device, const struct ggml_tensor *op) {
     (void)device;
     if (fg_is_view(op->op))
         return true;
+    bool always = false;
     const fg_operation *operation = fg_operation_of(op->op);
-    if (fg_weights_misplaced(op))
-        return false;
-    bool always;
-    return operation && fg_options_take(operation, &always) && operation->serves(op) && (always || operation->pays(op));
+    const bool served = operation && fg_options_take(operation, &always) && operation->serves(op);
+    if (fg_weights_touched(op) && !is_question(op)) /* others could not even read it */
+        return (served && !fg_weights_written(op)) || fg_delegate_serves(op);
+    return served && (always || operation->pays(op)) && (!is_question(op) || is_place(op));
 }
 
 static bool supports_buft(ggml_backend_dev_t device, ggml_backend_buffer_type_t type) {

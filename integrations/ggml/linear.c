@@ -4,10 +4,8 @@
  *   src[1]  rows, [in, rows, N, M], N a multiple of n, M of m: matrix (b, c) multiplies weights (b / (N/n), c / (M/m))
  *   op      [out, rows, N, M] */
 #include "linear.h"
+#include "delegate.h"
 #include "weights.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 bool fg_linear_serves(const struct ggml_tensor *op) {
     const struct ggml_tensor *x = op->src[1];
@@ -25,15 +23,6 @@ bool fg_linear_serves(const struct ggml_tensor *op) {
 bool fg_linear_pays(const struct ggml_tensor *op) {
     const struct ggml_tensor *weights = op->src[0];
     return fg_weights_known(weights) || (fg_weights_hold(weights) && !weights->view_src && fg_weights_pay(weights));
-}
-
-/* Bytes of weights that have no maps, in ggml's format: where they are, or a copy. NULL: no memory. */
-static const char *bytes_of(const struct ggml_tensor *weights, char **copy) {
-    if (!fg_weights_absent(weights))
-        return weights->data;
-    const size_t bytes = fg_ggml.nbytes(weights);
-    *copy = malloc(bytes);
-    return *copy && fg_weights_read(weights, *copy, 0, bytes) ? *copy : NULL;
 }
 
 /* Rows of float32: where they are, or widened, without gaps. */
@@ -85,27 +74,28 @@ enum ggml_status fg_linear_compute(fg_backend *backend, struct ggml_tensor *op) 
     const struct ggml_tensor *weights = op->src[0], *x = op->src[1];
     const int64_t n = weights->ne[2], m = weights->ne[3], each = x->ne[2] / n, per = x->ne[3] / m;
     const bool known = fg_weights_known(weights);
+    fovea_linear *const *maps = known ? fg_weights_maps(weights) : NULL;
+    if (known && !maps)
+        return fg_delegate_compute(backend, op);
     const double operations = 2.0 * (double)(weights->ne[0] * op->ne[0]) * (double)(op->ne[1] * op->ne[2] * op->ne[3]);
     fg_team *team = fg_backend_team_for(backend, AWAKE * operations);
-    char *copy = NULL;
-    fovea_linear *const *maps = known ? fg_weights_maps(weights) : NULL;
-    const char *bytes = known ? NULL : bytes_of(weights, &copy);
     const fovea_tensor rows = rows_of(backend, x);
-    enum ggml_status status = team && (maps || bytes) && rows.data ? GGML_STATUS_SUCCESS : GGML_STATUS_ALLOC_FAILED;
+    enum ggml_status status = team && rows.data ? GGML_STATUS_SUCCESS : GGML_STATUS_ALLOC_FAILED;
     if (team)
         fg_weights_run_on(team->context);
     for (int64_t i = 0; status == GGML_STATUS_SUCCESS && i < n * m; i++) {
         const int64_t i2 = i % n, i3 = i / n;
-        fovea_linear *own =
-            known ? NULL : fg_weights_pack(weights, bytes + (size_t)i2 * weights->nb[2] + (size_t)i3 * weights->nb[3]);
+        const char *bytes = (const char *)weights->data + (size_t)i2 * weights->nb[2] + (size_t)i3 * weights->nb[3];
+        fovea_linear *own = known ? NULL : fg_weights_pack(weights, bytes);
         const fovea_linear *map = known ? maps[i] : own;
-        if (!map)
-            status = GGML_STATUS_FAILED;
-        for (int64_t c = i3 * per; map && c < (i3 + 1) * per && status == GGML_STATUS_SUCCESS; c++)
+        if (!map) { /* a scale is NaN, or there is no memory */
+            fg_weights_run_on(NULL);
+            return fg_delegate_compute(backend, op);
+        }
+        for (int64_t c = i3 * per; c < (i3 + 1) * per && status == GGML_STATUS_SUCCESS; c++)
             status = fg_status(multiply(backend, map, &rows, op, i2 * each, each, c), "MUL_MAT");
         fovea_linear_destroy(own);
     }
     fg_weights_run_on(NULL);
-    free(copy);
     return status;
 }

@@ -14,31 +14,24 @@ typedef struct weight {
     size_t bytes;
     size_t written; /* so many bytes from the first on were given */
     fovea_linear **_Atomic maps;
+    _Atomic bool gone;     /* the bytes are in the maps alone */
+    _Atomic bool unpacked; /* it cannot be packed */
 } weight;
 
 typedef struct buffer {
     char *base;
     size_t size, packed_from, packed_bytes; /* of the packed weights: bytes in ggml's format, and as they are */
-    int64_t declined;                       /* bytes of weights that were left to others when these were placed */
     int packed, weights_count;
     weight *weights;
     pthread_mutex_t lock; /* of maps that are made, and of what is written */
 } buffer;
 
-/* Bytes in ggml's format: of all buffers, and of weights that were declined since the last buffer was made. */
-static _Atomic int64_t all_packed, all_declined, declined;
-
-/* On AVX2 ggml's repacked q4_K is faster with 4 to 16 rows (docs/measurements.md). The rest of such a model then stays
- * there, too: changing backends within layers costs what other types gain. */
+/* On AVX2 ggml's repacked q4_K is faster with 4 to 16 rows (docs/measurements.md). Files with q4_K have q5_K and q6_K,
+ * too: changing backends within layers would cost what these gain. */
 bool fg_weights_pay(const struct ggml_tensor *weights) {
-    const bool pays = fg_options_info()->isa != FOVEA_ISA_AVX2 ||
-                      (fg_type_of(weights->type)->dtype != FOVEA_DTYPE_Q4_K && declined == 0);
-    if (!pays)
-        declined += (int64_t)fg_ggml.nbytes(weights);
-    return pays;
+    enum { LONG_BLOCK = 256 };
+    return fg_options_info()->isa != FOVEA_ISA_AVX2 || fg_type_of(weights->type)->block < LONG_BLOCK;
 }
-
-bool fg_weights_most(void) { return all_packed > all_declined; }
 
 static size_t page(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
@@ -67,11 +60,11 @@ static void free_maps(buffer *b, weight *w) {
     if (!w->maps)
         return;
     b->packed--;
-    all_packed -= (int64_t)w->bytes;
     b->packed_from -= w->bytes;
     b->packed_bytes -= packed_bytes(w);
     destroy(w->maps, count_of(w));
     w->maps = NULL;
+    w->gone = false;
 }
 
 /* Gives whole pages back. Tensors begin at pages, so none is shared. */
@@ -80,6 +73,7 @@ static void give_back(const buffer *b, const weight *w) {
     madvise(w->tensor.data, bytes < b->size - offset ? bytes : b->size - offset, MADV_DONTNEED);
 }
 
+/* only: the maps take the place of the bytes. */
 static bool make_maps(buffer *b, weight *w, const char *data, bool only) {
     const struct ggml_tensor *t = &w->tensor;
     const int64_t count = count_of(w);
@@ -89,15 +83,17 @@ static bool make_maps(buffer *b, weight *w, const char *data, bool only) {
         maps[i] = fg_weights_pack(t, data + (size_t)(i % t->ne[2]) * t->nb[2] + (size_t)(i / t->ne[2]) * t->nb[3]);
         made = maps[i] != NULL;
     }
+    w->unpacked = !made;
     if (!made) {
         destroy(maps, count);
+        fg_say("%s is not packed: ggml's CPU backend computes with it", t->name);
         return false;
     }
     w->maps = maps;
+    w->gone = only;
     if (only)
         give_back(b, w);
     b->packed++;
-    all_packed += (int64_t)w->bytes;
     b->packed_from += w->bytes;
     b->packed_bytes += packed_bytes(w);
     if (fg_options_debug() && b->packed == b->weights_count)
@@ -122,40 +118,49 @@ bool fg_weights_known(const struct ggml_tensor *tensor) {
 
 fovea_linear *const *fg_weights_maps(const struct ggml_tensor *weights) {
     weight *w = weight_of(weights);
-    if (!w->maps) {
+    if (!w->maps && !w->unpacked) {
         buffer *b = weights->buffer->context;
         pthread_mutex_lock(&b->lock);
-        if (!w->maps)
+        if (!w->maps && !w->unpacked)
             make_maps(b, w, w->tensor.data, weights->buffer->usage == GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
         pthread_mutex_unlock(&b->lock);
     }
     return w->maps;
 }
 
-bool fg_weights_absent(const struct ggml_tensor *tensor) {
-    if (!fg_weights_hold(tensor))
-        return false;
-    const weight *w = weight_of(tensor);
-    return w && w->maps && root_of(tensor)->buffer->usage == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
+bool fg_weights_multiplied(const struct ggml_tensor *op, int source) {
+    return source == 0 && fg_operation_named("MUL_MAT")->number == (int)op->op && fg_weights_known(op->src[0]);
 }
 
-/* MUL_MAT's second operand and all of other operations are read as they lie. */
-static int first_read(const struct ggml_tensor *op) {
-    return fg_operation_named("MUL_MAT")->number == (int)op->op ? 1 : 0;
+bool fg_weights_written(const struct ggml_tensor *op) { return !fg_is_view(op->op) && fg_weights_hold(op); }
+
+bool fg_weights_touched(const struct ggml_tensor *op) {
+    bool touched = fg_weights_written(op);
+    for (int i = 0; i < GGML_MAX_SRC; i++)
+        touched = touched || (op->src[i] && fg_weights_hold(op->src[i]));
+    return touched;
 }
 
-bool fg_weights_misused(const struct ggml_tensor *op) {
-    for (int i = first_read(op); i < GGML_MAX_SRC; i++)
-        if (op->src[i] && fg_weights_absent(op->src[i]))
-            return true;
-    return false;
+bool fg_weights_bring(const struct ggml_tensor *tensor) {
+    weight *w = fg_weights_hold(tensor) ? weight_of(tensor) : NULL;
+    if (!w || !w->gone)
+        return true;
+    buffer *b = root_of(tensor)->buffer->context;
+    pthread_mutex_lock(&b->lock);
+    w->gone = w->gone && !unpack(w, w->tensor.data);
+    pthread_mutex_unlock(&b->lock);
+    return !w->gone;
 }
 
-bool fg_weights_misplaced(const struct ggml_tensor *op) {
-    for (int i = first_read(op); i < GGML_MAX_SRC; i++)
-        if (op->src[i] && fg_weights_hold(op->src[i]))
-            return true;
-    return false;
+void fg_weights_changed(const struct ggml_tensor *tensor) {
+    buffer *b = root_of(tensor)->buffer->context;
+    weight *w = weight_of(tensor);
+    if (!w)
+        return;
+    pthread_mutex_lock(&b->lock);
+    free_maps(b, w);
+    w->unpacked = false;
+    pthread_mutex_unlock(&b->lock);
 }
 
 /* -------------------------------------------------------------------------------------------------------- buffer -- */
@@ -179,7 +184,6 @@ static void free_buffer(ggml_backend_buffer_t ggml) {
     reset(ggml);
     if (b->base)
         munmap(b->base, b->size);
-    all_declined -= b->declined;
     pthread_mutex_destroy(&b->lock);
     free(b);
 }
@@ -215,12 +219,11 @@ static size_t offset_in(const weight *w, const struct ggml_tensor *tensor, size_
 
 /* The bytes are in memory again. */
 static bool restore(buffer *b, weight *w) {
-    if (!w->maps)
-        return true;
-    if (!unpack(w, w->tensor.data))
-        return false;
-    free_maps(b, w);
-    return true;
+    const bool done = !w->gone || unpack(w, w->tensor.data);
+    if (done)
+        free_maps(b, w);
+    w->unpacked = w->unpacked && !done;
+    return done;
 }
 
 static void store(ggml_backend_buffer_t ggml, struct ggml_tensor *tensor, const void *data, int value, size_t offset,
@@ -238,7 +241,8 @@ static void store(ggml_backend_buffer_t ggml, struct ggml_tensor *tensor, const 
     if (weights && data && at == 0 && size == w->bytes && (uintptr_t)data % sizeof(float) == 0) {
         free_maps(b, w);
         w->written = size;
-        make_maps(b, w, data, true);
+        if (!make_maps(b, w, data, true))
+            memcpy(to, data, size);
     } else if (restore(b, w)) {
         data ? memcpy(to, data, size) : memset(to, value, size);
         w->written = at <= w->written && at + size > w->written ? at + size : w->written;
@@ -272,23 +276,18 @@ static bool fetch(const weight *w, const struct ggml_tensor *tensor, char *data,
     return done;
 }
 
-bool fg_weights_read(const struct ggml_tensor *tensor, void *data, size_t offset, size_t size) {
-    buffer *b = root_of(tensor)->buffer->context;
+static void get_tensor(ggml_backend_buffer_t ggml, const struct ggml_tensor *tensor, void *data, size_t offset,
+                       size_t size) {
+    buffer *b = ggml->context;
     const weight *w = weight_of(tensor);
     bool done = true;
     pthread_mutex_lock(&b->lock);
-    if (w && w->maps)
+    if (w && w->gone)
         done = fetch(w, tensor, data, offset, size);
     else
         memcpy(data, (const char *)tensor->data + offset, size);
     pthread_mutex_unlock(&b->lock);
-    return done;
-}
-
-static void get_tensor(ggml_backend_buffer_t ggml, const struct ggml_tensor *tensor, void *data, size_t offset,
-                       size_t size) {
-    (void)ggml;
-    if (!fg_weights_read(tensor, data, offset, size))
+    if (!done)
         memset(data, 0xff, size); /* NaN, or far off: never weights that look right */
 }
 
@@ -298,6 +297,7 @@ static void clear(ggml_backend_buffer_t ggml, uint8_t value) {
     for (weight *w = b->weights; w; w = w->next) {
         free_maps(b, w);
         w->written = 0;
+        w->unpacked = false;
     }
     if (value)
         memset(b->base, value, b->size);
@@ -326,8 +326,6 @@ static ggml_backend_buffer_t alloc_buffer(ggml_backend_buffer_type_t type, size_
             free(b);
             return NULL;
         }
-        all_declined += b->declined = declined;
-        declined = 0;
     }
     return fg_ggml.backend_buffer_init(type, functions, b, size);
 }

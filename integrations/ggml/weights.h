@@ -1,7 +1,8 @@
 /* A buffer type for weights: those of MUL_MAT are packed by fovea_linear_pack() as they are loaded.
  *
  * A buffer reserves addresses for the bytes of its tensors. A weight that is packed gives its pages back, so it takes
- * what its map takes. get_tensor unpacks the same bytes. Tensors that are not packed lie there as they are. */
+ * what its map takes. get_tensor unpacks the same bytes. Tensors that are not packed lie there as they are, those of other
+ * types as those that cannot be packed, for want of memory or for a scale that is NaN. */
 #ifndef FG_WEIGHTS_H
 #define FG_WEIGHTS_H
 
@@ -13,12 +14,8 @@ ggml_backend_buffer_type_t fg_weights_type(ggml_backend_dev_t device);
 /* Is this tensor, or the one that it is a view of, in such a buffer? */
 bool fg_weights_hold(const struct ggml_tensor *tensor);
 
-/* Is it faster to pack these than to leave them to the CPU backend? A program asks of all weights of a model, then makes
- * buffers. */
+/* Is it faster to pack weights of this type than to leave them to the CPU backend? */
 bool fg_weights_pay(const struct ggml_tensor *weights);
-
-/* Are most weights of the process, of those that could be packed, packed? */
-bool fg_weights_most(void);
 
 /* Can MUL_MAT's weights of this type and shape be packed? */
 bool fg_weights_serve(const struct ggml_tensor *weights);
@@ -26,23 +23,26 @@ bool fg_weights_serve(const struct ggml_tensor *weights);
 /* Is this a whole tensor in such a buffer, with maps or to be packed when it is first used? */
 bool fg_weights_known(const struct ggml_tensor *tensor);
 
-/* The maps of a known tensor, [ne[3]][ne[2]], for rows of float32. Packs them if that is still to be done. NULL after
- * an error, which was said. */
+/* The maps of a known tensor, [ne[3]][ne[2]], for rows of float32. Packs them if that is still to be done. NULL if they
+ * cannot be made, which was said: the tensor keeps its bytes. */
 fovea_linear *const *fg_weights_maps(const struct ggml_tensor *weights);
 
-/* True if the tensor's bytes are in its maps alone. */
-bool fg_weights_absent(const struct ggml_tensor *tensor);
+/* Is this source of op a known tensor that MUL_MAT multiplies by? Then its bytes are not needed. */
+bool fg_weights_multiplied(const struct ggml_tensor *op, int source);
 
-/* Does an operation read a tensor whose bytes are in its maps alone? Only MUL_MAT's weights may be. */
-bool fg_weights_misused(const struct ggml_tensor *op);
-/* The same of a tensor that is, or may come to be, in such a buffer: operations must not be given one. */
-bool fg_weights_misplaced(const struct ggml_tensor *op);
+/* Does op write into a tensor in such a buffer? */
+bool fg_weights_written(const struct ggml_tensor *op);
+/* Does op read or write one? */
+bool fg_weights_touched(const struct ggml_tensor *op);
+
+/* Puts the bytes of a tensor, if its maps alone have them, back into its memory, where they stay: it takes twice as
+ * much from then on. False after an error, which was said. */
+bool fg_weights_bring(const struct ggml_tensor *tensor);
+/* The tensor's bytes, which are in its memory, were changed: it is packed again when it is next multiplied by. */
+void fg_weights_changed(const struct ggml_tensor *tensor);
 
 /* Packs one matrix of a tensor from memory, with the tensor's strides. NULL after an error, which was said. */
 fovea_linear *fg_weights_pack(const struct ggml_tensor *weights, const void *data);
-
-/* Copies the bytes of a tensor in such a buffer, in ggml's format: size of them from offset on. */
-bool fg_weights_read(const struct ggml_tensor *tensor, void *data, size_t offset, size_t size);
 
 /* Maps that this thread executes use these threads, until NULL is set: a map is packed before any backend is there, and
  * so before a number of threads is known. */

@@ -6,8 +6,6 @@
 #include <string.h>
 
 static _Thread_local const fovea_context *threads_in_use;
-static fovea_context *packing;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 void fg_weights_run_on(const fovea_context *threads) { threads_in_use = threads; }
 
@@ -27,12 +25,19 @@ static void parallel_for(void *pool, int64_t count, void (*task)(void *arg, int6
         in_turn(count, task, arg);
 }
 
-/* The context of all maps: as many tasks as the process has CPUs, on the threads of each call. */
-static void create(void) {
-    fovea_context_options options;
-    fovea_context_options_init(&options);
-    options.parallel_for = parallel_for;
-    fg_status(fovea_context_create(&options, &packing), "weights");
+/* The context of all maps: as many tasks as the process has CPUs, on the threads of each call. NULL: no memory, now. */
+static const fovea_context *packing(void) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static fovea_context *context;
+    pthread_mutex_lock(&lock);
+    if (!context) {
+        fovea_context_options options;
+        fovea_context_options_init(&options);
+        options.parallel_for = parallel_for;
+        fg_status(fovea_context_create(&options, &context), "weights");
+    }
+    pthread_mutex_unlock(&lock);
+    return context;
 }
 
 bool fg_weights_serve(const struct ggml_tensor *weights) {
@@ -46,8 +51,8 @@ fovea_linear *fg_weights_pack(const struct ggml_tensor *weights, const void *dat
     const fg_type *type = fg_type_of(weights->type);
     fovea_linear_desc desc;
     fovea_linear *made = NULL;
-    pthread_once(&once, create);
-    if (!packing)
+    const fovea_context *context = packing();
+    if (!context)
         return NULL;
     fovea_linear_desc_init(&desc);
     desc.in_features = weights->ne[0];
@@ -56,5 +61,5 @@ fovea_linear *fg_weights_pack(const struct ggml_tensor *weights, const void *dat
     desc.arithmetic = type->block > 1 ? fg_options_arithmetic() : FOVEA_ARITHMETIC_DEFAULT;
     desc.part.weight = fovea_matrix_out_in(data, type->dtype, weights->ne[1], weights->ne[0]);
     desc.part.weight.out_stride = (int64_t)weights->nb[1] / type->bytes * type->block;
-    return fg_status(fovea_linear_pack(packing, &desc, &made), weights->name) == GGML_STATUS_SUCCESS ? made : NULL;
+    return fg_status(fovea_linear_pack(context, &desc, &made), weights->name) == GGML_STATUS_SUCCESS ? made : NULL;
 }

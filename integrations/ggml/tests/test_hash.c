@@ -19,7 +19,7 @@ enum {
     KEYS = 64,
     PROMPT = 21
 };
-static const uint64_t HASH = 0x65d4006727e8ce35;
+static const uint64_t HASH = 0x4a24170f78f52734;
 
 typedef struct ggml_tensor tensor;
 typedef struct layer {
@@ -52,7 +52,7 @@ static void fill(tensor *t) {
             memcpy(bytes + i, &number, sizeof number);
         } else {
             memcpy(bytes + i + (t->type == GGML_TYPE_Q6_K ? 208 : 0), &scale, sizeof scale);
-            if (t->type == GGML_TYPE_Q4_K)
+            if (t->type == GGML_TYPE_Q4_K || t->type == GGML_TYPE_Q5_K)
                 memcpy(bytes + i + 2, &scale, sizeof scale);
         }
     }

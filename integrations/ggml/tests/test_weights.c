@@ -1,5 +1,7 @@
 /* The buffer type of packed weights, and MUL_MAT: results against float64, with equal bits for any number of threads and
- * wherever the weights are; bytes that come back; what is refused; what the scheduler does; memory. */
+ * wherever the weights are; bytes that come back; what the
+ * scheduler does; memory. Where weights are placed, and what else uses them: test_placed.c. */
+#include "placed.h"
 #include "problem.h"
 
 #include <math.h>
@@ -9,41 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static int failed;
-
-static void check(bool good, const char *what, const char *name) {
-    if (!good) {
-        failed++;
-        printf("FAILED: %s: %s\n", name, what);
-    }
-}
-
 static ggml_backend_reg_t reg;
 static ggml_backend_buffer_type_t packed_type;
-
-static struct ggml_context *context_of(int tensors) {
-    return ggml_init((struct ggml_init_params){
-        .mem_size = (size_t)tensors * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true});
-}
-
-/* Rows of random numbers in this type. */
-static void *weights_of(enum ggml_type type, int64_t in, int64_t rows, uint64_t seed) {
-    float *numbers = malloc((size_t)(in * rows) * sizeof *numbers);
-    void *bytes = malloc(ggml_row_size(type, in) * (size_t)rows);
-    for (int64_t i = 0; i < in * rows; i++)
-        numbers[i] = random_float(&seed);
-    if (type == GGML_TYPE_F32)
-        memcpy(bytes, numbers, (size_t)(in * rows) * sizeof *numbers);
-    else
-        ggml_quantize_chunk(type, numbers, bytes, 0, rows, in, NULL);
-    free(numbers);
-    return bytes;
-}
-
-static void fill(struct ggml_tensor *t, uint64_t seed) {
-    for (int64_t i = 0; i < ggml_nelements(t); i++)
-        ((float *)t->data)[i] = random_float(&seed);
-}
 
 /* Result of MUL_MAT on plain tensors, in float64: [M][N][rows][out]. */
 static void reference(const struct ggml_tensor *w, const char *bytes, const struct ggml_tensor *x, double *y) {
@@ -203,11 +172,6 @@ static void test_view(void) {
     for (int r = 0; r < 5; r++)
         same = same && !memcmp((float *)part->data + r * 17, (float *)whole->data + r * 40 + 3, 17 * sizeof(float));
     check(same, "other bits", "view");
-    /* What lies in maps alone is read by nothing else. */
-    struct ggml_tensor *rows = ggml_get_rows(ctx, w, ggml_new_tensor_1d(ctx, GGML_TYPE_I32, 2));
-    struct ggml_tensor *sum = ggml_add(ctx, whole, whole);
-    check(!ggml_backend_supports_op(backend, rows), "GET_ROWS of packed weights is said to be served", "refused");
-    check(ggml_backend_supports_op(backend, sum), "ADD is not", "refused");
     ggml_backend_buffer_clear(weights, 0);
     check(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS, "error", "cleared");
     float zero = 0;
@@ -330,42 +294,6 @@ static void test_scheduler(void) {
     ggml_free(ctx);
 }
 
-/* Would a program place these weights here? */
-static bool is_place(enum ggml_type type) {
-    struct ggml_context *ctx = context_of(4);
-    struct ggml_tensor *w = ggml_new_tensor_2d(ctx, type, 4096, 4096);
-    struct ggml_tensor *y = ggml_mul_mat(ctx, w, ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 4096, 512));
-    w->buffer = ggml_backend_buft_alloc_buffer(packed_type, 0);
-    const bool is = ggml_backend_dev_supports_op(ggml_backend_reg_dev_get(reg, 1), y);
-    ggml_backend_buffer_free(w->buffer);
-    ggml_free(ctx);
-    return is;
-}
-
-/* By default: q4_K only where it is faster; operations between products only where most products are ours. */
-static void test_places(bool all) {
-    const char *isa = getenv("FOVEA_ISA");
-    const bool k = all || !isa || strcmp(isa, "avx2") != 0;
-    check(is_place(GGML_TYPE_Q8_0) && is_place(GGML_TYPE_Q6_K), "q8_0 or q6_K is not placed", "places");
-    for (int declined = 1; declined >= 0; declined--) {
-        check(!declined || is_place(GGML_TYPE_Q4_K) == k, "q4_K", "places");
-        check(is_place(GGML_TYPE_Q8_0) == (k || !declined), "q8_0 beside q4_K", "places");
-        struct ggml_context *ctx = context_of(4), *placed = context_of(1);
-        struct ggml_tensor *w = ggml_new_tensor_2d(placed, GGML_TYPE_Q8_0, 64, 64);
-        ggml_backend_buffer_t weights = ggml_backend_alloc_ctx_tensors_from_buft(placed, packed_type);
-        ggml_backend_buffer_set_usage(weights, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
-        char *bytes = weights_of(w->type, 64, 64, 1);
-        ggml_backend_tensor_set(w, bytes, 0, ggml_nbytes(w));
-        struct ggml_tensor *twice = ggml_scale(ctx, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64), 2);
-        check(ggml_backend_dev_supports_op(ggml_backend_reg_dev_get(reg, 0), twice) == (k || !declined),
-              "SCALE is in the wrong place", "places");
-        free(bytes);
-        ggml_backend_buffer_free(weights);
-        ggml_free(placed);
-        ggml_free(ctx);
-    }
-}
-
 int main(void) {
     ggml_backend_load_all();
     reg = load_fovea();
@@ -373,7 +301,6 @@ int main(void) {
     packed_type = ggml_backend_dev_buffer_type(ggml_backend_reg_dev_get(reg, 1));
     const char *takes = getenv("FOVEA_GGML");
     const bool all = takes && !strcmp(takes, "all");
-    test_places(all);
     test_scheduler();
     test_callers();
     if (all) { /* products are served wherever their weights are */

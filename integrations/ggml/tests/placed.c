@@ -1,0 +1,44 @@
+#include "placed.h"
+#include "problem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int failed;
+
+void check(bool good, const char *what, const char *name) {
+    if (!good) {
+        failed++;
+        printf("FAILED: %s: %s\n", name, what);
+    }
+}
+
+struct ggml_context *context_of(int tensors) {
+    return ggml_init((struct ggml_init_params){
+        .mem_size = (size_t)tensors * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true});
+}
+
+void *weights_of(enum ggml_type type, int64_t in, int64_t rows, uint64_t seed) {
+    float *numbers = malloc((size_t)(in * rows) * sizeof *numbers);
+    void *bytes = malloc(ggml_row_size(type, in) * (size_t)rows);
+    for (int64_t i = 0; i < in * rows; i++)
+        numbers[i] = random_float(&seed);
+    if (type == GGML_TYPE_F32)
+        memcpy(bytes, numbers, (size_t)(in * rows) * sizeof *numbers);
+    else
+        ggml_quantize_chunk(type, numbers, bytes, 0, rows, in, NULL);
+    free(numbers);
+    return bytes;
+}
+
+void fill(struct ggml_tensor *t, uint64_t seed) {
+    for (int64_t i = 0; i < ggml_nelements(t); i++)
+        ((float *)t->data)[i] = random_float(&seed);
+}
+
+ggml_backend_buffer_t place(struct ggml_context *ctx, ggml_backend_buffer_type_t type) {
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(ctx, type);
+    ggml_backend_buffer_set_usage(buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    return buffer;
+}

@@ -1,0 +1,26 @@
+/* Tensors and weights for tests of the buffer type. */
+#ifndef FG_PLACED_H
+#define FG_PLACED_H
+
+#include <ggml-alloc.h>
+#include <ggml-backend.h>
+#include <ggml-cpu.h>
+#include <ggml.h>
+
+/* Failures so far, and one more unless good. */
+extern int failed;
+void check(bool good, const char *what, const char *name);
+
+/* A context for so many tensors and a graph, without memory for their data. */
+struct ggml_context *context_of(int tensors);
+
+/* Rows of random numbers in this type; to be freed. */
+void *weights_of(enum ggml_type type, int64_t in, int64_t rows, uint64_t seed);
+
+/* Random numbers into a tensor of float32 in the CPU's memory. */
+void fill(struct ggml_tensor *t, uint64_t seed);
+
+/* Memory for the tensors of a context, marked as weights. */
+ggml_backend_buffer_t place(struct ggml_context *ctx, ggml_backend_buffer_type_t type);
+
+#endif
