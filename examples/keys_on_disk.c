@@ -1,11 +1,12 @@
 /* Attention over keys and values in a file that is larger than the memory one wants to use.
  *
- *     fovea-keys-on-disk FILE make KEYS      writes a file of KEYS tokens: [token][keys, values][head][channel]
- *     fovea-keys-on-disk FILE                attends to them, and tells how much memory that took
- *     fovea-keys-on-disk FILE check          compares with one call over the whole file, too
+ *     fovea-keys-on-disk make FILE --tokens N      writes a file: [token][keys, values][head][channel]
+ *     fovea-keys-on-disk attend FILE               attends to them, and tells how much memory that took
+ *     fovea-keys-on-disk check FILE                compares with one call over the whole file, too
  *
  * The file is read piece by piece. A state carries the softmax of each query from one piece to the next. The bits are
  * those of one call, and memory is that of one piece, however long the file is. */
+#include "cli.h"
 #include "pieces.h"
 
 #include <stdio.h>
@@ -15,11 +16,11 @@
 
 enum { PIECE = 1024 }; /* tokens, a multiple of 256 */
 
-static int make_file(const char *name, long keys) {
+static int make_file(const char *name, int64_t keys) {
     static float row[ROW];
     FILE *file = fopen(name, "wb");
     int good = file != NULL;
-    for (long i = 0; i < keys && good; i++) {
+    for (int64_t i = 0; i < keys && good; i++) {
         make_numbers(row, ROW, (uint32_t)i);
         good = fwrite(row, sizeof row, 1, file) == 1;
     }
@@ -51,14 +52,45 @@ static int same_at_once(const fovea_context *context, FILE *file, int64_t keys, 
     return good;
 }
 
+enum { ATTEND = 1, CHECK = 2, MAKE = 4 };
+
+/* Which of them, and the file's name; or -1, and *status is what to end with. */
+static int read_words(int argc, char **argv, int64_t *tokens, const char **name, int *status) {
+    static const cli_option option = {"--tokens", "N", "8500", cli_read_number,           1,
+                                      INT32_MAX,  0,   MAKE,   "how many (default: 8500)"};
+    static const cli_command commands[] = {
+        {"attend", ATTEND, 1, 1, "FILE", "keys.f32", "attend to the keys of a file, and print the memory that took"},
+        {"check", CHECK, 1, 1, "FILE", "keys.f32", "attend, and compare with one call over the whole file"},
+        {"make", MAKE, 1, 1, "FILE", "keys.f32", "write a file of keys and values"}};
+    const cli program = {.program = "fovea-keys-on-disk",
+                         .version = fovea_version(),
+                         .summary = "Attend to keys and values of a file, piece by piece.",
+                         .exit_statuses = "0 success; 1 failure; 2 wrong usage",
+                         .commands = commands,
+                         .command_count = 3,
+                         .options = &option,
+                         .option_count = 1};
+    const cli_command *command;
+    int words;
+    *tokens = 8500;
+    *status = cli_read(&program, argc, argv, tokens, &command, name, &words);
+    return *status >= 0 ? -1 : command->bit;
+}
+
 int main(int argc, char **argv) {
     static float q[QUERIES * HEADS * DIM], out[QUERIES * HEADS * DIM], rows[PIECE * ROW];
-    if (argc == 4 && strcmp(argv[2], "make") == 0)
-        return make_file(argv[1], atol(argv[3]));
-    FILE *file = argc > 1 ? fopen(argv[1], "rb") : NULL;
+    const char *name;
+    int64_t tokens;
+    int status;
+    const int what = read_words(argc, argv, &tokens, &name, &status);
+    if (what < 0)
+        return status;
+    if (what == MAKE)
+        return make_file(name, tokens);
+    FILE *file = fopen(name, "rb");
     if (file == NULL) {
-        fprintf(stderr, "usage: fovea-keys-on-disk FILE [make KEYS | check]; FILE must be there to be read\n");
-        return 2;
+        perror(name);
+        return EXIT_FAILURE;
     }
     fovea_context *context = NULL;
     fovea_attention_plan *plan = NULL;
@@ -79,7 +111,7 @@ int main(int argc, char **argv) {
     if (good)
         printf("%lld keys of %lld MB, with %.0f MB of memory more: the last number is %.9g\n", (long long)keys,
                (long long)(keys * ROW * 4 >> 20), peak_memory() - before, out[QUERIES * HEADS * DIM - 1]);
-    if (good && argc > 2)
+    if (good && what == CHECK)
         good = same_at_once(context, file, keys, q, out);
     fclose(file);
     free(memory);

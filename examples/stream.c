@@ -1,10 +1,11 @@
 /* Attention over a stream: keys and values come from a pipe, and nobody knows how many there will be.
  *
- *     fovea-stream make TOKENS | fovea-stream            [token][keys, values][head][channel], float32
- *     fovea-stream make TOKENS | fovea-stream check      keeps the keys, too, and compares with calls over all of them
+ *     fovea-stream make | fovea-stream            [token][keys, values][head][channel], float32
+ *     fovea-stream make | fovea-stream check      keeps the keys, too, and compares with calls over all of them
  *
  * Queries are there from the start. After each piece their rows are known over all keys so far, for finishing does not
  * change a state: a line tells one number of them. Memory is that of one piece. */
+#include "cli.h"
 #include "pieces.h"
 
 #include <stdio.h>
@@ -13,9 +14,9 @@
 
 enum { PIECE = 768 /* tokens, a multiple of 256 */, NUMBERS = QUERIES * HEADS * DIM };
 
-static int make_stream(long tokens) {
+static int make_stream(int64_t tokens) {
     float row[ROW];
-    for (long i = 0; i < tokens; i++) {
+    for (int64_t i = 0; i < tokens; i++) {
         make_numbers(row, ROW, (uint32_t)i);
         if (fwrite(row, sizeof row, 1, stdout) != 1)
             return EXIT_FAILURE;
@@ -32,15 +33,42 @@ static int same_at_once(const fovea_context *context, float *kept, int64_t keys,
     return same;
 }
 
+enum { ATTEND = 1, CHECK = 2, MAKE = 4 };
+
+/* Which of them; or -1, and *status is what to end with. */
+static int read_words(int argc, char **argv, int64_t *tokens, int *status) {
+    static const cli_option option = {"--tokens", "N", "2000", cli_read_number,           1,
+                                      INT32_MAX,  0,   MAKE,   "how many (default: 2000)"};
+    static const cli_command commands[] = {
+        {"attend", ATTEND, 0, 0, "", "", "attend to keys from standard input (the default command)"},
+        {"check", CHECK, 0, 0, "", "", "attend, and compare with calls over all keys"},
+        {"make", MAKE, 0, 0, "", "--tokens 2000", "write keys and values to standard output"}};
+    const cli program = {.program = "fovea-stream",
+                         .version = fovea_version(),
+                         .summary = "Attend to keys and values that come from a pipe, piece by piece.",
+                         .exit_statuses = "0 success; 1 failure; 2 wrong usage",
+                         .examples = "fovea-stream make --tokens 2000 | fovea-stream check",
+                         .commands = commands,
+                         .command_count = 3,
+                         .first_is_default = true,
+                         .options = &option,
+                         .option_count = 1};
+    const cli_command *command;
+    int words;
+    *tokens = 2000;
+    *status = cli_read(&program, argc, argv, tokens, &command, NULL, &words);
+    return *status >= 0 ? -1 : command->bit;
+}
+
 int main(int argc, char **argv) {
     static float q[NUMBERS], out[NUMBERS], piece[PIECE * ROW];
-    if (argc == 3 && strcmp(argv[1], "make") == 0)
-        return make_stream(atol(argv[2]));
-    const int check = argc == 2 && strcmp(argv[1], "check") == 0;
-    if (argc > 1 && !check) {
-        fprintf(stderr, "usage: fovea-stream [make TOKENS | check]\n");
-        return 2;
-    }
+    int64_t tokens;
+    int status;
+    const int what = read_words(argc, argv, &tokens, &status), check = what == CHECK;
+    if (what < 0)
+        return status;
+    if (what == MAKE)
+        return make_stream(tokens);
     fovea_context *context = NULL;
     fovea_attention_plan *plan = NULL;
     fovea_attention_state *state = NULL;

@@ -1,11 +1,12 @@
 /* A sequence whose keys take more memory than each rank may use.
  *
- *     mpirun -n 4 fovea-longcontext [TOKENS [MEGABYTES]]      default: 65,536 tokens, and 192 MB for each rank
+ *     mpirun -n 4 fovea-longcontext [--tokens N] [--megabytes N]
  *
  * Each rank limits its own memory (setrlimit), and tries that there is no room for the keys and values of all tokens.
  * Then it makes those of its stripes, and all ranks attend together: the last 64 tokens of a prompt to everything
  * before them. Rank 0 compares with what it computes alone, for which it makes keys again, piece by piece, through a
  * state. */
+#include "cli.h"
 #include "fovea_mpi.h"
 
 #include <stdio.h>
@@ -121,17 +122,46 @@ static void alone(const fovea_context *ctx, int64_t tokens, float *q, float *out
     free(v);
 }
 
+typedef struct sizes {
+    int64_t tokens, megabytes;
+} sizes;
+
+/* -1, or what to end with. */
+static int read_words(int argc, char **argv, sizes *s) {
+    static const cli_option table[] = {{"--tokens", "N", "65536", cli_read_number, QUERIES, 1 << 30,
+                                        offsetof(sizes, tokens), 1, "of the prompt (default: 65536)"},
+                                       {"--megabytes", "N", "192", cli_read_number, 1, 1 << 20,
+                                        offsetof(sizes, megabytes), 1, "that a rank may use (default: 192)"}};
+    static const cli_command command = {
+        "", 1, 0, 0, "", "--tokens 65536", "attend to a prompt whose keys fit none of the ranks of mpirun"};
+    const cli program = {.program = "fovea-longcontext",
+                         .version = fovea_version(),
+                         .exit_statuses = "0 success; 1 failure; 2 wrong usage",
+                         .commands = &command,
+                         .command_count = 1,
+                         .options = table,
+                         .option_count = 2};
+    const cli_command *only;
+    int words;
+    *s = (sizes){65536, 192};
+    return cli_read(&program, argc, argv, s, &only, NULL, &words);
+}
+
 int main(int argc, char **argv) {
     static float q[NUMBERS], out[NUMBERS], one[NUMBERS];
     int ranks, same = 1;
+    sizes given;
+    const int status = read_words(argc, argv, &given);
+    if (status >= 0)
+        return status;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    const int64_t tokens = argc > 1 ? atoll(argv[1]) : 65536, megabytes = argc > 2 ? atoll(argv[2]) : 192;
+    const int64_t tokens = given.tokens, megabytes = given.megabytes;
     const size_t whole = (size_t)tokens * ROW * 2 * sizeof(float);
     const struct rlimit limit = {(rlim_t)megabytes << 20, (rlim_t)megabytes << 20};
-    if (tokens < QUERIES || setrlimit(RLIMIT_DATA, &limit) != 0)
-        give_up("TOKENS or MEGABYTES", "not possible");
+    if (setrlimit(RLIMIT_DATA, &limit) != 0)
+        give_up("--megabytes", "not possible");
     void *all = malloc(whole);
     if (all) {
         free(all);
