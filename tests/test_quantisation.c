@@ -211,8 +211,9 @@ static void check_layouts(const fovea_context *ctx, rng *r) {
             check_case(ctx, l, in, out, group, scales[rng_below(r, 3)], 255, r);
             check_case(ctx, l, in, out, group, scales[rng_below(r, 3)], 128, r);
         }
-    for (int64_t in = 1; in < 80; in += rng_between(r, 1, 7)) /* one scale, any number of channels */
-        check_case(ctx, &quantised_layouts[6], in, 13, 0, FOVEA_DTYPE_F32, -1, r);
+    for (int64_t in = 1; in < 80; in += rng_between(r, 1, 7)) /* I8 and U8: one scale, any number of channels */
+        for (int i = 6; i <= 8; i += 2)
+            check_case(ctx, &quantised_layouts[i], in, 13, 0, FOVEA_DTYPE_F32, -1, r);
 }
 
 /* Scales and zeros of any strides, and rows with room between them. */
