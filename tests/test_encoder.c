@@ -1,6 +1,6 @@
 /* fovea/encoder.h: the bits of the formulas of kernels.h on every tier and with every number of threads, in every type, in place too;
  * how far they are from float64; and what they refuse. Bits of activations, number by number: test-activation. */
-#include "attention_case.h"
+#include "encoder_refused.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -23,10 +23,6 @@ static float *numbers(int64_t n, rng *r, fovea_dtype dtype, void **typed) {
     convert_elements(n, x, FOVEA_DTYPE_F32, *typed, dtype);
     convert_elements(n, *typed, dtype, x, FOVEA_DTYPE_F32);
     return x;
-}
-
-static fovea_tensor rows_of(void *data, fovea_dtype dtype, int64_t rows, int64_t n) {
-    return fovea_tensor_bhtd(data, dtype, 1, 1, rows, n);
 }
 
 /* What a call must give: floats of which NaN is the canonical one, rounded to a type. */
@@ -183,9 +179,11 @@ static float pooled(const float *x, int64_t width, const fovea_pool_args *args, 
     }
     const float divisor = args->pooling == FOVEA_POOLING_MEAN_SQRT_LEN ? sqrtf((float)(end - begin)) : weights;
     const double exact_divisor = args->pooling == FOVEA_POOLING_MEAN_SQRT_LEN ? sqrt((double)(end - begin)) : all;
+    if (divisor == 0.0f) /* +0, whatever the channels hold */
+        return 0.0f;
     *exact = sum / exact_divisor;
     *bound = 0x1p-24 * (2.0 * (double)(end - begin) + 4.0) * magnitude / exact_divisor;
-    return divisor == 0.0f ? 0.0f : acc / divisor;
+    return acc / divisor;
 }
 
 static void test_pool(const fovea_context *const all[CONTEXTS], rng *r) {
@@ -200,6 +198,11 @@ static void test_pool(const fovea_context *const all[CONTEXTS], rng *r) {
     float *weights = must_alloc(rows + 1, sizeof *weights);
     for (int64_t i = 0; i < rows; i++)
         weights[i] = rng_unit(r) + 0.01f;
+    for (int64_t s = 1; s < sequences; s += 3) /* whose weights sum up to 0: all are 0, or they come in pairs */
+        for (int64_t i = cu[s]; i < cu[s + 1]; i++) {
+            const bool minus = (i - cu[s]) % 2, alone = i + 1 == cu[s + 1] && !minus;
+            weights[i] = s == 1 || alone ? 0.0f : minus ? -0.3f : 0.3f;
+        }
     fovea_pool_args args;
     fovea_pool_args_init(&args);
     args.x = rows_of(typed, x_type, rows, width);
@@ -233,9 +236,12 @@ static void test_normalize(const fovea_context *const all[CONTEXTS], rng *r) {
     const bool in_place = x_type == y_type && rng_below(r, 2);
     void *typed;
     float *x = numbers(n, r, x_type, &typed), *want = must_alloc(n, sizeof *want);
-    for (int64_t j = 0; j < width; j++) /* a row of zeros */
+    for (int64_t j = 0; j < width; j++) { /* a row of zeros, and one that is shorter than 1e-12 */
         x[j] = 0.0f;
+        x[n - width + j] *= rows > 1 ? 0x1p-47f : 1.0f;
+    }
     convert_elements(n, x, FOVEA_DTYPE_F32, typed, x_type);
+    convert_elements(n, typed, x_type, x, FOVEA_DTYPE_F32);
     for (int64_t i = 0; i < rows; i++) {
         float lane[16] = {0};
         double squares = 0.0;
@@ -249,7 +255,7 @@ static void test_normalize(const fovea_context *const all[CONTEXTS], rng *r) {
         const float root = sqrtf(lane[0]), length = root < 1e-12f ? 1e-12f : root;
         for (int64_t j = 0; j < width; j++) {
             want[i * width + j] = x[i * width + j] / length;
-            const double exact = squares > 0 ? (double)x[i * width + j] / sqrt(squares) : 0.0;
+            const double exact = (double)x[i * width + j] / fmax(sqrt(squares), 1e-12);
             test_check(isnan(squares) || fabs((double)want[i * width + j] - exact) <=
                                              0x1p-24 * ((double)width / 32 + 6.0) * fabs(exact),
                        "normalising gives %g, float64 %.17g", (double)want[i * width + j], exact);
@@ -269,111 +275,6 @@ static void test_normalize(const fovea_context *const all[CONTEXTS], rng *r) {
     free(typed);
 }
 
-#define REFUSED(call, status, words, change)                                                                           \
-    do {                                                                                                               \
-        args = good;                                                                                                   \
-        change;                                                                                                        \
-        check_status(#change, call(ctx, &args), status, words);                                                        \
-    } while (0)
-
-static void refused_embedding(const fovea_context *ctx) {
-    float data[40] = {0}, y[24];
-    const int64_t ids[3] = {0, 4, 1};
-    fovea_embedding_table table = {.data = data, .dtype = FOVEA_DTYPE_F32, .rows = 5, .stride = 8, .ids = ids};
-    fovea_embedding_args good, args;
-    fovea_embedding_args_init(&good);
-    good.tables = &table;
-    good.table_count = 1;
-    good.y = rows_of(y, FOVEA_DTYPE_F32, 3, 8);
-    check_status("no context", fovea_embedding_sum(NULL, &good), FOVEA_ERROR_NULL, "ctx is NULL");
-    check_status("no arguments", fovea_embedding_sum(ctx, NULL), FOVEA_ERROR_NULL, "args is NULL");
-    REFUSED(fovea_embedding_sum, FOVEA_ERROR_NULL, "tables is NULL", args.tables = NULL);
-    REFUSED(fovea_embedding_sum, FOVEA_ERROR_SHAPE, "table_count is 0", args.table_count = 0);
-    REFUSED(fovea_embedding_sum, FOVEA_ERROR_SHAPE, "table_count is 17", args.table_count = 17);
-    REFUSED(fovea_embedding_sum, FOVEA_ERROR_ARGUMENT, "scale is inf", args.scale = INFINITY);
-    REFUSED(fovea_embedding_sum, FOVEA_ERROR_SHAPE, "y has 1 x 2 x", args.y.shape[1] = 2);
-    REFUSED(fovea_embedding_sum, FOVEA_ERROR_SHAPE, "y has a size of 0", args.y.shape[3] = 0);
-    REFUSED(fovea_embedding_sum, FOVEA_ERROR_OVERFLOW, "too large", args.y.shape[2] = INT64_MAX / 4);
-    REFUSED(fovea_embedding_sum, FOVEA_ERROR_NULL, "y is NULL", args.y.data = NULL);
-    REFUSED(fovea_embedding_sum, FOVEA_ERROR_DTYPE, "y is FOVEA_DTYPE_I8", args.y.dtype = FOVEA_DTYPE_I8);
-    REFUSED(fovea_embedding_sum, FOVEA_ERROR_VERSION, "struct_size", args.struct_size += 8);
-#define TABLE(status, words, change)                                                                                   \
-    do {                                                                                                               \
-        const fovea_embedding_table kept = table;                                                                      \
-        change;                                                                                                        \
-        check_status(#change, fovea_embedding_sum(ctx, &good), status, words);                                         \
-        table = kept;                                                                                                  \
-    } while (0)
-    TABLE(FOVEA_ERROR_ARGUMENT, "id 4 of token 1 is not in table 0, which has 4 rows", table.rows = 4);
-    TABLE(FOVEA_ERROR_SHAPE, "table 0 has 0 rows", table.rows = 0);
-    TABLE(FOVEA_ERROR_STRIDE, "stride is 7", table.stride = 7);
-    TABLE(FOVEA_ERROR_NULL, "table 0 is NULL", table.data = NULL);
-    TABLE(FOVEA_ERROR_DTYPE, "table 0 is FOVEA_DTYPE_BOOL", table.dtype = FOVEA_DTYPE_BOOL);
-    TABLE(FOVEA_ERROR_ALIAS, "y overlaps table 0", table.data = y);
-    TABLE(FOVEA_ERROR_ALIAS, "y overlaps ids of table 0", table.ids = (const int64_t *)(const void *)y);
-    TABLE(FOVEA_ERROR_ARGUMENT, "reserved of table 0", table.reserved = y);
-#undef TABLE
-}
-
-static void refused_activation(const fovea_context *ctx) {
-    float x[24] = {0}, y[24];
-    fovea_activate_args good, args;
-    fovea_activate_args_init(&good);
-    good.x = good.up = good.residual = rows_of(x, FOVEA_DTYPE_F32, 3, 8);
-    good.y = rows_of(y, FOVEA_DTYPE_F32, 3, 8);
-    check_status("no context", fovea_activate(NULL, &good), FOVEA_ERROR_NULL, "ctx is NULL");
-    check_status("no arguments", fovea_activate(ctx, NULL), FOVEA_ERROR_NULL, "args is NULL");
-    REFUSED(fovea_activate, FOVEA_ERROR_NULL, "x is NULL", args.x.data = NULL);
-    REFUSED(fovea_activate, FOVEA_ERROR_SHAPE, "up", args.up.shape[2] = 2);
-    REFUSED(fovea_activate, FOVEA_ERROR_DTYPE, "residual is FOVEA_DTYPE_I64", args.residual.dtype = FOVEA_DTYPE_I64);
-    REFUSED(fovea_activate, FOVEA_ERROR_ALIAS, "y overlaps up", args.up.data = y + 1);
-    REFUSED(fovea_activate, FOVEA_ERROR_STRIDE, "share memory", args.y.stride[2] = 2);
-    REFUSED(fovea_activate, FOVEA_ERROR_ARGUMENT, "activation is 99", args.activation = (fovea_activation)99);
-    REFUSED(fovea_activate, FOVEA_ERROR_ARGUMENT, "give up", args.activation = FOVEA_ACTIVATION_SILU_GATED);
-    REFUSED(fovea_activate, FOVEA_ERROR_ARGUMENT, "give up", args.activation = FOVEA_ACTIVATION_GELU_TANH_GATED);
-    REFUSED(fovea_activate, FOVEA_ERROR_ARGUMENT, "reserved", args.reserved_flags = 1);
-    REFUSED(fovea_activate, FOVEA_ERROR_VERSION, "struct_size", args.struct_size += 8);
-}
-
-static void refused_pooling(const fovea_context *ctx) {
-    float x[24] = {0}, y[16];
-    int64_t cu[3] = {0, 1, 3};
-    fovea_pool_args good, args;
-    fovea_pool_args_init(&good);
-    good.x = rows_of(x, FOVEA_DTYPE_F32, 3, 8);
-    good.y = rows_of(y, FOVEA_DTYPE_F32, 2, 8);
-    good.begin = cu;
-    good.end = cu + 1;
-    check_status("no context", fovea_pool(NULL, &good), FOVEA_ERROR_NULL, "ctx is NULL");
-    check_status("no arguments", fovea_pool(ctx, NULL), FOVEA_ERROR_NULL, "args is NULL");
-    REFUSED(fovea_pool, FOVEA_ERROR_NULL, "begin is NULL", args.begin = NULL);
-    REFUSED(fovea_pool, FOVEA_ERROR_NULL, "end is NULL", args.end = NULL);
-    REFUSED(fovea_pool, FOVEA_ERROR_SHAPE, "y", args.y.shape[3] = 7);
-    REFUSED(fovea_pool, FOVEA_ERROR_SHAPE, "sequence 1 is rows 1 to 3, of 2 rows", args.x.shape[2] = 2);
-    REFUSED(fovea_pool, FOVEA_ERROR_ALIAS, "y overlaps x", args.y.data = x);
-    REFUSED(fovea_pool, FOVEA_ERROR_ALIAS, "y overlaps weights", args.weights = y);
-    REFUSED(fovea_pool, FOVEA_ERROR_DTYPE, "x is FOVEA_DTYPE_I8", args.x.dtype = FOVEA_DTYPE_I8);
-    REFUSED(fovea_pool, FOVEA_ERROR_ARGUMENT, "pooling is 6", args.pooling = (fovea_pooling)6);
-    REFUSED(fovea_pool, FOVEA_ERROR_ARGUMENT, "reserved", args.reserved = 1);
-    REFUSED(fovea_pool, FOVEA_ERROR_VERSION, "struct_size", args.struct_size += 8);
-    cu[1] = 4;
-    check_status("order", fovea_pool(ctx, &good), FOVEA_ERROR_SHAPE, "sequence 0 is rows 0 to 4");
-}
-
-static void refused_rows(const fovea_context *ctx) {
-    float x[24] = {0}, y[24];
-    const fovea_tensor from = rows_of(x, FOVEA_DTYPE_F32, 3, 8), to = rows_of(y, FOVEA_DTYPE_F32, 3, 8),
-                       near = rows_of(x + 1, FOVEA_DTYPE_F32, 2, 8), fewer = rows_of(x, FOVEA_DTYPE_F32, 2, 8),
-                       none = rows_of(NULL, FOVEA_DTYPE_F32, 3, 8), other = rows_of(y, FOVEA_DTYPE_BOOL, 3, 8);
-    check_status("no context", fovea_normalize_rows(NULL, &from, &to), FOVEA_ERROR_NULL, "ctx is NULL");
-    check_status("no x", fovea_normalize_rows(ctx, NULL, &to), FOVEA_ERROR_NULL, "x is NULL");
-    check_status("no y", fovea_normalize_rows(ctx, &from, NULL), FOVEA_ERROR_NULL, "y is NULL");
-    check_status("no data", fovea_normalize_rows(ctx, &none, &to), FOVEA_ERROR_NULL, "x is NULL");
-    check_status("shape", fovea_normalize_rows(ctx, &from, &fewer), FOVEA_ERROR_SHAPE, "y");
-    check_status("type", fovea_normalize_rows(ctx, &from, &other), FOVEA_ERROR_DTYPE, "y is FOVEA_DTYPE_BOOL");
-    check_status("overlap", fovea_normalize_rows(ctx, &fewer, &near), FOVEA_ERROR_ALIAS, "y overlaps x");
-}
-
 int main(int argc, char **argv) {
     test_begin(argc, argv, "encoder", NULL);
     case_contexts contexts = contexts_make();
@@ -385,10 +286,7 @@ int main(int argc, char **argv) {
         test_pool(all, &r);
         test_normalize(all, &r);
     }
-    refused_embedding(contexts.one);
-    refused_activation(contexts.one);
-    refused_pooling(contexts.one);
-    refused_rows(contexts.one);
+    check_refused(contexts.one);
     contexts_free(&contexts);
     return test_end();
 }

@@ -268,6 +268,17 @@ static void check_refused(const fovea_context *ctx) {
                "a size that is NULL");
 }
 
+/* The first of two bad rows is named, though the other one is the first of its thread. */
+static void check_first_refused(const fovea_context *two_threads) {
+    enum { IN = 4096, OUT = 32, REPEATS = 30 };
+    static float x[IN * OUT];
+    x[(OUT / 2 - 1) * IN] = x[OUT / 2 * IN] = NAN;
+    for (int i = 0; i < REPEATS; i++) {
+        const fovea_matrix m = fovea_matrix_out_in(x, FOVEA_DTYPE_F32, OUT, IN);
+        refused(two_threads, &m, FOVEA_DTYPE_Q4_1, NULL, FOVEA_ERROR_ARGUMENT, "output channel 15");
+    }
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "quantize", NULL);
     rng r = rng_stream(test_seed(), "quantize");
@@ -284,6 +295,7 @@ int main(int argc, char **argv) {
         check_q4_k(contexts[0], exponent, &r);
     check_scales(contexts[0], &r);
     check_refused(contexts[0]);
+    check_first_refused(contexts[1]);
     for (int i = 0; i < 3; i++)
         fovea_context_destroy(contexts[i]);
     return test_end();
