@@ -1,7 +1,9 @@
 /* ROPE (elementwise.h): fovea_rope_apply(), whose cosines are rounded once from double at any position. ggml's
- * positions may be negative, where it shifts a cache: those rows turn the other way. */
+ * positions may be negative, where it shifts a cache: those rows turn the other way. So do pairs whose divisor is
+ * negative; those whose divisor is 0 or NaN are NaN. */
 #include "elementwise.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +62,18 @@ bool fg_rope_serves(const struct ggml_tensor *op) {
            (!divisors || (fg_is_plain(divisors, FOVEA_DTYPE_F32) && divisors->ne[0] >= dims / 2));
 }
 
+static const float *divisors_of(const struct ggml_tensor *op) { return op->src[2] ? op->src[2]->data : NULL; }
+
+/* As fovea_rope_desc has divisors: more than 0, and finite. */
+static float usual(float divisor) {
+    const float size = fabsf(divisor);
+    return size > 0.0f ? fminf(size, FLT_MAX) : 1.0f;
+}
+
 static fovea_rope *create(const struct ggml_tensor *op, const float *divisors) {
+    float sizes[MOST_DIMS / 2];
+    for (int i = 0; divisors && i < op->op_params[DIMS] / 2; i++)
+        sizes[i] = usual(divisors[i]);
     const double factor = 1.0 / (double)fg_parameter(op, SCALE);
     fovea_rope *rope = NULL;
     fovea_rope_desc desc;
@@ -71,7 +84,7 @@ static fovea_rope *create(const struct ggml_tensor *op, const float *divisors) {
     desc.factor = factor;
     desc.scaling = factor == 1.0 ? FOVEA_ROPE_UNSCALED : FOVEA_ROPE_LINEAR;
     desc.attention_factor = fg_parameter(op, ATTENTION);
-    desc.divisors = divisors;
+    desc.divisors = divisors ? sizes : NULL;
     if (fg_parameter(op, EXTRAPOLATION) != 0.0f) {
         desc.scaling = FOVEA_ROPE_YARN;
         desc.original_positions = op->op_params[ORIGINAL];
@@ -85,7 +98,7 @@ static fovea_rope *create(const struct ggml_tensor *op, const float *divisors) {
 
 /* Tables of these parameters, made once. NULL after an error, which was said. */
 static const fovea_rope *rope_of(fg_backend *backend, const struct ggml_tensor *op) {
-    const float *divisors = op->src[2] ? op->src[2]->data : NULL;
+    const float *divisors = divisors_of(op);
     const size_t bytes = (size_t)op->op_params[DIMS] / 2 * sizeof *divisors;
     struct fg_ropes *ropes = backend->ropes = backend->ropes ? backend->ropes : calloc(1, sizeof *ropes);
     if (!ropes)
@@ -134,31 +147,53 @@ static char *head_of(const struct ggml_tensor *t, const fovea_tensor *token, int
     return (char *)token->data + (size_t)head * t->nb[1];
 }
 
-/* Exchanges the two channels of each pair. */
-static void exchange(const struct ggml_tensor *op, const fovea_tensor *token) {
-    const bool halves = op->op_params[MODE] == HALVES;
-    const int64_t pairs = op->op_params[DIMS] / 2;
-    const size_t bytes = op->nb[0], step = (halves ? 1 : 2) * bytes, apart = halves ? (size_t)pairs * bytes : bytes;
+typedef void pair_function(char *one, char *other, size_t bytes);
+
+static void exchange(char *one, char *other, size_t bytes) {
     char kept[sizeof(float)];
+    memcpy(kept, one, bytes);
+    memcpy(one, other, bytes);
+    memcpy(other, kept, bytes);
+}
+
+static void make_nan(char *one, char *other, size_t bytes) { /* of each type, all bits are NaN */
+    memset(one, 0xff, bytes);
+    memset(other, 0xff, bytes);
+}
+
+/* Pair i of each head of a token. */
+static void for_pair(const struct ggml_tensor *op, const fovea_tensor *token, int64_t i, pair_function *function) {
+    const bool halves = op->op_params[MODE] == HALVES;
+    const size_t bytes = op->nb[0], step = (halves ? 1 : 2) * bytes;
+    const size_t apart = halves ? (size_t)(op->op_params[DIMS] / 2) * bytes : bytes;
     for (int64_t h = 0; h < op->ne[1]; h++) {
-        char *one = head_of(op, token, h);
-        for (int64_t i = 0; i < pairs; i++, one += step) {
-            memcpy(kept, one, bytes);
-            memcpy(one, one + apart, bytes);
-            memcpy(one + apart, kept, bytes);
-        }
+        char *one = head_of(op, token, h) + (size_t)i * step;
+        function(one, one + apart, bytes);
     }
 }
 
-/* At a negative position: with its pairs exchanged the token turns forwards. */
-static fovea_status turn_back(const fovea_context *context, const fovea_rope *rope, const struct ggml_tensor *op,
-                              const fovea_tensor *x, const fovea_tensor *y, int64_t position) {
+/* Exchanges the channels of the pairs that turn backwards. */
+static void exchange_pairs(const struct ggml_tensor *op, const fovea_tensor *token, bool backwards) {
+    const float *divisors = divisors_of(op);
+    for (int64_t i = 0; i < op->op_params[DIMS] / 2; i++)
+        if (backwards != (divisors && divisors[i] < 0.0f))
+            for_pair(op, token, i, exchange);
+}
+
+/* With its channels exchanged a pair turns forwards. */
+static fovea_status turn(const fovea_context *context, const fovea_rope *rope, const struct ggml_tensor *op,
+                         const fovea_tensor *x, const fovea_tensor *y, int64_t position) {
+    const float *divisors = divisors_of(op);
+    const bool backwards = position < 0;
+    const int64_t forwards = backwards ? -position : position;
     for (int64_t h = 0; h < op->ne[1]; h++)
         memmove(head_of(op, y, h), head_of(op->src[0], x, h), (size_t)op->ne[0] * op->nb[0]);
-    exchange(op, y);
-    position = -position;
-    const fovea_status status = fovea_rope_apply(context, rope, y, &position, y);
-    exchange(op, y);
+    exchange_pairs(op, y, backwards);
+    const fovea_status status = fovea_rope_apply(context, rope, y, &forwards, y);
+    exchange_pairs(op, y, backwards);
+    for (int64_t i = 0; divisors && i < op->op_params[DIMS] / 2; i++)
+        if (!(fabsf(divisors[i]) > 0.0f))
+            for_pair(op, y, i, make_nan);
     return status;
 }
 
@@ -169,8 +204,7 @@ static fovea_status turn_both_ways(const fovea_context *context, const fovea_rop
     for (int64_t b = 0; b < op->ne[3]; b++)
         for (int64_t t = 0; t < op->ne[2] && status == FOVEA_OK; t++) {
             const fovea_tensor x = token_of(op->src[0], b, t), y = token_of(op, b, t);
-            status = positions[t] < 0 ? turn_back(context, rope, op, &x, &y, positions[t])
-                                      : fovea_rope_apply(context, rope, &x, positions + t, &y);
+            status = turn(context, rope, op, &x, &y, positions[t]);
         }
     return status;
 }
@@ -182,13 +216,16 @@ enum ggml_status fg_rope_compute(fg_backend *backend, struct ggml_tensor *op) {
     int64_t *positions = fg_memory_get(&backend->ranges, (size_t)(all + 1) * sizeof *positions);
     if (!team || !rope || !positions)
         return GGML_STATUS_FAILED;
-    bool backwards = false;
+    const float *divisors = divisors_of(op);
+    bool both_ways = false;
+    for (int64_t i = 0; divisors && i < op->op_params[DIMS] / 2; i++)
+        both_ways = both_ways || !(divisors[i] > 0.0f);
     for (int64_t i = 0; i < all; i++) {
         positions[i] = ((const int32_t *)op->src[1]->data)[i % tokens];
-        backwards = backwards || positions[i] < 0;
+        both_ways = both_ways || positions[i] < 0;
     }
     const fovea_tensor x = view(op->src[0]), y = view(op);
-    return fg_status(backwards ? turn_both_ways(team->context, rope, op, positions)
+    return fg_status(both_ways ? turn_both_ways(team->context, rope, op, positions)
                                : fovea_rope_apply(team->context, rope, &x, positions, &y),
                      "ROPE");
 }

@@ -73,6 +73,10 @@ static tensor *rope_divided(operands o) {
     tensor *divisors = ggml_scale_bias(o.ctx, ggml_view_1d(o.ctx, o.b, 48, 0), 0.1f, 2);
     return ggml_rope_ext(o.ctx, heads(o), o.row, divisors, 96, 0, 4096, 10000, 1, 0, 1, 32, 1);
 }
+static tensor *rope_any_sign(operands o) {
+    tensor *divisors = ggml_scale(o.ctx, ggml_view_1d(o.ctx, o.b, 48, 0), 3);
+    return ggml_rope_ext(o.ctx, heads(o), o.row, divisors, 96, 2, 4096, 10000, 1, 0, 1, 32, 1);
+}
 static tensor *rope_half(operands o) {
     return ggml_cast(o.ctx, rope_of(o, ggml_cast(o.ctx, heads(o), GGML_TYPE_F16), 96, 2, 1, 0), GGML_TYPE_F32);
 }
@@ -114,6 +118,7 @@ static const struct {
     {"NORM", norm, 1e-6},
     {"SOFT_MAX", soft_max, 1e-6},
     {"SOFT_MAX, mask, ALiBi", soft_max_masked, 1e-6},
+    {"ROPE with divisors of any sign", rope_any_sign, 1e-3},
     {"ROPE, divisors", rope_divided, 1e-4},
     {"ROPE", rope, 1e-4},
     {"ROPE of halves, scaled, permuted", rope_halves, 1e-4},
@@ -174,6 +179,48 @@ static void test_case(int i, ggml_backend_t cpu, ggml_backend_t *fovea, bool neg
     free(theirs);
 }
 
+/* Two ROPEs of one backend that differ in divisors alone, some of which are 0, negative or no numbers. */
+static void test_divisors(ggml_backend_t cpu, ggml_backend_t backend) {
+    enum { DIMS = 16, TOKENS = 5, RESULTS = DIMS * TOKENS };
+    static const float divisors[3][DIMS / 2] = {
+        {1, 2, 3, 4, 5, 6, 7, 8}, {1, 2, 3, 4, 5, 6, 7, 9}, {0, -1, -0.0f, 0.5f, -0.25f, NAN, INFINITY, -INFINITY}};
+    for (int mode = 0; mode <= 2; mode += 2) {
+        struct ggml_context *ctx = ggml_init((struct ggml_init_params){
+            .mem_size = 16 * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true});
+        tensor *x = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, DIMS, 1, TOKENS), *d[3], *y[3];
+        tensor *positions = ggml_new_tensor_1d(ctx, GGML_TYPE_I32, TOKENS);
+        struct ggml_cgraph *graph = ggml_new_graph(ctx);
+        for (int i = 0; i < 3; i++) {
+            d[i] = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, DIMS / 2);
+            y[i] = ggml_rope_ext(ctx, x, positions, d[i], DIMS, mode, 4096, 10000, 1, 0, 1, 32, 1);
+            ggml_build_forward_expand(graph, y[i]);
+        }
+        ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(ctx, ggml_backend_cpu_buffer_type());
+        uint64_t seed = 5;
+        for (int i = 0; i < RESULTS; i++)
+            ((float *)x->data)[i] = random_float(&seed);
+        for (int i = 0; i < TOKENS; i++)
+            ((int32_t *)positions->data)[i] = 3 * i - 3; /* -3, 0, 3, ... */
+        for (int i = 0; i < 3; i++)
+            memcpy(d[i]->data, divisors[i], sizeof divisors[i]);
+        float theirs[3][RESULTS];
+        check(ggml_backend_graph_compute(cpu, graph) == GGML_STATUS_SUCCESS, "error", "divisors");
+        for (int i = 0; i < 3; i++)
+            memcpy(theirs[i], y[i]->data, sizeof theirs[i]);
+        check(memcmp(theirs[0], theirs[1], sizeof theirs[0]) != 0, "the test tells nothing", "divisors");
+        for (int round = 0; round < 2; round++) {
+            check(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS, "error", "divisors");
+            for (int i = 0; i < 3 * RESULTS; i++) {
+                const float ours = ((const float *)y[i / RESULTS]->data)[i % RESULTS],
+                            other = theirs[i / RESULTS][i % RESULTS];
+                check(isnan(other) ? isnan(ours) : fabsf(ours - other) < 1e-5f, "not ggml's result", "divisors");
+            }
+        }
+        ggml_backend_buffer_free(buffer);
+        ggml_free(ctx);
+    }
+}
+
 /* A row that is not there is an error, and nothing beyond the tensor is read. */
 static void test_out_of_range(ggml_backend_t backend) {
     struct ggml_context *ctx = ggml_init(
@@ -200,6 +247,7 @@ int main(void) {
         if (!strncmp(cases[i].name, "ROPE", 4))
             test_case(i, cpu, fovea, true);
     }
+    test_divisors(cpu, fovea[1]);
     test_out_of_range(fovea[1]);
     for (int t = 0; t < 4; t++)
         ggml_backend_free(fovea[t]);
