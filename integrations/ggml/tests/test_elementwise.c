@@ -179,6 +179,24 @@ static void test_case(int i, ggml_backend_t cpu, ggml_backend_t *fovea, bool neg
     free(theirs);
 }
 
+/* SCALE rounds the product before it adds: a contracted one has what the product's rounding lost, 2^-46. */
+static void test_contraction(ggml_backend_t backend) {
+    struct ggml_context *ctx = ggml_init(
+        (struct ggml_init_params){.mem_size = 8 * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true});
+    tensor *x = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 100),
+           *y = ggml_scale_bias(ctx, x, 0x1.000002p0f, -0x1.000004p0f);
+    struct ggml_cgraph *graph = ggml_new_graph(ctx);
+    ggml_build_forward_expand(graph, y);
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(ctx, ggml_backend_cpu_buffer_type());
+    for (int i = 0; i < 100; i++)
+        ((float *)x->data)[i] = 0x1.000002p0f;
+    check(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS, "error", "contraction");
+    for (int i = 0; i < 100; i++)
+        check(((const float *)y->data)[i] == 0, "a product and a sum are rounded once", "contraction");
+    ggml_backend_buffer_free(buffer);
+    ggml_free(ctx);
+}
+
 /* Two ROPEs of one backend that differ in divisors alone, some of which are 0, negative or no numbers. */
 static void test_divisors(ggml_backend_t cpu, ggml_backend_t backend) {
     enum { DIMS = 16, TOKENS = 5, RESULTS = DIMS * TOKENS };
@@ -247,6 +265,7 @@ int main(void) {
         if (!strncmp(cases[i].name, "ROPE", 4))
             test_case(i, cpu, fovea, true);
     }
+    test_contraction(fovea[1]);
     test_divisors(cpu, fovea[1]);
     test_out_of_range(fovea[1]);
     for (int t = 0; t < 4; t++)
