@@ -18,7 +18,7 @@
 
 namespace {
 
-bool failed = false;
+bool failed = false, lost = false;
 std::vector<std::pair<std::string, std::string>> heading;
 
 template <class Base> class Reporter : public Base {
@@ -46,6 +46,15 @@ class Table : public Reporter<benchmark::ConsoleReporter> {
         for (const auto &line : heading)
             std::cout << line.first << ": " << line.second << '\n';
         return true;
+    }
+};
+
+/* Google Benchmark does not look whether its file could be written. */
+class File : public Reporter<benchmark::JSONReporter> {
+  public:
+    void Finalize() override {
+        Reporter::Finalize();
+        lost = !GetOutputStream().flush();
     }
 };
 
@@ -108,8 +117,10 @@ extern "C" int shim_run(const shim_bench *benches, int count, const shim_options
             ->Unit(benchmark::kMicrosecond);
     }
     Table console(isatty(STDOUT_FILENO) ? Table::OO_Color : Table::OO_None);
-    Reporter<benchmark::JSONReporter> json;
+    File json;
     benchmark::RunSpecifiedBenchmarks(&console, options->json ? &json : nullptr, ".");
     benchmark::Shutdown();
-    return failed ? 1 : 0;
+    if (lost)
+        std::cerr << "fovea-bench: " << options->json << ": not written completely\n";
+    return lost || failed;
 }
