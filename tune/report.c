@@ -73,8 +73,8 @@ static double step_of(double whole, int steps) {
 }
 
 static void bars(const page *p) {
-    enum { LEFT = 340, RIGHT = 880, ROW = 26, TOP = 8 };
-    int n = 0;
+    enum { WIDE = 540, ROW = 26, TOP = 8, FIGURE = 80, CHARACTER = 8 }; /* FIGURE: behind the longest bar */
+    int n = 0, left = 340;
     double most = 0.02;
     fputs("<h2>Gain of each choice</h2>\n<p>How much faster than the default, as it was proved; the thin line is the "
           "95% "
@@ -82,7 +82,9 @@ static void bars(const page *p) {
           p->file);
     for (int i = 0; p->tuning && i < p->tuning->rows; i++)
         if (used_here(p, &p->tuning->row[i])) {
+            const tune_class c = tune_class_of_row(&p->tuning->row[i], p->tuning->row[i].isa);
             n++;
+            left = (int)fv_max(left, CHARACTER * (int64_t)strlen(c.name) + 10);
             most = fmax(most, (double)p->tuning->row[i].evidence.gain / 1000 - 1);
         }
     if (n == 0) {
@@ -91,15 +93,15 @@ static void bars(const page *p) {
               p->file);
         return;
     }
-    const double step = step_of(most * 1.2, 6), end = step * ceil(most * 1.1 / step), scale = (RIGHT - LEFT) / end;
+    const double step = step_of(most * 1.2, 6), end = step * ceil(most * 1.1 / step), scale = WIDE / end;
     const int bottom = TOP + ROW * n;
-    fprintf(p->file, "<svg viewBox=\"0 0 960 %d\" role=\"img\">\n", bottom + 28);
+    fprintf(p->file, "<svg viewBox=\"0 0 %d %d\" role=\"img\">\n", left + WIDE + FIGURE, bottom + 28);
     for (int i = 0; (double)i * step <= end * 1.001; i++)
         fprintf(
             p->file,
             "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/><text class=\"faint middle\" x=\"%.1f\" "
             "y=\"%d\">%.0f%%</text>\n",
-            LEFT + scale * i * step, LEFT + scale * i * step, TOP, bottom, LEFT + scale * i * step, bottom + 18,
+            left + scale * i * step, left + scale * i * step, TOP, bottom, left + scale * i * step, bottom + 18,
             100 * i * step);
     for (int i = 0, y = TOP; i < p->tuning->rows; i++) {
         const fv_tuning_row *row = &p->tuning->row[i];
@@ -115,9 +117,9 @@ static void bars(const page *p) {
                 "<text class=\"end\" x=\"%d\" y=\"%d\">%s</text><rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%.1f\" "
                 "height=\"16\" rx=\"2\"><title>%s</title></rect><path class=\"ink\" d=\"M%.1f %dH%.1fM%.1f %dv8M%.1f "
                 "%dv8\"/><text x=\"%.1f\" y=\"%d\">%.1f%%</text>\n",
-                LEFT - 10, y + 17, c.name, report_style(c.operation), LEFT, y + 5, scale * fmin(gain, end), text,
-                LEFT + scale * low, y + 13, LEFT + scale * high, LEFT + scale * low, y + 9, LEFT + scale * high, y + 9,
-                LEFT + scale * fmax(high, fmin(gain, end)) + 8, y + 17, 100 * gain);
+                left - 10, y + 17, c.name, report_style(c.operation), left, y + 5, scale * fmin(gain, end), text,
+                left + scale * low, y + 13, left + scale * high, left + scale * low, y + 9, left + scale * high, y + 9,
+                left + scale * fmax(high, fmin(gain, end)) + 8, y + 17, 100 * gain);
         y += ROW;
     }
     fputs("</svg>\n", p->file);

@@ -432,6 +432,16 @@ output) # to the standard output, where nothing can be written; a page that cann
     ) || exit 1
     has err 'left as it was'
     [ "$(cat page.html)" = old ] || fail "the old page is gone"
+    # The longest names have room on the left of their bars, 8 units a character.
+    isa=$("$TUNE" run --dry-run | sed -n 's/^machine .* tier //p')
+    echo "attention_f32 isa=$isa threads=1 head_dim=128 value_dim=128 limited=2 group=2..4 keys=257..1023" \
+        "rows=257..1023 : tile_rows=14 $evidence" | made long
+    expect 0 report long "${page[@]}" --threads 1 -o long.html
+    python3 - long.html <<'END' || fail "a name has no room"
+import re, sys
+names = re.findall(r'class="end" x="(\d+)" y="\d+">(attention[^<]*)<', open(sys.argv[1]).read())
+assert names and all(len(name) > 52 and int(x) >= 8 * len(name) for x, name in names), names
+END
     ;;
 
 home) # no HOME at all
