@@ -217,8 +217,7 @@ static void *reg_proc_address(ggml_backend_reg_t reg, const char *name) {
 
 static void say_status(void) {
     if (fg_options_none()) {
-        fg_say("Fovea %s is loaded, and takes nothing (%s)", fovea_version(),
-               fg_options_listed() ? "FOVEA_GGML" : "FOVEA_GGML, or a CPU where nothing was faster");
+        fg_say("Fovea %s is loaded, and takes nothing: %s", fovea_version(), fg_options_none());
         return;
     }
     char names[400] = "";

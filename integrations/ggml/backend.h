@@ -85,7 +85,7 @@ void fg_backend_set_n_threads(ggml_backend_t backend, int threads);
 void fg_backend_set_abort_callback(ggml_backend_t backend, ggml_abort_callback callback, void *data);
 int64_t fg_backend_calls(ggml_backend_t backend, const char *operation);
 
-/* The devices. count is 0 if FOVEA_GGML says so. */
+/* The devices: none if nothing is taken. */
 size_t fg_device_count(void);
 ggml_backend_dev_t fg_device(ggml_backend_reg_t reg, size_t index);
 
@@ -95,7 +95,7 @@ ggml_backend_dev_t fg_device(ggml_backend_reg_t reg, size_t index);
 void fg_options_load(void);
 /* Is this operation taken, as far as FOVEA_GGML says; and whether it pays or not? */
 bool fg_options_take(const fg_operation *operation, bool *always);
-bool fg_options_none(void);
+const char *fg_options_none(void); /* why nothing is taken; NULL: something is */
 bool fg_options_listed(void); /* operations are named, or all: they are taken whether faster or not */
 bool fg_options_debug(void);
 /* Tier and threads, as the environment allows them. */

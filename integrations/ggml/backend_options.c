@@ -4,50 +4,71 @@
  *   FOVEA_GGML=NAME[,NAME]  these operations, faster or not
  *   unset or empty          each operation where it was measured to be faster: none on the scalar tier
  *   FOVEA_GGML_ARITHMETIC=exact|q16|q8  what products with quantised weights compute with; unset or empty: q16
+ * Words of any case, with blanks around them; FOVEA_GGML may have empty ones. One that is unknown is said, and left out.
  *   FOVEA_DEBUG=1           says what was taken when a backend ends; the library says what it chose */
+#define _DEFAULT_SOURCE
 #include "backend.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-static bool none, always[FG_OPERATIONS], listed, debug;
+static bool always[FG_OPERATIONS], listed, debug;
+static const char *none; /* why nothing is taken */
 static fovea_arithmetic arithmetic = FOVEA_ARITHMETIC_DEFAULT;
 
-static int find(const char *word, size_t length) {
+typedef struct word {
+    const char *at;
+    size_t length;
+} word;
+
+static const char blanks[] = " \t\r\n";
+
+/* From here to the next comma, without the blanks around it. */
+static word read_word(const char *at) {
+    at += strspn(at, blanks);
+    size_t length = strcspn(at, ",");
+    while (length > 0 && strchr(blanks, at[length - 1]))
+        length--;
+    return (word){at, length};
+}
+
+static bool is(word w, const char *name) { return strlen(name) == w.length && !strncasecmp(w.at, name, w.length); }
+
+static bool take(word w) {
+    bool known = is(w, "all");
     for (int i = 0; i < FG_OPERATIONS; i++)
-        if (strlen(fg_operations[i].name) == length && !memcmp(fg_operations[i].name, word, length))
-            return i;
-    return -1;
+        if (is(w, "all") || is(w, fg_operations[i].name))
+            always[i] = listed = known = true;
+    return known;
 }
 
 static void read_list(const char *words) {
-    listed = true;
-    for (const char *word = words;; word++) {
-        const size_t length = strcspn(word, ",");
-        const int i = find(word, length);
-        if (i < 0) {
-            fg_say("FOVEA_GGML: \"%.*s\" is not all, none or an operation that is served; nothing is taken",
-                   (int)length, word);
-            none = true;
-            return;
-        }
-        always[i] = true;
-        word += length;
-        if (!*word)
+    for (const char *at = words;; at++) {
+        const word w = read_word(at);
+        if (is(w, "none"))
+            none = "FOVEA_GGML says none";
+        else if (w.length > 0 && !take(w))
+            fg_say("FOVEA_GGML: \"%.*s\" is not all, none or an operation that is served; it is left out",
+                   (int)w.length, w.at);
+        at += strcspn(at, ",");
+        if (!*at)
             return;
     }
 }
 
-static void read_arithmetic(const char *word) {
+static void read_arithmetic(const char *text) {
     static const fovea_arithmetic known[] = {FOVEA_ARITHMETIC_EXACT, FOVEA_ARITHMETIC_Q16, FOVEA_ARITHMETIC_Q8};
+    const word w = read_word(text);
+    bool found = w.length == 0;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (!strcmp(word, fovea_arithmetic_name(known[i]))) {
+        if (is(w, fovea_arithmetic_name(known[i]))) {
             arithmetic = known[i];
-            return;
+            found = true;
         }
-    fg_say("FOVEA_GGML_ARITHMETIC: \"%s\" is not exact, q16 or q8; nothing is taken", word);
-    none = true;
+    if (!found)
+        fg_say("FOVEA_GGML_ARITHMETIC: \"%s\" is not exact, q16 or q8; it is left out", text);
 }
 
 static fovea_info info;
@@ -68,27 +89,16 @@ const fovea_info *fg_options_info(void) {
 }
 
 void fg_options_load(void) {
-    const char *words = getenv("FOVEA_GGML"), *debugging = getenv("FOVEA_DEBUG");
+    const char *words = getenv("FOVEA_GGML"), *debugging = getenv("FOVEA_DEBUG"),
+               *how = getenv("FOVEA_GGML_ARITHMETIC");
     debug = debugging && !strcmp(debugging, "1");
-    const char *word = getenv("FOVEA_GGML_ARITHMETIC");
-    if (word && *word)
-        read_arithmetic(word);
-    if (!words || !*words) {
-        none |= fg_options_info()->isa == FOVEA_ISA_SCALAR;
-        return;
-    }
-    if (!strcmp(words, "none")) {
-        none = true;
-    } else if (!strcmp(words, "all")) {
-        listed = true;
-        for (int i = 0; i < FG_OPERATIONS; i++)
-            always[i] = true;
-    } else {
-        read_list(words);
-    }
+    read_arithmetic(how ? how : "");
+    read_list(words ? words : "");
+    if (!listed && !none && fg_options_info()->isa == FOVEA_ISA_SCALAR)
+        none = "portable code is not faster than ggml; FOVEA_GGML=all takes it all the same";
 }
 
-bool fg_options_none(void) { return none; }
+const char *fg_options_none(void) { return none; }
 
 bool fg_options_listed(void) { return listed; }
 

@@ -27,7 +27,7 @@ operations() { # operations NAME ARGUMENT...: test-backend-ops of build/ggml/NAM
 }
 results() { # results NAME FOLDER: our own tests with the ggml in that folder
     local program
-    for program in "$test" "$test"-weights "$test"-elementwise "$test"-hash; do
+    for program in "$test" "$test"-weights "$test"-placed "$test"-unpacked "$test"-elementwise "$test"-hash; do
         LD_LIBRARY_PATH=$2 "$program" >"$logs/${program##*/}-$1.log" 2>&1
         report $? "${program##*/}, ggml $1" "$logs/${program##*/}-$1.log"
     done

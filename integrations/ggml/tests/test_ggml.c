@@ -290,7 +290,7 @@ int main(void) {
     ggml_backend_load_all();
     reg = load_fovea();
     printf("ggml %s\n", ggml_version());
-    test_scheduler(usual || all || !strcmp(takes, "FLASH_ATTN_EXT"));
+    test_scheduler(usual || all || !strncmp(takes, "FLASH_ATTN_EXT", 14));
     if (usual)
         test_pays();
     if (all) {
