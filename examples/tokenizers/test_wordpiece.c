@@ -1,7 +1,7 @@
 /* test-tokenizers-wordpiece: word pieces of small vocabularies, with the characters of utf8proc. */
 #include "characters.h"
+#include "private.h"
 #include "test.h"
-#include "tokenizers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -136,6 +136,22 @@ static void test_other_rules(void) {
     }
 }
 
+/* The first and the last character of each Chinese block stand alone, those beside them do not: as PyPI's tokenizers
+ * has it, of which a block begins at 2b920 where Unicode's does at 2b820. Two blocks here are one. */
+static void test_chinese_blocks(void) {
+    static const uint32_t blocks[][2] = {{0x3400, 0x4dbf},   {0x4e00, 0x9fff},   {0xf900, 0xfaff},  {0x20000, 0x2a6df},
+                                         {0x2a700, 0x2b81f}, {0x2b920, 0x2ceaf}, {0x2f800, 0x2fa1f}};
+    tk_tokenizer *w = load_text("[UNK]\n[CLS]\n[SEP]\na", (tk_wordpiece_rules){0});
+    for (size_t i = 0; w != NULL && i < sizeof blocks / sizeof blocks[0]; i++)
+        for (int k = 0; k < 4; k++) { /* before it, first, last, behind it */
+            char text[8] = "a";
+            const int length = tk_put_character(blocks[i][k / 2] - (k == 0) + (k == 3), text + 1);
+            text[1 + length] = 'a';
+            pieces_are(w, text, (size_t)length + 2, MOST, k % 3 == 0 ? "[CLS] [UNK] [SEP]" : "[CLS] a [UNK] a [SEP]");
+        }
+    tk_free(w);
+}
+
 static void test_decoding(void) {
     tk_tokenizer *t = load_text("[UNK]\n[CLS]\n[SEP]\na\n##b\nab\n##", (tk_wordpiece_rules){0});
     char got[256] = "";
@@ -173,6 +189,7 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "tokenizers-wordpiece", NULL);
     test_rules();
     test_other_rules();
+    test_chinese_blocks();
     test_decoding();
     test_vocabularies();
     return test_end();
