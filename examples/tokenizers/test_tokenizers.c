@@ -2,6 +2,7 @@
  * test_reference.c compares with llama.cpp. */
 #include "private.h"
 #include "small.h"
+#include "unigram.h"
 
 #include "test.h"
 
@@ -158,6 +159,77 @@ static void test_merges(void) {
     tk_free(t);
 }
 
+/* Special tokens that overlap: the longest first, of equal ones that of the lower id, and from the left. */
+static void test_overlaps(void) {
+    static const char *const overlapping[] = {"a",  "b",  "x",   "y",    "z",     "<xy>",  "y>a>", "xyz", "zab",
+                                              "xy", "aa", "zba", "zbab", "xyzyz", "zbabx", "yzb",  "y>",  NULL};
+    static const char overlapping_types[] = "11111444444434444"; /* zbab is control */
+    static const char *const none[] = {NULL};
+    static const struct {
+        const char *text, *pieces;
+        unsigned flags;
+    } cases[] = {{"xyzab", "xyz a b", 0},      {"<xy>a>", "<xy> a", 0}, {"xy>a>", "x y>a>", 0},
+                 {"xyzbabx", "xy zbabx", 0}, /* xyz is behind zbabx, and xy is left of it */
+                 {"aaa", "aa a", 0},           {"zbab", "zba b", 0},    {"zbabxyzyz", "zba b xyzyz", 0},
+                 {"zbab", "zbab", TK_SPECIAL}, {"yzbab", "y zba b", 0}, {"yzbab", "y zbab", TK_SPECIAL}};
+    tk_tokenizer *t;
+    if (!test_check(create("gpt2", "gpt-2", overlapping, none, overlapping_types, NULL, &t) == 0, "%s", sentence))
+        return;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        pieces_are(t, cases[i].text, cases[i].flags, MOST, cases[i].pieces);
+    tk_free(t);
+}
+
+/* SentencePiece: a token may have a space between its letters, and then words are not taken one by one. */
+static void test_inner_space(void) {
+    enum { BYTES = 256, ALL = BYTES + 8 };
+    static const char *const own[] = {"\u2581", "a", "b", "\u2581b", "a\u2581", "\u2581\u2581", "a\u2581b", "aa"};
+    static char bytes[BYTES][7];
+    static const char *tokens[ALL + 1], *const none[] = {NULL};
+    static float scores[ALL];
+    for (int i = 0; i < BYTES; i++) {
+        snprintf(bytes[i], sizeof bytes[i], "<0x%02X>", (unsigned)i);
+        tokens[i] = bytes[i];
+    }
+    for (int i = 0; i < ALL - BYTES; i++) {
+        tokens[BYTES + i] = own[i];
+        scores[BYTES + i] = (float)-i;
+    }
+    for (int inner = 0; inner < 2; inner++) {
+        tk_tokenizer *t;
+        tokens[BYTES + 6] = inner ? "a\u2581b" : "aab";
+        tokens[BYTES + 4] = inner ? "a\u2581" : "ab";
+        if (!test_check(create("llama", "", tokens, none, NULL, scores, &t) == 0, "%s", sentence))
+            return;
+        pieces_are(t, "aa b", 0, MOST, inner ? "\u2581 a a\u2581b" : "\u2581 aa \u2581b");
+        tk_free(t);
+    }
+}
+
+/* Unigram: a character that is no piece, though one begins with it, is unknown. */
+static void test_unigram(void) {
+    static const char *const pieces_of[] = {"<unk>", "ab", "bc", "c", NULL};
+    static const double scores[] = {0, -1, -1, -1};
+    listed list = {pieces_of};
+    tk_unigram *u;
+    const tk_unigram_description d = {.name = "made", .tokens = {4, next_listed, &list}, .scores = scores};
+    if (!test_check(tk_unigram_create(&d, &u, to) == 0, "%s", sentence))
+        return;
+    static const struct {
+        const char *word;
+        int64_t count;
+        int32_t ids[3];
+    } cases[] = {{"abc", 2, {1, 3}},  {"ac", 2, {0, 3}},  {"aac", 2, {0, 3}},
+                 {"abbc", 2, {1, 2}}, {"aab", 2, {0, 1}}, {"bca", 2, {2, 0}}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int32_t ids[4] = {-1, -1, -1, -1};
+        const int64_t count = tk_unigram_word(u, cases[i].word, (int64_t)strlen(cases[i].word), ids, 4);
+        test_check(count == cases[i].count && memcmp(ids, cases[i].ids, (size_t)count * sizeof *ids) == 0,
+                   "unigram, %s: %lld pieces, %d %d", cases[i].word, (long long)count, (int)ids[0], (int)ids[1]);
+    }
+    tk_unigram_free(u);
+}
+
 /* Letters of a word are joined in time that does not grow with their square. */
 static void test_long(void) {
     enum { LONG = 1 << 22 };
@@ -274,6 +346,9 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "tokenizers", NULL);
     test_words();
     test_merges();
+    test_overlaps();
+    test_inner_space();
+    test_unigram();
     test_long();
     test_decode();
     test_refused();
