@@ -110,8 +110,8 @@ def page():
         for k, words in enumerate(("channel 0", "channel 1", "channel 2", "...")):
             p.box(534 + k * 76, y, 76, 22, "b", words)
     p.text(480, 260, "int8 keys and values also have a scale for each key and head.", "soft")
-    p.text(480, 276, "In 16 bits and int8 a channel above is a word of two or four.", "soft")
-    p.text(480, 292, "Keys are rows, too, in float32 on AVX2 and NEON, or over 1 KiB.", "soft")
+    p.text(480, 276, "16-bit cells hold two channels, int8 cells four.", "soft")
+    p.text(480, 292, "Other layouts: cache.h.", "soft")
     return p.whole()
 
 

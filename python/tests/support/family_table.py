@@ -159,7 +159,7 @@ def line(found):
         return f"`{name}`"
     if kind == "optimized":
         return f"| {name} | {', '.join(sorted(found['own']))} |"
-    reasons = [f"{owner}: code of its own" for owner in sorted(set(found["own"]) - set(found["served"]))]
+    reasons = [f"{owner}: its own code" for owner in sorted(set(found["own"]) - set(found["served"]))]
     reasons += [f"{owner}: by `optimize`" for owner in sorted(set(found["own"]) & set(found["served"]))]
     reasons += [f"falls back ({reason})" for reason in sorted(found["fallbacks"])]
     return f"| {name} | {'; '.join(reasons)} |"
