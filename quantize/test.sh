@@ -154,15 +154,17 @@ has out 'token_embd.weight  8 x 256  F32 kept \(embedding\)' 'attn_v.weight  256
     fail "fovea-generate does not read several types"
 
 # Tensors of several pieces (16 MB): rows that repeat become blocks that repeat.
+mkdir folder.rows
 python3 - <<'END' || fail "no large file"
 import json, random, struct
 random.seed(2)
 few = struct.pack("<8192f", *(random.gauss(0, 1) for _ in range(8192)))
 many = few * 700
-head = json.dumps({"few.weight": {"dtype": "F32", "shape": [8, 1024], "data_offsets": [0, len(few)]},
-                   "many.weight": {"dtype": "F32", "shape": [7, 800, 1024],
-                                   "data_offsets": [len(few), len(few) + len(many)]}}).encode()
-open("folder/large.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + few + many)
+for name, shape in ("folder/large", [7, 800, 1024]), ("folder.rows/rows", [5600, 1024]):
+    head = json.dumps({"few.weight": {"dtype": "F32", "shape": [8, 1024], "data_offsets": [0, len(few)]},
+                       "many.weight": {"dtype": "F32", "shape": shape,
+                                       "data_offsets": [len(few), len(few) + len(many)]}}).encode()
+    open(name + ".safetensors", "wb").write(struct.pack("<Q", len(head)) + head + few + many)
 END
 expect 0 folder/large.safetensors --type q4_k -o folder/large.gguf
 error=$(sed -n 's/^few.weight .*q4_k  \(max .* relative [0-9.]*\)  4608 bytes$/\1/p' out)
@@ -171,6 +173,17 @@ python3 - <<'END' || fail "pieces are not the whole"
 data = open("folder/large.gguf", "rb").read()
 few, many = data[-4608 * 701:-4608 * 700], data[-4608 * 700:]
 assert few * 700 == many and len(set(few)) > 100
+END
+# And their scales, which are behind all pieces.
+expect 0 folder.rows/rows.safetensors --type int4 --force -o folder/model.safetensors
+python3 - <<'END' || fail "scales of pieces are not those of the whole"
+import json, struct
+data = open("folder/model.safetensors", "rb").read()
+size = 8 + struct.unpack("<Q", data[:8])[0]
+head = json.loads(data[8:size])
+for part in "weight_packed", "weight_scale":
+    few, many = (data[size + a:size + b] for a, b in (head[n + part]["data_offsets"] for n in ("few.", "many.")))
+    assert few * 700 == many and len(set(few)) > 10, part
 END
 
 # Damaged input, numbers that are none, and a full disk: a sentence, and no file.
