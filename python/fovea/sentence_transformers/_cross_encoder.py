@@ -28,7 +28,7 @@ class CrossEncoder(Model):
             raise NotImplementedError(
                 f"{self.folder}: a CrossEncoder with {other} is not served, ...ForSequenceClassification is"
             )
-        self._head = Classifier(self._source, self._backbone)
+        self._head = Classifier(self._source, self._backbone.width)
         if num_labels not in (None, self.num_labels):
             raise ValueError(f"num_labels is {num_labels}, the model in {self.folder} has {self.num_labels}")
         nested = self.config.get("sentence_transformers") or {}
@@ -126,7 +126,7 @@ def _activation(given):
     """From logits to scores."""
     module = type(given).__module__
     if isinstance(given, str) or module.startswith("torch.nn"):
-        word = activation_of_module((given if isinstance(given, str) else type(given).__name__).rpartition(".")[2])
+        word = activation_of_module(given if isinstance(given, str) else f"torch.nn.{type(given).__name__}")
         return (lambda x: x) if word is None else lambda x: op.activate(x, word, np.empty_like(x))
     if not callable(given):
         raise TypeError(

@@ -73,7 +73,7 @@ class Weights:
     view of the mapped file where that is float32 itself."""
 
     def __init__(self, folder, file="model.safetensors"):
-        self.folder, self._tensors = folder, {}
+        self.folder, self._tensors, self.read = folder, {}, set()
         index = folder / f"{file}.index.json"
         if (folder / file).is_file():
             files = [folder / file]
@@ -131,6 +131,7 @@ class Weights:
                 return None
             raise ValueError(f"the weights in {self.folder} lack {name}")
         kind, given, values = self._tensors[name]
+        self.read.add(name)
         if shape is not None and list(shape) != given:
             raise ValueError(f"{name} in {self.folder} has the shape {tuple(given)}, not {tuple(shape)}")
         if kind == "BF16":

@@ -4,8 +4,8 @@ rows."""
 import numpy as np
 
 from . import _operations as op
-from ._families import Source, activation_of
 from ._folder import Weights, read_object
+from ._source import Source, activation_of
 
 _MODES = {
     "cls": "first",
@@ -25,22 +25,31 @@ _OLD_MODES = {
 }
 
 
+def _known(config, keys, folder):
+    """Refuses a config with other keys: what they ask for would be ignored."""
+    if unknown := sorted(set(config) - set(keys)):
+        raise NotImplementedError(f"{folder}/config.json has {unknown[0]!r}, not served: only {', '.join(keys)}")
+
+
 class Pooling:
+    _KEYS = ("pooling_mode", "include_prompt", "embedding_dimension", "word_embedding_dimension", *_OLD_MODES)
+
     def __init__(self, config, width, folder=""):
+        _known(config, self._KEYS, folder)
+        if wrong := [n for n in ("include_prompt", *_OLD_MODES) if not isinstance(config.get(n, True), bool)]:
+            raise ValueError(f"{folder}/config.json has {wrong[0]} = {config[wrong[0]]!r}, which is not true or false")
         modes = config.get("pooling_mode")
         if modes is None:
             modes = [mode for name, mode in _OLD_MODES.items() if config.get(name)] or ["mean"]
-        modes = [modes] if isinstance(modes, str) else list(modes)
-        if unknown := [mode for mode in modes if mode not in _MODES]:
+        modes = [modes] if isinstance(modes, str) else modes
+        if not isinstance(modes, list) or not modes:
+            raise ValueError(f"{folder}/config.json has pooling_mode = {modes!r}, which is neither a word nor a list")
+        if unknown := [mode for mode in modes if mode not in list(_MODES)]:
             raise NotImplementedError(f"{folder}: the pooling {unknown[0]!r} is not served: {', '.join(_MODES)} are")
-        given = config.get("embedding_dimension", config.get("word_embedding_dimension", width))
-        if given != width:
-            raise ValueError(f"{folder}: pooling has {given} channels, the backbone {width}")
-        self.modes, self.include_prompt, self.width = (
-            modes,
-            bool(config.get("include_prompt", True)),
-            len(modes) * width,
-        )
+        for name in ("embedding_dimension", "word_embedding_dimension"):
+            if config.get(name, width) != width:
+                raise ValueError(f"{folder}: pooling has {config[name]} channels, the backbone {width}")
+        self.modes, self.include_prompt, self.width = modes, config.get("include_prompt", True), len(modes) * width
 
     def __call__(self, x, starts, prompt_length=0):
         begin, end = starts[:-1], starts[1:]
@@ -68,21 +77,30 @@ class Pooling:
             op.pool(x, np.minimum(begin + length, end), end, _MODES[mode], out)
 
 
+def _of_vectors(config, folder):
+    for name in ("module_input_name", "module_output_name"):
+        if config.get(name) not in (None, "sentence_embedding"):
+            raise NotImplementedError(f"{folder}: {name} = {config[name]!r} is not served, sentence_embedding is")
+
+
 class Dense:
+    _KEYS = ("in_features", "out_features", "bias", "activation_function", "use_residual")
+
     def __init__(self, folder, width):
         config = read_object(folder / "config.json")
-        for name in ("module_input_name", "module_output_name"):
-            if config.get(name) not in (None, "sentence_embedding"):
-                raise NotImplementedError(
-                    f"{folder}: a Dense of {config[name]} is not served, only of sentence_embedding"
-                )
+        _known(config, (*self._KEYS, "module_input_name", "module_output_name"), folder)
+        _of_vectors(config, folder)
         source = Source(config, Weights(folder))
-        word = str(config.get("activation_function", "torch.nn.modules.activation.Tanh")).rpartition(".")[2]
-        self.map = source.map("linear", activation=activation_of_module(word))
+        out, inner = (source.count(name, default=None) for name in ("out_features", "in_features"))
+        word = source.word("activation_function", default="torch.nn.modules.activation.Tanh")
+        bias = source.flag("bias", default=True)
+        if not bias and "linear.bias" in source.weights:
+            raise ValueError(f"{folder}: Dense has a bias in its weights, and none by config.json")
+        self.map = source.map("linear", rows=out, columns=inner, bias=bias, activation=activation_of_module(word))
         self.residual = None
-        if config.get("use_residual"):
+        if source.flag("use_residual", default=False):
             same = self.map.in_features == self.map.out_features
-            self.residual = (lambda x: x) if same else source.map("residual")
+            self.residual = (lambda x: x) if same else source.map("residual", rows=out, columns=inner, bias=False)
         if self.map.in_features != width:
             raise ValueError(f"{folder}: Dense has {self.map.in_features} channels, what comes before it {width}")
         self.width = self.map.out_features
@@ -93,12 +111,7 @@ class Dense:
 
 class Normalize:
     def __init__(self, folder, width):
-        config = read_object(folder / "config.json", optional=True)
-        for name in ("module_input_name", "module_output_name"):
-            if config.get(name) not in (None, "sentence_embedding"):
-                raise NotImplementedError(
-                    f"{folder}: a Normalize of {config[name]} is not served, only of sentence_embedding"
-                )
+        _of_vectors(read_object(folder / "config.json", optional=True), folder)
         self.width = width
 
     def __call__(self, x):
@@ -107,7 +120,10 @@ class Normalize:
 
 class LayerNorm:
     def __init__(self, folder, width):
-        self.norm = Source({}, Weights(folder)).norm("norm", width, 1e-5)
+        config = read_object(folder / "config.json", optional=True)
+        if config.get("dimension", width) != width:
+            raise ValueError(f"{folder}: LayerNorm has {config['dimension']} channels, what comes before it {width}")
+        self.norm = Source(config, Weights(folder)).norm("norm", width, 1e-5)
         self.width = width
 
     def __call__(self, x):
@@ -127,8 +143,11 @@ class Dropout:
 MODULES = {"Dense": Dense, "Normalize": Normalize, "LayerNorm": LayerNorm, "Dropout": Dropout}
 
 
-def activation_of_module(word):
-    """Of a class of torch.nn, by its name; None: no activation."""
+def activation_of_module(name):
+    """Of a class of torch.nn, by its name, alone or with its module; None: no activation."""
+    home, _, word = name.rpartition(".")
+    if home and not f"{home}.".startswith("torch.nn."):
+        raise NotImplementedError(f"the activation {name} is not served: it is not of torch.nn")
     if word == "Identity":
         return None
     if word == "Sigmoid":
@@ -142,27 +161,33 @@ def activation_of_module(word):
 class Classifier:
     """The head of ...ForSequenceClassification: logits [texts, labels]."""
 
-    def __init__(self, source, backbone):
-        kind, self.pooling, self.norm, self.dense = source.of("model_type"), "first", None, None
-        body, source.prefix = source.prefix, ""
-        source = Source(source.config, source.weights)  # heads keep float32
+    def __init__(self, source, width):
+        kind, self.pooling, self.norm, self.dense = source.word("model_type"), "first", None, None
+        body, s = source.prefix, Source(source.config, source.weights)  # heads keep float32
+        square = {"rows": width, "columns": width}
         if kind in ("qwen3", "gemma3_text"):
-            self.pooling, self.out = "last", source.map("score")
+            self.pooling, self.out = "last", s.map("score", columns=width, bias=False)
         elif kind in ("bert", "nomic_bert"):
-            source.prefix = body
-            self.dense = source.map("pooler.dense", activation="tanh")
-            source.prefix = ""
-            self.out = source.map("classifier")
+            s.prefix = body
+            self.dense = s.map("pooler.dense", **square, activation="tanh")
+            s.prefix = ""
+            self.out = s.map("classifier", columns=width)
         elif kind == "distilbert":
-            self.dense, self.out = source.map("pre_classifier", activation="relu"), source.map("classifier")
+            self.dense = s.map("pre_classifier", **square, activation="relu")
+            self.out = s.map("classifier", columns=width)
         elif kind == "modernbert":
-            self.pooling = {"cls": "first", "mean": "mean"}[source.of("classifier_pooling", default="cls")]
-            activation = activation_of(source.of("classifier_activation", default="gelu"))
-            self.dense = source.map("head.dense", activation=activation)
-            self.norm = source.norm("head.norm", backbone.width, source.of("norm_eps", default=1e-5))
-            self.out = source.map("classifier")
+            pooling = s.word("classifier_pooling", default="cls")
+            if pooling not in ("cls", "mean"):
+                raise NotImplementedError(f"{s.folder}: classifier_pooling = {pooling!r}: cls and mean are served")
+            self.pooling = "first" if pooling == "cls" else pooling
+            activation = activation_of(s.word("classifier_activation", default="gelu"))
+            bias, eps = s.flag("classifier_bias", default=False), s.number("norm_eps", default=1e-5)
+            self.dense = s.map("head.dense", **square, bias=bias, activation=activation)
+            self.norm = s.norm("head.norm", width, eps, bias=s.flag("norm_bias", default=False))
+            self.out = s.map("classifier", columns=width)
         else:
-            self.dense, self.out = source.map("classifier.dense", activation="tanh"), source.map("classifier.out_proj")
+            self.dense = s.map("classifier.dense", **square, activation="tanh")
+            self.out = s.map("classifier.out_proj", columns=width)
         self.labels = self.out.out_features
 
     def __call__(self, x, starts):

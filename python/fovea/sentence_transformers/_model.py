@@ -8,7 +8,8 @@ import time
 import numpy as np
 
 from . import _folder, _pool
-from ._families import Source, backbone_of
+from ._families import backbone_of
+from ._source import Source
 from ._tokens import CHUNK, Tokenizer, ahead, packs
 
 logger = logging.getLogger("fovea.sentence_transformers")
