@@ -4,7 +4,9 @@
 # A static library drags its dependencies along, so both descriptions name them: SLEEF (itself static where one is found,
 # else a shared library that programs load), m, and the OpenMP runtime of the compiler that built the archive, whatever
 # compiler links it.
-#   fovea_install_program(PROGRAM)   a program, with the man page and the completion that it prints itself
+#   fovea_install_program(PROGRAM)        a program, with the man page and the completion that it prints itself
+#   fovea_install_rpath(TARGET FOLDER)    what is installed there finds the shared library where it was put, or moved to
+#                                         with it; CMAKE_INSTALL_RPATH and CMAKE_SKIP_INSTALL_RPATH say otherwise
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
@@ -62,7 +64,15 @@ cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_INCLUDEDIR BASE_DIRECTORY ${CMAKE_IN
 configure_file(cmake/fovea.pc.in ${PROJECT_BINARY_DIR}/fovea.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/fovea.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT Fovea_Development)
 
+function(fovea_install_rpath target folder)
+    cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${folder} OUTPUT_VARIABLE path)
+    if(BUILD_SHARED_LIBS AND NOT DEFINED CMAKE_INSTALL_RPATH)
+        set_target_properties(${target} PROPERTIES INSTALL_RPATH "$<IF:$<BOOL:${APPLE}>,@loader_path,$ORIGIN>/${path}")
+    endif()
+endfunction()
+
 function(fovea_install_program program)
+    fovea_install_rpath(${program} ${CMAKE_INSTALL_FULL_BINDIR})
     install(TARGETS ${program} RUNTIME COMPONENT Fovea_Runtime)
     if(CMAKE_CROSSCOMPILING)
         return()

@@ -47,8 +47,8 @@ symbols() {
 }
 
 case $step in
-build) # the kind that the tree around is not made of
-    configure_fovea -DBUILD_SHARED_LIBS="$shared" -DFOVEA_BUILD_TESTS=OFF
+build) # the kind that the tree around is not made of; of the examples, two are programs that are installed
+    configure_fovea -DBUILD_SHARED_LIBS="$shared" -DFOVEA_BUILD_TESTS=OFF -DFOVEA_BUILD_EXAMPLES=ON
     "$CMAKE" --build "$tree"
     ;;
 
@@ -57,7 +57,8 @@ install) # then moves what was installed: it must not remember where it was
     "$CMAKE" --install "$FOVEA_BUILD" --prefix "$SCRATCH/installed"
     mv "$SCRATCH/installed" "$prefix"
     ! grep -rlI -e "$SCRATCH" -e "$FOVEA_SOURCE" "$prefix" || fail "these remember this machine's folders"
-    # Each of the programs that was built is there, with a man page and a completion that know all its options.
+    [ "$kind" = static ] || [ -e "$prefix/bin/fovea-quantize" ] || fail "no program that loads the library is installed"
+    # Each of the programs that was built is there, starts, and has a man page and a completion that know all its options.
     for program in fovea-bench fovea-inspect fovea-quantize fovea-tune; do
         [ -n "$(find "$FOVEA_BUILD" -name "$program" -type f -perm -u+x)" ] || continue
         help=$("$prefix/bin/$program" --help) || fail "$program is not installed, or does not run"
@@ -114,6 +115,7 @@ mpi) # the component, by CMake and by pkg-config
     configure "$here/outside" "$SCRATCH/$step" -DOUTSIDE_LANGUAGE=C -DOUTSIDE_COMPONENTS=mpi -DCMAKE_PREFIX_PATH="$prefix"
     "$CMAKE" --build "$SCRATCH/$step"
     "$SCRATCH/$step/over_ranks"
+    "$SCRATCH/$step/ranks_alone"
     read -ra words <<<"$("$PKG_CONFIG" --cflags --libs --static fovea-mpi)"
     OMPI_CC=$CC MPICH_CC=$CC mpicc "$here/outside/over_ranks.c" -o "$SCRATCH/over_ranks" "${words[@]}"
     LD_LIBRARY_PATH=$libdir "$SCRATCH/over_ranks"
