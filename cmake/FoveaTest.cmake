@@ -3,6 +3,7 @@
 #                                          run under FOVEA_ISA=TIER; skipped where the CPU has no such tier
 #   fovea_add_test_once(NAME COMMAND...)   one entry, for what does not depend on the tier
 #   fovea_test_usage(TARGET [NAME])        one entry for its command line (tests/usage.sh); NAME: what it calls itself
+#   fovea_described_machines(TARGET)       lets it run on the machines of tests/machines (tests/support/described.h)
 #   fovea_wrap_allocation(TARGET)          puts the functions of tests/support/failing.h in place of malloc and its like
 # COMMAND may begin with a target. A test that exits with 77 was skipped. Of another architecture, what is built here
 # runs under FOVEA_LAUNCHER; programs that come after the first word of a COMMAND need it written out.
@@ -84,6 +85,32 @@ endfunction()
 function(fovea_wrap_allocation target)
     target_link_options(${target} PRIVATE
         LINKER:--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=posix_memalign,--wrap=free)
+endfunction()
+
+# For programs that run on described machines (tests/support/described.h). FOVEA_MACHINES: the descriptions of this
+# architecture; FOVEA_MACHINE: one whose kernels this build has.
+set(FOVEA_MACHINE portable)
+foreach(tier_machine avx2:amd-25-1 avx512:amd-25-17 neon:arm-cortex-a76)
+    string(REGEX MATCH "^[^:]+" tier ${tier_machine})
+    if(tier IN_LIST FOVEA_BUILT_TIERS)
+        string(REGEX REPLACE "^[^:]+:" "" FOVEA_MACHINE ${tier_machine})
+    endif()
+endforeach()
+set(FOVEA_MACHINE ${PROJECT_SOURCE_DIR}/tests/machines/${FOVEA_MACHINE}.txt)
+file(STRINGS ${FOVEA_MACHINE} architecture REGEX "^architecture ")
+file(GLOB machines ${PROJECT_SOURCE_DIR}/tests/machines/*.txt)
+set(FOVEA_MACHINES)
+foreach(machine IN LISTS machines)
+    file(STRINGS ${machine} found REGEX "^architecture ")
+    if(found STREQUAL architecture)
+        list(APPEND FOVEA_MACHINES ${machine})
+    endif()
+endforeach()
+
+function(fovea_described_machines target)
+    target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support/described.c)
+    target_link_options(${target} PRIVATE
+                        LINKER:--wrap=fv_cpu_detect,--wrap=fv_threads_of_openmp,--wrap=fv_node_place)
 endfunction()
 
 add_executable(with-tier ${PROJECT_SOURCE_DIR}/tests/with_tier.c)

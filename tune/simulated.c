@@ -1,5 +1,9 @@
-/* fovea-tune on a machine that is made up (simulation.h), in the weather that FOVEA_TUNE_WEATHER names: what it
- * prints and stores there depends on nothing else that this host does, and its minutes take no time. For tests. */
+/* fovea-tune on a machine that is made up (simulation.h), in the weather that FOVEA_TUNE_WEATHER names, with the kernels,
+ * caches and threads of the description that FOVEA_TUNE_MACHINE names (tests/support/described.h): what it prints and
+ * stores there does not depend on this host, and its minutes take no time. For tests. */
+#include "cpu/isa.h"
+#include "described.h"
+#include "peak_run.h"
 #include "simulation.h"
 
 #include <stdio.h>
@@ -7,6 +11,11 @@
 #include <string.h>
 
 int tune_main(int argc, char **argv); /* main() of main.c */
+
+double __wrap_peak_run(int isa, int64_t rounds); /* the linker's name */
+
+/* Nothing is run: the tier may be one that this CPU lacks. */
+double __wrap_peak_run(int isa, int64_t rounds) { return 24.0 * fv_isa_lanes((fv_isa)isa) * (double)rounds; }
 
 int main(int argc, char **argv) {
     static const weather all[] = {{.name = "calm", .jitter = 0.003},
@@ -18,7 +27,12 @@ int main(int argc, char **argv) {
     /* The default's tiles of the shapes of test.sh are four times as large as the best: whichever kernels a tier has,
      * there is something to win. */
     const machine m = {.seconds = 0.002, .tile_rows = 16};
-    const char *name = getenv("FOVEA_TUNE_WEATHER");
+    const char *name = getenv("FOVEA_TUNE_WEATHER"), *path = getenv("FOVEA_TUNE_MACHINE");
+    char why[MACHINE_WHY];
+    if (!path || !machine_enter(path, why)) {
+        fprintf(stderr, "FOVEA_TUNE_MACHINE: %s\n", path ? why : "no description of a machine");
+        return 77;
+    }
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (strcmp(name ? name : "calm", all[i].name) == 0) {
             sim_enter(&m, &all[i], 0);

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # test.sh STEP: one test of fovea-tune as a program. Run by ctest, which sets TUNE (the program), SIMULATED (the program on a
-# machine that is made up, in the weather of FOVEA_TUNE_WEATHER: simulated.c), SCRATCH (a folder of the step's own) and, for log
-# and decode, LOGGER (a program that runs attention). What is said of speed is looked at in SIMULATED alone: what TUNE finds
-# depends on what else this host does, and may be that it is too noisy to tell (exit status 3).
+# machine that is made up: simulated.c), FOVEA_TUNE_MACHINE (its description, which it reads, as FOVEA_TUNE_WEATHER), SCRATCH (a
+# folder of the step's own) and, for log and decode, LOGGER (a program that runs attention). What is said of speed, kernels and
+# sizes is looked at in SIMULATED alone: what TUNE finds depends on this host and what else it does, and may be that it is too
+# noisy to tell (exit status 3).
 step=$1 name=fovea-tune program=$TUNE
 . "$(dirname "$0")/../tests/support/program.sh"
 export FOVEA_TUNING_FILE= XDG_CACHE_HOME=$SCRATCH/cache
-unset FOVEA_ISA FOVEA_LOG_SHAPES
+unset FOVEA_ISA FOVEA_LOG_SHAPES FOVEA_ARITHMETIC FOVEA_THREADS_BACKEND FOVEA_THREADS_BIND FOVEA_DEBUG FOVEA_TEST_SEED
 small=(--shape 'q_heads=2 q_len=64 head_dim=32' --shape 'linear rows=20 in=96 out=64' --effort quick --threads 1)
 
 # sound FILE: a file that was written whole.
@@ -26,10 +27,10 @@ with open(sys.argv[1], "rb+") as file:
     file.write(b"end sum=%016x\n" % sum)
 END
 }
-# made FILE: a tuning file for this CPU and build, of the rows that are read.
+# made FILE: a tuning file for the CPU that the program is on and this build, of the rows that are read.
 made() {
     echo 'fovea-tuning 2' >none && close none
-    { echo 'fovea-tuning 2' && "$TUNE" show none | sed -n 's/^this is Fovea [^,]*, //p' && cat; } >"$1" && close "$1"
+    { echo 'fovea-tuning 2' && "$program" show none | sed -n 's/^this is Fovea [^,]*, //p' && cat; } >"$1" && close "$1"
 }
 evidence=': gain=1.043 low=1.031 high=1.055 blocks=45 shapes=b1_h2_q64_kv64_d32'
 
@@ -86,7 +87,7 @@ run) # the way of an operator: run, show, check, explain, report, merge
     program=$SIMULATED
     expect 0 run "${small[@]}"
     has out '^attention rows 17-64, keys 0-64, d32 +faster choice: 1\.[0-9]+ times as fast \(1\.' \
-        '^linear rows 17-64, in 1-255, out 1-255 +default kept' '^1 of 2 classes has a faster choice: 1\..* Stored in .*/fovea/tuning\.$' \
+        '^linear rows 17-64, in 1-255, out 1-255 +default (kept|confirmed as best)' '^1 of 2 classes has a faster choice: 1\..* Stored in .*/fovea/tuning\.$' \
         '^cache sizes: '
     [ "$(grep -cE '^(attention|linear) rows' out)" = 2 ] || fail "not one line for each class"
     quantised=()
@@ -156,7 +157,7 @@ noisy) # what cannot be told is said, early, and nothing else is; no figure wher
     done
     FOVEA_TUNE_WEATHER=clouds expect 3 run "${linear[@]}" --threads 1 -o none # most of them in the clouds
     has out '^[1-3] of [67] classes keeps? the default: no faster choice was confirmed there, [3-6] too noisy to tell\.$' \
-        '^linear .* not stored: too noisy to tell' '^linear .* default kept'
+        '^linear .* not stored: too noisy to tell' '^linear .* default (kept|confirmed as best)'
     ! grep -q 'serve this machine well' out || fail "said of all classes what is true of few"
     expect 0 run "${linear[@]}" --threads 1 -o none
     has out '^The defaults serve this machine well: no faster choice was confirmed in [67] classes\. Stored in none\.$'
@@ -209,7 +210,7 @@ END
 check) # rows that are not faster are never called so, and rows for others are said to be
     program=$SIMULATED
     linear='in=1..1024 out=1..1024 rows=17..64 :'
-    isa=$("$TUNE" run --dry-run | sed -n 's/^machine .* tier //p')
+    isa=$("$program" run --dry-run | sed -n 's/^machine .* tier //p')
     echo "linear_f32 isa=$isa threads=1 $linear $evidence" | made same
     echo "linear_f32 isa=$isa threads=1 $linear k_block=1 $evidence" | made slow
     echo "linear_f32 isa=$isa threads=2 $linear $evidence" | made others
@@ -227,8 +228,9 @@ check) # rows that are not faster are never called so, and rows for others are s
     ;;
 
 explain) # which row of a file a shape gets, or why it gets none
+    program=$SIMULATED
     linear='in=1..1024 out=1..1024 rows=17..64 :'
-    isa=$("$TUNE" run --dry-run | sed -n 's/^machine .* tier //p')
+    isa=$("$program" run --dry-run | sed -n 's/^machine .* tier //p')
     {
         echo "linear_f32 isa=$isa threads=1 $linear k_block=32 $evidence"
         echo "linear_f32 isa=$isa threads=2 $linear k_block=16 $evidence"
@@ -332,7 +334,7 @@ files) # files that are unavailable, or not for this machine
     [ $SECONDS -lt 60 ] && [ ! -e folder ] || fail "a folder's name was found late ($SECONDS s)"
     expect 4 merge cut -o other
     # A run replaces what it decided, and leaves the rest: rows of other threads, rows of what it could not tell.
-    isa=$("$TUNE" run --dry-run | sed -n 's/^machine .* tier //p')
+    isa=$("$program" run --dry-run | sed -n 's/^machine .* tier //p')
     rows() { # for the linear map of small
         for threads in 1 2; do
             echo "linear_f32 isa=$isa threads=$threads in=1..1024 out=1..1024 rows=17..64 : k_block=7 $evidence"
@@ -343,7 +345,7 @@ files) # files that are unavailable, or not for this machine
     FOVEA_TUNE_WEATHER=interrupted expect 3 run "${small[@]}" -o own
     cmp own old || fail "what could not be told replaces a row"
     expect 0 run "${small[@]}" -o own
-    has out '^linear .* default kept'
+    has out '^linear .* default (kept|confirmed as best)'
     has own '^linear_f32 isa=.* threads=2' '^attention_f32 .* threads=1'
     ! grep -q '^linear_f32 .* threads=1' own || fail "a row is left where the default was confirmed"
     # Cache sizes that were found with other threads are taken from the file; one's own are looked for again.

@@ -1,0 +1,25 @@
+/* A machine that is described in place of the one that is there: its facts come from a text of tests/machines.
+ *
+ * Programs that link this (fovea_described_machines() of FoveaTest.cmake) get, once machine_enter() was called, the
+ * described facts from fv_cpu_detect(), and the threads of OpenMP that such a machine would have. What is selected,
+ * planned and tuned is then what that machine would have. Nothing is executed that this CPU lacks: rows of the kernel
+ * list whose tier or features it has not run the portable tier's code, whose bits they give, and threads are bound to no
+ * node. */
+#ifndef FOVEA_TESTS_DESCRIBED_H
+#define FOVEA_TESTS_DESCRIBED_H
+
+#include "cpu/cpu.h"
+
+enum { MACHINE_WHY = 128 };
+
+/* From now on this process is on the machine of that file. False: why says what of it this build or architecture has not
+ * got, and nothing changed. A file that cannot be read, or has a word that is not known, ends the program. */
+bool machine_enter(const char *path, char why[MACHINE_WHY]);
+
+/* Its facts, after machine_enter(). */
+const fv_cpu *machine_facts(void);
+
+/* Removes from the environment all that the library would read: FOVEA_*, and the folders of users. */
+void machine_clear_environment(void);
+
+#endif
