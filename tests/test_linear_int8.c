@@ -157,7 +157,9 @@ static void test_types(const fovea_context *ctx) {
                         for (int64_t k = 0; k < IN && same; k++)
                             same = back[o * IN + k] ==
                                    w[i].integers[k * w[i].quantised.in_stride + o * w[i].quantised.out_stride];
+                    const size_t bytes = fovea_linear_weight_bytes(map); /* whole columns, and a scale for each */
                     test_check(same, "part %d does not come back as it was packed", i);
+                    test_check(bytes >= 2 * OUT * (IN + 4) && bytes % (IN + 4) == 0, "%zu bytes", bytes);
                 }
             else
                 test_check(fovea_linear_unpack_scales(map, 0, scales) == FOVEA_ERROR_UNSUPPORTED, "scales of floats");

@@ -142,9 +142,12 @@ static void test_back(const problem *p, const fovea_context *ctx, const float *w
         test_check(memcmp(data, p->w.data, (size_t)(fv_dtype_bytes(dtype, p->in * p->out))) == 0, "%s: other blocks",
                    p->kind->name);
     }
-    test_check((int64_t)fovea_linear_weight_bytes(map) >= p->in * p->out / 2 &&
-                   (int64_t)fovea_linear_weight_bytes(map) <= (p->in + 31) * (p->out + 63) * 2 + 1024,
-               "%s: %zu bytes of %" PRId64 " x %" PRId64, p->kind->name, fovea_linear_weight_bytes(map), p->in, p->out);
+    const fv_quantised packed = fv_quantised_of(&p->w.matrix);
+    const int64_t bytes = (int64_t)fovea_linear_weight_bytes(map),
+                  column = 4 * fv_group_rows(packed.format, p->in) + fv_scales_bytes(packed.scales, packed.groups, 1);
+    test_check(bytes % column == 0 && bytes / column >= p->out && bytes / column < p->out + 64,
+               "%s: %" PRId64 " bytes of %" PRId64 " x %" PRId64 ", a column and its scales being %" PRId64,
+               p->kind->name, bytes, p->in, p->out, column);
     fovea_linear_destroy(map);
     run(pack(ctx, p, &back, FOVEA_ARITHMETIC_DEFAULT), p, 0, p->rows, y);
     test_same(y, want, n, "%s packed again", p->kind->name);
