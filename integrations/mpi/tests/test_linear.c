@@ -159,10 +159,13 @@ static void test_create_errors(rng *r) {
     d.desc.parts = d.parts;
     over.linear = &d.desc;
     all_failed(create_status(ctx, &over), FOVEA_ERROR_UNSUPPORTED, ranks - 1, "two kinds of blocks");
-    make(&(map_case){.kind = AWQ, .parts = 1, .columns = {64}, .rows = 1, .dtype = FOVEA_DTYPE_F32}, r, &d);
-    d.desc.parts = d.parts;
-    over.multiple = 3;
-    all_failed(create_status(ctx, &over), ranks > 1 ? FOVEA_ERROR_UNSUPPORTED : FOVEA_OK, -1, "cut words");
+    for (int gptq = 0; gptq < 2; gptq++) { /* whose words hold zeros of 8 columns, of AWQ integers, too */
+        make(&(map_case){.kind = gptq ? GPTQ : AWQ, .parts = 1, .columns = {64}, .rows = 1, .dtype = FOVEA_DTYPE_F32},
+             r, &d);
+        d.desc.parts = d.parts;
+        over.multiple = 3;
+        all_failed(create_status(ctx, &over), ranks > 1 ? FOVEA_ERROR_UNSUPPORTED : FOVEA_OK, -1, "cut words");
+    }
     free_all();
 }
 
