@@ -58,13 +58,17 @@
  *   d       = x - mean
  *   r       = 1 / sqrt(sum of d^2 / n + eps), each operation rounded; the sum by lanes, acc = fma(d, d, acc), and tree
  *   y       = d * r, then fma(y, weight, bias), y * weight or y + bias, as there are; then NaN -> 0x7fc00000
+ * Where the sum of d^2 is not below FLT_MAX, or sum / n + eps not at least 2^-96, x * f and eps * f * f take the places
+ * of x and eps in all of that, the latter at least 2^-126 where eps > 0. f = 2^-e, e the exponent of the larger of
+ * sqrt(eps) and the largest |x|, NaN left out, but from -126 to 126.
  *
  * and of encoders, rows of n channels, each operation rounded; at the end NaN -> 0x7fc00000:
  *   embeddings  y = e1 + e2, y = y + e3 ..., then y * scale
  *   sums of a sequence  chain over its tokens ascending: acc = acc + x, weighted acc = acc + w * x and w's likewise,
  *               acc = +0; then acc / tokens, acc / sqrt(tokens) or acc / sum of w; +0 where that sum is 0
  *   maximum     m = x where m < x or x is NaN, over the tokens ascending, m = the first one's x
- *   length 1    x / max(sqrt(sum of x * x), 1e-12), the sum by lanes and tree as l, acc = acc + x * x
+ *   length 1    x / max(sqrt(sum of x * x), 1e-12), the sum by lanes and tree as l, acc = acc + x * x; where that sum
+ *               is not below FLT_MAX, all of that with x * f, as in norms, in place of x
  *
  * c > 0, and rounding keeps order: the maximum of c * acc is c times the maximum of acc. So maxima that come with the
  * product serve, and c is multiplied where scores are first read (softmax, add_mask or weights), without a pass.

@@ -3,6 +3,7 @@
 #include "attention_case.h"
 #include "guard.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -26,14 +27,31 @@ static float lanes(const float *x, int64_t n, float mean, bool squares) {
 }
 
 /* A row by kernels.h. */
-static void literal(const float *x, int64_t n, bool centre, const float *weight, const float *bias, float eps,
+static void literal(const float *given, int64_t n, bool centre, const float *weight, const float *bias, float eps,
                     float *y) {
-    const float mean = centre ? lanes(x, n, 0.0f, false) / (float)n : 0.0f;
-    const float r = 1.0f / sqrtf(lanes(x, n, mean, true) / (float)n + eps);
+    float *x = must_alloc(n, sizeof *x), most = sqrtf(eps), mean, squares;
+    memcpy(x, given, (size_t)n * sizeof *x);
+    for (int turn = 0; turn < 2; turn++) {
+        mean = centre ? lanes(x, n, 0.0f, false) / (float)n : 0.0f;
+        squares = lanes(x, n, mean, true);
+        if (turn || (squares < FLT_MAX && squares / (float)n + eps >= 0x1p-96f))
+            break;
+        for (int64_t j = 0; j < n; j++)
+            most = fmaxf(most, fabsf(x[j]));
+        int e;
+        frexpf(most, &e);
+        e = isinf(most) || e - 1 > 126 ? 126 : e - 1 < -126 || most == 0 ? -126 : e - 1;
+        for (int64_t j = 0; j < n; j++)
+            x[j] = ldexpf(x[j], -e);
+        eps = eps > 0 ? fmaxf(ldexpf(eps, -2 * e), FLT_MIN) : 0;
+    }
+    const float r = 1.0f / sqrtf(squares / (float)n + eps);
     for (int64_t j = 0; j < n; j++) {
         const float t = (x[j] - mean) * r;
         y[j] = weight && bias ? fmaf(t, weight[j], bias[j]) : weight ? t * weight[j] : bias ? t + bias[j] : t;
+        y[j] = isnan(y[j]) ? NAN : y[j];
     }
+    free(x);
 }
 
 static float *normal(int64_t n, rng *r) {
@@ -62,7 +80,10 @@ static void test_case(const case_contexts *contexts, rng *r) {
     const bool bthd = rng_below(r, 2), centre = rng_below(r, 2), in_place = rng_below(r, 3) == 0;
     const fovea_dtype x_type = types[rng_below(r, TYPES)], y_type = in_place ? x_type : types[rng_below(r, TYPES)],
                       weight_type = types[rng_below(r, TYPES)], bias_type = types[rng_below(r, TYPES)];
+    const int far = rng_below(r, 4) ? 0 : (int)rng_between(r, -149, 126); /* sums of squares may leave float32 */
     float *x = normal(rows * n, r), *weight = normal(n, r), *bias = normal(n, r);
+    for (int64_t i = 0; i < rows * n; i++)
+        x[i] = ldexpf(x[i], far);
     void *x_typed = typed(rows * n, x, x_type), *weight_typed = typed(n, weight, weight_type),
          *bias_typed = typed(n, bias, bias_type);
     fovea_norm_args args;
@@ -71,7 +92,10 @@ static void test_case(const case_contexts *contexts, rng *r) {
     args.bias = rng_below(r, 2) ? bias_typed : NULL;
     args.weight_dtype = weight_type;
     args.bias_dtype = bias_type;
-    args.eps = rng_below(r, 2) ? 1e-6 : args.eps;
+    args.eps = far && rng_below(r, 2)       ? 0
+               : far < 0 && rng_below(r, 2) ? ldexp(1, 2 * far)
+               : rng_below(r, 2)            ? 1e-6
+                                            : args.eps;
     float *floats = must_alloc(rows * n, sizeof *floats);
     for (int64_t i = 0; i < rows; i++)
         literal(x + i * n, n, centre, args.weight ? weight : NULL, args.bias ? bias : NULL, (float)args.eps,
@@ -128,6 +152,44 @@ static void test_gaps(const fovea_context *ctx) {
         for (int j = N; j < N + GAP; j++)
             test_check(y[i * (N + GAP) + j] == -1.0f, "the gap behind row %d is written", i);
     }
+}
+
+/* Rows whose squares leave float32 have the results of rows of ordinary size. */
+static void test_far(const case_contexts *contexts) {
+    static const struct {
+        float x[2], eps, rms[2], layer[2];
+    } rows[] = {
+        {{3, 4}, 0, {0.84852814f, 1.1313709f}, {-1, 1}},
+        {{3e19f, 4e19f}, 1e-5f, {0.84852814f, 1.1313709f}, {-1, 1}},
+        {{3e-25f, -4e-25f}, 0, {0.84852814f, -1.1313709f}, {1, -1}},
+        {{3e-25f, -4e-25f}, 1e-5f, {9.4868330e-23f, -1.2649111e-22f}, {1.1067972e-22f, -1.1067972e-22f}},
+        {{3e38f, -3e38f}, 0, {1, -1}, {1, -1}},
+        {{3e38f, 3e38f}, 1e-5f, {1, 1}, {0, 0}},
+        {{3e38f, 1e-5f}, 0, {1.41421356f, 4.7140452e-44f}, {1, -1}},
+        {{1e-45f, 0}, 0, {1.41421356f, 0}, {1, -1}},
+        {{1e-30f, 0}, 1e-38f, {1e-11f, 0}, {5e-12f, -5e-12f}},
+        {{0, 0}, 1e-30f, {0, 0}, {0, 0}},
+        {{0, 0}, 0, {NAN, NAN}, {NAN, NAN}},
+        {{INFINITY, 2}, 0, {NAN, 0}, {NAN, NAN}},
+        {{NAN, 3e38f}, 0, {NAN, NAN}, {NAN, NAN}},
+    };
+    const fovea_context *const all[] = {contexts->scalar, contexts->one};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        for (int kind = 0; kind < 4; kind++) {
+            float y[2];
+            fovea_norm_args args;
+            fovea_norm_args_init(&args);
+            args.x = fovea_tensor_bhtd((void *)(uintptr_t)rows[i].x, FOVEA_DTYPE_F32, 1, 1, 1, 2);
+            args.y = fovea_tensor_bhtd(y, FOVEA_DTYPE_F32, 1, 1, 1, 2);
+            args.eps = (double)rows[i].eps;
+            test_check(norms[kind / 2](all[kind % 2], &args) == FOVEA_OK, "%s", fovea_error_detail());
+            for (int j = 0; j < 2; j++) {
+                const float want = kind / 2 ? rows[i].layer[j] : rows[i].rms[j];
+                test_check(isnan(want) ? isnan(y[j]) : fabsf(y[j] - want) <= 4e-7f * fabsf(want) + 2e-45f,
+                           "%s of (%g, %g), eps %g: element %d is %g, not %g", kind / 2 ? "layer norm" : "RMS norm",
+                           (double)rows[i].x[0], (double)rows[i].x[1], args.eps, j, (double)y[j], (double)want);
+            }
+        }
 }
 
 static void test_refused(const fovea_context *ctx) {
@@ -194,6 +256,7 @@ int main(int argc, char **argv) {
     for (int64_t i = test_scaled(CASES); i > 0; i--)
         test_case(&contexts, &r);
     test_gaps(contexts.one);
+    test_far(&contexts);
     test_refused(contexts.one);
     contexts_free(&contexts);
     return test_end();

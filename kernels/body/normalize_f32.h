@@ -3,7 +3,10 @@
  * Bound: one read of a row from memory, two or three of it from the first-level cache, and one store. Sums go through
  * as many vectors as hold FV_LANES lanes, so a row is a chain of n / FV_LANES operations: short beside the products
  * about it. */
+#include "near_one.h"
+
 #include <math.h>
+#include <stdbool.h>
 
 enum { NORMALIZE_GROUP = FV_LANES / FV_W };
 
@@ -52,10 +55,29 @@ static inline float normalize_squares(int64_t n, const float *x, vf mean) {
     return normalize_tree(acc);
 }
 
+/* Brings a row near 1, into y. Returns the eps that goes with it. */
+static float normalize_again(int64_t n, const float *x, float eps, float *y) {
+    const float factor = fv_near_one(fv_largest(n, x, sqrtf(eps)));
+    for (int64_t j = 0; j < n; j++)
+        y[j] = x[j] * factor;
+    const float near = eps * factor * factor;
+    return eps > 0.0f && near < FLT_MIN ? FLT_MIN : near; /* that keeps rows of one number 0 */
+}
+
 static inline void normalize_row(int64_t n, const float *x, const fv_normalize *args, float *y) {
     const float count = (float)n;
-    const vf mean = v_set1(args->centre ? normalize_sum(n, x) / count : 0.0f);
-    const vf factor = v_set1(1.0f / sqrtf(normalize_squares(n, x, mean) / count + args->eps));
+    float eps = args->eps, squares, variance;
+    vf mean;
+    for (bool again = false;; again = true) {
+        mean = v_set1(args->centre ? normalize_sum(n, x) / count : 0.0f);
+        squares = normalize_squares(n, x, mean);
+        variance = squares / count + eps;
+        if (again || (squares < FLT_MAX && variance >= 0x1p-96f))
+            break;
+        eps = normalize_again(n, x, eps, y);
+        x = y;
+    }
+    const vf factor = v_set1(1.0f / sqrtf(variance));
     for (int64_t j = 0; j < n; j += FV_W) {
         const int64_t left = n - j;
         vf t = v_mul(v_sub(normalize_load(x + j, left), mean), factor);

@@ -1,5 +1,6 @@
 /* fovea_normalize_rows (fovea/encoder.h). */
 #include "encoder/encoder.h"
+#include "near_one.h"
 
 #include <math.h>
 
@@ -7,23 +8,47 @@ typedef struct normalisation {
     fv_view x, y;
 } normalisation;
 
+/* The sum of squares of a row times a power of two. */
+static float squares(const normalisation *m, int64_t row, float factor) {
+    const int64_t channels = m->x.tensor->shape[3];
+    float lanes[FV_LANES] = {0}, run[FV_RUN];
+    for (int64_t at = 0, n; at < channels; at += n) {
+        n = fv_min(channels - at, FV_RUN);
+        const float *x = fv_view_read(&m->x, row, at, n, run);
+        if (factor != 1.0F)
+            fv_run_finish(n, x, factor, 1.0F, run);
+        fv_run_squares(n, factor != 1.0F ? run : x, lanes);
+    }
+    for (int half = FV_LANES / 2; half > 0; half /= 2)
+        for (int j = 0; j < half; j++)
+            lanes[j] = lanes[j] + lanes[j + half];
+    return lanes[0];
+}
+
+static float largest(const normalisation *m, int64_t row) {
+    const int64_t channels = m->x.tensor->shape[3];
+    float most = 0, run[FV_RUN];
+    for (int64_t at = 0, n; at < channels; at += n) {
+        n = fv_min(channels - at, FV_RUN);
+        most = fv_largest(n, fv_view_read(&m->x, row, at, n, run), most);
+    }
+    return most;
+}
+
 static void rows(const void *arg, int64_t begin, int64_t end) {
     const normalisation *m = arg;
     const int64_t channels = m->x.tensor->shape[3];
     float in[FV_RUN], out[FV_RUN];
     for (int64_t row = begin; row < end; row++) {
-        float lanes[FV_LANES] = {0};
-        for (int64_t at = 0, n; at < channels; at += n) {
-            n = fv_min(channels - at, FV_RUN);
-            fv_run_squares(n, fv_view_read(&m->x, row, at, n, in), lanes);
+        float factor = 1.0F, sum = squares(m, row, factor);
+        if (!(sum < FLT_MAX)) {
+            factor = fv_near_one(largest(m, row));
+            sum = squares(m, row, factor);
         }
-        for (int half = FV_LANES / 2; half > 0; half /= 2)
-            for (int j = 0; j < half; j++)
-                lanes[j] = lanes[j] + lanes[j + half];
-        const float root = sqrtf(lanes[0]), length = root < 1e-12F ? 1e-12F : root;
+        const float root = sqrtf(sum), length = root < 1e-12F ? 1e-12F : root;
         for (int64_t at = 0, n; at < channels; at += n) {
             n = fv_min(channels - at, FV_RUN);
-            fv_run_finish(n, fv_view_read(&m->x, row, at, n, in), 1.0F, length, fv_view_write(&m->y, row, at, out));
+            fv_run_finish(n, fv_view_read(&m->x, row, at, n, in), factor, length, fv_view_write(&m->y, row, at, out));
             fv_view_written(&m->y, row, at, n, out);
         }
     }

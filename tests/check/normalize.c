@@ -6,10 +6,10 @@
 enum { SIZE_ROWS, SIZE_N, SIZE_CENTRE, SIZE_WEIGHT, SIZE_BIAS, SIZE_IN_PLACE }; /* t->size */
 enum { OPERAND_X, OPERAND_WEIGHT, OPERAND_BIAS, OPERAND_Y };                    /* t->operand; in place there is no y */
 
-static void normalize_trial(checker *c, int64_t rows, int64_t n, int kind, bool special) {
-    trial *t = trial_begin(c, "rows=%" PRId64 " n=%" PRId64 " %s norm%s%s%s%s", rows, n, kind & 1 ? "layer" : "RMS",
-                           kind & 2 ? ", weight" : "", kind & 4 ? ", bias" : "", kind & 8 ? ", in place" : "",
-                           special ? ", special values" : "");
+static void normalize_trial(checker *c, int64_t rows, int64_t n, int kind, bool special, int far) {
+    trial *t = trial_begin(c, "rows=%" PRId64 " n=%" PRId64 " %s norm%s%s%s%s, times 2^%d", rows, n,
+                           kind & 1 ? "layer" : "RMS", kind & 2 ? ", weight" : "", kind & 4 ? ", bias" : "",
+                           kind & 8 ? ", in place" : "", special ? ", special values" : "", far);
     if (!t)
         return;
     t->size[SIZE_ROWS] = rows;
@@ -18,12 +18,12 @@ static void normalize_trial(checker *c, int64_t rows, int64_t n, int kind, bool 
     t->size[SIZE_WEIGHT] = kind & 2;
     t->size[SIZE_BIAS] = kind & 4;
     t->size[SIZE_IN_PLACE] = kind & 8;
-    t->number = kind & 1 ? 1e-5f : 1e-6f;
+    t->number = far ? 0.0f : kind & 1 ? 1e-5f : 1e-6f;
     operand *x = trial_floats(t, "x", kind & 8 ? CELL_BITS : CELL_KEPT, rows, n, some_stride(t, n));
     fill_normal(t, x);
     for (int64_t i = 0; i < rows && !special; i++) /* rows of other sizes, and not about 0 */
         for (int64_t j = 0; j < n; j++)
-            *float_before(x, i, j) = *float_before(x, i, j) * (float)(i + 1) + 0.25f * (float)i;
+            *float_before(x, i, j) = ldexpf(*float_before(x, i, j) * (float)(i + 1) + 0.25f * (float)i, far);
     if (special)
         sprinkle_specials(t, x, n);
     fill_normal(t, trial_floats(t, "weight", CELL_KEPT, 1, n, n));
@@ -36,9 +36,12 @@ static void normalize_trial(checker *c, int64_t rows, int64_t n, int kind, bool 
 static void normalize_trials(checker *c) {
     for (int64_t n = 1; n <= 3 * FV_LANES + 1; n++)
         for (int kind = 0; kind < 16; kind++)
-            normalize_trial(c, 1 + (n + kind) % 3, n, kind, (n + kind) % 5 == 0);
+            normalize_trial(c, 1 + (n + kind) % 3, n, kind, (n + kind) % 5 == 0, 0);
     for (int kind = 0; kind < 16; kind++)
-        normalize_trial(c, 5, 576 + kind, kind, false);
+        normalize_trial(c, 5, 576 + kind, kind, false, 0);
+    for (int kind = 0; kind < 16; kind++)
+        for (int far = -140; far <= 120; far += 20) /* sums of squares leave float32 */
+            normalize_trial(c, 2, 8 + 17 * (kind + 140 + far) % 50, kind, false, far);
 }
 
 static void normalize_invoke(const fv_kernel *kernel, trial *t) {
@@ -66,8 +69,8 @@ static bool normalize_row(const trial *t, int64_t i) {
     const double mean_off = t->size[SIZE_CENTRE] ? steps * float_eps() * magnitude / (double)n : 0.0;
     for (int64_t j = 0; j < n; j++)
         squares += ((double)*float_before(x, i, j) - mean) * ((double)*float_before(x, i, j) - mean);
-    if (!isfinite(squares) || squares > 1e30)
-        return true; /* float32 has its own limits; bits are compared all the same */
+    if (!isfinite(squares))
+        return true;
     const double variance = squares / (double)n, r = 1.0 / sqrt(variance + (double)t->number);
     /* d moves with the mean, its square by 2 d times that, and r by half of what the variance does. */
     const double spread = sqrt(variance) + mean_off;
