@@ -150,7 +150,8 @@ static void test_guard_mixed(int64_t n) {
     char what[40];
     snprintf(what, sizeof what, "mixed magnitudes %" PRId64, n);
     rng r = rng_stream(test_seed(), what);
-    guard_data g = guard_make(rng_between(&r, 1, GUARD_ROWS), GUARD_IN, GUARD_OUT, FOVEA_DTYPE_BF16);
+    const int64_t in = n % 10 ? GUARD_IN : 1025 + n; /* or several blocks of channels */
+    guard_data g = guard_make(rng_between(&r, 1, GUARD_ROWS), in, GUARD_OUT, FOVEA_DTYPE_BF16);
     const bool many = rng_below(&r, 2); /* of a kind behind each other */
     for (int64_t i = 0; i < g.rows; i++) {
         of_row[i] = i > 0 && many && rng_below(&r, 20) ? of_row[i - 1] : exponents[rng_below(&r, EXPONENTS)];
