@@ -30,14 +30,15 @@ static void remember(output *o, bool is_open) {
 
 /* From here on no signal ends the program with a file left over, unless the caller has it ignored. */
 static void catch_signals(void) {
-    static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGXCPU};
+    static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         struct sigaction before, ours = {.sa_handler = stop};
         sigfillset(&ours.sa_mask);
         if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
             sigaction(numbers[i], &ours, NULL);
     }
-    signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of the write */
+    signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error of the write; */
+    signal(SIGPIPE, SIG_IGN); /* lines that nobody reads any more are no reason to lose the file */
 }
 
 /* Makes the file, and has the handler know it, or neither. */

@@ -286,6 +286,12 @@ for closed in '>&-' '<&- >&-' '<&- >&- 2>&-'; do
     [[ $closed != *2* ]] || echo "fovea-quantize: standard output was not written completely" >err
     told $status
 done
+{
+    sleep 0.2 # until nobody reads
+    "$program" wide.gguf --type q8_0 --force -o folder.split/untold.gguf 2>err
+    echo $? >folder.split/status
+} | :
+told "$(cat folder.split/status)"
 if [ -c /dev/full ]; then
     "$program" wide.gguf --type q8_0 --force -o folder.split/untold.gguf >/dev/full 2>err
     told $?
