@@ -4,7 +4,7 @@ export QUESTION PROMPT # of make run
 default_prompt := Write one sentence about the sea.
 TEST := test python
 TEST_AARCH64 := aarch64@cortex-a53/kernels aarch64@cortex-a76/kernels aarch64@max aarch64-clang@max/kernels
-TEST_ALL := $(TEST) ggml/all release debug asan portable tsan fuzz clang python/slow
+TEST_ALL := $(TEST) ggml/all release hosts/all debug asan portable tsan fuzz clang python/slow
 FUZZ_SECONDS := 3600
 REGRET_ISA := $(if $(filter x86_64,$(shell uname -m)),avx2) # beside the best tier
 
@@ -14,7 +14,7 @@ help:
 	@echo 'make run PROMPT="..." answers with SmolLM2-135M-Instruct (98 MB, fetched once), as make run does at its end'
 	@echo 'make test             each test once, on the best tier, and the Python package; at most 8 minutes on 2 cores, and'
 	@echo '                      once the downloads: PyTorch and transformers (900 MB), two models (180 MB), ggml (80 MB)'
-	@echo 'make test-all         the rest as well: all tiers and cases, sanitizers, other compilers, emulated CPUs; 2 hours'
+	@echo 'make test-all         the rest as well: all tiers and cases, sanitizers, other compilers, emulated CPUs, other surroundings; 3 hours'
 	@echo 'make test-aarch64     tests for 64-bit Arm, cross-compiled and emulated (qemu); about 20 minutes on 2 cores'
 	@echo 'make test-python      the Python package alone'
 	@echo 'make wheel            builds the Python package into build/wheels, and checks it'
@@ -168,7 +168,7 @@ setup-clang:
 	@cmake/setup.sh --clang
 
 setup-emulators:
-	@cmake/setup.sh --clang --emulators
+	@cmake/setup.sh --clang --emulators --hosts
 
 setup-mpich:
 	@cmake/setup.sh --mpich

@@ -26,10 +26,34 @@ set(FOVEA_THREAD_TESTS
     arrays cache_threads context linear masks merge mha_reuse state threads_backend threads_callers threads_fork
     threads_parallel_for threads_pool example-decode example-planned generate-decoder minilm-encoder)
 
-# The targets tests-kernels and tests-threads build the programs of that label.
-foreach(label kernels threads)
+# Label "hosts": patterns of tests that depend on their surroundings, which cmake/test.sh hosts changes: threads, the
+# tuner, dispatch, programs, the package. Others only compute.
+set(FOVEA_HOST_TESTS
+    "threads_.*" cache_threads cpu_topology "nodes.*" fp_modes fp_traps stack_size "bench[.](nodes|options|structs)"
+    tuning tuning_file tuning_linear tuning_machine "tune[.].*" context arithmetic_selection instructions
+    kernel_registry made-up product_work "usage[.].*" cli_words "example-(quickstart|decode|minilm)"
+    "minilm-(embed|fetch).*" tokenizers "inspect-(options|cost|similarity|attention|models|output)"
+    "generate-(command|mpi|sample)" "quantize-.*" mpi-each-host "mpi-threads.*"
+    "package[.]static[.](install|symbols|find_package|mpi)" ci-tiers circles docs-links)
+list(JOIN FOVEA_HOST_TESTS "|" pattern_hosts)
+list(JOIN FOVEA_KERNEL_TESTS "|" pattern_kernels)
+list(JOIN FOVEA_THREAD_TESTS "|" pattern_threads)
+
+# The targets tests-kernels, tests-threads and so on build the programs of that label.
+foreach(label kernels threads hosts emulated)
     add_custom_target(tests-${label})
 endforeach()
+
+# fovea_label(TEST LABEL COMMAND...): COMMAND is the test's, which may name programs as $<TARGET_FILE:...>.
+function(fovea_label name label)
+    set_property(TEST ${name} APPEND PROPERTY LABELS ${label})
+    string(REGEX MATCHALL "[^;=<>:$]+" words "${ARGN}")
+    foreach(word IN LISTS words)
+        if(TARGET ${word})
+            add_dependencies(tests-${label} ${word})
+        endif()
+    endforeach()
+endfunction()
 
 function(fovea_add_test_once name)
     add_test(NAME ${name} COMMAND ${ARGN})
@@ -38,19 +62,10 @@ function(fovea_add_test_once name)
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800
                                             ENVIRONMENT "OMP_WAIT_POLICY=passive;FOVEA_TUNING_FILE=")
     string(REGEX REPLACE "\\.(scalar|avx2|avx512|neon|bound)$" "" stem ${name})
-    foreach(label_names kernels:FOVEA_KERNEL_TESTS threads:FOVEA_THREAD_TESTS)
-        string(REGEX MATCH "^[a-z]+" label ${label_names})
-        string(REGEX MATCH "[A-Z_]+$" names ${label_names})
-        if(NOT stem IN_LIST ${names})
-            continue()
+    foreach(label kernels threads hosts)
+        if(stem MATCHES "^(${pattern_${label}})$")
+            fovea_label(${name} ${label} ${ARGN})
         endif()
-        set_property(TEST ${name} APPEND PROPERTY LABELS ${label})
-        foreach(word IN LISTS ARGN)
-            string(REGEX REPLACE "^\\$<TARGET_FILE:(.*)>$" "\\1" word "${word}")
-            if(TARGET "${word}")
-                add_dependencies(tests-${label} ${word})
-            endif()
-        endforeach()
     endforeach()
 endfunction()
 

@@ -5,10 +5,13 @@ set -eu
 export LC_ALL=C
 nm=$1
 shift
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
 status=0
 for folder; do
-    [ -n "$(find "$folder" -name '*.o')" ] || exit 2
-    circle=$(cd "$folder" && find . -name '*.o' -exec "$nm" -A -P -g {} + | awk '
+    (cd "$folder" && find . -name '*.o' -exec "$nm" -A -P -g {} +) >"$scratch/symbols"
+    [ -s "$scratch/symbols" ] || { echo "$folder has no object files with symbols" >&2 && exit 2; }
+    awk '
         $3 == "U" { needs[substr($1, 3, length($1) - 3) " " $2]; next }
         { has[$2] = substr($1, 3, length($1) - 3) }
         END {
@@ -17,10 +20,11 @@ for folder; do
                 if (part[2] in has)
                     print part[1], has[part[2]]
             }
-        }' | tsort 2>&1 >/dev/null | sed '1d; /contains a loop/,$d; s/^tsort: //' | paste -sd ' ' -) || true
-    if [ -n "$circle" ]; then
-        echo "$folder: these files need each other: move what they share to a file below them:" "$circle" >&2
+        }' "$scratch/symbols" >"$scratch/pairs"
+    tsort "$scratch/pairs" >/dev/null 2>"$scratch/circles" || {
+        echo "$folder: these files need each other: move what they share to a file below them:" \
+            "$(sed '1d; /contains a loop/,$d; s/^tsort: //' "$scratch/circles" | paste -sd ' ' -)" >&2
         status=1
-    fi
+    }
 done
 exit $status

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# setup.sh [--clang] [--emulators] [--mca] [--mpich] [--python]: installs what the build needs and this machine lacks, by
+# setup.sh [--clang] [--emulators] [--hosts] [--mca] [--mpich] [--python]: installs what the build needs and this machine lacks, by
 # apt-get, with sudo where not root. Where that cannot be, says what to install and fails. Quick and silent where nothing is missing; else
 # it says what it installs and how large that is, and shows one line of progress (quiet.sh).
 #   --clang    clang 14 too, where the distribution has it
 #   --emulators  what builds for 64-bit Arm and runs that, and x86 CPUs that are not here: Debian's cross compiler and arm64
 #              packages, qemu, Bochs from PyPI. Not on an Arm machine
+#   --hosts    what cmake/hosts.sh runs tests in: the system's descriptions of locales, qemu
 #   --mca      llvm-mca, of the newest LLVM that the distribution has
 #   --mpich    MPICH beside another MPI, for tests by both
 #   --python   what the Python package needs of the distribution's python3: headers and venv. Where that cannot be, the rest goes on
@@ -110,6 +111,11 @@ for option in "$@"; do
         need libgomp1:arm64 test -e $arm/libgomp.so.1
         need libbenchmark-dev:arm64 test -e $arm/libbenchmark.so
         need libstdc++6:arm64 test -e $arm/libstdc++.so.6
+        ;;
+    --hosts)
+        can_install || continue
+        need locales test -e /usr/share/i18n/locales/tr_TR
+        need qemu-user command -v qemu-x86_64
         ;;
     --mca)
         for version in 19 16 15 14; do

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
-# test.sh RUN...: builds and tests, and counts. RUN is PRESET[@CPU][/PART], or "python": the Python package, as a wheel, or
-# "ggml": ggml's own test of backends ("ggml/all": in other builds and releases of ggml, too).
+# test.sh RUN...: builds and tests, and counts. RUN is PRESET[@CPU][/PART], or
+#   python  the Python package, as a wheel
+#   ggml    ggml's own test of backends; ggml/all: in other builds and releases of ggml, too
+#   hosts   tests that depend on their surroundings, in others than these (hosts.sh); hosts/turkish: in that one;
+#           hosts/all: all C tests in each
 #   PRESET  of CMakePresets.json
 #   @CPU    tests are emulated, on that CPU of qemu's
 #   /PART   only the tests of these labels (the table below); "python/slow" adds those that are marked slow
@@ -29,7 +32,7 @@ count() { # count RUN PASSED FAILED SKIPPED [REMARK]
 }
 build() { # build PRESET PART: of some parts, only the programs; clang's warnings are wanted of all code
     local target=all
-    case $1/$2 in clang/*) ;; */kernels | */threads) target=tests-$2 ;; esac
+    case $1/$2 in clang/*) ;; */kernels | */threads | */hosts | */emulated) target=tests-$2 ;; esac
     [ "$1" != fuzz ] || target=fuzz-programs
     local options=() # ggml's backend is part of preset test, where ggml was fetched
     [ "$1" != test ] || [ ! -d build/ggml/llama.cpp ] || options=(-DFOVEA_GGML=ON)
@@ -84,13 +87,16 @@ test_ggml() { # test_ggml RUN PART
     count "$1" "$(grep -c '^passed: ' $log)" "$(grep -c '^FAILED: ' $log)" "$(grep -c '^SKIPPED: ' $log)" "$SECONDS s"
 }
 
+# shellcheck source=cmake/hosts.sh
+. cmake/hosts.sh
+
 for run in "$@"; do
     part=${run#*/} place=${run%/*}
     [ "$part" != "$run" ] || part=
     preset=${place%@*} filter=()
     environment=(env FOVEA_TEST_SCALE="${FOVEA_TEST_SCALE:-${part_scale[${part:-none}]-${scale[$preset]-1}}}")
     [ "$preset" = "$place" ] || environment+=(QEMU_CPU="${place#*@}")
-    [ -z "$part" ] || [ "$preset" = python ] || [ "$preset" = ggml ] || filter=(--label-regex "${labels[$part]}")
+    case $preset in python | ggml | hosts) ;; *) [ -z "$part" ] || filter=(--label-regex "${labels[$part]}") ;; esac
     [ "$preset" != test ] || [ -d build/ggml/llama.cpp ] || count ggml 0 0 1 "ggml: not fetched, see above"
     [[ $preset != aarch64* ]] || filter+=(--label-exclude '^scalar$')
     printf '\n=== %s\n' "$run"
@@ -99,8 +105,8 @@ for run in "$@"; do
         test_python "$run" "$([ "$part" = slow ] && echo 'slow or not slow' || echo 'not slow')"
         continue
         ;;
-    ggml)
-        test_ggml "$run" "$part"
+    ggml | hosts)
+        "test_$preset" "$run" "$part"
         continue
         ;;
     clang | fuzz | *-clang)

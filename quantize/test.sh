@@ -9,7 +9,9 @@ refused() { # refused STATUS WORDS ARGUMENT...: one line that says so, beside th
     expect "$1" "${@:3}"
     has err "^fovea-quantize: .*$2"
     [ "$(grep -cv ' MB, .* left$' err)" = 1 ] || fail "not one line: ${*:3}"
-    [ -z "$(ls | grep -vE '^(out|err|.*[.]gguf|broken.*|folder.*|tiny.*)$')" ] || fail "something is left: $(ls)"
+    ls >files
+    local left
+    left=$(grep -vE '^(files|out|err|.*[.]gguf|broken.*|folder.*|tiny.*)$' files) && fail "something is left: $left"
     [ ! -e no.gguf ] || fail "no.gguf is there: ${*:3}"
 }
 
@@ -23,12 +25,12 @@ refused 1 'nowhere' nowhere --type q8_0 -o no.gguf
 
 # One table makes help, man page and completion, which are installed with the program.
 mkdir folder.pages
-cd folder.pages || exit
+cd folder.pages
 one_table 10
 completes --group-size fovea-quantize --gr
 : >weights.gguf
 completes weights.gguf fovea-quantize wei
-cd .. || exit
+cd ..
 
 # int4 and int8 in groups of 16, from several safetensors files; what was written is read again.
 mkdir folder
@@ -81,7 +83,7 @@ END
 expect 0 folder/wide.safetensors --type q8_0 -o folder/wide.gguf
 grep -qa 'a[.]weight' folder/wide.gguf || fail "the name is lost"
 grep -qa 'general[.]architecture.*unknown' folder/wide.gguf || fail "no general.architecture"
-"$generate" --model folder/wide.gguf x >out 2>err && fail "fovea-generate runs a file without a model"
+program=$generate expect 1 --model folder/wide.gguf x
 has err 'has no tokenizer'
 
 # What is kept.
@@ -130,17 +132,19 @@ head = b"GGUF" + struct.pack("<IQQ", 3, len(shapes), len(settings)) + b"".join(s
 head += b"\0" * (-len(head) % 32)
 open(sys.argv[2], "wb").write(head + body)
 END
+logits() { # logits VARIABLE OPTION...: their hash, of fovea-generate
+    program=$generate expect 0 "${@:2}" --type f32 --threads 1 --plain --tokens 5 ab
+    printf -v "$1" '%s' "$(sed -n 's/^logits   hash //p' out)"
+}
 for type in q8_0 q4_0 q4_1 q4_k; do
     expect 0 wide.gguf --type $type --force -o $type.gguf
     has out "blk.0.attn_q.weight  256 x 256  $type  max " 'token_embd.weight  8 x 256  q8_0 \(embedding\)  max ' \
         '^8 of 11 tensors quantised'
-    "$generate" --model $type.gguf --type f32 --arithmetic exact --threads 1 --plain --tokens 5 ab >$type.txt 2>err ||
-        fail "fovea-generate does not read $type.gguf: $(cat err)"
-    "$generate" --model $type.gguf --type f32 --weights f32 --threads 1 --plain --tokens 5 ab >wide.txt 2>err
-    [ "$(grep '^logits   hash' $type.txt)" = "$(grep '^logits   hash' wide.txt)" ] || fail "$type: other logits in f32"
-    rm -f ./*.txt
+    logits quantised --model $type.gguf --arithmetic exact
+    logits wide --model $type.gguf --weights f32
+    same "$type: other logits in f32" "$quantised" "$wide"
 done
-cmp -s q8_0.gguf q4_0.gguf && fail "q8_0 is q4_0"
+differ "q8_0 is q4_0" "$(cksum <q8_0.gguf)" "$(cksum <q4_0.gguf)"
 mv q8_0.gguf tiny-q8.gguf
 expect 0 wide.gguf --type q8_0 --search --threads 1 -o q8_0.gguf
 refused 1 'is of type Q8_0: its weights were rounded already' tiny-q8.gguf --type q4_0 -o no.gguf
@@ -150,8 +154,7 @@ has out 'token_embd.weight  8 x 256  Q8_0 kept \(already\)' '256 x 256  q4_0  ma
 expect 0 wide.gguf --type q4_k --token-embedding-type keep --tensor-type '*_v.*=keep,*attn_*=q8_0' --force -o q4_k.gguf
 has out 'token_embd.weight  8 x 256  F32 kept \(embedding\)' 'attn_v.weight  256 x 256  F32 kept \(--tensor-type\)' \
     'attn_k.weight  256 x 256  q8_0 \(--tensor-type\)' 'ffn_up.weight  256 x 256  q4_k  max' '\(3 q8_0, 3 q4_k\)'
-"$generate" --model q4_k.gguf --type f32 --arithmetic exact --threads 1 --plain --tokens 5 ab >out 2>err ||
-    fail "fovea-generate does not read several types"
+logits several --model q4_k.gguf --arithmetic exact
 
 # Tensors of several pieces (16 MB): rows that repeat become blocks that repeat.
 mkdir folder.rows
@@ -304,12 +307,12 @@ for signal in HUP INT TERM; do
     python3 -c "$heedful" "$program" folder/large.safetensors --type q4_k --search --threads 1 -o folder/no.gguf \
         >out 2>err &
     started=$!
-    for _ in $(seq 100); do
-        [ -z "$(ls folder | grep '^no[.]gguf[.]')" ] || break
+    for _ in {1..100}; do
+        ! compgen -G 'folder/no.gguf.*' >/dev/null || break
         sleep 0.05
     done
-    [ -n "$(ls folder | grep '^no[.]gguf[.]')" ] || fail "no unfinished file to interrupt"
+    compgen -G 'folder/no.gguf.*' >/dev/null || fail "no unfinished file to interrupt"
     kill -$signal $started
     wait $started 2>/dev/null && fail "ended well in spite of SIG$signal"
-    [ -z "$(ls folder | grep '^no[.]')" ] || fail "SIG$signal leaves $(ls folder | grep '^no[.]')"
+    ! compgen -G 'folder/no.*' || fail "SIG$signal leaves files"
 done

@@ -1,7 +1,8 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # assembly_formats.sh SOURCE_DIR: assembles the kernels in assembly for each format of object files that they are written for,
 # by clang, which can for any. Skipped (77) without clang.
-set -eu
+# shellcheck source=tests/support/sure.sh
+. "$(dirname "$0")/support/sure.sh"
 source=$1
 for name in clang-14 clang; do
     ! command -v $name >/dev/null || clang=${clang:-$name}

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # ci_tiers.sh SCRATCH: that .ci/tiers finds a tier or feature of the CPU on which no test ran.
-set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tests/support/sure.sh
+. "$here/support/sure.sh"
 mkdir -p "$1"
 cd "$1"
 echo 'flags		: fpu avx2 fma avx512f avx512bw avx512dq avx512vl f16c' >cpuinfo

@@ -12,11 +12,13 @@ refused() { # refused PATTERN ARGUMENT...: wrong usage, with a line that begins 
     [ "$(wc -l <err)" = 1 ] || fail "not one line for: $name ${*:2}"
     has err "^$name[ :].*$1"
 }
+options=0
 # Each option of a help page that takes an argument, with no value after it.
 lacking() { # lacking COMMAND...
     local option
     for option in $(sed -nE 's/^  (-[a-z-]+) [A-Z].*/\1/p' page); do
         refused " needs " "$@" "$option"
+        options=$((options + 1))
     done
 }
 
@@ -29,8 +31,9 @@ expect 0 --version
 has out "^$name [0-9]+[.][0-9]+[.][0-9]+$"
 if [ -c /dev/full ]; then
     failure=$(sed -n 's/^  \([0-9]*\) *failure$/\1/p; s/^  \([0-9]*\) *something failed$/\1/p' page)
-    "$program" --help >/dev/full 2>err
-    [ $? = "${failure:-1}" ] || fail "status not ${failure:-1} although --help was lost on a full disk: $name"
+    status=0
+    "$program" --help >/dev/full 2>err || status=$?
+    [ $status = "${failure:-1}" ] || fail "status not ${failure:-1} although --help was lost on a full disk: $name"
     [ "$(wc -l <err)" = 1 ] || fail "not one line for lost output: $name"
     has err "^$name: standard output was not written completely"
 fi
@@ -49,3 +52,4 @@ for command in $commands; do
     refused 'no option --no-such-option' "$command" --no-such-option
     lacking "$command"
 done
+[ $options -gt 0 ] || fail "no option of --help takes a value: is the pattern right?"

@@ -32,6 +32,7 @@ made() {
     echo 'fovea-tuning 2' >none && close none
     { echo 'fovea-tuning 2' && "$program" show none | sed -n 's/^this is Fovea [^,]*, //p' && cat; } >"$1" && close "$1"
 }
+tier_here() { "$program" run --dry-run | sed -n 's/^machine .* tier //p' | grep .; }
 evidence=': gain=1.043 low=1.031 high=1.055 blocks=45 shapes=b1_h2_q64_kv64_d32'
 
 case $step in
@@ -45,7 +46,7 @@ options) # one table makes help, man page and completion, and every option is in
         has out "^usage: fovea-tune $command" 'exit status'
     done
     expect 0 show --help
-    ! grep -q -- --shape out || fail "show --help tells options of others"
+    lacks out --shape
     has man 'output.*, .*-o' 'FOVEA_TUNING_FILE'
     expect 2 show --dry-run
     expect 4 show -- --no-file
@@ -117,14 +118,13 @@ run) # the way of an operator: run, show, check, explain, report, merge
     expect 0 show own --json
     python3 -c 'import json; r = json.load(open("out"))[0]; assert r["release"].count(".") == 2' || fail "no JSON"
     expect 0 merge own own -o both
-    cmp own both || fail "merged with itself it is another file"
+    same_files own both "merged with itself it is another file"
     report=(report own -o page.html --shape 'q_heads=2 q_len=64 head_dim=32' --shape 'linear rows=20 in=96 out=64')
     expect 0 "${report[@]}"
     has page.html '<svg' '[0-9] GF/s; reading from memory: [0-9.]+ GB/s' 'r20_in96_out64' '</html>' 'fill="#fde725"' \
         '--attention:#0072b2' 'Fovea [0-9.]+ \(kernels=[0-9a-f]{16}\)' # colours of palette.h
-    ! grep -q 'hsl(' page.html || fail "the page has colours of its own"
-    ! grep -E '(src|href)=' page.html || fail "the page needs something from elsewhere"
-    ! grep -q 'not measured' page.html || fail "a cell of a calm machine is not measured"
+    # No colours of its own, nothing from elsewhere; and a calm machine measures each cell.
+    lacks page.html 'hsl\(' '(src|href)=' 'not measured'
     expect 0 explain --shape 'q_heads=2 q_len=64' --shape 'linear rows=3 in=4096 out=14336' --preset gpt2
     has out 'multiply_f32_f32_' 'tuned' 'r3_in4096_out14336' 'rows    3' 'r1024_in768_out2304'
     program=$TUNE # on this machine, whatever it finds
@@ -158,7 +158,7 @@ noisy) # what cannot be told is said, early, and nothing else is; no figure wher
     FOVEA_TUNE_WEATHER=clouds expect 3 run "${linear[@]}" --threads 1 -o none # most of them in the clouds
     has out '^[1-3] of [67] classes keeps? the default: no faster choice was confirmed there, [3-6] too noisy to tell\.$' \
         '^linear .* not stored: too noisy to tell' '^linear .* default (kept|confirmed as best)'
-    ! grep -q 'serve this machine well' out || fail "said of all classes what is true of few"
+    lacks out 'serve this machine well' # which is said of all classes
     expect 0 run "${linear[@]}" --threads 1 -o none
     has out '^The defaults serve this machine well: no faster choice was confirmed in [67] classes\. Stored in none\.$'
     # Standard output is a sound file nevertheless: a shell has made one already.
@@ -169,7 +169,7 @@ noisy) # what cannot be told is said, early, and nothing else is; no figure wher
     : >empty
     expect 0 merge empty nothing own empty -o both
     [ "$(grep -c '^fovea-tune: empty is empty: skipped$' err)" = 2 ] || fail "an empty file is not named"
-    cmp own both || fail "empty files change the others"
+    same_files own both "empty files change the others"
     expect 4 merge empty empty -o neither
     has err 'all files are empty: nothing was written'
     [ ! -e neither ] || fail "a file of nothing was written"
@@ -178,7 +178,7 @@ noisy) # what cannot be told is said, early, and nothing else is; no figure wher
         --shape 'linear rows=20 in=96 out=64'
     has page.html 'multiply-adds: not measured; reading from memory: not measured' 'No class was measured' 'Not measured: the machine' \
         '</html>'
-    ! grep -qE 'nan|inf|[^0-9]0(\.0)? (GF|GB)/s' page.html || fail "figures of nothing: $(grep -oE '.{20}(nan|inf|0 G.?/s).{9}' page.html)"
+    lacks page.html 'nan|inf|[^0-9]0(\.0)? (GF|GB)/s' # figures of nothing
     ;;
 
 progress) # on a terminal of 64 columns: a line that fits, says what is done, and goes when it is over
@@ -202,15 +202,16 @@ END
     has lines '^\[[#.]{16}\] 1/2, [0-9]+ s left, best \+[0-9.]+ %: noise of lin' '2/2' 'kernels of'
     [ "$(sed 's/.*\x1b\[K//' out | grep -cE '^(attention|linear) rows')" = 2 ] || fail "not one line for each class"
     [ "$(wc -L <lines)" -le 63 ] || fail "wider than the terminal: $(cat lines)"
-    ! tail -1 out | sed 's/.*\x1b\[K//' | grep -q '\[' || fail "the line is still there"
+    tail -1 out | sed 's/.*\x1b\[K//' >last
+    lacks last '\['
     TERM=dumb python3 terminal.py "$SIMULATED" "${small[@]}" --budget 3s -o own >out 2>err
-    ! grep -q $'\033' out || fail "a dumb terminal is told what it does not know"
+    lacks out $'\033' # which a dumb terminal does not know
     ;;
 
 check) # rows that are not faster are never called so, and rows for others are said to be
     program=$SIMULATED
     linear='in=1..1024 out=1..1024 rows=17..64 :'
-    isa=$("$program" run --dry-run | sed -n 's/^machine .* tier //p')
+    isa=$(tier_here)
     echo "linear_f32 isa=$isa threads=1 $linear $evidence" | made same
     echo "linear_f32 isa=$isa threads=1 $linear k_block=1 $evidence" | made slow
     echo "linear_f32 isa=$isa threads=2 $linear $evidence" | made others
@@ -230,7 +231,7 @@ check) # rows that are not faster are never called so, and rows for others are s
 explain) # which row of a file a shape gets, or why it gets none
     program=$SIMULATED
     linear='in=1..1024 out=1..1024 rows=17..64 :'
-    isa=$("$program" run --dry-run | sed -n 's/^machine .* tier //p')
+    isa=$(tier_here)
     {
         echo "linear_f32 isa=$isa threads=1 $linear k_block=32 $evidence"
         echo "linear_f32 isa=$isa threads=2 $linear k_block=16 $evidence"
@@ -240,7 +241,8 @@ explain) # which row of a file a shape gets, or why it gets none
     has out 'own: 1 of the 2 rows .* 1 thread' ' and 32 channels' 'yes: own line 3, 1\.043 times' \
         'without a file' ' and 96 channels'
     expect 0 explain --threads 1 --shape 'linear rows=100 in=96 out=64'
-    ! grep -q 'without a file' out && [ "$(grep -c multiply_ out)" = 1 ] || fail "the same plan is printed twice"
+    lacks out 'without a file'
+    [ "$(grep -c multiply_ out)" = 1 ] || fail "the same plan is printed twice"
     has out 'no: own has no row for rows 100, line 3 is for 17 to 64'
     expect 0 explain --threads 1 --shape 'linear rows=20 in=96 out=64' --json
     python3 -c 'import json; r = json.load(open("out"))[0]; assert "yes: own line 3" in r["plan"]' || fail "no JSON"
@@ -321,7 +323,7 @@ files) # files that are unavailable, or not for this machine
     cp new kept
     expect 4 run "${small[@]}" --budget 2s -o new
     has err 'the file is of version 3, this library knows version 2'
-    cmp new kept || fail "a newer file was replaced"
+    same_files new kept "a newer file was replaced"
     expect 4 run "${small[@]}" --budget 2s -o /proc/nowhere/tuning
     has err 'output'
     # What names no file is found before the budget is spent.
@@ -334,7 +336,7 @@ files) # files that are unavailable, or not for this machine
     [ $SECONDS -lt 60 ] && [ ! -e folder ] || fail "a folder's name was found late ($SECONDS s)"
     expect 4 merge cut -o other
     # A run replaces what it decided, and leaves the rest: rows of other threads, rows of what it could not tell.
-    isa=$("$program" run --dry-run | sed -n 's/^machine .* tier //p')
+    isa=$(tier_here)
     rows() { # for the linear map of small
         for threads in 1 2; do
             echo "linear_f32 isa=$isa threads=$threads in=1..1024 out=1..1024 rows=17..64 : k_block=7 $evidence"
@@ -343,11 +345,11 @@ files) # files that are unavailable, or not for this machine
     rows | made own
     cp own old
     FOVEA_TUNE_WEATHER=interrupted expect 3 run "${small[@]}" -o own
-    cmp own old || fail "what could not be told replaces a row"
+    same_files own old "what could not be told replaces a row"
     expect 0 run "${small[@]}" -o own
     has out '^linear .* default (kept|confirmed as best)'
     has own '^linear_f32 isa=.* threads=2' '^attention_f32 .* threads=1'
-    ! grep -q '^linear_f32 .* threads=1' own || fail "a row is left where the default was confirmed"
+    lacks own '^linear_f32 .* threads=1' # where the default was confirmed
     # Cache sizes that were found with other threads are taken from the file; one's own are looked for again.
     scale() { # scale THREADS
         echo "machine : cache_scale=200 : isa=$isa threads=$1 gain=1.031 low=1.024 high=1.038 blocks=310 shapes=none" | made own
@@ -377,7 +379,7 @@ files) # files that are unavailable, or not for this machine
     long=$PWD/$(printf '%0200d/%0200d/%0200d' 1 2 3)
     mkdir -p "$long/fovea"
     expect 0 merge sound -o "$long/fovea/tuning"
-    cmp sound "$long/fovea/tuning" || fail "a long name is not the file's"
+    same_files sound "$long/fovea/tuning" "a long name is not the file's"
     (
         unset FOVEA_TUNING_FILE
         export XDG_CACHE_HOME=$long
@@ -406,7 +408,7 @@ regret) # each limit is named with what it is, whatever it is here
         has out 'geometric mean .*at most 1.00\)' 'worst .*at most 1.02\)' 'within 3 % for .*\(95 %\)' \
             'within 10 % for .*\(95 %\)' 'second / first .*\(2 %\)'
         expect '0|1|3' "${small[@]}" --budget 1s --sweep 3s --count 2 --handicap 16
-        ! grep -q '[12] of 2 shapes measured' out || has out 'won back of the loss' 'd/whole'
+        if grep -q '[12] of 2 shapes measured' out; then has out 'won back of the loss' 'd/whole'; fi
     fi
     ;;
 
@@ -414,7 +416,7 @@ output) # to the standard output, where nothing can be written; a page that cann
     program=$SIMULATED
     made sound </dev/null
     expect 0 merge sound -o -
-    cmp sound out || fail "merge -o - is not the file"
+    same_files sound out "merge -o - is not the file"
     expect 0 run "${small[@]}" -o -
     sound out
     has err 'machine' 'linear rows 17-64'
@@ -449,8 +451,7 @@ END
 home) # no HOME at all
     (
         unset XDG_CACHE_HOME HOME
-        "$TUNE" show >out 2>err
-        [ $? = 4 ] || fail "show without HOME"
+        expect 4 show
         has err 'no tuning file|/etc/fovea'
     ) || exit 1
     ;;
@@ -479,6 +480,7 @@ interrupt) # a signal keeps what was proved: the file is whole, and the status t
             ! grep -q 'classes of shapes' out || break
             sleep 0.1
         done
+        has out 'classes of shapes'
         kill -$signal $pid
         status=0
         wait $pid || status=$?

@@ -15,18 +15,18 @@ words=$(hash_of)
 
 # - is standard input, without the line end at its end; several words are one text.
 printf 'ab\n' | expect 0 "${tiny[@]}" --tokens 5 -
-[ "$(hash_of)" = "$words" ] || fail "standard input is another prompt"
+same "standard input is another prompt" "$(hash_of)" "$words"
 printf 'ab\r\n' | expect 0 "${tiny[@]}" --tokens 5 -
-[ "$(hash_of)" = "$words" ] || fail "standard input with a carriage return is another prompt"
+same "standard input with a carriage return is another prompt" "$(hash_of)" "$words"
 expect 0 "${tiny[@]}" --tokens 5 a b
-[ "$(hash_of)" != "$words" ] || fail "a b is ab"
+differ "a b is ab" "$(hash_of)" "$words"
 expect 0 "${tiny[@]}" --tokens 5 - ab </dev/null # - itself is no token of the tiny model
-[ "$(hash_of)" = "$words" ] || fail "- among words is standard input"
+same "- among words is standard input" "$(hash_of)" "$words"
 
 # A file is a prompt, too.
 printf 'ab\n' >prompt.txt
 expect 0 "${tiny[@]}" --tokens 5 --file prompt.txt
-[ "$(hash_of)" = "$words" ] || fail "a file is another prompt"
+same "a file is another prompt" "$(hash_of)" "$words"
 expect 2 "${tiny[@]}" --file prompt.txt ab
 has err 'cannot be combined with another'
 expect 1 "${tiny[@]}" --file nowhere.txt
@@ -39,17 +39,17 @@ for many in 1 2 3 5 64; do
     has out '^cut off  [1-5] of 5 answers after 7 tokens; --tokens allows more$'
     sed '/^\[5\]/q' out >"answers.$many"
     hash_of >>"answers.$many"
-    cmp -s "answers.$many" answers.1 || fail "$many at once answer otherwise"
+    same_files "answers.$many" answers.1 "$many at once answer otherwise"
 done
 expect 0 "${tiny[@]}" --tokens 7 --parallel 3 - <prompts.txt
-[ "$(hash_of)" = "$(tail -1 answers.1)" ] || fail "lines of standard input are other prompts"
+same "lines of standard input are other prompts" "$(hash_of)" "$(tail -1 answers.1)"
 line=0
 for prompt in ab c ba abc s; do
     line=$((line + 1))
     expect 0 "${tiny[@]}" --tokens 7 --ids "$prompt"
     alone=$(head -1 out)
     expect 0 "${tiny[@]}" --tokens 7 --ids --parallel 2 --file prompts.txt
-    [ "$(sed -n "s/^\[$line\] //p" out)" = "$alone" ] || fail "$prompt alone has another answer: $alone"
+    same "$prompt alone has another answer" "$(sed -n "s/^\[$line\]/ids:/p" out)" "ids: $alone"
 done
 
 # A prompt of words is answered as often as that, by seeds that follow each other.
@@ -57,7 +57,8 @@ expect 0 "${tiny[@]}" --tokens 7 --ids --parallel 3 --temperature 2 --top-p 1 --
 cp out three
 for seed in 4 5 6; do
     expect 0 "${tiny[@]}" --tokens 7 --ids --temperature 2 --top-p 1 --seed $seed ab
-    [ "$(sed -n "s/^\[$((seed - 3))\] //p" three)" = "$(head -1 out)" ] || fail "seed $seed draws otherwise in a row"
+    same "seed $seed draws otherwise in a row" \
+        "$(sed -n "s/^\[$((seed - 3))\]/ids:/p" three)" "ids: $(head -1 out)" # of none, too
 done
 
 # Strings that end an answer are no part of it; options that draw do something.
@@ -65,18 +66,18 @@ expect 0 "${tiny[@]}" --tokens 40 ab
 whole=$(sed '/^cut off/,$d' out | tr -d '\n')
 part=${whole:3:2}
 expect 0 "${tiny[@]}" --tokens 40 --stop 'zz' --stop "$part" ab
-[ "$(sed '/^avx\|^scalar\|^neon/,$d' out | tr -d '\n')" = "${whole%%"$part"*}" ] || fail "--stop \"$part\" does not end \"$whole\""
+same "--stop \"$part\" does not end \"$whole\"" "$(sed '/^avx\|^scalar\|^neon/,$d' out | tr -d '\n')" "${whole%%"$part"*}"
 expect 2 "${tiny[@]}" --stop '' ab
 expect 2 "${tiny[@]}" --repetition-penalty 0 ab
 has err 'needs a number above 0'
 expect 0 "${tiny[@]}" --tokens 12 --ids ab
 head -1 out >plain
 expect 0 "${tiny[@]}" --tokens 12 --ids --repetition-penalty 5 ab
-[ "$(head -1 out)" != "$(cat plain)" ] || fail "--repetition-penalty does nothing"
+differ "--repetition-penalty does nothing" "$(head -1 out)" "$(cat plain)"
 for rule in '--top-k 1' '--min-p 1' '--top-p 0'; do
     # shellcheck disable=SC2086
     expect 0 "${tiny[@]}" --tokens 12 --ids --temperature 3 $rule ab
-    [ "$(head -1 out)" = "$(cat plain)" ] || fail "$rule draws another than the most likely"
+    same "$rule draws another than the most likely" "$(head -1 out)" "$(cat plain)"
 done
 expect 2 "${tiny[@]}" --parallel 65 ab
 expect 2 "${tiny[@]}" --perplexity tiny.gguf --parallel 2
@@ -103,7 +104,8 @@ expect 0 "${tiny[@]}" --tokens 5 $'a\xff\xe2\x82b'
 has err '^fovea-generate: the prompt is not UTF-8: 3 bytes were replaced by U.FFFD$'
 replaced=$(hash_of)
 expect 0 "${tiny[@]}" --tokens 5 $'a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdb'
-[ "$(hash_of)" = "$replaced" ] && ! grep -q UTF-8 err || fail "U+FFFD is not what bytes are replaced by"
+same "U+FFFD is not what bytes are replaced by" "$(hash_of)" "$replaced"
+lacks err UTF-8
 printf 'a\0b' | expect 0 "${tiny[@]}" --tokens 5 -
 has err '^fovea-generate: the prompt is not UTF-8: 1 byte was replaced'
 expect 0 "${tiny[@]}" --tokens 5 --system $'\xff' ab
@@ -123,13 +125,14 @@ expect 0 --model other.gguf --type f32 --threads 1 --tokens 5 --plain ab
 words=$(hash_of)
 "$2" --write none.gguf --template '' >out 2>err || fail "no model"
 expect 0 --model none.gguf --type f32 --threads 1 --tokens 5 ab
-[ "$(hash_of)" = "$words" ] || fail "without a template, the prompt is not continued"
+same "without a template, the prompt is not continued" "$(hash_of)" "$words"
 expect 1 --model none.gguf --system ab ab
 has err '^fovea-generate: --system needs a chat, but the model has no chat template$'
 
 # A full disk ends the answer at once.
 if [ -c /dev/full ]; then
-    "$program" "${tiny[@]}" ab >/dev/full 2>err
-    [ $? = 1 ] || fail "a full disk is no error"
+    status=0
+    "$program" "${tiny[@]}" ab >/dev/full 2>err || status=$?
+    [ $status = 1 ] || fail "a full disk is no error"
     has err '^fovea-generate: standard output was not written completely'
 fi

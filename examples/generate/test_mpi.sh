@@ -14,8 +14,8 @@ for type in bf16 f32; do
     alone=$(hash_of) answer=$(head -1 out)
     for ranks in "${many[@]}"; do
         "$mpirun" -n $ranks "$program" --mpi "${options[@]}" ab >out 2>err || fail "$type on $ranks ranks: $(cat err)"
-        [ -n "$alone" ] && [ "$(hash_of)" = "$alone" ] || fail "$type: another hash on $ranks ranks"
-        [ "$(head -1 out)" = "$answer" ] || fail "$type: another answer on $ranks ranks"
+        same "$type: another hash on $ranks ranks" "$(hash_of)" "$alone"
+        same "$type: another answer on $ranks ranks" "$(head -1 out)" "$answer"
         [ "$(grep -c '^logits' out)" = 1 ] || fail "$type: more than one of $ranks ranks prints"
     done
 done

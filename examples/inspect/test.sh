@@ -31,7 +31,7 @@ options) # one table makes help, man page and completion, and every option is in
         expect 0 "$command" --help
         has out "^usage: fovea-inspect $command" '--threads' 'exit status'
     done
-    ! grep -q -- --svg out || fail "attention --help tells options of others"
+    lacks out --svg
     completes --d-model fovea-inspect cost --d-m
     for wrong in '' dance --nothing 'cost' 'cost --d-model 8' 'cost --d-model 0 --heads 1' 'cost --d-model 8x --heads 1' \
         'cost --d-model 99999999999999999999 --heads 1' 'cost --svg x' 'cost --d-model' 'cost word' 'similarity' \
@@ -46,7 +46,7 @@ options) # one table makes help, man page and completion, and every option is in
     # Sentences lead with what to type.
     complains() { # complains SENTENCE ARGUMENT...
         expect 2 "${@:2}"
-        [ "$(cat err)" = "fovea-inspect$1" ] || fail "another sentence: $(cat err)"
+        same "another sentence" "$(cat err)" "fovea-inspect$1"
     }
     complains ': a command is missing; there are cost, similarity and attention (see fovea-inspect --help)'
     complains ': there is no command dance; there are cost, similarity and attention (see fovea-inspect --help)' dance
@@ -83,12 +83,12 @@ PY
     # 1k by hand: n > n_k d_model (d_model - d_k) / (d_model d_k - n_k (d_model - d_k)) = 99.4.
     expect 0 cost --d-model 768 --heads 12 --q-len 1000 --kv-len 8
     has out '^break-even with 8 keys, .*: 0v never, 1q never, 1k from 100 queries on, 1v never$' '^1k .* 0[.]61 '
-    ! grep -q '[*]' out || fail "a form is marked that has no biases to hold"
+    lacks out '[*]' # marks a form that cannot hold a bias
     expect 0 cost --d-model 512 --heads 8 --d-k 512 --q-len 1
     has out '^break-even with 1 key, .*: 0v always, 1q always, 1k always, 1v always$' ' 1 query, 1 key$'
     expect 0 cost --d-model 4 --heads 1 --d-k 1 --kv-len 8
     has out ' 1 head, ' '^break-even with 8 keys, .*: 0v never, 1q never, 1k never, 1v never$' '^break-even with very many keys, .* 0v up to 1 query, 1q up to 1,'
-    ! grep -q '^of all' out || fail "one head is all of them"
+    lacks out '^of all' # heads, of which there is one
     # Which biases a form cannot hold.
     expect 0 cost --d-model 8 --heads 2 --biases
     has out '^0 ' '^0v[*] ' '^1q ' '^1k[*] ' '^1v[*] ' '^[*] 1k is counted without the bias it cannot hold: q_bias' '^[*] 1v .*v_bias'
@@ -129,8 +129,8 @@ PY
     svg a.svg $((8 * 11 + 3))
     cp a.csv first.csv
     expect 0 similarity alike.safetensors --heads 2 --csv a.csv --svg - --samples 5 --threads 1
-    cmp a.csv first.csv || fail "the number of threads changes figures"
-    cmp out a.svg || fail "--svg - is another picture"
+    same_files a.csv first.csv "the number of threads changes figures"
+    same_files out a.svg "--svg - is another picture"
     [ ! -s err ] || fail "something on standard error"
     expect 0 similarity zeros.safetensors --heads 2 --csv - --svg z.svg
     has out '^model.layers,0,self,0,8,2,0,,,1,1,1,90,,,90,,,90,,,0\.5,2$'
@@ -151,7 +151,7 @@ PY
     done
     mkdir piped && cp alike.safetensors piped && mkfifo piped/config.json
     refuses 'config.json: cannot be opened .not a regular file' similarity piped/alike.safetensors
-    cmp kept.csv first.csv || fail "a file was changed in spite of an error"
+    same_files kept.csv first.csv "a file was changed in spite of an error"
     [ ! -e none.svg ] || fail "a file was written in spite of an error"
     [ -z "$(find . -name '.*.new')" ] || fail "something was left over"
     refuses 'only one of CSV, JSON and SVG' similarity alike.safetensors --heads 2 --svg - --csv -
@@ -163,7 +163,9 @@ PY
     refuses 'folder/file: its folder does not exist' attention --model nowhere -o folder/file who
     [ ! -e folder ] || fail "a folder was made"
     if [ -c /dev/full ]; then
-        "$INSPECT" similarity alike.safetensors --heads 2 >/dev/full 2>err && fail "a full disk is not noticed"
+        status=0
+        "$INSPECT" similarity alike.safetensors --heads 2 >/dev/full 2>err || status=$?
+        [ $status = 1 ] || fail "a full disk is not noticed"
         has err 'standard output'
     fi
     ;;
@@ -184,7 +186,9 @@ families) # every family by the names and the config.json of its own, with no --
     # --heads in place of config.json does not change how matrices lie, and gates are no heads.
     for family in nanogpt qwen3_next; do
         expect 0 similarity $family --heads 4 --samples 2 --csv a.csv
-        cut -d, -f1-20 a.csv | grep -v random >a && cut -d, -f1-20 $family/out.csv | grep -v random | cmp - a || fail "$family with --heads is read wrong"
+        cut -d, -f1-20 a.csv | grep -v random >a
+        cut -d, -f1-20 $family/out.csv | grep -v random >b
+        same_files a b "$family with --heads is read wrong"
     done
     expect 0 similarity qwen3_next
     has out '4 heads with a gate each, 2 of keys and values; d_model 12, d_k 5;'
@@ -222,12 +226,12 @@ shards) # a model in several files, given in every way; one that is not whole; a
     for way in llama llama/ $index "$(echo llama/model-0000*)"; do
         # shellcheck disable=SC2086
         expect 0 similarity $way --csv a.csv --samples 2
-        cmp a.csv whole.csv || fail "$way is read differently"
-        ! grep -q 'shard\|left out' out || fail "$way is said to be incomplete"
+        same_files a.csv whole.csv "$way is read differently"
+        lacks out 'shard|left out'
     done
     cd llama # its own name alone, too
     expect 0 similarity model.safetensors.index.json --csv ../a.csv --samples 2
-    cd .. && cmp a.csv whole.csv || fail "the index by its name alone"
+    cd .. && same_files a.csv whole.csv "the index by its name alone"
     # Shards of a larger model say so, and what layers lack.
     mkdir part && cp llama/config.json llama/model-0000[13]-of-00004.safetensors part
     refuses 'has no complete layer; model-00001-of-00004.safetensors is a shard: 1 of the 4 files of this model is here' similarity part/model-00001-of-00004.safetensors
@@ -300,7 +304,7 @@ assert a["histograms"]["symmetry"] == {"low": 0.5, "high": 1, "heads": [2] + [0]
 assert a["random"][0]["heads"] == 32 and abs(a["random"][0]["mean"]["cosine_qk"]) < 0.3
 PY
     expect 0 similarity alike.safetensors --heads 2 --rank least-symmetric --top 3
-    [ "$(grep -E '^[0-9]+\.[0-9]+ ' out | cut -d' ' -f1 | tr '\n' ' ')" = '1.0 1.1 0.0 ' ] || fail "another order"
+    same "another order" "$(grep -E '^[0-9]+\.[0-9]+ ' out | cut -d' ' -f1 | tr '\n' ' ')" '1.0 1.1 0.0 '
     while read -r order title; do
         expect 0 similarity alike.safetensors --heads 2 --rank "$order"
         [ "$(grep -cE '^[0-9]+\.[0-9]+ ' out)" = 4 ] || fail "$order lists not all heads"
@@ -316,7 +320,7 @@ most-alike-qv Q and V most alike
 most-alike-kv K and V most alike
 by-name by layer and head
 END
-    [ "$(grep -E '^[0-9]+\.[0-9]+ ' out | cut -d' ' -f1 | tr '\n' ' ')" = '0.0 0.1 1.0 1.1 ' ] || fail "not by name"
+    same "not by name" "$(grep -E '^[0-9]+\.[0-9]+ ' out | cut -d' ' -f1 | tr '\n' ' ')" '0.0 0.1 1.0 1.1 '
     expect 2 similarity alike.safetensors --rank backwards
     expect 0 similarity alike.safetensors --heads 2 --head 1.1 --csv a.csv
     has out '^1\.1 ' '^  Q and K: cosine +0\.000 +-?0\.[0-9]+ \(deviation ' '^  symmetric share of W +0\.500 '

@@ -20,7 +20,7 @@ attention)
     refuses 'only one of' attention --heads 12 --model minilm --csv - --json - who
     refuses '300 at most' attention --heads 12 --model minilm -o b.svg "$(printf 'who %.0s' {1..299})"
     # Numbers: all but one head give each of four tokens 1/4; that one looks at the second alone.
-    rm attention.svg 2>/dev/null
+    rm -f attention.svg
     expect 0 attention --heads 12 --model minilm --csv a.csv --json a.json 'who <'
     [ ! -e attention.svg ] || fail "a picture that was not asked for"
     has out '^a.json: attention of 4 tokens, 24 heads$' '^    0\.3 +2\.000( +0\.250){7} +0$' \

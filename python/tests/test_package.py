@@ -14,7 +14,7 @@ PACKAGE = pathlib.Path(_core.__file__).resolve().parent
 LIBC = re.compile(r"(lib(c|m|dl|pthread|rt)\.so\.\d|ld-linux)")
 CLEAN = {name: value for name, value in os.environ.items() if name not in ("LD_LIBRARY_PATH", "LD_PRELOAD")}
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux has mapped")
+pytestmark = [pytest.mark.hosts, pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux has mapped")]
 
 
 def run(*command, **environment):

@@ -12,6 +12,8 @@ import pytest
 
 import fovea
 
+pytestmark = pytest.mark.hosts
+
 
 def in_child(work):
     """work()'s truth, found by a forked child."""

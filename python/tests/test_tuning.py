@@ -10,6 +10,8 @@ from processes import run
 import fovea
 from fovea import tuning
 
+pytestmark = pytest.mark.hosts
+
 try:
     TUNE = tuning.program()
 except FileNotFoundError as error:

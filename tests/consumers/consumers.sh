@@ -5,7 +5,8 @@
 #   TREES                       how the names of build trees of Fovea begin
 #   CC, CXX, NM, CMAKE, PKG_CONFIG, BUILD_TYPE, GENERATOR
 # (CMakeLists.txt here, which also says what the steps are.)
-set -euo pipefail
+# shellcheck source=tests/support/sure.sh
+. "$(dirname "$0")/../support/sure.sh"
 step=$1 kind=$2
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$SCRATCH"
@@ -17,11 +18,6 @@ library=$libdir/libfovea.a
 shared=$([ "$kind" = shared ] && echo ON || echo OFF)
 tree=$TREES-$kind-$step
 unset FOVEA_ISA FOVEA_DEBUG
-
-fail() {
-    printf '%s\n' "$*" >&2
-    exit 1
-}
 
 configure() { # configure SOURCE BUILD OPTION...
     rm -rf "$2"
@@ -56,7 +52,8 @@ install) # then moves what was installed: it must not remember where it was
     rm -rf "$SCRATCH/installed" "$prefix"
     "$CMAKE" --install "$FOVEA_BUILD" --prefix "$SCRATCH/installed"
     mv "$SCRATCH/installed" "$prefix"
-    ! grep -rlI -e "$SCRATCH" -e "$FOVEA_SOURCE" "$prefix" || fail "these remember this machine's folders"
+    grep -rqI fovea_attention_execute "$prefix" && ! grep -rlI -e "$SCRATCH" -e "$FOVEA_SOURCE" "$prefix" ||
+        fail "these remember this machine's folders"
     [ "$kind" = static ] || [ -e "$prefix/bin/fovea-quantize" ] || fail "no program that loads the library is installed"
     # Each of the programs that was built is there, starts, and has a man page and a completion that know all its options.
     for program in fovea-bench fovea-inspect fovea-quantize fovea-tune; do
@@ -65,16 +62,21 @@ install) # then moves what was installed: it must not remember where it was
         man=$(find "$prefix" -path "*/man1/$program.1") completion=$(find "$prefix" -path "*/completions/$program")
         [ -n "$man" ] && [ -n "$completion" ] || fail "$program has no man page or no completion"
         bash -n "$completion"
-        for option in $(sed -n 's/^  \(--[a-z-]*\) .*/\1/p' <<<"$help"); do
+        options=$(sed -n 's/^  \(--[a-z-]*\) .*/\1/p' <<<"$help" | grep .) || fail "$program --help: no options"
+        for option in $options; do
             grep -q -- "${option//-/\\\\-}" "$man" && grep -q -- "$option" "$completion" || fail "$program: no $option"
         done
     done
     ;;
 
 symbols)
-    diff <(declared) <(symbols --defined-only) >&2 || fail "exported (>) is not what the header declares (<)"
+    exports=$(symbols --defined-only)
+    diff <(declared) <(cat <<<"$exports") >&2 && [ "$(wc -l <<<"$exports")" -gt 80 ] ||
+        fail "exported (>) is not what the header declares (<)"
     # Nothing aborts, exits or writes to stdout, ever.
-    ! symbols -u | grep -xE 'abort|_?exit|quick_exit|raise|kill|(__)?v?printf(_chk)?|puts|putchar|stdout' ||
+    symbols -u >"$SCRATCH/asked"
+    grep -qx malloc "$SCRATCH/asked" || fail "the library allocates nothing?"
+    ! grep -xE 'abort|_?exit|quick_exit|raise|kill|(__)?v?printf(_chk)?|puts|putchar|stdout' "$SCRATCH/asked" ||
         fail "the library should not need these"
     ;;
 
@@ -105,8 +107,8 @@ pkg_config)
     echo "$CC outside.c ${words[*]}"
     "$CC" "$here/outside/outside.c" -o "$SCRATCH/pkg_config" "${words[@]}"
     LD_LIBRARY_PATH=$libdir DYLD_LIBRARY_PATH=$libdir "$SCRATCH/pkg_config"
-    [ "$("$PKG_CONFIG" --modversion fovea)" = "$(sed -n 's/#define FOVEA_VERSION_STRING "\(.*\)"/\1/p' \
-        "$prefix/include/fovea/types.h")" ]
+    same "version of fovea.pc and header" "$("$PKG_CONFIG" --modversion fovea)" \
+        "$(sed -n 's/#define FOVEA_VERSION_STRING "\(.*\)"/\1/p' "$prefix/include/fovea/types.h")"
     ;;
 
 mpi) # the component, by CMake and by pkg-config
@@ -168,7 +170,8 @@ static_sleef) # one that is found is linked, and no shared one is loaded; a stan
     configure "$here/outside" "$SCRATCH/$step" -DOUTSIDE_LANGUAGE=C -DCMAKE_PREFIX_PATH="$prefix;$SCRATCH/sleef"
     "$CMAKE" --build "$SCRATCH/$step"
     "$SCRATCH/$step/outside"
-    ! readelf -d "$SCRATCH/$step/outside" | grep -i sleef || fail "the program loads SLEEF"
+    readelf -d "$SCRATCH/$step/outside" >"$SCRATCH/$step/needed"
+    lacks "$SCRATCH/$step/needed" '[Ss][Ll][Ee][Ee][Ff]'
     ;;
 
 no_openmp) # built where there is none; only the portable kernels, which are soon built
@@ -177,7 +180,8 @@ no_openmp) # built where there is none; only the portable kernels, which are soo
     "$CMAKE" --build "$tree"
     kind=shared
     library=$tree/libfovea.$([ "$(uname)" = Darwin ] && echo dylib || echo so)
-    ! symbols -u | grep -E '^_?(GOMP|omp|__kmpc)_' || fail "the library should not need these"
+    symbols -u >"$SCRATCH/asked"
+    lacks "$SCRATCH/asked" '^_?(GOMP|omp|__kmpc)_'
     "$CC" -I"$FOVEA_SOURCE/include" "$here/outside/no_openmp.c" -o "$SCRATCH/no_openmp" "$library" \
         -Wl,-rpath,"$tree"
     "$SCRATCH/no_openmp" ""

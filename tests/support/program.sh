@@ -1,27 +1,16 @@
-# What tests of a program by a shell script have in common; sourced by test.sh of tune/ and examples/inspect/, which
-# sets
+# What tests of a program by a shell script have in common; sourced by it when it has set
 #   name, program   as users know it, and the file to run
 #   step, SCRATCH   the step's name, and a folder of its own, where it then is
 # shellcheck shell=bash disable=SC2154
-set -uo pipefail
-rm -rf "$SCRATCH" && mkdir -p "$SCRATCH" && cd "$SCRATCH" || exit
+# shellcheck source=tests/support/sure.sh
+. "$(dirname "${BASH_SOURCE[0]}")/sure.sh"
+rm -rf "$SCRATCH" && mkdir -p "$SCRATCH" && cd "$SCRATCH"
 
-fail() {
-    printf '%s\n' "$*" >&2
-    [ ! -f out ] || head -c 4000 out err >&2
-    exit 1
-}
 # expect STATUS ARGUMENT...: runs, output to out and err; STATUS may be several, parted by |.
 expect() {
     local status=0
-    "$program" "${@:2}" >out 2>err || status=$?
+    LC_ALL=$locale "$program" "${@:2}" >out 2>err || status=$?
     [[ "|$1|" == *"|$status|"* ]] || fail "status $status, not $1: $name ${*:2}"
-}
-has() { # has FILE PATTERN...: grep -E finds each
-    local file=$1 pattern
-    for pattern in "${@:2}"; do
-        grep -qE -- "$pattern" "$file" || fail "no \"$pattern\" in $file"
-    done
 }
 # The program's table of options makes help, man page and completion (files of these names then): each option, of which
 # there are $1 or more, is in all three.
@@ -33,11 +22,13 @@ one_table() {
         expect 0 "$page"
         cp out "$page"
     done
+    local count=0
     for option in $(sed -n 's/^  \(--[a-z-]*\) .*/\1/p' help); do
-        has man "$(printf '%s' "$option" | sed 's/-/\\\\-/g')"
+        has man "${option//-/\\\\-}"
         has completion "$option"
+        count=$((count + 1))
     done
-    [ "$(grep -c '^  --' help)" -ge "$1" ] || fail "few options in --help"
+    [ $count -ge "$1" ] || fail "few options in --help"
     bash -n completion || fail "the completion is no script"
     expect 0 --version
 }
@@ -46,5 +37,5 @@ completes() {
     # shellcheck disable=SC2034
     local COMP_WORDS=("${@:2}") COMP_CWORD=$(($# - 2))
     # shellcheck disable=SC1091
-    . ./completion && "_${name//-/_}" && [ "${COMPREPLY[0]}" = "$1" ] || fail "$1 is not completed"
+    . ./completion && "_${name//-/_}" && same "$1 is not completed" "${COMPREPLY[0]}" "$1"
 }

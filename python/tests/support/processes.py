@@ -10,12 +10,17 @@ import fovea
 PATIENCE = 1200  # seconds for what takes one on an idle machine: a limit for what never ends, not for a busy host
 
 
+def surroundings(**environment):
+    """The environment of another process, without the limits of this one to threads."""
+    inherited = {name: value for name, value in os.environ.items() if name not in ("OMP_NUM_THREADS", "OMP_THREAD_LIMIT")}
+    return {**inherited, "PYTHONPATH": os.path.dirname(os.path.dirname(fovea.__file__)), **environment}
+
+
 def run(program, **environment):
     """What a Python program prints, which must end, and well."""
-    path = os.path.dirname(os.path.dirname(fovea.__file__))
     done = subprocess.run(
         [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": path, **environment},
+        env=surroundings(**environment),
         capture_output=True,
         text=True,
         timeout=PATIENCE,
