@@ -23,8 +23,8 @@ set(FOVEA_KERNEL_TESTS
     product_work golden golden.tiles half_attention half_linear half_linear_pairs half_mha linear linear_gated linear_int8
     encoder linear_parts log mha_cache norm pairs_guard promise reference rope split_kv tanh types)
 set(FOVEA_THREAD_TESTS
-    arrays cache_threads context linear masks merge mha_reuse state threads_backend threads_callers threads_fork
-    threads_parallel_for threads_pool example-decode example-planned generate-decoder minilm-encoder)
+    arrays cache_threads context linear masks merge mha_reuse state threads_backend threads_callers threads_cancel
+    threads_fork threads_parallel_for threads_pool example-decode example-planned generate-decoder minilm-encoder)
 
 # Label "hosts": patterns of tests that depend on their surroundings, which cmake/test.sh hosts changes: threads, the
 # tuner, dispatch, programs, the package. Others only compute.

@@ -33,7 +33,9 @@ typedef void (*fovea_parallel_for)(void *pool, int64_t count, void (*task)(void 
  *           the CPUs, and in programs without OpenMP. The first call that needs threads creates them, also in a forked
  *           child. fovea_context_destroy() joins them. If the system cannot create all of them, the pool runs with
  *           fewer. Only one call at a time uses them: a concurrent call on the same context runs on its calling thread.
- *           To run several calls at once on several threads each, give each caller a context. */
+ *           To run several calls at once on several threads each, give each caller a context.
+ * Calls are no cancellation points: a thread that pthread_cancel() meets in a call ends at its first cancellation point
+ * after the call. It must not have PTHREAD_CANCEL_ASYNCHRONOUS. */
 typedef enum fovea_threads_backend {
     FOVEA_THREADS_DEFAULT = 0, /* OPENMP; POOL in a build without OpenMP */
     FOVEA_THREADS_OPENMP = 1,  /* FOVEA_ERROR_UNSUPPORTED in a build without OpenMP */

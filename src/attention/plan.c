@@ -150,6 +150,7 @@ static void describe_origin(const fovea_attention_plan *plan, char *text, size_t
 }
 
 static void debug(const fovea_attention_plan *plan) {
+    FV_HOLD_CANCELLATION();
     const fovea_attention_desc *d = &plan->desc;
     char origin[1024];
     describe_origin(plan, origin, sizeof origin);

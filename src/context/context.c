@@ -151,6 +151,7 @@ static void select_threads(fovea_context *ctx, int wanted, fovea_threads_backend
 
 fovea_status fovea_context_create(const fovea_context_options *options, fovea_context **ctx) {
     FV_HOLD_EXCEPTIONS();
+    FV_HOLD_CANCELLATION();
     return fv_context_create_on(NULL, options, ctx);
 }
 
@@ -234,6 +235,7 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
 }
 
 void fovea_context_destroy(fovea_context *ctx) {
+    FV_HOLD_CANCELLATION();
     if (!ctx)
         return;
     if (ctx->threads.parallel_for == fv_pool_parallel_for)

@@ -47,6 +47,7 @@ void fv_shape_log_close(fv_shape_log *log) {
 }
 
 static void note(fv_shape_log *log, const char *line, size_t length) {
+    FV_HOLD_CANCELLATION();
     const uint64_t hash = fv_hash(FV_HASH_BEGIN, line, length);
     if (atomic_exchange(&log->seen[hash % PLACES], hash) != hash)
         fv_file_append(log->file, LOG_BYTES, line, length);

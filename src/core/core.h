@@ -2,6 +2,7 @@
 #ifndef FV_CORE_H
 #define FV_CORE_H
 
+#include "core/cancel.h"
 #include "core/file.h"
 #include "core/float_mode.h"
 #include "core/hash.h"

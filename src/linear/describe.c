@@ -79,6 +79,7 @@ size_t fovea_linear_describe(const fovea_linear *l, char *text, size_t size) {
 }
 
 void fv_linear_debug(const fovea_linear *l) {
+    FV_HOLD_CANCELLATION();
     const size_t size = describe(l, 0, NULL, 0);
     char *text = malloc(size + 1);
     if (!text)

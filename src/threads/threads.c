@@ -148,6 +148,7 @@ void fv_parallel(const fv_threads *threads, int64_t count, const fv_work *work) 
         run_serial(work, count);
         return;
     }
+    FV_HOLD_CANCELLATION(); /* others have the job */
     job j = {.work = work, .count = count, .mode = fv_float_mode_now(), .caller = &inside_task};
     if (threads->parallel_for) {
         threads->parallel_for(threads->pool, count, run_rest, &j);

@@ -152,6 +152,7 @@ const fv_tuning_row *fv_tuning_use_find(const fv_tuning_use *use, fv_tuning_op o
 /* ------------------------------------------------------------------------------------------------------- public -- */
 
 fovea_status fovea_tuning_load(const char *path, fovea_tuning **tuning) {
+    FV_HOLD_CANCELLATION();
     if (!tuning)
         return fv_fail(FOVEA_ERROR_NULL, "tuning is NULL");
     *tuning = NULL;
@@ -164,6 +165,7 @@ fovea_status fovea_tuning_load(const char *path, fovea_tuning **tuning) {
 }
 
 fovea_status fovea_tuning_save(const fovea_tuning *tuning, const char *path) {
+    FV_HOLD_CANCELLATION();
     if (!tuning || !path)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", tuning ? "path" : "tuning");
     char error[FV_FILE_ERROR];
