@@ -507,6 +507,32 @@ two) # at once, into one file
     [ "$(grep -c '^attention_f32' shared)" = 2 ] || fail "rows of one of the two are lost"
     ;;
 
+machine) # what is found on the described machine, and the file: as NAME.tuned has them. WRITE=1 writes that
+    program=$SIMULATED
+    expect '0|77' run --help
+    grep -q '^usage' out || { cat err && exit 77; } # kernels that this build has not got
+    record=${FOVEA_TUNE_MACHINE%.txt}.tuned
+    shapes=(--preset minilm)
+    for dtype in f32 bf16 f16 i8 q8_0 q4_k; do
+        shapes+=(--shape "linear rows=1 in=512 out=96 dtype=$dtype" --shape "linear rows=40 in=512 out=96 dtype=$dtype")
+    done
+    for arithmetic in exact bf16 fastest; do
+        shapes+=(--shape "q_heads=9 kv_heads=3 q_len=200 head_dim=64 dtype=bf16 arithmetic=$arithmetic")
+    done
+    shapes+=(--shape 'q_heads=32 kv_heads=8 q_len=1 kv_len=500 head_dim=64' --shape 'q_heads=2 q_len=64 head_dim=32')
+    {
+        expect 0 run --dry-run --preset minilm
+        cat out
+        expect 0 run "${shapes[@]}" --threads 1 --effort quick -o tuning
+        cat out
+        sed -e 's/kernels=[0-9a-f]*/kernels=*/; s/sum=[0-9a-f]*/sum=*/; s/^# Fovea .*/# Fovea */' tuning
+        expect 0 explain --threads 1 --shape 'linear rows=40 in=512 out=96' --shape 'q_heads=2 q_len=64 head_dim=32'
+        cat out
+    } >got || exit 1
+    [ -z "${WRITE-}" ] || cp got "$record"
+    diff "$record" got >difference || fail "not as in $record: $(head -20 difference)"
+    ;;
+
 *)
     fail "unknown step $step"
     ;;

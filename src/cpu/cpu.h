@@ -42,6 +42,9 @@ void fv_cpu_detect(fv_cpu *cpu);
 /* The part of it that the system tells, not the processor: cores, affinity, quota, memory, nodes. */
 void fv_cpu_detect_system(fv_cpu *cpu);
 
+/* How many CPUs are online; at least 1. */
+int fv_cpu_online(void);
+
 /* How many CPUs the calling thread may run on now by its affinity mask, or by OpenMP's places where threads are bound to
  * them; at least 1. */
 int fv_cpu_affinity(void);

@@ -13,17 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static int online(void) {
+int fv_cpu_online(void) {
     const long count = sysconf(_SC_NPROCESSORS_ONLN);
     return count > 0 && count < INT_MAX ? (int)count : 1;
-}
-
-void fv_cpu_detect_system(fv_cpu *cpu) {
-    cpu->cores = online();
-    cpu->affinity = fv_cpu_affinity();
-    cpu->quota = fv_cpu_quota("");
-    cpu->memory = fv_cpu_memory("");
-    fv_nodes_read(FV_SYSTEM_NODES, &cpu->nodes);
 }
 
 #ifdef __linux__
@@ -160,7 +152,7 @@ int64_t fv_cpu_cache(const char *folder, int cpu, int level) {
 
 #else
 
-int fv_cpu_affinity(void) { return online(); }
+int fv_cpu_affinity(void) { return fv_cpu_online(); }
 
 bool fv_cpu_mask(void *set, size_t bytes) { return (void)set, (void)bytes, false; }
 
