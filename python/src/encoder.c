@@ -146,8 +146,9 @@ static int sum_of(call *c, PyObject **values) {
         if (array->ndim != 2 || (i > 0 && array->shape[1] != channels))
             return py_raise(PyExc_ValueError, "tables must be [rows, channels], with the same channels");
         channels = array->shape[1];
-        tables[i] = (fovea_embedding_table){
-            .data = array->data, .dtype = dtype, .rows = array->shape[0], .stride = array->stride[0]};
+        const int64_t stride = array->shape[0] > 1 ? array->stride[0] : channels; /* of one row it may be any */
+        tables[i] =
+            (fovea_embedding_table){.data = array->data, .dtype = dtype, .rows = array->shape[0], .stride = stride};
         if (ids == Py_None)
             continue;
         if (open_numbers(c, ids, "ids", tokens, &found) < 0)

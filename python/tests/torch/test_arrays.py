@@ -51,6 +51,14 @@ def test_strides(qkv):
     assert torch.equal(fovea.attention(offset, k, v), expected)
 
 
+@pytest.mark.parametrize("stride", [0, 5, 40])
+def test_stride_of_one_row(stride):
+    """A table of embeddings with one row: its stride says nothing."""
+    words, kinds, ids = torch.randn(9, 33), torch.randn(33), torch.tensor([8, 0])
+    row = torch.as_strided(kinds, (1, 33), (stride, 1))
+    assert torch.equal(fovea.embedding_sum([words, row], [ids, None]), words[ids] + kinds)
+
+
 def test_masks_are_not_expanded(qkv):
     mask = torch.rand(2, 1, 1, 70) < 0.5
     expected = fovea.attention(*qkv, mask=mask.expand(2, 4, 5, 70).contiguous())
