@@ -79,6 +79,20 @@ class MultiheadAttention(Packed, nn.MultiheadAttention):
             return linear.execute(query)
         return [linear.execute(x, part=part) for part, x in enumerate((query, key, value))]
 
+    def _takes(self, query, key, key_padding_mask, attn_mask, need_weights, is_causal) -> bool:
+        """Whether masks have the shapes and types that torch takes; it says itself what is wrong with others."""
+        if query.dim() not in (2, 3) or key.dim() != query.dim():
+            return False
+        batched = query.dim() == 3
+        axis = 1 if batched and self.batch_first else 0
+        q_len, kv_len, batch = query.shape[axis], key.shape[axis], query.shape[1 - axis] if batched else 1
+        kinds = (torch.bool, query.dtype) if need_weights else (torch.bool, query.dtype, torch.float32)
+        shapes = ((q_len, kv_len), (batch * self.num_heads, q_len, kv_len))
+        return (attn_mask is not None or not is_causal) and all(
+            mask is None or (mask.shape in known and mask.dtype in kinds)
+            for mask, known in ((key_padding_mask, ((batch, kv_len)[not batched :],)), (attn_mask, shapes))
+        )
+
     def _masks(self, key_padding_mask, attn_mask, batch, q_len, kv_len):
         """(mask of Fovea or None, bias or None). True in torch's masks hides a key."""
         pairs = (1, 1) if attn_mask is None or attn_mask.dim() == 2 else (batch, self.num_heads)
@@ -92,15 +106,18 @@ class MultiheadAttention(Packed, nn.MultiheadAttention):
     def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
                 average_attn_weights=True, is_causal=False):  # fmt: skip
         plain = type(query) in PLAIN and type(key) in PLAIN and type(value) in PLAIN and ordinary()
-        if not plain or not query.numel() or not key.numel() or self.add_zero_attn:
-            # Torch has its own ways with nothing, and adds a key where that was asked for later.
+        if (
+            not plain
+            or not query.numel()
+            or not key.numel()
+            or self.add_zero_attn
+            or not self._takes(query, key, key_padding_mask, attn_mask, need_weights, is_causal)
+        ):  # torch has its own ways with nothing, its own errors, and adds a key where that was asked for later
             return nn.MultiheadAttention.forward(
                 self, query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal
             )
         if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad):
             no_gradient()
-        if is_causal and attn_mask is None:
-            raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
         batched, tokens_first = query.dim() == 3, query.dim() == 3 and not self.batch_first
         heads = [y.unflatten(-1, (self.num_heads, self.head_dim)) for y in self._project(query, key, value)]
         heads = heads if batched else [y.unsqueeze(0) for y in heads]
