@@ -10,6 +10,8 @@ from collections import Counter
 
 import torch
 
+from .encoders import call_modules
+from .exact import python_modules
 from .fused import Fused
 
 BOUND = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
@@ -61,7 +63,7 @@ def _run(model, example):
 
 def _calls(model, skipped, example) -> dict:
     """(inputs, result) of the calls of a model's modules, by (name, which call). The model keeps the hooks."""
-    names, inputs, calls = {m: name for name, m in model.named_modules()}, [], {}
+    names, inputs, calls = {m: name for name, m in python_modules(model).items()}, [], {}
     counts: Counter = Counter()
 
     def before(module, args, kwargs):
@@ -89,6 +91,7 @@ def check(model, optimized, example):
     fused = [(n, of) for n, m in optimized.named_modules() for of in vars(m).values() if isinstance(of, Fused)]
     # Hooks on children whose calls a Fused leaves out would have its method run as written.
     skipped = {f"{name}.{child}".removeprefix(".") for name, of in fused for child in of.left_out()}
+    call_modules(model)  # whose fast paths fail where there are hooks
     originals, where = _calls(model, skipped, example), "the model"
     for call, (inputs, result) in _calls(optimized, skipped, example).items():
         if call in originals and _difference(inputs, originals[call][0]) is None:

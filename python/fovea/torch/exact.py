@@ -34,6 +34,11 @@ _OF_TRANSFORMERS = {  # activation, and the attributes with which the class comp
 _MHA = vars(nn.MultiheadAttention(2, 1)).keys()
 
 
+def python_modules(model) -> dict:
+    """The named_modules() of a model, but for those of torch.jit, which are compiled."""
+    return {name: m for name, m in model.named_modules() if not isinstance(m, torch.jit.ScriptModule)}
+
+
 def hooks_of(module) -> list:
     """The containers of hooks that run when the module is called."""
     return [getattr(module, name) for name in _CALL_HOOKS]

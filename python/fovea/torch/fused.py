@@ -71,7 +71,7 @@ class _Plan:
         """(activation, residual, how many steps follow) that the map of step `number` takes in."""
         recording, watch = self.recording, []
         self._pending: list[tuple] = []
-        activation = residual = None
+        activation = None
         place, taken = recording.arguments + number, 0
         for ahead, step in enumerate(recording.steps[number + 1 :], 1):
             if self._users(place) != 1 or not any(isinstance(v, Value) and v.place == place for v in step.inputs):
@@ -80,10 +80,9 @@ class _Plan:
             if found is not None:
                 activation, taken, watch = found, ahead, list(self._pending)
             elif step.target in _ADD:
-                residual = step.inputs[1] if step.inputs[0].place == place else step.inputs[0]
-                if isinstance(residual, Value):
-                    return activation, residual, ahead, list(self._pending)
-                residual = None
+                other = [v for v in step.inputs if isinstance(v, Value) and v.place != place]
+                if other:  # not a number
+                    return activation, other[0], ahead, list(self._pending)
                 break
             elif not self._is_no_op(step):
                 break

@@ -11,10 +11,11 @@ from torch import nn
 
 from . import quantized
 from .compared import check
-from .exact import layout_of, why_not_linear, why_not_mha
+from .encoders import approximates, call_modules, why_not
+from .exact import layout_of, python_modules, why_not_linear, why_not_mha
 from .fused import fuse
 from .one_product import OneProduct, groups_of
-from .oracle import check_weights, oracle
+from .oracle import check_weights, is_quantised, oracle
 from .packed import Conv1D, Linear, Packed, all_or_none
 from .packed_mha import MultiheadAttention
 from .reads import weights_read
@@ -54,16 +55,19 @@ class Report:
 
 def _copy(model):
     """A copy in eval mode that shares all parameters, as ones without gradients."""
-    memo = {id(b): b for module in model.modules() for b in quantized.shared(module)}
-    for p in model.parameters():
+    originals = python_modules(model).values()
+    memo = {id(b): b for module in originals for b in quantized.shared(module)}
+    for p in [p for module in originals for p in module._parameters.values()]:
         if type(p) is nn.Parameter:
             memo[id(p)] = nn.Parameter(p.detach(), requires_grad=False)
             vars(memo[id(p)]).update(vars(p))
     copied = copy.deepcopy(model, memo)
-    for module, original in zip(copied.modules(), model.modules()):
+    for module, original in zip(python_modules(copied).values(), originals):
         for name in module._modules.keys() & vars(module).keys() - vars(original).keys():
             del vars(module)[name]  # torch's decoder layers get an activation as they are copied, which hides their own
-    return copied.eval().requires_grad_(False)
+    for p in copied.parameters():
+        p.requires_grad_(False)
+    return copied.eval()
 
 
 def _kind_of(module):
@@ -89,11 +93,13 @@ def _decide(modules, inner) -> dict:
         id(p) for m in modules.values() if type(m) is not nn.Embedding for p in m._parameters.values() if p is not None
     )
     places = collections.Counter(id(child) for parent in modules.values() for child in parent.children())
+    encoders = why_not(modules.values())
     found = {}
     for module in modules.values():
         what = None if id(module) in inner or isinstance(module, Packed) else _kind_of(module)
         if what is not None:
             kind, words, reason = what
+            reason = reason or encoders.get(id(module))
             if reason is None and id(module) in read:
                 reason = f"its weight is read by {read[id(module)]}"
             if reason is None and any(owners[id(p)] > 1 for p in module.parameters()):
@@ -224,8 +230,11 @@ def _costs(name, module, quant) -> list:
 
 def _pack(model, chosen, report) -> dict:
     """Packs the maps of `model`, a copy; returns what _quants() does."""
-    modules = dict(model.named_modules())
-    check_names(chosen, modules)
+    modules = python_modules(model)
+    check_names(chosen, dict(model.named_modules()))
+    for name, module in model.named_modules():
+        if name not in modules and (not name or name.rpartition(".")[0] in modules):
+            report.left.append(f"{name or type(module).__name__}: it is compiled by torch.jit")
     inner = {id(m.out_proj) for m in modules.values() if isinstance(m, nn.MultiheadAttention)}
     found = _decide(modules, inner)
     report.packed += [f"{n} (before)" for n, m in modules.items() if isinstance(m, Packed) and id(m) not in inner]
@@ -253,12 +262,9 @@ def _pack(model, chosen, report) -> dict:
 
 
 def _fuse(model, report):
-    """Puts what follows maps into them, and keeps torch's layers from their fast path, which calls no module."""
-    for name, module in model.named_modules():
-        if isinstance(module, nn.TransformerEncoder):
-            module.use_nested_tensor = False
-        if isinstance(module, nn.TransformerEncoderLayer) and any(isinstance(m, Packed) for m in module.children()):
-            module.activation_relu_or_gelu = 0
+    """Puts what follows maps into them, and has torch's layers call them."""
+    call_modules(model, lambda layer: any(isinstance(child, Packed) for child in layer.children()))
+    for name, module in python_modules(model).items():
         for child, (activation, residual) in fuse(module).items():
             words = "; ".join(x for x in (activation, "residual" if residual else None) if x)
             report.fused.append(f"{name}.{child}: {words}".removeprefix("."))
@@ -322,7 +328,10 @@ def optimize(model: nn.Module, example=None, weights=None) -> nn.Module:
     if example is not None:
         with torch.inference_mode(False), torch.no_grad():
             check_weights(_copy(model), optimized, quants)
-            defined = oracle(_copy(model), optimized, quants) if any(quants.values()) else _copy(model)
+            defined = _copy(model)
+            if any(map(is_quantised, quants.values())):
+                defined = oracle(defined, optimized, quants)
+            call_modules(defined, approximates)
         check(defined, optimized, example)
     _logger.info("%s", report)
     return optimized

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from .encoders import call_modules
 from .packed import Conv1D as PackedConv1D
 from .packed import Linear as PackedLinear
 from .packed import numbers_of
@@ -23,6 +24,11 @@ from .weights import BLOCKS
 _MOST, _TINY = 16319, 2.0**-112  # of q16: the largest integer of x; groups of smaller numbers are 0
 _WIDEST = 1024  # channels of a group, at most
 _NEAR = {"int8": 200, "q8_0": 200}  # of the largest of a block, what part its numbers are off at most; else 7: of 4 bits
+
+
+def is_quantised(quant) -> bool:
+    """Whether a module has quantised weights: a word, a Stored, or words by the names of its weights."""
+    return any(quant.values()) if isinstance(quant, dict) else quant is not None
 
 
 def rounded(x, group: int, order=None):
@@ -102,15 +108,11 @@ def oracle(model, optimized, quants):
     module of `optimized`: the word of its weights, a Stored, or words by the names of its weights}."""
     for name, module in optimized.named_modules():
         quant = quants.get(id(module))
-        if quant is None or (isinstance(quant, dict) and not any(quant.values())):
+        if not is_quantised(quant):
             continue
         change = _change_attention if isinstance(module, PackedMultiheadAttention) else _change_linear
         change(model.get_submodule(name), module, quant)
-    for module in model.modules():  # torch's layers have a fast path, which calls no module
-        if isinstance(module, nn.TransformerEncoder):
-            module.use_nested_tensor = False
-        if isinstance(module, nn.TransformerEncoderLayer):
-            module.activation_relu_or_gelu = 0
+    call_modules(model)
     return model
 
 
@@ -181,7 +183,10 @@ def _why_other(module, numbers, stored) -> str | None:
 def check_weights(model, optimized, quants):
     """RuntimeError where numbers of quantised weights are not those of `model`, a copy of the original."""
     for name, module in optimized.named_modules():
-        quant, plain = quants.get(id(module)), model.get_submodule(name)
+        quant = quants.get(id(module))
+        if not is_quantised(quant):
+            continue
+        plain = model.get_submodule(name)
         kind = f"{name or 'the model'} ({type(plain).__name__})"
         if isinstance(quant, Stored):
             try:
@@ -192,12 +197,10 @@ def check_weights(model, optimized, quants):
         elif isinstance(quant, dict):
             weights = {n: _why_not_near(plain.get_parameter(n), numbers_of(p, range(len(p.out_features))), quant[n])
                        for n, p in module.packed_weights().items() if quant[n]}  # fmt: skip
-        elif quant is not None:
+        else:
             before = plain.weight.t() if isinstance(module, PackedConv1D) else plain.weight
             numbers = numbers_of(module.packed, range(module._part, module._part + 1))
             weights = {"weight": _why_not_near(before, numbers, quant)}
-        else:
-            continue
         for weight, why in weights.items():
             if why is not None:
                 raise RuntimeError(f"optimize: the {weight} of {kind} {why}: use the original, and report this")

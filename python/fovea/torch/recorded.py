@@ -9,6 +9,7 @@ What does not fit is left as it is written.
 """
 
 import dis
+import inspect
 import operator
 import types
 from dataclasses import dataclass, field
@@ -149,8 +150,8 @@ def record(module, name: str) -> Recording | None:
             value = recording.step(child, (Value(recording, len(recording.steps)),))
         recording.result = len(recording.steps)
         return recording
-    function = getattr(type(module), name, None)
     kind = type(module)
+    function = inspect.getattr_static(kind, name, None)  # a staticmethod has no self
     if type(function) is not types.FunctionType or kind.__getattribute__ is not object.__getattribute__:
         return None
     if kind.__getattr__ is not nn.Module.__getattr__:

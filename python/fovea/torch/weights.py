@@ -2,6 +2,8 @@
 
 import torch
 
+from .exact import python_modules
+
 BLOCKS = {"int8": 1, "int4": 32, "q8_0": 32, "q4_0": 32, "q4_1": 32, "q4_k": 256}  # which in must be a multiple of
 
 
@@ -63,7 +65,7 @@ def cost(linear, parts) -> str:
 
 def dtype_of(model, quantized) -> torch.dtype:
     """The type that a model computes in: that of its first floats outside of quantised modules, whose ids are given."""
-    for module in model.modules():
+    for module in python_modules(model).values():
         if id(module) not in quantized:
             for tensor in [*module._parameters.values(), *module._buffers.values()]:
                 if tensor is not None and tensor.is_floating_point():
