@@ -2,6 +2,7 @@
 #include "pack_any.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <string.h>
 
 enum { STEPS = 16 }; /* of a column at a time: so few that a line of either side is in cache until it is used up */
@@ -41,6 +42,7 @@ static void floats_of(const fv_matrix *m, const char *from, int64_t j, int64_t n
 static void pack_floats(const fv_matrix *m, const fv_operand *b, float *to, int64_t column) {
     enum { COLUMNS = 16, ROWS = 64 };
     float numbers[ROWS], block[ROWS][COLUMNS];
+    const bool scaled = m->scale != 1.0f; /* else no bit changes, of NaN neither */
     for (int64_t k = 0; k < m->steps; k += ROWS)
         for (int64_t j = 0, count; j < m->columns; j += count) {
             const int64_t n = m->steps - k < ROWS ? m->steps - k : ROWS;
@@ -49,7 +51,7 @@ static void pack_floats(const fv_matrix *m, const fv_operand *b, float *to, int6
                 floats_of(m, (const char *)m->data + (k * m->step + (j + c) * m->column) * m->bits / 8, j + c, n,
                           numbers);
                 for (int64_t t = 0; t < n; t++)
-                    block[t][c] = m->scale * numbers[t];
+                    block[t][c] = scaled ? m->scale * numbers[t] : numbers[t];
             }
             float *row = to + fv_operand_place(b, k, column + j);
             for (int64_t t = 0; t < n; t++, row += b->row)

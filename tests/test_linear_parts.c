@@ -278,6 +278,43 @@ static void test_work(const fovea_context *ctx) {
     twins_free();
 }
 
+/* Weights of any bits, signalling NaN among them, and float32 biases come back as they were. A scale, even of 1, makes
+ * float32 of them. */
+static void test_bits(const fovea_context *ctx) {
+    enum { IN = 37, OUT = 70 };
+    rng r = rng_stream(test_seed(), "bits");
+    for (int i = 0; i < 4 * TWIN_TYPES; i++) {
+        const fovea_dtype given = twin_types[i / 4], packs = i / 2 % 2 ? FOVEA_DTYPE_F32 : given;
+        const int64_t size = fv_dtype_size(given);
+        char weight[4 * IN * OUT], back[4 * IN * OUT];
+        float bias[OUT], bias_back[OUT];
+        for (int64_t n = 0; n < size * IN * OUT; n++)
+            weight[n] = (char)rng_below(&r, 256);
+        for (int64_t n = 0; n < OUT; n++)
+            bias[n] = bits_float(0x7f800001U + (uint32_t)rng_below(&r, 99));
+        fovea_linear_desc desc;
+        fovea_linear_desc_init(&desc);
+        desc.in_features = IN;
+        desc.part.weight =
+            i % 2 ? fovea_matrix_out_in(weight, given, OUT, IN) : fovea_matrix_in_out(weight, given, IN, OUT);
+        desc.part.bias = i / 2 % 2 ? NULL : bias;
+        desc.part.bias_dtype = FOVEA_DTYPE_F32;
+        desc.part.has_scale = i / 2 % 2;
+        desc.part.scale = 1;
+        fovea_dtype dtype = 0;
+        int64_t wrong = 0;
+        fovea_linear *linear = packed(ctx, &desc, "any bits");
+        test_check(fovea_linear_unpack(linear, 0, back, bias_back, &dtype) == FOVEA_OK, "%s", fovea_error_detail());
+        for (int64_t n = 0; dtype == given && given == packs && n < IN * OUT; n++)
+            wrong += memcmp(back + n * size, weight + (i % 2 ? n : n % IN * OUT + n / IN) * size, (size_t)size) != 0;
+        test_check(wrong == 0 && dtype == packs, "weights of type %d: %" PRId64 " of %d differ, type %d", (int)given,
+                   wrong, IN * OUT, (int)dtype);
+        test_check(!desc.part.bias || memcmp(bias, bias_back, sizeof bias) == 0, "biases beside type %d differ",
+                   (int)given);
+        fovea_linear_destroy(linear);
+    }
+}
+
 static void test_refused(const fovea_context *ctx) {
     float w[32] = {0}, x[4] = {0}, y[8] = {0};
     fovea_dtype dtype;
@@ -328,6 +365,8 @@ int main(int argc, char **argv) {
     for (int64_t i = test_scaled(CASES); i > 0; i--)
         test_case(&x, &r);
     test_work(x.one);
+    test_bits(x.one);
+    test_bits(x.scalar);
     test_work(x.three);
     test_refused(x.one);
     contexts_free(&x);

@@ -58,12 +58,12 @@ typedef struct fovea_linear_desc {
 } fovea_linear_desc;
 
 /* Element types of 16 bits: results are, bit for bit, those of float32 on the same numbers. y is rounded once at the
- * end, as fovea_convert() rounds. Packed weights keep their type if all parts have the same type and no scale.
- * Otherwise they are packed as float32.
+ * end, as fovea_convert() rounds. Packed weights keep their type if all parts have the same type and no scale,
+ * not even 1. Otherwise they are packed as float32.
  *
  * Quantised weights (quantisation.h) stay as they are in memory if all parts have one type, one layout of groups and no
- * scale; otherwise they become float32, which only EXACT takes. With EXACT, results are, bit for bit, those of float32 on
- * the numbers that they stand for. */
+ * scale. Otherwise, and with EXACT if they have group_of, they become float32, which only EXACT takes. With EXACT,
+ * results are, bit for bit, those of float32 on the numbers that they stand for. */
 
 /* Sets struct_size and the defaults. */
 #define fovea_linear_desc_init(desc) fovea_linear_desc_init_size((desc), sizeof(fovea_linear_desc))
@@ -82,8 +82,8 @@ FOVEA_API fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_l
  * 1 is up. Each of the outputs may be NULL:
  *   weight  [out, in], contiguous, of type *dtype; rows of an odd number of FOVEA_DTYPE_U4 end with half a byte unused
  *   bias    [out], scaled. Without a bias it is -0, which changes nothing when added.
- *   dtype   the type of the parts' weights, if all have one type and no part has a scale. Otherwise float32, and the
- *           weights are scaled.
+ *   dtype   the type of the packed weights: that of the parts' weights, if all have one type and no part has a scale,
+ *           not even 1, and quantised ones stayed as they are. Otherwise float32, and the weights are scaled.
  * After an error nothing is written. Thread-safe. */
 FOVEA_API fovea_status fovea_linear_unpack(const fovea_linear *linear, int64_t part, void *weight, float *bias,
                                            fovea_dtype *dtype);

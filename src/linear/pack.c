@@ -185,7 +185,7 @@ static fovea_status select_types(fovea_linear *l, const fovea_linear_desc *d) {
         return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for the order of %lld channels", (long long)l->in);
     int64_t other = -1; /* the first part that is not as the first one */
     for (int64_t p = d->part_count - 1; p >= 0; p--)
-        if (parts[p].weight.dtype != l->weight_dtype || (parts[p].has_scale && (float)parts[p].scale != 1.0f) ||
+        if (parts[p].weight.dtype != l->weight_dtype || parts[p].has_scale ||
             (p > 0 && fv_dtype_quantised(l->weight_dtype) &&
              !fv_quantised_together(&parts[0].weight, &parts[p].weight)))
             other = p;
@@ -195,9 +195,7 @@ static fovea_status select_types(fovea_linear *l, const fovea_linear_desc *d) {
                        "arithmetic is %s, but part %lld has %s: make it a map of its own, or ask for "
                        "FOVEA_ARITHMETIC_EXACT, which packs float32",
                        fv_enum_name(FV_ENUM_arithmetic, (int)d->arithmetic), (long long)other,
-                       parts[other].has_scale && (float)parts[other].scale != 1.0f
-                           ? "a scale"
-                           : "another quantisation than part 0");
+                       parts[other].has_scale ? "a scale" : "another quantisation than part 0");
     if (other >= 0 || (l->order && exact)) {
         l->weight_dtype = FOVEA_DTYPE_F32;
         l->grouped = false;
