@@ -41,6 +41,11 @@ static void refused_embedding(const fovea_context *ctx) {
     TABLE(FOVEA_ERROR_ARGUMENT, "id 4 of token 1 is not in table 0, which has 4 rows", table.rows = 4);
     TABLE(FOVEA_ERROR_SHAPE, "table 0 has 0 rows", table.rows = 0);
     TABLE(FOVEA_ERROR_STRIDE, "stride is 7", table.stride = 7);
+    table.rows = 1;
+    table.ids = NULL;
+    TABLE(FOVEA_ERROR_STRIDE, "stride is 7", table.stride = 7);
+    table.rows = 5;
+    table.ids = ids;
     TABLE(FOVEA_ERROR_NULL, "table 0 is NULL", table.data = NULL);
     TABLE(FOVEA_ERROR_DTYPE, "table 0 is FOVEA_DTYPE_BOOL", table.dtype = FOVEA_DTYPE_BOOL);
     TABLE(FOVEA_ERROR_ALIAS, "y overlaps table 0", table.data = y);

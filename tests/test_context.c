@@ -186,6 +186,8 @@ static void test_describe(void) {
     }
     memset(part, 'x', sizeof part);
     fovea_attention_plan_describe(NULL, part, sizeof part); /* no plan: no crash, some terminated text */
+    test_check(fovea_attention_plan_describe(plan, NULL, 8) == length, "describe without text");
+    test_check(fovea_attention_plan_describe(NULL, NULL, 1) == strlen(part), "describe nothing, without text");
     test_check(memchr(part, '\0', sizeof part) != NULL, "describe no plan");
     fovea_attention_plan_destroy(plan);
     fovea_attention_plan_destroy(NULL);

@@ -350,7 +350,9 @@ static void test_refused_args(const fovea_context *ctx) {
     const size_t whole = fovea_linear_describe(linear, text, sizeof text);
     test_check(whole == strlen(text) && strstr(text, "multiply_f32_f32_"), "describe: %s", text);
     test_check(fovea_linear_describe(linear, cut, sizeof cut) == whole && strlen(cut) == 7, "a cut description");
+    test_check(fovea_linear_describe(linear, NULL, 8) == whole, "a description without text");
     test_check(fovea_linear_describe(NULL, text, sizeof text) > 0, "no linear map");
+    test_check(fovea_linear_describe(NULL, NULL, 1) == strlen(text), "no linear map, no text");
     test_check(fovea_linear_workspace_size(NULL) == 0, "workspace of no linear map");
     fovea_linear_destroy(NULL);
     fovea_linear_desc_init(NULL);

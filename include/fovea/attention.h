@@ -259,7 +259,8 @@ FOVEA_API size_t fovea_attention_plan_workspace_size(const fovea_attention_plan 
 FOVEA_API fovea_arithmetic fovea_attention_plan_arithmetic(const fovea_attention_plan *plan);
 
 /* Writes a few lines about the plan into text[size]: tier, kernels, blocks, threads, whether tuned. Like snprintf, it
- * terminates the text if size > 0, and returns the length of the whole text without the terminator. Thread-safe. */
+ * terminates the text if size > 0, and returns the length of the whole text without the terminator. text NULL: returns
+ * the length alone. Thread-safe. */
 FOVEA_API size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *text, size_t size);
 
 /* out = softmax(s) v, row by row, over the keys that a query sees. s is scale * q k^T, capped (desc.softcap), plus

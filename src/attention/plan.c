@@ -289,6 +289,7 @@ static void describe_products(const fovea_attention_plan *plan, char *scores, ch
 
 size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *text, size_t size) {
     FV_HOLD_EXCEPTIONS();
+    size = text ? size : 0;
     if (!plan)
         return (size_t)snprintf(text, size, "no plan");
     const fv_attention_choice *c = &plan->choice;

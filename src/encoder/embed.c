@@ -49,7 +49,7 @@ static fovea_status check_table(const fovea_embedding_args *args, int64_t t, con
     snprintf(ids_name, sizeof ids_name, "ids of table %d", (int)t);
     if (table->rows < 1)
         return fv_fail(FOVEA_ERROR_SHAPE, "%s has %lld rows; it must have at least 1", name, (long long)table->rows);
-    if (table->rows > 1 && table->stride < channels)
+    if (table->stride < channels)
         return fv_fail(FOVEA_ERROR_STRIDE, "%s: stride is %lld, less than its %lld channels", name,
                        (long long)table->stride, (long long)channels);
     if (table->reserved)

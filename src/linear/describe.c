@@ -75,6 +75,7 @@ size_t fv_linear_describe_rows(const fovea_linear *l, int64_t rows, char *text, 
 
 size_t fovea_linear_describe(const fovea_linear *l, char *text, size_t size) {
     FV_HOLD_EXCEPTIONS();
+    size = text ? size : 0;
     return l ? describe(l, 0, text, size) : (size_t)snprintf(text, size, "no linear map");
 }
 
