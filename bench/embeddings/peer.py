@@ -266,7 +266,7 @@ class Worker:
             )
             return {"seconds": getattr(self.way, "seconds", time.perf_counter() - begin)}
         if "lengths" in order:
-            return {"lengths": [len(ids) for ids, _ in self.way.model._tokens.encode(self.texts, 256)]}
+            return {"lengths": [len(ids) for ids, _ in self.way.model[0].tokens.encode(self.texts, 256)]}
         if isinstance(self.way, FoveaEmbed):
             start = statistics.median(self.way.starts) * 1e3
             return {"memory": self.way.memory, "packages": self.way.size, "start": start}

@@ -11,29 +11,28 @@ class CrossEncoder(Model):
     """CrossEncoder(model_name_or_path, ..., weights=None, dtype=None): the interface of sentence_transformers,
     computed by Fovea."""
 
-    _organisation = "cross-encoder"
+    _kind, _organisation, _task = "CrossEncoder", "cross-encoder", "sequence-classification"
     _default_prompts: dict = {}
 
     def __init__(self, model_name_or_path=None, *, max_length=None, num_labels=None, activation_fn=None, **options):
         for old in ("default_activation_function", "default_activation_fn"):
             activation_fn = options.pop(old, None) or activation_fn
         if max_length is not None:
-            options["processor_kwargs"] = {"model_max_length": max_length}
+            tokens = options.pop("processor_kwargs", None) or options.pop("tokenizer_kwargs", None) or {}
+            options["processor_kwargs"] = {**tokens, "model_max_length": max_length}
         super().__init__(model_name_or_path, **options)
-        self._arguments["max_length" if max_length else "num_labels"] = max_length or num_labels
-        self._arguments |= {"processor_kwargs": None, "activation_fn": activation_fn}
         architecture = (self.config.get("architectures") or [""])[0]
-        if self._modules or not architecture.endswith("ForSequenceClassification"):
-            other = self._modules[0][0] if self._modules else architecture or "no architecture"
+        if self._listed or not architecture.endswith("ForSequenceClassification"):
+            other = self._listed[0][0] if self._listed else architecture or "no architecture"
             raise NotImplementedError(
                 f"{self.folder}: a CrossEncoder with {other} is not served, ...ForSequenceClassification is"
             )
-        self._head = Classifier(self._source, self._backbone.width)
+        self._head = Classifier(self._transformer.source, self._transformer.width)
         if num_labels not in (None, self.num_labels):
             raise ValueError(f"num_labels is {num_labels}, the model in {self.folder} has {self.num_labels}")
-        nested = self.config.get("sentence_transformers") or {}
+        nested = self._transformer.source.object("sentence_transformers")
         saved = [
-            self._saved.get("activation_fn"),
+            self._saved.word("activation_fn", default=None),
             nested.get("activation_fn"),
             self.config.get("sbert_ce_default_activation_function"),
         ]
@@ -92,9 +91,32 @@ class CrossEncoder(Model):
             found = as_tensors(found, convert_to_tensor)
         return found[0] if one else found
 
+    def _inputs(self, inputs):
+        return _pairs_of(inputs)[0]
+
+    def _prompted(self, pairs, prompt):
+        return [(prompt + a, b) for a, b in pairs] if prompt else pairs
+
+    _results = {
+        "transformer_task": "sequence-classification",
+        "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
+        "module_output_name": "scores",
+    }
+    _kinds = {"": "base.modules.transformer.Transformer"}
+
+    def _settings(self):
+        name, kind = self.activation_fn, type(self.activation_fn)
+        if not isinstance(name, str):
+            if not kind.__module__.startswith("torch.nn.") or getattr(name, "approximate", "none") != "none":
+                raise ValueError(f"activation_fn is {name!r}, which no file can name: set another one before saving")
+            name = kind.__name__
+        return {"activation_fn": name if "." in name else f"torch.nn.{name}"}
+
+    def _changed(self):
+        return {}
+
     def _predict(self, pairs, prompt, show, batch_size, activation_fn, apply_softmax):
-        if prompt:
-            pairs = [(prompt + a, b) for a, b in pairs]
+        pairs = self._prompted(pairs, prompt)
         logits = np.empty((len(pairs), self.num_labels), np.float32)
 
         def use(pack, x):
@@ -114,6 +136,8 @@ class CrossEncoder(Model):
             raise ValueError(f"rank() needs a model with one label, this one has {self.num_labels}: use predict()")
         for name in ("convert_to_numpy", "convert_to_tensor", "apply_softmax"):
             options.pop(name, None)
+        if isinstance(documents, str) or not isinstance(query, str):
+            raise TypeError("rank() takes a text, the query, and a list of texts, the documents")
         documents = list(documents)
         scores = self.predict([(query, document) for document in documents], prompt_name, prompt, **options).tolist()
         order = sorted(range(len(scores)), key=lambda i: scores[i], reverse=True)[:top_k]
@@ -125,6 +149,10 @@ class CrossEncoder(Model):
 def _activation(given):
     """From logits to scores."""
     module = type(given).__module__
+    if module.startswith("torch.nn") and getattr(given, "approximate", "none") != "none":
+        return lambda x: op.activate(x, "gelu_tanh", np.empty_like(x))
+    if isinstance(given, type):
+        raise TypeError(f"activation_fn is the class {given.__name__}: pass an object, {given.__name__}()")
     if isinstance(given, str) or module.startswith("torch.nn"):
         word = activation_of_module(given if isinstance(given, str) else f"torch.nn.{type(given).__name__}")
         return (lambda x: x) if word is None else lambda x: op.activate(x, word, np.empty_like(x))

@@ -5,7 +5,7 @@ import numpy as np
 
 from . import _operations as op
 from ._folder import Weights, read_object
-from ._source import Source, activation_of
+from ._source import Config, Source, activation_of
 
 _MODES = {
     "cls": "first",
@@ -25,22 +25,28 @@ _OLD_MODES = {
 }
 
 
-def _known(config, keys, folder):
-    """Refuses a config with other keys: what they ask for would be ignored."""
-    if unknown := sorted(set(config) - set(keys)):
-        raise NotImplementedError(f"{folder}/config.json has {unknown[0]!r}, not served: only {', '.join(keys)}")
+class Module:
+    """What the modules of a model have in common."""
+
+    width = 0
+
+    def get_embedding_dimension(self):
+        return self.width
+
+    def __getattr__(self, name):
+        hint = "weights are packed, and modules are not called one by one: call encode() or predict() of the model"
+        raise AttributeError(f"{type(self).__name__} of fovea.sentence_transformers has no {name!r}: {hint}")
 
 
-class Pooling:
+class Pooling(Module):
     _KEYS = ("pooling_mode", "include_prompt", "embedding_dimension", "word_embedding_dimension", *_OLD_MODES)
 
     def __init__(self, config, width, folder=""):
-        _known(config, self._KEYS, folder)
-        if wrong := [n for n in ("include_prompt", *_OLD_MODES) if not isinstance(config.get(n, True), bool)]:
-            raise ValueError(f"{folder}/config.json has {wrong[0]} = {config[wrong[0]]!r}, which is not true or false")
+        of = Config(config, folder)
+        of.known(self._KEYS)
         modes = config.get("pooling_mode")
         if modes is None:
-            modes = [mode for name, mode in _OLD_MODES.items() if config.get(name)] or ["mean"]
+            modes = [mode for name, mode in _OLD_MODES.items() if of.flag(name, default=False)] or ["mean"]
         modes = [modes] if isinstance(modes, str) else modes
         if not isinstance(modes, list) or not modes:
             raise ValueError(f"{folder}/config.json has pooling_mode = {modes!r}, which is neither a word nor a list")
@@ -49,7 +55,12 @@ class Pooling:
         for name in ("embedding_dimension", "word_embedding_dimension"):
             if config.get(name, width) != width:
                 raise ValueError(f"{folder}: pooling has {config[name]} channels, the backbone {width}")
-        self.modes, self.include_prompt, self.width = modes, config.get("include_prompt", True), len(modes) * width
+        self.modes, self.embedding_dimension, self.width = modes, width, len(modes) * width
+        self.include_prompt = of.flag("include_prompt", default=True)
+
+    @property
+    def pooling_mode(self):
+        return self.modes[0] if len(self.modes) == 1 else tuple(self.modes)
 
     def __call__(self, x, starts, prompt_length=0):
         begin, end = starts[:-1], starts[1:]
@@ -83,14 +94,14 @@ def _of_vectors(config, folder):
             raise NotImplementedError(f"{folder}: {name} = {config[name]!r} is not served, sentence_embedding is")
 
 
-class Dense:
+class Dense(Module):
     _KEYS = ("in_features", "out_features", "bias", "activation_function", "use_residual")
 
     def __init__(self, folder, width):
         config = read_object(folder / "config.json")
-        _known(config, (*self._KEYS, "module_input_name", "module_output_name"), folder)
-        _of_vectors(config, folder)
         source = Source(config, Weights(folder))
+        source.known((*self._KEYS, "module_input_name", "module_output_name"))
+        _of_vectors(config, folder)
         out, inner = (source.count(name, default=None) for name in ("out_features", "in_features"))
         word = source.word("activation_function", default="torch.nn.modules.activation.Tanh")
         bias = source.flag("bias", default=True)
@@ -103,13 +114,14 @@ class Dense:
             self.residual = (lambda x: x) if same else source.map("residual", rows=out, columns=inner, bias=False)
         if self.map.in_features != width:
             raise ValueError(f"{folder}: Dense has {self.map.in_features} channels, what comes before it {width}")
-        self.width = self.map.out_features
+        self.in_features, self.out_features = self.map.in_features, self.map.out_features
+        self.width = self.out_features
 
     def __call__(self, x):
         return self.map(x, self.residual(x) if self.residual else None)
 
 
-class Normalize:
+class Normalize(Module):
     def __init__(self, folder, width):
         _of_vectors(read_object(folder / "config.json", optional=True), folder)
         self.width = width
@@ -118,7 +130,7 @@ class Normalize:
         return op.normalize(x, x)
 
 
-class LayerNorm:
+class LayerNorm(Module):
     def __init__(self, folder, width):
         config = read_object(folder / "config.json", optional=True)
         if config.get("dimension", width) != width:
@@ -130,7 +142,7 @@ class LayerNorm:
         return self.norm(x, x)
 
 
-class Dropout:
+class Dropout(Module):
     """Nothing, when computing."""
 
     def __init__(self, folder, width):

@@ -7,17 +7,12 @@ import time
 
 import numpy as np
 
-from . import _folder, _pool
-from ._families import backbone_of
-from ._source import Source
-from ._tokens import CHUNK, Tokenizer, ahead, packs
+from . import _folder, _pool, _saved
+from ._source import Config
+from ._tokens import CHUNK, ahead, packs
+from ._transformer import Transformer, whole
 
 logger = logging.getLogger("fovea.sentence_transformers")
-
-_BERT_CONFIGS = [
-    f"sentence_{name}_config.json" for name in ("bert", "roberta", "distilbert", "camembert", "xlm-roberta")
-]
-
 
 class Progress:
     """tqdm where it is installed, else a line with the time left."""
@@ -45,8 +40,18 @@ class Progress:
             sys.stderr.write("\n")
 
 
+_PACKED = "weights are packed: read those in the model's folder"
+_NOT_HERE = {
+    **dict.fromkeys(("parameters", "named_parameters", "state_dict", "load_state_dict", "buffers"), _PACKED),
+    **dict.fromkeys(("cuda", "xpu", "ipu", "hpu"), "Fovea computes on CPUs"),
+    **dict.fromkeys(("forward", "smart_batching_collate"), "call encode() or predict()"),
+    "compile": "it is compiled",
+}
+
+
 class Model:
-    _organisation = "sentence-transformers"
+    _results: dict = {}  # what the file of the Transformer says of them
+    _kind, _organisation, _task = "SentenceTransformer", "sentence-transformers", "feature-extraction"
 
     def __init__(
         self,
@@ -72,9 +77,6 @@ class Model:
         dtype=None,
         **own,
     ):
-        self._arguments = {
-            key: value for key, value in locals().items() if key not in ("self", "own", "__class__")
-        } | own
         if own:
             raise TypeError(f"{type(self).__name__}() has no argument {next(iter(own))!r}")
         if model_name_or_path is None or modules is not None:
@@ -87,7 +89,7 @@ class Model:
         model_kwargs.pop("torch_dtype", None)
         model_kwargs.pop("attn_implementation", None)  # there is one
         tokens = dict(processor_kwargs or tokenizer_kwargs or {})
-        self._max_length = tokens.pop("model_max_length", None)
+        max_length = tokens.pop("model_max_length", None)
         for name, rest in (
             ("model_kwargs", model_kwargs),
             ("processor_kwargs", tokens),
@@ -98,89 +100,132 @@ class Model:
         self.folder = _folder.find(
             model_name_or_path, self._organisation, revision, cache_folder, local_files_only, token or use_auth_token
         )
-        self._load(weights, _dtype_of(dtype or given))
-        saved = _folder.read_object(self.folder / "config_sentence_transformers.json", optional=True)
-        self.prompts = {**self._default_prompts, **(saved.get("prompts") or {}), **(prompts or {})}
-        self.default_prompt_name = default_prompt_name or saved.get("default_prompt_name")
-        if self.default_prompt_name is not None and self.default_prompt_name not in self.prompts:
-            raise ValueError(f"default_prompt_name is {self.default_prompt_name!r}, prompts are {list(self.prompts)}")
-        self._saved = saved
+        first, self._listed = _listed_modules(self.folder)
+        self._transformer = Transformer(first, self._task, weights, _dtype_of(dtype or given), max_length)
+        self._stages = [self._transformer]
+        self._arguments = {"model_name_or_path": str(self.folder), "weights": weights, "dtype": self.dtype.name}
+        file = "config_sentence_transformers.json"
+        self._saved = Config(_folder.read_object(self.folder / file, optional=True), self.folder, file)
+        if (kind := self._saved.word("model_type", default=self._kind)) != self._kind:
+            raise NotImplementedError(f"{self.folder} is a {kind}, not a {self._kind}")
+        saved = self._saved.object("prompts")
+        given = {name: prompt for name, prompt in (prompts or {}).items() if prompt is not None or name not in saved}
+        self.prompts = {name: prompt or "" for name, prompt in {**self._default_prompts, **saved, **given}.items()}
+        if wrong := [prompt for prompt in self.prompts.values() if not isinstance(prompt, str)]:
+            raise TypeError(f"prompts have {wrong[0]!r}: they must be texts, by name")
+        self.default_prompt_name = default_prompt_name or self._saved.word("default_prompt_name", default=None)
+        if self.default_prompt_name is not None:
+            self._prompt(None, None)
 
-    def _load(self, weights, dtype):
-        """The first module, and in _modules the folders and names of those after it."""
-        listed = self.folder / "modules.json"
-        first, self._modules = self.folder, []
-        if listed.is_file():
-            modules = _folder.read_json(listed)
-            try:
-                found = [(m["type"].rpartition(".")[2], m["path"]) for m in sorted(modules, key=lambda m: m["idx"])]
-                if any(path.startswith(("/", "..")) for _, path in found):
-                    raise ValueError("a path leaves the folder")
-            except (TypeError, KeyError, AttributeError, ValueError) as error:
-                raise ValueError(f"{listed} is no list of modules: {error}") from None
-            if not found or found[0][0] != "Transformer":
-                raise NotImplementedError(
-                    f"{self.folder}: a model that begins with {found[0][0] if found else 'nothing'} is not served"
-                )
-            first = self.folder / found[0][1]
-            self._modules = [(name, self.folder / path) for name, path in found[1:]]
-        elif not (self.folder / "config.json").is_file():
-            raise FileNotFoundError(f"{self.folder} lacks modules.json and config.json: it is no folder of a model")
-        self.config = _folder.read_object(first / "config.json")
-        own = next((c for name in _BERT_CONFIGS if (c := _folder.read_object(first / name, optional=True))), {})
-        self._tokens = Tokenizer(first)
-        self._tokens.lower = bool(own.get("do_lower_case", False))
-        self._source = Source(self.config, _folder.Weights(first), weights, dtype)
-        self._backbone = backbone_of(self._source)
-        self._types = "types" in self._backbone.tables and len(self._backbone.tables["types"]) > 1
-        ends = [self._backbone.limit, self.config.get("max_position_embeddings")]
-        self._longest = min((end for end in ends if end is not None), default=None)
-        wanted = self._max_length or own.get("max_seq_length") or self._tokens.model_max_length or self._longest
-        self._limit = min((n for n in (wanted, self._longest) if n is not None), default=None)
+    # ---------------------------------------------------------------------------------------------------------- modules
+
+    def __len__(self):
+        return len(self._stages)
+
+    def __getitem__(self, place):
+        """A module: to read its settings, or to set max_seq_length and include_prompt."""
+        if isinstance(place, slice):
+            raise TypeError(f"a {type(self).__name__} of some modules is not served: take one by its number")
+        return self._stages[place]
+
+    def __iter__(self):
+        return iter(self._stages)
+
+    children = __iter__
+
+    def modules(self):
+        """The model, and its modules."""
+        yield self
+        yield from self._stages
+
+    def named_children(self):
+        return ((str(i), module) for i, module in enumerate(self._stages))
+
+    def named_modules(self):
+        yield "", self
+        yield from self.named_children()
+
+    def __call__(self, *_, **__):
+        raise TypeError(f"a {type(self).__name__} is not called: call its encode() or predict()")
+
+    @property
+    def config(self):
+        return self._transformer.config
+
+    @property
+    def dtype(self):
+        """numpy's, of activations."""
+        return self._transformer.backbone.dtype
+
+    def save_pretrained(
+        self, path, model_name=None, create_model_card=True, train_datasets=None, safe_serialization=True
+    ):
+        """Weights and tokenizer are copied from the model's folder, as they are there, whatever weights= and dtype=
+        were; prompts and lengths are those of now. No model card is written."""
+        if not safe_serialization:
+            raise ValueError("safe_serialization is False: models are saved with safetensors")
+        first, home = self._transformer, self._transformer.folder.relative_to(self.folder)
+        files = {f"{home}/{first.settings}": {"max_seq_length": self.max_seq_length} | self._results} | self._changed()
+        settings = {"model_type": self._kind, "prompts": self.prompts, "default_prompt_name": self.default_prompt_name}
+        files["config_sentence_transformers.json"] = self._saved.config | settings | self._settings()
+        if self._listed is None:  # what the package says of these modules
+            files["modules.json"] = [
+                {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.{kind}"}
+                for i, (path, kind) in enumerate(self._kinds.items())
+            ]
+        _saved.save(path, self.folder, [self.folder, first.folder, *(f for _, f in self._listed or [])], files)
+
+    save = save_pretrained
+
+    def get_backend(self):
+        return "fovea"
 
     # ------------------------------------------------------------------------------------------------- tokens, prompts
 
     @property
     def max_seq_length(self):
-        return self._limit
+        return self._transformer.max_seq_length
 
     @max_seq_length.setter
     def max_seq_length(self, value):
-        if value is not None and (value < 1 or (self._longest is not None and value > self._longest)):
-            raise ValueError(f"max_seq_length is {value}, this model has positions for {self._longest} tokens")
-        self._limit = value if value is not None else self._longest
+        self._transformer.max_seq_length = value
 
     def get_max_seq_length(self):
-        return self._limit
+        return self.max_seq_length
 
     @property
     def tokenizer(self):
-        return self._tokens.raw
+        return self._transformer.tokenizer
 
-    def tokenize(self, texts, **_):
+    def preprocess(self, inputs, prompt=None):
         """input_ids, attention_mask and token_type_ids, padded, as numpy has them. encode() pads nothing."""
-        found = self._tokens.encode(texts, self._limit, types=True)
+        found = self._tokenized(self._inputs(inputs), prompt)
         shape = len(found), max((len(ids) for ids, _ in found), default=0)
         out = {name: np.zeros(shape, np.int64) for name in ("input_ids", "attention_mask", "token_type_ids")}
-        out["input_ids"] += self.config.get("pad_token_id") or 0
+        out["input_ids"] += self._transformer.source.count("pad_token_id", default=0, least=0)
         for i, (ids, types) in enumerate(found):
             out["input_ids"][i, : len(ids)], out["token_type_ids"][i, : len(ids)] = ids, types
             out["attention_mask"][i, : len(ids)] = 1
         return out
 
-    preprocess = tokenize
+    def tokenize(self, texts):
+        return self.preprocess(texts)
+
+    def _tokenized(self, inputs, prompt):
+        return self._transformer.tokens.encode(self._prompted(inputs, prompt), self.max_seq_length, types=True)
 
     def _prompt(self, prompt, name):
+        """The text that stands before each one."""
         if prompt is not None:
             if name is not None:
                 logger.warning("prompt and prompt_name are both given: prompt is used")
+            if not isinstance(prompt, str):
+                raise TypeError(f"prompt is {prompt!r}, it must be a text")
             return prompt
-        if name is None:
-            name = self.default_prompt_name
-            return (self.prompts.get(name) or "") if name is not None else ""
-        if name not in self.prompts:
-            raise ValueError(f"prompt_name is {name!r}, prompts are {list(self.prompts)}")
-        return self.prompts[name] or ""
+        what, name = ("prompt_name", name) if name is not None else ("default_prompt_name", self.default_prompt_name)
+        if name is not None and name not in self.prompts:
+            raise ValueError(f"{what} is {name!r}, prompts are {list(self.prompts)}")
+        return "" if name is None else self.prompts[name] or ""
 
     # ------------------------------------------------------------------------------------------------------- computing
 
@@ -188,15 +233,14 @@ class Model:
         """Calls use(pack, hidden states) for packs of all texts."""
         if show is None:
             show = logger.getEffectiveLevel() in (logging.INFO, logging.DEBUG)
-        if size <= 0:
-            raise ValueError(f"batch_size is {size}, it must be positive")
-        found = packs(texts, lambda some: self._tokens.encode(some, self._limit, self._types), size)
+        size, first = whole("batch_size", size), self._transformer
+        found = packs(texts, lambda some: first.tokens.encode(some, first.limit, first.types), size)
         if len(texts) > CHUNK:
             found = ahead(found)
         progress = Progress(len(texts), show)
         with contextlib.closing(found), contextlib.closing(progress):
             for pack in found:
-                self._backbone.run(pack.ids, pack.types, pack.starts, lambda x, pack=pack: use(pack, x))
+                first.backbone.run(pack.ids, pack.types, pack.starts, lambda x, pack=pack: use(pack, x))
                 progress.add(len(pack.places))
 
     @property
@@ -207,9 +251,25 @@ class Model:
         if device is not None and str(device).partition(":")[0] != "cpu":
             raise ValueError(f"device is {str(device)!r}: Fovea computes on CPUs")
 
-    def to(self, device=None, **_):
-        self._on_cpu(device)
+    def to(self, *given, device=None, dtype=None, non_blocking=False):
+        """Another type of activations and weights packs the folder's weights anew."""
+        kinds = ("float", "bfloat", "double", "half")
+        dtypes = [word for word in given if str(word).rpartition(".")[2].startswith(kinds)]
+        for one in (device, *(word for word in given if word not in dtypes)):
+            self._on_cpu(one)
+        for one in (*dtypes, *([dtype] if dtype is not None else [])):
+            if _dtype_of(one) != self.dtype:
+                self._transformer.convert(_dtype_of(one))
         return self
+
+    def half(self):
+        return self.to(dtype="float16")
+
+    def bfloat16(self):
+        return self.to(dtype="bfloat16")
+
+    def float(self):
+        return self.to(dtype="float32")
 
     def cpu(self):
         return self
@@ -220,13 +280,14 @@ class Model:
     @property
     def nbytes(self):
         """Of the backbone's weights, packed."""
-        return self._backbone.nbytes
+        return self._transformer.backbone.nbytes
 
     @property
     def weight_error(self):
         """Of weights that were quantised: the largest rms error of a map, relative to its weights. None:
         nothing was."""
-        errors = [e for m in self._backbone.maps() for e in (m.error if isinstance(m.error, tuple) else [m.error]) if e]
+        of_maps = [m.error for m in self._transformer.backbone.maps()]
+        errors = [e for error in of_maps for e in (error if isinstance(error, tuple) else [error]) if e]
         return max((e["relative"] for e in errors), default=None)
 
     # ------------------------------------------------------------------------------------------------------- processes
@@ -245,28 +306,68 @@ class Model:
 
     def _in_processes(self, method, inputs, pool, device, chunk_size, show, **options):
         """The results of chunks of inputs, in order; None where neither a pool nor a list of devices is given."""
+        size = whole("chunk_size", chunk_size) if chunk_size is not None else None
         many = isinstance(device, (list, tuple)) and len(device) > 0
         if pool is None and not many:
             self._on_cpu(device)
             return None
         own = self.start_multi_process_pool(list(device)) if pool is None else None
         try:
-            return _pool.run(pool or own, method, inputs, chunk_size, Progress(len(inputs), bool(show)), options)
+            progress = Progress(len(inputs), bool(show))
+            return _pool.run(pool if own is None else own, method, inputs, size, progress, options, self._state())
         finally:
             if own:
                 _pool.stop(own)
 
+    def _state(self):
+        """What may have changed since the model was made, for models of other processes."""
+        return {"max_seq_length": self.max_seq_length, "dtype": self.dtype.name}
+
+    def _set_state(self, max_seq_length, dtype):
+        self.to(dtype=dtype).max_seq_length = max_seq_length
+
     def __getattr__(self, name):
-        hint = "it computes vectors and scores; use sentence_transformers to train and to save models"
+        hint = _NOT_HERE.get(name, "it computes vectors and scores; use sentence_transformers to train models")
         raise AttributeError(f"{type(self).__name__} of fovea.sentence_transformers has no {name!r}: {hint}")
+
+
+def _listed_modules(folder):
+    """The folder of the Transformer, and the names and folders of the modules after it, which modules.json lists."""
+    listed = folder / "modules.json"
+    if not listed.is_file():
+        if not (folder / "config.json").is_file():
+            raise FileNotFoundError(f"{folder} lacks modules.json and config.json: it is no folder of a model")
+        return folder, None
+    modules = _folder.read_json(listed)
+    try:
+        kinds, paths = [m["type"] for m in modules], [m["path"] for m in modules]
+        places = [m.get("idx", i) for i, m in enumerate(modules)]
+        if any(path.startswith("/") or ".." in path.split("/") for path in paths):
+            raise ValueError("a path leaves the folder")
+        if sorted(places) != places:
+            raise ValueError(f"their order contradicts their idx: {places}")
+        names = [kind.rpartition(".")[2] for kind in kinds]
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        raise ValueError(f"{listed} is no list of modules: {error}") from None
+    if not names or names[0] != "Transformer":
+        first = names[0] if names else "nothing"
+        raise NotImplementedError(f"{folder}: a model that begins with {first} is not served")
+    for kind, module in zip(kinds, modules, strict=True):
+        if not kind.startswith("sentence_transformers."):
+            raise NotImplementedError(f"{folder}: the module {kind} has code of its own, which is not served")
+        if module.get("kwargs"):
+            raise NotImplementedError(f"{folder}: kwargs of the module {kind} are not served")
+    return folder / paths[0], [(name, folder / path) for name, path in zip(names[1:], paths[1:], strict=True)]
 
 
 def _dtype_of(dtype):
     word = str(dtype or "float32").rpartition(".")[2]
     if word in ("float32", "auto"):
         return np.dtype(np.float32)
+    if word == "float16":
+        return np.dtype(np.float16)
     if word != "bfloat16":
-        raise NotImplementedError(f"dtype is {word!r}: 'float32' and 'bfloat16' are served")
+        raise NotImplementedError(f"dtype is {word!r}: 'float32', 'bfloat16' and 'float16' are served")
     try:
         import ml_dtypes
     except ImportError:

@@ -13,9 +13,10 @@ def _work(kind, arguments, threads, jobs, results):
     fovea.set_num_threads(threads)
     model = None
     while True:
-        call, number, method, inputs, options = jobs.get()
+        call, number, method, inputs, options, state = jobs.get()
         try:
             model = model or kind(**arguments)
+            model._set_state(**state)
             results.put((call, number, getattr(model, method)(inputs, **options), None))
         except Exception as error:
             results.put((call, number, None, f"{type(error).__name__}: {error}"))
@@ -45,13 +46,15 @@ def stop(pool):
         pool[name].close()
 
 
-def run(pool, method, inputs, size, progress, options):
+def run(pool, method, inputs, size, progress, options, state):
+    if not isinstance(pool, dict) or not {"input", "output", "processes"} <= pool.keys():
+        raise TypeError("pool must be what start_multi_process_pool() returned")
     processes = pool["processes"]
     size = size or min(-(-len(inputs) // len(processes) // 10) or 1, 5000)
     chunks = [inputs[i : i + size] for i in range(0, len(inputs), size)]
     this = next(_calls)
     for number, chunk in enumerate(chunks):
-        pool["input"].put((this, number, method, chunk, options))
+        pool["input"].put((this, number, method, chunk, options, state))
     found = {}
     while len(found) < len(chunks):
         try:

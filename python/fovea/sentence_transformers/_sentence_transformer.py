@@ -9,6 +9,7 @@ from . import _vectors
 from ._folder import read_object
 from ._heads import MODULES, Pooling
 from ._model import Model, as_tensors, logger
+from ._transformer import whole
 
 
 class SentenceTransformer(Model):
@@ -22,25 +23,34 @@ class SentenceTransformer(Model):
 
     def __init__(self, model_name_or_path=None, *, similarity_fn_name=None, truncate_dim=None, **options):
         super().__init__(model_name_or_path, **options)
-        self._arguments |= {"similarity_fn_name": similarity_fn_name, "truncate_dim": truncate_dim}
-        self.truncate_dim = truncate_dim
-        modules = self._modules
-        if not modules and not (self.folder / "modules.json").is_file():
-            logger.warning("%s has no modules.json: vectors are the mean of their tokens", self.folder)
-            self._pooling = Pooling({}, self._backbone.width)
+        self.truncate_dim = self._saved.count("truncate_dim", default=None) if truncate_dim is None else truncate_dim
+        modules, width = self._listed, self._transformer.width
+        if modules is None:
+            architecture = (self._transformer.source.words("architectures", default=[]) or [""])[0]
+            causal = architecture.endswith("ForCausalLM") and self.config.get("is_causal", True)
+            mode = "lasttoken" if causal else "mean"
+            logger.warning("%s has no modules.json: vectors are the %s of their tokens", self.folder, mode)
+            self._pooling = Pooling({"pooling_mode": mode}, width)
         elif not modules or modules[0][0] != "Pooling":
             raise NotImplementedError(f"{self.folder}: a model without Pooling after its Transformer is not served")
         else:
-            self._pooling = Pooling(read_object(modules[0][1] / "config.json"), self._backbone.width, modules[0][1])
-        self._after, width = [], self._pooling.width
-        for name, folder in modules[1:]:
+            self._pooling = Pooling(read_object(modules[0][1] / "config.json"), width, modules[0][1])
+        self._stages.append(self._pooling)
+        for name, folder in (modules or [])[1:]:
             if name not in MODULES:
                 raise NotImplementedError(f"{self.folder}: the module {name} is not served: {', '.join(MODULES)} are")
-            self._after.append(MODULES[name](folder, width))
-            width = self._after[-1].width
-        self._width = width
-        self._prompt_lengths = {}
-        self.similarity_fn_name = similarity_fn_name or self._saved.get("similarity_fn_name")
+            self._stages.append(MODULES[name](folder, self._stages[-1].width))
+        self._after = self._stages[2:]
+        self._width = self._stages[-1].width
+        self.similarity_fn_name = similarity_fn_name or self._saved.word("similarity_fn_name", default=None)
+
+    @property
+    def truncate_dim(self):
+        return self._truncate_dim
+
+    @truncate_dim.setter
+    def truncate_dim(self, value):
+        self._truncate_dim = value if value is None else whole("truncate_dim", value)
 
     # ---------------------------------------------------------------------------------------------------------- encode
 
@@ -77,15 +87,19 @@ class SentenceTransformer(Model):
         other texts or their order, on the CPU or on threads. output_value: "token_embeddings" gives a list of
         [tokens, channels] (numpy, too), None dicts with both, input_ids and attention_mask."""
         inputs = sentences if inputs is None else inputs
-        if unknown.pop("task", None) is None and unknown:
+        unknown.pop("task", None)
+        if unknown:
             raise ValueError(f"encode() has no argument {next(iter(unknown))!r}")
         if precision not in (None, *_vectors.PRECISIONS):
             raise ValueError(f"precision is {precision!r}, it must be one of {', '.join(_vectors.PRECISIONS)}")
         if output_value not in ("sentence_embedding", "token_embeddings", None):
             raise ValueError(f"output_value is {output_value!r}, not 'sentence_embedding', 'token_embeddings' or None")
+        quantized = precision not in (None, "float32")
+        if quantized and output_value != "sentence_embedding":
+            raise ValueError(f"precision={precision!r} is served for output_value='sentence_embedding' alone")
         texts, one = _texts_of(inputs)
         prompt = self._prompt(prompt, prompt_name)
-        truncate_dim = truncate_dim if truncate_dim is not None else self.truncate_dim
+        truncate_dim = self.truncate_dim if truncate_dim is None else whole("truncate_dim", truncate_dim)
         options = {"batch_size": batch_size, "normalize_embeddings": normalize_embeddings, "truncate_dim": truncate_dim}
         parts = self._in_processes(
             "encode",
@@ -101,26 +115,22 @@ class SentenceTransformer(Model):
         if parts is None:
             found = self._encode(texts, prompt, output_value=output_value, show=show_progress_bar, **options)
         elif output_value == "sentence_embedding":
-            found = np.concatenate(parts) if parts else np.empty((0, self._width), np.float32)
+            found = np.concatenate(parts) if parts else np.empty(0, np.float32)
         else:
             found = [item for part in parts for item in part]
-        if output_value is None:
-            return found[0] if one else found
-        if output_value == "sentence_embedding" and precision not in (None, "float32") and len(texts):
-            found = _vectors.quantize(found, precision)
-        if convert_to_tensor or not convert_to_numpy:
+        if output_value == "sentence_embedding":
+            found = found if len(texts) else np.empty(0, np.float32)  # as sentence-transformers, without channels
+            found = _vectors.quantize(found, precision) if quantized and len(texts) else found
+        if output_value is not None and (convert_to_tensor or not convert_to_numpy):
             found = as_tensors(found, convert_to_tensor and output_value == "sentence_embedding")
-        elif not len(texts):
-            found = np.array([])
         return found[0] if one else found
 
     def _encode(self, texts, prompt, output_value, batch_size, show, normalize_embeddings, truncate_dim):
         skip = 0
-        if prompt:
-            texts = [prompt + text for text in texts]
-            if not self._pooling.include_prompt:
-                skip = self._prompt_lengths.setdefault(prompt, self._tokens.prompt_length(prompt, self._limit))
-        width = self._width if truncate_dim is None else len(range(self._width)[:truncate_dim])
+        texts = self._prompted(texts, prompt)
+        if prompt and not self._pooling.include_prompt:
+            skip = self._transformer.tokens.prompt_length(prompt, self.max_seq_length)
+        width = self._width if truncate_dim is None else min(self._width, truncate_dim)
         vectors = np.empty((len(texts), width), np.float32)
         items = [None] * len(texts)
 
@@ -150,8 +160,35 @@ class SentenceTransformer(Model):
             return [item["token_embeddings"] for item in items]
         return [{**item, "sentence_embedding": vector} for item, vector in zip(items, vectors, strict=True)]
 
-    def encode_multi_process(self, sentences, pool, **options):
-        return self.encode(sentences, pool=pool, **options)
+    def encode_multi_process(self, sentences, pool, prompt_name=None, prompt=None, batch_size=32, **options):
+        return self.encode(sentences, prompt_name, prompt, batch_size, pool=pool, **options)
+
+    def _inputs(self, inputs):
+        return _texts_of(inputs)[0]
+
+    def _prompted(self, texts, prompt):
+        return [prompt + text for text in texts] if prompt else texts
+
+    def _state(self):
+        return super()._state() | {"include_prompt": self._pooling.include_prompt}
+
+    def _set_state(self, include_prompt, **others):
+        super()._set_state(**others)
+        self._pooling.include_prompt = include_prompt
+
+    _kinds = {"": "base.modules.transformer.Transformer", "1_Pooling": "sentence_transformer.modules.pooling.Pooling"}
+
+    def _settings(self):
+        """What config_sentence_transformers.json says of this model now."""
+        return {"similarity_fn_name": self.similarity_fn_name, "truncate_dim": self.truncate_dim}
+
+    def _changed(self):
+        """Other JSON files, and what they say of it."""
+        if self._listed is None:
+            names = ("embedding_dimension", "pooling_mode", "include_prompt")
+            return {"1_Pooling/config.json": {name: getattr(self._pooling, name) for name in names}}
+        home = self._listed[0][1].relative_to(self.folder)
+        return {f"{home}/config.json": {"include_prompt": self._pooling.include_prompt}}
 
     # ------------------------------------------------------------------------------------------------------ similarity
 
@@ -198,8 +235,14 @@ def _texts_of(inputs):
     """The list of texts, and whether it was one text."""
     if isinstance(inputs, str):
         return [str(inputs)], True
-    texts = inputs.tolist() if isinstance(inputs, np.ndarray) else list(inputs) if inputs is not None else None
-    if texts is None or isinstance(inputs, dict):
+    given = inputs.tolist() if isinstance(inputs, np.ndarray) else inputs
+    if isinstance(given, str):  # an array without axes
+        return [given], True
+    try:
+        texts = None if isinstance(given, (dict, bytes)) else list(given)
+    except TypeError:
+        texts = None
+    if texts is None:
         raise TypeError(f"encode() takes a text or a list of texts, not {type(inputs).__name__}")
     for text in texts:
         if not isinstance(text, str):

@@ -31,25 +31,22 @@ def activation_of(word):
     return _ACTIVATIONS[word]
 
 
-class Source:
-    """A model's config and weights, and the options by which maps are packed."""
+class Config:
+    """The values of a JSON file, each of the kind that is asked for."""
 
-    def __init__(self, config, weights, quant=None, dtype=np.float32):
-        self.config, self.weights, self.quant, self.dtype = config, weights, quant, dtype
-        self.folder, self.prefix = weights.folder, ""
-
-    # ----------------------------------------------------------------------------------------------------- config.json
+    def __init__(self, config, folder, file="config.json"):
+        self.config, self.folder, self.file = config, folder, file
 
     def _of(self, names, default, right, what):
-        """The value by the first of these names that the config has."""
+        """The value by the first of these names that the file has."""
         for name in names:
             value = self.config.get(name)
             if value is not None:
                 if not right(value):
-                    raise ValueError(f"config.json in {self.folder} has {name} = {value!r}, which is not {what}")
+                    raise ValueError(f"{self.file} in {self.folder} has {name} = {value!r}, which is not {what}")
                 return value
         if default is ...:
-            raise ValueError(f"config.json in {self.folder} lacks {names[0]}")
+            raise ValueError(f"{self.file} in {self.folder} lacks {names[0]}")
         return default
 
     def count(self, *names, default=..., least=1):
@@ -66,8 +63,27 @@ class Source:
     def word(self, *names, default=...):
         return self._of(names, default, lambda n: isinstance(n, str), "a word")
 
+    def words(self, *names, default=...):
+        right = lambda n: isinstance(n, list) and all(isinstance(word, str) for word in n)  # noqa: E731
+        return self._of(names, default, right, "a list of words")
+
     def object(self, *names):
         return self._of(names, {}, lambda n: isinstance(n, dict), "an object")
+
+    def known(self, names):
+        """Refuses other keys: what they ask for would be ignored."""
+        if unknown := sorted(set(self.config) - set(names)):
+            raise NotImplementedError(
+                f"{self.file} in {self.folder} has {unknown[0]!r}, not served: only {', '.join(names)}"
+            )
+
+
+class Source(Config):
+    """A model's config.json and weights, and the options by which maps are packed."""
+
+    def __init__(self, config, weights, quant=None, dtype=np.dtype(np.float32)):
+        super().__init__(config, weights.folder)
+        self.weights, self.quant, self.dtype, self.prefix = weights, quant, dtype, ""
 
     def layer_types(self, count, default):
         """Of each layer: full_attention or sliding_attention."""
@@ -80,7 +96,7 @@ class Source:
         given = self.object("rope_parameters")
         given = given.get(kind, given) if kind else given
         scaling = self.object("rope_scaling") or given
-        of = Source({"rope_theta": theta} | given | scaling, self.weights)
+        of = Config({"rope_theta": theta} | given | scaling, self.folder)
         word = of.word("rope_type", "type", default="default")
         if word not in ("default", "linear"):
             raise NotImplementedError(f"rotary embedding scaled by {word!r} is not served")
@@ -163,7 +179,7 @@ class Source:
             ends = np.cumsum(parts or [len(weight)])[:-1]
             weights += np.split(weight, ends)
             biases += np.split(self.tensor(f"{name}.bias", len(weight)), ends) if bias else [None] * (len(ends) + 1)
-        options = {"dtype": "float32" if self.dtype == np.float32 else "bfloat16", "activation": activation}
+        options = {"dtype": self.dtype.name, "activation": activation}
         if self.quant:
             options["quant"] = self.quant
         if self.dtype != np.float32:

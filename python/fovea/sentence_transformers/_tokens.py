@@ -8,54 +8,61 @@ from typing import Any
 import numpy as np
 
 from ._folder import read_object
+from ._source import Config
 
 CHUNK = 1024  # texts that are tokenized at once
 PACK_TOKENS = 2048  # of a pack at most, unless one text has more
 
 
 class Tokenizer:
-    """tokenizer.json by the package tokenizers. limit: the most tokens of a text, special ones included; None: any
-    number."""
+    """tokenizer.json by the package tokenizers. lower: texts are made lower case first."""
 
-    def __init__(self, folder, limit=None):
+    def __init__(self, folder, lower=False):
         try:
             import tokenizers
         except ImportError:
             raise ImportError(
                 "fovea.sentence_transformers needs tokenizers: pip install 'fovea-attention[embeddings]'"
             ) from None
-        config = read_object(folder / "tokenizer_config.json", optional=True)
+        of = Config(read_object(folder / "tokenizer_config.json", optional=True), folder, "tokenizer_config.json")
         if (folder / "tokenizer.json").is_file():
             try:
                 self.raw = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
             except Exception as error:  # tokenizers raises Exception itself
                 raise ValueError(f"{folder}/tokenizer.json cannot be read: {error}") from None
         elif (folder / "vocab.txt").is_file():
-            lower = config.get("do_lower_case", True)
-            self.raw = tokenizers.BertWordPieceTokenizer(str(folder / "vocab.txt"), lowercase=lower)._tokenizer
+            self.raw = tokenizers.BertWordPieceTokenizer(
+                str(folder / "vocab.txt"),
+                lowercase=of.flag("do_lower_case", default=True),
+                strip_accents=of.flag("strip_accents", default=None),
+                handle_chinese_chars=of.flag("tokenize_chinese_chars", default=True),
+            )._tokenizer
         else:
             raise FileNotFoundError(
                 f"{folder} lacks tokenizer.json, which transformers makes of other files: "
                 "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
             )
+        if lower:
+            first = tokenizers.normalizers.Lowercase()
+            rest = [] if self.raw.normalizer is None else [self.raw.normalizer]
+            self.raw.normalizer = tokenizers.normalizers.Sequence([first, *rest])
         self.raw.no_padding()
-        self.lower = False
-        length = config.get("model_max_length")
-        self.model_max_length = int(length) if isinstance(length, (int, float)) and 0 < length < 1e9 else None
+        self._side = of.word("truncation_side", default=(self.raw.truncation or {}).get("direction", "right"))
+        if self._side not in ("left", "right"):
+            raise ValueError(f"{of.file} in {folder} has truncation_side = {self._side!r}, neither left nor right")
+        self.types = "token_type_ids" in of.words("model_input_names", default=["token_type_ids"])
+        length = of.number("model_max_length", default=0)  # 1e30 stands for none
+        self.model_max_length = int(length) if 0 < length < 1e9 else None
         self._special = {token for token, added in self.raw.get_added_tokens_decoder().items() if added.special}
         self._lock = threading.Lock()
-        self.limit = limit
 
     def encode(self, texts, limit, types=False):
         """[(ids, type ids or None)] of texts, or of pairs of texts."""
-        if self.lower:
-            texts = [text.lower() if isinstance(text, str) else tuple(t.lower() for t in text) for text in texts]
         with self._lock:  # the limit is the raw tokenizer's state
-            if limit != self.limit or limit is None:
+            if limit is None:
                 self.raw.no_truncation()
-            if limit is not None:
-                self.raw.enable_truncation(limit)
-            self.limit = limit
+            else:
+                self.raw.enable_truncation(limit, direction=self._side)
             found = self.raw.encode_batch_fast(texts)
         as_array = lambda numbers: np.array(numbers, np.int64)  # noqa: E731
         return [(as_array(e.ids), as_array(e.type_ids) if types else None) for e in found]

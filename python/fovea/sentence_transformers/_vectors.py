@@ -13,10 +13,37 @@ logger = logging.getLogger("fovea.sentence_transformers")
 
 
 def _rows(vectors):
+    """[rows, channels], in float64 where that was given, else in float32."""
+    torch = sys.modules.get("torch")
     if isinstance(vectors, (list, tuple)) and len(vectors) and not np.isscalar(vectors[0]):
-        vectors = np.stack([np.asarray(v) for v in vectors])
-    vectors = np.asarray(vectors, dtype=np.float32)
-    return np.ascontiguousarray(vectors.reshape(1, -1) if vectors.ndim == 1 else vectors)
+        vectors = [_rows(v)[0] for v in vectors]
+    elif torch and isinstance(vectors, torch.Tensor):
+        vectors = vectors.detach()
+        vectors = (vectors if vectors.dtype is torch.float64 else vectors.float()).numpy()
+    try:
+        vectors = np.asarray(vectors)
+        dtype = np.float64 if vectors.dtype == np.float64 and not np.isscalar(vectors) else np.float32
+        vectors = np.ascontiguousarray(vectors, dtype)
+    except (TypeError, ValueError):
+        raise TypeError(f"embeddings must be numbers, [rows, channels]; they are of {type(vectors).__name__}") from None
+    if vectors.ndim not in (1, 2):
+        raise ValueError(f"embeddings have the shape {vectors.shape}, not [rows, channels]")
+    return vectors.reshape(1, -1) if vectors.ndim == 1 else vectors
+
+
+def _pair(a, b):
+    """Both, of one type."""
+    a, b = _rows(a), _rows(b)
+    if a.shape[1] != b.shape[1] and len(a) and len(b):
+        raise ValueError(f"embeddings1 has {a.shape[1]} channels, embeddings2 {b.shape[1]}")
+    dtype = np.result_type(a, b)
+    return a.astype(dtype, copy=False), b.astype(dtype, copy=False)
+
+
+def _unit(vectors):
+    if vectors.dtype == np.float32:
+        return op.normalize(vectors, np.empty_like(vectors))
+    return vectors / np.maximum(np.sqrt((vectors**2).sum(-1, keepdims=True)), 1e-12)
 
 
 def _like(given, found):
@@ -27,17 +54,17 @@ def _like(given, found):
 
 
 def similarity(kind, a, b):
-    """[rows of a, rows of b]. Cosines and dot products come from the library; distances, negated, from numpy in
-    float64."""
-    given, a, b = (a, b), _rows(a), _rows(b)
-    if kind in ("cosine", "dot"):
-        if kind == "cosine":
-            a, b = (op.normalize(v, np.empty_like(v)) for v in (a, b))
-        found = op.linear(b)(a) if len(b) else np.empty((len(a), 0), np.float32)
+    """[rows of a, rows of b], in float64 where a or b is. Cosines and dot products of float32 come from the library;
+    all else from numpy in float64."""
+    given, (a, b) = (a, b), _pair(a, b)
+    if kind == "cosine":
+        a, b = _unit(a), _unit(b)
+    if kind in ("cosine", "dot") and a.dtype == np.float32:
+        found = op.linear(b)(a) if len(b) and len(a) else np.empty((len(a), len(b)), np.float32)
     else:
-        found = np.empty((len(a), len(b)), np.float32)
+        found = np.empty((len(a), len(b)), a.dtype)
         for i, row in enumerate(a.astype(np.float64)):
-            found[i] = _distance(kind, row - b)
+            found[i] = (row * b).sum(-1) if kind in ("cosine", "dot") else _distance(kind, row - b)
     return _like(given, found)
 
 
@@ -46,14 +73,14 @@ def _distance(kind, difference):
 
 
 def pairwise(kind, a, b):
-    given, a, b = (a, b), _rows(a), _rows(b)
+    given, (a, b) = (a, b), _pair(a, b)
     if a.shape != b.shape:
         raise ValueError(f"embeddings1 has the shape {a.shape}, embeddings2 {b.shape}")
     if kind in ("euclidean", "manhattan"):
-        return _like(given, _distance(kind, a.astype(np.float64) - b).astype(np.float32))
+        return _like(given, _distance(kind, a.astype(np.float64) - b).astype(a.dtype))
     if kind == "cosine":
-        a, b = (op.normalize(v, np.empty_like(v)) for v in (a, b))
-    return _like(given, op.dots(a, b))
+        a, b = _unit(a), _unit(b)
+    return _like(given, op.dots(a, b) if a.dtype == np.float32 else (a * b).sum(-1))
 
 
 def quantize(vectors, precision):

@@ -61,7 +61,7 @@ def test_quantised(kind, weights, least):
     plain, small = SentenceTransformer(folder), SentenceTransformer(folder, weights=weights)
     a, b = (model.encode(texts, normalize_embeddings=True) for model in (plain, small))
     assert least < (a * b).sum(1).min() < 1 and small.nbytes < 0.5 * plain.nbytes
-    assert all(table.dtype == np.float16 for table in small._backbone.tables.values())
+    assert all(table.dtype == np.float16 for table in small[0].backbone.tables.values())
     assert 0 < small.weight_error < 0.2 and plain.weight_error is None
     assert small.encode(texts[2]).tobytes() == small.encode(texts, batch_size=3)[2].tobytes()
 

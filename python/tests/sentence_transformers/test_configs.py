@@ -101,7 +101,7 @@ def test_windows_of_qwen3(tmp_path):
     """Which old configs give by max_window_layers."""
     values = {"layer_types": None, "use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}
     folder = changed(embedding_models.backbone("qwen3"), tmp_path / "copy", "config.json", **values)
-    layers = SentenceTransformer(folder)._backbone.layers
+    layers = SentenceTransformer(folder)[0].backbone.layers
     assert [layer.options.get("window") for layer in layers] == [None, (7, 0), (7, 0)]
 
 
@@ -142,6 +142,55 @@ def pooled(tmp_path_factory):
 def test_modules(file, values, sentence, pooled, tmp_path):
     SentenceTransformer(str(pooled))
     refused(changed(pooled, tmp_path / "copy", f"{file}/config.json", **values), sentence)
+
+
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        (lambda m: m.reverse(), r"no list of modules: their order contradicts their idx: \[3, 2, 1, 0\]"),
+        (lambda m: (m.reverse(), [m[i].update(idx=i) for i in range(4)]), "a model that begins with LayerNorm is not served"),
+        (lambda m: m[0].update(type="own.code.Transformer"), "the module own.code.Transformer has code of its own"),
+        (lambda m: m[1].update(type="own.code.Pooling"), "the module own.code.Pooling has code of its own"),
+        (lambda m: m[1].update(kwargs=["task"]), "kwargs of the module .*Pooling are not served"),
+        (lambda m: m[1].update(path="a/../../b"), "a path leaves the folder"),
+        (lambda m: m[1].update(path=5), "is no list of modules"),
+        (lambda m: m[1].update(idx="1"), "is no list of modules"),
+    ],
+)
+def test_lists_of_modules(change, sentence, pooled, tmp_path):
+    shutil.copytree(pooled, tmp_path / "copy")
+    modules = json.loads((tmp_path / "copy/modules.json").read_text())
+    change(modules)
+    (tmp_path / "copy/modules.json").write_text(json.dumps(modules))
+    refused(str(tmp_path / "copy"), sentence)
+
+
+@pytest.mark.parametrize(
+    "file, values, sentence",
+    [
+        ("sentence_bert_config.json", {"max_seq_length": 7.5}, "max_seq_length = 7.5, which is not a whole number"),
+        ("sentence_bert_config.json", {"max_seq_length": "64"}, "max_seq_length = '64', which is not a whole number"),
+        ("sentence_bert_config.json", {"do_lower_case": "no"}, "do_lower_case = 'no', which is not true or false"),
+        ("sentence_bert_config.json", {"query_length": 5}, "query_length = 5, which is not served"),
+        ("sentence_bert_config.json", {"processing_kwargs": {"text": {"max_length": 5}}}, "processing_kwargs = .* is not served"),
+        ("sentence_bert_config.json", {"colour": 1}, "has 'colour', not served: only max_seq_length"),
+        ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "fill-mask of text is not served, feature-extraction"),
+        ("sentence_bert_config.json", {"modality_config": {"message": {}}}, "feature-extraction of message is not served"),
+        ("tokenizer_config.json", {"model_max_length": "512"}, "model_max_length = '512', which is not a number"),
+        ("tokenizer_config.json", {"truncation_side": "middle"}, "truncation_side = 'middle', neither left nor right"),
+        ("tokenizer_config.json", {"model_input_names": "input_ids"}, "model_input_names = .*, which is not a list of words"),
+        ("config_sentence_transformers.json", {"truncate_dim": "16"}, "truncate_dim = '16', which is not a whole number"),
+        ("config_sentence_transformers.json", {"model_type": "SparseEncoder"}, "is a SparseEncoder, not a SentenceTransformer"),
+        ("config_sentence_transformers.json", {"prompts": ["a"]}, r"prompts = \['a'\], which is not an object"),
+        ("config_sentence_transformers.json", {"prompts": {"a": 5}}, "prompts have 5: they must be texts"),
+        ("config_sentence_transformers.json", {"default_prompt_name": "b"}, "default_prompt_name is 'b', prompts are"),
+        ("config_sentence_transformers.json", {"similarity_fn_name": 5}, "similarity_fn_name = 5, which is not a word"),
+        ("adapter_config.json", {"peft_type": "LORA"}, "has an adapter, which is not served"),
+    ],
+)
+def test_settings(file, values, sentence, pooled, tmp_path):
+    with pytest.raises((ValueError, NotImplementedError, TypeError), match=sentence):
+        SentenceTransformer(changed(pooled, tmp_path / "copy", file, **values))
 
 
 def test_classifiers(tmp_path):

@@ -79,8 +79,39 @@ def test_rank():
         both("bert", 3)[0].rank(query, documents)
 
 
+def test_what_a_function_says_of_itself():
+    """GELU by tanh, and classes in the place of objects."""
+    model, doubles = both("bert", 3)
+    gelu = torch.nn.GELU(approximate="tanh")
+    expected = doubles_of(doubles, pairs(), activation_fn=gelu)
+    np.testing.assert_allclose(model.predict(pairs(), activation_fn=gelu), expected, atol=1e-6)
+    assert not np.array_equal(model.predict(pairs(), activation_fn="GELU"), model.predict(pairs(), activation_fn=gelu))
+    with pytest.raises(TypeError, match=r"activation_fn is the class Sigmoid: pass an object, Sigmoid\(\)"):
+        model.predict(pairs(), activation_fn=torch.nn.Sigmoid)
+    with pytest.raises(NotImplementedError, match="the activation own.Sigmoid is not served: it is not of torch.nn"):
+        model.predict(pairs(), activation_fn="own.Sigmoid")
+
+
+def test_lengths():
+    """Of the constructor, by either name, and in processes."""
+    folder = str(embedding_models.classifier("bert"))
+    long = [("w1 " * 300, "w2 " * 300)]
+    for options in ({"max_length": 20}, {"processor_kwargs": {"model_max_length": 20}}):
+        model = CrossEncoder(folder, **options)
+        assert model.max_length == 20
+        assert model.predict(long, device=["cpu"]).tobytes() == model.predict(long).tobytes()
+    assert not np.array_equal(model.predict(long), CrossEncoder(folder).predict(long))
+    for wrong in (0, -1):
+        with pytest.raises(ValueError, match=f"model_max_length is {wrong}, it must be at least 1"):
+            CrossEncoder(folder, max_length=wrong)
+    with pytest.raises(NotImplementedError, match="processor_kwargs has 'colour'"):
+        CrossEncoder(folder, max_length=20, processor_kwargs={"colour": 1})
+
+
 def test_kinds_of_results():
     model, _ = both("bert")
+    with pytest.raises(TypeError, match=r"rank\(\) takes a text, the query, and a list of texts"):
+        model.rank("w1", "w2 w3")
     assert np.isscalar(model.predict(("w1", "w2"))) and model.predict([]).shape == (0,)
     assert isinstance(model.predict(pairs(), convert_to_tensor=True), torch.Tensor)
     assert isinstance(model.predict(pairs(), convert_to_numpy=False), list)

@@ -84,6 +84,12 @@ def test_limit(folder):
     assert np.array_equal(model.encode(long), model.encode(cut))
     with pytest.raises(ValueError, match="max_seq_length is 257, this model has positions for 256 tokens"):
         model.max_seq_length = 257
+    for wrong in (7.5, "8", True):
+        with pytest.raises(TypeError, match=f"max_seq_length is {wrong!r}, it must be a whole number"):
+            model.max_seq_length = wrong
+    with pytest.raises(ValueError, match="max_seq_length is 0, it must be at least 1"):
+        model[0].max_seq_length = 0
+    assert model.max_seq_length == model.get_max_seq_length() == model[0].max_seq_length == 8
     found = model.tokenize(["w1", "w1 w2"])
     assert found["input_ids"].tolist() == [[0, 6, 2, 1], [0, 6, 7, 2]] and found["attention_mask"].sum() == 7
 
@@ -102,11 +108,18 @@ def test_progress(model, capfd, monkeypatch):
 
 
 def test_what_is_not_there(model):
-    for name in ("fit", "save_pretrained", "push_to_hub", "half"):
+    for name, hint in [
+        ("fit", "it computes vectors"), ("push_to_hub", "it computes vectors"), ("cuda", "Fovea computes on CPUs"),
+        ("state_dict", "weights are packed"), ("forward", "call encode"),
+    ]:  # fmt: skip
         with pytest.raises(
-            AttributeError, match=f"SentenceTransformer of fovea.sentence_transformers has no '{name}': it"
+            AttributeError, match=f"SentenceTransformer of fovea.sentence_transformers has no '{name}': {hint}"
         ):
             getattr(model, name)
+    with pytest.raises(AttributeError, match="Transformer of fovea.sentence_transformers has no 'auto_model': weights are"):
+        model[0].auto_model
+    with pytest.raises(TypeError, match="a SentenceTransformer is not called: call its encode"):
+        model({"input_ids": []})
     assert not hasattr(model, "fit")
     with pytest.raises(AttributeError, match="fovea.sentence_transformers has no 'SparseEncoder': it has SentenceTr"):
         sentence_transformers.SparseEncoder  # noqa: B018
@@ -118,7 +131,11 @@ def test_what_is_not_there(model):
         ({"device": "cuda:0"}, "device is 'cuda:0': Fovea computes on CPUs"),
         ({"backend": "onnx"}, "backend is 'onnx': Fovea is the backend here"),
         ({"model_kwargs": {"file_name": "x"}}, "model_kwargs has 'file_name', which is not served"),
-        ({"dtype": "float16"}, "dtype is 'float16': 'float32' and 'bfloat16' are served"),
+        ({"dtype": "float64"}, "dtype is 'float64': 'float32', 'bfloat16' and 'float16' are served"),
+        ({"truncate_dim": 7.5}, "truncate_dim is 7.5, it must be a whole number"),
+        ({"truncate_dim": 0}, "truncate_dim is 0, it must be at least 1"),
+        ({"prompts": {"query": 5}}, "prompts have 5: they must be texts"),
+        ({"processor_kwargs": {"model_max_length": "9"}}, "model_max_length is '9', it must be a whole number"),
         ({"weights": "int3"}, "int3"),
         ({"similarity_fn_name": "maxsim"}, "similarity_fn_name is 'maxsim', it must be one of cosine"),
         ({"colour": 1}, "has no argument 'colour'"),
@@ -131,8 +148,11 @@ def test_refused_options(options, sentence, folder):
 
 def test_refused_inputs(model):
     for wrong, sentence in [
-        (None, "NoneType"),
-        (5, "int"),
+        (None, r"takes a text or a list of texts, not NoneType"),
+        (5, "takes a text or a list of texts, not int"),
+        (np.array(5.0), "takes a text or a list of texts, not ndarray"),
+        (b"w1", "takes a text or a list of texts, not bytes"),
+        ({"w1": 1}, "takes a text or a list of texts, not dict"),
         ([b"x"], "bytes"),
         ([("a", "b")], "tuple"),
         ([None], "NoneType"),
@@ -140,11 +160,27 @@ def test_refused_inputs(model):
         with pytest.raises(TypeError, match=sentence):
             model.encode(wrong)
     for options, sentence in [
+        ({"batch_size": "32"}, "batch_size is '32', it must be a whole number"),
+        ({"batch_size": 2.5}, "batch_size is 2.5, it must be a whole number"),
+        ({"truncate_dim": "7"}, "truncate_dim is '7', it must be a whole number"),
+        ({"chunk_size": 1.0}, "chunk_size is 1.0, it must be a whole number"),
+        ({"prompt": 5}, "prompt is 5, it must be a text"),
+        ({"pool": 5}, "pool must be what start_multi_process_pool"),
+        ({"pool": {}}, "pool must be what start_multi_process_pool"),
+    ]:
+        with pytest.raises(TypeError, match=sentence):
+            model.encode(TEXTS, **options)
+    for options, sentence in [
         ({"batch_size": 0}, "batch_size is 0"),
         ({"precision": "float16"}, "precision is 'float16'"),
         ({"output_value": "x"}, "output_value is 'x'"),
         ({"device": "mps"}, "device is 'mps'"),
         ({"colour": 1}, "no argument 'colour'"),
+        ({"colour": 1, "task": "query"}, "no argument 'colour'"),
+        ({"truncate_dim": -1}, "truncate_dim is -1, it must be at least 1"),
+        ({"chunk_size": 0}, "chunk_size is 0, it must be at least 1"),
+        ({"chunk_size": -1}, "chunk_size is -1, it must be at least 1"),
+        ({"precision": "int8", "output_value": "token_embeddings"}, "precision='int8' is served for output_value='sent"),
     ]:
         with pytest.raises(ValueError, match=sentence):
             model.encode(TEXTS, **options)
