@@ -344,16 +344,11 @@ static void say_tuning(fv_target target) {
 }
 
 int main(int argc, char **argv) {
-    test_option options[] = {{"--machine", "FILE", "the description, tests/machines/NAME.txt", NULL},
+    test_option options[] = {MACHINE_OPTION,
                              {"--write", NULL, "write NAME.expected, instead of comparing with it", NULL},
                              {NULL, NULL, NULL, NULL}};
-    char why[MACHINE_WHY], record_path[512];
-    const char *path = NULL; /* entered before anything asks what CPU this is */
-    for (int i = 1; i + 1 < argc && !path; i++)
-        path = strcmp(argv[i], "--machine") == 0 ? argv[i + 1] : NULL;
-    machine_clear_environment();
-    const bool entered = path && machine_enter(path, why);
-    test_begin(argc, argv, "machines", options);
+    char record_path[512];
+    const char *path = machine_test_begin(argc, argv, "machines", options);
     if (!path || strlen(path) < 4 || strlen(path) > sizeof record_path - 8) {
         fprintf(stderr, "machines: --machine tests/machines/NAME.txt is missing\n");
         return TEST_USAGE;
@@ -364,10 +359,6 @@ int main(int argc, char **argv) {
             test_skip("%s: a type is left out of this build", path);
             return test_end();
         }
-    if (!entered) {
-        test_skip("%s: %s", path, why);
-        return test_end();
-    }
     snprintf(record_path, sizeof record_path, "%.*s.expected", (int)strlen(path) - 4, path);
     setenv("FOVEA_TUNING_FILE", "", 1);
     fovea_context *all = serial_context(0, ""), *one = serial_context(1, "");

@@ -1,9 +1,7 @@
 /* fovea-tune on a machine that is made up (simulation.h), in the weather that FOVEA_TUNE_WEATHER names, with the kernels,
  * caches and threads of the description that FOVEA_TUNE_MACHINE names (tests/support/described.h): what it prints and
  * stores there does not depend on this host, and its minutes take no time. For tests. */
-#include "cpu/isa.h"
 #include "described.h"
-#include "peak_run.h"
 #include "simulation.h"
 
 #include <stdio.h>
@@ -11,11 +9,6 @@
 #include <string.h>
 
 int tune_main(int argc, char **argv); /* main() of main.c */
-
-double __wrap_peak_run(int isa, int64_t rounds); /* the linker's name */
-
-/* Nothing is run: the tier may be one that this CPU lacks. */
-double __wrap_peak_run(int isa, int64_t rounds) { return 24.0 * fv_isa_lanes((fv_isa)isa) * (double)rounds; }
 
 int main(int argc, char **argv) {
     static const weather all[] = {{.name = "calm", .jitter = 0.003},

@@ -1,5 +1,6 @@
 /* What a search is made of: the statistic, the candidates, what the verdicts of a run are together. */
 #include "candidates.h"
+#include "described.h"
 #include "dispatch/dispatch.h"
 #include "machine.h"
 #include "search.h"
@@ -258,7 +259,8 @@ static void test_outcome(void) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "tune_candidates", NULL);
+    test_option options[] = {MACHINE_OPTION, {NULL, NULL, NULL, NULL}};
+    machine_test_begin(argc, argv, "tune_candidates", options);
     test_statistic();
     test_candidate_interval();
     test_outcome();

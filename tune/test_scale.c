@@ -1,4 +1,5 @@
 /* What is found of a machine's caches, where what they really count as is known (simulation.h). */
+#include "described.h"
 #include "dispatch/dispatch.h"
 #include "machine.h"
 #include "scale.h"
@@ -107,7 +108,8 @@ static void test_budget(const fovea_context *ctx, const tune_class *c) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "tune_scale", NULL);
+    test_option options[] = {MACHINE_OPTION, {NULL, NULL, NULL, NULL}};
+    machine_test_begin(argc, argv, "tune_scale", options);
     fovea_context *ctx = test_context_untuned();
     tune_shape shape;
     char error[256];

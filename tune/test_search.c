@@ -1,5 +1,6 @@
 /* The search on a machine that is made up (simulation.h), whose fastest choice is known: what it finds, and that
  * disturbances do not change it. */
+#include "described.h"
 #include "dispatch/dispatch.h"
 #include "machine.h"
 #include "proof.h"
@@ -225,6 +226,40 @@ static void test_hopeless(const fovea_context *ctx, const tune_class *c) {
     }
 }
 
+/* A class that was searched and is open, as what was seen was not confirmed, is searched again in later rounds: where
+ * these cannot tell, what the first one found stays. */
+static void report_last(void *arg, int index, const tune_result *result, double seconds) {
+    (void)index, (void)seconds;
+    if (result)
+        *(tune_result *)arg = *result;
+}
+
+static void test_undecided(const fovea_context *ctx, const tune_class *c) {
+    const double budget = 30;
+    tune_shape proofs[TUNE_PROOFS];
+    tune_class_proofs(c, ctx->threads.count, ctx->target.isa, proofs);
+    const machine m = {.seconds = 0.002, .trap_keys = proofs[1].attention.kv_len, .trap_all = true};
+    weather w = {.name = "clouds come", .jitter = 0.003};
+    tune_result first, last = {.verdict = VERDICT_large}, reported = last;
+    tune_instruments real = sim_enter(&m, &w, 0);
+    tune_search(ctx, c, EFFORT_normal, budget, watch, NULL, &first);
+    w.clear = tune_now() + 0.001; /* as long as the first round takes; then every sample is interrupted */
+    w.interrupts = true;
+    tune_instrument = real;
+    test_check(first.verdict == VERDICT_unconfirmed && first.seen > 1.02, "the first round: %s, %.3f seen",
+               tune_verdicts[first.verdict], first.seen);
+    real = sim_enter(&m, &w, 0);
+    tune_search_all(ctx, c, 1, EFFORT_normal, budget, watch, report_last, &reported, &last);
+    const double end = tune_now();
+    tune_search(ctx, c, EFFORT_normal, budget, watch, NULL, &first);
+    tune_instrument = real;
+    test_check(end > w.clear && first.verdict == VERDICT_noisy, "the second round, after %.1f s: %s", end - w.clear,
+               tune_verdicts[first.verdict]);
+    test_check(last.verdict == VERDICT_unconfirmed && last.seen > 1.02, "after rounds that cannot tell: %s, %.3f seen",
+               tune_verdicts[last.verdict], last.seen);
+    test_check(reported.verdict == last.verdict, "reported: %s", tune_verdicts[reported.verdict]);
+}
+
 /* Shapes of the proof on which a rule is not the default. */
 static int shapes_changed(const fovea_context *ctx, const tune_class *c, const tune_choice *rule) {
     tune_shape shapes[TUNE_PROOFS];
@@ -326,7 +361,8 @@ static void test_nothing(const fovea_context *ctx, const tune_class *c) {
 }
 
 int main(int argc, char **argv) {
-    test_begin(argc, argv, "tune_search", NULL);
+    test_option options[] = {MACHINE_OPTION, {NULL, NULL, NULL, NULL}};
+    machine_test_begin(argc, argv, "tune_search", options);
     fovea_context *ctx = test_context_untuned();
     tune_shape shape;
     char error[256];
@@ -338,6 +374,7 @@ int main(int argc, char **argv) {
         test_ended(ctx, &c);
         test_weathers(ctx, &c);
         test_hopeless(ctx, &c);
+        test_undecided(ctx, &c);
         test_trap(ctx, &c);
         test_long(ctx, &c);
         test_nothing(ctx, &c);

@@ -199,3 +199,18 @@ void machine_clear_environment(void) {
             at++;
     }
 }
+
+const char *machine_test_begin(int argc, char **argv, const char *name, test_option *options) {
+    const char *path = NULL;
+    char why[MACHINE_WHY];
+    for (int i = 1; i + 1 < argc && !path; i++)
+        path = strcmp(argv[i], "--machine") == 0 ? argv[i + 1] : NULL;
+    if (path)
+        machine_clear_environment();
+    const bool enters = !path || machine_enter(path, why); /* before anything asks what CPU this is */
+    test_begin(argc, argv, name, options);
+    if (enters)
+        return path;
+    test_skip("%s: %s", path, why);
+    exit(test_end());
+}

@@ -9,12 +9,19 @@
 #define FOVEA_TESTS_DESCRIBED_H
 
 #include "cpu/cpu.h"
+#include "test.h"
 
 enum { MACHINE_WHY = 128 };
 
 /* From now on this process is on the machine of that file. False: why says what of it this build or architecture has not
  * got, and nothing changed. A file that cannot be read, or has a word that is not known, ends the program. */
 bool machine_enter(const char *path, char why[MACHINE_WHY]);
+
+/* test_begin() of a program whose options have MACHINE_OPTION, on the machine that it names; on this one where it is not
+ * given. Ends the program as skipped where that cannot be entered. Returns the description's path, or NULL. */
+#define MACHINE_OPTION                                                                                                 \
+    { "--machine", "FILE", "run on the machine described there, tests/machines/NAME.txt", NULL }
+const char *machine_test_begin(int argc, char **argv, const char *name, test_option *options);
 
 /* Its facts, after machine_enter(). */
 const fv_cpu *machine_facts(void);
