@@ -12,7 +12,7 @@
 
 static void refused_embedding(const fovea_context *ctx) {
     float data[40] = {0}, y[24];
-    const int64_t ids[3] = {0, 4, 1};
+    const int64_t ids[3] = {0, 4, 1}, negative[3] = {0, 1, -1};
     fovea_embedding_table table = {.data = data, .dtype = FOVEA_DTYPE_F32, .rows = 5, .stride = 8, .ids = ids};
     fovea_embedding_args good, args;
     fovea_embedding_args_init(&good);
@@ -25,6 +25,7 @@ static void refused_embedding(const fovea_context *ctx) {
     REFUSED(fovea_embedding_sum, FOVEA_ERROR_SHAPE, "table_count is 0", args.table_count = 0);
     REFUSED(fovea_embedding_sum, FOVEA_ERROR_SHAPE, "table_count is 17", args.table_count = 17);
     REFUSED(fovea_embedding_sum, FOVEA_ERROR_ARGUMENT, "scale is inf", args.scale = INFINITY);
+    REFUSED(fovea_embedding_sum, FOVEA_ERROR_ARGUMENT, "scale is 1e+39", args.scale = 1e39);
     REFUSED(fovea_embedding_sum, FOVEA_ERROR_SHAPE, "y has 1 x 2 x", args.y.shape[1] = 2);
     REFUSED(fovea_embedding_sum, FOVEA_ERROR_SHAPE, "y has a size of 0", args.y.shape[3] = 0);
     REFUSED(fovea_embedding_sum, FOVEA_ERROR_OVERFLOW, "too large", args.y.shape[2] = INT64_MAX / 4);
@@ -39,6 +40,7 @@ static void refused_embedding(const fovea_context *ctx) {
         table = kept;                                                                                                  \
     } while (0)
     TABLE(FOVEA_ERROR_ARGUMENT, "id 4 of token 1 is not in table 0, which has 4 rows", table.rows = 4);
+    TABLE(FOVEA_ERROR_ARGUMENT, "id -1 of token 2", table.ids = negative);
     TABLE(FOVEA_ERROR_SHAPE, "table 0 has 0 rows", table.rows = 0);
     TABLE(FOVEA_ERROR_STRIDE, "stride is 7", table.stride = 7);
     table.rows = 1;
@@ -66,6 +68,8 @@ static void refused_activation(const fovea_context *ctx) {
     REFUSED(fovea_activate, FOVEA_ERROR_SHAPE, "up", args.up.shape[2] = 2);
     REFUSED(fovea_activate, FOVEA_ERROR_DTYPE, "residual is FOVEA_DTYPE_I64", args.residual.dtype = FOVEA_DTYPE_I64);
     REFUSED(fovea_activate, FOVEA_ERROR_ALIAS, "y overlaps up", args.up.data = y + 1);
+    REFUSED(fovea_activate, FOVEA_ERROR_ALIAS, "y overlaps x", (args.x.data = y, args.x.dtype = FOVEA_DTYPE_BF16));
+    REFUSED(fovea_activate, FOVEA_ERROR_ALIAS, "y overlaps x", (args.x.data = y, args.x.stride[2] = 7));
     REFUSED(fovea_activate, FOVEA_ERROR_STRIDE, "share memory", args.y.stride[2] = 2);
     REFUSED(fovea_activate, FOVEA_ERROR_ARGUMENT, "activation is 99", args.activation = (fovea_activation)99);
     REFUSED(fovea_activate, FOVEA_ERROR_ARGUMENT, "give up", args.activation = FOVEA_ACTIVATION_SILU_GATED);
@@ -75,12 +79,12 @@ static void refused_activation(const fovea_context *ctx) {
 }
 
 static void refused_pooling(const fovea_context *ctx) {
-    float x[24] = {0}, y[16];
+    float x[24] = {0}, y[16 + 2];
     int64_t cu[3] = {0, 1, 3};
     fovea_pool_args good, args;
     fovea_pool_args_init(&good);
     good.x = rows_of(x, FOVEA_DTYPE_F32, 3, 8);
-    good.y = rows_of(y, FOVEA_DTYPE_F32, 2, 8);
+    good.y = rows_of(y + 2, FOVEA_DTYPE_F32, 2, 8);
     good.begin = cu;
     good.end = cu + 1;
     check_status("no context", fovea_pool(NULL, &good), FOVEA_ERROR_NULL, "ctx is NULL");
@@ -95,6 +99,9 @@ static void refused_pooling(const fovea_context *ctx) {
     REFUSED(fovea_pool, FOVEA_ERROR_ARGUMENT, "pooling is 6", args.pooling = (fovea_pooling)6);
     REFUSED(fovea_pool, FOVEA_ERROR_ARGUMENT, "reserved", args.reserved = 1);
     REFUSED(fovea_pool, FOVEA_ERROR_VERSION, "struct_size", args.struct_size += 8);
+    cu[0] = -1;
+    check_status("before", fovea_pool(ctx, &good), FOVEA_ERROR_SHAPE, "sequence 0 is rows -1 to 1");
+    cu[0] = 0;
     cu[1] = 4;
     check_status("order", fovea_pool(ctx, &good), FOVEA_ERROR_SHAPE, "sequence 0 is rows 0 to 4");
 }

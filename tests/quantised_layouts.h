@@ -68,7 +68,7 @@ static inline void quantised_make(quantised_case *c, const quantised_layout *l, 
         }
     c->scales = must_alloc(groups * out, 4);
     for (int64_t i = 0; i < groups * out; i++) {
-        const float scale = rng_normal(r) / 16;
+        const float scale = rng_normal(r) / 16 * (rng_below(r, 16) ? 1.0f : 0x1p126f);
         const uint16_t half = (uint16_t)(rng_below(r, 0x7c00) | rng_below(r, 2) << 15);
         uint32_t word;
         memcpy(&word, &scale, sizeof word);

@@ -34,6 +34,17 @@ static void check_small(const fovea_context *ctx, fovea_dtype to, rng *r) {
     }
 }
 
+/* U4 has both of its scales, without a search: a group is exact by top / -8, the other by top / 7. */
+static void check_both_scales(const fovea_context *ctx) {
+    float x[64];
+    for (int i = 0; i < 64; i++)
+        x[i] = (float)(i < 32 ? i % 16 - 8 : i % 15 - 7);
+    const fovea_matrix from = fovea_matrix_out_in(x, FOVEA_DTYPE_F32, 1, 64);
+    const result got = quantize(ctx, &from, FOVEA_DTYPE_U4, NULL);
+    test_check(got.error.max == 0, "U4: the error of integers is %g", got.error.max);
+    result_free(&got);
+}
+
 /* Rows whose integers are exact by the first, and by the last, scale that a search tries, and by no other. */
 static void check_search_ends(const fovea_context *ctx, rng *r) {
     enum { IN = 1 << 16 };
@@ -104,6 +115,7 @@ void check_scales(const fovea_context *ctx, rng *r) {
                                          FOVEA_DTYPE_Q4_1};
     for (int i = 0; i < 5; i++)
         check_small(ctx, dtypes[i], r);
+    check_both_scales(ctx);
     check_search_ends(ctx, r);
     check_search_q4_k(ctx, r);
 }

@@ -280,6 +280,32 @@ static void test_normalize(const fovea_context *const all[CONTEXTS], rng *r) {
     free(typed);
 }
 
+/* Heads within tokens become tokens within heads: rows of any strides. */
+static void test_layouts(const fovea_context *ctx, rng *r) {
+    enum { BATCH = 2, HEADS = 3, TOKENS = 5, WIDTH = 19, ROWS = BATCH * HEADS * TOKENS };
+    void *typed;
+    float *x = numbers(ROWS * WIDTH, r, FOVEA_DTYPE_F32, &typed), y[ROWS][WIDTH], unit[ROWS][WIDTH];
+    const fovea_tensor from = fovea_tensor_bthd(x, FOVEA_DTYPE_F32, BATCH, TOKENS, HEADS, WIDTH),
+                       rows = rows_of(x, FOVEA_DTYPE_F32, ROWS, WIDTH),
+                       to = rows_of(unit, FOVEA_DTYPE_F32, ROWS, WIDTH);
+    fovea_activate_args args;
+    fovea_activate_args_init(&args);
+    args.x = from;
+    args.y = fovea_tensor_bhtd(y, FOVEA_DTYPE_F32, BATCH, HEADS, TOKENS, WIDTH);
+    test_check(fovea_normalize_rows(ctx, &rows, &to) == FOVEA_OK, "%s", fovea_error_detail());
+    for (int normalises = 0; normalises < 2; normalises++) {
+        const fovea_status status = normalises ? fovea_normalize_rows(ctx, &from, &args.y) : fovea_activate(ctx, &args);
+        test_check(status == FOVEA_OK, "%s", fovea_error_detail());
+        for (int i = 0; i < ROWS; i++) {
+            const int other = (i / (HEADS * TOKENS) * TOKENS + i % TOKENS) * HEADS + i / TOKENS % HEADS;
+            test_same(y[i], normalises ? unit[other] : x + (ptrdiff_t)other * WIDTH, WIDTH, "row %d, normalised: %d", i,
+                      normalises);
+        }
+    }
+    free(x);
+    free(typed);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "encoder", NULL);
     case_contexts contexts = contexts_make();
@@ -291,6 +317,7 @@ int main(int argc, char **argv) {
         test_pool(all, &r);
         test_normalize(all, &r);
     }
+    test_layouts(contexts.one, &r);
     check_refused(contexts.one);
     contexts_free(&contexts);
     return test_end();
