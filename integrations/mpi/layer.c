@@ -108,7 +108,8 @@ static uint64_t desc_digest(const making *k) {
                    of_norms = fv_mpi_digest(digest, &d->norm_eps, 8);
     const fovea_mpi_attention_desc none = {0};
     const uint64_t heads = fv_mpi_desc_digest(a, &none), all = fv_mpi_digest(of_norms, &heads, sizeof heads);
-    return a->arithmetic == FOVEA_ARITHMETIC_FASTEST ? fv_mpi_context_digest(all, k->ctx) : all;
+    const bool bf16 = a->dtype == FOVEA_DTYPE_BF16 || a->k_dtype == FOVEA_DTYPE_BF16 || a->v_dtype == FOVEA_DTYPE_BF16;
+    return a->arithmetic == FOVEA_ARITHMETIC_FASTEST && bf16 ? fv_mpi_context_digest(all, k->ctx) : all;
 }
 
 /* -------------------------------------------------------------------------------------------------------- weights --

@@ -71,7 +71,7 @@ static uint64_t desc_digest(const packing *p) {
     const int64_t numbers[] = {d->in_features, d->dtype,      d->y_dtype,    d->residual_dtype,
                                d->arithmetic,  d->activation, d->part_count, p->over.multiple};
     uint64_t digest = fv_mpi_digest(0, numbers, sizeof numbers);
-    if (d->arithmetic == FOVEA_ARITHMETIC_FASTEST)
+    if (d->arithmetic == FOVEA_ARITHMETIC_FASTEST && d->dtype == FOVEA_DTYPE_BF16) /* else it takes EXACT */
         digest = fv_mpi_context_digest(digest, p->ctx);
     for (int64_t i = 0; i < d->part_count; i++) {
         const fovea_linear_part *part = &p->given[i];

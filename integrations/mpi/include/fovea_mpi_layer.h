@@ -156,7 +156,8 @@ FOVEA_API size_t fovea_mpi_mha_memory(const fovea_mpi_mha *mha);
 
 /* fovea_mha_execute() over ranks. Collective. args are those of one rank: inputs, masks, biases and sinks whole on
  * every rank, out and lse written whole on every rank, after all inputs were read. But
- *   - cache and pages have this rank's key heads. A rank without heads needs none.
+ *   - cache and pages have this rank's key heads, and ropes of one model (not compared). A rank without heads needs
+ *     none.
  *   - weights, scores, summary and stats must be absent, and a prepared mask is one for all heads.
  *   - Errors: those of fovea_mha_execute(), and FOVEA_ERROR_ARGUMENT if sizes, lengths or what is asked for differ
  *     between ranks. After an error out and lse are undefined. Caches of some ranks may then have the new tokens:

@@ -15,7 +15,7 @@ enum { CHANNELS = 32, HEADS = 8, FEATURES = HEADS * CHANNELS };
 
 static fovea_context *usual, *other; /* of FASTEST: exact, and bf16_tile */
 static fovea_mpi_group *group;
-static const uint16_t zeros[FEATURES * FEATURES];
+static const float zeros[FEATURES * FEATURES]; /* or of 16 bits */
 
 static fovea_context *context_of(const char *arithmetic) {
     fovea_context *ctx = NULL;
@@ -63,25 +63,22 @@ static void try_plan(const fovea_context *ctx, const fovea_attention_desc *d, fo
     fovea_mpi_attention_plan_destroy(plan);
 }
 
-static fovea_matrix weight(void) {
-    return (fovea_matrix){.data = zeros,
-                          .dtype = FOVEA_DTYPE_BF16,
-                          .in = FEATURES,
-                          .out = FEATURES,
-                          .in_stride = FEATURES,
-                          .out_stride = 1};
+static fovea_matrix weight(fovea_dtype dtype) {
+    return (fovea_matrix){
+        .data = zeros, .dtype = dtype, .in = FEATURES, .out = FEATURES, .in_stride = FEATURES, .out_stride = 1};
 }
 
-static void try_linear(const fovea_context *ctx, fovea_arithmetic arithmetic, bool served, const char *what) {
+static void try_linear(const fovea_context *ctx, fovea_arithmetic arithmetic, fovea_dtype dtype, bool served,
+                       const char *what) {
     fovea_linear_desc map;
     fovea_mpi_linear_desc over;
     fovea_mpi_linear *linear;
     fovea_linear_desc_init(&map);
     fovea_mpi_linear_desc_init(&over);
     map.in_features = FEATURES;
-    map.dtype = FOVEA_DTYPE_BF16;
+    map.dtype = dtype;
     map.arithmetic = arithmetic;
-    map.part.weight = weight();
+    map.part.weight = weight(dtype);
     over.linear = &map;
     const fovea_status status = fovea_mpi_linear_create(group, ctx, &over, &linear);
     expect(status, linear != NULL, served, "FOVEA_ARITHMETIC_FASTEST", what);
@@ -98,7 +95,7 @@ static void try_layer(const fovea_context *ctx, const fovea_attention_desc *d, b
     fovea_mha_weights_init(&w);
     layer.attention = d;
     layer.q_features = layer.out_features = FEATURES;
-    w.q = w.k = w.v = w.o = weight();
+    w.q = w.k = w.v = w.o = weight(d->dtype);
     over.layer = &layer;
     const fovea_status status = fovea_mpi_mha_create(group, ctx, &over, &w, &mha);
     expect(status, mha != NULL, served, "FOVEA_ARITHMETIC_FASTEST", what);
@@ -118,9 +115,11 @@ static void test_arithmetic(bool me) {
     try_plan(ctx, &floats, FOVEA_MPI_METHOD_GATHER, true, "fastest of float32");
     try_plan(ctx, &named, FOVEA_MPI_METHOD_PASS, true, "bf16");
     try_plan(other, &fastest, FOVEA_MPI_METHOD_PASS, true, "fastest that is one");
-    try_linear(ctx, FOVEA_ARITHMETIC_FASTEST, alone, "fastest of a map");
-    try_linear(ctx, FOVEA_ARITHMETIC_BF16_TILE, true, "bf16_tile of a map");
+    try_linear(ctx, FOVEA_ARITHMETIC_FASTEST, FOVEA_DTYPE_BF16, alone, "fastest of a map");
+    try_linear(ctx, FOVEA_ARITHMETIC_FASTEST, FOVEA_DTYPE_F32, true, "fastest of a map of float32");
+    try_linear(ctx, FOVEA_ARITHMETIC_BF16_TILE, FOVEA_DTYPE_BF16, true, "bf16_tile of a map");
     try_layer(ctx, &fastest, alone, "fastest of a layer");
+    try_layer(ctx, &floats, true, "fastest of a layer of float32");
     try_layer(ctx, &named, true, "bf16 of a layer");
 }
 
