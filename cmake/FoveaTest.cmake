@@ -30,7 +30,8 @@ set(FOVEA_THREAD_TESTS
 # tuner, dispatch, programs, the package. Others only compute.
 set(FOVEA_HOST_TESTS
     "threads_.*" cache_threads cpu_topology "nodes.*" fp_modes fp_traps stack_size "bench[.](nodes|options|structs)"
-    tuning tuning_file tuning_linear tuning_machine "tune[.].*" context arithmetic_selection instructions
+    tuning tuning_file tuning_linear tuning_machine "tune[.][a-z-]+" "(machines|tune[.][a-z]+)[.]amd-25-17" context
+    arithmetic_selection instructions
     kernel_registry made-up product_work "usage[.].*" cli_words "example-(quickstart|decode|minilm)"
     "minilm-(embed|fetch).*" tokenizers "inspect-(options|cost|similarity|attention|models|output)"
     "generate-(command|mpi|sample)" "quantize-.*" mpi-each-host "mpi-threads.*"
