@@ -3,8 +3,8 @@
 
     python3 fetch.py FOLDER            as in: fetch.py build/ggml
 
-    FOLDER/llama.cpp     of llama-cpp-python's source: ggml, whose headers the backend is compiled with, and ggml's
-                         test-backend-ops (77 MB to fetch)
+    FOLDER/llama.cpp     of llama-cpp-python's source: ggml, whose headers the backend is compiled with, ggml's
+                         test-backend-ops, and llama.cpp with test-llama-archs (77 MB to fetch)
     FOLDER/libggml       libggml-python: ggml built for any x86 or Arm CPU, which `make test` loads the backend into
     FOLDER/libggml-X.Y.Z other releases of it: fetch.py --release X.Y.Z FOLDER
 
@@ -24,7 +24,8 @@ import fetch as minilm
 
 SOURCE = "llama-cpp-python==0.3.36"
 SOURCE_SHA256 = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
-KEPT = ("ggml/", "tests/test-backend-ops.cpp", "LICENSE")
+KEPT = ("ggml/", "src/", "include/", "common/", "vendor/nlohmann/", "tests/test-backend-ops.cpp", "tests/test-llama-archs.cpp",
+        "LICENSE")
 LIBRARIES = "libggml-python=="
 RELEASE = "0.20.2.post1"
 
@@ -58,15 +59,16 @@ def libraries(release, scratch, to):
         shutil.copytree(to / "lib", to / "lib64", dirs_exist_ok=True)
 
 
-def fetch(name, size, folder, make):
-    if folder.is_dir():
+def fetch(name, size, folder, last, make):
+    """last: a file that is there if nothing is missing."""
+    if (folder / last).exists():
         return
     print(f"Fetching {name} ({size} MB, once)", file=sys.stderr, flush=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         made = pathlib.Path(scratch) / "made"
         make(pathlib.Path(scratch), made)
-        made.rename(folder)
+        shutil.copytree(made, folder, dirs_exist_ok=True)
 
 
 def main():
@@ -77,13 +79,15 @@ def main():
     if len(arguments) != 1 or arguments[0].startswith("-"):
         print("usage: fetch.py [--release X.Y.Z] FOLDER, as in: fetch.py build/ggml", file=sys.stderr)
         raise SystemExit(2)
-    folder = pathlib.Path(arguments[0])
+    folder, library = pathlib.Path(arguments[0]), "lib64/libggml.so"
     try:
         if release:
-            fetch(f"libggml-python {release}", 3, folder / f"libggml-{release}", lambda *to: libraries(release, *to))
+            fetch(f"libggml-python {release}", 3, folder / f"libggml-{release}", library,
+                  lambda *to: libraries(release, *to))
         else:
-            fetch(f"libggml-python {RELEASE}", 3, folder / "libggml", lambda *to: libraries(RELEASE, *to))
-            fetch("llama.cpp's ggml", 77, folder / "llama.cpp", source)
+            fetch(f"libggml-python {RELEASE}", 3, folder / "libggml", library,
+                  lambda *to: libraries(RELEASE, *to))
+            fetch("llama.cpp", 77, folder / "llama.cpp", "tests/test-llama-archs.cpp", source)
     except (subprocess.CalledProcessError, OSError, ValueError, StopIteration) as error:
         why = minilm.reason(error.stderr) if isinstance(error, subprocess.CalledProcessError) else error
         print(f"ggml could not be fetched, so its backend is left out: {why}", file=sys.stderr)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # ops.sh [all]: builds ggml of llama.cpp's sources for this CPU, with its own test of backends, and runs that on ours.
-# all: also our own tests with that ggml, one without OpenMP, one for any x86 CPU, and older releases.
+# all: also llama.cpp's small models of all architectures, and our own tests with that ggml, one without OpenMP, one for any
+# x86 CPU, and older releases.
 # A line for each: "passed: ", "FAILED: " or "SKIPPED: ". Environment: BUILD, which has the backend (default build/test).
 set -uo pipefail
 cd "$(dirname "$0")/../../.." || exit
@@ -33,6 +34,13 @@ results() { # results NAME FOLDER: our own tests with the ggml in that folder
     done
 }
 
+archs() { # archs TAKES DEVICE: llama.cpp's small models, computed here in part at least, beside the logits of no device
+    local log=$logs/archs-${1:-default}-$2.log
+    FOVEA_GGML=$1 FOVEA_DEBUG=1 build/ggml/archs/bin/test-llama-archs -s 1 -b "$2" >"$log" 2>&1 &&
+        grep -qE 'ggml-fovea: ROPE: [0-9]+ computed' "$log" && grep -qE 'Summary: all [1-9][0-9]* test' "$log"
+    report $? "test-llama-archs, FOVEA_GGML=$1, $2: $(grep -oE 'Summary: .*' "$log")" "$log"
+}
+
 refused() { # refused NAME FOLDER: that ggml is not served, and one line says so
     LD_LIBRARY_PATH=$2 "$test" >"$logs/test-$1.log" 2>&1
     [ "$(grep -c '^ggml-fovea: not used: ' "$logs/test-$1.log")" = 1 ]
@@ -54,6 +62,13 @@ if [ "${1-}" != all ]; then
 fi
 operations native
 results native build/ggml/native/bin
+if build archs -DGGML_NATIVE=OFF -DGGML_BACKEND_DL=ON >$logs/archs.log 2>&1; then
+    archs all CPU
+    archs all Fovea
+    archs '' CPU
+else
+    report 1 "llama.cpp does not build" $logs/archs.log
+fi
 if build no-openmp -DGGML_OPENMP=OFF >$logs/no-openmp.log 2>&1 &&
     build any-cpu -DGGML_NATIVE=OFF -DGGML_SSE42=OFF -DGGML_AVX=OFF -DGGML_AVX2=OFF -DGGML_BMI2=OFF -DGGML_FMA=OFF \
         -DGGML_F16C=OFF >$logs/any-cpu.log 2>&1; then
