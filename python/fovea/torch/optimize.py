@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from . import quantized
+from .aliases import Memo, others_of, plain_tensors, writes_only_in_training
 from .compared import check
 from .encoders import approximates, call_modules, why_not
 from .exact import layout_of, python_modules, why_not_linear, why_not_mha
@@ -53,10 +54,11 @@ class Report:
         return "\n".join(lines)
 
 
-def _copy(model):
+def _copy(model, memo=None):
     """A copy in eval mode that shares all parameters, as ones without gradients."""
     originals = python_modules(model).values()
-    memo = {id(b): b for module in originals for b in quantized.shared(module)}
+    memo = {} if memo is None else memo
+    memo.update({id(b): b for module in originals for b in quantized.shared(module)})
     for p in [p for module in originals for p in module._parameters.values()]:
         if type(p) is nn.Parameter:
             memo[id(p)] = nn.Parameter(p.detach(), requires_grad=False)
@@ -85,13 +87,14 @@ def _kind_of(module):
     return None
 
 
-def _decide(modules, inner) -> dict:
+def _decide(modules, inner, others) -> dict:
     """{id of a module: (class of what it becomes, words, why it does not or None)}. `inner` ones belong to another."""
     read = {id(parent._modules[n]): type(parent).__name__ for parent in modules.values() for n in weights_read(parent)}
-    # Of one parameter in two modules both must see what is written. Embeddings are written in training alone.
+    # Of one parameter in two modules both must see what is written. The version of an embedding's tells that.
     owners = collections.Counter(
-        id(p) for m in modules.values() if type(m) is not nn.Embedding for p in m._parameters.values() if p is not None
+        id(p) for m in modules.values() if not writes_only_in_training(m) for p in m._parameters.values() if p is not None
     )
+    embedded = {id(m.weight) for m in modules.values() if writes_only_in_training(m)}
     places = collections.Counter(id(child) for parent in modules.values() for child in parent.children())
     encoders = why_not(modules.values())
     found = {}
@@ -104,6 +107,8 @@ def _decide(modules, inner) -> dict:
                 reason = f"its weight is read by {read[id(module)]}"
             if reason is None and any(owners[id(p)] > 1 for p in module.parameters()):
                 reason = "its weight is also a parameter of another module"
+            if reason is None and any(id(o) not in embedded for p in module.parameters() for o in others.get(id(p), ())):
+                reason = "its weight is in memory that the model holds elsewhere, too"
             if reason is None and kind is MultiheadAttention and places[id(module.out_proj)] > 1:
                 reason = "its out_proj is also a child of another module"
             found[id(module)] = kind, words, reason
@@ -144,7 +149,21 @@ def _quants(modules, found, chosen, report) -> dict:
     return quants
 
 
-def _groups(modules, found, quants) -> list:
+def _embeddings_of(modules, found, others) -> dict:
+    """{id of a map: the weights of embeddings that have its memory}."""
+    embedded = {id(m.weight): m.weight for m in modules.values() if writes_only_in_training(m)}
+    tied: dict = {}
+    for module in modules.values():
+        kind, _, reason = found.get(id(module), (None, "", ""))
+        if kind in (Linear, Conv1D) and reason is None:
+            ids = {id(x) for p in module.parameters() for x in (p, *others.get(id(p), ()))}
+            weights = [weight for key, weight in embedded.items() if key in ids and not weight.is_inference()]
+            if weights:
+                tied[id(module)] = weights
+    return tied
+
+
+def _groups(modules, found, quants, tied) -> list:
     """[(modules to pack together, their OneProduct or None)]: maps that are one product, other maps of one parent with
     as many inputs, which is only faster, and each other module alone."""
     places = collections.Counter(id(child) for parent in modules.values() for child in parent.children())
@@ -154,7 +173,7 @@ def _groups(modules, found, quants) -> list:
         together: dict = collections.defaultdict(list)
         for name, child in parent.named_children():
             common = _packed_kind(found, quants, child)
-            if common is not None and places[id(child)] == 1 and id(child) in alone:
+            if common is not None and places[id(child)] == 1 and id(child) in alone and id(child) not in tied:
                 together[common].append(name)
         for (kind, *_), names in together.items():
             products = groups_of(parent, names) if kind is Linear and len(names) > 1 else []
@@ -228,7 +247,7 @@ def _costs(name, module, quant) -> list:
     return [f"{name}: {cost(module.packed, [module._part])}"] if quant else []
 
 
-def _pack(model, chosen, report) -> dict:
+def _pack(model, chosen, report, others) -> dict:
     """Packs the maps of `model`, a copy; returns what _quants() does."""
     modules = python_modules(model)
     check_names(chosen, dict(model.named_modules()))
@@ -236,12 +255,16 @@ def _pack(model, chosen, report) -> dict:
         if name not in modules and (not name or name.rpartition(".")[0] in modules):
             report.left.append(f"{name or type(module).__name__}: it is compiled by torch.jit")
     inner = {id(m.out_proj) for m in modules.values() if isinstance(m, nn.MultiheadAttention)}
-    found = _decide(modules, inner)
+    found = _decide(modules, inner, others)
+    tied = _embeddings_of(modules, found, others)
     report.packed += [f"{n} (before)" for n, m in modules.items() if isinstance(m, Packed) and id(m) not in inner]
     quants = _quants(modules, found, chosen, report)
     dtype = dtype_of(model, {key for key, quant in quants.items() if isinstance(quant, quantized.Stored)})
     names = {id(module): name for name, module in modules.items()}
-    _pack_each(_groups(modules, found, quants), found, quants, dtype, report, names)
+    _pack_each(_groups(modules, found, quants, tied), found, quants, dtype, report, names)
+    for module in modules.values():
+        if isinstance(module, Linear) and id(module) in tied:
+            module.watch(tied[id(module)])
     for name, module in modules.items():
         if id(module) not in found:
             continue
@@ -316,9 +339,17 @@ def optimize(model: nn.Module, example=None, weights=None) -> nn.Module:
             raise ValueError("this model was made by fovea.torch.optimize(): quantise the weights of the original")
         return copy.deepcopy(model)
     with torch.inference_mode(False), torch.no_grad():
-        optimized, report = _copy(model), Report()
+        report, memo = Report(), Memo()
+        optimized = _copy(model, memo)
+        others = others_of(model, memo)
+        if kept := plain_tensors(others):
+            memo = Memo(kept)
+            optimized = _copy(model, memo)
+            others = others_of(model, memo)
+        del memo
         _attention(optimized, report)
-        quants = _pack(optimized, chosen, report)
+        quants = _pack(optimized, chosen, report, others)
+        del others
         _fuse(optimized, report)
     packed = {id(p) for m in optimized.modules() if isinstance(m, Packed) for p in m.parameters()}
     report.shared_bytes = sum(p.numel() * p.element_size() for p in optimized.parameters() if id(p) not in packed)

@@ -135,11 +135,18 @@ def _any_float(execute, dtype, x, residual=None, **options):
     return y.to(x.dtype)
 
 
+def _unwritten(execute, weight, version, *args, **options):
+    if weight._version != version:
+        refuse("and a weight that an embedding shares with a packed map was written: optimize the original again")
+    return execute(*args, **options)
+
+
 class Linear(Packed, nn.Linear):
     """What stands for nn.Linear, by the same name and of that class, as models ask for both."""
 
     in_first = False  # weight is [in, out]
     _product = None  # the OneProduct that this map is a part of
+    _watched: list = []  # weights of embeddings with the memory that this map was packed from
     _was_quantized = False  # the module had quantised weights, which its state_dict() would be of
 
     @classmethod
@@ -192,9 +199,16 @@ class Linear(Packed, nn.Linear):
         execute = functools.partial(self.packed.execute, part=self._part)
         if self._was_quantized:
             execute = functools.partial(_any_float, execute, getattr(torch, self.packed.dtype))
+        for weight in self._watched:
+            execute = functools.partial(_unwritten, execute, weight, weight._version)
         out, hooks = self.packed.out_features[self._part], [*hooks_of(self), *GLOBAL_HOOKS]
         vars(self).update(_execute=execute, _hooks=hooks, _out=out, _number=next(_numbers))
         _maps[self._number] = self
+
+    def watch(self, weights):
+        """Has calls refused once somebody has written to one of these parameters."""
+        vars(self)["_watched"] = weights
+        self._fix()
 
     def __getstate__(self):
         return {name: value for name, value in super().__getstate__().items() if name not in ("_execute", "_hooks")}
