@@ -34,7 +34,7 @@ set(FOVEA_HOST_TESTS
     arithmetic_selection instructions
     kernel_registry made-up product_work "usage[.].*" cli_words "example-(quickstart|decode|minilm)"
     "minilm-(embed|fetch).*" tokenizers "inspect-(options|cost|similarity|attention|models|output)"
-    "generate-(command|mpi|sample)" "quantize-.*" mpi-each-host "mpi-threads.*"
+    "generate-(command|sample)" "quantize-.*" mpi-each-host "mpi-threads.*"
     "package[.]static[.](install|symbols|find_package|mpi)" ci-tiers circles docs-links)
 list(JOIN FOVEA_HOST_TESTS "|" pattern_hosts)
 list(JOIN FOVEA_KERNEL_TESTS "|" pattern_kernels)
