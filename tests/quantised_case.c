@@ -100,6 +100,8 @@ void quantised_make(quantised_weight *w, const quantised_kind *kind, int64_t in,
         q->group_of = w->group_of;
     }
     w->matrix.quantisation = q;
+    if (kind->packing != FOVEA_PACKING_PLAIN) /* whose strides are ignored */
+        w->matrix.in_stride = rng_below(r, 2) ? INT64_MIN : -1, w->matrix.out_stride = rng_below(r, 2) ? INT64_MAX : -1;
 }
 
 void quantised_free(quantised_weight *w) {

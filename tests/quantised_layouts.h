@@ -99,6 +99,8 @@ static inline void quantised_make(quantised_case *c, const quantised_layout *l, 
     c->matrix =
         l->in_first ? fovea_matrix_in_out(c->data, l->dtype, in, out) : fovea_matrix_out_in(c->data, l->dtype, out, in);
     c->matrix.quantisation = block.elements > 1 ? NULL : &c->quantisation;
+    if (l->packing != FOVEA_PACKING_PLAIN) /* whose strides are ignored */
+        c->matrix.in_stride = fill < 0 ? INT64_MIN : -1, c->matrix.out_stride = fill < 0 ? INT64_MAX : -1;
 }
 
 static inline void quantised_free(quantised_case *c) {

@@ -123,7 +123,9 @@ static int integer_at(const quantised_case *c, int64_t i, int64_t o) {
     static const int places[8] = {0, 4, 1, 5, 2, 6, 3, 7};
     const fovea_matrix *m = &c->matrix;
     const int64_t bits = fv_dtype_bits(m->dtype), p = 32 / bits;
-    int64_t at = (i * m->in_stride + o * m->out_stride) * bits;
+    int64_t at = 0;
+    if (c->quantisation.packing == FOVEA_PACKING_PLAIN)
+        at = (i * m->in_stride + o * m->out_stride) * bits;
     if (c->quantisation.packing == FOVEA_PACKING_GPTQ)
         at = (i / p * m->out + o) * 32 + i % p * bits;
     if (c->quantisation.packing == FOVEA_PACKING_AWQ)

@@ -181,7 +181,8 @@ static void check_hostile(const fovea_context *ctx) {
             for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
                 quantised_case c;
                 make(&c, quantised_layouts[i].name);
-                if (c.matrix.quantisation == NULL && field > 3) {
+                const bool words = c.quantisation.packing != FOVEA_PACKING_PLAIN; /* have no strides */
+                if (words ? field == 2 || field == 3 : c.matrix.quantisation == NULL && field > 3) {
                     quantised_free(&c);
                     continue;
                 }

@@ -82,7 +82,10 @@ static fovea_status slice_quantisation(const fovea_matrix *m, int64_t first, int
 
 fovea_status fv_mpi_slice_columns(const fovea_matrix *m, int64_t first, int64_t count, int64_t head,
                                   int64_t head_stride, fv_mpi_slice *s) {
-    const int64_t most = (int64_t)1 << 31, stride = head_stride ? head_stride : m->out_stride;
+    const bool words = m->quantisation && m->quantisation->struct_size > sizeof(size_t) &&
+                       m->quantisation->struct_size <= sizeof(fovea_quantisation) &&
+                       m->quantisation->packing != FOVEA_PACKING_PLAIN;
+    const int64_t most = (int64_t)1 << 31, stride = words ? 0 : head_stride ? head_stride : m->out_stride;
     *s = (fv_mpi_slice){.matrix = *m};
     s->matrix.out = count;
     int type = 0;
@@ -93,9 +96,6 @@ fovea_status fv_mpi_slice_columns(const fovea_matrix *m, int64_t first, int64_t 
     if (m->in < 1 || m->in > most || m->out > most || stride < 0 || stride > most)
         return fv_mpi_fail(FOVEA_ERROR_OVERFLOW, "a weight of %lld x %lld with strides of %lld cannot be dealt",
                            (long long)m->in, (long long)m->out, (long long)stride);
-    const bool words = m->quantisation && m->quantisation->struct_size > sizeof(size_t) &&
-                       m->quantisation->struct_size <= sizeof(fovea_quantisation) &&
-                       m->quantisation->packing != FOVEA_PACKING_PLAIN;
     const int64_t elements = (head_stride ? first / head : first) * stride;
     if (m->data && !words) {
         if (elements % sizes[type].elements != 0)

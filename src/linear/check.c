@@ -57,13 +57,6 @@ static fovea_status check_part(const fovea_linear_desc *d, int64_t p) {
     if (w->in != d->in_features)
         return fv_fail(FOVEA_ERROR_SHAPE, "the weight of part %lld takes %lld channels, but in_features is %lld",
                        (long long)p, (long long)w->in, (long long)d->in_features);
-    if (w->in_stride < 0 || w->out_stride < 0)
-        return fv_fail(FOVEA_ERROR_STRIDE, "the weight of part %lld has a negative stride (%lld, %lld)", (long long)p,
-                       (long long)w->in_stride, (long long)w->out_stride);
-    int64_t a, b, bytes;
-    if (!fv_multiply(w->in, w->in_stride, &a) || !fv_multiply(w->out, w->out_stride, &b) || !fv_add(a, b, &bytes) ||
-        !fv_multiply(bytes, (int64_t)sizeof(float), &bytes))
-        return fv_fail(FOVEA_ERROR_OVERFLOW, "the strides of part %lld exceed the address space", (long long)p);
     if (!fv_linear_format_of(w->dtype))
         return refuse_dtype("weight", p, w->dtype, fv_linear_weight_types);
     char name[48];

@@ -37,8 +37,9 @@ static fovea_status check_matrix(const rule *r) {
     if (m->in != r->in || m->out != r->out)
         return fv_fail(FOVEA_ERROR_SHAPE, "weights: %s is %lld x %lld, but the description says %lld x %lld", r->name,
                        (long long)m->in, (long long)m->out, (long long)r->in, (long long)r->out);
-    if (m->in_stride < 0 || m->out_stride < 0 || r->head_stride < 0)
-        return fv_fail(FOVEA_ERROR_STRIDE, "weights: %s has a negative stride", r->name);
+    if (r->head_stride < 0)
+        return fv_fail(FOVEA_ERROR_STRIDE, "weights: %s has a negative stride of heads (%lld)", r->name,
+                       (long long)r->head_stride);
     char field[48];
     const bool quantised = fv_dtype_quantised(m->dtype) && fv_dtype_built(m->dtype);
     if (fv_type_of(m->dtype) == FV_TYPE_COUNT && (r->factor || !quantised)) {
@@ -49,14 +50,14 @@ static fovea_status check_matrix(const rule *r) {
     const fovea_status status = fv_quantised_check(m, field);
     if (status != FOVEA_OK)
         return status;
-    const int64_t adjacent = r->heads ? (r->rows ? m->in * m->in_stride : m->out * m->out_stride) / r->heads : 0;
-    if (in_groups(m) && (r->whole || (r->head_stride && r->head_stride != adjacent)))
+    int64_t heads, all;
+    const bool adjacent = fv_multiply(r->heads, r->head_stride, &heads) &&
+                          fv_multiply(r->rows ? m->in : m->out, r->rows ? m->in_stride : m->out_stride, &all) &&
+                          heads == all;
+    if (in_groups(m) && (r->whole || (r->head_stride && !adjacent)))
         return fv_fail(FOVEA_ERROR_UNSUPPORTED, "%s is quantised in groups or blocks, and its heads are %s", field,
                        r->whole ? "fused: give q, k and v" : "not adjacent");
-    int64_t a, b, c, bytes;
-    if (!fv_multiply(m->in, m->in_stride, &a) || !fv_multiply(m->out, m->out_stride, &b) ||
-        !fv_multiply(r->heads, r->head_stride, &c) || !fv_add(a, b, &bytes) || !fv_add(bytes, c, &bytes) ||
-        !fv_multiply(bytes, (int64_t)sizeof(float), &bytes))
+    if (!fv_multiply(r->heads, r->head_stride, &heads) || !fv_multiply(heads, 16, &heads))
         return fv_fail(FOVEA_ERROR_OVERFLOW, "weights: the strides of %s exceed the address space", r->name);
     return FOVEA_OK;
 }

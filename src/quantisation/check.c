@@ -174,14 +174,12 @@ fovea_status fv_quantised_check(const fovea_matrix *m, const char *name) {
         return fv_fail(FOVEA_ERROR_DTYPE, "%s has a quantisation, but its dtype is %s", name, dtype);
     if (scaled && !m->quantisation)
         return fv_fail(FOVEA_ERROR_NULL, "%s is %s, but has no quantisation: its scales are needed", name, dtype);
-    if (!fv_dtype_quantised(m->dtype))
-        return FOVEA_OK;
-    fovea_status status = check_strides(m, name);
-    if (status == FOVEA_OK && scaled)
-        status = fv_struct_read(FV_STRUCT(fovea_quantisation), m->quantisation, &q);
+    fovea_status status = scaled ? fv_struct_read(FV_STRUCT(fovea_quantisation), m->quantisation, &q) : FOVEA_OK;
+    if (status == FOVEA_OK && q.packing == FOVEA_PACKING_PLAIN)
+        status = check_strides(m, name);
     if (status == FOVEA_OK && scaled)
         status = check_quantisation(m, &q, name);
-    if (status != FOVEA_OK)
+    if (status != FOVEA_OK || !fv_dtype_quantised(m->dtype))
         return status;
     const fv_reader r = fv_read_begin(m, NULL);
     return check_values(&r, name);

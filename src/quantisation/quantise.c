@@ -280,7 +280,7 @@ static int64_t bytes_of(const fovea_matrix *m) {
     if (fv_dtype_block_of(m->dtype).elements > 1)
         return fv_dtype_bytes(m->dtype, (m->out - 1) * m->out_stride + m->in);
     const fv_reader r = fv_read_begin(m, NULL);
-    const int64_t last = (m->in - 1) * m->in_stride + (m->out - 1) * m->out_stride;
+    const int64_t last = (m->in - 1) * r.matrix.in_stride + (m->out - 1) * r.matrix.out_stride;
     const bool half = m->dtype == FOVEA_DTYPE_U4; /* the last byte has two */
     return fv_dtype_bytes(m->dtype, r.quantisation.packing == FOVEA_PACKING_PLAIN ? last + 1 + half : m->in * m->out);
 }

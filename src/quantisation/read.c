@@ -235,9 +235,11 @@ fv_reader fv_read_begin(const fovea_matrix *matrix, const int32_t *order) {
     fovea_quantisation_init(&r.quantisation);
     if (matrix->quantisation)
         (void)fv_struct_read(FV_STRUCT(fovea_quantisation), matrix->quantisation, &r.quantisation);
+    if (r.quantisation.packing != FOVEA_PACKING_PLAIN) /* then they may be anything */
+        r.matrix.in_stride = r.matrix.out_stride = 0;
     r.q = fv_quantised_of(matrix);
     r.q.order = order;
-    r.row_bytes = fv_dtype_bytes(matrix->dtype, matrix->out_stride);
+    r.row_bytes = fv_dtype_bytes(matrix->dtype, r.matrix.out_stride);
     const fv_dtype_block block = fv_dtype_block_of(matrix->dtype);
     r.block_bytes = block.bytes;
     r.block_shift = block.elements == FV_SUPER ? 8 : 5;
