@@ -15,6 +15,7 @@ from .compared import check
 from .encoders import approximates, call_modules, why_not
 from .exact import layout_of, python_modules, why_not_linear, why_not_mha
 from .fused import fuse
+from .loaded import load_state_dict
 from .one_product import OneProduct, groups_of
 from .oracle import check_weights, is_quantised, oracle
 from .packed import Conv1D, Linear, Packed, all_or_none
@@ -356,6 +357,8 @@ def optimize(model: nn.Module, example=None, weights=None) -> nn.Module:
     optimized.fovea_report = report
     for name in ("train", "_apply") if packed else ():
         setattr(optimized, name, functools.partial(all_or_none, name, optimized))
+    if packed:
+        optimized.load_state_dict = functools.partial(load_state_dict, optimized, Packed)
     if example is not None:
         with torch.inference_mode(False), torch.no_grad():
             check_weights(_copy(model), optimized, quants)

@@ -16,6 +16,7 @@ from torch import nn
 import fovea
 
 from .exact import GLOBAL_HOOKS, hooks_of
+from .loaded import load_from_state_dict
 from .packed_weight import Fixed, no_gradient, parameter, refuse
 from .types import arithmetic
 
@@ -98,8 +99,7 @@ class Packed(nn.Module):
             if value is not None:
                 destination[prefix + name] = value.unpacked()
 
-    def _load_from_state_dict(self, *_):
-        refuse("and its weights are packed: load into the original, and optimize that")
+    _load_from_state_dict = load_from_state_dict
 
 
 def all_or_none(name, model, *args, **options):

@@ -47,6 +47,13 @@ class PackedWeight(torch.Tensor):
             if tracing is not None:
                 torch._C._set_tracing_state(tracing)
 
+    def same_numbers(self, value) -> bool:
+        """Whether a tensor has these bits, as this type."""
+        if not isinstance(value, torch.Tensor) or value.shape != self.shape or value.is_meta:
+            return False
+        mine, its = (x.detach().to(self.dtype).contiguous().view(torch.uint8) for x in (self.unpacked(), value))
+        return torch.equal(mine, its)
+
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -118,10 +125,16 @@ def parameter(source, like) -> nn.Parameter:
 
 
 class Fixed(dict):
-    """Parameters of a module, by name, that stay those they are."""
+    """Parameters of a module, by name, that stay those they are. torch.func.functional_call() puts tensors in their place
+    for a call: it may put the same numbers there."""
 
     def __setitem__(self, name, value):
-        if self.get(name) is not value or name not in self:
+        mine = self.get(name)
+        if mine is value and name in self:
+            return
+        if mine is None or type(value) not in (torch.Tensor, PackedWeight) or value.requires_grad:
             _no_writing()
+        if torch._C._functorch.peek_interpreter_stack() is not None or not mine.same_numbers(value):
+            refuse("and functional_call() cannot replace its packed weights: call it with the original, and optimize that")
 
     __delitem__ = pop = popitem = clear = update = setdefault = __ior__ = _no_writing

@@ -138,9 +138,6 @@ def test_state_dicts_are_the_original_s(model, x):
     fresh.load_state_dict(state)
     with torch.no_grad():
         assert torch.equal(fresh(x), model(x))
-    for strict in (True, False):
-        with pytest.raises(RuntimeError, match="load into the original"):
-            fast.load_state_dict(state, strict=strict)
 
 
 def test_copies_and_pickles(model, x):

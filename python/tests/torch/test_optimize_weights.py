@@ -251,7 +251,7 @@ def test_inference_alone():
     fast = fovea.torch.optimize(model, example=x, weights="int8")
     assert model.training and not fast.training
     for call in (fast.train, fast.requires_grad_, fast.double, lambda: fast(x.clone().requires_grad_()),
-                 lambda: fast.self_attn.in_proj_weight.data.zero_(), lambda: fast.load_state_dict(fast.state_dict())):  # fmt: skip
+                 lambda: fast.self_attn.in_proj_weight.data.zero_(), lambda: fast.load_state_dict(model.state_dict())):  # fmt: skip
         with pytest.raises(RuntimeError, match=r"made by fovea.torch.optimize\(\)"):
             call()
     compiled = torch.compile(fast, backend="aot_eager")
