@@ -229,6 +229,13 @@ static tensor *add_inplace(struct ggml_context *ctx, tensor *w, tensor *x, tenso
     return ggml_add_inplace(ctx, w, ggml_view_1d(ctx, x, WIDTH, 0));
 }
 
+/* A step of training: x is the gradient. */
+static tensor *train(struct ggml_context *ctx, tensor *w, tensor *x, tensor *ids) {
+    (void)ids;
+    ggml_set_param(w);
+    return ggml_opt_step_sgd(ctx, w, x, ggml_view_1d(ctx, x, 2, 0));
+}
+
 static const use uses[] = {
     {"GET_ROWS", GGML_TYPE_Q4_0, 40, 1, embed, false},
     {"GET_ROWS of float16", GGML_TYPE_F16, 40, 1, embed, false},
@@ -239,6 +246,7 @@ static const use uses[] = {
     {"CPY into float16", GGML_TYPE_F16, 40, 1, copy, true},
     {"SET_ROWS into q4_0", GGML_TYPE_Q4_0, 40, 1, set_rows, true},
     {"ADD into float32", GGML_TYPE_F32, 40, 1, add_inplace, true},
+    {"OPT_STEP_SGD", GGML_TYPE_F32, ROWS, 1, train, true},
 };
 enum { USES = sizeof uses / sizeof uses[0] };
 
