@@ -1,6 +1,7 @@
 /* Caches of keys and values (fovea/cache.h), by bits against contiguous tensors on the scalar tier: tokens one by one, in chunks
  * and at once, for all element types, with rotary embedding and windows; and random lives of many sequences (append, fork,
  * truncate, evict, remove) in a cache that is often full. */
+#include "cache/pool.h"
 #include "cache_case.h"
 
 #include <stdio.h>
@@ -350,6 +351,30 @@ static void test_lives(cache_case c) {
                (int)full);
 }
 
+/* Interleaved keys of bfloat16: where channels are odd, the last word ends with zero, and nothing beside a row is touched. */
+static void test_odd_key(const fovea_context *ctx) {
+    enum { DIM = 5, BESIDE = 0x7fc0 };
+    fovea_kv_cache_desc desc;
+    fovea_kv_cache *cache;
+    fovea_kv_cache_desc_init(&desc);
+    desc.layers = desc.kv_heads = desc.max_pages = 1;
+    desc.head_dim = desc.value_dim = DIM;
+    desc.k_dtype = FOVEA_DTYPE_BF16;
+    if (!test_check(fovea_kv_cache_create(ctx, &desc, &cache) == FOVEA_OK, "%s", fovea_error_detail()))
+        return;
+    if (cache->word) {
+        const uint16_t row[DIM + 1] = {1, 2, 3, 4, 5, BESIDE};
+        uint16_t back[DIM + 1] = {0, 0, 0, 0, 0, BESIDE};
+        fv_interleaved_write(cache, 0, 0, 3, 1, (const char *)row);
+        fv_interleaved_read(cache, 0, 0, 3, 1, (char *)back);
+        test_check(memcmp(row, back, sizeof row) == 0, "a key of %d channels is another", DIM);
+        uint32_t last = 0;
+        memcpy(&last, fv_cache_at(cache, FV_KEYS, 0, 0, 3) + DIM / 2 * FV_KEY_GROUP * 4, sizeof last);
+        test_check(cache->word < 4 || last == 5 << 16, "the last word of a key is %08x", last);
+    }
+    fovea_kv_cache_destroy(cache);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "cache", NULL);
     const case_contexts x = contexts_make();
@@ -363,6 +388,7 @@ int main(int argc, char **argv) {
     test_arithmetics(c, x.three);
     test_scaled_types(c, x.three);
     test_lives(c);
+    test_odd_key(x.one);
     contexts_free(&x);
     return test_end();
 }

@@ -149,6 +149,10 @@ static void test_append(appends *x) {
     a.lens = NULL;
     x->ends[1] = 3;
     refuse(x, "cu_seqlens", &a, FOVEA_ERROR_SHAPE);
+    memcpy(x->ends, (const int64_t[]){-1, 1}, 2 * sizeof(int64_t));
+    refuse(x, "cu_seqlens below 0", &a, FOVEA_ERROR_SHAPE);
+    memcpy(x->ends, (const int64_t[]){2, 1}, 2 * sizeof(int64_t));
+    refuse(x, "cu_seqlens that fall", &a, FOVEA_ERROR_SHAPE);
     a = good(x);
     a.count = 2;
     a.k.shape[0] = a.v.shape[0] = 2;
