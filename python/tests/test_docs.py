@@ -32,6 +32,15 @@ def model_of_pages(request, monkeypatch):
         monkeypatch.setattr(_folder, "find", lambda name, *_: {"sentence-transformers/all-MiniLM-L6-v2": folder}[name])
 
 
+def test_commands_that_work_today():
+    """The package is on no index: pages and errors name the checkout, or the package that is missing."""
+    files = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("python/*.md"), *ROOT.glob("python/fovea/**/*.py")]
+    assert len(files) > 40
+    for file in files:
+        found = re.search(r"pip install\W+(-\w+ )*fovea.*", file.read_text())
+        assert found is None, f"{file}: {found[0]}"
+
+
 def test_pages_have_code():
     assert len(BLOCKS) > 10
 

@@ -12,7 +12,7 @@ what is not served.
 try:
     import numpy  # noqa: F401
 except ImportError:
-    raise ImportError("fovea.sentence_transformers needs numpy: pip install 'fovea-attention[embeddings]'") from None
+    raise ImportError("fovea.sentence_transformers needs numpy: pip install numpy") from None
 
 from ._cross_encoder import CrossEncoder
 from ._sentence_transformer import SentenceTransformer

@@ -21,9 +21,7 @@ class Tokenizer:
         try:
             import tokenizers
         except ImportError:
-            raise ImportError(
-                "fovea.sentence_transformers needs tokenizers: pip install 'fovea-attention[embeddings]'"
-            ) from None
+            raise ImportError("fovea.sentence_transformers needs tokenizers: pip install tokenizers") from None
         of = Config(read_object(folder / "tokenizer_config.json", optional=True), folder, "tokenizer_config.json")
         if (folder / "tokenizer.json").is_file():
             try:

@@ -362,6 +362,20 @@ def test_without_torch(model, folder):
     assert names.endswith("names on the hub need huggingface_hub: pip install huggingface_hub")
 
 
+@pytest.mark.parametrize("name", ["numpy", "tokenizers"])
+def test_without_what_it_needs(name, folder):
+    code = """if 1:
+        import sys
+        sys.modules[sys.argv[1]] = None
+        try:
+            from fovea.sentence_transformers import SentenceTransformer
+            SentenceTransformer(sys.argv[2])
+        except ImportError as error:
+            print(error)
+        """
+    assert run(code, name, folder).stdout == f"fovea.sentence_transformers needs {name}: pip install {name}\n"
+
+
 def test_ctrl_c(folder):
     """Ends soon, with KeyboardInterrupt, and leaves the model as it was."""
     code = """if 1:
