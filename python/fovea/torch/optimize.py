@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from . import quantized
+from .adapters import for_inference
 from .aliases import Memo, others_of, plain_tensors, writes_only_in_training
 from .compared import check
 from .encoders import approximates, call_modules, why_not
@@ -352,6 +353,7 @@ def optimize(model: nn.Module, example=None, weights=None) -> nn.Module:
         quants = _pack(optimized, chosen, report, others)
         del others
         _fuse(optimized, report)
+        for_inference(optimized)
     packed = {id(p) for m in optimized.modules() if isinstance(m, Packed) for p in m.parameters()}
     report.shared_bytes = sum(p.numel() * p.element_size() for p in optimized.parameters() if id(p) not in packed)
     optimized.fovea_report = report

@@ -6,7 +6,7 @@ Maps that are packed together are computed together only where that is proved (o
 """
 
 import functools
-import itertools
+import secrets
 import weakref
 
 import torch
@@ -28,19 +28,33 @@ _autocast, _tracing = torch._C._is_any_autocast_enabled, torch._C._get_tracing_s
 
 
 def _registry():
-    """(maps by number, numbers to give). Graphs of torch.compile keep numbers: all imports of this module share them."""
+    """Maps by number. Graphs of torch.compile keep numbers: all imports of this module share them. They are random, so that
+    no graph which torch has stored means another map of another process."""
     if not hasattr(torch.ops.fovea, "packed_linear"):
         maps = weakref.WeakValueDictionary()
-        fake = lambda x, number: x.new_empty((*x.shape[:-1], maps[number]._out))  # noqa: E731
+
+        def get(number):
+            if number not in maps:
+                raise RuntimeError(
+                    "this graph was compiled of a copy by fovea.torch.optimize() of another process, or that is gone: its"
+                    " weights are not in the graph. Compile the copy here; or export the original, and optimize what is loaded"
+                )
+            return maps[number]
+
+        def fake(x, number):
+            if torch.compiler.is_exporting():
+                refuse("and packed weights do not go with a graph: export the original, and optimize what is loaded")
+            return x.new_empty((*x.shape[:-1], get(number)._out))
+
         library = torch.library.Library("fovea", "FRAGMENT")
         library.define("packed_linear(Tensor x, int number) -> Tensor")
-        library.impl("packed_linear", lambda x, number: maps[number]._execute(x), "CPU")
+        library.impl("packed_linear", lambda x, number: get(number)._execute(x), "CPU")
         torch.library.register_fake("fovea::packed_linear", fake, lib=library)
-        torch.ops.fovea.packed_linear.fovea_registry = (maps, itertools.count(), library)
-    return torch.ops.fovea.packed_linear.fovea_registry[:2]
+        torch.ops.fovea.packed_linear.fovea_registry = (maps, library)
+    return torch.ops.fovea.packed_linear.fovea_registry[0]
 
 
-_maps, _numbers = _registry()
+_maps = _registry()
 
 
 def ordinary() -> bool:
@@ -95,9 +109,11 @@ class Packed(nn.Module):
         return self
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
-        for name, value in self._parameters.items():
-            if value is not None:
-                destination[prefix + name] = value.unpacked()
+        # Outside of inference_mode() torch refuses to write to tensors that were made there.
+        with torch.inference_mode():
+            for name, value in self._parameters.items():
+                if value is not None:
+                    destination[prefix + name] = value.unpacked().clone()
 
     _load_from_state_dict = load_from_state_dict
 
@@ -202,7 +218,7 @@ class Linear(Packed, nn.Linear):
         for weight in self._watched:
             execute = functools.partial(_unwritten, execute, weight, weight._version)
         out, hooks = self.packed.out_features[self._part], [*hooks_of(self), *GLOBAL_HOOKS]
-        vars(self).update(_execute=execute, _hooks=hooks, _out=out, _number=next(_numbers))
+        vars(self).update(_execute=execute, _hooks=hooks, _out=out, _number=secrets.randbits(62))
         _maps[self._number] = self
 
     def watch(self, weights):

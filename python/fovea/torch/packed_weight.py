@@ -4,6 +4,10 @@ A PackedWeight has the shape, type and device of the parameter it stands for, an
 with it, or copies it, gets the numbers, unpacked for that call. What writes raises a RuntimeError, through views, too.
 """
 
+import contextlib
+import sys
+import threading
+
 import torch
 from torch import nn
 from torch.utils._python_dispatch import _disable_current_modes
@@ -11,6 +15,23 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 _TRACER = torch._C._dispatch_key_parse("Tracer")
 _DETACH = (torch.ops.aten.detach.default, torch.ops.aten.alias.default)
+
+
+class _Marks(threading.local):
+    ignored = False
+
+
+_marks = _Marks()
+
+
+@contextlib.contextmanager
+def unmarked():
+    """Where asking a packed weight for gradients does nothing."""
+    before, _marks.ignored = _marks.ignored, True
+    try:
+        yield
+    finally:
+        _marks.ignored = before
 
 
 def refuse(what: str):
@@ -30,6 +51,7 @@ class PackedWeight(torch.Tensor):
     def __new__(cls, source, shape, stride, dtype):
         self = torch.Tensor._make_wrapper_subclass(cls, shape, strides=stride, dtype=dtype, device="cpu")
         self._source = source
+        torch._C._set_throw_on_mutable_data_ptr(self)  # torch's to_dlpack() calls no method, and would give null
         return self
 
     def unpacked(self) -> torch.Tensor:
@@ -80,10 +102,16 @@ class PackedWeight(torch.Tensor):
         return self.unpacked().tolist()
 
     def __dlpack__(self, **options):
-        return self.unpacked().__dlpack__(**options)
+        """The numbers, marked as ones that are not to be written unless a copy is wanted; numpy can mark them."""
+        if options.get("copy") or self.dtype is torch.bfloat16 or "numpy" not in sys.modules:
+            return self.unpacked().__dlpack__(**options)
+        return self.numpy().__dlpack__(**options)
 
     def data_ptr(self):
         refuse("and its packed weights are at no address: read them by .clone(), and export the original")
+
+    def _use_count(self):  # torch.utils.swap_tensors() asks
+        refuse("and its packed weights cannot be swapped: change the original, and optimize that")
 
     untyped_storage = storage = data_ptr
 
@@ -100,7 +128,7 @@ class PackedWeight(torch.Tensor):
         return self
 
     def requires_grad_(self, requires_grad=True):
-        if requires_grad:
+        if requires_grad and not _marks.ignored:
             no_gradient()
         return self
 

@@ -89,6 +89,39 @@ def test_peft(llama, ids):
         close(fast.merge_and_unload()(ids)[0], want)  # into weights that were left to torch
 
 
+@pytest.mark.parametrize("options", [{}, {"use_dora": True}, {"modules_to_save": ["lm_head"]}], ids=str)
+def test_adapters_are_switched(llama, ids, options):
+    peft = pytest.importorskip("peft")
+    targets = ["q_proj", "v_proj", "embed_tokens"]
+    lora = peft.LoraConfig(r=4, target_modules=targets, init_lora_weights=False, **options)
+    model = peft.get_peft_model(copy.deepcopy(llama), lora)
+    model.add_adapter("other", peft.LoraConfig(r=2, target_modules=targets, init_lora_weights=False, **options))
+    if "modules_to_save" in options:
+        nn.init.normal_(model.base_model.model.lm_head.modules_to_save["default"].weight)
+    fast = optimize(model.eval())
+    for one in (fast, copy.deepcopy(fast), pickle.loads(pickle.dumps(fast))):
+        for _ in range(2):
+            with torch.no_grad():
+                want = model(ids)[0]
+                with model.disable_adapter():
+                    off = model(ids)[0]
+                model.set_adapter("other")
+                other = model(ids)[0]
+                model.set_adapter("default")
+            close(one(ids)[0], want)  # without no_grad()
+            with one.disable_adapter():
+                close(one(ids)[0], off)
+            close(one(ids)[0], want)
+            one.set_adapter("other")
+            close(one(ids)[0], other)
+            one.set_adapter("default")
+            close(one(ids)[0], want)
+            assert not any(p.requires_grad for p in one.parameters())
+            assert (off - want).abs().max() > 0.01 < (other - want).abs().max()
+        with pytest.raises(RuntimeError, match="has no gradients"):
+            one.requires_grad_()
+
+
 def test_accelerate(layers):
     accelerate = pytest.importorskip("accelerate")
     from accelerate import hooks
