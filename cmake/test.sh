@@ -11,7 +11,7 @@
 #     N passed, N failed, N skipped
 # over all of them, and the exit status is 0 only if nothing failed. A preset that does not build, or has no tests,
 # counts as one failure; one that needs a compiler or packages that are not here, as one skipped.
-# Environment: FOVEA_TEST_SCALE in place of the table below.
+# Environment: FOVEA_TEST_SCALE in place of the table below; FETCHED, the seconds of what was done before (make test).
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 export CCACHE_BASEDIR=$PWD # presets compile many files alike
@@ -90,6 +90,7 @@ test_ggml() { # test_ggml RUN PART
 # shellcheck source=cmake/hosts.sh
 . cmake/hosts.sh
 
+[ -z "${FETCHED-}" ] || count fetch 0 0 0 "setup and downloads $FETCHED s"
 for run in "$@"; do
     part=${run#*/} place=${run%/*}
     [ "$part" != "$run" ] || part=

@@ -4,6 +4,7 @@
 #   SCRATCH                     a folder for the tests of this KIND
 #   TREES                       how the names of build trees of Fovea begin
 #   CC, CXX, NM, CMAKE, PKG_CONFIG, BUILD_TYPE, GENERATOR
+#   SCALAR_FMA                  as the build tree has it, so that ccache knows the scalar kernels
 # (CMakeLists.txt here, which also says what the steps are.)
 # shellcheck source=tests/support/sure.sh
 . "$(dirname "$0")/../support/sure.sh"
@@ -26,8 +27,8 @@ configure() { # configure SOURCE BUILD OPTION...
 }
 
 configure_fovea() { # configure_fovea OPTION...: this library alone, in $tree
-    configure "$FOVEA_SOURCE" "$tree" -DFOVEA_WERROR="${FOVEA_WERROR:-OFF}" -DFOVEA_BUILD_BENCH=OFF \
-        -DFOVEA_BUILD_EXAMPLES=OFF -DFOVEA_BUILD_TUNE=OFF "$@"
+    configure "$FOVEA_SOURCE" "$tree" -DFOVEA_SCALAR_FMA="$SCALAR_FMA" -DFOVEA_WERROR="${FOVEA_WERROR:-OFF}" \
+        -DFOVEA_BUILD_BENCH=OFF -DFOVEA_BUILD_EXAMPLES=OFF -DFOVEA_BUILD_TUNE=OFF "$@"
 }
 
 # The public functions, from the header.
