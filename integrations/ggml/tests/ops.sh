@@ -57,6 +57,7 @@ if [ "${1-}" != all ]; then
     # UNARY and GLU are tested by the names of their functions.
     names=$(sed -n 's/^    {"\([A-Z_]*\)", .*/\1/p' integrations/ggml/backend_operations.c | grep -v FLASH
             grep -oE '"[A-Z_]+"' integrations/ggml/elementwise_activations.c | tr -d '"')
+    [ "$(wc -l <<<"$names")" -gt 20 ] || report 1 "too few names of operations: are the patterns right?" /dev/null
     operations native -o "$(echo "$names" | paste -sd,)"
     exit
 fi
