@@ -108,7 +108,7 @@ int main(int argc, char **argv) {
     const fovea_info info = info_of(ctx);
     fovea_context_destroy(ctx);
     if (!most && !strstr(info.reason, "the affinity mask (")) {
-        test_skip("a cgroup quota limits threads: %s", info.reason);
+        test_skip("not the affinity mask limits threads: %s", info.reason);
         return test_end();
     }
     if (most && (strstr(info.reason, "(1 CPU in") || strstr(info.reason, "quota of 1,"))) {
