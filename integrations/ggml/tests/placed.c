@@ -14,6 +14,22 @@ void check(bool good, const char *what, const char *name) {
     }
 }
 
+fovea_isa tier(void) {
+    fovea_context *context;
+    fovea_info info;
+    fovea_info_init(&info);
+    if (fovea_context_create(NULL, &context) == FOVEA_OK) {
+        fovea_context_info(context, &info);
+        fovea_context_destroy(context);
+    }
+    return info.isa;
+}
+
+bool takes_nothing(void) {
+    const char *takes = getenv("FOVEA_GGML");
+    return tier() == FOVEA_ISA_SCALAR && !(takes && *takes);
+}
+
 struct ggml_context *context_of(int tensors) {
     return ggml_init((struct ggml_init_params){
         .mem_size = (size_t)tensors * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true});

@@ -1,4 +1,4 @@
-/* Tensors and weights for tests of the buffer type. */
+/* Checks, tensors and weights for the tests. */
 #ifndef FG_PLACED_H
 #define FG_PLACED_H
 
@@ -7,9 +7,16 @@
 #include <ggml-cpu.h>
 #include <ggml.h>
 
+#include <fovea/fovea.h>
+#include <stdbool.h>
+
 /* Failures so far, and one more unless good. */
 extern int failed;
 void check(bool good, const char *what, const char *name);
+
+/* The tier that the backend has in this environment. Without kernels it takes nothing unless it is told to. */
+fovea_isa tier(void);
+bool takes_nothing(void);
 
 /* A context for so many tensors and a graph, without memory for their data. */
 struct ggml_context *context_of(int tensors);

@@ -2,21 +2,13 @@
  * of threads; strides, broadcasts, other shapes, negative positions, rows out of range.
  *
  * Each case builds a graph's last node from three tensors of random numbers, a and b of float32 and rows of int32. */
+#include "placed.h"
 #include "problem.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int failed;
-
-static void check(bool good, const char *what, const char *name) {
-    if (!good) {
-        failed++;
-        printf("FAILED: %s: %s\n", name, what);
-    }
-}
 
 typedef struct ggml_tensor tensor;
 typedef struct operands {

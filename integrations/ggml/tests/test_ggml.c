@@ -1,6 +1,7 @@
 /* The backend in a program of ggml's: results against float64, with equal bits for any number of threads; what the
  * scheduler gives it; graphs without work, aborts, several backends at once.
  * FOVEA_GGML says which of the tests run: results are those of "all". */
+#include "placed.h"
 #include "problem.h"
 
 #include <math.h>
@@ -8,15 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int failed;
-
-static void check(bool good, const char *what, const char *name) {
-    if (!good) {
-        failed++;
-        printf("FAILED: %s: %s\n", name, what);
-    }
-}
 
 #define F32 GGML_TYPE_F32
 #define F16 GGML_TYPE_F16
@@ -285,12 +277,11 @@ static void test_scheduler(bool taken) {
 
 int main(void) {
     const char *takes = getenv("FOVEA_GGML");
-    const char *isa = getenv("FOVEA_ISA");
-    const bool all = takes && !strcmp(takes, "all"), usual = (!takes || !*takes) && !(isa && !strcmp(isa, "scalar"));
+    const bool all = takes && !strcmp(takes, "all"), usual = (!takes || !*takes) && !takes_nothing();
     ggml_backend_load_all();
     reg = load_fovea();
     printf("ggml %s\n", ggml_version());
-    test_scheduler(usual || all || !strncmp(takes, "FLASH_ATTN_EXT", 14));
+    test_scheduler(usual || all || (takes && !strncmp(takes, "FLASH_ATTN_EXT", 14)));
     if (usual)
         test_pays();
     if (all) {
