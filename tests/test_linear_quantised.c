@@ -252,7 +252,7 @@ static void test_large_groups(const fovea_context *ctx, const fovea_context *sca
 static void test_split(const fovea_context *ctx) {
     static const struct {
         int64_t in, group, lost; /* channels whose X are 0 beside the large one */
-    } cases[] = {{1000, 0, 128}, {1024, 256, 128}, {1040, 208, 208}, {2048, 2048, 128}};
+    } cases[] = {{200, 0, 128}, {1000, 0, 128}, {1024, 256, 128}, {1040, 208, 208}, {2048, 2048, 128}};
     enum { MOST_CHANNELS = 2048, OUT = 8 };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         static int8_t w[OUT * MOST_CHANNELS];

@@ -108,8 +108,9 @@ typedef enum fovea_arithmetic {
      * sums of a group are exact integers, and float32 adds groups. Errors are about 5e-5 of the result (docs/types.md),
      * and it is much faster than EXACT. */
     FOVEA_ARITHMETIC_Q16 = 5,
-    /* The same with integers of 8 bits and a scale for at most 128 channels (or a group, if 128 does not divide it): less
-     * accurate, and faster for many rows on CPUs with units for it. */
+    /* The same with integers of 8 bits and a scale for at most 128 channels: less accurate, and faster for many rows on
+     * CPUs with units for it. Larger groups are cut into 128 channels each. If 128 does not divide them, one group of all
+     * channels ends with a shorter part; of several groups, each stays whole. */
     FOVEA_ARITHMETIC_Q8 = 6
 } fovea_arithmetic;
 

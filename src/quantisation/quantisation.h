@@ -30,7 +30,7 @@ fovea_status fv_quantised_check(const fovea_matrix *matrix, const char *name);
 fv_quantised fv_quantised_of(const fovea_matrix *matrix);
 
 /* Groups for arithmetic q8 (groups.h): those of more than FV_Q8_CHANNELS become that long, with the same scale, the last
- * one of a column shorter; but for groups that are no multiple of it. */
+ * one of a column shorter; but for several groups that are no multiple of it. */
 void fv_quantised_split(fv_quantised *q, int64_t in);
 
 /* Are both packed in one way? (Not: in one order.) */
