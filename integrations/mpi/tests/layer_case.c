@@ -128,6 +128,7 @@ fovea_matrix weight(rng *r, weight_kind kind, int64_t in, int64_t out) {
     fovea_quantize_options options;
     fovea_quantize_options_init(&options);
     options.group_size = kinds[kind].group;
+    options.scale_dtype = kind == INT8_GROUPS ? FOVEA_DTYPE_F32 : FOVEA_DTYPE_F16;
     size_t data = 0, scales = 0;
     if (fovea_quantize_size(dtype, in, out, &options, &data, &scales) != FOVEA_OK)
         abort();
@@ -140,9 +141,15 @@ fovea_matrix weight(rng *r, weight_kind kind, int64_t in, int64_t out) {
         fovea_quantisation_init(q);
         q->group_size = kinds[kind].group;
         if (q->group_size > 0)
-            q->group_scales = of, q->scale_dtype = FOVEA_DTYPE_F16;
+            q->group_scales = of, q->scale_dtype = options.scale_dtype;
         else
             q->scales = of;
+        if (kind == U4_GROUPS) { /* a byte each, from 0 to 16 */
+            uint8_t *zeros = keep((size_t)(in / q->group_size * out));
+            for (int64_t i = 0; i < in / q->group_size * out; i++)
+                zeros[i] = (uint8_t)rng_below(r, 17);
+            q->zeros = zeros;
+        }
         m.quantisation = q;
     }
     return m;

@@ -53,6 +53,10 @@ static void make(const layer_case *c, rng *r, layer_data *d) {
     w->q = weight(r, c->kind, FEATURES, q);
     w->k = weight(r, c->kind, FEATURES, kv);
     w->v = weight(r, c->kind, FEATURES, kv);
+    if (c->kind == F32_IN_OUT && !c->own) { /* stored head by head */
+        w->q.in_stride = CHANNELS;
+        w->q_head_stride = FEATURES * CHANNELS;
+    }
     if (!c->heads_alone)
         w->o = weight(r, c->kind == BF16 ? BF16 : F32_IN_OUT, q, OUT);
     if (c->biases) {
@@ -306,7 +310,11 @@ void test_layer(rng *r, int every) {
                 continue;
             layer_case c = {
                 .q_heads = heads[i][0], .kv_heads = heads[i][1], .kind = F32_OUT_IN, .dtype = FOVEA_DTYPE_F32};
-            c.kind = form == 1 ? Q8_0 : form == 2 || form == 6 ? BF16 : form == 3 ? INT8 : F32_OUT_IN;
+            c.kind = form == 1                ? Q8_0
+                     : form == 2 || form == 6 ? BF16
+                     : form == 3              ? INT8
+                     : form == 7              ? F32_IN_OUT
+                                              : F32_OUT_IN;
             c.dtype = form == 2 || form == 6 ? FOVEA_DTYPE_BF16 : FOVEA_DTYPE_F32;
             c.cross = form == 3;
             c.cached = form == 4 || form == 5 || form == 1;

@@ -27,8 +27,8 @@ static void make(const map_case *c, rng *r, map_data *d) {
     fovea_linear_args_init(&d->args);
     for (int64_t i = 0; i < c->parts; i++) {
         d->parts[i].weight = weight(r, c->kind, IN, c->columns[i]);
-        d->parts[i].bias = c->biases ? numbers(r, FOVEA_DTYPE_F32, c->columns[i]) : NULL;
-        d->parts[i].bias_dtype = FOVEA_DTYPE_F32;
+        d->parts[i].bias_dtype = c->kind == BF16 ? FOVEA_DTYPE_BF16 : FOVEA_DTYPE_F32;
+        d->parts[i].bias = c->biases ? numbers(r, d->parts[i].bias_dtype, c->columns[i]) : NULL;
     }
     d->desc.in_features = IN;
     d->desc.part_count = c->parts;
@@ -73,7 +73,7 @@ static void take_own(const map_case *c, map_data *d, fovea_mpi_linear_desc *over
         p->weight.out = fovea_mpi_share(group, rank, c->columns[i], c->multiple, &first);
         const int64_t row = c->kind == Q8_0 ? IN / 32 * 34 : c->kind == BF16 ? 2 * IN : 4 * IN;
         p->weight.data = p->weight.out ? (const char *)p->weight.data + first * row : NULL;
-        p->bias = p->weight.out && p->bias ? (const float *)p->bias + first : NULL;
+        p->bias = p->weight.out && p->bias ? (const char *)p->bias + first * (c->kind == BF16 ? 2 : 4) : NULL;
     }
     over->columns = c->columns;
 }
@@ -120,6 +120,29 @@ static fovea_status create_status(const fovea_context *with, const fovea_mpi_lin
     return status;
 }
 
+/* What one rank alone has otherwise, though each is right by itself. */
+static void test_other_fields(map_data *d, fovea_mpi_linear_desc *over, bool me) {
+    static const char *const names[] = {"arithmetic",   "multiple",  "residual_dtype",
+                                        "weight.dtype", "has_scale", "scale"};
+    const map_data kept = *d;
+    for (int i = 0; i < 6 && ranks > 1; i++) {
+        d->parts[0].has_scale = i == 5 || (me && i == 4);
+        d->parts[0].scale = i == 5 && me ? 3 : 2;
+        if (me && i == 0)
+            d->desc.arithmetic = FOVEA_ARITHMETIC_EXACT;
+        if (me && i == 1)
+            over->multiple = 1;
+        if (me && i == 2)
+            d->desc.residual_dtype = FOVEA_DTYPE_BF16;
+        if (me && i == 3)
+            d->parts[0].weight.dtype = d->parts[1].weight.dtype = FOVEA_DTYPE_BF16;
+        all_failed(create_status(ctx, over), FOVEA_ERROR_ARGUMENT, -1, names[i]);
+        over->multiple = 0;
+        d->desc = kept.desc;
+        memcpy(d->parts, kept.parts, sizeof d->parts);
+    }
+}
+
 static void test_create_errors(rng *r) {
     const map_case c = {.kind = F32_OUT_IN, .parts = 2, .columns = {96, 40}, .rows = 3, .dtype = FOVEA_DTYPE_F32};
     for (int guilty = 0; guilty < ranks; guilty++) {
@@ -142,6 +165,7 @@ static void test_create_errors(rng *r) {
         if (ranks > 1)
             all_failed(create_status(ctx, &over), FOVEA_ERROR_ARGUMENT, -1, "other activation");
         d.desc.activation = FOVEA_ACTIVATION_NONE;
+        test_other_fields(&d, &over, me);
         d.desc.y_dtype = me ? FOVEA_DTYPE_I8 : FOVEA_DTYPE_F32;
         all_failed(create_status(ctx, &over), FOVEA_ERROR_DTYPE, guilty, "y_dtype");
         d.desc.y_dtype = FOVEA_DTYPE_F32;
