@@ -5,6 +5,7 @@ import numpy as np
 from . import _operations as op
 from ._heads import Classifier, activation_of_module
 from ._model import Model, as_tensors
+from ._transformer import whole
 
 
 class CrossEncoder(Model):
@@ -136,9 +137,9 @@ class CrossEncoder(Model):
             raise ValueError(f"rank() needs a model with one label, this one has {self.num_labels}: use predict()")
         for name in ("convert_to_numpy", "convert_to_tensor", "apply_softmax"):
             options.pop(name, None)
-        if isinstance(documents, str) or not isinstance(query, str):
+        if isinstance(documents, (str, bytes)) or not isinstance(query, str) or not hasattr(documents, "__iter__"):
             raise TypeError("rank() takes a text, the query, and a list of texts, the documents")
-        documents = list(documents)
+        documents, top_k = list(documents), None if top_k is None else whole("top_k", top_k, least=0)
         scores = self.predict([(query, document) for document in documents], prompt_name, prompt, **options).tolist()
         order = sorted(range(len(scores)), key=lambda i: scores[i], reverse=True)[:top_k]
         return [
@@ -166,7 +167,13 @@ def _activation(given):
             found = given(logits)
         except TypeError:  # of torch's functions, which take tensors alone
             found = given(as_tensors(logits, True))
-        return np.asarray(found, dtype=np.float32)
+        try:
+            scores = np.asarray(found, dtype=np.float32)
+        except (TypeError, ValueError):
+            scores = np.empty(0)
+        if len(logits) and (found is None or scores.shape[:1] != logits.shape[:1]):
+            raise ValueError(f"activation_fn gave {type(found).__name__} {list(scores.shape)} for {len(logits)} pairs")
+        return scores
 
     return other
 

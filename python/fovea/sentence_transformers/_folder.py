@@ -65,6 +65,35 @@ def read_object(path, optional=False):
     return found
 
 
+def listed_modules(folder):
+    """The folder of the Transformer, and the names and folders of the modules after it, which modules.json lists."""
+    listed = folder / "modules.json"
+    if not listed.is_file():
+        if not (folder / "config.json").is_file():
+            raise FileNotFoundError(f"{folder} lacks modules.json and config.json: it is no folder of a model")
+        return folder, None
+    modules = read_json(listed)
+    try:
+        kinds, paths = [m["type"] for m in modules], [m["path"] for m in modules]
+        places = [m.get("idx", i) for i, m in enumerate(modules)]
+        if any(path.startswith("/") or ".." in path.split("/") for path in paths):
+            raise ValueError("a path leaves the folder")
+        if sorted(places) != places:
+            raise ValueError(f"their order contradicts their idx: {places}")
+        names = [kind.rpartition(".")[2] for kind in kinds]
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        raise ValueError(f"{listed} is no list of modules: {error}") from None
+    if not names or names[0] != "Transformer":
+        first = names[0] if names else "nothing"
+        raise NotImplementedError(f"{folder}: a model that begins with {first} is not served")
+    for kind, module in zip(kinds, modules, strict=True):
+        if not kind.startswith("sentence_transformers."):
+            raise NotImplementedError(f"{folder}: the module {kind} has code of its own, which is not served")
+        if module.get("kwargs"):
+            raise NotImplementedError(f"{folder}: kwargs of the module {kind} are not served")
+    return folder / paths[0], [(name, folder / path) for name, path in zip(names[1:], paths[1:], strict=True)]
+
+
 _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "U8": "u1"}
 
 

@@ -100,7 +100,7 @@ class Model:
         self.folder = _folder.find(
             model_name_or_path, self._organisation, revision, cache_folder, local_files_only, token or use_auth_token
         )
-        first, self._listed = _listed_modules(self.folder)
+        first, self._listed = _folder.listed_modules(self.folder)
         self._transformer = Transformer(first, self._task, weights, _dtype_of(dtype or given), max_length)
         self._stages = [self._transformer]
         self._arguments = {"model_name_or_path": str(self.folder), "weights": weights, "dtype": self.dtype.name}
@@ -223,7 +223,7 @@ class Model:
                 raise TypeError(f"prompt is {prompt!r}, it must be a text")
             return prompt
         what, name = ("prompt_name", name) if name is not None else ("default_prompt_name", self.default_prompt_name)
-        if name is not None and name not in self.prompts:
+        if name is not None and (not isinstance(name, str) or name not in self.prompts):
             raise ValueError(f"{what} is {name!r}, prompts are {list(self.prompts)}")
         return "" if name is None else self.prompts[name] or ""
 
@@ -296,6 +296,8 @@ class Model:
         """Processes, each with a model of its own. target_devices: a list, whose length is their number; or
         None: one for each CPU that calls use now. Threads of this process do the same with one model: prefer
         them."""
+        if isinstance(target_devices, str):
+            raise TypeError(f"target_devices is {target_devices!r}, it must be a list, as ['cpu', 'cpu']")
         for device in target_devices or ():
             self._on_cpu(device)
         return _pool.start(type(self), self._arguments, len(target_devices) if target_devices else None)
@@ -326,38 +328,23 @@ class Model:
     def _set_state(self, max_seq_length, dtype):
         self.to(dtype=dtype).max_seq_length = max_seq_length
 
+    def __reduce__(self):
+        """Copies and pickles are made of the folder again."""
+        names = ("prompts", "default_prompt_name", "truncate_dim", "similarity_fn_name", "activation_fn")
+        own = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return _again, (type(self), self._arguments, self._state(), own)
+
     def __getattr__(self, name):
         hint = _NOT_HERE.get(name, "it computes vectors and scores; use sentence_transformers to train models")
         raise AttributeError(f"{type(self).__name__} of fovea.sentence_transformers has no {name!r}: {hint}")
 
 
-def _listed_modules(folder):
-    """The folder of the Transformer, and the names and folders of the modules after it, which modules.json lists."""
-    listed = folder / "modules.json"
-    if not listed.is_file():
-        if not (folder / "config.json").is_file():
-            raise FileNotFoundError(f"{folder} lacks modules.json and config.json: it is no folder of a model")
-        return folder, None
-    modules = _folder.read_json(listed)
-    try:
-        kinds, paths = [m["type"] for m in modules], [m["path"] for m in modules]
-        places = [m.get("idx", i) for i, m in enumerate(modules)]
-        if any(path.startswith("/") or ".." in path.split("/") for path in paths):
-            raise ValueError("a path leaves the folder")
-        if sorted(places) != places:
-            raise ValueError(f"their order contradicts their idx: {places}")
-        names = [kind.rpartition(".")[2] for kind in kinds]
-    except (TypeError, KeyError, AttributeError, ValueError) as error:
-        raise ValueError(f"{listed} is no list of modules: {error}") from None
-    if not names or names[0] != "Transformer":
-        first = names[0] if names else "nothing"
-        raise NotImplementedError(f"{folder}: a model that begins with {first} is not served")
-    for kind, module in zip(kinds, modules, strict=True):
-        if not kind.startswith("sentence_transformers."):
-            raise NotImplementedError(f"{folder}: the module {kind} has code of its own, which is not served")
-        if module.get("kwargs"):
-            raise NotImplementedError(f"{folder}: kwargs of the module {kind} are not served")
-    return folder / paths[0], [(name, folder / path) for name, path in zip(names[1:], paths[1:], strict=True)]
+def _again(kind, arguments, state, own):
+    model = kind(**arguments)
+    model._set_state(**state)
+    for name, value in own.items():
+        setattr(model, name, value)
+    return model
 
 
 def _dtype_of(dtype):

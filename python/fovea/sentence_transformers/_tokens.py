@@ -61,7 +61,10 @@ class Tokenizer:
                 self.raw.no_truncation()
             else:
                 self.raw.enable_truncation(limit, direction=self._side)
-            found = self.raw.encode_batch_fast(texts)
+            try:
+                found = self.raw.encode_batch_fast(texts)
+            except TypeError as error:
+                raise ValueError(f"a text has half of a surrogate pair, which no encoding has: {error}") from None
         as_array = lambda numbers: np.array(numbers, np.int64)  # noqa: E731
         return [(as_array(e.ids), as_array(e.type_ids) if types else None) for e in found]
 

@@ -13,22 +13,31 @@ logger = logging.getLogger("fovea.sentence_transformers")
 
 
 def _rows(vectors):
-    """[rows, channels], in float64 where that was given, else in float32."""
+    """[rows, channels], in float64 where an array or tensor has that, else in float32."""
     torch = sys.modules.get("torch")
-    if isinstance(vectors, (list, tuple)) and len(vectors) and not np.isscalar(vectors[0]):
-        vectors = [_rows(v)[0] for v in vectors]
+    kind = type(vectors).__name__
+    if isinstance(vectors, (list, tuple)):
+        if len(vectors) and hasattr(vectors[0], "shape"):
+            vectors = [_rows(v)[0] for v in vectors]
+        else:
+            vectors = _array(vectors, kind, np.float32)
     elif torch and isinstance(vectors, torch.Tensor):
         vectors = vectors.detach()
-        vectors = (vectors if vectors.dtype is torch.float64 else vectors.float()).numpy()
-    try:
-        vectors = np.asarray(vectors)
-        dtype = np.float64 if vectors.dtype == np.float64 and not np.isscalar(vectors) else np.float32
-        vectors = np.ascontiguousarray(vectors, dtype)
-    except (TypeError, ValueError):
-        raise TypeError(f"embeddings must be numbers, [rows, channels]; they are of {type(vectors).__name__}") from None
+        vectors = (vectors if vectors.dtype is torch.float64 or vectors.is_complex() else vectors.float()).numpy()
+    vectors = _array(vectors, kind)
+    if vectors.dtype.kind in "cOSUMm":
+        raise TypeError(f"embeddings are of {vectors.dtype}, they must be numbers")
     if vectors.ndim not in (1, 2):
         raise ValueError(f"embeddings have the shape {vectors.shape}, not [rows, channels]")
+    vectors = np.ascontiguousarray(vectors, np.float64 if vectors.dtype == np.float64 else np.float32)
     return vectors.reshape(1, -1) if vectors.ndim == 1 else vectors
+
+
+def _array(vectors, kind, dtype=None):
+    try:
+        return np.asarray(vectors, dtype)
+    except (TypeError, ValueError):
+        raise TypeError(f"embeddings must be numbers, [rows, channels]; this {kind} has others") from None
 
 
 def _pair(a, b):

@@ -88,6 +88,9 @@ def test_what_a_function_says_of_itself():
     assert not np.array_equal(model.predict(pairs(), activation_fn="GELU"), model.predict(pairs(), activation_fn=gelu))
     with pytest.raises(TypeError, match=r"activation_fn is the class Sigmoid: pass an object, Sigmoid\(\)"):
         model.predict(pairs(), activation_fn=torch.nn.Sigmoid)
+    for wrong in (lambda x: x[:1], lambda x: None, lambda x: "text", lambda x: x.sum()):
+        with pytest.raises(ValueError, match=r"activation_fn gave \w+ \[.*\] for 11 pairs"):
+            model.predict(pairs(), activation_fn=wrong)
     with pytest.raises(NotImplementedError, match="the activation own.Sigmoid is not served: it is not of torch.nn"):
         model.predict(pairs(), activation_fn="own.Sigmoid")
 
@@ -112,6 +115,12 @@ def test_kinds_of_results():
     model, _ = both("bert")
     with pytest.raises(TypeError, match=r"rank\(\) takes a text, the query, and a list of texts"):
         model.rank("w1", "w2 w3")
+    with pytest.raises(TypeError, match=r"rank\(\) takes a text"):
+        model.rank("w1", 5)
+    with pytest.raises(TypeError, match="top_k is 1.5, it must be a whole number"):
+        model.rank("w1", ["w2"], top_k=1.5)
+    with pytest.raises(ValueError, match="top_k is -1, it must be at least 0"):
+        model.rank("w1", ["w2"], top_k=-1)
     assert np.isscalar(model.predict(("w1", "w2"))) and model.predict([]).shape == (0,)
     assert isinstance(model.predict(pairs(), convert_to_tensor=True), torch.Tensor)
     assert isinstance(model.predict(pairs(), convert_to_numpy=False), list)

@@ -172,6 +172,8 @@ def test_refused_inputs(model):
             model.encode(TEXTS, **options)
     for options, sentence in [
         ({"batch_size": 0}, "batch_size is 0"),
+        ({"prompt_name": ["query"]}, r"prompt_name is \['query'\], prompts are"),
+        ({"prompt": "\ud800"}, "a text has half of a surrogate pair"),
         ({"precision": "float16"}, "precision is 'float16'"),
         ({"output_value": "x"}, "output_value is 'x'"),
         ({"device": "mps"}, "device is 'mps'"),

@@ -1,7 +1,9 @@
 """What a model of sentence-transformers answers to beside encode(): modules, types, saving, empty inputs, similarities,
 tokens; against the package itself."""
 
+import copy
 import json
+import pickle
 import shutil
 
 import embedding_models
@@ -124,7 +126,8 @@ def test_similarities(kind, both):
     assert ours.similarity(double, double).dtype == np.float64
     assert np.abs(ours.similarity(double * (1 + 1e-12), double) - ours.similarity(double, double)).max() < 1e-9
     assert ours.similarity(double[:0], double).shape == (0, 5) and ours.similarity(double, double[:0]).shape == (5, 0)
-    for wrong in ("text", None, [["a"]], [[1.0], [1.0, 2.0]]):
+    assert ours.similarity([[1.0, 2.0]], [[1.0, 2.0]]).dtype == np.float32  # as numbers become tensors
+    for wrong in ("text", None, [["a"]], [[1.0], [1.0, 2.0]], double * 1j, torch.ones(5, 12) * 1j, 3.0, np.array([[None] * 12])):
         with pytest.raises((TypeError, ValueError), match="embeddings"):
             ours.similarity(wrong, double)
     with pytest.raises(ValueError, match=r"embeddings have the shape \(1, 5, 12\), not \[rows, channels\]"):
@@ -264,6 +267,19 @@ def test_one_text_in_an_array(both):
     assert both[0].encode(np.array("w1 w2")).tobytes() == both[0].encode("w1 w2").tobytes()
 
 
+@pytest.mark.parametrize("again", [copy.deepcopy, copy.copy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_copies(again, both):
+    model, _ = both
+    model.prompts["own"], model.default_prompt_name, model.max_seq_length, model.truncate_dim = "w7 ", "own", 9, 20
+    model.half().similarity_fn_name = "manhattan"
+    copied = again(model)
+    assert copied is not model and copied.encode(TEXTS).tobytes() == model.encode(TEXTS).tobytes()
+    assert copied.similarity_fn_name == "manhattan" and copied.prompts == model.prompts
+    classifier = CrossEncoder(str(embedding_models.classifier("bert", 3)), activation_fn="Tanh", max_length=5)
+    pairs = [("w1 w2 w3", "w4 w5 w6")]
+    assert again(classifier).predict(pairs).tobytes() == classifier.predict(pairs).tobytes()
+
+
 def test_pools_compute_with_what_was_changed(both):
     """Whatever is set after the pool was started, and before a call."""
     model, _ = both
@@ -279,3 +295,5 @@ def test_pools_compute_with_what_was_changed(both):
         assert model.encode([], pool=pool, convert_to_tensor=True).shape == (0,)
     finally:
         model.stop_multi_process_pool(pool)
+    with pytest.raises(TypeError, match="target_devices is 'cpu', it must be a list"):
+        model.start_multi_process_pool("cpu")
