@@ -35,7 +35,21 @@ def attention(Q: Any, K: Any, V: Any, attn_mask: Any = None, past_key: Any = Non
     nonpad_kv_seqlen: [batch] integers. softmax_precision is ignored: exponentials and sums are float32's at least.
     qk_matmul_output: return_scores of fovea.attention(), of Q's type.
     """
+    outputs = list(outputs)
+    for name, x in zip(INPUTS[:6], (Q, K, V, attn_mask, past_key, past_value)):
+        if not isinstance(x, np.ndarray) and (x is not None or name in INPUTS[:3]):
+            raise TypeError(f"{name} must be a numpy array, not {type(x).__name__}")
+    if wrong := [name for name in outputs if name not in OUTPUTS]:
+        raise ValueError(f"outputs has {wrong[0]!r}, it may have {', '.join(OUTPUTS)}")
+    for name, value, most in (("qk_matmul_output_mode", qk_matmul_output_mode, 3), ("is_causal", is_causal, 1)):
+        if value not in range(most + 1):
+            raise ValueError(f"{name} is {value!r}, it must be from 0 to {most}")
+    if (Q.ndim, K.ndim, V.ndim) not in ((3, 3, 3), (4, 4, 4)):
+        raise ValueError(f"Q, K and V must have 3 or 4 dimensions, all as many; they have {Q.ndim}, {K.ndim} and {V.ndim}")
     flat = Q.ndim == 3
+    for name, x, heads in (("Q", Q, q_num_heads), ("K", K, kv_num_heads), ("V", V, kv_num_heads)):
+        if heads and (x.shape[2] % heads if flat else x.shape[1] != heads):
+            raise ValueError(f"{name} has the shape {x.shape}, which is not that of {heads} heads")
     if flat and not (q_num_heads and kv_num_heads):
         raise ValueError("3-D inputs need q_num_heads and kv_num_heads")
     q = heads_apart(Q, q_num_heads) if flat else Q
@@ -97,6 +111,8 @@ def mask_and_bias(attn_mask: Any, keys: int) -> tuple[Any, Any]:
     if attn_mask is None:
         return None, None
     boolean = attn_mask.dtype == bool
+    if attn_mask.dtype.kind in "iuc":
+        raise TypeError(f"attn_mask is of {attn_mask.dtype}: it must be boolean (True = attend) or float (added)")
     short = keys - attn_mask.shape[-1]
     if short > 0:
         width = [(0, 0)] * (attn_mask.ndim - 1) + [(0, short)]

@@ -48,6 +48,29 @@ def test_node(case):
     assert found[0].tobytes() == wide[0].astype(inputs[0].dtype).tobytes()
 
 
+def test_refusals():
+    """Arguments out of the operator's range, none of which is ignored."""
+    x, flat = np.ones((1, 4, 3, 8), np.float32), np.ones((1, 3, 32), np.float32)
+    call = fovea.onnx.attention
+    for error, words, what in (
+        (TypeError, "Q must be a numpy array, not list", lambda: call([1.0], x, x)),
+        (TypeError, "V must be a numpy array, not NoneType", lambda: call(x, x, None)),
+        (TypeError, "past_key must be a numpy array, not list", lambda: call(x, x, x, past_key=[1], past_value=x)),
+        (TypeError, "attn_mask is of int64: it must be boolean", lambda: call(x, x, x, np.ones((3, 3), int))),
+        (ValueError, "qk_matmul_output_mode is -1, it must be from 0 to 3", lambda: call(x, x, x, qk_matmul_output_mode=-1)),
+        (ValueError, "qk_matmul_output_mode is 4", lambda: call(x, x, x, qk_matmul_output_mode=4)),
+        (ValueError, "is_causal is 2, it must be from 0 to 1", lambda: call(x, x, x, is_causal=2)),
+        (ValueError, "outputs has 'Z', it may have Y, present_key", lambda: call(x, x, x, outputs=["Z"])),
+        (ValueError, "all as many; they have 4, 4 and 3", lambda: call(x, x, flat)),
+        (ValueError, r"K has the shape \(1, 4, 3, 8\), which is not that of 2 heads", lambda: call(x, x, x, kv_num_heads=2)),
+        (ValueError, r"Q has the shape \(1, 3, 32\), which is not that of 5", lambda: call(flat, flat, flat, q_num_heads=5, kv_num_heads=4)),
+        (ValueError, "3-D inputs need q_num_heads", lambda: call(flat, flat, flat)),
+        (ValueError, "softcap", lambda: call(x, x, x, softcap=-1.0)),
+    ):  # fmt: skip
+        with pytest.raises(error, match=words):
+            what()
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_made_up(seed):
     """What the node tests leave out: combinations of options, against onnx's reference."""
