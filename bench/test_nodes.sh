@@ -4,8 +4,7 @@
 name=fovea-nodes program=$1
 . "$(dirname "$0")/../tests/support/program.sh"
 
-mapfile -t cpus < <(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status | tr , '\n' |
-    while IFS=- read -r first last; do seq "$first" "${last:-$first}"; done)
+mapfile -t cpus < <(python3 -c 'import os; print(*sorted(os.sched_getaffinity(0)), sep="\n")')
 list() { local IFS=,; echo "$*"; }
 quick=(--megabytes 16 --seconds 0.01)
 
