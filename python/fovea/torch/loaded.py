@@ -3,13 +3,15 @@
 A copy is asked before anything is written: its other parameters are the original's, too.
 """
 
-from .packed_weight import refuse
+import torch
+
+from .packed_weight import PackedWeight, refuse, same_bits
 
 
 def _check(module, state, prefix):
     for name, weight in module._parameters.items():
         key = prefix + name
-        if weight is not None and key in state and not weight.same_numbers(state[key]):
+        if weight is not None and key in state and not same_bits(weight, state[key]):
             refuse(f"and its weights are packed, not those of {key}: load into the original, and optimize that")
 
 
@@ -24,9 +26,15 @@ def load_from_state_dict(module, state, prefix, _, strict, missing, unexpected, 
         unexpected += [key for key in here if not key.startswith(children)]
 
 
-def load_state_dict(model, kind, state_dict, *args, **options):
+def load_state_dict(model, kind, state_dict, strict=True, assign=False):
     """kind: the class of packed modules."""
+    if assign:
+        refuse("and shares its parameters with the original: load without assign=True")
     for name, module in model.named_modules():
         if isinstance(module, kind):
             _check(module, state_dict, f"{name}." if name else "")
-    return type(model).load_state_dict(model, state_dict, *args, **options)
+    # What stays as it was counts as not written: packed maps may be watching it.
+    named = model.named_parameters(remove_duplicate=False)
+    same = tuple(p for name, p in named if not isinstance(p, PackedWeight) and same_bits(p, state_dict.get(name)))
+    with torch.autograd._unsafe_preserve_version_counter(same):
+        return type(model).load_state_dict(model, state_dict, strict)

@@ -42,6 +42,15 @@ def _no_writing(*_, **__):
     refuse("and its packed weights cannot be written: change the original, and optimize that")
 
 
+def same_bits(mine, value) -> bool:
+    """Whether a tensor has the bits of `mine`, as that type."""
+    if not isinstance(value, torch.Tensor) or value.shape != mine.shape or value.is_meta or mine.is_meta:
+        return False
+    mine = mine.unpacked() if isinstance(mine, PackedWeight) else mine
+    mine, its = (x.detach().to(mine).contiguous().flatten().view(torch.uint8) for x in (mine, value))
+    return torch.equal(mine, its)
+
+
 class PackedWeight(torch.Tensor):
     """`source` is a function without arguments that returns the numbers, or a tensor that has them."""
 
@@ -68,13 +77,6 @@ class PackedWeight(torch.Tensor):
         finally:
             if tracing is not None:
                 torch._C._set_tracing_state(tracing)
-
-    def same_numbers(self, value) -> bool:
-        """Whether a tensor has these bits, as this type."""
-        if not isinstance(value, torch.Tensor) or value.shape != self.shape or value.is_meta:
-            return False
-        mine, its = (x.detach().to(self.dtype).contiguous().view(torch.uint8) for x in (self.unpacked(), value))
-        return torch.equal(mine, its)
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
@@ -162,7 +164,7 @@ class Fixed(dict):
             return
         if mine is None or type(value) not in (torch.Tensor, PackedWeight) or value.requires_grad:
             _no_writing()
-        if torch._C._functorch.peek_interpreter_stack() is not None or not mine.same_numbers(value):
+        if torch._C._functorch.peek_interpreter_stack() is not None or not same_bits(mine, value):
             refuse("and functional_call() cannot replace its packed weights: call it with the original, and optimize that")
 
     __delitem__ = pop = popitem = clear = update = setdefault = __ior__ = _no_writing

@@ -64,6 +64,8 @@ def test_other_numbers_are_not(both, name):
         for strict in (True, False):
             with pytest.raises(RuntimeError, match=f"{SENTENCE} its weights are packed, not those of {name}: load into"):
                 one.load_state_dict(state, strict=strict)
+    with pytest.raises(RuntimeError, match="load without assign=True"):
+        fast.load_state_dict(model.state_dict(), assign=True)
     with pytest.raises(RuntimeError, match="packed, not those of up.weight"):
         fast.load_state_dict({"up.weight": torch.zeros(16, 32)}, strict=False)
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
@@ -95,6 +97,20 @@ def test_keys(both):
     missing, unexpected = fast.load_state_dict(state, strict=False)
     assert sorted(missing) == ["attention.in_proj_bias", "up.weight"]
     assert sorted(unexpected) == ["attention.more", "down.other"]
+
+
+def test_a_tied_head():
+    """Which watches the embedding: the same numbers are no change, others are."""
+    model, x = nn.Sequential(nn.Embedding(11, 16), nn.Linear(16, 11, bias=False)).eval(), torch.arange(11)
+    model[1].weight = model[0].weight
+    fast = optimize(model)
+    with torch.no_grad():
+        want = fast(x)
+        fast.load_state_dict(fast.state_dict())
+        assert torch.equal(fast(x), want)
+        with pytest.raises(RuntimeError, match=f"{SENTENCE} its weights are packed, not those of 1.weight"):
+            fast.load_state_dict({name: 2 * value for name, value in model.state_dict().items()})
+        assert torch.equal(fast(x), want)
 
 
 def test_functional_call(both):
