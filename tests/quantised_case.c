@@ -77,7 +77,7 @@ void quantised_make(quantised_weight *w, const quantised_kind *kind, int64_t in,
     q->scales = kind->group ? NULL : w->scales;
     q->group_scales = kind->group ? w->scales : NULL;
     q->group_size = kind->group;
-    q->scale_dtype = kind->scale_dtype;
+    q->scale_dtype = kind->group ? kind->scale_dtype : BF16; /* of scales it says nothing: they are floats */
     q->packing = kind->packing;
     if (kind->zeros) {
         w->zeros = must_alloc(groups * out, 1);

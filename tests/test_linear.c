@@ -280,6 +280,9 @@ static void test_refused_args(const fovea_context *ctx) {
     bad.x.shape[1] = 0;
     refuse(linear, p, &bad, NULL, 0, "no groups", FOVEA_ERROR_SHAPE, "0|at least 1");
     bad = good;
+    bad.x.shape[0] = bad.x.shape[2] = INT64_C(1) << 40;
+    refuse(linear, p, &bad, NULL, 0, "far too many rows", FOVEA_ERROR_OVERFLOW, "rows: too large");
+    bad = good;
     bad.x.stride[3] = 2;
     refuse(linear, p, &bad, NULL, 0, "x stride", FOVEA_ERROR_STRIDE, "channel stride");
     bad = good;
@@ -302,6 +305,8 @@ static void test_refused_args(const fovea_context *ctx) {
     bad.y = y;
     y[1].shape[1] = 5;
     refuse(linear, p, &bad, NULL, 0, "heads", FOVEA_ERROR_SHAPE, "y[1] has 5 heads|12");
+    y[1].shape[1] = 0;
+    refuse(linear, p, &bad, NULL, 0, "no heads", FOVEA_ERROR_SHAPE, "y[1] has 0 heads|12");
     y[1] = p->y[1];
     y[1].shape[2] = 4;
     refuse(linear, p, &bad, NULL, 0, "y tokens", FOVEA_ERROR_SHAPE, "y[1]: token axis");

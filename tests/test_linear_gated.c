@@ -187,9 +187,11 @@ static void test_refused(const fovea_context *ctx) {
         check_status("a number of parts", fovea_linear_pack(ctx, &desc, &linear), FOVEA_ERROR_SHAPE, "2 parts");
     }
     desc.part_count = 2;
-    parts[1].weight.out = 5;
-    check_status("parts of two sizes", fovea_linear_pack(ctx, &desc, &linear), FOVEA_ERROR_SHAPE,
-                 "the gate has 4 output channels and up 5");
+    for (int64_t up = 3; up <= 5; up += 2) {
+        parts[1].weight.out = up;
+        check_status("parts of two sizes", fovea_linear_pack(ctx, &desc, &linear), FOVEA_ERROR_SHAPE,
+                     up == 3 ? "the gate has 4 output channels and up 3" : "the gate has 4 output channels and up 5");
+    }
 }
 
 int main(int argc, char **argv) {
