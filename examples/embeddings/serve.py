@@ -48,8 +48,8 @@ class Handler(BaseHTTPRequestHandler):
             texts = [texts] if isinstance(texts, str) else texts
             if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
                 raise ValueError("input is no text and no list of texts")
-            result = Future()
-            self.server.waiting.put((texts, result))
+            "".join(texts).encode()  # half of a surrogate pair would fail a batch, and with it other requests
+            self.server.waiting.put((texts, result := Future()))
             data = [{"object": "embedding", "index": i, "embedding": v} for i, v in enumerate(result.result())]
             self.answer(200, {"object": "list", "data": data})
         except (KeyError, TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""load_state_dict() of copies by optimize(): what stands in packed weights already is loaded, other numbers are refused.
+"""load_state_dict() of copies by optimize(): packed weights take the numbers that they have, and refuse others.
 
 A copy is asked before anything is written: its other parameters are the original's, too.
 """

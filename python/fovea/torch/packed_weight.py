@@ -155,8 +155,8 @@ def parameter(source, like) -> nn.Parameter:
 
 
 class Fixed(dict):
-    """Parameters of a module, by name, that stay those they are. torch.func.functional_call() puts tensors in their place
-    for a call: it may put the same numbers there."""
+    """Parameters of a module, by name, that stay those they are. torch.func.functional_call() puts tensors in their
+    place for a call: it may put the same numbers there."""
 
     def __setitem__(self, name, value):
         mine = self.get(name)
@@ -165,6 +165,6 @@ class Fixed(dict):
         if mine is None or type(value) not in (torch.Tensor, PackedWeight) or value.requires_grad:
             _no_writing()
         if torch._C._functorch.peek_interpreter_stack() is not None or not same_bits(mine, value):
-            refuse("and functional_call() cannot replace its packed weights: call it with the original, and optimize that")
+            refuse("and functional_call() cannot replace its packed weights: call it with the original")
 
     __delitem__ = pop = popitem = clear = update = setdefault = __ior__ = _no_writing

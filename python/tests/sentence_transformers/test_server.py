@@ -60,6 +60,7 @@ def test_wrong_requests(server):
         (b'{"x": 1}', "input"),
         (b'{"input": 5}', "no text"),
         (b'{"input": [5]}', "no text"),
+        (b'{"input": ["\\ud800"]}', "surrogates not allowed"),
         (b"", "Length"),
     ]:
         connection = http.client.HTTPConnection(*server.server_address)
