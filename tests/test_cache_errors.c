@@ -24,6 +24,8 @@ static void test_create(const fovea_context *ctx) {
         {"no limit", 1, 1, 8, 8, 0, 0, 1, FOVEA_ERROR_ARGUMENT},
         {"two limits", 1, 1, 8, 8, 4, 1 << 20, 1, FOVEA_ERROR_ARGUMENT},
         {"negative pages", 1, 1, 8, 8, -4, 0, 1, FOVEA_ERROR_ARGUMENT},
+        {"negative pages beside bytes", 1, 1, 8, 8, -4, 1 << 20, 1, FOVEA_ERROR_ARGUMENT},
+        {"negative bytes beside pages", 1, 1, 8, 8, 4, -4, 1, FOVEA_ERROR_ARGUMENT},
         {"less than a page", 1, 1, 8, 8, 0, 16383, 1, FOVEA_ERROR_SHAPE},
         {"type", 1, 1, 8, 8, 4, 0, FOVEA_DTYPE_I64, FOVEA_ERROR_DTYPE},
         {"large", 1, (int64_t)1 << 47, (int64_t)1 << 40, 8, 4, 0, 1, FOVEA_ERROR_OVERFLOW},
@@ -67,6 +69,15 @@ static void test_create(const fovea_context *ctx) {
     d.windows = windows;
     check_due("window", fovea_kv_cache_create(ctx, &d, &cache), FOVEA_ERROR_ARGUMENT);
     d.windows = NULL;
+    fovea_rope_desc turns;
+    fovea_rope *rope;
+    fovea_rope_desc_init(&turns);
+    turns.rotary_dim = 2; /* of keys of one channel */
+    check_due("rope", fovea_rope_create(&turns, &rope), FOVEA_OK);
+    d.rope = rope;
+    check_due("a rope of more channels", fovea_kv_cache_create(ctx, &d, &cache), FOVEA_ERROR_ARGUMENT);
+    d.rope = NULL;
+    fovea_rope_destroy(rope);
     d.struct_size += 8;
     check_due("newer", fovea_kv_cache_create(ctx, &d, &cache), FOVEA_ERROR_VERSION);
     d.struct_size -= 8;

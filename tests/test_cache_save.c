@@ -61,6 +61,10 @@ static void check_loads(const cache_case *c, const fovea_context *other, bool ev
     }
     test_check(status == FOVEA_ERROR_FULL && number == -1 && used(to) == before, "load into a full cache: %s",
                fovea_error_detail());
+    const int64_t sequences = cache_stats(to).sequences;
+    test_check(fovea_kv_cache_load(to, data, size, &number) == FOVEA_ERROR_FULL &&
+                   cache_stats(to).sequences == sequences,
+               "a sequence that was not loaded is left");
     free(data);
     free(s);
     fovea_kv_cache_destroy(from);
@@ -134,12 +138,14 @@ static void test_impossible(const cache_case *c) {
     shadow *s = make(cache, false);
     size_t size;
     char *data = save(cache, s->number, &size), *bad = must_alloc((int64_t)size, 1);
+    int64_t last[3]; /* window, length, pages that are gone behind it */
+    memcpy(last, data + (10 + 3 * (CACHE_LAYERS - 1)) * 8, sizeof last);
     for (int i = 0; i < 6; i++) {
         memcpy(bad, data, size);
         if (i < 5) /* of the last value */
             memcpy(bad + size - sizeof(uint64_t) - sizeof(float), &scales[i], sizeof(float));
-        else /* of the last head's values */
-            bad[size - sizeof(uint64_t) - 2 * 705 * sizeof(float) - 1] = -128;
+        else /* the last of the last head's values, behind which are the scales of the last layer's tokens that are there */
+            bad[size - sizeof(uint64_t) - 2 * (size_t)(last[1] - 256 * last[2]) * sizeof(float) - 1] = -128;
         cache_seal(bad, size);
         test_check(try(cache, bad, size) == (i == 3 || i == 4 ? FOVEA_OK : FOVEA_ERROR_FILE), "impossible %d: %s", i,
                    fovea_error_detail());
@@ -166,9 +172,13 @@ static void test_impossible_parts(cache_case c) {
     memcpy(data + HEAD + LAYER + 2 * WORD, &behind, WORD);
     cache_seal(data, size);
     test_check(try(cache, data, size) == FOVEA_ERROR_FILE, "gone behind a window: %s", fovea_error_detail());
+    memcpy(data + HEAD + LAYER + 2 * WORD, &(int64_t){-1}, WORD);
+    cache_seal(data, size);
+    test_check(try(cache, data, size) == FOVEA_ERROR_FILE && strstr(fovea_error_detail(), "behind a window"),
+               "less than nothing behind a window: %s", fovea_error_detail());
     free(data);
     test_check(fovea_kv_cache_evict(cache, s->number, 3, 9) == FOVEA_OK, "evict: %s", fovea_error_detail());
-    const int64_t ranges = 2, seconds[][2] = {{3, 9}, {4, 8}, {9, 9}, {12, 12}, {8, 9}};
+    const int64_t ranges = 2, seconds[][2] = {{3, 9}, {4, 8}, {9, 9}, {12, 12}, {8, 9}, {9, 12}, {30, 35}};
     data = cache_save(cache, s, &size);
     char *more = must_alloc((int64_t)size + 2 * WORD, 1);
     for (size_t i = 0; i < sizeof seconds / sizeof seconds[0]; i++) {
@@ -177,10 +187,37 @@ static void test_impossible_parts(cache_case c) {
         memcpy(more + FIRST + 2 * WORD, seconds[i], 2 * WORD);
         memcpy(more + FIRST + 4 * WORD, data + FIRST + 2 * WORD, size - FIRST - 2 * WORD);
         cache_seal(more, size + 2 * WORD);
-        test_check(try(cache, more, size + 2 * WORD) == FOVEA_ERROR_FILE, "range %d: %s", (int)i, fovea_error_detail());
+        test_check(try(cache, more, size + 2 * WORD) == FOVEA_ERROR_FILE &&
+                       strstr(fovea_error_detail(), "an evicted range"),
+                   "range %d: %s", (int)i, fovea_error_detail());
     }
     free(data);
     free(more);
+    free(s);
+    fovea_kv_cache_destroy(cache);
+}
+
+/* A length beyond all, of which no token is there. */
+static void test_impossible_length(const cache_case *c) {
+    enum { LENGTHS = 10 * 8, LAYER = 3 * 8, RANGE = LENGTHS + CACHE_LAYERS * LAYER };
+    fovea_kv_cache *cache = cache_make(c);
+    shadow *s = cache_add(cache);
+    const int64_t tokens = 34;
+    size_t size;
+    cache_append(cache, &s, 1, &tokens, 1);
+    test_check(fovea_kv_cache_evict(cache, s->number, 0, tokens) == FOVEA_OK, "evict: %s", fovea_error_detail());
+    char *data = cache_save(cache, s, &size);
+    for (int more = 0; more < 2; more++) {
+        const int64_t length = (INT64_C(1) << 31) + more;
+        for (int i = 0; i < CACHE_LAYERS; i++)
+            memcpy(data + LENGTHS + i * LAYER + 8, &length, sizeof length);
+        memcpy(data + RANGE + 8, &length, sizeof length);
+        cache_seal(data, size);
+        test_check(try(cache, data, size) == (more ? FOVEA_ERROR_FILE : FOVEA_OK) &&
+                       (!more || strstr(fovea_error_detail(), "a length is impossible")),
+                   "2^31 + %d tokens: %s", more, fovea_error_detail());
+    }
+    free(data);
     free(s);
     fovea_kv_cache_destroy(cache);
 }
@@ -240,8 +277,12 @@ int main(int argc, char **argv) {
     check_loads(&c, x.scalar, true);
     test_hostile(&c);
     test_impossible(&c);
+    c.v_dtype = FOVEA_DTYPE_F32;
+    check_loads(&c, x.one, true);
     test_impossible_parts(cache_case_make(x.one, x.scalar));
-    test_foreign(cache_case_make(x.one, x.scalar));
+    const cache_case plain = cache_case_make(x.one, x.scalar);
+    test_impossible_length(&plain);
+    test_foreign(plain);
     contexts_free(&x);
     return test_end();
 }
