@@ -5,6 +5,7 @@ there (accelerate's hooks are such), modules with hooks or parametrizations, and
 """
 
 import functools
+import operator
 import sys
 
 import torch
@@ -16,6 +17,7 @@ from .types import FLOATS
 
 _HOOKS = [name for name in vars(nn.Module()) if name.endswith("_hooks")]
 _CALL_HOOKS = [name for name in _HOOKS if "state_dict" not in name]
+call_hooks = operator.itemgetter(*_CALL_HOOKS)  # of vars() of a module: what it has at the call, even if it was replaced
 # Of all modules: torch changes these containers, and does not replace them.
 GLOBAL_HOOKS = [hooks for name, hooks in vars(torch_module).items() if name.removeprefix("_global") in _CALL_HOOKS]
 _OF_ALL = vars(nn.Module()).keys() | {"_is_hf_initialized"}  # the last: a mark of transformers
@@ -37,11 +39,6 @@ _MHA = vars(nn.MultiheadAttention(2, 1)).keys()
 def python_modules(model) -> dict:
     """The named_modules() of a model, but for those of torch.jit, which are compiled."""
     return {name: m for name, m in model.named_modules() if not isinstance(m, torch.jit.ScriptModule)}
-
-
-def hooks_of(module) -> list:
-    """The containers of hooks that run when the module is called."""
-    return [getattr(module, name) for name in _CALL_HOOKS]
 
 
 def is_of_transformers(module, file: str) -> bool:

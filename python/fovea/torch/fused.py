@@ -13,21 +13,25 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .exact import GLOBAL_HOOKS, activation_of, hooks_of, is_no_op
+from .exact import GLOBAL_HOOKS, activation_of, call_hooks, is_no_op
 from .packed import PLAIN, Conv1D, Linear, ordinary
-from .recorded import Step, Value, record
+from .recorded import HOMES, Step, Value, record
 
 _ADD = (operator.add, torch.add)
+_CALLED = {nn.ReLU: F.relu, nn.GELU: F.gelu, nn.Dropout: F.dropout}  # by forward() of these classes
+_forward_of = operator.attrgetter("forward")
 
 
 class _Plan:
     """A recording in which maps take in what follows them, and what must be as it is now for that."""
 
-    def __init__(self, module, recording):
-        self.module, self.recording = module, recording
+    def __init__(self, module, name, recording):
+        self.module, self.name, self.recording = module, name, recording
+        self.function = getattr(type(module), name)
         self.fused: dict = {}  # name of a map: (activation or None, has a residual)
         self.watched: list = []  # (attributes of a module, a name, the value that it must have)
-        self.hooks: list = []  # containers that must be empty
+        self.attributes: list = []  # of modules that must have no hooks
+        self.kinds: list = []  # classes of modules that are not called
         self.steps: list = []  # (target, inputs, options, number of the result)
         self._merge()
 
@@ -42,8 +46,18 @@ class _Plan:
         return uses + (self.recording.result == place)
 
     def _watch(self, module, attributes):
-        self.watched += [(vars(module), name, value) for name, value in {**attributes, "forward": None}.items()]
-        self.hooks += hooks_of(module)
+        own = {**attributes, "forward": None}
+        if isinstance(module, Linear):
+            own |= {"weight": None, "bias": None}
+        else:
+            self.kinds.append(type(module))
+            self._watch_function(_CALLED.get(type(module)))
+        self.watched += [(vars(module), name, value) for name, value in own.items()]
+        self.attributes.append(vars(module))
+
+    def _watch_function(self, function):
+        if function in HOMES:
+            self.watched.append((*HOMES[function], function))
 
     def _activation(self, step) -> str | None:
         target = self._target(step)
@@ -91,7 +105,11 @@ class _Plan:
 
     def _merge(self):
         recording, number = self.recording, 0
-        for step in recording.steps:  # what is read of the module itself
+        names, code = self.function.__globals__, self.function.__code__
+        if type(self.module) is not nn.Sequential:
+            self.watched += [(names, name, names[name]) for name in code.co_names if name in names]
+        for step in recording.steps:  # what is read of the module itself, and of torch
+            self._watch_function(None if isinstance(step.target, str) else step.target)
             if step.target is F.dropout:
                 self.watched.append((vars(self.module), "training", False))
             elif isinstance(step.target, str) and not isinstance(self._target(step), nn.Module):
@@ -111,6 +129,32 @@ class _Plan:
             number += taken
             self.steps.append((step, recording.arguments + number))
             number += 1
+
+    def guard(self):
+        """A function without arguments: whether all is as it is now."""
+        module, name, function, code = self.module, self.name, self.function, self.function.__code__
+        children = dict(module._modules)
+        names, classes = [*children], [*map(type, children.values())]
+        kinds = [*dict.fromkeys(self.kinds)]
+        forwards, attributes = [*map(_forward_of, kinds)], self.attributes
+        owners, keys, values = map(list, zip(*self.watched))
+
+        def holds() -> bool:
+            now = module._modules
+            return (
+                now == children
+                and [*now] == names
+                and [*map(type, now.values())] == classes
+                and [*map(_forward_of, kinds)] == forwards
+                and [*map(dict.get, owners, keys)] == values
+                and not any(map(any, map(call_hooks, attributes)))
+                and not any(GLOBAL_HOOKS)
+                and getattr(type(module), name) is function
+                and function.__code__ is code
+                and ordinary()
+            )
+
+        return holds
 
     def bind(self):
         """What Fused runs: [(function, places of inputs, place of the result, places no longer needed)]."""
@@ -152,7 +196,7 @@ class Fused:
 
     def plan(self) -> _Plan | None:
         recording = record(self.module, self.name)
-        return None if recording is None else _Plan(self.module, recording)
+        return None if recording is None else _Plan(self.module, self.name, recording)
 
     def left_out(self) -> set[str]:
         """The children that are not called as modules."""
@@ -166,18 +210,7 @@ class Fused:
         if plan is None or not plan.fused:
             self._bound = False
             return False
-        children = [*self.module._modules.values()]
-        self._bound = (
-            getattr(type(self.module), self.name),
-            plan.recording.arguments,
-            children,
-            [*map(type, children)],
-            [*plan.hooks, *GLOBAL_HOOKS],
-            [(attributes, name) for attributes, name, _ in plan.watched],
-            [value for *_, value in plan.watched],
-            plan.recording.result,
-            *plan.bind(),
-        )
+        self._bound = plan.guard(), plan.recording.arguments, plan.recording.result, *plan.bind()
         return self._bound
 
     def __call__(self, *args, **kwargs):
@@ -187,17 +220,8 @@ class Fused:
         if bound is None:
             bound = self._bind()
         if bound and not kwargs:
-            function, arguments, children, kinds, hooks, watched, values, result, steps, results, constants = bound
-            if (
-                len(args) == arguments
-                and [*self.module._modules.values()] == children
-                and [*map(type, children)] == kinds
-                and not any(hooks)
-                and [attributes.get(name) for attributes, name in watched] == values
-                and getattr(type(self.module), self.name) is function
-                and all(type(x) in PLAIN for x in args)
-                and ordinary()
-            ):
+            holds, arguments, result, steps, results, constants = bound
+            if len(args) == arguments and all(type(x) in PLAIN for x in args) and holds():
                 at = [*args, *results, *constants]
                 for call, inputs, place, dead in steps:
                     at[place] = call(*[at[i] for i in inputs])

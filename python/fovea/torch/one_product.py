@@ -14,7 +14,7 @@ import threading
 
 from torch import nn
 
-from .exact import changes_its_input_alone, hooks_of
+from .exact import call_hooks, changes_its_input_alone
 
 _VIEWS = {"view", "reshape", "unflatten", "transpose", "permute", "contiguous", "squeeze", "unsqueeze"}  # of a result
 _SIZES = {"shape", "dtype", "device", "ndim"}  # attributes of a tensor that tell nothing of its numbers
@@ -207,9 +207,8 @@ class OneProduct:
             for code, names, places, others, numbers in _readings(self.module, self.names):
                 if names == self.names:
                     between = [children[name] for name in others]
-                    hooks = [container for child in between for container in hooks_of(child)]
                     forwards = [type(child).forward for child in between]
-                    guard = (others, between, [*map(type, between)], forwards, [*map(vars, between)], hooks, numbers)
+                    guard = (others, between, [*map(type, between)], forwards, [*map(vars, between)], numbers)
                     guard = guard if others or numbers else ()
                     return maps[0].packed.execute, code, places, guard
         return None, None, (), ()
@@ -235,11 +234,11 @@ class OneProduct:
         _local.held = _Held.held if number == len(places) else (frame, x, number, ys)
         return ys[number - 1]
 
-    def _holds(self, names, children, kinds, forwards, attributes, hooks, numbers) -> bool:
+    def _holds(self, names, children, kinds, forwards, attributes, numbers) -> bool:
         """Whether what is called and read between the maps is as it was proved to be."""
         own, of_class = vars(self.module), type(self.module)
         return (
-            not any(hooks)
+            not any(map(any, map(call_hooks, attributes)))
             and [*map(self.module._modules.get, names)] == children
             and [*map(type, children)] == kinds
             and [kind.forward for kind in kinds] == forwards

@@ -12,17 +12,19 @@ import weakref
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils._device import DeviceContext
 
 import fovea
 
-from .exact import GLOBAL_HOOKS, hooks_of
+from .exact import GLOBAL_HOOKS, call_hooks
 from .loaded import load_from_state_dict
-from .packed_weight import Fixed, no_gradient, parameter, refuse
+from .packed_weight import Fixed, PackedWeight, no_gradient, parameter, refuse
 from .types import arithmetic
 
 PLAIN = (torch.Tensor, nn.Parameter)  # not the tensors of tracing, nor other classes with a will of their own
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": functools.partial(F.gelu, approximate="tanh")}
-_CALL = nn.Module.__call__
+_CALL, _FORWARD, _LINEAR = nn.Module.__call__, nn.Linear.forward, F.linear  # what stands in their place later is called
+_function_modes, _functions = torch._C._len_torch_function_stack, torch.overrides._get_current_function_mode_stack
 _dispatch_modes, _transforms = torch._C._len_torch_dispatch_stack, torch._C._functorch.peek_interpreter_stack
 _autocast, _tracing = torch._C._is_any_autocast_enabled, torch._C._get_tracing_state
 
@@ -58,8 +60,20 @@ _maps = _registry()
 
 
 def ordinary() -> bool:
-    """Whether tensors are what they seem: no torch.func, autocast, jit.trace or dispatch mode is at work."""
-    return not (_dispatch_modes() or _autocast() or _tracing()) and _transforms() is None
+    """Whether tensors and functions are what they seem: no torch.func, autocast, jit.trace or mode is at work, and nobody
+    has replaced what nn.Linear is made of."""
+    return (
+        not (_dispatch_modes() or _autocast() or _tracing() or (_function_modes() and _functions_are_seen()))
+        and _transforms() is None
+        and nn.Linear.forward is _FORWARD
+        and F.linear is _LINEAR
+        and nn.Module.__call__ is _CALL
+    )
+
+
+def _functions_are_seen() -> bool:
+    """Whether a TorchFunctionMode is at work; that of torch.device() changes nothing that has an input."""
+    return any(type(mode) is not DeviceContext for mode in _functions())
 
 
 class Packed(nn.Module):
@@ -217,8 +231,8 @@ class Linear(Packed, nn.Linear):
             execute = functools.partial(_any_float, execute, getattr(torch, self.packed.dtype))
         for weight in self._watched:
             execute = functools.partial(_unwritten, execute, weight, weight._version)
-        out, hooks = self.packed.out_features[self._part], [*hooks_of(self), *GLOBAL_HOOKS]
-        vars(self).update(_execute=execute, _hooks=hooks, _out=out, _number=secrets.randbits(62))
+        out = self.packed.out_features[self._part]
+        vars(self).update(_execute=execute, _out=out, _number=secrets.randbits(62))
         _maps[self._number] = self
 
     def watch(self, weights):
@@ -227,7 +241,7 @@ class Linear(Packed, nn.Linear):
         self._fix()
 
     def __getstate__(self):
-        return {name: value for name, value in super().__getstate__().items() if name not in ("_execute", "_hooks")}
+        return {name: value for name, value in super().__getstate__().items() if name != "_execute"}
 
     def __call__(self, *args, **kwargs):
         """As nn.Module's, but for what is one product with other maps, where forward() and no hook would be called."""
@@ -240,10 +254,11 @@ class Linear(Packed, nn.Linear):
             and type(args[0]) in PLAIN
             and not (self._was_quantized and args[0].dtype is not self._parameters["weight"].dtype)
             and not (args[0].requires_grad and torch.is_grad_enabled())
-            and not any(self._hooks)
-            and "forward" not in vars(self)
             and type(self) is Linear
-            and nn.Module.__call__ is _CALL
+            and "forward" not in vars(self)
+            and self.is_own()
+            and not any(call_hooks(vars(self)))
+            and not any(GLOBAL_HOOKS)
             and ordinary()
         ):
             y = product.part(self._part, args[0])
@@ -254,12 +269,18 @@ class Linear(Packed, nn.Linear):
     def forward(self, input):
         if torch.compiler.is_compiling():
             return torch.ops.fovea.packed_linear(input, self._number)
-        if type(input) in PLAIN and ordinary():
+        if type(input) in PLAIN and ordinary() and self.is_own():
             if input.requires_grad and torch.is_grad_enabled():
                 no_gradient()
             return self._execute(input)
-        weight = self.weight.unpacked()
-        return F.linear(input, weight.t() if self.in_first else weight, self._bias)
+        if not self.in_first and nn.Linear.forward is not _FORWARD:
+            return nn.Linear.forward(self, input)
+        weight, bias = (x.unpacked() if isinstance(x, PackedWeight) else x for x in (self.weight, self.bias))
+        return F.linear(input, weight.t() if self.in_first else weight, bias)
+
+    def is_own(self) -> bool:
+        """Whether nobody has put other weights before the parameters, into the dict of attributes."""
+        return not ("weight" in self.__dict__ or "bias" in self.__dict__)
 
     def fused(self, activation, x, residual=None):
         """activation(self(x)) + residual. The caller knows that forward() would be called, and no hook."""

@@ -13,7 +13,9 @@ from .packed import PLAIN, Linear, Packed, ordinary, unpack_weight
 from .packed_weight import no_gradient
 from .types import arithmetic, wide
 
+_FORWARD = nn.MultiheadAttention.forward
 WEIGHTS = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight", "out_proj.weight")
+_PARAMETERS = {*WEIGHTS[:4], "in_proj_bias"}
 
 
 class MultiheadAttention(Packed, nn.MultiheadAttention):
@@ -106,8 +108,9 @@ class MultiheadAttention(Packed, nn.MultiheadAttention):
     def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
                 average_attn_weights=True, is_causal=False):  # fmt: skip
         plain = type(query) in PLAIN and type(key) in PLAIN and type(value) in PLAIN and ordinary()
+        known = nn.MultiheadAttention.forward is _FORWARD and vars(self).keys().isdisjoint(_PARAMETERS)
         if (
-            not plain
+            not (plain and known)
             or not query.numel()
             or not key.numel()
             or self.add_zero_attn
@@ -133,7 +136,7 @@ class MultiheadAttention(Packed, nn.MultiheadAttention):
         out = out.transpose(0, 1) if tokens_first else out
         last = self.out_proj  # torch reads its weight and calls no hook of it
         out = out.flatten(2)
-        out = last._execute(out) if type(last) is Linear else F.linear(out, last.weight, last.bias)
+        out = last._execute(out) if type(last) is Linear and last.is_own() else F.linear(out, last.weight, last.bias)
         return (out if batched else out.squeeze(0)), weights
 
     def extra_repr(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .exact import hooks_of
+from .exact import call_hooks
 
 # Classes that keep words as files have them. Others (Marlin, Machete, ExLlama, ...) order them for their kernels.
 _GPTQ = {"TorchLinear", "TorchQuantLinear", "TritonV2Linear", "TritonV2QuantLinear", "QuantLinear"}
@@ -82,7 +82,7 @@ def shared(module) -> list[torch.Tensor]:
 
 
 def _check_module(module, tensors):
-    if any(map(len, hooks_of(module))):
+    if any(map(len, call_hooks(vars(module)))):
         raise _No("it has hooks")
     forward = vars(module).get("forward")
     if forward is not None and not _home(forward).startswith("compressed_tensors."):

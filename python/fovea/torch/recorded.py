@@ -25,7 +25,13 @@ _OPCODES = frozenset(
     "BINARY_OP".split()
 )
 _MODULES = (torch, nn, F)
-_FUNCTIONS = (F.relu, F.gelu, F.dropout, torch.relu, torch.add, torch.mul)
+HOMES = {  # of functions that are known: (names of a module of torch, its name there)
+    getattr(home, name): (vars(home), name)
+    for home, names in ((F, ("relu", "gelu", "dropout")), (torch, ("relu", "add", "mul")))
+    for name in names
+}
+_FUNCTIONS = (*HOMES,)
+_SEQUENTIAL = nn.Sequential.forward
 _NAMES = {"nn", "functional", "relu", "gelu", "dropout", "add", "mul", "training"}
 # Of code: optimized, new locals, nested, no free names, annotations, docstring.
 _FLAGS = 0x1 | 0x2 | 0x10 | 0x40 | 0x1000000 | 0x4000000
@@ -142,8 +148,10 @@ def attribute_functions(module) -> dict:
 
 def record(module, name: str) -> Recording | None:
     """What the method `name` of the class of `module` does, or None. Targets that the class shadows are unknown."""
+    if any(home[function] is not known for known, (home, function) in HOMES.items()):
+        return None
     if type(module) is nn.Sequential and name == "forward":
-        if None in module._modules.values():
+        if None in module._modules.values() or nn.Sequential.forward is not _SEQUENTIAL:
             return None
         recording = Recording(1)
         for child in module._modules:
