@@ -134,7 +134,8 @@ class _Plan:
         """A function without arguments: whether all is as it is now."""
         module, name, function, code = self.module, self.name, self.function, self.function.__code__
         children = dict(module._modules)
-        names, classes = [*children], [*map(type, children.values())]
+        names = [*children] if type(module) is nn.Sequential else None  # whose order counts
+        classes = [*map(type, children.values())]
         kinds = [*dict.fromkeys(self.kinds)]
         forwards, attributes = [*map(_forward_of, kinds)], self.attributes
         owners, keys, values = map(list, zip(*self.watched))
@@ -143,7 +144,7 @@ class _Plan:
             now = module._modules
             return (
                 now == children
-                and [*now] == names
+                and (names is None or [*now] == names)
                 and [*map(type, now.values())] == classes
                 and [*map(_forward_of, kinds)] == forwards
                 and [*map(dict.get, owners, keys)] == values

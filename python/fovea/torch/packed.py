@@ -255,9 +255,9 @@ class Linear(Packed, nn.Linear):
             and not (self._was_quantized and args[0].dtype is not self._parameters["weight"].dtype)
             and not (args[0].requires_grad and torch.is_grad_enabled())
             and type(self) is Linear
-            and "forward" not in vars(self)
-            and self.is_own()
-            and not any(call_hooks(vars(self)))
+            and "forward" not in (own := self.__dict__)
+            and not ("weight" in own or "bias" in own)
+            and not any(call_hooks(own))
             and not any(GLOBAL_HOOKS)
             and ordinary()
         ):
@@ -266,10 +266,11 @@ class Linear(Packed, nn.Linear):
                 return y
         return super().__call__(*args, **kwargs)
 
-    def forward(self, input):
+    def forward(self, input):  # attributes called weight and bias hide the parameters
         if torch.compiler.is_compiling():
             return torch.ops.fovea.packed_linear(input, self._number)
-        if type(input) in PLAIN and ordinary() and self.is_own():
+        own = self.__dict__
+        if type(input) in PLAIN and ordinary() and not ("weight" in own or "bias" in own):
             if input.requires_grad and torch.is_grad_enabled():
                 no_gradient()
             return self._execute(input)
@@ -277,10 +278,6 @@ class Linear(Packed, nn.Linear):
             return nn.Linear.forward(self, input)
         weight, bias = (x.unpacked() if isinstance(x, PackedWeight) else x for x in (self.weight, self.bias))
         return F.linear(input, weight.t() if self.in_first else weight, bias)
-
-    def is_own(self) -> bool:
-        """Whether nobody has put other weights before the parameters, into the dict of attributes."""
-        return not ("weight" in self.__dict__ or "bias" in self.__dict__)
 
     def fused(self, activation, x, residual=None):
         """activation(self(x)) + residual. The caller knows that forward() would be called, and no hook."""

@@ -109,12 +109,13 @@ class MultiheadAttention(Packed, nn.MultiheadAttention):
                 average_attn_weights=True, is_causal=False):  # fmt: skip
         plain = type(query) in PLAIN and type(key) in PLAIN and type(value) in PLAIN and ordinary()
         known = nn.MultiheadAttention.forward is _FORWARD and vars(self).keys().isdisjoint(_PARAMETERS)
+        masked = is_causal or attn_mask is not None or key_padding_mask is not None
         if (
             not (plain and known)
             or not query.numel()
             or not key.numel()
             or self.add_zero_attn
-            or not self._takes(query, key, key_padding_mask, attn_mask, need_weights, is_causal)
+            or (masked and not self._takes(query, key, key_padding_mask, attn_mask, need_weights, is_causal))
         ):  # torch has its own ways with nothing, its own errors, and adds a key where that was asked for later
             return nn.MultiheadAttention.forward(
                 self, query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal
@@ -136,7 +137,8 @@ class MultiheadAttention(Packed, nn.MultiheadAttention):
         out = out.transpose(0, 1) if tokens_first else out
         last = self.out_proj  # torch reads its weight and calls no hook of it
         out = out.flatten(2)
-        out = last._execute(out) if type(last) is Linear and last.is_own() else F.linear(out, last.weight, last.bias)
+        own = type(last) is Linear and "weight" not in vars(last) and "bias" not in vars(last)
+        out = last._execute(out) if own else F.linear(out, last.weight, last.bias)
         return (out if batched else out.squeeze(0)), weights
 
     def extra_repr(self) -> str:
