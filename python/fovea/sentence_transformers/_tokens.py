@@ -14,6 +14,21 @@ CHUNK = 1024  # texts that are tokenized at once
 PACK_TOKENS = 2048  # of a pack at most, unless one text has more
 
 
+_GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")  # classes that take tokenizer.json as it is
+
+
+def _of_bert(given, of):
+    """The normalizer of a BERT: tokenizer_config.json counts where tokenizer.json says otherwise."""
+    if of.word("tokenizer_class", default="") in _GENERIC:
+        return given
+    return type(given)(
+        clean_text=given.clean_text,
+        handle_chinese_chars=of.flag("tokenize_chinese_chars", default=given.handle_chinese_chars),
+        strip_accents=of.flag("strip_accents", default=given.strip_accents),
+        lowercase=of.flag("do_lower_case", default=given.lowercase),
+    )
+
+
 class Tokenizer:
     """tokenizer.json by the package tokenizers. lower: texts are made lower case first."""
 
@@ -29,17 +44,14 @@ class Tokenizer:
             except Exception as error:  # tokenizers raises Exception itself
                 raise ValueError(f"{folder}/tokenizer.json cannot be read: {error}") from None
         elif (folder / "vocab.txt").is_file():
-            self.raw = tokenizers.BertWordPieceTokenizer(
-                str(folder / "vocab.txt"),
-                lowercase=of.flag("do_lower_case", default=True),
-                strip_accents=of.flag("strip_accents", default=None),
-                handle_chinese_chars=of.flag("tokenize_chinese_chars", default=True),
-            )._tokenizer
+            self.raw = tokenizers.BertWordPieceTokenizer(str(folder / "vocab.txt"))._tokenizer
         else:
             raise FileNotFoundError(
                 f"{folder} lacks tokenizer.json, which transformers makes of other files: "
                 "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
             )
+        if type(self.raw.normalizer).__name__ == "BertNormalizer":
+            self.raw.normalizer = _of_bert(self.raw.normalizer, of)
         if lower:
             first = tokenizers.normalizers.Lowercase()
             rest = [] if self.raw.normalizer is None else [self.raw.normalizer]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import sentence_transformers
 import torch
+import transformers
 from sentence_transformers.sentence_transformer import modules as st
 
 from fovea.sentence_transformers import CrossEncoder, SentenceTransformer
@@ -225,6 +226,29 @@ def test_lower_case(folder, tmp_path):
     texts = ["W1 w2 <mask> W3", "ΟΔΟΣ W4", "İ W5"]
     assert ours.tokenize(texts)["input_ids"].tolist() == theirs.preprocess(texts)["input_ids"].tolist()
     close(ours.encode(texts), theirs.encode(texts))
+
+
+@pytest.mark.parametrize("files", ["tokenizer.json", "vocab.txt"])
+@pytest.mark.parametrize(
+    "values", [{}, {"do_lower_case": False}, {"do_lower_case": True}, {"strip_accents": False}, {"tokenize_chinese_chars": False}]
+)
+def test_what_tokenizers_of_bert_normalize(values, files, tmp_path):
+    """By tokenizer_config.json, also where tokenizer.json says otherwise."""
+    folder = tmp_path / "a"
+    shutil.copytree(embedding_models.word_pieces(), folder)
+    words = (folder / "vocab.txt").read_text()
+    for word, other in (("w114", "é你"), ("w113", "e"), ("w112", "你"), ("w111", "W9")):
+        words = words.replace(word, other)
+    (folder / "vocab.txt").write_text(words)
+    transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
+    if files == "vocab.txt":
+        (folder / "tokenizer.json").unlink()
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    texts = ["W1 w2 W9", "é e", "w1你w2", "é你"]
+    for kind in (settings["tokenizer_class"], *(["TokenizersBackend"] if files == "tokenizer.json" else [])):
+        (folder / "tokenizer_config.json").write_text(json.dumps(settings | values | {"tokenizer_class": kind}))
+        ours, theirs = SentenceTransformer(folder), sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+        assert ours.tokenize(texts)["input_ids"].tolist() == theirs.preprocess(texts)["input_ids"].tolist()
 
 
 def test_tokens_with_a_prompt(both):
