@@ -82,6 +82,9 @@ function(fovea_install_program program)
                            DEPENDS ${program} VERBATIM)
     endforeach()
     add_custom_target(${program}-pages ALL DEPENDS ${program}.man ${program}.completion)
+    if(TARGET tests-hosts)
+        add_dependencies(tests-hosts ${program}-pages) # of package.static.install
+    endif()
     install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${program}.man DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
             RENAME ${program}.1 COMPONENT Fovea_Runtime)
     install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${program}.completion RENAME ${program}
