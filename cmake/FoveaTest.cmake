@@ -50,7 +50,7 @@ function(fovea_label name label)
     set_property(TEST ${name} APPEND PROPERTY LABELS ${label})
     string(REGEX MATCHALL "TARGET_FILE:[^>]+" programs "${ARGN}") # targets that may come later
     list(TRANSFORM programs REPLACE "TARGET_FILE:" "")
-    if("${ARGV2}" MATCHES "^(test|fovea)-")
+    if("${ARGV2}" MATCHES "^(test-|fovea-|with-tier$)")
         list(APPEND programs ${ARGV2})
     endif()
     if(programs)
