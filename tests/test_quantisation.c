@@ -233,18 +233,21 @@ static void check_strides(const fovea_context *ctx, rng *r) {
     fovea_quantisation_init(&q);
     q.group_scales = scales;
     q.group_size = GROUP;
-    q.scale_group_stride = OUT * 3;
-    q.scale_out_stride = 2;
     q.zeros = zeros;
     q.zero_offset = 1;
     const fovea_matrix m = {data, FOVEA_DTYPE_U8, IN, OUT, 1, ROW, &q};
-    for (int o = 0; o < OUT; o++)
-        for (int i = 0; i < IN; i++) {
-            const int at = i / GROUP * OUT * 3 + o * 2;
-            want[o * IN + i] = scales[at] * (float)(data[o * ROW + i] - zeros[at] - 1);
-        }
-    test_check(fovea_dequantize(ctx, &m, got) == FOVEA_OK, "strides: %s", fovea_error_detail());
-    test_same(got, want, OUT * IN, "strides of scales");
+    static const int strides[][2] = {{OUT * 3, 2}, {3, 0}, {0, 2}}; /* of groups and columns, one of which may be 0 */
+    for (int k = 0; k < 3; k++) {
+        q.scale_group_stride = strides[k][0];
+        q.scale_out_stride = strides[k][1];
+        for (int o = 0; o < OUT; o++)
+            for (int i = 0; i < IN; i++) {
+                const int at = i / GROUP * strides[k][0] + o * strides[k][1];
+                want[o * IN + i] = scales[at] * (float)(data[o * ROW + i] - zeros[at] - 1);
+            }
+        test_check(fovea_dequantize(ctx, &m, got) == FOVEA_OK, "strides: %s", fovea_error_detail());
+        test_same(got, want, OUT * IN, "strides %d of scales", k);
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------------- exactness -- */
