@@ -58,9 +58,9 @@
  *   d       = x - mean
  *   r       = 1 / sqrt(sum of d^2 / n + eps), each operation rounded; the sum by lanes, acc = fma(d, d, acc), and tree
  *   y       = d * r, then fma(y, weight, bias), y * weight or y + bias, as there are; then NaN -> 0x7fc00000
- * Where the sum of d^2 is not below FLT_MAX, or sum / n + eps not at least 2^-96, x * f and eps * f * f take the places
- * of x and eps in all of that, the latter at least 2^-126 where eps > 0. f = 2^-e, e the exponent of the larger of
- * sqrt(eps) and the largest |x|, NaN left out, but from -126 to 126.
+ * Where the sum of d^2 or sum / n + eps is not below FLT_MAX, or the latter not at least 2^-96, x * f and eps * f * f
+ * take the places of x and eps in all of that, the latter at least 2^-126 where eps > 0. f = 2^-e, e the exponent of the
+ * larger of sqrt(eps) and the largest |x|, NaN left out, but from -126 to 126.
  *
  * and of encoders, rows of n channels, each operation rounded; at the end NaN -> 0x7fc00000:
  *   embeddings  y = e1 + e2, y = y + e3 ..., then y * scale

@@ -34,7 +34,8 @@ static void literal(const float *given, int64_t n, bool centre, const float *wei
     for (int turn = 0; turn < 2; turn++) {
         mean = centre ? lanes(x, n, 0.0f, false) / (float)n : 0.0f;
         squares = lanes(x, n, mean, true);
-        if (turn || (squares < FLT_MAX && squares / (float)n + eps >= 0x1p-96f))
+        const float variance = squares / (float)n + eps;
+        if (turn || (squares < FLT_MAX && variance >= 0x1p-96f && variance < FLT_MAX))
             break;
         for (int64_t j = 0; j < n; j++)
             most = fmaxf(most, fabsf(x[j]));
@@ -167,6 +168,7 @@ static void test_far(const case_contexts *contexts) {
         {{3e38f, 3e38f}, 1e-5f, {1, 1}, {0, 0}},
         {{3e38f, 1e-5f}, 0, {1.41421356f, 4.7140452e-44f}, {1, -1}},
         {{1e-45f, 0}, 0, {1.41421356f, 0}, {1, -1}},
+        {{1.2e19f, -1.2e19f}, 3e38f, {0.56949478f, -0.56949478f}, {0.56949478f, -0.56949478f}},
         {{1e-30f, 0}, 1e-38f, {1e-11f, 0}, {5e-12f, -5e-12f}},
         {{0, 0}, 1e-30f, {0, 0}, {0, 0}},
         {{0, 0}, 0, {NAN, NAN}, {NAN, NAN}},

@@ -31,7 +31,9 @@ FOVEA_API void fovea_norm_args_init_size(fovea_norm_args *args, size_t size);
  *   - x, y, weight and bias may each be FOVEA_DTYPE_F32, _BF16 or _F16. Results are, bit for bit, those of float32 on
  *     the same numbers, rounded once at the end as fovea_convert() rounds.
  *   - Rows of any finite numbers are computed right: where sums of squares leave float32's range, the row is multiplied
- *     by a power of two first. A row of equal numbers has NaN if eps is 0 (0 / 0): in an RMS norm a row of zeros.
+ *     by a power of two first. A row of zeros has NaN if eps is 0 (0 / 0). The mean is rounded to float32: in a layer
+ *     norm, differences of a row near that rounding are lost, and a row of equal numbers that are not 0 has NaN or
+ *     about 1 or -1 if eps is 0.
  *   - A row's bits depend only on its x, weight and bias. They are the same on every tier and with every number of
  *     threads. Output NaN is always 0x7fc00000 before rounding.
  *   - y must not overlap weight or bias. It may be x (same data, type and strides), but must not overlap it otherwise.

@@ -72,7 +72,7 @@ static inline void normalize_row(int64_t n, const float *x, const fv_normalize *
         mean = v_set1(args->centre ? normalize_sum(n, x) / count : 0.0f);
         squares = normalize_squares(n, x, mean);
         variance = squares / count + eps;
-        if (again || (squares < FLT_MAX && variance >= 0x1p-96f))
+        if (again || (squares < FLT_MAX && variance >= 0x1p-96f && variance < FLT_MAX))
             break;
         eps = normalize_again(n, x, eps, y);
         x = y;
