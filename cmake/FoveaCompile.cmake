@@ -11,6 +11,30 @@
 include(CheckCSourceCompiles)
 include(CheckCSourceRuns)
 
+if(CMAKE_SIZEOF_VOID_P LESS 8)
+    message(FATAL_ERROR "Fovea has no 32-bit builds, and the compiler makes 32-bit programs (${CMAKE_C_COMPILER} "
+                        "${CMAKE_C_FLAGS}): build for x86-64, 64-bit Arm or, portable, another 64-bit CPU")
+endif()
+
+# kernels/strict.h refuses flags that change arithmetic, and compilers whose default does. Clang has no macros for some.
+function(fovea_refuse_flags)
+    string(TOUPPER "${CMAKE_BUILD_TYPE}" config)
+    get_property(options DIRECTORY PROPERTY COMPILE_OPTIONS) # those of a project around this one
+    string(JOIN " " flags ${CMAKE_C_FLAGS} ${CMAKE_C_FLAGS_${config}} ${options})
+    separate_arguments(words UNIX_COMMAND "${flags}")
+    list(FILTER words INCLUDE REGEX "^-[fOm]")
+    set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+    try_compile(strict SOURCE_FROM_CONTENT strict.c "typedef int strict;" NO_CACHE
+                COMPILE_DEFINITIONS ${words} -include ${PROJECT_SOURCE_DIR}/kernels/strict.h)
+    set(parts "-f(unsafe-math-optimizations|associative-math|reciprocal-math|no-signed-zeros)")
+    if(NOT strict OR "${words}" MATCHES "(^|;)${parts}(;|$)")
+        message(FATAL_ERROR "Fovea cannot be built with -ffast-math, -Ofast or a part of them: NaN would become numbers, "
+                            "and bits would depend on the compiler. Flags are: ${flags}. Take them out of CFLAGS and "
+                            "CMAKE_C_FLAGS, or give them to targets of your own alone; icx needs -fp-model=precise")
+    endif()
+endfunction()
+fovea_refuse_flags()
+
 # Asks the compiler, not the machine: a cross compiler or -m32 may aim elsewhere.
 function(fovea_check_target macro variable)
     check_c_source_compiles("
@@ -124,7 +148,8 @@ function(fovea_object_library target)
     fovea_warnings(${target})
     # -ffp-contract=off: an fma is where one is written and nowhere else, or bits would depend on the compiler.
     # -UNDEBUG: after what a build type defines.
-    target_compile_options(${target} PRIVATE -Wconversion -ffp-contract=off $<$<BOOL:${FOVEA_ASSERTS}>:-UNDEBUG>)
+    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:C>:SHELL:-include ${PROJECT_SOURCE_DIR}/kernels/strict.h>"
+                           -Wconversion -ffp-contract=off $<$<BOOL:${FOVEA_ASSERTS}>:-UNDEBUG>)
     target_compile_definitions(${target} PRIVATE ${FOVEA_ARCHITECTURE} $<$<NOT:$<BOOL:${FOVEA_ASSERTS}>>:NDEBUG>)
     target_include_directories(${target} PRIVATE ${FOVEA_INCLUDE} ${PROJECT_SOURCE_DIR}/src
                                                  ${PROJECT_SOURCE_DIR}/kernels ${PROJECT_BINARY_DIR}/kernels)

@@ -99,6 +99,34 @@ add_subdirectory)
     [ ! -e "$tree/installed" ] || fail "installs Fovea together with the project around it"
     ;;
 
+refused) # flags that change arithmetic, however they are given, and 32-bit programs, both before anything is looked for
+    fast="cannot be built with -ffast-math"
+    refuse() { # refuse WORDS SOURCE OPTION...
+        configure "$2" "$tree" "${@:3}" >"$SCRATCH/refused" 2>&1 && fail "taken: ${*:2}"
+        tr -s ' \n' ' ' <"$SCRATCH/refused" | grep -F "$1" | grep -vqi sleef || fail "other words: $(cat "$SCRATCH/refused")"
+    }
+    for flag in -ffast-math -ffinite-math-only -funsafe-math-optimizations; do
+        refuse "$fast" "$FOVEA_SOURCE" -DCMAKE_C_FLAGS="-g $flag"
+    done
+    CFLAGS=-ffast-math refuse "$fast" "$FOVEA_SOURCE"
+    type=$(tr '[:lower:]' '[:upper:]' <<<"$BUILD_TYPE")
+    refuse "$fast" "$FOVEA_SOURCE" -DCMAKE_C_FLAGS_"$type"=-Ofast
+    mkdir -p "$SCRATCH/around"
+    printf '%s\n' 'cmake_minimum_required(VERSION 3.25)' 'project(around C)' 'add_compile_options(-ffast-math)' \
+        "add_subdirectory($FOVEA_SOURCE fovea)" >"$SCRATCH/around/CMakeLists.txt"
+    refuse "$fast" "$SCRATCH/around"
+    if [ "$(uname -m)" = x86_64 ]; then # objects alone: there may be no 32-bit system to link with
+        refuse "no 32-bit builds" "$FOVEA_SOURCE" -DCMAKE_C_FLAGS=-m32 -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY
+    fi
+    # And by each file of the library, however it is compiled.
+    for flag in -ffast-math -Ofast -ffinite-math-only; do
+        ! "$CC" $flag -fsyntax-only -include "$FOVEA_SOURCE/kernels/strict.h" -x c /dev/null 2>"$SCRATCH/refused" &&
+            grep -q "$fast" "$SCRATCH/refused" || fail "$flag: no #error"
+    done
+    commands=$(grep '"command":.* -o \(src\|kernels\)/CMakeFiles/.*\.c",$' "$FOVEA_BUILD/compile_commands.json")
+    ! grep -v -- "-include $FOVEA_SOURCE/kernels/strict.h" <<<"$commands" || fail "these are compiled without strict.h"
+    ;;
+
 pkg_config)
     export PKG_CONFIG_PATH=$libdir/pkgconfig
     options=(--cflags --libs)
