@@ -30,13 +30,11 @@ int64_t fv_mpi_held(const fv_mpi_layout *l, int rank) {
     return dealt_to(l, stripes - 1) == rank ? held - (stripes * l->width - l->total) : held;
 }
 
+/* The last stripe of a round and the first of the next one are one rank's. */
 int64_t fv_mpi_run(const fv_mpi_layout *l, int64_t position) {
-    const int owner = fv_mpi_owner(l, position);
-    int64_t end = position;
-    do
-        end = fv_mpi_min(l->total, (end / l->width + 1) * l->width);
-    while (end < l->total && fv_mpi_owner(l, end) == owner);
-    return end - position;
+    const int64_t next = position / l->width + 1;
+    const int64_t stripes = l->ranks == 1 ? stripes_of(l) : next + (next % l->ranks == 0);
+    return (stripes >= stripes_of(l) ? l->total : stripes * l->width) - position;
 }
 
 int64_t fv_mpi_stripe(const fv_mpi_layout *l, int rank, int64_t index, int64_t *first) {

@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-enum { ROWS = 64 }; /* queries whose limits are taken as one, for costs */
+/* Queries whose limits are taken as one, for costs; more where a block would have more such parts. */
+enum { ROWS = 64, PARTS = 4096 };
 
 static int64_t size_of(fovea_dtype dtype) { return dtype == FOVEA_DTYPE_F32 ? 4 : dtype == FOVEA_DTYPE_I8 ? 1 : 2; }
 
@@ -47,34 +48,51 @@ void fv_mpi_sees(const fovea_attention_desc *d, int64_t first, int64_t count, in
 double fv_mpi_visit_seconds(const fv_mpi_problem *p, const fv_mpi_block *b, int64_t key, int64_t keys) {
     const fovea_attention_desc *d = &p->desc;
     const double heads = (double)(d->batch * b->heads), groups = (double)(d->q_heads / fv_mpi_max(1, d->kv_heads));
-    int64_t pairs = 0, low, high, read_low = key + keys, read_high = key;
-    for (int64_t i = 0; i < b->queries; i += ROWS) {
-        const int64_t n = fv_mpi_min(ROWS, b->queries - i);
+    double pairs = 0;
+    int64_t low, high, read_low = key + keys, read_high = key;
+    const int64_t rows = fv_mpi_max(ROWS, fv_mpi_ceil(b->queries, PARTS));
+    for (int64_t i = 0; i < b->queries; i += rows) {
+        const int64_t n = fv_mpi_min(rows, b->queries - i);
         /* on average rows see half of the keys that only some of them see */
         fv_mpi_sees(d, b->query + i + n / 2, 1, p->max_offset, p->max_offset, &low, &high);
         low = fv_mpi_clamp(low, key, key + keys), high = fv_mpi_clamp(high, key, key + keys);
-        pairs += n * fv_mpi_max(0, high - low);
+        pairs += (double)n * (double)fv_mpi_max(0, high - low);
         if (high > low)
             read_low = fv_mpi_min(read_low, low), read_high = fv_mpi_max(read_high, high);
     }
     const double bytes = (double)(d->head_dim * size_of(d->k_dtype) + d->value_dim * size_of(d->v_dtype));
-    return p->costs.call + 2 * (double)pairs * groups * heads * (double)(d->head_dim + d->value_dim) / p->costs.flops +
+    return p->costs.call + 2 * pairs * groups * heads * (double)(d->head_dim + d->value_dim) / p->costs.flops +
            (double)fv_mpi_max(0, read_high - read_low) * heads * bytes / p->costs.key_bytes;
 }
 
 /* --------------------------------------------------------------------------------------------------------- blocks --
  * */
 
-/* Counts blocks, or writes them. */
-static int64_t cut(const fv_mpi_problem *p, const fv_mpi_choice *c, const fv_mpi_layout *tokens, fv_mpi_block *blocks) {
+/* Without a walk over stripes: runs are the first stripe, pairs of stripes, and single ones between. */
+int64_t fv_mpi_block_count(const fv_mpi_problem *p, const fv_mpi_choice *c) {
+    const fovea_attention_desc *d = &p->desc;
+    const int64_t heads = fv_mpi_ceil(d->kv_heads, c->block_kv_heads), width = c->query_stripe;
+    const int64_t stripes = fv_mpi_ceil(d->q_len, width);
+    if (d->batch == 0 || d->kv_heads == 0 || d->q_heads == 0 || d->q_len == 0)
+        return 0;
+    if (p->queries != FOVEA_MPI_QUERIES_DEALT || p->ranks == 1 || stripes == 1)
+        return fv_mpi_ceil(d->q_len, c->block_queries) * heads;
+    const fv_mpi_layout tokens = {d->q_len, width, p->ranks};
+    const int64_t paired = (stripes - 1) % p->ranks == 0; /* is the last stripe, which may be short, in a pair? */
+    const int64_t pairs = (stripes - 1) / p->ranks, singles = stripes - 2 * pairs;
+    const int64_t last = fv_mpi_run(&tokens, (stripes - 1 - paired) * width);
+    return ((pairs - paired) * fv_mpi_ceil(2 * width, c->block_queries) +
+            (singles - !paired) * fv_mpi_ceil(width, c->block_queries) + fv_mpi_ceil(last, c->block_queries)) *
+           heads;
+}
+
+static void cut(const fv_mpi_problem *p, const fv_mpi_choice *c, const fv_mpi_layout *tokens, fv_mpi_block *blocks) {
     const fovea_attention_desc *d = &p->desc;
     const bool dealt = p->queries == FOVEA_MPI_QUERIES_DEALT;
     int64_t count = 0;
     for (int64_t first = 0; d->batch > 0 && d->kv_heads > 0 && d->q_heads > 0 && first < d->q_len;) {
         const int64_t run = dealt ? fv_mpi_run(tokens, first) : d->q_len;
-        if (!blocks)
-            count += fv_mpi_ceil(run, c->block_queries) * fv_mpi_ceil(d->kv_heads, c->block_kv_heads);
-        for (int64_t i = 0; blocks && i < run; i += c->block_queries)
+        for (int64_t i = 0; i < run; i += c->block_queries)
             for (int64_t h = 0; h < d->kv_heads; h += c->block_kv_heads, count++)
                 blocks[count] = (fv_mpi_block){
                     .query = first + i,
@@ -86,7 +104,6 @@ static int64_t cut(const fv_mpi_problem *p, const fv_mpi_choice *c, const fv_mpi
                 };
         first += run;
     }
-    return count;
 }
 
 /* Counts a block's stops, or writes them: all runs of keys that it may see; if none, one at home without keys. */
@@ -121,17 +138,12 @@ static void add_copies(const fv_mpi_problem *p, const fv_mpi_block *b, fv_mpi_st
     }
 }
 
-int64_t fv_mpi_block_count(const fv_mpi_problem *p, const fv_mpi_choice *c) {
-    const fv_mpi_layout tokens = {p->desc.q_len, c->query_stripe, p->ranks};
-    return cut(p, c, &tokens, NULL);
-}
-
 bool fv_mpi_routes_make(const fv_mpi_problem *p, const fv_mpi_choice *c, fv_mpi_routes *r) {
     *r = (fv_mpi_routes){
         .keys = {p->desc.kv_len, c->stripe_segments * FV_MPI_SEGMENT, p->ranks},
         .tokens = {p->desc.q_len, c->query_stripe, p->ranks},
     };
-    r->block_count = cut(p, c, &r->tokens, NULL);
+    r->block_count = fv_mpi_block_count(p, c);
     r->blocks = calloc((size_t)r->block_count + 1, sizeof *r->blocks);
     if (!r->blocks)
         return false;

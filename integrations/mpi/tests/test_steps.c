@@ -81,8 +81,25 @@ static void draw(rng *r, trial *t) {
 
 /* -------------------------------------------------------------------------------------------------------- routes -- */
 
+/* Runs are as long as they can be. */
+static void check_runs(const trial *t, const fv_mpi_layout *l) {
+    int64_t at = 0, run = 0;
+    for (; at < l->total; at += run) {
+        run = fv_mpi_run(l, at);
+        bool one = run > 0 && at + run <= l->total;
+        for (int64_t i = at; one && i < at + run && l->ranks > 1; i += l->width)
+            one = fv_mpi_owner(l, i) == fv_mpi_owner(l, at);
+        expect(t, one && (at == 0 || fv_mpi_owner(l, at - 1) != fv_mpi_owner(l, at)), "run", at, run);
+        if (run <= 0)
+            break;
+    }
+}
+
 static void check_routes(const trial *t) {
     const fv_mpi_routes *r = &t->r;
+    check_runs(t, &r->keys);
+    if (t->p.queries == FOVEA_MPI_QUERIES_DEALT)
+        check_runs(t, &r->tokens);
     const bool dealt = t->p.queries == FOVEA_MPI_QUERIES_DEALT;
     int64_t work = 0, stops = 0;
     for (int64_t i = 0; i < r->block_count; i++) {
@@ -306,6 +323,26 @@ static void run(const trial *t, int64_t spare) {
         free(all[i]);
 }
 
+/* A plan of 2^40 queries and keys is made in no more time than one of 2^20: stripes are not counted one by one. */
+static void check_long(int ranks) {
+    const fv_mpi_choice none = {.method = FOVEA_MPI_METHOD_MODEL};
+    trial t = {.number = -1};
+    fovea_attention_desc *d = &t.p.desc;
+    fovea_attention_desc_init(d);
+    d->batch = d->q_heads = d->kv_heads = 1;
+    d->q_len = d->kv_len = INT64_C(1) << 40;
+    d->head_dim = d->value_dim = 16;
+    d->k_dtype = d->v_dtype = d->out_dtype = d->dtype;
+    d->causal = FOVEA_CAUSAL_TOP_LEFT;
+    t.p.ranks = ranks;
+    t.p.costs = (fovea_mpi_costs){sizeof t.p.costs, 1e11, 1e10, 1e-6, 1e-5, 1e9, 1e10};
+    double seconds;
+    const bool made = fv_mpi_choose(&t.p, &none, &t.c, &seconds) && fv_mpi_routes_make(&t.p, &t.c, &t.r);
+    if (expect(&t, made && seconds > 0 && t.r.block_count <= 30000, "a long plan", t.r.block_count, ranks))
+        check_routes(&t);
+    fv_mpi_routes_free(&t.r);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "mpi-steps", NULL);
     rng r = rng_stream(test_seed(), "steps");
@@ -318,5 +355,7 @@ int main(int argc, char **argv) {
         run(&t, 0);
         fv_mpi_routes_free(&t.r);
     }
+    for (int ranks = 1; ranks <= 5; ranks++)
+        check_long(ranks);
     return test_end();
 }
