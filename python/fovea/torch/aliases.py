@@ -50,8 +50,8 @@ def writes_only_in_training(module) -> bool:
 
 
 def others_of(model, memo) -> dict:
-    """{id of a parameter of the copy of `model` that was made with `memo`: other tensors in its memory; None stands for one
-    that the model holds elsewhere than as a parameter of a module}."""
+    """{id of a parameter of the copy of `model` that was made with `memo`: other tensors in its memory}. None stands for
+    one that the model holds elsewhere than as a parameter of a module."""
     parameters = [p for m in python_modules(model).values() for p in m._parameters.values() if p is not None]
     found: dict = collections.defaultdict(list)
     for key, count in collections.Counter(map(id, parameters)).items():

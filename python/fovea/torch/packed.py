@@ -23,8 +23,8 @@ from .types import arithmetic
 
 PLAIN = (torch.Tensor, nn.Parameter)  # not the tensors of tracing, nor other classes with a will of their own
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": functools.partial(F.gelu, approximate="tanh")}
-_CALL, _FORWARD, _LINEAR = nn.Module.__call__, nn.Linear.forward, F.linear  # what stands in their place later is called
-_function_modes, _functions = torch._C._len_torch_function_stack, torch.overrides._get_current_function_mode_stack
+_CALL, _FORWARD, _LINEAR = nn.Module.__call__, nn.Linear.forward, F.linear  # what replaces them later is called
+_function_modes = torch._C._len_torch_function_stack
 _dispatch_modes, _transforms = torch._C._len_torch_dispatch_stack, torch._C._functorch.peek_interpreter_stack
 _autocast, _tracing = torch._C._is_any_autocast_enabled, torch._C._get_tracing_state
 
@@ -73,7 +73,7 @@ def ordinary() -> bool:
 
 def _functions_are_seen() -> bool:
     """Whether a TorchFunctionMode is at work; that of torch.device() changes nothing that has an input."""
-    return any(type(mode) is not DeviceContext for mode in _functions())
+    return any(type(mode) is not DeviceContext for mode in torch.overrides._get_current_function_mode_stack())
 
 
 class Packed(nn.Module):

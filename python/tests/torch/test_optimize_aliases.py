@@ -78,7 +78,8 @@ class Written(nn.Module):
         self.fc, self.other = nn.Linear(8, 8), nn.Linear(8, 8)
         if how == "flat parameter":
             self.flat = nn.Parameter(torch.randn(144))
-            self.fc.weight, self.fc.bias = (nn.Parameter(p) for p in (self.flat.data[:64].view(8, 8), self.flat.data[64:72]))
+            self.fc.weight = nn.Parameter(self.flat.data[:64].view(8, 8))
+            self.fc.bias = nn.Parameter(self.flat.data[64:72])
             self.alias = self.flat
         elif how == "flat tensor":
             self.alias = torch.randn(72)

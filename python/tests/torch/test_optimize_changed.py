@@ -1,4 +1,4 @@
-"""What is changed after optimize() acts in the copy as in the model, where a call can see it; docs/python.md lists the rest."""
+"""What is changed after optimize() acts in the copy as in the model where a call can see it. docs/python.md lists the rest."""
 
 import pytest
 
@@ -66,8 +66,8 @@ def _hooks(name, kind="_forward_hooks", hook=lambda m, args, y: 2 * y):
     return lambda model, patch: vars(getattr(_inner(model), name)).update({kind: {0: hook}})
 
 
-def _weight(name):
-    return lambda model, patch: vars(_inner(model).up).update({name: torch.ones(16, 16) if name == "weight" else torch.ones(16)})
+def _weight(name, *shape):
+    return lambda model, patch: vars(_inner(model).up).update({name: torch.ones(shape)})
 
 
 def _twice(owner, name):
@@ -94,8 +94,8 @@ CHANGES = {
     "hooks of the last map": _hooks("down"),
     "pre-hooks": _hooks("down", "_forward_pre_hooks", lambda m, args: 2 * args[0]),
     "hooks of an activation": _hooks("act"),
-    "weight": _weight("weight"),
-    "bias": _weight("bias"),
+    "weight": _weight("weight", 16, 16),
+    "bias": _weight("bias", 16),
     "__code__": _code,
     "F.relu": _twice(F, "relu"),
     "F.gelu": _twice(F, "gelu"),
@@ -190,7 +190,8 @@ def test_attention_changed(change, monkeypatch):
         for one in (model, fast):
             with monkeypatch.context() as patch:
                 if change == "forward":
-                    patch.setattr(nn.MultiheadAttention, "forward", lambda *args, **o: [2 * y for y in forward(*args, **o)])
+                    twice = lambda *args, **options: [2 * y for y in forward(*args, **options)]  # noqa: E731
+                    patch.setattr(nn.MultiheadAttention, "forward", twice)
                 else:
                     ATTENTION[change](one, patch)
                 results.append(one(x, x, x)[0])

@@ -1,5 +1,5 @@
-"""Ways around packed weights: numbers that leave a copy cannot be written as if they were its own, and graphs that leave its
-process do not compute with other weights."""
+"""Ways around packed weights: numbers that leave a copy cannot be written as if they were its own, and graphs that leave
+its process do not compute with other weights."""
 
 import io
 import os
