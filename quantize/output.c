@@ -76,8 +76,11 @@ int output_begin(output *o, const char *path, int64_t bytes, bool force, complai
     if (strlen(path) >= OUTPUT_PATH)
         return complain(to, "--output", "has too long a name");
     strcpy(o->path, path);
-    if (stat(path, &there) == 0 && (!force || !S_ISREG(there.st_mode)))
-        return complain(to, path, S_ISREG(there.st_mode) ? "exists; --force replaces it" : "exists, and is no file");
+    if (lstat(path, &there) == 0 && (!force || !S_ISREG(there.st_mode)))
+        return complain(to, path,
+                        S_ISREG(there.st_mode)   ? "exists; --force replaces it"
+                        : S_ISLNK(there.st_mode) ? "is a link: name its file"
+                                                 : "exists, and is no file");
     if (check_room(o, bytes, to) != 0)
         return -1;
     snprintf(o->unfinished, sizeof o->unfinished, "%s.XXXXXX", path);

@@ -206,6 +206,14 @@ refused 1 'cannot be written' wide.gguf --type q8_0 -o nowhere/no.gguf
 ) || exit
 refused 1 'is no file' wide.gguf --type q8_0 --force -o folder
 
+# Links are not replaced by files, /dev/stdout neither: the file behind them would stay as it is.
+printf kept >folder.rows/behind
+for link in nowhere behind /proc/self/fd/1; do
+    ln -sf $link folder.rows/link
+    refused 1 'is a link: name its file' wide.gguf --type q8_0 --force -o folder.rows/link
+    same "a link is replaced" "$(readlink folder.rows/link) $(cat folder.rows/behind)" "$link kept"
+done
+
 # A file of the input is never replaced, under whichever name: parts of a split GGUF, the index of shards, links.
 mkdir folder.split
 python3 - <<'END' || fail "no split model"
