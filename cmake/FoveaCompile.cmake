@@ -28,8 +28,8 @@ function(fovea_refuse_flags)
                 COMPILE_DEFINITIONS ${words} -include ${PROJECT_SOURCE_DIR}/kernels/strict.h)
     set(parts "-f(unsafe-math-optimizations|associative-math|reciprocal-math|no-signed-zeros)")
     if(NOT strict OR "${words}" MATCHES "(^|;)${parts}(;|$)")
-        message(FATAL_ERROR "Fovea cannot be built with -ffast-math, -Ofast or a part of them: NaN would become numbers, "
-                            "and bits would depend on the compiler. Flags are: ${flags}. Take them out of CFLAGS and "
+        message(FATAL_ERROR "Fovea cannot be built with -ffast-math, -Ofast or a part of them: NaN would become "
+                            "numbers, and bits would depend on the compiler. Flags are: ${flags}. Take them out of CFLAGS and "
                             "CMAKE_C_FLAGS, or give them to targets of your own alone; icx needs -fp-model=precise")
     endif()
 endfunction()
@@ -148,7 +148,8 @@ function(fovea_object_library target)
     fovea_warnings(${target})
     # -ffp-contract=off: an fma is where one is written and nowhere else, or bits would depend on the compiler.
     # -UNDEBUG: after what a build type defines.
-    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:C>:SHELL:-include ${PROJECT_SOURCE_DIR}/kernels/strict.h>"
+    target_compile_options(${target} PRIVATE
+                           "$<$<COMPILE_LANGUAGE:C>:SHELL:-include ${PROJECT_SOURCE_DIR}/kernels/strict.h>"
                            -Wconversion -ffp-contract=off $<$<BOOL:${FOVEA_ASSERTS}>:-UNDEBUG>)
     target_compile_definitions(${target} PRIVATE ${FOVEA_ARCHITECTURE} $<$<NOT:$<BOOL:${FOVEA_ASSERTS}>>:NDEBUG>)
     target_include_directories(${target} PRIVATE ${FOVEA_INCLUDE} ${PROJECT_SOURCE_DIR}/src

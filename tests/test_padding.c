@@ -1,7 +1,7 @@
 /* Rows without a query, of sequences shorter than the tokens of q: out is +0, lse that of the sinks alone, weights and
- * statistics +0, and no key is in the top ones. That holds for sinks of NaN and +inf, with a state that has keys of such
- * rows from a call before, and whatever the other rows of a block are. Rows with a query that see no key have NaN in out
- * and lse by such a sink, and nothing in weights and statistics.
+ * statistics +0, and no key is in the top ones. That holds for sinks of NaN and +inf, with a state that has keys of
+ * such rows from a call before, and whatever the other rows of a block are. Rows with a query that see no key have NaN
+ * in out and lse by such a sink, and nothing in weights and statistics.
  *
  * Keys are in rows, in pages, and behind those of a state; blocks, tiles, splits and threads differ. */
 #include "attention_case.h"

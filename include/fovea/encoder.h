@@ -102,8 +102,8 @@ FOVEA_API fovea_status fovea_pool(const fovea_context *ctx, const fovea_pool_arg
 /* ---------------------------------------------------------------------------------------------- rows of length 1 -- */
 
 /* y = x / max(sqrt(sum of x^2), 1e-12), row by row, channels >= 1. y has the shape of x and may be x itself: same data,
- * type and strides. A row of zeros stays zeros. Rows of any finite numbers are computed right, also where the sum of x^2
- * leaves float32. */
+ * type and strides. A row of zeros stays zeros. Rows of any finite numbers are computed right, also where the sum of
+ * x^2 leaves float32. */
 FOVEA_API fovea_status fovea_normalize_rows(const fovea_context *ctx, const fovea_tensor *x, const fovea_tensor *y);
 
 #ifdef __cplusplus

@@ -60,8 +60,8 @@ FOVEA_API void fovea_attention_scores_init_size(fovea_attention_scores *scores, 
  *     lowest key comes first. Keys are numbered as tokens of the tensor k, or by positions in pages. If a row sees too
  *     few keys, -1 and +0 follow. Give both or neither. Their last axis says how many.
  *   - A row that sees no key, or has no query, has entropy +0, max_weight +0 and no top keys, also if a sink of NaN
- *     makes its lse NaN. Any other row of NaN has NaN in entropy, max_weight, top_weights and the key_sums of the keys it
- *     sees; its top keys are the lowest.
+ *     makes its lse NaN. Any other row of NaN has NaN in entropy, max_weight, top_weights and the key_sums of the keys
+ *     it sees; its top keys are the lowest.
  *   - Computes the scores once more for key_sums, and once for all others. No matrix of q_len x kv_len is kept.
  *   - Refused with a state, because they need the lse of all keys.
  *   - Errors: FOVEA_ERROR_NULL (key_sums without lse, top_keys without top_weights or the reverse), and those of any

@@ -1,5 +1,5 @@
-/* Rows without a query, which padded batches have past their sequences' lengths (block.h). Blocks of such rows alone are
- * not computed. */
+/* Rows without a query, which padded batches have past their sequences' lengths (block.h). Blocks of such rows alone
+ * are not computed. */
 #include "attention/outputs.h"
 #include "attention/tile.h"
 
