@@ -17,7 +17,7 @@ from .types import FLOATS
 
 _HOOKS = [name for name in vars(nn.Module()) if name.endswith("_hooks")]
 _CALL_HOOKS = [name for name in _HOOKS if "state_dict" not in name]
-call_hooks = operator.itemgetter(*_CALL_HOOKS)  # of vars() of a module: what it has at the call, even if it was replaced
+call_hooks = operator.itemgetter(*_CALL_HOOKS)  # takes vars() of a module: a container may have been replaced
 # Of all modules: torch changes these containers, and does not replace them.
 GLOBAL_HOOKS = [hooks for name, hooks in vars(torch_module).items() if name.removeprefix("_global") in _CALL_HOOKS]
 _OF_ALL = vars(nn.Module()).keys() | {"_is_hf_initialized"}  # the last: a mark of transformers

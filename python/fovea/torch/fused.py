@@ -30,7 +30,7 @@ class _Plan:
         self.function = getattr(type(module), name)
         self.fused: dict = {}  # name of a map: (activation or None, has a residual)
         self.watched: list = []  # (attributes of a module, a name, the value that it must have)
-        self.attributes: list = []  # of modules that must have no hooks
+        self.attributes: list = []  # vars() of modules that must have no hooks
         self.kinds: list = []  # classes of modules that are not called
         self.steps: list = []  # (target, inputs, options, number of the result)
         self._merge()

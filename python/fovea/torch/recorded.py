@@ -25,7 +25,7 @@ _OPCODES = frozenset(
     "BINARY_OP".split()
 )
 _MODULES = (torch, nn, F)
-HOMES = {  # of functions that are known: (names of a module of torch, its name there)
+HOMES = {  # {a known function: (names of the module of torch that has it, its name there)}
     getattr(home, name): (vars(home), name)
     for home, names in ((F, ("relu", "gelu", "dropout")), (torch, ("relu", "add", "mul")))
     for name in names
