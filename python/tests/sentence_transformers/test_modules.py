@@ -8,6 +8,7 @@ import torch
 from sentence_transformers.sentence_transformer import modules as st
 
 from fovea.sentence_transformers import SentenceTransformer
+from fovea.sentence_transformers._heads import Pooling
 
 MODES = ["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
 
@@ -41,6 +42,14 @@ def test_prompt_left_out(mode, tmp_path):
     prompts = {"query": "w1 w2 w3 ", "long": "w4 " * 300}
     folder, doubles = saved(tmp_path, pooling=st.Pooling(64, mode, include_prompt=False), prompts=prompts)
     compare(folder, doubles, lambda model, texts: model.encode_query([t for t in texts if t]))
+
+
+@pytest.mark.parametrize("mode, rows", [("cls", [0, 6]), ("lasttoken", [2, 7])])
+def test_text_that_is_only_its_prompt(mode, rows):
+    """As of a tokenizer that puts nothing behind a text."""
+    x = np.random.default_rng(1).normal(size=(8, 5)).astype(np.float32)
+    pooling = Pooling({"pooling_mode": mode, "include_prompt": False}, 5)
+    assert np.array_equal(pooling(x, np.array([0, 3, 8]), prompt_length=3), x[rows])
 
 
 @pytest.mark.parametrize("activation", ["Tanh", "Identity", "ReLU", "GELU", "SiLU", "Sigmoid"])
