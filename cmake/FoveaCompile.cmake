@@ -24,10 +24,10 @@ function(fovea_refuse_flags)
     separate_arguments(words UNIX_COMMAND "${flags}")
     list(FILTER words INCLUDE REGEX "^-[fOm]")
     set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
-    try_compile(strict SOURCE_FROM_CONTENT strict.c "typedef int strict;" NO_CACHE
+    try_compile(strict SOURCE_FROM_CONTENT strict.c "typedef int strict;" NO_CACHE OUTPUT_VARIABLE said
                 COMPILE_DEFINITIONS ${words} -include ${PROJECT_SOURCE_DIR}/kernels/strict.h)
     set(parts "-f(unsafe-math-optimizations|associative-math|reciprocal-math|no-signed-zeros)")
-    if(NOT strict OR "${words}" MATCHES "(^|;)${parts}(;|$)")
+    if("${said}" MATCHES "Fovea cannot be built" OR "${words}" MATCHES "(^|;)${parts}(;|$)")
         message(FATAL_ERROR "Fovea cannot be built with -ffast-math, -Ofast or a part of them: NaN would become "
                             "numbers, and bits would depend on the compiler. Flags are: ${flags}. Take them out of CFLAGS and "
                             "CMAKE_C_FLAGS, or give them to targets of your own alone; icx needs -fp-model=precise")

@@ -115,6 +115,9 @@ refused) # flags that change arithmetic, however they are given, and 32-bit prog
     printf '%s\n' 'cmake_minimum_required(VERSION 3.25)' 'project(around C)' 'add_compile_options(-ffast-math)' \
         "add_subdirectory($FOVEA_SOURCE fovea)" >"$SCRATCH/around/CMakeLists.txt"
     refuse "$fast" "$SCRATCH/around"
+    # Flags that cannot be tried are no such flags: parts of generator expressions, second words.
+    sed -i 's/add_compile_options.*/add_compile_options("$<$<COMPILE_LANGUAGE:C>:-g;-fwrapv>")/' "$SCRATCH/around/CMakeLists.txt"
+    configure "$SCRATCH/around" "$tree.around" >"$SCRATCH/refused" 2>&1 || fail "refused: $(cat "$SCRATCH/refused")"
     if [ "$(uname -m)" = x86_64 ]; then # objects alone: there may be no 32-bit system to link with
         refuse "no 32-bit builds" "$FOVEA_SOURCE" -DCMAKE_C_FLAGS=-m32 -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY
     fi
