@@ -28,13 +28,13 @@ def foreign(paths):
 def test_extension():
     code = """
 import importlib.machinery, importlib.util, re, sys
-mapped = lambda: set(re.findall(r"/\\S+[.]so\\b\\S*$", open("/proc/self/maps").read(), re.M))
+mapped = lambda: set(re.findall(r" (/.*[.]so\\b.*)$", open("/proc/self/maps").read(), re.M))
 before = mapped()
 loader = importlib.machinery.ExtensionFileLoader("fovea._core", sys.argv[1])
 importlib.util.module_from_spec(importlib.util.spec_from_loader("fovea._core", loader))
 print(*mapped() - before, sep="\\n")
 """
-    loaded = run(sys.executable, "-c", code, _core.__file__).split()
+    loaded = run(sys.executable, "-c", code, _core.__file__).splitlines()
     assert str(pathlib.Path(_core.__file__).resolve()) in loaded
     assert not foreign(loaded)
 
@@ -43,5 +43,5 @@ def test_fovea_tune():
     program = PACKAGE / "fovea-tune"
     if not program.exists():
         pytest.skip("built without jansson")
-    found = re.findall(r"=> (\S+)", run(program, LD_TRACE_LOADED_OBJECTS="1"))
+    found = re.findall(r"=> (/.*) [(]0x", run(program, LD_TRACE_LOADED_OBJECTS="1"))
     assert found and not foreign(found)
