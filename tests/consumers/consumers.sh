@@ -43,6 +43,14 @@ symbols() {
     "$NM" $table "$1" "$library" | sed -n 's/^[0-9a-f]* *[A-Za-z] \([^@]*\).*/\1/p' | sort -u
 }
 
+# words_of OPTION... PACKAGE: what pkg-config says, in words; it escapes spaces of paths as a shell would.
+words_of() {
+    local said
+    said=$("$PKG_CONFIG" "$@")
+    [ -n "$said" ] || fail "pkg-config $* says nothing"
+    eval "words=($said)"
+}
+
 case $step in
 build) # the kind that the tree around is not made of; of the examples, two are programs that are installed
     configure_fovea -DBUILD_SHARED_LIBS="$shared" -DFOVEA_BUILD_TESTS=OFF -DFOVEA_BUILD_EXAMPLES=ON
@@ -135,7 +143,8 @@ pkg_config)
     options=(--cflags --libs)
     [ "$kind" = shared ] || options+=(--static)
     # The outside program needs m for itself; a shared library must not lend it.
-    read -ra words <<<"$("$PKG_CONFIG" "${options[@]}" fovea) -lm"
+    words_of "${options[@]}" fovea
+    words+=(-lm)
     echo "$CC outside.c ${words[*]}"
     "$CC" "$here/outside/outside.c" -o "$SCRATCH/pkg_config" "${words[@]}"
     LD_LIBRARY_PATH=$libdir DYLD_LIBRARY_PATH=$libdir "$SCRATCH/pkg_config"
@@ -150,7 +159,7 @@ mpi) # the component, by CMake and by pkg-config
     "$CMAKE" --build "$SCRATCH/$step"
     "$SCRATCH/$step/over_ranks"
     "$SCRATCH/$step/ranks_alone"
-    read -ra words <<<"$("$PKG_CONFIG" --cflags --libs --static fovea-mpi)"
+    words_of --cflags --libs --static fovea-mpi
     OMPI_CC=$CC MPICH_CC=$CC mpicc "$here/outside/over_ranks.c" -o "$SCRATCH/over_ranks" "${words[@]}"
     LD_LIBRARY_PATH=$libdir "$SCRATCH/over_ranks"
     ;;
@@ -159,7 +168,8 @@ older) # a program of 0.2: the loader finds no library of its version, and this 
     soname=$(sed -n 's/#define FOVEA_VERSION_STRING "\(.*\)[.].*"/\1/p' "$prefix/include/fovea/types.h")
     [ "$(uname)" != Linux ] || readelf -d "$library" | grep -F "[libfovea.so.$soname]" || fail "SONAME is not $soname"
     export PKG_CONFIG_PATH=$libdir/pkgconfig
-    read -ra words <<<"$("$PKG_CONFIG" --libs --static fovea) -lm"
+    words_of --libs --static fovea
+    words+=(-lm)
     "$CC" -DOLD -I"$here/kept/0.2" "$here/kept/kept.c" -o "$SCRATCH/older" "${words[@]}"
     LD_LIBRARY_PATH=$libdir "$SCRATCH/older"
     ;;
@@ -177,7 +187,9 @@ grown) # a program of 0.3 with a library whose structs have grown, and the other
         -DFOVEA_BUILD_TESTS=OFF
     "$CMAKE" --build "$tree"
     export PKG_CONFIG_PATH=$libdir/pkgconfig
-    read -ra words <<<"$("$PKG_CONFIG" --libs --static fovea | sed 's/-L[^ ]*//; s/-lfovea//') -lm"
+    words_of --libs --static fovea
+    [ "${words[1]}" = -lfovea ] || fail "fovea.pc does not begin with its own folder and library: ${words[*]}"
+    words=("${words[@]:2}" -lm)
     "$CC" -I"$here/kept/0.3" "$here/kept/kept.c" -o "$grown/older" -L"$tree" -lfovea "${words[@]}"
     LD_LIBRARY_PATH=$tree "$grown/older"
     "$CC" -DNEWER -I"$grown/include" "$here/kept/kept.c" -o "$grown/newer" -L"$libdir" -lfovea "${words[@]}"
