@@ -126,6 +126,7 @@ static void pack_task(void *arg, int64_t task) {
 }
 
 static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_linear_part *to, float *numbers) {
+    const float scale = part->has_scale ? (float)part->scale : 1.0f;
     if (l->grouped) {
         packing p = {l, &part->weight, to, fv_min(l->ctx->threads.count, l->panels)};
         fv_parallel(&l->ctx->threads, p.tasks, &(fv_work){.task = pack_task, .arg = &p});
@@ -134,8 +135,8 @@ static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_l
     }
     if (to->bias)
         fv_to_floats(to->out, part->bias, 1, bias_dtype_of(part), to->bias, l->ctx->target);
-    for (int64_t j = 0; to->bias && part->has_scale && j < to->out; j++)
-        to->bias[j] *= (float)part->scale;
+    for (int64_t j = 0; to->bias && scale != 1.0f && j < to->out; j++) /* by 1 no bit changes, of NaN neither */
+        to->bias[j] *= scale;
 }
 
 static void clear_panel(fovea_linear *l, int64_t panel) {
