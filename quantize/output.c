@@ -11,8 +11,11 @@
 
 enum { OPEN_MOST = 2 };
 static output *volatile opened[OPEN_MOST]; /* for the handler */
+static volatile sig_atomic_t renaming;     /* all files are whole: it is too late to end without them */
 
 static void stop(int number) {
+    if (renaming)
+        return;
     for (int i = 0; i < OPEN_MOST; i++)
         if (opened[i] != NULL)
             unlink(opened[i]->unfinished);
@@ -119,6 +122,7 @@ int output_finish(output *o, complaint to) {
 }
 
 int output_rename(output *o, complaint to) {
+    renaming = 1;
     if (rename(o->unfinished, o->path) != 0)
         return complain(to, o->path, "cannot be written: %s", strerror(errno));
     remember(o, false);

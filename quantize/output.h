@@ -23,7 +23,7 @@ int output_write(output *o, const void *bytes, int64_t count, complaint to);
 int output_pad(output *o, int64_t alignment, complaint to);
 /* Everything is on the disk; then output_rename() cannot fail for want of room. */
 int output_finish(output *o, complaint to);
-int output_rename(output *o, complaint to);
-void output_drop(output *o); /* deletes what is unfinished; nothing after output_rename() */
+int output_rename(output *o, complaint to); /* from the first one on, no signal stops the others */
+void output_drop(output *o);                /* deletes what is unfinished; nothing after output_rename() */
 
 #endif
