@@ -61,8 +61,9 @@ static void read_list(const char *words) {
 static void read_arithmetic(const char *text) {
     static const fovea_arithmetic known[] = {FOVEA_ARITHMETIC_EXACT, FOVEA_ARITHMETIC_Q16, FOVEA_ARITHMETIC_Q8};
     const word w = read_word(text);
-    bool found = w.length == 0;
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+    const bool one = !strchr(text, ',');
+    bool found = one && w.length == 0;
+    for (size_t i = 0; one && i < sizeof known / sizeof known[0]; i++)
         if (is(w, fovea_arithmetic_name(known[i]))) {
             arithmetic = known[i];
             found = true;

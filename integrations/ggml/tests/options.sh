@@ -29,6 +29,7 @@ done
 check "$usual" 2 FOVEA_GGML=misspelt
 check "$usual" 2 FOVEA_GGML_ARITHMETIC=q9
 check '"q9" is not exact, q16 or q8; it is left out$' 2 FOVEA_GGML_ARITHMETIC=q9
+check '"q8,exact" is not exact, q16 or q8; it is left out$' 2 FOVEA_GGML_ARITHMETIC=q8,exact
 check "$usual" 1 FOVEA_GGML_ARITHMETIC=' Exact'
 for words in none None ' none,' all,none; do
     check 'takes nothing: FOVEA_GGML says none$' 1 FOVEA_GGML="$words"
