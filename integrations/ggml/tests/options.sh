@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # options.sh PROGRAM: what FOVEA_GGML and FOVEA_GGML_ARITHMETIC say, as the backend's line on stderr has it. PROGRAM is
 # test-ggml-fovea-options, which loads the backend.
-set -uo pipefail
+. "$(dirname "$0")/../../../tests/support/sure.sh"
 failed=0
 check() { # check PATTERN LINES [NAME=VALUE...]: the lines of the backend match, and are so many
     local said
