@@ -149,7 +149,7 @@ function(fovea_object_library target)
     # -ffp-contract=off: an fma is where one is written and nowhere else, or bits would depend on the compiler.
     # -UNDEBUG: after what a build type defines.
     target_compile_options(${target} PRIVATE
-                           "$<$<COMPILE_LANGUAGE:C>:SHELL:-include ${PROJECT_SOURCE_DIR}/kernels/strict.h>"
+                           "$<$<COMPILE_LANGUAGE:C>:SHELL:-include \"${PROJECT_SOURCE_DIR}/kernels/strict.h\">"
                            -Wconversion -ffp-contract=off $<$<BOOL:${FOVEA_ASSERTS}>:-UNDEBUG>)
     target_compile_definitions(${target} PRIVATE ${FOVEA_ARCHITECTURE} $<$<NOT:$<BOOL:${FOVEA_ASSERTS}>>:NDEBUG>)
     target_include_directories(${target} PRIVATE ${FOVEA_INCLUDE} ${PROJECT_SOURCE_DIR}/src
