@@ -250,7 +250,7 @@ static void test_normalize(const fovea_context *const all[CONTEXTS], rng *r) {
         for (int64_t j = 0; j < width; j++)
             squares += (double)row[j] * (double)row[j], most = fmaxf(most, fabsf(row[j]));
         if (!(squares < (double)FLT_MAX))
-            factor = ldexpf(1, isinf(most) || ilogbf(most) > 126 ? -126 : -ilogbf(most));
+            factor = ldexpf(1, most < FLT_MIN ? 126 : isinf(most) || ilogbf(most) > 126 ? -126 : -ilogbf(most));
         squares *= (double)factor * (double)factor;
         for (int64_t j = 0; j < width; j++)
             row[j] *= factor, lane[j % 16] = lane[j % 16] + row[j] * row[j];

@@ -50,10 +50,10 @@ static fovea_status check_matrix(const rule *r) {
     const fovea_status status = fv_quantised_check(m, field);
     if (status != FOVEA_OK)
         return status;
+    const int64_t stride = r->rows ? m->in_stride : m->out_stride; /* anything where it is ignored */
     int64_t heads, all;
-    const bool adjacent = fv_multiply(r->heads, r->head_stride, &heads) &&
-                          fv_multiply(r->rows ? m->in : m->out, r->rows ? m->in_stride : m->out_stride, &all) &&
-                          heads == all;
+    const bool adjacent = stride >= 0 && fv_multiply(r->heads, r->head_stride, &heads) &&
+                          fv_multiply(r->rows ? m->in : m->out, stride, &all) && heads == all;
     if (in_groups(m) && (r->whole || (r->head_stride && !adjacent)))
         return fv_fail(FOVEA_ERROR_UNSUPPORTED, "%s is quantised in groups or blocks, and its heads are %s", field,
                        r->whole ? "fused: give q, k and v" : "not adjacent");
