@@ -41,7 +41,7 @@ host_user() { # the copy is nobody's, a home is not
     [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null || no_host "needs root and setpriv" || return
     host_space && chown -R 65534:65534 "$tree" || return
     "${nobody[@]}" test -w "$tree/build" || no_host "others cannot enter this folder" || return
-    [ -z "$python" ] || "${nobody[@]}" "$python" -c 'import pytest' 2>/dev/null || {
+    [ -z "$python" ] || "${nobody[@]}" env "$python" -c 'import pytest' 2>/dev/null || {
         count "$run python" 0 0 1 "others cannot run this Python"
         python=
     }
