@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The picture of the README, docs/pictures/speed.svg: how many times as fast as the fastest other library
-Fovea is, in the cases below, with its CPU and date. They are measured by bench/peers.sh --only CASE --update --output DIR, one
-after the other; DIR/.../peers.json is then docs/pictures/speed.json.
+Fovea is, in the cases below, with its CPU and date. They are measured one after the other, by
+bench/peers.sh --only CASE --update --output DIR; DIR/.../peers.json is then docs/pictures/speed.json.
 
     headline.py [--check]        --check: ends with 1 if the picture is not what this would write
 """
@@ -54,7 +54,8 @@ def svg(run):
         text(WIDTH - 16, y + 14, f"{times[0]}; {report.TITLES[rival]} {times[1]}", "small soft", "end")
     versions = run["tiers"]["best"]["versions"]
     others = ", ".join(f"{report.TITLES[name]} {versions[name].split(' ')[0]}" for name in report.PEERS if versions.get(name))
-    text(16, height - 12, f"Fovea {versions['fovea'].split(' ')[0]} on {run['cpu']}, {run['date']}; {others}", "small soft")
+    own = f"Fovea {versions['fovea'].split(' ')[0]} on {run['cpu']}, {run['date']}"
+    text(16, height - 12, f"{own}; {others}", "small soft")
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" role="img" '
         f'aria-label="Bar chart: how many times as fast as the fastest other library Fovea is">\n<style>{chart.STYLE}</style>\n'
