@@ -25,11 +25,11 @@ _Static_assert((int)FV_ATTENTION_KEYS <= (int)FV_TUNING_KEYS, "room for keys");
 
 #define FIELD(name) offsetof(fv_attention_choice, name)
 static const fv_tuning_knob knobs[] = {
-    [FV_ATTENTION_KNOB_score] = {"score", true, {0, 0}, FIELD(score)},
-    [FV_ATTENTION_KNOB_value] = {"value", true, {0, 0}, FIELD(value)},
-    [FV_ATTENTION_KNOB_block_rows] = {"block_rows", false, {1, MOST_ROWS}, FIELD(block_rows)},
-    [FV_ATTENTION_KNOB_tile_rows] = {"tile_rows", false, {1, MOST_ROWS}, FIELD(tile_rows)},
-    [FV_ATTENTION_KNOB_split] = {"split_segments", false, {-1, MOST_SEGMENTS}, FIELD(split_segments)},
+    [FV_ATTENTION_KNOB_score] = {"score", FV_TUNING_KERNEL, FIELD(score)},
+    [FV_ATTENTION_KNOB_value] = {"value", FV_TUNING_KERNEL, FIELD(value)},
+    [FV_ATTENTION_KNOB_block_rows] = {"block_rows", FV_TUNING_NUMBER, FIELD(block_rows), {1, MOST_ROWS}},
+    [FV_ATTENTION_KNOB_tile_rows] = {"tile_rows", FV_TUNING_NUMBER, FIELD(tile_rows), {1, MOST_ROWS}},
+    [FV_ATTENTION_KNOB_split] = {"split_segments", FV_TUNING_NUMBER, FIELD(split_segments), {-1, MOST_SEGMENTS}},
 };
 _Static_assert((int)FV_ATTENTION_KNOBS <= (int)FV_TUNING_KNOBS, "room for knobs");
 

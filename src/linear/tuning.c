@@ -19,11 +19,11 @@ _Static_assert((int)FV_LINEAR_KEYS <= (int)FV_TUNING_KEYS, "room for keys");
 
 #define FIELD(name) offsetof(fv_linear_choice, name)
 static const fv_tuning_knob knobs[] = {
-    [FV_LINEAR_KNOB_gemm] = {"gemm", true, {0, 0}, FIELD(gemm)},
-    [FV_LINEAR_KNOB_k_block] = {"k_block", false, {1, MOST_CHANNELS}, FIELD(k_block)},
-    [FV_LINEAR_KNOB_row_block] = {"row_block", false, {1, MOST_ROWS}, FIELD(row_block)},
-    [FV_LINEAR_KNOB_chunk] = {"chunk", false, {1, MOST_ROWS}, FIELD(chunk)},
-    [FV_LINEAR_KNOB_items] = {"items", false, {1, MOST_ITEMS}, FIELD(items)},
+    [FV_LINEAR_KNOB_gemm] = {"gemm", FV_TUNING_KERNEL, FIELD(gemm)},
+    [FV_LINEAR_KNOB_k_block] = {"k_block", FV_TUNING_NUMBER, FIELD(k_block), {1, MOST_CHANNELS}},
+    [FV_LINEAR_KNOB_row_block] = {"row_block", FV_TUNING_NUMBER, FIELD(row_block), {1, MOST_ROWS}},
+    [FV_LINEAR_KNOB_chunk] = {"chunk", FV_TUNING_NUMBER, FIELD(chunk), {1, MOST_ROWS}},
+    [FV_LINEAR_KNOB_items] = {"items", FV_TUNING_NUMBER, FIELD(items), {1, MOST_ITEMS}},
 };
 _Static_assert((int)FV_LINEAR_KNOBS <= (int)FV_TUNING_KNOBS, "room for knobs");
 

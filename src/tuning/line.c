@@ -155,7 +155,14 @@ static bool read_thousandths(fv_tuning_reader *r, const fv_word *word, int64_t *
 static bool read_knob(fv_tuning_reader *r, const fv_word *word, const fv_tuning_knob *knob, fv_target target,
                       fv_tuning_value *value) {
     char lacks[FV_FEATURES_TEXT];
-    if (!knob->kernel) {
+    if (knob->kind == FV_TUNING_NAME) {
+        const char *name;
+        for (int64_t i = 1; (name = knob->name_of(i)) != NULL; i++)
+            if (strcmp(name, word->value) == 0)
+                value->number = i;
+        return value->number || fv_tuning_wrong(r, "%s=%.60s is not known in this build", knob->name, word->value);
+    }
+    if (knob->kind == FV_TUNING_NUMBER) {
         if (!read_size(r, word, knob->range, &value->number))
             return false;
         return value->number != 0 || fv_tuning_wrong(r, "%s=0: what is left to the default is left out", word->name);
@@ -353,11 +360,10 @@ void fv_tuning_print_row(const fv_tuning_row *row, char text[FV_TUNING_LINE]) {
     }
     fv_text_add(text, size, &n, " :");
     for (int i = 0; i < operation->knobs; i++) {
-        const fv_tuning_value *value = &row->knob[i];
-        if (value->kernel)
-            fv_text_add(text, size, &n, " %s=%s", operation->knob[i].name, value->kernel->name);
-        else if (value->number)
-            fv_text_add(text, size, &n, " %s=%" PRId64, operation->knob[i].name, value->number);
+        char value[FV_TUNING_SHAPES];
+        fv_tuning_value_text(&operation->knob[i], &row->knob[i], value, sizeof value);
+        if (value[0])
+            fv_text_add(text, size, &n, " %s=%s", operation->knob[i].name, value);
     }
     fv_text_add(text, size, &n, " :");
     print_evidence(&row->evidence, text, &n);

@@ -61,11 +61,21 @@ fv_tuning_op fv_tuning_of(fv_tuning_op many_f32, fovea_dtype dtype, fovea_arithm
     return f32;
 }
 
+void fv_tuning_value_text(const fv_tuning_knob *knob, const fv_tuning_value *value, char *text, size_t size) {
+    text[0] = '\0';
+    if (value->kernel)
+        snprintf(text, size, "%s", value->kernel->name);
+    else if (value->number && knob->kind == FV_TUNING_NAME)
+        snprintf(text, size, "%s", knob->name_of(value->number));
+    else if (value->number)
+        snprintf(text, size, "%" PRId64, value->number);
+}
+
 void fv_tuning_to_choice(fv_tuning_op operation, const fv_tuning_value knob[FV_TUNING_KNOBS], void *choice) {
     const fv_tuning_operation *o = fv_tuning_operations[operation];
     for (int i = 0; i < o->knobs; i++) {
         char *field = (char *)choice + o->knob[i].offset;
-        if (o->knob[i].kernel)
+        if (o->knob[i].kind == FV_TUNING_KERNEL)
             memcpy(field, &knob[i].kernel, sizeof knob[i].kernel);
         else
             memcpy(field, &knob[i].number, sizeof knob[i].number);
@@ -77,7 +87,7 @@ void fv_tuning_of_choice(fv_tuning_op operation, const void *choice, fv_tuning_v
     memset(knob, 0, FV_TUNING_KNOBS * sizeof *knob);
     for (int i = 0; i < o->knobs; i++) {
         const char *field = (const char *)choice + o->knob[i].offset;
-        if (o->knob[i].kernel)
+        if (o->knob[i].kind == FV_TUNING_KERNEL)
             memcpy(&knob[i].kernel, field, sizeof knob[i].kernel);
         else
             memcpy(&knob[i].number, field, sizeof knob[i].number);

@@ -18,7 +18,7 @@
 enum {
     FV_TUNING_VERSION = 2,      /* of the text form: what this library writes, and knows all of */
     FV_TUNING_KEYS = 12,        /* room in memory for the keys of an operation, */
-    FV_TUNING_KNOBS = 8,        /* and for its knobs */
+    FV_TUNING_KNOBS = 12,       /* and for its knobs */
     FV_TUNING_BYTES = 64 << 10, /* of a file */
     FV_TUNING_ROWS = 1024,
     FV_TUNING_SECTIONS = 64, /* CPUs and builds */
@@ -35,7 +35,7 @@ typedef struct fv_interval {
 /* What a row decides in one respect. Neither: the default. */
 typedef struct fv_tuning_value {
     const fv_kernel *kernel;
-    int64_t number; /* 0: the default */
+    int64_t number; /* or the value of a name; 0: the default */
 } fv_tuning_value;
 
 typedef struct fv_tuning_key {
@@ -43,11 +43,15 @@ typedef struct fv_tuning_key {
     fv_interval range;
 } fv_tuning_key;
 
+/* A row of the kernel list, a product of floats; a number of a range; or a name of a list. */
+typedef enum fv_tuning_kind { FV_TUNING_KERNEL, FV_TUNING_NUMBER, FV_TUNING_NAME } fv_tuning_kind;
+
 typedef struct fv_tuning_knob {
     const char *name;
-    bool kernel; /* a row of the kernel list, a product of floats; else a number of range */
-    fv_interval range;
-    size_t offset; /* in the struct of the operation's choice, of a const fv_kernel * or an int64_t */
+    fv_tuning_kind kind;
+    size_t offset;     /* in the struct of the operation's choice: of a const fv_kernel *, or an int64_t */
+    fv_interval range; /* of a number */
+    const char *(*name_of)(int64_t value); /* of a list of names: of value 1, 2, ...; NULL after the last */
 } fv_tuning_knob;
 
 /* Keys come in the order in which a row that does not fit is explained: those first whose nearest miss tells least. */
@@ -74,6 +78,9 @@ fovea_arithmetic fv_tuning_arithmetic(fv_tuning_op operation);
 extern const fv_tuning_operation fv_tuning_attention, fv_tuning_attention_few, fv_tuning_linear, fv_tuning_linear_few;
 extern const fv_tuning_operation *const fv_tuning_operations[FV_TUNING_OPERATIONS];
 extern const char *const fv_tuning_names[FV_TUNING_OPERATIONS];
+
+/* A value as a row tells it; "" if it is the default. */
+void fv_tuning_value_text(const fv_tuning_knob *knob, const fv_tuning_value *value, char *text, size_t size);
 
 /* A row's knobs and a choice are the same thing in two forms. */
 void fv_tuning_to_choice(fv_tuning_op operation, const fv_tuning_value knob[FV_TUNING_KNOBS], void *choice);
