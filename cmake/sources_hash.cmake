@@ -12,6 +12,7 @@ set(hashed_patterns
     kernels/*.cmake
     kernels/CMakeLists.txt
     src/attention/*.[ch]
+    src/attention/*.inc
     src/core/size.h
     src/cpu/cpu.h
     src/dispatch/*.[ch]

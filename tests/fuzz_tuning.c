@@ -5,7 +5,7 @@
  * are tried as they are, and then as the lines of a file for this CPU and build, whose sum is made right.
  *
  *     fuzz-tuning --make-seeds FOLDER    writes a few sound files to begin with */
-#include "attention/tuning.h"
+#include "attention/plan/tuning.h"
 #include "core/core.h"
 #include "dispatch/dispatch.h"
 #include "tuning/tuning.h"

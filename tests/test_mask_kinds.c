@@ -1,7 +1,7 @@
 /* Masks of all kinds: the same visibility, said as each kind and prepared, gives the bits of the boolean mask on the scalar
  * tier; what no row sees is not read; tiles that are visited are those that arithmetic says. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
-#include "attention/plan.h"
+#include "attention/plan/plan.h"
 #include "attention_case.h"
 #include "guard.h"
 #include "mask_words.h"

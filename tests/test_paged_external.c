@@ -2,7 +2,7 @@
  * of 16 bits, keys before or behind heads, by bits against contiguous memory on the scalar tier; and mixed batches from
  * a cache, where some sequences are in prefill and others decode. Packed queries, and outputs besides out:
  * test_paged_outputs.c. */
-#include "attention/schedule.h"
+#include "attention/plan/schedule.h"
 #include "cache_case.h"
 #include "pages.h"
 #include "pool.h"

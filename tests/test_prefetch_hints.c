@@ -6,7 +6,7 @@
  *   one tile  each value that is seen once, each key once but for those of the first segment, which nothing precedes
  *   tiles     likewise, but as evenly as calls can: four fifths at least
  *   items     small ones: all of the next item, likewise */
-#include "attention/plan.h"
+#include "attention/plan/plan.h"
 #include "attention_case.h"
 
 #include <inttypes.h>

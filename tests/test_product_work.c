@@ -9,7 +9,7 @@
  *   asked   how many scores have their maxima from it: as many as can be, and none that nobody reads
  *   own     scores so far apart that a row which took the maximum of keys it does not see, or of the rows computed
  *           before, would give no number: all weight is on the last key that it sees */
-#include "attention/plan.h"
+#include "attention/plan/plan.h"
 #include "attention_case.h"
 
 #include <inttypes.h>

@@ -3,7 +3,7 @@
  * Each problem is computed by the scalar tier on one thread, and by the tier under test on 1, 2, 3 and 5: padded, packed, piece by
  * piece into a state, and from pages of a caller's pool. Statistics tell that blocks were split where they should be, and were
  * not where each thread has as many as the others. Caches: test_paged_external.c. */
-#include "attention/plan.h"
+#include "attention/plan/plan.h"
 #include "pool.h"
 #include "ragged.h"
 

@@ -3,7 +3,7 @@
 #include "target.h"
 #include "tuning_case.h"
 
-#include "attention/schedule.h"
+#include "attention/plan/schedule.h"
 #include "context/context.h"
 #include "dispatch/dispatch.h"
 

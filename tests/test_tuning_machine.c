@@ -3,7 +3,7 @@
 #include "linear_case.h"
 #include "tuning_case.h"
 
-#include "attention/plan.h"
+#include "attention/plan/plan.h"
 #include "linear/linear.h"
 
 #include <inttypes.h>

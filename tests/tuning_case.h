@@ -2,7 +2,7 @@
 #ifndef FOVEA_TESTS_TUNING_CASE_H
 #define FOVEA_TESTS_TUNING_CASE_H
 
-#include "attention/tuning.h"
+#include "attention/plan/tuning.h"
 #include "attention_case.h"
 #include "linear/tuning.h"
 #include "tuning/tuning.h"

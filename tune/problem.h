@@ -2,7 +2,7 @@
 #ifndef TUNE_PROBLEM_H
 #define TUNE_PROBLEM_H
 
-#include "attention/plan.h"
+#include "attention/plan/plan.h"
 #include "linear/linear.h"
 #include "shapes.h"
 

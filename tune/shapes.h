@@ -2,7 +2,7 @@
 #ifndef TUNE_SHAPES_H
 #define TUNE_SHAPES_H
 
-#include "attention/tuning.h"
+#include "attention/plan/tuning.h"
 #include "linear/tuning.h"
 #include "options.h"
 #include "words.h"

@@ -1,0 +1,35 @@
+/* Values of a segment, and their products with the weights of a tile. Private to the flash loop, as tile.h. */
+#ifndef FV_ATTENTION_VALUES_H
+#define FV_ATTENTION_VALUES_H
+
+#include "attention/flash/tile.h"
+
+/* Products that are left to be done beside a softmax. */
+typedef struct fv_products {
+    fv_product of[16];
+    int64_t count;
+} fv_products;
+
+/* Multiplies now, or beside the next softmax if it is the kernel over tiles and later is not NULL. */
+void fv_product_run(const fv_block *block, fv_products *later, fv_multiply_fn *multiply, const fv_product *product,
+                    const fv_prefetch *prefetch);
+
+/* Where results of a tile go, from its first row on: m and l of the segment, and outputs, of which fv_epilogue says
+ * what becomes of what is there; b: running M, L and O, into which they are merged. */
+typedef struct fv_destination {
+    float *m, *l, *o;
+    int64_t stride;
+    const float *a, *b;
+} fv_destination;
+
+/* Pairs or copies the values of a segment, where the block wants that. */
+void fv_values_open(const fv_block *block, fv_segment *segment);
+
+/* Products of the weights of rows of a tile and the values that they see. */
+void fv_values_multiply(fv_block *block, const fv_tile *tile, fv_segment *segment, fv_range rows,
+                        const fv_destination *to, fv_products *later);
+
+/* Outputs of rows that see no key, unless there are some already. */
+void fv_no_values(const fv_block *block, const fv_destination *to, int64_t first, int64_t rows);
+
+#endif

@@ -1,0 +1,38 @@
+/* What a block gives beside its output (fovea/outputs.h): views of scores and weights, statistics of rows, sums of
+ * keys. All go through the tiles again, now that the lse of each row is known. */
+#ifndef FV_ATTENTION_OUTPUTS_H
+#define FV_ATTENTION_OUTPUTS_H
+
+#include "attention/flash/block.h"
+
+/* What is asked for: any view; statistics of rows; sums of keys. */
+bool fv_outputs_views(const fovea_attention_args *args);
+bool fv_outputs_rows(const fovea_attention_args *args);
+bool fv_outputs_key_sums(const fovea_attention_args *args);
+
+/* Does any of them, in a block, need the lse of its rows? */
+bool fv_outputs_need_lse(const fovea_attention_args *args);
+
+/* Segments of the sequence for which there are columns: one at least. */
+int64_t fv_outputs_segments(const fv_block *block);
+
+/* Statistics of the block's rows. */
+void fv_outputs_write_rows(fv_block *block);
+
+/* Views, for segments [begin, end) of fv_outputs_segments(). The last use of an opened block: its ranges change. */
+void fv_outputs_write_views(fv_block *block, int64_t begin, int64_t end);
+
+/* Sums of the keys of a segment. Blocks of a head come in order of their rows. */
+typedef struct fv_key_sums {
+    int64_t sequence, head, number; /* of a head, those of a block of 64 queries */
+    float block[FV_SEGMENT], all[FV_SEGMENT];
+} fv_key_sums;
+
+void fv_outputs_sums_begin(fv_key_sums *sums);
+void fv_outputs_sums_add(fv_block *block, int64_t segment, fv_key_sums *sums);
+void fv_outputs_sums_end(const fv_block *block, int64_t segment, fv_key_sums *sums);
+
+/* Sets all sums to zero, before. */
+void fv_outputs_sums_clear(const fovea_attention_args *args);
+
+#endif
