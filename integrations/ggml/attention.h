@@ -34,6 +34,9 @@ typedef struct fg_part {
     int64_t sequence, sequences, head, heads, row, rows, key, keys;
 } fg_part;
 
+bool fg_attention_serves(const struct ggml_tensor *op);
+enum ggml_status fg_attention_compute(fg_backend *backend, struct ggml_tensor *op);
+
 /* The whole of a tensor of ggml's, [sequence, head, token, channel]; of quantised ones data and type only. */
 fovea_tensor fg_attention_tensor(const struct ggml_tensor *t, const fg_type *type, int64_t batch);
 

@@ -1,91 +1,11 @@
-/* Registration with ggml, and a backend's life: threads, graphs, aborts, counts. */
+/* A backend's life: graphs, aborts, counts. */
 #include "backend.h"
 #include "delegate.h"
 #include "elementwise.h"
 #include "weights.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* -------------------------------------------------------------------------------------------------------- memory -- */
-
-void *fg_memory_get(fg_memory *memory, size_t size) {
-    enum { LINE = 64 };
-    if (size > memory->size || !memory->data) {
-        if (size > SIZE_MAX / 2)
-            return NULL;
-        fg_memory_free(memory);
-        /* Room for a cache that grows by a block of keys at a time. */
-        memory->size = (size + size / 4 + LINE) / LINE * LINE;
-        memory->data = aligned_alloc(LINE, memory->size);
-        if (!memory->data)
-            memory->size = 0;
-    }
-    return memory->data;
-}
-
-void fg_memory_free(fg_memory *memory) {
-    free(memory->data);
-    *memory = (fg_memory){0};
-}
-
-/* ------------------------------------------------------------------------------------------------------- threads -- */
-
-static void team_free(fg_team *team) {
-    for (int i = 0; i < FG_PLANS; i++)
-        fovea_attention_plan_destroy(team->plans[i].plan);
-    fovea_context_destroy(team->context);
-    memset(team, 0, sizeof *team);
-}
-
-/* What keeps a thread busy for several times as long as it takes to wake (some 20 microseconds). */
-enum { OPERATIONS_OF_THREAD = 2000000 };
-
-static int threads_for(int most, double operations) {
-    if (operations >= (double)most * OPERATIONS_OF_THREAD)
-        return most;
-    int threads = 1; /* powers of 2: few teams serve all sizes */
-    while (2 * threads < most && operations >= 2.0 * threads * OPERATIONS_OF_THREAD)
-        threads *= 2;
-    return threads;
-}
-
-static fg_team *team_of(fg_backend *backend, int threads) {
-    fg_team *oldest = &backend->teams[0];
-    for (int i = 0; i < FG_TEAMS; i++) {
-        fg_team *team = &backend->teams[i];
-        if (team->context && team->threads == threads) {
-            team->used = ++backend->clock;
-            return team;
-        }
-        oldest = team->used < oldest->used ? team : oldest;
-    }
-    team_free(oldest);
-    fovea_context_options options;
-    fovea_context_options_init(&options);
-    options.threads = threads;
-    /* Threads that sleep: ggml's own spin while ours compute, and theirs are waiting while ours would. */
-    options.threads_backend = FOVEA_THREADS_POOL;
-    if (fg_status(fovea_context_create(&options, &oldest->context), "threads") != GGML_STATUS_SUCCESS)
-        return NULL;
-    oldest->threads = threads;
-    oldest->used = ++backend->clock;
-    return oldest;
-}
-
-fg_team *fg_backend_team(fg_backend *backend) { return team_of(backend, backend->threads); }
-
-fg_team *fg_backend_team_for(fg_backend *backend, double operations) {
-    return team_of(backend, threads_for(backend->threads, operations));
-}
-
-enum ggml_status fg_status(fovea_status status, const char *what) {
-    if (status == FOVEA_OK)
-        return GGML_STATUS_SUCCESS;
-    fg_say("%s: %s (%s)", what, fovea_error_detail(), fovea_status_name(status));
-    return status == FOVEA_ERROR_OUT_OF_MEMORY ? GGML_STATUS_ALLOC_FAILED : GGML_STATUS_FAILED;
-}
 
 void fg_backend_set_n_threads(ggml_backend_t backend, int threads) {
     ((fg_backend *)backend)->threads = threads > 1 ? threads : 1;
@@ -97,13 +17,13 @@ void fg_backend_set_n_threads(ggml_backend_t backend, int threads) {
 static bool is_empty(const struct ggml_tensor *t) { return !t->ne[0] || !t->ne[1] || !t->ne[2] || !t->ne[3]; }
 
 /* Can it be computed here, rather than by ggml's CPU backend on our behalf? */
-static bool is_ours(const fg_operation *operation, const struct ggml_tensor *node) {
-    return operation && operation->serves(node) && !fg_weights_written(node);
+static bool is_ours(fg_op op, const struct ggml_tensor *node) {
+    return op < FG_OPERATIONS && fg_operations[op].serves(node) && !fg_weights_written(node);
 }
 
 static enum ggml_status compute(fg_backend *backend, struct ggml_tensor *node) {
-    fg_operation *operation = fg_operation_of(node->op);
-    const bool ours = is_ours(operation, node);
+    const fg_op op = fg_op_of(node->op);
+    const bool ours = is_ours(op, node);
     if (!ours && !fg_weights_touched(node)) {
         fg_say("%s was given to this backend, which does not support it", fg_ggml.op_name(node->op));
         return GGML_STATUS_FAILED;
@@ -113,11 +33,12 @@ static enum ggml_status compute(fg_backend *backend, struct ggml_tensor *node) {
             return GGML_STATUS_ALLOC_FAILED;
     if (!ours && !fg_weights_bring(node))
         return GGML_STATUS_ALLOC_FAILED;
-    const enum ggml_status status = ours ? operation->compute(backend, node) : fg_delegate_compute(backend, node);
+    const enum ggml_status status =
+        ours ? fg_operations[op].compute(backend, node) : fg_delegate_compute(backend, node);
     if (fg_weights_written(node))
         fg_weights_changed(node);
     if (ours && status == GGML_STATUS_SUCCESS)
-        backend->calls[operation - fg_operations]++;
+        backend->calls[op]++;
     return status;
 }
 
@@ -144,8 +65,10 @@ void fg_backend_set_abort_callback(ggml_backend_t ggml, ggml_abort_callback call
 }
 
 int64_t fg_backend_calls(ggml_backend_t backend, const char *name) {
-    const fg_operation *operation = fg_operation_named(name);
-    return operation ? ((fg_backend *)backend)->calls[operation - fg_operations] : -1;
+    for (int i = 0; i < FG_OPERATIONS; i++)
+        if (!strcmp(fg_op_names[i], name))
+            return ((fg_backend *)backend)->calls[i];
+    return -1;
 }
 
 /* ---------------------------------------------------------------------------------------------------------- life -- */
@@ -160,9 +83,8 @@ static void backend_free(ggml_backend_t ggml) {
     if (fg_options_debug())
         for (int i = 0; i < FG_OPERATIONS; i++)
             if (backend->calls[i])
-                fg_say("%s: %lld computed", fg_operations[i].name, (long long)backend->calls[i]);
-    for (int i = 0; i < FG_TEAMS; i++)
-        team_free(&backend->teams[i]);
+                fg_say("%s: %lld computed", fg_op_names[i], (long long)backend->calls[i]);
+    fg_backend_teams_free(backend);
     fg_memory *memories[] = {&backend->workspace, &backend->ranges, &backend->bits, &backend->bias, &backend->widened};
     for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++)
         fg_memory_free(memories[i]);
@@ -185,71 +107,3 @@ ggml_backend_t fg_backend_create(ggml_backend_dev_t device) {
     backend->threads = GGML_DEFAULT_N_THREADS;
     return &backend->ggml;
 }
-
-/* -------------------------------------------------------------------------------------------------- registration -- */
-
-static const char *reg_name(ggml_backend_reg_t reg) {
-    (void)reg;
-    return "Fovea";
-}
-
-static size_t reg_device_count(ggml_backend_reg_t reg) {
-    (void)reg;
-    return fg_device_count();
-}
-
-static void *reg_proc_address(ggml_backend_reg_t reg, const char *name) {
-    static const struct {
-        const char *name;
-        void (*function)(void);
-    } functions[] = {
-        {"ggml_backend_set_n_threads", (void (*)(void))fg_backend_set_n_threads},
-        {"ggml_backend_set_abort_callback", (void (*)(void))fg_backend_set_abort_callback},
-        {"fovea_ggml_calls", (void (*)(void))fg_backend_calls},
-    };
-    (void)reg;
-    void *found = NULL;
-    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
-        if (!strcmp(functions[i].name, name)) /* ISO C has no conversion to a pointer to data */
-            memcpy(&found, &functions[i].function, sizeof found);
-    return found;
-}
-
-static void say_status(void) {
-    if (fg_options_none()) {
-        fg_say("Fovea %s is loaded, and takes nothing: %s", fovea_version(), fg_options_none());
-        return;
-    }
-    char names[400] = "";
-    bool always = false;
-    for (int i = 0; i < FG_OPERATIONS; i++)
-        if (fg_options_take(&fg_operations[i], &always)) {
-            const size_t n = strlen(names);
-            snprintf(names + n, sizeof names - n, "%s%s", n ? ", " : "", fg_operations[i].name);
-        }
-    fg_say("Fovea %s computes%s %s", fovea_version(), fg_options_listed() ? "" : ", where it is faster,", names);
-}
-
-static ggml_backend_reg_t registration(void *caller) {
-    static struct ggml_backend_reg reg = {.api_version = GGML_BACKEND_API_VERSION,
-                                          .iface = {.get_name = reg_name,
-                                                    .get_device_count = reg_device_count,
-                                                    .get_device = fg_device,
-                                                    .get_proc_address = reg_proc_address}};
-    static bool said;
-    if (!fg_ggml_load(caller))
-        return NULL;
-    if (!said) {
-        said = true;
-        fg_options_load();
-        say_status();
-    }
-    return &reg;
-}
-
-GGML_BACKEND_API ggml_backend_reg_t ggml_backend_init(void);
-ggml_backend_reg_t ggml_backend_init(void) { return registration(__builtin_return_address(0)); }
-
-/* 0 tells ggml not to load the backend. */
-GGML_BACKEND_API int ggml_backend_score(void);
-int ggml_backend_score(void) { return fg_ggml_load(__builtin_return_address(0)) ? 1 : 0; }

@@ -1,14 +1,21 @@
 /* The parts of the backend, and what they share.
  *
- *   backend_ggml.c        the program's ggml: functions, numbers, checks
- *   backend_options.c     FOVEA_GGML
- *   backend_operations.c  the list of operations
- *   backend.c             registration; a backend's life, threads and graphs
+ *   registration.c        what a program loads
  *   device.c              the devices: what they say of themselves, and which operations they take
+ *   backend.c             a backend's life and its graphs
+ *   backend_operations.c  the list of operations
  *   attention*.c          FLASH_ATTN_EXT
- *   weights*.c, linear.c  the buffer type of packed weights, and MUL_MAT
- *   delegate.c            what ggml's CPU backend computes for us
+ *   linear.c              MUL_MAT
  *   elementwise*.c        what is between them
+ *   pays.c                which operations are faster than ggml's
+ *   delegate.c            what ggml's CPU backend computes for us
+ *   weights*.c            the buffer type of packed weights
+ *   backend_threads.c     memory and threads of a backend
+ *   backend_options.c     FOVEA_GGML
+ *   rules.c               the data that pays.c goes by
+ *   backend_ggml.c        the program's ggml: functions, numbers, checks
+ *
+ * A file needs files below it alone.
  *
  * A backend is what ggml calls a stream: a llama_context has one. One thread at a time computes on it. */
 #ifndef FG_BACKEND_H
@@ -19,19 +26,11 @@
 typedef struct fg_backend fg_backend;
 
 typedef struct fg_operation {
-    const char *name;                             /* as ggml_op_name() has it */
     bool (*serves)(const struct ggml_tensor *op); /* can it be computed? Data may be absent */
-    bool (*pays)(const struct ggml_tensor *op);   /* is it measured to be faster than the CPU backend? */
     enum ggml_status (*compute)(fg_backend *backend, struct ggml_tensor *op); /* after an error: fg_say() said why */
-    int number;                                                               /* in the program in use */
 } fg_operation;
 
-enum { FG_OPERATIONS = 18 };
-extern fg_operation fg_operations[FG_OPERATIONS];
-
-/* The row of this number, or NULL. */
-fg_operation *fg_operation_of(enum ggml_op op);
-fg_operation *fg_operation_named(const char *name);
+extern const fg_operation fg_operations[FG_OPERATIONS];
 
 /* ------------------------------------------------------------------------------------------------------ backends -- */
 
@@ -76,9 +75,7 @@ struct fg_backend {
 fg_team *fg_backend_team(fg_backend *backend);
 /* The same for so many floating-point operations: fewer threads if waking them takes longer than they save. */
 fg_team *fg_backend_team_for(fg_backend *backend, double operations);
-
-/* GGML_STATUS_SUCCESS; else says what failed. */
-enum ggml_status fg_status(fovea_status status, const char *what);
+void fg_backend_teams_free(fg_backend *backend);
 
 ggml_backend_t fg_backend_create(ggml_backend_dev_t device);
 void fg_backend_set_n_threads(ggml_backend_t backend, int threads);
@@ -94,19 +91,13 @@ ggml_backend_dev_t fg_device(ggml_backend_reg_t reg, size_t index);
 /* Reads FOVEA_GGML and FOVEA_DEBUG, once. */
 void fg_options_load(void);
 /* Is this operation taken, as far as FOVEA_GGML says; and whether it pays or not? */
-bool fg_options_take(const fg_operation *operation, bool *always);
+bool fg_options_take(fg_op op, bool *always);
 const char *fg_options_none(void); /* why nothing is taken; NULL: something is */
-bool fg_options_listed(void); /* operations are named, or all: they are taken whether faster or not */
+bool fg_options_listed(void);      /* operations are named, or all: they are taken whether faster or not */
 bool fg_options_debug(void);
 /* Tier and threads, as the environment allows them. */
 const fovea_info *fg_options_info(void);
 /* Of products with quantised weights. */
 fovea_arithmetic fg_options_arithmetic(void);
-
-/* ---------------------------------------------------------------------------------------------------- operations -- */
-
-bool fg_attention_serves(const struct ggml_tensor *op);
-bool fg_attention_pays(const struct ggml_tensor *op);
-enum ggml_status fg_attention_compute(fg_backend *backend, struct ggml_tensor *op);
 
 #endif

@@ -2,7 +2,6 @@
  * what ggml itself builds: an attention, whose fields must be found where the headers have them. */
 #define _GNU_SOURCE
 #include "backend_ggml.h"
-#include "backend.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -21,6 +20,13 @@ static fg_type types[] = {
 };
 enum { TYPES = sizeof types / sizeof types[0] };
 
+#define FG_OPERATION(name, serves, compute) #name,
+const char *const fg_op_names[FG_OPERATIONS] = {
+#include "backend_operations.inc"
+};
+#undef FG_OPERATION
+static int op_numbers[FG_OPERATIONS]; /* in the program in use */
+
 /* Operations that compute nothing. */
 static struct {
     const char *name;
@@ -35,6 +41,20 @@ void fg_say(const char *format, ...) {
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     fprintf(stderr, "ggml-fovea: %s\n", line);
+}
+
+enum ggml_status fg_status(fovea_status status, const char *what) {
+    if (status == FOVEA_OK)
+        return GGML_STATUS_SUCCESS;
+    fg_say("%s: %s (%s)", what, fovea_error_detail(), fovea_status_name(status));
+    return status == FOVEA_ERROR_OUT_OF_MEMORY ? GGML_STATUS_ALLOC_FAILED : GGML_STATUS_FAILED;
+}
+
+fg_op fg_op_of(enum ggml_op number) {
+    int i = 0;
+    while (i < FG_OPERATIONS && op_numbers[i] != (int)number)
+        i++;
+    return (fg_op)i;
 }
 
 const fg_type *fg_type_of(enum ggml_type number) {
@@ -115,8 +135,8 @@ static bool find_operations(void) {
     for (int i = 0; i < VIEWS; i++)
         views[i].number = find_number(views[i].name, op_name);
     for (int i = 0; i < FG_OPERATIONS; i++)
-        if ((fg_operations[i].number = find_number(fg_operations[i].name, op_name)) < 0) {
-            fg_say("not used: this program's ggml has no %s", fg_operations[i].name);
+        if ((op_numbers[i] = find_number(fg_op_names[i], op_name)) < 0) {
+            fg_say("not used: this program's ggml has no %s", fg_op_names[i]);
             return false;
         }
     return true;

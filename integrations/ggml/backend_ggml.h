@@ -74,11 +74,26 @@ bool fg_is_view(enum ggml_op op);
 /* NONE's number in the program in use. */
 enum ggml_op fg_op_none(void);
 
+/* The operations that the backend computes. */
+#define FG_OPERATION(name, serves, compute) FG_##name,
+typedef enum fg_op {
+#include "backend_operations.inc"
+    FG_OPERATIONS
+} fg_op;
+#undef FG_OPERATION
+extern const char *const fg_op_names[FG_OPERATIONS];
+
+/* The operation of this number in the program in use; FG_OPERATIONS: none of them. */
+fg_op fg_op_of(enum ggml_op number);
+
 /* Finds all of the above, once. caller: an address in the code that called the backend. False, with one line on stderr,
  * if the program cannot be served. */
 bool fg_ggml_load(void *caller);
 
 /* One line on stderr, which begins with "ggml-fovea: ". */
 void fg_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* GGML_STATUS_SUCCESS; else says what failed. */
+enum ggml_status fg_status(fovea_status status, const char *what);
 
 #endif

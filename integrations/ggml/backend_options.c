@@ -39,7 +39,7 @@ static bool is(word w, const char *name) { return strlen(name) == w.length && !s
 static bool take(word w) {
     bool known = is(w, "all");
     for (int i = 0; i < FG_OPERATIONS; i++)
-        if (is(w, "all") || is(w, fg_operations[i].name))
+        if (is(w, "all") || is(w, fg_op_names[i]))
             always[i] = listed = known = true;
     return known;
 }
@@ -105,8 +105,8 @@ bool fg_options_listed(void) { return listed; }
 
 bool fg_options_debug(void) { return debug; }
 
-bool fg_options_take(const fg_operation *operation, bool *whatever) {
-    *whatever = always[operation - fg_operations];
+bool fg_options_take(fg_op op, bool *whatever) {
+    *whatever = always[op];
     return !none && (*whatever || !listed);
 }
 

@@ -6,6 +6,7 @@
  *                   but the first one supports whatever it does. */
 #include "backend.h"
 #include "delegate.h"
+#include "pays.h"
 #include "weights.h"
 
 enum { COMPUTE, WEIGHTS, DEVICES };
@@ -66,7 +67,7 @@ static bool is_question(const struct ggml_tensor *op) {
 }
 
 static bool is_place(const struct ggml_tensor *op) {
-    return fg_operation_named("MUL_MAT")->number == (int)op->op && !fg_weights_hold(op->src[1]);
+    return fg_op_of(op->op) == FG_MUL_MAT && !fg_weights_hold(op->src[1]);
 }
 
 /* Changes nothing: programs ask as often as they like, in any order. */
@@ -75,11 +76,11 @@ static bool supports_op(ggml_backend_dev_t device, const struct ggml_tensor *op)
     if (fg_is_view(op->op))
         return true;
     bool always = false;
-    const fg_operation *operation = fg_operation_of(op->op);
-    const bool served = operation && fg_options_take(operation, &always) && operation->serves(op);
+    const fg_op known = fg_op_of(op->op);
+    const bool served = known < FG_OPERATIONS && fg_options_take(known, &always) && fg_operations[known].serves(op);
     if (fg_weights_touched(op) && !is_question(op)) /* others could not even read it */
         return (served && !fg_weights_written(op)) || fg_delegate_serves(op);
-    return served && (always || operation->pays(op)) && (!is_question(op) || is_place(op));
+    return served && (always || fg_pays(op)) && (!is_question(op) || is_place(op));
 }
 
 static bool supports_buft(ggml_backend_dev_t device, ggml_backend_buffer_type_t type) {
@@ -90,7 +91,7 @@ static bool supports_buft(ggml_backend_dev_t device, ggml_backend_buffer_type_t 
 /* Without MUL_MAT there are no weights to place. */
 size_t fg_device_count(void) {
     bool always;
-    return fg_options_none() ? 0 : fg_options_take(fg_operation_named("MUL_MAT"), &always) ? DEVICES : COMPUTE + 1;
+    return fg_options_none() ? 0 : fg_options_take(FG_MUL_MAT, &always) ? DEVICES : COMPUTE + 1;
 }
 
 ggml_backend_dev_t fg_device(ggml_backend_reg_t reg, size_t index) {

@@ -1,32 +1,8 @@
 /* Rows over threads, and the operations of two operands (elementwise.h). */
 #include "elementwise.h"
-#include "linear.h"
 
 #include <stdatomic.h>
 #include <string.h>
-
-/* The first source that is computed, or NULL. */
-static const struct ggml_tensor *before(const struct ggml_tensor *op) {
-    for (int i = 0; i < GGML_MAX_SRC; i++)
-        if (op->src[i] && op->src[i]->op != fg_op_none())
-            return op->src[i];
-    return NULL;
-}
-
-bool fg_elementwise_pays(const struct ggml_tensor *op) {
-    enum { FAR = 64 }; /* within a layer */
-    const fg_operation *mul_mat = fg_operation_named("MUL_MAT");
-    for (int i = 0; i < FAR; i++) {
-        op = before(op);
-        if (!op)
-            return true;
-        if ((int)op->op == mul_mat->number)
-            return fg_linear_pays(op);
-        if (!fg_is_view(op->op) && !fg_operation_of(op->op))
-            return false;
-    }
-    return false;
-}
 
 bool fg_is_plain(const struct ggml_tensor *t, fovea_dtype dtype) {
     const fg_type *type = t ? fg_type_of(t->type) : NULL;

@@ -41,10 +41,6 @@ bool fg_rope_serves(const struct ggml_tensor *op);
 enum ggml_status fg_rope_compute(fg_backend *backend, struct ggml_tensor *op);
 void fg_ropes_free(fg_backend *backend);
 
-/* They pay behind products that are ours, and before the first product of a graph: a change of backend costs more than
- * they do. */
-bool fg_elementwise_pays(const struct ggml_tensor *op);
-
 /* ----------------------------------------------------------------------------------------------- for their files -- */
 
 /* Rows of the first axis of a tensor: index r counts the other three, the second axis first. */

@@ -18,13 +18,6 @@ bool fg_linear_serves(const struct ggml_tensor *op) {
     return x->nb[0] == (size_t)type->bytes && op->nb[0] == sizeof(float);
 }
 
-/* Only weights that are packed once pay: the others are packed in each call. A program that looks for a place for them
- * asks before they are in one. */
-bool fg_linear_pays(const struct ggml_tensor *op) {
-    const struct ggml_tensor *weights = op->src[0];
-    return fg_weights_known(weights) || (fg_weights_hold(weights) && !weights->view_src && fg_weights_pay(weights));
-}
-
 /* Rows of float32: where they are, or widened, without gaps. */
 static fovea_tensor rows_of(fg_backend *backend, const struct ggml_tensor *x) {
     const fg_type *type = fg_type_of(x->type);

@@ -5,7 +5,6 @@
 #include "backend.h"
 
 bool fg_linear_serves(const struct ggml_tensor *op);
-bool fg_linear_pays(const struct ggml_tensor *op);
 enum ggml_status fg_linear_compute(fg_backend *backend, struct ggml_tensor *op);
 
 #endif

@@ -26,13 +26,6 @@ typedef struct buffer {
     pthread_mutex_t lock; /* of maps that are made, and of what is written */
 } buffer;
 
-/* On AVX2 ggml's repacked q4_K is faster with 4 to 16 rows (docs/measurements.md). Files with q4_K have q5_K and q6_K,
- * too: changing backends within layers would cost what these gain. */
-bool fg_weights_pay(const struct ggml_tensor *weights) {
-    enum { LONG_BLOCK = 256 };
-    return fg_options_info()->isa != FOVEA_ISA_AVX2 || fg_type_of(weights->type)->block < LONG_BLOCK;
-}
-
 static size_t page(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
 static const struct ggml_tensor *root_of(const struct ggml_tensor *t) { return t->view_src ? t->view_src : t; }
@@ -129,7 +122,7 @@ fovea_linear *const *fg_weights_maps(const struct ggml_tensor *weights) {
 }
 
 bool fg_weights_multiplied(const struct ggml_tensor *op, int source) {
-    return source == 0 && fg_operation_named("MUL_MAT")->number == (int)op->op && fg_weights_known(op->src[0]);
+    return source == 0 && fg_op_of(op->op) == FG_MUL_MAT && fg_weights_known(op->src[0]);
 }
 
 bool fg_weights_written(const struct ggml_tensor *op) { return !fg_is_view(op->op) && fg_weights_hold(op); }

@@ -14,9 +14,6 @@ ggml_backend_buffer_type_t fg_weights_type(ggml_backend_dev_t device);
 /* Is this tensor, or the one that it is a view of, in such a buffer? */
 bool fg_weights_hold(const struct ggml_tensor *tensor);
 
-/* Is it faster to pack weights of this type than to leave them to the CPU backend? */
-bool fg_weights_pay(const struct ggml_tensor *weights);
-
 /* Can MUL_MAT's weights of this type and shape be packed? */
 bool fg_weights_serve(const struct ggml_tensor *weights);
 
