@@ -6,7 +6,6 @@ TEST := test python
 TEST_AARCH64 := aarch64@cortex-a53/kernels aarch64@cortex-a76/kernels aarch64@max aarch64-clang@max/kernels
 TEST_ALL := $(TEST) ggml/all release hosts/all debug asan portable tsan fuzz clang python/slow
 FUZZ_SECONDS := 3600
-REGRET_ISA := $(if $(filter x86_64,$(shell uname -m)),avx2) # beside the best tier
 
 help:
 	@echo 'make run              computes the attention of a real model on every tier of this CPU and checks it, then searches'
@@ -19,10 +18,8 @@ help:
 	@echo 'make test-aarch64     tests for 64-bit Arm, cross-compiled and emulated (qemu); about 20 minutes on 2 cores'
 	@echo 'make test-python      the Python package alone'
 	@echo 'make wheel            builds the Python package into build/wheels, and checks it'
-	@echo 'make test-exhaustive  exp, tanh, activations on every float, log on each row sum; tuning while disturbed'
+	@echo 'make test-exhaustive  exp, tanh, activations on every float, log on each row sum'
 	@echo 'make fuzz             the readers of tuning files, saved caches, GGUF, tokenizers and quantised weights by libFuzzer, for FUZZ_SECONDS=3600 each'
-	@echo 'make tune-regret      what tuning and the defaults are worth: tunes, then sweeps all candidates; 70 minutes,'
-	@echo '                      or less: TUNE_ARGS="--budget 60s --sweep 10m --count 40" are the default of each of 6 runs'
 	@echo 'make bench            times this library alone (fovea-bench)'
 	@echo 'make bench-peers      times it beside ONNX Runtime; PEERS=all: also PyTorch, OpenVINO, zentorch, OpenBLAS;'
 	@echo '                      after make test-python also whole models from Python; bench/generate.sh: a decoder beside llama.cpp'
@@ -103,12 +100,11 @@ wheel: setup-python
 	@python/tools/wheel.sh
 
 test-exhaustive: build/release/build.ninja
-	@cmake --build --preset release --target test-activation test-exp test-log test-tanh test-tune-noise
+	@cmake --build --preset release --target test-activation test-exp test-log test-tanh
 	@build/release/tests/test-exp --exhaustive
 	@build/release/tests/test-log --exhaustive
 	@build/release/tests/test-tanh --exhaustive
 	@build/release/tests/test-activation --exhaustive
-	@build/release/tune/test-tune-noise
 
 fuzz: build/fuzz/build.ninja
 	@cmake --build --preset fuzz
@@ -121,14 +117,6 @@ fuzz: build/fuzz/build.ninja
 
 build/fuzz/build.ninja: | setup-clang
 	@cmake --preset fuzz
-
-tune-regret: build/release/build.ninja
-	@cmake --build --preset release --target fovea-tune-regret
-	@status=0; for isa in '' $(REGRET_ISA); do for how in --again '--handicap 2' '--handicap 6'; do \
-	    set -- $$how $${isa:+--isa $$isa} $(TUNE_ARGS); \
-	    echo "fovea-tune-regret $$*"; \
-	    build/release/tune/fovea-tune-regret "$$@" || status=$$?; echo; \
-	done; done; exit $$status
 
 bench: build/release/build.ninja
 	@cmake --build --preset release --target fovea-bench
@@ -182,5 +170,5 @@ format:
 clean:
 	@rm -rf build
 
-.PHONY: fetch help run test-all setup-emulators setup-mpich announce programs encode compare generate test test-aarch64 test-python wheel test-exhaustive fuzz tune-regret bench bench-peers bench-builds mca \
+.PHONY: fetch help run test-all setup-emulators setup-mpich announce programs encode compare generate test test-aarch64 test-python wheel test-exhaustive fuzz bench bench-peers bench-builds mca \
         bench-report setup setup-clang setup-python format clean

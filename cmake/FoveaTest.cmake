@@ -27,10 +27,10 @@ set(FOVEA_THREAD_TESTS
     threads_fork threads_parallel_for threads_pool example-decode example-planned generate-decoder minilm-encoder)
 
 # Label "hosts": patterns of tests that depend on their surroundings, which cmake/test.sh hosts changes: threads, the
-# tuner (not tune.regret), dispatch, programs, the package. Others only compute.
+# tuner, dispatch, programs, the package. Others only compute.
 set(FOVEA_HOST_TESTS
     "threads_.*" cache_threads cpu_topology "nodes.*" fp_modes fp_traps stack_size "bench[.](nodes|options|structs)"
-    tuning tuning_file tuning_linear tuning_machine "tune[.](check|run|[abd-qs-z][a-z-]*)"
+    tuning tuning_file tuning_linear tuning_machine "tune[.][a-z-]+"
     "(machines|tune[.][a-z]+)[.]amd-25-17" context arithmetic_selection instructions kernel_registry made-up product_work "usage[.].*" cli_words
     "example-(quickstart|decode|minilm)" "minilm-fetch-.*" "inspect-(options|attention|output)" generate-sample
     "quantize-(gguf|output)" "package[.]static[.](install|symbols|find_package|mpi)" ci-tiers circles docs-links)

@@ -94,18 +94,6 @@ static void list_kernels(list *l, const tune_choice *best) {
         add(l, &all[i].choice);
 }
 
-/* ------------------------------------------------------------------------------------------------------- caches -- */
-
-const int64_t tune_scales[TUNE_SCALES] = {50, 200, 25, 400, 800};
-
-static void list_scales(list *l, const tune_choice *best) {
-    for (int i = 0; i < TUNE_SCALES; i++) {
-        tune_choice choice = *best;
-        choice.cache_scale = tune_scales[i];
-        add(l, &choice);
-    }
-}
-
 /* ---------------------------------------------------------------------------------------------------- attention -- */
 
 /* Sizes around those of the best plan, so many of them changed at once: multiples of its register tile's rows, so that
@@ -216,31 +204,4 @@ int tune_list(tune_problem *problem, tune_stage stage, const tune_choice *best, 
 bool tune_is_another_size(const tune_plan *a, const tune_plan *b) {
     const int knob = a->attention ? FV_ATTENTION_KNOB_tile_rows : FV_LINEAR_KNOB_k_block;
     return a->made.knob[knob].number != b->made.knob[knob].number;
-}
-
-int tune_all_candidates(const fovea_context *ctx, const tune_shape *shape, tune_choice **choices) {
-    tune_problem problem;
-    char error[256];
-    int total = 0;
-    *choices = NULL;
-    if (!tune_problem_make(ctx, shape, &problem, error))
-        return 0;
-    const tune_choice none = {0};
-    tune_choice kernels[TUNE_CANDIDATES];
-    tune_plan *base = tune_problem_plan(&problem, &none);
-    const int count = base ? tune_list(&problem, TUNE_kernels, &none, base, kernels) : 0;
-    for (int i = -1; base && i < count; i++) {
-        tune_choice *grown = realloc(*choices, (size_t)(total + TUNE_CANDIDATES) * sizeof *grown);
-        if (!grown)
-            break;
-        *choices = grown;
-        list l = {.problem = &problem, .base = base, .choices = grown + total};
-        list_scales(&l, i < 0 ? &none : &kernels[i]);
-        for (tune_stage stage = TUNE_sizes; stage < TUNE_STAGES; stage++)
-            list_stage(&l, stage, i < 0 ? &none : &kernels[i]);
-        total += l.count;
-    }
-    tune_plan_free(base);
-    tune_problem_free(&problem);
-    return total;
 }

@@ -19,12 +19,4 @@ int tune_list(tune_problem *problem, tune_stage stage, const tune_choice *best, 
  * of them. */
 bool tune_is_another_size(const tune_plan *a, const tune_plan *b);
 
-/* Sizes of caches, in per cent of what the system reports, for which the defaults are tried. */
-enum { TUNE_SCALES = 5 };
-extern const int64_t tune_scales[TUNE_SCALES];
-
-/* All candidates for a shape: every kernel with the sizes for other caches, with every size that the search tries
- * around the default's, and with pairs of them. For sweeps; the caller frees. */
-int tune_all_candidates(const fovea_context *ctx, const tune_shape *shape, tune_choice **choices);
-
 #endif

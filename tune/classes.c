@@ -153,43 +153,28 @@ static bool same_shape(const tune_shape *a, const tune_shape *b) {
     return strcmp(tune_shape_name(a, one, sizeof one), tune_shape_name(b, other, sizeof other)) == 0;
 }
 
-/* The shape at where or, if that is among the others, at the next place that is not; false if there is none. */
+/* The shape at where or, if that is the one of the search or among the others, at the next place that is not; false if
+ * there is none. */
 static bool apart(const tune_class *c, double where, int threads, fv_isa isa, const tune_shape *others, int count,
                   tune_shape *shape) {
     enum { PLACES = 19 };
     for (int i = 0; i < PLACES; i++) {
         *shape = tune_class_shape(c, fmod(where + (double)i / PLACES, 1), threads, isa);
-        int n = 0;
-        while (n < count && !same_shape(shape, &others[n]))
-            n++;
-        if (n == count)
+        bool known = same_shape(shape, &c->search);
+        for (int n = 0; n < count && !known; n++)
+            known = same_shape(shape, &others[n]);
+        if (!known)
             return true;
     }
     return false;
 }
 
-/* The shape of the search, and those of the proof. */
-static int list_seen(const tune_class *c, int threads, fv_isa isa, tune_shape shapes[1 + TUNE_PROOFS]) {
+int tune_class_proofs(const tune_class *c, int threads, fv_isa isa, tune_shape shapes[TUNE_PROOFS]) {
     static const double wheres[TUNE_PROOFS] = {0.85, 0.1, 0.45};
     int n = 0;
-    shapes[n++] = c->search;
     for (int i = 0; i < TUNE_PROOFS; i++)
-        if (apart(c, wheres[i], threads, isa, shapes, n, &shapes[n]))
-            n++;
+        n += apart(c, wheres[i], threads, isa, shapes, n, &shapes[n]);
     return n;
-}
-
-int tune_class_proofs(const tune_class *c, int threads, fv_isa isa, tune_shape shapes[TUNE_PROOFS]) {
-    tune_shape seen[1 + TUNE_PROOFS];
-    const int n = list_seen(c, threads, isa, seen) - 1;
-    memcpy(shapes, seen + 1, (size_t)n * sizeof *shapes);
-    return n;
-}
-
-bool tune_class_unseen(const tune_class *c, double where, int threads, fv_isa isa, tune_shape *shape) {
-    tune_shape seen[1 + TUNE_PROOFS];
-    const int n = list_seen(c, threads, isa, seen);
-    return apart(c, where, threads, isa, seen, n, shape);
 }
 
 static void name_interval(const char *name, const fv_interval *range, char text[48]) {

@@ -28,9 +28,6 @@ tune_class tune_class_of_row(const fv_tuning_row *row, fv_isa isa);
 enum { TUNE_PROOFS = 3 };
 int tune_class_proofs(const tune_class *c, int threads, fv_isa isa, tune_shape shapes[TUNE_PROOFS]);
 
-/* Another shape of the class, near where, that neither search nor proof measures; false if there is none. */
-bool tune_class_unseen(const tune_class *c, double where, int threads, fv_isa isa, tune_shape *shape);
-
 /* A shape of the class: where from 0 (its smallest) to 1 (its largest). */
 tune_shape tune_class_shape(const tune_class *c, double where, int threads, fv_isa isa);
 

@@ -11,10 +11,16 @@ int tune_run(const tune_options *options);
  * *machine: what it says of this one. */
 bool tune_may_write(const char *path, bool usual, const fovea_context *ctx, fv_tuning_machine *machine);
 int tune_kind(const tune_options *options); /* run --kind */
+
+/* Is a row for contexts of this CPU, build, tier and number of threads? own: their section of the file. */
+bool tune_row_fits(const fovea_context *ctx, const fv_tuning_row *row, int own);
+
+/* What the default of this machine decides in the fields of a row, for a shape in the middle of its class. */
+void tune_default_text(const fovea_context *ctx, const fv_tuning_row *row, char *text, size_t size);
+
 int tune_show(const tune_options *options);
 int tune_check(const tune_options *options);
 int tune_merge(const tune_options *options);
-int tune_explain(const tune_options *options);
 int tune_report(const tune_options *options);
 
 /* run --each-host: becomes fovea-tune-each-host, or fails. */

@@ -144,18 +144,13 @@ void tune_machine_print(const fovea_context *ctx, const tune_steadiness *steady)
     print_steadiness(steady);
 }
 
-fovea_context_options tune_context_options(const tune_options *options) {
+fovea_context *tune_context(const tune_options *options) {
     fovea_context_options wanted;
+    fovea_context *ctx;
     fovea_context_options_init(&wanted);
     wanted.isa = options->isa;
     wanted.threads = options->threads;
     wanted.threads_backend = FOVEA_THREADS_POOL; /* as programs of ours */
-    return wanted;
-}
-
-fovea_context *tune_context(const tune_options *options) {
-    fovea_context_options wanted = tune_context_options(options);
-    fovea_context *ctx;
     wanted.tuning_file = "";
     if (fovea_context_create(&wanted, &ctx) != FOVEA_OK) {
         fprintf(stderr, "fovea-tune: %s\n", fovea_error_detail());

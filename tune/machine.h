@@ -56,10 +56,7 @@ extern tune_instruments tune_instrument;
 
 extern volatile sig_atomic_t tune_stopped; /* a signal that ends the program: what was proved is kept */
 
-/* What the command line says of a context, and where its threads come from. */
-fovea_context_options tune_context_options(const tune_options *options);
-
-/* A context without a tuning file. */
+/* A context as the command line wants it, without a tuning file. */
 fovea_context *tune_context(const tune_options *options);
 
 #endif

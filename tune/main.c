@@ -46,8 +46,8 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         int (*run)(const tune_options *options);
-    } commands[] = {{"run", tune_run},     {"show", tune_show},       {"check", tune_check},
-                    {"merge", tune_merge}, {"explain", tune_explain}, {"report", tune_report}};
+    } commands[] = {
+        {"run", tune_run}, {"show", tune_show}, {"check", tune_check}, {"merge", tune_merge}, {"report", tune_report}};
     tune_options options;
     int status = tune_options_read(argc, argv, &options);
     catch_signals();

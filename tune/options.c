@@ -4,15 +4,14 @@
 
 #include "kernels.h"
 
-#include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUN = 1, SHOW = 2, CHECK = 4, MERGE = 8, EXPLAIN = 16, REPORT = 32, REGRET = TUNE_REGRET };
+enum { RUN = 1, SHOW = 2, CHECK = 4, MERGE = 8, REPORT = 16 };
 
 /* 90, 90s, 5m. */
-bool tune_read_seconds(void *at, const char *text, const cli_option *option) {
+static bool read_seconds(void *at, const char *text, const cli_option *option) {
     (void)option;
     char *end;
     double seconds = strtod(text, &end);
@@ -42,29 +41,27 @@ static const char tiers[] =
 #define COUNT(table) ((int)(sizeof(table) / sizeof(table)[0]))
 
 static const cli_option options_table[] = {
-    {"--budget", "TIME", "20s 60s 5m", tune_read_seconds, 0, 0, AT(budget), RUN | REGRET | CHECK | REPORT,
-     "time limit, such as 20s, 5m or 90 (default: 60s; check and report: 10s)"},
-    {"--effort", "WORD", "quick normal thorough", cli_read_choice, EFFORT_quick, 0, AT(effort), RUN | REGRET | CHECK,
+    {"--budget", "TIME", "20s 60s 5m", read_seconds, 0, 0, AT(budget), RUN | CHECK,
+     "time limit, such as 20s, 5m or 90 (default: 60s; check: 10s)"},
+    {"--effort", "WORD", "quick normal thorough", cli_read_choice, EFFORT_quick, 0, AT(effort), RUN | CHECK,
      "how thoroughly to measure: quick, normal (default) or thorough"},
-    {"--shape", "WORDS", "@text q_heads=12 q_len=512 head_dim=64", read_shape, 0, 0, AT(shapes),
-     RUN | REGRET | EXPLAIN | REPORT,
+    {"--shape", "WORDS", "@text q_heads=12 q_len=512 head_dim=64", read_shape, 0, 0, AT(shapes), RUN,
      "a shape, such as \"q_heads=32 kv_heads=8 q_len=512 head_dim=128 causal=top_left\" or \"linear rows=8 in=768 "
      "out=768\"; may be repeated"},
-    {"--preset", "NAMES", "bert-base minilm llama-8b smollm2 whisper vit-l gpt2", cli_read_text, 0, 0, AT(presets),
-     RUN | REGRET | EXPLAIN,
+    {"--preset", "NAMES", "bert-base minilm llama-8b smollm2 whisper vit-l gpt2", cli_read_text, 0, 0, AT(presets), RUN,
      "shapes of these models, separated by commas: bert-base, minilm, llama-8b, smollm2, whisper, vit-l, gpt2 "
      "(default: all but smollm2 and gpt2)"},
-    {"--log", "FILE", "@file shapes.log", cli_read_text, 0, 0, AT(log), RUN | REGRET | EXPLAIN,
+    {"--log", "FILE", "@file shapes.log", cli_read_text, 0, 0, AT(log), RUN,
      "shapes that a program logged with FOVEA_LOG_SHAPES=FILE"},
     {"--output", "FILE", "@file tuning", cli_read_text, 0, 0, AT(output), RUN | MERGE | REPORT,
      "file to write, in a folder that exists; - is standard output (default: the tuning file that this user's programs "
      "load; report: tune.html)"},
-    {"--isa", "TIER", tiers, cli_read_choice, FV_ISA_scalar, 0, AT(isa), RUN | REGRET | SHOW | CHECK | EXPLAIN | REPORT,
+    {"--isa", "TIER", tiers, cli_read_choice, FV_ISA_scalar, 0, AT(isa), RUN | SHOW | CHECK | REPORT,
      "tier (default: the best of this CPU)"},
-    {"--threads", "N", "1 2 4 8", cli_read_int, 1, 4096, AT(threads), RUN | REGRET | SHOW | CHECK | EXPLAIN | REPORT,
+    {"--threads", "N", "1 2 4 8", cli_read_int, 1, 4096, AT(threads), RUN | SHOW | CHECK | REPORT,
      "number of threads (default: as many as programs use)"},
     {"--dry-run", NULL, NULL, NULL, 0, 0, AT(dry_run), RUN, "only print what would be tuned"},
-    {"--json", NULL, NULL, NULL, 0, 0, AT(json), RUN | SHOW | CHECK | EXPLAIN, "print JSON instead of text"},
+    {"--json", NULL, NULL, NULL, 0, 0, AT(json), RUN | SHOW | CHECK, "print JSON instead of text"},
     {"--each-host", NULL, NULL, NULL, 0, 0, AT(each_host), RUN,
      "under mpirun: tune one host of each kind and write one file (-o), by fovea-tune-each-host of libfovea_mpi"},
     {"--kind", NULL, NULL, NULL, 0, 0, AT(kind), RUN,
@@ -80,10 +77,8 @@ static const cli_command commands[] = {
     {"merge", MERGE, 1, TUNE_WORDS, "FILE... -o FILE", "tuning.a tuning.b -o tuning",
      "join files of several machines; if two files have a row for the same shapes, the later file's is kept; empty "
      "files are skipped"},
-    {"explain", EXPLAIN, 0, 0, "--shape WORDS", "--shape \"q_heads=12 q_len=512 head_dim=64\"",
-     "print the plan that a shape gets on this machine, and where it comes from; --preset and --log name shapes, too"},
     {"report", REPORT, 0, 1, "[FILE]", "-o tune.html",
-     "write an HTML page: gains, a map of tile sizes, and how close the machine's limits are"},
+     "write an HTML page: the gain of each choice that is used on this machine, and what it decides"},
 };
 static const cli_kind kinds[] = {{"TIME", "a time from 1s to 24h"}, {"WORDS", "a shape"}, {"NAMES", "names of models"}};
 
@@ -106,8 +101,7 @@ static const char files[] = "Programs load the first of these that exists, unles
 static const char examples[] = "fovea-tune --budget 5m\n"
                                "fovea-tune --preset gpt2 --threads 4 -o tuning\n"
                                "mpirun --map-by ppr:1:node --bind-to none fovea-tune --each-host -o tuning\n"
-                               "fovea-tune --shape \"linear rows=8 in=4096 out=14336\"\n"
-                               "fovea-tune explain --shape \"q_heads=12 q_len=512 head_dim=64\"";
+                               "fovea-tune --shape \"linear rows=8 in=4096 out=14336\"";
 
 int tune_options_read(int argc, char **argv, tune_options *options) {
     const cli program = {
@@ -139,28 +133,7 @@ int tune_options_read(int argc, char **argv, tune_options *options) {
         return cli_missing(&program, command, "-o FILE");
     if (options->each_host && (options->json || options->dry_run || options->kind))
         return cli_wrong(&program, command, "--each-host goes with neither --json nor --dry-run nor --kind");
-    if (command->bit == EXPLAIN && !options->shapes.count && !options->log && !options->presets)
-        return cli_missing(&program, command, "--shape");
     if (options->budget <= 0)
         options->budget = command->bit == RUN ? 60 : 10;
     return -1;
-}
-
-int tune_options_read_with(const cli *program, const cli_option *own, int own_count, int argc, char **argv,
-                           tune_options *options) {
-    enum { OWN = 8 };
-    cli_option all[COUNT(options_table) + OWN];
-    const cli_command *command;
-    cli c = *program;
-    assert(own_count <= OWN);
-    memcpy(all, own, (size_t)own_count * sizeof *own);
-    memcpy(all + own_count, options_table, sizeof options_table);
-    c.version = fovea_version();
-    c.failure = TUNE_FAILED;
-    c.options = all;
-    c.option_count = own_count + COUNT(options_table);
-    c.kinds = kinds;
-    c.kind_count = COUNT(kinds);
-    *options = (tune_options){.command = "run", .budget = 60, .effort = EFFORT_normal};
-    return cli_read(&c, argc, argv, options, &command, options->files, &options->file_count);
 }

@@ -1,4 +1,4 @@
-/* Options of fovea-tune, and of programs that search as it does, with some of their own (fovea-tune-regret). */
+/* Options of fovea-tune. */
 #ifndef TUNE_OPTIONS_H
 #define TUNE_OPTIONS_H
 
@@ -45,14 +45,5 @@ typedef struct tune_options {
 /* Reads them; a sentence to stderr and TUNE_USAGE if they are wrong, -1 if the program goes on. --help, --version and
  * the commands man and completion end here, too. */
 int tune_options_read(int argc, char **argv, tune_options *options);
-
-enum { TUNE_REGRET = 64 }; /* the bit of options that such a program takes */
-
-cli_reader tune_read_seconds; /* a double of 90, 90s, 5m */
-
-/* Fills options, with which the caller's own struct begins: own options have their offsets in that. program: its name,
- * help and exit statuses, all else is set here. Returns as tune_options_read(). */
-int tune_options_read_with(const cli *program, const cli_option *own, int own_count, int argc, char **argv,
-                           tune_options *options);
 
 #endif

@@ -11,7 +11,6 @@
 #include "dispatch/dispatch.h"
 #include "machine.h"
 #include "measure.h"
-#include "peak_run.h"
 #include "read_speed.h"
 #include "threads/threads.h"
 
@@ -92,7 +91,6 @@ static bool make_sets(tune_problem *problem, fovea_dtype dtype, int64_t set_byte
     problem->set_bytes = set_bytes;
     problem->sets = cold ? (int)fv_min(fv_max(cold_bytes(problem->ctx) / read_bytes, 1), MOST_SETS) : 1;
     problem->out = aligned_alloc(FV_ALIGNMENT, (size_t)out_bytes);
-    /* What measures the bandwidth meanwhile needs cold_bytes(), and must not make the arena grow. */
     if (problem->out && have_arena(cold ? fv_max(cold_bytes(problem->ctx), set_bytes) : set_bytes, dtype))
         return true;
     snprintf(error, 256, "no memory for the operands");
@@ -319,56 +317,4 @@ double tune_time_execution(tune_problem *problem, const tune_plan *plan) {
 
 double tune_problem_time(tune_problem *problem, const tune_plan *plan) {
     return tune_instrument.time ? tune_instrument.time(problem, plan) : tune_time_execution(problem, plan);
-}
-
-/* ------------------------------------------------------------------------------------------------------- bounds -- */
-
-typedef struct bound {
-    fv_isa isa;
-    const char *memory;
-    int64_t bytes; /* of a task */
-    float sink[256];
-} bound;
-
-enum { PEAK_ROUNDS = 20000, RUNS = 48 };
-
-static void peak_task(void *arg, int64_t task) {
-    bound *b = arg;
-    b->sink[task % 256] = (float)peak_run(b->isa, PEAK_ROUNDS);
-}
-
-static void read_task(void *arg, int64_t task) {
-    bound *b = arg;
-    b->sink[task % 256] = (float)peak_read(b->memory + task * b->bytes, b->bytes);
-}
-
-/* The quickest tenth of short runs that nobody interrupted, on all threads; each run step bytes further on. */
-static double quick_time(const fovea_context *ctx, bound *b, int64_t step, void (*task)(void *arg, int64_t index)) {
-    double times[RUNS];
-    int n = 0;
-    for (int i = 0; i < RUNS; i++, b->memory += step) {
-        const long before = tune_involuntary();
-        const double start = tune_now();
-        fv_parallel(&ctx->threads, ctx->threads.count, &(fv_work){.task = task, .arg = b});
-        times[n] = tune_now() - start;
-        n += tune_involuntary() == before;
-    }
-    qsort(times, (size_t)n, sizeof *times, tune_ascending);
-    return n ? times[n / 10] : INFINITY;
-}
-
-double tune_peak(const fovea_context *ctx) {
-    bound b = {.isa = ctx->target.isa};
-    const double flops = peak_run(b.isa, PEAK_ROUNDS) * ctx->threads.count;
-    return flops / quick_time(ctx, &b, 0, peak_task);
-}
-
-double tune_bandwidth(const fovea_context *ctx) {
-    const int64_t bytes = cold_bytes(ctx);
-    if (!have_arena(bytes, arena_dtype ? arena_dtype : FOVEA_DTYPE_F32))
-        return 0;
-    bound b = {.memory = arena};
-    const int64_t step = bytes / RUNS / (int64_t)sizeof(float) * (int64_t)sizeof(float);
-    b.bytes = fv_round_down(step / ctx->threads.count, PEAK_READ_BYTES);
-    return (double)(b.bytes * ctx->threads.count) / quick_time(ctx, &b, step, read_task);
 }

@@ -67,6 +67,10 @@ bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_line
 
 /* The choice that a context makes for a shape, its tuning file included; false if there is no memory. */
 bool tune_choice_of(const fovea_context *ctx, const tune_shape *shape, tune_choice *choice);
+
+/* "score=NAME, tile_rows=64": the fields that are decided, with these values. */
+void tune_choice_text(fv_tuning_op operation, const fv_tuning_value *decided, const fv_tuning_value *values, char *text,
+                      size_t size);
 bool tune_same_choice(const tune_choice *a, const tune_choice *b);
 
 /* Do two plans of a problem do the same? */
@@ -78,9 +82,5 @@ double tune_time_execution(tune_problem *problem, const tune_plan *plan);
 
 /* Frees what problems share. */
 void tune_problem_end(void);
-
-/* Flops per second of the tier's FMA on so many threads, and bytes per second from memory. */
-double tune_peak(const fovea_context *ctx);
-double tune_bandwidth(const fovea_context *ctx);
 
 #endif

@@ -4,13 +4,37 @@
  * interval), and on average faster by more than 2 % and three standard errors of the default against itself. The
  * fastest that passes is stored. On at least two of the shapes it must be another plan than the default: a kernel
  * that is the default of 6 rows was 20 % faster for 5 of 576 columns, and 19 % slower for 5 of 448. */
-#include "proof.h"
+#include "trial.h"
 
 #include "machine.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+const char *const tune_verdicts[] = {[VERDICT_unseen] = "not stored: not enough time",
+                                     [VERDICT_default] = "default confirmed as best",
+                                     [VERDICT_unconfirmed] = "default kept",
+                                     [VERDICT_tuned] = "faster choice",
+                                     [VERDICT_noisy] = "not stored: too noisy to tell",
+                                     [VERDICT_large] = "not stored: larger than memory allows"};
+
+static const tune_effort_numbers efforts[] = {
+    [EFFORT_quick] = {1, 5, 9, 2}, [EFFORT_normal] = {2, 8, 15, 3}, [EFFORT_thorough] = {4, 16, 31, 3}};
+
+int tune_proof_blocks(tune_effort effort) { return efforts[effort].proof; }
+
+void tune_too_few(tune_search_state *s, const tune_measurement *m) {
+    if (m->thrown > m->kept)
+        s->noisy = true;
+    else
+        s->cut = true;
+}
+
+tune_search_state tune_search_begin(const fovea_context *ctx, tune_effort effort, tune_watcher *watcher, void *arg,
+                                    tune_result *result) {
+    return (tune_search_state){.ctx = ctx, .effort = efforts[effort], .watcher = watcher, .arg = arg, .result = result};
+}
 
 /* What a choice may be slower than the default on a shape of its proof, as far as is known: log of a ratio of times. */
 static const double no_slower = 0.01;

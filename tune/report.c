@@ -1,8 +1,6 @@
-/* fovea-tune report: one HTML page without anything from elsewhere: the gain of each row as bars, heat maps of time
- * over two sizes with the chosen point (report_heat.c), and a roofline with what was measured now (report_roofline.c).
- * Colours are variables of its style, for light and dark. */
-#include "report.h"
-
+/* fovea-tune report: one HTML page without anything from elsewhere: the gain of each row that is used here as a bar, and
+ * what it decides. Colours are variables of its style, for light and dark. */
+#include "classes.h"
 #include "commands.h"
 #include "machine.h"
 #include "output.h"
@@ -10,8 +8,17 @@
 #include "plural.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The page while it is written. */
+typedef struct page {
+    FILE *file;
+    const fovea_context *ctx;
+    const fovea_tuning *tuning; /* NULL: none */
+    int own;                    /* its section of this CPU and build; -1: none */
+} page;
 
 /* Names of files and CPUs come from elsewhere. */
 static void put_text(const page *p, const char *text) {
@@ -39,13 +46,10 @@ static void head(const page *p, const char *tuning) {
         ".end{text-anchor:end}.middle{text-anchor:middle}\n"
         ".grid{stroke:var(--line);stroke-width:1}.ink{stroke:var(--ink);stroke-width:2;fill:none}\n"
         ".attention{fill:var(--attention)}.linear{fill:var(--linear)}\n"
-        ".cell text{fill:#10141c}.deep text{fill:#fff}.chosen{fill:none;stroke:var(--ink);stroke-width:3}\n"
-        ".dot text{font-size:10px;font-weight:600;fill:var(--paper)}\n"
-        "table{border-collapse:collapse;font-size:13px;width:100%}td,th{padding:2px 8px;text-align:right;"
-        "border-bottom:1px solid var(--line)}th{font-weight:600;color:var(--faint)}\n"
-        "td:nth-child(2),th:nth-child(2){text-align:left}\n</style></head><body>\n",
+        "table{border-collapse:collapse;font-size:13px;width:100%}td,th{padding:2px 8px;text-align:left;"
+        "border-bottom:1px solid var(--line)}th{font-weight:600;color:var(--faint)}\n</style></head><body>\n"
+        "<h1>Fovea on this machine</h1>\n<p>",
         p->file);
-    fputs("<h1>Fovea on this machine</h1>\n<p>", p->file);
     put_text(p, p->ctx->cpu.name);
     fv_tuning_section own;
     fv_tuning_section_of(&p->ctx->cpu, &own);
@@ -56,12 +60,15 @@ static void head(const page *p, const char *tuning) {
     fputs(".</span></p>\n", p->file);
 }
 
-static bool used_here(const page *p, const fv_tuning_row *row) {
-    return row->known && row->section == p->own && row->isa == p->ctx->target.isa &&
-           row->threads == p->ctx->threads.count;
+/* The next row that is used here, from *at on; NULL: there is none. */
+static const fv_tuning_row *next_row(const page *p, int *at) {
+    while (p->tuning && *at < p->tuning->rows) {
+        const fv_tuning_row *row = &p->tuning->row[(*at)++];
+        if (tune_row_fits(p->ctx, row, p->own))
+            return row;
+    }
+    return NULL;
 }
-
-/* ---------------------------------------------------------------------------------------------------------- bars -- */
 
 /* A round step of an axis that has about so many of them. */
 static double step_of(double whole, int steps) {
@@ -72,65 +79,81 @@ static double step_of(double whole, int steps) {
     return rounds[i];
 }
 
-static void bars(const page *p) {
+static void bars(const page *p, int rows) {
     enum { WIDE = 540, ROW = 26, TOP = 8, FIGURE = 80, CHARACTER = 8 }; /* FIGURE: behind the longest bar */
-    int n = 0, left = 340;
+    const int bottom = TOP + ROW * rows;
+    int left = 340, at = 0;
     double most = 0.02;
-    fputs("<h2>Gain of each choice</h2>\n<p>How much faster than the default, as it was proved; the thin line is the "
-          "95% "
-          "interval.</p>\n",
-          p->file);
-    for (int i = 0; p->tuning && i < p->tuning->rows; i++)
-        if (used_here(p, &p->tuning->row[i])) {
-            const tune_class c = tune_class_of_row(&p->tuning->row[i], p->tuning->row[i].isa);
-            n++;
-            left = (int)fv_max(left, CHARACTER * (int64_t)strlen(c.name) + 10);
-            most = fmax(most, (double)p->tuning->row[i].evidence.gain / 1000 - 1);
-        }
-    if (n == 0) {
-        fputs("<p>No row of the tuning file is for this CPU, build, tier and number of threads: programs use the "
-              "defaults.</p>\n",
-              p->file);
-        return;
-    }
-    const double step = step_of(most * 1.2, 6), end = step * ceil(most * 1.1 / step), scale = WIDE / end;
-    const int bottom = TOP + ROW * n;
-    fprintf(p->file, "<svg viewBox=\"0 0 %d %d\" role=\"img\">\n", left + WIDE + FIGURE, bottom + 28);
-    for (int i = 0; (double)i * step <= end * 1.001; i++)
-        fprintf(
-            p->file,
-            "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/><text class=\"faint middle\" x=\"%.1f\" "
-            "y=\"%d\">%.0f%%</text>\n",
-            left + scale * i * step, left + scale * i * step, TOP, bottom, left + scale * i * step, bottom + 18,
-            100 * i * step);
-    for (int i = 0, y = TOP; i < p->tuning->rows; i++) {
-        const fv_tuning_row *row = &p->tuning->row[i];
-        if (!used_here(p, row))
-            continue;
+    for (const fv_tuning_row *row; (row = next_row(p, &at));) {
         const tune_class c = tune_class_of_row(row, row->isa);
-        char text[FV_TUNING_LINE];
-        fv_tuning_print_row(row, text);
+        left = (int)fv_max(left, CHARACTER * (int64_t)strlen(c.name) + 10);
+        most = fmax(most, (double)row->evidence.gain / 1000 - 1);
+    }
+    fputs("<h2>Gain of each choice</h2>\n<p>How much faster than the default, as it was proved; the thin line is the "
+          "95% interval.</p>\n",
+          p->file);
+    const double step = step_of(most * 1.2, 6), end = step * ceil(most * 1.1 / step), scale = WIDE / end;
+    fprintf(p->file, "<svg viewBox=\"0 0 %d %d\" role=\"img\">\n", left + WIDE + FIGURE, bottom + 28);
+    for (int i = 0; (double)i * step <= end * 1.001; i++) {
+        const double x = left + scale * i * step;
+        fprintf(p->file,
+                "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/><text class=\"faint middle\" "
+                "x=\"%.1f\" y=\"%d\">%.0f%%</text>\n",
+                x, x, TOP, bottom, x, bottom + 18, 100 * i * step);
+    }
+    at = 0;
+    int y = TOP;
+    for (const fv_tuning_row *row; (row = next_row(p, &at)); y += ROW) {
+        const tune_class c = tune_class_of_row(row, row->isa);
         const double gain = (double)row->evidence.gain / 1000 - 1;
         const double low = fmax((double)row->evidence.low / 1000 - 1, 0),
                      high = fmin((double)row->evidence.high / 1000 - 1, end);
         fprintf(p->file,
                 "<text class=\"end\" x=\"%d\" y=\"%d\">%s</text><rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%.1f\" "
-                "height=\"16\" rx=\"2\"><title>%s</title></rect><path class=\"ink\" d=\"M%.1f %dH%.1fM%.1f %dv8M%.1f "
-                "%dv8\"/><text x=\"%.1f\" y=\"%d\">%.1f%%</text>\n",
-                left - 10, y + 17, c.name, report_style(c.operation), left, y + 5, scale * fmin(gain, end), text,
-                left + scale * low, y + 13, left + scale * high, left + scale * low, y + 9, left + scale * high, y + 9,
-                left + scale * fmax(high, fmin(gain, end)) + 8, y + 17, 100 * gain);
-        y += ROW;
+                "height=\"16\" rx=\"2\"/><path class=\"ink\" d=\"M%.1f %dH%.1fM%.1f %dv8M%.1f %dv8\"/><text "
+                "x=\"%.1f\" y=\"%d\">%.1f%%</text>\n",
+                left - 10, y + 17, c.name, tune_is_linear(c.operation) ? "linear" : "attention", left, y + 5,
+                scale * fmin(gain, end), left + scale * low, y + 13, left + scale * high, left + scale * low, y + 9,
+                left + scale * high, y + 9, left + scale * fmax(high, fmin(gain, end)) + 8, y + 17, 100 * gain);
     }
     fputs("</svg>\n", p->file);
 }
 
-/* The first class of each kind. */
-static const tune_class *first_of(const tune_class *classes, int count, bool linear) {
-    for (int i = 0; i < count; i++)
-        if (classes[i].search.linear == linear)
-            return &classes[i];
-    return NULL;
+static void table(const page *p) {
+    fputs("<h2>What they decide</h2>\n<table><tr><th>class</th><th>choice</th><th>default</th></tr>\n", p->file);
+    int at = 0;
+    for (const fv_tuning_row *row; (row = next_row(p, &at));) {
+        const tune_class c = tune_class_of_row(row, row->isa);
+        char choice[300], instead[300];
+        tune_choice_text(row->operation, row->knob, row->knob, choice, sizeof choice);
+        tune_default_text(p->ctx, row, instead, sizeof instead);
+        fprintf(p->file, "<tr><td>%s</td><td>%s</td><td>%s</td></tr>\n", c.name, choice, instead);
+    }
+    fputs("</table>\n", p->file);
+}
+
+static bool write_page(page *p, const char *tuning, const char *output, char error[FV_FILE_ERROR]) {
+    char *text = NULL;
+    size_t length = 0;
+    int rows = 0;
+    snprintf(error, FV_FILE_ERROR, "no memory for the page");
+    p->file = open_memstream(&text, &length);
+    if (!p->file)
+        return false;
+    head(p, tuning);
+    for (int at = 0; next_row(p, &at);)
+        rows++;
+    if (rows > 0) {
+        bars(p, rows);
+        table(p);
+    } else
+        fputs("<p>No row of the tuning file is for this CPU, build, tier and number of threads: programs use the "
+              "defaults.</p>\n",
+              p->file);
+    fputs("</body></html>\n", p->file);
+    const bool good = fclose(p->file) == 0 && tune_output_write(output, text, length, error) == FOVEA_OK;
+    free(text);
+    return good;
 }
 
 int tune_report(const tune_options *options) {
@@ -147,35 +170,14 @@ int tune_report(const tune_options *options) {
     }
     ctx->tuning.cache_scale = use.cache_scale;
     const char *output = options->output ? options->output : "tune.html";
-    char error[FV_FILE_ERROR] = "no memory for the page";
-    char *text = NULL;
-    size_t length = 0;
-    tune_class *classes;
-    const int count = tune_classes(options, ctx->threads.count, ctx->target.isa, &classes);
-    int status = count > 0 ? TUNE_FAILED : TUNE_USAGE;
+    char error[FV_FILE_ERROR];
     page p = {.ctx = ctx, .tuning = use.tuning, .own = use.section};
-    const bool writable = tune_is_standard_output(output) || fv_file_may_replace(output, error);
-    p.file = count > 0 && writable ? open_memstream(&text, &length) : NULL;
-    if (p.file) {
-        const double begin = tune_now();
-        const tune_class *const maps[] = {first_of(classes, count, false), first_of(classes, count, true)};
-        head(&p, use.text);
-        bars(&p);
-        report_roofline(&p, classes, count, begin + options->budget / 3);
-        for (int i = 0; i < 2; i++)
-            if (maps[i])
-                report_heat_map(&p, maps[i], begin + options->budget * (2 + i) / 3);
-        fputs("</body></html>\n", p.file);
-        if (fclose(p.file) == 0 && tune_output_write(output, text, length, error) == FOVEA_OK)
-            status = TUNE_GOOD;
-    }
-    if (status == TUNE_FAILED)
+    const bool good = write_page(&p, use.text, output, error);
+    if (!good)
         fprintf(stderr, "fovea-tune: %s\n", error);
-    else if (status == TUNE_GOOD && !tune_is_standard_output(output))
+    else if (!tune_is_standard_output(output))
         printf("%s\n", output);
-    free(text);
-    free(classes);
     fovea_tuning_destroy(use.tuning);
     fovea_context_destroy(ctx);
-    return status;
+    return good ? TUNE_GOOD : TUNE_FAILED;
 }

@@ -70,8 +70,8 @@ static void print_json(json_t *all) {
 }
 
 static json_t *json_of(const tune_class *c, const tune_result *r, const fv_tuning_row *row) {
-    json_t *o = json_pack("{s:s, s:s, s:i, s:f, s:f}", "class", c->name, "verdict", tune_verdicts[r->verdict],
-                          "candidates", r->candidates, "default_seconds", r->seconds, "share_of_bound", r->share);
+    json_t *o = json_pack("{s:s, s:s, s:i, s:f}", "class", c->name, "verdict", tune_verdicts[r->verdict], "candidates",
+                          r->candidates, "default_seconds", r->seconds);
     if (r->verdict == VERDICT_tuned) {
         json_object_set_new(o, "gain", json_real(r->gain.median));
         json_object_set_new(o, "gain_low", json_real(r->gain.low));
@@ -112,8 +112,7 @@ static fovea_status store(const char *path, const fovea_context *ctx, const tune
         const int section = fv_tuning_section_make(tuning, &own);
         if (verdict == VERDICT_tuned)
             status = fv_tuning_put(tuning, &own, &row, error);
-        else if ((verdict == VERDICT_default || verdict == VERDICT_unconfirmed || verdict == VERDICT_bound) &&
-                 section >= 0)
+        else if ((verdict == VERDICT_default || verdict == VERDICT_unconfirmed) && section >= 0)
             fv_tuning_remove(tuning, section, &row);
     }
     if (status == FOVEA_OK)

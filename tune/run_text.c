@@ -20,8 +20,6 @@ void run_text_class(const tune_class *c, const tune_result *r, double seconds) {
     else if (r->verdict == VERDICT_unconfirmed)
         snprintf(words, sizeof words, "default kept (no choice looked 1%% faster)");
     printf("%-62s  %-52s", c->name, words);
-    if (r->share > 0)
-        printf("  %3.0f%% of %s", 100 * r->share, tune_is_cold(c->operation) ? "memory bandwidth" : "peak");
     printf("  %d candidate%s, %.1f s\n", r->candidates, plural(r->candidates), seconds);
     fflush(stdout);
 }
@@ -62,7 +60,7 @@ void run_text_hopeless(int classes, double seconds) {
 }
 
 void run_text_outcome(const tune_outcome *o, int count, const char *path) {
-    const int kept = o->counts[VERDICT_default] + o->counts[VERDICT_unconfirmed] + o->counts[VERDICT_bound];
+    const int kept = o->counts[VERDICT_default] + o->counts[VERDICT_unconfirmed];
     const bool standard = tune_is_standard_output(path);
     if (o->counts[VERDICT_tuned] > 0)
         printf("%d of %d class%s %s a faster choice: %.3f times as fast as the default on average",

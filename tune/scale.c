@@ -8,8 +8,6 @@
  * class in eight is, or may be, more than 1 % slower. Such a class keeps its sizes by a row of its own
  * (tune_keep_sizes). */
 #include "scale.h"
-
-#include "candidates.h"
 #include "machine.h"
 
 #include <math.h>
@@ -19,8 +17,8 @@
 
 static const double no_slower = 0.01, least = 0.005;
 
-enum { LOOKED_AT = 3, PROVED = 2 };
-static const int64_t looked_at[LOOKED_AT] = {50, 200, 400};
+enum { PROVED = 2 };
+const int64_t tune_scales[TUNE_SCALES] = {50, 200, 400};
 
 /* Of the budget: what is spent on looking, and if that is promising on the proof. */
 static const double look_share = 0.1, proof_share = 0.3;
@@ -110,7 +108,7 @@ static bool look(const fovea_context *ctx, const tune_class *classes, int count,
         const double now = tune_now(), share = now + (until - now) / (count - i);
         if (now >= until)
             return false;
-        if (!sample_make(ctx, &classes[i].search, trials, LOOKED_AT, &s))
+        if (!sample_make(ctx, &classes[i].search, trials, TUNE_SCALES, &s))
             continue;
         tune_candidate *list[TUNE_SCALES];
         for (int k = 0; k < s.count; k++)
@@ -121,7 +119,7 @@ static bool look(const fovea_context *ctx, const tune_class *classes, int count,
         for (int k = 0; k < s.count; k++)
             measured = measured && s.candidate[k].blocks > 0;
         if (measured)
-            sample_add(&s, trials, LOOKED_AT);
+            sample_add(&s, trials, TUNE_SCALES);
         all = all && measured;
         sample_free(&s);
     }
@@ -178,7 +176,7 @@ static double mean_of(const trial *t) { return t->changed ? t->sum / t->changed 
 /* The best of the search, if it is faster than the default, and the next size beyond. How many. */
 static int promising(const trial *trials, trial best[PROVED]) {
     int at = 0;
-    for (int i = 1; i < LOOKED_AT; i++)
+    for (int i = 1; i < TUNE_SCALES; i++)
         if (trials[i].sum < trials[at].sum)
             at = i;
     const int64_t percent = trials[at].percent;
@@ -192,15 +190,15 @@ static int promising(const trial *trials, trial best[PROVED]) {
 void tune_find_scale(const fovea_context *ctx, const tune_class *classes, int count, tune_effort effort, double budget,
                      tune_watcher *watcher, void *arg, tune_scale *scale) {
     const double begin = tune_now();
-    trial trials[LOOKED_AT] = {{0}}, best[PROVED];
+    trial trials[TUNE_SCALES] = {{0}}, best[PROVED];
     *scale = (tune_scale){.percent = 100, .seen = 1};
-    for (int i = 0; i < LOOKED_AT; i++)
-        trials[i].percent = looked_at[i];
+    for (int i = 0; i < TUNE_SCALES; i++)
+        trials[i].percent = tune_scales[i];
     watcher(arg, "caches", 0);
     const bool all = look(ctx, classes, count, tune_proof_blocks(effort) / 3, trials, begin + look_share * budget);
     const int n = promising(trials, best);
     double seen = 0;
-    for (int i = 0; i < LOOKED_AT; i++)
+    for (int i = 0; i < TUNE_SCALES; i++)
         seen = fmin(seen, mean_of(&trials[i]));
     scale->seen = exp(-seen);
     scale->known = all;

@@ -15,6 +15,10 @@ typedef struct tune_scale {
     tune_interval *slower; /* [classes] of those that lose by it, or may, how much as logarithms; the rest 0 */
 } tune_scale;
 
+/* Sizes of caches, in per cent of what the system reports, for which the defaults are tried. */
+enum { TUNE_SCALES = 3 };
+extern const int64_t tune_scales[TUNE_SCALES];
+
 /* Looks for it within two fifths of a budget in seconds: the defaults for caches of other sizes against those of the
  * context, on the shapes of all classes. The best are proved on other shapes. */
 void tune_find_scale(const fovea_context *ctx, const tune_class *classes, int count, tune_effort effort, double budget,

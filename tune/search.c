@@ -11,15 +11,11 @@
 
 #include "candidates.h"
 #include "machine.h"
-#include "proof.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* A share of the bound that ends a search: what may be left to gain is not much more than the least that is stored. */
-static const double near_bound = 0.97;
 
 /* The least gain in the search, as a logarithm, that is worth a proof. */
 static const double promising = 0.01;
@@ -91,27 +87,6 @@ static void run_stage(tune_search_state *s, const char *what, const tune_choice 
     free(all);
 }
 
-/* How near the default is to what the machine can do. What it can do is the most that was seen: a share that says that
- * nothing is to be gained is not believed before the bound was measured again, as a neighbour may have been busy then.
- */
-static double share_of_bound(const tune_search_state *s, fv_tuning_op operation, double seconds) {
-    enum { AGAIN = 5 };
-    static struct {
-        double most;
-        fv_isa isa;
-        int threads;
-    } bounds[2];
-    const bool cold = tune_is_cold(operation);
-    const double work = tune_work(&s->problem.shape);
-    if (bounds[cold].isa != s->ctx->target.isa || bounds[cold].threads != s->ctx->threads.count)
-        bounds[cold].most = 0;
-    bounds[cold].isa = s->ctx->target.isa;
-    bounds[cold].threads = s->ctx->threads.count;
-    for (int i = 0; i < AGAIN && work / seconds >= near_bound * bounds[cold].most; i++)
-        bounds[cold].most = fmax(bounds[cold].most, cold ? tune_bandwidth(s->ctx) : tune_peak(s->ctx));
-    return bounds[cold].most > 0 ? work / seconds / bounds[cold].most : 0;
-}
-
 static int add_finalist(tune_standing *finalist, int count, const tune_standing *one) {
     for (int i = 0; i < count; i++)
         if (tune_same_choice(&finalist[i].choice, &one->choice))
@@ -122,8 +97,7 @@ static int add_finalist(tune_standing *finalist, int count, const tune_standing 
 }
 
 /* Returns how many are to be proved. */
-static int search_problem(tune_search_state *s, const tune_class *c, double seconds,
-                          tune_standing finalist[TUNE_FINALISTS]) {
+static int search_problem(tune_search_state *s, double seconds, tune_standing finalist[TUNE_FINALISTS]) {
     const double begin = tune_now(), until = begin + 0.48 * seconds;
     tune_choice list[TUNE_CANDIDATES];
     tune_standing winner = {0}, second = {0}, first = {0};
@@ -135,11 +109,6 @@ static int search_problem(tune_search_state *s, const tune_class *c, double seco
         return 0;
     }
     s->result->seconds = s->m.base.seconds;
-    s->result->share = share_of_bound(s, c->operation, s->m.base.seconds);
-    if (s->result->share >= near_bound && s->result->share < 2 - near_bound) { /* more: the bound is wrong */
-        s->result->verdict = VERDICT_bound;
-        return 0;
-    }
     for (tune_stage stage = TUNE_kernels; stage < TUNE_STAGES && !s->noisy; stage++) {
         const bool moved = !tune_same_choice(&winner.choice, &first.choice); /* a size was faster */
         const tune_stage what = stage == TUNE_pairs && moved ? TUNE_sizes : stage;
@@ -173,7 +142,7 @@ void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effo
     tune_standing finalist[TUNE_FINALISTS];
     int count = 0;
     if (tune_measurement_begin(&s.m, &s.problem))
-        count = search_problem(&s, c, seconds, finalist);
+        count = search_problem(&s, seconds, finalist);
     tune_measurement_end(&s.m);
     tune_problem_free(&s.problem);
     if (count > 0 && !s.noisy && !tune_stopped)
@@ -291,8 +260,7 @@ tune_outcome tune_outcome_of(const tune_result *results, int count, const tune_s
         o.counts[results[i].verdict]++;
         logs += results[i].verdict == VERDICT_tuned ? log(results[i].gain.median) : 0;
     }
-    const int decided =
-        o.counts[VERDICT_tuned] + o.counts[VERDICT_default] + o.counts[VERDICT_unconfirmed] + o.counts[VERDICT_bound];
+    const int decided = o.counts[VERDICT_tuned] + o.counts[VERDICT_default] + o.counts[VERDICT_unconfirmed];
     const bool scaled = scale->known && scale->percent != 100;
     const bool noisy = o.counts[VERDICT_noisy] > decided, large = o.counts[VERDICT_large] == count;
     o.gain = exp(logs / fmax(o.counts[VERDICT_tuned], 1));

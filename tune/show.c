@@ -50,36 +50,16 @@ static void usage(const fovea_context *ctx, int own, const fv_tuning_row *row, c
         snprintf(text, size, named ? "used by contexts that load this file" : "used");
 }
 
-/* What a row decides, and in place of what: the values of other in the same respects. */
-static void choice_text(const fv_tuning_row *row, const fv_tuning_value other[FV_TUNING_KNOBS], char *text,
-                        size_t size) {
-    const fv_tuning_operation *operation = fv_tuning_operations[row->operation];
-    size_t n = 0;
-    text[0] = '\0';
-    for (int i = 0; i < operation->knobs; i++) {
-        const fv_tuning_value *v = &other[i];
-        if (!row->knob[i].kernel && !row->knob[i].number)
-            continue;
-        if (v->kernel)
-            snprintf(text + n, size - n, "%s%s %s", n ? ", " : "", operation->knob[i].name, v->kernel->name);
-        else if (v->number)
-            snprintf(text + n, size - n, "%s%s %" PRId64, n ? ", " : "", operation->knob[i].name, v->number);
-        n = strlen(text);
-    }
-}
-
-/* The same of the default of this machine, for a shape in the middle of those that the row is for. */
-static void default_text(const fovea_context *ctx, const fv_tuning_row *row, char *text, size_t size) {
+void tune_default_text(const fovea_context *ctx, const fv_tuning_row *row, char *text, size_t size) {
     const tune_class c = tune_class_of_row(row, ctx->target.isa);
     tune_choice choice;
     text[0] = '\0';
     if (tune_choice_of(ctx, &c.search, &choice))
-        choice_text(row, choice.knob, text, size);
+        tune_choice_text(row->operation, row->knob, choice.knob, text, size);
 }
 
-/* May contexts of this tier and number of threads use the row? */
-static bool fits(const fovea_context *ctx, const fv_tuning_row *row, int own) {
-    return row->section == own && row->isa == ctx->target.isa && row->threads == ctx->threads.count;
+bool tune_row_fits(const fovea_context *ctx, const fv_tuning_row *row, int own) {
+    return row->known && row->section == own && row->isa == ctx->target.isa && row->threads == ctx->threads.count;
 }
 
 /* What the file says of this machine, and where it has no rows for it, that the defaults are best. */
@@ -131,9 +111,9 @@ int tune_show(const tune_options *options) {
         fv_tuning_print_row(row, text);
         usage(ctx, index, row, tuning, options->file_count > 0, used, sizeof used);
         if (row->known)
-            choice_text(row, row->knob, choice, sizeof choice);
-        if (row->known && fits(ctx, row, index))
-            default_text(ctx, row, instead, sizeof instead);
+            tune_choice_text(row->operation, row->knob, row->knob, choice, sizeof choice);
+        if (tune_row_fits(ctx, row, index))
+            tune_default_text(ctx, row, instead, sizeof instead);
         if (options->json)
             json_array_append_new(list, json_pack("{s:i, s:s, s:s, s:s, s:f, s:s, s:s, s:s}", "line", row->line, "cpu",
                                                   tuning->section[row->section].text, "release",
@@ -227,8 +207,8 @@ static int check_section(const tune_options *options, const fovea_context *ctx, 
     static const char *const words[] = {"still faster", "no longer faster", "too noisy to tell", "cannot be measured"};
     int fitting = 0, others = 0, done = 0, counts[4] = {0};
     for (int i = 0; i < tuning->rows; i++) {
-        fitting += fits(ctx, &tuning->row[i], own);
-        others += tuning->row[i].section == own && !fits(ctx, &tuning->row[i], own);
+        fitting += tune_row_fits(ctx, &tuning->row[i], own);
+        others += tuning->row[i].section == own && !tune_row_fits(ctx, &tuning->row[i], own);
     }
     if (fitting == 0 && others > 0) {
         fprintf(stderr,
@@ -243,7 +223,7 @@ static int check_section(const tune_options *options, const fovea_context *ctx, 
     for (int i = 0; i < tuning->rows && !tune_stopped; i++) {
         const fv_tuning_row *row = &tuning->row[i];
         const double left = options->budget - (tune_now() - begin);
-        if (!fits(ctx, row, own) || left <= 0)
+        if (!tune_row_fits(ctx, row, own) || left <= 0)
             continue;
         tune_interval gain = {1, 1, 1};
         const finding found = check_row(ctx, row, blocks, tune_now() + left / (fitting - done), &gain);

@@ -41,7 +41,7 @@ options) # one table makes help, man page and completion, and every option is in
     completes --effort fovea-tune --ef
     completes scalar fovea-tune check --isa sc
     completes --budget fovea-tune check --
-    for command in run show check merge explain report; do
+    for command in run show check merge report; do
         expect 0 $command --help
         has out "^usage: fovea-tune $command" 'exit status'
     done
@@ -65,8 +65,6 @@ options) # one table makes help, man page and completion, and every option is in
     has err '^fovea-tune check: --effort needs one of quick, normal, thorough, not "most"$'
     expect 2 run --shape
     has err '^fovea-tune run: --shape needs a shape, as in: --shape "q_heads=12 q_len=512 head_dim=64"$'
-    expect 2 explain --threads 1
-    has err '^fovea-tune explain: --shape is missing, as in: fovea-tune explain --shape "q_heads=12 '
     expect 2 merge a
     has err '^fovea-tune merge: -o FILE is missing, as in: fovea-tune merge tuning.a tuning.b -o tuning$'
     ;;
@@ -84,7 +82,7 @@ dry-run)
     [ ! -e "$XDG_CACHE_HOME" ] || fail "a dry run wrote something"
     ;;
 
-run) # the way of an operator: run, show, check, explain, report, merge
+run) # the way of an operator: run, show, check, report, merge
     program=$SIMULATED
     expect 0 run "${small[@]}"
     has out '^attention rows 17-64, keys 0-64, d32 +faster choice: 1\.[0-9]+ times as fast \(1\.' \
@@ -97,8 +95,6 @@ run) # the way of an operator: run, show, check, explain, report, merge
     done
     expect 0 run "${quantised[@]}" --effort quick --threads 1 -o quantised
     has out '^linear rows 1, .*, i8 ' '^linear rows 17-64, .*, u4 ' '^linear rows 17-64, .*, q6_k ' ' in 6 classes'
-    expect 0 explain "${quantised[@]}"
-    has out '^format  Q4_K, i4g in groups of 32, [1-9][0-9]* bytes, arithmetic q16$' '^format  I8, i8g in groups of 512, '
     expect 0 "${small[@]}" --quiet
     [ ! -s out ] || fail "--quiet prints"
     expect 0 "${small[@]}" --json -o own
@@ -119,20 +115,14 @@ run) # the way of an operator: run, show, check, explain, report, merge
     python3 -c 'import json; r = json.load(open("out"))[0]; assert r["release"].count(".") == 2' || fail "no JSON"
     expect 0 merge own own -o both
     same_files own both "merged with itself it is another file"
-    report=(report own -o page.html --shape 'q_heads=2 q_len=64 head_dim=32' --shape 'linear rows=20 in=96 out=64')
-    expect 0 "${report[@]}"
-    has page.html '<svg' '[0-9] GF/s; reading from memory: [0-9.]+ GB/s' 'r20_in96_out64' '</html>' 'fill="#fde725"' \
+    expect 0 report own -o page.html --threads 1
+    has page.html '<svg' 'class="end" .*attention rows 17-64' '<td>.*tile_rows=[0-9]+' '</html>' \
         '--attention:#0072b2' 'Fovea [0-9.]+ \(kernels=[0-9a-f]{16}\)' # colours of palette.h
-    # No colours of its own, nothing from elsewhere; and a calm machine measures each cell.
-    lacks page.html 'hsl\(' '(src|href)=' 'not measured'
-    expect 0 explain --shape 'q_heads=2 q_len=64' --shape 'linear rows=3 in=4096 out=14336' --preset gpt2
-    has out 'multiply_f32_f32_' 'tuned' 'r3_in4096_out14336' 'rows    3' 'r1024_in768_out2304'
+    lacks page.html 'hsl\(' '(src|href)=' # no colours of its own, nothing from elsewhere
     program=$TUNE # on this machine, whatever it finds
     expect '0|3' run "${small[@]}" --budget 2s -o real
     has out 'Stored in real\.$|^Nothing was stored'
     [ ! -e real ] || sound real
-    expect 0 "${report[@]}" --budget 1s --threads 1
-    has page.html '</html>' 'GF/s|not measured'
     ;;
 
 noisy) # what cannot be told is said, early, and nothing else is; no figure where every sample was interrupted
@@ -174,11 +164,6 @@ noisy) # what cannot be told is said, early, and nothing else is; no figure wher
     has err 'all files are empty: nothing was written'
     [ ! -e neither ] || fail "a file of nothing was written"
     expect 4 merge own nowhere -o neither
-    FOVEA_TUNE_WEATHER=interrupted expect 0 report own -o page.html --shape 'q_heads=2 q_len=64 head_dim=32' \
-        --shape 'linear rows=20 in=96 out=64'
-    has page.html 'multiply-adds: not measured; reading from memory: not measured' 'No class was measured' 'Not measured: the machine' \
-        '</html>'
-    lacks page.html 'nan|inf|[^0-9]0(\.0)? (GF|GB)/s' # figures of nothing
     ;;
 
 progress) # on a terminal of 64 columns: a line that fits, says what is done, and goes when it is over
@@ -228,34 +213,9 @@ check) # rows that are not faster are never called so, and rows for others are s
     has out 'the default is best|defaults are best'
     ;;
 
-explain) # which row of a file a shape gets, or why it gets none
-    program=$SIMULATED
-    linear='in=1..1024 out=1..1024 rows=17..64 :'
-    isa=$(tier_here)
-    {
-        echo "linear_f32 isa=$isa threads=1 $linear k_block=32 $evidence"
-        echo "linear_f32 isa=$isa threads=2 $linear k_block=16 $evidence"
-    } | made own
-    export FOVEA_TUNING_FILE=own
-    expect 0 explain --threads 1 --shape 'linear rows=20 in=96 out=64'
-    has out 'own: 1 of the 2 rows .* 1 thread' ' and 32 channels' 'yes: own line 3, 1\.043 times' \
-        'without a file' ' and 96 channels'
-    expect 0 explain --threads 1 --shape 'linear rows=100 in=96 out=64'
-    lacks out 'without a file'
-    [ "$(grep -c multiply_ out)" = 1 ] || fail "the same plan is printed twice"
-    has out 'no: own has no row for rows 100, line 3 is for 17 to 64'
-    expect 0 explain --threads 1 --shape 'linear rows=20 in=96 out=64' --json
-    python3 -c 'import json; r = json.load(open("out"))[0]; assert "yes: own line 3" in r["plan"]' || fail "no JSON"
-    export FOVEA_TUNING_FILE=nowhere
-    expect 0 explain --threads 1 --shape 'linear rows=20 in=96 out=64'
-    has out 'nowhere'
-    ;;
-
 log) # shapes that a program wrote down while it ran (LOGGER)
     program=$SIMULATED
     FOVEA_LOG_SHAPES=log "$LOGGER" >/dev/null || fail "$LOGGER does not run"
-    expect 0 explain --log log --threads 1
-    has out 'b2_h4_q300_kv300_d64_causal' 'b1_h4_q171_kv171_d64_causal'
     expect 0 run --dry-run --log log --threads 1
     has out '^attention rows 257-1023, keys 257-1023, d64, causal +search on b1_h[0-9]+_q300_kv300_d64_causal'
     [ "$(grep -c 'search on' out)" = 2 ] || fail "other classes than those of the log"
@@ -278,27 +238,27 @@ decode) # a program that decodes (LOGGER) logs shapes of few rows
 
 no-shapes) # logs and words that are no shapes: a sentence, or told to be skipped; never a default shape instead
     for wrong in '' ' ' , attention 'attention ' 'linear ' $'\t'; do
-        expect 2 explain --shape "$wrong"
+        expect 2 --dry-run --shape "$wrong"
         has err 'fovea-tune'
     done
     shape='attention q_heads=2 q_len=40 head_dim=32'
     printf '%s\n\n \t\n\0\0\0\0\nlinear rows=3 in=5 out=7\r\n\0\0%s\n%s' "$shape" "$shape" "$shape" >log
-    expect 0 explain --log log --threads 1
+    expect 0 --dry-run --log log --threads 1
     has err 'log: skipped 4 of 7 lines, blank or not text; the first is line 2'
-    [ "$(grep -cE '^b1_h2_q40_kv40_d32' out)" = 2 ] && [ "$(grep -c '^r3_in5_out7' out)" = 1 ] || fail "other shapes"
+    has out '^attention rows 17-64, keys 0-64, d32 ' '^linear rows 2-4, in 1-255, out 1-255 ' '^2 classes'
     printf '\0\0\n\n' >nuls
-    expect 2 explain --log nuls
+    expect 2 --dry-run --log nuls
     has err 'skipped 2 of 2' 'nuls: it contains no shapes'
     printf '%s\nheads=3\n' "$shape" >broken
-    expect 2 explain --log broken
+    expect 2 --dry-run --log broken
     has err 'broken line 2: unknown key "heads"; known are batch q_heads'
     mkfifo fifo
     for wrong in fifo "$PWD" /dev/zero; do
-        expect 2 explain --log "$wrong"
+        expect 2 --dry-run --log "$wrong"
         has err "$wrong is not a regular file"
     done
     head -c 17000000 /dev/zero >large
-    expect 2 explain --log large
+    expect 2 --dry-run --log large
     has err 'larger than'
     ;;
 
@@ -330,7 +290,7 @@ files) # files that are unavailable, or not for this machine
     SECONDS=0
     for wrong in / . folder/; do
         expect 4 run "${small[@]}" --budget 60s -o $wrong
-        expect 4 report --budget 60s -o $wrong
+        expect 4 report -o $wrong
         has err "\"$wrong\" names a folder"
     done
     [ $SECONDS -lt 60 ] && [ ! -e folder ] || fail "a folder's name was found late ($SECONDS s)"
@@ -396,20 +356,8 @@ files) # files that are unavailable, or not for this machine
     : >empty
     expect 2 run --log empty --budget 2s -o other
     has err 'empty: it contains no shapes'
-    expect 2 explain --log .
+    expect 2 --dry-run --log .
     has err 'names a folder'
-    ;;
-
-regret) # each limit is named with what it is, whatever it is here
-    program=$TUNE-regret
-    expect '0|1|3' "${small[@]}" --budget 1s --sweep 3s --count 2 --again
-    has out 'shapes measured' || exit 1
-    if grep -q '[12] of 2 shapes measured' out; then
-        has out 'geometric mean .*at most 1.00\)' 'worst .*at most 1.02\)' 'within 3 % for .*\(95 %\)' \
-            'within 10 % for .*\(95 %\)' 'second / first .*\(2 %\)'
-        expect '0|1|3' "${small[@]}" --budget 1s --sweep 3s --count 2 --handicap 16
-        if grep -q '[12] of 2 shapes measured' out; then has out 'won back of the loss' 'd/whole'; fi
-    fi
     ;;
 
 output) # to the standard output, where nothing can be written; a page that cannot be written leaves the old one
@@ -422,17 +370,16 @@ output) # to the standard output, where nothing can be written; a page that cann
     has err 'machine' 'linear rows 17-64'
     [ ! -e - ] || fail "a file was written"
     expect 2 run "${small[@]}" --json -o -
-    page=(--budget 1s --shape 'q_heads=2 q_len=64 head_dim=32')
-    expect 0 report sound "${page[@]}" -o -
+    expect 0 report sound -o -
     tail -1 out | grep -q '</html>' || fail "the page is not whole"
     cp sound '<b>&.tuning'
-    expect 0 report '<b>&.tuning' "${page[@]}" -o page.html
+    expect 0 report '<b>&.tuning' -o page.html
     has page.html '&#60;b&#62;&#38;.tuning: 0 of the 0 rows'
     echo old >page.html
     (
         trap '' XFSZ
         ulimit -f 1
-        expect 4 report sound "${page[@]}" -o page.html
+        expect 4 report sound -o page.html
     ) || exit 1
     has err 'left as it was'
     [ "$(cat page.html)" = old ] || fail "the old page is gone"
@@ -440,7 +387,7 @@ output) # to the standard output, where nothing can be written; a page that cann
     isa=$("$TUNE" run --dry-run | sed -n 's/^machine .* tier //p')
     echo "attention_f32 isa=$isa threads=1 head_dim=128 value_dim=128 limited=2 group=2..4 keys=257..1023" \
         "rows=257..1023 : tile_rows=14 $evidence" | made long
-    expect 0 report long "${page[@]}" --threads 1 -o long.html
+    expect 0 report long --threads 1 -o long.html
     python3 - long.html <<'END' || fail "a name has no room"
 import re, sys
 names = re.findall(r'class="end" x="(\d+)" y="\d+">(attention[^<]*)<', open(sys.argv[1]).read())
@@ -526,8 +473,6 @@ machine) # what is found on the described machine, and the file: as NAME.tuned h
         expect 0 run "${shapes[@]}" --threads 1 --effort quick -o tuning
         cat out
         sed -e 's/kernels=[0-9a-f]*/kernels=*/; s/sum=[0-9a-f]*/sum=*/; s/^# Fovea .*/# Fovea */' tuning
-        expect 0 explain --threads 1 --shape 'linear rows=40 in=512 out=96' --shape 'q_heads=2 q_len=64 head_dim=32'
-        cat out
     } >got || exit 1
     [ -z "${WRITE-}" ] || cp got "$record"
     diff "$record" got >difference || fail "not as in $record: $(head -20 difference)"

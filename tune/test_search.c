@@ -3,7 +3,6 @@
 #include "described.h"
 #include "dispatch/dispatch.h"
 #include "machine.h"
-#include "proof.h"
 #include "search.h"
 #include "simulation.h"
 #include "test.h"
@@ -84,7 +83,6 @@ static void test_weathers(const fovea_context *ctx, const tune_class *c) {
         for (int seed = 0; seed < SEEDS; seed++) {
             const tune_result r = simulate(ctx, c, &m, w, seed);
             if (r.verdict != VERDICT_tuned) {
-                test_check(r.verdict != VERDICT_bound, "%s, seed %d: at the bound", w->name, seed);
                 continue;
             }
             const double got = relative_cost(ctx, c, &r.choice);

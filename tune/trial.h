@@ -9,7 +9,6 @@ typedef enum tune_verdict {
     VERDICT_unseen, /* the time was over, or it was interrupted, before anything was known */
     VERDICT_default,
     VERDICT_unconfirmed, /* a candidate was faster in the search, but not in the proof */
-    VERDICT_bound,
     VERDICT_tuned,
     VERDICT_noisy,
     VERDICT_large, /* no memory for its operands */
@@ -23,7 +22,7 @@ typedef struct tune_result {
     tune_interval gain; /* time of the default / time of the choice */
     double seen;        /* the gain of the best candidate in the search, where nothing was proved */
     int candidates, blocks;
-    double seconds, share; /* of the default; of the bound */
+    double seconds; /* of the default */
     char shapes[FV_TUNING_SHAPES];
 } tune_result;
 
@@ -65,5 +64,9 @@ void tune_too_few(tune_search_state *s, const tune_measurement *m);
 
 /* Blocks that check takes of a shape, and a proof about: fewer where they tell, more where they do not. */
 int tune_proof_blocks(tune_effort effort);
+
+/* The proof of some choices on other shapes of the class, until then; those at the end are left out if there is no time
+ * for all. The result of the search gets the best of those that pass. */
+void tune_prove(tune_search_state *s, const tune_class *c, const tune_standing *finalist, int count, double until);
 
 #endif
