@@ -207,8 +207,11 @@ static void test_every_choice(void) {
             for (int at = 0; at < 4 * 3 * 3 * 2; at++) {
                 if (!fv_multiply_tuned(&fv_kernels[k], test_target()) || !test_takes(number++))
                     continue;
-                const fv_linear_choice wanted = {&fv_kernels[k],          channels[at % 4], row_blocks[at / 4 % 3],
-                                                 row_blocks[at / 12 % 3], items[at / 36],   0};
+                const fv_linear_choice wanted = {.gemm = &fv_kernels[k],
+                                                 .k_block = channels[at % 4],
+                                                 .row_block = row_blocks[at / 4 % 3],
+                                                 .chunk = row_blocks[at / 12 % 3],
+                                                 .items = items[at / 36]};
                 const fv_linear_choice choice = fv_linear_heuristics(linear, rows, &wanted);
                 run_chosen(p, linear, &choice);
                 linear_problem_same(p, (const float *const *)want,
@@ -241,12 +244,15 @@ static void test_bits(void) {
         snprintf(name, sizeof name, "bits %" PRId64, i);
         rng r = rng_stream(test_seed(), name);
         const linear_case c = linear_case_random(&r);
-        fv_linear_choice choice;
+        fv_linear_choice choice = {0};
         choice.gemm = any_gemm(&r);
         choice.k_block = rng_below(&r, 3) ? rng_between(&r, 1, 100) : 0;
         choice.row_block = rng_below(&r, 3) ? rng_between(&r, 1, 100) : 0;
         choice.chunk = rng_below(&r, 3) ? rng_between(&r, 1, 40) : 0;
         choice.items = rng_below(&r, 3) ? rng_between(&r, 1, 9) : 0;
+        choice.split_rows = rng_below(&r, 3) ? rng_between(&r, 1, 9) : 0;
+        choice.prefetch = rng_below(&r, 3);
+        choice.gather = rng_below(&r, 3);
         choice.cache_scale = rng_below(&r, 3) ? rng_between(&r, 10, 6400) : 0;
         fv_tuning_value knob[FV_TUNING_KNOBS] = {{NULL, 0}};
         fv_tuning_of_choice(FV_TUNING_linear_f32, &choice, knob);

@@ -50,7 +50,6 @@ bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_line
     map->panels = fv_ceil_div(shape->out, map->panel);
     if (grouped)
         map->scale_bytes = fv_round_up(fv_scales_bytes(map->quantised.scales, map->quantised.groups, map->panel), 4);
-    map->widened = fv_linear_widened(map);
     const bool found = fv_linear_find_tuned(map);
     const fv_linear_choice choice = fv_linear_heuristics(map, shape->rows, NULL);
     map->bytes = fv_linear_workspace(map, &choice);

@@ -122,12 +122,11 @@ static void items_task(void *arg, int64_t task) {
 /* Threads for which there are too few panels get more blocks, and as many one as another, if that leaves them rows
  * enough for what they share, the reading of all weights. */
 int64_t fv_linear_block(const fovea_linear *l, const fv_linear_choice *choice, int64_t all, int64_t panels) {
-    enum { ENOUGH = 64 };
     const int64_t threads = l->ctx->threads.count, mr = fv_linear_tile_rows(l, choice), most = choice->row_block;
     int64_t blocks = fv_ceil_div(all, most);
     if (threads > 1)
-        blocks = fv_max(blocks, fv_min(fv_ceil_div(choice->items * threads, panels), all / ENOUGH));
-    for (int64_t rows = fv_ceil_div(all, blocks); blocks > 1 && rows >= ENOUGH; rows -= mr)
+        blocks = fv_max(blocks, fv_min(fv_ceil_div(choice->items * threads, panels), all / choice->split_rows));
+    for (int64_t rows = fv_ceil_div(all, blocks); blocks > 1 && rows >= choice->split_rows; rows -= mr)
         if (fv_ceil_div(all, rows) % threads == 0) {
             blocks = fv_ceil_div(all, rows);
             break;
@@ -136,15 +135,11 @@ int64_t fv_linear_block(const fovea_linear *l, const fv_linear_choice *choice, i
 }
 
 /* Where there are fewer blocks of rows than items wanted for each thread, their panels are dealt to several items. */
-static void deal(execution *e) {
-    const fovea_linear *l = e->linear;
-    const int64_t wanted = e->choice.items * l->ctx->threads.count;
-    e->row_block = fv_linear_block(l, &e->choice, e->rows, e->panels);
-    const int64_t row_blocks = fv_ceil_div(e->rows, e->row_block);
-    const int64_t groups = l->ctx->threads.count == 1 || row_blocks >= wanted ? 1 : fv_ceil_div(wanted, row_blocks);
-    e->group = fv_ceil_div(e->panels, groups);
-    e->groups = fv_ceil_div(e->panels, e->group);
-    e->items = row_blocks * e->groups;
+int64_t fv_linear_group(const fovea_linear *l, const fv_linear_choice *choice, int64_t row_block, int64_t rows,
+                        int64_t panels) {
+    const int64_t threads = l->ctx->threads.count, blocks = fv_ceil_div(rows, row_block),
+                  wanted = choice->items * threads;
+    return fv_ceil_div(panels, threads == 1 || blocks >= wanted ? 1 : fv_ceil_div(wanted, blocks));
 }
 
 /* What may multiply by tiles; NULL: nothing. */
@@ -207,9 +202,12 @@ void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *ar
     }
     e.gathers = fv_linear_gathers(&e);
     e.pairs = fv_linear_pairs(&e);
-    if (l->grouped && l->arithmetic != FOVEA_ARITHMETIC_EXACT)
-        e.integers = e.rows <= l->register_rows ? l->few : l->many;
-    deal(&e);
+    if (fv_linear_integers(l))
+        e.integers = e.rows <= choice->few_rows ? l->few : l->many;
+    e.row_block = fv_linear_block(l, choice, e.rows, e.panels);
+    e.group = fv_linear_group(l, choice, e.row_block, e.rows, e.panels);
+    e.groups = fv_ceil_div(e.panels, e.group);
+    e.items = fv_ceil_div(e.rows, e.row_block) * e.groups;
     e.tasks = fv_min(e.items, l->ctx->threads.count);
     const bool on_nodes = l->placement.how > FOVEA_PLACEMENT_NODE && e.tasks > 1;
     fv_parallel(&l->ctx->threads, e.tasks,

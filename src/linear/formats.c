@@ -85,7 +85,7 @@ static void select_grouped(fovea_linear *l) {
     l->unpack = fv_unpack_best(FV_FORMAT_i8g, target)->run.unpack;
     l->few = of_integers(format, true, false, target);
     l->many = of_integers(FV_FORMAT_i8g, false, l->arithmetic == FOVEA_ARITHMETIC_Q8, target);
-    l->register_rows = l->arithmetic == FOVEA_ARITHMETIC_EXACT ? 0 : l->few->mr;
+    l->few_rows = l->arithmetic == FOVEA_ARITHMETIC_EXACT ? 0 : l->few->mr;
 }
 
 void fv_linear_select_kernels(fovea_linear *l) {
@@ -107,7 +107,7 @@ void fv_linear_select_kernels(fovea_linear *l) {
     l->unpack = unpack ? unpack->run.unpack : NULL;
     l->widen_weights = unpack ? NULL : fv_widen_of(l->weight_dtype, target);
     /* The gemm of blocks has other sums. */
-    l->register_rows = l->blocks ? 0 : l->kept->register_rows[fv_isa_lanes(target.isa) >= 16];
+    l->few_rows = l->blocks ? 0 : l->kept->register_rows[fv_isa_lanes(target.isa) >= 16];
     if (l->weight_dtype == l->x_dtype)
         select_pairs(l);
 }

@@ -18,10 +18,10 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { ITEMS = 4, ENOUGH_ROWS = 72, MOST_ROWS = 192, MOST_CHANNELS = 1024 };
+enum { ITEMS = 4, ENOUGH_ROWS = 72, MOST_ROWS = 192, MOST_CHANNELS = 1024, SPLIT_ROWS = 64 };
+enum { TILE_ROWS = 8 }; /* fewer leave most of a tile of bf16_tile empty, and multiply-adds are as fast */
 
-/* Are rows of x multiplied as integers? And the bytes of one, as a product wants it. */
-static bool integers(const fovea_linear *l) { return l->grouped && l->arithmetic != FOVEA_ARITHMETIC_EXACT; }
+/* Bytes of a row of x as a product of integers wants it. */
 static int64_t integer_bytes(const fovea_linear *l, const fv_kernel *product) {
     return fv_group_words(product->kind, l->in, l->quantised.group) * (int64_t)sizeof(uint32_t);
 }
@@ -29,7 +29,7 @@ static int64_t integer_bytes(const fovea_linear *l, const fv_kernel *product) {
 /* Bytes of an element of weights, and of a row of x, as they are multiplied. */
 static int64_t weight_bytes(const fovea_linear *l) { return l->grouped ? 1 : fv_dtype_size(l->weight_dtype); }
 static int64_t row_bytes(const fovea_linear *l) {
-    if (integers(l))
+    if (fv_linear_integers(l))
         return integer_bytes(l, l->many);
     return l->in * (l->pairs ? fv_dtype_size(l->x_dtype) : (int64_t)sizeof(float));
 }
@@ -47,11 +47,6 @@ static int64_t block_of(const fovea_linear *l, int64_t most) {
     if (l->arithmetic == FOVEA_ARITHMETIC_BF16_TILE)
         return fv_round_up(block, FV_BLOCK);
     return fv_linear_paired(l) ? fv_round_up(block, 2) : block;
-}
-
-int64_t fv_linear_widened(const fovea_linear *l) {
-    const int64_t l2 = fv_cpu_scaled(l->ctx->cpu.l2, l->ctx->tuning.cache_scale);
-    return block_of(l, channels_that_fit(l, l2, (int64_t)sizeof(float)));
 }
 
 /* Rows that take three quarters of the second-level cache. */
@@ -76,7 +71,7 @@ static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
         block = fitting >= ENOUGH_ROWS ? fv_min(wanted, fitting) : wanted;
         block = fv_min(fv_max(fitting / 3, block), MOST_ROWS);
     }
-    if (c->chunk <= 0 && integers(l))
+    if (c->chunk <= 0 && fv_linear_integers(l))
         c->chunk = c->row_block > 0 ? c->row_block : block; /* all rows by each piece of words that is prepared */
     if (c->chunk <= 0) {
         const int64_t chunks = fv_ceil_div(block, fv_max(l1 / 4 / (l->panel * f), 1));
@@ -88,8 +83,23 @@ static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
     if (c->k_block <= 0)
         c->k_block = rows <= c->gemm->mr && !l->grouped ? l->in : channels_that_fit(l, l2, weight_bytes(l));
     c->k_block = block_of(l, c->k_block);
+    if (c->widened <= 0)
+        c->widened = channels_that_fit(l, l2, f);
+    c->widened = block_of(l, c->widened);
     if (c->items <= 0)
         c->items = ITEMS;
+    if (c->split_rows <= 0)
+        c->split_rows = SPLIT_ROWS;
+    if (c->few_rows == 0)
+        c->few_rows = l->few_rows;
+    c->few_rows = l->few_rows == 0 ? -1 : fv_linear_integers(l) ? fv_min(c->few_rows, l->few->mr) : c->few_rows;
+    if (c->pair_rows == 0)
+        c->pair_rows = l->blocks ? TILE_ROWS : 1;
+    if (c->prefetch == 0)
+        c->prefetch = rows <= (fv_linear_integers(l) ? c->few_rows : c->gemm->mr) ? FV_LINEAR_PREFETCH_OWN
+                                                                                  : FV_LINEAR_PREFETCH_NEXT;
+    if (c->gather == 0)
+        c->gather = FV_LINEAR_GATHER_NO;
 }
 
 /* Is the row one for maps of this size, whatever the number of rows? */
@@ -138,15 +148,16 @@ fv_linear_choice fv_linear_heuristics(const fovea_linear *l, int64_t rows, const
 
 fv_linear_scratch fv_linear_lay_out(const fovea_linear *l, const fv_linear_choice *c) {
     const int64_t f = (int64_t)sizeof(float), panel = l->panel * f;
+    const bool gathers = c->gather == FV_LINEAR_GATHER_YES;
     fv_linear_scratch s;
     int64_t at = 0;
     s.products = fv_reserve(&at, c->row_block, panel);
     if (l->grouped) {
-        const bool exact = !integers(l);
-        const int64_t block = fv_min(exact ? l->widened : c->k_block, fv_round_up(l->in, fv_linear_block_unit(l)));
+        const bool exact = !fv_linear_integers(l);
+        const int64_t block = fv_min(exact ? c->widened : c->k_block, fv_round_up(l->in, fv_linear_block_unit(l)));
         const int64_t groups = fv_ceil_div(block, l->quantised.group),
                       width = fv_scales_row((fv_group_extra)l->weights.group.extra, l->panel);
-        s.x = fv_reserve(&at, exact ? (l->widen_x ? c->row_block : 0) : 2, l->in * f);
+        s.x = fv_reserve(&at, exact ? (l->widen_x || gathers ? c->row_block : 0) : 2, l->in * f);
         s.pairs = s.exponents = at;
         s.weights = fv_reserve(&at, exact ? block : 0, panel);
         s.y = fv_reserve(&at, l->narrow_y || l->widen_residual ? c->chunk : 0, panel);
@@ -159,9 +170,9 @@ fv_linear_scratch fv_linear_lay_out(const fovea_linear *l, const fv_linear_choic
     }
     s.integers = s.scales = s.words = at;
     const bool always = l->pairs && !l->pack_x, pairs = fv_linear_paired(l), widens = l->kept->format != FV_FORMAT_f32;
-    s.x = fv_reserve(&at, !always && (l->widen_x || pairs) ? c->row_block : 0, l->in * f);
+    s.x = fv_reserve(&at, !always && (l->widen_x || pairs || gathers) ? c->row_block : 0, l->in * f);
     s.pairs = fv_reserve(&at, l->pairs ? c->row_block : 0, fv_ceil_div(l->in, 2) * f);
-    s.weights = fv_reserve(&at, widens && !always ? l->widened : 0, panel);
+    s.weights = fv_reserve(&at, widens && !always ? c->widened : 0, panel);
     s.y = fv_reserve(&at, l->narrow_y || l->widen_residual ? c->chunk : 0, panel);
     s.exponents = fv_reserve(&at, l->pairs ? c->row_block : 0, (int64_t)sizeof(fv_exponent_range));
     s.bytes = at;

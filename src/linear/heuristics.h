@@ -16,18 +16,41 @@ typedef struct fv_linear_choice {
     int64_t k_block;       /* input channels of one call of the gemm, at most: blocks are of equal length */
     int64_t row_block;     /* rows of a work item, at most: they are read again for each panel */
     int64_t chunk;         /* rows that go through all blocks of k, and then to y, together */
-    int64_t items;         /* work items that each thread has at least, if there are panels enough */
-    int64_t cache_scale;   /* the default is for caches of so many per cent of their size; 0: the context's */
+    int64_t items;         /* work items that each thread has at least, if there are panels enough: columns are split */
+    int64_t split_rows;  /* rows are split, too, for threads that have too few items, into blocks of at least so many */
+    int64_t few_rows;    /* up to so many rows weights are multiplied as they are packed: 16 bits widened in registers,
+                              groups by the product of few rows; beyond, or if -1, a block of them is widened first */
+    int64_t pair_rows;   /* from so many rows on x becomes pairs where the weights are; -1: never */
+    int64_t widened;     /* channels of a block of weights that becomes floats, at most */
+    int64_t prefetch;    /* an fv_linear_prefetch */
+    int64_t gather;      /* an fv_linear_gather */
+    int64_t cache_scale; /* the default is for caches of so many per cent of their size; 0: the context's */
 } fv_linear_choice;
+
+/* Which weights a product prefetches: those that it reads some steps later, or the block after its own. */
+typedef enum fv_linear_prefetch { FV_LINEAR_PREFETCH_OWN = 1, FV_LINEAR_PREFETCH_NEXT } fv_linear_prefetch;
+
+/* Whether rows of floats are multiplied where they lie, if they can be, or copied to scratch first. */
+typedef enum fv_linear_gather { FV_LINEAR_GATHER_NO = 1, FV_LINEAR_GATHER_YES } fv_linear_gather;
 
 /* The whole of a choice for so many rows: wanted's fields, else (wanted NULL) the tuning file's, else the defaults. */
 fv_linear_choice fv_linear_heuristics(const fovea_linear *linear, int64_t rows, const fv_linear_choice *wanted);
+
+/* What a tuner may try in place of `best` (fields of 0: the default) for so many rows: first what differs from it in one
+ * field, products in the order of their cost by the model, then what differs in two sizes. No two do the same for so
+ * many rows. Fields that `best` leaves to the default are left so. Writes up to `most`, and returns how many. */
+int fv_linear_candidates(const fovea_linear *linear, int64_t rows, const fv_linear_choice *best, fv_linear_choice *list,
+                         int most);
 
 /* Do so many rows stay in the second-level cache beside weights, as far as a choice that was made knows it? */
 bool fv_linear_rows_fit(const fovea_linear *linear, const fv_linear_choice *choice, int64_t rows);
 
 /* Rows of a block of so many rows that meet so many panels: at most the choice's, evenly dealt, in whole tiles. */
 int64_t fv_linear_block(const fovea_linear *linear, const fv_linear_choice *choice, int64_t rows, int64_t panels);
+
+/* Panels of a work item, of so many rows in all in blocks of row_block. */
+int64_t fv_linear_group(const fovea_linear *linear, const fv_linear_choice *choice, int64_t row_block, int64_t rows,
+                        int64_t panels);
 
 /* Bytes of workspace for a choice that fv_linear_heuristics() made. */
 int64_t fv_linear_workspace(const fovea_linear *linear, const fv_linear_choice *choice);

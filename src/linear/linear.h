@@ -72,8 +72,7 @@ struct fovea_linear {
     fv_multiply_fn *blocks;       /* of bf16_tile, in the place of gemm */
     fv_pack_fn *pack_x;           /* NULL of float16, whose pairs are x as it lies */
     fv_exponent_range *exponents; /* of panels in pairs, [panels] */
-    int64_t register_rows;        /* up to so many rows weights are widened in registers */
-    int64_t widened;              /* channels of a block that is widened, at most */
+    int64_t few_rows;             /* the default of a choice; 0: there is no other */
     int64_t panel, panels;
     const fv_tuning_row **tuned; /* [tuned_count], the context's: those for maps of this size */
     int tuned_count;
@@ -97,9 +96,6 @@ const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out, bool halv
 /* The width of a map's panels, whose types and gemm are chosen. */
 int64_t fv_linear_panel(const fovea_linear *linear);
 
-/* Channels of a block of weights that is widened, at most. */
-int64_t fv_linear_widened(const fovea_linear *linear);
-
 /* The row of a type of weights; NULL: maps do not take it, or not in this build. Of quantised weights in groups all have
  * one. */
 const fv_linear_format *fv_linear_format_of(fovea_dtype dtype);
@@ -110,9 +106,14 @@ static inline bool fv_linear_grouped(const fovea_matrix *w, fovea_arithmetic ari
     return fv_dtype_quantised(w->dtype) && (!columns || arithmetic != FOVEA_ARITHMETIC_EXACT);
 }
 
+/* Are rows of x multiplied as integers? */
+static inline bool fv_linear_integers(const fovea_linear *l) {
+    return l->grouped && l->arithmetic != FOVEA_ARITHMETIC_EXACT;
+}
+
 /* Rows of a tile of the product of many rows. */
 static inline int64_t fv_linear_tile_rows(const fovea_linear *l, const fv_linear_choice *choice) {
-    return l->grouped && l->arithmetic != FOVEA_ARITHMETIC_EXACT ? l->many->mr : choice->gemm->mr;
+    return fv_linear_integers(l) ? l->many->mr : choice->gemm->mr;
 }
 
 /* Channels that a block of weights in groups is a multiple of: scales are read by super-blocks. */

@@ -270,7 +270,6 @@ fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc
     made->panel = fv_linear_panel(made);
     made->panels =
         made->gated ? fv_ceil_div(parts[0].weight.out, fv_linear_panel_out(made)) : fv_ceil_div(made->out, made->panel);
-    made->widened = fv_linear_widened(made);
     made->bias_act_residual =
         fv_kernel_best(FV_OP_bias_act_residual, FV_TYPE_f32, ctx->target)->run.bias_act_residual_f32;
     int64_t bytes = 0;

@@ -18,23 +18,21 @@
 typedef enum path { PATH_FLOATS, PATH_PAIRS, PATH_REGISTERS, PATH_BLOCKS, PATH_FEW_INTEGERS, PATH_INTEGERS } path;
 
 bool fv_linear_pairs(const fv_linear_execution *e) {
-    enum { TILE_ROWS = 8 }; /* fewer leave most of a tile empty, and multiply-adds are as fast */
-    if (e->linear->blocks && e->rows < TILE_ROWS)
-        return false;
     if (e->linear->pairs && !e->linear->pack_x)
         return true;
-    return e->linear->pairs && fv_float_nearest() && (fv_linear_one_stretch(e) || e->args->x.shape[3] % 2 == 0);
+    return e->linear->pairs && e->choice.pair_rows > 0 && e->rows >= e->choice.pair_rows && fv_float_nearest() &&
+           (fv_linear_one_stretch(e) || e->args->x.shape[3] % 2 == 0);
 }
 
 bool fv_linear_gathers(const fv_linear_execution *e) {
-    return e->linear->widen_x ||
+    return e->linear->widen_x || e->choice.gather == FV_LINEAR_GATHER_YES ||
            (fv_linear_paired(e->linear) && !fv_linear_one_stretch(e) && e->args->x.shape[3] % 2 != 0);
 }
 
 /* How many input channels from k on a call of the gemm takes: within a block, and within what lies together. */
 static int64_t step_at(const fv_linear_execution *e, path way, int64_t k) {
     const int64_t channels = way == PATH_PAIRS || e->integers ? e->linear->in : fv_linear_together(e);
-    const int64_t block = way == PATH_BLOCKS ? fv_min(e->choice.k_block, e->linear->widened) : e->choice.k_block;
+    const int64_t block = way == PATH_BLOCKS ? fv_min(e->choice.k_block, e->choice.widened) : e->choice.k_block;
     return fv_min(block, channels - k % channels);
 }
 
@@ -76,7 +74,7 @@ static void multiply_block(const fv_linear_execution *e, const fv_linear_buffers
     const fovea_tensor *x = &e->args->x;
     const int64_t channels = fv_linear_together(e), row = run->first + run->done;
     const fv_epilogue epilogue = {.start = k > 0 ? scratch : NULL, .ldstart = l->panel};
-    fv_prefetch prefetch = {.streams = e->integers ? e->integers == l->few : e->rows <= e->choice.gemm->mr};
+    fv_prefetch prefetch = {.streams = e->choice.prefetch == FV_LINEAR_PREFETCH_OWN};
     if (!prefetch.streams)
         fv_prefetch_take(next, floats, &prefetch);
     if (way == PATH_INTEGERS && k + step == l->in)
@@ -271,10 +269,10 @@ void fv_linear_run_panel(const fv_linear_execution *e, const fv_row_run *rows, i
         bool pairs;
         run.count = left;
         run.count = rows_alike(e, b, &run, panel, &pairs);
-        const path way = e->integers ? run.count <= e->linear->register_rows ? PATH_FEW_INTEGERS : PATH_INTEGERS
+        const path way = e->integers ? run.count <= e->choice.few_rows ? PATH_FEW_INTEGERS : PATH_INTEGERS
                          : e->linear->weights.format == FV_FORMAT_f32 ? PATH_FLOATS
                          : pairs                                      ? PATH_PAIRS
-                         : run.count <= e->linear->register_rows      ? PATH_REGISTERS
+                         : run.count <= e->choice.few_rows            ? PATH_REGISTERS
                                                                       : PATH_BLOCKS;
         run_path(e, way, &run, panel, next_rows, b);
         b->products_done += run.count;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Largest blocks: a row may cost memory, but not much. */
-enum { MOST_ROWS = 4096, MOST_CHANNELS = 1 << 20, MOST_ITEMS = 64 };
+enum { MOST_ROWS = 4096, MOST_CHANNELS = 1 << 20, MOST_WIDENED = 4096, MOST_ITEMS = 64 };
 
 #define KEYS(least, most)                                                                                              \
     {                                                                                                                  \
@@ -24,6 +24,12 @@ static const fv_tuning_knob knobs[] = {
     [FV_LINEAR_KNOB_row_block] = {"row_block", FV_TUNING_NUMBER, FIELD(row_block), {1, MOST_ROWS}},
     [FV_LINEAR_KNOB_chunk] = {"chunk", FV_TUNING_NUMBER, FIELD(chunk), {1, MOST_ROWS}},
     [FV_LINEAR_KNOB_items] = {"items", FV_TUNING_NUMBER, FIELD(items), {1, MOST_ITEMS}},
+    [FV_LINEAR_KNOB_split_rows] = {"split_rows", FV_TUNING_NUMBER, FIELD(split_rows), {1, INT64_MAX}},
+    [FV_LINEAR_KNOB_few_rows] = {"few_rows", FV_TUNING_NUMBER, FIELD(few_rows), {-1, INT64_MAX}},
+    [FV_LINEAR_KNOB_pair_rows] = {"pair_rows", FV_TUNING_NUMBER, FIELD(pair_rows), {-1, INT64_MAX}},
+    [FV_LINEAR_KNOB_widened] = {"widened", FV_TUNING_NUMBER, FIELD(widened), {1, MOST_WIDENED}},
+    [FV_LINEAR_KNOB_prefetch] = {"prefetch", FV_TUNING_NUMBER, FIELD(prefetch), {1, FV_LINEAR_PREFETCH_NEXT}},
+    [FV_LINEAR_KNOB_gather] = {"gather", FV_TUNING_NUMBER, FIELD(gather), {1, FV_LINEAR_GATHER_YES}},
 };
 _Static_assert((int)FV_LINEAR_KNOBS <= (int)FV_TUNING_KNOBS, "room for knobs");
 

@@ -19,6 +19,12 @@ enum {
     FV_LINEAR_KNOB_row_block,
     FV_LINEAR_KNOB_chunk,
     FV_LINEAR_KNOB_items,
+    FV_LINEAR_KNOB_split_rows,
+    FV_LINEAR_KNOB_few_rows,
+    FV_LINEAR_KNOB_pair_rows,
+    FV_LINEAR_KNOB_widened,
+    FV_LINEAR_KNOB_prefetch,
+    FV_LINEAR_KNOB_gather,
     FV_LINEAR_KNOBS
 };
 
