@@ -17,6 +17,14 @@ static const fv_tuning_key many_keys[] = KEYS(FV_LINEAR_FEW_ROWS + 1, INT64_MAX)
                            few_keys[] = KEYS(1, FV_LINEAR_FEW_ROWS);
 _Static_assert((int)FV_LINEAR_KEYS <= (int)FV_TUNING_KEYS, "room for keys");
 
+/* Names of values, in their order. */
+static const char *prefetch_name(int64_t value) {
+    return value == FV_LINEAR_PREFETCH_OWN ? "own" : value == FV_LINEAR_PREFETCH_NEXT ? "next" : NULL;
+}
+static const char *gather_name(int64_t value) {
+    return value == FV_LINEAR_GATHER_NO ? "no" : value == FV_LINEAR_GATHER_YES ? "yes" : NULL;
+}
+
 #define FIELD(name) offsetof(fv_linear_choice, name)
 static const fv_tuning_knob knobs[] = {
     [FV_LINEAR_KNOB_gemm] = {"gemm", FV_TUNING_KERNEL, FIELD(gemm)},
@@ -28,8 +36,8 @@ static const fv_tuning_knob knobs[] = {
     [FV_LINEAR_KNOB_few_rows] = {"few_rows", FV_TUNING_NUMBER, FIELD(few_rows), {-1, INT64_MAX}},
     [FV_LINEAR_KNOB_pair_rows] = {"pair_rows", FV_TUNING_NUMBER, FIELD(pair_rows), {-1, INT64_MAX}},
     [FV_LINEAR_KNOB_widened] = {"widened", FV_TUNING_NUMBER, FIELD(widened), {1, MOST_WIDENED}},
-    [FV_LINEAR_KNOB_prefetch] = {"prefetch", FV_TUNING_NUMBER, FIELD(prefetch), {1, FV_LINEAR_PREFETCH_NEXT}},
-    [FV_LINEAR_KNOB_gather] = {"gather", FV_TUNING_NUMBER, FIELD(gather), {1, FV_LINEAR_GATHER_YES}},
+    [FV_LINEAR_KNOB_prefetch] = {"prefetch", FV_TUNING_NAME, FIELD(prefetch), .name_of = prefetch_name},
+    [FV_LINEAR_KNOB_gather] = {"gather", FV_TUNING_NAME, FIELD(gather), .name_of = gather_name},
 };
 _Static_assert((int)FV_LINEAR_KNOBS <= (int)FV_TUNING_KNOBS, "room for knobs");
 
