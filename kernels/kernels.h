@@ -398,6 +398,8 @@ typedef fv_narrow_bf16_fn fv_narrow_f16_fn;
 
 #include "groups.h"
 
+#include "int4.h"
+
 #include "kernel_list.h"
 
 #endif
