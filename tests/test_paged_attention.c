@@ -4,7 +4,7 @@
  * interleaved keys. What no key of a sequence is in holds NaN. Problems are random ones of every kind (prefill, causality,
  * windows, masks, lengths), and some that random ones seldom are: decoding split over keys, so many rows that values are
  * copied, and NaN in keys and values that some rows or none see. The scalar tier computes each from contiguous memory. */
-#include "attention/plan/plan.h"
+#include "attention/api/passes.h"
 #include "attention_case.h"
 #include "guard.h"
 #include "pool.h"

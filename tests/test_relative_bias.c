@@ -1,7 +1,7 @@
 /* Relative biases: T5's buckets against those of transformers and against float64; each kind against a bias
  * tensor that is expanded from it, bit for bit; and what descriptions and arguments may say. Random mixtures are
  * in test_reference.c. */
-#include "attention/flash/relative.h"
+#include "attention/plan/buckets.h"
 #include "attention_case.h"
 #include "reference.h"
 

@@ -87,6 +87,14 @@ static fovea_status refuse_dtype(const fovea_tensor *tensor, const fv_tensor_rul
     return fv_dtype_refuse(field, tensor->dtype, takes);
 }
 
+fovea_tensor fv_tensor_repeated(const fovea_tensor *tensor) {
+    fovea_tensor t = *tensor;
+    for (int i = 0; i < 4; i++)
+        if (t.shape[i] == 1)
+            t.stride[i] = 0;
+    return t;
+}
+
 fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *rule, fv_span *span) {
     if (tensor->dtype != rule->dtype)
         return refuse_dtype(tensor, rule);

@@ -95,6 +95,9 @@ static inline bool fv_tensor_empty(const fovea_tensor *t) {
     return t->shape[0] == 0 || t->shape[1] == 0 || t->shape[2] == 0 || t->shape[3] == 0;
 }
 
+/* A tensor whose axes of size 1 have stride 0: any index finds their one element. */
+fovea_tensor fv_tensor_repeated(const fovea_tensor *tensor);
+
 /* Checks a tensor whose data is not NULL and gives its span, an empty one if it has no elements. */
 fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *rule, fv_span *span);
 

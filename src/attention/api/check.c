@@ -1,7 +1,7 @@
 /* Checks of arguments: everything that can be wrong is found here, before any output is touched. Descriptions:
  * desc.c. */
 #include "attention/api/paged.h"
-#include "attention/flash/relative.h"
+#include "attention/api/relative_check.h"
 #include "attention/outputs/state.h"
 #include "attention/plan/plan.h"
 #include "attention/visible/mask.h"
@@ -281,8 +281,8 @@ fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fov
         return status;
     const uintptr_t begin = (uintptr_t)workspace;
     fv_span span = {"the workspace", begin, workspace ? begin + (uintptr_t)plan->bytes : begin};
-    status = fv_relative_check_args(plan, args);
+    status = fv_relative_check_args(d, args);
     if (status == FOVEA_OK)
         status = check_tensors(plan, args, &s, &span);
-    return status == FOVEA_OK && !args->cache ? fv_relative_check_sequences(plan, args) : status;
+    return status == FOVEA_OK && !args->cache ? fv_relative_check_sequences(d, args) : status;
 }

@@ -1,7 +1,8 @@
 /* Descriptions of attentions: defaults, what is wrong with them, and which arithmetic they get. */
+#include "attention/api/relative_check.h"
 #include "attention/attention.h"
-#include "attention/flash/relative.h"
 #include "cache/cache.h"
+#include "context/context.h"
 #include "core/core.h"
 #include "dispatch/dispatch.h"
 
@@ -11,8 +12,6 @@ void fovea_attention_desc_init_size(fovea_attention_desc *desc, size_t size) {
     const fovea_attention_desc defaults = {.dtype = FOVEA_DTYPE_F32, .batch = 1, .window_left = -1, .window_right = -1};
     fv_struct_init(desc, size, &defaults, sizeof defaults);
 }
-
-bool fv_attention_empty(const fovea_attention_desc *d) { return d->batch == 0 || d->q_heads == 0 || d->q_len == 0; }
 
 static fovea_status check_sizes(const fovea_attention_desc *d) {
     const struct {

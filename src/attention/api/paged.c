@@ -1,7 +1,7 @@
 /* Attention over pages (paged.h). */
 #include "attention/api/paged.h"
 
-#include "attention/flash/relative.h"
+#include "attention/api/relative_check.h"
 #include "attention/visible/visible.h"
 #include "cache/cache.h"
 
@@ -145,7 +145,7 @@ static fv_kv_side side_of(const fovea_attention_desc *d, const parts *p, const i
 static fovea_status check_visible(const fovea_attention_plan *plan, const fv_paged *paged, const int64_t *first) {
     const fovea_attention_desc *d = &plan->desc;
     for (int64_t b = 0; b < d->batch; b++) {
-        const fv_sequence s = fv_attention_sequence(plan, &paged->args, b);
+        const fv_sequence s = fv_attention_sequence(d, &paged->args, b);
         const int64_t begin = fv_max(s.offset - d->window_left, 0);
         if (begin < first[b] && s.q_len > 0 && s.kv_len > 0)
             return fv_fail(FOVEA_ERROR_ARGUMENT,
@@ -199,7 +199,7 @@ static fovea_status open_cache(const fovea_attention_plan *plan, const fovea_att
         paged->kv.attended_stride = p.bits_stride;
     }
     status = check_visible(plan, paged, r.first);
-    return status == FOVEA_OK ? fv_relative_check_sequences(plan, &paged->args) : status;
+    return status == FOVEA_OK ? fv_relative_check_sequences(d, &paged->args) : status;
 }
 
 static void open_pages(const fovea_attention_plan *plan, const fovea_attention_args *args, char *room,

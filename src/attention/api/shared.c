@@ -1,7 +1,8 @@
 /* Prefixes that sequences share (shared.h). */
 #include "attention/api/shared.h"
 
-#include "attention/outputs/state.h"
+#include "attention/api/passes.h"
+#include "attention/flash/state_rows.h"
 
 #include <string.h>
 
@@ -9,30 +10,26 @@
  * each. */
 enum { MOST_QUERIES = 16 };
 
-static bool wanted(const fovea_attention_plan *plan) {
-    const fovea_attention_desc *d = &plan->desc;
-    return d->page_keys > 0 && d->page_keys % FV_SEGMENT == 0 && d->kv_len > d->page_keys && d->batch > 1 &&
-           d->q_len <= MOST_QUERIES && d->mask == FOVEA_MASK_NONE && !d->has_bias &&
+static bool wanted(const fovea_attention_desc *d) {
+    return !fv_attention_empty(d) && d->page_keys > 0 && d->page_keys % FV_SEGMENT == 0 && d->kv_len > d->page_keys &&
+           d->batch > 1 && d->q_len <= MOST_QUERIES && d->mask == FOVEA_MASK_NONE && !d->has_bias &&
            d->relative == FOVEA_RELATIVE_NONE && !fv_attention_windowed(d) && d->causal != FOVEA_CAUSAL_TOP_LEFT;
 }
 
-static int64_t most_tokens(const fovea_attention_plan *plan) { return plan->desc.batch * plan->desc.q_len; }
+static int64_t most_tokens(const fovea_attention_desc *d) { return d->batch * d->q_len; }
 
-fovea_status fv_shared_plan(fovea_attention_plan *plan) {
-    if (!wanted(plan))
+fovea_status fv_shared_plan(const fovea_context *ctx, const fovea_attention_desc *desc, fovea_attention_plan **prefix) {
+    if (!wanted(desc))
         return FOVEA_OK;
-    fovea_attention_desc d;
-    fovea_attention_desc_init(&d);
-    d = plan->desc;
-    d.struct_size = sizeof d;
+    fovea_attention_desc d = *desc;
     d.packed = 1;
     d.page_keys = 0; /* of the call's checks: its view has the pages */
-    d.batch = plan->desc.batch / 2;
-    d.q_len = most_tokens(plan);
+    d.batch = desc->batch / 2;
+    d.q_len = most_tokens(desc);
     d.causal = FOVEA_CAUSAL_NONE;
     d.window_left = d.window_right = -1;
     d.has_sinks = 0;
-    return fv_attention_plan_make(plan->ctx, &d, NULL, &plan->prefix);
+    return fv_attention_plan_make(ctx, &d, NULL, 0, prefix);
 }
 
 /* Where the parts of the room begin. */
@@ -47,14 +44,13 @@ typedef struct parts {
     int64_t workspace, bytes;
 } parts;
 
-static parts parts_of(const fovea_attention_plan *plan) {
-    const fovea_attention_desc *d = &plan->desc;
+static parts parts_of(const fovea_attention_desc *d, const fovea_attention_plan *prefix) {
     const int64_t word = (int64_t)sizeof(int64_t), groups = d->batch / 2;
     int64_t at = 0, rows = 0, entries = 0;
     parts p;
-    const bool fits = fv_multiply(d->q_heads, most_tokens(plan), &rows) &&
+    const bool fits = fv_multiply(d->q_heads, most_tokens(d), &rows) &&
                       fv_multiply(groups, fv_ceil_div(d->kv_len, d->page_keys), &entries);
-    const int64_t state = fits ? fv_attention_state_bytes(d->q_heads, most_tokens(plan), d->value_dim) : -1;
+    const int64_t state = fits ? fv_attention_state_bytes(d->q_heads, most_tokens(d), d->value_dim) : -1;
     p.q = fv_reserve(&at, rows, d->head_dim * fv_dtype_size(d->dtype));
     p.prefix = fv_reserve(&at, fv_max(state, 0), 1);
     p.rest = fv_reserve(&at, fv_max(state, 0), 1);
@@ -65,12 +61,14 @@ static parts parts_of(const fovea_attention_plan *plan) {
     p.group = fv_reserve(&at, d->batch, word);
     p.lens = fv_reserve(&at, d->batch, word);
     p.offsets = fv_reserve(&at, d->batch, word);
-    p.workspace = fv_reserve(&at, plan->prefix->bytes, 1);
+    p.workspace = fv_reserve(&at, prefix->bytes, 1);
     p.bytes = fits && state >= 0 ? at : -1;
     return p;
 }
 
-int64_t fv_shared_bytes(const fovea_attention_plan *plan) { return plan->prefix ? parts_of(plan).bytes : 0; }
+int64_t fv_shared_bytes(const fovea_attention_desc *d, const fovea_attention_plan *prefix) {
+    return prefix ? parts_of(d, prefix).bytes : 0;
+}
 
 /* -------------------------------------------------------------------------------------------------------- groups -- */
 
@@ -88,7 +86,7 @@ static const int64_t *pages_of(const sharing *x, int64_t b) { return x->paged->k
 /* The pages that all queries of a sequence see whole. */
 static int64_t whole_pages(const sharing *x, int64_t b) {
     const fovea_attention_desc *d = &x->plan->desc;
-    const fv_sequence s = fv_attention_sequence(x->plan, &x->paged->args, b);
+    const fv_sequence s = fv_attention_sequence(&x->plan->desc, &x->paged->args, b);
     const int64_t end = d->causal == FOVEA_CAUSAL_NONE ? s.kv_len : fv_min(s.kv_len, s.offset + 1);
     return s.q_len > 0 ? fv_max(end, 0) / d->page_keys : 0;
 }
@@ -149,7 +147,7 @@ static int64_t for_groups(const sharing *x, on_queries *act, void *arg) {
             x->ends[g] = place;
         for (int64_t b = 0; b < x->plan->desc.batch; b++)
             if (x->group[b] == g) {
-                const fv_sequence s = fv_attention_sequence(x->plan, &x->paged->args, b);
+                const fv_sequence s = fv_attention_sequence(&x->plan->desc, &x->paged->args, b);
                 if (act)
                     act(x, &s, s.q_start, s.q_len, place, arg);
                 place += s.q_len;
@@ -178,7 +176,7 @@ static void move_state(const sharing *x, const fv_sequence *s, int64_t token, in
     const fovea_attention_desc *d = &x->plan->desc;
     for (int64_t h = 0; h < d->q_heads; h++) {
         const fv_state_rows from = fv_attention_state_joint_at(both->prefix, h, place);
-        const fv_state_rows to = fv_attention_state_at(x->plan, both->rest, s, (fv_row_place){h, token});
+        const fv_state_rows to = fv_attention_state_at(d, both->rest, s, (fv_row_place){h, token});
         memcpy(to.max, from.max, (size_t)count * sizeof(float));
         memcpy(to.sum, from.sum, (size_t)count * sizeof(float));
         memcpy(to.o, from.o, (size_t)(count * d->value_dim) * sizeof(float));
@@ -232,12 +230,12 @@ void fv_shared_run(const fovea_attention_plan *plan, fv_paged *paged, char *room
     fovea_attention_args *args = &paged->args;
     sharing x = {.plan = plan, .paged = paged, .stride = paged->kv.k.pages_stride};
     const fovea_attention_desc *d = &plan->desc;
-    const int64_t all = d->packed ? args->q.shape[2] : most_tokens(plan);
-    const bool possible = plan->prefix && plan->row_blocks > 0 && all <= most_tokens(plan) && !paged->kv.attended &&
+    const int64_t all = d->packed ? args->q.shape[2] : most_tokens(d);
+    const bool possible = plan->prefix && plan->row_blocks > 0 && all <= most_tokens(d) && !paged->kv.attended &&
                           !args->weights.data && !args->scores && !args->summary && !args->state;
     parts p;
     if (possible) {
-        p = parts_of(plan);
+        p = parts_of(d, plan->prefix);
         x.table = (int64_t *)(void *)(room + p.table);
         x.ends = (int64_t *)(void *)(room + p.ends);
         x.keys = (int64_t *)(void *)(room + p.keys);

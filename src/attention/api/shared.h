@@ -10,12 +10,12 @@
 #include "attention/api/paged.h"
 #include "attention/plan/plan.h"
 
-/* Makes plan->prefix where calls of the plan may have such prefixes: few rows of several sequences, which see all that
- * is before them. Leaves it NULL elsewhere. Before the plan is laid out. */
-fovea_status fv_shared_plan(fovea_attention_plan *plan);
+/* Makes the plan of prefixes where calls of a description may have such: few rows of several sequences, which see all
+ * that is before them. Leaves *prefix as it is elsewhere. */
+fovea_status fv_shared_plan(const fovea_context *ctx, const fovea_attention_desc *desc, fovea_attention_plan **prefix);
 
-/* Bytes of the workspace for it; -1: more than memory. */
-int64_t fv_shared_bytes(const fovea_attention_plan *plan);
+/* Bytes of the workspace for them; -1: more than memory. */
+int64_t fv_shared_bytes(const fovea_attention_desc *desc, const fovea_attention_plan *prefix);
 
 /* Runs a call over pages: the prefixes, if there are any, then the rest. */
 void fv_shared_run(const fovea_attention_plan *plan, fv_paged *paged, char *room, void *workspace);

@@ -1,10 +1,10 @@
 /* The flash loop (block.h): ISA-free; all arithmetic is in the kernels it calls. A block is cut into tiles of
  * up to tile_rows rows, which go through a segment one after the other (tile.h).
  */
+#include "attention/flash/asked.h"
 #include "attention/flash/decode.h"
 #include "attention/flash/score.h"
-#include "attention/outputs/outputs.h"
-#include "attention/outputs/state.h"
+#include "attention/flash/state_rows.h"
 
 #include <math.h>
 #include <string.h>
@@ -37,7 +37,7 @@ void fv_block_init(fv_block *x, const fv_schedule *schedule, char *scratch) {
             schedule->kv->attended
                 ? fv_mask_of_flags(schedule->kv->attended, schedule->kv->attended_stride, schedule->plan->desc.kv_len)
                 : fv_mask_of_args(&schedule->plan->desc, schedule->args, schedule->plan->kernels.mask_to_bits),
-        .bias = fv_tile_repeated(schedule->plan->desc.has_bias ? &schedule->args->bias : &schedule->args->mask),
+        .bias = fv_tensor_repeated(schedule->plan->desc.has_bias ? &schedule->args->bias : &schedule->args->mask),
         .q = (float *)(void *)(scratch + s->q),
         .pairs_q = (float *)(void *)(scratch + s->pairs),
         .integers = (fv_i8_word *)(void *)(scratch + s->integers),
@@ -90,9 +90,9 @@ void fv_block_open(fv_block *x, int64_t number, int64_t next) {
     const fv_row_block at = fv_schedule_block(x->schedule, number);
     x->number = number;
     x->following = next;
-    x->sequence = fv_attention_sequence(plan, args, at.batch);
+    x->sequence = fv_attention_sequence(&plan->desc, args, at.batch);
     x->kv_head = at.kv_head;
-    x->first = fv_attention_place(plan, &x->sequence, at.kv_head, at.first_row);
+    x->first = fv_attention_place(plan->group, &x->sequence, at.kv_head, at.first_row);
     x->rows = at.rows;
     x->padding = fv_block_is_padding(x);
     if (x->padding) {
@@ -110,12 +110,12 @@ void fv_block_open(fv_block *x, int64_t number, int64_t next) {
     for (int64_t row = 0, run; row < x->rows; row += run) {
         run = fv_run_of_head(x, row, x->rows - row);
         const int64_t token = fv_place_of(x, row).token;
-        const fv_range first = fv_attention_range(plan, &x->sequence, token),
-                       last = fv_attention_range(plan, &x->sequence, token + run - 1);
+        const fv_range first = fv_attention_range(&plan->desc, &x->sequence, token),
+                       last = fv_attention_range(&plan->desc, &x->sequence, token + run - 1);
         /* Both ends move one way along a sequence: where first and last row see the same keys, so do all. */
         const bool same = first.begin < first.end && first.begin == last.begin && first.end == last.end;
         for (int64_t i = row; i < row + run; i++)
-            x->ranges[i] = same ? first : fv_attention_range(plan, &x->sequence, token + i - row);
+            x->ranges[i] = same ? first : fv_attention_range(&plan->desc, &x->sequence, token + i - row);
         for (int64_t i = row; i < row + (same ? 1 : run); i++)
             all = fv_range_union(all, x->ranges[i]);
         uniform = uniform && same && first.begin == x->ranges[0].begin && first.end == x->ranges[0].end;
@@ -131,17 +131,13 @@ void fv_block_open(fv_block *x, int64_t number, int64_t next) {
     deal_tiles(x);
 }
 
-fv_range fv_block_segments(const fv_block *x) {
-    return (fv_range){x->range.begin / FV_SEGMENT, fv_ceil_div(x->range.end, FV_SEGMENT)};
-}
-
 /* Rows of the state go where running sums are, and back. */
 static void copy_state(const fv_block *x, int64_t first, int64_t rows, bool back) {
     const fovea_attention_plan *p = x->plan;
     const int64_t dim = p->desc.value_dim, stride = p->o_stride;
     for (int64_t row = first, run; row < first + rows; row += run) {
         run = fv_run_of_head(x, row, first + rows - row);
-        const fv_state_rows s = fv_attention_state_at(p, x->args->state, &x->sequence, fv_place_of(x, row));
+        const fv_state_rows s = fv_attention_state_at(&p->desc, x->args->state, &x->sequence, fv_place_of(x, row));
         const size_t bytes = (size_t)run * sizeof(float);
         memcpy(back ? s.max : x->max + row, back ? x->max + row : s.max, bytes);
         memcpy(back ? s.sum : x->sum + row, back ? x->sum + row : s.sum, bytes);
@@ -188,7 +184,7 @@ static void finish(const fv_block *x, const fv_tile_rows *tile) {
     const fovea_attention_plan *p = x->plan;
     const int64_t first = tile->first, rows = tile->count;
     const fovea_tensor *out = &x->args->out, *lse = &x->args->lse;
-    const bool needs_lse = lse->data || fv_outputs_need_lse(x->args), there = tile->output == FV_OUTPUT_IN_PLACE;
+    const bool needs_lse = lse->data || fv_asked_needs_lse(x->args), there = tile->output == FV_OUTPUT_IN_PLACE;
     if (x->args->state)
         copy_state(x, first, rows, true);
     if (!out->data)
@@ -284,10 +280,6 @@ void fv_block_run(fv_block *x) {
     }
     if (segments.begin >= segments.end)
         finish_all(x);
-    if (fv_outputs_rows(x->args))
-        fv_outputs_write_rows(x);
-    if (fv_outputs_views(x->args))
-        fv_outputs_write_views(x, 0, fv_outputs_segments(x));
 }
 
 void fv_block_run_segment(fv_block *x, int64_t index, int64_t end, const fv_partial *partial) {

@@ -72,11 +72,13 @@ void fv_block_init(fv_block *block, const fv_schedule *schedule, char *scratch);
  */
 void fv_block_open(fv_block *block, int64_t number, int64_t next);
 
-/* All segments in order, merged as they come, then outputs and, where asked for, lse and what outputs.h writes. */
+/* All segments in order, merged as they come, then outputs and, where asked for, lse. */
 void fv_block_run(fv_block *block);
 
 /* Segments [begin, end) that the block sees. */
-fv_range fv_block_segments(const fv_block *block);
+static inline fv_range fv_block_segments(const fv_block *x) {
+    return (fv_range){x->range.begin / FV_SEGMENT, fv_ceil_div(x->range.end, FV_SEGMENT)};
+}
 
 /* The first segment from one on, at most end, that the block sees; and that it may see, as far as ranges and lists tell
  * it. The time depends on what is visible, not on what lies between. */

@@ -1,7 +1,7 @@
 /* Rows without a query, which padded batches have past their sequences' lengths (block.h). Blocks of such rows alone
  * are not computed. */
+#include "attention/flash/asked.h"
 #include "attention/flash/tile.h"
-#include "attention/outputs/outputs.h"
 
 #include <math.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 bool fv_block_is_padding(const fv_block *x) {
     const fv_sequence *s = &x->sequence;
     const int64_t begin = x->first.token, end = begin + x->rows; /* of rows of one head */
-    return !fv_outputs_rows(x->args) && !fv_outputs_views(x->args) && !fv_outputs_key_sums(x->args) &&
+    return !fv_asked_rows(x->args) && !fv_asked_views(x->args) && !fv_asked_key_sums(x->args) &&
            (s->q_len == 0 || (end <= s->tokens.end && (end <= s->q_start || begin >= s->q_start + s->q_len)));
 }
 

@@ -92,7 +92,7 @@ static void add_keys(fv_prefetch_queue *queue, const fv_kv_side *side, const fv_
 static void add_rows(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fovea_tensor *t,
                      const fv_sequence *sequence, const fv_row_block *at) {
     fv_prefetch_part *part = open_part(queue);
-    set_rows(part, t, sequence, fv_attention_place(plan, sequence, at->kv_head, at->first_row), at->rows);
+    set_rows(part, t, sequence, fv_attention_place(plan->group, sequence, at->kv_head, at->first_row), at->rows);
     queue->count += part_left(part);
 }
 
@@ -113,7 +113,7 @@ void fv_prefetch_open(fv_prefetch_queue *queue, const fv_schedule *schedule, int
     if (!plan->fetches_next || block >= schedule->blocks)
         return;
     const fv_row_block at = fv_schedule_block(schedule, block);
-    const fv_sequence sequence = fv_attention_sequence(plan, args, at.batch);
+    const fv_sequence sequence = fv_attention_sequence(&plan->desc, args, at.batch);
     if (sequence.q_len == 0)
         return;
     add_rows(queue, plan, &args->q, &sequence, &at);
@@ -129,14 +129,15 @@ void fv_prefetch_open(fv_prefetch_queue *queue, const fv_schedule *schedule, int
  * move one way along a sequence. Most masks do likewise. */
 static fv_range keys_of(const fovea_attention_plan *plan, const fv_mask *mask, const fv_sequence *sequence,
                         const fv_row_block *at) {
-    const fv_row_place first = fv_attention_place(plan, sequence, at->kv_head, at->first_row),
-                       last = fv_attention_place(plan, sequence, at->kv_head, at->first_row + at->rows - 1);
+    const fv_row_place first = fv_attention_place(plan->group, sequence, at->kv_head, at->first_row),
+                       last = fv_attention_place(plan->group, sequence, at->kv_head, at->first_row + at->rows - 1);
     const bool one_head = first.head == last.head;
     const int64_t from = fv_max(one_head ? first.token : 0, sequence->q_start);
     const int64_t to = fv_min(one_head ? last.token : INT64_MAX, sequence->q_start + sequence->q_len - 1);
     if (from > to)
         return (fv_range){0, 0};
-    const fv_range ends[] = {fv_attention_range(plan, sequence, from), fv_attention_range(plan, sequence, to)};
+    const fv_range ends[] = {fv_attention_range(&plan->desc, sequence, from),
+                             fv_attention_range(&plan->desc, sequence, to)};
     if (!mask || !mask->kind)
         return fv_range_union(ends[0], ends[1]);
     const fv_mask_rows rows[] = {fv_mask_row(mask, sequence, (fv_row_place){first.head, from}),
@@ -166,7 +167,7 @@ void fv_prefetch_segment(fv_prefetch_queue *queue, const fv_schedule *schedule, 
     if (block >= schedule->blocks || tiles < 1)
         return;
     const fv_row_block at = fv_schedule_block(schedule, block);
-    const fv_sequence sequence = fv_attention_sequence(plan, schedule->args, at.batch);
+    const fv_sequence sequence = fv_attention_sequence(&plan->desc, schedule->args, at.batch);
     const fv_range keys = keys_of_segment(plan, mask, &sequence, &at, key);
     if (keys.begin == keys.end)
         return;
@@ -190,7 +191,7 @@ void fv_prefetch_one_tile(fv_prefetch_queue *queue, const fv_schedule *schedule,
     if (following >= schedule->blocks)
         return;
     at = fv_schedule_block(schedule, following);
-    const fv_sequence sequence = fv_attention_sequence(schedule->plan, schedule->args, at.batch);
+    const fv_sequence sequence = fv_attention_sequence(&schedule->plan->desc, schedule->args, at.batch);
     keys = keys_of_segment(schedule->plan, mask, &sequence, &at, next_key);
     set_keys(&queue->with_values, &schedule->kv->k, &at, keys);
 }

@@ -6,25 +6,6 @@
 
 #include "attention/flash/block.h"
 
-/* Is a description's relative bias well described? */
-fovea_status fv_relative_check_desc(const fovea_attention_desc *desc);
-
-/* Is what arguments say of it, beside what is checked of any tensor? */
-fovea_status fv_relative_check_args(const fovea_attention_plan *plan, const fovea_attention_args *args);
-/* Do keys and queries lie in a two-dimensional window? Of checked arguments; of a cache once it is read, which knows
- * lengths. */
-fovea_status fv_relative_check_sequences(const fovea_attention_plan *plan, const fovea_attention_args *args);
-
-/* Entries of args.relative for each head; TOEPLITZ: any odd number, that of the tensor. */
-int64_t fv_relative_entries(const fovea_attention_desc *desc, const fovea_tensor *relative);
-
-/* T5: starts[b] = the least distance of bucket b, of all that one direction has; returns how many these are. */
-int64_t fv_relative_buckets(const fovea_attention_desc *desc);
-void fv_relative_bucket_starts(const fovea_attention_desc *desc, int64_t *starts);
-
-/* Floats of the lines of a block. */
-int64_t fv_relative_floats(const fovea_attention_plan *plan);
-
 /* Makes the lines of a segment. */
 void fv_relative_open(const fv_block *block, int64_t segment);
 

@@ -2,6 +2,7 @@
 #include "attention/flash/score.h"
 
 #include "attention/flash/relative.h"
+#include "attention/flash/tile_groups.h"
 
 #include <math.h>
 
@@ -104,14 +105,6 @@ static const stage stages[] = {
     {FOVEA_SCORES_BIASED, selecting, true, true, false, NULL},
 };
 enum { STAGES = sizeof stages / sizeof stages[0] };
-
-fv_scale fv_score_scale(float scale) {
-    int exponent;
-    const double part = frexp((double)scale, &exponent); /* from 1/2 to less than 1, or 0 */
-    if (part == 0.0)
-        return (fv_scale){scale, 1.0f};
-    return (fv_scale){(float)copysign(ldexp(1.0, exponent - 1), part), (float)(2.0 * fabs(part))};
-}
 
 float fv_score_c(const fovea_attention_plan *plan, fovea_score_kind kind) {
     for (int i = 0; i < STAGES && stages[i].kind <= kind; i++)

@@ -5,9 +5,6 @@
 
 #include "attention/flash/tile.h"
 
-/* scale = q * c, as kernels.h has it. */
-fv_scale fv_score_scale(float scale);
-
 /* What is left of c after the stages up to a kind of scores, which is multiplied as they are read: 1 after a pass. */
 float fv_score_c(const fovea_attention_plan *plan, fovea_score_kind kind);
 

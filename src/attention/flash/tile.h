@@ -120,12 +120,6 @@ static inline int64_t fv_first_column(const fv_block *x, int64_t segment) {
     return x->sequence.kv_start + segment * FV_SEGMENT;
 }
 
-/* A tensor of the caller's, with stride 0 where its size is 1. */
-fovea_tensor fv_tile_repeated(const fovea_tensor *tensor);
-
-/* After passes over the scores of a tile that could mask keys, and did or did not. */
-void fv_tile_masked(fv_block *block, fv_tile *tile, int64_t segment, bool masked);
-
 /* m and l of rows that see no key. */
 void fv_no_keys(float *m, float *l, int64_t rows);
 

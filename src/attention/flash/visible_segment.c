@@ -7,36 +7,7 @@
  * ranges as they are goes as one without a mask.
  */
 #include "attention/flash/score.h"
-
-/* ---------------------------------------------------------------------------------------------------- by a range -- */
-
-/* What rows see of a segment: their union, and whether each sees all of it. */
-static fv_range rows_range(const fv_block *x, int64_t row, int64_t rows, int64_t segment, bool *same) {
-    const fv_range first = fv_range_in_segment(x->ranges[row], segment),
-                   last = fv_range_in_segment(x->ranges[row + rows - 1], segment);
-    fv_range all = first;
-    *same = true;
-    if (x->ascending && first.begin < first.end && last.begin < last.end) {
-        *same = first.begin == last.begin && first.end == last.end;
-        return (fv_range){first.begin, last.end};
-    }
-    for (int64_t i = 1; i < rows && !x->uniform; i++) {
-        const fv_range r = fv_range_in_segment(x->ranges[row + i], segment);
-        *same = *same && r.begin == first.begin && r.end == first.end;
-        all = fv_range_union(all, r);
-    }
-    return all;
-}
-
-/* ----------------------------------------------------------------------------------------------------- by a mask -- */
-
-fovea_tensor fv_tile_repeated(const fovea_tensor *tensor) {
-    fovea_tensor t = *tensor;
-    for (int i = 0; i < 4; i++)
-        if (t.shape[i] == 1)
-            t.stride[i] = 0;
-    return t;
-}
+#include "attention/flash/tile_groups.h"
 
 /* Where a row of the block is in the mask. */
 static fv_mask_rows mask_rows(const fv_block *x, int64_t row) {
@@ -181,48 +152,11 @@ static fv_range widen(fv_range keys) {
     return (fv_range){fv_round_down(keys.begin, FV_LANES), fv_round_up(keys.end, FV_LANES)};
 }
 
-/* Keys that rows [first, first + rows) of a tile whose rows see different ones see. */
-static fv_range keys_of_rows(const fv_block *x, const fv_tile *t, int64_t segment, int64_t first, int64_t rows) {
-    bool same;
-    if (!t->masked)
-        return rows_range(x, t->row + first, rows, segment, &same);
-    fv_keybits any = {{0}};
-    for (int64_t i = first; i < first + rows; i++)
-        for (int w = 0; w < FV_SEGMENT / 64; w++)
-            any.word[w] |= t->bits[i].word[w];
-    return fv_bits_range(&any);
-}
-
-/* Lists the keys of each group of a tile's rows. */
-static void list_groups(const fv_block *x, const fv_tile *t, int64_t segment) {
-    for (int64_t first = 0, i = 0; first < t->rows; first += t->group_rows, i++)
-        x->groups[i] = t->mixed ? keys_of_rows(x, t, segment, first, fv_min(t->group_rows, t->rows - first)) : t->keys;
-}
-
-/* All rows see the tile's keys. */
-static void bits_alike(const fv_block *x, fv_tile *t) {
-    t->mixed = false;
-    t->bits_step = 0;
-    t->bits = x->bits;
-    if (t->keys.begin == t->columns.begin && t->keys.end == t->columns.end)
-        t->bits = NULL;
-    else
-        x->bits[0] = fv_range_bits(t->keys);
-}
-
-void fv_tile_masked(fv_block *x, fv_tile *t, int64_t segment, bool masked) {
-    const bool whole = t->mixed && t->alike && !masked && !t->selected;
-    if (whole)
-        bits_alike(x, t);
-    if (whole || masked)
-        list_groups(x, t, segment);
-}
-
 fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *place, const fv_segment *s) {
     assert(place->first + place->count <= x->rows && place->count <= x->plan->choice.tile_rows);
     const int64_t segment = s->index, row = place->first, rows = place->count;
     fv_tile t = {.row = row, .rows = rows, .bits = x->bits};
-    t.keys = rows_range(x, row, rows, segment, &t.alike);
+    t.keys = fv_rows_range(x, row, rows, segment, &t.alike);
     const fv_visibility visible =
         x->mask.kind && !empty(t.keys) ? classify_rows(x, row, rows, segment, &t.keys) : FV_VISIBLE_ALL;
     if (visible == FV_VISIBLE_NONE)
@@ -239,9 +173,9 @@ fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *place, const fv_segm
         t.columns = widen(t.keys);
     } else {
         t.columns = widen(t.keys);
-        bits_alike(x, &t);
+        fv_tile_bits_alike(x, &t);
     }
     t.row_max_end = fv_score_row_max_end(x, &t, segment);
-    list_groups(x, &t, segment);
+    fv_tile_list_groups(x, &t, segment);
     return t;
 }

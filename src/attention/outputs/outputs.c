@@ -9,19 +9,6 @@
 
 enum { QUERIES = 64 }; /* of a block of a key's sum: part of the results */
 
-bool fv_outputs_views(const fovea_attention_args *a) { return a->weights.data || (a->scores && a->scores->out.data); }
-
-bool fv_outputs_rows(const fovea_attention_args *a) {
-    const fovea_attention_summary *s = a->summary;
-    return s && (s->entropy.data || s->max_weight.data || s->top_keys.data);
-}
-
-bool fv_outputs_key_sums(const fovea_attention_args *a) { return a->summary && a->summary->key_sums.data; }
-
-bool fv_outputs_need_lse(const fovea_attention_args *a) {
-    return a->weights.data || fv_outputs_rows(a) || (a->scores && a->scores->kind == FOVEA_SCORES_WEIGHTS);
-}
-
 int64_t fv_outputs_segments(const fv_block *x) { return fv_max(fv_ceil_div(x->sequence.kv_len, FV_SEGMENT), 1); }
 
 static float canonical(float value) { return isnan(value) ? NAN : value == 0.0f ? 0.0f : value; }

@@ -3,15 +3,8 @@
 #ifndef FV_ATTENTION_OUTPUTS_H
 #define FV_ATTENTION_OUTPUTS_H
 
+#include "attention/flash/asked.h"
 #include "attention/flash/block.h"
-
-/* What is asked for: any view; statistics of rows; sums of keys. */
-bool fv_outputs_views(const fovea_attention_args *args);
-bool fv_outputs_rows(const fovea_attention_args *args);
-bool fv_outputs_key_sums(const fovea_attention_args *args);
-
-/* Does any of them, in a block, need the lse of its rows? */
-bool fv_outputs_need_lse(const fovea_attention_args *args);
 
 /* Segments of the sequence for which there are columns: one at least. */
 int64_t fv_outputs_segments(const fv_block *block);

@@ -1,90 +1,28 @@
-/* States (state.h, fovea/state.h). In memory: this header, M and L of all rows, then O. */
+/* States (state.h, fovea/state.h): checks, and what callers do with them between calls. */
 #include "attention/outputs/state.h"
 
+#include "attention/flash/state_rows.h"
 #include "dispatch/dispatch.h"
-
-#include <math.h>
-#include <string.h>
-
-#define MAGIC 0x314574617453766fULL /* no memory by chance */
-
-struct fovea_attention_state {
-    uint64_t magic;
-    int64_t shape[4];   /* of out: batch, query heads, queries, channels */
-    int64_t joint;      /* its tokens may be those of several sequences, one after another */
-    int64_t begin, end; /* of the segments whose keys went in, as positions; equal: none */
-};
 
 static const char *const axes[4] = {"batch", "q_heads", "q_len", "value_dim"};
 
-static int64_t rows_of(const fovea_attention_state *s) { return s->shape[0] * s->shape[1] * s->shape[2]; }
-
-/* Plans whose out would be larger than memory do not exist, but M, L and the header come on top. */
-static int64_t bytes_of(const fovea_attention_state *s) {
-    int64_t floats;
-    return fv_multiply(rows_of(s), s->shape[3] + 2, &floats) && floats < INT64_MAX / 8
-               ? (int64_t)sizeof *s + floats * (int64_t)sizeof(float)
-               : INT64_MAX;
-}
-
 static fovea_attention_state header_of(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
-    return (fovea_attention_state){
-        .magic = MAGIC, .shape = {d->batch, d->q_heads, d->q_len, d->value_dim}, .joint = d->batch == 1 && !d->packed};
-}
-
-static fv_state_rows rows_from(fovea_attention_state *s, int64_t row) {
-    float *max = (float *)(void *)(s + 1), *sum = max + rows_of(s), *o = sum + rows_of(s);
-    return (fv_state_rows){max + row, sum + row, o + row * s->shape[3]};
-}
-
-fv_state_rows fv_attention_state_at(const fovea_attention_plan *plan, fovea_attention_state *s,
-                                    const fv_sequence *sequence, fv_row_place at) {
-    const int64_t first = sequence->tokens.begin, part = s->joint ? 0 : sequence->index;
-    const int64_t before = s->joint ? plan->desc.packed ? first : sequence->index * plan->desc.q_len : 0;
-    return rows_from(s, (part * s->shape[1] + at.head) * s->shape[2] + before + at.token - first);
-}
-
-fv_state_rows fv_attention_state_joint_at(fovea_attention_state *s, int64_t head, int64_t token) {
-    return rows_from(s, head * s->shape[2] + token);
-}
-
-static fovea_attention_state joint_header(int64_t heads, int64_t tokens, int64_t channels) {
-    return (fovea_attention_state){.magic = MAGIC, .shape = {1, heads, tokens, channels}, .joint = 1};
-}
-
-int64_t fv_attention_state_bytes(int64_t heads, int64_t tokens, int64_t channels) {
-    const fovea_attention_state own = joint_header(heads, tokens, channels);
-    const int64_t bytes = bytes_of(&own);
-    return bytes < INT64_MAX ? bytes : -1;
-}
-
-/* No keys yet. */
-static void clear_rows(fovea_attention_state *s) {
-    const int64_t rows = rows_of(s);
-    const fv_state_rows all = rows_from(s, 0);
-    for (int64_t i = 0; i < rows; i++)
-        all.max[i] = -INFINITY;
-    memset(all.sum, 0, (size_t)(rows + rows * s->shape[3]) * sizeof(float)); /* L and O */
-}
-
-fovea_attention_state *fv_attention_state_joint(void *memory, int64_t heads, int64_t tokens, int64_t channels) {
-    fovea_attention_state *s = memory;
-    *s = joint_header(heads, tokens, channels);
-    clear_rows(s);
-    return s;
+    return (fovea_attention_state){.magic = FV_STATE_MAGIC,
+                                   .shape = {d->batch, d->q_heads, d->q_len, d->value_dim},
+                                   .joint = d->batch == 1 && !d->packed};
 }
 
 static fv_span span_of(const fovea_attention_state *s, const char *name) {
     const uintptr_t begin = (uintptr_t)s;
-    return (fv_span){name, begin, begin + (uintptr_t)bytes_of(s)};
+    return (fv_span){name, begin, begin + (uintptr_t)fv_state_bytes_of(s)};
 }
 
 /* The most keys of a sequence in this piece. */
 static int64_t keys_of(const fovea_attention_plan *plan, const fovea_attention_args *args) {
     int64_t most = 0;
     for (int64_t b = 0; b < plan->desc.batch; b++)
-        most = fv_max(most, fv_attention_sequence(plan, args, b).kv_len);
+        most = fv_max(most, fv_attention_sequence(&plan->desc, args, b).kv_len);
     return most;
 }
 
@@ -94,7 +32,7 @@ static fovea_status check_state(const fovea_attention_state *s, const char *name
     if ((uintptr_t)s % _Alignof(fovea_attention_state) != 0)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "%s: its memory is not aligned to %zu bytes", name,
                        _Alignof(fovea_attention_state));
-    if (s->magic != MAGIC)
+    if (s->magic != FV_STATE_MAGIC)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "%s was not made by fovea_attention_state_init()", name);
     return FOVEA_OK;
 }
@@ -173,7 +111,7 @@ size_t fovea_attention_plan_state_size(const fovea_attention_plan *plan) {
     if (!plan)
         return 0;
     const fovea_attention_state own = header_of(plan);
-    return (size_t)bytes_of(&own);
+    return (size_t)fv_state_bytes_of(&own);
 }
 
 fovea_status fovea_attention_state_init(const fovea_attention_plan *plan, void *memory, size_t size,
@@ -184,14 +122,14 @@ fovea_status fovea_attention_state_init(const fovea_attention_plan *plan, void *
     if (!plan || !memory)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", plan ? "memory" : "plan");
     const fovea_attention_state own = header_of(plan);
-    if (size < (size_t)bytes_of(&own))
+    if (size < (size_t)fv_state_bytes_of(&own))
         return fv_fail(FOVEA_ERROR_WORKSPACE, "memory has %zu bytes, a state of this plan needs %lld", size,
-                       (long long)bytes_of(&own));
+                       (long long)fv_state_bytes_of(&own));
     if ((uintptr_t)memory % _Alignof(fovea_attention_state) != 0)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "memory is not aligned to %zu bytes", _Alignof(fovea_attention_state));
     fovea_attention_state *s = memory;
     *s = own;
-    clear_rows(s);
+    fv_state_clear(s);
     *state = s;
     return FOVEA_OK;
 }
@@ -219,11 +157,11 @@ fovea_status fovea_attention_state_merge(fovea_attention_state *state, const fov
         return status;
     fv_merge_f32_fn *merge = fv_kernel_best(FV_OP_merge, FV_TYPE_f32, ctx->target)->run.merge_f32;
     fv_accumulate_f32_fn *accumulate = fv_kernel_best(FV_OP_accumulate, FV_TYPE_f32, ctx->target)->run.accumulate_f32;
-    const int64_t channels = state->shape[3], all = rows_of(state);
+    const int64_t channels = state->shape[3], all = fv_state_count(state);
     for (int64_t row = 0; row < all; row += ROWS) {
         const int64_t rows = fv_min(ROWS, all - row);
-        const fv_state_rows to = rows_from(state, row);
-        const fv_state_rows part = rows_from((fovea_attention_state *)(uintptr_t)later, row); /* read only */
+        const fv_state_rows to = fv_state_rows_from(state, row);
+        const fv_state_rows part = fv_state_rows_from((fovea_attention_state *)(uintptr_t)later, row); /* read only */
         merge(rows, part.max, part.sum, to.max, to.sum, a, b);
         accumulate(rows, channels, part.o, channels, a, b, to.o, channels);
     }

@@ -35,6 +35,13 @@ int64_t fv_attention_l2(const fovea_attention_plan *plan) {
     return fv_cpu_scaled(plan->ctx->cpu.l2, plan->choice.cache_scale);
 }
 
+const fv_kernel *fv_attention_tiles(const fovea_attention_plan *plan) {
+    if (plan->desc.arithmetic != FOVEA_ARITHMETIC_BF16_TILE)
+        return NULL;
+    const fv_kernel *multiply = fv_multiply_best(FV_KIND_bf16x2_amx_order, FV_FORMAT_bf16x2, plan->ctx->target);
+    return multiply->isa != FV_ISA_scalar || plan->ctx->cpu.emulates_tiles ? multiply : NULL;
+}
+
 /* Rows whose scores of a segment fill the first-level cache. A block of no more is one tile, which packs a panel of
  * keys when it needs it. */
 static int64_t fitting_rows(const fovea_attention_plan *plan) {

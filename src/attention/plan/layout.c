@@ -1,12 +1,17 @@
 /* How a plan's workspace is laid out. */
-#include "attention/api/paged.h"
-#include "attention/api/shared.h"
-#include "attention/flash/relative.h"
 #include "attention/plan/schedule.h"
 #include "core/core.h"
 
+/* Floats of the lines of a block's relative biases (flash/relative.h). */
+static int64_t line_floats(const fovea_attention_plan *plan) {
+    const int64_t rows = plan->choice.block_rows;
+    /* A head has all tokens or, where a sequence is shorter, fewer: each row may be of another head. */
+    const int64_t heads = fv_min(rows, plan->group);
+    return plan->desc.relative == FOVEA_RELATIVE_NONE ? 0 : heads * FV_SEGMENT + rows;
+}
+
 /* False if the workspace would be larger than memory. */
-bool fv_attention_lay_out(fovea_attention_plan *plan, const fovea_attention_desc *given) {
+bool fv_attention_lay_out(fovea_attention_plan *plan, int64_t caller_bytes) {
     const int64_t f = (int64_t)sizeof(float), block = plan->choice.block_rows, tile = plan->choice.tile_rows;
     fv_attention_scratch *s = &plan->scratch;
     int64_t at = 0, keys;
@@ -39,7 +44,7 @@ bool fv_attention_lay_out(fovea_attention_plan *plan, const fovea_attention_desc
     s->gathered = fv_reserve(&at, FV_LANES * f, plan->desc.head_dim);
     s->key_rows = fv_reserve(&at, FV_LANES * f, fv_round_up(plan->desc.head_dim, FV_LANES));
     s->chain = fv_reserve(&at, tile, plan->o_stride * f);
-    s->line = fv_reserve(&at, fv_relative_floats(plan), f);
+    s->line = fv_reserve(&at, line_floats(plan), f);
     s->bytes = at;
 
     plan->partial_floats = fv_schedule_partial_floats(plan);
@@ -52,11 +57,9 @@ bool fv_attention_lay_out(fovea_attention_plan *plan, const fovea_attention_desc
         return false;
     fv_reserve(&at, plan->tasks, s->bytes);
     plan->table = fv_reserve(&at, 1, fv_schedule_bytes(plan));
-    const int64_t pages = fv_paged_bytes(given), shared = fv_shared_bytes(plan);
-    if (pages < 0 || shared < 0)
+    if (caller_bytes < 0)
         return false;
-    plan->paged = fv_reserve(&at, 1, pages);
-    plan->shared = fv_reserve(&at, 1, shared);
+    plan->caller = fv_reserve(&at, 1, caller_bytes);
     plan->partials = fv_reserve(&at, plan->partial_floats, f);
     plan->bytes = fv_reserve(&at, 1, FV_ALIGNMENT) + FV_ALIGNMENT;
     return at >= 0;

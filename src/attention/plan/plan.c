@@ -1,33 +1,14 @@
-/* Plans: made from a description, by the row of a tuning file or by defaults (heuristics.c), laid out (layout.c),
- * described. */
+/* Plans: made from a description, by the row of a tuning file or by defaults (heuristics.c), and laid out
+ * (layout.c). */
 #include "attention/plan/plan.h"
 
-#include "attention/api/shared.h"
-#include "attention/flash/relative.h"
-#include "attention/flash/score.h"
+#include "attention/plan/buckets.h"
 #include "attention/plan/tuning.h"
 #include "core/core.h"
 #include "dispatch/dispatch.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-/* The row of the context's tuning file for a plan, or NULL and why. */
-static const fv_tuning_row *find_row(const fovea_context *ctx, const fovea_attention_desc *desc, char *why,
-                                     size_t size) {
-    int64_t key[FV_TUNING_KEYS];
-    const fv_tuning_op op = fv_attention_tuning_keys(desc, key);
-    return fv_tuning_use_find(&ctx->tuning, op, key, why, size);
-}
-
-const fv_kernel *fv_attention_tiles(const fovea_attention_plan *plan) {
-    if (plan->desc.arithmetic != FOVEA_ARITHMETIC_BF16_TILE)
-        return NULL;
-    const fv_kernel *multiply = fv_multiply_best(FV_KIND_bf16x2_amx_order, FV_FORMAT_bf16x2, plan->ctx->target);
-    return multiply->isa != FV_ISA_scalar || plan->ctx->cpu.emulates_tiles ? multiply : NULL;
-}
 
 /* Kernels of the named arithmetics. */
 static void select_arithmetic(fovea_attention_plan *plan) {
@@ -132,38 +113,18 @@ static void select_kernels(fovea_attention_plan *plan) {
     };
 }
 
-/* Says who decided; a sentence without its end. */
-static void describe_origin(const fovea_attention_plan *plan, char *text, size_t size) {
-    if (plan->tuned) {
-        fv_tuning_describe_row(plan->tuned, plan->ctx->tuning.path, text, size);
-        const size_t used = strlen(text);
-        if (plan->kernels_only)
-            snprintf(text + used, size - used,
-                     "; but not its sizes, by which split rows would take more memory than a file may ask for");
-        return;
-    }
-    char why[640] = "the caller chose";
-    if (!plan->chosen)
-        find_row(plan->ctx, &plan->desc, why, sizeof why);
-    snprintf(text, size, "no: %s; defaults from caches of %lld KiB and %lld KiB", why,
-             (long long)fv_attention_l1(plan) / 1024, (long long)fv_attention_l2(plan) / 1024);
-}
-
-static void debug(const fovea_attention_plan *plan) {
-    FV_HOLD_CANCELLATION();
-    const fovea_attention_desc *d = &plan->desc;
-    char origin[1024];
-    describe_origin(plan, origin, sizeof origin);
-    fprintf(stderr,
-            "fovea plan: batch %lld, heads %lld / %lld, queries %lld, keys %lld, channels %lld / %lld: scores %s, "
-            "values %s, blocks of %lld rows, tiles of %lld; tuned %s\n",
-            (long long)d->batch, (long long)d->q_heads, (long long)d->kv_heads, (long long)d->q_len,
-            (long long)d->kv_len, (long long)d->head_dim, (long long)d->value_dim, plan->choice.score->name,
-            plan->choice.value->name, (long long)plan->choice.block_rows, (long long)plan->choice.tile_rows, origin);
+/* scale = q * c, as kernels.h has it. */
+static fv_scale split_scale(float scale) {
+    int exponent;
+    const double part = frexp((double)scale, &exponent); /* from 1/2 to less than 1, or 0 */
+    if (part == 0.0)
+        return (fv_scale){scale, 1.0f};
+    return (fv_scale){(float)copysign(ldexp(1.0, exponent - 1), part), (float)(2.0 * fabs(part))};
 }
 
 fovea_status fv_attention_plan_make(const fovea_context *ctx, const fovea_attention_desc *given_desc,
-                                    const fv_attention_choice *choice, fovea_attention_plan **plan) {
+                                    const fv_attention_choice *choice, int64_t caller_bytes,
+                                    fovea_attention_plan **plan) {
     fovea_attention_desc own = *given_desc;
     const fovea_attention_desc *desc = &own;
     const int64_t buckets = fv_relative_buckets(desc);
@@ -181,13 +142,13 @@ fovea_status fv_attention_plan_make(const fovea_context *ctx, const fovea_attent
     const fv_float_mode mode = fv_float_mode_now();
     if (made->desc.arithmetic != FOVEA_ARITHMETIC_EXACT) /* the mode is part of it */
         fv_float_plain();
-    made->scale = fv_score_scale((float)(desc->has_scale ? desc->scale : 1.0 / sqrt((double)desc->head_dim)));
+    made->scale = split_scale((float)(desc->has_scale ? desc->scale : 1.0 / sqrt((double)desc->head_dim)));
     fv_float_mode_set(&mode);
     fv_attention_choice tuned = {0};
     char why[640];
     if (choice)
         made->chosen = true;
-    else if ((made->tuned = find_row(ctx, desc, why, sizeof why)) != NULL) {
+    else if ((made->tuned = fv_attention_tuning_row(ctx, desc, why, sizeof why)) != NULL) {
         fv_tuning_to_choice(made->tuned->operation, made->tuned->knob, &tuned);
         choice = &tuned;
     }
@@ -207,11 +168,8 @@ fovea_status fv_attention_plan_make(const fovea_context *ctx, const fovea_attent
     select_decode(made);
     if (!made->kernels.score_rows && !fv_integers(&made->desc))
         select_pairs(made);
-    const fovea_status shared = fv_shared_plan(made);
-    if (shared != FOVEA_OK || !fv_attention_lay_out(made, given_desc)) {
-        fovea_attention_plan_destroy(made);
-        if (shared != FOVEA_OK)
-            return shared;
+    if (!fv_attention_lay_out(made, caller_bytes)) {
+        free(made);
         return fv_fail(FOVEA_ERROR_OVERFLOW, "head_dim %lld, value_dim %lld: the workspace is too large",
                        (long long)desc->head_dim, (long long)desc->value_dim);
     }
@@ -220,93 +178,7 @@ fovea_status fv_attention_plan_make(const fovea_context *ctx, const fovea_attent
         made->row_blocks = 0;
     }
     if (ctx->debug)
-        debug(made);
+        fv_attention_plan_debug(made);
     *plan = made;
     return FOVEA_OK;
-}
-
-fovea_status fv_attention_plan_create_chosen(const fovea_context *ctx, const fovea_attention_desc *given,
-                                             const fv_attention_choice *choice, fovea_attention_plan **plan) {
-    if (!plan)
-        return fv_fail(FOVEA_ERROR_NULL, "plan is NULL");
-    *plan = NULL;
-    if (!ctx)
-        return fv_fail(FOVEA_ERROR_NULL, "ctx is NULL");
-    fovea_attention_desc own;
-    fovea_status status = fv_attention_read_desc(given, &own);
-    if (status == FOVEA_OK)
-        status = fv_attention_select_arithmetic(ctx, &own);
-    return status == FOVEA_OK ? fv_attention_plan_make(ctx, &own, choice, plan) : status;
-}
-
-fovea_status fovea_attention_plan_create(const fovea_context *ctx, const fovea_attention_desc *desc,
-                                         fovea_attention_plan **plan) {
-    FV_HOLD_EXCEPTIONS();
-    return fv_attention_plan_create_chosen(ctx, desc, NULL, plan);
-}
-
-void fovea_attention_plan_destroy(fovea_attention_plan *plan) {
-    if (plan)
-        fovea_attention_plan_destroy(plan->prefix);
-    free(plan);
-}
-
-fovea_arithmetic fovea_attention_plan_arithmetic(const fovea_attention_plan *plan) {
-    return plan ? plan->desc.arithmetic : FOVEA_ARITHMETIC_EXACT;
-}
-
-size_t fovea_attention_plan_workspace_size(const fovea_attention_plan *plan) { return plan ? (size_t)plan->bytes : 0; }
-
-/* "float32", or what q, k, v and out are of. */
-static void describe_types(const fovea_attention_desc *d, char *text, size_t size) {
-    static const char *const words[] = {[FOVEA_DTYPE_F32] = "float32",
-                                        [FOVEA_DTYPE_BF16] = "bfloat16",
-                                        [FOVEA_DTYPE_F16] = "float16",
-                                        [FOVEA_DTYPE_I8] = "int8"};
-    if (d->dtype == d->k_dtype && d->dtype == d->v_dtype && d->dtype == d->out_dtype)
-        snprintf(text, size, "%s", words[d->dtype]);
-    else
-        snprintf(text, size, "q %s, k %s, v %s, out %s", words[d->dtype], words[d->k_dtype], words[d->v_dtype],
-                 words[d->out_dtype]);
-}
-
-/* What multiplies queries and keys, and weights and values. */
-static void describe_products(const fovea_attention_plan *plan, char *scores, char *values, size_t size) {
-    const fv_target target = plan->ctx->target;
-    char pairs[96] = "";
-    if (plan->pairs)
-        snprintf(pairs, sizeof pairs, " or, where bits are equal, %s", plan->pairs->name);
-    if (fv_integers(&plan->desc))
-        snprintf(scores, size, "%s, integers", fv_multiply_few(FV_KIND_i16, FV_FORMAT_i8x4, target)->name);
-    else
-        snprintf(scores, size, "%s%s, keys packed in panels of %lld", plan->choice.score->name, pairs,
-                 (long long)plan->panel);
-    if (plan->desc.v_dtype == FOVEA_DTYPE_I8)
-        snprintf(values, size, "%s, scales in the weights", fv_multiply_few(FV_KIND_f32, FV_FORMAT_i8, target)->name);
-    else
-        snprintf(values, size, "%s%s", plan->choice.value->name, plan->kernels.value_pairs ? pairs : "");
-}
-
-size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *text, size_t size) {
-    FV_HOLD_EXCEPTIONS();
-    size = text ? size : 0;
-    if (!plan)
-        return (size_t)snprintf(text, size, "no plan");
-    const fv_attention_choice *c = &plan->choice;
-    char split[96] = "never", origin[1024], types[96], scores[224], values[224];
-    describe_origin(plan, origin, sizeof origin);
-    describe_types(&plan->desc, types, sizeof types);
-    describe_products(plan, scores, values, sizeof scores);
-    if (c->split_segments > 0)
-        snprintf(split, sizeof split, "in tasks of %lld segments of %d keys", (long long)c->split_segments, FV_SEGMENT);
-    else if (plan->partial_floats > 0)
-        snprintf(split, sizeof split, "where threads would wait, in segments of %d keys", FV_SEGMENT);
-    return (size_t)snprintf(text, size,
-                            "tier    %s\ntypes   %s, arithmetic %s\nscores  %s\nvalues  %s\nblocks  %lld of %lld "
-                            "rows, in tiles of %lld\n"
-                            "split   %s\nthreads %lld of %d, workspace %lld bytes\ntuned   %s\n",
-                            fv_isa_word(plan->ctx->target.isa), types, fovea_arithmetic_name(plan->desc.arithmetic),
-                            scores, values, (long long)plan->row_blocks, (long long)c->block_rows,
-                            (long long)c->tile_rows, split, (long long)plan->tasks, plan->ctx->threads.count,
-                            (long long)plan->bytes, origin);
 }

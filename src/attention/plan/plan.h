@@ -113,7 +113,7 @@ struct fovea_attention_plan {
     int64_t segments;         /* of the longest sequence */
     int64_t visible_segments; /* of them, those that a block sees at most */
 
-    fovea_attention_plan *prefix; /* of prefixes that sequences share (shared.h); NULL: none are looked for */
+    fovea_attention_plan *prefix; /* owned and read by api/shared.c alone; NULL: calls share no prefixes */
     const fv_tuning_row *tuned;   /* the row that decided some of it, or NULL; the context's */
     bool chosen;                  /* the caller decided some of it */
     bool kernels_only;            /* the row's sizes would take too much memory */
@@ -131,19 +131,13 @@ struct fovea_attention_plan {
     fv_attention_scratch scratch;
     int64_t tasks;    /* scratches: threads that can be busy at once */
     int64_t table;    /* where the schedule's table begins, in bytes */
-    int64_t paged;    /* likewise lengths and tables of pages */
-    int64_t shared;   /* likewise what prefixes need that sequences share */
+    int64_t caller;   /* likewise what the maker of the plan asked for */
     int64_t partials; /* likewise the partial results of split rows: */
     int64_t partial_floats;
     int64_t bytes; /* of workspace, with room to align it */
 
     int64_t bucket_starts[]; /* of T5's buckets (relative.h) */
 };
-
-/* Where a row is in the caller's tensors. */
-typedef struct fv_row_place {
-    int64_t head, token;
-} fv_row_place;
 
 /* Results of one segment of the rows of a block whose keys are split: o, m, l as kernels.h defines them. When all are
  * merged, m of the first one has the lse of the rows. */
@@ -161,9 +155,14 @@ int64_t fv_attention_partition(const fovea_attention_plan *plan, int64_t tokens)
 /* The kernel over tiles that a plan's arithmetic and context allow, or NULL. */
 const fv_kernel *fv_attention_tiles(const fovea_attention_plan *plan);
 
-/* fv_attention_plan_create_chosen() of a description that was read, in the arithmetic that it names. */
+/* A plan of a description that was read, in the arithmetic that it names. caller_bytes: of the workspace for its maker;
+ * -1: more than memory. */
 fovea_status fv_attention_plan_make(const fovea_context *ctx, const fovea_attention_desc *desc,
-                                    const fv_attention_choice *choice, fovea_attention_plan **plan);
+                                    const fv_attention_choice *choice, int64_t caller_bytes,
+                                    fovea_attention_plan **plan);
+
+/* Writes what was planned to stderr, and who decided it. */
+void fv_attention_plan_debug(const fovea_attention_plan *plan);
 
 /* Decides what wanted, which may be NULL, leaves open (heuristics.c). */
 void fv_attention_heuristics(fovea_attention_plan *plan, const fv_attention_choice *wanted);
@@ -171,16 +170,7 @@ void fv_attention_heuristics(fovea_attention_plan *plan, const fv_attention_choi
 /* Are the partial results of split rows more memory than a row of a tuning file may cost? */
 bool fv_attention_partials_large(const fovea_attention_plan *plan);
 
-/* Lays out the workspace of a plan that has its choices; false if it would be larger than memory (layout.c). given: as
- * the caller described it, whose page tables are read even if there is no row. */
-bool fv_attention_lay_out(fovea_attention_plan *plan, const fovea_attention_desc *given);
-
-/* Writes to the caller's statistics those of two runs, of which one was of so many prefixes. */
-void fv_attention_write_stats(fovea_attention_stats *stats, const fovea_attention_stats *a,
-                              const fovea_attention_stats *b, int64_t prefixes);
-
-/* fv_attention_run() over a view; args.k and args.v are not read. */
-void fv_attention_run_view(const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,
-                           void *workspace);
+/* Lays out the workspace of a plan that has its choices; false if it would be larger than memory (layout.c). */
+bool fv_attention_lay_out(fovea_attention_plan *plan, int64_t caller_bytes);
 
 #endif

@@ -141,7 +141,7 @@ static void fill_sequences(const fv_schedule *schedule) {
     int64_t begin[LEVELS + 1] = {0};
     for (int pass = 0; pass < 2; pass++) {
         for (int64_t b = 0; b < schedule->count; b++) {
-            const fv_sequence s = fv_attention_sequence(schedule->plan, schedule->args, b);
+            const fv_sequence s = fv_attention_sequence(&schedule->plan->desc, schedule->args, b);
             fv_scheduled_sequence sequence = {.first = b};
             fill_sequence(schedule->plan, &sequence, 1, tokens_of(&s), s.kv_len);
             const int level = LEVELS - 1 - (int)fv_min(ilogb(sequence.block_work + 1.0), LEVELS - 1);

@@ -1,4 +1,4 @@
-/* Attentions and tuning files (tuning.h), and what the file has for one (fovea_tuning_lookup). */
+/* Attentions and tuning files (tuning.h). */
 #include "attention/plan/tuning.h"
 
 #include "attention/plan/plan.h"
@@ -60,53 +60,9 @@ fv_tuning_op fv_attention_tuning_keys(const fovea_attention_desc *d, int64_t key
                         rows <= FV_ATTENTION_FEW_ROWS);
 }
 
-void fovea_tuning_match_init_size(fovea_tuning_match *match, size_t size) {
-    const size_t nothing = 0;
-    fv_struct_init(match, size, &nothing, sizeof nothing);
-}
-
-static void look_up(const fovea_tuning *tuning, const fovea_context *ctx, const fovea_attention_desc *desc,
-                    fovea_tuning_match *match) {
-    fv_tuning_section own;
-    fv_tuning_section_of(&ctx->cpu, &own);
-    const int section = fv_tuning_section_find(tuning, &own);
-    if (section < 0) {
-        fv_tuning_why_foreign(tuning, &own, match->reason, sizeof match->reason);
-        return;
-    }
+const fv_tuning_row *fv_attention_tuning_row(const fovea_context *ctx, const fovea_attention_desc *desc, char *why,
+                                             size_t size) {
     int64_t key[FV_TUNING_KEYS];
     const fv_tuning_op op = fv_attention_tuning_keys(desc, key);
-    const fv_tuning_row *row = fv_tuning_find(tuning, section, op, ctx->target.isa, ctx->threads.count, key);
-    if (!row) {
-        fv_tuning_why_not(tuning, section, op, ctx->target.isa, ctx->threads.count, key, match->reason,
-                          sizeof match->reason);
-        return;
-    }
-    match->found = 1;
-    match->line = row->line;
-    match->gain = (double)row->evidence.gain / 1000;
-    match->gain_low = (double)row->evidence.low / 1000;
-    match->gain_high = (double)row->evidence.high / 1000;
-    fv_tuning_print_row(row, match->row);
-}
-
-fovea_status fovea_tuning_lookup(const fovea_tuning *tuning, const fovea_context *ctx, const fovea_attention_desc *desc,
-                                 fovea_tuning_match *match) {
-    FV_HOLD_EXCEPTIONS();
-    if (!tuning || !ctx || !match)
-        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", !tuning ? "tuning" : !ctx ? "ctx" : "match");
-    const fv_struct type = FV_STRUCT(fovea_tuning_match);
-    fovea_attention_desc own_desc;
-    fovea_status status = fv_struct_check(type, match);
-    if (status == FOVEA_OK)
-        status = fv_attention_read_desc(desc, &own_desc);
-    if (status == FOVEA_OK)
-        status = fv_attention_select_arithmetic(ctx, &own_desc);
-    if (status != FOVEA_OK)
-        return status;
-    fovea_tuning_match own;
-    fovea_tuning_match_init(&own);
-    look_up(tuning, ctx, &own_desc, &own);
-    fv_struct_write(type, match, &own);
-    return FOVEA_OK;
+    return fv_tuning_use_find(&ctx->tuning, op, key, why, size);
 }

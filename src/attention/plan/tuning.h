@@ -37,4 +37,8 @@ enum {
 /* The operation of a shape, of its keys' type and its arithmetic, and its keys. */
 fv_tuning_op fv_attention_tuning_keys(const fovea_attention_desc *desc, int64_t key[FV_TUNING_KEYS]);
 
+/* The row of the context's tuning file for a description, or NULL and why. */
+const fv_tuning_row *fv_attention_tuning_row(const fovea_context *ctx, const fovea_attention_desc *desc, char *why,
+                                             size_t size);
+
 #endif

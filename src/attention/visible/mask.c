@@ -1,6 +1,7 @@
 /* Kinds of masks (mask.h): how each is read, and checked. A kind is a row of the table kinds. */
 #include "attention/visible/mask.h"
 
+#include "attention/visible/mask_prepared.h"
 #include "core/core.h"
 
 #include <assert.h>
@@ -274,15 +275,12 @@ fv_mask fv_mask_of_desc(const fovea_mask_desc *d, fv_mask_to_bits_u8_fn *to_bits
     if (!fv_mask_selects(d->kind))
         return (fv_mask){0};
     fv_mask mask = {.kind = &kinds[d->kind],
-                    .tensor = d->mask,
+                    .tensor = fv_tensor_repeated(&d->mask),
                     .columns = d->kv_len,
                     .block_rows = d->block_rows,
                     .block_keys = d->block_keys,
                     .blocks = d->blocks,
                     .to_bits = to_bits};
-    for (int i = 0; i < 4; i++)
-        if (mask.tensor.shape[i] == 1)
-            mask.tensor.stride[i] = 0;
     mask.one_row = mask.kind->rows == query_rows && mask.tensor.stride[2] == 0;
     if (d->kind == FOVEA_MASK_KEY_PADDING)
         mask.one_row = true;

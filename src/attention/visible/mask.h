@@ -82,10 +82,4 @@ static inline bool fv_mask_selects(fovea_mask_kind kind) {
     return kind != FOVEA_MASK_NONE && kind != FOVEA_MASK_ADDITIVE;
 }
 
-/* How a prepared mask answers (mask_prepared.c). */
-fv_range fv_prepared_bounds(const fovea_mask *mask, const fv_mask_rows *row);
-fv_visibility fv_prepared_classify(const fovea_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column);
-fv_keybits fv_prepared_bits(const fovea_mask *mask, const fv_mask_rows *row, int64_t column);
-bool fv_prepared_one_row(const fovea_mask *mask);
-
 #endif

@@ -3,8 +3,9 @@
 
 #include "core/core.h"
 
-fv_sequence fv_attention_sequence(const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t batch) {
-    const fovea_attention_desc *d = &plan->desc;
+bool fv_attention_empty(const fovea_attention_desc *d) { return d->batch == 0 || d->q_heads == 0 || d->q_len == 0; }
+
+fv_sequence fv_attention_sequence(const fovea_attention_desc *d, const fovea_attention_args *args, int64_t batch) {
     fv_sequence s = {.index = batch};
     int64_t q_end = d->q_len, kv_end = d->kv_len;
     if (d->packed) {

@@ -1,14 +1,19 @@
 /* Which keys a row sees, as a range of positions and as bits of a segment. */
-#ifndef FV_ATTENTION_ROWS_H
-#define FV_ATTENTION_ROWS_H
+#ifndef FV_ATTENTION_VISIBLE_H
+#define FV_ATTENTION_VISIBLE_H
 
-#include "attention/plan/plan.h"
+#include "attention/attention.h"
 #include "core/core.h"
 
 /* Keys [begin, end); empty: begin == end == 0. */
 typedef struct fv_range {
     int64_t begin, end;
 } fv_range;
+
+/* Where a row is in the caller's tensors. */
+typedef struct fv_row_place {
+    int64_t head, token;
+} fv_row_place;
 
 /* One sequence of the batch. Positions count from its first query and key, wherever they are in the tensors. */
 typedef struct fv_sequence {
@@ -20,24 +25,22 @@ typedef struct fv_sequence {
     int64_t offset;            /* key position of query 0, counted from first_key */
 } fv_sequence;
 
-fv_sequence fv_attention_sequence(const fovea_attention_plan *plan, const fovea_attention_args *args, int64_t batch);
+fv_sequence fv_attention_sequence(const fovea_attention_desc *desc, const fovea_attention_args *args, int64_t batch);
 
 /* Keys behind its own position that a query may see: window_right, but none where it is causal. */
 static inline int64_t fv_attention_right(const fovea_attention_desc *d) {
     return d->causal != FOVEA_CAUSAL_NONE ? 0 : d->window_right;
 }
 
-/* A row of a key head: token by token, then head by head. */
-static inline fv_row_place fv_attention_place(const fovea_attention_plan *plan, const fv_sequence *sequence,
-                                              int64_t kv_head, int64_t row) {
+/* A row of a key head, which group query heads share: token by token, then head by head. */
+static inline fv_row_place fv_attention_place(int64_t group, const fv_sequence *sequence, int64_t kv_head,
+                                              int64_t row) {
     const int64_t tokens = sequence->tokens.end - sequence->tokens.begin;
-    return (fv_row_place){kv_head * plan->group + row / tokens, sequence->tokens.begin + row % tokens};
+    return (fv_row_place){kv_head * group + row / tokens, sequence->tokens.begin + row % tokens};
 }
 
-/* Keys that the query at a token may see by lengths, causality and window. */
-static inline fv_range fv_attention_range(const fovea_attention_plan *plan, const fv_sequence *sequence,
-                                          int64_t token) {
-    const fovea_attention_desc *d = &plan->desc;
+/* Keys that the query at a token may see by lengths, causality and window; desc: a plan's, whose limits are finite. */
+static inline fv_range fv_attention_range(const fovea_attention_desc *d, const fv_sequence *sequence, int64_t token) {
     const int64_t query = token - sequence->q_start;
     if (query < 0 || query >= sequence->q_len)
         return (fv_range){0, 0};
