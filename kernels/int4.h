@@ -26,14 +26,16 @@
 enum {
     FV_I4_GROUP = 32,
     FV_I4_MOST = 7,
-    FV_I4_KEYS = 64 /* of a panel: what the products of all tiers take at once */
+    FV_I4_KEYS = 64 /* of a panel of a page: what the products of all tiers take at once */
 };
 
 /* A row lies in words of 4 bytes, w + 8 of 8 channels each: of four in the lower halves of its bytes, of four others in
  * the upper ones.
  *   KEY     word i has channels 8 i to 8 i + 7: that of a panel of the format i4g, which has FV_I4_KEYS columns, so that
  *           the next word of a key is as many words further
- *   VALUE   words are contiguous. The lower halves have the first half of the channels, the upper ones the second */
+ *   VALUE   words are contiguous. The lower halves have the first half of the channels, the upper ones the second
+ * Scales, of keys and of values, lie as words of keys do: in panels of FV_I4_KEYS rows, [groups][FV_I4_KEYS] float16. So
+ * pages have a multiple of FV_I4_KEYS positions, and values are rows without gaps. */
 typedef enum fv_i4_order { FV_I4_KEY, FV_I4_VALUE } fv_i4_order;
 
 static inline int64_t fv_i4_words(fv_i4_order order, int64_t channels) {
