@@ -1,0 +1,218 @@
+/* Choices of linear maps: whatever a tuner may try (fv_linear_candidates()), forced by the choice, has the bits of the
+ * scalar tier, for every type of weights, few and many rows, one thread and several; and what the enumeration promises
+ * of its list. */
+#include "attention_case.h"
+#include "dispatch/dispatch.h"
+#include "guard.h"
+#include "linear/linear.h"
+#include "linear/tuning.h"
+#include "quantised_case.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEADS = 3, MOST_CANDIDATES = 160 };
+
+/* What fields of choices were tried at all. */
+static int tried[FV_LINEAR_KNOBS];
+
+typedef struct map_case {
+    const char *name;
+    fovea_dtype weights, x;
+    fovea_arithmetic arithmetic;
+    const quantised_kind *kind; /* or NULL */
+} map_case;
+
+typedef struct problem {
+    const map_case *c;
+    int64_t in, out, rows;
+    bool apart; /* heads of x lie in other places */
+    quantised_weight w;
+    void *x;
+    float *want;
+} problem;
+
+static fovea_context *untuned(fovea_isa isa, int threads) {
+    fovea_context_options options;
+    fovea_context *ctx;
+    fovea_context_options_init(&options);
+    options.isa = isa;
+    options.threads = threads;
+    options.tuning_file = "";
+    if (!test_check(fovea_context_create(&options, &ctx) == FOVEA_OK, "context: %s", fovea_error_detail()))
+        exit(TEST_FAILED);
+    return ctx;
+}
+
+/* Numbers of a type; a few so small that they are not multiplied as pairs. */
+static void *numbers(int64_t n, fovea_dtype dtype, rng *r) {
+    float *floats = must_alloc(n, sizeof *floats);
+    for (int64_t i = 0; i < n; i++)
+        floats[i] = rng_normal(r) * (rng_below(r, 2000) ? 1.0f : 0x1p-70f);
+    fv_narrow_bf16_fn *narrow = fv_narrow_of(dtype, (fv_target){.isa = FV_ISA_scalar});
+    if (narrow) {
+        uint16_t *halves = must_alloc(n, sizeof *halves);
+        narrow(1, n, floats, 0, halves, 0);
+        free(floats);
+        return halves;
+    }
+    return floats;
+}
+
+static fovea_linear_args args_of(const problem *p, const fovea_tensor *y) {
+    fovea_linear_args args;
+    fovea_linear_args_init(&args);
+    args.x = p->apart ? fovea_tensor_bhtd(p->x, p->c->x, 1, HEADS, p->rows, p->in / HEADS)
+                      : fovea_tensor_bthd(p->x, p->c->x, 1, p->rows, HEADS, p->in / HEADS);
+    args.y = y;
+    return args;
+}
+
+static fovea_linear *pack(const problem *p, const fovea_context *ctx) {
+    fovea_linear_desc desc;
+    fovea_linear *map;
+    fovea_linear_desc_init(&desc);
+    desc.in_features = p->in;
+    desc.dtype = p->c->x;
+    desc.y_dtype = FOVEA_DTYPE_F32;
+    desc.part.weight = p->w.matrix;
+    desc.arithmetic = p->c->arithmetic;
+    if (!test_check(fovea_linear_pack(ctx, &desc, &map) == FOVEA_OK, "%s: %s", p->c->name, fovea_error_detail()))
+        exit(TEST_FAILED);
+    return map;
+}
+
+/* Executes with a choice, in a workspace of exactly its size, and compares; the products that were of pairs. */
+static int64_t run(const problem *p, const fovea_linear *map, const fv_linear_choice *wanted) {
+    const fv_linear_choice choice = fv_linear_heuristics(map, p->rows, wanted);
+    guard *workspace = guard_alloc("workspace", (size_t)fv_linear_workspace(map, &choice), GUARD_END);
+    const size_t size = (size_t)(p->rows * p->out) * sizeof(float);
+    guard *got = guard_alloc("y", size, GUARD_END);
+    const fovea_tensor y = fovea_tensor_bhtd(got->data, FOVEA_DTYPE_F32, 1, 1, p->rows, p->out);
+    fovea_linear_args args = args_of(p, &y);
+    fovea_linear_stats stats;
+    fovea_linear_stats_init(&stats);
+    args.stats = &stats;
+    fv_linear_execute_chosen(map, &args, &choice, workspace->data);
+    test_check(memcmp(got->data, p->want, size) == 0,
+               "%s, in %" PRId64 ", out %" PRId64 ", %" PRId64
+               " rows, %d threads%s: other bits with %s, k_block %" PRId64 ", row_block %" PRId64 ", chunk %" PRId64
+               ", items %" PRId64 ", split_rows %" PRId64 ", few_rows %" PRId64 ", pair_rows %" PRId64
+               ", widened %" PRId64 ", prefetch %" PRId64 ", gather %" PRId64,
+               p->c->name, p->in, p->out, p->rows, map->ctx->threads.count, p->apart ? ", heads apart" : "",
+               choice.gemm->name, choice.k_block, choice.row_block, choice.chunk, choice.items, choice.split_rows,
+               choice.few_rows, choice.pair_rows, choice.widened, choice.prefetch, choice.gather);
+    guard_free(workspace);
+    guard_free(got);
+    return stats.fast_products;
+}
+
+/* A list has room for all, is the same where it is cut, and its choices differ from the best in one field or two. */
+static int list_of(const problem *p, const fovea_linear *map, const fv_linear_choice *best,
+                   fv_linear_choice list[MOST_CANDIDATES]) {
+    enum { CUT = 3 };
+    fv_linear_choice cut[CUT + 1] = {0};
+    const int count = fv_linear_candidates(map, p->rows, best, list, MOST_CANDIDATES);
+    test_check(0 < count && count < MOST_CANDIDATES, "%s: %d candidates", p->c->name, count);
+    cut[CUT].items = 77;
+    const int first = fv_linear_candidates(map, p->rows, best, cut, CUT);
+    test_check(first == fv_min(count, CUT) && cut[CUT].items == 77 &&
+                   memcmp(cut, list, (size_t)first * sizeof *cut) == 0,
+               "%s: another list where it is cut", p->c->name);
+    fv_tuning_value was[FV_TUNING_KNOBS], is[FV_TUNING_KNOBS];
+    fv_tuning_of_choice(FV_TUNING_linear_f32, best, was);
+    for (int i = 0; i < count; i++) {
+        int differ = 0;
+        fv_tuning_of_choice(FV_TUNING_linear_f32, &list[i], is);
+        for (int k = 0; k < FV_LINEAR_KNOBS; k++) {
+            const bool other = is[k].kernel != was[k].kernel || is[k].number != was[k].number;
+            differ += other;
+            tried[k] += other;
+        }
+        test_check(1 <= differ && differ <= 2, "%s: candidate %d differs in %d fields", p->c->name, i, differ);
+    }
+    return count;
+}
+
+static void try_all(const problem *p, const fovea_linear *map, rng *r) {
+    static int64_t number;
+    fv_linear_choice list[MOST_CANDIDATES], best = {0};
+    for (int round = 0; round < 2; round++) {
+        const int count = list_of(p, map, &best, list);
+        for (int i = 0; i < count; i++)
+            if (test_takes(number++))
+                run(p, map, &list[i]);
+        best = list[rng_below(r, count)];
+    }
+    if (!map->pairs || !map->pack_x)
+        return;
+    const int64_t with = run(p, map, &(fv_linear_choice){.pair_rows = 1}),
+                  without = run(p, map, &(fv_linear_choice){.pair_rows = -1});
+    test_check(without == 0 && (with > 0 || p->rows * p->in > 4000),
+               "%s: pairs in %" PRId64 " products, forced; %" PRId64 ", refused", p->c->name, with, without);
+}
+
+static void test_map(const map_case *c, int64_t rows, const fovea_context *const contexts[2],
+                     const fovea_context *scalar, rng *r) {
+    problem p = {.c = c, .rows = rows, .apart = rng_below(r, 2), .out = 8 * rng_between(r, 1, 20)};
+    p.in =
+        HEADS * (c->kind ? c->kind->unit * rng_between(r, 1, fv_max(128 / c->kind->unit, 1)) : rng_between(r, 1, 120));
+    if (c->kind) {
+        quantised_make(&p.w, c->kind, p.in, p.out, r);
+    } else {
+        p.w.data = numbers(p.in * p.out, c->weights, r);
+        p.w.matrix = fovea_matrix_out_in(p.w.data, c->weights, p.out, p.in);
+    }
+    p.x = numbers(p.rows * p.in, c->x, r);
+    p.want = must_alloc(p.rows * p.out, sizeof *p.want);
+    const fovea_tensor y = fovea_tensor_bhtd(p.want, FOVEA_DTYPE_F32, 1, 1, p.rows, p.out);
+    const fovea_linear_args args = args_of(&p, &y);
+    fovea_linear *map = pack(&p, scalar);
+    test_check(fovea_linear_execute(map, &args, NULL, 0) == FOVEA_OK, "%s: %s", c->name, fovea_error_detail());
+    fovea_linear_destroy(map);
+    for (int i = 0; i < 2; i++) {
+        map = pack(&p, contexts[i]);
+        try_all(&p, map, r);
+        fovea_linear_destroy(map);
+    }
+    free(p.want);
+    free(p.x);
+    quantised_free(&p.w);
+}
+
+int main(int argc, char **argv) {
+    static const map_case plain[] = {
+        {"float32", FOVEA_DTYPE_F32, FOVEA_DTYPE_F32, FOVEA_ARITHMETIC_EXACT, NULL},
+        {"bfloat16", FOVEA_DTYPE_BF16, FOVEA_DTYPE_BF16, FOVEA_ARITHMETIC_EXACT, NULL},
+        {"bfloat16 for floats", FOVEA_DTYPE_BF16, FOVEA_DTYPE_F32, FOVEA_ARITHMETIC_EXACT, NULL},
+        {"bfloat16 in bf16_tile", FOVEA_DTYPE_BF16, FOVEA_DTYPE_BF16, FOVEA_ARITHMETIC_BF16_TILE, NULL},
+        {"float16", FOVEA_DTYPE_F16, FOVEA_DTYPE_F16, FOVEA_ARITHMETIC_EXACT, NULL},
+        {"float16 for floats", FOVEA_DTYPE_F16, FOVEA_DTYPE_F32, FOVEA_ARITHMETIC_EXACT, NULL},
+    };
+    static const fovea_arithmetic arithmetics[] = {FOVEA_ARITHMETIC_EXACT, FOVEA_ARITHMETIC_Q16, FOVEA_ARITHMETIC_Q8};
+    static const int64_t rows[] = {1, 5, 30, 200};
+    test_begin(argc, argv, "linear_choice", NULL);
+    fovea_context *scalar = untuned(FOVEA_ISA_SCALAR, 1);
+    fovea_context *contexts[2] = {untuned(test_isa(), 1), untuned(test_isa(), 3)};
+    contexts[1]->cpu.emulates_tiles = true;
+    for (int n = 0; n < 4; n++) {
+        for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+            rng r = rng_stream(test_seed() + (uint64_t)n, plain[i].name);
+            if (fv_dtype_built(plain[i].weights))
+                test_map(&plain[i], rows[n], (const fovea_context *const *)contexts, scalar, &r);
+        }
+        for (int k = 0; k < quantised_kind_count && fv_dtype_built(FOVEA_DTYPE_I8); k++) {
+            rng r = rng_stream(test_seed() + (uint64_t)n, quantised_kinds[k].name);
+            const map_case c = {quantised_kinds[k].name, quantised_kinds[k].dtype, FOVEA_DTYPE_F32,
+                                arithmetics[rng_below(&r, 3)], &quantised_kinds[k]};
+            test_map(&c, rows[n], (const fovea_context *const *)contexts, scalar, &r);
+        }
+    }
+    for (int k = 0; k < FV_LINEAR_KNOBS; k++)
+        test_check(tried[k] > 0, "no candidate has another %s", fv_tuning_linear.knob[k].name);
+    fovea_context_destroy(scalar);
+    for (int i = 0; i < 2; i++)
+        fovea_context_destroy(contexts[i]);
+    return test_end();
+}
