@@ -10,7 +10,7 @@
  * Scaled queries are rotated likewise, with e = m / 2 rounded up: q.k stays what it was. So is O, before out = O * R,
  * which turns it back; until then O has rotated channels, in states, too.
  *
- * Groups of FV_I4_GROUP channels, the last one shorter, share a scale. With x the rotated row, to nearest, ties to even:
+ * Groups of FV_I4_GROUP channels, the last one shorter, share a scale. With x the rotated row, all to nearest even:
  *
  *   scale   = float16(max of |x[t]| / 7)
  *   w[t]    = rint(x[t] * (1 / scale)), no further than 7 from 0; 0 where scale is 0
@@ -19,7 +19,7 @@
  * Scores are those of a linear map with weights in groups (groups.h), kind i16 or i8x2, most FV_I8_MOST: its channels
  * are the steps, its keys the columns, its acc the score.
  *
- * Values: o[t] = chain over the attended keys ascending: acc = fma(p * scale, w[t], acc), p * scale rounded, acc = +0. */
+ * Values: o[t] = chain over the attended keys ascending: acc = fma(p * scale, w[t], acc), p * scale rounded, acc = +0 */
 #ifndef FV_INT4_H
 #define FV_INT4_H
 
@@ -31,11 +31,11 @@ enum {
 
 /* A row lies in words of 4 bytes, w + 8 of 8 channels each: of four in the lower halves of its bytes, of four others in
  * the upper ones.
- *   KEY     word i has channels 8 i to 8 i + 7: that of a panel of the format i4g, which has FV_I4_KEYS columns, so that
- *           the next word of a key is as many words further
+ *   KEY     word i has channels 8 i to 8 i + 7: that of a panel of the format i4g, which has FV_I4_KEYS columns, so the
+ *           next word of a key is as many words further
  *   VALUE   words are contiguous. The lower halves have the first half of the channels, the upper ones the second
- * Scales, of keys and of values, lie as words of keys do: in panels of FV_I4_KEYS rows, [groups][FV_I4_KEYS] float16. So
- * pages have a multiple of FV_I4_KEYS positions, and values are rows without gaps. */
+ * Scales, of keys and of values, lie as words of keys do: in panels of FV_I4_KEYS rows, [groups][FV_I4_KEYS] float16.
+ * So pages have a multiple of FV_I4_KEYS positions, and values are rows without gaps. */
 typedef enum fv_i4_order { FV_I4_KEY, FV_I4_VALUE } fv_i4_order;
 
 static inline int64_t fv_i4_words(fv_i4_order order, int64_t channels) {
