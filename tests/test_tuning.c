@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* What a plan takes from a row, and what it says about it. */
 static void test_plan(void) {
@@ -312,6 +313,75 @@ static void test_blocks(void) {
     fovea_context_destroy(ctx);
 }
 
+/* Row number index of an operation; "" if there is none. */
+static const char *adapter_row(const fovea_context *ctx, const fovea_tuning *tuning, const char *operation, int index) {
+    static fovea_tuning_match match;
+    fovea_tuning_match_init(&match);
+    test_check(fovea_tuning_adapter_row(ctx, tuning, operation, index, &match) == FOVEA_OK &&
+                   (match.row[0] != 0) == match.found,
+               "row of an adapter: %s", fovea_error_detail());
+    return match.row;
+}
+
+static void put_adapter_row(fovea_tuning **tuning, const fovea_context *ctx, const char *words) {
+    test_check(fovea_tuning_put_adapter_row(tuning, ctx, "sail.mast", words) == FOVEA_OK, "put \"%s\": %s", words,
+               fovea_error_detail());
+}
+
+/* Rows of adapters are kept beside the library's own, found by contexts of their tier and threads, and replaced. */
+static void test_adapter(void) {
+    static const char *const bad[][2] = {{"mast", "a=1 : b=2"},         {"sail.mast #", "a=1 : b=2"},
+                                         {"sail.mast", "a=1"},          {"sail.mast", "a=1 : b=2\nend"},
+                                         {"sail.mast", "a=1 : b=\xc3"}, {"", ""}};
+    fovea_tuning *tuning = NULL, *sound = tuning_sound(1), *read = NULL;
+    const char *path = files_name("adapter");
+    fovea_context *plain = context_tuned("", 1), *two = context_tuned("", 2);
+    fovea_info info;
+    fovea_info_init(&info);
+    put_adapter_row(&tuning, plain, "type=x : b=2");
+    put_adapter_row(&tuning, plain, "type=y : b=3 : gain=1.1");
+    put_adapter_row(&tuning, two, "type=x : b=4");
+    put_adapter_row(&tuning, plain, "type=x : b=5");
+    test_check(fovea_tuning_merge(sound, tuning) == FOVEA_OK && fovea_tuning_save(sound, path) == FOVEA_OK &&
+                   fovea_tuning_load(path, &read) == FOVEA_OK && read->rows == FV_TUNING_OPERATIONS + 3,
+               "a file with rows of an adapter: %s", fovea_error_detail());
+    fovea_context *ctx = context_tuned(path, 1);
+    fovea_context_info(ctx, &info);
+    test_check(info.tuning_rows == FV_TUNING_OPERATIONS && strstr(info.tuning, "of the"),
+               "rows of an adapter count: %s", info.tuning);
+    for (int i = 0; i < 3; i++) {
+        const fovea_tuning *from = i == 0 ? tuning : i == 1 ? read : NULL;
+        const fovea_context *by = from ? plain : ctx;
+        test_check(strstr(adapter_row(by, from, "sail.mast", 0), " threads=1 type=y : b=3 : gain=1.1") &&
+                       strstr(adapter_row(by, from, "sail.mast", 1), " threads=1 type=x : b=5") &&
+                       !*adapter_row(by, from, "sail.mast", 2) && !*adapter_row(by, from, "sail", 0) &&
+                       !*adapter_row(by, from, "attention_f32", 0),
+                   "rows of an adapter, way %d", i);
+        test_check(i == 2 || (strstr(adapter_row(two, from, "sail.mast", 0), " threads=2 type=x : b=4") &&
+                              !*adapter_row(two, from, "sail.mast", 1)),
+                   "rows for two threads, way %d", i);
+    }
+    test_check(!*adapter_row(plain, NULL, "sail.mast", 0), "a row without a file");
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        check_status("a row that is none", fovea_tuning_put_adapter_row(&tuning, ctx, bad[i][0], bad[i][1]),
+                     FOVEA_ERROR_TUNING, "adapter");
+    char *words = calloc(1, FV_TUNING_LINE + 1);
+    memset(words, ':', FV_TUNING_LINE);
+    words[1] = ' ';
+    check_status("a long row", fovea_tuning_put_adapter_row(&tuning, ctx, "sail.mast", words), FOVEA_ERROR_TUNING,
+                 "adapter");
+    free(words);
+    check_status("row to NULL", fovea_tuning_adapter_row(ctx, NULL, "sail.mast", 0, NULL), FOVEA_ERROR_NULL, "match");
+    check_status("row for NULL", fovea_tuning_adapter_row(NULL, read, "", 0, NULL), FOVEA_ERROR_NULL, "ctx");
+    check_status("put NULL", fovea_tuning_put_adapter_row(&tuning, ctx, "sail.mast", NULL), FOVEA_ERROR_NULL, "words");
+    fovea_tuning_destroy(tuning);
+    fovea_tuning_destroy(sound);
+    fovea_tuning_destroy(read);
+    fovea_context_destroy(plain);
+    fovea_context_destroy(two);
+    fovea_context_destroy(ctx);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "tuning", NULL);
     files_begin();
@@ -319,6 +389,7 @@ int main(int argc, char **argv) {
     test_blocks();
     test_memory();
     test_lookup();
+    test_adapter();
     test_merge();
     test_merge_unknown();
     test_bits();

@@ -34,7 +34,9 @@ static void usage(const fovea_context *ctx, int own, const fv_tuning_row *row, c
     fv_tuning_section section;
     fv_tuning_section_of(&ctx->cpu, &section);
     const char *release = tuning->section[row->section].release;
-    if (!row->known)
+    if (!row->known && row->section == own)
+        snprintf(text, size, "read by its adapter, not by the library");
+    else if (!row->known)
         snprintf(text, size, "not here: made for another build (%s%s)", release[0] ? "Fovea " : "an unknown release",
                  release);
     else if (row->section != own) {
@@ -208,7 +210,7 @@ static int check_section(const tune_options *options, const fovea_context *ctx, 
     int fitting = 0, others = 0, done = 0, counts[4] = {0};
     for (int i = 0; i < tuning->rows; i++) {
         fitting += tune_row_fits(ctx, &tuning->row[i], own);
-        others += tuning->row[i].section == own && !tune_row_fits(ctx, &tuning->row[i], own);
+        others += tuning->row[i].known && tuning->row[i].section == own && !tune_row_fits(ctx, &tuning->row[i], own);
     }
     if (fitting == 0 && others > 0) {
         fprintf(stderr,

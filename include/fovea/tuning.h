@@ -52,6 +52,23 @@ FOVEA_API void fovea_tuning_match_init_size(fovea_tuning_match *match, size_t si
 FOVEA_API fovea_status fovea_tuning_lookup(const fovea_tuning *tuning, const fovea_context *ctx,
                                            const fovea_attention_desc *desc, fovea_tuning_match *match);
 
+/* Rows of adapters. An adapter, such as the backend for ggml, may have choices of its own in tuning files: rows whose
+ * first word has a dot behind the adapter's name, as in
+ *     ggml.mul_mat isa=avx2 threads=8 type=q4_K : take=0 : gain=1.082 low=1.061 high=1.102 blocks=40 shapes=...
+ * The library keeps, merges and finds them, and reads no more of them than for which contexts they are. */
+
+/* Row number index, from 0 on, of this operation and for contexts as this one, in tuning, or if that is NULL in the file
+ * that the context has loaded. match: found is 0 after the last; gain is not read. Thread-safe while nobody changes the
+ * tuning. */
+FOVEA_API fovea_status fovea_tuning_adapter_row(const fovea_context *ctx, const fovea_tuning *tuning,
+                                                const char *operation, int index, fovea_tuning_match *match);
+
+/* Adds such a row for contexts as this one: operation is its first word; words, those behind threads=, have a " : ". It
+ * takes the place of one that is equal up to there. *tuning NULL: makes a tuning, which the caller destroys. Not
+ * thread-safe on the same tuning. */
+FOVEA_API fovea_status fovea_tuning_put_adapter_row(fovea_tuning **tuning, const fovea_context *ctx,
+                                                    const char *operation, const char *words);
+
 /* Frees a tuning. */
 FOVEA_API void fovea_tuning_destroy(fovea_tuning *tuning);
 

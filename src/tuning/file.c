@@ -71,7 +71,7 @@ static void describe_use(fv_tuning_use *use, const fv_cpu *cpu) {
     int rows = 0, fitting = 0;
     for (int i = 0; i < use->tuning->rows; i++) {
         const fv_tuning_row *row = &use->tuning->row[i];
-        rows += row->section == use->section;
+        rows += row->section == use->section && row->known;
         fitting += row->section == use->section && row->isa == use->isa && row->threads == use->threads;
     }
     snprintf(use->text, sizeof use->text,

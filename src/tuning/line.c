@@ -253,6 +253,8 @@ bool fv_tuning_is_machine(const char *text) {
     return strncmp(text, machine_word, length) == 0 && (text[length] == ' ' || text[length] == '\0');
 }
 
+bool fv_tuning_is_adapter(const char *text) { return text[strcspn(text, " .")] == '.'; }
+
 bool fv_tuning_take_machine(fv_tuning_reader *r, fv_tuning_machine *m) {
     const fv_interval scales = {FV_CACHE_SCALE_LEAST, FV_CACHE_SCALE_MOST};
     fv_word word;

@@ -22,6 +22,9 @@ bool fv_tuning_refuse(fv_tuning_reader *r, fovea_status status, const char *form
 /* Is it the line of a machine? */
 bool fv_tuning_is_machine(const char *text);
 
+/* Is it a row of an adapter: has its first word a dot? */
+bool fv_tuning_is_adapter(const char *text);
+
 /* A line's whole: a row for this build, and for the machine of its section; the line of a machine; a cpu line, and the
  * machine in it, as far as this build knows its words. */
 bool fv_tuning_take_row(fv_tuning_reader *r, fv_target machine, fv_tuning_row *row);

@@ -96,7 +96,7 @@ typedef struct fv_tuning_evidence {
 typedef struct fv_tuning_row {
     int section;               /* of the tuning: for which CPU and build */
     int line;                  /* of the file it was read from, 0: none */
-    bool known;                /* false: for another build, carried along as it is: */
+    bool known;                /* false: for another build, or an adapter's; carried along as it is: */
     char text[FV_TUNING_LINE]; /* its line; "" of a known one */
     fv_tuning_op operation;
     fv_isa isa;

@@ -17,7 +17,8 @@
  * with # and empty ones mean nothing. Rows follow the cpu line of the CPU and build that they are for; a cpu line
  * without rows says that the defaults are best there. The comment above a cpu line names the release of the build;
  * builds that do not know it drop it when they write. The machine line is of the CPU, whatever the tier and threads.
- * What is for another build is carried along unread: its kernels, operations, keys and knobs may not be known here.
+ * What is for another build is carried along unread: its kernels, operations, keys and knobs may not be known here. So
+ * are rows of adapters, whose first word has a dot.
  *
  * Versions. What is added to tables later makes a version. A file of a newer version is read as long as all that is for
  * this build is known here; else the whole file is refused with FOVEA_ERROR_VERSION. Version 1, which had other rows,
@@ -127,7 +128,8 @@ static bool take_line(fv_tuning_reader *r, uint64_t sum, file *f) {
     }
     if (f->index < 0)
         return fv_tuning_wrong(r, "a row before the first cpu line");
-    fv_tuning_row row = {.line = r->line, .known = fv_tuning_section_known(&f->section)};
+    fv_tuning_row row = {.line = r->line,
+                         .known = fv_tuning_section_known(&f->section) && !fv_tuning_is_adapter(r->at)};
     if (row.known && fv_tuning_is_machine(r->at))
         return take_machine(r, &f->tuning->machine[f->index]);
     if (row.known && !fv_tuning_take_row(r, f->machine, &row))
