@@ -208,10 +208,11 @@ static void test_padding(const fovea_context *ctx, fovea_dtype dtype) {
     a.sequences = &sequence;
     a.k = a.v = fovea_tensor_bhtd(rows, FOVEA_DTYPE_F32, 1, 1, TOKENS, DIM);
     test_check(fovea_kv_cache_append(cache, &a) == FOVEA_OK, "append: %s", fovea_error_detail());
-    const fv_cache_pages pages = fv_cache_pages_of(cache);
-    test_check(pages.k_group > 0, "keys are not interleaved");
+    const fv_pages *pages = fv_cache_pages(cache);
+    test_check(pages->part[FV_KEYS].word > 0, "keys are not interleaved");
     for (int64_t key = 0; key < TOKENS; key++) {
-        const uint16_t *group = (const uint16_t *)pages.k + key / FV_KEY_GROUP * pages.k_group;
+        const uint16_t *group =
+            (const uint16_t *)(const void *)fv_page_at(pages, FV_KEYS, 0, 0, key / FV_KEY_GROUP * FV_KEY_GROUP);
         const fv_operand panel = {.row = FV_KEY_GROUP, .format = FV_FORMAT_bf16x2};
         test_check(group[fv_operand_place(&panel, DIM - 1, key % FV_KEY_GROUP)] != 0 &&
                        group[fv_operand_place(&panel, DIM, key % FV_KEY_GROUP)] == 0,

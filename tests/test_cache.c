@@ -362,15 +362,16 @@ static void test_odd_key(const fovea_context *ctx) {
     desc.k_dtype = FOVEA_DTYPE_BF16;
     if (!test_check(fovea_kv_cache_create(ctx, &desc, &cache) == FOVEA_OK, "%s", fovea_error_detail()))
         return;
-    if (cache->word) {
+    const int64_t bytes = cache->pages.part[FV_KEYS].word;
+    if (bytes > 0) {
         const uint16_t row[DIM + 1] = {1, 2, 3, 4, 5, BESIDE};
         uint16_t back[DIM + 1] = {0, 0, 0, 0, 0, BESIDE};
-        fv_interleaved_write(cache, 0, 0, 3, 1, (const char *)row);
-        fv_interleaved_read(cache, 0, 0, 3, 1, (char *)back);
+        fv_interleaved_write(&cache->pages, FV_KEYS, 0, 0, 3, 1, (const char *)row);
+        fv_interleaved_read(&cache->pages, FV_KEYS, 0, 0, 3, 1, (char *)back);
         test_check(memcmp(row, back, sizeof row) == 0, "a key of %d channels is another", DIM);
         uint32_t last = 0;
         memcpy(&last, fv_cache_at(cache, FV_KEYS, 0, 0, 3) + DIM / 2 * FV_KEY_GROUP * 4, sizeof last);
-        test_check(cache->word < 4 || last == 5 << 16, "the last word of a key is %08x", last);
+        test_check(bytes < 4 || last == 5 << 16, "the last word of a key is %08x", last);
     }
     fovea_kv_cache_destroy(cache);
 }

@@ -305,18 +305,18 @@ static void test_refused(const fovea_context *ctx) {
     for (int i = 0; i < 8; i++) {
         fovea_attention_desc_init(&d);
         d.q_heads = d.kv_heads = d.q_len = d.kv_len = d.head_dim = d.value_dim = 1;
-        d.page_keys = i == 0 ? 0 : i == 1 ? 128 : FOVEA_KV_PAGE_KEYS;
-        d.v_dtype = i < 2 ? FOVEA_DTYPE_I8 : 0;
+        d.page_keys = i == 0 ? 0 : i == 1 ? 100 : FOVEA_KV_PAGE_KEYS;
+        d.v_dtype = i < 1 ? FOVEA_DTYPE_I8 : 0;
         d.dtype = i == 2 ? FOVEA_DTYPE_I8 : FOVEA_DTYPE_F32;
         d.out_dtype = i == 3 ? FOVEA_DTYPE_I8 : 0;
-        d.k_dtype = i >= 4 ? FOVEA_DTYPE_I8 : 0;
+        d.k_dtype = i == 1 || i >= 4 ? FOVEA_DTYPE_I8 : 0;
         d.head_dim = i == 4 ? 1025 : 1;
         d.arithmetic = i == 5 ? FOVEA_ARITHMETIC_BF16 : FOVEA_ARITHMETIC_EXACT;
         static const struct {
             fovea_status due;
             const char *words;
         } due[] = {{FOVEA_ERROR_DTYPE, "v_dtype is FOVEA_DTYPE_I8|page_keys is 0|256"},
-                   {FOVEA_ERROR_DTYPE, "page_keys is 128"},
+                   {FOVEA_ERROR_SHAPE, "page_keys is 100|multiple of 32"},
                    {FOVEA_ERROR_DTYPE, "dtype is FOVEA_DTYPE_I8|attention takes"},
                    {FOVEA_ERROR_DTYPE, "out_dtype is FOVEA_DTYPE_I8"},
                    {FOVEA_ERROR_SHAPE, "1025|1024"},
@@ -341,8 +341,8 @@ static void test_refused(const fovea_context *ctx) {
             args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, 1, 1, 1);
             args.pages = &pages;
             args.kv_lens = lens;
-            check_status("external pages", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_ERROR_DTYPE,
-                         "k_dtype is FOVEA_DTYPE_I8|args.pages");
+            check_status("external pages", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_ERROR_STRIDE,
+                         "k of the pages|must be 4");
         }
         if (i == 7) {
             char text[2048];

@@ -177,11 +177,11 @@ static fovea_kv_cache *make_cache(const fovea_context *ctx, fovea_placement plac
 /* The test knows strides from the pages' description. */
 static void test_pages(const fovea_context *ctx, const char *name) {
     fovea_kv_cache *cache = make_cache(ctx, FOVEA_PLACEMENT_SPREAD, 0, FOVEA_OK);
-    const fv_cache_pages p = fv_cache_pages_of(cache);
+    const fv_pages *p = fv_cache_pages(cache);
     const size_t size = (size_t)sysconf(_SC_PAGESIZE);
     for (int page = 0; page < 5; page++)
         for (int head = 0; head < 8; head++) {
-            const char *at = (const char *)p.v + 4 * (page * p.v_page + head * p.v_head);
+            const char *at = fv_page_at(p, FV_VALUES, page, head, 0);
             const int node = fv_node_of(&ctx->threads, head, 8), want = cpu_of_node(ctx, node);
             unsigned char resident = 0;
             test_check(cpu_of(at) == want, "%s: head %d of page %d is on CPU %d, not %d", name, head, page, cpu_of(at),

@@ -31,7 +31,7 @@ static const struct {
     ROW(fovea_info, nodes, tuning, 1328, 1296, false),
     ROW(fovea_kv_append, rotated, rotated, 232, 232, true),
     ROW(fovea_kv_cache_desc, placement_node, rope, 80, 80, true),
-    ROW(fovea_kv_pages, starts, starts, 208, 208, true),
+    ROW(fovea_kv_pages, v_scales, starts, 208, 208, true),
     ROW(fovea_kv_stats, peak_pages, peak_pages, 96, 96, true),
     ROW(fovea_linear_args, activation, activation, 136, 136, true),
     ROW(fovea_linear_desc, placement_node, parts, 144, 136, false),

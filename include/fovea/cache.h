@@ -194,11 +194,18 @@ FOVEA_API fovea_status fovea_kv_cache_save(fovea_kv_cache *cache, int64_t sequen
  * desc.kv_len. */
 FOVEA_API fovea_status fovea_kv_cache_load(fovea_kv_cache *cache, const void *data, size_t size, int64_t *sequence);
 
-/* Pages of another system, which attention reads without a cache (args.pages): vLLM's block tables, FlashInfer's indptr
- * and indices, or any pool. Page p holds keys k[p] and values v[p]. Page size, types and sizes are those of the plan;
- * int8 needs a cache. Key j of sequence b is key j % page_keys of page table[b * table_stride + j / page_keys], or of
- * page table[starts[b] + j / page_keys] if starts is given. args.kv_lens has the number of keys of each sequence. Keys
- * past that are not read. */
+/* Pages of the caller's own, which attention reads without a cache (args.pages): vLLM's block tables, FlashInfer's
+ * indptr and indices, or any pool. Page p holds keys k[p] and values v[p]. Page size, types and sizes are those of the
+ * plan. Key j of sequence b is key j % page_keys of page table[b * table_stride + j / page_keys], or of page
+ * table[starts[b] + j / page_keys] if starts is given. args.kv_lens has the number of keys of each sequence. Keys past
+ * that are not read.
+ *
+ * Pages of int8 have scales beside them. Let fovea_kv_pages_append() write them: then results have the bits of a cache
+ * of these types.
+ *   - Values lie in rows. int8 keys are interleaved: of each 32 keys of a page and head the first 4 channels, key after
+ *     key, then the next 4. So page_keys is a multiple of 32, the keys of a page and head are one block, token stride
+ *     head_dim rounded up to a multiple of 4 elements, and blocks begin with a multiple of 4 bytes.
+ *   - The scales of a page and head are one block, too: token stride shape[3]. */
 typedef struct fovea_kv_pages {
     size_t struct_size;
     fovea_tensor k;        /* [pages, kv_heads, page_keys, head_dim], any strides */
@@ -206,11 +213,26 @@ typedef struct fovea_kv_pages {
     const int32_t *table;  /* pages of sequences; entries past a sequence's last page are not read */
     int64_t table_stride;  /* without starts: entries from one sequence to the next */
     const int32_t *starts; /* [batch] or NULL: first entry of each sequence */
+    /* Of int8, else absent: [pages, kv_heads, page_keys, 1], FOVEA_DTYPE_F32. */
+    fovea_tensor k_scales, v_scales;
 } fovea_kv_pages;
 
 /* Sets struct_size and leaves everything else absent. */
 #define fovea_kv_pages_init(pages) fovea_kv_pages_init_size((pages), sizeof(fovea_kv_pages))
 FOVEA_API void fovea_kv_pages_init_size(fovea_kv_pages *pages, size_t size);
+
+/* Writes tokens into pages of the caller's own, converted as fovea_kv_cache_append() converts. Tokens of the call's
+ * sequence i go behind the lengths[i] tokens that it has, into pages that the table has for them. Pages of a batch are
+ * those of one layer; k and v say their types and sizes.
+ *   - Of *append, sequences is NULL and layer 0. Keys are written as they are: rotate them before (fovea_rope_apply()).
+ *   - A page that several sequences share must not be written to: copy it first. Other positions of a page keep their
+ *     bytes, so that different sequences, or layers, may be written at once.
+ *   - Runs on ctx's threads if there is enough work, and allocates nothing.
+ *   - Errors: FOVEA_ERROR_SHAPE (also a table that is too short, and int8 keys in pages that are no multiple of 32),
+ *     _OVERFLOW, _STRIDE, _DTYPE, _ARGUMENT (a page is not in the pool), _ALIAS, _NULL, _VERSION. Nothing is written
+ *     then. */
+FOVEA_API fovea_status fovea_kv_pages_append(const fovea_context *ctx, const fovea_kv_pages *pages,
+                                             const int64_t *lengths, const fovea_kv_append *append);
 
 #ifdef __cplusplus
 }

@@ -10,12 +10,14 @@ void fovea_kv_append_init_size(fovea_kv_append *append, size_t size) {
 
 /* One call. */
 typedef struct appending {
-    const fovea_kv_cache *cache;
     const fovea_kv_append *args;
+    const fv_pages *pages;
     const fovea_rope *rope; /* NULL: keys stay as they are */
-    fv_growth growth;
-    fv_converter k, v;     /* of int8 keys or values: to float32 */
-    int64_t tokens, tasks; /* of all sequences */
+    fv_growth growth;       /* of a cache, or */
+    const fovea_kv_pages *table;
+    const int64_t *lengths;
+    fv_converter convert[2]; /* of keys and values; to float32, where they become integers */
+    int64_t tokens, tasks;   /* of all sequences */
 } appending;
 
 /* Tokens of the sequence at a place of the call, and where the first is in the tensors. */
@@ -29,51 +31,45 @@ static const char *row_of(const fovea_kv_append *a, const fovea_tensor *t, int64
            (batch * t->stride[0] + head * t->stride[1] + (first + token) * t->stride[2]) * fv_dtype_size(t->dtype);
 }
 
-/* A key's row in the cache's type; rotated floats of int8 keys become integers in their place. Not inline: the row is
- * on the stack only here. */
-static __attribute__((noinline)) void write_key(const appending *x, const fv_rope_turn *turn, const char *from,
-                                                int32_t page, int64_t head, int64_t position) {
+/* A row of keys or of values, in the type of pages. Not inline: the row is on the stack only here. */
+static __attribute__((noinline)) void write_row(const appending *x, int side, const fv_rope_turn *turn,
+                                                const char *from, int32_t page, int64_t head, int64_t key) {
     const fv_converter none = {.same = true, .from_size = sizeof(float), .to_size = sizeof(float)};
-    const fovea_kv_cache *c = x->cache;
-    const int64_t n = c->desc.head_dim;
+    const fv_pages *p = x->pages;
+    const fv_converter *convert = &x->convert[side];
+    const int64_t n = p->channels[side];
+    const bool words = p->part[side].word > 0, rotated = side == 0 && x->rope;
     float row[FV_I8_CHANNELS];
-    char *const to = c->word ? (char *)row : fv_cache_at(c, FV_KEYS, page, head, position);
-    if (c->desc.k_dtype == FOVEA_DTYPE_I8) {
-        if (x->rope)
-            fv_rope_floats(x->rope, turn, &x->k, n, from, row);
-        const float scale =
-            x->rope ? fv_quantise(&none, n, row, (int8_t *)row) : fv_quantise(&x->k, n, from, (int8_t *)row);
-        memcpy(fv_cache_at(c, FV_KEY_SCALES, page, head, position), &scale, sizeof scale);
-    } else if (x->rope)
-        fv_rope_row(x->rope, turn, &x->k, n, from, to);
+    void *const to = words ? (char *)row : fv_page_at(p, side, page, head, key);
+    if (fv_scale_bytes(p->dtype[side]) > 0) {
+        char *const scales = fv_page_at(p, FV_KEY_SCALES + side, page, head, key);
+        if (rotated) {
+            fv_rope_floats(x->rope, turn, convert, n, from, row);
+            from = (const char *)row;
+            convert = &none;
+        }
+        fv_quantise(p->dtype[side], convert, n, from, to, scales);
+    } else if (rotated)
+        fv_rope_row(x->rope, turn, convert, n, from, to);
     else
-        fv_convert(&x->k, n, from, to);
-    if (c->word)
-        fv_interleaved_write(c, page, head, position, 1, to);
+        fv_convert(convert, n, from, to);
+    if (words)
+        fv_interleaved_write(p, side, page, head, key, 1, to);
 }
 
-static void write_value(const appending *x, const char *from, int32_t page, int64_t head, int64_t position) {
-    const fovea_kv_cache *c = x->cache;
-    char *const to = fv_cache_at(c, FV_VALUES, page, head, position);
-    if (c->desc.v_dtype != FOVEA_DTYPE_I8) {
-        fv_convert(&x->v, c->desc.value_dim, from, to);
-        return;
-    }
-    const float scale = fv_quantise(&x->v, c->desc.value_dim, from, (int8_t *)to);
-    memcpy(fv_cache_at(c, FV_VALUE_SCALES, page, head, position), &scale, sizeof scale);
-}
-
-static void write_token(const appending *x, const fv_cache_sequence *s, int64_t token) {
+/* The token of a sequence at a place of the call, which comes to a position of it. */
+static void write_token(const appending *x, const fv_cache_sequence *s, int64_t place, int64_t token,
+                        int64_t position) {
     const fovea_kv_append *a = x->args;
-    const fv_cache_list *list = &s->layer[a->layer];
-    const int64_t position = list->length + token;
-    const int32_t page = fv_list_page(list, position);
+    const int64_t key = position % x->pages->page_keys;
+    const int32_t page = s ? fv_list_page(&s->layer[a->layer], position)
+                           : fv_pages_table(x->table, place)[position / x->pages->page_keys];
     fv_rope_turn turn;
     if (x->rope)
         fv_rope_at(x->rope, position, &turn);
-    for (int64_t h = 0; h < x->cache->desc.kv_heads; h++) {
-        write_key(x, &turn, row_of(a, &a->k, s->place, h, token), page, h, position);
-        write_value(x, row_of(a, &a->v, s->place, h, token), page, h, position);
+    for (int64_t h = 0; h < x->pages->kv_heads; h++) {
+        write_row(x, 0, &turn, row_of(a, &a->k, place, h, token), page, h, key);
+        write_row(x, 1, &turn, row_of(a, &a->v, place, h, token), page, h, key);
     }
 }
 
@@ -82,10 +78,14 @@ static void write_part(void *arg, int64_t task) {
     const appending *x = arg;
     const int64_t part = fv_ceil_div(x->tokens, x->tasks), begin = part * task, end = begin + part;
     int64_t before = 0;
-    for (const fv_cache_sequence *s = x->growth.first; s && before < end; s = s->next) {
-        for (int64_t i = fv_max(begin - before, 0); i < fv_min(end - before, s->tokens); i++)
-            write_token(x, s, i);
-        before += s->tokens;
+    const fv_cache_sequence *s = x->growth.first;
+    for (int64_t place = 0; place < x->args->count && before < end; place++) {
+        const int64_t tokens = tokens_of(x->args, place),
+                      length = s ? s->layer[x->args->layer].length : x->lengths[place];
+        for (int64_t i = fv_max(begin - before, 0); i < fv_min(end - before, tokens); i++)
+            write_token(x, s, place, i, length + i);
+        before += tokens;
+        s = s ? s->next : NULL;
     }
 }
 
@@ -106,8 +106,8 @@ static fovea_status check_lens(const fovea_kv_append *a) {
     return FOVEA_OK;
 }
 
-static fovea_status check_tensor(const fovea_kv_cache *c, const fovea_kv_append *a, const fovea_tensor *t,
-                                 const char *name, int64_t channels) {
+static fovea_status check_tensor(const fv_pages *p, const fovea_kv_append *a, const fovea_tensor *t, const char *name,
+                                 int64_t channels, fv_span *span) {
     const int64_t batch = a->cu_seqlens ? 1 : a->count, tokens = a->k.shape[2];
     fovea_status status = fv_convert_check(name, t->dtype, "a cache");
     if (status != FOVEA_OK)
@@ -116,25 +116,27 @@ static fovea_status check_tensor(const fovea_kv_cache *c, const fovea_kv_append 
         return fv_fail(FOVEA_ERROR_SHAPE, "k has %lld tokens: negative, or too many", (long long)tokens);
     if (!t->data && batch > 0 && tokens > 0)
         return fv_fail(FOVEA_ERROR_NULL, "%s has no data", name);
-    const fv_tensor_rule rule = {name, t->dtype, {batch, c->desc.kv_heads, tokens, channels}, false, false};
-    fv_span span;
-    return fv_tensor_check(t, &rule, &span);
+    const fv_tensor_rule rule = {name, t->dtype, {batch, p->kv_heads, tokens, channels}, false, false};
+    return fv_tensor_check(t, &rule, span);
 }
 
-static fovea_status check(const fovea_kv_cache *c, const fovea_kv_append *a) {
+/* What is to be appended; spans of keys and of values. */
+static fovea_status check(const fv_pages *p, const fovea_kv_append *a, fv_span spans[2]) {
     if (a->count < 0)
         return fv_fail(FOVEA_ERROR_SHAPE, "count is %lld; it must be at least 0", (long long)a->count);
     if (a->count > FV_SIZE_LIMIT)
         return fv_fail(FOVEA_ERROR_OVERFLOW, "count is %lld: too large", (long long)a->count);
+    fovea_status status = check_tensor(p, a, &a->k, "k", p->channels[0], &spans[0]);
+    if (status == FOVEA_OK)
+        status = check_tensor(p, a, &a->v, "v", p->channels[1], &spans[1]);
+    return status == FOVEA_OK ? check_lens(a) : status;
+}
+
+static fovea_status check_sequences(const fovea_kv_cache *c, const fovea_kv_append *a) {
     if (a->layer < 0 || a->layer >= c->desc.layers)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "layer is %lld; the cache has %lld", (long long)a->layer,
                        (long long)c->desc.layers);
-    if (a->count > 0 && !a->sequences)
-        return fv_fail(FOVEA_ERROR_NULL, "sequences is NULL");
-    fovea_status status = check_tensor(c, a, &a->k, "k", c->desc.head_dim);
-    if (status == FOVEA_OK)
-        status = check_tensor(c, a, &a->v, "v", c->desc.value_dim);
-    return status == FOVEA_OK ? check_lens(a) : status;
+    return a->count > 0 && !a->sequences ? fv_fail(FOVEA_ERROR_NULL, "sequences is NULL") : FOVEA_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------------ the call -- */
@@ -165,41 +167,130 @@ static fv_converter converter(const fovea_tensor *from, fovea_dtype to, bool flo
     const int64_t size = fv_dtype_size(to);
     if (from->dtype == to && !floats)
         return (fv_converter){.same = true, .from_size = size, .to_size = size};
-    return fv_converter_make(from->dtype, to == FOVEA_DTYPE_I8 ? FOVEA_DTYPE_F32 : to, ctx->target);
+    return fv_converter_make(from->dtype, fv_scale_bytes(to) > 0 ? FOVEA_DTYPE_F32 : to, ctx->target);
+}
+
+/* Writes all tokens, their number being known. */
+static void write_all(appending *x, const fovea_context *ctx) {
+    enum { LEAST = 1 << 15 }; /* elements of a task: what a join of threads costs */
+    const fv_pages *p = x->pages;
+    x->convert[0] = converter(&x->args->k, p->dtype[0], x->rope != NULL, ctx);
+    x->convert[1] = converter(&x->args->v, p->dtype[1], false, ctx);
+    const int64_t elements = x->tokens * p->kv_heads * (p->channels[0] + p->channels[1]);
+    x->tasks = fv_max(fv_min(fv_min(elements / LEAST, x->tokens), ctx->threads.count), 1);
+    if (x->tasks == 1)
+        write_part(x, 0);
+    else
+        fv_parallel(&ctx->threads, x->tasks, &(fv_work){.task = write_part, .arg = x});
 }
 
 fovea_status fovea_kv_cache_append(fovea_kv_cache *c, const fovea_kv_append *given) {
-    enum { LEAST = 1 << 15 }; /* elements of a task: what a join of threads costs */
     FV_HOLD_EXCEPTIONS();
     if (!c || !given)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", c ? "append" : "cache");
     fovea_kv_append args;
+    fv_span spans[2];
     fovea_kv_append_init(&args);
     fovea_status status = fv_struct_read(FV_STRUCT(fovea_kv_append), given, &args);
     if (status == FOVEA_OK)
-        status = check(c, &args);
+        status = check_sequences(c, &args);
+    if (status == FOVEA_OK)
+        status = check(&c->pages, &args, spans);
     if (status != FOVEA_OK)
         return status;
-    appending x = {.cache = c,
-                   .args = &args,
+    appending x = {.args = &args,
+                   .pages = &c->pages,
                    .rope = args.rotated ? NULL : c->desc.rope,
-                   .growth = {.layer = args.layer, .end = args.layer + 1},
-                   .k = converter(&args.k, c->desc.k_dtype, !args.rotated && c->desc.rope, c->ctx),
-                   .v = converter(&args.v, c->desc.v_dtype, false, c->ctx)};
+                   .growth = {.layer = args.layer, .end = args.layer + 1}};
     pthread_mutex_lock(&c->lock);
     status = begin(c, &x);
     pthread_mutex_unlock(&c->lock);
     if (status != FOVEA_OK)
         return status;
     fv_growth_copy(c, &x.growth);
-    const int64_t elements = x.tokens * c->desc.kv_heads * (c->desc.head_dim + c->desc.value_dim);
-    x.tasks = fv_max(fv_min(fv_min(elements / LEAST, x.tokens), c->ctx->threads.count), 1);
-    if (x.tasks == 1)
-        write_part(&x, 0);
-    else
-        fv_parallel(&c->ctx->threads, x.tasks, &(fv_work){.task = write_part, .arg = &x});
+    write_all(&x, c->ctx);
     pthread_mutex_lock(&c->lock);
     end(c, &x);
     pthread_mutex_unlock(&c->lock);
     return FOVEA_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------ external pages -- */
+
+/* Lengths and tables of the call, whose tokens are counted; spans: of the table and its starts. */
+static fovea_status check_tables(appending *x, fv_span spans[2]) {
+    const fovea_kv_append *a = x->args;
+    const int64_t page_keys = x->pages->page_keys;
+    fovea_status status = FOVEA_OK;
+    int64_t entries = 0;
+    for (int64_t i = 0; i < a->count && status == FOVEA_OK; i++) {
+        const int64_t length = x->lengths[i], tokens = tokens_of(a, i);
+        if (length < 0 || length > FV_SIZE_LIMIT)
+            return fv_fail(FOVEA_ERROR_SHAPE, "lengths[%lld] is %lld; it must be from 0 to 2^48", (long long)i,
+                           (long long)length);
+        status = fv_pages_check_table(x->table, page_keys, i, length, length + tokens);
+        x->tokens += tokens;
+        entries =
+            fv_max(entries, fv_pages_table(x->table, i) - x->table->table + fv_ceil_div(length + tokens, page_keys));
+    }
+    spans[0] = (fv_span){"the table of pages", (uintptr_t)x->table->table, (uintptr_t)(x->table->table + entries)};
+    if (x->table->starts)
+        spans[1] =
+            (fv_span){"starts of the table", (uintptr_t)x->table->starts, (uintptr_t)(x->table->starts + a->count)};
+    return status;
+}
+
+fovea_status fovea_kv_pages_append(const fovea_context *ctx, const fovea_kv_pages *pages, const int64_t *lengths,
+                                   const fovea_kv_append *given) {
+    enum { K = FV_PAGE_PARTS, TABLE = K + 2, SPANS = TABLE + 2 };
+    FV_HOLD_EXCEPTIONS();
+    if (!ctx || !pages || !given)
+        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", !ctx ? "ctx" : pages ? "append" : "pages");
+    fovea_kv_append args;
+    fovea_kv_pages own;
+    fovea_kv_append_init(&args);
+    fovea_status status = fv_struct_read(FV_STRUCT(fovea_kv_append), given, &args);
+    if (status == FOVEA_OK)
+        status = fv_struct_check(FV_STRUCT(fovea_kv_pages), pages);
+    if (status != FOVEA_OK)
+        return status;
+    if (args.sequences || args.layer != 0)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "%s is given, which pages without a cache do not have",
+                       args.sequences ? "sequences" : "layer");
+    const fovea_tensor *k = &pages->k, *v = &pages->v;
+    fv_pages p = {.dtype = {k->dtype, v->dtype},
+                  .channels = {k->shape[3], v->shape[3]},
+                  .kv_heads = k->shape[1],
+                  .page_keys = k->shape[2]};
+    const struct {
+        const char *name;
+        int64_t value;
+    } sizes[] = {{"heads", p.kv_heads},
+                 {"keys", p.page_keys},
+                 {"channels of k", p.channels[0]},
+                 {"channels of v", p.channels[1]}};
+    for (int i = 0; i < 4; i++)
+        if (sizes[i].value < 1 || sizes[i].value > FV_SIZE_LIMIT)
+            return fv_fail(FOVEA_ERROR_SHAPE, "the pages have %lld %s; they must be from 1 to 2^48",
+                           (long long)sizes[i].value, sizes[i].name);
+    fv_span spans[SPANS] = {{0}};
+    bool written[SPANS] = {true, true, true, true};
+    status = fv_stored_check("k", k->dtype, p.channels[0], true);
+    if (status == FOVEA_OK)
+        status = fv_stored_check("v", v->dtype, p.channels[1], false);
+    if (status == FOVEA_OK)
+        status = fv_pages_read(pages, true, &own, &p, spans);
+    if (status == FOVEA_OK)
+        status = check(&p, &args, spans + K);
+    if (status == FOVEA_OK && args.count > 0 && (!lengths || !own.table))
+        status = fv_fail(FOVEA_ERROR_NULL, "%s is NULL", lengths ? "the table of pages" : "lengths");
+    appending x = {.args = &args, .pages = &p, .table = &own, .lengths = lengths};
+    if (status == FOVEA_OK)
+        status = check_tables(&x, spans + TABLE);
+    const fv_span none = {0};
+    if (status == FOVEA_OK)
+        status = fv_spans_apart(spans, written, SPANS, &none);
+    if (status == FOVEA_OK)
+        write_all(&x, ctx);
+    return status;
 }

@@ -9,20 +9,50 @@
 
 #include <stdbool.h>
 
-/* Where pages are. Page p of a layer's list holds keys 256 p to 256 p + 255: head h's keys from k + page * k_page + h *
- * k_head on, interleaved (kv.h), groups being k_group apart, or, if that is 0, in rows of head_dim elements; its
- * values, in rows, likewise. In elements of their types. Scales of its int8 keys are at k_scales + page * scale_page +
- * h * scale_head; NULL: they are not int8. */
-typedef struct fv_cache_pages {
-    const void *k, *v;
-    int64_t k_page, v_page, k_head, v_head, k_group;
-    const float *k_scales, *v_scales;
-    int64_t scale_page, scale_head;
+/* What is kept of a token and head, in the order of a page and of a saved sequence: rows of channels, and the scales of
+ * those that are integers. */
+typedef enum fv_page_part { FV_KEYS, FV_VALUES, FV_KEY_SCALES, FV_VALUE_SCALES, FV_PAGE_PARTS } fv_page_part;
+
+/* Pages, a cache's or a caller's, in bytes: a part of page p and head h begins at + p * page + h * head, and each token
+ * has a step of it. With words it is interleaved (attention's kv.h): of FV_KEY_GROUP keys the first words, then the
+ * second ones. */
+typedef struct fv_pages {
+    struct {
+        char *at;                      /* NULL: there is no such part, and row is 0 */
+        int64_t page, head, row, step; /* row: bytes that are kept of a token */
+        int64_t word;                  /* 0: in rows */
+    } part[FV_PAGE_PARTS];
+    fovea_dtype dtype[2]; /* of keys, of values */
+    int64_t channels[2], kv_heads, page_keys;
     const fv_threads *nodes; /* to whose nodes heads are spread: fv_node_of(nodes, h, kv_heads); or NULL */
-} fv_cache_pages;
+} fv_pages;
+
+/* A part of a key of a page: its row, or the first of its words, which are FV_KEY_GROUP words apart. */
+static inline char *fv_page_at(const fv_pages *p, fv_page_part part, int64_t page, int64_t head, int64_t key) {
+    char *const at = p->part[part].at + page * p->part[part].page + head * p->part[part].head;
+    const int64_t step = p->part[part].step, word = p->part[part].word;
+    return word ? at + fv_round_down(key, FV_KEY_GROUP) * step + key % FV_KEY_GROUP * word : at + key * step;
+}
+
+/* Bytes of the scales of a row of integers; 0: elements of such a type have none. */
+static inline int64_t fv_scale_bytes(fovea_dtype dtype) { return dtype == FOVEA_DTYPE_I8 ? (int64_t)sizeof(float) : 0; }
+
+/* Checks a caller's pages; *pages has the types, channels, heads and keys that they must have. *own is a copy of the
+ * caller's struct, and spans are those of parts. */
+fovea_status fv_pages_read(const fovea_kv_pages *given, bool written, fovea_kv_pages *own, fv_pages *pages,
+                           fv_span spans[FV_PAGE_PARTS]);
+
+/* Checks that a table has pages for keys [begin, end) of a sequence. */
+fovea_status fv_pages_check_table(const fovea_kv_pages *own, int64_t page_keys, int64_t sequence, int64_t begin,
+                                  int64_t end);
+
+/* The entries of a sequence in the table. */
+static inline const int32_t *fv_pages_table(const fovea_kv_pages *own, int64_t sequence) {
+    return own->table + (own->starts ? own->starts[sequence] : sequence * own->table_stride);
+}
 
 const fovea_kv_cache_desc *fv_cache_desc(const fovea_kv_cache *cache);
-fv_cache_pages fv_cache_pages_of(const fovea_kv_cache *cache);
+const fv_pages *fv_cache_pages(const fovea_kv_cache *cache);
 
 /* What a call is to read. The arrays are the caller's. */
 typedef struct fv_cache_reading {

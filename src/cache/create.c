@@ -14,17 +14,6 @@ void fovea_kv_stats_init_size(fovea_kv_stats *stats, size_t size) {
     fv_struct_init(stats, size, &nothing, sizeof nothing);
 }
 
-void fovea_kv_pages_init_size(fovea_kv_pages *pages, size_t size) {
-    const fovea_kv_pages nothing = {0};
-    fv_struct_init(pages, size, &nothing, sizeof nothing);
-}
-
-static fovea_status check_type(const char *name, fovea_dtype dtype) {
-    if ((dtype == FOVEA_DTYPE_I8 && fv_dtype_built(dtype)) || fv_type_of(dtype) != FV_TYPE_COUNT)
-        return FOVEA_OK;
-    return fv_dtype_refuse(name, dtype, "a cache keeps FOVEA_DTYPE_F32, _BF16, _F16 and _I8");
-}
-
 static fovea_status check(const fovea_kv_cache_desc *d) {
     const struct {
         const char *name;
@@ -38,14 +27,11 @@ static fovea_status check(const fovea_kv_cache_desc *d) {
         if (sizes[i].value > FV_SIZE_LIMIT)
             return fv_fail(FOVEA_ERROR_OVERFLOW, "%s is %lld: too large", sizes[i].name, (long long)sizes[i].value);
     }
-    fovea_status status = check_type("k_dtype", d->k_dtype);
+    fovea_status status = fv_stored_check("k_dtype", d->k_dtype, d->head_dim, true);
     if (status == FOVEA_OK)
-        status = check_type("v_dtype", d->v_dtype);
+        status = fv_stored_check("v_dtype", d->v_dtype, d->value_dim, false);
     if (status != FOVEA_OK)
         return status;
-    if (d->k_dtype == FOVEA_DTYPE_I8 && d->head_dim > FV_I8_CHANNELS)
-        return fv_fail(FOVEA_ERROR_SHAPE, "head_dim is %lld; with keys of FOVEA_DTYPE_I8 it must be at most %d",
-                       (long long)d->head_dim, FV_I8_CHANNELS);
     if (d->max_pages < 0 || d->max_bytes < 0 || (d->max_pages > 0) == (d->max_bytes > 0))
         return fv_fail(FOVEA_ERROR_ARGUMENT,
                        "max_pages is %lld and max_bytes %lld; one of them must be more than 0, the other 0",
@@ -62,32 +48,21 @@ static fovea_status check(const fovea_kv_cache_desc *d) {
                : FOVEA_OK;
 }
 
-/* Bytes of a token's row of channels, and of its scale. */
-static bool row_bytes(int64_t channels, fovea_dtype dtype, int64_t *row, int64_t *scale) {
-    *scale = dtype == FOVEA_DTYPE_I8 ? (int64_t)sizeof(float) : 0;
-    return fv_multiply(channels, fv_dtype_size(dtype), row);
-}
-
-/* A part of a head of a page, behind those before it. */
-static bool lay_out_part(fovea_kv_cache *c, fv_cache_part part) {
-    int64_t row = c->part[part].row, bytes;
-    if (part == FV_KEYS && c->word)
-        row = fv_round_up(row, c->word);
-    c->part[part].offset = c->head_bytes;
-    return fv_multiply(row, FV_PAGE_KEYS, &bytes) && fv_add(c->head_bytes, bytes, &c->head_bytes) &&
-           fv_add(c->head_bytes, FV_ALIGNMENT - 1, &c->head_bytes) &&
-           (c->head_bytes = fv_round_down(c->head_bytes, FV_ALIGNMENT)) >= 0;
-}
-
 /* Sizes of a page, and how many there are. */
 static fovea_status lay_out(fovea_kv_cache *c) {
     fovea_kv_cache_desc *d = &c->desc;
-    bool fits = row_bytes(d->head_dim, d->k_dtype, &c->part[FV_KEYS].row, &c->part[FV_KEY_SCALES].row) &&
-                row_bytes(d->value_dim, d->v_dtype, &c->part[FV_VALUES].row, &c->part[FV_VALUE_SCALES].row);
-    if (fits && c->part[FV_KEYS].row <= FV_MOST_LANE_BYTES)
-        c->word = fv_interleaved_word(d->k_dtype) * fv_dtype_size(d->k_dtype);
-    for (fv_cache_part part = 0; part < FV_CACHE_PARTS && fits; part++)
-        fits = lay_out_part(c, part);
+    c->pages = (fv_pages){.dtype = {d->k_dtype, d->v_dtype},
+                          .channels = {d->head_dim, d->value_dim},
+                          .kv_heads = d->kv_heads,
+                          .page_keys = FV_PAGE_KEYS};
+    fv_pages_lay_out(&c->pages, false);
+    bool fits = true;
+    for (fv_page_part part = 0; part < FV_PAGE_PARTS && fits; part++) {
+        int64_t bytes;
+        fits = fv_multiply(c->pages.part[part].step, FV_PAGE_KEYS, &bytes) &&
+               fv_add(c->head_bytes, bytes + FV_ALIGNMENT - 1, &c->head_bytes);
+        c->head_bytes = fv_round_down(c->head_bytes, FV_ALIGNMENT);
+    }
     if (!fits || !fv_multiply(c->head_bytes, d->kv_heads, &c->page_bytes) || c->page_bytes > PTRDIFF_MAX / 2)
         return fv_fail(FOVEA_ERROR_OVERFLOW, "a page of %lld heads of %lld and %lld channels is too large",
                        (long long)d->kv_heads, (long long)d->head_dim, (long long)d->value_dim);
@@ -107,6 +82,19 @@ static fovea_status lay_out(fovea_kv_cache *c) {
 
 static size_t pool_bytes(const fovea_kv_cache *c) { return (size_t)c->desc.max_pages * (size_t)c->page_bytes; }
 
+/* Where parts begin: heads of a page together, or, spread to nodes, pages of a head. */
+static void place(fovea_kv_cache *c) {
+    const bool spread = c->placement.how == FOVEA_PLACEMENT_SPREAD;
+    char *at = c->pool;
+    for (fv_page_part part = 0; part < FV_PAGE_PARTS; part++) {
+        c->pages.part[part].at = c->pages.part[part].row > 0 ? at : NULL;
+        c->pages.part[part].page = spread ? c->head_bytes : c->page_bytes;
+        c->pages.part[part].head = spread ? c->head_bytes * c->desc.max_pages : c->head_bytes;
+        at += fv_round_up(c->pages.part[part].step * FV_PAGE_KEYS, FV_ALIGNMENT);
+    }
+    c->pages.nodes = spread ? &c->ctx->threads : NULL;
+}
+
 static bool allocate(fovea_kv_cache *c) {
     const fovea_kv_cache_desc *d = &c->desc;
     const size_t pages = (size_t)d->max_pages, windows = (size_t)d->layers * sizeof *c->windows;
@@ -117,6 +105,8 @@ static bool allocate(fovea_kv_cache *c) {
         memcpy(c->windows, d->windows, windows);
     const bool all = c->pool && c->references && c->free && (!d->windows || c->windows);
     c->desc.windows = c->windows;
+    if (all)
+        place(c);
     return all;
 }
 
@@ -150,9 +140,6 @@ fovea_status fovea_kv_cache_create(const fovea_context *ctx, const fovea_kv_cach
     status = lay_out(made);
     if (status == FOVEA_OK)
         status = fv_placement_select(ctx, desc.placement, desc.placement_node, &made->placement);
-    const bool spread = made->placement.how == FOVEA_PLACEMENT_SPREAD; /* all pages of a head together */
-    made->page_stride = spread ? made->head_bytes : made->page_bytes;
-    made->head_stride = spread ? made->head_bytes * made->desc.max_pages : made->head_bytes;
     const bool memory = status == FOVEA_OK && allocate(made);
     if (memory)
         status = fv_placement_apply(ctx, &made->placement, made->pool, (int64_t)pool_bytes(made) / desc.kv_heads,
@@ -209,28 +196,9 @@ const fovea_kv_cache_desc *fv_cache_desc(const fovea_kv_cache *c) { return &c->d
 
 int64_t fv_cache_token_bytes(const fovea_kv_cache *c) {
     int64_t bytes = 0;
-    for (fv_cache_part part = 0; part < FV_CACHE_PARTS; part++)
-        bytes += c->part[part].row;
+    for (fv_page_part part = 0; part < FV_PAGE_PARTS; part++)
+        bytes += c->pages.part[part].row;
     return bytes * c->desc.kv_heads;
 }
 
-/* Of a part that there is. */
-static const float *scales_of(const fovea_kv_cache *c, fv_cache_part part) {
-    return c->part[part].row > 0 ? (const float *)(const void *)fv_cache_at(c, part, 0, 0, 0) : NULL;
-}
-
-fv_cache_pages fv_cache_pages_of(const fovea_kv_cache *c) {
-    const int64_t k = fv_dtype_size(c->desc.k_dtype), v = fv_dtype_size(c->desc.v_dtype);
-    return (fv_cache_pages){.k = fv_cache_at(c, FV_KEYS, 0, 0, 0),
-                            .v = fv_cache_at(c, FV_VALUES, 0, 0, 0),
-                            .k_page = c->page_stride / k,
-                            .v_page = c->page_stride / v,
-                            .k_head = c->head_stride / k,
-                            .v_head = c->head_stride / v,
-                            .k_group = c->word ? FV_KEY_GROUP * fv_round_up(c->part[FV_KEYS].row, c->word) / k : 0,
-                            .k_scales = scales_of(c, FV_KEY_SCALES),
-                            .v_scales = scales_of(c, FV_VALUE_SCALES),
-                            .scale_page = c->page_stride / (int64_t)sizeof(float),
-                            .scale_head = c->head_stride / (int64_t)sizeof(float),
-                            .nodes = c->placement.how == FOVEA_PLACEMENT_SPREAD ? &c->ctx->threads : NULL};
-}
+const fv_pages *fv_cache_pages(const fovea_kv_cache *c) { return &c->pages; }

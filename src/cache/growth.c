@@ -129,12 +129,12 @@ fovea_status fv_growth_begin(fovea_kv_cache *c, const fv_growth *g) {
 }
 
 /* The first keys of a head, and interleaved those beside them in their group. */
-static void copy_part(const fovea_kv_cache *c, fv_cache_part part, int32_t from, int32_t to, int64_t head,
+static void copy_part(const fovea_kv_cache *c, fv_page_part part, int32_t from, int32_t to, int64_t head,
                       int64_t keys) {
-    const bool interleaved = part == FV_KEYS && c->word;
-    const int64_t bytes = interleaved ? fv_round_up(keys, FV_KEY_GROUP) * fv_round_up(c->part[part].row, c->word)
-                                      : keys * c->part[part].row;
-    memcpy(fv_cache_at(c, part, to, head, 0), fv_cache_at(c, part, from, head, 0), (size_t)bytes);
+    const int64_t whole = c->pages.part[part].word ? fv_round_up(keys, FV_KEY_GROUP) : keys;
+    if (c->pages.part[part].row > 0)
+        memcpy(fv_cache_at(c, part, to, head, 0), fv_cache_at(c, part, from, head, 0),
+               (size_t)(whole * c->pages.part[part].step));
 }
 
 void fv_growth_copy(const fovea_kv_cache *c, const fv_growth *g) {
@@ -143,7 +143,7 @@ void fv_growth_copy(const fovea_kv_cache *c, const fv_growth *g) {
             const fv_cache_list *list = &s->layer[layer];
             const int64_t keys = list->length % FV_PAGE_KEYS;
             for (int64_t h = 0; h < c->desc.kv_heads && list->origin != FV_PAGE_NONE; h++)
-                for (fv_cache_part part = 0; part < FV_CACHE_PARTS; part++)
+                for (fv_page_part part = 0; part < FV_PAGE_PARTS; part++)
                     copy_part(c, part, list->origin, begun(list)->page, h, keys);
         }
 }

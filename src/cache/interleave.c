@@ -43,27 +43,28 @@ static void write_pairs(char *at, int64_t bytes, const char *row) {
     }
 }
 
-void fv_interleaved_read(const fovea_kv_cache *c, int32_t page, int64_t head, int64_t key, int64_t count, char *rows) {
-    const int64_t bytes = c->part[FV_KEYS].row;
+void fv_interleaved_read(const fv_pages *p, fv_page_part part, int32_t page, int64_t head, int64_t key, int64_t count,
+                         char *rows) {
+    const int64_t bytes = p->part[part].row;
     for (int64_t i = 0; i < count; i++, rows += bytes) {
-        const char *at = fv_cache_at(c, FV_KEYS, page, head, key + i);
-        if (c->desc.k_dtype == FOVEA_DTYPE_BF16)
+        const char *at = fv_page_at(p, part, page, head, key + i);
+        if (part == FV_KEYS && p->dtype[0] == FOVEA_DTYPE_BF16)
             read_pairs(at, bytes, rows);
-        else if (c->word == 2)
+        else if (p->part[part].word == 2)
             read_key(at, bytes, rows, 2);
         else
             read_key(at, bytes, rows, 4);
     }
 }
 
-void fv_interleaved_write(const fovea_kv_cache *c, int32_t page, int64_t head, int64_t key, int64_t count,
+void fv_interleaved_write(const fv_pages *p, fv_page_part part, int32_t page, int64_t head, int64_t key, int64_t count,
                           const char *rows) {
-    const int64_t bytes = c->part[FV_KEYS].row;
+    const int64_t bytes = p->part[part].row;
     for (int64_t i = 0; i < count; i++, rows += bytes) {
-        char *at = fv_cache_at(c, FV_KEYS, page, head, key + i);
-        if (c->desc.k_dtype == FOVEA_DTYPE_BF16)
+        char *at = fv_page_at(p, part, page, head, key + i);
+        if (part == FV_KEYS && p->dtype[0] == FOVEA_DTYPE_BF16)
             write_pairs(at, bytes, rows);
-        else if (c->word == 2)
+        else if (p->part[part].word == 2)
             write_key(at, bytes, rows, 2);
         else
             write_key(at, bytes, rows, 4);

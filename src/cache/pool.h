@@ -50,19 +50,11 @@ typedef struct fv_cache_sequence {
     fv_cache_list layer[]; /* [layers] */
 } fv_cache_sequence;
 
-/* What is kept of a token and head, in the order of a page and of a saved sequence: rows of channels, and of those that
- * are int8 the scales, float32. */
-typedef enum fv_cache_part { FV_KEYS, FV_VALUES, FV_KEY_SCALES, FV_VALUE_SCALES, FV_CACHE_PARTS } fv_cache_part;
-
 struct fovea_kv_cache {
     const fovea_context *ctx;
     fovea_kv_cache_desc desc; /* windows: own, or NULL */
-    struct {
-        int64_t row, offset; /* bytes of a token, and where the part begins in those of a head */
-    } part[FV_CACHE_PARTS];  /* of one that there is not, row is 0 */
-    int64_t word;            /* bytes of a word of interleaved keys (attention/kv.h); 0: they lie in rows */
     int64_t head_bytes, page_bytes;
-    int64_t page_stride, head_stride; /* in the pool: heads of a page together, or, on nodes, pages of a head */
+    fv_pages pages;
     fv_placement placement;
     char *pool;
     int64_t *windows;
@@ -115,28 +107,29 @@ void fv_list_drop(fovea_kv_cache *cache, fv_cache_list *list, int64_t begin, int
 /* Cuts a list to so many tokens. */
 void fv_list_cut(fovea_kv_cache *cache, fv_cache_list *list, int64_t length);
 
-/* Where a part of a key of a head is in the pool: in a row; interleaved, the first of words that are a group's words
- * apart. */
-static inline char *fv_cache_at(const fovea_kv_cache *c, fv_cache_part part, int32_t page, int64_t head, int64_t key) {
-    char *const at = c->pool + page * c->page_stride + head * c->head_stride + c->part[part].offset;
-    const int64_t row = c->part[part].row, place = key % FV_PAGE_KEYS;
-    return part == FV_KEYS && c->word
-               ? at + fv_round_down(place, FV_KEY_GROUP) * fv_round_up(row, c->word) + place % FV_KEY_GROUP * c->word
-               : at + place * row;
+/* Fills rows, steps and words of pages by their types; a caller's are interleaved only if they are integers. */
+void fv_pages_lay_out(fv_pages *pages, bool callers);
+
+/* Where a part of a key of a head is. */
+static inline char *fv_cache_at(const fovea_kv_cache *c, fv_page_part part, int32_t page, int64_t head, int64_t key) {
+    return fv_page_at(&c->pages, part, page, head, key % FV_PAGE_KEYS);
 }
 
-/* Interleaved keys to rows of their own or back, count of them, all in one page. */
-void fv_interleaved_read(const fovea_kv_cache *cache, int32_t page, int64_t head, int64_t key, int64_t count,
-                         char *rows);
-void fv_interleaved_write(const fovea_kv_cache *cache, int32_t page, int64_t head, int64_t key, int64_t count,
-                          const char *rows);
+/* Interleaved parts to rows of their own or back, of count keys that are all in one page. */
+void fv_interleaved_read(const fv_pages *pages, fv_page_part part, int32_t page, int64_t head, int64_t key,
+                         int64_t count, char *rows);
+void fv_interleaved_write(const fv_pages *pages, fv_page_part part, int32_t page, int64_t head, int64_t key,
+                          int64_t count, const char *rows);
+
+/* Does a cache keep elements of the type? If not, a sentence. */
+fovea_status fv_stored_check(const char *name, fovea_dtype dtype, int64_t channels, bool keys);
 
 /* Bytes that are kept of a token in a layer. */
 int64_t fv_cache_token_bytes(const fovea_kv_cache *cache);
 
-/* A row of n elements that a converter makes floats of as integers (quantise.c), which may take the place of floats;
- * returns its scale. Keys of int8 are always interleaved. */
-float fv_quantise(const fv_converter *floats, int64_t n, const void *from, int8_t *to);
+/* A row of n elements that a converter makes floats of as integers of a type, and their scales (quantise.c). Integers
+ * may take the place of floats. */
+void fv_quantise(fovea_dtype dtype, const fv_converter *floats, int64_t n, const void *from, void *to, char *scales);
 
 /* Sequences that are to grow by their tokens, in some layers. */
 typedef struct fv_growth {

@@ -58,9 +58,10 @@ static __attribute__((noinline)) float quantise(const fv_converter *c, int64_t n
     return largest / (float)MOST;
 }
 
-float fv_quantise(const fv_converter *floats, int64_t n, const void *from, int8_t *to) {
+void fv_quantise(fovea_dtype dtype, const fv_converter *floats, int64_t n, const void *from, void *to, char *scales) {
+    (void)dtype;
     const fv_float_mode mode = fv_float_plain();
     const float scale = quantise(floats, n, from, to);
+    memcpy(scales, &scale, sizeof scale);
     fv_float_mode_set(&mode);
-    return scale;
 }

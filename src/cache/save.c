@@ -29,7 +29,7 @@ typedef struct layer_head {
 
 static head head_of(const fovea_kv_cache *c, int64_t ranges) {
     const fovea_kv_cache_desc *d = &c->desc;
-    const bool scales = c->part[FV_KEY_SCALES].row > 0 || c->part[FV_VALUE_SCALES].row > 0;
+    const bool scales = c->pages.part[FV_KEY_SCALES].row > 0 || c->pages.part[FV_VALUE_SCALES].row > 0;
     return (head){
         MAGIC,        scales ? VERSION : 1, d->layers,           d->kv_heads, d->head_dim,
         d->value_dim, (int64_t)d->k_dtype,  (int64_t)d->v_dtype, ranges,      d->rope ? fv_rope_hash(d->rope) : 0};
@@ -76,22 +76,22 @@ static layer_head layer_of(const fovea_kv_cache *c, const fv_cache_sequence *s, 
 }
 
 /* Copies a part of a head, out of pages or into them. */
-static char *copy_part(const fovea_kv_cache *c, const fv_cache_sequence *s, int64_t layer, int64_t h,
-                       fv_cache_part part, char *bytes, bool load) {
+static char *copy_part(const fovea_kv_cache *c, const fv_cache_sequence *s, int64_t layer, int64_t h, fv_page_part part,
+                       char *bytes, bool load) {
     const fv_cache_list *list = &s->layer[layer];
-    const int64_t row = c->part[part].row;
+    const int64_t row = c->pages.part[part].row;
     walk w = walk_from(s->evicted, s->ranges, list->behind, list->length);
     for (fv_cache_range run; row > 0 && walk_next(&w, &run);)
         for (int64_t at = run.begin, count; at < run.end; at += count) {
             count = fv_min(run.end - at, FV_PAGE_KEYS - at % FV_PAGE_KEYS);
             const int32_t page = fv_list_page(list, at);
             char *there = fv_cache_at(c, part, page, h, at);
-            if (part != FV_KEYS || !c->word)
+            if (!c->pages.part[part].word)
                 memcpy(load ? there : bytes, load ? bytes : there, (size_t)(count * row));
             else if (load)
-                fv_interleaved_write(c, page, h, at, count, bytes);
+                fv_interleaved_write(&c->pages, part, page, h, at % FV_PAGE_KEYS, count, bytes);
             else
-                fv_interleaved_read(c, page, h, at, count, bytes);
+                fv_interleaved_read(&c->pages, part, page, h, at % FV_PAGE_KEYS, count, bytes);
             bytes += count * row;
         }
     return bytes;
@@ -100,7 +100,7 @@ static char *copy_part(const fovea_kv_cache *c, const fv_cache_sequence *s, int6
 static char *copy_all(const fovea_kv_cache *c, const fv_cache_sequence *s, char *bytes, bool load) {
     for (int64_t layer = 0; layer < c->desc.layers; layer++)
         for (int64_t h = 0; h < c->desc.kv_heads; h++)
-            for (fv_cache_part part = 0; part < FV_CACHE_PARTS; part++)
+            for (fv_page_part part = 0; part < FV_PAGE_PARTS; part++)
                 bytes = copy_part(c, s, layer, h, part, bytes, load);
     return bytes;
 }
@@ -190,7 +190,7 @@ static fovea_status read_head(const fovea_kv_cache *c, saved *x) {
 }
 
 /* Could quantising have given these bytes of a part? */
-static bool part_possible(const fovea_kv_cache *c, fv_cache_part part, const char *bytes, int64_t count) {
+static bool part_possible(const fovea_kv_cache *c, fv_page_part part, const char *bytes, int64_t count) {
     const bool scales = part == FV_KEY_SCALES || part == FV_VALUE_SCALES;
     const fovea_dtype dtype = part == FV_KEYS ? c->desc.k_dtype : c->desc.v_dtype;
     bool possible = true;
@@ -210,9 +210,9 @@ static bool rows_possible(const fovea_kv_cache *c, const saved *x) {
     for (int64_t layer = 0; layer < c->desc.layers; layer++) {
         const int64_t rows = rows_there(x->evicted, x->head.ranges, &x->layers[layer]);
         for (int64_t h = 0; h < c->desc.kv_heads; h++)
-            for (fv_cache_part part = 0; part < FV_CACHE_PARTS; part++) {
-                possible = possible && part_possible(c, part, at, rows * c->part[part].row);
-                at += rows * c->part[part].row;
+            for (fv_page_part part = 0; part < FV_PAGE_PARTS; part++) {
+                possible = possible && part_possible(c, part, at, rows * c->pages.part[part].row);
+                at += rows * c->pages.part[part].row;
             }
     }
     return possible;

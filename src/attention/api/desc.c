@@ -68,15 +68,18 @@ static fovea_status read_dtypes(fovea_attention_desc *d) {
     return FOVEA_OK;
 }
 
-/* Keys and values with scales are those of caches. */
+/* Keys and values with scales are those of pages. */
 static fovea_status check_scaled(const fovea_attention_desc *d) {
     const bool k = d->k_dtype == FOVEA_DTYPE_I8;
     if (!k && d->v_dtype != FOVEA_DTYPE_I8)
         return FOVEA_OK;
-    if (d->page_keys != FOVEA_KV_PAGE_KEYS)
+    if (d->page_keys == 0)
         return fv_fail(FOVEA_ERROR_DTYPE,
-                       "%s is FOVEA_DTYPE_I8, which only caches have: page_keys is %lld; it must be %d",
-                       k ? "k_dtype" : "v_dtype", (long long)d->page_keys, FOVEA_KV_PAGE_KEYS);
+                       "%s is FOVEA_DTYPE_I8, which only pages have: page_keys is 0; with a cache it must be %d",
+                       k ? "k_dtype" : "v_dtype", FOVEA_KV_PAGE_KEYS);
+    if (k && d->page_keys % FV_KEY_GROUP != 0)
+        return fv_fail(FOVEA_ERROR_SHAPE, "page_keys is %lld; with keys of FOVEA_DTYPE_I8 it must be a multiple of %d",
+                       (long long)d->page_keys, FV_KEY_GROUP);
     return !k || d->head_dim <= FV_I8_CHANNELS
                ? FOVEA_OK
                : fv_fail(FOVEA_ERROR_SHAPE, "head_dim is %lld; with keys of FOVEA_DTYPE_I8 it must be at most %d",

@@ -3,7 +3,6 @@
 
 #include "attention/api/relative_check.h"
 #include "attention/visible/visible.h"
-#include "cache/cache.h"
 
 /* Where the parts of the room begin. */
 typedef struct parts {
@@ -51,60 +50,33 @@ static fovea_status check_cache(const fovea_attention_desc *d, const fovea_atten
     return FOVEA_OK;
 }
 
-/* Entries of a caller's table that a sequence needs. */
-static fovea_status check_table(const fovea_attention_desc *d, const fovea_kv_pages *p, int64_t sequence,
-                                int64_t keys) {
-    const int64_t first = p->starts ? p->starts[sequence] : sequence * p->table_stride;
-    if (p->starts && first < 0)
-        return fv_fail(FOVEA_ERROR_SHAPE, "starts[%lld] is %lld; it must be at least 0", (long long)sequence,
-                       (long long)first);
-    if (!p->starts && fv_ceil_div(keys, d->page_keys) > p->table_stride)
-        return fv_fail(FOVEA_ERROR_SHAPE, "kv_lens[%lld] is %lld: that is more than %lld pages of %lld keys",
-                       (long long)sequence, (long long)keys, (long long)p->table_stride, (long long)d->page_keys);
-    for (int64_t i = 0; i * d->page_keys < keys; i++)
-        if (p->table[first + i] < 0 || p->table[first + i] >= p->k.shape[0])
-            return fv_fail(FOVEA_ERROR_ARGUMENT, "page %lld of sequence %lld is %lld; there are %lld", (long long)i,
-                           (long long)sequence, (long long)p->table[first + i], (long long)p->k.shape[0]);
-    return FOVEA_OK;
+/* Pages of a plan's types and sizes. */
+static fv_pages pages_of(const fovea_attention_desc *d) {
+    return (fv_pages){.dtype = {d->k_dtype, d->v_dtype},
+                      .channels = {d->head_dim, d->value_dim},
+                      .kv_heads = d->kv_heads,
+                      .page_keys = d->page_keys};
 }
 
 static fovea_status check_pages(const fovea_attention_desc *d, const fovea_attention_args *args,
                                 fv_span spans[FV_PAGED_SPANS]) {
-    const fovea_kv_pages *p = args->pages;
-    const int64_t pages = p->k.shape[0];
-    if (d->k_dtype == FOVEA_DTYPE_I8 || d->v_dtype == FOVEA_DTYPE_I8)
-        return fv_dtype_refuse(d->k_dtype == FOVEA_DTYPE_I8 ? "k_dtype" : "v_dtype", FOVEA_DTYPE_I8,
-                               "only a cache has scales: args.pages does not take it");
-    fovea_status status = fv_struct_check(FV_STRUCT(fovea_kv_pages), p);
-    if (status != FOVEA_OK)
-        return status;
-    if (d->batch > 0 && (!args->kv_lens || !p->table))
-        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL, and pages are given",
-                       args->kv_lens ? "the table of pages" : "kv_lens");
-    if (pages < 0 || pages > FV_SIZE_LIMIT || p->table_stride < 0 || p->table_stride > FV_SIZE_LIMIT)
-        return fv_fail(FOVEA_ERROR_SHAPE, "%lld pages, table_stride %lld: negative, or too large", (long long)pages,
-                       (long long)p->table_stride);
-    const fv_tensor_rule rules[] = {
-        {"k of the pages", d->k_dtype, {pages, d->kv_heads, d->page_keys, d->head_dim}, false, false},
-        {"v of the pages", d->v_dtype, {pages, d->kv_heads, d->page_keys, d->value_dim}, false, false}};
-    const fovea_tensor *tensors[] = {&p->k, &p->v};
-    for (int i = 0; i < 2 && status == FOVEA_OK; i++)
-        if (tensors[i]->data)
-            status = fv_tensor_check(tensors[i], &rules[i], &spans[i]);
-        else if (pages > 0 && d->kv_heads > 0)
-            status = fv_fail(FOVEA_ERROR_NULL, "%s has no data", rules[i].name);
+    fv_pages pages = pages_of(d);
+    fovea_kv_pages own;
+    fovea_status status = fv_pages_read(args->pages, false, &own, &pages, spans);
+    if (status == FOVEA_OK && d->batch > 0 && (!args->kv_lens || !own.table))
+        status = fv_fail(FOVEA_ERROR_NULL, "%s is NULL, and pages are given",
+                         args->kv_lens ? "the table of pages" : "kv_lens");
     int64_t entries = 0;
     for (int64_t b = 0; b < d->batch && status == FOVEA_OK; b++) {
         if (args->kv_lens[b] < 0 || args->kv_lens[b] > d->kv_len)
             break; /* found when lengths are checked */
-        status = check_table(d, p, b, args->kv_lens[b]);
-        entries = fv_max(entries, (p->starts ? p->starts[b] : b * p->table_stride) +
-                                      fv_ceil_div(args->kv_lens[b], d->page_keys));
+        status = fv_pages_check_table(&own, d->page_keys, b, 0, args->kv_lens[b]);
+        entries = fv_max(entries, fv_pages_table(&own, b) - own.table + fv_ceil_div(args->kv_lens[b], d->page_keys));
     }
-    const uintptr_t table = (uintptr_t)p->table;
-    spans[2] = (fv_span){"the table of pages", table, table + (uintptr_t)entries * sizeof *p->table};
-    if (p->starts)
-        spans[3] = (fv_span){"starts of the table", (uintptr_t)p->starts, (uintptr_t)(p->starts + d->batch)};
+    spans[FV_PAGE_PARTS] = (fv_span){"the table of pages", (uintptr_t)own.table, (uintptr_t)(own.table + entries)};
+    if (own.starts)
+        spans[FV_PAGE_PARTS + 1] =
+            (fv_span){"starts of the table", (uintptr_t)own.starts, (uintptr_t)(own.starts + d->batch)};
     return status;
 }
 
@@ -137,8 +109,25 @@ fovea_status fv_paged_check(const fovea_attention_desc *d, const fovea_attention
 
 /* -------------------------------------------------------------------------------------------------------- views -- */
 
-static fv_kv_side side_of(const fovea_attention_desc *d, const parts *p, const int64_t *table) {
-    return (fv_kv_side){.pages = table, .pages_stride = p->pages, .page_keys = d->page_keys};
+/* Keys or values of pages. */
+static fv_kv_side side_of(const fv_pages *from, int side, const parts *p, const int64_t *table) {
+    const int64_t bits = fv_dtype_bits(from->dtype[side]), float_bytes = (int64_t)sizeof(float);
+    const int scales = FV_KEY_SCALES + side;
+    return (fv_kv_side){.data = from->part[side].at,
+                        .dtype = from->dtype[side],
+                        .layout = from->part[side].word > 0 ? FV_KV_INTERLEAVED : FV_KV_ROWS,
+                        .channels = from->channels[side],
+                        .scales = (const float *)(const void *)from->part[scales].at,
+                        .scale_stride = {from->part[scales].page / float_bytes, from->part[scales].head / float_bytes},
+                        .stride = {from->part[side].page * 8 / bits, from->part[side].head * 8 / bits,
+                                   from->part[side].step * (from->part[side].word > 0 ? FV_KEY_GROUP : 1) * 8 / bits},
+                        .pages = table,
+                        .pages_stride = p->pages,
+                        .page_keys = from->page_keys};
+}
+
+static fv_kv kv_of(const fv_pages *from, const parts *p, const int64_t *table) {
+    return (fv_kv){.k = side_of(from, 0, p, table), .v = side_of(from, 1, p, table), .nodes = from->nodes};
 }
 
 /* Are there the keys that the first query of each sequence sees? Others see later ones. */
@@ -159,7 +148,6 @@ static fovea_status open_cache(const fovea_attention_plan *plan, const fovea_att
                                fv_paged *paged) {
     const fovea_attention_desc *d = &plan->desc;
     const parts p = parts_of(d);
-    const fv_cache_pages at = fv_cache_pages_of(args->cache);
     fv_cache_reading r = {.layer = args->cache_layer,
                           .count = d->batch,
                           .sequences = args->cache_sequences,
@@ -174,16 +162,7 @@ static fovea_status open_cache(const fovea_attention_plan *plan, const fovea_att
     fovea_status status = fv_cache_read(args->cache, &r);
     if (status != FOVEA_OK)
         return status;
-    fv_kv_side k = side_of(d, &p, r.table), v = k;
-    k.data = at.k, k.dtype = d->k_dtype, k.channels = d->head_dim;
-    v.data = at.v, v.dtype = d->v_dtype, v.channels = d->value_dim;
-    k.layout = at.k_group > 0 ? FV_KV_INTERLEAVED : FV_KV_ROWS;
-    k.stride[0] = at.k_page, k.stride[1] = at.k_head, k.stride[2] = at.k_group > 0 ? at.k_group : d->head_dim;
-    v.stride[0] = at.v_page, v.stride[1] = at.v_head, v.stride[2] = d->value_dim;
-    k.scales = at.k_scales, v.scales = at.v_scales;
-    k.scale_stride[0] = v.scale_stride[0] = at.scale_page;
-    k.scale_stride[1] = v.scale_stride[1] = at.scale_head;
-    paged->kv = (fv_kv){.k = k, .v = v, .nodes = at.nodes};
+    paged->kv = kv_of(fv_cache_pages(args->cache), &p, r.table);
     paged->args.kv_lens = r.lens;
     bool behind = r.evicts;
     for (int64_t b = 0; b < d->batch; b++)
@@ -202,34 +181,26 @@ static fovea_status open_cache(const fovea_attention_plan *plan, const fovea_att
     return status == FOVEA_OK ? fv_relative_check_sequences(d, &paged->args) : status;
 }
 
-static void open_pages(const fovea_attention_plan *plan, const fovea_attention_args *args, char *room,
-                       fv_paged *paged) {
+static fovea_status open_pages(const fovea_attention_plan *plan, const fovea_attention_args *args, char *room,
+                               fv_paged *paged) {
     const fovea_attention_desc *d = &plan->desc;
-    const fovea_kv_pages *from = args->pages;
     const parts p = parts_of(d);
     int64_t *table = (int64_t *)(void *)(room + p.table);
-    for (int64_t b = 0; b < d->batch; b++) {
-        const int32_t *own = from->table + (from->starts ? from->starts[b] : b * from->table_stride);
+    fv_pages pages = pages_of(d);
+    fovea_kv_pages own;
+    fv_span unused[FV_PAGE_PARTS];
+    const fovea_status status = fv_pages_read(args->pages, false, &own, &pages, unused);
+    if (status != FOVEA_OK)
+        return status;
+    for (int64_t b = 0; b < d->batch; b++)
         for (int64_t i = 0; i * d->page_keys < args->kv_lens[b]; i++)
-            table[b * p.pages + i] = own[i];
-    }
-    const fovea_tensor *tensors[] = {&from->k, &from->v};
-    fv_kv_side *sides[] = {&paged->kv.k, &paged->kv.v};
-    paged->kv = (fv_kv){.k = side_of(d, &p, table), .v = side_of(d, &p, table)};
-    for (int i = 0; i < 2; i++) {
-        sides[i]->data = tensors[i]->data;
-        sides[i]->dtype = tensors[i]->dtype;
-        sides[i]->channels = tensors[i]->shape[3];
-        for (int axis = 0; axis < 3; axis++)
-            sides[i]->stride[axis] = tensors[i]->stride[axis];
-    }
+            table[b * p.pages + i] = fv_pages_table(&own, b)[i];
+    paged->kv = kv_of(&pages, &p, table);
+    return FOVEA_OK;
 }
 
 fovea_status fv_paged_open(const fovea_attention_plan *plan, const fovea_attention_args *args, void *room,
                            fv_paged *paged) {
     paged->args = *args;
-    if (args->cache)
-        return open_cache(plan, args, room, paged);
-    open_pages(plan, args, room, paged);
-    return FOVEA_OK;
+    return (args->cache ? open_cache : open_pages)(plan, args, room, paged);
 }

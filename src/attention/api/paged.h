@@ -4,14 +4,15 @@
 #define FV_ATTENTION_PAGED_H
 
 #include "attention/plan/plan.h"
+#include "cache/cache.h"
 #include "core/core.h"
 
 /* Bytes of the workspace for it; -1: more than memory. */
 int64_t fv_paged_bytes(const fovea_attention_desc *desc);
 
-/* Checks what does not depend on the cache's sequences. spans: of external pages, which are read: keys, values, table,
+/* Checks what does not depend on the cache's sequences. spans: of external pages, which are read: their parts, table,
  * starts. */
-enum { FV_PAGED_SPANS = 4 };
+enum { FV_PAGED_SPANS = FV_PAGE_PARTS + 2 };
 fovea_status fv_paged_check(const fovea_attention_desc *desc, const fovea_attention_args *args,
                             fv_span spans[FV_PAGED_SPANS]);
 
