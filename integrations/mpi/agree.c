@@ -1,6 +1,6 @@
 /* Errors: this thread's sentence, and one status of all ranks. A vote is one reduction of three numbers, which goes on
  * beside the work. Only where it ends badly does the sentence follow, from the rank that failed. */
-#include "plan.h"
+#include "agree.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,7 +19,13 @@ fovea_status fv_mpi_fail(fovea_status status, const char *format, ...) {
     return status;
 }
 
-fovea_status fv_mpi_fail_core(fovea_status status) { return fv_mpi_fail(status, "%s", fovea_error_detail()); }
+fovea_status fv_mpi_fail_null(const char *name) { return fv_mpi_fail(FOVEA_ERROR_NULL, "%s is NULL", name); }
+
+fovea_status fv_mpi_fail_memory(void) { return fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory"); }
+
+fovea_status fv_mpi_from_core(fovea_status status) {
+    return status == FOVEA_OK ? FOVEA_OK : fv_mpi_fail(status, "%s", fovea_error_detail());
+}
 
 fovea_status fv_mpi_check_comm(MPI_Comm comm) {
     int running = 0, ended = 0;
@@ -63,4 +69,10 @@ fovea_status fv_mpi_vote_end(fv_mpi_vote *vote, const char *what) {
     memcpy(told, sentence, sizeof told);
     MPI_Bcast(told, sizeof told, MPI_CHAR, failed, vote->comm);
     return fv_mpi_fail((fovea_status)(vote->all[0] >> 32), "rank %d: %.*s", failed, SENTENCE - 32, told);
+}
+
+fovea_status fv_mpi_agree(MPI_Comm comm, fovea_status status, uint64_t digest, const char *what) {
+    fv_mpi_vote vote;
+    fv_mpi_vote_begin(&vote, comm, status, digest);
+    return fv_mpi_vote_end(&vote, what);
 }

@@ -1,18 +1,15 @@
 /* Caches over ranks (cache.h): sequences and all that is done with them but appending. What can fail is done beside
  * what there is; ranks agree; then it takes its place, or is dropped. */
 #include "cache.h"
+#include "agree.h"
+#include "structs.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static fovea_status fail_null(const char *name) { return fv_mpi_fail(FOVEA_ERROR_NULL, "%s is NULL", name); }
-static fovea_status fail_memory(void) { return fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory"); }
-
 fovea_status fv_mpi_cache_agree(const fovea_mpi_cache *c, fovea_status status, const int64_t *numbers, size_t count,
                                 const char *what) {
-    fv_mpi_vote vote;
-    fv_mpi_vote_begin(&vote, c->comm, status, fv_mpi_digest(0, numbers, count * sizeof *numbers));
-    return fv_mpi_vote_end(&vote, what);
+    return fv_mpi_agree(c->comm, status, fv_mpi_digest(0, numbers, count * sizeof *numbers), what);
 }
 
 /* ----------------------------------------------------------------------------------------------------- sequences -- */
@@ -49,7 +46,7 @@ fovea_status fv_mpi_cache_room(fv_mpi_cache_layer *l, int64_t count) {
     const int64_t room = fv_mpi_max(count, fv_mpi_max(4, 2 * l->room));
     int64_t *parts = realloc(l->part, (size_t)room * sizeof *parts);
     if (!parts)
-        return fail_memory();
+        return fv_mpi_fail_memory();
     l->part = parts;
     l->room = room;
     return FOVEA_OK;
@@ -87,11 +84,11 @@ static fovea_status new_sequence(fovea_mpi_cache *c, fv_mpi_sequence **s) {
         const int64_t room = fv_mpi_max(8, 2 * c->room);
         fv_mpi_sequence **more = realloc(c->sequence, (size_t)room * sizeof(fv_mpi_sequence *));
         if (!more)
-            return fail_memory();
+            return fv_mpi_fail_memory();
         c->sequence = more;
         c->room = room;
     }
-    return *s ? FOVEA_OK : fail_memory();
+    return *s ? FOVEA_OK : fv_mpi_fail_memory();
 }
 
 /* Ranks agree on a new sequence. */
@@ -108,10 +105,10 @@ static fovea_status enter(fovea_mpi_cache *c, fovea_status status, fv_mpi_sequen
 
 fovea_status fovea_mpi_cache_add(fovea_mpi_cache *c, int64_t *sequence) {
     if (!c)
-        return fail_null("cache");
+        return fv_mpi_fail_null("cache");
     int64_t number = -1;
     fv_mpi_sequence *s = NULL;
-    fovea_status status = sequence ? new_sequence(c, &s) : fail_null("sequence");
+    fovea_status status = sequence ? new_sequence(c, &s) : fv_mpi_fail_null("sequence");
     status = enter(c, status, s, -1, &number);
     if (sequence)
         *sequence = number;
@@ -125,7 +122,7 @@ static fovea_status fork_layer(const fovea_mpi_cache *c, const fv_mpi_cache_laye
     while (status == FOVEA_OK && to->count < from->count) {
         int64_t part = from->part[to->count];
         if (part != FV_MPI_PART_NONE && (status = fovea_kv_cache_fork(c->pool, part, &part)) != FOVEA_OK)
-            return fv_mpi_fail_core(status);
+            return fv_mpi_from_core(status);
         to->part[to->count++] = part;
     }
     return status;
@@ -133,11 +130,11 @@ static fovea_status fork_layer(const fovea_mpi_cache *c, const fv_mpi_cache_laye
 
 fovea_status fovea_mpi_cache_fork(fovea_mpi_cache *c, int64_t sequence, int64_t *fork) {
     if (!c)
-        return fail_null("cache");
+        return fv_mpi_fail_null("cache");
     int64_t number = -1;
     fv_mpi_sequence *s = NULL;
     const fv_mpi_sequence *from = fv_mpi_cache_find(c, sequence);
-    fovea_status status = !fork ? fail_null("fork") : from ? new_sequence(c, &s) : FOVEA_ERROR_ARGUMENT;
+    fovea_status status = !fork ? fv_mpi_fail_null("fork") : from ? new_sequence(c, &s) : FOVEA_ERROR_ARGUMENT;
     for (int64_t i = 0; i < c->desc.layers && status == FOVEA_OK; i++)
         status = fork_layer(c, &from->layer[i], &s->layer[i]);
     status = enter(c, status, s, sequence, &number);
@@ -148,7 +145,7 @@ fovea_status fovea_mpi_cache_fork(fovea_mpi_cache *c, int64_t sequence, int64_t 
 
 fovea_status fovea_mpi_cache_remove(fovea_mpi_cache *c, int64_t sequence) {
     if (!c)
-        return fail_null("cache");
+        return fv_mpi_fail_null("cache");
     fv_mpi_sequence *s = fv_mpi_cache_find(c, sequence);
     const fovea_status status = fv_mpi_cache_agree(c, s ? FOVEA_OK : FOVEA_ERROR_ARGUMENT, &sequence, 1, "sequences");
     if (status != FOVEA_OK)
@@ -166,7 +163,7 @@ void fovea_mpi_cache_clear(fovea_mpi_cache *c) {
 
 fovea_status fovea_mpi_cache_length(const fovea_mpi_cache *c, int64_t layer, int64_t sequence, int64_t *length) {
     if (!c || !length)
-        return fail_null(c ? "length" : "cache");
+        return fv_mpi_fail_null(c ? "length" : "cache");
     const fovea_status status = fv_mpi_cache_check_layer(c, layer);
     const fv_mpi_sequence *s = status == FOVEA_OK ? fv_mpi_cache_find(c, sequence) : NULL;
     if (!s)
@@ -177,19 +174,20 @@ fovea_status fovea_mpi_cache_length(const fovea_mpi_cache *c, int64_t layer, int
 
 fovea_status fovea_mpi_cache_stats(fovea_mpi_cache *c, fovea_kv_stats *stats) {
     if (!c || !stats)
-        return fail_null(c ? "stats" : "cache");
+        return fv_mpi_fail_null(c ? "stats" : "cache");
     fovea_kv_stats own;
     fovea_kv_stats_init(&own);
-    if (stats->struct_size < sizeof stats->struct_size || stats->struct_size > sizeof own)
-        return fv_mpi_fail(FOVEA_ERROR_VERSION, "stats.struct_size is %zu, this library knows %zu", stats->struct_size,
-                           sizeof own);
-    const fovea_status status = fovea_kv_cache_stats(c->pool, &own);
-    own.struct_size = stats->struct_size;
+    const size_t size = stats->struct_size;
+    fovea_status status = fv_mpi_read_struct(&own, stats, sizeof own, "stats");
+    if (status != FOVEA_OK)
+        return status;
+    status = fv_mpi_from_core(fovea_kv_cache_stats(c->pool, &own));
+    own.struct_size = size;
     own.token_bytes *= c->desc.layers;
     own.sequences = c->count;
     own.window_pages = c->window_pages;
-    memcpy(stats, &own, own.struct_size);
-    return status == FOVEA_OK ? FOVEA_OK : fv_mpi_fail_core(status);
+    memcpy(stats, &own, size);
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------------------ truncate -- */
@@ -203,7 +201,7 @@ static bool gone(const fovea_mpi_cache *c, const fv_mpi_sequence *s, int64_t lay
 
 fovea_status fovea_mpi_cache_truncate(fovea_mpi_cache *c, int64_t sequence, int64_t length) {
     if (!c)
-        return fail_null("cache");
+        return fv_mpi_fail_null("cache");
     fv_mpi_sequence *s = fv_mpi_cache_find(c, sequence);
     fovea_status status = s ? FOVEA_OK : FOVEA_ERROR_ARGUMENT;
     if (length < 0)
@@ -236,7 +234,7 @@ static fovea_status evict_part(const fovea_mpi_cache *c, replacing *r, int64_t *
         const int64_t room = fv_mpi_max(16, 2 * r->room);
         struct replaced *more = realloc(r->list, (size_t)room * sizeof *more);
         if (!more)
-            return fail_memory();
+            return fv_mpi_fail_memory();
         r->list = more;
         r->room = room;
     }
@@ -244,10 +242,10 @@ static fovea_status evict_part(const fovea_mpi_cache *c, replacing *r, int64_t *
     *x = (struct replaced){part, FV_MPI_PART_NONE};
     fovea_status status = fovea_kv_cache_fork(c->pool, *part, &x->by);
     if (status != FOVEA_OK)
-        return fv_mpi_fail_core(status);
+        return fv_mpi_from_core(status);
     r->count++;
     status = fovea_kv_cache_evict(c->pool, x->by, begin, end);
-    return status == FOVEA_OK ? FOVEA_OK : fv_mpi_fail_core(status);
+    return fv_mpi_from_core(status);
 }
 
 static fovea_status evict(fovea_mpi_cache *c, fv_mpi_sequence *s, int64_t begin, int64_t end, replacing *r) {
@@ -272,7 +270,7 @@ static fovea_status evict(fovea_mpi_cache *c, fv_mpi_sequence *s, int64_t begin,
 
 fovea_status fovea_mpi_cache_evict(fovea_mpi_cache *c, int64_t sequence, int64_t begin, int64_t end) {
     if (!c)
-        return fail_null("cache");
+        return fv_mpi_fail_null("cache");
     replacing r = {0};
     fv_mpi_sequence *s = fv_mpi_cache_find(c, sequence);
     fovea_status status = s ? evict(c, s, begin, end, &r) : FOVEA_ERROR_ARGUMENT;

@@ -5,7 +5,7 @@
 #define FV_MPI_CACHE_H
 
 #include "fovea_mpi_cache.h"
-#include "plan.h"
+#include "layout.h"
 
 /* Behind a window: no part any more. */
 enum { FV_MPI_PART_NONE = -1 };

@@ -1,8 +1,8 @@
 /* Appending to caches over ranks (cache.h): each rank writes its own tokens, ranks agree, and then sequences are
  * longer, or what was written is cut off again. */
+#include "agree.h"
 #include "cache.h"
-
-#include <string.h>
+#include "structs.h"
 
 typedef struct appending {
     fovea_mpi_cache *cache;
@@ -50,7 +50,7 @@ static fovea_status check_tensors(const appending *x) {
     one.lens = &none;
     one.cu_seqlens = NULL;
     const fovea_status status = fovea_kv_cache_append(x->cache->pool, &one);
-    return status == FOVEA_OK ? FOVEA_OK : fv_mpi_fail_core(status);
+    return fv_mpi_from_core(status);
 }
 
 static fovea_status check_sequences(const appending *x) {
@@ -58,7 +58,7 @@ static fovea_status check_sequences(const appending *x) {
     if (a->count < 0)
         return fv_mpi_fail(FOVEA_ERROR_SHAPE, "count is %lld; it must be at least 0", (long long)a->count);
     if (a->count > 0 && !a->sequences)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "sequences is NULL");
+        return fv_mpi_fail_null("sequences");
     for (int64_t i = 0; i < a->count; i++) {
         if (!fv_mpi_cache_find(x->cache, a->sequences[i]))
             return FOVEA_ERROR_ARGUMENT;
@@ -95,7 +95,7 @@ static fovea_tensor rows(const appending *x, const fovea_tensor *t, int64_t i, i
     fovea_tensor part = *t;
     const int64_t *ends = x->args.cu_seqlens;
     const int64_t at = (ends ? 0 : i) * t->stride[0] + (token + (ends ? ends[i] : 0)) * t->stride[2];
-    part.data = (char *)t->data + at * (t->dtype == FOVEA_DTYPE_F32 ? 4 : 2);
+    part.data = (char *)t->data + at * fv_mpi_element(t->dtype);
     part.shape[0] = 1;
     part.shape[2] = count;
     return part;
@@ -125,7 +125,7 @@ static fovea_status write(const appending *x, int64_t i, int64_t token, int64_t 
     if (index == l->count) {
         status = fovea_kv_cache_add(c->pool, &l->part[index]);
         if (status != FOVEA_OK)
-            return fv_mpi_fail_core(status);
+            return fv_mpi_from_core(status);
         l->count++;
     }
     fovea_kv_append one;
@@ -138,7 +138,7 @@ static fovea_status write(const appending *x, int64_t i, int64_t token, int64_t 
         status = rotate(x, position, &one.k);
     if (status == FOVEA_OK)
         status = fovea_kv_cache_append(c->pool, &one);
-    return status == FOVEA_OK ? FOVEA_OK : fv_mpi_fail_core(status);
+    return fv_mpi_from_core(status);
 }
 
 static fovea_status write_all(const appending *x) {
@@ -175,20 +175,18 @@ static void free_behind(fovea_mpi_cache *c, fv_mpi_cache_layer *l, int64_t layer
 
 fovea_status fovea_mpi_cache_append(fovea_mpi_cache *c, const fovea_kv_append *given) {
     if (!c)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "cache is NULL");
+        return fv_mpi_fail_null("cache");
     appending x = {.cache = c};
     fovea_kv_append_init(&x.args);
-    fovea_status status = given ? fv_mpi_read_struct(&x.args, given, sizeof x.args, "append")
-                                : fv_mpi_fail(FOVEA_ERROR_NULL, "append is NULL");
+    fovea_status status =
+        given ? fv_mpi_read_struct(&x.args, given, sizeof x.args, "append") : fv_mpi_fail_null("append");
     if (status == FOVEA_OK)
         status = check(&x);
     const bool good = status == FOVEA_OK;
     const uint64_t sum = good ? digest(&x) : 0;
     if (good)
         status = write_all(&x);
-    fv_mpi_vote vote;
-    fv_mpi_vote_begin(&vote, c->comm, status, sum);
-    status = fv_mpi_vote_end(&vote, "the layer, sequences or numbers of tokens");
+    status = fv_mpi_agree(c->comm, status, sum, "the layer, sequences or numbers of tokens");
     for (int64_t i = 0; good && i < x.args.count; i++) {
         fv_mpi_cache_layer *l = &fv_mpi_cache_find(c, x.args.sequences[i])->layer[x.args.layer];
         const int64_t tokens = tokens_of(&x.args, i), before = l->length;

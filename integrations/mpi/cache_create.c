@@ -1,5 +1,7 @@
 /* Caches over ranks (cache.h): their beginning and end. */
+#include "agree.h"
 #include "cache.h"
+#include "structs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +20,7 @@ static fovea_status digest_rope(const fovea_mpi_cache *c, uint64_t *digest) {
             const int64_t position = value * unit;
             const fovea_status status = fovea_rope_apply(c->ctx, c->desc.rope, &x, &position, &y);
             if (status != FOVEA_OK)
-                return fv_mpi_fail_core(status);
+                return fv_mpi_from_core(status);
             *digest = fv_mpi_digest(*digest, rotated, (size_t)n * sizeof *rotated);
         }
     return FOVEA_OK;
@@ -39,13 +41,13 @@ static fovea_status digest(const fovea_mpi_cache *c, uint64_t *sum) {
 static fovea_status check(fovea_mpi_cache *c, const fovea_kv_cache_desc *given) {
     fovea_kv_cache_desc_init(&c->desc);
     if (!c->ctx || !given)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "%s is NULL", given ? "ctx" : "desc");
+        return fv_mpi_fail_null(given ? "ctx" : "desc");
     fovea_status status = fv_mpi_read_struct(&c->desc, given, sizeof c->desc, "desc");
     if (status != FOVEA_OK)
         return status;
     status = fovea_kv_cache_create(c->ctx, given, &c->pool);
     if (status != FOVEA_OK)
-        return fv_mpi_fail_core(status);
+        return fv_mpi_from_core(status);
     fovea_kv_cache_destroy(c->pool);
     c->pool = NULL;
     return FOVEA_OK;
@@ -68,14 +70,14 @@ static fovea_status build(fovea_mpi_cache *c, const fovea_kv_cache_desc *given, 
     c->windows = c->desc.windows ? malloc(windows) : NULL;
     c->rotated = c->desc.rope ? malloc(keys) : NULL;
     if ((c->desc.windows && !c->windows) || (c->desc.rope && !c->rotated))
-        return fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
+        return fv_mpi_fail_memory();
     if (c->windows)
         memcpy(c->windows, c->desc.windows, windows);
     c->desc.windows = c->windows;
     status = fovea_kv_cache_create(c->ctx, &one, &c->pool);
     if (status == FOVEA_OK)
         status = fovea_kv_cache_add(c->pool, &c->empty);
-    return status == FOVEA_OK ? FOVEA_OK : fv_mpi_fail_core(status);
+    return fv_mpi_from_core(status);
 }
 
 fovea_status fovea_mpi_cache_create(MPI_Comm comm, const fovea_context *ctx, const fovea_kv_cache_desc *desc,
@@ -93,15 +95,11 @@ fovea_status fovea_mpi_cache_create(MPI_Comm comm, const fovea_context *ctx, con
     MPI_Comm_size(own->comm, &own->layout.ranks);
     own->layout.total = INT64_MAX;
     own->ctx = ctx;
-    status = !c       ? fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory")
-             : !cache ? fv_mpi_fail(FOVEA_ERROR_NULL, "cache is NULL") /* which the others must hear */
-                      : build(c, desc, stripe_segments);
+    status = !c ? fv_mpi_fail_memory() : !cache ? fv_mpi_fail_null("cache") : build(c, desc, stripe_segments);
     uint64_t alike = 0;
     if (status == FOVEA_OK)
         status = digest(c, &alike);
-    fv_mpi_vote vote;
-    fv_mpi_vote_begin(&vote, own->comm, status, alike);
-    status = fv_mpi_vote_end(&vote, "fields of desc, the angles of desc.rope or stripe_segments");
+    status = fv_mpi_agree(own->comm, status, alike, "fields of desc, the angles of desc.rope or stripe_segments");
     if (status == FOVEA_OK)
         *cache = c;
     else if (c)

@@ -1,7 +1,6 @@
-/* Attention over a cache: the checks, and which parts of the pool a piece reads. */
-#include "execute.h"
-
-#include <string.h>
+/* Attention over a cache (cached.h). */
+#include "cached.h"
+#include "agree.h"
 
 static fovea_status check_alike(const fv_mpi_call *call) {
     const fovea_mpi_cache *c = call->cache;
@@ -28,7 +27,7 @@ fovea_status fv_mpi_cached_check(fv_mpi_call *call) {
     if (status != FOVEA_OK)
         return status;
     if (d->batch > 0 && !call->args.cache_sequences)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "cache_sequences is NULL");
+        return fv_mpi_fail_null("cache_sequences");
     for (int64_t b = 0; b < d->batch; b++) {
         const fv_mpi_cache_layer *l = layer_of(call, b);
         if (!l)
@@ -47,7 +46,7 @@ fovea_status fv_mpi_cached_check(fv_mpi_call *call) {
 fovea_status fv_mpi_cached_visible(const fv_mpi_call *call) {
     const fovea_attention_desc *d = &call->plan->problem.desc;
     for (int64_t b = 0; b < d->batch; b++) {
-        const int64_t q_len = call->args.q_lens ? call->args.q_lens[b] : d->q_len;
+        const int64_t q_len = fv_mpi_q_len(call, b);
         const int64_t begin = d->window_left >= 0 ? fv_mpi_max(call->offsets[b] - d->window_left, 0) : 0;
         const int64_t first = layer_of(call, b)->behind * FV_MPI_SEGMENT;
         if (begin < first && q_len > 0 && call->keys[b] > 0)
@@ -72,12 +71,4 @@ void fv_mpi_cached_piece(const fv_mpi_call *call, int64_t key, int64_t *kv_lens,
     args->cache = c->pool;
     args->cache_layer = 0;
     args->cache_sequences = ids;
-}
-
-fovea_status fovea_mpi_cache_attention(fovea_mpi_attention_plan *plan, const fovea_mpi_cache *cache,
-                                       const fovea_attention_args *args, void *workspace, size_t workspace_size) {
-    if (!plan)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "plan is NULL");
-    const fovea_status status = cache ? FOVEA_OK : fv_mpi_fail(FOVEA_ERROR_NULL, "cache is NULL");
-    return fv_mpi_execute(plan, cache, status, args, workspace, workspace_size);
 }

@@ -1,5 +1,8 @@
 /* Columns of a matrix of weights, as a matrix: a view, except of words that hold several columns of integers. */
-#include "layer.h"
+#include "columns.h"
+#include "agree.h"
+#include "structs.h"
+#include "units.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,18 +31,13 @@ static void *copy_words(const void *from, int64_t rows, int64_t out, int64_t fir
     return to;
 }
 
-static fovea_status no_memory(void) { return fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory"); }
-
 /* Scales and zeros of the columns; of GPTQ and AWQ also the words. */
 static fovea_status slice_quantisation(const fovea_matrix *m, int64_t first, int64_t count, fv_mpi_slice *s) {
-    const size_t size = m->quantisation->struct_size;
     fovea_quantisation *q = &s->quantisation;
     fovea_quantisation_init(q);
-    if (size < sizeof size || size > sizeof *q)
-        return fv_mpi_fail(FOVEA_ERROR_VERSION, "quantisation.struct_size is %zu, this library knows %zu", size,
-                           sizeof *q);
-    memcpy(q, m->quantisation, size);
-    q->struct_size = sizeof *q;
+    const fovea_status status = fv_mpi_read_struct(q, m->quantisation, sizeof *q, "quantisation");
+    if (status != FOVEA_OK)
+        return status;
     s->matrix.quantisation = q;
     const int64_t groups = q->group_size > 0 ? m->in / q->group_size : 1;
     const bool words = q->packing == FOVEA_PACKING_GPTQ || q->packing == FOVEA_PACKING_AWQ;
@@ -70,12 +68,12 @@ static fovea_status slice_quantisation(const fovea_matrix *m, int64_t first, int
                              : copy_words(m->data, m->in / per, m->out, first, count, 1);
         s->matrix.data = s->words;
         if (!s->words)
-            return no_memory();
+            return fv_mpi_fail_memory();
     }
     if (q->zeros) {
         q->zeros = s->zeros = copy_words(q->zeros, groups, m->out, first, count, per);
         if (!s->zeros)
-            return no_memory();
+            return fv_mpi_fail_memory();
     }
     return FOVEA_OK;
 }

@@ -1,14 +1,7 @@
 /* Descriptions: defaults, checks, and what all ranks must have alike. */
-#include "plan.h"
-
-#include <string.h>
-
-/* ----------------------------------------------------------------------------------------------------- structs -- */
-
-void fv_mpi_init_struct(void *to, const void *from, size_t known, size_t size) {
-    memcpy(to, from, size < known ? size : known);
-    *(size_t *)to = size;
-}
+#include "desc.h"
+#include "agree.h"
+#include "structs.h"
 
 void fovea_mpi_costs_init_size(fovea_mpi_costs *costs, size_t size) {
     static const fovea_mpi_costs zero;
@@ -20,18 +13,6 @@ void fovea_mpi_attention_desc_init_size(fovea_mpi_attention_desc *desc, size_t s
                                                       .max_offset = FOVEA_MPI_OFFSET_FULL};
     fv_mpi_init_struct(desc, &defaults, sizeof defaults, size);
 }
-
-fovea_status fv_mpi_read_struct(void *to, const void *from, size_t known, const char *name) {
-    const size_t size = *(const size_t *)from;
-    if (size < sizeof size || size > known)
-        return fv_mpi_fail(FOVEA_ERROR_VERSION, "%s.struct_size is %zu, this library knows %zu", name, size, known);
-    memcpy(to, from, size);
-    *(size_t *)to = known;
-    return FOVEA_OK;
-}
-
-/* ------------------------------------------------------------------------------------------------------ agreement --
- * */
 
 static fovea_status check_range(const char *name, int64_t value, int64_t most) {
     return value >= 0 && value <= most ? FOVEA_OK
@@ -90,20 +71,20 @@ static fovea_status check_supported(const fovea_attention_desc *d, const fovea_m
     return FOVEA_OK;
 }
 
-fovea_status fv_mpi_read_desc(fovea_mpi_attention_plan *p, const fovea_mpi_attention_desc *given,
+fovea_status fv_mpi_read_desc(const fovea_context *ctx, const fovea_mpi_attention_desc *given, fv_mpi_problem *p,
                               fovea_mpi_attention_desc *m) {
-    fovea_attention_desc *d = &p->problem.desc;
+    fovea_attention_desc *d = &p->desc;
     fovea_attention_desc_init(d);
     fovea_mpi_attention_desc_init(m);
-    fovea_mpi_costs_init(&p->problem.costs);
-    if (!p->ctx || !given)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "%s is NULL", given ? "ctx" : "desc");
+    fovea_mpi_costs_init(&p->costs);
+    if (!ctx || !given)
+        return fv_mpi_fail_null(given ? "ctx" : "desc");
     fovea_status status = fv_mpi_read_struct(m, given, sizeof *m, "desc");
     if (status == FOVEA_OK && !m->attention)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "desc.attention is NULL");
+        return fv_mpi_fail_null("desc.attention");
     fovea_attention_plan *whole = NULL; /* the core checks its description */
-    if (status == FOVEA_OK && (status = fovea_attention_plan_create(p->ctx, m->attention, &whole)) != FOVEA_OK)
-        return fv_mpi_fail_core(status);
+    if (status == FOVEA_OK && (status = fovea_attention_plan_create(ctx, m->attention, &whole)) != FOVEA_OK)
+        return fv_mpi_from_core(status);
     const fovea_arithmetic taken = fovea_attention_plan_arithmetic(whole);
     fovea_attention_plan_destroy(whole);
     if (status == FOVEA_OK)
@@ -117,8 +98,8 @@ fovea_status fv_mpi_read_desc(fovea_mpi_attention_plan *p, const fovea_mpi_atten
     if (status == FOVEA_OK)
         status = check_own(m);
     if (status == FOVEA_OK && m->costs &&
-        (status = fv_mpi_read_struct(&p->problem.costs, m->costs, sizeof *m->costs, "costs")) == FOVEA_OK)
-        status = check_costs(&p->problem.costs);
+        (status = fv_mpi_read_struct(&p->costs, m->costs, sizeof *m->costs, "costs")) == FOVEA_OK)
+        status = check_costs(&p->costs);
     return status;
 }
 

@@ -1,9 +1,10 @@
 /* GATHER: every rank computes each of its segments into a state of its own, and a block's home merges them in the order
  * of keys. A rank begins with the blocks of others, so that their states travel while it computes its own. Segments
  * that no query of a block sees are neither computed nor sent. */
-#include "execute.h"
+#include "gather.h"
+#include "agree.h"
+#include "piece.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* States of the segments of one rank for one block: header, then those of segments [first, first + count) among the
@@ -74,7 +75,7 @@ static fv_mpi_header seen(const gather *g, const fv_mpi_block *b) {
     for (int64_t i = 0; i < d->batch; i++) {
         min = fv_mpi_min(min, g->call->offsets[i]);
         max = fv_mpi_max(max, g->call->offsets[i]);
-        keys = fv_mpi_max(keys, g->call->args.kv_lens ? g->call->args.kv_lens[i] : d->kv_len);
+        keys = fv_mpi_max(keys, fv_mpi_kv_len(g->call, i));
     }
     fv_mpi_sees(d, b->query, b->queries, min, max, &low, &high);
     high = fv_mpi_min(high, keys);
@@ -89,8 +90,7 @@ static fv_mpi_header seen(const gather *g, const fv_mpi_block *b) {
     return header;
 }
 
-/* ------------------------------------------------------------------------------------------------------- segments --
- * */
+/* ------------------------------------------------------------------------------------------------------- segments -- */
 
 /* Segments first, first + threads, ... of a thread. */
 typedef struct job {
@@ -109,10 +109,8 @@ static fovea_status segment(const job *j, int64_t index, fv_mpi_scratch scratch)
     const int64_t key = fv_mpi_global(&plan->routes.keys, plan->rank, (header->first + index) * FV_MPI_SEGMENT);
     const int64_t keys = fv_mpi_min(FV_MPI_SEGMENT, plan->problem.desc.kv_len - key);
     fovea_attention_state *state = state_at(j->g, b, j->memory, index);
-    const fovea_status status = fovea_attention_state_init(fv_mpi_plan_of(plan, b->queries, b->heads, keys), state,
-                                                           (size_t)fv_mpi_state_of(plan, b), &state);
-    return status != FOVEA_OK ? fv_mpi_fail_core(status)
-                              : fv_mpi_piece(j->g->call, b, &j->q, key, keys, state, NULL, NULL, scratch);
+    const fovea_status status = fv_mpi_new_state(plan, b, keys, state, &state);
+    return status == FOVEA_OK ? fv_mpi_piece(j->g->call, b, &j->q, key, keys, state, NULL, NULL, scratch) : status;
 }
 
 static void thread(void *arg, int64_t index) {
@@ -144,8 +142,7 @@ static void compute(gather *g, int64_t block, fovea_status *statuses) {
     header->status = call->status;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- merge --
- * */
+/* ---------------------------------------------------------------------------------------------------------- merge -- */
 
 static void merge(gather *g, int64_t block) {
     fv_mpi_call *call = g->call;
@@ -168,27 +165,20 @@ static void merge(gather *g, int64_t block) {
         if (index < 0 || index >= header->count)
             continue;
         fovea_attention_state *state = state_at(g, b, memory, index);
-        const fovea_status status = all ? fovea_attention_state_merge(all, state) : FOVEA_OK;
-        all = all ? all : state;
-        if (status != FOVEA_OK)
-            call->status = fv_mpi_fail_core(status);
+        if (all)
+            call->status = fv_mpi_from_core(fovea_attention_state_merge(all, state));
+        else
+            all = state;
     }
-    if (!all) {
-        /* no query sees a key: an empty state */
-        void *memory = state_at(g, b, partials_at(g, block, plan->rank)->memory, 0);
-        const fovea_status status = fovea_attention_state_init(fv_mpi_plan_of(plan, b->queries, b->heads, 0), memory,
-                                                               (size_t)fv_mpi_state_of(plan, b), &all);
-        if (status != FOVEA_OK)
-            call->status = fv_mpi_fail_core(status);
-    }
+    if (!all) /* no query sees a key */
+        call->status = fv_mpi_new_state(plan, b, 0, state_at(g, b, partials_at(g, block, plan->rank)->memory, 0), &all);
     const fovea_tensor q = fv_mpi_view(call, b, &call->args.q), out = fv_mpi_view(call, b, &call->args.out);
     const fovea_tensor lse = fv_mpi_view(call, b, &call->args.lse);
     if (call->status == FOVEA_OK)
         call->status = fv_mpi_piece(call, b, &q, 0, 0, all, &out, lse.data ? &lse : NULL, g->scratch[0]);
 }
 
-/* ------------------------------------------------------------------------------------------------------- messages --
- * */
+/* ------------------------------------------------------------------------------------------------------- messages -- */
 
 /* Posts receives, and sends q to ranks with keys. */
 static void begin(gather *g) {

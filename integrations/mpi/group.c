@@ -1,6 +1,7 @@
 /* Groups of ranks (fovea_mpi_layer.h), shares, and messages that gather columns: every rank sends a header with its
  * status, then its columns, in one MPI_Allgatherv(). */
-#include "layer.h"
+#include "group.h"
+#include "agree.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +11,7 @@ typedef struct header {
 } header;
 _Static_assert(sizeof(header) == FV_MPI_UNIT, "a header is a unit");
 
-/* --------------------------------------------------------------------------------------------------------- groups --
- * */
+/* --------------------------------------------------------------------------------------------------------- groups -- */
 
 fovea_status fovea_mpi_group_create(MPI_Comm comm, fovea_mpi_group **group) {
     if (group)
@@ -30,12 +30,10 @@ fovea_status fovea_mpi_group_create(MPI_Comm comm, fovea_mpi_group **group) {
     own->counts = calloc((size_t)own->ranks, sizeof *own->counts);
     own->places = calloc((size_t)own->ranks, sizeof *own->places);
     if (!g || !own->counts || !own->places)
-        status = fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
+        status = fv_mpi_fail_memory();
     else if (!group)
-        status = fv_mpi_fail(FOVEA_ERROR_NULL, "group is NULL"); /* which the others must hear */
-    fv_mpi_vote vote;
-    fv_mpi_vote_begin(&vote, own->comm, status, 0);
-    status = fv_mpi_vote_end(&vote, "groups");
+        status = fv_mpi_fail_null("group");
+    status = fv_mpi_agree(own->comm, status, 0, "groups");
     if (status == FOVEA_OK) {
         *group = g;
         return FOVEA_OK;
@@ -63,7 +61,7 @@ size_t fovea_mpi_group_memory(const fovea_mpi_group *g) { return g ? g->size : 0
 
 fovea_status fovea_mpi_group_reserve(fovea_mpi_group *g, size_t bytes) {
     if (!g)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "group is NULL");
+        return fv_mpi_fail_null("group");
     if (bytes <= g->size)
         return FOVEA_OK;
     void *owned = bytes < SIZE_MAX - FV_MPI_UNIT ? malloc(bytes + FV_MPI_UNIT) : NULL;
@@ -76,8 +74,7 @@ fovea_status fovea_mpi_group_reserve(fovea_mpi_group *g, size_t bytes) {
     return FOVEA_OK;
 }
 
-/* --------------------------------------------------------------------------------------------------------- shares --
- * */
+/* --------------------------------------------------------------------------------------------------------- shares -- */
 
 static int64_t bound(int64_t units, int ranks, int rank) { return units / ranks * rank + units % ranks * rank / ranks; }
 
@@ -128,8 +125,7 @@ uint64_t fv_mpi_context_digest(uint64_t digest, const fovea_context *ctx) {
     return fv_mpi_digest(digest, fastest, sizeof fastest);
 }
 
-/* ------------------------------------------------------------------------------------------------------- messages --
- * */
+/* ------------------------------------------------------------------------------------------------------- messages -- */
 
 static int64_t part_bytes(const fv_mpi_section *s, int rank) {
     return fv_mpi_units(s->rows * (s->bounds[rank + 1] - s->bounds[rank]) * s->element);
@@ -182,9 +178,7 @@ fovea_status fv_mpi_message_exchange(fovea_mpi_group *g, char *all, const fv_mpi
         good = good && ((const header *)(const void *)(all + (int64_t)g->places[rank] * FV_MPI_UNIT))->status == 0;
     if (good)
         return FOVEA_OK;
-    fv_mpi_vote vote; /* for the sentence */
-    fv_mpi_vote_begin(&vote, g->comm, status, 0);
-    return fv_mpi_vote_end(&vote, "statuses");
+    return fv_mpi_agree(g->comm, status, 0, "statuses"); /* for the sentence */
 }
 
 void fv_mpi_message_read(const fovea_mpi_group *g, char *all, const fv_mpi_section *sections, int64_t count,
@@ -211,12 +205,12 @@ void fv_mpi_message_read(const fovea_mpi_group *g, char *all, const fv_mpi_secti
 fovea_status fovea_mpi_gather_columns(fovea_mpi_group *g, fovea_status mine, int64_t rows, int64_t columns,
                                       int64_t element, const int64_t *bounds, const void *own, void *whole) {
     if (!g)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "group is NULL");
+        return fv_mpi_fail_null("group");
     int64_t *cuts = malloc((size_t)(g->ranks + 1) * sizeof *cuts);
     const fv_mpi_section section = {cuts, rows, element};
-    fovea_status status = mine == FOVEA_OK ? FOVEA_OK : fv_mpi_fail_core(mine);
+    fovea_status status = mine == FOVEA_OK ? FOVEA_OK : fv_mpi_from_core(mine);
     if (status == FOVEA_OK && !cuts)
-        status = fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
+        status = fv_mpi_fail_memory();
     if (status == FOVEA_OK &&
         (rows < 0 || columns < 1 || element < 1 || element > 16 || rows > INT32_MAX || columns > INT32_MAX))
         status = fv_mpi_fail(FOVEA_ERROR_SHAPE, "%lld rows of %lld columns of %lld bytes cannot be gathered",
@@ -233,16 +227,14 @@ fovea_status fovea_mpi_gather_columns(fovea_mpi_group *g, fovea_status mine, int
     }
     const bool any = status == FOVEA_OK && rows > 0;
     if (any && (!whole || (!own && cuts[g->rank] < cuts[g->rank + 1])))
-        status = fv_mpi_fail(FOVEA_ERROR_NULL, "%s is NULL", whole ? "own" : "whole");
+        status = fv_mpi_fail_null(whole ? "own" : "whole");
     if (status == FOVEA_OK)
         status = fovea_mpi_group_reserve(g, (size_t)fv_mpi_message_bytes(g, &section, 1));
     const int64_t sizes[] = {rows, columns, element};
     uint64_t digest = fv_mpi_digest(0, sizes, sizeof sizes);
     if (status == FOVEA_OK)
         digest = fv_mpi_digest(digest, cuts, (size_t)(g->ranks + 1) * sizeof *cuts);
-    fv_mpi_vote vote;
-    fv_mpi_vote_begin(&vote, g->comm, status, digest);
-    status = fv_mpi_vote_end(&vote, "rows, columns, element_bytes or bounds");
+    status = fv_mpi_agree(g->comm, status, digest, "rows, columns, element_bytes or bounds");
     if (status == FOVEA_OK) {
         const int64_t bytes = rows * (cuts[g->rank + 1] - cuts[g->rank]) * element;
         if (bytes > 0)

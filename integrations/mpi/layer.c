@@ -1,6 +1,10 @@
 /* The multi-head layer by heads (fovea_mpi_layer.h): this rank's heads are a layer of the core without W^O, and W^O is
  * a linear map by columns. */
 #include "layer.h"
+#include "agree.h"
+#include "columns.h"
+#include "desc.h"
+#include "structs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +14,8 @@ void fovea_mpi_mha_desc_init_size(fovea_mpi_mha_desc *desc, size_t size) {
     fv_mpi_init_struct(desc, &defaults, sizeof defaults, size);
 }
 
+enum { ROLES = 3 }; /* q, k and v */
+
 typedef struct making {
     fovea_mpi_mha *m;
     const fovea_context *ctx;
@@ -17,11 +23,10 @@ typedef struct making {
     fovea_mha_desc layer;
     fovea_attention_desc attention;
     fovea_mha_weights weights; /* given, then of this rank */
-    fv_mpi_slice slices[FV_MPI_ROLES];
+    fv_mpi_slice slices[ROLES];
 } making;
 
-/* --------------------------------------------------------------------------------------------------- descriptions --
- * */
+/* --------------------------------------------------------------------------------------------------- descriptions -- */
 
 static fovea_status check_supported(const making *k) {
     const fovea_mha_desc *d = &k->layer;
@@ -49,16 +54,16 @@ static fovea_status read_desc(making *k, const fovea_mpi_mha_desc *given, const 
     fovea_attention_desc_init(&k->attention);
     for (int i = 0; i < 3; i++)
         if (!required[i])
-            return fv_mpi_fail(FOVEA_ERROR_NULL, "%s is NULL", names[i]);
+            return fv_mpi_fail_null(names[i]);
     fovea_status status = fv_mpi_read_struct(&k->over, given, sizeof k->over, "desc");
     if (status == FOVEA_OK && !k->over.layer)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "desc.layer is NULL");
+        return fv_mpi_fail_null("desc.layer");
     if (status == FOVEA_OK)
         status = fv_mpi_read_struct(&k->layer, k->over.layer, sizeof k->layer, "desc.layer");
     if (status == FOVEA_OK)
         status = fv_mpi_read_struct(&k->weights, weights, sizeof k->weights, "weights");
     if (status == FOVEA_OK && !k->layer.attention)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "desc.layer.attention is NULL");
+        return fv_mpi_fail_null("desc.layer.attention");
     if (status == FOVEA_OK)
         status = fv_mpi_read_struct(&k->attention, k->layer.attention, sizeof k->attention, "attention");
     if (status != FOVEA_OK)
@@ -66,7 +71,7 @@ static fovea_status read_desc(making *k, const fovea_mpi_mha_desc *given, const 
     fovea_attention_plan *whole = NULL; /* the core checks its description */
     status = fovea_attention_plan_create(k->ctx, &k->attention, &whole);
     if (status != FOVEA_OK)
-        return fv_mpi_fail_core(status);
+        return fv_mpi_from_core(status);
     fovea_attention_plan_destroy(whole);
     fovea_attention_desc *a = &k->attention;
     const int64_t most = (int64_t)1 << 31, sizes[] = {a->batch, a->q_len, a->q_heads, k->layer.out_features};
@@ -112,8 +117,7 @@ static uint64_t desc_digest(const making *k) {
     return a->arithmetic == FOVEA_ARITHMETIC_FASTEST && bf16 ? fv_mpi_context_digest(all, k->ctx) : all;
 }
 
-/* -------------------------------------------------------------------------------------------------------- weights --
- * */
+/* -------------------------------------------------------------------------------------------------------- weights -- */
 
 /* This rank's heads of q, k and v, with biases. */
 static fovea_status take_heads(making *k) {
@@ -124,7 +128,7 @@ static fovea_status take_heads(making *k) {
     const void **const biases[] = {&w->q_bias, &w->k_bias, &w->v_bias};
     const int64_t strides[] = {w->q_head_stride, w->k_head_stride, w->v_head_stride};
     const int64_t channels[] = {a->head_dim, a->head_dim, a->value_dim}, all[] = {a->q_heads, a->kv_heads, a->kv_heads};
-    for (int i = 0; i < FV_MPI_ROLES && !k->over.own_weights; i++) {
+    for (int i = 0; i < ROLES && !k->over.own_weights; i++) {
         const int64_t first = (i ? h->kv_first : h->q_first) * channels[i],
                       count = (i ? h->kv_count : h->q_count) * channels[i];
         if (matrices[i]->out != all[i] * channels[i])
@@ -157,7 +161,7 @@ static fovea_status make_own(making *k) {
     w.o_bias = NULL;
     w.o_head_stride = 0;
     const fovea_status status = fovea_mha_create(k->ctx, &d, &w, &m->own);
-    return status == FOVEA_OK ? status : fv_mpi_fail_core(status);
+    return fv_mpi_from_core(status);
 }
 
 static bool quantised(fovea_dtype dtype) {
@@ -189,10 +193,8 @@ static fovea_status make_out(making *k, fovea_status before) {
     if (wrong)
         before = fv_mpi_fail(FOVEA_ERROR_SHAPE, "weight o has %lld columns, but out_features is %lld",
                              (long long)w->o.out, (long long)columns);
-    fv_mpi_vote vote;
-    fv_mpi_vote_begin(&vote, k->m->group->comm, before, before == FOVEA_OK ? desc_digest(k) : 0);
-    const fovea_status status =
-        fv_mpi_vote_end(&vote, "fields of desc, of desc.layer or of its attention" FV_MPI_FASTEST);
+    const fovea_status status = fv_mpi_agree(k->m->group->comm, before, before == FOVEA_OK ? desc_digest(k) : 0,
+                                             "fields of desc, of desc.layer or of its attention" FV_MPI_FASTEST);
     return status != FOVEA_OK || columns == 0 ? status
                                               : fovea_mpi_linear_create(k->m->group, k->ctx, &over, &k->m->out);
 }
@@ -221,7 +223,7 @@ static fovea_status build(making *k) {
     m->q_bounds = calloc(bounds, sizeof *m->q_bounds);
     m->head_bounds = calloc(bounds, sizeof *m->head_bounds);
     if (!m->q_bounds || !m->head_bounds)
-        return fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
+        return fv_mpi_fail_memory();
     m->heads = fovea_mpi_share_heads(m->group, m->group->rank, a->q_heads, a->kv_heads);
     for (int rank = 0; rank < m->group->ranks; rank++) {
         const fovea_mpi_heads h = fovea_mpi_share_heads(m->group, rank, a->q_heads, a->kv_heads);
@@ -237,16 +239,14 @@ fovea_status fovea_mpi_mha_create(fovea_mpi_group *group, const fovea_context *c
     if (mha)
         *mha = NULL;
     if (!group)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "group is NULL");
+        return fv_mpi_fail_null("group");
     fovea_mpi_mha none = {.group = group}, *m = calloc(1, sizeof *m);
     making k = {.ctx = ctx, .m = m ? m : &none};
     k.m->group = group;
-    fovea_status status = !m     ? fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory")
-                          : !mha ? fv_mpi_fail(FOVEA_ERROR_NULL, "mha is NULL") /* which the others must hear */
-                                 : read_desc(&k, desc, weights);
+    fovea_status status = !m ? fv_mpi_fail_memory() : !mha ? fv_mpi_fail_null("mha") : read_desc(&k, desc, weights);
     if (status == FOVEA_OK)
         status = build(&k);
-    for (int i = 0; i < FV_MPI_ROLES; i++)
+    for (int i = 0; i < ROLES; i++)
         fv_mpi_slice_free(&k.slices[i]);
     status = make_out(&k, status);
     if (status == FOVEA_OK)
@@ -266,8 +266,7 @@ void fovea_mpi_mha_destroy(fovea_mpi_mha *m) {
     free(m);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- facts --
- * */
+/* ---------------------------------------------------------------------------------------------------------- facts -- */
 
 fovea_mpi_heads fovea_mpi_mha_heads(const fovea_mpi_mha *m, int rank) {
     return fovea_mpi_share_heads(m ? m->group : NULL, rank, m ? m->desc.q_heads : 0, m ? m->desc.kv_heads : 0);
@@ -281,8 +280,8 @@ size_t fovea_mpi_mha_weight_bytes(const fovea_mpi_mha *m) {
     if (!m)
         return 0;
     size_t bytes = fovea_mpi_linear_weight_bytes(m->out);
-    const fovea_linear *counted[FV_MPI_ROLES] = {NULL};
-    for (int i = 0; m->own && i < FV_MPI_ROLES; i++) { /* roles may share a map */
+    const fovea_linear *counted[ROLES] = {NULL};
+    for (int i = 0; m->own && i < ROLES; i++) { /* roles may share a map */
         int64_t part, in, out;
         bool seen = fovea_mha_linear(m->own, i, &counted[i], &part, &in, &out) != FOVEA_OK || !counted[i];
         for (int j = 0; j < i; j++)

@@ -1,11 +1,13 @@
 /* Executing a layer by heads: each rank computes its heads, all are gathered, then each computes its columns of W^O. */
+#include "agree.h"
 #include "layer.h"
+#include "structs.h"
 
 #include <string.h>
 
 /* A call, and where its parts are in the group's memory. */
 typedef struct call {
-    fovea_mpi_mha *m;
+    const fovea_mpi_mha *m;
     fovea_attention_args args;
     int64_t batch, tokens, rows;
     fv_mpi_section sections[2]; /* heads, lse */
@@ -42,13 +44,12 @@ size_t fovea_mpi_mha_memory(const fovea_mpi_mha *m) {
     if (!m)
         return 0;
     static float lse;
-    call c = {.m = (fovea_mpi_mha *)(uintptr_t)m, .batch = m->desc.batch, .rows = m->most_rows, .args.lse.data = &lse};
+    call c = {.m = m, .batch = m->desc.batch, .rows = m->most_rows, .args.lse.data = &lse};
     set_sections(&c);
     return (size_t)lay_out(&c, NULL);
 }
 
-/* --------------------------------------------------------------------------------------------------------- checks --
- * */
+/* --------------------------------------------------------------------------------------------------------- checks -- */
 
 static fovea_status check_tensor(const fovea_tensor *t, const char *name, fovea_dtype dtype, const int64_t shape[4]) {
     bool good = t->data && t->dtype == dtype && !t->quantisation && (t->stride[3] == 1 || t->shape[3] == 1);
@@ -81,7 +82,7 @@ static fovea_status read_args(call *c, const fovea_attention_args *given) {
     const fovea_attention_desc *d = &c->m->desc;
     fovea_attention_args_init(&c->args);
     if (!given)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "args is NULL");
+        return fv_mpi_fail_null("args");
     fovea_status status = fv_mpi_read_struct(&c->args, given, sizeof c->args, "args");
     if (status == FOVEA_OK)
         status = check_absent(&c->args);
@@ -95,9 +96,9 @@ static fovea_status read_args(call *c, const fovea_attention_args *given) {
     c->rows = c->batch * c->tokens;
     set_sections(c);
     if (d->packed && !c->args.q_cu_seqlens)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "q_cu_seqlens is NULL");
+        return fv_mpi_fail_null("q_cu_seqlens");
     if (c->args.sinks == NULL && d->has_sinks)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "sinks is NULL");
+        return fv_mpi_fail_null("sinks");
     return fovea_mpi_group_reserve(c->m->group, (size_t)lay_out(c, NULL));
 }
 
@@ -146,8 +147,7 @@ static uint64_t digest_of(const call *c) {
     return digest;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- work --
- * */
+/* ----------------------------------------------------------------------------------------------------------- work -- */
 
 /* Rows that packed sequences have. What is out of range is the core's to refuse. */
 static void mark_rows(const call *c) {
@@ -190,11 +190,11 @@ static fovea_status compute(const call *c) {
     if (a.lse.data)
         a.lse = fovea_tensor_bthd(lse, FOVEA_DTYPE_F32, c->batch, c->tokens, m->heads.q_count, 1);
     const fovea_status status = fovea_mha_execute(m->own, &a, c->workspace, fovea_mha_workspace_size(m->own));
-    return status == FOVEA_OK ? status : fv_mpi_fail_core(status);
+    return fv_mpi_from_core(status);
 }
 
 static fovea_status finish(const call *c, fovea_status status) {
-    fovea_mpi_mha *m = c->m;
+    const fovea_mpi_mha *m = c->m;
     fovea_mpi_group *g = m->group;
     status = fv_mpi_message_exchange(g, c->message, c->sections, SECTIONS, status);
     if (status != FOVEA_OK || c->rows == 0)
@@ -212,7 +212,7 @@ static fovea_status finish(const call *c, fovea_status status) {
 
 fovea_status fovea_mpi_mha_execute(fovea_mpi_mha *m, const fovea_attention_args *args) {
     if (!m)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "mha is NULL");
+        return fv_mpi_fail_null("mha");
     fovea_mpi_group *g = m->group;
     call c = {.m = m};
     fovea_status status = read_args(&c, args);

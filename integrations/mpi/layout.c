@@ -1,5 +1,5 @@
 /* Which rank has which position of an axis: stripes dealt back and forth. */
-#include "plan.h"
+#include "layout.h"
 
 static int64_t stripes_of(const fv_mpi_layout *l) { return fv_mpi_ceil(l->total, l->width); }
 

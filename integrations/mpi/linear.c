@@ -1,6 +1,9 @@
 /* Linear maps by output columns (fovea_mpi_layer.h). Each rank packs a map of its columns. An execution votes on
  * arguments while it computes, then gathers columns. What outputs must be is checked by a map of one input channel. */
-#include "layer.h"
+#include "linear.h"
+#include "agree.h"
+#include "columns.h"
+#include "structs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +24,7 @@ static int64_t own_columns(const fovea_mpi_linear *l, int64_t part) {
     return bounds[l->group->rank + 1] - bounds[l->group->rank];
 }
 
-/* -------------------------------------------------------------------------------------------------------- packing --
- * */
+/* -------------------------------------------------------------------------------------------------------- packing -- */
 
 typedef struct packing {
     fovea_mpi_linear *l;
@@ -38,10 +40,10 @@ static fovea_status read_desc(packing *p, const fovea_mpi_linear_desc *given) {
     fovea_mpi_linear_desc_init(&p->over);
     fovea_linear_desc_init(&p->desc);
     if (!p->ctx || !given)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "%s is NULL", given ? "ctx" : "desc");
+        return fv_mpi_fail_null(given ? "ctx" : "desc");
     fovea_status status = fv_mpi_read_struct(&p->over, given, sizeof p->over, "desc");
     if (status == FOVEA_OK && !p->over.linear)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "desc.linear is NULL");
+        return fv_mpi_fail_null("desc.linear");
     if (status == FOVEA_OK)
         status = fv_mpi_read_struct(&p->desc, p->over.linear, sizeof p->desc, "desc.linear");
     if (status != FOVEA_OK)
@@ -123,7 +125,7 @@ static fovea_status pack_own(packing *p) {
     d.parts = p->parts;
     d.part_count = count;
     const fovea_status status = fovea_linear_pack(p->ctx, &d, &l->map);
-    return status == FOVEA_OK ? status : fv_mpi_fail_core(status);
+    return fv_mpi_from_core(status);
 }
 
 /* All columns of one input channel, of zeros. */
@@ -138,7 +140,7 @@ static fovea_status pack_check(packing *p) {
         p->parts[i] = (fovea_linear_part){.weight = {.data = &zero, .dtype = FOVEA_DTYPE_F32, .in = 1, .out = out}};
     }
     const fovea_status status = fovea_linear_pack(p->ctx, &d, &p->l->check);
-    return status == FOVEA_OK ? status : fv_mpi_fail_core(status);
+    return fv_mpi_from_core(status);
 }
 
 static bool gated(fovea_activation a) {
@@ -161,7 +163,7 @@ static fovea_status build(packing *p) {
     p->parts = calloc(parts, sizeof *p->parts);
     p->slices = calloc(parts, sizeof *p->slices);
     if (!l->own || !l->bounds || !p->parts || !p->slices)
-        return fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
+        return fv_mpi_fail_memory();
     for (int64_t i = 0; i < l->parts; i++)
         fv_mpi_bounds(l->group, p->over.columns ? p->over.columns[i] : p->given[i].weight.out, p->over.multiple,
                       l->bounds + i * (l->group->ranks + 1));
@@ -174,11 +176,9 @@ fovea_status fovea_mpi_linear_create(fovea_mpi_group *group, const fovea_context
     if (linear)
         *linear = NULL;
     if (!group)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "group is NULL");
+        return fv_mpi_fail_null("group");
     packing p = {.ctx = ctx, .l = calloc(1, sizeof *p.l)};
-    fovea_status status = !p.l      ? fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory")
-                          : !linear ? fv_mpi_fail(FOVEA_ERROR_NULL, "linear is NULL") /* which the others must hear */
-                                    : read_desc(&p, desc);
+    fovea_status status = !p.l ? fv_mpi_fail_memory() : !linear ? fv_mpi_fail_null("linear") : read_desc(&p, desc);
     const uint64_t digest = status == FOVEA_OK ? desc_digest(&p) : 0;
     if (status == FOVEA_OK) {
         p.l->group = group;
@@ -188,9 +188,7 @@ fovea_status fovea_mpi_linear_create(fovea_mpi_group *group, const fovea_context
         fv_mpi_slice_free(&p.slices[i]);
     free(p.slices);
     free(p.parts);
-    fv_mpi_vote vote;
-    fv_mpi_vote_begin(&vote, group->comm, status, digest);
-    status = fv_mpi_vote_end(&vote, "fields of desc or of desc.linear" FV_MPI_FASTEST);
+    status = fv_mpi_agree(group->comm, status, digest, "fields of desc or of desc.linear" FV_MPI_FASTEST);
     if (status == FOVEA_OK)
         *linear = p.l;
     else

@@ -1,5 +1,7 @@
 /* Executing linear maps by output columns: this rank's columns go to its message, all ranks' to y. */
-#include "layer.h"
+#include "agree.h"
+#include "linear.h"
+#include "structs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +92,7 @@ static fovea_status compute(const fovea_mpi_linear *l, const fovea_linear_args *
     args.y = a->y;
     args.residual = given->residual ? a->residual : NULL;
     const fovea_status status = fovea_linear_execute(l->map, &args, a->workspace, fovea_linear_workspace_size(l->map));
-    return status == FOVEA_OK ? status : fv_mpi_fail_core(status);
+    return fv_mpi_from_core(status);
 }
 
 static void set_sections(const fovea_mpi_linear *l, const fovea_linear_args *args, const layout *a) {
@@ -116,8 +118,7 @@ fovea_status fv_mpi_linear_run(fovea_mpi_linear *l, const fovea_linear_args *arg
     return gather(l, args, &a, wanted, status == FOVEA_OK ? compute(l, args, &a) : status);
 }
 
-/* --------------------------------------------------------------------------------------------------------- checks --
- * */
+/* --------------------------------------------------------------------------------------------------------- checks -- */
 
 /* Before anything is made of x's sizes. */
 static fovea_status check_x(const fovea_mpi_linear *l, const fovea_linear_args *args) {
@@ -137,7 +138,7 @@ static fovea_status check_x(const fovea_mpi_linear *l, const fovea_linear_args *
     if (status != FOVEA_OK)
         return status;
     if (!args->y)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "y is NULL");
+        return fv_mpi_fail_null("y");
     for (int64_t b = 0; args->lens && b < shape[0]; b++)
         if (args->lens[b] < 0 || args->lens[b] > shape[2])
             return fv_mpi_fail(FOVEA_ERROR_SHAPE, "lens[%lld] is %lld, but x has %lld tokens", (long long)b,
@@ -151,7 +152,7 @@ fovea_status fv_mpi_linear_check(const fovea_mpi_linear *l, const fovea_linear_a
     a.lens = zeros;
     a.stats = NULL;
     const fovea_status status = fovea_linear_execute(l->check, &a, NULL, 0);
-    return status == FOVEA_OK ? status : fv_mpi_fail_core(status);
+    return fv_mpi_from_core(status);
 }
 
 static uint64_t digest_of(const fovea_mpi_linear *l, const fovea_linear_args *args) {
@@ -167,12 +168,11 @@ static uint64_t digest_of(const fovea_mpi_linear *l, const fovea_linear_args *ar
 
 fovea_status fovea_mpi_linear_execute(fovea_mpi_linear *l, const fovea_linear_args *given) {
     if (!l)
-        return fv_mpi_fail(FOVEA_ERROR_NULL, "linear is NULL");
+        return fv_mpi_fail_null("linear");
     fovea_mpi_group *g = l->group;
     fovea_linear_args args;
     fovea_linear_args_init(&args);
-    fovea_status status =
-        given ? fv_mpi_read_struct(&args, given, sizeof args, "args") : fv_mpi_fail(FOVEA_ERROR_NULL, "args is NULL");
+    fovea_status status = given ? fv_mpi_read_struct(&args, given, sizeof args, "args") : fv_mpi_fail_null("args");
     if (status == FOVEA_OK)
         status = check_x(l, &args);
     const int64_t batch = args.x.shape[0], tokens = args.x.shape[2], rows = batch * tokens;

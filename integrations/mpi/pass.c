@@ -5,9 +5,9 @@
  * A slot holds a block under way: header, q (if queries are dealt), a second header, state. It is received into,
  * computed in, and sent on from. A block's home has its q, and gets what begins with the second header. While one block
  * is computed, others arrive or leave; MPI gets on with them between steps. */
-#include "execute.h"
-
-#include <string.h>
+#include "pass.h"
+#include "agree.h"
+#include "piece.h"
 
 typedef struct slot {
     char *memory;
@@ -76,8 +76,7 @@ static void send(pass *p, void *memory, int64_t bytes, int to, int tag, MPI_Requ
     MPI_Isend(memory, (int)(status == FOVEA_OK ? bytes / FV_MPI_UNIT : 1), plan->unit, to, tag, plan->comm, request);
 }
 
-/* --------------------------------------------------------------------------------------------------------- results --
- * */
+/* -------------------------------------------------------------------------------------------------------- results -- */
 
 /* Ends what an out slot was taken for. */
 static void settle(pass *p, out_slot *o) {
@@ -91,14 +90,7 @@ static void settle(pass *p, out_slot *o) {
         p->call->status = (fovea_status)header->status;
         return;
     }
-    fovea_tensor out, lse;
-    fv_mpi_result(p->call, block_of(p, block), o->memory + FV_MPI_UNIT, &out, &lse);
-    const fovea_tensor to = fv_mpi_view(p->call, block_of(p, block), &p->call->args.out);
-    fv_mpi_copy(&out, &to);
-    if (lse.data) {
-        const fovea_tensor lse_to = fv_mpi_view(p->call, block_of(p, block), &p->call->args.lse);
-        fv_mpi_copy(&lse, &lse_to);
-    }
+    fv_mpi_result_unpack(p->call, block_of(p, block), o->memory + FV_MPI_UNIT);
 }
 
 static out_slot *take_out(pass *p) {
@@ -107,8 +99,7 @@ static out_slot *take_out(pass *p) {
     return o;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- steps --
- * */
+/* ---------------------------------------------------------------------------------------------------------- steps -- */
 
 static void pack_q(pass *p, const fv_mpi_block *b, slot *s) {
     if (p->call->status != FOVEA_OK || q_bytes_of(p, b) == 0)
@@ -154,15 +145,9 @@ static bool stateless(const pass *p, const fv_mpi_block *b) {
 
 /* The state of a block in its slot: new at the first stop. */
 static fovea_attention_state *state_in(pass *p, const fv_mpi_block *b, const fv_mpi_stop *at, slot *s, bool first) {
-    const fovea_mpi_attention_plan *plan = p->call->plan;
-    void *memory = s->memory + 2 * FV_MPI_UNIT + q_bytes_of(p, b);
-    fovea_attention_state *state = memory;
-    if (!first)
-        return state;
-    const fovea_status status = fovea_attention_state_init(fv_mpi_plan_of(plan, b->queries, b->heads, at->keys), memory,
-                                                           (size_t)fv_mpi_state_of(plan, b), &state);
-    if (status != FOVEA_OK)
-        p->call->status = fv_mpi_fail_core(status);
+    fovea_attention_state *state = (void *)(s->memory + 2 * FV_MPI_UNIT + q_bytes_of(p, b));
+    if (first)
+        p->call->status = fv_mpi_new_state(p->call->plan, b, at->keys, state, &state);
     return state;
 }
 

@@ -1,36 +1,19 @@
-/* Plans: what all ranks agree on, and what of it is this rank's. */
+/* Plans: the core's plans for pieces, what a plan tells, and its end. */
 #include "plan.h"
+#include "agree.h"
 
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
-
-/* ------------------------------------------------------------------------------------------------------ agreement --
- * */
-
-/* Rank 0's, with defaults. */
-static void agree_on_costs(fovea_mpi_attention_plan *p) {
-    fovea_mpi_costs *c = &p->problem.costs;
-    double *fields[] = {&c->flops, &c->key_bytes, &c->call, &c->latency, &c->bandwidth, &c->copy}, all[6];
-    const double defaults[] = {1.2e11 * p->threads, 1.05e10 * p->threads, 5e-6, 5e-6, 4e9, 4e9};
-    for (int i = 0; i < 6; i++)
-        all[i] = *fields[i] > 0 ? *fields[i] : defaults[i];
-    MPI_Bcast(all, 6, MPI_DOUBLE, 0, p->comm);
-    for (int i = 0; i < 6; i++)
-        *fields[i] = all[i];
-}
-
-/* --------------------------------------------------------------------------------------------------------- shapes --
- * */
 
 /* Over a cache a visit takes segment by segment. */
 static int64_t keys_at_once(const fovea_mpi_attention_plan *p, int64_t keys) {
     return p->problem.desc.page_keys && keys ? FV_MPI_SEGMENT : keys;
 }
 
-fovea_attention_plan *fv_mpi_plan_of(const fovea_mpi_attention_plan *p, int64_t queries, int64_t heads, int64_t keys) {
+fovea_attention_plan *fv_mpi_plan_of(const fovea_mpi_attention_plan *p, const fv_mpi_block *b, int64_t keys) {
     keys = keys_at_once(p, keys);
     for (int64_t i = 0; i < p->shape_count; i++)
-        if (p->shapes[i].queries == queries && p->shapes[i].heads == heads && p->shapes[i].keys == keys)
+        if (p->shapes[i].queries == b->queries && p->shapes[i].heads == b->heads && p->shapes[i].keys == keys)
             return p->shapes[i].plan;
     return NULL;
 }
@@ -42,175 +25,97 @@ int64_t fv_mpi_state_of(const fovea_mpi_attention_plan *p, const fv_mpi_block *b
     return 0;
 }
 
-static void needs_workspace(fovea_mpi_attention_plan *p, const fovea_attention_plan *core) {
-    const size_t bytes = fovea_attention_plan_workspace_size(core);
-    p->attention_bytes = bytes > p->attention_bytes ? bytes : p->attention_bytes;
+fovea_status fv_mpi_new_state(const fovea_mpi_attention_plan *p, const fv_mpi_block *b, int64_t keys, void *memory,
+                              fovea_attention_state **state) {
+    return fv_mpi_from_core(
+        fovea_attention_state_init(fv_mpi_plan_of(p, b, keys), memory, (size_t)fv_mpi_state_of(p, b), state));
 }
 
-static fovea_status make(fovea_mpi_attention_plan *p, const fovea_context *ctx, int64_t queries, int64_t q_heads,
-                         int64_t kv_heads, int64_t keys, fovea_attention_plan **plan) {
+fovea_status fv_mpi_core_plan(fovea_mpi_attention_plan *p, const fovea_context *ctx, int64_t queries, int64_t q_heads,
+                              int64_t kv_heads, int64_t keys, fovea_attention_plan **core) {
     fovea_attention_desc d = p->problem.desc;
     d.q_len = queries;
     d.kv_len = keys;
     d.q_heads = q_heads;
     d.kv_heads = kv_heads;
     d.causal = d.causal == FOVEA_CAUSAL_NONE ? FOVEA_CAUSAL_NONE : FOVEA_CAUSAL_OFFSET;
-    const fovea_status status = fovea_attention_plan_create(ctx, &d, plan);
-    if (status != FOVEA_OK)
-        return fv_mpi_fail_core(status);
-    needs_workspace(p, *plan);
-    return FOVEA_OK;
+    const fovea_status status = fovea_attention_plan_create(ctx, &d, core);
+    const size_t bytes = status == FOVEA_OK ? fovea_attention_plan_workspace_size(*core) : 0;
+    p->attention_bytes = bytes > p->attention_bytes ? bytes : p->attention_bytes;
+    return fv_mpi_from_core(status);
 }
 
-static fovea_status add_shape(fovea_mpi_attention_plan *p, const fv_mpi_block *b, int64_t keys) {
+fovea_status fv_mpi_add_shape(fovea_mpi_attention_plan *p, const fv_mpi_block *b, int64_t keys) {
     keys = keys_at_once(p, keys);
-    if (fv_mpi_plan_of(p, b->queries, b->heads, keys))
+    if (fv_mpi_plan_of(p, b, keys))
         return FOVEA_OK;
     fv_mpi_shape *more = realloc(p->shapes, (size_t)(p->shape_count + 1) * sizeof *more);
     if (!more)
-        return fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
+        return fv_mpi_fail_memory();
     p->shapes = more;
     fv_mpi_shape *s = &p->shapes[p->shape_count];
     *s = (fv_mpi_shape){b->queries, b->heads, keys, NULL};
-    const fovea_attention_desc *d = &p->problem.desc;
     const fovea_status status =
-        make(p, p->one ? p->one : p->ctx, b->queries, b->heads * (d->q_heads / d->kv_heads), b->heads, keys, &s->plan);
+        fv_mpi_core_plan(p, p->one ? p->one : p->ctx, b->queries, b->heads * fv_mpi_heads_per_key(&p->problem.desc),
+                         b->heads, keys, &s->plan);
     p->shape_count += status == FOVEA_OK;
     return status;
 }
 
-/* Every rank merges, and each of its segments is whole but for the last of all. */
-static fovea_status add_shapes_of_gather(fovea_mpi_attention_plan *p, const fv_mpi_block *b) {
-    const int64_t kv_len = p->problem.desc.kv_len, last = kv_len % FV_MPI_SEGMENT;
-    fovea_status status = add_shape(p, b, 0);
-    if (status == FOVEA_OK && kv_len >= FV_MPI_SEGMENT)
-        status = add_shape(p, b, FV_MPI_SEGMENT);
-    return status == FOVEA_OK && last ? add_shape(p, b, last) : status;
+void fovea_mpi_attention_plan_destroy(fovea_mpi_attention_plan *p) {
+    if (!p)
+        return;
+    for (int64_t i = 0; i < p->shape_count; i++)
+        fovea_attention_plan_destroy(p->shapes[i].plan);
+    fovea_attention_plan_destroy(p->check);
+    fovea_context_destroy(p->one);
+    fv_mpi_routes_free(&p->routes);
+    free(p->shapes);
+    free(p->steps.at);
+    MPI_Type_free(&p->unit);
+    MPI_Comm_free(&p->comm);
+    free(p);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- PASS --
- * */
-
-static fovea_status plan_pass(fovea_mpi_attention_plan *p) {
-    const fv_mpi_routes *r = &p->routes;
-    if (!fv_mpi_steps_make(&p->problem, r, p->choice.in_flight, p->rank, &p->steps))
-        return fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
-    fovea_status status = FOVEA_OK;
-    for (int64_t i = 0; i < p->steps.count && status == FOVEA_OK; i++) {
-        const fv_mpi_block *b = &r->blocks[p->steps.at[i].block];
-        if (p->steps.at[i].kind == FV_MPI_VISIT)
-            status = add_shape(p, b, r->stops[b->stop + p->steps.at[i].stop].keys);
-    }
-    for (int64_t i = 0; i < p->steps.count && status == FOVEA_OK; i++) {
-        const fv_mpi_block *b = &r->blocks[p->steps.at[i].block];
-        const int64_t q = p->problem.queries == FOVEA_MPI_QUERIES_DEALT ? fv_mpi_q_bytes(&p->problem, b) : 0;
-        p->slot_bytes = fv_mpi_max(p->slot_bytes, 2 * FV_MPI_UNIT + q + fv_mpi_state_of(p, b));
-        p->out_bytes = fv_mpi_max(p->out_bytes, FV_MPI_UNIT + fv_mpi_out_bytes(&p->problem, b));
-    }
-    return status;
+int64_t fovea_mpi_attention_keys(const fovea_mpi_attention_plan *p, int rank) {
+    return p ? fv_mpi_held(&p->routes.keys, rank) : 0;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- make */
-
-static double largest_message(const fovea_mpi_attention_plan *p) { /* which int64_t may not hold */
-    double most = 0, shared = 0;
-    for (int64_t i = 0; i < p->routes.block_count; i++) {
-        const fv_mpi_block *b = &p->routes.blocks[i];
-        const int64_t states =
-            p->choice.method == FOVEA_MPI_METHOD_PASS
-                ? 1
-                : fv_mpi_ceil(fv_mpi_held(&p->routes.keys, 0) + p->routes.keys.width, FV_MPI_SEGMENT);
-        most = fmax(most, (double)fv_mpi_q_bytes(&p->problem, b) +
-                              2.0 * (double)states * (double)fv_mpi_state_bytes(&p->problem, b));
-        shared += (double)fv_mpi_out_bytes(&p->problem, b);
-    }
-    return p->problem.queries == FOVEA_MPI_QUERIES_REPLICATED ? fmax(most, shared) : most;
+int64_t fovea_mpi_attention_key_stripe(const fovea_mpi_attention_plan *p, int rank, int64_t index, int64_t *first) {
+    return p && first ? fv_mpi_stripe(&p->routes.keys, rank, index, first) : 0;
 }
 
-/* What is local, after all ranks have the same description. */
-static fovea_status build(fovea_mpi_attention_plan *p, const fovea_mpi_attention_desc *m) {
-    const fovea_attention_desc *d = &p->problem.desc;
-    const bool full = d->causal == FOVEA_CAUSAL_BOTTOM_RIGHT || d->causal == FOVEA_CAUSAL_OFFSET;
-    const int64_t offset = full ? d->kv_len - d->q_len : 0;
-    p->problem.min_offset = m->min_offset == FOVEA_MPI_OFFSET_FULL ? offset : m->min_offset;
-    p->problem.max_offset = m->max_offset == FOVEA_MPI_OFFSET_FULL ? offset : m->max_offset;
-    if (p->problem.min_offset > p->problem.max_offset)
-        return fv_mpi_fail(FOVEA_ERROR_ARGUMENT, "min_offset is %lld, but max_offset %lld",
-                           (long long)p->problem.min_offset, (long long)p->problem.max_offset);
-    p->problem.queries = m->queries;
-    const fv_mpi_choice given = {m->stripe_segments, m->query_stripe,
-                                 m->block_queries,   d->page_keys ? d->kv_heads : m->block_kv_heads,
-                                 m->in_flight,       m->method};
-    if (!fv_mpi_choose(&p->problem, &given, &p->choice, &p->seconds) ||
-        !fv_mpi_routes_make(&p->problem, &p->choice, &p->routes))
-        return fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory");
-    if (largest_message(p) > (double)FV_MPI_MESSAGES_MOST)
-        return fv_mpi_fail(FOVEA_ERROR_UNSUPPORTED, "a message would have more than 2^37 bytes: take smaller blocks");
-    fovea_status status = FOVEA_OK;
-    if (p->choice.method == FOVEA_MPI_METHOD_GATHER && p->threads > 1) {
-        fovea_info info;
-        fovea_info_init(&info);
-        fovea_context_info(p->ctx, &info);
-        fovea_context_options options;
-        fovea_context_options_init(&options);
-        options.threads = 1;
-        options.isa = info.isa;
-        status = fovea_context_create(&options, &p->one);
-        if (status != FOVEA_OK)
-            return fv_mpi_fail_core(status);
-    }
-    status = make(p, p->ctx, fovea_mpi_attention_queries(p, p->rank), d->q_heads, d->kv_heads,
-                  d->page_keys ? 0 : fovea_mpi_attention_keys(p, p->rank), &p->check);
-    for (int64_t i = 0; i < p->routes.block_count && status == FOVEA_OK && p->choice.method == FOVEA_MPI_METHOD_GATHER;
-         i++)
-        status = add_shapes_of_gather(p, &p->routes.blocks[i]);
-    return status == FOVEA_OK && p->choice.method == FOVEA_MPI_METHOD_PASS ? plan_pass(p) : status;
+int64_t fovea_mpi_attention_queries(const fovea_mpi_attention_plan *p, int rank) {
+    if (!p || rank < 0 || rank >= p->ranks)
+        return 0;
+    return p->problem.queries == FOVEA_MPI_QUERIES_DEALT ? fv_mpi_held(&p->routes.tokens, rank) : p->problem.desc.q_len;
 }
 
-fovea_status fovea_mpi_attention_plan_create(MPI_Comm comm, const fovea_context *ctx,
-                                             const fovea_mpi_attention_desc *desc, fovea_mpi_attention_plan **plan) {
-    if (plan)
-        *plan = NULL;
-    fovea_status status = fv_mpi_check_comm(comm);
-    if (status != FOVEA_OK)
-        return status;
-    fovea_mpi_attention_plan *p = calloc(1, sizeof *p), none = {0};
-    fovea_mpi_attention_plan *own = p ? p : &none;
-    fovea_mpi_attention_desc m;
-    MPI_Comm_dup(comm, &own->comm);
-    MPI_Comm_set_errhandler(own->comm, MPI_ERRORS_ARE_FATAL);
-    MPI_Comm_rank(own->comm, &own->rank);
-    MPI_Comm_size(own->comm, &own->ranks);
-    MPI_Type_contiguous(FV_MPI_UNIT, MPI_BYTE, &own->unit);
-    MPI_Type_commit(&own->unit);
-    own->problem.ranks = own->ranks;
-    own->ctx = ctx;
-    status = !p      ? fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "out of memory")
-             : !plan ? fv_mpi_fail(FOVEA_ERROR_NULL, "plan is NULL") /* which the others must hear */
-                     : fv_mpi_read_desc(p, desc, &m);
-    fv_mpi_vote vote;
-    fv_mpi_vote_begin(&vote, own->comm, status, status == FOVEA_OK ? fv_mpi_desc_digest(&p->problem.desc, &m) : 0);
-    status = fv_mpi_vote_end(&vote, "fields of desc or of desc.attention" FV_MPI_FASTEST);
-    if (status == FOVEA_OK) {
-        fovea_info info;
-        fovea_info_init(&info);
-        fovea_context_info(ctx, &info);
-        own->threads = info.threads;
-        agree_on_costs(own);
-        status = build(own, &m);
-        const fv_mpi_choice *c = &own->choice;
-        const int64_t chosen[] = {c->stripe_segments, c->query_stripe, c->block_queries,
-                                  c->block_kv_heads,  c->in_flight,    c->method};
-        fv_mpi_vote_begin(&vote, own->comm, status, fv_mpi_digest(0, chosen, sizeof chosen));
-        status = fv_mpi_vote_end(&vote, "choices of the cost model");
-    }
-    if (status == FOVEA_OK) {
-        *plan = p;
-    } else if (p) {
-        fovea_mpi_attention_plan_destroy(p);
-    } else {
-        MPI_Type_free(&none.unit);
-        MPI_Comm_free(&none.comm);
-    }
-    return status;
+int64_t fovea_mpi_attention_query_stripe(const fovea_mpi_attention_plan *p, int rank, int64_t index, int64_t *first) {
+    if (!p || !first || rank < 0 || rank >= p->ranks)
+        return 0;
+    if (p->problem.queries == FOVEA_MPI_QUERIES_DEALT)
+        return fv_mpi_stripe(&p->routes.tokens, rank, index, first);
+    *first = 0;
+    return index == 0 ? p->problem.desc.q_len : 0;
+}
+
+double fovea_mpi_attention_plan_seconds(const fovea_mpi_attention_plan *p) { return p ? p->seconds : 0; }
+
+size_t fovea_mpi_attention_plan_describe(const fovea_mpi_attention_plan *p, char *text, size_t size) {
+    if (!p)
+        return 0;
+    const bool pass = p->choice.method == FOVEA_MPI_METHOD_PASS;
+    const int n = snprintf(
+        text, size,
+        "%s over %d ranks, queries %s\n"
+        "stripes of %lld segments of 256 keys; rank %d has %lld keys, %lld queries\n"
+        "%lld blocks of %lld queries, %lld key heads; %lld stops; %lld under way; %lld slots of %lld bytes\n"
+        "predicted: %.6f s\n",
+        pass ? "pass" : "gather", p->ranks, p->problem.queries == FOVEA_MPI_QUERIES_DEALT ? "dealt" : "replicated",
+        (long long)p->choice.stripe_segments, p->rank, (long long)fovea_mpi_attention_keys(p, p->rank),
+        (long long)fovea_mpi_attention_queries(p, p->rank), (long long)p->routes.block_count,
+        (long long)p->choice.block_queries, (long long)p->choice.block_kv_heads, (long long)p->routes.stop_count,
+        (long long)(pass ? p->choice.in_flight : 0), (long long)p->steps.slots, (long long)p->slot_bytes, p->seconds);
+    return n < 0 ? 0 : (size_t)n;
 }

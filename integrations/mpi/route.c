@@ -1,19 +1,17 @@
 /* Blocks of queries, the stops that each makes with PASS, and what a stop costs. */
-#include "plan.h"
+#include "route.h"
 
 #include <stdlib.h>
 
 /* Queries whose limits are taken as one, for costs; more where a block would have more such parts. */
 enum { ROWS = 64, PARTS = 4096 };
 
-static int64_t size_of(fovea_dtype dtype) { return dtype == FOVEA_DTYPE_F32 ? 4 : dtype == FOVEA_DTYPE_I8 ? 1 : 2; }
-
 static int64_t rows_of(const fv_mpi_problem *p, const fv_mpi_block *b) {
-    return p->desc.batch * b->queries * b->heads * (p->desc.q_heads / fv_mpi_max(1, p->desc.kv_heads));
+    return p->desc.batch * b->queries * b->heads * fv_mpi_heads_per_key(&p->desc);
 }
 
 int64_t fv_mpi_q_bytes(const fv_mpi_problem *p, const fv_mpi_block *b) {
-    return fv_mpi_units(rows_of(p, b) * p->desc.head_dim * size_of(p->desc.dtype));
+    return fv_mpi_units(rows_of(p, b) * p->desc.head_dim * fv_mpi_element(p->desc.dtype));
 }
 
 int64_t fv_mpi_state_bytes(const fv_mpi_problem *p, const fv_mpi_block *b) {
@@ -22,7 +20,7 @@ int64_t fv_mpi_state_bytes(const fv_mpi_problem *p, const fv_mpi_block *b) {
 
 int64_t fv_mpi_out_bytes(const fv_mpi_problem *p, const fv_mpi_block *b) {
     const int64_t rows = rows_of(p, b);
-    return fv_mpi_units(rows * p->desc.value_dim * size_of(p->desc.out_dtype)) + fv_mpi_units(rows * 4);
+    return fv_mpi_units(rows * p->desc.value_dim * fv_mpi_element(p->desc.out_dtype)) + fv_mpi_units(rows * 4);
 }
 
 int64_t fv_mpi_hop_bytes(const fv_mpi_problem *p, const fv_mpi_block *b, int to) {
@@ -30,8 +28,7 @@ int64_t fv_mpi_hop_bytes(const fv_mpi_problem *p, const fv_mpi_block *b, int to)
     return fv_mpi_state_bytes(p, b) + (with_q ? fv_mpi_q_bytes(p, b) : 0);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- costs --
- * */
+/* ---------------------------------------------------------------------------------------------------------- costs -- */
 
 void fv_mpi_sees(const fovea_attention_desc *d, int64_t first, int64_t count, int64_t min, int64_t max, int64_t *low,
                  int64_t *high) {
@@ -47,7 +44,7 @@ void fv_mpi_sees(const fovea_attention_desc *d, int64_t first, int64_t count, in
 
 double fv_mpi_visit_seconds(const fv_mpi_problem *p, const fv_mpi_block *b, int64_t key, int64_t keys) {
     const fovea_attention_desc *d = &p->desc;
-    const double heads = (double)(d->batch * b->heads), groups = (double)(d->q_heads / fv_mpi_max(1, d->kv_heads));
+    const double heads = (double)(d->batch * b->heads), groups = (double)fv_mpi_heads_per_key(d);
     double pairs = 0;
     int64_t low, high, read_low = key + keys, read_high = key;
     const int64_t rows = fv_mpi_max(ROWS, fv_mpi_ceil(b->queries, PARTS));
@@ -60,13 +57,12 @@ double fv_mpi_visit_seconds(const fv_mpi_problem *p, const fv_mpi_block *b, int6
         if (high > low)
             read_low = fv_mpi_min(read_low, low), read_high = fv_mpi_max(read_high, high);
     }
-    const double bytes = (double)(d->head_dim * size_of(d->k_dtype) + d->value_dim * size_of(d->v_dtype));
+    const double bytes = (double)(d->head_dim * fv_mpi_element(d->k_dtype) + d->value_dim * fv_mpi_element(d->v_dtype));
     return p->costs.call + 2 * pairs * groups * heads * (double)(d->head_dim + d->value_dim) / p->costs.flops +
            (double)fv_mpi_max(0, read_high - read_low) * heads * bytes / p->costs.key_bytes;
 }
 
-/* --------------------------------------------------------------------------------------------------------- blocks --
- * */
+/* --------------------------------------------------------------------------------------------------------- blocks -- */
 
 /* Without a walk over stripes: runs are the first stripe, pairs of stripes, and single ones between. */
 int64_t fv_mpi_block_count(const fv_mpi_problem *p, const fv_mpi_choice *c) {

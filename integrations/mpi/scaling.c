@@ -4,7 +4,7 @@
  * --flops, --key-bytes and --copy are those of a rank with all its threads; fovea-mpi-bench prints those of
  * one thread here, and of messages between two ranks. docs/scaling.md explains the columns. */
 #include "cli.h"
-#include "plan.h"
+#include "heuristics.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -8,13 +8,12 @@
  * longer.
  *
  * Every rank simulates by itself: sums of doubles in the same order, without contraction, are equal everywhere. */
-#include "plan.h"
+#include "schedule.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* ---------------------------------------------------------------------------------------------------------- heaps --
- * */
+/* ---------------------------------------------------------------------------------------------------------- heaps -- */
 
 typedef struct entry {
     double key;
@@ -51,8 +50,7 @@ static entry pop(heap *h) {
     return top;
 }
 
-/* ----------------------------------------------------------------------------------------------------- simulation --
- * */
+/* ----------------------------------------------------------------------------------------------------- simulation -- */
 
 enum { ARRIVES, ENDS };
 
@@ -222,8 +220,7 @@ double fv_mpi_schedule(const fv_mpi_problem *p, const fv_mpi_routes *r, int64_t 
     return seconds;
 }
 
-/* --------------------------------------------------------------------------------------------------------- gather --
- * */
+/* --------------------------------------------------------------------------------------------------------- gather -- */
 
 /* The slowest rank's segments, one call each; then messages of states into the rank that merges the most; then merges,
  * which read each state; then results. Overlap is left out. */

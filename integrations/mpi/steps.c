@@ -1,5 +1,6 @@
 /* PASS: a rank's part of the order of all ranks' work (schedule.c), and the slots that it needs. */
-#include "plan.h"
+#include "steps.h"
+#include "schedule.h"
 
 #include <stdlib.h>
 

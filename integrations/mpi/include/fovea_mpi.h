@@ -175,11 +175,11 @@ FOVEA_API double fovea_mpi_attention_plan_seconds(const fovea_mpi_attention_plan
  *   - relative and sinks: those of the whole problem, equal on all ranks (not compared).
  *   - Everything else must be absent.
  *   - The bits of out and lse are those of one fovea_attention_execute() with all keys, on any tier.
- *   - A status travels with the first message of each rank. There is no barrier. The call returns when this rank's work
- *     and messages are complete. Arguments may then be reused.
+ *   - The ranks agree on arguments and memory in one small reduction before the first message. The call returns when
+ *     this rank's work and messages are complete. Arguments may then be reused.
  *   - workspace: at least fovea_mpi_attention_plan_workspace_size() bytes, aligned like memory from malloc. With it
- *     nothing is allocated here (MPI may allocate). With NULL and size 0, memory is allocated for this call. A rank
- *     that has no memory for its messages ends the job (MPI_Abort()).
+ *     nothing is allocated here (MPI may allocate). With NULL and size 0, memory is allocated for this call;
+ *     FOVEA_ERROR_OUT_OF_MEMORY on every rank if one has none.
  *   - Errors: those of fovea_attention_execute() for this rank's tensors; FOVEA_ERROR_ARGUMENT if lengths or offsets
  *     differ between ranks, FOVEA_ERROR_UNSUPPORTED if an offset is outside [min_offset, max_offset] of a plan of PASS
  *     that

@@ -1,5 +1,6 @@
-/* Caches over ranks when one rank has no memory left: each allocation of each call fails in turn, on the first and on
- * the last rank. All ranks are told, and lengths and pages are those of before. Run by mpirun. */
+/* Caches over ranks, and attention over them, when one rank has no memory left: each allocation of each call fails in
+ * turn, on the first and on the last rank. All ranks get the error, and lengths and pages are those of before. Run by
+ * mpirun. */
 #include "failing.h"
 #include "fovea_mpi_cache.h"
 
@@ -12,7 +13,8 @@ static fovea_context *ctx;
 static fovea_rope *rope;
 static fovea_mpi_cache *cache;
 static int64_t sequence;
-static float *rows;
+static float *rows, *out;
+static fovea_mpi_attention_plan *plan;
 
 static fovea_status create(void) {
     fovea_kv_cache_desc d;
@@ -47,6 +49,34 @@ static fovea_status fork_it(void) {
 static fovea_status evict(void) { return fovea_mpi_cache_evict(cache, sequence, 100, TOKENS - 100); }
 static fovea_status truncate_it(void) { return fovea_mpi_cache_truncate(cache, sequence, TOKENS - 1); }
 static fovea_status remove_it(void) { return fovea_mpi_cache_remove(cache, sequence); }
+
+static fovea_status plan_by(fovea_mpi_method method) {
+    fovea_attention_desc d;
+    fovea_attention_desc_init(&d);
+    d.q_heads = d.kv_heads = d.q_len = 1;
+    d.kv_len = TOKENS;
+    d.head_dim = d.value_dim = DIM;
+    d.page_keys = FOVEA_KV_PAGE_KEYS;
+    fovea_mpi_attention_desc over;
+    fovea_mpi_attention_desc_init(&over);
+    over.attention = &d;
+    over.queries = FOVEA_MPI_QUERIES_REPLICATED;
+    over.stripe_segments = 1;
+    over.method = method;
+    fovea_mpi_attention_plan_destroy(plan);
+    return fovea_mpi_attention_plan_create(MPI_COMM_WORLD, ctx, &over, &plan);
+}
+static fovea_status plan_pass(void) { return plan_by(FOVEA_MPI_METHOD_PASS); }
+static fovea_status plan_gather(void) { return plan_by(FOVEA_MPI_METHOD_GATHER); }
+
+static fovea_status attend(void) {
+    fovea_attention_args a;
+    fovea_attention_args_init(&a);
+    a.q = fovea_tensor_bhtd(rows, FOVEA_DTYPE_F32, 1, 1, 1, DIM);
+    a.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, 1, 1, DIM);
+    a.cache_sequences = &sequence;
+    return fovea_mpi_cache_attention(plan, cache, &a, NULL, 0);
+}
 
 /* What no failing call may change. */
 typedef struct facts {
@@ -91,14 +121,17 @@ static void test_calls(int guilty) {
         const char *name;
         fovea_status (*call)(void);
         int64_t least; /* allocations */
-    } calls_of[] = {{"create", create, 3},        {"add", add, 1},         {"append", append_first, 2},
-                    {"append", append_second, 2}, {"fork", fork_it, 2},    {"evict", evict, 2},
-                    {"truncate", truncate_it, 0}, {"remove", remove_it, 0}};
+    } calls_of[] = {
+        {"create", create, 3},  {"add", add, 1},          {"append", append_first, 2},  {"append", append_second, 2},
+        {"plan", plan_pass, 5}, {"attention", attend, 1}, {"plan", plan_gather, 5},     {"attention", attend, 1},
+        {"fork", fork_it, 2},   {"evict", evict, 2},      {"truncate", truncate_it, 0}, {"remove", remove_it, 0}};
     cache = NULL;
+    plan = NULL;
     for (size_t i = 0; i < sizeof calls_of / sizeof calls_of[0]; i++) {
         int64_t count = try(calls_of[i].name, calls_of[i].call, guilty);
         test_check(count >= calls_of[i].least, "%s: only %" PRId64 " allocations", calls_of[i].name, count);
     }
+    fovea_mpi_attention_plan_destroy(plan);
     fovea_mpi_cache_destroy(cache);
 }
 
@@ -115,7 +148,9 @@ int main(int argc, char **argv) {
     fovea_rope_desc_init(&turn);
     turn.rotary_dim = DIM;
     rows = calloc(TOKENS * DIM, sizeof *rows);
-    if (!rows || fovea_context_create(&options, &ctx) != FOVEA_OK || fovea_rope_create(&turn, &rope) != FOVEA_OK)
+    out = calloc(DIM, sizeof *out);
+    if (!rows || !out || fovea_context_create(&options, &ctx) != FOVEA_OK ||
+        fovea_rope_create(&turn, &rope) != FOVEA_OK)
         MPI_Abort(MPI_COMM_WORLD, 1);
     test_calls(0);
     if (ranks > 1)
@@ -123,6 +158,7 @@ int main(int argc, char **argv) {
     fovea_rope_destroy(rope);
     fovea_context_destroy(ctx);
     free(rows);
+    free(out);
     const int status = test_end();
     MPI_Finalize();
     return status;

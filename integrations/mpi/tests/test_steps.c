@@ -5,7 +5,9 @@
  *   - messages from one rank to another are expected in the order in which they are sent,
  *   - a block makes each of its stops once, in order; the stops are all keys that it may see, where they are; its
  *     result gets home. */
-#include "plan.h"
+#include "heuristics.h"
+#include "schedule.h"
+#include "steps.h"
 #include "test.h"
 
 #include <inttypes.h>

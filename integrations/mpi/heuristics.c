@@ -1,7 +1,8 @@
 /* What the caller leaves open: the candidate that takes the least, by the cost model. Stripes from contiguous to 32 for
  * each rank; blocks of powers of two queries, of all key heads, some or one. GATHER takes the narrowest stripes: then
  * work is even however many keys there are. */
-#include "plan.h"
+#include "heuristics.h"
+#include "schedule.h"
 
 enum { MOST_STOPS = 30000 }; /* of a candidate that is simulated, or ranks squared; unless it is the only one */
 

@@ -1,0 +1,45 @@
+/* Groups of ranks, and messages that gather columns. */
+#ifndef FV_MPI_GROUP_H
+#define FV_MPI_GROUP_H
+
+#include "fovea_mpi_layer.h"
+#include "units.h"
+
+struct fovea_mpi_group {
+    MPI_Comm comm;
+    MPI_Datatype unit; /* FV_MPI_UNIT bytes */
+    int rank, ranks;
+    char *memory; /* aligned to FV_MPI_UNIT within owned */
+    void *owned;
+    size_t size;
+    int *counts, *places; /* [ranks] of a message, in units */
+};
+
+/* Columns of rows that the ranks have: rank r those from bounds[r] to bounds[r + 1]. rows 0: nothing is sent. */
+typedef struct fv_mpi_section {
+    const int64_t *bounds; /* [ranks + 1] */
+    int64_t rows, element; /* element: bytes of one */
+} fv_mpi_section;
+
+/* FOVEA_OK, or an error: all ranks' messages, with so many bytes in count sections, would be larger than MPI takes. */
+fovea_status fv_mpi_message_check(const fovea_mpi_group *g, double bytes, int64_t count);
+/* Bytes of all ranks' messages: of each a header, then its part [rows][columns] of each section. */
+int64_t fv_mpi_message_bytes(const fovea_mpi_group *g, const fv_mpi_section *sections, int64_t count);
+/* A rank's part of a section in the messages that begin at all. */
+char *fv_mpi_message_at(const fovea_mpi_group *g, char *all, const fv_mpi_section *sections, int64_t count, int rank,
+                        int64_t section);
+/* Sends this rank's with its status, and receives all others; their size was checked before. The same status on all
+ * ranks. */
+fovea_status fv_mpi_message_exchange(fovea_mpi_group *g, char *all, const fv_mpi_section *sections, int64_t count,
+                                     fovea_status status);
+/* A section into a tensor whose heads side by side are its columns. wanted: [rows], which are written; NULL: all. */
+void fv_mpi_message_read(const fovea_mpi_group *g, char *all, const fv_mpi_section *sections, int64_t count,
+                         int64_t section, const fovea_tensor *whole, const unsigned char *wanted);
+
+/* [ranks + 1] bounds of fovea_mpi_share(). */
+void fv_mpi_bounds(const fovea_mpi_group *g, int64_t columns, int64_t multiple, int64_t *bounds);
+
+/* FOVEA_OK, or ranks without a context or with other choices of FASTEST: into a digest. */
+uint64_t fv_mpi_context_digest(uint64_t digest, const fovea_context *ctx);
+
+#endif

@@ -1,0 +1,24 @@
+/* A linear map by output columns, and its execution without a vote. */
+#ifndef FV_MPI_LINEAR_H
+#define FV_MPI_LINEAR_H
+
+#include "group.h"
+
+struct fovea_mpi_linear {
+    fovea_mpi_group *group;
+    fovea_linear *map;                     /* of this rank's columns; NULL: it has none */
+    fovea_linear *check;                   /* of one input channel and all columns: checks outputs */
+    int64_t in, parts, outputs, own_count; /* outputs: 1 of a gated map, else parts */
+    int64_t *own;                          /* [own_count] outputs of which this rank has columns */
+    int64_t *bounds;                       /* [parts][ranks + 1] */
+    fovea_dtype dtype, y_dtype, residual_dtype;
+};
+
+/* The call without a vote, in memory of fovea_mpi_linear_memory() bytes. wanted: rows of y that are written, or NULL.
+ * status: of this rank before. */
+fovea_status fv_mpi_linear_run(fovea_mpi_linear *l, const fovea_linear_args *args, char *memory,
+                               const unsigned char *wanted, fovea_status status);
+/* Of arguments, but for x's memory. lens: [batch] zeros. */
+fovea_status fv_mpi_linear_check(const fovea_mpi_linear *l, const fovea_linear_args *args, const int64_t *zeros);
+
+#endif

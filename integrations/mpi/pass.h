@@ -1,0 +1,11 @@
+/* PASS: blocks travel with their states. */
+#ifndef FV_MPI_PASS_H
+#define FV_MPI_PASS_H
+
+#include "call.h"
+
+/* Bytes of the workspace, and the work. Results are then in args.out of each block's home. */
+int64_t fv_mpi_pass_bytes(const fovea_mpi_attention_plan *plan);
+void fv_mpi_pass(fv_mpi_call *call);
+
+#endif
