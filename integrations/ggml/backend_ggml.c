@@ -64,6 +64,8 @@ const fg_type *fg_type_of(enum ggml_type number) {
     return NULL;
 }
 
+const fg_type *fg_type_at(int index) { return index < TYPES ? &types[index] : NULL; }
+
 bool fg_is_view(enum ggml_op op) {
     for (int i = 0; i < VIEWS; i++)
         if (views[i].number == (int)op)

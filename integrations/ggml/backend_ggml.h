@@ -68,6 +68,8 @@ typedef struct fg_type {
 
 /* The type of this number, or NULL. */
 const fg_type *fg_type_of(enum ggml_type number);
+/* Each of them, from 0 on; NULL after the last. */
+const fg_type *fg_type_at(int index);
 
 /* True for operations that only give memory another shape, and for NONE. */
 bool fg_is_view(enum ggml_op op);

@@ -2,12 +2,13 @@
  *   FOVEA_GGML=all          every operation that is served, faster or not: results do not depend on threads or CPU
  *   FOVEA_GGML=none         the backend is loaded and takes nothing
  *   FOVEA_GGML=NAME[,NAME]  these operations, faster or not
- *   unset or empty          each operation where it was measured to be faster: none on the scalar tier
+ *   unset or empty          each operation where it was measured to be faster (rules.c): none on the scalar tier
  *   FOVEA_GGML_ARITHMETIC=exact|q16|q8  what products with quantised weights compute with; unset or empty: q16
  * Words of any case, with blanks around them; FOVEA_GGML may have empty ones. One that is unknown is said, and left out.
  *   FOVEA_DEBUG=1           says what was taken when a backend ends; the library says what it chose */
 #define _DEFAULT_SOURCE
 #include "backend.h"
+#include "rules.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -80,6 +81,7 @@ static void read_info(void) {
     if (fg_status(fovea_context_create(NULL, &context), "threads") != GGML_STATUS_SUCCESS)
         return;
     fg_status(fovea_context_info(context, &info), "threads");
+    fg_rules_load(context, debug);
     fovea_context_destroy(context);
 }
 
@@ -95,7 +97,7 @@ void fg_options_load(void) {
     debug = debugging && !strcmp(debugging, "1");
     read_arithmetic(how ? how : "");
     read_list(words ? words : "");
-    if (!listed && !none && fg_options_info()->isa == FOVEA_ISA_SCALAR)
+    if (!listed && !none && !fg_rules_take(fg_options_info()->isa))
         none = "portable code is not faster than ggml; FOVEA_GGML=all takes it all the same";
 }
 

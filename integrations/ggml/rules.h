@@ -5,12 +5,19 @@
 #include "backend_ggml.h"
 
 typedef struct fg_rule {
-    int take;       /* 0: never */
+    int64_t take;   /* 0: never */
     int64_t least;  /* with so many floating-point operations, or more */
     int64_t spread; /* with so many threads a key head and row of queries, or fewer; 0: with any number */
 } fg_rule;
 
+/* Takes what the tuning file of this context says in place of defaults. A row that is not understood is left out; if
+ * debug is set, one line says so. Before any thread asks for a rule. */
+void fg_rules_load(const fovea_context *context, bool debug);
+
 /* That of FLASH_ATTN_EXT with keys or values of this type, or of MUL_MAT with such weights. */
 fg_rule fg_rule_for(fovea_isa isa, fg_op op, const fg_type *type);
+
+/* Is anything taken on this tier? */
+bool fg_rules_take(fovea_isa isa);
 
 #endif

@@ -30,6 +30,25 @@ bool takes_nothing(void) {
     return tier() == FOVEA_ISA_SCALAR && !(takes && *takes);
 }
 
+bool takes_all(void) {
+    const char *takes = getenv("FOVEA_GGML");
+    return takes && !strcmp(takes, "all");
+}
+
+ggml_backend_reg_t begin(void) {
+    if (takes_nothing()) {
+        printf("SKIPPED: the backend takes nothing on a CPU without kernels\n");
+        exit(77);
+    }
+    ggml_backend_load_all();
+    return load_fovea();
+}
+
+int end(void) {
+    printf("%s\n", failed ? "failed" : "passed");
+    return failed != 0;
+}
+
 struct ggml_context *context_of(int tensors) {
     return ggml_init((struct ggml_init_params){
         .mem_size = (size_t)tensors * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true});

@@ -17,6 +17,13 @@ void check(bool good, const char *what, const char *name);
 /* The tier that the backend has in this environment. Without kernels it takes nothing unless it is told to. */
 fovea_isa tier(void);
 bool takes_nothing(void);
+/* FOVEA_GGML=all? */
+bool takes_all(void);
+
+/* Loads ggml's backends and ours; ends the program, with SKIPPED, where ours takes nothing. */
+ggml_backend_reg_t begin(void);
+/* The program's status, which is also printed. */
+int end(void);
 
 /* A context for so many tensors and a graph, without memory for their data. */
 struct ggml_context *context_of(int tensors);

@@ -1,10 +1,16 @@
-/* Which operations are left to ggml, for any tier and number of threads: pays.c and rules.c with a context of this test. */
+/* Which operations are left to ggml, for any tier and number of threads, and by rows of a tuning file: pays.c and rules.c
+ * with a context of this test. */
+#define _DEFAULT_SOURCE
 #include "backend.h"
 #include "pays.h"
 #include "rules.h"
 #include "weights.h"
 
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static fovea_info info;
 static const fg_type types[] = {
@@ -24,6 +30,7 @@ enum ggml_op fg_op_none(void) { return GGML_OP_NONE; }
 bool fg_is_view(enum ggml_op op) { return op == GGML_OP_NONE; }
 bool fg_weights_hold(const struct ggml_tensor *tensor) { return tensor->data == NULL; }
 bool fg_weights_known(const struct ggml_tensor *tensor) { return tensor->extra != NULL; }
+const fg_type *fg_type_at(int index) { return index < TYPES ? &types[index] : NULL; }
 const fg_type *fg_type_of(enum ggml_type type) {
     for (int i = 0; i < TYPES; i++)
         if (types[i].number == (int)type)
@@ -31,7 +38,17 @@ const fg_type *fg_type_of(enum ggml_type type) {
     return NULL;
 }
 
-static int failed;
+static int failed, said;
+static char lines[4096]; /* of fg_say() */
+
+void fg_say(const char *format, ...) {
+    const size_t length = strlen(lines);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(lines + length, sizeof lines - length, format, arguments);
+    va_end(arguments);
+    said++;
+}
 
 static void check(bool pays, bool expected, const char *what, int a, int b) {
     if (pays == expected)
@@ -94,6 +111,75 @@ static void test_defaults(void) {
     }
 }
 
+/* Loads the rules of a file with this row alone, and of the context's tier. */
+static void load(const char *operation, const char *words, bool debug) {
+    char path[] = "/tmp/fovea-test-XXXXXX";
+    fovea_tuning *tuning = NULL;
+    fovea_context *context = NULL;
+    fovea_context_options options;
+    fovea_context_options_init(&options);
+    close(mkstemp(path));
+    options.threads = 1;
+    options.tuning_file = "";
+    bool good = fovea_context_create(&options, &context) == FOVEA_OK &&
+                fovea_tuning_put_adapter_row(&tuning, context, operation, words) == FOVEA_OK &&
+                fovea_tuning_save(tuning, path) == FOVEA_OK;
+    fovea_context_destroy(context);
+    options.tuning_file = path;
+    good = good && fovea_context_create(&options, &context) == FOVEA_OK;
+    check(good, true, fovea_error_detail(), 0, 0);
+    said = 0;
+    lines[0] = '\0';
+    info.isa = FOVEA_ISA_BEST;
+    fg_rules_load(context, debug);
+    fovea_context_info(context, &info);
+    info.threads = 64;
+    fovea_context_destroy(context);
+    fovea_tuning_destroy(tuning);
+    unlink(path);
+}
+
+/* What a file says is done; what is not understood is left out, with a word if that is asked for. */
+static void test_tuned(void) {
+    static const char *const bad[] = {
+        "type=q9_z : take=1",        "type=q8_0 : take=2", "type=q8_0 : take=",
+        "type=q8_0 : take=yes",      "type=q8_0 : give=1", "type=q8_0 : take=1 least=-1",
+        "type=q8_0take : =1",        "take=1 : type=q8_0", "type=q8_0 : take=1000000000000000000000",
+        "type=q8_0 rows=5 : take=1", "type=q8_0 : take=1x"};
+    const enum ggml_type q8_0 = GGML_TYPE_Q8_0, f16 = GGML_TYPE_F16;
+    load("ggml.other", "type=f16 : take=1", false);
+    const bool tier = info.isa != FOVEA_ISA_SCALAR, q4_k = product(GGML_TYPE_Q4_K);
+    check(product(f16), tier, "another operation's row", 0, 0);
+    for (int take = 0; take < 2; take++) {
+        load("ggml.mul_mat", take ? "type=q8_0 : take=1 : gain=1.1" : "type=q8_0 : take=0 : gain=1.1", take);
+        check(product(q8_0), take, "weights by a file", take, 0);
+        check(product(f16), tier, "weights of another type", take, 0);
+        check(product(GGML_TYPE_Q4_K), q4_k, "weights of another type", take, 1);
+        check(fg_rules_take(info.isa), tier || take, "anything", take, 0);
+        check(attention(q8_0, q8_0, 64, 1, 1, 4096), tier, "attention beside weights", take, 0);
+        check(said, take, "lines", take, 0);
+        load("ggml.mul_mat", take ? "type=q4_K : take=1" : "type=q4_K : take=0", false);
+        check(product(GGML_TYPE_Q4_K), take, "weights of q4_K by a file", take, 0);
+        load("ggml.flash_attn_ext", take ? "type=f16 : take=1" : "type=f16 : take=0 : gain=1", false);
+        check(attention(f16, f16, 2, 1, 1, 4096), take, "attention by a file", take, 0);
+        check(attention(GGML_TYPE_F32, f16, 2, 1, 1, 4096), take && tier, "attention by a file, of two types", take, 0);
+        check(attention(GGML_TYPE_F32, GGML_TYPE_F32, 2, 1, 1, 4096), tier, "attention of another type", take, 0);
+    }
+    load("ggml.flash_attn_ext", "type=q8_0 : take=1 least=0 spread=0", false);
+    check(attention(q8_0, q8_0, 1, 1, 1, 1), true, "any attention", 0, 0);
+    load("ggml.flash_attn_ext", "type=q8_0 : take=1 least=2048000 spread=32", false);
+    check(attention(q8_0, q8_0, 2, 1, 1, 500), true, "least and spread", 0, 0);
+    check(attention(q8_0, q8_0, 2, 1, 1, 499), false, "least", 0, 0);
+    check(attention(q8_0, q8_0, 1, 1, 1, 5000), false, "spread", 0, 0);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        for (int debug = 0; debug < 2; debug++) {
+            load("ggml.mul_mat", bad[i], debug);
+            check(product(q8_0), tier, "a bad row", (int)i, debug);
+            check(said == debug && !debug == !strstr(lines, bad[i]) && !debug == !strstr(lines, "left out"), true,
+                  bad[i], said, debug);
+        }
+}
+
 int main(void) {
     info.isa = FOVEA_ISA_AVX512;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -103,6 +189,7 @@ int main(void) {
               cases[i].pays, "case", (int)i, 0);
     }
     test_defaults();
+    test_tuned();
     printf("%s\n", failed ? "failed" : "passed");
     return failed != 0;
 }

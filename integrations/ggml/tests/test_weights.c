@@ -295,24 +295,16 @@ static void test_scheduler(void) {
 }
 
 int main(void) {
-    if (takes_nothing()) {
-        printf("SKIPPED: the backend takes nothing on a CPU without kernels\n");
-        return 77;
-    }
-    ggml_backend_load_all();
-    reg = load_fovea();
+    reg = begin();
     check(ggml_backend_reg_dev_count(reg) == 2, "no second device", "buffer type");
     packed_type = ggml_backend_dev_buffer_type(ggml_backend_reg_dev_get(reg, 1));
-    const char *takes = getenv("FOVEA_GGML");
-    const bool all = takes && !strcmp(takes, "all");
     test_scheduler();
     test_callers();
-    if (all) { /* products are served wherever their weights are */
+    if (takes_all()) { /* products are served wherever their weights are */
         test_maps();
         test_view();
     }
     if (!counted)
         printf("SKIPPED: memory, which AddressSanitizer keeps\n");
-    printf("%s\n", failed ? "failed" : "passed");
-    return failed != 0;
+    return end();
 }
