@@ -1,6 +1,6 @@
 #!/bin/sh
-# check_circles.sh NM FOLDER...: fails where object files below a folder need each other's symbols in a circle.
-# tsort orders pairs of "the file that needs, the file that has", and names the files of circles, in which there is no order.
+# check_circles.sh NM OBJECT...: fails where object files need each other's symbols in a circle, or folders of one folder.
+# tsort orders pairs of "what needs, what has", and names what is in circles, in which there is no order.
 set -eu
 export LC_ALL=C
 nm=$1
@@ -8,21 +8,29 @@ shift
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 status=0
-for folder; do
-    (cd "$folder" && find . -name '*.o' -exec "$nm" -A -P -g {} +) >"$scratch/symbols"
-    [ -s "$scratch/symbols" ] || { echo "$folder has no object files with symbols" >&2 && exit 2; }
-    awk '
-        $3 == "U" { needs[substr($1, 3, length($1) - 3) " " $2]; next }
-        { has[$2] = substr($1, 3, length($1) - 3) }
-        END {
-            for (need in needs) {
-                split(need, part, " ")
-                if (part[2] in has)
-                    print part[1], has[part[2]]
-            }
-        }' "$scratch/symbols" >"$scratch/pairs"
-    tsort "$scratch/pairs" >/dev/null 2>"$scratch/circles" || {
-        echo "$folder: these files need each other: move what they share to a file below them:" \
+"$nm" -A -P -g "$@" >"$scratch/symbols"
+[ -s "$scratch/symbols" ] || { echo "no symbols in: $*" >&2 && exit 2; }
+awk -v files="$scratch/files" -v folders="$scratch/folders" '
+    function folder(file) { return match(file, ".*/") ? substr(file, 1, RLENGTH - 1) : "" }
+    function above(name) { sub("/.*", "", name); return name }
+    { sub(/^.*\/CMakeFiles\/[^\/]*[.]dir\/([.]\/)?/, ""); sub(/:$/, "", $1) }
+    $3 == "U" { needs[$1 " " $2]; next }
+    { has[$2] = $1 }
+    END {
+        for (need in needs) {
+            split(need, part, " ")
+            if (!(part[2] in has))
+                continue
+            print part[1], has[part[2]] >files
+            needing = folder(part[1])
+            having = folder(has[part[2]])
+            if (needing != having && above(needing) == above(having))
+                print needing, having >folders
+        }
+    }' "$scratch/symbols"
+for kind in files folders; do
+    [ ! -e "$scratch/$kind" ] || tsort "$scratch/$kind" >/dev/null 2>"$scratch/circles" || {
+        echo "these $kind need each other: move what they share below them:" \
             "$(sed '1d; /contains a loop/,$d; s/^tsort: //' "$scratch/circles" | paste -sd ' ' -)" >&2
         status=1
     }

@@ -1,4 +1,4 @@
-/* Tensor constructors and checks (tensor.h). */
+/* Tensor and matrix constructors, and checks of tensors (tensor.h). */
 #include "core/tensor.h"
 
 #include "core/names.h"
@@ -20,6 +20,14 @@ fovea_tensor fovea_tensor_bthd(void *data, fovea_dtype dtype, int64_t batch, int
                                int64_t channels) {
     const int64_t head = channels, token = times(heads, head);
     return (fovea_tensor){data, dtype, {batch, heads, tokens, channels}, {times(tokens, token), head, token, 1}, NULL};
+}
+
+fovea_matrix fovea_matrix_in_out(const void *data, fovea_dtype dtype, int64_t in, int64_t out) {
+    return (fovea_matrix){data, dtype, in, out, out, 1, NULL};
+}
+
+fovea_matrix fovea_matrix_out_in(const void *data, fovea_dtype dtype, int64_t out, int64_t in) {
+    return (fovea_matrix){data, dtype, in, out, 1, in, NULL};
 }
 
 fovea_tensor fovea_tensor_tokens(fovea_tensor tensor, int64_t first, int64_t count) {

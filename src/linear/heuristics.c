@@ -17,6 +17,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { ITEMS = 4, ENOUGH_ROWS = 72, MOST_ROWS = 192, MOST_CHANNELS = 1024, SPLIT_ROWS = 64 };
 enum { TILE_ROWS = 8 }; /* fewer leave most of a tile of bf16_tile empty, and multiply-adds are as fast */
@@ -189,4 +190,13 @@ int64_t fv_linear_wanted(const fovea_linear *l, const fovea_linear_args *args, i
     while (p < l->part_count && !args->y[p].data)
         p++;
     return p;
+}
+
+fv_tuning_op fv_linear_tuning_keys(fovea_dtype dtype, int64_t rows, int64_t in, int64_t out,
+                                   int64_t key[FV_TUNING_KEYS]) {
+    memset(key, 0, FV_TUNING_KEYS * sizeof *key);
+    key[FV_LINEAR_KEY_in] = in;
+    key[FV_LINEAR_KEY_out] = out;
+    key[FV_LINEAR_KEY_rows] = rows;
+    return fv_tuning_of(FV_TUNING_linear_f32, dtype, FOVEA_ARITHMETIC_EXACT, rows <= FV_LINEAR_FEW_ROWS);
 }

@@ -9,14 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-fovea_matrix fovea_matrix_in_out(const void *data, fovea_dtype dtype, int64_t in, int64_t out) {
-    return (fovea_matrix){data, dtype, in, out, out, 1, NULL};
-}
-
-fovea_matrix fovea_matrix_out_in(const void *data, fovea_dtype dtype, int64_t out, int64_t in) {
-    return (fovea_matrix){data, dtype, in, out, 1, in, NULL};
-}
-
 /* Sizes in memory; false if they do not fit. */
 static bool lay_out(fovea_linear *l, int64_t *bytes) {
     if (!fv_multiply(fv_round_up(l->in, 2), l->panel, bytes) || !fv_multiply(*bytes, l->panels, bytes) ||

@@ -3,8 +3,6 @@
 
 #include "linear/heuristics.h"
 
-#include <string.h>
-
 /* Largest blocks: a row may cost memory, but not much. */
 enum { MOST_ROWS = 4096, MOST_CHANNELS = 1 << 20, MOST_WIDENED = 4096, MOST_ITEMS = 64 };
 
@@ -43,12 +41,3 @@ _Static_assert((int)FV_LINEAR_KNOBS <= (int)FV_TUNING_KNOBS, "room for knobs");
 
 const fv_tuning_operation fv_tuning_linear = {FV_LINEAR_KEYS, FV_LINEAR_KNOBS, many_keys, knobs},
                           fv_tuning_linear_few = {FV_LINEAR_KEYS, FV_LINEAR_KNOBS, few_keys, knobs};
-
-fv_tuning_op fv_linear_tuning_keys(fovea_dtype dtype, int64_t rows, int64_t in, int64_t out,
-                                   int64_t key[FV_TUNING_KEYS]) {
-    memset(key, 0, FV_TUNING_KEYS * sizeof *key);
-    key[FV_LINEAR_KEY_in] = in;
-    key[FV_LINEAR_KEY_out] = out;
-    key[FV_LINEAR_KEY_rows] = rows;
-    return fv_tuning_of(FV_TUNING_linear_f32, dtype, FOVEA_ARITHMETIC_EXACT, rows <= FV_LINEAR_FEW_ROWS);
-}
