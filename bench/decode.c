@@ -235,8 +235,8 @@ static bench *decode_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     fovea_attention_desc *d = &self->desc;
     fovea_attention_desc_init(d);
     d->dtype = fv_dtype_of_word[dtype];
-    d->k_dtype = k_dtype < 0 ? d->dtype : fv_dtype_of_word[k_dtype];
-    d->v_dtype = v_dtype < 0 ? d->dtype : fv_dtype_of_word[v_dtype];
+    d->k_dtype = k_dtype < 0 ? d->dtype : fv_kv_dtype_of_word[k_dtype];
+    d->v_dtype = v_dtype < 0 ? d->dtype : fv_kv_dtype_of_word[v_dtype];
     d->out_dtype = d->dtype;
     d->batch = batch;
     d->q_heads = q_heads;

@@ -6,24 +6,18 @@
 #include "decode_bench.h"
 #include "read_speed.h"
 
+#include "cache/cache.h"
 #include "context/context.h"
 
 /* ------------------------------------------------------------------------------------------------- element types -- */
 
-/* Of what a cache may keep: bytes of scales for a token and head's elements; how many times as fast as floats the CPU
- * multiplies keys of it (of int8 two planes, in four times as many lanes). */
-static const struct {
-    int64_t scale_bytes;
-    double rate;
-} types[] = {
-    [FOVEA_DTYPE_F32] = {0, 1}, [FOVEA_DTYPE_BF16] = {0, 1}, [FOVEA_DTYPE_F16] = {0, 1}, [FOVEA_DTYPE_I8] = {4, 2}};
-
-double decode_key_rate(const decode *self) { return types[self->desc.k_dtype].rate; }
+/* How many times as fast as floats the CPU multiplies keys of the type: of integers two planes, in four times as many
+ * lanes. */
+double decode_key_rate(const decode *self) { return fv_dtype_paged(self->desc.k_dtype) ? 2 : 1; }
 
 double decode_token_bytes(const decode *self) {
     const fovea_attention_desc *d = &self->desc;
-    const int64_t scales = types[d->k_dtype].scale_bytes + types[d->v_dtype].scale_bytes;
-    return (double)(d->head_dim * fv_dtype_size(d->k_dtype) + d->value_dim * fv_dtype_size(d->v_dtype) + scales);
+    return (double)(fv_stored_bytes(d->k_dtype, true, d->head_dim) + fv_stored_bytes(d->v_dtype, false, d->value_dim));
 }
 
 double decode_set_bytes(const decode *self) {

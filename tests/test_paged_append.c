@@ -233,7 +233,7 @@ static void test_refused(const case_contexts *x, shadow *const s[BATCH]) {
                  {rows_apart, FOVEA_ERROR_STRIDE, "k of the pages|token stride is 48|must be 24"},
                  {odd_block, FOVEA_ERROR_STRIDE, "multiple of 4"},
                  {weights, FOVEA_ERROR_DTYPE, "FOVEA_DTYPE_U4"},
-                 {short_page, FOVEA_ERROR_SHAPE, "100 keys|multiple of 32"},
+                 {short_page, FOVEA_ERROR_SHAPE, "page_keys is 100|multiple of 32"},
                  {other_heads, FOVEA_ERROR_SHAPE, "v of the pages"},
                  {other_channels, FOVEA_ERROR_SHAPE, "k: channel"},
                  {shared_rows, FOVEA_ERROR_STRIDE, "v of the pages"},

@@ -54,14 +54,14 @@ static int64_t units_for(const tune_class *c, const fovea_attention_desc *one, i
     return fv_max(fv_min(fv_min(wanted, affordable), range->most), fv_max(range->least, 1));
 }
 
-/* Gives operands the class's type, which mixed types share; int8 have queries of their own. */
+/* Gives operands the class's type, which mixed types share; integers have queries of their own. */
 static void set_types(const tune_class *c, fovea_attention_desc *d) {
     const fovea_dtype keys = fv_tuning_dtype(c->operation);
     d->k_dtype = d->v_dtype = keys;
-    if (keys != FOVEA_DTYPE_I8)
+    if (!fv_dtype_paged(keys))
         d->dtype = keys;
     else
-        d->page_keys = FOVEA_KV_PAGE_KEYS; /* they are in a cache alone */
+        d->page_keys = FOVEA_KV_PAGE_KEYS;
     d->out_dtype = d->dtype;
 }
 

@@ -75,7 +75,7 @@ static int64_t take(int64_t *at, fovea_dtype dtype, int64_t batch, int64_t heads
     int64_t count = 0;
     if (!fv_multiply(batch, heads, &count) || !fv_multiply(count, tokens, &count))
         count = INT64_MAX;
-    return fv_reserve(at, count, channels * fv_dtype_size(dtype));
+    return fv_reserve(at, count, fv_dtype_bytes(dtype, channels));
 }
 
 /* The sets that go through no cache, each of which reads so many bytes, and memory for them; false and a sentence
@@ -116,9 +116,9 @@ static bool make_attention(tune_problem *problem, char error[256]) {
     const fovea_attention_desc *d = &problem->shape.attention;
     int64_t at = 0, read_bytes = 0, out_bytes = 0;
     const int64_t q = take(&at, d->dtype, d->batch, d->q_heads, d->q_len, d->head_dim);
-    /* What a cache makes int8 of is of the queries' type. */
-    const fovea_dtype k_dtype = d->k_dtype == FOVEA_DTYPE_I8 ? d->dtype : d->k_dtype;
-    const fovea_dtype v_dtype = d->v_dtype == FOVEA_DTYPE_I8 ? k_dtype : d->v_dtype;
+    /* What a cache makes integers of is of the queries' type. */
+    const fovea_dtype k_dtype = fv_dtype_paged(d->k_dtype) ? d->dtype : d->k_dtype;
+    const fovea_dtype v_dtype = fv_dtype_paged(d->v_dtype) ? k_dtype : d->v_dtype;
     const int64_t k = take(&at, k_dtype, d->batch, d->kv_heads, d->kv_len, d->head_dim);
     const int64_t v = take(&at, v_dtype, d->batch, d->kv_heads, d->kv_len, d->value_dim);
     take(&read_bytes, d->k_dtype, d->batch, d->kv_heads, d->kv_len, d->head_dim);
@@ -264,7 +264,7 @@ static int64_t decide_attention(tune_problem *problem, const tune_choice *choice
     const fv_attention_kernels *kernels = &plan->attention->kernels;
     plan->plain_scores = kernels->score_rows || kernels->score_groups;
     plan->plain_values =
-        plan->attention->desc.v_dtype == FOVEA_DTYPE_I8 || (kernels->value_few && (kernels->widen_v || problem->cache));
+        fv_dtype_paged(plan->attention->desc.v_dtype) || (kernels->value_few && (kernels->widen_v || problem->cache));
     plan->panel = plan->plain_scores ? 0 : plan->attention->panel;
     plan->fetches = plan->attention->fetches_next;
     return (int64_t)fovea_attention_plan_workspace_size(plan->attention);

@@ -107,7 +107,7 @@ bool tune_shape_read(const char *text, tune_shape *shape, char error[CLI_WORDS_E
     desc->dtype = fv_dtype_of_word[dtype];
     desc->arithmetic = (fovea_arithmetic)arithmetic;
     for (int i = 0; i < 3; i++)
-        *dtypes[i] = types[i] >= 0 ? fv_dtype_of_word[types[i]] : desc->dtype;
+        *dtypes[i] = types[i] >= 0 ? fv_kv_dtype_of_word[types[i]] : desc->dtype;
     desc->batch = batch;
     desc->q_heads = q_heads;
     desc->kv_heads = kv_heads ? kv_heads : q_heads;
@@ -120,8 +120,8 @@ bool tune_shape_read(const char *text, tune_shape *shape, char error[CLI_WORDS_E
     desc->window_right = right;
     desc->mask = masked ? FOVEA_MASK_RANGES : FOVEA_MASK_NONE; /* which stands for all kinds */
     desc->packed = (int)packed;
-    if (desc->k_dtype == FOVEA_DTYPE_I8 || desc->v_dtype == FOVEA_DTYPE_I8)
-        desc->page_keys = FOVEA_KV_PAGE_KEYS; /* of a cache, where alone they are */
+    if (fv_dtype_paged(desc->k_dtype) || fv_dtype_paged(desc->v_dtype))
+        desc->page_keys = FOVEA_KV_PAGE_KEYS;
     fovea_attention_desc checked;
     if (fv_attention_read_desc(desc, &checked) != FOVEA_OK) {
         snprintf(error, CLI_WORDS_ERROR, "%.250s", fovea_error_detail());
@@ -187,9 +187,10 @@ double tune_bytes(const tune_shape *shape) {
         return (double)fv_dtype_bytes(shape->dtype, shape->in * shape->out) +
                (double)fv_dtype_size(tune_x_dtype(shape)) * (double)shape->rows *
                    ((double)shape->in + (double)shape->out);
-    const double keys = (double)(d->kv_heads * fv_attention_keys(d)) * (double)(d->head_dim + d->value_dim);
+    const double keys = (double)(d->kv_heads * fv_attention_keys(d));
     const double rows = (double)(d->q_heads * d->q_len) * (double)(d->head_dim + d->value_dim);
-    return (double)d->batch * ((double)fv_dtype_size(d->k_dtype) * keys + (double)fv_dtype_size(d->dtype) * rows);
+    return (double)d->batch * ((double)fv_dtype_bytes(d->k_dtype, d->head_dim + d->value_dim) * keys +
+                               (double)fv_dtype_size(d->dtype) * rows);
 }
 
 double tune_work(const tune_shape *shape) {

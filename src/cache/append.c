@@ -38,18 +38,17 @@ static __attribute__((noinline)) void write_row(const appending *x, int side, co
     const fv_pages *p = x->pages;
     const fv_converter *convert = &x->convert[side];
     const int64_t n = p->channels[side];
-    const bool words = p->part[side].word > 0, rotated = side == 0 && x->rope;
+    const bool rotated = side == 0 && x->rope;
     float row[FV_I8_CHANNELS];
-    void *const to = words ? (char *)row : fv_page_at(p, side, page, head, key);
-    if (fv_scale_bytes(p->dtype[side]) > 0) {
-        char *const scales = fv_page_at(p, FV_KEY_SCALES + side, page, head, key);
-        if (rotated) {
+    if (fv_dtype_paged(p->dtype[side])) {
+        if (rotated)
             fv_rope_floats(x->rope, turn, convert, n, from, row);
-            from = (const char *)row;
-            convert = &none;
-        }
-        fv_quantise(p->dtype[side], convert, n, from, to, scales);
-    } else if (rotated)
+        fv_quantise(p, side, rotated ? &none : convert, rotated ? (const char *)row : from, page, head, key);
+        return;
+    }
+    const bool words = p->part[side].word > 0;
+    void *const to = words ? (char *)row : fv_page_at(p, side, page, head, key);
+    if (rotated)
         fv_rope_row(x->rope, turn, convert, n, from, to);
     else
         fv_convert(convert, n, from, to);
@@ -167,7 +166,7 @@ static fv_converter converter(const fovea_tensor *from, fovea_dtype to, bool flo
     const int64_t size = fv_dtype_size(to);
     if (from->dtype == to && !floats)
         return (fv_converter){.same = true, .from_size = size, .to_size = size};
-    return fv_converter_make(from->dtype, fv_scale_bytes(to) > 0 ? FOVEA_DTYPE_F32 : to, ctx->target);
+    return fv_converter_make(from->dtype, fv_dtype_paged(to) ? FOVEA_DTYPE_F32 : to, ctx->target);
 }
 
 /* Writes all tokens, their number being known. */
@@ -275,9 +274,9 @@ fovea_status fovea_kv_pages_append(const fovea_context *ctx, const fovea_kv_page
                            (long long)sizes[i].value, sizes[i].name);
     fv_span spans[SPANS] = {{0}};
     bool written[SPANS] = {true, true, true, true};
-    status = fv_stored_check("k", k->dtype, p.channels[0], true);
+    status = fv_stored_check("k", k->dtype, true, p.channels[0], p.page_keys);
     if (status == FOVEA_OK)
-        status = fv_stored_check("v", v->dtype, p.channels[1], false);
+        status = fv_stored_check("v", v->dtype, false, p.channels[1], p.page_keys);
     if (status == FOVEA_OK)
         status = fv_pages_read(pages, true, &own, &p, spans);
     if (status == FOVEA_OK)

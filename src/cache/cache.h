@@ -14,28 +14,31 @@
 typedef enum fv_page_part { FV_KEYS, FV_VALUES, FV_KEY_SCALES, FV_VALUE_SCALES, FV_PAGE_PARTS } fv_page_part;
 
 /* Pages, a cache's or a caller's, in bytes: a part of page p and head h begins at + p * page + h * head, and each token
- * has a step of it. With words it is interleaved (attention's kv.h): of FV_KEY_GROUP keys the first words, then the
+ * has a step of it. With words it is interleaved (attention's kv.h): the first words of a group of keys, then their
  * second ones. */
 typedef struct fv_pages {
     struct {
         char *at;                      /* NULL: there is no such part, and row is 0 */
         int64_t page, head, row, step; /* row: bytes that are kept of a token */
-        int64_t word;                  /* 0: in rows */
+        int64_t word, group;           /* word 0: in rows; group: keys */
     } part[FV_PAGE_PARTS];
     fovea_dtype dtype[2]; /* of keys, of values */
     int64_t channels[2], kv_heads, page_keys;
     const fv_threads *nodes; /* to whose nodes heads are spread: fv_node_of(nodes, h, kv_heads); or NULL */
 } fv_pages;
 
-/* A part of a key of a page: its row, or the first of its words, which are FV_KEY_GROUP words apart. */
+/* A part of a key of a page: its row, or the first of its words, which are a group's words apart. */
 static inline char *fv_page_at(const fv_pages *p, fv_page_part part, int64_t page, int64_t head, int64_t key) {
     char *const at = p->part[part].at + page * p->part[part].page + head * p->part[part].head;
-    const int64_t step = p->part[part].step, word = p->part[part].word;
-    return word ? at + fv_round_down(key, FV_KEY_GROUP) * step + key % FV_KEY_GROUP * word : at + key * step;
+    const int64_t step = p->part[part].step, word = p->part[part].word, group = p->part[part].group;
+    return word ? at + fv_round_down(key, group) * step + key % group * word : at + key * step;
 }
 
-/* Bytes of the scales of a row of integers; 0: elements of such a type have none. */
-static inline int64_t fv_scale_bytes(fovea_dtype dtype) { return dtype == FOVEA_DTYPE_I8 ? (int64_t)sizeof(float) : 0; }
+/* Can pages of so many keys have keys, or values, of that type? If not, a sentence. */
+fovea_status fv_stored_check(const char *name, fovea_dtype dtype, bool keys, int64_t channels, int64_t page_keys);
+
+/* Bytes that pages keep of a row of a token and head, its scales included. */
+int64_t fv_stored_bytes(fovea_dtype dtype, bool keys, int64_t channels);
 
 /* Checks a caller's pages; *pages has the types, channels, heads and keys that they must have. *own is a copy of the
  * caller's struct, and spans are those of parts. */

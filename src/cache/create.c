@@ -27,9 +27,9 @@ static fovea_status check(const fovea_kv_cache_desc *d) {
         if (sizes[i].value > FV_SIZE_LIMIT)
             return fv_fail(FOVEA_ERROR_OVERFLOW, "%s is %lld: too large", sizes[i].name, (long long)sizes[i].value);
     }
-    fovea_status status = fv_stored_check("k_dtype", d->k_dtype, d->head_dim, true);
+    fovea_status status = fv_stored_check("k_dtype", d->k_dtype, true, d->head_dim, FV_PAGE_KEYS);
     if (status == FOVEA_OK)
-        status = fv_stored_check("v_dtype", d->v_dtype, d->value_dim, false);
+        status = fv_stored_check("v_dtype", d->v_dtype, false, d->value_dim, FV_PAGE_KEYS);
     if (status != FOVEA_OK)
         return status;
     if (d->max_pages < 0 || d->max_bytes < 0 || (d->max_pages > 0) == (d->max_bytes > 0))

@@ -6,14 +6,14 @@
 #define INLINE static inline __attribute__((always_inline))
 
 /* For words of so many bytes, which compilers want to know. */
-INLINE void read_key(const char *at, int64_t bytes, char *row, const int64_t word) {
-    for (; bytes >= word; bytes -= word, row += word, at += FV_KEY_GROUP * word)
+INLINE void read_key(const char *at, int64_t group, int64_t bytes, char *row, const int64_t word) {
+    for (; bytes >= word; bytes -= word, row += word, at += group * word)
         memcpy(row, at, (size_t)word);
     memcpy(row, at, (size_t)bytes);
 }
 
-INLINE void write_key(char *at, int64_t bytes, const char *row, const int64_t word) {
-    for (; bytes >= word; bytes -= word, row += word, at += FV_KEY_GROUP * word)
+INLINE void write_key(char *at, int64_t group, int64_t bytes, const char *row, const int64_t word) {
+    for (; bytes >= word; bytes -= word, row += word, at += group * word)
         memcpy(at, row, (size_t)word);
     if (bytes > 0) {
         memset(at, 0, (size_t)word);
@@ -45,28 +45,28 @@ static void write_pairs(char *at, int64_t bytes, const char *row) {
 
 void fv_interleaved_read(const fv_pages *p, fv_page_part part, int32_t page, int64_t head, int64_t key, int64_t count,
                          char *rows) {
-    const int64_t bytes = p->part[part].row;
+    const int64_t bytes = p->part[part].row, group = p->part[part].group;
     for (int64_t i = 0; i < count; i++, rows += bytes) {
         const char *at = fv_page_at(p, part, page, head, key + i);
         if (part == FV_KEYS && p->dtype[0] == FOVEA_DTYPE_BF16)
             read_pairs(at, bytes, rows);
         else if (p->part[part].word == 2)
-            read_key(at, bytes, rows, 2);
+            read_key(at, group, bytes, rows, 2);
         else
-            read_key(at, bytes, rows, 4);
+            read_key(at, group, bytes, rows, 4);
     }
 }
 
 void fv_interleaved_write(const fv_pages *p, fv_page_part part, int32_t page, int64_t head, int64_t key, int64_t count,
                           const char *rows) {
-    const int64_t bytes = p->part[part].row;
+    const int64_t bytes = p->part[part].row, group = p->part[part].group;
     for (int64_t i = 0; i < count; i++, rows += bytes) {
         char *at = fv_page_at(p, part, page, head, key + i);
         if (part == FV_KEYS && p->dtype[0] == FOVEA_DTYPE_BF16)
             write_pairs(at, bytes, rows);
         else if (p->part[part].word == 2)
-            write_key(at, bytes, rows, 2);
+            write_key(at, group, bytes, rows, 2);
         else
-            write_key(at, bytes, rows, 4);
+            write_key(at, group, bytes, rows, 4);
     }
 }

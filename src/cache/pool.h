@@ -121,15 +121,12 @@ void fv_interleaved_read(const fv_pages *pages, fv_page_part part, int32_t page,
 void fv_interleaved_write(const fv_pages *pages, fv_page_part part, int32_t page, int64_t head, int64_t key,
                           int64_t count, const char *rows);
 
-/* Does a cache keep elements of the type? If not, a sentence. */
-fovea_status fv_stored_check(const char *name, fovea_dtype dtype, int64_t channels, bool keys);
-
 /* Bytes that are kept of a token in a layer. */
 int64_t fv_cache_token_bytes(const fovea_kv_cache *cache);
 
-/* A row of n elements that a converter makes floats of as integers of a type, and their scales (quantise.c). Integers
- * may take the place of floats. */
-void fv_quantise(fovea_dtype dtype, const fv_converter *floats, int64_t n, const void *from, void *to, char *scales);
+/* Writes a row that a converter makes floats of as integers and their scales (quantise.c). */
+void fv_quantise(const fv_pages *pages, int side, const fv_converter *floats, const void *from, int32_t page,
+                 int64_t head, int64_t key);
 
 /* Sequences that are to grow by their tokens, in some layers. */
 typedef struct fv_growth {

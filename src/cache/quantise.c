@@ -58,10 +58,16 @@ static __attribute__((noinline)) float quantise(const fv_converter *c, int64_t n
     return largest / (float)MOST;
 }
 
-void fv_quantise(fovea_dtype dtype, const fv_converter *floats, int64_t n, const void *from, void *to, char *scales) {
-    (void)dtype;
+void fv_quantise(const fv_pages *p, int side, const fv_converter *floats, const void *from, int32_t page, int64_t head,
+                 int64_t key) {
+    const bool words = p->part[side].word > 0;
+    char *const to = fv_page_at(p, side, page, head, key), *const scales =
+                                                               fv_page_at(p, FV_KEY_SCALES + side, page, head, key);
+    int8_t row[FV_I8_CHANNELS];
     const fv_float_mode mode = fv_float_plain();
-    const float scale = quantise(floats, n, from, to);
-    memcpy(scales, &scale, sizeof scale);
+    const float scale = quantise(floats, p->channels[side], from, words ? row : (int8_t *)to);
     fv_float_mode_set(&mode);
+    memcpy(scales, &scale, sizeof scale);
+    if (words)
+        fv_interleaved_write(p, side, page, head, key, 1, (const char *)row);
 }

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-enum { MOST_NAMES = 16 };
+enum { MOST_NAMES = 24 };
 
 /* By value; NULL where there is no such constant. */
 static const struct {
@@ -128,35 +128,49 @@ const char *const fv_causal_words[] = {
     [FOVEA_CAUSAL_OFFSET + 1] = NULL,
 };
 
+#define WORD(name, bits, word) #word,
+#define VALUE(name, bits, word) FOVEA_DTYPE_##name,
 const char *const fv_dtype_words[] = {
-#define FV_DTYPE_FLOAT(name, bits, word) #word,
-#define FV_DTYPE_SCALED(name, bits, word)
+#define FV_DTYPE(name, bits, word)
+#define FV_DTYPE_FLOAT WORD
 #include "core/dtypes.inc"
     NULL};
 const char *const fv_kv_dtype_words[] = {
-#define FV_DTYPE_FLOAT(name, bits, word) #word,
-#define FV_DTYPE_SCALED(name, bits, word) #word,
+#define FV_DTYPE(name, bits, word)
+#define FV_DTYPE_FLOAT WORD
+#define FV_DTYPE_SCALED WORD
+#define FV_DTYPE_PAGES WORD
 #include "core/dtypes.inc"
     NULL};
+const fovea_dtype fv_kv_dtype_of_word[] = {
+#define FV_DTYPE(name, bits, word)
+#define FV_DTYPE_FLOAT VALUE
+#define FV_DTYPE_SCALED VALUE
+#define FV_DTYPE_PAGES VALUE
+#include "core/dtypes.inc"
+};
 const char *const fv_weight_dtype_words[] = {
-#define FV_DTYPE_FLOAT(name, bits, word) #word,
-#define FV_DTYPE_SCALED(name, bits, word) #word,
-#define FV_DTYPE_WEIGHTS(name, bits, word) #word,
+#define FV_DTYPE(name, bits, word)
+#define FV_DTYPE_FLOAT WORD
+#define FV_DTYPE_SCALED WORD
+#define FV_DTYPE_WEIGHTS WORD
 #define FV_DTYPE_BLOCKS(name, elements, bytes, word) #word,
 #include "core/dtypes.inc"
     NULL};
 const fovea_dtype fv_dtype_of_word[] = {
-#define FV_DTYPE_FLOAT(name, bits, word) FOVEA_DTYPE_##name,
-#define FV_DTYPE_SCALED(name, bits, word) FOVEA_DTYPE_##name,
-#define FV_DTYPE_WEIGHTS(name, bits, word) FOVEA_DTYPE_##name,
+#define FV_DTYPE(name, bits, word)
+#define FV_DTYPE_FLOAT VALUE
+#define FV_DTYPE_SCALED VALUE
+#define FV_DTYPE_WEIGHTS VALUE
 #define FV_DTYPE_BLOCKS(name, elements, bytes, word) FOVEA_DTYPE_##name,
 #include "core/dtypes.inc"
 };
 
 const char *fv_dtype_word(fovea_dtype dtype) {
-    for (int i = 0; fv_weight_dtype_words[i]; i++)
-        if (fv_dtype_of_word[i] == dtype)
-            return fv_weight_dtype_words[i];
+#define FV_DTYPE(name, bits, word)                                                                                     \
+    if (dtype == FOVEA_DTYPE_##name)                                                                                   \
+        return #word;
+#include "core/dtypes.inc"
     return NULL;
 }
 

@@ -36,7 +36,7 @@ extern const char *const fv_causal_words[];
 /* The element types of numbers likewise: "f32", "bf16", "f16"; the type of each, and the word of a type. */
 extern const char *const fv_dtype_words[], *const fv_kv_dtype_words[]; /* the second: of keys and values in a cache */
 extern const char *const fv_weight_dtype_words[];                      /* of weights */
-extern const fovea_dtype fv_dtype_of_word[];
+extern const fovea_dtype fv_dtype_of_word[], fv_kv_dtype_of_word[];
 const char *fv_dtype_word(fovea_dtype dtype);
 
 /* The arithmetics likewise, by value; ended by NULL. */

@@ -66,28 +66,32 @@ static inline bool fv_dtype_quantised(fovea_dtype dtype) {
     return fv_dtype_scaled(dtype) || fv_dtype_block_of(dtype).elements > 1;
 }
 
+/* Are they integers of keys or values in pages? */
+static inline bool fv_dtype_paged(fovea_dtype dtype) {
+    bool paged = false;
+#define FV_DTYPE(name, bits, word)
+#define FV_DTYPE_SCALED(name, bits, word) paged = paged || dtype == FOVEA_DTYPE_##name;
+#define FV_DTYPE_PAGES FV_DTYPE_SCALED
+#include "core/dtypes.inc"
+    return paged;
+}
+
 /* Has this build kernels of the type? Others are refused (FOVEA_TYPES of CMakeLists.txt). */
 static inline bool fv_dtype_built(fovea_dtype dtype) {
-    switch (dtype) {
+    (void)dtype;
 #ifdef FV_WITHOUT_BF16
-    case FOVEA_DTYPE_BF16: return false;
+    if (dtype == FOVEA_DTYPE_BF16)
+        return false;
 #endif
 #ifdef FV_WITHOUT_F16
-    case FOVEA_DTYPE_F16: return false;
+    if (dtype == FOVEA_DTYPE_F16)
+        return false;
 #endif
 #ifdef FV_WITHOUT_I8
-    case FOVEA_DTYPE_I8:
-    case FOVEA_DTYPE_U4:
-    case FOVEA_DTYPE_U8:
-    case FOVEA_DTYPE_Q8_0:
-    case FOVEA_DTYPE_Q4_0:
-    case FOVEA_DTYPE_Q4_1:
-    case FOVEA_DTYPE_Q4_K:
-    case FOVEA_DTYPE_Q5_K:
-    case FOVEA_DTYPE_Q6_K: return false;
+    if (fv_dtype_quantised(dtype) || fv_dtype_paged(dtype))
+        return false;
 #endif
-    default: return true;
-    }
+    return true;
 }
 
 /* Has it no elements? Then nobody looks at its strides: numpy, say, gives empty arrays any. */

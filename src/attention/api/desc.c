@@ -70,28 +70,27 @@ static fovea_status read_dtypes(fovea_attention_desc *d) {
 
 /* Keys and values with scales are those of pages. */
 static fovea_status check_scaled(const fovea_attention_desc *d) {
-    const bool k = d->k_dtype == FOVEA_DTYPE_I8;
-    if (!k && d->v_dtype != FOVEA_DTYPE_I8)
-        return FOVEA_OK;
-    if (d->page_keys == 0)
-        return fv_fail(FOVEA_ERROR_DTYPE,
-                       "%s is FOVEA_DTYPE_I8, which only pages have: page_keys is 0; with a cache it must be %d",
-                       k ? "k_dtype" : "v_dtype", FOVEA_KV_PAGE_KEYS);
-    if (k && d->page_keys % FV_KEY_GROUP != 0)
-        return fv_fail(FOVEA_ERROR_SHAPE, "page_keys is %lld; with keys of FOVEA_DTYPE_I8 it must be a multiple of %d",
-                       (long long)d->page_keys, FV_KEY_GROUP);
-    return !k || d->head_dim <= FV_I8_CHANNELS
-               ? FOVEA_OK
-               : fv_fail(FOVEA_ERROR_SHAPE, "head_dim is %lld; with keys of FOVEA_DTYPE_I8 it must be at most %d",
-                         (long long)d->head_dim, FV_I8_CHANNELS);
+    fovea_status status = FOVEA_OK;
+    for (int side = 0; side < 2 && status == FOVEA_OK; side++) {
+        const char *const name = side ? "v_dtype" : "k_dtype";
+        const fovea_dtype dtype = side ? d->v_dtype : d->k_dtype;
+        if (!fv_dtype_paged(dtype))
+            continue;
+        status = d->page_keys == 0
+                     ? fv_fail(FOVEA_ERROR_DTYPE,
+                               "%s is %s, which only pages have: page_keys is 0; with a cache it must be %d", name,
+                               fv_enum_name(FV_ENUM_dtype, (int)dtype), FOVEA_KV_PAGE_KEYS)
+                     : fv_stored_check(name, dtype, side == 0, side ? d->value_dim : d->head_dim, d->page_keys);
+    }
+    return status;
 }
 
 fovea_status fv_attention_select_arithmetic(const fovea_context *ctx, fovea_attention_desc *d) {
     const fv_arithmetic_operand all[] = {{"dtype", d->dtype}, {"k_dtype", d->k_dtype}, {"v_dtype", d->v_dtype}};
     fv_arithmetic_operand operands[3];
     int count = 0;
-    for (int i = 0; i < 3; i++) /* int8 ones keep their own arithmetic */
-        if (all[i].dtype != FOVEA_DTYPE_I8)
+    for (int i = 0; i < 3; i++) /* integers keep their own arithmetic */
+        if (!fv_dtype_paged(all[i].dtype))
             operands[count++] = all[i];
     const bool exact = count < 3 && d->arithmetic == FOVEA_ARITHMETIC_FASTEST;
     return fv_arithmetic_select(ctx, FV_ARITHMETIC_OF_attention, exact ? FOVEA_ARITHMETIC_EXACT : d->arithmetic,
