@@ -347,7 +347,7 @@ static void test_refused(const fovea_context *ctx) {
         if (i == 7) {
             char text[2048];
             fovea_attention_plan_describe(plan, text, sizeof text);
-            test_check(strstr(text, "k int8") && strstr(text, "multiply_i16_i8x4"), "described as %s", text);
+            test_check(strstr(text, "k int8") && strstr(text, "multiply_few_i16_i8x4"), "described as %s", text);
         }
         fovea_attention_plan_destroy(plan);
     }

@@ -18,10 +18,10 @@ const fv_kernel fv_kernels[] = {
 #define FV_KERNEL(op_, type_, mr_, nr_, isa_, features_)                                                               \
     ROW(op_##_##type_##_##mr_##x##nr_##_##isa_, op_, FV_TYPE_##type_, mr_, nr_, isa_, features_,                       \
         .run.op_##_##type_ = fv_##op_##_##type_##_##mr_##x##nr_##_##isa_)
-#define PRODUCT(kind_, format_, mr_, nr_, isa_, features_, few_)                                                       \
-    ROW(multiply_##kind_##_##format_##_##mr_##x##nr_##_##isa_, multiply, FV_ELEMENT_##format_, mr_, nr_, isa_,         \
+#define PRODUCT(name, kind_, format_, mr_, nr_, isa_, features_, few_)                                                 \
+    ROW(name##_##kind_##_##format_##_##mr_##x##nr_##_##isa_, multiply, FV_ELEMENT_##format_, mr_, nr_, isa_,           \
         features_, .kind = FV_KIND_##kind_, .format = FV_FORMAT_##format_, .few = few_,                                \
-        .run.multiply = fv_multiply_##kind_##_##format_##_##mr_##x##nr_##_##isa_)
+        .run.multiply = fv_##name##_##kind_##_##format_##_##mr_##x##nr_##_##isa_)
 #define FV_PACK(source_, format_, mr_, nr_, isa_, features_)                                                           \
     ROW(pack_##source_##_##format_##_##mr_##x##nr_##_##isa_, pack, FV_ELEMENT_##format_, mr_, nr_, isa_, features_,    \
         .source = FV_SOURCE_##source_, .format = FV_FORMAT_##format_,                                                  \
@@ -29,8 +29,9 @@ const fv_kernel fv_kernels[] = {
 #define FV_UNPACK(format_, mr_, nr_, isa_, features_)                                                                  \
     ROW(unpack_##format_##_##mr_##x##nr_##_##isa_, unpack, FV_ELEMENT_##format_, mr_, nr_, isa_, features_,            \
         .format = FV_FORMAT_##format_, .run.unpack = fv_unpack_##format_##_##mr_##x##nr_##_##isa_)
-#define FV_MULTIPLY(kind, format, mr, nr, isa, features) PRODUCT(kind, format, mr, nr, isa, features, 0)
-#define FV_MULTIPLY_FEW(kind, format, mr, nr, isa, features) PRODUCT(kind, format, mr, nr, isa, features, 1)
+#define FV_MULTIPLY(kind, format, mr, nr, isa, features) PRODUCT(multiply, kind, format, mr, nr, isa, features, 0)
+#define FV_MULTIPLY_FEW(kind, format, mr, nr, isa, features)                                                           \
+    PRODUCT(multiply_few, kind, format, mr, nr, isa, features, 1)
 #include "built_kernels.inc"
 #undef FV_KERNEL
 };

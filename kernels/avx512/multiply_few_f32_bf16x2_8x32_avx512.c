@@ -165,8 +165,8 @@ static void multiply_floats(const pair_call *x) {
     }
 }
 
-void fv_multiply_f32_bf16x2_8x32_avx512(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
-                                        const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+void fv_multiply_few_f32_bf16x2_8x32_avx512(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
+                                            const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
     const pair_call x = {a, b, c, ldc, epilogue ? epilogue : &score_no_epilogue, prefetch};
     score_check(a, b, ldc, x.e);
     assert(b->row == FV_KEY_GROUP && b->width == FV_KEY_GROUP);

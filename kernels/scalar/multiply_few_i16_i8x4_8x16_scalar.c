@@ -8,8 +8,8 @@ static int32_t query(const fv_i8_row *q, int64_t t) {
     return (t % 2 ? word->odd : word->even)[t % 4 / 2];
 }
 
-void fv_multiply_i16_i8x4_8x16_scalar(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
-                                      const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
+void fv_multiply_few_i16_i8x4_8x16_scalar(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
+                                          const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
     const fv_epilogue *e = epilogue ? epilogue : &score_no_epilogue;
     (void)prefetch;
     score_check(a, b, ldc, e);
