@@ -11,6 +11,8 @@
 #ifndef FV_OPERAND_H
 #define FV_OPERAND_H
 
+#include "exponents.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -64,12 +66,6 @@ static inline int fv_type_bits(fv_type type) {
 extern const fv_format_info fv_formats[FV_FORMAT_COUNT];
 
 static inline fv_format_info fv_format_of(fv_format format) { return fv_formats[format]; }
-
-/* Exponent range of 16-bit elements: bits of the smallest magnitude that is not 0, and of the largest; NaN are the
- * largest of all. */
-typedef struct fv_exponent_range {
-    int least, most;
-} fv_exponent_range;
 
 /* What each group of integers has beside its scale (groups.h). */
 typedef enum fv_group_extra { FV_GROUP_plain, FV_GROUP_zero, FV_GROUP_minimum } fv_group_extra;
