@@ -8,50 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROUNDS = 102, LEAST_ROUNDS = 6 };
-
-static int compare(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *x, int n) {
-    qsort(x, (size_t)n, sizeof *x, compare);
-    return x[n / 2];
-}
-
-static double turn(ggml_backend_t backend, struct ggml_cgraph *graph) {
-    const int64_t start = ggml_time_us();
-    if (ggml_backend_graph_compute(backend, graph) != GGML_STATUS_SUCCESS) {
-        fprintf(stderr, "%s failed\n", ggml_backend_name(backend));
-        exit(1);
-    }
-    const int64_t us = ggml_time_us() - start;
-    return us > 0 ? (double)us : 0.5;
-}
-
-void bench_time(const bench *b, struct ggml_cgraph *const *theirs, struct ggml_cgraph *const *ours, int graphs) {
-    double cpu[MOST_ROUNDS], fovea[MOST_ROUNDS], ratios[MOST_ROUNDS];
-    int n = 0;
-    turn(b->cpu, theirs[0]);
-    turn(b->fovea, ours[0]);
-    const int64_t end = ggml_time_us() + (b->quick ? 200000 : 1000000);
-    for (; n < b->rounds && (n < LEAST_ROUNDS || ggml_time_us() < end); n++) {
-        const int i = (n + 1) % graphs;
-        const bool swap = n % 2; /* who comes first */
-        if (swap)
-            fovea[n] = turn(b->fovea, ours[i]);
-        cpu[n] = turn(b->cpu, theirs[i]);
-        if (!swap)
-            fovea[n] = turn(b->fovea, ours[i]);
-        ratios[n] = cpu[n] / fovea[n];
-    }
-    const double per = ggml_graph_n_nodes(ours[0]);
-    printf("ggml %8.1f us, Fovea %8.1f us, %5.2f %5.2f\n", median(cpu, n) / per, median(fovea, n) / per,
-           median(ratios, n / 2), median(ratios + n / 2, n - n / 2));
-    fflush(stdout);
-}
-
 static enum ggml_type type_named(const char *name) {
     for (int type = 0; type < GGML_TYPE_COUNT; type++)
         if (ggml_type_name(type) && !strcmp(ggml_type_name(type), name))
@@ -62,7 +18,7 @@ static enum ggml_type type_named(const char *name) {
 
 int main(int argc, char **argv) {
     int threads = 1;
-    bench b = {.rounds = MOST_ROUNDS, .type = GGML_TYPE_COUNT};
+    bench b = {.rounds = BENCH_MOST_ROUNDS, .weight_bytes = 3e8, .graph_operations = 1.5e9, .type = GGML_TYPE_COUNT};
     const bool products = argc > 1 && !strcmp(argv[1], "products");
     bool known = argc > 1 && (products || !strcmp(argv[1], "attention"));
     for (int i = 2; known && i < argc; i++) {
@@ -74,7 +30,7 @@ int main(int argc, char **argv) {
         if (!strcmp(argv[i], "--threads"))
             known = (threads = atoi(value)) > 0;
         else if (!strcmp(argv[i], "--rounds"))
-            known = (b.rounds = atoi(value)) >= LEAST_ROUNDS && b.rounds <= MOST_ROUNDS;
+            known = (b.rounds = atoi(value)) >= BENCH_LEAST_ROUNDS && b.rounds <= BENCH_MOST_ROUNDS;
         else if (!strcmp(argv[i], "--type"))
             b.type = type_named(value);
         else
@@ -83,17 +39,12 @@ int main(int argc, char **argv) {
     }
     if (!known) {
         fprintf(stderr, "usage: %s attention|products [--threads N] [--rounds %d...%d] [--type q8_0] [--quick]\n",
-                argv[0], LEAST_ROUNDS, MOST_ROUNDS);
+                argv[0], BENCH_LEAST_ROUNDS, BENCH_MOST_ROUNDS);
         return 2;
     }
-    ggml_backend_load_all();
-    b.reg = load_fovea();
-    b.fovea = make_fovea(b.reg, threads);
-    b.cpu = ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
-    ggml_backend_cpu_set_n_threads(b.cpu, threads);
+    bench_begin(&b, threads);
     printf("ggml %s, %d thread%s\n", ggml_version(), threads, threads == 1 ? "" : "s");
     (products ? bench_products : bench_attention)(&b);
-    ggml_backend_free(b.cpu);
-    ggml_backend_free(b.fovea);
+    bench_end(&b);
     return 0;
 }

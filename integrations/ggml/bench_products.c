@@ -7,7 +7,6 @@
 #include <string.h>
 
 enum { MOST_MATRICES = 512, MOST_PRODUCTS = 64 };
-static const double weight_bytes = 3e8, graph_operations = 1.5e9;
 
 typedef struct matrices {
     struct ggml_context *ctx;
@@ -40,9 +39,9 @@ static ggml_backend_buffer_type_t type_for(ggml_backend_t backend, ggml_backend_
     return *types ? *types : ggml_backend_cpu_buffer_type();
 }
 
-static matrices place(ggml_backend_t backend, ggml_backend_buffer_type_t *types, enum ggml_type type, int64_t in,
-                      int64_t out, const void *bytes) {
-    const double fitting = weight_bytes / (double)(ggml_row_size(type, in) * (size_t)out);
+static matrices place(const bench *b, ggml_backend_t backend, ggml_backend_buffer_type_t *types, enum ggml_type type,
+                      int64_t in, int64_t out, const void *bytes) {
+    const double fitting = b->weight_bytes / (double)(ggml_row_size(type, in) * (size_t)out);
     matrices m = {.count = fitting < MOST_MATRICES ? (int)fitting : MOST_MATRICES};
     m.ctx = ggml_init((struct ggml_init_params){.mem_size = MOST_MATRICES * ggml_tensor_overhead(), .no_alloc = true});
     for (int i = 0; i < m.count; i++)
@@ -54,9 +53,9 @@ static matrices place(ggml_backend_t backend, ggml_backend_buffer_type_t *types,
     return m;
 }
 
-static graphs multiply(const matrices *m, int64_t rows) {
+static graphs multiply(const bench *b, const matrices *m, int64_t rows) {
     const int64_t in = m->tensors[0]->ne[0], out = m->tensors[0]->ne[1];
-    const int worth = (int)(graph_operations / (2 * (double)(in * out * rows)));
+    const int worth = (int)(b->graph_operations / (2 * (double)(in * out * rows)));
     const int most = m->count < MOST_PRODUCTS ? m->count : MOST_PRODUCTS, products = worth < 1      ? 1
                                                                                      : worth < most ? worth
                                                                                                     : most;
@@ -102,34 +101,46 @@ static ggml_backend_buffer_type_t *types_of(ggml_backend_t cpu) {
     return extra && extra(device) ? extra(device) : none;
 }
 
+void bench_product(const bench *b, enum ggml_type type, int64_t in, int64_t out, const int64_t *rows, int count,
+                   bench_done *done, void *arg) {
+    ggml_backend_buffer_type_t packed[] = {ggml_backend_dev_buffer_type(ggml_backend_reg_dev_get(b->reg, 1)), NULL};
+    void *bytes = random_weights(type, in, out);
+    matrices m[] = {place(b, b->cpu, types_of(b->cpu), type, in, out, bytes),
+                    place(b, b->fovea, packed, type, in, out, bytes)};
+    for (int r = 0; r < count; r++) {
+        graphs g[] = {multiply(b, &m[0], rows[r]), multiply(b, &m[1], rows[r])};
+        const bench_result result = bench_measure(b, &(bench_side){.backend = b->cpu, .graphs = g[0].each},
+                                                  &(bench_side){.backend = b->fovea, .graphs = g[1].each}, g[0].count);
+        done(arg, rows[r], ggml_backend_buffer_name(m[0].buffer), &result);
+        for (int i = 0; i < 2; i++) {
+            ggml_backend_buffer_free(g[i].buffer);
+            ggml_free(g[i].ctx);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        ggml_backend_buffer_free(m[i].buffer);
+        ggml_free(m[i].ctx);
+    }
+    free(bytes);
+}
+
+static void print(void *shape, int64_t rows, const char *buffer, const bench_result *result) {
+    printf("%s, rows %3lld: %-10s ", (const char *)shape, (long long)rows, buffer);
+    bench_print(result);
+}
+
 void bench_products(const bench *b) {
     static const enum ggml_type types[] = {GGML_TYPE_F32,  GGML_TYPE_F16,  GGML_TYPE_BF16,
                                            GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1,
                                            GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K};
     static const int64_t sizes[][2] = {{768, 256}, {2048, 2048}, {2048, 8192}}, rows[] = {1, 2, 4, 8, 16, 64, 256};
-    ggml_backend_buffer_type_t packed[] = {ggml_backend_dev_buffer_type(ggml_backend_reg_dev_get(b->reg, 1)), NULL};
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
             if (b->type != GGML_TYPE_COUNT && b->type != types[t])
                 continue;
-            const int64_t in = sizes[s][0], out = sizes[s][1];
-            void *bytes = random_weights(types[t], in, out);
-            matrices m[] = {place(b->cpu, types_of(b->cpu), types[t], in, out, bytes),
-                            place(b->fovea, packed, types[t], in, out, bytes)};
-            for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-                graphs g[] = {multiply(&m[0], rows[r]), multiply(&m[1], rows[r])};
-                printf("%-5s %4lld to %4lld, rows %3lld: %-10s ", ggml_type_name(types[t]), (long long)in,
-                       (long long)out, (long long)rows[r], ggml_backend_buffer_name(m[0].buffer));
-                bench_time(b, g[0].each, g[1].each, g[0].count);
-                for (int i = 0; i < 2; i++) {
-                    ggml_backend_buffer_free(g[i].buffer);
-                    ggml_free(g[i].ctx);
-                }
-            }
-            for (int i = 0; i < 2; i++) {
-                ggml_backend_buffer_free(m[i].buffer);
-                ggml_free(m[i].ctx);
-            }
-            free(bytes);
+            char shape[64];
+            snprintf(shape, sizeof shape, "%-5s %4lld to %4lld", ggml_type_name(types[t]), (long long)sizes[s][0],
+                     (long long)sizes[s][1]);
+            bench_product(b, types[t], sizes[s][0], sizes[s][1], rows, sizeof rows / sizeof rows[0], print, shape);
         }
 }

@@ -1,0 +1,234 @@
+/* Measures where this backend is faster than ggml's CPU backend, and writes what was proved as rows of a tuning file:
+ *     fovea-tune-ggml -o FILE [--type q8_0]
+ * rules.c reads the rows. They are for this CPU, and the tier and number of threads that programs have by default. A
+ * file that is there keeps its other rows. For another build of ggml, set LD_LIBRARY_PATH.
+ *
+ * A type is taken if that is at least 2% faster on average over shapes, with an interval of 95% above 1, and no shape is
+ * 5% slower; left to ggml, if it is 2% slower likewise. Otherwise, and where the interval is wider than 10% to either
+ * side, there is no row, and the default stays. Exit status: 0; 2: wrong usage; 3: nothing was proved, and the file is
+ * as it was; 4: something else failed. */
+#define _DEFAULT_SOURCE
+#include "bench.h"
+
+#include <errno.h>
+#include <fovea/fovea.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { USAGE = 2, UNPROVED = 3, FAILED = 4 };
+
+typedef struct tuner {
+    bench bench;
+    bool brief;
+    const fovea_context *context;
+    fovea_tuning *tuning;
+    int threads, rows; /* rows: written */
+} tuner;
+
+/* Logarithms of ggml's time / Fovea's, over shapes. */
+typedef struct tally {
+    double sum, variance, worst;
+    int shapes, rounds;
+} tally;
+
+static void add(tally *t, const bench_result *r) {
+    const double x = (log(r->ratio[0]) + log(r->ratio[1])) / 2;
+    t->sum += x;
+    t->variance += r->error * r->error;
+    t->worst = t->shapes == 0 || x < t->worst ? x : t->worst;
+    t->shapes++;
+    t->rounds += r->rounds;
+}
+
+static void add_product(void *arg, int64_t rows, const char *buffer, const bench_result *result) {
+    (void)rows;
+    (void)buffer;
+    add(arg, result);
+}
+
+static bool failed(void) {
+    fprintf(stderr, "fovea-tune-ggml: %s\n", fovea_error_detail());
+    return false;
+}
+
+/* Puts a row in, if it is proved that taking this type pays, or that it does not. choices: those beside take, if it
+ * does. */
+static bool put(tuner *t, const char *operation, enum ggml_type type, const tally *of, const char *choices) {
+    const double mean = of->sum / of->shapes, half = 1.96 * sqrt(of->variance) / of->shapes, least = log(1.02);
+    const bool calm = half < log(1.1);
+    const bool take = t->brief ? mean > 0 : calm && mean >= least && mean - half > 0 && of->worst > log(0.95);
+    const bool leave = t->brief ? !take : calm && mean <= -least && mean + half < 0;
+    const double gain = take ? mean : -mean;
+    char words[256];
+    printf("%-20s %-5s %5.2f times as fast (%.2f to %.2f), at least %.2f: %s%s\n", operation, ggml_type_name(type),
+           exp(mean), exp(mean - half), exp(mean + half), exp(of->worst),
+           take    ? "taken"
+           : leave ? "left to ggml"
+           : calm  ? "not proved, as by default"
+                   : "too noisy to tell, as by default",
+           take ? choices : "");
+    fflush(stdout);
+    if (!take && !leave)
+        return true;
+    snprintf(words, sizeof words, "type=%s : take=%d%s : gain=%.3f low=%.3f high=%.3f blocks=%d shapes=%d",
+             ggml_type_name(type), take, take ? choices : "", exp(gain), exp(gain - half), exp(gain + half), of->rounds,
+             of->shapes);
+    t->rows++;
+    if (fovea_tuning_put_adapter_row(&t->tuning, t->context, operation, words) == FOVEA_OK)
+        return true;
+    return failed();
+}
+
+static bool tune_products(tuner *t, enum ggml_type type) {
+    static const int64_t sizes[][2] = {{768, 256}, {2048, 2048}, {2048, 8192}}, rows[] = {1, 4, 16, 64};
+    tally of = {0};
+    for (int i = 0; i < (t->brief ? 1 : 3); i++)
+        bench_product(&t->bench, type, sizes[i][0], sizes[i][1], rows, t->brief ? 1 : 4, add_product, &of);
+    return put(t, "ggml.mul_mat", type, &of, "");
+}
+
+static problem attention(enum ggml_type type, int64_t head_dim, int64_t heads, int64_t kv_heads, int64_t rows,
+                         int64_t keys) {
+    return (problem){.head_dim = head_dim,
+                     .value_dim = head_dim,
+                     .heads = heads,
+                     .kv_heads = kv_heads,
+                     .rows = rows,
+                     .keys = keys,
+                     .batch = 1,
+                     .k_type = type,
+                     .v_type = type,
+                     .mask = MASK_CAUSAL,
+                     .views = 1};
+}
+
+static bool is_faster(const bench_result *r) { return r->ratio[0] * r->ratio[1] >= 1; }
+
+/* So many operations are worth a change of backends: those of the least number of keys from which on it is faster. */
+static int64_t least_operations(const tuner *t, enum ggml_type type) {
+    enum { CHANNELS = 64, HEADS = 9, MOST_KEYS = 1024, LEAST_KEYS = 16 };
+    int64_t keys = t->brief ? 2 * LEAST_KEYS : MOST_KEYS;
+    for (; keys > LEAST_KEYS; keys /= 2) {
+        const problem p = attention(type, CHANNELS, HEADS, 3, 1, keys / 2);
+        const bench_result r = bench_attend_between(&t->bench, &p);
+        if (!is_faster(&r))
+            break;
+    }
+    return 2 * HEADS * keys * (CHANNELS + CHANNELS);
+}
+
+/* How many threads a key head is worth: all, if one head is enough. */
+static int64_t threads_of_head(const tuner *t, enum ggml_type type) {
+    for (int heads = 1; heads < t->threads; heads++) {
+        const problem p = attention(type, 128, 4 * heads, heads, 1, 2048);
+        const bench_result r = bench_attend(&t->bench, &p);
+        if (is_faster(&r))
+            return heads == 1 ? 0 : (t->threads + heads - 1) / heads;
+    }
+    return 1;
+}
+
+static bool tune_attention(tuner *t, enum ggml_type type) {
+    static const int64_t models[][3] = {{128, 32, 8}, {64, 9, 3}}, rows[] = {1, 32}, keys[] = {512, 2048};
+    tally of = {0};
+    for (int i = 0; i < (t->brief ? 1 : 8); i++) {
+        const int64_t *m = models[i / 4];
+        const problem p = attention(type, m[0], m[1], m[2], rows[i / 2 % 2], keys[i % 2]);
+        const bench_result r = bench_attend(&t->bench, &p);
+        add(&of, &r);
+    }
+    char choices[80];
+    int length = snprintf(choices, sizeof choices, " least=%lld", (long long)least_operations(t, type));
+    if (ggml_is_quantized(type) && t->threads > 2)
+        snprintf(choices + length, sizeof choices - (size_t)length, " spread=%lld",
+                 (long long)threads_of_head(t, type));
+    return put(t, "ggml.flash_attn_ext", type, &of, choices);
+}
+
+/* All types, or the one that is asked for. */
+static bool tune(tuner *t) {
+    static const enum ggml_type types[] = {GGML_TYPE_F32,  GGML_TYPE_F16,  GGML_TYPE_BF16,
+                                           GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1,
+                                           GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K};
+    enum { TYPES = sizeof types / sizeof types[0], KEY_TYPES = 5 };
+    bool good = true;
+    for (int i = 0; good && i < TYPES; i++)
+        if (t->bench.type == GGML_TYPE_COUNT || t->bench.type == types[i])
+            good = (i >= KEY_TYPES || tune_attention(t, types[i])) && tune_products(t, types[i]);
+    return good;
+}
+
+/* A file that is not there has no rows. */
+static bool load(const char *path, fovea_tuning **tuning) {
+    *tuning = NULL;
+    return (access(path, F_OK) != 0 && errno == ENOENT) || fovea_tuning_load(path, tuning) == FOVEA_OK;
+}
+
+/* Adds the rows to what is in the file now. */
+static bool save(tuner *t, const char *path) {
+    fovea_tuning *file;
+    const bool good = load(path, &file) && (!file || fovea_tuning_merge(file, t->tuning) == FOVEA_OK) &&
+                      fovea_tuning_save(file ? file : t->tuning, path) == FOVEA_OK;
+    fovea_tuning_destroy(file);
+    return good || failed();
+}
+
+static enum ggml_type type_named(const char *name) {
+    int type = 0;
+    while (type < GGML_TYPE_COUNT && !(ggml_type_name(type) && !strcmp(ggml_type_name(type), name)))
+        type++;
+    return (enum ggml_type)type;
+}
+
+int main(int argc, char **argv) {
+    tuner t = {.bench = {.rounds = BENCH_MOST_ROUNDS,
+                         .type = GGML_TYPE_COUNT,
+                         .quick = true,
+                         .weight_bytes = 3e8,
+                         .graph_operations = 1e9}};
+    const char *path = NULL;
+    bool known = true;
+    for (int i = 1; known && i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        if (!strcmp(argv[i], "--brief")) { /* for tests: little work, and rows whatever the noise */
+            t.brief = true;
+            t.bench.weight_bytes = t.bench.graph_operations = 1e6;
+            t.bench.rounds = BENCH_LEAST_ROUNDS;
+        } else if (!strcmp(argv[i], "-o")) {
+            known = *(path = value);
+            i++;
+        } else if (!strcmp(argv[i], "--type")) {
+            known = (t.bench.type = type_named(value)) != GGML_TYPE_COUNT;
+            i++;
+        } else {
+            known = false;
+        }
+    }
+    if (!known || !path) {
+        fprintf(stderr, "usage: %s -o FILE [--type q8_0]\n", argv[0]);
+        return USAGE;
+    }
+    setenv("FOVEA_GGML", "FLASH_ATTN_EXT,MUL_MAT", 1); /* faster or not */
+    fovea_context *context;
+    fovea_info info;
+    fovea_info_init(&info);
+    fovea_tuning *there;
+    if (!load(path, &there) || fovea_context_create(NULL, &context) != FOVEA_OK ||
+        fovea_context_info(context, &info) != FOVEA_OK)
+        return failed(), FAILED;
+    fovea_tuning_destroy(there);
+    t.context = context;
+    t.threads = info.threads;
+    bench_begin(&t.bench, t.threads);
+    printf("ggml %s, %d thread%s\n", ggml_version(), t.threads, t.threads == 1 ? "" : "s");
+    const bool good = tune(&t) && (t.rows == 0 || save(&t, path));
+    if (good)
+        printf(t.rows ? "%d rows are in %s\n" : "%d rows were proved: %s is as it was\n", t.rows, path);
+    bench_end(&t.bench);
+    fovea_tuning_destroy(t.tuning);
+    fovea_context_destroy(context);
+    return !good ? FAILED : t.rows ? 0 : UNPROVED;
+}
