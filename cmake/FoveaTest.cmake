@@ -60,9 +60,9 @@ endfunction()
 function(fovea_add_test_once name)
     add_test(NAME ${name} COMMAND ${ARGN})
     # Tests run side by side: one's idle OpenMP threads must not spin on another's CPU (a third of the time, measured).
-    # And no tuning file of this machine may choose for them.
+    # And no tuning file of this machine, nor an installed one, may choose for them.
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800
-                                            ENVIRONMENT "OMP_WAIT_POLICY=passive;FOVEA_TUNING_FILE=")
+                                            ENVIRONMENT "OMP_WAIT_POLICY=passive;FOVEA_TUNING_FILE=;FOVEA_KNOWN_CPUS=")
     string(REGEX REPLACE "\\.(scalar|avx2|avx512|neon|bound)$" "" stem ${name})
     foreach(label kernels threads hosts)
         if(stem MATCHES "^(${pattern_${label}})$")

@@ -269,7 +269,7 @@ tune_class tune_class_of_row(const fv_tuning_row *row, fv_isa isa) {
     memcpy(c.key, row->key, sizeof c.key);
     fovea_attention_desc *d = &c.search.attention;
     if (tune_is_linear(c.operation)) {
-        c.search = tune_class_shape(&c, 0.5, (int)row->threads, isa);
+        c.search = tune_class_shape(&c, 0.5, (int)fv_max(row->threads, 1), isa);
         name_class(&c);
         return c;
     }
@@ -287,7 +287,7 @@ tune_class tune_class_of_row(const fv_tuning_row *row, fv_isa isa) {
         d->causal = FOVEA_CAUSAL_BOTTOM_RIGHT; /* a few rows are the last */
         d->window_left = fv_max(c.key[FV_ATTENTION_KEY_keys].least / 4, WINDOW);
     }
-    c.search = tune_class_shape(&c, 0.5, (int)row->threads, isa);
+    c.search = tune_class_shape(&c, 0.5, (int)fv_max(row->threads, 1), isa);
     name_class(&c);
     return c;
 }

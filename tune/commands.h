@@ -21,6 +21,11 @@ void tune_default_text(const fovea_context *ctx, const fv_tuning_row *row, char 
 int tune_show(const tune_options *options);
 int tune_check(const tune_options *options);
 int tune_merge(const tune_options *options);
+/* The rows as the file of known CPUs has them: of models of CPU, and for any number of threads where that may be. And
+ * writes such a file, with the comments that the old one begins with. */
+fovea_tuning *tune_ship(const fovea_tuning *from, char error[FV_FILE_ERROR]);
+fovea_status tune_ship_write(const char *path, const fovea_tuning *tuning, char error[FV_FILE_ERROR]);
+
 int tune_report(const tune_options *options);
 
 /* run --each-host: becomes fovea-tune-each-host, or fails. */

@@ -47,8 +47,17 @@ int tune_merge(const tune_options *options) {
     int lock = -1;
     if (!all)
         return TUNE_FAILED;
+    if (options->ship) {
+        fovea_tuning *tuned = all;
+        all = tune_ship(tuned, error);
+        fovea_tuning_destroy(tuned);
+        if (!all) {
+            fprintf(stderr, "fovea-tune: %s\n", error);
+            return TUNE_FAILED;
+        }
+    }
     bool ok = tune_is_standard_output(path) || fv_file_lock(path, 1, &lock, error) == FOVEA_OK;
-    ok = ok && tune_output_tuning(path, all, error) == FOVEA_OK;
+    ok = ok && (options->ship ? tune_ship_write : tune_output_tuning)(path, all, error) == FOVEA_OK;
     if (lock >= 0)
         fv_file_unlock(lock);
     if (ok)

@@ -56,6 +56,9 @@ static const cli_option options_table[] = {
     {"--output", "FILE", "@file tuning", cli_read_text, 0, 0, AT(output), RUN | MERGE | REPORT,
      "file to write, in a folder that exists; - is standard output (default: the tuning file that this user's programs "
      "load; report: tune.html)"},
+    {"--ship", NULL, NULL, NULL, 0, 0, AT(ship), MERGE,
+     "rows for any machine of the CPU's model, and any build, as in the file of known CPUs that ships with the "
+     "library"},
     {"--isa", "TIER", tiers, cli_read_choice, FV_ISA_scalar, 0, AT(isa), RUN | SHOW | CHECK | REPORT,
      "tier (default: the best of this CPU)"},
     {"--threads", "N", "1 2 4 8", cli_read_int, 1, 4096, AT(threads), RUN | SHOW | CHECK | REPORT,

@@ -37,7 +37,7 @@ typedef struct tune_options {
     const char *output;
     fovea_isa isa;
     int threads;
-    bool dry_run, json, quiet, each_host, kind;
+    bool dry_run, json, quiet, each_host, kind, ship;
     const char *files[TUNE_WORDS]; /* what is no option */
     int file_count;
 } tune_options;

@@ -171,7 +171,7 @@ int tune_report(const tune_options *options) {
     ctx->tuning.cache_scale = use.cache_scale;
     const char *output = options->output ? options->output : "tune.html";
     char error[FV_FILE_ERROR];
-    page p = {.ctx = ctx, .tuning = use.tuning, .own = use.section};
+    page p = {.ctx = ctx, .tuning = use.tuning, .own = use.part[0].section};
     const bool good = write_page(&p, use.text, output, error);
     if (!good)
         fprintf(stderr, "fovea-tune: %s\n", error);

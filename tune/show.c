@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The file that was named, or the one that contexts find; NULL and a sentence if there is none to be read. */
+/* The file that was named, or the one that contexts find, the shipped one last; NULL and a sentence if there is none to
+ * be read. */
 static fovea_tuning *load(const tune_options *options, const char **path) {
     static fv_tuning_use use; /* of which *path is a part */
     fovea_tuning *tuning = NULL;
@@ -22,10 +23,10 @@ static fovea_tuning *load(const tune_options *options, const char **path) {
         return tuning;
     }
     const fv_cpu cpu = {0};
-    if (fv_tuning_use_file(NULL, &cpu, FV_ISA_scalar, 1, &use) == FOVEA_OK && !use.tuning)
+    if (fv_tuning_use_file(NULL, &cpu, FV_ISA_scalar, 1, &use) == FOVEA_OK && !use.tuning && !use.shipped)
         fprintf(stderr, "fovea-tune: %s\n", use.text);
-    *path = use.path;
-    return use.tuning;
+    *path = use.tuning ? use.path : use.shipped_path;
+    return use.tuning ? use.tuning : use.shipped;
 }
 
 /* Where a row is used, or why it is not. */
@@ -34,7 +35,10 @@ static void usage(const fovea_context *ctx, int own, const fv_tuning_row *row, c
     fv_tuning_section section;
     fv_tuning_section_of(&ctx->cpu, &section);
     const char *release = tuning->section[row->section].release;
-    if (!row->known && row->section == own)
+    char why[FV_FILE_ERROR];
+    if (row->section == own && fv_tuning_dropped(tuning, row, ctx->cpu.target, why))
+        snprintf(text, size, "dropped: %.200s", why);
+    else if (!row->known && row->section == own)
         snprintf(text, size, "read by its adapter, not by the library");
     else if (!row->known)
         snprintf(text, size, "not here: made for another build (%s%s)", release[0] ? "Fovea " : "an unknown release",
@@ -45,7 +49,7 @@ static void usage(const fovea_context *ctx, int own, const fv_tuning_row *row, c
     } else if (row->isa != ctx->target.isa)
         snprintf(text, size, "only by contexts of tier %s (FOVEA_ISA, options); here it is %s", fv_isa_word(row->isa),
                  fv_isa_word(ctx->target.isa));
-    else if (row->threads != ctx->threads.count)
+    else if (!fv_tuning_serves(row, ctx->target.isa, ctx->threads.count))
         snprintf(text, size, "only by contexts of %" PRId64 " thread%s; here it is %d", row->threads,
                  plural(row->threads), ctx->threads.count);
     else
@@ -61,7 +65,7 @@ void tune_default_text(const fovea_context *ctx, const fv_tuning_row *row, char 
 }
 
 bool tune_row_fits(const fovea_context *ctx, const fv_tuning_row *row, int own) {
-    return row->known && row->section == own && row->isa == ctx->target.isa && row->threads == ctx->threads.count;
+    return row->known && row->section == own && fv_tuning_serves(row, ctx->target.isa, ctx->threads.count);
 }
 
 /* What the file says of this machine, and where it has no rows for it, that the defaults are best. */
@@ -85,7 +89,9 @@ static fovea_context *context_by(const tune_options *options, const fovea_tuning
     if (!ctx)
         return NULL;
     fv_tuning_section_of(&ctx->cpu, own);
-    *index = fv_tuning_section_find(tuning, own);
+    fv_tuning_part part[2];
+    fv_tuning_parts(tuning, &ctx->cpu, part);
+    *index = part[part[0].section < 0].section;
     ctx->tuning.cache_scale = fv_tuning_cache_scale(tuning, *index);
     return ctx;
 }
@@ -126,9 +132,11 @@ int tune_show(const tune_options *options) {
             printf("line %-4d %s\n          %s\n", row->line, text, used);
         else {
             const tune_class c = tune_class_of_row(row, row->isa);
-            printf("line %-4d %s, %s, %" PRId64
-                   " thread%s: %.3f times as fast as the default (%.3f to %.3f)\n          %s\n",
-                   row->line, c.name, fv_isa_word(row->isa), row->threads, plural(row->threads),
+            char threads[24] = "any number of";
+            if (row->threads)
+                snprintf(threads, sizeof threads, "%" PRId64, row->threads);
+            printf("line %-4d %s, %s, %s thread%s: %.3f times as fast as the default (%.3f to %.3f)\n          %s\n",
+                   row->line, c.name, fv_isa_word(row->isa), threads, plural(row->threads),
                    (double)row->evidence.gain / 1000, (double)row->evidence.low / 1000,
                    (double)row->evidence.high / 1000, choice);
             if (instead[0])
@@ -208,7 +216,10 @@ static int check_section(const tune_options *options, const fovea_context *ctx, 
                          json_t *list) {
     static const char *const words[] = {"still faster", "no longer faster", "too noisy to tell", "cannot be measured"};
     int fitting = 0, others = 0, done = 0, counts[4] = {0};
+    char why[FV_FILE_ERROR];
     for (int i = 0; i < tuning->rows; i++) {
+        if (tuning->row[i].section == own && fv_tuning_dropped(tuning, &tuning->row[i], ctx->cpu.target, why))
+            fprintf(stderr, "fovea-tune: dropped: %s\n", why);
         fitting += tune_row_fits(ctx, &tuning->row[i], own);
         others += tuning->row[i].known && tuning->row[i].section == own && !tune_row_fits(ctx, &tuning->row[i], own);
     }

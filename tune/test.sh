@@ -6,13 +6,13 @@
 # noisy to tell (exit status 3).
 step=$1 name=fovea-tune program=$TUNE
 . "$(dirname "$0")/../tests/support/program.sh"
-export FOVEA_TUNING_FILE= XDG_CACHE_HOME=$SCRATCH/cache
+export FOVEA_TUNING_FILE= FOVEA_KNOWN_CPUS= XDG_CACHE_HOME=$SCRATCH/cache
 unset FOVEA_ISA FOVEA_LOG_SHAPES FOVEA_ARITHMETIC FOVEA_THREADS_BACKEND FOVEA_THREADS_BIND FOVEA_DEBUG FOVEA_TEST_SEED
 small=(--shape 'q_heads=2 q_len=64 head_dim=32' --shape 'linear rows=20 in=96 out=64' --effort quick --threads 1)
 
 # sound FILE: a file that was written whole.
 sound() {
-    [ "$(head -1 "$1")" = 'fovea-tuning 2' ] || fail "$1 does not begin as it should"
+    [ "$(head -1 "$1")" = 'fovea-tuning 3' ] || fail "$1 does not begin as it should"
     tail -1 "$1" | grep -qE '^end sum=[0-9a-f]{16}$' || fail "$1 does not end as it should"
 }
 
@@ -29,8 +29,8 @@ END
 }
 # made FILE: a tuning file for the CPU that the program is on and this build, of the rows that are read.
 made() {
-    echo 'fovea-tuning 2' >none && close none
-    { echo 'fovea-tuning 2' && "$program" show none | sed -n 's/^this is Fovea [^,]*, //p' && cat; } >"$1" && close "$1"
+    echo 'fovea-tuning 3' >none && close none
+    { echo 'fovea-tuning 3' && "$program" show none | sed -n 's/^this is Fovea [^,]*, //p' && cat; } >"$1" && close "$1"
 }
 tier_here() { "$program" run --dry-run | sed -n 's/^machine .* tier //p' | grep .; }
 evidence=': gain=1.043 low=1.031 high=1.055 blocks=45 shapes=b1_h2_q64_kv64_d32'
@@ -267,11 +267,11 @@ files) # files that are unavailable, or not for this machine
     expect 4 show nowhere
     expect 5 check nowhere
     has err 'nowhere'
-    printf 'fovea-tuning 2\ncut' >cut
+    printf 'fovea-tuning 3\ncut' >cut
     expect 5 check cut
     has err 'line 2'
     expect 4 run "${small[@]}" --budget 2s -o cut # what is no tuning file is left alone
-    [ "$(cat cut)" = $'fovea-tuning 2\ncut' ] || fail "a file that is none was replaced"
+    [ "$(cat cut)" = $'fovea-tuning 3\ncut' ] || fail "a file that is none was replaced"
     # A file of an older version holds nothing that this build can use: it is replaced. One of a newer version is not.
     echo 'fovea-tuning 1' >old && close old
     expect 5 check old
@@ -279,10 +279,10 @@ files) # files that are unavailable, or not for this machine
     expect 0 run "${small[@]}" -o old
     sound old
     made own </dev/null
-    { echo 'fovea-tuning 3' && sed -n 2p own && echo 'numa : nodes=2'; } >new && close new
+    { echo 'fovea-tuning 4' && sed -n 2p own && echo 'numa : nodes=2'; } >new && close new
     cp new kept
     expect 4 run "${small[@]}" --budget 2s -o new
-    has err 'the file is of version 3, this library knows version 2'
+    has err 'the file is of version 4, this library knows version 3'
     same_files new kept "a newer file was replaced"
     expect 4 run "${small[@]}" --budget 2s -o /proc/nowhere/tuning
     has err 'output'

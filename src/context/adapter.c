@@ -11,11 +11,19 @@ static void contexts_of(const fovea_context *ctx, char text[64]) {
     snprintf(text, 64, " isa=%s threads=%d", fv_isa_word(ctx->target.isa), ctx->threads.count);
 }
 
+/* Does a text begin with these words? */
+static bool begins(const char *text, const char *words) {
+    const size_t length = strlen(words);
+    return strncmp(text, words, length) == 0 && (text[length] == ' ' || text[length] == '\0');
+}
+
+/* Rows for a model of CPU need not say for how many threads. */
 static bool is_for(const fv_tuning_row *row, const char *operation, const char *contexts) {
-    const size_t name = strlen(operation), words = strlen(contexts);
-    const char *end = row->text + name + words;
-    return !row->known && strncmp(row->text, operation, name) == 0 && strncmp(row->text + name, contexts, words) == 0 &&
-           (*end == ' ' || *end == '\0');
+    const char *words = row->text + strlen(operation);
+    char isa[64];
+    snprintf(isa, sizeof isa, "%.*s", (int)(strstr(contexts, " threads=") - contexts), contexts);
+    return !row->known && begins(row->text, operation) &&
+           (begins(words, contexts) || (begins(words, isa) && strncmp(words + strlen(isa), " threads=", 9) != 0));
 }
 
 fovea_status fovea_tuning_adapter_row(const fovea_context *ctx, const fovea_tuning *tuning, const char *operation,
@@ -28,20 +36,23 @@ fovea_status fovea_tuning_adapter_row(const fovea_context *ctx, const fovea_tuni
         return status;
     char contexts[64];
     fovea_tuning_match own;
-    fv_tuning_section section;
+    fv_tuning_part parts[2];
+    const fv_tuning_part *part = ctx->tuning.part, *end = part + sizeof ctx->tuning.part / sizeof *part;
     contexts_of(ctx, contexts);
     fovea_tuning_match_init(&own);
-    fv_tuning_section_of(&ctx->cpu, &section);
-    tuning = tuning ? tuning : ctx->tuning.tuning;
-    const int number = tuning ? fv_tuning_section_find(tuning, &section) : -1;
-    for (int i = 0; number >= 0 && i < tuning->rows && !own.found; i++) {
-        const fv_tuning_row *row = &tuning->row[i];
-        if (row->section != number || !is_for(row, operation, contexts) || index-- != 0)
-            continue;
-        own.found = 1;
-        own.line = row->line;
-        memcpy(own.row, row->text, sizeof row->text);
+    if (tuning) {
+        fv_tuning_parts(tuning, &ctx->cpu, parts);
+        part = parts, end = parts + 2;
     }
+    for (; part < end; part++)
+        for (int i = 0; part->section >= 0 && i < part->tuning->rows && !own.found; i++) {
+            const fv_tuning_row *row = &part->tuning->row[i];
+            if (row->section != part->section || !is_for(row, operation, contexts) || index-- != 0)
+                continue;
+            own.found = 1;
+            own.line = row->line;
+            memcpy(own.row, row->text, sizeof row->text);
+        }
     fv_struct_write(type, match, &own);
     return FOVEA_OK;
 }

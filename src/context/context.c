@@ -241,6 +241,7 @@ void fovea_context_destroy(fovea_context *ctx) {
     if (ctx->threads.parallel_for == fv_pool_parallel_for)
         fv_pool_destroy(ctx->threads.pool);
     fovea_tuning_destroy(ctx->tuning.tuning);
+    fovea_tuning_destroy(ctx->tuning.shipped);
     fv_shape_log_close(ctx->log);
     free(ctx);
 }

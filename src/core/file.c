@@ -1,7 +1,8 @@
 /* Files (file.h). POSIX; elsewhere nothing can be read or written, which is a status. */
-#define _GNU_SOURCE /* O_PATH, realpath */
+#define _GNU_SOURCE /* O_PATH, realpath, dladdr */
 #include "core/file.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -163,6 +164,17 @@ fovea_status fv_file_read(const char *path, char *text, size_t size, size_t *len
     close(file);
     *length = got;
     return status;
+}
+
+void fv_file_beside_library(const char *name, char *path, size_t size) {
+    static const char here;
+    Dl_info info;
+    path[0] = '\0';
+    if (!dladdr(&here, &info) || !info.dli_fname || info.dli_fname[0] != '/') /* relative to a folder of before */
+        return;
+    const int folder = (int)(strrchr(info.dli_fname, '/') - info.dli_fname);
+    if (snprintf(path, size, "%.*s/%s", folder, info.dli_fname, name) >= (int)size)
+        path[0] = '\0';
 }
 
 void fv_file_make_folders(const char *path) {

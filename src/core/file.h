@@ -17,6 +17,9 @@ enum { FV_FILE_ERROR = 512 };
 fovea_status fv_file_read(const char *path, char *text, size_t size, size_t *length, bool *absent,
                           char error[FV_FILE_ERROR]);
 
+/* The path of name beside the library, or the program that it is part of; "" if that is not known. */
+void fv_file_beside_library(const char *name, char *path, size_t size);
+
 /* Puts a file in place of what is there, if anything: written beside it, synced, renamed; so that whoever reads sees
  * the old one whole or the new one whole, also after a crash. Follows a symbolic link.
  * Between fv_file_lock() and fv_file_unlock(). */

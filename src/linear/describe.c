@@ -28,7 +28,7 @@ static void add_origin(const fovea_linear *l, int64_t rows, bool each, char *tex
                     (long long)fv_cpu_scaled(l->ctx->cpu.l2, c.cache_scale) / 1024);
         return;
     }
-    fv_tuning_describe_row(row, l->ctx->tuning.path, origin, sizeof origin);
+    fv_tuning_use_describe(&l->ctx->tuning, row, origin, sizeof origin);
     const fv_interval *box = &row->key[FV_LINEAR_KEY_rows];
     if (each)
         fv_text_add(text, size, n, "tuned   for %lld to %lld rows, %s: %s\n", (long long)box->least,

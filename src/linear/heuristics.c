@@ -108,24 +108,23 @@ static bool serves(const fovea_linear *l, const fv_tuning_row *row) {
     const fv_interval *in = &row->key[FV_LINEAR_KEY_in], *out = &row->key[FV_LINEAR_KEY_out];
     return (row->operation == fv_tuning_of(FV_TUNING_linear_f32, l->weight_dtype, FOVEA_ARITHMETIC_EXACT, false) ||
             row->operation == fv_tuning_of(FV_TUNING_linear_f32, l->weight_dtype, FOVEA_ARITHMETIC_EXACT, true)) &&
-           row->section == l->ctx->tuning.section && row->isa == l->ctx->target.isa &&
-           row->threads == l->ctx->threads.count && l->in >= in->least && l->in <= in->most && l->out >= out->least &&
-           l->out <= out->most;
+           l->in >= in->least && l->in <= in->most && l->out >= out->least && l->out <= out->most;
 }
 
 bool fv_linear_find_tuned(fovea_linear *l) {
     const fv_tuning_use *use = &l->ctx->tuning;
+    const fv_tuning_row *row;
     int count = 0;
-    for (int i = 0; use->section >= 0 && i < use->tuning->rows; i++)
-        count += serves(l, &use->tuning->row[i]);
+    for (int at = 0; (row = fv_tuning_use_next(use, &at)) != NULL;)
+        count += serves(l, row);
     if (count == 0)
         return true;
     l->tuned = malloc((size_t)count * sizeof *l->tuned);
     if (!l->tuned)
         return false;
-    for (int i = 0; i < use->tuning->rows; i++)
-        if (serves(l, &use->tuning->row[i]))
-            l->tuned[l->tuned_count++] = &use->tuning->row[i];
+    for (int at = 0; (row = fv_tuning_use_next(use, &at)) != NULL;)
+        if (serves(l, row))
+            l->tuned[l->tuned_count++] = row;
     return true;
 }
 

@@ -21,7 +21,7 @@ static const part cpu_words = {
     11,
     11,
     {"vendor", "family", "model", "stepping", "isa", "features", "l1d", "l2", "l3", "cores", "kernels"}};
-enum { CPU_vendor, CPU_isa = 4, CPU_features, CPU_kernels = 10 };
+static const part model_words = {"word of a cpu line", 5, 5, {"vendor", "family", "model", "isa", "features"}};
 static const part evidence_words = {"evidence", 5, 5, {"gain", "low", "high", "blocks", "shapes"}};
 static const part machine_words = {"word about a machine", 1, 1, {"cache_scale"}};
 static const part machine_evidence = {"evidence", 7, 7, {"isa", "threads", "gain", "low", "high", "blocks", "shapes"}};
@@ -39,8 +39,10 @@ bool fv_tuning_refuse(fv_tuning_reader *r, fovea_status status, const char *form
     }
     return false;
 }
+
 /* What this build does not know: of a newer version, or wrong. */
 static bool unknown(fv_tuning_reader *r, const char *name, const char *what) {
+    r->unknown = true;
     if (r->version > FV_TUNING_VERSION)
         return fv_tuning_refuse(r, FOVEA_ERROR_VERSION,
                                 "\"%s\" is unknown here: the file is of version %d, this library knows version %d",
@@ -132,7 +134,8 @@ static bool read_interval(fv_tuning_reader *r, const fv_word *word, fv_interval 
 
 static bool read_isa(fv_tuning_reader *r, const fv_word *word, fv_isa *isa) {
     *isa = fv_isa_named(word->value);
-    return *isa != FV_ISA_none || fv_tuning_wrong(r, "isa=%.40s is not a tier of this build", word->value);
+    r->unknown = *isa == FV_ISA_none;
+    return !r->unknown || fv_tuning_wrong(r, "isa=%.40s is not a tier of this build", word->value);
 }
 
 /* "1.043" as 1043. */
@@ -160,6 +163,7 @@ static bool read_knob(fv_tuning_reader *r, const fv_word *word, const fv_tuning_
         for (int64_t i = 1; (name = knob->name_of(i)) != NULL; i++)
             if (strcmp(name, word->value) == 0)
                 value->number = i;
+        r->unknown = !value->number;
         return value->number || fv_tuning_wrong(r, "%s=%.60s is not known in this build", knob->name, word->value);
     }
     if (knob->kind == FV_TUNING_NUMBER) {
@@ -168,6 +172,7 @@ static bool read_knob(fv_tuning_reader *r, const fv_word *word, const fv_tuning_
         return value->number != 0 || fv_tuning_wrong(r, "%s=0: what is left to the default is left out", word->name);
     }
     value->kernel = fv_kernel_named(word->value);
+    r->unknown = !value->kernel;
     if (!value->kernel || !fv_multiply_is(value->kernel, FV_KIND_f32, FV_FORMAT_f32, false))
         return fv_tuning_wrong(r, "%s=%.60s is %s", knob->name, word->value,
                                value->kernel ? "a kernel of another operation or element type"
@@ -184,9 +189,9 @@ static bool check_tier(fv_tuning_reader *r, fv_isa isa, fv_isa most) {
                            fv_isa_word(most));
 }
 
-static bool take_shapes(fv_tuning_reader *r, const fv_tuning_operation *operation, fv_target machine,
+static bool take_shapes(fv_tuning_reader *r, const fv_tuning_operation *operation, fv_target machine, bool model,
                         fv_tuning_row *row) {
-    part p = {"key of such a row", 2 + operation->keys, 2, {"isa", "threads"}};
+    part p = {"key of such a row", 2 + operation->keys, model ? 1 : 2, {"isa", "threads"}};
     for (int i = 0; i < operation->keys; i++) {
         p.name[2 + i] = operation->key[i].name;
         row->key[i] = operation->key[i].range;
@@ -231,7 +236,7 @@ static bool take_evidence(fv_tuning_reader *r, const part *p, fv_tuning_evidence
     return r->at[0] == '\0' || fv_tuning_wrong(r, "nothing more is expected at \"%.40s\"", r->at);
 }
 
-bool fv_tuning_take_row(fv_tuning_reader *r, fv_target machine, fv_tuning_row *row) {
+bool fv_tuning_take_row(fv_tuning_reader *r, fv_target machine, bool model, fv_tuning_row *row) {
     char name[32];
     const size_t length = strcspn(r->at, " ");
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), r->at);
@@ -243,7 +248,7 @@ bool fv_tuning_take_row(fv_tuning_reader *r, fv_target machine, fv_tuning_row *r
     const fv_tuning_operation *operation = fv_tuning_operations[op];
     r->at += length;
     row->operation = (fv_tuning_op)op;
-    return take_shapes(r, operation, machine, row) && take_colon(r, "what the row decides (\" : \")") &&
+    return take_shapes(r, operation, machine, model, row) && take_colon(r, "what the row decides (\" : \")") &&
            take_choice(r, operation, fv_target_capped(machine, row->isa), row) &&
            take_colon(r, "the evidence (\" : \")") && take_evidence(r, &evidence_words, &row->evidence, NULL, NULL);
 }
@@ -293,19 +298,21 @@ bool fv_tuning_take_section(fv_tuning_reader *r, fv_tuning_section *section, fv_
     if (r->version > FV_TUNING_VERSION && !fv_tuning_section_known(section))
         return true;
     r->at += 3;
-    for (int i, next = 0; (i = take_word(r, &cpu_words, next, &word)) < cpu_words.count; next = i + 1) {
-        const bool text = i == CPU_vendor || i == CPU_isa || i == CPU_features;
+    const part *words = fv_tuning_is_model(section) ? &model_words : &cpu_words;
+    for (int i, next = 0; (i = take_word(r, words, next, &word)) < words->count; next = i + 1) {
         if (i < 0)
             return false;
-        if ((i == CPU_vendor || i == CPU_isa) && strlen(word.value) > 15)
+        const bool isa = strcmp(word.name, "isa") == 0, features = strcmp(word.name, "features") == 0,
+                   vendor = strcmp(word.name, "vendor") == 0, kernels = strcmp(word.name, "kernels") == 0;
+        if ((vendor || isa) && strlen(word.value) > 15)
             return fv_tuning_wrong(r, "%s=%.40s is longer than 15 bytes", word.name, word.value);
-        if (i == CPU_isa)
+        if (isa)
             machine->isa = fv_isa_named(word.value);
-        if (i == CPU_features)
+        if (features)
             machine->features = fv_features_named(word.value);
-        if (i == CPU_kernels && (strlen(word.value) != 16 || strspn(word.value, "0123456789abcdef") != 16))
+        if (kernels && (strlen(word.value) != 16 || strspn(word.value, "0123456789abcdef") != 16))
             return fv_tuning_wrong(r, "kernels=%.40s is not a hash of 16 digits", word.value);
-        if (!text && i != CPU_kernels && !read_size(r, &word, (fv_interval){0, INT64_MAX}, &number))
+        if (!vendor && !isa && !features && !kernels && !read_size(r, &word, (fv_interval){0, INT64_MAX}, &number))
             return false;
     }
     return r->at[0] == '\0' || fv_tuning_wrong(r, "nothing more is expected at \"%.40s\"", r->at);
@@ -348,8 +355,9 @@ void fv_tuning_print_row(const fv_tuning_row *row, char text[FV_TUNING_LINE]) {
         memcpy(text, row->text, size);
         return;
     }
-    fv_text_add(text, size, &n, "%s isa=%s threads=%" PRId64, fv_tuning_names[row->operation], fv_isa_word(row->isa),
-                row->threads);
+    fv_text_add(text, size, &n, "%s isa=%s", fv_tuning_names[row->operation], fv_isa_word(row->isa));
+    if (row->threads)
+        fv_text_add(text, size, &n, " threads=%" PRId64, row->threads);
     for (int i = 0; i < operation->keys; i++) {
         const fv_interval *range = &operation->key[i].range, *interval = &row->key[i];
         if (interval->least == range->least && interval->most == range->most)

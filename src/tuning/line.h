@@ -9,7 +9,8 @@ typedef struct fv_tuning_reader {
     const char *at;
     int line, version; /* version: of the file */
     fovea_status status;
-    char *error; /* [FV_FILE_ERROR] */
+    bool unknown; /* wrong is a name that this build does not have */
+    char *error;  /* [FV_FILE_ERROR] */
 } fv_tuning_reader;
 
 /* Notes what is wrong, if it is the first; returns false. */
@@ -25,9 +26,9 @@ bool fv_tuning_is_machine(const char *text);
 /* Is it a row of an adapter: has its first word a dot? */
 bool fv_tuning_is_adapter(const char *text);
 
-/* A line's whole: a row for this build, and for the machine of its section; the line of a machine; a cpu line, and the
- * machine in it, as far as this build knows its words. */
-bool fv_tuning_take_row(fv_tuning_reader *r, fv_target machine, fv_tuning_row *row);
+/* A line's whole: a row for this build, and for the machine of its section (of a model: it need not name its threads);
+ * the line of a machine; a cpu line, and the machine in it, as far as this build knows its words. */
+bool fv_tuning_take_row(fv_tuning_reader *r, fv_target machine, bool model, fv_tuning_row *row);
 bool fv_tuning_take_machine(fv_tuning_reader *r, fv_tuning_machine *machine);
 bool fv_tuning_take_section(fv_tuning_reader *r, fv_tuning_section *section, fv_target *machine);
 

@@ -119,7 +119,17 @@ bool fv_tuning_section_known(const fv_tuning_section *section) {
     char word[32];
     snprintf(word, sizeof word, " kernels=%016" PRIx64, build());
     const char *found = strstr(section->text, " kernels=");
-    return found && strcmp(found, word) == 0;
+    return !found || strcmp(found, word) == 0;
+}
+
+bool fv_tuning_is_model(const fv_tuning_section *section) { return !strstr(section->text, " kernels="); }
+
+void fv_tuning_model_of(const fv_tuning_section *section, fv_tuning_section *model) {
+    const char *text = section->text, *stepping = strstr(text, " stepping="), *isa = strstr(text, " isa="),
+               *l1d = strstr(text, " l1d=");
+    memset(model, 0, sizeof *model);
+    if (stepping && isa && l1d)
+        snprintf(model->text, sizeof model->text, "%.*s%.*s", (int)(stepping - text), text, (int)(l1d - isa), isa);
 }
 
 /* The first word in which two section lines differ, of b; NULL if none. *length: of the word. */
@@ -139,15 +149,18 @@ void fv_tuning_why_foreign(const fovea_tuning *tuning, const fv_tuning_section *
     const char *nearest = NULL, *own = NULL, *release = "";
     size_t length = 0, of_own = 0;
     ptrdiff_t farthest = -1;
+    fv_tuning_section model;
+    fv_tuning_model_of(section, &model);
     for (int i = 0; i < tuning->sections; i++) {
         size_t n;
-        const char *word = first_difference(section->text, tuning->section[i].text, &n);
+        const char *mine = fv_tuning_is_model(&tuning->section[i]) ? model.text : section->text;
+        const char *word = first_difference(mine, tuning->section[i].text, &n);
         if (word && word - tuning->section[i].text > farthest) {
             farthest = word - tuning->section[i].text;
             nearest = word;
             length = n;
             release = tuning->section[i].release;
-            own = first_difference(tuning->section[i].text, section->text, &of_own);
+            own = first_difference(tuning->section[i].text, mine, &of_own);
         }
     }
     if (!nearest || !own)
@@ -202,7 +215,7 @@ void fovea_tuning_destroy(fovea_tuning *tuning) {
 bool fv_tuning_overlap(const fv_tuning_row *a, const fv_tuning_row *b) {
     if (!a->known || !b->known)
         return !a->known && !b->known && strcmp(a->text, b->text) == 0;
-    if (a->operation != b->operation || a->isa != b->isa || a->threads != b->threads)
+    if (a->operation != b->operation || a->isa != b->isa || (a->threads != b->threads && a->threads && b->threads))
         return false;
     for (int i = 0; i < FV_TUNING_KEYS; i++)
         if (a->key[i].most < b->key[i].least || b->key[i].most < a->key[i].least)
@@ -272,6 +285,10 @@ fovea_status fv_tuning_put(fovea_tuning *tuning, const fv_tuning_section *sectio
     return FOVEA_OK;
 }
 
+bool fv_tuning_serves(const fv_tuning_row *row, fv_isa isa, int threads) {
+    return row->isa == isa && (row->threads == 0 || row->threads == threads);
+}
+
 /* How many of the things that a row is for are those asked for, in their order; all: FV_TUNING_KEYS + 3. What is
  * explained is the row that differs last. */
 static int agreement(const fv_tuning_row *row, fv_tuning_op operation, fv_isa isa, int threads, const int64_t *key) {
@@ -279,7 +296,7 @@ static int agreement(const fv_tuning_row *row, fv_tuning_op operation, fv_isa is
         return 0;
     if (row->isa != isa)
         return 1;
-    if (row->threads != threads)
+    if (!fv_tuning_serves(row, isa, threads))
         return 2;
     for (int i = 0; i < FV_TUNING_KEYS; i++) {
         const fv_interval *interval = &row->key[i];
@@ -339,10 +356,4 @@ void fv_tuning_why_not(const fovea_tuning *tuning, int section, fv_tuning_op ope
             return;
         }
     snprintf(text, size, "line %d is for it", row->line);
-}
-
-void fv_tuning_describe_row(const fv_tuning_row *row, const char *path, char *text, size_t size) {
-    const fv_tuning_evidence *e = &row->evidence;
-    snprintf(text, size, "yes: %.200s line %d, %.3f times as fast as the default (%.3f to %.3f)", path, row->line,
-             (double)e->gain / 1000, (double)e->low / 1000, (double)e->high / 1000);
 }

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 
 enum {
-    FV_TUNING_VERSION = 2,      /* of the text form: what this library writes, and knows all of */
+    FV_TUNING_VERSION = 3,      /* of the text form: what this library writes, and knows all of */
     FV_TUNING_KEYS = 12,        /* room in memory for the keys of an operation, */
     FV_TUNING_KNOBS = 12,       /* and for its knobs */
     FV_TUNING_BYTES = 64 << 10, /* of a file */
@@ -94,20 +94,21 @@ typedef struct fv_tuning_evidence {
 } fv_tuning_evidence;
 
 typedef struct fv_tuning_row {
-    int section;               /* of the tuning: for which CPU and build */
-    int line;                  /* of the file it was read from, 0: none */
-    bool known;                /* false: for another build, or an adapter's; carried along as it is: */
+    int section; /* of the tuning: for which CPU and build */
+    int line;    /* of the file it was read from, 0: none */
+    bool known;  /* false: for another build, an adapter's, or with an unknown name; carried along as it is: */
     char text[FV_TUNING_LINE]; /* its line; "" of a known one */
     fv_tuning_op operation;
     fv_isa isa;
-    int64_t threads;
+    int64_t threads; /* 0: any number, in the section of a model */
     fv_interval key[FV_TUNING_KEYS];
     fv_tuning_value knob[FV_TUNING_KNOBS];
     fv_tuning_evidence evidence;
 } fv_tuning_row;
 
 /* A CPU and a build, as a line of text: equal text, equal machine. The build is known by a hash of the kernel list and
- * of the sources of kernels and of what chooses and calls them. Its release is for readers alone. */
+ * of the sources of kernels and of what chooses and calls them. Its release is for readers alone. Or a model of CPU, by
+ * its tier and features, whatever the build, the caches and the number of cores and threads. */
 typedef struct fv_tuning_section {
     char text[384];
     char release[16]; /* "0.3.0"; "": written by a build that did not say */
@@ -135,8 +136,17 @@ struct fovea_tuning {
 /* The section of this build on a CPU. */
 void fv_tuning_section_of(const fv_cpu *cpu, fv_tuning_section *section);
 
+/* The model of the CPU of a section. */
+void fv_tuning_model_of(const fv_tuning_section *section, fv_tuning_section *model);
+
+/* Is it of a model? */
+bool fv_tuning_is_model(const fv_tuning_section *section);
+
 /* Is it for this build? */
 bool fv_tuning_section_known(const fv_tuning_section *section);
+
+/* Does a row serve this tier and number of threads? */
+bool fv_tuning_serves(const fv_tuning_row *row, fv_isa isa, int threads);
 
 /* A sentence: where the sections of a tuning differ from one that it does not have. */
 void fv_tuning_why_foreign(const fovea_tuning *tuning, const fv_tuning_section *section, char *text, size_t size);
@@ -174,8 +184,5 @@ const fv_tuning_row *fv_tuning_find(const fovea_tuning *tuning, int section, fv_
 /* A sentence: why fv_tuning_find() gives NULL. */
 void fv_tuning_why_not(const fovea_tuning *tuning, int section, fv_tuning_op operation, fv_isa isa, int threads,
                        const int64_t key[FV_TUNING_KEYS], char *text, size_t size);
-
-/* "yes: ...": where a row is from and what it gains; a sentence without its end. */
-void fv_tuning_describe_row(const fv_tuning_row *row, const char *path, char *text, size_t size);
 
 #endif

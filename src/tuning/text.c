@@ -1,6 +1,6 @@
 /* The text form of tunings.
  *
- *     fovea-tuning 2
+ *     fovea-tuning 3
  *     # Fovea 0.3.0
  *     cpu vendor=GenuineIntel family=6 model=207 stepping=2 isa=avx512 features=f16c,avx512_bf16 l1d=49152 l2=2097152
  *         l3=67108864 cores=2 kernels=<hash>                                          (one line, here folded)
@@ -19,6 +19,13 @@
  * builds that do not know it drop it when they write. The machine line is of the CPU, whatever the tier and threads.
  * What is for another build is carried along unread: its kernels, operations, keys and knobs may not be known here. So
  * are rows of adapters, whose first word has a dot.
+ *
+ * A cpu line of a model is for any build, and for any stepping, caches and cores, and its rows may leave threads= out:
+ *
+ *     cpu vendor=GenuineIntel family=6 model=207 isa=avx512 features=f16c,avx512_bf16
+ *
+ * So builds go by the names in its rows. A row with a name that is unknown here (of an operation, key, knob, tier or
+ * kernel, or one that a knob has a list of) is dropped alone: carried along unread. It has no machine line.
  *
  * Versions. What is added to tables later makes a version. A file of a newer version is read as long as all that is for
  * this build is known here; else the whole file is refused with FOVEA_ERROR_VERSION. Version 1, which had other rows,
@@ -128,14 +135,23 @@ static bool take_line(fv_tuning_reader *r, uint64_t sum, file *f) {
     }
     if (f->index < 0)
         return fv_tuning_wrong(r, "a row before the first cpu line");
-    fv_tuning_row row = {.line = r->line,
-                         .known = fv_tuning_section_known(&f->section) && !fv_tuning_is_adapter(r->at)};
+    const char *line = r->at;
+    const bool model = fv_tuning_is_model(&f->section);
+    fv_tuning_row row = {.line = r->line, .known = fv_tuning_section_known(&f->section)};
+    if (fv_tuning_is_adapter(line) || (model && f->machine.isa == FV_ISA_none)) /* of another architecture */
+        row.known = false;
     if (row.known && fv_tuning_is_machine(r->at))
-        return take_machine(r, &f->tuning->machine[f->index]);
-    if (row.known && !fv_tuning_take_row(r, f->machine, &row))
-        return false;
+        return model ? fv_tuning_wrong(r, "a model has no such line: its machines have other caches")
+                     : take_machine(r, &f->tuning->machine[f->index]);
+    if (row.known && !fv_tuning_take_row(r, f->machine, model, &row)) {
+        if (!model || !r->unknown)
+            return false;
+        row = (fv_tuning_row){.line = r->line};
+        r->status = FOVEA_OK;
+        r->unknown = false;
+    }
     if (!row.known)
-        snprintf(row.text, sizeof row.text, "%s", r->at);
+        snprintf(row.text, sizeof row.text, "%s", line);
     if (check_alone(r, f->tuning, &row, f->index))
         r->status = fv_tuning_put(f->tuning, &f->section, &row, r->error);
     return r->status == FOVEA_OK;

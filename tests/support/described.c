@@ -198,6 +198,7 @@ void machine_clear_environment(void) {
         else
             at++;
     }
+    setenv("FOVEA_KNOWN_CPUS", "", 1);
 }
 
 const char *machine_test_begin(int argc, char **argv, const char *name, test_option *options) {

@@ -26,7 +26,8 @@ const char *machine_test_begin(int argc, char **argv, const char *name, test_opt
 /* Its facts, after machine_enter(). */
 const fv_cpu *machine_facts(void);
 
-/* Removes from the environment all that the library would read: FOVEA_*, and the folders of users. */
+/* Removes from the environment all that the library would read: FOVEA_*, and the folders of users; and no rows that an
+ * installed library ships are found. */
 void machine_clear_environment(void);
 
 #endif

@@ -4,6 +4,8 @@
 #include "context/context.h"
 #include "core/core.h"
 
+#include <stdio.h>
+
 void fovea_tuning_match_init_size(fovea_tuning_match *match, size_t size) {
     const size_t nothing = 0;
     fv_struct_init(match, size, &nothing, sizeof nothing);
@@ -11,21 +13,20 @@ void fovea_tuning_match_init_size(fovea_tuning_match *match, size_t size) {
 
 static void look_up(const fovea_tuning *tuning, const fovea_context *ctx, const fovea_attention_desc *desc,
                     fovea_tuning_match *match) {
-    fv_tuning_section own;
-    fv_tuning_section_of(&ctx->cpu, &own);
-    const int section = fv_tuning_section_find(tuning, &own);
-    if (section < 0) {
-        fv_tuning_why_foreign(tuning, &own, match->reason, sizeof match->reason);
-        return;
-    }
     int64_t key[FV_TUNING_KEYS];
     const fv_tuning_op op = fv_attention_tuning_keys(desc, key);
-    const fv_tuning_row *row = fv_tuning_find(tuning, section, op, ctx->target.isa, ctx->threads.count, key);
-    if (!row) {
-        fv_tuning_why_not(tuning, section, op, ctx->target.isa, ctx->threads.count, key, match->reason,
-                          sizeof match->reason);
-        return;
+    const fv_isa isa = ctx->target.isa;
+    const int threads = ctx->threads.count;
+    char shipped[sizeof match->reason];
+    const fv_tuning_row *row =
+        fv_tuning_look_up(tuning, &ctx->cpu, isa, threads, op, key, match->reason, sizeof match->reason);
+    if (!row && ctx->tuning.shipped) {
+        row = fv_tuning_look_up(ctx->tuning.shipped, &ctx->cpu, isa, threads, op, key, shipped, sizeof shipped);
+        if (row)
+            snprintf(match->reason, sizeof match->reason, "shipped rows of %.200s", ctx->tuning.shipped_path);
     }
+    if (!row)
+        return;
     match->found = 1;
     match->line = row->line;
     match->gain = (double)row->evidence.gain / 1000;

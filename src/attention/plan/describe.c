@@ -10,7 +10,7 @@
 /* Says who decided; a sentence without its end. */
 static void describe_origin(const fovea_attention_plan *plan, char *text, size_t size) {
     if (plan->tuned) {
-        fv_tuning_describe_row(plan->tuned, plan->ctx->tuning.path, text, size);
+        fv_tuning_use_describe(&plan->ctx->tuning, plan->tuned, text, size);
         const size_t used = strlen(text);
         if (plan->kernels_only)
             snprintf(text + used, size - used,
