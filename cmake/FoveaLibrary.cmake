@@ -36,8 +36,9 @@ if(BUILD_SHARED_LIBS)
     endif()
 endif()
 
-# What tests, benchmarks and the tuner link.
-add_library(fovea_internal STATIC EXCLUDE_FROM_ALL ${objects})
+# What tests, benchmarks and the tuner link: with what only they ask, which users need not carry.
+add_library(fovea_internal STATIC EXCLUDE_FROM_ALL ${objects} ${PROJECT_SOURCE_DIR}/src/linear/candidates.c)
+fovea_warnings(fovea_internal)
 set_target_properties(fovea_internal PROPERTIES LINKER_LANGUAGE C)
 target_include_directories(fovea_internal PUBLIC ${FOVEA_INCLUDE} ${PROJECT_SOURCE_DIR}/src
                                                  ${PROJECT_SOURCE_DIR}/kernels ${PROJECT_BINARY_DIR}/kernels)
