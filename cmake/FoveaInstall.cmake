@@ -1,5 +1,6 @@
-# cmake --install: header and library, the CMake package (find_package(Fovea) gives Fovea::fovea) and the pkg-config
-# file, all of which may be moved. Components: Fovea_Runtime (the shared library), Fovea_Development (the rest).
+# cmake --install: header and library, the CMake package (find_package(Fovea) gives Fovea::fovea), the pkg-config file, and
+# rows for known CPUs (src/CMakeLists.txt), all of which may be moved. Components: Fovea_Runtime (the shared library),
+# Fovea_Development (the rest).
 #
 # A static library drags its dependencies along, so both descriptions name them: SLEEF (itself static where one is found,
 # else a shared library that programs load), m, and the OpenMP runtime of the compiler that built the archive, whatever
@@ -52,7 +53,7 @@ endfunction()
 if(NOT FOVEA_OPENMP AND CMAKE_THREAD_LIBS_INIT)
     set(threads pthread)
 endif()
-fovea_linker_words(pc_private ${SLEEF_LIBRARY} ${OpenMP_C_LIBRARIES} ${threads} m)
+fovea_linker_words(pc_private ${SLEEF_LIBRARY} ${OpenMP_C_LIBRARIES} ${threads} m ${CMAKE_DL_LIBS})
 if(SLEEF_LIBRARY MATCHES "[.]a$" AND NOT APPLE) # whose linker has no such option
     string(REPLACE "-lsleef" "-l:libsleef.a" pc_private "${pc_private}")
 endif()

@@ -8,7 +8,7 @@ endforeach()
 
 set(run_time SLEEF::SLEEF)
 if(UNIX)
-    list(APPEND run_time m)
+    list(APPEND run_time m ${CMAKE_DL_LIBS})
 endif()
 if(FOVEA_OPENMP)
     # Fovea::openmp is made by the installed FoveaConfig.cmake.

@@ -50,6 +50,20 @@ fovea_tuning *tune_ship(const fovea_tuning *from, char error[FV_FILE_ERROR]) {
     return NULL;
 }
 
+/* Says a comment that a CPU has no rows which now has some? */
+static bool outdated(const char *comment, const fovea_tuning *tuning) {
+    static const char skipped[] = "# SKIPPED ";
+    char model[128];
+    const size_t before = sizeof skipped - 1;
+    if (strncmp(comment, skipped, before) != 0)
+        return false;
+    snprintf(model, sizeof model, "cpu %.*s ", (int)strcspn(comment + before, "(\n") - 1, comment + before);
+    for (int i = 0; i < tuning->sections; i++)
+        if (strncmp(tuning->section[i].text, model, strlen(model)) == 0)
+            return true;
+    return false;
+}
+
 fovea_status tune_ship_write(const char *path, const fovea_tuning *tuning, char error[FV_FILE_ERROR]) {
     static char old[FV_TUNING_BYTES + 1], rows[FV_TUNING_BYTES], text[FV_TUNING_BYTES];
     size_t length = 0, n = 0;
@@ -60,18 +74,17 @@ fovea_status tune_ship_write(const char *path, const fovea_tuning *tuning, char 
     if (status != FOVEA_OK)
         return status;
     old[length] = '\0';
-    const char *body = strchr(rows, '\n') + 1, *at = strchr(old, '\n'), *comments = at ? at + 1 : old;
-    for (at = comments; *at == '#'; at += strcspn(at, "\n") + 1)
-        ;
+    const int title = (int)strcspn(rows, "\n") + 1, body = (int)(strstr(rows, "\nend sum=") + 1 - rows) - title;
     n = 0;
-    fv_text_add(text, sizeof text, &n, "%.*s%.*s%s", (int)(body - rows), rows, (int)(at - comments), comments, body);
-    if (n >= sizeof text) {
-        snprintf(error, FV_FILE_ERROR, "%.200s would be larger than the %d bytes of a tuning file", path,
-                 FV_TUNING_BYTES);
-        return FOVEA_ERROR_TUNING;
-    }
-    const size_t summed = (size_t)(strstr(text, "\nend sum=") + 1 - text);
-    n = summed;
-    fv_text_add(text, sizeof text, &n, "end sum=%016" PRIx64 "\n", fv_hash(FV_HASH_BEGIN, text, summed));
-    return tune_output_write(path, text, n, error);
+    fv_text_add(text, sizeof text, &n, "%.*s", title, rows);
+    for (const char *line = strchr(old, '\n'); line && line[1] == '#'; line = strchr(line + 1, '\n'))
+        if (!outdated(line + 1, tuning))
+            fv_text_add(text, sizeof text, &n, "%.*s", (int)strcspn(line + 1, "\n") + 1, line + 1);
+    fv_text_add(text, sizeof text, &n, "%.*s", body, rows + title);
+    const uint64_t sum = n < sizeof text ? fv_hash(FV_HASH_BEGIN, text, n) : 0;
+    fv_text_add(text, sizeof text, &n, "end sum=%016" PRIx64 "\n", sum);
+    if (n < sizeof text)
+        return tune_output_write(path, text, n, error);
+    snprintf(error, FV_FILE_ERROR, "%.200s would be larger than the %d bytes of a tuning file", path, FV_TUNING_BYTES);
+    return FOVEA_ERROR_TUNING;
 }

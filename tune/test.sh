@@ -115,6 +115,28 @@ run) # the way of an operator: run, show, check, report, merge
     python3 -c 'import json; r = json.load(open("out"))[0]; assert r["release"].count(".") == 2' || fail "no JSON"
     expect 0 merge own own -o both
     same_files own both "merged with itself it is another file"
+    # Rows as the file of known CPUs has them: with its comments, but the one that this CPU has none; used as such a file.
+    cp "$(dirname "$0")/../src/tuning/known-cpus.tuning" known
+    expect 0 merge --ship known own -o known
+    sound known
+    model=$(sed -n 's/^cpu \(vendor=.* model=[0-9]*\) stepping.*/\1/p' own | grep .)
+    has known '^# SKIPPED vendor=' "^cpu $model isa=[^ ]+ features=[^ ]+$" '^attention_f32 isa=[a-z0-9]+ head_dim='
+    lacks known "SKIPPED $model " ' threads=' ' stepping=' 'kernels='
+    cp known before
+    expect 0 merge --ship known own -o known
+    same_files before known "merged again it is another file"
+    expect 0 show known
+    has out 'any number of threads: 1\.' 'used by contexts that load this file'
+    expect 0 check known --threads 1
+    has out '^1 of 1 row .* 1 still faster'
+    sed -e '/^attention_f32/{p;s/ : [a-z_]*=[^ ]*/ : stages=9/}' -e '$d' known >unknown && close unknown
+    expect 0 check unknown --threads 1
+    has err '^fovea-tune: dropped: line [0-9]+: "stages" is not a known choice'
+    FOVEA_KNOWN_CPUS=$PWD/unknown XDG_CACHE_HOME=$PWD/nowhere
+    unset FOVEA_TUNING_FILE
+    expect 0 show
+    has out "^$PWD/unknown: 2 rows" '^ +dropped: line [0-9]+: "stages"'
+    export FOVEA_TUNING_FILE= FOVEA_KNOWN_CPUS= XDG_CACHE_HOME=$SCRATCH/cache
     expect 0 report own -o page.html --threads 1
     has page.html '<svg' 'class="end" .*attention rows 17-64' '<td>.*tile_rows=[0-9]+' '</html>' \
         '--attention:#0072b2' 'Fovea [0-9.]+ \(kernels=[0-9a-f]{16}\)' # colours of palette.h

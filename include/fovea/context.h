@@ -107,12 +107,16 @@ typedef struct fovea_context fovea_context;
  *   FOVEA_DEBUG=1     prints to stderr what was chosen and why, for the context and for each plan and linear map.
  *   FOVEA_LOG_SHAPES=file  appends a line for each executed shape, for fovea-tune to read (at most 1 MiB). If the file
  *                     cannot be written, only FOVEA_DEBUG=1 says so.
- *   FOVEA_TUNING_FILE see below.
+ *   FOVEA_TUNING_FILE, FOVEA_KNOWN_CPUS see below.
  *
  * Tuning file: options->tuning_file, else FOVEA_TUNING_FILE, else the first that exists of $XDG_CACHE_HOME/fovea/tuning
  * ($HOME/.cache/fovea/tuning if XDG_CACHE_HOME is unset) and /etc/fovea/tuning. An empty name means none. The file can
  * change speed, but no bit of any result. A damaged, incompatible or unsafe file is not an error here: the defaults are
  * used, and fovea_context_info() says why.
+ *
+ * Rows for known CPUs ship with the library, in share/fovea/known-cpus.tuning of its install tree. They serve what the
+ * tuning file has no row for, on machines of the same model, tier and features, whatever their caches and cores.
+ * FOVEA_KNOWN_CPUS names another file, or none if it is empty. Where the tuning file is "", they are not used either.
  *
  * Number of threads: the smallest of options->threads, the affinity mask, the cgroup quota, and what OpenMP would use
  * for a region of the calling thread (OMP_NUM_THREADS, omp_set_num_threads(), OMP_THREAD_LIMIT). This holds for POOL,
@@ -140,9 +144,9 @@ typedef struct fovea_info {
     char reason[512]; /* why this tier and none above it, whose threads, and why this many */
 
     /* The tuning file. */
-    fovea_status tuning_status; /* FOVEA_OK if it is used, or if there is none */
-    int tuning_rows;            /* how many of its rows this context may use */
-    char tuning[512];           /* which file, or what is wrong with it */
+    fovea_status tuning_status; /* FOVEA_OK if it is used, or if there is none; of the rows that ship likewise */
+    int tuning_rows;            /* how many rows this context may use, with those that ship */
+    char tuning[512];           /* which files, or what is wrong with them */
 
     /* Nodes of memory (NUMA). */
     int node_count;    /* those with CPUs in the affinity mask; 1 if the system names none */

@@ -9,8 +9,8 @@ extern "C" {
 #endif
 
 /* The content of a tuning file. A row says which kernels and blocks plans and linear maps use, for a range of shapes on
- * one CPU with one build. The file is text of at most 64 KiB, with rows for any number of CPUs, written by
- * fovea-tune. */
+ * one CPU with one build, or for a model of CPU with any build. The file is text of at most 64 KiB, with rows for any
+ * number of CPUs, written by fovea-tune. */
 typedef struct fovea_tuning fovea_tuning;
 
 /* Reads a file, all or nothing. After an error, the error detail names the line:
@@ -20,7 +20,8 @@ typedef struct fovea_tuning fovea_tuning;
  *   FOVEA_ERROR_TUNING        its content is not valid
  *   FOVEA_ERROR_VERSION       it has a newer version, and something for this build that this library does not know
  *   FOVEA_ERROR_INCOMPATIBLE  it has a version that only older builds read
- * Rows for other CPUs and builds are not an error. The caller destroys *tuning. Thread-safe. */
+ * Rows for other CPUs and builds are not an error. Nor is a row for a model with a name that this build does not know.
+ * The caller destroys *tuning. Thread-safe. */
 FOVEA_API fovea_status fovea_tuning_load(const char *path, fovea_tuning **tuning);
 
 /* Writes the file, or replaces it atomically: readers find the old file or the new one, whole, even after a crash.
@@ -39,16 +40,17 @@ typedef struct fovea_tuning_match {
     double gain;     /* time of the default / time of the choice, as measured when the row was made */
     double gain_low; /* 95 % interval of gain */
     double gain_high;
-    char row[1024]; /* the row's text */
-    char reason[256];
+    char row[1024];   /* the row's text */
+    char reason[256]; /* found: "", or that the row ships with the library, and in which file */
 } fovea_tuning_match;
 
 /* Sets struct_size, and the rest to 0. */
 #define fovea_tuning_match_init(match) fovea_tuning_match_init_size((match), sizeof(fovea_tuning_match))
 FOVEA_API void fovea_tuning_match_init_size(fovea_tuning_match *match, size_t size);
 
-/* Finds the row that a plan of this context and shape would use if the context had loaded this tuning. Thread-safe
- * while nobody changes the tuning. */
+/* Finds the row that a plan of this context and shape would use if the context had loaded this tuning: one of the
+ * tuning, else of those that ship with the library, if the context found them. Thread-safe while nobody changes the
+ * tuning. */
 FOVEA_API fovea_status fovea_tuning_lookup(const fovea_tuning *tuning, const fovea_context *ctx,
                                            const fovea_attention_desc *desc, fovea_tuning_match *match);
 

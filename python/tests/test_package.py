@@ -12,7 +12,8 @@ from fovea import _core
 
 PACKAGE = pathlib.Path(_core.__file__).resolve().parent
 LIBC = re.compile(r"(lib(c|m|dl|pthread|rt)\.so\.\d|ld-linux)")
-CLEAN = {name: value for name, value in os.environ.items() if name not in ("LD_LIBRARY_PATH", "LD_PRELOAD")}
+UNSET = ("LD_LIBRARY_PATH", "LD_PRELOAD", "FOVEA_TUNING_FILE", "FOVEA_KNOWN_CPUS")
+CLEAN = {name: value for name, value in os.environ.items() if name not in UNSET}
 
 pytestmark = [pytest.mark.hosts, pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux has mapped")]
 
@@ -45,3 +46,16 @@ def test_fovea_tune():
         pytest.skip("built without jansson")
     found = re.findall(r"=> (/.*) [(]0x", run(program, LD_TRACE_LOADED_OBJECTS="1"))
     assert found and not foreign(found)
+
+
+def test_rows_for_known_cpus():
+    """They are in the package, and the library and fovea-tune find them there."""
+    program, path = PACKAGE / "fovea-tune", str(PACKAGE / "known-cpus.tuning")
+    if not program.exists():
+        pytest.skip("built without jansson, or with the library of another build")
+    if os.path.exists("/etc/fovea/tuning"):
+        pytest.skip("this machine has a tuning file")
+    none = {"XDG_CACHE_HOME": "/nowhere"}
+    assert path in run(sys.executable, "-c", "import fovea; print(fovea.info()['tuning'])", **none)
+    command = "import sys; from fovea import tuning; sys.argv[1:] = ['show']; tuning.main()"
+    assert path in run(sys.executable, "-c", command, **none)

@@ -51,6 +51,14 @@ words_of() {
     eval "words=($said)"
 }
 
+# finds_rows PROGRAM ARGUMENT...: it finds the rows for known CPUs that are installed beside it, or beside its library.
+finds_rows() {
+    local said
+    said=$(env -u FOVEA_TUNING_FILE -u FOVEA_KNOWN_CPUS XDG_CACHE_HOME="$SCRATCH/nowhere" FOVEA_DEBUG=1 "$@" 2>&1)
+    [ -e /etc/fovea/tuning ] || grep -q "$prefix/.*/share/fovea/known-cpus[.]tuning" <<<"$said" ||
+        fail "$1 does not find $prefix/share/fovea/known-cpus.tuning: $said"
+}
+
 case $step in
 build) # the kind that the tree around is not made of; of the examples, two are programs that are installed
     configure_fovea -DBUILD_SHARED_LIBS="$shared" -DFOVEA_BUILD_TESTS=OFF -DFOVEA_BUILD_EXAMPLES=ON
@@ -70,6 +78,7 @@ install) # then moves what was installed: it must not remember where it was
         help=$("$prefix/bin/$program" --help) || fail "$program is not installed, or does not run"
         man=$(find "$prefix" -path "*/man1/$program.1") completion=$(find "$prefix" -path "*/completions/$program")
         [ -n "$man" ] && [ -n "$completion" ] || fail "$program has no man page or no completion"
+        [ $program != fovea-tune ] || finds_rows "$prefix/bin/$program" show
         bash -n "$completion"
         options=$(sed -n 's/^  \(--[a-z-]*\) .*/\1/p' <<<"$help" | grep .) || fail "$program --help: no options"
         for option in $options; do
@@ -95,6 +104,7 @@ find_package | cplusplus)
     configure "$here/outside" "$SCRATCH/$step" -DOUTSIDE_LANGUAGE=$language -DCMAKE_PREFIX_PATH="$prefix"
     "$CMAKE" --build "$SCRATCH/$step"
     "$SCRATCH/$step/outside"
+    [ "$kind" = static ] || finds_rows "$SCRATCH/$step/outside"
     ;;
 
 add_subdirectory)
