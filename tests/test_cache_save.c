@@ -1,7 +1,8 @@
 /* Saved sequences (fovea_kv_cache_save, _load): loaded ones give the same bits, after forks, evictions and windows, also in a cache of
- * another tier's context; and hostile bytes: every cut, flips with and without the right checksum, and heads of other caches are
- * refused or harmless. */
+ * another tier's context; what version 0.3 saved is read, and saved with the same bytes; and hostile bytes: every cut, flips with
+ * and without the right checksum, and heads of other caches are refused or harmless. */
 #include "cache_case.h"
+#include "data/saved_0.3.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -118,7 +119,7 @@ static void test_hostile(const cache_case *c) {
         test_check(try(cache, bad, shorter) != FOVEA_OK, "%d bytes, sealed: taken", (int)shorter);
     }
     memcpy(bad, data, size);
-    const int64_t version = 3;
+    const int64_t version = 4;
     memcpy(bad + 8, &version, 8);
     cache_seal(bad, size);
     test_check(try(cache, bad, size) == FOVEA_ERROR_VERSION, "a newer version: %s", fovea_error_detail());
@@ -148,6 +149,33 @@ static void test_impossible(const cache_case *c) {
             bad[size - sizeof(uint64_t) - 2 * (size_t)(last[1] - 256 * last[2]) * sizeof(float) - 1] = -128;
         cache_seal(bad, size);
         test_check(try(cache, bad, size) == (i == 3 || i == 4 ? FOVEA_OK : FOVEA_ERROR_FILE), "impossible %d: %s", i,
+                   fovea_error_detail());
+    }
+    free(data);
+    free(bad);
+    free(s);
+    fovea_kv_cache_destroy(cache);
+}
+
+/* Likewise of 4-bit keys, whose scales are float16: -8 in either half of a byte, and scales of no such kind. */
+static void test_impossible_i4(const cache_case *c) {
+    static const uint16_t scales[] = {0x7c00, 0x8000, 0xfc00, 0x8001, 0x7e00, 0x0001};
+    fovea_kv_cache *cache = cache_make(c);
+    shadow *s = make(cache, false);
+    size_t size;
+    char *data = save(cache, s->number, &size), *bad = must_alloc((int64_t)size, 1);
+    int64_t first[3]; /* of layer 0: window, length, pages that are gone behind it */
+    memcpy(first, data + 10 * 8, sizeof first);
+    const size_t rows = (10 + 3 * CACHE_LAYERS) * 8, tokens = (size_t)(first[1] - 256 * first[2]),
+                 at = rows + tokens * (16 + CACHE_VALUES); /* keys have words of 16 channels */
+    for (int i = 0; i < 8; i++) {
+        memcpy(bad, data, size);
+        if (i < 6)
+            memcpy(bad + at + 2 * (tokens - 1), &scales[i], sizeof scales[i]);
+        else
+            bad[rows + 16 * tokens - 1] = (char)(i == 6 ? 0x80 : 0x08);
+        cache_seal(bad, size);
+        test_check(try(cache, bad, size) == (i == 4 || i == 5 ? FOVEA_OK : FOVEA_ERROR_FILE), "impossible %d: %s", i,
                    fovea_error_detail());
     }
     free(data);
@@ -262,6 +290,51 @@ static void test_foreign(cache_case c) {
     free(s);
 }
 
+/* What 0.3 saved (tests/data): two layers, the second with a window, of two heads; seven tokens, without 2 and 3. */
+static void check_recorded(const fovea_context *ctx, fovea_dtype k_dtype, fovea_dtype v_dtype, const void *saved,
+                           size_t size) {
+    enum { LAYERS = 2, HEADS = 2, TOKENS = 7, DIM = 5, VALUES = 3 };
+    static const int64_t windows[LAYERS] = {-1, 4};
+    fovea_kv_cache_desc d;
+    fovea_kv_cache *cache;
+    int64_t sequences[2] = {0, 0};
+    char again[1024];
+    size_t needed;
+    fovea_kv_cache_desc_init(&d);
+    d.layers = LAYERS;
+    d.kv_heads = HEADS;
+    d.head_dim = DIM;
+    d.value_dim = VALUES;
+    d.k_dtype = k_dtype;
+    d.v_dtype = v_dtype;
+    d.max_pages = 4;
+    d.windows = windows;
+    test_check(fovea_kv_cache_create(ctx, &d, &cache) == FOVEA_OK, "%s", fovea_error_detail());
+    test_check(fovea_kv_cache_load(cache, saved, size, &sequences[0]) == FOVEA_OK, "0.3: %s", fovea_error_detail());
+    test_check(fovea_kv_cache_add(cache, &sequences[1]) == FOVEA_OK, "%s", fovea_error_detail());
+    for (int layer = 0; layer < LAYERS; layer++) {
+        float k[HEADS * TOKENS * DIM], v[HEADS * TOKENS * VALUES];
+        for (int i = 0; i < HEADS * TOKENS * DIM; i++)
+            k[i] = (float)((i * 37 + layer * 11) % 101 - 50) / 16;
+        for (int i = 0; i < HEADS * TOKENS * VALUES; i++)
+            v[i] = (float)((i * 53 + layer * 7) % 97 - 48) / 8;
+        fovea_kv_append a;
+        fovea_kv_append_init(&a);
+        a.layer = layer;
+        a.count = 1;
+        a.sequences = &sequences[1];
+        a.k = fovea_tensor_bhtd(k, FOVEA_DTYPE_F32, 1, HEADS, TOKENS, DIM);
+        a.v = fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, 1, HEADS, TOKENS, VALUES);
+        test_check(fovea_kv_cache_append(cache, &a) == FOVEA_OK, "%s", fovea_error_detail());
+    }
+    test_check(fovea_kv_cache_evict(cache, sequences[1], 2, 4) == FOVEA_OK, "%s", fovea_error_detail());
+    for (int i = 0; i < 2; i++)
+        test_check(fovea_kv_cache_save(cache, sequences[i], again, sizeof again, &needed) == FOVEA_OK &&
+                       needed == size && memcmp(again, saved, size) == 0,
+                   "%s has other bytes than 0.3 saved", i ? "an equal sequence" : "what was loaded");
+    fovea_kv_cache_destroy(cache);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "cache_save", NULL);
     const case_contexts x = contexts_make();
@@ -277,12 +350,18 @@ int main(int argc, char **argv) {
     check_loads(&c, x.scalar, true);
     test_hostile(&c);
     test_impossible(&c);
+    c.k_dtype = FOVEA_DTYPE_I4;
+    test_hostile(&c);
+    test_impossible_i4(&c);
+    c.k_dtype = FOVEA_DTYPE_I8;
     c.v_dtype = FOVEA_DTYPE_F32;
     check_loads(&c, x.one, true);
     test_impossible_parts(cache_case_make(x.one, x.scalar));
     const cache_case plain = cache_case_make(x.one, x.scalar);
     test_impossible_length(&plain);
     test_foreign(plain);
+    check_recorded(x.one, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F32, saved_floats, sizeof saved_floats);
+    check_recorded(x.one, FOVEA_DTYPE_I8, FOVEA_DTYPE_I8, saved_i8, sizeof saved_i8);
     contexts_free(&x);
     return test_end();
 }

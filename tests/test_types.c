@@ -74,6 +74,7 @@ static void test_enums(void) {
         CONSTANT(dtype, FOVEA_DTYPE_Q4_K),
         CONSTANT(dtype, FOVEA_DTYPE_Q5_K),
         CONSTANT(dtype, FOVEA_DTYPE_Q6_K),
+        CONSTANT(dtype, FOVEA_DTYPE_I4),
         CONSTANT(isa, FOVEA_ISA_BEST),
         CONSTANT(isa, FOVEA_ISA_SCALAR),
         CONSTANT(isa, FOVEA_ISA_AVX2),

@@ -5,9 +5,10 @@
 
 #include <stddef.h>
 
-static const fovea_dtype dtypes[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16, FOVEA_DTYPE_I8};
-static const char dtype_words[] = "f32 bf16 f16", cache_words[] = "f32 bf16 f16 int8";
-static const char *const dtype_names[] = {"f32", "bf16", "f16", "int8"};
+static const fovea_dtype dtypes[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16, FOVEA_DTYPE_I8,
+                                     FOVEA_DTYPE_I4};
+static const char dtype_words[] = "f32 bf16 f16", cache_words[] = "f32 bf16 f16 int8 int4";
+static const char *const dtype_names[] = {"f32", "bf16", "f16", "int8", "int4"};
 
 /* One more string. */
 static bool read_stop(void *at, const char *text, const cli_option *option) {
@@ -34,7 +35,7 @@ int options_read(int argc, char **argv, options *opts) {
          "products with quantised weights: q16, inputs in 16 bits; exact, the bits of float32; or q8, inputs in 8 "
          "bits, less exact (default: q16)"},
         {"--cache", "TYPE", cache_words, cli_read_choice, 0, 0, OPTION(cache),
-         "element type of keys and values: f32, bf16, f16 or int8 (default: that of --type)"},
+         "element type of keys and values: f32, bf16, f16, int8 or int4 (default: that of --type)"},
         {"--values", "TYPE", cache_words, cli_read_choice, 0, 0, OPTION(values),
          "element type of values (default: that of --cache)"},
         {"--threads", "N", "2", cli_read_int, 1, 4096, OPTION(threads),

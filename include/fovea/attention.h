@@ -106,8 +106,8 @@ typedef struct fovea_attention_desc {
  *     once at the end, as fovea_convert() rounds.
  *   - lse, weights, biases and sinks are always float32. Weights are exp(score - lse) in every arithmetic, not rounded
  *     to bfloat16.
- *   - FOVEA_DTYPE_I8: of keys or values in pages (page_keys, with int8 keys a multiple of 32). They always have the
- *     arithmetic that cache.h defines. BF16 and BF16_TILE then apply to the other side only, and FASTEST takes EXACT.
+ *   - FOVEA_DTYPE_I8, _I4: keys or values in pages, of as many keys as cache.h says. They always have the arithmetic
+ *     that it defines. BF16 and BF16_TILE then apply to the other side only, and FASTEST takes EXACT.
  *   - A call in BF16 or BF16_TILE rounds to nearest and keeps subnormals, whatever the caller's mode. */
 
 /* Packed sequences (desc.packed).

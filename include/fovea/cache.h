@@ -30,7 +30,18 @@
  *              + (scale of k) / 2 * sum|q|.
  *     values   Each weight is multiplied by its key's scale, rounded, then summed as in float32. The divisor is the sum
  *              of the unscaled weights. In addition to float32's errors, the error of an output is at most half the
- *              largest scale. */
+ *              largest scale.
+ *
+ * FOVEA_DTYPE_I4 takes 0.5625 bytes a channel, of keys, values or both; K and V choose independently. Its bits, too, do
+ * not depend on tier, chunks or the number of queries. A row is first rotated by sums and differences (a Walsh-Hadamard
+ * transform in blocks of the largest power of two that divides its channels), which spreads outliers over all channels.
+ * Each group of 32 channels, the last one shorter, is then stored as integers from -7 to 7 and a float16 scale:
+ *     scale = max|x| / 7 rounded to float16, element = x * (1 / scale) rounded to nearest, ties to even
+ * A group whose scale rounds to 0 is stored as zeros. A group with a NaN, or whose scale is more than float16 holds, is
+ * stored as zeros with scale NaN. Rotation spreads an infinity or NaN over its block, so what int8 says of such rows
+ * holds for these. Queries are rotated likewise and become integers of 15 bits in groups of 32 channels; outputs are
+ * rotated back once, at the end. An attention state of such values is rotated, too: it does not merge with others
+ * (state.h). kernels/int4.h has the formulas. */
 #ifndef FOVEA_CACHE_H
 #define FOVEA_CACHE_H
 
@@ -50,7 +61,7 @@ typedef struct fovea_kv_cache_desc {
     int64_t kv_heads;             /* >= 1 */
     int64_t head_dim;             /* >= 1 channels of keys */
     int64_t value_dim;            /* >= 1 channels of values */
-    fovea_dtype k_dtype, v_dtype; /* as stored: FOVEA_DTYPE_F32 (default), _BF16, _F16 or _I8 each */
+    fovea_dtype k_dtype, v_dtype; /* as stored: FOVEA_DTYPE_F32 (default), _BF16, _F16, _I8 or _I4 each */
     /* Set exactly one of these, and leave the other 0: pages in total, below 2^31, or bytes of pages. */
     int64_t max_pages;
     int64_t max_bytes;
@@ -78,7 +89,7 @@ typedef struct fovea_kv_cache fovea_kv_cache;
 
 /* Creates a cache without sequences. Reserves the address space of all pages at once. The system provides memory when a
  * page is first used, with a placement by node at once, and gets it back from fovea_kv_cache_destroy(). ctx must
- * outlive the cache. FOVEA_ERROR_SHAPE (a size; limits below one page; int8 keys of more than 1024 channels),
+ * outlive the cache. FOVEA_ERROR_SHAPE (a size; limits below one page; int8 keys or 4-bit keys or values of more than 1024 channels),
  * _OVERFLOW, _DTYPE, _ARGUMENT (limits, windows, or a rope of more channels than head_dim), _VERSION, _OUT_OF_MEMORY.
  * Thread-safe. */
 FOVEA_API fovea_status fovea_kv_cache_create(const fovea_context *ctx, const fovea_kv_cache_desc *desc,
@@ -135,7 +146,7 @@ FOVEA_API void fovea_kv_append_init_size(fovea_kv_append *append, size_t size);
 
 /* Appends tokens to one layer of sequences.
  *   - The cache's rope rotates keys at their positions (rope.h). Then keys and values are converted to the cache's
- *     types, rounded once: as fovea_convert() rounds, or to int8 as above.
+ *     types, rounded once: as fovea_convert() rounds, or to integers as above.
  *   - Layers are independent: append to each. If a step is abandoned halfway, fovea_kv_cache_truncate() brings layers
  *     back to one length.
  *   - In a layer with a window, pages are freed that no query from the first appended token on sees.
@@ -200,12 +211,15 @@ FOVEA_API fovea_status fovea_kv_cache_load(fovea_kv_cache *cache, const void *da
  * table[starts[b] + j / page_keys] if starts is given. args.kv_lens has the number of keys of each sequence. Keys past
  * that are not read.
  *
- * Pages of int8 have scales beside them. Let fovea_kv_pages_append() write them: then results have the bits of a cache
- * of these types.
- *   - Values lie in rows. int8 keys are interleaved: of each 32 keys of a page and head the first 4 channels, key after
- *     key, then the next 4. So page_keys is a multiple of 32, the keys of a page and head are one block, token stride
- *     head_dim rounded up to a multiple of 4 elements, and blocks begin with a multiple of 4 bytes.
- *   - The scales of a page and head are one block, too: token stride shape[3]. */
+ * Pages of int8 and 4-bit integers have scales beside them. fovea_kv_pages_append() writes them, and results have the
+ * bits of a cache of these types.
+ *   - int8 values lie in rows. int8 keys are interleaved: of each 32 keys of a page and head the first 4 channels, key
+ *     after key, then the next 4. 4-bit keys and values lie in an order of the library's own.
+ *   - So page_keys is a multiple of 32 with int8 keys, of 64 with 4-bit keys or values.
+ *   - Except for int8 values, the elements of a page and head are one block, which begins with a multiple of 4 bytes.
+ *     Its token stride is the number of channels, rounded up to a multiple of 4 (int8 keys), 16 (4-bit keys) or 8
+ *     (4-bit values). The scales of a page and head are one block, too, of token stride shape[3].
+ *   - Strides are in elements, of which two 4-bit ones are in a byte. */
 typedef struct fovea_kv_pages {
     size_t struct_size;
     fovea_tensor k;        /* [pages, kv_heads, page_keys, head_dim], any strides */
@@ -213,7 +227,8 @@ typedef struct fovea_kv_pages {
     const int32_t *table;  /* pages of sequences; entries past a sequence's last page are not read */
     int64_t table_stride;  /* without starts: entries from one sequence to the next */
     const int32_t *starts; /* [batch] or NULL: first entry of each sequence */
-    /* Of int8, else absent: [pages, kv_heads, page_keys, 1], FOVEA_DTYPE_F32. */
+    /* Absent but for int8: [pages, kv_heads, page_keys, 1], FOVEA_DTYPE_F32; and 4 bits: [pages, kv_heads, page_keys,
+     * channels / 32 rounded up], FOVEA_DTYPE_F16. */
     fovea_tensor k_scales, v_scales;
 } fovea_kv_pages;
 
@@ -228,7 +243,7 @@ FOVEA_API void fovea_kv_pages_init_size(fovea_kv_pages *pages, size_t size);
  *   - A page that several sequences share must not be written to: copy it first. Other positions of a page keep their
  *     bytes, so that different sequences, or layers, may be written at once.
  *   - Runs on ctx's threads if there is enough work, and allocates nothing.
- *   - Errors: FOVEA_ERROR_SHAPE (also a table that is too short, and int8 keys in pages that are no multiple of 32),
+ *   - Errors: FOVEA_ERROR_SHAPE (also a table that is too short, and pages of a size that the types do not allow),
  *     _OVERFLOW, _STRIDE, _DTYPE, _ARGUMENT (a page is not in the pool), _ALIAS, _NULL, _VERSION. Nothing is written
  *     then. */
 FOVEA_API fovea_status fovea_kv_pages_append(const fovea_context *ctx, const fovea_kv_pages *pages,

@@ -83,7 +83,9 @@ typedef enum fovea_dtype {
     FOVEA_DTYPE_Q4_1 = 12, /* 32 in 20 */
     FOVEA_DTYPE_Q4_K = 13, /* 256 in 144 */
     FOVEA_DTYPE_Q5_K = 14, /* 256 in 176 */
-    FOVEA_DTYPE_Q6_K = 15  /* 256 in 210 */
+    FOVEA_DTYPE_Q6_K = 15, /* 256 in 210 */
+
+    FOVEA_DTYPE_I4 = 16 /* 4-bit integers with scales, two in a byte: keys and values of caches and pages (cache.h) */
 } fovea_dtype;
 
 /* How attention and linear maps compute. Each arithmetic is one definition (docs/promise.md; kernels/kernels.h has the

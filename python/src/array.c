@@ -182,6 +182,7 @@ static const struct {
              {"bfloat16", FOVEA_DTYPE_BF16, PY_BF16, DL_BFLOAT, 16, false, 1, 2},
              {"float16", FOVEA_DTYPE_F16, PY_F16, DL_FLOAT, 16, false, 1, 2},
              {"int8", FOVEA_DTYPE_I8, PY_OTHER_INT, DL_INT, 8, true, 1, 1},
+             {"int4", FOVEA_DTYPE_I4, PY_OTHER_INT, DL_INT, 4, true, 2, 1},
              {"uint8", FOVEA_DTYPE_U8, PY_U8, DL_UINT, 8, true, 1, 1},
              {"uint4", FOVEA_DTYPE_U4, PY_U8, DL_UINT, 8, true, 2, 1},
              {"q8_0", FOVEA_DTYPE_Q8_0, PY_U8, DL_UINT, 8, false, 32, 34},
@@ -190,7 +191,7 @@ static const struct {
              {"q4_k", FOVEA_DTYPE_Q4_K, PY_U8, DL_UINT, 8, false, 256, 144},
              {"q5_k", FOVEA_DTYPE_Q5_K, PY_U8, DL_UINT, 8, false, 256, 176},
              {"q6_k", FOVEA_DTYPE_Q6_K, PY_U8, DL_UINT, 8, false, 256, 210}};
-enum { TYPES = sizeof types / sizeof types[0], FLOATS = 3, NUMBERS = 4 };
+enum { TYPES = sizeof types / sizeof types[0], FLOATS = 3, NUMBERS = 4, CACHED = 5 };
 
 static int row_of(fovea_dtype dtype) {
     int i = 0;
@@ -239,7 +240,7 @@ static int type_named(PyObject *word, int count, const char *argument, fovea_dty
 int py_float_of(PyObject *word, fovea_dtype *dtype) { return type_named(word, FLOATS, "dtype", dtype); }
 
 int py_cache_dtype(PyObject *word, const char *argument, fovea_dtype *dtype) {
-    return type_named(word, NUMBERS, argument, dtype);
+    return type_named(word, CACHED, argument, dtype);
 }
 
 static bool is_of(const py_array *array, int row) {

@@ -131,7 +131,7 @@ fovea_status fv_growth_begin(fovea_kv_cache *c, const fv_growth *g) {
 /* The first keys of a head, and interleaved those beside them in their group. */
 static void copy_part(const fovea_kv_cache *c, fv_page_part part, int32_t from, int32_t to, int64_t head,
                       int64_t keys) {
-    const int64_t whole = c->pages.part[part].word ? fv_round_up(keys, FV_KEY_GROUP) : keys;
+    const int64_t whole = c->pages.part[part].word ? fv_round_up(keys, c->pages.part[part].group) : keys;
     if (c->pages.part[part].row > 0)
         memcpy(fv_cache_at(c, part, to, head, 0), fv_cache_at(c, part, from, head, 0),
                (size_t)(whole * c->pages.part[part].step));

@@ -18,6 +18,13 @@ static stored stored_as(fovea_dtype dtype, bool keys, int64_t channels) {
     const int64_t row = channels * fv_dtype_bits(dtype) / 8;
     if (dtype == FOVEA_DTYPE_I8)
         return (stored){row, keys ? 4 : 0, sizeof(float), 0, FV_KEY_GROUP, FOVEA_DTYPE_F32};
+    if (dtype == FOVEA_DTYPE_I4)
+        return (stored){4 * fv_i4_words(keys ? FV_I4_KEY : FV_I4_VALUE, channels),
+                        keys ? 4 : 0,
+                        2 * fv_i4_groups(channels),
+                        2,
+                        FV_I4_KEYS,
+                        FOVEA_DTYPE_F16};
     return (stored){.row = row,
                     .word = keys && row <= FV_MOST_LANE_BYTES ? fv_interleaved_word(dtype) * fv_dtype_size(dtype) : 0,
                     .group = FV_KEY_GROUP};
@@ -32,11 +39,12 @@ fovea_status fv_stored_check(const char *name, fovea_dtype dtype, bool keys, int
     if (fv_type_of(dtype) != FV_TYPE_COUNT)
         return FOVEA_OK;
     if (!fv_dtype_paged(dtype) || !fv_dtype_built(dtype))
-        return fv_dtype_refuse(name, dtype, "a cache keeps FOVEA_DTYPE_F32, _BF16, _F16 and _I8");
+        return fv_dtype_refuse(name, dtype, "a cache keeps FOVEA_DTYPE_F32, _BF16, _F16, _I8 and _I4");
     const stored s = stored_as(dtype, keys, channels);
-    if (s.word && channels > FV_I8_CHANNELS)
-        return fv_fail(FOVEA_ERROR_SHAPE, "head_dim is %lld; with keys of %s it must be at most %d",
-                       (long long)channels, fv_enum_name(FV_ENUM_dtype, (int)dtype), FV_I8_CHANNELS);
+    if ((s.word || s.scale_word) && channels > FV_I8_CHANNELS)
+        return fv_fail(FOVEA_ERROR_SHAPE, "%s_dim is %lld; with %s of %s it must be at most %d",
+                       keys ? "head" : "value", (long long)channels, keys ? "keys" : "values",
+                       fv_enum_name(FV_ENUM_dtype, (int)dtype), FV_I8_CHANNELS);
     return (s.word || s.scale_word) && page_keys % s.group != 0
                ? fv_fail(FOVEA_ERROR_SHAPE, "page_keys is %lld; with %s of %s it must be a multiple of %lld",
                          (long long)page_keys, keys ? "keys" : "values", fv_enum_name(FV_ENUM_dtype, (int)dtype),
@@ -69,7 +77,7 @@ static fovea_status read_part(const fovea_tensor *t, const fv_tensor_rule *rule,
                                                      : FOVEA_OK;
     const fovea_status status = fv_tensor_check(t, rule, span);
     const int64_t bits = fv_dtype_bits(t->dtype), step = p->part[part].step, word = p->part[part].word,
-                  unit = fv_max(word, 1) * 8; /* bits */
+                  unit = bits < 8 ? 32 : fv_max(word, 1) * 8; /* bits */
     if (status != FOVEA_OK || span->begin == span->end)
         return status;
     p->part[part].at = t->data;

@@ -1,5 +1,6 @@
-/* Rows as 8-bit integers (fovea/cache.h): x[i] becomes rint(x[i] * (127 / max|x|)), ties to even, and the scale is
- * max|x| / 127. In a mode of its own, so that a row has the same bits whatever the caller's is. */
+/* Rows as integers, in a mode of its own, so that they have the same bits whatever the caller's is: of 8 bits
+ * (fovea/cache.h), x[i] becomes rint(x[i] * (127 / max|x|)), ties to even, and the scale is max|x| / 127; of 4 bits by
+ * int4.h. */
 #include "cache/pool.h"
 
 #include <math.h>
@@ -58,16 +59,31 @@ static __attribute__((noinline)) float quantise(const fv_converter *c, int64_t n
     return largest / (float)MOST;
 }
 
+static void to_i8(const fv_pages *p, int side, const fv_converter *floats, const void *from, int32_t page, int64_t head,
+                  int64_t key) {
+    const bool words = p->part[side].word > 0;
+    int8_t row[FV_I8_CHANNELS];
+    void *const to = words ? (char *)row : fv_page_at(p, side, page, head, key);
+    const float scale = quantise(floats, p->channels[side], from, to);
+    memcpy(fv_page_at(p, FV_KEY_SCALES + side, page, head, key), &scale, sizeof scale);
+    if (words)
+        fv_interleaved_write(p, side, page, head, key, 1, to);
+}
+
+/* Rotated, and then where they belong. */
+static void to_i4(const fv_pages *p, int side, const fv_converter *floats, const void *from, int32_t page, int64_t head,
+                  int64_t key) {
+    const int64_t n = p->channels[side], group = p->part[side].group;
+    float row[FV_I8_CHANNELS];
+    fv_convert_to_floats(floats, n, from, row);
+    fv_i4_rotate(1, n, 0, row, n, row, n);
+    fv_i4_pack(side == 0 ? FV_I4_KEY : FV_I4_VALUE, n, row, (uint32_t *)(void *)fv_page_at(p, side, page, head, key),
+               side == 0 ? group : 1, (uint16_t *)(void *)fv_page_at(p, FV_KEY_SCALES + side, page, head, key), group);
+}
+
 void fv_quantise(const fv_pages *p, int side, const fv_converter *floats, const void *from, int32_t page, int64_t head,
                  int64_t key) {
-    const bool words = p->part[side].word > 0;
-    char *const to = fv_page_at(p, side, page, head, key), *const scales =
-                                                               fv_page_at(p, FV_KEY_SCALES + side, page, head, key);
-    int8_t row[FV_I8_CHANNELS];
     const fv_float_mode mode = fv_float_plain();
-    const float scale = quantise(floats, p->channels[side], from, words ? row : (int8_t *)to);
+    (p->dtype[side] == FOVEA_DTYPE_I4 ? to_i4 : to_i8)(p, side, floats, from, page, head, key);
     fv_float_mode_set(&mode);
-    memcpy(scales, &scale, sizeof scale);
-    if (words)
-        fv_interleaved_write(p, side, page, head, key, 1, (const char *)row);
 }

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VERSION = 2 };                      /* of caches with int8 keys or values; 1: of others */
+enum { VERSION = 3 };                      /* of caches with 4-bit keys or values; 2: with int8; 1: of others */
 #define MAGIC UINT64_C(0x31564b6165766f46) /* "FoveaKV1" where the lowest byte comes first */
 
 typedef struct head {
@@ -29,10 +29,11 @@ typedef struct layer_head {
 
 static head head_of(const fovea_kv_cache *c, int64_t ranges) {
     const fovea_kv_cache_desc *d = &c->desc;
-    const bool scales = c->pages.part[FV_KEY_SCALES].row > 0 || c->pages.part[FV_VALUE_SCALES].row > 0;
+    const bool i4 = d->k_dtype == FOVEA_DTYPE_I4 || d->v_dtype == FOVEA_DTYPE_I4;
+    const bool i8 = d->k_dtype == FOVEA_DTYPE_I8 || d->v_dtype == FOVEA_DTYPE_I8;
     return (head){
-        MAGIC,        scales ? VERSION : 1, d->layers,           d->kv_heads, d->head_dim,
-        d->value_dim, (int64_t)d->k_dtype,  (int64_t)d->v_dtype, ranges,      d->rope ? fv_rope_hash(d->rope) : 0};
+        MAGIC,        i4 ? VERSION : i8 ? 2 : 1, d->layers,           d->kv_heads, d->head_dim,
+        d->value_dim, (int64_t)d->k_dtype,       (int64_t)d->v_dtype, ranges,      d->rope ? fv_rope_hash(d->rope) : 0};
 }
 
 /* Runs of tokens of a layer that are there, in order. */
@@ -191,16 +192,21 @@ static fovea_status read_head(const fovea_kv_cache *c, saved *x) {
 
 /* Could quantising have given these bytes of a part? */
 static bool part_possible(const fovea_kv_cache *c, fv_page_part part, const char *bytes, int64_t count) {
-    const bool scales = part == FV_KEY_SCALES || part == FV_VALUE_SCALES;
-    const fovea_dtype dtype = part == FV_KEYS ? c->desc.k_dtype : c->desc.v_dtype;
+    const fovea_dtype dtype = c->pages.dtype[part % 2];
+    const bool scales = part >= FV_KEY_SCALES, i4 = dtype == FOVEA_DTYPE_I4;
     bool possible = true;
-    for (int64_t i = 0; scales && i < count; i += (int64_t)sizeof(float)) {
+    for (int64_t i = 0; scales && !i4 && i < count; i += (int64_t)sizeof(float)) {
         float scale;
         memcpy(&scale, bytes + i, sizeof scale);
         possible = possible && (isnan(scale) || (scale >= 0.0f && scale < INFINITY));
     }
-    for (int64_t i = 0; !scales && dtype == FOVEA_DTYPE_I8 && i < count; i++)
-        possible = possible && (signed char)bytes[i] != INT8_MIN;
+    for (int64_t i = 0; scales && i4 && i < count; i += (int64_t)sizeof(uint16_t)) {
+        uint16_t scale;
+        memcpy(&scale, bytes + i, sizeof scale);
+        possible = possible && scale < 0x8000 && scale != 0x7c00; /* a float16 */
+    }
+    for (int64_t i = 0; !scales && fv_dtype_paged(dtype) && i < count; i++)
+        possible = possible && (i4 ? (bytes[i] & 0x0f) && (bytes[i] & 0xf0) : (signed char)bytes[i] != INT8_MIN);
     return possible;
 }
 

@@ -34,7 +34,7 @@ fovea_tensor fovea_tensor_tokens(fovea_tensor tensor, int64_t first, int64_t cou
     const bool there = first >= 0 && count >= 0 && first <= tensor.shape[2] && count <= tensor.shape[2] - first;
     tensor.shape[2] = there ? count : -1;
     if (there && tensor.data) {
-        const int64_t bytes = times(times(first, tensor.stride[2]), fv_dtype_size(tensor.dtype));
+        const int64_t bytes = times(times(first, tensor.stride[2]), fv_dtype_bits(tensor.dtype)) / 8;
         tensor.data = (void *)((uintptr_t)tensor.data + (uintptr_t)bytes);
     }
     return tensor;
@@ -122,8 +122,9 @@ fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *r
             return fv_fail(FOVEA_ERROR_OVERFLOW, "%s: strides exceed the address space", rule->name);
     }
     int64_t bytes;
-    const int64_t size = fv_dtype_size(tensor->dtype);
-    if (!fv_add(last, 1, &bytes) || !fv_multiply(bytes, size, &bytes) || begin > UINTPTR_MAX - (uintptr_t)bytes)
+    const int64_t bits = fv_dtype_bits(tensor->dtype), size = fv_max(bits / 8, 1);
+    if (!fv_add(last, 1, &bytes) || !fv_multiply(bytes, bits, &bytes) ||
+        begin > UINTPTR_MAX - (uintptr_t)(bytes = fv_ceil_div(bytes, 8)))
         return fv_fail(FOVEA_ERROR_OVERFLOW, "%s: strides exceed the address space", rule->name);
     if (begin % (uintptr_t)size != 0)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "%s: data is not aligned to its elements of %lld bytes", rule->name,
