@@ -20,7 +20,7 @@
 
 /* Rows: channel c of a key is at c. Interleaved: groups of FV_KEY_GROUP keys, at absolute positions, each a panel of
  * fv_format_interleaved(). Keys only, and then a page is a multiple of FV_KEY_GROUP keys. */
-typedef enum fv_kv_layout { FV_KV_ROWS, FV_KV_INTERLEAVED } fv_kv_layout;
+typedef enum fv_kv_layout { FV_KV_ROWS, FV_KV_INTERLEAVED, FV_KV_LAYOUTS } fv_kv_layout;
 
 /* Keys, or values. */
 typedef struct fv_kv_side {

@@ -1,0 +1,57 @@
+/* Which sources a plan takes (source.h). */
+#include "attention/sources/source.h"
+
+#include <assert.h>
+
+bool fv_sources_few_rows(const fv_sources *p) {
+    return p->choice->block_rows <= p->choice->few_rows && p->choice->block_rows <= p->choice->tile_rows;
+}
+
+const fv_kernel *fv_sources_tiles(const fv_sources *p) {
+    if (p->desc->arithmetic != FOVEA_ARITHMETIC_BF16_TILE)
+        return NULL;
+    const fv_kernel *product = fv_multiply_best(FV_KIND_bf16x2_amx_order, FV_FORMAT_bf16x2, p->target);
+    return product->isa != FV_ISA_scalar || p->cpu->emulates_tiles ? product : NULL;
+}
+
+static bool takes(const fv_keys_source *source, int layout) { return source->layouts >> layout & 1; }
+
+static const fv_keys_source *keys_for(const fv_sources *p, int layout) {
+    const fv_keys_source *chosen = p->choice->k;
+    if (chosen && p->k[chosen->id] && takes(chosen, layout))
+        return chosen;
+    for (int i = 0; i < FV_KEYS_COUNT; i++) {
+        const fv_keys_source *source = fv_keys_sources[i];
+        if (p->k[i] && takes(source, layout) && (!source->suits || source->suits(p)))
+            return source;
+    }
+    return NULL; /* no keys of this type have the layout */
+}
+
+static const fv_values_source *values_for(const fv_sources *p, fv_kv_layout layout) {
+    const fv_values_source *chosen = p->choice->v;
+    if (chosen && p->v[chosen->id])
+        return chosen;
+    for (int i = 0; i < FV_VALUES_COUNT; i++) {
+        const fv_values_source *source = fv_values_sources[i];
+        if (p->v[i] && (!source->suits || source->suits(p, layout)))
+            return source;
+    }
+    assert(!"every type of values has a source");
+    return NULL;
+}
+
+void fv_sources_select(fv_sources *p) {
+    for (int i = 0; i < FV_KEYS_COUNT; i++)
+        p->k[i] = fv_keys_sources[i]->serves(p);
+    for (int i = 0; i < FV_VALUES_COUNT; i++)
+        p->v[i] = fv_values_sources[i]->serves(p);
+    const fv_kind skip =
+        p->desc->arithmetic == FOVEA_ARITHMETIC_BF16_TILE ? FV_KIND_f32_amx_order_masked : FV_KIND_f32_masked;
+    p->skip = fv_multiply_best(skip, FV_FORMAT_f32, p->target)->run.multiply;
+    p->stream_rows = p->choice->stream_rows ? p->choice->stream_rows : fv_max(fv_dtype_size(p->desc->k_dtype), 2);
+    for (int layout = 0; layout < FV_KV_LAYOUTS; layout++) {
+        p->keys[layout] = keys_for(p, layout);
+        p->values[layout] = values_for(p, (fv_kv_layout)layout);
+    }
+}
