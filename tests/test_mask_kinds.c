@@ -177,7 +177,7 @@ static tiles count_tiles(const attention_case *c, const inputs *in) {
     const fovea_attention_desc *d = &c->desc;
     const bool limited = d->causal != FOVEA_CAUSAL_NONE || d->window_left >= 0 || d->window_right >= 0;
     const int64_t group = d->q_heads / d->kv_heads,
-                  heads = limited && d->q_len >= FV_COPY_ROWS ? 1 : group; /* of a part */
+                  heads = limited && d->q_len >= 192 ? 1 : group; /* of a part */
     const int64_t rows = heads * d->q_len, blocks = (rows + 4 * ROWS - 1) / (4 * ROWS),
                   block = (rows + blocks - 1) / blocks;
     tiles n = {0, 0, 0};

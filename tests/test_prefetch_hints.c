@@ -90,6 +90,16 @@ static void watch_tensor(watched *w, const fovea_tensor *t, const int64_t *lens)
     }
 }
 
+/* Puts a function in place of a source's product. */
+static void spy_on(const fv_kernel **product, fv_kernel *spy, fv_multiply_fn **real, fv_multiply_fn *instead) {
+    if (!*product)
+        return;
+    *spy = **product;
+    *real = spy->run.multiply;
+    spy->run.multiply = instead;
+    *product = spy;
+}
+
 /* Runs a problem and watches it. The plan's block rows, or 0 if it failed. */
 static int64_t run(const fovea_context *ctx, const attention_case *c, const fv_attention_choice *choice,
                    const inputs *in, const outputs *out) {
@@ -98,14 +108,12 @@ static int64_t run(const fovea_context *ctx, const attention_case *c, const fv_a
     fovea_status status = fv_attention_plan_create_chosen(ctx, &c->desc, choice, &plan);
     if (!test_check(status == FOVEA_OK, "plan: %s (%s)", fovea_error_detail(), case_text(c, text, sizeof text)))
         return 0;
-    real_score = plan->kernels.score;
-    real_value = plan->kernels.value;
-    real_skip = plan->kernels.value_skip;
-    real_few = plan->kernels.score_rows;
-    plan->kernels.score = score;
-    plan->kernels.score_rows = real_few ? few : NULL;
-    plan->kernels.value = value;
-    plan->kernels.value_skip = value_skip;
+    fv_kernel spies[5];
+    spy_on(&plan->sources.k[FV_KEYS_floats], &spies[0], &real_score, score);
+    spy_on(&plan->sources.k[FV_KEYS_rows], &spies[1], &real_few, few);
+    spy_on(&plan->sources.v[FV_VALUES_rows], &spies[2], &real_value, value);
+    spy_on(&plan->sources.v[FV_VALUES_floats], &spies[3], &real_value, value);
+    spy_on(&plan->sources.skip, &spies[4], &real_skip, value_skip);
     const fovea_attention_args args = case_args(in, out);
     strays = 0;
     watch_tensor(&watch[Q], &args.q, NULL);

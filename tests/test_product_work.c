@@ -37,6 +37,16 @@ static void value(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, 
     real_value(a, b, c, ldc, epilogue, prefetch);
 }
 
+/* Puts a function in place of a source's product. */
+static void watch_product(const fv_kernel **product, fv_kernel *spy, fv_multiply_fn **real, fv_multiply_fn *instead) {
+    if (!*product)
+        return;
+    *spy = **product;
+    *real = spy->run.multiply;
+    spy->run.multiply = instead;
+    *product = spy;
+}
+
 /* Runs a problem, a head being one block of such tiles. Keys of a packed panel, and rows that share what they compute at
  * an edge; 0 if it failed. */
 static int64_t count_by(const fovea_context *ctx, const attention_case *c, int64_t tile_rows, int64_t *edge_rows) {
@@ -52,12 +62,11 @@ static int64_t count_by(const fovea_context *ctx, const attention_case *c, int64
     if (test_check(status == FOVEA_OK, "plan: %s (%s)", fovea_error_detail(), case_text(c, text, sizeof text))) {
         panel = plan->panel;
         *edge_rows = plan->edge_rows;
-        real_score = plan->kernels.score;
-        real_value = plan->kernels.value;
-        real_few = plan->kernels.score_rows;
-        plan->kernels.score = score;
-        plan->kernels.score_rows = real_few ? few : NULL;
-        plan->kernels.value = value;
+        fv_kernel spies[4];
+        watch_product(&plan->sources.k[FV_KEYS_floats], &spies[0], &real_score, score);
+        watch_product(&plan->sources.k[FV_KEYS_rows], &spies[1], &real_few, few);
+        watch_product(&plan->sources.v[FV_VALUES_rows], &spies[2], &real_value, value);
+        watch_product(&plan->sources.v[FV_VALUES_floats], &spies[3], &real_value, value);
         const fovea_attention_args args = case_args(in, out);
         test_check(fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_OK, "execute: %s", fovea_error_detail());
         fovea_attention_plan_destroy(plan);

@@ -261,10 +261,11 @@ static int64_t decide_attention(tune_problem *problem, const tune_choice *choice
     if (fv_attention_plan_create_chosen(problem->ctx, &problem->shape.attention, &wanted, &plan->attention) != FOVEA_OK)
         return -1;
     fv_tuning_of_choice(problem->operation, &plan->attention->choice, plan->made.knob);
-    const fv_attention_kernels *kernels = &plan->attention->kernels;
-    plan->plain_scores = kernels->score_rows || kernels->score_groups;
-    plan->plain_values =
-        fv_dtype_paged(plan->attention->desc.v_dtype) || (kernels->value_few && (kernels->widen_v || problem->cache));
+    const fv_sources *sources = &plan->attention->sources;
+    const fv_kv_layout layout = problem->cache ? FV_KV_INTERLEAVED : FV_KV_ROWS;
+    const fv_values_source *values = sources->values[layout];
+    plan->plain_scores = !sources->keys[layout]->open;
+    plan->plain_values = sources->v[values->id] != plan->attention->choice.value;
     plan->panel = plan->plain_scores ? 0 : plan->attention->panel;
     plan->fetches = plan->attention->fetches_next;
     return (int64_t)fovea_attention_plan_workspace_size(plan->attention);

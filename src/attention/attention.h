@@ -19,6 +19,13 @@ typedef struct fv_attention_choice {
     int64_t tile_rows;      /* rows of a block whose scores are in flight at once */
     /* Of a task, all rows being split over keys; -1: none is; 0: as lengths and threads ask for. */
     int64_t split_segments;
+    int64_t k, v;        /* sources of keys and values: 1 + their place in sources/sources.inc */
+    /* Blocks of at most so many rows take keys and values as they lie; -1: none do. */
+    int64_t few_rows;
+    int64_t copy_rows;   /* from so many rows of a block on, values that lie badly are copied */
+    int64_t amx_rows;    /* likewise, bf16_tile goes over AMX tiles */
+    int64_t stream_rows; /* blocks of at most so many rows leave prefetching to the hardware where it can; -1: none do */
+    int64_t threads;     /* at most */
     int64_t cache_scale; /* the default is for caches of so many per cent of their size; 0: the context's */
 } fv_attention_choice;
 

@@ -201,6 +201,7 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
         fv_cpu_detect(&made->cpu);
     made->arithmetic = arithmetic;
     select_target(made, (fv_isa)options->isa, environment);
+    fv_ops_select(made->target, &made->ops);
     select_threads(made, options->threads, backend);
     const char *debug = getenv("FOVEA_DEBUG");
     made->debug = debug && strcmp(debug, "1") == 0;

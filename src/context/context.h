@@ -4,6 +4,7 @@
 
 #include "context/shape_log.h"
 #include "cpu/cpu.h"
+#include "dispatch/dispatch.h"
 #include "fovea/fovea.h"
 #include "threads/threads.h"
 #include "tuning/tuning.h"
@@ -13,6 +14,7 @@
 struct fovea_context {
     fv_cpu cpu;
     fv_target target; /* the tier and the features in use */
+    fv_ops ops;
     fv_threads threads;
     const char *bind; /* "bound", or why not */
     char reason[512];

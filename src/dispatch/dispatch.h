@@ -4,6 +4,7 @@
 
 #include "core/core.h"
 #include "cpu/cpu.h"
+#include "dispatch/ops.h"
 #include "dispatch/prefetch.h"
 #include "dispatch/tiles.h"
 #include "fovea/types.h"

@@ -3,7 +3,7 @@
 #ifndef FV_OPS_H
 #define FV_OPS_H
 
-#include "cpu/isa.h"
+#include "cpu/cpu.h"
 #include "fovea/types.h"
 #include "kernels.h"
 

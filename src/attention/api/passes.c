@@ -32,8 +32,6 @@ struct execution {
     _Atomic int64_t tiles, visited, full, paired; /* fv_block_count */
 };
 
-static char *scratch_of(const execution *e, int64_t task) { return e->scratches + task * e->plan->scratch.bytes; }
-
 static int64_t claim(execution *e, int queue, int64_t *end) {
     return fv_schedule_claim(&e->schedule, e->count, &e->next[queue], end);
 }
@@ -107,7 +105,9 @@ static void work(void *arg, int64_t task) {
     execution *e = arg;
     const int here = e->queues == 1 ? 0 : fv_node_here(e->schedule.kv->nodes->nodes);
     fv_block block;
-    fv_block_init(&block, &e->schedule, scratch_of(e, task));
+    fv_scratch scratch;
+    fv_scratch_at(e->plan, e->scratches + task * e->plan->scratch, &scratch);
+    fv_block_init(&block, &e->schedule, &scratch);
     for (int turn = 0; turn < e->queues; turn++) {
         const int node = (here + turn) % e->queues;
         for (int64_t end, first = claim(e, node, &end); first < end; first = claim(e, node, &end)) {

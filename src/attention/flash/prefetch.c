@@ -106,6 +106,8 @@ static void clear(fv_prefetch_queue *queue) {
     queue->one_tile = false;
 }
 
+void fv_prefetch_nothing(fv_prefetch_queue *queue) { clear(queue); }
+
 void fv_prefetch_open(fv_prefetch_queue *queue, const fv_schedule *schedule, int64_t block) {
     const fovea_attention_plan *plan = schedule->plan;
     const fovea_attention_args *args = schedule->args;
@@ -219,23 +221,20 @@ static void take(fv_prefetch_queue *queue, const fv_kernel *multiply, int64_t ro
     queue->now += !part_left(&queue->part[queue->now]);
 }
 
-void fv_prefetch_with_scores(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows,
-                             fv_prefetch *prefetch) {
-    if (queue->one_tile) /* a panel's part of a segment's values */
-        part_take(&queue->with_scores, plan->panel * plan->desc.value_dim, prefetch);
+void fv_prefetch_with_scores(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fv_kernel *product,
+                             int64_t rows, int64_t keys, fv_prefetch *prefetch) {
+    const fovea_attention_desc *d = &plan->desc;
+    if (queue->one_tile) /* the values of these keys */
+        part_take(&queue->with_scores, keys * d->value_dim * fv_dtype_size(d->v_dtype) / (int64_t)sizeof(float),
+                  prefetch);
     else
-        take(queue, plan->choice.score, rows, plan->desc.head_dim, prefetch);
+        take(queue, product, rows, d->head_dim, prefetch);
 }
 
-void fv_prefetch_with_keys(fv_prefetch_queue *queue, int64_t bytes, fv_prefetch *prefetch) {
-    if (queue->one_tile)
-        part_take(&queue->with_scores, bytes / (int64_t)sizeof(float), prefetch);
-}
-
-void fv_prefetch_with_values(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows, int64_t keys,
-                             fv_prefetch *prefetch) {
+void fv_prefetch_with_values(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fv_kernel *product,
+                             int64_t rows, int64_t keys, fv_prefetch *prefetch) {
     if (queue->one_tile)
         part_take(&queue->with_values, FV_SEGMENT * plan->desc.head_dim, prefetch);
     else if (!prefetch->streams)
-        take(queue, plan->choice.value, rows, keys, prefetch);
+        take(queue, product, rows, keys, prefetch);
 }

@@ -49,13 +49,14 @@ void fv_prefetch_one_tile(fv_prefetch_queue *queue, const fv_schedule *schedule,
 void fv_prefetch_outputs(fv_prefetch_queue *queue, const fovea_attention_args *args, const fv_sequence *sequence,
                          fv_row_place first, int64_t rows);
 
-/* What a call prefetches: the product of rows rows and a panel of keys, and that of rows rows and the values of keys
- * keys, whose prefetch says whether they stream. */
-void fv_prefetch_with_scores(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows,
-                             fv_prefetch *prefetch);
-/* The same where a call reads keys as they lie: at most so many bytes of values. */
-void fv_prefetch_with_keys(fv_prefetch_queue *queue, int64_t bytes, fv_prefetch *prefetch);
-void fv_prefetch_with_values(fv_prefetch_queue *queue, const fovea_attention_plan *plan, int64_t rows, int64_t keys,
-                             fv_prefetch *prefetch);
+/* Nothing is prefetched: hardware does it. */
+void fv_prefetch_nothing(fv_prefetch_queue *queue);
+
+/* What a product of rows rows prefetches: that of scores of keys keys, and that of the values of keys keys, whose
+ * prefetch says whether they stream. */
+void fv_prefetch_with_scores(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fv_kernel *product,
+                             int64_t rows, int64_t keys, fv_prefetch *prefetch);
+void fv_prefetch_with_values(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fv_kernel *product,
+                             int64_t rows, int64_t keys, fv_prefetch *prefetch);
 
 #endif

@@ -57,7 +57,7 @@ static float *line_of(const fv_block *x, int64_t row, int64_t *last) {
     const fv_row_place at = fv_place_of(x, row);
     const int64_t in_head = at.token - x->sequence.tokens.begin, first = fv_max(row - in_head, 0);
     *last = fv_min(row - in_head + tokens, x->rows) - 1;
-    return x->line + (at.head - x->first.head) * FV_SEGMENT + first;
+    return x->to->line + (at.head - x->first.head) * FV_SEGMENT + first;
 }
 
 void fv_relative_open(const fv_block *x, int64_t segment) {
@@ -90,9 +90,9 @@ static const float *window_row(const fv_block *x, int64_t row, int64_t segment, 
         const float *from = table + (y - key_y + h - 1) * (2 * w - 1) + column - key_x + w - 1;
         count = fv_min(w - key_x, keys.end - k);
         for (int64_t i = 0; i < count; i++)
-            x->line[k + i] = *(from - i);
+            x->to->line[k + i] = *(from - i);
     }
-    return x->line;
+    return x->to->line;
 }
 
 const float *fv_relative_row(const fv_block *x, int64_t row, int64_t segment, fv_range keys) {

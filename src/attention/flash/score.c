@@ -26,13 +26,13 @@ static bool cap_scores(fv_block *x, const fv_tile *t, int64_t segment, float c) 
     const float cap = (float)p->desc.softcap, factor = (float)((double)c / (double)cap);
     (void)segment;
     for (int64_t first = 0; first < t->rows; first += t->group_rows) {
-        const fv_range keys = x->groups[first / t->group_rows];
+        const fv_range keys = x->to->groups[first / t->group_rows];
         const int64_t begin = fv_round_down(keys.begin, FV_LANES), end = fv_round_up(keys.end, FV_LANES);
-        p->kernels.softcap(fv_min(t->group_rows, t->rows - first), end - begin, factor, cap,
-                           x->s + first * p->s_stride + begin, p->s_stride);
+        p->ops->softcap(fv_min(t->group_rows, t->rows - first), end - begin, factor, cap,
+                        x->to->s + first * p->s_stride + begin, p->s_stride);
     }
     if (t->row_max_end > t->columns.begin)
-        p->kernels.softcap(t->rows, FV_LANES, factor, cap, x->lanes, FV_LANES);
+        p->ops->softcap(t->rows, FV_LANES, factor, cap, x->to->lanes, FV_LANES);
     return false;
 }
 
@@ -63,10 +63,10 @@ static bool add_bias(fv_block *x, const fv_tile *t, int64_t segment, float c) {
     const fovea_attention_plan *p = x->plan;
     bool masked = false;
     for (int64_t i = 0; i < t->rows; i++) {
-        const fv_range keys = fv_range_in_segment(x->ranges[t->row + i], segment);
-        masked |=
-            p->kernels.add_mask(fv_round_down(keys.begin, FV_LANES), keys.end, bias_row(x, t->row + i, segment),
-                                x->bias.stride[3], c, x->s + i * p->s_stride, x->bits + i, x->lanes + i * FV_LANES);
+        const fv_range keys = fv_range_in_segment(x->to->ranges[t->row + i], segment);
+        masked |= p->ops->add_mask(fv_round_down(keys.begin, FV_LANES), keys.end, bias_row(x, t->row + i, segment),
+                                   x->bias.stride[3], c, x->to->s + i * p->s_stride, x->to->bits + i,
+                                   x->to->lanes + i * FV_LANES);
     }
     return masked;
 }
@@ -76,10 +76,10 @@ static bool add_relative(fv_block *x, const fv_tile *t, int64_t segment, float c
     const fovea_attention_plan *p = x->plan;
     bool masked = false;
     for (int64_t i = 0; i < t->rows; i++) {
-        fv_range keys = fv_range_in_segment(x->ranges[t->row + i], segment);
+        fv_range keys = fv_range_in_segment(x->to->ranges[t->row + i], segment);
         keys.begin = fv_round_down(keys.begin, FV_LANES);
-        masked |= p->kernels.add_mask(keys.begin, keys.end, fv_relative_row(x, t->row + i, segment, keys), 1, c,
-                                      x->s + i * p->s_stride, x->bits + i, x->lanes + i * FV_LANES);
+        masked |= p->ops->add_mask(keys.begin, keys.end, fv_relative_row(x, t->row + i, segment, keys), 1, c,
+                                   x->to->s + i * p->s_stride, x->to->bits + i, x->to->lanes + i * FV_LANES);
     }
     return masked;
 }
@@ -110,7 +110,7 @@ float fv_score_c(const fovea_attention_plan *plan, fovea_score_kind kind) {
     for (int i = 0; i < STAGES && stages[i].kind <= kind; i++)
         if (stages[i].pass && stages[i].asked(&plan->desc))
             return 1.0f;
-    return plan->scale.c;
+    return plan->sources.scale.c;
 }
 
 bool fv_score_passes(const fovea_attention_desc *desc) {
@@ -128,7 +128,7 @@ bool fv_score_masks(const fovea_attention_desc *desc) {
 }
 
 void fv_score_stages(fv_block *x, fv_tile *t, int64_t segment, fovea_score_kind kind) {
-    float c = x->plan->scale.c;
+    float c = x->plan->sources.scale.c;
     bool masked = false, found = false;
     for (int i = 0; i < STAGES && stages[i].kind <= kind; i++)
         if (stages[i].pass && stages[i].asked(&x->plan->desc)) {
@@ -161,12 +161,13 @@ static bool bound_holds(const fovea_attention_desc *d) {
 /* The product gives the maxima of all columns that it computes: of rows that see different keys in no order, or a first
  * key that is no multiple of FV_LANES, these are too many. */
 int64_t fv_score_row_max_end(const fv_block *x, const fv_tile *t, int64_t segment) {
-    if (!maxima_hold(&x->plan->desc) || t->keys.begin != t->columns.begin || t->masked || (t->mixed && !x->ascending))
+    if (!maxima_hold(&x->plan->desc) || t->keys.begin != t->columns.begin || t->masked ||
+        (t->mixed && !x->seen.ascending))
         return t->columns.begin;
     fv_range all = t->keys;
     if (t->mixed) { /* both ends move one way along a sequence */
-        const fv_range first = fv_range_in_segment(x->ranges[t->row], segment),
-                       last = fv_range_in_segment(x->ranges[t->row + t->rows - 1], segment);
+        const fv_range first = fv_range_in_segment(x->to->ranges[t->row], segment),
+                       last = fv_range_in_segment(x->to->ranges[t->row + t->rows - 1], segment);
         all = (fv_range){fv_max(first.begin, last.begin), fv_min(first.end, last.end)};
     }
     if (all.begin > t->columns.begin)
@@ -184,14 +185,14 @@ static bool cap_bounds(const fovea_attention_desc *d) {
 
 bool fv_score_asks_norms(const fv_block *x) {
     const fovea_attention_desc *d = &x->plan->desc;
-    return !fv_integers(d) && !cap_bounds(d) && x->rows >= NORM_ROWS && d->kv_len >= NORM_KEYS && bound_holds(d);
+    return !cap_bounds(d) && x->rows >= NORM_ROWS && d->kv_len >= NORM_KEYS && bound_holds(d);
 }
 
 /* |s| <= c |q| |k| (Cauchy and Schwarz), and no score lies further than twice that below another. Norms are of
  * FV_CHANNEL_LIMIT terms at most: with more they could be off by more than the bound leaves room for. Squares that are
  * too small to be numbers count no more than least does. Figures: docs/measurements.md, "softmax_f32.h". */
-bool fv_score_no_underflow(const fv_block *x, const fv_segment *segment) {
-    const float least = 0x1p-40f, c = x->plan->scale.c;
+bool fv_score_no_underflow(const fv_block *x) {
+    const float least = 0x1p-40f, c = x->plan->sources.scale.c;
     return cap_bounds(&x->plan->desc) ||
-           c * c * fmaxf(x->norm, least) * fmaxf(segment->norm, least) <= furthest / 2.0f * (furthest / 2.0f);
+           c * c * fmaxf(x->queries.norm, least) * fmaxf(x->keys.norm, least) <= furthest / 2.0f * (furthest / 2.0f);
 }

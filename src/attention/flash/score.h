@@ -31,7 +31,7 @@ int64_t fv_score_row_max_end(const fv_block *block, const fv_tile *tile, int64_t
 /* Are norms of queries and keys worth their cost? They may tell that exp cannot underflow. */
 bool fv_score_asks_norms(const fv_block *block);
 
-/* Is exp(s - m) a normal number for all scores of a segment? */
-bool fv_score_no_underflow(const fv_block *block, const fv_segment *segment);
+/* Is exp(s - m) a normal number for all scores of the open segment? */
+bool fv_score_no_underflow(const fv_block *block);
 
 #endif

@@ -25,39 +25,8 @@ typedef struct fv_tile {
     bool row_max_masked; /* but they see what bits tell, and the maxima are those of that */
 } fv_tile;
 
-/* A segment, ready for the tiles of a block. */
-typedef struct fv_segment {
-    int64_t index;
-    fv_range keys;               /* relative to the segment: those that any row of the block sees */
-    float norm;                  /* the largest sum of squares of a key that any row sees; INFINITY: not asked for */
-    int finite;                  /* are the values of keys finite? -1: not asked yet */
-    bool value_pairs;            /* are the values in pairs? Then they are finite */
-    bool pairs;                  /* may keys be packed as pairs? Where the block is not one tile: are they? */
-    fv_exponent_range exponents; /* of keys packed as pairs */
-} fv_segment;
-
-/* A panel of packed keys, the queries of the block in the same form, and what multiplies them. */
-typedef struct fv_panel {
-    fv_operand keys;
-    const float *q;
-    int64_t words; /* of a key or a query */
-    fv_multiply_fn *multiply;
-} fv_panel;
-
-/* The span of keys or values of the block's head that begins with a key of a segment. */
-static inline fv_kv_span fv_span_of(const fv_block *x, const fv_kv_side *side, const fv_segment *s, int64_t key,
-                                    int64_t end) {
-    return fv_kv_span_of(side, x->sequence.index, x->kv_head, s->index * FV_SEGMENT + key, s->index * FV_SEGMENT + end);
-}
-
-/* Packs the segment's keys, unless the block is one tile. */
-void fv_keys_open(fv_block *block, fv_segment *segment);
-
-/* The panel that begins at a key of the segment: packed before, or now. */
-fv_panel fv_keys_panel(fv_block *block, fv_segment *segment, int64_t at);
-
-/* Packs the segment's keys, and copies its values where they lie badly. */
-void fv_segment_open(fv_block *block, int64_t index, fv_segment *segment);
+/* Opens the keys of a segment, and its values where weights are to be multiplied with them. */
+void fv_segment_open(fv_block *block, int64_t segment, bool values);
 
 /* Brings the block's ranges to those that its mask leaves, as far as ranges can say it. */
 void fv_block_narrow(fv_block *block);
@@ -66,34 +35,32 @@ void fv_block_narrow(fv_block *block);
 bool fv_block_sees(const fv_block *block, int64_t segment);
 
 /* What the rows of a tile see of a segment. */
-fv_tile fv_tile_open(const fv_block *block, const fv_tile_rows *place, const fv_segment *segment);
+fv_tile fv_tile_open(const fv_block *block, const fv_tile_rows *place, int64_t segment);
 
-/* Scores of a tile, after the stages up to a kind of scores, into block->s; what is left of c (score.h) is not in them.
- * Were all products those of pairs? */
-bool fv_tile_scores(fv_block *block, fv_tile *tile, fv_segment *segment, fovea_score_kind kind);
+/* Scores of a tile, after the stages up to a kind of scores; what is left of c (score.h) is not in them. Were all
+ * products those of words? */
+bool fv_tile_scores(fv_block *block, fv_tile *tile, int64_t segment, fovea_score_kind kind);
 
 /* A tile through a segment: its values are merged into the running outputs or, if the segment is the block's only one,
  * stored in the caller's where they lie evenly. A tile of which no row sees a key of the segment does nothing. */
-void fv_tile_run(fv_block *block, fv_tile_rows *place, fv_segment *segment);
+void fv_tile_run(fv_block *block, fv_tile_rows *place, int64_t segment);
 
 /* The same into a partial. */
-void fv_tile_run_partial(fv_block *block, const fv_tile_rows *place, fv_segment *segment, const fv_partial *partial);
+void fv_tile_run_partial(fv_block *block, const fv_tile_rows *place, int64_t segment, const fv_partial *partial);
 
 /* Where a row of the block is in the caller's tensors. */
 static inline fv_row_place fv_place_of(const fv_block *x, int64_t row) {
     assert(row >= 0 && row < x->rows);
-    const fv_range tokens = x->sequence.tokens;
-    const int64_t token = x->first.token + row;
-    if (token < tokens.end) /* as a rule: no division */
-        return (fv_row_place){x->first.head, token};
-    const int64_t past = token - tokens.begin, count = tokens.end - tokens.begin;
-    return (fv_row_place){x->first.head + past / count, tokens.begin + past % count};
+    return fv_row_in_sequence(&x->sequence, x->first, row);
 }
 
 /* How many rows from row on, at most limit, have the same head. */
 static inline int64_t fv_run_of_head(const fv_block *x, int64_t row, int64_t limit) {
     return fv_min(limit, x->sequence.tokens.end - fv_place_of(x, row).token);
 }
+
+/* Do all rows belong to one query head? */
+static inline bool fv_block_one_head(const fv_block *x) { return fv_run_of_head(x, 0, x->rows) == x->rows; }
 
 static inline void *fv_address(const fovea_tensor *t, int64_t batch, int64_t head, int64_t token) {
     const int64_t element = batch * t->stride[0] + head * t->stride[1] + token * t->stride[2];

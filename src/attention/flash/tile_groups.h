@@ -7,7 +7,7 @@
 /* The keys of a segment that any of these rows of a block sees, by their ranges; do all of them see the same ones? */
 fv_range fv_rows_range(const fv_block *block, int64_t row, int64_t rows, int64_t segment, bool *same);
 
-/* Lists the keys of each group in block->groups. */
+/* Lists the keys of each group in block->to->groups. */
 void fv_tile_list_groups(const fv_block *block, const fv_tile *tile, int64_t segment);
 
 /* All rows see the tile's keys. */

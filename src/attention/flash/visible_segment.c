@@ -26,16 +26,16 @@ static fv_range narrow_row(const fv_block *x, const fv_mask_rows *row, fv_range 
 void fv_block_narrow(fv_block *x) {
     const fv_range keys = {0, x->sequence.kv_len};
     fv_range all = {0, 0}, one = keys;
-    bool uniform = true, ascending = x->one_head, ended = false;
+    bool uniform = true, ascending = fv_block_one_head(x), ended = false;
     for (int64_t i = 0; i < x->rows; i++) {
-        fv_range *range = &x->ranges[i];
+        fv_range *range = &x->to->ranges[i];
         const fv_mask_rows at = mask_rows(x, i);
         if (x->mask.one_row && !empty(keys) && (i == 0 || at.row == x->sequence.tokens.begin)) /* a head begins */
             one = narrow_row(x, &at, keys);
         if (!empty(*range))
             *range = x->mask.one_row ? fv_range_common(*range, one) : narrow_row(x, &at, *range);
         if (i > 0) {
-            const fv_range before = x->ranges[i - 1];
+            const fv_range before = x->to->ranges[i - 1];
             uniform = uniform && range->begin == before.begin && range->end == before.end;
             ended = ended || (!empty(before) && empty(*range));
             ascending = ascending &&
@@ -44,9 +44,9 @@ void fv_block_narrow(fv_block *x) {
         }
         all = fv_range_union(all, *range);
     }
-    x->range = all;
-    x->uniform = uniform;
-    x->ascending = ascending;
+    x->seen.range = all;
+    x->seen.uniform = uniform;
+    x->seen.ascending = ascending;
 }
 
 /* Takes what a mask does not let a row see from the bits of its keys of a segment. */
@@ -74,7 +74,7 @@ bool fv_block_sees(const fv_block *x, int64_t segment) {
         return true;
     const fv_visibility visible = classify(x, 0, x->rows, segment);
     for (int64_t i = 0; i < x->rows && visible != FV_VISIBLE_NONE; i++) {
-        const fv_range keys = fv_range_in_segment(x->ranges[i], segment);
+        const fv_range keys = fv_range_in_segment(x->to->ranges[i], segment);
         if (empty(keys))
             continue;
         fv_keybits bits = fv_range_bits(keys);
@@ -92,13 +92,13 @@ int64_t fv_block_next_listed(const fv_block *x, int64_t segment, int64_t end) {
         return segment;
     int64_t next = end * FV_SEGMENT;
     for (int64_t i = 0; i < x->rows && next > first; i++) {
-        const int64_t key = fv_max(first, x->ranges[i].begin);
-        if (key >= fv_min(x->ranges[i].end, next))
+        const int64_t key = fv_max(first, x->to->ranges[i].begin);
+        if (key >= fv_min(x->to->ranges[i].end, next))
             continue;
         const fv_mask_rows at = mask_rows(x, i);
         /* A range may end in a gap: what is listed must not depend on where a thread begins to look. */
         const int64_t column = fv_mask_next(&x->mask, &at, key + start) - start;
-        if (column < x->ranges[i].end)
+        if (column < x->to->ranges[i].end)
             next = fv_min(next, column);
     }
     return next / FV_SEGMENT;
@@ -117,12 +117,12 @@ static fv_visibility classify_rows(const fv_block *x, int64_t row, int64_t rows,
     const fv_visibility known = classify(x, row, rows, segment);
     if (known != FV_VISIBLE_SOME)
         return known;
-    const bool repeats = x->mask.one_row && x->one_head;
+    const bool repeats = x->mask.one_row && fv_block_one_head(x);
     fv_keybits all = {{0}}, any = {{0}};
     fv_range before = {0, 0};
     uint64_t different = 0;
     for (int64_t i = 0; i < rows; i++) {
-        const fv_range here = fv_range_in_segment(x->ranges[row + i], segment);
+        const fv_range here = fv_range_in_segment(x->to->ranges[row + i], segment);
         const bool same = here.begin == before.begin && here.end == before.end;
         if (!same)
             all = fv_range_bits(before = here);
@@ -130,14 +130,14 @@ static fv_visibility classify_rows(const fv_block *x, int64_t row, int64_t rows,
             const fv_mask_rows ahead = mask_rows(x, row + i + AHEAD);
             fv_mask_prefetch(&x->mask, &ahead, fv_first_column(x, segment));
         }
-        x->bits[i] = all;
+        x->to->bits[i] = all;
         if (i > 0 && same && repeats)
-            x->bits[i] = x->bits[i - 1];
+            x->to->bits[i] = x->to->bits[i - 1];
         else if (!empty(here))
-            and_bits(x, row + i, segment, here, &x->bits[i]);
+            and_bits(x, row + i, segment, here, &x->to->bits[i]);
         for (int w = 0; w < FV_SEGMENT / 64; w++) {
-            any.word[w] |= x->bits[i].word[w];
-            different |= all.word[w] ^ x->bits[i].word[w];
+            any.word[w] |= x->to->bits[i].word[w];
+            different |= all.word[w] ^ x->to->bits[i].word[w];
         }
     }
     const fv_range visible = fv_bits_range(&any);
@@ -152,10 +152,10 @@ static fv_range widen(fv_range keys) {
     return (fv_range){fv_round_down(keys.begin, FV_LANES), fv_round_up(keys.end, FV_LANES)};
 }
 
-fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *place, const fv_segment *s) {
+fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *place, int64_t segment) {
     assert(place->first + place->count <= x->rows && place->count <= x->plan->choice.tile_rows);
-    const int64_t segment = s->index, row = place->first, rows = place->count;
-    fv_tile t = {.row = row, .rows = rows, .bits = x->bits};
+    const int64_t row = place->first, rows = place->count;
+    fv_tile t = {.row = row, .rows = rows, .bits = x->to->bits};
     t.keys = fv_rows_range(x, row, rows, segment, &t.alike);
     const fv_visibility visible =
         x->mask.kind && !empty(t.keys) ? classify_rows(x, row, rows, segment, &t.keys) : FV_VISIBLE_ALL;
@@ -168,8 +168,8 @@ fv_tile fv_tile_open(const fv_block *x, const fv_tile_rows *place, const fv_segm
     if (t.mixed) {
         t.bits_step = 1;
         for (int64_t i = 0; i < rows && !t.selected; i++)
-            x->bits[i] =
-                t.alike && i > 0 ? x->bits[0] : fv_range_bits(fv_range_in_segment(x->ranges[row + i], segment));
+            x->to->bits[i] =
+                t.alike && i > 0 ? x->to->bits[0] : fv_range_bits(fv_range_in_segment(x->to->ranges[row + i], segment));
         t.columns = widen(t.keys);
     } else {
         t.columns = widen(t.keys);

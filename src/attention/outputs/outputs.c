@@ -24,8 +24,8 @@ static bool attends(const fv_keybits *bits, int64_t key) { return bits->word[key
 static void weigh(const fv_block *x, const fv_tile *t, int64_t row, const fv_keybits *bits, int64_t begin, int64_t end,
                   float *w) {
     const fovea_attention_plan *p = x->plan;
-    p->kernels.weights(begin, end, x->s + row * p->s_stride, fv_score_c(p, FOVEA_SCORES_WEIGHTS), x->lse[t->row + row],
-                       bits, w);
+    p->ops->weights(begin, end, x->to->s + row * p->s_stride, fv_score_c(p, FOVEA_SCORES_WEIGHTS), x->lse[t->row + row],
+                    bits, w);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- walk -- */
@@ -45,27 +45,23 @@ static bool wants_all(const walk *w, const fv_block *x, int64_t row, int64_t row
 }
 
 static void walk_segment(const walk *w, fv_block *x, int64_t index) {
-    fv_segment segment;
     bool open = false;
     for (int64_t i = 0; i < x->tile_count; i++) {
-        if (!w->wants(w, x, x->tiles[i].first, x->tiles[i].count))
+        if (!w->wants(w, x, x->to->tiles[i].first, x->to->tiles[i].count))
             continue;
         if (!open)
-            fv_segment_open(x, index, &segment);
+            fv_segment_open(x, index, false);
         open = true;
-        fv_tile t = fv_tile_open(x, &x->tiles[i], &segment);
+        fv_tile t = fv_tile_open(x, &x->to->tiles[i], index);
         t.row_max_end = t.columns.begin; /* nobody asks for maxima */
         if (t.keys.begin < t.keys.end)
-            fv_tile_scores(x, &t, &segment, w->kind);
+            fv_tile_scores(x, &t, index, w->kind);
         w->visit(w, x, &t, index);
     }
 }
 
-/* There is no softmax, and no product with values. */
-static void begin_walk(fv_block *x) {
-    x->copy_values = x->value_pairs = false;
-    x->norm = INFINITY;
-}
+/* There is no softmax, which asks for norms. */
+static void begin_walk(fv_block *x) { x->queries.norm = INFINITY; }
 
 /* --------------------------------------------------------------------------------------------------------- views -- */
 
@@ -97,7 +93,7 @@ static bool view_wants(const walk *w, const fv_block *x, int64_t row, int64_t ro
 /* Scores of keys [begin, end) of a row of a tile; masked ones become the filler. */
 static void copy_scores(const walk *w, const fv_block *x, int64_t row, const fv_keybits *bits, int64_t begin,
                         int64_t end, float *to) {
-    const float *s = x->s + row * x->plan->s_stride, c = fv_score_c(x->plan, w->kind);
+    const float *s = x->to->s + row * x->plan->s_stride, c = fv_score_c(x->plan, w->kind);
     for (int64_t key = begin; key < end; key++)
         to[key - begin] = attends(bits, key) ? canonical(c * s[key]) : -INFINITY;
 }
@@ -139,15 +135,15 @@ static void visit_view(const walk *w, const fv_block *x, const fv_tile *t, int64
 static void see_all(fv_block *x) {
     const fv_range none = {0, 0}, all = {0, x->sequence.kv_len};
     x->mask.kind = NULL;
-    x->range = none;
-    x->uniform = true;
-    x->ascending = x->one_head;
+    x->seen.range = none;
+    x->seen.uniform = true;
+    x->seen.ascending = fv_block_one_head(x);
     for (int64_t i = 0; i < x->rows; i++) {
         const int64_t query = fv_place_of(x, i).token - x->sequence.q_start;
         const bool there = query >= 0 && query < x->sequence.q_len && all.end > 0;
-        x->ranges[i] = there ? all : none;
-        x->uniform = x->uniform && there;
-        x->range = there ? all : x->range;
+        x->to->ranges[i] = there ? all : none;
+        x->seen.uniform = x->seen.uniform && there;
+        x->seen.range = there ? all : x->seen.range;
     }
 }
 
@@ -265,7 +261,7 @@ static void visit_rows(const walk *rows, const fv_block *x, const fv_tile *t, in
         weigh(x, t, i, &bits, columns.begin, columns.end, w);
         if (entropy)
             *entropy = canonical(
-                *entropy + entropy_of(x->s + i * x->plan->s_stride, c, x->lse[row], w, columns.begin, columns.end));
+                *entropy + entropy_of(x->to->s + i * x->plan->s_stride, c, x->lse[row], w, columns.begin, columns.end));
         const float largest = most || to->top_keys.data ? largest_of(w, columns) : 0.0f;
         if (most && largest > *most)
             *most = largest;
@@ -332,16 +328,16 @@ static void visit_sums(const walk *w, const fv_block *x, const fv_tile *t, int64
         } else if (number != sums->number)
             close_block(sums);
         sums->number = number;
-        p->kernels.weight_sums(run, t->columns.begin, t->columns.end, x->s + i * p->s_stride, p->s_stride,
-                               fv_score_c(p, FOVEA_SCORES_WEIGHTS), x->lse + t->row + i,
-                               t->bits ? t->bits + i * t->bits_step : NULL, t->bits_step, sums->block);
+        p->ops->weight_sums(run, t->columns.begin, t->columns.end, x->to->s + i * p->s_stride, p->s_stride,
+                            fv_score_c(p, FOVEA_SCORES_WEIGHTS), x->lse + t->row + i,
+                            t->bits ? t->bits + i * t->bits_step : NULL, t->bits_step, sums->block);
     }
 }
 
 void fv_outputs_sums_add(fv_block *x, int64_t segment, fv_key_sums *sums) {
     const walk w = {.kind = FOVEA_SCORES_WEIGHTS, .wants = wants_all, .visit = visit_sums, .result = sums};
     begin_walk(x);
-    const fv_range visible = fv_range_in_segment(x->range, segment);
+    const fv_range visible = fv_range_in_segment(x->seen.range, segment);
     if (visible.begin == visible.end || !fv_block_sees(x, segment))
         return;
     for (int64_t i = 0; i < x->rows; i++)

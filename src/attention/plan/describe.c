@@ -50,21 +50,23 @@ static void describe_types(const fovea_attention_desc *d, char *text, size_t siz
                  words[d->out_dtype]);
 }
 
-/* What multiplies queries and keys, and weights and values. */
+/* "words in panels of 64 by NAME, else floats by NAME". */
+static void describe_keys(const fovea_attention_plan *plan, const fv_keys_source *source, char *text, size_t size) {
+    const fv_sources *p = &plan->sources;
+    const fv_keys_source *floats = fv_keys_sources[FV_KEYS_floats];
+    size_t used = (size_t)snprintf(text, size, "%s, keys as %s", p->k[source->id]->name, source->name);
+    if (source->open)
+        used += (size_t)snprintf(text + used, size - used, " in panels of %lld", (long long)plan->panel);
+    if (source->open && source != floats)
+        snprintf(text + used, size - used, " or, where the guard falls, %s", p->k[floats->id]->name);
+}
+
+/* What multiplies queries and keys, and weights and values, in tensors or in a cache. */
 static void describe_products(const fovea_attention_plan *plan, char *scores, char *values, size_t size) {
-    const fv_target target = plan->ctx->target;
-    char pairs[96] = "";
-    if (plan->pairs)
-        snprintf(pairs, sizeof pairs, " or, where bits are equal, %s", plan->pairs->name);
-    if (fv_integers(&plan->desc))
-        snprintf(scores, size, "%s, integers", fv_multiply_few(FV_KIND_i16, FV_FORMAT_i8x4, target)->name);
-    else
-        snprintf(scores, size, "%s%s, keys packed in panels of %lld", plan->choice.score->name, pairs,
-                 (long long)plan->panel);
-    if (plan->desc.v_dtype == FOVEA_DTYPE_I8)
-        snprintf(values, size, "%s, scales in the weights", fv_multiply_few(FV_KIND_f32, FV_FORMAT_i8, target)->name);
-    else
-        snprintf(values, size, "%s%s", plan->choice.value->name, plan->kernels.value_pairs ? pairs : "");
+    const fv_sources *p = &plan->sources;
+    const fv_values_source *v = fv_sources_values(p);
+    describe_keys(plan, fv_sources_keys(p), scores, size);
+    snprintf(values, size, "%s, values as %s", p->v[v->id]->name, v->name);
 }
 
 size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *text, size_t size) {

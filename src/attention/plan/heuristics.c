@@ -14,6 +14,7 @@ enum {
     WHOLE_ROWS = 24,     /* of register tiles of 6, 8 or 12 */
     ONE_TILE_ROWS = 72,  /* likewise: so few that one tile of them overlaps more with memory than it loses in L1 */
     MANY_ROWS = 144,     /* likewise */
+    HEAD_ROWS = 192,     /* so many of a head that its blocks are its own */
     LONG_KEYS = 1024,    /* so many that rows of a tile see about the same ones */
     STREAM_FLOATS = 2048 /* of a panel whose keys come from memory */
 };
@@ -33,13 +34,6 @@ int64_t fv_attention_l1(const fovea_attention_plan *plan) {
 
 int64_t fv_attention_l2(const fovea_attention_plan *plan) {
     return fv_cpu_scaled(plan->ctx->cpu.l2, plan->choice.cache_scale);
-}
-
-const fv_kernel *fv_attention_tiles(const fovea_attention_plan *plan) {
-    if (plan->desc.arithmetic != FOVEA_ARITHMETIC_BF16_TILE)
-        return NULL;
-    const fv_kernel *multiply = fv_multiply_best(FV_KIND_bf16x2_amx_order, FV_FORMAT_bf16x2, plan->ctx->target);
-    return multiply->isa != FV_ISA_scalar || plan->ctx->cpu.emulates_tiles ? multiply : NULL;
 }
 
 /* Rows whose scores of a segment fill the first-level cache. A block of no more is one tile, which packs a panel of
@@ -111,8 +105,7 @@ static int64_t default_tile_rows(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     const int64_t fitting = fitting_rows(plan), half = fitting / 2;
     const bool limited = fv_attention_limited(d);
-    const bool floats = d->k_dtype == FOVEA_DTYPE_F32 && d->v_dtype == FOVEA_DTYPE_F32;
-    if (plan->rows <= fitting || (plan->rows <= ONE_TILE_ROWS && floats && !limited))
+    if (plan->rows <= fitting || (plan->rows <= ONE_TILE_ROWS && !limited && fv_sources_of_floats(&plan->sources)))
         return plan->rows;
     const int64_t fewer =
         fv_max(half, limited && plan->choice.score->nr >= CALL_KEYS ? 2 * plan->choice.value->mr : WHOLE_ROWS);
@@ -139,7 +132,7 @@ static int64_t default_block_rows(const fovea_attention_plan *plan) {
 /* Rows of which blocks are equal parts: those of a key head. Where causality or a window limits keys, those of each
  * query head, as the end of one head sees all keys and the beginning of the next few. */
 int64_t fv_attention_partition(const fovea_attention_plan *plan, int64_t tokens) {
-    const bool heads = plan->group > 1 && fv_attention_limited(&plan->desc) && tokens >= FV_COPY_ROWS;
+    const bool heads = plan->group > 1 && fv_attention_limited(&plan->desc) && tokens >= HEAD_ROWS;
     return heads ? tokens : plan->group * tokens;
 }
 
@@ -176,38 +169,49 @@ static bool few_rows_of_many_keys(const fovea_attention_plan *plan) {
     return plan->rows <= default_value(plan)->mr && plan->desc.kv_len >= MANY * plan->rows;
 }
 
+/* Rows of a block from which on, or up to which, one source is better than another. */
+static void default_thresholds(fv_attention_choice *c) {
+    if (c->few_rows == 0)
+        c->few_rows = FV_ATTENTION_FEW_ROWS;
+    if (c->copy_rows == 0)
+        c->copy_rows = 192; /* below, the copy takes as long as it saves */
+    if (c->amx_rows == 0)
+        c->amx_rows = 8; /* fewer leave most of a tile empty, and multiply-adds are as fast */
+}
+
 void fv_attention_heuristics(fovea_attention_plan *plan, const fv_attention_choice *wanted) {
     const fovea_attention_desc *d = &plan->desc;
     fv_attention_choice *c = &plan->choice;
     assert(!wanted || ((!wanted->score || fv_multiply_tuned(wanted->score, plan->ctx->target)) &&
                        (!wanted->value || fv_multiply_tuned(wanted->value, plan->ctx->target))));
-    if (wanted)
-        *c = *wanted;
+    *c = wanted ? *wanted : (fv_attention_choice){0};
     if (c->cache_scale <= 0)
         c->cache_scale = plan->ctx->tuning.cache_scale;
     if (!c->score)
         c->score = default_score(plan);
     if (!c->value)
         c->value = default_value(plan);
-    plan->panel = panel_keys(plan);
-    const fv_kernel *tiles = fv_attention_tiles(plan);
-    const bool integers = fv_integers(d); /* scores as decode.h has them: a block is one tile */
-    plan->edge_rows = tiles ? tiles->mr : integers ? FV_FEW_ROWS : fv_max(c->score->mr, c->value->mr);
+    plan->panel = plan->sources.panel = panel_keys(plan);
+    plan->tiles = fv_sources_tiles(&plan->sources);
     plan->o_stride = fv_round_up(d->value_dim, FV_LANES);
     plan->s_stride =
         fv_round_up(FV_SEGMENT, plan->panel) + FV_LANES; /* not a power of two: rows in different cache sets */
     if (c->tile_rows <= 0)
-        c->tile_rows = tiles ? fv_round_up(default_tile_rows(plan), tiles->mr) : default_tile_rows(plan);
+        c->tile_rows = plan->tiles ? fv_round_up(default_tile_rows(plan), plan->tiles->mr) : default_tile_rows(plan);
     c->tile_rows = fv_min(c->tile_rows, plan->rows);
     if (c->block_rows <= 0)
         c->block_rows = default_block_rows(plan);
-    if (integers)
-        c->block_rows = fv_min(c->block_rows, c->tile_rows);
     plan->partition_rows = fv_attention_partition(plan, d->q_len);
     /* Of equal length: threads end together. */
     c->block_rows = fv_ceil_div(plan->partition_rows, fv_ceil_div(plan->partition_rows, c->block_rows));
     plan->blocks = plan->rows / plan->partition_rows * fv_ceil_div(plan->partition_rows, c->block_rows);
     c->tile_rows = fv_min(c->tile_rows, c->block_rows);
+    default_thresholds(c);
+    c->threads = c->threads > 0 ? fv_min(c->threads, plan->ctx->threads.count) : plan->ctx->threads.count;
+    fv_sources_select(&plan->sources);
+    c->k = 1 + (int64_t)fv_sources_keys(&plan->sources)->id;
+    c->v = 1 + (int64_t)fv_sources_values(&plan->sources)->id;
+    plan->edge_rows = fv_sources_edge_rows(&plan->sources);
     plan->row_blocks = d->batch * d->kv_heads * plan->blocks;
     plan->segments = fv_ceil_div(d->kv_len, FV_SEGMENT);
     plan->visible_segments = fv_min(plan->segments, window_segments(d));

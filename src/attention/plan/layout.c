@@ -10,52 +10,65 @@ static int64_t line_floats(const fovea_attention_plan *plan) {
     return plan->desc.relative == FOVEA_RELATIVE_NONE ? 0 : heads * FV_SEGMENT + rows;
 }
 
+/* The next part of the scratch: count times so many bytes. */
+static void *part(char *memory, int64_t *at, int64_t count, int64_t bytes) {
+    const int64_t place = fv_reserve(at, count, bytes);
+    return (void *)((uintptr_t)memory + (uintptr_t)place);
+}
+
+/* Does any source of the plan take queries in a form? */
+static bool takes_form(const fovea_attention_plan *plan, fv_query_form form) {
+    bool takes = form == FV_QUERIES_floats; /* others are made of them, or fall back to them */
+    for (int i = 0; i < FV_KEYS_COUNT; i++)
+        takes = takes || (plan->sources.k[i] && fv_keys_sources[i]->form == form);
+    return takes;
+}
+
+int64_t fv_scratch_at(const fovea_attention_plan *plan, void *memory, fv_scratch *s) {
+    const int64_t f = (int64_t)sizeof(float), block = plan->choice.block_rows, tile = plan->choice.tile_rows,
+                  dim = plan->desc.head_dim, keys = fv_keys_scratch(&plan->sources),
+                  values = fv_values_scratch(&plan->sources);
+    int64_t at = 0;
+    for (int form = 0; form < FV_QUERY_FORMS; form++)
+        s->queries[form] = part(memory, &at, takes_form(plan, (fv_query_form)form) ? block : 0,
+                                fv_queries_floats(&plan->sources, (fv_query_form)form) * f);
+    s->o = part(memory, &at, block, plan->o_stride * f);
+    s->max = part(memory, &at, block, f);
+    s->sum = part(memory, &at, block, f);
+    s->lse = part(memory, &at, block, f);
+    s->tiles = part(memory, &at, fv_ceil_div(block, tile), (int64_t)sizeof(fv_tile_rows));
+    s->ranges = part(memory, &at, block, (int64_t)sizeof(fv_range));
+    s->groups = part(memory, &at, fv_ceil_div(tile, plan->edge_rows), (int64_t)sizeof(fv_range));
+    s->k = part(memory, &at, fv_max(keys, 0), f);
+    s->v = part(memory, &at, fv_max(values, 0), f);
+    s->gathered = part(memory, &at, FV_LANES * f, fv_round_up(dim, FV_LANES));
+    s->p = part(memory, &at, fv_values_weights(&plan->sources, tile, plan->s_stride), f);
+    s->s = part(memory, &at, tile, plan->s_stride * f);
+    s->bits = part(memory, &at, tile, (int64_t)sizeof(fv_keybits));
+    s->lanes = part(memory, &at, tile, FV_LANES * f);
+    s->m = part(memory, &at, tile, f);
+    s->l = part(memory, &at, tile, f);
+    s->a = part(memory, &at, tile, f);
+    s->b = part(memory, &at, tile, f);
+    s->chain = part(memory, &at, tile, plan->o_stride * f);
+    s->line = part(memory, &at, line_floats(plan), f);
+    return keys < 0 || values < 0 ? -1 : at;
+}
+
 /* False if the workspace would be larger than memory. */
 bool fv_attention_lay_out(fovea_attention_plan *plan, int64_t caller_bytes) {
-    const int64_t f = (int64_t)sizeof(float), block = plan->choice.block_rows, tile = plan->choice.tile_rows;
-    fv_attention_scratch *s = &plan->scratch;
-    int64_t at = 0, keys;
-    if (!fv_multiply(fv_round_up(FV_SEGMENT, plan->panel), plan->desc.head_dim, &keys))
-        return false;
-    const bool copies =
-        plan->desc.v_dtype != FOVEA_DTYPE_I8 && (block >= FV_COPY_ROWS || plan->desc.v_dtype != FOVEA_DTYPE_F32);
-    const int64_t columns = copies ? fv_round_up(plan->desc.value_dim, plan->choice.value->nr) : 0;
-    s->q = fv_reserve(&at, block, plan->desc.head_dim * f);
-    s->pairs = fv_reserve(&at, block, plan->pair_words * f);
-    s->integers = fv_reserve(&at, fv_integers(&plan->desc) ? block : 0,
-                             fv_i8_row_words(plan->desc.head_dim) * (int64_t)sizeof(fv_i8_word));
-    s->o = fv_reserve(&at, block, plan->o_stride * f);
-    s->max = fv_reserve(&at, block, f);
-    s->sum = fv_reserve(&at, block, f);
-    s->lse = fv_reserve(&at, block, f);
-    s->tiles = fv_reserve(&at, fv_ceil_div(block, tile), (int64_t)sizeof(fv_tile_rows));
-    s->ranges = fv_reserve(&at, block, (int64_t)sizeof(fv_range));
-    s->k = fv_reserve(&at, keys, f);
-    s->v = fv_reserve(&at, columns, FV_SEGMENT * f);
-    s->p = fv_reserve(&at, plan->kernels.value_pairs ? tile : 0, FV_P_WORDS * f);
-    s->s = fv_reserve(&at, tile, plan->s_stride * f);
-    s->bits = fv_reserve(&at, tile, (int64_t)sizeof(fv_keybits));
-    s->lanes = fv_reserve(&at, tile, FV_LANES * f);
-    s->groups = fv_reserve(&at, fv_ceil_div(tile, plan->edge_rows), (int64_t)sizeof(fv_range));
-    s->m = fv_reserve(&at, tile, f);
-    s->l = fv_reserve(&at, tile, f);
-    s->a = fv_reserve(&at, tile, f);
-    s->b = fv_reserve(&at, tile, f);
-    s->gathered = fv_reserve(&at, FV_LANES * f, plan->desc.head_dim);
-    s->key_rows = fv_reserve(&at, FV_LANES * f, fv_round_up(plan->desc.head_dim, FV_LANES));
-    s->chain = fv_reserve(&at, tile, plan->o_stride * f);
-    s->line = fv_reserve(&at, line_floats(plan), f);
-    s->bytes = at;
-
+    const int64_t f = (int64_t)sizeof(float);
+    fv_scratch scratch;
+    int64_t at = 0;
+    plan->scratch = fv_scratch_at(plan, NULL, &scratch);
     plan->partial_floats = fv_schedule_partial_floats(plan);
     int64_t items = plan->row_blocks;
     if (plan->partial_floats < 0 || (plan->partial_floats > 0 && !fv_multiply(items, plan->visible_segments, &items)))
         return false;
-    plan->tasks = fv_min(items, plan->ctx->threads.count);
-    at = 0;
-    if (s->bytes < 0)
+    plan->tasks = fv_min(items, plan->choice.threads);
+    if (plan->scratch < 0)
         return false;
-    fv_reserve(&at, plan->tasks, s->bytes);
+    fv_reserve(&at, plan->tasks, plan->scratch);
     plan->table = fv_reserve(&at, 1, fv_schedule_bytes(plan));
     if (caller_bytes < 0)
         return false;

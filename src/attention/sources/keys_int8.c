@@ -19,7 +19,7 @@ static bool next(fv_keys *k, int64_t begin, int64_t end, fv_keys_step *step) {
                            .begin = begin,
                            .end = begin + span.count,
                            .product = k->plan->k[FV_KEYS_int8],
-                           .queries = fv_queries_in(k->queries, FV_QUERIES_integers),
+                           .form = FV_QUERIES_integers,
                            .most_rows = FV_FEW_ROWS,
                            .factor = 1.0f};
     return true;
@@ -29,6 +29,6 @@ const fv_keys_source fv_keys_int8 = {.name = "int8",
                                      .id = FV_KEYS_int8,
                                      .layouts = 1u << FV_KV_INTERLEAVED,
                                      .form = FV_QUERIES_integers,
-                                     .lie = true,
+                                     .streams = true,
                                      .serves = serves,
                                      .next = next};

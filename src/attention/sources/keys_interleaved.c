@@ -10,7 +10,7 @@ static const fv_kernel *serves(const fv_sources *p) {
     if (p->desc->k_dtype == FOVEA_DTYPE_F32)
         return fv_multiply_for_panel(p->target, p->choice->block_rows, FV_KEY_GROUP);
     const fv_kernel *few = fv_multiply_few(FV_KIND_f32, format, p->target);
-    if (p->cpu->fast_pairs && few && few->isa != FV_ISA_scalar)
+    if (p->cpu->fast_pairs && few && fv_multiply_keys(few) && few->isa != FV_ISA_scalar)
         return few;
     return fv_multiply_best(FV_KIND_f32, format, p->target);
 }
@@ -33,7 +33,7 @@ static bool next(fv_keys *k, int64_t begin, int64_t end, fv_keys_step *step) {
                            .begin = begin,
                            .end = begin + columns,
                            .product = product,
-                           .queries = fv_queries_in(k->queries, FV_QUERIES_floats),
+                           .form = FV_QUERIES_floats,
                            .most_rows = product->few ? FV_FEW_ROWS : INT64_MAX,
                            .factor = 1.0f};
     return true;
@@ -43,7 +43,7 @@ const fv_keys_source fv_keys_interleaved = {.name = "interleaved",
                                             .id = FV_KEYS_interleaved,
                                             .layouts = 1u << FV_KV_INTERLEAVED,
                                             .form = FV_QUERIES_floats,
-                                            .lie = true,
+                                            .streams = true,
                                             .serves = serves,
                                             .suits = fv_sources_few_rows,
                                             .next = next};

@@ -46,7 +46,7 @@ static bool next(fv_keys *k, int64_t begin, int64_t end, fv_keys_step *step) {
                            .begin = begin,
                            .end = begin + span.count,
                            .product = k->plan->k[FV_KEYS_rows],
-                           .queries = fv_queries_in(k->queries, FV_QUERIES_floats),
+                           .form = FV_QUERIES_floats,
                            .most_rows = FV_FEW_ROWS,
                            .factor = 1.0f};
     return true;

@@ -6,7 +6,7 @@
  * where the block is one tile. Where it falls, keys are packed as floats. */
 #include "attention/sources/packed.h"
 
-#include "core/float_mode.h"
+#include "core/core.h"
 
 #include <string.h>
 
@@ -111,9 +111,8 @@ bool fv_packed_words_next(fv_keys *k, int64_t begin, int64_t end, const fv_kerne
     *step = fv_packed_step(k, begin, end, fv_words_of(k->plan->desc->head_dim),
                            bf16 ? FV_FORMAT_bf16x2 : FV_FORMAT_f16x2x4);
     step->product = product;
-    step->queries = fv_queries_in(k->queries, FV_QUERIES_words);
+    step->form = FV_QUERIES_words;
     step->factor = bf16 ? 1.0f : k->plan->scale.q;
-    step->words = true;
     return true;
 }
 

@@ -37,6 +37,12 @@ void fv_queries_begin(fv_queries *queries, bool asks_norm);
 /* All of them in a form. Those of padding are zeros: they are not read. */
 fv_rows fv_queries_in(fv_queries *queries, fv_query_form form);
 
+/* Rows of them. */
+static inline fv_rows fv_queries_part(const fv_rows *all, fv_query_form form, int64_t first, int64_t rows) {
+    const int64_t word = form == FV_QUERIES_integers ? (int64_t)sizeof(fv_i8_word) : (int64_t)sizeof(float);
+    return (fv_rows){(const char *)all->data + first * all->stride * word, rows, all->stride};
+}
+
 /* Takes back words that turned out not to be the scaled queries, and their norm. */
 void fv_queries_drop_words(fv_queries *queries);
 

@@ -10,7 +10,13 @@
 #include "attention/sources/kv.h"
 #include "attention/sources/queries.h"
 #include "cpu/cpu.h"
-#include "dispatch/ops.h"
+#include "dispatch/dispatch.h"
+
+typedef struct fv_keys_source fv_keys_source;
+typedef struct fv_values_source fv_values_source;
+
+/* Words of a row of weights as words of two keys; not a power of two. */
+enum { FV_WEIGHT_WORDS = FV_SEGMENT / 2 + FV_LANES };
 
 typedef enum fv_keys_id {
 #define FV_KEYS(name, fallback) FV_KEYS_##name,
@@ -35,8 +41,8 @@ struct fv_sources {
     int64_t panel; /* keys of a packed panel */
     /* The product of each source; NULL: it does not serve the plan. */
     const fv_kernel *k[FV_KEYS_COUNT], *v[FV_VALUES_COUNT];
-    int64_t stream_rows;  /* blocks of at most so many rows leave prefetching to the hardware where it can */
-    fv_multiply_fn *skip; /* of values as floats: keys whose weight is -0 are not multiplied */
+    int64_t stream_rows;   /* blocks of at most so many rows leave prefetching to the hardware where it can */
+    const fv_kernel *skip; /* of values as floats: keys whose weight is -0 are not multiplied */
     /* The sources that the plan takes, by the layout of the keys. */
     const fv_keys_source *keys[FV_KV_LAYOUTS];
     const fv_values_source *values[FV_KV_LAYOUTS];
@@ -66,10 +72,9 @@ typedef struct fv_keys_step {
     fv_operand keys; /* its first column is begin */
     int64_t begin, end;
     const fv_kernel *product;
-    fv_rows queries;   /* of all rows of the block */
-    int64_t most_rows; /* of a call */
-    float factor;      /* by which the product multiplies: 1 but for types that cannot hold scaled queries */
-    bool words;        /* is the product one of words? */
+    fv_query_form form; /* of the queries */
+    int64_t most_rows;  /* of a call */
+    float factor;       /* by which the product multiplies: 1 but for types that cannot hold scaled queries */
 } fv_keys_step;
 
 struct fv_keys_source {
@@ -77,7 +82,7 @@ struct fv_keys_source {
     fv_keys_id id;
     unsigned layouts;   /* bits of fv_kv_layout that it takes; others go to the fallback */
     fv_query_form form; /* of the queries */
-    bool lie;           /* reads keys as they lie, in order, which hardware prefetches where they are interleaved */
+    bool streams;       /* reads keys in the order in which they lie, which hardware prefetches */
     bool knows_norms;   /* of keys */
     /* Its product for a plan; NULL: it does not serve it. */
     const fv_kernel *(*serves)(const fv_sources *plan);
@@ -130,7 +135,8 @@ typedef struct fv_values {
 /* Keys [begin, end) of a segment, and the channels from `column` on. */
 typedef struct fv_values_step {
     fv_operand values; /* its scales, if any, are multiplied into the weights */
-    int64_t begin, end, column;
+    int64_t begin, end;
+    int64_t column; /* set by the loop */
     const fv_kernel *product;
     int64_t most_rows; /* of a call */
 } fv_values_step;
@@ -138,11 +144,12 @@ typedef struct fv_values_step {
 struct fv_values_source {
     const char *name;
     fv_values_id id;
-    bool words;  /* weights are words of two bfloat16 */
-    bool finite; /* values are finite wherever it opens a segment */
-    bool skips;  /* fv_sources.skip can take the place of its product; else tiles that hide keys from rows, whose
+    bool words;   /* weights are words of two bfloat16 */
+    bool finite;  /* values are finite wherever it opens a segment */
+    bool skips;   /* fv_sources.skip can take the place of its product; else tiles that hide keys from rows, whose
                         values may not be finite, go to the fallback */
-    bool lie;    /* as of keys */
+    bool scaled;  /* weights are multiplied by scales of the values */
+    bool streams; /* as of keys */
     const fv_kernel *(*serves)(const fv_sources *plan);
     bool (*suits)(const fv_sources *plan, fv_kv_layout layout);
     bool (*begin)(fv_values *values, fv_range keys); /* that the block sees, counted from the sequence's first */
@@ -165,7 +172,9 @@ static inline fv_kv_span fv_values_span(const fv_values *v, int64_t key, int64_t
     return fv_kv_span_of(v->side, v->sequence, v->head, v->first + key, v->first + end);
 }
 
+/* Floats of scratch for values that are copied, and for the weights of a tile as words or scaled. */
 int64_t fv_values_scratch(const fv_sources *plan);
+int64_t fv_values_weights(const fv_sources *plan, int64_t tile_rows, int64_t stride);
 
 /* ---------------------------------------------------------------------------------------------------------- both -- */
 
@@ -177,6 +186,26 @@ void fv_sources_select(fv_sources *plan);
  * CPU allow, or NULL. */
 bool fv_sources_few_rows(const fv_sources *plan);
 const fv_kernel *fv_sources_tiles(const fv_sources *plan);
+
+/* What planners ask: are keys and values floats? Does the arithmetic round weights to bfloat16? Rows of a tile that
+ * share a range of keys where ranges differ. */
+bool fv_sources_of_floats(const fv_sources *plan);
+bool fv_sources_round_weights(const fv_sources *plan);
+int64_t fv_sources_edge_rows(const fv_sources *plan);
+
+/* The layout that the keys of a plan will have, as far as its description tells; and the sources of that. */
+static inline fv_kv_layout fv_sources_layout(const fv_sources *plan) {
+    return plan->keys[FV_KV_INTERLEAVED] && (plan->desc->page_keys > 0 || !plan->keys[FV_KV_ROWS]) ? FV_KV_INTERLEAVED
+                                                                                                   : FV_KV_ROWS;
+}
+
+static inline const fv_keys_source *fv_sources_keys(const fv_sources *plan) {
+    return plan->keys[fv_sources_layout(plan)];
+}
+
+static inline const fv_values_source *fv_sources_values(const fv_sources *plan) {
+    return plan->values[fv_sources_layout(plan)];
+}
 
 /* Floats of words of two elements that a query or a key has. */
 static inline int64_t fv_words_of(int64_t channels) { return fv_ceil_div(channels, 2); }

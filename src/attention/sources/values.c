@@ -69,7 +69,16 @@ bool fv_values_finite(fv_values *v) {
 int64_t fv_values_scratch(const fv_sources *p) {
     const bool lie = p->v[FV_VALUES_rows] && p->choice->block_rows < p->choice->copy_rows;
     int64_t floats;
-    if (!p->v[FV_VALUES_floats] || (lie && p->choice->v != fv_values_sources[FV_VALUES_floats]))
+    if (!p->v[FV_VALUES_floats] || (lie && p->choice->v != 1 + FV_VALUES_floats))
         return 0;
     return fv_multiply(fv_round_up(p->desc->value_dim, p->choice->value->nr), FV_SEGMENT, &floats) ? floats : -1;
+}
+
+int64_t fv_values_weights(const fv_sources *p, int64_t tile_rows, int64_t stride) {
+    int64_t words = 0, scaled = 0;
+    for (int i = 0; i < FV_VALUES_COUNT; i++) {
+        words = p->v[i] && fv_values_sources[i]->words ? tile_rows * FV_WEIGHT_WORDS : words;
+        scaled = p->v[i] && fv_values_sources[i]->scaled ? FV_FEW_ROWS * stride : scaled;
+    }
+    return fv_max(words, scaled);
 }

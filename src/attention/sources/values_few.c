@@ -21,4 +21,4 @@ static void next(const fv_values *v, int64_t column, int64_t first, int64_t end,
 }
 
 const fv_values_source fv_values_few = {
-    .name = "few", .id = FV_VALUES_few, .lie = true, .serves = serves, .suits = suits, .next = next};
+    .name = "few", .id = FV_VALUES_few, .streams = true, .serves = serves, .suits = suits, .next = next};

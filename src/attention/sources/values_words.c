@@ -3,7 +3,7 @@
  * left to floats. */
 #include "attention/sources/copied.h"
 
-#include "core/float_mode.h"
+#include "core/core.h"
 
 static const fv_kernel *serves(const fv_sources *p) {
     const fv_kernel *product =

@@ -39,6 +39,16 @@ static inline fv_row_place fv_attention_place(int64_t group, const fv_sequence *
     return (fv_row_place){kv_head * group + row / tokens, sequence->tokens.begin + row % tokens};
 }
 
+/* The row so many behind the one at a place. */
+static inline fv_row_place fv_row_in_sequence(const fv_sequence *sequence, fv_row_place first, int64_t row) {
+    const fv_range tokens = sequence->tokens;
+    const int64_t token = first.token + row;
+    if (token < tokens.end) /* as a rule: no division */
+        return (fv_row_place){first.head, token};
+    const int64_t past = token - tokens.begin, count = tokens.end - tokens.begin;
+    return (fv_row_place){first.head + past / count, tokens.begin + past % count};
+}
+
 /* Keys that the query at a token may see by lengths, causality and window; desc: a plan's, whose limits are finite. */
 static inline fv_range fv_attention_range(const fovea_attention_desc *d, const fv_sequence *sequence, int64_t token) {
     const int64_t query = token - sequence->q_start;

@@ -1,6 +1,7 @@
-/* Values of a segment, and their products with the weights of a tile. Private to the flash loop, as tile.h. */
-#ifndef FV_ATTENTION_VALUES_H
-#define FV_ATTENTION_VALUES_H
+/* Products: of the scores of a tile, and of its weights with values. Private to the flash loop, as tile.h. Neither asks
+ * a type or a layout: operands come from the block's sources (sources/source.h). */
+#ifndef FV_ATTENTION_PRODUCTS_H
+#define FV_ATTENTION_PRODUCTS_H
 
 #include "attention/flash/tile.h"
 
@@ -11,7 +12,7 @@ typedef struct fv_products {
 } fv_products;
 
 /* Multiplies now, or beside the next softmax if it is the kernel over tiles and later is not NULL. */
-void fv_product_run(const fv_block *block, fv_products *later, fv_multiply_fn *multiply, const fv_product *product,
+void fv_product_run(const fv_block *block, fv_products *later, const fv_kernel *product, const fv_product *it,
                     const fv_prefetch *prefetch);
 
 /* Where results of a tile go, from its first row on: m and l of the segment, and outputs, of which fv_epilogue says
@@ -22,12 +23,12 @@ typedef struct fv_destination {
     const float *a, *b;
 } fv_destination;
 
-/* Pairs or copies the values of a segment, where the block wants that. */
-void fv_values_open(const fv_block *block, fv_segment *segment);
+/* Scores of rows of a tile (scores.c); were all products those of words? */
+bool fv_scores_multiply(fv_block *block, const fv_tile *tile, int64_t segment, fv_range rows, fv_products *later);
 
-/* Products of the weights of rows of a tile and the values that they see. */
-void fv_values_multiply(fv_block *block, const fv_tile *tile, fv_segment *segment, fv_range rows,
-                        const fv_destination *to, fv_products *later);
+/* Products of the weights of rows of a tile and the values that they see (values.c). */
+void fv_values_multiply(fv_block *block, const fv_tile *tile, fv_range rows, const fv_destination *to,
+                        fv_products *later);
 
 /* Outputs of rows that see no key, unless there are some already. */
 void fv_no_values(const fv_block *block, const fv_destination *to, int64_t first, int64_t rows);

@@ -1,0 +1,81 @@
+/* The product of queries and keys of a tile (products.h). Groups of rows that see the same of a step of keys go in one
+ * call; where a product takes few rows, a call goes over all columns that any of its rows sees. */
+#include "attention/flash/products.h"
+#include "attention/flash/score.h"
+
+enum { MOST = sizeof((fv_products *)0)->of / sizeof(fv_product) };
+
+static void multiply_now(const fv_kernel *product, const fv_product *it, const fv_prefetch *prefetch) {
+    product->run.multiply(&it->a, &it->b, it->c, it->ldc, &it->epilogue, prefetch);
+}
+
+void fv_product_run(const fv_block *x, fv_products *later, const fv_kernel *product, const fv_product *it,
+                    const fv_prefetch *prefetch) {
+    if (!later || product != x->plan->tiles) {
+        multiply_now(product, it, prefetch);
+        return;
+    }
+    for (int64_t i = 0; i < later->count && later->count == MOST; i++) /* they may be what this one starts from */
+        multiply_now(product, &later->of[i], NULL);
+    later->count %= MOST;
+    later->of[later->count++] = *it;
+}
+
+/* Columns of a step that the group of a tile's row sees. */
+static fv_range columns_of(const fv_block *x, const fv_tile *t, int64_t row, const fv_keys_step *step) {
+    const fv_range keys = x->to->groups[row / t->group_rows];
+    const int64_t begin = fv_max(step->begin, fv_round_down(keys.begin, FV_LANES));
+    const int64_t end = fv_min(step->end, fv_round_up(keys.end, FV_LANES));
+    return begin < end ? (fv_range){begin, end} : (fv_range){0, 0};
+}
+
+/* Rows of the call that begins with a row, before end, and its columns. */
+static int64_t rows_of_call(const fv_block *x, const fv_tile *t, int64_t first, int64_t end, const fv_keys_step *step,
+                            fv_range *columns) {
+    const int64_t most = fv_score_rows(x, t, fv_min(end - first, step->most_rows));
+    int64_t rows = t->group_rows - first % t->group_rows;
+    *columns = columns_of(x, t, first, step);
+    for (; rows < most; rows += t->group_rows) {
+        const fv_range more = columns_of(x, t, first + rows, step);
+        if (step->most_rows < INT64_MAX)
+            *columns = fv_range_union(*columns, more);
+        else if (more.begin != columns->begin || more.end != columns->end)
+            break;
+    }
+    return fv_min(rows, most);
+}
+
+bool fv_scores_multiply(fv_block *x, const fv_tile *t, int64_t segment, fv_range of, fv_products *later) {
+    const fovea_attention_plan *p = x->plan;
+    const int64_t end = fv_min(t->columns.end, x->keys.range.end), lds = p->s_stride;
+    bool words = true;
+    fv_keys_step step;
+    for (int64_t at = t->columns.begin; at < end; at = step.end) {
+        fv_keys_next(&x->keys, at, at < t->row_max_end ? fv_min(t->row_max_end, end) : end, &step);
+        words = words && step.form == FV_QUERIES_words;
+        for (int64_t i = 0; i < t->rows && step.factor != 1.0f; i++)
+            x->to->b[i] = step.factor;
+        const fv_rows queries = fv_queries_in(&x->queries, step.form);
+        for (int64_t first = of.begin, rows; first < of.end; first += rows) {
+            fv_range columns;
+            rows = rows_of_call(x, t, first, of.end, &step, &columns);
+            if (columns.begin == columns.end)
+                continue;
+            const fv_product product = {
+                .a = fv_queries_part(&queries, step.form, t->row + first, rows),
+                .b = fv_operand_part(&step.keys, columns.begin - step.begin, columns.end - columns.begin, 0,
+                                     step.keys.steps),
+                .c = x->to->s + first * lds + columns.begin,
+                .ldc = lds,
+                .epilogue = {.b = step.factor != 1.0f ? x->to->b + first : NULL,
+                             .row_max = columns.end <= t->row_max_end ? x->to->lanes + first * FV_LANES : NULL,
+                             .accumulate_max = columns.begin > t->columns.begin}};
+            fv_score_prefetch(x, t->row + first, rows, segment, columns);
+            fv_prefetch prefetch = {0};
+            if (first == of.begin || x->tile_count > 1)
+                fv_prefetch_with_scores(&x->queue, p, step.product, rows, step.end - step.begin, &prefetch);
+            fv_product_run(x, later, step.product, &product, &prefetch);
+        }
+    }
+    return words;
+}
