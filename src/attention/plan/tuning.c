@@ -1,10 +1,12 @@
 /* The fields of rows for attentions: by which sizes they are found, and which choices they make (tuning.h). */
 #include "attention/plan/tuning.h"
 
+#include "attention/sources/source.h"
+
 #include "attention/attention.h"
 
 /* Largest blocks and tiles: a row may cost memory, but not much. The planner's own end at 1024 rows. */
-enum { MOST_ROWS = 4096, MOST_SEGMENTS = 65536 };
+enum { MOST_ROWS = 4096, MOST_COPY = 1 << 20, MOST_SEGMENTS = 65536 };
 
 #define KEYS(least, most)                                                                                              \
     {                                                                                                                  \
@@ -25,6 +27,13 @@ static const fv_tuning_knob knobs[] = {
     [FV_ATTENTION_KNOB_block_rows] = {"block_rows", FV_TUNING_NUMBER, FIELD(block_rows), {1, MOST_ROWS}},
     [FV_ATTENTION_KNOB_tile_rows] = {"tile_rows", FV_TUNING_NUMBER, FIELD(tile_rows), {1, MOST_ROWS}},
     [FV_ATTENTION_KNOB_split] = {"split_segments", FV_TUNING_NUMBER, FIELD(split_segments), {-1, MOST_SEGMENTS}},
+    [FV_ATTENTION_KNOB_k] = {"k", FV_TUNING_NAME, FIELD(k), {0, 0}, fv_keys_name},
+    [FV_ATTENTION_KNOB_v] = {"v", FV_TUNING_NAME, FIELD(v), {0, 0}, fv_values_name},
+    [FV_ATTENTION_KNOB_few_rows] = {"few_rows", FV_TUNING_NUMBER, FIELD(few_rows), {-1, MOST_ROWS}},
+    [FV_ATTENTION_KNOB_copy_rows] = {"copy_rows", FV_TUNING_NUMBER, FIELD(copy_rows), {1, MOST_COPY}},
+    [FV_ATTENTION_KNOB_amx_rows] = {"amx_rows", FV_TUNING_NUMBER, FIELD(amx_rows), {1, MOST_ROWS}},
+    [FV_ATTENTION_KNOB_stream_rows] = {"stream_rows", FV_TUNING_NUMBER, FIELD(stream_rows), {-1, MOST_ROWS}},
+    [FV_ATTENTION_KNOB_threads] = {"threads", FV_TUNING_NUMBER, FIELD(threads), {1, MOST_ROWS}},
 };
 _Static_assert((int)FV_ATTENTION_KNOBS <= (int)FV_TUNING_KNOBS, "room for knobs");
 

@@ -31,6 +31,13 @@ enum {
     FV_ATTENTION_KNOB_block_rows,
     FV_ATTENTION_KNOB_tile_rows,
     FV_ATTENTION_KNOB_split,
+    FV_ATTENTION_KNOB_k,
+    FV_ATTENTION_KNOB_v,
+    FV_ATTENTION_KNOB_few_rows,
+    FV_ATTENTION_KNOB_copy_rows,
+    FV_ATTENTION_KNOB_amx_rows,
+    FV_ATTENTION_KNOB_stream_rows,
+    FV_ATTENTION_KNOB_threads,
     FV_ATTENTION_KNOBS
 };
 

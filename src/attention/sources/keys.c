@@ -11,6 +11,10 @@ const fv_keys_source *const fv_keys_sources[FV_KEYS_COUNT] = {
 #include "attention/sources/sources.inc"
 };
 
+const char *fv_keys_name(int64_t number) {
+    return number >= 1 && number <= FV_KEYS_COUNT ? fv_keys_sources[number - 1]->name : NULL;
+}
+
 static const fv_keys_id fallbacks[FV_KEYS_COUNT] = {
 #define FV_KEYS(name, fallback) [FV_KEYS_##name] = FV_KEYS_##fallback,
 #include "attention/sources/sources.inc"

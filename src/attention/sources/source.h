@@ -207,6 +207,10 @@ static inline const fv_values_source *fv_sources_values(const fv_sources *plan) 
     return plan->values[fv_sources_layout(plan)];
 }
 
+/* Names of sources in files: of the choice's k and v; NULL behind the last. */
+const char *fv_keys_name(int64_t k);
+const char *fv_values_name(int64_t v);
+
 /* Floats of words of two elements that a query or a key has. */
 static inline int64_t fv_words_of(int64_t channels) { return fv_ceil_div(channels, 2); }
 

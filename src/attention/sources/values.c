@@ -9,6 +9,10 @@ const fv_values_source *const fv_values_sources[FV_VALUES_COUNT] = {
 #include "attention/sources/sources.inc"
 };
 
+const char *fv_values_name(int64_t number) {
+    return number >= 1 && number <= FV_VALUES_COUNT ? fv_values_sources[number - 1]->name : NULL;
+}
+
 static const fv_values_id fallbacks[FV_VALUES_COUNT] = {
 #define FV_VALUES(name, fallback) [FV_VALUES_##name] = FV_VALUES_##fallback,
 #include "attention/sources/sources.inc"
