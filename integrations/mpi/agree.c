@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SENTENCE = 512 };
@@ -27,13 +28,11 @@ fovea_status fv_mpi_from_core(fovea_status status) {
     return status == FOVEA_OK ? FOVEA_OK : fv_mpi_fail(status, "%s", fovea_error_detail());
 }
 
-fovea_status fv_mpi_check_comm(MPI_Comm comm) {
-    int running = 0, ended = 0;
-    MPI_Initialized(&running);
-    MPI_Finalized(&ended);
-    if (!running || ended)
-        return fv_mpi_fail(FOVEA_ERROR_ARGUMENT, "MPI is not initialised, or has ended");
-    return comm != MPI_COMM_NULL ? FOVEA_OK : fv_mpi_fail(FOVEA_ERROR_NULL, "comm is MPI_COMM_NULL");
+fovea_status fv_mpi_refuse(const char *by, const fv_mpi_refusal *all, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (all[i].asked)
+            return fv_mpi_fail(FOVEA_ERROR_UNSUPPORTED, "%s does not take %s", by, all[i].what);
+    return FOVEA_OK;
 }
 
 /* FNV-1a. */
@@ -75,4 +74,42 @@ fovea_status fv_mpi_agree(MPI_Comm comm, fovea_status status, uint64_t digest, c
     fv_mpi_vote vote;
     fv_mpi_vote_begin(&vote, comm, status, digest);
     return fv_mpi_vote_end(&vote, what);
+}
+
+static fovea_status check_comm(MPI_Comm comm) {
+    int running = 0, ended = 0;
+    MPI_Initialized(&running);
+    MPI_Finalized(&ended);
+    if (!running || ended)
+        return fv_mpi_fail(FOVEA_ERROR_ARGUMENT, "MPI is not initialised, or has ended");
+    return comm != MPI_COMM_NULL ? FOVEA_OK : fv_mpi_fail(FOVEA_ERROR_NULL, "comm is MPI_COMM_NULL");
+}
+
+void *fv_mpi_open(MPI_Comm comm, size_t bytes, const void *object, const char *name, MPI_Comm *own,
+                  fovea_status *status) {
+    *status = check_comm(comm);
+    if (*status != FOVEA_OK)
+        return NULL;
+    MPI_Comm_dup(comm, own);
+    MPI_Comm_set_errhandler(*own, MPI_ERRORS_ARE_FATAL);
+    void *made = calloc(1, bytes);
+    *status = fv_mpi_agree(*own, !object ? fv_mpi_fail_null(name) : !made ? fv_mpi_fail_memory() : FOVEA_OK, 0, name);
+    if (*status == FOVEA_OK)
+        return made;
+    MPI_Comm_free(own);
+    free(made);
+    return NULL;
+}
+
+fovea_status fv_mpi_exchange(MPI_Comm comm, MPI_Datatype unit, char *all, const int *counts, const int *places,
+                             fovea_status status) {
+    int rank, ranks;
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &ranks);
+    *(fv_mpi_header *)(void *)(all + (int64_t)places[rank] * FV_MPI_UNIT) = (fv_mpi_header){.status = status};
+    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, counts, places, unit, comm);
+    bool good = true;
+    for (int r = 0; r < ranks; r++)
+        good = good && ((fv_mpi_header *)(void *)(all + (int64_t)places[r] * FV_MPI_UNIT))->status == FOVEA_OK;
+    return good ? FOVEA_OK : fv_mpi_agree(comm, status, 0, "statuses"); /* for the sentence */
 }

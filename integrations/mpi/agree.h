@@ -3,9 +3,9 @@
 #define FV_MPI_AGREE_H
 
 #include "fovea_mpi.h"
+#include "units.h"
 
 #include <stddef.h>
-#include <stdint.h>
 
 /* Sets this thread's sentence. Returns status. */
 __attribute__((format(printf, 2, 3))) fovea_status fv_mpi_fail(fovea_status status, const char *format, ...);
@@ -14,7 +14,17 @@ fovea_status fv_mpi_fail_memory(void);
 /* FOVEA_OK, or status with the sentence of the core's last failure. */
 fovea_status fv_mpi_from_core(fovea_status status);
 
-fovea_status fv_mpi_check_comm(MPI_Comm comm);
+/* FOVEA_ERROR_UNSUPPORTED if any of all is asked for: "by does not take what". */
+typedef struct fv_mpi_refusal {
+    const char *what;
+    bool asked;
+} fv_mpi_refusal;
+fovea_status fv_mpi_refuse(const char *by, const fv_mpi_refusal *all, size_t count);
+
+/* Begins creating an object of so many bytes, which are zeros, over the ranks of comm; own is a duplicate of comm. NULL,
+ * with the same *status on all ranks, if MPI does not run, memory is short or object, the caller's pointer, is NULL. */
+void *fv_mpi_open(MPI_Comm comm, size_t bytes, const void *object, const char *name, MPI_Comm *own,
+                  fovea_status *status);
 
 /* One status of all ranks, and whether all have the same digest. begin, then work, then end, which all ranks do. end
  * returns the same status everywhere, with the sentence of the rank that failed. what: what the digest is of. */
@@ -27,6 +37,19 @@ void fv_mpi_vote_begin(fv_mpi_vote *vote, MPI_Comm comm, fovea_status status, ui
 fovea_status fv_mpi_vote_end(fv_mpi_vote *vote, const char *what);
 /* Both, without work between them. */
 fovea_status fv_mpi_agree(MPI_Comm comm, fovea_status status, uint64_t digest, const char *what);
+
+/* Begins a message, whose sender has this status. Nothing follows if it is not FOVEA_OK. */
+typedef struct fv_mpi_header {
+    int64_t status;
+    int64_t first, count; /* GATHER: which of the sender's segments follow */
+    int64_t unused[5];
+} fv_mpi_header;
+_Static_assert(sizeof(fv_mpi_header) == FV_MPI_UNIT, "a header is a unit");
+
+/* Sends this rank's message to all, and receives theirs; each begins with a header, written here. counts and places of
+ * messages in all are in units. The same status on all ranks: of one whose status was none, with its sentence. */
+fovea_status fv_mpi_exchange(MPI_Comm comm, MPI_Datatype unit, char *all, const int *counts, const int *places,
+                             fovea_status status);
 
 /* The end of what, where a digest has the arithmetic that FASTEST takes. */
 #define FV_MPI_FASTEST ", or what FOVEA_ARITHMETIC_FASTEST takes on their CPUs (name that arithmetic instead),"

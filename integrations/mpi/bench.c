@@ -82,8 +82,7 @@ static void must(fovea_status status, const char *detail) {
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* ------------------------------------------------------------------------------------------------------- speeds --
- * */
+/* -------------------------------------------------------------------------------------------------------- speeds -- */
 
 /* The least of some calls on one thread. */
 static double seconds_of(const fovea_context *one, const fovea_attention_desc *d) {

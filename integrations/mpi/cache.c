@@ -12,8 +12,6 @@ fovea_status fv_mpi_cache_agree(const fovea_mpi_cache *c, fovea_status status, c
     return fv_mpi_agree(c->comm, status, fv_mpi_digest(0, numbers, count * sizeof *numbers), what);
 }
 
-/* ----------------------------------------------------------------------------------------------------- sequences -- */
-
 static int64_t place_of(const fovea_mpi_cache *c, int64_t number) {
     int64_t low = 0, high = c->count;
     while (low < high) {
@@ -190,8 +188,6 @@ fovea_status fovea_mpi_cache_stats(fovea_mpi_cache *c, fovea_kv_stats *stats) {
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------------ truncate -- */
-
 /* Does a layer lack keys that a token at a position would see? */
 static bool gone(const fovea_mpi_cache *c, const fv_mpi_sequence *s, int64_t layer, int64_t position) {
     const fv_mpi_cache_layer *l = &s->layer[layer];
@@ -217,8 +213,6 @@ fovea_status fovea_mpi_cache_truncate(fovea_mpi_cache *c, int64_t sequence, int6
         fv_mpi_cache_cut(c, &s->layer[i], length);
     return status;
 }
-
-/* --------------------------------------------------------------------------------------------------------- evict -- */
 
 /* Parts that take the place of others. */
 typedef struct replacing {

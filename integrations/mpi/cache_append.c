@@ -13,8 +13,6 @@ static int64_t tokens_of(const fovea_kv_append *a, int64_t i) {
     return a->cu_seqlens ? a->cu_seqlens[i + 1] - a->cu_seqlens[i] : a->lens ? a->lens[i] : a->k.shape[2];
 }
 
-/* -------------------------------------------------------------------------------------------------------- checks -- */
-
 static fovea_status check_lens(const fovea_kv_append *a) {
     const int64_t tokens = a->k.shape[2], *ends = a->cu_seqlens;
     if (ends && a->lens)
@@ -87,8 +85,6 @@ static uint64_t digest(const appending *x) {
     }
     return sum;
 }
-
-/* -------------------------------------------------------------------------------------------------------- writes -- */
 
 /* Tokens of the sequence at a place of the call. */
 static fovea_tensor rows(const appending *x, const fovea_tensor *t, int64_t i, int64_t token, int64_t count) {
@@ -178,8 +174,7 @@ fovea_status fovea_mpi_cache_append(fovea_mpi_cache *c, const fovea_kv_append *g
         return fv_mpi_fail_null("cache");
     appending x = {.cache = c};
     fovea_kv_append_init(&x.args);
-    fovea_status status =
-        given ? fv_mpi_read_struct(&x.args, given, sizeof x.args, "append") : fv_mpi_fail_null("append");
+    fovea_status status = fv_mpi_read_struct(&x.args, given, sizeof x.args, "append");
     if (status == FOVEA_OK)
         status = check(&x);
     const bool good = status == FOVEA_OK;

@@ -40,17 +40,13 @@ static fovea_status digest(const fovea_mpi_cache *c, uint64_t *sum) {
 /* The core checks the whole description, then one layer of it is this rank's pool. */
 static fovea_status check(fovea_mpi_cache *c, const fovea_kv_cache_desc *given) {
     fovea_kv_cache_desc_init(&c->desc);
-    if (!c->ctx || !given)
-        return fv_mpi_fail_null(given ? "ctx" : "desc");
-    fovea_status status = fv_mpi_read_struct(&c->desc, given, sizeof c->desc, "desc");
-    if (status != FOVEA_OK)
-        return status;
-    status = fovea_kv_cache_create(c->ctx, given, &c->pool);
-    if (status != FOVEA_OK)
-        return fv_mpi_from_core(status);
+    fovea_status status =
+        c->ctx ? fv_mpi_read_struct(&c->desc, given, sizeof c->desc, "desc") : fv_mpi_fail_null("ctx");
+    if (status == FOVEA_OK)
+        status = fv_mpi_from_core(fovea_kv_cache_create(c->ctx, given, &c->pool));
     fovea_kv_cache_destroy(c->pool);
     c->pool = NULL;
-    return FOVEA_OK;
+    return status;
 }
 
 static fovea_status build(fovea_mpi_cache *c, const fovea_kv_cache_desc *given, int64_t stripe_segments) {
@@ -84,28 +80,25 @@ fovea_status fovea_mpi_cache_create(MPI_Comm comm, const fovea_context *ctx, con
                                     int64_t stripe_segments, fovea_mpi_cache **cache) {
     if (cache)
         *cache = NULL;
-    fovea_status status = fv_mpi_check_comm(comm);
-    if (status != FOVEA_OK)
+    MPI_Comm own;
+    fovea_status status;
+    fovea_mpi_cache *c = fv_mpi_open(comm, sizeof *c, cache, "cache", &own, &status);
+    if (!c)
         return status;
-    fovea_mpi_cache *c = calloc(1, sizeof *c), none = {0};
-    fovea_mpi_cache *own = c ? c : &none;
-    MPI_Comm_dup(comm, &own->comm);
-    MPI_Comm_set_errhandler(own->comm, MPI_ERRORS_ARE_FATAL);
-    MPI_Comm_rank(own->comm, &own->rank);
-    MPI_Comm_size(own->comm, &own->layout.ranks);
-    own->layout.total = INT64_MAX;
-    own->ctx = ctx;
-    status = !c ? fv_mpi_fail_memory() : !cache ? fv_mpi_fail_null("cache") : build(c, desc, stripe_segments);
+    c->comm = own;
+    MPI_Comm_rank(own, &c->rank);
+    MPI_Comm_size(own, &c->layout.ranks);
+    c->layout.total = INT64_MAX;
+    c->ctx = ctx;
     uint64_t alike = 0;
+    status = build(c, desc, stripe_segments);
     if (status == FOVEA_OK)
         status = digest(c, &alike);
-    status = fv_mpi_agree(own->comm, status, alike, "fields of desc, the angles of desc.rope or stripe_segments");
+    status = fv_mpi_agree(own, status, alike, "fields of desc, the angles of desc.rope or stripe_segments");
     if (status == FOVEA_OK)
         *cache = c;
-    else if (c)
-        fovea_mpi_cache_destroy(c);
     else
-        MPI_Comm_free(&none.comm);
+        fovea_mpi_cache_destroy(c);
     return status;
 }
 

@@ -2,16 +2,9 @@
 #ifndef FV_MPI_CALL_H
 #define FV_MPI_CALL_H
 
+#include "agree.h"
 #include "cache.h"
 #include "plan.h"
-
-/* Begins each message. Nothing follows if status is not FOVEA_OK. */
-typedef struct fv_mpi_header {
-    int64_t status;       /* of the sender, or of a rank before */
-    int64_t first, count; /* GATHER: which of the sender's segments follow */
-    int64_t unused[5];
-} fv_mpi_header;
-_Static_assert(sizeof(fv_mpi_header) == FV_MPI_UNIT, "a header is a unit");
 
 enum { FV_MPI_TAG_STATE = 1, FV_MPI_TAG_OUT = 2, FV_MPI_TAG_Q = 3, FV_MPI_TAG_PARTIALS = 4 };
 

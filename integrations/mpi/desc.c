@@ -53,91 +53,70 @@ static fovea_status check_costs(const fovea_mpi_costs *c) {
 }
 
 static fovea_status check_supported(const fovea_attention_desc *d, const fovea_mpi_attention_desc *m) {
-    const struct {
-        const char *what;
-        bool asked;
-    } refused[] = {{"a mask", d->mask != FOVEA_MASK_NONE},
-                   {"has_bias", d->has_bias},
-                   {"packed sequences", d->packed},
-                   {"pages that are not those of a cache (page_keys must be 256)",
-                    d->page_keys != 0 && d->page_keys != FOVEA_KV_PAGE_KEYS},
-                   {"block_kv_heads other than all with keys in a cache",
-                    d->page_keys != 0 && m->block_kv_heads != 0 && m->block_kv_heads != d->kv_heads},
-                   {"GATHER with FOVEA_RELATIVE_WINDOW_2D",
-                    m->method == FOVEA_MPI_METHOD_GATHER && d->relative == FOVEA_RELATIVE_WINDOW_2D}};
-    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
-        if (refused[i].asked)
-            return fv_mpi_fail(FOVEA_ERROR_UNSUPPORTED, "attention over ranks does not take %s", refused[i].what);
+    const bool paged = d->page_keys != 0, window = d->relative == FOVEA_RELATIVE_WINDOW_2D;
+    const fv_mpi_refusal refused[] = {
+        {"a mask", d->mask != FOVEA_MASK_NONE},
+        {"has_bias", d->has_bias},
+        {"packed sequences", d->packed},
+        {"pages that are not those of a cache (page_keys must be 256)", paged && d->page_keys != FOVEA_KV_PAGE_KEYS},
+        {"block_kv_heads other than all with keys in a cache",
+         paged && m->block_kv_heads != 0 && m->block_kv_heads != d->kv_heads},
+        {"GATHER with FOVEA_RELATIVE_WINDOW_2D", m->method == FOVEA_MPI_METHOD_GATHER && window}};
+    return fv_mpi_refuse("attention over ranks", refused, sizeof refused / sizeof refused[0]);
+}
+
+fovea_status fv_mpi_read_attention(const fovea_context *ctx, const fovea_attention_desc *given, const char *name,
+                                   fovea_attention_desc *d, fovea_arithmetic *taken) {
+    fovea_attention_plan *whole;
+    fovea_attention_desc_init(d);
+    fovea_status status = ctx ? fv_mpi_read_struct(d, given, sizeof *d, name) : fv_mpi_fail_null("ctx");
+    if (status == FOVEA_OK)
+        status = fv_mpi_from_core(fovea_attention_plan_create(ctx, d, &whole));
+    if (status != FOVEA_OK)
+        return status;
+    *taken = fovea_attention_plan_arithmetic(whole);
+    fovea_attention_plan_destroy(whole);
+    d->k_dtype = d->k_dtype ? d->k_dtype : d->dtype;
+    d->v_dtype = d->v_dtype ? d->v_dtype : d->dtype;
+    d->out_dtype = d->out_dtype ? d->out_dtype : d->dtype;
     return FOVEA_OK;
 }
 
 fovea_status fv_mpi_read_desc(const fovea_context *ctx, const fovea_mpi_attention_desc *given, fv_mpi_problem *p,
                               fovea_mpi_attention_desc *m) {
     fovea_attention_desc *d = &p->desc;
-    fovea_attention_desc_init(d);
     fovea_mpi_attention_desc_init(m);
     fovea_mpi_costs_init(&p->costs);
-    if (!ctx || !given)
-        return fv_mpi_fail_null(given ? "ctx" : "desc");
+    fovea_arithmetic taken;
     fovea_status status = fv_mpi_read_struct(m, given, sizeof *m, "desc");
-    if (status == FOVEA_OK && !m->attention)
-        return fv_mpi_fail_null("desc.attention");
-    fovea_attention_plan *whole = NULL; /* the core checks its description */
-    if (status == FOVEA_OK && (status = fovea_attention_plan_create(ctx, m->attention, &whole)) != FOVEA_OK)
-        return fv_mpi_from_core(status);
-    const fovea_arithmetic taken = fovea_attention_plan_arithmetic(whole);
-    fovea_attention_plan_destroy(whole);
     if (status == FOVEA_OK)
-        status = fv_mpi_read_struct(d, m->attention, sizeof *d, "attention");
+        status = fv_mpi_read_attention(ctx, m->attention, "desc.attention", d, &taken);
+    if (status != FOVEA_OK)
+        return status;
     d->arithmetic = taken; /* not FASTEST, which is another one on another CPU */
-    d->k_dtype = d->k_dtype ? d->k_dtype : d->dtype;
-    d->v_dtype = d->v_dtype ? d->v_dtype : d->dtype;
-    d->out_dtype = d->out_dtype ? d->out_dtype : d->dtype;
-    if (status == FOVEA_OK)
-        status = check_supported(d, m);
+    status = check_supported(d, m);
     if (status == FOVEA_OK)
         status = check_own(m);
-    if (status == FOVEA_OK && m->costs &&
-        (status = fv_mpi_read_struct(&p->costs, m->costs, sizeof *m->costs, "costs")) == FOVEA_OK)
-        status = check_costs(&p->costs);
-    return status;
+    if (status == FOVEA_OK && m->costs)
+        status = fv_mpi_read_struct(&p->costs, m->costs, sizeof p->costs, "costs");
+    return status == FOVEA_OK ? check_costs(&p->costs) : status;
 }
 
-/* Of all fields, one by one: what lies between them is not the caller's. */
+/* Field by field: what lies between fields is not the caller's. */
 uint64_t fv_mpi_desc_digest(const fovea_attention_desc *d, const fovea_mpi_attention_desc *m) {
-    const int64_t numbers[] = {d->batch,
-                               d->q_heads,
-                               d->kv_heads,
-                               d->q_len,
-                               d->kv_len,
-                               d->head_dim,
-                               d->value_dim,
-                               d->dtype,
-                               d->k_dtype,
-                               d->v_dtype,
-                               d->out_dtype,
-                               d->arithmetic,
-                               d->has_scale != 0,
-                               d->has_sinks != 0,
-                               d->relative,
-                               d->relative_bidirectional != 0,
-                               d->relative_buckets,
-                               d->relative_max_distance,
-                               d->relative_height,
-                               d->relative_width,
-                               d->causal,
-                               d->window_left,
-                               d->window_right,
-                               d->page_keys,
-                               m->queries,
-                               m->method,
-                               m->stripe_segments,
-                               m->query_stripe,
-                               m->block_queries,
-                               m->block_kv_heads,
-                               m->in_flight,
-                               m->min_offset,
-                               m->max_offset};
+    const int64_t sizes[] = {d->batch,  d->q_heads,  d->kv_heads,  d->q_len,
+                             d->kv_len, d->head_dim, d->value_dim, d->page_keys};
+    const int64_t kinds[] = {d->dtype,  d->k_dtype,     d->v_dtype,      d->out_dtype,      d->arithmetic,
+                             d->causal, d->window_left, d->window_right, d->has_scale != 0, d->has_sinks != 0};
+    const int64_t relative[] = {d->relative,         d->relative_bidirectional != 0,
+                                d->relative_buckets, d->relative_max_distance,
+                                d->relative_height,  d->relative_width};
+    const int64_t own[] = {m->queries,        m->method,    m->stripe_segments, m->query_stripe, m->block_queries,
+                           m->block_kv_heads, m->in_flight, m->min_offset,      m->max_offset};
     const double reals[] = {d->has_scale ? d->scale : 0, d->softcap};
-    return fv_mpi_digest(fv_mpi_digest(0, numbers, sizeof numbers), reals, sizeof reals);
+    uint64_t sum = fv_mpi_digest(0, sizes, sizeof sizes);
+    sum = fv_mpi_digest(sum, kinds, sizeof kinds);
+    sum = fv_mpi_digest(sum, relative, sizeof relative);
+    sum = fv_mpi_digest(sum, own, sizeof own);
+    return fv_mpi_digest(sum, reals, sizeof reals);
 }

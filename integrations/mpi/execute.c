@@ -10,28 +10,19 @@
 
 /* What the core would take, and this library does not. */
 static fovea_status check_absent(const fovea_attention_args *a) {
-    const struct {
-        const char *name;
-        bool given;
-    } absent[] = {
-        {"q_starts", a->q_starts},
-        {"kv_starts", a->kv_starts},
-        {"q_cu_seqlens", a->q_cu_seqlens},
-        {"kv_cu_seqlens", a->kv_cu_seqlens},
-        {"state", a->state},
-        {"first_key", a->first_key},
-        {"weights", a->weights.data},
-        {"scores", a->scores},
-        {"summary", a->summary},
-        {"stats", a->stats},
-        {"cache", a->cache},
-        {"pages", a->pages},
-    };
-    for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++)
-        if (absent[i].given)
-            return fv_mpi_fail(FOVEA_ERROR_UNSUPPORTED, "%s given: attention over ranks does not take it",
-                               absent[i].name);
-    return FOVEA_OK;
+    const fv_mpi_refusal absent[] = {{"q_starts", a->q_starts},
+                                     {"kv_starts", a->kv_starts},
+                                     {"q_cu_seqlens", a->q_cu_seqlens},
+                                     {"kv_cu_seqlens", a->kv_cu_seqlens},
+                                     {"state", a->state},
+                                     {"first_key", a->first_key},
+                                     {"weights", a->weights.data},
+                                     {"scores", a->scores},
+                                     {"summary", a->summary},
+                                     {"stats", a->stats},
+                                     {"cache", a->cache},
+                                     {"pages", a->pages}};
+    return fv_mpi_refuse("attention over ranks", absent, sizeof absent / sizeof absent[0]);
 }
 
 static fovea_status check_lens(const char *name, const int64_t *lens, int64_t batch, int64_t most) {
@@ -85,8 +76,6 @@ static fovea_status check_tensors(fv_mpi_call *call, fv_mpi_scratch scratch) {
 
 static fovea_status check(fv_mpi_call *call, const fovea_attention_args *args) {
     const fovea_attention_desc *d = &call->plan->problem.desc;
-    if (!args)
-        return fv_mpi_fail_null("args");
     fovea_attention_args_init(&call->args);
     fovea_status status = fv_mpi_read_struct(&call->args, args, sizeof call->args, "args");
     if (status == FOVEA_OK)
@@ -156,22 +145,15 @@ static void share(fv_mpi_call *call) {
     int *counts = fv_mpi_take(call, plan->ranks * (int64_t)sizeof(int));
     int *places = fv_mpi_take(call, plan->ranks * (int64_t)sizeof(int));
     for (int rank = 0, place = 0; rank < plan->ranks; place += counts[rank++]) {
+        char *data = all + (int64_t)(place + 1) * FV_MPI_UNIT;
         const bool pack = rank == plan->rank && call->status == FOVEA_OK;
-        fv_mpi_header *header = (void *)(all + (int64_t)place * FV_MPI_UNIT);
-        header->status = call->status;
         places[rank] = place;
-        counts[rank] = 1 + (int)(copy_results(call, rank, (char *)(header + 1), pack, false) / FV_MPI_UNIT);
+        counts[rank] = 1 + (int)(copy_results(call, rank, data, pack, false) / FV_MPI_UNIT);
     }
-    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, counts, places, plan->unit, plan->comm);
-    bool good = true;
-    for (int rank = 0; rank < plan->ranks; rank++) {
-        fv_mpi_header *header = (void *)(all + (int64_t)places[rank] * FV_MPI_UNIT);
-        good = good && header->status == FOVEA_OK;
-        if (good && rank != plan->rank)
-            copy_results(call, rank, (char *)(header + 1), false, true);
-    }
-    if (!good) /* for the sentence */
-        call->status = fv_mpi_agree(plan->comm, call->status, 0, "results");
+    call->status = fv_mpi_exchange(plan->comm, plan->unit, all, counts, places, call->status);
+    for (int rank = 0; rank < plan->ranks && call->status == FOVEA_OK; rank++)
+        if (rank != plan->rank)
+            copy_results(call, rank, all + (int64_t)(places[rank] + 1) * FV_MPI_UNIT, false, true);
 }
 
 size_t fovea_mpi_attention_plan_workspace_size(const fovea_mpi_attention_plan *plan) {

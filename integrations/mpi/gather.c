@@ -90,8 +90,6 @@ static fv_mpi_header seen(const gather *g, const fv_mpi_block *b) {
     return header;
 }
 
-/* ------------------------------------------------------------------------------------------------------- segments -- */
-
 /* Segments first, first + threads, ... of a thread. */
 typedef struct job {
     const gather *g;
@@ -142,8 +140,6 @@ static void compute(gather *g, int64_t block, fovea_status *statuses) {
     header->status = call->status;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- merge -- */
-
 static void merge(gather *g, int64_t block) {
     fv_mpi_call *call = g->call;
     const fovea_mpi_attention_plan *plan = call->plan;
@@ -177,8 +173,6 @@ static void merge(gather *g, int64_t block) {
     if (call->status == FOVEA_OK)
         call->status = fv_mpi_piece(call, b, &q, 0, 0, all, &out, lse.data ? &lse : NULL, g->scratch[0]);
 }
-
-/* ------------------------------------------------------------------------------------------------------- messages -- */
 
 /* Posts receives, and sends q to ranks with keys. */
 static void begin(gather *g) {

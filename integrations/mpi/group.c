@@ -6,43 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct header {
-    int64_t status, unused[7];
-} header;
-_Static_assert(sizeof(header) == FV_MPI_UNIT, "a header is a unit");
-
-/* --------------------------------------------------------------------------------------------------------- groups -- */
-
 fovea_status fovea_mpi_group_create(MPI_Comm comm, fovea_mpi_group **group) {
     if (group)
         *group = NULL;
-    fovea_status status = fv_mpi_check_comm(comm);
-    if (status != FOVEA_OK)
+    MPI_Comm own;
+    fovea_status status;
+    fovea_mpi_group *g = fv_mpi_open(comm, sizeof *g, group, "group", &own, &status);
+    if (!g)
         return status;
-    fovea_mpi_group *g = calloc(1, sizeof *g), none = {0};
-    fovea_mpi_group *own = g ? g : &none;
-    MPI_Comm_dup(comm, &own->comm);
-    MPI_Comm_set_errhandler(own->comm, MPI_ERRORS_ARE_FATAL);
-    MPI_Comm_rank(own->comm, &own->rank);
-    MPI_Comm_size(own->comm, &own->ranks);
-    MPI_Type_contiguous(FV_MPI_UNIT, MPI_BYTE, &own->unit);
-    MPI_Type_commit(&own->unit);
-    own->counts = calloc((size_t)own->ranks, sizeof *own->counts);
-    own->places = calloc((size_t)own->ranks, sizeof *own->places);
-    if (!g || !own->counts || !own->places)
-        status = fv_mpi_fail_memory();
-    else if (!group)
-        status = fv_mpi_fail_null("group");
-    status = fv_mpi_agree(own->comm, status, 0, "groups");
-    if (status == FOVEA_OK) {
+    g->comm = own;
+    MPI_Comm_rank(own, &g->rank);
+    MPI_Comm_size(own, &g->ranks);
+    MPI_Type_contiguous(FV_MPI_UNIT, MPI_BYTE, &g->unit);
+    MPI_Type_commit(&g->unit);
+    g->counts = calloc((size_t)g->ranks, sizeof *g->counts);
+    g->places = calloc((size_t)g->ranks, sizeof *g->places);
+    status = fv_mpi_agree(own, g->counts && g->places ? FOVEA_OK : fv_mpi_fail_memory(), 0, "groups");
+    if (status == FOVEA_OK)
         *group = g;
-        return FOVEA_OK;
-    }
-    free(own->counts);
-    free(own->places);
-    MPI_Type_free(&own->unit);
-    MPI_Comm_free(&own->comm);
-    free(g);
+    else
+        fovea_mpi_group_destroy(g);
     return status;
 }
 
@@ -73,8 +56,6 @@ fovea_status fovea_mpi_group_reserve(fovea_mpi_group *g, size_t bytes) {
     g->size = bytes;
     return FOVEA_OK;
 }
-
-/* --------------------------------------------------------------------------------------------------------- shares -- */
 
 static int64_t bound(int64_t units, int ranks, int rank) { return units / ranks * rank + units % ranks * rank / ranks; }
 
@@ -125,16 +106,14 @@ uint64_t fv_mpi_context_digest(uint64_t digest, const fovea_context *ctx) {
     return fv_mpi_digest(digest, fastest, sizeof fastest);
 }
 
-/* ------------------------------------------------------------------------------------------------------- messages -- */
-
 static int64_t part_bytes(const fv_mpi_section *s, int rank) {
     return fv_mpi_units(s->rows * (s->bounds[rank + 1] - s->bounds[rank]) * s->element);
 }
 
-static int64_t rank_bytes(const fv_mpi_section *sections, int64_t count, int rank) {
+static int64_t rank_bytes(const fv_mpi_message *m, int rank) {
     int64_t bytes = FV_MPI_UNIT;
-    for (int64_t i = 0; i < count; i++)
-        bytes += part_bytes(&sections[i], rank);
+    for (int64_t i = 0; i < m->count; i++)
+        bytes += part_bytes(&m->sections[i], rank);
     return bytes;
 }
 
@@ -145,51 +124,40 @@ fovea_status fv_mpi_message_check(const fovea_mpi_group *g, double bytes, int64_
                : fv_mpi_fail(FOVEA_ERROR_UNSUPPORTED, "messages would have more than 2^37 bytes: take fewer rows");
 }
 
-int64_t fv_mpi_message_bytes(const fovea_mpi_group *g, const fv_mpi_section *sections, int64_t count) {
+int64_t fv_mpi_message_bytes(const fv_mpi_message *m) {
     int64_t bytes = 0;
-    for (int rank = 0; rank < g->ranks; rank++)
-        bytes += rank_bytes(sections, count, rank);
+    for (int rank = 0; rank < m->group->ranks; rank++)
+        bytes += rank_bytes(m, rank);
     return bytes;
 }
 
-char *fv_mpi_message_at(const fovea_mpi_group *g, char *all, const fv_mpi_section *sections, int64_t count, int rank,
-                        int64_t section) {
-    (void)g;
+char *fv_mpi_message_at(const fv_mpi_message *m, int rank, int64_t section) {
+    char *at = m->all + FV_MPI_UNIT;
     for (int r = 0; r < rank; r++)
-        all += rank_bytes(sections, count, r);
-    all += FV_MPI_UNIT;
+        at += rank_bytes(m, r);
     for (int64_t i = 0; i < section; i++)
-        all += part_bytes(&sections[i], rank);
-    return all;
+        at += part_bytes(&m->sections[i], rank);
+    return at;
 }
 
-fovea_status fv_mpi_message_exchange(fovea_mpi_group *g, char *all, const fv_mpi_section *sections, int64_t count,
-                                     fovea_status status) {
-    int64_t place = 0;
-    for (int rank = 0; rank < g->ranks; rank++) {
-        g->places[rank] = (int)place;
-        g->counts[rank] = (int)(rank_bytes(sections, count, rank) / FV_MPI_UNIT);
-        place += g->counts[rank];
+fovea_status fv_mpi_message_exchange(const fv_mpi_message *m, fovea_status status) {
+    const fovea_mpi_group *g = m->group;
+    for (int rank = 0, place = 0; rank < g->ranks; place += g->counts[rank++]) {
+        g->places[rank] = place;
+        g->counts[rank] = (int)(rank_bytes(m, rank) / FV_MPI_UNIT);
     }
-    *(header *)(void *)(all + (int64_t)g->places[g->rank] * FV_MPI_UNIT) = (header){.status = status};
-    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, g->counts, g->places, g->unit, g->comm);
-    bool good = true;
-    for (int rank = 0; rank < g->ranks; rank++)
-        good = good && ((const header *)(const void *)(all + (int64_t)g->places[rank] * FV_MPI_UNIT))->status == 0;
-    if (good)
-        return FOVEA_OK;
-    return fv_mpi_agree(g->comm, status, 0, "statuses"); /* for the sentence */
+    return fv_mpi_exchange(g->comm, g->unit, m->all, g->counts, g->places, status);
 }
 
-void fv_mpi_message_read(const fovea_mpi_group *g, char *all, const fv_mpi_section *sections, int64_t count,
-                         int64_t section, const fovea_tensor *whole, const unsigned char *wanted) {
-    const fv_mpi_section *s = &sections[section];
+void fv_mpi_message_read(const fv_mpi_message *m, int64_t section, const fovea_tensor *whole,
+                         const unsigned char *written) {
+    const fv_mpi_section *s = &m->sections[section];
     const int64_t channels = whole->shape[3], tokens = whole->shape[2];
-    for (int rank = 0; rank < g->ranks; rank++) {
-        const char *from = fv_mpi_message_at(g, all, sections, count, rank, section);
+    for (int rank = 0; rank < m->group->ranks; rank++) {
+        const char *from = fv_mpi_message_at(m, rank, section);
         const int64_t columns = s->bounds[rank + 1] - s->bounds[rank];
         for (int64_t row = 0; row < s->rows && columns > 0; row++, from += columns * s->element) {
-            if (wanted && !wanted[row])
+            if (written && !written[row])
                 continue;
             const int64_t at = row / tokens * whole->stride[0] + row % tokens * whole->stride[2];
             for (int64_t done = 0, n; done < columns; done += n) {
@@ -208,6 +176,7 @@ fovea_status fovea_mpi_gather_columns(fovea_mpi_group *g, fovea_status mine, int
         return fv_mpi_fail_null("group");
     int64_t *cuts = malloc((size_t)(g->ranks + 1) * sizeof *cuts);
     const fv_mpi_section section = {cuts, rows, element};
+    fv_mpi_message message = {g, NULL, &section, 1};
     fovea_status status = mine == FOVEA_OK ? FOVEA_OK : fv_mpi_from_core(mine);
     if (status == FOVEA_OK && !cuts)
         status = fv_mpi_fail_memory();
@@ -229,20 +198,21 @@ fovea_status fovea_mpi_gather_columns(fovea_mpi_group *g, fovea_status mine, int
     if (any && (!whole || (!own && cuts[g->rank] < cuts[g->rank + 1])))
         status = fv_mpi_fail_null(whole ? "own" : "whole");
     if (status == FOVEA_OK)
-        status = fovea_mpi_group_reserve(g, (size_t)fv_mpi_message_bytes(g, &section, 1));
+        status = fovea_mpi_group_reserve(g, (size_t)fv_mpi_message_bytes(&message));
     const int64_t sizes[] = {rows, columns, element};
     uint64_t digest = fv_mpi_digest(0, sizes, sizeof sizes);
     if (status == FOVEA_OK)
         digest = fv_mpi_digest(digest, cuts, (size_t)(g->ranks + 1) * sizeof *cuts);
     status = fv_mpi_agree(g->comm, status, digest, "rows, columns, element_bytes or bounds");
     if (status == FOVEA_OK) {
+        message.all = g->memory;
         const int64_t bytes = rows * (cuts[g->rank + 1] - cuts[g->rank]) * element;
         if (bytes > 0)
-            memcpy(fv_mpi_message_at(g, g->memory, &section, 1, g->rank, 0), own, (size_t)bytes);
-        status = fv_mpi_message_exchange(g, g->memory, &section, 1, FOVEA_OK);
+            memcpy(fv_mpi_message_at(&message, g->rank, 0), own, (size_t)bytes);
+        status = fv_mpi_message_exchange(&message, FOVEA_OK);
         fovea_tensor to = fovea_tensor_bthd(whole, FOVEA_DTYPE_F32, 1, rows, 1, columns);
         if (status == FOVEA_OK)
-            fv_mpi_message_read(g, g->memory, &section, 1, 0, &to, NULL);
+            fv_mpi_message_read(&message, 0, &to, NULL);
     }
     free(cuts);
     return status;

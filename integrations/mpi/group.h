@@ -23,18 +23,23 @@ typedef struct fv_mpi_section {
 
 /* FOVEA_OK, or an error: all ranks' messages, with so many bytes in count sections, would be larger than MPI takes. */
 fovea_status fv_mpi_message_check(const fovea_mpi_group *g, double bytes, int64_t count);
-/* Bytes of all ranks' messages: of each a header, then its part [rows][columns] of each section. */
-int64_t fv_mpi_message_bytes(const fovea_mpi_group *g, const fv_mpi_section *sections, int64_t count);
-/* A rank's part of a section in the messages that begin at all. */
-char *fv_mpi_message_at(const fovea_mpi_group *g, char *all, const fv_mpi_section *sections, int64_t count, int rank,
-                        int64_t section);
+
+/* The messages of all ranks, one after another: a header, then the rank's part [rows][columns] of each section. */
+typedef struct fv_mpi_message {
+    fovea_mpi_group *group;
+    char *all;
+    const fv_mpi_section *sections;
+    int64_t count;
+} fv_mpi_message;
+int64_t fv_mpi_message_bytes(const fv_mpi_message *message);
+/* A rank's part of a section. */
+char *fv_mpi_message_at(const fv_mpi_message *message, int rank, int64_t section);
 /* Sends this rank's with its status, and receives all others; their size was checked before. The same status on all
  * ranks. */
-fovea_status fv_mpi_message_exchange(fovea_mpi_group *g, char *all, const fv_mpi_section *sections, int64_t count,
-                                     fovea_status status);
-/* A section into a tensor whose heads side by side are its columns. wanted: [rows], which are written; NULL: all. */
-void fv_mpi_message_read(const fovea_mpi_group *g, char *all, const fv_mpi_section *sections, int64_t count,
-                         int64_t section, const fovea_tensor *whole, const unsigned char *wanted);
+fovea_status fv_mpi_message_exchange(const fv_mpi_message *message, fovea_status status);
+/* A section into a tensor whose heads side by side are its columns. written: [rows], which are; NULL: all. */
+void fv_mpi_message_read(const fv_mpi_message *message, int64_t section, const fovea_tensor *whole,
+                         const unsigned char *written);
 
 /* [ranks + 1] bounds of fovea_mpi_share(). */
 void fv_mpi_bounds(const fovea_mpi_group *g, int64_t columns, int64_t multiple, int64_t *bounds);

@@ -26,61 +26,36 @@ typedef struct making {
     fv_mpi_slice slices[ROLES];
 } making;
 
-/* --------------------------------------------------------------------------------------------------- descriptions -- */
-
 static fovea_status check_supported(const making *k) {
     const fovea_mha_desc *d = &k->layer;
-    const fovea_mha_weights *w = &k->weights;
-    const struct {
-        const char *what;
-        bool asked;
-    } refused[] = {
-        {"other forms than FOVEA_MHA_FACTORED", d->form != FOVEA_MHA_FACTORED},
-        {"folded values", d->fold_values != FOVEA_MHA_FOLD_NEVER},
-        {"a W^O whose heads are not adjacent",
-         d->out_features > 0 && w->o_head_stride != 0 && w->o_head_stride != k->attention.value_dim * w->o.in_stride}};
-    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
-        if (refused[i].asked)
-            return fv_mpi_fail(FOVEA_ERROR_UNSUPPORTED, "a layer over ranks does not take %s", refused[i].what);
-    return FOVEA_OK;
+    const int64_t stride = d->out_features > 0 ? k->weights.o_head_stride : 0;
+    const fv_mpi_refusal refused[] = {{"other forms than FOVEA_MHA_FACTORED", d->form != FOVEA_MHA_FACTORED},
+                                      {"folded values", d->fold_values != FOVEA_MHA_FOLD_NEVER},
+                                      {"a W^O whose heads are not adjacent",
+                                       stride != 0 && stride != k->attention.value_dim * k->weights.o.in_stride}};
+    return fv_mpi_refuse("a layer over ranks", refused, sizeof refused / sizeof refused[0]);
 }
 
 static fovea_status read_desc(making *k, const fovea_mpi_mha_desc *given, const fovea_mha_weights *weights) {
-    const void *required[] = {given, weights, k->ctx};
-    static const char *const names[] = {"desc", "weights", "ctx"};
+    fovea_attention_desc *a = &k->attention;
+    fovea_arithmetic taken;
     fovea_mpi_mha_desc_init(&k->over);
     fovea_mha_desc_init(&k->layer);
     fovea_mha_weights_init(&k->weights);
-    fovea_attention_desc_init(&k->attention);
-    for (int i = 0; i < 3; i++)
-        if (!required[i])
-            return fv_mpi_fail_null(names[i]);
+    fovea_attention_desc_init(a);
     fovea_status status = fv_mpi_read_struct(&k->over, given, sizeof k->over, "desc");
-    if (status == FOVEA_OK && !k->over.layer)
-        return fv_mpi_fail_null("desc.layer");
     if (status == FOVEA_OK)
         status = fv_mpi_read_struct(&k->layer, k->over.layer, sizeof k->layer, "desc.layer");
     if (status == FOVEA_OK)
         status = fv_mpi_read_struct(&k->weights, weights, sizeof k->weights, "weights");
-    if (status == FOVEA_OK && !k->layer.attention)
-        return fv_mpi_fail_null("desc.layer.attention");
     if (status == FOVEA_OK)
-        status = fv_mpi_read_struct(&k->attention, k->layer.attention, sizeof k->attention, "attention");
+        status = fv_mpi_read_attention(k->ctx, k->layer.attention, "desc.layer.attention", a, &taken);
     if (status != FOVEA_OK)
         return status;
-    fovea_attention_plan *whole = NULL; /* the core checks its description */
-    status = fovea_attention_plan_create(k->ctx, &k->attention, &whole);
-    if (status != FOVEA_OK)
-        return fv_mpi_from_core(status);
-    fovea_attention_plan_destroy(whole);
-    fovea_attention_desc *a = &k->attention;
     const int64_t most = (int64_t)1 << 31, sizes[] = {a->batch, a->q_len, a->q_heads, k->layer.out_features};
     for (int i = 0; i < 4; i++)
         if (sizes[i] < (i == 2) || sizes[i] > most)
             return fv_mpi_fail(FOVEA_ERROR_SHAPE, "a size of the layer is %lld", (long long)sizes[i]);
-    a->k_dtype = a->k_dtype ? a->k_dtype : a->dtype;
-    a->v_dtype = a->v_dtype ? a->v_dtype : a->dtype;
-    a->out_dtype = a->out_dtype ? a->out_dtype : a->dtype;
     k->layer.k_features = k->layer.k_features ? k->layer.k_features : k->layer.q_features;
     k->layer.v_features = k->layer.v_features ? k->layer.v_features : k->layer.k_features;
     if (k->over.multiple < 0 || k->over.multiple > INT32_MAX)
@@ -92,32 +67,18 @@ static fovea_status read_desc(making *k, const fovea_mpi_mha_desc *given, const 
 static uint64_t desc_digest(const making *k) {
     const fovea_mha_desc *d = &k->layer;
     const fovea_attention_desc *a = &k->attention;
-    const int64_t numbers[] = {d->inputs,
-                               d->q_tokens,
-                               d->kv_tokens,
-                               d->q_features,
-                               d->k_features,
-                               d->v_features,
-                               d->out_features,
-                               d->biases != 0,
-                               d->quantised_arithmetic,
-                               k->over.own_weights != 0,
-                               k->over.multiple,
-                               a->mask_block_rows,
-                               a->mask_block_keys,
-                               a->mask,
-                               a->has_bias != 0,
-                               a->packed != 0,
-                               a->page_keys};
-    const uint64_t digest = fv_mpi_digest(0, numbers, sizeof numbers),
-                   of_norms = fv_mpi_digest(digest, &d->norm_eps, 8);
+    const int64_t of_layer[] = {
+        d->inputs,       d->q_tokens,     d->kv_tokens,   d->q_features,           d->k_features,
+        d->v_features,   d->out_features, d->biases != 0, d->quantised_arithmetic, k->over.own_weights != 0,
+        k->over.multiple};
+    const int64_t of_masks[] = {a->mask_block_rows, a->mask_block_keys, a->mask, a->has_bias != 0, a->packed != 0};
     const fovea_mpi_attention_desc none = {0};
-    const uint64_t heads = fv_mpi_desc_digest(a, &none), all = fv_mpi_digest(of_norms, &heads, sizeof heads);
+    uint64_t sum = fv_mpi_digest(fv_mpi_desc_digest(a, &none), of_layer, sizeof of_layer);
+    sum = fv_mpi_digest(sum, of_masks, sizeof of_masks);
+    sum = fv_mpi_digest(sum, &d->norm_eps, sizeof d->norm_eps);
     const bool bf16 = a->dtype == FOVEA_DTYPE_BF16 || a->k_dtype == FOVEA_DTYPE_BF16 || a->v_dtype == FOVEA_DTYPE_BF16;
-    return a->arithmetic == FOVEA_ARITHMETIC_FASTEST && bf16 ? fv_mpi_context_digest(all, k->ctx) : all;
+    return a->arithmetic == FOVEA_ARITHMETIC_FASTEST && bf16 ? fv_mpi_context_digest(sum, k->ctx) : sum;
 }
-
-/* -------------------------------------------------------------------------------------------------------- weights -- */
 
 /* This rank's heads of q, k and v, with biases. */
 static fovea_status take_heads(making *k) {
@@ -265,8 +226,6 @@ void fovea_mpi_mha_destroy(fovea_mpi_mha *m) {
     free(m->head_bounds);
     free(m);
 }
-
-/* ---------------------------------------------------------------------------------------------------------- facts -- */
 
 fovea_mpi_heads fovea_mpi_mha_heads(const fovea_mpi_mha *m, int rank) {
     return fovea_mpi_share_heads(m ? m->group : NULL, rank, m ? m->desc.q_heads : 0, m ? m->desc.kv_heads : 0);

@@ -5,39 +5,41 @@
 
 #include <string.h>
 
+enum { HEADS, LSE, SECTIONS };
+
 /* A call, and where its parts are in the group's memory. */
 typedef struct call {
     const fovea_mpi_mha *m;
     fovea_attention_args args;
     int64_t batch, tokens, rows;
-    fv_mpi_section sections[2]; /* heads, lse */
-    unsigned char *wanted;      /* rows of packed sequences, or NULL */
-    char *message, *heads, *workspace, *linear;
+    fv_mpi_section sections[SECTIONS];
+    fv_mpi_message message;
+    unsigned char *written; /* rows of packed sequences, or NULL */
+    char *heads, *workspace, *linear;
 } call;
-
-enum { HEADS, LSE, SECTIONS };
 
 static void set_sections(call *c) {
     c->sections[HEADS] = (fv_mpi_section){c->m->head_bounds, c->rows, fv_mpi_element(c->m->heads_dtype)};
     c->sections[LSE] = (fv_mpi_section){c->m->q_bounds, c->args.lse.data ? c->rows : 0, (int64_t)sizeof(float)};
+    c->message = (fv_mpi_message){c->m->group, NULL, c->sections, SECTIONS};
 }
 
 /* Bytes of a call; with memory, its parts are set. The first of it are zeros for checks, [rows] or [batch]. */
 static int64_t lay_out(call *c, char *memory) {
     const fovea_mpi_mha *m = c->m;
     const int64_t zeros = fv_mpi_units(fv_mpi_max(1, c->batch) * (int64_t)sizeof(int64_t));
-    const int64_t wanted = fv_mpi_units(c->rows), message = fv_mpi_message_bytes(m->group, c->sections, SECTIONS);
+    const int64_t written = fv_mpi_units(c->rows), message = fv_mpi_message_bytes(&c->message);
     const int64_t heads =
         m->out ? fv_mpi_units(c->rows * m->head_bounds[m->group->ranks] * fv_mpi_element(m->heads_dtype)) : 0;
     const int64_t linear = m->out ? (int64_t)fovea_mpi_linear_memory(m->out, c->rows) : 0;
     if (memory) {
-        c->wanted = m->desc.packed ? (unsigned char *)memory + zeros : NULL;
-        c->message = memory + zeros + wanted;
-        c->heads = c->message + message;
+        c->written = m->desc.packed ? (unsigned char *)memory + zeros : NULL;
+        c->message.all = memory + zeros + written;
+        c->heads = c->message.all + message;
         c->linear = c->heads + heads;
         c->workspace = c->linear + linear;
     }
-    return zeros + wanted + message + heads + linear + (m->own ? (int64_t)fovea_mha_workspace_size(m->own) : 0);
+    return zeros + written + message + heads + linear + (m->own ? (int64_t)fovea_mha_workspace_size(m->own) : 0);
 }
 
 size_t fovea_mpi_mha_memory(const fovea_mpi_mha *m) {
@@ -48,8 +50,6 @@ size_t fovea_mpi_mha_memory(const fovea_mpi_mha *m) {
     set_sections(&c);
     return (size_t)lay_out(&c, NULL);
 }
-
-/* --------------------------------------------------------------------------------------------------------- checks -- */
 
 static fovea_status check_tensor(const fovea_tensor *t, const char *name, fovea_dtype dtype, const int64_t shape[4]) {
     bool good = t->data && t->dtype == dtype && !t->quantisation && (t->stride[3] == 1 || t->shape[3] == 1);
@@ -63,26 +63,17 @@ static fovea_status check_tensor(const fovea_tensor *t, const char *name, fovea_
 }
 
 static fovea_status check_absent(const fovea_attention_args *a) {
-    const struct {
-        const char *name;
-        bool given;
-    } absent[] = {{"state", a->state},
-                  {"weights", a->weights.data},
-                  {"scores", a->scores},
-                  {"summary", a->summary},
-                  {"stats", a->stats}};
-    for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++)
-        if (absent[i].given)
-            return fv_mpi_fail(FOVEA_ERROR_UNSUPPORTED, "%s given: a layer over ranks does not take it",
-                               absent[i].name);
-    return FOVEA_OK;
+    const fv_mpi_refusal absent[] = {{"state", a->state},
+                                     {"weights", a->weights.data},
+                                     {"scores", a->scores},
+                                     {"summary", a->summary},
+                                     {"stats", a->stats}};
+    return fv_mpi_refuse("a layer over ranks", absent, sizeof absent / sizeof absent[0]);
 }
 
 static fovea_status read_args(call *c, const fovea_attention_args *given) {
     const fovea_attention_desc *d = &c->m->desc;
     fovea_attention_args_init(&c->args);
-    if (!given)
-        return fv_mpi_fail_null("args");
     fovea_status status = fv_mpi_read_struct(&c->args, given, sizeof c->args, "args");
     if (status == FOVEA_OK)
         status = check_absent(&c->args);
@@ -147,19 +138,17 @@ static uint64_t digest_of(const call *c) {
     return digest;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- work -- */
-
 /* Rows that packed sequences have. What is out of range is the core's to refuse. */
 static void mark_rows(const call *c) {
-    if (!c->wanted)
+    if (!c->written)
         return;
-    memset(c->wanted, 0, (size_t)c->rows);
+    memset(c->written, 0, (size_t)c->rows);
     for (int64_t b = 0; b < c->m->desc.batch; b++) {
         const int64_t begin = fv_mpi_clamp(c->args.q_cu_seqlens[b], 0, c->rows);
         int64_t end = fv_mpi_clamp(c->args.q_cu_seqlens[b + 1], begin, c->rows);
         if (c->args.q_lens)
             end = fv_mpi_clamp(c->args.q_lens[b], 0, end - begin) + begin;
-        memset(c->wanted + begin, 1, (size_t)(end - begin));
+        memset(c->written + begin, 1, (size_t)(end - begin));
     }
 }
 
@@ -174,12 +163,11 @@ static void take_heads(fovea_tensor *t, const fovea_mpi_mha *m) {
 
 static fovea_status compute(const call *c) {
     const fovea_mpi_mha *m = c->m;
-    const fovea_mpi_group *g = m->group;
     if (!m->own)
         return FOVEA_OK;
-    char *heads = fv_mpi_message_at(g, c->message, c->sections, SECTIONS, g->rank, HEADS);
-    char *lse = fv_mpi_message_at(g, c->message, c->sections, SECTIONS, g->rank, LSE);
-    if (c->wanted)
+    char *heads = fv_mpi_message_at(&c->message, m->group->rank, HEADS);
+    char *lse = fv_mpi_message_at(&c->message, m->group->rank, LSE);
+    if (c->written)
         memset(heads, 0, (size_t)(lse - heads));
     fovea_attention_args a = c->args;
     take_heads(&a.mask, m);
@@ -195,19 +183,18 @@ static fovea_status compute(const call *c) {
 
 static fovea_status finish(const call *c, fovea_status status) {
     const fovea_mpi_mha *m = c->m;
-    fovea_mpi_group *g = m->group;
-    status = fv_mpi_message_exchange(g, c->message, c->sections, SECTIONS, status);
+    status = fv_mpi_message_exchange(&c->message, status);
     if (status != FOVEA_OK || c->rows == 0)
         return status;
     if (c->args.lse.data)
-        fv_mpi_message_read(g, c->message, c->sections, SECTIONS, LSE, &c->args.lse, c->wanted);
+        fv_mpi_message_read(&c->message, LSE, &c->args.lse, c->written);
     if (!m->out) {
-        fv_mpi_message_read(g, c->message, c->sections, SECTIONS, HEADS, &c->args.out, c->wanted);
+        fv_mpi_message_read(&c->message, HEADS, &c->args.out, c->written);
         return FOVEA_OK;
     }
     const fovea_linear_args a = out_args(c);
-    fv_mpi_message_read(g, c->message, c->sections, SECTIONS, HEADS, &a.x, NULL);
-    return fv_mpi_linear_run(m->out, &a, c->linear, c->wanted, FOVEA_OK);
+    fv_mpi_message_read(&c->message, HEADS, &a.x, NULL);
+    return fv_mpi_linear_run(m->out, &a, c->linear, c->written, FOVEA_OK);
 }
 
 fovea_status fovea_mpi_mha_execute(fovea_mpi_mha *m, const fovea_attention_args *args) {

@@ -15,16 +15,10 @@ void fovea_mpi_linear_desc_init_size(fovea_mpi_linear_desc *desc, size_t size) {
     fv_mpi_init_struct(desc, &defaults, sizeof defaults, size);
 }
 
-static const int64_t *bounds_of(const fovea_mpi_linear *l, int64_t part) {
-    return l->bounds + part * (l->group->ranks + 1);
-}
-
 static int64_t own_columns(const fovea_mpi_linear *l, int64_t part) {
-    const int64_t *bounds = bounds_of(l, part);
+    const int64_t *bounds = fv_mpi_linear_bounds(l, part);
     return bounds[l->group->rank + 1] - bounds[l->group->rank];
 }
-
-/* -------------------------------------------------------------------------------------------------------- packing -- */
 
 typedef struct packing {
     fovea_mpi_linear *l;
@@ -39,11 +33,9 @@ typedef struct packing {
 static fovea_status read_desc(packing *p, const fovea_mpi_linear_desc *given) {
     fovea_mpi_linear_desc_init(&p->over);
     fovea_linear_desc_init(&p->desc);
-    if (!p->ctx || !given)
-        return fv_mpi_fail_null(given ? "ctx" : "desc");
+    if (!p->ctx)
+        return fv_mpi_fail_null("ctx");
     fovea_status status = fv_mpi_read_struct(&p->over, given, sizeof p->over, "desc");
-    if (status == FOVEA_OK && !p->over.linear)
-        return fv_mpi_fail_null("desc.linear");
     if (status == FOVEA_OK)
         status = fv_mpi_read_struct(&p->desc, p->over.linear, sizeof p->desc, "desc.linear");
     if (status != FOVEA_OK)
@@ -88,7 +80,7 @@ static uint64_t desc_digest(const packing *p) {
 /* A part's columns of this rank. */
 static fovea_status take_part(packing *p, int64_t i, int64_t at) {
     const fovea_linear_part *given = &p->given[i];
-    const int64_t first = bounds_of(p->l, i)[p->l->group->rank], count = own_columns(p->l, i);
+    const int64_t first = fv_mpi_linear_bounds(p->l, i)[p->l->group->rank], count = own_columns(p->l, i);
     fovea_linear_part *part = &p->parts[at];
     *part = *given;
     if (p->over.columns) {
@@ -136,7 +128,7 @@ static fovea_status pack_check(packing *p) {
     d.arithmetic = FOVEA_ARITHMETIC_EXACT;
     d.parts = p->parts;
     for (int64_t i = 0; i < d.part_count; i++) {
-        const int64_t out = bounds_of(p->l, i)[p->l->group->ranks];
+        const int64_t out = fv_mpi_linear_bounds(p->l, i)[p->l->group->ranks];
         p->parts[i] = (fovea_linear_part){.weight = {.data = &zero, .dtype = FOVEA_DTYPE_F32, .in = 1, .out = out}};
     }
     const fovea_status status = fovea_linear_pack(p->ctx, &d, &p->l->check);
@@ -211,8 +203,8 @@ int64_t fovea_mpi_linear_columns(const fovea_mpi_linear *l, int64_t part, int ra
         *first = 0;
     if (!l || !first || part < 0 || part >= l->parts || rank < 0 || rank >= l->group->ranks)
         return 0;
-    *first = bounds_of(l, part)[rank];
-    return bounds_of(l, part)[rank + 1] - *first;
+    *first = fv_mpi_linear_bounds(l, part)[rank];
+    return fv_mpi_linear_bounds(l, part)[rank + 1] - *first;
 }
 
 size_t fovea_mpi_linear_weight_bytes(const fovea_mpi_linear *l) {

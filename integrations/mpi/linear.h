@@ -14,10 +14,15 @@ struct fovea_mpi_linear {
     fovea_dtype dtype, y_dtype, residual_dtype;
 };
 
-/* The call without a vote, in memory of fovea_mpi_linear_memory() bytes. wanted: rows of y that are written, or NULL.
+/* [ranks + 1] of a part's columns. */
+static inline const int64_t *fv_mpi_linear_bounds(const fovea_mpi_linear *l, int64_t part) {
+    return l->bounds + part * (l->group->ranks + 1);
+}
+
+/* The call without a vote, in memory of fovea_mpi_linear_memory() bytes. written: rows of y that are written, or NULL.
  * status: of this rank before. */
 fovea_status fv_mpi_linear_run(fovea_mpi_linear *l, const fovea_linear_args *args, char *memory,
-                               const unsigned char *wanted, fovea_status status);
+                               const unsigned char *written, fovea_status status);
 /* Of arguments, but for x's memory. lens: [batch] zeros. */
 fovea_status fv_mpi_linear_check(const fovea_mpi_linear *l, const fovea_linear_args *args, const int64_t *zeros);
 

@@ -8,9 +8,10 @@
 
 /* Sections of the message, one for each output, and the arrays beside it. */
 typedef struct layout {
+    fv_mpi_message message;
     fv_mpi_section *sections;
     fovea_tensor *y, *residual; /* of this rank's map */
-    char *message, *residuals, *workspace;
+    char *residuals, *workspace;
     int64_t bytes;
 } layout;
 
@@ -25,7 +26,7 @@ static layout lay_out(const fovea_mpi_linear *l, int64_t rows, char *memory) {
     int64_t messages = FV_MPI_UNIT * l->group->ranks, residuals = 0;
     for (int64_t i = 0; i < l->outputs; i++)
         for (int rank = 0; rank < l->group->ranks; rank++) {
-            const int64_t *bounds = l->bounds + i * (l->group->ranks + 1);
+            const int64_t *bounds = fv_mpi_linear_bounds(l, i);
             const int64_t elements = rows * (bounds[rank + 1] - bounds[rank]);
             messages += fv_mpi_units(elements * fv_mpi_element(l->y_dtype));
             residuals += rank == l->group->rank ? fv_mpi_units(elements * fv_mpi_element(l->residual_dtype)) : 0;
@@ -35,15 +36,15 @@ static layout lay_out(const fovea_mpi_linear *l, int64_t rows, char *memory) {
         a.sections = (fv_mpi_section *)(void *)memory;
         a.y = (fovea_tensor *)(void *)(memory + sections);
         a.residual = (fovea_tensor *)(void *)(memory + sections + tensors);
-        a.message = memory + sections + 2 * tensors;
-        a.residuals = a.message + messages;
+        a.message = (fv_mpi_message){l->group, memory + sections + 2 * tensors, a.sections, l->outputs};
+        a.residuals = a.message.all + messages;
         a.workspace = a.residuals + residuals;
     }
     a.bytes += l->map ? (int64_t)fovea_linear_workspace_size(l->map) : 0;
     return a;
 }
 
-/* Zeros for check(), and which rows are wanted, come before the layout. */
+/* Zeros for check(), and which rows are written, come before the layout. */
 static int64_t rows_bytes(int64_t rows) { return fv_mpi_units(rows * (int64_t)sizeof(int64_t)) + fv_mpi_units(rows); }
 
 size_t fovea_mpi_linear_memory(const fovea_mpi_linear *l, int64_t rows) {
@@ -76,7 +77,7 @@ static fovea_status compute(const fovea_mpi_linear *l, const fovea_linear_args *
         if (a->sections[i].rows == 0)
             continue;
         any = true;
-        char *to = fv_mpi_message_at(l->group, a->message, a->sections, l->outputs, rank, i);
+        char *to = fv_mpi_message_at(&a->message, rank, i);
         a->y[k] = fovea_tensor_bthd(to, l->y_dtype, batch, tokens, 1, columns);
         if (!given->residual)
             continue;
@@ -98,27 +99,25 @@ static fovea_status compute(const fovea_mpi_linear *l, const fovea_linear_args *
 static void set_sections(const fovea_mpi_linear *l, const fovea_linear_args *args, const layout *a) {
     for (int64_t i = 0; i < l->outputs; i++)
         a->sections[i] =
-            (fv_mpi_section){l->bounds + i * (l->group->ranks + 1),
-                             args->y[i].data ? args->x.shape[0] * args->x.shape[2] : 0, fv_mpi_element(l->y_dtype)};
+            (fv_mpi_section){fv_mpi_linear_bounds(l, i), args->y[i].data ? args->x.shape[0] * args->x.shape[2] : 0,
+                             fv_mpi_element(l->y_dtype)};
 }
 
 static fovea_status gather(fovea_mpi_linear *l, const fovea_linear_args *args, const layout *a,
-                           const unsigned char *wanted, fovea_status status) {
-    status = fv_mpi_message_exchange(l->group, a->message, a->sections, l->outputs, status);
+                           const unsigned char *written, fovea_status status) {
+    status = fv_mpi_message_exchange(&a->message, status);
     for (int64_t i = 0; status == FOVEA_OK && i < l->outputs; i++)
         if (a->sections[i].rows > 0)
-            fv_mpi_message_read(l->group, a->message, a->sections, l->outputs, i, &args->y[i], wanted);
+            fv_mpi_message_read(&a->message, i, &args->y[i], written);
     return status;
 }
 
 fovea_status fv_mpi_linear_run(fovea_mpi_linear *l, const fovea_linear_args *args, char *memory,
-                               const unsigned char *wanted, fovea_status status) {
+                               const unsigned char *written, fovea_status status) {
     const layout a = lay_out(l, args->x.shape[0] * args->x.shape[2], memory);
     set_sections(l, args, &a);
-    return gather(l, args, &a, wanted, status == FOVEA_OK ? compute(l, args, &a) : status);
+    return gather(l, args, &a, written, status == FOVEA_OK ? compute(l, args, &a) : status);
 }
-
-/* --------------------------------------------------------------------------------------------------------- checks -- */
 
 /* Before anything is made of x's sizes. */
 static fovea_status check_x(const fovea_mpi_linear *l, const fovea_linear_args *args) {
@@ -132,7 +131,7 @@ static fovea_status check_x(const fovea_mpi_linear *l, const fovea_linear_args *
                            (long long)l->in);
     double bytes = 0; /* no overflow, whatever the sizes */
     for (int64_t i = 0; i < l->outputs; i++)
-        bytes += (double)(shape[0] * shape[2]) * (double)l->bounds[(i + 1) * (l->group->ranks + 1) - 1] *
+        bytes += (double)(shape[0] * shape[2]) * (double)fv_mpi_linear_bounds(l, i)[l->group->ranks] *
                  (double)fv_mpi_element(l->y_dtype);
     const fovea_status status = fv_mpi_message_check(l->group, bytes, l->outputs);
     if (status != FOVEA_OK)
@@ -172,7 +171,7 @@ fovea_status fovea_mpi_linear_execute(fovea_mpi_linear *l, const fovea_linear_ar
     fovea_mpi_group *g = l->group;
     fovea_linear_args args;
     fovea_linear_args_init(&args);
-    fovea_status status = given ? fv_mpi_read_struct(&args, given, sizeof args, "args") : fv_mpi_fail_null("args");
+    fovea_status status = fv_mpi_read_struct(&args, given, sizeof args, "args");
     if (status == FOVEA_OK)
         status = check_x(l, &args);
     const int64_t batch = args.x.shape[0], tokens = args.x.shape[2], rows = batch * tokens;
@@ -180,14 +179,14 @@ fovea_status fovea_mpi_linear_execute(fovea_mpi_linear *l, const fovea_linear_ar
         status = fovea_mpi_group_reserve(g, fovea_mpi_linear_memory(l, batch > rows ? batch : rows));
     char *memory = g->memory;
     layout a = {0};
-    unsigned char *wanted = NULL;
+    unsigned char *written = NULL;
     if (status == FOVEA_OK) {
         const int64_t most = batch > rows ? batch : rows;
         memset(memory, 0, (size_t)(batch * (int64_t)sizeof(int64_t)));
         status = fv_mpi_linear_check(l, &args, (const int64_t *)(const void *)memory);
-        wanted = args.lens ? (unsigned char *)memory + fv_mpi_units(most * (int64_t)sizeof(int64_t)) : NULL;
-        for (int64_t row = 0; wanted && row < rows; row++)
-            wanted[row] = row % tokens < args.lens[row / tokens];
+        written = args.lens ? (unsigned char *)memory + fv_mpi_units(most * (int64_t)sizeof(int64_t)) : NULL;
+        for (int64_t row = 0; written && row < rows; row++)
+            written[row] = row % tokens < args.lens[row / tokens];
         a = lay_out(l, rows, memory + rows_bytes(most));
         set_sections(l, &args, &a);
     }
@@ -198,5 +197,5 @@ fovea_status fovea_mpi_linear_execute(fovea_mpi_linear *l, const fovea_linear_ar
     const fovea_status agreed = fv_mpi_vote_end(&vote, "sizes of x, lens, the activation or which y are asked for");
     if (agreed != FOVEA_OK || rows == 0)
         return agreed;
-    return gather(l, &args, &a, wanted, status);
+    return gather(l, &args, &a, written, status);
 }

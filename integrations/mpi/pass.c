@@ -76,8 +76,6 @@ static void send(pass *p, void *memory, int64_t bytes, int to, int tag, MPI_Requ
     MPI_Isend(memory, (int)(status == FOVEA_OK ? bytes / FV_MPI_UNIT : 1), plan->unit, to, tag, plan->comm, request);
 }
 
-/* -------------------------------------------------------------------------------------------------------- results -- */
-
 /* Ends what an out slot was taken for. */
 static void settle(pass *p, out_slot *o) {
     MPI_Wait(&o->request, MPI_STATUS_IGNORE);
@@ -98,8 +96,6 @@ static out_slot *take_out(pass *p) {
     settle(p, o);
     return o;
 }
-
-/* ---------------------------------------------------------------------------------------------------------- steps -- */
 
 static void pack_q(pass *p, const fv_mpi_block *b, slot *s) {
     if (p->call->status != FOVEA_OK || q_bytes_of(p, b) == 0)

@@ -112,44 +112,37 @@ fovea_status fovea_mpi_attention_plan_create(MPI_Comm comm, const fovea_context 
                                              const fovea_mpi_attention_desc *desc, fovea_mpi_attention_plan **plan) {
     if (plan)
         *plan = NULL;
-    fovea_status status = fv_mpi_check_comm(comm);
-    if (status != FOVEA_OK)
+    MPI_Comm own;
+    fovea_status status;
+    fovea_mpi_attention_plan *p = fv_mpi_open(comm, sizeof *p, plan, "plan", &own, &status);
+    if (!p)
         return status;
-    fovea_mpi_attention_plan *p = calloc(1, sizeof *p), none = {0};
-    fovea_mpi_attention_plan *own = p ? p : &none;
+    p->comm = own;
+    MPI_Comm_rank(own, &p->rank);
+    MPI_Comm_size(own, &p->ranks);
+    MPI_Type_contiguous(FV_MPI_UNIT, MPI_BYTE, &p->unit);
+    MPI_Type_commit(&p->unit);
+    p->problem.ranks = p->ranks;
+    p->ctx = ctx;
     fovea_mpi_attention_desc m;
-    MPI_Comm_dup(comm, &own->comm);
-    MPI_Comm_set_errhandler(own->comm, MPI_ERRORS_ARE_FATAL);
-    MPI_Comm_rank(own->comm, &own->rank);
-    MPI_Comm_size(own->comm, &own->ranks);
-    MPI_Type_contiguous(FV_MPI_UNIT, MPI_BYTE, &own->unit);
-    MPI_Type_commit(&own->unit);
-    own->problem.ranks = own->ranks;
-    own->ctx = ctx;
-    status = !p      ? fv_mpi_fail_memory()
-             : !plan ? fv_mpi_fail_null("plan")
-                     : fv_mpi_read_desc(ctx, desc, &p->problem, &m);
-    status = fv_mpi_agree(own->comm, status, status == FOVEA_OK ? fv_mpi_desc_digest(&p->problem.desc, &m) : 0,
+    status = fv_mpi_read_desc(ctx, desc, &p->problem, &m);
+    status = fv_mpi_agree(own, status, status == FOVEA_OK ? fv_mpi_desc_digest(&p->problem.desc, &m) : 0,
                           "fields of desc or of desc.attention" FV_MPI_FASTEST);
     if (status == FOVEA_OK) {
         fovea_info info;
         fovea_info_init(&info);
         fovea_context_info(ctx, &info);
-        own->threads = info.threads;
-        agree_on_costs(own);
-        status = build(own, &m);
-        const fv_mpi_choice *c = &own->choice;
+        p->threads = info.threads;
+        agree_on_costs(p);
+        status = build(p, &m);
+        const fv_mpi_choice *c = &p->choice;
         const int64_t chosen[] = {c->stripe_segments, c->query_stripe, c->block_queries,
                                   c->block_kv_heads,  c->in_flight,    c->method};
-        status = fv_mpi_agree(own->comm, status, fv_mpi_digest(0, chosen, sizeof chosen), "choices of the cost model");
+        status = fv_mpi_agree(own, status, fv_mpi_digest(0, chosen, sizeof chosen), "choices of the cost model");
     }
-    if (status == FOVEA_OK) {
+    if (status == FOVEA_OK)
         *plan = p;
-    } else if (p) {
+    else
         fovea_mpi_attention_plan_destroy(p);
-    } else {
-        MPI_Type_free(&none.unit);
-        MPI_Comm_free(&none.comm);
-    }
     return status;
 }

@@ -28,8 +28,6 @@ int64_t fv_mpi_hop_bytes(const fv_mpi_problem *p, const fv_mpi_block *b, int to)
     return fv_mpi_state_bytes(p, b) + (with_q ? fv_mpi_q_bytes(p, b) : 0);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- costs -- */
-
 void fv_mpi_sees(const fovea_attention_desc *d, int64_t first, int64_t count, int64_t min, int64_t max, int64_t *low,
                  int64_t *high) {
     const int64_t last = first + count - 1 + max;
@@ -61,8 +59,6 @@ double fv_mpi_visit_seconds(const fv_mpi_problem *p, const fv_mpi_block *b, int6
     return p->costs.call + 2 * pairs * groups * heads * (double)(d->head_dim + d->value_dim) / p->costs.flops +
            (double)fv_mpi_max(0, read_high - read_low) * heads * bytes / p->costs.key_bytes;
 }
-
-/* --------------------------------------------------------------------------------------------------------- blocks -- */
 
 /* Without a walk over stripes: runs are the first stripe, pairs of stripes, and single ones between. */
 int64_t fv_mpi_block_count(const fv_mpi_problem *p, const fv_mpi_choice *c) {

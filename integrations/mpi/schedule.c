@@ -13,8 +13,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---------------------------------------------------------------------------------------------------------- heaps -- */
-
 typedef struct entry {
     double key;
     int64_t block;
@@ -49,8 +47,6 @@ static entry pop(heap *h) {
     h->at[i] = last;
     return top;
 }
-
-/* ----------------------------------------------------------------------------------------------------- simulation -- */
 
 enum { ARRIVES, ENDS };
 
@@ -219,8 +215,6 @@ double fv_mpi_schedule(const fv_mpi_problem *p, const fv_mpi_routes *r, int64_t 
     free(s.memory);
     return seconds;
 }
-
-/* --------------------------------------------------------------------------------------------------------- gather -- */
 
 /* The slowest rank's segments, one call each; then messages of states into the rank that merges the most; then merges,
  * which read each state; then results. Overlap is left out. */

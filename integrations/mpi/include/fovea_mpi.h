@@ -45,8 +45,7 @@ extern "C" {
  * library, and valid until this thread's next failing call. Thread-safe. */
 FOVEA_API const char *fovea_mpi_error_detail(void);
 
-/* ---------------------------------------------------------------------------------------------------------- costs --
- * */
+/* --------------------------------------------------------------------------------------------------------- costs -- */
 
 /* Speeds from which stripes, blocks and the method are chosen. They change speed, but no bit of a result. Those of rank
  * 0 count for all ranks. The defaults are those of ranks on one host. A field of 0 takes its default. */
@@ -65,8 +64,7 @@ typedef struct fovea_mpi_costs {
 #define fovea_mpi_costs_init(costs) fovea_mpi_costs_init_size((costs), sizeof(fovea_mpi_costs))
 FOVEA_API void fovea_mpi_costs_init_size(fovea_mpi_costs *costs, size_t size);
 
-/* ----------------------------------------------------------------------------------------------------------- plans --
- * */
+/* --------------------------------------------------------------------------------------------------------- plans -- */
 
 /* Where queries and results are. */
 typedef enum fovea_mpi_queries {

@@ -24,8 +24,7 @@
 extern "C" {
 #endif
 
-/* --------------------------------------------------------------------------------------------------------- groups --
- * */
+/* -------------------------------------------------------------------------------------------------------- groups -- */
 
 /* Ranks that share maps and layers. Calls on one group come in the same order on all its ranks, one at a time. */
 typedef struct fovea_mpi_group fovea_mpi_group;
@@ -70,8 +69,7 @@ FOVEA_API fovea_status fovea_mpi_gather_columns(fovea_mpi_group *group, fovea_st
                                                 int64_t columns, int64_t element_bytes, const int64_t *bounds,
                                                 const void *own, void *whole);
 
-/* ---------------------------------------------------------------------------------------------------- linear maps --
- * */
+/* --------------------------------------------------------------------------------------------------- linear maps -- */
 
 typedef struct fovea_mpi_linear_desc {
     size_t struct_size;
@@ -115,8 +113,7 @@ FOVEA_API size_t fovea_mpi_linear_memory(const fovea_mpi_linear *linear, int64_t
  * undefined, and the map can be executed again. */
 FOVEA_API fovea_status fovea_mpi_linear_execute(fovea_mpi_linear *linear, const fovea_linear_args *args);
 
-/* ---------------------------------------------------------------------------------------------------------- layer --
- * */
+/* --------------------------------------------------------------------------------------------------------- layer -- */
 
 typedef struct fovea_mpi_mha_desc {
     size_t struct_size;

@@ -72,8 +72,7 @@ fovea_tensor empty_like(const fovea_tensor *t) {
 
 bool same_memory(const fovea_tensor *a, const fovea_tensor *b) { return memcmp(a->data, b->data, bytes_of(a)) == 0; }
 
-/* -------------------------------------------------------------------------------------------------------- weights --
- * */
+/* ------------------------------------------------------------------------------------------------------- weights -- */
 
 static const struct {
     const char *name;
