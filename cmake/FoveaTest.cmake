@@ -3,7 +3,8 @@
 #                                          run under FOVEA_ISA=TIER; skipped where the CPU has no such tier
 #   fovea_add_test_once(NAME COMMAND...)   one entry, for what does not depend on the tier
 #   fovea_test_usage(TARGET [NAME])        one entry for its command line (tests/usage.sh); NAME: what it calls itself
-#   fovea_test_circles(NAME TARGET...)     one entry: no files of these targets need each other in a circle
+#   fovea_test_circles(NAME TARGET... [HEADERS FOLDER])   one entry: no files of these targets need each other in a
+#                                          circle; HEADERS: nor do files of FOLDER include each other's, x.h being of x.c
 #   fovea_described_machines(TARGET)       lets it run on the machines of tests/machines (tests/support/described.h)
 #   fovea_wrap_allocation(TARGET)          puts the functions of tests/support/failing.h in place of malloc and its like
 # COMMAND may begin with a target. A test that exits with 77 was skipped. Of another architecture, what is built here
@@ -102,9 +103,11 @@ find_program(FOVEA_TSORT tsort)
 mark_as_advanced(FOVEA_TSORT)
 function(fovea_test_circles name)
     if(CMAKE_SYSTEM_NAME STREQUAL Linux AND CMAKE_NM AND FOVEA_TSORT)
-        list(TRANSFORM ARGN REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
-        fovea_add_test_once(${name} ${PROJECT_SOURCE_DIR}/cmake/check_circles.sh ${CMAKE_NM} ${objects}
-                            COMMAND_EXPAND_LISTS)
+        cmake_parse_arguments(PARSE_ARGV 1 circles "" HEADERS "")
+        list(TRANSFORM circles_UNPARSED_ARGUMENTS REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
+        list(TRANSFORM circles_HEADERS PREPEND "-h;")
+        fovea_add_test_once(${name} ${PROJECT_SOURCE_DIR}/cmake/check_circles.sh ${CMAKE_NM} ${circles_HEADERS}
+                            ${objects} COMMAND_EXPAND_LISTS)
         if(name MATCHES "^(.+)[.]circles$") # of LABEL.circles
             set_tests_properties(${name} PROPERTIES LABELS ${CMAKE_MATCH_1})
         endif()
