@@ -1,5 +1,5 @@
-/* Errors: this thread's sentence, and one status of all ranks. A vote is one reduction of three numbers, which goes on
- * beside the work. Only where it ends badly does the sentence follow, from the rank that failed. */
+/* Errors: this thread's sentence, and one status of all ranks. A vote is one reduction of three numbers, which may
+ * overlap with work. If a rank failed, it then broadcasts its sentence. */
 #include "agree.h"
 
 #include <stdarg.h>
@@ -64,10 +64,10 @@ fovea_status fv_mpi_vote_end(fv_mpi_vote *vote, const char *what) {
         return fv_mpi_fail(FOVEA_ERROR_ARGUMENT, "%s differ between ranks", what);
     }
     const int failed = (int)(INT32_MAX - (vote->all[0] & INT32_MAX));
-    char told[SENTENCE];
-    memcpy(told, sentence, sizeof told);
-    MPI_Bcast(told, sizeof told, MPI_CHAR, failed, vote->comm);
-    return fv_mpi_fail((fovea_status)(vote->all[0] >> 32), "rank %d: %.*s", failed, SENTENCE - 32, told);
+    char of_failed[SENTENCE];
+    memcpy(of_failed, sentence, sizeof of_failed);
+    MPI_Bcast(of_failed, sizeof of_failed, MPI_CHAR, failed, vote->comm);
+    return fv_mpi_fail((fovea_status)(vote->all[0] >> 32), "rank %d: %.*s", failed, SENTENCE - 32, of_failed);
 }
 
 fovea_status fv_mpi_agree(MPI_Comm comm, fovea_status status, uint64_t digest, const char *what) {

@@ -21,8 +21,8 @@ typedef struct fv_mpi_refusal {
 } fv_mpi_refusal;
 fovea_status fv_mpi_refuse(const char *by, const fv_mpi_refusal *all, size_t count);
 
-/* Begins creating an object of so many bytes, which are zeros, over the ranks of comm; own is a duplicate of comm. NULL,
- * with the same *status on all ranks, if MPI does not run, memory is short or object, the caller's pointer, is NULL. */
+/* Allocates an object over the ranks of comm, filled with zeros, and duplicates comm. Returns NULL, with the same *status
+ * on all ranks, if MPI is not running, memory is short or object, the caller's pointer to it, is NULL. */
 void *fv_mpi_open(MPI_Comm comm, size_t bytes, const void *object, const char *name, MPI_Comm *own,
                   fovea_status *status);
 
@@ -51,8 +51,8 @@ _Static_assert(sizeof(fv_mpi_header) == FV_MPI_UNIT, "a header is a unit");
 fovea_status fv_mpi_exchange(MPI_Comm comm, MPI_Datatype unit, char *all, const int *counts, const int *places,
                              fovea_status status);
 
-/* The end of what, where a digest has the arithmetic that FASTEST takes. */
-#define FV_MPI_FASTEST ", or what FOVEA_ARITHMETIC_FASTEST takes on their CPUs (name that arithmetic instead),"
+/* Ends the text of a vote whose digest has the arithmetic that FASTEST selects. */
+#define FV_MPI_FASTEST ", or the arithmetic that FOVEA_ARITHMETIC_FASTEST selects on their CPUs (name one instead),"
 
 uint64_t fv_mpi_digest(uint64_t digest, const void *data, size_t bytes);
 

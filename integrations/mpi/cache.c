@@ -1,5 +1,5 @@
-/* Caches over ranks (cache.h): sequences and all that is done with them but appending. What can fail is done beside
- * what there is; ranks agree; then it takes its place, or is dropped. */
+/* Caches over ranks (cache.h): sequences, and all operations on them but appending. Steps that can fail make a copy;
+ * once all ranks have succeeded, it replaces the original, else it is dropped. */
 #include "cache.h"
 #include "agree.h"
 #include "structs.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How a rope rotates ones at the positions from which it makes all others (rope.h hides its angles). */
+/* Rotates ones at the positions from which a rope makes all others, since rope.h hides its angles. */
 static fovea_status digest_rope(const fovea_mpi_cache *c, uint64_t *digest) {
     enum { MOST = 1024, DIGITS = 3, BASE = 256 };
     float ones[MOST], rotated[MOST];
@@ -26,7 +26,7 @@ static fovea_status digest_rope(const fovea_mpi_cache *c, uint64_t *digest) {
     return FOVEA_OK;
 }
 
-/* What ranks must have alike. */
+/* All ranks must have the same. */
 static fovea_status digest(const fovea_mpi_cache *c, uint64_t *sum) {
     const fovea_kv_cache_desc *d = &c->desc;
     const int64_t numbers[] = {d->layers,  d->kv_heads, d->head_dim,     d->value_dim, d->k_dtype,

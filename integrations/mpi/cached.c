@@ -22,7 +22,7 @@ static const fv_mpi_cache_layer *layer_of(const fv_mpi_call *call, int64_t b) {
 
 fovea_status fv_mpi_cached_check(fv_mpi_call *call) {
     const fovea_attention_desc *d = &call->plan->problem.desc;
-    const int64_t *wanted = call->args.kv_lens;
+    const int64_t *kv_lens = call->args.kv_lens;
     const fovea_status status = check_alike(call);
     if (status != FOVEA_OK)
         return status;
@@ -32,12 +32,12 @@ fovea_status fv_mpi_cached_check(fv_mpi_call *call) {
         const fv_mpi_cache_layer *l = layer_of(call, b);
         if (!l)
             return FOVEA_ERROR_ARGUMENT;
-        if (wanted ? l->length < wanted[b] : l->length > d->kv_len)
+        if (kv_lens ? l->length < kv_lens[b] : l->length > d->kv_len)
             return fv_mpi_fail(FOVEA_ERROR_SHAPE, "sequence %lld has %lld keys; %s is %lld",
                                (long long)call->args.cache_sequences[b], (long long)l->length,
-                               wanted ? "its kv_lens" : "the plan's kv_len",
-                               (long long)(wanted ? wanted[b] : d->kv_len));
-        call->keys[b] = wanted ? wanted[b] : l->length;
+                               kv_lens ? "its kv_lens" : "the plan's kv_len",
+                               (long long)(kv_lens ? kv_lens[b] : d->kv_len));
+        call->keys[b] = kv_lens ? kv_lens[b] : l->length;
     }
     call->args.kv_lens = call->keys;
     return FOVEA_OK;

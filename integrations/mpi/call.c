@@ -1,4 +1,4 @@
-/* What an execution consists of (call.h). */
+/* Arguments, memory and tensors of an execution (call.h). */
 #include "call.h"
 
 #include <string.h>
@@ -12,9 +12,9 @@ int64_t fv_mpi_q_len(const fv_mpi_call *call, int64_t b) {
 }
 
 void *fv_mpi_take(fv_mpi_call *call, int64_t bytes) {
-    void *taken = call->memory;
+    void *begin = call->memory;
     call->memory += fv_mpi_units(bytes);
-    return taken;
+    return begin;
 }
 
 int64_t fv_mpi_scratch_bytes(const fovea_mpi_attention_plan *plan) {

@@ -25,7 +25,7 @@ int64_t fv_mpi_kv_len(const fv_mpi_call *call, int64_t sequence);
 /* Bytes of the workspace, rounded up to FV_MPI_UNIT. */
 void *fv_mpi_take(fv_mpi_call *call, int64_t bytes);
 
-/* What a thread needs to compute pieces. */
+/* Memory with which a thread computes pieces. */
 typedef struct fv_mpi_scratch {
     int64_t *lens; /* [4 batch] */
     void *workspace;

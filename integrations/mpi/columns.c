@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Elements of a type, in so many bytes. */
+/* Block of a type: its elements and bytes. */
 static const struct {
     fovea_dtype dtype;
     int elements, bytes;
@@ -92,7 +92,7 @@ fovea_status fv_mpi_slice_columns(const fovea_matrix *m, int64_t first, int64_t 
     if (type == TYPES)
         return fv_mpi_fail(FOVEA_ERROR_DTYPE, "a weight has dtype %d, which linear maps do not take", (int)m->dtype);
     if (m->in < 1 || m->in > most || m->out > most || stride < 0 || stride > most)
-        return fv_mpi_fail(FOVEA_ERROR_OVERFLOW, "a weight of %lld x %lld with strides of %lld cannot be dealt",
+        return fv_mpi_fail(FOVEA_ERROR_OVERFLOW, "a weight of %lld x %lld with strides of %lld cannot be distributed",
                            (long long)m->in, (long long)m->out, (long long)stride);
     const int64_t elements = (head_stride ? first / head : first) * stride;
     if (m->data && !words) {

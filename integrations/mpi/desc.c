@@ -93,7 +93,7 @@ fovea_status fv_mpi_read_desc(const fovea_context *ctx, const fovea_mpi_attentio
         status = fv_mpi_read_attention(ctx, m->attention, "desc.attention", d, &taken);
     if (status != FOVEA_OK)
         return status;
-    d->arithmetic = taken; /* not FASTEST, which is another one on another CPU */
+    d->arithmetic = taken; /* not FASTEST, which depends on the CPU */
     status = check_supported(d, m);
     if (status == FOVEA_OK)
         status = check_own(m);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the core would take, and this library does not. */
+/* Arguments that the core takes and this library does not. */
 static fovea_status check_absent(const fovea_attention_args *a) {
     const fv_mpi_refusal absent[] = {{"q_starts", a->q_starts},
                                      {"kv_starts", a->kv_starts},
@@ -38,8 +38,8 @@ static fovea_status check_offsets(fv_mpi_call *call) {
     const fv_mpi_problem *p = &call->plan->problem;
     const fovea_attention_desc *d = &p->desc;
     const int64_t limit = (int64_t)1 << 60, *given = call->args.q_offsets;
-    const bool takes = d->causal == FOVEA_CAUSAL_OFFSET || d->causal == FOVEA_CAUSAL_NONE;
-    if (given ? !takes : d->causal == FOVEA_CAUSAL_OFFSET)
+    const bool allowed = d->causal == FOVEA_CAUSAL_OFFSET || d->causal == FOVEA_CAUSAL_NONE;
+    if (given ? !allowed : d->causal == FOVEA_CAUSAL_OFFSET)
         return fv_mpi_fail(given ? FOVEA_ERROR_ARGUMENT : FOVEA_ERROR_NULL, "q_offsets %s",
                            given ? "given: they go with FOVEA_CAUSAL_OFFSET or _NONE" : "is NULL");
     const bool pass = call->plan->choice.method == FOVEA_MPI_METHOD_PASS;
@@ -95,7 +95,7 @@ static fovea_status check(fv_mpi_call *call, const fovea_attention_args *args) {
     return status == FOVEA_OK && call->cache ? fv_mpi_cached_visible(call) : status;
 }
 
-/* Of what decides the work, and must be the same on all ranks. */
+/* Whatever decides the work must be the same on all ranks. */
 static uint64_t digest(const fv_mpi_call *call) {
     uint64_t sum = call->args.lse.data != NULL;
     if (call->cache) {
@@ -188,7 +188,7 @@ static fovea_status execute(fovea_mpi_attention_plan *plan, const fovea_mpi_cach
         status = check(&call, args);
     }
     if (status == FOVEA_OK) {
-        fv_mpi_call copy = call; /* attention's workspace, which the work takes again */
+        fv_mpi_call copy = call; /* the work uses the same scratch memory */
         status = check_tensors(&call, fv_mpi_scratch_take(&copy));
     }
     status = fv_mpi_agree(plan->comm, status, status == FOVEA_OK ? digest(&call) : 0,

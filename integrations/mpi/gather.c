@@ -68,7 +68,7 @@ static void post(void *memory, int64_t bytes, int to, int tag, const fovea_mpi_a
 }
 
 /* Which of this rank's segments a query of the block may see. */
-static fv_mpi_header seen(const gather *g, const fv_mpi_block *b) {
+static fv_mpi_header visible_segments(const gather *g, const fv_mpi_block *b) {
     const fovea_mpi_attention_plan *plan = g->call->plan;
     const fovea_attention_desc *d = &plan->problem.desc;
     int64_t min = INT64_MAX, max = INT64_MIN, keys = 0, low, high;
@@ -128,7 +128,7 @@ static void compute(gather *g, int64_t block, fovea_status *statuses) {
     *header = (fv_mpi_header){.status = call->status};
     if (call->status != FOVEA_OK)
         return;
-    *header = seen(g, b);
+    *header = visible_segments(g, b);
     j.q = fv_mpi_view(call, b, &call->args.q);
     if (b->home != plan->rank && travels(plan))
         j.q = fv_mpi_packed(call, b, &j.q, g->q[block] + FV_MPI_UNIT);

@@ -21,7 +21,7 @@ typedef struct fv_mpi_section {
     int64_t rows, element; /* element: bytes of one */
 } fv_mpi_section;
 
-/* FOVEA_OK, or an error: all ranks' messages, with so many bytes in count sections, would be larger than MPI takes. */
+/* An error if all ranks' messages, with these bytes in count sections, are larger than MPI allows. */
 fovea_status fv_mpi_message_check(const fovea_mpi_group *g, double bytes, int64_t count);
 
 /* The messages of all ranks, one after another: a header, then the rank's part [rows][columns] of each section. */

@@ -1,5 +1,5 @@
-/* What the caller leaves open: the candidate that takes the least, by the cost model. Stripes from contiguous to 32 for
- * each rank; blocks of powers of two queries, of all key heads, some or one. GATHER takes the narrowest stripes: then
+/* Fields that the caller leaves open: the fastest candidate by the cost model. Stripes from contiguous to 32 for each
+ * rank; blocks of powers of two queries, of all key heads, some or one. GATHER has the narrowest stripes: then
  * work is even however many keys there are. */
 #include "heuristics.h"
 #include "schedule.h"
@@ -15,11 +15,11 @@ static void consider(const fv_mpi_problem *p, const fv_mpi_choice *c, fv_mpi_cho
     fv_mpi_routes routes;
     *ok = fv_mpi_routes_make(p, c, &routes);
     if (*ok) {
-        const double takes =
+        const double predicted =
             pass ? fv_mpi_schedule(p, &routes, c->in_flight, NULL, NULL) : fv_mpi_gather_seconds(p, &routes);
-        *ok = takes >= 0;
-        if (*ok && (*seconds < 0 || takes < *seconds))
-            *best = *c, *seconds = takes;
+        *ok = predicted >= 0;
+        if (*ok && (*seconds < 0 || predicted < *seconds))
+            *best = *c, *seconds = predicted;
     }
     fv_mpi_routes_free(&routes);
 }

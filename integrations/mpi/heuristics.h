@@ -1,4 +1,4 @@
-/* What the caller leaves open, chosen by the cost model. */
+/* Chooses the fields that the caller leaves open, by the cost model. */
 #ifndef FV_MPI_HEURISTICS_H
 #define FV_MPI_HEURISTICS_H
 

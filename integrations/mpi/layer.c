@@ -63,7 +63,7 @@ static fovea_status read_desc(making *k, const fovea_mpi_mha_desc *given, const 
     return check_supported(k);
 }
 
-/* What all ranks must have alike. Types of weights that a rank has none of are not its own to say. */
+/* All ranks must have the same, except the types of weights of which a rank may have none. */
 static uint64_t desc_digest(const making *k) {
     const fovea_mha_desc *d = &k->layer;
     const fovea_attention_desc *a = &k->attention;
@@ -242,10 +242,10 @@ size_t fovea_mpi_mha_weight_bytes(const fovea_mpi_mha *m) {
     const fovea_linear *counted[ROLES] = {NULL};
     for (int i = 0; m->own && i < ROLES; i++) { /* roles may share a map */
         int64_t part, in, out;
-        bool seen = fovea_mha_linear(m->own, i, &counted[i], &part, &in, &out) != FOVEA_OK || !counted[i];
+        bool counted_before = fovea_mha_linear(m->own, i, &counted[i], &part, &in, &out) != FOVEA_OK || !counted[i];
         for (int j = 0; j < i; j++)
-            seen = seen || counted[j] == counted[i];
-        bytes += seen ? 0 : fovea_linear_weight_bytes(counted[i]);
+            counted_before = counted_before || counted[j] == counted[i];
+        bytes += counted_before ? 0 : fovea_linear_weight_bytes(counted[i]);
     }
     return bytes;
 }

@@ -1,14 +1,14 @@
-/* Which rank has which position of an axis: stripes dealt back and forth. */
+/* The rank of each position of an axis: ranks get stripes back and forth. */
 #include "layout.h"
 
 static int64_t stripes_of(const fv_mpi_layout *l) { return fv_mpi_ceil(l->total, l->width); }
 
-static int dealt_to(const fv_mpi_layout *l, int64_t stripe) {
+static int rank_of_stripe(const fv_mpi_layout *l, int64_t stripe) {
     const int place = (int)(stripe % l->ranks);
     return stripe / l->ranks % 2 == 0 ? place : l->ranks - 1 - place;
 }
 
-int fv_mpi_owner(const fv_mpi_layout *l, int64_t position) { return dealt_to(l, position / l->width); }
+int fv_mpi_owner(const fv_mpi_layout *l, int64_t position) { return rank_of_stripe(l, position / l->width); }
 
 /* Each round deals one stripe to each rank, and only the last stripe of all can be short. */
 int64_t fv_mpi_local(const fv_mpi_layout *l, int64_t position) {
@@ -26,8 +26,8 @@ int64_t fv_mpi_held(const fv_mpi_layout *l, int rank) {
     const int64_t stripes = stripes_of(l), rounds = stripes / l->ranks;
     int64_t held = rounds * l->width;
     for (int64_t s = rounds * l->ranks; s < stripes; s++)
-        held += dealt_to(l, s) == rank ? l->width : 0;
-    return dealt_to(l, stripes - 1) == rank ? held - (stripes * l->width - l->total) : held;
+        held += rank_of_stripe(l, s) == rank ? l->width : 0;
+    return rank_of_stripe(l, stripes - 1) == rank ? held - (stripes * l->width - l->total) : held;
 }
 
 /* The last stripe of a round and the first of the next one are one rank's. */

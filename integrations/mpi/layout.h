@@ -12,9 +12,9 @@ typedef struct fv_mpi_layout {
 
 int fv_mpi_owner(const fv_mpi_layout *layout, int64_t position);
 int64_t fv_mpi_held(const fv_mpi_layout *layout, int rank);
-/* Where its owner has it. */
+/* The index of a position among those of its owner. */
 int64_t fv_mpi_local(const fv_mpi_layout *layout, int64_t position);
-/* The position that rank has at local. */
+/* The position that a rank has at an index. */
 int64_t fv_mpi_global(const fv_mpi_layout *layout, int rank, int64_t local);
 /* Positions from this one on that its owner holds without a gap. */
 int64_t fv_mpi_run(const fv_mpi_layout *layout, int64_t position);

@@ -59,7 +59,7 @@ static fovea_status read_desc(packing *p, const fovea_mpi_linear_desc *given) {
     return FOVEA_OK;
 }
 
-/* What all ranks must have alike. */
+/* All ranks must have the same. */
 static uint64_t desc_digest(const packing *p) {
     const fovea_linear_desc *d = &p->desc;
     const int64_t numbers[] = {d->in_features, d->dtype,      d->y_dtype,    d->residual_dtype,

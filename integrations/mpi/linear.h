@@ -23,7 +23,7 @@ static inline const int64_t *fv_mpi_linear_bounds(const fovea_mpi_linear *l, int
  * status: of this rank before. */
 fovea_status fv_mpi_linear_run(fovea_mpi_linear *l, const fovea_linear_args *args, char *memory,
                                const unsigned char *written, fovea_status status);
-/* Of arguments, but for x's memory. lens: [batch] zeros. */
+/* Checks arguments, except x's memory. zeros: [batch]. */
 fovea_status fv_mpi_linear_check(const fovea_mpi_linear *l, const fovea_linear_args *args, const int64_t *zeros);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sections of the message, one for each output, and the arrays beside it. */
+/* Sections of the message, one for each output, and other arrays of a call. */
 typedef struct layout {
     fv_mpi_message message;
     fv_mpi_section *sections;

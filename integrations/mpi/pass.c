@@ -27,7 +27,7 @@ typedef struct pass {
     fv_mpi_scratch scratch;
     slot *slots;
     out_slot outs[FV_MPI_OUT_SLOTS];
-    int64_t next, next_out; /* slots are taken in turns, so that sends have time */
+    int64_t next, next_out; /* round robin, so that sends have time */
 } pass;
 
 static const fv_mpi_block *block_of(const pass *p, int64_t block) { return &p->call->plan->routes.blocks[block]; }
@@ -37,7 +37,7 @@ static int64_t q_bytes_of(const pass *p, const fv_mpi_block *b) {
     return problem->queries == FOVEA_MPI_QUERIES_DEALT ? fv_mpi_q_bytes(problem, b) : 0;
 }
 
-/* What travels to a rank in a slot. */
+/* The part of a slot that is sent to a rank. */
 static void *message_in(const pass *p, const fv_mpi_block *b, const slot *s, int to) {
     return s->memory + (to == b->home ? FV_MPI_UNIT + q_bytes_of(p, b) : 0);
 }
@@ -68,7 +68,7 @@ static slot *take(pass *p, int64_t block) {
     return s;
 }
 
-/* Of a message of so many bytes with this rank's status; after an error the header alone. */
+/* Sends a message with this rank's status; after an error only its header. */
 static void send(pass *p, void *memory, int64_t bytes, int to, int tag, MPI_Request *request) {
     const fovea_mpi_attention_plan *plan = p->call->plan;
     const fovea_status status = p->call->status;
@@ -76,7 +76,7 @@ static void send(pass *p, void *memory, int64_t bytes, int to, int tag, MPI_Requ
     MPI_Isend(memory, (int)(status == FOVEA_OK ? bytes / FV_MPI_UNIT : 1), plan->unit, to, tag, plan->comm, request);
 }
 
-/* Ends what an out slot was taken for. */
+/* Waits for the message of an out slot, and unpacks a received result. */
 static void settle(pass *p, out_slot *o) {
     MPI_Wait(&o->request, MPI_STATUS_IGNORE);
     const int64_t block = o->block;

@@ -3,7 +3,7 @@
 #include "agree.h"
 #include "cached.h"
 
-/* Keys that one call of the core takes. */
+/* One call of the core. */
 static fovea_status piece(const fv_mpi_call *call, const fv_mpi_block *block, const fovea_tensor *q, int64_t key,
                           int64_t keys, fovea_attention_state *state, const fovea_tensor *out, const fovea_tensor *lse,
                           fv_mpi_scratch scratch) {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Over a cache a visit takes segment by segment. */
+/* Over a cache pieces are single segments. */
 static int64_t keys_at_once(const fovea_mpi_attention_plan *p, int64_t keys) {
     return p->problem.desc.page_keys && keys ? FV_MPI_SEGMENT : keys;
 }

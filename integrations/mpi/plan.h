@@ -38,7 +38,7 @@ fovea_status fv_mpi_add_shape(fovea_mpi_attention_plan *plan, const fv_mpi_block
 fovea_attention_plan *fv_mpi_plan_of(const fovea_mpi_attention_plan *plan, const fv_mpi_block *block, int64_t keys);
 /* Bytes of the state of a block, as in memory and in messages. */
 int64_t fv_mpi_state_of(const fovea_mpi_attention_plan *plan, const fv_mpi_block *block);
-/* An empty state for keys of a block, in memory of so many bytes. */
+/* An empty state for keys of a block, in memory of fv_mpi_state_of() bytes. */
 fovea_status fv_mpi_new_state(const fovea_mpi_attention_plan *plan, const fv_mpi_block *block, int64_t keys,
                               void *memory, fovea_attention_state **state);
 

@@ -69,7 +69,7 @@ static double largest_message(const fovea_mpi_attention_plan *p) {
     return p->problem.queries == FOVEA_MPI_QUERIES_REPLICATED ? fmax(most, shared) : most;
 }
 
-/* What is local, after all ranks have the same description. */
+/* Local, once all ranks have the same description. */
 static fovea_status build(fovea_mpi_attention_plan *p, const fovea_mpi_attention_desc *m) {
     const fovea_attention_desc *d = &p->problem.desc;
     const bool full = d->causal == FOVEA_CAUSAL_BOTTOM_RIGHT || d->causal == FOVEA_CAUSAL_OFFSET;

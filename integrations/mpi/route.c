@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* Queries whose limits are taken as one, for costs; more where a block would have more such parts. */
+/* Costs treat ROWS queries as one, or more if a block would have over PARTS such parts. */
 enum { ROWS = 64, PARTS = 4096 };
 
 static int64_t rows_of(const fv_mpi_problem *p, const fv_mpi_block *b) {

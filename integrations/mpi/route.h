@@ -24,7 +24,7 @@ typedef struct fv_mpi_stop {
     double seconds;
 } fv_mpi_stop;
 
-/* What is chosen, and what follows from it. */
+/* Chosen by the caller or by the cost model. */
 typedef struct fv_mpi_choice {
     int64_t stripe_segments, query_stripe, block_queries, block_kv_heads, in_flight;
     fovea_mpi_method method;
@@ -60,7 +60,7 @@ double fv_mpi_visit_seconds(const fv_mpi_problem *problem, const fv_mpi_block *b
 int64_t fv_mpi_q_bytes(const fv_mpi_problem *problem, const fv_mpi_block *block);
 int64_t fv_mpi_state_bytes(const fv_mpi_problem *problem, const fv_mpi_block *block); /* about: for costs */
 int64_t fv_mpi_out_bytes(const fv_mpi_problem *problem, const fv_mpi_block *block);
-/* Of a state that goes to a rank, with q unless the rank has it: for costs. */
+/* Of a state sent to a rank, with q unless the rank has it: for costs. */
 int64_t fv_mpi_hop_bytes(const fv_mpi_problem *problem, const fv_mpi_block *block, int to);
 
 #endif

@@ -1,6 +1,6 @@
-/* PASS: the order of work, by simulation; and what is chosen by what the simulation takes.
+/* PASS: the order of work, and its predicted time, by simulation.
  *
- * Each rank does one stop at a time. Of the blocks that are there it takes the one with the most work ahead. At most
+ * Each rank does one stop at a time. Of the blocks at hand it takes the one with the most work ahead. At most
  * in_flight blocks are under way; when one ends, the next begins whose first rank has the least to do. A rank begins
  * with a short block, since others have nothing to do until it has passed one on. The order in
  * which stops begin is the order of all ranks' work, so each rank can wait for what comes earlier in it, and for
@@ -79,13 +79,13 @@ static void emit(simulation *s, int64_t block, int64_t stop) {
     s->op_count++;
 }
 
-static double later(double a, double b) { return a > b ? a : b; }
+static double latest(double a, double b) { return a > b ? a : b; }
 
 /* When a message that is ready now has arrived. An adapter sends one at a time, and receives one at a time. */
 static double transfer(simulation *s, int from, int to, double now, int64_t bytes) {
     rank_state *out = &s->ranks[from], *in = &s->ranks[to];
     out->sends_until = in->receives_until =
-        later(now, later(out->sends_until, in->receives_until)) + (double)bytes / s->problem->costs.bandwidth;
+        latest(now, latest(out->sends_until, in->receives_until)) + (double)bytes / s->problem->costs.bandwidth;
     return in->receives_until + s->problem->costs.latency;
 }
 
@@ -106,7 +106,7 @@ static void begin_one(simulation *s, double now) {
     double at = now;
     if (b->home != best && s->problem->queries == FOVEA_MPI_QUERIES_DEALT) {
         emit(s, block, -1);
-        at = transfer(s, b->home, best, later(now, s->ranks[b->home].free_at), fv_mpi_q_bytes(s->problem, b));
+        at = transfer(s, b->home, best, latest(now, s->ranks[b->home].free_at), fv_mpi_q_bytes(s->problem, b));
     }
     s->ranks[best].queued += stop_of(s, block)->seconds;
     push(&s->events, (entry){at, block, ARRIVES});
@@ -145,8 +145,8 @@ static double simulate(simulation *s, int64_t in_flight) {
                 const int64_t bytes = fv_mpi_hop_bytes(s->problem, b, to->rank);
                 push(&s->events, (entry){transfer(s, rank, to->rank, now, bytes), e.block, ARRIVES});
             } else {
-                end = later(end,
-                            b->home == rank ? now : transfer(s, rank, b->home, now, fv_mpi_out_bytes(s->problem, b)));
+                end = latest(end,
+                             b->home == rank ? now : transfer(s, rank, b->home, now, fv_mpi_out_bytes(s->problem, b)));
                 begin_one(s, now);
             }
         }
@@ -226,9 +226,9 @@ double fv_mpi_gather_seconds(const fv_mpi_problem *p, const fv_mpi_routes *r) {
         const fv_mpi_block *b = &r->blocks[i];
         int64_t low, high;
         fv_mpi_sees(&p->desc, b->query, b->queries, p->max_offset, p->max_offset, &low, &high);
-        const double seen = (double)(fv_mpi_ceil(high, FV_MPI_SEGMENT) - low / FV_MPI_SEGMENT);
-        work += fv_mpi_visit_seconds(p, b, 0, p->desc.kv_len) + seen * p->costs.call;
-        bytes[b->home] += seen * (double)fv_mpi_state_bytes(p, b);
+        const double visible = (double)(fv_mpi_ceil(high, FV_MPI_SEGMENT) - low / FV_MPI_SEGMENT);
+        work += fv_mpi_visit_seconds(p, b, 0, p->desc.kv_len) + visible * p->costs.call;
+        bytes[b->home] += visible * (double)fv_mpi_state_bytes(p, b);
         if (b->home == 0)
             other += (double)(fv_mpi_q_bytes(p, b) + fv_mpi_out_bytes(p, b)) / p->costs.bandwidth;
     }

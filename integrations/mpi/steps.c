@@ -8,7 +8,7 @@ static void add(fv_mpi_steps *s, fv_mpi_step_kind kind, const fv_mpi_op *op, int
     s->at[s->count++] = (fv_mpi_step){kind, op->block, stop};
 }
 
-/* What of an op is the rank's. */
+/* Adds the rank's part of an op. */
 static void add_steps(fv_mpi_steps *s, const fv_mpi_routes *r, int rank, const fv_mpi_op *op) {
     const fv_mpi_block *b = &r->blocks[op->block];
     const fv_mpi_stop *stops = r->stops + b->stop;

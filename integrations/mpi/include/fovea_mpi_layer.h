@@ -2,19 +2,19 @@
  * Fovea::mpi, as fovea_mpi.h is, whose rules for errors and threads hold here, too.
  *
  *     fovea_mpi_group_create(MPI_COMM_WORLD, &group);
- *     fovea_mpi_share(group, rank, out_features, 0, &first);      which columns a rank has
+ *     fovea_mpi_share(group, rank, out_features, 0, &first);      the columns of a rank
  *     desc.linear = &map;                                         as for one rank
- *     fovea_mpi_linear_create(group, ctx, &desc, &linear);        packs this rank's columns alone
+ *     fovea_mpi_linear_create(group, ctx, &desc, &linear);        packs this rank's columns
  *     fovea_mpi_linear_execute(linear, &args);                    all ranks have x, and all get y
  *     fovea_mpi_linear_destroy(linear);
  *     fovea_mpi_group_destroy(group);
  *
- * Places. A rank has a contiguous run of columns (heads), in the order of ranks; shares differ by one unit at most, and
- * some are empty if there are fewer units than ranks. No sum is split: each output is computed by one rank as one rank
- * computes all, and outputs are gathered. So every rank must have the whole input.
+ * Distribution. Each rank has a contiguous range of columns (heads), in the order of ranks. Shares differ by at most
+ * one unit; some are empty if there are fewer units than ranks. No sum is split: one rank computes each output, and
+ * outputs are gathered. So every rank must have the whole input.
  *
- * Memory. A rank holds the weights of its share. Messages are in the group's memory, which all its maps and layers use
- * in turn: it grows to what the largest call needs, or is reserved before. */
+ * Memory. A rank holds the weights of its share. Messages use the group's memory, which its maps and layers share: it
+ * grows to what the largest call needs, or is reserved before. */
 #ifndef FOVEA_MPI_LAYER_H
 #define FOVEA_MPI_LAYER_H
 
@@ -26,7 +26,7 @@ extern "C" {
 
 /* -------------------------------------------------------------------------------------------------------- groups -- */
 
-/* Ranks that share maps and layers. Calls on one group come in the same order on all its ranks, one at a time. */
+/* Ranks that share maps and layers. All ranks must make the calls on a group in the same order, one at a time. */
 typedef struct fovea_mpi_group fovea_mpi_group;
 
 /* Duplicates comm. Collective. FOVEA_ERROR_NULL, _ARGUMENT (MPI is not initialised), _OUT_OF_MEMORY. After an
@@ -36,22 +36,21 @@ FOVEA_API fovea_status fovea_mpi_group_create(MPI_Comm comm, fovea_mpi_group **g
 /* Frees a group, after its maps and layers. NULL is allowed. Collective. Not after MPI_Finalize(). */
 FOVEA_API void fovea_mpi_group_destroy(fovea_mpi_group *group);
 
-/* Bytes of memory for messages that the group has, and has from now on. Local. FOVEA_ERROR_NULL, _OUT_OF_MEMORY. */
+/* Bytes of the group's memory for messages; makes it at least so large. Local. FOVEA_ERROR_NULL, _OUT_OF_MEMORY. */
 FOVEA_API size_t fovea_mpi_group_memory(const fovea_mpi_group *group);
 FOVEA_API fovea_status fovea_mpi_group_reserve(fovea_mpi_group *group, size_t bytes);
 
 /* Columns that stay together, unless a description says otherwise. */
 #define FOVEA_MPI_COLUMNS 32
 
-/* Columns [*first, *first + count) of columns are a rank's. Returns count. multiple: columns that stay together; 0:
+/* A rank's share of columns: [*first, *first + count). Returns count. multiple: columns that stay together; 0:
  * FOVEA_MPI_COLUMNS. Local, thread-safe. */
 FOVEA_API int64_t fovea_mpi_share(const fovea_mpi_group *group, int rank, int64_t columns, int64_t multiple,
                                   int64_t *first);
 
-/* Heads of a rank. With at least as many key heads as ranks, key heads are dealt, and their query heads come with them.
- * With fewer, ranks are dealt to key heads: those of one key head share its query heads, and each has a copy of its
- * W^K, W^V, keys and values. Ranks beyond the number of query heads have none (q_count 0, kv_count 0), but have columns
- * of W^O. */
+/* Heads of a rank. With at least as many key heads as ranks, each rank gets whole key heads and their query heads. With
+ * fewer, several ranks share the query heads of a key head, and each has a copy of its W^K, W^V, keys and values. With
+ * more ranks than query heads, some have no heads (q_count 0, kv_count 0), but columns of W^O. */
 typedef struct fovea_mpi_heads {
     int64_t q_first, q_count;
     int64_t kv_first, kv_count;
@@ -60,7 +59,7 @@ FOVEA_API fovea_mpi_heads fovea_mpi_share_heads(const fovea_mpi_group *group, in
                                                 int64_t kv_heads);
 
 /* Gathers columns that the ranks have computed. Collective.
- *   mine   FOVEA_OK, or the status of this rank's work before, with fovea_error_detail(): all ranks then return it
+ *   mine   FOVEA_OK, or the status of this rank's work before, with fovea_error_detail(); every rank then returns it
  *   own    [rows][share of this rank], contiguous
  *   whole  [rows][columns], contiguous; not own
  *   bounds [ranks + 1]: rank r has columns [bounds[r], bounds[r + 1]); NULL: by fovea_mpi_share() with multiple 0
@@ -73,10 +72,10 @@ FOVEA_API fovea_status fovea_mpi_gather_columns(fovea_mpi_group *group, fovea_st
 
 typedef struct fovea_mpi_linear_desc {
     size_t struct_size;
-    /* The map of one rank. Its weights and biases are whole, or this rank's share. */
+    /* The map, as for one rank. Its weights and biases are whole, or this rank's share. */
     const fovea_linear_desc *linear;
-    /* NULL: weights and biases are whole, and the same on all ranks. Else [part_count]: output columns of all ranks, of
-     * which each weight and bias has this rank's share alone (weight.out; if it is 0, weight.dtype alone is read). */
+    /* NULL: weights and biases are whole, and the same on all ranks. Else [part_count]: output columns over all ranks;
+     * each weight and bias has this rank's share only (weight.out; if it is 0, only weight.dtype is read). */
     const int64_t *columns;
     int64_t multiple; /* columns that stay together; default 0: FOVEA_MPI_COLUMNS. Whole weights of 4 bits, and of words
                          of integers, need a multiple of 8 */
@@ -90,37 +89,37 @@ typedef struct fovea_mpi_linear fovea_mpi_linear;
 
 /* Packs this rank's columns of each part. Collective. group and ctx must outlive the map. Ranks may have different
  * tiers and threads. Errors: those of fovea_linear_pack(), and FOVEA_ERROR_ARGUMENT if descriptions differ between
- * ranks, or FOVEA_ARITHMETIC_FASTEST takes different arithmetics on their CPUs (name one), FOVEA_ERROR_UNSUPPORTED for
- * words of integers that shares cut. After an error *linear is NULL, on all ranks. */
+ * ranks or FOVEA_ARITHMETIC_FASTEST selects different arithmetics on their CPUs (name one), FOVEA_ERROR_UNSUPPORTED if
+ * a share ends within a word of integers. After an error *linear is NULL on all ranks. */
 FOVEA_API fovea_status fovea_mpi_linear_create(fovea_mpi_group *group, const fovea_context *ctx,
                                                const fovea_mpi_linear_desc *desc, fovea_mpi_linear **linear);
 
 /* Frees a map. NULL is allowed. Local. */
 FOVEA_API void fovea_mpi_linear_destroy(fovea_mpi_linear *linear);
 
-/* Columns [*first, *first + count) of a part are a rank's. Returns count. Thread-safe. */
+/* A rank's columns of a part: [*first, *first + count). Returns count. Thread-safe. */
 FOVEA_API int64_t fovea_mpi_linear_columns(const fovea_mpi_linear *linear, int64_t part, int rank, int64_t *first);
 
-/* Bytes of this rank's packed weights; of the group's memory that a call of so many rows (batch * tokens) needs.
+/* Bytes of this rank's packed weights, and of the group's memory that a call with rows (batch * tokens) needs.
  * Thread-safe. */
 FOVEA_API size_t fovea_mpi_linear_weight_bytes(const fovea_mpi_linear *linear);
 FOVEA_API size_t fovea_mpi_linear_memory(const fovea_mpi_linear *linear, int64_t rows);
 
-/* fovea_linear_execute() over ranks. Collective. args are those of one rank: x and residual whole on every rank, y
- * written whole on every rank. stats counts this rank's products. Outputs are written after all inputs were read.
- * Errors: those of fovea_linear_execute(), and FOVEA_ERROR_ARGUMENT if sizes, lens, the activation or which y are asked
- * for differ between ranks, FOVEA_ERROR_UNSUPPORTED for messages of more than 2^37 bytes. After an error every y is
- * undefined, and the map can be executed again. */
+/* fovea_linear_execute() over ranks. Collective. args are as for one rank: x and residual are whole on every rank, and
+ * y is written whole on every rank, after all inputs were read. stats counts this rank's products. Errors: those of
+ * fovea_linear_execute(), and FOVEA_ERROR_ARGUMENT if sizes, lens, the activation or the set of outputs differ between
+ * ranks, FOVEA_ERROR_UNSUPPORTED for messages of more than 2^37 bytes. After an error every y is undefined, and the map
+ * can be executed again. */
 FOVEA_API fovea_status fovea_mpi_linear_execute(fovea_mpi_linear *linear, const fovea_linear_args *args);
 
 /* --------------------------------------------------------------------------------------------------------- layer -- */
 
 typedef struct fovea_mpi_mha_desc {
     size_t struct_size;
-    /* The layer of one rank: form FACTORED, without folded values. */
+    /* The layer, as for one rank: form FACTORED, without folded values. */
     const fovea_mha_desc *layer;
-    /* Nonzero: weights.q, k and v, their biases, and o with its bias are this rank's heads and columns alone. Of what
-     * it has none of, only o.dtype is read. Default 0: weights are whole, and the same on all ranks. */
+    /* Nonzero: weights.q, k and v, o, and their biases are those of this rank's heads and columns only; without any,
+     * only o.dtype is read. Default 0: weights are whole, and the same on all ranks. */
     int own_weights;
     int64_t multiple; /* columns of W^O that stay together; default 0: FOVEA_MPI_COLUMNS */
 } fovea_mpi_mha_desc;
@@ -132,10 +131,10 @@ FOVEA_API void fovea_mpi_mha_desc_init_size(fovea_mpi_mha_desc *desc, size_t siz
 typedef struct fovea_mpi_mha fovea_mpi_mha;
 
 /* Packs W^Q, W^K and W^V of this rank's heads (fovea_mpi_share_heads()) and its columns of W^O (fovea_mpi_share()).
- * Collective. group and ctx must outlive the layer. Errors: those of fovea_mha_create(), FOVEA_ERROR_ARGUMENT if
- * descriptions or what FOVEA_ARITHMETIC_FASTEST takes differ between ranks, FOVEA_ERROR_UNSUPPORTED for other forms, folded values, a W^O whose heads are not
- * adjacent, and messages of more than 2^37 bytes for the most rows (packed: q_tokens). After an error *mha is NULL, on
- * all ranks. */
+ * Collective. group and ctx must outlive the layer. Errors: those of fovea_mha_create(), and FOVEA_ERROR_ARGUMENT if
+ * descriptions or the arithmetics that FOVEA_ARITHMETIC_FASTEST selects differ between ranks, FOVEA_ERROR_UNSUPPORTED
+ * for other forms, folded values, a W^O whose heads are not adjacent, and messages of more than 2^37 bytes for the most
+ * rows (packed: q_tokens). After an error *mha is NULL on all ranks. */
 FOVEA_API fovea_status fovea_mpi_mha_create(fovea_mpi_group *group, const fovea_context *ctx,
                                             const fovea_mpi_mha_desc *desc, const fovea_mha_weights *weights,
                                             fovea_mpi_mha **mha);
@@ -143,22 +142,22 @@ FOVEA_API fovea_status fovea_mpi_mha_create(fovea_mpi_group *group, const fovea_
 /* Frees a layer. NULL is allowed. Local. */
 FOVEA_API void fovea_mpi_mha_destroy(fovea_mpi_mha *mha);
 
-/* Heads of a rank, and its columns [*first, *first + count) of the result, of which it returns count. Thread-safe. */
+/* Heads of a rank; its columns of the result, [*first, *first + count), returning count. Thread-safe. */
 FOVEA_API fovea_mpi_heads fovea_mpi_mha_heads(const fovea_mpi_mha *mha, int rank);
 FOVEA_API int64_t fovea_mpi_mha_columns(const fovea_mpi_mha *mha, int rank, int64_t *first);
 
-/* Bytes of this rank's packed weights; of the group's memory that a call of the most rows needs. Thread-safe. */
+/* Bytes of this rank's packed weights, and of the group's memory that a call with the most rows needs. Thread-safe. */
 FOVEA_API size_t fovea_mpi_mha_weight_bytes(const fovea_mpi_mha *mha);
 FOVEA_API size_t fovea_mpi_mha_memory(const fovea_mpi_mha *mha);
 
-/* fovea_mha_execute() over ranks. Collective. args are those of one rank: inputs, masks, biases and sinks whole on
- * every rank, out and lse written whole on every rank, after all inputs were read. But
- *   - cache and pages have this rank's key heads, and ropes of one model (not compared). A rank without heads needs
- *     none.
- *   - weights, scores, summary and stats must be absent, and a prepared mask is one for all heads.
- *   - Errors: those of fovea_mha_execute(), and FOVEA_ERROR_ARGUMENT if sizes, lengths or what is asked for differ
- *     between ranks. After an error out and lse are undefined. Caches of some ranks may then have the new tokens:
- *     fovea_kv_cache_truncate() brings them back to one length. */
+/* fovea_mha_execute() over ranks. Collective. args are as for one rank: inputs, masks, biases and sinks are whole on
+ * every rank, and out and lse are written whole on every rank, after all inputs were read. Differences:
+ *   - cache and pages have this rank's key heads, with the same rope on all ranks (not compared). A rank without heads
+ *     needs none.
+ *   - weights, scores, summary and stats must be absent, and a prepared mask must be one for all heads.
+ *   - Errors: those of fovea_mha_execute(), and FOVEA_ERROR_ARGUMENT if sizes, lengths or the set of outputs differ
+ *     between ranks. After an error out and lse are undefined, and caches of some ranks may have the new tokens:
+ *     fovea_kv_cache_truncate() restores one length. */
 FOVEA_API fovea_status fovea_mpi_mha_execute(fovea_mpi_mha *mha, const fovea_attention_args *args);
 
 #ifdef __cplusplus
