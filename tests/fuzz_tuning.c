@@ -2,7 +2,8 @@
  * same, and that merges with itself to the same.
  *
  * The sum in the last line would keep a fuzzer from everything behind it, and the kernel list from the rows; so inputs
- * are tried as they are, and then as the lines of a file for this CPU and build, whose sum is made right.
+ * are tried as they are, and then as the lines of a file for this CPU and build, and for its model, whose sum is made
+ * right.
  *
  *     fuzz-tuning --make-seeds FOLDER    writes a few sound files to begin with */
 #include "attention/plan/tuning.h"
@@ -46,12 +47,14 @@ static void try_text(const char *text, size_t size) {
     fovea_tuning_destroy(same);
 }
 
-static size_t frame(char *text, size_t size, const char *rows, size_t length) {
+static size_t frame(char *text, size_t size, bool by_model, const char *rows, size_t length) {
     fv_cpu cpu;
-    fv_tuning_section own;
+    fv_tuning_section own, model;
     fv_cpu_detect(&cpu);
     fv_tuning_section_of(&cpu, &own);
-    size_t n = (size_t)snprintf(text, size, "fovea-tuning %d\n%s\n", FV_TUNING_VERSION, own.text);
+    fv_tuning_model_of(&own, &model);
+    size_t n =
+        (size_t)snprintf(text, size, "fovea-tuning %d\n%s\n", FV_TUNING_VERSION, by_model ? model.text : own.text);
     if (length + n + 64 > size)
         length = size - n - 64;
     memcpy(text + n, rows, length);
@@ -65,7 +68,8 @@ static size_t frame(char *text, size_t size, const char *rows, size_t length) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static char text[FV_TUNING_BYTES];
     try_text((const char *)data, size);
-    try_text(text, frame(text, sizeof text, (const char *)data, size));
+    try_text(text, frame(text, sizeof text, false, (const char *)data, size));
+    try_text(text, frame(text, sizeof text, true, (const char *)data, size));
     return 0;
 }
 
@@ -74,9 +78,11 @@ static void make_seeds(const char *folder) {
     int number = 0;
     for (int op = 0; op < FV_TUNING_OPERATIONS; op++)
         for (int isa = FV_ISA_scalar; isa < FV_ISA_COUNT; isa++)
-            for (int whole = 0; whole < 2; whole++) {
-                fv_tuning_row row = {
-                    .known = true, .operation = (fv_tuning_op)op, .isa = (fv_isa)isa, .threads = 1 + isa};
+            for (int whole = 0; whole < 3; whole++) {
+                fv_tuning_row row = {.known = true,
+                                     .operation = (fv_tuning_op)op,
+                                     .isa = (fv_isa)isa,
+                                     .threads = whole < 2 ? 1 + isa : 0};
                 for (int i = 0; i < fv_tuning_operations[op]->keys; i++)
                     row.key[i] = fv_tuning_operations[op]->key[i].range;
                 row.key[1] = (fv_interval){64, 128}; /* value_dim, or out */
@@ -88,7 +94,7 @@ static void make_seeds(const char *folder) {
                 size_t n = strlen(line);
                 memcpy(text, line, n);
                 if (whole)
-                    n = frame(text, sizeof text, line, n);
+                    n = frame(text, sizeof text, whole > 1, line, n);
                 snprintf(path, sizeof path, "%s/seed-%d", folder, number++);
                 FILE *file = fopen(path, "w");
                 require(file && fwrite(text, 1, n, file) == n && fclose(file) == 0, "a seed cannot be written");

@@ -196,6 +196,31 @@ static void test_unknown(void) {
     }
 }
 
+/* Rows of adapters are found there, too, whatever the number of threads if they name none, and are not dropped. */
+static void test_adapters(void) {
+    static const char *const threads[] = {"", " threads=2"};
+    char line[FV_TUNING_LINE];
+    fovea_info info;
+    fovea_tuning_match match;
+    fovea_tuning_match_init(&match);
+    for (int named = 0; named < 2; named++)
+        for (int count = 1; count < 3; count++) {
+            write_shipped();
+            snprintf(line, sizeof line, "some.product isa=%s%s type=q4_0 : take=1 : gain=1.1",
+                     fv_isa_word((fv_isa)test_isa()), threads[named]);
+            write_more(line);
+            fovea_context *ctx = context_on(machine_facts(), count, NULL, &info);
+            test_check(fovea_tuning_adapter_row(ctx, NULL, "some.product", 0, &match) == FOVEA_OK &&
+                           match.found == (!named || count == 2) && (!match.found || strcmp(match.row, line) == 0),
+                       "\"%s\" with %d threads: %d, \"%s\"", line, count, match.found, match.row);
+            test_check(fovea_tuning_adapter_row(ctx, NULL, "some.product", 1, &match) == FOVEA_OK && !match.found &&
+                           fovea_tuning_adapter_row(ctx, NULL, "some", 0, &match) == FOVEA_OK && !match.found,
+                       "a row that is not there: \"%s\"", match.row);
+            test_check(info.tuning_status == FOVEA_OK && !strstr(info.tuning, "dropped"), "adapters: %s", info.tuning);
+            fovea_context_destroy(ctx);
+        }
+}
+
 /* Whatever else is wrong with it, the shipped file is refused whole, and the defaults serve. */
 static void test_damaged(void) {
     const struct {
@@ -309,6 +334,7 @@ int main(int argc, char **argv) {
     setenv("FOVEA_KNOWN_CPUS", path, 1);
     test_machines();
     test_unknown();
+    test_adapters();
     test_damaged();
     test_user();
     test_own_file();
