@@ -38,7 +38,7 @@ static void set_rows(fv_prefetch_part *part, const fovea_tensor *t, const fv_seq
 
 /* Keys of a block's head; interleaved, whole groups. */
 static void set_keys(fv_prefetch_part *part, const fv_kv_side *side, const fv_row_block *at, fv_range keys) {
-    part->key = side->layout == FV_KV_INTERLEAVED ? fv_round_down(keys.begin, FV_KEY_GROUP) : keys.begin;
+    part->key = fv_kv_first_of(side, keys.begin);
     part->end = keys.end;
     part->side = side;
     part->sequence = at->batch;

@@ -11,9 +11,8 @@ typedef struct fv_products {
     int64_t count;
 } fv_products;
 
-/* Multiplies now, or beside the next softmax if it is the kernel over tiles and later is not NULL. */
-void fv_product_run(const fv_block *block, fv_products *later, const fv_kernel *product, const fv_product *it,
-                    const fv_prefetch *prefetch);
+/* Puts off a product of the kernel over tiles. Where there is no room, those before are computed first. */
+void fv_products_defer(fv_products *later, const fv_kernel *product, const fv_product *it);
 
 /* Where results of a tile go, from its first row on: m and l of the segment, and outputs, of which fv_epilogue says
  * what becomes of what is there; b: running M, L and O, into which they are merged. */

@@ -5,18 +5,11 @@
 
 enum { MOST = sizeof((fv_products *)0)->of / sizeof(fv_product) };
 
-static void multiply_now(const fv_kernel *product, const fv_product *it, const fv_prefetch *prefetch) {
-    product->run.multiply(&it->a, &it->b, it->c, it->ldc, &it->epilogue, prefetch);
-}
-
-void fv_product_run(const fv_block *x, fv_products *later, const fv_kernel *product, const fv_product *it,
-                    const fv_prefetch *prefetch) {
-    if (!later || product != x->plan->tiles) {
-        multiply_now(product, it, prefetch);
-        return;
+void fv_products_defer(fv_products *later, const fv_kernel *product, const fv_product *it) {
+    for (int64_t i = 0; i < later->count && later->count == MOST; i++) { /* they may be what this one starts from */
+        const fv_product *const now = &later->of[i];
+        product->run.multiply(&now->a, &now->b, now->c, now->ldc, &now->epilogue, NULL);
     }
-    for (int64_t i = 0; i < later->count && later->count == MOST; i++) /* they may be what this one starts from */
-        multiply_now(product, &later->of[i], NULL);
     later->count %= MOST;
     later->of[later->count++] = *it;
 }
@@ -74,7 +67,10 @@ bool fv_scores_multiply(fv_block *x, const fv_tile *t, int64_t segment, fv_range
             fv_prefetch prefetch = {0};
             if (first == of.begin || x->tile_count > 1)
                 fv_prefetch_with_scores(&x->queue, p, step.product, rows, step.end - step.begin, &prefetch);
-            fv_product_run(x, later, step.product, &product, &prefetch);
+            if (later && step.product == p->tiles)
+                fv_products_defer(later, step.product, &product);
+            else
+                step.product->run.multiply(&product.a, &product.b, product.c, lds, &product.epilogue, &prefetch);
         }
     }
     return words;

@@ -70,7 +70,10 @@ static void multiply_step(fv_block *x, const fv_values_step *step, const fv_kern
                                             .ldstart = stride,
                                             .a = ends ? from_row(to->a, row) : NULL,
                                             .b = ends ? from_row(to->b, row) : NULL}};
-        fv_product_run(x, later, product, &it, prefetch);
+        if (later && product == x->plan->tiles)
+            fv_products_defer(later, product, &it);
+        else
+            product->run.multiply(&it.a, &it.b, it.c, it.ldc, &it.epilogue, prefetch);
         prefetch->next = NULL; /* once is enough */
     }
 }

@@ -121,6 +121,11 @@ static inline fv_kv_span fv_kv_long_span_of(const fv_kv_side *side, int64_t sequ
                         NULL};
 }
 
+/* The first key of what is read as one: of its group, where keys are interleaved. */
+static inline int64_t fv_kv_first_of(const fv_kv_side *side, int64_t key) {
+    return side->layout == FV_KV_INTERLEAVED ? fv_round_down(key, FV_KEY_GROUP) : key;
+}
+
 /* May rows lie in pages that end inside a segment? */
 static inline bool fv_kv_short_pages(const fv_kv_side *side) {
     return side->pages && (side->starts || side->page_keys % FV_SEGMENT != 0);
