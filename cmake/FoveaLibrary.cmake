@@ -37,7 +37,8 @@ if(BUILD_SHARED_LIBS)
 endif()
 
 # What tests, benchmarks and the tuner link: with what only they ask, which users need not carry.
-add_library(fovea_internal STATIC EXCLUDE_FROM_ALL ${objects} ${PROJECT_SOURCE_DIR}/src/linear/candidates.c)
+add_library(fovea_internal STATIC EXCLUDE_FROM_ALL ${objects} ${PROJECT_SOURCE_DIR}/src/attention/plan/effect.c
+                                                  ${PROJECT_SOURCE_DIR}/src/linear/effect.c)
 fovea_warnings(fovea_internal)
 set_target_properties(fovea_internal PROPERTIES LINKER_LANGUAGE C)
 target_include_directories(fovea_internal PUBLIC ${FOVEA_INCLUDE} ${PROJECT_SOURCE_DIR}/src

@@ -1,207 +1,94 @@
-/* The candidates of a search : stages, each over choices that differ in one respect from the best so far, or in
- * two sizes. Of an attention: pairs of kernels, sizes of blocks and tiles, splitting of rows. Of a linear map: kernels,
- * blocks of channels and rows, items of a thread. */
+/* The candidates of a search: all values that the table of an operation's knobs has for a field (tuning/rows.h). What a
+ * field means is not known here. */
 #include "candidates.h"
 #include "core/core.h"
 #include "dispatch/dispatch.h"
-
-#include <assert.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-const char *const tune_stages[TUNE_STAGES] = {
-    [TUNE_kernels] = "kernels", [TUNE_sizes] = "sizes", [TUNE_pairs] = "pairs of sizes", [TUNE_threads] = "threads"};
 
 /* A list in the making. */
 typedef struct list {
     tune_problem *problem;
     const tune_plan *base;
-    tune_choice *choices;
-    tune_plan made[TUNE_CANDIDATES]; /* their attention is gone */
+    const fv_tuning_operation *operation;
+    tune_choice made; /* of the best */
+    tune_choice *choices, plans[TUNE_CANDIDATES];
     int count;
 } list;
 
 /* Adds a choice, unless its plan is that of one before or of the default. */
 static void add(list *l, const tune_choice *choice) {
     tune_plan *plan = tune_problem_plan(l->problem, choice);
-    if (!plan)
-        return;
-    const tune_plan made = *plan;
-    tune_plan_free(plan);
-    bool known = tune_same_plan(&made, l->base);
+    bool known = !plan || l->count == TUNE_CANDIDATES || tune_same_plan(plan, l->base);
     for (int i = 0; i < l->count && !known; i++)
-        known = tune_same_plan(&made, &l->made[i]);
-    assert(known || l->count < TUNE_CANDIDATES);
-    if (known || l->count == TUNE_CANDIDATES)
-        return;
-    l->choices[l->count] = *choice;
-    l->made[l->count++] = made;
-}
-
-/* A number times a factor, a whole multiple of unit (but for unit 1 at least that) up to most. */
-static int64_t scaled(int64_t number, double factor, int64_t unit, int64_t most) {
-    const int64_t size = fv_min((int64_t)((double)number * factor), most);
-    return fv_max(fv_round_down(size, unit), unit);
-}
-
-/* ------------------------------------------------------------------------------------------------------ kernels -- */
-
-typedef struct ranked {
-    tune_choice choice;
-    double cost;
-} ranked;
-
-static int by_cost(const void *a, const void *b) {
-    const double x = ((const ranked *)a)->cost, y = ((const ranked *)b)->cost;
-    return (x > y) - (x < y);
-}
-
-/* What the model says of the kernels of a choice. */
-static double model_cost(const tune_shape *shape, const tune_choice *choice) {
-    const int64_t most = 4096; /* rows and columns beyond make no difference */
-    const fovea_attention_desc *d = &shape->attention;
-    if (shape->linear)
-        return fv_multiply_cost(choice->knob[FV_LINEAR_KNOB_gemm].kernel, fv_min(shape->rows, most),
-                                fv_min(shape->out, most));
-    const int64_t rows = d->q_heads / d->kv_heads * d->q_len, keys = fv_max(fv_min(d->kv_len, FV_SEGMENT), 1);
-    return fv_multiply_cost(choice->knob[FV_ATTENTION_KNOB_score].kernel, rows, keys) * (double)d->head_dim +
-           fv_multiply_cost(choice->knob[FV_ATTENTION_KNOB_value].kernel, rows, fv_min(d->value_dim, most)) *
-               (double)keys;
-}
-
-/* Of an attention pairs: a kernel for scores with one for values. */
-static void list_kernels(list *l, const tune_choice *best) {
-    ranked all[TUNE_CANDIDATES];
-    const tune_shape *shape = &l->problem->shape;
-    const fv_kernel *usual = fv_multiply_best(FV_KIND_f32, FV_FORMAT_f32, l->problem->ctx->target);
-    int n = 0;
-    for (int i = 0; i < fv_kernel_count; i++)
-        for (int j = 0; j < (shape->linear ? 1 : fv_kernel_count); j++) {
-            const fv_kernel *first = &fv_kernels[i], *second = shape->linear ? first : &fv_kernels[j];
-            if (!fv_kernel_alike(first, usual) || !fv_kernel_alike(second, usual))
-                continue;
-            assert(n < TUNE_CANDIDATES);
-            ranked *k = &all[n++];
-            k->choice = *best;
-            k->choice.knob[FV_ATTENTION_KNOB_score].kernel = first; /* or FV_LINEAR_KNOB_gemm: each operation's first */
-            if (!shape->linear)
-                k->choice.knob[FV_ATTENTION_KNOB_value].kernel = second;
-            k->cost = model_cost(shape, &k->choice);
-        }
-    qsort(all, (size_t)n, sizeof *all, by_cost);
-    for (int i = 0; i < n; i++)
-        add(l, &all[i].choice);
-}
-
-/* ---------------------------------------------------------------------------------------------------- attention -- */
-
-/* Sizes around those of the best plan, so many of them changed at once: multiples of its register tile's rows, so that
- * tiles are whole. */
-static void list_tiles(list *l, const tune_choice *best, const tune_choice *made, int changes) {
-    static const double factors[] = {1, 0.5, 2, 0.25, 4, 1.5, 0.75}, blocks[] = {1, 0.5, 2, 0.25, 4, 16};
-    const int64_t unit = made->knob[FV_ATTENTION_KNOB_value].kernel->mr;
-    for (size_t i = 0; i < sizeof factors / sizeof factors[0]; i++)
-        for (size_t j = 0; j < sizeof blocks / sizeof blocks[0]; j++) {
-            tune_choice choice = *best;
-            if (i > 0)
-                choice.knob[FV_ATTENTION_KNOB_tile_rows].number =
-                    scaled(made->knob[FV_ATTENTION_KNOB_tile_rows].number, factors[i], unit, 4096);
-            if (j > 0)
-                choice.knob[FV_ATTENTION_KNOB_block_rows].number =
-                    fv_min((int64_t)ceil((double)made->knob[FV_ATTENTION_KNOB_block_rows].number * blocks[j]), 4096);
-            if ((i > 0) + (j > 0) == changes)
-                add(l, &choice);
-        }
-}
-
-static void list_splits(list *l, const tune_choice *best) {
-    static const int64_t splits[] = {-1, 1, 2, 4, 8};
-    if (l->problem->ctx->threads.count == 1)
-        return;
-    for (size_t i = 0; i < sizeof splits / sizeof splits[0]; i++) {
-        tune_choice choice = *best;
-        choice.knob[FV_ATTENTION_KNOB_split].number = splits[i];
-        if (splits[i] < l->base->attention->visible_segments)
-            add(l, &choice);
-    }
-}
-
-/* ------------------------------------------------------------------------------------------------------- linear -- */
-
-/* Rows of an item and rows at once around those of the best plan; all channels, and blocks of them. So many of the
- * three changed at once. */
-static void list_blocks(list *l, const tune_choice *best, const tune_choice *made, int changes) {
-    static const double rows[] = {1, 0.5, 2, 0.25}, chunks[] = {1, 0.5, 0.25, 2, 1024};
-    static const int64_t channels[] = {0, 64, 96, 128, 192, 256, 512, 1024, 1 << 20};
-    const int64_t unit = made->knob[FV_LINEAR_KNOB_gemm].kernel->mr, in = l->problem->shape.in;
-    for (size_t k = 0; k < sizeof channels / sizeof channels[0]; k++)
-        for (int i = 0; i < 4; i++)
-            for (int j = 0; j < 5; j++) {
-                tune_choice choice = *best;
-                if (k > 0)
-                    choice.knob[FV_LINEAR_KNOB_k_block].number = fv_min(channels[k], in);
-                if (i > 0)
-                    choice.knob[FV_LINEAR_KNOB_row_block].number =
-                        scaled(made->knob[FV_LINEAR_KNOB_row_block].number, rows[i], unit, 4096);
-                if (j > 0)
-                    choice.knob[FV_LINEAR_KNOB_chunk].number =
-                        scaled(made->knob[FV_LINEAR_KNOB_chunk].number, chunks[j], unit, 4096);
-                if ((k > 0) + (i > 0) + (j > 0) == changes)
-                    add(l, &choice);
-            }
-}
-
-static void list_items(list *l, const tune_choice *best) {
-    static const int64_t items[] = {1, 2, 8, 16};
-    if (l->problem->ctx->threads.count == 1)
-        return;
-    for (size_t i = 0; i < sizeof items / sizeof items[0]; i++) {
-        tune_choice choice = *best;
-        choice.knob[FV_LINEAR_KNOB_items].number = items[i];
-        add(l, &choice);
-    }
-}
-
-/* ---------------------------------------------------------------------------------------------------------- all -- */
-
-/* Sizes that differ in so many respects from the best plan's. */
-static void list_sizes(list *l, const tune_choice *best, const tune_choice *made, int changes) {
-    if (l->problem->shape.linear)
-        list_blocks(l, best, made, changes);
-    else
-        list_tiles(l, best, made, changes);
-}
-
-/* Adds those of a stage. */
-static void list_stage(list *l, tune_stage stage, const tune_choice *best) {
-    tune_plan *plan = tune_problem_plan(l->problem, best);
-    if (!plan)
-        return;
-    if (stage != TUNE_kernels)
-        add(l, best);
-    switch (stage) {
-    case TUNE_kernels: list_kernels(l, best); break;
-    case TUNE_sizes: list_sizes(l, best, &plan->made, 1); break;
-    case TUNE_pairs: list_sizes(l, best, &plan->made, 2); break;
-    default:
-        if (l->problem->shape.linear)
-            list_items(l, best);
-        else
-            list_splits(l, best);
-        break;
+        known = tune_same_choice(&plan->made, &l->plans[i]);
+    if (!known) {
+        l->choices[l->count] = *choice;
+        l->plans[l->count++] = plan->made;
     }
     tune_plan_free(plan);
 }
 
-int tune_list(tune_problem *problem, tune_stage stage, const tune_choice *best, const tune_plan *base,
-              tune_choice choices[TUNE_CANDIDATES]) {
-    list l = {.problem = problem, .base = base, .choices = choices};
-    list_stage(&l, stage, best);
-    return l.count;
+/* Rows of a tile of the last product that the best has. */
+static int64_t tile_rows(const list *l) {
+    int64_t rows = 1;
+    for (int i = 0; i < l->operation->knobs; i++)
+        if (l->made.knob[i].kernel)
+            rows = l->made.knob[i].kernel->mr;
+    return rows;
 }
 
-bool tune_is_another_size(const tune_plan *a, const tune_plan *b) {
-    const int knob = a->attention ? FV_ATTENTION_KNOB_tile_rows : FV_LINEAR_KNOB_k_block;
-    return a->made.knob[knob].number != b->made.knob[knob].number;
+/* The value of a knob number at of those that are tried; false: there is none. One of neither a kernel nor a number is
+ * skipped. */
+static bool value_at(const list *l, int which, int at, fv_tuning_value *value) {
+    const fv_tuning_knob *knob = &l->operation->knob[which];
+    const int64_t now = l->made.knob[which].number;
+    *value = (fv_tuning_value){NULL, 0};
+    if (knob->kind == FV_TUNING_KERNEL) {
+        const fv_kernel *usual = fv_multiply_best(FV_KIND_f32, FV_FORMAT_f32, l->problem->ctx->target);
+        if (at < fv_kernel_count && fv_kernel_alike(&fv_kernels[at], usual))
+            value->kernel = &fv_kernels[at];
+        return at < fv_kernel_count;
+    }
+    if (knob->kind == FV_TUNING_NAME) {
+        value->number = at + 1;
+        return knob->name_of(at + 1) != NULL;
+    }
+    if (at == FV_TUNING_TRIED || knob->tried[at] == 0)
+        return false;
+    value->number = knob->tried[at];
+    if (knob->how & FV_TUNING_EIGHTHS) {
+        const int64_t tile = tile_rows(l), size = fv_min(now * knob->tried[at] / 8, knob->range.most);
+        value->number = now > 0 ? fv_max(fv_round_down(size, tile), tile) : 0;
+    }
+    return true;
+}
+
+/* Choices that differ from one in so many fields, from a knob on. */
+static void add_from(list *l, const tune_choice *from, int first, int changes, bool sizes) {
+    if (changes == 0) {
+        add(l, from);
+        return;
+    }
+    for (int i = first; i < l->operation->knobs; i++) {
+        const unsigned how = l->operation->knob[i].how;
+        if ((sizes && !(how & FV_TUNING_SIZE)) || ((how & FV_TUNING_THREADED) && l->problem->ctx->threads.count == 1))
+            continue;
+        tune_choice choice = *from;
+        for (int at = 0; value_at(l, i, at, &choice.knob[i]); at++)
+            if (choice.knob[i].kernel || choice.knob[i].number)
+                add_from(l, &choice, i + 1, changes - 1, sizes);
+    }
+}
+
+int tune_list(tune_problem *problem, const tune_choice *best, int changes, const tune_plan *base,
+              tune_choice choices[TUNE_CANDIDATES]) {
+    list l = {
+        .problem = problem, .base = base, .operation = fv_tuning_operations[problem->operation], .choices = choices};
+    tune_plan *plan = tune_problem_plan(problem, best);
+    if (!plan)
+        return 0;
+    l.made = plan->made;
+    tune_plan_free(plan);
+    add(&l, best);
+    add_from(&l, best, 0, changes, changes > 1);
+    return l.count;
 }

@@ -6,17 +6,9 @@
 
 enum { TUNE_CANDIDATES = 128 };
 
-/* What candidates differ in from the best so far, and its names. */
-typedef enum tune_stage { TUNE_kernels, TUNE_sizes, TUNE_pairs, TUNE_threads, TUNE_STAGES } tune_stage;
-extern const char *const tune_stages[TUNE_STAGES];
-
-/* The candidates of a stage, around the best so far: those whose plans differ from each other and from base's. Kernels
- * are in the order of the model that the defaults come from, others begin with the best so far. */
-int tune_list(tune_problem *problem, tune_stage stage, const tune_choice *best, const tune_plan *base,
+/* Choices that differ from the best so far in one field, or in two sizes (changes: 1 or 2); those whose plans differ from
+ * each other and from base's. The best itself is the first, if it is not base. */
+int tune_list(tune_problem *problem, const tune_choice *best, int changes, const tune_plan *base,
               tune_choice list[TUNE_CANDIDATES]);
-
-/* Do two plans of a problem differ in the size that shapes of a class may disagree on? Others come to the same on some
- * of them. */
-bool tune_is_another_size(const tune_plan *a, const tune_plan *b);
 
 #endif

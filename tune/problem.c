@@ -219,20 +219,7 @@ bool tune_same_choice(const tune_choice *a, const tune_choice *b) {
     return same;
 }
 
-/* What a plan does of its choice. */
-static tune_choice done_of(const tune_plan *plan) {
-    tune_choice done = plan->made;
-    if (plan->plain_scores)
-        done.knob[FV_ATTENTION_KNOB_score].kernel = NULL;
-    if (plan->plain_values)
-        done.knob[FV_ATTENTION_KNOB_value].kernel = NULL;
-    return done;
-}
-
-bool tune_same_plan(const tune_plan *a, const tune_plan *b) {
-    const tune_choice x = done_of(a), y = done_of(b);
-    return tune_same_choice(&x, &y) && a->panel == b->panel && a->fetches == b->fetches;
-}
+bool tune_same_plan(const tune_plan *a, const tune_plan *b) { return tune_same_choice(&a->made, &b->made); }
 
 void tune_plan_free(tune_plan *plan) {
     if (plan)
@@ -243,15 +230,10 @@ void tune_plan_free(tune_plan *plan) {
 static int64_t decide_linear(tune_problem *problem, const tune_choice *choice, tune_plan *plan) {
     fv_linear_choice wanted = {.cache_scale = choice->cache_scale};
     fv_tuning_to_choice(problem->operation, choice->knob, &wanted);
-    const int64_t rows = problem->shape.rows;
-    plan->linear = fv_linear_heuristics(problem->packed, rows, &wanted);
-    plan->plain_scores = problem->packed->grouped;
-    fv_tuning_of_choice(problem->operation, &plan->linear, plan->made.knob);
-    /* So that what differs beyond the rows that there are counts as the same. */
-    plan->made.knob[FV_LINEAR_KNOB_row_block].number = fv_min(plan->linear.row_block, rows);
-    plan->made.knob[FV_LINEAR_KNOB_chunk].number = fv_min(plan->linear.chunk, rows);
-    const int64_t block = fv_linear_block(problem->packed, &plan->linear, rows, problem->packed->panels);
-    plan->fetches = rows > block && fv_linear_rows_fit(problem->packed, &plan->linear, block);
+    const fv_linear_choice effect = fv_linear_effect(problem->packed, problem->shape.rows, &wanted);
+    plan->linear = fv_linear_heuristics(problem->packed, problem->shape.rows, &wanted);
+    fv_tuning_of_choice(problem->operation, &effect, plan->made.knob);
+    plan->made.cache_scale = effect.cache_scale;
     return fv_linear_workspace(problem->packed, &plan->linear);
 }
 
@@ -260,14 +242,9 @@ static int64_t decide_attention(tune_problem *problem, const tune_choice *choice
     fv_tuning_to_choice(problem->operation, choice->knob, &wanted);
     if (fv_attention_plan_create_chosen(problem->ctx, &problem->shape.attention, &wanted, &plan->attention) != FOVEA_OK)
         return -1;
-    fv_tuning_of_choice(problem->operation, &plan->attention->choice, plan->made.knob);
-    const fv_sources *sources = &plan->attention->sources;
-    const fv_kv_layout layout = problem->cache ? FV_KV_INTERLEAVED : FV_KV_ROWS;
-    const fv_values_source *values = sources->values[layout];
-    plan->plain_scores = !sources->keys[layout]->open;
-    plan->plain_values = sources->v[values->id] != plan->attention->choice.value;
-    plan->panel = plan->plain_scores ? 0 : plan->attention->panel;
-    plan->fetches = plan->attention->fetches_next;
+    const fv_attention_choice effect = fv_attention_effect(plan->attention);
+    fv_tuning_of_choice(problem->operation, &effect, plan->made.knob);
+    plan->made.cache_scale = effect.cache_scale;
     return (int64_t)fovea_attention_plan_workspace_size(plan->attention);
 }
 

@@ -12,13 +12,9 @@ typedef struct tune_choice {
     int64_t cache_scale; /* 0: the context's */
 } tune_choice;
 
-/* What is executed, with all knobs decided. */
+/* What is executed. */
 typedef struct tune_plan {
-    tune_choice made;                /* cache_scale: 0, as what it decides beside sizes is */
-    int64_t panel;                   /* the keys of a packed panel, */
-    bool fetches;                    /* and whether the next item is fetched */
-    bool plain_scores, plain_values; /* keys, values are read as they lie: no gemm of the choice has a part in it.
-                                          The first also: weights in groups are multiplied as integers */
+    tune_choice made; /* what it does: the effect of the choice (fv_attention_effect(), fv_linear_effect()) */
     fovea_attention_plan *attention; /* NULL: a linear map */
     fv_linear_choice linear;
 } tune_plan;
@@ -65,8 +61,10 @@ void tune_weights(const tune_shape *shape, const void *zeros, fovea_quantisation
  * map->tuned. */
 bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_linear *map);
 
-/* The choice that a context makes for a shape, its tuning file included; false if there is no memory. */
-bool tune_choice_of(const fovea_context *ctx, const tune_shape *shape, tune_choice *choice);
+/* What a context makes of a choice (NULL: that of its tuning file, else the default) for a shape: all fields decided, and
+ * the effect. false if there is no memory. */
+bool tune_choice_of(const fovea_context *ctx, const tune_shape *shape, const tune_choice *wanted, tune_choice *choice,
+                    tune_choice *effect);
 
 /* "score=NAME, tile_rows=64": the fields that are decided, with these values. */
 void tune_choice_text(fv_tuning_op operation, const fv_tuning_value *decided, const fv_tuning_value *values, char *text,

@@ -56,23 +56,37 @@ bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_line
     return found;
 }
 
-bool tune_choice_of(const fovea_context *ctx, const tune_shape *shape, tune_choice *choice) {
+bool tune_choice_of(const fovea_context *ctx, const tune_shape *shape, const tune_choice *wanted, tune_choice *choice,
+                    tune_choice *effect) {
     int64_t key[FV_TUNING_KEYS];
     const fv_tuning_op operation = tune_shape_keys(shape, key);
     if (shape->linear) {
         fovea_linear map;
-        const bool found = tune_map_make(ctx, shape, &map);
-        const fv_linear_choice made = fv_linear_heuristics(&map, shape->rows, NULL);
+        fv_linear_choice own = {.cache_scale = wanted ? wanted->cache_scale : 0};
+        if (!tune_map_make(ctx, shape, &map))
+            return false;
+        if (wanted)
+            fv_tuning_to_choice(operation, wanted->knob, &own);
+        const fv_linear_choice made = fv_linear_heuristics(&map, shape->rows, wanted ? &own : NULL),
+                               does = fv_linear_effect(&map, shape->rows, &made);
         fv_tuning_of_choice(operation, &made, choice->knob);
+        fv_tuning_of_choice(operation, &does, effect->knob);
         choice->cache_scale = made.cache_scale;
+        effect->cache_scale = does.cache_scale;
         free(map.tuned);
-        return found;
+        return true;
     }
+    fv_attention_choice own = {.cache_scale = wanted ? wanted->cache_scale : 0};
     fovea_attention_plan *plan;
-    if (fovea_attention_plan_create(ctx, &shape->attention, &plan) != FOVEA_OK)
+    if (wanted)
+        fv_tuning_to_choice(operation, wanted->knob, &own);
+    if (fv_attention_plan_create_chosen(ctx, &shape->attention, wanted ? &own : NULL, &plan) != FOVEA_OK)
         return false;
+    const fv_attention_choice does = fv_attention_effect(plan);
     fv_tuning_of_choice(operation, &plan->choice, choice->knob);
+    fv_tuning_of_choice(operation, &does, effect->knob);
     choice->cache_scale = plan->choice.cache_scale;
+    effect->cache_scale = does.cache_scale;
     fovea_attention_plan_destroy(plan);
     return true;
 }

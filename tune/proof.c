@@ -31,9 +31,11 @@ void tune_too_few(tune_search_state *s, const tune_measurement *m) {
         s->cut = true;
 }
 
-tune_search_state tune_search_begin(const fovea_context *ctx, tune_effort effort, tune_watcher *watcher, void *arg,
-                                    tune_result *result) {
-    return (tune_search_state){.ctx = ctx, .effort = efforts[effort], .watcher = watcher, .arg = arg, .result = result};
+tune_search_state tune_search_begin(const fovea_context *ctx, const tune_class *c, tune_effort effort,
+                                    tune_watcher *watcher, void *arg, tune_result *result) {
+    tune_search_state s = {.ctx = ctx, .effort = efforts[effort], .watcher = watcher, .arg = arg, .result = result};
+    s.known = tune_class_proofs(c, ctx->threads.count, ctx->target.isa, s.proofs);
+    return s;
 }
 
 /* What a choice may be slower than the default on a shape of its proof, as far as is known: log of a ratio of times. */
@@ -147,11 +149,10 @@ static double share_of(const tune_search_state *s, const tune_class *c, const tu
 
 void tune_prove(tune_search_state *s, const tune_class *c, const tune_standing *finalist, int count, double until) {
     tune_result *r = s->result;
-    tune_shape shapes[TUNE_PROOFS];
+    const tune_shape *shapes = s->proofs;
     proof proofs[TUNE_FINALISTS] = {0};
-    const int known = tune_class_proofs(c, s->ctx->threads.count, s->ctx->target.isa, shapes);
     int open = 0;
-    if (known >= s->effort.shapes) { /* a class of one or two leaves nothing to prove it on */
+    if (s->known >= s->effort.shapes) { /* a class of one or two leaves nothing to prove it on */
         open = affordable(s, c, shapes, count, until - tune_now());
         s->cut = s->cut || open < count;
         count = open;

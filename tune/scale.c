@@ -231,12 +231,12 @@ void tune_find_scale(const fovea_context *ctx, const tune_class *classes, int co
 void tune_keep_sizes(fovea_context *ctx, const tune_scale *scale, const tune_class *classes, int count,
                      tune_result *results) {
     for (int i = 0; i < count && scale->percent != 100 && scale->slower; i++) {
-        tune_choice usual;
+        tune_choice usual, effect;
         const tune_interval t = scale->slower[i];
         if (t.median <= 0 || results[i].verdict == VERDICT_tuned)
             continue;
         ctx->tuning.cache_scale = 100;
-        const bool made = tune_choice_of(ctx, &classes[i].search, &usual);
+        const bool made = tune_choice_of(ctx, &classes[i].search, NULL, &usual, &effect);
         ctx->tuning.cache_scale = scale->percent;
         if (!made)
             continue;

@@ -1,12 +1,11 @@
 /* The search for a class.
  *
- * In stages, each over candidates that differ from the best so far (candidates.c): kernels, sizes, then sizes around
- * the best of these, or pairs of them if none was faster, threads. A stage is a successive halving: some blocks for
- * all, the better half goes on with twice the blocks, until two are left. What is far behind the best falls out at
- * once.
+ * In rounds, each over candidates that differ from the best so far in one field (candidates.c), or in two sizes if none
+ * was faster. A round is a successive halving: some blocks for all, the better half goes on with twice the blocks, until
+ * two are left. What is far behind the best falls out at once.
  *
  * What wins, its runner-up of another size (should the winner's have been luck, or suit only the shape of the search)
- * and kernels alone go to the proof (proof.c), as many as it has time for. */
+ * and the winner of the first round go to the proof (proof.c), as many as it has time for. */
 #include "search.h"
 
 #include "candidates.h"
@@ -20,43 +19,63 @@
 /* The least gain in the search, as a logarithm, that is worth a proof. */
 static const double promising = 0.01;
 
-/* A standard error with which the last two of a stage are told from each other. */
+/* A standard error with which the last two of a round are told from each other. */
 static const double near_enough = 0.003;
 
-enum { MANY = 32 }; /* candidates */
+/* So many candidates are many; of so many rounds at most is a search. */
+enum { MANY = 32, MOVES = 6 };
 
 /* A run ends where all classes were too noisy until then: so many at least, in such a share of its time. */
 enum { HOPELESS = 5 };
 static const double patience = 0.1;
 
-static tune_standing standing_of(const tune_candidate *c) {
-    const double ratio = tune_median(c);
-    return ratio < 0 ? (tune_standing){c->choice, ratio} : (tune_standing){0};
+/* What the rounds of a search left over. */
+typedef struct podium {
+    tune_standing standing[2 * MOVES];
+    int count;
+} podium;
+
+/* Is a choice of another size than the best on all shapes of the proof? Others come to the same on some of them. */
+static bool is_another_size(const tune_search_state *s, const tune_choice *one, const tune_choice *best) {
+    bool another = true;
+    for (int k = 0; k < s->known && another; k++) {
+        tune_choice choice, a, b;
+        another = tune_choice_of(s->ctx, &s->proofs[k], one, &choice, &a) &&
+                  tune_choice_of(s->ctx, &s->proofs[k], best, &choice, &b);
+        bool same = true;
+        for (int i = 0; i < FV_TUNING_KNOBS && another; i++)
+            same = same && a.knob[i].number == b.knob[i].number;
+        another = another && !same;
+    }
+    return another;
 }
 
 /* The place of the fastest that is of another size than the first; n if there is none. */
-static int runner_up(tune_candidate *const *left, int n) {
+static int runner_up(const tune_search_state *s, tune_candidate *const *left, int n) {
     int i = 1;
-    while (i < n && !tune_is_another_size(left[i]->plan, left[0]->plan))
+    while (i < n && !is_another_size(s, &left[i]->choice, &left[0]->choice))
         i++;
-    return i < n ? i : n;
+    return i;
 }
 
-/* Halves until two are left, one of which is of another size, unless all of those are far behind. The fastest, if it is
- * faster than the default, is *best from then on; the best so far is among the candidates, as what a few blocks said of
- * it may have been luck. That of another size, if faster than the default, is *second. */
-static void run_stage(tune_search_state *s, const char *what, const tune_choice *list, int count, double until,
-                      tune_standing *best, tune_standing *second) {
-    tune_standing other = {0};
+static void add_standing(podium *p, const tune_candidate *c) {
+    p->standing[p->count++] = (tune_standing){c->choice, tune_median(c)};
+}
+
+/* Halves until two are left, one of which is of another size, if there is one: they are added, the fastest last. The best
+ * so far is among the candidates, as what a few blocks said of it may have been luck. */
+static void run_round(tune_search_state *s, const char *what, const tune_choice *list, int count, double until,
+                      podium *left_over) {
     tune_candidate *all = calloc((size_t)(count ? count : 1), sizeof *all), *left[TUNE_CANDIDATES];
-    int n = 0, made = 0;
+    int n = 0, made = 0, runner = 0;
+    double fastest = 0;
     for (int i = 0; all && i < count; i++)
         if (tune_candidate_make(&s->m, &list[i], &all[made]))
             left[n++] = &all[made++];
     s->result->candidates += n;
     const int fewer = n > MANY ? (s->effort.first + 1) / 2 : s->effort.first; /* or time is over too soon */
     for (int blocks = fewer; n > 0 && blocks <= 16 * s->effort.first; blocks *= 2) {
-        s->watcher(s->arg, what, best->ratio);
+        s->watcher(s->arg, what, fastest);
         if (!tune_measure(&s->m, left, n, blocks, until)) {
             s->noisy = true;
             break;
@@ -64,24 +83,24 @@ static void run_stage(tune_search_state *s, const char *what, const tune_choice 
         n = tune_sort(left, n);
         if (n == 0)
             break;
-        const double fastest = tune_median(left[0]);
-        *best = standing_of(left[0]);
-        const int runner = runner_up(left, n);
-        other = runner < n ? standing_of(left[runner]) : (tune_standing){0};
-        int kept = n <= 2 ? n : (n + 1) / 2;
-        if (runner < n && runner >= kept)
-            left[kept++] = left[runner];
+        fastest = tune_median(left[0]);
+        runner = runner_up(s, left, n);
         /* The fastest of many is also the luckiest, and whoever is really faster may have had bad luck. */
         const double behind = 0.01 + 4 * tune_median_error(&s->m, left[0]->blocks);
+        int kept = n <= 2 ? n : (n + 1) / 2;
         while (kept > 1 && tune_median(left[kept - 1]) > fastest + behind)
             kept--;
         const bool known = n < 2 || (n == 2 && tune_median_error(&s->m, left[0]->blocks) < near_enough);
         if (tune_stopped || tune_now() >= until || (known && blocks > 2 * s->effort.first))
             break;
+        if (runner < n && runner >= kept)
+            left[kept++] = left[runner];
         n = kept;
     }
-    if (other.ratio < 0)
-        *second = other;
+    if (runner > 0 && runner < n)
+        add_standing(left_over, left[runner]);
+    if (n > 0 && left[0]->blocks > 0)
+        add_standing(left_over, left[0]);
     for (int i = 0; i < made; i++)
         tune_candidate_free(&all[i]);
     free(all);
@@ -100,7 +119,8 @@ static int add_finalist(tune_standing *finalist, int count, const tune_standing 
 static int search_problem(tune_search_state *s, double seconds, tune_standing finalist[TUNE_FINALISTS]) {
     const double begin = tune_now(), until = begin + 0.48 * seconds;
     tune_choice list[TUNE_CANDIDATES];
-    tune_standing winner = {0}, second = {0}, first = {0};
+    tune_standing winner = {0}, first = {0}, second = {0};
+    podium left = {.count = 0};
     s->watcher(s->arg, "noise", 0);
     const bool quiet = tune_measure(&s->m, NULL, 0, s->effort.noise, begin + 0.25 * seconds);
     if (!quiet || s->m.base.blocks < 3) {
@@ -109,18 +129,23 @@ static int search_problem(tune_search_state *s, double seconds, tune_standing fi
         return 0;
     }
     s->result->seconds = s->m.base.seconds;
-    for (tune_stage stage = TUNE_kernels; stage < TUNE_STAGES && !s->noisy; stage++) {
-        const bool moved = !tune_same_choice(&winner.choice, &first.choice); /* a size was faster */
-        const tune_stage what = stage == TUNE_pairs && moved ? TUNE_sizes : stage;
-        const double ends[TUNE_STAGES] = {[TUNE_kernels] = fmin(until, tune_now() + 0.17 * seconds),
-                                          [TUNE_sizes] = fmin(until, tune_now() + 0.2 * seconds),
-                                          [TUNE_pairs] = until,
-                                          [TUNE_threads] = until + 0.05 * seconds};
-        const int n = tune_list(&s->problem, what, &winner.choice, s->m.base.plan, list);
-        run_stage(s, tune_stages[what], list, n, ends[stage], &winner, &second);
-        if (stage == TUNE_kernels)
+    for (int round = 0, changes = 1; round < MOVES && !s->noisy && tune_now() < until; round++) {
+        const tune_choice from = winner.choice;
+        const double end = round ? until : fmin(until, tune_now() + 0.25 * seconds);
+        const int n = tune_list(&s->problem, &from, changes, s->m.base.plan, list);
+        run_round(s, changes == 1 ? "candidates" : "pairs of sizes", list, n, end, &left);
+        if (left.count > 0 && left.standing[left.count - 1].ratio < 0)
+            winner = left.standing[left.count - 1];
+        if (round == 0)
             first = winner;
+        const bool moved = !tune_same_choice(&winner.choice, &from);
+        if (!moved && changes == 2)
+            break;
+        changes = moved ? 1 : 2;
     }
+    for (int i = 0; i < left.count; i++)
+        if (left.standing[i].ratio < second.ratio && is_another_size(s, &left.standing[i].choice, &winner.choice))
+            second = left.standing[i];
     int count = add_finalist(finalist, 0, &winner);
     count = add_finalist(finalist, count, &second);
     count = add_finalist(finalist, count, &first);
@@ -130,7 +155,7 @@ static int search_problem(tune_search_state *s, double seconds, tune_standing fi
 
 void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effort, double seconds,
                  tune_watcher *watcher, void *arg, tune_result *result) {
-    tune_search_state s = tune_search_begin(ctx, effort, watcher, arg, result);
+    tune_search_state s = tune_search_begin(ctx, c, effort, watcher, arg, result);
     const double begin = tune_now();
     char error[256];
     memset(result, 0, sizeof *result);

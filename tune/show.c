@@ -58,9 +58,9 @@ static void usage(const fovea_context *ctx, int own, const fv_tuning_row *row, c
 
 void tune_default_text(const fovea_context *ctx, const fv_tuning_row *row, char *text, size_t size) {
     const tune_class c = tune_class_of_row(row, ctx->target.isa);
-    tune_choice choice;
+    tune_choice choice, effect;
     text[0] = '\0';
-    if (tune_choice_of(ctx, &c.search, &choice))
+    if (tune_choice_of(ctx, &c.search, NULL, &choice, &effect))
         tune_choice_text(row->operation, row->knob, choice.knob, text, size);
 }
 

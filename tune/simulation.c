@@ -56,6 +56,8 @@ static struct {
 } sim;
 
 static double kernel_cost(const fv_kernel *kernel, uint64_t salt) {
+    if (!kernel)
+        return 0;
     const int tile[2] = {kernel->mr, kernel->nr};
     uint64_t hash = salt;
     for (int i = 0; i < 2; i++) {
@@ -158,8 +160,6 @@ static bool is_twin(const tune_plan *plan, bool usual) {
 
 static double sim_time(tune_problem *problem, const tune_plan *plan) {
     const tune_choice none = {0}, base = sim_made(problem, &none);
-    if (!base.knob[0].kernel)
-        return -1;
     double relative = problem->shape.linear ? 1 : sim_cost(&plan->made) / sim_cost(&base);
     if (sim.machine.flat) /* the default is best: what is better by the formula is as good, what is worse is worse */
         relative = fmax(relative, 1);

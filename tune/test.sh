@@ -206,7 +206,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 END
     TERM=xterm python3 terminal.py "$SIMULATED" "${small[@]}" --budget 3s -o own >out 2>err || fail "on a terminal: status $?"
     grep -o $'\r\033\\[K\\[[^\r]*' out | tr -d '\r' | sed 's/\x1b\[K//' >lines
-    has lines '^\[[#.]{16}\] 1/2, [0-9]+ s left, best \+[0-9.]+ %: noise of lin' '2/2' 'kernels of'
+    has lines '^\[[#.]{16}\] 1/2, [0-9]+ s left, best \+[0-9.]+ %: noise of lin' '2/2' 'candidates of'
     [ "$(sed 's/.*\x1b\[K//' out | grep -cE '^(attention|linear) rows')" = 2 ] || fail "not one line for each class"
     [ "$(wc -L <lines)" -le 63 ] || fail "wider than the terminal: $(cat lines)"
     tail -1 out | sed 's/.*\x1b\[K//' >last

@@ -67,12 +67,23 @@ static void test_candidate_interval(void) {
 
 /* ------------------------------------------------------------------------------------------------ the candidates -- */
 
-/* Nothing is left out of a list of candidates for want of room, kernels come as the model ranks them, and what proves a
+/* Of how many values may a field be beside those of its kernels and names? */
+static int tried(const fv_tuning_knob *knob, const fovea_context *ctx) {
+    int n = 0;
+    if ((knob->how & FV_TUNING_THREADED) && ctx->threads.count == 1)
+        return 0;
+    while (n < FV_TUNING_TRIED && knob->tried[n])
+        n++;
+    return n;
+}
+
+/* Nothing is left out of a list of candidates for want of room, every field that has an effect is tried, and what proves a
  * choice was not in the search. */
 static void test_candidates(const fovea_context *ctx) {
     const tune_options options = {.effort = EFFORT_normal};
     const tune_choice none = {0};
     tune_class *classes;
+    bool met[2][FV_TUNING_KNOBS] = {{false}};
     const int count = tune_classes(&options, ctx->threads.count, ctx->target.isa, &classes);
     for (int i = 0; i < count; i++) {
         const tune_class *c = &classes[i];
@@ -82,22 +93,18 @@ static void test_candidates(const fovea_context *ctx) {
         if (!test_check(tune_problem_make(ctx, &c->search, &problem, error), "problem: %s", error))
             continue;
         tune_plan *base = tune_problem_plan(&problem, &none);
-        int n = 0;
-        for (tune_stage stage = TUNE_kernels; stage < TUNE_STAGES; stage++) {
-            n = tune_list(&problem, stage, &none, base, list);
-            test_check(n < TUNE_CANDIDATES, "%s: %d candidates of %s", c->name, n, tune_stages[stage]);
-        }
-        n = tune_list(&problem, TUNE_kernels, &none, base, list);
-        for (int k = 1; k < n && c->search.linear; k++)
-            test_check(fv_multiply_cost(list[k - 1].knob[FV_LINEAR_KNOB_gemm].kernel, c->search.rows, c->search.out) <=
-                           fv_multiply_cost(list[k].knob[FV_LINEAR_KNOB_gemm].kernel, c->search.rows, c->search.out),
-                       "%s: kernel %d is not ranked", c->name, k);
-        n = tune_list(&problem, TUNE_sizes, &none, base, list);
-        if (c->search.linear && base->made.knob[FV_LINEAR_KNOB_k_block].number < c->search.in) {
-            bool whole = false;
-            for (int k = 0; k < n; k++)
-                whole = whole || list[k].knob[FV_LINEAR_KNOB_k_block].number == c->search.in;
-            test_check(whole, "%s: no candidate takes all channels at once", c->name);
+        for (int changes = 2; changes > 0; changes--) {
+            const int n = tune_list(&problem, &none, changes, base, list);
+            test_check(n < TUNE_CANDIDATES, "%s: %d candidates of %d changes", c->name, n, changes);
+            for (int k = 0; k < n; k++) {
+                int fields = 0;
+                for (int at = 0; at < FV_TUNING_KNOBS; at++) {
+                    const bool set = list[k].knob[at].kernel || list[k].knob[at].number;
+                    fields += set;
+                    met[c->search.linear][at] = met[c->search.linear][at] || set;
+                }
+                test_check(fields == changes, "%s: candidate %d has %d fields", c->name, k, fields);
+            }
         }
         tune_plan_free(base);
         tune_problem_free(&problem);
@@ -112,19 +119,13 @@ static void test_candidates(const fovea_context *ctx) {
                                   tune_shape_name(&seen[k], other, sizeof other)) != 0,
                            "%s: %s is measured twice", c->name, name);
     }
+    for (int linear = 0; linear < 2; linear++) {
+        const fv_tuning_operation *o = linear ? &fv_tuning_linear : &fv_tuning_attention;
+        for (int at = 0; at < o->knobs; at++)
+            if (!met[linear][at] && (o->knob[at].kind != FV_TUNING_NUMBER || tried(&o->knob[at], ctx)))
+                printf("%s: no candidate of any class\n", o->knob[at].name);
+    }
     free(classes);
-}
-
-/* Does a stage list two choices that differ in such a knob alone? */
-static bool differ_in(const tune_choice *list, int n, int knob) {
-    for (int i = 0; i < n; i++)
-        for (int k = 0; k < i; k++) {
-            tune_choice other = list[k];
-            other.knob[knob] = list[i].knob[knob];
-            if (!tune_same_choice(&list[i], &list[k]) && tune_same_choice(&list[i], &other))
-                return true;
-        }
-    return false;
 }
 
 /* Is the row that tuning a class would store found for a shape's plan over a cache? */
@@ -167,11 +168,14 @@ static void test_decoding(const fovea_context *ctx) {
         test_check(problem.cache && problem.sets > 1 && problem.shape.attention.page_keys == FOVEA_KV_PAGE_KEYS,
                    "%s: %d sets, not in a cache", c.name, problem.sets);
         tune_plan *base = tune_problem_plan(&problem, &none);
-        const int n = tune_list(&problem, TUNE_kernels, &none, base, list);
-        test_check(base->plain_scores && base->plain_values == (i > 0 || thin),
-                   "%s: the plan packs keys, or takes other values", c.name);
-        test_check(!differ_in(list, n, FV_ATTENTION_KNOB_score), "%s: gemms of scores that have no part", c.name);
-        test_check(i == 0 || n == 0, "%s: %d gemms that have no part", c.name, n);
+        const int n = tune_list(&problem, &none, 1, base, list);
+        const bool packs = base->made.knob[FV_ATTENTION_KNOB_score].kernel != NULL,
+                   copies = base->made.knob[FV_ATTENTION_KNOB_value].kernel != NULL;
+        test_check(!packs && copies == (i == 0 && !thin), "%s: the plan packs keys, or takes other values", c.name);
+        for (int k = 0; k < n; k++)
+            test_check(!list[k].knob[FV_ATTENTION_KNOB_score].kernel &&
+                           (copies || !list[k].knob[FV_ATTENTION_KNOB_value].kernel),
+                       "%s: a product that has no part", c.name);
         test_check(tune_time_execution(&problem, base) > 0, "%s: %s", c.name, fovea_error_detail());
         tune_plan_free(base);
         tune_problem_free(&problem);

@@ -296,7 +296,7 @@ static void test_one_shape(const fovea_context *ctx, const tune_class *c) {
         const machine m = {.seconds = 0.002, .changed = 0.9};
         tune_result r = {.seconds = m.seconds, .seen = 1.1};
         const tune_instruments real = sim_enter(&m, &weathers[0], 0);
-        tune_search_state s = tune_search_begin(ctx, EFFORT_normal, watch, NULL, &r);
+        tune_search_state s = tune_search_begin(ctx, c, EFFORT_normal, watch, NULL, &r);
         tune_prove(&s, c, &finalist, 1, tune_now() + 10);
         tune_instrument = real;
         test_check((r.verdict == VERDICT_tuned) == (changed >= 2),
@@ -317,7 +317,7 @@ static void test_error(const fovea_context *ctx, const tune_class *c) {
         const weather still = {.name = "still"};
         tune_result r = {.seconds = m.seconds, .seen = 1.1};
         const tune_instruments real = sim_enter(&m, &still, 0);
-        tune_search_state s = tune_search_begin(ctx, EFFORT_normal, watch, NULL, &r);
+        tune_search_state s = tune_search_begin(ctx, c, EFFORT_normal, watch, NULL, &r);
         tune_prove(&s, c, &finalist, 1, tune_now() + 30);
         tune_instrument = real;
         test_check((r.verdict == VERDICT_tuned) == !uneven, "the default against itself %s: %s",
@@ -339,7 +339,7 @@ static void test_scattered(const fovea_context *ctx, const tune_class *c) {
                            .trap_scatters = true};
         tune_result r = {.seconds = m.seconds, .seen = 1.1};
         const tune_instruments real = sim_enter(&m, &weathers[0], 0);
-        tune_search_state s = tune_search_begin(ctx, EFFORT_normal, watch, NULL, &r);
+        tune_search_state s = tune_search_begin(ctx, c, EFFORT_normal, watch, NULL, &r);
         tune_prove(&s, c, &finalist, 1, tune_now() + 30);
         tune_instrument = real;
         test_check((r.verdict == VERDICT_tuned) == !scatters, "%s on a shape of the proof: %s, %.3f",

@@ -41,6 +41,8 @@ typedef struct tune_search_state {
     tune_problem problem;
     const fovea_context *ctx;
     tune_effort_numbers effort;
+    tune_shape proofs[TUNE_PROOFS];
+    int known;       /* of them */
     bool noisy, cut; /* too few blocks to tell: as they had to be thrown away; as the time was over */
     tune_watcher *watcher;
     void *arg;
@@ -56,8 +58,8 @@ typedef struct tune_standing {
 enum { TUNE_FINALISTS = 3 };
 
 /* The state of a search that has measured nothing. */
-tune_search_state tune_search_begin(const fovea_context *ctx, tune_effort effort, tune_watcher *watcher, void *arg,
-                                    tune_result *result);
+tune_search_state tune_search_begin(const fovea_context *ctx, const tune_class *c, tune_effort effort,
+                                    tune_watcher *watcher, void *arg, tune_result *result);
 
 /* There are too few blocks to tell: why? */
 void tune_too_few(tune_search_state *s, const tune_measurement *m);

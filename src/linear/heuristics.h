@@ -36,11 +36,9 @@ typedef enum fv_linear_gather { FV_LINEAR_GATHER_NO = 1, FV_LINEAR_GATHER_YES } 
 /* The whole of a choice for so many rows: wanted's fields, else (wanted NULL) the tuning file's, else the defaults. */
 fv_linear_choice fv_linear_heuristics(const fovea_linear *linear, int64_t rows, const fv_linear_choice *wanted);
 
-/* What a tuner may try in place of `best` (fields of 0: the default) for so many rows: first what differs from it in one
- * field, products in the order of their cost by the model, then what differs in two sizes. No two do the same for so
- * many rows. Fields that `best` leaves to the default are left so. Writes up to `most`, and returns how many. */
-int fv_linear_candidates(const fovea_linear *linear, int64_t rows, const fv_linear_choice *best, fv_linear_choice *list,
-                         int most);
+/* What a choice does for so many rows, in the form of a choice: if all fields are equal, so is the work. cache_scale:
+ * whether rows are prefetched. */
+fv_linear_choice fv_linear_effect(const fovea_linear *linear, int64_t rows, const fv_linear_choice *wanted);
 
 /* Do so many rows stay in the second-level cache beside weights, as far as a choice that was made knows it? */
 bool fv_linear_rows_fit(const fovea_linear *linear, const fv_linear_choice *choice, int64_t rows);

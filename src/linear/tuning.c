@@ -5,6 +5,7 @@
 
 /* Largest blocks: a row may cost memory, but not much. */
 enum { MOST_ROWS = 4096, MOST_CHANNELS = 1 << 20, MOST_WIDENED = 4096, MOST_ITEMS = 64 };
+enum { AROUND = FV_TUNING_EIGHTHS | FV_TUNING_SIZE };
 
 #define KEYS(least, most)                                                                                              \
     {                                                                                                                  \
@@ -23,19 +24,21 @@ static const char *gather_name(int64_t value) {
     return value == FV_LINEAR_GATHER_NO ? "no" : value == FV_LINEAR_GATHER_YES ? "yes" : NULL;
 }
 
-#define FIELD(name) offsetof(fv_linear_choice, name)
+typedef fv_linear_choice choice;
 static const fv_tuning_knob knobs[] = {
-    [FV_LINEAR_KNOB_gemm] = {"gemm", FV_TUNING_KERNEL, FIELD(gemm)},
-    [FV_LINEAR_KNOB_k_block] = {"k_block", FV_TUNING_NUMBER, FIELD(k_block), {1, MOST_CHANNELS}},
-    [FV_LINEAR_KNOB_row_block] = {"row_block", FV_TUNING_NUMBER, FIELD(row_block), {1, MOST_ROWS}},
-    [FV_LINEAR_KNOB_chunk] = {"chunk", FV_TUNING_NUMBER, FIELD(chunk), {1, MOST_ROWS}},
-    [FV_LINEAR_KNOB_items] = {"items", FV_TUNING_NUMBER, FIELD(items), {1, MOST_ITEMS}},
-    [FV_LINEAR_KNOB_split_rows] = {"split_rows", FV_TUNING_NUMBER, FIELD(split_rows), {1, INT64_MAX}},
-    [FV_LINEAR_KNOB_few_rows] = {"few_rows", FV_TUNING_NUMBER, FIELD(few_rows), {-1, INT64_MAX}},
-    [FV_LINEAR_KNOB_pair_rows] = {"pair_rows", FV_TUNING_NUMBER, FIELD(pair_rows), {-1, INT64_MAX}},
-    [FV_LINEAR_KNOB_widened] = {"widened", FV_TUNING_NUMBER, FIELD(widened), {1, MOST_WIDENED}},
-    [FV_LINEAR_KNOB_prefetch] = {"prefetch", FV_TUNING_NAME, FIELD(prefetch), .name_of = prefetch_name},
-    [FV_LINEAR_KNOB_gather] = {"gather", FV_TUNING_NAME, FIELD(gather), .name_of = gather_name},
+    [FV_LINEAR_KNOB_gemm] = FV_KNOB_KERNEL(choice, gemm),
+    [FV_LINEAR_KNOB_k_block] = FV_KNOB_NUMBER(choice, k_block, 1, MOST_CHANNELS, FV_TUNING_SIZE, 64, 96, 128, 192, 256,
+                                              512, 1024, MOST_CHANNELS),
+    [FV_LINEAR_KNOB_row_block] = FV_KNOB_NUMBER(choice, row_block, 1, MOST_ROWS, AROUND, 4, 16, 2),
+    [FV_LINEAR_KNOB_chunk] = FV_KNOB_NUMBER(choice, chunk, 1, MOST_ROWS, AROUND, 4, 2, 16, 8 * MOST_ROWS),
+    [FV_LINEAR_KNOB_items] = FV_KNOB_NUMBER(choice, items, 1, MOST_ITEMS, FV_TUNING_THREADED, 1, 2, 8, 16),
+    [FV_LINEAR_KNOB_split_rows] =
+        FV_KNOB_NUMBER(choice, split_rows, 1, INT64_MAX, FV_TUNING_THREADED, 16, 32, 128, INT32_MAX),
+    [FV_LINEAR_KNOB_few_rows] = FV_KNOB_NUMBER(choice, few_rows, -1, INT64_MAX, 0, -1, INT32_MAX),
+    [FV_LINEAR_KNOB_pair_rows] = FV_KNOB_NUMBER(choice, pair_rows, -1, INT64_MAX, 0, -1, 1),
+    [FV_LINEAR_KNOB_widened] = FV_KNOB_NUMBER(choice, widened, 1, MOST_WIDENED, FV_TUNING_EIGHTHS, 4, 16, 2),
+    [FV_LINEAR_KNOB_prefetch] = FV_KNOB_NAME(choice, prefetch, prefetch_name),
+    [FV_LINEAR_KNOB_gather] = FV_KNOB_NAME(choice, gather, gather_name),
 };
 _Static_assert((int)FV_LINEAR_KNOBS <= (int)FV_TUNING_KNOBS, "room for knobs");
 

@@ -19,6 +19,7 @@ enum {
     FV_TUNING_VERSION = 3,      /* of the text form: what this library writes, and knows all of */
     FV_TUNING_KEYS = 12,        /* room in memory for the keys of an operation, */
     FV_TUNING_KNOBS = 12,       /* and for its knobs */
+    FV_TUNING_TRIED = 8,        /* and for numbers that are tried of one */
     FV_TUNING_BYTES = 64 << 10, /* of a file */
     FV_TUNING_ROWS = 1024,
     FV_TUNING_SECTIONS = 64, /* CPUs and builds */
@@ -46,13 +47,29 @@ typedef struct fv_tuning_key {
 /* A row of the kernel list, a product of floats; a number of a range; or a name of a list. */
 typedef enum fv_tuning_kind { FV_TUNING_KERNEL, FV_TUNING_NUMBER, FV_TUNING_NAME } fv_tuning_kind;
 
+/* Numbers that a tuner tries are eighths of what a plan has so far, in whole tiles; sizes, two of which may be changed at
+ * once; of no effect on one thread. */
+typedef enum fv_tuning_how { FV_TUNING_EIGHTHS = 1, FV_TUNING_SIZE = 2, FV_TUNING_THREADED = 4 } fv_tuning_how;
+
+/* A field of a choice: all that files, the tuner and what is printed know of it. */
 typedef struct fv_tuning_knob {
     const char *name;
+    size_t offset; /* in the struct of the operation's choice: of a const fv_kernel *, or an int64_t */
     fv_tuning_kind kind;
-    size_t offset;     /* in the struct of the operation's choice: of a const fv_kernel *, or an int64_t */
-    fv_interval range; /* of a number */
     const char *(*name_of)(int64_t value); /* of a list of names: of value 1, 2, ...; NULL after the last */
+    fv_interval range;                     /* of a number */
+    unsigned how;                          /* of fv_tuning_how: */
+    int32_t tried[FV_TUNING_TRIED];        /* numbers to try, up to 0; of kernels and names all are */
 } fv_tuning_knob;
+
+#define FV_KNOB_KERNEL(choice, field)                                                                                  \
+    { #field, offsetof(choice, field), FV_TUNING_KERNEL }
+#define FV_KNOB_NAME(choice, field, name_of)                                                                           \
+    { #field, offsetof(choice, field), FV_TUNING_NAME, name_of }
+#define FV_KNOB_NUMBER(choice, field, least, most, how, ...)                                                           \
+    {                                                                                                                  \
+#field, offsetof(choice, field), FV_TUNING_NUMBER, NULL, {least, most }, how, { __VA_ARGS__ }                  \
+    }
 
 /* Keys come in the order in which a row that does not fit is explained: those first whose nearest miss tells least. */
 typedef struct fv_tuning_operation {

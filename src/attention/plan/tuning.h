@@ -4,6 +4,7 @@
 #ifndef FV_ATTENTION_TUNING_H
 #define FV_ATTENTION_TUNING_H
 
+#include "attention/attention.h"
 #include "tuning/tuning.h"
 
 /* Up to so many rows (queries that share a key head) reading keys bounds an attention: those are an operation of their
@@ -40,6 +41,10 @@ enum {
     FV_ATTENTION_KNOB_threads,
     FV_ATTENTION_KNOBS
 };
+
+/* What a plan does, in the form of a choice: plans of one shape for which all fields are equal do the same. cache_scale
+ * has what caches decide beside sizes. */
+fv_attention_choice fv_attention_effect(const fovea_attention_plan *plan);
 
 /* The operation of a shape, of its keys' type and its arithmetic, and its keys. */
 fv_tuning_op fv_attention_tuning_keys(const fovea_attention_desc *desc, int64_t key[FV_TUNING_KEYS]);
