@@ -73,6 +73,9 @@ static void add_from(list *l, const tune_choice *from, int first, int changes, b
         if ((sizes && !(how & FV_TUNING_SIZE)) || ((how & FV_TUNING_THREADED) && l->problem->ctx->threads.count == 1))
             continue;
         tune_choice choice = *from;
+        choice.knob[i] = (fv_tuning_value){NULL, 0}; /* back to the default, before whatever comes to the same */
+        if (from->knob[i].kernel || from->knob[i].number)
+            add_from(l, &choice, i + 1, changes - 1, sizes);
         for (int at = 0; value_at(l, i, at, &choice.knob[i]); at++)
             if (choice.knob[i].kernel || choice.knob[i].number)
                 add_from(l, &choice, i + 1, changes - 1, sizes);

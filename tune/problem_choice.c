@@ -60,6 +60,7 @@ bool tune_choice_of(const fovea_context *ctx, const tune_shape *shape, const tun
                     tune_choice *effect) {
     int64_t key[FV_TUNING_KEYS];
     const fv_tuning_op operation = tune_shape_keys(shape, key);
+    *choice = *effect = (tune_choice){.cache_scale = 0};
     if (shape->linear) {
         fovea_linear map;
         fv_linear_choice own = {.cache_scale = wanted ? wanted->cache_scale : 0};

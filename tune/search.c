@@ -63,9 +63,10 @@ static void add_standing(podium *p, const tune_candidate *c) {
 }
 
 /* Halves until two are left, one of which is of another size, if there is one: they are added, the fastest last. The best
- * so far is among the candidates, as what a few blocks said of it may have been luck. */
-static void run_round(tune_search_state *s, const char *what, const tune_choice *list, int count, double until,
-                      podium *left_over) {
+ * so far is the first of the candidates (from), as what a few blocks said of it may have been luck; what gains no more than
+ * is told from it does not take its place. */
+static void run_round(tune_search_state *s, const char *what, const tune_choice *list, int count, bool from,
+                      double until, podium *left_over) {
     tune_candidate *all = calloc((size_t)(count ? count : 1), sizeof *all), *left[TUNE_CANDIDATES];
     int n = 0, made = 0, runner = 0;
     double fastest = 0;
@@ -99,8 +100,9 @@ static void run_round(tune_search_state *s, const char *what, const tune_choice 
     }
     if (runner > 0 && runner < n)
         add_standing(left_over, left[runner]);
+    const bool gains = n > 0 && tune_median(left[0]) < tune_median(&all[0]) - near_enough;
     if (n > 0 && left[0]->blocks > 0)
-        add_standing(left_over, left[0]);
+        add_standing(left_over, from && !gains ? &all[0] : left[0]);
     for (int i = 0; i < made; i++)
         tune_candidate_free(&all[i]);
     free(all);
@@ -133,7 +135,8 @@ static int search_problem(tune_search_state *s, double seconds, tune_standing fi
         const tune_choice from = winner.choice;
         const double end = round ? until : fmin(until, tune_now() + 0.25 * seconds);
         const int n = tune_list(&s->problem, &from, changes, s->m.base.plan, list);
-        run_round(s, changes == 1 ? "candidates" : "pairs of sizes", list, n, end, &left);
+        run_round(s, changes == 1 ? "candidates" : "pairs of sizes", list, n, round > 0 && winner.ratio < 0, end,
+                  &left);
         if (left.count > 0 && left.standing[left.count - 1].ratio < 0)
             winner = left.standing[left.count - 1];
         if (round == 0)
