@@ -41,8 +41,9 @@ static const char *make_plan(attention *self) {
     const char *error = bench_context(self->isa, self->threads, &self->context);
     if (error != NULL || attention_has_state(self))
         return error ? error : attention_state_plans(self);
-    if (fovea_attention_plan_create(self->context, &self->desc, &self->plan) != FOVEA_OK)
-        return fovea_error_detail();
+    error = bench_plan(self->context, &self->desc, self->keys, self->values, &self->plan);
+    if (error)
+        return error;
     self->workspace_size = fovea_attention_plan_workspace_size(self->plan);
     self->workspace = bench_alloc((int64_t)self->workspace_size);
     return self->workspace ? NULL : "no memory";
@@ -183,6 +184,10 @@ static void name_it(attention *self) {
         name_more(self, "/layout:%s", layout_words[self->layout]);
     if (desc->arithmetic != FOVEA_ARITHMETIC_EXACT)
         name_more(self, "/arithmetic:%s", fovea_arithmetic_name(desc->arithmetic));
+    if (self->keys > 0)
+        name_more(self, "/keys:%s", bench_keys_words[self->keys]);
+    if (self->values > 0)
+        name_more(self, "/values:%s", bench_values_words[self->values]);
     if (self->call != CALL_PLAN)
         name_more(self, "/call:%s", call_words[self->call]);
     name_more(self, "/isa:%s/threads:%d", fv_isa_word((fv_isa)self->isa), self->threads);
@@ -233,7 +238,7 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     int64_t causal = 0, window_left = -1, window_right = -1, mask = 0, pattern = 0, layout = 0, call = 0, isa = 0,
             threads = 1;
     int64_t q_lens = -1, kv_lens = -1, q_offset = INT64_MIN, lse = 0, weights = 0, bias = 0, relative = 0, softcap = 0,
-            sinks = 0, packed = 0, lengths = 0, pieces = 1, prefix = 0, beside = 0;
+            sinks = 0, packed = 0, lengths = 0, pieces = 1, prefix = 0, beside = 0, key_source = 0, value_source = 0;
     const cli_key keys[] = {{"dtype", fv_dtype_words, 0, 0, &dtype},
                             {"arithmetic", fv_arithmetic_words, 0, 0, &arithmetic},
                             {"batch", NULL, 1, most, &batch},
@@ -264,6 +269,8 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
                             {"beside", attention_beside_words, 0, 0, &beside},
                             {"layout", layout_words, 0, 0, &layout},
                             {"call", call_words, 0, 0, &call},
+                            {"keys", bench_keys_words, 0, 0, &key_source},
+                            {"values", bench_values_words, 0, 0, &value_source},
                             {"isa", bench_isa_words, 0, 0, &isa},
                             {"threads", NULL, 1, 4096, &threads},
                             {NULL, NULL, 0, 0, NULL}};
@@ -304,6 +311,8 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     self->desc.softcap = (double)softcap;
     self->desc.has_sinks = (int)sinks;
     self->desc.packed = (int)packed;
+    self->keys = key_source;
+    self->values = value_source;
     self->q_shortest = q_lens;
     self->kv_shortest = kv_lens;
     self->halved = lengths != 0;
@@ -348,6 +357,13 @@ const bench_kind bench_attention = {
     "      q_lens=(q_len) kv_lens=(kv_len) lengths=even|halved packed=0|1 pieces=1 prefix=0 lse=0|1 weights=0|1\n"
     "      beside=nothing|raw|capped|biased|weights|key_sums|rows\n"
     "      layout=bhtd|bthd call=plan|sdpa isa=best|TIER threads=1\n"
+    "      keys=default"
+#define FV_KEYS(name, fallback) "|" #name
+#include "attention/sources/sources.inc"
+    " values=default"
+#define FV_VALUES(name, fallback) "|" #name
+#include "attention/sources/sources.inc"
+    "\n"
     "      q_offset: position of each sequence's first query among its keys (with causal=offset or none)\n"
     "      q_lens, kv_lens: the shortest length; the others fall to it from q_len or kv_len, evenly or halved\n"
     "      packed: all sequences on one token axis, without padding\n"
@@ -358,4 +374,4 @@ const bench_kind bench_attention = {
     "      relative: a bias by positions; t5 has 32 buckets to 128 tokens, both ways; window_2d is a square\n"
     "      lse, weights: 1 computes these outputs, too; beside: scores of a kind, sums of keys (with lse), or "
     "entropy,\n"
-    "      largest weight and 8 top keys of each row"};
+    "      largest weight and 8 top keys of each row; keys, values: how they become operands, as plans name it"};

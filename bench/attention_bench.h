@@ -44,6 +44,7 @@ typedef struct attention {
     fovea_attention_desc desc;
     int64_t q_shortest, kv_shortest; /* lengths fall to these; -1: none are given */
     bool halved;                     /* each is half of the one before, not evenly less */
+    int64_t keys, values;            /* sources, as words of bench_keys_words; 0: the default */
     int64_t pieces, prefix;          /* 1 and 0: attention goes through no state (attention_state.c) */
     int64_t offset;                  /* of all sequences, if has_offset; else 0 */
     bool has_offset, lse, weights;

@@ -41,6 +41,15 @@ extern const char *const bench_isa_words[];
 /* The tier that isa= means here; 0 and a sentence where the CPU, or FOVEA_ISA, does not give it. */
 fv_isa bench_isa_resolve(int64_t choice, char error[BENCH_ERROR_SIZE]);
 
+/* ----------------------------------------------------------------------------------------- sources (sources.c) -- */
+
+/* Words for keys= and values=, as index: "default", then the sources. */
+extern const char *const bench_keys_words[], *const bench_values_words[];
+
+/* A plan that takes these sources; NULL, or what is wrong. */
+const char *bench_plan(const fovea_context *context, const fovea_attention_desc *desc, int64_t keys, int64_t values,
+                       fovea_attention_plan **plan);
+
 /* ----------------------------------------------------------------------------------------- helpers (support.c) -- */
 
 /* The best tier of this CPU within FOVEA_ISA, and features; the CPU's own name is written to cpu unless it is NULL.

@@ -70,9 +70,7 @@ static void decode_end(bench *base) {
 
 static const char *make_plan(decode *self) {
     const char *error = bench_context(self->isa, self->threads, &self->context);
-    if (error == NULL && fovea_attention_plan_create(self->context, &self->desc, &self->plan) != FOVEA_OK)
-        error = fovea_error_detail();
-    return error;
+    return error ? error : bench_plan(self->context, &self->desc, self->keys, self->values, &self->plan);
 }
 
 static const char *make_arguments(decode *self) {
@@ -186,6 +184,10 @@ static void name_it(decode *self) {
         name_more(self, "/v_dtype:%s", fv_dtype_word(d->v_dtype));
     if (self->prefix > 0)
         name_more(self, "/prefix:%" PRId64, self->prefix);
+    if (self->keys > 0)
+        name_more(self, "/keys:%s", bench_keys_words[self->keys]);
+    if (self->values > 0)
+        name_more(self, "/values:%s", bench_values_words[self->values]);
     if (self->layers > 1)
         name_more(self, "/layers:%" PRId64, self->layers);
     if (self->call != DECODE_ATTENTION)
@@ -208,7 +210,8 @@ static const char *problem_of(const decode *self) {
 static bench *decode_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     const int64_t most = INT64_C(1) << 24;
     int64_t dtype = 0, k_dtype = -1, v_dtype = -1, batch = 1, q_heads = 32, kv_heads = 8, q_len = 1, kv_len = 4096,
-            head_dim = 128, value_dim = 0, prefix = 0, layers = 1, call = 0, isa = 0, threads = 1;
+            head_dim = 128, value_dim = 0, prefix = 0, layers = 1, call = 0, key_source = 0, value_source = 0, isa = 0,
+            threads = 1;
     const cli_key keys[] = {{"dtype", fv_dtype_words, 0, 0, &dtype},
                             {"k_dtype", fv_kv_dtype_words, 0, 0, &k_dtype},
                             {"v_dtype", fv_kv_dtype_words, 0, 0, &v_dtype},
@@ -222,6 +225,8 @@ static bench *decode_make(const char *words, char error[BENCH_ERROR_SIZE]) {
                             {"prefix", NULL, 0, most, &prefix},
                             {"layers", NULL, 1, DECODE_MOST_LAYERS, &layers},
                             {"call", call_words, 0, 0, &call},
+                            {"keys", bench_keys_words, 0, 0, &key_source},
+                            {"values", bench_values_words, 0, 0, &value_source},
                             {"isa", bench_isa_words, 0, 0, &isa},
                             {"threads", NULL, 1, 4096, &threads},
                             {NULL, NULL, 0, 0, NULL}};
@@ -247,6 +252,8 @@ static bench *decode_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     d->value_dim = value_dim ? value_dim : head_dim;
     d->causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
     d->page_keys = FOVEA_KV_PAGE_KEYS;
+    self->keys = key_source;
+    self->values = value_source;
     self->prefix = prefix;
     self->layers = layers;
     self->call = (decode_call)call;
@@ -272,6 +279,14 @@ const bench_kind bench_decode = {
     "dtype=f32|bf16|f16 k_dtype=(dtype)|f32|bf16|f16|i8 v_dtype=(dtype)|...\n"
     "      batch=1 q_heads=32 kv_heads=8 q_len=1 kv_len=4096 head_dim=128 value_dim=(head_dim)\n"
     "      prefix=0 layers=1 call=attention|append|step isa=best|TIER threads=1\n"
+    "      keys=default"
+#define FV_KEYS(name, fallback) "|" #name
+#include "attention/sources/sources.inc"
+    " values=default"
+#define FV_VALUES(name, fallback) "|" #name
+#include "attention/sources/sources.inc"
+    "\n"
     "      attention over a cache of keys and values in pages, which come from memory\n"
     "      k_dtype, v_dtype: types of the cache; prefix: number of tokens that all sequences share\n"
-    "      layers: how many a call goes through; append: only appends q_len tokens; step: appends and attends"};
+    "      layers: how many a call goes through; append: only appends q_len tokens; step: appends and attends\n"
+    "      keys, values: how they become operands, as plans name it"};

@@ -15,6 +15,7 @@ typedef struct decode {
     bench base;
     fovea_attention_desc desc;
     int64_t layers, prefix;
+    int64_t keys, values; /* sources, as words of bench_keys_words; 0: the default */
     decode_call call;
     fovea_isa isa;
     int threads;
