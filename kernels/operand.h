@@ -142,8 +142,11 @@ static inline fv_operand fv_operand_part(const fv_operand *b, int64_t column, in
     part.data = (const char *)b->data + (f.word == FV_WORD_planes ? words * 4 : words * f.per_word * f.bits / 8);
     part.columns = columns;
     part.steps = steps;
-    part.scales = f.scale == FV_SCALE_column ? b->scales + column : f.scale == FV_SCALE_row ? b->scales + step : NULL;
-    return part; /* scales by group are the caller's to find */
+    part.scales = f.scale == FV_SCALE_column               ? b->scales + column
+                  : f.scale == FV_SCALE_row                ? b->scales + step
+                  : f.scale == FV_SCALE_group && step == 0 ? b->scales
+                                                           : NULL;
+    return part; /* scales of a group that is not the first are the caller's to find */
 }
 
 #endif

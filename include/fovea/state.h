@@ -70,6 +70,8 @@ FOVEA_API fovea_status fovea_attention_merge(const fovea_attention_part *parts, 
  *   - A call with args.out finishes: it writes out, and lse if asked for, over all keys so far. Finishing does not
  *     change the state, so more keys may follow. A piece without keys (kv_lens all 0, at any first_key) changes
  *     nothing, and can finish. A state never includes sinks: the call that finishes merges them into its outputs, last.
+ *   - Values of FOVEA_DTYPE_I4 leave rotated outputs in a state (cache.h). All its pieces, and all states merged with
+ *     it, must have values of that type, or none must (FOVEA_ERROR_DTYPE).
  *   - With desc.page_keys the keys of a piece are those of args.cache_sequences or args.pages. A cache's rope and
  *     windows count from the sequence's first key, which is the piece's.
  *   - weights, scores of kind FOVEA_SCORES_WEIGHTS and summary are refused (FOVEA_ERROR_UNSUPPORTED), because they need

@@ -65,6 +65,10 @@ static inline bool fv_kernel_alike(const fv_kernel *a, const fv_kernel *b) {
 const fv_kernel *fv_multiply_best(fv_kind kind, fv_format format, fv_target target);
 const fv_kernel *fv_multiply_few(fv_kind kind, fv_format format, fv_target target);
 
+/* The best product of integers, for many rows or for few: of those that are as good the first kind. Bytes alone hold
+ * integers of q8. */
+const fv_kernel *fv_multiply_integers(fv_format format, bool few, bool bytes, fv_target target);
+
 /* The best row that packs a source in a format, and that unpacks a format; NULL: there is none. */
 const fv_kernel *fv_pack_best(fv_source source, fv_format format, fv_target target);
 const fv_kernel *fv_unpack_best(fv_format format, fv_target target);
@@ -107,6 +111,7 @@ static inline fv_format fv_format_interleaved(fovea_dtype dtype) {
     return dtype == FOVEA_DTYPE_F32    ? FV_FORMAT_f32
            : dtype == FOVEA_DTYPE_BF16 ? FV_FORMAT_bf16x2
            : dtype == FOVEA_DTYPE_F16  ? FV_FORMAT_f16
+           : dtype == FOVEA_DTYPE_I4   ? FV_FORMAT_i4g
                                        : FV_FORMAT_i8x4;
 }
 

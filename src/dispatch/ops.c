@@ -9,6 +9,8 @@ static fv_pack_fn *pack(fv_source source, fv_format format, fv_target target) {
 }
 
 void fv_ops_select(fv_target target, fv_ops *ops) {
+    const fv_kernel *quantise = fv_kernel_best(FV_OP_quantise, FV_TYPE_i8, target);
+    const fv_kernel *expand = fv_kernel_best(FV_OP_expand, FV_TYPE_i4, target);
     const fv_kernel *unpack = fv_unpack_best(FV_FORMAT_bf16x2, target);
     *ops = (fv_ops){
         .scale = fv_kernel_best(FV_OP_scale, FV_TYPE_f32, target)->run.scale_f32,
@@ -25,6 +27,7 @@ void fv_ops_select(fv_target target, fv_ops *ops) {
         .weight_sums = fv_kernel_best(FV_OP_weight_sums, FV_TYPE_f32, target)->run.weight_sums_f32,
         .finite = fv_kernel_best(FV_OP_finite, FV_TYPE_f32, target)->run.finite_f32,
         .pack_columns = pack(FV_SOURCE_columns, FV_FORMAT_f32, target),
+        .scales = fv_kernel_best(FV_OP_scales, FV_TYPE_f32, target)->run.scales_f32,
         .widen_bf16 = fv_widen_of(FOVEA_DTYPE_BF16, target),
         .widen_f16 = fv_widen_of(FOVEA_DTYPE_F16, target),
         .narrow_bf16 = fv_narrow_of(FOVEA_DTYPE_BF16, target),
@@ -34,5 +37,7 @@ void fv_ops_select(fv_target target, fv_ops *ops) {
         .pack_rows_bf16x2 = pack(FV_SOURCE_rows, FV_FORMAT_bf16x2, target),
         .pack_steps_bf16x2 = pack(FV_SOURCE_steps, FV_FORMAT_bf16x2, target),
         .unpack_bf16x2 = unpack ? unpack->run.unpack : NULL,
+        .quantise = quantise ? quantise->run.quantise_i8 : NULL,
+        .expand_i4 = expand ? expand->run.expand_i4 : NULL,
     };
 }

@@ -22,11 +22,14 @@ typedef struct fv_ops {
     fv_weight_sums_f32_fn *weight_sums;
     fv_finite_f32_fn *finite;
     fv_pack_fn *pack_columns; /* floats into a panel */
+    fv_scales_f32_fn *scales;
     /* Of types that this build has; NULL else, and then no plan has such operands. */
     fv_widen_bf16_fn *widen_bf16, *widen_f16;
     fv_narrow_bf16_fn *narrow_bf16, *narrow_f16;
     fv_pack_fn *pack_columns_bf16x2, *pack_columns_f16x2x4, *pack_rows_bf16x2, *pack_steps_bf16x2;
     fv_unpack_fn *unpack_bf16x2;
+    fv_quantise_i8_fn *quantise;
+    fv_expand_i4_fn *expand_i4;
 } fv_ops;
 
 void fv_ops_select(fv_target target, fv_ops *ops);

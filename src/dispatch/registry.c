@@ -64,6 +64,16 @@ const fv_kernel *fv_multiply_few(fv_kind kind, fv_format format, fv_target targe
     return best(&(fv_kernel){.op = FV_OP_multiply, .type = type, .kind = kind, .format = format, .few = 1}, target);
 }
 
+const fv_kernel *fv_multiply_integers(fv_format format, bool few, bool bytes, fv_target target) {
+    static const fv_kind kinds[] = {FV_KIND_i8, FV_KIND_i8x2, FV_KIND_i16};
+    const fv_kernel *found = NULL;
+    for (int k = bytes ? 0 : 1; k < 3; k++) {
+        const fv_kernel *row = (few ? fv_multiply_few : fv_multiply_best)(kinds[k], format, target);
+        found = !found || (row && row->isa > found->isa) ? row : found;
+    }
+    return found;
+}
+
 const fv_kernel *fv_pack_best(fv_source source, fv_format format, fv_target target) {
     const fv_type type = fv_format_of(format).element;
     return best(&(fv_kernel){.op = FV_OP_pack, .type = type, .source = source, .format = format}, target);

@@ -61,18 +61,6 @@ static void select_pairs(fovea_linear *l) {
     l->weights.format = l->kept->pairs_format;
 }
 
-/* The best product of integers, of few rows or of many: of those that are as good the first kind. Bytes alone hold
- * integers of q8. */
-static const fv_kernel *of_integers(fv_format format, bool few, bool bytes, fv_target target) {
-    static const fv_kind kinds[] = {FV_KIND_i8, FV_KIND_i8x2, FV_KIND_i16};
-    const fv_kernel *best = NULL;
-    for (int k = bytes ? 0 : 1; k < 3; k++) {
-        const fv_kernel *row = (few ? fv_multiply_few : fv_multiply_best)(kinds[k], format, target);
-        best = !best || (row && row->isa > best->isa) ? row : best;
-    }
-    return best;
-}
-
 static void select_grouped(fovea_linear *l) {
     const fv_target target = l->ctx->target;
     const fv_format format = l->quantised.format;
@@ -83,8 +71,8 @@ static void select_grouped(fovea_linear *l) {
     if (format != FV_FORMAT_i8g)
         l->expand = fv_kernel_best(FV_OP_expand, fv_format_of(format).element, target)->run.expand_i4;
     l->unpack = fv_unpack_best(FV_FORMAT_i8g, target)->run.unpack;
-    l->few = of_integers(format, true, false, target);
-    l->many = of_integers(FV_FORMAT_i8g, false, l->arithmetic == FOVEA_ARITHMETIC_Q8, target);
+    l->few = fv_multiply_integers(format, true, false, target);
+    l->many = fv_multiply_integers(FV_FORMAT_i8g, false, l->arithmetic == FOVEA_ARITHMETIC_Q8, target);
     l->few_rows = l->arithmetic == FOVEA_ARITHMETIC_EXACT ? 0 : l->few->mr;
 }
 

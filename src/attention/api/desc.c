@@ -59,7 +59,7 @@ static fovea_status read_dtypes(fovea_attention_desc *d) {
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (i > 0 && *all[i].dtype == 0)
             *all[i].dtype = d->dtype;
-        if (*all[i].dtype == FOVEA_DTYPE_I8 && (i == 1 || i == 2) && fv_dtype_built(FOVEA_DTYPE_I8))
+        if (fv_dtype_paged(*all[i].dtype) && (i == 1 || i == 2) && fv_dtype_built(*all[i].dtype))
             continue;
         if (fv_type_of(*all[i].dtype) == FV_TYPE_COUNT)
             return fv_dtype_refuse(all[i].name, *all[i].dtype,

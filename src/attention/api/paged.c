@@ -111,14 +111,14 @@ fovea_status fv_paged_check(const fovea_attention_desc *d, const fovea_attention
 
 /* Keys or values of pages. */
 static fv_kv_side side_of(const fv_pages *from, int side, const parts *p, const int64_t *table) {
-    const int64_t bits = fv_dtype_bits(from->dtype[side]), float_bytes = (int64_t)sizeof(float);
+    const int64_t bits = fv_dtype_bits(from->dtype[side]);
     const int scales = FV_KEY_SCALES + side;
     return (fv_kv_side){.data = from->part[side].at,
                         .dtype = from->dtype[side],
                         .layout = from->part[side].word > 0 ? FV_KV_INTERLEAVED : FV_KV_ROWS,
                         .channels = from->channels[side],
-                        .scales = (const float *)(const void *)from->part[scales].at,
-                        .scale_stride = {from->part[scales].page / float_bytes, from->part[scales].head / float_bytes},
+                        .scales = from->part[scales].at,
+                        .scale_stride = {from->part[scales].page, from->part[scales].head, from->part[scales].step},
                         .stride = {from->part[side].page * 8 / bits, from->part[side].head * 8 / bits,
                                    from->part[side].step * (from->part[side].word > 0 ? FV_KEY_GROUP : 1) * 8 / bits},
                         .pages = table,

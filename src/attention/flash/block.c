@@ -180,9 +180,12 @@ static void finish(const fv_block *x, const fv_tile_rows *tile) {
         void *to = fv_row_address(x, out, row);
         float *const own = x->to->o + row * p->o_stride;
         fv_narrow_bf16_fn *const narrow = fv_ops_narrow(p->ops, out->dtype);
-        p->ops->finish(run, p->desc.value_dim, there ? to : own, there ? out->stride[2] : p->o_stride, x->to->max + row,
-                       x->to->sum + row, narrow ? own : to, narrow ? p->o_stride : out->stride[2],
-                       needs_lse ? x->lse + row : NULL, 1);
+        float *const o = there ? to : own;
+        const int64_t stride = there ? out->stride[2] : p->o_stride;
+        if (fv_sources_values(&p->sources)->rotated)
+            fv_i4_rotate(run, p->desc.value_dim, 1, o, stride, o, stride);
+        p->ops->finish(run, p->desc.value_dim, o, stride, x->to->max + row, x->to->sum + row, narrow ? own : to,
+                       narrow ? p->o_stride : out->stride[2], needs_lse ? x->lse + row : NULL, 1);
         if (narrow)
             narrow(run, p->desc.value_dim, own, p->o_stride, to, out->stride[2]);
         for (int64_t i = 0; i < run && lse->data; i++)

@@ -55,7 +55,7 @@ static void clear_part(fv_prefetch_part *part) {
 static bool next_run(fv_prefetch_part *part) {
     while (part->range.at == part->range.end && part->key < part->end) {
         const fv_kv_span span = fv_kv_long_span_of(part->side, part->sequence, part->head, part->key, part->end);
-        part->range = floats_at(span.at, fv_kv_contiguous(part->side, &span) * fv_dtype_size(part->side->dtype));
+        part->range = floats_at(span.at, fv_dtype_bytes(part->side->dtype, fv_kv_contiguous(part->side, &span)));
         part->key += span.count;
     }
     return part->range.at != part->range.end;
@@ -225,7 +225,7 @@ void fv_prefetch_with_scores(fv_prefetch_queue *queue, const fovea_attention_pla
                              int64_t rows, int64_t keys, fv_prefetch *prefetch) {
     const fovea_attention_desc *d = &plan->desc;
     if (queue->one_tile) /* the values of these keys */
-        part_take(&queue->with_scores, keys * d->value_dim * fv_dtype_size(d->v_dtype) / (int64_t)sizeof(float),
+        part_take(&queue->with_scores, fv_dtype_bytes(d->v_dtype, keys * d->value_dim) / (int64_t)sizeof(float),
                   prefetch);
     else
         take(queue, product, rows, d->head_dim, prefetch);

@@ -19,7 +19,9 @@ static fv_range columns_of(const fv_block *x, const fv_tile *t, int64_t row, con
     const fv_range keys = x->to->groups[row / t->group_rows];
     const int64_t begin = fv_max(step->begin, fv_round_down(keys.begin, FV_LANES));
     const int64_t end = fv_min(step->end, fv_round_up(keys.end, FV_LANES));
-    return begin < end ? (fv_range){begin, end} : (fv_range){0, 0};
+    if (begin >= end)
+        return (fv_range){0, 0};
+    return x->keys.now->whole ? (fv_range){step->begin, step->end} : (fv_range){begin, end};
 }
 
 /* Rows of the call that begins with a row, before end, and its columns. */

@@ -10,7 +10,8 @@
 struct fovea_attention_state {
     uint64_t magic;
     int64_t shape[4];   /* of out: batch, query heads, queries, channels */
-    int64_t joint;      /* its tokens may be those of several sequences, one after another */
+    int32_t joint;      /* its tokens may be those of several sequences, one after another */
+    int32_t rotated;    /* O has rotated channels (int4.h) */
     int64_t begin, end; /* of the segments whose keys went in, as positions; equal: none */
 };
 

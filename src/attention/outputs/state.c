@@ -10,7 +10,8 @@ static fovea_attention_state header_of(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     return (fovea_attention_state){.magic = FV_STATE_MAGIC,
                                    .shape = {d->batch, d->q_heads, d->q_len, d->value_dim},
-                                   .joint = d->batch == 1 && !d->packed};
+                                   .joint = d->batch == 1 && !d->packed,
+                                   .rotated = fv_sources_values(&plan->sources)->rotated};
 }
 
 static fv_span span_of(const fovea_attention_state *s, const char *name) {
@@ -46,6 +47,15 @@ static fovea_status check_shape(const fovea_attention_state *s, const char *name
     return FOVEA_OK;
 }
 
+static fovea_status check_rotated(const fovea_attention_state *s, const char *name, bool rotated, const char *whose) {
+    static const char *const outputs[] = {"plain", "rotated"};
+    return s->rotated == rotated
+               ? FOVEA_OK
+               : fv_fail(FOVEA_ERROR_DTYPE,
+                         "%s has %s outputs, %s %s ones: all values of a state are FOVEA_DTYPE_I4, or none of them",
+                         name, outputs[s->rotated], whose, outputs[rotated]);
+}
+
 static fovea_status check_order(const char *name, int64_t begin, const fovea_attention_state *s) {
     if (begin >= s->end)
         return FOVEA_OK;
@@ -70,6 +80,8 @@ fovea_status fv_attention_state_check(const fovea_attention_plan *plan, const fo
     if (status == FOVEA_OK)
         status = check_shape(args->state, "state", (int64_t[4]){joint ? 1 : d->batch, d->q_heads, tokens, d->value_dim},
                              "the plan");
+    if (status == FOVEA_OK)
+        status = check_rotated(args->state, "state", fv_sources_values(&plan->sources)->rotated, "the plan");
     if (status != FOVEA_OK)
         return status;
     if (first < 0 || first > FV_SIZE_LIMIT || first % FV_SEGMENT != 0)
@@ -144,6 +156,8 @@ fovea_status fovea_attention_state_merge(fovea_attention_state *state, const fov
         status = check_state(later, "later");
     if (status == FOVEA_OK)
         status = check_shape(later, "later", state->shape, "state");
+    if (status == FOVEA_OK)
+        status = check_rotated(later, "later", state->rotated, "state");
     if (status != FOVEA_OK)
         return status;
     const fv_span into = span_of(state, "state"), from = span_of(later, "later");

@@ -42,7 +42,8 @@ static void describe_types(const fovea_attention_desc *d, char *text, size_t siz
     static const char *const words[] = {[FOVEA_DTYPE_F32] = "float32",
                                         [FOVEA_DTYPE_BF16] = "bfloat16",
                                         [FOVEA_DTYPE_F16] = "float16",
-                                        [FOVEA_DTYPE_I8] = "int8"};
+                                        [FOVEA_DTYPE_I8] = "int8",
+                                        [FOVEA_DTYPE_I4] = "int4"};
     if (d->dtype == d->k_dtype && d->dtype == d->v_dtype && d->dtype == d->out_dtype)
         snprintf(text, size, "%s", words[d->dtype]);
     else

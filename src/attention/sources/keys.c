@@ -48,5 +48,7 @@ void fv_keys_next(fv_keys *k, int64_t begin, int64_t end, fv_keys_step *step) {
 int64_t fv_keys_scratch(const fv_sources *p) {
     const int64_t columns = fv_round_up(FV_SEGMENT, p->panel);
     int64_t floats;
+    if (p->k[FV_KEYS_int4])
+        return fv_i4_groups(p->desc->head_dim) * FV_I4_KEYS; /* scales of a panel */
     return p->k[FV_KEYS_floats] ? fv_multiply(columns, p->desc->head_dim, &floats) ? floats : -1 : 0;
 }

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 
 /* Rows: channel c of a key is at c. Interleaved: groups of FV_KEY_GROUP keys, at absolute positions, each a panel of
- * fv_format_interleaved(). Keys only, and then a page is a multiple of FV_KEY_GROUP keys. */
+ * fv_format_interleaved(), or FV_I4_KEYS of 4 bits. Keys only, and then a page is a multiple of so many keys. */
 typedef enum fv_kv_layout { FV_KV_ROWS, FV_KV_INTERLEAVED, FV_KV_LAYOUTS } fv_kv_layout;
 
 /* Keys, or values. */
@@ -28,10 +28,10 @@ typedef struct fv_kv_side {
     fovea_dtype dtype;
     fv_kv_layout layout;
     int64_t channels;
-    /* Of int8 elements, which lie in pages: a scale for each key, the number is the product. NULL: elements are the
-     * numbers. */
-    const float *scales;
-    int64_t scale_stride[2]; /* to the next page, to the next head */
+    /* Of integers, which lie in pages: of 8 bits a float for each key, of 4 bits panels (int4.h). NULL: there are
+     * none. */
+    const void *scales;
+    int64_t scale_stride[3]; /* in bytes: to the next page, to the next head, for each key */
     /* In elements: to the next sequence, or page where there is a table; to the next head; to the next key, or
      * group. */
     int64_t stride[3];
@@ -54,7 +54,7 @@ typedef struct fv_kv {
 typedef struct fv_kv_span {
     const void *at;
     int64_t stride, count; /* to the next key (rows) or group (interleaved) */
-    const float *scales;   /* [count] of int8, else NULL */
+    const void *scales;    /* those of its first key, or NULL */
 } fv_kv_span;
 
 /* Keys and values of tensors. */
@@ -62,7 +62,7 @@ fv_kv fv_kv_of_args(const fovea_attention_desc *desc, const fovea_attention_args
 
 /* So many elements behind an address. */
 static inline const void *fv_kv_step(const fv_kv_side *side, const void *at, int64_t elements) {
-    return (const char *)at + elements * fv_dtype_size(side->dtype);
+    return (const char *)at + fv_dtype_bytes(side->dtype, elements);
 }
 
 /* Elements from the first group of interleaved keys, groups being `stride` apart, to the first word of a key. */

@@ -50,6 +50,18 @@ static void pack_rows(fv_queries *x, int64_t row, int64_t rows, float *to) {
     }
 }
 
+/* All of them, which are there as floats, rotated and as integers. */
+static void rotate_rows(const fv_queries *x, uint32_t *to, int64_t words) {
+    const fv_sources *p = x->plan;
+    const int64_t dim = p->desc->head_dim;
+    const float *from = x->form[FV_QUERIES_floats];
+    for (int64_t i = 0; i < x->rows; i++) {
+        float row[FV_I8_CHANNELS];
+        fv_i4_rotate(1, dim, 1, from + i * dim, dim, row, dim);
+        p->ops->quantise(1, dim, FV_I4_GROUP, p->k[FV_KEYS_int4]->kind, FV_I8_MOST, row, dim, to + i * words);
+    }
+}
+
 /* Makes rows that hold a query, head by head, and zeros of the others. */
 static void make(fv_queries *x, void (*take)(fv_queries *, int64_t, int64_t, float *), float *to, int64_t floats) {
     const int64_t q_start = x->sequence->q_start, q_end = q_start + x->sequence->q_len;
@@ -79,6 +91,7 @@ int64_t fv_queries_floats(const fv_sources *plan, fv_query_form form) {
     switch (form) {
     case FV_QUERIES_words: return fv_words_of(dim);
     case FV_QUERIES_integers: return fv_i8_row_words(dim) * (int64_t)(sizeof(fv_i8_word) / sizeof(float));
+    case FV_QUERIES_groups: return fv_group_words(FV_KIND_i16, dim, FV_I4_GROUP); /* as of i8x2 */
     default: return dim;
     }
 }
@@ -88,12 +101,13 @@ fv_rows fv_queries_in(fv_queries *x, fv_query_form form) {
     const fv_rows rows = {x->form[form], x->rows, form == FV_QUERIES_integers ? fv_i8_row_words(dim) : floats};
     if (x->made >> form & 1)
         return rows;
-    if (form == FV_QUERIES_integers)
+    if (form >= FV_QUERIES_integers)
         fv_queries_in(x, FV_QUERIES_floats);
     x->made |= 1u << form;
     switch (form) {
     case FV_QUERIES_floats: make(x, scale_rows, x->form[form], floats); break;
     case FV_QUERIES_words: make(x, pack_rows, x->form[form], floats); break;
+    case FV_QUERIES_groups: rotate_rows(x, x->form[form], floats); break;
     default: fv_i8_rows(x->rows, dim, x->form[FV_QUERIES_floats], dim, x->form[form]); break;
     }
     return rows;

@@ -15,8 +15,14 @@ typedef struct fv_scale {
     float q, c;
 } fv_scale;
 
-/* Floats; words of two elements of 16 bits; integers (int8.h). */
-typedef enum fv_query_form { FV_QUERIES_floats, FV_QUERIES_words, FV_QUERIES_integers, FV_QUERY_FORMS } fv_query_form;
+/* Floats; words of two elements of 16 bits; integers (int8.h); rotated ones in groups (int4.h). */
+typedef enum fv_query_form {
+    FV_QUERIES_floats,
+    FV_QUERIES_words,
+    FV_QUERIES_integers,
+    FV_QUERIES_groups,
+    FV_QUERY_FORMS
+} fv_query_form;
 
 typedef struct fv_queries {
     const fv_sources *plan;

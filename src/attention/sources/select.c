@@ -19,7 +19,7 @@ bool fv_sources_of_floats(const fv_sources *p) {
 }
 
 bool fv_sources_round_weights(const fv_sources *p) {
-    return p->desc->arithmetic != FOVEA_ARITHMETIC_EXACT && p->desc->v_dtype != FOVEA_DTYPE_I8;
+    return p->desc->arithmetic != FOVEA_ARITHMETIC_EXACT && !fv_dtype_paged(p->desc->v_dtype);
 }
 
 int64_t fv_sources_edge_rows(const fv_sources *p) {

@@ -84,6 +84,7 @@ struct fv_keys_source {
     fv_query_form form; /* of the queries */
     bool streams;       /* reads keys in the order in which they lie, which hardware prefetches */
     bool knows_norms;   /* of keys */
+    bool whole;         /* products take all columns of a step, and find no maxima */
     /* Its product for a plan; NULL: it does not serve it. */
     const fv_kernel *(*serves)(const fv_sources *plan);
     /* Would it be the default, where it serves? NULL: always. */
@@ -91,8 +92,8 @@ struct fv_keys_source {
     /* A block begins, and a segment; false: the fallback takes over. NULL: nothing is to be done. */
     bool (*begin)(fv_keys *keys);
     bool (*open)(fv_keys *keys);
-    /* The step that begins with a column, a multiple of FV_LANES, and ends at end or before, or behind it where that is
-     * no multiple. False: the fallback takes over for this step. */
+    /* The step that begins with a column, a multiple of FV_LANES, or a whole one before it, and ends at end or before,
+     * or behind it where that is no multiple. False: the fallback takes over for this step. */
     bool (*next)(fv_keys *keys, int64_t begin, int64_t end, fv_keys_step *step);
 };
 
@@ -149,6 +150,7 @@ struct fv_values_source {
     bool skips;   /* fv_sources.skip can take the place of its product; else tiles that hide keys from rows, whose
                         values may not be finite, go to the fallback */
     bool scaled;  /* weights are multiplied by scales of the values */
+    bool rotated; /* outputs have rotated channels until they are finished (int4.h) */
     bool streams; /* as of keys */
     const fv_kernel *(*serves)(const fv_sources *plan);
     bool (*suits)(const fv_sources *plan, fv_kv_layout layout);

@@ -73,6 +73,8 @@ bool fv_values_finite(fv_values *v) {
 int64_t fv_values_scratch(const fv_sources *p) {
     const bool lie = p->v[FV_VALUES_rows] && p->choice->block_rows < p->choice->copy_rows;
     int64_t floats;
+    if (p->v[FV_VALUES_int4])
+        return (2 * fv_i4_words(FV_I4_VALUE, p->desc->value_dim) + fv_i4_groups(p->desc->value_dim)) * FV_SEGMENT;
     if (!p->v[FV_VALUES_floats] || (lie && p->choice->v != 1 + FV_VALUES_floats))
         return 0;
     return fv_multiply(fv_round_up(p->desc->value_dim, p->choice->value->nr), FV_SEGMENT, &floats) ? floats : -1;
