@@ -1,5 +1,5 @@
-/* 4-bit keys of pages, multiplied as integers by rotated queries (int4.h, source.h). A step is a whole panel, even if it
- * begins before what was asked for or ends behind it. */
+/* 4-bit keys of pages, multiplied as integers by rotated queries (int4.h, source.h). A step is a whole panel, even if
+ * it begins before what was asked for or ends behind it. */
 #include "attention/sources/source.h"
 
 static const fv_kernel *serves(const fv_sources *p) {
