@@ -161,8 +161,8 @@ static bool bound_holds(const fovea_attention_desc *d) {
 /* The product gives the maxima of all columns that it computes: of rows that see different keys in no order, or a first
  * key that is no multiple of FV_LANES, these are too many. */
 int64_t fv_score_row_max_end(const fv_block *x, const fv_tile *t, int64_t segment) {
-    if (x->keys.now->whole || !maxima_hold(&x->plan->desc) || t->keys.begin != t->columns.begin || t->masked ||
-        (t->mixed && !x->seen.ascending))
+    if (fv_sources_keys(&x->plan->sources)->whole || !maxima_hold(&x->plan->desc) ||
+        t->keys.begin != t->columns.begin || t->masked || (t->mixed && !x->seen.ascending))
         return t->columns.begin;
     fv_range all = t->keys;
     if (t->mixed) { /* both ends move one way along a sequence */
