@@ -47,7 +47,7 @@ int64_t fv_mpi_gather_bytes(const fovea_mpi_attention_plan *plan) {
         const fv_mpi_block *b = &plan->routes.blocks[i];
         for (int rank = 0; rank < ranks; rank++)
             bytes += partials_bytes(plan, b, rank);
-        bytes += travels(plan) ? FV_MPI_UNIT + fv_mpi_q_bytes(&plan->problem, b) : 0;
+        bytes += travels(plan) ? fv_mpi_q_bytes(&plan->problem, b) : 0;
     }
     return bytes;
 }
@@ -58,13 +58,6 @@ static partials *partials_at(const gather *g, int64_t block, int rank) {
 
 static fovea_attention_state *state_at(const gather *g, const fv_mpi_block *b, char *memory, int64_t index) {
     return (void *)(memory + FV_MPI_UNIT + index * fv_mpi_state_of(g->call->plan, b));
-}
-
-static void post(void *memory, int64_t bytes, int to, int tag, const fovea_mpi_attention_plan *plan,
-                 MPI_Request *request) {
-    const fv_mpi_header *header = memory;
-    MPI_Isend(memory, (int)(header->status == FOVEA_OK ? bytes / FV_MPI_UNIT : 1), plan->unit, to, tag, plan->comm,
-              request);
 }
 
 /* Which of this rank's segments a query of the block may see. */
@@ -131,7 +124,7 @@ static void compute(gather *g, int64_t block, fovea_status *statuses) {
     *header = visible_segments(g, b);
     j.q = fv_mpi_view(call, b, &call->args.q);
     if (b->home != plan->rank && travels(plan))
-        j.q = fv_mpi_packed(call, b, &j.q, g->q[block] + FV_MPI_UNIT);
+        j.q = fv_mpi_packed(call, b, &j.q, g->q[block]);
     j.stride = fv_mpi_clamp(header->count, 1, plan->threads);
     memset(statuses, 0, (size_t)j.stride * sizeof *statuses);
     call->status = fovea_parallel(plan->ctx, j.stride, thread, &j);
@@ -180,7 +173,7 @@ static void begin(gather *g) {
     const fovea_mpi_attention_plan *plan = call->plan;
     for (int64_t i = 0; i < plan->routes.block_count; i++) {
         const fv_mpi_block *b = &plan->routes.blocks[i];
-        const int64_t q_bytes = FV_MPI_UNIT + fv_mpi_q_bytes(&plan->problem, b);
+        const int64_t q_bytes = fv_mpi_q_bytes(&plan->problem, b);
         const bool mine = b->home == plan->rank;
         for (int rank = 0; rank < plan->ranks; rank++) {
             partials *p = partials_at(g, i, rank);
@@ -197,15 +190,13 @@ static void begin(gather *g) {
             MPI_Irecv(g->q[i], (int)(q_bytes / FV_MPI_UNIT), plan->unit, b->home, FV_MPI_TAG_Q, plan->comm, requests);
             continue;
         }
-        *(fv_mpi_header *)(void *)g->q[i] = (fv_mpi_header){.status = call->status};
-        if (call->status == FOVEA_OK) {
-            const fovea_tensor q = fv_mpi_view(call, b, &call->args.q);
-            const fovea_tensor to = fv_mpi_packed(call, b, &q, g->q[i] + FV_MPI_UNIT);
-            fv_mpi_copy(&q, &to);
-        }
+        const fovea_tensor q = fv_mpi_view(call, b, &call->args.q);
+        const fovea_tensor to = fv_mpi_packed(call, b, &q, g->q[i]);
+        fv_mpi_copy(&q, &to);
         for (int rank = 0; rank < plan->ranks; rank++)
             if (rank != plan->rank)
-                post(g->q[i], q_bytes, rank, FV_MPI_TAG_Q, plan, &requests[rank]);
+                MPI_Isend(g->q[i], (int)(q_bytes / FV_MPI_UNIT), plan->unit, rank, FV_MPI_TAG_Q, plan->comm,
+                          &requests[rank]);
     }
 }
 
@@ -229,17 +220,14 @@ void fv_mpi_gather(fv_mpi_call *call) {
             if (b->home != (plan->rank + away) % plan->ranks)
                 continue;
             partials *p = partials_at(&g, i, plan->rank);
-            if (b->home != plan->rank && travels(plan)) {
+            if (b->home != plan->rank && travels(plan))
                 MPI_Wait(&g.q_requests[i * ranks], MPI_STATUS_IGNORE);
-                const fv_mpi_header *header = (void *)g.q[i];
-                if (header->status != FOVEA_OK && call->status == FOVEA_OK)
-                    call->status = (fovea_status)header->status;
-            }
             compute(&g, i, statuses);
+            if (b->home == plan->rank)
+                continue;
             const fv_mpi_header *header = (void *)p->memory;
-            if (b->home != plan->rank)
-                post(p->memory, FV_MPI_UNIT + header->count * fv_mpi_state_of(plan, b), b->home, FV_MPI_TAG_PARTIALS,
-                     plan, &p->request);
+            MPI_Isend(header, 1 + (int)(header->count * fv_mpi_state_of(plan, b) / FV_MPI_UNIT), plan->unit, b->home,
+                      FV_MPI_TAG_PARTIALS, plan->comm, &p->request);
         }
     for (int64_t i = 0; i < blocks; i++)
         if (plan->routes.blocks[i].home == plan->rank)

@@ -40,6 +40,9 @@ void fv_mpi_sees(const fovea_attention_desc *d, int64_t first, int64_t count, in
     *low = d->window_left >= 0 ? fv_mpi_clamp(first + min - d->window_left, 0, *high) : 0;
 }
 
+/* Bytes of a channel of a key or value; with scales of 4-bit caches. */
+static double stored(fovea_dtype dtype) { return dtype == FOVEA_DTYPE_I4 ? 0.5625 : (double)fv_mpi_element(dtype); }
+
 double fv_mpi_visit_seconds(const fv_mpi_problem *p, const fv_mpi_block *b, int64_t key, int64_t keys) {
     const fovea_attention_desc *d = &p->desc;
     const double heads = (double)(d->batch * b->heads), groups = (double)fv_mpi_heads_per_key(d);
@@ -55,7 +58,7 @@ double fv_mpi_visit_seconds(const fv_mpi_problem *p, const fv_mpi_block *b, int6
         if (high > low)
             read_low = fv_mpi_min(read_low, low), read_high = fv_mpi_max(read_high, high);
     }
-    const double bytes = (double)(d->head_dim * fv_mpi_element(d->k_dtype) + d->value_dim * fv_mpi_element(d->v_dtype));
+    const double bytes = (double)d->head_dim * stored(d->k_dtype) + (double)d->value_dim * stored(d->v_dtype);
     return p->costs.call + 2 * pairs * groups * heads * (double)(d->head_dim + d->value_dim) / p->costs.flops +
            (double)fv_mpi_max(0, read_high - read_low) * heads * bytes / p->costs.key_bytes;
 }
