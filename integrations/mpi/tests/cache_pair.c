@@ -17,7 +17,7 @@ float *floats(rng *r, int64_t count) {
     return x;
 }
 
-static const fovea_dtype types[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16, FOVEA_DTYPE_I8};
+static const fovea_dtype types[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16, FOVEA_DTYPE_I8, FOVEA_DTYPE_I4};
 
 void open_both(both *x, rng *r, int64_t index, const fovea_rope *rope, int64_t pages) {
     fovea_kv_cache_desc *d = &x->desc;
@@ -26,8 +26,8 @@ void open_both(both *x, rng *r, int64_t index, const fovea_rope *rope, int64_t p
     d->kv_heads = rng_between(r, 1, 2);
     d->head_dim = 8 * rng_between(r, 1, 4);
     d->value_dim = rng_between(r, 1, 40);
-    d->k_dtype = types[index % 4];
-    d->v_dtype = rng_below(r, 2) ? d->k_dtype : types[rng_below(r, 4)];
+    d->k_dtype = types[index % 5];
+    d->v_dtype = rng_below(r, 2) ? d->k_dtype : types[rng_below(r, 5)];
     d->max_pages = pages;
     d->rope = rng_below(r, 2) ? rope : NULL;
     for (int64_t i = 0; i < d->layers; i++)
