@@ -1,7 +1,7 @@
 /* Masks of ggml, made those of the library. A mask is read once for each attention: most rows see one range of keys,
  * which then costs as much as causality. Rows with holes (several sequences in one cache) become bits. Numbers other
  * than 0 and -inf are biases, in float32 as the library adds them; ranges or bits still say which keys are skipped. */
-#include "attention.h"
+#include "attention_part.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Operands and descriptions of parts of an attention (attention.h). */
-#include "attention.h"
+/* Operands and descriptions of parts of an attention (attention_part.h). */
+#include "attention_part.h"
 
 fovea_tensor fg_attention_tensor(const struct ggml_tensor *t, const fg_type *type, int64_t batch) {
     fovea_tensor x = {.data = t->data, .dtype = type->dtype};

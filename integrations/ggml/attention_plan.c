@@ -1,5 +1,5 @@
 /* Plans by shape. A program's shapes repeat, and change as its cache grows by a block of keys. */
-#include "attention.h"
+#include "attention_part.h"
 
 #include <string.h>
 

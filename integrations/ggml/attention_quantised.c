@@ -1,7 +1,7 @@
 /* Keys or values in q8_0 or q4_0. Each thread takes a key head of a sequence, with all heads and rows that it serves,
  * and goes over its keys in pieces that stay in its cache: it widens a piece to float32, exactly, and attends to it.
  * The state between pieces makes this the result of one call, bit for bit. */
-#include "attention.h"
+#include "attention_part.h"
 
 #include <stdatomic.h>
 

@@ -1,5 +1,5 @@
 /* Blocks of 4 and 8 bits, widened to float32: a float16 scale times an integer, which is exact. */
-#include "attention.h"
+#include "attention_part.h"
 
 #include <string.h>
 

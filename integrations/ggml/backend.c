@@ -1,5 +1,7 @@
 /* A backend's life: graphs, aborts, counts. */
 #include "backend.h"
+#include "backend_operations.h"
+#include "backend_options.h"
 #include "delegate.h"
 #include "elementwise.h"
 #include "weights.h"

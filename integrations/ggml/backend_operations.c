@@ -1,4 +1,5 @@
-/* What computes the operations of backend_operations.inc: all that backend.c and device.c know of one. */
+/* The table of operations (backend_operations.h). */
+#include "backend_operations.h"
 #include "attention.h"
 #include "elementwise.h"
 #include "linear.h"

@@ -7,7 +7,7 @@
  * Words of any case, with blanks around them; FOVEA_GGML may have empty ones. One that is unknown is said, and left out.
  *   FOVEA_DEBUG=1           says what was taken when a backend ends; the library says what it chose */
 #define _DEFAULT_SOURCE
-#include "backend.h"
+#include "backend_options.h"
 #include "rules.h"
 
 #include <pthread.h>

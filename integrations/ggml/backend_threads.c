@@ -1,5 +1,5 @@
-/* Memory and threads of a backend (backend.h). */
-#include "backend.h"
+/* Memory and threads of a backend (backend_threads.h). */
+#include "backend_threads.h"
 
 #include <stdlib.h>
 #include <string.h>

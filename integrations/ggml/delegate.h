@@ -3,7 +3,7 @@
 #ifndef FG_DELEGATE_H
 #define FG_DELEGATE_H
 
-#include "backend.h"
+#include "backend_threads.h"
 
 bool fg_delegate_serves(const struct ggml_tensor *op);
 

@@ -4,7 +4,10 @@
  *   Fovea weights   is there for its buffer type (weights.h), which programs ask a device for when they place weights.
  *                   A device has one type, and that of tensors between operations must be the CPU's. It computes, too,
  *                   but the first one supports whatever it does. */
+#include "device.h"
 #include "backend.h"
+#include "backend_operations.h"
+#include "backend_options.h"
 #include "delegate.h"
 #include "pays.h"
 #include "weights.h"

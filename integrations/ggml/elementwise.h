@@ -3,7 +3,7 @@
 #ifndef FG_ELEMENTWISE_H
 #define FG_ELEMENTWISE_H
 
-#include "backend.h"
+#include "backend_threads.h"
 
 /* ADD, SUB, MUL, DIV: src[1] repeats. SCALE: x s + b, rounded twice. */
 bool fg_binary_serves(const struct ggml_tensor *op);

@@ -6,6 +6,7 @@
 #include "linear.h"
 #include "delegate.h"
 #include "weights.h"
+#include "weights_pack.h"
 
 bool fg_linear_serves(const struct ggml_tensor *op) {
     const struct ggml_tensor *x = op->src[1];

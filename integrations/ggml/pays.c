@@ -1,6 +1,6 @@
 /* Which operations are faster here than on ggml's CPU backend (pays.h), by the rules for this tier (rules.h). */
 #include "pays.h"
-#include "backend.h"
+#include "backend_options.h"
 #include "rules.h"
 #include "weights.h"
 

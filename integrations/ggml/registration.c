@@ -1,5 +1,7 @@
 /* What a program loads: ggml_backend_init(), and functions that it looks up by name. */
 #include "backend.h"
+#include "backend_options.h"
+#include "device.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,8 @@
 /* The buffer type (weights.h): records of weights, and their bytes in and out. weights_pack.c makes the maps. */
 #define _GNU_SOURCE
 #include "weights.h"
+#include "backend_options.h"
+#include "weights_pack.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -6,16 +6,13 @@
 #ifndef FG_WEIGHTS_H
 #define FG_WEIGHTS_H
 
-#include "backend.h"
+#include "backend_ggml.h"
 
 /* The type; device, if it is not NULL, is the one that it belongs to from now on. */
 ggml_backend_buffer_type_t fg_weights_type(ggml_backend_dev_t device);
 
 /* Is this tensor, or the one that it is a view of, in such a buffer? */
 bool fg_weights_hold(const struct ggml_tensor *tensor);
-
-/* Can MUL_MAT's weights of this type and shape be packed? */
-bool fg_weights_serve(const struct ggml_tensor *weights);
 
 /* Is this a whole tensor in such a buffer, with maps or to be packed when it is first used? */
 bool fg_weights_known(const struct ggml_tensor *tensor);
@@ -37,12 +34,5 @@ bool fg_weights_touched(const struct ggml_tensor *op);
 bool fg_weights_bring(const struct ggml_tensor *tensor);
 /* The tensor's bytes, which are in its memory, were changed: it is packed again when it is next multiplied by. */
 void fg_weights_changed(const struct ggml_tensor *tensor);
-
-/* Packs one matrix of a tensor from memory, with the tensor's strides. NULL after an error, which was said. */
-fovea_linear *fg_weights_pack(const struct ggml_tensor *weights, const void *data);
-
-/* Maps that this thread executes use these threads, until NULL is set: a map is packed before any backend is there, and
- * so before a number of threads is known. */
-void fg_weights_run_on(const fovea_context *threads);
 
 #endif

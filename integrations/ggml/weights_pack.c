@@ -1,5 +1,6 @@
-/* Packs weights (weights.h), and lends maps the threads of whoever executes them. */
-#include "weights.h"
+/* Packs weights (weights_pack.h), and lends maps the threads of whoever executes them. */
+#include "weights_pack.h"
+#include "backend_options.h"
 
 #include <pthread.h>
 #include <stdlib.h>
