@@ -134,8 +134,9 @@ static void run_layer(const fovea_context *ctx, const line *l, int trial, rng *r
     layer_free(from);
 }
 
-/* Attention over a cache that keeps keys and values as int8, and every third trial keys alone. */
-static void run_int8(const fovea_context *ctx, int trial, rng *r, bool flush, golden_hash *hash) {
+/* Attention over a cache that keeps keys and values as integers, and every third trial keys alone. */
+static void run_integers(const fovea_context *ctx, fovea_dtype dtype, int trial, rng *r, bool flush,
+                         golden_hash *hash) {
     attention_case c = draw_case(trial, r);
     inputs *in = inputs_make(&c, r);
     outputs *out = outputs_make(&c, c.layout);
@@ -154,8 +155,8 @@ static void run_int8(const fovea_context *ctx, int trial, rng *r, bool flush, go
     d.kv_heads = c.desc.kv_heads;
     d.head_dim = c.desc.head_dim;
     d.value_dim = c.desc.value_dim;
-    d.k_dtype = c.desc.k_dtype = FOVEA_DTYPE_I8;
-    d.v_dtype = c.desc.v_dtype = trial % 3 == 2 ? FOVEA_DTYPE_F32 : FOVEA_DTYPE_I8;
+    d.k_dtype = c.desc.k_dtype = dtype;
+    d.v_dtype = c.desc.v_dtype = trial % 3 == 2 ? FOVEA_DTYPE_F32 : dtype;
     d.max_pages = batch * (c.desc.kv_len / FOVEA_KV_PAGE_KEYS + 1);
     c.desc.batch = batch;
     c.desc.page_keys = FOVEA_KV_PAGE_KEYS;
@@ -175,7 +176,7 @@ static void run_int8(const fovea_context *ctx, int trial, rng *r, bool flush, go
     ran = ran && fovea_kv_cache_append(cache, &a) == FOVEA_OK &&
           fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_OK;
     fp_flush(false);
-    if (test_check(ran, "int8: %s", fovea_error_detail()))
+    if (test_check(ran, "integers: %s", fovea_error_detail()))
         fovea_attention_plan_destroy(plan);
     fovea_kv_cache_destroy(cache);
     hash->outputs = hash_bytes(hash->outputs, out->memory, out->floats * (int64_t)sizeof(float));
@@ -195,10 +196,10 @@ static const line lines[LINES] = {{FOVEA_DTYPE_BF16, FOVEA_ARITHMETIC_EXACT},
                                   {FOVEA_DTYPE_BF16, FOVEA_ARITHMETIC_BF16_TILE}};
 
 bool golden_type_name(int number, char name[32]) {
-    if (number > OPERATIONS * LINES)
+    if (number >= OPERATIONS * LINES + 2)
         return false;
-    if (number == OPERATIONS * LINES) {
-        snprintf(name, 32, "attention over int8");
+    if (number >= OPERATIONS * LINES) {
+        snprintf(name, 32, "attention over int%d", number == OPERATIONS * LINES ? 8 : 4);
         return true;
     }
     const line *l = &lines[number % LINES];
@@ -213,8 +214,8 @@ golden_hash golden_type(const fovea_context *ctx, int number, bool flush) {
         char name[32];
         snprintf(name, sizeof name, "type %d", trial); /* the same numbers for all types */
         rng r = rng_stream(GOLDEN_SEED, name);
-        if (number == OPERATIONS * LINES)
-            run_int8(ctx, trial, &r, flush, &hash);
+        if (number >= OPERATIONS * LINES)
+            run_integers(ctx, number == OPERATIONS * LINES ? FOVEA_DTYPE_I8 : FOVEA_DTYPE_I4, trial, &r, flush, &hash);
         else
             operations[number / LINES].run(ctx, &lines[number % LINES], trial, &r, flush, &hash);
         twins_free();
