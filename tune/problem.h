@@ -66,9 +66,9 @@ bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_line
 bool tune_choice_of(const fovea_context *ctx, const tune_shape *shape, const tune_choice *wanted, tune_choice *choice,
                     tune_choice *effect);
 
-/* "score=NAME, tile_rows=64": the fields that are decided, with these values. */
-void tune_choice_text(fv_tuning_op operation, const fv_tuning_value *decided, const fv_tuning_value *values, char *text,
-                      size_t size);
+/* "score=NAME, tile_rows=64": the fields that are decided, with these values; returns text. */
+const char *tune_choice_text(fv_tuning_op operation, const fv_tuning_value *decided, const fv_tuning_value *values,
+                             char *text, size_t size);
 bool tune_same_choice(const tune_choice *a, const tune_choice *b);
 
 /* Do two plans of a problem do the same? */

@@ -2,10 +2,7 @@
 #include "core/core.h"
 #include "problem.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 void tune_weights(const tune_shape *shape, const void *zeros, fovea_quantisation *quantisation, fovea_matrix *weights) {
     enum { GROUP = 32 };
@@ -92,19 +89,16 @@ bool tune_choice_of(const fovea_context *ctx, const tune_shape *shape, const tun
     return true;
 }
 
-void tune_choice_text(fv_tuning_op operation, const fv_tuning_value *decided, const fv_tuning_value *values, char *text,
-                      size_t size) {
+const char *tune_choice_text(fv_tuning_op operation, const fv_tuning_value *decided, const fv_tuning_value *values,
+                             char *text, size_t size) {
     const fv_tuning_operation *o = fv_tuning_operations[operation];
     size_t n = 0;
     text[0] = '\0';
     for (int i = 0; i < o->knobs; i++) {
-        const fv_tuning_value *v = &values[i];
-        if (!(decided[i].kernel || decided[i].number) || !(v->kernel || v->number))
-            continue;
-        if (v->kernel)
-            snprintf(text + n, size - n, "%s%s=%s", n ? ", " : "", o->knob[i].name, v->kernel->name);
-        else
-            snprintf(text + n, size - n, "%s%s=%" PRId64, n ? ", " : "", o->knob[i].name, v->number);
-        n = strlen(text);
+        char value[96];
+        fv_tuning_value_text(&o->knob[i], &values[i], value, sizeof value);
+        if ((decided[i].kernel || decided[i].number) && value[0])
+            fv_text_add(text, size, &n, "%s%s=%s", n ? ", " : "", o->knob[i].name, value);
     }
+    return text;
 }

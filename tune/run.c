@@ -77,6 +77,8 @@ static json_t *json_of(const tune_class *c, const tune_result *r, const fv_tunin
         json_object_set_new(o, "gain_low", json_real(r->gain.low));
         json_object_set_new(o, "gain_high", json_real(r->gain.high));
         char text[FV_TUNING_LINE];
+        tune_choice_text(c->operation, row->knob, row->knob, text, sizeof text);
+        json_object_set_new(o, "choice", json_string(text));
         fv_tuning_print_row(row, text);
         json_object_set_new(o, "row", json_string(text));
     }

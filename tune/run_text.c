@@ -9,11 +9,12 @@
 #include <stdio.h>
 
 void run_text_class(const tune_class *c, const tune_result *r, double seconds) {
-    char words[96];
+    char words[400], won[300];
     snprintf(words, sizeof words, "%s", tune_verdicts[r->verdict]);
     if (r->verdict == VERDICT_tuned)
-        snprintf(words, sizeof words, "faster choice: %.3f times as fast (%.3f to %.3f)", r->gain.median, r->gain.low,
-                 r->gain.high);
+        snprintf(words, sizeof words, "faster choice: %.3f times as fast (%.3f to %.3f): %s", r->gain.median,
+                 r->gain.low, r->gain.high,
+                 tune_choice_text(c->operation, r->choice.knob, r->choice.knob, won, sizeof won));
     if (r->verdict == VERDICT_unconfirmed && r->seen >= 1.01) /* what promised less was not proved */
         snprintf(words, sizeof words, "default kept (one choice looked %.1f%% faster, but not on unseen shapes)",
                  100 * (r->seen - 1));

@@ -29,6 +29,11 @@ static const preset presets[] = {
                  "linear rows=512 in=4096 out=6144;linear rows=512 in=4096 out=14336;"
                  "linear rows=512 in=14336 out=4096;linear rows=1 in=4096 out=14336;linear rows=8 in=4096 out=6144;"
                  "linear rows=1 in=14336 out=4096"},
+    {"llama-8b-quantised",
+     "q_heads=32 kv_heads=8 q_len=1 kv_len=3000 head_dim=128 causal=bottom_right k_dtype=i8 v_dtype=i8;"
+     "linear rows=1 in=4096 out=14336 dtype=q8_0;linear rows=32 in=4096 out=14336 dtype=q8_0;"
+     "linear rows=1 in=4096 out=14336 dtype=q4_0;linear rows=32 in=4096 out=14336 dtype=q4_k;"
+     "linear rows=1 in=4096 out=14336 dtype=q6_k"},
     {"smollm2", "q_heads=9 kv_heads=3 q_len=1 kv_len=200 head_dim=64 causal=bottom_right dtype=bf16;"
                 "q_heads=9 kv_heads=3 q_len=1 kv_len=700 head_dim=64 causal=bottom_right dtype=bf16;"
                 "q_heads=9 kv_heads=3 q_len=1 kv_len=2000 head_dim=64 causal=bottom_right dtype=bf16;"
@@ -41,7 +46,7 @@ static const preset presets[] = {
     {"gpt2", "q_heads=12 q_len=1024 head_dim=64 causal=top_left;linear rows=1024 in=768 out=2304;"
              "linear rows=1024 in=3072 out=768"},
 };
-static const char default_presets[] = "bert-base,minilm,llama-8b,whisper,vit-l";
+static const char default_presets[] = "bert-base,minilm,llama-8b,llama-8b-quantised,whisper,vit-l";
 
 /* --------------------------------------------------------------------------------------------------------- words -- */
 

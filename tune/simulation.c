@@ -132,6 +132,27 @@ tune_choice sim_made(tune_problem *problem, const tune_choice *choice) {
     return made;
 }
 
+double sim_cost_told(tune_problem *problem, const tune_choice *made) {
+    fv_cpu *cpu = (fv_cpu *)(uintptr_t)&problem->ctx->cpu; /* of the test's context */
+    fv_tuning_use *tuning = (fv_tuning_use *)(uintptr_t)&problem->ctx->tuning;
+    const tune_choice none = {0};
+    const int64_t l1d = cpu->l1d, l2 = cpu->l2, scale = tuning->cache_scale;
+    cpu->l1d = sim.machine.l1d;
+    cpu->l2 = sim.machine.l2;
+    tuning->cache_scale = 100;
+    const tune_choice best = sim_made(problem, problem->shape.linear ? &none : &sim.machine.constants);
+    cpu->l1d = l1d;
+    cpu->l2 = l2;
+    tuning->cache_scale = scale;
+    double cost = 1;
+    for (int i = 0; i < FV_TUNING_KNOBS; i++) {
+        const double a = (double)made->knob[i].number, b = (double)best.knob[i].number;
+        cost += made->knob[i].kernel != best.knob[i].kernel ? 0.05 : 0;
+        cost += a == b ? 0 : a > 1 && b > 1 ? 0.03 * fabs(log2(a / b)) : 0.05;
+    }
+    return cost;
+}
+
 bool sim_trapped(tune_problem *problem, const tune_choice *made) {
     if (problem->shape.linear || problem->shape.attention.kv_len != sim.machine.trap_keys)
         return false;
@@ -160,7 +181,9 @@ static bool is_twin(const tune_plan *plan, bool usual) {
 
 static double sim_time(tune_problem *problem, const tune_plan *plan) {
     const tune_choice none = {0}, base = sim_made(problem, &none);
-    double relative = problem->shape.linear ? 1 : sim_cost(&plan->made) / sim_cost(&base);
+    double relative = sim.machine.told        ? sim_cost_told(problem, &plan->made)
+                      : problem->shape.linear ? 1
+                                              : sim_cost(&plan->made) / sim_cost(&base);
     if (sim.machine.flat) /* the default is best: what is better by the formula is as good, what is worse is worse */
         relative = fmax(relative, 1);
     if (sim.machine.ruled > 0) {

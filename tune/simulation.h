@@ -50,7 +50,10 @@ typedef struct machine {
     int64_t percent;    /* these caches (0: four times as large) */
     double changed;     /* what all takes but the default (0: as by the formula) */
     int64_t tile_rows;  /* tiles that are fastest by the formula (0: of 64) */
-    double twin;        /* log of what the default against itself takes more in one block, and less in the next */
+    bool told;       /* what a plan takes is how far its fields are from those that the default would have if caches */
+    int64_t l1d, l2; /* of these sizes were told, and these thresholds of attentions were the defaults */
+    tune_choice constants;
+    double twin; /* log of what the default against itself takes more in one block, and less in the next */
 } machine;
 
 /* What a plan costs by the formula. */
@@ -58,6 +61,9 @@ double sim_cost(const tune_choice *made);
 
 /* The sizes and kernels that a choice comes to on a shape. */
 tune_choice sim_made(tune_problem *problem, const tune_choice *choice);
+
+/* What a plan costs where caches or thresholds are told wrongly, 1 being the best. */
+double sim_cost_told(tune_problem *problem, const tune_choice *made);
 
 bool sim_trapped(tune_problem *problem, const tune_choice *made);
 

@@ -85,7 +85,7 @@ dry-run)
 run) # the way of an operator: run, show, check, report, merge
     program=$SIMULATED
     expect 0 run "${small[@]}"
-    has out '^attention rows 17-64, keys 0-64, d32 +faster choice: 1\.[0-9]+ times as fast \(1\.' \
+    has out '^attention rows 17-64, keys 0-64, d32 +faster choice: 1\.[0-9]+ times as fast \(1\..*\): .*tile_rows=[0-9]+' \
         '^linear rows 17-64, in 1-255, out 1-255 +default (kept|confirmed as best)' '^1 of 2 classes has a faster choice: 1\..* Stored in .*/fovea/tuning\.$' \
         '^cache sizes: '
     [ "$(grep -cE '^(attention|linear) rows' out)" = 2 ] || fail "not one line for each class"
