@@ -240,7 +240,7 @@ void *cache_rows(const cache_case *c, const shadow *s, int64_t layer, bool value
     return narrow;
 }
 
-/* int8 keys or values have no tensors: all tokens at once in a cache of their own, keys rotated before. */
+/* Keys or values that are integers have no tensors: all tokens at once in a cache of their own, keys rotated before. */
 static fovea_kv_cache *own_cache(const cache_case *c, const shadow *s, int64_t layer, int64_t *sequence) {
     cache_case floats = *c;
     floats.k_dtype = floats.v_dtype = FOVEA_DTYPE_F32;
@@ -280,7 +280,7 @@ static void want_scaled(const cache_case *c, const shadow *s, int64_t layer, fov
 
 void cache_want(const cache_case *c, const shadow *s, int64_t layer, int64_t rows, float *out) {
     fovea_attention_desc d = cache_desc(c, layer, 1, rows, s->length);
-    const bool scaled = c->k_dtype == FOVEA_DTYPE_I8 || c->v_dtype == FOVEA_DTYPE_I8;
+    const bool scaled = fv_dtype_paged(c->k_dtype) || fv_dtype_paged(c->v_dtype);
     void *k = scaled ? NULL : cache_rows(c, s, layer, false), *v = scaled ? NULL : cache_rows(c, s, layer, true);
     float *q = must_alloc(CACHE_Q_HEADS * rows * CACHE_DIM, sizeof *q);
     cache_queries(s, layer, rows, q);

@@ -114,11 +114,12 @@ static void test_pieces(const cache_case *c, bool evict) {
 int main(int argc, char **argv) {
     test_begin(argc, argv, "state_pages", NULL);
     const case_contexts contexts = contexts_make();
-    static const fovea_dtype types[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16, FOVEA_DTYPE_I8};
-    for (int i = 0; i < 16; i++) {
+    static const fovea_dtype types[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16, FOVEA_DTYPE_I8,
+                                        FOVEA_DTYPE_I4};
+    for (int i = 0; i < 25; i++) {
         cache_case c = cache_case_make(contexts.three, contexts.scalar);
-        c.k_dtype = types[i % 4];
-        c.v_dtype = types[i / 4];
+        c.k_dtype = types[i % 5];
+        c.v_dtype = types[i / 5];
         test_pieces(&c, i % 3 == 1);
         c.windows[0] = c.windows[1] = 500;
         test_pieces(&c, i % 3 == 2);
