@@ -66,6 +66,7 @@ static void check_class(fovea_context *ctx, const tune_class *c, const tune_resu
     ctx->tuning.cache_scale = 100;
     worst[0] = fmax(worst[0], told / best);
     worst[1] = fmax(worst[1], tuned / best);
+    test_check(best < 1.045, "%s, %s: no candidate comes nearer than %.3f", what, c->name, best);
     test_check(tuned <= 1.02 * best, "%s, %s: %.3f of the best, the default %.3f", what, c->name, tuned / best,
                told / best);
     tune_problem_free(&problem);
