@@ -72,7 +72,7 @@ static double sample(tune_measurement *m, const tune_plan *plan) {
     return -1;
 }
 
-int tune_ascending(const void *a, const void *b) {
+static int ascending(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
@@ -84,7 +84,7 @@ static double quiet_time(tune_measurement *m, double seconds) {
     m->recent[m->looked_at++ % TUNE_RECENT] = seconds;
     const int n = m->looked_at < TUNE_RECENT ? m->looked_at : TUNE_RECENT;
     memcpy(sorted, m->recent, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, tune_ascending);
+    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
     return sorted[n / 4];
 }
 
@@ -173,27 +173,16 @@ bool tune_measure(tune_measurement *m, tune_candidate **candidates, int count, i
     return true;
 }
 
-/* The values in between which the median lies with 95 %: as many from each end as a fair coin gives so rarely. */
-tune_interval tune_statistic(const double *values, int count) {
+static double median_of(const double *values, int count) {
     double sorted[TUNE_BLOCKS];
     if (count < 1)
-        return (tune_interval){0, -INFINITY, INFINITY};
+        return 0;
     memcpy(sorted, values, (size_t)count * sizeof *sorted);
-    qsort(sorted, (size_t)count, sizeof *sorted, tune_ascending);
-    const double median = (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
-    double tail = 0, chance = pow(0.5, count); /* of exactly k heads */
-    int k = 0;
-    while (k < count / 2 && tail + chance <= 0.025) {
-        tail += chance;
-        chance *= (double)(count - k) / (k + 1);
-        k++;
-    }
-    if (k == 0)
-        return (tune_interval){median, -INFINITY, INFINITY};
-    return (tune_interval){median, sorted[k - 1], sorted[count - k]};
+    qsort(sorted, (size_t)count, sizeof *sorted, ascending);
+    return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
 }
 
-double tune_median(const tune_candidate *c) { return tune_statistic(c->ratio, c->blocks).median; }
+double tune_median(const tune_candidate *c) { return median_of(c->ratio, c->blocks); }
 
 static int by_median(const void *a, const void *b) {
     const double x = tune_median(*(tune_candidate *const *)a), y = tune_median(*(tune_candidate *const *)b);
@@ -214,11 +203,11 @@ static double median_error(const double *values, int count, int blocks) {
     double deviation[TUNE_BLOCKS];
     if (count < 2)
         return INFINITY;
-    const double median = tune_statistic(values, count).median;
+    const double median = median_of(values, count);
     for (int i = 0; i < count; i++)
         deviation[i] = fabs(values[i] - median);
-    const double one = 1.4826 * tune_statistic(deviation, count).median; /* the standard deviation of one */
-    return 1.2533 * one / sqrt(blocks > 0 ? blocks : 1);                 /* sqrt(pi / 2) times that of a mean */
+    const double one = 1.4826 * median_of(deviation, count); /* the standard deviation of one */
+    return 1.2533 * one / sqrt(blocks > 0 ? blocks : 1);     /* sqrt(pi / 2) times that of a mean */
 }
 
 double tune_median_error(const tune_measurement *m, int blocks) {

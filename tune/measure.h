@@ -44,11 +44,6 @@ void tune_candidate_free(tune_candidate *candidate);
  * many had to be thrown away. */
 bool tune_measure(tune_measurement *m, tune_candidate **candidates, int count, int blocks, double until);
 
-int tune_ascending(const void *a, const void *b); /* doubles, for qsort */
-
-/* Median and its interval by order statistics: no distribution is assumed. */
-tune_interval tune_statistic(const double *values, int count);
-
 /* The median of a candidate's ratios. */
 double tune_median(const tune_candidate *candidate);
 

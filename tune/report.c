@@ -1,5 +1,5 @@
-/* fovea-tune report: one HTML page without anything from elsewhere: the gain of each row that is used here as a bar, and
- * what it decides. Colours are variables of its style, for light and dark. */
+/* fovea-tune report: one HTML page without anything from elsewhere: the gain of each row that is used here, and what
+ * it decides. Colours are variables of its style, for light and dark. */
 #include "classes.h"
 #include "commands.h"
 #include "machine.h"
@@ -40,12 +40,9 @@ static void head(const page *p, const char *tuning) {
         "--attention:" PALETTE_FIRST_DARK ";--linear:" PALETTE_SECOND_DARK "}}\n"
         "body{font:15px/1.5 system-ui,sans-serif;max-width:960px;margin:2em auto;padding:0 1em;color:var(--ink);"
         "background:var(--paper)}\n"
-        "h1{font-size:1.7em;margin-bottom:0}h2{font-size:1.2em;margin:2em 0 .2em}p{margin:.3em 0 .8em}\n"
-        ".faint{color:var(--faint)}svg{display:block;width:100%;height:auto}\n"
-        "text{font:12px system-ui,sans-serif;fill:var(--ink)}text.faint{fill:var(--faint)}"
-        ".end{text-anchor:end}.middle{text-anchor:middle}\n"
-        ".grid{stroke:var(--line);stroke-width:1}.ink{stroke:var(--ink);stroke-width:2;fill:none}\n"
-        ".attention{fill:var(--attention)}.linear{fill:var(--linear)}\n"
+        "h1{font-size:1.7em;margin-bottom:0}p{margin:.3em 0 .8em}.faint{color:var(--faint)}\n"
+        ".attention,.linear{height:14px;border-radius:2px;background:var(--attention)}"
+        ".linear{background:var(--linear)}\n"
         "table{border-collapse:collapse;font-size:13px;width:100%}td,th{padding:2px 8px;text-align:left;"
         "border-bottom:1px solid var(--line)}th{font-weight:600;color:var(--faint)}\n</style></head><body>\n"
         "<h1>Fovea on this machine</h1>\n<p>",
@@ -70,64 +67,28 @@ static const fv_tuning_row *next_row(const page *p, int *at) {
     return NULL;
 }
 
-/* A round step of an axis that has about so many of them. */
-static double step_of(double whole, int steps) {
-    static const double rounds[] = {0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5};
-    int i = 0;
-    while (i < 8 && whole / rounds[i] > steps)
-        i++;
-    return rounds[i];
-}
-
-static void bars(const page *p, int rows) {
-    enum { WIDE = 540, ROW = 26, TOP = 8, FIGURE = 80, CHARACTER = 8 }; /* FIGURE: behind the longest bar */
-    const int bottom = TOP + ROW * rows;
-    int left = 340, at = 0;
-    double most = 0.02;
-    for (const fv_tuning_row *row; (row = next_row(p, &at));) {
-        const tune_class c = tune_class_of_row(row, row->isa);
-        left = (int)fv_max(left, CHARACTER * (int64_t)strlen(c.name) + 10);
-        most = fmax(most, (double)row->evidence.gain / 1000 - 1);
-    }
-    fputs("<h2>Gain of each choice</h2>\n<p>How much faster than the default, as it was proved; the thin line is the "
-          "95% interval.</p>\n",
-          p->file);
-    const double step = step_of(most * 1.2, 6), end = step * ceil(most * 1.1 / step), scale = WIDE / end;
-    fprintf(p->file, "<svg viewBox=\"0 0 %d %d\" role=\"img\">\n", left + WIDE + FIGURE, bottom + 28);
-    for (int i = 0; (double)i * step <= end * 1.001; i++) {
-        const double x = left + scale * i * step;
-        fprintf(p->file,
-                "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\"/><text class=\"faint middle\" "
-                "x=\"%.1f\" y=\"%d\">%.0f%%</text>\n",
-                x, x, TOP, bottom, x, bottom + 18, 100 * i * step);
-    }
-    at = 0;
-    int y = TOP;
-    for (const fv_tuning_row *row; (row = next_row(p, &at)); y += ROW) {
-        const tune_class c = tune_class_of_row(row, row->isa);
-        const double gain = (double)row->evidence.gain / 1000 - 1;
-        const double low = fmax((double)row->evidence.low / 1000 - 1, 0),
-                     high = fmin((double)row->evidence.high / 1000 - 1, end);
-        fprintf(p->file,
-                "<text class=\"end\" x=\"%d\" y=\"%d\">%s</text><rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%.1f\" "
-                "height=\"16\" rx=\"2\"/><path class=\"ink\" d=\"M%.1f %dH%.1fM%.1f %dv8M%.1f %dv8\"/><text "
-                "x=\"%.1f\" y=\"%d\">%.1f%%</text>\n",
-                left - 10, y + 17, c.name, tune_is_linear(c.operation) ? "linear" : "attention", left, y + 5,
-                scale * fmin(gain, end), left + scale * low, y + 13, left + scale * high, left + scale * low, y + 9,
-                left + scale * high, y + 9, left + scale * fmax(high, fmin(gain, end)) + 8, y + 17, 100 * gain);
-    }
-    fputs("</svg>\n", p->file);
-}
-
 static void table(const page *p) {
-    fputs("<h2>What they decide</h2>\n<table><tr><th>class</th><th>choice</th><th>default</th></tr>\n", p->file);
+    const double wide = 160; /* pixels of the longest bar */
+    double most = 0.02;
     int at = 0;
+    for (const fv_tuning_row *row; (row = next_row(p, &at));)
+        most = fmax(most, (double)row->evidence.gain / 1000 - 1);
+    fputs("<p>How much faster than the default each choice was proved to be, with the 95% interval, and what it "
+          "decides.</p>\n<table><tr><th>class</th><th colspan=\"2\">gain</th><th>choice</th><th>default</th></tr>\n",
+          p->file);
+    at = 0;
     for (const fv_tuning_row *row; (row = next_row(p, &at));) {
+        const fv_tuning_evidence *e = &row->evidence;
         const tune_class c = tune_class_of_row(row, row->isa);
         char choice[300], instead[300];
         tune_choice_text(row->operation, row->knob, row->knob, choice, sizeof choice);
         tune_default_text(p->ctx, row, instead, sizeof instead);
-        fprintf(p->file, "<tr><td>%s</td><td>%s</td><td>%s</td></tr>\n", c.name, choice, instead);
+        fprintf(p->file,
+                "<tr><td>%s</td><td><div class=\"%s\" style=\"width:%.0fpx\"></div></td><td>%.1f%% (%.1f to %.1f)</td>"
+                "<td>%s</td><td>%s</td></tr>\n",
+                c.name, tune_is_linear(c.operation) ? "linear" : "attention",
+                wide * fmax((double)e->gain / 1000 - 1, 0) / most, (double)e->gain / 10 - 100,
+                (double)e->low / 10 - 100, (double)e->high / 10 - 100, choice, instead);
     }
     fputs("</table>\n", p->file);
 }
@@ -135,18 +96,15 @@ static void table(const page *p) {
 static bool write_page(page *p, const char *tuning, const char *output, char error[FV_FILE_ERROR]) {
     char *text = NULL;
     size_t length = 0;
-    int rows = 0;
+    int at = 0;
     snprintf(error, FV_FILE_ERROR, "no memory for the page");
     p->file = open_memstream(&text, &length);
     if (!p->file)
         return false;
     head(p, tuning);
-    for (int at = 0; next_row(p, &at);)
-        rows++;
-    if (rows > 0) {
-        bars(p, rows);
+    if (next_row(p, &at))
         table(p);
-    } else
+    else
         fputs("<p>No row of the tuning file is for this CPU, build, tier and number of threads: programs use the "
               "defaults.</p>\n",
               p->file);

@@ -172,7 +172,7 @@ static finding check_shape(const fovea_context *ctx, const tune_shape *shape, co
         const bool same = tune_is_default(&m, &candidate);
         if (!same)
             tune_measure(&m, list, 1, blocks, until);
-        if (same || !isinf(tune_statistic(candidate.ratio, candidate.blocks).high)) { /* fewer blocks say nothing */
+        if (same || candidate.blocks >= TUNE_LEAST) { /* fewer blocks say nothing */
             tune_together_add(together, &m, &candidate);
             found = FINDING_good;
         }

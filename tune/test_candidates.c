@@ -15,31 +15,7 @@ volatile sig_atomic_t tune_stopped;
 
 /* ------------------------------------------------------------------------------------------------- the statistic -- */
 
-static void test_statistic(void) {
-    double values[TUNE_BLOCKS];
-    for (int i = 0; i < 101; i++)
-        values[i] = (double)((i * 37) % 101); /* 0 .. 100 */
-    tune_interval t = tune_statistic(values, 101);
-    test_check(t.median == 50 && t.low >= 38 && t.low <= 41 && t.high >= 59 && t.high <= 62,
-               "of 0 .. 100: %g, %g to %g", t.median, t.low, t.high);
-    t = tune_statistic(values, 5); /* half a percent of 5 throws is not rare enough: no interval */
-    test_check(isinf(t.low) && isinf(t.high), "an interval from 5 values: %g to %g", t.low, t.high);
-    t = tune_statistic(values, 6);
-    test_check(isfinite(t.low) && isfinite(t.high), "no interval from 6 values");
-
-    /* How often does the interval hold the true median? Of skewed values, as times are. */
-    rng r = rng_stream(test_seed(), "interval");
-    int inside = 0, runs = 2000;
-    for (int i = 0; i < runs; i++) {
-        for (int j = 0; j < 15; j++)
-            values[j] = -log(1 - (double)rng_unit(&r));
-        t = tune_statistic(values, 15);
-        inside += t.low <= log(2) && log(2) <= t.high;
-    }
-    test_check(inside >= runs * 94 / 100, "the interval holds the median in %d of %d runs", inside, runs);
-}
-
-/* Likewise that by standard errors, of few blocks: time and time of the default are skewed, a ratio is not. */
+/* How often does a candidate's interval hold the true median? Of few blocks: times are skewed, a ratio is not. */
 static void test_candidate_interval(void) {
     static const int blocks[] = {6, 15};
     rng r = rng_stream(test_seed(), "candidate interval");
@@ -239,7 +215,6 @@ static void test_outcome(void) {
 int main(int argc, char **argv) {
     test_option options[] = {MACHINE_OPTION, {NULL, NULL, NULL, NULL}};
     machine_test_begin(argc, argv, "tune_candidates", options);
-    test_statistic();
     test_candidate_interval();
     test_outcome();
     fovea_context *ctx = test_context_untuned();
