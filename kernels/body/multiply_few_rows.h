@@ -241,6 +241,11 @@ static __attribute__((noinline)) void few_wide(few_args *t, int64_t j, int64_t b
 static __attribute__((noinline)) void few_many(few_args *t, int64_t j, int64_t blocks) {
     few_columns(t, j, blocks, MANY_ROWS, MANY_VECTORS, true);
 }
+/* Groups of 4-bit values have so few columns. */
+enum { HALF_VECTORS = MANY_VECTORS / 2, HALF = MANY && FV_W == 16 && sizeof(FV_ELEMENT) == 1 };
+static __attribute__((noinline)) void few_half(few_args *t, int64_t j) {
+    few_columns(t, j, 1, MANY_ROWS, HALF_VECTORS, true);
+}
 static __attribute__((noinline)) void few_one(few_args *t, int64_t j) { few_columns(t, j, 1, FEW_ROWS, 1, false); }
 
 void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t ldc, const fv_epilogue *epilogue,
@@ -273,6 +278,8 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
         (many ? few_many : few_wide)(&t, j, blocks);
         columns *= blocks;
     }
+    for (; HALF && n - j >= HALF_VECTORS * FV_W; j += HALF_VECTORS * FV_W)
+        few_half(&t, j);
     for (; j < n; j += FV_W)
         few_one(&t, j);
 }
