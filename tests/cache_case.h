@@ -77,7 +77,7 @@ void cache_narrow(const cache_case *c, float *q, int64_t n);
 /* Keys or values of a shadow as one tensor [CACHE_KV_HEADS][length][channels] of their type, rotated. */
 void *cache_rows(const cache_case *c, const shadow *s, int64_t layer, bool values);
 
-/* From contiguous memory, or with int8 keys or values from a cache in which the tokens were put at once, by the scalar tier: out
+/* From contiguous memory, or with integers as keys or values from a cache in which the tokens were put at once, by the scalar tier: out
  * [CACHE_Q_HEADS][rows][CACHE_VALUES] of the last rows. */
 void cache_want(const cache_case *c, const shadow *s, int64_t layer, int64_t rows, float *out);
 

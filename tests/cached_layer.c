@@ -1,5 +1,6 @@
 /* A layer over a cache (cached_layer.h). */
 #include "cached_layer.h"
+#include "core/core.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -209,7 +210,7 @@ void *cached_layer_want(const cached_layer *l) {
                        ht = fovea_tensor_bthd(heads, l->dtype, 1, TOKENS, HEADS, DIM);
     if (l->rope)
         require(fovea_rope_apply(l->ctx, l->rope, &qt, positions, &qt), "rope");
-    if (l->kept == FOVEA_DTYPE_I8)
+    if (fv_dtype_paged(l->kept))
         attend_cached(l, &qt, &kt, &vt, &ht);
     else
         attend_contiguous(l, &qt, &kt, &vt, positions, &ht);

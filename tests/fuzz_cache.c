@@ -112,10 +112,11 @@ static void try_type(fovea_dtype dtype, const uint8_t *data, size_t size) {
     fovea_kv_cache_destroy(cache);
 }
 
-/* By a cache of floats, and by one of integers. */
+/* By a cache of floats, and by those of integers. */
 static void try(const uint8_t *data, size_t size) {
     try_type(FOVEA_DTYPE_F32, data, size);
     try_type(FOVEA_DTYPE_I8, data, size);
+    try_type(FOVEA_DTYPE_I4, data, size);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -158,8 +159,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     static const int64_t lengths[] = {0, 5, 300, 600};
     if (*argc != 3 || strcmp((*argv)[1], "--make-seeds") != 0)
         return 0;
-    for (int i = 0; i < 8; i++) {
-        fovea_kv_cache *cache = make(i < 4 ? FOVEA_DTYPE_F32 : FOVEA_DTYPE_I8);
+    for (int i = 0; i < 12; i++) {
+        fovea_kv_cache *cache = make(i < 4 ? FOVEA_DTYPE_F32 : i < 8 ? FOVEA_DTYPE_I8 : FOVEA_DTYPE_I4);
         int64_t sequence;
         size_t size;
         require(fovea_kv_cache_add(cache, &sequence) == FOVEA_OK, "no sequence");
@@ -172,7 +173,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
         require(data && fovea_kv_cache_save(cache, sequence, data, size, &size) == FOVEA_OK, "save");
         write_seed((*argv)[2], i, data, size);
         if (i % 4 == 0)
-            write_evicted((*argv)[2], 8 + i / 4, data, size);
+            write_evicted((*argv)[2], 12 + i / 4, data, size);
         free(data);
         fovea_kv_cache_destroy(cache);
     }

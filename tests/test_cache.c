@@ -15,7 +15,7 @@ static void append(fovea_kv_cache *cache, shadow *s, int64_t tokens, int32_t fir
 /* The same 300 tokens in three ways; each way's every row, and all rows of all ways at the end in one call. */
 static void check_chunks(const cache_case *c, const char *what) {
     static const int64_t chunks[] = {1, 7, 300};
-    const bool scaled = c->k_dtype == FOVEA_DTYPE_I8 || c->v_dtype == FOVEA_DTYPE_I8;
+    const bool scaled = fv_dtype_paged(c->k_dtype) || fv_dtype_paged(c->v_dtype);
     const int64_t every = scaled ? 45 : 5, last = scaled ? 290 : 250; /* what is wanted takes a cache of its own */
     fovea_kv_cache *cache = cache_make(c);
     shadow *s[3];
@@ -186,21 +186,22 @@ static void test_windows(cache_case c) {
 
 /* Keys, values or both as integers: of few and many queries, with and without what else a cache does. */
 static void test_scaled_types(cache_case c, const fovea_context *threads) {
-    static const fovea_dtype types[][3] = {{FOVEA_DTYPE_F32, FOVEA_DTYPE_I8, FOVEA_DTYPE_I8},
-                                           {FOVEA_DTYPE_BF16, FOVEA_DTYPE_BF16, FOVEA_DTYPE_I8},
-                                           {FOVEA_DTYPE_F32, FOVEA_DTYPE_I8, FOVEA_DTYPE_F32},
-                                           {FOVEA_DTYPE_F16, FOVEA_DTYPE_I8, FOVEA_DTYPE_F16}};
+    static const fovea_dtype types[][3] = {
+        {FOVEA_DTYPE_F32, FOVEA_DTYPE_I8, FOVEA_DTYPE_I8},   {FOVEA_DTYPE_BF16, FOVEA_DTYPE_BF16, FOVEA_DTYPE_I8},
+        {FOVEA_DTYPE_F32, FOVEA_DTYPE_I8, FOVEA_DTYPE_F32},  {FOVEA_DTYPE_F16, FOVEA_DTYPE_I8, FOVEA_DTYPE_F16},
+        {FOVEA_DTYPE_F32, FOVEA_DTYPE_I4, FOVEA_DTYPE_I4},   {FOVEA_DTYPE_BF16, FOVEA_DTYPE_I8, FOVEA_DTYPE_I4},
+        {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_I4}, {FOVEA_DTYPE_F16, FOVEA_DTYPE_I4, FOVEA_DTYPE_F16}};
     fovea_rope_desc d;
     fovea_rope *rope;
     fovea_rope_desc_init(&d);
     d.rotary_dim = 16;
     test_check(fovea_rope_create(&d, &rope) == FOVEA_OK, "rope: %s", fovea_error_detail());
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         c.q_dtype = types[i][0];
         c.k_dtype = types[i][1];
         c.v_dtype = types[i][2];
         c.rope = i % 2 == 0 ? rope : NULL;
-        check_chunks(&c, "int8");
+        check_chunks(&c, "integers");
         c.ctx = threads;
     }
     fovea_rope_destroy(rope);
@@ -214,9 +215,11 @@ static void test_scaled_types(cache_case c, const fovea_context *threads) {
     }
     c.arithmetic = FOVEA_ARITHMETIC_EXACT;
     c.q_dtype = FOVEA_DTYPE_F32;
-    c.k_dtype = c.v_dtype = FOVEA_DTYPE_I8;
-    test_shared(c, threads);
-    test_windows(c);
+    for (int i = 0; i < 2; i++) {
+        c.k_dtype = c.v_dtype = i == 0 ? FOVEA_DTYPE_I8 : FOVEA_DTYPE_I4;
+        test_shared(c, threads);
+        test_windows(c);
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------- random lives -- */
@@ -319,7 +322,7 @@ static void test_lives(cache_case c) {
         snprintf(name, sizeof name, "life %d", (int)i);
         c.features = features[i % 6];
         c.k_dtype = i % 3 == 1 ? FOVEA_DTYPE_I8 : FOVEA_DTYPE_F32;
-        c.v_dtype = i % 3 > 0 ? FOVEA_DTYPE_I8 : FOVEA_DTYPE_F32;
+        c.v_dtype = i % 3 == 1 ? FOVEA_DTYPE_I8 : i % 3 == 2 ? FOVEA_DTYPE_I4 : FOVEA_DTYPE_F32;
         c.rope = i % 2 == 0 ? rope : NULL; /* positions stay, whatever was evicted */
         life x = {.c = &c, .cache = cache_make(&c), .r = rng_stream(test_seed(), name)};
         for (x.steps = 0; x.steps < 60; x.steps++) {

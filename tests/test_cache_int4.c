@@ -135,15 +135,15 @@ static void check_histories(const fovea_context *ctx, const fovea_context *other
     int64_t version, fork, loaded;
     memcpy(&version, want + 8, sizeof version);
     test_check(version == 3, "saved in version %d", (int)version);
-    for (int64_t t = 0; t < 300; t++)
+    for (int64_t t = 0; t < 270; t++)
         append_some(&there, there.sequence, k, v, t, 1);
     require(fovea_kv_cache_fork(there.cache, there.sequence, &fork), "fork"); /* in the middle of a page and a group */
     append_some(&there, there.sequence, k, v, 0, 20);                         /* what the fork does not have */
-    append_some(&there, fork, k, v, 300, LONG - 300);
+    append_some(&there, fork, k, v, 270, LONG - 270);
     check_same(&there, fork, want, size, "a fork");
-    require(fovea_kv_cache_truncate(there.cache, there.sequence, 297), "truncate");
+    require(fovea_kv_cache_truncate(there.cache, there.sequence, 267), "truncate");
     require(fovea_kv_cache_remove(there.cache, fork), "remove");
-    append_some(&there, there.sequence, k, v, 297, LONG - 297);
+    append_some(&there, there.sequence, k, v, 267, LONG - 267);
     check_same(&there, there.sequence, want, size, "behind a truncation");
     require(fovea_kv_cache_remove(there.cache, there.sequence), "remove");
     require(fovea_kv_cache_load(there.cache, want, size, &loaded), "load");

@@ -351,6 +351,7 @@ int main(int argc, char **argv) {
     test_hostile(&c);
     test_impossible(&c);
     c.k_dtype = FOVEA_DTYPE_I4;
+    check_loads(&c, x.scalar, true);
     test_hostile(&c);
     test_impossible_i4(&c);
     c.k_dtype = FOVEA_DTYPE_I8;

@@ -108,14 +108,14 @@ static void check_layer(const cached_layer *l) {
 
 /* What happens to scores, one after another; an operand that lacks is found before a token is appended. */
 static void test_features(cached_layer *l) {
-    static const fovea_dtype types[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_I8};
+    static const fovea_dtype types[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_I8, FOVEA_DTYPE_I4};
     for (int i = 0; i < CASE_FEATURES; i++) {
         attention_case c = case_plain(1, 1, 1, 1, 1, 1, 1);
         case_feature(&c, i);
         if (c.desc.relative == FOVEA_RELATIVE_WINDOW_2D || (c.desc.mask && c.say_mask != FOVEA_MASK_KEY_PADDING))
             continue; /* of images; with a row for each query */
         l->feature = i;
-        l->kept = types[i % 3];
+        l->kept = types[i % 4];
         char *want = cached_layer_want(l);
         check_chunks(l, want, i % 2 ? 7 : 60, i % 4 > 1);
         free(want);

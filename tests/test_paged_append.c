@@ -3,6 +3,7 @@
  * the same, positions that no token came to keep theirs, and results have the bits of a cache of these types. And what is refused,
  * which leaves pages as they were. */
 #include "cache_case.h"
+#include "core/core.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,16 +20,16 @@ typedef struct pool_of {
     int64_t each; /* pages of a sequence */
 } pool_of;
 
-static int64_t scales_of(fovea_dtype dtype) { return dtype == FOVEA_DTYPE_I8 ? 1 : 0; }
-
-static int64_t bits_of(fovea_dtype dtype) { return dtype == FOVEA_DTYPE_F32 ? 32 : dtype == FOVEA_DTYPE_I8 ? 8 : 16; }
+static int64_t scales_of(fovea_dtype dtype, int64_t channels) {
+    return dtype == FOVEA_DTYPE_I8 ? 1 : dtype == FOVEA_DTYPE_I4 ? (channels + 31) / 32 : 0;
+}
 
 /* A part of pages [pages][heads][keys][channels], each token of which takes step elements. */
 static fovea_tensor part_make(pool_of *x, int part, fovea_dtype dtype, int64_t pages, int64_t keys, int64_t channels,
                               int64_t step) {
     fovea_tensor t = fovea_tensor_bhtd(NULL, dtype, pages, HEADS, keys, step);
     t.shape[3] = channels;
-    x->bytes[part] = pages * HEADS * keys * step * bits_of(dtype) / 8;
+    x->bytes[part] = pages * HEADS * keys * step * fv_dtype_bits(dtype) / 8;
     x->memory[part] = t.data = must_alloc(x->bytes[part] + 1, 1);
     memset(t.data, 0xff, (size_t)x->bytes[part]);
     return t;
@@ -38,16 +39,25 @@ static pool_of *pool_make(const cache_case *c, int64_t page_keys) {
     pool_of *x = must_alloc(1, sizeof *x);
     memset(x, 0, sizeof *x);
     x->each = (LONGEST + page_keys - 1) / page_keys;
-    const int64_t pages = BATCH * x->each, word = c->k_dtype == FOVEA_DTYPE_I8 ? 4 : 1;
+    const int64_t pages = BATCH * x->each;
+    const int64_t word[] = {c->k_dtype == FOVEA_DTYPE_I8   ? 4
+                            : c->k_dtype == FOVEA_DTYPE_I4 ? 16
+                                                           : 1,
+                            c->v_dtype == FOVEA_DTYPE_I4 ? 8 : 1}; /* elements */
     for (int64_t i = 0; i < pages; i++)
         x->table[i] = (int32_t)(pages - 1 - (i % x->each * BATCH + i / x->each));
     fovea_kv_pages_init(&x->pages);
-    x->pages.k = part_make(x, 0, c->k_dtype, pages, page_keys, CACHE_DIM, (CACHE_DIM + word - 1) / word * word);
-    x->pages.v = part_make(x, 1, c->v_dtype, pages, page_keys, CACHE_VALUES, CACHE_VALUES);
-    if (scales_of(c->k_dtype))
-        x->pages.k_scales = part_make(x, 2, FOVEA_DTYPE_F32, pages, page_keys, scales_of(c->k_dtype), 1);
-    if (scales_of(c->v_dtype))
-        x->pages.v_scales = part_make(x, 3, FOVEA_DTYPE_F32, pages, page_keys, scales_of(c->v_dtype), 1);
+    const fovea_dtype types[] = {c->k_dtype, c->v_dtype};
+    const int64_t channels[] = {CACHE_DIM, CACHE_VALUES};
+    fovea_tensor *const parts[] = {&x->pages.k, &x->pages.v, &x->pages.k_scales, &x->pages.v_scales};
+    for (int side = 0; side < 2; side++) {
+        const int64_t scales = scales_of(types[side], channels[side]);
+        *parts[side] = part_make(x, side, types[side], pages, page_keys, channels[side],
+                                 (channels[side] + word[side] - 1) / word[side] * word[side]);
+        if (scales)
+            *parts[2 + side] = part_make(x, 2 + side, types[side] == FOVEA_DTYPE_I8 ? FOVEA_DTYPE_F32 : FOVEA_DTYPE_F16,
+                                         pages, page_keys, scales, scales);
+    }
     x->pages.table = x->table;
     x->pages.table_stride = x->each;
     return x;
@@ -169,15 +179,17 @@ static void check_pages(const case_contexts *x, const cache_case *c, shadow *con
 }
 
 static void test_pairs(const case_contexts *x, shadow *const s[BATCH]) {
-    static const fovea_dtype types[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16, FOVEA_DTYPE_I8};
-    static const int64_t sizes[] = {32, 96, 256, 512, 7, 100};
+    static const fovea_dtype types[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16, FOVEA_DTYPE_I8,
+                                        FOVEA_DTYPE_I4};
+    static const int64_t sizes[] = {32, 96, 192, 256, 512, 7, 100};
     enum { TYPES = sizeof types / sizeof types[0] };
     for (int i = 0; i < TYPES * TYPES; i++)
-        for (int size = 0; size < 6; size++) {
+        for (int size = 0; size < 7; size++) {
             cache_case c = cache_case_make(i % 2 ? x->one : x->three, x->scalar);
             c.k_dtype = types[i / TYPES];
             c.v_dtype = types[i % TYPES];
-            if (sizes[size] % 32 == 0 || !scales_of(c.k_dtype))
+            const bool i4 = c.k_dtype == FOVEA_DTYPE_I4 || c.v_dtype == FOVEA_DTYPE_I4;
+            if (sizes[size] % (i4 ? 64 : c.k_dtype == FOVEA_DTYPE_I8 ? 32 : 1) == 0)
                 check_pages(x, &c, s, sizes[size]);
         }
 }

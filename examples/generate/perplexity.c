@@ -96,11 +96,11 @@ static void print_row(run *r, const char *path, const options *opts, bool first,
 }
 
 static void print_table(run *r, const char *path) {
-    enum { F32, BF16, F16, INT8 };
+    enum { F32, BF16, F16, INT8, INT4 };
     static const struct {
         int weights, arithmetic;
     } kinds[] = {{0, 1}, {0, -1}, {0, 2}, {1, -1}, {2, -1}}; /* as stored: exact, q16, q8; f32, bf16 */
-    static const int caches[][2] = {{F32, F32}, {BF16, BF16}, {BF16, INT8}, {INT8, INT8}};
+    static const int caches[][2] = {{F32, F32}, {BF16, BF16}, {BF16, INT8}, {INT8, INT8}, {INT8, INT4}, {INT4, INT4}};
     const options *given = r->opts;
     const bool quantised = model_quantised(r->m);
     int32_t *choices = allocate((size_t)r->prompt, sizeof *choices);

@@ -8,7 +8,7 @@ import pytest
 import fovea
 
 HEADS, KV, D, VALUES, FEATURES, OUT, T = 4, 2, 16, 8, 24, 20, 270
-TYPES = ["float32", "bfloat16", "float16", "int8", ("int8", "float32"), ("float16", "int8")]
+TYPES = ["float32", "bfloat16", "float16", "int8", "int4", ("int8", "float32"), ("float16", "int8"), ("int8", "int4")]
 
 
 @pytest.fixture
