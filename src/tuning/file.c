@@ -77,10 +77,28 @@ enum { PARTS = 4 };
 
 void fv_tuning_parts(const fovea_tuning *tuning, const fv_cpu *cpu, fv_tuning_part part[2]) {
     fv_tuning_section own, model;
+    part[0] = part[1] = (fv_tuning_part){tuning, -1};
+    if (!tuning)
+        return;
     fv_tuning_section_of(cpu, &own);
     fv_tuning_model_of(&own, &model);
-    part[0] = (fv_tuning_part){tuning, tuning ? fv_tuning_section_find(tuning, &own) : -1};
-    part[1] = (fv_tuning_part){tuning, tuning ? fv_tuning_section_find(tuning, &model) : -1};
+    part[0].section = fv_tuning_section_find(tuning, &own);
+    part[1].section = fv_tuning_section_find(tuning, &model);
+}
+
+/* The row in the first of these parts that has one; NULL and the number of the first part that is there, or count. */
+static const fv_tuning_row *find_in(const fv_tuning_part *part, int count, fv_isa isa, int threads,
+                                    fv_tuning_op operation, const int64_t *key, int *first) {
+    *first = count;
+    for (int i = 0; i < count; i++) {
+        if (part[i].section < 0)
+            continue;
+        const fv_tuning_row *row = fv_tuning_find(part[i].tuning, part[i].section, operation, isa, threads, key);
+        if (row)
+            return row;
+        *first = *first == count ? i : *first;
+    }
+    return NULL;
 }
 
 const fv_tuning_row *fv_tuning_use_next(const fv_tuning_use *use, int *at) {
@@ -109,122 +127,70 @@ bool fv_tuning_dropped(const fovea_tuning *tuning, const fv_tuning_row *row, fv_
     return true;
 }
 
-/* Counts the rows of the two parts of a file, and those of them for this tier and number of threads. Adds how many were
- * dropped, if any, and why the first was, to dropped. */
-static void count_rows(const fv_tuning_use *use, const fv_tuning_part part[2], fv_target target, int *rows,
-                       int *fitting, char dropped[160]) {
-    int others = 0;
+/* Adds to use->text what the two parts of a file have for a context of this tier and so many threads. */
+static fovea_status describe(fv_tuning_use *use, const fv_cpu *cpu, const fv_tuning_part part[2], const char *path,
+                             size_t *n) {
+    int rows = 0, fitting = 0, dropped = 0;
     char why[FV_FILE_ERROR], first[FV_FILE_ERROR];
-    *rows = *fitting = 0;
+    if (part[0].section < 0 && part[1].section < 0) {
+        fv_tuning_section own;
+        fv_tuning_section_of(cpu, &own);
+        fv_tuning_why_foreign(part->tuning, &own, why, sizeof why);
+        fv_text_add(use->text, sizeof use->text, n, "nothing of %.200s: %.250s", path, why);
+        return FOVEA_ERROR_INCOMPATIBLE;
+    }
     for (int i = 0; i < part->tuning->rows; i++) {
         const fv_tuning_row *row = &part->tuning->row[i];
         if (row->section != part[0].section && row->section != part[1].section)
             continue;
-        *rows += row->known;
-        *fitting += row->known && fv_tuning_serves(row, use->isa, use->threads);
-        if (fv_tuning_dropped(part->tuning, row, target, why) && others++ == 0)
+        rows += row->known;
+        fitting += row->known && fv_tuning_serves(row, use->isa, use->threads);
+        if (fv_tuning_dropped(part->tuning, row, cpu->target, why) && dropped++ == 0)
             memcpy(first, why, sizeof first);
     }
-    dropped[0] = '\0';
-    if (others > 0)
-        snprintf(dropped, 160, "; %d row%s dropped: %.120s", others, others == 1 ? "" : "s", first);
-}
-
-/* What is there for a context of this tier and so many threads. */
-static void describe_use(fv_tuning_use *use, const fv_cpu *cpu) {
-    int rows, fitting;
-    char dropped[160], scale[64] = "";
-    if (use->part[0].section < 0 && use->part[1].section < 0) {
-        fv_tuning_section own;
-        char why[256];
-        fv_tuning_section_of(cpu, &own);
-        fv_tuning_why_foreign(use->tuning, &own, why, sizeof why);
-        use->status = FOVEA_ERROR_INCOMPATIBLE;
-        snprintf(use->text, sizeof use->text, "nothing of %.200s: %s", use->path, why);
-        return;
-    }
-    count_rows(use, use->part, cpu->target, &rows, &fitting, dropped);
-    use->rows = fitting;
-    use->cache_scale = fv_tuning_cache_scale(use->tuning, use->part[0].section);
-    if (use->cache_scale != 100)
-        snprintf(scale, sizeof scale, "; cache sizes: %lld%% of those reported", (long long)use->cache_scale);
-    snprintf(use->text, sizeof use->text,
-             "%.200s: %d of the %d row%s for this CPU and build %s for tier %s and %d thread%s%s%s", use->path, fitting,
-             rows, rows == 1 ? "" : "s", fitting == 1 ? "is" : "are", fv_isa_word(use->isa), use->threads,
-             use->threads == 1 ? "" : "s", scale, dropped);
-}
-
-/* Likewise of the shipped file. */
-static void describe_shipped(fv_tuning_use *use, const fv_cpu *cpu) {
-    int rows, fitting;
-    char dropped[160];
-    size_t n = strlen(use->text);
-    if (use->part[2].section < 0 && use->part[3].section < 0) {
-        fv_text_add(use->text, sizeof use->text, &n, "; %.200s has no rows for this CPU", use->shipped_path);
-        return;
-    }
-    count_rows(use, use->part + 2, cpu->target, &rows, &fitting, dropped);
     use->rows += fitting;
-    fv_text_add(use->text, sizeof use->text, &n, "; shipped rows: %d of the %d for this CPU of %.200s%s", fitting, rows,
-                use->shipped_path, dropped);
-}
-
-/* The first file that is there of those places; *found: there was one. */
-static fovea_status find_file(bool (*place)(int, char *, size_t), char path[FV_TUNING_PATH], fovea_tuning **tuning,
-                              bool *found, char error[FV_FILE_ERROR]) {
-    for (int i = 0; place(i, path, FV_TUNING_PATH); i++) {
-        bool absent;
-        if (!path[0])
-            continue;
-        const fovea_status status = fv_tuning_read(path, tuning, &absent, error);
-        if ((*found = !absent))
-            return status;
-    }
-    *found = false;
+    fv_text_add(use->text, sizeof use->text, n,
+                "%.200s: %d of the %d row%s for this CPU and build %s for tier %s and %d thread%s", path, fitting, rows,
+                rows == 1 ? "" : "s", fitting == 1 ? "is" : "are", fv_isa_word(use->isa), use->threads,
+                use->threads == 1 ? "" : "s");
+    if (dropped > 0)
+        fv_text_add(use->text, sizeof use->text, n, "; %d dropped: %.120s", dropped, first);
     return FOVEA_OK;
 }
 
-static fovea_status use_named(const char *named, const fv_cpu *cpu, fv_tuning_use *use, char error[FV_FILE_ERROR]) {
-    bool found = true;
-    if (named) {
-        snprintf(use->path, sizeof use->path, "%s", named);
-        use->status = fv_tuning_read(named, &use->tuning, &found, error);
-        found = true;
-    } else
-        use->status = find_file(fv_tuning_place, use->path, &use->tuning, &found, error);
-    fv_tuning_parts(use->tuning, cpu, use->part);
-    if (!found)
-        snprintf(use->text, sizeof use->text,
-                 "no tuning file in $XDG_CACHE_HOME/fovea (or ~/.cache/fovea) and "
-                 "/etc/fovea");
-    else if (use->status == FOVEA_OK)
-        describe_use(use, cpu);
-    else
-        snprintf(use->text, sizeof use->text, "%s", error);
-    return use->status;
-}
-
-static fovea_status use_shipped(const fv_cpu *cpu, fv_tuning_use *use, char error[FV_FILE_ERROR]) {
-    bool found;
-    const fovea_status status = find_file(shipped_place, use->shipped_path, &use->shipped, &found, error);
+/* Reads the file that is named, or else the first that is there of those places, says what it has after before, or else
+ * absent. */
+static fovea_status use_one(fv_tuning_use *use, const fv_cpu *cpu, const char *named,
+                            bool (*place)(int, char *, size_t), char path[FV_TUNING_PATH], fovea_tuning **tuning,
+                            fv_tuning_part part[2], const char *before, const char *absent) {
+    char error[FV_FILE_ERROR];
+    bool gone = true;
+    fovea_status status = FOVEA_OK;
     size_t n = strlen(use->text);
-    fv_tuning_parts(use->shipped, cpu, use->part + 2);
-    if (found && status == FOVEA_OK)
-        describe_shipped(use, cpu);
-    else if (found)
-        fv_text_add(use->text, sizeof use->text, &n, "; no shipped rows: %s", error);
-    if (use->status == FOVEA_OK)
-        use->status = status;
-    return status;
+    if (named) {
+        snprintf(path, FV_TUNING_PATH, "%s", named);
+        status = fv_tuning_read(path, tuning, &gone, error);
+        gone = false;
+    }
+    for (int i = 0; gone && place(i, path, FV_TUNING_PATH); i++)
+        if (path[0])
+            status = fv_tuning_read(path, tuning, &gone, error);
+    fv_tuning_parts(*tuning, cpu, part);
+    fv_text_add(use->text, sizeof use->text, &n, "%s", gone ? absent : before);
+    if (!gone && status == FOVEA_OK)
+        return describe(use, cpu, part, path, &n);
+    if (!gone)
+        fv_text_add(use->text, sizeof use->text, &n, "%s", error);
+    return gone ? FOVEA_OK : status;
 }
 
 fovea_status fv_tuning_use_file(const char *named, const fv_cpu *cpu, fv_isa isa, int threads, fv_tuning_use *use) {
     memset(use, 0, sizeof *use);
     use->isa = isa;
     use->threads = threads;
-    fv_tuning_parts(NULL, cpu, use->part);
-    fv_tuning_parts(NULL, cpu, use->part + 2);
     use->cache_scale = 100;
+    for (int i = 0; i < PARTS; i++)
+        use->part[i].section = -1;
     const char *by = "the options", *environment = getenv("FOVEA_TUNING_FILE");
     if (!named && environment) {
         named = environment;
@@ -234,29 +200,33 @@ fovea_status fv_tuning_use_file(const char *named, const fv_cpu *cpu, fv_isa isa
         snprintf(use->text, sizeof use->text, "no tuning file: %s say%s none", by, named == environment ? "s" : "");
         return FOVEA_OK;
     }
-    char error[FV_FILE_ERROR];
-    if (use_named(named, cpu, use, error) == FOVEA_ERROR_OUT_OF_MEMORY ||
-        use_shipped(cpu, use, error) == FOVEA_ERROR_OUT_OF_MEMORY)
-        return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "%s", error);
-    return FOVEA_OK;
+    use->status = use_one(use, cpu, named, fv_tuning_place, use->path, &use->tuning, use->part, "",
+                          "no tuning file in $XDG_CACHE_HOME/fovea (or ~/.cache/fovea) and /etc/fovea");
+    if (use->part[0].section >= 0)
+        use->cache_scale = fv_tuning_cache_scale(use->tuning, use->part[0].section);
+    if (use->cache_scale != 100) {
+        size_t n = strlen(use->text);
+        fv_text_add(use->text, sizeof use->text, &n, "; cache sizes: %lld%% of those reported",
+                    (long long)use->cache_scale);
+    }
+    const fovea_status shipped =
+        use_one(use, cpu, NULL, shipped_place, use->shipped_path, &use->shipped, use->part + 2, "; shipped rows: ", "");
+    if (use->status == FOVEA_OK && shipped != FOVEA_ERROR_INCOMPATIBLE)
+        use->status = shipped;
+    return use->status == FOVEA_ERROR_OUT_OF_MEMORY ? fv_fail(use->status, "%s", use->text) : FOVEA_OK;
 }
 
 const fv_tuning_row *fv_tuning_use_find(const fv_tuning_use *use, fv_tuning_op operation,
                                         const int64_t key[FV_TUNING_KEYS], char *why, size_t size) {
-    bool said = false;
+    int first;
+    size_t used = 0;
+    const fv_tuning_row *row = find_in(use->part, PARTS, use->isa, use->threads, operation, key, &first);
     snprintf(why, size, "%s", use->text);
-    for (const fv_tuning_part *p = use->part; p < use->part + PARTS; p++) {
-        const fv_tuning_row *row =
-            p->section < 0 ? NULL : fv_tuning_find(p->tuning, p->section, operation, use->isa, use->threads, key);
-        if (row)
-            return row;
-        size_t used = 0;
-        if (p->section < 0 || said)
-            continue;
-        fv_text_add(why, size, &used, "%.200s has ", p < use->part + 2 ? use->path : use->shipped_path);
-        fv_tuning_why_not(p->tuning, p->section, operation, use->isa, use->threads, key, why + used, size - used);
-        said = true;
-    }
+    if (row || first == PARTS)
+        return row;
+    const fv_tuning_part *p = &use->part[first];
+    fv_text_add(why, size, &used, "%.200s has ", first < 2 ? use->path : use->shipped_path);
+    fv_tuning_why_not(p->tuning, p->section, operation, use->isa, use->threads, key, why + used, size - used);
     return NULL;
 }
 
@@ -273,22 +243,17 @@ void fv_tuning_use_describe(const fv_tuning_use *use, const fv_tuning_row *row, 
 const fv_tuning_row *fv_tuning_look_up(const fovea_tuning *tuning, const fv_cpu *cpu, fv_isa isa, int threads,
                                        fv_tuning_op operation, const int64_t key[FV_TUNING_KEYS], char *why,
                                        size_t size) {
+    int first;
     fv_tuning_part part[2];
     fv_tuning_section own;
     fv_tuning_parts(tuning, cpu, part);
-    for (int i = 0; i < 2; i++) {
-        const fv_tuning_row *row =
-            part[i].section < 0 ? NULL : fv_tuning_find(tuning, part[i].section, operation, isa, threads, key);
-        if (row)
-            return row;
-    }
-    fv_tuning_section_of(cpu, &own);
-    const int section = part[part[0].section < 0].section;
-    if (section < 0)
+    const fv_tuning_row *row = find_in(part, 2, isa, threads, operation, key, &first);
+    if (!row && first == 2) {
+        fv_tuning_section_of(cpu, &own);
         fv_tuning_why_foreign(tuning, &own, why, size);
-    else
-        fv_tuning_why_not(tuning, section, operation, isa, threads, key, why, size);
-    return NULL;
+    } else if (!row)
+        fv_tuning_why_not(tuning, part[first].section, operation, isa, threads, key, why, size);
+    return row;
 }
 
 /* ------------------------------------------------------------------------------------------------------- public -- */

@@ -19,8 +19,8 @@ typedef struct fv_tuning_part {
     int section;
 } fv_tuning_part;
 
-/* The parts of a tuning (or of NULL, which has none) that are for a CPU, by precedence: for it and this build, and for its
- * model. */
+/* The parts of a tuning (or of NULL, which has none) that are for a CPU, by precedence: for it and this build, and for
+ * its model. */
 void fv_tuning_parts(const fovea_tuning *tuning, const fv_cpu *cpu, fv_tuning_part part[2]);
 
 /* What a context takes from the tuning file, and from the one that ships with the library. */

@@ -117,9 +117,11 @@ void fv_tuning_section_of(const fv_cpu *cpu, fv_tuning_section *section) {
 
 bool fv_tuning_section_known(const fv_tuning_section *section) {
     char word[32];
-    snprintf(word, sizeof word, " kernels=%016" PRIx64, build());
     const char *found = strstr(section->text, " kernels=");
-    return !found || strcmp(found, word) == 0;
+    if (!found)
+        return true;
+    snprintf(word, sizeof word, " kernels=%016" PRIx64, build());
+    return strcmp(found, word) == 0;
 }
 
 bool fv_tuning_is_model(const fv_tuning_section *section) { return !strstr(section->text, " kernels="); }
