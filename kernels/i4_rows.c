@@ -1,12 +1,14 @@
 /* Rows of 4-bit keys and values (int4.h). Plain C in loops that compilers make vectors of: it runs once for each row.
  *
- * A stage of a rotation reads neighbours, and writes sums before differences. So those of the next stride are
- * neighbours, too, and after the last one each channel is where it was. */
+ * A stage of a rotation with a small stride reads neighbours, and writes sums before differences. So those of the next
+ * stride are neighbours, too, and after the last one each channel is where it was. */
 #include "kernels.h"
 #include "simd/half_scalar.h"
 
 #include <assert.h>
 #include <string.h>
+
+enum { PART = 64 }; /* channels of which strides are small */
 
 static void rotate_stage(int64_t n, const float *restrict x, float *restrict y) {
     for (int64_t t = 0; t < n / 2; t++) {
@@ -15,21 +17,45 @@ static void rotate_stage(int64_t n, const float *restrict x, float *restrict y) 
     }
 }
 
+static void rotate_part(int64_t n, float *x) {
+    float other[PART], *from = x, *to = other;
+    for (int64_t h = 1; h < n; h *= 2) {
+        float *const before = from;
+        rotate_stage(n, from, to);
+        from = to;
+        to = before;
+    }
+    if (from != x)
+        memcpy(x, from, (size_t)n * sizeof *x);
+}
+
+static void rotate_block(int64_t n, float *x) {
+    const int64_t part = n < PART ? n : PART;
+    for (int64_t t = 0; t < n; t += part)
+        rotate_part(part, x + t);
+    for (int64_t h = part; h < n; h *= 2)
+        for (int64_t t = 0; t < n; t += 2 * h)
+            for (int64_t i = t; i < t + h; i++) {
+                const float a = x[i], b = x[i + h];
+                x[i] = a + b;
+                x[i + h] = a - b;
+            }
+}
+
 void fv_i4_rotate(int64_t rows, int64_t channels, int up, const float *x, int64_t ldx, float *y, int64_t ldy) {
     const int64_t n = channels & -channels;
-    float block[2][FV_I8_CHANNELS], factor = 1.0f;
-    assert(rows >= 1 && channels >= 1 && n <= FV_I8_CHANNELS);
+    float factor = 1.0f;
+    assert(rows >= 1 && channels >= 1 && channels <= FV_I8_CHANNELS);
     for (int64_t left = up ? 2 * n : n; left >= 4; left /= 4)
         factor *= 0.5f;
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t first = 0; first < channels; first += n) {
-            int now = 0;
-            memcpy(block[now], x + i * ldx + first, (size_t)n * sizeof *x);
-            for (int64_t h = 1; h < n; h *= 2, now = !now)
-                rotate_stage(n, block[now], block[!now]);
-            for (int64_t t = 0; t < n; t++)
-                y[i * ldy + first + t] = block[now][t] * factor;
-        }
+    for (int64_t i = 0; i < rows; i++) {
+        float *const row = y + i * ldy;
+        memmove(row, x + i * ldx, (size_t)channels * sizeof *x);
+        for (int64_t first = 0; first < channels; first += n)
+            rotate_block(n, row + first);
+        for (int64_t t = 0; t < channels; t++)
+            row[t] *= factor;
+    }
 }
 
 /* The scale of a group, a float16, and w + 8 of its channels. */

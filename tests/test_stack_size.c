@@ -1,4 +1,4 @@
-/* Creating a context, and appending the widest rotated keys to a cache as int8, fit a thread with a stack of 16 KiB,
+/* Creating a context, and appending the widest rotated keys to a cache as integers, fit a thread with a stack of 16 KiB,
  * the system's own part of it included. They are run on a large stack, whose untouched part is counted afterwards. */
 #define _GNU_SOURCE /* MAP_STACK */
 #include "attention_case.h"
@@ -44,7 +44,7 @@ static void append(void) {
 
 static void check(const call *c);
 
-static void check_append(void) {
+static void check_append(fovea_dtype dtype) {
     fovea_context *ctx = test_context_untuned();
     fovea_rope_desc turns;
     fovea_rope *rope;
@@ -54,7 +54,7 @@ static void check_append(void) {
     fovea_kv_cache_desc_init(&d);
     d.kv_heads = d.max_pages = 1;
     d.head_dim = d.value_dim = CHANNELS;
-    d.k_dtype = d.v_dtype = FOVEA_DTYPE_I8;
+    d.k_dtype = d.v_dtype = dtype;
     test_check(fovea_rope_create(&turns, &rope) == FOVEA_OK, "rope: %s", fovea_error_detail());
     d.rope = rope;
     test_check(fovea_kv_cache_create(ctx, &d, &cache) == FOVEA_OK && fovea_kv_cache_add(cache, &sequence) == FOVEA_OK,
@@ -117,6 +117,7 @@ int main(int argc, char **argv) {
     tuning_file = path;
     check(&(call){"fovea_context_create with a tuning file", create_context});
     files_end();
-    check_append();
+    check_append(FOVEA_DTYPE_I8);
+    check_append(FOVEA_DTYPE_I4);
     return test_end();
 }

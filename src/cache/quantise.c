@@ -71,19 +71,22 @@ static void to_i8(const fv_pages *p, int side, const fv_converter *floats, const
 }
 
 /* Rotated, and then where they belong. */
-static void to_i4(const fv_pages *p, int side, const fv_converter *floats, const void *from, int32_t page, int64_t head,
-                  int64_t key) {
+static void to_i4(const fv_pages *p, int side, const fv_converter *floats, const void *from, float *row, int32_t page,
+                  int64_t head, int64_t key) {
     const int64_t n = p->channels[side], group = p->part[side].group;
-    float row[FV_I8_CHANNELS];
-    fv_convert_to_floats(floats, n, from, row);
+    if (from != row)
+        fv_convert_to_floats(floats, n, from, row);
     fv_i4_rotate(1, n, 0, row, n, row, n);
     fv_i4_pack(side == 0 ? FV_I4_KEY : FV_I4_VALUE, n, row, (uint32_t *)(void *)fv_page_at(p, side, page, head, key),
                side == 0 ? group : 1, (uint16_t *)(void *)fv_page_at(p, FV_KEY_SCALES + side, page, head, key), group);
 }
 
-void fv_quantise(const fv_pages *p, int side, const fv_converter *floats, const void *from, int32_t page, int64_t head,
-                 int64_t key) {
+void fv_quantise(const fv_pages *p, int side, const fv_converter *floats, const void *from, float *row, int32_t page,
+                 int64_t head, int64_t key) {
     const fv_float_mode mode = fv_float_plain();
-    (p->dtype[side] == FOVEA_DTYPE_I4 ? to_i4 : to_i8)(p, side, floats, from, page, head, key);
+    if (p->dtype[side] == FOVEA_DTYPE_I4)
+        to_i4(p, side, floats, from, row, page, head, key);
+    else
+        to_i8(p, side, floats, from, page, head, key);
     fv_float_mode_set(&mode);
 }
