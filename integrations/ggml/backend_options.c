@@ -4,7 +4,7 @@
  *   FOVEA_GGML=NAME[,NAME]  these operations, faster or not
  *   unset or empty          each operation where it was measured to be faster (rules.c): none on the scalar tier
  *   FOVEA_GGML_ARITHMETIC=exact|q16|q8  what products with quantised weights compute with; unset or empty: q16
- * Words of any case, with blanks around them; FOVEA_GGML may have empty ones. One that is unknown is said, and left out.
+ * Words of any case, with blanks around them; FOVEA_GGML may have empty ones. An unknown one is said, and left out.
  *   FOVEA_DEBUG=1           says what was taken when a backend ends; the library says what it chose */
 #define _DEFAULT_SOURCE
 #include "backend_options.h"

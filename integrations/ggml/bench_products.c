@@ -1,5 +1,6 @@
-/* Products with weights, which each backend packs or repacks in a buffer type of its own. A graph has several, each with
- * weights of its own, and graphs follow one another: weights come from memory or the last cache, as a model's do. */
+/* Products with weights, which each backend packs or repacks in a buffer type of its own. A graph has several, each
+ * with weights of its own, and graphs follow one another: weights come from memory or the last cache, as a model's
+ * do. */
 #include "bench.h"
 
 #include <stdio.h>

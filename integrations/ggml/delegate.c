@@ -1,5 +1,5 @@
-/* Operations that ggml's CPU backend computes for us (delegate.h): a graph of one node, whose operands are leaves without
- * buffers, so that it sees memory alone. */
+/* Operations that ggml's CPU backend computes for us (delegate.h): a graph of one node, whose operands are leaves
+ * without buffers, so that it sees memory alone. */
 #include "delegate.h"
 
 #include <string.h>

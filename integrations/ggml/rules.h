@@ -1,4 +1,4 @@
-/* The data that pays.c goes by: which operations are faster here than on ggml's CPU backend, by tier and element type. */
+/* The data that pays.c goes by: which operations are faster here than on ggml's CPU backend, by tier and type. */
 #ifndef FG_RULES_H
 #define FG_RULES_H
 

@@ -3,10 +3,10 @@
  * rules.c reads the rows. They are for this CPU, and the tier and number of threads that programs have by default. A
  * file that is there keeps its other rows. For another build of ggml, set LD_LIBRARY_PATH.
  *
- * A type is taken if that is at least 2% faster on average over shapes, with an interval of 95% above 1, and no shape is
- * 5% slower; left to ggml, if it is 2% slower likewise. Otherwise, and where the interval is wider than 10% to either
- * side, there is no row, and the default stays. Exit status: 0; 2: wrong usage; 3: nothing was proved, and the file is
- * as it was; 4: something else failed. */
+ * A type is taken if that is at least 2% faster on average over shapes, with an interval of 95% above 1, and no shape
+ * is 5% slower; left to ggml, if it is 2% slower likewise. Otherwise, and where the interval is wider than 10% to
+ * either side, there is no row, and the default stays. Exit status: 0; 2: wrong usage; 3: nothing was proved, and the
+ * file is as it was; 4: something else failed. */
 #define _DEFAULT_SOURCE
 #include "bench.h"
 

@@ -1,6 +1,6 @@
-/* One hash of logits: a small model of llama's shape, in ggml's scheduler, with FOVEA_GGML=all, for prompt and token, with
- * 1, 2, 4 and 8 threads and whatever the build of ggml. Weights are made of integers, since ggml's own rounding to blocks
- * depends on its build. */
+/* One hash of logits: a small model of llama's shape, in ggml's scheduler, with FOVEA_GGML=all, for prompt and token,
+ * with 1, 2, 4 and 8 threads and whatever the build of ggml. Weights are made of integers, since ggml's own rounding
+ * to blocks depends on its build. */
 #include "problem.h"
 
 #include <math.h>

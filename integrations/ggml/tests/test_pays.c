@@ -1,5 +1,5 @@
-/* Which operations are left to ggml, for any tier and number of threads, and by rows of a tuning file: pays.c and rules.c
- * with a context of this test. */
+/* Which operations are left to ggml, for any tier and number of threads, and by rows of a tuning file: pays.c and
+ * rules.c with a context of this test. */
 #define _DEFAULT_SOURCE
 #include "backend_options.h"
 #include "pays.h"

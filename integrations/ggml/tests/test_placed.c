@@ -1,5 +1,6 @@
-/* Where weights are placed and operations run: the answers of supports_op(), which depend on the question alone; graphs of
- * two models; whatever reads or writes a tensor that a program placed in our buffers. --tuned: answers by a tuning file. */
+/* Where weights are placed and operations run: the answers of supports_op(), which depend on the question alone;
+ * graphs of two models; whatever reads or writes a tensor that a program placed in our buffers. --tuned: answers by a
+ * tuning file. */
 #define _DEFAULT_SOURCE
 #include "placed.h"
 #include "problem.h"

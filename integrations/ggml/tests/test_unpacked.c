@@ -1,5 +1,5 @@
-/* Weights that cannot be packed, since an allocation of the backend fails, each in turn, or since a scale in the file is
- * NaN: they keep their bytes, and products have the bits of ggml's CPU backend. */
+/* Weights that cannot be packed, since an allocation of the backend fails, each in turn, or since a scale in the file
+ * is NaN: they keep their bytes, and products have the bits of ggml's CPU backend. */
 #define _GNU_SOURCE
 #include "placed.h"
 #include "problem.h"
@@ -65,8 +65,8 @@ static ggml_backend_buffer_type_t packed_type;
 /* How weights are given. */
 typedef enum way { AT_ONCE, IN_PIECES, NOT_AS_WEIGHTS, WAYS } way;
 
-/* The product of weights in this type of buffer. fail: this allocation of the backend while weights are stored and while
- * the first product is computed, or -1. Says whether there were so many. */
+/* The product of weights in this type of buffer. fail: this allocation of the backend while weights are stored and
+ * while the first product is computed, or -1. Says whether there were so many. */
 static bool multiply(const kind *k, const char *bytes, ggml_backend_buffer_type_t type, ggml_backend_t backend, way how,
                      long fail, float *result) {
     struct ggml_context *placed = context_of(1), *ctx = context_of(4);

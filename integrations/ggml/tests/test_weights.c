@@ -1,6 +1,6 @@
-/* The buffer type of packed weights, and MUL_MAT: results against float64, with equal bits for any number of threads and
- * wherever the weights are; bytes that come back; what the
- * scheduler does; memory. Where weights are placed, and what else uses them: test_placed.c. */
+/* The buffer type of packed weights, and MUL_MAT: results against float64, with equal bits for any number of threads
+ * and wherever the weights are; bytes that come back; what the scheduler does; memory. Where weights are placed, and
+ * what else uses them: test_placed.c. */
 #include "placed.h"
 #include "problem.h"
 
