@@ -1,7 +1,8 @@
 /* Rules: measured ones from the tuning file, before defaults. A row of the file, an adapter's (fovea/tuning.h), is
  *     ggml.mul_mat isa=avx2 threads=8 type=q4_K : take=1 : gain=...
  *     ggml.flash_attn_ext isa=avx2 threads=8 type=q8_0 : take=1 least=500000 spread=4 : gain=...
- * with the words of fg_rule; what is not said is the default's. fovea-tune-ggml writes them.
+ * with the words of fg_rule; what is not said is the default's. fovea-tune-ggml writes them. Rows that ship may leave
+ * threads= out.
  *
  * The defaults were measured with ggml-fovea-bench (docs/measurements.md). The first that fits counts.
  *   MUL_MAT         On AVX2 ggml's repacked q4_K is faster with 4 to 16 rows. Files with q4_K have q5_K and q6_K, too:
@@ -59,10 +60,17 @@ static bool is_for(int row, fovea_isa isa, fg_op op, const fg_type *type) {
            (!*defaults[row].type || !strcmp(defaults[row].type, type->name));
 }
 
-fg_rule fg_rule_for(fovea_isa isa, fg_op op, const fg_type *type) {
+static const fg_rule *measured_for(fg_op op, const fg_type *type) {
     for (int i = 0; i < measured_count; i++)
         if (measured[i].op == op && measured[i].type == type)
-            return measured[i].rule;
+            return &measured[i].rule;
+    return NULL;
+}
+
+fg_rule fg_rule_for(fovea_isa isa, fg_op op, const fg_type *type) {
+    const fg_rule *own = measured_for(op, type);
+    if (own)
+        return *own;
     int row = 0;
     while (row < DEFAULTS && !is_for(row, isa, op, type))
         row++;
@@ -121,17 +129,19 @@ static bool read_row(const char *at, fovea_isa isa, fg_op op, const fg_type **ty
 static void take_row(const fovea_tuning_match *match, fovea_isa isa, fg_op op, bool debug) {
     const fg_type *type;
     fg_rule rule;
-    const char *at = match->row;
-    for (int skipped = 0; *at && skipped < 3; at++) /* operation, tier, threads */
-        skipped += *at == ' ';
-    const bool good = measured_count < MOST_MEASURED && read_row(at, isa, op, &type, &rule);
-    if (good) {
+    const char *at = match->row + strcspn(match->row, " ");
+    while (!strncmp(at, " isa=", 5) || !strncmp(at, " threads=", 9)) /* the library has read these */
+        at += 1 + strcspn(at + 1, " ");
+    const bool good = *at == ' ' && read_row(at + 1, isa, op, &type, &rule);
+    if (good && measured_for(op, type))
+        return; /* an earlier row is nearer to this CPU */
+    if (good && measured_count < MOST_MEASURED) {
         measured[measured_count].op = op;
         measured[measured_count].type = type;
         measured[measured_count++].rule = rule;
     }
     if (debug)
-        fg_say("%s line %d of the tuning file: %.200s", good ? "by" : "not understood, and left out:", match->line,
+        fg_say("%s line %d of a tuning file: %.200s", good ? "by" : "not understood, and left out:", match->line,
                match->row);
 }
 
