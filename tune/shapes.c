@@ -31,6 +31,7 @@ static const preset presets[] = {
                  "linear rows=1 in=14336 out=4096"},
     {"llama-8b-quantised",
      "q_heads=32 kv_heads=8 q_len=1 kv_len=3000 head_dim=128 causal=bottom_right k_dtype=i8 v_dtype=i8;"
+     "q_heads=32 kv_heads=8 q_len=1 kv_len=3000 head_dim=128 causal=bottom_right k_dtype=i4 v_dtype=i4;"
      "linear rows=1 in=4096 out=14336 dtype=q8_0;linear rows=32 in=4096 out=14336 dtype=q8_0;"
      "linear rows=1 in=4096 out=14336 dtype=q4_0;linear rows=32 in=4096 out=14336 dtype=q4_k;"
      "linear rows=1 in=4096 out=14336 dtype=q6_k"},

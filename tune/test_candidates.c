@@ -107,7 +107,8 @@ static void check_found(const fovea_context *ctx, const tune_class *c, const tun
 static void test_decoding(const fovea_context *ctx) {
     static const char *const shapes[] = {"q_heads=8 kv_heads=2 q_len=1 kv_len=900 head_dim=64 causal=bottom_right",
                                          "q_heads=8 kv_heads=2 q_len=1 kv_len=900 head_dim=64 dtype=bf16",
-                                         "q_heads=8 kv_heads=2 q_len=1 kv_len=900 head_dim=64 k_dtype=i8 v_dtype=i8"};
+                                         "q_heads=8 kv_heads=2 q_len=1 kv_len=900 head_dim=64 k_dtype=i8 v_dtype=i8",
+                                         "q_heads=8 kv_heads=2 q_len=1 kv_len=900 head_dim=64 k_dtype=i4 v_dtype=i4"};
     const tune_choice none = {0};
     const bool thin = fv_multiply_few(FV_KIND_f32, FV_FORMAT_f32, ctx->target)->isa != FV_ISA_scalar;
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {

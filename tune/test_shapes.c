@@ -173,6 +173,8 @@ static void test_types(void) {
          FOVEA_ARITHMETIC_BF16_TILE},
         {"q_len=1 kv_len=900 dtype=bf16 k_dtype=i8 v_dtype=i8", FV_TUNING_attention_few_i8, FOVEA_DTYPE_I8,
          FOVEA_ARITHMETIC_EXACT},
+        {"q_len=1 kv_len=900 dtype=bf16 k_dtype=i4 v_dtype=i4", FV_TUNING_attention_few_i4, FOVEA_DTYPE_I4,
+         FOVEA_ARITHMETIC_EXACT},
         {"linear rows=99 in=64 out=64 dtype=bf16", FV_TUNING_linear_bf16, FOVEA_DTYPE_BF16, FOVEA_ARITHMETIC_EXACT},
         {"linear rows=2 in=64 out=64 dtype=f16", FV_TUNING_linear_few_f16, FOVEA_DTYPE_F16, FOVEA_ARITHMETIC_EXACT},
         {"linear rows=99 in=64 out=64 dtype=i8", FV_TUNING_linear_i8, FOVEA_DTYPE_I8, FOVEA_ARITHMETIC_EXACT},
