@@ -3,6 +3,8 @@
 #include "dispatch/dispatch.h"
 #include "test.h"
 
+#include <string.h>
+
 static bool has_rows(fv_op op, fv_type type) {
     for (int i = 0; i < fv_kernel_count; i++)
         if (fv_kernels[i].op == op && fv_kernels[i].type == type)
@@ -44,6 +46,8 @@ static void test_products(void) {
         const fv_kernel *row = &fv_kernels[i], *best;
         if (row->op != FV_OP_multiply)
             continue;
+        test_check((strncmp(row->name, "multiply_few_", strlen("multiply_few_")) == 0) == row->few,
+                   "%s: its name and its row differ in whether it is one of few rows", row->name);
         best = (row->few ? fv_multiply_few : fv_multiply_best)(row->kind, row->format,
                                                                (fv_target){row->isa, row->features});
         test_check(best && fv_multiply_is(best, row->kind, row->format, row->few) && best->isa == row->isa,

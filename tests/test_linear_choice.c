@@ -1,21 +1,18 @@
-/* Choices of linear maps: whatever a tuner may try (fv_linear_candidates()), forced by the choice, has the bits of the
- * scalar tier, for every type of weights, few and many rows, one thread and several; and what the enumeration promises
- * of its list. */
+/* Choices of linear maps: whatever a tuner may try, which is what the table of knobs lists (fv_tuning_linear), has the
+ * bits of the scalar tier when it is forced, for every type of weights, few and many rows, one thread and several. */
 #include "attention_case.h"
 #include "dispatch/dispatch.h"
 #include "guard.h"
 #include "linear/linear.h"
 #include "linear/tuning.h"
 #include "quantised_case.h"
+#include "target.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADS = 3, MOST_CANDIDATES = 160 };
-
-/* What fields of choices were tried at all. */
-static int tried[FV_LINEAR_KNOBS];
+enum { HEADS = 3 };
 
 typedef struct map_case {
     const char *name;
@@ -98,52 +95,57 @@ static int64_t run(const problem *p, const fovea_linear *map, const fv_linear_ch
     test_check(memcmp(got->data, p->want, size) == 0,
                "%s, in %" PRId64 ", out %" PRId64 ", %" PRId64
                " rows, %d threads%s: other bits with %s, k_block %" PRId64 ", row_block %" PRId64 ", chunk %" PRId64
-               ", items %" PRId64 ", split_rows %" PRId64 ", few_rows %" PRId64 ", pair_rows %" PRId64
-               ", widened %" PRId64 ", prefetch %" PRId64 ", gather %" PRId64,
+               ", items %" PRId64 ", split_rows %" PRId64 ", few_rows %" PRId64 ", integers %" PRId64
+               ", pair_rows %" PRId64 ", widened %" PRId64 ", prefetch %" PRId64 ", gather %" PRId64,
                p->c->name, p->in, p->out, p->rows, map->ctx->threads.count, p->apart ? ", heads apart" : "",
                choice.gemm->name, choice.k_block, choice.row_block, choice.chunk, choice.items, choice.split_rows,
-               choice.few_rows, choice.pair_rows, choice.widened, choice.prefetch, choice.gather);
+               choice.few_rows, choice.integers, choice.pair_rows, choice.widened, choice.prefetch, choice.gather);
     guard_free(workspace);
     guard_free(got);
     return stats.fast_products;
 }
 
-/* A list has room for all, is the same where it is cut, and its choices differ from the best in one field or two. */
-static int list_of(const problem *p, const fovea_linear *map, const fv_linear_choice *best,
-                   fv_linear_choice list[MOST_CANDIDATES]) {
-    enum { CUT = 3 };
-    fv_linear_choice cut[CUT + 1] = {0};
-    const int count = fv_linear_candidates(map, p->rows, best, list, MOST_CANDIDATES);
-    test_check(0 < count && count < MOST_CANDIDATES, "%s: %d candidates", p->c->name, count);
-    cut[CUT].items = 77;
-    const int first = fv_linear_candidates(map, p->rows, best, cut, CUT);
-    test_check(first == fv_min(count, CUT) && cut[CUT].items == 77 &&
-                   memcmp(cut, list, (size_t)first * sizeof *cut) == 0,
-               "%s: another list where it is cut", p->c->name);
-    fv_tuning_value was[FV_TUNING_KNOBS], is[FV_TUNING_KNOBS];
-    fv_tuning_of_choice(FV_TUNING_linear_f32, best, was);
-    for (int i = 0; i < count; i++) {
-        int differ = 0;
-        fv_tuning_of_choice(FV_TUNING_linear_f32, &list[i], is);
-        for (int k = 0; k < FV_LINEAR_KNOBS; k++) {
-            const bool other = is[k].kernel != was[k].kernel || is[k].number != was[k].number;
-            differ += other;
-            tried[k] += other;
-        }
-        test_check(1 <= differ && differ <= 2, "%s: candidate %d differs in %d fields", p->c->name, i, differ);
+/* Value `at` of those that are tried of a knob, in a choice; false: there is none. */
+static bool set_value(const fv_tuning_knob *knob, int at, const fv_linear_choice *made, fv_linear_choice *choice) {
+    char *field = (char *)choice + knob->offset;
+    int64_t number = at + 1;
+    if (knob->kind == FV_TUNING_KERNEL) {
+        const fv_kernel *kernel = at < fv_kernel_count ? &fv_kernels[at] : NULL;
+        if (kernel && fv_multiply_tuned(kernel, test_target()))
+            memcpy(field, &kernel, sizeof kernel);
+        return kernel != NULL;
     }
-    return count;
+    if (knob->kind == FV_TUNING_NUMBER) {
+        number = at < FV_TUNING_TRIED ? knob->tried[at] : 0;
+        if (number != 0 && (knob->how & FV_TUNING_EIGHTHS)) {
+            memcpy(&number, (const char *)made + knob->offset, sizeof number);
+            number = fv_max(fv_min(number * knob->tried[at] / 8, knob->range.most), 1);
+        }
+    } else if (!knob->name_of(number)) {
+        return false;
+    }
+    if (number != 0)
+        memcpy(field, &number, sizeof number);
+    return number != 0;
 }
 
 static void try_all(const problem *p, const fovea_linear *map, rng *r) {
     static int64_t number;
-    fv_linear_choice list[MOST_CANDIDATES], best = {0};
+    fv_linear_choice best = {0};
     for (int round = 0; round < 2; round++) {
-        const int count = list_of(p, map, &best, list);
-        for (int i = 0; i < count; i++)
-            if (test_takes(number++))
-                run(p, map, &list[i]);
-        best = list[rng_below(r, count)];
+        const fv_linear_choice made = fv_linear_heuristics(map, p->rows, &best);
+        fv_linear_choice next = best;
+        for (int k = 0; k < FV_LINEAR_KNOBS; k++) {
+            fv_linear_choice choice = best;
+            for (int at = 0; set_value(&fv_tuning_linear.knob[k], at, &made, &choice); at++) {
+                if (memcmp(&choice, &best, sizeof choice) == 0 || !test_takes(number++))
+                    continue;
+                run(p, map, &choice);
+                if (rng_below(r, 4) == 0)
+                    set_value(&fv_tuning_linear.knob[k], at, &made, &next); /* several fields in the next round */
+            }
+        }
+        best = next;
     }
     if (!map->pairs || !map->pack_x)
         return;
@@ -209,8 +211,6 @@ int main(int argc, char **argv) {
             test_map(&c, rows[n], (const fovea_context *const *)contexts, scalar, &r);
         }
     }
-    for (int k = 0; k < FV_LINEAR_KNOBS; k++)
-        test_check(tried[k] > 0, "no candidate has another %s", fv_tuning_linear.knob[k].name);
     fovea_context_destroy(scalar);
     for (int i = 0; i < 2; i++)
         fovea_context_destroy(contexts[i]);

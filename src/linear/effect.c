@@ -20,5 +20,7 @@ fv_linear_choice fv_linear_effect(const fovea_linear *l, int64_t rows, const fv_
         c.gemm = NULL;
     if (integers || only_pairs || l->widen_x)
         c.gather = 0;
+    if (few)
+        c.integers = 0;
     return c;
 }

@@ -203,7 +203,7 @@ void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *ar
     e.gathers = fv_linear_gathers(&e);
     e.pairs = fv_linear_pairs(&e);
     if (fv_linear_integers(l))
-        e.integers = e.rows <= choice->few_rows ? l->few : l->many;
+        e.integers = e.rows <= choice->few_rows ? l->few : fv_linear_many(l, choice);
     e.row_block = fv_linear_block(l, choice, e.rows, e.panels);
     e.group = fv_linear_group(l, choice, e.row_block, e.rows, e.panels);
     e.groups = fv_ceil_div(e.panels, e.group);

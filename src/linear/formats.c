@@ -61,6 +61,13 @@ static void select_pairs(fovea_linear *l) {
     l->weights.format = l->kept->pairs_format;
 }
 
+const fv_kernel *fv_linear_product(int64_t number) {
+    for (const fv_kernel *k = fv_kernels; k < fv_kernels + fv_kernel_count; k++)
+        if (fv_multiply_is(k, k->kind, FV_FORMAT_i8g, false) && --number == 0)
+            return k;
+    return NULL;
+}
+
 static void select_grouped(fovea_linear *l) {
     const fv_target target = l->ctx->target;
     const fv_format format = l->quantised.format;
@@ -73,6 +80,8 @@ static void select_grouped(fovea_linear *l) {
     l->unpack = fv_unpack_best(FV_FORMAT_i8g, target)->run.unpack;
     l->few = fv_multiply_integers(format, true, false, target);
     l->many = fv_multiply_integers(FV_FORMAT_i8g, false, l->arithmetic == FOVEA_ARITHMETIC_Q8, target);
+    while (fv_linear_product(++l->many_number) != l->many)
+        ;
     l->few_rows = l->arithmetic == FOVEA_ARITHMETIC_EXACT ? 0 : l->few->mr;
 }
 

@@ -29,9 +29,9 @@ static int64_t integer_bytes(const fovea_linear *l, const fv_kernel *product) {
 
 /* Bytes of an element of weights, and of a row of x, as they are multiplied. */
 static int64_t weight_bytes(const fovea_linear *l) { return l->grouped ? 1 : fv_dtype_size(l->weight_dtype); }
-static int64_t row_bytes(const fovea_linear *l) {
+static int64_t row_bytes(const fovea_linear *l, const fv_linear_choice *c) {
     if (fv_linear_integers(l))
-        return integer_bytes(l, l->many);
+        return integer_bytes(l, fv_linear_many(l, c));
     return l->in * (l->pairs ? fv_dtype_size(l->x_dtype) : (int64_t)sizeof(float));
 }
 
@@ -51,10 +51,19 @@ static int64_t block_of(const fovea_linear *l, int64_t most) {
 }
 
 /* Rows that take three quarters of the second-level cache. */
-static int64_t rows_that_fit(const fovea_linear *l, int64_t l2) { return l2 / 4 * 3 / row_bytes(l); }
+static int64_t rows_that_fit(const fovea_linear *l, const fv_linear_choice *c, int64_t l2) {
+    return l2 / 4 * 3 / row_bytes(l, c);
+}
+
+/* Can a map be multiplied with that product? Strips of panels have the width of its tile, and 8 bits hold integers of q8
+ * alone. */
+static bool multiplies(const fovea_linear *l, const fv_kernel *product) {
+    return product && fv_kernel_runs(product, l->ctx->target) && product->isa == l->many->isa &&
+           l->panel % product->nr == 0 && (product->kind != FV_KIND_i8 || l->arithmetic == FOVEA_ARITHMETIC_Q8);
+}
 
 bool fv_linear_rows_fit(const fovea_linear *l, const fv_linear_choice *c, int64_t rows) {
-    return rows <= rows_that_fit(l, fv_cpu_scaled(l->ctx->cpu.l2, c->cache_scale));
+    return rows <= rows_that_fit(l, c, fv_cpu_scaled(l->ctx->cpu.l2, c->cache_scale));
 }
 
 /* Fields of 0 or NULL get their defaults for so many rows. */
@@ -66,9 +75,11 @@ static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
     if (!c->gemm)
         c->gemm = l->gemm;
     assert(fv_multiply_tuned(c->gemm, l->ctx->target));
+    if (c->integers <= 0 || !fv_linear_integers(l) || !multiplies(l, fv_linear_many(l, c)))
+        c->integers = l->many_number;
     int64_t block = c->row_block;
     if (block <= 0) {
-        const int64_t fitting = rows_that_fit(l, l2), wanted = fv_max(3 * l->panel, ENOUGH_ROWS);
+        const int64_t fitting = rows_that_fit(l, c, l2), wanted = fv_max(3 * l->panel, ENOUGH_ROWS);
         block = fitting >= ENOUGH_ROWS ? fv_min(wanted, fitting) : wanted;
         block = fv_min(fv_max(fitting / 3, block), MOST_ROWS);
     }
@@ -161,8 +172,8 @@ fv_linear_scratch fv_linear_lay_out(const fovea_linear *l, const fv_linear_choic
         s.pairs = s.exponents = at;
         s.weights = fv_reserve(&at, exact ? block : 0, panel);
         s.y = fv_reserve(&at, l->narrow_y || l->widen_residual ? c->chunk : 0, panel);
-        s.integers =
-            fv_reserve(&at, exact ? 0 : c->row_block, fv_max(integer_bytes(l, l->many), integer_bytes(l, l->few)));
+        s.integers = fv_reserve(&at, exact ? 0 : c->row_block,
+                                fv_max(integer_bytes(l, fv_linear_many(l, c)), integer_bytes(l, l->few)));
         s.scales = fv_reserve(&at, groups, width * f);
         s.words = fv_reserve(&at, l->expand ? fv_ceil_div(fv_round_up(block, 16), 4) : 0, panel);
         s.bytes = at;

@@ -19,7 +19,8 @@ typedef struct fv_linear_choice {
     int64_t items;         /* work items that each thread has at least, if there are panels enough: columns are split */
     int64_t split_rows;  /* rows are split, too, for threads that have too few items, into blocks of at least so many */
     int64_t few_rows;    /* up to so many rows weights are multiplied as they are packed: 16 bits widened in registers,
-                              groups by the product of few rows; beyond, or if -1, a block of them is widened first */
+                            groups by the product of few rows; beyond, or if -1, a block of them is widened first */
+    int64_t integers;    /* which product of many rows multiplies groups: its number (fv_linear_product()) */
     int64_t pair_rows;   /* from so many rows on x becomes pairs where the weights are; -1: never */
     int64_t widened;     /* channels of a block of weights that becomes floats, at most */
     int64_t prefetch;    /* an fv_linear_prefetch */
@@ -32,6 +33,9 @@ typedef enum fv_linear_prefetch { FV_LINEAR_PREFETCH_OWN = 1, FV_LINEAR_PREFETCH
 
 /* Whether rows of floats are multiplied where they lie, if they can be, or copied to scratch first. */
 typedef enum fv_linear_gather { FV_LINEAR_GATHER_NO = 1, FV_LINEAR_GATHER_YES } fv_linear_gather;
+
+/* Products of many rows of integers in groups, numbered from 1 on as they are listed; NULL after the last. */
+const fv_kernel *fv_linear_product(int64_t number);
 
 /* The whole of a choice for so many rows: wanted's fields, else (wanted NULL) the tuning file's, else the defaults. */
 fv_linear_choice fv_linear_heuristics(const fovea_linear *linear, int64_t rows, const fv_linear_choice *wanted);

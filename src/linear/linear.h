@@ -64,7 +64,8 @@ struct fovea_linear {
     char *group_scales;       /* as packed: */
     int64_t scale_bytes;      /* so many of a panel */
     const fv_kernel *few;     /* q16 and q8: at most its mr rows; */
-    const fv_kernel *many;
+    const fv_kernel *many;    /* the default of a choice, */
+    int64_t many_number;      /* and its number */
     fv_quantise_i8_fn *quantise;
     fv_scales_f32_fn *read_scales;
     fv_expand_i4_fn *expand;      /* NULL: the words are those of i8g */
@@ -111,9 +112,14 @@ static inline bool fv_linear_integers(const fovea_linear *l) {
     return l->grouped && l->arithmetic != FOVEA_ARITHMETIC_EXACT;
 }
 
+/* The product of many rows of integers that a choice names. */
+static inline const fv_kernel *fv_linear_many(const fovea_linear *l, const fv_linear_choice *choice) {
+    return choice->integers == l->many_number ? l->many : fv_linear_product(choice->integers);
+}
+
 /* Rows of a tile of the product of many rows. */
 static inline int64_t fv_linear_tile_rows(const fovea_linear *l, const fv_linear_choice *choice) {
-    return fv_linear_integers(l) ? l->many->mr : choice->gemm->mr;
+    return fv_linear_integers(l) ? fv_linear_many(l, choice)->mr : choice->gemm->mr;
 }
 
 /* Channels that a block of weights in groups is a multiple of: scales are read by super-blocks. */
@@ -145,7 +151,7 @@ const fv_tuning_row *fv_linear_tuned(const fovea_linear *linear, int64_t rows);
 /* One thread's scratch, in bytes: products, [row_block][panel]; and what has other types in the caller's memory or in
  * the packed weights, as floats: rows of x, [row_block][in], a block of weights, [widened][panel], results,
  * [chunk][panel]. Rows of x in pairs, [row_block][(in + 1) / 2], and their exponents, [row_block]. With weights in groups
- * rows of x as integers, [row_block][fv_group_words()] of l->few or l->many, and of a block its scales as floats and
+ * rows of x as integers, [row_block][fv_group_words()] of l->few or the choice's, and of a block its scales as floats and
  * its integers as words of i8g. bytes is -1 if that is more than memory. */
 typedef struct fv_linear_scratch {
     int64_t products, x, pairs, weights, y, exponents, integers, scales, words, bytes;

@@ -109,7 +109,7 @@ static void open_block(const fv_linear_execution *e, fv_linear_buffers *b, path 
                        int64_t step) {
     const fovea_linear *l = e->linear;
     if (e->integers)
-        b->groups = fv_linear_open_groups(l, b, panel, k, step, e->integers == l->many);
+        b->groups = fv_linear_open_groups(l, b, panel, k, step, e->integers != l->few);
     if (way != PATH_BLOCKS)
         return;
     const fv_operand from =

@@ -20,6 +20,10 @@ _Static_assert((int)FV_LINEAR_KEYS <= (int)FV_TUNING_KEYS, "room for keys");
 static const char *prefetch_name(int64_t value) {
     return value == FV_LINEAR_PREFETCH_OWN ? "own" : value == FV_LINEAR_PREFETCH_NEXT ? "next" : NULL;
 }
+static const char *product_name(int64_t value) {
+    const fv_kernel *product = fv_linear_product(value);
+    return product ? product->name : NULL;
+}
 static const char *gather_name(int64_t value) {
     return value == FV_LINEAR_GATHER_NO ? "no" : value == FV_LINEAR_GATHER_YES ? "yes" : NULL;
 }
@@ -35,6 +39,7 @@ static const fv_tuning_knob knobs[] = {
     [FV_LINEAR_KNOB_split_rows] =
         FV_KNOB_NUMBER(choice, split_rows, 1, INT64_MAX, FV_TUNING_THREADED, 16, 32, 128, INT32_MAX),
     [FV_LINEAR_KNOB_few_rows] = FV_KNOB_NUMBER(choice, few_rows, -1, INT64_MAX, 0, -1, INT32_MAX),
+    [FV_LINEAR_KNOB_integers] = FV_KNOB_NAME(choice, integers, product_name),
     [FV_LINEAR_KNOB_pair_rows] = FV_KNOB_NUMBER(choice, pair_rows, -1, INT64_MAX, 0, -1, 1),
     [FV_LINEAR_KNOB_widened] = FV_KNOB_NUMBER(choice, widened, 1, MOST_WIDENED, FV_TUNING_EIGHTHS, 4, 16, 2),
     [FV_LINEAR_KNOB_prefetch] = FV_KNOB_NAME(choice, prefetch, prefetch_name),

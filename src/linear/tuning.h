@@ -21,6 +21,7 @@ enum {
     FV_LINEAR_KNOB_items,
     FV_LINEAR_KNOB_split_rows,
     FV_LINEAR_KNOB_few_rows,
+    FV_LINEAR_KNOB_integers,
     FV_LINEAR_KNOB_pair_rows,
     FV_LINEAR_KNOB_widened,
     FV_LINEAR_KNOB_prefetch,
