@@ -2,6 +2,13 @@
  * floats have, too; fewer rows leave most of a tile empty. */
 #include "attention/sources/packed.h"
 
+const fv_kernel *fv_sources_tiles(const fv_sources *p) {
+    if (p->desc->arithmetic != FOVEA_ARITHMETIC_BF16_TILE)
+        return NULL;
+    const fv_kernel *product = fv_multiply_best(FV_KIND_bf16x2_amx_order, FV_FORMAT_bf16x2, p->target);
+    return product->isa != FV_ISA_scalar || p->cpu->emulates_tiles ? product : NULL;
+}
+
 static const fv_kernel *serves(const fv_sources *p) {
     const fovea_attention_desc *d = p->desc;
     if (d->dtype != FOVEA_DTYPE_BF16 || d->k_dtype != d->dtype || !fv_packed_words_scale(p))

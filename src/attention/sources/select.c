@@ -3,17 +3,6 @@
 
 #include <assert.h>
 
-bool fv_sources_few_rows(const fv_sources *p) {
-    return p->choice->block_rows <= p->choice->few_rows && p->choice->block_rows <= p->choice->tile_rows;
-}
-
-const fv_kernel *fv_sources_tiles(const fv_sources *p) {
-    if (p->desc->arithmetic != FOVEA_ARITHMETIC_BF16_TILE)
-        return NULL;
-    const fv_kernel *product = fv_multiply_best(FV_KIND_bf16x2_amx_order, FV_FORMAT_bf16x2, p->target);
-    return product->isa != FV_ISA_scalar || p->cpu->emulates_tiles ? product : NULL;
-}
-
 bool fv_sources_of_floats(const fv_sources *p) {
     return p->desc->k_dtype == FOVEA_DTYPE_F32 && p->desc->v_dtype == FOVEA_DTYPE_F32;
 }

@@ -186,7 +186,10 @@ void fv_sources_select(fv_sources *plan);
 
 /* What sources ask of a plan: are its blocks of few rows, of one tile? The product over tiles that its arithmetic and
  * CPU allow, or NULL. */
-bool fv_sources_few_rows(const fv_sources *plan);
+static inline bool fv_sources_few_rows(const fv_sources *p) {
+    return p->choice->block_rows <= p->choice->few_rows && p->choice->block_rows <= p->choice->tile_rows;
+}
+
 const fv_kernel *fv_sources_tiles(const fv_sources *plan);
 
 /* What planners ask: are keys and values floats? Does the arithmetic round weights to bfloat16? Rows of a tile that
