@@ -207,10 +207,10 @@ void cache_narrow(const cache_case *c, float *q, int64_t n) {
     free(narrow);
 }
 
-static void run(const fovea_context *ctx, const fovea_attention_desc *d, const fovea_attention_args *args,
-                const char *what) {
+static void run(const fovea_context *ctx, const fv_attention_choice *choice, const fovea_attention_desc *d,
+                const fovea_attention_args *args, const char *what) {
     fovea_attention_plan *plan;
-    fovea_status status = fovea_attention_plan_create(ctx, d, &plan);
+    fovea_status status = fv_attention_plan_create_chosen(ctx, d, choice, &plan);
     if (status == FOVEA_OK)
         status = fovea_attention_execute(plan, args, NULL, 0);
     test_check(status == FOVEA_OK, "%s: %s", what, fovea_error_detail());
@@ -274,7 +274,7 @@ static void want_scaled(const cache_case *c, const shadow *s, int64_t layer, fov
     args->cache = own_cache(c, s, layer, &sequence);
     args->cache_sequences = &sequence;
     d->page_keys = FOVEA_KV_PAGE_KEYS;
-    run(c->scalar, d, args, "at once");
+    run(c->scalar, NULL, d, args, "at once");
     fovea_kv_cache_destroy(args->cache);
 }
 
@@ -300,7 +300,7 @@ void cache_want(const cache_case *c, const shadow *s, int64_t layer, int64_t row
     d.mask = FOVEA_MASK_KEY_PADDING;
     args.mask =
         (fovea_tensor){(void *)(uintptr_t)s->attended, FOVEA_DTYPE_BOOL, {1, 1, 1, s->length}, {0, 0, 0, 1}, NULL};
-    run(c->scalar, &d, &args, "contiguous");
+    run(c->scalar, NULL, &d, &args, "contiguous");
     free(q);
     free(k);
     free(v);
@@ -335,7 +335,7 @@ int64_t cache_check(const cache_case *c, fovea_kv_cache *cache, shadow *const *s
         args.q_offsets = c->offsets ? offsets : NULL;
         args.stats = &stats;
         set_features(c, &args, CACHE_LONGEST);
-        run(c->ctx, &d, &args, what);
+        run(c->ctx, c->choice, &d, &args, what);
         for (int64_t i = 0; i < count; i++) {
             cache_want(c, sequences[i], layer, rows, want);
             test_same(out + i * o_floats, want, o_floats, "%s: sequence %d of %d, layer %d, %d tokens, %d rows", what,

@@ -25,6 +25,7 @@ typedef struct cache_case {
     bool offsets;              /* causality says its last rows by q_offsets; default: FOVEA_CAUSAL_BOTTOM_RIGHT */
     fovea_placement placement; /* of pages; default: none */
     unsigned features;         /* bit i: feature i of case_feature(), of those that are no masks; default 0 */
+    const fv_attention_choice *choice; /* of what is checked; NULL: the planner's */
 } cache_case;
 
 enum { /* of cache_case.features */
