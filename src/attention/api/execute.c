@@ -8,9 +8,25 @@
 
 #include <stdlib.h>
 
+static fv_kv_side side_of(const fovea_tensor *t, int64_t entry_stride, const int64_t *starts) {
+    return (fv_kv_side){.data = t->data,
+                        .dtype = t->dtype,
+                        .channels = t->shape[3],
+                        .stride = {entry_stride, t->stride[1], t->stride[2]},
+                        .starts = starts};
+}
+
+/* Keys and values of tensors. */
+static fv_kv view_of(const fovea_attention_desc *d, const fovea_attention_args *args) {
+    const fovea_tensor *k = &args->k, *v = &args->v;
+    if (d->packed)
+        return (fv_kv){.k = side_of(k, 0, args->kv_cu_seqlens), .v = side_of(v, 0, args->kv_cu_seqlens)};
+    return (fv_kv){.k = side_of(k, k->stride[0], args->kv_starts), .v = side_of(v, v->stride[0], args->kv_starts)};
+}
+
 fovea_status fv_attention_run(const fovea_attention_plan *plan, const fovea_attention_args *args, void *workspace) {
     if (plan->desc.page_keys == 0) {
-        const fv_kv kv = fv_kv_of_args(&plan->desc, args);
+        const fv_kv kv = view_of(&plan->desc, args);
         fv_attention_run_view(plan, args, &kv, workspace);
         if (args->state)
             fv_attention_state_advance(plan, args);

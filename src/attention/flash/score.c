@@ -42,7 +42,7 @@ static const float *bias_row(const fv_block *x, int64_t row, int64_t segment) {
 }
 
 /* So few that what is prefetched for a call arrives during it; but calls begin where groups of rows do. Figures:
- * docs/measurements.md, "attention/score.c". */
+ * docs/measurements.md, "attention/flash/score.c". */
 int64_t fv_score_rows(const fv_block *x, const fv_tile *t, int64_t rows) {
     const bool one_group = t->group_rows >= t->rows;
     return one_group && biased(&x->plan->desc) ? fv_min(rows, x->plan->choice.score->mr) : rows;

@@ -57,9 +57,6 @@ typedef struct fv_kv_span {
     const void *scales;    /* those of its first key, or NULL */
 } fv_kv_span;
 
-/* Keys and values of tensors. */
-fv_kv fv_kv_of_args(const fovea_attention_desc *desc, const fovea_attention_args *args);
-
 /* So many elements behind an address. */
 static inline const void *fv_kv_step(const fv_kv_side *side, const void *at, int64_t elements) {
     return (const char *)at + fv_dtype_bytes(side->dtype, elements);

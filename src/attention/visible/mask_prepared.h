@@ -33,7 +33,7 @@ static inline int64_t *fv_prepared_tile(const fovea_mask *m, int64_t head, int64
     return &m->tiles[(head * m->row_tiles + row / FV_PREPARED_ROWS) * m->segments + segment];
 }
 
-/* Its answers (mask.h: fv_mask_bounds() and the like), and the bits of a row in the segment that begins with a column. */
+/* Its answers, as those of other masks (mask.h), and the bits of a row in the segment that begins with a column. */
 fv_range fv_prepared_bounds(const fovea_mask *mask, const fv_mask_rows *row);
 fv_visibility fv_prepared_classify(const fovea_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column);
 fv_keybits fv_prepared_bits(const fovea_mask *mask, const fv_mask_rows *row, int64_t column);
