@@ -10,7 +10,7 @@
 
 enum { PART = 64 }; /* channels of which strides are small */
 
-static void rotate_stage(int64_t n, const float *restrict x, float *restrict y) {
+static __attribute__((noinline)) void rotate_stage(int64_t n, const float *restrict x, float *restrict y) {
     for (int64_t t = 0; t < n / 2; t++) {
         y[t] = x[2 * t] + x[2 * t + 1];
         y[t + n / 2] = x[2 * t] - x[2 * t + 1];
