@@ -202,8 +202,8 @@ static scaled scaled_make(const fovea_tensor *t, fv_kv_layout layout, rng *r) {
         .layout = layout,
         .channels = t->shape[3],
         .stride = {heads * KEYS * channels, KEYS * channels, interleaved ? FV_KEY_GROUP * channels : channels},
-        .scales = (const float *)p.scales->data,
-        .scale_stride = {heads * KEYS, KEYS},
+        .scales = p.scales->data,
+        .scale_stride = {heads * KEYS * 4, KEYS * 4, 4},
         .pages = p.table,
         .pages_stride = pages,
         .page_keys = KEYS};
