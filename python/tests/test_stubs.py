@@ -166,7 +166,8 @@ saved: bytes = cache.save(sequence)
 cache.attend(0, sequence, q, kv_starts=[0])  # wrong
 cache.append(0, "all", k, v)
 fovea.KVCache(2, 4)  # wrong
-fovea.KVCache(2, 4, 64, dtype="int4")  # wrong
+fovea.KVCache(2, 4, 64, dtype="int2")  # wrong
+fovea.KVCache(2, 4, 64, k_dtype="int8", v_dtype="int4", max_pages=8)
 layer = fovea.MultiHead(heads=4, q=w, k=w, v=w, o=w, form="factored", cache_dtype=("int8", "float16"))
 layer(q, cache=cache, layer=0, sequences=[1])
 fovea.MultiHead(heads=4, q=w, form="merge")  # wrong
