@@ -108,9 +108,7 @@ void fv_keys_open(fv_keys *keys, int64_t segment, fv_range range, bool norms);
 void fv_keys_next(fv_keys *keys, int64_t begin, int64_t end, fv_keys_step *step);
 
 /* The span that begins with a key of the segment. */
-static inline fv_kv_span fv_keys_span(const fv_keys *k, int64_t key, int64_t end) {
-    return fv_kv_span_of(k->side, k->sequence, k->head, k->first + key, k->first + end);
-}
+fv_kv_span fv_keys_span(const fv_keys *keys, int64_t key, int64_t end);
 
 /* Floats of scratch for packed keys. */
 int64_t fv_keys_scratch(const fv_sources *plan);
@@ -170,9 +168,7 @@ const fv_values_source *fv_values_for(fv_values *values, bool mixed);
 /* Is the value of every key that the block sees of the segment finite? Asked at most once a segment. */
 bool fv_values_finite(fv_values *values);
 
-static inline fv_kv_span fv_values_span(const fv_values *v, int64_t key, int64_t end) {
-    return fv_kv_span_of(v->side, v->sequence, v->head, v->first + key, v->first + end);
-}
+fv_kv_span fv_values_span(const fv_values *values, int64_t key, int64_t end);
 
 /* Floats of scratch for values that are copied, and for the weights of a tile as words or scaled. */
 int64_t fv_values_scratch(const fv_sources *plan);
