@@ -76,9 +76,8 @@ static bool open(fv_keys *k) {
 static bool next(fv_keys *k, int64_t begin, int64_t end, fv_keys_step *step) {
     if (k->one_tile)
         pack_panel(k, fv_round_down(begin, k->plan->panel), k->packed);
-    *step = fv_packed_step(k, begin, end, k->plan->desc->head_dim, FV_FORMAT_f32);
-    step->product = k->plan->k[FV_KEYS_floats];
-    step->form = FV_QUERIES_floats;
+    fv_packed_step(k, begin, end, k->plan->desc->head_dim, FV_FORMAT_f32, FV_QUERIES_floats, k->plan->k[FV_KEYS_floats],
+                   step);
     return true;
 }
 

@@ -108,10 +108,8 @@ bool fv_packed_words_next(fv_keys *k, int64_t begin, int64_t end, const fv_kerne
         pack_panel(k, fv_round_down(begin, k->plan->panel), k->packed, &exponents);
     if (!exact(k, exponents))
         return false;
-    *step = fv_packed_step(k, begin, end, fv_words_of(k->plan->desc->head_dim),
-                           bf16 ? FV_FORMAT_bf16x2 : FV_FORMAT_f16x2x4);
-    step->product = product;
-    step->form = FV_QUERIES_words;
+    fv_packed_step(k, begin, end, fv_words_of(k->plan->desc->head_dim), bf16 ? FV_FORMAT_bf16x2 : FV_FORMAT_f16x2x4,
+                   FV_QUERIES_words, product, step);
     step->factor = bf16 ? 1.0f : k->plan->scale.q;
     return true;
 }

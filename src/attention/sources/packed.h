@@ -21,20 +21,21 @@ static inline int64_t fv_packed_group(int64_t key, int64_t end, int64_t room) {
 /* Where the norms of keys go; NULL: they are not asked for. */
 static inline float *fv_packed_norm(fv_keys *k) { return k->norm < INFINITY ? &k->norm : NULL; }
 
-/* The step that begins with a column of a panel; words of a key: floats of it. */
-static inline fv_keys_step fv_packed_step(fv_keys *k, int64_t begin, int64_t end, int64_t words, fv_format format) {
+/* Sets the step that begins with a column of a panel; words: of a key. */
+static inline void fv_packed_step(const fv_keys *k, int64_t begin, int64_t end, int64_t words, fv_format format,
+                                  fv_query_form form, const fv_kernel *product, fv_keys_step *step) {
     const int64_t panel = k->plan->panel, at = fv_round_down(begin, panel);
-    const fv_operand whole = {.data = k->packed + (k->one_tile ? 0 : at * words),
-                              .columns = panel,
+    step->begin = begin;
+    step->end = fv_round_up(fv_min(at + panel, end), FV_LANES);
+    step->keys = (fv_operand){.data = k->packed + (k->one_tile ? 0 : at * words) + (begin - at),
+                              .columns = step->end - begin,
                               .steps = k->plan->desc->head_dim,
                               .row = panel,
                               .format = format};
-    end = fv_round_up(fv_min(at + panel, end), FV_LANES);
-    return (fv_keys_step){.keys = fv_operand_part(&whole, begin - at, end - begin, 0, whole.steps),
-                          .begin = begin,
-                          .end = end,
-                          .most_rows = INT64_MAX,
-                          .factor = 1.0f};
+    step->product = product;
+    step->form = form;
+    step->most_rows = INT64_MAX;
+    step->factor = 1.0f;
 }
 
 /* The words of two elements of keys_words.c, by the product of a source. */
