@@ -221,6 +221,8 @@ static void other_heads(call *x) { x->pool->pages.v.shape[1] = 1; }
 static void other_channels(call *x) { x->append.k.shape[3]--; }
 static void shared_rows(call *x) { x->pool->pages.v.stride[2] = 0; }
 static void overlapping(call *x) { x->append.v.data = x->pool->memory[1]; }
+static void overlapping_lengths(call *x) { x->pool->pages.v.data = x->lengths; }
+static void overlapping_heads(call *x) { x->pool->pages.k.stride[1] -= 8; } /* in what fills up 24 channels of 4 bits */
 static void int8_tokens(call *x) { x->append.v.dtype = FOVEA_DTYPE_I8; }
 static void negative(call *x) { x->lengths[1] = -1; }
 static void past_table(call *x) { x->lengths[1] = LONGEST + 100; }
@@ -250,6 +252,7 @@ static void test_refused(const case_contexts *x, shadow *const s[BATCH]) {
                  {other_channels, FOVEA_ERROR_SHAPE, "k: channel"},
                  {shared_rows, FOVEA_ERROR_STRIDE, "v of the pages"},
                  {overlapping, FOVEA_ERROR_ALIAS, "v of the pages"},
+                 {overlapping_lengths, FOVEA_ERROR_ALIAS, "v of the pages overlaps lengths"},
                  {int8_tokens, FOVEA_ERROR_DTYPE, "FOVEA_DTYPE_I8"},
                  {negative, FOVEA_ERROR_SHAPE, "lengths[1] is -1"},
                  {past_table, FOVEA_ERROR_SHAPE, "more than 6 pages of 128 keys"},
@@ -257,11 +260,12 @@ static void test_refused(const case_contexts *x, shadow *const s[BATCH]) {
                  {page_before, FOVEA_ERROR_ARGUMENT, "is -1"},
                  {sequences, FOVEA_ERROR_ARGUMENT, "sequences"},
                  {layer, FOVEA_ERROR_ARGUMENT, "layer"},
-                 {newer, FOVEA_ERROR_VERSION, "fovea_kv_pages"}};
+                 {newer, FOVEA_ERROR_VERSION, "fovea_kv_pages"},
+                 {overlapping_heads, FOVEA_ERROR_STRIDE, "k of the pages|share memory"}};
     cache_case c = cache_case_make(x->one, x->scalar);
-    c.k_dtype = FOVEA_DTYPE_I8;
     float *k = rows_of(&c, s, false), *v = rows_of(&c, s, true);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        c.k_dtype = cases[i].spoil == overlapping_heads ? FOVEA_DTYPE_I4 : FOVEA_DTYPE_I8;
         call one = {.pool = pool_make(&c, 128), .lengths = {120, 130}};
         pool_of *before = pool_make(&c, 128);
         fovea_kv_append_init(&one.append);

@@ -332,7 +332,8 @@ static void put_adapter_row(fovea_tuning **tuning, const fovea_context *ctx, con
 static void test_adapter(void) {
     static const char *const bad[][2] = {{"mast", "a=1 : b=2"},         {"sail.mast #", "a=1 : b=2"},
                                          {"sail.mast", "a=1"},          {"sail.mast", "a=1 : b=2\nend"},
-                                         {"sail.mast", "a=1 : b=\xc3"}, {"", ""}};
+                                         {"sail.mast", "a=1 : b=\xc3"}, {"", ""},
+                                         {"sail.mast", "mast : b=2"}};
     fovea_tuning *tuning = NULL, *sound = tuning_sound(1), *read = NULL;
     const char *path = files_name("adapter");
     fovea_context *plain = context_tuned("", 1), *two = context_tuned("", 2);

@@ -169,12 +169,25 @@ static void test_rows(void) {
     }
 }
 
+/* Rows of adapters say nothing of caches: what the file says stays. */
+static void test_adapter(void) {
+    fovea_context *ctx = context_tuned("", 1);
+    fovea_tuning *tuning = tuning_scaled(200, 1);
+    for (int i = 0; i < 2; i++)
+        test_check(fovea_tuning_put_adapter_row(&tuning, ctx, "sail.mast", "type=x : b=2") == FOVEA_OK &&
+                       tuning->rows == 2 && fv_tuning_cache_scale(tuning, 0) == 200,
+                   "an adapter's row: %d rows, %" PRId64 " %%", tuning->rows, fv_tuning_cache_scale(tuning, 0));
+    fovea_tuning_destroy(tuning);
+    fovea_context_destroy(ctx);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "tuning_machine", NULL);
     files_begin();
     test_text();
     test_applied();
     test_rows();
+    test_adapter();
     files_end();
     return test_end();
 }

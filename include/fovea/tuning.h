@@ -65,8 +65,9 @@ FOVEA_API fovea_status fovea_tuning_lookup(const fovea_tuning *tuning, const fov
 FOVEA_API fovea_status fovea_tuning_adapter_row(const fovea_context *ctx, const fovea_tuning *tuning,
                                                 const char *operation, int index, fovea_tuning_match *match);
 
-/* Adds such a row for contexts as this one: operation is its first word; words, those behind threads=, have a " : ". It
- * takes the place of one that is equal up to there. *tuning NULL: makes a tuning, which the caller destroys. Not
+/* Adds such a row for contexts as this one: operation is its first word; words, those behind threads=, are
+ * name=value up to a " : ". It takes the place of those that may be for the same: names that both have up to there have
+ * equal values, or ranges such as 7..9 that meet. *tuning NULL: makes a tuning, which the caller destroys. Not
  * thread-safe on the same tuning. */
 FOVEA_API fovea_status fovea_tuning_put_adapter_row(fovea_tuning **tuning, const fovea_context *ctx,
                                                     const char *operation, const char *words);

@@ -216,8 +216,10 @@ fovea_status fovea_kv_cache_append(fovea_kv_cache *c, const fovea_kv_append *giv
 
 /* ------------------------------------------------------------------------------------------------ external pages -- */
 
-/* Lengths and tables of the call, whose tokens are counted; spans: of the table and its starts. */
-static fovea_status check_tables(appending *x, fv_span spans[2]) {
+enum { TABLES = 5 };
+
+/* Lengths and tables of the call, whose tokens are counted; spans: of what the caller says of them. */
+static fovea_status check_tables(appending *x, fv_span spans[TABLES]) {
     const fovea_kv_append *a = x->args;
     const int64_t page_keys = x->pages->page_keys;
     fovea_status status = FOVEA_OK;
@@ -236,12 +238,15 @@ static fovea_status check_tables(appending *x, fv_span spans[2]) {
     if (x->table->starts)
         spans[1] =
             (fv_span){"starts of the table", (uintptr_t)x->table->starts, (uintptr_t)(x->table->starts + a->count)};
+    spans[2] = fv_lens_span("lengths", x->lengths, a->count);
+    spans[3] = fv_lens_span("lens", a->lens, a->count);
+    spans[4] = fv_lens_span("cu_seqlens", a->cu_seqlens, a->count + 1);
     return status;
 }
 
 fovea_status fovea_kv_pages_append(const fovea_context *ctx, const fovea_kv_pages *pages, const int64_t *lengths,
                                    const fovea_kv_append *given) {
-    enum { K = FV_PAGE_PARTS, TABLE = K + 2, SPANS = TABLE + 2 };
+    enum { K = FV_PAGE_PARTS, TABLE = K + 2, SPANS = TABLE + TABLES };
     FV_HOLD_EXCEPTIONS();
     if (!ctx || !pages || !given)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", !ctx ? "ctx" : pages ? "append" : "pages");

@@ -92,7 +92,12 @@ static fovea_status read_part(const fovea_tensor *t, const fv_tensor_rule *rule,
     if ((uintptr_t)t->data % (uintptr_t)(unit / 8) || t->stride[0] * bits % unit || t->stride[1] * bits % unit)
         return fv_fail(FOVEA_ERROR_STRIDE, "%s: pages and heads must begin with a multiple of %lld bytes", rule->name,
                        (long long)unit / 8);
-    return FOVEA_OK;
+    if (!integers || !fixed)
+        return FOVEA_OK;
+    fovea_tensor block = *t; /* with what fills up its words */
+    fv_tensor_rule whole = *rule;
+    block.shape[3] = whole.shape[3] = t->stride[2];
+    return fv_tensor_check(&block, &whole, span);
 }
 
 fovea_status fv_pages_read(const fovea_kv_pages *given, bool written, fovea_kv_pages *own, fv_pages *p,

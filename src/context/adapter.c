@@ -67,10 +67,15 @@ fovea_status fovea_tuning_put_adapter_row(fovea_tuning **tuning, const fovea_con
                                     : "words");
     char contexts[64], error[FV_FILE_ERROR];
     fv_tuning_row row = {0};
+    fv_word word;
     contexts_of(ctx, contexts);
     const int length = snprintf(row.text, sizeof row.text, "%s%s %s", operation, contexts, words);
-    bool good = fv_tuning_is_adapter(operation) && !strpbrk(operation, " #") && strstr(words, ": ") &&
-                length < (int)sizeof row.text;
+    bool good =
+        fv_tuning_is_adapter(operation) && !strpbrk(operation, " #") && length >= 0 && length < (int)sizeof row.text;
+    const char *colon = row.text + (good ? strlen(operation) : 0);
+    while (fv_word_next(&colon, " ", &word) == FV_WORD_FOUND)
+        ;
+    good = good && strncmp(colon, ": ", 2) == 0;
     for (int i = 0; good && i < length; i++)
         good = row.text[i] >= ' ' && row.text[i] <= '~';
     if (!good)

@@ -14,12 +14,13 @@ static bool replaced(const fv_tuning_row *row, const char *section, const fovea_
     return false;
 }
 
-/* The cache_scale of a section, of this build or another. *any: is anything said for it at all? */
+/* The cache_scale of a section, of this build or another. *any: is anything said for it at all? Rows of adapters say
+ * nothing. */
 static int64_t scale_of(const fovea_tuning *tuning, int section, bool *any) {
     int64_t scale = fv_tuning_cache_scale(tuning, section);
     *any = section >= 0 && tuning->machine[section].cache_scale;
     for (int i = 0; i < tuning->rows; i++)
-        if (tuning->row[i].section == section) {
+        if (tuning->row[i].section == section && !fv_tuning_is_adapter(tuning->row[i].text)) {
             const int64_t told = fv_tuning_text_cache_scale(tuning->row[i].text);
             *any = true;
             scale = told ? told : scale;
