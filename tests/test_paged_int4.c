@@ -14,14 +14,14 @@ enum {
     KEYS = 333,
     HEADS = 3,
     MOST = 200,
-    LEFT = 100 /* keys that a window leaves: the first is in no panel's beginning */
+    LEFT = 50 /* keys that a window leaves: of one segment, the first in no panel's beginning */
 };
 
 typedef struct problem {
     int64_t dim, values, rows;
     fovea_dtype k_dtype, v_dtype;
     float q[HEADS * 16 * MOST], k[KEYS * MOST], v[KEYS * MOST];
-    float scores[HEADS * 16 * KEYS], out[HEADS * 16 * MOST];
+    float scores[HEADS * 16 * KEYS], out[HEADS * 16 * MOST + 1];
 } problem;
 
 static fovea_attention_plan *plan_of(const fovea_context *ctx, const problem *p, bool window) {
@@ -62,7 +62,10 @@ static void attend(const fovea_context *ctx, problem *p, bool window, bool view)
     args.q_offsets = &offset;
     args.cache = x.cache;
     args.cache_sequences = &x.sequence;
+    float *const behind = p->out + HEADS * p->rows * p->values;
+    *behind = -7.0f;
     require(fovea_attention_execute(plan, &args, NULL, 0), "execute");
+    test_check(*behind == -7.0f, "%lld channels of values: more is written", (long long)p->values);
     fovea_attention_plan_destroy(plan);
     fovea_kv_cache_destroy(x.cache);
 }
@@ -150,11 +153,11 @@ static void check_outputs(const problem *p, bool window) {
 }
 
 static void test_formulas(const fovea_context *ctx, rng *r) {
-    static const int64_t dims[] = {64, 1, 24, 33, 80, 128, 200}, widths[] = {64, 96, 5, 200, 40, 31, 72};
+    static const int64_t dims[] = {64, 1, 24, 33, 80, 128, 200, 8}, widths[] = {64, 96, 5, 200, 40, 31, 72, 3};
     static problem p;
-    for (int i = 0; i < 21; i++) {
-        p.dim = dims[i % 7];
-        p.values = widths[i % 7];
+    for (int i = 0; i < 24; i++) {
+        p.dim = dims[i % 8];
+        p.values = widths[i % 8];
         p.rows = i % 3 == 0 ? 1 : i % 3 == 1 ? 5 : 16;
         p.k_dtype = i % 5 == 3 ? FOVEA_DTYPE_F32 : i % 5 == 4 ? FOVEA_DTYPE_I8 : FOVEA_DTYPE_I4;
         p.v_dtype = i % 5 == 1 ? FOVEA_DTYPE_F32 : FOVEA_DTYPE_I4;

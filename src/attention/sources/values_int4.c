@@ -40,7 +40,8 @@ static bool open(fv_values *v) {
 
 static void next(const fv_values *v, int64_t column, int64_t begin, int64_t end, fv_values_step *step) {
     const int64_t half = 4 * words_of(v->plan), group = column / FV_I4_GROUP;
-    const int64_t last = fv_min((group + 1) * FV_I4_GROUP, column < half ? half : v->plan->desc->value_dim);
+    const int64_t all = fv_min((group + 1) * FV_I4_GROUP, v->plan->desc->value_dim),
+                  last = column < half ? fv_min(all, half) : all;
     const int8_t *plane = (const int8_t *)v->copied + (column < half ? 0 : FV_SEGMENT * half);
     *step = (fv_values_step){.values = {.data = plane + begin * half + column % half,
                                         .scales = scales_of(v, group) + begin,
