@@ -11,12 +11,13 @@ static fv_pack_fn *pack(fv_source source, fv_format format, fv_target target) {
 void fv_ops_select(fv_target target, fv_ops *ops) {
     const fv_kernel *quantise = fv_kernel_best(FV_OP_quantise, FV_TYPE_i8, target);
     const fv_kernel *expand = fv_kernel_best(FV_OP_expand, FV_TYPE_i4, target);
-    const fv_kernel *unpack = fv_unpack_best(FV_FORMAT_bf16x2, target);
+    const fv_kernel *unpack = fv_unpack_best(FV_FORMAT_bf16x2, target),
+                    *softmax = fv_kernel_best(FV_OP_softmax, FV_TYPE_bf16, target);
     *ops = (fv_ops){
         .scale = fv_kernel_best(FV_OP_scale, FV_TYPE_f32, target)->run.scale_f32,
         .copy = fv_kernel_best(FV_OP_copy, FV_TYPE_f32, target)->run.copy_f32,
         .softmax = fv_kernel_best(FV_OP_softmax, FV_TYPE_f32, target)->run.softmax_f32,
-        .softmax_bf16 = fv_kernel_best(FV_OP_softmax, FV_TYPE_bf16, target)->run.softmax_bf16,
+        .softmax_bf16 = softmax ? softmax->run.softmax_bf16 : NULL,
         .merge = fv_kernel_best(FV_OP_merge, FV_TYPE_f32, target)->run.merge_f32,
         .accumulate = fv_kernel_best(FV_OP_accumulate, FV_TYPE_f32, target)->run.accumulate_f32,
         .finish = fv_kernel_best(FV_OP_finish, FV_TYPE_f32, target)->run.finish_f32,

@@ -11,7 +11,6 @@ typedef struct fv_ops {
     fv_scale_f32_fn *scale;
     fv_copy_f32_fn *copy;
     fv_softmax_f32_fn *softmax;
-    fv_softmax_bf16_fn *softmax_bf16;
     fv_merge_f32_fn *merge;
     fv_accumulate_f32_fn *accumulate;
     fv_finish_f32_fn *finish;
@@ -24,6 +23,7 @@ typedef struct fv_ops {
     fv_pack_fn *pack_columns; /* floats into a panel */
     fv_scales_f32_fn *scales;
     /* Of types that this build has; NULL else, and then no plan has such operands. */
+    fv_softmax_bf16_fn *softmax_bf16;
     fv_widen_bf16_fn *widen_bf16, *widen_f16;
     fv_narrow_bf16_fn *narrow_bf16, *narrow_f16;
     fv_pack_fn *pack_columns_bf16x2, *pack_columns_f16x2x4, *pack_rows_bf16x2, *pack_steps_bf16x2;

@@ -24,10 +24,6 @@ static const fv_keys_source *fallback_of(const fv_keys_source *source) {
     return fv_keys_sources[fallbacks[source->id]];
 }
 
-fv_kv_span fv_keys_span(const fv_keys *k, int64_t key, int64_t end) {
-    return fv_kv_span_of(k->side, k->sequence, k->head, k->first + key, k->first + end);
-}
-
 void fv_keys_begin(fv_keys *k) {
     k->source = k->plan->keys[k->side->layout];
     while (k->source->begin && !k->source->begin(k))

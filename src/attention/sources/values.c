@@ -26,10 +26,6 @@ static const fv_values_source *fallback_of(const fv_values *v, const fv_values_s
     return fv_values_sources[id];
 }
 
-fv_kv_span fv_values_span(const fv_values *v, int64_t key, int64_t end) {
-    return fv_kv_span_of(v->side, v->sequence, v->head, v->first + key, v->first + end);
-}
-
 void fv_values_begin(fv_values *v, fv_range keys) {
     v->source = v->plan->values[v->keys_layout];
     while (v->source->begin && !v->source->begin(v, keys))
