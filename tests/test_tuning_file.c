@@ -83,7 +83,7 @@ static void check_load(const char *what, const char *path, fovea_status status, 
 }
 
 static void test_refused(void) {
-    char path[256], sound[256];
+    char path[256], sound[256], cut[FV_TUNING_PATH + 1];
     fovea_tuning *tuning;
     snprintf(sound, sizeof sound, "%s", files_name("sound"));
     write_sound(sound);
@@ -96,7 +96,9 @@ static void test_refused(void) {
     check_load("no file", files_name("none"), FOVEA_ERROR_FILE, "none");
     check_load("no folder", files_name("none/none"), FOVEA_ERROR_FILE, "none");
     check_load("no name", "", FOVEA_ERROR_FILE, "name");
-
+    snprintf(cut, sizeof cut, "%*s.", FV_TUNING_PATH - 1, sound);
+    memset(cut, '/', FV_TUNING_PATH - 1 - strlen(sound));
+    check_load("a sound file's long name and one byte more", cut, FOVEA_ERROR_FILE, "4096 bytes");
     snprintf(path, sizeof path, "%s", files_name("folder"));
     test_check(mkdir(path, 0755) == 0, "mkdir");
     check_load("a directory", path, FOVEA_ERROR_FILE, "not a regular file");
@@ -110,12 +112,10 @@ static void test_refused(void) {
     test_check(truncate(path, (off_t)1 << 30) == 0, "truncate");
     check_load("1 GB", path, FOVEA_ERROR_FILE, "larger than the 65536 bytes");
     unlink(path);
-
     snprintf(path, sizeof path, "%s", files_name("writable"));
     write_sound(path);
     chmod(path, 0666);
     check_load("a file that anybody may write", path, FOVEA_ERROR_FILE, "writable by everybody");
-
     /* A link is fine where nobody else can put one, and not in a shared folder. */
     snprintf(path, sizeof path, "%s", files_name("link"));
     test_check(symlink("sound", path) == 0, "symlink");

@@ -169,7 +169,7 @@ static fovea_status use_one(fv_tuning_use *use, const fv_cpu *cpu, const char *n
     size_t n = strlen(use->text);
     if (named) {
         snprintf(path, FV_TUNING_PATH, "%s", named);
-        status = fv_tuning_read(path, tuning, &gone, error);
+        status = fv_tuning_read(named, tuning, &gone, error);
         gone = false;
     }
     for (int i = 0; gone && place(i, path, FV_TUNING_PATH); i++)
