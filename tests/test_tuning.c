@@ -363,6 +363,7 @@ static void test_adapter(void) {
                    "rows for two threads, way %d", i);
     }
     test_check(!*adapter_row(plain, NULL, "sail.mast", 0), "a row without a file");
+    test_check(!*adapter_row(plain, read, "sail.mast", INT32_MIN), "a row before the first");
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         check_status("a row that is none", fovea_tuning_put_adapter_row(&tuning, ctx, bad[i][0], bad[i][1]),
                      FOVEA_ERROR_TUNING, "adapter");

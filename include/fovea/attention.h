@@ -67,7 +67,7 @@ typedef struct fovea_attention_desc {
     int64_t head_dim;  /* channels of q and k, from 1 to 65,536 */
     int64_t value_dim; /* channels of v and out, from 1 to 65,536 */
 
-    /* Element types: FOVEA_DTYPE_F32, _BF16 or _F16. Keys and values in a cache may also be _I8. */
+    /* Element types: FOVEA_DTYPE_F32, _BF16 or _F16. Keys and values in pages may also be _I8 or _I4. */
     fovea_dtype dtype;                       /* of q; default FOVEA_DTYPE_F32 */
     fovea_dtype k_dtype, v_dtype, out_dtype; /* default 0: dtype */
     /* Default FOVEA_ARITHMETIC_EXACT. BF16 and BF16_TILE need q, k and v of bfloat16. FASTEST takes EXACT for other
@@ -234,7 +234,7 @@ typedef struct fovea_attention_plan fovea_attention_plan;
 
 /* Checks desc and chooses kernels and tiles. ctx must outlive the plan. Thread-safe. Errors:
  *   FOVEA_ERROR_SHAPE        a size is negative, or 0 where it may not be; q_heads is not a multiple of kv_heads; int8
- *                            keys of more than 1024 channels
+ *                            keys, or 4-bit keys or values, of more than 1024 channels; page_keys that they do not have
  *   FOVEA_ERROR_ARGUMENT     an unknown enum value; a scale that is not a finite float; softcap, window_left,
  *                            window_right or a size of T5's buckets out of range; has_bias with FOVEA_MASK_ADDITIVE
  *   FOVEA_ERROR_DTYPE        a type that attention does not take there

@@ -89,9 +89,9 @@ typedef struct fovea_kv_cache fovea_kv_cache;
 
 /* Creates a cache without sequences. Reserves the address space of all pages at once. The system provides memory when a
  * page is first used, with a placement by node at once, and gets it back from fovea_kv_cache_destroy(). ctx must
- * outlive the cache. FOVEA_ERROR_SHAPE (a size; limits below one page; int8 keys or 4-bit keys or values of more than 1024 channels),
- * _OVERFLOW, _DTYPE, _ARGUMENT (limits, windows, or a rope of more channels than head_dim), _VERSION, _OUT_OF_MEMORY.
- * Thread-safe. */
+ * outlive the cache. FOVEA_ERROR_SHAPE (a size; limits below one page; int8 keys, or 4-bit keys or values, of more than
+ * 1024 channels), _OVERFLOW, _DTYPE, _ARGUMENT (limits, windows, or a rope of more channels than head_dim), _VERSION,
+ * _OUT_OF_MEMORY. Thread-safe. */
 FOVEA_API fovea_status fovea_kv_cache_create(const fovea_context *ctx, const fovea_kv_cache_desc *desc,
                                              fovea_kv_cache **cache);
 

@@ -59,9 +59,9 @@ FOVEA_API fovea_status fovea_tuning_lookup(const fovea_tuning *tuning, const fov
  *     ggml.mul_mat isa=avx2 threads=8 type=q4_K : take=0 : gain=1.082 low=1.061 high=1.102 blocks=40 shapes=...
  * The library keeps, merges and finds them, and reads no more of them than for which contexts they are. */
 
-/* Row number index, from 0 on, of this operation and for contexts as this one, in tuning, or if that is NULL in the file
- * that the context has loaded. match: found is 0 after the last; gain is not read. Thread-safe while nobody changes the
- * tuning. */
+/* Row number index, from 0 on, of this operation and for contexts as this one, in tuning, or if that is NULL in the
+ * files that the context has loaded. match: found is 0 after the last; gain is not read. Thread-safe while nobody
+ * changes the tuning. */
 FOVEA_API fovea_status fovea_tuning_adapter_row(const fovea_context *ctx, const fovea_tuning *tuning,
                                                 const char *operation, int index, fovea_tuning_match *match);
 

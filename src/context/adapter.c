@@ -35,6 +35,7 @@ fovea_status fovea_tuning_adapter_row(const fovea_context *ctx, const fovea_tuni
     if (status != FOVEA_OK)
         return status;
     char contexts[64];
+    int at = 0;
     fovea_tuning_match own;
     fv_tuning_part parts[2];
     const fv_tuning_part *part = ctx->tuning.part, *end = part + sizeof ctx->tuning.part / sizeof *part;
@@ -47,7 +48,7 @@ fovea_status fovea_tuning_adapter_row(const fovea_context *ctx, const fovea_tuni
     for (; part < end; part++)
         for (int i = 0; part->section >= 0 && i < part->tuning->rows && !own.found; i++) {
             const fv_tuning_row *row = &part->tuning->row[i];
-            if (row->section != part->section || !is_for(row, operation, contexts) || index-- != 0)
+            if (row->section != part->section || !is_for(row, operation, contexts) || at++ != index)
                 continue;
             own.found = 1;
             own.line = row->line;
