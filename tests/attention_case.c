@@ -174,7 +174,7 @@ static const fv_kernel *random_gemm(rng *r) {
 
 fv_attention_choice choice_random(rng *r) {
     static const int64_t splits[] = {0, -1, 1, 2}, caches[] = {0, 10, 50, 400, 6400};
-    fv_attention_choice choice;
+    fv_attention_choice choice = {0};
     choice.score = random_gemm(r);
     choice.value = random_gemm(r);
     choice.block_rows = rng_below(r, 3) ? rng_between(r, 1, 100) : 0;
