@@ -1,8 +1,8 @@
 /* Exponents of numbers that are multiplied as pairs. Part of kernels.h.
  *
  * Pairs are two bfloat16 in a word, the first in the high half, since VDPBF16PS adds the product of the high halves
- * first. So its chain over pairs is the chain of float32 over elements, bit for bit, if the rounding mode is nearest and
- * nothing subnormal or infinite can appear: fv_pairs_exact(). A number of elements that is odd ends with a pair of one
+ * first. So its chain over pairs is the chain of float32 over elements, bit for bit, if the rounding mode is nearest
+ * and nothing subnormal or infinite can appear: fv_pairs_exact(). An odd number of elements ends with a pair of one
  * element and +0. */
 #ifndef FV_EXPONENTS_H
 #define FV_EXPONENTS_H

@@ -19,7 +19,8 @@
  * Scores are those of a linear map with weights in groups (groups.h), kind i16 or i8x2, most FV_I8_MOST: its channels
  * are the steps, its keys the columns, its acc the score.
  *
- * Values: o[t] = chain over the attended keys ascending: acc = fma(p * scale, w[t], acc), p * scale rounded, from +0. */
+ * Values: o[t] = chain over the attended keys ascending, from +0: acc = fma(p * scale, w[t], acc), p * scale being
+ * rounded. */
 #ifndef FV_INT4_H
 #define FV_INT4_H
 

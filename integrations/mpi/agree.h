@@ -21,8 +21,8 @@ typedef struct fv_mpi_refusal {
 } fv_mpi_refusal;
 fovea_status fv_mpi_refuse(const char *by, const fv_mpi_refusal *all, size_t count);
 
-/* Allocates an object over the ranks of comm, filled with zeros, and duplicates comm. Returns NULL, with the same *status
- * on all ranks, if MPI is not running, memory is short or object, the caller's pointer to it, is NULL. */
+/* Allocates an object over the ranks of comm, filled with zeros, and duplicates comm. Returns NULL, with the same
+ * *status on all ranks, if MPI is not running, memory is short or object, the caller's pointer to it, is NULL. */
 void *fv_mpi_open(MPI_Comm comm, size_t bytes, const void *object, const char *name, MPI_Comm *own,
                   fovea_status *status);
 
