@@ -63,12 +63,15 @@ typedef struct fv_tuning_knob {
 } fv_tuning_knob;
 
 #define FV_KNOB_KERNEL(choice, field)                                                                                  \
-    { #field, offsetof(choice, field), FV_TUNING_KERNEL }
-#define FV_KNOB_NAME(choice, field, name_of)                                                                           \
-    { #field, offsetof(choice, field), FV_TUNING_NAME, name_of }
-#define FV_KNOB_NUMBER(choice, field, least, most, how, ...)                                                           \
+    { .name = #field, .offset = offsetof(choice, field), .kind = FV_TUNING_KERNEL }
+#define FV_KNOB_NAME(choice, field, names)                                                                             \
+    { .name = #field, .offset = offsetof(choice, field), .kind = FV_TUNING_NAME, .name_of = names }
+#define FV_KNOB_NUMBER(choice, field, least, most, tries, ...)                                                         \
     {                                                                                                                  \
-#field, offsetof(choice, field), FV_TUNING_NUMBER, NULL, {least, most }, how, { __VA_ARGS__ }                  \
+        .name = #field, .offset = offsetof(choice, field), .kind = FV_TUNING_NUMBER, .range = {least, most},           \
+        .how = tries, .tried = {                                                                                       \
+            __VA_ARGS__                                                                                                \
+        }                                                                                                              \
     }
 
 /* Keys come in the order in which a row that does not fit is explained: those first whose nearest miss tells least. */
