@@ -43,8 +43,8 @@ endif
 
 encode: programs
 	@build/release/examples/fovea-minilm $(if $(VERBOSE),--verbose)
-	@if python3 examples/minilm/fetch.py $(minilm); then \
-	    echo; build/release/examples/fovea-embed --model $(minilm) --top 2 $(if $(VERBOSE),--verbose --beside bf16) -- \
+	@if python3 tools/embed/fetch.py $(minilm); then \
+	    echo; build/release/tools/fovea-embed --model $(minilm) --top 2 $(if $(VERBOSE),--verbose --beside bf16) -- \
 	        "$${QUESTION:-How tall is the insect?}"; \
 	fi
 ifdef VERBOSE
@@ -54,12 +54,12 @@ ifdef VERBOSE
 endif
 
 compare: setup-python encode
-	@[ ! -e $(minilm)/vocab.txt ] || examples/embeddings/compare.sh $(minilm)
+	@[ ! -e $(minilm)/vocab.txt ] || tools/embed/compare.sh $(minilm)
 
 generate: programs
-	@if python3 examples/generate/fetch.py $(smollm2); then \
+	@if python3 tools/generate/fetch.py $(smollm2); then \
 	    echo; echo "SmolLM2-135M-Instruct: $${PROMPT:-$(default_prompt)}"; \
-	    build/release/examples/fovea-generate --model $(smollm2) -- "$${PROMPT:-$(default_prompt)}"; \
+	    build/release/tools/fovea-generate --model $(smollm2) -- "$${PROMPT:-$(default_prompt)}"; \
 	fi
 
 programs: announce build/release/build.ninja
@@ -79,7 +79,7 @@ test:
 	@start=$$(date +%s); $(MAKE) --no-print-directory fetch && FETCHED=$$(($$(date +%s) - start)) cmake/test.sh $(TEST)
 
 test-all: fetch setup-emulators setup-mpich
-	@python3 examples/tokenizers/fetch.py build/models/llama.cpp-vocabularies || echo 'SKIPPED: tests with vocabularies of llama.cpp'
+	@python3 tools/models/tokenizers/fetch.py build/models/llama.cpp-vocabularies || echo 'SKIPPED: tests with vocabularies of llama.cpp'
 	@cmake/test.sh $(TEST_ALL) $(if $(filter aarch64 arm64,$(shell uname -m)),,$(TEST_AARCH64))
 
 test-aarch64: setup-emulators
@@ -92,8 +92,8 @@ test-python: fetch
 fetch: setup-python
 	@python/tools/venv.sh wheel || echo 'SKIPPED: the wheel'
 	@python/tools/venv.sh torch || echo 'SKIPPED: tests with PyTorch and transformers'
-	@python3 examples/minilm/fetch.py $(minilm) || echo 'SKIPPED: tests with MiniLM'
-	@python3 examples/generate/fetch.py $(smollm2) || echo 'SKIPPED: tests with SmolLM2'
+	@python3 tools/embed/fetch.py $(minilm) || echo 'SKIPPED: tests with MiniLM'
+	@python3 tools/generate/fetch.py $(smollm2) || echo 'SKIPPED: tests with SmolLM2'
 	@python3 integrations/ggml/fetch.py build/ggml || echo 'SKIPPED: tests of the backend for ggml'
 
 wheel: setup-python

@@ -5,7 +5,7 @@
 build_library() {
     mkdir -p "$2"
     { cmake -S "$1" -B "$2" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DFOVEA_BUILD_TESTS=OFF \
-        -DFOVEA_BUILD_EXAMPLES=ON -DFOVEA_BUILD_BENCH=ON >"$2/build.log" 2>&1 &&
+        -DFOVEA_BUILD_TOOLS=ON -DFOVEA_BUILD_EXAMPLES=ON -DFOVEA_BUILD_BENCH=ON >"$2/build.log" 2>&1 &&
         cmake --build "$2" --parallel "$(nproc)" --target fovea fovea-peers minilm-peer >"$2/build.log" 2>&1; } || {
         cat "$2/build.log" >&2
         return 1

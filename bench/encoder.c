@@ -1,5 +1,5 @@
-/* fovea-bench: the sentence encoder of examples/minilm, all-MiniLM-L6-v2, from token ids to vectors; where the model
- * was fetched (examples/minilm/fetch.py). Sentences are as long as those of its reference, from 7 to 66 tokens; one
+/* fovea-bench: the sentence encoder of tools/embed, all-MiniLM-L6-v2, from token ids to vectors; where the model
+ * was fetched (tools/embed/fetch.py). Sentences are as long as those of its reference, from 7 to 66 tokens; one
  * alone is as long as their mean. Before it is timed, the last sentence is encoded again, alone on the scalar tier, and
  * must have the same bits.
  *
@@ -139,5 +139,5 @@ static bench *sentences_make(const char *words, char error[BENCH_ERROR_SIZE]) {
 }
 
 const bench_kind bench_encoder = {"encoder", sentences_make,
-                                  "dtype=f32|bf16|f16 sentences=1..32 (needs the model: examples/minilm/fetch.py)\n"
+                                  "dtype=f32|bf16|f16 sentences=1..32 (needs the model: tools/embed/fetch.py)\n"
                                   "      isa=best|TIER threads=1"};

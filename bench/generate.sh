@@ -15,7 +15,7 @@ mkdir -p "$build"
     cat "$build/generate.log" >&2
     exit 1
 }
-python3 examples/generate/fetch.py "$model" || {
+python3 tools/generate/fetch.py "$model" || {
     echo 'SKIPPED: decoding of a model: there is none' >&2
     exit
 }

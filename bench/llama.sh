@@ -15,7 +15,7 @@ mkdir -p "$build/peers"
     cat "$build/peers/llama.log" >&2
     exit 1
 }
-python3 examples/generate/fetch.py "$smol" || {
+python3 tools/generate/fetch.py "$smol" || {
     echo 'SKIPPED: llama.cpp: there is no model' >&2
     exit
 }

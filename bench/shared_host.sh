@@ -21,7 +21,7 @@ trap 'exit 130' INT TERM
     cat "$work/log" >&2
     exit 1
 }
-[ -d "$model" ] || python3 examples/generate/fetch.py "$model" || {
+[ -d "$model" ] || python3 tools/generate/fetch.py "$model" || {
     echo 'SKIPPED: decoding of a model: there is none' >&2
     exit 77
 }
@@ -30,7 +30,7 @@ decode() { # decode FILE THREADS VARIABLE=VALUE...: adds the tokens per second t
     file=$1 threads=$2
     shift 2
     sleep 0.3
-    env "$@" "$build/release/examples/fovea-generate" --model "$model" --type bf16 --threads "$threads" \
+    env "$@" "$build/release/tools/fovea-generate" --model "$model" --type bf16 --threads "$threads" \
         --tokens "$tokens" -- 'Tell a long story about a lighthouse, a storm and three ships.' |
         sed -n 's/^decode  *[0-9]* tokens, \([0-9.]*\) per second.*/\1/p' >>"$work/$file"
 }

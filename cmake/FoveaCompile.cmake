@@ -6,6 +6,7 @@
 #   FOVEA_ARCHITECTURE            the definitions that tell the code: FV_HAVE_X86, also FV_HAVE_AVX512 where that tier
 #                                 is built, or FV_HAVE_ARM64; FV_WITHOUT_BF16, _F16 and _I8 for types that are not
 #   fovea_warnings(TARGET)        the warnings of all code: tests, benchmarks and examples too
+#   fovea_program(NAME SOURCE...) an executable with these
 #   fovea_check_assembler(VARIABLE FILE...)   can the compiler assemble these? (Language ASM)
 #   fovea_object_library(TARGET)  an OBJECT library that goes into libfovea; add its sources and flags afterwards
 include(CheckCSourceCompiles)
@@ -141,6 +142,11 @@ endfunction()
 
 function(fovea_warnings target)
     target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow $<$<BOOL:${FOVEA_WERROR}>:-Werror>)
+endfunction()
+
+function(fovea_program name)
+    add_executable(${name} ${ARGN})
+    fovea_warnings(${name})
 endfunction()
 
 function(fovea_object_library target)

@@ -5,6 +5,7 @@
 #   fovea_test_usage(TARGET [NAME])        one entry for its command line (tests/usage.sh); NAME: what it calls itself
 #   fovea_test_circles(NAME TARGET... [HEADERS FOLDER])   one entry: no files of these targets need each other in a
 #                                          circle; HEADERS: nor do files of FOLDER include each other's, x.h being of x.c
+#   expect(STATUS OUTPUT COMPLAINT PROGRAM [ARGUMENT...])   sets command to one that runs PROGRAM by expect.cmake
 #   fovea_described_machines(TARGET)       lets it run on the machines of tests/machines (tests/support/described.h)
 #   fovea_wrap_allocation(TARGET)          puts the functions of tests/support/failing.h in place of malloc and its like
 # COMMAND may begin with a target. A test that exits with 77 was skipped. Of another architecture, what is built here
@@ -26,7 +27,7 @@ set(FOVEA_KERNEL_TESTS
     linear_int8 encoder linear_parts log mha_cache norm pairs_guard promise reference rope split_kv tanh types)
 set(FOVEA_THREAD_TESTS
     arrays cache_threads context linear masks merge mha_reuse state threads_backend threads_callers threads_cancel
-    threads_fork threads_parallel_for threads_pool example-decode example-planned generate-decoder minilm-encoder)
+    threads_fork threads_parallel_for threads_pool example-decode example-planned generate-decoder embed-encoder)
 
 # Label "hosts": patterns of tests that depend on their surroundings, which cmake/test.sh hosts changes: threads, the
 # tuner, dispatch, programs, the package. Others only compute.
@@ -34,7 +35,7 @@ set(FOVEA_HOST_TESTS
     "threads_.*" cache_threads cpu_topology "nodes.*" fp_modes fp_traps stack_size "bench[.](nodes|options|structs)"
     tuning tuning_file tuning_linear tuning_machine "tune[.][a-z-]+"
     "(machines|tune[.][a-z]+)[.]amd-25-17" context arithmetic_selection instructions kernel_registry made-up product_work "usage[.].*" cli_words
-    "example-(quickstart|decode|minilm)" "minilm-fetch-.*" "inspect-(options|attention|output)" generate-sample
+    "example-(quickstart|decode|minilm)" "embed-fetch-.*" "inspect-(options|attention|output)" generate-sample
     "quantize-(gguf|output)" "package[.]static[.](install|symbols|find_package|mpi)" ci-tiers circles docs-links)
 list(JOIN FOVEA_HOST_TESTS "|" pattern_hosts)
 list(JOIN FOVEA_KERNEL_TESTS "|" pattern_kernels)
@@ -112,6 +113,11 @@ function(fovea_test_circles name)
             set_tests_properties(${name} PROPERTIES LABELS ${CMAKE_MATCH_1})
         endif()
     endif()
+endfunction()
+
+function(expect status output complaint)
+    set(command ${CMAKE_COMMAND} -DSTATUS=${status} -DEXPECT=${output} -DCOMPLAINT=${complaint}
+                -P ${PROJECT_SOURCE_DIR}/cmake/expect.cmake -- ${FOVEA_LAUNCHER} ${ARGN} PARENT_SCOPE)
 endfunction()
 
 # For programs that include failing.h.

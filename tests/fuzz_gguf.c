@@ -1,7 +1,7 @@
-/* The reader of GGUF files (examples/generate/gguf.h) by libFuzzer: what it takes can be used whole, what it refuses
+/* The reader of GGUF files (tools/models/gguf.h) by libFuzzer: what it takes can be used whole, what it refuses
  * has a sentence; alone, and as the second file of a model that is split.
  *
- *     fuzz-gguf --make-seeds FOLDER    writes sound files and those of examples/generate/corpus, to begin with */
+ *     fuzz-gguf --make-seeds FOLDER    writes sound files and those of tools/models/corpus, to begin with */
 #include "make_gguf.h"
 
 #include <dirent.h>
@@ -142,10 +142,10 @@ static void write_seed(const char *folder, const char *name, const made_gguf *se
 static void copy_corpus(const char *folder) {
     static made_gguf seed;
     char path[4096];
-    DIR *d = opendir(FOVEA_GENERATE_CORPUS);
+    DIR *d = opendir(FOVEA_MODELS_CORPUS);
     require(d != NULL, "there is no corpus");
     for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
-        snprintf(path, sizeof path, FOVEA_GENERATE_CORPUS "/%s", e->d_name);
+        snprintf(path, sizeof path, FOVEA_MODELS_CORPUS "/%s", e->d_name);
         FILE *file = strstr(e->d_name, ".gguf") != NULL ? fopen(path, "rb") : NULL;
         if (file == NULL)
             continue;

@@ -1,4 +1,4 @@
-/* Tokenizers (examples/tokenizers/tokenizers.h) by libFuzzer: vocabularies and texts of any bytes. A vocabulary is
+/* Tokenizers (tools/models/tokenizers/tokenizers.h) by libFuzzer: vocabularies and texts of any bytes. A vocabulary is
  * taken, or refused in a sentence; of a text there are as many tokens as it says, in as many bytes as it says.
  *
  *     fuzz-tokenizers --make-seeds FOLDER    writes sound ones to begin with

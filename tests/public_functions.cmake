@@ -97,16 +97,17 @@ foreach(name IN LISTS functions)
     endif()
 endforeach()
 file(GLOB present RELATIVE ${SOURCE_DIR} ${SOURCE_DIR}/tests/test_*.c ${SOURCE_DIR}/tests/*/test_*.c
-     ${SOURCE_DIR}/tests/fuzz_*.c ${SOURCE_DIR}/tune/test_*.c ${SOURCE_DIR}/examples/test_*.c
-     ${SOURCE_DIR}/examples/*/test_*.c ${SOURCE_DIR}/python/tests/test_*.py)
+     ${SOURCE_DIR}/tests/fuzz_*.c ${SOURCE_DIR}/tune/test_*.c ${SOURCE_DIR}/examples/*/test_*.c
+     ${SOURCE_DIR}/tools/*/test_*.c ${SOURCE_DIR}/tools/models/tokenizers/test_*.c ${SOURCE_DIR}/python/tests/test_*.py)
 foreach(file IN LISTS present)
     if(NOT file IN_LIST programs)
         message(SEND_ERROR "${file} is a test, and ${page} does not name it")
     endif()
 endforeach()
 file(READ ${SOURCE_DIR}/${page} text)
-file(GLOB folders LIST_DIRECTORIES true RELATIVE ${SOURCE_DIR} ${SOURCE_DIR}/src/* ${SOURCE_DIR}/examples/*)
-foreach(folder IN LISTS folders ITEMS bench cli kernels python quantize tune)
+file(GLOB folders LIST_DIRECTORIES true RELATIVE ${SOURCE_DIR} ${SOURCE_DIR}/src/* ${SOURCE_DIR}/examples/*
+     ${SOURCE_DIR}/tools/*)
+foreach(folder IN LISTS folders ITEMS bench cli kernels python tune)
     if(IS_DIRECTORY ${SOURCE_DIR}/${folder} AND NOT text MATCHES "[|,] `${folder}`")
         message(SEND_ERROR "${folder} has sources, and ${page} does not say which tests are theirs")
     endif()

@@ -53,11 +53,11 @@ class Fovea:
 class FoveaEmbed:
     """The program of C: a process for each call, which says how fast it was behind its start."""
 
-    program = HERE.parents[1] / "build/release/examples/fovea-embed"
+    program = HERE.parents[1] / "build/release/tools/fovea-embed"
 
     def __init__(self, model, rank, weights=None):
         if not self.program.is_file():
-            raise RuntimeError("no build/release/examples/fovea-embed: make run builds it")
+            raise RuntimeError("no build/release/tools/fovea-embed: make run builds it")
         self.command = [self.program, "--model", model, *(["--weights", weights] if weights else [])]
         self.version = subprocess.run([self.program, "--version"], capture_output=True, text=True).stdout.split()[-1]
         self.size, self.memory, self.starts = self.program.stat().st_size, 0, []
@@ -185,7 +185,7 @@ class OpenVINO(Batches):
             sys.path.append(os.environ.get("FOVEA_NNCF", ""))
             import nncf
 
-            lines = (HERE.parents[1] / "examples/minilm/alice.txt").read_text().splitlines()
+            lines = (HERE.parents[1] / "tools/embed/alice.txt").read_text().splitlines()
             found = [self.tokens.encode(line) for line in lines if line][:128]
             given = [(np.array([e.ids]), np.array([e.attention_mask], np.float32)) for e in found]
             nncf.set_log_level(logging.ERROR)

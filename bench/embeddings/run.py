@@ -4,7 +4,7 @@ Each way is a process of its own (peer.py): it takes texts, and gives vectors; m
 way runs once, in an order that changes. Figures are the median of a way, and the median over rounds of the ratio of
 torch's time to it. cosine: the least and the median of a vector with that of sentence-transformers in float64.
 
-  many     1,000 texts of mixed lengths: one or two sentences in a row of examples/minilm/alice.txt, from all places;
+  many     1,000 texts of mixed lengths: one or two sentences in a row of tools/embed/alice.txt, from all places;
            vectors a second
   one      one short question; ms
   rerank   a question with 100 of those texts, by a classifier of the same backbone with a random head; ms
@@ -49,7 +49,7 @@ WAYS = {  # name: (class in peer.py, options, interpreter)
 
 
 def texts():
-    whole = " ".join((ROOT / "examples/minilm/alice.txt").read_text().split())
+    whole = " ".join((ROOT / "tools/embed/alice.txt").read_text().split())
     sentences = [s for s in re.split(r"(?<=[.!?])['\"”’)]*\s+", whole) if s]
     random = np.random.default_rng(0)
     spans = [(random.integers(len(sentences) - 6), random.integers(1, 3)) for _ in range(1000)]

@@ -30,7 +30,7 @@ PEERS = (
 class Fovea:
     def __init__(self, options, text, words, dtype, weights):
         self.name, self.dtype, self.version, self.share = "fovea-generate", words, "", ""
-        self.program = [str(ROOT / "build/release/examples/fovea-generate"), "--model", options.model, "--plain", "--type", dtype,
+        self.program = [str(ROOT / "build/release/tools/fovea-generate"), "--model", options.model, "--plain", "--type", dtype,
                         "--weights", weights, "--threads", str(options.threads)]
         self.rest = ["--tokens", str(options.tokens + 1), "--", text]
 
@@ -115,9 +115,9 @@ def main():
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="threads of each engine (default 2)")
     parser.add_argument("--tokens", type=int, default=64, metavar="N", help="tokens that follow the text (default 64)")
     parser.add_argument("--characters", type=int, default=2020, metavar="N",
-                        help="how much of examples/minilm/alice.txt is read (default 2020: about 512 tokens)")
+                        help="how much of tools/embed/alice.txt is read (default 2020: about 512 tokens)")
     options = parser.parse_args()
-    text = (ROOT / "examples/minilm/alice.txt").read_text()[: options.characters]
+    text = (ROOT / "tools/embed/alice.txt").read_text()[: options.characters]
     engines = start(options, text)
     figures = [[turn(engine) for engine in engines] for _ in range(options.rounds)]
     begun = [engine for engine in engines if engine.name != "transformers"]

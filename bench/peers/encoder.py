@@ -1,10 +1,10 @@
-"""The sentence encoder of examples/minilm as a case: all-MiniLM-L6-v2 over token ids, one vector of length 1 for each
+"""The sentence encoder of tools/embed as a case: all-MiniLM-L6-v2 over token ids, one vector of length 1 for each
 sentence. Making tokens is left out for all.
 
 A peer takes rectangles of sentences with padding and a mask. Many sentences of different length are therefore tried in
 one rectangle and in several, sorted by length, as sentence-transformers does; the worker goes on with the fastest.
-Fovea's encoder takes the same rectangle of ids and lengths. The model is the one that examples/minilm/fetch.py fetches;
-the sentences are those of examples/minilm/reference.safetensors, whose vectors in float64 are what all must give.
+Fovea's encoder takes the same rectangle of ids and lengths. The model is the one that tools/embed/fetch.py fetches;
+the sentences are those of tools/embed/reference.safetensors, whose vectors in float64 are what all must give.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ from api import DTYPES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = pathlib.Path(os.environ.get("FOVEA_MODELS", ROOT / "build/models")) / "all-MiniLM-L6-v2/model.safetensors"
-REFERENCE = ROOT / "examples/minilm/reference.safetensors"
+REFERENCE = ROOT / "tools/embed/reference.safetensors"
 LAYERS, HEADS, WIDTH, EPSILON = 6, 12, 384, 1e-12
 SPLITS = (1, 2, 4, 8, 16)  # rectangles that are tried
 
@@ -100,7 +100,7 @@ class Complaint(ctypes.Structure):
 
 
 class FoveaEncoder:
-    """examples/minilm, built as a shared library: FOVEA_ENCODER_LIBRARY in the environment says where it is."""
+    """tools/embed, built as a shared library: FOVEA_ENCODER_LIBRARY in the environment says where it is."""
 
     def __init__(self, context, dtype="f32"):
         self.c, self.context = ctypes.CDLL(os.environ["FOVEA_ENCODER_LIBRARY"]), context

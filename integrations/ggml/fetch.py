@@ -19,7 +19,7 @@ import tarfile
 import tempfile
 import zipfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "examples" / "minilm"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tools" / "embed"))
 import fetch as minilm
 
 SOURCE = "llama-cpp-python==0.3.36"

@@ -28,7 +28,7 @@ configure() { # configure SOURCE BUILD OPTION...
 
 configure_fovea() { # configure_fovea OPTION...: this library alone, in $tree
     configure "$FOVEA_SOURCE" "$tree" -DFOVEA_SCALAR_FMA="$SCALAR_FMA" -DFOVEA_WERROR="${FOVEA_WERROR:-OFF}" \
-        -DFOVEA_BUILD_BENCH=OFF -DFOVEA_BUILD_EXAMPLES=OFF -DFOVEA_BUILD_TUNE=OFF "$@"
+        -DFOVEA_BUILD_BENCH=OFF -DFOVEA_BUILD_TOOLS=OFF -DFOVEA_BUILD_EXAMPLES=OFF -DFOVEA_BUILD_TUNE=OFF "$@"
 }
 
 # The public functions, from the header.
@@ -61,7 +61,7 @@ finds_rows() {
 
 case $step in
 build) # the kind that the tree around is not made of; of the examples, two are programs that are installed
-    configure_fovea -DBUILD_SHARED_LIBS="$shared" -DFOVEA_BUILD_TESTS=OFF -DFOVEA_BUILD_EXAMPLES=ON
+    configure_fovea -DBUILD_SHARED_LIBS="$shared" -DFOVEA_BUILD_TESTS=OFF -DFOVEA_BUILD_EXAMPLES=ON -DFOVEA_BUILD_TOOLS=ON
     "$CMAKE" --build "$tree"
     ;;
 

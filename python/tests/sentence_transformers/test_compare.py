@@ -1,4 +1,4 @@
-"""examples/embeddings/compare.py, which make run runs: vectors of C and of Python have the same bytes."""
+"""tools/embed/compare.py, which make run runs: vectors of C and of Python have the same bytes."""
 
 import pathlib
 import shutil
@@ -12,7 +12,7 @@ import transformers
 
 from fovea.sentence_transformers import SentenceTransformer
 
-FILE = pathlib.Path(__file__).parents[3] / "examples/embeddings/compare.py"
+FILE = pathlib.Path(__file__).parents[3] / "tools/embed/compare.py"
 TEXTS = embedding_models.texts()
 
 

@@ -1,4 +1,4 @@
-"""examples/embeddings/serve.py under load, on loopback: answers equal vectors computed alone, bit by bit."""
+"""tools/embed/serve.py under load, on loopback: answers equal vectors computed alone, bit by bit."""
 
 import http.client
 import importlib.util
@@ -12,7 +12,7 @@ import pytest
 
 from fovea.sentence_transformers import SentenceTransformer
 
-FILE = pathlib.Path(__file__).parents[3] / "examples/embeddings/serve.py"
+FILE = pathlib.Path(__file__).parents[3] / "tools/embed/serve.py"
 
 
 @pytest.fixture

@@ -113,7 +113,7 @@ def word_pieces():
 
 def fovea_embed(folder, text, output):
     """Vectors of a file's lines by the program of C."""
-    programs = (Path(__file__).parents[3] / f"build/{preset}/examples/fovea-embed" for preset in ("test", "release"))
+    programs = (Path(__file__).parents[3] / f"build/{preset}/tools/fovea-embed" for preset in ("test", "release"))
     program = next((program for program in programs if program.is_file()), None)
     if program is None:
         pytest.skip("fovea-embed is not built: make test builds it")

@@ -1,0 +1,26 @@
+/* Where a model is, wherever the program is called from. */
+#ifndef MINILM_MODEL_PLACE_H
+#define MINILM_MODEL_PLACE_H
+
+#include "complain.h"
+
+enum { MODEL_PLACE_MOST = 4096 };
+
+/* What --help says of it. */
+#define MODEL_PLACE_HELP                                                                                               \
+    "default: FOVEA_MODEL; else all-MiniLM-L6-v2, in build/models of the program's build tree, or where "              \
+    "tools/embed/fetch.py puts it"
+
+typedef struct model_place {
+    char folder[MODEL_PLACE_MOST]; /* of config.json and the tokenizer */
+    char file[MODEL_PLACE_MOST];   /* the safetensors file */
+} model_place;
+
+/* The model that is given: a folder with model.safetensors, or a safetensors file. NULL: the default, as above.
+ * Returns 0; or -1 after a complaint that says where it is not, or what is there in place of it. */
+int model_place_find(const char *given, model_place *place, complaint to);
+
+/* Its name for people: that of the folder, or of the file if it is not model.safetensors. */
+const char *model_place_name(const model_place *place, char name[MODEL_PLACE_MOST]);
+
+#endif
