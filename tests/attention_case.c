@@ -274,9 +274,11 @@ fovea_context *context_with_pool(int threads) {
         fprintf(stderr, "no context: %s\n", fovea_error_detail());
         exit(TEST_FAILED);
     }
-    fv_pool_destroy(ctx->threads.pool);
+    fovea_thread_pool_destroy(ctx->own_pool);
+    if (fovea_thread_pool_create(threads, 0, &ctx->own_pool) != FOVEA_OK)
+        exit(TEST_FAILED);
     ctx->threads.count = threads;
-    ctx->threads.pool = fv_pool_create(threads, 0);
+    ctx->threads.pool = ctx->own_pool;
     return ctx;
 }
 

@@ -100,15 +100,19 @@ static void count_run(void *arg, int64_t index) {
 int main(int argc, char **argv) {
     test_begin(argc, argv, "threads_hooks", NULL);
     pool *one = pool_create(1), *two = pool_create(2), *seven = pool_create(7);
+    static const int own_threads[3] = {3, 7, 64};
+    fovea_thread_pool *own[3];
+    for (int i = 0; i < 3; i++)
+        test_check(fovea_thread_pool_create(own_threads[i], i == 2, &own[i]) == FOVEA_OK, "%s", fovea_error_detail());
     const struct {
         const char *name;
         fv_threads threads;
     } all[] = {{"one thread", {1, NULL, NULL, NULL}},
                {"own threads, few", {3, NULL, NULL, NULL}},
                {"own threads, many", {64, NULL, NULL, NULL}},
-               {"the library's pool of three", {3, fv_pool_parallel_for, fv_pool_create(3, 0), NULL}},
-               {"the library's pool of seven", {7, fv_pool_parallel_for, fv_pool_create(7, 0), NULL}},
-               {"the library's pool of 64", {64, fv_pool_parallel_for, fv_pool_create(64, 1), NULL}},
+               {"the library's pool of three", {3, fovea_thread_pool_run, own[0], NULL}},
+               {"the library's pool of seven", {7, fovea_thread_pool_run, own[1], NULL}},
+               {"the library's pool of 64", {64, fovea_thread_pool_run, own[2], NULL}},
                {"a pool of one", {64, pool_parallel_for, one, NULL}},
                {"a pool of two", {64, pool_parallel_for, two, NULL}},
                {"a pool of seven", {64, pool_parallel_for, seven, NULL}},
@@ -121,9 +125,8 @@ int main(int argc, char **argv) {
     fv_parallel(&all[1].threads, 3, &(fv_work){.task = count_run, .arg = r});
     test_check(r->ran[0] == 1 && r->ran[1] == 1 && r->ran[2] == 1 && r->entered == 0, "work without hooks");
     free(r);
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (all[i].threads.parallel_for == fv_pool_parallel_for)
-            fv_pool_destroy(all[i].threads.pool);
+    for (int i = 0; i < 3; i++)
+        fovea_thread_pool_destroy(own[i]);
     pool_destroy(one);
     pool_destroy(two);
     pool_destroy(seven);

@@ -4,6 +4,7 @@
  *              one context and of contexts of their own
  *   jobs       many short ones, with pauses in which threads fall asleep: each index once; threads that went to another
  *              CPU than the caller's may use all of them again
+ *   object     fovea_thread_pool: contexts share its threads, and it outlives them; wrong arguments
  *   threads    made by the first call that wants them, joined with the context, whether they spin or sleep; all signals
  *              of the program's are blocked in them; hundreds of contexts; fewer where pthread_create() fails
  *   forks      a child makes threads of its own, also if forked beside a call, and destroys its parent's context
@@ -287,6 +288,46 @@ static void test_spin(void) {
                "idle threads spin for %.1f ms by default, %.1f of 200 ms if told to for longer", brief, lasting);
 }
 
+/* -------------------------------------------------------------------------------------------------------- object -- */
+
+static void test_object(void) {
+    fovea_thread_pool *pool = NULL;
+    test_check(fovea_thread_pool_create(3, 0, &pool) == FOVEA_OK && pool, "%s", fovea_error_detail());
+    fovea_context_options options;
+    fovea_context_options_init(&options);
+    options.parallel_for = fovea_thread_pool_run;
+    options.pool = pool;
+    options.threads = 3;
+    creations = 0;
+    for (int round = 0; round < 2; round++) { /* contexts of the second round use the threads of the first */
+        fovea_context *ctx[2] = {NULL};
+        for (int i = 0; i < 2; i++) {
+            test_check(fovea_context_create(&options, &ctx[i]) == FOVEA_OK, "%s", fovea_error_detail());
+            ctx[i]->threads.count = 3; /* whatever the CPUs allow */
+            solve_few(ctx[i], "contexts share a pool");
+        }
+        for (int i = 0; i < 2; i++)
+            fovea_context_destroy(ctx[i]);
+    }
+    test_check(creations == 2, "four contexts make %d threads in a pool of 3", creations);
+    fovea_thread_pool_run(pool, MOST, count_task, NULL);
+    for (int i = 0; i < MOST; i++) {
+        test_check(ran[i] == 1, "on 3 threads, index %d of %d ran %d times", i, MOST, ran[i]);
+        ran[i] = 0;
+    }
+    fovea_thread_pool_destroy(pool);
+    check_threads(0, "a pool is destroyed");
+    fovea_thread_pool_destroy(NULL);
+    static const int wrong[][2] = {{0, 0}, {-1, 0}, {2, -1}, {2, 1000001}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        pool = (fovea_thread_pool *)&options;
+        check_status("a pool", fovea_thread_pool_create(wrong[i][0], wrong[i][1], &pool), FOVEA_ERROR_ARGUMENT,
+                     "threads is");
+        test_check(!pool, "a pool of %d threads that spin for %d us", wrong[i][0], wrong[i][1]);
+    }
+    check_status("a pool", fovea_thread_pool_create(2, 0, NULL), FOVEA_ERROR_NULL, "pool");
+}
+
 static void test_refused(void) {
     for (int allowed = 0; allowed < 3; allowed++) {
         fovea_context *ctx = context_with_pool(4);
@@ -386,6 +427,7 @@ int main(int argc, char **argv) {
     threads_before = threads_now();
     problems_make();
     test_threads(); /* before there are OpenMP's */
+    test_object();
     test_refused();
     test_spin();
     test_jobs();

@@ -169,6 +169,21 @@ FOVEA_API fovea_status fovea_context_info(const fovea_context *ctx, fovea_info *
 FOVEA_API fovea_status fovea_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg, int64_t index),
                                       void *arg);
 
+/* Threads for several contexts, or for contexts that come and go: those of FOVEA_THREADS_POOL without a context. Pass
+ * fovea_thread_pool_run and the pool as options.parallel_for and options.pool. The contexts' limits decide how many
+ * threads a call uses; the pool's threads are bound to no node.
+ *   threads  the most that a call runs on, its calling thread among them; at least 1
+ *   spin_us  as pool_spin_us
+ * FOVEA_ERROR_ARGUMENT, FOVEA_ERROR_OUT_OF_MEMORY: *pool is NULL. Thread-safe. */
+typedef struct fovea_thread_pool fovea_thread_pool;
+FOVEA_API fovea_status fovea_thread_pool_create(int threads, int spin_us, fovea_thread_pool **pool);
+
+/* Joins the threads and frees the pool, which no context may use any more. pool may be NULL. */
+FOVEA_API void fovea_thread_pool_destroy(fovea_thread_pool *pool);
+
+/* A fovea_parallel_for on the pool's threads. While one call has them, others run on their calling threads. */
+FOVEA_API void fovea_thread_pool_run(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
+
 #ifdef __cplusplus
 }
 #endif

@@ -4,7 +4,7 @@
  * range each; else the caller and threads of the library's pool. */
 #include "pool.h"
 
-#include "threads/threads.h"
+#include "fovea/fovea.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -70,15 +70,15 @@ const char *py_pool_name(void) { return py_torch_pool_find() && !atomic_load(&or
 
 /* ----------------------------------------------------------------------------------------------------- own threads -- */
 
-static _Atomic(fv_pool *) own; /* made by the first call that wants it, and never destroyed */
+static _Atomic(fovea_thread_pool *) own; /* made by the first call that wants it, and never destroyed */
 
-static fv_pool *own_pool(void) {
-    fv_pool *pool = atomic_load(&own), *made;
-    if (pool || !(made = fv_pool_create(MOST_THREADS, SPIN_US)))
+static fovea_thread_pool *own_pool(void) {
+    fovea_thread_pool *pool = atomic_load(&own), *made;
+    if (pool || fovea_thread_pool_create(MOST_THREADS, SPIN_US, &made) != FOVEA_OK)
         return pool;
     if (atomic_compare_exchange_strong(&own, &pool, made))
         return made;
-    fv_pool_destroy(made); /* another thread was first */
+    fovea_thread_pool_destroy(made); /* another thread was first */
     return pool;
 }
 
@@ -88,9 +88,9 @@ static void run_index(void *arg, int64_t index) {
 }
 
 static void run_own(job *j, int threads) {
-    fv_pool *pool = own_pool();
+    fovea_thread_pool *pool = own_pool();
     if (pool)
-        fv_pool_parallel_for(pool, threads, run_index, j);
+        fovea_thread_pool_run(pool, threads, run_index, j);
     else
         drain(j);
 }

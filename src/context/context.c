@@ -208,10 +208,9 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
     char log_problem[384] = "";
     fovea_status loaded = FOVEA_OK;
     if (backend == FOVEA_THREADS_POOL) {
-        made->threads.parallel_for = fv_pool_parallel_for;
-        made->threads.pool = fv_pool_create(made->threads.count, options->pool_spin_us);
-        if (!made->threads.pool)
-            loaded = fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a pool of %d threads", made->threads.count);
+        loaded = fovea_thread_pool_create(made->threads.count, options->pool_spin_us, &made->own_pool);
+        made->threads.parallel_for = fovea_thread_pool_run;
+        made->threads.pool = made->own_pool;
     }
     if (loaded == FOVEA_OK)
         loaded = fv_context_select_nodes(made, options->threads_bind);
@@ -239,8 +238,7 @@ void fovea_context_destroy(fovea_context *ctx) {
     FV_HOLD_CANCELLATION();
     if (!ctx)
         return;
-    if (ctx->threads.parallel_for == fv_pool_parallel_for)
-        fv_pool_destroy(ctx->threads.pool);
+    fovea_thread_pool_destroy(ctx->own_pool);
     fovea_tuning_destroy(ctx->tuning.tuning);
     fovea_tuning_destroy(ctx->tuning.shipped);
     fv_shape_log_close(ctx->log);

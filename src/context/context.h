@@ -16,7 +16,8 @@ struct fovea_context {
     fv_target target; /* the tier and the features in use */
     fv_ops ops;
     fv_threads threads;
-    const char *bind; /* "bound", or why not */
+    fovea_thread_pool *own_pool; /* of FOVEA_THREADS_POOL, else NULL */
+    const char *bind;            /* "bound", or why not */
     char reason[512];
     bool debug;                  /* FOVEA_DEBUG=1 */
     fovea_arithmetic arithmetic; /* the one that FASTEST may take; FASTEST: any */

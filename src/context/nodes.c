@@ -10,7 +10,7 @@
  * context's own. */
 fovea_status fv_context_select_nodes(fovea_context *ctx, fovea_threads_bind option) {
     const char *word = getenv("FOVEA_THREADS_BIND");
-    const bool pool = ctx->threads.parallel_for == fv_pool_parallel_for, given = word && *word;
+    const bool pool = ctx->own_pool != NULL, given = word && *word;
     const bool nodes = given ? strcmp(word, "nodes") == 0 : option == FOVEA_BIND_NODES;
     if (given && !nodes && strcmp(word, "none") != 0)
         return fv_fail(FOVEA_ERROR_ENVIRONMENT, "FOVEA_THREADS_BIND=\"%.40s\" is unknown; known: none, nodes", word);
@@ -23,7 +23,7 @@ fovea_status fv_context_select_nodes(fovea_context *ctx, fovea_threads_bind opti
     if (!fv_node_place(&ctx->cpu.nodes, fv_node_of(&ctx->threads, 0, 1), NULL, 0, 0, 0)) /* a trial */
         return fv_fail(FOVEA_ERROR_UNSUPPORTED, "the system does not let threads be bound to nodes");
     ctx->bind = "bound to nodes";
-    fv_pool_bind(ctx->threads.pool, &ctx->threads);
+    fv_pool_bind(ctx->own_pool, &ctx->threads);
     return FOVEA_OK;
 }
 

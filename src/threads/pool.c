@@ -14,7 +14,8 @@
 #endif
 #include "threads/threads.h"
 
-#include <assert.h>
+#include "core/core.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -34,7 +35,7 @@ typedef struct job {
     _Atomic int64_t next;
 } job;
 
-struct fv_pool {
+struct fovea_thread_pool {
     int64_t spin_ns;
     const fv_threads *bound; /* whose nodes threads are bound to, or NULL */
     _Atomic int begun;       /* threads, of these */
@@ -81,15 +82,15 @@ static int64_t nanoseconds(void) {
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-static bool new_round(fv_pool *p, unsigned seen) { return atomic_load(&p->round) != seen; }
+static bool new_round(fovea_thread_pool *p, unsigned seen) { return atomic_load(&p->round) != seen; }
 
-static bool all_out(fv_pool *p, unsigned unused) {
+static bool all_out(fovea_thread_pool *p, unsigned unused) {
     (void)unused;
     return atomic_load(&p->inside) == CLOSED;
 }
 
 /* Spins until it is so, or for spin_ns; was it so? */
-static bool spin(fv_pool *p, bool (*so)(fv_pool *p, unsigned seen), unsigned seen) {
+static bool spin(fovea_thread_pool *p, bool (*so)(fovea_thread_pool *p, unsigned seen), unsigned seen) {
     const int64_t end = nanoseconds() + p->spin_ns;
     do
         for (int i = 0; i < 16; i++) {
@@ -126,7 +127,7 @@ static void leave(int cpu) {
 }
 
 /* Waits for a round after the one that was seen; false: there is none any more. */
-static bool next_round(fv_pool *p, unsigned *seen) {
+static bool next_round(fovea_thread_pool *p, unsigned *seen) {
     if (!spin(p, new_round, *seen)) {
         pthread_mutex_lock(&p->lock);
         atomic_fetch_add(&p->sleeping,
@@ -142,7 +143,7 @@ static bool next_round(fv_pool *p, unsigned *seen) {
 }
 
 /* Threads hold the lock for moments, and most do when all fall asleep together; but one may have lost its CPU. */
-static bool lock_soon(fv_pool *p) {
+static bool lock_soon(fovea_thread_pool *p) {
     for (int i = 0; i < 64; i++) {
         if (pthread_mutex_trylock(&p->lock) == 0)
             return true;
@@ -152,7 +153,7 @@ static bool lock_soon(fv_pool *p) {
 }
 
 /* Wakes what the job wants beside the threads that are awake. Without the lock, the call goes on with these. */
-static void wake(fv_pool *p, int helpers) {
+static void wake(fovea_thread_pool *p, int helpers) {
     if (atomic_load(&p->sleeping) == 0 || !lock_soon(p))
         return;
     for (int awake = p->count - atomic_load(&p->sleeping); awake < helpers; awake++)
@@ -161,7 +162,7 @@ static void wake(fv_pool *p, int helpers) {
 }
 
 /* Closes the job and waits for those that take part. */
-static void close_job(fv_pool *p) {
+static void close_job(fovea_thread_pool *p) {
     atomic_fetch_or(&p->inside, CLOSED);
     if (spin(p, all_out, 0))
         return;
@@ -176,7 +177,7 @@ static void close_job(fv_pool *p) {
 /* ------------------------------------------------------------------------------------------------------- threads -- */
 
 /* Takes part if the job is still open. A closed job's memory is its caller's again. */
-static void join(fv_pool *p) {
+static void join(fovea_thread_pool *p) {
     int inside = atomic_load(&p->inside);
     do
         if (inside & CLOSED)
@@ -210,7 +211,7 @@ static void unbind(void) {
 
 static void *run(void *pool) {
     unsigned seen = 0;
-    fv_pool *p = pool;
+    fovea_thread_pool *p = pool;
     if (p->bound) /* as thread 0 the caller counts */
         (void)fv_node_bind(p->bound->nodes, fv_node_of(p->bound, 1 + atomic_fetch_add(&p->begun, 1), p->bound->count));
     else
@@ -222,7 +223,7 @@ static void *run(void *pool) {
 
 /* Fewer where the system gives no more: it is not asked again. Signals are for the program's own threads, but for those
  * that a thread causes itself, and profilers'. */
-static void grow(fv_pool *p, int count) {
+static void grow(fovea_thread_pool *p, int count) {
     static const int passed[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGPROF};
     sigset_t blocked, before;
     if (p->count >= count || p->count >= p->most)
@@ -241,7 +242,7 @@ static void grow(fv_pool *p, int count) {
 
 /* --------------------------------------------------------------------------------------------------------- calls -- */
 
-static void set_up(fv_pool *p) {
+static void set_up(fovea_thread_pool *p) {
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
     pthread_cond_init(&p->ended, NULL);
@@ -253,7 +254,7 @@ static void set_up(fv_pool *p) {
     atomic_store(&p->inside, CLOSED);
 }
 
-static bool take(fv_pool *p) {
+static bool take(fovea_thread_pool *p) {
     const unsigned idle = 2 * atomic_load(&forks);
     unsigned before = atomic_load(&p->owner);
     if (before == idle + 1 || !atomic_compare_exchange_strong(&p->owner, &before, idle + 1))
@@ -263,8 +264,8 @@ static bool take(fv_pool *p) {
     return true;
 }
 
-void fv_pool_parallel_for(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
-    fv_pool *p = pool;
+void fovea_thread_pool_run(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
+    fovea_thread_pool *p = pool;
     job j = {.task = task, .arg = arg, .count = count};
     if (count <= 1 || !take(p)) {
         drain(&j);
@@ -282,20 +283,28 @@ void fv_pool_parallel_for(void *pool, int64_t count, void (*task)(void *arg, int
     atomic_fetch_sub(&p->owner, 1);
 }
 
-fv_pool *fv_pool_create(int threads, int spin_us) {
-    assert(threads >= 1 && spin_us >= 0);
+fovea_status fovea_thread_pool_create(int threads, int spin_us, fovea_thread_pool **pool) {
+    if (!pool)
+        return fv_fail(FOVEA_ERROR_NULL, "pool is NULL");
+    *pool = NULL;
+    if (threads < 1 || spin_us < 0 || spin_us > 1000000)
+        return fv_fail(FOVEA_ERROR_ARGUMENT,
+                       "threads is %d, spin_us %d; they must be at least 1, and from 0 to 1000000 (0: the default)",
+                       threads, spin_us);
     const int most = threads - 1;
-    fv_pool *p = calloc(1, sizeof *p + (size_t)most * sizeof p->threads[0]);
-    if (p) {
-        p->most = most;
-        p->spin_ns = INT64_C(1000) * (spin_us ? spin_us : SPIN_US);
-    }
-    return p;
+    fovea_thread_pool *p = calloc(1, sizeof *p + (size_t)most * sizeof p->threads[0]);
+    if (!p)
+        return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a pool of %d threads", threads);
+    p->most = most;
+    p->spin_ns = INT64_C(1000) * (spin_us ? spin_us : SPIN_US);
+    *pool = p;
+    return FOVEA_OK;
 }
 
-void fv_pool_bind(fv_pool *p, const fv_threads *t) { p->bound = t; }
+void fv_pool_bind(fovea_thread_pool *p, const fv_threads *t) { p->bound = t; }
 
-void fv_pool_destroy(fv_pool *p) {
+void fovea_thread_pool_destroy(fovea_thread_pool *p) {
+    FV_HOLD_CANCELLATION(); /* pthread_join() */
     if (p && atomic_load(&p->owner) == 2 * atomic_load(&forks)) {
         pthread_mutex_lock(&p->lock);
         atomic_store(&p->stop, true);

@@ -143,7 +143,7 @@ static bool within_openmp(void) {
 
 void fv_parallel(const fv_threads *threads, int64_t count, const fv_work *work) {
     assert(count >= 0 && count <= threads->count);
-    const bool own = !threads->parallel_for || threads->parallel_for == fv_pool_parallel_for;
+    const bool own = !threads->parallel_for || threads->parallel_for == fovea_thread_pool_run;
     if (count <= 1 || inside_task || (own && within_openmp())) {
         run_serial(work, count);
         return;

@@ -82,18 +82,8 @@ bool fv_node_place(const fv_nodes *nodes, int node, void *memory, int64_t part, 
 
 /* ------------------------------------------------------------------------------------------------------- pool.c -- */
 
-/* The library's own pool: threads that spin for spin_us microseconds (0: the pool's choice), then sleep. The first call
- * that wants threads makes them, also in a forked child; fewer where the system gives fewer. NULL: no memory. */
-typedef struct fv_pool fv_pool;
-fv_pool *fv_pool_create(int threads, int spin_us);
-/* Before the first call: threads are bound to the nodes of t, which outlive the pool, as far as the system still lets
- * them be. */
-void fv_pool_bind(fv_pool *pool, const fv_threads *t);
-/* Joins the threads; no call may use the pool. NULL is allowed. */
-void fv_pool_destroy(fv_pool *pool);
-
-/* A fovea_parallel_for, on at most as many threads as the pool has, the calling one among them. One call at a time has
- * them; another one that comes meanwhile runs on its calling thread. Not to be called from within a task. */
-void fv_pool_parallel_for(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
+/* Before a pool's first call: threads are bound to the nodes of t, which outlive the pool, as far as the system still
+ * lets them be. */
+void fv_pool_bind(fovea_thread_pool *pool, const fv_threads *t);
 
 #endif
