@@ -2,10 +2,12 @@
 #ifndef FOVEA_TESTS_RECORDED_H
 #define FOVEA_TESTS_RECORDED_H
 
+#include "arrays.h"
 #include "attention_case.h"
 #include "test.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* As in data/mha_torch.py. Freed by the caller. */
 static inline float *fill(uint32_t seed, int64_t n) {
@@ -16,6 +18,13 @@ static inline float *fill(uint32_t seed, int64_t n) {
         x[i] = (float)((int32_t)((state >> 16) % 129) - 64) / 64.0f;
     }
     return x;
+}
+
+/* The n floats NAME or, if part is not NULL, NAME_PART of the file that test_arrays_read() read. */
+static inline const float *recorded(const char *name, const char *part, int64_t n) {
+    char whole[96];
+    snprintf(whole, sizeof whole, "%s%s%s", name, part ? "_" : "", part ? part : "");
+    return test_array_named(whole, "float32", n);
 }
 
 /* One check: n results within 1e-5 of the recorded ones, as far as they are below 1, else of them. */

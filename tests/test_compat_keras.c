@@ -1,7 +1,6 @@
 /* MultiHeadAttention and Attention of Keras, described by fovea_from_keras*(), against what they
  * gave (data/compat_keras.py). */
 #include "attention_case.h"
-#include "data/compat_keras.h"
 #include "recorded.h"
 #include "test.h"
 
@@ -50,7 +49,7 @@ static fovea_tensor rows(float *x, int64_t tokens, int64_t channels) {
 /* query_masked: rows of a query that query_mask leaves out give the output's bias, and no weights; Keras gives weights
  * of 0 there, too. */
 static void layer(const fovea_context *ctx, const masks *m, bool masked, bool query_masked, bool causal,
-                  const float *want, const float *want_weights, const char *what) {
+                  const char *want, const char *what) {
     const int64_t kernel_sizes[4] = {features[0] * HEADS * KEY_DIM, features[1] * HEADS * KEY_DIM,
                                      features[2] * HEADS * VALUE_DIM, HEADS * VALUE_DIM * features[3]};
     const int64_t bias_sizes[4] = {HEADS * KEY_DIM, HEADS * KEY_DIM, HEADS * VALUE_DIM, features[3]};
@@ -103,15 +102,15 @@ static void layer(const fovea_context *ctx, const masks *m, bool masked, bool qu
     fovea_mha *mha;
     if (test_check(fovea_mha_create(ctx, &desc, &w, &mha) == FOVEA_OK, "%s: %s", what, fovea_error_detail()))
         test_check(fovea_mha_execute(mha, &args, NULL, 0) == FOVEA_OK, "%s: %s", what, fovea_error_detail());
-    compare(out, want, BATCH * QUERIES * features[3], what);
-    compare(weights, want_weights, BATCH * HEADS * WEIGHTS, what);
+    compare(out, recorded(want, "out", BATCH * QUERIES * features[3]), BATCH * QUERIES * features[3], what);
+    compare(weights, recorded(want, "weights", BATCH * HEADS * WEIGHTS), BATCH * HEADS * WEIGHTS, what);
     fovea_mha_destroy(mha);
     for (int i = 0; i < 11; i++)
         free(owned[i]);
 }
 
-static void attention(const fovea_context *ctx, const masks *m, double scale, bool masked, const float *want,
-                      const float *want_weights, const char *what) {
+static void attention(const fovea_context *ctx, const masks *m, double scale, bool masked, const char *want,
+                      const char *what) {
     enum { CHANNELS = 6 };
     float *q = fill(21, BATCH * QUERIES * CHANNELS), *v = fill(22, BATCH * KEYS * CHANNELS);
     float *k = fill(23, BATCH * KEYS * CHANNELS), out[BATCH * QUERIES * CHANNELS], weights[BATCH * WEIGHTS];
@@ -128,7 +127,8 @@ static void attention(const fovea_context *ctx, const masks *m, double scale, bo
     desc.scale = scale;
     args.weights = rows(weights, QUERIES, KEYS);
     execute(ctx, &desc, &args, what);
-    compare(out, want, BATCH * QUERIES * CHANNELS, what);
+    compare(out, recorded(want, "out", BATCH * QUERIES * CHANNELS), BATCH * QUERIES * CHANNELS, what);
+    const float *want_weights = recorded(want, "weights", BATCH * WEIGHTS);
     /* Keras masks queries in the output alone: their weights are there. */
     for (int i = 0; i < BATCH * WEIGHTS; i++)
         if (masked && !m->query[i / KEYS])
@@ -141,15 +141,15 @@ static void attention(const fovea_context *ctx, const masks *m, double scale, bo
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "compat_keras", NULL);
+    test_arrays_read("compat_keras");
     fovea_context *ctx = test_context_untuned();
     const masks m = masks_make();
-    layer(ctx, &m, false, false, false, keras_plain_out, keras_plain_weights, "MultiHeadAttention");
-    layer(ctx, &m, false, false, true, keras_causal_out, keras_causal_weights, "use_causal_mask");
-    layer(ctx, &m, true, false, false, keras_masks_out, keras_masks_weights, "attention, value and key masks");
-    layer(ctx, &m, true, true, true, keras_query_mask_out, keras_query_mask_weights, "all masks, causal");
-    attention(ctx, &m, 1.0, false, keras_attention_out, keras_attention_weights, "Attention");
-    attention(ctx, &m, 0.375, true, keras_attention_masks_out, keras_attention_masks_weights,
-              "Attention, use_scale, masks, causal");
+    layer(ctx, &m, false, false, false, "plain", "MultiHeadAttention");
+    layer(ctx, &m, false, false, true, "causal", "use_causal_mask");
+    layer(ctx, &m, true, false, false, "masks", "attention, value and key masks");
+    layer(ctx, &m, true, true, true, "query_mask", "all masks, causal");
+    attention(ctx, &m, 1.0, false, "attention", "Attention");
+    attention(ctx, &m, 0.375, true, "attention_masks", "Attention, use_scale, masks, causal");
     masks_free(&m);
     fovea_context_destroy(ctx);
     return test_end();

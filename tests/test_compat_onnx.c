@@ -11,70 +11,59 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum onnx_type { ONNX_ABSENT, ONNX_F32, ONNX_F16, ONNX_BF16, ONNX_BOOL, ONNX_INT64 } onnx_type;
+enum { Q, K, V, ATTN_MASK, PAST_KEY, PAST_VALUE, NONPAD_KV_SEQLEN, INPUTS };
+enum { Y = INPUTS, PRESENT_KEY, PRESENT_VALUE, QK_MATMUL_OUTPUT, TENSORS };
 
-typedef struct onnx_tensor {
-    onnx_type type;
-    int rank;
-    int64_t shape[4];
-    int32_t first; /* word of the pool */
-} onnx_tensor;
-
+/* scale, softcap: 0 is absent. */
 typedef struct onnx_attributes {
-    int is_causal;
-    double scale, softcap; /* 0: absent */
-    int64_t q_num_heads, kv_num_heads, left_window_size, right_window_size;
-    int qk_matmul_output_mode;
+    double is_causal, scale, softcap, q_num_heads, kv_num_heads, left_window_size, right_window_size,
+        qk_matmul_output_mode;
 } onnx_attributes;
 
-enum { Q, K, V, ATTN_MASK, PAST_KEY, PAST_VALUE, NONPAD_KV_SEQLEN, INPUTS };
-enum { Y, PRESENT_KEY, PRESENT_VALUE, QK_MATMUL_OUTPUT, OUTPUTS };
-
 typedef struct onnx_case {
-    const char *name;
-    int opset;
-    onnx_attributes attributes;
-    onnx_tensor in[INPUTS], out[OUTPUTS];
+    char name[sizeof((test_array *)0)->name];
+    const onnx_attributes *attributes;
+    const test_array *of[TENSORS]; /* NULL: absent */
 } onnx_case;
 
-#include "data/onnx_attention.h"
+enum { CASES = 93, MAX_BATCH = 4 };
 
-enum { CASES = sizeof onnx_cases / sizeof onnx_cases[0], MAX_BATCH = 4 };
-
-static int64_t count_of(const onnx_tensor *t) {
-    int64_t n = t->type == ONNX_ABSENT ? 0 : 1;
-    for (int i = 0; i < t->rank; i++)
-        n *= t->shape[i];
-    return n;
+/* The case whose attributes these are. */
+static onnx_case case_of(const char *attributes) {
+    static const char *const names[TENSORS] = {"Q",
+                                               "K",
+                                               "V",
+                                               "attn_mask",
+                                               "past_key",
+                                               "past_value",
+                                               "nonpad_kv_seqlen",
+                                               "Y",
+                                               "present_key",
+                                               "present_value",
+                                               "qk_matmul_output"};
+    onnx_case c = {.attributes = test_array_named(attributes, "float64", sizeof *c.attributes / sizeof(double))};
+    const int length = (int)(strchr(attributes, '/') - attributes);
+    snprintf(c.name, sizeof c.name, "%.*s", length, attributes);
+    for (int i = 0; i < TENSORS; i++) {
+        char name[sizeof c.name];
+        snprintf(name, sizeof name, "%.*s/%s", length, attributes, names[i]);
+        c.of[i] = test_array_find(name);
+    }
+    return c;
 }
 
-/* A copy of the elements, as the library takes them. NULL if absent. Freed by the caller. */
-static void *elements(const onnx_tensor *t) {
-    const int64_t n = count_of(t);
-    const uint32_t *words = onnx_pool + t->first;
-    if (t->type == ONNX_ABSENT)
-        return NULL;
-    if (t->type == ONNX_BOOL) {
-        uint8_t *bytes = must_alloc(n, 1);
-        for (int64_t i = 0; i < n; i++)
-            bytes[i] = words[i] != 0;
-        return bytes;
-    }
-    if (t->type == ONNX_INT64) {
-        int64_t *numbers = must_alloc(n, sizeof *numbers);
-        for (int64_t i = 0; i < n; i++)
-            numbers[i] = (int32_t)words[i];
-        return numbers;
-    }
-    float *floats = must_alloc(n, sizeof *floats);
-    memcpy(floats, words, (size_t)n * sizeof *floats);
-    return floats;
-}
+static bool is_type(const test_array *t, const char *type) { return t && strcmp(t->type, type) == 0; }
+
+/* NULL if absent. */
+static void *elements(const test_array *t) { return t ? (void *)(uintptr_t)test_array_data(t) : NULL; }
+
+static int64_t count_of(const test_array *t) { return t ? test_array_count(t) : 0; }
 
 /* A 4-D tensor, or a 3-D one of heads side by side, in memory of its elements. */
-static fovea_tensor view(const onnx_tensor *t, int64_t heads, void *data) {
-    return t->rank == 3 ? fovea_tensor_bthd(data, FOVEA_DTYPE_F32, t->shape[0], t->shape[1], heads, t->shape[2] / heads)
-                        : fovea_tensor_aligned(data, FOVEA_DTYPE_F32, t->rank, t->shape);
+static fovea_tensor view(const test_array *t, double heads, void *data) {
+    const int64_t n = (int64_t)heads;
+    return t->rank == 3 ? fovea_tensor_bthd(data, FOVEA_DTYPE_F32, t->shape[0], t->shape[1], n, t->shape[2] / n)
+                        : fovea_tensor_aligned(data, FOVEA_DTYPE_F32, (int)t->rank, t->shape);
 }
 
 static void copy_tokens(const fovea_tensor *from, const fovea_tensor *to) {
@@ -85,11 +74,11 @@ static void copy_tokens(const fovea_tensor *from, const fovea_tensor *to) {
 }
 
 /* present = past, then new: contiguous, freed by the caller. As it comes where there is no past: *owned is NULL. */
-static fovea_tensor present_of(const onnx_tensor *past, void *past_data, fovea_tensor fresh, float **owned) {
+static fovea_tensor present_of(const test_array *past, fovea_tensor fresh, float **owned) {
     *owned = NULL;
-    if (past->type == ONNX_ABSENT)
+    if (!past)
         return fresh;
-    const fovea_tensor old = view(past, 0, past_data);
+    const fovea_tensor old = view(past, 0, elements(past));
     const int64_t tokens = old.shape[2] + fresh.shape[2];
     *owned = must_alloc(fresh.shape[0] * fresh.shape[1] * tokens * fresh.shape[3], sizeof(float));
     const fovea_tensor all =
@@ -102,27 +91,20 @@ static fovea_tensor present_of(const onnx_tensor *past, void *past_data, fovea_t
 }
 
 /* ONNX asks for 1e-7 + 1e-3 |want| of float32. */
-static double tolerance(onnx_type type) { return type == ONNX_BF16 ? 0x1p-6 : type == ONNX_F16 ? 0x1p-9 : 1e-5; }
-
-static bool close_to(const float *got, const onnx_tensor *want, const char *name, const char *output) {
-    const uint32_t *words = onnx_pool + want->first;
-    const double close = tolerance(want->type);
+static bool close_to(const float *got, const test_array *want, const char *name, const char *output) {
+    const float *floats = elements(want);
+    const bool exact = is_type(want, "float32");
+    const double close = exact ? 1e-5 : is_type(want, "float16") ? 0x1p-9 : 0x1p-6;
     for (int64_t i = 0; i < count_of(want); i++) {
-        float expected;
-        memcpy(&expected, words + i, sizeof expected);
-        const bool equal = isinf(expected)
-                               ? got[i] == expected
-                               : fabs((double)got[i] - (double)expected) <=
-                                     (want->type == ONNX_F32 ? 1e-7 : close) + close * fabs((double)expected);
+        const float expected = floats[i];
+        const bool equal = isinf(expected) ? got[i] == expected
+                                           : fabs((double)got[i] - (double)expected) <=
+                                                 (exact ? 1e-7 : close) + close * fabs((double)expected);
         if (!equal)
             return test_check(false, "%s: %s[%lld] is %.9g, recorded %.9g", name, output, (long long)i, (double)got[i],
                               (double)expected);
     }
     return true;
-}
-
-static fovea_dtype dtype_of(onnx_type type) {
-    return type == ONNX_F16 ? FOVEA_DTYPE_F16 : type == ONNX_BF16 ? FOVEA_DTYPE_BF16 : FOVEA_DTYPE_F32;
 }
 
 /* Executes with q, k, v and out in another type, where they are floats. */
@@ -153,60 +135,56 @@ typedef struct results {
 } results;
 
 static bool run(const fovea_context *ctx, const onnx_case *c, const results *out) {
-    const onnx_attributes *a = &c->attributes;
-    void *in[INPUTS];
-    for (int i = 0; i < INPUTS; i++)
-        in[i] = elements(&c->in[i]);
+    const onnx_attributes *a = c->attributes;
+    const test_array *const *of = c->of, *mask = of[ATTN_MASK];
     float *owned_k, *owned_v;
-    const fovea_tensor k = present_of(&c->in[PAST_KEY], in[PAST_KEY], view(&c->in[K], a->kv_num_heads, in[K]),
-                                      &owned_k),
-                       v = present_of(&c->in[PAST_VALUE], in[PAST_VALUE], view(&c->in[V], a->kv_num_heads, in[V]),
-                                      &owned_v);
+    const fovea_tensor k = present_of(of[PAST_KEY], view(of[K], a->kv_num_heads, elements(of[K])), &owned_k),
+                       v = present_of(of[PAST_VALUE], view(of[V], a->kv_num_heads, elements(of[V])), &owned_v);
     bool ok = true;
-    if (c->out[PRESENT_KEY].type != ONNX_ABSENT)
-        ok = close_to(k.data, &c->out[PRESENT_KEY], c->name, "present_key") &&
-             close_to(v.data, &c->out[PRESENT_VALUE], c->name, "present_value");
+    if (of[PRESENT_KEY])
+        ok = close_to(k.data, of[PRESENT_KEY], c->name, "present_key") &&
+             close_to(v.data, of[PRESENT_VALUE], c->name, "present_value");
 
     fovea_attention_desc desc;
     fovea_attention_args args;
     int64_t room[2 * MAX_BATCH];
     fovea_attention_desc_init(&desc);
     fovea_attention_args_init(&args);
-    set_tensors(&desc, &args, view(&c->in[Q], a->q_num_heads, in[Q]), k, v, view(&c->out[Y], a->q_num_heads, out->y));
-    const onnx_tensor *mask = &c->in[ATTN_MASK];
+    set_tensors(&desc, &args, view(of[Q], a->q_num_heads, elements(of[Q])), k, v, view(of[Y], a->q_num_heads, out->y));
     fovea_from_onnx(&desc, &args,
-                    fovea_tensor_aligned(in[ATTN_MASK], mask->type == ONNX_BOOL ? FOVEA_DTYPE_BOOL : FOVEA_DTYPE_F32,
-                                         mask->rank, mask->shape),
-                    a->is_causal, c->in[PAST_KEY].type == ONNX_ABSENT ? 0 : c->in[PAST_KEY].shape[2],
-                    in[NONPAD_KV_SEQLEN], room);
+                    fovea_tensor_aligned(elements(mask), is_type(mask, "bool") ? FOVEA_DTYPE_BOOL : FOVEA_DTYPE_F32,
+                                         mask ? (int)mask->rank : 0, mask ? mask->shape : NULL),
+                    a->is_causal != 0.0, of[PAST_KEY] ? of[PAST_KEY]->shape[2] : 0, elements(of[NONPAD_KV_SEQLEN]),
+                    room);
     desc.has_scale = a->scale != 0.0;
     desc.scale = a->scale;
     desc.softcap = a->softcap;
-    desc.window_left = a->left_window_size;
-    desc.window_right = a->right_window_size;
+    desc.window_left = (int64_t)a->left_window_size;
+    desc.window_right = (int64_t)a->right_window_size;
     fovea_attention_scores scores;
     fovea_attention_scores_init(&scores);
     if (out->scores) {
         scores.kind = (fovea_score_kind)a->qk_matmul_output_mode;
-        scores.out = view(&c->out[QK_MATMUL_OUTPUT], 0, out->scores);
+        scores.out = view(of[QK_MATMUL_OUTPUT], 0, out->scores);
         args.scores = &scores;
     }
-    ok = execute_as(ctx, &desc, &args, dtype_of(c->in[Q].type), c->name) && ok;
-    for (int i = 0; i < INPUTS; i++)
-        free(in[i]);
+    const fovea_dtype dtype = is_type(of[Q], "float16")    ? FOVEA_DTYPE_F16
+                              : is_type(of[Q], "bfloat16") ? FOVEA_DTYPE_BF16
+                                                           : FOVEA_DTYPE_F32;
+    ok = execute_as(ctx, &desc, &args, dtype, c->name) && ok;
     free(owned_k);
     free(owned_v);
     return ok;
 }
 
 static bool run_case(const fovea_context *ctx, const fovea_context *scalar, const onnx_case *c) {
-    const int64_t n = count_of(&c->out[Y]), m = count_of(&c->out[QK_MATMUL_OUTPUT]);
+    const int64_t n = count_of(c->of[Y]), m = count_of(c->of[QK_MATMUL_OUTPUT]);
     float *memory = must_alloc(2 * (n + m), sizeof *memory);
     poison_fill(memory, 2 * (n + m));
     const results got = {memory, m > 0 ? memory + n : NULL}, want = {memory + n + m, m > 0 ? memory + 2 * n + m : NULL};
     bool ok = run(ctx, c, &got) && run(scalar, c, &want);
-    ok = ok && close_to(got.y, &c->out[Y], c->name, "Y");
-    ok = ok && close_to(got.scores, &c->out[QK_MATMUL_OUTPUT], c->name, "qk_matmul_output");
+    ok = ok && close_to(got.y, c->of[Y], c->name, "Y");
+    ok = ok && close_to(got.scores, c->of[QK_MATMUL_OUTPUT], c->name, "qk_matmul_output");
     ok = ok && test_same(memory, want.y, n + m, "%s: the scalar tier's bits", c->name);
     free(memory);
     return ok;
@@ -245,13 +223,18 @@ static void test_narrow(const fovea_context *ctx) {
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "compat_onnx", NULL);
+    const int64_t all = test_arrays_read("onnx_attention");
     fovea_context *ctx = test_context_untuned(), *scalar = context_of(FOVEA_ISA_SCALAR, 1, NULL);
-    int passed = 0;
-    for (int i = 0; i < CASES; i++)
-        passed += run_case(ctx, scalar, &onnx_cases[i]);
-    printf("ONNX Attention: %d of %d cases passed\n", passed, (int)CASES);
+    int passed = 0, cases = 0;
+    for (int64_t i = 0; i < all; i++)
+        if (strstr(test_array_at(i)->name, "/attributes")) {
+            const onnx_case c = case_of(test_array_at(i)->name);
+            passed += run_case(ctx, scalar, &c);
+            cases++;
+        }
+    printf("ONNX Attention: %d of %d cases passed\n", passed, cases);
     test_narrow(ctx);
-    test_check(CASES == 93, "%d cases were recorded, not 93", (int)CASES);
+    test_check(cases == CASES, "%d cases were recorded, not %d", cases, (int)CASES);
     fovea_context_destroy(ctx);
     fovea_context_destroy(scalar);
     return test_end();

@@ -1,7 +1,6 @@
 /* PyTorch's scaled_dot_product_attention and nn.MultiheadAttention, against what PyTorch gave
  * (data/compat_torch.py). What is refused: test_compat_errors.c. */
 #include "attention_case.h"
-#include "data/compat_torch.h"
 #include "recorded.h"
 #include "test.h"
 
@@ -24,7 +23,7 @@ static uint8_t *bits(uint32_t seed, int64_t n) {
 enum { SDPA_BATCH = 2, SDPA_HEADS = 4, SDPA_KV_HEADS = 2, SDPA_DIM = 8, SDPA_VALUE_DIM = 6 };
 
 static void sdpa(const fovea_context *ctx, int64_t q_len, int64_t kv_len, fovea_tensor mask, int is_causal,
-                 const double *scale, const float *want, const char *what) {
+                 const double *scale, const char *want, const char *what) {
     const int64_t q_size = SDPA_BATCH * SDPA_HEADS * q_len * SDPA_DIM, n = q_size / SDPA_DIM * SDPA_VALUE_DIM;
     float *q = fill(1, q_size), *k = fill(2, SDPA_BATCH * SDPA_KV_HEADS * kv_len * SDPA_DIM);
     float *v = fill(3, SDPA_BATCH * SDPA_KV_HEADS * kv_len * SDPA_VALUE_DIM), *out = must_alloc(n, sizeof *out);
@@ -44,7 +43,7 @@ static void sdpa(const fovea_context *ctx, int64_t q_len, int64_t kv_len, fovea_
     desc.has_scale = scale != NULL;
     desc.scale = scale ? *scale : 0.0;
     execute(ctx, &desc, &args, what);
-    compare(out, want, n, what);
+    compare(out, recorded(want, NULL, n), n, what);
     free(q);
     free(k);
     free(v);
@@ -53,18 +52,18 @@ static void sdpa(const fovea_context *ctx, int64_t q_len, int64_t kv_len, fovea_
 
 static void test_sdpa(const fovea_context *ctx) {
     const double negative = -0.3, zero = 0.0;
-    sdpa(ctx, 5, 9, absent, 1, NULL, torch_sdpa_causal_wide, "sdpa, causal, more keys");
-    sdpa(ctx, 9, 5, absent, 1, NULL, torch_sdpa_causal_tall, "sdpa, causal, more queries");
-    sdpa(ctx, 5, 9, absent, 0, &negative, torch_sdpa_scale_negative, "sdpa, negative scale");
-    sdpa(ctx, 5, 9, absent, 0, &zero, torch_sdpa_scale_zero, "sdpa, scale 0");
+    sdpa(ctx, 5, 9, absent, 1, NULL, "sdpa_causal_wide", "sdpa, causal, more keys");
+    sdpa(ctx, 9, 5, absent, 1, NULL, "sdpa_causal_tall", "sdpa, causal, more queries");
+    sdpa(ctx, 5, 9, absent, 0, &negative, "sdpa_scale_negative", "sdpa, negative scale");
+    sdpa(ctx, 5, 9, absent, 0, &zero, "sdpa_scale_zero", "sdpa, scale 0");
     uint8_t *keep = bits(4, 5 * 9);
     for (int i = 0; i < 5 * 9; i++)
         keep[i] = !keep[i] && i / 9 != 2;
-    sdpa(ctx, 5, 9, fovea_tensor_aligned(keep, FOVEA_DTYPE_BOOL, 2, (const int64_t[]){5, 9}), 0, NULL,
-         torch_sdpa_boolean, "sdpa, boolean mask");
+    sdpa(ctx, 5, 9, fovea_tensor_aligned(keep, FOVEA_DTYPE_BOOL, 2, (const int64_t[]){5, 9}), 0, NULL, "sdpa_boolean",
+         "sdpa, boolean mask");
     float *added = fill(5, 2 * 5 * 9);
     sdpa(ctx, 5, 9, fovea_tensor_aligned(added, FOVEA_DTYPE_F32, 4, (const int64_t[]){2, 1, 5, 9}), 0, NULL,
-         torch_sdpa_additive, "sdpa, additive mask");
+         "sdpa_additive", "sdpa, additive mask");
     free(keep);
     free(added);
 }
@@ -98,7 +97,7 @@ typedef struct mha_case {
     fovea_tensor attn_mask;
     const uint8_t *key_padding_mask;
     bool is_causal, bias_kv, zero, sink; /* sink: the key of zeros of add_zero_attn as a sink */
-    const float *out, *weights;
+    const char *want;
 } mha_case;
 
 static void mha(const fovea_context *ctx, const mha_case *c) {
@@ -151,7 +150,8 @@ static void mha(const fovea_context *ctx, const mha_case *c) {
     fovea_mha *layer;
     if (test_check(fovea_mha_create(ctx, &desc, &w, &layer) == FOVEA_OK, "%s: %s", c->name, fovea_error_detail())) {
         test_check(fovea_mha_execute(layer, &args, NULL, 0) == FOVEA_OK, "%s: %s", c->name, fovea_error_detail());
-        compare(out, c->out, n, c->name);
+        compare(out, recorded(c->want, "out", n), n, c->name);
+        const float *want = recorded(c->want, "weights", BATCH * QUERIES * (kv_len + c->sink));
         float mean[BATCH * QUERIES * (KEYS + EXTRA)];
         for (int64_t b = 0; b < BATCH; b++)
             for (int64_t i = 0; i < QUERIES * kv_len; i++) {
@@ -161,7 +161,7 @@ static void mha(const fovea_context *ctx, const mha_case *c) {
                 mean[b * QUERIES * kv_len + i] = (float)(sum / HEADS);
             }
         for (int64_t row = 0; row < BATCH * QUERIES; row++) /* a sink has no column */
-            compare(mean + row * kv_len, c->weights + row * (kv_len + c->sink), kv_len, c->name);
+            compare(mean + row * kv_len, want + row * (kv_len + c->sink), kv_len, c->name);
     }
     fovea_mha_destroy(layer);
     float *all[] = {in_bias, in_weight, out_bias, out_weight, bias_k, bias_v, x[0],
@@ -187,25 +187,19 @@ static void test_mha(const fovea_context *ctx) {
                        wider = fovea_tensor_aligned(more, FOVEA_DTYPE_F32, 2, (const int64_t[]){QUERIES, KEYS + 1}),
                        heads = fovea_tensor_bhtd(by_head, FOVEA_DTYPE_BOOL, BATCH, HEADS, QUERIES, KEYS);
     const mha_case cases[] = {
-        {"attn_mask and key_padding_mask", mask, padding, false, false, false, false, torch_masks_out,
-         torch_masks_weights},
-        {"attn_mask of each head", heads, NULL, false, false, false, false, torch_by_head_out, torch_by_head_weights},
-        {"attn_mask of each head and key_padding_mask", heads, padding, false, false, false, false,
-         torch_by_head_padding_out, torch_by_head_padding_weights},
-        {"attn_mask of floats and key_padding_mask", added, padding, false, false, false, false,
-         torch_float_padding_out, torch_float_padding_weights},
-        {"key_padding_mask", absent, padding, false, false, false, false, torch_padding_out, torch_padding_weights},
-        {"add_bias_kv", absent, NULL, false, true, false, false, torch_bias_kv_out, torch_bias_kv_weights},
-        {"add_bias_kv and masks", mask, padding, false, true, false, false, torch_bias_kv_masks_out,
-         torch_bias_kv_masks_weights},
-        {"add_bias_kv, causal", absent, NULL, true, true, false, false, torch_bias_kv_causal_out,
-         torch_bias_kv_causal_weights},
+        {"attn_mask and key_padding_mask", mask, padding, false, false, false, false, "masks"},
+        {"attn_mask of each head", heads, NULL, false, false, false, false, "by_head"},
+        {"attn_mask of each head and key_padding_mask", heads, padding, false, false, false, false, "by_head_padding"},
+        {"attn_mask of floats and key_padding_mask", added, padding, false, false, false, false, "float_padding"},
+        {"key_padding_mask", absent, padding, false, false, false, false, "padding"},
+        {"add_bias_kv", absent, NULL, false, true, false, false, "bias_kv"},
+        {"add_bias_kv and masks", mask, padding, false, true, false, false, "bias_kv_masks"},
+        {"add_bias_kv, causal", absent, NULL, true, true, false, false, "bias_kv_causal"},
         {"add_bias_kv, attn_mask of floats, key_padding_mask", wider, padding, false, true, false, false,
-         torch_bias_kv_floats_out, torch_bias_kv_floats_weights},
-        {"add_zero_attn and masks", mask, padding, false, false, true, false, torch_zero_out, torch_zero_weights},
-        {"add_zero_attn as a sink", mask, padding, false, false, false, true, torch_zero_out, torch_zero_weights},
-        {"add_bias_kv, add_zero_attn, causal, key_padding_mask", absent, padding, true, true, true, false,
-         torch_both_out, torch_both_weights}};
+         "bias_kv_floats"},
+        {"add_zero_attn and masks", mask, padding, false, false, true, false, "zero"},
+        {"add_zero_attn as a sink", mask, padding, false, false, false, true, "zero"},
+        {"add_bias_kv, add_zero_attn, causal, key_padding_mask", absent, padding, true, true, true, false, "both"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         mha(ctx, &cases[i]);
     free(left_out);
@@ -255,7 +249,7 @@ static void test_mha_weights(const fovea_context *ctx) {
     fovea_mha *layer;
     if (test_check(fovea_mha_create(ctx, &desc, &w, &layer) == FOVEA_OK, "weights: %s", fovea_error_detail()))
         test_check(fovea_mha_execute(layer, &args, NULL, 0) == FOVEA_OK, "weights: %s", fovea_error_detail());
-    compare(out, torch_masks_out, BATCH * QUERIES * EMBED, "weights of the module");
+    compare(out, recorded("masks", "out", BATCH * QUERIES * EMBED), BATCH * QUERIES * EMBED, "weights of the module");
     fovea_mha_destroy(layer);
     void *all[] = {in_bias, in_weight, out_bias, out_weight, x[0], x[1], x[2], left_out, padding};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
@@ -328,6 +322,7 @@ static void test_edges(void) {
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "compat_torch", NULL);
+    test_arrays_read("compat_torch");
     fovea_context *ctx = test_context_untuned();
     test_sdpa(ctx);
     test_mha(ctx);

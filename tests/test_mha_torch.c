@@ -1,18 +1,16 @@
 /* Layers against what torch.nn.MultiheadAttention gave, recorded by data/mha_torch.py in float64. */
 #include "attention_case.h"
-#include "data/mha_torch.h"
 #include "recorded.h"
 #include "test.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static fovea_tensor rows(const float *x, int64_t batch, int64_t tokens, int64_t features) {
     return fovea_tensor_bhtd((void *)(uintptr_t)x, FOVEA_DTYPE_F32, batch, 1, tokens, features);
 }
 
 static void run(const fovea_context *ctx, const fovea_mha_desc *desc, const fovea_mha_weights *weights,
-                fovea_attention_args *args, const float *want, const char *what) {
+                fovea_attention_args *args, const char *want, const char *what) {
     const int64_t batch = desc->attention->batch, q_len = desc->attention->q_len,
                   n = batch * q_len * desc->out_features;
     float *out = must_alloc(n, sizeof *out);
@@ -21,7 +19,7 @@ static void run(const fovea_context *ctx, const fovea_mha_desc *desc, const fove
     if (test_check(fovea_mha_create(ctx, desc, weights, &mha) == FOVEA_OK, "%s: %s", what, fovea_error_detail())) {
         args->out = rows(out, batch, q_len, desc->out_features);
         test_check(fovea_mha_execute(mha, args, NULL, 0) == FOVEA_OK, "%s: %s", what, fovea_error_detail());
-        compare(out, want, n, what);
+        compare(out, recorded(want, "out", n), n, what);
         fovea_mha_destroy(mha);
     }
     free(out);
@@ -60,18 +58,16 @@ static void test_self(const fovea_context *ctx) {
     fovea_attention_args_init(&args);
     args.q = rows(x, BATCH, TOKENS, EMBED);
     args.weights = fovea_tensor_bhtd(weights, FOVEA_DTYPE_F32, BATCH, HEADS, TOKENS, TOKENS);
-    run(ctx, &desc, &w, &args, torch_self_out, "self-attention");
-    compare(weights, torch_self_weights, BATCH * HEADS * TOKENS * TOKENS, "weights");
+    run(ctx, &desc, &w, &args, "self", "self-attention");
+    compare(weights, recorded("self", "weights", BATCH * HEADS * TOKENS * TOKENS), BATCH * HEADS * TOKENS * TOKENS,
+            "weights");
     args.weights.data = NULL;
     attention.causal = FOVEA_CAUSAL_TOP_LEFT;
-    run(ctx, &desc, &w, &args, torch_causal_out, "causal");
+    run(ctx, &desc, &w, &args, "causal", "causal");
     attention.causal = FOVEA_CAUSAL_NONE;
     const int64_t lens[] = {TOKENS, 4};
     args.kv_lens = lens;
-    float padded[BATCH * TOKENS * EMBED]; /* the first sequence is whole, as above */
-    memcpy(padded, torch_self_out, sizeof padded / BATCH);
-    memcpy(padded + TOKENS * EMBED, torch_padded_second, sizeof torch_padded_second);
-    run(ctx, &desc, &w, &args, padded, "key_padding_mask");
+    run(ctx, &desc, &w, &args, "padded", "key_padding_mask");
     float *bare_in = fill(100, 3 * EMBED * EMBED), *bare_o = fill(101, EMBED * EMBED);
     desc = self_desc(3, &attention);
     desc.biases = 0;
@@ -79,7 +75,7 @@ static void test_self(const fovea_context *ctx) {
     w.fused = fovea_matrix_out_in(bare_in, FOVEA_DTYPE_F32, 3 * EMBED, EMBED);
     w.o = fovea_matrix_out_in(bare_o, FOVEA_DTYPE_F32, EMBED, EMBED);
     args.kv_lens = NULL;
-    run(ctx, &desc, &w, &args, torch_plain_out, "without biases");
+    run(ctx, &desc, &w, &args, "plain", "without biases");
     float *all[] = {x, bias, in, o_bias, o, weights, bare_in, bare_o};
     for (int i = 0; i < 8; i++)
         free(all[i]);
@@ -113,7 +109,7 @@ static void test_cross(const fovea_context *ctx) {
     args.q = rows(q, BATCH, QUERIES, EMBED);
     args.k = rows(k, BATCH, KEYS, KDIM);
     args.v = rows(v, BATCH, KEYS, VDIM);
-    run(ctx, &desc, &w, &args, torch_cross_out, "cross-attention, kdim, vdim");
+    run(ctx, &desc, &w, &args, "cross", "cross-attention, kdim, vdim");
     float *all[] = {q, k, v, bias, wk, o_bias, o, wq, wv};
     for (int i = 0; i < 9; i++)
         free(all[i]);
@@ -121,6 +117,7 @@ static void test_cross(const fovea_context *ctx) {
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "mha_torch", NULL);
+    test_arrays_read("mha_torch");
     fovea_context *ctx = context_of(FOVEA_ISA_BEST, 0, NULL);
     test_self(ctx);
     test_cross(ctx);

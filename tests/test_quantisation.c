@@ -1,51 +1,62 @@
 /* Quantised weights stand for the numbers that other packages say (data/quantised.py); packed, and unpacked by the scalar
  * kernels, they stand for the same ones; and they come back byte for byte: every layout, type of scales, group size and
  * fill, columns packed piece by piece at any place of a panel. For which formats no number is ever rounded. */
+#include "arrays.h"
 #include "dispatch/dispatch.h"
 #include "quantisation/quantisation.h"
 #include "quantised_layouts.h"
-
-#include "data/quantised.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
-static void *bytes_of(const char *digits) {
-    const int64_t n = digits ? (int64_t)strlen(digits) / 2 : 0;
-    uint8_t *bytes = must_alloc(n + 1, 1);
-    for (int64_t i = 0; i < n; i++) {
-        unsigned byte;
-        sscanf(digits + 2 * i, "%2x", &byte);
-        bytes[i] = (uint8_t)byte;
-    }
-    return bytes;
+/* Weights of data/quantised.py. */
+static const struct recorded_weights {
+    const char *name;
+    fovea_dtype dtype;
+    int64_t in, out, group;
+    fovea_packing packing;
+    fovea_dtype scale_dtype;
+    int zero_offset;
+} recorded_weights[] = {
+    {"Q8_0", FOVEA_DTYPE_Q8_0, 256, 1, 0, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_F32, 0},
+    {"Q4_0", FOVEA_DTYPE_Q4_0, 256, 1, 0, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_F32, 0},
+    {"Q4_1", FOVEA_DTYPE_Q4_1, 256, 1, 0, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_F32, 0},
+    {"Q4_K", FOVEA_DTYPE_Q4_K, 256, 1, 0, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_F32, 0},
+    {"Q5_K", FOVEA_DTYPE_Q5_K, 256, 1, 0, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_F32, 0},
+    {"Q6_K", FOVEA_DTYPE_Q6_K, 256, 1, 0, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_F32, 0},
+    {"GPTQ 4", FOVEA_DTYPE_U4, 32, 8, 16, FOVEA_PACKING_GPTQ, FOVEA_DTYPE_F16, 1},
+    {"GPTQ 4 act-order", FOVEA_DTYPE_U4, 32, 8, 16, FOVEA_PACKING_GPTQ, FOVEA_DTYPE_F16, 0},
+    {"GPTQ 8", FOVEA_DTYPE_U8, 32, 8, 16, FOVEA_PACKING_GPTQ, FOVEA_DTYPE_F16, 0},
+    {"AWQ 4", FOVEA_DTYPE_U4, 32, 8, 16, FOVEA_PACKING_AWQ, FOVEA_DTYPE_F16, 0},
+    {"pack-quantized", FOVEA_DTYPE_U4, 32, 8, 16, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_BF16, 0},
+};
+
+/* NULL: the format has none. */
+static const void *recorded_part(const struct recorded_weights *w, const char *part) {
+    char name[64];
+    snprintf(name, sizeof name, "%s/%s", w->name, part);
+    const test_array *found = test_array_find(name);
+    return found ? test_array_data(found) : NULL;
 }
 
 static void check_recorded(const fovea_context *ctx) {
     for (size_t i = 0; i < sizeof recorded_weights / sizeof recorded_weights[0]; i++) {
         const struct recorded_weights *w = &recorded_weights[i];
-        void *data = bytes_of(w->data), *scales = bytes_of(w->scales), *zeros = bytes_of(w->zeros),
-             *group_of = bytes_of(w->group_of), *numbers = bytes_of(w->numbers);
         float *got = must_alloc(w->in * w->out, sizeof *got);
         fovea_quantisation q;
         fovea_quantisation_init(&q);
-        q.group_scales = scales;
+        q.group_scales = recorded_part(w, "scales");
         q.group_size = w->group;
         q.scale_dtype = w->scale_dtype;
         q.packing = w->packing;
-        q.zeros = w->zeros ? zeros : NULL;
+        q.zeros = recorded_part(w, "zeros");
         q.zero_offset = w->zero_offset;
-        q.group_of = w->group_of ? group_of : NULL;
-        fovea_matrix m = fovea_matrix_out_in(data, w->dtype, w->out, w->in);
-        m.quantisation = w->scales ? &q : NULL;
+        q.group_of = recorded_part(w, "group_of");
+        fovea_matrix m = fovea_matrix_out_in(recorded_part(w, "data"), w->dtype, w->out, w->in);
+        m.quantisation = q.group_scales ? &q : NULL;
         test_check(fovea_dequantize(ctx, &m, got) == FOVEA_OK, "%s: %s", w->name, fovea_error_detail());
-        test_same(got, numbers, w->in * w->out, "%s, recorded", w->name);
-        free(data);
-        free(scales);
-        free(zeros);
-        free(group_of);
-        free(numbers);
+        test_same(got, recorded_part(w, "numbers"), w->in * w->out, "%s, recorded", w->name);
         free(got);
     }
 }
@@ -340,6 +351,7 @@ static void check_exact(const fovea_context *ctx) {
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "quantisation", NULL);
+    test_arrays_read("quantised");
     rng r = rng_stream(test_seed(), "quantisation");
     fovea_context *ctx = test_context_untuned();
     check_recorded(ctx);

@@ -4,8 +4,6 @@
 #include "quantize_case.h"
 #include "recorded.h"
 
-#include "data/quantised.h"
-
 #include <fenv.h>
 #include <inttypes.h>
 #include <math.h>
@@ -19,18 +17,15 @@ static void check_recorded(const fovea_context *ctx) {
     float *x = fill(7, 256);
     for (int i = 0; i < 256; i++)
         x[i] *= (float)(1 + i / 32 % 4) / 3.0f;
-    for (size_t i = 0; i < sizeof recorded_blocks / sizeof recorded_blocks[0]; i++) {
-        const fovea_dtype to = recorded_blocks[i].dtype;
+    for (int i = 0; i < 3; i++) {
+        static const fovea_dtype blocks[] = {FOVEA_DTYPE_Q8_0, FOVEA_DTYPE_Q4_0, FOVEA_DTYPE_Q4_1};
+        static const char *const names[] = {"quantised/Q8_0", "quantised/Q4_0", "quantised/Q4_1"};
+        const fovea_dtype to = blocks[i];
         const fovea_matrix from = fovea_matrix_out_in(x, FOVEA_DTYPE_F32, 1, 256);
         const result got = quantize(ctx, &from, to, NULL);
-        int64_t wrong = (int64_t)strlen(recorded_blocks[i].data) != 2 * (int64_t)got.data_bytes;
-        for (size_t k = 0; k < got.data_bytes && !wrong; k++) {
-            char digits[3];
-            snprintf(digits, sizeof digits, "%02x", got.data[k]);
-            wrong += memcmp(digits, recorded_blocks[i].data + 2 * k, 2) != 0;
-        }
-        test_check(got.status == FOVEA_OK && wrong == 0, "%s has other bytes than gguf's",
-                   fv_enum_name(FV_ENUM_dtype, (int)to));
+        const void *want = test_array_named(names[i], "uint8", (int64_t)got.data_bytes);
+        test_check(got.status == FOVEA_OK && memcmp(got.data, want, got.data_bytes) == 0,
+                   "%s has other bytes than gguf's", fv_enum_name(FV_ENUM_dtype, (int)to));
         result_free(&got);
     }
     free(x);
@@ -281,6 +276,7 @@ static void check_first_refused(const fovea_context *two_threads) {
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "quantize", NULL);
+    test_arrays_read("quantised");
     rng r = rng_stream(test_seed(), "quantize");
     fovea_context *contexts[3] = {test_context_untuned(), context_with_pool(2), context_with_pool(3)};
     check_recorded(contexts[0]);

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Writes compat_keras.h: what MultiHeadAttention and Attention of Keras give, for tests/test_compat_keras.c,
-which makes the same inputs and weights with fill(). Run once, with Keras and PyTorch:
-    KERAS_BACKEND=torch python3 tests/data/compat_keras.py > tests/data/compat_keras.h
+"""Writes compat_keras.arrays: what MultiHeadAttention and Attention of Keras give, for test_compat_keras.c, which makes the
+same inputs and weights with fill(). Run once, with Keras (3.15.1) and PyTorch:
+    KERAS_BACKEND=torch python3 tests/data/compat_keras.py
 """
 import keras
 import numpy as np
-from mha_torch import fill, show
-from torch import from_numpy
+from arrays import Arrays
+from mha_torch import fill
 
+arrays = Arrays(__file__)
 HEADS, KEY_DIM, VALUE_DIM, BATCH, QUERIES, KEYS = 3, 4, 5, 2, 5, 7
 FEATURES = {"query": 6, "key": 8, "value": 7, "output": 9}
 
@@ -25,11 +26,10 @@ def bits(seed, *shape):
 
 def record(name, result):
     for part, tensor in zip(("out", "weights"), result):
-        show(f"keras_{name}_{part}", from_numpy(keras.ops.convert_to_numpy(tensor)))
+        arrays.add(f"{name}_{part}", keras.ops.convert_to_numpy(tensor).flatten())
 
 
 def main():
-    print(f"/* Made by compat_keras.py with Keras {keras.__version__}; not edited by hand. */")
     q, k, v = (array(i + 1, BATCH, n, FEATURES[f]) for i, (n, f) in
                enumerate([(QUERIES, "query"), (KEYS, "key"), (KEYS, "value")]))
     layer = keras.layers.MultiHeadAttention(num_heads=HEADS, key_dim=KEY_DIM, value_dim=VALUE_DIM,
@@ -55,6 +55,7 @@ def main():
     scaled.scale.assign(0.375)
     record("attention_masks", scaled([q, v, k], mask=[bits(14, BATCH, QUERIES), bits(11, BATCH, KEYS)],
                                      return_attention_scores=True, use_causal_mask=True))
+    arrays.write()
 
 
 main()

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Writes compat_ort.h: what GroupQueryAttention of ONNX Runtime gives on the CPU, for tests/test_compat_ort.c,
-which makes the same inputs with fill(). Run once, with onnx, onnxruntime and PyTorch (for fill()):
-    python3 tests/data/compat_ort.py > tests/data/compat_ort.h
+"""Writes compat_ort.arrays: what GroupQueryAttention of ONNX Runtime gives on the CPU, for test_compat_ort.c, which makes
+the same inputs with fill(). Run once, with onnx, onnxruntime (1.32.0) and PyTorch (for fill()):
+    python3 tests/data/compat_ort.py
 """
 import numpy as np
 import onnxruntime
-from mha_torch import fill, show
+from arrays import Arrays
+from mha_torch import fill
 from onnx import TensorProto, helper
-from torch import from_numpy
 
+arrays = Arrays(__file__)
 HEADS, KV_HEADS, BATCH, DIM = 4, 2, 2, 8
 INPUTS = ["query", "key", "value", "past_key", "past_value", "seqlens_k", "total_sequence_length", "", "", "",
           "attention_bias", "head_sink"]
@@ -38,11 +39,10 @@ def attend(name, q_len, past, seqlens_k, total, bias=None, sink=None, **attribut
     model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 21),
                                                                    helper.make_opsetid("com.microsoft", 1)])
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    show(f"ort_{name}", from_numpy(session.run(["out"], feeds)[0]))
+    arrays.add(name, session.run(["out"], feeds)[0].flatten())
 
 
 def main():
-    print(f"/* Made by compat_ort.py with ONNX Runtime {onnxruntime.__version__}; not edited by hand. */")
     attend("prompt", 5, 0, [4, 2], 5)
     attend("scale", 5, 0, [4, 4], 5, scale=0.25)
     attend("window", 5, 0, [4, 4], 5, local_window_size=2)
@@ -52,6 +52,7 @@ def main():
     attend("smooth", 5, 0, [4, 4], 5, smooth_softmax=1)
     attend("sink", 5, 0, [4, 4], 5, sink=array(6, HEADS))
     attend("bias", 5, 0, [4, 4], 5, bias=array(7, BATCH, 1, 5, 5), softcap=1.5)
+    arrays.write()
 
 
 main()

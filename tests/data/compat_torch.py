@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Writes compat_torch.h: what PyTorch gives where ONNX has no such thing, for
-tests/test_compat_torch.c, which makes the same inputs with fill(). Run once, with PyTorch:
-    python3 tests/data/compat_torch.py > tests/data/compat_torch.h
+"""Writes compat_torch.arrays: what PyTorch gives where ONNX has no such thing, for test_compat_torch.c, which makes the
+same inputs with fill(). Run once (PyTorch 2.15.0):
+    python3 tests/data/compat_torch.py
 Computed in float64, so that what is recorded has no rounding but the last.
 """
 import warnings
 
 import torch
-from mha_torch import fill, show
+from arrays import Arrays
+from mha_torch import add, fill
 
+arrays = Arrays(__file__)
 HEADS, EMBED, BATCH, QUERIES, KEYS = 4, 24, 2, 5, 7
 
 
@@ -22,14 +24,14 @@ def sdpa():
         q, k, v = fill(1, 2, 4, q_len, 8) * 4, fill(2, 2, 2, kv_len, 8), fill(3, 2, 2, kv_len, 6)
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True, **options)
 
-    show("torch_sdpa_causal_wide", attend(5, 9, is_causal=True))
-    show("torch_sdpa_causal_tall", attend(9, 5, is_causal=True))
+    add(arrays, "sdpa_causal_wide", attend(5, 9, is_causal=True))
+    add(arrays, "sdpa_causal_tall", attend(9, 5, is_causal=True))
     keep = ~bits(4, 5, 9)
     keep[2] = False  # a query that sees nothing gives 0
-    show("torch_sdpa_boolean", attend(5, 9, attn_mask=keep))
-    show("torch_sdpa_additive", attend(5, 9, attn_mask=fill(5, 2, 1, 5, 9)))
-    show("torch_sdpa_scale_negative", attend(5, 9, scale=-0.3))
-    show("torch_sdpa_scale_zero", attend(5, 9, scale=0.0))
+    add(arrays, "sdpa_boolean", attend(5, 9, attn_mask=keep))
+    add(arrays, "sdpa_additive", attend(5, 9, attn_mask=fill(5, 2, 1, 5, 9)))
+    add(arrays, "sdpa_scale_negative", attend(5, 9, scale=-0.3))
+    add(arrays, "sdpa_scale_zero", attend(5, 9, scale=0.0))
 
 
 def mha():
@@ -43,8 +45,8 @@ def mha():
     def record(name, module, **options):
         q, k, v = fill(1, BATCH, QUERIES, EMBED), fill(2, BATCH, KEYS, EMBED), fill(3, BATCH, KEYS, EMBED)
         out, weights = module(q, k, v, **options)  # averaged over the heads
-        show(f"torch_{name}_out", out)
-        show(f"torch_{name}_weights", weights)
+        add(arrays, f"{name}_out", out)
+        add(arrays, f"{name}_weights", weights)
 
     left_out = bits(6, QUERIES, KEYS)
     padding = bits(7, BATCH, KEYS)
@@ -69,9 +71,9 @@ def mha():
 
 def main():
     warnings.filterwarnings("ignore")
-    print(f"/* Made by compat_torch.py with PyTorch {torch.__version__.split('+')[0]}; not edited by hand. */")
     sdpa()
     mha()
+    arrays.write()
 
 
 main()

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes mha_torch.h: what torch.nn.MultiheadAttention gives for layers whose weights and inputs are made by fill(),
-here and in tests/test_mha_torch.c alike. Run once, with PyTorch:
-    python3 tests/data/mha_torch.py > tests/data/mha_torch.h
+"""Writes mha_torch.arrays: what torch.nn.MultiheadAttention gives for layers whose weights and inputs are made by fill(),
+here and in test_mha_torch.c alike. Run once (PyTorch 2.15.0):
+    python3 tests/data/mha_torch.py
 Computed in float64, so that what is recorded has no rounding but the last.
 """
 import torch
+from arrays import Arrays
 
 
 def fill(seed, *shape):
@@ -16,12 +17,8 @@ def fill(seed, *shape):
     return torch.tensor(values, dtype=torch.float64).reshape(shape)
 
 
-def show(name, tensor):
-    numbers = [f"{float(x):.8e}" for x in tensor.detach().to(torch.float32).flatten()]
-    print(f"static const float {name}[] = {{")
-    for i in range(0, len(numbers), 7):
-        print("    " + ", ".join(n + "f" for n in numbers[i : i + 7]) + ",")
-    print("};\n")
+def add(arrays, name, tensor):
+    arrays.add(name, tensor.detach().to(torch.float32).flatten().numpy())
 
 
 def layer(embed, heads, kdim=None, vdim=None, bias=True):
@@ -34,19 +31,20 @@ def layer(embed, heads, kdim=None, vdim=None, bias=True):
 
 
 def main():
-    print(f"/* Made by mha_torch.py with PyTorch {torch.__version__.split('+')[0]}; not edited by hand. */")
+    arrays = Arrays(__file__)
     x = fill(1, 2, 7, 24)
     mha = layer(24, 4)
     out, weights = mha(x, x, x, average_attn_weights=False)
-    show("torch_self_out", out)
-    show("torch_self_weights", weights)
+    add(arrays, "self_out", out)
+    add(arrays, "self_weights", weights)
     causal = torch.ones(7, 7, dtype=torch.bool).triu(1)
-    show("torch_causal_out", mha(x, x, x, attn_mask=causal, need_weights=False)[0])
+    add(arrays, "causal_out", mha(x, x, x, attn_mask=causal, need_weights=False)[0])
     padding = torch.tensor([[False] * 7, [False] * 4 + [True] * 3])
-    show("torch_padded_second", mha(x, x, x, key_padding_mask=padding, need_weights=False)[0][1])
+    add(arrays, "padded_out", mha(x, x, x, key_padding_mask=padding, need_weights=False)[0])
     q, k, v = fill(2, 2, 5, 24), fill(3, 2, 9, 10), fill(4, 2, 9, 14)
-    show("torch_cross_out", layer(24, 3, kdim=10, vdim=14)(q, k, v, need_weights=False)[0])
-    show("torch_plain_out", layer(24, 3, bias=False)(x, x, x, need_weights=False)[0])
+    add(arrays, "cross_out", layer(24, 3, kdim=10, vdim=14)(q, k, v, need_weights=False)[0])
+    add(arrays, "plain_out", layer(24, 3, bias=False)(x, x, x, need_weights=False)[0])
+    arrays.write()
 
 
 if __name__ == "__main__":

@@ -1,32 +1,22 @@
 #!/usr/bin/env python3
-"""Writes quantised.h: weights as models store them, and the numbers that they stand for, for tests/test_quantisation.c and
-tests/test_quantize.c. Blocks by the gguf package, words of GPTQ, AWQ and compressed-tensors by the formulas of GPTQModel
-(TorchLinear) and compressed-tensors (pack_to_int32). Run once, with numpy and gguf:
-    python3 tests/data/quantised.py > tests/data/quantised.h
+"""Writes quantised.arrays: weights as models store them, and the numbers that they stand for, for test_quantisation.c and
+test_quantize.c. Blocks by the gguf package, words of GPTQ, AWQ and compressed-tensors by the formulas of GPTQModel
+(TorchLinear) and compressed-tensors (pack_to_int32). Run once, with numpy and gguf (0.19.0):
+    python3 tests/data/quantised.py
+Arrays NAME/data, NAME/scales ...; quantised/NAME: fill(7, 256), element i times (1 + i / 32 % 4) / 3, as blocks.
 """
-from importlib.metadata import version
-
 import gguf.quants as quants
 import numpy as np
+from arrays import Arrays
 
 rng = np.random.default_rng(46)
-rows = []
+arrays = Arrays(__file__)
 
 
-def text(array):
-    """Bytes of an array in hexadecimal, as string literals."""
-    if array is None:
-        return "NULL"
-    digits = np.ascontiguousarray(array).tobytes().hex()
-    return "\n     ".join('"' + digits[i : i + 104] + '"' for i in range(0, len(digits), 104))
-
-
-def row(name, dtype, size, group, data, numbers, packing="PLAIN", scale="F32", scales=None, zeros=None, offset=0, group_of=None):
-    rows.append(
-        f'    {{"{name}", FOVEA_DTYPE_{dtype}, FOVEA_PACKING_{packing}, FOVEA_DTYPE_{scale}, {size[0]}, {size[1]}, {group}, '
-        f"{offset},\n     {text(data)},\n     {text(scales)},\n     {text(zeros)},\n     {text(group_of)},\n     "
-        f"{text(numbers.astype(np.float32))}}},\n"
-    )
+def add(name, data, numbers, **more):
+    for part, array in {"data": data, "numbers": numbers.astype(np.float32), **more}.items():
+        if array is not None:
+            arrays.add(f"{name}/{part}", np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8))
 
 
 def blocks(name, elements, size, halves):
@@ -34,7 +24,7 @@ def blocks(name, elements, size, halves):
     data = rng.integers(0, 256, (256 // elements, size), dtype=np.uint8)
     for at in halves:
         data[:, at : at + 2] = (rng.normal(size=len(data)) / 8).astype(np.float16).view(np.uint8).reshape(-1, 2)
-    row(name, name, (256, 1), 0, data, getattr(quants, name).dequantize_blocks(data))
+    add(name, data, getattr(quants, name).dequantize_blocks(data))
 
 
 def words(integers, axis, order=None, bits=4):
@@ -56,16 +46,15 @@ def groups(bits, packing, offset=0, act_order=False, symmetric=False):
         of = rng.permutation(of)
     numbers = (s.astype(np.float32)[of] * (w - z[of]).astype(np.float32)).T
     gptq, order = packing == "GPTQ", None if packing == "GPTQ" else [0, 2, 4, 6, 1, 3, 5, 7]
-    row(f"{packing} {bits}{' act-order' if act_order else ''}", f"U{bits}", (size, out), group,
-        words(w, 0 if gptq else 1, order, bits), numbers, packing, "F16", s, words(z - offset, 1, order, bits), offset,
-        of.astype(np.int32) if act_order else None)
+    add(f"{packing} {bits}{' act-order' if act_order else ''}", words(w, 0 if gptq else 1, order, bits), numbers, scales=s,
+        zeros=words(z - offset, 1, order, bits), group_of=of.astype(np.int32) if act_order else None)
 
 
 def compressed():
     w = rng.integers(-8, 8, (8, 32))
     s = (rng.normal(size=(8, 2)) / 8).astype(np.float32).view(np.uint32) & 0xFFFF0000
     numbers = np.repeat(s.view(np.float32), 16, axis=1) * w.astype(np.float32)
-    row("pack-quantized", "U4", (32, 8), 16, words(w + 8, 1), numbers, scale="BF16", scales=(s >> 16).astype(np.uint16))
+    add("pack-quantized", words(w + 8, 1), numbers, scales=(s >> 16).astype(np.uint16))
 
 
 def fill(seed, n):
@@ -88,14 +77,7 @@ groups(4, "GPTQ", act_order=True)
 groups(8, "GPTQ")
 groups(4, "AWQ")
 compressed()
-print(f"/* Made by quantised.py with gguf {version('gguf')}; not edited by hand. Bytes in hexadecimal. */")
-print("static const struct recorded_weights {\n    const char *name;\n    fovea_dtype dtype;\n    fovea_packing packing;")
-print("    fovea_dtype scale_dtype;\n    int64_t in, out, group;\n    int zero_offset;")
-print("    const char *data, *scales, *zeros, *group_of, *numbers;\n} recorded_weights[] = {")
-print("".join(rows) + "};\n")
-print("/* fill(7, 256), element i times (1 + i / 32 % 4) / 3, as blocks. */\nstatic const struct recorded_blocks {")
-print("    fovea_dtype dtype;\n    const char *data;\n} recorded_blocks[] = {")
 x = (fill(7, 256) * ((1 + np.arange(256) // 32 % 4).astype(np.float32) / np.float32(3))).reshape(-1, 32)
 for name in ("Q8_0", "Q4_0", "Q4_1"):
-    print(f"    {{FOVEA_DTYPE_{name},\n     {text(getattr(quants, name).quantize_blocks(x))}}},")
-print("};")
+    arrays.add(f"quantised/{name}", getattr(quants, name).quantize_blocks(x))
+arrays.write()
