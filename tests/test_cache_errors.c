@@ -1,6 +1,7 @@
 /* What caches, and layers over them, must refuse, and that nothing has changed after it. What attention over pages
  * must: test_paged_errors.c. */
 #include "cache_case.h"
+#include "refusals.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,84 +101,55 @@ typedef struct appends {
     shadow *s;
     int64_t numbers[2], lens[2], ends[3];
     float k[2 * CACHE_KV_HEADS * 2 * CACHE_DIM], v[2 * CACHE_KV_HEADS * 2 * CACHE_VALUES];
+    fovea_kv_append a;
 } appends;
 
-static fovea_kv_append good(appends *x) {
-    fovea_kv_append a;
-    fovea_kv_append_init(&a);
-    a.count = 1;
-    a.sequences = x->numbers;
-    a.k = fovea_tensor_bhtd(x->k, FOVEA_DTYPE_F32, 1, CACHE_KV_HEADS, 2, CACHE_DIM);
-    a.v = fovea_tensor_bhtd(x->v, FOVEA_DTYPE_F32, 1, CACHE_KV_HEADS, 2, CACHE_VALUES);
-    return a;
-}
-
-static void refuse(appends *x, const char *what, const fovea_kv_append *a, fovea_status due) {
+static void refuse(void *spoiled, fovea_status due, const char *words) {
+    const appends *x = spoiled;
     int64_t length;
-    check_due(what, fovea_kv_cache_append(x->cache, a), due);
+    check_status(words, fovea_kv_cache_append(x->cache, &x->a), due, words);
     test_check(fovea_kv_cache_length(x->cache, 0, x->s->number, &length) == FOVEA_OK && length == 10,
-               "%s: the sequence has %d tokens", what, (int)length);
+               "%s: the sequence has %d tokens", words, (int)length);
 }
 
 static void test_append(appends *x) {
-    fovea_kv_append a = good(x);
-    a.layer = CACHE_LAYERS;
-    refuse(x, "layer", &a, FOVEA_ERROR_ARGUMENT);
-    a.layer = -1;
-    refuse(x, "layer -1", &a, FOVEA_ERROR_ARGUMENT);
-    a = good(x);
-    a.count = -1;
-    refuse(x, "count", &a, FOVEA_ERROR_SHAPE);
-    a = good(x);
-    a.sequences = NULL;
-    refuse(x, "no sequences", &a, FOVEA_ERROR_NULL);
-    a = good(x);
-    x->numbers[0]++;
-    refuse(x, "sequence", &a, FOVEA_ERROR_ARGUMENT);
-    x->numbers[0]--;
-    a = good(x);
-    a.k.shape[1] = 1;
-    refuse(x, "heads", &a, FOVEA_ERROR_SHAPE);
-    a = good(x);
-    a.v.shape[2] = 1;
-    refuse(x, "tokens of v", &a, FOVEA_ERROR_SHAPE);
-    a = good(x);
-    a.v.data = NULL;
-    refuse(x, "no v", &a, FOVEA_ERROR_NULL);
-    a = good(x);
-    a.k.dtype = FOVEA_DTYPE_BOOL;
-    refuse(x, "type", &a, FOVEA_ERROR_DTYPE);
-    a = good(x);
-    a.k.stride[3] = 2;
-    refuse(x, "stride", &a, FOVEA_ERROR_STRIDE);
-    a = good(x);
-    a.lens = x->lens;
-    x->lens[0] = 3;
-    refuse(x, "lens", &a, FOVEA_ERROR_SHAPE);
+#define A(field, number) SPOIL(appends, a.field, number)
+    const refusal rows[] = {
+        {FOVEA_ERROR_ARGUMENT, "layer is 2", {A(layer, CACHE_LAYERS)}},
+        {FOVEA_ERROR_ARGUMENT, "layer is -1", {A(layer, -1)}},
+        {FOVEA_ERROR_SHAPE, "count is -1", {A(count, -1)}},
+        {FOVEA_ERROR_NULL, "sequences is NULL", {A(sequences, 0)}},
+        {FOVEA_ERROR_ARGUMENT, "sequence", {SPOIL(appends, numbers[0], x->numbers[0] + 1)}},
+        {FOVEA_ERROR_SHAPE, "k: head axis has 1", {A(k.shape[1], 1)}},
+        {FOVEA_ERROR_SHAPE, "v: token axis has 1", {A(v.shape[2], 1)}},
+        {FOVEA_ERROR_NULL, "v has no data", {A(v.data, 0)}},
+        {FOVEA_ERROR_DTYPE, "k is FOVEA_DTYPE_BOOL", {A(k.dtype, FOVEA_DTYPE_BOOL)}},
+        {FOVEA_ERROR_STRIDE, "k: channel stride is 2", {A(k.stride[3], 2)}},
+        {FOVEA_ERROR_SHAPE, "lens[0] is 3", {A(lens, x->lens), SPOIL(appends, lens[0], 3)}},
+        {FOVEA_ERROR_SHAPE, "lens[0] is -1", {A(lens, x->lens), SPOIL(appends, lens[0], -1)}},
+        {FOVEA_ERROR_ARGUMENT, "lens and cu_seqlens", {A(lens, x->lens), A(cu_seqlens, x->ends)}},
+        {FOVEA_ERROR_SHAPE, "cu_seqlens[1] is 3", {A(cu_seqlens, x->ends), SPOIL(appends, ends[1], 3)}},
+        {FOVEA_ERROR_SHAPE,
+         "cu_seqlens[0] is -1",
+         {A(cu_seqlens, x->ends), SPOIL(appends, ends[0], -1), SPOIL(appends, ends[1], 1)}},
+        {FOVEA_ERROR_SHAPE,
+         "cu_seqlens[1] is 1; it must be from 2",
+         {A(cu_seqlens, x->ends), SPOIL(appends, ends[0], 2), SPOIL(appends, ends[1], 1)}},
+        {FOVEA_ERROR_ARGUMENT, "twice", {A(count, 2), A(k.shape[0], 2), A(v.shape[0], 2)}},
+        {FOVEA_ERROR_VERSION, "fovea_kv_append has struct_size 16", {A(struct_size, 16)}},
+        {FOVEA_OK, "nothing", {A(count, 0), A(k.shape[0], 0), A(v.shape[0], 0)}},
+    };
+#undef A
+    fovea_kv_append_init(&x->a);
+    x->a.count = 1;
+    x->a.sequences = x->numbers;
+    x->a.k = fovea_tensor_bhtd(x->k, FOVEA_DTYPE_F32, 1, CACHE_KV_HEADS, 2, CACHE_DIM);
+    x->a.v = fovea_tensor_bhtd(x->v, FOVEA_DTYPE_F32, 1, CACHE_KV_HEADS, 2, CACHE_VALUES);
     x->lens[0] = 1;
-    a.cu_seqlens = x->ends;
-    refuse(x, "lens and cu_seqlens", &a, FOVEA_ERROR_ARGUMENT);
-    a.lens = NULL;
-    x->ends[1] = 3;
-    refuse(x, "cu_seqlens", &a, FOVEA_ERROR_SHAPE);
-    memcpy(x->ends, (const int64_t[]){-1, 1}, 2 * sizeof(int64_t));
-    refuse(x, "cu_seqlens below 0", &a, FOVEA_ERROR_SHAPE);
-    memcpy(x->ends, (const int64_t[]){2, 1}, 2 * sizeof(int64_t));
-    refuse(x, "cu_seqlens that fall", &a, FOVEA_ERROR_SHAPE);
-    a = good(x);
-    a.count = 2;
-    a.k.shape[0] = a.v.shape[0] = 2;
     x->numbers[1] = x->numbers[0];
-    refuse(x, "named twice", &a, FOVEA_ERROR_ARGUMENT);
-    a = good(x);
-    a.struct_size = 16;
-    refuse(x, "older than any", &a, FOVEA_ERROR_VERSION);
+    refuse_each(x, rows, sizeof rows / sizeof rows[0], refuse);
     check_due("no append", fovea_kv_cache_append(x->cache, NULL), FOVEA_ERROR_NULL);
-    check_due("no cache", fovea_kv_cache_append(NULL, &a), FOVEA_ERROR_NULL);
-    a = good(x);
-    a.count = 0;
-    a.k.shape[0] = a.v.shape[0] = 0;
-    refuse(x, "nothing", &a, FOVEA_OK);
+    check_due("no cache", fovea_kv_cache_append(NULL, &x->a), FOVEA_ERROR_NULL);
 }
 
 static void test_sequences(appends *x) {

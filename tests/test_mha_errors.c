@@ -2,6 +2,7 @@
  * outputs left as they were. */
 #include "attention_case.h"
 #include "mha_layer.h"
+#include "refusals.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -107,11 +108,88 @@ static void test_cost_pairs(void) {
 
 /* ------------------------------------------------------------------------------------------------------ refusals -- */
 
-static void refuse_create(const fovea_context *ctx, const fovea_mha_desc *d, const fovea_mha_weights *w,
-                          fovea_status want, const char *words) {
+/* What fovea_mha_create() takes. */
+typedef struct creation {
+    const fovea_context *ctx;
+    fovea_mha_desc d;
+    fovea_attention_desc attention;
+    fovea_mha_weights w;
+} creation;
+
+static void check_create(void *spoiled, fovea_status want, const char *words) {
+    const creation *x = spoiled;
     fovea_mha *mha = (fovea_mha *)(uintptr_t)1;
-    check_status(words, fovea_mha_create(ctx, d, w, &mha), want, words);
+    check_status(words, fovea_mha_create(x->ctx, &x->d, &x->w, &mha), want, words);
     test_check(mha == NULL, "%s: a layer in spite of a failure", words);
+}
+
+#define MAP(field, number) SPOIL(creation, field, number)
+static const refusal creations[] = {
+    {FOVEA_ERROR_NULL, "ctx", {MAP(ctx, 0)}},
+    {FOVEA_ERROR_VERSION, "fovea_mha_desc", {MAP(d.struct_size, sizeof(fovea_mha_desc) + 1)}},
+    {FOVEA_ERROR_VERSION, "fovea_mha_weights", {MAP(w.struct_size, sizeof(fovea_mha_weights) + 1)}},
+    {FOVEA_ERROR_ARGUMENT, "form is 6, not a fovea_mha_form", {MAP(d.form, 6)}},
+    {FOVEA_ERROR_SHAPE, "q_heads 3", {MAP(attention.q_heads, 3)}},
+    {FOVEA_ERROR_SHAPE, "q_features is 0", {MAP(d.q_features, 0)}},
+    {FOVEA_ERROR_SHAPE, "k_features is 9", {MAP(d.k_features, 9)}},
+    {FOVEA_ERROR_SHAPE, "q_len 6|FOVEA_MHA_SELF", {MAP(attention.q_len, 6)}},
+    {FOVEA_ERROR_ARGUMENT, "q_tokens is 5, but packed of the attention is 0", {MAP(d.q_tokens, 5)}},
+    {FOVEA_ERROR_ARGUMENT, "q_bias|biases", {MAP(d.biases, 0)}},
+    {FOVEA_ERROR_UNSUPPORTED, "v_bias", {MAP(d.fold_values, FOVEA_MHA_FOLD_ALWAYS)}},
+    {FOVEA_ERROR_UNSUPPORTED, "q_bias", {MAP(d.form, FOVEA_MHA_MERGED), MAP(d.merge, FOVEA_MHA_MERGE_KEYS)}},
+    {FOVEA_ERROR_UNSUPPORTED,
+     "k_bias|FOVEA_MHA_MERGED|a softcap",
+     {MAP(d.form, FOVEA_MHA_MERGED), MAP(d.merge, FOVEA_MHA_MERGE_QUERIES),
+      MAP(attention.softcap, 0x4049000000000000)}},
+    {FOVEA_ERROR_UNSUPPORTED,
+     "k_bias|FOVEA_MHA_MERGED|a sink",
+     {MAP(d.form, FOVEA_MHA_MERGED), MAP(d.merge, FOVEA_MHA_MERGE_QUERIES), MAP(attention.has_sinks, 1)}},
+    {FOVEA_ERROR_UNSUPPORTED,
+     "page_keys is 256|factored, folded or fused",
+     {MAP(d.form, FOVEA_MHA_MERGED), MAP(attention.page_keys, FOVEA_KV_PAGE_KEYS)}},
+    {FOVEA_ERROR_UNSUPPORTED,
+     "page_keys is 256|factored, folded or fused",
+     {MAP(d.form, FOVEA_MHA_TIED), MAP(attention.page_keys, FOVEA_KV_PAGE_KEYS)}},
+    {FOVEA_ERROR_UNSUPPORTED, "page_keys is 128|pages of a cache", {MAP(attention.page_keys, 128)}},
+    {FOVEA_ERROR_ARGUMENT,
+     "inputs is FOVEA_MHA_SELF, but form FOVEA_MHA_PROJECTED",
+     {MAP(d.form, FOVEA_MHA_PROJECTED)}},
+    {FOVEA_ERROR_ARGUMENT,
+     "q_bias is given, but form is FOVEA_MHA_PROJECTED",
+     {MAP(d.form, FOVEA_MHA_PROJECTED), MAP(d.inputs, FOVEA_MHA_SEPARATE)}},
+    {FOVEA_ERROR_ARGUMENT, "q_bias is given, but form is FOVEA_MHA_FUSED", {MAP(d.form, FOVEA_MHA_FUSED)}},
+    {FOVEA_ERROR_ARGUMENT, "order is 2, not a fovea_mha_order", {MAP(w.order, 2)}},
+    {FOVEA_ERROR_NULL, "k is NULL", {MAP(w.k.data, 0)}},
+    {FOVEA_ERROR_SHAPE, "o is 9 x 8|8 x 8", {MAP(w.o.in, 9)}},
+    {FOVEA_ERROR_STRIDE, "v has a negative", {MAP(w.v.in_stride, -1)}},
+    {FOVEA_ERROR_OVERFLOW, "strides of v", {MAP(w.v_head_stride, INT64_MAX)}},
+};
+#undef MAP
+
+/* Execution: nothing is written. */
+typedef struct execution {
+    fovea_mha *mha;
+    fovea_attention_args args;
+    const float *out, *blank;
+    int64_t n;
+} execution;
+
+static void check_execute(void *spoiled, fovea_status want, const char *words) {
+    const execution *x = spoiled;
+    check_status(words, fovea_mha_execute(x->mha, &x->args, NULL, 0), want, words);
+    test_same(x->out, x->blank, x->n, "after %s", words);
+}
+
+/* The statistics over memory that is read or written. */
+static void check_stats(execution *x, float *place, const char *words) {
+    fovea_attention_stats *stats = (fovea_attention_stats *)(((uintptr_t)place + 7) / 8 * 8), saved;
+    memcpy(&saved, stats, sizeof saved);
+    fovea_attention_stats_init(stats);
+    fovea_attention_args args = x->args;
+    args.stats = stats;
+    check_status(words, fovea_mha_execute(x->mha, &args, NULL, 0), FOVEA_ERROR_ALIAS, words);
+    memcpy(stats, &saved, sizeof saved);
+    test_same(x->out, x->blank, x->n, "after %s", words);
 }
 
 static void test_refused(const fovea_context *ctx) {
@@ -127,137 +205,62 @@ static void test_refused(const fovea_context *ctx) {
                            .out = 8,
                            .biases = true};
     layer *l = layer_make(&s, &r);
-    fovea_mha_desc d = l->desc;
-    fovea_attention_desc attention = l->attention;
-    fovea_mha_weights w = l->w;
-    check_status("no result", fovea_mha_create(ctx, &d, &w, NULL), FOVEA_ERROR_NULL, "mha");
-    refuse_create(NULL, &d, &w, FOVEA_ERROR_NULL, "ctx");
-    refuse_create(ctx, NULL, &w, FOVEA_ERROR_NULL, "desc");
-    refuse_create(ctx, &d, NULL, FOVEA_ERROR_NULL, "weights is NULL");
-    d.struct_size++;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_VERSION, "fovea_mha_desc");
-    d = l->desc;
-    w.struct_size++;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_VERSION, "fovea_mha_weights");
-    w = l->w;
-    d.form = (fovea_mha_form)6;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_ARGUMENT, "form is 6, not a fovea_mha_form");
-    d = l->desc;
-    d.attention = &attention;
-    attention.q_heads = 3;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_SHAPE, "q_heads 3");
-    d = l->desc;
-    d.q_features = 0;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_SHAPE, "q_features is 0");
-    d = l->desc;
-    d.k_features = 9;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_SHAPE, "k_features is 9");
-    d = l->desc;
-    d.attention = &attention;
-    attention = l->attention;
-    attention.q_len = 6;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_SHAPE, "q_len 6|FOVEA_MHA_SELF");
-    d = l->desc;
-    d.biases = 0;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_ARGUMENT, "q_bias|biases");
-    d = l->desc;
-    d.fold_values = FOVEA_MHA_FOLD_ALWAYS;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_UNSUPPORTED, "v_bias");
-    d = l->desc;
-    d.form = FOVEA_MHA_MERGED;
-    d.merge = FOVEA_MHA_MERGE_KEYS;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_UNSUPPORTED, "q_bias");
-    d.merge = FOVEA_MHA_MERGE_QUERIES;
-    l->attention.softcap = 50;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_UNSUPPORTED, "k_bias|FOVEA_MHA_MERGED|a softcap");
-    l->attention.softcap = 0;
-    l->attention.has_sinks = 1;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_UNSUPPORTED, "k_bias|FOVEA_MHA_MERGED|a sink");
-    l->attention.has_sinks = 0;
-    d = l->desc;
-    d.form = FOVEA_MHA_PROJECTED;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_ARGUMENT, "inputs is FOVEA_MHA_SELF, but form FOVEA_MHA_PROJECTED");
-    d.inputs = FOVEA_MHA_SEPARATE;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_ARGUMENT, "q_bias is given, but form is FOVEA_MHA_PROJECTED");
-    d = l->desc;
-    d.form = FOVEA_MHA_FUSED;
-    w.q_bias = w.k_bias = w.v_bias = NULL;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_NULL, "fused is NULL");
-    w.order = (fovea_mha_order)2;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_ARGUMENT, "order is 2, not a fovea_mha_order");
-    d = l->desc;
-    w = l->w;
-    w.k.data = NULL;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_NULL, "k is NULL");
-    w = l->w;
-    w.o.in = 9;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_SHAPE, "o is 9 x 8|8 x 8");
-    w = l->w;
-    w.v.in_stride = -1;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_STRIDE, "v has a negative");
-    w = l->w;
-    w.v_head_stride = INT64_MAX;
-    refuse_create(ctx, &d, &w, FOVEA_ERROR_OVERFLOW, "strides of v");
-
+    creation good = {.ctx = ctx, .d = l->desc, .attention = l->attention, .w = l->w};
+    good.d.attention = &good.attention;
+    refuse_each(&good, creations, sizeof creations / sizeof creations[0], check_create);
+    const float ones[4] = {1, 1, 1, 1};
+    for (int i = 0; i < 2; i++) { /* norms of heads that no step makes, each alone */
+        creation normed = good;
+        normed.d.attention = &normed.attention;
+        normed.d.form = FOVEA_MHA_TIED;
+        normed.d.biases = 0;
+        normed.w.q_bias = normed.w.k_bias = normed.w.v_bias = normed.w.o_bias = NULL;
+        *(i ? &normed.w.k_norm : &normed.w.q_norm) = ones;
+        check_create(&normed, FOVEA_ERROR_UNSUPPORTED, i ? "k_norm" : "q_norm");
+    }
+    creation fused = good;
+    fused.d.attention = &fused.attention;
+    fused.d.form = FOVEA_MHA_FUSED;
+    fused.w.q_bias = fused.w.k_bias = fused.w.v_bias = NULL;
+    check_create(&fused, FOVEA_ERROR_NULL, "fused is NULL");
     fovea_mha *mha;
+    check_status("no result", fovea_mha_create(ctx, &l->desc, &l->w, NULL), FOVEA_ERROR_NULL, "mha");
+    check_status("no desc", fovea_mha_create(ctx, NULL, &l->w, &mha), FOVEA_ERROR_NULL, "desc");
+    check_status("no weights", fovea_mha_create(ctx, &l->desc, NULL, &mha), FOVEA_ERROR_NULL, "weights is NULL");
+
     test_check(fovea_mha_create(ctx, &l->desc, &l->w, &mha) == FOVEA_OK, "%s", fovea_error_detail());
-    const int64_t n = layer_floats(l);
+    const int64_t n = layer_floats(l), lens[] = {5, 6};
     float *out = must_alloc(2 * n, sizeof *out), *blank = must_alloc(2 * n, sizeof *blank);
     poison_fill(out, 2 * n);
     poison_fill(blank, 2 * n);
-    const fovea_attention_args good = layer_args(l, out);
-    fovea_attention_args bad = good;
-    const int64_t lens[] = {5, 6};
-    struct {
-        fovea_status want;
-        const char *words;
-    } expected[] = {{FOVEA_ERROR_VERSION, "fovea_attention_args"},
-                    {FOVEA_ERROR_NULL, "q is NULL"},
-                    {FOVEA_ERROR_SHAPE, "q has|9 channels"},
-                    {FOVEA_ERROR_SHAPE, "q: token axis"},
-                    {FOVEA_ERROR_ARGUMENT, "k is given, but inputs is FOVEA_MHA_SELF"},
-                    {FOVEA_ERROR_NULL, "out is NULL"},
-                    {FOVEA_ERROR_SHAPE, "out has"},
-                    {FOVEA_ERROR_ALIAS, "out overlaps q"},
-                    {FOVEA_ERROR_SHAPE, "kv_lens[1] is 6"},
-                    {FOVEA_ERROR_ARGUMENT, "mask is given"},
-                    {FOVEA_ERROR_ALIAS, "lse overlaps out"},
-                    {FOVEA_ERROR_ALIAS, "out overlaps q_lens"},
-                    {FOVEA_ERROR_ALIAS, "stats|overlaps q"},
-                    {FOVEA_ERROR_ALIAS, "stats overlaps out"},
-                    {FOVEA_ERROR_SHAPE, "weights"}};
-    for (int i = 0; i < 15; i++) {
-        bad = good;
-        float *const place = i == 12 ? l->x[0] : out;
-        fovea_attention_stats *stats = (fovea_attention_stats *)(((uintptr_t)place + 7) / 8 * 8), saved;
-        memcpy(&saved, stats, sizeof saved);
-        switch (i) {
-        case 0: bad.struct_size++; break;
-        case 1: bad.q.data = NULL; break;
-        case 2: bad.q.shape[3] = 9; break;
-        case 3: bad.q.shape[2] = 4; break;
-        case 4: bad.k = bad.q; break;
-        case 5: bad.out.data = NULL; break;
-        case 6: bad.out.shape[3] = 7; break;
-        case 7: bad.out.data = l->x[0]; break;
-        case 8: bad.kv_lens = lens; break;
-        case 9: bad.mask = fovea_tensor_bhtd(blank, FOVEA_DTYPE_F32, 2, 2, 5, 5); break;
-        case 10: bad.lse = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 2, 2, 5, 1); break;
-        case 11: bad.q_lens = bad.out.data; break;
-        case 12:
-        case 13:
-            fovea_attention_stats_init(stats);
-            bad.stats = stats;
-            break;
-        default: bad.weights = fovea_tensor_bhtd(out + n, FOVEA_DTYPE_F32, 2, 2, 5, 4); break;
-        }
-        check_status(expected[i].words, fovea_mha_execute(mha, &bad, NULL, 0), expected[i].want, expected[i].words);
-        memcpy(stats, &saved, sizeof saved);
-        test_same(out, blank, 2 * n, "after %s", expected[i].words);
-    }
+    execution x = {.mha = mha, .args = layer_args(l, out), .out = out, .blank = blank, .n = 2 * n};
+#define ARG(field, number) SPOIL(execution, args.field, number)
+    const refusal rows[] = {{FOVEA_ERROR_VERSION, "fovea_attention_args", {ARG(struct_size, sizeof x.args + 1)}},
+                            {FOVEA_ERROR_NULL, "q is NULL", {ARG(q.data, 0)}},
+                            {FOVEA_ERROR_SHAPE, "q has|9 channels", {ARG(q.shape[3], 9)}},
+                            {FOVEA_ERROR_SHAPE, "q: token axis", {ARG(q.shape[2], 4)}},
+                            {FOVEA_ERROR_ARGUMENT, "k is given, but inputs is FOVEA_MHA_SELF", {ARG(k.data, l->x[0])}},
+                            {FOVEA_ERROR_NULL, "out is NULL", {ARG(out.data, 0)}},
+                            {FOVEA_ERROR_SHAPE, "out has", {ARG(out.shape[3], 7)}},
+                            {FOVEA_ERROR_ALIAS, "out overlaps q", {ARG(out.data, l->x[0])}},
+                            {FOVEA_ERROR_SHAPE, "kv_lens[1] is 6", {ARG(kv_lens, lens)}},
+                            {FOVEA_ERROR_ALIAS, "out overlaps q_lens", {ARG(q_lens, out)}}};
+#undef ARG
+    refuse_each(&x, rows, sizeof rows / sizeof rows[0], check_execute);
+    execution more = x;
+    more.args.mask = fovea_tensor_bhtd(blank, FOVEA_DTYPE_F32, 2, 2, 5, 5);
+    check_execute(&more, FOVEA_ERROR_ARGUMENT, "mask is given");
+    more = x;
+    more.args.lse = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 2, 2, 5, 1);
+    check_execute(&more, FOVEA_ERROR_ALIAS, "lse overlaps out");
+    more = x;
+    more.args.weights = fovea_tensor_bhtd(out + n, FOVEA_DTYPE_F32, 2, 2, 5, 4);
+    check_execute(&more, FOVEA_ERROR_SHAPE, "weights");
+    check_stats(&x, l->x[0], "stats|overlaps q");
+    check_stats(&x, out, "stats overlaps out");
     char small[8];
-    check_status("workspace", fovea_mha_execute(mha, &good, small, 8), FOVEA_ERROR_WORKSPACE, "8 bytes");
-    check_status("no layer", fovea_mha_execute(NULL, &good, NULL, 0), FOVEA_ERROR_NULL, "mha");
+    check_status("workspace", fovea_mha_execute(mha, &x.args, small, 8), FOVEA_ERROR_WORKSPACE, "8 bytes");
+    check_status("no layer", fovea_mha_execute(NULL, &x.args, NULL, 0), FOVEA_ERROR_NULL, "mha");
     check_status("no args", fovea_mha_execute(mha, NULL, NULL, 0), FOVEA_ERROR_NULL, "args");
     test_check(fovea_mha_workspace_size(NULL) == 0, "workspace of no layer");
     fovea_mha_destroy(NULL);

@@ -2,6 +2,7 @@
  * and refuses. Empty calls, and that execution with a workspace and these outputs works under an allocation failure, are
  * elsewhere (test_empty_problems.c, test_allocation.c). */
 #include "attention_case.h"
+#include "refusals.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,55 +58,41 @@ static void fill(call *c) {
     memset(c->keys, 0x5a, sizeof c->keys);
 }
 
-static void refused(call *c, const char *what, fovea_status want, const char *words) {
-    check_status(what, fovea_attention_execute(c->plan, &c->args, NULL, 0), want, words);
+static void refused(void *spoiled, fovea_status want, const char *words) {
+    call *c = spoiled;
+    check_status(words, fovea_attention_execute(c->plan, &c->args, NULL, 0), want, words);
     int64_t written = 0;
     for (int64_t i = 0; i < FLOATS; i++)
         written += c->memory[i] != canary;
     for (int64_t i = 0; i < B * H * Q * TOP; i++)
         written += c->keys[i] != INT64_C(0x5a5a5a5a5a5a5a5a);
-    test_check(written == 0, "%s: %lld elements were written", what, (long long)written);
-    fill(c);
+    test_check(written == 0, "%s: %lld elements were written", words, (long long)written);
 }
 
 static void check_scores(call *c) {
-    c->scores.kind = (fovea_score_kind)4;
-    refused(c, "kind", FOVEA_ERROR_ARGUMENT, "scores: kind is 4|fovea_score_kind");
-    c->scores.struct_size += 8;
-    refused(c, "scores of a newer library", FOVEA_ERROR_VERSION, "fovea_attention_scores");
-    c->scores.struct_size = 8;
-    refused(c, "scores without fields", FOVEA_ERROR_VERSION, "fovea_attention_scores_init");
-    c->scores.out.data = NULL;
-    refused(c, "scores without out", FOVEA_ERROR_NULL, "scores is given|out is NULL");
-    c->scores.first_key = 101;
-    refused(c, "a key past the last", FOVEA_ERROR_SHAPE, "first_key is 101|200|300");
-    c->scores.first_key = -1;
-    refused(c, "a key before the first", FOVEA_ERROR_SHAPE, "first_key is -1");
-    c->scores.first_query = 2;
-    refused(c, "a query past the last", FOVEA_ERROR_SHAPE, "first_query is 2|out has 4|there are 5");
-    c->scores.first_query = INT64_MAX;
-    refused(c, "a query far away", FOVEA_ERROR_SHAPE, "first_query");
-    c->scores.out.shape[3] = -1;
-    refused(c, "a negative size", FOVEA_ERROR_SHAPE, "first_key");
-    c->scores.heads = NULL;
-    c->scores.first_head = 3;
-    refused(c, "a head past the last", FOVEA_ERROR_SHAPE, "first_head is 3|out has 2|there are 4");
-    c->scores.first_head = 1;
-    refused(c, "a list and a first head", FOVEA_ERROR_ARGUMENT, "first_head is 1|heads lists");
-    c->heads[1] = 4;
-    refused(c, "a listed head past the last", FOVEA_ERROR_SHAPE, "heads[1] is 4|from 0 to 3");
-    c->heads[1] = 1;
-    refused(c, "a head twice", FOVEA_ERROR_ARGUMENT, "heads[1] is 1 after 1|ascend");
-    c->scores.out.shape[0] = 1;
-    refused(c, "another batch", FOVEA_ERROR_SHAPE, "scores: batch axis has 1");
-    c->scores.out.dtype = FOVEA_DTYPE_I64;
-    refused(c, "integers", FOVEA_ERROR_DTYPE, "scores: dtype|FOVEA_DTYPE_F32");
-    c->scores.out.stride[2] = 0;
-    refused(c, "rows that share memory", FOVEA_ERROR_STRIDE, "scores|share memory");
-    c->scores.out.data = c->args.q.data;
-    refused(c, "scores over q", FOVEA_ERROR_ALIAS, "scores|q|overlaps");
-    c->scores.out.data = c->args.lse.data;
-    refused(c, "scores over lse", FOVEA_ERROR_ALIAS, "scores|lse|overlaps");
+#define S(field, number) SPOIL(call, scores.field, number)
+    const refusal rows[] = {
+        {FOVEA_ERROR_ARGUMENT, "scores: kind is 4|fovea_score_kind", {S(kind, 4)}},
+        {FOVEA_ERROR_VERSION, "fovea_attention_scores", {S(struct_size, sizeof c->scores + 8)}},
+        {FOVEA_ERROR_VERSION, "fovea_attention_scores_init", {S(struct_size, 8)}},
+        {FOVEA_ERROR_NULL, "scores is given|out is NULL", {S(out.data, 0)}},
+        {FOVEA_ERROR_SHAPE, "first_key is 101|200|300", {S(first_key, 101)}},
+        {FOVEA_ERROR_SHAPE, "first_key is -1", {S(first_key, -1)}},
+        {FOVEA_ERROR_SHAPE, "first_query is 2|out has 4|there are 5", {S(first_query, 2)}},
+        {FOVEA_ERROR_SHAPE, "first_query", {S(first_query, INT64_MAX)}},
+        {FOVEA_ERROR_SHAPE, "first_key", {S(out.shape[3], -1)}},
+        {FOVEA_ERROR_SHAPE, "first_head is 3|out has 2|there are 4", {S(heads, 0), S(first_head, 3)}},
+        {FOVEA_ERROR_ARGUMENT, "first_head is 1|heads lists", {S(first_head, 1)}},
+        {FOVEA_ERROR_SHAPE, "heads[1] is 4|from 0 to 3", {SPOIL(call, heads[1], 4)}},
+        {FOVEA_ERROR_ARGUMENT, "heads[1] is 1 after 1|ascend", {SPOIL(call, heads[1], 1)}},
+        {FOVEA_ERROR_SHAPE, "scores: batch axis has 1", {S(out.shape[0], 1)}},
+        {FOVEA_ERROR_DTYPE, "scores: dtype|FOVEA_DTYPE_F32", {S(out.dtype, FOVEA_DTYPE_I64)}},
+        {FOVEA_ERROR_STRIDE, "scores|share memory", {S(out.stride[2], 0)}},
+        {FOVEA_ERROR_ALIAS, "scores|q|overlaps", {S(out.data, c->args.q.data)}},
+        {FOVEA_ERROR_ALIAS, "scores|lse|overlaps", {S(out.data, c->args.lse.data)}},
+    };
+#undef S
+    refuse_each(c, rows, sizeof rows / sizeof rows[0], refused);
     c->scores.heads = (const int64_t *)c->keys;
     c->keys[0] = 1;
     c->keys[1] = 3;
@@ -115,30 +102,23 @@ static void check_scores(call *c) {
 }
 
 static void check_summary(call *c) {
-    c->summary.struct_size += 8;
-    refused(c, "summary of a newer library", FOVEA_ERROR_VERSION, "fovea_attention_summary");
-    c->args.lse.data = NULL;
-    refused(c, "key_sums without lse", FOVEA_ERROR_NULL, "lse is NULL|key_sums");
-    c->summary.top_keys.data = NULL;
-    refused(c, "top_weights alone", FOVEA_ERROR_NULL, "top_keys is NULL|top_weights is given");
-    c->summary.top_weights.data = NULL;
-    refused(c, "top_keys alone", FOVEA_ERROR_NULL, "top_weights is NULL|top_keys is given");
-    c->summary.top_keys.shape[3] = c->summary.top_weights.shape[3] = 0;
-    refused(c, "no top keys", FOVEA_ERROR_SHAPE, "top_keys has room for 0");
-    c->summary.top_weights.shape[3] = 2;
-    refused(c, "fewer weights than keys", FOVEA_ERROR_SHAPE, "top_weights: channel axis has 2");
-    c->summary.top_keys.dtype = FOVEA_DTYPE_F32;
-    refused(c, "top keys that are floats", FOVEA_ERROR_DTYPE, "top_keys: dtype|FOVEA_DTYPE_I64");
-    c->summary.top_keys.data = (char *)c->keys + 4;
-    refused(c, "top keys between integers", FOVEA_ERROR_ARGUMENT, "top_keys|aligned");
-    c->summary.key_sums.shape[3] = KV - 1;
-    refused(c, "sums of fewer keys", FOVEA_ERROR_SHAPE, "key_sums: channel axis has 299");
-    c->summary.entropy.shape[2] = 1;
-    refused(c, "entropy of one row", FOVEA_ERROR_SHAPE, "entropy: token axis has 1");
-    c->summary.max_weight.data = c->summary.entropy.data;
-    refused(c, "two statistics in one place", FOVEA_ERROR_ALIAS, "entropy|max_weight|overlaps");
-    c->summary.key_sums.data = c->args.v.data;
-    refused(c, "sums over v", FOVEA_ERROR_ALIAS, "key_sums|v|overlaps");
+#define S(field, number) SPOIL(call, summary.field, number)
+    const refusal rows[] = {
+        {FOVEA_ERROR_VERSION, "fovea_attention_summary", {S(struct_size, sizeof c->summary + 8)}},
+        {FOVEA_ERROR_NULL, "lse is NULL|key_sums", {SPOIL(call, args.lse.data, 0)}},
+        {FOVEA_ERROR_NULL, "top_keys is NULL|top_weights is given", {S(top_keys.data, 0)}},
+        {FOVEA_ERROR_NULL, "top_weights is NULL|top_keys is given", {S(top_weights.data, 0)}},
+        {FOVEA_ERROR_SHAPE, "top_keys has room for 0", {S(top_keys.shape[3], 0), S(top_weights.shape[3], 0)}},
+        {FOVEA_ERROR_SHAPE, "top_weights: channel axis has 2", {S(top_weights.shape[3], 2)}},
+        {FOVEA_ERROR_DTYPE, "top_keys: dtype|FOVEA_DTYPE_I64", {S(top_keys.dtype, FOVEA_DTYPE_F32)}},
+        {FOVEA_ERROR_ARGUMENT, "top_keys|aligned", {S(top_keys.data, (intptr_t)c->keys + 4)}},
+        {FOVEA_ERROR_SHAPE, "key_sums: channel axis has 299", {S(key_sums.shape[3], KV - 1)}},
+        {FOVEA_ERROR_SHAPE, "entropy: token axis has 1", {S(entropy.shape[2], 1)}},
+        {FOVEA_ERROR_ALIAS, "entropy|max_weight|overlaps", {S(max_weight.data, c->summary.entropy.data)}},
+        {FOVEA_ERROR_ALIAS, "key_sums|v|overlaps", {S(key_sums.data, c->args.v.data)}},
+    };
+#undef S
+    refuse_each(c, rows, sizeof rows / sizeof rows[0], refused);
 }
 
 /* A state takes scores before softmax, and refuses what needs the lse of all keys. */
@@ -146,11 +126,10 @@ static void check_state(call *c) {
     const size_t size = fovea_attention_plan_state_size(c->plan);
     void *memory = must_alloc((int64_t)size, 1);
     check_status("state", fovea_attention_state_init(c->plan, memory, size, &c->args.state), FOVEA_OK, NULL);
-    fovea_attention_state *const state = c->args.state;
-    refused(c, "weights of a piece", FOVEA_ERROR_UNSUPPORTED, "FOVEA_SCORES_WEIGHTS|state");
-    c->args.state = state;
+    refused(c, FOVEA_ERROR_UNSUPPORTED, "FOVEA_SCORES_WEIGHTS|state");
     c->args.scores = NULL;
-    refused(c, "statistics of a piece", FOVEA_ERROR_UNSUPPORTED, "summary|state");
+    refused(c, FOVEA_ERROR_UNSUPPORTED, "summary|state");
+    fill(c);
     for (int kind = FOVEA_SCORES_RAW; kind <= FOVEA_SCORES_BIASED; kind++) {
         float *const whole = must_alloc(B * 2 * 4 * 200, sizeof(float));
         const size_t bytes = B * 2 * 4 * 200 * sizeof(float);

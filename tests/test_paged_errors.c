@@ -1,5 +1,6 @@
 /* What attention over pages must refuse, a cache's or a caller's, and that it writes nothing then. */
 #include "cache_case.h"
+#include "refusals.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,94 +33,52 @@ static void make_good(call *x) {
     x->args.cache_sequences = &x->sequence;
 }
 
-/* Queries and outputs of other sizes, as the plan has them. */
-static void resize(call *x) {
+static void check_call(void *spoiled, fovea_status due, const char *words) {
+    call *x = spoiled;
+    float kept[CACHE_Q_HEADS * CACHE_VALUES];
+    fovea_attention_plan *plan;
     x->args.q = fovea_tensor_bhtd(x->q, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, 1, x->desc.head_dim);
     x->args.out = fovea_tensor_bhtd(x->out, FOVEA_DTYPE_F32, 1, CACHE_Q_HEADS, 1, x->desc.value_dim);
-}
-
-static void no_cache(call *x) { x->args.cache = NULL; }
-static void layer_past(call *x) { x->args.cache_layer = CACHE_LAYERS; }
-static void layer_before(call *x) { x->args.cache_layer = -1; }
-static void no_such_sequence(call *x) { x->args.cache_sequences = &x->none; }
-static void no_sequences(call *x) { x->args.cache_sequences = NULL; }
-static void all_keys(call *x) { x->args.kv_lens = &x->ten; }
-static void too_many_keys(call *x) { x->args.kv_lens = &x->eleven; }
-static void starts(call *x) { x->args.kv_starts = x->ends; }
-static void packed_keys(call *x) { x->args.kv_cu_seqlens = x->ends; }
-static void keys_too(call *x) { x->args.k = x->args.q; }
-static void values_too(call *x) { x->args.v = x->args.out; }
-static void other_page(call *x) { x->desc.page_keys = 128; }
-static void no_page(call *x) { x->desc.page_keys = 0; }
-static void short_plan(call *x) { x->desc.kv_len = 9; }
-static void other_heads(call *x) { x->desc.kv_heads = 3; }
-static void other_keys(call *x) { x->desc.k_dtype = FOVEA_DTYPE_BF16; }
-static void other_values(call *x) { x->desc.v_dtype = FOVEA_DTYPE_BF16; }
-static void both(call *x) { x->args.pages = &x->pages; }
-
-static void with_state(call *x) { x->args.state = x->state; }
-
-static void fewer_channels(call *x) {
-    x->desc.head_dim = CACHE_DIM - 8;
-    resize(x);
-}
-
-static void fewer_values(call *x) {
-    x->desc.value_dim = CACHE_VALUES - 8;
-    resize(x);
-}
-
-static void pages_alone(call *x) {
-    x->args.cache = NULL;
-    x->args.pages = &x->pages;
-}
-
-static void page_of_none(call *x) {
-    pages_alone(x);
-    x->args.kv_lens = &x->ten;
+    poison_fill(x->out, CACHE_Q_HEADS * CACHE_VALUES);
+    memcpy(kept, x->out, sizeof kept);
+    check_due("plan", fovea_attention_plan_create(x->c->ctx, &x->desc, &plan), FOVEA_OK);
+    check_status(words, fovea_attention_execute(plan, &x->args, NULL, 0), due, words);
+    test_check((memcmp(x->out, kept, sizeof kept) == 0) == (due != FOVEA_OK), "%s: outputs", words);
+    fovea_attention_plan_destroy(plan);
 }
 
 static void test_calls(call *x) {
-    static const struct {
-        const char *what;
-        void (*spoil)(call *x);
-        fovea_status due;
-    } cases[] = {{"neither cache nor pages", no_cache, FOVEA_ERROR_NULL},
-                 {"a layer past the last", layer_past, FOVEA_ERROR_ARGUMENT},
-                 {"layer -1", layer_before, FOVEA_ERROR_ARGUMENT},
-                 {"a sequence that is none", no_such_sequence, FOVEA_ERROR_ARGUMENT},
-                 {"no sequences", no_sequences, FOVEA_ERROR_NULL},
-                 {"all keys", all_keys, FOVEA_OK},
-                 {"kv_lens past the end", too_many_keys, FOVEA_ERROR_SHAPE},
-                 {"kv_starts", starts, FOVEA_ERROR_ARGUMENT},
-                 {"kv_cu_seqlens", packed_keys, FOVEA_ERROR_ARGUMENT},
-                 {"k", keys_too, FOVEA_ERROR_ARGUMENT},
-                 {"v", values_too, FOVEA_ERROR_ARGUMENT},
-                 {"pages of 128", other_page, FOVEA_ERROR_SHAPE},
-                 {"a plan without pages", no_page, FOVEA_ERROR_ARGUMENT},
-                 {"longer than kv_len", short_plan, FOVEA_ERROR_SHAPE},
-                 {"heads", other_heads, FOVEA_ERROR_SHAPE},
-                 {"channels of keys", fewer_channels, FOVEA_ERROR_SHAPE},
-                 {"channels of values", fewer_values, FOVEA_ERROR_SHAPE},
-                 {"type of keys", other_keys, FOVEA_ERROR_DTYPE},
-                 {"type of values", other_values, FOVEA_ERROR_DTYPE},
-                 {"pages and cache", both, FOVEA_ERROR_ARGUMENT},
-                 {"a state and BOTTOM_RIGHT", with_state, FOVEA_ERROR_UNSUPPORTED},
-                 {"pages without lengths", pages_alone, FOVEA_ERROR_NULL},
-                 {"a page of none", page_of_none, FOVEA_ERROR_ARGUMENT}};
-    float kept[CACHE_Q_HEADS * CACHE_VALUES];
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        fovea_attention_plan *plan;
-        make_good(x);
-        cases[i].spoil(x);
-        poison_fill(x->out, CACHE_Q_HEADS * CACHE_VALUES);
-        memcpy(kept, x->out, sizeof kept);
-        check_due("plan", fovea_attention_plan_create(x->c->ctx, &x->desc, &plan), FOVEA_OK);
-        check_due(cases[i].what, fovea_attention_execute(plan, &x->args, NULL, 0), cases[i].due);
-        test_check((memcmp(x->out, kept, sizeof kept) == 0) == (cases[i].due != FOVEA_OK), "%s: outputs",
-                   cases[i].what);
-        fovea_attention_plan_destroy(plan);
-    }
+#define A(field, number) SPOIL(call, args.field, number)
+#define D(field, number) SPOIL(call, desc.field, number)
+    const refusal rows[] = {
+        {FOVEA_ERROR_NULL, "cache", {A(cache, 0)}},
+        {FOVEA_ERROR_ARGUMENT, "layer", {A(cache_layer, CACHE_LAYERS)}},
+        {FOVEA_ERROR_ARGUMENT, "layer", {A(cache_layer, -1)}},
+        {FOVEA_ERROR_ARGUMENT, "sequence", {A(cache_sequences, &x->none)}},
+        {FOVEA_ERROR_NULL, "cache_sequences", {A(cache_sequences, 0)}},
+        {FOVEA_OK, "all keys", {A(kv_lens, &x->ten)}},
+        {FOVEA_ERROR_SHAPE, "11", {A(kv_lens, &x->eleven)}},
+        {FOVEA_ERROR_ARGUMENT, "kv_starts", {A(kv_starts, x->ends)}},
+        {FOVEA_ERROR_ARGUMENT, "kv_cu_seqlens", {A(kv_cu_seqlens, x->ends)}},
+        {FOVEA_ERROR_ARGUMENT, "k", {A(k.data, x->q)}},
+        {FOVEA_ERROR_ARGUMENT, "v", {A(v.data, x->q)}},
+        {FOVEA_ERROR_SHAPE, "128", {D(page_keys, 128)}},
+        {FOVEA_ERROR_ARGUMENT, "cache", {D(page_keys, 0)}},
+        {FOVEA_ERROR_SHAPE, "9", {D(kv_len, 9)}},
+        {FOVEA_ERROR_SHAPE, "kv_heads", {D(kv_heads, 3)}},
+        {FOVEA_ERROR_SHAPE, "head_dim", {D(head_dim, CACHE_DIM - 8)}},
+        {FOVEA_ERROR_SHAPE, "value_dim", {D(value_dim, CACHE_VALUES - 8)}},
+        {FOVEA_ERROR_DTYPE, "k_dtype", {D(k_dtype, FOVEA_DTYPE_BF16)}},
+        {FOVEA_ERROR_DTYPE, "v_dtype", {D(v_dtype, FOVEA_DTYPE_BF16)}},
+        {FOVEA_ERROR_ARGUMENT, "cache|pages", {A(pages, &x->pages)}},
+        {FOVEA_ERROR_UNSUPPORTED, "BOTTOM_RIGHT", {A(state, x->state)}},
+        {FOVEA_ERROR_NULL, "kv_lens", {A(cache, 0), A(pages, &x->pages)}},
+        {FOVEA_ERROR_ARGUMENT, "page", {A(cache, 0), A(pages, &x->pages), A(kv_lens, &x->ten)}},
+    };
+#undef A
+#undef D
+    make_good(x);
+    refuse_each(x, rows, sizeof rows / sizeof rows[0], check_call);
 }
 
 /* A state of the same shape, of a plan without pages. */
