@@ -174,18 +174,10 @@ mpi) # the component, by CMake and by pkg-config
     LD_LIBRARY_PATH=$libdir "$SCRATCH/over_ranks"
     ;;
 
-older) # a program of 0.2: the loader finds no library of its version, and this one refuses what it cannot read
-    soname=$(sed -n 's/#define FOVEA_VERSION_STRING "\(.*\)[.].*"/\1/p' "$prefix/include/fovea/types.h")
-    [ "$(uname)" != Linux ] || readelf -d "$library" | grep -F "[libfovea.so.$soname]" || fail "SONAME is not $soname"
-    export PKG_CONFIG_PATH=$libdir/pkgconfig
-    words_of --libs --static fovea
-    words+=(-lm)
-    "$CC" -DOLD -I"$here/kept/0.2" "$here/kept/kept.c" -o "$SCRATCH/older" "${words[@]}"
-    LD_LIBRARY_PATH=$libdir "$SCRATCH/older"
-    ;;
-
 grown) # a program of 0.3 with a library whose structs have grown, and the other way round
     grown=$SCRATCH/grown
+    soname=$(sed -n 's/#define FOVEA_VERSION_STRING "\(.*\)[.].*"/\1/p' "$prefix/include/fovea/types.h")
+    [ "$(uname)" != Linux ] || readelf -d "$library" | grep -F "[libfovea.so.$soname]" || fail "SONAME is not $soname"
     rm -rf "$grown" && mkdir -p "$grown/include/fovea"
     for header in "$FOVEA_SOURCE"/include/fovea/*.h; do
         awk '/^typedef struct/ { grows = 0 } /size_t struct_size;/ { grows = 1 }

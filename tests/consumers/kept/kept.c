@@ -1,9 +1,6 @@
 /* A program of an earlier or later version, compiled against the headers of that version.
  *   0.3   run with a library whose structs have grown: what it passes is completed by defaults, and what it is given ends
  *         where its structs end.
- *   0.2   run with this library, with OLD: each struct whose fields had another order is refused by a sentence that names
- *         0.2, and structs that are the same mean the same. A plan, a map and a layer are made by bytes of 0.3 (parts of
- *         one program may be compiled against different headers), so that all structs of 0.2 are handed over.
  *   grown headers  run with this library, with NEWER: each struct is refused. */
 #include <fovea/fovea.h>
 
@@ -16,22 +13,14 @@ enum { HEADS = 2, TOKENS = 3, DIM = 4, WIDTH = HEADS * DIM, SIZE = TOKENS * WIDT
 
 static int failures;
 
-#if defined NEWER
-enum { MOVED = FOVEA_ERROR_VERSION, SAME = FOVEA_ERROR_VERSION };
-#elif defined OLD
-enum { MOVED = FOVEA_ERROR_VERSION, SAME = FOVEA_OK };
+#ifdef NEWER
+enum { EXPECTED = FOVEA_ERROR_VERSION };
 #else
-enum { MOVED = FOVEA_OK, SAME = FOVEA_OK };
+enum { EXPECTED = FOVEA_OK };
 #endif
 
-/* expected: MOVED if 0.3 gave the fields of a struct another order, else SAME. */
-static void check(const char *what, int expected, fovea_status status) {
-#ifdef OLD
-    const int named = status == FOVEA_OK || strstr(fovea_error_detail(), "version 0.2");
-#else
-    const int named = 1;
-#endif
-    if ((int)status == expected && named)
+static void check(const char *what, fovea_status status) {
+    if ((int)status == EXPECTED)
         return;
     fprintf(stderr, "%s: %s (%s)\n", what, fovea_status_name(status), fovea_error_detail());
     failures++;
@@ -65,76 +54,37 @@ static void check_context(const fovea_context *ctx) {
     fovea_info *info = guarded(sizeof *info);
     fovea_info_init(info);
     require("info's init ends with its struct", untouched(info, sizeof *info));
-    check("fovea_context_info", MOVED, fovea_context_info(ctx, info));
+    check("fovea_context_info", fovea_context_info(ctx, info));
     require("info ends with its struct", untouched(info, sizeof *info) && info->struct_size == sizeof *info);
-#if !defined NEWER && !defined OLD
+#ifndef NEWER
     require("info tells the threads", info->threads == 1 && info->reason[0]);
 #endif
     free(info);
 }
-
-#ifdef OLD
-/* Structs of 0.3, as bytes. */
-static void attention_0_3(int64_t bytes[27]) {
-    fovea_attention_desc_init_size((void *)bytes, 27 * sizeof *bytes);
-    bytes[2] = bytes[3] = HEADS;
-    bytes[4] = bytes[5] = TOKENS;
-    bytes[6] = bytes[7] = DIM;
-}
-
-struct linear_0_3 {
-    size_t struct_size;
-    int64_t in_features;
-    int dtypes[3], arithmetic, activation;
-    int64_t part_count;
-    fovea_linear_part part;
-    const void *reserved, *parts;
-};
-
-struct mha_0_3 {
-    size_t struct_size;
-    int form, merge, fold_values;
-    const void *attention;
-    int64_t q_tokens, kv_tokens;
-    int inputs;
-    int64_t q_features, k_features, v_features, out_features;
-    int biases;
-    double norm_eps;
-};
-#endif
 
 static void check_attention(const fovea_context *ctx, float *numbers) {
     fovea_attention_desc *desc = guarded(sizeof *desc);
     fovea_attention_args *args = guarded(sizeof *args);
     fovea_attention_plan *plan = NULL;
     float out[SIZE];
-#ifndef OLD
     float once[SIZE];
-#endif
     fovea_attention_desc_init(desc);
     fovea_attention_args_init(args);
     require("inits end with their structs", untouched(desc, sizeof *desc) && untouched(args, sizeof *args));
     desc->q_heads = desc->kv_heads = HEADS;
     desc->q_len = desc->kv_len = TOKENS;
     desc->head_dim = desc->value_dim = DIM;
-    check("fovea_attention_plan_create", MOVED, fovea_attention_plan_create(ctx, desc, &plan));
-#ifdef OLD
-    int64_t bytes[27]; /* fovea_attention_desc of 0.3 begins with its shape */
-    attention_0_3(bytes);
-    require("a plan of 0.3", fovea_attention_plan_create(ctx, (void *)bytes, &plan) == FOVEA_OK);
-#endif
+    check("fovea_attention_plan_create", fovea_attention_plan_create(ctx, desc, &plan));
     args->q = args->k = args->v = fovea_tensor_bhtd(numbers, FOVEA_DTYPE_F32, 1, HEADS, TOKENS, DIM);
     args->out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, HEADS, TOKENS, DIM);
     if (plan) {
-        check("fovea_attention_execute", MOVED, fovea_attention_execute(plan, args, NULL, 0));
-#ifndef OLD
+        check("fovea_attention_execute", fovea_attention_execute(plan, args, NULL, 0));
         fovea_sdpa_f32(numbers, numbers, numbers, once, 1, HEADS, HEADS, TOKENS, TOKENS, DIM, DIM, FOVEA_CAUSAL_NONE);
         require("the planned form has the bits of the one call", memcmp(out, once, sizeof out) == 0);
-#endif
     }
     int64_t offsets[1] = {-7};
-    check("fovea_from_flash", MOVED, fovea_from_flash(desc, args, 0, -1, -1, offsets));
-    require("a refused call writes nothing", offsets[0] == (MOVED == (int)FOVEA_OK ? 0 : -7));
+    check("fovea_from_flash", fovea_from_flash(desc, args, 0, -1, -1, offsets));
+    require("a refused call writes nothing", offsets[0] == (EXPECTED == (int)FOVEA_OK ? 0 : -7));
     fovea_attention_plan_destroy(plan);
     free(args);
     free(desc);
@@ -151,19 +101,12 @@ static void check_linear(const fovea_context *ctx, float *numbers) {
     fovea_linear_args_init(&args);
     desc.in_features = WIDTH;
     desc.part.weight = fovea_matrix_in_out(identity, FOVEA_DTYPE_F32, WIDTH, WIDTH);
-    check("fovea_linear_pack", MOVED, fovea_linear_pack(ctx, &desc, &linear));
-#ifdef OLD
-    struct linear_0_3 other;
-    fovea_linear_desc_init_size((void *)&other, sizeof other);
-    other.in_features = WIDTH;
-    other.part.weight = desc.part.weight;
-    require("a map of 0.3", fovea_linear_pack(ctx, (void *)&other, &linear) == FOVEA_OK);
-#endif
+    check("fovea_linear_pack", fovea_linear_pack(ctx, &desc, &linear));
     const fovea_tensor y = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, 1, TOKENS, WIDTH);
     args.x = fovea_tensor_bhtd(numbers, FOVEA_DTYPE_F32, 1, 1, TOKENS, WIDTH);
     args.y = &y;
     if (linear) {
-        check("fovea_linear_execute", SAME, fovea_linear_execute(linear, &args, NULL, 0));
+        check("fovea_linear_execute", fovea_linear_execute(linear, &args, NULL, 0));
         require("x I is x", memcmp(out, numbers, sizeof out) == 0);
     }
     fovea_linear_destroy(linear);
@@ -185,44 +128,30 @@ static void check_mha(const fovea_context *ctx, float *numbers) {
     desc.attention = &attention;
     desc.q_features = desc.out_features = WIDTH;
     weights.q = weights.k = weights.v = weights.o = fovea_matrix_in_out(numbers, FOVEA_DTYPE_F32, WIDTH, WIDTH);
-    check("fovea_mha_cost", MOVED, fovea_mha_cost(&desc, costs));
+    check("fovea_mha_cost", fovea_mha_cost(&desc, costs));
     require("costs end with their struct", untouched(costs, sizeof *costs));
-#if !defined NEWER && !defined OLD
+#ifndef NEWER
     require("costs are told", costs->parameters == 4 * WIDTH * WIDTH);
 #endif
-    check("fovea_mha_create", MOVED, fovea_mha_create(ctx, &desc, &weights, &mha));
+    check("fovea_mha_create", fovea_mha_create(ctx, &desc, &weights, &mha));
     fovea_mha_destroy(mha);
-#ifdef OLD
-    int64_t bytes[27];
-    struct mha_0_3 other;
-    attention_0_3(bytes);
-    fovea_mha_desc_init_size((void *)&other, sizeof other);
-    other.attention = bytes;
-    other.q_features = other.out_features = WIDTH;
-    check("fovea_mha_cost of 0.3", SAME, fovea_mha_cost((void *)&other, costs));
-    require("costs are told", costs->parameters == 4 * WIDTH * WIDTH);
-    check("weights of 0.2", MOVED, fovea_mha_create(ctx, (void *)&other, &weights, &mha));
-    other.attention = &attention;
-    check("attention of 0.2", MOVED, fovea_mha_cost((void *)&other, costs));
-#endif
     free(costs);
 }
 
-/* Structs that are the same in 0.2 and 0.3. */
-static void check_same(const fovea_context *ctx, float *numbers) {
+static void check_others(const fovea_context *ctx, float *numbers) {
     float y[WIDTH] = {0};
     fovea_norm_args norm;
     fovea_norm_args_init(&norm);
     norm.x = fovea_tensor_bhtd(numbers, FOVEA_DTYPE_F32, 1, 1, 1, WIDTH);
     norm.y = fovea_tensor_bhtd(y, FOVEA_DTYPE_F32, 1, 1, 1, WIDTH);
-    check("fovea_rms_norm", SAME, fovea_rms_norm(ctx, &norm));
-    require("the norm is written", (y[1] != 0) == (SAME == (int)FOVEA_OK));
+    check("fovea_rms_norm", fovea_rms_norm(ctx, &norm));
+    require("the norm is written", (y[1] != 0) == (EXPECTED == (int)FOVEA_OK));
 
     fovea_rope_desc angles;
     fovea_rope *rope = NULL;
     fovea_rope_desc_init(&angles);
     angles.rotary_dim = 2;
-    check("fovea_rope_create", SAME, fovea_rope_create(&angles, &rope));
+    check("fovea_rope_create", fovea_rope_create(&angles, &rope));
     fovea_rope_destroy(rope);
 
     const uint8_t seen[2] = {1, 0};
@@ -233,7 +162,7 @@ static void check_same(const fovea_context *ctx, float *numbers) {
     described.q_len = 1;
     described.kv_len = 2;
     described.mask = fovea_tensor_bhtd((void *)seen, FOVEA_DTYPE_BOOL, 1, 1, 1, 2);
-    check("fovea_mask_create", SAME, fovea_mask_create(ctx, &described, &mask));
+    check("fovea_mask_create", fovea_mask_create(ctx, &described, &mask));
     fovea_mask_destroy(mask);
 
     fovea_kv_cache_desc desc;
@@ -242,7 +171,7 @@ static void check_same(const fovea_context *ctx, float *numbers) {
     desc.kv_heads = HEADS;
     desc.head_dim = desc.value_dim = DIM;
     desc.max_pages = 1;
-    check("fovea_kv_cache_create", SAME, fovea_kv_cache_create(ctx, &desc, &cache));
+    check("fovea_kv_cache_create", fovea_kv_cache_create(ctx, &desc, &cache));
     if (!cache)
         return;
     fovea_kv_append append;
@@ -252,7 +181,7 @@ static void check_same(const fovea_context *ctx, float *numbers) {
     append.count = 1;
     append.sequences = &sequence;
     append.k = append.v = fovea_tensor_bhtd(numbers, FOVEA_DTYPE_F32, 1, HEADS, TOKENS, DIM);
-    check("fovea_kv_cache_append", SAME, fovea_kv_cache_append(cache, &append));
+    check("fovea_kv_cache_append", fovea_kv_cache_append(cache, &append));
     fovea_kv_cache_length(cache, 0, sequence, &length);
     require("tokens were appended", length == TOKENS);
     fovea_kv_cache_destroy(cache);
@@ -267,14 +196,14 @@ int main(void) {
     fovea_context_options_init(&options);
     options.threads = 1;
     options.tuning_file = "";
-    check("fovea_context_create", MOVED, fovea_context_create(&options, &ctx));
+    check("fovea_context_create", fovea_context_create(&options, &ctx));
     if (!ctx && fovea_context_create(NULL, &ctx) != FOVEA_OK)
         return 1;
     check_context(ctx);
     check_attention(ctx, numbers);
     check_linear(ctx, numbers);
     check_mha(ctx, numbers);
-    check_same(ctx, numbers);
+    check_others(ctx, numbers);
     fovea_tuning_match match;
     fovea_tuning_match_init(&match);
     require("match knows its size", match.struct_size == sizeof match);
