@@ -10,7 +10,6 @@
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh
-build=${BUILD:-build}
 
 case ${1:-} in
 '' | -*)

@@ -8,13 +8,7 @@
 # NNCF (pip install --target FOLDER nncf).
 set -eu
 cd "$(dirname "$0")/.."
-FOVEA_TORCH_PYTHON=${FOVEA_TORCH_PYTHON:-$PWD/build/venv/torch/bin/python}
-FOVEA_PEERS_PYTHON=${FOVEA_PEERS_PYTHON:-$PWD/build/peers/venv/bin/python}
-if [ ! -x "$FOVEA_TORCH_PYTHON" ]; then
-    echo 'SKIPPED: vectors from Python need PyTorch and sentence-transformers: make test-python' >&2
-    exit
-fi
-python/tools/build.sh "$FOVEA_TORCH_PYTHON"
-FOVEA_MODELS_PATH=$($FOVEA_TORCH_PYTHON -c 'import os, transformers; print(os.path.dirname(os.path.dirname(transformers.__file__)))')
-export FOVEA_TORCH_PYTHON FOVEA_PEERS_PYTHON FOVEA_MODELS_PATH
+. bench/common.sh
+need_torch 'vectors from Python' || exit 0
+export FOVEA_PEERS_PYTHON="${FOVEA_PEERS_PYTHON:-$PWD/$build/peers/venv/bin/python}"
 PYTHONPATH=build/python PYTHONDONTWRITEBYTECODE=1 exec "$FOVEA_TORCH_PYTHON" -u bench/embeddings/run.py "$@"

@@ -8,24 +8,10 @@
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh
-build=${BUILD:-build}/peers
-model=${BUILD:-build}/models/SmolLM2-135M-Instruct
-mkdir -p "$build"
-{ cmake --preset release && cmake --build --preset release --target fovea-generate; } >"$build/generate.log" 2>&1 || {
-    cat "$build/generate.log" >&2
-    exit 1
-}
-python3 tools/generate/fetch.py "$model" || {
-    echo 'SKIPPED: decoding of a model: there is none' >&2
-    exit
-}
-if [ "${1:-}" = --large ]; then
-    shift
-    large=${BUILD:-build}/models/large.gguf
-    [ -f "$large" ] || python3 bench/generate/large.py "$model/SmolLM2-135M-Instruct.Q4_1.gguf" "$large"
-    model=$large
-fi
-need_llama "$build" || echo 'SKIPPED: llama-cpp-python cannot be built' >&2
+need_program fovea-generate
+need_model 'decoding of a model' "${1:-}" || exit 0
+if [ "${1:-}" = --large ]; then shift; else model=$smol; fi
+need_llama "$build/peers" || echo 'SKIPPED: llama-cpp-python cannot be built' >&2
 if [ -z "${FOVEA_TORCH_PYTHON:-}" ] && [ -f build/venv/torch/made ]; then
     FOVEA_TORCH_PYTHON=build/venv/torch/bin/python
 fi

@@ -7,24 +7,10 @@
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh
-build=${BUILD:-build}
-smol=$build/models/SmolLM2-135M-Instruct
-mkdir -p "$build/peers"
-{ python3 integrations/ggml/fetch.py build/ggml && cmake --preset release -DFOVEA_GGML=ON &&
-    cmake --build --preset release --target ggml-fovea; } >"$build/peers/llama.log" 2>&1 || {
-    cat "$build/peers/llama.log" >&2
-    exit 1
-}
-python3 tools/generate/fetch.py "$smol" || {
-    echo 'SKIPPED: llama.cpp: there is no model' >&2
-    exit
-}
-model=$smol/SmolLM2-135M-Instruct.Q4_1.gguf
-if [ "${1:-}" = --large ]; then
-    shift
-    [ -f "$build/models/large.gguf" ] || python3 bench/generate/large.py "$model" "$build/models/large.gguf"
-    model=$build/models/large.gguf
-fi
+python3 integrations/ggml/fetch.py build/ggml
+need_program ggml-fovea -DFOVEA_GGML=ON
+need_model llama.cpp "${1:-}" || exit 0
+[ "${1:-}" != --large ] || shift
 need_llama "$build/peers" || {
     echo 'SKIPPED: llama-cpp-python cannot be built' >&2
     exit

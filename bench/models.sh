@@ -6,20 +6,15 @@
 # Environment: FOVEA_ZENTORCH_PYTHON, FOVEA_OPENVINO_PYTHON: interpreters that have these.
 set -eu
 cd "$(dirname "$0")/.."
-if [ ! -f build/venv/torch/made ]; then
-    echo 'SKIPPED: models from Python need PyTorch and transformers: make test-python' >&2
-    exit
-fi
-python/tools/build.sh "$PWD/build/venv/torch/bin/python"
-python=build/venv/torch/bin/python
+. bench/common.sh
+need_torch 'models from Python' || exit 0
 # The interpreter of a venv that has a module: find_peer VENV MODULE.
 find_peer() {
     if [ -x "$1/bin/python" ] && "$1/bin/python" -c "import importlib.util as u, sys; sys.exit(not u.find_spec('$2'))"; then
         printf '%s' "$PWD/$1/bin/python"
     fi
 }
-FOVEA_ZENTORCH_PYTHON=${FOVEA_ZENTORCH_PYTHON:-$(find_peer build/peers/venv-zentorch zentorch)}
-FOVEA_OPENVINO_PYTHON=${FOVEA_OPENVINO_PYTHON:-$(find_peer build/peers/venv openvino)}
-FOVEA_MODELS_PATH=$($python -c 'import os, transformers; print(os.path.dirname(os.path.dirname(transformers.__file__)))')
-export FOVEA_ZENTORCH_PYTHON FOVEA_OPENVINO_PYTHON FOVEA_MODELS_PATH
-PYTHONPATH=build/python:python/tests/support PYTHONDONTWRITEBYTECODE=1 exec $python bench/models/run.py "$@"
+FOVEA_ZENTORCH_PYTHON=${FOVEA_ZENTORCH_PYTHON:-$(find_peer "$build/peers/venv-zentorch" zentorch)}
+FOVEA_OPENVINO_PYTHON=${FOVEA_OPENVINO_PYTHON:-$(find_peer "$build/peers/venv" openvino)}
+export FOVEA_ZENTORCH_PYTHON FOVEA_OPENVINO_PYTHON
+PYTHONPATH=build/python:python/tests/support PYTHONDONTWRITEBYTECODE=1 exec "$FOVEA_TORCH_PYTHON" bench/models/run.py "$@"

@@ -13,7 +13,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh
-build=${BUILD:-build}/peers
+venv=$build/peers/venv
 FOVEA_PEERS=${PEERS:-onnxruntime}
 peers=$FOVEA_PEERS
 [ "$peers" != all ] || peers='onnxruntime torch openvino zentorch openblas'
@@ -27,29 +27,26 @@ install_zentorch() {
 
 install_peer() {
     case $1 in
-    zentorch) install_zentorch "$build/venv-zentorch" ;;
-    openblas) need_module "$build/venv" scipy_openblas32 scipy-openblas32 ;;
-    *) need_module "$build/venv" "$1" "$1" ;;
+    zentorch) install_zentorch "$venv-zentorch" ;;
+    openblas) need_module "$venv" scipy_openblas32 scipy-openblas32 ;;
+    *) need_module "$venv" "$1" "$1" ;;
     esac
 }
 
-build_library . "$build"
+need_library
 if [ -z "${PYTHON:-}" ]; then
-    make_venv "$build/venv"
-    PYTHON=$build/venv/bin/python
+    make_venv "$venv"
+    PYTHON=$venv/bin/python
     for module in numpy onnx; do
-        need_module "$build/venv" "$module" "$module"
+        need_module "$venv" "$module" "$module"
     done
     for peer in $peers; do
         install_peer "$peer" || echo "SKIPPED: $peer cannot be installed" >&2
     done
 fi
-if [ -z "${FOVEA_ZENTORCH_PYTHON:-}" ] && [ -x "$build/venv-zentorch/bin/python" ]; then
-    FOVEA_ZENTORCH_PYTHON=$build/venv-zentorch/bin/python
+if [ -z "${FOVEA_ZENTORCH_PYTHON:-}" ] && [ -x "$venv-zentorch/bin/python" ]; then
+    FOVEA_ZENTORCH_PYTHON=$venv-zentorch/bin/python
 fi
 export FOVEA_PEERS FOVEA_ZENTORCH_PYTHON
 
-for variable in $library_variables; do
-    export "$variable=$(library_of "$build" "$variable")"
-done
 PYTHONDONTWRITEBYTECODE=1 exec "$PYTHON" bench/peers/run.py "$@"

@@ -9,9 +9,9 @@
 set -eu
 cd "$(dirname "$0")/.."
 . bench/common.sh
-build=${BUILD:-build}/peers
+need_library
+build=$build/peers
 PEERS=${PEERS-torch openvino onnxruntime}
-build_library . "$build"
 make_venv "$build/venv"
 for module in numpy onnx $PEERS; do
     need_module "$build/venv" "$module" "$module" || echo "SKIPPED: $module cannot be installed" >&2
@@ -40,9 +40,6 @@ fi
 if [ -z "${FOVEA_ZENTORCH_PYTHON:-}" ] && [ -x "$build/venv-zentorch/bin/python" ]; then
     FOVEA_ZENTORCH_PYTHON=$build/venv-zentorch/bin/python
 fi
-for variable in $library_variables; do
-    export "$variable=$(library_of "$build" "$variable")"
-done
 for variable in FOVEA_LLAMA_LIBRARIES FOVEA_IK_LIBRARIES FOVEA_LLAMA_LIBRARIES_VERSION FOVEA_IK_LIBRARIES_VERSION FOVEA_TORCH_PYTHON \
     FOVEA_ZENTORCH_PYTHON; do
     eval "[ -z \"\${$variable:-}\" ] || export $variable"

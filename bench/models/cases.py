@@ -1,11 +1,10 @@
-"""The models of bench/models.sh, their inputs, and how each is called: for run.py and peer.py, in processes of their own.
+"""The models of bench/models.sh, their inputs, and how each is called, for peer.py.
 
     case = CASES["bert"]()
     model = case.load("sdpa")            an attention implementation of transformers
     out = case.call(model)               a tensor; or (tensor, seconds) where not all of the call counts
 """
 
-import copy
 import time
 from dataclasses import dataclass, field
 
@@ -47,15 +46,6 @@ class Model:
 
     def call(self, model):
         return getattr(model(**self.inputs, **self.fixed), self.output)
-
-    def ways(self, names, optimize):
-        """{way: call} for attention implementations and the optimized copy of the first. Weights are shared."""
-        original, models = self.make(), {}
-        for name in names:
-            models[name] = copy.deepcopy(original, {id(p): p for p in original.parameters()}).eval()
-            models[name].set_attn_implementation(name)
-        models["optimize"] = optimize(models[names[0]])
-        return {name: lambda m=m: self.call(m) for name, m in models.items()}
 
 
 class Decode(Model):
@@ -103,11 +93,6 @@ class Sentences:
     def call(self, model):
         return torch.from_numpy(model.encode(self.texts, batch_size=32))
 
-    def ways(self, names, optimize):
-        models = {name: self.load(name) for name in names if name != "eager"}
-        models["optimize"] = self.replace(self.load(names[0]), optimize)
-        return {name: lambda m=m: self.call(m) for name, m in models.items()}
-
 
 def bert():
     tokens = torch.randint(30522, (1, 512), generator=torch.Generator().manual_seed(1))
@@ -115,7 +100,7 @@ def bert():
 
 
 def mpnet():
-    """8 padded texts. Its modules write their attention out: only the optimized copy runs it on Fovea."""
+    """8 padded texts. Its modules write their attention out: only the optimized model runs it on Fovea."""
     numbers = torch.Generator().manual_seed(1)
     tokens, lengths = torch.randint(3, 30522, (8, 128), generator=numbers), torch.randint(32, 129, (8, 1), generator=numbers)
     inputs = {"input_ids": tokens, "attention_mask": (torch.arange(128) < lengths).long()}
@@ -142,8 +127,8 @@ def decode():
 
 
 def hollow():
-    """decode() with hardly a number to compute: as many layers and heads, 8 channels each, a prompt of one token. What is left is
-    Python, and what torch does around its kernels."""
+    """decode() with hardly a number to compute: as many layers and heads, 8 channels each, a prompt of one token. Its time is that of
+    Python, and of torch around its kernels."""
     make = lambda: random_model("LlamaForCausalLM", "LlamaConfig", vocab_size=64, hidden_size=72, intermediate_size=16,
                                 num_hidden_layers=30, num_attention_heads=9, num_key_value_heads=3, tie_word_embeddings=True)
     return Decode(make, {"input_ids": torch.ones(1, 1, dtype=torch.long)}, "logits")
@@ -156,4 +141,28 @@ def once(call):
     return result if isinstance(result, tuple) else (result, time.perf_counter() - begin)
 
 
-CASES = {"minilm": Sentences, "bert": bert, "mpnet": mpnet, "vit": vit, "prefill": prefill, "decode": decode}
+def peak_above(call):
+    """How far the resident memory rises while `call` runs, in MiB."""
+    status = lambda key: next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(key)) / 1024
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+    before = status("VmRSS")
+    call()
+    return status("VmHWM") - before
+
+
+def memory(attention):
+    """MiB of a layer on two prompts of 8192 tokens, one of them padded; "nothing": without attention."""
+    model = random_model("LlamaModel", "LlamaConfig", hidden_size=576, intermediate_size=576, num_hidden_layers=1,
+                         num_attention_heads=9, num_key_value_heads=3, vocab_size=64)
+    tokens, mask = torch.ones(2, 8192, dtype=torch.long), torch.ones(2, 8192, dtype=torch.long)
+    mask[0, :1000] = 0
+    nothing = lambda module, query, key, value, mask, **more: (query.transpose(1, 2).contiguous(), None)
+    transformers.AttentionInterface.register("nothing", nothing)
+    transformers.AttentionMaskInterface.register("nothing", lambda *args, **more: None)
+    model.set_attn_implementation(attention)
+    model(tokens[:, :64], attention_mask=mask[:, :64], use_cache=False)
+    return peak_above(lambda: model(tokens, attention_mask=mask, use_cache=False))
+
+
+CASES = {"minilm": Sentences, "bert": bert, "mpnet": mpnet, "vit": vit, "prefill": prefill, "decode": decode, "hollow": hollow}

@@ -1,19 +1,12 @@
-"""Another engine's line in bench/models.sh: a process of its own, as it asks for its own PyTorch, or brings threads of its own.
+"""A way to run the models of bench/models.sh, in its process: started by run.py through engine/ways.py, whose orders are the methods
+of Engine.
 
-    peer = Peer("openvino", python)              starts the process
-    seconds = peer.prepare("bert", threads=2)    converts or compiles the model
-    result, seconds = peer.run()                 one call, as of cases.Case
-
-The process is this file: it reads an order per line of standard input, as JSON, and answers each with a line.
-
-  zentorch   torch.compile(model, backend="zentorch"), weights frozen: AMD's way. Decoding on a static cache, as what grows would be
+  Torch      an attention implementation of transformers, or fovea.torch.optimize(model)
+  Zentorch   torch.compile(model, backend="zentorch"), weights frozen: AMD's way. Decoding on a static cache, as what grows would be
              compiled anew for each length.
-  openvino   openvino.convert_model(model); decoding with keys and values as the state of the model. All in float32.
-  before     another build of Fovea: its fovea.torch.optimize(model)
-  now        this build, likewise: in the process of all other ways, with their models, the same build is slower
+  OpenVINO   openvino.convert_model(model); decoding with keys and values as the state of the model. All in float32.
 """
 
-import contextlib
 import os
 import pathlib
 import sys
@@ -21,74 +14,101 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-from line_process import LineProcess, serve  # noqa: E402
+# The models' and the tests' packages, where this interpreter has none of its own.
+sys.path[:0] = [str(HERE.parent)]
+sys.path += [str(HERE.parents[1] / "python/tests/support"), *filter(None, os.environ.get("FOVEA_MODELS_PATH", "").split(":"))]
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+from engine.ways import serve  # noqa: E402
 
 
-class Peer(LineProcess):
-    """This side."""
+class Engine:
+    """made(name, case) gives what use(made) makes a call of; made is kept while the number of threads changes."""
 
-    def __init__(self, name, python, environment=None):
-        self.name = name
-        super().__init__([python, str(HERE / "peer.py"), name], environment)
-        self.version = self.ask({})["version"]
+    def __init__(self):
+        import torch
+        import transformers
+
+        transformers.logging.set_verbosity_error()
+        # transformers asks at each call; in a CUDA build without a device the answer is a slow exception.
+        torch.cuda.is_current_stream_capturing = lambda: False
+        self.torch, self.kept, self.result = torch, {}, tempfile.NamedTemporaryFile(suffix=".npy")
+        self.inference = torch.no_grad
 
     def prepare(self, case, threads):
-        self.ask({"prepare": case, "threads": threads})
+        from cases import CASES
+
+        self.torch.set_num_threads(threads)
+        with self.inference():
+            if case not in self.kept:
+                self.kept = {case: self.made(case, CASES[case]())}
+            self.call = self.use(self.kept[case], threads)
+
+    def use(self, made, threads):
+        return made
 
     def run(self):
-        import torch
+        """Seconds; and where the result is."""
+        import numpy as np
+        from cases import once
 
-        answer = self.ask({"run": True})
-        time.sleep(0.01)  # its threads spin for a while
-        return torch.load(answer["result"]), answer["seconds"]
+        with self.inference():
+            found, seconds = once(self.call)
+        np.save(self.result.name, found.float().numpy())
+        return {"seconds": seconds, "result": self.result.name}
 
 
-# ---------------------------------------------------------------------------------------------------- the other process
+class Torch(Engine):
+    def __init__(self, attention):
+        super().__init__()
+        self.attention, self.version, self.inference = attention, f"torch {self.torch.__version__}", self.torch.inference_mode
+        if attention in ("fovea", "optimize"):
+            import fovea.torch
+            import fovea.transformers
+
+            import fovea
+
+            info = fovea.info()
+            self.version, self.fovea = f"{fovea.__version__} ({info['cpu']}, {info['isa']})", fovea
+
+    def made(self, name, case):
+        if self.attention != "optimize":
+            model = case.load(self.attention)
+        elif name == "minilm":
+            model = case.replace(case.load("sdpa"), self.fovea.torch.optimize)
+        else:
+            model = self.fovea.torch.optimize(case.load("sdpa"))
+        return lambda: case.call(model)
+
+    def memory(self):
+        from cases import memory
+
+        with self.inference():
+            return memory(self.attention)
+
+    def fallbacks(self):
+        """Calls that fell back from Fovea to torch."""
+        return dict(self.fovea.transformers.counters.fallbacks) | self.fovea.torch.counters()["torch"]
 
 
-class Before:
+class Zentorch(Engine):
     def __init__(self):
-        import fovea.torch
-
-        import torch
-
-        self.torch, self.optimize, self.version = torch, fovea.torch.optimize, fovea.__file__
-        self.ways = {}
-
-    def prepare(self, name, case, threads):
-        self.torch.set_num_threads(threads)
-        if name not in self.ways:
-            self.ways = {name: case.ways(["sdpa"], self.optimize)["optimize"]}
-        return self.ways[name]
-
-
-class Zentorch:
-    def __init__(self):
-        import torch
+        super().__init__()
         import zentorch
 
-        torch._inductor.config.freezing = True
-        self.torch, self.version = torch, f"{zentorch.__version__} with PyTorch {torch.__version__.split('+')[0]}"
-        self.compiled = {}
+        self.torch._inductor.config.freezing = True
+        self.version = f"{zentorch.__version__} with PyTorch {self.torch.__version__.split('+')[0]}"
 
-    def prepare(self, name, case, threads):
-        self.torch.set_num_threads(threads)
-        if name in self.compiled:
-            return self.compiled[name]
+    def made(self, name, case):
         self.torch._dynamo.reset()
         model = case.load("sdpa")
         compile = lambda inner: self.torch.compile(inner, backend="zentorch", dynamic=name == "minilm")
         if name == "minilm":
             case.replace(model, compile)
-            call = lambda: case.call(model)
-        elif name == "decode":
-            call = self._steps(case, model, compile(model))
-        else:
-            fast = compile(model)
-            call = lambda: case.call(fast)
-        self.compiled = {name: call}
-        return call
+            return lambda: case.call(model)
+        if name == "decode":
+            return self._steps(case, model, compile(model))
+        fast = compile(model)
+        return lambda: case.call(fast)
 
     def _steps(self, case, model, fast):
         import transformers
@@ -111,20 +131,19 @@ class Zentorch:
         return call
 
 
-class OpenVINO:
+class OpenVINO(Engine):
     def __init__(self):
+        super().__init__()
         import openvino
-        import torch
 
-        self.torch, self.openvino, self.version = torch, openvino, openvino.__version__.split("-")[0]
-        self.converted = {}
+        self.openvino, self.version = openvino, openvino.__version__.split("-")[0]
 
-    def prepare(self, name, case, threads):
-        if name not in self.converted:
-            self.converted = {name: getattr(self, f"_convert_{name}", self._convert)(case)}
+    def made(self, name, case):
+        return getattr(self, f"_convert_{name}", self._convert)(case)
+
+    def use(self, made, threads):
         setting = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
-        self.torch.set_num_threads(threads)
-        converted, use = self.converted[name]
+        converted, use = made
         return use(self.openvino.compile_model(converted, "CPU", setting).create_infer_request())
 
     def _wrapped(self, model, output, names, fixed, more=lambda: {}):
@@ -244,35 +263,5 @@ class OpenVINO:
         return converted, use
 
 
-class Server:
-    """The other side. Engines are made at the first order, so that what fails is an answer."""
-
-    def __init__(self, kind):
-        self.kind, self.engine, self.call = kind, None, None
-        self.result = tempfile.NamedTemporaryFile(suffix=".pt")
-        # The models' and the tests' packages of run.py, where this interpreter has none of its own.
-        sys.path += [str(HERE.parents[1] / "python/tests/support"), *filter(None, os.environ.get("FOVEA_MODELS_PATH", "").split(":"))]
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-
-    def answer(self, order):
-        if self.engine is None:
-            self.engine = {"zentorch": Zentorch, "openvino": OpenVINO, "before": Before, "now": Before}[self.kind]()
-        import torch
-        import transformers
-        from cases import CASES, once
-
-        transformers.logging.set_verbosity_error()
-        answer = {"version": self.engine.version}
-        with torch.inference_mode() if self.kind in ("before", "now") else torch.no_grad():
-            if "prepare" in order:
-                self.call = self.engine.prepare(order["prepare"], CASES[order["prepare"]](), order["threads"])
-            elif "run" in order:
-                found, answer["seconds"] = once(self.call)
-                torch.save(found, self.result.name)
-                answer["result"] = self.result.name
-        return answer
-
-
 if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt):
-        serve(Server(sys.argv[1]).answer)
+    serve({kind.__name__: kind for kind in (Torch, Zentorch, OpenVINO)})

@@ -7,51 +7,32 @@ import weakref
 
 import numpy as np
 
-from structs import (
-    Append,
-    AttentionArgs,
-    AttentionDesc,
-    AttentionSummary,
-    CacheDesc,
-    ContextOptions,
-    FLOATS,
-    I64,
-    Info,
-    LinearArgs,
-    LinearDesc,
-    LinearPart,
-    Matrix,
-    MhaDesc,
-    MhaWeights,
-    Quantisation,
-    Tensor,
-)
+import structs
 
-DTYPES = {"f32": 1, "bf16": 5, "f16": 6}  # fovea_dtype
-QUANTISED = {"i8": 7, "u4": 8, "q8_0": 10, "q4_0": 11, "q4_1": 12, "q4_k": 13, "q5_k": 14, "q6_k": 15}
-ARITHMETICS = {"exact": 0, "bf16": 1, "bf16_tile": 2, "fastest": 3, "default": 4, "q16": 5, "q8": 6}  # fovea_arithmetic
-BOOL = 2  # FOVEA_DTYPE_BOOL
-RELATIVE = {"alibi": 1, "toeplitz": 2, "t5": 3}  # fovea_relative
-TOP_LEFT = 1  # FOVEA_CAUSAL_TOP_LEFT
-TIERS = {"best": 0, "scalar": 1, "avx2": 2, "avx512": 3}
-PAGE_KEYS = 256  # FOVEA_KV_PAGE_KEYS
-FUSED = 5  # FOVEA_MHA_FUSED
+I64 = ctypes.c_int64
+FLOATS = ctypes.POINTER(ctypes.c_float)
 
 
-def initialise(c, name, struct):
-    """What the macro of that name does in C."""
+def dtype_of(name):
+    return structs.constant(f"DTYPE_{name}")
+
+
+def new(c, name):
+    """A struct with its defaults."""
+    struct = structs.of(name)()
     getattr(c, f"fovea_{name}_init_size")(ctypes.byref(struct), ctypes.c_size_t(ctypes.sizeof(struct)))
+    return struct
 
 
 def matrix(array, dtype="f32"):
     """A weight [out, in] as PyTorch keeps it."""
-    return Matrix(array.ctypes.data, DTYPES[dtype], array.shape[1], array.shape[0], 1, array.shape[1])
+    return structs.of("matrix")(array.ctypes.data, dtype_of(dtype), array.shape[1], array.shape[0], 1, array.shape[1])
 
 
 def tensor(array, dtype="f32"):
     """A view of a boolean array, or of one of numbers, of four dimensions, as it lies in memory."""
     strides = (s // array.itemsize for s in array.strides)
-    return Tensor(array.ctypes.data, BOOL if array.dtype == bool else DTYPES[dtype], (I64 * 4)(*array.shape), (I64 * 4)(*strides))
+    return structs.of("tensor")(array.ctypes.data, dtype_of("bool" if array.dtype == bool else dtype), (I64 * 4)(*array.shape), (I64 * 4)(*strides))
 
 
 class Library:
@@ -93,12 +74,12 @@ class Library:
 
     def sleef(self, tier, x, y):
         """A call of the module's exp of SLEEF over the arrays."""
-        arguments = (ctypes.c_int(TIERS[tier]), I64(x.size), x.ctypes.data_as(FLOATS), y.ctypes.data_as(FLOATS))
+        arguments = (ctypes.c_int(structs.constant(f"ISA_{tier}")), I64(x.size), x.ctypes.data_as(FLOATS), y.ctypes.data_as(FLOATS))
         return lambda: self.module.peers_sleef(*arguments)
 
     def peak_run(self, tier, rounds=100000):
         """Runs the tier's FMA peak once; returns its flops."""
-        return self.module.peers_peak(TIERS[tier], rounds)
+        return self.module.peers_peak(structs.constant(f"ISA_{tier}"), rounds)
 
     def reader(self, x):
         """A call that reads an array once."""
@@ -109,12 +90,10 @@ class Library:
 class Context:
     def __init__(self, library, threads, tier):
         self.library, self.handle = library, ctypes.c_void_p()
-        options = ContextOptions()
-        initialise(library.c, "context_options", options)
-        options.isa, options.threads = TIERS[tier], threads
+        options = new(library.c, "context_options")
+        options.isa, options.threads = structs.constant(f"ISA_{tier}"), threads
         library.check(library.c.fovea_context_create(ctypes.byref(options), ctypes.byref(self.handle)))
-        info = Info()
-        initialise(library.c, "info", info)
+        info = new(library.c, "info")
         library.check(library.c.fovea_context_info(self.handle, ctypes.byref(info)))
         self.isa = library.c.fovea_isa_name(info.isa).decode()
         self.threads = info.threads
@@ -123,37 +102,34 @@ class Context:
                        sinks=None, lengths=(), key_sums=None, dtype="f32", arithmetic="exact"):
         """A function without arguments that computes out, and key_sums if there is an array for it; it keeps all that it needs
         alive. relative: its kind and its table; lengths: of packed sequences."""
-        c, desc, plan = self.library.c, AttentionDesc(), ctypes.c_void_p()
-        initialise(c, "attention_desc", desc)
-        desc.dtype, desc.arithmetic = DTYPES[dtype], ARITHMETICS[arithmetic]
+        c, plan = self.library.c, ctypes.c_void_p()
+        desc, args = new(c, "attention_desc"), new(c, "attention_args")
+        desc.dtype, desc.arithmetic = dtype_of(dtype), structs.constant(f"ARITHMETIC_{arithmetic}")
         desc.batch, desc.q_heads, desc.q_len, desc.head_dim = q.shape
         _, desc.kv_heads, desc.kv_len, desc.value_dim = v.shape
-        desc.causal, desc.window_left = TOP_LEFT if causal else 0, window_left
+        desc.causal, desc.window_left = structs.constant("CAUSAL_TOP_LEFT") if causal else 0, window_left
         desc.mask, desc.has_bias, desc.softcap = int(mask is not None), int(bias is not None), softcap
         desc.has_sinks = int(sinks is not None)
         if relative:
-            desc.relative = RELATIVE[relative[0]]
+            desc.relative = structs.constant(f"RELATIVE_{relative[0]}")
             desc.relative_bidirectional, desc.relative_buckets, desc.relative_max_distance = 1, 32, 128
         if lengths:
             desc.packed, desc.batch, desc.q_len, desc.kv_len = 1, len(lengths), max(lengths), max(lengths)
         self.library.check(c.fovea_attention_plan_create(self.handle, ctypes.byref(desc), ctypes.byref(plan)))
-        args = AttentionArgs()
-        initialise(c, "attention_args", args)
         args.q, args.k, args.v, args.out = (tensor(a, dtype) for a in (q, k, v, out))
         table, ends = relative[1] if relative else None, (I64 * (len(lengths) + 1))(0, *np.cumsum(lengths, dtype=int))
         for name, array in (("mask", mask), ("bias", bias), ("relative", table)):
             if array is not None:
                 setattr(args, name, tensor(array))
         if sinks is not None:
-            args.sinks = sinks.ctypes.data_as(FLOATS)
+            args.sinks = sinks.ctypes.data
         if lengths:
-            args.q_cu_seqlens = args.kv_cu_seqlens = ends
-        summary, lse = AttentionSummary(), None
+            args.q_cu_seqlens = args.kv_cu_seqlens = ctypes.addressof(ends)
+        summary, lse = new(c, "attention_summary"), None
         if key_sums is not None:
             lse = np.empty((*q.shape[:3], 1), np.float32)
-            initialise(c, "attention_summary", summary)
             args.lse, summary.key_sums = tensor(lse), tensor(key_sums)
-            args.summary = ctypes.cast(ctypes.byref(summary), ctypes.c_void_p)
+            args.summary = ctypes.addressof(summary)
         size = c.fovea_attention_plan_workspace_size(plan)
         workspace = np.empty(max(size, 1), np.uint8)
         arguments = (plan, ctypes.byref(args), ctypes.c_void_p(workspace.ctypes.data), ctypes.c_size_t(size))
@@ -167,27 +143,24 @@ class Context:
 
     def decode(self, q, k, v, out, dtype="f32"):
         """Attention to keys and values in a cache, likewise."""
-        c, desc, plan, cache = self.library.c, AttentionDesc(), ctypes.c_void_p(), ctypes.c_void_p()
-        check, batch = self.library.check, len(q)
-        described, append, args = CacheDesc(), Append(), AttentionArgs()
-        initialise(c, "kv_cache_desc", described)
+        c, plan, cache = self.library.c, ctypes.c_void_p(), ctypes.c_void_p()
+        check, batch, page_keys = self.library.check, len(q), structs.constant("KV_PAGE_KEYS")
+        described, append, desc, args = (new(c, name) for name in ("kv_cache_desc", "kv_append", "attention_desc", "attention_args"))
         _, described.kv_heads, keys, described.head_dim = k.shape
-        described.value_dim, described.k_dtype, described.v_dtype = v.shape[3], DTYPES[dtype], DTYPES[dtype]
-        described.max_pages = batch * -(-keys // PAGE_KEYS)
+        described.value_dim, described.k_dtype, described.v_dtype = v.shape[3], dtype_of(dtype), dtype_of(dtype)
+        described.max_pages = batch * -(-keys // page_keys)
         check(c.fovea_kv_cache_create(self.handle, ctypes.byref(described), ctypes.byref(cache)))
         sequences = (I64 * batch)()
         for i in range(batch):
             check(c.fovea_kv_cache_add(cache, ctypes.byref(sequences, i * ctypes.sizeof(I64))))
-        initialise(c, "kv_append", append)
-        append.count, append.sequences, append.k, append.v = batch, sequences, tensor(k, dtype), tensor(v, dtype)
+        append.count, append.sequences, append.k, append.v = batch, ctypes.addressof(sequences), tensor(k, dtype), tensor(v, dtype)
         check(c.fovea_kv_cache_append(cache, ctypes.byref(append)))
-        initialise(c, "attention_desc", desc)
-        desc.dtype, desc.page_keys = DTYPES[dtype], PAGE_KEYS
+        desc.dtype, desc.page_keys = dtype_of(dtype), page_keys
         desc.batch, desc.q_heads, desc.q_len, desc.head_dim = q.shape
         _, desc.kv_heads, desc.kv_len, desc.value_dim = v.shape
         check(c.fovea_attention_plan_create(self.handle, ctypes.byref(desc), ctypes.byref(plan)))
-        initialise(c, "attention_args", args)
-        args.q, args.out, args.cache, args.cache_sequences = tensor(q, dtype), tensor(out, dtype), cache, sequences
+        args.q, args.out, args.cache = tensor(q, dtype), tensor(out, dtype), cache
+        args.cache_sequences = ctypes.addressof(sequences)
         execute = self._call("attention_plan", plan, args, (q, out, sequences), c.fovea_attention_execute)
         weakref.finalize(execute, lambda: (c.fovea_attention_plan_destroy(plan), c.fovea_kv_cache_destroy(cache)))
         return execute
@@ -206,55 +179,46 @@ class Context:
         return execute
 
     def linear(self, x, w, b, out, dtype="f32", arithmetic="exact"):
-        c, desc, args, handle = self.library.c, LinearDesc(), LinearArgs(), ctypes.c_void_p()
-        initialise(c, "linear_desc", desc)
-        desc.arithmetic = ARITHMETICS[arithmetic]
-        desc.dtype = desc.part.bias_dtype = DTYPES[dtype]
+        c, handle = self.library.c, ctypes.c_void_p()
+        desc, args = new(c, "linear_desc"), new(c, "linear_args")
+        desc.arithmetic = structs.constant(f"ARITHMETIC_{arithmetic}")
+        desc.dtype = desc.part.bias_dtype = dtype_of(dtype)
         desc.in_features, desc.part.weight, desc.part.bias = w.shape[1], matrix(w, dtype), b.ctypes.data
         self.library.check(c.fovea_linear_pack(self.handle, ctypes.byref(desc), ctypes.byref(handle)))
         y = tensor(out[None, None], dtype)
-        initialise(c, "linear_args", args)
-        args.x, args.y = tensor(x[None, None], dtype), ctypes.pointer(y)
+        args.x, args.y = tensor(x[None, None], dtype), ctypes.addressof(y)
         return self._call("linear", handle, args, (x, out, y))
 
     def quantised(self, x, weights, out, arithmetic="default"):
         """A linear map of quantised weights (bench/quantised/weights.py): a function that executes it, and its bytes."""
-        c, desc, args, handle, about = self.library.c, LinearDesc(), LinearArgs(), ctypes.c_void_p(), Quantisation()
-        initialise(c, "linear_desc", desc)
-        initialise(c, "quantisation", about)
+        c, handle = self.library.c, ctypes.c_void_p()
+        desc, args, about = new(c, "linear_desc"), new(c, "linear_args"), new(c, "quantisation")
         rows, channels = weights.shape
-        desc.arithmetic, desc.in_features = ARITHMETICS[arithmetic], channels
-        desc.part.weight = Matrix(weights.data.ctypes.data, QUANTISED[weights.dtype], channels, rows, 1, channels)
+        desc.arithmetic, desc.in_features = structs.constant(f"ARITHMETIC_{arithmetic}"), channels
+        desc.part.weight = structs.of("matrix")(weights.data.ctypes.data, dtype_of(weights.dtype), channels, rows, 1, channels)
         if weights.scales is not None:
             if weights.group:
-                about.group_size, about.scale_dtype, about.group_scales = weights.group, DTYPES["f16"], weights.scales.ctypes.data
+                about.group_size, about.scale_dtype, about.group_scales = weights.group, dtype_of("f16"), weights.scales.ctypes.data
             else:
-                about.scales = weights.scales.ctypes.data_as(FLOATS)
-            desc.part.weight.quantisation = ctypes.cast(ctypes.byref(about), ctypes.c_void_p)
+                about.scales = weights.scales.ctypes.data
+            desc.part.weight.quantisation = ctypes.addressof(about)
         self.library.check(c.fovea_linear_pack(self.handle, ctypes.byref(desc), ctypes.byref(handle)))
         y = tensor(out[None, None])
-        initialise(c, "linear_args", args)
-        args.x, args.y = tensor(x[None, None]), ctypes.pointer(y)
+        args.x, args.y = tensor(x[None, None]), ctypes.addressof(y)
         c.fovea_linear_weight_bytes.restype = ctypes.c_size_t
         return self._call("linear", handle, args, (x, out, y)), c.fovea_linear_weight_bytes(handle)
 
     def layer(self, x, w, b, wo, bo, out, heads, dtype="f32", arithmetic="exact"):
         """Self-attention with a fused weight [3 d, d]."""
-        c, desc, weights, handle = self.library.c, MhaDesc(), MhaWeights(), ctypes.c_void_p()
-        batch, tokens, d = x.shape
-        initialise(c, "mha_desc", desc)
-        desc.form, desc.q_features, desc.out_features, desc.biases = FUSED, d, d, 1
-        shape = AttentionDesc()
-        initialise(c, "attention_desc", shape)
-        shape.dtype, shape.arithmetic = DTYPES[dtype], ARITHMETICS[arithmetic]
-        desc.attention = ctypes.pointer(shape)
+        c, handle, (batch, tokens, d) = self.library.c, ctypes.c_void_p(), x.shape
+        desc, shape, weights, args = (new(c, name) for name in ("mha_desc", "attention_desc", "mha_weights", "attention_args"))
+        desc.form, desc.q_features, desc.out_features, desc.biases = structs.constant("MHA_FUSED"), d, d, 1
+        shape.dtype, shape.arithmetic = dtype_of(dtype), structs.constant(f"ARITHMETIC_{arithmetic}")
+        desc.attention = ctypes.addressof(shape)
         shape.batch, shape.q_heads, shape.kv_heads, shape.q_len, shape.kv_len = batch, heads, heads, tokens, tokens
         shape.head_dim = shape.value_dim = d // heads
-        initialise(c, "mha_weights", weights)
-        weights.bias_dtype = DTYPES[dtype]
+        weights.bias_dtype = dtype_of(dtype)
         weights.fused, weights.fused_bias, weights.o, weights.o_bias = matrix(w, dtype), b.ctypes.data, matrix(wo, dtype), bo.ctypes.data
         self.library.check(c.fovea_mha_create(self.handle, ctypes.byref(desc), ctypes.byref(weights), ctypes.byref(handle)))
-        args = AttentionArgs()
-        initialise(c, "attention_args", args)
         args.q, args.out = tensor(x[:, None], dtype), tensor(out[:, None], dtype)
         return self._call("mha", handle, args, (x, out))

@@ -2,97 +2,84 @@
 bench/builds.sh, which makes both builds; prints a table. Exit status 1 if a case is slower than --least allows, or has no
 right result.
 
-Each build runs in a process of its own, with the Python of its own revision (remote.py), on the same CPU. The two take
-turns. A case is measured in several such pairs of processes, since where memory happens to lie favours one build for as
+Each build runs in a process of its own, with the Python of its own revision (peer.py), on the same CPU. The two take
+turns. A case is measured in several such pairs of processes, since where memory happens to be favours one build for as
 long as a process lives; a case that looks slower is measured again, and all its rounds count.
 """
 
 import argparse
 import json
-import os
 import pathlib
 import statistics
 import sys
+import tempfile
 
 import numpy as np
 
 import cases
+import pages
+import peer
 import report
-from remote import Remote
-from run import cpu_fields, cpu_name
-from turns import take_turns
 
-HELD_TO = {"avx2": {"FOVEA_ISA": "avx2"}}
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from engine.turns import medians, paired, quartiles, take_turns  # noqa: E402
+from engine.ways import Way  # noqa: E402
+
 MIN_ROUNDS = 3
 EFFORT = {  # pairs of processes, rounds in each, seconds of each
     "quick": (2, 8, 1.0),
     "normal": (4, 15, 2.0),
 }
+REST = 0.1  # as in run.py
 
 
-class Pair:
-    """The two builds in new processes, ready for a case."""
-
-    def __init__(self, case, builds, isa):
-        environment = {**HELD_TO.get(case.tier, {}), **({"FOVEA_ISA": isa} if isa else {})}
-        self.engines, self.notes = {}, []
-        for name, build in builds.items():
-            self.engines[name] = Remote("fovea", folder=build["folder"], threads=case.threads,
-                                        environment={**build["environment"], **environment})
-        self.contestants = {name: engine.choose(case, self.notes) for name, engine in self.engines.items()}
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for engine in self.engines.values():
-            engine.close()
-
-    def difference(self):
-        """Of the two results: None if they have the same bits."""
-        old, new = (one.output() for one in self.contestants.values())
-        return None if old.tobytes() == new.tobytes() else float(np.max(np.abs(old - new)))
-
-
-class Figure:
-    """What is known of a case."""
-
-    def __init__(self):
-        self.times = {"base": [], "tree": []}
-        self.difference = None
-
-    @property
-    def ratios(self):
-        return [base / tree for base, tree in zip(self.times["base"], self.times["tree"])]
-
-    @property
-    def ratio(self):
-        return statistics.median(self.ratios)
-
-    def row(self, case, least):
-        low, _, high = statistics.quantiles(self.ratios, n=4)
-        base, tree = (report.rate(case, statistics.median(self.times[name])) for name in ("base", "tree"))
-        bits = "same bits" if self.difference is None else f"differs by {self.difference:.0e}"
-        mark = "   SLOWER" if self.ratio < least else ""
-        return (f"{case.title:34} {base[0]:9.4g} {tree[0]:9.4g} {tree[1]:5} {self.ratio:7.3f}  ({low:.3f}-{high:.3f})"
-                f"  {bits}{mark}")
+def measure_pair(case, options, effort, times):
+    """Adds the rounds of one pair of processes to {build: [seconds]}; returns the difference of the two results, 0 if they have the
+    same bits. ValueError, with the reason, if there are none."""
+    held = {"FOVEA_ISA": options.isa or "avx2"} if options.isa or case.tier == "avx2" else {}
+    ways, notes = {}, []
+    try:
+        for name, build in options.builds.items():
+            ways[name] = Way("fovea", *peer.arguments("fovea", case.threads, folder=build["folder"],
+                                                      environment={**build["environment"], **held}))
+        found = {name: way.ask("choose", title=case.title) for name, way in ways.items()}
+        notes = [note for one in found.values() for note in one["notes"]]
+        if not all(one["label"] for one in found.values()):
+            raise ValueError("; ".join(notes) or "not a case of both builds")
+        with tempfile.TemporaryDirectory() as folder:
+            old, new = (peer.output(way, folder) for way in ways.values())
+        rest = REST if case.threads > 1 else 0
+        # The clock of the wall is noisier, and most of its turns is rest.
+        count = int(effort[2] * (3 if rest else 1) / sum(one["cost"] + rest for one in found.values()))
+        rounds = max(MIN_ROUNDS, min(options.rounds or effort[1], count))
+        for name, some in take_turns(ways, rounds, lambda name: ways[name].ask("take"), rest).items():
+            times[name] += some
+        return 0 if old.tobytes() == new.tobytes() else float(np.max(np.abs(old - new)))
+    finally:
+        for way in ways.values():
+            way.close()
 
 
-def measure(case, builds, options, effort, figure):
-    """Adds rounds to a figure; returns why there are none, or None."""
-    pairs, rounds, seconds = EFFORT[effort]
-    for _ in range(pairs):
-        with Pair(case, builds, options.isa) as pair:
-            if None in pair.contestants.values():
-                return "; ".join(pair.notes) or "not a case of both builds"
-            if not figure.times["base"]:
-                figure.difference = pair.difference()
-            once = sum(one.cost() for one in pair.contestants.values())
-            # The clock of the wall is noisier, and most of its turns is rest.
-            count = max(MIN_ROUNDS, min(options.rounds or rounds, int(seconds * (3 if case.threads > 1 else 1) / once)))
-            for name, found in take_turns(pair.contestants, count).items():
-                figure.times[name] += found
-    return None
+def ratios(times):
+    return paired(times, "base")["tree"]
+
+
+def measure(case, options):
+    """({build: [seconds]}, the difference of results)"""
+    times, effort = {"base": [], "tree": []}, EFFORT["quick" if options.quick else "normal"]
+    differences = [measure_pair(case, options, effort, times) for _ in range(effort[0])]
+    if statistics.median(ratios(times)) < options.least:
+        effort = EFFORT["normal"]
+        differences += [measure_pair(case, options, effort, times) for _ in range(effort[0])]
+    return times, differences[0]
+
+
+def row(case, times, difference, least):
+    ratio, (low, high) = statistics.median(ratios(times)), quartiles(ratios(times))
+    base, tree = (report.rate(case, medians(times)[name]) for name in ("base", "tree"))
+    bits = f"differs by {difference:.0e}" if difference else "same bits"
+    mark = "   SLOWER" if ratio < least else ""
+    return f"{case.title:34} {base[0]:9.4g} {tree[0]:9.4g} {tree[1]:5} {ratio:7.3f}  ({low:.3f}-{high:.3f})  {bits}{mark}"
 
 
 def select(options):
@@ -104,31 +91,23 @@ def select(options):
     return list(chosen.values())
 
 
-def run(chosen, builds, options):
-    effort, slower, skipped, failed = "quick" if options.quick else "normal", 0, 0, 0
-    print(f"{cpu_name(cpu_fields())}; base {options.base}; ratio: speed of the tree by speed of the base")
+def run(chosen, options):
+    slower, skipped, failed = 0, 0, 0
+    print(f"{pages.cpu_name()}; base {options.base}; ratio: speed of the tree by speed of the base")
     print(f"{'':34} {'base':>9} {'tree':>9} {'':5} {'ratio':>7}  (quartiles)")
     for case in chosen:
-        figure = Figure()
         try:
-            problem = measure(case, builds, options, effort, figure)
-            if not problem and figure.ratio < options.least:
-                problem = measure(case, builds, options, "normal", figure)
+            times, difference = measure(case, options)
         except RuntimeError as error:
             failed += 1
             print(f"{case.title:34} FAILED: {error}", flush=True)
-            continue
-        if problem:
+        except ValueError as problem:
             skipped += 1
             print(f"{case.title:34} SKIPPED: {problem}", flush=True)
-            continue
-        slower += figure.ratio < options.least
-        print(figure.row(case, options.least), flush=True)
-    encoders = sum(case.kind == "encoder" for case in cases.CASES) if not cases.encoder.MODEL.exists() else 0
-    if encoders:
-        print(f"SKIPPED: {encoders} cases of the encoder: there is no {cases.encoder.MODEL}; make run fetches it")
-    print(f"{len(chosen) - skipped - failed} cases measured, {slower} below {options.least:g}; {failed} FAILED, "
-          f"{skipped + encoders} SKIPPED")
+        else:
+            slower += statistics.median(ratios(times)) < options.least
+            print(row(case, times, difference, options.least), flush=True)
+    print(f"{len(chosen) - skipped - failed} cases measured, {slower} below {options.least:g}; {failed} FAILED, {skipped} SKIPPED")
     return int(bool(slower or failed))
 
 
@@ -141,7 +120,7 @@ def main():
     parser.add_argument("--rounds", type=int, metavar="N", help="most rounds of each pair of processes (15; 8 with --quick)")
     parser.add_argument("--quick", action="store_true", help="fewer of all: under 3 minutes")
     parser.add_argument("--least", type=float, default=0.98, metavar="RATIO", help="a case below is marked (0.98)")
-    parser.add_argument("--list", action="store_true", help="what there is, by title and name")
+    parser.add_argument("--list", action="store_true", help="the cases, by title and name")
     options = parser.parse_args()
     chosen = select(options)
     if not chosen:
@@ -151,8 +130,7 @@ def main():
         for case in chosen:
             print(f"{case.title:34} {case.name}")
         return 0
-    os.environ.setdefault("FOVEA_MODELS", str(pathlib.Path(cases.encoder.MODEL).parents[1]))
-    return run(chosen, options.builds, options)
+    return run(chosen, options)
 
 
 if __name__ == "__main__":

@@ -3,14 +3,15 @@
 import fnmatch
 from dataclasses import dataclass, replace
 
-import encoder
-from halves import SIZES
+SIZES = {"f32": 4, "bf16": 2, "f16": 2}  # bytes of an element
+# How far a result may be from float64's on operands that are numbers of the type.
+TOLERANCES = {"f32": 1e-4, "bf16": 6e-2, "f16": 8e-3}
 
 
 @dataclass(frozen=True)
 class Case:
     """One comparison. Attention unless kind says otherwise. Cases of a tier are measured in one process; "best" is the
-    highest tier that the CPU has, "alone" the same without any peer in the process, "pair" the same on two threads."""
+    highest tier that the CPU has, "alone" the same without any peer."""
 
     title: str
     batch: int = 1
@@ -33,7 +34,7 @@ class Case:
     against: tuple = ("torch", "onnxruntime")
     kind: str = "attention"  # "exp": over `q_len` floats; "threads": two threads against one; "linear": x W + b;
     # "decode": one query of each sequence to its keys, which come from memory; "mha": self-attention of a whole layer,
-    # d_model = heads * head_dim, with biases; "encoder": all-MiniLM-L6-v2 over `batch` sentences (encoder.py)
+    # d_model = heads * head_dim, with biases
     dtype: str = "f32"  # of operands and results: bf16, f16
     arithmetic: str = "exact"  # Fovea's, where dtype has others
     own_target: float = 0.0  # of 16 bits: at least this many times as fast as Fovea in float32
@@ -43,7 +44,12 @@ class Case:
 
     @property
     def threads(self):
-        return 2 if self.kind in ("threads", "encoder") else 1
+        return 2 if self.kind == "threads" else 1
+
+    @property
+    def agreement(self):
+        """How far two results may be apart that are each as far from the exact one as they may be."""
+        return 2 * TOLERANCES[self.dtype]
 
     @property
     def groups(self):
@@ -58,8 +64,6 @@ class Case:
             return f"linear/{self.dtype}/m{self.rows}_n{self.columns}_k{self.channels}/threads:1"
         if self.kind == "mha":
             return f"mha/{self.dtype}/b{self.batch}_t{self.q_len}_d{self.model}_h{self.heads}/form:fused{self.named}/threads:1"
-        if self.kind == "encoder":
-            return f"encoder/minilm/{self.dtype}/n{self.batch}/threads:2"
         if self.kind == "decode":
             return f"decode/{self.dtype}/{self.sizes}/threads:1"
         text = f"attention/{self.dtype}/{self.sizes}/causal:{'top_left' if self.causal else 'none'}"
@@ -133,13 +137,11 @@ class Case:
             return self.q_len
         if self.kind == "linear":
             return 2 * self.rows * self.columns * self.channels
-        if self.kind == "encoder":
-            return encoder.flops(self)
         layer = 8 * self.batch * self.q_len * self.model**2 if self.kind == "mha" else 0
         return layer + 4 * self.head_dim * self.pairs
 
 
-TIERS = ("best", "avx2", "alone", "pair")
+TIERS = ("best", "avx2", "alone")
 COLD = 1 << 27  # bytes: several times what caches of a core hold
 
 
@@ -226,8 +228,6 @@ FLOAT_CASES = (
     self_attention("B1 H16 T2048 D64 causal AVX2", 1, 16, 2048, 64, 1.4, causal=True, tier="avx2", against=("torch",)),
     linear(512, 768, 768, 1.02, tier="avx2"),
     self_attention("two threads, T2048", 1, 16, 2048, 64, 1.9, tier="alone", kind="threads", against=("one thread",)),
-    Case("MiniLM 1 sentence", 1, kind="encoder", tier="pair", target=1.2),
-    Case("MiniLM 32 sentences", 32, kind="encoder", tier="pair", target=1.2),
 )
 
 LONG = self_attention("B1 H16 T2048 D64", 1, 16, 2048, 64, 0.0)
@@ -255,8 +255,6 @@ HALF_CASES = (
     *(half(decode(1, 32, 8, 4096), dtype, target, against=("torch",)) for dtype, target in (("bf16", 2.5), ("f16", 5.0))),
     *(half(decode(1, 32, 32, 4096), dtype, 0.0) for dtype in ("bf16", "f16")),
     half(layer("layer B1 T512 d768 h12", 1, 512, 0.0), "bf16", 1.1, 0.0, "bf16"),
-    half(Case("MiniLM 1 sentence", 1, kind="encoder", tier="pair"), "bf16", 1.2, against=("openvino", "torch")),
-    half(Case("MiniLM 32 sentences", 32, kind="encoder", tier="pair"), "bf16", 1.1, against=("openvino", "torch")),
     *(half(case, dtype, 0.0, 0.97, against=("torch",)) for case in (LONG_AVX2, LINEAR_AVX2) for dtype in ("bf16", "f16")),
 )
 CASES = FLOAT_CASES + HALF_CASES
@@ -265,5 +263,8 @@ CASES = FLOAT_CASES + HALF_CASES
 def select(pattern, tier):
     """The cases of a tier whose title or name matches the pattern, a glob."""
     match = lambda case: any(fnmatch.fnmatch(text, pattern) for text in (case.title, case.name))
-    there = lambda case: case.kind != "encoder" or encoder.MODEL.exists()
-    return [case for case in CASES if case.tier == tier and match(case) and there(case)]
+    return [case for case in CASES if case.tier == tier and match(case)]
+
+
+def named(title):
+    return next(case for case in CASES if case.title == title)

@@ -4,16 +4,10 @@ import copy
 
 import numpy as np
 
-import encoder
+from cases import TOLERANCES
 from halves import rounded
 
-# How far a result may be from float64's, and from another's, on operands that are numbers of the type.
-TOLERANCES = {"f32": 1e-4, "bf16": 6e-2, "f16": 8e-3}
 BUCKETS, MAX_DISTANCE = 32, 128  # of T5
-
-
-def data_of(case):
-    return encoder.Data(case) if case.kind == "encoder" else Data(case)
 
 
 class Data:
@@ -21,7 +15,6 @@ class Data:
 
     def __init__(self, case):
         self.tolerance = TOLERANCES[case.dtype]
-        self.agreement = 2 * self.tolerance  # of two that are each so far from the exact result
         self.make(case)
         for name in ("q", "k", "v", "x", "w", "b", "wo", "bo"):
             if hasattr(self, name):

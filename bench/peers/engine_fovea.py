@@ -5,14 +5,13 @@ import dataclasses
 import numpy as np
 
 import api
-import encoder
 from forms import Form
 from halves import narrow, widen
 
 
 class Fovea:
     name = "fovea"
-    tiers = ("best", "avx2", "alone", "pair")
+    tiers = ("best", "avx2", "alone")
 
     def __init__(self, threads=1):
         self.library = api.Library()
@@ -39,10 +38,6 @@ class Fovea:
             operands = (turn(a) for a in (data.x, data.w, data.b, data.wo, data.bo))
             run = self.context.layer(*operands, out, case.heads, **options)
             yield Form("fused weight", run, lambda: widen(out, case.dtype))
-            return
-        if case.kind == "encoder":
-            run, out = encoder.FoveaEncoder(self.context, case.dtype).run(data)
-            yield Form("packed", run, lambda: out)
             return
         if case.kind == "decode":
             out = np.empty(data.q.shape, element)

@@ -2,14 +2,13 @@
 
 import numpy as np
 
-import encoder_onnxruntime
 from forms import Form
 from onnx_graph import CONTRIB, Graph
 
 
 class OnnxRuntime:
     name = "onnxruntime"
-    tiers = ("best", "pair")  # nothing holds it to AVX2
+    tiers = ("best",)  # nothing holds it to AVX2
 
     def __init__(self, threads=1):
         import onnx
@@ -24,8 +23,6 @@ class OnnxRuntime:
         if case.dtype != "f32":
             return ()  # what takes 16 bits converts them
         kinds = {"exp": self._exp, "linear": self._linear, "mha": self._layer}
-        if case.kind == "encoder":
-            return encoder_onnxruntime.forms(self, data)
         return kinds.get(case.kind, self._attention)(case, data)
 
     def session(self, model):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-import encoder_openvino
+import openvino_layers
 import paged_openvino
 from forms import Form
 from halves import narrow, widen
@@ -10,7 +10,7 @@ from halves import narrow, widen
 
 class OpenVino:
     name = "openvino"
-    tiers = ("best", "pair")
+    tiers = ("best",)
 
     def __init__(self, threads=1):
         import openvino
@@ -24,8 +24,6 @@ class OpenVino:
     def forms(self, case, data):
         self.hint, self.type = case.dtype, {"f32": self.ov.Type.f32, "bf16": self.ov.Type.bf16, "f16": self.ov.Type.f16}[case.dtype]
         kinds = {"attention": self._attention, "decode": self._decode, "linear": self._linear, "mha": self._layer}
-        if case.kind == "encoder":
-            return encoder_openvino.forms(self, data)
         return kinds[case.kind](case, data) if case.kind in kinds else ()
 
     def request(self, node, parameters, arrays, more=None):
@@ -95,7 +93,7 @@ class OpenVino:
         from openvino import opset13 as op
 
         x, constant = op.parameter(data.x.shape, self.type), lambda a: self.constant(op, a)
-        node = encoder_openvino.linear(op, x, data.w, data.b, constant)
+        node = openvino_layers.linear(op, x, data.w, data.b, constant)
         yield self._form("MatMul, Add", node, [x], [self.of(data.x)], (case.rows, case.columns))
 
     def _layer(self, case, data):
@@ -103,6 +101,6 @@ class OpenVino:
 
         for parts in (1, 3):
             x, constant = op.parameter(data.x.shape, self.type), lambda a: self.constant(op, a)
-            heads = encoder_openvino.heads(op, x, data.w, data.b, case.heads, parts, constant=constant)
-            node = encoder_openvino.linear(op, heads, data.wo, data.bo, constant)
+            heads = openvino_layers.heads(op, x, data.w, data.b, case.heads, parts, constant=constant)
+            node = openvino_layers.linear(op, heads, data.wo, data.bo, constant)
             yield self._form(f"{parts} products, ScaledDotProductAttention", node, [x], [self.of(data.x)], data.x.shape)

@@ -4,13 +4,12 @@ import time
 
 import numpy as np
 
-import encoder_torch
 from forms import Form
 
 
 class Torch:
     name = "torch"
-    tiers = ("best", "avx2", "pair")
+    tiers = ("best", "avx2")
 
     def __init__(self, threads=1):
         import torch
@@ -24,7 +23,7 @@ class Torch:
 
     def forms(self, case, data):
         self.dtype = {"f32": self.torch.float32, "bf16": self.torch.bfloat16, "f16": self.torch.float16}[case.dtype]
-        kinds = {"exp": self._exp, "linear": self._linear, "mha": self._layer, "encoder": self._encoder}
+        kinds = {"exp": self._exp, "linear": self._linear, "mha": self._layer}
         return kinds.get(case.kind, self._attention)(case, data)
 
     def of(self, array):
@@ -34,10 +33,8 @@ class Torch:
     def weight(self, array):
         return self.of(array)
 
-    def linear(self, x, w, b, gelu=False):
-        f = self.torch.nn.functional
-        y = f.linear(x, w, b)
-        return f.gelu(y) if gelu else y
+    def linear(self, x, w, b):
+        return self.torch.nn.functional.linear(x, w, b)
 
     def attention(self, q, k, v, **options):
         return self.torch.nn.functional.scaled_dot_product_attention(q, k, v, **options)
@@ -86,9 +83,6 @@ class Torch:
             return self.linear(self.attention(q, k, v).transpose(1, 2).reshape(x.shape), wo, bo)
 
         return self._timed("functions", compute)
-
-    def _encoder(self, _, data):
-        return encoder_torch.forms(self, data, self._timed)
 
     def _attention(self, case, data):
         q, k, v = (self.of(a) for a in (data.q, data.k, data.v))
@@ -168,7 +162,7 @@ class Torch:
 
 class Zentorch(Torch):
     name = "zentorch"
-    tiers = ("best", "pair")
+    tiers = ("best",)
     python = "FOVEA_ZENTORCH_PYTHON"  # the variable that names its interpreter
 
     def __init__(self, threads=1):
@@ -185,8 +179,8 @@ class Zentorch(Torch):
         self.weights.append(self.torch.from_numpy(array.copy()).to(self.dtype))
         return self.weights[-1]
 
-    def linear(self, x, w, b, gelu=False):
-        return self.op.zentorch_linear_unary(x, w, b, post_op="gelu_erf" if gelu else "none")
+    def linear(self, x, w, b):
+        return self.op.zentorch_linear_unary(x, w, b, post_op="none")
 
     def attention(self, q, k, v, **options):
         return self.op.zentorch_sdpa(q, k, v, **options)[0]

@@ -2,8 +2,6 @@
 
 import numpy as np
 
-SIZES = {"f32": 4, "bf16": 2, "f16": 2}
-
 
 def narrow(array, dtype):
     """float32 as elements of a type, to nearest even: bits of 16, or float32 as it is."""

@@ -1,4 +1,6 @@
-"""The tables of docs/peers/, from what the workers measured: a page for each CPU, and their ratios side by side."""
+"""The tables of docs/peers/, from what was measured: a page for each CPU, and their ratios side by side."""
+
+import textwrap
 
 TITLES = {
     "fovea": "Fovea",
@@ -11,6 +13,18 @@ TITLES = {
     "float32": "Fovea in float32",
 }
 PEERS = ("torch", "onnxruntime", "openvino", "zentorch", "openblas")
+
+
+def paragraph(text, indent=""):
+    return textwrap.fill(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def not_current(run, current):
+    """What a page says that was measured with another version than this tree's."""
+    version = run["tiers"]["best"]["versions"]["fovea"].split(" ")[0]
+    if not current or version.startswith(f"{current}."):
+        return ""
+    return f"**Not current:** measured with Fovea {version}; this is {current}. `make bench-peers` on such a CPU measures it anew."
 
 
 def summary_of(case, run):
@@ -152,22 +166,15 @@ def forms(chosen, run):
     used = {}
     for case in chosen:
         for name, result in run["cases"].get(case.title, {"results": {}})["results"].items():
-            if name in PEERS and case.kind in ("attention", "decode", "linear", "mha", "encoder"):
-                used.setdefault(name, {}).setdefault(result["form"], []).append(case.title)
-    lines = []
-    for name, by_form in used.items():
-        for form, titles in by_form.items():
-            lines.append(f"- {TITLES[name]} {form}: {'; '.join(titles)}")
-    return "\n".join(lines)
+            if name in PEERS and case.kind in ("attention", "decode", "linear", "mha"):
+                used.setdefault((name, result["form"]), []).append(case.title)
+    return "\n".join(paragraph(f"- {TITLES[name]} {form}: {'; '.join(titles)}", "  ") for (name, form), titles in sorted(
+        used.items(), key=lambda item: PEERS.index(item[0][0])))
 
 
 def notes(chosen, run):
-    lines = []
-    for case in chosen:
-        for note in run["cases"].get(case.title, {"notes": []})["notes"]:
-            lines.append(f"- {case.title}: {note}")
-    for summary in run["tiers"].values():
-        lines += [f"- {note}" for note in summary["notes"]]
+    lines = [f"- {case.title}: {note}" for case in chosen for note in run["cases"].get(case.title, {"notes": []})["notes"]]
+    lines += [f"- {note}" for summary in run["tiers"].values() for note in summary["notes"]]
     best = run["tiers"].get("best", {})
     product, peak = best.get("torch_mm"), best.get("peak", 0) / 1e9
     if product and product < 0.6 * peak:
@@ -176,7 +183,7 @@ def notes(chosen, run):
             f"{100 * product / peak:.0f}% of the FMA peak: the library of matrix products in its package does "
             "not use all that this CPU has. On CPUs where it does, PyTorch is faster than here."
         )
-    return "\n".join(lines)
+    return "\n".join(paragraph(line, "  ") for line in lines)
 
 
 def versions(summary):
@@ -188,7 +195,7 @@ def machine(run):
     for tier, summary in run["tiers"].items():
         if tier in ("alone", "pair"):  # as "best"
             continue
-        lines.append(f"- {summary['tier']}: FMA peak of one core {summary['peak'] / 1e9:.0f} GF/s; {versions(summary)}")
+        lines.append(paragraph(f"- {summary['tier']}: FMA peak of one core {summary['peak'] / 1e9:.0f} GF/s; {versions(summary)}", "  "))
     return "\n".join(lines)
 
 
@@ -205,15 +212,14 @@ How to read the table:
   speed of reading as many bytes and nothing else.
 - **Names.** B: batch; H: heads; T: queries and keys; D: channels of a head. Window 256: each query sees itself and the 255 keys before
   it. Decode: one query, 32 query heads, 8 key heads, 4096 keys; its GB/s count keys and values. Exp: without the cost of a call, which
-  is measured on one element. MiniLM: the sentence encoder all-MiniLM-L6-v2, from token ids to vectors, in wall-clock time; padding is
-  not counted as flops."""
+  is measured on one element."""
 
 
-def markdown(chosen, run):
+def markdown(chosen, run, current=None):
     parts = [
-        "# Fovea beside its peers",
+        "# Fovea and its peers",
         f"Made by `{run['command']}`; do not edit it by hand.",
-        "![The figures of the table as bars](peers.svg)",
+        *filter(None, [not_current(run, current)]),
         machine(run),
         table(chosen, run),
         MEANING,
@@ -227,22 +233,25 @@ def markdown(chosen, run):
     return "\n\n".join(parts) + "\n"
 
 
-def index(chosen, runs):
+def index(chosen, runs, current):
     """The ratios of all CPUs that were measured: runs by the name of their folder."""
     lines = [
-        "# Fovea beside its peers",
-        "Each cell shows three things: how many times as fast Fovea is as the fastest other library, which library that is, and "
-        "Fovea's share of the FMA peak (or, where memory is the limit, of the speed of a plain reading loop, which Fovea can exceed). "
-        "Bold: the other library is faster. A dash: not measured. Cases are float32 unless they name a type, on one thread unless one says two.",
-        "The page of each CPU explains the names of the cases. Older pages compare with fewer libraries, so look at the names before you "
-        "compare ratios of different CPUs. `make bench-peers` measures your CPU, and writes its page and this one; do not edit them by "
-        "hand.",
+        "# Fovea and its peers",
+        paragraph("Each cell shows three things: how many times as fast Fovea is as the fastest other library, which library that is, and "
+                  "Fovea's share of the FMA peak (or, where memory is the limit, of the speed of a plain reading loop, which Fovea can "
+                  "exceed). Bold: the other library is faster. A dash: not measured. Cases are float32 unless they name a type, on one "
+                  "thread unless one says two."),
+        paragraph("The page of each CPU explains the names of the cases. Older pages compare with fewer libraries, so look at the names "
+                  "before you compare ratios of different CPUs. `make bench-peers` measures your CPU, and writes its page and this one; do "
+                  "not edit them by hand."),
     ]
+    cpus = []
     for name, run in runs.items():
         absent = [TITLES[peer] for peer in PEERS if not run["tiers"]["best"]["versions"].get(peer)]
-        lines.append(f"- [{run['cpu']}]({name}/peers.md), {run['date']}: {versions(run['tiers']['best'])}"
-                     + (f"; not measured: {', '.join(absent)}" if absent else ""))
-    lines[3:] = ["\n".join(lines[3:])]
+        cpus.append(paragraph(f"- [{run['cpu']}]({name}/peers.md), {run['date']}: {versions(run['tiers']['best'])}"
+                              + (f"; not measured: {', '.join(absent)}" if absent else "")
+                              + (". **Not current**" if not_current(run, current) else ""), "  "))
+    lines.append("\n".join(cpus))
     rows = [
         "| case | " + " | ".join(run["cpu"] for run in runs.values()) + " |",
         "|---|" + "---|" * len(runs),
@@ -259,5 +268,6 @@ def index(chosen, runs):
             text = f"{measured:.2f}x" if measured >= 1 else f"**{ratio_text(1.0, measured)}**"
             own = share(case, record, "fovea")
             cells.append(f"{text} {TITLES.get(best, best)}" + (f", {100 * own:.0f}%" if own else ""))
-        rows.append(f"| {case.title} | " + " | ".join(cells) + " |")
+        if set(cells) != {"-"}:
+            rows.append(f"| {case.title} | " + " | ".join(cells) + " |")
     return "\n\n".join([*lines, "\n".join(rows)]) + "\n"

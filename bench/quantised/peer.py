@@ -1,6 +1,5 @@
-"""An engine of bench/quantised.sh in a process of its own. Reads an order per line of standard input, as JSON, and answers each with a
-line: {"prepare": ...} makes as many matrices as the order asks for, {"run": n} multiplies with the next n of them, {"output": path}
-stores the product with the first. An engine's class raises Absent if it has no such format."""
+"""An engine of bench/quantised.sh in its process. It makes as many matrices as fill `memory` bytes; run(n) multiplies with the next n of
+them, store(path) stores the product with the first. An engine's class raises Absent if it has no such format."""
 
 import ctypes
 import os
@@ -12,7 +11,7 @@ import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "peers"), str(HERE.parent)]
-from line_process import serve  # noqa: E402
+from engine.ways import serve  # noqa: E402
 from weights import Weights  # noqa: E402
 
 
@@ -23,28 +22,36 @@ class Absent(Exception):
 class Engine:
     """`calls`: one for each matrix, without arguments; bytes: of a matrix as the engine keeps it."""
 
-    def __init__(self, order):
-        random = np.random.default_rng(2)
-        self.weights = Weights(order["format"], order["out"], order["in"])
-        self.x = random.standard_normal((order["rows"], order["in"])).astype(np.float32)
-        self.out = np.empty((order["rows"], order["out"]), np.float32)
-        self.threads, self.variant = order["threads"], order["variant"]
+    def __init__(self, variant, form, rows, channels, out, threads, memory):
+        if threads == 1:
+            os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+        self.weights = Weights(form, out, channels)
+        self.x = np.random.default_rng(2).standard_normal((rows, channels)).astype(np.float32)
+        self.out = np.empty((rows, out), np.float32)
+        self.threads, self.variant = threads, variant
         self.bytes = self.weights.data.nbytes + (0 if self.weights.scales is None else self.weights.scales.nbytes)
         self.start()
         self.calls = [self.make()]
-        while len(self.calls) * self.bytes < order["memory"]:
+        while len(self.calls) * self.bytes < memory:
             self.calls.append(self.make())
         self.at = 0
 
     def start(self):
         pass
 
+    def size(self):
+        return self.bytes
+
     def run(self, count):
+        """Seconds of one product."""
         begin = time.perf_counter()
         for _ in range(count):
             self.result = self.calls[self.at]()
             self.at = (self.at + 1) % len(self.calls)
         return (time.perf_counter() - begin) / count
+
+    def store(self, path):
+        np.save(path, self.output())
 
     def output(self):
         return np.asarray(self.calls[0]())
@@ -288,18 +295,5 @@ ENGINES = {"fovea": Fovea, "reading": Reading, "llama.cpp": LlamaCpp, "ik_llama.
            "onnxruntime": OnnxRuntime, "zentorch": Zentorch}
 
 
-class Server:
-    def answer(self, order):
-        if "prepare" in order:
-            if order["prepare"]["threads"] == 1:
-                os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-            self.engine = engine = ENGINES[order["prepare"]["kind"]](order["prepare"])
-            return {"version": engine.version, "bytes": engine.bytes, "matrices": len(engine.calls)}
-        if "run" in order:
-            return {"seconds": self.engine.run(order["run"])}
-        np.save(order["output"], self.engine.output())
-        return {}
-
-
 if __name__ == "__main__":
-    serve(Server().answer)
+    serve(ENGINES)

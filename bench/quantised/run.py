@@ -5,10 +5,8 @@ medians over rounds: microseconds, GB/s of the engine's weights, how many times 
 square of differences from float64 on the numbers that the weights stand for, relative to that of the products. Called by
 bench/quantised.sh."""
 
-import argparse
 import os
 import pathlib
-import statistics
 import sys
 import tempfile
 
@@ -16,7 +14,8 @@ import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
-from line_process import LineProcess  # noqa: E402
+from engine.turns import leads, medians, options_of, take_turns, threads_text  # noqa: E402
+from engine.ways import start  # noqa: E402
 from weights import FORMATS, Weights  # noqa: E402
 
 # Names in the table, engines of peer.py, variants, and the variable of an interpreter of their own.
@@ -43,57 +42,48 @@ def last_level_cache():
     return max([int(size[:-1]) << {"K": 10, "M": 20}[size[-1]] for size in sizes], default=32 << 20)
 
 
-def start(options, name, kind, variant, variable, form):
-    python = os.environ.get(variable or "", sys.executable)
-    if variable == "FOVEA_ZENTORCH_PYTHON" and variable not in os.environ:
-        raise RuntimeError("not installed")
+def wanted(options, form):
+    """{name: arguments of its Way}"""
     environment = {key: str(options.threads) for key in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-    engine = LineProcess([python, str(HERE / "peer.py")], environment)
-    engine.name = name
-    memory = 4 * last_level_cache() if options.source == "memory" else 1
-    order = {"kind": kind, "variant": variant, "format": form, "rows": options.rows, "in": options.channels, "out": options.out,
-             "threads": options.threads, "memory": memory}
-    engine.about = engine.ask({"prepare": order})
-    return engine
+    order = {"form": form, "rows": options.rows, "channels": options.channels, "out": options.out, "threads": options.threads,
+             "memory": 4 * last_level_cache() if options.source == "memory" else 1}
+    return {name: (HERE / "peer.py", {"kind": kind, "variant": variant, **order},
+                   os.environ.get(variable or "", None if kind == "zentorch" else sys.executable), environment)
+            for name, kind, variant, variable in ENGINES
+            if not options.engines or any(word in name.lower() for word in options.engines.lower().split(","))}
 
 
-def relative_error(engine, right, folder):
-    path = os.path.join(folder, "y.npy")
-    engine.ask({"output": path})
-    return float(np.sqrt(np.mean((np.load(path) - right) ** 2) / np.mean(right**2)))
+def relative_errors(ways, options, form):
+    """{name: what --errors adds to its line}"""
+    x = np.random.default_rng(2).standard_normal((options.rows, options.channels)).astype(np.float32)
+    right, notes = Weights(form, options.out, options.channels).product(x), {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "y.npy")
+        for name, way in ways.items():
+            if name != "reading":
+                way.ask("store", path=path)
+                notes[name] = f"  error {np.sqrt(np.mean((np.load(path) - right) ** 2) / np.mean(right**2)):.1e}"
+    return notes
 
 
 def measure(options, form):
-    engines = []
-    for name, *what in ENGINES:
-        if options.engines and not any(word in name.lower() for word in options.engines.lower().split(",")):
-            continue
-        try:
-            engines.append(start(options, name, *what, form))
-        except (RuntimeError, OSError) as problem:
-            print(f"SKIPPED: {name} {form}: {problem}", file=sys.stderr)
-    if options.errors:
-        right = Weights(form, options.out, options.channels).product(
-            np.random.default_rng(2).standard_normal((options.rows, options.channels)).astype(np.float32))
-        with tempfile.TemporaryDirectory() as folder:
-            for engine in engines:
-                engine.error = None if engine.name == "reading" else relative_error(engine, right, folder)
-    counts = [max(1, round(TURN / min(engine.ask({"run": 1})["seconds"] for _ in range(2)))) for engine in engines]
-    rounds = [[e.ask({"run": n})["seconds"] for e, n in zip(engines, counts)] for _ in range(options.rounds)]
-    print(f"{form}, {options.rows} x {options.channels} x {options.out}, from {options.source}, {options.threads} threads, "
+    ways = start(wanted(options, form))
+    if not ways:
+        return
+    notes = relative_errors(ways, options, form) if options.errors else {}
+    counts = {name: max(1, round(TURN / min(way.ask("run", count=1) for _ in range(2)))) for name, way in ways.items()}
+    times = take_turns(ways, options.rounds, lambda name: ways[name].ask("run", count=counts[name]))
+    print(f"{form}, {options.rows} x {options.channels} x {options.out}, from {options.source}, {threads_text(options.threads)}, "
           f"medians of {options.rounds} rounds")
-    for i, engine in enumerate(engines):
-        seconds = statistics.median(r[i] for r in rounds)
-        ratio = statistics.median(r[i] / r[0] for r in rounds)
-        error = f"  error {engine.error:.1e}" if options.errors and engine.error is not None else ""
-        print(f"  {engine.name:20} {seconds * 1e6:10.1f} us  {engine.about['bytes'] / seconds * 1e-9:6.1f} GB/s  {ratio:5.2f}x{error}  "
-              f"{engine.about['version']}", flush=True)
-        engine.close()
+    slower = medians(leads(times, next(iter(ways))))
+    for name, seconds in medians(times).items():
+        print(f"  {name:20} {seconds * 1e6:10.1f} us  {ways[name].ask('size') / seconds * 1e-9:6.1f} GB/s  {slower[name]:5.2f}x"
+              f"{notes.get(name, '')}  {ways[name].version}", flush=True)
+        ways[name].close()
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="bench/quantised.sh", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options_of("bench/quantised.sh", __doc__, 11, 1)
     parser.add_argument("--formats", default=",".join(FORMATS), metavar="NAMES", help="default: %(default)s")
     parser.add_argument("--engines", default="", metavar="WORDS", help="only those whose names contain one (default: all)")
     parser.add_argument("--rows", type=int, default=1, metavar="N", help="rows of x (default 1)")
@@ -101,8 +91,6 @@ def main():
     parser.add_argument("--out", type=int, default=4096, metavar="N", help="output channels (default 4096)")
     parser.add_argument("--from", dest="source", choices=("memory", "cache"), default="memory",
                         help="memory (default): matrices in turn, four times the last-level cache; cache: one matrix")
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="default 1")
-    parser.add_argument("--rounds", type=int, default=11, metavar="N", help="default 11")
     parser.add_argument("--errors", action="store_true", help="errors, too")
     options = parser.parse_args()
     for form in options.formats.split(","):
