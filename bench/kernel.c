@@ -199,8 +199,8 @@ static void call_expand(const fv_kernel *kernel, operands *o) {
 
 static const int64_t any = INT64_C(1) << 20;
 
-/* Of floats, masked, of floats by words of 16 bits, of words on both sides, of few rows, of few with keys, of integers in
- * groups. */
+/* Of floats, masked, of floats by words of 16 bits, of words on both sides, of few rows, of few with keys, of integers
+ * in groups. */
 static const operation of_floats = {call_multiply, 0, 0, 64, "mnk", any, 1, 2, 0, 0},
                        of_masked = {call_multiply, 16, 64, 64, "mnk", any, 1, 2, 0, 0},
                        of_halves = {call_multiply, 0, 64, 64, "mnk", any, FV_LANES, 2, 0, 0},

@@ -2,8 +2,8 @@
  * in PyTorch's order, with a bias of float32. Before it is timed, sampled rows are computed again, each alone on the
  * scalar tier, and must have the same bits.
  *
- * Flops are 2 * m * n * k, compared with the peak of integer products where q16 or q8 multiplies them; bytes are those of
- * x, packed weights and y, each counted once. from=memory executes maps in turn whose weights are four times the
+ * Flops are 2 * m * n * k, compared with the peak of integer products where q16 or q8 multiplies them; bytes are those
+ * of x, packed weights and y, each counted once. from=memory executes maps in turn whose weights are four times the
  * last-level cache: bytes are those of weights, a share of the speed at which memory is read.
  */
 #include <inttypes.h>

@@ -40,8 +40,8 @@ typedef struct shim_options {
 /* A line of the heading, in the table and in the JSON file. Before shim_run(). */
 void shim_context(const char *key, const char *value);
 
-/* Runs all of them; once only in a process. 0: every begin() was content; 1: one was not, or the JSON file is not whole;
- * 2: a passed option is none. */
+/* Runs all of them; once only in a process. 0: every begin() was content; 1: one was not, or the JSON file is not
+ * whole; 2: a passed option is none. */
 int shim_run(const shim_bench *benches, int count, const shim_options *options);
 
 #ifdef __cplusplus

@@ -145,8 +145,8 @@ static void check_output(void) {
 
 void cli_result_is_written(void) { ending_status = CLI_GOOD; }
 
-/* No file that is opened later may get the number of a closed standard stream: what is printed would go into it. Writing
- * to it, and reading from it, fails as before. */
+/* No file that is opened later may get the number of a closed standard stream: what is printed would go into it.
+ * Writing to it, and reading from it, fails as before. */
 static void fill_standard_streams(void) {
     for (int number = 0; number <= 2; number++)
         if (fcntl(number, F_GETFD) < 0 && open("/dev/null", number == 0 ? O_WRONLY : O_RDONLY) != number)

@@ -15,8 +15,8 @@ typedef struct palette_colour {
     unsigned char red, green, blue;
 } palette_colour;
 
-/* A quantity from 0 (dark violet) to 1 (yellow): viridis of Smith and van der Walt (2015), whose lightness rises evenly.
- * What is beyond is as the end. */
+/* A quantity from 0 (dark violet) to 1 (yellow): viridis of Smith and van der Walt (2015), whose lightness rises
+ * evenly. What is beyond is as the end. */
 palette_colour palette_ramp(double at);
 
 /* Is light text read better on it? */

@@ -1,11 +1,12 @@
 /* Words "key=value", as the shapes of fovea-tune and the cases of fovea-bench are written, read by a table of keys:
  *
  *     int64_t rows = 1, form = 0;
- *     const cli_key keys[] = {{"rows", NULL, 1, 4096, &rows}, {"form", form_words, 0, 0, &form}, {NULL, NULL, 0, 0, NULL}};
+ *     const cli_key keys[] = {
+ *         {"rows", NULL, 1, 4096, &rows}, {"form", form_words, 0, 0, &form}, {NULL, NULL, 0, 0, NULL}};
  *     if (cli_read_words("rows=8 form=merged", keys, error) < 0)
  *         fail(error);
  *
- * Words are split and numbers read as in tuning files (core/words.h), whose lines have rules of their own (tuning/line.c):
+ * Words are split and numbers read as in tuning files (core/words.h), whose lines have further rules (tuning/line.c):
  * an order, one space, ranges. The library cannot use this, which is above it.
  */
 #ifndef CLI_WORDS_H

@@ -1,6 +1,6 @@
-# What a row of kernels.inc is an instance of, unless it has a file of its own, <tier>/<row>.c: KernelList.cmake writes
-# that file into the build tree, by the first line whose fields are the row's. A row that has no line is an instance of
-# body/<operation>_<type>.h with simd_<tier>.h; if there is no such file, or a line has no row, the build stops.
+# The body that a row of kernels.inc is an instance of, unless it has its own file <tier>/<row>.c: KernelList.cmake
+# writes that file into the build tree, by the first line whose fields match the row. A row without a line is an instance
+# of body/<operation>_<type>.h with simd_<tier>.h; if there is no such file, or a line has no row, the build stops.
 #   operation   its name: products of many rows are multiply, those of few rows multiply_few
 #   type        <kind>_<format> of a product, <source>_<format> of a packer
 #   tier        and what the row needs beyond it, as neon+i8mm

@@ -24,8 +24,8 @@
  *   acc     = fma(I, scale * x_scale, acc), I to float32 and the product of scales each rounded
  *   acc     = fma(S, minimum * x_scale, acc), where there is a minimum, rounded likewise
  *
- * No sum overflows 32 bits in any order: FV_I8_CHANNELS * 16319 * 128 < 2^31, and 16319 * 255 * 512, which bounds groups
- * of i8g with a zero of their own. Partial sums may wrap: their sum is exact all the same. */
+ * No sum overflows 32 bits in any order: FV_I8_CHANNELS * 16319 * 128 < 2^31, and 16319 * 255 * 512, which bounds
+ * groups of i8g with a zero of their own. Partial sums may wrap: their sum is exact all the same. */
 #ifndef FV_GROUPS_H
 #define FV_GROUPS_H
 
@@ -47,7 +47,7 @@ typedef struct fv_group_row {
 
 enum { FV_GROUP_HEAD = sizeof(fv_group_row) / sizeof(uint32_t), FV_GROUP_WORDS = 8 /* of 16 channels, but of i8 */ };
 
-/* Words of so many channels of one group, and of a row of A. */
+/* Words of `channels` channels of one group, and of a row of A. */
 static inline int64_t fv_group_row_words(fv_kind kind, int64_t channels) {
     return FV_GROUP_HEAD + (channels + 15) / 16 * (kind == FV_KIND_i8 ? FV_GROUP_WORDS / 2 : FV_GROUP_WORDS);
 }
@@ -66,13 +66,13 @@ static inline int fv_group_x(fv_kind kind, const fv_group_row *row, int64_t t) {
     return 128 * bytes[t / 16 * 32 + t % 16] + bytes[t / 16 * 32 + 16 + t % 16];
 }
 
-/* quantise: rows of x[i*ldx + t], n channels in groups of so many, as rows of A of one of these kinds,
+/* quantise: rows of x[i*ldx + t], n channels in groups of `group`, as rows of A of one of these kinds,
  * fv_group_words(kind, n, group) words each. Of i8 most is FV_Q8_MOST. */
 typedef void fv_quantise_i8_fn(int64_t rows, int64_t n, int64_t group, fv_kind kind, int most, const float *x,
                                int64_t ldx, uint32_t *to);
 
-/* How the scales of a panel lie, group after group; of super-blocks, the fields of the super-block, then those of each of
- * its groups. [w]: one for each of the width columns of the panel. */
+/* How the scales of a panel lie, group after group; of super-blocks, the fields of the super-block, then those of each
+ * of its groups. [w]: one for each of the width columns of the panel. */
 typedef enum fv_scale_words {
     FV_SCALES_f32,      /* float scale[w] */
     FV_SCALES_f16,      /* float16 scale[w] */
@@ -106,15 +106,15 @@ static inline int fv_scales_group_bytes(fv_scale_words words) {
     return bytes[words];
 }
 
-/* Bytes of the scales of so many groups of a panel. The last super-block may be short. */
+/* Bytes of the scales of `groups` groups of a panel. The last super-block may be short. */
 static inline int64_t fv_scales_bytes(fv_scale_words words, int64_t groups, int64_t width) {
     const int64_t per = fv_scales_per_super(words), supers = (groups + per - 1) / per;
     return (supers * fv_scales_super_bytes(words) + groups * fv_scales_group_bytes(words)) * width;
 }
 
-/* scales: the scales of groups [first, first + groups) of a panel as products and unpack take them: for each group a row
- * of width floats, scale; then, unless its extra is plain, a row of zero or minimum. first begins a super-block. from:
- * the panel's first scale; its width is a multiple of FV_LANES. */
+/* scales: the scales of groups [first, first + groups) of a panel as products and unpack take them: for each group a
+ * row of width floats, scale; then, unless its extra is plain, a row of zero or minimum. first begins a super-block.
+ * from: the panel's first scale; its width is a multiple of FV_LANES. */
 typedef void fv_scales_f32_fn(fv_scale_words words, const void *from, int64_t width, int64_t first, int64_t groups,
                               float *to);
 
@@ -128,8 +128,8 @@ static inline int fv_group_zero(fv_format format, fv_group_extra extra) {
     return extra != FV_GROUP_plain ? 0 : format == FV_FORMAT_i4g ? 8 : format == FV_FORMAT_i6g ? 32 : 0;
 }
 
-/* expand: integers of i4g, i5g or i6g, w - zero, as words of i8g with ldy words to the next row: all steps and columns of
- * b, in one panel, columns a multiple of FV_LANES. What is behind the last step is not defined. */
+/* expand: integers of i4g, i5g or i6g, w - zero, as words of i8g with ldy words to the next row: all steps and columns
+ * of b, in one panel, columns a multiple of FV_LANES. What is behind the last step is not defined. */
 typedef void fv_expand_i4_fn(const fv_operand *b, uint32_t *y, int64_t ldy);
 typedef fv_expand_i4_fn fv_expand_i5_fn, fv_expand_i6_fn;
 

@@ -40,7 +40,7 @@ typedef enum fv_isa {
     FV_ISA_COUNT
 } fv_isa;
 
-/* What CPUs may have beyond a tier: numbers, and the same as bits of a set. */
+/* Features that CPUs may have beyond a tier: numbers, and the same as bits of a set. */
 enum {
 #define FV_FEATURE(word, tier) FV_FEATURE_##word,
 #include "features.inc"

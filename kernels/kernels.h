@@ -59,8 +59,8 @@
  *   r       = 1 / sqrt(sum of d^2 / n + eps), each operation rounded; the sum by lanes, acc = fma(d, d, acc), and tree
  *   y       = d * r, then fma(y, weight, bias), y * weight or y + bias, as there are; then NaN -> 0x7fc00000
  * Where the sum of d^2 or sum / n + eps is not below FLT_MAX, or the latter not at least 2^-96, x * f and eps * f * f
- * take the places of x and eps in all of that, the latter at least 2^-126 where eps > 0. f = 2^-e, e the exponent of the
- * larger of sqrt(eps) and the largest |x|, NaN left out, but from -126 to 126.
+ * take the places of x and eps in all of that, the latter at least 2^-126 where eps > 0. f = 2^-e, e the exponent of
+ * the larger of sqrt(eps) and the largest |x|, NaN left out, but from -126 to 126.
  *
  * and of encoders, rows of n channels, each operation rounded; at the end NaN -> 0x7fc00000:
  *   embeddings  y = e1 + e2, y = y + e3 ..., then y * scale
@@ -214,8 +214,8 @@ typedef enum fv_source { FV_SOURCE_columns, FV_SOURCE_steps, FV_SOURCE_rows } fv
 typedef void fv_pack_fn(int64_t rows, int64_t n, const void *x, int64_t ldx, int exponent, float *y, int64_t ldy,
                         fv_exponent_range *range, float *norm);
 
-/* What another unit of the core does meanwhile: a kernel that is given one calls step() now and then between steps of
- * its own, done of all of which it has behind it. */
+/* Work for another unit of the core meanwhile: a kernel that gets one calls step(done, all) now and then between its
+ * own steps, of which `done` are behind it. */
 typedef struct fv_overlapped {
     void (*step)(struct fv_overlapped *overlapped, int64_t done, int64_t all);
 } fv_overlapped;
@@ -299,7 +299,7 @@ typedef void fv_weight_sums_f32_fn(int64_t rows, int64_t begin, int64_t end, con
 /* finite: 1 if all of rows x n values are finite, else 0. */
 typedef int fv_finite_f32_fn(int64_t rows, int64_t n, const float *v, int64_t ldv);
 
-/* What comes after the accumulators of a projection, numbered as in the public header. */
+/* Activations after the accumulators of a projection, numbered as in the public header. */
 typedef enum fv_activation {
     FV_ACT_NONE,
     FV_ACT_RELU,

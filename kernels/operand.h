@@ -67,7 +67,7 @@ extern const fv_format_info fv_formats[FV_FORMAT_COUNT];
 
 static inline fv_format_info fv_format_of(fv_format format) { return fv_formats[format]; }
 
-/* What each group of integers has beside its scale (groups.h). */
+/* Each group of integers has this besides its scale (groups.h). */
 typedef enum fv_group_extra { FV_GROUP_plain, FV_GROUP_zero, FV_GROUP_minimum } fv_group_extra;
 
 typedef struct fv_group {
@@ -97,20 +97,20 @@ typedef struct fv_rows {
     int64_t count, stride;
 } fv_rows;
 
-/* Words of so many steps of a column; in groups, of steps up to a multiple of 16. */
+/* Words of a column of `steps` steps; in groups, steps are rounded up to a multiple of 16. */
 static inline int64_t fv_operand_words(fv_format format, int64_t steps) {
     const fv_format_info f = fv_format_of(format);
     const int64_t all = f.scale == FV_SCALE_group ? (steps + 15) / 16 * 16 : steps;
     return (all + f.per_word - 1) / f.per_word;
 }
 
-/* Rows of words of 4 bytes, of so many steps in groups. */
+/* Rows of words of 4 bytes of `steps` steps in groups. */
 static inline int64_t fv_group_rows(fv_format format, int64_t steps) {
     const fv_format_info f = fv_format_of(format);
     return fv_operand_words(format, steps) * f.per_word * f.bits / 32;
 }
 
-/* Bytes of so many rows of words of a panel. */
+/* Bytes of a panel of `steps` steps. */
 static inline int64_t fv_operand_bytes(fv_format format, int64_t steps, int64_t width) {
     const fv_format_info f = fv_format_of(format);
     return fv_operand_words(format, steps) * f.per_word * f.bits * width / 8;

@@ -1,6 +1,6 @@
-/* The integer peak of an instruction set. A file defines PEAK_NAME, the type `integers` of a vector of sums, `splat` and
- * `step`, and PRODUCTS, the products of a step; then it includes this. So many sums side by side cover the latency of the
- * units; what is multiplied may be another in each step, for all that the compiler knows. */
+/* The integer peak of an instruction set. A file defines PEAK_NAME, the type `integers` of a vector of sums, `splat`
+ * and `step`, and PRODUCTS, the products of a step; then it includes this. So many sums side by side cover the latency
+ * of the units; what is multiplied may be another in each step, for all that the compiler knows. */
 #include "peak_tiers.h"
 
 #include <string.h>

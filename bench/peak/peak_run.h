@@ -10,8 +10,9 @@
  * numbers them. */
 double peak_run(int isa, int64_t rounds);
 
-/* The integer peak likewise: products of int8 where the tier with these features (FV_HAS_...) has an instruction for them,
- * of int16 elsewhere. Returns operations, a product and its sum being two; 0 if this build has none for the tier. */
+/* The integer peak likewise: products of int8 where the tier with these features (FV_HAS_...) has an instruction for
+ * them, of int16 elsewhere. Returns operations, a product and its sum being two; 0 if this build has none for the
+ * tier. */
 double peak_run_integers(int isa, unsigned features, int64_t rounds);
 
 #endif

@@ -2,7 +2,7 @@
  * elements, TILE words, and adds what the arithmetic of bf16_tile adds.
  *
  * Instantiated by a file that includes a vocabulary of vectors and one of tiles (tiles.h) and defines FV_NAME, and
- * FV_OVERLAPPED, which does several products beside a softmax: a step, one block of words of four tiles, between its
+ * FV_OVERLAPPED, which does several products during a softmax: a step, one block of words of four tiles, between its
  * rows, so that the units of both have work within the core's window. Four tiles of c, two by two, so that each of a
  * and b that is loaded is used twice:
  *
@@ -100,7 +100,7 @@ static inline void blocks_multiply(int64_t rows, int64_t columns, int64_t words,
     }
 }
 
-/* What chains begin with. */
+/* Loads what the chains begin with. */
 static inline void blocks_begin(int64_t rows, int64_t columns, const float *start, int64_t ld) {
     tile_zero(C0);
     tile_zero(C1);
@@ -137,7 +137,7 @@ static int64_t blocks_words(const fv_product *x) { return (x->b.steps + 1) / 2; 
 
 static int64_t blocks_least(int64_t x) { return x < SIDE ? x : SIDE; }
 
-/* What becomes of the four tiles when all of k is in them. */
+/* Finishes the four tiles when all of k is in them. */
 static inline void blocks_end(blocks_work *w, int64_t rows, int64_t columns) {
     const fv_product *x = w->at;
     const fv_epilogue *e = &x->epilogue;

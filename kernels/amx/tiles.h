@@ -34,7 +34,7 @@ void fv_tiles_configure_emulated(void);
 void fv_tiles_release_emulated(void);
 int fv_tiles_configured_emulated(void);
 
-/* softmax(args), and beside it count products of the amx order, in order, which overlap nothing that softmax touches
+/* softmax(args), overlapped with count products of the amx order, in order, whose memory softmax does not touch
  * (multiply_amx_order.h). */
 typedef void fv_softmax_overlapped_fn(const fv_product *products, int64_t count, fv_softmax_bf16_fn *softmax,
                                       const fv_softmax_f32_args *args);

@@ -16,7 +16,7 @@ static int64_t multiply_most_rows(int64_t columns, int64_t k) {
     return columns <= NARROW ? 6 : FV_MR;
 }
 
-/* Multiplies t->count tiles of so many rows and at most NARROW columns. */
+/* Multiplies t->count tiles, each of `rows` rows and at most NARROW columns. */
 void fv_multiply_tiles_avx2(multiply_tiles *t, int64_t rows);
 
 FV_ALWAYS_INLINE void multiply_width(multiply_tiles *t, const int mr) {

@@ -1,5 +1,5 @@
-/* gemm on avx512: instantiated as the body is, with tiles in assembly (multiply_tiles.S) where the build has them.
- * Sanitizers do not see what assembly reads and writes: with them, the body's tiles are taken. */
+/* Products of many rows on avx512: instantiated as the body is, with tiles in assembly (multiply_tiles.S) where the
+ * build has them. Sanitizers do not see what assembly reads and writes: with them, the body's tiles are taken. */
 #include "simd/simd_avx512.h"
 
 #ifndef __has_feature

@@ -27,15 +27,15 @@ typedef struct pair_call {
     const fv_prefetch *prefetch;
 } pair_call;
 
-/* Queries as words of two, rows so many words apart. */
+/* Queries as words of two. */
 typedef struct pair_queries {
     float word[QUERY_WORDS];
     int64_t stride;
     fv_exponent_range range;
 } pair_queries;
 
-/* Of keys, the smallest magnitude less 1 of each lane, so that 0 is the largest; of scores, the largest bits: with a
- * key that is infinite or NaN, they are, too. */
+/* For keys, the smallest magnitude less 1 of each lane, so that 0 is the largest; for scores, the largest bits: a key
+ * that is infinite or NaN gives such a score. */
 typedef struct pair_seen {
     __m512i least, scores;
 } pair_seen;

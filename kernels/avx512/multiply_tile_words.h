@@ -21,7 +21,7 @@
     .if I == 13; \op 4*\s(A5, LDA, 8)\rest; .endif
 .endm
 
-/* The pointers of rows that the tile has, after so many steps. */
+/* Advances the pointers of the tile's rows by `steps` steps. */
 .macro pass_a steps
     add $4*\steps, A0
     .if MR > 3

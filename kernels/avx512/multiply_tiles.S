@@ -1,5 +1,5 @@
-/* Tiles of the gemm in AVX-512 assembly: fv_multiply_tiles_avx512(multiply_tiles *t), one below the other, all of one
- * size. multiply_tiles_bf16x2.S includes this for words of two bfloat16.
+/* Tiles of the product of many rows in AVX-512 assembly: fv_multiply_tiles_avx512(multiply_tiles *t), one below the
+ * other, all of one size. multiply_tiles_bf16x2.S includes this for words of two bfloat16.
  *
  * multiply_tiles.h has the operands (struct multiply_tiles) and the sizes. docs/measurements.md ("multiply_tiles.S")
  * tells what was measured, and what lost.

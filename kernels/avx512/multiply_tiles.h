@@ -1,4 +1,4 @@
-/* What multiply_tiles.S and its caller share: the operands of a call, and the sizes of tiles. */
+/* Shared by multiply_tiles.S and its caller: the operands of a call, and the sizes of tiles. */
 #ifndef FV_MULTIPLY_TILES_H
 #define FV_MULTIPLY_TILES_H
 
@@ -75,7 +75,7 @@ static const multiply_heights *multiply_sizes(int64_t columns) {
     return columns % FV_W ? &multiply_part[columns / FV_W + 1] : &multiply_whole[columns / FV_W];
 }
 
-/* Can so many rows be dealt evenly to tiles of these heights? */
+/* Can the rows be dealt evenly to tiles of these heights? */
 static int multiply_fits(const multiply_heights *heights, int64_t rows) {
     return heights->most > 0 && rows / ((rows + heights->most - 1) / heights->most) >= heights->least;
 }

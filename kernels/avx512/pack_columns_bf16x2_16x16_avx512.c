@@ -4,7 +4,7 @@
 
 enum { KEYS = 16, CHANNELS = 32 };
 
-/* Of 16 keys so far. */
+/* For 16 keys so far. */
 typedef struct packed {
     exponents all;
     vf squares;
@@ -24,8 +24,8 @@ static __attribute__((noinline)) void pack_block(const uint16_t *k, int64_t ldk,
                                       (__m512bh)_mm512_castps_si512(block[r]));
 }
 
-/* Of which keys x channels are there, 0 <= keys <= KEYS, 0 < channels <= CHANNELS: copied, with zeros, which count for
- * nothing, for the others. */
+/* A block of keys x channels, 0 <= keys <= KEYS, 0 < channels <= CHANNELS: copied, and padded with zeros, which count
+ * for nothing. */
 static __attribute__((noinline)) void pack_edge(int64_t keys, int64_t channels, const uint16_t *k, int64_t ldk,
                                                 float *to, int64_t nr, packed *p) {
     uint16_t rows[KEYS][CHANNELS] = {{0}};

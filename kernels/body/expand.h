@@ -1,7 +1,7 @@
 /* Integers of fewer bits as words of i8g (groups.h): FV_BITS of them. Bound: the stores.
  *
- * Goes by blocks of 16 steps, which lie in one group: two rows of words with the lowest 4 bits, and a row with the others
- * of this block, and of i5g of its neighbour, too. Each row has what becomes two of i8g. */
+ * Goes by blocks of 16 steps, which lie in one group: two rows of words with the lowest 4 bits, and a row with the
+ * others of this block, and of i5g of its neighbour, too. Each row has what becomes two of i8g. */
 enum { MORE = FV_BITS - 4, BLOCK = 16, PER_WORD = MORE == 0 ? 8 : 32 / MORE, ROWS = PER_WORD * FV_BITS / 32 };
 
 /* The words of a block's output row q. low: two rows of words; high: of other bits, those of the row from shift on. */

@@ -1,4 +1,4 @@
-/* What products of few rows with integers in groups share (groups_few.c): rows go through B block after block. A tier
+/* Shared by products of few rows with integers in groups (groups_few.c): rows go through B block after block. A tier
  * gives the functions that multiply, body/multiply_groups_few.h, of one format. */
 #ifndef FV_GROUPS_FEW_H
 #define FV_GROUPS_FEW_H
@@ -24,7 +24,7 @@ typedef struct fv_groups_block {
     int64_t ldc;
 } fv_groups_block;
 
-/* Of 1 and of 4 rows: two take hardly less than twice as long as one. */
+/* Functions for 1 and for 4 rows: two rows take almost twice as long as one. */
 typedef struct fv_groups_few {
     int bias;       /* of integers of 8 bits, as the tier multiplies them */
     int columns[2]; /* at once, of which there is a multiple */

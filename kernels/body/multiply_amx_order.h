@@ -1,8 +1,8 @@
 /* The inner loop of products in amx order: multiply_tile.h includes it (FV_TILE_STEPS).
  *
  * The chains of even and of odd steps are in registers, FV_MR * FV_NR / FV_W vectors each, so a tile is half as high as
- * that of gemm; the sums over blocks are in memory meanwhile, which costs a load, an addition and a store for 32
- * multiply-adds. */
+ * that of the float product; the sums over blocks are in memory meanwhile, which costs a load, an addition and a store
+ * for 32 multiply-adds. */
 #define FV_FEW_WIDTHS
 
 FV_ALWAYS_INLINE void blocks_step(vf chain[FV_MR][NV], const float *a, int64_t lda, const float *b, int64_t left,

@@ -2,10 +2,9 @@
  * FV_WIDEN: FV_W of them as floats; FV_PAIR: parts words of two, which is cheaper. FV_MANY_ROWS, if defined: how many
  * rows share each widened element in calls of more than two rows, or of fewer columns than a block of few rows has.
  *
- * Columns and rows are taken by so many that their chains fill the registers, and steps of B by so few that they are
- * read from memory in the order in which they lie. What is no whole block is taken by vectors; of less than a vector a
- * few steps are copied at a time, with zeros behind them. Bound: memory, or the products. Figures:
- * docs/measurements.md, "multiply_few_rows.h". */
+ * A block has as many columns and rows as fill the registers with chains. Steps of B are few enough to be read in the
+ * order of memory. Columns that fill no block are taken by vectors; less than a vector is copied, a few steps at a
+ * time, and padded with zeros. Bound: memory, or the products. Figures: docs/measurements.md, "multiply_few_rows.h". */
 #ifdef __aarch64__
 #define FV_KEEP(x) "+w"(x)
 #else
@@ -73,7 +72,7 @@ FEW_INLINE void few_join(float *chains) {
 #endif
 }
 
-/* Where the chains of rows begin, of so many blocks of vectors of columns from j on. */
+/* Sets what the chains of rows begin with, for `blocks` blocks of `vectors` vectors of columns from j on. */
 static __attribute__((noinline)) void few_start(const few_args *t, int64_t j, int64_t blocks, int64_t vectors,
                                                 float *chains) {
     if (!t->e->start) {
@@ -136,7 +135,7 @@ FEW_INLINE void few_two(const FV_ELEMENT *b, vf *x) {
     __asm__("" : FV_KEEP(x[0]), FV_KEEP(x[1]));
 }
 
-/* Lines of B to fetch, so many with each step. */
+/* Lines of B to fetch with each step. */
 typedef struct few_lines {
     uintptr_t at, end;
     int64_t count;
@@ -199,7 +198,7 @@ FEW_INLINE void few_rows(few_args *t, int64_t row, const FV_ELEMENT *b, int64_t 
             v_store(chains + (i * vectors + v) * FV_W, acc[i][v]);
 }
 
-/* So many blocks of columns from j on; one of a single vector may have fewer. */
+/* Multiplies `blocks` blocks of columns from j on; one of a single vector may have fewer. */
 FEW_INLINE void few_columns(few_args *t, int64_t j, int64_t blocks, const int most, const int vectors, const bool all) {
     _Alignas(LINE_BYTES) float chains[MOST_ROWS * MOST_COLUMNS]; /* no vector lies across lines */
     FV_ELEMENT copy[FEW_STEPS * FV_W];

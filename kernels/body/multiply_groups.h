@@ -97,7 +97,7 @@ static void groups_prepare(groups_strip *s, const groups_piece *p) {
 
 #include "body/groups_tile.h"
 
-/* Of bytes: subtracts zeros from sums of the piece's only group. */
+/* For bytes: subtracts zeros from sums of the piece's only group. */
 static void groups_zeros(const groups_part *t, int64_t rows) {
     const groups_strip *s = t->s;
     const float *zeros = t->p->scales + s->b->width;
@@ -138,10 +138,10 @@ static void groups_run(groups_strip *s, const groups_piece *p, int64_t row, int6
 
 static int64_t groups_least(int64_t x, int64_t y) { return x < y ? x : y; }
 
-/* Words of a group with so many steps left. */
+/* Words of a group that has `left` steps left. */
 static int64_t groups_words(const fv_operand *b, int64_t left) { return (groups_least(b->group.steps, left) + 3) / 4; }
 
-/* All steps of so many rows. */
+/* All steps of `count` rows. */
 static void groups_steps(groups_strip *s, int64_t row, int64_t count) {
     const fv_operand *b = s->b;
     const int64_t scales = fv_scales_row((fv_group_extra)b->group.extra, b->width), steps = b->steps;

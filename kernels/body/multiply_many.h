@@ -27,9 +27,8 @@
 #elif defined(FV_TILE_SIZES)
 #include FV_TILE_SIZES
 #else
-/* Columns of a strip of which so many are left, and the most rows of its tiles. What is less than a tile is cut into
- * strips of 4, 2 and 1 vectors and what is not a whole one, each a strip of its own: so there are few widths of tiles.
- * FV_FEW_WIDTHS: of one vector, whole or not. */
+/* Columns of the next strip of `columns`. What is less than a tile is cut into strips of 4, 2 and 1 vectors, and one of
+ * less than a vector, so that there are few widths of tiles. FV_FEW_WIDTHS: of one vector, whole or not. */
 static int64_t multiply_strip(int64_t rows, int64_t columns, int64_t k) {
     (void)rows;
     (void)k;
@@ -79,7 +78,7 @@ FV_ALWAYS_INLINE void multiply_width(multiply_tiles *t, const int mr) {
         multiply_run(t, mr, 1, PART);
 }
 
-/* Multiplies t->count tiles of so many rows. */
+/* Multiplies t->count tiles of `rows` rows. */
 static void multiply_height(multiply_tiles *t, int64_t rows) {
     switch (rows) {
     case 1: multiply_width(t, 1); break;
@@ -116,15 +115,15 @@ static void multiply_height(multiply_tiles *t, int64_t rows) {
 #endif
 
 enum {
-    STREAM_STEPS = 16,    /* a line is prefetched at least so many steps of k before a tile needs it, */
-    STREAM_FLOATS = 2048, /* and so many floats of B: a step of a narrow panel is soon over; */
-    L2_STEPS = 16,        /* and so many steps before that into the second-level cache, */
-    L2_FLOATS = 2048,     /* and so many floats, where a line takes */
-    L2_WORK = 7           /* so many multiply-adds */
+    STREAM_STEPS = 16,    /* steps of k by which a line is prefetched before a tile needs it, at least, */
+    STREAM_FLOATS = 2048, /* and floats of B: a step of a narrow panel is soon over; */
+    L2_STEPS = 16,        /* steps before that into the second-level cache, */
+    L2_FLOATS = 2048,     /* and floats, where a line takes at least */
+    L2_WORK = 7           /* multiply-adds */
 };
 
-/* What the tiles prefetch, all of them together in so many strips: what the caller names, evenly, so that memory is
- * never idle; of B that streams through one tile each vector a few steps before the tile would wait for it. */
+/* Sets what the tiles prefetch, all strips together: lines that the caller names, evenly, so that memory is never idle;
+ * and each vector of a B that streams through one tile, a few steps before the tile would wait for it. */
 static void multiply_hints(multiply_tiles *t, const fv_prefetch *prefetch, int64_t rows, int64_t tiles,
                            int64_t strips) {
     const int64_t turns = strips * tiles * multiply_turns(t->k);
@@ -171,7 +170,7 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
     for (int64_t j = 0, width; j < n; j += width) {
         width = multiply_strip(m, n - j, k);
         const int64_t most = multiply_most_rows(width, k), tiles = (m + most - 1) / most, low = m / tiles;
-        multiply_tiles t = {.count = m % tiles, /* so many have a row more */
+        multiply_tiles t = {.count = m % tiles, /* tiles with a row more */
                             .k = k,
                             .a = a,
                             .lda = lda,

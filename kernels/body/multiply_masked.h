@@ -1,5 +1,6 @@
-/* multiply_masked: gemm that skips the terms whose a is -0, so that b may be NaN or infinite there (kernels.h has the
- * contract). One row and one vector at a time. Rare: boundary tiles over values that are not finite. */
+/* multiply_masked: the product of many rows that skips the terms whose a is -0, so that b may be NaN or infinite there
+ * (kernels.h has the contract). One row and one vector at a time. Rare: boundary tiles over values that are not
+ * finite. */
 _Static_assert(FV_NR == FV_W, "a vector at a time");
 
 static inline int skip_masked(float x) {

@@ -2,7 +2,7 @@
  * FV_ELEMENT: that of a key; FV_PAIR, where it has 16 bits: parts words of two.
  *
  * A cache line of each of KEYS keys is transposed in registers, widened and stored, and multiplied from the first-level
- * cache. Bound: memory; beside it loads of 16 bytes and two shuffles a vector. Figures: docs/measurements.md,
+ * cache. Bound: memory, then loads of 16 bytes and two shuffles a vector. Figures: docs/measurements.md,
  * "multiply_rows.h". */
 #include "score_store.h"
 
@@ -165,7 +165,7 @@ static __attribute__((noinline)) void rows_one(const fv_rows *a, const fv_operan
     }
 }
 
-/* Of more rows, blocks are stored. */
+/* More rows than one: blocks are stored. */
 static void rows_many(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *e,
                       const fv_prefetch *prefetch) {
     const int64_t ldk = b->row;

@@ -1,8 +1,8 @@
-/* Tiles of the gemm, one below the other, all of one size that the compiler knows: its products, its end, and what it
- * prefetches meanwhile. multiply_many.h includes it and chooses the size.
+/* Tiles of the product of many rows, one below the other, all of one size that the compiler knows: its products, its
+ * end, and what it prefetches meanwhile. multiply_many.h includes it and chooses the size.
  *
- * The maxima of its rows, which softmax needs, a tile takes from its accumulators, where they cost a third of what they
- * do beside exp (docs/measurements.md, "multiply_many.h").
+ * A tile takes the maxima of its rows, which softmax needs, from its accumulators, for a third of their cost in the
+ * loop of exp (docs/measurements.md, "multiply_many.h").
  */
 #include "prefetch_ahead.h"
 
@@ -10,7 +10,7 @@
 #define FV_ALWAYS_INLINE static inline __attribute__((always_inline))
 #endif
 
-/* What a step does with a factor of A, a vector of B and an accumulator; other kinds of products name their own. */
+/* A step with a factor of A, a vector of B and an accumulator; other kinds of products define their own. */
 #ifndef FV_ACCUMULATE
 #define FV_ACCUMULATE v_accumulate
 #endif
@@ -59,7 +59,7 @@ typedef struct multiply_tiles {
     const float *next, *next_end;   /* prefetched meanwhile into the second-level cache; next NULL: nothing is */
     int64_t pace;                   /* lines of it in UNROLL steps of k */
     const float *prefetch_b;        /* B some steps ahead, prefetched into the first-level cache; NULL: it is not */
-    int64_t l2_distance;            /* so many floats further on into the second-level cache; 0: it is there */
+    int64_t l2_distance;            /* floats further on into the second-level cache; 0: it is there */
     int64_t lanes;                  /* of a vector that is not whole, a bit each: multiply_tiles.h's */
     int64_t steps;                  /* all but the last ones: multiply_tiles.h's */
     int64_t n;

@@ -5,7 +5,7 @@
  * array of vectors that the compiler keeps in registers: FV_MR * FV_NR / FV_W accumulators, the widened vectors of one
  * step of B, one factor of A, or the other way round.
  *
- * The second elements of words are loaded again but for the fewest rows, or both would not fit beside the accumulators.
+ * The second elements of words are loaded again but for the fewest rows, as accumulators leave no registers for both.
  *
  * Bound: one row reads B from memory as fast as memory gives it; with more rows, from about four, the FMA units.
  * Figures: docs/measurements.md, "multiply_widen.h".
@@ -21,14 +21,14 @@ enum {
     NV = FV_NR / FV_W,
     /* So few rows take twice as many columns, where there are: more chains, and whole lines. */
     FEW_ROWS = FV_W == 8 ? 2 : 0,
-    NARROW = !SCALED && FV_W == 16 ? 2 * FV_W : FV_LANES, /* columns of less than a tile, if there are so many */
+    NARROW = !SCALED && FV_W == 16 ? 2 * FV_W : FV_LANES, /* columns of less than a tile, if that many are left */
     MOST_NV = FEW_ROWS ? 2 * NV : NV,
     GROUP_ROWS = 3, /* rows of A that are addressed from one pointer */
     GROUPS = (FV_MR + GROUP_ROWS - 1) / GROUP_ROWS,
     UNROLL = FV_W >= 8 ? 4 : 1,    /* rows of B for each branch; see widen_unroll() */
     LINE = 64,                     /* bytes of a cache line */
     NEAR = 4096,                   /* bytes of B that are prefetched into the first-level cache, */
-    FAR = FV_W == 16 ? 2048 : 4096 /* and so many further on into the second */
+    FAR = FV_W == 16 ? 2048 : 4096 /* further on into the second */
 };
 
 typedef struct widen_tiles {
@@ -47,8 +47,8 @@ typedef struct widen_tiles {
     int64_t pace;                /* lines of it for each branch */
 } widen_tiles;
 
-/* Rows of B for each branch of tiles of so many rows: many accumulators, of vectors of 16, hide more branches. With
- * scales, compilers spill what is left over from many steps of six rows. */
+/* Rows of B for each branch: many accumulators, of vectors of 16, hide more branches. With scales, compilers spill what
+ * is left over from many steps of six rows. */
 FV_ALWAYS_INLINE int widen_unroll(int64_t rows) {
     if (FV_W == 16)
         return rows > 2 ? 2 / PER_WORD : UNROLL;

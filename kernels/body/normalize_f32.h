@@ -1,8 +1,8 @@
 /* normalize: root mean square norm and layer norm of rows (kernels.h has the contract).
  *
  * Bound: one read of a row from memory, two or three of it from the first-level cache, and one store. Sums go through
- * as many vectors as hold FV_LANES lanes, so a row is a chain of n / FV_LANES operations: short beside the products
- * about it. */
+ * as many vectors as hold FV_LANES lanes, so a row is a chain of n / FV_LANES operations: short compared with the
+ * products about it. */
 #include "near_one.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* A pointer so many floats on, maybe past the array: to fetch from, not to read. */
+/* p + floats, maybe past the array: to fetch from, not to read. */
 static inline __attribute__((always_inline)) const float *fv_ahead(const float *p, int64_t floats) {
     return (const float *)((uintptr_t)p + (uintptr_t)floats * sizeof(float));
 }

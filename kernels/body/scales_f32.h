@@ -1,5 +1,5 @@
-/* Scales of groups of a panel as floats (groups.h). FV_HALF: the words of 16 bits. Bound: the loads and stores, far less
- * than those of the integers. */
+/* Scales of groups of a panel as floats (groups.h). FV_HALF: the words of 16 bits. Bound: the loads and stores, far
+ * less than those of the integers. */
 #include FV_HALF
 
 enum { SUPER8 = 8, SUPER16 = 16 };

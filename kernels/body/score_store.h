@@ -19,7 +19,7 @@ SCORE_INLINE void score_store(const fv_epilogue *e, int64_t row, int64_t column,
     v_store(max, v_max(scores, begins ? v_set1(-INFINITY) : v_load(max)));
 }
 
-/* What callers promise. */
+/* Promises of callers. */
 SCORE_INLINE void score_check(const fv_rows *a, const fv_operand *b, int64_t ldc, const fv_epilogue *e) {
     assert(a->count >= 1 && a->count <= FV_FEW_ROWS && b->columns >= 1 && b->steps >= 1 && b->row >= 0);
     assert(a->count == 1 || ldc >= b->columns);

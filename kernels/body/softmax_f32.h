@@ -1,8 +1,8 @@
 /* softmax: scores s of a segment to p = exp(s - m), with maximum m and sum l a row, by kernels.h's contract.
  *
- * The maxima of most columns come with their scores: the gemm takes them as it stores its tiles, from registers, where
- * units that do not multiply are idle. What is left to find, where there is a mask or rows do not see all of a panel,
- * is found first.
+ * The maxima of most columns come with their scores: the product takes them as it stores its tiles, from registers,
+ * where units that do not multiply are idle. What is left to find, where there is a mask or rows do not see all of a
+ * panel, is found first.
  *
  * The FV_LANES virtual lanes of a row are GROUP vectors, so a group of FV_LANES keys adds to the same lanes whatever
  * the width of a vector; FV_SIDE vectors (the includer's choice) go through exp side by side. Columns that all rows
@@ -55,7 +55,7 @@ static inline __attribute__((always_inline)) bool softmax_attends(const fv_keybi
     return (some & ((1u << FV_LANES) - 1)) != 0;
 }
 
-/* Raises so many chains of maxima, in turn, to count vectors of scores from key on. */
+/* Raises the chains of maxima, in turn, to count vectors of scores from key on. */
 static inline __attribute__((always_inline)) void softmax_fold(int64_t key, const float *s, const fv_keybits *bits,
                                                                vf *row_max, const int chains, const int count) {
     for (int g = 0; g < count; g++) {
@@ -86,9 +86,9 @@ static inline const fv_keybits *softmax_bits(const fv_softmax_f32_args *x, int64
     return x->bits ? x->bits + row * x->bits_step : NULL;
 }
 
-/* What an instance knows: bits tell which keys are attended; scores are multiplied by c; no p underflows. Scores times
- * 1 are not: it costs, and would flush subnormal ones where that mode is on. With bits p are rarely known not to
- * underflow. */
+/* Facts that an instance is compiled for: bits tell which keys are attended; scores are multiplied by c; no p
+ * underflows. With c = 1 nothing is multiplied: that costs, and would flush subnormal scores where that mode is on.
+ * With bits, p are rarely known not to underflow. */
 typedef struct softmax_known {
     int masked, scaled, no_underflow;
 } softmax_known;

@@ -2,8 +2,8 @@
  *
  * Below V_ERF_SPLIT erf(x) = x + x p(x^2); from there on 1 - exp(q(|x|)) with the sign of x, where q is log(erfc),
  * smooth and never positive, so that the one exp of v_exp.h serves. From 4 on the result is 1. Both are computed and
- * one is selected: a vector has lanes of either kind. A NaN goes through. The constants come from v_erf.py beside this
- * file.
+ * one is selected: a vector has lanes of either kind. A NaN goes through. The constants come from v_erf.py in this
+ * folder.
  *
  * Why not SLEEF's: its float form takes four times as long as this, and of its scalar forms the one with the same bits
  * is compiled for FMA3 and does not run on every CPU that the portable tier has to run on. At most 2 ulp from SLEEF's

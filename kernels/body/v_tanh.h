@@ -9,7 +9,7 @@
  *
  * In the first interval, where center is -0, z is r^2, value is r, and a1 is 0, so that results near 0 have a small
  * relative error, too. A center is a float whose tanh is almost a float, value. There is no division; a table costs one
- * lookup, by units that do not multiply. The constants come from v_tanh.py beside this file. A NaN goes through.
+ * lookup, by units that do not multiply. The constants come from v_tanh.py in this folder. A NaN goes through.
  *
  * Why neighbours stay in order: beyond the first interval r steps by an ulp of a, which is more than an ulp of r, and
  * so outweighs what the roundings of its factor do; in the first, that factor is small; the last rounding keeps order;
@@ -64,7 +64,7 @@ static inline __attribute__((always_inline)) int v_tanh_all_first(const vf *x, c
     return v_to_bits(v_le(farthest, v_set1(V_TANH_FIRST))) == V_TANH_EVERY;
 }
 
-/* What v_tanh_each does, where all entries are those of the first interval. */
+/* v_tanh_each, where all entries are those of the first interval. */
 static inline __attribute__((always_inline)) void v_tanh_first(vf *x, const int n) {
     vf r[V_TANH_TOGETHER], z[V_TANH_TOGETHER], y[V_TANH_TOGETHER];
     for (int i = 0; i < n; i++) {

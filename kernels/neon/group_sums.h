@@ -1,5 +1,5 @@
-/* Sums of products of a tile of multiply_groups.h by SDOT or SMLAL (simd/int8_neon.h): count steps of a group, w without
- * its zero. */
+/* Sums of products of a tile of multiply_groups.h by SDOT or SMLAL (simd/int8_neon.h): count steps of a group, w
+ * without its zero. */
 #if defined FV_I8_PLANES && defined FV_GROUP_LOW
 enum { GROUP_OF_FOUR = 4 }; /* vectors of a tile of four rows */
 #else

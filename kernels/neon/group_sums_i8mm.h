@@ -1,5 +1,5 @@
-/* Sums of products of a tile of multiply_groups.h by SMMLA: two rows by two columns, eight steps at once. What group_sum
- * is: group_sums.h. */
+/* Sums of products of a tile of multiply_groups.h by SMMLA: two rows by two columns, eight steps at once. What
+ * group_sum is: group_sums.h. */
 enum { GROUP_PLANES = 2 };
 #ifdef FV_GROUP_LOW
 enum { GROUP_FIRST = 1, GROUP_OF_FOUR = 4 }; /* plane, and vectors of a tile of four rows */

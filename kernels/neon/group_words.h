@@ -17,8 +17,8 @@ enum {
 /* The row of words in which the block at step t, a multiple of 16, begins. */
 static inline int64_t group_row(int64_t t) { return GROUP_BITS == 5 ? t / 32 * 5 + t % 32 / 8 : t * GROUP_BITS / 32; }
 
-/* Steps t + 4k to t + 4k + 3 of the block at t; from is its first word, rows are so many bytes apart. Without sign, but
- * of i8g. */
+/* Steps t + 4k to t + 4k + 3 of the block at t; from is its first word, rows are `row` bytes apart. Unsigned, except
+ * for i8g. */
 static inline int8x16_t group_four(const uint8_t *from, int64_t row, int64_t t, const int k) {
     if (GROUP_BITS == 8)
         return vreinterpretq_s8_u8(vld1q_u8(from + k * row));

@@ -1,10 +1,10 @@
 /* Products of rows of integers with integers in groups (groups.h) on NEON, of few rows and of many. FV_GROUP_FORMAT is
  * the format of B, FV_GROUP_SUMS the file with the unit's sums, FV_GROUP_LOW says that A is of kind i8.
  *
- * A tile is up to 4 rows by 2 or 4 vectors of columns, as registers hold sums. Zeros are subtracted from a
- * group's sum at its end, times the sum of the row, so w are multiplied without sign. Few rows read B once for each four
- * rows; the second four find it in cache.
- * Bound: the products; of few rows the unpacking, or memory. Not measured: no such CPU was at hand. */
+ * A tile is up to 4 rows by 2 or 4 vectors of columns, as registers hold sums. Zeros are subtracted from a group's sum
+ * at its end, times the sum of the row, so w are multiplied without sign. Few rows read B once for each four rows; the
+ * second four find it in cache. Bound: the products; of few rows the unpacking, or memory. Not measured: no such CPU
+ * was at hand. */
 #include "neon/group_words.h"
 
 #define GROUP_INLINE static inline __attribute__((always_inline))

@@ -1,9 +1,9 @@
-/* The inner loop of gemm on neon: body/multiply_tile.h includes it (FV_TILE_STEPS).
+/* The inner loop of products of many rows on neon: body/multiply_tile.h includes it (FV_TILE_STEPS).
  *
  * A multiply-add here can take one lane of a vector as its factor. So four steps of k of a row of A are one load, where
  * the body would load and broadcast four times, and a load that broadcasts takes a slot of the very units that multiply
  * (Neoverse, Cortex-A76: "ld1r" is a load and a vector operation: 24 of 30 slots would be left for multiply-adds). A
- * vector of B is used by all rows as soon as it is there, so that one or two are alive beside mr * nv accumulators and
+ * vector of B is used by all rows as soon as it is there, so that one or two are alive with mr * nv accumulators and
  * mr vectors of A: 6 x 16 is 24 + 6 of 32 registers. Where that does not fit (8 x 12), rows are taken in two halves,
  * and B is loaded for each.
  *

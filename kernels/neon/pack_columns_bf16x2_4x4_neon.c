@@ -4,7 +4,7 @@
 
 enum { KEYS = 4, CHANNELS = 8 };
 
-/* Of keys so far: the least magnitude less 1, so that 0 is the largest, and the greatest; squares of 4 keys. */
+/* For keys so far: the least magnitude less 1, so that 0 is the largest, and the greatest; squares of 4 keys. */
 typedef struct packed {
     uint16x8_t least, most;
     vf squares;
@@ -25,7 +25,7 @@ static inline __attribute__((always_inline)) void pack_words(vf block[KEYS], int
     }
 }
 
-/* Of which keys x channels are there, 0 <= keys <= KEYS, 0 < channels <= CHANNELS. */
+/* A block of keys x channels, 0 <= keys <= KEYS, 0 < channels <= CHANNELS. */
 static __attribute__((noinline)) void pack_edge(int64_t keys, int64_t channels, const uint16_t *k, int64_t ldk,
                                                 float *to, int64_t nr, packed *p) {
     uint16_t there[KEYS][CHANNELS] = {{0}};

@@ -10,7 +10,7 @@ static inline vf squares_of(uint16x8_t four, vf squares) {
     return v_fma(second, second, v_fma(first, first, squares));
 }
 
-/* Of which keys x channels are there, 0 <= keys <= KEYS, 0 < channels <= CHANNELS. */
+/* A block of keys x channels, 0 <= keys <= KEYS, 0 < channels <= CHANNELS. */
 static vf pack_block(int64_t keys, int64_t channels, const uint16_t *k, int64_t ldk, float *to, int64_t nr,
                      vf squares) {
     uint16_t there[KEYS][CHANNELS] = {{0}};

@@ -1,4 +1,4 @@
-/* What instructions of 16 bits compute, in portable C. Sources: Intel's SDM and measurement for VDPBF16PS and TDPBF16PS
+/* Instructions of 16 bits in portable C. Sources: Intel's SDM and measurement for VDPBF16PS and TDPBF16PS
  * (the pseudocode of Intel's intrinsics guide for TDPBF16PS is another), the Arm ARM for BFMLALB, BFMLALT, FMLAL and
  * FMLAL2. They ignore MXCSR: to be called in round to nearest, with nothing flushed. NaN: any. */
 #ifndef FV_EMULATE_H

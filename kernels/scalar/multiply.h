@@ -81,7 +81,7 @@ static inline __attribute__((always_inline)) void multiply_tile(const product *p
         }
 }
 
-/* What is less than a tile, one element at a time: less text than tiles of any size. */
+/* Multiplies less than a tile, one element at a time: less text than tiles of any size. */
 static __attribute__((noinline)) void multiply_edge(const product *p, int64_t i, int64_t j, int64_t rows,
                                                     int64_t columns) {
     for (int64_t r = 0; r < rows; r++)

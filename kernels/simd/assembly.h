@@ -1,4 +1,4 @@
-/* What a file of x86-64 assembly (.S) needs to be assembled for ELF, Mach-O and Win64 alike, by gcc or clang:
+/* Macros by which a file of x86-64 assembly (.S) is assembled for ELF, Mach-O and Win64 alike, by gcc or clang:
  *   LOCAL(name)                   a label or symbol that no other file sees
  *   FUNCTION(name)                begins a function that only this library sees
  *   ARGUMENT                      the register of its first argument, a pointer

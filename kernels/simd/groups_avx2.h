@@ -7,8 +7,8 @@
  *   v_total     W integers of 32 bits: v_total_at(p)  all are *p
  *               v_total_scaled(p, by)  *p times by            v_total_of(a)  integers as floats
  *               v_total_times(a, b)  their products        v_total_float(a)  rounded
- *   v_dots      W sums of products with a row of X: v_dots_from(total)  begin with these, v_dots_total(a)  what they are
- *               v_dots_add(a, w, x, bits, vectors)  adds those of 16 channels to so many; w have so many bits, of 8
+ *   v_dots      W sums of products with a row of X: v_dots_from(total)  begin with these, v_dots_total(a)  are now
+ *               v_dots_add(a, w, x, bits, vectors)  adds those of 16 channels to each vector; w have `bits` bits, of 8
  *               they are v_words_signed; x are words of i8x2 (groups.h), or, of 8 bits without VPDPBUSD, of i16
  *   V_OF_1, V_OF_4  vectors of columns at once, of 1 row and of 4: what registers hold
  *
@@ -76,7 +76,7 @@ static inline v_dots v_dots_from(v_total a) { return a; }
 static inline v_total v_dots_total(v_dots a) { return a; }
 
 static inline __m256i groups_pairs(v_words w, uint32_t x) { return _mm256_maddubs_epi16(w, groups_broadcast(x)); }
-/* Sums of so many words of a plane, times factor: 2 * 127 * 31 * 4 and 2 * 127 * 63 * 2 are the largest of 16 bits. */
+/* Sums of words of a plane, times factor: 2 * 127 * 31 * 4 and 2 * 127 * 63 * 2 are the largest of 16 bits. */
 static inline __m256i groups_widened(__m256i pairs, int factor) {
     return _mm256_madd_epi16(pairs, _mm256_set1_epi16((short)factor));
 }

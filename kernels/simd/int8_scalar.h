@@ -2,7 +2,7 @@
  *
  *   v_load_i8, v_load_u8   W int8, or bytes without sign, as floats
  *
- * Those have these beside it, for products of W keys with a row of queries (int8.h); the portable tier multiplies
+ * Those also have these, for products of W keys with a row of queries (int8.h); the portable tier multiplies
  * integers:
  *
  *   vi8         four channels of W keys, ready to be multiplied        v_i8(words)  as memory has them, a word a key
@@ -13,8 +13,8 @@
  * and, for quantise (groups.h):
  *
  *   v_top(a)    bits of the greatest lane; none is negative, a NaN is greater than any number
- *   v_whole     W integers of 32 bits: v_nearest(a)  of floats, ties to even in any mode; v_whole_zero(), v_whole_add(a, b)
- *               v_whole_sum(a)  of all lanes
+ *   v_whole     W integers of 32 bits: v_nearest(a)  of floats, ties to even in any mode; v_whole_zero();
+ *               v_whole_add(a, b); v_whole_sum(a)  of all lanes
  *   v_store_i16(to, a)  as int16: of each four the first and the third, then the other two
  *   v_store_i8(to, a)  their lowest bytes, in order
  *   v_whole_high(a), v_whole_low(a, high)  a = 128 * high + low, -64 <= low < 64

@@ -1,7 +1,8 @@
 /* Integers in words of 4 bytes for AVX2, 8 words: of weights in groups (groups.h).
  *
  *   vw            FV_W words        w_load, w_store  at any address        w_set1  the same word in all
- *   w_add, w_sub by words; w_sub_16, w_sub_8  by halves and bytes; w_xor, w_and, w_or; w_left, w_right  words shifted, zeros come
+ *   w_add, w_sub            by words; w_sub_16, w_sub_8  by halves and bytes; w_xor, w_and, w_or
+ *   w_left, w_right         words shifted, zeros come in
  *   w_times(a, b)           the low halves of products of words
  *   w_bytes(a)              the lowest byte of each word in all four
  *   w_even(a), w_odd(a)     bytes 0 and 2, and 1 and 3, of each word as int16

@@ -27,7 +27,7 @@ static inline vw w_odd(vw a) { return _mm512_maddubs_epi16(_mm512_set1_epi16(0x0
 static inline vw w_byte(vw a, const int byte) {
     return _mm512_srai_epi32(_mm512_slli_epi32(a, 24 - 8 * (unsigned)byte), 24);
 }
-/* So many words, 0 behind them; and of two vectors of rows of i8x2 (groups.h) the planes. */
+/* The first n words, 0 behind them; and the planes of two vectors of rows of i8x2 (groups.h). */
 static inline vw w_load_n(const void *p, int64_t n) {
     return _mm512_maskz_loadu_epi32((__mmask16)(n >= 16 ? 0xffff : n > 0 ? (1U << n) - 1 : 0), p);
 }

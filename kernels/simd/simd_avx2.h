@@ -34,8 +34,8 @@ static inline vf v_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
 static inline vf v_div(vf a, vf b) { return _mm256_div_ps(a, b); }
 static inline vf v_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
 
-/* gcc would choose the form of the instruction that overwrites a or b, and then move or spill what it overwrote; there
- * is no register left for that beside the accumulators of a tile. */
+/* gcc would choose the form of the instruction that overwrites a or b, and then move or spill what it overwrote; the
+ * accumulators of a tile leave no register for that. */
 static inline vf v_accumulate(vf a, vf b, vf acc) {
 #ifdef __clang__
     return _mm256_fmadd_ps(a, b, acc);

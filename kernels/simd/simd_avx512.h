@@ -33,8 +33,8 @@ static inline vf v_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
 static inline vf v_div(vf a, vf b) { return _mm512_div_ps(a, b); }
 static inline vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 
-/* gcc would choose the form of the instruction that overwrites a or b, and then move or spill what it overwrote; there
- * is no register left for that beside the accumulators of a tile. */
+/* gcc would choose the form of the instruction that overwrites a or b, and then move or spill what it overwrote; the
+ * accumulators of a tile leave no register for that. */
 static inline vf v_accumulate(vf a, vf b, vf acc) {
 #ifdef __clang__
     return _mm512_fmadd_ps(a, b, acc);
@@ -115,7 +115,7 @@ static inline void v_transpose_quarters(vf v[4]) {
 
 static inline __m128 v_quarter(const char *p) { return _mm_loadu_ps((const float *)(const void *)p); }
 
-/* Rows so many bytes apart. The loads put the blocks in their places, four quarters to a vector: 8 shuffles are
+/* Rows are `bytes` bytes apart. The loads put the blocks in their places, four quarters to a vector: 8 shuffles are
  * left. */
 static inline void v_load_transposed_quads(vf v[4], const void *p, int64_t bytes) {
     for (int i = 0; i < 4; i++) {

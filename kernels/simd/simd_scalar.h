@@ -19,7 +19,7 @@
  *   v_lookup(at, table)  entries at modulo 8
  *   v_exp2_lookup(t, table)  the bits of entry k % 8 minus k 2^20, as a float, for t = 2^23 + k (see body/v_exp.h)
  *   v_load_transposed    W rows of W elements, ld apart, as W columns
- *   v_load_transposed_words  likewise, of any 4-byte words at any address, rows so many bytes apart
+ *   v_load_transposed_words  likewise, of any 4-byte words at any address, rows `bytes` bytes apart
  *   v_load_transposed_quads  likewise, four words of each of W rows; vectors of 4 lanes or more
  *   v_unzip(a, b, half, low, high)  the lower halves of each 2 half lanes of a and of b, and the upper ones; half is a
  *                        constant; W > 4 lanes: of a first, then of b; half < 4: this within each four lanes
