@@ -193,7 +193,7 @@ static void name_it(attention *self) {
     name_more(self, "/isa:%s/threads:%d", fv_isa_word((fv_isa)self->isa), self->threads);
 }
 
-/* What the library would say only when it is executed, and what cannot be timed; 0, or -1 and a sentence. */
+/* Refuses what the library would refuse only when it is executed, and what cannot be timed; 0, or -1 and a sentence. */
 static int check_options(const attention *self, char error[BENCH_ERROR_SIZE]) {
     const fovea_attention_desc *d = &self->desc;
     const struct {

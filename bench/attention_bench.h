@@ -1,5 +1,5 @@
-/* What attention.c, which times attentions, attention_data.c, which makes their operands, and attention_check.c, which
- * checks their results, share. */
+/* Shared by attention.c, which times attentions, attention_data.c, which makes their operands, and attention_check.c,
+ * which checks their results. */
 #ifndef BENCH_ATTENTION_BENCH_H
 #define BENCH_ATTENTION_BENCH_H
 
@@ -16,7 +16,7 @@ typedef enum memory_layout { LAYOUT_BHTD, LAYOUT_BTHD } memory_layout;
 /* fovea_attention_execute, or fovea_sdpa_f32. */
 typedef enum attention_call { CALL_PLAN, CALL_SDPA } attention_call;
 
-/* What a mask lets rows see: all but one key in eight, no key behind the row, one of 16 documents, all but the last
+/* Keys that a mask lets rows see: all but one key in eight, no key after the row, one of 16 documents, all but the last
  * eighth. */
 typedef enum attention_pattern {
     PATTERN_SCATTERED,
@@ -28,7 +28,7 @@ typedef enum attention_pattern {
 /* Outputs of an attention: out, and what args may ask for besides. */
 enum { ATTENTION_OUTPUTS = 3 };
 
-/* What is asked for beside out: scores of a kind, sums of keys, or all statistics of rows. */
+/* Outputs besides out: scores of a kind, sums of keys, or all statistics of rows. */
 typedef enum attention_beside {
     BESIDE_NOTHING,
     BESIDE_RAW,

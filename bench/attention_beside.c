@@ -1,5 +1,5 @@
-/* What is asked for beside the output of an attention that is timed (fovea/outputs.h): scores of one kind, or
- * statistics. The tests hold them against the weights; here only out is checked. */
+/* Further outputs of a timed attention (fovea/outputs.h): scores of one kind, or statistics. Tests compare them with
+ * the weights; here only out is checked. */
 #include <stdlib.h>
 
 #include "attention_bench.h"

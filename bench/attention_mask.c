@@ -19,7 +19,7 @@ static bool sees(const attention *self, int64_t i, int64_t j, uint64_t *state) {
     return true;
 }
 
-/* What the library takes as blocks: those in which a row sees a key. Patterns that cut one are refused before. */
+/* Lists the blocks in which a row sees a key. Patterns that cut one are refused before. */
 static const char *say_blocks(attention *self, const uint8_t *bytes) {
     const int64_t rows = self->desc.q_len, keys = self->desc.kv_len;
     const int64_t lists = (rows + BLOCK - 1) / BLOCK, columns = (keys + BLOCK - 1) / BLOCK;

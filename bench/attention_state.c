@@ -115,7 +115,7 @@ fovea_status attention_state_execute(attention *self) {
         const int64_t left = fv_min(d->kv_len - first, keys);
         args.k = fovea_tensor_tokens(args.k, first, left);
         args.v = fovea_tensor_tokens(args.v, first, left);
-        args.k.shape[2] = args.v.shape[2] = keys; /* there is room for so many */
+        args.k.shape[2] = args.v.shape[2] = keys; /* as many as there is room for */
         for (int64_t b = 0; b < d->batch; b++)
             self->piece_lens[b] = fv_max(fv_min(attention_sequence_of(self, b).kv_len - first, left), 0);
         args.kv_lens = self->piece_lens;

@@ -1,4 +1,4 @@
-/* What the files of fovea-bench share: the kinds of measurement, each made from a case's words, and small helpers. */
+/* Shared by the files of fovea-bench: the kinds of measurement, each made from a case's words, and small helpers. */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Measures this tree's build beside that of another revision, in every case of bench-peers:
+# Compares this tree's build with that of another revision, in every case of bench-peers:
 #
 #   make bench-builds BASE=HEAD~5                            all of it
 #   bench/builds.sh HEAD --quick --case 'linear*'            some of it; see --help

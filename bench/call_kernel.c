@@ -1,6 +1,6 @@
-/* call-kernel ROW COUNT: calls a gemm row of the list COUNT times on a tile's worth of scores (48 x 96 of 64 channels,
+/* call-kernel ROW COUNT: calls a product of the list COUNT times on a tile's worth of scores (48 x 96 of 64 channels,
  * in panels as wide as its tile) and prints the flops of one call. For counting instructions (bench/mca.py): the
- * difference of two counts is what calls cost, without start and end of the program. */
+ * difference of two counts is the cost of calls, without start and end of the program. */
 #include "dispatch/dispatch.h"
 
 #include <inttypes.h>

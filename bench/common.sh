@@ -1,8 +1,8 @@
 # shellcheck shell=sh disable=SC2034
-# Functions of the scripts beside it, which read them with `.`, in the root of the tree. `build` is the folder of builds.
+# Functions of the scripts in this folder, which read them with `.`, in the root of the tree. `build` is the folder of builds.
 build=${BUILD:-build}
 
-# Builds the shared library and what Python needs beside it: build_library SOURCE BUILD.
+# Builds the shared library and the module of bench/peers: build_library SOURCE BUILD.
 build_library() {
     mkdir -p "$2"
     { cmake -S "$1" -B "$2" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=ON -DFOVEA_BUILD_TESTS=OFF \

@@ -1,5 +1,5 @@
 /* fovea-bench: decoding over a cache (fovea/cache.h): attention of few new queries of each sequence to the keys in its
- * pages, appending of tokens, or a step, which is both, through so many layers. decode_cache.c makes the cache. Its
+ * pages, appending of tokens, or a step, which is both, through `layers` layers. decode_cache.c makes the cache. Its
  * result is checked before it is timed: attention against the scalar tier, over the same pages; what was appended
  * against what the scalar tier appends.
  *
@@ -195,7 +195,7 @@ static void name_it(decode *self) {
     name_more(self, "/isa:%s/threads:%d", fv_isa_word((fv_isa)self->isa), self->threads);
 }
 
-/* What the library does not say itself. */
+/* Problems that the library does not report itself. */
 static const char *problem_of(const decode *self) {
     const fovea_attention_desc *d = &self->desc;
     if (d->q_len > d->kv_len)

@@ -1,4 +1,4 @@
-/* What decode.c, which times decoding, and decode_cache.c, which makes its cache, share. */
+/* Shared by decode.c, which times decoding, and decode_cache.c, which makes its cache. */
 #ifndef BENCH_DECODE_BENCH_H
 #define BENCH_DECODE_BENCH_H
 

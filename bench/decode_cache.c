@@ -81,7 +81,7 @@ static fovea_kv_cache_desc describe(const decode *self, int64_t layers, int64_t 
     return desc;
 }
 
-/* Of a layer: pages of the prefix, and those of each sequence, the page that forks share in part among them. */
+/* Pages of a layer: those of the prefix, and those of each sequence, the page that forks share in part among them. */
 static int64_t pages_of(const decode *self) {
     const int64_t page = FOVEA_KV_PAGE_KEYS, room = self->call == DECODE_ATTENTION ? 0 : DECODE_ROOM;
     const int64_t shared = self->prefix / page, all = fv_ceil_div(self->desc.kv_len + room, page);
@@ -93,7 +93,7 @@ const char *decode_make_cache(decode *self) {
     const double cold = (double)peak_cold_bytes(self->context->cpu.l3_reported);
     self->sets = fv_min((int64_t)(cold / decode_set_bytes(self)) + 1, DECODE_MOST_SETS);
     const int64_t layers = self->layers * self->sets;
-    /* Of decode_check_append() there is one page in each layer of the first set. */
+    /* decode_check_append() has one page in each layer of the first set. */
     const fovea_kv_cache_desc desc = describe(self, layers, layers * pages_of(self) + self->layers);
     self->sequences = bench_alloc(d->batch * (int64_t)sizeof *self->sequences);
     self->lens = bench_alloc(d->batch * (int64_t)sizeof *self->lens);

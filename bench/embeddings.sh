@@ -1,5 +1,5 @@
 #!/bin/sh
-# Vectors of texts: fovea.sentence_transformers, and fovea-embed if make run built it, beside sentence-transformers on
+# Vectors of texts: fovea.sentence_transformers, and fovea-embed if make run built it, and sentence-transformers on
 # PyTorch, ONNX Runtime and OpenVINO, in turns.
 #   bench/embeddings.sh [--rounds N] [--threads 1] [--only GLOB]...     see embeddings/run.py
 # Runs in the venv of make test-python, which has the model. ONNX Runtime and OpenVINO are taken from the venv that bench/peers.sh makes

@@ -1,5 +1,5 @@
-/* fovea-bench: exp over an array, fovea_exp_f32 beside SLEEF's of 1.0 ulp for the same tier and the C library's expf.
- * fovea_exp_f32 has but one tier, the best that FOVEA_ISA allows: of others there is the kernel (kernel.c).
+/* fovea-bench: exp over an array, fovea_exp_f32, SLEEF's of 1.0 ulp for the same tier and the C library's expf.
+ * fovea_exp_f32 has only the best tier that FOVEA_ISA allows; kernel.c times the kernels of others.
  * Before it is timed, the library's result must have the bits of the scalar tier, and any result must be within 1.1 ulp
  * of the double precision one. The arguments are what softmax has: evenly in [-20, 0]. */
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 #!/bin/sh
-# SmolLM2-135M-Instruct: fovea-generate beside llama.cpp on the same GGUF file, and transformers on its numbers, in turns.
+# SmolLM2-135M-Instruct: fovea-generate, llama.cpp on the same GGUF file, and transformers on its numbers, in turns.
 #   bench/generate.sh [--large] [--rounds N] [--threads N] [--tokens N] [--characters N]      see generate/run.py
-# --large, the first argument: a llama of 1.1 billion random weights in Q4_K (generate/large.py), beside llama.cpp alone.
+# --large, the first argument: a llama of 1.1 billion random weights in Q4_K (generate/large.py), compared with llama.cpp alone.
 # llama.cpp is llama-cpp-python (common.sh). transformers is taken from the venv of make test-python. Libraries that cannot be installed
 # are marked SKIPPED.
 # Environment: BUILD (default build), FOVEA_LLAMA_PYTHON, FOVEA_TORCH_PYTHON: interpreters that have these.

@@ -23,7 +23,7 @@ typedef struct operation {
     const char *sizes;      /* which of m, n, k it has */
     int64_t n_most, n_step; /* what n may be */
     double flops, elements; /* for each of m * n * k, */
-    double bytes;           /* read and written; a gemm's are those of its operands */
+    double bytes;           /* read and written; a product's are those of its operands */
 } operation;
 
 /* Products. k counts words of A, where it has words: bits of floats serve for them. */
@@ -162,7 +162,7 @@ static void call_keys(const fv_kernel *kernel, operands *o) {
     kernel->run.multiply(&rows, &keys, o->out[0], o->n, NULL, NULL);
 }
 
-/* Of integers in groups, with any bits. */
+/* An operand of integers in groups, with any bits. */
 static fv_operand of_integers(fv_format format, const operands *o) {
     return (fv_operand){.data = o->in[2],
                         .scales = o->in[1],
@@ -199,8 +199,8 @@ static void call_expand(const fv_kernel *kernel, operands *o) {
 
 static const int64_t any = INT64_C(1) << 20;
 
-/* Of floats, masked, of floats by words of 16 bits, of words on both sides, of few rows, of few with keys, of integers
- * in groups. */
+/* Products of floats, masked, of floats by words of 16 bits, of words on both sides, of few rows, of few with keys, of
+ * integers in groups. */
 static const operation of_floats = {call_multiply, 0, 0, 64, "mnk", any, 1, 2, 0, 0},
                        of_masked = {call_multiply, 16, 64, 64, "mnk", any, 1, 2, 0, 0},
                        of_halves = {call_multiply, 0, 64, 64, "mnk", any, FV_LANES, 2, 0, 0},

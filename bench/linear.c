@@ -25,7 +25,7 @@ typedef struct linear {
     fovea_isa isa;
     int threads;
     bool from_memory, checked;
-    /* From begin to end; of from_memory until another begins, as so many maps take long to pack. */
+    /* From begin to end; with from_memory until another begins, as its many maps take long to pack. */
     fovea_context *context;
     fovea_linear **maps;
     int64_t map_count, next;
@@ -112,7 +112,7 @@ static void linear_run(bench *base) {
     self->next = self->next + 1 < self->map_count ? self->next + 1 : 0;
 }
 
-/* One map; from memory so many that four last-level caches do not hold their weights. */
+/* One map; from memory, enough maps that four last-level caches do not hold their weights. */
 static const char *make_maps(linear *self, const linear_weights *weights) {
     fv_cpu cpu;
     fv_cpu_detect(&cpu);

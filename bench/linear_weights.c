@@ -27,7 +27,7 @@ static void fill_blocks(uint8_t *data, fovea_dtype dtype, int64_t elements, uint
 
 int64_t linear_weights_group(fovea_dtype dtype) { return dtype == FOVEA_DTYPE_U4 || dtype == FOVEA_DTYPE_U8 ? 32 : 0; }
 
-/* Of whole columns float32, of groups float16. */
+/* Scales of whole columns are float32, those of groups float16. */
 static bool make_scales(linear_weights *w, int64_t in, int64_t out, int64_t group, uint64_t *state) {
     fovea_quantisation_init(&w->quantisation);
     w->matrix.quantisation = &w->quantisation;

@@ -15,4 +15,5 @@ need_llama "$build/peers" || {
     echo 'SKIPPED: llama-cpp-python cannot be built' >&2
     exit
 }
-PYTHONDONTWRITEBYTECODE=1 exec python3 bench/generate/llama.py --backend build/release/integrations/ggml/libggml-fovea.so --model "$model" "$@"
+PYTHONDONTWRITEBYTECODE=1 exec python3 bench/generate/llama.py \
+    --backend build/release/integrations/ggml/libggml-fovea.so --model "$model" "$@"

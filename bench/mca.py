@@ -3,16 +3,16 @@
 
     bench/mca.py --build build/aarch64 [--x86 build/release] [--least 90]
 
-Takes loops from the objects of the build as they are, gives each to llvm-mca for each core, and prints cycles beside
-the bound: what the loop's multiply-adds alone would take at the rate that the core's model has for independent ones.
+Takes loops from the objects of the build as they are, gives each to llvm-mca for each core, and prints cycles and
+the bound: the cycles that the loop's multiply-adds alone would take at the rate that the core's model has for independent ones.
 Each loop is the innermost one of its kernel with most multiply-adds and fewest other instructions, so a full register
-tile for gemm, and what no mask touches for softmax (16 keys). "limit" is the resource that is busiest, with its share
+tile of a product, and softmax without a mask (16 keys). "limit" is the resource that is busiest, with its share
 of the cycles. (LLVM takes its Cortex-A57 for cortex-a76.)
 
-Then the instructions that gemm calls execute for each flop, counted by qemu (qemu_count.c, call_kernel.c), beside the
-AVX2 kernels of --x86, whose vectors have twice the lanes.
+Then the instructions that products execute for each flop, counted by qemu (qemu_count.c, call_kernel.c), and those of
+the AVX2 kernels of --x86, whose vectors have twice the lanes.
 
-Exit status 1 where a full tile of gemm, which both scores and values are, falls short of --least percent of the bound
+Exit status 1 where a full tile of a product, which both scores and values are, falls short of --least percent of the bound
 on neoverse-n1 or neoverse-v1, or executes more instructions for a multiply-add than AVX2's best. The model knows units,
 latencies and dispatch; of caches and memory it knows nothing.
 """
@@ -137,7 +137,7 @@ def build_plugin(build):
 
 
 def instructions_per_flop(plugin, build, machine, name):
-    """Of a kernel's calls: the difference of two runs."""
+    """Counts of a kernel's calls: the difference of two runs."""
     counts = []
     for calls in (10, 110):
         run = subprocess.run([f"qemu-{machine}", "-cpu", "max", "-plugin", plugin,

@@ -31,7 +31,7 @@ static void merge_run(bench *base) {
 
 static const float *floats(const fovea_tensor *t) { return t->data; }
 
-/* Of the first channel of each row. */
+/* Checks the first channel of each row. */
 static const char *check(const merge *self) {
     static char error[BENCH_ERROR_SIZE];
     const int64_t rows = self->batch * self->heads * self->q_len;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Measures Fovea beside other libraries, those that are installed; writes the page of this CPU in docs/peers.
+# Compares Fovea with other libraries, those that are installed; writes the page of this CPU in docs/peers.
 #
 #   make bench-peers                                    ONNX Runtime, and what else Python already has
 #   make bench-peers PEERS="onnxruntime torch"          installs these first, into venvs of their own in the build folder

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Linear maps with quantised weights: Fovea beside llama.cpp, ik_llama.cpp, PyTorch, zentorch, OpenVINO and ONNX Runtime.
+# Linear maps with quantised weights: Fovea, llama.cpp, ik_llama.cpp, PyTorch, zentorch, OpenVINO and ONNX Runtime.
 #   bench/quantised.sh [--formats i8,u4_32,...] [--rows N] [--from memory|cache] [--errors] ...       see --help
 # llama.cpp's ggml comes with llama-cpp-python, which pip builds from its source for this CPU, once (10 minutes on 2 cores). ik_llama.cpp
-# is built from a checkout of its repository in FOVEA_IK_SOURCE (default: build/peers/ik_llama.cpp). What cannot be had is SKIPPED.
+# is built from a checkout of its repository in FOVEA_IK_SOURCE (default: build/peers/ik_llama.cpp). Libraries that cannot be
+# installed are marked SKIPPED.
 # Environment: BUILD (default build), PEERS (default "torch openvino onnxruntime": installed into the venv of bench/peers.sh),
 # FOVEA_TORCH_PYTHON, FOVEA_ZENTORCH_PYTHON: interpreters that have these; FOVEA_LLAMA_LIBRARIES: a folder of ggml built otherwise, such as
 # for AVX2, to be measured with FOVEA_ISA=avx2.
@@ -19,7 +20,8 @@ done
 if [ -n "${FOVEA_LLAMA_LIBRARIES:-}" ]; then
     : # another build
 elif need_llama "$build"; then
-    FOVEA_LLAMA_LIBRARIES=$("$FOVEA_LLAMA_PYTHON" -c 'import importlib.util as u; print(u.find_spec("llama_cpp").submodule_search_locations[0])')/lib
+    where='import importlib.util as u; print(u.find_spec("llama_cpp").submodule_search_locations[0])'
+    FOVEA_LLAMA_LIBRARIES=$("$FOVEA_LLAMA_PYTHON" -c "$where")/lib
     FOVEA_LLAMA_LIBRARIES_VERSION="llama-cpp-python $("$FOVEA_LLAMA_PYTHON" -m pip show llama-cpp-python | sed -n 's/^Version: //p')"
 else
     echo 'SKIPPED: llama-cpp-python cannot be built' >&2

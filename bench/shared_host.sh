@@ -1,7 +1,7 @@
 #!/bin/sh
-# Decoding beside other work: whose threads to use on a shared host (docs/how-to/threads.md).
+# Decoding while others use the CPUs: whose threads to use on a shared host (docs/how-to/threads.md).
 #   bench/shared_host.sh [ROUNDS] [TOKENS]      default: 7 rounds of 64 tokens
-# SmolLM2-135M-Instruct in bfloat16, on two threads and on one, alone and beside one and two loops that never end. In a
+# SmolLM2-135M-Instruct in bfloat16, on two threads and on one, alone and while one and two endless loops run. In a
 # round each way has its turn; printed are medians of tokens per second, and the least and the most.
 # Environment: BUILD (default build), FOVEA_GENERATE_MODEL.
 set -eu

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* What one run costs, for the rates that are shown beside the time. 0: not shown. */
+/* Cost of one run, for the rates that are shown with the time. 0: not shown. */
 typedef struct shim_cost {
     double flops;
     double bytes;

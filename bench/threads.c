@@ -2,9 +2,9 @@
  *
  *   bench-threads processes N   N processes, 12 heads of 128 x 64 in each, for 1.5 seconds: calls per second, of all.
  *                               Under OMP_NUM_THREADS=1, OMP_WAIT_POLICY=passive ...
- *   bench-threads beside N      a team of N threads, as many CPUs as there may be: microseconds per call of attentions
- *                               with 1, 2, 4 and 8 heads in turn (32 queries, 64 keys), alone, and beside a parallel
- *                               region of the program's own after each call; the best of 5 rounds
+ *   bench-threads others N      a team of N threads, as many CPUs as there may be: microseconds per call of attentions
+ *                               with 1, 2, 4 and 8 heads in turn (32 queries, 64 keys), alone, and with a parallel
+ *                               region of the program after each call; the best of 5 rounds
  *
  * Uses what is inside the library: the number of threads is set whatever the CPUs. */
 #define _POSIX_C_SOURCE 200809L
@@ -102,7 +102,7 @@ static void bench_processes(int count) {
     printf("%.0f calls/s\n", (double)sum * 10.0 / TENTHS);
 }
 
-static void bench_beside(int team) {
+static void bench_others(int team) {
     enum { CALLS = 4, ROUNDS = 5, TIMES = 200 };
     fovea_context *ctx;
     require(fovea_context_create(NULL, &ctx) == FOVEA_OK);
@@ -113,13 +113,13 @@ static void bench_beside(int team) {
     call calls[CALLS];
     for (int i = 0; i < CALLS; i++)
         calls[i] = make_call(ctx, 1 << i, 32, 64);
-    for (int beside = 0; beside < 2; beside++) {
+    for (int others = 0; others < 2; others++) {
         double best = INFINITY, sum = 0.0;
         for (int round = 0; round < ROUNDS; round++) {
             const double start = now();
             for (int i = 0; i < TIMES * CALLS; i++) {
                 execute(&calls[i % CALLS]);
-                if (!beside)
+                if (!others)
                     continue;
                 const float *out = calls[i % CALLS].args.out.data;
 #ifdef _OPENMP
@@ -130,7 +130,7 @@ static void bench_beside(int team) {
             }
             best = fmin(best, (now() - start) / (TIMES * CALLS));
         }
-        printf("%s %.1f us/call%s", beside ? ", beside a region" : "alone", 1e6 * best, isnan(sum) ? "!" : "");
+        printf("%s %.1f us/call%s", others ? ", with another region" : "alone", 1e6 * best, isnan(sum) ? "!" : "");
     }
     printf("\n");
 }
@@ -139,10 +139,10 @@ int main(int argc, char **argv) {
     const int count = argc == 3 ? atoi(argv[2]) : 0;
     if (count > 0 && count <= 64 && strcmp(argv[1], "processes") == 0)
         bench_processes(count);
-    else if (count > 0 && count <= 64 && strcmp(argv[1], "beside") == 0)
-        bench_beside(count);
+    else if (count > 0 && count <= 64 && strcmp(argv[1], "others") == 0)
+        bench_others(count);
     else {
-        fprintf(stderr, "usage: bench-threads processes|beside N, N from 1 to 64\n");
+        fprintf(stderr, "usage: bench-threads processes|others N, N from 1 to 64\n");
         return 2;
     }
     return 0;

@@ -126,11 +126,11 @@ static int refuse(const cli *c, const cli_command *command, const cli_option *o,
 
 /* -------------------------------------------------------------------------------------------------- lost output -- */
 
-/* What check_output() ends. */
+/* The program that check_output() ends. */
 static const char *ending_program;
 static int ending_status;
 
-/* What stdio still holds may not fit on the disk either, and only the end of main finds that out. */
+/* Output that stdio still holds may not fit on the disk either, and only the end of main finds that out. */
 static void check_output(void) {
     static const char sentence[] = "standard output was not written completely";
     const bool lost = ferror(stdout) != 0;

@@ -51,7 +51,7 @@ typedef struct cli_command {
     const char *help;      /* a phrase, as "print the file" */
 } cli_command;
 
-/* What the value of an argument is: {"TIME", "a time from 1s to 24h"}. Numbers and choices need none. */
+/* The kind of an argument's value: {"TIME", "a time from 1s to 24h"}. Numbers and choices need none. */
 typedef struct cli_kind {
     const char *argument, *needs;
 } cli_kind;

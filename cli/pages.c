@@ -47,7 +47,7 @@ static void print_wrapped(const char *text, int column, int indent) {
     putchar('\n');
 }
 
-/* A name and what it means, beside it from the column indent on; below it where the name is too long. */
+/* A name and its meaning, from the column indent on; on the next line if the name is too long. */
 static void print_item(const char *name, const char *argument, const char *text, int indent) {
     int column = printf("  %s%s%s", name, *argument ? " " : "", argument);
     if (column + 2 > indent)

@@ -1,4 +1,4 @@
-/* What the tables of a command line are printed as (cli.h). */
+/* Pages printed from the tables of a command line (cli.h). */
 #ifndef CLI_PAGES_H
 #define CLI_PAGES_H
 

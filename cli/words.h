@@ -16,7 +16,7 @@
 
 enum { CLI_WORDS_ERROR = 256 };
 
-/* What may be between words. */
+/* Characters between words. */
 #define CLI_BLANKS " ,\t\r\n"
 
 /* A key's value is a number of a range, or one of some words. */

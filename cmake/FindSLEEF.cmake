@@ -1,5 +1,5 @@
 # Finds SLEEF, the vectorised math library: SLEEF_FOUND and the target SLEEF::SLEEF.
-# By header and library, since Debian's package has no CMake files. Installed beside FoveaConfig.cmake, which uses it.
+# By header and library, since Debian's package has no CMake files. Installed with FoveaConfig.cmake, which uses it.
 #
 # A static library is preferred, so that programs need no SLEEF where they run; for shared libraries only if its code may
 # be part of one. -DSLEEF_LIBRARY=FILE decides otherwise.

@@ -18,7 +18,7 @@ else()
     list(APPEND run_time ${CMAKE_THREAD_LIBS_INIT})
 endif()
 
-# What users link.
+# The library that users link.
 add_library(fovea ${objects})
 add_library(Fovea::fovea ALIAS fovea)
 set_target_properties(fovea PROPERTIES LINKER_LANGUAGE C VERSION ${PROJECT_VERSION}
@@ -36,7 +36,7 @@ if(BUILD_SHARED_LIBS)
     endif()
 endif()
 
-# What tests, benchmarks and the tuner link: with what only they ask, which users need not carry.
+# The library that tests, benchmarks and the tuner link, with functions that only they need.
 add_library(fovea_internal STATIC EXCLUDE_FROM_ALL ${objects} ${PROJECT_SOURCE_DIR}/src/attention/plan/effect.c
                                                   ${PROJECT_SOURCE_DIR}/src/linear/effect.c)
 fovea_warnings(fovea_internal)

@@ -1,5 +1,5 @@
-# Stops the build where an include in src/ breaks the order of its folders: none knows a folder above or beside it, and another
-# folder is known only by its one header, <folder>/<folder>.h. Rooms are folders of a folder: none knows a room above it.
+# Stops the build where an include in src/ breaks the order of its folders: none includes a folder above it or on its level, and another
+# folder only by its one header, <folder>/<folder>.h. Modules are folders of a folder: none includes a module above it.
 #
 # Included, sets tower_sources; as a script, cmake -DROOT=... -DSTAMP=... -P, checks, and writes the stamp.
 cmake_minimum_required(VERSION 3.25)
@@ -19,7 +19,7 @@ set(tower
     "attention encoder linear norm"
     "mha")
 
-# From the ground up, behind the headers of their folder that lie beside them.
+# From the ground up, after the headers of their folder.
 set(rooms
     "attention/visible"
     "attention/sources"
@@ -49,7 +49,7 @@ foreach(room IN LISTS rooms)
     math(EXPR level "${level} + 1")
 endforeach()
 
-# What is wrong with an include of a module's header in a file of a folder, or "".
+# Says what is wrong with an include of a module's header in a file of a folder, or "".
 function(judge folder header result)
     string(REGEX MATCH "^[^/]+" module ${folder})
     string(REGEX MATCH "^[^/]+" other ${header})

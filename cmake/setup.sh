@@ -7,7 +7,7 @@
 #              packages, qemu, Bochs from PyPI. Not on an Arm machine
 #   --hosts    what cmake/hosts.sh runs tests in: the system's descriptions of locales, qemu
 #   --mca      llvm-mca, of the newest LLVM that the distribution has
-#   --mpich    MPICH beside another MPI, for tests by both
+#   --mpich    MPICH besides another MPI, for tests by both
 #   --python   what the Python package needs of the distribution's python3: headers and venv. Where that cannot be, the rest goes on
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
@@ -31,7 +31,7 @@ root=(env DEBIAN_FRONTEND=noninteractive LC_ALL=C)
 megabytes() { # megabytes apt-get install OPTION... PACKAGE...: what that will download
     "$@" -qq --print-uris 2>/dev/null | awk '{ sum += $3 } END { printf "%.1f", sum / 1e6 }'
 }
-# Of the packages that are missing, those that the distribution has.
+# The missing packages that the distribution has.
 choose_missing() {
     local name chosen=()
     for name in "${missing[@]}"; do

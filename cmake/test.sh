@@ -17,7 +17,7 @@ cd "$(dirname "$0")/.." || exit
 export CCACHE_BASEDIR=$PWD # presets compile many files alike
 jobs=$(nproc 2>/dev/null || sysctl -n hw.ncpu)
 
-# Of the random and listed cases of tests, what part a preset runs; release runs all. Emulated, a case takes ten times as long.
+# The share of random and listed cases that a preset runs; release runs all. Emulated, a case takes ten times as long.
 declare -A scale=([release]=1 [test]=0.25 [clang]=0.1 [debug]=0.25 [asan]=0.1 [tsan]=0.1 [portable]=0.25
     [aarch64]=0.03 [aarch64-clang]=0.03)
 # ships: what differs where the scalar tier has no fma instructions, and how the library is installed.

@@ -36,7 +36,7 @@ def layer(w, i):
 
 
 def of_onnx(onnx, w):
-    """What onnxruntime.transformers.optimizer makes of BERT, in its fused operators, with mean pooling behind."""
+    """The graph that onnxruntime.transformers.optimizer makes of BERT, in its fused operators, with mean pooling behind."""
     graph = Graph(onnx)
     value, node = graph.value, graph.node
     embeddings = [value(n, w[f"embeddings.{n}"]) for n in ("word_embeddings.weight", "position_embeddings.weight",

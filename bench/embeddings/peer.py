@@ -211,7 +211,7 @@ class OpenVINO(Batches):
 
 
 def packages():
-    """Bytes of the top packages in site-packages that are imported, with the libraries that lie beside them."""
+    """Bytes of the top packages in site-packages that are imported, and of the libraries next to them."""
     places = set()
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None) or ""

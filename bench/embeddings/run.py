@@ -1,4 +1,4 @@
-"""Vectors of texts beside other backends. Called by bench/embeddings.sh.
+"""Vectors of texts by Fovea and other backends. Called by bench/embeddings.sh.
 
 Each way is a process (peer.py): it takes texts, and gives vectors; making tokens counts. The second figure is how many times
 as fast as sentence-transformers on torch a way is. cosine: the least and the median of a vector with that of

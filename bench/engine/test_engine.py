@@ -15,7 +15,7 @@ SERVED = {"SERVED": "1"}  # this file is the process
 
 
 class Adder:
-    """What the test's own process serves."""
+    """Served by the test's own process."""
 
     def __init__(self, first):
         print("libraries print")

@@ -1,6 +1,6 @@
 /* The peak of a tier. A file includes the vocabulary header of its tier, defines PEAK_NAME and PEAK_COUNT, and then
  * includes this. Each of PEAK_COUNT vectors is a chain acc = fma(acc, 0.5, 1), which rounding forbids to shorten or to
- * reorder; so many side by side cover the latency of the tier's FMA units. */
+ * reorder; PEAK_COUNT covers the latency of the tier's FMA units. */
 #include "peak_tiers.h"
 
 float PEAK_NAME(int64_t rounds) {

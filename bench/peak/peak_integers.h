@@ -1,6 +1,6 @@
 /* The integer peak of an instruction set. A file defines PEAK_NAME, the type `integers` of a vector of sums, `splat`
- * and `step`, and PRODUCTS, the products of a step; then it includes this. So many sums side by side cover the latency
- * of the units; what is multiplied may be another in each step, for all that the compiler knows. */
+ * and `step`, and PRODUCTS, the products of a step; then it includes this. The sums side by side cover the latency
+ * of the units; the compiler cannot know that each step multiplies the same. */
 #include "peak_tiers.h"
 
 #include <string.h>

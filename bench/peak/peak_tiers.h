@@ -1,4 +1,4 @@
-/* What peak_run.c and the files of the tiers share: the sum of the accumulators after so many rounds. */
+/* Shared by peak_run.c and the files of the tiers: the sum of the accumulators after `rounds` rounds. */
 #ifndef PEAK_PEAK_TIERS_H
 #define PEAK_PEAK_TIERS_H
 

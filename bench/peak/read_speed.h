@@ -10,11 +10,11 @@
 enum { PEAK_READ_BYTES = 256 };
 uint64_t peak_read(const void *memory, int64_t bytes);
 
-/* Bytes of operands of which no cache holds any when they are come back to: twice the last-level cache, of so many
- * bytes as it reports itself (a guest may have all of it), and at least 64 MiB. */
+/* Bytes of operands of which no cache holds any when they are used again: twice the last-level cache as it reports
+ * itself (a guest may have all of it), and at least 64 MiB. */
 int64_t peak_cold_bytes(int64_t last_level_cache);
 
-/* Runs task(arg, i) for each i in [0, count) on so many threads; fovea_parallel() in a function of one line. */
+/* Runs task(arg, i) for each i in [0, count), each on a thread; fovea_parallel() in a function of one line. */
 typedef void peak_parallel(const void *context, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
 
 /* Bytes per second that threads read together: the best of some passes over 256 MiB, in 2 MiB pages where the system

@@ -31,12 +31,12 @@ def matrix(array, dtype="f32"):
 
 def tensor(array, dtype="f32"):
     """A view of a boolean array, or of one of numbers, of four dimensions, as it lies in memory."""
-    strides = (s // array.itemsize for s in array.strides)
-    return structs.of("tensor")(array.ctypes.data, dtype_of("bool" if array.dtype == bool else dtype), (I64 * 4)(*array.shape), (I64 * 4)(*strides))
+    kind, strides = dtype_of("bool" if array.dtype == bool else dtype), (s // array.itemsize for s in array.strides)
+    return structs.of("tensor")(array.ctypes.data, kind, (I64 * 4)(*array.shape), (I64 * 4)(*strides))
 
 
 class Library:
-    """libfovea.so, and fovea-peers beside it."""
+    """libfovea.so, and fovea-peers."""
 
     def __init__(self):
         self.c = ctypes.CDLL(os.environ["FOVEA_LIBRARY"])

@@ -1,4 +1,4 @@
-"""This tree's build beside that of another revision, in every case of the comparison with others. Called by
+"""This tree's build compared with that of another revision, in every case of the comparison with others. Called by
 bench/builds.sh, which makes both builds; prints a table. Exit status 1 if a case is slower than --least allows, or has no
 right result.
 

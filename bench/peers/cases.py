@@ -1,4 +1,4 @@
-"""What is compared: the cases of the table of targets, each with the ratio it must reach."""
+"""The cases of the comparison, each with the ratio it must reach."""
 
 import fnmatch
 from dataclasses import dataclass, replace
@@ -118,7 +118,7 @@ class Case:
 
     @property
     def bytes(self):
-        """Of the weights, or keys and values, that a case reads once, where that is what bounds it; else 0."""
+        """Bytes of the weights, or keys and values, that a case reads once, if reading bounds it; else 0."""
         if self.kind == "linear" and self.rows == 1:
             return SIZES[self.dtype] * self.columns * self.channels
         if self.kind == "decode":
@@ -150,7 +150,7 @@ def self_attention(title, batch, heads, tokens, head_dim, target, **more):
 
 
 def scores(title, **more):
-    """What happens to scores, at the shape of their targets."""
+    """An option of scores, at the shape of their targets."""
     return self_attention(f"B1 H16 T2048 D64 {title}", 1, 16, 2048, 64, 0.0, **more)
 
 

@@ -1,4 +1,4 @@
-"""Fovea itself, and SLEEF's exp, which is built beside it."""
+"""Fovea itself, and SLEEF's exp, which is built with it."""
 
 import dataclasses
 
@@ -69,7 +69,7 @@ class Fovea:
 
 
 class Float32(Fovea):
-    """Fovea in float32, beside a case of 16 bits."""
+    """Fovea in float32, compared with a case of 16 bits."""
 
     name = "float32"
 

@@ -1,4 +1,4 @@
-"""What an engine offers for a case: one or more forms of the same computation.
+"""Forms that an engine offers for a case: one or more forms of the same computation.
 
 An engine is a class with `name`, `tiers` (of cases.TIERS, in which it can be measured), `version()` and `forms(case, data)`,
 which yields Form(label, run, output), or None for a form that this version of the library lacks: `run()` computes once,

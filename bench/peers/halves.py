@@ -14,7 +14,7 @@ def narrow(array, dtype):
 
 
 def widen(bits, dtype):
-    """What narrow() gave, as float32."""
+    """The result of narrow() as float32."""
     if dtype == "f32":
         return bits
     if dtype == "f16":

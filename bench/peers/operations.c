@@ -1,4 +1,4 @@
-/* What bench/peers measures beside the public functions, each by tier: SLEEF's exp, the FMA peak, reading of memory.
+/* Measured by bench/peers besides the public functions, each by tier: SLEEF's exp, the FMA peak, reading of memory.
  * Loaded by peers/api.py; the functions are called from Python, hence no header. */
 #include <sleef.h>
 

@@ -16,7 +16,7 @@ FOLDER = ROOT / "docs" / "peers"
 
 
 def cpu_fields():
-    """What the system says about its first CPU."""
+    """Facts of the system about its first CPU."""
     fields = {}
     try:
         for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
@@ -73,7 +73,7 @@ def write_all(folder):
 
 
 def merged(run, path):
-    """What the CPU's page has, with these cases measured anew; None if it was measured with other versions."""
+    """The run of the CPU's page, with these cases measured anew; None if it was measured with other versions."""
     if not path.exists():
         return run
     old = json.loads(path.read_text())

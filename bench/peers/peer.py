@@ -2,7 +2,7 @@
 checks each form of the engine against float64, times it briefly, and goes on with the fastest. The methods of Peer are its orders.
 
 The engine may be one of another revision (`folder` is the bench/peers of its tree, which knows its interface). Cases, operands and
-timing are always those beside this file.
+timing are always those of this folder.
 
 Time is the process's CPU time, which counts what other processes take from it only through the caches, and would count the help of a
 second thread; where two threads are the matter, it is the wall clock's.
@@ -27,7 +27,7 @@ ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
 
 
 def arguments(engine, threads=1, python=sys.executable, folder=HERE, environment=None):
-    """Of a Way that is this engine, but its name."""
+    """Arguments of a Way that is this engine, but its name."""
     order = {"kind": "engine", "engine": engine, "folder": str(folder), "threads": threads}
     return HERE / "peer.py", order, python, {**ENVIRONMENT, **(environment or {})}
 
@@ -42,7 +42,7 @@ def output(way, folder):
 
 @dataclasses.dataclass
 class Turns:
-    """What is timed: run() once or `repeats` times, less what a call takes before it comes to the matter."""
+    """A timed call: run() once or `repeats` times, less `overhead`."""
 
     run: object
     clock: object
@@ -92,7 +92,7 @@ class Peer:
         self.version, self.form, self.turns, self.limit = self.engine.version(), None, None, None
 
     def about(self):
-        """Of Fovea alone."""
+        """For Fovea only."""
         return {"isa": self.engine.context.isa, "threads": self.engine.context.threads}
 
     def choose(self, title):
@@ -124,7 +124,7 @@ class Peer:
         return {"label": self.form.label if self.form else None, "notes": notes, "cost": self.turns.cost() if self.turns else 0}
 
     def _forms(self, case, operands):
-        """What the engine offers; where operands have copies, each call takes the next one."""
+        """The engine's forms; where operands have copies, each call takes the next one."""
         from forms import Form
 
         if case.copies == 1:
@@ -141,7 +141,7 @@ class Peer:
     def output(self, path):
         np.save(path, self.form.output())
 
-    # What limits a case. It has turns, too, as the clock of a core changes from one to the next, and as memory is shared.
+    # The bound of a case has turns, too, as the clock of a core changes from one to the next, and as memory is shared.
 
     def peak(self):
         """The FMA peak of the tier: the best of many short runs."""
@@ -165,7 +165,7 @@ class Peer:
         return self.limit.take()
 
     def matrix_product(self):
-        """Of PyTorch alone."""
+        """For PyTorch only."""
         return self.engine.matrix_product()
 
 

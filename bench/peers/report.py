@@ -20,8 +20,8 @@ def paragraph(text, indent=""):
 
 
 def not_current(run, current):
-    """What a page says that was measured with another version than this tree's."""
-    version = run["tiers"]["best"]["versions"]["fovea"].split(" ")[0]
+    """The note of a page that was measured with another version than this tree's."""
+    version = next(iter(run["tiers"].values()))["versions"]["fovea"].split(" ")[0]
     if not current or version.startswith(f"{current}."):
         return ""
     return f"**Not current:** measured with Fovea {version}; this is {current}. `make bench-peers` on such a CPU measures it anew."
@@ -32,7 +32,7 @@ def summary_of(case, run):
 
 
 def rate(case, seconds):
-    """What a case is measured in, as (value, unit)."""
+    """The speed of a case, as (value, unit)."""
     if case.kind == "exp":
         return case.work / seconds / 1e9, "G/s"
     if case.bytes:
@@ -41,7 +41,7 @@ def rate(case, seconds):
 
 
 def rivals(record, names=None):
-    """The names of those that were measured beside Fovea, or those among `names`, the fastest first."""
+    """The names of the other libraries that were measured, or those among `names`, the fastest first."""
     found = [name for name in record["results"] if name not in ("fovea", "float32") and (names is None or name in names)]
     return sorted(found, key=lambda name: record["results"][name]["ratio"])
 
@@ -86,7 +86,7 @@ def share(case, record, name):
 
 
 def shares(case, record):
-    """Of Fovea and the fastest rival."""
+    """Shares of Fovea and the fastest rival."""
     known = [share(case, record, name) for name in ["fovea", *rivals(record)[:1]]]
     text = ", ".join(f"{100 * one:.0f}%" for one in known if one)
     return text + (" of reading" if text and case.bytes else "")
@@ -126,7 +126,7 @@ def peer_cells(case, record, run):
 
 
 def own_text(case, record):
-    """Of 16 bits: how many times as fast as Fovea in float32, and whether that reaches its target."""
+    """For 16 bits: how many times as fast as Fovea in float32, and whether that reaches its target."""
     result = record["results"].get("float32")
     if result is None:
         return "-"

@@ -1,4 +1,4 @@
-"""Fovea beside ONNX Runtime, PyTorch, OpenVINO, zentorch and OpenBLAS. Called by bench/peers.sh, which builds the library
+"""Fovea, ONNX Runtime, PyTorch, OpenVINO, zentorch and OpenBLAS. Called by bench/peers.sh, which builds the library
 and finds Python; writes peers.md and peers.json to the folder of this CPU in docs/peers, and
 docs/peers/README.md, where all CPUs are side by side. Exit status 1 if a result of Fovea's is wrong.
 
@@ -51,7 +51,8 @@ def wanted(tier, chosen):
     environment = HELD_TO_AVX2 if tier == "avx2" else {}
     if tier == "alone":
         return {"fovea": peer.arguments("fovea", 2), "one thread": peer.arguments("fovea", 1)}
-    found = {kind.name: peer.arguments(kind.name, python=interpreter(kind), environment=environment) for kind in engines.ENGINES if tier in kind.tiers}
+    found = {kind.name: peer.arguments(kind.name, python=interpreter(kind), environment=environment)
+             for kind in engines.ENGINES if tier in kind.tiers}
     if not any(case.dtype != "f32" for case in chosen):
         del found["float32"]
     return found

@@ -171,7 +171,7 @@ class IkLlamaCpp(Ggml):
 
 
 class Torch(Engine):
-    """What torchao's weight-only layers call on CPUs. In float32, as float16 and bfloat16 would round x."""
+    """The functions that torchao's weight-only layers call on CPUs. In float32, as float16 and bfloat16 would round x."""
 
     def start(self):
         import torch

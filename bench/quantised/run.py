@@ -1,6 +1,6 @@
-"""Linear maps with quantised weights: Fovea beside other libraries, on the same weights and x.
+"""Linear maps with quantised weights: Fovea and other libraries, on the same weights and x.
 
-Each engine has a process of its own; in a round each has its turn, and so has reading as many bytes as Fovea's weights. Printed are
+Each engine is a process; in a round each has its turn, and so has reading as many bytes as Fovea's weights. Printed are
 medians over rounds: microseconds, GB/s of the engine's weights, how many times as fast the first line is, and with --errors the root mean
 square of differences from float64 on the numbers that the weights stand for, relative to that of the products. Called by
 bench/quantised.sh."""
