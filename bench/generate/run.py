@@ -96,7 +96,8 @@ def main():
     lead = {part: medians(leads(found, begun[0])) for part, found in times.items()}
     for name, engine in engines.items():
         print(f"{name[0]:15} {name[1]:6} prefill of {taken[name][0]['prompt']}: {speed['prefill'][name]:7.1f} "
-              f"({lead['prefill'][name]:.2f}x)   decode: {speed['decode'][name]:6.1f} ({lead['decode'][name]:.2f}x)   {engine.version}", flush=True)
+              f"({lead['prefill'][name]:.2f}x)   decode: {speed['decode'][name]:6.1f} ({lead['decode'][name]:.2f}x)   {engine.version}",
+              flush=True)
     later = medians(leads(starts, begun[0]))
     for name, seconds in medians(starts).items():
         print(f"{name[0]:15} {name[1]:6} first token after {seconds:.3f} seconds ({later[name]:.2f}x)")
