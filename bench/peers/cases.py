@@ -56,46 +56,6 @@ class Case:
         return self.kv_heads or self.heads
 
     @property
-    def name(self):
-        """The case's name in fovea-bench, without the tier."""
-        if self.kind == "exp":
-            return f"exp/f32/n{self.q_len}"
-        if self.kind == "linear":
-            return f"linear/{self.dtype}/m{self.rows}_n{self.columns}_k{self.channels}/threads:1"
-        if self.kind == "mha":
-            return f"mha/{self.dtype}/b{self.batch}_t{self.q_len}_d{self.model}_h{self.heads}/form:fused{self.named}/threads:1"
-        if self.kind == "decode":
-            return f"decode/{self.dtype}/{self.sizes}/threads:1"
-        text = f"attention/{self.dtype}/{self.sizes}/causal:{'top_left' if self.causal else 'none'}"
-        if self.window:
-            text += f"/window:{self.window - 1},none"
-        if self.mask:
-            text += "/mask:boolean"
-        if self.bias:
-            text += "/bias:1"
-        if self.relative:
-            text += f"/relative:{self.relative}"
-        if self.softcap:
-            text += f"/softcap:{self.softcap:g}"
-        if self.sinks:
-            text += "/sinks:1"
-        if self.key_sums:
-            text += "/lse:1/beside:key_sums"
-        if self.lengths:
-            halved = "/lengths:halved" if self.lengths[1] * 2 == self.lengths[0] else ""
-            text += f"/q_lens:{min(self.lengths)}/kv_lens:{min(self.lengths)}{halved}/packed:1"
-        return text + self.named + f"/threads:{self.threads}"
-
-    @property
-    def sizes(self):
-        return (f"b{self.batch}_hq{self.heads}_hkv{self.groups}_q{self.q_len}_kv{self.kv_len}"
-                f"_dk{self.head_dim}_dv{self.head_dim}")
-
-    @property
-    def named(self):
-        return "" if self.arithmetic == "exact" else f"/arithmetic:{self.arithmetic}"
-
-    @property
     def added(self):
         """Is there anything that is added to scores, an element for each head?"""
         return self.bias or bool(self.relative)
@@ -261,9 +221,8 @@ CASES = FLOAT_CASES + HALF_CASES
 
 
 def select(pattern, tier):
-    """The cases of a tier whose title or name matches the pattern, a glob."""
-    match = lambda case: any(fnmatch.fnmatch(text, pattern) for text in (case.title, case.name))
-    return [case for case in CASES if case.tier == tier and match(case)]
+    """The cases of a tier whose title matches the pattern, a glob."""
+    return [case for case in CASES if case.tier == tier and fnmatch.fnmatch(case.title, pattern)]
 
 
 def named(title):

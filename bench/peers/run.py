@@ -142,7 +142,7 @@ def run_tier(tier, chosen, rounds, progress):
 
 def main():
     parser = options_of("bench/peers.sh", __doc__.split(".")[0] + ".", 25, None)
-    parser.add_argument("--only", default="*", metavar="GLOB", help="cases whose title or name matches; printed only")
+    parser.add_argument("--only", default="*", metavar="GLOB", help="cases whose title matches; printed only")
     parser.add_argument("--update", action="store_true", help="with --only: writes these cases into the page that is there")
     parser.add_argument("--pages", action="store_true", help="measures nothing: writes all pages anew from their peers.json")
     parser.add_argument("--output", default=str(pages.FOLDER), metavar="FOLDER", help="has a folder for each CPU (default docs/peers)")
