@@ -34,7 +34,8 @@ set(FOVEA_THREAD_TESTS
 set(FOVEA_HOST_TESTS
     "threads_.*" cache_threads cpu_topology "nodes.*" fp_modes fp_traps stack_size "bench[.](nodes|options|structs)"
     tuning tuning_file tuning_linear tuning_machine "tune[.][a-z-]+"
-    "(machines|tune[.][a-z]+)[.]amd-25-17" context arithmetic_selection instructions kernel_registry made-up product_work "usage[.].*" cli_words
+    "(machines|tune[.][a-z]+)[.]amd-25-17" context arithmetic_selection instructions kernel_registry made-up product_work
+    "usage[.].*" cli_words
     "example-(quickstart|decode|minilm)" "embed-fetch-.*" "inspect-(options|attention|output)" generate-sample
     "quantize-(gguf|output)" "package[.]static[.](install|symbols|find_package|mpi)" ci-tiers circles docs-links)
 list(JOIN FOVEA_HOST_TESTS "|" pattern_hosts)

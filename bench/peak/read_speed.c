@@ -1,5 +1,5 @@
 /* read_speed.h. Two streams, as of keys and values: 8% faster than one on AMD family 25 model 17; prefetches ahead, at
- * 1 to 16 KiB, gain nothing (docs/measurements.md, "bench/peak"). */
+ * 1 to 16 KiB, gain nothing (docs/lab/decode.md). */
 #define _DEFAULT_SOURCE /* madvise, clock_gettime */
 #include "read_speed.h"
 

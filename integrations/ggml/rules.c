@@ -4,7 +4,7 @@
  * with the words of fg_rule; what is not said is the default's. fovea-tune-ggml writes them. Rows that ship may leave
  * threads= out.
  *
- * The defaults were measured with ggml-fovea-bench (docs/measurements.md). The first that fits counts.
+ * The defaults were measured with ggml-fovea-bench (docs/lab/ggml.md). The first that fits counts.
  *   MUL_MAT         On AVX2 ggml's repacked q4_K is faster with 4 to 16 rows. Files with q4_K have q5_K and q6_K, too:
  *                   changing backends within layers would cost what these gain.
  *   FLASH_ATTN_EXT  So little work takes a few microseconds, no more than ggml's scheduler does to change backends.

@@ -13,8 +13,8 @@
  * Stay in tiles over all of k. What is merged goes through a buffer in the first-level cache, from which vectors read
  * it, and so do edges: rows, columns or words that do not fill a tile are copied to where zeros fill it.
  *
- * Bound: 16 cycles a tile_multiply, 8 a tile_load, 16 a tile_store, as published (docs/measurements.md,
- * "multiply_amx_order.h"); 4 products for 4 loads. Run only by the emulator so far. */
+ * Bound: 16 cycles a tile_multiply, 8 a tile_load, 16 a tile_store, as published (docs/lab/amx.md); 4 products for 4
+ * loads. Run only by the emulator so far. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Scores of few rows from keys of bfloat16 in panels of FV_KEY_GROUP, by pairs: VDPBF16PS multiplies two channels at
  * once, bit for bit the chain of kernels.h where fv_pairs_exact() says so of queries and keys, and the caller rounds to
  * nearest. Both are found out on the way: where it does not hold, the call is done again by floats. Figures:
- * docs/measurements.md, "multiply_rows.h". */
+ * docs/lab/decode.md. */
 #include "simd/simd_avx512.h"
 
 #include "simd/bf16x2_avx512.h"

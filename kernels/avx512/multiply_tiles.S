@@ -1,7 +1,7 @@
 /* Tiles of the product of many rows in AVX-512 assembly: fv_multiply_tiles_avx512(multiply_tiles *t), one below the
  * other, all of one size. multiply_tiles_bf16x2.S includes this for words of two bfloat16.
  *
- * multiply_tiles.h has the operands (struct multiply_tiles) and the sizes. docs/measurements.md ("multiply_tiles.S")
+ * multiply_tiles.h has the operands (struct multiply_tiles) and the sizes. docs/lab/products.md
  * tells what was measured, and what lost.
  *
  * Why assembly. A tile that stores its accumulators after all multiply-adds ends slowly: on Zen 4 a store takes the

@@ -1,7 +1,7 @@
 /* exp: v_exp over an array, of all floats (kernels.h has the contract). FV_SIDE vectors, which a file that includes
  * this one defines, go through it side by side. If all of them are within +-87.33654, no exp needs care; one maximum of
  * their magnitudes, by units that do not multiply, and one comparison tell. FV_SIDE was measured:
- * figures are in docs/measurements.md, "exp_f32.h".
+ * figures are in docs/lab/softmax.md.
  *
  * A load whose address has the last twelve bits of a store shortly before it waits for that store, wherever the rest of
  * the address points ("4K aliasing"). So the array is gone through from its end where y lies behind x in its page.

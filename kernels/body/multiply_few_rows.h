@@ -4,7 +4,7 @@
  *
  * A block has as many columns and rows as fill the registers with chains. Steps of B are few enough to be read in the
  * order of memory. Columns that fill no block are taken by vectors; less than a vector is copied, a few steps at a
- * time, and padded with zeros. Bound: memory, or the products. Figures: docs/measurements.md, "multiply_few_rows.h". */
+ * time, and padded with zeros. Bound: memory, or the products. Figures: docs/lab/decode.md. */
 #ifdef __aarch64__
 #define FV_KEEP(x) "+w"(x)
 #else

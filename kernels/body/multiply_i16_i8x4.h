@@ -1,7 +1,6 @@
 /* Scores of few rows from int8 keys in panels of FV_KEY_GROUP (int8.h has the formulas): words of four channels are
  * multiplied and added to sums of 32 bits by the tier's units (simd/int8_*.h).
- * Bound: memory, or the products; of AVX-512 on Zen 4 loads, one a cycle. Figures: docs/measurements.md,
- * "multiply_rows.h". */
+ * Bound: memory, or the products; of AVX-512 on Zen 4 loads, one a cycle. Figures: docs/lab/decode.md. */
 #include "score_store.h"
 
 enum {

@@ -18,7 +18,7 @@
  *
  * With operands in the first-level cache all that is missing to the FMA peak is a tile's beginning and end. B that
  * streams is prefetched into the second-level cache first, since the first one waits for fewer lines at once. Figures,
- * and what lost: docs/measurements.md, "multiply_many.h".
+ * and what lost: docs/lab/products.md.
  */
 #include "multiply_tile.h"
 

@@ -2,8 +2,7 @@
  * FV_ELEMENT: that of a key; FV_PAIR, where it has 16 bits: parts words of two.
  *
  * A cache line of each of KEYS keys is transposed in registers, widened and stored, and multiplied from the first-level
- * cache. Bound: memory, then loads of 16 bytes and two shuffles a vector. Figures: docs/measurements.md,
- * "multiply_rows.h". */
+ * cache. Bound: memory, then loads of 16 bytes and two shuffles a vector. Figures: docs/lab/decode.md. */
 #include "score_store.h"
 
 enum {

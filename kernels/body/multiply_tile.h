@@ -2,7 +2,7 @@
  * end, and what it prefetches meanwhile. multiply_many.h includes it and chooses the size.
  *
  * A tile takes the maxima of its rows, which softmax needs, from its accumulators, for a third of their cost in the
- * loop of exp (docs/measurements.md, "multiply_many.h").
+ * loop of exp (docs/lab/products.md).
  */
 #include "prefetch_ahead.h"
 

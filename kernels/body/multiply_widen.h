@@ -8,7 +8,7 @@
  * The second elements of words are loaded again but for the fewest rows, as accumulators leave no registers for both.
  *
  * Bound: one row reads B from memory as fast as memory gives it; with more rows, from about four, the FMA units.
- * Figures: docs/measurements.md, "multiply_widen.h".
+ * Figures: docs/lab/types.md.
  */
 #include <stdbool.h>
 #include <stdint.h>

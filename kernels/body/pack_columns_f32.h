@@ -2,8 +2,7 @@
  * and their norms (kernels.h has the contract).
  *
  * Bound: loads of 16 bytes that put 4 x 4 blocks in their places, two a cycle, and two shuffles a vector. pack_block is
- * a function of its own: compiled into the loop, its many addresses would be spilled. Figures: docs/measurements.md,
- * "pack_f32.h". */
+ * a function of its own: compiled into the loop, its many addresses would be spilled. Figures: docs/lab/products.md. */
 
 #include "prefetch_ahead.h"
 #include "norm.h"

@@ -2,7 +2,7 @@
  * this one defines, go through tanh side by side.
  *
  * Bound: v_tanh.h's operations and two multiplications, a load and a store a vector (fovea-bench --filter
- * kernel/softcap). Figures: docs/measurements.md, "softcap_f32.h".
+ * kernel/softcap). Figures: docs/lab/softmax.md.
  */
 #include "v_tanh.h"
 

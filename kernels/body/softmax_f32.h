@@ -10,8 +10,7 @@
  * attended would cost more than it saves; SIDE vectors of which none is need no exp.
  *
  * Bound: v_exp.h's operations plus one subtraction, one addition, one load and a store a vector, and no comparison
- * where all p are normal (fovea-bench --filter kernel/softmax). Cycles, and what lost: docs/measurements.md,
- * "softmax_f32.h".
+ * where all p are normal (fovea-bench --filter kernel/softmax). Cycles, and what lost: docs/lab/softmax.md.
  */
 #include <float.h>
 #include <stdbool.h>
@@ -209,7 +208,7 @@ void FV_NAME(const fv_softmax_f32_args *x) {
                            *const all = scaled ? scaled_all : unscaled_all,
                            *const some = scaled ? softmax_masked_scaled : softmax_masked;
     /* Overlapped products are stepped after each of two parts of a row: of a whole segment its halves, which keep tiles
-     * busier than rows do (docs/measurements.md, "multiply_amx_order.h"). Shorter ones are not worth it. */
+     * busier than rows do (docs/lab/amx.md). Shorter ones are not worth it. */
     const bool whole = x->end - x->begin == FV_SEGMENT,
                overlaps = ROUNDED && x->overlapped && (x->bits || (whole && x->paired));
     const int64_t attended = x->row_max_masked ? x->begin : x->row_max_end, /* by all rows, where there are bits */

@@ -22,7 +22,7 @@
  *
  * Bound: 12 operations a vector, seven fma or mul and one comparison among them, which share the units that multiply;
  * the others have units of their own on some cores. One polynomial for |r| <= ln(2)/2, without a table, has 13, of
- * which 11 need those units. Figures: docs/measurements.md, "v_exp.h".
+ * which 11 need those units. Figures: docs/lab/softmax.md.
  */
 #ifndef FV_V_EXP_H
 #define FV_V_EXP_H

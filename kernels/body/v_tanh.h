@@ -22,7 +22,7 @@
  * tests/test_tanh.c --exhaustive.
  *
  * Bound: 8 fma or mul, an addition, a comparison, a maximum, 9 lookups and 9 operations on bits a vector; in the first
- * interval 8 fma or mul and 4 operations on bits. Figures: docs/measurements.md, "softcap_f32.h". */
+ * interval 8 fma or mul and 4 operations on bits. Figures: docs/lab/softmax.md. */
 #ifndef FV_V_TANH_H
 #define FV_V_TANH_H
 

@@ -2,7 +2,7 @@
  * contract). Columns of a few vectors are walked from the first row to the last, and their sums stay in registers.
  *
  * Bound: v_exp.h's operations and four more a vector (fovea-bench --filter kernel/weight_sums). Figures:
- * docs/measurements.md, "weight_sums_f32.h".
+ * docs/lab/softmax.md.
  */
 #include "v_exp.h"
 

@@ -5,7 +5,7 @@
 #include "dispatch/dispatch.h"
 
 /* Products in registers: AVX2 has none to spare; with 16 lanes bfloat16 costs no time there, and int8 take three
- * operations a vector. Figures: docs/measurements.md, "16-bit types". */
+ * operations a vector. Figures: docs/lab/types.md. */
 /* clang-format off */
 static const fv_linear_format formats[] = {
     /* dtype           format                pairs           their format       register rows    own width */

@@ -7,7 +7,7 @@
  * of the weights; the rows themselves, which every panel reads again, get three quarters. Where not even ENOUGH_ROWS
  * fit, they come from beyond L2 once for each panel. Products go to y in chunks of a quarter of L1: the lines of y
  * arrive while the next rows are computed. Each thread gets ITEMS items, so that none waits long for the last. Figures,
- * and what lost: docs/measurements.md, "linear choice".
+ * and what lost: docs/lab/linear.md.
  */
 #include "linear/linear.h"
 
@@ -55,8 +55,8 @@ static int64_t rows_that_fit(const fovea_linear *l, const fv_linear_choice *c, i
     return l2 / 4 * 3 / row_bytes(l, c);
 }
 
-/* Can a map be multiplied with that product? Strips of panels have the width of its tile, and 8 bits hold integers of q8
- * alone. */
+/* Can a map be multiplied with that product? Strips of panels have the width of its tile, and 8 bits hold integers of
+ * q8 alone. */
 static bool multiplies(const fovea_linear *l, const fv_kernel *product) {
     return product && fv_kernel_runs(product, l->ctx->target) && product->isa == l->many->isa &&
            l->panel % product->nr == 0 && (product->kind != FV_KIND_i8 || l->arithmetic == FOVEA_ARITHMETIC_Q8);

@@ -23,7 +23,7 @@
 #include <time.h>
 
 /* Longer keeps CPUs from other work; shorter makes the next call of a model's layers wake threads, at some 50 us each
- * (docs/measurements.md). */
+ * (docs/lab/threads.md). */
 enum { SPIN_US = 20 };
 
 enum { CLOSED = 1 << 30, CACHE_LINE = 64 };

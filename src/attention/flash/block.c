@@ -76,7 +76,7 @@ static void see_rows(fv_block *x) {
 }
 
 /* Does hardware prefetch what the block reads: interleaved keys and values, all in the order in which they lie, for so
- * few rows that products take less time than memory? Figures: docs/measurements.md, "multiply_rows.h". */
+ * few rows that products take less time than memory? Figures: docs/lab/decode.md. */
 static bool hardware_prefetches(const fv_block *x) {
     return x->keys.source->streams && x->values.source->streams && x->rows <= x->plan->sources.stream_rows;
 }

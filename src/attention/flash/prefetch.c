@@ -1,6 +1,6 @@
 /* What is prefetched (prefetch.h). Many short sequences are bound by the time in which their tensors come from beyond
  * L2; a tile of few rows takes keys and values as fast as memory gives them, if memory is never idle. Figures:
- * docs/measurements.md, "attention/flash/prefetch.c". */
+ * docs/lab/attention.md. */
 #include "attention/flash/prefetch.h"
 
 #include "attention/visible/visible.h"

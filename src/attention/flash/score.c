@@ -42,7 +42,7 @@ static const float *bias_row(const fv_block *x, int64_t row, int64_t segment) {
 }
 
 /* So few that what is prefetched for a call arrives during it; but calls begin where groups of rows do. Figures:
- * docs/measurements.md, "attention/flash/score.c". */
+ * docs/lab/softmax.md. */
 int64_t fv_score_rows(const fv_block *x, const fv_tile *t, int64_t rows) {
     const bool one_group = t->group_rows >= t->rows;
     return one_group && biased(&x->plan->desc) ? fv_min(rows, x->plan->choice.score->mr) : rows;
@@ -190,7 +190,7 @@ bool fv_score_asks_norms(const fv_block *x) {
 
 /* |s| <= c |q| |k| (Cauchy and Schwarz), and no score lies further than twice that below another. Norms are of
  * FV_CHANNEL_LIMIT terms at most: with more they could be off by more than the bound leaves room for. Squares that are
- * too small to be numbers count no more than least does. Figures: docs/measurements.md, "softmax_f32.h". */
+ * too small to be numbers count no more than least does. Figures: docs/lab/softmax.md. */
 bool fv_score_no_underflow(const fv_block *x) {
     const float least = 0x1p-40f, c = x->plan->sources.scale.c;
     return cap_bounds(&x->plan->desc) ||

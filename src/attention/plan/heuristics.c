@@ -1,5 +1,5 @@
 /* The choices of a plan: which kernels, blocks, tiles and splits suit a shape, by a model of caches and threads.
- * Figures: docs/measurements.md, "attention/plan/heuristics.c". None of them changes a bit of any result.
+ * Figures: docs/lab/attention.md. None of them changes a bit of any result.
  */
 #include "attention/plan/plan.h"
 #include "attention/plan/tuning.h"
@@ -49,8 +49,7 @@ static int64_t keys_fitting_l1(const fovea_attention_plan *plan) {
 
 /* Picks the kernel of scores. With few rows, each key panel is packed into one reused buffer just before its product.
  * The buffer gets at most a third of L1: a larger one is evicted by the keys streaming past it. With the fewest rows,
- * keys come from memory, which idles less if panels are small. Figures: docs/measurements.md,
- * "attention/plan/heuristics.c".
+ * keys come from memory, which idles less if panels are small. Figures: docs/lab/attention.md.
  */
 static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;

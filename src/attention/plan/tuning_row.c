@@ -9,7 +9,7 @@
 
 /* Does a mask let rows see different keys? Where tiles end is then another matter than with causality or a window: a
  * tile that was best without masks made documents up to 1.19 times as slow. Nothing else that happens to scores moves
- * the best tile (docs/measurements.md, "attention/plan/tuning.c"). */
+ * the best tile (docs/lab/attention.md). */
 static bool masked(const fovea_attention_desc *d) {
     return d->q_len > 1 && fv_mask_selects(d->mask) && d->mask != FOVEA_MASK_KEY_PADDING;
 }

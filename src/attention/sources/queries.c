@@ -3,7 +3,7 @@
  * Queries of bfloat16 become words straight from the caller's memory: the exponent of the scale is added to theirs.
  * That is their product if all are normal numbers, before and after, which the exponents tell. Those of float16 cannot
  * hold the product: they stay as they are, and the product of scores multiplies by the scale. Figures:
- * docs/measurements.md, "16-bit types". */
+ * docs/lab/types.md. */
 #include "attention/sources/queries.h"
 
 #include "attention/sources/source.h"

@@ -1,6 +1,6 @@
 /* Rows of floats as they lie (source.h). A block of many rows leaves them to the copy where a row begins inside a cache
  * line, as each load of a vector meets two lines then, and where rows are so far apart that they compete for few sets
- * of the first-level cache. Figures: docs/measurements.md, "attention/flash/tile.c". */
+ * of the first-level cache. Figures: docs/lab/attention.md. */
 #include "attention/sources/as_they_lie.h"
 
 static const fv_kernel *serves(const fv_sources *p) {
