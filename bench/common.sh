@@ -77,7 +77,10 @@ need_model() {
     }
     model=$smol/SmolLM2-135M-Instruct.Q4_1.gguf
     [ "${2:-}" = --large ] || return 0
-    [ -f "$build/models/large.gguf" ] || python3 bench/generate/large.py "$model" "$build/models/large.gguf"
+    if [ ! -f "$build/models/large.gguf" ]; then
+        make_venv "$build/peers/venv" && need_module "$build/peers/venv" gguf gguf || return
+        "$build/peers/venv/bin/python" bench/generate/large.py "$model" "$build/models/large.gguf" || return
+    fi
     model=$build/models/large.gguf
 }
 
