@@ -23,7 +23,7 @@ add_library(fovea ${objects})
 add_library(Fovea::fovea ALIAS fovea)
 set_target_properties(fovea PROPERTIES LINKER_LANGUAGE C VERSION ${PROJECT_VERSION}
                                        SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-file(GLOB public_headers CONFIGURE_DEPENDS ${FOVEA_INCLUDE}/fovea/*.h)
+file(GLOB public_headers CONFIGURE_DEPENDS ${FOVEA_INCLUDE}/fovea/*.h ${FOVEA_INCLUDE}/fovea/*.inc)
 target_sources(fovea PUBLIC FILE_SET HEADERS BASE_DIRS ${FOVEA_INCLUDE}
                                              FILES ${public_headers})
 target_link_libraries(fovea PRIVATE ${run_time})

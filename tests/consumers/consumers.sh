@@ -179,6 +179,7 @@ grown) # a program of 0.3 with a library whose structs have grown, and the other
     soname=$(sed -n 's/#define FOVEA_VERSION_STRING "\(.*\)[.].*"/\1/p' "$prefix/include/fovea/types.h")
     [ "$(uname)" != Linux ] || readelf -d "$library" | grep -F "[libfovea.so.$soname]" || fail "SONAME is not $soname"
     rm -rf "$grown" && mkdir -p "$grown/include/fovea"
+    cp "$FOVEA_SOURCE"/include/fovea/*.inc "$grown/include/fovea"
     for header in "$FOVEA_SOURCE"/include/fovea/*.h; do
         awk '/^typedef struct/ { grows = 0 } /size_t struct_size;/ { grows = 1 }
             /^}/ && grows { print "    int64_t made_up;"; grows = 0; count++ } { print }
