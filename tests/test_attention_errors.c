@@ -67,7 +67,8 @@ static void test_desc(void) {
     for (int i = 0; i < 5; i++) {
         d = good_desc();
         d.softcap = caps[i];
-        check_desc("a softcap", d, FOVEA_ERROR_ARGUMENT, "softcap is ");
+        check_desc("a softcap", d, FOVEA_ERROR_ARGUMENT,
+                   "softcap is |; it must be 0 (none) or from 1.17549e-38 to 8.50706e+37");
     }
     const int dtypes[] = {0, FOVEA_DTYPE_BOOL, 77, -1};
     for (int i = 0; i < 4; i++) {
@@ -138,6 +139,39 @@ static void test_desc(void) {
         d.window_right = windows[i];
         check_desc("window_right", d, FOVEA_ERROR_ARGUMENT, words);
     }
+}
+
+/* Each field that the list has a range for: out of it, it is refused by name; where it is not used, it is not read. */
+static void test_fields(void) {
+    fovea_attention_desc all = good_desc(), one;
+    const fovea_attention_desc *const d = &all;
+    all.relative_buckets = 32;
+    all.relative_max_distance = 128;
+    all.relative_height = all.relative_width = 64;
+    all.mask_block_rows = all.mask_block_keys = 8;
+    for (int kind = 0; kind < FOVEA_MASK_PREPARED * FOVEA_RELATIVE_WINDOW_2D; kind++) {
+        all.mask = (fovea_mask_kind)(kind / FOVEA_RELATIVE_WINDOW_2D + 1);
+        all.relative = (fovea_relative)(kind % FOVEA_RELATIVE_WINDOW_2D + 1);
+#define TRY(name, value, refused, status)                                                                              \
+    one = all;                                                                                                         \
+    one.name = value;                                                                                                  \
+    check_desc(#name, one, (refused) ? FOVEA_ERROR_##status : FOVEA_OK, (refused) ? #name " is |; it must be " : "");
+#define FOVEA_DESC_SIZE(name, initial, least, most, status, when, text) TRY(name, (least)-1, when, status)
+#define FOVEA_DESC_NUMBER(name, least, most, text) TRY(name, 2.0 * (most), true, ARGUMENT)
+#define FOVEA_DESC_NUMBER_IF(name, flag, least, most, text)                                                            \
+    TRY(name, (double)NAN, d->flag, ARGUMENT)                                                                          \
+    all.flag = 1;                                                                                                      \
+    TRY(name, (double)NAN, true, ARGUMENT)                                                                             \
+    all.flag = 0;
+#define FOVEA_DESC_ENUM(name, type, initial, text)                                                                     \
+    one = all;                                                                                                         \
+    one.name = (fovea_##type)99;                                                                                       \
+    check_desc(#name, one, FOVEA_ERROR_ARGUMENT, #name " is 99, not a fovea_" #type);
+#include "fovea/fields.inc"
+    }
+    one = good_desc();
+    one.window_left = one.window_right = INT64_MAX;
+    check_desc("the widest window", one, FOVEA_OK, NULL);
 }
 
 /* As many channels as there may be; and one more. */
@@ -286,6 +320,7 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "attention_errors", NULL);
     ctx = context_of(FOVEA_ISA_BEST, 1, NULL);
     test_desc();
+    test_fields();
     test_channels();
     test_sdpa();
     test_hostile();

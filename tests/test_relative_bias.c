@@ -150,10 +150,11 @@ static void test_descriptions(const fovea_context *ctx) {
     for (int i = 0; i < 6; i++)
         check_desc(ctx, desc_of(FOVEA_RELATIVE_T5, bad[i][0], bad[i][1], (int)bad[i][2]), FOVEA_ERROR_ARGUMENT,
                    i < 3 ? "relative_buckets" : "relative_max_distance");
-    check_desc(ctx, desc_of(FOVEA_RELATIVE_T5, 32, (int64_t)1 << 31, 0), FOVEA_ERROR_ARGUMENT, "2^30");
+    check_desc(ctx, desc_of(FOVEA_RELATIVE_T5, 32, (int64_t)1 << 31, 0), FOVEA_ERROR_ARGUMENT,
+               "relative_max_distance is 2147483648; it must be at most 1073741824");
     d = desc_of(FOVEA_RELATIVE_WINDOW_2D, 0, 0, 0);
     d.relative_height = 0;
-    check_desc(ctx, d, FOVEA_ERROR_SHAPE, "relative_height 0");
+    check_desc(ctx, d, FOVEA_ERROR_SHAPE, "relative_height is 0");
 }
 
 static void check_args(const fovea_attention_plan *plan, const fovea_attention_args *args, fovea_status want,

@@ -363,14 +363,14 @@ static void test_log(void) {
         fclose(file);
     }
     test_check(strcmp(got,
-                      "attention batch=1 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 causal=none "
-                      "window_left=-1 window_right=-1 threads=1\n"
-                      "attention batch=2 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 causal=none "
-                      "window_left=-1 window_right=-1 packed=1 threads=1\n"
+                      "attention batch=1 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 "
+                      "window_left=-1 window_right=-1 causal=none threads=1\n"
                       "attention batch=2 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 "
-                      "causal=top_left window_left=9 window_right=-1 threads=1\n"
-                      "attention batch=1 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 causal=none "
-                      "window_left=-1 window_right=-1 masked=1 threads=1\n"
+                      "window_left=-1 window_right=-1 causal=none packed=1 threads=1\n"
+                      "attention batch=2 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 "
+                      "window_left=9 window_right=-1 causal=top_left threads=1\n"
+                      "attention batch=1 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 "
+                      "window_left=-1 window_right=-1 causal=none masked=1 threads=1\n"
                       "linear rows=18 in=48 out=20 threads=1\n") == 0,
                "the log of shapes:\n%s", got);
     setenv("FOVEA_LOG_SHAPES", files_name("none/none"), 1); /* no work stops for it */

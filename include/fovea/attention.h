@@ -55,6 +55,7 @@ typedef enum fovea_relative {
     FOVEA_RELATIVE_WINDOW_2D = 4
 } fovea_relative;
 
+/* fields.inc lists the fields of this struct and of fovea_attention_args for programs that go through all of them. */
 typedef struct fovea_attention_desc {
     size_t struct_size;
 
@@ -239,7 +240,7 @@ typedef struct fovea_attention_plan fovea_attention_plan;
  *                            window_right or a size of T5's buckets out of range; has_bias with FOVEA_MASK_ADDITIVE
  *   FOVEA_ERROR_DTYPE        a type that attention does not take there
  *   FOVEA_ERROR_UNSUPPORTED  an arithmetic that does not take these types
- *   FOVEA_ERROR_OVERFLOW     head_dim or value_dim is over 65,536, or a tensor is larger than memory
+ *   FOVEA_ERROR_OVERFLOW     a size is over its limit (head_dim and value_dim: 65,536), or a tensor is larger than memory
  *   FOVEA_ERROR_VERSION, _OUT_OF_MEMORY
  *
  * To decode, make one plan with q_len = 1 and kv_len = buffer capacity. For each token, pass the number of keys so far

@@ -48,7 +48,12 @@ fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fov
                                      const void *workspace, size_t workspace_size);
 
 /* Spans of the arguments' arrays, of numbers for sequences or heads; empty where there is none. */
-enum { FV_ATTENTION_ARRAYS = 9 };
+enum {
+#define FOVEA_ARGS_LENGTHS(name, more, text) FV_ATTENTION_ARRAY_##name,
+#define FOVEA_ARGS_HEADS(name, flag, text) FV_ATTENTION_ARRAY_##name,
+#include "fovea/fields.inc"
+    FV_ATTENTION_ARRAYS
+};
 void fv_attention_array_spans(const fovea_attention_desc *desc, const fovea_attention_args *args,
                               fv_span spans[FV_ATTENTION_ARRAYS]);
 

@@ -46,45 +46,56 @@ void fv_shape_log_close(fv_shape_log *log) {
     free(log);
 }
 
-static void note(fv_shape_log *log, const char *line, size_t length) {
-    FV_HOLD_CANCELLATION();
-    const uint64_t hash = fv_hash(FV_HASH_BEGIN, line, length);
-    if (atomic_exchange(&log->seen[hash % PLACES], hash) != hash)
-        fv_file_append(log->file, LOG_BYTES, line, length);
+/* A line, as far as it is written. */
+typedef struct shape_line {
+    char text[448];
+    size_t length;
+} shape_line;
+#define ADD(line, ...) fv_text_add((line)->text, sizeof(line)->text, &(line)->length, __VA_ARGS__)
+
+static void add_size(shape_line *line, const char *name, int64_t size) {
+    ADD(line, " %s=%" PRId64, name, size < FV_NO_LIMIT ? size : -1);
 }
 
-/* " NAME=bf16", or nothing where the type is the usual one; returns text. */
-static const char *type_text(const char *name, fovea_dtype dtype, fovea_dtype usual, char text[24]) {
-    text[0] = '\0';
+/* Nothing where the type is the usual one. */
+static void add_type(shape_line *line, const char *name, fovea_dtype dtype, fovea_dtype usual) {
     if (dtype != usual)
-        snprintf(text, 24, " %s=%s", name, fv_dtype_word(dtype));
-    return text;
+        ADD(line, " %s=%s", name, fv_dtype_word(dtype));
+}
+
+/* Ends the line, and writes it unless that was done before. */
+static void note(fv_shape_log *log, shape_line *line, int threads) {
+    FV_HOLD_CANCELLATION();
+    add_size(line, "threads", threads);
+    ADD(line, "\n");
+    const uint64_t hash = fv_hash(FV_HASH_BEGIN, line->text, line->length);
+    if (line->length < sizeof line->text && atomic_exchange(&log->seen[hash % PLACES], hash) != hash)
+        fv_file_append(log->file, LOG_BYTES, line->text, line->length);
 }
 
 void fv_shape_log_attention(fv_shape_log *log, const fovea_attention_desc *d, int threads) {
-    char line[448], types[4][24];
-    const bool masked =
-        d->mask != FOVEA_MASK_NONE && d->mask != FOVEA_MASK_ADDITIVE && d->mask != FOVEA_MASK_KEY_PADDING;
-    const int length = snprintf(
-        line, sizeof line,
-        "attention batch=%" PRId64 " q_heads=%" PRId64 " kv_heads=%" PRId64 " q_len=%" PRId64 " kv_len=%" PRId64
-        " head_dim=%" PRId64 " value_dim=%" PRId64 " causal=%s window_left=%" PRId64 " window_right=%" PRId64
-        "%s%s%s%s%s%s%s%s threads=%d\n",
-        d->batch, d->q_heads, d->kv_heads, d->q_len, d->kv_len, d->head_dim, d->value_dim, fv_causal_words[d->causal],
-        d->window_left < FV_NO_LIMIT ? d->window_left : -1, d->window_right < FV_NO_LIMIT ? d->window_right : -1,
-        masked ? " masked=1" : "", d->packed ? " packed=1" : "",
-        type_text("dtype", d->dtype, FOVEA_DTYPE_F32, types[0]), type_text("k_dtype", d->k_dtype, d->dtype, types[1]),
-        type_text("v_dtype", d->v_dtype, d->dtype, types[2]), type_text("out_dtype", d->out_dtype, d->dtype, types[3]),
-        d->arithmetic ? " arithmetic=" : "", d->arithmetic ? fovea_arithmetic_name(d->arithmetic) : "", threads);
-    if (length > 0 && (size_t)length < sizeof line)
-        note(log, line, (size_t)length);
+    shape_line line = {.length = 0};
+    ADD(&line, "attention");
+#define FOVEA_DESC_SHAPE(name, initial, least, most, status, text) add_size(&line, #name, d->name);
+#include "fovea/fields.inc"
+    ADD(&line, " causal=%s", fv_causal_words[d->causal]);
+    if (d->mask != FOVEA_MASK_NONE && d->mask != FOVEA_MASK_ADDITIVE && d->mask != FOVEA_MASK_KEY_PADDING)
+        ADD(&line, " masked=1");
+    if (d->packed)
+        ADD(&line, " packed=1");
+#define FOVEA_DESC_DTYPE(name, initial, text) add_type(&line, #name, d->name, (initial) ? (initial) : d->dtype);
+#include "fovea/fields.inc"
+    if (d->arithmetic)
+        ADD(&line, " arithmetic=%s", fovea_arithmetic_name(d->arithmetic));
+    note(log, &line, threads);
 }
 
 void fv_shape_log_linear(fv_shape_log *log, fovea_dtype dtype, int64_t rows, int64_t in, int64_t out, int threads) {
-    char line[160], type[24];
-    const int length =
-        snprintf(line, sizeof line, "linear rows=%" PRId64 " in=%" PRId64 " out=%" PRId64 "%s threads=%d\n", rows, in,
-                 out, type_text("dtype", dtype, FOVEA_DTYPE_F32, type), threads);
-    if (length > 0 && (size_t)length < sizeof line)
-        note(log, line, (size_t)length);
+    shape_line line = {.length = 0};
+    ADD(&line, "linear");
+    add_size(&line, "rows", rows);
+    add_size(&line, "in", in);
+    add_size(&line, "out", out);
+    add_type(&line, "dtype", dtype, FOVEA_DTYPE_F32);
+    note(log, &line, threads);
 }

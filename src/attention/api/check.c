@@ -7,6 +7,9 @@
 #include "attention/visible/mask.h"
 #include "core/core.h"
 
+#include <stddef.h>
+#include <string.h>
+
 void fovea_attention_args_init_size(fovea_attention_args *args, size_t size) {
     const fovea_attention_args nothing = {0};
     fv_struct_init(args, size, &nothing, sizeof nothing);
@@ -88,22 +91,23 @@ static fovea_status check_offsets(const fovea_attention_desc *d, const int64_t *
 
 void fv_attention_array_spans(const fovea_attention_desc *d, const fovea_attention_args *args,
                               fv_span spans[FV_ATTENTION_ARRAYS]) {
-    enum { LENGTHS = FV_ATTENTION_ARRAYS - 1 };
-    const struct {
+    enum { HEADS = -1 };
+    static const struct {
         const char *name;
-        const int64_t *array;
-    } all[LENGTHS] = {{"q_lens", args->q_lens},
-                      {"kv_lens", args->kv_lens},
-                      {"q_offsets", args->q_offsets},
-                      {"q_starts", args->q_starts},
-                      {"kv_starts", args->kv_starts},
-                      {"cache_sequences", args->cache_sequences},
-                      {"q_cu_seqlens", args->q_cu_seqlens},
-                      {"kv_cu_seqlens", args->kv_cu_seqlens}};
-    for (int i = 0; i < LENGTHS; i++)
-        spans[i] = fv_lens_span(all[i].name, all[i].array, d->batch + (i >= LENGTHS - 2));
-    const uintptr_t sinks = (uintptr_t)args->sinks;
-    spans[LENGTHS] = (fv_span){"sinks", sinks, sinks ? sinks + (uintptr_t)d->q_heads * sizeof(float) : sinks};
+        size_t at;
+        int more; /* than the sequences of the batch; HEADS: floats, one for each query head */
+    } all[FV_ATTENTION_ARRAYS] = {
+#define FOVEA_ARGS_LENGTHS(name, more, text) {#name, offsetof(fovea_attention_args, name), more},
+#define FOVEA_ARGS_HEADS(name, flag, text) {#name, offsetof(fovea_attention_args, name), HEADS},
+#include "fovea/fields.inc"
+    };
+    for (int i = 0; i < FV_ATTENTION_ARRAYS; i++) {
+        uintptr_t begin;
+        memcpy(&begin, (const char *)args + all[i].at, sizeof begin);
+        const int64_t bytes = all[i].more == HEADS ? d->q_heads * (int64_t)sizeof(float)
+                                                   : (d->batch + all[i].more) * (int64_t)sizeof(int64_t);
+        spans[i] = (fv_span){all[i].name, begin, begin ? begin + (uintptr_t)bytes : begin};
+    }
 }
 
 /* The shape of the tensors. */
@@ -116,12 +120,22 @@ static bool has_rows(const fovea_attention_desc *d, const shape *s) {
     return d->batch > 0 && d->q_heads > 0 && s->q_tokens > 0;
 }
 
-static fovea_status check_sinks(const fovea_attention_desc *d, const float *sinks, const shape *s) {
-    if (d->has_sinks && !sinks && has_rows(d, s))
-        return fv_fail(FOVEA_ERROR_NULL, "sinks is NULL, and desc.has_sinks is set");
-    if (!d->has_sinks && sinks)
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "sinks is given, but desc.has_sinks is 0");
+/* Is an argument given where the description has its flag, and only there? */
+static fovea_status check_given(const char *name, bool given, const char *flag, bool set, bool needed) {
+    if (set && !given && needed)
+        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL, and desc.%s is set", name, flag);
+    if (!set && given)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "%s is given, but desc.%s is 0", name, flag);
     return FOVEA_OK;
+}
+
+static fovea_status check_flagged(const fovea_attention_desc *d, const fovea_attention_args *args, const shape *s) {
+    fovea_status status = check_given("bias", args->bias.data != NULL, "has_bias", d->has_bias, false);
+#define FOVEA_ARGS_HEADS(name, flag, text)                                                                             \
+    if (status == FOVEA_OK)                                                                                            \
+        status = check_given(#name, args->name != NULL, #flag, d->flag, has_rows(d, s));
+#include "fovea/fields.inc"
+    return status;
 }
 
 static fovea_status read_shape(const fovea_attention_desc *d, const fovea_attention_args *args, shape *s) {
@@ -206,8 +220,6 @@ static fovea_status check_tensors(const fovea_attention_plan *plan, const fovea_
     const fovea_status paged = fv_paged_check(d, args, &spans[PAGES]);
     if (paged != FOVEA_OK)
         return paged;
-    if (!d->has_bias && args->bias.data)
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "bias is given, but desc.has_bias is 0");
     for (int i = 0; i < TENSORS; i++) {
         spans[i] = (fv_span){all[i].rule.name, 0, 0};
         if (!all[i].tensor->data) {
@@ -274,7 +286,7 @@ fovea_status fv_attention_check_args(const fovea_attention_plan *plan, const fov
     if (status == FOVEA_OK)
         status = check_offsets(d, args->q_offsets);
     if (status == FOVEA_OK)
-        status = check_sinks(d, args->sinks, &s);
+        status = check_flagged(d, args, &s);
     if (status == FOVEA_OK && args->stats)
         status = fv_struct_check(FV_STRUCT(fovea_attention_stats), args->stats);
     if (status != FOVEA_OK)

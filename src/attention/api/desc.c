@@ -6,29 +6,78 @@
 #include "core/core.h"
 #include "dispatch/dispatch.h"
 
-#include <math.h>
+#include <stddef.h>
 
 void fovea_attention_desc_init_size(fovea_attention_desc *desc, size_t size) {
-    const fovea_attention_desc defaults = {.dtype = FOVEA_DTYPE_F32, .batch = 1, .window_left = -1, .window_right = -1};
+    const fovea_attention_desc defaults = {
+#define FOVEA_DESC_SIZE(name, initial, least, most, status, when, text) .name = (initial),
+#define FOVEA_DESC_DTYPE(name, initial, text) .name = (initial),
+#define FOVEA_DESC_ENUM(name, type, initial, text) .name = (initial),
+#include "fovea/fields.inc"
+    };
     fv_struct_init(desc, size, &defaults, sizeof defaults);
 }
 
+#define FOVEA_DESC_SIZE(name, initial, least, most, status, when, text) SIZE_##name,
+enum {
+#include "fovea/fields.inc"
+    SIZES
+};
+
+static const struct {
+    const char *name;
+    size_t at;
+    int64_t least, most;
+    fovea_status status;
+} sizes[SIZES] = {
+#define FOVEA_DESC_SIZE(name, initial, least, most, status, when, text)                                                \
+    {#name, offsetof(fovea_attention_desc, name), least, (int64_t)most, FOVEA_ERROR_##status},
+#include "fovea/fields.inc"
+};
+
 static fovea_status check_sizes(const fovea_attention_desc *d) {
-    const struct {
-        const char *name;
-        int64_t value, least, most;
-    } sizes[] = {{"batch", d->batch, 0, FV_SIZE_LIMIT},           {"q_heads", d->q_heads, 0, FV_SIZE_LIMIT},
-                 {"kv_heads", d->kv_heads, 0, FV_SIZE_LIMIT},     {"q_len", d->q_len, 0, FV_SIZE_LIMIT},
-                 {"kv_len", d->kv_len, 0, FV_SIZE_LIMIT},         {"head_dim", d->head_dim, 1, FV_CHANNEL_LIMIT},
-                 {"value_dim", d->value_dim, 1, FV_CHANNEL_LIMIT}};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        if (sizes[i].value < sizes[i].least)
-            return fv_fail(FOVEA_ERROR_SHAPE, "%s is %lld; it must be at least %lld", sizes[i].name,
-                           (long long)sizes[i].value, (long long)sizes[i].least);
-        if (sizes[i].value > sizes[i].most)
-            return fv_fail(FOVEA_ERROR_OVERFLOW, "%s is %lld; it must be at most %lld", sizes[i].name,
-                           (long long)sizes[i].value, (long long)sizes[i].most);
+    const uint32_t used = 0
+#define FOVEA_DESC_SIZE(name, initial, least, most, status, when, text) | ((when) ? 1U << SIZE_##name : 0)
+#include "fovea/fields.inc"
+        ;
+    for (int i = 0; i < SIZES; i++) {
+        const int64_t value = *(const int64_t *)(const void *)((const char *)d + sizes[i].at);
+        const bool below = value < sizes[i].least;
+        if ((used >> i & 1) && (below || value > sizes[i].most))
+            return fv_fail(!below && sizes[i].status == FOVEA_ERROR_SHAPE ? FOVEA_ERROR_OVERFLOW : sizes[i].status,
+                           "%s is %lld; it must be at %s %lld", sizes[i].name, (long long)value,
+                           below ? "least" : "most", (long long)(below ? sizes[i].least : sizes[i].most));
     }
+    return FOVEA_OK;
+}
+
+/* Numbers are rounded to float32 once. */
+static fovea_status check_number(const char *name, double value, double least, double most) {
+    const double rounded = (double)(float)value;
+    if (value == 0.0 || (rounded >= least && rounded <= most))
+        return FOVEA_OK;
+    return fv_fail(FOVEA_ERROR_ARGUMENT, "%s is %g; it must be %sfrom %g to %g", name, value,
+                   least > 0.0 ? "0 (none) or " : "", least, most);
+}
+
+/* Each field by itself. */
+static fovea_status check_fields(const fovea_attention_desc *d) {
+    fovea_status status = check_sizes(d);
+#define FOVEA_DESC_NUMBER_IF(name, flag, least, most, text)                                                            \
+    if (status == FOVEA_OK && d->flag)                                                                                 \
+        status = check_number(#name, d->name, least, most);
+#define FOVEA_DESC_NUMBER(name, least, most, text)                                                                     \
+    if (status == FOVEA_OK)                                                                                            \
+        status = check_number(#name, d->name, least, most);
+#define FOVEA_DESC_ENUM(name, type, initial, text)                                                                     \
+    if (status == FOVEA_OK)                                                                                            \
+        status = fv_enum_check(FV_ENUM_##type, #name, (int)d->name);
+#include "fovea/fields.inc"
+    return status;
+}
+
+/* Heads that divide, and tensors that memory could hold. */
+static fovea_status check_products(const fovea_attention_desc *d) {
     if (d->kv_heads == 0 ? d->q_heads > 0 : d->q_heads % d->kv_heads != 0)
         return fv_fail(FOVEA_ERROR_SHAPE, "q_heads %lld is not a multiple of kv_heads %lld", (long long)d->q_heads,
                        (long long)d->kv_heads);
@@ -55,7 +104,10 @@ static fovea_status read_dtypes(fovea_attention_desc *d) {
     const struct {
         const char *name;
         fovea_dtype *dtype;
-    } all[] = {{"dtype", &d->dtype}, {"k_dtype", &d->k_dtype}, {"v_dtype", &d->v_dtype}, {"out_dtype", &d->out_dtype}};
+    } all[] = {
+#define FOVEA_DESC_DTYPE(name, initial, text) {#name, &d->name},
+#include "fovea/fields.inc"
+    };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if (i > 0 && *all[i].dtype == 0)
             *all[i].dtype = d->dtype;
@@ -106,27 +158,12 @@ fovea_status fv_attention_read_desc(const fovea_attention_desc *given, fovea_att
         return status;
     status = read_dtypes(d);
     if (status == FOVEA_OK)
-        status = fv_enum_check(FV_ENUM_causal, "causal", (int)d->causal);
-    if (status == FOVEA_OK)
-        status = fv_enum_check(FV_ENUM_mask_kind, "mask", (int)d->mask);
-    if (status != FOVEA_OK)
-        return status;
-    if (d->window_left < -1 || d->window_right < -1)
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "window_left is %lld and window_right is %lld; the least is -1 (no limit)",
-                       (long long)d->window_left, (long long)d->window_right);
-    if (d->has_bias && d->mask == FOVEA_MASK_ADDITIVE)
+        status = check_fields(d);
+    if (status == FOVEA_OK && d->has_bias && d->mask == FOVEA_MASK_ADDITIVE)
         return fv_fail(FOVEA_ERROR_ARGUMENT,
                        "has_bias is set, but mask is FOVEA_MASK_ADDITIVE, which is a bias itself");
-    if (d->has_scale && !isfinite((float)d->scale))
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "scale %g is not a finite float", d->scale);
-    if (d->softcap != 0.0 && !(d->softcap >= 0x1p-126 && d->softcap <= 0x1p126))
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "softcap is %g, it must be 0 (none) or from 2^-126 to 2^126", d->softcap);
-    if (d->mask == FOVEA_MASK_BLOCKS && (d->mask_block_rows < 1 || d->mask_block_keys < 1))
-        return fv_fail(FOVEA_ERROR_SHAPE, "mask_block_rows %lld, mask_block_keys %lld: they must be at least 1",
-                       (long long)d->mask_block_rows, (long long)d->mask_block_keys);
-    if (d->page_keys < 0 || d->page_keys > FV_SIZE_LIMIT)
-        return fv_fail(FOVEA_ERROR_SHAPE, "page_keys is %lld; it must be from 0 to 2^48", (long long)d->page_keys);
-    status = check_sizes(d);
+    if (status == FOVEA_OK)
+        status = check_products(d);
     if (status == FOVEA_OK)
         status = check_scaled(d);
     return status == FOVEA_OK ? fv_relative_check_desc(d) : status;

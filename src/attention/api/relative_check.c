@@ -5,34 +5,17 @@
 #include "attention/visible/visible.h"
 #include "core/core.h"
 
-enum { MOST_DISTANCE = 1 << 30, MOST_SIDE = 1 << 20 };
-
-static fovea_status check_buckets(const fovea_attention_desc *d) {
+fovea_status fv_relative_check_desc(const fovea_attention_desc *d) {
     const int64_t each = fv_relative_buckets(d);
-    if (each < 2 || d->relative_buckets > FV_MOST_BUCKETS)
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "relative_buckets is %lld; it must be from %d to %d",
-                       (long long)d->relative_buckets, d->relative_bidirectional ? 4 : 2, FV_MOST_BUCKETS);
-    if (d->relative_max_distance <= each / 2 || d->relative_max_distance > MOST_DISTANCE)
-        return fv_fail(FOVEA_ERROR_ARGUMENT, "relative_max_distance is %lld; it must be from %lld to 2^30",
+    if (d->relative != FOVEA_RELATIVE_T5)
+        return FOVEA_OK;
+    if (each < 2)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "relative_buckets is %lld; in both directions it must be at least 4",
+                       (long long)d->relative_buckets);
+    if (d->relative_max_distance <= each / 2)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "relative_max_distance is %lld; it must be at least %lld",
                        (long long)d->relative_max_distance, (long long)each / 2 + 1);
     return FOVEA_OK;
-}
-
-static fovea_status check_window(const fovea_attention_desc *d) {
-    const int64_t h = d->relative_height, w = d->relative_width;
-    if (h < 1 || w < 1 || h > MOST_SIDE || w > MOST_SIDE)
-        return fv_fail(FOVEA_ERROR_SHAPE, "relative_height %lld, relative_width %lld: each must be from 1 to 2^20",
-                       (long long)h, (long long)w);
-    return FOVEA_OK;
-}
-
-fovea_status fv_relative_check_desc(const fovea_attention_desc *d) {
-    const fovea_status status = fv_enum_check(FV_ENUM_relative, "relative", (int)d->relative);
-    if (status != FOVEA_OK)
-        return status;
-    return d->relative == FOVEA_RELATIVE_T5          ? check_buckets(d)
-           : d->relative == FOVEA_RELATIVE_WINDOW_2D ? check_window(d)
-                                                     : FOVEA_OK;
 }
 
 int64_t fv_relative_entries(const fovea_attention_desc *d, const fovea_tensor *relative) {
