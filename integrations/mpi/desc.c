@@ -102,21 +102,24 @@ fovea_status fv_mpi_read_desc(const fovea_context *ctx, const fovea_mpi_attentio
     return status == FOVEA_OK ? check_costs(&p->costs) : status;
 }
 
-/* Field by field: what lies between fields is not the caller's. */
+/* Field by field: what lies between fields is not the caller's, nor is the number in a field that is not used. */
 uint64_t fv_mpi_desc_digest(const fovea_attention_desc *d, const fovea_mpi_attention_desc *m) {
-    const int64_t sizes[] = {d->batch,  d->q_heads,  d->kv_heads,  d->q_len,
-                             d->kv_len, d->head_dim, d->value_dim, d->page_keys};
-    const int64_t kinds[] = {d->dtype,  d->k_dtype,     d->v_dtype,      d->out_dtype,      d->arithmetic,
-                             d->causal, d->window_left, d->window_right, d->has_scale != 0, d->has_sinks != 0};
-    const int64_t relative[] = {d->relative,         d->relative_bidirectional != 0,
-                                d->relative_buckets, d->relative_max_distance,
-                                d->relative_height,  d->relative_width};
+    const int64_t whole[] = {
+#define FOVEA_DESC(type, name) (int64_t) d->name,
+#define FOVEA_DESC_SIZE(name, initial, least, most, status, when, text) (when) ? d->name : 0,
+#define FOVEA_DESC_FLAG(name, text) d->name != 0,
+#define FOVEA_DESC_NUMBER(name, least, most, text)
+#define FOVEA_DESC_NUMBER_IF(name, flag, least, most, text)
+#include "fovea/fields.inc"
+    };
+    const double reals[] = {
+#define FOVEA_DESC_NUMBER(name, least, most, text) d->name,
+#define FOVEA_DESC_NUMBER_IF(name, flag, least, most, text) d->flag ? d->name : 0,
+#include "fovea/fields.inc"
+    };
     const int64_t own[] = {m->queries,        m->method,    m->stripe_segments, m->query_stripe, m->block_queries,
                            m->block_kv_heads, m->in_flight, m->min_offset,      m->max_offset};
-    const double reals[] = {d->has_scale ? d->scale : 0, d->softcap};
-    uint64_t sum = fv_mpi_digest(0, sizes, sizeof sizes);
-    sum = fv_mpi_digest(sum, kinds, sizeof kinds);
-    sum = fv_mpi_digest(sum, relative, sizeof relative);
+    uint64_t sum = fv_mpi_digest(0, whole, sizeof whole);
     sum = fv_mpi_digest(sum, own, sizeof own);
     return fv_mpi_digest(sum, reals, sizeof reals);
 }

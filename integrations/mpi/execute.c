@@ -8,20 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Arguments that the core takes and this library does not. */
+/* Arguments that the core takes and this library does not: all others. Arrays for each head are divided (piece.c). */
 static fovea_status check_absent(const fovea_attention_args *a) {
-    const fv_mpi_refusal absent[] = {{"q_starts", a->q_starts},
-                                     {"kv_starts", a->kv_starts},
-                                     {"q_cu_seqlens", a->q_cu_seqlens},
-                                     {"kv_cu_seqlens", a->kv_cu_seqlens},
-                                     {"state", a->state},
-                                     {"first_key", a->first_key},
-                                     {"weights", a->weights.data},
-                                     {"scores", a->scores},
-                                     {"summary", a->summary},
-                                     {"stats", a->stats},
-                                     {"cache", a->cache},
-                                     {"pages", a->pages}};
+    fovea_attention_args rest = *a;
+    rest.q = rest.k = rest.v = rest.out = rest.lse = rest.relative = (fovea_tensor){0};
+    rest.q_lens = rest.kv_lens = rest.q_offsets = rest.cache_sequences = NULL;
+    rest.cache_layer = 0;
+    const fv_mpi_refusal absent[] = {
+#define FOVEA_ARGS(type, name) {#name, rest.name},
+#define FOVEA_ARGS_TENSOR(name, text) {#name, rest.name.data},
+#define FOVEA_ARGS_HEADS(name, flag, text)
+#include "fovea/fields.inc"
+    };
     return fv_mpi_refuse("attention over ranks", absent, sizeof absent / sizeof absent[0]);
 }
 

@@ -71,10 +71,8 @@ static uint64_t desc_digest(const making *k) {
         d->inputs,       d->q_tokens,     d->kv_tokens,   d->q_features,           d->k_features,
         d->v_features,   d->out_features, d->biases != 0, d->quantised_arithmetic, k->over.own_weights != 0,
         k->over.multiple};
-    const int64_t of_masks[] = {a->mask_block_rows, a->mask_block_keys, a->mask, a->has_bias != 0, a->packed != 0};
     const fovea_mpi_attention_desc none = {0};
     uint64_t sum = fv_mpi_digest(fv_mpi_desc_digest(a, &none), of_layer, sizeof of_layer);
-    sum = fv_mpi_digest(sum, of_masks, sizeof of_masks);
     sum = fv_mpi_digest(sum, &d->norm_eps, sizeof d->norm_eps);
     const bool bf16 = a->dtype == FOVEA_DTYPE_BF16 || a->k_dtype == FOVEA_DTYPE_BF16 || a->v_dtype == FOVEA_DTYPE_BF16;
     return a->arithmetic == FOVEA_ARITHMETIC_FASTEST && bf16 ? fv_mpi_context_digest(sum, k->ctx) : sum;

@@ -88,8 +88,10 @@ static fovea_status read_args(call *c, const fovea_attention_args *given) {
     set_sections(c);
     if (d->packed && !c->args.q_cu_seqlens)
         return fv_mpi_fail_null("q_cu_seqlens");
-    if (c->args.sinks == NULL && d->has_sinks)
-        return fv_mpi_fail_null("sinks");
+#define FOVEA_ARGS_HEADS(name, flag, text)                                                                             \
+    if (c->args.name == NULL && d->flag)                                                                               \
+        return fv_mpi_fail_null(#name);
+#include "fovea/fields.inc"
     return fovea_mpi_group_reserve(c->m->group, (size_t)lay_out(c, NULL));
 }
 
@@ -173,7 +175,8 @@ static fovea_status compute(const call *c) {
     take_heads(&a.mask, m);
     take_heads(&a.bias, m);
     take_heads(&a.relative, m);
-    a.sinks = a.sinks ? a.sinks + m->heads.q_first : NULL;
+#define FOVEA_ARGS_HEADS(name, flag, text) a.name = a.name ? a.name + m->heads.q_first : NULL;
+#include "fovea/fields.inc"
     a.out = fovea_tensor_bthd(heads, m->heads_dtype, c->batch, c->tokens, m->heads.q_count, m->desc.value_dim);
     if (a.lse.data)
         a.lse = fovea_tensor_bthd(lse, FOVEA_DTYPE_F32, c->batch, c->tokens, m->heads.q_count, 1);

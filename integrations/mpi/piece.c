@@ -35,8 +35,8 @@ static fovea_status piece(const fv_mpi_call *call, const fv_mpi_block *block, co
     args.q_offsets = offsets;
     if (args.relative.data && args.relative.shape[1] > 1)
         args.relative = fv_mpi_part(&args.relative, block->head * group, block->heads * group, 0, 1);
-    if (args.sinks)
-        args.sinks += block->head * group;
+#define FOVEA_ARGS_HEADS(name, flag, text) args.name = args.name ? args.name + block->head * group : NULL;
+#include "fovea/fields.inc"
     args.state = state;
     args.first_key = state ? key : 0;
     const fovea_status status = fovea_attention_execute(core, &args, scratch.workspace, plan->attention_bytes);

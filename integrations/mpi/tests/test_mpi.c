@@ -173,10 +173,16 @@ static void test_execute_errors(rng *r) {
             all_failed(fovea_mpi_attention_execute(plan, &bad, NULL, 0),
                        fovea_mpi_attention_queries(plan, guilty) ? FOVEA_ERROR_ALIAS : FOVEA_OK,
                        fovea_mpi_attention_queries(plan, guilty) ? guilty : -1, "alias");
-            bad = good;
-            if (me)
-                bad.first_key = 256;
-            all_failed(fovea_mpi_attention_execute(plan, &bad, NULL, 0), FOVEA_ERROR_UNSUPPORTED, guilty, "first_key");
+#define REFUSE(name, value)                                                                                            \
+    bad = good;                                                                                                        \
+    if (me)                                                                                                            \
+        bad.name = value;                                                                                              \
+    all_failed(fovea_mpi_attention_execute(plan, &bad, NULL, 0), FOVEA_ERROR_UNSUPPORTED, guilty, #name);
+            REFUSE(first_key, 256)
+            REFUSE(weights, bad.q)
+            REFUSE(q_starts, p.kv_lens)
+#define FOVEA_ARGS_POINTER(name, type, text) REFUSE(name, (void *)small)
+#include "fovea/fields.inc"
             all_failed(fovea_mpi_attention_execute(plan, me ? NULL : &good, NULL, 0), FOVEA_ERROR_NULL, guilty, "args");
             if (me)
                 all_failed(fovea_mpi_attention_execute(plan, &good, small, sizeof small), FOVEA_ERROR_WORKSPACE, guilty,
@@ -233,11 +239,31 @@ static void test_plan_errors(void) {
         bad = p, bad.over.attention = &bad.desc;
         bad.over.struct_size += me ? 8 : 0;
         all_failed(plan_status(contexts[0], &bad.over), FOVEA_ERROR_VERSION, guilty, "struct_size");
-        bad = p, bad.over.attention = &bad.desc;
-        bad.desc.window_left = me ? 7 : 8;
-        if (ranks > 1)
-            all_failed(plan_status(contexts[0], &bad.over), FOVEA_ERROR_ARGUMENT, -1, "other window");
     }
+}
+
+/* A field of the description that is another on one rank, each in turn: no rank gets a plan. */
+static void test_agreement(int guilty) {
+    const bool me = rank == guilty;
+    problem p = problem_plain(), bad;
+    p.desc.has_scale = 1;
+    const fovea_attention_desc *const d = &p.desc;
+#define CHANGE(name, value)                                                                                            \
+    bad = p;                                                                                                           \
+    bad.over.attention = &bad.desc;                                                                                    \
+    if (me)                                                                                                            \
+        bad.desc.name = value;                                                                                         \
+    check(plan_status(contexts[0], &bad.over) != FOVEA_OK, "%s is another on rank %d", #name, guilty);
+#define FOVEA_DESC_SIZE(name, initial, least, most, status, when, text)                                                \
+    if (when) {                                                                                                        \
+        CHANGE(name, d->name <= 0 ? 256 : 2 * d->name)                                                                 \
+    }
+#define FOVEA_DESC_NUMBER(name, least, most, text) CHANGE(name, d->name + 1)
+#define FOVEA_DESC_NUMBER_IF(name, flag, least, most, text) CHANGE(name, d->name + 1)
+#define FOVEA_DESC_FLAG(name, text) CHANGE(name, !d->name)
+#define FOVEA_DESC_ENUM(name, type, initial, text) CHANGE(name, (fovea_##type)(d->name == 1 ? 2 : 1))
+#define FOVEA_DESC_DTYPE(name, initial, text) CHANGE(name, FOVEA_DTYPE_F16)
+#include "fovea/fields.inc"
 }
 
 /* Offsets that the routes of PASS do not serve are refused, not computed wrongly. */
@@ -286,6 +312,8 @@ int main(int argc, char **argv) {
     while (group_next()) {
         rng r = {(uint64_t)(seed + ranks)};
         test_plan_errors();
+        for (int guilty = 0; ranks > 1 && guilty < ranks; guilty++)
+            test_agreement(guilty);
         test_execute_errors(&r);
         test_offsets(&r);
         test_each(&r, every);
