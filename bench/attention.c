@@ -27,14 +27,16 @@ static void attention_end(bench *base) {
     for (int o = 0; o < ATTENTION_OUTPUTS; o++)
         free(attention_output(&self->args, o)->data);
     free(self->lengths);
-    free(self->sinks);
+#define FOVEA_ARGS_HEADS(name, flag, text)                                                                             \
+    free(self->name);                                                                                                  \
+    self->name = NULL;
+#include "fovea/fields.inc"
     attention_state_end(self);
     fovea_attention_args_init(&self->args);
     self->plan = NULL;
     self->context = NULL;
     self->workspace = NULL;
     self->lengths = NULL;
-    self->sinks = NULL;
 }
 
 static const char *make_plan(attention *self) {
@@ -64,14 +66,15 @@ static const char *check_one_call(const attention *self) {
         return "call=sdpa runs on the best tier: FOVEA_ISA chooses another";
     if (info.threads != self->threads)
         return "call=sdpa runs on all CPUs that it may: taskset -c 0 leaves one, threads= says how many there are";
-    if (self->layout != LAYOUT_BHTD || self->desc.dtype != FOVEA_DTYPE_F32 || self->desc.mask != FOVEA_MASK_NONE ||
-        self->desc.window_left >= 0 || self->desc.window_right >= 0 || self->desc.has_bias || self->desc.relative ||
-        self->desc.softcap > 0 || self->desc.has_sinks || self->q_shortest >= 0 || self->kv_shortest >= 0 ||
-        self->has_offset || self->lse || self->weights || self->beside || self->desc.packed)
-        return "call=sdpa takes dtype=f32, layout=bhtd and no mask, bias, relative, softcap, sinks, window, lengths, "
-               "packed, "
-               "offset, "
-               "lse, weights or beside";
+    const fovea_attention_desc *d = &self->desc;
+    bool other = d->mask || d->relative || d->packed || d->dtype != FOVEA_DTYPE_F32 || d->window_left >= 0 ||
+                 d->window_right >= 0;
+#define FOVEA_DESC_NUMBER(name, least, most, text) other = other || d->name != 0;
+#define FOVEA_DESC_GIVEN(name, argument, text) other = other || d->name != 0;
+#include "fovea/fields.inc"
+    if (other || self->layout != LAYOUT_BHTD || self->q_shortest >= 0 || self->kv_shortest >= 0 || self->has_offset ||
+        self->lse || self->weights || self->beside)
+        return "call=sdpa takes sizes and causal, and no other option";
     return NULL;
 }
 
@@ -154,14 +157,15 @@ static void name_it(attention *self) {
         name_more(self, "/mask:%s", mask_words[desc->mask]);
     if (self->pattern != PATTERN_SCATTERED)
         name_more(self, "/pattern:%s", pattern_words[self->pattern]);
-    if (desc->has_bias)
-        name_more(self, "/bias:1");
     if (desc->relative != FOVEA_RELATIVE_NONE)
         name_more(self, "/relative:%s", relative_words[desc->relative]);
-    if (desc->softcap > 0)
-        name_more(self, "/softcap:%g", desc->softcap);
-    if (desc->has_sinks)
-        name_more(self, "/sinks:1");
+#define FOVEA_DESC_NUMBER(name, least, most, text)                                                                     \
+    if (desc->name != 0)                                                                                               \
+        name_more(self, "/" #name ":%g", desc->name);
+#define FOVEA_DESC_GIVEN(name, argument, text)                                                                         \
+    if (desc->name)                                                                                                    \
+        name_more(self, "/" #argument ":1");
+#include "fovea/fields.inc"
     if (self->q_shortest >= 0)
         name_more(self, "/q_lens:%" PRId64, self->q_shortest);
     if (self->kv_shortest >= 0)
@@ -233,34 +237,28 @@ static int check_options(const attention *self, char error[BENCH_ERROR_SIZE]) {
 
 static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     const int64_t most = INT64_C(1) << 24;
-    int64_t arithmetic = 0, dtype = 0, batch = 1, q_heads = 12, kv_heads = 0, q_len = 512, kv_len = -1, head_dim = 64,
-            value_dim = 0;
-    int64_t causal = 0, window_left = -1, window_right = -1, mask = 0, pattern = 0, layout = 0, call = 0, isa = 0,
-            threads = 1;
-    int64_t q_lens = -1, kv_lens = -1, q_offset = INT64_MIN, lse = 0, weights = 0, bias = 0, relative = 0, softcap = 0,
-            sinks = 0, packed = 0, lengths = 0, pieces = 1, prefix = 0, beside = 0, key_source = 0, value_source = 0;
-    const cli_key keys[] = {{"dtype", fv_dtype_words, 0, 0, &dtype},
-                            {"arithmetic", fv_arithmetic_words, 0, 0, &arithmetic},
-                            {"batch", NULL, 1, most, &batch},
-                            {"q_heads", NULL, 1, most, &q_heads},
-                            {"kv_heads", NULL, 1, most, &kv_heads},
-                            {"q_len", NULL, 1, most, &q_len},
-                            {"kv_len", NULL, 1, most, &kv_len},
-                            {"head_dim", NULL, 1, most, &head_dim},
-                            {"value_dim", NULL, 1, most, &value_dim},
-                            {"causal", fv_causal_words, 0, 0, &causal},
-                            {"window_left", NULL, -1, most, &window_left},
-                            {"window_right", NULL, -1, most, &window_right},
-                            {"mask", mask_words, 0, 0, &mask},
+    /* Fields of the description, whose keys have their names. */
+#define FOVEA_DESC(type, name) int64_t name;
+    struct {
+#include "fovea/fields.inc"
+    } d = {
+        .batch = 1, .q_heads = 12, .q_len = 512, .kv_len = -1, .head_dim = 64, .window_left = -1, .window_right = -1};
+    int64_t pattern = 0, layout = 0, call = 0, isa = 0, threads = 1, q_lens = -1, kv_lens = -1, q_offset = INT64_MIN;
+    int64_t lse = 0, weights = 0, lengths = 0, pieces = 1, prefix = 0, beside = 0, key_source = 0, value_source = 0;
+    const cli_key keys[] = {{"dtype", fv_dtype_words, 0, 0, &d.dtype},
+                            {"arithmetic", fv_arithmetic_words, 0, 0, &d.arithmetic},
+                            {"causal", fv_causal_words, 0, 0, &d.causal},
+                            {"mask", mask_words, 0, 0, &d.mask},
+                            {"relative", relative_words, 0, 0, &d.relative},
+                            {"packed", NULL, 0, 1, &d.packed},
+#define FOVEA_DESC_SHAPE(name, initial, least, most_, status, text) {#name, NULL, least < 0 ? least : 1, most, &d.name},
+#define FOVEA_DESC_NUMBER(name, least, most_, text) {#name, NULL, 0, most, &d.name},
+#define FOVEA_DESC_GIVEN(name, argument, text) {#argument, NULL, 0, 1, &d.name},
+#include "fovea/fields.inc"
                             {"pattern", pattern_words, 0, 0, &pattern},
-                            {"bias", NULL, 0, 1, &bias},
-                            {"relative", relative_words, 0, 0, &relative},
-                            {"softcap", NULL, 0, most, &softcap},
-                            {"sinks", NULL, 0, 1, &sinks},
                             {"q_lens", NULL, 0, most, &q_lens},
                             {"kv_lens", NULL, 0, most, &kv_lens},
                             {"lengths", length_words, 0, 0, &lengths},
-                            {"packed", NULL, 0, 1, &packed},
                             {"pieces", NULL, 1, most, &pieces},
                             {"prefix", NULL, 0, most, &prefix},
                             {"q_offset", NULL, -most, most, &q_offset},
@@ -283,34 +281,27 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     self->base.begin = attention_begin;
     self->base.run = attention_run;
     self->base.end = attention_end;
+    d.kv_heads = d.kv_heads ? d.kv_heads : d.q_heads;
+    d.kv_len = d.kv_len >= 0 ? d.kv_len : d.q_len;
+    d.value_dim = d.value_dim ? d.value_dim : d.head_dim;
     fovea_attention_desc_init(&self->desc);
-    self->desc.dtype = fv_dtype_of_word[dtype];
-    self->desc.arithmetic = bench_arithmetic((fovea_arithmetic)arithmetic, tier, self->desc.dtype, 0);
-    self->desc.batch = batch;
-    self->desc.q_heads = q_heads;
-    self->desc.kv_heads = kv_heads ? kv_heads : q_heads;
-    self->desc.q_len = q_len;
-    self->desc.kv_len = kv_len >= 0 ? kv_len : q_len;
-    self->desc.head_dim = head_dim;
-    self->desc.value_dim = value_dim ? value_dim : head_dim;
-    self->desc.causal = (fovea_causal)causal;
-    self->desc.window_left = window_left;
-    self->desc.window_right = window_right;
-    self->desc.mask = (fovea_mask_kind)mask;
+#define FOVEA_DESC_SHAPE(name, initial, least, most, status, text) self->desc.name = d.name;
+#define FOVEA_DESC_NUMBER(name, least, most, text) self->desc.name = (double)d.name;
+#define FOVEA_DESC_GIVEN(name, argument, text) self->desc.name = (int)d.name;
+#define FOVEA_DESC_ENUM(name, type, initial, text) self->desc.name = (fovea_##type)d.name;
+#include "fovea/fields.inc"
+    self->desc.dtype = fv_dtype_of_word[d.dtype];
+    self->desc.arithmetic = bench_arithmetic(self->desc.arithmetic, tier, self->desc.dtype, 0);
+    self->desc.packed = (int)d.packed;
     attention_mask_blocks(&self->desc);
-    self->pattern = (attention_pattern)pattern;
-    self->desc.has_bias = (int)bias;
-    self->desc.relative = (fovea_relative)relative;
     self->desc.relative_bidirectional = 1;
     self->desc.relative_buckets = 32;
     self->desc.relative_max_distance = 128;
     self->desc.relative_height = 1;
-    while (self->desc.relative_height * self->desc.relative_height < fv_max(self->desc.q_len, self->desc.kv_len))
+    while (self->desc.relative_height * self->desc.relative_height < fv_max(d.q_len, d.kv_len))
         self->desc.relative_height++;
     self->desc.relative_width = self->desc.relative_height;
-    self->desc.softcap = (double)softcap;
-    self->desc.has_sinks = (int)sinks;
-    self->desc.packed = (int)packed;
+    self->pattern = (attention_pattern)pattern;
     self->keys = key_source;
     self->values = value_source;
     self->q_shortest = q_lens;
@@ -318,7 +309,7 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     self->halved = lengths != 0;
     self->pieces = pieces;
     self->prefix = prefix;
-    self->has_offset = q_offset != INT64_MIN || causal == FOVEA_CAUSAL_OFFSET;
+    self->has_offset = q_offset != INT64_MIN || d.causal == FOVEA_CAUSAL_OFFSET;
     self->offset = q_offset != INT64_MIN ? q_offset : 0;
     self->beside = (attention_beside)beside;
     self->lse = lse != 0 || beside == BESIDE_KEY_SUMS;
@@ -352,8 +343,12 @@ const bench_kind bench_attention = {
     "      batch=1 q_heads=12 kv_heads=(q_heads) q_len=512 kv_len=(q_len) head_dim=64 value_dim=(head_dim)\n"
     "      causal=none|top_left|bottom_right|offset q_offset=(0) window_left=-1 window_right=-1\n"
     "      mask=none|boolean|additive|bits|key_padding|ranges|blocks|prepared\n"
-    "      pattern=scattered|causal|documents|padded bias=0|1 relative=none|alibi|toeplitz|t5|window_2d\n"
-    "      softcap=0 sinks=0|1\n"
+    "      pattern=scattered|causal|documents|padded relative=none|alibi|toeplitz|t5|window_2d\n"
+    "     "
+#define FOVEA_DESC_NUMBER(name, least, most, text) " " #name "=0"
+#define FOVEA_DESC_GIVEN(name, argument, text) " " #argument "=0|1"
+#include "fovea/fields.inc"
+    "\n"
     "      q_lens=(q_len) kv_lens=(kv_len) lengths=even|halved packed=0|1 pieces=1 prefix=0 lse=0|1 weights=0|1\n"
     "      beside=nothing|raw|capped|biased|weights|key_sums|rows\n"
     "      layout=bhtd|bthd call=plan|sdpa isa=best|TIER threads=1\n"

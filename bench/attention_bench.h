@@ -66,7 +66,8 @@ typedef struct attention {
     int64_t *blocks;
     fovea_attention_scores scores; /* what args.scores and args.summary point to */
     fovea_attention_summary summary;
-    float *sinks; /* what args.sinks points to: [q_heads] */
+#define FOVEA_ARGS_HEADS(name, flag, text) float *name; /* as args has it */
+#include "fovea/fields.inc"
     void *workspace;
     size_t workspace_size;
     fovea_attention_plan *prefix_plan;

@@ -49,8 +49,8 @@ static const char *check_row(attention *self, const fovea_attention_plan *alone,
         args.bias = slice(&self->args.bias, b, h, i);
     if (desc->relative != FOVEA_RELATIVE_NONE)
         args.relative = slice(&self->args.relative, 0, h, -1);
-    if (desc->has_sinks)
-        args.sinks = self->args.sinks + h;
+#define FOVEA_ARGS_HEADS(name, flag, text) args.name = desc->flag ? self->args.name + h : NULL;
+#include "fovea/fields.inc"
     args.q_lens = &queries;
     args.kv_lens = &sequence.kv_len;
     args.kv_starts = &place.kv_start;

@@ -88,19 +88,19 @@ const char *attention_make_arguments(attention *self) {
         args->bias = make_bias(desc);
     if (desc->relative != FOVEA_RELATIVE_NONE)
         args->relative = make_relative(desc);
-    if (desc->has_sinks)
-        args->sinks = self->sinks = bench_alloc(desc->q_heads * (int64_t)sizeof(float));
+    bool missing = masked != NULL;
+#define FOVEA_ARGS_HEADS(name, flag, text)                                                                             \
+    args->name = self->name = desc->flag ? bench_numbers(desc->q_heads, FOVEA_DTYPE_F32, -2, 4, 7) : NULL;             \
+    missing = missing || (desc->flag && !args->name);
+#include "fovea/fields.inc"
     if (self->lse)
         args->lse = make_tensor(self, FOVEA_DTYPE_F32, desc->q_heads, q_tokens, 1, 0, 0, 0);
     if (self->weights)
         args->weights = make_tensor(self, FOVEA_DTYPE_F32, desc->q_heads, desc->q_len, desc->kv_len, 0, 0, 0);
-    if (!args->q.data || !args->k.data || !args->v.data || !args->out.data || masked != NULL ||
+    if (!args->q.data || !args->k.data || !args->v.data || !args->out.data || missing ||
         (desc->has_bias && !args->bias.data) || (desc->relative && !args->relative.data) ||
-        (desc->has_sinks && !args->sinks) || (self->lse && !args->lse.data) || (self->weights && !args->weights.data) ||
-        make_lengths(self) != 0)
+        (self->lse && !args->lse.data) || (self->weights && !args->weights.data) || make_lengths(self) != 0)
         return "no memory";
-    if (desc->has_sinks)
-        bench_fill(self->sinks, desc->q_heads, -2, 4, 7);
     attention_state_share(self);
     for (int o = 0; o < ATTENTION_OUTPUTS; o++) {
         const fovea_tensor *output = attention_output(args, o);

@@ -1,8 +1,10 @@
-# cmake -DINCLUDE=.../include/fovea -P fields.cmake: whether fields.inc lists the fields of fovea_attention_desc and
-# fovea_attention_args as attention.h has them: types, names and order.
+# cmake -DSOURCE_DIR=... -P fields.cmake: whether fields.inc lists the fields of fovea_attention_desc and
+# fovea_attention_args as attention.h has them: types, names and order; and whether docs/how-to/scores.md, the page of options
+# that change scores, names each of them.
 cmake_minimum_required(VERSION 3.25)
-file(READ ${INCLUDE}/attention.h header)
-file(STRINGS ${INCLUDE}/fields.inc rows REGEX "^FOVEA_(DESC|ARGS)_[A-Z_]+[(]")
+set(include ${SOURCE_DIR}/include/fovea)
+file(READ ${include}/attention.h header)
+file(STRINGS ${include}/fields.inc rows REGEX "^FOVEA_(DESC|ARGS)_[A-Z_]+[(]")
 string(REGEX REPLACE "/\\*([^*]|\\*[^/])*\\*/" "" header "${header}")
 
 set(type_DESC_SIZE int64_t)
@@ -55,5 +57,15 @@ foreach(struct IN ITEMS desc args)
         string(REPLACE ";" "\n  " fields "${fields}")
         string(REPLACE ";" "\n  " listed "${listed}")
         message(SEND_ERROR "fields of fovea_attention_${struct} in attention.h\n  ${fields}\nin fields.inc\n  ${listed}")
+    endif()
+endforeach()
+
+file(READ ${SOURCE_DIR}/docs/how-to/scores.md page)
+foreach(row IN LISTS rows)
+    if(row MATCHES "^FOVEA_DESC_(NUMBER|NUMBER_IF|GIVEN)[(]([a-z_]+),")
+        set(name ${CMAKE_MATCH_2})
+        if(NOT page MATCHES "`${name}[` ]")
+            message(SEND_ERROR "docs/how-to/scores.md lacks `${name}`")
+        endif()
     endif()
 endforeach()
