@@ -51,22 +51,19 @@ static void check_no_allocation(const char *what, fovea_context *ctx, int64_t q_
 
 /* ------------------------------------------------------------------------------------------- failing allocations -- */
 
+/* What was made is destroyed, and nothing is left. */
+static void check_left(const char *what, int64_t n, long long before) {
+    test_check(n > 1 && n < 1000, "%s allocates %" PRId64 " times", what, n - 1);
+    test_check(live == before, "%s: %lld blocks are left", what, live - before);
+}
+
 static void fail_context(const fovea_context_options *options, bool later) {
-    fovea_context *ctx = NULL;
-    int64_t n = 0;
-    for (bool through = false; !through && n < 1000;) {
-        long long before = live;
-        ctx = (fovea_context *)&n;
-        arm(++n, later);
-        fovea_status status = fovea_context_create(options, &ctx);
-        through = disarm("fovea_context_create", n, status, before);
-        test_check(through == (ctx != NULL), "fovea_context_create: a context in spite of a failure");
-        if (through) {
-            fovea_context_destroy(ctx);
-            test_check(live == before, "fovea_context_destroy leaves %lld blocks", live - before);
-        }
-    }
-    test_check(n > 1 && n < 1000, "fovea_context_create allocates %" PRId64 " times", n - 1);
+    const long long before = live;
+    fovea_context *ctx;
+    int64_t n;
+    FAIL_MAKING("fovea_context_create", n, later, ctx, fovea_context_create(options, &ctx));
+    fovea_context_destroy(ctx);
+    check_left("fovea_context_create", n, before);
 }
 
 /* Tuning files: contexts that load one and log shapes, and the functions for them. */
@@ -106,22 +103,13 @@ static void fail_tuning(bool later) {
 }
 
 static void fail_plan(const fovea_context *ctx, bool later) {
-    attention_case c = case_plain(2, 4, 2, 60, 700, 24, 24);
-    fovea_attention_plan *plan = NULL;
-    int64_t n = 0;
-    for (bool through = false; !through && n < 1000;) {
-        long long before = live;
-        plan = (fovea_attention_plan *)&n;
-        arm(++n, later);
-        fovea_status status = fovea_attention_plan_create(ctx, &c.desc, &plan);
-        through = disarm("fovea_attention_plan_create", n, status, before);
-        test_check(through == (plan != NULL), "fovea_attention_plan_create: a plan in spite of a failure");
-        if (through) {
-            fovea_attention_plan_destroy(plan);
-            test_check(live == before, "fovea_attention_plan_destroy leaves %lld blocks", live - before);
-        }
-    }
-    test_check(n > 1 && n < 1000, "fovea_attention_plan_create allocates %" PRId64 " times", n - 1);
+    const attention_case c = case_plain(2, 4, 2, 60, 700, 24, 24);
+    const long long before = live;
+    fovea_attention_plan *plan;
+    int64_t n;
+    FAIL_MAKING("fovea_attention_plan_create", n, later, plan, fovea_attention_plan_create(ctx, &c.desc, &plan));
+    fovea_attention_plan_destroy(plan);
+    check_left("fovea_attention_plan_create", n, before);
 }
 
 /* Descriptors that are refused, early and late, and sizes that only the workspace makes too large. */
@@ -192,19 +180,12 @@ static fovea_mask_desc scattered(uint8_t *bytes, int64_t heads, int64_t T) {
 static void fail_mask(const fovea_context *ctx, bool later) {
     uint8_t *bytes = must_alloc(600 * 600, 1);
     const fovea_mask_desc d = scattered(bytes, 3, 600);
-    int64_t n = 0;
-    for (bool through = false; !through && n < 1000;) {
-        long long before = live;
-        fovea_mask *mask = (fovea_mask *)&n;
-        arm(++n, later);
-        fovea_status status = fovea_mask_create(ctx, &d, &mask);
-        through = disarm("fovea_mask_create", n, status, before);
-        test_check(through == (mask != NULL), "fovea_mask_create: a mask in spite of a failure");
-        if (through) {
-            fovea_mask_destroy(mask);
-            test_check(live == before, "fovea_mask_destroy leaves %lld blocks", live - before);
-        }
-    }
+    const long long before = live;
+    fovea_mask *mask;
+    int64_t n;
+    FAIL_MAKING("fovea_mask_create", n, later, mask, fovea_mask_create(ctx, &d, &mask));
+    fovea_mask_destroy(mask);
+    check_left("fovea_mask_create", n, before);
     test_check(n == 5, "fovea_mask_create allocates %" PRId64 " times", n - 1);
     free(bytes);
 }
@@ -267,16 +248,9 @@ static void fail_linear(const fovea_context *ctx, bool later) {
     rng r = rng_stream(test_seed(), "fail linear");
     const linear_case c = linear_case_plain(1, 9, 30, 20);
     linear_problem *p = linear_problem_make(&c, &r);
-    fovea_linear *linear = NULL;
-    int64_t n = 0;
-    for (bool through = false; !through && n < 1000;) {
-        long long before = live;
-        linear = (fovea_linear *)&n;
-        arm(++n, later);
-        fovea_status status = fovea_linear_pack(ctx, &p->desc, &linear);
-        through = disarm("fovea_linear_pack", n, status, before);
-        test_check(through == (linear != NULL), "fovea_linear_pack: weights in spite of a failure");
-    }
+    fovea_linear *linear;
+    int64_t n;
+    FAIL_MAKING("fovea_linear_pack", n, later, linear, fovea_linear_pack(ctx, &p->desc, &linear));
     test_check(n > 3 && n < 1000, "fovea_linear_pack allocates %" PRId64 " times", n - 1);
     linear_problem_clear(p);
     arm(1, later);

@@ -25,18 +25,9 @@ static const layer_sizes sizes = {.batch = 2,
 /* Creates a layer with its 1st, 2nd, 3rd ... allocation failing, until one call gets through: that layer. */
 static fovea_mha *fail_creation(const fovea_context *ctx, const fovea_mha_desc *desc, const fovea_mha_weights *w,
                                 bool later, const char *what) {
-    fovea_mha *mha = NULL;
-    int64_t n = 0;
-    for (bool through = false; !through && n < 1000;) {
-        const long long before = live;
-        mha = (fovea_mha *)&n;
-        arm(++n, later);
-        const fovea_status status = fovea_mha_create(ctx, desc, w, &mha);
-        through = disarm(what, n, status, before);
-        test_check(through == (mha != NULL), "%s: a layer in spite of a failure", what);
-        if (status != FOVEA_OK && !failed)
-            break;
-    }
+    fovea_mha *mha;
+    int64_t n;
+    FAIL_MAKING(what, n, later, mha, fovea_mha_create(ctx, desc, w, &mha));
     test_check(n > 3 && n < 1000, "%s: creation allocates %" PRId64 " times", what, n - 1);
     return mha;
 }

@@ -64,16 +64,9 @@ static void fail_dequantize(const fovea_context *ctx, const quantised_kind *kind
 typedef enum mixture { ALIKE, SCALED, WITH_FLOATS, MIXTURES } mixture;
 
 static fovea_linear *fail_pack(const fovea_context *ctx, const fovea_linear_desc *desc, const char *name, bool later) {
-    fovea_linear *map = NULL;
-    int64_t n = 0;
-    for (bool through = false; !through && n < 100;) {
-        const long long before = live;
-        map = (fovea_linear *)&n;
-        arm(++n, later);
-        through = disarm(name, n, fovea_linear_pack(ctx, desc, &map), before);
-        if (!test_check(through == (map != NULL), "%s: a map in spite of a failure", name))
-            return NULL;
-    }
+    fovea_linear *map;
+    int64_t n;
+    FAIL_MAKING(name, n, later, map, fovea_linear_pack(ctx, desc, &map));
     test_check(n > 3 && n < 100, "%s: fovea_linear_pack allocates %" PRId64 " times", name, n - 1);
     return map;
 }
@@ -151,18 +144,12 @@ static void fail_layer(const fovea_context *ctx, const quantised_kind *kind, boo
     fovea_mha_desc desc = l->desc;
     desc.form = merged ? FOVEA_MHA_MERGED : FOVEA_MHA_FACTORED;
     desc.quantised_arithmetic = merged ? FOVEA_ARITHMETIC_EXACT : FOVEA_ARITHMETIC_DEFAULT;
-    int64_t n = 0;
-    for (bool through = false; !through && n < 1000;) {
-        const long long before = live;
-        fovea_mha *mha = (fovea_mha *)&n;
-        arm(++n, later);
-        const fovea_status status = fovea_mha_create(ctx, &desc, &given, &mha);
-        through = disarm(kind->name, n, status, before);
-        if (!test_check(through == (mha != NULL), "%s: a layer in spite of a failure", kind->name))
-            break;
-        fovea_mha_destroy(mha);
-        test_check(live == before, "%s: fovea_mha_destroy leaves %lld blocks", kind->name, live - before);
-    }
+    const long long before = live;
+    fovea_mha *mha;
+    int64_t n;
+    FAIL_MAKING(kind->name, n, later, mha, fovea_mha_create(ctx, &desc, &given, &mha));
+    fovea_mha_destroy(mha);
+    test_check(live == before, "%s: fovea_mha_destroy leaves %lld blocks", kind->name, live - before);
     test_check(n > 10 && n < 1000, "%s: fovea_mha_create allocates %" PRId64 " times", kind->name, n - 1);
     for (int i = 0; i < 4; i++)
         quantised_free(&w[i]);

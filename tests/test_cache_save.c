@@ -1,8 +1,8 @@
 /* Saved sequences (fovea_kv_cache_save, _load): loaded ones give the same bits, after forks, evictions and windows, also in a cache of
  * another tier's context; what version 0.3 saved is read, and saved with the same bytes; and hostile bytes: every cut, flips with
  * and without the right checksum, and heads of other caches are refused or harmless. */
+#include "arrays.h"
 #include "cache_case.h"
-#include "data/saved_0.3.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -290,9 +290,11 @@ static void test_foreign(cache_case c) {
     free(s);
 }
 
-/* What 0.3 saved (tests/data): two layers, the second with a window, of two heads; seven tokens, without 2 and 3. */
-static void check_recorded(const fovea_context *ctx, fovea_dtype k_dtype, fovea_dtype v_dtype, const void *saved,
-                           size_t size) {
+/* What 0.3 saved (data/saved.py): two layers, the second with a window, of two heads; seven tokens, without 2 and 3. */
+static void check_recorded(const fovea_context *ctx, fovea_dtype k_dtype, fovea_dtype v_dtype, const char *name) {
+    const test_array *const file = test_array_find(name);
+    const void *const saved = test_array_data(file);
+    const size_t size = (size_t)test_array_count(file);
     enum { LAYERS = 2, HEADS = 2, TOKENS = 7, DIM = 5, VALUES = 3 };
     static const int64_t windows[LAYERS] = {-1, 4};
     fovea_kv_cache_desc d;
@@ -337,6 +339,7 @@ static void check_recorded(const fovea_context *ctx, fovea_dtype k_dtype, fovea_
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "cache_save", NULL);
+    test_arrays_read("saved_0_3");
     const case_contexts x = contexts_make();
     cache_case c = cache_case_make(x.one, x.scalar);
     check_loads(&c, x.scalar, false);
@@ -361,8 +364,8 @@ int main(int argc, char **argv) {
     const cache_case plain = cache_case_make(x.one, x.scalar);
     test_impossible_length(&plain);
     test_foreign(plain);
-    check_recorded(x.one, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F32, saved_floats, sizeof saved_floats);
-    check_recorded(x.one, FOVEA_DTYPE_I8, FOVEA_DTYPE_I8, saved_i8, sizeof saved_i8);
+    check_recorded(x.one, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F32, "floats");
+    check_recorded(x.one, FOVEA_DTYPE_I8, FOVEA_DTYPE_I8, "i8");
     contexts_free(&x);
     return test_end();
 }

@@ -221,6 +221,7 @@ static void test_refused(const fovea_context *ctx) {
     REFUSED(FOVEA_ERROR_STRIDE, "share memory", args.y.stride[2] = 2);
     REFUSED(FOVEA_ERROR_ARGUMENT, "eps is -1", args.eps = -1);
     REFUSED(FOVEA_ERROR_ARGUMENT, "eps is nan", args.eps = NAN);
+    REFUSED(FOVEA_ERROR_ARGUMENT, "eps is inf", args.eps = INFINITY);
     REFUSED(FOVEA_ERROR_VERSION, "struct_size", args.struct_size += 8);
     REFUSED(FOVEA_ERROR_ALIAS, "x overlaps the workspace", (args.workspace = x + 23, args.workspace_size = 4));
     REFUSED(FOVEA_ERROR_ALIAS, "y overlaps the workspace", (args.workspace = y + 23, args.workspace_size = 4));

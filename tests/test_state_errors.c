@@ -63,8 +63,8 @@ static void test_execute_errors(void) {
     good.state = state;
     good.first_key = 256;
     fovea_attention_args args = good;
-    const int64_t places[] = {1, 255, 257, -256, ((int64_t)1 << 48) + 256};
-    for (int i = 0; i < 5; i++) {
+    const int64_t places[] = {1, 128, 255, 257, -256, ((int64_t)1 << 48) + 256};
+    for (int i = 0; i < 6; i++) {
         args.first_key = places[i];
         execute("first_key", &c.desc, &args, FOVEA_ERROR_ARGUMENT, "first_key|multiple of 256");
     }
