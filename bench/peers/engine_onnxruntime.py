@@ -34,13 +34,13 @@ class OnnxRuntime:
     def _exp(self, _, data):
         graph = Graph(self.onnx)
         graph.node("Exp", ["x"], ["out"])
-        yield self._form("Exp", graph, {"x": data.x}, data.x.shape)
+        yield self.form("Exp", graph, {"x": data.x}, data.x.shape)
 
     def _linear(self, case, data):
         for label, weight, options in (("Gemm, weight [in, out]", data.w.T, {}), ("Gemm", data.w, {"transB": 1})):
             graph = Graph(self.onnx)
             graph.node("Gemm", ["x", graph.value("w", weight), graph.value("b", data.b)], ["out"], **options)
-            yield self._form(label, graph, {"x": data.x}, (case.rows, case.columns))
+            yield self.form(label, graph, {"x": data.x}, (case.rows, case.columns))
 
     def _layer(self, case, data):
         for label, whole in (("Attention, Gemm", True), ("MultiHeadAttention, Gemm", False)):
@@ -49,7 +49,7 @@ class OnnxRuntime:
             heads = graph.heads("x", weight, bias, case.heads, whole=whole)
             product = graph.node("MatMul", [heads, graph.value("wo", data.wo.T)], ["product"])
             graph.node("Add", [product, graph.value("bo", data.bo)], ["out"])
-            yield self._form(label, graph, {"x": data.x}, data.x.shape)
+            yield self.form(label, graph, {"x": data.x}, data.x.shape)
 
     def _attention(self, case, data):
         if case.key_sums:
@@ -70,11 +70,11 @@ class OnnxRuntime:
             bools = {**inputs, "bias": data.mask()[None, None]}
             graph = Graph(self.onnx)
             graph.node("Attention", bools, ["out"], **causal)
-            yield self._form("Attention-23, boolean", graph, bools, data.q.shape, 23)
+            yield self.form("Attention-23, boolean", graph, bools, data.q.shape, 23)
         for opset in (23, 24):
             graph = Graph(self.onnx)
             graph.node("Attention", inputs, ["out"], **causal)
-            yield self._form(f"Attention-{opset}", graph, inputs, data.q.shape, opset)
+            yield self.form(f"Attention-{opset}", graph, inputs, data.q.shape, opset)
         # The contributed operators, on [batch, token, head * channel].
         inputs = {"query": rows(data.q), "key": rows(data.k), "value": rows(data.v)}
         if groups == heads and not case.softcap:
@@ -120,11 +120,11 @@ class OnnxRuntime:
         flat = {"query": rows(data.q), "key": rows(data.k), "value": rows(data.v)}
         graph = Graph(self.onnx)
         graph.node("Attention", inputs, ["out"])
-        forms = [self._form("Attention-23, boolean", graph, inputs, data.q.shape, 23)]
+        forms = [self.form("Attention-23, boolean", graph, inputs, data.q.shape, 23)]
         inputs = {"Q": data.q, "K": data.k, "V": data.v, "keys": lengths.astype(np.int64)}
         graph = Graph(self.onnx)
         graph.node("Attention", ["Q", "K", "V", "", "", "", "keys"], ["out"])
-        forms.append(self._form("Attention-24, lengths", graph, inputs, data.q.shape, 24))
+        forms.append(self.form("Attention-24, lengths", graph, inputs, data.q.shape, 24))
         places, options = ["query", "key", "value", "", "keys"], {"num_heads": case.heads}
         padding = {**flat, "keys": np.ascontiguousarray(data.seen_keys()[:, 0, 0]).astype(np.int32)}
         forms.append(self._contributed("MultiHeadAttention, padded", case, places, padding, options, op="MultiHeadAttention"))
@@ -137,9 +137,9 @@ class OnnxRuntime:
         flat = (case.batch, case.q_len, case.heads * case.head_dim)
         split = (case.batch, case.q_len, case.heads, case.head_dim)
         view = lambda out: out.reshape(split).transpose(0, 2, 1, 3)
-        return self._form(label, graph, inputs, flat, shared=shared, view=view)
+        return self.form(label, graph, inputs, flat, shared=shared, view=view)
 
-    def _form(self, label, graph, inputs, shape, opset=21, shared=None, view=lambda out: out):
+    def form(self, label, graph, inputs, shape, opset=21, shared=None, view=lambda out: out):
         """The graph's "out" of that shape. `shared` names further outputs that live in the memory of an input."""
         shared = shared or {}
         results = {"out": ("float32", shape), **{n: (inputs[i].dtype, inputs[i].shape) for n, i in shared.items()}}

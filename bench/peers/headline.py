@@ -1,20 +1,10 @@
-#!/usr/bin/env python3
 """The picture of the README, docs/pictures/speed.svg: how many times as fast as the fastest other library
 Fovea is, in the cases below, with its CPU and date. They are measured one after the other, by
 bench/peers.sh --only CASE --update --output DIR; DIR/.../peers.json is then docs/pictures/speed.json.
-
-    headline.py [--check]        --check: ends with 1 if the picture is not what this would write
-"""
-
-import json
-import pathlib
-import sys
+pages.py draws it."""
 
 import report
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-FIGURES = ROOT / "docs/pictures/speed.json"
-PICTURE = ROOT / "docs/pictures/speed.svg"
 CASES = {
     "B1 H16 T2048 D64": "attention, 16 heads of 64, 2048 tokens",
     "B1 H16 T2048 D64 causal": "the same, causal",
@@ -72,11 +62,3 @@ def svg(run):
         f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="8" class="card"/>'
     )
     return "\n".join([head, *out, "</svg>"]) + "\n"
-
-
-if __name__ == "__main__":
-    picture = svg(json.loads(FIGURES.read_text()))
-    if "--check" not in sys.argv[1:]:
-        PICTURE.write_text(picture)
-    elif PICTURE.read_text() != picture:
-        raise SystemExit(f"{PICTURE} is not made of {FIGURES}: run {__file__}")

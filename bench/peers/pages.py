@@ -1,6 +1,6 @@
-"""The pages of docs/peers, made from the peers.json of each CPU.
+"""The pages of docs/peers, made from the peers.json of each CPU, and the README's picture (headline.py).
 
-    pages.py [--check]        writes all pages anew; --check: ends with 1 if one is not what this would write
+    pages.py [--check]        writes all anew; --check: ends with 1 if one is not what this would write
 """
 
 import json
@@ -9,10 +9,11 @@ import re
 import sys
 
 import cases
+import headline
 import report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "docs" / "peers"
+FOLDER, PICTURE = ROOT / "docs" / "peers", ROOT / "docs/pictures/speed.svg"
 
 
 def cpu_fields():
@@ -99,8 +100,9 @@ def store(folder, run, update):
 
 
 if __name__ == "__main__":
-    if "--check" not in sys.argv[1:]:
-        sys.exit(write_all(FOLDER))
-    stale = [str(path.relative_to(ROOT)) for path, text in texts(FOLDER).items() if path.read_text() != text]
-    if stale:
-        raise SystemExit(f"not made from its peers.json: {', '.join(stale)}; run bench/peers/pages.py")
+    made = {**texts(FOLDER), PICTURE: headline.svg(json.loads(PICTURE.with_suffix(".json").read_text()))}
+    stale = [path for path, text in made.items() if path.read_text() != text]
+    if "--check" in sys.argv[1:] and stale:
+        raise SystemExit(f"not made from its figures: {', '.join(map(str, stale))}; run bench/peers/pages.py")
+    for path in stale:
+        path.write_text(made[path])

@@ -198,15 +198,16 @@ class OpenVino(Engine):
     """Compressed weights; variant dynamic: x becomes int8, its own default."""
 
     def start(self):
-        import openvino
+        import engine_openvino
 
-        self.openvino, self.version = openvino, openvino.__version__.split("-")[0]
         if self.weights.integers is None:
             raise Absent("no such format")
-        self.core = openvino.Core()
+        self.engine = engine_openvino.OpenVino(self.threads)
+        self.version, self.engine.hint = self.engine.version(), "f32"
 
     def make(self):
-        from openvino import Model, Type, opset13 as op
+        from openvino import Tensor, Type
+        from openvino import opset13 as op
 
         w, (out, channels) = self.weights, self.weights.shape
         groups = w.group_scales().astype(np.float16)
@@ -215,70 +216,52 @@ class OpenVino(Engine):
             numbers = op.convert(op.constant(w.integers.reshape(shape)), Type.f16)
         else:
             nibbles = (w.integers + 8).astype(np.uint8)
-            tensor = self.openvino.Tensor(np.ascontiguousarray(nibbles[:, ::2] | nibbles[:, 1::2] << 4), shape, Type.u4)
+            tensor = Tensor(np.ascontiguousarray(nibbles[:, ::2] | nibbles[:, 1::2] << 4), shape, Type.u4)
             numbers = op.subtract(op.convert(op.constant(tensor), Type.f16), op.constant(np.array(8, np.float16)))
         numbers = op.multiply(numbers, op.constant(groups.reshape(out, -1, 1)))
         numbers = op.convert(op.reshape(numbers, op.constant([out, channels]), False), Type.f32)
         x = op.parameter(list(self.x.shape), Type.f32)
-        settings = {"INFERENCE_NUM_THREADS": self.threads, "INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": 1}
-        if self.variant != "dynamic":
-            settings["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = 0
-        model = Model([op.matmul(x, numbers, False, True)], [x])
-        request = self.core.compile_model(model, "CPU", settings).create_infer_request()
-        request.set_input_tensor(self.openvino.Tensor(self.x, True))
-        result = request.get_output_tensor().data
-
-        def call(infer=request.infer):
-            infer()
-            return result
-
-        return call
+        more = {} if self.variant == "dynamic" else {"DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
+        request = self.engine.request(op.matmul(x, numbers, False, True), [x], [self.x], more)
+        return lambda: (request.infer(), request.get_output_tensor().data)[1]
 
 
 class OnnxRuntime(Engine):
     """MatMulNBits; the variant is accuracy_level."""
 
     def start(self):
-        import onnxruntime
+        import engine_onnxruntime
 
-        self.runtime, self.version = onnxruntime, onnxruntime.__version__
         if self.weights.integers is None or not self.weights.group:
             raise Absent("no such format")
+        self.engine = engine_onnxruntime.OnnxRuntime(self.threads)
+        self.version = self.engine.version()
 
     def make(self):
-        from onnx import TensorProto, helper, numpy_helper
+        from onnx_graph import CONTRIB, Graph
 
         w, (out, channels) = self.weights, self.weights.shape
         bits = 8 if w.dtype == "q8_0" else 4
         stored = (w.integers.astype(np.int16) + (1 << bits - 1)).astype(np.uint8)
         if bits == 4:
             stored = stored[:, ::2] | stored[:, 1::2] << 4
-        constants = [numpy_helper.from_array(stored.reshape(out, channels // w.group, -1), "B"),
-                     numpy_helper.from_array(w.group_scales().astype(np.float32).reshape(-1), "scales")]
-        node = helper.make_node("MatMulNBits", ["x", "B", "scales"], ["y"], domain="com.microsoft", K=channels, N=out, bits=bits,
-                                block_size=w.group, accuracy_level=int(self.variant))
-        kind = TensorProto.FLOAT
-        graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", kind, self.x.shape)],
-                                  [helper.make_tensor_value_info("y", kind, self.out.shape)], constants)
-        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-        options = self.runtime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = self.threads
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
-        session = self.runtime.InferenceSession(model, options, ["CPUExecutionProvider"])
-        bound = session.io_binding()
-        bound.bind_cpu_input("x", self.x)
-        out_value = self.runtime.OrtValue.ortvalue_from_numpy(np.empty_like(self.out))
-        bound.bind_ortvalue_output("y", out_value)
+        graph = Graph(self.engine.onnx)
+        weights = graph.value("B", stored.reshape(out, channels // w.group, -1))
+        scales = graph.value("scales", w.group_scales().astype(np.float32).reshape(-1))
+        graph.node("MatMulNBits", ["x", weights, scales], ["out"], CONTRIB, K=channels, N=out, bits=bits, block_size=w.group,
+                   accuracy_level=int(self.variant))
+        form = self.engine.form("MatMulNBits", graph, {"x": self.x}, self.out.shape)
+        if not form:
+            raise Absent("no such operator in this version")
 
-        def call(run=session.run_with_iobinding, bound=bound):
-            run(bound)
-            return out_value
+        def call(run=form.run, form=form):
+            run()
+            return form
 
-        call.owned = session
         return call
 
     def output(self):
-        return self.calls[0]().numpy()
+        return self.calls[0]().output()
 
 
 class Zentorch(Torch):
