@@ -1,15 +1,15 @@
 /* Weights as integers of 4 to 8 bits in groups with scales: the formats i4g, i5g, i6g and i8g. Part of kernels.h, which
- * has the words of the contracts.
+ * defines the terms.
  *
  * A group is fv_operand.group.steps consecutive steps of a column, the last one shorter; at most FV_I8_CHANNELS, and a
- * multiple of 16 except where it is all there is or the last. With w the stored integer (i8g -128 to 127, the others
+ * multiple of 16 unless it is the only or the last group. With w the stored integer (i8g -128 to 127, the others
  * without sign), each operation rounded once by the caller's mode, never contracted:
  *
  *   zero    = 0 of i8g, 8 of i4g, 32 of i6g; 0 of groups with a minimum; or the group's own (FV_GROUP_zero)
  *   number  = scale * (w - zero);  + minimum, where the group has one (FV_GROUP_minimum); w - zero is an integer,
  *             so that it is +0 in any mode
  *
- * That is what unpack makes, and what the arithmetic `exact` multiplies. Products of the kinds i16, i8x2 and i8 take
+ * unpack makes these numbers, and the arithmetic `exact` multiplies them. Products of the kinds i16, i8x2 and i8 take
  * rows of x as integers, made by quantise: for each group of a row, most being FV_I8_MOST (q16) or FV_Q8_MOST (q8)
  *
  *   top     = max of |x[t]|
@@ -25,7 +25,7 @@
  *   acc     = fma(S, minimum * x_scale, acc), where there is a minimum, rounded likewise
  *
  * No sum overflows 32 bits in any order: FV_I8_CHANNELS * 16319 * 128 < 2^31, and 16319 * 255 * 512, which bounds
- * groups of i8g with a zero of their own. Partial sums may wrap: their sum is exact all the same. */
+ * groups of i8g with a zero of their own. Partial sums may wrap; the final sum is exact. */
 #ifndef FV_GROUPS_H
 #define FV_GROUPS_H
 
@@ -67,12 +67,12 @@ static inline int fv_group_x(fv_kind kind, const fv_group_row *row, int64_t t) {
 }
 
 /* quantise: rows of x[i*ldx + t], n channels in groups of `group`, as rows of A of one of these kinds,
- * fv_group_words(kind, n, group) words each. Of i8 most is FV_Q8_MOST. */
+ * fv_group_words(kind, n, group) words each. For i8 most is FV_Q8_MOST. */
 typedef void fv_quantise_i8_fn(int64_t rows, int64_t n, int64_t group, fv_kind kind, int most, const float *x,
                                int64_t ldx, uint32_t *to);
 
-/* How the scales of a panel lie, group after group; of super-blocks, the fields of the super-block, then those of each
- * of its groups. [w]: one for each of the width columns of the panel. */
+/* Layout of the scales of a panel, group after group; of super-blocks, the fields of the super-block, then those of
+ * each of its groups. [w]: one for each of the panel's `width` columns. */
 typedef enum fv_scale_words {
     FV_SCALES_f32,      /* float scale[w] */
     FV_SCALES_f16,      /* float16 scale[w] */

@@ -1,5 +1,4 @@
-/* 4-bit keys and values: rotation, integers, and how they lie in pages. Part of kernels.h, which has the words of the
- * contracts.
+/* 4-bit keys and values: rotation, integers, and layout in pages. Part of kernels.h, which defines the terms.
  *
  * Rows of keys and values are rotated before they become integers. n = 2^m is the largest power of two that divides
  * their channels. In each block of n channels, for h = 1, 2, 4 ... n / 2, in float32:
@@ -27,16 +26,16 @@
 enum {
     FV_I4_GROUP = 32,
     FV_I4_MOST = 7,
-    FV_I4_KEYS = 64 /* of a panel of a page: what the products of all tiers take at once */
+    FV_I4_KEYS = 64 /* of a panel of a page: the products of all tiers take as many at once */
 };
 
-/* A row lies in words of 4 bytes, w + 8 of 8 channels each: of four in the lower halves of its bytes, of four others in
- * the upper ones.
+/* A row consists of words of 4 bytes, w + 8 of 8 channels each: four in the lower halves of its bytes, four others in
+ * the upper halves.
  *   KEY     word i has channels 8 i to 8 i + 7: that of a panel of the format i4g, which has FV_I4_KEYS columns, so the
  *           next word of a key is as many words further
  *   VALUE   words are contiguous. The lower halves have the first half of the channels, the upper ones the second
- * Scales, of keys and of values, lie as words of keys do: in panels of FV_I4_KEYS rows, [groups][FV_I4_KEYS] float16.
- * So pages have a multiple of FV_I4_KEYS positions, and values are rows without gaps. */
+ * Scales, of keys and of values, are in the order of words of keys: in panels of FV_I4_KEYS rows, [groups][FV_I4_KEYS]
+ * float16. So pages have a multiple of FV_I4_KEYS positions, and values are rows without gaps. */
 typedef enum fv_i4_order { FV_I4_KEY, FV_I4_VALUE } fv_i4_order;
 
 static inline int64_t fv_i4_words(fv_i4_order order, int64_t channels) {

@@ -1,8 +1,8 @@
-/* int8 keys: the rows that are multiplied with them. Part of kernels.h, which has the words of the contracts. One
- * float32 scale for each key and each value says what its integers stand for.
+/* int8 keys, and the rows that are multiplied with them. Part of kernels.h, which defines the terms. Each key and each
+ * value has a float32 scale.
  *
- * Scores are exact sums of integers: the row of a query, too, becomes integers of 15 bits and a scale, before. With q
- * the scaled query, and all rounding by the caller's mode, as elsewhere:
+ * Scores are exact sums of integers: the row of a query becomes integers of 15 bits and a scale first. With q the
+ * scaled query, and all rounding by the caller's mode, as elsewhere:
  *
  *   top     = max of |q[t]|
  *   Q[t]    = rint(q[t] * (16319 / top)), no further than 16319 from 0 (only a mode other than nearest goes there)
@@ -12,7 +12,7 @@
  *   s       = I * (q_scale * k_scale): I to float32, the product of both scales, and their product, each rounded
  *
  * No sum overflows 32 bits, in any order and of any int8, -128 too: FV_I8_CHANNELS * 16319 * 128 < 2^31. So it has the
- * same bits on every tier, whatever units multiply. Of values the caller multiplies weights and scales first. */
+ * same bits on every tier, whatever units multiply. For values the caller multiplies weights and scales first. */
 #ifndef FV_INT8_H
 #define FV_INT8_H
 
@@ -21,7 +21,7 @@ enum {
     FV_I8_MOST = 16319     /* |Q|: 128 * 127 + 63 */
 };
 
-/* Four channels of a row of Q as every unit wants them: words of two int16, and Q = 128 * high + low, high and low
+/* Four channels of a row of Q, for every kind of unit: words of two int16, and Q = 128 * high + low, high and low
  * being int8. */
 typedef struct fv_i8_word {
     int16_t even[2], odd[2]; /* channels 0 and 2, 1 and 3 */
@@ -29,7 +29,7 @@ typedef struct fv_i8_word {
 } fv_i8_word;
 
 /* A row of A of the kind i16, counted in words: its scale, the sum of its Q, and words of blocks of 16 channels, those
- * past the last 0. */
+ * past the last are 0. */
 typedef struct fv_i8_row {
     float scale;
     int32_t sum;

@@ -2,8 +2,8 @@
  *
  * Kernels see pointers, sizes and strides (in elements) and nothing else of the library. They are single-threaded,
  * allocate nothing, cannot fail, read and write no element that is not named below, and need no alignment beyond 4
- * bytes. Sizes and strides are not negative, and rows that are written are so far apart that they do not overlap: what
- * callers owe is asserted on the first lines of a body, where FOVEA_ASSERTS is on.
+ * bytes. Sizes and strides are not negative, and written rows do not overlap. Bodies assert these preconditions on
+ * their first lines, where FOVEA_ASSERTS is on.
  *
  * The arithmetic that all tiers share bit for bit (float32, every operation rounded once, no contraction):
  *
@@ -43,15 +43,15 @@
  * bf16 and bf16_tile are arithmetics that callers name, for operands of bfloat16. In both, p are rounded before l and o
  * are computed from them: +0 where p < 2^-40, else the nearest bfloat16, ties to even. They are computed in the mode
  * that rounds to nearest and flushes nothing, whatever the caller's is. bf16_tile has its own products, too. Element t
- * of a chain, a channel, or a key counted from the beginning of its segment, is in block t / FV_BLOCK; what no element
- * is there for counts as zeros:
+ * of a chain, a channel, or a key counted from the beginning of its segment, is in block t / FV_BLOCK; missing
+ * elements count as zeros:
  *   even    = chain over the even t of a block ascending: even = fma(a[t], b[t], even), even = +0
  *   odd     = likewise over the odd t
  *   acc     = acc + (even + odd), block after block, acc = +0
  *
- * for acc of scores, of o and of projections. That is what TDPBF16PS computes, where no number is subnormal: it takes
- * subnormal operands for zeros, and its results become zeros. Here they are kept: units of that kind multiply only what
- * fv_pairs_exact() allows, and multiply-adds of float32 all else.
+ * for acc of scores, of o and of projections. TDPBF16PS computes the same, but flushes subnormals to zero; this
+ * definition keeps them. So units of that kind multiply only what fv_pairs_exact() allows, and float32 multiply-adds
+ * all else.
  *
  * and of norms of a row of n channels:
  *   mean    = sum of x / n in a layer norm, +0 in an RMS norm; the sum by lanes and tree as l
@@ -99,7 +99,7 @@ typedef struct fv_keybits {
     uint64_t word[FV_SEGMENT / 64];
 } fv_keybits;
 
-/* Where the chains of a product begin, and what becomes of them. All zero: from +0, stored. */
+/* How the chains of a product begin and end. All zero: they begin with +0 and are stored. */
 typedef struct fv_epilogue {
     const float *start; /* chain i, j begins with start[i*ldstart + j]; NULL: with +0 */
     int64_t ldstart;
@@ -120,7 +120,7 @@ typedef struct fv_prefetch {
     int64_t write_stride;
 } fv_prefetch;
 
-/* Kinds of A of a product: what its rows are made of, and the arithmetic.
+/* Kinds of A of a product: the elements of its rows, and the arithmetic.
  *   f32               floats, in one chain
  *   f32_masked        the same, but terms whose a is -0 are skipped, so that b may be anything there: the careful path
  *                     of boundary tiles over values that are not finite; slow and rare. No row_max
@@ -166,7 +166,7 @@ typedef enum fv_kind {
  *
  * B is one panel unless a row says otherwise; columns past n are not read. Scores are A = scaled queries, B = packed
  * keys; values are A = p, B = v as it lies, or copied where v lies badly; projections are A = input, B = packed
- * weights. mr x nr of a row of the list is its register tile. What rows of the list ask beyond that:
+ * weights. mr x nr of a row of the list is its register tile. Rows of the list also require:
  *   A f32, B of another type, many rows n, b->width and b->first are multiples of FV_LANES, on scalar n is any number;
  *                                       any number of panels; the epilogue has only start and row_max, maxima of c.
  *                                       The second element behind an odd number of steps is not read as a number.
@@ -192,11 +192,11 @@ typedef void fv_scale_f32_fn(int64_t rows, int64_t n, float factor, const float 
 /* copy: y[i][j] = x[i][j] for rows x n, bit by bit: no NaN changes, no subnormal is flushed. */
 typedef void fv_copy_f32_fn(int64_t rows, int64_t n, const float *x, int64_t ldx, float *y, int64_t ldy);
 
-/* In what order the source of a packer has its elements: columns of B one behind the other, as keys; steps of B, as
- * values; or rows of A. */
+/* Order of the elements in a packer's source: columns of B one after the other, as keys; steps of B, as values; or rows
+ * of A. */
 typedef enum fv_source { FV_SOURCE_columns, FV_SOURCE_steps, FV_SOURCE_rows } fv_source;
 
-/* pack: a matrix x, rows x n, in the format that the row is named by: ldx elements to the next row of x, ldy words to
+/* pack: a matrix x, rows x n, in the format of the row's name: ldx elements to the next row of x, ldy words to
  * the next of y.
  *   columns    keys are transposed into a panel of ldy columns, rows <= ldy, a multiple of FV_LANES; columns up to the
  *              next multiple of FV_LANES become +0
@@ -254,7 +254,7 @@ typedef void fv_softmax_f32_fn(const fv_softmax_f32_args *args);
  * becomes 0x7fc00000; l is the sum of the p so rounded. Floats, or pairs. no_underflow is not read. */
 typedef fv_softmax_f32_fn fv_softmax_bf16_fn;
 
-/* merge: takes segment results m, l of rows rows into the running M, L and gives the factors a, b of the merge.
+/* merge: merges the results m, l of a segment's `rows` rows into the running M, L, and gives the factors a, b.
  * Arrays of rows elements, none overlapping. */
 typedef void fv_merge_f32_fn(int64_t rows, const float *m, const float *l, float *M, float *L, float *a, float *b);
 

@@ -1,12 +1,12 @@
 /* Operands of a product: rows of A, and B in one of the formats of formats.inc. Part of kernels.h.
  *
- * A panel of packed keys, a page of the cache, values as they lie or copied, and packed weights are all an fv_operand:
+ * A panel of packed keys, a page of the cache, values in place or copied, and packed weights are all an fv_operand:
  * `steps` by `columns` elements, step t of column j being element t % per_word of the word
  *
  *   (p / width) * panel + (t / per_word) * row + p % width - first
  *
  * counted from data, p being j + first, width 0 standing for one panel,
- * in words of per_word elements (fv_operand_place). What is behind the last step of a word is +0, unless a format's
+ * in words of per_word elements (fv_operand_place). The rest of a word after the last step is +0, unless a format's
  * kernels say that it is not read. An operand owns nothing. */
 #ifndef FV_OPERAND_H
 #define FV_OPERAND_H

@@ -1,5 +1,5 @@
-/* The words that the text of a tile (multiply_tile_text.h) is written in: operands by row and vector, and their
- * multiply-adds. Each macro that has numbers has a parameter: in one without, $4 is its fifth argument for Mach-O. */
+/* Macros for the text of a tile (multiply_tile_text.h): operands by row and vector, and their multiply-adds. Each macro
+ * that contains numbers has a parameter: in one without, Mach-O takes $4 for its fifth argument. */
 
 .altmacro
 

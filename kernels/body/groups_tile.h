@@ -15,7 +15,7 @@ typedef struct groups_part {
     int begins, ends;
 } groups_part;
 
-/* Sums of a group begin with what makes up for bytes without sign, or where they were. */
+/* Sums of a group start from the correction for unsigned bytes, or continue from `carried`. */
 FV_ALWAYS_INLINE void groups_begin(const groups_part *t, const char *head, const int mr, vw acc[][NV]) {
     const int64_t lda = t->s->lda;
     if (t->begins) {
@@ -35,7 +35,7 @@ FV_ALWAYS_INLINE void groups_begin(const groups_part *t, const char *head, const
             acc[i][j] = w_load(t->carried + i * FV_NR + j * FV_W);
 }
 
-/* They become floats, added to those at `from`. */
+/* The sums become floats, added to those at `from`. */
 FV_ALWAYS_INLINE void groups_end(const groups_part *t, const char *head, const float *scales, const float *from,
                                  int64_t ldfrom, const int mr, const int minimum, vw acc[][NV]) {
     const int64_t width = t->s->b->width, lda = t->s->lda;

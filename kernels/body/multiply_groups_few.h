@@ -16,8 +16,8 @@ enum { ROWS = STEPS * BITS / 32, LINE_BYTES = 64, MOST_ROWS = 4, MOST_VECTORS = 
 /* Vectors of columns at once. */
 #define FEW_VECTORS(rows) ((rows) == 1 ? V_OF_1 : V_OF_4)
 
-/* Numbers that the compiler knows nothing about, else it keeps pointers to each row, and finds those behind a loop by
- * products: more than there are registers. */
+/* Hides these numbers from the compiler, which would else keep a pointer to each row and compute the next ones by
+ * multiplication: more than the registers hold. */
 FEW_INLINE void few_opaque(const uint32_t **b, const char **x, uintptr_t *fetch, int64_t *lda) {
     __asm__("" : "+r"(*b), "+r"(*x), "+r"(*fetch), "+r"(*lda));
 }
@@ -26,7 +26,7 @@ FEW_INLINE const fv_group_row *few_row(const char *x, int64_t stride, int row) {
     return (const fv_group_row *)(const void *)(x + row * stride);
 }
 
-/* Sums of a group begin with what zeros subtract, times the sums of its X. */
+/* Sums of a group start from the part that zeros subtract, times the sums of its X. */
 FEW_INLINE void few_begin(const fv_groups_block *p, const char *x, int64_t lda, const float *zeros, const int rows,
                           const int nv, v_dots dots[][MOST_VECTORS]) {
     if (p->extra == FV_GROUP_zero) {
