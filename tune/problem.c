@@ -240,7 +240,9 @@ static int64_t decide_linear(tune_problem *problem, const tune_choice *choice, t
 static int64_t decide_attention(tune_problem *problem, const tune_choice *choice, tune_plan *plan) {
     fv_attention_choice wanted = {.cache_scale = choice->cache_scale};
     fv_tuning_to_choice(problem->operation, choice->knob, &wanted);
-    if (fv_attention_plan_create_chosen(problem->ctx, &problem->shape.attention, &wanted, &plan->attention) != FOVEA_OK)
+    if (fv_attention_plan_create_chosen(problem->ctx, &problem->shape.attention, &wanted, &plan->attention) !=
+            FOVEA_OK ||
+        fv_attention_sizes_large(plan->attention)) /* of a row, such sizes would not be taken */
         return -1;
     const fv_attention_choice effect = fv_attention_effect(plan->attention);
     fv_tuning_of_choice(problem->operation, &effect, plan->made.knob);

@@ -12,9 +12,8 @@ static void describe_origin(const fovea_attention_plan *plan, char *text, size_t
     if (plan->tuned) {
         fv_tuning_use_describe(&plan->ctx->tuning, plan->tuned, text, size);
         const size_t used = strlen(text);
-        if (plan->kernels_only)
-            snprintf(text + used, size - used,
-                     "; but not its sizes, by which split rows would take more memory than a file may ask for");
+        if (plan->usual_sizes)
+            snprintf(text + used, size - used, "; but not its sizes, which take more memory than a file may ask for");
         return;
     }
     char why[640] = "the caller chose";

@@ -143,15 +143,6 @@ static int64_t window_segments(const fovea_attention_desc *d) {
     return (keys + FV_SEGMENT - 2) / FV_SEGMENT + 1;
 }
 
-/* Are the partial results of split rows more memory than a row of a tuning file may cost? */
-bool fv_attention_partials_large(const fovea_attention_plan *plan) {
-    const int64_t most = (int64_t)64 << 20;
-    int64_t bytes;
-    return !fv_multiply(plan->row_blocks, plan->visible_segments, &bytes) ||
-           !fv_multiply(bytes, plan->choice.block_rows * (int64_t)sizeof(float), &bytes) ||
-           !fv_multiply(bytes, plan->o_stride + 2, &bytes) || bytes > most;
-}
-
 /* Of queries, keys, values and outputs. */
 static int64_t block_bytes(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;

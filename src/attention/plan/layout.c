@@ -55,6 +55,28 @@ int64_t fv_scratch_at(const fovea_attention_plan *plan, void *memory, fv_scratch
     return keys < 0 || values < 0 ? -1 : at;
 }
 
+/* Are the partial results of split rows more memory than a row may cost? */
+static bool partials_large(const fovea_attention_plan *plan) {
+    const int64_t most = (int64_t)64 << 20;
+    int64_t bytes;
+    return !fv_multiply(plan->row_blocks, plan->visible_segments, &bytes) ||
+           !fv_multiply(bytes, plan->choice.block_rows * (int64_t)sizeof(float), &bytes) ||
+           !fv_multiply(bytes, plan->o_stride + 2, &bytes) || bytes > most;
+}
+
+/* Is a thread's scratch? It may be about twice what defaults take at most, with blocks of 1,024 rows. */
+static bool scratch_large(const fovea_attention_plan *plan) {
+    enum { FIXED = 1 << 20, CHANNEL = 16 << 10 };
+    const int64_t channels = fv_min(plan->desc.head_dim, INT32_MAX) + fv_min(plan->desc.value_dim, INT32_MAX);
+    fv_scratch scratch;
+    const int64_t bytes = fv_scratch_at(plan, NULL, &scratch);
+    return bytes < 0 || bytes > FIXED + channels * CHANNEL;
+}
+
+bool fv_attention_sizes_large(const fovea_attention_plan *plan) {
+    return scratch_large(plan) || (plan->choice.split_segments > 0 && partials_large(plan));
+}
+
 /* False if the workspace would be larger than memory. */
 bool fv_attention_lay_out(fovea_attention_plan *plan, int64_t caller_bytes) {
     const int64_t f = (int64_t)sizeof(float);

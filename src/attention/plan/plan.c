@@ -58,10 +58,11 @@ fovea_status fv_attention_plan_make(const fovea_context *ctx, const fovea_attent
         made->desc.window_right = FV_NO_LIMIT;
     fv_attention_heuristics(made, choice);
     const bool by_file = made->tuned || (!made->chosen && ctx->tuning.cache_scale != 100);
-    if (by_file && made->choice.split_segments > 0 && fv_attention_partials_large(made)) {
-        const fv_attention_choice kernels = {.score = tuned.score, .value = tuned.value, .cache_scale = 100};
-        fv_attention_heuristics(made, &kernels);
-        made->kernels_only = true;
+    if (by_file && fv_attention_sizes_large(made)) {
+        tuned.block_rows = tuned.tile_rows = tuned.split_segments = 0;
+        tuned.cache_scale = 100;
+        fv_attention_heuristics(made, &tuned);
+        made->usual_sizes = true;
     }
     made->softmax = fv_sources_round_weights(&made->sources) ? ctx->ops.softmax_bf16 : ctx->ops.softmax;
     if (!fv_attention_lay_out(made, caller_bytes)) {

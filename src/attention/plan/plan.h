@@ -60,7 +60,7 @@ struct fovea_attention_plan {
     fovea_attention_plan *prefix; /* owned and read by api/shared.c alone; NULL: calls share no prefixes */
     const fv_tuning_row *tuned;   /* the row that decided some of it, or NULL; the context's */
     bool chosen;                  /* the caller decided some of it */
-    bool kernels_only;            /* the row's sizes would take too much memory */
+    bool usual_sizes;             /* the row's sizes would take too much memory: these are the default's */
     fv_attention_choice choice;   /* all fields decided */
     int64_t panel;                /* keys of a packed panel */
     int64_t edge_rows;            /* rows that share a range of keys where ranges differ */
@@ -107,11 +107,11 @@ void fv_attention_plan_debug(const fovea_attention_plan *plan);
 /* Decides what wanted, which may be NULL, leaves open (heuristics.c). */
 void fv_attention_heuristics(fovea_attention_plan *plan, const fv_attention_choice *wanted);
 
-/* Are the partial results of split rows more memory than a row of a tuning file may cost? */
-bool fv_attention_partials_large(const fovea_attention_plan *plan);
-
 /* A thread's scratch at an address; returns its bytes, -1: more than memory (layout.c). */
 int64_t fv_scratch_at(const fovea_attention_plan *plan, void *memory, fv_scratch *scratch);
+
+/* Do sizes of the choice take more memory than a row of a tuning file may cost (layout.c)? */
+bool fv_attention_sizes_large(const fovea_attention_plan *plan);
 
 /* Lays out the workspace of a plan that has its choices; false if it would be larger than memory (layout.c). */
 bool fv_attention_lay_out(fovea_attention_plan *plan, int64_t caller_bytes);
