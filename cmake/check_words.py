@@ -21,10 +21,10 @@ DATA = ("tests/data/", "tests/consumers/kept/", "docs/peers/", "docs/pictures/",
 # Folders, or files, that still break a rule. Take out what is clean.
 UNCLEAN = {
     "columns": (
-        "docs/promise.md", "docs/python.md", "docs/tuning.md", "docs/types.md", "examples/compat.c", "examples/minilm/",
-        "examples/pieces.h", "include/", "integrations/ggml/", "integrations/mpi/", "python/bench/", "python/src/", "python/tests/",
-        "python/tools/", "src/attention/", "src/core/", "src/cpu/", "src/encoder/", "src/linear/", "src/mha/", "src/quantisation/",
-        "src/tuning/", "tests/", "tools/embed/", "tools/generate/", "tools/inspect/", "tools/models/", "tune/",
+        "examples/compat.c", "examples/minilm/", "examples/pieces.h", "include/", "integrations/ggml/", "integrations/mpi/",
+        "python/bench/", "python/src/", "python/tests/", "python/tools/", "src/attention/", "src/core/", "src/cpu/", "src/encoder/",
+        "src/linear/", "src/mha/", "src/quantisation/", "src/tuning/", "tests/", "tools/embed/", "tools/generate/", "tools/inspect/",
+        "tools/models/", "tune/",
     ),
     "words": (
         "examples/CMakeLists.txt", "examples/decode.c", "examples/minilm/", "examples/paper/", "examples/pieces.h", "examples/planned.c",
