@@ -37,7 +37,7 @@ set(FOVEA_HOST_TESTS
     "(machines|tune[.][a-z]+)[.]amd-25-17" context arithmetic_selection instructions kernel_registry made-up product_work
     "usage[.].*" cli_words
     "example-(quickstart|decode|minilm)" "embed-fetch-.*" "inspect-(options|attention|output)" generate-sample
-    "quantize-(gguf|output)" "package[.]static[.](install|symbols|find_package|mpi)" ci-tiers circles docs-links)
+    quantize-gguf models-whole-file "package[.]static[.](install|symbols|find_package|mpi)" ci-tiers circles docs-links)
 list(JOIN FOVEA_HOST_TESTS "|" pattern_hosts)
 list(JOIN FOVEA_KERNEL_TESTS "|" pattern_kernels)
 list(JOIN FOVEA_THREAD_TESTS "|" pattern_threads)

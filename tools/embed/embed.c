@@ -6,6 +6,7 @@
 #include "embed.h"
 #include "cli.h"
 #include "plural.h"
+#include "progress.h"
 #include "sentences.h"
 #include "texts_file.h"
 #include "vectors_file.h"
@@ -15,7 +16,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     MINILM_HEADS = 12,
@@ -147,7 +147,7 @@ static void open_model(const options *opts, embed_model *m) {
         exit(NO_MODEL);
     }
     if (encoder_config_read_sentences(m->place.folder, &m->config, to) != 0 ||
-        tokenizer_open(m->place.folder, m->config.frame, &m->t, to) != 0)
+        folder_tokenizer(m->place.folder, m->config.frame, &m->t, to) != 0)
         embed_die(text);
     if (m->config.heads == 0) /* a folder without config.json is MiniLM's */
         m->config.heads = MINILM_HEADS;
@@ -155,18 +155,6 @@ static void open_model(const options *opts, embed_model *m) {
     m->weights = (embed_type)opts->weights;
     embed_context(FOVEA_ISA_BEST, opts->threads, m);
     m->e = embed_load(m, m->type, m->weights);
-}
-
-/* "12288 of 100000 texts, 3:12 left", on a terminal. */
-static void print_progress(int64_t done, int64_t all, double seconds) {
-    if (!isatty(STDERR_FILENO))
-        return;
-    fprintf(stderr, "\r%lld", (long long)done);
-    if (all > 0 && done > 0) {
-        const int left = (int)(seconds / (double)done * (double)(all > done ? all - done : 0));
-        fprintf(stderr, " of %lld text%s, %d:%02d left ", (long long)all, plural(all), left / 60, left % 60);
-    } else
-        fprintf(stderr, " text%s ", plural(done));
 }
 
 static int write_vectors(const options *opts, const embed_model *m) {
@@ -178,6 +166,8 @@ static int write_vectors(const options *opts, const embed_model *m) {
     vectors_file out = {0};
     sentences_report report = {0};
     const double begin = stopwatch(CLOCK_MONOTONIC);
+    progress bar;
+    progress_begin(&bar, "texts", all);
     sigaction(SIGINT, &(struct sigaction){.sa_handler = stop, .sa_flags = (int)SA_RESETHAND}, NULL);
     int status = texts_file_open(opts->text, opts->field, CHUNK, &texts, to) == 0
                      ? vectors_file_open(opts->output, width, &out, to)
@@ -195,7 +185,7 @@ static int write_vectors(const options *opts, const embed_model *m) {
                 strcpy(text, other);
                 status = -1;
             }
-            print_progress(out.count, all, stopwatch(CLOCK_MONOTONIC) - begin);
+            progress_show(&bar, out.count);
         }
         more = status == 0 && texts.count > 0;
     }
@@ -203,8 +193,7 @@ static int write_vectors(const options *opts, const embed_model *m) {
         status = -1;
     texts_file_close(&texts);
     free(vectors);
-    if (isatty(STDERR_FILENO))
-        fputc('\n', stderr);
+    progress_end(&bar);
     const double seconds = stopwatch(CLOCK_MONOTONIC) - begin;
     if (status != 0)
         fprintf(stderr, "fovea-embed: %s\n", text);
@@ -236,7 +225,7 @@ int main(int argc, char **argv) {
     else
         embed_search(&m, opts.text, asked, opts.top, opts.verbose, (embed_type)opts.beside);
     free(asked);
-    tokenizer_close(m.t);
+    tk_free(m.t);
     encoder_free(m.e);
     fovea_context_destroy(m.context);
     return status;

@@ -1,10 +1,10 @@
 /* What the files of the program fovea-embed share. */
-#ifndef MINILM_EMBED_H
-#define MINILM_EMBED_H
+#ifndef EMBED_H
+#define EMBED_H
 
 #include "encoder.h"
+#include "folder_tokenizer.h"
 #include "model_place.h"
-#include "tokenizer.h"
 
 enum { EMBED_COMPLAINT = 1024 };
 
@@ -14,7 +14,7 @@ typedef enum embed_type { EMBED_F32, EMBED_BF16, EMBED_F16, EMBED_Q8_0 } embed_t
 typedef struct embed_model {
     model_place place;
     encoder_config config;
-    tokenizer *t;
+    tk_tokenizer *t;
     encoder *e;
     embed_type type, weights;
     fovea_context *context;

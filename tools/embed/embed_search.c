@@ -92,7 +92,7 @@ static void print_times(const encoder *e, const sentences_report *r, bool verbos
 /* ----------------------------------------------------------------------------------------------------- the bytes -- */
 
 /* Has a line alone the bytes that it has among all? */
-static bool is_same(const encoder *e, const tokenizer *t, const lines *l, int64_t i, const float *vectors) {
+static bool is_same(const encoder *e, const tk_tokenizer *t, const lines *l, int64_t i, const float *vectors) {
     const int64_t width = encoder_sizes(e).width;
     float *alone = embed_allocate((size_t)width, sizeof *alone);
     char text[EMBED_COMPLAINT];
@@ -147,7 +147,7 @@ static int ascending(const void *a, const void *b) {
 }
 
 /* Seconds that the encoder takes for the text. */
-static double encode(const encoder *e, const tokenizer *t, const lines *l, float *vectors) {
+static double encode(const encoder *e, const tk_tokenizer *t, const lines *l, float *vectors) {
     char text[EMBED_COMPLAINT];
     sentences_report r = {0};
     double seconds = 0.0;
@@ -159,8 +159,8 @@ static double encode(const encoder *e, const tokenizer *t, const lines *l, float
 }
 
 /* Both types in turn; times are medians. */
-static void print_beside(const encoder *e, const encoder *other, const char *type, const tokenizer *t, const lines *l,
-                         float *vectors) {
+static void print_beside(const encoder *e, const encoder *other, const char *type, const tk_tokenizer *t,
+                         const lines *l, float *vectors) {
     const int64_t width = encoder_sizes(e).width;
     float *others = embed_allocate((size_t)(l->count * width), sizeof *others);
     double *cosines = embed_allocate((size_t)l->count, sizeof *cosines);
@@ -187,7 +187,7 @@ static void print_beside(const encoder *e, const encoder *other, const char *typ
 void embed_search(const embed_model *m, const char *path, const char *asked, int top, bool verbose, embed_type beside) {
     static const char *const names[] = {[EMBED_BF16] = "bfloat16", [EMBED_F16] = "float16", [EMBED_Q8_0] = "q8_0"};
 
-    char text[EMBED_COMPLAINT], name[MODEL_PLACE_MOST];
+    char text[EMBED_COMPLAINT], name[PATH_MOST];
     const complaint to = {text, sizeof text};
     lines l = read_lines(path);
     const int64_t width = encoder_sizes(m->e).width;

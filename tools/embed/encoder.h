@@ -19,8 +19,8 @@
  *
  * The bits of a sentence's vector depend on its ids alone: not on tier, threads, batch or padding. Nothing between ids
  * and vectors is computed but by the library, whose promise that is. */
-#ifndef MINILM_ENCODER_H
-#define MINILM_ENCODER_H
+#ifndef EMBED_ENCODER_H
+#define EMBED_ENCODER_H
 
 #include "encoder_config.h"
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PATH_MOST = 4096, FILE_MOST = 1 << 24, HEADS_MOST = 1 << 16 };
+enum { FILE_MOST = 1 << 24, HEADS_MOST = 1 << 16 };
 
 static const encoder_names bert = {
     .words = "embeddings.word_embeddings.weight",
@@ -99,18 +99,18 @@ static const struct runnable {
     double epsilon;
     int64_t first_place;
     bool causal;
-    tokenizer_frame frame;
+    folder_frame frame;
 } runnable[] = {
-    {"bert", &bert, "gelu", 1e-12, 0, false, TOKENIZER_NONE},
-    {"electra", &bert, "gelu", 1e-12, 0, false, TOKENIZER_NONE},
-    {"distilbert", &distilbert, "gelu", 1e-12, 0, false, TOKENIZER_NONE},
-    {"roberta", &bert, "gelu", 1e-12, AFTER_PADDING, false, TOKENIZER_BOTH},
-    {"camembert", &bert, "gelu", 1e-12, AFTER_PADDING, false, TOKENIZER_BOTH},
-    {"xlm-roberta", &bert, "gelu", 1e-12, AFTER_PADDING, false, TOKENIZER_BOTH},
-    {"mpnet", &mpnet, "gelu", 1e-12, AFTER_PADDING, false, TOKENIZER_BOTH},
-    {"modernbert", &modernbert, "gelu", 1e-5, 0, false, TOKENIZER_NONE},
-    {"gpt2", &gpt2, "gelu_new", 1e-5, 0, true, TOKENIZER_NONE},
-    {"opt", &opt, "relu", 1e-5, 2, true, TOKENIZER_FIRST},
+    {"bert", &bert, "gelu", 1e-12, 0, false, FOLDER_NONE},
+    {"electra", &bert, "gelu", 1e-12, 0, false, FOLDER_NONE},
+    {"distilbert", &distilbert, "gelu", 1e-12, 0, false, FOLDER_NONE},
+    {"roberta", &bert, "gelu", 1e-12, AFTER_PADDING, false, FOLDER_BOTH},
+    {"camembert", &bert, "gelu", 1e-12, AFTER_PADDING, false, FOLDER_BOTH},
+    {"xlm-roberta", &bert, "gelu", 1e-12, AFTER_PADDING, false, FOLDER_BOTH},
+    {"mpnet", &mpnet, "gelu", 1e-12, AFTER_PADDING, false, FOLDER_BOTH},
+    {"modernbert", &modernbert, "gelu", 1e-5, 0, false, FOLDER_NONE},
+    {"gpt2", &gpt2, "gelu_new", 1e-5, 0, true, FOLDER_NONE},
+    {"opt", &opt, "relu", 1e-5, 2, true, FOLDER_FIRST},
 };
 
 static const char rotary[] = "rotary positions, RMS norm and a gated feed-forward network";
@@ -313,7 +313,7 @@ encoder_config encoder_config_bert(int64_t heads) {
                             .heads = heads,
                             .activation = FOVEA_ACTIVATION_GELU,
                             .epsilon = 1e-12,
-                            .frame = TOKENIZER_NONE,
+                            .frame = FOLDER_NONE,
                             .pooling = FOVEA_POOLING_MEAN,
                             .dtype = FOVEA_DTYPE_F32};
 }
@@ -322,9 +322,7 @@ int encoder_config_read(const char *folder, encoder_config *config, complaint to
     char path[PATH_MOST];
     json_t *root;
     *config = encoder_config_bert(0);
-    if (snprintf(path, sizeof path, "%s/config.json", folder) >= (int)sizeof path)
-        return complain(to, "config.json", "the model's folder has too long a name");
-    if (text_file_json(path, FILE_MOST, &root, to) != 0)
+    if (text_file_json_in(folder, "config.json", FILE_MOST, path, &root, to) != 0)
         return -1;
     const reading r = {root, path, to};
     const int status = root != NULL ? read_config(&r, config) : 0;

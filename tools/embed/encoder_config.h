@@ -1,9 +1,9 @@
 /* Which model an encoder is: what its config.json says, and what its arrays are called. */
-#ifndef MINILM_ENCODER_CONFIG_H
-#define MINILM_ENCODER_CONFIG_H
+#ifndef EMBED_ENCODER_CONFIG_H
+#define EMBED_ENCODER_CONFIG_H
 
 #include "complain.h"
-#include "tokenizer.h"
+#include "folder_tokenizer.h"
 
 #include <fovea/fovea.h>
 
@@ -37,7 +37,7 @@ typedef struct encoder_config {
     double global_base, local_base;
     int64_t every, window;
     int64_t places; /* where there are no position embeddings: the most tokens */
-    tokenizer_frame frame;
+    folder_frame frame;
     fovea_pooling pooling; /* of a sentence's tokens */
     bool any_length;       /* vectors are not divided by their length */
     int64_t most_tokens;   /* of a sentence; 0: as many as there are position embeddings */

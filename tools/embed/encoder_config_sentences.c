@@ -7,14 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATH_MOST = 4096, FILE_MOST = 1 << 24, MINILM_TOKENS = 256 };
-
-static int read_file(const char *folder, const char *name, char path[PATH_MOST], json_t **root, complaint to) {
-    *root = NULL;
-    if (snprintf(path, PATH_MOST, "%s/%s", folder, name) >= PATH_MOST)
-        return complain(to, name, "the model's folder has too long a name");
-    return text_file_json(path, FILE_MOST, root, to);
-}
+enum { FILE_MOST = 1 << 24, MINILM_TOKENS = 256 };
 
 static int read_pooling(const json_t *root, const char *path, fovea_pooling *pooling, complaint to) {
     static const struct {
@@ -54,7 +47,7 @@ static int read_modules(const char *folder, const char *path, const char *text, 
             config->any_length = false;
         } else if (strcmp(name, "Pooling") == 0) {
             snprintf(file, sizeof file, "%s/config.json", place != NULL ? place : "1_Pooling");
-            status = read_file(folder, file, inner_path, &root, to);
+            status = text_file_json_in(folder, file, FILE_MOST, inner_path, &root, to);
             if (status == 0)
                 status = root != NULL ? read_pooling(root, inner_path, &config->pooling, to)
                                       : complain(to, inner_path, "does not exist");
@@ -72,19 +65,17 @@ int encoder_config_read_sentences(const char *folder, encoder_config *config, co
     char path[PATH_MOST];
     json_t *root;
     if (encoder_config_read(folder, config, to) != 0 ||
-        read_file(folder, "sentence_bert_config.json", path, &root, to) != 0)
+        text_file_json_in(folder, "sentence_bert_config.json", FILE_MOST, path, &root, to) != 0)
         return -1;
     const json_int_t most = json_integer_value(json_object_get(root, "max_seq_length"));
     json_decref(root);
     config->most_tokens = most > 0 ? most : 0;
-    if (snprintf(path, sizeof path, "%s/modules.json", folder) >= (int)sizeof path)
-        return complain(to, "modules.json", "the model's folder has too long a name");
-    FILE *file = fopen(path, "rb");
-    if (file == NULL) {
+    if (path_join(path, folder, "modules.json", to) != 0)
+        return -1;
+    if (!path_exists(path)) {
         config->most_tokens = config->most_tokens > 0 ? config->most_tokens : MINILM_TOKENS;
         return 0;
     }
-    fclose(file);
     int64_t bytes;
     char *text = text_file_read(path, FILE_MOST, &bytes, to);
     const int status = text != NULL ? read_modules(folder, path, text, config, to) : -1;

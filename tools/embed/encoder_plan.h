@@ -5,8 +5,8 @@
  * layers, if there are enough of them for all threads to have about the same work; else there is one shard, in which
  * every linear map and attention takes all threads. Within a shard the shortest come first, so that those of equal
  * length, which go through attention together, are next to each other. */
-#ifndef MINILM_ENCODER_PLAN_H
-#define MINILM_ENCODER_PLAN_H
+#ifndef EMBED_ENCODER_PLAN_H
+#define EMBED_ENCODER_PLAN_H
 
 #include "encoder_weights.h"
 

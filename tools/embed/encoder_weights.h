@@ -1,6 +1,6 @@
 /* The weights of an encoder (encoder.h), between encoder_load.c, which reads them, and encoder.c, which uses them. */
-#ifndef MINILM_ENCODER_WEIGHTS_H
-#define MINILM_ENCODER_WEIGHTS_H
+#ifndef EMBED_ENCODER_WEIGHTS_H
+#define EMBED_ENCODER_WEIGHTS_H
 
 #include "encoder.h"
 

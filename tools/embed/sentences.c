@@ -62,13 +62,13 @@ static int encode_batch(const encoder *e, const work *w, const sentence *s, int6
     return status;
 }
 
-static int read_sentences(const encoder *e, const tokenizer *t, const char *const *texts, int64_t count, const work *w,
-                          sentences_report *report, complaint to) {
+static int read_sentences(const encoder *e, const tk_tokenizer *t, const char *const *texts, int64_t count,
+                          const work *w, sentences_report *report, complaint to) {
     const double begin = stopwatch(CLOCK_MONOTONIC);
     const int64_t most = encoder_sizes(e).most_tokens;
     for (int64_t i = 0; i < count; i++) {
         int32_t *ids = w->ids + i * most;
-        const int64_t tokens = tokenizer_tokens(t, texts[i], strlen(texts[i]), ids, most);
+        const int64_t tokens = tk_encode_cut(t, texts[i], (int64_t)strlen(texts[i]), ids, most);
         if (tokens < 0)
             return complain(to, "sentences", "out of memory");
         if (tokens == 0)
@@ -82,7 +82,7 @@ static int read_sentences(const encoder *e, const tokenizer *t, const char *cons
     return 0;
 }
 
-int sentences_encode(const encoder *e, const tokenizer *t, const char *const *texts, int64_t count, float *out,
+int sentences_encode(const encoder *e, const tk_tokenizer *t, const char *const *texts, int64_t count, float *out,
                      sentences_report *report, complaint to) {
     const encoder_shape shape = encoder_sizes(e);
     sentences_report unwanted = {0};

@@ -1,9 +1,9 @@
 /* Vectors of many sentences: tokens, batches of sentences of about one length, encoder. */
-#ifndef MINILM_SENTENCES_H
-#define MINILM_SENTENCES_H
+#ifndef EMBED_SENTENCES_H
+#define EMBED_SENTENCES_H
 
 #include "encoder.h"
-#include "tokenizer.h"
+#include "folder_tokenizer.h"
 
 typedef struct sentences_report {
     int64_t tokens;
@@ -13,7 +13,7 @@ typedef struct sentences_report {
 
 /* out[count][width] of texts[count], strings of UTF-8, cut off behind the tokens that the model takes; the report, if not NULL, is added to. Returns 0, or -1 and a
  * complaint. */
-int sentences_encode(const encoder *e, const tokenizer *t, const char *const *texts, int64_t count, float *out,
+int sentences_encode(const encoder *e, const tk_tokenizer *t, const char *const *texts, int64_t count, float *out,
                      sentences_report *report, complaint to);
 
 #endif

@@ -3,9 +3,9 @@
  * plan goes on as if nothing had been, and in the end takes no memory from the heap. */
 #include "encoder.h"
 #include "failing.h"
+#include "folder_tokenizer.h"
 #include "test_file.h"
 #include "test_model.h"
-#include "tokenizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,12 +67,12 @@ static void fail_tokenizer(bool later, const char *name, const char *content, co
     const long long before = live;
     int64_t n = 0;
     for (bool through = false; !through && n < MOST;) {
-        tokenizer *t = (tokenizer *)&n;
+        tk_tokenizer *t = (tk_tokenizer *)&n;
         text[0] = 0;
         arm(++n, later);
-        const int status = tokenizer_open(folder, TOKENIZER_NONE, &t, to);
+        const int status = folder_tokenizer(folder, FOLDER_NONE, &t, to);
         through = came_through(name, n, status, folder, t, before);
-        tokenizer_close(t);
+        tk_free(t);
     }
     check_count(name, n, before);
     remove(path);

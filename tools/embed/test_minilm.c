@@ -70,17 +70,17 @@ static bool read_sentences(char *bytes, const reference *r, const char **sentenc
     return true;
 }
 
-static void test_tokens(const tokenizer *t, const reference *r, const char *const *sentences) {
+static void test_tokens(const tk_tokenizer *t, const reference *r, const char *const *sentences) {
     const int32_t *want = r->tokens;
     for (int i = 0; i < SENTENCES; want += r->lengths[i++]) {
         int32_t ids[MODEL_TOKENS];
-        const int64_t n = tokenizer_tokens(t, sentences[i], strlen(sentences[i]), ids, MODEL_TOKENS);
+        const int64_t n = tk_encode_cut(t, sentences[i], (int64_t)strlen(sentences[i]), ids, MODEL_TOKENS);
         test_check(n == r->lengths[i] && memcmp(ids, want, (size_t)n * sizeof *ids) == 0, "tokens of \"%s\"",
                    sentences[i]);
     }
 }
 
-static void test_vectors(const encoder *e, const tokenizer *t, const reference *r, const char *const *sentences,
+static void test_vectors(const encoder *e, const tk_tokenizer *t, const reference *r, const char *const *sentences,
                          double limit) {
     static float vectors[SENTENCES * WIDTH], alone[WIDTH];
     const int step = slow || test_isa() == FOVEA_ISA_SCALAR ? 10 : 1; /* the bits are those of the other tiers */
@@ -122,10 +122,10 @@ int main(int argc, char **argv) {
     const char *sentences[SENTENCES];
     fovea_context *ctx;
     encoder *e = NULL;
-    tokenizer *t = NULL;
+    tk_tokenizer *t = NULL;
     test_check(fovea_context_create(NULL, &ctx) == FOVEA_OK, "context: %s", fovea_error_detail());
     if (read_reference(&r) && read_sentences(bytes, &r, sentences) &&
-        test_check(tokenizer_open(FOVEA_MINILM_MODEL, TOKENIZER_NONE, &t, to) == 0, "%s", text)) {
+        test_check(folder_tokenizer(FOVEA_MINILM_MODEL, FOLDER_NONE, &t, to) == 0, "%s", text)) {
         test_tokens(t, &r, sentences);
         for (int i = 0; i < 3; i++) {
             static const fovea_dtype types[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16};
@@ -136,7 +136,7 @@ int main(int argc, char **argv) {
             encoder_free(e);
         }
     }
-    tokenizer_close(t);
+    tk_free(t);
     fovea_context_destroy(ctx);
     return test_end();
 }

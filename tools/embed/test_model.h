@@ -1,6 +1,6 @@
 /* A small model of BERT's form with random weights, in memory and as a file, for the tests of the encoder. */
-#ifndef MINILM_TEST_MODEL_H
-#define MINILM_TEST_MODEL_H
+#ifndef EMBED_TEST_MODEL_H
+#define EMBED_TEST_MODEL_H
 
 #include <stdint.h>
 

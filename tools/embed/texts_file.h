@@ -1,6 +1,6 @@
 /* Texts of a file, some at a time: lines of UTF-8, or a field of JSON lines. */
-#ifndef MINILM_TEXTS_FILE_H
-#define MINILM_TEXTS_FILE_H
+#ifndef EMBED_TEXTS_FILE_H
+#define EMBED_TEXTS_FILE_H
 
 #include "complain.h"
 

@@ -1,6 +1,6 @@
 /* Vectors to a file as they come: .npy (numpy.load) or JSON lines. */
-#ifndef MINILM_VECTORS_FILE_H
-#define MINILM_VECTORS_FILE_H
+#ifndef EMBED_VECTORS_FILE_H
+#define EMBED_VECTORS_FILE_H
 
 #include "complain.h"
 

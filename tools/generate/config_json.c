@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PATH_MOST = 4096, CONFIG_MOST = 1 << 20 };
+enum { CONFIG_MOST = 1 << 20 };
 
 static const config_names llama_safetensors = {
     .words = "model.embed_tokens.weight",
@@ -148,9 +148,7 @@ static int read_gpt2(const object *o, const weights *w, config *c) {
 int config_read_json(const weights *w, config *c, complaint to) {
     char path[PATH_MOST];
     json_t *root;
-    if (snprintf(path, sizeof path, "%s/config.json", weights_folder(w)) >= PATH_MOST)
-        return complain(to, "config.json", "has too long a name");
-    if (text_file_json(path, CONFIG_MOST, &root, to) != 0)
+    if (text_file_json_in(weights_folder(w), "config.json", CONFIG_MOST, path, &root, to) != 0)
         return -1;
     if (root == NULL)
         return complain(to, path, "does not exist; the model's sizes are in it");

@@ -1,6 +1,8 @@
 /* sample.h. */
 #include "sample.h"
 
+#include "splitmix.h"
+
 #include <fovea/fovea.h>
 
 #include <stdlib.h>
@@ -29,13 +31,8 @@ int32_t sample_greedy(const float *logits, int64_t words) {
     return (int32_t)best;
 }
 
-/* [0, 1), by splitmix64. */
-static double draw(uint64_t *state) {
-    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
-}
+/* [0, 1). */
+static double draw(uint64_t *state) { return (double)(splitmix64(state) >> 11) * 0x1p-53; }
 
 static const float *sorted; /* what by_weight() compares */
 

@@ -38,12 +38,13 @@ static void test_hostile(void) {
         const char *name, *content, *words;
     } wrong[] = {
         {"model.safetensors.index.json", "{}", "has no weight_map"},
-        {"model.safetensors.index.json", "{\"weight_map\": {}}", "has no weight_map"},
+        {"model.safetensors.index.json", "{\"weight_map\": {}}", "lists no files"},
         {"model.safetensors.index.json", "{\"weight_map\": {\"a\": \"../b.safetensors\"}}",
-         "names no file beside it for a"},
+         "a is not in a .safetensors file of the same folder"},
         {"model.safetensors.index.json", "{\"weight_map\": {\"a\": \"/b.safetensors\"}}",
-         "names no file beside it for a"},
-        {"model.safetensors.index.json", "{\"weight_map\": {\"a\": 7}}", "names no file beside it for a"},
+         "a is not in a .safetensors file of the same folder"},
+        {"model.safetensors.index.json", "{\"weight_map\": {\"a\": 7}}",
+         "a is not in a .safetensors file of the same folder"},
         {"model.safetensors.index.json", "{\"weight_map\": {\"a\": \"b.safetensors\"}}", "b.safetensors"},
         {"model.safetensors.index.json", "[", "model.safetensors.index.json"},
         {"model.safetensors", "no model", "model.safetensors"},

@@ -18,9 +18,9 @@ typedef struct session {
     char *sentence;
     int32_t *ids;
     fovea_context *context;
-    char model[MODEL_PLACE_MOST];
+    char model[PATH_MOST];
     encoder *e;
-    tokenizer *tokens;
+    tk_tokenizer *tokens;
     attention a;
 } session;
 
@@ -53,7 +53,7 @@ static int load(const inspect_options *options, session *s, complaint to) {
         return complain(to, place.folder, "no config.json there gives the number of heads; pass --heads N");
     s->a.model = model_place_name(&place, s->model);
     s->a.causal = config.causal;
-    return tokenizer_open(place.folder, config.frame, &s->tokens, to) == 0
+    return folder_tokenizer(place.folder, config.frame, &s->tokens, to) == 0
                ? encoder_load_as(s->context, place.file, &config, &s->e, to)
                : -1;
 }
@@ -85,7 +85,7 @@ static int read_sentence(session *s, complaint to) {
     a->token = calloc((size_t)most + 1, sizeof *a->token);
     if (s->ids == NULL || a->token == NULL)
         return out_of_memory(to);
-    a->tokens = tokenizer_tokens(s->tokens, s->sentence, strlen(s->sentence), s->ids, most + 1);
+    a->tokens = tk_encode_cut(s->tokens, s->sentence, (int64_t)strlen(s->sentence), s->ids, most + 1);
     if (a->tokens < 0)
         return out_of_memory(to);
     if (a->tokens == 0)
@@ -93,11 +93,11 @@ static int read_sentence(session *s, complaint to) {
     if (a->tokens > most)
         return complain(to, "sentence", "has more tokens than the model takes: %lld at most", (long long)most);
     for (int64_t t = 0; t < a->tokens; t++) {
-        const char *text = tokenizer_text(s->tokens, s->ids[t]);
+        const char *text = tk_spelling(s->tokens, s->ids[t]);
         a->token[t].text = text != NULL ? text : "?";
-        a->token[t].role = s->ids[t] == tokenizer_cls(s->tokens)   ? ATTENTION_CLS
-                           : s->ids[t] == tokenizer_sep(s->tokens) ? ATTENTION_SEP
-                                                                   : ATTENTION_WORD;
+        a->token[t].role = s->ids[t] == tk_before(s->tokens)   ? ATTENTION_CLS
+                           : s->ids[t] == tk_behind(s->tokens) ? ATTENTION_SEP
+                                                               : ATTENTION_WORD;
     }
     return 0;
 }
@@ -201,7 +201,7 @@ static void close_session(session *s) {
     free(s->a.title);
     free(s->ids);
     free(s->sentence);
-    tokenizer_close(s->tokens);
+    tk_free(s->tokens);
     encoder_free(s->e);
     fovea_context_destroy(s->context);
 }

@@ -1,9 +1,8 @@
 /* config.h. Families call the same numbers by different names: what is known of that is in tables here. */
 #include "config.h"
 
-#include "regular_file.h"
+#include "text_file.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATH_MOST = 4096, CONFIG_MOST = 1 << 20, STACK_MOST = 512 };
+enum { CONFIG_MOST = 1 << 20, STACK_MOST = 512 };
 
 struct config {
     char path[PATH_MOST];
@@ -104,38 +103,17 @@ enum { POSITION_TYPES = sizeof position_types / sizeof position_types[0] };
 
 int config_open(const char *model_path, config **out, complaint to) {
     *out = NULL;
-    const char *slash = strrchr(model_path, '/'), *why;
-    const int folder = slash != NULL ? (int)(slash - model_path) + 1 : 0;
     config *c = calloc(1, sizeof *c);
     if (c == NULL)
         return complain(to, model_path, "out of memory");
-    FILE *file = NULL;
-    char *text = NULL;
-    int status = 0;
-    if (snprintf(c->path, sizeof c->path, "%.*sconfig.json", folder, model_path) >= (int)sizeof c->path)
-        status = complain(to, model_path, "has too long a name");
-    else if ((file = regular_file_open(c->path, &why)) == NULL)
-        status = errno == ENOENT ? 1 : complain(to, c->path, "cannot be opened (%s)", why);
-    else if ((text = malloc(CONFIG_MOST + 1)) == NULL)
-        status = complain(to, c->path, "out of memory");
-    if (status == 0) {
-        const size_t length = fread(text, 1, CONFIG_MOST + 1, file);
-        json_error_t error = {.text = "not read"};
-        if (!ferror(file) && length <= CONFIG_MOST)
-            c->json = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
-        if (!json_is_object(c->json))
-            status = error.text[0] == '\0' && c->json == NULL
-                         ? complain(to, c->path, "out of memory")
-                         : complain(to, c->path, "is not a JSON object of at most 1 MiB");
-    }
-    if (file != NULL)
-        fclose(file);
-    free(text);
-    if (status == 0)
+    const int status = path_beside(c->path, model_path, "config.json", to) == 0
+                           ? text_file_json(c->path, CONFIG_MOST, &c->json, to)
+                           : -1;
+    if (c->json != NULL)
         *out = c;
     else
         config_close(c);
-    return status < 0 ? -1 : 0;
+    return status;
 }
 
 void config_close(config *c) {

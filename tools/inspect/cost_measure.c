@@ -2,8 +2,8 @@
  * so that what disturbs the machine disturbs all of them. Medians of the rounds' times and of their ratios are kept. */
 #include "cost.h"
 
+#include "splitmix.h"
 #include "stopwatch.h"
-#include "rng.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -39,10 +39,10 @@ static int allocate(const fovea_mha_desc *d, numbers *n, complaint to) {
         *all[i] = malloc((size_t)sizes[i] * sizeof(float));
         if (*all[i] == NULL)
             return complain(to, "cost", "out of memory");
-        rng r = rng_stream((uint64_t)i, "fovea-inspect cost");
+        uint64_t state = (uint64_t)i;
         const float range = i < 2 ? 1.0f : 1.0f / sqrtf((float)d->q_features);
         for (size_t k = 0; k < (size_t)sizes[i]; k++)
-            (*all[i])[k] = rng_uniform(&r, -range, range);
+            (*all[i])[k] = range * ((float)(splitmix64(&state) >> 40) * 0x1p-23f - 1.0f);
     }
     return 0;
 }

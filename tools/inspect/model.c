@@ -4,21 +4,21 @@
 
 #include "config.h"
 #include "figures.h"
+#include "model_source.h"
 #include "naming.h"
-#include "source.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct entry {
-    const source_item *item;
+    const model_source_item *item;
     naming_match is;
     bool in_out; /* how the matrix lies: [in, out], else [out, in] */
 } entry;
 
 struct model {
-    source *file;
+    model_source *file;
     config *config;
     int64_t heads, kv_heads; /* the caller's */
     entry *entries;
@@ -32,7 +32,7 @@ struct model {
     model_layer read;           /* that layer */
 };
 
-static const char *path_of(const model *m, const entry *e) { return source_path(m->file, e->item->file); }
+static const char *path_of(const model *m, const entry *e) { return model_source_path(m->file, e->item->file); }
 static const char *name_of(const entry *e) { return e->item->tensor->name; }
 static const naming *row_of(const entry *e) { return &namings[e->is.naming]; }
 
@@ -97,20 +97,20 @@ static const char *fault_of(const entry *e, int64_t count) {
 }
 
 static int find_entries(model *m, complaint to) {
-    const int64_t count = source_count(m->file);
+    const int64_t count = model_source_count(m->file);
     m->entries = calloc((size_t)count + 1, sizeof *m->entries);
     m->layers = calloc((size_t)count + 1, sizeof *m->layers);
     if (m->entries == NULL || m->layers == NULL)
-        return complain(to, source_path(m->file, 0), "out of memory");
+        return complain(to, model_source_path(m->file, 0), "out of memory");
     for (int64_t i = 0; i < count; i++) {
-        const source_item *item = source_array(m->file, i);
+        const model_source_item *item = model_source_array(m->file, i);
         const char *name = item->tensor->name;
         entry *e = &m->entries[m->entry_count];
         if (naming_find(name, config_type(m->config), &e->is))
             e->item = item, m->entry_count++;
         else if (item->tensor->dims > 1 && naming_looks_alike(name) &&
                  rest_add(&m->rest, name, (int)strlen(name), "not recognised") != 0)
-            return complain(to, source_path(m->file, item->file), "out of memory");
+            return complain(to, model_source_path(m->file, item->file), "out of memory");
     }
     qsort(m->entries, (size_t)m->entry_count, sizeof *m->entries, compare);
     return 0;
@@ -119,8 +119,8 @@ static int find_entries(model *m, complaint to) {
 static int complain_of_none(const model *m, complaint to) {
     char list[512] = "";
     size_t length = 0;
-    if (source_partial(m->file) != NULL)
-        return complain(to, source_path(m->file, 0), "has no complete layer; %s", source_partial(m->file));
+    if (model_source_partial(m->file) != NULL)
+        return complain(to, model_source_path(m->file, 0), "has no complete layer; %s", model_source_partial(m->file));
     for (int i = 0; i < m->rest.count && i < 3; i++) {
         const rest_item *r = &m->rest.item[i];
         length += (size_t)snprintf(list + length, sizeof list - length, "%s%.120s (%s)", i == 0 ? "; it has " : ", ",
@@ -128,7 +128,7 @@ static int complain_of_none(const model *m, complaint to) {
     }
     if (m->rest.count > 3)
         snprintf(list + length, sizeof list - length, " and %d more", m->rest.count - 3);
-    return complain(to, source_path(m->file, 0), "%s%s",
+    return complain(to, model_source_path(m->file, 0), "%s%s",
                     m->entry_count > 0 ? "has no complete layer" : "has no attention weights with known names", list);
 }
 
@@ -159,9 +159,9 @@ int model_open(const char *const *paths, int count, int64_t heads, int64_t kv_he
         return complain(to, paths[0], "out of memory");
     m->heads = heads;
     m->kv_heads = kv_heads;
-    int status = source_open(paths, count, &m->file, to);
+    int status = model_source_open(paths, count, &m->file, to);
     if (status == 0)
-        status = config_open(source_path(m->file, 0), &m->config, to);
+        status = config_open(model_source_path(m->file, 0), &m->config, to);
     if (status == 0)
         status = find_layers(m, to);
     if (status == 0)
@@ -174,7 +174,7 @@ int model_open(const char *const *paths, int count, int64_t heads, int64_t kv_he
 void model_close(model *m) {
     if (m == NULL)
         return;
-    source_close(m->file);
+    model_source_close(m->file);
     config_close(m->config);
     rest_free(&m->rest);
     free(m->entries);
@@ -186,8 +186,8 @@ void model_close(model *m) {
 
 int64_t model_layers(const model *m) { return m->layer_count; }
 const char *model_type(const model *m) { return config_type(m->config); }
-int model_files(const model *m) { return source_files(m->file); }
-const char *model_partial(const model *m) { return source_partial(m->file); }
+int model_files(const model *m) { return model_source_files(m->file); }
+const char *model_partial(const model *m) { return model_source_partial(m->file); }
 const rest *model_rest(const model *m) { return &m->rest; }
 
 /* ------------------------------------------------------------------------------------------------------- a layer -- */
@@ -319,7 +319,7 @@ int model_read(model *m, int64_t index, complaint to) {
             if (m->data[part] == NULL)
                 return complain(to, path_of(m, e), "%s: out of memory", t->name);
         }
-        if (source_read_f32(m->file, e[part].item, m->data[part], to) != 0)
+        if (model_source_read_f32(m->file, e[part].item, m->data[part], to) != 0)
             return -1;
         for (int64_t i = 0; i < t->elements; i++)
             if (!(m->data[part][i] - m->data[part][i] == 0.0f))

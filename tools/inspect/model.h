@@ -25,7 +25,7 @@ enum { MODEL_MOST_HEADS = 1 << 16 };
 /* One thread at a time, except model_head(). */
 typedef struct model model;
 
-/* Opens the files (source.h says which paths there are) and finds the layers whose W^Q, W^K and W^V are all in them.
+/* Opens the files (model_source.h says which paths there are) and finds the layers whose W^Q, W^K and W^V are all in them.
  * heads, kv_heads: if not 0, in place of what config.json says. *m is NULL after an error. */
 int model_open(const char *const *paths, int count, int64_t heads, int64_t kv_heads, model **m, complaint to);
 void model_close(model *m); /* NULL is allowed */

@@ -1,24 +1,26 @@
-/* Files that are written whole or not at all (inspect.h): in memory first, then by the library's own file.c, beside
- * what is there, synced, renamed. */
+/* Texts that are written whole or not at all (inspect.h): in memory first, then in place of what is there. */
+#define _XOPEN_SOURCE 700 /* realpath() */
 #include "inspect.h"
 
-#include "core/core.h"
+#include "whole_file.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static bool is_standard(const char *path) { return strcmp(path, "-") == 0; }
 
-/* A file of the library, with its folder locked: replaced by text, or only tried where text is NULL. */
+/* The file of a path, through symbolic links, replaced by text, or only tried where text is NULL. */
 static int replace(const char *path, const char *text, size_t length, complaint to) {
-    char error[FV_FILE_ERROR];
-    int lock;
-    bool good = fv_file_lock(path, 1, &lock, error) == FOVEA_OK;
-    if (good) {
-        good = text != NULL ? fv_file_replace(path, text, length, error) == FOVEA_OK : fv_file_may_replace(path, error);
-        fv_file_unlock(lock);
-    }
-    return good ? 0 : complain(to, "output", "%s", error);
+    static whole_file file;
+    char *real = realpath(path, NULL);
+    int status = whole_file_begin(&file, real != NULL ? real : path, (int64_t)length, true, to);
+    if (status == 0 && text != NULL)
+        status = whole_file_write(&file, text, (int64_t)length, to) == 0 && whole_file_finish(&file, to) == 0
+                     ? whole_file_rename(&file, to)
+                     : -1;
+    whole_file_drop(&file);
+    free(real);
+    return status;
 }
 
 int output_check(const char *path, complaint to) { return is_standard(path) ? 0 : replace(path, NULL, 0, to); }

@@ -256,13 +256,13 @@ shards) # a model in several files, given in every way; one that is not whole; a
     done
     for wrong in '' '{}' '[]' '{"weight_map": 3}' '{"weight_map": {}'; do
         printf '%s' "$wrong" >other/model.safetensors.index.json
-        refuses 'index.json: is not a model index' similarity other
+        refuses 'index.json: is not (a model index|JSON|a JSON object)' similarity other
     done
     printf '{"weight_map": {}}' >other/model.safetensors.index.json
     refuses 'lists no files' similarity other
     mkdir empty
     refuses 'empty: has no .safetensors file' similarity empty
-    refuses 'nowhere.index.json: cannot be opened' similarity nowhere.index.json
+    refuses 'nowhere.index.json: does not exist' similarity nowhere.index.json
     # A shard cut off, one whose arrays overlap, and a config.json of another model.
     mkdir cut && cp llama/* cut && head -c 400 llama/model-00002-of-00004.safetensors >cut/model-00002-of-00004.safetensors
     refuses 'model-00002-of-00004.safetensors: ' similarity cut

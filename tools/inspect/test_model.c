@@ -251,14 +251,14 @@ static void test_config(void) {
     check_config("{\"n_head\": 0}", "", SIZES(.heads = 0), "n_head is not a number from 1");
     check_config("{\"n_head\": 1048577}", "", SIZES(.heads = 0), "n_head is not a number from 1");
     check_config("{\"num_heads\": [3, 6]}", "", SIZES(.heads = 0), "num_heads is not a number");
-    check_config("{\"n_head\": 2, \"n_head\": 3}", "", SIZES(.heads = 0), "is not a JSON object");
+    check_config("{\"n_head\": 2, \"n_head\": 3}", "", SIZES(.heads = 0), "is not JSON");
     check_config("[12]", "", SIZES(.heads = 0), "is not a JSON object");
-    check_config("", "", SIZES(.heads = 0), "is not a JSON object");
+    check_config("", "", SIZES(.heads = 0), "is not JSON");
     char *huge = malloc((1 << 20) + 3);
     memset(huge, ' ', (1 << 20) + 2);
     memcpy(huge, "{}", 2);
     huge[(1 << 20) + 2] = '\0';
-    check_config(huge, "", SIZES(.heads = 0), "at most 1 MiB");
+    check_config(huge, "", SIZES(.heads = 0), "is too large");
     free(huge);
     remove(config_file);
 }

@@ -7,8 +7,8 @@
  *
  * Templates are programs in Jinja. ChatML's are read (chatml.h); of Llama 3 and Gemma those that their makers
  * published are known. Special tokens in a message are text. */
-#ifndef GENERATE_CHAT_H
-#define GENERATE_CHAT_H
+#ifndef MODELS_CHAT_H
+#define MODELS_CHAT_H
 
 #include "tokenizers.h"
 

@@ -6,8 +6,8 @@
  * Templates are programs in Jinja. Two are known: the one that writes each message between <|im_start|> and
  * <|im_end|>, and the one that begins with a system message of its own, if the first message is not one. They may be
  * spaced differently. */
-#ifndef GENERATE_CHATML_H
-#define GENERATE_CHATML_H
+#ifndef MODELS_CHATML_H
+#define MODELS_CHATML_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Sentences for what is wrong with a file: how readers report. */
-#ifndef TOKENIZERS_COMPLAIN_H
-#define TOKENIZERS_COMPLAIN_H
+#ifndef MODELS_COMPLAIN_H
+#define MODELS_COMPLAIN_H
 
 #include <stddef.h>
 

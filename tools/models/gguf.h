@@ -11,8 +11,8 @@
  * first file, and is then as one. Files are untrusted input: every count, length, offset and type is checked before
  * it is used, names come once, arrays do not overlap and end within the file. Functions that can fail return 0, or
  * -1 with a sentence that names the file in the complaint. */
-#ifndef GENERATE_GGUF_H
-#define GENERATE_GGUF_H
+#ifndef MODELS_GGUF_H
+#define MODELS_GGUF_H
 
 #include "complain.h"
 
@@ -88,7 +88,7 @@ int gguf_open_memory(const void *bytes, size_t size, const char *name, gguf **fi
 void gguf_close(gguf *file); /* NULL is allowed */
 const char *gguf_path(const gguf *file);
 const char *gguf_part_path(const gguf *file, int i); /* of a model's i-th file, from 0 on; NULL behind the last */
-bool gguf_is_later_part(const char *name); /* NAME-00002-of-0000N.gguf or later: not what is opened */
+bool gguf_is_later_part(const char *name);           /* NAME-00002-of-0000N.gguf or later: not what is opened */
 
 int64_t gguf_value_count(const gguf *file);
 const gguf_value *gguf_value_at(const gguf *file, int64_t i);

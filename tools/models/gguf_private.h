@@ -1,6 +1,6 @@
 /* A GGUF file (gguf.h), between gguf.c, which parses its header, and gguf_file.c, which opens and reads it. */
-#ifndef GENERATE_GGUF_PRIVATE_H
-#define GENERATE_GGUF_PRIVATE_H
+#ifndef MODELS_GGUF_PRIVATE_H
+#define MODELS_GGUF_PRIVATE_H
 
 #include "gguf.h"
 

@@ -1,7 +1,7 @@
 /* Makes GGUF files in memory, for tests: a sound one, which they break, and a tiny LLaMA, to which they add
  * settings. */
-#ifndef GENERATE_MAKE_GGUF_H
-#define GENERATE_MAKE_GGUF_H
+#ifndef MODELS_MAKE_GGUF_H
+#define MODELS_MAKE_GGUF_H
 
 #include "gguf.h"
 

@@ -1,10 +1,8 @@
 /* Where a model is, wherever the program is called from. */
-#ifndef MINILM_MODEL_PLACE_H
-#define MINILM_MODEL_PLACE_H
+#ifndef MODELS_MODEL_PLACE_H
+#define MODELS_MODEL_PLACE_H
 
-#include "complain.h"
-
-enum { MODEL_PLACE_MOST = 4096 };
+#include "path.h"
 
 /* What --help says of it. */
 #define MODEL_PLACE_HELP                                                                                               \
@@ -12,8 +10,8 @@ enum { MODEL_PLACE_MOST = 4096 };
     "tools/embed/fetch.py puts it"
 
 typedef struct model_place {
-    char folder[MODEL_PLACE_MOST]; /* of config.json and the tokenizer */
-    char file[MODEL_PLACE_MOST];   /* the safetensors file */
+    char folder[PATH_MOST]; /* of config.json and the tokenizer */
+    char file[PATH_MOST];   /* the safetensors file */
 } model_place;
 
 /* The model that is given: a folder with model.safetensors, or a safetensors file. NULL: the default, as above.
@@ -21,6 +19,6 @@ typedef struct model_place {
 int model_place_find(const char *given, model_place *place, complaint to);
 
 /* Its name for people: that of the folder, or of the file if it is not model.safetensors. */
-const char *model_place_name(const model_place *place, char name[MODEL_PLACE_MOST]);
+const char *model_place_name(const model_place *place, char name[PATH_MOST]);
 
 #endif

@@ -19,14 +19,19 @@ void progress_show(progress *p, int64_t done) {
     if (now - p->shown < between || done < 1)
         return;
     p->shown = now;
-    const double left = spent / (double)done * (double)(p->all - done);
-    char bar[WIDTH + 1] = "";
-    memset(bar, '.', WIDTH);
-    memset(bar, '#', (size_t)(WIDTH * done / p->all));
-    if (p->terminal)
-        fprintf(stderr, "\r\033[K[%s] ", bar);
-    fprintf(stderr, "%lld of %lld %s, %d:%02d left%s", (long long)done, (long long)p->all, p->what, (int)(left / 60),
-            (int)left % 60, p->terminal ? "" : "\n");
+    const char *const begin = p->terminal ? "\r\033[K" : "", *const end = p->terminal ? "" : "\n";
+    if (p->all < 1)
+        fprintf(stderr, "%s%lld %s%s", begin, (long long)done, p->what, end);
+    else {
+        const double left = spent / (double)done * (double)(p->all > done ? p->all - done : 0);
+        char bar[WIDTH + 1] = "";
+        memset(bar, '.', WIDTH);
+        memset(bar, '#', (size_t)(WIDTH * (done < p->all ? done : p->all) / p->all));
+        if (p->terminal)
+            fprintf(stderr, "%s[%s] ", begin, bar);
+        fprintf(stderr, "%lld of %lld %s, %d:%02d left%s", (long long)done, (long long)p->all, p->what,
+                (int)(left / 60), (int)left % 60, end);
+    }
     fflush(stderr);
 }
 

@@ -1,14 +1,14 @@
 /* How far a long computation is, and how long it will take: a bar on a terminal, now and then a line elsewhere; on
  * standard error, so that what is computed stays alone on standard output. */
-#ifndef INSPECT_PROGRESS_H
-#define INSPECT_PROGRESS_H
+#ifndef MODELS_PROGRESS_H
+#define MODELS_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 typedef struct progress {
-    const char *what; /* is counted, as "heads" */
-    int64_t all;
+    const char *what;    /* is counted, as "heads" */
+    int64_t all;         /* 0: not known */
     double begin, shown; /* seconds */
     bool terminal;
 } progress;

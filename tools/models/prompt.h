@@ -4,8 +4,8 @@
  *     int64_t replaced;
  *     char *text = prompt_read(stdin, 1 << 24, &count, complaint);
  *     char *sound = prompt_utf8(text, count, &replaced);             replaced > 0: tell the user */
-#ifndef GENERATE_PROMPT_H
-#define GENERATE_PROMPT_H
+#ifndef MODELS_PROMPT_H
+#define MODELS_PROMPT_H
 
 #include "complain.h"
 

@@ -1,6 +1,6 @@
 /* Opening files that are read from end to end: a pipe or a device is refused at once. It could block, or never end. */
-#ifndef EXAMPLES_REGULAR_FILE_H
-#define EXAMPLES_REGULAR_FILE_H
+#ifndef MODELS_REGULAR_FILE_H
+#define MODELS_REGULAR_FILE_H
 
 #include <errno.h>
 #include <fcntl.h>

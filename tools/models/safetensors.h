@@ -8,8 +8,8 @@
  *
  * The format: a length n in 8 bytes, little-endian; n bytes of JSON, which give each array's name, dtype, shape and
  * place; the arrays. Functions that can fail return 0, or -1 with a sentence that names the file in the complaint. */
-#ifndef MINILM_SAFETENSORS_H
-#define MINILM_SAFETENSORS_H
+#ifndef MODELS_SAFETENSORS_H
+#define MODELS_SAFETENSORS_H
 
 #include "complain.h"
 

@@ -1,6 +1,6 @@
 /* Time for the measuring programs of this folder. */
-#ifndef STOPWATCH_H
-#define STOPWATCH_H
+#ifndef MODELS_STOPWATCH_H
+#define MODELS_STOPWATCH_H
 
 #include <time.h>
 

@@ -1,6 +1,6 @@
 /* Files that tests of the readers write: whole ones, and safetensors files of any header, right or wrong. */
-#ifndef MINILM_TEST_FILE_H
-#define MINILM_TEST_FILE_H
+#ifndef MODELS_TEST_FILE_H
+#define MODELS_TEST_FILE_H
 
 #include "safetensors.h"
 #include "test.h"

@@ -1,19 +1,16 @@
 /* text.h. */
 #include "text.h"
 
+#include "folder_tokenizer.h"
 #include "text_file.h"
-#include "tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { ENDS_MOST = 16, PATH_MOST = 4096, CONFIG_MOST = 1 << 24 };
+enum { ENDS_MOST = 16, CONFIG_MOST = 1 << 24 };
 
 struct text_codec {
-    const tk_tokenizer *tokens;
-    tk_tokenizer *own; /* tokens, or folder's */
-    tokenizer *folder;
+    tk_tokenizer *tokens;
     int32_t first;           /* before each text; TK_NONE: there is none */
     int32_t ends[ENDS_MOST]; /* of an answer */
     int end_count;
@@ -147,11 +144,10 @@ static int read_tokenizer(text_codec *t, const gguf *f, complaint to) {
         d.merges = (tk_list){merges != NULL ? merges->count : 0, next_text, &merge_at};
         d.types = type_copy;
         d.scores = score_copy;
-        status = tk_create(&d, &t->own, to);
+        status = tk_create(&d, &t->tokens, to);
     }
     free(type_copy);
     free(score_copy);
-    t->tokens = t->own;
     return status;
 }
 
@@ -189,15 +185,6 @@ int text_from_gguf(const gguf *file, text_codec **out, complaint to) {
 
 /* ------------------------------------------------------------------------------------------------- from a folder -- */
 
-/* The object of a file, NULL if there is none. */
-static int open_json(const char *folder, const char *name, json_t **object, complaint to) {
-    char path[PATH_MOST];
-    *object = NULL;
-    return snprintf(path, sizeof path, "%s/%s", folder, name) < PATH_MOST
-               ? text_file_json(path, CONFIG_MOST, object, to)
-               : complain(to, name, "the model's folder has too long a name");
-}
-
 /* eos_token_id: an id, or a list of them. False: the file does not say. */
 static bool add_ends(text_codec *t, const json_t *object) {
     const json_t *ids = json_object_get(object, "eos_token_id");
@@ -226,9 +213,9 @@ static int read_folder(text_codec *t, const char *folder, complaint to) {
     json_t *generation = NULL, *model = NULL, *config = NULL;
     int64_t bytes;
     int status = 0;
-    if (open_json(folder, "generation_config.json", &generation, to) != 0 ||
-        open_json(folder, "config.json", &model, to) != 0 ||
-        open_json(folder, "tokenizer_config.json", &config, to) != 0)
+    if (text_file_json_in(folder, "generation_config.json", CONFIG_MOST, path, &generation, to) != 0 ||
+        text_file_json_in(folder, "config.json", CONFIG_MOST, path, &model, to) != 0 ||
+        text_file_json_in(folder, "tokenizer_config.json", CONFIG_MOST, path, &config, to) != 0)
         status = -1;
     if (status == 0)
         t->named_ends = !add_ends(t, generation) && !add_ends(t, model);
@@ -239,8 +226,9 @@ static int read_folder(text_codec *t, const char *folder, complaint to) {
         status = complain(to, folder, "tokenizer_config.json: add_bos_token, but bos_token is no token");
     const char *chat = find_template(config);
     char *file = NULL;
-    snprintf(path, sizeof path, "%s/chat_template.jinja", folder);
-    if (status == 0 && access(path, F_OK) == 0) {
+    if (status == 0)
+        status = path_join(path, folder, "chat_template.jinja", to);
+    if (status == 0 && path_exists(path)) {
         chat = file = text_file_read(path, CONFIG_MOST, &bytes, to);
         status = file != NULL ? 0 : -1;
     }
@@ -259,8 +247,8 @@ int text_from_folder(const char *folder, text_codec **out, complaint to) {
     if (t == NULL)
         return complain(to, folder, "out of memory");
     t->first = TK_NONE;
-    int status = tokenizer_open(folder, TOKENIZER_NONE, &t->folder, to);
-    if (status == 0 && (t->tokens = tokenizer_bpe(t->folder)) == NULL)
+    int status = folder_tokenizer(folder, FOLDER_NONE, &t->tokens, to);
+    if (status == 0 && !tk_byte_level(t->tokens))
         status = complain(to, folder, "has no byte-level BPE");
     if (status == 0)
         status = read_folder(t, folder, to);
@@ -274,8 +262,7 @@ int text_from_folder(const char *folder, text_codec **out, complaint to) {
 void text_free(text_codec *t) {
     if (t == NULL)
         return;
-    tk_free(t->own);
-    tokenizer_close(t->folder);
+    tk_free(t->tokens);
     chat_free(&t->chat);
     free(t);
 }

@@ -6,8 +6,8 @@
  *     tk_decoder d = tk_decoder_begin(text_tokenizer(t), false);         from tokens back to text
  *
  * Special tokens in a text are text: only text_chat() puts them in. */
-#ifndef GENERATE_TEXT_H
-#define GENERATE_TEXT_H
+#ifndef MODELS_TEXT_H
+#define MODELS_TEXT_H
 
 #include "chat.h"
 #include "gguf.h"

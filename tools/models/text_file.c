@@ -62,3 +62,9 @@ int text_file_json(const char *path, int64_t most, json_t **object, complaint to
     *object = json;
     return 0;
 }
+
+int text_file_json_in(const char *folder, const char *name, int64_t most, char path[PATH_MOST], json_t **object,
+                      complaint to) {
+    *object = NULL;
+    return path_join(path, folder, name, to) == 0 ? text_file_json(path, most, object, to) : -1;
+}

@@ -1,8 +1,8 @@
 /* Files that are read whole: texts, and JSON objects. A pipe or a device is refused, as in regular_file.h. */
-#ifndef MINILM_TEXT_FILE_H
-#define MINILM_TEXT_FILE_H
+#ifndef MODELS_TEXT_FILE_H
+#define MODELS_TEXT_FILE_H
 
-#include "complain.h"
+#include "path.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -13,5 +13,9 @@ char *text_file_read(const char *path, int64_t most, int64_t *bytes, complaint t
 /* The object of a JSON file, freed by json_decref(). Returns 0, with *object NULL where there is no such file; or -1
  * after a complaint. */
 int text_file_json(const char *path, int64_t most, json_t **object, complaint to);
+
+/* The same of FOLDER/NAME, which path becomes. */
+int text_file_json_in(const char *folder, const char *name, int64_t most, char path[PATH_MOST], json_t **object,
+                      complaint to);
 
 #endif

@@ -1,106 +1,52 @@
 /* weights.h. */
 #include "weights.h"
 
-#include "text_file.h"
+#include "path.h"
 
 #include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-enum { PATH_MOST = 4096, SHARDS_MOST = 512, INDEX_MOST = 1 << 26 };
 
 struct weights {
     char path[PATH_MOST], folder[PATH_MOST];
     gguf *gguf;
-    uint8_t *loaded; /* of the GGUF file's arrays */
-    safetensors *shard[SHARDS_MOST];
-    char *shard_name[SHARDS_MOST];
-    int shards;
+    uint8_t *loaded;      /* of the GGUF file's arrays */
+    model_source *source; /* or gguf */
 };
-
-static bool join(char path[PATH_MOST], const char *folder, const char *name) {
-    return snprintf(path, PATH_MOST, "%s/%s", folder, name) < PATH_MOST;
-}
-
-static bool ends_with(const char *text, const char *end) {
-    const size_t a = strlen(text), b = strlen(end);
-    return a >= b && strcmp(text + a - b, end) == 0;
-}
-
-static bool exists(const char *path) { return access(path, F_OK) == 0; }
 
 /* ------------------------------------------------------------------------------------------------------- opening -- */
 
-static int add_shard(weights *w, const char *name, const char *path, complaint to) {
-    for (int i = 0; i < w->shards; i++)
-        if (strcmp(w->shard_name[i], name) == 0)
-            return i;
-    if (w->shards == SHARDS_MOST)
-        return complain(to, w->path, "lists more than %d files", SHARDS_MOST);
-    if (safetensors_open(path, &w->shard[w->shards], to) != 0)
-        return -1;
-    w->shard_name[w->shards] = malloc(strlen(name) + 1);
-    if (w->shard_name[w->shards] == NULL) {
-        safetensors_close(w->shard[w->shards]);
-        return complain(to, w->path, "out of memory");
-    }
-    strcpy(w->shard_name[w->shards], name);
-    return w->shards++;
-}
-
-/* A file of the index lies beside it: no name may lead elsewhere. */
-static int add_listed(weights *w, const char *tensor, const char *name, complaint to) {
-    char path[PATH_MOST];
-    if (name == NULL || *name == '\0' || *name == '.' || strchr(name, '/') != NULL || !join(path, w->folder, name))
-        return complain(to, w->path, "names no file beside it for %.100s", tensor);
-    const int shard = add_shard(w, name, path, to);
-    if (shard < 0)
-        return -1;
-    return safetensors_find(w->shard[shard], tensor) != NULL
-               ? 0
-               : complain(to, path, "has no %.100s, which the index says it has", tensor);
-}
-
-static int open_index(weights *w, complaint to) {
-    json_t *root, *file;
-    const char *tensor;
-    if (text_file_json(w->path, INDEX_MOST, &root, to) != 0)
-        return -1;
-    json_t *map = json_object_get(root, "weight_map");
-    int status = json_is_object(map) && json_object_size(map) > 0 ? 0 : complain(to, w->path, "has no weight_map");
-    json_object_foreach(map, tensor, file) if (status == 0) status = add_listed(w, tensor, json_string_value(file), to);
-    json_decref(root);
-    return status;
+static int open_source(weights *w, complaint to) {
+    return model_source_open((const char *const[]){w->path}, 1, &w->source, to);
 }
 
 /* The one GGUF file of a folder, or the first of one model's. */
 static int find_gguf(weights *w, const char *folder, complaint to) {
     DIR *d = opendir(folder);
-    int found = 0;
+    int found = 0, status = 0;
     if (d == NULL)
         return complain(to, folder, "does not exist, or cannot be read");
     for (struct dirent *e = readdir(d); e != NULL; e = readdir(d))
-        if (ends_with(e->d_name, ".gguf") && !gguf_is_later_part(e->d_name) && ++found == 1 &&
-            !join(w->path, folder, e->d_name))
-            found = -1;
+        if (path_ends_with(e->d_name, ".gguf") && !gguf_is_later_part(e->d_name) && found++ == 0)
+            status = path_join(w->path, folder, e->d_name, to);
     closedir(d);
     if (found == 1)
-        return 0;
+        return status;
     return complain(to, folder,
                     found > 1 ? "has several GGUF files: name one" : "has no model: no GGUF file, no safetensors");
 }
 
 static int open_folder(weights *w, const char *folder, complaint to) {
-    if (!join(w->path, folder, "model.safetensors") || strlen(folder) >= PATH_MOST)
-        return complain(to, "model", "has too long a name");
-    strcpy(w->folder, folder);
-    if (exists(w->path))
-        return add_shard(w, "model.safetensors", w->path, to) < 0 ? -1 : 0;
-    if (join(w->path, folder, "model.safetensors.index.json") && exists(w->path))
-        return open_index(w, to);
+    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
+    for (int i = 0; i < 2; i++) {
+        if (path_join(w->path, folder, names[i], to) != 0)
+            return -1;
+        strcpy(w->folder, folder);
+        if (path_exists(w->path))
+            return open_source(w, to);
+    }
     return find_gguf(w, folder, to) == 0 ? gguf_open(w->path, &w->gguf, to) : -1;
 }
 
@@ -111,10 +57,8 @@ static int open_file(weights *w, const char *path, complaint to) {
     strcpy(w->path, path);
     snprintf(w->folder, sizeof w->folder, "%.*s", slash != NULL ? (int)(slash - path) + (slash == path) : 1,
              slash != NULL ? path : ".");
-    if (ends_with(path, ".index.json"))
-        return open_index(w, to);
-    if (ends_with(path, ".safetensors"))
-        return add_shard(w, path, path, to) < 0 ? -1 : 0;
+    if (path_ends_with(path, ".index.json") || path_ends_with(path, ".safetensors"))
+        return open_source(w, to);
     return gguf_open(path, &w->gguf, to);
 }
 
@@ -139,30 +83,16 @@ void weights_close(weights *w) {
         return;
     gguf_close(w->gguf);
     free(w->loaded);
-    for (int i = 0; i < w->shards; i++) {
-        safetensors_close(w->shard[i]);
-        free(w->shard_name[i]);
-    }
+    model_source_close(w->source);
     free(w);
 }
 
 gguf *weights_gguf(const weights *w) { return w->gguf; }
-safetensors *weights_shard(const weights *w, int i) { return i < w->shards ? w->shard[i] : NULL; }
+const model_source *weights_source(const weights *w) { return w->source; }
 const char *weights_path(const weights *w) { return w->path; }
 const char *weights_folder(const weights *w) { return w->folder; }
 
 /* -------------------------------------------------------------------------------------------------------- arrays -- */
-
-static const safetensors_tensor *find_shard(const weights *w, const char *name, safetensors **file) {
-    for (int i = 0; i < w->shards; i++) {
-        const safetensors_tensor *t = safetensors_find(w->shard[i], name);
-        if (t != NULL) {
-            *file = w->shard[i];
-            return t;
-        }
-    }
-    return NULL;
-}
 
 bool weights_shape(const weights *w, const char *name, int64_t *rows, int64_t *columns) {
     *rows = *columns = 0;
@@ -174,8 +104,8 @@ bool weights_shape(const weights *w, const char *name, int64_t *rows, int64_t *c
         *rows = t->dims == 2 ? t->shape[1] : 0;
         return true;
     }
-    safetensors *file;
-    const safetensors_tensor *t = find_shard(w, name, &file);
+    const model_source_item *item = model_source_find(w->source, name);
+    const safetensors_tensor *t = item != NULL ? item->tensor : NULL;
     if (t == NULL || t->dims < 1 || t->dims > 2)
         return false;
     *columns = t->shape[t->dims - 1];
@@ -219,7 +149,6 @@ static int check_finite(const weights *w, const char *name, const float *values,
 }
 
 float *weights_load(weights *w, const char *name, int64_t rows, int64_t columns, complaint to) {
-    safetensors *file;
     if (check_shape(w, name, rows, columns, to) != 0)
         return NULL;
     const size_t count = (size_t)columns * (size_t)(rows > 0 ? rows : 1);
@@ -228,10 +157,9 @@ float *weights_load(weights *w, const char *name, int64_t rows, int64_t columns,
         complain(to, w->path, "out of memory");
         return NULL;
     }
-    const safetensors_tensor *t = w->gguf == NULL ? find_shard(w, name, &file) : NULL;
     int status;
-    if (t != NULL)
-        status = safetensors_read_f32(file, t, values, to);
+    if (w->source != NULL)
+        status = model_source_read_f32(w->source, model_source_find(w->source, name), values, to);
     else {
         const gguf_tensor *g = load_tensor(w, name);
         status = gguf_read_f32(w->gguf, g, values, to);

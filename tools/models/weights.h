@@ -1,20 +1,20 @@
 /* The arrays of a model by their names, wherever they are: in a GGUF file, a safetensors file, or the files that a
  * model.safetensors.index.json lists. */
-#ifndef GENERATE_WEIGHTS_H
-#define GENERATE_WEIGHTS_H
+#ifndef MODELS_WEIGHTS_H
+#define MODELS_WEIGHTS_H
 
 #include "gguf.h"
-#include "safetensors.h"
+#include "model_source.h"
 
 /* One thread at a time. */
 typedef struct weights weights;
 
 /* path: a file of either format, or a folder that has model.safetensors, such an index, or one model in GGUF. */
 int weights_open(const char *path, weights **w, complaint to);
-void weights_close(weights *w);                      /* NULL is allowed */
-gguf *weights_gguf(const weights *w);                /* or NULL */
-safetensors *weights_shard(const weights *w, int i); /* the i-th safetensors file, or NULL behind the last */
-const char *weights_path(const weights *w);          /* for complaints */
+void weights_close(weights *w);                       /* NULL is allowed */
+gguf *weights_gguf(const weights *w);                 /* or NULL */
+const model_source *weights_source(const weights *w); /* the other's safetensors, or NULL */
+const char *weights_path(const weights *w);           /* for complaints */
 const char *weights_folder(const weights *w);
 
 /* Rows and columns (a vector has 0 rows): the last index is that of the columns, which lie together. */

@@ -1,6 +1,8 @@
 /* arrays.h. */
 #include "arrays.h"
 
+#include "path.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,11 +30,6 @@ static const char embeddings[] =
     "*embed_tokens_per_layer.weight,*word_embeddings.weight,*tok_embeddings.weight,*wte.weight";
 static const char heads[] = "output.weight,*lm_head.weight,*embed_out.weight";
 
-static bool ends_with(const char *name, const char *end) {
-    const size_t length = strlen(name), tail = strlen(end);
-    return length >= tail && strcmp(name + length - tail, end) == 0;
-}
-
 /* The type by name and shape; *why if it is not that of --type. */
 static tensor_type wanted(const options *opts, const array *t, const char **why) {
     const bool blocks = type_in_gguf((tensor_type)opts->type);
@@ -44,7 +41,7 @@ static tensor_type wanted(const options *opts, const array *t, const char **why)
     if (fits(opts->keep, t->name))
         return TYPE_KEEP;
     *why = "by its name";
-    if (fits(never, t->name) || !(ends_with(t->name, "weight") || (blocks && fits("*experts*", t->name))))
+    if (fits(never, t->name) || !(path_ends_with(t->name, "weight") || (blocks && fits("*experts*", t->name))))
         return TYPE_KEEP;
     *why = "--tensor-type";
     if (given >= 0)
@@ -115,24 +112,6 @@ static int decide(const options *opts, arrays *a, array *t, complaint to) {
 
 /* ------------------------------------------------------------------------------------------------------- opening -- */
 
-static int by_name(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
-
-/* Two shards may have one name. */
-static int check_names(const arrays *a, complaint to) {
-    const char **names = malloc(((size_t)a->count + 1) * sizeof *names);
-    if (names == NULL)
-        return complain(to, weights_path(a->w), "out of memory");
-    for (int64_t i = 0; i < a->count; i++)
-        names[i] = a->at[i].name;
-    qsort(names, (size_t)a->count, sizeof *names, by_name);
-    int status = 0;
-    for (int64_t i = 1; i < a->count && status == 0; i++)
-        if (strcmp(names[i - 1], names[i]) == 0)
-            status = complain(to, weights_path(a->w), "%s comes twice", names[i]);
-    free(names);
-    return status;
-}
-
 static void from_gguf(const gguf_tensor *g, array *t) {
     *t = (array){.name = g->name, .dims = g->dims, .elements = g->elements, .bytes = g->bytes, .in_gguf = g};
     t->stored = gguf_type_name(g->type);
@@ -153,22 +132,19 @@ int arrays_open(const options *opts, arrays *a, complaint to) {
     if (weights_open(opts->input, &a->w, to) != 0)
         return -1;
     const gguf *g = weights_gguf(a->w);
-    int64_t all = g != NULL ? gguf_tensor_count(g) : 0;
-    for (int i = 0; weights_shard(a->w, i) != NULL; i++)
-        all += safetensors_count(weights_shard(a->w, i));
+    const model_source *s = weights_source(a->w);
+    const int64_t all = g != NULL ? gguf_tensor_count(g) : model_source_count(s);
     a->at = calloc((size_t)all + 1, sizeof *a->at);
     if (a->at == NULL)
         return complain(to, opts->input, "out of memory");
     for (int64_t i = 0; g != NULL && i < all; i++)
         from_gguf(gguf_tensor_at(g, i), &a->at[a->count++]);
-    for (int i = 0; weights_shard(a->w, i) != NULL; i++)
-        for (int64_t k = 0; k < safetensors_count(weights_shard(a->w, i)); k++)
-            from_file(weights_shard(a->w, i), safetensors_at(weights_shard(a->w, i), k), &a->at[a->count++]);
+    for (int i = 0; s != NULL && i < model_source_files(s); i++)
+        for (int64_t k = 0; k < safetensors_count(model_source_file(s, i)); k++)
+            from_file(model_source_file(s, i), safetensors_at(model_source_file(s, i), k), &a->at[a->count++]);
     for (int64_t i = 0; i < a->count; i++)
         if (decide(opts, a, &a->at[i], to) != 0)
             return -1;
-    if (check_names(a, to) != 0)
-        return -1;
     if (a->quantised > 0)
         return 0;
     if (a->already > 0)
@@ -204,8 +180,9 @@ bool arrays_include(const arrays *a, const char *path) {
     const int length = snprintf(config, sizeof config, "%s/config.json", weights_folder(a->w));
     if (same_file(path, weights_path(a->w)) || (length < (int)sizeof config && same_file(path, config)))
         return true;
-    for (int i = 0; weights_shard(a->w, i) != NULL; i++)
-        if (same_file(path, safetensors_path(weights_shard(a->w, i))))
+    const model_source *s = weights_source(a->w);
+    for (int i = 0; s != NULL && i < model_source_files(s); i++)
+        if (same_file(path, model_source_path(s, i)))
             return true;
     const gguf *g = weights_gguf(a->w);
     for (int i = 0; g != NULL && gguf_part_path(g, i) != NULL; i++)

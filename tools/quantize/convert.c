@@ -21,7 +21,7 @@ typedef struct conversion {
     const options *opts;
     const arrays *a;
     const fovea_context *ctx;
-    output *o;
+    whole_file *o;
     complaint to;
     progress bar;
     summary sum;
@@ -78,7 +78,7 @@ static int quantise(conversion *c, passage *p, int64_t first, int64_t count) {
     p->max = fmax(p->max, error.max);
     p->errors += error.rms * error.rms * (double)(count * t->columns);
     p->given += squares(dtype, values, count * t->columns);
-    return output_write(c->o, p->data, data, c->to);
+    return whole_file_write(c->o, p->data, data, c->to);
 }
 
 static int pass(conversion *c, passage *p) {
@@ -89,13 +89,13 @@ static int pass(conversion *c, passage *p) {
         count = t->rows - first < p->rows ? t->rows - first : p->rows;
         status = arrays_read(c->a, t, first * row, count * row, p->from, c->to);
         if (status == 0)
-            status =
-                t->type == TYPE_KEEP ? output_write(c->o, p->from, count * row, c->to) : quantise(c, p, first, count);
+            status = t->type == TYPE_KEEP ? whole_file_write(c->o, p->from, count * row, c->to)
+                                          : quantise(c, p, first, count);
         c->sum.before += count * row;
         progress_show(&c->bar, c->sum.before / MEGABYTE);
     }
     if (status == 0 && t->type != TYPE_KEEP && t->scales > 0)
-        status = output_write(c->o, p->scales, (int64_t)t->scales, c->to);
+        status = whole_file_write(c->o, p->scales, (int64_t)t->scales, c->to);
     return status;
 }
 
@@ -173,7 +173,7 @@ static void tell_all(const summary *sum, const arrays *a) {
                 a->unfit == 1 ? "x is" : "ces are");
 }
 
-int convert(const options *opts, const arrays *a, output *o, convert_end *end, complaint to) {
+int convert(const options *opts, const arrays *a, whole_file *o, convert_end *end, complaint to) {
     fovea_context_options context;
     fovea_context *ctx;
     int64_t all = 0;

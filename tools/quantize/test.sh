@@ -199,12 +199,12 @@ refused 1 'ffn_down.weight: .*NaN' broken.gguf --type q8_0 -o no.gguf
 { head -c -4 folder/large.safetensors; printf '\0\0\300\177'; } >broken.safetensors
 refused 1 'many.weight, rows from 4096 on: output channel 1503 of from has a number that is NaN' broken.safetensors \
     --type q8_0 -o no.gguf
-refused 1 'cannot be written' wide.gguf --type q8_0 -o nowhere/no.gguf
+refused 1 'its folder does not exist' wide.gguf --type q8_0 -o nowhere/no.gguf
 (
     ulimit -f 100
     refused 1 'no.gguf: cannot be written: ' wide.gguf --type q8_0 -o no.gguf
 ) || exit
-refused 1 'is no file' wide.gguf --type q8_0 --force -o folder
+refused 1 'is not a regular file' wide.gguf --type q8_0 --force -o folder
 
 # Links are not replaced by files, /dev/stdout neither: the file behind them would stay as it is.
 printf kept >folder.rows/behind

@@ -7,13 +7,13 @@
 enum { ALIGNMENT = 32, QUANTISATION = 2 };
 
 typedef struct writer {
-    output *to;
+    whole_file *to;
     complaint complaint;
     bool failed; /* one write did: the rest is in vain */
 } writer;
 
 static void put(writer *w, const void *bytes, int64_t count) {
-    w->failed = w->failed || output_write(w->to, bytes, count, w->complaint) != 0;
+    w->failed = w->failed || whole_file_write(w->to, bytes, count, w->complaint) != 0;
 }
 
 static void put_bits(writer *w, uint64_t value, int bytes) {
@@ -88,12 +88,12 @@ static int check(const arrays *a, complaint to) {
     return 0;
 }
 
-static int pad(output *o, const array *t, complaint to) {
+static int pad(whole_file *o, const array *t, complaint to) {
     (void)t;
-    return output_pad(o, ALIGNMENT, to);
+    return whole_file_pad(o, ALIGNMENT, to);
 }
 
-int write_gguf(const options *opts, const arrays *a, output *o, complaint to) {
+int write_gguf(const options *opts, const arrays *a, whole_file *o, complaint to) {
     const gguf *from = weights_gguf(a->w);
     writer w = {o, to, false};
     unsigned file_type, own;
@@ -126,7 +126,7 @@ int write_gguf(const options *opts, const arrays *a, output *o, complaint to) {
         put_bits(&w, (uint64_t)place, 8);
         place += (convert_bytes_of(t) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
-    if (w.failed || output_pad(o, ALIGNMENT, to) != 0)
+    if (w.failed || whole_file_pad(o, ALIGNMENT, to) != 0)
         return -1;
     return convert(opts, a, o, pad, to);
 }

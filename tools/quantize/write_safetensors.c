@@ -60,11 +60,11 @@ static void add_quantised(const options *opts, listing *l, const array *t) {
         add(l, t->name, "_shape", "I64", 1, &two, 16);
 }
 
-static int end(output *o, const array *t, complaint to) {
+static int end(whole_file *o, const array *t, complaint to) {
     uint8_t shape[16];
     for (int i = 0; i < 16; i++)
         shape[i] = (uint8_t)((uint64_t)t->shape[i / 8] >> i % 8 * 8);
-    return t->type == TYPE_INT4 ? output_write(o, shape, sizeof shape, to) : 0;
+    return t->type == TYPE_INT4 ? whole_file_write(o, shape, sizeof shape, to) : 0;
 }
 
 /* What config.json says of the weights. */
@@ -86,7 +86,7 @@ static json_t *describe(const options *opts, const arrays *a) {
 }
 
 char *write_config(const options *opts, const arrays *a, complaint to) {
-    char path[OUTPUT_PATH];
+    char path[WHOLE_FILE_PATH];
     json_error_t error;
     json_t *root = NULL;
     if (weights_gguf(a->w) == NULL &&
@@ -115,7 +115,7 @@ static int check(const arrays *a, complaint to) {
     return 0;
 }
 
-int write_safetensors(const options *opts, const arrays *a, output *o, complaint to) {
+int write_safetensors(const options *opts, const arrays *a, whole_file *o, complaint to) {
     if (check(a, to) != 0)
         return -1;
     listing l = {.header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt")};
@@ -140,8 +140,8 @@ int write_safetensors(const options *opts, const arrays *a, output *o, complaint
     uint8_t prefix[8];
     for (int i = 0; i < 8; i++)
         prefix[i] = (uint8_t)((uint64_t)padded >> 8 * i);
-    const int status = output_write(o, prefix, 8, to) == 0 && output_write(o, text, length, to) == 0 &&
-                               output_write(o, "       ", padded - length, to) == 0
+    const int status = whole_file_write(o, prefix, 8, to) == 0 && whole_file_write(o, text, length, to) == 0 &&
+                               whole_file_write(o, "       ", padded - length, to) == 0
                            ? 0
                            : -1;
     free(text);

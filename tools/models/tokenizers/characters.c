@@ -60,4 +60,8 @@ static int decompose(uint32_t c, uint32_t parts[TK_PARTS_MOST]) {
 
 static uint32_t lower(uint32_t c) { return (uint32_t)utf8proc_tolower((utf8proc_int32_t)c); }
 
-const tk_characters tk_characters_utf8proc = {kind, decompose, lower};
+static bool breaks(uint32_t before, uint32_t behind, int32_t *state) {
+    return utf8proc_grapheme_break_stateful((utf8proc_int32_t)before, (utf8proc_int32_t)behind, state);
+}
+
+const tk_characters tk_characters_utf8proc = {kind, decompose, lower, breaks};

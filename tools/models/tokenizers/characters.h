@@ -1,4 +1,4 @@
-/* Characters as Unicode has them, by utf8proc: what tokenizers of word pieces ask for (tokenizers.h). */
+/* Characters as Unicode has them, by utf8proc: what tokenizers of word pieces and Unigram ask for (tokenizers.h). */
 #ifndef TOKENIZERS_CHARACTERS_H
 #define TOKENIZERS_CHARACTERS_H
 

@@ -4,6 +4,7 @@
  *   words.c       splits a fragment of byte-level BPE into words (unicode.c has the classes of characters)
  *   bpe.c, spm.c  bring a word, or a fragment, to symbols, and say which two may be joined
  *   wordpiece.c   cuts a fragment into word pieces
+ *   unigram.c     cuts a fragment, which unigram_text.c normalizes, into the pieces of the largest sum of scores
  *   merge.c       joins symbols, the best pair first, by a heap
  *   texts.c       texts with ids, found by either */
 #ifndef TOKENIZERS_PRIVATE_H
@@ -211,10 +212,28 @@ int tk_wordpiece_read(tk_tokenizer *t, const tk_description *d, complaint to);
 void tk_wordpiece_encode(const tk_tokenizer *t, tk_text text, tk_sink *sink);
 int64_t tk_wordpiece_decode(tk_text spelling, char *to);
 
+/* unigram.c, unigram_text.c */
+typedef struct tk_unigram {
+    tk_unigram_rules rules; /* but scores and charsmap, which need not stay */
+    double *scores;
+    double unknown_score;
+    uint32_t *units; /* of the table of characters; NULL: there is none */
+    size_t unit_count;
+    char *replaced; /* texts of the table, with a zero behind the last */
+    size_t replaced_bytes;
+} tk_unigram;
+
+int tk_unigram_read(tk_tokenizer *t, const tk_description *d, complaint to);
+int tk_unigram_read_charsmap(tk_unigram *u, const char *name, complaint to);
+void tk_unigram_free(tk_unigram *u);
+bool tk_unigram_encode(const tk_tokenizer *t, tk_text text, tk_sink *sink);                       /* false: no memory */
+char *tk_unigram_normalize(const tk_unigram *u, const char *text, int64_t bytes, int64_t *count); /* NULL: no memory */
+int64_t tk_white_at(const char *text, int64_t bytes); /* bytes of white space there, or 0 */
+
 /* names.c: tokens that are control tokens by their names; t->ends. */
 void tk_names_mark(tk_tokenizer *t, unsigned fim_named);
 
-typedef enum tk_model { TK_BPE, TK_SPM, TK_WORDPIECE } tk_model;
+typedef enum tk_model { TK_BPE, TK_SPM, TK_WORDPIECE, TK_UNIGRAM } tk_model;
 
 struct tk_tokenizer {
     tk_model model;
@@ -225,8 +244,9 @@ struct tk_tokenizer {
     tk_bpe bpe;
     tk_spm spm;
     tk_wordpiece wordpiece;
+    tk_unigram unigram;
     int32_t before, behind;
-    bool space_prefix;
+    bool space_prefix, space_first;
 };
 
 #endif

@@ -2,7 +2,6 @@
  * test_reference.c compares with llama.cpp. */
 #include "private.h"
 #include "small.h"
-#include "unigram.h"
 
 #include "test.h"
 
@@ -121,6 +120,13 @@ static void pieces_are(const tk_tokenizer *t, const char *text, unsigned flags, 
     test_check(strcmp(got, want) == 0, "\"%s\", %u: %s, not %s", text, flags, got, want);
 }
 
+static void decoded_is(tk_decoder *d, int32_t id, const char *want) {
+    char got[MOST];
+    const int64_t count = id == TK_NONE ? tk_decode_end(d, got) : tk_decode(d, id, got);
+    test_check(count == (int64_t)strlen(want) && memcmp(got, want, (size_t)count) == 0, "token %d: %.*s, not %s",
+               (int)id, (int)count, got, want);
+}
+
 static void test_merges(void) {
     static const struct {
         const char *text, *pieces;
@@ -208,26 +214,63 @@ static void test_inner_space(void) {
 
 /* Unigram: a character that is no piece, though one begins with it, is unknown. */
 static void test_unigram(void) {
-    static const char *const pieces_of[] = {"<unk>", "ab", "bc", "c", NULL};
-    static const double scores[] = {0, -1, -1, -1};
+    static const char *const pieces_of[] = {"<unk>", "ab", "bc", "c", "\u2581", NULL};
+    static const double scores[] = {0, -1, -1, -1, 0};
     listed list = {pieces_of};
-    tk_unigram *u;
-    const tk_unigram_description d = {.name = "made", .tokens = {4, next_listed, &list}, .scores = scores};
-    if (!test_check(tk_unigram_create(&d, &u, to) == 0, "%s", sentence))
+    tk_tokenizer *t;
+    const tk_unigram_rules rules = {.scores = scores};
+    const tk_description made = {
+        .name = "made", .model = {"Unigram", 7}, .tokens = {5, next_listed, &list}, .unigram = &rules};
+    if (!test_check(tk_create(&made, &t, to) == 0, "%s", sentence))
         return;
     static const struct {
-        const char *word;
-        int64_t count;
-        int32_t ids[3];
-    } cases[] = {{"abc", 2, {1, 3}},  {"ac", 2, {0, 3}},  {"aac", 2, {0, 3}},
-                 {"abbc", 2, {1, 2}}, {"aab", 2, {0, 1}}, {"bca", 2, {2, 0}}};
+        const char *text, *want;
+    } cases[] = {{"abc", "\u2581 ab c"},   {"ac", "\u2581 <unk> c"},   {"aac", "\u2581 <unk> c"},
+                 {"abbc", "\u2581 ab bc"}, {"aab", "\u2581 <unk> ab"}, {"bca c", "\u2581 bc <unk> \u2581 c"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        pieces_are(t, cases[i].text, 0, MOST, cases[i].want);
+    tk_decoder d = tk_decoder_begin(t, false);
+    decoded_is(&d, 4, "");
+    decoded_is(&d, 1, "ab");
+    decoded_is(&d, 4, " ");
+    tk_free(t);
+}
+
+/* A frame that is named by its spelling stays whole about a text that is cut off; a space may come before a text. */
+static void test_frame(void) {
+    static const struct {
+        const char *text, *behind;
+        int64_t most, count;
+        int32_t ids[5];
+    } cases[] = {{"c c", "xy", 5, 5, {10, 8, 2, 8, 12}}, /* c has no space before it in the vocabulary */
+                 {" c", "xy", 5, 4, {10, 8, 2, 12}},     {"", "xy", 5, 2, {10, 12}},
+                 {"c c", "xy", 4, 4, {10, 8, 2, 12}},    {"c c", "xy", 2, 2, {10, 12}},
+                 {"c c", NULL, 3, 3, {10, 8, 2}}};
+    listed token_list, merge_list;
+    tk_description d = {.name = "made", .model = {"gpt2", 4}, .pre = {"gpt-2", 5}, .bos = TK_NONE, .eos = TK_NONE};
+    d.space_first = true;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        int32_t ids[4] = {-1, -1, -1, -1};
-        const int64_t count = tk_unigram_word(u, cases[i].word, (int64_t)strlen(cases[i].word), ids, 4);
+        int32_t ids[6] = {0};
+        tk_tokenizer *t;
+        token_list.at = pieces;
+        merge_list.at = merges;
+        d.tokens = (tk_list){length_of(pieces), next_listed, &token_list};
+        d.merges = (tk_list){length_of(merges), next_listed, &merge_list};
+        d.before = "<x>";
+        d.behind = cases[i].behind;
+        if (!test_check(tk_create(&d, &t, to) == 0, "%s", sentence))
+            return;
+        const char *text = cases[i].text;
+        const int64_t count = tk_encode_cut(t, text, (int64_t)strlen(text), ids, cases[i].most);
         test_check(count == cases[i].count && memcmp(ids, cases[i].ids, (size_t)count * sizeof *ids) == 0,
-                   "unigram, %s: %lld pieces, %d %d", cases[i].word, (long long)count, (int)ids[0], (int)ids[1]);
+                   "\"%s\", at most %d: %lld tokens", text, (int)cases[i].most, (long long)count);
+        tk_free(t);
     }
-    tk_unigram_free(u);
+    token_list.at = pieces;
+    merge_list.at = merges;
+    d.behind = "[SEP]";
+    tk_tokenizer *t;
+    test_check(tk_create(&d, &t, to) == -1 && strstr(sentence, "its vocabulary has no [SEP]") != NULL, "%s", sentence);
 }
 
 /* Letters of a word are joined in time that does not grow with their square. */
@@ -251,13 +294,6 @@ static void test_long(void) {
 }
 
 /* ------------------------------------------------------------------------------------------------ and back again -- */
-
-static void decoded_is(tk_decoder *d, int32_t id, const char *want) {
-    char got[MOST];
-    const int64_t count = id == TK_NONE ? tk_decode_end(d, got) : tk_decode(d, id, got);
-    test_check(count == (int64_t)strlen(want) && memcmp(got, want, (size_t)count) == 0, "token %d: %.*s, not %s",
-               (int)id, (int)count, got, want);
-}
 
 static int32_t byte_token(const tk_tokenizer *t, unsigned byte) {
     char spelling[8];
@@ -349,6 +385,7 @@ int main(int argc, char **argv) {
     test_overlaps();
     test_inner_space();
     test_unigram();
+    test_frame();
     test_long();
     test_decode();
     test_refused();

@@ -1,7 +1,7 @@
 /* test-minilm-vocabulary: vocab.txt as it should not be; and, where the model was fetched, its own, against ids of the
  * tokenizers package 0.23.3 with the model's tokenizer.json. */
+#include "folder_tokenizer.h"
 #include "test_file.h"
-#include "tokenizer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,24 +26,24 @@ static void test_vocabularies(void) {
     };
     char folder[4096], path[4200], text[512];
     const complaint to = {text, sizeof text};
-    tokenizer *t;
+    tk_tokenizer *t;
     snprintf(folder, sizeof folder, "%s", test_file_path(options, "test_vocabulary.folder"));
     snprintf(path, sizeof path, "%s/vocab.txt", folder);
     mkdir(folder, 0777);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         text[0] = 0;
         test_file_write(path, cases[i].vocabulary, strlen(cases[i].vocabulary));
-        test_check(tokenizer_open(folder, TOKENIZER_NONE, &t, to) == -1 && t == NULL &&
+        test_check(folder_tokenizer(folder, FOLDER_NONE, &t, to) == -1 && t == NULL &&
                        strstr(text, cases[i].words) != NULL,
                    "vocabulary %d: \"%s\", not \"%s\"", (int)i, text, cases[i].words);
-        tokenizer_close(t);
+        tk_free(t);
     }
     test_file_write(path, "[CLS]\0\n[SEP]", 12);
-    test_check(tokenizer_open(folder, TOKENIZER_NONE, &t, to) == -1 && strstr(text, "zero bytes") != NULL,
+    test_check(folder_tokenizer(folder, FOLDER_NONE, &t, to) == -1 && strstr(text, "zero bytes") != NULL,
                "zero bytes: %s", text);
     remove(path);
     rmdir(folder);
-    test_check(tokenizer_open(folder, TOKENIZER_NONE, &t, to) == -1 && strstr(text, "has no tokenizer") != NULL,
+    test_check(folder_tokenizer(folder, FOLDER_NONE, &t, to) == -1 && strstr(text, "has no tokenizer") != NULL,
                "no file: %s", text);
 }
 
@@ -71,26 +71,26 @@ static void test_model(void) {
         {"\U0001f600 smile \ufb01", 3, {100, 2868, 1984}},
     };
     char text[512] = "";
-    tokenizer *t;
+    tk_tokenizer *t;
     FILE *file = fopen(FOVEA_MINILM_MODEL "/vocab.txt", "rb");
     if (file == NULL) {
         test_skip("the model's vocabulary: not fetched (make run)");
         return;
     }
     fclose(file);
-    if (!test_check(tokenizer_open(FOVEA_MINILM_MODEL, TOKENIZER_NONE, &t, (complaint){text, sizeof text}) == 0, "%s",
+    if (!test_check(folder_tokenizer(FOVEA_MINILM_MODEL, FOLDER_NONE, &t, (complaint){text, sizeof text}) == 0, "%s",
                     text))
         return;
-    test_check(tokenizer_text(t, 30521) != NULL && tokenizer_text(t, 30522) == NULL, "another number of pieces");
+    test_check(tk_spelling(t, 30521) != NULL && tk_spelling(t, 30522) == NULL, "another number of pieces");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int32_t ids[MOST];
-        const int64_t count = tokenizer_tokens(t, cases[i].text, strlen(cases[i].text), ids, MOST);
+        const int64_t count = tk_encode_cut(t, cases[i].text, (int64_t)strlen(cases[i].text), ids, MOST);
         bool same = count == 2 + cases[i].count && ids[0] == 101 && ids[count - 1] == 102;
         for (int k = 0; same && k < cases[i].count; k++)
             same = ids[1 + k] == cases[i].ids[k];
         test_check(same, "\"%s\" by the model's vocabulary", cases[i].text);
     }
-    tokenizer_close(t);
+    tk_free(t);
 }
 
 int main(int argc, char **argv) {

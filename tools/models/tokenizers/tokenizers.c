@@ -28,8 +28,12 @@ static int choose_model(tk_tokenizer *t, const tk_description *d, complaint to) 
         const char *model, *what;
     } others[] = {{"bert", " (word pieces)"}, {"t5", " (unigram)"}, {"rwkv", " (a trie)"}, {"", ""}};
     char word[41];
-    t->model = d->wordpiece != NULL ? TK_WORDPIECE : is(d->model, "gpt2") ? TK_BPE : TK_SPM;
-    if (!is(d->model, t->model == TK_WORDPIECE ? "WordPiece" : t->model == TK_BPE ? "gpt2" : "llama")) {
+    static const char *const names[] = {"gpt2", "llama", "WordPiece", "Unigram"}; /* by tk_model */
+    t->model = d->wordpiece != NULL   ? TK_WORDPIECE
+               : d->unigram != NULL   ? TK_UNIGRAM
+               : is(d->model, "gpt2") ? TK_BPE
+                                      : TK_SPM;
+    if (!is(d->model, names[t->model])) {
         size_t i = 0;
         while (*others[i].model != '\0' && !is(d->model, others[i].model))
             i++;
@@ -59,10 +63,12 @@ static int read_types(tk_tokenizer *t, const tk_description *d, complaint to) {
     return 0;
 }
 
-/* BOS or EOS, if it is to be added: named, or the one of the model. */
-static int frame(const tk_tokenizer *t, const tk_description *d, bool adds, int32_t named, int32_t usual,
-                 const char *what, int32_t *id, complaint to) {
-    *id = TK_NONE;
+/* BOS or EOS, if it is to be added: by its spelling, named, or the one of the model. */
+static int frame(const tk_tokenizer *t, const tk_description *d, bool adds, const char *spelling, int32_t named,
+                 int32_t usual, const char *what, int32_t *id, complaint to) {
+    *id = spelling != NULL ? tk_find(t, spelling, (int64_t)strlen(spelling)) : TK_NONE;
+    if (spelling != NULL)
+        return *id != TK_NONE ? 0 : complain(to, d->name, "its vocabulary has no %s", spelling);
     if (!adds)
         return 0;
     *id = named != TK_NONE || t->model != TK_SPM ? named : usual;
@@ -79,14 +85,14 @@ static int create(tk_tokenizer *t, const tk_description *d, complaint to) {
     const bool bos = d->add_bos == TK_DEFAULT ? t->model == TK_SPM || (t->model == TK_BPE && t->bpe.rule->bos)
                                               : d->add_bos == TK_YES;
     t->space_prefix = t->model != TK_BPE && d->space_prefix != TK_NO;
-    if (frame(t, d, bos, d->bos, 1, "BOS", &t->before, to) != 0 ||
-        frame(t, d, d->add_eos == TK_YES, d->eos, 2, "EOS", &t->behind, to) != 0)
-        return -1;
-    switch (t->model) {
-    case TK_BPE: return tk_bpe_read(t, d, to);
-    case TK_SPM: return tk_spm_read(t, d, to);
-    default: return tk_wordpiece_read(t, d, to);
-    }
+    t->space_first = d->space_first;
+    static int (*const read[])(tk_tokenizer *, const tk_description *,
+                               complaint) = {/* by tk_model */
+                                             tk_bpe_read, tk_spm_read, tk_wordpiece_read, tk_unigram_read};
+    return read[t->model](t, d, to) == 0 && frame(t, d, bos, d->before, d->bos, 1, "BOS", &t->before, to) == 0 &&
+                   frame(t, d, d->add_eos == TK_YES, d->behind, d->eos, 2, "EOS", &t->behind, to) == 0
+               ? 0
+               : -1;
 }
 
 int tk_create(const tk_description *description, tk_tokenizer **t_out, complaint to) {
@@ -106,6 +112,7 @@ void tk_free(tk_tokenizer *t) {
     tk_texts_free(&t->texts);
     tk_bpe_free(&t->bpe);
     tk_spm_free(&t->spm);
+    tk_unigram_free(&t->unigram);
     free(t->specials.list);
     free(t->types);
     free(t->ends);
@@ -115,6 +122,8 @@ void tk_free(tk_tokenizer *t) {
 int64_t tk_count(const tk_tokenizer *t) { return t->texts.count; }
 int32_t tk_before(const tk_tokenizer *t) { return t->before; }
 int32_t tk_behind(const tk_tokenizer *t) { return t->behind; }
+
+bool tk_byte_level(const tk_tokenizer *t) { return t->model == TK_BPE; }
 
 bool tk_ends(const tk_tokenizer *t, int32_t id) { return is_token(t, id) && t->ends[id]; }
 
@@ -135,11 +144,13 @@ static bool encode_fragment(const tk_tokenizer *t, tk_work *work, tk_text text, 
     switch (t->model) {
     case TK_BPE: return tk_bpe_encode(t, work, text, sink);
     case TK_SPM: return tk_spm_encode(t, work, text, t->space_prefix, sink);
+    case TK_UNIGRAM: return tk_unigram_encode(t, text, sink);
     default: return tk_wordpiece_encode(t, text, sink), true;
     }
 }
 
-int64_t tk_encode(const tk_tokenizer *t, const char *text, int64_t bytes, unsigned flags, int32_t *ids, int64_t most) {
+static int64_t encode(const tk_tokenizer *t, const char *text, int64_t bytes, unsigned flags, int32_t *ids,
+                      int64_t most) {
     tk_sink sink = {ids, most, 0};
     tk_work work = {0};
     tk_cut *cuts;
@@ -163,6 +174,26 @@ int64_t tk_encode(const tk_tokenizer *t, const char *text, int64_t bytes, unsign
     return memory ? sink.count : TK_NO_MEMORY;
 }
 
+int64_t tk_encode(const tk_tokenizer *t, const char *text, int64_t bytes, unsigned flags, int32_t *ids, int64_t most) {
+    if (!t->space_first || bytes < 1 || text[0] == ' ' || bytes > TK_TEXT_MOST)
+        return encode(t, text, bytes, flags, ids, most);
+    char *spaced = malloc((size_t)bytes + 1);
+    if (spaced == NULL)
+        return TK_NO_MEMORY;
+    spaced[0] = ' ';
+    memcpy(spaced + 1, text, (size_t)bytes);
+    const int64_t count = encode(t, spaced, bytes + 1, flags, ids, most);
+    free(spaced);
+    return count;
+}
+
+int64_t tk_encode_cut(const tk_tokenizer *t, const char *text, int64_t bytes, int32_t *ids, int64_t most) {
+    const int64_t count = tk_encode(t, text, bytes, TK_FRAME, ids, most);
+    if (count > most && t->behind != TK_NONE)
+        ids[most - 1] = t->behind;
+    return count > most ? most : count;
+}
+
 /* ----------------------------------------------------------------------------------------------------- decoding -- */
 
 tk_decoder tk_decoder_begin(const tk_tokenizer *t, bool special) {
@@ -174,7 +205,8 @@ int64_t tk_decode_most(const tk_tokenizer *t) { return t->texts.longest + 4; }
 static int64_t decode_spelling(const tk_tokenizer *t, tk_text spelling, char *to) {
     switch (t->model) {
     case TK_BPE: return tk_bpe_decode(&t->bpe, spelling, to);
-    case TK_SPM: return tk_spm_decode(spelling, to);
+    case TK_SPM:
+    case TK_UNIGRAM: return tk_spm_decode(spelling, to);
     default: return tk_wordpiece_decode(spelling, to);
     }
 }

@@ -16,6 +16,8 @@
  *   model "llama"  SentencePiece's BPE, with byte fallback. Any bytes come back, but U+2581 as a space.
  *   model "WordPiece"  BERT's word pieces, equal to PyPI's tokenizers but for special tokens. Bytes that are not UTF-8
  *                  are left out; words come back with a space between.
+ *   model "Unigram"  as XLM-R has it, with SentencePiece's table of characters, equal to PyPI's tokenizers but for special
+ *                  tokens.
  * Other models and pre-tokenizers are refused by name.
  *
  * Vocabularies are untrusted: tk_create() checks what it reads, and refuses in a sentence. Any bytes are a text. Time
@@ -75,6 +77,8 @@ typedef struct tk_characters {
     tk_kind (*kind)(uint32_t code);
     int (*decompose)(uint32_t code, uint32_t parts[TK_PARTS_MOST]); /* how many */
     uint32_t (*lower)(uint32_t code);
+    bool (*breaks)(uint32_t before, uint32_t behind,
+                   int32_t *state); /* ends a grapheme there? *state: 0 before a text */
 } tk_characters;
 
 /* What a model of word pieces does otherwise than uncased BERT. */
@@ -83,6 +87,25 @@ typedef struct tk_wordpiece_rules {
     bool keep_case, keep_accents;
     bool join_chinese; /* a Chinese character is a letter like others */
 } tk_wordpiece_rules;
+
+/* A normalizer: white space at the ends goes, or two or more spaces become something else. */
+enum { TK_STEPS_MOST = 8 };
+typedef struct tk_step {
+    bool strips, left, right;
+    char content[8];
+} tk_step;
+
+/* What a model of Unigram does with a text before it is cut into pieces. */
+typedef struct tk_unigram_rules {
+    const tk_characters *characters; /* these must stay */
+    const double *scores;            /* [tokens.count], finite */
+    int32_t unknown;                 /* the id of what no piece is found for */
+    const uint8_t *charsmap;         /* SentencePiece's table; NULL: characters stay as they are */
+    size_t charsmap_bytes;
+    tk_step steps[TK_STEPS_MOST];
+    int step_count;
+    bool white; /* white space of all kinds parts words, and is none of their characters; else U+0020 is U+2581 */
+} tk_unigram_rules;
 
 /* A vocabulary, read by tk_create() alone: nothing of it need stay. */
 typedef struct tk_description {
@@ -98,6 +121,9 @@ typedef struct tk_description {
     unsigned fim_named;     /* bits 1 << tk_fim: the file says which it is; else one of a known name is TK_CONTROL */
     tk_choice space_prefix; /* of "llama": a space before the text and behind special tokens; default: yes */
     const tk_wordpiece_rules *wordpiece; /* of "WordPiece" */
+    const tk_unigram_rules *unigram;     /* of "Unigram" */
+    bool space_first;                    /* "gpt2": a text that begins with another character gets a space before it */
+    const char *before, *behind;         /* the tokens of TK_FRAME by their spelling; NULL: as above */
 } tk_description;
 
 /* Immutable: any number of threads may use one. */
@@ -111,6 +137,9 @@ enum {
     TK_SPECIAL = 1, /* control tokens in the text are tokens; else they are text */
     TK_FRAME = 2    /* with BOS before and EOS behind, if the vocabulary says so */
 };
+
+/* The same with TK_FRAME, cut off so that the frame is whole: at most most >= 2 ids, or an error. */
+int64_t tk_encode_cut(const tk_tokenizer *t, const char *text, int64_t bytes, int32_t *ids, int64_t most);
 
 enum { TK_NO_MEMORY = -1, TK_TOO_LONG = -2 }; /* TK_TOO_LONG: the text has more than TK_TEXT_MOST bytes */
 #define TK_TEXT_MOST ((int64_t)1 << 29)
@@ -141,6 +170,7 @@ int32_t tk_find(const tk_tokenizer *t, const char *bytes, int64_t count); /* the
 const char *tk_spelling(const tk_tokenizer *t, int32_t id);               /* with a zero behind it; NULL: no token */
 int32_t tk_before(const tk_tokenizer *t);        /* the token that TK_FRAME puts first, or TK_NONE */
 int32_t tk_behind(const tk_tokenizer *t);        /* and last */
+bool tk_byte_level(const tk_tokenizer *t);       /* is it of the model "gpt2"? */
 bool tk_ends(const tk_tokenizer *t, int32_t id); /* does its name say that it ends an answer, as <|im_end|>? */
 
 #endif

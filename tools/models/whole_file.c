@@ -1,5 +1,5 @@
-/* output.h. */
-#include "output.h"
+/* whole_file.h. */
+#include "whole_file.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 enum { OPEN_MOST = 2 };
-static output *volatile opened[OPEN_MOST]; /* for the handler */
-static volatile sig_atomic_t renaming;     /* all files are whole: it is too late to end without them */
+static whole_file *volatile opened[OPEN_MOST]; /* for the handler */
+static volatile sig_atomic_t renaming;         /* all files are whole: it is too late to end without them */
 
 static void stop(int number) {
     if (renaming)
@@ -23,7 +23,7 @@ static void stop(int number) {
     raise(number); /* once this returns */
 }
 
-static void remember(output *o, bool is_open) {
+static void remember(whole_file *o, bool is_open) {
     for (int i = 0; i < OPEN_MOST; i++)
         if (opened[i] == (is_open ? NULL : o)) {
             opened[i] = is_open ? o : NULL;
@@ -45,7 +45,7 @@ static void catch_signals(void) {
 }
 
 /* Makes the file, and has the handler know it, or neither. */
-static int make(output *o) {
+static int make(whole_file *o) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
@@ -56,8 +56,8 @@ static int make(output *o) {
     return descriptor;
 }
 
-static int check_room(const output *o, int64_t bytes, complaint to) {
-    char folder[OUTPUT_PATH];
+static int check_room(const whole_file *o, int64_t bytes, complaint to) {
+    char folder[WHOLE_FILE_PATH];
     struct statvfs disk;
     strcpy(folder, o->path);
     char *slash = strrchr(folder, '/');
@@ -66,24 +66,25 @@ static int check_room(const output *o, int64_t bytes, complaint to) {
     else
         slash[slash == folder] = '\0';
     if (statvfs(folder, &disk) != 0)
-        return complain(to, o->path, "cannot be written: %s", strerror(errno));
+        return errno == ENOENT ? complain(to, o->path, "its folder does not exist")
+                               : complain(to, o->path, "cannot be written: %s", strerror(errno));
     const double room = (double)disk.f_bavail * (double)disk.f_frsize;
     return room >= (double)bytes ? 0
                                  : complain(to, o->path, "needs %.1f MB, but its folder has room for %.1f MB",
                                             (double)bytes * 1e-6, room * 1e-6);
 }
 
-int output_begin(output *o, const char *path, int64_t bytes, bool force, complaint to) {
+int whole_file_begin(whole_file *o, const char *path, int64_t bytes, bool force, complaint to) {
     struct stat there;
-    *o = (output){0};
-    if (strlen(path) >= OUTPUT_PATH)
+    *o = (whole_file){0};
+    if (strlen(path) >= WHOLE_FILE_PATH)
         return complain(to, "--output", "has too long a name");
     strcpy(o->path, path);
     if (lstat(path, &there) == 0 && (!force || !S_ISREG(there.st_mode)))
         return complain(to, path,
                         S_ISREG(there.st_mode)   ? "exists; --force replaces it"
                         : S_ISLNK(there.st_mode) ? "is a link: name its file"
-                                                 : "exists, and is no file");
+                                                 : "exists, and is not a regular file");
     if (check_room(o, bytes, to) != 0)
         return -1;
     snprintf(o->unfinished, sizeof o->unfinished, "%s.XXXXXX", path);
@@ -103,25 +104,25 @@ int output_begin(output *o, const char *path, int64_t bytes, bool force, complai
     return -1;
 }
 
-int output_write(output *o, const void *bytes, int64_t count, complaint to) {
+int whole_file_write(whole_file *o, const void *bytes, int64_t count, complaint to) {
     o->at += count;
     return fwrite(bytes, 1, (size_t)count, o->file) == (size_t)count
                ? 0
                : complain(to, o->path, "cannot be written: %s", strerror(errno));
 }
 
-int output_pad(output *o, int64_t alignment, complaint to) {
+int whole_file_pad(whole_file *o, int64_t alignment, complaint to) {
     static const char zeros[64];
-    return output_write(o, zeros, (alignment - o->at % alignment) % alignment, to);
+    return whole_file_write(o, zeros, (alignment - o->at % alignment) % alignment, to);
 }
 
-int output_finish(output *o, complaint to) {
+int whole_file_finish(whole_file *o, complaint to) {
     return fflush(o->file) == 0 && fsync(fileno(o->file)) == 0
                ? 0
                : complain(to, o->path, "cannot be written: %s", strerror(errno));
 }
 
-int output_rename(output *o, complaint to) {
+int whole_file_rename(whole_file *o, complaint to) {
     renaming = 1;
     if (rename(o->unfinished, o->path) != 0)
         return complain(to, o->path, "cannot be written: %s", strerror(errno));
@@ -131,7 +132,7 @@ int output_rename(output *o, complaint to) {
     return 0;
 }
 
-void output_drop(output *o) {
+void whole_file_drop(whole_file *o) {
     if (o->file == NULL)
         return;
     unlink(o->unfinished);

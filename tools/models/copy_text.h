@@ -1,6 +1,6 @@
 /* A text's copy, from malloc() itself: tests make that fail, and not what a library calls. */
-#ifndef INSPECT_COPY_TEXT_H
-#define INSPECT_COPY_TEXT_H
+#ifndef MODELS_COPY_TEXT_H
+#define MODELS_COPY_TEXT_H
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Two files that belong together (output.h): a signal between their renames leaves no half of them. */
-#include "output.h"
+/* Two files that belong together (whole_file.h): a signal between their renames leaves no half of them. */
+#include "whole_file.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -16,12 +16,12 @@ int __wrap_rename(const char *from, const char *to) {
 }
 
 static int write_both(void) {
-    static output one, two;
+    static whole_file one, two;
     char sentence[256] = "";
     const complaint to = {sentence, sizeof sentence};
-    if (output_begin(&one, "one", 1, true, to) != 0 || output_begin(&two, "two", 1, true, to) != 0 ||
-        output_finish(&one, to) != 0 || output_finish(&two, to) != 0 || output_rename(&one, to) != 0 ||
-        output_rename(&two, to) != 0)
+    if (whole_file_begin(&one, "one", 1, true, to) != 0 || whole_file_begin(&two, "two", 1, true, to) != 0 ||
+        whole_file_finish(&one, to) != 0 || whole_file_finish(&two, to) != 0 || whole_file_rename(&one, to) != 0 ||
+        whole_file_rename(&two, to) != 0)
         fprintf(stderr, "%s\n", sentence);
     return sentence[0] != '\0';
 }
