@@ -21,7 +21,7 @@ typedef struct checkpoint {
 typedef struct decoder {
     fovea_context *context;
     fovea_linear *project;           /* a token's query, key and value heads, in one product */
-    fovea_mha *prompt, *token, *all; /* attention over the cache, and W^O: layers of so many tokens, sharing W^O */
+    fovea_mha *prompt, *token, *all; /* attention over the cache, and a shared W^O, by numbers of tokens */
     float *queries;                  /* [HEADS][tokens of a step][DIM] */
     fovea_tensor keys, values;       /* [1, KV_HEADS, MOST_TOKENS, DIM], of which the first filled tokens are there */
     int64_t filled;

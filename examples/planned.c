@@ -13,7 +13,7 @@
 
 enum { BATCH = 2, TOKENS = 300, HEADS = 4, DIM = 64, SHORTER = 171, LAYERS = 3 };
 
-/* What an application keeps of the library: one context for the process, one plan for a shape, one workspace for a
+/* An application keeps: one context for the process, one plan for a shape, one workspace for a
  * thread. */
 typedef struct attention {
     fovea_context *context;

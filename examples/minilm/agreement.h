@@ -4,7 +4,7 @@
 
 #include "data.h"
 
-/* What a result is held against, made once from the data, for rounding errors have a size of their own in each element:
+/* Bounds that a result is compared with, made once from the data, as rounding errors differ by element:
  *   unit   [tokens][heads][head_dim]  2^-23 * sum over the keys of p |v|: what one rounding of every term may do
  *   limit  [tokens][heads]            units that a row may be off: 4 + 4 * (largest of its scale * sum |q||k|)
  * A score is only as good as the terms it is summed from, and an error of a score is a relative error of its weight.

@@ -2,11 +2,11 @@
  *
  * Runs the same attention with plain C, with every tier of the library that this CPU has (one thread), and with the
  * best tier on all threads. Prints for each whether its bits are those of the scalar tier, its error against float64,
- * and how fast it is. --verbose: also what the columns mean, other measures of the error, and what dispatch chose and why.
- * While it measures, it shows on a terminal (standard error) how far it is.
+ * and how fast it is. --verbose: also what the columns mean, other measures of the error, and what dispatch chose and
+ * why. While it measures, it shows on a terminal (standard error) how far it is.
  */
-#include "cli.h"
 #include "bout.h"
+#include "cli.h"
 
 #include <stdbool.h>
 #include <stddef.h>

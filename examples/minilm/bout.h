@@ -1,4 +1,4 @@
-/* What fovea-minilm compares, between minilm_bout.c, which runs it, minilm_report.c, which prints it, and
+/* The comparison of fovea-minilm, between bout.c, which runs it, report.c, which prints it, and
  * minilm_attention.c. Whatever fails ends the program with a sentence. */
 #ifndef MINILM_BOUT_H
 #define MINILM_BOUT_H
@@ -29,7 +29,7 @@ typedef struct contestant {
     int same_bits;
 } contestant;
 
-/* What runs had of their CPUs, one for each thread: seconds that passed there, and those of them spent on the runs. */
+/* CPU time of the runs, one for each thread: seconds that passed there, and those of them spent on the runs. */
 typedef struct cpu_use {
     double passed, worked;
 } cpu_use;

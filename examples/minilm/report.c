@@ -1,4 +1,4 @@
-/* What fovea-minilm prints (minilm_bout.h). */
+/* The output of fovea-minilm (bout.h). */
 #include "bout.h"
 
 #include "plural.h"
@@ -32,10 +32,10 @@ static void print_head(const bout *b) {
 
 /* Says so if other programs had CPUs that the runs needed.
  *
- * Threads hardly sleep here if the machine is idle. Another program takes half a CPU at least, however many there are: the
- * limit is in CPUs, with a little for each thread for what an idle machine does besides. Of 2 CPUs 0.02 were missing on
- * an idle machine (0.12 where threads slept whenever they waited), 0.6 to 1 beside a loop in another process. Clocks of other threads advance by
- * the kernel's tick: what took less than a tenth of a second is not judged. */
+ * Threads hardly sleep here if the machine is idle. Another program takes half a CPU at least, however many there are:
+ * the limit is in CPUs, with a little for each thread for what an idle machine does besides. Of 2 CPUs 0.02 were
+ * missing on an idle machine (0.12 where threads slept whenever they waited), 0.6 to 1 with a loop in another process.
+ * Clocks of other threads advance by the kernel's tick: what took less than a tenth of a second is not judged. */
 static void print_busy(const bout *b) {
     const int threads = b->rows[b->row_count - 1].info.threads;
     const double had = threads * b->all.worked / b->all.passed; /* not a number if one thread is all */

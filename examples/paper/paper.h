@@ -1,4 +1,4 @@
-/* What the programs of this folder share: numbers in place of trained ones, short names for the shapes that they use,
+/* Shared by the programs of this folder: numbers in place of trained ones, short names for the shapes that they use,
  * and an end at the first error. */
 #ifndef FOVEA_EXAMPLES_PAPER_H
 #define FOVEA_EXAMPLES_PAPER_H

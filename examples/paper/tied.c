@@ -1,4 +1,4 @@
-/* One W for queries, keys and values, beside a layer that is given the same matrix three times. */
+/* One W for queries, keys and values, compared with a layer that is given the same matrix three times. */
 #include "paper.h"
 
 #include <string.h>

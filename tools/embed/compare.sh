@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# compare.sh MODEL [TEXT]: compare.py, beside what fovea-embed writes of the same text; make run calls it. numpy and tokenizers come
-# from the venv of make test-python where it was made, else by pip into build/venv/embeddings. Without a network, Python 3.11 or its
+# compare.sh MODEL [TEXT]: compare.py, with the vectors that fovea-embed writes of the same text; make run calls it. numpy and tokenizers
+# come from the venv of make test-python where it was made, else by pip into build/venv/embeddings. Without a network, Python 3.11 or its
 # headers, SKIPPED.
 set -euo pipefail
 cd "$(dirname "$0")/../.."

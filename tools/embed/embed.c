@@ -1,5 +1,5 @@
-/* fovea-embed: vectors of texts, by a sentence encoder: to a .npy file or JSON lines, or to find the lines of a text that
- * come nearest to a question (embed_search.c).
+/* fovea-embed: vectors of texts, by a sentence encoder: to a .npy file or JSON lines, or to find the lines of a text
+ * that come nearest to a question (embed_search.c).
  *
  * Texts are read, encoded and written CHUNK at a time, so that memory stays flat, and whatever stops the program keeps
  * what was written. A text's vector depends on nothing but the text and the model. */

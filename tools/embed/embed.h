@@ -1,4 +1,4 @@
-/* What the files of the program fovea-embed share. */
+/* Shared by the files of the program fovea-embed. */
 #ifndef EMBED_H
 #define EMBED_H
 
@@ -29,7 +29,7 @@ encoder *embed_load(const embed_model *m, embed_type type, embed_type weights);
 void *embed_allocate(size_t count, size_t bytes);
 void embed_die(const char *what);
 
-/* The lines of a text that are nearest to a question. beside: EMBED_F32: nothing. */
-void embed_search(const embed_model *m, const char *path, const char *asked, int top, bool verbose, embed_type beside);
+/* The lines of a text that are nearest to a question. other: another element type to compare with; EMBED_F32: none. */
+void embed_search(const embed_model *m, const char *path, const char *asked, int top, bool verbose, embed_type other);
 
 #endif

@@ -1,7 +1,7 @@
-/* fovea-embed's search (embed.h): encodes every line of a text and the question into vectors of length 1, and prints the
- * lines whose vectors have the largest dot products with the question's; then how fast the text was encoded, and whether
- * lines alone, and on other tiers, have the same bytes. --verbose: where the time went. --beside: the same vectors in
- * another element type. */
+/* fovea-embed's search (embed.h): encodes every line of a text and the question into vectors of length 1, and prints
+ * the lines whose vectors have the largest dot products with the question's; then how fast the text was encoded, and
+ * whether lines alone, and on other tiers, have the same bytes. --verbose: where the time went. Last, if asked for,
+ * the same vectors in another element type. */
 #include "embed.h"
 #include "plural.h"
 #include "sentences.h"
@@ -184,7 +184,7 @@ static void print_beside(const encoder *e, const encoder *other, const char *typ
     free(cosines);
 }
 
-void embed_search(const embed_model *m, const char *path, const char *asked, int top, bool verbose, embed_type beside) {
+void embed_search(const embed_model *m, const char *path, const char *asked, int top, bool verbose, embed_type other) {
     static const char *const names[] = {[EMBED_BF16] = "bfloat16", [EMBED_F16] = "float16", [EMBED_Q8_0] = "q8_0"};
 
     char text[EMBED_COMPLAINT], name[PATH_MOST];
@@ -205,10 +205,10 @@ void embed_search(const embed_model *m, const char *path, const char *asked, int
     print_times(m->e, &report, verbose);
     print_alone(m, &l, vectors);
     print_tiers(m, &l, vectors);
-    if (beside != EMBED_F32) {
-        encoder *other = beside == EMBED_Q8_0 ? embed_load(m, EMBED_F32, beside) : embed_load(m, beside, EMBED_F32);
-        print_beside(m->e, other, names[beside], m->t, &l, vectors);
-        encoder_free(other);
+    if (other != EMBED_F32) {
+        encoder *e = other == EMBED_Q8_0 ? embed_load(m, EMBED_F32, other) : embed_load(m, other, EMBED_F32);
+        print_beside(m->e, e, names[other], m->t, &l, vectors);
+        encoder_free(e);
     }
     free(vectors);
     free(question);

@@ -256,7 +256,8 @@ static fovea_status attend(const run *r, const encoder_shard *s, int64_t layer) 
     return status;
 }
 
-/* What attention or the feed-forward network reads: the hidden states, or their norm, in sum, where that comes first. */
+/* The input of attention or of the feed-forward network: the hidden states, or their norm, in sum, where that comes
+ * first. */
 static fovea_status input_of(const run *r, encoder_shard *s, const encoder_norm *n, fovea_tensor *input) {
     const encoder_plan *p = r->p;
     const int64_t width = p->e->shape.width;

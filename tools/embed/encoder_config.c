@@ -189,7 +189,7 @@ static int find_type(const reading *r, const char *type, const struct runnable *
                     type);
 }
 
-/* What a config of a known type may ask for besides. */
+/* Further settings of a known type. */
 static int check_details(const reading *r) {
     const char *const positions[NAMES] = {"position_embedding_type"};
     const char *position = text_of(r, positions);
@@ -265,7 +265,7 @@ static double base_of(const reading *r, const char *old, const char *kind, doubl
     return json_is_number(value) ? json_number_value(value) : otherwise;
 }
 
-/* What ModernBERT has besides. */
+/* ModernBERT's rotary embedding and windows. */
 static int read_rotary(const reading *r, encoder_config *config) {
     int64_t span;
     static const char *const words[NAMES] = {"position_embedding_type"};

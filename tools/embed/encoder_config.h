@@ -32,8 +32,8 @@ typedef struct encoder_config {
     double epsilon;      /* of layer norms */
     int64_t first_place; /* the place of the first token among the position embeddings */
     bool causal;
-    /* With rotary embeddings: their base in layers that see all tokens, which each every_th is from the first on, and in the
-     * others, which see window tokens to both sides; global_base 0: none. */
+    /* With rotary embeddings: their base in layers that see all tokens, which each every_th is from the first on, and
+     * in the others, which see window tokens to both sides; global_base 0: none. */
     double global_base, local_base;
     int64_t every, window;
     int64_t places; /* where there are no position embeddings: the most tokens */
@@ -48,11 +48,11 @@ typedef struct encoder_config {
 /* BERT with GELU, epsilon 1e-12; all-MiniLM-L6-v2 is one. */
 encoder_config encoder_config_bert(int64_t heads);
 
-/* Reads config.json in a folder; without that file the model is BERT, and heads is 0. A model that the encoder cannot run
- * is refused in a sentence that says what is missing. */
+/* Reads config.json in a folder; without that file the model is BERT, and heads is 0. A model that the encoder cannot
+ * run is refused in a sentence that says what is missing. */
 int encoder_config_read(const char *folder, encoder_config *config, complaint to);
 
-/* The same, and what sentence-transformers' files beside it say (modules.json, 1_Pooling/config.json,
+/* The same, and what sentence-transformers' files in that folder say (modules.json, 1_Pooling/config.json,
  * sentence_bert_config.json). Without modules.json: the mean, divided by its length, of at most 256 tokens, as
  * all-MiniLM-L6-v2 has it. */
 int encoder_config_read_sentences(const char *folder, encoder_config *config, complaint to);

@@ -215,7 +215,7 @@ static int load_layer(const loading *l, int64_t index, encoder_layer *to) {
     return load_norm(l, index, n->outer_norm, &to->feed_forward);
 }
 
-/* What stands before all names: the shortest, where there are several. */
+/* The prefix of all names: the shortest, where there are several. */
 static void find_prefix(loading *l) {
     const size_t length = strlen(l->names->words);
     size_t shortest = PREFIX_MOST + 1;

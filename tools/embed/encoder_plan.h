@@ -27,7 +27,7 @@ typedef struct encoder_shard {
     float *wide;  /* [tokens][width]: sums of embeddings */
     int64_t *ids; /* [tokens] of a sentence */
     float *words; /* [tokens][width] of a sentence; NULL: the encoder has them as floats */
-    /* Of a run. */
+    /* For a run. */
     int status;
     char text[256]; /* what went wrong */
     double last, seconds[ENCODER_PARTS];
@@ -42,7 +42,7 @@ struct encoder_plan {
     int64_t *places;                /* [tokens] 0, 1, 2, ... */
     int64_t shards;                 /* of a run */
     encoder_shard *shard;           /* [threads] */
-    /* Of config.dtype. */
+    /* In config.dtype. */
     void *hidden, *sum; /* [rows][width] */
     void *q, *k, *v;    /* of each shard [head][row][channel] */
     void *inner;        /* [rows][inner] */

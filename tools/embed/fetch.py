@@ -56,7 +56,7 @@ def download(package, scratch):
 
 
 def reason(output):
-    """Of what pip said when it failed."""
+    """Why pip failed, from its output."""
     lines = output.strip().splitlines() or ["pip failed"]
     return "no connection to PyPI" if "connection" in output.lower() else lines[-1]
 

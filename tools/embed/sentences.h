@@ -11,8 +11,8 @@ typedef struct sentences_report {
     double parts[ENCODER_PARTS]; /* seconds of the encoder */
 } sentences_report;
 
-/* out[count][width] of texts[count], strings of UTF-8, cut off behind the tokens that the model takes; the report, if not NULL, is added to. Returns 0, or -1 and a
- * complaint. */
+/* out[count][width] of texts[count], strings of UTF-8, cut off behind the tokens that the model takes; the report, if
+ * not NULL, is added to. Returns 0, or -1 and a complaint. */
 int sentences_encode(const encoder *e, const tk_tokenizer *t, const char *const *texts, int64_t count, float *out,
                      sentences_report *report, complaint to);
 

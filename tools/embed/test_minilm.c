@@ -1,6 +1,6 @@
 /* test-minilm: the whole model, where it was fetched (else skipped), on 50 sentences against reference.safetensors,
- * which make_reference.py computed in float64: the same tokens, and vectors whose cosine is at least 0.999999, in bfloat16
- * 0.9999, in float16 0.99999. */
+ * which make_reference.py computed in float64: the same tokens, and vectors whose cosine is at least 0.999999, in
+ * bfloat16 0.9999, in float16 0.99999. */
 #include "safetensors.h"
 #include "sentences.h"
 #include "test.h"

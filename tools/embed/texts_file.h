@@ -13,7 +13,7 @@ typedef struct texts_file {
     int64_t lines;            /* read so far */
     char *line;
     size_t room;
-    /* Of the last texts_file_next(). */
+    /* From the last texts_file_next(). */
     char **text; /* [most] */
     int64_t count, most;
 } texts_file;

@@ -1,4 +1,4 @@
-/* answers.h. A step runs one token of each answer that is under way, and of new prompts as many as fit beside them.
+/* answers.h. A step runs one token of each answer that is under way, and of new prompts as many as fit with them.
  * Where an answer ends, the next prompt takes its place. Bits do not depend on what runs together. */
 #include "answers.h"
 
@@ -97,7 +97,7 @@ static void flush(void) {
         exit(1); /* with the sentence of cli.h */
 }
 
-/* What cannot be taken back, of an answer that is printed as it comes. */
+/* The part of an answer that is final, where it is printed as it comes. */
 static void show(const answers *a, job *j) {
     const size_t ready = j->ended ? j->text.count : stop_ready(&j->text);
     if (!a->r->opts->ids && ready > j->shown)

@@ -1,4 +1,4 @@
-/* What kind of decoder a model is, its sizes, and the names of its arrays. */
+/* The kind of decoder that a model is, its sizes, and the names of its arrays. */
 #ifndef GENERATE_CONFIG_H
 #define GENERATE_CONFIG_H
 
@@ -34,7 +34,7 @@ typedef struct config {
     fovea_rope_desc rope, local_rope; /* of all but GPT-2; divisors are the model's to read */
 } config;
 
-/* From the settings of a GGUF file, or the config.json beside safetensors. */
+/* From the settings of a GGUF file, or the config.json in the folder of safetensors files. */
 int config_read(const weights *w, config *c, complaint to);
 
 #endif

@@ -1,7 +1,7 @@
 /* fovea-generate: answers a prompt with a decoder model, SmolLM2-135M-Instruct unless another is named.
  *
  * Reads prompts (prompt.h), the model (weights.h) and its tokenizer (text.h), and prints answers (answers.h). A report
- * follows: tokens per second, beside the speed at which this machine reads memory, and a hash of all logits, which is
+ * follows: tokens per second, the speed at which this machine reads memory, and a hash of all logits, which is
  * the same on every tier, with every number of threads, and whatever is answered at the same time. --perplexity reads a
  * text instead, and prints how well the model predicts it. */
 #include "answers.h"
@@ -94,7 +94,7 @@ static const char *model_path(const options *opts) {
     exit(NO_MODEL);
 }
 
-/* What a file recommends is not what the user asked for, but worth a word. */
+/* A file's recommendations are not used, but worth a word. */
 static void tell_sampling(const gguf *f) {
     static const char prefix[] = "general.sampling.";
     for (int64_t i = 0; i < gguf_value_count(f); i++) {
@@ -154,7 +154,7 @@ static void unload(run *r) {
     free(r->text);
 }
 
-/* What would be ignored is refused. */
+/* Options that would be ignored are refused. */
 static void check_options(const options *opts) {
     if (opts->perplexity != NULL && (opts->word_count > 0 || opts->file != NULL || opts->system != NULL))
         run_end(CLI_USAGE, "--perplexity takes neither a prompt nor --system");
@@ -189,7 +189,7 @@ int main(int argc, char **argv) {
         perplexity(&r, path);
     } else {
         answers_print(&r);
-        if (r.ranks == NULL || r.ranks->rank == 0) /* others would read memory beside it */
+        if (r.ranks == NULL || r.ranks->rank == 0) /* others would read memory at the same time */
             report(&r);
     }
     unload(&r);

@@ -11,7 +11,8 @@ static float *load_vector(const loading *l, const char *format, int64_t layer, c
     return weights_load(l->w, name, 0, count, l->to);
 }
 
-/* Of so many channels; format NULL: the family has no such norm. GGUF has 1 added to Gemma's weights already. */
+/* A norm over that many channels; format NULL: the family has no such norm. GGUF has 1 added to Gemma's weights
+ * already. */
 static int load_norm(const loading *l, const char *format, int64_t layer, int64_t channels, model_norm *n) {
     if (format == NULL)
         return 0;

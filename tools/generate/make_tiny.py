@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes tiny models with random weights, in several files, and what transformers computes with them in float64.
 
-    python3 make_tiny.py           needs torch, transformers and gguf; writes tiny/ beside it
+    python3 make_tiny.py           needs torch, transformers and gguf; writes tiny/ in its folder
 
 tiny/llama and tiny/gpt2 are what save_pretrained() writes: LLaMA's and GPT-2's names, shards with an index, bfloat16. LLaMA has
 grouped heads, a head of its own, and a rotary embedding scaled as in Llama 3. tiny/NAME.gguf are models of each architecture that is

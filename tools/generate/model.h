@@ -3,13 +3,13 @@
  *     model *m;
  *     session *s;
  *     if (model_load(ctx, "folder", &(model_options){.dtype = FOVEA_DTYPE_BF16}, &m, complaint) != 0) ...
- *     if (session_create(m, 1, 2048, types, &s, complaint) != 0) ...        room for so many tokens of one sequence
+ *     if (session_create(m, 1, 2048, types, &s, complaint) != 0) ...        room for that many tokens of one sequence
  *     if (session_run(s, ids, count, complaint) != 0) ...                   a prompt, or the next token
  *     if (session_logits(s, count - 1, 1, logits, complaint) != 0) ...      of the last token that was run
  *
  * What goes into products and attention has one element type. Arrays of a GGUF file run as they are stored; what is
  * added up from layer to layer is float32. A token's logits have the same bits whether it comes alone, in a chunk,
- * with the whole prompt or beside other sequences, on every tier, with every number of threads. */
+ * with the whole prompt or with other sequences, on every tier, with every number of threads. */
 #ifndef GENERATE_MODEL_H
 #define GENERATE_MODEL_H
 
@@ -29,8 +29,8 @@ typedef struct model_ranks {
     int64_t (*columns)(void *arg, int rank, int64_t columns, int64_t *first);
     /* Query heads [q[0], q[0] + q[1]) of a rank, and the key heads that they read; q[1] may be 0. */
     void (*heads)(void *arg, int rank, int64_t q_heads, int64_t kv_heads, int64_t q[2], int64_t kv[2]);
-    /* Rows of each rank's columns [bounds[rank], bounds[rank + 1]), elements of so many bytes, into whole rows; or what
-     * went wrong on any rank before. detail: why. */
+    /* Rows of each rank's columns [bounds[rank], bounds[rank + 1]), elements of that many bytes, into whole rows; or
+     * what went wrong on any rank before. detail: why. */
     fovea_status (*gather)(void *arg, fovea_status before, int64_t rows, int64_t columns, int64_t element,
                            const int64_t *bounds, const void *own, void *whole);
     const char *(*detail)(void);
@@ -67,7 +67,7 @@ typedef struct cache_types {
     fovea_dtype k, v;
 } cache_types;
 
-/* Room for so many tokens of each of 1 to SESSION_CHUNK sequences, which share one cache. */
+/* Room for that many tokens of each of 1 to SESSION_CHUNK sequences, which share one cache. */
 int session_create(const model *m, int64_t sequences, int64_t tokens, cache_types types, session **s, complaint to);
 void session_free(session *s); /* NULL is allowed */
 

@@ -1,4 +1,4 @@
-/* The report of fovea-generate (run.h): tokens per second beside the speed at which this machine reads memory, what cut
+/* The report of fovea-generate (run.h): tokens per second and the speed at which this machine reads memory, what cut
  * answers off, and a hash of all logits. */
 #include "run.h"
 

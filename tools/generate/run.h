@@ -29,7 +29,7 @@ typedef struct options {
     int word_count;
 } options;
 
-/* What a run needs. */
+/* A run. */
 typedef struct run {
     const options *opts;
     fovea_context *ctx;

@@ -6,10 +6,9 @@
 
 /* How tokens are drawn, in this order; each step sees what the former left. */
 typedef struct sample_rules {
-    double
-        penalty; /* > 0; 1: none. Of tokens already there logits above 0 are divided by it, others multiplied */
+    double penalty;     /* > 0; 1: none. Of tokens already there logits above 0 are divided by it, others multiplied */
     double temperature; /* divides logits; 0: the most likely token, the first of equals */
-    int64_t top_k;      /* only so many of the most likely; 0: all */
+    int64_t top_k;      /* candidates: this many of the most likely; 0: all */
     double top_p;       /* only the most likely that have so much of the probability together; 1: all */
     double min_p;       /* only those of at least so much of the most likely one's probability; 0: all */
 } sample_rules;
@@ -22,7 +21,7 @@ typedef struct sampler {
     int32_t *order;
 } sampler;
 
-/* Room for so many words; 0, or -1 without memory. */
+/* Room for that many words; 0, or -1 without memory. */
 int sampler_begin(sampler *s, const sample_rules *rules, int64_t words);
 void sampler_end(sampler *s);
 

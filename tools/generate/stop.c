@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the string begins that ends first, behind so many bytes; the longest, if several end there. */
+/* Where the string begins that ends first, behind the first bytes; the longest, if several end there. */
 static size_t find(const stop_text *t, size_t from) {
     for (size_t end = from + 1; end <= t->count; end++) {
         size_t longest = 0;

@@ -99,7 +99,7 @@ has out 'the context of 64 tokens is full'
 expect 1 "${tiny[@]}" --context 8 ab
 has err 'the prompt does not fit into the context of 8 tokens; --context makes room for more, up to 64$'
 
-# What is not UTF-8 is replaced, with a word about it.
+# Bytes that are not UTF-8 are replaced, with a word about it.
 expect 0 "${tiny[@]}" --tokens 5 $'a\xff\xe2\x82b'
 has err '^fovea-generate: the prompt is not UTF-8: 3 bytes were replaced by U.FFFD$'
 replaced=$(hash_of)
@@ -111,7 +111,7 @@ has err '^fovea-generate: the prompt is not UTF-8: 1 byte was replaced'
 expect 0 "${tiny[@]}" --tokens 5 --system $'\xff' ab
 has err '^fovea-generate: the system message is not UTF-8: 1 byte was replaced'
 
-# What would be ignored is refused.
+# Options that would be ignored are refused.
 expect 2 "${tiny[@]}" --plain --system ab ab
 has err 'cannot be combined with --system'
 expect 2 "${tiny[@]}" --perplexity tiny.gguf ab

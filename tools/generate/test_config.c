@@ -1,4 +1,4 @@
-/* What the settings of a GGUF file say of each architecture, by a file that has them and its embedding alone:
+/* Settings of a GGUF file of each architecture, by a file that has them and its embedding alone:
  * defaults of llama.cpp that tiny models (test_decoder.c) do not have, and settings that are refused. */
 #include "config.h"
 #include "make_gguf.h"
@@ -17,7 +17,7 @@ static const complaint to = {sentence, sizeof sentence};
 typedef struct config_case {
     const char *architecture;
     int layers;
-    made_setting more[MORE_MOST]; /* names behind the architecture's; GGUF_ARRAY: so many truths, the last of them 0 */
+    made_setting more[MORE_MOST]; /* names behind the architecture's; GGUF_ARRAY: number truths, the last 0 */
     const char *words;            /* NULL: it is read */
 } config_case;
 

@@ -1,6 +1,6 @@
 /* Tiny decoders with random weights (make_tiny.py), in several safetensors files by LLaMA's and GPT-2's names, and
  * in GGUF files of each architecture: the logits of transformers in float64, nearly; and the same bits for tokens
- * alone, in chunks, at once and beside other sequences, of every tier and number of threads, in every element type.
+ * alone, in chunks, at once and with other sequences, of every tier and number of threads, in every element type.
  * test_hostile_models.c has what is refused. */
 #include "model.h"
 
@@ -21,7 +21,7 @@ typedef struct reference {
 static char sentence[1024];
 static const complaint to = {sentence, sizeof sentence};
 
-/* Of NAME, NAME.gguf or the first file of several. */
+/* The reference of NAME, NAME.gguf or the first file of several. */
 static bool read_reference(const char *name, reference *r) {
     char path[PATH_MOST];
     snprintf(path, sizeof path, "%s/%.*s.txt", FOVEA_GENERATE_TINY, (int)strcspn(name, "-."), name);

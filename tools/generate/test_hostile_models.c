@@ -115,7 +115,7 @@ static void test_settings(const char *name, int shards, const char *const (*case
     fovea_context_destroy(ctx);
 }
 
-/* What is in a file, what takes its place, and what is said of it; NULL: it is a model. */
+/* Words of a file, what takes their place, and what is said then; NULL: it is a model. */
 static const char *const llama_settings[][3] = {
     {"\"silu\"", "\"silu\"", NULL},
     {"\"silu\"", "\"gelu\"", "hidden_act is gelu; only silu"},

@@ -281,7 +281,7 @@ int main(int argc, char **argv) {
     layout mixed = {.name = "mixed", .own_head = true};
     for (int k = 0; k < ARRAYS; k++)
         mixed.type[k] = types[k % 6].type;
-    mixed.type[6] = GGUF_Q6_K; /* V beside Q4_K, as Q4_K_M has it */
+    mixed.type[6] = GGUF_Q6_K; /* V, with Q4_K elsewhere, as Q4_K_M has it */
     mixed.type[4] = mixed.type[5] = GGUF_Q4_K;
     test_layout(&mixed, FOVEA_DTYPE_F32);
     test_layout(&mixed, FOVEA_DTYPE_BF16);

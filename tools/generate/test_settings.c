@@ -315,10 +315,10 @@ static void test_text_refused(void) {
     }
 }
 
-/* The same rules from files beside safetensors. */
+/* The same rules from files in the folder of safetensors. */
 static void test_folder(void) {
     static const struct {
-        const char *name, *content; /* beside those of the steps before */
+        const char *name, *content; /* in addition to those of the steps before */
         int first, end, not_end;
         chat_kind kind;
         const char *words; /* NULL: it is read */

@@ -28,7 +28,7 @@ static const stop_case cases[] = {
     {{"<end>"}, "so<e<end>x", "so<e"},
 };
 
-/* The text in pieces of so many bytes. */
+/* The text in pieces of that many bytes. */
 static void test_pieces(const stop_case *c, size_t size) {
     stop_text t = {.stops = c->stops, .stop_count = 0};
     while (t.stop_count < 3 && c->stops[t.stop_count] != NULL)

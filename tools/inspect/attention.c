@@ -1,5 +1,5 @@
-/* fovea-inspect attention: what each head of a model looks at in a sentence: a picture (attention_svg.c), numbers as CSV
- * and JSON, and a table of summaries (attention_text.c). */
+/* fovea-inspect attention: what each head of a model looks at in a sentence: a picture (attention_svg.c), numbers as
+ * CSV and JSON, and a table of summaries (attention_text.c). */
 #include "attention.h"
 
 #include "encoder.h"
@@ -13,7 +13,7 @@ static const char default_output[] = "attention.svg";
 
 /* ----------------------------------------------------------------------------------------------------- computing -- */
 
-/* What a run holds. */
+/* The state of a run. */
 typedef struct session {
     char *sentence;
     int32_t *ids;

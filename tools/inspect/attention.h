@@ -6,7 +6,7 @@
 #include "encoder.h"
 #include "inspect.h"
 
-/* What a token is to the summaries. */
+/* The role of a token in summaries. */
 typedef enum attention_role { ATTENTION_WORD, ATTENTION_CLS, ATTENTION_SEP } attention_role;
 
 typedef struct attention_token {
@@ -22,9 +22,9 @@ typedef struct attention {
     int64_t first_layer, last_layer, first_head, last_head; /* those asked for */
     bool causal;                                            /* a token sees itself and those before it */
     float *weights; /* of the layers and heads asked for, [layers][heads][tokens][tokens] */
-    /* Of all heads of the layers asked for, [layers][heads][tokens]: of each row of weights its entropy (natural logarithm) and its
-     * largest; the weight that each token gets from all rows; [..][ENCODER_TOP]: what each row looks at most, and these weights;
-     * the lse of each row. */
+    /* For all heads of the layers asked for, [layers][heads][tokens]: of each row of weights its entropy (natural
+     * logarithm) and its largest; the weight that each token gets from all rows; [..][ENCODER_TOP]: what each row looks
+     * at most, and these weights; the lse of each row. */
     float *entropy, *largest, *received, *lse, *top_weights;
     int64_t *top;
 } attention;

@@ -13,7 +13,7 @@ enum {
     READABLE = 64,    /* tokens of such a sentence */
     MOST_CELLS = 128, /* on a side, of many maps */
     MOST_ALONE = 512, /* of one map alone */
-    LABELS = 66,      /* room for tokens beside and above a map */
+    LABELS = 66,      /* room for tokens to the left of a map and above it */
     TOP = 84,
     ACROSS = 4 /* maps side by side, of one layer */
 };
@@ -22,7 +22,7 @@ enum {
 typedef struct layout {
     int64_t block, cells; /* tokens of a cell, cells on a side */
     double cell, size;    /* pixels */
-    int64_t label_step;   /* a label for every so many cells */
+    int64_t label_step;   /* cells from label to label */
 } layout;
 
 static layout plan(const attention *a) {

@@ -9,7 +9,7 @@
 static const char *const figure_names[ATTENTION_FIGURES] = {"entropy", "largest", "cls",      "sep",
                                                             "first",   "self",    "previous", "next"};
 
-/* ------------------------------------------------------------------------------------------------------ summaries -- */
+/* ----------------------------------------------------------------------------------------------------- summaries -- */
 
 int64_t attention_most(const attention *a, int64_t layer, int64_t head) {
     const float *received = a->received + attention_place(a, layer, head);
@@ -19,7 +19,8 @@ int64_t attention_most(const attention *a, int64_t layer, int64_t head) {
     return most;
 }
 
-/* Adds the weights of one token that looks, at a place of all heads; counted[] are the rows that have such a token to look at. */
+/* Adds the weights of one token that looks, at a place of all heads; counted[] are the rows that have such a token to
+ * look at. */
 static void add_row(const attention *a, const float *row, int64_t place, int64_t query, double sums[ATTENTION_FIGURES],
                     int64_t counted[ATTENTION_FIGURES]) {
     const int64_t visible = a->causal ? query + 1 : a->tokens;
@@ -86,7 +87,7 @@ void attention_write_table(const attention *a, FILE *to) {
         }
 }
 
-/* --------------------------------------------------------------------------------------------------------- weights -- */
+/* ------------------------------------------------------------------------------------------------------- weights -- */
 
 /* A column for each token that is looked at: "2 insect". A line for each weight would repeat the sentence too often. */
 static void write_csv_head_line(const attention *a, FILE *to) {

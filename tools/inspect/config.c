@@ -60,7 +60,7 @@ static const struct half {
               {"decoder", offsetof(config_sizes, layers), "num_decoder_layers"}};
 enum { HALVES = sizeof halves / sizeof halves[0] };
 
-/* What tells the kind of positions: a key that is there, and true unless it is no flag; or a text. */
+/* Signs of the kind of positions: a key that is there, and true unless it is no flag; or a text. */
 static const struct position_key {
     const char *key, *text, *positions;
 } position_keys[] = {

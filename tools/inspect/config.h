@@ -1,4 +1,4 @@
-/* What a model's config.json tells about its attention.
+/* Facts about a model's attention, from its config.json.
  *
  *     config *c;
  *     if (config_open(model_path, &c, complaint) != 0) ...        c NULL: there is no config.json
@@ -15,7 +15,7 @@
 
 typedef struct config config;
 
-/* What it says of a stack of layers. Numbers that it does not say are 0. */
+/* Facts about a stack of layers. Numbers that it does not say are 0. */
 typedef struct config_sizes {
     int64_t heads, kv_heads, head_dim, d_model;
     int64_t layers;        /* of the model: more than the file has, where layers share weights */

@@ -62,7 +62,7 @@ static int lacking(const cost_form *f) {
     return count;
 }
 
-/* The one matrix W_i of a head beside the two that it is made of. */
+/* The one matrix W_i of a head, compared with the two that it is made of. */
 static void print_size(const cost_form *form, FILE *to) {
     const fovea_mha_desc *d = &form[0].desc;
     const fovea_attention_desc *a = d->attention;

@@ -24,7 +24,7 @@ typedef struct cost_form {
     char why[200];           /* why not */
     bool lacks[COST_BIASES]; /* biases that it cannot hold */
     char why_lacks[200];
-    double seconds, ratio; /* medians: of the times, of the times beside form 0's; 0: not measured */
+    double seconds, ratio; /* medians: of the times, of the times divided by form 0's; 0: not measured */
 } cost_form;
 
 extern const cost_form cost_all_forms[COST_FORMS];
@@ -35,7 +35,8 @@ void cost_evaluate(cost_form *f, const fovea_mha_desc *layer);
 
 double cost_flops(const fovea_mha_costs *c);
 
-/* The numbers of queries with which a form takes fewer flops than form 0: from 1 on, up to COST_MANY, or 0 to 0: none. */
+/* The numbers of queries with which a form takes fewer flops than form 0: from 1 on, up to COST_MANY, or 0 to 0:
+ * none. */
 typedef struct cost_range {
     int64_t from, to;
 } cost_range;

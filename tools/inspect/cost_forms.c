@@ -1,4 +1,4 @@
-/* What the library says of each form (cost.h): its cost, which biases it cannot hold, and with how many queries it
+/* Facts from the library about each form (cost.h): its cost, which biases it cannot hold, and with how many queries it
  * is cheaper than form 0. Nothing is computed here by formula: fovea_mha_cost() and fovea_mha_create() are asked. */
 #include "cost.h"
 
@@ -48,7 +48,7 @@ void cost_evaluate(cost_form *f, const fovea_mha_desc *layer) {
 
 /* --------------------------------------------------------------------------------------------------- break-even -- */
 
-/* Does it take fewer flops than form 0 with so many queries and keys? */
+/* Does it take fewer flops than form 0 with that many queries and keys? */
 static bool is_cheaper(const cost_form *f, const fovea_mha_desc *layer, int64_t q_len, int64_t kv_len) {
     cost_form first = cost_all_forms[0], other = *f;
     fovea_mha_costs a, b;

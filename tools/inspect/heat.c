@@ -66,7 +66,7 @@ static void write_text(FILE *to, const char *text, int most) {
             write_character(to, 0x2026); /* ... */
             return;
         }
-        /* What XML cannot hold: control characters, and the two that are no characters. */
+        /* XML cannot hold control characters, and the two that are no characters. */
         write_character(to, bytes < 1 || c < ' ' || c == 0xfffe || c == 0xffff ? '?' : c);
         at += bytes < 1 ? 1 : bytes;
         left -= bytes < 1 ? 1 : bytes;

@@ -7,7 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What a cell shows: a level from 0 to HEAT_LEVELS, coloured from dark violet to yellow (palette.h), or one of these. */
+/* The value of a cell: a level from 0 to HEAT_LEVELS, coloured from dark violet to yellow (palette.h), or one of
+ * these. */
 enum {
     HEAT_LEVELS = 20,
     HEAT_NONE = 1000,  /* there is no value: grey */

@@ -1,4 +1,4 @@
-/* What the files of fovea-inspect share: the command line, and how results are written.
+/* Shared by the files of fovea-inspect: the command line, and how results are written.
  *
  * A command (cost.c, similarity.c, attention.c) computes everything, then writes: to standard output, or to files that
  * are put in place whole (output.c). What fails says so in one sentence on standard error. */

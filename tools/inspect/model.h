@@ -2,7 +2,7 @@
  * at a time.
  *
  *     model *m;
- *     if (model_open(paths, count, heads, kv_heads, &m, complaint) != 0) ...     heads 0: from config.json beside it
+ *     if (model_open(paths, count, heads, kv_heads, &m, complaint) != 0) ...     heads 0: from its config.json
  *     for (int64_t i = 0; i < model_layers(m); i++) {
  *         model_layer layer;
  *         if (model_describe(m, i, &layer, complaint) != 0 || model_read(m, i, complaint) != 0) ...
@@ -25,8 +25,8 @@ enum { MODEL_MOST_HEADS = 1 << 16 };
 /* One thread at a time, except model_head(). */
 typedef struct model model;
 
-/* Opens the files (model_source.h says which paths there are) and finds the layers whose W^Q, W^K and W^V are all in them.
- * heads, kv_heads: if not 0, in place of what config.json says. *m is NULL after an error. */
+/* Opens the files (model_source.h says which paths there are) and finds the layers whose W^Q, W^K and W^V are all in
+ * them. heads, kv_heads: if not 0, in place of what config.json says. *m is NULL after an error. */
 int model_open(const char *const *paths, int count, int64_t heads, int64_t kv_heads, model **m, complaint to);
 void model_close(model *m); /* NULL is allowed */
 
@@ -38,7 +38,7 @@ int model_files(const model *m);
 /* A sentence if files of the model are missing; else NULL. */
 const char *model_partial(const model *m);
 
-/* What looks like attention and is in no layer. */
+/* Arrays that look like attention and are in no layer. */
 const rest *model_rest(const model *m);
 
 typedef struct model_layer {
@@ -55,7 +55,7 @@ typedef struct model_layer {
     int64_t d_model, d_k, heads, kv_heads;
 } model_layer;
 
-/* What a layer is, from the headers of the files: without reading it. */
+/* Describes a layer from the headers of the files, without reading it. */
 int model_describe(const model *m, int64_t index, model_layer *layer, complaint to);
 
 /* Reads a layer, in place of the one before. */

@@ -50,7 +50,7 @@ int naming_arrays(const naming *n) {
     return arrays[n->order];
 }
 
-/* ------------------------------------------------------------------------------------------------------- matching -- */
+/* ------------------------------------------------------------------------------------------------------ matching -- */
 
 /* Takes ".WORD" off the end of name[*length], or WORD where nothing else is there. */
 static bool take_end(const char *name, size_t *length, const char *word) {
@@ -111,7 +111,7 @@ bool naming_find(const char *name, const char *type, naming_match *m) {
     return false;
 }
 
-/* -------------------------------------------------------------------------------------------------------- guesses -- */
+/* ------------------------------------------------------------------------------------------------------- guesses -- */
 
 static bool is_one_of(const char *word, size_t length, const char *const *words) {
     for (; *words != NULL; words++) {

@@ -1,4 +1,4 @@
-/* What families of models call the weights of attention, and in which order they keep them. */
+/* Names of the weights of attention by family of models, and the order in which they are kept. */
 #ifndef INSPECT_NAMING_H
 #define INSPECT_NAMING_H
 

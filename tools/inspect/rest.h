@@ -1,5 +1,5 @@
-/* What is not compared, for users to see: names of arrays by pattern, as "model.layers.*.self_attn.q_a_proj.weight",
- * and why. */
+/* Arrays that are not compared, for users to see: names of arrays by pattern, as
+ * "model.layers.*.self_attn.q_a_proj.weight", and why. */
 #ifndef INSPECT_REST_H
 #define INSPECT_REST_H
 

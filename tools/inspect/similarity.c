@@ -83,7 +83,7 @@ static int compute_random(similarity *s, random_heads *r, int threads, complaint
 
 /* --------------------------------------------------------------------------------------------------------- model -- */
 
-/* What the names of stacks have in common, and whether it is all of them. */
+/* The common part of the names of stacks, and whether it is all of them. */
 static void find_common(similarity *s, const model_layer *l) {
     const model_layer *first = &s->layer[0];
     const bool same = l->stack_length == first->stack_length && l->cross == first->cross &&

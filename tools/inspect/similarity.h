@@ -57,7 +57,7 @@ int64_t similarity_sort(const similarity *s, const similarity_order *order);
 /* The layer that a head, counted over all layers, is of. */
 int64_t similarity_layer(const similarity *s, int64_t head);
 
-/* The range of a figure, and how many heads are in each of so many equal parts of it. */
+/* The range of a figure, and how many heads are in each of its equal parts. */
 typedef struct similarity_range {
     double low, high;    /* NaN: no head has the figure */
     int64_t least, most; /* the first head of each */
@@ -67,7 +67,7 @@ typedef struct similarity_range {
 similarity_range similarity_find_range(const similarity *s, int figure);
 void similarity_count(const similarity *s, int figure, const similarity_range *range, int parts, int64_t *count);
 
-/* Of a figure, as "cosine_qk"; and in words, as "cosine of Q and K". Static, until the next call. */
+/* The name of a figure, as "cosine_qk"; and in words, as "cosine of Q and K". Static, until the next call. */
 const char *similarity_column(int figure);
 const char *similarity_words(int figure);
 const figure_group *similarity_group(int figure);
@@ -80,10 +80,10 @@ const char *similarity_label(const similarity *s, int64_t layer, char text[SIMIL
 /* A head's layer and number, as "5.11". */
 const char *similarity_name(const similarity *s, int64_t head, char text[SIMILARITY_LABEL]);
 
-/* A value as it is shown with so many digits after the point; never a zero with a sign. */
+/* A value as it is shown with that many digits after the point; never a zero with a sign. */
 double similarity_tidy(double value, int digits);
 
-/* What was left out, and why: a line each, with what begins it. */
+/* Arrays that were left out, and why: a line each, with what begins it. */
 void similarity_notes(const similarity *s, FILE *to, const char *begin);
 
 void similarity_table(const similarity *s, FILE *to);   /* means of layers, rankings, histograms */

@@ -55,7 +55,7 @@ static int level(const void *of, int64_t row, int64_t column) {
 
 /* ---------------------------------------------------------------------------------------------------------- axes -- */
 
-/* A round number of cells that have so many pixels together. */
+/* A round number of cells that take up at least that many pixels. */
 static int64_t round_step(double pixels, double cell) {
     static const int64_t steps[] = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000};
     int i = 0;
@@ -70,7 +70,7 @@ static bool begins_stack(const similarity *s, int64_t layer) {
            memcmp(l->stack, before->stack, (size_t)l->stack_length) != 0;
 }
 
-/* Numbers of layers and heads beside a map, as many as there is room for; a line between stacks. */
+/* Numbers of layers and heads at the edges of a map, as many as there is room for; a line between stacks. */
 static void draw_axes(const similarity *s, FILE *to, double x, double y, double cell, int64_t heads) {
     enum { LINE = 11 };
     const int64_t step = round_step(LINE, cell), head_step = round_step(22.0, cell), near = (int64_t)ceil(LINE / cell);

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What tells stacks apart: the end of it, where that is long. */
+/* The part of a name that tells stacks apart: the end of it, where that is long. */
 static int stack_label(const similarity *s, const model_layer *l, char *text, size_t size) {
     enum { MOST = 32 };
     const int skip = s->one_stack || s->common > l->stack_length ? l->stack_length : s->common;
@@ -105,7 +105,7 @@ static void print_line(FILE *to, int width, const char *label, const double figu
 
 typedef enum over { OVER_mean, OVER_lowest, OVER_highest } over;
 
-/* Of heads that have the figure; NaN where none has. */
+/* The mean of heads that have the figure; NaN where none has. */
 static void summarise(double (*figure)[FIGURES], int64_t heads, over how, double to[FIGURES]) {
     for (int f = 0; f < FIGURES; f++) {
         int64_t count = 0;
@@ -143,7 +143,7 @@ static void print_title(const similarity *s, FILE *to) {
     }
 }
 
-/* Of the column of labels. */
+/* The width of the column of labels. */
 static int label_width(const similarity *s) {
     int width = 14;
     char label[SIMILARITY_LABEL];

@@ -8,7 +8,7 @@ refuses() { # refuses PATTERN ARGUMENT...: ends with 1 and that sentence
     expect 1 "${@:2}"
     has err "^fovea-inspect: .*$1"
 }
-svg() { # svg FILE TEXTS: is XML, with so many <text>, and nothing outside of its size but what is turned
+svg() { # svg FILE TEXTS: is XML, with that many <text>, and nothing outside of its size but what is turned
     python3 - "$1" "$2" <<'PY' || fail "$1 is not the picture it should be"
 import sys, xml.etree.ElementTree as tree
 root = tree.parse(sys.argv[1]).getroot()

@@ -46,7 +46,7 @@ ACTIVATIONS = {
 
 
 def attend(q, k, v, causal):
-    """The heads beside each other, and the weights of each."""
+    """The heads side by side, and the weights of each."""
     size = WIDTH // HEADS
     out, all_weights = [[] for _ in q], []
     for head in range(HEADS):

@@ -16,7 +16,7 @@ static test_option options[] = {TEST_FILE_OPTION, {0}};
 static char path[4096], config_file[4096];
 static char header[1 << 14];
 
-/* What element (i, c) of a head's matrix is in all of these files: head is a key head for K and V. */
+/* Element (i, c) of a head's matrix in all of these files: head is a key head for K and V. */
 static float number(int64_t layer, int which, int64_t head, int64_t i, int64_t c) {
     return (float)((((layer * 3 + which) * HEADS + head) * D_MODEL + i) * D_K + c);
 }
@@ -263,7 +263,7 @@ static void test_config(void) {
     remove(config_file);
 }
 
-/* What a config.json beside a model says of it: right, or not that model's. */
+/* Facts from a model's config.json: right, or another model's. */
 static void beside(const char *content, int64_t heads, int64_t want_heads, int64_t want_kv_heads, const char *words) {
     char text[1024] = "";
     const complaint to = {text, sizeof text};

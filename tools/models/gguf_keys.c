@@ -1,4 +1,4 @@
-/* What is known of the settings of a decoder in GGUF (gguf_keys_check() of gguf.h). A setting that nobody reads here
+/* The settings of a decoder in GGUF that are known (gguf_keys_check() of gguf.h). A setting that nobody reads here
  * may change what the model computes or how text becomes tokens, so each one is either read, or without effect, or
  * has the value that is computed anyway; or the file is refused, by the setting's name. What each means is ggml's
  * documentation of GGUF and what llama.cpp does. */

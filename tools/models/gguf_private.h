@@ -21,7 +21,7 @@ struct gguf {
     int part_count;
 };
 
-/* What is left to parse. short_of: it ended too early. */
+/* The rest that is to be parsed. short_of: it ended too early. */
 typedef struct reader {
     gguf *file;
     int64_t at;

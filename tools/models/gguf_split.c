@@ -41,7 +41,7 @@ static bool name_part(const char *path, int i, int count, char part[PATH_MOST]) 
     return snprintf(part, PATH_MOST, "%.*s-%05d-of-%05d.gguf", (int)(suffix - path), path, i + 1, count) < PATH_MOST;
 }
 
-/* What a file says of itself; a file alone is part 0 of 1. */
+/* The part that a file says it is; a file alone is part 0 of 1. */
 static int read_place(const gguf *f, int64_t *no, int64_t *count, complaint to) {
     *no = 0;
     *count = 1;

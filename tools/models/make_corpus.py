@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the corpus of broken GGUF files that the reader's test and fuzzer begin with.
 
-    python3 make_corpus.py         needs nothing; writes corpus/ beside it
+    python3 make_corpus.py         needs nothing; writes corpus/ in its folder
 
 corpus/sentences.txt has a line for each: its name, a tab, and what the reader says; "good" if it reads it. Files that a fuzzer has found go
 there, too, with their line, and stay. test_gguf.c and fuzz_gguf.c read them.

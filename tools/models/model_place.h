@@ -4,7 +4,7 @@
 
 #include "path.h"
 
-/* What --help says of it. */
+/* For --help. */
 #define MODEL_PLACE_HELP                                                                                               \
     "default: FOVEA_MODEL; else all-MiniLM-L6-v2, in build/models of the program's build tree, or where "              \
     "tools/embed/fetch.py puts it"

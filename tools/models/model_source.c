@@ -1,4 +1,5 @@
-/* model_source.h. Paths are collected first (add_path), then opened; an index is checked against what is in its shards. */
+/* model_source.h. Paths are collected first (add_path), then opened; an index is checked against what is in its
+ * shards. */
 #include "model_source.h"
 
 #include "copy_text.h"
@@ -66,7 +67,7 @@ static json_t *read_index(const char *path, complaint to) {
     return NULL;
 }
 
-/* The shards that an index names, which lie beside it. */
+/* The shards that an index names, in its folder. */
 static int add_index(model_source *s, const char *path, complaint to) {
     json_t *index = read_index(path, to);
     if (index == NULL)
@@ -185,7 +186,7 @@ static void find_partial(model_source *s) {
                      s->path.count == 1 ? "is" : "are");
             return;
         }
-    /* A shard by another name: the index beside it tells. */
+    /* A shard by another name: the index in its folder tells. */
     char path[PATH_MOST], said[256];
     const complaint nobody = {said, sizeof said};
     const char *first = s->path.name[0];

@@ -1,4 +1,5 @@
-/* The arrays of a model in safetensors, in however many files it is: one, several, all of a folder, or those that an index names.
+/* The arrays of a model in safetensors, in however many files it is: one, several, all of a folder, or those that an
+ * index names.
  *
  *     model_source *s;
  *     if (model_source_open(paths, count, &s, complaint) != 0) ...

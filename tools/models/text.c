@@ -207,7 +207,7 @@ static const char *find_template(const json_t *config) {
     return json_string_value(chat);
 }
 
-/* The same rules as of a GGUF file, from the files beside tokenizer.json. */
+/* The same rules as of a GGUF file, from the files in the folder of tokenizer.json. */
 static int read_folder(text_codec *t, const char *folder, complaint to) {
     char path[PATH_MOST];
     json_t *generation = NULL, *model = NULL, *config = NULL;

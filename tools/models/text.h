@@ -1,4 +1,4 @@
-/* Text and tokens of a decoder: a tokenizer (tokenizers.h) from a GGUF file, or from the files beside safetensors.
+/* Text and tokens of a decoder: a tokenizer (tokenizers.h) from a GGUF file, or from the folder of safetensors files.
  *
  *     text_codec *t;
  *     if (text_from_gguf(file, &t, complaint) != 0) ...
@@ -29,7 +29,7 @@ int64_t text_tokens(const text_codec *t, const char *bytes, size_t count, int32_
 /* The token that the model wants before each text; -1: none. */
 int32_t text_first(const text_codec *t);
 
-/* What the model's chat template computes; CHAT_NONE: it has none. */
+/* The chat that the model's template computes; CHAT_NONE: it has none. */
 const chat_form *text_chats(const text_codec *t);
 
 /* A chat of it (chat_tokens()). */

@@ -7,7 +7,8 @@
 #include <jansson.h>
 #include <stdint.h>
 
-/* The bytes of a file with a zero behind them, freed by free(); NULL after a complaint. A zero among them is one, too. */
+/* The bytes of a file with a zero behind them, freed by free(); NULL after a complaint. A zero among them is one,
+ * too. */
 char *text_file_read(const char *path, int64_t most, int64_t *bytes, complaint to);
 
 /* The object of a JSON file, freed by json_decref(). Returns 0, with *object NULL where there is no such file; or -1

@@ -1,4 +1,4 @@
-/* A file that takes its place when it is whole: written beside it under another name, synced, renamed. What is
+/* A file that takes its place when it is whole: written under another name in its folder, synced, renamed. What is
  * unfinished is deleted, also when the program is interrupted. */
 #ifndef MODELS_WHOLE_FILE_H
 #define MODELS_WHOLE_FILE_H

@@ -21,7 +21,7 @@ fovea_dtype array_dtype(const array *t) {
 
 /* ----------------------------------------------------------------------------------------------------- decisions -- */
 
-/* What products of layers do not read, or what costs little and matters much: norms, biases, positions, routers of
+/* Tensors that no product of a layer reads, or that cost little and matter much: norms, biases, positions, routers of
  * experts, convolutions. */
 static const char never[] = "*norm*,*ln_*,*bias,*wpe.*,*position*,*pos_embd*,*pos_embed*,*token_type*,*rel_pos*,"
                             "*attn_rel_b*,*ffn_gate_inp*,*.gate.weight,*.router.weight,*conv1d*,*patch_emb*";
@@ -84,7 +84,7 @@ static fovea_status fit(const options *opts, arrays *a, array *t) {
     return status;
 }
 
-/* What becomes of a tensor. */
+/* The type that a tensor gets. */
 static int decide(const options *opts, arrays *a, array *t, complaint to) {
     t->columns = t->dims > 0 ? t->shape[t->dims - 1] : 1;
     t->rows = t->columns > 0 ? t->elements / t->columns : 0;

@@ -10,7 +10,7 @@
 
 enum { MEGABYTE = 1 << 20, PIECE = 16 * MEGABYTE };
 
-/* What the lines about tensors add up to. */
+/* The sum of the lines about tensors. */
 typedef struct summary {
     const char *worst;
     double relative;

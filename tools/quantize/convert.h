@@ -17,7 +17,8 @@ int64_t convert_bytes(const arrays *a);
 int write_gguf(const options *opts, const arrays *a, whole_file *o, complaint to);
 int write_safetensors(const options *opts, const arrays *a, whole_file *o, complaint to);
 
-/* config.json beside the safetensors file, with its quantization_config: text to be freed; NULL after a complaint. */
+/* config.json in the folder of the safetensors file, with its quantization_config: text to be freed; NULL after a
+ * complaint. */
 char *write_config(const options *opts, const arrays *a, complaint to);
 
 #endif

@@ -5,7 +5,7 @@ step=quantize name=fovea-quantize program=$1 generate=$2 tiny=$4
 . "$(dirname "$0")/../tests/support/program.sh"
 "$3" --write tiny.gguf >out 2>err || fail "no model"
 
-refused() { # refused STATUS WORDS ARGUMENT...: one line that says so, beside those of progress, and no file
+refused() { # refused STATUS WORDS ARGUMENT...: one line that says so, apart from those of progress, and no file
     expect "$1" "${@:3}"
     has err "^fovea-quantize: .*$2"
     [ "$(grep -cv ' MB, .* left$' err)" = 1 ] || fail "not one line: ${*:3}"
@@ -86,7 +86,7 @@ grep -qa 'general[.]architecture.*unknown' folder/wide.gguf || fail "no general.
 program=$generate expect 1 --model folder/wide.gguf x
 has err 'has no tokenizer'
 
-# What is kept.
+# Tensors that are kept.
 expect 0 "$tiny/llama" --type int4 --group-size 16 --keep '*q_proj*,lm_head*' --force -o folder/model.safetensors
 has out 'q_proj.weight  .* kept \(--keep\)' 'k_proj.weight  [0-9]* x 48  int4' 'lm_head.weight  .* kept \(--keep\)'
 refused 2 "are of GGUF's types, not of int4" "$tiny/llama" --type int4 --token-embedding-type q8_0 -o no.gguf
@@ -242,7 +242,7 @@ refused 1 'is a file of the input' folder.input --type int8 --force -o folder.in
 refused 1 'config.json: is the configuration, .*: name the weights otherwise' "$tiny/llama" --type int8 \
     -o folder.split/config.json
 [ ! -e folder.split/config.json ] || fail "a configuration without weights"
-twice() { # twice NAME TYPE: a matrix beside a tensor of that name
+twice() { # twice NAME TYPE: a matrix and a tensor of that name
     python3 - "$1" <<'END' || fail "no safetensors file"
 import json, struct, sys
 head = json.dumps({"a.weight": {"dtype": "F32", "shape": [2, 32], "data_offsets": [0, 256]},
@@ -309,7 +309,7 @@ if [ -c /dev/full ]; then
     "$program" wide.gguf --type q8_0 -o folder.split/untold.gguf >/dev/full 2>err && fail "a refused file ends with 0"
 fi
 
-# No file after a signal. (A shell has SIGINT ignored in what it starts beside itself.)
+# No file after a signal. (A shell has SIGINT ignored in what it starts in the background.)
 heedful="import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
 for signal in HUP INT TERM; do
     python3 -c "$heedful" "$program" folder/large.safetensors --type q4_k --search --threads 1 -o folder/no.gguf \

@@ -60,7 +60,7 @@ static void put_value(writer *w, const gguf_value *v) {
     put(w, v->data, gguf_value_bytes(v));
 }
 
-/* Of a tensor that is kept; -1: GGUF has no such type. */
+/* The type of a tensor that is kept; -1: GGUF has no such type. */
 static int kept_type(const array *t) {
     if (t->in_gguf != NULL)
         return (int)t->in_gguf->type;

@@ -1,4 +1,4 @@
-/* A safetensors file as compressed-tensors names its parts, and the quantization_config beside it. Of X.weight:
+/* A safetensors file as compressed-tensors names its parts, and its quantization_config. Of X.weight:
  *
  *   int4   X.weight_packed  I32 [out, in / 8], the first element in the lowest bits, each 8 more than its value
  *          X.weight_scale   F16 [out, groups]
@@ -67,7 +67,7 @@ static int end(whole_file *o, const array *t, complaint to) {
     return t->type == TYPE_INT4 ? whole_file_write(o, shape, sizeof shape, to) : 0;
 }
 
-/* What config.json says of the weights. */
+/* The part of config.json about the weights. */
 static json_t *describe(const options *opts, const arrays *a) {
     const bool four = opts->type == TYPE_INT4, groups = four || opts->group_size > 0;
     json_t *ignored = json_array();

@@ -15,7 +15,7 @@ NAMES = [f"ggml-vocab-{name}.gguf" for name in ("llama-bpe", "llama-spm", "qwen2
 
 
 def backend():
-    """What fetches the same source for the backend of ggml."""
+    """The script that fetches the same source for the backend of ggml."""
     path = pathlib.Path(__file__).parents[3] / "integrations" / "ggml" / "fetch.py"
     spec = importlib.util.spec_from_file_location("ggml_fetch", path)
     module = importlib.util.module_from_spec(spec)

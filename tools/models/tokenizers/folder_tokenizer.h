@@ -1,5 +1,5 @@
-/* The tokenizer of a model (tokenizers.h) from the files of its folder: vocab.txt, the WordPiece, Unigram or byte-level BPE
- * of a tokenizer.json, or vocab.json with merges.txt.
+/* The tokenizer of a model (tokenizers.h) from the files of its folder: vocab.txt, the WordPiece, Unigram or byte-level
+ * BPE of a tokenizer.json, or vocab.json with merges.txt.
  *
  *     tk_tokenizer *t;
  *     if (folder_tokenizer("folder", FOLDER_BOTH, &t, complaint) != 0) ...

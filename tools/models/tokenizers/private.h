@@ -1,4 +1,4 @@
-/* What the files of the tokenizer library share.
+/* Shared by the files of the tokenizers.
  *
  *   tokenizers.c  creates, and encodes: special tokens are cut out (special.c), what is between them is a fragment
  *   words.c       splits a fragment of byte-level BPE into words (unicode.c has the classes of characters)

@@ -72,7 +72,7 @@ static bool is_utf8(const char *text) {
     return true;
 }
 
-/* What a merge spells, with U+2581 for spaces. */
+/* The text of a merge, with U+2581 for spaces. */
 static void spell(const char *merge, const int codes[256], char *to) {
     for (const unsigned char *at = (const unsigned char *)merge; *at;) {
         const int code = *at < 0x80 ? *at : (*at & 0x1f) << 6 | (at[1] & 0x3f);

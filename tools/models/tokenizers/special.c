@@ -105,7 +105,7 @@ static bool take(const tk_tokenizer *t, tk_heap *heap, tk_text text, bool contro
         const int64_t at = (uint32_t)e.key;
         const int32_t id = t->specials.list[e.id].id;
         const int64_t length = tk_texts_at(&t->texts, id).count;
-        /* What was taken before is not shorter, so it covers an end of what it overlaps. */
+        /* Tokens taken before are not shorter, so it covers an end of what it overlaps. */
         if (!taken[at] && !taken[at + length - 1]) {
             memset(taken + at, 1, (size_t)length);
             memory = tk_heap_push(kept, (tk_entry){.key = (uint64_t)at, .id = id});

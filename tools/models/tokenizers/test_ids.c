@@ -1,4 +1,5 @@
-/* Prints the ids of texts, for test_trained.py:  test-tokenizers-ids FOLDER FRAME <FILE. The file has a JSON string a line. */
+/* Prints the ids of texts, for test_trained.py:  test-tokenizers-ids FOLDER FRAME <FILE. The file has a JSON string a
+ * line. */
 #include "folder_tokenizer.h"
 
 #include <jansson.h>

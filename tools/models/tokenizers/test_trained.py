@@ -1,4 +1,4 @@
-"""Tokens of 5,000 hostile texts, beside PyPI's tokenizers and sentencepiece, on vocabularies that this trains.
+"""Tokens of 5,000 hostile texts, compared with PyPI's tokenizers and sentencepiece, on vocabularies that this trains.
 
     python3 test_trained.py TEST-TOKENIZERS-IDS FOLDER TEXT
 

@@ -137,7 +137,7 @@ static void test_other_rules(void) {
     }
 }
 
-/* The first and the last character of each Chinese block stand alone, those beside them do not: as PyPI's tokenizers
+/* The first and the last character of each Chinese block stand alone, their neighbours do not: as PyPI's tokenizers
  * has it, of which a block begins at 2b920 where Unicode's does at 2b820. Two blocks here are one. */
 static void test_chinese_blocks(void) {
     static const uint32_t blocks[][2] = {{0x3400, 0x4dbf},   {0x4e00, 0x9fff},   {0xf900, 0xfaff},  {0x20000, 0x2a6df},

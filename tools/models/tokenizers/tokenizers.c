@@ -137,7 +137,7 @@ const char *tk_spelling(const tk_tokenizer *t, int32_t id) {
 
 /* ----------------------------------------------------------------------------------------------------- encoding -- */
 
-/* What is between special tokens. */
+/* Encodes a text between special tokens. */
 static bool encode_fragment(const tk_tokenizer *t, tk_work *work, tk_text text, tk_sink *sink) {
     if (text.count == 0 || tk_sink_full(sink))
         return true;

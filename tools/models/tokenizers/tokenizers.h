@@ -16,7 +16,8 @@
  *   model "llama"  SentencePiece's BPE, with byte fallback. Any bytes come back, but U+2581 as a space.
  *   model "WordPiece"  BERT's word pieces, equal to PyPI's tokenizers but for special tokens. Bytes that are not UTF-8
  *                  are left out; words come back with a space between.
- *   model "Unigram"  as XLM-R has it, with SentencePiece's table of characters, equal to PyPI's tokenizers but for special
+ *   model "Unigram"  as XLM-R has it, with SentencePiece's table of characters, equal to PyPI's tokenizers but for
+ * special
  *                  tokens.
  * Other models and pre-tokenizers are refused by name.
  *
@@ -46,7 +47,7 @@ typedef struct tk_list {
     void *at;
 } tk_list;
 
-/* What a token is, as numbered in GGUF; any other number is TK_UNUSED. */
+/* The kind of a token, as numbered in GGUF; any other number is TK_UNUSED. */
 typedef enum tk_type {
     TK_NORMAL = 1,
     TK_UNKNOWN = 2,
@@ -70,7 +71,7 @@ typedef enum tk_fim {
 /* A flag that a file may leave open. */
 typedef enum tk_choice { TK_DEFAULT = 0, TK_YES, TK_NO } tk_choice;
 
-/* What Unicode says of characters, which this library does not know: characters.h has it. */
+/* Unicode's properties of characters, which this library does not know: characters.h has them. */
 enum { TK_PARTS_MOST = 32 };
 typedef enum tk_kind { TK_KIND_LETTER, TK_KIND_SPACE, TK_KIND_CONTROL, TK_KIND_PUNCTUATION, TK_KIND_MARK } tk_kind;
 typedef struct tk_characters {
@@ -81,7 +82,7 @@ typedef struct tk_characters {
                    int32_t *state); /* ends a grapheme there? *state: 0 before a text */
 } tk_characters;
 
-/* What a model of word pieces does otherwise than uncased BERT. */
+/* How a model of word pieces differs from uncased BERT. */
 typedef struct tk_wordpiece_rules {
     const tk_characters *characters; /* these must stay */
     bool keep_case, keep_accents;
@@ -95,7 +96,7 @@ typedef struct tk_step {
     char content[8];
 } tk_step;
 
-/* What a model of Unigram does with a text before it is cut into pieces. */
+/* A model of Unigram: its scores, and how it normalizes a text. */
 typedef struct tk_unigram_rules {
     const tk_characters *characters; /* these must stay */
     const double *scores;            /* [tokens.count], finite */
@@ -164,7 +165,7 @@ int64_t tk_decode(tk_decoder *d, int32_t id, char *to);
 int64_t tk_decode_end(tk_decoder *d, char *to); /* what still waits: at most 3 bytes */
 int64_t tk_decode_most(const tk_tokenizer *t);  /* bytes that a call of these may write */
 
-/* Of the vocabulary. Pointers are owned by the tokenizer. */
+/* The vocabulary. Pointers are owned by the tokenizer. */
 int64_t tk_count(const tk_tokenizer *t);                                  /* ids */
 int32_t tk_find(const tk_tokenizer *t, const char *bytes, int64_t count); /* the token spelt so, or TK_NONE */
 const char *tk_spelling(const tk_tokenizer *t, int32_t id);               /* with a zero behind it; NULL: no token */

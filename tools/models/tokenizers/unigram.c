@@ -1,5 +1,5 @@
-/* Unigram (private.h), as XLM-R has it: the pieces of a word whose scores have the largest sum, found from left to right
- * (Viterbi). Ids are those of PyPI's tokenizers. */
+/* Unigram (private.h), as XLM-R has it: the pieces of a word whose scores have the largest sum, found from left to
+ * right (Viterbi). Ids are those of PyPI's tokenizers. */
 #include "private.h"
 
 #include <stdlib.h>
@@ -38,8 +38,8 @@ void tk_unigram_free(tk_unigram *u) {
     free(u->replaced);
 }
 
-/* The best way to a place: its score, its last piece, and where that begins; begin -1: there is none yet. next: where the
- * piece ends that begins there on the best way to the end. */
+/* The best way to a place: its score, its last piece, and where that begins; begin -1: there is none yet. next: where
+ * the piece ends that begins there on the best way to the end. */
 typedef struct node {
     double score;
     int32_t id;
@@ -51,7 +51,7 @@ static void reach(node *to, double score, int32_t id, int64_t begin) {
         *to = (node){score, id, begin, 0};
 }
 
-/* What is unknown in a row is one token. */
+/* Unknown characters in a row are one token. */
 static bool encode_word(const tk_tokenizer *t, const char *word, int64_t bytes, tk_sink *sink) {
     const tk_unigram *u = &t->unigram;
     const tk_texts *texts = &t->texts;

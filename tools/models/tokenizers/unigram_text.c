@@ -1,7 +1,8 @@
 /* Texts of Unigram before they are cut into pieces (private.h), as PyPI's tokenizers has them: characters are exchanged
- * by SentencePiece's table (precompiled_charsmap), whole graphemes of less than 6 bytes first, then characters; then come
- * the other normalizers. The table is a double array (Darts): units of 32 bits, each with the byte that leads to it, where
- * its children are, and whether one of them is a value, the place of the new text behind the array. It is untrusted. */
+ * by SentencePiece's table (precompiled_charsmap), whole graphemes of less than 6 bytes first, then characters; then
+ * come the other normalizers. The table is a double array (Darts): units of 32 bits, each with the byte that leads to
+ * it, where its children are, and whether one of them is a value, the place of the new text behind the array. It is
+ * untrusted. */
 #include "private.h"
 
 #include <stdlib.h>
@@ -33,7 +34,7 @@ int tk_unigram_read_charsmap(tk_unigram *u, const char *name, complaint to) {
 
 static size_t children_of(uint32_t unit) { return (size_t)(unit >> 10) << ((unit & 1u << 9) >> 6); }
 
-/* What the shortest beginning of a text that the table has becomes; NULL: it has none. */
+/* The replacement of the shortest beginning of a text that the table has; NULL: it has none. */
 static const char *replaced(const tk_unigram *u, const char *text, int64_t bytes) {
     if (u->units == NULL)
         return NULL;

@@ -27,7 +27,7 @@ const tk_rule *tk_rule_find(tk_text name) {
     return NULL;
 }
 
-/* Of the character at a place, and its bytes. */
+/* The class of the character at a place, and its bytes. */
 static tk_class class_at(const tk_words *w, int64_t at, int *length) {
     uint32_t code = 0;
     *length = 0;
