@@ -12,7 +12,7 @@
  *   s       = I * (q_scale * k_scale): I to float32, the product of both scales, and their product, each rounded
  *
  * No sum overflows 32 bits, in any order and of any int8, -128 too: FV_I8_CHANNELS * 16319 * 128 < 2^31. So it has the
- * same bits on every tier, whatever units multiply. For values the caller multiplies weights and scales first. */
+ * same bits on every tier, whatever units multiply. With values, weights are multiplied by scales first. */
 #ifndef FV_INT8_H
 #define FV_INT8_H
 

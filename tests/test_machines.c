@@ -130,11 +130,11 @@ static void say_kernels(fv_target target) {
         say("\n  for %" PRId64 " columns:", wide[w]);
         char before[64] = "";
         for (int m = 0; m < 8; m++) {
-            const fv_kernel *found[] = {
-                fv_multiply_for(target, many[m], wide[w]), fv_multiply_for_tile(target, many[m], wide[w]),
-                fv_multiply_for_panel(target, many[m], wide[w]), fv_multiply_for_stream(target, many[m], wide[w])};
+            const fv_kernel *found[] = {fv_multiply_for(target, many[m], wide[w]),
+                                        fv_multiply_for_tile(target, many[m], wide[w]),
+                                        fv_multiply_for_stream(target, many[m], wide[w])};
             char tiles[64] = "";
-            for (int i = 0; i < 4; i++)
+            for (int i = 0; i < 3; i++)
                 snprintf(tiles + strlen(tiles), sizeof tiles - strlen(tiles), " %dx%d", found[i]->mr, found[i]->nr);
             if (strcmp(tiles, before) != 0)
                 say(" from %" PRId64 " rows%s", many[m], tiles);

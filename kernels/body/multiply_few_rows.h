@@ -1,6 +1,7 @@
 /* Products of few rows, B as it lies, widened in registers (kernels.h has the contract). FV_ELEMENT: that of B;
  * FV_WIDEN: FV_W of them as floats; FV_PAIR: parts words of two, which is cheaper. FV_MANY_ROWS, if defined: how many
  * rows share each widened element in calls of more than two rows, or of fewer columns than a block of few rows has.
+ * FV_STEP_SCALES, if defined: B has scales of steps, or NULL.
  *
  * A block has as many columns and rows as fill the registers with chains. Steps of B are few enough to be read in the
  * order of memory. Columns that fill no block are taken by vectors; less than a vector is copied, a few steps at a
@@ -247,6 +248,24 @@ static __attribute__((noinline)) void few_half(few_args *t, int64_t j) {
 }
 static __attribute__((noinline)) void few_one(few_args *t, int64_t j) { few_columns(t, j, 1, FEW_ROWS, 1, false); }
 
+#ifdef FV_STEP_SCALES
+/* Rows of A times the scales of steps. What is -0, and as a weight not negative else, stays that: its scale may be
+ * anything. */
+static __attribute__((noinline)) void few_scale(few_args *t, const float *scales, float *scaled) {
+    for (int64_t i = 0; i < t->m; i++)
+        for (int64_t s = 0; s < t->k; s += FV_W) {
+            const int64_t left = t->k - s;
+            const float *from = t->a + i * t->lda + s;
+            const vf a = left < FV_W ? v_load_n(from, left) : v_load(from),
+                     scale = left < FV_W ? v_load_n(scales + s, left) : v_load(scales + s);
+            const vm there = v_not_lt(v_with_sign(v_set1(-1.0f), a), v_set1(0.0f));
+            v_store(scaled + i * FV_SEGMENT + s, v_mul_where(there, a, scale));
+        }
+    t->a = scaled;
+    t->lda = FV_SEGMENT;
+}
+#endif
+
 void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t ldc, const fv_epilogue *epilogue,
              const fv_prefetch *prefetch) {
     const int64_t m = rows->count, n = operand->columns, k = operand->steps, lda = rows->stride, ldb = operand->row;
@@ -267,6 +286,12 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
                   epilogue ? epilogue : &store,
                   prefetch ? prefetch->next : NULL,
                   prefetch ? prefetch->next_end : NULL};
+#ifdef FV_STEP_SCALES
+    float scaled[MOST_ROWS * FV_SEGMENT];
+    assert(!operand->scales || k <= FV_SEGMENT);
+    if (operand->scales)
+        few_scale(&t, operand->scales, scaled);
+#endif
     int64_t j = 0;
     for (int64_t columns; j + FV_W <= n; j += columns) {
         const bool many = MANY && (m > FEW_ROWS || n - j < FEW_VECTORS * FV_W);

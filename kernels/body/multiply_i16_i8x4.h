@@ -19,16 +19,26 @@ typedef struct i8_call {
     const fv_epilogue *e;
 } i8_call;
 
-/* Sums of a vector of keys from a column on become scores: those of rows from row to end, a vector a row. */
-static __attribute__((noinline)) void i8_store(const i8_call *x, int64_t column, int64_t row, int64_t end,
+/* Sums of a panel become scores, those of its columns from first to end, and their maxima: rows from row to last, of
+ * each a vector after the other. */
+static __attribute__((noinline)) void i8_store(const i8_call *x, int64_t column, int64_t row, int64_t last,
                                                const float *sums) {
-    const int64_t left = x->b->columns - column;
-    const vf scales = left >= FV_W ? v_load(x->b->scales + column)
-                      : left > 0   ? v_load_n(x->b->scales + column, left)
-                                   : v_set1(0.0f);
-    for (int64_t i = row; i < end; i++, sums += FV_W)
-        score_store(x->e, i, column, v_mul(v_load(sums), v_mul(v_set1(fv_i8_row_of(x->a, i)->scale), scales)), x->c,
-                    x->ldc);
+    const int64_t end = score_columns(x->b);
+    vf scales[VECTORS];
+    for (int v = 0; v < VECTORS; v++) {
+        const int64_t at = column + v * FV_W, left = x->b->columns - at;
+        scales[v] = at < 0 || left <= 0 ? v_set1(0.0f)
+                    : left < FV_W       ? v_load_n(x->b->scales + at, left)
+                                        : v_load(x->b->scales + at);
+    }
+    for (int64_t i = row; i < last; i++) {
+        const vf scale = v_set1(fv_i8_row_of(x->a, i)->scale);
+        for (int v = 0; v < VECTORS; v++, sums += FV_W) {
+            const int64_t at = column + v * FV_W;
+            if (at >= 0 && at < end)
+                score_store(x->e, i, at, v_mul(v_load(sums), v_mul(scale, scales[v])), x->c, x->ldc);
+        }
+    }
 }
 
 /* A panel, whose first place has the column given, with rows from row on; columns before 0 and past the last are not
@@ -59,16 +69,13 @@ SCORE_INLINE void i8_panel(const i8_call *x, const float *words, int64_t column,
         for (int i = 0; i < FV_KEY_GROUP * 4; i += LINE_BYTES, *next += LINE_BYTES)
             __builtin_prefetch(*next, 0, 2);
     }
-    float floats[VECTORS][ROWS * FV_W];
-    const int64_t end = row + rows <= last ? row + rows : last + 1;
+    _Alignas(LINE_BYTES) float floats[ROWS][VECTORS * FV_W]; /* no vector lies across lines */
 #pragma GCC unroll 8
     for (int v = 0; v < VECTORS; v++)
 #pragma GCC unroll 4
         for (int i = 0; i < rows; i++)
-            v_store(floats[v] + i * FV_W, v_sums_float(sums[v][i], q[i]->sum));
-    for (int v = 0; v < VECTORS; v++)
-        if (column + v * FV_W >= 0 && column + v * FV_W < score_columns(x->b))
-            i8_store(x, column + v * FV_W, row, end, floats[v]);
+            v_store(floats[i] + v * FV_W, v_sums_float(sums[v][i], q[i]->sum));
+    i8_store(x, column, row, row + rows <= last ? row + rows : last + 1, floats[0]);
 }
 
 SCORE_INLINE void i8_all(const i8_call *x, const fv_prefetch *prefetch, const int rows) {

@@ -205,7 +205,8 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
     const bool whole = FEW_ROWS > 0 && PER_WORD > 1 && width == MOST_NV * FV_W; /* a group of keys, read as it lies */
     const int64_t most = whole ? FEW_ROWS : FV_MR, tiles = (m + most - 1) / most, low = m / tiles, higher = m % tiles,
                   strip = whole || (m <= FEW_ROWS && n >= MOST_NV * FV_W) ? MOST_NV * FV_W : FV_NR;
-    const int64_t turns = tiles * ((n + strip - 1) / strip) * (k / (widen_unroll(low) * PER_WORD));
+    const int64_t wide = width < strip ? width : strip; /* no strip goes on in the next panel */
+    const int64_t turns = tiles * ((n + wide - 1) / wide) * (k / (widen_unroll(low) * PER_WORD));
     widen_tiles t = {
         .k = k, .lda = lda, .ldb = ldb, .ldc = ldc, .ldstart = epilogue && epilogue->start ? epilogue->ldstart : 0};
     if (prefetch) {

@@ -1,6 +1,7 @@
 /* Products on scalar: the definition of kernels.h, a tile of FV_MR rows by FV_NR columns at a time, as chains hide
  * their latency in each other. FV_WORDS: the format's header (body/to_float/<format>.h). FV_PAIRS: A has words of that
- * format, too. FV_MASKED: terms whose a is -0 are skipped. FV_AMX_ORDER: sums by blocks of even and odd steps. */
+ * format, too. FV_MASKED: terms whose a is -0 are skipped. FV_AMX_ORDER: sums by blocks of even and odd steps.
+ * FV_STEP_SCALES: steps of B have scales, which are multiplied into A, but for a of -0. */
 #include FV_WORDS
 
 enum {
@@ -29,18 +30,21 @@ typedef struct product {
     const fv_epilogue *e;
 } product;
 
-static inline float factor_of(const float *row, int64_t t) {
+static inline int hidden(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits == UINT32_C(0x80000000);
+}
+
+static inline float factor_of(const float *row, const float *scales, int64_t t) {
+    (void)scales;
 #ifdef FV_PAIRS
     return format_load(row + t / PER_WORD, NULL, (int)(t % PER_WORD));
+#elif defined(FV_STEP_SCALES)
+    return scales && !hidden(row[t]) ? row[t] * scales[t] : row[t];
 #else
     return row[t];
 #endif
-}
-
-static inline int skipped(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return MASKED && bits == UINT32_C(0x80000000);
 }
 
 static inline __attribute__((always_inline)) void multiply_tile(const product *p, int64_t i, int64_t j,
@@ -57,9 +61,9 @@ static inline __attribute__((always_inline)) void multiply_tile(const product *p
     for (int64_t t = 0; t < steps; t++) {
         const format_word *b = column + t / PER_WORD * p->b->row;
         for (int64_t r = 0; r < rows; r++) {
-            const float x = factor_of(a + r * p->a->stride, t);
+            const float x = factor_of(a + r * p->a->stride, p->b->scales, t);
             float *to = AMX_ORDER ? chain[t % 2][r] : acc[r];
-            for (int64_t s = 0; s < columns && !skipped(x); s++)
+            for (int64_t s = 0; s < columns && !(MASKED && hidden(x)); s++)
                 to[s] = v_fma(x, format_load(b + s, SCALED ? scales + s : NULL, (int)(t % PER_WORD)), to[s]);
         }
         if (AMX_ORDER && (t + 1 == steps || (t + 1) % FV_BLOCK == 0))

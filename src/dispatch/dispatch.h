@@ -143,10 +143,6 @@ const fv_kernel *fv_multiply_for(fv_target target, int64_t rows, int64_t columns
 /* The same, of those that take all rows in one tile, if there are any: the cost above is that of tiles full of rows. */
 const fv_kernel *fv_multiply_for_tile(fv_target target, int64_t rows, int64_t columns);
 
-/* The same of a panel of so many columns: of those that take it in one strip, if there are any, so that it is read in
- * the order in which it lies. */
-const fv_kernel *fv_multiply_for_panel(fv_target target, int64_t rows, int64_t columns);
-
 /* The same where b comes from beyond the caches, as one tile fetches it ahead and reads it once. */
 const fv_kernel *fv_multiply_for_stream(fv_target target, int64_t rows, int64_t columns);
 

@@ -45,11 +45,6 @@ const fv_kernel *fv_multiply_for_tile(fv_target target, int64_t rows, int64_t co
     return multiply ? multiply : fv_multiply_for(target, rows, columns);
 }
 
-const fv_kernel *fv_multiply_for_panel(fv_target target, int64_t rows, int64_t columns) {
-    const fv_kernel *multiply = cheapest(target, rows, columns, 0, columns);
-    return multiply ? multiply : fv_multiply_for(target, rows, columns);
-}
-
 const fv_kernel *fv_multiply_for_stream(fv_target target, int64_t rows, int64_t columns) {
     enum { LINE = 16 }; /* floats: strips of a single one come slower, as they jump from line to line */
     const fv_kernel *multiply = cheapest(target, rows, columns, rows, LINE + 1);

@@ -16,9 +16,9 @@ enum {
     SIZE_K,
     SIZE_STORE,
     SIZE_LANES
-}; /* the last: 0 keys in rows, else 1 + the first key's place in its group */
+}; /* the last: 0 keys in rows, else 1 + the first key's place in its group; of values, do steps have scales? */
 enum { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_MAX };
-enum { OPERAND_START = OPERAND_MAX, OPERAND_MERGE_A, OPERAND_MERGE_B };
+enum { OPERAND_START = OPERAND_MAX, OPERAND_MERGE_A, OPERAND_MERGE_B, OPERAND_SCALES };
 
 static int64_t type_size(fv_type type) { return fv_type_bits(type) / 8; }
 
@@ -251,6 +251,20 @@ const op_check check_keys = {keys_trials, keys_invoke, keys_verify};
 
 enum { STORED, SCALED, MERGED, CARRIED_ON, CARRIED_ON_MERGED, STORES };
 
+/* Weights are not negative, and -0 where their key is hidden, whose scale may be NaN. */
+static void fill_scaled(trial *t, operand *a, operand *scales) {
+    fill_uniform(t, scales, 0.001f, 2.0f);
+    for (int64_t p = 0; p < a->cols; p++) {
+        const bool bad = rng_below(&t->rng, 5) == 0;
+        if (bad)
+            *float_before(scales, 0, p) = NAN;
+        for (int64_t i = 0; i < a->rows; i++) {
+            float *weight = float_before(a, i, p);
+            *weight = (bad && i > 0) || rng_below(&t->rng, 6) == 0 ? -0.0f : fabsf(*weight);
+        }
+    }
+}
+
 static void few_trial(checker *c, int64_t m, int64_t n, int64_t k, int how, bool special) {
     trial *t = trial_begin(c, "m=%" PRId64 " n=%" PRId64 " k=%" PRId64 " store %d%s", m, n, k, how,
                            special ? ", special values" : "");
@@ -269,8 +283,12 @@ static void few_trial(checker *c, int64_t m, int64_t n, int64_t k, int how, bool
     fill_normal(t, start);
     fill_uniform(t, trial_floats(t, "merge a", CELL_KEPT, 1, m, m), 0.0f, 1.0f);
     fill_uniform(t, trial_floats(t, "merge b", CELL_KEPT, 1, m, m), 0.0f, 1.0f);
+    operand *scales = trial_floats(t, "scales", CELL_KEPT, 1, k, k);
+    t->size[SIZE_LANES] = c->kernel->type == FV_TYPE_i8 && (n + k) % 2 && !special;
     if (special)
         sprinkle_specials(t, a, 4 * k);
+    else if (t->size[SIZE_LANES])
+        fill_scaled(t, a, scales);
     trial_run(t);
 }
 
@@ -299,8 +317,9 @@ static void few_invoke(const fv_kernel *kernel, trial *t) {
     const int64_t m = t->size[SIZE_ROWS], n = t->size[SIZE_N], k = t->size[SIZE_K];
     const float *a = trial_pointer(t, OPERAND_A);
     float *c = trial_pointer(t, OPERAND_C);
-    multiply_call(kernel->run.multiply, kernel->format, m, n, k, a, o[OPERAND_A].stride, b, o[OPERAND_B].stride, c,
-                  o[OPERAND_C].stride, e, near);
+    fv_operand values = operand_of(kernel->format, n, k, b, o[OPERAND_B].stride);
+    values.scales = t->size[SIZE_LANES] ? trial_pointer(t, OPERAND_SCALES) : NULL;
+    kernel->run.multiply(&(fv_rows){a, m, o[OPERAND_A].stride}, &values, c, o[OPERAND_C].stride, e, near);
 }
 
 static void few_verify(const trial *t) {
@@ -311,7 +330,10 @@ static void few_verify(const trial *t) {
             float acc = how >= CARRIED_ON ? *float_before(&o[OPERAND_START], i, j) : 0.0f;
             double sum = acc, magnitude = fabs(sum);
             for (int64_t p = 0; p < t->size[SIZE_K]; p++) {
-                const float x = *float_before(&o[OPERAND_A], i, p), y = element(t, p, j);
+                const float weight = *float_before(&o[OPERAND_A], i, p), y = element(t, p, j);
+                const float x = t->size[SIZE_LANES] && !(weight == 0.0f && signbit(weight))
+                                    ? weight * *float_before(&o[OPERAND_SCALES], 0, p)
+                                    : weight;
                 acc = fmaf(x, y, acc);
                 sum += (double)x * y;
                 magnitude += fabs((double)x * y);

@@ -123,35 +123,47 @@ static void keys_leave_columns(const fv_rows *a, const fv_operand *b, float *c, 
         memcpy(c + i * ldc + b->columns, kept[i], (size_t)left * sizeof(float));
 }
 
-#define FEW_PARAMETERS                                                                                                 \
-    int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const void *b, int64_t ldb, float *c, int64_t ldc,   \
-        const fv_epilogue *epilogue, const fv_prefetch *prefetch
+#define PRODUCT_PARAMETERS                                                                                             \
+    const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,                         \
+        const fv_prefetch *prefetch
 
-static void few_honest(FEW_PARAMETERS) {
-    multiply_call(honest_product(FV_KIND_f32, FV_FORMAT_i8, true), FV_FORMAT_i8, m, n, k, a, lda, b, ldb, c, ldc,
-                  epilogue, prefetch);
+static void few_honest_row(PRODUCT_PARAMETERS) {
+    honest_product(FV_KIND_f32, FV_FORMAT_i8, true)(a, b, c, ldc, epilogue, prefetch);
 }
 
-static void few_forgets_start(FEW_PARAMETERS) {
+static void few_forgets_start_row(PRODUCT_PARAMETERS) {
     fv_epilogue e = epilogue ? *epilogue : (fv_epilogue){0};
     e.start = NULL;
-    few_honest(m, n, k, a, lda, b, ldb, c, ldc, &e, prefetch);
+    few_honest_row(a, b, c, ldc, &e, prefetch);
 }
 
-static void few_unsigned(FEW_PARAMETERS) { /* as if b were: one segment, stored */
-    few_honest(m, n, k, a, lda, b, ldb, c, ldc, epilogue, prefetch);
-    for (int64_t i = 0; i < m && !epilogue; i++)
-        for (int64_t j = 0; j < n; j++) {
+static void few_forgets_scales_row(PRODUCT_PARAMETERS) {
+    fv_operand bare = *b;
+    bare.scales = NULL;
+    few_honest_row(a, &bare, c, ldc, epilogue, prefetch);
+}
+
+static void few_scales_hidden_row(PRODUCT_PARAMETERS) { /* weights of -0 are 0 to it */
+    float weights[FV_FEW_ROWS][FV_SEGMENT];
+    for (int64_t i = 0; i < a->count; i++)
+        for (int64_t t = 0; t < b->steps; t++) {
+            const float weight = ((const float *)a->data)[i * a->stride + t];
+            weights[i][t] = b->scales && weight == 0.0f ? 0.0f : weight;
+        }
+    few_honest_row(&(fv_rows){weights, a->count, FV_SEGMENT}, b, c, ldc, epilogue, prefetch);
+}
+
+static void few_unsigned_row(PRODUCT_PARAMETERS) { /* as if b were: one segment, stored */
+    few_honest_row(a, b, c, ldc, epilogue, prefetch);
+    for (int64_t i = 0; i < a->count && !epilogue && !b->scales; i++)
+        for (int64_t j = 0; j < b->columns; j++) {
             float acc = 0.0f;
-            for (int64_t t = 0; t < k; t++)
-                acc = fmaf(a[i * lda + t], (float)(uint8_t)((const int8_t *)b)[t * ldb + j], acc);
+            for (int64_t t = 0; t < b->steps; t++)
+                acc = fmaf(((const float *)a->data)[i * a->stride + t],
+                           (float)((const uint8_t *)b->data)[t * b->row + j], acc);
             c[i * ldc + j] = acc;
         }
 }
-
-MULTIPLY_BY_SIZES(few_honest)
-MULTIPLY_BY_SIZES(few_forgets_start)
-MULTIPLY_BY_SIZES(few_unsigned)
 
 #define KEYS(fate, function) PRODUCT_ROW(fate, i16, i8x4, FEW, 8, 16, function)
 static const mutant mutants[] = {
@@ -168,6 +180,8 @@ static const mutant mutants[] = {
     PRODUCT(PASSES, f32, i8, FEW, 8, 1, few_honest),
     PRODUCT(PASSES_FLUSHED, f32, i8, FEW, 8, 1, few_honest),
     PRODUCT(DIFFERS, f32, i8, FEW, 8, 1, few_forgets_start),
+    PRODUCT(DIFFERS, f32, i8, FEW, 8, 1, few_forgets_scales),
+    PRODUCT(DIFFERS, f32, i8, FEW, 8, 1, few_scales_hidden),
     PRODUCT(DIFFERS_AS_REFERENCE, f32, i8, FEW, 8, 1, few_unsigned),
 };
 

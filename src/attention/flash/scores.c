@@ -66,7 +66,7 @@ bool fv_scores_multiply(fv_block *x, const fv_tile *t, int64_t segment, fv_range
                              .row_max = columns.end <= t->row_max_end ? x->to->lanes + first * FV_LANES : NULL,
                              .accumulate_max = columns.begin > t->columns.begin}};
             fv_score_prefetch(x, t->row + first, rows, segment, columns);
-            fv_prefetch prefetch = {0};
+            fv_prefetch prefetch = {.streams = step.skips_lines};
             if (first == of.begin || x->tile_count > 1)
                 fv_prefetch_with_scores(&x->queue, p, step.product, rows, step.end - step.begin, &prefetch);
             if (later && step.product == p->tiles)

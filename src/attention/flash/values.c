@@ -9,47 +9,11 @@ void fv_no_values(const fv_block *x, const fv_destination *to, int64_t first, in
         memset(to->o + i * to->stride, 0, (size_t)x->plan->desc.value_dim * sizeof(float));
 }
 
-/* So many weights at once, a loop that compilers make vectors of. Those of keys that a row does not see are -0 and stay
- * that: their scales may be anything. */
-enum { SCALED = 16 };
-static void scale_many(const float *scales, const float *weights, float *to) {
-    uint32_t before[SCALED], after[SCALED];
-    float scaled[SCALED];
-    memcpy(before, weights, sizeof before);
-    for (int i = 0; i < SCALED; i++)
-        scaled[i] = weights[i] * scales[i];
-    memcpy(after, scaled, sizeof after);
-    for (int i = 0; i < SCALED; i++) {
-        const uint32_t hidden = (uint32_t) - (int32_t)(before[i] == UINT32_C(0x80000000));
-        after[i] = (after[i] & ~hidden) | (before[i] & hidden);
-    }
-    memcpy(to, after, sizeof after);
-}
-
-static void scale_weights(int64_t keys, const float *scales, const float *weights, float *to) {
-    const int64_t whole = fv_round_down(keys, SCALED);
-    for (int64_t i = 0; i < whole; i += SCALED)
-        scale_many(scales + i, weights + i, to + i);
-    if (whole == keys)
-        return;
-    float last_scales[SCALED] = {0}, last[SCALED] = {0};
-    memcpy(last_scales, scales + whole, (size_t)(keys - whole) * sizeof *scales);
-    memcpy(last, weights + whole, (size_t)(keys - whole) * sizeof *weights);
-    scale_many(last_scales, last, last);
-    memcpy(to + whole, last, (size_t)(keys - whole) * sizeof *weights);
-}
-
-/* Weights of rows of the tile and keys of a step, times the scales that values may have. */
+/* Weights of rows of the tile and keys of a step. */
 static fv_rows weights_of(const fv_block *x, const fv_values_step *step, int64_t row, int64_t rows) {
     const int64_t stride = x->plan->s_stride;
-    if (x->values.now->words)
-        return (fv_rows){x->to->p + row * FV_WEIGHT_WORDS + step->begin / 2, rows, FV_WEIGHT_WORDS};
-    const float *weights = x->to->s + row * stride + step->begin;
-    if (!step->values.scales)
-        return (fv_rows){weights, rows, stride};
-    for (int64_t i = 0; i < rows; i++)
-        scale_weights(step->end - step->begin, step->values.scales, weights + i * stride, x->to->p + i * stride);
-    return (fv_rows){x->to->p, rows, stride};
+    return x->values.now->words ? (fv_rows){x->to->p + row * FV_WEIGHT_WORDS + step->begin / 2, rows, FV_WEIGHT_WORDS}
+                                : (fv_rows){x->to->s + row * stride + step->begin, rows, stride};
 }
 
 static const float *from_row(const float *factors, int64_t row) { return factors ? factors + row : NULL; }

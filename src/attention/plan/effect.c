@@ -10,7 +10,7 @@ fv_attention_choice fv_attention_effect(const fovea_attention_plan *plan) {
     const fv_keys_source *keys = fv_sources_keys(sources);
     const fv_values_source *values = fv_sources_values(sources);
     const int64_t rows = c.block_rows;
-    if (!keys->open)
+    if (!keys->open && sources->k[keys->id] != c.score)
         c.score = NULL;
     if (sources->v[values->id] != c.value)
         c.value = NULL;

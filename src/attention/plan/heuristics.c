@@ -56,6 +56,8 @@ static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     const fv_target target = plan->ctx->target;
     const fv_kernel *score = fv_multiply_for(target, plan->rows, fv_max(fv_min(d->kv_len, FV_SEGMENT), 1));
     const bool few = plan->rows <= FV_ATTENTION_FEW_ROWS;
+    if (few && d->page_keys > 0) /* groups as they lie, which all rows are to read once */
+        return fv_multiply_for_tile(target, plan->rows, FV_KEY_GROUP);
     const int64_t near = keys_fitting_l1(plan), keys = few ? fv_min(near, STREAM_FLOATS / d->head_dim) : near;
     if (plan->rows > fitting_rows(plan) || panel_of(score) <= keys)
         return score;

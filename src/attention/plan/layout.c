@@ -42,7 +42,7 @@ int64_t fv_scratch_at(const fovea_attention_plan *plan, void *memory, fv_scratch
     s->k = part(memory, &at, fv_max(keys, 0), f);
     s->v = part(memory, &at, fv_max(values, 0), f);
     s->gathered = part(memory, &at, FV_LANES * f, fv_round_up(dim, FV_LANES));
-    s->p = part(memory, &at, fv_values_weights(&plan->sources, tile, plan->s_stride), f);
+    s->p = part(memory, &at, fv_values_weights(&plan->sources, tile), f);
     s->s = part(memory, &at, tile, plan->s_stride * f);
     s->bits = part(memory, &at, tile, (int64_t)sizeof(fv_keybits));
     s->lanes = part(memory, &at, tile, FV_LANES * f);

@@ -37,7 +37,7 @@ typedef struct fv_scratch {
     fv_range *ranges;               /* [block_rows] keys that each row sees */
     fv_range *groups;               /* [groups of edge_rows rows of a tile] likewise, of a segment */
     float *k, *v, *gathered;        /* of sources */
-    float *p;             /* [tile_rows][FV_WEIGHT_WORDS] weights as words; or [FV_FEW_ROWS][s_stride] scaled ones */
+    float *p;             /* [tile_rows][FV_WEIGHT_WORDS] weights as words */
     float *s;             /* [tile_rows][s_stride] scores, then weights */
     fv_keybits *bits;     /* [tile_rows] */
     float *lanes;         /* [tile_rows][FV_LANES] maxima, then sums, of softmax */

@@ -8,7 +8,7 @@ static const fv_kernel *serves(const fv_sources *p) {
     if (p->desc->arithmetic == FOVEA_ARITHMETIC_BF16_TILE || fv_type_of(p->desc->k_dtype) == FV_TYPE_COUNT)
         return NULL;
     if (p->desc->k_dtype == FOVEA_DTYPE_F32)
-        return fv_multiply_for_panel(p->target, p->choice->block_rows, FV_KEY_GROUP);
+        return p->choice->score;
     const fv_kernel *few = fv_multiply_few(FV_KIND_f32, format, p->target);
     if (p->cpu->fast_pairs && few && fv_multiply_keys(few) && few->isa != FV_ISA_scalar)
         return few;
@@ -35,7 +35,8 @@ static bool next(fv_keys *k, int64_t begin, int64_t end, fv_keys_step *step) {
                            .product = product,
                            .form = FV_QUERIES_floats,
                            .most_rows = product->few ? FV_FEW_ROWS : INT64_MAX,
-                           .factor = 1.0f};
+                           .factor = 1.0f,
+                           .skips_lines = !product->few && product->nr < FV_KEY_GROUP};
     return true;
 }
 

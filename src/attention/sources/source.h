@@ -75,6 +75,7 @@ typedef struct fv_keys_step {
     fv_query_form form; /* of the queries */
     int64_t most_rows;  /* of a call */
     float factor;       /* by which the product multiplies: 1 but for types that cannot hold scaled queries */
+    bool skips_lines;   /* of a panel, so that hardware does not prefetch them */
 } fv_keys_step;
 
 struct fv_keys_source {
@@ -133,7 +134,7 @@ typedef struct fv_values {
 
 /* Keys [begin, end) of a segment, and the channels from `column` on. */
 typedef struct fv_values_step {
-    fv_operand values; /* its scales, if any, are multiplied into the weights */
+    fv_operand values;
     int64_t begin, end;
     int64_t column; /* set by the loop */
     const fv_kernel *product;
@@ -147,7 +148,6 @@ struct fv_values_source {
     bool finite;  /* values are finite wherever it opens a segment */
     bool skips;   /* fv_sources.skip can take the place of its product; else tiles that hide keys from rows, whose
                         values may not be finite, go to the fallback */
-    bool scaled;  /* weights are multiplied by scales of the values */
     bool rotated; /* outputs have rotated channels until they are finished (int4.h) */
     bool streams; /* as of keys */
     const fv_kernel *(*serves)(const fv_sources *plan);
@@ -170,9 +170,9 @@ bool fv_values_finite(fv_values *values);
 
 fv_kv_span fv_values_span(const fv_values *values, int64_t key, int64_t end);
 
-/* Floats of scratch for values that are copied, and for the weights of a tile as words or scaled. */
+/* Floats of scratch for values that are copied, and for the weights of a tile as words. */
 int64_t fv_values_scratch(const fv_sources *plan);
-int64_t fv_values_weights(const fv_sources *plan, int64_t tile_rows, int64_t stride);
+int64_t fv_values_weights(const fv_sources *plan, int64_t tile_rows);
 
 /* ---------------------------------------------------------------------------------------------------------- both -- */
 

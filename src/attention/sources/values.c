@@ -80,11 +80,9 @@ int64_t fv_values_scratch(const fv_sources *p) {
     return fv_multiply(fv_round_up(p->desc->value_dim, p->choice->value->nr), FV_SEGMENT, &floats) ? floats : -1;
 }
 
-int64_t fv_values_weights(const fv_sources *p, int64_t tile_rows, int64_t stride) {
-    int64_t words = 0, scaled = 0;
-    for (int i = 0; i < FV_VALUES_COUNT; i++) {
-        words = p->v[i] && fv_values_sources[i]->words ? tile_rows * FV_WEIGHT_WORDS : words;
-        scaled = p->v[i] && fv_values_sources[i]->scaled ? FV_FEW_ROWS * stride : scaled;
-    }
-    return fv_max(words, scaled);
+int64_t fv_values_weights(const fv_sources *p, int64_t tile_rows) {
+    bool words = false;
+    for (int i = 0; i < FV_VALUES_COUNT; i++)
+        words = words || (p->v[i] && fv_values_sources[i]->words);
+    return words ? tile_rows * FV_WEIGHT_WORDS : 0;
 }

@@ -1,4 +1,4 @@
-/* int8 values of a cache as they lie (source.h): weights are multiplied by their scales first. */
+/* int8 values of a cache as they lie (source.h). */
 #include "attention/sources/as_they_lie.h"
 
 static const fv_kernel *serves(const fv_sources *p) {
@@ -11,4 +11,4 @@ static void next(const fv_values *v, int64_t column, int64_t first, int64_t end,
 }
 
 const fv_values_source fv_values_int8 = {
-    .name = "int8", .id = FV_VALUES_int8, .finite = true, .scaled = true, .serves = serves, .next = next};
+    .name = "int8", .id = FV_VALUES_int8, .finite = true, .serves = serves, .next = next};
