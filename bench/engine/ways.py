@@ -10,13 +10,14 @@ Orders and answers are a line of JSON each. An order that fails raises RuntimeEr
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 
 class Way:
     def __init__(self, name, script, start, python=sys.executable, environment=None):
-        if not python or not os.path.exists(python):
+        if not python or not shutil.which(python):
             raise RuntimeError("it is not installed")
         self.name = name
         self.process = subprocess.Popen([str(python), str(script)], env={**os.environ, **(environment or {})},
