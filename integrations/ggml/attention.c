@@ -30,9 +30,14 @@ static bool read(const struct ggml_tensor *op, fg_attention *a) {
                         .keys = k->ne[1],
                         .kv_heads = k->ne[2],
                         .value_dim = v->ne[0],
-                        .scale = params[0],
-                        .max_bias = params[1],
-                        .softcap = fabsf(params[2])};
+                        .max_bias = params[1]};
+    fovea_attention_desc_init(&a->desc);
+    a->desc.head_dim = a->head_dim;
+    a->desc.value_dim = a->value_dim;
+    a->desc.has_scale = 1;
+    a->desc.scale = (double)params[0];
+    a->desc.softcap = (double)fabsf(params[2]);
+    a->desc.has_sinks = a->sinks != NULL;
     return a->k_type && a->v_type;
 }
 
@@ -69,6 +74,16 @@ static bool sinks_served(const fg_attention *a) {
     return !s || (is(s, FOVEA_DTYPE_F32) && strides_whole(s) && s->ne[0] == a->heads);
 }
 
+/* Of the ranges that the library gives them. */
+static bool numbers_served(const fovea_attention_desc *d) {
+    bool served = true;
+#define IN_RANGE(name, least, most) served = served && (d->name == 0 || (d->name >= (least) && d->name <= (most)));
+#define FOVEA_DESC_NUMBER(name, least, most, text) IN_RANGE(name, least, most)
+#define FOVEA_DESC_NUMBER_IF(name, flag, least, most, text) IN_RANGE(name, least, most)
+#include "fovea/fields.inc"
+    return served;
+}
+
 bool fg_attention_serves(const struct ggml_tensor *op) {
     fg_attention a;
     if (!op->src[0] || !op->src[1] || !op->src[2] || !read(op, &a) || !is(a.q, FOVEA_DTYPE_F32) ||
@@ -80,8 +95,7 @@ bool fg_attention_serves(const struct ggml_tensor *op) {
     return a.batch * a.heads * a.rows * a.keys > 0 && a.heads % a.kv_heads == 0 && a.v->ne[2] == a.kv_heads &&
            a.v->ne[1] == a.keys && a.v->ne[3] == kv_batch && (kv_batch == a.batch || kv_batch == 1) &&
            a.head_dim == a.k->ne[0] && a.head_dim <= MOST_CHANNELS && a.value_dim <= MOST_CHANNELS &&
-           isfinite(a.scale) && isfinite(a.max_bias) && (!(a.max_bias > 0) || a.mask) &&
-           (a.softcap == 0 || (a.softcap >= 0x1p-126f && a.softcap <= 0x1p126f));
+           isfinite(a.max_bias) && (!(a.max_bias > 0) || a.mask) && numbers_served(&a.desc);
 }
 
 /* out's tokens and heads have changed places. */

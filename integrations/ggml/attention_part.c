@@ -25,18 +25,12 @@ fovea_tensor fg_attention_view(fovea_tensor t, int64_t sequence, int64_t sequenc
 }
 
 void fg_attention_desc(const fg_attention *a, const fg_part *part, fovea_attention_desc *desc) {
-    fovea_attention_desc_init(desc);
+    *desc = a->desc;
     desc->batch = part->sequences;
     desc->q_heads = part->heads;
     desc->kv_heads = part->heads / (a->heads / a->kv_heads);
     desc->q_len = part->rows;
     desc->kv_len = part->keys;
-    desc->head_dim = a->head_dim;
-    desc->value_dim = a->value_dim;
-    desc->has_scale = 1;
-    desc->scale = a->scale;
-    desc->softcap = a->softcap;
     desc->mask = a->seen.kind;
     desc->has_bias = a->seen.has_bias;
-    desc->has_sinks = a->sinks != NULL;
 }

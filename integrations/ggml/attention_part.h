@@ -25,7 +25,8 @@ typedef struct fg_attention {
     const struct ggml_tensor *q, *k, *v, *mask, *sinks, *out;
     const fg_type *k_type, *v_type;
     int64_t batch, heads, kv_heads, rows, keys, head_dim, value_dim;
-    float scale, softcap, max_bias;
+    float max_bias;
+    fovea_attention_desc desc; /* of the whole, without sizes, mask and types of k and v */
     fg_mask seen;
 } fg_attention;
 

@@ -11,9 +11,10 @@ static int64_t bits_of(double x) {
 
 const fovea_attention_plan *fg_attention_plan(fg_backend *backend, fg_team *team, const fovea_attention_desc *d) {
     const int64_t key[FG_PLAN_KEY] = {
-        d->batch,     d->q_heads,  d->kv_heads, d->q_len,          d->kv_len,    d->head_dim,
-        d->value_dim, d->k_dtype,  d->v_dtype,  bits_of(d->scale), d->has_scale, bits_of(d->softcap),
-        d->has_sinks, d->has_bias, d->mask,     d->causal,         d->packed,    d->page_keys,
+#define FOVEA_DESC(type, name) (int64_t) d->name,
+#define FOVEA_DESC_NUMBER(name, least, most, text) bits_of(d->name),
+#define FOVEA_DESC_NUMBER_IF(name, flag, least, most, text) bits_of(d->name),
+#include "fovea/fields.inc"
     };
     struct fg_plan *oldest = &team->plans[0];
     for (int i = 0; i < FG_PLANS; i++) {

@@ -15,7 +15,12 @@ typedef struct fg_memory {
 void *fg_memory_get(fg_memory *memory, size_t size);
 void fg_memory_free(fg_memory *memory);
 
-enum { FG_TEAMS = 8, FG_PLANS = 32, FG_PLAN_KEY = 18 };
+enum { FG_TEAMS = 8, FG_PLANS = 32 };
+#define FOVEA_DESC(type, name) FG_PLAN_KEY_##name,
+enum {
+#include "fovea/fields.inc"
+    FG_PLAN_KEY
+};
 
 /* Threads, and the plans that are made for so many. */
 typedef struct fg_team {
