@@ -5,10 +5,13 @@
 #include "attention/visible/visible.h"
 #include "core/core.h"
 
+#include <assert.h>
+
 fovea_status fv_relative_check_desc(const fovea_attention_desc *d) {
     const int64_t each = fv_relative_buckets(d);
     if (d->relative != FOVEA_RELATIVE_T5)
         return FOVEA_OK;
+    assert(d->relative_buckets <= FV_MOST_BUCKETS); /* by the list of fields */
     if (each < 2)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "relative_buckets is %lld; in both directions it must be at least 4",
                        (long long)d->relative_buckets);
