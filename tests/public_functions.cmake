@@ -35,7 +35,7 @@ if(count LESS 15)
     message(SEND_ERROR "only ${count} functions were found in the public header: is the pattern right?")
 endif()
 
-# Rows of the page: | words, functions | tests | pattern |. Of tests, a name is tests/test_NAME.c, a path may be a glob.
+# Rows of the page: | words, functions | tests | pattern |. Of tests, a name is test_NAME.c below tests, a path may be a glob.
 set(page tests/README.md)
 file(STRINGS ${SOURCE_DIR}/${page} rows REGEX "^\\|.*\\|.*\\|.*\\|$")
 set(programs "")
@@ -59,7 +59,7 @@ foreach(row IN LISTS rows)
             file(GLOB found RELATIVE ${SOURCE_DIR} ${SOURCE_DIR}/${test})
             list(APPEND programs ${found})
         else()
-            set(found tests/test_${test}.c)
+            file(GLOB_RECURSE found RELATIVE ${SOURCE_DIR} ${SOURCE_DIR}/tests/test_${test}.c)
             list(APPEND programs ${found})
             list(APPEND sources ${SOURCE_DIR}/${found})
             if(NOT test MATCHES "${pattern}")
@@ -77,8 +77,8 @@ foreach(row IN LISTS rows)
         endif()
     endforeach()
     if(named)
-        read_code(code ${sources} ${SOURCE_DIR}/tests/attention_case.c ${SOURCE_DIR}/tests/cache_case.c
-                  ${SOURCE_DIR}/tests/quantize_case.h)
+        read_code(code ${sources} ${SOURCE_DIR}/tests/attention/attention_case.c ${SOURCE_DIR}/tests/cache/cache_case.c
+                  ${SOURCE_DIR}/tests/quantisation/quantize_case.h)
     endif()
     foreach(name IN LISTS named)
         string(REPLACE "`" "" name ${name})
@@ -97,7 +97,7 @@ foreach(name IN LISTS functions)
     endif()
 endforeach()
 file(GLOB present RELATIVE ${SOURCE_DIR} ${SOURCE_DIR}/tests/test_*.c ${SOURCE_DIR}/tests/*/test_*.c
-     ${SOURCE_DIR}/tests/fuzz_*.c ${SOURCE_DIR}/tune/test_*.c ${SOURCE_DIR}/examples/*/test_*.c
+     ${SOURCE_DIR}/tests/*/*/test_*.c ${SOURCE_DIR}/tests/fuzz/fuzz_*.c ${SOURCE_DIR}/tune/test_*.c ${SOURCE_DIR}/examples/*/test_*.c
      ${SOURCE_DIR}/tools/*/test_*.c ${SOURCE_DIR}/tools/models/tokenizers/test_*.c ${SOURCE_DIR}/python/tests/test_*.py)
 foreach(file IN LISTS present)
     if(NOT file IN_LIST programs)

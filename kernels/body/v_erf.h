@@ -7,7 +7,7 @@
  *
  * Why not SLEEF's: its float form takes four times as long as this, and of its scalar forms the one with the same bits
  * is compiled for FMA3 and does not run on every CPU that the portable tier has to run on. At most 2 ulp from SLEEF's
- * double form: proved for every float by tests/test_activation.c --exhaustive. */
+ * double form: proved for every float by test_activation.c --exhaustive. */
 #ifndef FV_V_ERF_H
 #define FV_V_ERF_H
 

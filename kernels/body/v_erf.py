@@ -4,7 +4,7 @@
 Two polynomials, each fitted by least squares at Chebyshev nodes, which comes within a few percent of the smallest
 maximum error, with the weight that makes its error one of erf. Coefficients are rounded to float32 one after another,
 lowest first, and the rest fitted again each time. Whether the result is good enough is not decided here:
-tests/test_activation.c walks the floats.
+test_activation.c walks the floats.
 """
 import mpmath as mp
 

@@ -18,7 +18,7 @@
  * hardly count; and all of r, e and the result keep neighbours in order. Below EXP_LOWEST the result is +0 by
  * selection. A NaN goes through the polynomial to the result.
  *
- * At most 0.924 ulp, monotonic: proved for every float by tests/test_exp.c --exhaustive.
+ * At most 0.924 ulp, monotonic: proved for every float by test_exp.c --exhaustive.
  *
  * Bound: 12 operations a vector, seven fma or mul and one comparison among them, which share the units that multiply;
  * the others have units of their own on some cores. One polynomial for |r| <= ln(2)/2, without a table, has 13, of

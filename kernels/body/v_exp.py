@@ -7,7 +7,7 @@ For a shift s, C2, C3 and g are those with the smallest maximum relative error E
 floats nearest to 2^(j/8) e^-s (1 + g). The s for which entries and E leave the smallest error in ulps is searched among
 all that EXP_MAGIC and EXP_STEP_OFF can give: |s| = EXP_MAGIC EXP_STEP_OFF, where EXP_MAGIC is a multiple of 2^12
 between 2^23 and 2^24, and EXP_STEP_OFF may be a thousandth off. What the roundings add is not in it; whether the
-constants are good enough, tests/test_exp.c decides: it walks every float.
+constants are good enough, test_exp.c decides: it walks every float.
 """
 import struct
 

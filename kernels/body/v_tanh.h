@@ -19,7 +19,7 @@
  * lookups: the same operations with constants.
  *
  * At most 2^-24 and 2^-22 of it from exact, monotonic, never beyond 1: proved for every float by
- * tests/test_tanh.c --exhaustive.
+ * test_tanh.c --exhaustive.
  *
  * Bound: 8 fma or mul, an addition, a comparison, a maximum, 9 lookups and 9 operations on bits a vector; in the first
  * interval 8 fma or mul and 4 operations on bits. Figures: docs/lab/softmax.md. */

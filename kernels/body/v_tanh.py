@@ -8,7 +8,7 @@ The magnitude a is in one of eight intervals that end half an octave apart; the 
 is to round to -1. A center is that float near the middle of its interval whose tanh is nearest to a float, which is
 value. The polynomials have the smallest maximum error of those that, so that neighbours meet in order, are not too
 small where an interval begins and not too large where it ends. Coefficients are rounded one after another, the rest
-being fitted again. What the roundings add is not in it; whether the constants are good enough, tests/test_tanh.c
+being fitted again. What the roundings add is not in it; whether the constants are good enough, test_tanh.c
 decides: it walks every float.
 """
 import struct

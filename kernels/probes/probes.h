@@ -1,4 +1,4 @@
-/* Probes: single instructions whose exact arithmetic kernels rely on, callable by themselves. tests/test_instructions.c
+/* Probes: single instructions whose exact arithmetic kernels rely on, callable by themselves. test_instructions.c
  * holds each against its emulator, and the library checks a few hundred hard cases of those that its kernels need
  * before it uses them (src/dispatch/self_check.c): manuals have been wrong.
  *

@@ -29,7 +29,7 @@
  *   v_log                natural logarithm: SLEEF's in double, rounded
  *
  * The doubles of v_log may differ between tiers in the last bit (the portable one has no FMA, as SLEEF's own scalar FMA
- * form does not run on CPUs without it); the rounded floats do not: tests/test_log.c compares all that a row sum can
+ * form does not run on CPUs without it); the rounded floats do not: test_log.c compares all that a row sum can
  * be.
  */
 #ifndef FV_SIMD_SCALAR_H

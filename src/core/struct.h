@@ -14,7 +14,7 @@
 #define FV_STRUCT_SIZE(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
 
 /* The structs that may grow, each with its last field in version 0.3. Those whose fields had another order in 0.2 are
- * larger than they ever were there, so that a struct of 0.2 is known by its size (tests/test_structs.c). This needs
+ * larger than they ever were there, so that a struct of 0.2 is known by its size (test_structs.c). This needs
  * pointers of 8 bytes, which struct.c asserts. */
 #define FV_STRUCTS(X)                                                                                                  \
     X(fovea_activate_args, reserved_flags)                                                                             \

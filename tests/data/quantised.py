@@ -58,7 +58,7 @@ def compressed():
 
 
 def fill(seed, n):
-    """As in tests/recorded.h."""
+    """As in recorded.h."""
     state, x = seed, []
     for _ in range(n):
         state = (state * 1103515245 + 12345) & 0x7FFFFFFF

@@ -2,7 +2,7 @@
 # test.sh FOVEA-QUANTIZE FOVEA-GENERATE TEST-GENERATE-SETTINGS TINY: models of tools/generate, quantised and read
 # again. Run by ctest, which sets SCRATCH, a folder of its own.
 step=quantize name=fovea-quantize program=$1 generate=$2 tiny=$4
-. "$(dirname "$0")/../tests/support/program.sh"
+. "$(dirname "$0")/../../tests/support/program.sh"
 "$3" --write tiny.gguf >out 2>err || fail "no model"
 
 refused() { # refused STATUS WORDS ARGUMENT...: one line that says so, apart from those of progress, and no file

@@ -318,7 +318,7 @@ static bool open_written(const char *path) {
         return false;
     fprintf(written,
             "/* Golden results of the scalar tier: name; hash of inputs; of outputs; of outputs under flush-to-zero.\n"
-            " * Made by FOVEA_ISA=scalar test-golden --write tests/golden.inc (test_golden.c). */\n"
+            " * Made by FOVEA_ISA=scalar test-golden --write tests/kernels/golden.inc (test_golden.c). */\n"
             "/* clang-format off */\n");
     return true;
 }
