@@ -14,7 +14,7 @@ need_library
 build=$build/peers
 PEERS=${PEERS-torch openvino onnxruntime}
 make_venv "$build/venv"
-for module in numpy onnx $PEERS; do
+for module in numpy onnx gguf $PEERS; do
     need_module "$build/venv" "$module" "$module" || echo "SKIPPED: $module cannot be installed" >&2
 done
 if [ -n "${FOVEA_LLAMA_LIBRARIES:-}" ]; then
