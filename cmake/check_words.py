@@ -24,7 +24,7 @@ UNCLEAN = {
     "columns": (
         "examples/compat.c", "include/", "integrations/ggml/", "integrations/mpi/", "python/bench/", "python/src/", "python/tests/",
         "python/tools/", "src/attention/", "src/core/", "src/cpu/", "src/encoder/", "src/linear/", "src/mha/", "src/quantisation/",
-        "src/tuning/", "tests/", "tools/inspect/", "tools/models/", "tune/",
+        "src/tuning/", "tools/inspect/", "tools/models/", "tune/",
     ),
     "words": (
         "include/", "integrations/ggml/", "integrations/mpi/", "python/CMakeLists.txt", "python/bench/", "python/fovea/",

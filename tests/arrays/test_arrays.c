@@ -1,5 +1,5 @@
-/* Functions of whole arrays (fovea/arrays.h): the bits of the scalar kernel, in place too, no element past the last, and what
- * they must refuse. That exp is right: test_exp.c. */
+/* Functions of whole arrays (fovea/arrays.h): the bits of the scalar kernel, in place too, no element past the last,
+ * and what they must refuse. That exp is right: test_exp.c. */
 #include "dispatch/dispatch.h"
 #include "test.h"
 
@@ -57,7 +57,8 @@ static void test_exp_places(void) {
         }
 }
 
-/* Between all pairs of types, of all 16-bit patterns: by the scalar rows; from one 16-bit type to another by float32. */
+/* Between all pairs of types, of all 16-bit patterns: by the scalar rows; from one 16-bit type to another by
+ * float32. */
 static void test_convert(void) {
     enum { N = 1 << 16 };
     static uint16_t from[N], got[N], want[N];

@@ -1,5 +1,5 @@
-/* Sequences of a problem, put elsewhere: padded on one side or both, or on one token axis. What is no sequence's holds NaN
- * (boolean masks: attend); operands end, or begin, at a forbidden page. */
+/* Sequences of a problem, put elsewhere: padded on one side or both, or on one token axis. What is no sequence's holds
+ * NaN (boolean masks: attend); operands end, or begin, at a forbidden page. */
 #ifndef FOVEA_TESTS_RAGGED_H
 #define FOVEA_TESTS_RAGGED_H
 
@@ -47,8 +47,8 @@ mask_words ragged_said(const fovea_context *ctx, const ragged *x, const attentio
 /* Fills the outputs with a number that no result is. */
 void ragged_clear(const ragged *x);
 
-/* Checks whole outputs against the problem's, computed in one call: padding, in the columns beside a sequence's keys, too, is
- * +0 (lse -inf); of packed sequences it is not written. */
+/* Checks whole outputs against the problem's, computed in one call: padding, in the columns beside a sequence's keys,
+ * too, is +0 (lse -inf); of packed sequences it is not written. */
 void ragged_check(const ragged *x, const outputs *want, const char *text);
 
 /* The batch entry of a sequence in its tensors. */

@@ -5,16 +5,16 @@
  * which is a float32), w_j = exp(s_j - lse) the exact weight, M the largest score.
  *
  * Score. The computed score is s_j + e_j. With scale = +-2^e c, the query is multiplied by +-2^e (exact), a chain of
- * head_dim fma follows, and the sum is multiplied by c (1 rounding, none where c is 1), so each product q k meets at most
- * head_dim + 1 roundings; a bias, additive mask or relative bias costs one rounding of the sum, the slope of ALiBi one
- * of its product. With A_j = |scale| sum_d |q_d k_d|:
+ * head_dim fma follows, and the sum is multiplied by c (1 rounding, none where c is 1), so each product q k meets at
+ * most head_dim + 1 roundings; a bias, additive mask or relative bias costs one rounding of the sum, the slope of
+ * ALiBi one of its product. With A_j = |scale| sum_d |q_d k_d|:
  *     |e_j| <= g(head_dim + (c != 1)) A_j  [+ u (|s_j| + g A_j) with a bias]
  *              + c 2^-150 (head_dim + sum_d |k_d|) + 2^-150
  * the last line for results that are subnormal. This is why the error grows with head_dim and with |q| |k|.
  *
- * A softcap multiplies by c / cap instead, a rounded number, in a product that is rounded (2u of the score, as tanh is no
- * steeper than 1), has tanh's error, cap * 2^-24 or 2^-22 of the result, and rounds the product with cap. A sink is a
- * segment of one key whose score is exact and whose value is 0.
+ * A softcap multiplies by c / cap instead, a rounded number, in a product that is rounded (2u of the score, as tanh is
+ * no steeper than 1), has tanh's error, cap * 2^-24 or 2^-22 of the result, and rounds the product with cap. A sink is
+ * a segment of one key whose score is exact and whose value is 0.
  *
  * Weight before division. exp is taken of the rounded x = s - m, then the segment is multiplied by b = exp(m - M'), and
  * each later merge by a = exp(M - M'). Each exp has an error of 1 ulp <= 2u and each argument a rounding of u times

@@ -1,5 +1,6 @@
-/* The named arithmetics of bfloat16: their formulas (kernels.h), written out for plain problems, and by bits against the scalar tier on
- * random ones, on all contexts; bf16_tile also by the kernels over tiles: by the CPU's, or emulated, which is counted. */
+/* The named arithmetics of bfloat16: their formulas (kernels.h), written out for plain problems, and by bits against
+ * the scalar tier on random ones, on all contexts; bf16_tile also by the kernels over tiles: by the CPU's, or emulated,
+ * which is counted. */
 #include "attention_case.h"
 #include "context/context.h"
 #include "dispatch/dispatch.h"
@@ -236,11 +237,11 @@ static void test_formulas(void) {
         }
 }
 
-/* ------------------------------------------------------------------------------------------- the edge of the guard -- */
+/* ----------------------------------------------------------------------------------------- the edge of the guard -- */
 
-/* Two keys whose products with their values cancel but for 2^(least - 54): p are 200 and 199 times 2^-47, values 200 and -201 times
- * 2^(least - 7). Of least -72 that is the smallest normal number; of -73 it is subnormal, and no unit that flushes may compute it.
- * The first key has all of the weight and no value; the others have no weight. */
+/* Two keys whose products with their values cancel but for 2^(least - 54): p are 200 and 199 times 2^-47, values 200
+ * and -201 times 2^(least - 7). Of least -72 that is the smallest normal number; of -73 it is subnormal, and no unit
+ * that flushes may compute it. The first key has all of the weight and no value; the others have no weight. */
 static void check_edge(const fovea_context *ctx, const char *where, fovea_arithmetic arithmetic, int least) {
     enum { ROWS = 40, KEYS = 40, DIM = 2, CHANNELS = 20 };
     const float size = ldexpf(1.0f, least - 7), want = ldexpf(1.0f, least - 54);

@@ -1,5 +1,5 @@
-/* Softmax with products over tiles beside it (fv_tiles_softmax) has the bits of each alone: the kernels, and attention in bf16_tile
- * whose tiles of rows go through it in parts. Over the CPU's tiles, or emulated, which is counted. */
+/* Softmax with products over tiles beside it (fv_tiles_softmax) has the bits of each alone: the kernels, and attention
+ * in bf16_tile whose tiles of rows go through it in parts. Over the CPU's tiles, or emulated, which is counted. */
 #include "attention_case.h"
 #include "context/context.h"
 #include "dispatch/dispatch.h"
@@ -125,8 +125,8 @@ static int64_t run(const fovea_context *ctx, const fovea_attention_desc *desc, c
     return stats.fast_tiles;
 }
 
-/* Parts of a tile that are whole or not, one or several; one tile or several to a block; rows that see the same keys or not; a pass
- * over the scores. */
+/* Parts of a tile that are whole or not, one or several; one tile or several to a block; rows that see the same keys or
+ * not; a pass over the scores. */
 static int64_t test_attention(void) {
     static const struct {
         int64_t q_len, kv_len, head_dim, value_dim, tile_rows, window;

@@ -1,16 +1,18 @@
 /* Sequences of different lengths: wherever their queries and keys are, the same bits.
  *
  * A random problem of every kind, its sequences padded on the right, is computed by the scalar tier (test_reference.c
- * compares that with its formulas). Then each sequence is put elsewhere, and the tier under test must give the same rows:
+ * compares that with its formulas). Then each sequence is put elsewhere, and the tier under test must give the same
+ * rows:
  *     alone    one call for each sequence
  *     left     padding before it
  *     start    likewise, told by starts alone: it ends where the tensor ends
  *     both     padding before and behind it, as much as is drawn
  *     packed   all on one token axis
- *     gaps     likewise, but the axis begins before the first and ends behind the last, and lengths leave out their ends
+ *     gaps     likewise, but the axis begins before the first and ends behind the last, and lengths leave out their
+ *              ends
  * A boolean mask is also given as each other kind. Each feature is at each place, alone.
- * All that is no sequence's holds NaN (boolean masks: attend). Operands end, or begin, at a forbidden page. Whole outputs
- * are compared: padding is +0 (lse -inf); of packed sequences it is not written. */
+ * All that is no sequence's holds NaN (boolean masks: attend). Operands end, or begin, at a forbidden page. Whole
+ * outputs are compared: padding is +0 (lse -inf); of packed sequences it is not written. */
 #include "ragged.h"
 
 #include <inttypes.h>

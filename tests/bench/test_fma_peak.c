@@ -1,5 +1,5 @@
-/* The FMA peak of a tier does the work that it says: its chains have gone as many rounds as were asked, and the flops of a
- * round are two for each lane of each chain. */
+/* The FMA peak of a tier does the work that it says: its chains have gone as many rounds as were asked, and the flops
+ * of a round are two for each lane of each chain. */
 #include "kernels.h"
 #include "peak_run.h"
 #include "test.h"

@@ -1,5 +1,5 @@
-/* Caches for tests: a small model's shape, tokens whose keys and values follow from a number, shadows of what sequences of a cache
- * hold, and what attention over a shadow gives from contiguous tensors on the scalar tier. */
+/* Caches for tests: a small model's shape, tokens whose keys and values follow from a number, shadows of what sequences
+ * of a cache hold, and what attention over a shadow gives from contiguous tensors on the scalar tier. */
 #ifndef FOVEA_TESTS_CACHE_CASE_H
 #define FOVEA_TESTS_CACHE_CASE_H
 
@@ -78,12 +78,12 @@ void cache_narrow(const cache_case *c, float *q, int64_t n);
 /* Keys or values of a shadow as one tensor [CACHE_KV_HEADS][length][channels] of their type, rotated. */
 void *cache_rows(const cache_case *c, const shadow *s, int64_t layer, bool values);
 
-/* From contiguous memory, or with integers as keys or values from a cache in which the tokens were put at once, by the scalar tier: out
- * [CACHE_Q_HEADS][rows][CACHE_VALUES] of the last rows. */
+/* From contiguous memory, or with integers as keys or values from a cache in which the tokens were put at once, by the
+ * scalar tier: out [CACHE_Q_HEADS][rows][CACHE_VALUES] of the last rows. */
 void cache_want(const cache_case *c, const shadow *s, int64_t layer, int64_t rows, float *out);
 
-/* From the cache, all sequences in one call; and checks it against cache_want() by bits. Returns the groups of sequences whose
- * common pages were read once. */
+/* From the cache, all sequences in one call; and checks it against cache_want() by bits. Returns the groups of
+ * sequences whose common pages were read once. */
 int64_t cache_check(const cache_case *c, fovea_kv_cache *cache, shadow *const *sequences, int64_t count, int64_t rows,
                     const char *what);
 

@@ -1,6 +1,6 @@
-/* Memory from the heap (test_allocation.c): each call of a cache is made with its 1st, 2nd ... allocation failing until it gets
- * through. A failed one has changed nothing: what the cache holds at the end gives the bits of contiguous tensors, and nothing is
- * left. Appending what was reserved, and attention with a workspace, take none. */
+/* Memory from the heap (test_allocation.c): each call of a cache is made with its 1st, 2nd ... allocation failing until
+ * it gets through. A failed one has changed nothing: what the cache holds at the end gives the bits of contiguous
+ * tensors, and nothing is left. Appending what was reserved, and attention with a workspace, take none. */
 #include "cache/cache.h"
 #include "cache_case.h"
 #include "failing.h"

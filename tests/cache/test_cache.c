@@ -1,6 +1,6 @@
-/* Caches of keys and values (fovea/cache.h), by bits against contiguous tensors on the scalar tier: tokens one by one, in chunks
- * and at once, for all element types, with rotary embedding and windows; and random lives of many sequences (append, fork,
- * truncate, evict, remove) in a cache that is often full. */
+/* Caches of keys and values (fovea/cache.h), by bits against contiguous tensors on the scalar tier: tokens one by one,
+ * in chunks and at once, for all element types, with rotary embedding and windows; and random lives of many sequences
+ * (append, fork, truncate, evict, remove) in a cache that is often full. */
 #include "cache/pool.h"
 #include "cache_case.h"
 
@@ -53,8 +53,8 @@ static void test_chunks(cache_case c, const fovea_context *threads) {
     check_chunks(&c, "bfloat16 and float32, threads");
 }
 
-/* Forks of forks: some share two pages, some one, some none; in any order, with queries of several tokens. Biases forbid to read pages
- * once for several. */
+/* Forks of forks: some share two pages, some one, some none; in any order, with queries of several tokens. Biases
+ * forbid to read pages once for several. */
 static void test_shared(cache_case c, const fovea_context *threads) {
     const int groups = !(c.features & ~(unsigned)(CACHE_SOFTCAP | CACHE_SINKS));
     enum { COUNT = 7 };
@@ -354,7 +354,8 @@ static void test_lives(cache_case c) {
                (int)full);
 }
 
-/* Interleaved keys of bfloat16: where channels are odd, the last word ends with zero, and nothing beside a row is touched. */
+/* Interleaved keys of bfloat16: where channels are odd, the last word ends with zero, and nothing beside a row is
+ * touched. */
 static void test_odd_key(const fovea_context *ctx) {
     enum { DIM = 5, BESIDE = 0x7fc0 };
     fovea_kv_cache_desc desc;

@@ -139,8 +139,8 @@ static void test_touching(const cache_case *c) {
     free(s);
 }
 
-/* Cut inside an evicted range, or where one begins, a sequence goes on with tokens that are seen: in a page that stayed, in one that had
- * gone, at its edge. */
+/* Cut inside an evicted range, or where one begins, a sequence goes on with tokens that are seen: in a page that
+ * stayed, in one that had gone, at its edge. */
 static void test_cut_evicted(const cache_case *c) {
     static const int64_t cases[][3] = {{200, 530, 400}, {200, 530, 520}, {200, 530, 200},
                                        {100, 800, 600}, {100, 800, 512}, {0, 700, 300}}; /* begin, end, length */

@@ -1,7 +1,7 @@
-/* Keys and values kept as 4-bit integers (fovea/cache.h), one side or both: what a saved sequence has of them are the bytes that
- * int4.h's functions make of each row, whatever type is appended and in every mode of the caller's, rows with infinities and NaN and
- * tiny ones among them; tokens at once, one by one, in forks, behind a truncation and from a file give the same bytes; sizes; and what
- * takes no 4-bit elements. The functions themselves: test_int4.c. */
+/* Keys and values kept as 4-bit integers (fovea/cache.h), one side or both: what a saved sequence has of them are the
+ * bytes that int4.h's functions make of each row, whatever type is appended and in every mode of the caller's, rows
+ * with infinities and NaN and tiny ones among them; tokens at once, one by one, in forks, behind a truncation and from
+ * a file give the same bytes; sizes; and what takes no 4-bit elements. The functions themselves: test_int4.c. */
 #include "cache_holder.h"
 #include "fp_control.h"
 #include "kernels.h"
@@ -105,7 +105,7 @@ static void test_rule(const fovea_context *ctx) {
                            mode, &r);
 }
 
-/* ------------------------------------------------------------------------------------------------------- histories -- */
+/* ----------------------------------------------------------------------------------------------------- histories -- */
 
 static void append_some(const holder *x, int64_t sequence, const float *k, const float *v, int64_t from,
                         int64_t tokens) {
@@ -160,7 +160,7 @@ static void check_histories(const fovea_context *ctx, const fovea_context *other
     fovea_kv_cache_destroy(there.cache);
 }
 
-/* --------------------------------------------------------------------------------------------------------- refused -- */
+/* ------------------------------------------------------------------------------------------------------- refused -- */
 
 static void test_sizes(const fovea_context *ctx) {
     const holder x = hold(ctx, 128, 64, FOVEA_DTYPE_I4, FOVEA_DTYPE_I4);

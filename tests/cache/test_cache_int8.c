@@ -1,7 +1,7 @@
-/* Keys and values kept as int8 (fovea/cache.h): integers and scales by the header's rule, for all types that are appended and in every
- * mode of the caller's; errors of scores and outputs against float64, within what the rule leaves; rows with infinities and NaN; and
- * what takes no int8. That all tiers, chunks and threads give the same bits is in test_cache.c, and that exact numbers give those of
- * float32 in test_paged_attention.c. */
+/* Keys and values kept as int8 (fovea/cache.h): integers and scales by the header's rule, for all types that are
+ * appended and in every mode of the caller's; errors of scores and outputs against float64, within what the rule
+ * leaves; rows with infinities and NaN; and what takes no int8. That all tiers, chunks and threads give the same bits
+ * is in test_cache.c, and that exact numbers give those of float32 in test_paged_attention.c. */
 #include "cache_holder.h"
 #include "fp_control.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------------------------------------------------ rule -- */
+/* ---------------------------------------------------------------------------------------------------------- rule -- */
 
 /* Rows of every size, some of zeros, some of one large number, some with what is no number. */
 static void make_row(rng *r, int64_t n, int64_t kind, float *row) {
@@ -108,7 +108,7 @@ static void test_rule(const fovea_context *ctx) {
                 check_rule(ctx, sizes[i], 2 * sizes[5 - i] + 1, types[type], mode, &r);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- errors -- */
+/* -------------------------------------------------------------------------------------------------------- errors -- */
 
 enum { DIM = 64, VALUES = 48, KEYS = 400, HEADS = 3, ROWS = 20 };
 
@@ -172,7 +172,8 @@ static double largest(const float *row, int64_t n) {
 /* How far an integer is from the number at most, in units: half, and the roundings of the factor and the product. */
 static double half(double most) { return 0.5 + most * 0x1p-22; }
 
-/* |got - s| of a row and a key: what rounding either operand moves the sum by, and float32's last roundings; the scale is 1/8. */
+/* |got - s| of a row and a key: what rounding either operand moves the sum by, and float32's last roundings; the scale
+ * is 1/8. */
 static double score_bound(const float *q, const float *k, double *exact) {
     const double eq = half(16319) * largest(q, DIM) / 16319, ek = half(127) * largest(k, DIM) / 127;
     double bound = 0.0;
@@ -216,7 +217,8 @@ static void check_output(const double *s, double d, const float *v, bool int8_va
     }
 }
 
-/* Random normal numbers; outliers: queries and a channel of keys have large ones, so that few keys have all of the weight. */
+/* Random normal numbers; outliers: queries and a channel of keys have large ones, so that few keys have all of the
+ * weight. */
 static void test_errors(const fovea_context *ctx, bool outliers) {
     static const struct {
         const char *name;
@@ -253,7 +255,7 @@ static void test_errors(const fovea_context *ctx, bool outliers) {
     free(p);
 }
 
-/* ----------------------------------------------------------------------------------------------------- no numbers -- */
+/* ---------------------------------------------------------------------------------------------------- no numbers -- */
 
 static void test_no_numbers(const fovea_context *ctx) {
     enum { BAD = KEYS - 5 }; /* the last five queries see it */
@@ -279,7 +281,7 @@ static void test_no_numbers(const fovea_context *ctx) {
     free(p);
 }
 
-/* --------------------------------------------------------------------------------------------------------- refused -- */
+/* ------------------------------------------------------------------------------------------------------- refused -- */
 
 static void test_sizes(const fovea_context *ctx) {
     const holder x = hold(ctx, 40, 24, FOVEA_DTYPE_I8, FOVEA_DTYPE_BF16);

@@ -1,6 +1,6 @@
-/* Saved sequences (fovea_kv_cache_save, _load): loaded ones give the same bits, after forks, evictions and windows, also in a cache of
- * another tier's context; what version 0.3 saved is read, and saved with the same bytes; and hostile bytes: every cut, flips with
- * and without the right checksum, and heads of other caches are refused or harmless. */
+/* Saved sequences (fovea_kv_cache_save, _load): loaded ones give the same bits, after forks, evictions and windows,
+ * also in a cache of another tier's context; what version 0.3 saved is read, and saved with the same bytes; and hostile
+ * bytes: every cut, flips with and without the right checksum, and heads of other caches are refused or harmless. */
 #include "arrays.h"
 #include "cache_case.h"
 
@@ -72,7 +72,8 @@ static void check_loads(const cache_case *c, const fovea_context *other, bool ev
     fovea_kv_cache_destroy(to);
 }
 
-/* Loads bytes from memory of exactly their size; what comes of it must be a status, and if it is a sequence, one that lives. */
+/* Loads bytes from memory of exactly their size; what comes of it must be a status, and if it is a sequence, one that
+ * lives. */
 static fovea_status try(fovea_kv_cache *cache, const char *data, size_t size) {
     char *exact = must_alloc((int64_t)size + 1, 1);
     char *at = exact + 1; /* at an odd address */
@@ -145,7 +146,7 @@ static void test_impossible(const cache_case *c) {
         memcpy(bad, data, size);
         if (i < 5) /* of the last value */
             memcpy(bad + size - sizeof(uint64_t) - sizeof(float), &scales[i], sizeof(float));
-        else /* the last of the last head's values, behind which are the scales of the last layer's tokens that are there */
+        else /* the last of the last head, before the scales of the last layer */
             bad[size - sizeof(uint64_t) - 2 * (size_t)(last[1] - 256 * last[2]) * sizeof(float) - 1] = -128;
         cache_seal(bad, size);
         test_check(try(cache, bad, size) == (i == 3 || i == 4 ? FOVEA_OK : FOVEA_ERROR_FILE), "impossible %d: %s", i,
@@ -184,8 +185,8 @@ static void test_impossible_i4(const cache_case *c) {
     fovea_kv_cache_destroy(cache);
 }
 
-/* Sealed bytes that could be read, of sequences that cannot be: more is gone behind a window than it lets go, and ranges that
- * are no ascending ones with gaps between. */
+/* Sealed bytes that could be read, of sequences that cannot be: more is gone behind a window than it lets go, and
+ * ranges that are no ascending ones with gaps between. */
 static void test_impossible_parts(cache_case c) {
     enum { WORD = 8, RANGES = 8 * WORD, HEAD = 10 * WORD, LAYER = 3 * WORD, FIRST = HEAD + CACHE_LAYERS * LAYER };
     c.windows[1] = 40;

@@ -1,7 +1,7 @@
-/* One cache, many threads (fovea/cache.h): each grows, forks, cuts and attends to sequences of its own, which share pages with those
- * of the others; all attend to one that nobody changes. Bits as ever; `make tsan` looks on. Readers do not wait for each other, nor
- * for appends to other sequences. And the process forks while a thread is in the cache nearly all the time: the child goes on with
- * its own. A child that hangs is ended by its alarm. */
+/* One cache, many threads (fovea/cache.h): each grows, forks, cuts and attends to sequences of its own, which share
+ * pages with those of the others; all attend to one that nobody changes. Bits as ever; `make tsan` looks on. Readers do
+ * not wait for each other, nor for appends to other sequences. And the process forks while a thread is in the cache
+ * nearly all the time: the child goes on with its own. A child that hangs is ended by its alarm. */
 #define _POSIX_C_SOURCE 200809L
 #include "cache_case.h"
 
@@ -53,7 +53,8 @@ static void *work(void *arg) {
     return NULL;
 }
 
-/* Threads of the library that wait in their first job until another call has one, too: calls that wait for each other never meet. */
+/* Threads of the library that wait in their first job until another call has one, too: calls that wait for each other
+ * never meet. */
 typedef struct meeting {
     pthread_mutex_t lock;
     pthread_cond_t changed;

@@ -1,5 +1,6 @@
-/* Creating a context, and appending the widest rotated keys to a cache as integers, fit a thread with a stack of 16 KiB,
- * the system's own part of it included. They are run on a large stack, whose untouched part is counted afterwards. */
+/* Creating a context, and appending the widest rotated keys to a cache as integers, fit a thread with a stack of 16
+ * KiB, the system's own part of it included. They are run on a large stack, whose untouched part is counted
+ * afterwards. */
 #define _GNU_SOURCE /* MAP_STACK */
 #include "attention_case.h"
 #include "tuning_case.h"

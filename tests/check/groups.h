@@ -1,5 +1,5 @@
-/* What trials of integers in groups (kernels/groups.h) share: their weights, and an oracle of the formulas that uses none
- * of the library's own readers. */
+/* What trials of integers in groups (kernels/groups.h) share: their weights, and an oracle of the formulas that uses
+ * none of the library's own readers. */
 #ifndef FOVEA_TESTS_CHECK_GROUPS_H
 #define FOVEA_TESTS_CHECK_GROUPS_H
 
@@ -20,8 +20,8 @@ enum {
 /* t->operand; from GROUP_OPERANDS on the operation's */
 enum { GROUP_WORDS, GROUP_SCALES, GROUP_OPERANDS };
 
-/* Ordinary numbers; all integers the least or the greatest; bytes 0x0f, only the first half of which is set; scales that
- * are 0, tiny, huge or no numbers. */
+/* Ordinary numbers; all integers the least or the greatest; bytes 0x0f, only the first half of which is set; scales
+ * that are 0, tiny, huge or no numbers. */
 typedef enum group_kind { ORDINARY, LEAST, GREATEST, LOW_HALVES, SPECIAL, GROUP_KINDS } group_kind;
 
 typedef struct group_shape {

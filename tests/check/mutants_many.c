@@ -228,7 +228,7 @@ static void many_descending(MANY_PARAMETERS) { many_chain(CHAIN_DESCENDING, MANY
 static void many_split(MANY_PARAMETERS) { many_chain(CHAIN_SPLIT, MANY_ARGUMENTS); }
 static void many_unfused(MANY_PARAMETERS) { many_chain(CHAIN_UNFUSED, MANY_ARGUMENTS); }
 
-/* ------------------------------------------------------------------------------------------------ masked products -- */
+/* ----------------------------------------------------------------------------------------------- masked products -- */
 
 static void masked_skips_positive_zero(MANY_PARAMETERS) {
     const fv_epilogue wrong = copy_of(epilogue);

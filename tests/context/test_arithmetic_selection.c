@@ -1,5 +1,5 @@
-/* Named arithmetics: which are taken for which types, what FASTEST takes and FOVEA_ARITHMETIC makes of it, and the sentences that
- * refuse. */
+/* Named arithmetics: which are taken for which types, what FASTEST takes and FOVEA_ARITHMETIC makes of it, and the
+ * sentences that refuse. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "attention_case.h"
 #include "context/context.h"
@@ -33,7 +33,8 @@ static int taken(const fovea_context *ctx, const fovea_attention_desc *d, fovea_
     return found;
 }
 
-/* What FASTEST takes of bfloat16: the CPU's units for it, if they gain anything. Never tiles, which no CPU has been timed with. */
+/* What FASTEST takes of bfloat16: the CPU's units for it, if they gain anything. Never tiles, which no CPU has been
+ * timed with. */
 static fovea_arithmetic by_features(const fovea_context *ctx, bool linear) {
 #ifdef FV_HAVE_X86
     if ((ctx->target.features & FV_HAS_avx512_bf16) && ctx->cpu.fast_pairs && !linear) /* maps in bf16 are exact */

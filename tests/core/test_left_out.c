@@ -1,5 +1,6 @@
-/* Element types that a build leaves out (FOVEA_TYPES): each function that takes a type refuses those by a status and a sentence, and
- * takes all others. In a build of all types none is refused. tests/consumers builds some that leave types out. */
+/* Element types that a build leaves out (FOVEA_TYPES): each function that takes a type refuses those by a status and a
+ * sentence, and takes all others. In a build of all types none is refused. tests/consumers builds some that leave types
+ * out. */
 #include "core/core.h"
 #include "test.h"
 

@@ -1,6 +1,6 @@
-/* Instructions of 16 bits against their emulators (kernels/probes): the hard cases of the start-up self-check, and random ones.
- * Exponents are drawn within a few of each other, so that sums cancel and round; in every fourth case they are those of the
- * smallest numbers. The conversions of F16C are those of kernels (widen_f16, narrow_f16).
+/* Instructions of 16 bits against their emulators (kernels/probes): the hard cases of the start-up self-check, and
+ * random ones. Exponents are drawn within a few of each other, so that sums cancel and round; in every fourth case
+ * they are those of the smallest numbers. The conversions of F16C are those of kernels (widen_f16, narrow_f16).
  *
  *     test-instructions [--cases N]     N outputs of each instruction; default 400,000
  *

@@ -1,5 +1,6 @@
-/* fovea/encoder.h: the bits of the formulas of kernels.h on every tier and with every number of threads, in every type, in place too;
- * how far they are from float64; and what they refuse. Bits of activations, number by number: test-activation. */
+/* fovea/encoder.h: the bits of the formulas of kernels.h on every tier and with every number of threads, in every type,
+ * in place too; how far they are from float64; and what they refuse. Bits of activations, number by number:
+ * test-activation. */
 #include "encoder_refused.h"
 
 #include <float.h>

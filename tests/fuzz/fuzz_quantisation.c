@@ -1,5 +1,5 @@
-/* Quantised weights (fovea/quantisation.h) by libFuzzer: bytes of any type, layout, groups, scales and zeros have numbers, or are
- * refused with a sentence; and maps of them are packed, executed and read back, or refused likewise.
+/* Quantised weights (fovea/quantisation.h) by libFuzzer: bytes of any type, layout, groups, scales and zeros have
+ * numbers, or are refused with a sentence; and maps of them are packed, executed and read back, or refused likewise.
  *
  *     fuzz-quantisation --make-seeds FOLDER    writes an input of each type to begin with */
 #include "fovea/fovea.h"

@@ -1,4 +1,5 @@
-/* A trial of a kernel for its golden results (golden.h): draws from one stream, and hashes of what went in and came out. */
+/* A trial of a kernel for its golden results (golden.h): draws from one stream, and hashes of what went in and came
+ * out. */
 #ifndef FOVEA_TESTS_GOLDEN_TRIAL_H
 #define FOVEA_TESTS_GOLDEN_TRIAL_H
 

@@ -1,5 +1,5 @@
-/* Golden results of 16-bit types and named arithmetics (golden.h): a line for each operation, type and arithmetic, each of several
- * problems. */
+/* Golden results of 16-bit types and named arithmetics (golden.h): a line for each operation, type and arithmetic, each
+ * of several problems. */
 #include "golden.h"
 
 #include "attention_case.h"

@@ -33,7 +33,8 @@ enum {
     BLOCK = 1024,        /* floats computed at once */
     CHUNK = 1 << 17,     /* floats of an exhaustive span */
     SAMPLE = CHUNK / 32, /* of which the sample takes this many in a row */
-    /* Ordinals count down from inf: that of -0 is 0, of floats below it positive, above it negative (+0 is left out). */
+    /* Ordinals count down from inf: that of -0 is 0, of floats below it positive, above it negative (+0 is left
+     * out). */
     FIRST_ORDINAL = -0x7f800000, /* inf */
     FIRST_FINITE = -0x42b40000,  /* 90: above, results are inf */
     ZERO = 0,

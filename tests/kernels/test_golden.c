@@ -1,13 +1,14 @@
 /* Golden results: the same bits on every tier, compiler and architecture, of today and of the day they were stored.
  *
- *     test-golden                          computes the suite on the tier under test, and compares hashes with golden.inc
+ *     test-golden                          computes the suite on the tier under test, and compares hashes with
+ *                                          golden.inc
  *     test-golden --only 'attention 17'    one line of it
  *     test-golden --write FILE             makes golden.inc, on the scalar tier only
  *
  * The suite is attention problems of all kinds (attention_case.h), every kernel by itself (golden_kernels.c), linear
- * maps and layers (golden_layers.c), 16-bit types and arithmetics (golden_types.c), each with and without flush-to-zero. Its inputs come from GOLDEN_SEED, whatever
- * --seed says, by integer draws and operations that every IEEE machine rounds alike; they are hashed, too, so that a
- * machine that makes others does not accuse the library.
+ * maps and layers (golden_layers.c), 16-bit types and arithmetics (golden_types.c), each with and without
+ * flush-to-zero. Its inputs come from GOLDEN_SEED, whatever --seed says, by integer draws and operations that every
+ * IEEE machine rounds alike; they are hashed, too, so that a machine that makes others does not accuse the library.
  *
  * Whoever changes the arithmetic of kernels.h on purpose, or the suite, writes golden.inc again and says why in the
  * commit. Between x86 and Arm, flush-to-zero may differ where rounding makes a subnormal result the smallest normal
@@ -249,8 +250,8 @@ static void golden_name(const fv_kernel *kernel, char name[32]) {
         snprintf(name, 32, "%s%s", op, types[kernel->type] ? types[kernel->type] : "");
 }
 
-/* Is it the tier's own, or, where it has none of the operation and type that the CPU can run, the portable one that takes its
- * place? */
+/* Is it the tier's own, or, where it has none of the operation and type that the CPU can run, the portable one that
+ * takes its place? */
 static bool of_tier(const fv_kernel *kernel, fv_target target) {
     if ((int)kernel->isa == (int)test_isa())
         return fv_kernel_runs(kernel, target);

@@ -9,7 +9,8 @@
  *   - the same bits as the scalar row, of -x those of x with the other sign
  *   - the same bits beside numbers of other intervals, which take the path with lookups
  *   - tanh(+-inf) = +-1, NaN of any payload gives NaN
- * It prints the greatest errors and where they are. Exact is the C library's double, whose own error does not matter. */
+ * It prints the greatest errors and where they are. Exact is the C library's double, whose own error does not matter.
+ * */
 #include "dispatch/dispatch.h"
 #include "target.h"
 #include "test.h"

@@ -1,5 +1,5 @@
-/* Linear maps in bf16_tile: the formulas of kernels.h written out, by bits, on all contexts, and over AMX tiles: the CPU's, or
- * emulated, which is counted. In bf16 they have the bits of exact. */
+/* Linear maps in bf16_tile: the formulas of kernels.h written out, by bits, on all contexts, and over AMX tiles: the
+ * CPU's, or emulated, which is counted. In bf16 they have the bits of exact. */
 #include "attention_case.h"
 #include "context/context.h"
 #include "dispatch/dispatch.h"

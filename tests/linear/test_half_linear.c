@@ -1,5 +1,5 @@
-/* Linear maps of bfloat16 and float16, alone and mixed: the bits of float32 on the same numbers, y rounded once at the end. Float32 is
- * computed by the scalar tier. */
+/* Linear maps of bfloat16 and float16, alone and mixed: the bits of float32 on the same numbers, y rounded once at the
+ * end. Float32 is computed by the scalar tier. */
 #include "attention_case.h"
 #include "twin.h"
 

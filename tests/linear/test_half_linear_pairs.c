@@ -1,5 +1,6 @@
-/* Linear maps of 16 bits whose products go through pairs: bfloat16 at the edge where pairs would have other bits than float32, and float16
- * in every rounding mode. The bits are those of float32 on the scalar tier; counts and descriptions say what was multiplied how. */
+/* Linear maps of 16 bits whose products go through pairs: bfloat16 at the edge where pairs would have other bits than
+ * float32, and float16 in every rounding mode. The bits are those of float32 on the scalar tier; counts and
+ * descriptions say what was multiplied how. */
 #include "attention_case.h"
 #include "fp_control.h"
 #include "twin.h"
@@ -85,8 +86,8 @@ static void guard_check(guard_data *g, int rounding, const char *what) {
     }
 }
 
-/* Rows are (1 + 2^-7, 1) 2^ex, columns (1 + 2^-7, -1 - 2^-6) 2^ew: their product is 2^(ex + ew - 14), a subnormal number from
- * ex + ew = -113 on. One row and one column have another number as their last. */
+/* Rows are (1 + 2^-7, 1) 2^ex, columns (1 + 2^-7, -1 - 2^-6) 2^ew: their product is 2^(ex + ew - 14), a subnormal
+ * number from ex + ew = -113 on. One row and one column have another number as their last. */
 typedef enum falls { FALLS_NONE, FALLS_ALL, FALLS_ROW, FALLS_PANEL } falls;
 
 typedef struct guard_case {
@@ -195,8 +196,8 @@ static void test_guard(void) {
         test_skip("linear maps in pairs of bfloat16: this CPU or tier has neither a fast VDPBF16PS nor BFMLALB");
 }
 
-/* Float16 from its subnormal numbers to its largest, in any rounding mode, where the caller flushes float16, too; Inf and NaN in a row
- * and a column. */
+/* Float16 from its subnormal numbers to its largest, in any rounding mode, where the caller flushes float16, too; Inf
+ * and NaN in a row and a column. */
 static void test_float16(void) {
     static const int rounding[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
     const bool pairs = multiplies_pairs(contexts.one, FV_TYPE_f16);

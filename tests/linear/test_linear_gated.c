@@ -1,5 +1,6 @@
-/* Gated maps (FOVEA_ACTIVATION_SILU_GATED, _GELU_GATED, _GELU_TANH_GATED): the bits of two maps whose results are multiplied, on every tier, with every number of
- * threads, from weights of every type; one bias, both or none; a residual, in place too; and what is refused. */
+/* Gated maps (FOVEA_ACTIVATION_SILU_GATED, _GELU_GATED, _GELU_TANH_GATED): the bits of two maps whose results are
+ * multiplied, on every tier, with every number of threads, from weights of every type; one bias, both or none; a
+ * residual, in place too; and what is refused. */
 #include "attention_case.h"
 
 #include <inttypes.h>

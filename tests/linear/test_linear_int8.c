@@ -1,5 +1,6 @@
-/* Maps of int8 weights with a scale for each output channel have the bits of maps of float32 weights on the numbers that these stand
- * for: any strides, sizes, parts, types of x, rounding and flush-to-zero, tuned or not; packed weights come back; and what is refused. */
+/* Maps of int8 weights with a scale for each output channel have the bits of maps of float32 weights on the numbers
+ * that these stand for: any strides, sizes, parts, types of x, rounding and flush-to-zero, tuned or not; packed weights
+ * come back; and what is refused. */
 #include "attention_case.h"
 #include "fp_control.h"
 #include "linear/heuristics.h"

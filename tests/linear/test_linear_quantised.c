@@ -1,5 +1,6 @@
-/* Maps of quantised weights: EXACT has the bits of float32 on the numbers that they stand for; Q16 and Q8 have one answer on every
- * tier, with any threads, rows and parts, within their bound of float64; what is packed comes back; and what is refused. */
+/* Maps of quantised weights: EXACT has the bits of float32 on the numbers that they stand for; Q16 and Q8 have one
+ * answer on every tier, with any threads, rows and parts, within their bound of float64; what is packed comes back; and
+ * what is refused. */
 #include "attention_case.h"
 #include "core/core.h"
 #include "quantisation/quantisation.h"

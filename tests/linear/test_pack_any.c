@@ -1,5 +1,5 @@
-/* fv_pack_any() against fv_operand_place(): each element is where products look for it, +0 behind the last step, and nothing
- * else is written. */
+/* fv_pack_any() against fv_operand_place(): each element is where products look for it, +0 behind the last step, and
+ * nothing else is written. */
 #include "pack_any.h"
 #include "rng.h"
 #include "test.h"

@@ -47,7 +47,7 @@ static fovea_context *serial_context(int threads, const char *file) {
     return ctx;
 }
 
-/* -------------------------------------------------------------------------------------------------------- contexts -- */
+/* ------------------------------------------------------------------------------------------------------ contexts -- */
 
 /* Nodes and arithmetics where they are others than in the context before. */
 static void say_context(const char *what, const fovea_context_options *options) {
@@ -105,7 +105,7 @@ static void say_contexts(void) {
     }
 }
 
-/* --------------------------------------------------------------------------------------------------------- kernels -- */
+/* ------------------------------------------------------------------------------------------------------- kernels -- */
 
 /* The best row of each task, a line for each operation; products of floats by rows and columns. */
 static void say_kernels(fv_target target) {
@@ -155,7 +155,7 @@ static void say_all_kernels(fv_target target) {
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------- attention -- */
+/* ----------------------------------------------------------------------------------------------------- attention -- */
 
 static const struct {
     const char *name;
@@ -222,7 +222,7 @@ static void say_plans(const fovea_context *all, const fovea_context *one) {
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------------- linear -- */
+/* -------------------------------------------------------------------------------------------------------- linear -- */
 
 static const struct {
     int64_t in, out;
@@ -285,7 +285,7 @@ static void say_maps(const fovea_context *ctx) {
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------------- tuning -- */
+/* -------------------------------------------------------------------------------------------------------- tuning -- */
 
 static void say_tuning_of(const char *what, const fv_cpu *cpu, const char *path) {
     fovea_context_options options;

@@ -1,4 +1,5 @@
-/* Random layers of bfloat16 and float16, alone and mixed, in every form: what the layer is given, and the matrices of its steps.
+/* Random layers of bfloat16 and float16, alone and mixed, in every form: what the layer is given, and the matrices of
+ * its steps.
  */
 #ifndef FOVEA_TESTS_HALF_LAYER_H
 #define FOVEA_TESTS_HALF_LAYER_H

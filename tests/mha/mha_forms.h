@@ -1,5 +1,5 @@
-/* Every form of the layer that matrices of ones and zeros can make, so that it computes attention of its inputs' groups of
- * channels, to the bit. */
+/* Every form of the layer that matrices of ones and zeros can make, so that it computes attention of its inputs' groups
+ * of channels, to the bit. */
 #ifndef FOVEA_TESTS_MHA_FORMS_H
 #define FOVEA_TESTS_MHA_FORMS_H
 
@@ -27,7 +27,8 @@ bool mha_form_fits(const mha_form *f, const fovea_attention_desc *a, bool rows);
 /* [n, n], ones on the diagonal. Freed by the caller. */
 float *mha_identity(int64_t n);
 
-/* Makes the layer and runs it with attention's own args, of which those that inputs of that kind lack are left out. One check. */
+/* Makes the layer and runs it with attention's own args, of which those that inputs of that kind lack are left out. One
+ * check. */
 void mha_form_run(const fovea_context *ctx, const mha_form *f, const fovea_attention_desc *a, fovea_mha_inputs kind,
                   fovea_attention_args args);
 

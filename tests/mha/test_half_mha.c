@@ -1,5 +1,5 @@
-/* Layers of bfloat16 and float16, alone and mixed, in every form: the bits of their steps called one by one, and of the steps in
- * float32 by the scalar tier, each rounded once to its type. */
+/* Layers of bfloat16 and float16, alone and mixed, in every form: the bits of their steps called one by one, and of the
+ * steps in float32 by the scalar tier, each rounded once to its type. */
 #include "attention_case.h"
 #include "half_layer.h"
 
@@ -14,7 +14,7 @@ static case_contexts contexts;
 
 static const void *bias_of(const half_dense *d) { return d->biased ? d->bias.half : NULL; }
 
-/* ------------------------------------------------------------------------------------------------------- the steps -- */
+/* ----------------------------------------------------------------------------------------------------- the steps -- */
 
 /* Of the given types, or in float32 and rounded here: either gives both. */
 static twin finish_step(bool half, const twin *y, int64_t n) {
@@ -106,7 +106,7 @@ static twin run_steps(const fovea_context *ctx, const half_layer *p, bool half) 
     return p->step[3].in ? step_linear(ctx, half, &p->step[3], &y, rows, p->a.out_dtype) : y;
 }
 
-/* ------------------------------------------------------------------------------------------------------- the layer -- */
+/* ----------------------------------------------------------------------------------------------------- the layer -- */
 
 static fovea_matrix matrix(const half_dense *d) {
     return d->in ? fovea_matrix_in_out(d->w.half, d->w.dtype, d->in, d->out) : (fovea_matrix){0};

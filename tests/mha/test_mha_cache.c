@@ -1,6 +1,6 @@
-/* Layers over a cache: one whose tokens come one by one, in chunks and at once, padded and packed, gives the bits of its steps called one by
- * one (linear maps, norms of queries and keys, rope, attention over contiguous tensors), for float32 and 16-bit types and caches, and int8 ones,
- * with what happens to scores; and what such layers must refuse. */
+/* Layers over a cache: one whose tokens come one by one, in chunks and at once, padded and packed, gives the bits of
+ * its steps called one by one (linear maps, norms of queries and keys, rope, attention over contiguous tensors), for
+ * float32 and 16-bit types and caches, and int8 ones, with what happens to scores; and what such layers must refuse. */
 #include "cached_layer.h"
 
 #include <stdlib.h>

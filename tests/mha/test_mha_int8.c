@@ -1,5 +1,5 @@
-/* Layers of int8 weights with a scale for each output channel have the bits of layers of float32 weights on the numbers that these
- * stand for, in every form; and what is refused. */
+/* Layers of int8 weights with a scale for each output channel have the bits of layers of float32 weights on the numbers
+ * that these stand for, in every form; and what is refused. */
 #include "attention_case.h"
 #include "mha_layer.h"
 

@@ -1,6 +1,6 @@
-/* Layers of weights in groups and blocks: with EXACT the bits of layers of the floats that they stand for, in every form that takes
- * them; with Q16 the same on every tier, and those of maps of their own where q, k and v are quantised in several ways; and what is
- * refused. */
+/* Layers of weights in groups and blocks: with EXACT the bits of layers of the floats that they stand for, in every
+ * form that takes them; with Q16 the same on every tier, and those of maps of their own where q, k and v are quantised
+ * in several ways; and what is refused. */
 #include "attention_case.h"
 #include "mha_layer.h"
 #include "quantisation/quantisation.h"

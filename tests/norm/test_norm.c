@@ -1,5 +1,6 @@
-/* fovea_rms_norm and fovea_layer_norm: the bits of the formulas of kernels.h on every tier and with every number of threads, in every
- * layout and type, in place too; and what they refuse. That the formulas are right in float64: fovea-check. */
+/* fovea_rms_norm and fovea_layer_norm: the bits of the formulas of kernels.h on every tier and with every number of
+ * threads, in every layout and type, in place too; and what they refuse. That the formulas are right in float64:
+ * fovea-check. */
 #include "attention_case.h"
 #include "guard.h"
 

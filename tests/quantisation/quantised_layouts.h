@@ -51,8 +51,8 @@ typedef struct quantised_case {
     int64_t bytes;
 } quantised_case;
 
-/* The struct points into itself: it is filled where it stays. With fill other than -1 all integers, and codes of scales,
- * are of that byte. */
+/* The struct points into itself: it is filled where it stays. With fill other than -1 all integers, and codes of
+ * scales, are of that byte. */
 static inline void quantised_make(quantised_case *c, const quantised_layout *l, int64_t in, int64_t out, int64_t group,
                                   fovea_dtype scale_dtype, int fill, rng *r) {
     const fv_dtype_block block = fv_dtype_block_of(l->dtype);

@@ -1,5 +1,5 @@
-/* Memory for quantised weights: every allocation of fovea_quantize(), fovea_dequantize(), of packing such weights for maps
- * and layers, and of their execution, that fails gives a clean status (test_allocation.c). */
+/* Memory for quantised weights: every allocation of fovea_quantize(), fovea_dequantize(), of packing such weights for
+ * maps and layers, and of their execution, that fails gives a clean status (test_allocation.c). */
 #include "attention_case.h"
 #include "failing.h"
 #include "mha_layer.h"
@@ -11,7 +11,7 @@
 
 enum { OUT = 24, ROWS = 5, SQUARE = 8 }; /* SQUARE of layer_sizes_tested: sizes are multiples of 32 */
 
-/* -------------------------------------------------------------------------------------------- floats and integers -- */
+/* ------------------------------------------------------------------------------------------- floats and integers -- */
 
 static void fail_quantize(const fovea_context *ctx, fovea_dtype to, bool told, bool later) {
     enum { IN = 512, MOST = IN * OUT * 2 };
@@ -59,7 +59,7 @@ static void fail_dequantize(const fovea_context *ctx, const quantised_kind *kind
     quantised_free(&w);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- maps -- */
+/* ---------------------------------------------------------------------------------------------------------- maps -- */
 
 typedef enum mixture { ALIKE, SCALED, WITH_FLOATS, MIXTURES } mixture;
 
@@ -129,7 +129,7 @@ static void fail_map(const fovea_context *ctx, const quantised_kind *kind, fovea
     quantised_free(&w);
 }
 
-/* --------------------------------------------------------------------------------------------------------- layers -- */
+/* -------------------------------------------------------------------------------------------------------- layers -- */
 
 static void fail_layer(const fovea_context *ctx, const quantised_kind *kind, bool merged, bool later) {
     rng r = rng_stream(test_seed(), kind->name);

@@ -1,6 +1,6 @@
-/* Quantised weights stand for the numbers that other packages say (data/quantised.py); packed, and unpacked by the scalar
- * kernels, they stand for the same ones; and they come back byte for byte: every layout, type of scales, group size and
- * fill, columns packed piece by piece at any place of a panel. For which formats no number is ever rounded. */
+/* Quantised weights stand for the numbers that other packages say (data/quantised.py); packed, and unpacked by the
+ * scalar kernels, they stand for the same ones; and they come back byte for byte: every layout, type of scales, group
+ * size and fill, columns packed piece by piece at any place of a panel. For which formats no number is ever rounded. */
 #include "arrays.h"
 #include "dispatch/dispatch.h"
 #include "quantisation/quantisation.h"
@@ -61,7 +61,7 @@ static void check_recorded(const fovea_context *ctx) {
     }
 }
 
-/* ---------------------------------------------------------------------------------------------- packed and unpacked -- */
+/* ------------------------------------------------------------------------------------------- packed and unpacked -- */
 
 typedef struct packed {
     fv_quantised q;
@@ -261,7 +261,7 @@ static void check_strides(const fovea_context *ctx, rng *r) {
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------- exactness -- */
+/* ----------------------------------------------------------------------------------------------------- exactness -- */
 
 static double half_value(int half) {
     const int exponent = half >> 10 & 31;

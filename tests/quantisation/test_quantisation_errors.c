@@ -1,7 +1,7 @@
-/* What quantised weights are refused for, each with its status and sentence; that an older caller's shorter struct is read
- * no further than it goes; and bytes of any content, which are refused or have numbers. */
-#include "quantised_layouts.h"
+/* What quantised weights are refused for, each with its status and sentence; that an older caller's shorter struct is
+ * read no further than it goes; and bytes of any content, which are refused or have numbers. */
 #include "guard.h"
+#include "quantised_layouts.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,6 +1,6 @@
-/* fovea_quantize(): Q8_0, Q4_0 and Q4_1 have the bytes of the gguf package (data/quantised.py), I8, U4 and Q4_K keep their
- * rules (docs/types.md); the same bytes for any number of threads, strides and types of the source; the error is that of
- * float64; a search never makes it larger; and what is refused, with nothing written. */
+/* fovea_quantize(): Q8_0, Q4_0 and Q4_1 have the bytes of the gguf package (data/quantised.py), I8, U4 and Q4_K keep
+ * their rules (docs/types.md); the same bytes for any number of threads, strides and types of the source; the error is
+ * that of float64; a search never makes it larger; and what is refused, with nothing written. */
 #include "quantize_case.h"
 #include "recorded.h"
 
@@ -170,7 +170,7 @@ static void check_q4_k(const fovea_context *ctx, int exponent, rng *r) {
     free(x);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- refused -- */
+/* ------------------------------------------------------------------------------------------------------- refused -- */
 
 static void refused(const fovea_context *ctx, const fovea_matrix *from, fovea_dtype to,
                     const fovea_quantize_options *options, fovea_status want, const char *sentence) {

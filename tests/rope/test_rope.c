@@ -1,6 +1,6 @@
-/* Rotary embedding (fovea/rope.h): angles against formulas in long double at positions near and far, rotation against its
- * formula by bits; every pairing, scaling and element type; tokens alone and together, in place, on threads; what must be
- * refused. */
+/* Rotary embedding (fovea/rope.h): angles against formulas in long double at positions near and far, rotation against
+ * its formula by bits; every pairing, scaling and element type; tokens alone and together, in place, on threads; what
+ * must be refused. */
 #include "test.h"
 
 #include <math.h>

@@ -28,7 +28,7 @@ static bool entered;
 
 const fv_cpu *machine_facts(void) { return &described; }
 
-/* ----------------------------------------------------------------------------------------------------- description -- */
+/* --------------------------------------------------------------------------------------------------- description -- */
 
 typedef enum value_kind { TEXT, LONG, INT, BOOL, KIB, MIB } value_kind;
 
@@ -138,7 +138,7 @@ static bool read_machine(const char *path, fv_cpu *cpu, char why[MACHINE_WHY]) {
     return true;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- entry -- */
+/* --------------------------------------------------------------------------------------------------------- entry -- */
 
 void __real_fv_cpu_detect(fv_cpu *cpu); /* NOLINT: the linker's names */
 void __wrap_fv_cpu_detect(fv_cpu *cpu);

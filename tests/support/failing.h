@@ -113,8 +113,8 @@ static inline bool disarm(const char *what, int64_t n, fovea_status status, long
     return false;
 }
 
-/* Makes a thing by a call whose 1st, 2nd, 3rd ... allocation fails, until one call gets through; what failed gives NULL.
- * n counts the calls, less than 1000. */
+/* Makes a thing by a call whose 1st, 2nd, 3rd ... allocation fails, until one call gets through; what failed gives
+ * NULL. n counts the calls, less than 1000. */
 #define FAIL_MAKING(what, n, later, made, call)                                                                        \
     for (bool through = (n = 0, false); !through && n < 1000;) {                                                       \
         const long long live_before = live;                                                                            \

@@ -16,7 +16,8 @@
 static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
 static guard *blocks; /* all live ones, so that a fault can be told by name */
 
-/* Mappings of freed blocks, forbidden as a whole, for later blocks of the same pages: to map and unmap takes longer than most trials. */
+/* Mappings of freed blocks, forbidden as a whole, for later blocks of the same pages: to map and unmap takes longer
+ * than most trials. */
 enum { SPARES = 64 };
 static struct {
     unsigned char *map;
@@ -127,7 +128,8 @@ void guard_free(guard *g) {
     free(g);
 }
 
-/* The first byte that is no poison, or NULL. Where all is, its first four bytes are, and each byte is as the fourth before it. */
+/* The first byte that is no poison, or NULL. Where all is, its first four bytes are, and each byte is as the fourth
+ * before it. */
 static const unsigned char *first_changed(const unsigned char *p, const unsigned char *end) {
     const unsigned char *start = p;
     while (p < end && *p == poison_byte(p)) {

@@ -1,9 +1,9 @@
 /* A library for LD_PRELOAD: programs see FOVEA_TEST_CPUS CPUs, whatever the host has (cmake/hosts.sh).
  *
  * It replaces the functions that are asked: sched_getaffinity() by the library, Python and nproc, and
- * pthread_getaffinity_np() by OpenMP; sysconf() and get_nprocs() for CPUs that are online; fopen() for the siblings of a
- * CPU, which OpenMP reads where it binds threads. A bound thread is told what it asked for, and runs on those of these
- * CPUs that exist. */
+ * pthread_getaffinity_np() by OpenMP; sysconf() and get_nprocs() for CPUs that are online; fopen() for the siblings of
+ * a CPU, which OpenMP reads where it binds threads. A bound thread is told what it asked for, and runs on those of
+ * these CPUs that exist. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

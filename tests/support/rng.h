@@ -1,7 +1,7 @@
 /* Random numbers for tests: the same seed and stream give the same data on every machine.
  *
- * Use: rng r = rng_stream(test_seed(), "multiply_f32_f32_6x64_avx512 case 17"); then rng_below(&r, 10), rng_normal(&r) ...
- * A stream per case means that leaving cases out (a filter, a replay) does not change the data of the others.
+ * Use: rng r = rng_stream(test_seed(), "multiply_f32_f32_6x64_avx512 case 17"); then rng_below(&r, 10), rng_normal(&r)
+ * ... A stream per case means that leaving cases out (a filter, a replay) does not change the data of the others.
  *
  * How: splitmix64, one 64-bit word of state, whose outputs are far better than data for tests need.
  */

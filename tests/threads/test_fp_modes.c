@@ -5,8 +5,8 @@
  *   - 1, 2, 3 and 7 threads of OpenMP, of the library's pool and of a caller's give the same bits;
  *   - so do all tiers: the scalar tier, for which the compiler chose the instructions, is the oracle here as well.
  *
- * Problems are three that are sure to be shared between threads (rows split over segments, many blocks of rows, blocks of
- * a causal sequence), in which every mode must show in the results, and random ones, subnormal values and overflow
+ * Problems are three that are sure to be shared between threads (rows split over segments, many blocks of rows, blocks
+ * of a causal sequence), in which every mode must show in the results, and random ones, subnormal values and overflow
  * among them. */
 #include "attention_case.h"
 #include "context/context.h"

@@ -1,7 +1,7 @@
-/* Floating-point exceptions that trap. With FE_INVALID, FE_DIVBYZERO and FE_OVERFLOW enabled in the caller,
- * no function of the library traps, in any of its threads; results have the bits that they have without; and the
- * caller's exceptions, those that trap and those that have occurred, are as they were. The same for each flag alone that
- * was set or clear before a call. */
+/* Floating-point exceptions that trap. With FE_INVALID, FE_DIVBYZERO and FE_OVERFLOW enabled in the caller, no function
+ * of the library traps, in any of its threads; results have the bits that they have without; and the caller's
+ * exceptions, those that trap and those that have occurred, are as they were. The same for each flag alone that was set
+ * or clear before a call. */
 #define _GNU_SOURCE /* feenableexcept */
 #include "attention_case.h"
 #include "linear_case.h"

@@ -1,7 +1,7 @@
 /* Threads of callers, on both sides of a fork.
  *
- *   callers    8 threads with contexts, plans, tiers and workspaces of their own; 8 threads on one plan and one prepared
- *              mask; 8 threads in fovea_sdpa_f32(), whose first call is made by one of them
+ *   callers    8 threads with contexts, plans, tiers and workspaces of their own; 8 threads on one plan and one
+ *              prepared mask; 8 threads in fovea_sdpa_f32(), whose first call is made by one of them
  *   forked     in the child of a process whose OpenMP threads have run: no deadlock, the same bits
  *
  * All results are compared with those of the scalar tier on one thread. Runs under ThreadSanitizer too, which wants a

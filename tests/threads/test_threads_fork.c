@@ -1,5 +1,5 @@
-/* Calls in forked children. One of a process that has no threads yet may start some; one of a process with an
- * OpenMP team, even if the library never ran there, computes on its only thread, and so does its own child. All give the
+/* Calls in forked children. One of a process that has no threads yet may start some; one of a process with an OpenMP
+ * team, even if the library never ran there, computes on its only thread, and so does its own child. All give the
  * scalar tier's bits. A child that hangs is ended by its alarm. The parent makes no call before the forks, so this is a
  * program of its own. */
 #define _POSIX_C_SOURCE 200809L

@@ -1,4 +1,5 @@
-/* Problems with their answers by the scalar tier on one thread, which many threads solve at once: of tests of threads. */
+/* Problems with their answers by the scalar tier on one thread, which many threads solve at once: of tests of
+ * threads. */
 #ifndef FOVEA_TESTS_THREAD_PROBLEMS_H
 #define FOVEA_TESTS_THREAD_PROBLEMS_H
 

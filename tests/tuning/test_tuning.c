@@ -60,8 +60,8 @@ static int64_t workspace(const attention_case *c, const char *path, int threads,
     return bytes;
 }
 
-/* Large blocks and tiles cost memory, and so do partial results of split rows: a file may not ask for much, neither by a
- * split nor by sizes that lead to one. */
+/* Large blocks and tiles cost memory, and so do partial results of split rows: a file may not ask for much, neither by
+ * a split nor by sizes that lead to one. */
 static void test_memory(void) {
     static const struct {
         int threads;
@@ -221,7 +221,7 @@ static void test_merge_unknown(void) {
         "gemm_f16 isa=sve2 threads=2 keys=7 rows=60..63 : by=tile_9 size=9 : gain=1.200 shapes=y", /* for the first */
         "gemm_f16 isa=sve2 threads=1 rows=60..63 keys=7 : by=tile_9 size=9 : gain=1.200 shapes=y", /* beside all */
         "gemm_f16 isa=neon threads=2 rows=60..63 keys=7 : by=tile_9 size=9 : gain=1.200 shapes=y",
-        "gemm_f16 isa=sve2 threads=2 rows=70 : by=tile_9 size=9 : gain=1.200 shapes=y", /* of any keys: for the second */
+        "gemm_f16 isa=sve2 threads=2 rows=70 : by=tile_9 size=9 : gain=1.200 shapes=y", /* of any keys: the second */
         "gemm_f32 isa=sve2 threads=2 rows=60..63 keys=7 : by=tile_9 size=9 : gain=1.200 shapes=y",
     };
     enum { COUNT = sizeof all / sizeof all[0], OLD = 2 };

@@ -209,9 +209,9 @@ static void test_disk_full(void) {
     fovea_tuning_destroy(tuning);
 }
 
-/* Children that save without end are killed; the file is whole each time, and the next save works. None is killed before
- * it says that it runs: LLVM's OpenMP enters a process made by fork in a shared place, by its number, and one killed
- * there leaves an entry that later aborts the program that gets this number ("found unknown library"). */
+/* Children that save without end are killed; the file is whole each time, and the next save works. None is killed
+ * before it says that it runs: LLVM's OpenMP enters a process made by fork in a shared place, by its number, and one
+ * killed there leaves an entry that later aborts the program that gets this number ("found unknown library"). */
 static void test_killed(void) {
     char path[256];
     snprintf(path, sizeof path, "%s", files_name("killed/tuning"));
@@ -362,16 +362,15 @@ static void test_log(void) {
         got[fread(got, 1, sizeof got - 1, file)] = '\0';
         fclose(file);
     }
-    test_check(strcmp(got,
-                      "attention batch=1 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 "
-                      "window_left=-1 window_right=-1 causal=none threads=1\n"
-                      "attention batch=2 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 "
-                      "window_left=-1 window_right=-1 causal=none packed=1 threads=1\n"
-                      "attention batch=2 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 "
-                      "window_left=9 window_right=-1 causal=top_left threads=1\n"
-                      "attention batch=1 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 "
-                      "window_left=-1 window_right=-1 causal=none masked=1 threads=1\n"
-                      "linear rows=18 in=48 out=20 threads=1\n") == 0,
+    test_check(strcmp(got, "attention batch=1 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 "
+                           "window_left=-1 window_right=-1 causal=none threads=1\n"
+                           "attention batch=2 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 "
+                           "window_left=-1 window_right=-1 causal=none packed=1 threads=1\n"
+                           "attention batch=2 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 "
+                           "window_left=9 window_right=-1 causal=top_left threads=1\n"
+                           "attention batch=1 q_heads=4 kv_heads=2 q_len=33 kv_len=55 head_dim=16 value_dim=24 "
+                           "window_left=-1 window_right=-1 causal=none masked=1 threads=1\n"
+                           "linear rows=18 in=48 out=20 threads=1\n") == 0,
                "the log of shapes:\n%s", got);
     setenv("FOVEA_LOG_SHAPES", files_name("none/none"), 1); /* no work stops for it */
     ctx = context_tuned("", 1);

@@ -1,5 +1,5 @@
-/* What a tuning file says of a machine's caches: its line, that contexts apply it to all plans and linear maps, and what
- * merging makes of it. */
+/* What a tuning file says of a machine's caches: its line, that contexts apply it to all plans and linear maps, and
+ * what merging makes of it. */
 #include "linear_case.h"
 #include "tuning_case.h"
 

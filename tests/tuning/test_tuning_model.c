@@ -1,5 +1,6 @@
-/* Rows for a model of CPU, on each described machine: those of the file that ships with the library (FOVEA_KNOWN_CPUS
- * names it here), and of a tuning file. Whom they serve, what of a file is dropped, and who says where a row is from. */
+/* Rows for a model of CPU, on each described machine: those of the file that ships with the library
+ * (FOVEA_KNOWN_CPUS names it here), and of a tuning file. Whom they serve, what of a file is dropped, and who says
+ * where a row is from. */
 #define _DEFAULT_SOURCE /* setenv */
 #include "described.h"
 #include "linear/linear.h"

@@ -1,7 +1,7 @@
-/* The node tests of the ONNX operator Attention, recorded by data/onnx_attention.py, mapped as a user would
- * by fovea_from_onnx(). Outputs are compared with the recorded ones, closer than ONNX asks for, and bit for bit with the
- * scalar tier's. Those of 16 bits were recorded with every step rounded to 16 bits: they lie as far off as a few such roundings may
- * bring them, the library rounding once. */
+/* The node tests of the ONNX operator Attention, recorded by data/onnx_attention.py, mapped as a user would by
+ * fovea_from_onnx(). Outputs are compared with the recorded ones, closer than ONNX asks for, and bit for bit with the
+ * scalar tier's. Those of 16 bits were recorded with every step rounded to 16 bits: they lie as far off as a few such
+ * roundings may bring them, the library rounding once. */
 #include "attention_case.h"
 #include "recorded.h"
 #include "test.h"
@@ -190,8 +190,8 @@ static bool run_case(const fovea_context *ctx, const fovea_context *scalar, cons
     return ok;
 }
 
-/* A mask with fewer columns than there are keys, beside nonpad_kv_seqlen on either side of its width: keys are those that both
- * have, and is_causal still counts from the last valid key. */
+/* A mask with fewer columns than there are keys, beside nonpad_kv_seqlen on either side of its width: keys are those
+ * that both have, and is_causal still counts from the last valid key. */
 static void test_narrow(const fovea_context *ctx) {
     enum { BATCH = 2, TOKENS = 3, KEYS = 9, COLUMNS = 6 };
     static const int64_t valid[BATCH] = {8, 4}, shape[2] = {TOKENS, COLUMNS};

@@ -264,7 +264,8 @@ static void test_no_queries(bool cached) {
     fovea_kv_cache_destroy(cache);
 }
 
-/* Queries without keys: the operands that have a column for each key have no elements, and rows are empty, or have their sink alone. */
+/* Queries without keys: the operands that have a column for each key have no elements, and rows are empty, or have
+ * their sink alone. */
 static void check_keyless(int feature, bool packed) {
     enum { BATCH = 2, HEADS = 4, ROWS = 3, DIM = 8, VALUES = 12, ALL = BATCH * HEADS * ROWS };
     static const float sinks[HEADS] = {0.5F, -3, 0, 7};

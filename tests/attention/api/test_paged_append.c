@@ -1,7 +1,7 @@
-/* Writing into pages of the caller's own (fovea_kv_pages_append) and attention over them (args.pages): each pair of types that a cache
- * keeps, pages of any size that the types allow, tokens at once, in chunks and packed, by one thread and by three: bytes of pages are
- * the same, positions that no token came to keep theirs, and results have the bits of a cache of these types. And what is refused,
- * which leaves pages as they were. */
+/* Writing into pages of the caller's own (fovea_kv_pages_append) and attention over them (args.pages): each pair of
+ * types that a cache keeps, pages of any size that the types allow, tokens at once, in chunks and packed, by one thread
+ * and by three: bytes of pages are the same, positions that no token came to keep theirs, and results have the bits of
+ * a cache of these types. And what is refused, which leaves pages as they were. */
 #include "cache_case.h"
 #include "core/core.h"
 
@@ -194,7 +194,7 @@ static void test_pairs(const case_contexts *x, shadow *const s[BATCH]) {
         }
 }
 
-/* --------------------------------------------------------------------------------------------------------- refused -- */
+/* ------------------------------------------------------------------------------------------------------- refused -- */
 
 typedef struct call {
     pool_of *pool;

@@ -1,9 +1,10 @@
 /* Keys and values in pages: the bits of contiguous memory, whatever the pages.
  *
- * Each page is a block of its own between forbidden pages, at any place: pages of 16, 48 and 256 keys, of 5 and of 24, and
- * interleaved keys. What no key of a sequence is in holds NaN. Problems are random ones of every kind (prefill, causality,
- * windows, masks, lengths), and some that random ones seldom are: decoding split over keys, so many rows that values are
- * copied, and NaN in keys and values that some rows or none see. The scalar tier computes each from contiguous memory. */
+ * Each page is a block of its own between forbidden pages, at any place: pages of 16, 48 and 256 keys, of 5 and of 24,
+ * and interleaved keys. What no key of a sequence is in holds NaN. Problems are random ones of every kind (prefill,
+ * causality, windows, masks, lengths), and some that random ones seldom are: decoding split over keys, so many rows
+ * that values are copied, and NaN in keys and values that some rows or none see. The scalar tier computes each from
+ * contiguous memory. */
 #include "attention/api/passes.h"
 #include "attention_case.h"
 #include "guard.h"
@@ -158,10 +159,10 @@ static void test_chosen(const case_contexts *x) {
     inputs_free(in);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ int8 -- */
+/* ---------------------------------------------------------------------------------------------------------- int8 -- */
 
-/* Numbers of which nothing is lost as integers with scales, and whose products and sums are exact in float32, too: then int8 keys
- * and values give the bits of the same floats. Poison stays. */
+/* Numbers of which nothing is lost as integers with scales, and whose products and sums are exact in float32, too: then
+ * int8 keys and values give the bits of the same floats. Poison stays. */
 static void set_exact(const fovea_tensor *t, int largest, int low, float unit, rng *r) {
     for (int64_t b = 0; b < t->shape[0]; b++)
         for (int64_t h = 0; h < t->shape[1]; h++)

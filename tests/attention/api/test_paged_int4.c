@@ -1,6 +1,7 @@
-/* Attention over 4-bit keys and values (kernels/int4.h): scores have the bits of its formulas, outputs are those of float64 over the
- * values that integers and scales stand for, rotated back, for sizes that fill no group, panel or half; and states of rotated outputs
- * take no others. That tiers, threads, chunks, forks and pieces give the same bits: test_cache.c, test_state_pages.c. */
+/* Attention over 4-bit keys and values (kernels/int4.h): scores have the bits of its formulas, outputs are those of
+ * float64 over the values that integers and scales stand for, rotated back, for sizes that fill no group, panel or
+ * half; and states of rotated outputs take no others. That tiers, threads, chunks, forks and pieces give the same bits:
+ * test_cache.c, test_state_pages.c. */
 #include "cache_holder.h"
 #include "kernels.h"
 

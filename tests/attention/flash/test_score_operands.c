@@ -1,7 +1,7 @@
 /* What is added to scores and what selects them: biases, relative tables, sinks, scales, masks.
  *
- *   poison    what they hold for pairs of a query and a key that something else hides (a mask, another bias of -inf, causality,
- *             a window, lengths) may be NaN, infinite or anything: no bit changes
+ *   poison    what they hold for pairs of a query and a key that something else hides (a mask, another bias of -inf,
+ *             causality, a window, lengths) may be NaN, infinite or anything: no bit changes
  *   sinks     of +inf and NaN give rows of NaN; -inf is as none, by bits
  *   scales    of 0 and negative ones: the bits of queries of 0, of negated queries
  *   refused   operands that are missing, or have another shape, type or stride, or overlap an output */

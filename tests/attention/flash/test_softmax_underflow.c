@@ -1,5 +1,5 @@
-/* Scores so far apart that exp of the lowest is 0. Where norms of queries and keys tell that there are none, softmax does
- * not look for them (attention/flash/tile.c): it must everywhere else.
+/* Scores so far apart that exp of the lowest is 0. Where norms of queries and keys tell that there are none, softmax
+ * does not look for them (attention/flash/tile.c): it must everywhere else.
  *
  * A query times a key is half the distance where both have the signs of a pattern, minus that where the key has the
  * opposite ones, and 0 for a key of zeros. Low keys have values so large that a subnormal p would show. */

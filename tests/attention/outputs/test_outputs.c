@@ -1,10 +1,10 @@
 /* What attention gives beside its output (fovea/outputs.h), for random problems of every kind.
  *
- *   meaning   on the scalar tier: scores of chosen heads, queries and keys are those of the whole matrices; raw scores and
- *             capped ones against float64; weights are exp(biased - lse), bit by bit; sums of keys, entropy, largest weights
- *             and top keys are what the header says of the weights, bit by bit; entropy against float64
- *   tiers     the tier under test, with the planner's tiles and random ones, on one thread or three, against the scalar tier:
- *             every byte, gaps between rows too
+ *   meaning   on the scalar tier: scores of chosen heads, queries and keys are those of the whole matrices; raw scores
+ *             and capped ones against float64; weights are exp(biased - lse), bit by bit; sums of keys, entropy,
+ *             largest weights and top keys are what the header says of the weights, bit by bit; entropy against float64
+ *   tiers     the tier under test, with the planner's tiles and random ones, on one thread or three, against the
+ *             scalar tier: every byte, gaps between rows too
  *   places    sequences put elsewhere (ragged.h): sums, entropy and top keys are those of the problem
  */
 #include "ragged.h"
@@ -323,7 +323,7 @@ static void check_places(const fovea_context *ctx, const attention_case *c, cons
     ragged_free(&x);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- cases -- */
+/* --------------------------------------------------------------------------------------------------------- cases -- */
 
 static void run_case(int64_t n, const case_contexts *x) {
     char name[32], text[512];

@@ -1,6 +1,6 @@
-/* Wrong args.scores and args.summary: a status, a sentence that names what is wrong, and untouched outputs. What a state takes
- * and refuses. Empty calls, and that execution with a workspace and these outputs works under an allocation failure, are
- * elsewhere (test_empty_problems.c, test_allocation.c). */
+/* Wrong args.scores and args.summary: a status, a sentence that names what is wrong, and untouched outputs. What a
+ * state takes and refuses. Empty calls, and that execution with a workspace and these outputs works under an allocation
+ * failure, are elsewhere (test_empty_problems.c, test_allocation.c). */
 #include "attention_case.h"
 #include "refusals.h"
 

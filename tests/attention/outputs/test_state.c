@@ -1,10 +1,10 @@
 /* Keys piece by piece (fovea/state.h): the bits of one call.
  *
- * A random problem of every kind is computed by the scalar tier in one call. Then the tier under test computes it with its
- * keys cut, by plans with choices of their own:
+ * A random problem of every kind is computed by the scalar tier in one call. Then the tier under test computes it with
+ * its keys cut, by plans with choices of their own:
  *     pieces    at every segment; at some; with one plan of the longest piece, and with a plan for each
- *     partials  each segment into a state of its own, in descending order; merged in ascending order, finished by a call
- *               without keys
+ *     partials  each segment into a state of its own, in descending order; merged in ascending order, finished by a
+ *               call without keys
  *     prefixes  each piece finishes, with sinks and without: what is written is the result of the keys so far
  * Further: pieces left out, copies, padding. Errors: test_state_errors.c. */
 #include "attention_case.h"
@@ -183,7 +183,8 @@ static void test_random(void) {
                "%" PRId64 " cases are of several segments, %" PRId64 " outputs ordinary", several, ordinary);
 }
 
-/* Each thing that happens to scores and each kind of mask, alone: of these a mask, a bias and positions are the piece's. */
+/* Each thing that happens to scores and each kind of mask, alone: of these a mask, a bias and positions are the
+ * piece's. */
 static void test_each(void) {
     enum { RANDOM = 2 }; /* rounds with lengths */
     rng r = rng_stream(test_seed(), "each");
@@ -203,7 +204,8 @@ static void test_each(void) {
     }
 }
 
-/* What each piece writes is what one call over the keys so far writes: sinks that one has merged are not in the next. */
+/* What each piece writes is what one call over the keys so far writes: sinks that one has merged are not in the
+ * next. */
 static void test_prefixes(void) {
     static const int64_t q_lens[] = {1, 40, 300};
     for (int n = 0; n < 6; n++) {
@@ -301,8 +303,8 @@ static void test_padded(void) {
     outputs_free(got);
 }
 
-/* A prefix that sequences share goes in once, for all their queries; then each goes on with keys of its own, by lengths or
- * packed. */
+/* A prefix that sequences share goes in once, for all their queries; then each goes on with keys of its own, by lengths
+ * or packed. */
 static void test_shared_prefix(void) {
     enum { BATCH = 3, HEADS = 4, PREFIX = 512, DIM = 12 };
     enum { LENGTHS, PACKED, ALONE, WAYS }; /* alone: packed, each with the prefix for itself */

@@ -1,5 +1,5 @@
-/* What states (fovea/state.h) must refuse: a status and a sentence, and nothing is written. That they give the bits of one
- * call: test_state.c. */
+/* What states (fovea/state.h) must refuse: a status and a sentence, and nothing is written. That they give the bits of
+ * one call: test_state.c. */
 #include "attention_case.h"
 
 #include <inttypes.h>

@@ -1,10 +1,11 @@
-/* What the products of attention are asked for, which changes no result, so that no other test sees it wrong. Here a plan's
- * products are taken by ones that count.
+/* What the products of attention are asked for, which changes no result, so that no other test sees it wrong. Here a
+ * plan's products are taken by ones that count.
  *
  *   skipped how many scores are computed, and values multiplied, where causality or a window leaves few of them:
  *           none beside the register tiles at the edge, whatever the tile
  *
- * Maxima of scores, which the product of scores gives (fv_epilogue.row_max) wherever all rows of a tile see its columns:
+ * Maxima of scores, which the product of scores gives (fv_epilogue.row_max) wherever all rows of a tile see its
+ * columns:
  *
  *   asked   how many scores have their maxima from it: as many as can be, and none that nobody reads
  *   own     scores so far apart that a row which took the maximum of keys it does not see, or of the rows computed
@@ -47,8 +48,8 @@ static void watch_product(const fv_kernel **product, fv_kernel *spy, fv_multiply
     *product = spy;
 }
 
-/* Runs a problem, a head being one block of such tiles. Keys of a packed panel, and rows that share what they compute at
- * an edge; 0 if it failed. */
+/* Runs a problem, a head being one block of such tiles. Keys of a packed panel, and rows that share what they compute
+ * at an edge; 0 if it failed. */
 static int64_t count_by(const fovea_context *ctx, const attention_case *c, int64_t tile_rows, int64_t *edge_rows) {
     const fv_attention_choice choice = {.block_rows = c->desc.q_len, .tile_rows = tile_rows, .split_segments = -1};
     rng r = rng_stream(test_seed(), "asked");
@@ -82,7 +83,8 @@ static int64_t count(const fovea_context *ctx, const attention_case *c) {
     return count_by(ctx, c, c->desc.q_len, &edge_rows);
 }
 
-/* Query i sees keys from i - left to i; the rows of an edge begin with the first one's keys and end with the last one's.
+/* Query i sees keys from i - left to i; the rows of an edge begin with the first one's keys and end with the last
+ * one's.
  */
 static void check_skipped(const fovea_context *ctx, int64_t length, int64_t left, int64_t tile_rows) {
     enum { CHANNELS = 16 };
@@ -162,8 +164,9 @@ static void test_asked(const fovea_context *ctx) {
     check_asked("boolean, some", 0, 2 * ROWS * LONG);
 }
 
-/* Query i sees no key behind i + offset, and each key's score is by far higher than that of the key before: the output is
- * the value of the last one that it sees. All scores are far below 0, as a maximum of none or sums of weights are not. */
+/* Query i sees no key behind i + offset, and each key's score is by far higher than that of the key before: the output
+ * is the value of the last one that it sees. All scores are far below 0, as a maximum of none or sums of weights are
+ * not. */
 static void check_own(const fovea_context *ctx, const char *what, const attention_case *c, int64_t tile_rows) {
     const fovea_attention_desc *d = &c->desc;
     const fv_attention_choice choice = {.tile_rows = tile_rows, .split_segments = -1};

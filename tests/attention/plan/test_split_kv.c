@@ -1,8 +1,8 @@
 /* Work split over keys: blocks of rows that would keep one thread busy alone are dealt to all, and no bit changes.
  *
- * Each problem is computed by the scalar tier on one thread, and by the tier under test on 1, 2, 3 and 5: padded, packed, piece by
- * piece into a state, and from pages of a caller's pool. Statistics tell that blocks were split where they should be, and were
- * not where each thread has as many as the others. Caches: test_paged_external.c. */
+ * Each problem is computed by the scalar tier on one thread, and by the tier under test on 1, 2, 3 and 5: padded,
+ * packed, piece by piece into a state, and from pages of a caller's pool. Statistics tell that blocks were split where
+ * they should be, and were not where each thread has as many as the others. Caches: test_paged_external.c. */
 #include "attention/plan/plan.h"
 #include "pool.h"
 #include "ragged.h"
@@ -181,7 +181,8 @@ static void check_pages(const problem *p, const attention_case *c, const inputs 
     outputs_free(got);
 }
 
-/* Lists whose gaps hold the edges of what rows see by position. Only partial results that were written may be merged. */
+/* Lists whose gaps hold the edges of what rows see by position. Only partial results that were written may be
+ * merged. */
 static void test_gaps(void) {
     enum { KEYS = 2048, ROWS = 2, DIM = 8 };
     static const fv_attention_choice splitting = {.split_segments = 1}, whole = {.split_segments = -1};

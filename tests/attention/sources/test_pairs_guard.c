@@ -1,5 +1,5 @@
-/* Scores of bfloat16 and float16 in pairs: where products of pairs have the bits of float32 they are taken, and nowhere else, with keys
- * in tensors and in a cache. */
+/* Scores of bfloat16 and float16 in pairs: where products of pairs have the bits of float32 they are taken, and nowhere
+ * else, with keys in tensors and in a cache. */
 #include "attention_case.h"
 #include "context/context.h"
 #include "dispatch/dispatch.h"
@@ -18,8 +18,9 @@ static bool run(const fovea_context *ctx, const fovea_attention_desc *desc, cons
     return test_check(status == FOVEA_OK, "execute: %s", fovea_error_detail());
 }
 
-/* Row i sees key i alone, so its lse is its score. Queries are (1 + 2^-7, 1) 2^eq, keys (1 + 2^-7, -1 - 2^-6) 2^ek: the score is
- * 2^(eq + ek - 14), a subnormal number from eq + ek = -113 on. at_key: a number that key 3 has as its last channel. */
+/* Row i sees key i alone, so its lse is its score. Queries are (1 + 2^-7, 1) 2^eq, keys (1 + 2^-7, -1 - 2^-6) 2^ek: the
+ * score is 2^(eq + ek - 14), a subnormal number from eq + ek = -113 on. at_key: a number that key 3 has as its last
+ * channel. */
 typedef struct guard_case {
     int eq, ek;
     float at_key;
@@ -34,8 +35,8 @@ static const guard_case guard_cases[] = {
     {0, 0, INFINITY, false},  {0, 0, NAN, false},        {0, 0, 0x1.fep127f, true},  {120, 120, 0.0f, true},
 };
 
-/* Of bfloat16 queries that a scale multiplies: they and their products have to be normal numbers, and the scale positive. 2^128 is
- * infinite. */
+/* Of bfloat16 queries that a scale multiplies: they and their products have to be normal numbers, and the scale
+ * positive. 2^128 is infinite. */
 static const struct {
     guard_case c;
     double scale;

@@ -1,5 +1,5 @@
-/* Bad masks give their status and a sentence that names what is wrong: fovea_mask_create(), prepared masks and stats among
- * arguments. */
+/* Bad masks give their status and a sentence that names what is wrong: fovea_mask_create(), prepared masks and stats
+ * among arguments. */
 #include "attention_case.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Masks of all kinds: the same visibility, said as each kind and prepared, gives the bits of the boolean mask on the scalar
- * tier; what no row sees is not read; tiles that are visited are those that arithmetic says. */
+/* Masks of all kinds: the same visibility, said as each kind and prepared, gives the bits of the boolean mask on the
+ * scalar tier; what no row sees is not read; tiles that are visited are those that arithmetic says. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "attention/plan/plan.h"
 #include "attention_case.h"
@@ -162,22 +162,22 @@ static void test_random(void) {
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------------- tiles -- */
+/* --------------------------------------------------------------------------------------------------------- tiles -- */
 
 enum { ROWS = 32 }; /* of a tile at most; a block has at most four */
 
-/* Tiles of some rows and a segment of 256 keys, counted pair by pair: those in which a row sees a key, in which each sees all, and all. */
+/* Tiles of some rows and a segment of 256 keys, counted pair by pair: those in which a row sees a key, in which each
+ * sees all, and all. */
 typedef struct tiles {
     int64_t visited, full, all;
 } tiles;
 
-/* Blocks are of equal parts of at most 4 ROWS rows, and so are tiles of a block: of all rows of a key head, its query heads one after
- * another, or, where positions limit what many queries see, of each query head. */
+/* Blocks are of equal parts of at most 4 ROWS rows, and so are tiles of a block: of all rows of a key head, its query
+ * heads one after another, or, where positions limit what many queries see, of each query head. */
 static tiles count_tiles(const attention_case *c, const inputs *in) {
     const fovea_attention_desc *d = &c->desc;
     const bool limited = d->causal != FOVEA_CAUSAL_NONE || d->window_left >= 0 || d->window_right >= 0;
-    const int64_t group = d->q_heads / d->kv_heads,
-                  heads = limited && d->q_len >= 192 ? 1 : group; /* of a part */
+    const int64_t group = d->q_heads / d->kv_heads, heads = limited && d->q_len >= 192 ? 1 : group; /* of a part */
     const int64_t rows = heads * d->q_len, blocks = (rows + 4 * ROWS - 1) / (4 * ROWS),
                   block = (rows + blocks - 1) / blocks;
     tiles n = {0, 0, 0};

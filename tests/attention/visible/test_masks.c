@@ -28,7 +28,8 @@ static void all_minus_infinity(const fovea_tensor *t) {
                 set_row(tensor_row(t, b, h, i), t->shape[3], -INFINITY);
 }
 
-/* Biases, if there are any, are -inf for the key of every row. Runs a case and expects exactly `empty` rows without keys, which must look so, and others that do not. */
+/* Biases, if there are any, are -inf for the key of every row. Runs a case and expects exactly `empty` rows without
+ * keys, which must look so, and others that do not. */
 static void check_empty(const char *name, attention_case c, const int64_t *q_lens, const int64_t *kv_lens,
                         const int64_t *q_offsets, int64_t empty) {
     rng r = rng_stream(test_seed(), name);

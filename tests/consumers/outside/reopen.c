@@ -1,5 +1,5 @@
-/* reopen LIBRARY: opens the shared library, computes, and closes it, twice, as a plug-in or an interpreter does. Threads
- * that the library started outlive both. Exits with 77 where it starts none. */
+/* reopen LIBRARY: opens the shared library, computes, and closes it, twice, as a plug-in or an interpreter does.
+ * Threads that the library started outlive both. Exits with 77 where it starts none. */
 #define _POSIX_C_SOURCE 200809L
 #include <fovea/fovea.h>
 
