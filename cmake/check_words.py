@@ -30,7 +30,7 @@ UNCLEAN = {
         "include/", "integrations/ggml/", "integrations/mpi/", "python/CMakeLists.txt", "python/bench/", "python/fovea/",
         "python/link_package.cmake", "python/src/", "python/tests/", "python/tools/", "src/arrays/", "src/attention/", "src/cache/",
         "src/context/", "src/core/", "src/cpu/", "src/dispatch/", "src/encoder/", "src/linear/", "src/mha/", "src/quantisation/",
-        "src/rope/", "src/threads/", "src/tuning/", "tests/", "tune/",
+        "src/rope/", "src/threads/", "src/tuning/", "tune/",
     ),
 }
 

@@ -1,4 +1,4 @@
-# cmake -DSOURCE_DIR=... -P public_functions.cmake: tests of each public function, and whether README.md beside this file
+# cmake -DSOURCE_DIR=... -P public_functions.cmake: tests of each public function, and whether README.md of this folder
 # still says where they are. Fails if
 #   - the page names a test program that is not there, or lacks one;
 #   - it lacks a folder of sources;

@@ -69,14 +69,14 @@ attention_case case_plain(int64_t batch, int64_t q_heads, int64_t kv_heads, int6
 /* Any combination of everything, of at most work multiply-adds. */
 attention_case case_random(rng *r, int64_t work);
 
-/* Adds to a case anything that happens to scores beside scale and mask. Golden problems are without. */
+/* Adds to a case anything that happens to scores other than scale and mask. Golden problems are without. */
 void case_random_scores(attention_case *c, rng *r);
 
 /* Adds feature i to a case: everything that happens to scores and every kind of mask, one after another. */
 enum { CASE_FEATURES = 4 + FOVEA_RELATIVE_WINDOW_2D + FOVEA_MASK_PREPARED };
 void case_feature(attention_case *c, int i);
 
-/* Any tile: gemm rows of the tier under test, blocks of any size. */
+/* Any tile: product rows of the tier under test, blocks of any size. */
 fv_attention_choice choice_random(rng *r);
 
 /* A line that says all about it. Returns text. */
@@ -128,7 +128,7 @@ fovea_tensor tensor_tokens(fovea_tensor tensor, int64_t first, int64_t tokens);
  * fails. */
 struct pool;
 fovea_context *context_of(fovea_isa isa, int threads, struct pool *p);
-/* On a pool of the library's own, with so many threads even where there are fewer CPUs. */
+/* On a pool of the library's own, with that many threads even where there are fewer CPUs. */
 fovea_context *context_with_pool(int threads);
 
 /* Contexts that must all give the same bits: the scalar tier on one thread, and the best on one thread, the default

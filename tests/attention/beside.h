@@ -1,4 +1,4 @@
-/* Everything that a call can give beside its output, weights apart, for tests that look at memory alone. */
+/* Everything that a call can give besides its output, weights apart, for tests that look at memory alone. */
 #ifndef FOVEA_TESTS_BESIDE_H
 #define FOVEA_TESTS_BESIDE_H
 

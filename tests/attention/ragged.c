@@ -73,7 +73,7 @@ static void draw_places(ragged *x, int64_t *at, const int64_t *lens, int64_t lon
     }
 }
 
-/* Of packed sequences. */
+/* For packed sequences. */
 static void draw_ends(ragged *x, int64_t *at, const int64_t *lens, int64_t *tokens, rng *r) {
     const bool gaps = x->kind == PLACE_GAPS;
     at[0] = gaps ? rng_below(r, 20) : 0;
@@ -215,7 +215,7 @@ mask_words ragged_said(const fovea_context *ctx, const ragged *x, const attentio
 
 static const float unwritten = -12345; /* in outputs before a call */
 
-/* An output as it should be: padding, in the columns beside a sequence's keys, too, and the rows of the sequences. */
+/* An output as it should be: padding, in the columns around a sequence's keys, too, and the rows of the sequences. */
 static float *expected(const ragged *x, const placed *p, const fovea_tensor *want, float padding) {
     const int64_t floats = (int64_t)(p->memory->size / sizeof(float));
     float *memory = must_alloc(floats, sizeof *memory);

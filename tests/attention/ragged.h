@@ -47,7 +47,7 @@ mask_words ragged_said(const fovea_context *ctx, const ragged *x, const attentio
 /* Fills the outputs with a number that no result is. */
 void ragged_clear(const ragged *x);
 
-/* Checks whole outputs against the problem's, computed in one call: padding, in the columns beside a sequence's keys,
+/* Checks whole outputs against the problem's, computed in one call: padding, in the columns around a sequence's keys,
  * too, is +0 (lse -inf); of packed sequences it is not written. */
 void ragged_check(const ragged *x, const outputs *want, const char *text);
 

@@ -90,7 +90,7 @@ static int64_t offset_of(const fovea_attention_desc *desc, const fovea_attention
     return args->q_offsets ? args->q_offsets[b] : 0;
 }
 
-/* What is added to a score, in order; exact, and so is the product of ALIBI here. Returns how many. */
+/* The terms added to a score, in order; exact, and so is the product of ALIBI here. Returns how many. */
 enum { ADDED = 2 };
 
 static int added_to_score(const fovea_attention_desc *desc, const fovea_attention_args *args, int64_t b, int64_t h,

@@ -1,7 +1,7 @@
 /* Attention computed from its formulas, one row at a time, for tests to compare the library with.
  *
  * reference_row() works in float64 with all scores of the row in memory: no tiles, no segments, no running maximum,
- * nothing of the library's code. Beside each value it gives the largest error that the arithmetic of kernels/kernels.h,
+ * nothing of the library's code. With each value it gives the largest error that the arithmetic of kernels/kernels.h,
  * correctly done, may have: a derived bound, not a tolerance. reference.c derives it.
  *
  * literal_row() is the arithmetic of kernels/kernels.h written down word by word in float32: what the library's scalar
@@ -36,7 +36,7 @@ typedef struct literal_kernels {
     float (*softcap)(float factor, float cap, float s);
 } literal_kernels;
 
-/* What the row's out and weights are to the last bit, given these and the lse that the library returned. Either output
+/* The row's out and weights to the last bit, given these and the lse that the library returned. Either output
  * may be NULL. */
 void literal_row(const fovea_attention_desc *desc, const fovea_attention_args *args, int64_t b, int64_t h, int64_t i,
                  const literal_kernels *kernels, float lse, float *out, float *weights);
@@ -48,8 +48,8 @@ int reference_attends(const fovea_attention_desc *desc, const fovea_attention_ar
 /* T5's bucket of a key that lies d before the query. */
 int64_t reference_bucket(const fovea_attention_desc *desc, int64_t d);
 
-/* What desc.relative adds to the score of a query at a key position with key j, from the table or slopes t: exact, the
- * product of ALIBI still to be rounded. */
+/* The term that desc.relative adds to the score of a query at a key position with key j, from the table or slopes t:
+ * exact, the product of ALIBI still to be rounded. */
 double reference_relative(const fovea_attention_desc *desc, const fovea_tensor *t, int64_t b, int64_t h,
                           int64_t position, int64_t j);
 

@@ -1,4 +1,4 @@
-/* Softmax with products over tiles beside it (fv_tiles_softmax) has the bits of each alone: the kernels, and attention
+/* Softmax overlapped with products over tiles (fv_tiles_softmax) has the bits of each alone: the kernels, and attention
  * in bf16_tile whose tiles of rows go through it in parts. Over the CPU's tiles, or emulated, which is counted. */
 #include "attention_case.h"
 #include "context/context.h"
@@ -58,7 +58,7 @@ static fv_softmax_f32_args beside_softmax(beside_case *x, int64_t rows, int64_t 
                                  .l = x->l};
 }
 
-/* A softmax with products beside it has the bits of both alone, whatever their sizes are to each other. */
+/* A softmax overlapped with products has the bits of both alone, whatever their sizes are to each other. */
 static void test_kernels(void) {
     static beside_case one, other;
     const fv_kernel *tiles = fv_multiply_best(FV_KIND_bf16x2_amx_order, FV_FORMAT_bf16x2, over_tiles->target);

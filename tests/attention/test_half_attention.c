@@ -1,5 +1,5 @@
 /* Attention of bfloat16 and float16, alone and mixed: the bits of float32 on the same numbers, out rounded once at the
- * end, and what is asked for beside it. Random problems of all kinds, on all contexts, some in another rounding mode;
+ * end, and what else is asked for. Random problems of all kinds, on all contexts, some in another rounding mode;
  * float32 is computed by the scalar tier. Keys piece by piece. */
 #include "attention_case.h"
 #include "beside.h"

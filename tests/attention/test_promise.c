@@ -7,7 +7,7 @@
  *     chunks     queries in pieces of 1 (so the last one is a decode step), 17, 512, and all at once
  *     keys       all of them there from the start, or (causal) only those up to the end of the chunk
  *     batch      all sequences; each alone; all of them in another order
- *     tiles      every gemm row of the tier as score and as value kernel; blocks, tile rows and splits change from run
+ *     tiles      every product of the tier as score and as value kernel; blocks, tile rows and splits change from run
  *                to run
  * and every byte of out, lse and weights must be as in the baseline.
  *

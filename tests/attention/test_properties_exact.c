@@ -1,4 +1,4 @@
-/* What is true of attention in general is true to the bit where float32 allows it, and needs no oracle: v scaled by a
+/* Laws of attention in general hold to the bit where float32 allows it, and needs no oracle: v scaled by a
  * power of two; q scaled against the scale; a key that takes all the weight gives its value; heads, queries and
  * sequences permuted; head_dim padded with zeros. And within rounding: weights sum to 1, a constant value comes back,
  * no output lies outside of the values. (More of what holds within rounding: test_properties_rounded.c.) Zeros and NaN

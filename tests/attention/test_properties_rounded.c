@@ -1,5 +1,5 @@
-/* What is true of attention within rounding: scores shifted; keys permuted within their segment; two parts of the keys
- * merged by their lse. The bounds of reference.h say how far rounding may go, for either side. */
+/* Laws of attention that hold within rounding: scores shifted; keys permuted within their segment; two parts of the
+ * keys merged by their lse. The bounds of reference.h say how far rounding may go, for either side. */
 #include "pool.h"
 #include "reference.h"
 #include "solved.h"

@@ -137,7 +137,7 @@ static void test_chosen(const case_contexts *x) {
     check_lengths(x, c, chunk, rows, "chunks");
 }
 
-/* What is wrong with places of packed sequences is refused before anything is written. */
+/* Wrong places of packed sequences are refused before anything is written. */
 static void test_refused(const case_contexts *x) {
     rng r = rng_stream(test_seed(), "refused");
     const attention_case c = case_plain(3, 2, 1, 20, 30, 8, 8);

@@ -162,7 +162,7 @@ static void run_case(int64_t number, fovea_context *scalar, fovea_context *const
     check_case(&c, &r, name, scalar, tier);
 }
 
-/* What case_feature() has, and what says who sees whom, and where things are. */
+/* The features of case_feature(), those that say which keys are visible, and where sequences are. */
 enum { TOP_LEFT = CASE_FEATURES, BOTTOM_RIGHT, OFFSET, WINDOW, Q_LENS, KV_LENS, ONE_QUERY, ODD, FEATURES };
 
 static void add_feature(attention_case *c, int i) {

@@ -16,7 +16,7 @@ cache_case cache_case_make(const fovea_context *ctx, const fovea_context *scalar
                         .max_pages = 64};
 }
 
-/* Of one layer, without windows and rope. */
+/* One layer, without windows and rope. */
 static fovea_kv_cache_desc plain_cache(const cache_case *c, int64_t max_pages) {
     fovea_kv_cache_desc d;
     fovea_kv_cache_desc_init(&d);
@@ -150,7 +150,7 @@ void cache_queries(const shadow *s, int64_t layer, int64_t rows, float *q) {
             token_row(s->token[s->length - rows + i], layer, h, 2, CACHE_DIM, q + (h * rows + i) * CACHE_DIM);
 }
 
-/* What a case has beside q, k and v; positions of a bias are those of a sequence's first columns keys. */
+/* The operands of a case other than q, k and v; positions of a bias are those of a sequence's first columns keys. */
 static void set_features(const cache_case *c, fovea_attention_args *args, int64_t columns) {
     enum { ENTRIES = 101 };
     static float sinks[CACHE_Q_HEADS], bias[CACHE_Q_HEADS * CACHE_LONGEST], table[CACHE_Q_HEADS * ENTRIES];

@@ -37,7 +37,7 @@ enum { /* of cache_case.features */
        CACHE_T5 = 64
 };
 
-/* What a sequence should hold. */
+/* The tokens that a sequence should hold. */
 typedef struct shadow {
     int64_t number, length;
     int32_t token[CACHE_LONGEST];

@@ -100,7 +100,7 @@ static void test_arithmetics(cache_case c, const fovea_context *threads) {
     test_shared(c, threads);
 }
 
-/* What happens to scores. */
+/* Steps on scores. */
 static void test_features(cache_case c, const fovea_context *threads) {
     static const unsigned features[] = {CACHE_SOFTCAP,
                                         CACHE_SINKS,
@@ -354,7 +354,7 @@ static void test_lives(cache_case c) {
                (int)full);
 }
 
-/* Interleaved keys of bfloat16: where channels are odd, the last word ends with zero, and nothing beside a row is
+/* Interleaved keys of bfloat16: where channels are odd, the last word ends with zero, and nothing around a row is
  * touched. */
 static void test_odd_key(const fovea_context *ctx) {
     enum { DIM = 5, BESIDE = 0x7fc0 };

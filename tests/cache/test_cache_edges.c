@@ -11,7 +11,7 @@ static fovea_status append(fovea_kv_cache *cache, shadow *s, int64_t tokens, int
     return cache_append(cache, &s, 1, &tokens, first);
 }
 
-/* What fovea_kv_cache_stats() counts, after each thing that changes it. */
+/* Counts of fovea_kv_cache_stats(), after each thing that changes it. */
 static void test_statistics(const cache_case *c) {
     fovea_kv_cache *cache = cache_make(c);
     shadow *s = cache_add(cache), *fork;
@@ -43,7 +43,8 @@ static void test_statistics(const cache_case *c) {
     free(s);
 }
 
-/* What attention of a plan with other windows, over fewer keys or with scores says to the last token of a sequence. */
+/* How attention of a plan with other windows, over fewer keys or with scores answers for the last token of a
+ * sequence. */
 static fovea_status attend_with(const cache_case *c, fovea_kv_cache *cache, const shadow *s, int64_t window,
                                 const int64_t *keys, const fovea_attention_scores *scores) {
     float q[CACHE_Q_HEADS * CACHE_DIM], out[CACHE_Q_HEADS * CACHE_VALUES];
@@ -230,7 +231,7 @@ static void outputs_of(const cache_case *c, fovea_kv_cache *cache, shadow *const
     fovea_attention_plan_destroy(plan);
 }
 
-/* What attention gives beside its output is of all keys, those of shared pages, too. */
+/* Outputs other than out are of all keys, those of shared pages, too. */
 static void test_outputs_of_shared(const cache_case *c) {
     enum { MOST = 2 * CACHE_Q_HEADS * CACHE_LONGEST };
     static float together[MOST], alone[MOST];

@@ -1,4 +1,4 @@
-/* What caches, and layers over them, must refuse, and that nothing has changed after it. What attention over pages
+/* Caches, and layers over them, refuse bad calls, after which nothing has changed. What attention over pages
  * must: test_paged_errors.c. */
 #include "cache_case.h"
 #include "refusals.h"

@@ -291,7 +291,8 @@ static void test_foreign(cache_case c) {
     free(s);
 }
 
-/* What 0.3 saved (data/saved.py): two layers, the second with a window, of two heads; seven tokens, without 2 and 3. */
+/* Sequences that 0.3 saved (data/saved.py): two layers, the second with a window, of two heads; seven tokens, without 2
+ * and 3. */
 static void check_recorded(const fovea_context *ctx, fovea_dtype k_dtype, fovea_dtype v_dtype, const char *name) {
     const test_array *const file = test_array_find(name);
     const void *const saved = test_array_data(file);

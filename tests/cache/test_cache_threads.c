@@ -62,7 +62,7 @@ typedef struct meeting {
     bool late;
 } meeting;
 
-/* Waits until so many jobs were begun, or for long. */
+/* Waits until that many jobs were begun, or for long. */
 static void wait_for(meeting *m, int jobs) {
     struct timespec end;
     clock_gettime(CLOCK_REALTIME, &end);
@@ -156,7 +156,7 @@ static void *fork_and_remove(void *arg) {
     return NULL;
 }
 
-/* What a thread does, and the cache's end. */
+/* The work of a thread, and the cache's end. */
 static int work_in_child(worker *w) {
     alarm(20);
     work(w);

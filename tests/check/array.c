@@ -6,7 +6,7 @@
 
 /* ---------------------------------------------------------------------------------------------------------- norm -- */
 
-/* What scale and pack may be asked for beside what they do: adds the operand, or none in every third trial. */
+/* An option of scale and pack: adds the operand, or none in every third trial. */
 static void add_norm(trial *t) {
     static const float before[] = {0.0f, 0x1p-149f, 1.0f, 1e4f, INFINITY};
     if (rng_below(&t->rng, 3) == 0)

@@ -28,7 +28,7 @@
 
 #define CHECK_PRINTF(sentence, values) __attribute__((format(printf, sentence, values)))
 
-/* What an element must hold after the call. */
+/* The value of an element after the call. */
 typedef enum cell {
     CELL_KEPT, /* what it held before */
     CELL_BITS, /* the scalar row's bits */
@@ -136,7 +136,7 @@ int64_t some_stride(trial *t, int64_t cols);
 enum { EDGE_SIZES = 5 };
 int edge_sizes(int64_t tile, int64_t sizes[EDGE_SIZES]);
 
-/* What scores are multiplied by: 1, sqrt 2, or another number below 2. */
+/* The factor of scores: 1, sqrt 2, or another number below 2. */
 float some_score_scale(rng *r);
 
 /* The scalar row of exp, which test-exp proves for itself. */

@@ -1,4 +1,4 @@
-/* What trials of integers in groups (kernels/groups.h) share: their weights, and an oracle of the formulas that uses
+/* Shared by trials of integers in groups (kernels/groups.h): their weights, and an oracle of the formulas that uses
  * none of the library's own readers. */
 #ifndef FOVEA_TESTS_CHECK_GROUPS_H
 #define FOVEA_TESTS_CHECK_GROUPS_H
@@ -36,7 +36,7 @@ extern const group_shape group_shapes[GROUP_SHAPES];
 trial *group_trial(checker *c, group_shape shape, int64_t columns, fv_group_extra extra, group_kind kind,
                    int64_t number, int64_t rows);
 
-/* Columns at which tiles of so many go wrong, from FV_LANES on. Returns how many. */
+/* Columns at which tiles of that many go wrong, from FV_LANES on. Returns how many. */
 enum { GROUP_WIDTHS = 6 };
 int group_widths(int64_t tile, int64_t widths[GROUP_WIDTHS]);
 

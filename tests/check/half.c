@@ -3,8 +3,8 @@
 
 #include <inttypes.h>
 
-/* A type of 16 bits: so many digits, the exponent of its least normal number, and of the first power of two beyond
- * it. */
+/* A type of 16 bits: the number of digits, the exponent of its least normal number, and of the first power of two
+ * beyond it. */
 typedef struct half_type {
     int digits, least, beyond;
 } half_type;

@@ -1,4 +1,4 @@
-/* What every trial goes through: see check.h. */
+/* The frame of every trial (check.h). */
 #include "check.h"
 
 #include "abi.h"
@@ -129,7 +129,7 @@ static unsigned char *arena_take(checker *c, size_t bytes) {
     return taken;
 }
 
-/* What must not be read, or not count: a NaN is lost in some maxima, an infinity in some sums, so not always the
+/* Values that must not be read, or not count: a NaN is lost in some maxima, an infinity in some sums, so not always the
  * same. */
 static float gap_value(trial *t) {
     const float values[] = {poison(), INFINITY, -INFINITY, 3e38f};

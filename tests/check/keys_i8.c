@@ -37,7 +37,7 @@ static float oracle_row(int64_t channels, const float *q, int64_t *integers) {
     return (float)((double)top / 16319.0);
 }
 
-/* What fv_i8_rows() made of row i. */
+/* Row i as fv_i8_rows() made it. */
 static bool row_right(const trial *t, int64_t i, const int64_t *integers, float scale) {
     const operand *words = &t->operand[OPERAND_WORDS];
     const fv_rows rows = {words->before, words->rows, words->stride};

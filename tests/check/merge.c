@@ -16,7 +16,7 @@ typedef struct partial {
     float m, l;
 } partial;
 
-/* What softmax can have left behind: no keys, some, a +inf or a NaN among the scores. */
+/* Results that softmax can have left behind: no keys, some, a +inf or a NaN among the scores. */
 static partial some_partial(rng *r) {
     const float scale = rng_below(r, 4) ? 5.0f : 200.0f, normal = rng_normal(r), sum = rng_uniform(r, 1.0f, 256.0f);
     switch (rng_below(r, 10)) {

@@ -66,7 +66,7 @@ static void groups_trial(checker *c, int64_t rows, int64_t columns, group_shape 
     trial_run(t);
 }
 
-/* Columns are a multiple of so many. */
+/* Columns are a multiple of this. */
 static int64_t unit_of(const fv_kernel *kernel) { return kernel->nr > FV_LANES ? kernel->nr : FV_LANES; }
 
 /* Long groups, and many of them; of the extreme kinds the largest sums that there are. */

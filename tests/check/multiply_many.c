@@ -310,7 +310,7 @@ static bool many_element(const trial *t, int64_t i, int64_t j) {
     return true;
 }
 
-/* Of a row of c, and of what was there before. */
+/* A row of c, and its contents before. */
 static float highest_of(const trial *t, int64_t i) {
     float row_max = -INFINITY;
     for (int64_t j = 0; j < t->size[SIZE_N]; j++) {

@@ -1,4 +1,4 @@
-/* Kernels broken on purpose, each in one way that has happened to somebody, to prove that the check sees it. Beside
+/* Kernels broken on purpose, each in one way that has happened to somebody, to prove that the check sees it. Apart from
  * them the same kernels unbroken, which must pass: otherwise a mutant might be caught for another reason than its own.
  *
  * A mutant is a scalar row of its own. Some only do wrong what no comparison with the scalar row can show, since they
@@ -30,7 +30,7 @@ typedef struct mutant {
     }
 #define MUTANT(...) MUTANT_WHERE(NULL, __VA_ARGS__)
 
-/* Of a product. few: its kernel takes few rows. PRODUCT: by sizes (multiply_call.h). */
+/* Mutants of a product. few: its kernel takes few rows. PRODUCT: by sizes (multiply_call.h). */
 #define PRODUCT_WHERE(visible, fate, kind_, format_, few_, mr_, nr_, function)                                         \
     {                                                                                                                  \
         fate, visible, {                                                                                               \
@@ -43,7 +43,7 @@ typedef struct mutant {
 #define PRODUCT(fate, kind, format, few, mr, nr, function) PRODUCT_ROW(fate, kind, format, few, mr, nr, function##_row)
 enum { MANY, FEW };
 
-/* Of a row that packs a source in a format, and that unpacks a format. */
+/* Mutants of a row that packs a source in a format, and of one that unpacks a format. */
 #define PACK(fate, source_, format_, function)                                                                         \
     {                                                                                                                  \
         fate, NULL, {                                                                                                  \

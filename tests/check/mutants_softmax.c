@@ -87,7 +87,7 @@ static void softmax_in_place(const fv_softmax_f32_args *x) { softmax_flawed(SOFT
 static void softmax_unscaled(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_UNSCALED, x); }
 static void softmax_rounds_once(const fv_softmax_f32_args *x) { softmax_flawed(SOFTMAX_ROUNDS_ONCE, x); }
 
-/* Of bfloat16: p as pairs. */
+/* bfloat16: p as pairs. */
 static void softmax_in_pairs(const fv_softmax_f32_args *x) {
     fv_kernel_scalar(FV_OP_softmax, FV_TYPE_bf16)->run.softmax_bf16(x);
 }

@@ -8,7 +8,7 @@
 enum { SIZE_ROWS, SIZE_CHANNELS, SIZE_NR, SIZE_NORM, SIZE_EXPONENT };
 enum { OPERAND_X, OPERAND_Y, OPERAND_EXPONENTS, OPERAND_NORM };
 
-/* What both find beside what they write: brought from what was there before. */
+/* The norm that both find, continued from the one that was there before. */
 static operand *add_exponents(trial *t) {
     operand *o = trial_operand(t, "exponents", sizeof(int), CELL_BITS, 1, 2, 2);
     int *before = (int *)o->before;

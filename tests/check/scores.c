@@ -37,7 +37,7 @@ static float some_score(rng *r, score_kind kind) {
     }
 }
 
-/* What masked keys hold: anything. */
+/* Masked keys hold anything. */
 static float some_masked_score(rng *r) {
     const float values[] = {poison(), INFINITY, -INFINITY, 3e38f, 0.0f};
     return values[rng_below(r, 5)];

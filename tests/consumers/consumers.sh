@@ -51,7 +51,7 @@ words_of() {
     eval "words=($said)"
 }
 
-# finds_rows PROGRAM ARGUMENT...: it finds the rows for known CPUs that are installed beside it, or beside its library.
+# finds_rows PROGRAM ARGUMENT...: it finds the rows for known CPUs that are installed next to it, or next to its library.
 finds_rows() {
     local said
     said=$(env -u FOVEA_TUNING_FILE -u FOVEA_KNOWN_CPUS XDG_CACHE_HOME="$SCRATCH/nowhere" FOVEA_DEBUG=1 "$@" 2>&1)

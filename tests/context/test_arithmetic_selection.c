@@ -33,7 +33,7 @@ static int taken(const fovea_context *ctx, const fovea_attention_desc *d, fovea_
     return found;
 }
 
-/* What FASTEST takes of bfloat16: the CPU's units for it, if they gain anything. Never tiles, which no CPU has been
+/* FASTEST of bfloat16 takes the CPU's units for it, if they gain anything. Never tiles, which no CPU has been
  * timed with. */
 static fovea_arithmetic by_features(const fovea_context *ctx, bool linear) {
 #ifdef FV_HAVE_X86

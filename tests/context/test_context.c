@@ -224,7 +224,7 @@ static void test_detail(void) {
     fovea_context_destroy(ctx);
 }
 
-/* What is written to stderr by creating a context, making a linear map and failing to make a plan. */
+/* The text written to stderr by creating a context, making a linear map and failing to make a plan. */
 static size_t written(char *text, size_t size, const char *debug) {
     FILE *file = tmpfile();
     fflush(stderr);

@@ -9,7 +9,7 @@
 enum { ROWS = 4, IN = 24, OUT = 40, HEADS = 2, KEYS = 20, DIM = 16 };
 static const fovea_dtype types[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16, FOVEA_DTYPE_I8};
 
-/* Of zeros, which are the same numbers in all types. */
+/* Operands are zeros, which are the same numbers in all types. */
 static char zeros[OUT * IN * 4], out[OUT * IN * 4];
 
 static void check(fovea_dtype type, bool takes, fovea_status status, const char *who) {

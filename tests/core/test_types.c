@@ -1,4 +1,4 @@
-/* What types.h declares: names of statuses, tiers and constants, the version, views of memory. */
+/* Declarations of types.h: names of statuses, tiers and constants, the version, views of memory. */
 #include "attention_case.h"
 #include "core/names.h"
 

@@ -23,7 +23,7 @@ extern const topology topologies[TOPOLOGIES];
 extern char nodes_folder[TEST_FOLDER];
 extern int caller_cpu;                /* where a thread that is not bound runs */
 extern atomic_bool refuse;            /* binding is refused */
-extern atomic_int binds[CPU_SETSIZE]; /* how often threads beside the first were bound, by the first CPU */
+extern atomic_int binds[CPU_SETSIZE]; /* how often threads other than the first were bound, by the first CPU */
 
 void make_up(const topology *t);
 void end_system(void);

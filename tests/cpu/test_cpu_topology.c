@@ -115,7 +115,7 @@ static void test_kinds(void) {
                fastest.count, fastest.first);
 }
 
-/* What hypervisors say of caches: the whole socket's last level on two CPUs, nothing at all, nonsense. */
+/* Caches as hypervisors describe them: the whole socket's last level on two CPUs, nothing at all, nonsense. */
 static void test_sane(void) {
     const int64_t kib = 1 << 10, mib = 1 << 20;
     static const struct {

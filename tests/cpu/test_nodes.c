@@ -210,7 +210,7 @@ static void test_refused(const float *w) {
                  {0, (fovea_placement)4, 0, true, FOVEA_ERROR_ARGUMENT},
                  {4, FOVEA_PLACEMENT_NODE, 1, true, FOVEA_ERROR_ARGUMENT}, /* no CPUs */
                  {5, FOVEA_PLACEMENT_NODE, 1, true, FOVEA_ERROR_ARGUMENT}, /* no memory */
-                 {6, FOVEA_PLACEMENT_NODE, 2, true, FOVEA_OK},             /* beside one that is offline: */
+                 {6, FOVEA_PLACEMENT_NODE, 2, true, FOVEA_OK},             /* one of the others is offline: */
                  {6, FOVEA_PLACEMENT_NODE, 1, true, FOVEA_ERROR_ARGUMENT},
                  {ONE_NODE, FOVEA_PLACEMENT_NODE, 0, false, FOVEA_OK}, /* one node: */
                  {ONE_NODE, FOVEA_PLACEMENT_NODE, 1, false, FOVEA_ERROR_ARGUMENT},

@@ -209,7 +209,7 @@ static void test_maps(const fovea_context *plain, const fovea_context *ctx, rng 
     }
 }
 
-/* Weights in groups have scales beside them. */
+/* Weights in groups have scales next to them. */
 static void test_quantised(const fovea_context *plain, const fovea_context *ctx, rng *r, const char *name) {
     enum { CHANNELS = 64, OUT = 700, ROWS = 3, BLOCK = 18 };
     uint8_t *w = must_alloc(OUT * CHANNELS / 32, BLOCK);

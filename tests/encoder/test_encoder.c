@@ -27,7 +27,7 @@ static float *numbers(int64_t n, rng *r, fovea_dtype dtype, void **typed) {
     return x;
 }
 
-/* What a call must give: floats of which NaN is the canonical one, rounded to a type. */
+/* The result of a call: floats of which NaN is the canonical one, rounded to a type. */
 static void expect(float *want, int64_t n, fovea_dtype dtype, const void *got, const char *what, int64_t rows,
                    int64_t width, int context) {
     for (int64_t i = 0; i < n; i++)

@@ -116,7 +116,7 @@ void golden_unpack_groups(golden *g) {
     gave(g, out, b.steps * b.columns);
 }
 
-/* The same operand with columns of 0 behind its own, up to a multiple of so many. */
+/* The same operand with columns of 0 behind its own, up to a multiple of that many. */
 static fv_operand widened(const fv_operand *b, int64_t nr) {
     static float wide_words[MOST_STEPS / 4 * MOST_WIDE], wide_scales[2 * GROUPS * MOST_WIDE];
     const int64_t columns = (b->columns + nr - 1) / nr * nr, rows = fv_group_rows(b->format, b->steps),

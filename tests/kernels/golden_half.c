@@ -27,7 +27,7 @@ void golden_pairs(golden *g) {
     gave(g, x[2], m * n);
 }
 
-/* Of floats or, as words, of bfloat16. */
+/* Operands are floats or, as words, bfloat16. */
 void golden_amx_order(golden *g) {
     const bool pairs = g->kernel->type == FV_TYPE_bf16;
     const int64_t m = rng_between(&g->r, 1, 40), n = rng_between(&g->r, 1, 90), k = rng_between(&g->r, 1, 100);

@@ -12,7 +12,7 @@
 
 enum { TRIALS = 8, WORK = 300000 };
 
-/* What of: a type, an arithmetic. */
+/* The part: a type, an arithmetic. */
 typedef struct line {
     fovea_dtype dtype;
     fovea_arithmetic arithmetic;

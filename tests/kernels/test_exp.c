@@ -51,7 +51,7 @@ typedef struct span {
     int64_t first, count;
 } span;
 
-/* What is known about a row after some spans. The _at are the floats at which a thing was seen first. */
+/* The facts known about a row after some spans. The _at are the floats at which a thing was seen first. */
 typedef struct findings {
     int64_t checked;
     double max_ulp;

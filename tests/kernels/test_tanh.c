@@ -7,7 +7,7 @@
  *   - at most 2^-24 and 2^-22 of the result from exact, not beyond 1
  *   - monotonic, also from one span of the sample to the next
  *   - the same bits as the scalar row, of -x those of x with the other sign
- *   - the same bits beside numbers of other intervals, which take the path with lookups
+ *   - the same bits next to numbers of other intervals, which take the path with lookups
  *   - tanh(+-inf) = +-1, NaN of any payload gives NaN
  * It prints the greatest errors and where they are. Exact is the C library's double, whose own error does not matter.
  * */
@@ -37,7 +37,7 @@ static void compute(const fv_kernel *row, const float *x, float *y) {
     row->run.softcap_f32(1, BLOCK, 1.0f, 1.0f, y, BLOCK);
 }
 
-/* The same, each beside a number beyond the first interval. */
+/* The same, each next to a number beyond the first interval. */
 static void compute_mixed(const fv_kernel *row, const float *x, float *y) {
     static float both[2 * BLOCK];
     for (int64_t i = 0; i < BLOCK; i++) {
@@ -82,9 +82,9 @@ static void walk_block(int64_t first) {
     compute(walk.scalar, x, scalar);
     if (x[0] <= V_TANH_FIRST) {
         compute_mixed(walk.row, x, mixed);
-        test_same(mixed, y, BLOCK, "%s beside others, from %a", walk.row->name, (double)x[0]);
+        test_same(mixed, y, BLOCK, "%s next to others, from %a", walk.row->name, (double)x[0]);
         compute_mixed(walk.scalar, x, mixed);
-        test_same(mixed, y, BLOCK, "%s beside others, from %a", walk.scalar->name, (double)x[0]);
+        test_same(mixed, y, BLOCK, "%s next to others, from %a", walk.scalar->name, (double)x[0]);
     }
     for (int64_t i = 0; i < BLOCK; i++) {
         wrong += !right(x[i], y[i]);

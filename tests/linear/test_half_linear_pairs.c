@@ -143,7 +143,7 @@ static void test_guard_case(const guard_case *c, int64_t rows, int rounding) {
     twins_free();
 }
 
-/* Rows and columns of any magnitude beside each other: which pairs of row and panel pass? */
+/* Rows and columns of any magnitude in one map: which pairs of row and panel pass? */
 static void test_guard_mixed(int64_t n) {
     static const int exponents[] = {0, 0, 0, -40, -60, -100, -127};
     enum { EXPONENTS = sizeof exponents / sizeof exponents[0] };

@@ -159,7 +159,7 @@ static void test_activation(const problem *p, const fovea_context *ctx, const fo
 
 /* ---------------------------------------------------------------------------------------------------- unpacking -- */
 
-/* What part i was packed of: [out, in] of the packed type. */
+/* The source of part i: [out, in] of the packed type. */
 static void *expected(const problem *p, int64_t i) {
     const fovea_linear_part *part = &p->given[i];
     const int64_t size = fv_dtype_size(p->packed);

@@ -20,7 +20,7 @@ typedef struct problem {
     float *x, *numbers, *bias;
 } problem;
 
-/* Of weights that are made. */
+/* Over weights that are made. */
 static void problem_fill(problem *p, const quantised_kind *kind, int64_t rows, rng *r) {
     p->kind = kind;
     p->in = p->w.matrix.in;
@@ -116,7 +116,7 @@ static void check_error(const problem *p, const float *y, int most) {
         }
 }
 
-/* What is packed comes back, and packed again has the bits of before. */
+/* Packed weights come back, and packed again has the bits of before. */
 static void test_back(const problem *p, const fovea_context *ctx, const float *want) {
     const int64_t n = p->rows * p->out, groups = p->kind->group ? p->in / p->kind->group : 1;
     fovea_linear *map = pack(ctx, p, &p->w.matrix, FOVEA_ARITHMETIC_DEFAULT);
@@ -254,7 +254,7 @@ static void test_large_groups(const fovea_context *ctx, const fovea_context *sca
 /* Q8 has a scale for each 128 channels: a large x takes no digits from channels of other groups. */
 static void test_split(const fovea_context *ctx) {
     static const struct {
-        int64_t in, group, lost; /* channels whose X are 0 beside the large one */
+        int64_t in, group, lost; /* channels whose X are 0 next to the large one */
     } cases[] = {{200, 0, 128}, {1000, 0, 128}, {1024, 256, 128}, {1040, 208, 208}, {2048, 2048, 128}};
     enum { MOST_CHANNELS = 2048, OUT = 8 };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {

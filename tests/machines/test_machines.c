@@ -34,7 +34,7 @@ static void serial(void *pool, int64_t count, void (*task)(void *arg, int64_t in
         task(arg, i);
 }
 
-/* A context of so many threads, or as many as the machine allows where the number is 0. */
+/* A context of that many threads, or as many as the machine allows where the number is 0. */
 static fovea_context *serial_context(int threads, const char *file) {
     fovea_context_options options;
     fovea_context *ctx;

@@ -1,4 +1,4 @@
-/* A tier of one single kernel, and a kernel that needs a feature (*.inc beside this file; the library is compiled with
+/* A tier of one single kernel, and a kernel that needs a feature (*.inc in this folder; the library is compiled with
  * FV_MADE_UP): look-ups fall through per operation, rows without their feature are passed over, and bits stay. */
 #define _POSIX_C_SOURCE 200112L
 #include "attention_case.h"

@@ -22,7 +22,7 @@ typedef struct cached_layer {
     uint8_t kept_keys[TOKENS];
 } cached_layer;
 
-/* Of float32, with norms, without rope and feature. */
+/* A layer of float32, with norms, without rope and feature. */
 cached_layer *cached_layer_make(const fovea_context *ctx);
 
 /* n numbers as elements of a type. */

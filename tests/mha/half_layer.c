@@ -163,7 +163,7 @@ static void fuse(half_layer *p, fovea_mha_order order) {
     twin_round(&p->fused_bias, out);
 }
 
-/* What the layer is given, and what its steps are. */
+/* The operands of the layer, and its steps. */
 static void make_weights(half_layer *p, rng *r) {
     const fovea_mha_form form = p->d.form;
     const bool fold = p->d.fold_values == FOVEA_MHA_FOLD_ALWAYS, fused = form == FOVEA_MHA_FUSED;

@@ -37,7 +37,7 @@ typedef struct half_layer {
 /* Draws all. Its numbers are twins. */
 void half_layer_make(half_layer *p, rng *r);
 
-/* Of a role: whose input it reads, and sizes. */
+/* The input that a role reads, and its sizes. */
 int half_layer_input(const half_layer *p, int role);
 int64_t half_layer_heads(const half_layer *p, int role);
 int64_t half_layer_channels(const half_layer *p, int role);

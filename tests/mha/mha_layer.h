@@ -33,7 +33,7 @@ extern const layer_sizes layer_sizes_tested[LAYER_SIZES];
 layer *layer_make(const layer_sizes *s, rng *r);
 void layer_free(layer *l);
 
-/* Of matrix i, 0 to 3: q, k, v, o. */
+/* Sizes of matrix i, 0 to 3: q, k, v, o. */
 int64_t layer_columns(const layer *l, int i);
 int64_t layer_rows(const layer *l, int i);
 

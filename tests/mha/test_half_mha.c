@@ -16,7 +16,7 @@ static const void *bias_of(const half_dense *d) { return d->biased ? d->bias.hal
 
 /* ----------------------------------------------------------------------------------------------------- the steps -- */
 
-/* Of the given types, or in float32 and rounded here: either gives both. */
+/* In the given types, or in float32 and rounded here: either gives both. */
 static twin finish_step(bool half, const twin *y, int64_t n) {
     if (half)
         convert_elements(n, y->half, y->dtype, y->wide, FOVEA_DTYPE_F32);

@@ -92,7 +92,7 @@ static void check_strides(const fovea_context *ctx, const layer *l, const fovea_
     }
 }
 
-/* What a form must give. */
+/* The result that a form must give. */
 typedef struct wanted {
     const double *exact; /* float64 */
     const float *form_1; /* of the same layer; NULL: this is it */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a packed call: scores after softmax are args.weights, and their sums over a sequence's queries its key_sums. */
+/* In a packed call scores after softmax are args.weights, and their sums over a sequence's queries its key_sums. */
 static void check_look(const float *weights, const float *scores, const float *key_sums, const int64_t ends[3],
                        int64_t keys) {
     test_same(scores, weights, HEADS * ends[2] * keys, "scores of packed tokens");
@@ -106,7 +106,7 @@ static void check_layer(const cached_layer *l) {
     free(want);
 }
 
-/* What happens to scores, one after another; an operand that lacks is found before a token is appended. */
+/* Steps on scores, one after another; an operand that lacks is found before a token is appended. */
 static void test_features(cached_layer *l) {
     static const fovea_dtype types[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_I8, FOVEA_DTYPE_I4};
     for (int i = 0; i < CASE_FEATURES; i++) {

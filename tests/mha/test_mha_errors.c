@@ -1,4 +1,4 @@
-/* What layers cost by fovea_mha_cost(), and descriptions, weights and arguments that are refused, with
+/* Costs of layers by fovea_mha_cost(), and descriptions, weights and arguments that are refused, with
  * outputs left as they were. */
 #include "attention_case.h"
 #include "mha_layer.h"
@@ -108,7 +108,7 @@ static void test_cost_pairs(void) {
 
 /* ------------------------------------------------------------------------------------------------------ refusals -- */
 
-/* What fovea_mha_create() takes. */
+/* The arguments of fovea_mha_create(). */
 typedef struct creation {
     const fovea_context *ctx;
     fovea_mha_desc d;

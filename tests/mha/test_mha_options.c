@@ -1,4 +1,4 @@
-/* What attention can do, a layer can do in every form: masks, windows, causality, lengths, offsets,
+/* A layer has the options of attention in every form: masks, windows, causality, lengths, offsets,
  * scale, lse, weights, any strides. With matrices of ones and zeros a layer computes attention of its inputs' groups of
  * channels, each product being a number times one and zeros, so it must give attention's own bits.
  */

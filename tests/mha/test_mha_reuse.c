@@ -101,7 +101,7 @@ static void check_padding(const case_contexts *x, layer *l, const float *same) {
     }
 }
 
-/* What a layer keeps of its weights: those that it was given. */
+/* A layer keeps the weights that it was given. */
 static void check_kept(const case_contexts *x, const layer *l) {
     const fovea_matrix *given[] = {&l->w.q, &l->w.k, &l->w.v, &l->w.o};
     const void *biases[] = {l->w.q_bias, l->w.k_bias, l->w.v_bias, l->w.o_bias};

@@ -46,7 +46,7 @@ static inline fovea_quantize_options options_of(int64_t group, fovea_dtype scale
     return o;
 }
 
-/* What the integers stand for, to be freed. */
+/* The numbers that the integers stand for, to be freed. */
 static inline float *numbers_of(const fovea_context *ctx, const result *x, fovea_dtype dtype, int64_t in, int64_t out,
                                 const fovea_quantize_options *o) {
     fovea_quantisation q;

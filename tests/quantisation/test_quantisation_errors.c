@@ -1,4 +1,4 @@
-/* What quantised weights are refused for, each with its status and sentence; that an older caller's shorter struct is
+/* Reasons to refuse quantised weights, each with its status and sentence; that an older caller's shorter struct is
  * read no further than it goes; and bytes of any content, which are refused or have numbers. */
 #include "guard.h"
 #include "quantised_layouts.h"
@@ -225,7 +225,7 @@ static void check_older(const fovea_context *ctx) {
     guard_free(g);
 }
 
-/* What has numbers can be packed, and has them when it is read back; what is refused is refused here, too. */
+/* Weights that have numbers can be packed, and have them when they are read back; others are refused here, too. */
 static void check_packed(const fovea_context *ctx, const quantised_case *c, fovea_status want, const float *numbers) {
     const int64_t in = c->matrix.in, out = c->matrix.out, groups = in;
     for (int exact = 0; exact < 2; exact++) {

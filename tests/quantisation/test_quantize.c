@@ -138,7 +138,7 @@ static void check_rules(const fovea_context *ctx, rng *r) {
     free(x);
 }
 
-/* Of Q4_K no number is further off than half a step of its group, and what rounding s and m to 6 bits moves. */
+/* No number of Q4_K is further off than half a step of its group, and what rounding s and m to 6 bits moves. */
 static void check_q4_k(const fovea_context *ctx, int exponent, rng *r) {
     enum { IN = 256, OUT = 64 };
     float *x = some_weights(IN * OUT, r);

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* What all architectures share: the sentence about a register that was lost. */
+/* Shared by all architectures: the sentence about a register that was lost. */
 static const char *lost_register(void) {
     static char text[64];
     const int i = abi_registers_leave();

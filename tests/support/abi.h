@@ -1,5 +1,5 @@
-/* What a function may not leave changed, beyond what C sees: callee-saved registers, floating-point control, direction
- * flag, vector state.
+/* State that a function may not leave changed, unseen by C: callee-saved registers, floating-point control,
+ * direction flag, vector state.
  *
  * Use:   abi_state before;
  *        abi_function *watched = abi_watched(function);
@@ -36,14 +36,14 @@ void abi_enter(abi_state *before);
  * test. */
 const char *abi_leave(const abi_state *before);
 
-/* What can be observed on this machine, for the report. */
+/* The state that can be observed on this machine, for the report. */
 const char *abi_observed(void);
 
 /* Does what abi_leave() is to find, for testing the test. False: cannot be done or seen here. */
 typedef enum abi_breach { ABI_CONTROL, ABI_X87, ABI_DIRECTION, ABI_UPPER, ABI_BREACHES } abi_breach;
 bool abi_break(abi_breach what);
 
-/* What abi_break() would say, with nothing broken. */
+/* The sentence of abi_break(), with nothing broken. */
 bool abi_breakable(abi_breach what);
 
 /* The registers that are noted: how many, and their names. abi_break_register(i) loses number i, to be called as a

@@ -9,7 +9,7 @@
  * A fault within guard_try() comes back as its result; anywhere else (a worker thread, say) it is described on stderr
  * by block and distance, and ends the program as it would have without this file. test_begin() installs the handlers.
  *
- * Works under ASan and UBSan, and beside them: sanitizers do not see the memory accesses of intrinsics.
+ * Works under ASan and UBSan, and adds to them: sanitizers do not see the memory accesses of intrinsics.
  */
 #ifndef FOVEA_TESTS_GUARD_H
 #define FOVEA_TESTS_GUARD_H

@@ -40,7 +40,7 @@ static int put(void *to, size_t size, const cpu_set_t *from) {
     return 0;
 }
 
-/* Of the CPUs that were asked for, those that are pretended, and in *real those that the calling thread may run on. */
+/* The pretended ones among the CPUs that were asked for, and in *real those that the calling thread may run on. */
 static int take(const void *from, size_t size, cpu_set_t *asked, cpu_set_t *real) {
     cpu_set_t pretended;
     all(&pretended);

@@ -1,4 +1,4 @@
-# What tests of a program by a shell script have in common; sourced by it when it has set
+# Shared by tests of a program by a shell script; sourced by it when it has set
 #   name, program   as users know it, and the file to run
 #   step, SCRATCH   the step's name, and a folder of its own, where it then is
 # shellcheck shell=bash disable=SC2154

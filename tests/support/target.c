@@ -1,4 +1,4 @@
-/* What of the kernel list this run may call (target.h). */
+/* The part of the kernel list that this run may call (target.h). */
 #include "target.h"
 
 #include "cpu/cpu.h"

@@ -1,10 +1,10 @@
-/* What of the kernel list a run may call. Apart from test.h, which knows the public library alone. */
+/* The part of the kernel list that a run may call. Apart from test.h, which knows the public library alone. */
 #ifndef FOVEA_TESTS_TARGET_H
 #define FOVEA_TESTS_TARGET_H
 
 #include "cpu/isa.h"
 
-/* What contexts get by default in this run. */
+/* The default of contexts in this run. */
 fv_target test_target(void);
 
 /* Has this CPU what the row needs, whatever FOVEA_ISA says? If not, the row is counted as skipped. */

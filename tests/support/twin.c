@@ -55,7 +55,7 @@ void twin_store(const twin *x, int64_t at, double value) {
         memcpy((float *)x->half + at, &x->wide[at], sizeof(float));
         return;
     }
-    /* Of the two neighbours in 16 bits the nearer one: both are found by rounding floats on either side. */
+    /* The nearer one of the two neighbours in 16 bits: both are found by rounding floats on either side. */
     uint16_t best = 0;
     double best_error = INFINITY;
     for (int side = -1; side <= 1; side++) {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a context of these options says of its threads; "": there is none, for that status. */
+/* The words of a context of these options about its threads; "": there is none, for that status. */
 static const char *reason_of(fovea_threads_backend backend, fovea_parallel_for parallel_for, const char *environment,
                              fovea_status want, const char *words) {
     static char text[512];

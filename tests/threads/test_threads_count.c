@@ -1,5 +1,5 @@
 /* How many threads run, and which. A context's number is the smallest of the request, what OpenMP would use and
- * what the system allows; its reason names what limits it; so many run, and fewer once omp_set_num_threads() asks for
+ * what the system allows; its reason names what limits it; that many run, and fewer once omp_set_num_threads() asks for
  * fewer. The team keeps its size whatever the number of tasks, so that its threads stay the same.
  *
  * OpenMP reads its environment when the program starts: ctest runs this program under several, with what to expect. */
@@ -17,7 +17,7 @@
 static atomic_int threads_seen;
 static _Thread_local bool seen;
 
-/* Of one call. */
+/* Counts of one call. */
 static atomic_int call_threads;
 static atomic_int call_number;
 static _Thread_local int last_call;
@@ -30,7 +30,7 @@ static void task(void *arg, int64_t index) {
     last_call = call_number;
 }
 
-/* How many threads take part in a call of so many tasks. */
+/* How many threads take part in a call of that many tasks. */
 static int run(const fv_threads *threads, int64_t tasks) {
     call_number++;
     call_threads = 0;
@@ -45,7 +45,7 @@ static fovea_info info_of(const fovea_context *ctx) {
     return info;
 }
 
-/* A context's number of threads and its reason, and that so many run. */
+/* A context's number of threads and its reason, and that this many run. */
 static void check_number(int asked, int want, const char *by) {
     fovea_context *ctx = context_of(FOVEA_ISA_BEST, asked, NULL);
     const fovea_info info = info_of(ctx);

@@ -11,7 +11,7 @@
 
 enum { MOST = 80 };
 
-/* What happened in one call. */
+/* Events of one call. */
 typedef struct record {
     int number;           /* no other has it */
     atomic_int ran[MOST]; /* of each task */

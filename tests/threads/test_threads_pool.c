@@ -7,7 +7,7 @@
  *   object     fovea_thread_pool: contexts share its threads, and it outlives them; wrong arguments
  *   threads    made by the first call that wants them, joined with the context, whether they spin or sleep; all signals
  *              of the program's are blocked in them; hundreds of contexts; fewer where pthread_create() fails
- *   forks      a child makes threads of its own, also if forked beside a call, and destroys its parent's context
+ *   forks      a child makes threads of its own, also if forked during a call, and destroys its parent's context
  *
  * Results are compared with those of the scalar tier on one thread. Runs under ThreadSanitizer, too. Rounding modes:
  * test_fp_modes.c; hooks: test_threads_hooks.c; options: test_threads_backend.c. */
@@ -41,7 +41,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 /* Threads of the process before its first of the test's: one, but for an emulator's and ThreadSanitizer's. */
 static int threads_before;
 
-/* Beside those. -1: unknown. */
+/* Threads other than those. -1: unknown. */
 static int threads_now(void) {
     struct stat tasks;
     const bool known = !UNDER_TSAN && stat("/proc/self/task", &tasks) == 0;
@@ -55,7 +55,7 @@ static void check_threads(int want, const char *what) {
         nanosleep(&(struct timespec){0, 1000000}, NULL);
         now = threads_now();
     }
-    test_check(now < 0 || now == want, "%s: %d threads beside the first, not %d", what, now, want);
+    test_check(now < 0 || now == want, "%s: %d threads besides the first, not %d", what, now, want);
 }
 
 /* Some of the problems, those that are sure to be shared among them. */
@@ -401,7 +401,7 @@ static void test_forks(void) {
         check_child(other, "a child that only destroys a context");
         solve_few(ctx, "in the parent");
     }
-    /* Beside a call: the child finds the pool in use. It takes no memory: a sanitizer's malloc may be locked there. */
+    /* During a call: the child finds the pool in use. It takes no memory: a sanitizer's malloc may be locked there. */
     pthread_t caller;
     test_check(pthread_create(&caller, NULL, keep_calling, ctx) == 0, "pthread_create");
     while (ran[0] < 100)
@@ -415,7 +415,7 @@ static void test_forks(void) {
             fv_parallel(&ctx->threads, 3, &(fv_work){.task = count_task});
             _exit(!(ran[0] == 1 && ran[1] == 1 && ran[2] == 1));
         }
-        check_child(child, "a child forked beside a call");
+        check_child(child, "a child forked during a call");
     }
     enough = true;
     pthread_join(caller, NULL);

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What a plan takes from a row, and what it says about it. */
+/* Choices that a plan takes from a row, and how it describes them. */
 static void test_plan(void) {
     fovea_tuning *tuning = tuning_sound(1);
     const char *path = files_name("sound");
@@ -219,7 +219,7 @@ static void test_merge_unknown(void) {
         "gemm_f16 isa=sve2 threads=2 rows=17..64 : by=tile_1 size=1 : gain=1.100 shapes=x",
         "gemm_f16 isa=sve2 threads=2 keys=9 rows=65..any : by=tile_2 size=2 : gain=1.100 shapes=x",
         "gemm_f16 isa=sve2 threads=2 keys=7 rows=60..63 : by=tile_9 size=9 : gain=1.200 shapes=y", /* for the first */
-        "gemm_f16 isa=sve2 threads=1 rows=60..63 keys=7 : by=tile_9 size=9 : gain=1.200 shapes=y", /* beside all */
+        "gemm_f16 isa=sve2 threads=1 rows=60..63 keys=7 : by=tile_9 size=9 : gain=1.200 shapes=y", /* next to all */
         "gemm_f16 isa=neon threads=2 rows=60..63 keys=7 : by=tile_9 size=9 : gain=1.200 shapes=y",
         "gemm_f16 isa=sve2 threads=2 rows=70 : by=tile_9 size=9 : gain=1.200 shapes=y", /* of any keys: the second */
         "gemm_f32 isa=sve2 threads=2 rows=60..63 keys=7 : by=tile_9 size=9 : gain=1.200 shapes=y",
@@ -331,7 +331,7 @@ static void put_adapter_row(fovea_tuning **tuning, const fovea_context *ctx, con
                fovea_error_detail());
 }
 
-/* Rows of adapters are kept beside the library's own, found by contexts of their tier and threads, and replaced. */
+/* Rows of adapters are kept next to the library's own, found by contexts of their tier and threads, and replaced. */
 static void test_adapter(void) {
     static const char *const bad[][2] = {{"mast", "a=1 : b=2"},         {"sail.mast #", "a=1 : b=2"},
                                          {"sail.mast", "a=1"},          {"sail.mast", "a=1 : b=2\nend"},

@@ -79,7 +79,7 @@ static void test_wrong(void) {
     fovea_tuning_destroy(tuning);
 }
 
-/* What a map takes from a row, for which rows, and what it says about it. */
+/* Choices that a map takes from a row, for which rows, and how it describes them. */
 static void test_map(void) {
     fovea_tuning *tuning = tuning_sound(1);
     const char *path = files_name("sound");

@@ -1,4 +1,4 @@
-/* What a tuning file says of a machine's caches: its line, that contexts apply it to all plans and linear maps, and
+/* Caches of a machine in a tuning file: its line, that contexts apply it to all plans and linear maps, and
  * what merging makes of it. */
 #include "linear_case.h"
 #include "tuning_case.h"
@@ -12,7 +12,7 @@
 static const char *const line = "machine : cache_scale=400 : isa=scalar threads=77 gain=1.043 low=1.031 high=1.055 "
                                 "blocks=40 shapes=b1_h2\n";
 
-/* A tuning of this CPU and build that reckons with such caches (0: it says nothing), and a row if so many threads. */
+/* A tuning of this CPU and build that reckons with such caches (0: it says nothing), and a row if that many threads. */
 static fovea_tuning *tuning_scaled(int64_t percent, int threads) {
     const fv_tuning_section own = section_own();
     const fv_tuning_machine machine = {

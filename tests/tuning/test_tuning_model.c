@@ -81,7 +81,7 @@ static fovea_attention_desc some_desc(void) {
     return d;
 }
 
-/* What the plan of a context says of its origin; *tile: its tiles' rows. */
+/* The origin that the plan of a context names; *tile: its tiles' rows. */
 static const char *origin(const fovea_context *ctx, int64_t *tile) {
     static char words[4096];
     const fovea_attention_desc d = some_desc();
@@ -187,7 +187,7 @@ static void test_unknown(void) {
     write_more(line);
     check_served("tier", machine_facts(), 1, true, "isa=sve9 is not a tier");
 
-    /* What is carried along unread is written again. */
+    /* Text that is carried along unread is written again. */
     fovea_tuning *tuning;
     static char again[FV_TUNING_BYTES];
     if (test_check(fovea_tuning_load(path, &tuning) == FOVEA_OK, "load: %s", fovea_error_detail())) {

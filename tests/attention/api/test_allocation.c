@@ -51,7 +51,7 @@ static void check_no_allocation(const char *what, fovea_context *ctx, int64_t q_
 
 /* ------------------------------------------------------------------------------------------- failing allocations -- */
 
-/* What was made is destroyed, and nothing is left. */
+/* After its result is destroyed, nothing is left. */
 static void check_left(const char *what, int64_t n, long long before) {
     test_check(n > 1 && n < 1000, "%s allocates %" PRId64 " times", what, n - 1);
     test_check(live == before, "%s: %lld blocks are left", what, live - before);
@@ -285,8 +285,8 @@ static fovea_status call_sdpa(void) {
                           FOVEA_CAUSAL_NONE);
 }
 
-/* What only serves the next call may fail silently; else the call fails and has written nothing. first: the failure
- * meets the default context, until one is there. */
+/* Memory that only serves the next call may fail silently; else the call fails and has written nothing. first: the
+ * failure meets the default context, until one is there. */
 static void fail_sdpa(bool later, bool first) {
     int64_t n = 0;
     for (bool through = false; !through && n < 300;) {

@@ -1,4 +1,4 @@
-/* What the functions of compat.h refuse, and that they write nothing then: pointers that are NULL, structs of another
+/* Functions of compat.h refuse, and write nothing then: pointers that are NULL, structs of another
  * version, tensors of another type. */
 #include "attention_case.h"
 #include "test.h"

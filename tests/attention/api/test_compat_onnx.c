@@ -190,7 +190,7 @@ static bool run_case(const fovea_context *ctx, const fovea_context *scalar, cons
     return ok;
 }
 
-/* A mask with fewer columns than there are keys, beside nonpad_kv_seqlen on either side of its width: keys are those
+/* A mask with fewer columns than there are keys, with nonpad_kv_seqlen on either side of its width: keys are those
  * that both have, and is_causal still counts from the last valid key. */
 static void test_narrow(const fovea_context *ctx) {
     enum { BATCH = 2, TOKENS = 3, KEYS = 9, COLUMNS = 6 };

@@ -83,7 +83,7 @@ static guarded guard_all(const attention_case *c, const inputs *in, const output
     return g;
 }
 
-/* What guard_try() calls. */
+/* For guard_try(). */
 typedef struct call {
     const fovea_attention_plan *plan;
     guarded *memory;

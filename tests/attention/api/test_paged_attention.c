@@ -2,7 +2,7 @@
  *
  * Each page is a block of its own between forbidden pages, at any place: pages of 16, 48 and 256 keys, of 5 and of 24,
  * and interleaved keys. What no key of a sequence is in holds NaN. Problems are random ones of every kind (prefill,
- * causality, windows, masks, lengths), and some that random ones seldom are: decoding split over keys, so many rows
+ * causality, windows, masks, lengths), and some that random ones seldom are: decoding split over keys, enough rows
  * that values are copied, and NaN in keys and values that some rows or none see. The scalar tier computes each from
  * contiguous memory. */
 #include "attention/api/passes.h"

@@ -1,4 +1,4 @@
-/* What attention over pages must refuse, a cache's or a caller's, and that it writes nothing then. */
+/* Attention over pages, a cache's or a caller's: bad calls are refused, and nothing is written. */
 #include "cache_case.h"
 #include "refusals.h"
 

@@ -262,8 +262,8 @@ static void test_mixed(const case_contexts *x) {
     fovea_kv_cache_destroy(cache);
 }
 
-/* Prefill beside decoding: those of the most work come first, so that nobody is left with the longest, and a single
- * token does not take the place of a prompt. */
+/* Prefill and decoding in one batch: those of the most work come first, so that nobody is left with the longest, and a
+ * single token does not take the place of a prompt. */
 static void test_schedule(const fovea_context *ctx) {
     enum { COUNT = 5, PROMPT = 2 };
     static const int64_t q_ends[COUNT + 1] = {0, 1, 2, 602, 609, 610},

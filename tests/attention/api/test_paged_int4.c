@@ -71,7 +71,7 @@ static void attend(const fovea_context *ctx, problem *p, bool window, bool view)
     fovea_kv_cache_destroy(x.cache);
 }
 
-/* What a rotated row is kept as: w, and the scale of each channel. */
+/* A rotated row as it is kept: w, and the scale of each channel. */
 static void keep(const float *row, int64_t n, int *w, float *scale) {
     float x[MOST];
     uint32_t words[MOST];

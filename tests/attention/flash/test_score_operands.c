@@ -1,4 +1,4 @@
-/* What is added to scores and what selects them: biases, relative tables, sinks, scales, masks.
+/* Operands that are added to scores or select them: biases, relative tables, sinks, scales, masks.
  *
  *   poison    what they hold for pairs of a query and a key that something else hides (a mask, another bias of -inf,
  *             causality, a window, lengths) may be NaN, infinite or anything: no bit changes

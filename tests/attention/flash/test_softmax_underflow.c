@@ -14,7 +14,7 @@ typedef enum far_kind {
     FAR_FIRST_QUERY,
     FAR_FIRST_HEAD, /* of two that share keys */
     FAR_ONE_KEY,    /* is not zero, and low */
-    FAR_NAN_QUERY,  /* beside the others */
+    FAR_NAN_QUERY,  /* among the others */
     FAR_NAN_KEY,    /* masked */
     FAR_CAUSAL,
     FAR_ADDED, /* by a mask, to keys of zeros */

@@ -8,7 +8,7 @@
 
 static fovea_context *ctx;
 
-/* What a special score does to every row: NaN, a row without weights, or a row as any other. */
+/* The effect of a special score on every row: NaN, a row without weights, or a row as any other. */
 typedef enum { TO_NAN, TO_EMPTY, TO_FINITE } effect;
 
 /* One sequence, kv_len keys, additive mask; sets the mask at key to bias and checks all rows. Boundary keys, so that

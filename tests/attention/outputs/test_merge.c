@@ -217,7 +217,7 @@ static void test_bits(void) {
     }
 }
 
-/* A part alone, with and without empty ones beside it; no part; a sink alone. */
+/* A part alone, with and without empty ones; no part; a sink alone. */
 static void test_identity(void) {
     float out[2][2][4] = {{{1.5F, -0.0F, 3e-40F, 3e38F}, {NAN, NAN, NAN, NAN}}, {{9, 9, 9, 9}, {-7, 7, 0.1F, 0}}};
     float lse[2][2] = {{87.5F, -INFINITY}, {-INFINITY, -1e4F}}, to[2][4], to_lse[2];

@@ -1,4 +1,4 @@
-/* What attention gives beside its output (fovea/outputs.h), for random problems of every kind.
+/* The outputs of attention other than out (fovea/outputs.h), for random problems of every kind.
  *
  *   meaning   on the scalar tier: scores of chosen heads, queries and keys are those of the whole matrices; raw scores
  *             and capped ones against float64; weights are exp(biased - lse), bit by bit; sums of keys, entropy,

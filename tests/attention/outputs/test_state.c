@@ -204,7 +204,7 @@ static void test_each(void) {
     }
 }
 
-/* What each piece writes is what one call over the keys so far writes: sinks that one has merged are not in the
+/* Each piece writes what one call over the keys so far writes: sinks that one has merged are not in the
  * next. */
 static void test_prefixes(void) {
     static const int64_t q_lens[] = {1, 40, 300};

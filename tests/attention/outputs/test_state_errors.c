@@ -1,4 +1,4 @@
-/* What states (fovea/state.h) must refuse: a status and a sentence, and nothing is written. That they give the bits of
+/* States (fovea/state.h) refuse bad input: a status and a sentence, and nothing is written. That they give the bits of
  * one call: test_state.c. */
 #include "attention_case.h"
 

@@ -1,4 +1,4 @@
-/* What the gemms of attention are asked to prefetch for what comes next (fv_prefetch.next). It changes no result, so no
+/* Prefetches that the products of attention are asked for (fv_prefetch.next). It changes no result, so no
  * other test sees it wrong: here the kernels of a plan are taken by others that write down what they are asked for.
  *
  *   strays    random problems, tiles and caches: only elements of q, k, v and out, never a gap between rows, nor keys
@@ -152,7 +152,7 @@ static void test_strays(const fovea_context *ctx) {
     }
 }
 
-/* Of the named floats from a token of a head on, the share that was asked for once; more than once fails. */
+/* The share of the named floats from a token of a head on that was asked for once; more than once fails. */
 static double once(const watched *w, const char *what, int64_t first) {
     int64_t all = 0, asked = 0, again = 0;
     for (int64_t i = first; i < w->floats; i++) {

@@ -1,8 +1,8 @@
-/* What the products of attention are asked for, which changes no result, so that no other test sees it wrong. Here a
- * plan's products are taken by ones that count.
+/* The work that the products of attention are asked for, which changes no result, so that no other test sees it wrong.
+ * Here a plan's products are taken by ones that count.
  *
  *   skipped how many scores are computed, and values multiplied, where causality or a window leaves few of them:
- *           none beside the register tiles at the edge, whatever the tile
+ *           none outside the register tiles at the edge, whatever the tile
  *
  * Maxima of scores, which the product of scores gives (fv_epilogue.row_max) wherever all rows of a tile see its
  * columns:
@@ -138,7 +138,7 @@ static void test_asked(const fovea_context *ctx) {
     int64_t panel = count(ctx, &c), last = ODD - FV_SEGMENT;
     if (panel)
         check_asked("odd", 2 * ROWS * (ODD - last % panel), 2 * ROWS * ODD);
-    c = case_plain(1, 2, 2, ROWS, SEEN + ROWS - 1, 64, 64); /* its first row sees so many keys */
+    c = case_plain(1, 2, 2, ROWS, SEEN + ROWS - 1, 64, 64); /* its first row sees that many keys */
     c.desc.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
     panel = count(ctx, &c), last = SEEN - FV_SEGMENT;
     if (panel)

@@ -35,7 +35,7 @@ static const guard_case guard_cases[] = {
     {0, 0, INFINITY, false},  {0, 0, NAN, false},        {0, 0, 0x1.fep127f, true},  {120, 120, 0.0f, true},
 };
 
-/* Of bfloat16 queries that a scale multiplies: they and their products have to be normal numbers, and the scale
+/* For bfloat16 queries that a scale multiplies: they and their products have to be normal numbers, and the scale
  * positive. 2^128 is infinite. */
 static const struct {
     guard_case c;
@@ -49,7 +49,7 @@ static const struct {
     {{0, 0, 0.0f, true}, 0.3},
 };
 
-/* Of float16: there is no guard, but the scale has to be positive and near to 1. */
+/* For float16 there is no guard, but the scale has to be positive and near to 1. */
 static const struct {
     guard_case c;
     double scale;

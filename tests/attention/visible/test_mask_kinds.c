@@ -22,7 +22,7 @@ typedef enum pattern {
     PREFIX,    /* a prefix that all see, causal behind it */
     CHUNKS,    /* causal within chunks of 100 keys */
     TREE,      /* a prompt, and drafted tokens that see their ancestors */
-    GLOBAL,    /* the first keys beside a window */
+    GLOBAL,    /* the first keys and a window */
     TILES,     /* a chessboard of 64 x 128 */
     PADDING,   /* keys at both ends and some in the middle are padding */
     SCATTERED, /* one key in three */
@@ -205,7 +205,7 @@ static tiles count_tiles(const attention_case *c, const inputs *in) {
     return n;
 }
 
-/* What a call counts of a problem whose boolean mask, if there is one, is said as a kind. */
+/* The counts of a call of a problem whose boolean mask, if there is one, is said as a kind. */
 static void check_count(const attention_case *c, const inputs *in, fovea_mask_kind kind, fovea_mask_kind inner,
                         bool split, const char *text) {
     outputs *out = outputs_make(c, LAYOUT_BHTD);
@@ -236,7 +236,7 @@ static void check_stats(pattern p, fovea_mask_kind kind, fovea_mask_kind inner, 
     inputs_free(in);
 }
 
-/* By causality, windows and lengths, alone and beside a mask. */
+/* By causality, windows and lengths, alone and with a mask. */
 static void test_positions(void) {
     static const struct {
         fovea_causal causal;

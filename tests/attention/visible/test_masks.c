@@ -1,4 +1,4 @@
-/* What a row may see, and what happens to what it may not: section 5 of the design.
+/* Which keys a row may see, and what happens to those that it may not: section 5 of the design.
  *
  *   empty     rows without keys, of every origin: out +0, lse -inf, weights +0
  *   poison    NaN, infinities and arbitrary bits in keys, values and queries that a row does not attend to change no
@@ -20,7 +20,7 @@ static fovea_context *ctx;
 
 /* ------------------------------------------------------------------------------------------------------ empty -- */
 
-/* Of a tensor of float32: every element -inf. */
+/* Sets every element of a tensor of float32 to -inf. */
 static void all_minus_infinity(const fovea_tensor *t) {
     for (int64_t b = 0; t->data && b < t->shape[0]; b++)
         for (int64_t h = 0; h < t->shape[1]; h++)

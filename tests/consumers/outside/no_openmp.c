@@ -18,7 +18,7 @@ static void backwards(void *pool, int64_t count, void (*task)(void *arg, int64_t
         task(arg, i);
 }
 
-/* In a context of so many threads; what it says of itself. */
+/* In a context of that many threads: its description of itself. */
 static int compute(int threads, fovea_parallel_for parallel_for, float *result, fovea_info *info) {
     fovea_context_options options;
     fovea_context *ctx;
