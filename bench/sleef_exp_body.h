@@ -1,5 +1,7 @@
 /* SLEEF's exp of 1.0 ulp over an array, as someone would call it; see sleef_exp.h. A file includes the vocabulary
  * header of its tier, defines SLEEF_NAME and SLEEF_EXP, and then includes this. */
+#include <sleef.h>
+
 #include "sleef_exp.h"
 
 void SLEEF_NAME(int64_t n, const float *x, float *y) {

@@ -25,7 +25,7 @@
  *   a sink is merged last, as a segment of m = sink, l = 1, o = 0
  *   at the end, R = 1/L (0 where L = 0):
  *   out     = O * R, then NaN -> 0x7fc00000, -0 -> +0
- *   lse     = M + log(L), -inf where L = 0, NaN -> 0x7fc00000
+ *   lse     = M + log(L), log as in body/v_log.h; -inf where L = 0, NaN -> 0x7fc00000
  *   weight  = exp(s - lse), +0 where masked or lse = -inf, NaN -> 0x7fc00000
  *
  * and of projections, y = act(x W + b) + r, W and b scaled before (each element once, scale * w):

@@ -14,7 +14,8 @@ extern "C" {
 typedef enum fovea_rope_pairing { FOVEA_ROPE_HALVES = 0, FOVEA_ROPE_ADJACENT = 1 } fovea_rope_pairing;
 
 /* How f[i] = base^(-2i / rotary_dim), the angle of pair i at position 1, is scaled. The formulas are those of
- * transformers, in double:
+ * transformers, in double, with the library's own log, power, sine and cosine: their bits are the same with every
+ * system's libm. No f[i] may be greater than 2^20.
  *   LINEAR   f / factor
  *   NTK      base becomes base * factor^(rotary_dim / (rotary_dim - 2)); needs rotary_dim >= 4. For "dynamic" of
  *            transformers, with its factor s, the model's length m and a text of n > m positions, set factor to

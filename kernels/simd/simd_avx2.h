@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <immintrin.h>
 #include <math.h>
-#include <sleef.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -148,14 +147,6 @@ static inline void v_unzip(vf a, vf b, const int half, vf *low, vf *high) {
         *high = _mm256_shuffle_ps(a, b, 0xdd);
         break;
     }
-}
-
-static inline vf v_log(vf a) {
-    __m256d low = _mm256_cvtps_pd(_mm256_castps256_ps128(a));
-    __m256d high = _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1));
-    __m128 low_log = _mm256_cvtpd_ps(Sleef_finz_logd4_u10avx2(low));
-    __m128 high_log = _mm256_cvtpd_ps(Sleef_finz_logd4_u10avx2(high));
-    return _mm256_insertf128_ps(_mm256_castps128_ps256(low_log), high_log, 1);
 }
 
 static inline uint64_t v_bytes_to_bits(const uint8_t *mask, int64_t n) {

@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <immintrin.h>
 #include <math.h>
-#include <sleef.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -166,14 +165,6 @@ static inline void v_unzip(vf a, vf b, const int half, vf *low, vf *high) {
         *high = _mm512_shuffle_ps(a, b, 0xdd);
         break;
     }
-}
-
-static inline vf v_log(vf a) {
-    __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(a));
-    __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(a, 1));
-    __m256 low_log = _mm512_cvtpd_ps(Sleef_finz_logd8_u10avx512f(low));
-    __m256 high_log = _mm512_cvtpd_ps(Sleef_finz_logd8_u10avx512f(high));
-    return _mm512_insertf32x8(_mm512_castps256_ps512(low_log), high_log, 1);
 }
 
 static inline uint64_t v_bytes_to_bits(const uint8_t *mask, int64_t n) {

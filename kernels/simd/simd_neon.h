@@ -9,7 +9,6 @@
 #include <arm_neon.h>
 #include <assert.h>
 #include <math.h>
-#include <sleef.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -149,12 +148,6 @@ static inline void v_unzip(vf a, vf b, const int half, vf *low, vf *high) {
     const float64x2_t c = vreinterpretq_f64_f32(a), d = vreinterpretq_f64_f32(b);
     *low = half == 2 ? v_from_halves(vtrn1q_f64(c, d)) : vuzp1q_f32(a, b);
     *high = half == 2 ? v_from_halves(vtrn2q_f64(c, d)) : vuzp2q_f32(a, b);
-}
-
-static inline vf v_log(vf a) {
-    const float64x2_t low = Sleef_finz_logd2_u10advsimd(vcvt_f64_f32(vget_low_f32(a)));
-    const float64x2_t high = Sleef_finz_logd2_u10advsimd(vcvt_high_f64_f32(a));
-    return vcvt_high_f32_f64(vcvt_f32_f64(low), high);
 }
 
 /* 16 bytes at once: each keeps the bit of its place among 8, and three additions of neighbours gather them. */

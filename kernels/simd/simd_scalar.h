@@ -26,18 +26,12 @@
  *   v_deinterleave(a, b, even, odd)  lanes 0, 2, ... of a, then of b, and lanes 1, 3, ...; vectors of 4 lanes or more
  *   v_interleave(even, odd, a, b)    back
  *   v_bytes_to_bits      bit i: mask[i] != 0, for i < n <= 64
- *   v_log                natural logarithm: SLEEF's in double, rounded
- *
- * The doubles of v_log may differ between tiers in the last bit (the portable one has no FMA, as SLEEF's own scalar FMA
- * form does not run on CPUs without it); the rounded floats do not: test_log.c compares all that a row sum can
- * be.
  */
 #ifndef FV_SIMD_SCALAR_H
 #define FV_SIMD_SCALAR_H
 
 #include <assert.h>
 #include <math.h>
-#include <sleef.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -123,8 +117,6 @@ static inline void v_unzip(vf a, vf b, const int half, vf *low, vf *high) {
     *low = a;
     *high = b;
 }
-
-static inline vf v_log(vf a) { return (float)Sleef_cinz_logd1_u10purec(a); }
 
 static inline uint64_t v_bytes_to_bits(const uint8_t *mask, int64_t n) {
     uint64_t bits = 0;

@@ -1,14 +1,10 @@
-/* Ropes: their angles and tables (rope.h). All of it in double, by the functions of SLEEF that give the same bits on
- * every machine. */
+/* Ropes: their angles and tables (rope.h), in double (core/elementary.h). */
 #include "core/core.h"
 #include "rope/rope.h"
 
 #include <math.h>
-#include <sleef.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const double pi = 3.14159265358979323846;
 
 void fovea_rope_desc_init_size(fovea_rope_desc *desc, size_t size) {
     const fovea_rope_desc defaults = {.base = 10000.0,
@@ -61,8 +57,7 @@ static fovea_status check(const fovea_rope_desc *d) {
 
 /* The pair that turns so many times within the original length. */
 static double yarn_pair(const fovea_rope_desc *d, double turns) {
-    return (double)d->rotary_dim * Sleef_cinz_logd1_u10purec(d->original_positions / (2.0 * pi * turns)) /
-           (2.0 * Sleef_cinz_logd1_u10purec(d->base));
+    return (double)d->rotary_dim * fv_log(d->original_positions / (2.0 * FV_PI * turns)) / (2.0 * fv_log(d->base));
 }
 
 static double yarn(const fovea_rope_desc *d, double f, int64_t i) {
@@ -73,7 +68,7 @@ static double yarn(const fovea_rope_desc *d, double f, int64_t i) {
 }
 
 static double llama3(const fovea_rope_desc *d, double f) {
-    const double turns = d->original_positions * f / (2.0 * pi), low = d->low_frequency, high = d->high_frequency;
+    const double turns = d->original_positions * f / (2.0 * FV_PI), low = d->low_frequency, high = d->high_frequency;
     if (turns < low || turns > high)
         return turns < low ? f / d->factor : f;
     const double t = (turns - low) / (high - low);
@@ -85,8 +80,8 @@ static double frequency(const fovea_rope_desc *d, int64_t i) {
     const double dim = (double)d->rotary_dim;
     double base = d->base;
     if (d->scaling == FOVEA_ROPE_NTK)
-        base *= Sleef_cinz_powd1_u10purec(d->factor, dim / (dim - 2.0));
-    const double f = Sleef_cinz_powd1_u10purec(base, -2.0 * (double)i / dim);
+        base *= fv_pow(d->factor, dim / (dim - 2.0));
+    const double f = base > 0.0 && base < INFINITY ? fv_pow(base, -2.0 * (double)i / dim) : NAN;
     const double scaled = d->scaling == FOVEA_ROPE_LINEAR   ? f / d->factor
                           : d->scaling == FOVEA_ROPE_YARN   ? yarn(d, f, i)
                           : d->scaling == FOVEA_ROPE_LLAMA3 ? llama3(d, f)
@@ -97,23 +92,27 @@ static double frequency(const fovea_rope_desc *d, int64_t i) {
 static double factor_of(const fovea_rope_desc *d) {
     if (d->attention_factor != 0.0)
         return d->attention_factor;
-    return d->scaling == FOVEA_ROPE_YARN && d->factor > 1.0 ? 0.1 * Sleef_cinz_logd1_u10purec(d->factor) + 1.0 : 1.0;
+    return d->scaling == FOVEA_ROPE_YARN && d->factor > 1.0 ? 0.1 * fv_log(d->factor) + 1.0 : 1.0;
 }
 
-static void fill(fovea_rope *rope) {
+static fovea_status fill(fovea_rope *rope) {
     const int64_t n = rope->pairs;
     for (int64_t i = 0; i < n; i++) {
         const double f = frequency(&rope->desc, i);
+        if (!(f <= FV_ROPE_MOST_ANGLE))
+            return fv_fail(FOVEA_ERROR_ARGUMENT,
+                           "pair %lld would turn by %g at position 1; it must be at most %d: base, factor or divisors "
+                           "are wrong",
+                           (long long)i, f, FV_ROPE_MOST_ANGLE);
         double step = 1.0;
         for (int64_t digit = 0; digit < FV_ROPE_DIGITS; digit++, step *= FV_ROPE_BASE)
             for (int64_t value = 0; value < FV_ROPE_BASE; value++) {
                 double *to = rope->table + (digit * FV_ROPE_BASE + value) * 2 * n + i;
-                const Sleef_double_2 at = Sleef_cinz_sincosd1_u10purec((double)value * step * f);
-                to[0] = at.y;
-                to[n] = at.x;
+                fv_sincos((double)value * step * f, to + n, to);
             }
     }
     rope->factor = factor_of(&rope->desc);
+    return FOVEA_OK;
 }
 
 fovea_status fovea_rope_create(const fovea_rope_desc *given, fovea_rope **rope) {
@@ -140,10 +139,13 @@ fovea_status fovea_rope_create(const fovea_rope_desc *given, fovea_rope **rope) 
     if (desc.divisors)
         made->desc.divisors = memcpy(made->table + doubles, desc.divisors, (size_t)n * sizeof(float));
     const fv_float_mode mode = fv_float_plain();
-    fill(made);
+    status = fill(made);
     fv_float_mode_set(&mode);
-    *rope = made;
-    return FOVEA_OK;
+    if (status == FOVEA_OK)
+        *rope = made;
+    else
+        free(made);
+    return status;
 }
 
 void fovea_rope_destroy(fovea_rope *rope) { free(rope); }

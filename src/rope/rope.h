@@ -5,10 +5,13 @@
 #include "arrays/arrays.h"
 #include "fovea/fovea.h"
 
-enum { FV_ROPE_MOST_PAIRS = 512 };
+enum {
+    FV_ROPE_MOST_PAIRS = 512,
+    FV_ROPE_MOST_ANGLE = 1 << 20 /* of a pair at position 1: fv_sincos() takes 2^24 times as much */
+};
 
 /* The angle of p = a + 256 b + 65536 c is that of its three digits added, so each digit has a table, and cos and sin of
- * a position are two complex products in double. */
+ * a position are two complex products in double; frequencies, cos and sin as in core/elementary.h. */
 enum { FV_ROPE_DIGITS = 3, FV_ROPE_BASE = 256 };
 
 struct fovea_rope {

@@ -3,9 +3,9 @@
  *     test-log                   a sample of the floats in [1, 2^40); a second
  *     test-log --exhaustive      all 335,544,320 of them; a minute
  *
- * The tiers use different forms of SLEEF's double logarithm, with and without FMA, and round to float32 (kernels/simd);
- * what is tested is that the rounded values agree, and that they are within 1 ulp of the C library's. A row sum is at
- * least 1, as the greatest score contributes exp(0), and at most the number of keys. */
+ * They are what the C library's double logarithm gives when it is rounded to float32: with glibc, whose log is within
+ * 0.52 ulp of double, all 335,544,320. A row sum is at least 1, as the greatest score contributes exp(0), and at most the
+ * number of keys. */
 #include "dispatch/dispatch.h"
 #include "target.h"
 #include "test.h"
@@ -45,7 +45,7 @@ int main(int argc, char **argv) {
         double worst = 0.0;
         for (int i = 0; i < BLOCK; i += step == 1 ? 64 : 1)
             worst = fmax(worst, b.sum[i] == 1.0f ? (double)fabsf(got[i]) : ulps_off(got[i], log((double)b.sum[i])));
-        test_check(worst <= 1.0, "%s: %.3f ulp from the C library's log, sums from %a", finish->name, worst,
+        test_check(worst <= 0.50001, "%s: %.3f ulp from the C library's log, sums from %a", finish->name, worst,
                    (double)b.sum[0]);
     }
     return test_end();

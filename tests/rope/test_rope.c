@@ -219,6 +219,8 @@ static void test_refused(const fovea_context *ctx) {
         {"YaRN without length", 64, 3, 1e4, 2, 0, 32, 1, FOVEA_ERROR_ARGUMENT},
         {"YaRN beta", 64, 3, 1e4, 2, 4096, 0, 1, FOVEA_ERROR_ARGUMENT},
         {"Llama 3 frequencies", 64, 4, 1e4, 2, 4096, 32, 5, FOVEA_ERROR_ARGUMENT},
+        {"angles of 10^7", 64, 1, 1e4, 1e-7, 0, 32, 1, FOVEA_ERROR_ARGUMENT},
+        {"NTK's base is infinite", 4, 2, 1e300, 1e200, 0, 32, 1, FOVEA_ERROR_ARGUMENT},
     };
     fovea_rope *rope;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

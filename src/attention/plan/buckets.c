@@ -3,7 +3,6 @@
 
 #include "core/core.h"
 
-#include <math.h>
 #include <stdbool.h>
 
 int64_t fv_relative_buckets(const fovea_attention_desc *d) {
@@ -57,7 +56,7 @@ void fv_relative_bucket_starts(const fovea_attention_desc *d, int64_t *starts) {
         const int64_t step = b - exact;
         int64_t n = b;
         if (step > 0) { /* a guess first */
-            n = (int64_t)((double)exact * pow((double)most / (double)exact, (double)step / (double)logarithmic));
+            n = (int64_t)((double)exact * fv_pow((double)most / (double)exact, (double)step / (double)logarithmic));
             n = fv_min(fv_max(n, exact), most);
             while (n > exact && reaches(n - 1, exact, most, logarithmic, step))
                 n--;
