@@ -5,7 +5,6 @@
 #include "pass.h"
 #include "structs.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Arguments that the core takes and this library does not: all others. Arrays for each head are divided (piece.c). */
@@ -164,20 +163,17 @@ size_t fovea_mpi_attention_plan_workspace_size(const fovea_mpi_attention_plan *p
                     2 * fv_mpi_units(plan->ranks * (int64_t)sizeof(int)));
 }
 
-/* Ranks agree before the first message: none is sent to a rank that has no memory for it. */
+/* Ranks agree before the first message. */
 static fovea_status execute(fovea_mpi_attention_plan *plan, const fovea_mpi_cache *cache, fovea_status status,
                             const fovea_attention_args *args, void *workspace, size_t workspace_size) {
     const size_t needs = fovea_mpi_attention_plan_workspace_size(plan);
     const int64_t lens = fv_mpi_max(1, plan->problem.desc.batch) * (int64_t)sizeof(int64_t);
     fv_mpi_call call = {.plan = plan, .cache = cache};
-    void *own = workspace ? NULL : malloc(needs);
     if (status == FOVEA_OK && workspace && workspace_size < needs)
         status = fv_mpi_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, this plan needs %zu on this rank",
                              workspace_size, needs);
-    if (status == FOVEA_OK && !workspace && !own)
-        status = fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", needs);
     if (status == FOVEA_OK) {
-        char *memory = own ? own : workspace;
+        char *memory = workspace ? workspace : plan->workspace;
         call.memory = memory + (FV_MPI_UNIT - (uintptr_t)memory % FV_MPI_UNIT) % FV_MPI_UNIT;
         call.offsets = fv_mpi_take(&call, lens);
         call.zeros = fv_mpi_take(&call, lens);
@@ -200,7 +196,6 @@ static fovea_status execute(fovea_mpi_attention_plan *plan, const fovea_mpi_cach
             share(&call);
         status = call.status;
     }
-    free(own);
     return status;
 }
 

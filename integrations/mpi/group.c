@@ -21,7 +21,8 @@ fovea_status fovea_mpi_group_create(MPI_Comm comm, fovea_mpi_group **group) {
     MPI_Type_commit(&g->unit);
     g->counts = calloc((size_t)g->ranks, sizeof *g->counts);
     g->places = calloc((size_t)g->ranks, sizeof *g->places);
-    status = fv_mpi_agree(own, g->counts && g->places ? FOVEA_OK : fv_mpi_fail_memory(), 0, "groups");
+    g->bounds = calloc((size_t)g->ranks + 1, sizeof *g->bounds);
+    status = fv_mpi_agree(own, g->counts && g->places && g->bounds ? FOVEA_OK : fv_mpi_fail_memory(), 0, "groups");
     if (status == FOVEA_OK)
         *group = g;
     else
@@ -35,6 +36,7 @@ void fovea_mpi_group_destroy(fovea_mpi_group *g) {
     free(g->owned);
     free(g->counts);
     free(g->places);
+    free(g->bounds);
     MPI_Type_free(&g->unit);
     MPI_Comm_free(&g->comm);
     free(g);
@@ -174,12 +176,10 @@ fovea_status fovea_mpi_gather_columns(fovea_mpi_group *g, fovea_status mine, int
                                       int64_t element, const int64_t *bounds, const void *own, void *whole) {
     if (!g)
         return fv_mpi_fail_null("group");
-    int64_t *cuts = malloc((size_t)(g->ranks + 1) * sizeof *cuts);
+    int64_t *cuts = g->bounds;
     const fv_mpi_section section = {cuts, rows, element};
     fv_mpi_message message = {g, NULL, &section, 1};
     fovea_status status = mine == FOVEA_OK ? FOVEA_OK : fv_mpi_from_core(mine);
-    if (status == FOVEA_OK && !cuts)
-        status = fv_mpi_fail_memory();
     if (status == FOVEA_OK &&
         (rows < 0 || columns < 1 || element < 1 || element > 16 || rows > INT32_MAX || columns > INT32_MAX))
         status = fv_mpi_fail(FOVEA_ERROR_SHAPE, "%lld rows of %lld columns of %lld bytes cannot be gathered",
@@ -214,6 +214,5 @@ fovea_status fovea_mpi_gather_columns(fovea_mpi_group *g, fovea_status mine, int
         if (status == FOVEA_OK)
             fv_mpi_message_read(&message, 0, &to, NULL);
     }
-    free(cuts);
     return status;
 }

@@ -13,6 +13,7 @@ struct fovea_mpi_group {
     void *owned;
     size_t size;
     int *counts, *places; /* [ranks] of a message, in units */
+    int64_t *bounds;      /* [ranks + 1] of fovea_mpi_gather_columns() */
 };
 
 /* Columns of rows that the ranks have: rank r those from bounds[r] to bounds[r + 1]. rows 0: nothing is sent. */

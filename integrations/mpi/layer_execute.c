@@ -92,7 +92,7 @@ static fovea_status read_args(call *c, const fovea_attention_args *given) {
     if (c->args.name == NULL && d->flag)                                                                               \
         return fv_mpi_fail_null(#name);
 #include "fovea/fields.inc"
-    return fovea_mpi_group_reserve(c->m->group, (size_t)lay_out(c, NULL));
+    return FOVEA_OK;
 }
 
 static fovea_linear_args out_args(const call *c) {
@@ -117,7 +117,7 @@ static fovea_status check_outputs(const call *c, const int64_t *zeros) {
     if (!c->m->out)
         return check_tensor(&c->args.out, "out", d->out_dtype, of_heads);
     const fovea_linear_args a = out_args(c);
-    return fv_mpi_linear_check(c->m->out, &a, zeros);
+    return fv_mpi_linear_check(c->m->out, &a, zeros, c->linear);
 }
 
 static uint64_t digest_lens(uint64_t digest, const int64_t *lens, int64_t count) {

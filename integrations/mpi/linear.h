@@ -23,7 +23,8 @@ static inline const int64_t *fv_mpi_linear_bounds(const fovea_mpi_linear *l, int
  * status: of this rank before. */
 fovea_status fv_mpi_linear_run(fovea_mpi_linear *l, const fovea_linear_args *args, char *memory,
                                const unsigned char *written, fovea_status status);
-/* Checks arguments, except x's memory. zeros: [batch]. */
-fovea_status fv_mpi_linear_check(const fovea_mpi_linear *l, const fovea_linear_args *args, const int64_t *zeros);
+/* Checks arguments, except x's memory. zeros: [batch]. memory: as for fv_mpi_linear_run(). */
+fovea_status fv_mpi_linear_check(const fovea_mpi_linear *l, const fovea_linear_args *args, const int64_t *zeros,
+                                 char *memory);
 
 #endif

@@ -40,7 +40,8 @@ static layout lay_out(const fovea_mpi_linear *l, int64_t rows, char *memory) {
         a.residuals = a.message.all + messages;
         a.workspace = a.residuals + residuals;
     }
-    a.bytes += l->map ? (int64_t)fovea_linear_workspace_size(l->map) : 0;
+    a.bytes += fv_mpi_max(l->map ? (int64_t)fovea_linear_workspace_size(l->map) : 0,
+                          (int64_t)fovea_linear_workspace_size(l->check));
     return a;
 }
 
@@ -145,12 +146,15 @@ static fovea_status check_x(const fovea_mpi_linear *l, const fovea_linear_args *
     return FOVEA_OK;
 }
 
-fovea_status fv_mpi_linear_check(const fovea_mpi_linear *l, const fovea_linear_args *args, const int64_t *zeros) {
+fovea_status fv_mpi_linear_check(const fovea_mpi_linear *l, const fovea_linear_args *args, const int64_t *zeros,
+                                 char *memory) {
+    const int64_t rows = args->x.shape[0] * args->x.shape[2];
     fovea_linear_args a = *args;
     a.x.shape[1] = a.x.shape[3] = 1;
     a.lens = zeros;
     a.stats = NULL;
-    const fovea_status status = fovea_linear_execute(l->check, &a, NULL, 0);
+    const fovea_status status =
+        fovea_linear_execute(l->check, &a, lay_out(l, rows, memory).workspace, fovea_linear_workspace_size(l->check));
     return fv_mpi_from_core(status);
 }
 
@@ -183,7 +187,7 @@ fovea_status fovea_mpi_linear_execute(fovea_mpi_linear *l, const fovea_linear_ar
     if (status == FOVEA_OK) {
         const int64_t most = batch > rows ? batch : rows;
         memset(memory, 0, (size_t)(batch * (int64_t)sizeof(int64_t)));
-        status = fv_mpi_linear_check(l, &args, (const int64_t *)(const void *)memory);
+        status = fv_mpi_linear_check(l, &args, (const int64_t *)(const void *)memory, memory + rows_bytes(most));
         written = args.lens ? (unsigned char *)memory + fv_mpi_units(most * (int64_t)sizeof(int64_t)) : NULL;
         for (int64_t row = 0; written && row < rows; row++)
             written[row] = row % tokens < args.lens[row / tokens];

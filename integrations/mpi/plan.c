@@ -72,6 +72,7 @@ void fovea_mpi_attention_plan_destroy(fovea_mpi_attention_plan *p) {
     fv_mpi_routes_free(&p->routes);
     free(p->shapes);
     free(p->steps.at);
+    free(p->workspace);
     MPI_Type_free(&p->unit);
     MPI_Comm_free(&p->comm);
     free(p);

@@ -25,6 +25,7 @@ struct fovea_mpi_attention_plan {
     fv_mpi_shape *shapes;
     int64_t shape_count;
     size_t attention_bytes; /* the most workspace of check and shapes */
+    void *workspace;        /* of executions that are given none */
     /* PASS */
     fv_mpi_steps steps;
     int64_t slot_bytes, out_bytes; /* headers included: of a block under way, of a result */

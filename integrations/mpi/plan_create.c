@@ -105,7 +105,18 @@ static fovea_status build(fovea_mpi_attention_plan *p, const fovea_mpi_attention
                               d->page_keys ? 0 : fovea_mpi_attention_keys(p, p->rank), &p->check);
     if (status == FOVEA_OK)
         status = p->choice.method == FOVEA_MPI_METHOD_PASS ? plan_pass(p) : plan_gather(p);
-    return status;
+    if (status != FOVEA_OK)
+        return status;
+    if (p->choice.method == FOVEA_MPI_METHOD_GATHER) { /* merging states takes the core's default context */
+        float one;
+        status = fovea_exp_f32(1, &(float){0}, &one);
+        if (status != FOVEA_OK)
+            return fv_mpi_from_core(status);
+    }
+    const size_t bytes = fovea_mpi_attention_plan_workspace_size(p);
+    p->workspace = malloc(bytes);
+    return p->workspace ? FOVEA_OK
+                        : fv_mpi_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", bytes);
 }
 
 fovea_status fovea_mpi_attention_plan_create(MPI_Comm comm, const fovea_context *ctx,

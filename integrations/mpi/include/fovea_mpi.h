@@ -117,7 +117,8 @@ FOVEA_API void fovea_mpi_attention_desc_init_size(fovea_mpi_attention_desc *desc
 /* The distribution of a problem and the order of work. Has a communicator of its own. */
 typedef struct fovea_mpi_attention_plan fovea_mpi_attention_plan;
 
-/* Compares desc on all ranks of comm, and fixes stripes, blocks, and the order of work and of messages. Collective.
+/* Compares desc on all ranks of comm, and fixes stripes, blocks, and the order of work and of messages. Allocates all
+ * memory that executions need, so that none of them can lack it. Collective.
  * comm is duplicated, so messages of the plan meet no others. ctx must outlive the plan; what desc points to need not.
  * The ranks may have different tiers and numbers of threads.
  *
@@ -130,7 +131,7 @@ typedef struct fovea_mpi_attention_plan fovea_mpi_attention_plan;
  *                            (name one instead); MPI is not initialised
  *   FOVEA_ERROR_UNSUPPORTED  masks, has_bias, packed sequences, pages; GATHER with FOVEA_RELATIVE_WINDOW_2D; a block's
  *                            message of more than 2^37 bytes
- *   FOVEA_ERROR_OUT_OF_MEMORY
+ *   FOVEA_ERROR_OUT_OF_MEMORY  on any rank
  * After an error *plan is NULL, on all ranks. */
 FOVEA_API fovea_status fovea_mpi_attention_plan_create(MPI_Comm comm, const fovea_context *ctx,
                                                        const fovea_mpi_attention_desc *desc,
@@ -172,11 +173,10 @@ FOVEA_API double fovea_mpi_attention_plan_seconds(const fovea_mpi_attention_plan
  *   - relative and sinks: of the whole problem, the same on all ranks (not compared).
  *   - All other arguments must be absent.
  *   - The bits of out and lse are those of one fovea_attention_execute() with all keys, on any tier.
- *   - The ranks agree on arguments and memory in one small reduction before the first message. The call returns when
+ *   - The ranks agree on arguments in one small reduction before the first message. The call returns when
  *     this rank's work and messages are complete. Arguments may then be reused.
- *   - workspace: at least fovea_mpi_attention_plan_workspace_size() bytes, aligned like memory from malloc. With it
- *     the library allocates nothing (MPI may). With NULL and size 0, it allocates memory for this call; if any rank
- *     has none, every rank returns FOVEA_ERROR_OUT_OF_MEMORY.
+ *   - workspace: at least fovea_mpi_attention_plan_workspace_size() bytes, aligned like memory from malloc; or NULL,
+ *     for memory that the plan has had since it was created. Either way the library allocates nothing (MPI may).
  *   - Errors: those of fovea_attention_execute() for this rank's tensors; FOVEA_ERROR_ARGUMENT if lengths or offsets
  *     differ between ranks, FOVEA_ERROR_UNSUPPORTED if an offset is outside [min_offset, max_offset] of a plan of PASS
  *     that relies on it. After an error out and lse are undefined on all ranks, and the plan can be executed again. */

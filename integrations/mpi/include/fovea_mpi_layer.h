@@ -13,8 +13,10 @@
  * one unit; some are empty if there are fewer units than ranks. No sum is split: one rank computes each output, and
  * outputs are gathered. So every rank must have the whole input.
  *
- * Memory. A rank holds the weights of its share. Messages use the group's memory, which its maps and layers share: it
- * grows to what the largest call needs, or is reserved before. */
+ * Memory. A rank holds the weights of its share. Messages use the group's memory, which its maps and layers share. A
+ * layer makes it large enough when it is created, so that its executions allocate nothing; the call of a map or of
+ * fovea_mpi_gather_columns() that needs more enlarges it, unless it was reserved. If any rank lacks memory, every rank
+ * returns FOVEA_ERROR_OUT_OF_MEMORY. */
 #ifndef FOVEA_MPI_LAYER_H
 #define FOVEA_MPI_LAYER_H
 

@@ -1,9 +1,9 @@
 /* The multi-head layer by heads (fovea_mpi_layer.h): this rank's heads are a layer of the core without W^O, and W^O is
  * a linear map by columns. */
-#include "layer.h"
 #include "agree.h"
 #include "columns.h"
 #include "desc.h"
+#include "layer.h"
 #include "structs.h"
 
 #include <stdlib.h>
@@ -208,6 +208,8 @@ fovea_status fovea_mpi_mha_create(fovea_mpi_group *group, const fovea_context *c
     for (int i = 0; i < ROLES; i++)
         fv_mpi_slice_free(&k.slices[i]);
     status = make_out(&k, status);
+    if (status == FOVEA_OK) /* executions allocate nothing */
+        status = fv_mpi_agree(group->comm, fovea_mpi_group_reserve(group, fovea_mpi_mha_memory(m)), 0, "memory");
     if (status == FOVEA_OK)
         *mha = m;
     else
