@@ -160,7 +160,6 @@ function(fovea_object_library target)
     target_compile_definitions(${target} PRIVATE ${FOVEA_ARCHITECTURE} $<$<NOT:$<BOOL:${FOVEA_ASSERTS}>>:NDEBUG>)
     target_include_directories(${target} PRIVATE ${FOVEA_INCLUDE} ${PROJECT_SOURCE_DIR}/src
                                                  ${PROJECT_SOURCE_DIR}/kernels ${PROJECT_BINARY_DIR}/kernels)
-    target_link_libraries(${target} PRIVATE SLEEF::SLEEF)
     # Position-independent also in the static library, which others link into shared ones.
     set_target_properties(${target} PROPERTIES C_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON)
     set_property(GLOBAL APPEND PROPERTY FOVEA_OBJECT_LIBRARIES ${target})

@@ -2,9 +2,8 @@
 # rows for known CPUs (src/CMakeLists.txt), all of which may be moved. Components: Fovea_Runtime (the shared library),
 # Fovea_Development (the rest).
 #
-# A static library drags its dependencies along, so both descriptions name them: SLEEF (itself static where one is found,
-# else a shared library that programs load), m, and the OpenMP runtime of the compiler that built the archive, whatever
-# compiler links it.
+# A static library drags its dependencies along, so both descriptions name them: m, and the OpenMP runtime of the
+# compiler that built the archive, whatever compiler links it.
 #   fovea_install_program(PROGRAM)        a program, with the man page and the completion that it prints itself
 #   fovea_install_rpath(TARGET FOLDER)    what is installed there finds the shared library where it was put, or moved to
 #                                         with it; CMAKE_INSTALL_RPATH and CMAKE_SKIP_INSTALL_RPATH say otherwise
@@ -31,7 +30,6 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/FoveaConfigVersion.cmake 
 configure_package_config_file(cmake/FoveaConfig.cmake.in ${PROJECT_BINARY_DIR}/FoveaConfig.cmake
                               INSTALL_DESTINATION ${package_dir})
 install(FILES ${PROJECT_BINARY_DIR}/FoveaConfig.cmake ${PROJECT_BINARY_DIR}/FoveaConfigVersion.cmake
-              cmake/FindSLEEF.cmake
         DESTINATION ${package_dir} COMPONENT Fovea_Development)
 
 # Sets out to the linker's words for libraries given by path or name: -lx, with -L where it would not look by itself.
@@ -53,10 +51,7 @@ endfunction()
 if(NOT FOVEA_OPENMP AND CMAKE_THREAD_LIBS_INIT)
     set(threads pthread)
 endif()
-fovea_linker_words(pc_private ${SLEEF_LIBRARY} ${OpenMP_C_LIBRARIES} ${threads} m ${CMAKE_DL_LIBS})
-if(SLEEF_LIBRARY MATCHES "[.]a$" AND NOT APPLE) # whose linker has no such option
-    string(REPLACE "-lsleef" "-l:libsleef.a" pc_private "${pc_private}")
-endif()
+fovea_linker_words(pc_private ${OpenMP_C_LIBRARIES} ${threads} m ${CMAKE_DL_LIBS})
 set(pc_dir ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig)
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${pc_dir} OUTPUT_VARIABLE pc_to_prefix)
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} OUTPUT_VARIABLE pc_libdir)

@@ -6,9 +6,9 @@ foreach(library IN LISTS object_libraries)
     list(APPEND objects $<TARGET_OBJECTS:${library}>)
 endforeach()
 
-set(run_time SLEEF::SLEEF)
+set(run_time)
 if(UNIX)
-    list(APPEND run_time m ${CMAKE_DL_LIBS})
+    set(run_time m ${CMAKE_DL_LIBS})
 endif()
 if(FOVEA_OPENMP)
     # Fovea::openmp is made by the installed FoveaConfig.cmake.

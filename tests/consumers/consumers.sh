@@ -94,6 +94,7 @@ symbols)
     # Nothing aborts, exits or writes to stdout, ever.
     symbols -u >"$SCRATCH/asked"
     grep -qx malloc "$SCRATCH/asked" || fail "the library allocates nothing?"
+    lacks "$SCRATCH/asked" '^_?Sleef_'
     ! grep -xE 'abort|_?exit|quick_exit|raise|kill|(__)?v?printf(_chk)?|puts|putchar|stdout' "$SCRATCH/asked" ||
         fail "the library should not need these"
     ;;
@@ -204,21 +205,6 @@ reopen) # dlopen, a call on threads, dlclose, twice
     for policy in active passive; do
         OMP_WAIT_POLICY=$policy "$SCRATCH/reopen" "$library"
     done
-    ;;
-
-static_sleef) # one that is found is linked, and no shared one is loaded; a stand-in, of which this program calls nothing
-    mkdir -p "$SCRATCH/sleef/lib" "$SCRATCH/sleef/include"
-    symbols -u | sed -n 's/^_*\(Sleef_.*\)/void \1(void); void \1(void) {}/p' >"$SCRATCH/sleef/sleef.c"
-    [ -s "$SCRATCH/sleef/sleef.c" ] || fail "the library needs no SLEEF"
-    : >"$SCRATCH/sleef/include/sleef.h"
-    "$CC" -c "$SCRATCH/sleef/sleef.c" -o "$SCRATCH/sleef/sleef.o"
-    rm -f "$SCRATCH/sleef/lib/libsleef.a"
-    ar rcs "$SCRATCH/sleef/lib/libsleef.a" "$SCRATCH/sleef/sleef.o"
-    configure "$here/outside" "$SCRATCH/$step" -DOUTSIDE_LANGUAGE=C -DCMAKE_PREFIX_PATH="$prefix;$SCRATCH/sleef"
-    "$CMAKE" --build "$SCRATCH/$step"
-    "$SCRATCH/$step/outside"
-    readelf -d "$SCRATCH/$step/outside" >"$SCRATCH/$step/needed"
-    lacks "$SCRATCH/$step/needed" '[Ss][Ll][Ee][Ee][Ff]'
     ;;
 
 no_openmp) # built where there is none; only the portable kernels, which are soon built
