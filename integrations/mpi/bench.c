@@ -3,9 +3,9 @@
  *     mpirun -n 2 fovea-mpi-bench prompt 4096 8 8 128 bf16     tokens, query heads, key heads, channels, type
  *     mpirun -n 2 fovea-mpi-bench decode 65536 32 8 128 bf16
  * Ranks keep the CPUs that mpirun binds them to; the threads have all CPUs. Where ranks are bound, set OMP_NUM_THREADS
- * to their number: otherwise threads are as many as the first rank's CPUs. --costs default takes the cost model's defaults
- * in place of speeds that are measured first. --method pass|gather, --stripe SEGMENTS, --block QUERIES and --heads
- * KEY_HEADS of a block after these choose what the model would.
+ * to their number: otherwise threads are as many as the first rank's CPUs. --costs default takes the cost model's
+ * defaults in place of speeds that are measured first. --method pass|gather, --stripe SEGMENTS, --block QUERIES and
+ * --heads KEY_HEADS of a block after these choose what the model would.
  * Prints medians in milliseconds, their ratio, and what the cost model predicts of ranks. */
 #include "fovea_mpi.h"
 

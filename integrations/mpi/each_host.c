@@ -99,7 +99,7 @@ static void sleep_until_all(void) {
 
 /* -------------------------------------------------------------------------------------------------------- rank 0 -- */
 
-/* What ranks have sent. */
+/* The ranks' messages. */
 typedef struct all {
     int ranks;
     int *first;  /* the rank that tunes for a rank's kind */

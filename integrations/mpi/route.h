@@ -60,7 +60,7 @@ double fv_mpi_visit_seconds(const fv_mpi_problem *problem, const fv_mpi_block *b
 int64_t fv_mpi_q_bytes(const fv_mpi_problem *problem, const fv_mpi_block *block);
 int64_t fv_mpi_state_bytes(const fv_mpi_problem *problem, const fv_mpi_block *block); /* about: for costs */
 int64_t fv_mpi_out_bytes(const fv_mpi_problem *problem, const fv_mpi_block *block);
-/* Of a state sent to a rank, with q unless the rank has it: for costs. */
+/* Bytes of a state sent to a rank, with q unless the rank has it: for costs. */
 int64_t fv_mpi_hop_bytes(const fv_mpi_problem *problem, const fv_mpi_block *block, int to);
 
 #endif

@@ -1,5 +1,5 @@
-/* What ranks gain, by the cost model of libfovea_mpi, from measured speeds of a host and of a network. Runs without MPI.
- * One layer's attention: a causal prompt of so many tokens, or with --decode one query with so many keys.
+/* The speedup of ranks, by the cost model of libfovea_mpi, from measured speeds of a host and of a network. Runs
+ * without MPI. One layer's attention: a causal prompt of --tokens, or with --decode one query with that many keys.
  *     fovea-scaling --tokens 131072 --flops 3.8e12 --key-bytes 1.5e11 --copy 1e10 --gbits 25 --latency 2e-5
  * --flops, --key-bytes and --copy are those of a rank with all its threads; fovea-mpi-bench prints those of
  * one thread here, and of messages between two ranks. docs/scaling.md explains the columns. */

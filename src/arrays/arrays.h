@@ -1,4 +1,4 @@
-/* What functions of plain arrays have in common (fovea/arrays.h), and conversions for other modules. */
+/* Common parts of functions of plain arrays (fovea/arrays.h), and conversions for other modules. */
 #ifndef FV_ARRAYS_H
 #define FV_ARRAYS_H
 

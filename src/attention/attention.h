@@ -1,4 +1,4 @@
-/* The module of attention: the one header of it that others include, beside tuning.h. What the planner decides for a
+/* The module of attention: the one header of it that others include, besides tuning.h. What the planner decides for a
  * shape, and how tests, benchmarks and the tuner decide it instead; execution whose arguments were checked before; what
  * causality and windows leave of a shape. plan.h and the rest are the module's own.
  */
@@ -17,16 +17,16 @@ typedef struct fv_attention_choice {
     const fv_kernel *value; /* multiplies values */
     int64_t block_rows;     /* of a row block at most, in equal parts: they share the packing of K */
     int64_t tile_rows;      /* rows of a block whose scores are in flight at once */
-    /* Of a task, all rows being split over keys; -1: none is; 0: as lengths and threads ask for. */
+    /* Segments per task where rows are split over keys; -1: never split; 0: by lengths and threads. */
     int64_t split_segments;
-    int64_t k, v;        /* sources of keys and values: 1 + their place in sources/sources.inc */
-    /* Blocks of at most so many rows take keys and values as they lie; -1: none do. */
+    int64_t k, v; /* sources of keys and values: 1 + their place in sources/sources.inc */
+    /* The most rows of a block that takes keys and values as they lie; -1: no block does. */
     int64_t few_rows;
-    int64_t copy_rows;   /* from so many rows of a block on, values that lie badly are copied */
+    int64_t copy_rows;   /* fewest rows of a block for which badly placed values are copied */
     int64_t amx_rows;    /* likewise, bf16_tile goes over AMX tiles */
-    int64_t stream_rows; /* blocks of at most so many rows leave prefetching to the hardware where it can; -1: none do */
+    int64_t stream_rows; /* most rows of a block that leaves prefetching to the hardware, where it can; -1: none */
     int64_t threads;     /* at most */
-    int64_t cache_scale; /* the default is for caches of so many per cent of their size; 0: the context's */
+    int64_t cache_scale; /* per cent of the caches' sizes for which defaults are made; 0: the context's */
 } fv_attention_choice;
 
 /* fovea_attention_plan_create() with some choices made. */

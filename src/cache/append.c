@@ -119,7 +119,7 @@ static fovea_status check_tensor(const fv_pages *p, const fovea_kv_append *a, co
     return fv_tensor_check(t, &rule, span);
 }
 
-/* What is to be appended; spans of keys and of values. */
+/* Checks what is to be appended; sets the spans of its keys and of its values. */
 static fovea_status check(const fv_pages *p, const fovea_kv_append *a, fv_span spans[2]) {
     if (a->count < 0)
         return fv_fail(FOVEA_ERROR_SHAPE, "count is %lld; it must be at least 0", (long long)a->count);

@@ -9,8 +9,8 @@
 
 #include <stdbool.h>
 
-/* What is kept of a token and head, in the order of a page and of a saved sequence: rows of channels, and the scales of
- * those that are integers. */
+/* The parts that are kept for a token and head, in the order of a page and of a saved sequence: rows of channels, and
+ * the scales of those that are integers. */
 typedef enum fv_page_part { FV_KEYS, FV_VALUES, FV_KEY_SCALES, FV_VALUE_SCALES, FV_PAGE_PARTS } fv_page_part;
 
 /* Pages, a cache's or a caller's, in bytes: a part of page p and head h begins at + p * page + h * head, and each token
@@ -34,7 +34,7 @@ static inline char *fv_page_at(const fv_pages *p, fv_page_part part, int64_t pag
     return word ? at + fv_round_down(key, group) * step + key % group * word : at + key * step;
 }
 
-/* Can pages of so many keys have keys, or values, of that type? If not, a sentence. */
+/* Whether pages of that many keys can have keys, or values, of that type; if not, an error with a sentence. */
 fovea_status fv_stored_check(const char *name, fovea_dtype dtype, bool keys, int64_t channels, int64_t page_keys);
 
 /* Bytes that pages keep of a row of a token and head, its scales included. */
@@ -57,7 +57,7 @@ static inline const int32_t *fv_pages_table(const fovea_kv_pages *own, int64_t s
 const fovea_kv_cache_desc *fv_cache_desc(const fovea_kv_cache *cache);
 const fv_pages *fv_cache_pages(const fovea_kv_cache *cache);
 
-/* What a call is to read. The arrays are the caller's. */
+/* The sequences that a call reads. The arrays are the caller's. */
 typedef struct fv_cache_reading {
     int64_t layer, count;
     const int64_t *sequences; /* [count] */

@@ -28,7 +28,7 @@ static fv_cache_page *begun(const fv_cache_list *list) {
     return list->length % FV_PAGE_KEYS != 0 && i < list->count && list->page[i].at == at ? &list->page[i] : NULL;
 }
 
-/* The first page that a list lacks for tokens to come, and how many it lacks for so many. */
+/* The first page that a list lacks for new tokens, and how many pages it lacks for a number of them. */
 static int64_t first_missing(const fv_cache_list *list) {
     return fv_max(list->length / FV_PAGE_KEYS, list->count > 0 ? list->page[list->count - 1].at + 1 : 0);
 }
@@ -43,7 +43,7 @@ static int64_t behind_window(const fovea_kv_cache *c, const fv_cache_list *list,
     return window < 0 || list->length < window ? 0 : (list->length - window) / FV_PAGE_KEYS;
 }
 
-/* Pages that all lists lack, added up as long as the cache could have so many. */
+/* Pages that all lists lack, added up until they are more than the cache could have. */
 static fovea_status count_missing(const fovea_kv_cache *c, const fv_growth *g, int64_t *pages) {
     for (const fv_cache_sequence *s = g->first; s; s = s->next)
         for (int64_t layer = g->layer; layer < g->end; layer++) {
@@ -128,7 +128,7 @@ fovea_status fv_growth_begin(fovea_kv_cache *c, const fv_growth *g) {
     return FOVEA_OK;
 }
 
-/* The first keys of a head, and interleaved those beside them in their group. */
+/* Copies the first keys of a head; where pages are interleaved, the rest of their group, too. */
 static void copy_part(const fovea_kv_cache *c, fv_page_part part, int32_t from, int32_t to, int64_t head,
                       int64_t keys) {
     const int64_t whole = c->pages.part[part].word ? fv_round_up(keys, c->pages.part[part].group) : keys;

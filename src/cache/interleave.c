@@ -5,7 +5,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* For words of so many bytes, which compilers want to know. */
+/* The size of a word is a constant for the compiler. */
 INLINE void read_key(const char *at, int64_t group, int64_t bytes, char *row, const int64_t word) {
     for (; bytes >= word; bytes -= word, row += word, at += group * word)
         memcpy(row, at, (size_t)word);

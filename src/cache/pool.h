@@ -42,8 +42,8 @@ typedef struct fv_cache_sequence {
     int64_t number;
     fv_cache_range *evicted; /* ascending, apart from each other */
     int64_t ranges, range_room;
-    /* Of the call that changes it now: the sequence after it, its place among those of the call, tokens that it grows
-     * by. */
+    /* Set by the call that changes it now: the next sequence of the call, this one's place among them, tokens that it
+     * grows by. */
     struct fv_cache_sequence *next;
     int64_t place, tokens;
     int64_t mark;          /* the call that named it last: finds those named twice */
@@ -86,7 +86,7 @@ fv_cache_sequence *fv_cache_find(fovea_kv_cache *cache, int64_t sequence);
 fovea_status fv_cache_open(fovea_kv_cache *cache, fv_cache_sequence **sequence);
 void fv_cache_close(fovea_kv_cache *cache, fv_cache_sequence *sequence);
 
-/* Room for so many entries of a list. */
+/* Makes room for count entries in a list. */
 fovea_status fv_list_room(fv_cache_list *list, int64_t count);
 
 /* The first entry that is at a page or behind it, or count. */
@@ -104,7 +104,7 @@ void fv_list_add(fovea_kv_cache *cache, fv_cache_list *list, int64_t at);
 /* Drops the pages of entries [begin, end), and closes the gap. */
 void fv_list_drop(fovea_kv_cache *cache, fv_cache_list *list, int64_t begin, int64_t end);
 
-/* Cuts a list to so many tokens. */
+/* Cuts a list to that many tokens. */
 void fv_list_cut(fovea_kv_cache *cache, fv_cache_list *list, int64_t length);
 
 /* Fills rows, steps and words of pages by their types; a caller's are interleaved only if they are integers. */

@@ -1,4 +1,4 @@
-/* What attention reads of a cache (cache.h). */
+/* How attention reads a cache (cache.h). */
 #include "cache/pool.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What is done with sequences, but for appending (fovea/cache.h). */
+/* Operations on sequences, except appending (fovea/cache.h). */
 #include "cache/pool.h"
 
 #include <stdlib.h>

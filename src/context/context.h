@@ -51,10 +51,10 @@ typedef struct fv_placement {
     int64_t end[FV_NODES]; /* node i has the parts from the end of i - 1 on */
 } fv_placement;
 
-/* What a description's placement and placement_node are on this machine; or refuses them. */
+/* Resolves a description's placement and placement_node on this machine, or refuses them. */
 fovea_status fv_placement_select(const fovea_context *ctx, fovea_placement placement, int number, fv_placement *taken);
 
-/* Gives count parts of memory, of so many bytes each, to their nodes, before anything is written there. */
+/* Gives count parts of memory, part bytes each, to their nodes, before anything is written there. */
 fovea_status fv_placement_apply(const fovea_context *ctx, fv_placement *placement, void *memory, int64_t part,
                                 int64_t count);
 
@@ -66,7 +66,7 @@ typedef enum fv_arithmetic_of { FV_ARITHMETIC_OF_attention, FV_ARITHMETIC_OF_lin
 /* The arithmetic that FOVEA_ARITHMETIC names; FASTEST if it is unset or empty. */
 fovea_status fv_arithmetic_of_environment(fovea_arithmetic *arithmetic);
 
-/* What FASTEST takes. bf16: are all operands that arithmetics ask of bfloat16? */
+/* The arithmetic that FASTEST selects. bf16: whether all operands that arithmetics ask for are bfloat16. */
 fovea_arithmetic fv_arithmetic_fastest(const fovea_context *ctx, fv_arithmetic_of operation, bool bf16);
 
 /* An operand that arithmetics ask: "k_dtype". */
@@ -75,7 +75,7 @@ typedef struct fv_arithmetic_operand {
     fovea_dtype dtype;
 } fv_arithmetic_operand;
 
-/* What given is computed in; or refuses it for an operand's type. */
+/* The arithmetic in which given is computed; or refuses it for an operand's type. */
 fovea_status fv_arithmetic_select(const fovea_context *ctx, fv_arithmetic_of operation, fovea_arithmetic given,
                                   const fv_arithmetic_operand *operands, int count, fovea_arithmetic *taken);
 

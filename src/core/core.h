@@ -1,4 +1,4 @@
-/* What the modules above know of core. */
+/* The module core: the header that other folders include. */
 #ifndef FV_CORE_H
 #define FV_CORE_H
 

@@ -101,7 +101,7 @@ static fovea_status open_place(const char *path, int flags, place *p, char error
     }
 }
 
-/* What fv_file_read() refuses. */
+/* Refuses files that fv_file_read() does not read. */
 static fovea_status check_opened(const place *p, int file, char error[FV_FILE_ERROR]) {
     struct stat status;
     if (fstat(file, &status) != 0)
@@ -225,26 +225,26 @@ static bool write_all(int file, const char *text, size_t length) {
 }
 
 /* Opens the file that will take the place of the old one; -1 and a sentence. */
-static int open_beside(const place *p, char beside[NAME_MAX + 16], char error[FV_FILE_ERROR]) {
+static int open_temporary(const place *p, char temporary[NAME_MAX + 16], char error[FV_FILE_ERROR]) {
     struct stat old;
     if (fstatat(p->folder, p->name, &old, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(old.st_mode)) {
         fail(error, "%.300s is not a regular file: left alone", p->path);
         return -1;
     }
-    if (snprintf(beside, NAME_MAX + 16, ".%s.new", p->name) > NAME_MAX) {
+    if (snprintf(temporary, NAME_MAX + 16, ".%s.new", p->name) > NAME_MAX) {
         fail(error, "%.300s: the name is too long", p->path);
         return -1;
     }
-    unlinkat(p->folder, beside, 0); /* of a process that was killed: whoever has the lock is alone */
-    const int file = openat(p->folder, beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    unlinkat(p->folder, temporary, 0); /* of a process that was killed: whoever has the lock is alone */
+    const int file = openat(p->folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (file < 0)
-        fail(error, "%.300s: nothing can be written beside it: %s", p->path, strerror(errno));
+        fail(error, "%.300s: no file can be written in its folder: %s", p->path, strerror(errno));
     return file;
 }
 
 static fovea_status replace_at(const place *p, const char *text, size_t length, char error[FV_FILE_ERROR]) {
-    char beside[NAME_MAX + 16];
-    const int file = open_beside(p, beside, error);
+    char temporary[NAME_MAX + 16];
+    const int file = open_temporary(p, temporary, error);
     if (file < 0)
         return FOVEA_ERROR_FILE;
     bool ok = write_all(file, text, length) && fsync(file) == 0;
@@ -253,12 +253,12 @@ static fovea_status replace_at(const place *p, const char *text, size_t length, 
         ok = false;
         reason = errno;
     }
-    if (ok && renameat(p->folder, beside, p->folder, p->name) != 0) {
+    if (ok && renameat(p->folder, temporary, p->folder, p->name) != 0) {
         ok = false;
         reason = errno;
     }
     if (!ok) {
-        unlinkat(p->folder, beside, 0);
+        unlinkat(p->folder, temporary, 0);
         return fail(error, "%.300s: %s: left as it was", p->path, strerror(reason));
     }
     fsync(p->folder); /* the name, too; what cannot be synced (some file systems) is still there */
@@ -279,11 +279,11 @@ bool fv_file_may_replace(const char *path, char error[FV_FILE_ERROR]) {
     place p;
     if (open_place(path, O_RDONLY, &p, error) != FOVEA_OK)
         return false;
-    char beside[NAME_MAX + 16];
-    const int file = open_beside(&p, beside, error);
+    char temporary[NAME_MAX + 16];
+    const int file = open_temporary(&p, temporary, error);
     if (file >= 0) {
         close(file);
-        unlinkat(p.folder, beside, 0);
+        unlinkat(p.folder, temporary, 0);
     }
     close_place(&p);
     return file >= 0;

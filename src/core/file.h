@@ -17,18 +17,18 @@ enum { FV_FILE_ERROR = 512 };
 fovea_status fv_file_read(const char *path, char *text, size_t size, size_t *length, bool *absent,
                           char error[FV_FILE_ERROR]);
 
-/* The path of name beside the library, or the program that it is part of; "" if that is not known. */
+/* The path of name in the folder of the library, or of the program that it is part of; "" if that is not known. */
 void fv_file_beside_library(const char *name, char *path, size_t size);
 
-/* Puts a file in place of what is there, if anything: written beside it, synced, renamed; so that whoever reads sees
- * the old one whole or the new one whole, also after a crash. Follows a symbolic link.
+/* Puts a file in place of what is there, if anything: written to another name, synced, renamed; so that whoever reads
+ * sees the old one whole or the new one whole, also after a crash. Follows a symbolic link.
  * Between fv_file_lock() and fv_file_unlock(). */
 fovea_status fv_file_replace(const char *path, const char *text, size_t length, char error[FV_FILE_ERROR]);
 
 /* Could fv_file_replace() write there? A sentence if not. Likewise between lock and unlock. */
 bool fv_file_may_replace(const char *path, char error[FV_FILE_ERROR]);
 
-/* One process at a time may change the files of a folder by these functions: locks the folder, waiting so many seconds
+/* One process at a time may change the files of a folder by these functions: locks the folder, waiting at most seconds
  * for whoever has it (FOVEA_ERROR_BUSY after that). *lock is what fv_file_unlock() takes. */
 fovea_status fv_file_lock(const char *path, int seconds, int *lock, char error[FV_FILE_ERROR]);
 void fv_file_unlock(int lock);

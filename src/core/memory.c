@@ -1,6 +1,6 @@
-/* Large allocations (memory.h). A page of 4 KiB is read in less time than it takes to look up the next one where page
- * tables are two, a guest's and its host's; hardware does not fetch past its end, and gives up what is fetched where
- * the look-up is not in its cache. */
+/* Large allocations (memory.h), in pages of 2 MiB where the system has them. In virtual machines, where a guest's and a
+ * host's page tables are walked, a TLB miss costs more than reading a page of 4 KiB, and hardware prefetchers stop at
+ * the end of a page. */
 #ifdef __linux__
 #define _DEFAULT_SOURCE /* madvise */
 #include <sys/mman.h>

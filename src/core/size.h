@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What callers may ask for, and what stands for "no limit" of a window in plans. From any position a window without
- * limit reaches past every key. */
+/* Limits of what callers may ask for, and the number that stands for "no limit" of a window in plans: from any position
+ * such a window reaches past every key. */
 #define FV_SIZE_LIMIT ((int64_t)1 << 48)     /* of a single size: more than any memory holds */
 #define FV_CHANNEL_LIMIT ((int64_t)1 << 16)  /* of head_dim and value_dim: scratch has rows of a tile times these */
 #define FV_POSITION_LIMIT ((int64_t)1 << 60) /* of an offset, on either side of 0 */

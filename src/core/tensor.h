@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-/* What a tensor has to be. */
+/* The conditions that a tensor must meet. */
 typedef struct fv_tensor_rule {
     const char *name; /* for the sentence */
     fovea_dtype dtype;
@@ -46,13 +46,13 @@ static inline fv_dtype_block fv_dtype_block_of(fovea_dtype dtype) {
     return (fv_dtype_block){1, (int)fv_dtype_size(dtype)};
 }
 
-/* Bytes of so many elements, which begin and end with a byte, or a block. */
+/* Bytes of elements that begin and end with a byte, or a block. */
 static inline int64_t fv_dtype_bytes(fovea_dtype dtype, int64_t elements) {
     const fv_dtype_block block = fv_dtype_block_of(dtype);
     return block.elements > 1 ? elements / block.elements * block.bytes : elements * fv_dtype_bits(dtype) / 8;
 }
 
-/* Are they integers with scales beside them? */
+/* Whether they are integers with separate scales. */
 static inline bool fv_dtype_scaled(fovea_dtype dtype) {
     bool scaled = false;
 #define FV_DTYPE_SCALED(name, bits, word) scaled = scaled || dtype == FOVEA_DTYPE_##name;
@@ -61,7 +61,7 @@ static inline bool fv_dtype_scaled(fovea_dtype dtype) {
     return scaled;
 }
 
-/* Are they integers with scales, beside them or inside? */
+/* Whether they are integers with scales, separate or inside. */
 static inline bool fv_dtype_quantised(fovea_dtype dtype) {
     return fv_dtype_scaled(dtype) || fv_dtype_block_of(dtype).elements > 1;
 }

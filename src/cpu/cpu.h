@@ -1,4 +1,4 @@
-/* What the machine offers. x86.c, arm.c (generic.c elsewhere) ask the processor, system.c and cgroup.c the system;
+/* Facts about the machine. x86.c, arm.c (generic.c elsewhere) ask the processor, system.c and cgroup.c the system;
  * isa.h has the order of tiers and features. */
 #ifndef FV_CPU_H
 #define FV_CPU_H
@@ -49,7 +49,7 @@ int fv_cpu_online(void);
  * them; at least 1. */
 int fv_cpu_affinity(void);
 
-/* The affinity mask likewise, as the system takes it, in a set of so many bytes; false: not known. */
+/* The affinity mask likewise, as the system takes it, in a set of bytes bytes; false: not known. */
 bool fv_cpu_mask(void *set, size_t bytes);
 
 /* Nodes of memory, and their CPUs that this process may use (nodes.c); none where they are not known. */
@@ -87,7 +87,7 @@ static inline int64_t fv_sane(int64_t value, int64_t low, int64_t high, int64_t 
     return value >= low && value <= high ? value : fallback;
 }
 
-/* A cache's bytes at so many per cent of its size. */
+/* A cache's bytes at percent per cent of its size. */
 static inline int64_t fv_cpu_scaled(int64_t bytes, int64_t percent) { return bytes * percent / 100; }
 
 static inline void fv_cpu_sane_caches(fv_cpu *cpu) {

@@ -9,7 +9,7 @@
 
 enum { FV_FEATURES_TEXT = 160 }; /* bytes of the words of all features */
 
-/* What a machine, or a context on it, offers to kernels: a tier with all below it, and features. */
+/* The tier, with all below it, and the features that a machine, or a context on it, offers to kernels. */
 typedef struct fv_target {
     fv_isa isa;
     unsigned features; /* FV_HAS_... */
@@ -27,7 +27,7 @@ fv_target fv_target_capped(fv_target target, fv_isa cap);
 /* Has the target that tier and those features? */
 bool fv_target_has(fv_target target, fv_isa isa, unsigned features);
 
-/* What it has not of them, as "avx512" or "f16c, avx512_bf16"; "" if it has all. */
+/* The missing ones, as "avx512" or "f16c, avx512_bf16"; "" if it has all. */
 const char *fv_target_lacks(fv_target target, fv_isa isa, unsigned features, char text[FV_FEATURES_TEXT]);
 
 /* Floats in a vector of the tier. */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A file such as "0-3,8": the numbers below bits into a set of so many. It is empty, and the result false, where the
+/* A file such as "0-3,8": the numbers below bits, as a set of bits. The set is empty, and the result false, where the
  * file is absent or not of that form. */
 static bool read_list(const char *folder, const char *name, int bits, uint64_t *set) {
     char path[512];

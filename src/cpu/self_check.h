@@ -1,4 +1,4 @@
-/* What instructions of this CPU compute, against what kernels rely on (kernels/probes). */
+/* Compares what instructions of this CPU compute with what kernels rely on (kernels/probes). */
 #ifndef FV_SELF_CHECK_H
 #define FV_SELF_CHECK_H
 

@@ -120,7 +120,7 @@ static inline int64_t fv_interleaved_word(fovea_dtype dtype) {
     return fv_format_of(fv_format_interleaved(dtype)).per_word;
 }
 
-/* What makes floats of an element type, and elements of floats; NULL: there is none, as they are floats or integers. */
+/* Kernels that widen a type to floats, and narrow floats to it; NULL for floats and integers. */
 fv_widen_bf16_fn *fv_widen_of(fovea_dtype dtype, fv_target target);
 fv_narrow_bf16_fn *fv_narrow_of(fovea_dtype dtype, fv_target target);
 
@@ -132,12 +132,12 @@ const fv_kernel *fv_kernel_named(const char *name);
 
 /* ------------------------------------------------------------------------------- products of floats (multiply.c) -- */
 
-/* What a product costs for that many rows and columns, for each step of k and row, by a model of a core: for
+/* The cost of a product for that many rows and columns, for each step of k and row, by a model of a core: for
  * comparing. */
 double fv_multiply_cost(const fv_kernel *multiply, int64_t rows, int64_t columns);
 
-/* Of the best product of floats and those alike: the cheapest for that many rows and columns; of those that are equal
- * the one whose panels are narrower, then the first in the list. */
+/* The cheapest product of floats for that many rows and columns, among those with the best one's features; if costs
+ * are equal, the one with narrower panels, then the first in the list. */
 const fv_kernel *fv_multiply_for(fv_target target, int64_t rows, int64_t columns);
 
 /* The same, of those that take all rows in one tile, if there are any: the cost above is that of tiles full of rows. */

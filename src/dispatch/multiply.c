@@ -20,7 +20,7 @@ double fv_multiply_cost(const fv_kernel *multiply, int64_t rows, int64_t columns
     return cost / (double)height;
 }
 
-/* Of those at least so high and wide; NULL if there is none. */
+/* The cheapest product of a tile at least that high and wide; NULL if there is none. */
 static const fv_kernel *cheapest(fv_target target, int64_t rows, int64_t columns, int64_t height, int64_t width) {
     const double tie = 1e-9; /* sums of the same terms may differ in their last bits */
     const fv_kernel *first = fv_multiply_best(FV_KIND_f32, FV_FORMAT_f32, target), *best = NULL;

@@ -22,7 +22,7 @@ typedef struct fv_ops {
     fv_finite_f32_fn *finite;
     fv_pack_fn *pack_columns; /* floats into a panel */
     fv_scales_f32_fn *scales;
-    /* Of types that this build has; NULL else, and then no plan has such operands. */
+    /* NULL for types that this build was made without: no plan has such operands then. */
     fv_softmax_bf16_fn *softmax_bf16;
     fv_widen_bf16_fn *widen_bf16, *widen_f16;
     fv_narrow_bf16_fn *narrow_bf16, *narrow_f16;
@@ -34,7 +34,7 @@ typedef struct fv_ops {
 
 void fv_ops_select(fv_target target, fv_ops *ops);
 
-/* What makes floats of elements of a type, and elements of floats; NULL: they are floats, or integers. */
+/* Kernels that widen a type to floats, and narrow floats to it; NULL for floats and integers. */
 static inline fv_widen_bf16_fn *fv_ops_widen(const fv_ops *ops, fovea_dtype dtype) {
     return dtype == FOVEA_DTYPE_BF16 ? ops->widen_bf16 : dtype == FOVEA_DTYPE_F16 ? ops->widen_f16 : NULL;
 }

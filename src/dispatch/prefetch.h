@@ -7,7 +7,7 @@
 
 #include <assert.h>
 
-/* What is still to be prefetched. */
+/* The range that is still to be prefetched. */
 typedef struct fv_prefetch_range {
     const float *at, *end;
 } fv_prefetch_range;

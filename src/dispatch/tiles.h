@@ -9,8 +9,8 @@
 void fv_tiles_enter(const fv_kernel *kernel);
 void fv_tiles_leave(const fv_kernel *kernel);
 
-/* softmax(args), and beside it count products of a kernel over tiles, in order, between such a pair. They overlap
- * nothing that softmax touches. */
+/* softmax(args), overlapped with count products of a kernel over tiles, in order, between such a pair. Their memory
+ * does not overlap softmax's. */
 void fv_tiles_softmax(const fv_kernel *kernel, const fv_product *products, int64_t count, fv_softmax_bf16_fn *softmax,
                       const fv_softmax_f32_args *args);
 

@@ -28,7 +28,7 @@ static void rows(const void *arg, int64_t begin, int64_t end) {
         }
 }
 
-/* An input beside the output. */
+/* Checks an input against the output. */
 static fovea_status check_input(const char *name, const fovea_tensor *t, const fovea_activate_args *args,
                                 const fv_span *y) {
     fv_span span;

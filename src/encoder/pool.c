@@ -14,12 +14,12 @@ typedef struct pool {
     fv_view x, y;
 } pool;
 
-/* What a token counts for. */
+/* The weight of a token. */
 static float weight_of(const fovea_pool_args *args, int64_t begin, int64_t row) {
     return args->weights ? args->weights[row] : (float)(row - begin + 1);
 }
 
-/* What the sum over a sequence is divided by; 0: the result is +0. */
+/* The divisor of the sum over a sequence; 0: the result is +0. */
 static float divisor_of(const fovea_pool_args *args, int64_t begin, int64_t end) {
     float sum = 0.0F;
     switch (args->pooling) {

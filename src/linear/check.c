@@ -86,7 +86,7 @@ static fovea_status read_dtypes(fovea_linear_desc *d) {
                                                           : FOVEA_OK;
 }
 
-/* What weights are multiplied in of which so many parts are quantised. */
+/* Selects the arithmetic of a map, quantised of whose parts are quantised. */
 static fovea_status select_quantised(fovea_linear_desc *d, int64_t quantised) {
     if (d->arithmetic == FOVEA_ARITHMETIC_EXACT)
         return FOVEA_OK;
@@ -228,14 +228,14 @@ static bool same_elements(const fovea_tensor *a, const fovea_tensor *b) {
     return same;
 }
 
-/* What is written beside outputs: nothing else may be there. */
+/* Memory that is written besides outputs: nothing else may overlap it. */
 enum { WORKSPACE, STATS, BESIDE };
 static fovea_status check_beside(const fv_span *span, const fv_span beside[BESIDE]) {
     const fovea_status status = fv_spans_disjoint(span, &beside[WORKSPACE]);
     return status == FOVEA_OK ? fv_spans_disjoint(span, &beside[STATS]) : status;
 }
 
-/* Part p's output against the input, the lengths, all residuals, the outputs of later parts and what is beside them. */
+/* Part p's output against the input, lengths, all residuals, outputs of later parts, the workspace and stats. */
 static fovea_status check_overlaps(const fovea_linear *l, const fovea_linear_args *args, int64_t p, const fv_span *x,
                                    const fv_span *lens, const fv_span beside[BESIDE]) {
     char name[PART_NAME], other_name[PART_NAME];

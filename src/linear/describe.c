@@ -1,4 +1,4 @@
-/* What is decided for a linear map, in words (heuristics.h, fovea.h). */
+/* The choices for a linear map, in words (heuristics.h, fovea.h). */
 #include "linear/linear.h"
 
 #include "core/core.h"
@@ -14,7 +14,7 @@ static const char *choice_text(const fv_linear_choice *c, char text[256]) {
     return text;
 }
 
-/* Adds where the choice for so many rows comes from; each: one of several rows of the file, with what it decides. */
+/* Adds where the choice for these rows comes from; each: one of several rows of the file, with what it decides. */
 static void add_origin(const fovea_linear *l, int64_t rows, bool each, char *text, size_t size, size_t *n) {
     char origin[640], choice[256];
     const fv_tuning_row *row = fv_linear_tuned(l, rows);

@@ -1,4 +1,4 @@
-/* What a choice comes to (heuristics.h), for tuners: fields that have no part in a map's work are 0. */
+/* The effect of a choice (heuristics.h), for tuners: fields that have no part in a map's work are 0. */
 #include "linear/linear.h"
 
 #include "core/core.h"

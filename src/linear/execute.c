@@ -1,8 +1,8 @@
 /* Execution of linear maps (linear.h): row blocks times groups of panels, claimed by threads from a counter.
  *
- * An item multiplies its rows of x by one panel after another. The rows stay in the second-level cache, or come from
- * beyond it once for each panel (heuristics.c), a panel is read from wherever it is once for each row block; with a
- * few rows that reading is all the work there is, and takes as long as memory takes. Rows go through a panel (panel.c)
+ * An item multiplies its rows of x by one panel after another. The rows stay in the second-level cache, or are read
+ * again for each panel (heuristics.c); a panel is read once for each row block. With few rows, reading panels takes
+ * most of the time, and memory bandwidth is the bound. Rows go through a panel (panel.c)
  * in runs whose places are evenly apart.
  */
 #include "core/core.h"
@@ -142,7 +142,7 @@ int64_t fv_linear_group(const fovea_linear *l, const fv_linear_choice *choice, i
     return fv_ceil_div(panels, threads == 1 || blocks >= wanted ? 1 : fv_ceil_div(wanted, blocks));
 }
 
-/* What may multiply by tiles; NULL: nothing. */
+/* The product that may go over tiles, or NULL. */
 static const fv_kernel *over_tiles(const execution *e) {
     const fovea_linear *l = e->linear;
     return e->integers ? e->integers : e->pairs ? l->pairs : NULL;

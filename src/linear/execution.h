@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* What threads share. */
+/* Counters that threads share. */
 typedef struct fv_linear_counters {
     _Atomic int64_t products, paired; /* fovea_linear_stats */
     _Atomic int64_t next[FV_NODES];   /* items; of weights that are spread, those of each node */

@@ -103,7 +103,7 @@ void fv_linear_select_kernels(fovea_linear *l) {
     const fv_kernel *unpack = fv_unpack_best(l->weights.format, target);
     l->unpack = unpack ? unpack->run.unpack : NULL;
     l->widen_weights = unpack ? NULL : fv_widen_of(l->weight_dtype, target);
-    /* The gemm of blocks has other sums. */
+    /* The product of blocks has other sums. */
     l->few_rows = l->blocks ? 0 : l->kept->register_rows[fv_isa_lanes(target.isa) >= 16];
     if (l->weight_dtype == l->x_dtype)
         select_pairs(l);

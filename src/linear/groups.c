@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the parts' description; false if there is no memory. */
+/* Describes groups by the parts' description; false if there is no memory. */
 bool fv_linear_describe_groups(fovea_linear *l, const fovea_matrix *w) {
     l->quantised = fv_quantised_of(w);
     if (l->arithmetic == FOVEA_ARITHMETIC_Q8)

@@ -35,7 +35,7 @@ static int64_t row_bytes(const fovea_linear *l, const fv_linear_choice *c) {
     return l->in * (l->pairs ? fv_dtype_size(l->x_dtype) : (int64_t)sizeof(float));
 }
 
-/* Channels of a block whose elements have so many bytes: an eighth of the second-level cache. */
+/* Channels of a block whose elements have that many bytes: an eighth of the second-level cache. */
 static int64_t channels_that_fit(const fovea_linear *l, int64_t l2, int64_t bytes) {
     return fv_max(fv_min(l2 / 8 / (l->panel * bytes), MOST_CHANNELS), 64);
 }
@@ -66,7 +66,7 @@ bool fv_linear_rows_fit(const fovea_linear *l, const fv_linear_choice *c, int64_
     return rows <= rows_that_fit(l, c, fv_cpu_scaled(l->ctx->cpu.l2, c->cache_scale));
 }
 
-/* Fields of 0 or NULL get their defaults for so many rows. */
+/* Fields of 0 or NULL get their defaults for that many rows. */
 static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
     if (c->cache_scale <= 0)
         c->cache_scale = l->ctx->tuning.cache_scale;

@@ -1,7 +1,5 @@
-/* What is decided for one linear map and number of rows, and how tests, benchmarks and the tuner decide it
- * instead. The width of the packed panels is no choice of this kind: weights are packed before rows are
- * known.
- */
+/* The choices for one linear map and number of rows, and how tests, benchmarks and the tuner make them instead. The
+ * width of packed panels is not among them: weights are packed before rows are known. */
 #ifndef FV_LINEAR_HEURISTICS_H
 #define FV_LINEAR_HEURISTICS_H
 
@@ -12,20 +10,20 @@
 
 /* None of these changes a bit of any result. A field of 0 or NULL: the default. */
 typedef struct fv_linear_choice {
-    const fv_kernel *gemm; /* any gemm row of the tier: a panel is worked off in strips as wide as its tile */
-    int64_t k_block;       /* input channels of one call of the gemm, at most: blocks are of equal length */
+    const fv_kernel *gemm; /* any product of floats of the tier: a panel is worked off in strips as wide as its tile */
+    int64_t k_block;       /* input channels of one call of it, at most: blocks are of equal length */
     int64_t row_block;     /* rows of a work item, at most: they are read again for each panel */
     int64_t chunk;         /* rows that go through all blocks of k, and then to y, together */
     int64_t items;         /* work items that each thread has at least, if there are panels enough: columns are split */
-    int64_t split_rows;  /* rows are split, too, for threads that have too few items, into blocks of at least so many */
-    int64_t few_rows;    /* up to so many rows weights are multiplied as they are packed: 16 bits widened in registers,
+    int64_t split_rows;    /* rows are split, too, for threads with too few items, into blocks of at least this many */
+    int64_t few_rows;    /* most rows for which weights are multiplied as they are packed: 16 bits widened in registers,
                             groups by the product of few rows; beyond, or if -1, a block of them is widened first */
     int64_t integers;    /* which product of many rows multiplies groups: its number (fv_linear_product()) */
-    int64_t pair_rows;   /* from so many rows on x becomes pairs where the weights are; -1: never */
+    int64_t pair_rows;   /* fewest rows for which x becomes pairs where the weights are; -1: never */
     int64_t widened;     /* channels of a block of weights that becomes floats, at most */
     int64_t prefetch;    /* an fv_linear_prefetch */
     int64_t gather;      /* an fv_linear_gather */
-    int64_t cache_scale; /* the default is for caches of so many per cent of their size; 0: the context's */
+    int64_t cache_scale; /* per cent of the caches' sizes for which defaults are made; 0: the context's */
 } fv_linear_choice;
 
 /* Which weights a product prefetches: those that it reads some steps later, or the block after its own. */
@@ -37,20 +35,20 @@ typedef enum fv_linear_gather { FV_LINEAR_GATHER_NO = 1, FV_LINEAR_GATHER_YES } 
 /* Products of many rows of integers in groups, numbered from 1 on as they are listed; NULL after the last. */
 const fv_kernel *fv_linear_product(int64_t number);
 
-/* The whole of a choice for so many rows: wanted's fields, else (wanted NULL) the tuning file's, else the defaults. */
+/* The whole choice for a number of rows: wanted's fields, else (wanted NULL) the tuning file's, else the defaults. */
 fv_linear_choice fv_linear_heuristics(const fovea_linear *linear, int64_t rows, const fv_linear_choice *wanted);
 
-/* What a choice does for so many rows, in the form of a choice: if all fields are equal, so is the work. cache_scale:
+/* The effect of a choice for a number of rows, in the form of a choice: equal fields mean equal work. cache_scale:
  * whether rows are prefetched. */
 fv_linear_choice fv_linear_effect(const fovea_linear *linear, int64_t rows, const fv_linear_choice *wanted);
 
-/* Do so many rows stay in the second-level cache beside weights, as far as a choice that was made knows it? */
+/* Whether that many rows and weights fit into the second-level cache, as far as a choice tells. */
 bool fv_linear_rows_fit(const fovea_linear *linear, const fv_linear_choice *choice, int64_t rows);
 
-/* Rows of a block of so many rows that meet so many panels: at most the choice's, evenly dealt, in whole tiles. */
+/* Rows of a block where rows meet panels: at most the choice's, in equal parts, in whole tiles. */
 int64_t fv_linear_block(const fovea_linear *linear, const fv_linear_choice *choice, int64_t rows, int64_t panels);
 
-/* Panels of a work item, of so many rows in all in blocks of row_block. */
+/* Panels of a work item, where all rows go in blocks of row_block. */
 int64_t fv_linear_group(const fovea_linear *linear, const fv_linear_choice *choice, int64_t row_block, int64_t rows,
                         int64_t panels);
 
@@ -61,10 +59,10 @@ int64_t fv_linear_workspace(const fovea_linear *linear, const fv_linear_choice *
 void fv_linear_execute_chosen(const fovea_linear *linear, const fovea_linear_args *args, const fv_linear_choice *choice,
                               void *workspace);
 
-/* What fovea_linear_describe() says, in a line to stderr: FOVEA_DEBUG=1. */
+/* Writes fovea_linear_describe()'s text to stderr, in a line: FOVEA_DEBUG=1. */
 void fv_linear_debug(const fovea_linear *linear);
 
-/* As fovea_linear_describe(), for so many rows. */
+/* As fovea_linear_describe(), for a number of rows. */
 size_t fv_linear_describe_rows(const fovea_linear *linear, int64_t rows, char *text, size_t size);
 
 #endif

@@ -2,7 +2,7 @@
  * with what heuristics.c decides for the number of rows.
  *
  * The columns (output channels) of all parts are numbered together and packed in panels as wide as the register tile
- * of the gemm: panel p holds its columns of input channel 0, then of channel 1 and so on, so that a product reads it
+ * of the product: panel p holds its columns of input channel 0, then of channel 1 and so on, so that a product reads it
  * from front to back.
  */
 #ifndef FV_LINEAR_H
@@ -27,8 +27,8 @@ typedef struct fv_linear_format {
     fv_format format;       /* of packed weights */
     fv_kind pairs;          /* of words of two elements, where x has the type of weights; f32: there are none */
     fv_format pairs_format; /* of weights that are multiplied so */
-    /* Up to so many rows weights are widened in registers, once for each tile, in place of a block of floats once for
-     * all; the second on CPUs of 16 lanes. */
+    /* Most rows for which weights are widened in registers, once for each tile, instead of once for all into a block
+     * of floats; the second on CPUs of 16 lanes. */
     int64_t register_rows[2];
     bool own_width; /* panels are as wide as the tile of the kernel that widens them, at least */
 } fv_linear_format;
@@ -62,7 +62,7 @@ struct fovea_linear {
     int32_t *order;           /* quantised.order, or NULL */
     fovea_quantisation given; /* group_size, scale_dtype and whether there are zeros: as the parts have them */
     char *group_scales;       /* as packed: */
-    int64_t scale_bytes;      /* so many of a panel */
+    int64_t scale_bytes;      /* bytes of a panel's scales */
     const fv_kernel *few;     /* q16 and q8: at most its mr rows; */
     const fv_kernel *many;    /* the default of a choice, */
     int64_t many_number;      /* and its number */
@@ -70,7 +70,7 @@ struct fovea_linear {
     fv_scales_f32_fn *read_scales;
     fv_expand_i4_fn *expand;      /* NULL: the words are those of i8g */
     fovea_arithmetic arithmetic;  /* bf16 is exact here */
-    fv_multiply_fn *blocks;       /* of bf16_tile, in the place of gemm */
+    fv_multiply_fn *blocks;       /* of bf16_tile, in the place of that of floats */
     fv_pack_fn *pack_x;           /* NULL of float16, whose pairs are x as it lies */
     fv_exponent_range *exponents; /* of panels in pairs, [panels] */
     int64_t few_rows;             /* the default of a choice; 0: there is no other */
@@ -91,10 +91,10 @@ static inline bool fv_linear_paired(const fovea_linear *linear) {
 /* Rows, and columns, beyond which nothing changes. */
 enum { FV_LINEAR_MANY_ROWS = 4096 };
 
-/* The gemm of a map for many rows; of weights of 16 bits: one whose panels are whole vectors on all tiers. */
+/* The product of a map for many rows; for weights of 16 bits one whose panels are whole vectors on all tiers. */
 const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out, bool halves);
 
-/* The width of a map's panels, whose types and gemm are chosen. */
+/* The width of a map's panels, whose types and product are chosen. */
 int64_t fv_linear_panel(const fovea_linear *linear);
 
 /* The row of a type of weights; NULL: maps do not take it, or not in this build. Of quantised weights in groups all have
@@ -145,7 +145,7 @@ void fv_linear_select_kernels(fovea_linear *linear);
 /* Finds the rows of the context's tuning file; false if there is no memory. */
 bool fv_linear_find_tuned(fovea_linear *linear);
 
-/* The row that decides for so many rows, or NULL. */
+/* The row of tuning that decides for that many rows, or NULL. */
 const fv_tuning_row *fv_linear_tuned(const fovea_linear *linear, int64_t rows);
 
 /* One thread's scratch, in bytes: products, [row_block][panel]; and what has other types in the caller's memory or in

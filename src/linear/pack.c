@@ -31,7 +31,7 @@ static bool lay_out(fovea_linear *l, int64_t *bytes) {
     return l->bytes > 0;
 }
 
-/* Of panels in pairs of bfloat16: whether rows may be multiplied so depends on them (fv_pairs_exact()). */
+/* Finds the exponents of panels in pairs of bfloat16, on which fv_pairs_exact() depends. */
 static void find_exponents(fovea_linear *l) {
     const int64_t halves = 2 * l->weights.panel;
     for (int64_t p = 0; p < l->panels; p++) {

@@ -29,7 +29,7 @@ bool fv_linear_gathers(const fv_linear_execution *e) {
            (fv_linear_paired(e->linear) && !fv_linear_one_stretch(e) && e->args->x.shape[3] % 2 != 0);
 }
 
-/* How many input channels from k on a call of the gemm takes: within a block, and within what lies together. */
+/* How many input channels from k on a call of the product takes: within a block, and within what lies together. */
 static int64_t step_at(const fv_linear_execution *e, path way, int64_t k) {
     const int64_t channels = way == PATH_PAIRS || e->integers ? e->linear->in : fv_linear_together(e);
     const int64_t block = way == PATH_BLOCKS ? fv_min(e->choice.k_block, e->choice.widened) : e->choice.k_block;
@@ -201,7 +201,7 @@ static void finish(const fv_linear_execution *e, const fv_linear_buffers *b, con
     }
 }
 
-/* What is multiplied after a block of weights: the next one, or, after the last of an item, rows of the next item, a
+/* The operand that follows a block of weights: the next block, or, after the last of an item, rows of the next item, a
  * part for each block of the last panel. */
 static fv_prefetch_range next_after(const fv_linear_execution *e, int64_t panel, int64_t k, int64_t step,
                                     const fv_prefetch_range *rows) {

@@ -1,12 +1,11 @@
-/* What rows of tuning files mean for linear maps (tuning/tuning.h): by which sizes they are found, and which choices
- * they make.
- */
+/* Rows of tuning files for linear maps (tuning/tuning.h): by which sizes they are found, and which choices they
+ * make. */
 #ifndef FV_LINEAR_TUNING_H
 #define FV_LINEAR_TUNING_H
 
 #include "tuning/tuning.h"
 
-/* Up to so many rows reading weights bounds a map: those are an operation of their own, measured with weights that are
+/* The most rows for which reading weights bounds a map. They are a separate operation, measured with weights that are
  * in no cache. */
 enum { FV_LINEAR_FEW_ROWS = 8 };
 
@@ -29,7 +28,7 @@ enum {
     FV_LINEAR_KNOBS
 };
 
-/* The operation of a map with packed weights of that type and so many rows, and its keys. */
+/* The operation of a map with packed weights of that type and that many rows, and its keys. */
 fv_tuning_op fv_linear_tuning_keys(fovea_dtype dtype, int64_t rows, int64_t in, int64_t out,
                                    int64_t key[FV_TUNING_KEYS]);
 

@@ -1,4 +1,4 @@
-/* What a layer's description comes to, and what it costs. */
+/* The sizes and costs that follow from a layer's description. */
 #include "attention/attention.h"
 #include "core/core.h"
 #include "mha/mha.h"
@@ -67,7 +67,7 @@ static fovea_status check_features(const fovea_mha_desc *d, const fv_mha_shape *
     return FOVEA_OK;
 }
 
-/* What attention reads has the type of the input that it is made of. */
+/* Operands of attention have the type of the input that they are made from. */
 static fovea_status check_dtypes(const fovea_mha_desc *d, const fv_mha_shape *s) {
     static const char *const names[] = {"dtype", "k_dtype", "v_dtype"};
     for (int i = 0; i < FV_MHA_ROLES; i++) {

@@ -171,7 +171,7 @@ static fovea_status check(const run *r, const fv_span *workspace) {
 
 /* ----------------------------------------------------------------------------------------------------- execution -- */
 
-/* What attention reads for a role: its projection, or the input as it is. */
+/* Attention's operand for a role: its projection, or the input as it is. */
 static fovea_tensor operand_of(const run *r, int role) {
     const fovea_mha *m = r->mha;
     const fv_mha_role *x = &m->shape.role[role];

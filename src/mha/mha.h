@@ -22,7 +22,7 @@ typedef struct fv_mha_role {
     fovea_dtype dtype;       /* of its input and of what attention reads */
 } fv_mha_role;
 
-/* What a description comes to. */
+/* Sizes that follow from a description. */
 typedef struct fv_mha_shape {
     fv_mha_role role[FV_MHA_ROLES];
     int64_t heads, kv_heads, d_k, d_v;
@@ -77,12 +77,12 @@ fovea_status fv_mha_read_desc(const fovea_mha_desc *given, fovea_mha_desc *desc,
 /* Resolves a description that was read; a v_bias that is given prevents FOVEA_MHA_FOLD_CHEAPER. */
 fovea_status fv_mha_resolve(const fovea_mha_desc *desc, bool v_bias, fv_mha_shape *shape);
 
-/* Normalises queries and keys in place, where weights say so, in so many bytes of scratch (cached.c). */
+/* Normalises queries and keys in place, where weights say so, with fv_mha_norm_bytes() of scratch (cached.c). */
 fovea_status fv_mha_norm(const fovea_mha *mha, const fovea_tensor *q, const fovea_tensor *k, void *scratch);
 size_t fv_mha_norm_bytes(const fovea_mha *mha);
 
-/* Of layers over a cache (cached.c): checks what is asked of arguments beside attention's; rotates queries in place and
- * appends keys and values, of which positions has the room; takes them back where attention failed. */
+/* Layers over a cache (cached.c): checks arguments that attention does not; rotates queries in place and appends keys
+ * and values, with room for their positions; removes them again if attention fails. */
 fovea_status fv_mha_cached_check(const fovea_mha *mha, const fovea_attention_args *args);
 fovea_status fv_mha_cached_append(const fovea_mha *mha, const fovea_attention_args *args, const fovea_tensor *q,
                                   const fovea_tensor *k, const fovea_tensor *v, int64_t *positions);
@@ -91,7 +91,7 @@ void fv_mha_cached_undo(const fovea_mha *mha, const fovea_attention_args *args, 
 /* The role whose input a role reads. */
 int fv_mha_input(const fovea_mha_desc *desc, int role);
 
-/* What the maps of a form are, gathered and folded: role[i] empty where there is none. Freed by fv_mha_dense_free(). */
+/* The maps of a form, gathered and folded; role[i] is empty where there is none. Freed by fv_mha_dense_free(). */
 typedef struct fv_mha_dense {
     fv_dense role[FV_MHA_ROLES], o;
 } fv_mha_dense;

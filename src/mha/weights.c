@@ -68,7 +68,7 @@ static fovea_status check_biases(const fovea_mha_desc *d, const fovea_mha_weight
         const char *name;
         const void *bias;
         bool used;
-        const char *lacks; /* what, beside a form that takes it, the bias lacks */
+        const char *lacks; /* what the bias needs besides a form that takes it */
     } all[] = {{"q_bias", w->q_bias, each || d->form == FOVEA_MHA_TIED, NULL},
                {"k_bias", w->k_bias, each, NULL},
                {"v_bias", w->v_bias, each, NULL},
@@ -148,7 +148,7 @@ fovea_status fv_mha_check_weights(const fovea_mha_desc *d, const fv_mha_shape *s
 
 /* ----------------------------------------------------------------------------------------------------- gathering -- */
 
-/* What is gathered from: the caller's weights, and the target whose kernels convert. */
+/* The source of weights: the caller's, and the target whose kernels convert them. */
 typedef struct source {
     const fovea_mha_weights *w;
     fv_target target;

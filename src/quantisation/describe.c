@@ -31,7 +31,7 @@ static fv_scale_words words_of(const fovea_quantisation *q) {
     return (fv_scale_words)(q->zeros ? plain + FV_SCALES_f32_zero - FV_SCALES_f32 : plain);
 }
 
-/* What says where a matrix's scales are; blocks: the defaults. */
+/* A matrix's description of its scales; blocks: the defaults. */
 static fovea_quantisation read_quantisation(const fovea_matrix *m) {
     fovea_quantisation q;
     fovea_quantisation_init(&q);

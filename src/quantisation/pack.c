@@ -14,10 +14,10 @@ static inline uint32_t load(const uint8_t *at) {
     return word;
 }
 
-/* Eight bytes become four: the first ones, with the others so many bits higher. */
+/* Eight bytes become four: the first ones, with the others shifted up by by bits. */
 static inline uint32_t fold(uint64_t bytes, int by) { return (uint32_t)(bytes | bytes >> (32 - by)); }
 
-/* A column of planes of elements of so many bits, up to n steps. */
+/* Packs a column of up to n steps whose elements lie in planes of bits. */
 static inline void planes(const uint8_t *x, int64_t n, int bits, int per_word, word_rows rows, int64_t c) {
     const int more = bits - 4;
     int64_t row = 0;

@@ -21,7 +21,7 @@ void fovea_quantize_error_init_size(fovea_quantize_error *error, size_t size) {
 
 /* ------------------------------------------------------------------------------------------------------- quantize -- */
 
-/* Of a row: what its errors add up to. */
+/* Sums of the errors of a row. */
 typedef struct row_error {
     double most, sum, given;
 } row_error;
@@ -188,7 +188,7 @@ static fv_span span_of(const char *name, const void *data, int64_t bytes) {
     return (fv_span){name, (uintptr_t)data, (uintptr_t)data + (data ? (uintptr_t)bytes : 0)};
 }
 
-/* What is written overlaps nothing else. */
+/* Checks that what is written overlaps nothing else. */
 static fovea_status check_apart(const quantising *q, const void *data, const void *scales,
                                 const fovea_quantize_error *error) {
     const fovea_matrix *m = q->from;

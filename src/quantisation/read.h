@@ -34,7 +34,7 @@ struct fv_reader {
 /* A reader of a checked matrix. order: of its steps, or NULL. */
 fv_reader fv_read_begin(const fovea_matrix *matrix, const int32_t *order);
 
-/* What a group of a column has: scale and minimum where they are stored, d and e of a super-block among them. */
+/* A group's scale and minimum where they are stored; d and e of a super-block among them. */
 typedef struct fv_stored_scale {
     const void *scale, *minimum;
     int zero;
@@ -42,7 +42,7 @@ typedef struct fv_stored_scale {
 
 fv_stored_scale fv_read_scale(const fv_reader *r, int64_t column, int64_t group);
 
-/* What a block has beside its integers: d; e, the scale of minimums or the minimum; of super-blocks those of groups. */
+/* A block's scales: d; e, the scale of minimums or the minimum; s and m of the groups of a super-block. */
 typedef struct fv_block_scales {
     uint16_t d, e;
     uint8_t s[16], m[16];

@@ -6,7 +6,7 @@
 #include <float.h>
 #include <math.h>
 
-/* Of a group: the numbers are scale * w + minimum, low <= w <= high. */
+/* A group to be rounded: its numbers become scale * w + minimum, low <= w <= high. */
 typedef struct trial {
     const float *x;
     int64_t n;
@@ -49,7 +49,7 @@ static int put_scale(fv_scale_words stored, float scale, uint8_t *to) {
     return size;
 }
 
-/* What is read back; infinite if it is too large. */
+/* The scale as it is read back; infinite if it is too large. */
 static float as_stored(fv_scale_words stored, float scale) {
     uint8_t bytes[4];
     put_scale(stored, scale, bytes);

@@ -55,7 +55,7 @@ static fovea_status check(const fovea_rope_desc *d) {
     return FOVEA_OK;
 }
 
-/* The pair that turns so many times within the original length. */
+/* The pair that makes that many turns within the original length. */
 static double yarn_pair(const fovea_rope_desc *d, double turns) {
     return (double)d->rotary_dim * fv_log(d->original_positions / (2.0 * FV_PI * turns)) / (2.0 * fv_log(d->base));
 }

@@ -37,7 +37,7 @@ void fv_rope_row(const fovea_rope *rope, const fv_rope_turn *turn, const fv_conv
 void fv_rope_floats(const fovea_rope *rope, const fv_rope_turn *turn, const fv_converter *floats, int64_t n,
                     const void *from, float *to);
 
-/* Of its angles and pairing, never 0: ropes that rotate alike have one hash. */
+/* A hash of its angles and pairing, never 0: ropes that rotate alike have one hash. */
 uint64_t fv_rope_hash(const fovea_rope *rope);
 
 #endif

@@ -3,7 +3,7 @@
  * A call is a job: a counter of indices, claimed by whoever takes part. The calling thread takes part from the start,
  * so a call waits for no thread that wakes up late, only for indices that others have claimed and still run. The first
  * call that wants threads makes them. Without work they spin for spin_ns, since calls often come one upon the other,
- * then sleep. A caller that waits for them does the same: beside other work a thread may have lost its CPU.
+ * then sleep. A caller that waits for them does the same: a thread may have lost its CPU to other work.
  *
  * One call at a time has the threads. A forked child has none of its parent's, and finds the pool in any state: owner
  * tells how many forks there had been when it was set up. */
@@ -42,7 +42,7 @@ struct fovea_thread_pool {
     _Atomic unsigned owner;  /* 2 * forks, and 1 more while a call has the threads */
     pthread_mutex_t lock;    /* of sleeping */
     pthread_cond_t wake, ended;
-    int most, count; /* threads beside the caller, and those made so far */
+    int most, count; /* threads without the caller, and those made so far */
     _Atomic bool stop;
     _Atomic int sleeping;   /* threads */
     _Atomic bool waiting;   /* the caller sleeps until they have ended */
@@ -152,7 +152,7 @@ static bool lock_soon(fovea_thread_pool *p) {
     return false;
 }
 
-/* Wakes what the job wants beside the threads that are awake. Without the lock, the call goes on with these. */
+/* Wakes the threads that the job wants in addition to those awake. Without the lock, the call goes on with these. */
 static void wake(fovea_thread_pool *p, int helpers) {
     if (atomic_load(&p->sleeping) == 0 || !lock_soon(p))
         return;

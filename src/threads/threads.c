@@ -72,7 +72,7 @@ typedef struct job {
 
 static _Thread_local bool inside_task;
 
-/* What a thread had before its first task. */
+/* A thread's state before its first task. */
 typedef struct outside {
     fv_float_mode mode;
     bool inside;

@@ -34,7 +34,7 @@ void fv_parallel(const fv_threads *threads, int64_t count, const fv_work *work);
  * long for the others; a claim waits for all memory written before it. */
 int64_t fv_claim(_Atomic int64_t *next, int64_t count, int64_t tasks, int64_t *end);
 
-/* What OpenMP would use for a region of the calling thread; built without it, what its variables say, or 0. */
+/* OpenMP's settings for a region of the calling thread; built without it, those of its variables, or 0. */
 typedef struct fv_openmp {
     bool built;
     int most;  /* OMP_NUM_THREADS, omp_set_num_threads() or a CPU each */
@@ -76,7 +76,7 @@ int fv_node_here(const fv_nodes *nodes);
 /* Binds the calling thread to a node's CPUs; false: the system does not let it. */
 bool fv_node_bind(const fv_nodes *nodes, int node);
 
-/* Gives parts [first, end) of memory, of so many bytes each, to a node, whatever node they had. What they hold is lost.
+/* Gives parts [first, end) of memory, part bytes each, to a node, whatever node they had. Their content is lost.
  * For it the calling thread is bound there. false: the system does not let it. */
 bool fv_node_place(const fv_nodes *nodes, int node, void *memory, int64_t part, int64_t first, int64_t end);
 

@@ -57,8 +57,8 @@ bool fv_tuning_place(int index, char *path, size_t size) {
     return index < 2;
 }
 
-/* Likewise of the file that ships with the library: where FOVEA_KNOWN_CPUS says ("": nowhere), else beside the library,
- * else where this build is installed. */
+/* Likewise of the file that ships with the library: where FOVEA_KNOWN_CPUS says ("": nowhere), else in the library's
+ * folder, else where this build is installed. */
 static bool shipped_place(int index, char *path, size_t size) {
     const char *named = getenv("FOVEA_KNOWN_CPUS");
     path[0] = '\0';
@@ -127,7 +127,7 @@ bool fv_tuning_dropped(const fovea_tuning *tuning, const fv_tuning_row *row, fv_
     return true;
 }
 
-/* Adds to use->text what the two parts of a file have for a context of this tier and so many threads. */
+/* Adds to use->text the rows that the two parts of a file have for a context of this tier and number of threads. */
 static fovea_status describe(fv_tuning_use *use, const fv_cpu *cpu, const fv_tuning_part part[2], const char *path,
                              size_t *n) {
     int rows = 0, fitting = 0, dropped = 0;

@@ -23,14 +23,14 @@ typedef struct fv_tuning_part {
  * its model. */
 void fv_tuning_parts(const fovea_tuning *tuning, const fv_cpu *cpu, fv_tuning_part part[2]);
 
-/* What a context takes from the tuning file, and from the one that ships with the library. */
+/* The rows that a context takes from the tuning file, and from the one that ships with the library. */
 typedef struct fv_tuning_use {
     fv_isa isa; /* the context's */
     int threads;
     fovea_tuning *tuning, *shipped; /* NULL: none */
     fv_tuning_part part[4];         /* of both, by precedence */
     int rows;                       /* that the context may use */
-    int64_t cache_scale;            /* what the system says of caches counts as so many per cent: of the file, or 100 */
+    int64_t cache_scale;            /* per cent of the reported cache sizes that count: from the file, or 100 */
     fovea_status status;            /* what was wrong with the file */
     char path[FV_TUNING_PATH], shipped_path[FV_TUNING_PATH];
     char text[512]; /* a sentence: which files, how many rows, or why not */

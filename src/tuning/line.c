@@ -40,7 +40,7 @@ bool fv_tuning_refuse(fv_tuning_reader *r, fovea_status status, const char *form
     return false;
 }
 
-/* What this build does not know: of a newer version, or wrong. */
+/* Notes a word that this build does not know: a newer version's, or a wrong one. */
 static bool unknown(fv_tuning_reader *r, const char *name, const char *what) {
     r->unknown = true;
     if (r->version > FV_TUNING_VERSION)

@@ -28,8 +28,7 @@ static int64_t scale_of(const fovea_tuning *tuning, int section, bool *any) {
     return scale;
 }
 
-/* What is said of a machine holds for one size of its caches: where from says something, and reckons with another size,
- * all of into's goes. */
+/* Rows of a machine hold for one size of its caches: where from has rows for another size, all of into's go. */
 static bool outdated(const fovea_tuning *into, int section, const fovea_tuning *from) {
     bool any, any_from;
     const int other = fv_tuning_section_find(from, &into->section[section]);

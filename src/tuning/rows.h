@@ -33,7 +33,7 @@ typedef struct fv_interval {
     int64_t least, most;
 } fv_interval;
 
-/* What a row decides in one respect. Neither: the default. */
+/* One decision of a row. Neither: the default. */
 typedef struct fv_tuning_value {
     const fv_kernel *kernel;
     int64_t number; /* or the value of a name; 0: the default */
@@ -134,8 +134,8 @@ typedef struct fv_tuning_section {
     char release[16]; /* "0.3.0"; "": written by a build that did not say */
 } fv_tuning_section;
 
-/* What is said of a machine as a whole: all plans and linear maps, whatever their tier and threads, take its caches to
- * have so many per cent of the reported sizes. */
+/* The row of a machine as a whole: all plans and linear maps, whatever their tier and threads, take its caches to have
+ * cache_scale per cent of the reported sizes. */
 typedef struct fv_tuning_machine {
     int64_t cache_scale; /* 0: nothing is said, which is 100 */
     int line;            /* of the file, 0: none */

@@ -17,7 +17,7 @@
  * with # and empty ones mean nothing. Rows follow the cpu line of the CPU and build that they are for; a cpu line
  * without rows says that the defaults are best there. The comment above a cpu line names the release of the build;
  * builds that do not know it drop it when they write. The machine line is of the CPU, whatever the tier and threads.
- * What is for another build is carried along unread: its kernels, operations, keys and knobs may not be known here. So
+ * Rows for another build are carried along unread: its kernels, operations, keys and knobs may not be known here. So
  * are rows of adapters, whose first word has a dot.
  *
  * A cpu line of a model is for any build, and for any stepping, caches and cores, and its rows may leave threads= out:
@@ -104,7 +104,7 @@ static bool take_machine(fv_tuning_reader *r, fv_tuning_machine *machine) {
     return true;
 }
 
-/* Of a comment, if it is one of those that tell a release. */
+/* Takes the release from a comment, if it names one. */
 static void take_release(const char *line, file *f) {
     const char *word = line + sizeof release_word - 1;
     if (strncmp(line, release_word, sizeof release_word - 1) == 0 && strlen(word) < sizeof f->release &&

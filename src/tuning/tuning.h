@@ -1,4 +1,4 @@
-/* What the modules above know of tuning. */
+/* The module of tuning: the header that other folders include. */
 #ifndef FV_TUNING_H
 #define FV_TUNING_H
 

@@ -1,4 +1,4 @@
-/* What a cache over ranks is compared with, and attention over both (cache_pair.h). */
+/* The cache that one over ranks is compared with, and attention over both (cache_pair.h). */
 #include "cache_pair.h"
 #include "groups.h"
 

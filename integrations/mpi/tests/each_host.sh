@@ -68,7 +68,7 @@ SILENT=0 hosts 4 env
 has err 'rank 0. does not tell its kind'
 [ ! -f ran ] || fail "tuned although a rank has no kind"
 
-# What fovea-tune says by itself.
+# The output of fovea-tune by itself.
 program=$SIMULATED
 expect 2 --each-host
 has err '-o FILE is missing'

@@ -1,5 +1,5 @@
-/* Many numbers of ranks in one mpirun: a program over 7 ranks runs its tests over groups of 4, 2 and 1, then of 3, 3 and
- * 1, then over all; one over fewer, over all. Groups take scattered ranks, in descending order.
+/* Many numbers of ranks in one mpirun: a program over 7 ranks runs its tests over groups of 4, 2 and 1, then of 3, 3
+ * and 1, then over all; one over fewer, over all. Groups take scattered ranks, in descending order.
  *     while (group_next()) tests over comm;
  *     return group_report("mpi"); */
 #ifndef FOVEA_MPI_GROUPS_H

@@ -1,6 +1,6 @@
-/* What differs on one rank, on each in turn, is refused on all with a sentence: what FOVEA_ARITHMETIC_FASTEST takes, in
- * attention, caches, linear maps and layers, and the ropes of a cache. What only looks different is served. Run by
- * mpirun. Contexts take another arithmetic by FOVEA_ARITHMETIC, so that CPUs of any kind, and of one, tell the same. */
+/* A difference on one rank, on each in turn, is refused on all with a sentence: the arithmetic of
+ * FOVEA_ARITHMETIC_FASTEST, in attention, caches, linear maps and layers, and ropes of caches. Run by mpirun. Contexts
+ * take another arithmetic by FOVEA_ARITHMETIC, so that CPUs of any kind, and of one, tell the same. */
 #define _POSIX_C_SOURCE 200809L /* setenv() */
 #include "fovea_mpi_cache.h"
 #include "fovea_mpi_layer.h"

@@ -330,7 +330,7 @@ static const struct {
     {"mha_execute", mha_execute, {{"args", NONE}, {"q", NONE}, {"out", NONE}}},
 };
 
-/* On more ranks than 3 each argument is wrong on one, on another for each: implementations that spin take long there. */
+/* On more ranks than 3 each argument is wrong on one, on another for each: implementations that spin are slow. */
 static void test(void) {
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
         for (int bad = 0; bad < 8 && functions[i].arguments[bad].name; bad++)

@@ -245,7 +245,7 @@ static void test_errors(rng *r) {
     }
 }
 
-/* Of two caches one rank has few pages: what does not fit there is nowhere. */
+/* One rank has few pages: tokens that do not fit there are on no rank. */
 static void test_full(rng *r) {
     for (int guilty = 0; guilty<ranks; guilty += ranks> 3 ? ranks - 1 : 1) {
         fovea_kv_cache_desc d;

@@ -120,7 +120,7 @@ static fovea_status create_status(const fovea_context *with, const fovea_mpi_lin
     return status;
 }
 
-/* What one rank alone has otherwise, though each is right by itself. */
+/* Fields that differ on one rank, though each description is valid by itself. */
 static void test_other_fields(map_data *d, fovea_mpi_linear_desc *over, bool me) {
     static const char *const names[] = {"arithmetic",   "multiple",  "residual_dtype",
                                         "weight.dtype", "has_scale", "scale"};

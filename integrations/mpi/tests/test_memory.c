@@ -148,7 +148,7 @@ static fovea_status run_layer(void) {
     return fovea_mpi_mha_execute(mha, &a);
 }
 
-/* What no failing call may change. */
+/* The facts that no failing call may change. */
 typedef struct facts {
     int64_t length[2], pages, shared, sequences;
 } facts;

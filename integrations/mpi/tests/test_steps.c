@@ -134,7 +134,7 @@ static void check_routes(const trial *t) {
 
 enum { STATE, OUT, TAGS };
 
-/* What arrives at stop i of block b has number stop + b + i, its result that of i = stops. */
+/* The message to stop i of block b has number stop + b + i, its result that of i = stops. */
 typedef struct message {
     int64_t sent, received; /* which from its sender to its receiver with its tag; -1: not posted */
 } message;

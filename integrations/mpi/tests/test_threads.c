@@ -1,6 +1,6 @@
 /* Plans and groups of two threads at once (MPI_THREAD_MULTIPLE), each thread's over a communicator of its own: the bits
- * of one thread. Each thread makes its objects, executes them and frees them, beside the other. Run by mpirun with any
- * number of ranks; skipped where MPI does not provide the level. */
+ * of one thread. Each thread makes its objects, executes them and frees them, while the other does. Run by mpirun with
+ * any number of ranks; skipped where MPI does not provide the level. */
 #include "case.h"
 #include "fovea_mpi_layer.h"
 #include "groups.h"
@@ -12,7 +12,7 @@
 
 enum { THREADS = 2, METHODS = 2, CALLS = 3, ROUNDS = 4, ROWS = 7, IN = 48, COLUMNS = 200, MARK = 0x5a };
 
-/* What a thread does. */
+/* The work of a thread. */
 typedef struct work {
     MPI_Comm over;
     const fovea_context *ctx;

@@ -156,7 +156,7 @@ fovea_status fovea_from_torch_key(fovea_tensor tensor, int64_t token, const floa
     return FOVEA_OK;
 }
 
-/* What has to hold for a query to see a key. Booleans of the two first are true where it does, unless inverted. */
+/* The conditions under which a query sees a key. The first two are booleans, true where it does, unless inverted. */
 typedef struct keep_rule {
     fovea_tensor mask;      /* [1 or batch, 1 or heads, 1 or q_len, keys] */
     const uint8_t *keys[2]; /* [batch, count] each */

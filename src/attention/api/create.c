@@ -1,4 +1,4 @@
-/* Plans as the public functions make them: with what a call over pages needs beside the flash loop. */
+/* Plans as the public functions make them: with what a call over pages needs besides the flash loop. */
 #include "attention/api/paged.h"
 #include "attention/api/shared.h"
 #include "attention/plan/plan.h"

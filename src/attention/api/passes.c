@@ -36,7 +36,7 @@ static int64_t claim(execution *e, int queue, int64_t *end) {
     return fv_schedule_claim(&e->schedule, e->count, &e->next[queue], end);
 }
 
-/* Of an item of a split block, after its chunks: their lse stays among the partial results. */
+/* Opens the block of an item that was split, after its chunks: their lse stays among the partial results. */
 static void open_split(const execution *e, fv_block *block, const fv_work_item *item) {
     fv_block_open(block, item->block, e->schedule.blocks);
     block->lse = fv_schedule_partial(&e->schedule, item, e->partials, 0).m;
@@ -75,7 +75,7 @@ static void run_merge(const execution *e, fv_block *block, const fv_work_item *i
     fv_block_merge(block, item, e->partials, (fv_range){first, fv_min(first + part, block->rows)});
 }
 
-/* Of all segments of the sequence: elements of keys that no row sees are written, too. */
+/* Writes scores and weights for all segments of the sequence, those that no row sees included. */
 static void run_views(const execution *e, fv_block *block, const fv_work_item *item, const fv_work_item *next) {
     (void)next;
     open_split(e, block, item);

@@ -1,4 +1,4 @@
-/* The passes of a call over its blocks: the flash loop, then what is asked for beside its outputs. */
+/* The passes of a call over its blocks: the flash loop, then the other outputs that are asked for. */
 #ifndef FV_ATTENTION_PASSES_H
 #define FV_ATTENTION_PASSES_H
 
@@ -8,7 +8,7 @@
 void fv_attention_run_view(const fovea_attention_plan *plan, const fovea_attention_args *args, const fv_kv *kv,
                            void *workspace);
 
-/* Writes to the caller's statistics those of two runs, of which one was of so many prefixes. */
+/* Writes the statistics of two runs, a and b, to the caller's; prefixes: number of prefixes in one of them. */
 void fv_attention_write_stats(fovea_attention_stats *stats, const fovea_attention_stats *a,
                               const fovea_attention_stats *b, int64_t prefixes);
 

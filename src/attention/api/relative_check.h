@@ -7,7 +7,7 @@
 /* Is a description's relative bias well described? */
 fovea_status fv_relative_check_desc(const fovea_attention_desc *desc);
 
-/* Is what arguments say of it, beside what is checked of any tensor? */
+/* Checks the arguments' relative bias, after what is checked of any tensor. */
 fovea_status fv_relative_check_args(const fovea_attention_desc *desc, const fovea_attention_args *args);
 
 /* Do keys and queries lie in a two-dimensional window? Of checked arguments; of a cache once it is read, which knows

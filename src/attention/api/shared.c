@@ -183,7 +183,7 @@ static void move_state(const sharing *x, const fv_sequence *s, int64_t token, in
     }
 }
 
-/* What is left of each sequence's keys, as if they began behind the prefix. */
+/* The rest of each sequence's keys, as if they began behind the prefix. */
 static void leave_rest(const sharing *x) {
     const fovea_attention_desc *d = &x->plan->desc;
     fovea_attention_args *args = &x->paged->args;

@@ -1,4 +1,4 @@
-/* What a tuning file has for an attention (fovea_tuning_lookup). */
+/* The row of a tuning file that serves an attention (fovea_tuning_lookup). */
 #include "attention/attention.h"
 #include "attention/plan/tuning.h"
 #include "context/context.h"

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What is in flight, on the stack. More channels need fewer exp, fewer rows fit short sequences. */
+/* Rows and channels that are merged at a time, on the stack. More channels need fewer exp; few rows suit short ones. */
 enum { ROWS = 16, CHANNELS = 128 };
 
 typedef struct merging {

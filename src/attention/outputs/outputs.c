@@ -1,4 +1,4 @@
-/* What a block gives beside its output (outputs.h). A walk opens the segments and tiles of a block once more and hands
+/* A block's outputs besides out and lse (outputs.h). A walk opens the segments and tiles of a block once more and hands
  * the scores of each tile to a visitor; views, statistics and sums are visitors. */
 #include "attention/outputs/outputs.h"
 
@@ -147,7 +147,7 @@ static void see_all(fv_block *x) {
     }
 }
 
-/* The segment that writes a column of a view: columns beside the sequence go with its first and its last one. */
+/* The segment that writes a column of a view: columns outside the sequence belong to its first and its last one. */
 static int64_t segment_of(const fv_block *x, int64_t column) {
     return fv_min(fv_max(column - x->sequence.kv_start, 0) / FV_SEGMENT, fv_outputs_segments(x) - 1);
 }

@@ -1,4 +1,4 @@
-/* What a block gives beside its output (fovea/outputs.h): views of scores and weights, statistics of rows, sums of
+/* A block's outputs besides out and lse (fovea/outputs.h): views of scores and weights, statistics of rows, sums of
  * keys. All go through the tiles again, now that the lse of each row is known. */
 #ifndef FV_ATTENTION_OUTPUTS_H
 #define FV_ATTENTION_OUTPUTS_H

@@ -262,7 +262,7 @@ void fv_mask_and_bits(const fv_mask *mask, const fv_mask_rows *row, int64_t colu
     mask->kind->and_bits(mask, row, column, keys, bits);
 }
 
-/* Only bytes are so many that they come from beyond L2. */
+/* Only masks of bytes are large enough to come from beyond L2. */
 void fv_mask_prefetch(const fv_mask *mask, const fv_mask_rows *row, int64_t column) {
     if (mask->kind->dtype != FOVEA_DTYPE_BOOL || mask->tensor.stride[3] == 0)
         return;

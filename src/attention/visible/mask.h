@@ -28,7 +28,7 @@ typedef struct fv_mask_rows {
     int64_t batch, head, row;
 } fv_mask_rows;
 
-/* What rows see of a segment, of the keys that their ranges let them see. */
+/* How much of a segment rows see, within the keys that their ranges allow. */
 typedef enum fv_visibility { FV_VISIBLE_NONE, FV_VISIBLE_SOME, FV_VISIBLE_ALL } fv_visibility;
 
 /* The mask of a plan's execution. */
@@ -46,8 +46,8 @@ static inline fv_mask_rows fv_mask_row(const fv_mask *mask, const fv_sequence *s
 /* From the first to the last column of a range that a row sees; empty: {0, 0}. */
 fv_range fv_mask_bounds(const fv_mask *mask, const fv_mask_rows *row, fv_range within);
 
-/* What count rows see of the 256 columns from column on, within their bounds, if that is known without their bits; else
- * FV_VISIBLE_SOME. */
+/* How much count rows see of the 256 columns from column on, within their bounds, if that is known without reading
+ * their bits; else FV_VISIBLE_SOME. */
 fv_visibility fv_mask_classify(const fv_mask *mask, const fv_mask_rows *first, int64_t count, int64_t column);
 
 /* The first column from one on that a row may see, as far as lists tell it: kinds with an element a key are not read.

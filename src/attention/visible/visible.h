@@ -39,7 +39,7 @@ static inline fv_row_place fv_attention_place(int64_t group, const fv_sequence *
     return (fv_row_place){kv_head * group + row / tokens, sequence->tokens.begin + row % tokens};
 }
 
-/* The row so many behind the one at a place. */
+/* The place of the row that is row rows after first. */
 static inline fv_row_place fv_row_in_sequence(const fv_sequence *sequence, fv_row_place first, int64_t row) {
     const fv_range tokens = sequence->tokens;
     const int64_t token = first.token + row;
