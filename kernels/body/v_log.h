@@ -7,7 +7,7 @@
  *
  * (the argument reduction of Sun's fdlibm, e_log.c, with the terms of the series itself). f, f^2 and k times the high
  * part of log(2) are exact. Seven terms are the fewest with which all floats from 1 to 2^44 get the logarithm's
- * nearest double rounded to float32, as proved by tests/test_log.c --exhaustive: at most 0.5000001 ulp. */
+ * nearest double rounded to float32, as proved by test_log.c --exhaustive: at most 0.5000001 ulp. */
 #ifndef FV_V_LOG_H
 #define FV_V_LOG_H
 

@@ -8,7 +8,7 @@
  *   sincos  x = n pi/2 + r by pi/2 in two doubles (Cody and Waite, "Software Manual for the Elementary Functions",
  *           1980), r in two parts; then both series of Taylor, up to r^17
  *
- * Each is less than 1 ulp of double from exact, a sine near a multiple of pi 2^-53: tests/test_elementary.c. */
+ * Each is less than 1 ulp of double from exact, a sine near a multiple of pi 2^-53: test_elementary.c. */
 #ifndef FV_ELEMENTARY_H
 #define FV_ELEMENTARY_H
 

@@ -4,8 +4,8 @@
  *     test-log --exhaustive      all 335,544,320 of them; a minute
  *
  * They are what the C library's double logarithm gives when it is rounded to float32: with glibc, whose log is within
- * 0.52 ulp of double, all 335,544,320. A row sum is at least 1, as the greatest score contributes exp(0), and at most the
- * number of keys. */
+ * 0.52 ulp of double, all 335,544,320. A row sum is at least 1, as the greatest score contributes exp(0), and at most
+ * the number of keys. */
 #include "dispatch/dispatch.h"
 #include "target.h"
 #include "test.h"
