@@ -183,7 +183,6 @@ static const char *linear_begin(bench *base, shim_cost *cost) {
 }
 
 static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
-    static const char *const activations[] = {"none", "relu", "gelu", "gelu_tanh", "silu", NULL};
     static const char *const from_words[] = {"cache", "memory", NULL};
     const int64_t most = INT64_C(1) << 20;
     int64_t dtype = 0, weight_dtype = -1, arithmetic = FOVEA_ARITHMETIC_DEFAULT, m = 512, n = 768, k = 768,
@@ -196,7 +195,7 @@ static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
                             {"m", NULL, 1, most, &m},
                             {"n", NULL, 1, most, &n},
                             {"k", NULL, 1, most, &k},
-                            {"activation", activations, 0, 0, &activation},
+                            {"activation", fv_activation_words, 0, 0, &activation},
                             {"isa", bench_isa_words, 0, 0, &isa},
                             {"threads", NULL, 1, 4096, &threads},
                             {NULL, NULL, 0, 0, NULL}};
@@ -230,8 +229,8 @@ static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     if (self->from_memory)
         used += snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/from:memory");
     if (activation != 0)
-        used +=
-            snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/activation:%s", activations[activation]);
+        used += snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/activation:%s",
+                         fv_activation_words[activation]);
     if (arithmetic != FOVEA_ARITHMETIC_DEFAULT)
         used += snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/arithmetic:%s",
                          fv_arithmetic_words[arithmetic]);
@@ -240,10 +239,9 @@ static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     return &self->base;
 }
 
-const bench_kind bench_linear = {
-    "linear", linear_make,
-    "dtype=f32|bf16|f16 weight_dtype=(dtype)|f32|bf16|f16|i8|u4|u8|q8_0|q4_0|q4_1|q4_k|q5_k|q6_k\n"
-    "      group=CHANNELS of i8, u4 and u8 that share a scale (0: all; of u4 and u8 32)\n"
-    "      arithmetic=default|exact|bf16|bf16_tile|fastest|q16|q8 from=cache|memory\n"
-    "      m=512 n=768 k=768 activation=none|relu|gelu|gelu_tanh|silu\n"
-    "      isa=best|TIER threads=1"};
+const bench_kind bench_linear = {"linear", linear_make,
+                                 "dtype=f32|bf16|f16 weight_dtype=(dtype)|f32|i8|q4_k|... (a wrong word lists all)\n"
+                                 "      group=CHANNELS of i8, u4 and u8 that share a scale (0: all; of u4 and u8 32)\n"
+                                 "      arithmetic=default|exact|bf16|bf16_tile|fastest|q16|q8 from=cache|memory\n"
+                                 "      m=512 n=768 k=768 activation=none|gelu|... that does not gate\n"
+                                 "      isa=best|TIER threads=1"};

@@ -24,6 +24,16 @@ typedef enum fovea_activation {
     FOVEA_ACTIVATION_GELU_TANH_GATED = 9 /* or with GELU_TANH */
 } fovea_activation;
 
+/* Facts of an activation. */
+typedef struct fovea_activation_facts {
+    const char *name; /* such as "gelu" and "silu_gated": the word of command lines and of Python */
+    fovea_activation
+        gate; /* SILU of SILU_GATED: what is computed of the gate. One that does not gate has itself here */
+} fovea_activation_facts;
+
+/* The facts of an activation, or NULL for a value that is none: like fovea_dtype_info(), with values from 0 on. */
+FOVEA_API const fovea_activation_facts *fovea_activation_info(fovea_activation activation);
+
 /* One of several matrices that multiply the same input. */
 typedef struct fovea_linear_part {
     fovea_matrix weight;    /* [in_features, any size] */

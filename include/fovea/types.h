@@ -78,15 +78,32 @@ typedef enum fovea_dtype {
     FOVEA_DTYPE_U4 = 8, /* 4 bits without sign, two in a byte */
     FOVEA_DTYPE_U8 = 9, /* uint8_t */
     /* Blocks of integers with scales inside, as GGUF files have them: */
-    FOVEA_DTYPE_Q8_0 = 10, /* 32 elements in 34 bytes */
-    FOVEA_DTYPE_Q4_0 = 11, /* 32 in 18 */
-    FOVEA_DTYPE_Q4_1 = 12, /* 32 in 20 */
-    FOVEA_DTYPE_Q4_K = 13, /* 256 in 144 */
-    FOVEA_DTYPE_Q5_K = 14, /* 256 in 176 */
-    FOVEA_DTYPE_Q6_K = 15, /* 256 in 210 */
+    FOVEA_DTYPE_Q8_0 = 10,
+    FOVEA_DTYPE_Q4_0 = 11,
+    FOVEA_DTYPE_Q4_1 = 12,
+    FOVEA_DTYPE_Q4_K = 13,
+    FOVEA_DTYPE_Q5_K = 14,
+    FOVEA_DTYPE_Q6_K = 15,
 
     FOVEA_DTYPE_I4 = 16 /* 4-bit integers with scales, two in a byte: keys and values of caches and pages (cache.h) */
 } fovea_dtype;
+
+/* Facts of an element type. Yes is 1, no is 0. */
+typedef struct fovea_dtype_facts {
+    const char *name; /* such as "f32" and "q4_k": the word of command lines, logs and tuning files */
+    int bits;         /* of an element, without scales */
+    /* The least that begins and ends with a byte: of F32 1 element in 4 bytes, of U4 2 in 1, of Q4_K 256 in 144. */
+    int block_elements, block_bytes;
+    int computed; /* x and y of linear maps, queries and outputs of attention may have it: F32, BF16 and F16 */
+    int stored;   /* weights of linear maps may have it */
+    int cached;   /* keys and values of caches and pages may have it */
+    int scaled;   /* scales are beside its integers */
+} fovea_dtype_facts;
+
+/* The facts of an element type, or NULL for a value that is none. Values have no gaps: from 1 on, the first without facts
+ * is past the last type. They are of the library in use, which may have more types than this header, and types that its
+ * build leaves out (FOVEA_TYPES). The library owns them, and may append fields: do not copy the struct. Thread-safe. */
+FOVEA_API const fovea_dtype_facts *fovea_dtype_info(fovea_dtype dtype);
 
 /* How attention and linear maps compute. Each arithmetic is one definition (docs/promise.md; kernels/kernels.h has the
  * formulas). It gives the same bits on every tier, with any number of threads, in any batch. Only speed depends on the

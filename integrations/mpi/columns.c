@@ -7,16 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Block of a type: its elements and bytes. */
-static const struct {
-    fovea_dtype dtype;
-    int elements, bytes;
-} sizes[] = {{FOVEA_DTYPE_F32, 1, 4},      {FOVEA_DTYPE_BF16, 1, 2},     {FOVEA_DTYPE_F16, 1, 2},
-             {FOVEA_DTYPE_I8, 1, 1},       {FOVEA_DTYPE_U8, 1, 1},       {FOVEA_DTYPE_U4, 2, 1},
-             {FOVEA_DTYPE_Q8_0, 32, 34},   {FOVEA_DTYPE_Q4_0, 32, 18},   {FOVEA_DTYPE_Q4_1, 32, 20},
-             {FOVEA_DTYPE_Q4_K, 256, 144}, {FOVEA_DTYPE_Q5_K, 256, 176}, {FOVEA_DTYPE_Q6_K, 256, 210}};
-enum { TYPES = sizeof sizes / sizeof sizes[0] };
-
 void fv_mpi_slice_free(fv_mpi_slice *s) {
     free(s->words);
     free(s->zeros);
@@ -86,21 +76,19 @@ fovea_status fv_mpi_slice_columns(const fovea_matrix *m, int64_t first, int64_t 
     const int64_t most = (int64_t)1 << 31, stride = words ? 0 : head_stride ? head_stride : m->out_stride;
     *s = (fv_mpi_slice){.matrix = *m};
     s->matrix.out = count;
-    int type = 0;
-    while (type < TYPES && sizes[type].dtype != m->dtype)
-        type++;
-    if (type == TYPES)
+    const fovea_dtype_facts *type = fovea_dtype_info(m->dtype);
+    if (!type || !type->stored)
         return fv_mpi_fail(FOVEA_ERROR_DTYPE, "a weight has dtype %d, which linear maps do not take", (int)m->dtype);
     if (m->in < 1 || m->in > most || m->out > most || stride < 0 || stride > most)
         return fv_mpi_fail(FOVEA_ERROR_OVERFLOW, "a weight of %lld x %lld with strides of %lld cannot be distributed",
                            (long long)m->in, (long long)m->out, (long long)stride);
     const int64_t elements = (head_stride ? first / head : first) * stride;
     if (m->data && !words) {
-        if (elements % sizes[type].elements != 0)
+        if (elements % type->block_elements != 0)
             return fv_mpi_fail(FOVEA_ERROR_UNSUPPORTED,
                                "columns from %lld on begin within a byte: take multiples of 8, or this rank's weights",
                                (long long)first);
-        s->matrix.data = (const char *)m->data + elements / sizes[type].elements * sizes[type].bytes;
+        s->matrix.data = (const char *)m->data + elements / type->block_elements * type->block_bytes;
     }
     return m->quantisation ? slice_quantisation(m, first, count, s) : FOVEA_OK;
 }

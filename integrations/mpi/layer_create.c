@@ -123,10 +123,6 @@ static fovea_status make_own(making *k) {
     return fv_mpi_from_core(status);
 }
 
-static bool quantised(fovea_dtype dtype) {
-    return dtype != FOVEA_DTYPE_F32 && dtype != FOVEA_DTYPE_BF16 && dtype != FOVEA_DTYPE_F16;
-}
-
 /* W^O in the arithmetic that the core's layer takes for it. All ranks call this. */
 static fovea_status make_out(making *k, fovea_status before) {
     const fovea_mha_weights *w = &k->weights;
@@ -142,7 +138,7 @@ static fovea_status make_out(making *k, fovea_status before) {
     map.part.weight = w->o;
     map.part.bias = k->layer.biases ? w->o_bias : NULL;
     map.part.bias_dtype = w->bias_dtype;
-    map.arithmetic = quantised(w->o.dtype)                                             ? k->layer.quantised_arithmetic
+    map.arithmetic = !fv_mpi_floats(w->o.dtype)                                        ? k->layer.quantised_arithmetic
                      : w->o.dtype == FOVEA_DTYPE_BF16 && map.dtype == FOVEA_DTYPE_BF16 ? a->arithmetic
                                                                                        : FOVEA_ARITHMETIC_EXACT;
     over.linear = &map;

@@ -158,8 +158,7 @@ static void mark_rows(const call *c) {
 static void take_heads(fovea_tensor *t, const fovea_mpi_mha *m) {
     if (!t->data || t->shape[1] != m->desc.q_heads || m->desc.q_heads == 1)
         return;
-    const int64_t element = t->dtype == FOVEA_DTYPE_I64 ? 8 : t->dtype == FOVEA_DTYPE_F32 ? 4 : 1;
-    t->data = (char *)t->data + m->heads.q_first * t->stride[1] * element;
+    t->data = (char *)t->data + m->heads.q_first * t->stride[1] * fv_mpi_element(t->dtype);
     t->shape[1] = m->heads.q_count;
 }
 

@@ -90,8 +90,7 @@ static fovea_status take_part(packing *p, int64_t i, int64_t at) {
         return FOVEA_OK;
     }
     const fovea_dtype stored = given->weight.dtype;
-    const bool floats = stored == FOVEA_DTYPE_F32 || stored == FOVEA_DTYPE_BF16 || stored == FOVEA_DTYPE_F16;
-    const fovea_dtype bias = given->bias_dtype ? given->bias_dtype : floats ? stored : FOVEA_DTYPE_F32;
+    const fovea_dtype bias = given->bias_dtype ? given->bias_dtype : fv_mpi_floats(stored) ? stored : FOVEA_DTYPE_F32;
     if (given->bias)
         part->bias = (const char *)given->bias + first * fv_mpi_element(bias);
     const fovea_status status = fv_mpi_slice_columns(&given->weight, first, count, 1, 0, &p->slices[at]);
@@ -136,8 +135,8 @@ static fovea_status pack_check(packing *p) {
 }
 
 static bool gated(fovea_activation a) {
-    return a == FOVEA_ACTIVATION_SILU_GATED || a == FOVEA_ACTIVATION_GELU_GATED ||
-           a == FOVEA_ACTIVATION_GELU_TANH_GATED;
+    const fovea_activation_facts *facts = fovea_activation_info(a);
+    return facts && facts->gate != a; /* others are refused when the map is packed */
 }
 
 static fovea_status build(packing *p) {

@@ -25,7 +25,14 @@ static inline int64_t fv_mpi_units(int64_t bytes) { return fv_mpi_ceil(bytes, FV
 
 /* Bytes of an element of a tensor, or of a key in a cache. */
 static inline int64_t fv_mpi_element(fovea_dtype dtype) {
-    return dtype == FOVEA_DTYPE_F32 ? 4 : dtype == FOVEA_DTYPE_I8 ? 1 : 2;
+    const fovea_dtype_facts *facts = fovea_dtype_info(dtype);
+    return facts ? facts->bits / 8 : 0; /* others are refused */
+}
+
+/* Is it a type that is computed with? Weights of others are quantised. */
+static inline bool fv_mpi_floats(fovea_dtype dtype) {
+    const fovea_dtype_facts *facts = fovea_dtype_info(dtype);
+    return facts && facts->computed;
 }
 
 #endif

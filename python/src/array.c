@@ -169,53 +169,56 @@ const char *py_array_dtype_name(const py_array *array) {
     return text;
 }
 
-/* Element types of the library's numbers: floats, then what else arrays of numbers may have, then quantised weights, so
- * many elements of which are so many bytes. scaled: scales belong to them. */
+/* Element types that have names of their own here: floats, then what else arrays of numbers may have. Blocks have the
+ * library's name, and are arrays of bytes. */
 static const struct {
     const char *name;
     fovea_dtype dtype;
     py_dtype array;
     uint8_t code, bits;
-    bool scaled;
-    int16_t elements, bytes;
-} types[] = {{"float32", FOVEA_DTYPE_F32, PY_F32, DL_FLOAT, 32, false, 1, 4},
-             {"bfloat16", FOVEA_DTYPE_BF16, PY_BF16, DL_BFLOAT, 16, false, 1, 2},
-             {"float16", FOVEA_DTYPE_F16, PY_F16, DL_FLOAT, 16, false, 1, 2},
-             {"int8", FOVEA_DTYPE_I8, PY_OTHER_INT, DL_INT, 8, true, 1, 1},
-             {"int4", FOVEA_DTYPE_I4, PY_OTHER_INT, DL_INT, 4, true, 2, 1},
-             {"uint8", FOVEA_DTYPE_U8, PY_U8, DL_UINT, 8, true, 1, 1},
-             {"uint4", FOVEA_DTYPE_U4, PY_U8, DL_UINT, 8, true, 2, 1},
-             {"q8_0", FOVEA_DTYPE_Q8_0, PY_U8, DL_UINT, 8, false, 32, 34},
-             {"q4_0", FOVEA_DTYPE_Q4_0, PY_U8, DL_UINT, 8, false, 32, 18},
-             {"q4_1", FOVEA_DTYPE_Q4_1, PY_U8, DL_UINT, 8, false, 32, 20},
-             {"q4_k", FOVEA_DTYPE_Q4_K, PY_U8, DL_UINT, 8, false, 256, 144},
-             {"q5_k", FOVEA_DTYPE_Q5_K, PY_U8, DL_UINT, 8, false, 256, 176},
-             {"q6_k", FOVEA_DTYPE_Q6_K, PY_U8, DL_UINT, 8, false, 256, 210}};
+} types[] = {{"float32", FOVEA_DTYPE_F32, PY_F32, DL_FLOAT, 32}, {"bfloat16", FOVEA_DTYPE_BF16, PY_BF16, DL_BFLOAT, 16},
+             {"float16", FOVEA_DTYPE_F16, PY_F16, DL_FLOAT, 16}, {"int8", FOVEA_DTYPE_I8, PY_OTHER_INT, DL_INT, 8},
+             {"int4", FOVEA_DTYPE_I4, PY_OTHER_INT, DL_INT, 4},  {"uint8", FOVEA_DTYPE_U8, PY_U8, DL_UINT, 8},
+             {"uint4", FOVEA_DTYPE_U4, PY_U8, DL_UINT, 8}};
 enum { TYPES = sizeof types / sizeof types[0], FLOATS = 3, NUMBERS = 4, CACHED = 5 };
 
 static int row_of(fovea_dtype dtype) {
     int i = 0;
-    while (i < TYPES - 1 && types[i].dtype != dtype)
+    while (i < TYPES && types[i].dtype != dtype)
         i++;
     return i;
 }
 
-const char *py_dtype_name(fovea_dtype dtype) { return types[row_of(dtype)].name; }
-
-bool py_dtype_known(int dtype) { return (int)types[row_of((fovea_dtype)dtype)].dtype == dtype; }
-
-bool py_dtype_scaled(fovea_dtype dtype) { return types[row_of(dtype)].scaled; }
-
-bool py_dtype_quantised(fovea_dtype dtype) { return row_of(dtype) >= FLOATS; }
-
-int64_t py_weight_block(fovea_dtype dtype) { return types[row_of(dtype)].elements; }
-
-int64_t py_weight_bytes(fovea_dtype dtype, int64_t elements) {
-    const int row = row_of(dtype);
-    return elements / types[row].elements * types[row].bytes;
+static const fovea_dtype_facts *facts_of(fovea_dtype dtype) {
+    static const fovea_dtype_facts unknown = {.name = "an unknown type", .block_elements = 1, .block_bytes = 1};
+    const fovea_dtype_facts *facts = fovea_dtype_info(dtype);
+    return facts ? facts : &unknown;
 }
 
-py_dtype py_float_dtype(fovea_dtype dtype) { return types[row_of(dtype)].array; }
+const char *py_dtype_name(fovea_dtype dtype) {
+    const int row = row_of(dtype);
+    return row < TYPES ? types[row].name : facts_of(dtype)->name;
+}
+
+bool py_dtype_known(int dtype) {
+    const fovea_dtype_facts *facts = facts_of((fovea_dtype)dtype);
+    return facts->stored || facts->cached;
+}
+
+bool py_dtype_scaled(fovea_dtype dtype) { return facts_of(dtype)->scaled; }
+
+bool py_dtype_quantised(fovea_dtype dtype) { return !facts_of(dtype)->computed; }
+
+int64_t py_weight_block(fovea_dtype dtype) { return facts_of(dtype)->block_elements; }
+
+int64_t py_weight_bytes(fovea_dtype dtype, int64_t elements) {
+    return elements / facts_of(dtype)->block_elements * facts_of(dtype)->block_bytes;
+}
+
+py_dtype py_float_dtype(fovea_dtype dtype) {
+    const int row = row_of(dtype);
+    return row < TYPES ? types[row].array : PY_U8;
+}
 
 /* The type among the first `count` that a word names. */
 static int type_named(PyObject *word, int count, const char *argument, fovea_dtype *dtype) {
@@ -244,9 +247,9 @@ int py_cache_dtype(PyObject *word, const char *argument, fovea_dtype *dtype) {
 }
 
 static bool is_of(const py_array *array, int row) {
-    return row < FLOATS
-               ? array->dtype == types[row].array
-               : array->type.code == types[row].code && array->type.bits == types[row].bits && array->type.lanes == 1;
+    return row < FLOATS ? array->dtype == types[row].array
+                        : array->type.code == (row < TYPES ? types[row].code : DL_UINT) &&
+                              array->type.bits == (row < TYPES ? types[row].bits : 8) && array->type.lanes == 1;
 }
 
 int py_array_of(const py_array *array, const char *name, fovea_dtype dtype) {

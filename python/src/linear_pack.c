@@ -4,7 +4,9 @@
 #include "linear_weights.h"
 #include "objects.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int is_list(PyObject *value) { return PyList_Check(value) || PyTuple_Check(value); }
 
@@ -27,35 +29,33 @@ int py_linear_item(const py_linear *linear, PyObject *value, const char *name, i
     return found ? 0 : -1;
 }
 
-static const char *const activations[] = {[FOVEA_ACTIVATION_RELU] = "relu",
-                                          [FOVEA_ACTIVATION_GELU] = "gelu",
-                                          [FOVEA_ACTIVATION_GELU_TANH] = "gelu_tanh",
-                                          [FOVEA_ACTIVATION_SILU] = "silu",
-                                          [FOVEA_ACTIVATION_SILU_GATED] = "silu_gated",
-                                          [FOVEA_ACTIVATION_TANH] = "tanh",
-                                          [FOVEA_ACTIVATION_SIGMOID] = "sigmoid",
-                                          [FOVEA_ACTIVATION_GELU_GATED] = "gelu_gated",
-                                          [FOVEA_ACTIVATION_GELU_TANH_GATED] = "gelu_tanh_gated"};
-
 int py_activation_of(PyObject *word, fovea_activation *activation) {
+    char known[256] = "None";
+    const fovea_activation_facts *facts;
     *activation = FOVEA_ACTIVATION_NONE;
     if (word == Py_None)
         return 0;
-    for (int i = FOVEA_ACTIVATION_RELU; PyUnicode_Check(word) && i <= FOVEA_ACTIVATION_GELU_TANH_GATED; i++)
-        if (PyUnicode_CompareWithASCIIString(word, activations[i]) == 0) {
+    for (int i = 1; (facts = fovea_activation_info((fovea_activation)i)); i++) {
+        if (PyUnicode_Check(word) && PyUnicode_CompareWithASCIIString(word, facts->name) == 0) {
             *activation = (fovea_activation)i;
             return 0;
         }
-    py_raise_not(word, "activation must be None, 'relu', 'gelu', 'gelu_tanh', 'silu', 'tanh', 'sigmoid', 'silu_gated', "
-                       "'gelu_gated' or 'gelu_tanh_gated'");
+        const bool last = !fovea_activation_info((fovea_activation)(i + 1));
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s'%s'", last ? " or " : ", ", facts->name);
+    }
+    py_raise_not(word, "activation must be %s", known);
     return -1;
 }
 
 bool py_activation_gates(fovea_activation activation) {
-    return activation == FOVEA_ACTIVATION_SILU_GATED || activation >= FOVEA_ACTIVATION_GELU_GATED;
+    const fovea_activation_facts *facts = fovea_activation_info(activation);
+    return facts && facts->gate != activation;
 }
 
-const char *py_activation_name(fovea_activation activation) { return activations[activation]; }
+const char *py_activation_name(fovea_activation activation) {
+    return activation ? fovea_activation_info(activation)->name : NULL;
+}
 
 int py_linear_lists(py_linear *linear, PyObject *weight) {
     linear->several = is_list(weight);

@@ -4,27 +4,39 @@
 #include "linear_weights.h"
 #include "objects.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Kinds of weights by their word. words: 32-bit words of integers of `bits`, in which order. */
 typedef struct kind {
-    const char *word;
+    char word[24];
     fovea_dtype dtype; /* with 4 bits, where there is a choice */
     fovea_packing packing;
     bool words, eight; /* eight: 8 bits are possible, too */
 } kind;
 
-static const kind kinds[] = {{"int8", FOVEA_DTYPE_I8, FOVEA_PACKING_PLAIN, false, false},
-                             {"gptq", FOVEA_DTYPE_U4, FOVEA_PACKING_GPTQ, true, true},
-                             {"awq", FOVEA_DTYPE_U4, FOVEA_PACKING_AWQ, true, false},
-                             {"compressed-tensors", FOVEA_DTYPE_U4, FOVEA_PACKING_PLAIN, true, true},
-                             {"gguf:Q8_0", FOVEA_DTYPE_Q8_0, FOVEA_PACKING_PLAIN, false, false},
-                             {"gguf:Q4_0", FOVEA_DTYPE_Q4_0, FOVEA_PACKING_PLAIN, false, false},
-                             {"gguf:Q4_1", FOVEA_DTYPE_Q4_1, FOVEA_PACKING_PLAIN, false, false},
-                             {"gguf:Q4_K", FOVEA_DTYPE_Q4_K, FOVEA_PACKING_PLAIN, false, false},
-                             {"gguf:Q5_K", FOVEA_DTYPE_Q5_K, FOVEA_PACKING_PLAIN, false, false},
-                             {"gguf:Q6_K", FOVEA_DTYPE_Q6_K, FOVEA_PACKING_PLAIN, false, false}};
+enum { OF_INTEGERS = 4, KINDS = 32 };
+static kind kinds[KINDS + 1] = {{"int8", FOVEA_DTYPE_I8, FOVEA_PACKING_PLAIN, false, false},
+                                {"gptq", FOVEA_DTYPE_U4, FOVEA_PACKING_GPTQ, true, true},
+                                {"awq", FOVEA_DTYPE_U4, FOVEA_PACKING_AWQ, true, false},
+                                {"compressed-tensors", FOVEA_DTYPE_U4, FOVEA_PACKING_PLAIN, true, true}};
+
+/* The first kind, ended by one without a word. The first call, with the GIL held, adds the library's blocks: "gguf:Q4_K". */
+static const kind *all_kinds(void) {
+    const fovea_dtype_facts *facts;
+    kind *to = kinds + OF_INTEGERS;
+    for (int i = 1; (facts = fovea_dtype_info((fovea_dtype)i)) && to < kinds + KINDS && !*to->word; i++) {
+        if (!facts->stored || facts->computed || facts->scaled)
+            continue;
+        to->dtype = (fovea_dtype)i;
+        char *at = to->word + snprintf(to->word, sizeof to->word, "gguf:%s", facts->name);
+        while (*--at != ':')
+            *at = (char)(*at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at); /* in any locale */
+        to++;
+    }
+    return kinds;
+}
 
 typedef struct reading {
     py_core *core;
@@ -39,20 +51,23 @@ typedef struct reading {
 } reading;
 
 static int kind_of(PyObject *word, const kind **found) {
-    for (size_t i = 0; PyUnicode_Check(word) && i < sizeof kinds / sizeof kinds[0]; i++)
-        if (PyUnicode_CompareWithASCIIString(word, kinds[i].word) == 0) {
-            *found = &kinds[i];
+    char known[512] = "";
+    for (const kind *k = all_kinds(); *k->word; k++) {
+        if (PyUnicode_Check(word) && PyUnicode_CompareWithASCIIString(word, k->word) == 0) {
+            *found = k;
             return 0;
         }
-    return py_raise_not(word, "kind must be 'int8', 'gptq', 'awq', 'compressed-tensors', or 'gguf:' and one of Q8_0, "
-                              "Q4_0, Q4_1, Q4_K, Q5_K and Q6_K");
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s'%s'", used == 0 ? "" : *k[1].word ? ", " : " or ", k->word);
+    }
+    return py_raise_not(word, "kind must be %s", known);
 }
 
 const char *py_kind_known(const char *word) {
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (strcmp(word, kinds[i].word) == 0)
-            return kinds[i].word;
-    return NULL;
+    const kind *k = all_kinds();
+    while (*k->word && strcmp(word, k->word) != 0)
+        k++;
+    return *k->word ? k->word : NULL;
 }
 
 /* Opens the next array of a matrix, [rows, columns] (-1: any) in C order; or NULL with an exception. */
@@ -251,7 +266,7 @@ const char py_linear_quantized_doc[] =
     "    'gptq'                int32 [in / p, out]       [groups, out]  int32 [groups, out / p]\n"
     "    'awq'                 int32 [in, out / 8]       [groups, out]  int32 [groups, out / 8]\n"
     "    'compressed-tensors'  int32 [out, in / p]       [out, groups]  int32 [out / p, groups]\n"
-    "    'gguf:Q4_K' and so on uint8 [out, bytes]        in the blocks; also Q8_0, Q4_0, Q4_1, Q5_K, Q6_K\n\n"
+    "    'gguf:Q4_K' and so on uint8 [out, bytes]        in the blocks; also Q8_0, Q5_K, ...\n\n"
     "scales: float32, float16 or bfloat16. zeros None: 8, or 128 with bits=8. zero_offset: added to each zero: 1 of "
     "GPTQ's first\n"
     "format, which stores zeros less 1. g_idx: [in], the group of each channel ('gptq', 'compressed-tensors'). "

@@ -3,14 +3,17 @@
 import ast
 import importlib.util
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 
 import fovea
 
+WEIGHT = numpy.zeros((32, 32), numpy.float32)
 PACKAGE = Path(fovea.__file__).parent
 STUB = ast.parse((PACKAGE / "_core.pyi").read_text()).body
 CLASSES = {node.name: node for node in STUB if isinstance(node, ast.ClassDef)}
@@ -204,3 +207,18 @@ def test_mypy(tmp_path):
     command = [sys.executable, "-m", "mypy", "--cache-dir=whole", "--package=fovea"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "name, call",
+    [
+        ("Activation", lambda: fovea.Linear(WEIGHT, activation="no such")),
+        ("Quantized", lambda: fovea.Linear.quantized(WEIGHT, "no such")),
+    ],
+)
+def test_words_are_the_library_s(name, call):
+    with pytest.raises(ValueError, match="not 'no such'") as error:
+        call()
+    value = next(node.value for node in STUB if isinstance(node, ast.Assign) and node.targets[0].id == name)
+    words = [node.value for node in ast.walk(value) if isinstance(node, ast.Constant)]
+    assert sorted(words) == sorted(re.findall("'([^']+)'", str(error.value).rpartition(", not ")[0]))

@@ -3,6 +3,7 @@
 #define FV_CORE_H
 
 #include "core/cancel.h"
+#include "core/dtypes.h"
 #include "core/elementary.h"
 #include "core/file.h"
 #include "core/float_mode.h"

@@ -1,12 +1,25 @@
 /* Names of the public enums' constants (names.h). */
 #include "core/names.h"
 
+#include "core/dtypes.h"
 #include "core/status.h"
-#include "core/tensor.h"
 
 #include <stddef.h>
 
 enum { MOST_NAMES = 24 };
+
+/* The activations: word, and what is computed of the gate, which is the activation itself unless it gates. */
+#define ACTIVATIONS(X)                                                                                                 \
+    X(NONE, "none", NONE)                                                                                              \
+    X(RELU, "relu", RELU)                                                                                              \
+    X(GELU, "gelu", GELU)                                                                                              \
+    X(GELU_TANH, "gelu_tanh", GELU_TANH)                                                                               \
+    X(SILU, "silu", SILU)                                                                                              \
+    X(SILU_GATED, "silu_gated", SILU)                                                                                  \
+    X(TANH, "tanh", TANH)                                                                                              \
+    X(SIGMOID, "sigmoid", SIGMOID)                                                                                     \
+    X(GELU_GATED, "gelu_gated", GELU)                                                                                  \
+    X(GELU_TANH_GATED, "gelu_tanh_gated", GELU_TANH)
 
 /* By value; NULL where there is no such constant. */
 static const struct {
@@ -15,7 +28,7 @@ static const struct {
 } enums[FV_ENUMS] = {
     [FV_ENUM_dtype] = {"fovea_dtype",
                        {
-#define FV_DTYPE(name, bits, word) [FOVEA_DTYPE_##name] = "FOVEA_DTYPE_" #name,
+#define FV_DTYPE(name, word, bits, elements, bytes) [FOVEA_DTYPE_##name] = "FOVEA_DTYPE_" #name,
 #include "core/dtypes.inc"
                        }},
     [FV_ENUM_arithmetic] = {"fovea_arithmetic",
@@ -58,16 +71,11 @@ static const struct {
                              [FOVEA_SCORES_BIASED] = "FOVEA_SCORES_BIASED",
                              [FOVEA_SCORES_WEIGHTS] = "FOVEA_SCORES_WEIGHTS"}},
     [FV_ENUM_activation] = {"fovea_activation",
-                            {[FOVEA_ACTIVATION_NONE] = "FOVEA_ACTIVATION_NONE",
-                             [FOVEA_ACTIVATION_RELU] = "FOVEA_ACTIVATION_RELU",
-                             [FOVEA_ACTIVATION_GELU] = "FOVEA_ACTIVATION_GELU",
-                             [FOVEA_ACTIVATION_GELU_TANH] = "FOVEA_ACTIVATION_GELU_TANH",
-                             [FOVEA_ACTIVATION_SILU] = "FOVEA_ACTIVATION_SILU",
-                             [FOVEA_ACTIVATION_SILU_GATED] = "FOVEA_ACTIVATION_SILU_GATED",
-                             [FOVEA_ACTIVATION_TANH] = "FOVEA_ACTIVATION_TANH",
-                             [FOVEA_ACTIVATION_SIGMOID] = "FOVEA_ACTIVATION_SIGMOID",
-                             [FOVEA_ACTIVATION_GELU_GATED] = "FOVEA_ACTIVATION_GELU_GATED",
-                             [FOVEA_ACTIVATION_GELU_TANH_GATED] = "FOVEA_ACTIVATION_GELU_TANH_GATED"}},
+                            {
+#define NAME(name, word, gate) [FOVEA_ACTIVATION_##name] = "FOVEA_ACTIVATION_" #name,
+                                ACTIVATIONS(NAME)
+#undef NAME
+                            }},
     [FV_ENUM_mha_form] = {"fovea_mha_form",
                           {[FOVEA_MHA_FACTORED] = "FOVEA_MHA_FACTORED",
                            [FOVEA_MHA_MERGED] = "FOVEA_MHA_MERGED",
@@ -128,51 +136,20 @@ const char *const fv_causal_words[] = {
     [FOVEA_CAUSAL_OFFSET + 1] = NULL,
 };
 
-#define WORD(name, bits, word) #word,
-#define VALUE(name, bits, word) FOVEA_DTYPE_##name,
-const char *const fv_dtype_words[] = {
-#define FV_DTYPE(name, bits, word)
-#define FV_DTYPE_FLOAT WORD
-#include "core/dtypes.inc"
-    NULL};
-const char *const fv_kv_dtype_words[] = {
-#define FV_DTYPE(name, bits, word)
-#define FV_DTYPE_FLOAT WORD
-#define FV_DTYPE_SCALED WORD
-#define FV_DTYPE_PAGES WORD
-#include "core/dtypes.inc"
-    NULL};
-const fovea_dtype fv_kv_dtype_of_word[] = {
-#define FV_DTYPE(name, bits, word)
-#define FV_DTYPE_FLOAT VALUE
-#define FV_DTYPE_SCALED VALUE
-#define FV_DTYPE_PAGES VALUE
-#include "core/dtypes.inc"
-};
-const char *const fv_weight_dtype_words[] = {
-#define FV_DTYPE(name, bits, word)
-#define FV_DTYPE_FLOAT WORD
-#define FV_DTYPE_SCALED WORD
-#define FV_DTYPE_WEIGHTS WORD
-#define FV_DTYPE_BLOCKS(name, elements, bytes, word) #word,
-#include "core/dtypes.inc"
-    NULL};
-const fovea_dtype fv_dtype_of_word[] = {
-#define FV_DTYPE(name, bits, word)
-#define FV_DTYPE_FLOAT VALUE
-#define FV_DTYPE_SCALED VALUE
-#define FV_DTYPE_WEIGHTS VALUE
-#define FV_DTYPE_BLOCKS(name, elements, bytes, word) FOVEA_DTYPE_##name,
-#include "core/dtypes.inc"
-};
-
-const char *fv_dtype_word(fovea_dtype dtype) {
-#define FV_DTYPE(name, bits, word)                                                                                     \
-    if (dtype == FOVEA_DTYPE_##name)                                                                                   \
-        return #word;
-#include "core/dtypes.inc"
-    return NULL;
+const fovea_activation_facts *fovea_activation_info(fovea_activation activation) {
+    static const fovea_activation_facts facts[] = {
+#define FACTS(value, word, of_gate) [FOVEA_ACTIVATION_##value] = {.name = word, .gate = FOVEA_ACTIVATION_##of_gate},
+        ACTIVATIONS(FACTS)
+#undef FACTS
+    };
+    return (unsigned)activation < sizeof facts / sizeof facts[0] ? &facts[activation] : NULL;
 }
+
+const char *const fv_activation_words[] = {
+#define WORD(name, word, gate) word,
+    ACTIVATIONS(WORD)
+#undef WORD
+        NULL};
 
 const char *const fv_arithmetic_words[] = {
     [FOVEA_ARITHMETIC_EXACT] = "exact",

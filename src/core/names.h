@@ -33,14 +33,8 @@ const char *fv_enum_name(fv_enum type, int value);
 /* The causal of shapes in logs and command lines: "none", "top_left" ..., by value; ended by NULL. */
 extern const char *const fv_causal_words[];
 
-/* The element types of numbers likewise: "f32", "bf16", "f16"; the type of each, and the word of a type. */
-extern const char *const fv_dtype_words[], *const fv_kv_dtype_words[]; /* the second: of keys and values in a cache */
-extern const char *const fv_weight_dtype_words[];                      /* of weights */
-extern const fovea_dtype fv_dtype_of_word[], fv_kv_dtype_of_word[];
-const char *fv_dtype_word(fovea_dtype dtype);
-
-/* The arithmetics likewise, by value; ended by NULL. */
-extern const char *const fv_arithmetic_words[];
+/* The arithmetics and the activations likewise. */
+extern const char *const fv_arithmetic_words[], *const fv_activation_words[];
 
 /* Is the value of that field one of the enum's? If not, FOVEA_ERROR_ARGUMENT: "causal is 7, not a fovea_causal". */
 fovea_status fv_enum_check(fv_enum type, const char *field, int value);

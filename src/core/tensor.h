@@ -2,6 +2,7 @@
 #ifndef FV_TENSOR_H
 #define FV_TENSOR_H
 
+#include "core/dtypes.h"
 #include "fovea/fovea.h"
 
 #include <stdbool.h>
@@ -20,79 +21,6 @@ typedef struct fv_span {
     const char *name;
     uintptr_t begin, end;
 } fv_span;
-
-/* Bits of an element; 0 of types that come in blocks. */
-static inline int fv_dtype_bits(fovea_dtype dtype) {
-#define FV_DTYPE(name, bits, word)                                                                                     \
-    if (dtype == FOVEA_DTYPE_##name)                                                                                   \
-        return bits;
-#include "core/dtypes.inc"
-    return 8;
-}
-
-/* Bytes of an element of a tensor. */
-static inline int64_t fv_dtype_size(fovea_dtype dtype) { return fv_dtype_bits(dtype) / 8; }
-
-/* Elements and bytes of a block; 1 element of a type that has none. */
-typedef struct fv_dtype_block {
-    int elements, bytes;
-} fv_dtype_block;
-
-static inline fv_dtype_block fv_dtype_block_of(fovea_dtype dtype) {
-#define FV_DTYPE_BLOCKS(name, elements, bytes, word)                                                                   \
-    if (dtype == FOVEA_DTYPE_##name)                                                                                   \
-        return (fv_dtype_block){elements, bytes};
-#include "core/dtypes.inc"
-    return (fv_dtype_block){1, (int)fv_dtype_size(dtype)};
-}
-
-/* Bytes of elements that begin and end with a byte, or a block. */
-static inline int64_t fv_dtype_bytes(fovea_dtype dtype, int64_t elements) {
-    const fv_dtype_block block = fv_dtype_block_of(dtype);
-    return block.elements > 1 ? elements / block.elements * block.bytes : elements * fv_dtype_bits(dtype) / 8;
-}
-
-/* Whether they are integers with separate scales. */
-static inline bool fv_dtype_scaled(fovea_dtype dtype) {
-    bool scaled = false;
-#define FV_DTYPE_SCALED(name, bits, word) scaled = scaled || dtype == FOVEA_DTYPE_##name;
-#define FV_DTYPE_WEIGHTS FV_DTYPE_SCALED
-#include "core/dtypes.inc"
-    return scaled;
-}
-
-/* Whether they are integers with scales, separate or inside. */
-static inline bool fv_dtype_quantised(fovea_dtype dtype) {
-    return fv_dtype_scaled(dtype) || fv_dtype_block_of(dtype).elements > 1;
-}
-
-/* Are they integers of keys or values in pages? */
-static inline bool fv_dtype_paged(fovea_dtype dtype) {
-    bool paged = false;
-#define FV_DTYPE(name, bits, word)
-#define FV_DTYPE_SCALED(name, bits, word) paged = paged || dtype == FOVEA_DTYPE_##name;
-#define FV_DTYPE_PAGES FV_DTYPE_SCALED
-#include "core/dtypes.inc"
-    return paged;
-}
-
-/* Has this build kernels of the type? Others are refused (FOVEA_TYPES of CMakeLists.txt). */
-static inline bool fv_dtype_built(fovea_dtype dtype) {
-    (void)dtype;
-#ifdef FV_WITHOUT_BF16
-    if (dtype == FOVEA_DTYPE_BF16)
-        return false;
-#endif
-#ifdef FV_WITHOUT_F16
-    if (dtype == FOVEA_DTYPE_F16)
-        return false;
-#endif
-#ifdef FV_WITHOUT_I8
-    if (fv_dtype_quantised(dtype) || fv_dtype_paged(dtype))
-        return false;
-#endif
-    return true;
-}
 
 /* Has it no elements? Then nobody looks at its strides: numpy, say, gives empty arrays any. */
 static inline bool fv_tensor_empty(const fovea_tensor *t) {

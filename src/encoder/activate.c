@@ -49,8 +49,7 @@ static fovea_status check(const fovea_activate_args *args) {
         status = check_input("residual", &args->residual, args, &y);
     if (status == FOVEA_OK)
         status = fv_enum_check(FV_ENUM_activation, "activation", (int)args->activation);
-    if (status == FOVEA_OK &&
-        (args->activation == FOVEA_ACTIVATION_SILU_GATED || args->activation > FOVEA_ACTIVATION_SIGMOID))
+    if (status == FOVEA_OK && fovea_activation_info(args->activation)->gate != args->activation)
         status = fv_fail(FOVEA_ERROR_ARGUMENT, "activation is %s; give up, and the activation without its gate",
                          fv_enum_name(FV_ENUM_activation, (int)args->activation));
     if (status == FOVEA_OK && (args->reserved || args->reserved_flags))

@@ -182,12 +182,9 @@ void fv_linear_run(const fovea_linear *linear, const fovea_linear_args *args, vo
 
 /* Whether an activation takes two parts, and what it does with the first, or with the only one. */
 static inline bool fv_linear_gates(fovea_activation activation, fv_activation *act) {
-    switch (activation) {
-    case FOVEA_ACTIVATION_SILU_GATED: *act = FV_ACT_SILU; return true;
-    case FOVEA_ACTIVATION_GELU_GATED: *act = FV_ACT_GELU; return true;
-    case FOVEA_ACTIVATION_GELU_TANH_GATED: *act = FV_ACT_GELU_TANH; return true;
-    default: *act = (fv_activation)activation; return false;
-    }
+    const fovea_activation gate = fovea_activation_info(activation)->gate;
+    *act = (fv_activation)gate;
+    return gate != activation;
 }
 
 /* desc's parts, whichever way they are given. */

@@ -39,15 +39,11 @@ fovea_arithmetic fv_tuning_arithmetic(fv_tuning_op operation) { return kinds[ope
 
 /* Weights of 8 bits are tuned as I8, of 4 as U4, and of 5 and 6 as Q6_K: as they are packed. */
 static fovea_dtype tuned_as(fovea_dtype dtype) {
-    switch (dtype) {
-    case FOVEA_DTYPE_U8:
-    case FOVEA_DTYPE_Q8_0: return FOVEA_DTYPE_I8;
-    case FOVEA_DTYPE_Q4_0:
-    case FOVEA_DTYPE_Q4_1:
-    case FOVEA_DTYPE_Q4_K: return FOVEA_DTYPE_U4;
-    case FOVEA_DTYPE_Q5_K: return FOVEA_DTYPE_Q6_K;
-    default: return dtype;
-    }
+    const int bits = fv_dtype_bits(dtype);
+    return !fv_dtype_quantised(dtype) ? dtype
+           : bits == 8                ? FOVEA_DTYPE_I8
+           : bits == 4                ? FOVEA_DTYPE_U4
+                                      : FOVEA_DTYPE_Q6_K;
 }
 
 fv_tuning_op fv_tuning_of(fv_tuning_op many_f32, fovea_dtype dtype, fovea_arithmetic arithmetic, bool few) {

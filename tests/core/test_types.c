@@ -170,6 +170,60 @@ static void test_enums(void) {
     }
 }
 
+/* fovea_dtype_info(), written a second time. */
+static void test_dtypes(void) {
+    static const struct {
+        fovea_dtype dtype;
+        const char *name;
+        int bits, elements, bytes;
+        const char *uses; /* c: computed, s: stored, k: cached, b: scales beside */
+    } rows[] = {{FOVEA_DTYPE_F32, "f32", 32, 1, 4, "csk"},    {FOVEA_DTYPE_BOOL, "bool", 8, 1, 1, ""},
+                {FOVEA_DTYPE_BITS, "bits", 8, 1, 1, ""},      {FOVEA_DTYPE_I64, "i64", 64, 1, 8, ""},
+                {FOVEA_DTYPE_BF16, "bf16", 16, 1, 2, "csk"},  {FOVEA_DTYPE_F16, "f16", 16, 1, 2, "csk"},
+                {FOVEA_DTYPE_I8, "i8", 8, 1, 1, "skb"},       {FOVEA_DTYPE_U4, "u4", 4, 2, 1, "sb"},
+                {FOVEA_DTYPE_U8, "u8", 8, 1, 1, "sb"},        {FOVEA_DTYPE_Q8_0, "q8_0", 8, 32, 34, "s"},
+                {FOVEA_DTYPE_Q4_0, "q4_0", 4, 32, 18, "s"},   {FOVEA_DTYPE_Q4_1, "q4_1", 4, 32, 20, "s"},
+                {FOVEA_DTYPE_Q4_K, "q4_k", 4, 256, 144, "s"}, {FOVEA_DTYPE_Q5_K, "q5_k", 5, 256, 176, "s"},
+                {FOVEA_DTYPE_Q6_K, "q6_k", 6, 256, 210, "s"}, {FOVEA_DTYPE_I4, "i4", 4, 2, 1, "kb"}};
+    enum { ROWS = sizeof rows / sizeof rows[0] };
+    for (int i = 0; i < ROWS; i++) {
+        const fovea_dtype_facts *f = fovea_dtype_info(rows[i].dtype);
+        char uses[8];
+        test_check(f != NULL && (int)rows[i].dtype == i + 1, "%s is not type %d, or has no facts", rows[i].name, i + 1);
+        if (!f)
+            continue;
+        snprintf(uses, sizeof uses, "%s%s%s%s", f->computed ? "c" : "", f->stored ? "s" : "", f->cached ? "k" : "",
+                 f->scaled ? "b" : "");
+        test_check(strcmp(f->name, rows[i].name) == 0 && f->bits == rows[i].bits &&
+                       f->block_elements == rows[i].elements && f->block_bytes == rows[i].bytes &&
+                       strcmp(uses, rows[i].uses) == 0,
+                   "%s: %s, %d bits, %d elements in %d bytes, uses %s", rows[i].name, f->name, f->bits,
+                   f->block_elements, f->block_bytes, uses);
+    }
+    static const int unknown[] = {-1, 0, ROWS + 1, 1000, INT_MIN, INT_MAX};
+    for (int i = 0; i < 6; i++)
+        test_check(fovea_dtype_info((fovea_dtype)unknown[i]) == NULL, "type %d has facts", unknown[i]);
+}
+
+static void test_activations(void) {
+    static const char *const names[] = {"none",       "relu", "gelu",    "gelu_tanh",  "silu",
+                                        "silu_gated", "tanh", "sigmoid", "gelu_gated", "gelu_tanh_gated"};
+    enum { NAMES = sizeof names / sizeof names[0] };
+    for (int i = 0; i < NAMES; i++) {
+        const fovea_activation_facts *f = fovea_activation_info((fovea_activation)i);
+        test_check(f && strcmp(f->name, names[i]) == 0, "activation %d is called %s", i, f ? f->name : "nothing");
+        const fovea_activation_facts *gate = f ? fovea_activation_info(f->gate) : NULL;
+        char gated[32];
+        snprintf(gated, sizeof gated, "%s%s", gate ? gate->name : "", strstr(names[i], "_gated") ? "_gated" : "");
+        test_check(strcmp(gated, names[i]) == 0, "the gate of %s is %s", names[i], gate ? gate->name : "nothing");
+        test_check(strcmp(fv_activation_words[i], names[i]) == 0, "word %d is %s", i, fv_activation_words[i]);
+    }
+    test_check(fv_activation_words[NAMES] == NULL, "the words have no end");
+    static const int unknown[] = {-1, NAMES, 1000, INT_MIN, INT_MAX};
+    for (int i = 0; i < 5; i++)
+        test_check(fovea_activation_info((fovea_activation)unknown[i]) == NULL, "activation %d has facts", unknown[i]);
+}
+
 static void test_tensors(void) {
     float x;
     fovea_tensor t = fovea_tensor_bhtd(&x, FOVEA_DTYPE_F32, 2, 3, 5, 7);
@@ -216,6 +270,8 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "types", NULL);
     test_names();
     test_enums();
+    test_dtypes();
+    test_activations();
     test_tensors();
     test_tensor_tokens();
     return test_end();
