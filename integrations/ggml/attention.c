@@ -118,12 +118,11 @@ static enum ggml_status compute_part(fg_backend *backend, fg_team *team, const f
     fovea_attention_args args;
     fovea_attention_args_init(&args);
     const int64_t group = a->heads / a->kv_heads;
-    const fg_type *f32 = fg_type_of(a->q->type);
-    args.q = fg_attention_view(fg_attention_tensor(a->q, f32, a->batch), 0, a->batch, part->head, part->heads,
-                               part->row, part->rows);
-    args.k = fg_attention_view(fg_attention_tensor(a->k, a->k_type, a->batch), 0, a->batch, part->head / group,
+    args.q = fg_attention_view(fg_attention_tensor(a->q, a->batch), 0, a->batch, part->head, part->heads, part->row,
+                               part->rows);
+    args.k = fg_attention_view(fg_attention_tensor(a->k, a->batch), 0, a->batch, part->head / group,
                                part->heads / group, 0, a->keys);
-    args.v = fg_attention_view(fg_attention_tensor(a->v, a->v_type, a->batch), 0, a->batch, part->head / group,
+    args.v = fg_attention_view(fg_attention_tensor(a->v, a->batch), 0, a->batch, part->head / group,
                                part->heads / group, 0, a->keys);
     args.out = fg_attention_view(out_tensor(a), 0, a->batch, part->head, part->heads, part->row, part->rows);
     args.mask = fg_mask_part(a, part, NULL);

@@ -1,12 +1,8 @@
 /* Operands and descriptions of parts of an attention (attention_part.h). */
 #include "attention_part.h"
 
-fovea_tensor fg_attention_tensor(const struct ggml_tensor *t, const fg_type *type, int64_t batch) {
-    fovea_tensor x = {.data = t->data, .dtype = type->dtype};
-    for (int i = 0; i < 4; i++) {
-        x.shape[i] = t->ne[3 - i];
-        x.stride[i] = (int64_t)t->nb[3 - i] / type->bytes;
-    }
+fovea_tensor fg_attention_tensor(const struct ggml_tensor *t, int64_t batch) {
+    fovea_tensor x = fg_tensor(t);
     if (x.shape[0] != batch) { /* one sequence's keys, for all */
         x.shape[0] = batch;
         x.stride[0] = 0;

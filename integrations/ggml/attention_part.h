@@ -36,7 +36,7 @@ typedef struct fg_part {
 } fg_part;
 
 /* The whole of a tensor of ggml's, [sequence, head, token, channel]; of quantised ones data and type only. */
-fovea_tensor fg_attention_tensor(const struct ggml_tensor *t, const fg_type *type, int64_t batch);
+fovea_tensor fg_attention_tensor(const struct ggml_tensor *t, int64_t batch);
 
 /* The tensor's part: sequences, heads and tokens from these on. */
 fovea_tensor fg_attention_view(fovea_tensor t, int64_t sequence, int64_t sequences, int64_t head, int64_t heads,
@@ -55,10 +55,6 @@ fovea_tensor fg_mask_part(const fg_attention *a, const fg_part *part, int64_t *s
 /* The part's biases, [sequences or 1, heads or 1, rows, keys], into memory of fg_mask_bias_size() floats. */
 int64_t fg_mask_bias_size(const fg_attention *a, const fg_part *part);
 fovea_tensor fg_mask_bias(const fg_attention *a, fg_team *team, const fg_part *part, float *memory);
-
-/* Rows of quantised channels, n of them so many bytes apart, to contiguous float32. */
-void fg_attention_widen(const fg_type *type, const void *rows, int64_t row_bytes, int64_t n, int64_t channels,
-                        float *x);
 
 /* With quantised keys or values. */
 enum ggml_status fg_attention_quantised(fg_backend *backend, fg_team *team, const fg_attention *a);

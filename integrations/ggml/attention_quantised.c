@@ -3,6 +3,7 @@
  * The state between pieces makes this the result of one call, bit for bit. */
 #include "attention_part.h"
 
+#include <math.h>
 #include <stdatomic.h>
 
 /* Bytes of a widened piece, keys and values: what stays in a second-level cache of 512 KiB. */
@@ -22,16 +23,35 @@ typedef struct work {
 
 static size_t lines(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
 
+/* Rows of blocks, so many bytes apart, to contiguous float32. A row with a scale that is not finite becomes NaN, which
+ * counts where the row is seen. */
+static void widen(const fovea_context *context, fovea_matrix rows, int64_t row_bytes, float *to) {
+    if (fovea_dequantize(context, &rows, to) == FOVEA_OK)
+        return;
+    const int64_t count = rows.out;
+    rows.out = 1;
+    for (int64_t r = 0; r < count; r++, to += rows.in, rows.data = (const char *)rows.data + row_bytes) {
+        const bool finite = fovea_dequantize(context, &rows, to) == FOVEA_OK;
+        for (int64_t i = 0; !finite && i < rows.in; i++)
+            to[i] = NAN;
+    }
+}
+
 /* Keys or values of a piece as a tensor [1, 1, keys, channels], widened if they are quantised. */
 static fovea_tensor piece_of(const work *w, const struct ggml_tensor *t, const fg_type *type, const fg_part *part,
                              float *widened) {
     const int64_t kv_head = part->head / part->heads;
-    const fovea_tensor x = fg_attention_tensor(t, type, w->a->batch);
+    const fovea_tensor x = fg_attention_tensor(t, w->a->batch);
     if (type->block == 1)
         return fg_attention_view(x, part->sequence, 1, kv_head, 1, part->key, part->keys);
     const int64_t first = x.stride[0] * part->sequence + x.stride[1] * kv_head + x.stride[2] * part->key;
-    fg_attention_widen(type, (const char *)t->data + first * type->bytes, (int64_t)t->nb[1], part->keys, t->ne[0],
-                       widened);
+    const fovea_matrix rows = {.data = (const char *)t->data + first * type->bytes,
+                               .dtype = type->dtype,
+                               .in = t->ne[0],
+                               .out = part->keys,
+                               .in_stride = 1,
+                               .out_stride = x.stride[2] * type->block};
+    widen(w->team->context, rows, (int64_t)t->nb[1], widened);
     return fovea_tensor_bhtd(widened, FOVEA_DTYPE_F32, 1, 1, part->keys, t->ne[0]);
 }
 
@@ -67,8 +87,7 @@ static fovea_status compute_item(const work *w, char *memory, int64_t item) {
                     .rows = w->rows};
     fovea_attention_args args;
     fovea_attention_args_init(&args);
-    args.q = fg_attention_view(fg_attention_tensor(a->q, fg_type_of(a->q->type), a->batch), part.sequence, 1, part.head,
-                               group, row, part.rows);
+    args.q = fg_attention_view(fg_attention_tensor(a->q, a->batch), part.sequence, 1, part.head, group, row, part.rows);
     args.sinks = a->sinks ? (const float *)a->sinks->data + part.head : NULL;
     fovea_status status = fovea_attention_state_init(w->last, memory + w->state_at, w->state_size, &args.state);
     for (part.key = 0; part.key < a->keys && status == FOVEA_OK; part.key += w->piece) {

@@ -8,17 +8,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 fg_functions fg_ggml;
 
-static fg_type types[] = {
-    {"f32", FOVEA_DTYPE_F32, 1, 4, -1},       {"f16", FOVEA_DTYPE_F16, 1, 2, -1},
-    {"bf16", FOVEA_DTYPE_BF16, 1, 2, -1},     {"q8_0", FOVEA_DTYPE_Q8_0, 32, 34, -1},
-    {"q4_0", FOVEA_DTYPE_Q4_0, 32, 18, -1},   {"q4_1", FOVEA_DTYPE_Q4_1, 32, 20, -1},
-    {"q4_K", FOVEA_DTYPE_Q4_K, 256, 144, -1}, {"q5_K", FOVEA_DTYPE_Q5_K, 256, 176, -1},
-    {"q6_K", FOVEA_DTYPE_Q6_K, 256, 210, -1},
-};
-enum { TYPES = sizeof types / sizeof types[0] };
+enum { MOST_TYPES = 32 };
+static fg_type types[MOST_TYPES];
+static int type_count;
 
 #define FG_OPERATION(name, serves, compute) #name,
 const char *const fg_op_names[FG_OPERATIONS] = {
@@ -58,13 +54,23 @@ fg_op fg_op_of(enum ggml_op number) {
 }
 
 const fg_type *fg_type_of(enum ggml_type number) {
-    for (int i = 0; i < TYPES; i++)
+    for (int i = 0; i < type_count; i++)
         if (types[i].number == (int)number)
             return &types[i];
     return NULL;
 }
 
-const fg_type *fg_type_at(int index) { return index < TYPES ? &types[index] : NULL; }
+const fg_type *fg_type_at(int index) { return index < type_count ? &types[index] : NULL; }
+
+fovea_tensor fg_tensor(const struct ggml_tensor *t) {
+    const fg_type *type = fg_type_of(t->type);
+    fovea_tensor v = {.data = t->data, .dtype = type->dtype};
+    for (int i = 0; i < 4; i++) {
+        v.shape[i] = t->ne[3 - i];
+        v.stride[i] = (int64_t)t->nb[3 - i] / type->bytes;
+    }
+    return v;
+}
 
 bool fg_is_view(enum ggml_op op) {
     for (int i = 0; i < VIEWS; i++)
@@ -120,16 +126,22 @@ static int find_number(const char *name, const char *(*name_of)(int)) {
     return -1;
 }
 
+/* The numbers of one name, but for case: those up to bf16's may be asked for, as each release has it. */
 static bool find_types(void) {
-    for (int i = 0; i < TYPES; i++) {
-        fg_type *t = &types[i];
-        t->number = find_number(t->name, type_name);
-        const enum ggml_type type = (enum ggml_type)t->number;
-        if (t->number < 0 || fg_ggml.blck_size(type) != t->block || (int64_t)fg_ggml.type_size(type) != t->bytes) {
-            fg_say("not used: this program's ggml has another %s", t->name);
-            return false;
+    const int last = find_number("bf16", type_name);
+    const fovea_dtype_facts *f;
+    for (int dtype = 1; (f = fovea_dtype_info((fovea_dtype)dtype)); dtype++)
+        for (int i = 0; i <= last && f->stored && !f->scaled; i++) {
+            const enum ggml_type type = (enum ggml_type)i;
+            const char *name = type_name(i);
+            if (!name || strcasecmp(name, f->name) || type_count == MOST_TYPES)
+                continue;
+            types[type_count++] = (fg_type){name, (fovea_dtype)dtype, f->block_elements, f->block_bytes, i};
+            if (fg_ggml.blck_size(type) != f->block_elements || (int)fg_ggml.type_size(type) != f->block_bytes) {
+                fg_say("not used: this program's ggml has another %s", name);
+                return false;
+            }
         }
-    }
     return true;
 }
 
@@ -148,7 +160,8 @@ static bool find_operations(void) {
 enum { OBJECT_BYTES = 32 };
 
 static bool same_layout(struct ggml_context *ctx) {
-    const enum ggml_type f32 = (enum ggml_type)types[0].number, f16 = (enum ggml_type)types[1].number;
+    const enum ggml_type f32 = (enum ggml_type)find_number("f32", type_name),
+                         f16 = (enum ggml_type)find_number("f16", type_name);
     struct ggml_tensor *q = fg_ggml.new_tensor_4d(ctx, f32, 8, 3, 4, 5),
                        *k = fg_ggml.new_tensor_4d(ctx, f16, 8, 7, 2, 5);
     struct ggml_tensor *v = fg_ggml.view_4d(ctx, k, 6, 7, 2, 5, k->nb[1], k->nb[2], k->nb[3], 4);

@@ -58,7 +58,7 @@ typedef struct fg_functions {
 
 extern fg_functions fg_ggml;
 
-/* Element types of ggml's tensors that the backend knows. */
+/* Element types that both libraries know: floats, and blocks of quantised weights. */
 typedef struct fg_type {
     const char *name; /* as ggml_type_name() has it */
     fovea_dtype dtype;
@@ -70,6 +70,9 @@ typedef struct fg_type {
 const fg_type *fg_type_of(enum ggml_type number);
 /* Each of them, from 0 on; NULL after the last. */
 const fg_type *fg_type_at(int index);
+
+/* A tensor as Fovea has it, with the axes in the opposite order; of blocks data, type and shape only. */
+fovea_tensor fg_tensor(const struct ggml_tensor *t);
 
 /* True for operations that only give memory another shape, and for NONE. */
 bool fg_is_view(enum ggml_op op);

@@ -9,6 +9,11 @@ bool fg_is_plain(const struct ggml_tensor *t, fovea_dtype dtype) {
     return type && type->dtype == dtype && t->nb[0] == (size_t)type->bytes;
 }
 
+bool fg_is_strided(const struct ggml_tensor *t) {
+    return fg_is_plain(t, FOVEA_DTYPE_F32) && t->nb[1] % sizeof(float) == 0 && t->nb[2] % sizeof(float) == 0 &&
+           t->nb[3] % sizeof(float) == 0;
+}
+
 bool fg_is_float(const struct ggml_tensor *t) {
     const fg_type *type = t ? fg_type_of(t->type) : NULL;
     return type && type->block == 1;

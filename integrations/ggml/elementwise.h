@@ -16,9 +16,8 @@ enum ggml_status fg_scale_compute(fg_backend *backend, struct ggml_tensor *op);
 
 /* UNARY and GLU: those of elementwise_activations.c. */
 bool fg_unary_serves(const struct ggml_tensor *op);
-enum ggml_status fg_unary_compute(fg_backend *backend, struct ggml_tensor *op);
 bool fg_glu_serves(const struct ggml_tensor *op);
-enum ggml_status fg_glu_compute(fg_backend *backend, struct ggml_tensor *op);
+enum ggml_status fg_activation_compute(fg_backend *backend, struct ggml_tensor *op);
 
 /* CPY, CONT, DUP: float32, float16 and bfloat16, any strides. */
 bool fg_copy_serves(const struct ggml_tensor *op);
@@ -52,6 +51,8 @@ static inline char *fg_row(const struct ggml_tensor *t, int64_t r) {
 
 /* Is the tensor of this type, with its first axis contiguous? */
 bool fg_is_plain(const struct ggml_tensor *t, fovea_dtype dtype);
+/* Is it such a one of float32, with strides that fg_tensor() can tell? */
+bool fg_is_strided(const struct ggml_tensor *t);
 /* float32, float16 or bfloat16? */
 bool fg_is_float(const struct ggml_tensor *t);
 bool fg_is_named(const struct ggml_tensor *t, const char *type);

@@ -6,31 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A tensor as Fovea has it: a row is a head of a token. */
-static fovea_tensor view(const struct ggml_tensor *t) {
-    const fg_type *type = fg_type_of(t->type);
-    fovea_tensor v = {.data = t->data, .dtype = type->dtype};
-    for (int i = 0; i < 4; i++) {
-        v.shape[i] = t->ne[3 - i];
-        v.stride[i] = (int64_t)t->nb[3 - i] / type->bytes;
-    }
-    return v;
-}
-
-static bool whole_strides(const struct ggml_tensor *t) {
-    const fg_type *type = fg_type_of(t->type);
-    for (int i = 1; i < 4; i++)
-        if (t->nb[i] % (size_t)type->bytes != 0)
-            return false;
-    return t->nb[0] == (size_t)type->bytes;
-}
-
 /* --------------------------------------------------------------------------------------------------------- norms -- */
 
 bool fg_norm_serves(const struct ggml_tensor *op) {
     const struct ggml_tensor *x = op->src[0];
-    return fg_is_plain(op, FOVEA_DTYPE_F32) && fg_is_plain(x, FOVEA_DTYPE_F32) && whole_strides(x) &&
-           whole_strides(op) && !memcmp(op->ne, x->ne, sizeof op->ne) && fg_parameter(op, 0) >= 0.0f;
+    return fg_is_plain(op, FOVEA_DTYPE_F32) && fg_is_plain(x, FOVEA_DTYPE_F32) && fg_is_strided(x) &&
+           fg_is_strided(op) && !memcmp(op->ne, x->ne, sizeof op->ne) && fg_parameter(op, 0) >= 0.0f;
 }
 
 typedef fovea_status norm_function(const fovea_context *ctx, const fovea_norm_args *args);
@@ -39,8 +20,8 @@ static enum ggml_status norm(fg_backend *backend, struct ggml_tensor *op, norm_f
     const fg_team *team = fg_backend_team(backend);
     fovea_norm_args args;
     fovea_norm_args_init(&args);
-    args.x = view(op->src[0]);
-    args.y = view(op);
+    args.x = fg_tensor(op->src[0]);
+    args.y = fg_tensor(op);
     args.eps = fg_parameter(op, 0);
     return team ? fg_status(function(team->context, &args), fg_ggml.op_name(op->op)) : GGML_STATUS_FAILED;
 }

@@ -30,6 +30,13 @@ static tensor *scale(operands o) { return ggml_scale(o.ctx, o.a, 0.3f); }
 static tensor *scale_inplace(operands o) { return ggml_scale_inplace(o.ctx, ggml_cont(o.ctx, o.a), -7); }
 static tensor *silu(operands o) { return ggml_silu(o.ctx, o.a); }
 static tensor *gelu(operands o) { return ggml_gelu(o.ctx, o.a); }
+static tensor *gelu_erf(operands o) { return ggml_gelu_erf(o.ctx, o.a); }
+static tensor *gelu_quick(operands o) { return ggml_gelu_quick(o.ctx, o.a); }
+static tensor *sigmoid(operands o) { return ggml_sigmoid(o.ctx, o.a); }
+static tensor *relu_inplace(operands o) { return ggml_relu_inplace(o.ctx, ggml_cont(o.ctx, o.a)); }
+static tensor *silu_rows(operands o) { return ggml_silu(o.ctx, ggml_view_2d(o.ctx, o.a, 40, 50, o.a->nb[1], 64)); }
+static tensor *geglu_quick(operands o) { return ggml_geglu_quick(o.ctx, o.a); }
+static tensor *geglu_erf(operands o) { return ggml_geglu_erf_swapped(o.ctx, o.a); }
 static tensor *hyperbolic(operands o) { return ggml_tanh(o.ctx, o.a); }
 static tensor *swiglu(operands o) { return ggml_swiglu(o.ctx, o.a); }
 static tensor *swiglu_swapped(operands o) { return ggml_swiglu_swapped(o.ctx, o.a); }
@@ -98,6 +105,13 @@ static const struct {
     {"SCALE in place", scale_inplace, 0},
     {"SILU", silu, 1e-6},
     {"GELU", gelu, 1e-3},
+    {"GELU_ERF", gelu_erf, 1e-6},
+    {"GELU_QUICK", gelu_quick, 1e-3},
+    {"SIGMOID", sigmoid, 1e-6},
+    {"RELU in place", relu_inplace, 0},
+    {"SILU of parts of rows", silu_rows, 1e-6},
+    {"GEGLU_QUICK", geglu_quick, 1e-3},
+    {"GEGLU_ERF, swapped", geglu_erf, 1e-6},
     {"TANH", hyperbolic, 1e-6},
     {"SWIGLU", swiglu, 1e-6},
     {"SWIGLU, swapped", swiglu_swapped, 1e-6},
