@@ -26,18 +26,8 @@ bool load_has(const loading *l, const char *name) {
 
 /* The library's type of an array that runs as it is stored; 0: it becomes floats. */
 static fovea_dtype stored_type(const loading *l, const char *name) {
-    static const struct {
-        gguf_type type;
-        fovea_dtype dtype;
-    } known[] = {{GGUF_F32S, FOVEA_DTYPE_F32},  {GGUF_F16S, FOVEA_DTYPE_F16},  {GGUF_BF16S, FOVEA_DTYPE_BF16},
-                 {GGUF_Q8_0, FOVEA_DTYPE_Q8_0}, {GGUF_Q4_0, FOVEA_DTYPE_Q4_0}, {GGUF_Q4_1, FOVEA_DTYPE_Q4_1},
-                 {GGUF_Q4_K, FOVEA_DTYPE_Q4_K}, {GGUF_Q5_K, FOVEA_DTYPE_Q5_K}, {GGUF_Q6_K, FOVEA_DTYPE_Q6_K}};
     gguf_type type;
-    if (l->m->options.weights == 0 && weights_type(l->w, name, &type))
-        for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-            if (known[i].type == type)
-                return known[i].dtype;
-    return 0;
+    return l->m->options.weights == 0 && weights_type(l->w, name, &type) ? gguf_dtype(type) : (fovea_dtype)0;
 }
 
 /* Is each float a number of that type? */

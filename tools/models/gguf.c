@@ -1,6 +1,7 @@
 /* The header of a GGUF file (gguf.h): parsed in memory, from the front, by a reader that knows where the bytes end. */
 #include "gguf_private.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,6 +121,14 @@ static int read_shape(reader *r, gguf_tensor *t) {
     return 0;
 }
 
+/* "F32, F16, ..." */
+static void list_types(char *text, size_t size) {
+    size_t used = 0;
+    for (uint32_t type = 0; type < GGUF_TYPES && used < size; type++)
+        if (gguf_block_elements((gguf_type)type) > 0)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", gguf_type_name(type));
+}
+
 /* Its type and bytes, by blocks, which do not go on from row to row. */
 static int read_type(reader *r, gguf_tensor *t) {
     uint32_t number;
@@ -127,11 +136,12 @@ static int read_type(reader *r, gguf_tensor *t) {
         return -1;
     t->type = (gguf_type)number;
     const int elements = gguf_block_elements(t->type);
-    if (elements == 0)
-        return complain(r->to, r->file->path,
-                        "%s is of type %s (%u); only F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K "
-                        "and MXFP4 can be read",
-                        t->name, gguf_type_name(number), number);
+    if (elements == 0) {
+        char known[256];
+        list_types(known, sizeof known);
+        return complain(r->to, r->file->path, "%s is of type %s (%u); only %s can be read", t->name,
+                        gguf_type_name(number), number, known);
+    }
     if (t->shape[0] % elements != 0)
         return complain(r->to, r->file->path, "%s has rows of %lld elements, which are no whole blocks of %d", t->name,
                         (long long)t->shape[0], elements);

@@ -16,6 +16,8 @@
 
 #include "complain.h"
 
+#include <fovea/fovea.h>
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -139,7 +141,9 @@ int gguf_map(const gguf *file, const gguf_tensor *tensor, gguf_rows *rows, compl
 void gguf_unmap(gguf_rows *rows); /* rows of zeros are allowed */
 
 /* Blocks (gguf_blocks.c): elements and bytes of one, 0 for a type that is not read; count blocks as floats. */
+enum { GGUF_TYPES = 64 };                  /* more than files number */
 const char *gguf_type_name(uint32_t type); /* ggml's: "Q4_K"; "unknown" */
+fovea_dtype gguf_dtype(gguf_type type);    /* the library's type of that name, 0 if it has none */
 bool gguf_quantised(gguf_type type);
 int gguf_block_elements(gguf_type type);
 int gguf_block_bytes(gguf_type type);

@@ -8,15 +8,9 @@
 #include "gguf.h"
 
 #include <string.h>
+#include <strings.h>
 
 enum { BLOCK = 32, SUPER = 256 };
-
-static const struct {
-    gguf_type type;
-    int elements, bytes;
-} types[] = {{GGUF_F32S, 1, 4},       {GGUF_F16S, 1, 2},       {GGUF_BF16S, 1, 2},      {GGUF_Q4_0, BLOCK, 18},
-             {GGUF_Q4_1, BLOCK, 20},  {GGUF_Q5_0, BLOCK, 22},  {GGUF_Q5_1, BLOCK, 24},  {GGUF_Q8_0, BLOCK, 34},
-             {GGUF_Q4_K, SUPER, 144}, {GGUF_Q5_K, SUPER, 176}, {GGUF_Q6_K, SUPER, 210}, {GGUF_MXFP4, BLOCK, 17}};
 
 const char *gguf_type_name(uint32_t type) {
     static const char *const names[] = {
@@ -30,20 +24,30 @@ const char *gguf_type_name(uint32_t type) {
     return name != NULL ? name : "unknown";
 }
 
+fovea_dtype gguf_dtype(gguf_type type) {
+    const fovea_dtype_facts *facts;
+    const char *name = gguf_type_name(type);
+    for (int dtype = 1; (facts = fovea_dtype_info((fovea_dtype)dtype)) != NULL; dtype++)
+        if (facts->stored && !facts->scaled && strcasecmp(facts->name, name) == 0)
+            return (fovea_dtype)dtype;
+    return (fovea_dtype)0;
+}
+
 bool gguf_quantised(gguf_type type) { return gguf_block_elements(type) > 1; }
 
 int gguf_block_elements(gguf_type type) {
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        if (types[i].type == type)
-            return types[i].elements;
-    return 0;
+    const fovea_dtype_facts *facts = fovea_dtype_info(gguf_dtype(type));
+    const bool widened = type == GGUF_Q5_0 || type == GGUF_Q5_1 || type == GGUF_MXFP4;
+    return facts != NULL ? facts->block_elements : widened ? BLOCK : 0;
 }
 
 int gguf_block_bytes(gguf_type type) {
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        if (types[i].type == type)
-            return types[i].bytes;
-    return 0;
+    const fovea_dtype_facts *facts = fovea_dtype_info(gguf_dtype(type));
+    return facts != NULL        ? facts->block_bytes
+           : type == GGUF_Q5_0  ? 22
+           : type == GGUF_Q5_1  ? 24
+           : type == GGUF_MXFP4 ? 17
+                                : 0;
 }
 
 static float of_bits(uint32_t bits) {

@@ -137,6 +137,27 @@ static void test_wide_blocks(void) {
     test_check(isnan(got[0]) && isnan(got[31]), "an exponent of 255 is a number");
 }
 
+/* Each type that can be read becomes floats, and has the library's type unless it is widened. */
+static void test_every_type(void) {
+    int64_t stored = 0;
+    for (int number = 0; number < GGUF_TYPES; number++) {
+        const gguf_type type = (gguf_type)number;
+        const uint8_t block[512] = {0};
+        float got[512];
+        const int elements = gguf_block_elements(type);
+        stored += gguf_dtype(type) != 0;
+        test_check((elements > 0) == (gguf_block_bytes(type) > 0), "%s has blocks of no bytes", gguf_type_name(type));
+        memset(got, 0xff, sizeof got); /* NaN */
+        if (elements > 0)
+            gguf_blocks_to_f32(type, block, 1, got);
+        for (int i = 0; i < elements; i++)
+            test_check(got[i] == 0.0f, "%s: element %d is not written", gguf_type_name(type), i);
+    }
+    for (int dtype = 1; fovea_dtype_info((fovea_dtype)dtype); dtype++)
+        stored -= fovea_dtype_info((fovea_dtype)dtype)->stored && !fovea_dtype_info((fovea_dtype)dtype)->scaled;
+    test_check(stored == 0, "GGUF has no number for some of the library's types");
+}
+
 /* Cut off anywhere: refused, and says so. */
 static void test_cut(void) {
     made_gguf g;
@@ -329,6 +350,7 @@ int main(int argc, char **argv) {
     test_blocks(ctx);
     fovea_context_destroy(ctx);
     test_wide_blocks();
+    test_every_type();
     test_cut();
     test_flipped();
     test_sentences();
