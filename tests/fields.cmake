@@ -1,5 +1,5 @@
 # cmake -DSOURCE_DIR=... -P fields.cmake: whether fields.inc lists the fields of fovea_attention_desc and
-# fovea_attention_args as attention.h has them: types, names and order; and whether docs/how-to/scores.md, the page of options
+# fovea_attention_args as attention.h has them, and those of fovea_linear_desc: types, names and order; and whether docs/how-to/scores.md, the page of options
 # that change scores, names each of them.
 cmake_minimum_required(VERSION 3.25)
 set(include ${SOURCE_DIR}/include/fovea)
@@ -59,6 +59,24 @@ foreach(struct IN ITEMS desc args)
         message(SEND_ERROR "fields of fovea_attention_${struct} in attention.h\n  ${fields}\nin fields.inc\n  ${listed}")
     endif()
 endforeach()
+
+# fovea_linear_desc, of which linear.h declares each field by itself.
+file(READ ${include}/linear.h header)
+file(STRINGS ${include}/fields.inc linear REGEX "^FOVEA_LINEAR_")
+string(REGEX REPLACE "/\\*([^*]|\\*[^/])*\\*/" "" header "${header}")
+string(REGEX REPLACE ".*typedef struct fovea_linear_desc {[ \n]*size_t struct_size;" "" body "${header}")
+string(REGEX REPLACE "} fovea_linear_desc;.*" "" body "${body}")
+string(REGEX REPLACE "[ \n]+" " " body "${body}")
+set(listed "")
+foreach(row IN LISTS linear)
+    string(REGEX REPLACE "^[A-Z_]+[(]([a-z_]+), ([^,]*),.*" "\\2 \\1" field "${row}")
+    string(REPLACE "* " "*" field "${field}")
+    list(APPEND listed " ${field}")
+endforeach()
+list(APPEND listed " ")
+if(NOT body STREQUAL listed)
+    message(SEND_ERROR "fields of fovea_linear_desc in linear.h\n${body}\nin fields.inc\n${listed}")
+endif()
 
 file(READ ${SOURCE_DIR}/docs/how-to/scores.md page)
 foreach(row IN LISTS rows)

@@ -62,8 +62,10 @@ static fovea_status read_desc(packing *p, const fovea_mpi_linear_desc *given) {
 /* All ranks must have the same. */
 static uint64_t desc_digest(const packing *p) {
     const fovea_linear_desc *d = &p->desc;
-    const int64_t numbers[] = {d->in_features, d->dtype,      d->y_dtype,    d->residual_dtype,
-                               d->arithmetic,  d->activation, d->part_count, p->over.multiple};
+    const int64_t numbers[] = {
+#define FOVEA_LINEAR_DESC(name, type, initial, text) (int64_t) d->name,
+#include "fovea/fields.inc"
+        p->over.multiple};
     uint64_t digest = fv_mpi_digest(0, numbers, sizeof numbers);
     if (d->arithmetic == FOVEA_ARITHMETIC_FASTEST && d->dtype == FOVEA_DTYPE_BF16) /* else it takes EXACT */
         digest = fv_mpi_context_digest(digest, p->ctx);

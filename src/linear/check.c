@@ -11,8 +11,10 @@
 static const int64_t part_limit = 1024;
 
 void fovea_linear_desc_init_size(fovea_linear_desc *desc, size_t size) {
-    const fovea_linear_desc defaults = {
-        .dtype = FOVEA_DTYPE_F32, .arithmetic = FOVEA_ARITHMETIC_DEFAULT, .part_count = 1};
+    static const fovea_linear_desc defaults = {
+#define FOVEA_LINEAR_DESC(name, type, initial, text) .name = (type)(initial),
+#include "fovea/fields.inc"
+    };
     fv_struct_init(desc, size, &defaults, sizeof defaults);
 }
 
