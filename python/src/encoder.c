@@ -195,8 +195,8 @@ PyObject *py_embedding_sum(PyObject *module, PyObject *const *args, Py_ssize_t c
 const char py_activate_doc[] =
     "activate(x, activation=None, *, up=None, residual=None, out=None)\n--\n\n"
     "activation(x) * up + residual, element by element, with the bits that fovea.Linear gives its results. activation: "
-    "None, 'relu',\n"
-    "'gelu', 'gelu_tanh', 'silu', 'tanh' or 'sigmoid'. up, residual: of x's shape, or None. out: where to write, may "
+    "None, or one\n"
+    "of Linear that does not gate, such as 'gelu'. up, residual: of x's shape, or None. out: where to write, may "
     "be one "
     "of them. All are\n"
     "float32, bfloat16 or float16.\n\n"

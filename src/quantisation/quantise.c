@@ -107,6 +107,18 @@ static void quantise_rows(void *arg, int64_t task) {
     }
 }
 
+static bool can_make(fovea_dtype to) {
+    switch (to) {
+    case FOVEA_DTYPE_I8:
+    case FOVEA_DTYPE_U4:
+    case FOVEA_DTYPE_Q8_0:
+    case FOVEA_DTYPE_Q4_0:
+    case FOVEA_DTYPE_Q4_1:
+    case FOVEA_DTYPE_Q4_K: return fv_dtype_built(to);
+    default: return false;
+    }
+}
+
 static fovea_status check_target(fovea_dtype to, int64_t in, int64_t out, const fovea_quantize_options *given,
                                  fovea_quantize_options *options) {
     fovea_quantize_options_init(options);
@@ -114,8 +126,7 @@ static fovea_status check_target(fovea_dtype to, int64_t in, int64_t out, const 
     if (status != FOVEA_OK)
         return status;
     const fv_dtype_block block = fv_dtype_block_of(to);
-    if (!fv_dtype_built(to) || to == FOVEA_DTYPE_U8 || to == FOVEA_DTYPE_Q5_K || to == FOVEA_DTYPE_Q6_K ||
-        !fv_dtype_quantised(to))
+    if (!can_make(to))
         return fv_dtype_refuse("to", to, "fovea_quantize makes FOVEA_DTYPE_I8, _U4, _Q8_0, _Q4_0, _Q4_1 and _Q4_K");
     if (in < 1 || out < 1)
         return fv_fail(FOVEA_ERROR_SHAPE, "in is %lld and out is %lld; both must be at least 1", (long long)in,
