@@ -100,9 +100,10 @@ typedef struct fovea_dtype_facts {
     int scaled;   /* scales are beside its integers */
 } fovea_dtype_facts;
 
-/* The facts of an element type, or NULL for a value that is none. Values have no gaps: from 1 on, the first without facts
- * is past the last type. They are of the library in use, which may have more types than this header, and types that its
- * build leaves out (FOVEA_TYPES). The library owns them, and may append fields: do not copy the struct. Thread-safe. */
+/* The facts of an element type, or NULL for a value that is none. Values have no gaps: from 1 on, the first without
+ * facts is past the last type. They are of the library in use, which may have more types than this header, and types
+ * that its build leaves out (FOVEA_TYPES). The library owns them, and may append fields: do not copy the struct.
+ * Thread-safe. */
 FOVEA_API const fovea_dtype_facts *fovea_dtype_info(fovea_dtype dtype);
 
 /* How attention and linear maps compute. Each arithmetic is one definition (docs/promise.md; kernels/kernels.h has the

@@ -22,7 +22,8 @@ static kind kinds[KINDS + 1] = {{"int8", FOVEA_DTYPE_I8, FOVEA_PACKING_PLAIN, fa
                                 {"awq", FOVEA_DTYPE_U4, FOVEA_PACKING_AWQ, true, false},
                                 {"compressed-tensors", FOVEA_DTYPE_U4, FOVEA_PACKING_PLAIN, true, true}};
 
-/* The first kind, ended by one without a word. The first call, with the GIL held, adds the library's blocks: "gguf:Q4_K". */
+/* The first kind, ended by one without a word. The first call, with the GIL held, adds the library's blocks, such as
+ * "gguf:Q4_K". */
 static const kind *all_kinds(void) {
     const fovea_dtype_facts *facts;
     kind *to = kinds + OF_INTEGERS;
