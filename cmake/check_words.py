@@ -23,7 +23,7 @@ DATA = ("tests/data/", "tests/consumers/kept/", "docs/peers/", "docs/pictures/",
 UNCLEAN = {
     "columns": (
         "examples/compat.c", "include/", "integrations/ggml/", "python/bench/", "python/src/", "python/tests/",
-        "python/tools/", "src/core/", "src/cpu/", "src/encoder/", "src/linear/", "src/mha/", "src/quantisation/",
+        "python/tools/", "src/cpu/", "src/encoder/", "src/linear/", "src/mha/", "src/quantisation/",
         "src/tuning/", "tools/inspect/", "tools/models/", "tune/",
     ),
     "words": (

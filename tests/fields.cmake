@@ -1,5 +1,6 @@
 # cmake -DSOURCE_DIR=... -P fields.cmake: whether fields.inc lists the fields of fovea_attention_desc and
-# fovea_attention_args as attention.h has them, and those of fovea_linear_desc: types, names and order; and whether docs/how-to/scores.md, the page of options
+# fovea_attention_args as attention.h has them, and those of fovea_linear_desc: types, names
+# and order; and whether docs/how-to/scores.md, the page of options
 # that change scores, names each of them.
 cmake_minimum_required(VERSION 3.25)
 set(include ${SOURCE_DIR}/include/fovea)

@@ -176,7 +176,7 @@ static void test_dtypes(void) {
         fovea_dtype dtype;
         const char *name;
         int bits, elements, bytes;
-        const char *uses; /* c: computed, s: stored, k: cached, b: scales beside */
+        const char *uses; /* c: computed, s: stored, k: cached, b: separate scales */
     } rows[] = {{FOVEA_DTYPE_F32, "f32", 32, 1, 4, "csk"},    {FOVEA_DTYPE_BOOL, "bool", 8, 1, 1, ""},
                 {FOVEA_DTYPE_BITS, "bits", 8, 1, 1, ""},      {FOVEA_DTYPE_I64, "i64", 64, 1, 8, ""},
                 {FOVEA_DTYPE_BF16, "bf16", 16, 1, 2, "csk"},  {FOVEA_DTYPE_F16, "f16", 16, 1, 2, "csk"},
