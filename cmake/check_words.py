@@ -23,8 +23,7 @@ DATA = ("tests/data/", "tests/consumers/kept/", "docs/peers/", "docs/pictures/",
 UNCLEAN = {
     "columns": (
         "examples/compat.c", "include/", "integrations/ggml/", "python/bench/", "python/src/", "python/tests/",
-        "python/tools/", "src/cpu/", "src/encoder/", "src/linear/", "src/mha/", "src/quantisation/",
-        "src/tuning/", "tools/inspect/", "tools/models/", "tune/",
+        "python/tools/", "tools/inspect/", "tools/models/", "tune/",
     ),
     "words": (
         "include/", "integrations/ggml/", "python/CMakeLists.txt", "python/bench/", "python/fovea/",

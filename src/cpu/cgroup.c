@@ -1,5 +1,5 @@
-/* The cgroups of this process, the CPUs that their quotas pay for, and the memory that they leave. Where Linux's files are missing there are
- * none. */
+/* The cgroups of this process, the CPUs that their quotas pay for, and the memory that they leave. Where Linux's files
+ * are missing there are none. */
 #include "cpu/cpu.h"
 
 #include "core/core.h"

@@ -45,11 +45,11 @@ void fv_cpu_detect_system(fv_cpu *cpu);
 /* How many CPUs are online; at least 1. */
 int fv_cpu_online(void);
 
-/* How many CPUs the calling thread may run on now by its affinity mask, or by OpenMP's places where threads are bound to
- * them; at least 1. */
+/* How many CPUs the calling thread may run on now by its affinity mask, or by OpenMP's places where threads are bound
+ * to them; at least 1. */
 int fv_cpu_affinity(void);
 
-/* The affinity mask likewise, as the system takes it, in a set of bytes bytes; false: not known. */
+/* The affinity mask likewise, as the system takes it, in a set of that many bytes; false: not known. */
 bool fv_cpu_mask(void *set, size_t bytes);
 
 /* Nodes of memory, and their CPUs that this process may use (nodes.c); none where they are not known. */

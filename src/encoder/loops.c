@@ -1,4 +1,5 @@
-/* encoder.h: loops. Plain C: the compiler's vectors give the bits of one at a time, as nothing is fused or reordered. */
+/* encoder.h: loops. Plain C: the compiler's vectors give the bits of one at a time, as nothing is fused or
+ * reordered. */
 #include "encoder/encoder.h"
 
 #include <math.h>

@@ -97,8 +97,8 @@ const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out, bool halv
 /* The width of a map's panels, whose types and product are chosen. */
 int64_t fv_linear_panel(const fovea_linear *linear);
 
-/* The row of a type of weights; NULL: maps do not take it, or not in this build. Of quantised weights in groups all have
- * one. */
+/* The row of a type of weights; NULL: maps do not take it, or not in this build. Of quantised weights in groups all
+ * have one. */
 const fv_linear_format *fv_linear_format_of(fovea_dtype dtype);
 
 /* Are weights of that matrix packed in groups? int8 with a scale for each column are not, if the map is exact. */
@@ -150,9 +150,9 @@ const fv_tuning_row *fv_linear_tuned(const fovea_linear *linear, int64_t rows);
 
 /* One thread's scratch, in bytes: products, [row_block][panel]; and what has other types in the caller's memory or in
  * the packed weights, as floats: rows of x, [row_block][in], a block of weights, [widened][panel], results,
- * [chunk][panel]. Rows of x in pairs, [row_block][(in + 1) / 2], and their exponents, [row_block]. With weights in groups
- * rows of x as integers, [row_block][fv_group_words()] of l->few or the choice's, and of a block its scales as floats and
- * its integers as words of i8g. bytes is -1 if that is more than memory. */
+ * [chunk][panel]. Rows of x in pairs, [row_block][(in + 1) / 2], and their exponents, [row_block]. With weights in
+ * groups rows of x as integers, [row_block][fv_group_words()] of l->few or the choice's, and of a block its scales as
+ * floats and its integers as words of i8g. bytes is -1 if that is more than memory. */
 typedef struct fv_linear_scratch {
     int64_t products, x, pairs, weights, y, exponents, integers, scales, words, bytes;
 } fv_linear_scratch;

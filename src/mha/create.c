@@ -58,8 +58,8 @@ static bool together(const fv_dense *a, const fv_dense *b) {
     return quantised == fv_dtype_quantised(w.dtype) && (!quantised || fv_quantised_together(&v, &w));
 }
 
-/* Which map makes a role. What is projected from one input is one product, if it is quantised alike or not at all. TIED:
- * inputs of one type share a map. */
+/* Which map makes a role. What is projected from one input is one product, if it is quantised alike or not at all.
+ * TIED: inputs of one type share a map. */
 static void select_maps(const fovea_mha_desc *desc, const fv_mha_shape *shape, const fv_mha_dense *dense, int *map_of) {
     const fv_mha_role *role = shape->role;
     for (int i = 0; i < FV_MHA_ROLES; i++) {

@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-/* ---------------------------------------------------------------------------------------------------------- words -- */
+/* --------------------------------------------------------------------------------------------------------- words -- */
 
 typedef uint32_t word_rows[FV_TILE_STEPS / 4][FV_TILE_COLUMNS];
 
@@ -54,7 +54,7 @@ static inline void copy_row(const uint32_t row[FV_TILE_COLUMNS], int64_t n, uint
             to[c] = row[c];
 }
 
-/* --------------------------------------------------------------------------------------------------------- scales -- */
+/* -------------------------------------------------------------------------------------------------------- scales -- */
 
 /* Scales of a group of columns, of formats without super-blocks; at: the first one's place. */
 static void pack_scales(const fv_reader *r, int64_t first, int64_t count, int64_t group, char *to,
@@ -91,7 +91,7 @@ static void pack_super(const fv_reader *r, int64_t first, int64_t count, int64_t
     }
 }
 
-/* ----------------------------------------------------------------------------------------------------------- pack -- */
+/* ---------------------------------------------------------------------------------------------------------- pack -- */
 
 /* Makes steps up to a whole word, which are 0. */
 static int64_t fill(fv_format format, int64_t count, int64_t n, fv_tile tile) {
@@ -128,7 +128,7 @@ void fv_quantised_pack(const fovea_matrix *matrix, const fv_quantised *q, int64_
     }
 }
 
-/* -------------------------------------------------------------------------------------------------------- numbers -- */
+/* ------------------------------------------------------------------------------------------------------- numbers -- */
 
 /* number = scale * (w - zero) + minimum (groups.h). */
 typedef struct group_floats {

@@ -1,8 +1,8 @@
 /* Quantised weights (fovea/quantisation.h): their checks, how they are packed for products (kernels/groups.h), and how
  * floats become such weights.
  *
- * A matrix is described by fv_quantised; matrices of one description are packed side by side in one operand. Its words and
- * its scales lie in panels: fv_group_rows() rows of `width` words of 4 bytes, and fv_scales_bytes() of scales.
+ * A matrix is described by fv_quantised; matrices of one description are packed side by side in one operand. Its words
+ * and its scales lie in panels: fv_group_rows() rows of `width` words of 4 bytes, and fv_scales_bytes() of scales.
  */
 #ifndef FV_QUANTISATION_H
 #define FV_QUANTISATION_H
@@ -29,8 +29,8 @@ fovea_status fv_quantised_check(const fovea_matrix *matrix, const char *name);
 /* The description of a checked matrix; order is NULL. */
 fv_quantised fv_quantised_of(const fovea_matrix *matrix);
 
-/* Groups for arithmetic q8 (groups.h): those of more than FV_Q8_CHANNELS become that long, with the same scale, the last
- * one of a column shorter; but for several groups that are no multiple of it. */
+/* Groups for arithmetic q8 (groups.h): those of more than FV_Q8_CHANNELS become that long, with the same scale, the
+ * last one of a column shorter; but for several groups that are no multiple of it. */
 void fv_quantised_split(fv_quantised *q, int64_t in);
 
 /* Are both packed in one way? (Not: in one order.) */
@@ -42,8 +42,8 @@ static inline bool fv_quantised_alike(const fv_quantised *a, const fv_quantised 
  * ascending in each. */
 bool fv_quantised_order(const fovea_matrix *matrix, int32_t *order);
 
-/* Are two checked matrices of as many channels packed in one way and order, so that they can lie side by side, and taken
- * apart again? */
+/* Are two checked matrices of as many channels packed in one way and order, so that they can lie side by side, and
+ * taken apart again? */
 bool fv_quantised_together(const fovea_matrix *a, const fovea_matrix *b);
 
 /* Packs columns [first, first + count) of a checked matrix into columns from `place` on of a panel of `width` columns:
@@ -52,13 +52,14 @@ void fv_quantised_pack(const fovea_matrix *matrix, const fv_quantised *q, int64_
                        int64_t place, void *words, void *scales);
 
 /* The other way: column `place` of a panel as a row of a matrix of that type, contiguous: its blocks; or its integers
- * (packing PLAIN), channels in their own order, and then scales [groups of the type] and zeros, bytes, each of which may
- * be NULL. Groups that were split have one scale again: group_size is the matrix's. */
+ * (packing PLAIN), channels in their own order, and then scales [groups of the type] and zeros, bytes, each of which
+ * may be NULL. Groups that were split have one scale again: group_size is the matrix's. */
 void fv_quantised_unpack(const fv_quantised *q, fovea_dtype dtype, int64_t in, int64_t group_size, int64_t width,
                          int64_t place, const void *words, const void *scales, void *integers, void *column_scales,
                          uint8_t *zeros);
 
-/* The numbers that columns [first, first + count) of a checked matrix stand for: [count][in], channels in their order. */
+/* The numbers that columns [first, first + count) of a checked matrix stand for: [count][in], channels in their
+ * order. */
 void fv_quantised_numbers(const fovea_matrix *matrix, int64_t first, int64_t count, float *to);
 
 #endif

@@ -1,6 +1,6 @@
 /* fovea_quantize() and fovea_dequantize() (fovea/quantisation.h): checks, threads, errors. Rows are dealt to threads in
- * equal ranges. A first pass, without a search, finds out whether all rows have scales, so that nothing is written if one
- * has not. */
+ * equal ranges. A first pass, without a search, finds out whether all rows have scales, so that nothing is written if
+ * one has not. */
 #include "quantisation/rounding.h"
 
 #include "dispatch/dispatch.h"
@@ -19,7 +19,7 @@ void fovea_quantize_error_init_size(fovea_quantize_error *error, size_t size) {
     fv_struct_init(error, size, &defaults, sizeof defaults);
 }
 
-/* ------------------------------------------------------------------------------------------------------- quantize -- */
+/* ------------------------------------------------------------------------------------------------------ quantize -- */
 
 /* Sums of the errors of a row. */
 typedef struct row_error {
@@ -284,7 +284,7 @@ fovea_status fovea_quantize(const fovea_context *ctx, const fovea_matrix *from, 
     return status;
 }
 
-/* ----------------------------------------------------------------------------------------------------- dequantize -- */
+/* ---------------------------------------------------------------------------------------------------- dequantize -- */
 
 /* Bytes from the first integer or block of a checked matrix to the last. */
 static int64_t bytes_of(const fovea_matrix *m) {

@@ -18,7 +18,7 @@ static inline uint64_t spread(uint32_t word) {
     return (x | x << 4) & low;
 }
 
-/* ------------------------------------------------------------------------------------------------------- integers -- */
+/* ------------------------------------------------------------------------------------------------------ integers -- */
 
 /* Where an integer is, in bits: what its channel and its column add. */
 static const int8_t awq_place[8] = {0, 4, 1, 5, 2, 6, 3, 7};
@@ -84,7 +84,7 @@ static void read_words(const fv_reader *r, int64_t first, int64_t count, int64_t
         }
 }
 
-/* --------------------------------------------------------------------------------------------------------- blocks -- */
+/* -------------------------------------------------------------------------------------------------------- blocks -- */
 
 static inline const uint8_t *block_of(const fv_reader *r, int64_t column, int64_t step) {
     return (const uint8_t *)r->matrix.data + column * r->row_bytes + (step >> r->block_shift) * r->block_bytes;
@@ -139,7 +139,7 @@ static void read_q6_k(const fv_reader *r, int64_t first, int64_t count, int64_t 
     }
 }
 
-/* --------------------------------------------------------------------------------------------------------- scales -- */
+/* -------------------------------------------------------------------------------------------------------- scales -- */
 
 /* 12 bytes of scales and minimums of 6 bits: the first four of each are the low bits of bytes 0 to 7, the others have
  * their low nibbles in bytes 8 to 11 and the rest in the high bits of bytes 0 to 7. */

@@ -1,7 +1,7 @@
 /* How quantised weights lie in the caller's memory: what checks, packing and dequantising have in common.
  *
- * fv_read_begin() makes a reader of a matrix. It gives integers as packed formats store them (groups.h), tiles of steps of
- * several columns at a time, and where the scale of a group is. */
+ * fv_read_begin() makes a reader of a matrix. It gives integers as packed formats store them (groups.h), tiles of steps
+ * of several columns at a time, and where the scale of a group is. */
 #ifndef FV_QUANTISATION_READ_H
 #define FV_QUANTISATION_READ_H
 

@@ -1,6 +1,6 @@
-/* How a group becomes integers and a scale (rounding.h): by the rule of its type; with a search, scales near that one are
- * tried, and what least squares make of their integers, and the smallest squared error stays. Sums are doubles in a fixed
- * order, so that the choice is the same everywhere. */
+/* How a group becomes integers and a scale (rounding.h): by the rule of its type; with a search, scales near that one
+ * are tried, and what least squares make of their integers, and the smallest squared error stays. Sums are doubles in a
+ * fixed order, so that the choice is the same everywhere. */
 #include "quantisation/rounding.h"
 
 #include <float.h>
@@ -142,7 +142,7 @@ static extremes extremes_of(int64_t n, const float *x) {
     return e;
 }
 
-/* ----------------------------------------------------------------------------------- blocks by the formulas of GGUF -- */
+/* -------------------------------------------------------------------------------- blocks by the formulas of GGUF -- */
 
 static void round_q8_0(trial *t, float top) {
     const float scale = fabsf(top) / 127, factor = inverse(scale);
@@ -171,7 +171,7 @@ static void round_q4_1(trial *t, float low, float high) {
     consider_integers(t, as_stored(t->stored, scale), as_stored(t->stored, low));
 }
 
-/* ------------------------------------------------------------------------------------------------ one group's scale -- */
+/* --------------------------------------------------------------------------------------------- one group's scale -- */
 
 /* The best integers of a group; false: no scale is finite. */
 static bool round_group(const fv_rounding *r, trial *t) {
@@ -210,7 +210,7 @@ static bool round_group(const fv_rounding *r, trial *t) {
     return t->any && isfinite(t->scale) && isfinite(t->least);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ Q4_K -- */
+/* ---------------------------------------------------------------------------------------------------------- Q4_K -- */
 
 enum { GROUPS = 8, GROUP = 32, CODES = 63 };
 
@@ -237,8 +237,8 @@ static void round_k_group(bool wide, const float *x, float d, float e, float ste
     }
 }
 
-/* A super-block. The 15 steps of a group go from its minimum, or 0 if that is positive, to its maximum. d and e make the
- * largest step and the largest depth of a minimum 63. */
+/* A super-block. The 15 steps of a group go from its minimum, or 0 if that is positive, to its maximum. d and e make
+ * the largest step and the largest depth of a minimum 63. */
 static bool round_q4_k(const fv_rounding *r, const float *x, int8_t *integers, uint8_t *to) {
     float step[GROUPS], depth[GROUPS], most_step = 0, most_depth = 0;
     for (int g = 0; g < GROUPS; g++) {

@@ -2,8 +2,8 @@
  * bit of any result.
  *
  * Here rows, keys and knobs are numbers and kernels. The operations are listed in operations.inc; what keys and knobs
- * of one mean is told by the module that executes it (attention/plan/tuning.c, linear/tuning.c). The text form is in text.h,
- * files are in file.h.
+ * of one mean is told by the module that executes it (attention/plan/tuning.c, linear/tuning.c). The text form is in
+ * text.h, files are in file.h.
  */
 #ifndef FV_TUNING_ROWS_H
 #define FV_TUNING_ROWS_H
@@ -47,8 +47,8 @@ typedef struct fv_tuning_key {
 /* A row of the kernel list, a product of floats; a number of a range; or a name of a list. */
 typedef enum fv_tuning_kind { FV_TUNING_KERNEL, FV_TUNING_NUMBER, FV_TUNING_NAME } fv_tuning_kind;
 
-/* Numbers that a tuner tries are eighths of what a plan has so far, in whole tiles; sizes, two of which may be changed at
- * once; of no effect on one thread. */
+/* Numbers that a tuner tries are eighths of what a plan has so far, in whole tiles; sizes, two of which may be changed
+ * at once; of no effect on one thread. */
 typedef enum fv_tuning_how { FV_TUNING_EIGHTHS = 1, FV_TUNING_SIZE = 2, FV_TUNING_THREADED = 4 } fv_tuning_how;
 
 /* A field of a choice: all that files, the tuner and what is printed know of it. */
