@@ -53,7 +53,7 @@ static void test_desc(void) {
     test_check(plan == NULL, "no descriptor: a plan");
     check_status("nowhere to put the plan", fovea_attention_plan_create(ctx, &d, NULL), FOVEA_ERROR_NULL, "plan");
 
-    const size_t versions[] = {0, 1, sizeof d - 8, sizeof d + 8, SIZE_MAX};
+    const size_t versions[] = {0, 1, offsetof(fovea_attention_desc, page_keys), sizeof d + 8, SIZE_MAX};
     for (int i = 0; i < 5; i++) {
         d = good_desc();
         d.struct_size = versions[i];

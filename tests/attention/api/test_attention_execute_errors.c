@@ -344,7 +344,7 @@ static void test_args(fovea_mask_kind mask, fovea_causal causal) {
     fovea_attention_args args = p.args;
     args.v = fovea_tensor_bhtd(args.v.data, FOVEA_DTYPE_F32, 2, 2, 19, 24);
     check_args(&p, "k of 20 tokens, v of 19", &args, FOVEA_ERROR_SHAPE, "v|19|20");
-    const size_t versions[] = {0, sizeof args - 8, sizeof args + 8, SIZE_MAX};
+    const size_t versions[] = {0, offsetof(fovea_attention_args, stats), sizeof args + 8, SIZE_MAX};
     for (int i = 0; i < 4; i++) {
         args = p.args;
         args.struct_size = versions[i];
