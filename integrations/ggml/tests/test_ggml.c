@@ -110,6 +110,39 @@ static void test_results(void) {
     }
 }
 
+/* A key and a value whose scales are NaN change nothing where they are masked, and give NaN where they are seen. */
+static void test_spoiled_keys(void) {
+    ggml_backend_t backend = make_fovea(reg, 2);
+    const problem p = {.name = "spoiled keys",
+                       .head_dim = 64,
+                       .value_dim = 64,
+                       .heads = 2,
+                       .kv_heads = 2,
+                       .rows = 3,
+                       .keys = 80,
+                       .batch = 1,
+                       .k_type = GGML_TYPE_Q8_0,
+                       .v_type = GGML_TYPE_Q4_0,
+                       .mask = MASK_PADDED};
+    solved s = problem_make(&p);
+    const size_t bytes = ggml_nbytes(s.out);
+    float *first = malloc(bytes);
+    check(ggml_backend_graph_compute(backend, s.graph) == GGML_STATUS_SUCCESS, "error", p.name);
+    memcpy(first, s.out->data, bytes);
+    for (int seen = 0; seen < 2; seen++) {
+        const size_t key = seen ? 1 : (size_t)p.keys - 1;
+        memset((char *)s.k->data + key * s.k->nb[1], 0xff, ggml_row_size(p.k_type, p.head_dim));
+        memset((char *)s.v->data + key * s.v->nb[1], 0xff, ggml_row_size(p.v_type, p.value_dim));
+        check(ggml_backend_graph_compute(backend, s.graph) == GGML_STATUS_SUCCESS, "error", p.name);
+        const float *out = s.out->data;
+        check(seen ? isnan(out[0]) && !isnan(out[p.value_dim]) : !memcmp(out, first, bytes),
+              seen ? "a seen key is lost, or another head has its NaN" : "a masked key changes results", p.name);
+    }
+    free(first);
+    problem_free(&s);
+    ggml_backend_free(backend);
+}
+
 /* What is refused: supports_op() says so, and nothing is computed. */
 static void test_refused(void) {
     ggml_backend_t backend = make_fovea(reg, 1);
@@ -286,6 +319,7 @@ int main(void) {
         test_pays();
     if (all) {
         test_results();
+        test_spoiled_keys();
         test_refused();
         test_empty_graphs();
         test_abort();
