@@ -10,6 +10,8 @@
 #include "target.h"
 #include "test.h"
 
+#include <sleef.h>
+
 #include "body/v_erf.h"
 
 enum { BLOCK = 4096 };
