@@ -7,147 +7,89 @@ of the method. Whoever calls them in another way gets what the map alone compute
 for numbers.
 """
 
-import dis
 import inspect
 import sys
 import threading
 
 from torch import nn
 
+from .bytecode import Program
 from .exact import call_hooks, changes_its_input_alone
 
 _VIEWS = {"view", "reshape", "unflatten", "transpose", "permute", "contiguous", "squeeze", "unsqueeze"}  # of a result
 _SIZES = {"shape", "dtype", "device", "ndim"}  # attributes of a tensor that tell nothing of its numbers
-_NOTHING = set("RESUME NOP CACHE EXTENDED_ARG PRECALL MAKE_CELL COPY_FREE_VARS".split())
 
 
-class _End(Exception):
-    """An instruction after which no more is known."""
-
-
-def _names(argval):
-    """Those of the locals of an instruction, which are two in what Python 3.13 joins."""
-    return argval if isinstance(argval, tuple) else (argval,)
-
-
-class _Stack(list):
-    def take(self, count=1):
-        """The topmost values, which are None where they are not known."""
-        taken = [self.pop() if self else None for _ in range(count)]
-        return taken[::-1]
-
-
-class _Reader:
-    """Reads a function from top to bottom. Values on its stack: ("self",), ("local", name), ("attribute", name of a
-    child), ("fresh",) for a new tensor, ("method",) of one that makes a view, ("size",) for a number or some,
-    ("given",) for a tuple with locals, which views alone are given, ("null",).
+class _Groups:
+    """Finds maps of one value among the nodes of a method. Of nodes it knows: "self", "local", "child", "fresh" (a new
+    tensor), "method" (of one, that makes a view), "size" (a number, or some), "given" (a tuple with locals, which views
+    alone are given), "tuple". Another one may do anything, which ends the group before it.
     """
 
-    def __init__(self, function, module, maps, harmless):
-        self.code, self.module, self.maps, self.harmless = function.__code__, module, maps, harmless
-        self._own = self.code.co_varnames[0]
-        self.groups: list = []  # [(names of maps, places of the calls, other children called between, numbers read)]
+    def __init__(self, program, own, module, maps, harmless):
+        self.module, self.own, self.maps, self.harmless = module, own, maps, harmless
+        self.found: list = []  # [(names of maps, places of the calls, other children called between)]
         self.numbers: set = set()  # attributes that were read as numbers
-        self._forget()
-        for i in (instructions := [*dis.get_instructions(function)]):
-            if i.is_jump_target:
-                self._forget()
-            try:
-                self._step(i)
-            except _End:
-                self._forget()
-        self._forget()
-        # In a loop, what was not taken would still be held when the places come again. Another self has other children.
-        jumps = dis.hasjrel + dis.hasjabs
-        loops = [(i.argval, i.offset) for i in instructions if i.opcode in jumps and i.argval <= i.offset]
-        again = lambda places: any(top <= place <= end for top, end in loops for place in places)  # noqa: E731
-        rebound = any(i.opname.startswith("STORE_FAST") and self._own in _names(i.argval) for i in instructions)
-        self.groups = [] if rebound else [(*g, sorted(self.numbers)) for g in self.groups if not again(g[1])]
+        self._begin(None)
+        for node in program.nodes:
+            known = self._kind(node)
+            if known is None:
+                self._begin(None)
+            self._known[node] = known
 
-    def _forget(self):
-        self._close()
-        self.stack, self.locals = _Stack(), {}
+    def _begin(self, value):
+        """Ends the group before, and begins one of maps of a value."""
+        calls = getattr(self, "_calls", ())
+        if len(calls) > 1:
+            others = [name for number, name in self._between if number < len(calls)]
+            self.found.append(([name for name, _ in calls], [place for _, place in calls], others))
+        if value is None:
+            self._known: dict = {}
+        self._calls, self._between, self._value = [], [], value
 
-    def _close(self):
-        if len(getattr(self, "calls", ())) > 1:
-            others = [name for number, name in self.between if number < len(self.calls)]
-            self.groups.append(([name for name, _ in self.calls], [place for _, place in self.calls], others))
-        self.calls, self.between, self.input = [], [], None
+    def _value_kind(self, node):
+        if node.kind in ("local", "constant"):
+            return "size" if node.kind == "constant" else "self" if node.name == self.own else "local"
+        known = self._known.get(node)
+        return "local" if node.held and known in (None, "tuple") else known
 
-    def _step(self, i):
-        name, stack = i.opname, self.stack
-        if name in _NOTHING:
-            return
-        if name == "PUSH_NULL":
-            stack.append(("null",))
-        elif name in ("LOAD_CONST", "LOAD_SMALL_INT"):
-            stack.append(("size",))
-        elif name.startswith(("LOAD_FAST", "STORE_FAST")):
-            self._fast(name, i.argval)
-        elif name in ("LOAD_ATTR", "LOAD_METHOD"):
-            (owner,) = stack.take()
-            stack.append(self._attribute(owner, i.argval))
-            if name == "LOAD_METHOD" or (sys.version_info >= (3, 12) and i.arg & 1):
-                stack.append(("null",))
-        elif name == "CALL":
-            arguments, pair = stack.take(i.arg), stack.take(2)
-            self._call([v for v in pair if v != ("null",)], arguments, i.offset)
-        elif name == "CALL_FUNCTION_EX" and not i.arg and sys.version_info < (3, 14):
-            *pair, arguments = stack.take(3)
-            self._call([v for v in pair if v == ("method",)], [arguments], i.offset)
-        elif name == "BINARY_OP" and i.argrepr in ("+", "-", "*", "/"):
-            operands = set(stack.take(2))
-            if not operands <= {("fresh",), ("size",)}:
-                raise _End
-            stack.append(("fresh",) if ("fresh",) in operands else ("size",))
-        elif name == "BUILD_TUPLE" and None not in (items := stack.take(i.arg)):
-            kinds = {v[0] for v in items}
-            stack.append(("size",) if kinds <= {"size"} else ("given",) if kinds <= {"size", "local"} else None)
-        elif name == "BINARY_SUBSCR" and set(stack.take(2)) == {("size",)}:
-            stack.append(("size",))
-        elif name == "POP_TOP":
-            stack.take()
-        else:
-            raise _End
+    def _kind(self, node):
+        if node.kind in ("local", "constant"):
+            return self._value_kind(node)
+        kinds = [*map(self._value_kind, node.inputs)]
+        if node.kind == "tuple":
+            return "size" if {*kinds} <= {"size"} else "given" if {*kinds} <= {"size", "local"} else "tuple"
+        if node.kind == "operation" and node.name in ("+", "-", "*", "/") and {*kinds} <= {"fresh", "size"}:
+            return "fresh" if "fresh" in kinds else "size"
+        if node.kind == "operation" and node.name == "[]" and {*kinds} == {"size"}:
+            return "size"
+        if node.kind == "read":
+            return self._read(kinds[0], *node.inputs, node.name)
+        return self._call(node, kinds) if node.kind == "call" else None
 
-    def _fast(self, name, names):
-        for kind, local in zip(name.split("_FAST")[:-1], _names(names)):
-            if "LOAD" in kind:
-                own = ("self",) if local == self._own else ("local", local)
-                self.stack.append(self.locals.get(local, own))
-            else:
-                (value,) = self.stack.take()
-                self.locals[local] = value or ("local", local)
-
-    def _attribute(self, owner, name):
-        if owner == ("self",) and name in self.module._modules:
-            if hasattr(type(self.module), name) or name in vars(self.module):
-                raise _End
-            return ("attribute", name)
-        number = type(vars(self.module).get(name)) in (int, float)
-        if owner == ("self",) and number and not hasattr(type(self.module), name):
+    def _read(self, kind, owner, name):
+        own, of_class = vars(self.module), type(self.module)
+        if kind == "self" and name in self.module._modules:
+            return None if name in own or hasattr(of_class, name) else "child"
+        if kind == "self" and type(own.get(name)) in (int, float) and not hasattr(of_class, name):
             self.numbers.add(name)
-            return ("size",)
-        if owner == ("fresh",) and name in _VIEWS:
-            return ("method",)
-        if owner in (("fresh",), ("local", self.input)) and name in _SIZES:
-            return ("size",)
-        raise _End
+            return "size"
+        if kind == "fresh" and name in _VIEWS:
+            return "method"
+        return "size" if name in _SIZES and (kind == "fresh" or owner is self._value) else None
 
-    def _call(self, function, arguments, place):
-        if len(function) != 1 or not function[0] or None in arguments:
-            raise _End
-        kind, *name = function[0]
-        if kind == "attribute" and name[0] in self.maps and len(arguments) == 1 and arguments[0][0] == "local":
-            if self.input != arguments[0][1] or name[0] in dict(self.calls):
-                self._close()
-            self.input = arguments[0][1]
-            self.calls.append((name[0], place))
-        elif kind == "attribute" and name[0] in self.harmless and arguments == [("fresh",)]:
-            self.between.append((len(self.calls), name[0]))
-        elif kind != "method" or not all(a[0] in ("size", "given", "local") for a in arguments):
-            raise _End
-        self.stack.append(("fresh",))
+    def _call(self, node, kinds):
+        kind, *given = kinds
+        name, by_name = node.inputs[0].name, node.name not in ((), "*")
+        if kind == "child" and name in self.maps and given in (["local"], [None]) and not node.name:
+            if node.inputs[1] is not self._value or name in dict(self._calls):
+                self._begin(node.inputs[1])
+            self._calls.append((name, node.place))
+        elif kind == "child" and name in self.harmless and given == ["fresh"] and not node.name:
+            self._between.append((len(self._calls), name))
+        elif kind != "method" or by_name or not {*given} <= {"size", "given", "local"}:
+            return None
+        return "fresh"
 
 
 def _readings(module, names):
@@ -161,8 +103,14 @@ def _readings(module, names):
     for method in sorted({name for kind in kinds for name in vars(kind)}):
         function = inspect.unwrap(getattr(type(module), method))
         code = getattr(function, "__code__", None)
-        if code is not None and code.co_argcount and len(set(names) & set(code.co_names)) > 1:
-            found += [(code, *group) for group in _Reader(function, module, set(names), harmless).groups]
+        if code is None or not code.co_argcount or len(set(names) & set(code.co_names)) < 2:
+            continue
+        program, own = Program(function), code.co_varnames[0]
+        groups = _Groups(program, own, module, set(names), harmless)
+        for calls, places, others in groups.found if own not in program.stored else ():  # another self has other children
+            # In a loop, what was not taken would still be held when the places come again.
+            if not any(top <= place <= end for top, end in program.loops for place in places):
+                found.append((code, calls, places, others, sorted(groups.numbers)))
     return found
 
 

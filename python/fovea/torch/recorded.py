@@ -1,14 +1,12 @@
 """What a method of a module does, proved: a list of calls, or nothing.
 
-record() runs the plain function with a stand-in for self and values that stand for its arguments. Nothing of the real
-module is run or changed, as the function is run only if it cannot do anything else than what is recorded:
-  - its bytecode is straight: no jumps, no stores but to local names, no closures, defaults, or operators in place;
-  - the names that it reads are those of the module's children, of `training`, and of a few functions of torch;
-  - a value can be added, multiplied, and given to these functions and to children. Everything else is an error.
+record() reads the function's bytecode (bytecode.py), and runs nothing. A method fits if
+  - it is straight: no jumps, no stores but to local names, no closures, defaults, or operators in place;
+  - what it reads is the module's children, `training`, and a few functions of torch;
+  - what it does with values is to add, to multiply, and to give them to these functions and to children.
 What does not fit is left as it is written.
 """
 
-import dis
 import inspect
 import operator
 import types
@@ -18,24 +16,19 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-_OPCODES = frozenset(
-    "RESUME NOP CACHE EXTENDED_ARG PUSH_NULL PRECALL CALL KW_NAMES CALL_KW RETURN_VALUE RETURN_CONST COPY SWAP POP_TOP "
-    "LOAD_FAST STORE_FAST LOAD_FAST_LOAD_FAST STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST LOAD_FAST_BORROW "
-    "LOAD_FAST_BORROW_LOAD_FAST_BORROW LOAD_FAST_CHECK LOAD_CONST LOAD_SMALL_INT LOAD_GLOBAL LOAD_ATTR LOAD_METHOD "
-    "BINARY_OP".split()
-)
+from .bytecode import Program
+
 _MODULES = (torch, nn, F)
 HOMES = {  # {a known function: (names of the module of torch that has it, its name there)}
     getattr(home, name): (vars(home), name)
     for home, names in ((F, ("relu", "gelu", "dropout")), (torch, ("relu", "add", "mul")))
     for name in names
 }
-_FUNCTIONS = (*HOMES,)
+_OPERATIONS = {"+": operator.add, "*": operator.mul}
 _SEQUENTIAL = nn.Sequential.forward
-_NAMES = {"nn", "functional", "relu", "gelu", "dropout", "add", "mul", "training"}
 # Of code: optimized, new locals, nested, no free names, annotations, docstring.
 _FLAGS = 0x1 | 0x2 | 0x10 | 0x40 | 0x1000000 | 0x4000000
-_TRAINING = object()  # self.training of a recording
+_SELF, _TRAINING = object(), object()  # of a recording: self, self.training
 
 
 @dataclass
@@ -51,24 +44,9 @@ class Step:
 class Value:
     """The argument or result of this number."""
 
-    recording: "Recording"
     place: int
 
-    def __add__(self, other):
-        return self.recording.step(operator.add, (self, other))
-
-    def __radd__(self, other):
-        return self.recording.step(operator.add, (other, self))
-
-    def __mul__(self, other):
-        return self.recording.step(operator.mul, (self, other))
-
-    def __rmul__(self, other):
-        return self.recording.step(operator.mul, (other, self))
-
-    @classmethod
-    def __torch_function__(cls, function, kinds, args=(), kwargs=None):
-        return next(v for v in args if isinstance(v, cls)).recording.step(function, args, **(kwargs or {}))
+_DROPOUT = ([Value, float], [Value, int])
 
 
 class Unknown(Exception):
@@ -82,20 +60,23 @@ class Recording:
         self.arguments, self.result = arguments, -1
         self.steps: list[Step] = []
 
-    def step(self, target, inputs, **options):
+    def step(self, target, inputs, options=()):
+        options = dict(options)
         if not isinstance(target, str):
             inputs = self._known(target, inputs, options)
         elif options or not all(isinstance(v, Value) for v in inputs):
             raise Unknown
         self.steps.append(Step(target, tuple(inputs), options))
-        return Value(self, self.arguments + len(self.steps) - 1)
+        return Value(self.arguments + len(self.steps) - 1)
 
     @staticmethod
     def _known(function, inputs, options):
         """The inputs of a function that has no effect but its result."""
-        numbers = [type(v) in (int, float) for v in inputs]
+        kinds = [*map(type, inputs)]
+        if Value not in kinds:
+            raise Unknown
         if function in (operator.add, operator.mul, torch.add, torch.mul):
-            if len(inputs) == 2 and not options and all(isinstance(v, Value) or n for v, n in zip(inputs, numbers)):
+            if len(inputs) == 2 and not options and {*kinds} <= {Value, int, float}:
                 return inputs
         elif function is F.gelu:
             if len(inputs) == 1 and options in ({}, {"approximate": "none"}, {"approximate": "tanh"}):
@@ -106,39 +87,61 @@ class Recording:
         elif function is F.dropout:
             inputs = [*inputs, *(options.pop(name, default) for name, default in (("p", 0.5),) if len(inputs) < 2)]
             training = inputs.pop() if len(inputs) == 3 else options.pop("training", True)
-            plain = not options.pop("inplace", False) and not options
+            plain = not options.pop("inplace", False) and not options and [*map(type, inputs)] in _DROPOUT
             if plain and training in (_TRAINING, False) and 0 <= inputs[1] <= 1:
                 options["training"] = False
                 return inputs
         raise Unknown
 
 
-class _Self:
-    """Stands for the module while its function is recorded."""
+def _read(owner, name, targets):
+    """The value of an attribute: the name of a target, a known thing of torch, _TRAINING."""
+    if owner is _SELF and name == "training":
+        return _TRAINING
+    if owner is _SELF and name in targets:
+        return name
+    if any(owner is module for module in _MODULES):
+        return _known(vars(owner).get(name))
+    raise Unknown
 
-    def __init__(self, recording, targets):
-        self.__dict__.update({name: self._call(recording, name) for name in targets}, training=_TRAINING)
 
-    @staticmethod
-    def _call(recording, name):
-        return lambda *inputs, **options: recording.step(name, inputs, **options)
+def _known(value):
+    if not any(value is known for known in (*_MODULES, *HOMES)):
+        raise Unknown
+    return value
 
 
-def _is_straight(function, names) -> bool:
-    code = function.__code__
-    flags = code.co_flags & ~_FLAGS
-    if flags or code.co_exceptiontable or code.co_kwonlyargcount or function.__closure__ or function.__defaults__:
-        return False
-    for i in dis.get_instructions(code):
-        if i.opname not in _OPCODES or (i.opname == "BINARY_OP" and i.argrepr not in ("+", "*")):
-            return False
-        if i.opname == "LOAD_GLOBAL":
-            value = function.__globals__.get(i.argval)
-            if not any(value is known for known in (*_MODULES, *_FUNCTIONS)):
-                return False
-        if i.opname in ("LOAD_ATTR", "LOAD_METHOD") and i.argval not in names:
-            return False
-    return True
+def _follow(function, targets) -> Recording:
+    """The recording of a function, whose self has these targets."""
+    program, code = Program(function), function.__code__
+    if not program.straight:
+        raise Unknown
+    recording = Recording(code.co_argcount - 1)
+    arguments: dict[str, object] = {name: Value(place - 1) for place, name in enumerate(code.co_varnames[: code.co_argcount])}
+    arguments[code.co_varnames[0]] = _SELF
+    values: dict = {}
+    for node in program.nodes[1:]:
+        inputs = [values[v] for v in node.inputs]
+        value: object = None
+        if node.kind == "local":
+            value = arguments.get(node.name)
+        elif node.kind == "constant":
+            value = node.name
+        elif node.kind == "global":
+            value = _known(function.__globals__.get(node.name))
+        elif node.kind == "read":
+            value = _read(inputs[0], node.name, targets)
+        elif node.kind == "call" and node.name != "*" and node.inputs[0].kind != "constant":
+            by_name = len(inputs) - len(node.name)
+            value = recording.step(inputs[0], inputs[1:by_name], zip(node.name, inputs[by_name:]))
+        elif node.kind == "operation" and node.name in _OPERATIONS:
+            value = recording.step(_OPERATIONS[node.name], inputs)
+        elif node.kind == "return" and isinstance(inputs[0], Value):
+            recording.result = inputs[0].place
+        else:
+            raise Unknown
+        values[node] = value
+    return recording
 
 
 def attribute_functions(module) -> dict:
@@ -155,7 +158,7 @@ def record(module, name: str) -> Recording | None:
             return None
         recording = Recording(1)
         for child in module._modules:
-            value = recording.step(child, (Value(recording, len(recording.steps)),))
+            recording.step(child, (Value(len(recording.steps)),))
         recording.result = len(recording.steps)
         return recording
     kind = type(module)
@@ -167,15 +170,11 @@ def record(module, name: str) -> Recording | None:
     targets = {n for n, child in module._modules.items() if child is not None and n not in vars(module)}
     targets |= attribute_functions(module).keys()
     targets -= {n for n in targets if hasattr(kind, n)}
-    if not _is_straight(function, targets | _NAMES):
+    code = function.__code__
+    more = code.co_flags & ~_FLAGS or code.co_kwonlyargcount or function.__closure__ or function.__defaults__
+    if more or not code.co_argcount:
         return None
-    recording = Recording(function.__code__.co_argcount - 1)
-    values = [Value(recording, place) for place in range(recording.arguments)]
     try:
-        result = function(_Self(recording, targets), *values)
-    except Exception:  # of the recording, or of torch that does not know its values
+        return _follow(function, targets)
+    except Unknown:
         return None
-    if not isinstance(result, Value):
-        return None
-    recording.result = result.place
-    return recording
