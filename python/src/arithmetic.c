@@ -51,10 +51,6 @@ const char *py_arithmetic_of_models(fovea_arithmetic fastest) {
     return fovea_arithmetic_name(named ? (fovea_arithmetic)config : fastest);
 }
 
-const char py_models_arithmetic_doc[] = "models_arithmetic()\n--\n\n"
-                                        "What fovea.config() says, else 'fastest': the arithmetic= of calls that a "
-                                        "model makes through torch or transformers.";
-
 PyObject *py_models_arithmetic(PyObject *module, PyObject *none) {
     (void)module, (void)none;
     return PyUnicode_InternFromString(

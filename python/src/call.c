@@ -1,6 +1,7 @@
 /* Tensors, lengths and numbers of a call (call.h). */
 #include "call.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -173,14 +174,20 @@ int py_call_packed(py_call *call) {
 }
 
 int py_call_sequences(py_call *call) {
-    fovea_attention_args *args = &call->args;
-    const int64_t batch = call->desc.batch;
-    if (py_call_numbers(call, PY_ARG_q_lens, "q_lens", batch, &args->q_lens) < 0 ||
-        py_call_numbers(call, PY_ARG_kv_lens, "kv_lens", batch, &args->kv_lens) < 0 ||
-        py_call_numbers(call, PY_ARG_q_starts, "q_starts", batch, &args->q_starts) < 0 ||
-        py_call_numbers(call, PY_ARG_kv_starts, "kv_starts", batch, &args->kv_starts) < 0)
-        return -1;
-    if (call->values[PY_ARG_q_offsets] && args->q_offsets)
+    static const struct {
+        const char *name;
+        int argument; /* negative: it has another name in Python */
+        size_t numbers;
+    } lengths[] = {
+#define FOVEA_ARGS_LENGTHS(name, more, text) {#name, PY_ARG_##name, offsetof(fovea_attention_args, name)},
+#include "fovea/fields.inc"
+    };
+    if (call->values[PY_ARG_q_offsets] && call->args.q_offsets)
         return py_raise(PyExc_ValueError, "causal has offsets already: leave q_offsets out");
-    return py_call_numbers(call, PY_ARG_q_offsets, "q_offsets", batch, &args->q_offsets);
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
+        if (lengths[i].argument >= 0 &&
+            py_call_numbers(call, lengths[i].argument, lengths[i].name, call->desc.batch,
+                            (const int64_t **)((char *)&call->args + lengths[i].numbers)) < 0)
+            return -1;
+    return 0;
 }

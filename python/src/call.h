@@ -11,7 +11,11 @@ enum {
 #define PY_ARG_ENUM(name) PY_ARG_##name,
     PY_ATTENTION_NAMES(PY_ARG_ENUM)
 #undef PY_ARG_ENUM
-        PY_ARG_COUNT
+        PY_ARG_COUNT,
+    /* Fields of the library's list that are no arguments of these names. */
+    PY_ARG_q_cu_seqlens = -1,
+    PY_ARG_kv_cu_seqlens = -1,
+    PY_ARG_cache_sequences = -1
 };
 
 /* Where head and token are in an array. */
@@ -27,7 +31,15 @@ const py_layout *py_layout_or_default(PyObject *name, const char *argument);
  * types) or ValueError (dimensions). */
 int py_layout_view(const py_layout *layout, py_array *array, const char *name, bool input, fovea_tensor *tensor);
 
-enum { PY_CALL_ARRAYS = 20, PY_CALL_NUMBERS = 10 };
+enum {
+#define FOVEA_ARGS_HEADS(name, flag, text) +1
+    PY_CALL_ARRAYS = 19
+#include "fovea/fields.inc"
+    ,
+#define FOVEA_ARGS_LENGTHS(name, more, text) +1
+    PY_CALL_NUMBERS = 2
+#include "fovea/fields.inc"
+};
 
 typedef struct py_call {
     py_core *core;
@@ -64,14 +76,17 @@ int py_call_packed_queries(py_call *call); /* cu_seqlens_q alone: number of sequ
 /* Steps, in this order; each 0, or -1 with an exception. */
 int py_call_tensors(py_call *call);       /* q, k, v, layouts, cu_seqlens: sizes */
 int py_call_packed(py_call *call);        /* cu_seqlens alone: number of sequences, the longest of them */
-int py_call_options(py_call *call);       /* causal, window, scale, softcap, arithmetic */
+int py_call_options(py_call *call);       /* causal, window, arithmetic, numbers */
 int py_call_sequences(py_call *call);     /* lens, starts, offsets */
 int py_call_extra_outputs(py_call *call); /* scores, summary: called by the next */
 int py_call_outputs(py_call *call);       /* out, lse, weights */
-int py_call_scores(py_call *call);        /* mask, bias, sinks, alibi, relative */
+int py_call_scores(py_call *call);        /* mask, bias, alibi, relative, numbers of heads */
 
 /* Executes, and gives what the caller gets; NULL with an exception. */
 PyObject *py_call_run(py_call *call, const py_plan *plan);
+
+/* All steps behind py_call_tensors(), with the plan that serves the call. */
+PyObject *py_call_finish(py_call *call);
 
 /* The arguments of attention() and Plan.execute(), by their place. */
 int py_call_parse(py_core *core, const char *function, PyObject *const *args, Py_ssize_t count, PyObject *keywords,
@@ -87,9 +102,12 @@ int py_relative_describe(PyObject *relative, fovea_attention_desc *desc);
 
 int py_call_relative_object(py_call *call, PyObject *relative);
 
-/* From plan.c: what is said before there are arrays. options: causal, window, scale, softcap, None where absent. mask: a fovea.Mask
- * or a kind's name; relative: a fovea.Relative or 'alibi'; None for neither. 0, or -1 with an exception. */
-int py_describe_options(py_call *call, PyObject *const options[4]);
+/* Whether there is one of the options that plans and layers are made with: causal, window, arithmetic, numbers. */
+bool py_call_describes(PyObject *const *values);
+
+/* From plan.c: what is said before there are arrays, by the options among values, None where absent. mask: a fovea.Mask or a
+ * kind's name; relative: a fovea.Relative or 'alibi'; None for neither. 0, or -1 with an exception. */
+int py_describe_options(py_call *call);
 int py_describe_mask(const py_core *core, PyObject *mask, fovea_attention_desc *desc);
 int py_describe_relative(const py_core *core, PyObject *relative, fovea_attention_desc *desc);
 

@@ -6,22 +6,16 @@
 #include <Python.h>
 
 #include "fovea/fovea.h"
+#include "stub.h" /* written by stub.py: PY_ATTENTION_NAMES, docstrings */
 
 #include <stdbool.h>
 
 /* Names that are looked up or compared at each call. Interned once: py_core.names[PY_NAME_q]. The first are the arguments of
  * attention(), in this order (call.h). */
 /* clang-format off */
-#define PY_ATTENTION_NAMES(X) \
-    X(q) X(k) X(v) X(mask) X(bias) X(causal) X(window) X(scale) X(softcap) X(sinks) X(alibi) X(relative) \
-    X(q_lens) X(kv_lens) X(q_starts) X(kv_starts) X(q_offsets) X(cu_seqlens_q) X(cu_seqlens_kv) \
-    X(layout) X(out_layout) X(out) X(return_lse) X(return_weights) \
-    X(return_scores) X(score_heads) X(score_queries) X(score_keys) X(return_summary) X(top_keys) X(arithmetic)
 #define PY_NAMES(X) \
-    PY_ATTENTION_NAMES(X) \
-    X(outs) X(lses) X(__dlpack__) X(__dlpack_c_exchange_api__) X(requires_grad) X(is_neg) X(_current_level) \
-    X(x) X(residual) X(lens) X(layer) X(sequences) X(cu_seqlens) X(rotated) X(cache) X(part) X(activation) X(weight) X(eps) \
-    X(tables) X(ids) X(up) X(begin) X(end) X(pooling) X(weights)
+    PY_ATTENTION_NAMES(X) PY_OTHER_NAMES(X) \
+    X(__dlpack__) X(__dlpack_c_exchange_api__) X(requires_grad) X(is_neg) X(_current_level)
 /* clang-format on */
 
 enum {
@@ -95,32 +89,20 @@ PyObject *py_attribute_of(const char *module_name, const char *attribute);
 
 /* Module functions, by file, each with its docstring there. */
 PyObject *py_attention(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
-extern const char py_attention_doc[];
 PyObject *py_attention_recorded(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
 extern const char py_attention_recorded_doc[];
 PyObject *py_merge(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
-extern const char py_merge_doc[];
 PyObject *py_layer_norm(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
-extern const char py_layer_norm_doc[];
 PyObject *py_rms_norm(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
-extern const char py_rms_norm_doc[];
 PyObject *py_embedding_sum(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
-extern const char py_embedding_sum_doc[];
 PyObject *py_activate(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
-extern const char py_activate_doc[];
 PyObject *py_pool(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
-extern const char py_pool_doc[];
 PyObject *py_normalize(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
-extern const char py_normalize_doc[];
 PyObject *py_info(PyObject *module, PyObject *none);
-extern const char py_info_doc[];
 PyObject *py_models_arithmetic(PyObject *module, PyObject *none);
-extern const char py_models_arithmetic_doc[];
 PyObject *py_renew(PyObject *module, PyObject *none);
 PyObject *py_set_num_threads(PyObject *module, PyObject *threads);
-extern const char py_set_num_threads_doc[];
 PyObject *py_get_num_threads(PyObject *module, PyObject *none);
-extern const char py_get_num_threads_doc[];
 
 /* Add types to the module; 0, or -1 with an exception. */
 int py_add_mask(PyObject *module);

@@ -113,19 +113,6 @@ static int64_t elements_of(const fovea_tensor *t) { return t->shape[0] * t->shap
 
 /* ------------------------------------------------------------------------------------------- fovea.embedding_sum -- */
 
-const char py_embedding_sum_doc[] =
-    "embedding_sum(tables, ids, *, scale=1.0, out=None)\n--\n\n"
-    "(tables[0][ids[0]] + tables[1][ids[1]] + ...) * scale, [tokens, channels], added in this order. tables: a list of "
-    "at most 16 arrays\n"
-    "[rows, channels], float32, bfloat16 or float16. ids: a list of as many arrays of integers [tokens]; None: row 0 "
-    "for "
-    "every token, but not\n"
-    "in all. The result is of the kind and type of tables[0], or out's. The bits are the same on every CPU, with any "
-    "number of threads.\n\n"
-    "Raises TypeError (no array, another element type), ValueError (shapes, an id beyond its table, a gradient that "
-    "would "
-    "be lost).";
-
 static fovea_status embedding_sum(const fovea_context *ctx, const void *args) { return fovea_embedding_sum(ctx, args); }
 
 static int sum_of(call *c, PyObject **values) {
@@ -167,11 +154,9 @@ static int sum_of(call *c, PyObject **values) {
 }
 
 PyObject *py_embedding_sum(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const short names[] = {PY_NAME_tables, PY_NAME_ids, PY_NAME_scale, PY_NAME_out};
-    static const py_signature signature = {"embedding_sum", names, 4, 2, 2};
     PyObject *values[4];
     py_core *core = py_core_of(module);
-    if (py_parse(core, &signature, args, count, keywords, values) < 0)
+    if (py_parse(core, &py_embedding_sum_signature, args, count, keywords, values) < 0)
         return NULL;
     for (int i = 0; i < 2; i++)
         if (!PyList_Check(values[i]) && !PyTuple_Check(values[i])) {
@@ -192,16 +177,6 @@ PyObject *py_embedding_sum(PyObject *module, PyObject *const *args, Py_ssize_t c
 
 /* ------------------------------------------------------------------------------------------------ fovea.activate -- */
 
-const char py_activate_doc[] =
-    "activate(x, activation=None, *, up=None, residual=None, out=None)\n--\n\n"
-    "activation(x) * up + residual, element by element, with the bits that fovea.Linear gives its results. activation: "
-    "None, or one\n"
-    "of Linear that does not gate, such as 'gelu'. up, residual: of x's shape, or None. out: where to write, may "
-    "be one "
-    "of them. All are\n"
-    "float32, bfloat16 or float16.\n\n"
-    "Raises TypeError (no array, another element type), ValueError (shapes, a gradient that would be lost).";
-
 static fovea_status activate(const fovea_context *ctx, const void *args) { return fovea_activate(ctx, args); }
 
 static int activation_of(call *c, PyObject **values) {
@@ -220,11 +195,9 @@ static int activation_of(call *c, PyObject **values) {
 }
 
 PyObject *py_activate(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const short names[] = {PY_NAME_x, PY_NAME_activation, PY_NAME_up, PY_NAME_residual, PY_NAME_out};
-    static const py_signature signature = {"activate", names, 5, 2, 1};
     PyObject *values[5];
     py_core *core = py_core_of(module);
-    if (py_parse(core, &signature, args, count, keywords, values) < 0)
+    if (py_parse(core, &py_activate_signature, args, count, keywords, values) < 0)
         return NULL;
     call c;
     begin(&c, core);
@@ -232,19 +205,6 @@ PyObject *py_activate(PyObject *module, PyObject *const *args, Py_ssize_t count,
 }
 
 /* ---------------------------------------------------------------------------------------------------- fovea.pool -- */
-
-const char py_pool_doc[] =
-    "pool(x, begin, end, pooling, *, weights=None, out=None)\n--\n\n"
-    "One row for each sequence, [sequences, channels], of the rows begin[s] to end[s] - 1 of x [rows, channels]. "
-    "pooling: "
-    "'first', 'last',\n"
-    "'mean', 'mean_sqrt_len' (sum / sqrt(rows)), 'weighted_mean' or 'max'. weights: float32 [rows] of 'weighted_mean'; "
-    "None: 1, "
-    "2, 3, ...\n"
-    "from begin[s] on. A sequence without rows gives zeros. The bits are the same on every CPU, in any batch, with any "
-    "number of threads.\n\n"
-    "Raises TypeError (no array, another element type), ValueError (shapes, rows that are not there, a gradient that "
-    "would be lost).";
 
 static fovea_status pool(const fovea_context *ctx, const void *args) { return fovea_pool(ctx, args); }
 
@@ -293,11 +253,9 @@ static int pool_of(call *c, PyObject **values) {
 }
 
 PyObject *py_pool(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const short names[] = {PY_NAME_x, PY_NAME_begin, PY_NAME_end, PY_NAME_pooling, PY_NAME_weights, PY_NAME_out};
-    static const py_signature signature = {"pool", names, 6, 4, 4};
     PyObject *values[6];
     py_core *core = py_core_of(module);
-    if (py_parse(core, &signature, args, count, keywords, values) < 0)
+    if (py_parse(core, &py_pool_signature, args, count, keywords, values) < 0)
         return NULL;
     call c;
     begin(&c, core);
@@ -305,14 +263,6 @@ PyObject *py_pool(PyObject *module, PyObject *const *args, Py_ssize_t count, PyO
 }
 
 /* ----------------------------------------------------------------------------------------------- fovea.normalize -- */
-
-const char py_normalize_doc[] =
-    "normalize(x, *, out=None)\n--\n\n"
-    "x / max(sqrt(sum of x^2), 1e-12), over the last axis: rows of length 1. float32, bfloat16 or float16; out may be "
-    "x "
-    "itself. The bits are\n"
-    "the same on every CPU, with any number of threads.\n\n"
-    "Raises TypeError (no array, another element type), ValueError (shapes, a gradient that would be lost).";
 
 static fovea_status normalize(const fovea_context *ctx, const void *tensors) {
     const fovea_tensor *xy = tensors;
@@ -328,11 +278,9 @@ static int normalize_of(call *c, PyObject **values) {
 }
 
 PyObject *py_normalize(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const short names[] = {PY_NAME_x, PY_NAME_out};
-    static const py_signature signature = {"normalize", names, 2, 1, 1};
     PyObject *values[2];
     py_core *core = py_core_of(module);
-    if (py_parse(core, &signature, args, count, keywords, values) < 0)
+    if (py_parse(core, &py_normalize_signature, args, count, keywords, values) < 0)
         return NULL;
     call c;
     begin(&c, core);

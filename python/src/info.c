@@ -6,22 +6,6 @@
 
 #include <string.h>
 
-const char py_info_doc[] =
-    "info()\n--\n\n"
-    "What calls use now, as a dict: version of the library; isa ('scalar', 'avx2', 'avx512', 'neon'), threads (the "
-    "most that a\n"
-    "call uses), pool (whose threads: 'torch' or 'own'), cpu, features beyond the tier, l1d_bytes and l2_bytes, reason "
-    "(why this tier and this many threads), "
-    "tuning\n"
-    "(which tuning file, or what is wrong with it), tuning_rows (how many of its rows are used), nodes (of memory); "
-    "arithmetic (of "
-    "bfloat16 "
-    "in calls),\n"
-    "models_arithmetic and models_linear_arithmetic (of attention and linear maps of bfloat16 in models that run by "
-    "fovea.torch "
-    "and\n"
-    "fovea.transformers).";
-
 PyObject *py_info(PyObject *module, PyObject *none) {
     (void)module, (void)none;
     py_context *context = py_context_now();
@@ -71,9 +55,8 @@ static int isa_of(PyObject *value, fovea_isa *isa) {
 }
 
 static PyObject *config_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"isa", "threads", "arithmetic", NULL};
     PyObject *isa_value = NULL, *threads_value = NULL, *arithmetic_value = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$OOO:config", names, &isa_value, &threads_value,
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$OOO:config", py_config_names, &isa_value, &threads_value,
                                      &arithmetic_value))
         return NULL;
     const py_context *before = py_context_now();
@@ -128,28 +111,10 @@ static PyObject *leave(PyObject *self, PyObject *args) {
 static PyMethodDef methods[] = {
     {"__enter__", enter, METH_NOARGS, NULL}, {"__exit__", leave, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
 
-static const char doc[] =
-    "config(*, isa=None, threads=None, arithmetic=None)\n--\n\n"
-    "Sets what calls of this process use from now on. isa: 'best', 'scalar', 'avx2', 'avx512' or 'neon', the highest "
-    "tier (one that\n"
-    "the CPU lacks gives the best below it). threads: at most this many; 0: no limit. Neither changes a bit of any "
-    "result.\n"
-    "arithmetic, of calls, plans, maps and layers whose operands are all bfloat16: 'exact' (the bits of float32 on the "
-    "same "
-    "numbers,\n"
-    "rounded once), 'bf16', 'bf16_tile', 'fastest' (see attention()), or 'default': exact, but the fastest in models "
-    "that run "
-    "by\n"
-    "fovea.torch and fovea.transformers. None leaves a setting unchanged. As a context manager, it restores the "
-    "settings:\n\n"
-    "    with fovea.config(isa='scalar'):\n"
-    "        expected = fovea.attention(q, k, v)\n\n"
-    "Plans keep the settings with which they were made. Settings are not per thread: all threads use them.";
-
 static PyType_Slot slots[] = {{Py_tp_new, (void *)config_new},
                               {Py_tp_dealloc, (void *)py_object_free},
                               {Py_tp_methods, methods},
-                              {Py_tp_doc, (void *)doc},
+                              {Py_tp_doc, (void *)py_config_doc},
                               {0, NULL}};
 
 static PyType_Spec spec = {"fovea.config", sizeof(config_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,

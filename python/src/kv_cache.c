@@ -70,13 +70,11 @@ static int create(const py_core *core, py_kv_cache *self, const fovea_kv_cache_d
 }
 
 static PyObject *cache_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"layers",  "kv_heads",  "head_dim",  "value_dim", "dtype", "k_dtype",
-                            "v_dtype", "max_bytes", "max_pages", "windows",   "rope",  NULL};
     long long layers, kv_heads, head_dim, value_dim = -1, max_bytes = 0, max_pages = 0;
     PyObject *dtype = Py_None, *k_dtype = Py_None, *v_dtype = Py_None, *window_list = Py_None, *rope = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "LLL|$O&OOOO&O&OO:KVCache", names, &layers, &kv_heads, &head_dim,
-                                     py_size_or_none, &value_dim, &dtype, &k_dtype, &v_dtype, py_size_or_none,
-                                     &max_bytes, py_size_or_none, &max_pages, &window_list, &rope))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "LLL|$O&OOOO&O&OO:KVCache", py_kvcache_names, &layers, &kv_heads,
+                                     &head_dim, py_size_or_none, &value_dim, &dtype, &k_dtype, &v_dtype,
+                                     py_size_or_none, &max_bytes, py_size_or_none, &max_pages, &window_list, &rope))
         return py_wrong_arguments("KVCache", keywords);
     const py_core *core = PyType_GetModuleState(type);
     fovea_kv_cache_desc desc;
@@ -170,11 +168,10 @@ static PyObject *clear(PyObject *self, PyObject *none) {
 }
 
 static PyObject *length(PyObject *self, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"sequence", "layer", NULL};
     PyObject *number;
     long long layer = 0;
     int64_t sequence, found;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|L:length", names, &number, &layer) ||
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|L:length", py_kvcache_length_names, &number, &layer) ||
         one_sequence(self, number, false, &sequence) < 0)
         return NULL;
     const fovea_status status = fovea_kv_cache_length(cache_of(self)->library, layer, sequence, &found);
@@ -182,31 +179,29 @@ static PyObject *length(PyObject *self, PyObject *args, PyObject *keywords) {
 }
 
 static PyObject *cut(PyObject *self, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"sequence", "length", NULL};
     PyObject *number;
     long long tokens;
     int64_t sequence;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OL:truncate", names, &number, &tokens) ||
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OL:truncate", py_kvcache_truncate_names, &number, &tokens) ||
         one_sequence(self, number, true, &sequence) < 0)
         return NULL;
     return nothing_or_raise(self, fovea_kv_cache_truncate(cache_of(self)->library, sequence, tokens));
 }
 
 static PyObject *evict(PyObject *self, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"sequence", "begin", "end", NULL};
     PyObject *number;
     long long begin, end;
     int64_t sequence;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OLL:evict", names, &number, &begin, &end) ||
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OLL:evict", py_kvcache_evict_names, &number, &begin, &end) ||
         one_sequence(self, number, true, &sequence) < 0)
         return NULL;
     return nothing_or_raise(self, fovea_kv_cache_evict(cache_of(self)->library, sequence, begin, end));
 }
 
 static PyObject *reserve(PyObject *self, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"sequences", "tokens", NULL};
     PyObject *sequence_list, *token_list, *result = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO:reserve", names, &sequence_list, &token_list))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO:reserve", py_kvcache_reserve_names, &sequence_list,
+                                     &token_list))
         return NULL;
     py_core *core = py_core_of_object(self);
     py_kv_cache *cache = cache_of(self);
@@ -234,46 +229,19 @@ static PyObject *reserve(PyObject *self, PyObject *args, PyObject *keywords) {
 
 static PyMethodDef methods[] = {
     {"__reduce__", py_kv_cache_reduce, METH_NOARGS, NULL},
-    {"add", add, METH_NOARGS,
-     "add()\n--\n\nAdds a sequence without tokens. Returns its number, which is never given again."},
-    {"fork", fork_sequence, METH_O,
-     "fork(sequence, /)\n--\n\nAdds a sequence with the tokens of another, and returns its number. They share all "
-     "pages; a "
-     "shared page is\n"
-     "copied when one of them first writes to it."},
-    {"remove", remove_sequence, METH_O,
-     "remove(sequence, /)\n--\n\nRemoves a sequence. Pages that no other has are free."},
-    {"clear", clear, METH_NOARGS, "clear()\n--\n\nRemoves all sequences."},
-    {"length",
-     KEYWORDS(length, "length(sequence, layer=0)\n--\n\nTokens of a sequence in a layer, evicted ones included: the "
-                      "position of the next.")},
-    {"reserve",
-     KEYWORDS(
-         reserve,
-         "reserve(sequences, tokens)\n--\n\n"
-         "Takes the pages that tokens[i] more tokens of sequences[i] need, in all layers: appends of that many cannot "
-         "find the cache\n"
-         "full. sequences, tokens: ints, or lists or arrays of as many. CacheFullError: nothing has changed.")},
-    {"truncate",
-     KEYWORDS(cut, "truncate(sequence, length)\n--\n\n"
-                   "Cuts all layers of a sequence to at most so many tokens. ValueError where a layer has a "
-                   "window and keys are gone that\n"
-                   "the next token would see; nothing has changed then.")},
-    {"evict", KEYWORDS(evict, "evict(sequence, begin, end)\n--\n\n"
-                              "Takes positions [begin, end) out of all layers of a sequence: attention skips them, and "
-                              "pages wholly inside are free.\n"
-                              "All other positions stay what they were.")},
-    {"stats", py_kv_cache_stats, METH_NOARGS,
-     "stats()\n--\n\nA dict of ints.\n"
-     "page_bytes: size of a page, which holds 256 positions of one layer. token_bytes: size of a token in all layers.\n"
-     "max_pages: the cache's limit. used_pages: pages of any sequence. shared_pages: pages of several. peak_pages: "
-     "the\n"
-     "most used at once, memory that the system has provided. sequences: how many there are. appended_tokens: in any\n"
-     "layer, so far. copied_pages: so far, because they were shared. window_pages, evicted_pages: freed so far."},
-    {"append", (PyCFunction)(void (*)(void))py_kv_cache_append, METH_FASTCALL | METH_KEYWORDS, py_kv_cache_append_doc},
-    {"attend", (PyCFunction)(void (*)(void))py_kv_cache_attend, METH_FASTCALL | METH_KEYWORDS, py_kv_cache_attend_doc},
-    {"save", KEYWORDS(py_kv_cache_save, py_kv_cache_save_doc)},
-    {"load", py_kv_cache_load, METH_O, py_kv_cache_load_doc},
+    {"add", add, METH_NOARGS, py_kvcache_add_doc},
+    {"fork", fork_sequence, METH_O, py_kvcache_fork_doc},
+    {"remove", remove_sequence, METH_O, py_kvcache_remove_doc},
+    {"clear", clear, METH_NOARGS, py_kvcache_clear_doc},
+    {"length", KEYWORDS(length, py_kvcache_length_doc)},
+    {"reserve", KEYWORDS(reserve, py_kvcache_reserve_doc)},
+    {"truncate", KEYWORDS(cut, py_kvcache_truncate_doc)},
+    {"evict", KEYWORDS(evict, py_kvcache_evict_doc)},
+    {"stats", py_kv_cache_stats, METH_NOARGS, py_kvcache_stats_doc},
+    {"append", (PyCFunction)(void (*)(void))py_kv_cache_append, METH_FASTCALL | METH_KEYWORDS, py_kvcache_append_doc},
+    {"attend", (PyCFunction)(void (*)(void))py_kv_cache_attend, METH_FASTCALL | METH_KEYWORDS, py_kvcache_attend_doc},
+    {"save", KEYWORDS(py_kv_cache_save, py_kvcache_save_doc)},
+    {"load", py_kv_cache_load, METH_O, py_kvcache_load_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -287,42 +255,11 @@ static PyGetSetDef getters[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static const char doc[] =
-    "KVCache(layers, kv_heads, head_dim, *, value_dim=None, dtype='float32', k_dtype=None, v_dtype=None, "
-    "max_bytes=None,\n"
-    "        max_pages=None, windows=None, rope=None)\n--\n\n"
-    "Keys and values of sequences for decoding, in pages of 256 positions of one layer. Sequences grow by append(), "
-    "share pages after\n"
-    "fork(), and are read by attend(), with the bits of the same keys and values in contiguous arrays.\n\n"
-    "    cache = fovea.KVCache(30, 3, 64, dtype='bfloat16', max_bytes=1 << 30)\n"
-    "    s = cache.add()\n"
-    "    for layer in range(30):\n"
-    "        cache.append(layer, s, k, v)\n"
-    "        out = cache.attend(layer, s, q, causal='bottom_right')\n\n"
-    "layers, kv_heads, head_dim (channels of keys), value_dim (of values; default head_dim). dtype: as which both are "
-    "kept, k_dtype and\n"
-    "v_dtype each: 'float32', 'bfloat16', 'float16', 'int8' (with a scale for each token and head) or 'int4' (with one "
-    "for each 32 channels); what is appended is rounded to it\n"
-    "once. max_bytes or max_pages, one of them: the most that pages may take; memory comes from the system page by "
-    "page, as it is first used. windows: None; or how "
-    "many keys before\n"
-    "its own a query sees, an int or a list with an int or None for each layer: pages wholly behind are freed. rope: a "
-    "fovea.Rope that\n"
-    "rotates keys as they are appended; rotate queries by its apply().\n\n"
-    "Any thread may call it, and any number may attend to a sequence at once; while one changes a sequence, no other "
-    "may "
-    "use that one\n"
-    "(ValueError). After a fork of the process each has its own; a sequence that another thread was changing then\n"
-    "can only be removed in the child. Uses what fovea.config() says when it is made.\n\n"
-    "Methods raise CacheFullError where no page is left, ValueError (no such sequence or layer, shapes), TypeError "
-    "(element types) or\n"
-    "MemoryError; then nothing has changed.";
-
 static PyType_Slot slots[] = {{Py_tp_new, (void *)cache_new},
                               {Py_tp_dealloc, (void *)dealloc},
                               {Py_tp_methods, methods},
                               {Py_tp_getset, getters},
-                              {Py_tp_doc, (void *)doc},
+                              {Py_tp_doc, (void *)py_kvcache_doc},
                               {Py_tp_repr, (void *)py_kv_cache_repr},
                               {0, NULL}};
 

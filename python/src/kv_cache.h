@@ -57,13 +57,9 @@ int py_cache_keys(const py_call *call, const py_kv_cache *cache, bool appends, i
 
 /* kv_cache_append.c, kv_cache_attend.c, kv_cache_save.c: its methods. */
 PyObject *py_kv_cache_append(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
-extern const char py_kv_cache_append_doc[];
 PyObject *py_kv_cache_attend(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
-extern const char py_kv_cache_attend_doc[];
 PyObject *py_kv_cache_save(PyObject *self, PyObject *args, PyObject *keywords);
-extern const char py_kv_cache_save_doc[];
 PyObject *py_kv_cache_load(PyObject *self, PyObject *source);
-extern const char py_kv_cache_load_doc[];
 PyObject *py_kv_cache_stats(PyObject *self, PyObject *none);
 PyObject *py_kv_cache_repr(PyObject *self);
 PyObject *py_kv_cache_reduce(PyObject *self, PyObject *none); /* also for copies */

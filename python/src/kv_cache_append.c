@@ -5,28 +5,7 @@
 
 #include <stdlib.h>
 
-const char py_kv_cache_append_doc[] =
-    "append(layer, sequences, k, v, *, lens=None, cu_seqlens=None, layout='bhtd', rotated=False)\n--\n\n"
-    "Appends tokens to one layer of sequences, each behind those that it has.\n\n"
-    "sequences: an int, or a list or array of ints, all different. k, v: [sequences, kv_heads, tokens, head_dim] and "
-    "[..., value_dim],\n"
-    "float32, bfloat16 or float16 each, of any strides; rounded once to the cache's types. lens: [sequences] ints, "
-    "only "
-    "the first\n"
-    "lens[i] tokens are sequence i's. cu_seqlens: [sequences + 1] ints, where each begins, and the last ends, on one "
-    "axis of tokens\n"
-    "(layout 'htd' or 'thd', or a batch of 1). layout: as of attention(). rotated: keys are rotated already, the "
-    "cache's "
-    "rope leaves\n"
-    "them as they are.\n\n"
-    "All pages are taken before a byte is written: after an error nothing has changed. CacheFullError: no page is "
-    "left. "
-    "ValueError: no\n"
-    "such layer or sequence, shapes, a gradient that would be lost. TypeError: element types.";
-
 enum { ARG_layer, ARG_sequences, ARG_k, ARG_v, ARG_lens, ARG_cu_seqlens, ARG_layout, ARG_rotated, ARG_COUNT };
-static const short argument_names[ARG_COUNT] = {PY_NAME_layer, PY_NAME_sequences,  PY_NAME_k,      PY_NAME_v,
-                                                PY_NAME_lens,  PY_NAME_cu_seqlens, PY_NAME_layout, PY_NAME_rotated};
 
 typedef struct run {
     py_core *core;
@@ -98,9 +77,8 @@ static PyObject *execute(run *r, py_kv_cache *cache) {
 }
 
 PyObject *py_kv_cache_append(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const py_signature signature = {"append", argument_names, ARG_COUNT, 4, 4};
     run r = {.core = py_core_of_object(self)};
-    if (py_parse(r.core, &signature, args, count, keywords, r.values) < 0)
+    if (py_parse(r.core, &py_kvcache_append_signature, args, count, keywords, r.values) < 0)
         return NULL;
     PyObject *result = open_all(&r) == 0 ? execute(&r, (py_kv_cache *)self) : NULL;
     for (int i = 0; i < r.opened; i++)

@@ -6,29 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char py_kv_cache_attend_doc[] =
-    "attend(layer, sequences, q, *, mask=None, bias=None, causal=None, window=None, scale=None, softcap=None, "
-    "sinks=None,\n"
-    "       alibi=None, relative=None, q_lens=None, kv_lens=None, q_starts=None, q_offsets=None, cu_seqlens_q=None,\n"
-    "       layout='bhtd', out_layout=None, out=None, return_lse=False, return_weights=False, return_scores=None,\n"
-    "       score_heads=None, score_queries=None, score_keys=None, return_summary=False, top_keys=0, arithmetic=None)\n"
-    "--\n\n"
-    "attention() with the keys and values that sequences have in a layer, as they lie.\n\n"
-    "sequences: an int, or a list or array of ints; one may come several times. q: [sequences, q_heads, queries, "
-    "head_dim]; with\n"
-    "cu_seqlens_q all queries are on one axis, some sequences in prefill, others in decode. causal: 'bottom_right' "
-    "where "
-    "the last query\n"
-    "is the last token that was appended, or offsets. kv_lens: fewer keys than sequences have, from the first on. "
-    "Columns "
-    "of mask, bias,\n"
-    "weights and scores are positions, as many as the longest of the sequences has. Evicted keys are skipped. In a "
-    "layer "
-    "with a window,\n"
-    "give it as window=(left, ...). Everything else is as for attention().\n\n"
-    "Pages that several sequences share are read once for all of them; the bits are the same.\n\n"
-    "ValueError, too: a query sees keys that are gone behind the layer's window.";
-
 /* layer and sequences come before q; all others stand where attention() has them. */
 enum { ARG_layer, ARG_sequences, ARG_q };
 static const short argument_names[PY_ARG_COUNT] = {
@@ -149,14 +126,7 @@ PyObject *py_kv_cache_attend(PyObject *self, PyObject *const *args, Py_ssize_t c
     py_call_begin(&call, core, values);
     PyObject *result = NULL;
     if (tensors(&call, cache, first, &use) == 0) {
-        if (py_call_options(&call) == 0 && py_call_sequences(&call) == 0 && py_call_scores(&call) == 0 &&
-            py_call_outputs(&call) == 0) {
-            py_context *context = py_context_now();
-            py_plan *plan = context ? py_plan_find(context, &call.desc) : NULL;
-            if (plan)
-                result = py_call_run(&call, plan);
-            py_plan_drop(plan);
-        }
+        result = py_call_finish(&call);
         py_cache_leave(cache, &use);
     }
     py_call_end(&call);

@@ -5,21 +5,6 @@
 
 #include <stddef.h>
 
-const char py_kv_cache_save_doc[] =
-    "save(sequence, path=None)\n--\n\n"
-    "A sequence as bytes, or, with a path, written to that file (then None): all layers, lengths, evicted ranges, and "
-    "what is kept of\n"
-    "its tokens, with a checksum. Any machine of the same byte order can load it, into a cache of the same shape. "
-    "OSError: of the file.";
-
-const char py_kv_cache_load_doc[] =
-    "load(source, /)\n--\n\n"
-    "Adds a sequence with what save() gave, and returns its number. source: bytes, or the path of a file. Trusts no "
-    "byte: ValueError\n"
-    "where they are damaged, or of a cache of other layers, heads, channels, types, windows or rope. CacheFullError. "
-    "OSError: of the\n"
-    "file. After an error nothing has changed.";
-
 /* An open file: open(path, mode). */
 static PyObject *open_file(PyObject *path, const char *mode) {
     if (py_is_integer(path)) { /* open() would take it for a file that is open, and close that */
@@ -69,10 +54,9 @@ static PyObject *bytes_of(PyObject *self, int64_t sequence) {
 }
 
 PyObject *py_kv_cache_save(PyObject *self, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"sequence", "path", NULL};
     long long sequence;
     PyObject *path = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "L|O:save", names, &sequence, &path))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "L|O:save", py_kvcache_save_names, &sequence, &path))
         return NULL;
     PyObject *bytes = bytes_of(self, sequence);
     if (!bytes || path == Py_None)

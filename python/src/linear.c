@@ -34,36 +34,14 @@ static PyObject *out_features(PyObject *self, void *unused) {
 }
 
 static PyMethodDef methods[] = {
-    {"execute", (PyCFunction)(void (*)(void))py_linear_execute, METH_FASTCALL | METH_KEYWORDS,
-     "execute(x, residual=None, *, out=None, lens=None, part=None, activation=...)\n--\n\n"
-     "activation(x W + bias) + residual, of x's kind and type. A call of the object is the same.\n\n"
-     "x: [..., in_features], or the heads that attention() gives in layout 'bhtd', [batch, heads, tokens, channels] "
-     "with heads *\n"
-     "channels = in_features. The result: [..., out_features]; of such heads [batch, tokens, out_features]; with "
-     "heads= "
-     "of the\n"
-     "constructor [batch, heads, tokens, channels]. residual: added, of the result's shape. out: where to write, of "
-     "the "
-     "result's\n"
-     "shape, contiguous in its last axis; may be residual itself. lens: [batch], only the first lens[b] rows of a "
-     "sequence are read\n"
-     "and written; the others are +0 in an array that was made here, and stay as they are in out. For several "
-     "matrices, "
-     "residual and\n"
-     "out are lists, and the result is a tuple. part: the number of the only one that is computed, with the bits that "
-     "it has\n"
-     "beside the others; residual and out are then arrays, and so is the result. activation: in place of the "
-     "constructor's, None: none.\n\n"
-     "ValueError: shapes that do not fit, out that overlaps an input or is read-only, a gradient that would be lost. "
-     "TypeError: not\n"
-     "of the map's type."},
+    {"execute", (PyCFunction)(void (*)(void))py_linear_execute, METH_FASTCALL | METH_KEYWORDS, py_linear_execute_doc},
     {"unpack", (PyCFunction)(void (*)(void))py_linear_unpack, METH_VARARGS | METH_KEYWORDS, py_linear_unpack_doc},
     {"quantized", (PyCFunction)(void (*)(void))py_linear_quantized, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
      py_linear_quantized_doc},
     {"_from_state", py_linear_from_state, METH_VARARGS | METH_CLASS, NULL},
     {"__reduce__", py_linear_reduce, METH_NOARGS, NULL},
     PY_IMMUTABLE_METHODS,
-    {"describe", describe, METH_NOARGS, "describe()\n--\n\nA few lines: block sizes and whether they were tuned."},
+    {"describe", describe, METH_NOARGS, py_linear_describe_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -158,55 +136,13 @@ static PyGetSetDef getters[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static const char doc[] =
-    "Linear(weight, bias=None, *, activation=None, layout='out_in', scale=None, heads=None, dtype=None, "
-    "arithmetic=None, scales=None,\nquant=None)\n--\n\n"
-    "The map y = activation(x W + bias) + residual with packed weights: copied once, here, into the order in which "
-    "they "
-    "are read. A row\n"
-    "of y has the same bits whatever the other rows, threads and tier. Inference only: later changes of weight have no "
-    "effect.\n\n"
-    "weight: [out, in] of any strides, or [in, out] with layout='in_out', in float32, bfloat16 or float16. bias: "
-    "[out]. "
-    "dtype: of x,\n"
-    "residual and the result, 'float32', 'bfloat16' or 'float16'; default: weight's. With 16 bits the result is that "
-    "of "
-    "float32 on the\n"
-    "same numbers, rounded once. arithmetic: of bfloat16, as for attention(). activation: 'relu', "
-    "'gelu' (erf),\n"
-    "'gelu_tanh', 'silu', or 'silu_gated' of a list of two matrices: silu(x W0 + b0) * (x W1 + b1), one result.\n"
-    "scales: of a weight of integers, [out] of float32: element [o, i] is scales[o] times its integer, rounded, and "
-    "the "
-    "result is that of "
-    "float32\n"
-    "on these numbers, in a quarter of the memory; dtype is then float32 by default.\n"
-    "quant: weights of floats are quantised as they are packed: 'int8' (a scale for each output channel), 'int4' "
-    "(groups "
-    "of 32, float16\n"
-    "scales), or GGUF's 'q8_0', 'q4_0', 'q4_1' (blocks of 32) and 'q4_k' (256), which in must be a multiple of; the "
-    "attribute error\n"
-    "says what that costs. Linear.quantized() takes weights that are quantised already. arithmetic: of quantised "
-    "weights 'q16' (the\n"
-    "default), 'q8' or 'exact'.\n"
-    "scale: a number that multiplies weight and bias as they are packed. heads: the result is [batch, "
-    "heads, tokens,\n"
-    "channels], which attention() reads, instead of rows.\n\n"
-    "Several maps of one x are one product: a list of up to 16 weights, then bias, scale and heads are lists, too (an "
-    "item may be\n"
-    "None), and a call returns a tuple:\n\n"
-    "    qkv = fovea.Linear([wq, wk, wv], [bq, bk, bv], heads=[12, 4, 4])\n"
-    "    out = fovea.attention(*qkv(x))\n\n"
-    "Uses what fovea.config() says when it is made. Any thread may call it. ValueError: shapes that do not fit, a word "
-    "that is not\n"
-    "known. TypeError: another type.";
-
 static PyType_Slot slots[] = {{Py_tp_new, (void *)py_linear_new},
                               {Py_tp_dealloc, (void *)dealloc},
                               {Py_tp_call, (void *)py_linear_call},
                               {Py_tp_repr, (void *)repr},
                               {Py_tp_methods, methods},
                               {Py_tp_getset, getters},
-                              {Py_tp_doc, (void *)doc},
+                              {Py_tp_doc, (void *)py_linear_doc},
                               {0, NULL}};
 
 static PyType_Spec spec = {"fovea.Linear", sizeof(py_linear), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, slots};

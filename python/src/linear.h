@@ -85,11 +85,9 @@ PyObject *py_linear_new(PyTypeObject *type, PyObject *args, PyObject *keywords);
 
 /* linear_quantized.c: its class method quantized(). */
 PyObject *py_linear_quantized(PyObject *type, PyObject *args, PyObject *keywords);
-extern const char py_linear_quantized_doc[];
 
 /* linear_stored.c: its methods that give weights back. */
 PyObject *py_linear_unpack(PyObject *self, PyObject *args, PyObject *keywords);
-extern const char py_linear_unpack_doc[];
 PyObject *py_linear_reduce(PyObject *self, PyObject *none);
 PyObject *py_linear_from_state(PyObject *type, PyObject *args);
 

@@ -8,8 +8,6 @@
 #include <string.h>
 
 enum { ARG_x, ARG_residual, ARG_out, ARG_lens, ARG_part, ARG_activation, ARG_COUNT };
-static const short argument_names[] = {PY_NAME_x,    PY_NAME_residual, PY_NAME_out,
-                                       PY_NAME_lens, PY_NAME_part,     PY_NAME_activation};
 
 typedef struct run {
     const py_linear *linear;
@@ -200,10 +198,9 @@ static PyObject *call(PyObject *self, PyObject **values) {
 }
 
 PyObject *py_linear_execute(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const py_signature signature = {"execute", argument_names, ARG_COUNT, 2, 1};
     PyObject *values[ARG_COUNT];
     py_core *core = py_core_of_object(self);
-    if (py_parse(core, &signature, args, count, keywords, values) < 0)
+    if (py_parse(core, &py_linear_execute_signature, args, count, keywords, values) < 0)
         return NULL;
     if (!values[ARG_activation] && keywords && PySequence_Contains(keywords, core->names[PY_NAME_activation]) == 1)
         values[ARG_activation] = Py_None; /* which is an activation, unlike nothing */
@@ -211,10 +208,10 @@ PyObject *py_linear_execute(PyObject *self, PyObject *const *args, Py_ssize_t co
 }
 
 PyObject *py_linear_call(PyObject *self, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"x", "residual", "out", "lens", "part", "activation", NULL};
     PyObject *values[ARG_COUNT] = {NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$OOOO:Linear", names, &values[ARG_x], &values[ARG_residual],
-                                     &values[ARG_out], &values[ARG_lens], &values[ARG_part], &values[ARG_activation]))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$OOOO:Linear", py_linear_execute_names, &values[ARG_x],
+                                     &values[ARG_residual], &values[ARG_out], &values[ARG_lens], &values[ARG_part],
+                                     &values[ARG_activation]))
         return NULL;
     for (int i = ARG_residual; i < ARG_activation; i++)
         if (values[i] == Py_None)

@@ -232,14 +232,13 @@ static int pack(making *m, py_linear *linear) {
 }
 
 PyObject *py_linear_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"weight", "bias",       "activation", "layout", "scale", "heads",
-                            "dtype",  "arithmetic", "scales",     "quant",  NULL};
     making m = {.core = PyType_GetModuleState(type)};
     const char *layout = "out_in", *quant;
     PyObject *activation_name = Py_None;
     fovea_activation activation;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$OsOOOOOO:Linear", names, &m.weight, &m.bias, &activation_name,
-                                     &layout, &m.scale, &m.heads, &m.dtype, &m.arithmetic, &m.scales, &m.quant))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$OsOOOOOO:Linear", py_linear_names, &m.weight, &m.bias,
+                                     &activation_name, &layout, &m.scale, &m.heads, &m.dtype, &m.arithmetic, &m.scales,
+                                     &m.quant))
         return py_wrong_arguments("Linear", keywords);
     if (py_matrix_layout(layout, &m.in_first) < 0 || py_activation_of(activation_name, &activation) < 0 ||
         py_quant_of(m.quant, &quant, &m.quant_dtype) < 0)

@@ -257,37 +257,15 @@ static int pack(reading *r, py_linear *linear) {
     return py_linear_pack(linear, r->parts);
 }
 
-const char py_linear_quantized_doc[] =
-    "quantized(weight, kind, bias=None, *, scales=None, zeros=None, g_idx=None, bits=4, group_size=None, "
-    "zero_offset=0, activation=None, heads=None, dtype='float32', arithmetic=None)\n--\n\n"
-    "A Linear of weights that are quantised already, taken as they are stored. in and out: its channels; p = 32 / "
-    "bits, the integers of\na word; groups = in / group_size, of a multiple of 16 channels.\n\n"
-    "    kind                  weight                    scales         zeros\n"
-    "    'int8'                int8 [out, in]            [out, groups]\n"
-    "    'gptq'                int32 [in / p, out]       [groups, out]  int32 [groups, out / p]\n"
-    "    'awq'                 int32 [in, out / 8]       [groups, out]  int32 [groups, out / 8]\n"
-    "    'compressed-tensors'  int32 [out, in / p]       [out, groups]  int32 [out / p, groups]\n"
-    "    'gguf:Q4_K' and so on uint8 [out, bytes]        in the blocks; also Q8_0, Q5_K, ...\n\n"
-    "scales: float32, float16 or bfloat16. zeros None: 8, or 128 with bits=8. zero_offset: added to each zero: 1 of "
-    "GPTQ's first\n"
-    "format, which stores zeros less 1. g_idx: [in], the group of each channel ('gptq', 'compressed-tensors'). "
-    "bits: 4 or 8 ('awq': 4).\n"
-    "group_size: checked if given. dtype: of x and the result. The rest is as for Linear(); for several matrices "
-    "weight, scales, zeros,\n"
-    "g_idx, bias and heads are lists. ValueError: shapes, groups, scales or zeros that do not fit or are not finite. "
-    "TypeError: another type.";
-
 PyObject *py_linear_quantized(PyObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"weight",     "kind",        "bias",       "scales", "zeros", "g_idx",      "bits",
-                            "group_size", "zero_offset", "activation", "heads",  "dtype", "arithmetic", NULL};
     reading r = {.core = PyType_GetModuleState((PyTypeObject *)type)};
     PyObject *word, *activation_name = Py_None;
     long long group_size = 0;
     int bits = -1;
     fovea_activation activation;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|O$OOOiO&iOOOO:quantized", names, &r.weight, &word, &r.bias,
-                                     &r.scales, &r.zeros, &r.g_idx, &bits, py_size_or_none, &group_size, &r.zero_offset,
-                                     &activation_name, &r.heads, &r.dtype, &r.arithmetic))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|O$OOOiO&iOOOO:quantized", py_linear_quantized_names, &r.weight,
+                                     &word, &r.bias, &r.scales, &r.zeros, &r.g_idx, &bits, py_size_or_none, &group_size,
+                                     &r.zero_offset, &activation_name, &r.heads, &r.dtype, &r.arithmetic))
         return py_wrong_arguments("Linear.quantized", keywords);
     if (kind_of(word, &r.kind) < 0 || py_activation_of(activation_name, &activation) < 0)
         return NULL;

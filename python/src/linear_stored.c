@@ -141,16 +141,6 @@ int py_matrix_restore(PyObject *matrix, const char *kind, fovea_quantisation *qu
 
 /* -------------------------------------------------------------------------------------------------------- unpack -- */
 
-const char py_linear_unpack_doc[] =
-    "unpack(weight, bias=None, *, part=0, scales=None)\n--\n\n"
-    "Writes the packed weights of a matrix into weight, [out, in] and contiguous, of weight_dtype: the bits that were "
-    "packed. Of\n"
-    "quantised weights a float32 array gets the numbers that they stand for; their own bits go into int8 [out, in], "
-    "or uint8 with as\n"
-    "many bytes to a row as they have. bias: [out], float32, likewise; -0.0 where there is none (has_bias). part: of "
-    "several matrices;\n"
-    "of silu_gated 0 is the gate. scales: [out], float32, of integers with one for each output channel.";
-
 /* The numbers that quantised weights stand for. 0, or -1 with an exception. */
 static int dequantize(const py_linear *linear, int64_t part, float *to) {
     fovea_quantisation quantisation;
@@ -178,12 +168,12 @@ static int open_vector(py_core *core, PyObject *given, const char *name, int64_t
 }
 
 PyObject *py_linear_unpack(PyObject *self, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"weight", "bias", "part", "scales", NULL};
     const py_linear *linear = (const py_linear *)self;
     py_core *core = py_core_of_object(self);
     PyObject *weight, *bias = Py_None, *number = NULL, *scales = Py_None;
     int64_t part = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$OO:unpack", names, &weight, &bias, &number, &scales) ||
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$OO:unpack", py_linear_unpack_names, &weight, &bias, &number,
+                                     &scales) ||
         (number && py_linear_part_of(number, linear->matrices, &part) < 0))
         return NULL;
     const int64_t out = linear->out[part], in = linear->in_features;

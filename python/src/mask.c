@@ -149,21 +149,19 @@ static mask_object *begin(PyObject *type, const mask_form *form, PyObject *objec
 }
 
 static PyObject *boolean(PyObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"mask", "prepare", NULL};
     PyObject *array;
     int prepare = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$p:boolean", names, &array, &prepare))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$p:boolean", py_mask_boolean_names, &array, &prepare))
         return NULL;
     mask_object *mask = begin(type, &boolean_form, array, args, keywords);
     return mask ? finish(mask, FOVEA_MASK_BOOLEAN, prepare) : NULL;
 }
 
 static PyObject *bits(PyObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"bits", "kv_len", "prepare", NULL};
     PyObject *array;
     long long kv_len;
     int prepare = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OL|$p:bits", names, &array, &kv_len, &prepare))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OL|$p:bits", py_mask_bits_names, &array, &kv_len, &prepare))
         return NULL;
     mask_object *mask = begin(type, &bits_form, array, args, keywords);
     if (!mask)
@@ -180,9 +178,8 @@ static PyObject *bits(PyObject *type, PyObject *args, PyObject *keywords) {
 
 /* Takes q_len: a mask of padding has no axis of queries, and holds for any number of them unless it is prepared. */
 static PyObject *key_padding(PyObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"mask", "q_len", NULL};
     PyObject *array, *q_len = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$O:key_padding", names, &array, &q_len))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$O:key_padding", py_mask_key_padding_names, &array, &q_len))
         return NULL;
     int64_t queries = -1;
     if (q_len != Py_None && py_integer(q_len, "q_len", &queries) < 0)
@@ -195,11 +192,10 @@ static PyObject *key_padding(PyObject *type, PyObject *args, PyObject *keywords)
 }
 
 static PyObject *ranges(PyObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"ranges", "kv_len", "prepare", NULL};
     PyObject *array;
     long long kv_len;
     int prepare = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OL|$p:ranges", names, &array, &kv_len, &prepare))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OL|$p:ranges", py_mask_ranges_names, &array, &kv_len, &prepare))
         return NULL;
     mask_object *mask = begin(type, &ranges_form, array, args, keywords);
     if (!mask)
@@ -209,12 +205,11 @@ static PyObject *ranges(PyObject *type, PyObject *args, PyObject *keywords) {
 }
 
 static PyObject *blocks(PyObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"starts", "blocks", "block_rows", "block_keys", "q_len", "kv_len", "prepare", NULL};
     PyObject *starts, *list;
     long long block_rows = -1, block_keys = -1, q_len = -1, kv_len = -1;
     int prepare = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|$LLLLp:blocks", names, &starts, &list, &block_rows,
-                                     &block_keys, &q_len, &kv_len, &prepare))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|$LLLLp:blocks", py_mask_blocks_names, &starts, &list,
+                                     &block_rows, &block_keys, &q_len, &kv_len, &prepare))
         return NULL;
     if (block_rows < 0 || block_keys < 0 || q_len < 0 || kv_len < 0) {
         py_raise(PyExc_TypeError, "blocks() needs block_rows, block_keys, q_len and kv_len, none of them negative");
@@ -335,28 +330,12 @@ static PyObject *repr(PyObject *self) {
 static PyMethodDef methods[] = {
     {"__reduce__", reduce, METH_NOARGS, NULL},
     {"_from_bits", from_bits, METH_VARARGS | METH_CLASS, NULL},
-    {"boolean", (PyCFunction)(void (*)(void))boolean, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
-     "boolean(mask, *, prepare=True)\n--\n\nFrom a bool array [batch, heads, queries, keys], True = attend. Leading "
-     "axes may be of\n"
-     "size 1 or left out: they are repeated."},
-    {"bits", (PyCFunction)(void (*)(void))bits, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
-     "bits(bits, kv_len, *, prepare=True)\n--\n\nFrom a uint8 array [batch, heads, queries, ceil(kv_len / 8)]: key j "
-     "is bit j % 8, lowest\n"
-     "first, of byte j // 8 (numpy.packbits(mask, -1, bitorder='little')). Leading axes may be of size 1 or left out."},
+    {"boolean", (PyCFunction)(void (*)(void))boolean, METH_VARARGS | METH_KEYWORDS | METH_CLASS, py_mask_boolean_doc},
+    {"bits", (PyCFunction)(void (*)(void))bits, METH_VARARGS | METH_KEYWORDS | METH_CLASS, py_mask_bits_doc},
     {"key_padding", (PyCFunction)(void (*)(void))key_padding, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
-     "key_padding(mask, *, q_len=None)\n--\n\nFrom a bool array [batch, keys] or [keys], True = attend, for all heads "
-     "and queries. With\n"
-     "q_len it is prepared, for calls of as many queries."},
-    {"ranges", (PyCFunction)(void (*)(void))ranges, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
-     "ranges(ranges, kv_len, *, prepare=True)\n--\n\nFrom an int64 array [batch, heads, queries, n, 2]: each query "
-     "sees the keys of its n\n"
-     "ranges [lo, hi), in any order; they may overlap; lo >= hi is empty. Leading axes may be of size 1 or left out."},
-    {"blocks", (PyCFunction)(void (*)(void))blocks, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
-     "blocks(starts, blocks, *, block_rows, block_keys, q_len, kv_len, prepare=True)\n--\n\nBlocks of block_rows "
-     "queries and\n"
-     "block_keys keys: the queries of row block i see the key blocks blocks[starts[i]:starts[i + 1]], which ascend. "
-     "starts is int64\n"
-     "[batch, heads, row blocks + 1]; leading axes may be of size 1 or left out. blocks are integers."},
+     py_mask_key_padding_doc},
+    {"ranges", (PyCFunction)(void (*)(void))ranges, METH_VARARGS | METH_KEYWORDS | METH_CLASS, py_mask_ranges_doc},
+    {"blocks", (PyCFunction)(void (*)(void))blocks, METH_VARARGS | METH_KEYWORDS | METH_CLASS, py_mask_blocks_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -370,14 +349,9 @@ static PyGetSetDef getters[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static const char doc[] =
-    "A mask for attention(mask=), made by Mask.boolean(), .bits(), .key_padding(), .ranges() or .blocks().\n\n"
-    "A prepared mask (the default) reads its arrays once, and serves any number of calls, layers, heads and\n"
-    "threads; tiles in which no query sees a key are skipped. With prepare=False the arrays are read at each\n"
-    "call: they are kept, not copied. The same visibility gives the same bits in every kind.";
-
-static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)dealloc}, {Py_tp_repr, (void *)repr}, {Py_tp_methods, methods},
-                              {Py_tp_getset, getters},          {Py_tp_doc, (void *)doc},   {0, NULL}};
+static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)dealloc}, {Py_tp_repr, (void *)repr},
+                              {Py_tp_methods, methods},         {Py_tp_getset, getters},
+                              {Py_tp_doc, (void *)py_mask_doc}, {0, NULL}};
 
 static PyType_Spec spec = {"fovea.Mask", sizeof(mask_object), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE, slots};

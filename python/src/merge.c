@@ -5,24 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char py_merge_doc[] =
-    "merge(outs, lses, *, sinks=None, layout='bhtd')\n--\n\n"
-    "Merges results over disjoint sets of keys into the result over all of them; any split is legal. outs: a list of "
-    "float32 arrays\n"
-    "[batch, heads, queries, channels], each what attention() gave for its keys alone; lses: their log-sum-exps "
-    "[batch, heads,\n"
-    "queries], of return_lse=True. layout: of outs, 'bhtd' or 'bthd'; of packed sequences 'htd' or 'thd', and lses are "
-    "[heads,\n"
-    "tokens]. sinks: [heads], if any; the parts must not include them. Returns (out, lse), contiguous, of the kind and "
-    "layout of\n"
-    "outs[0]. A row whose lse is -inf is empty. Merged in the order of the list, in float32: the last bits may "
-    "differ from\n"
-    "those of one call.\n\n"
-    "ValueError: no parts, lists of different length, shapes that differ. TypeError: not float32.";
-
-static const short names[] = {PY_NAME_outs, PY_NAME_lses, PY_NAME_sinks, PY_NAME_layout};
-static const py_signature signature = {"merge", names, 4, 2, 2};
-
 /* Where batch, head, token and channel are in an array; -1: nowhere. */
 static void axes_of(const py_layout *layout, bool channels, int axes[4]) {
     const int batch = layout->ndim == 4;
@@ -133,7 +115,7 @@ static PyObject *run(py_core *core, const merge *m, PyObject *like) {
 PyObject *py_merge(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     py_core *core = py_core_of(module);
     PyObject *values[4];
-    if (py_parse(core, &signature, args, count, keywords, values) < 0)
+    if (py_parse(core, &py_merge_signature, args, count, keywords, values) < 0)
         return NULL;
     if ((!PyList_Check(values[0]) && !PyTuple_Check(values[0])) ||
         (!PyList_Check(values[1]) && !PyTuple_Check(values[1]))) {

@@ -125,24 +125,21 @@ static int describe_types(const py_making *m, fovea_mha_desc *desc, fovea_attent
 }
 
 /* Options of attention, as for fovea.Plan. */
-static int describe_options(py_making *m, const fovea_mha_desc *desc, fovea_attention_desc *attention,
-                            PyObject *const options[4], PyObject *mask, PyObject *relative) {
-    if (options[0] == Py_True && desc->inputs != FOVEA_MHA_SELF)
+static int describe_options(py_making *m, const fovea_mha_desc *desc, fovea_attention_desc *attention, py_call *call,
+                            PyObject *mask, PyObject *relative) {
+    if (call->values[PY_ARG_causal] == Py_True && desc->inputs != FOVEA_MHA_SELF)
         return py_raise(PyExc_ValueError,
                         "causal=True is ambiguous for queries and keys of different lengths: say 'top_left' or "
                         "'bottom_right'");
-    PyObject *values[PY_ARG_COUNT] = {NULL};
-    py_call call;
-    py_call_begin(&call, m->core, values);
-    int status = py_describe_options(&call, options);
+    int status = py_describe_options(call);
     if (status == 0) {
-        *attention = call.desc;
+        *attention = call->desc;
         status =
             py_describe_mask(m->core, mask, attention) < 0 || py_describe_relative(m->core, relative, attention) < 0
                 ? -1
                 : 0;
     }
-    py_call_end(&call);
+    py_call_end(call);
     return status;
 }
 
@@ -166,13 +163,6 @@ static int describe_packed(py_making *m, fovea_mha_desc *desc, fovea_attention_d
 }
 
 static PyObject *multihead_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {
-        "heads",        "kv_heads",     "q",         "k",        "v",      "o",          "fused",      "outer_q",
-        "outer_k",      "outer_v",      "q_bias",    "k_bias",   "v_bias", "o_bias",     "fused_bias", "outer_q_bias",
-        "outer_k_bias", "outer_v_bias", "merged",    "form",     "inputs", "layout",     "order",      "fold_values",
-        "merge",        "head_dim",     "value_dim", "shape",    "causal", "window",     "scale",      "softcap",
-        "mask",         "bias",         "sinks",     "relative", "dtype",  "arithmetic", "packed",     "cache_dtype",
-        "q_norm",       "k_norm",       "norm_eps",  "quant",    NULL};
     py_making m = {.core = PyType_GetModuleState(type),
                    .kv_heads = -1,
                    .head_dim = -1,
@@ -188,36 +178,35 @@ static PyObject *multihead_new(PyTypeObject *type, PyObject *args, PyObject *key
                    .merge = "queries"};
     for (int i = 0; i < PY_W_COUNT; i++)
         m.matrices[i] = m.biases[i] = Py_None;
-    PyObject *options[4] = {Py_None, Py_None, Py_None, Py_None}, *mask = Py_None, *relative = Py_None;
-    int bias = 0, sinks = 0;
+    PyObject *values[PY_ARG_COUNT] = {NULL}, *mask = Py_None, *relative = Py_None;
+    py_call call;
+    py_call_begin(&call, m.core, values);
     double norm_eps = 1e-6;
     PyObject **w = m.matrices, **b = m.biases;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$LO&OOOOOOOOOOOOOOOOOzzssssO&O&(LLL)OOOOOppOOOOOOOdO:MultiHead",
-                                     names, &m.heads, py_size_or_none, &m.kv_heads, &w[PY_W_Q], &w[PY_W_K], &w[PY_W_V],
-                                     &w[PY_W_O], &w[PY_W_FUSED], &w[PY_W_OUTER_Q], &w[PY_W_OUTER_K], &w[PY_W_OUTER_V],
-                                     &b[PY_W_Q], &b[PY_W_K], &b[PY_W_V], &b[PY_W_O], &b[PY_W_FUSED], &b[PY_W_OUTER_Q],
-                                     &b[PY_W_OUTER_K], &b[PY_W_OUTER_V], &m.merged, &m.form, &m.inputs, &m.layout,
-                                     &m.order, &m.fold_values, &m.merge, py_size_or_none, &m.head_dim, py_size_or_none,
-                                     &m.value_dim, &m.shape[0], &m.shape[1], &m.shape[2], &options[0], &options[1],
-                                     &options[2], &options[3], &mask, &bias, &sinks, &relative, &m.dtype, &m.arithmetic,
-                                     &m.packed, &m.cache_dtype, &m.norms[0], &m.norms[1], &norm_eps, &m.quant))
+    if (!PyArg_ParseTupleAndKeywords(
+            args, keywords, "|$LO&OOOOOOOOOOOOOOOOOzzssssO&O&(LLL)OOOOOOdO" PY_FIELD_FORMAT "OOOO:MultiHead",
+            py_multihead_names, &m.heads, py_size_or_none, &m.kv_heads, &w[PY_W_Q], &w[PY_W_K], &w[PY_W_V], &w[PY_W_O],
+            &w[PY_W_FUSED], &w[PY_W_OUTER_Q], &w[PY_W_OUTER_K], &w[PY_W_OUTER_V], &b[PY_W_Q], &b[PY_W_K], &b[PY_W_V],
+            &b[PY_W_O], &b[PY_W_FUSED], &b[PY_W_OUTER_Q], &b[PY_W_OUTER_K], &b[PY_W_OUTER_V], &m.merged, &m.form,
+            &m.inputs, &m.layout, &m.order, &m.fold_values, &m.merge, py_size_or_none, &m.head_dim, py_size_or_none,
+            &m.value_dim, &m.shape[0], &m.shape[1], &m.shape[2], &m.dtype, &m.arithmetic, &m.packed, &m.cache_dtype,
+            &m.norms[0], &m.norms[1], &norm_eps, &m.quant, PY_FIELDS(values, &call.desc), &values[PY_ARG_causal],
+            &values[PY_ARG_window], &mask, &relative))
         return py_wrong_arguments("MultiHead", keywords);
-    options[0] = py_plain_bool(options[0]);
+    PyObject *causal = values[PY_ARG_causal] = py_plain_bool(values[PY_ARG_causal]);
     py_multihead *self = (py_multihead *)py_object_new(type);
     if (!self)
         return NULL;
     fovea_mha_desc_init(&self->desc);
     int status = -1;
     if (py_making_open(&m) == 0 && describe_form(&m, &self->desc) == 0 &&
-        describe_options(&m, &self->desc, &self->attention, options, mask, relative) == 0 &&
+        describe_options(&m, &self->desc, &self->attention, &call, mask, relative) == 0 &&
         describe_sizes(&m, &self->desc, &self->attention) == 0 &&
         describe_types(&m, &self->desc, &self->attention) == 0 &&
         describe_packed(&m, &self->desc, &self->attention) == 0 &&
-        py_layer_caches(m.cache_dtype, options[0], &self->attention) == 0 &&
+        py_layer_caches(m.cache_dtype, causal, &self->attention) == 0 &&
         py_making_norms(&m, self->attention.head_dim) == 0) {
         self->desc.norm_eps = norm_eps;
-        self->attention.has_bias = bias;
-        self->attention.has_sinks = sinks;
         status = py_multihead_create(self, &m.weights);
     }
     py_making_close(&m);
@@ -275,8 +264,6 @@ static PyObject *get_form(PyObject *self, void *unused) {
     return PyUnicode_FromString(forms.words[((py_multihead *)self)->desc.form]);
 }
 
-#include "multihead_doc.h"
-
 /* The types and arithmetic of weights, some of which are quantised; else nothing. A new reference. */
 static PyObject *repr_weights(const py_multihead *layer) {
     fovea_dtype types[4];
@@ -320,7 +307,8 @@ static PyMethodDef methods[] = {
     {"__reduce__", py_multihead_reduce, METH_NOARGS, NULL},
     {"_from_state", py_multihead_from_state, METH_VARARGS | METH_CLASS, NULL},
     PY_IMMUTABLE_METHODS,
-    {"execute", (PyCFunction)(void (*)(void))py_multihead_execute, METH_FASTCALL | METH_KEYWORDS, execute_doc},
+    {"execute", (PyCFunction)(void (*)(void))py_multihead_execute, METH_FASTCALL | METH_KEYWORDS,
+     py_multihead_execute_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -330,10 +318,14 @@ static PyGetSetDef getters[] = {
     {"weight_dtypes", get_weight_dtypes, NULL, "of q, k, v and o: the type of its packed weights, or None", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 
-static PyType_Slot slots[] = {{Py_tp_new, (void *)multihead_new}, {Py_tp_dealloc, (void *)dealloc},
-                              {Py_tp_call, (void *)call},         {Py_tp_repr, (void *)repr},
-                              {Py_tp_methods, methods},           {Py_tp_getset, getters},
-                              {Py_tp_doc, (void *)type_doc},      {0, NULL}};
+static PyType_Slot slots[] = {{Py_tp_new, (void *)multihead_new},
+                              {Py_tp_dealloc, (void *)dealloc},
+                              {Py_tp_call, (void *)call},
+                              {Py_tp_repr, (void *)repr},
+                              {Py_tp_methods, methods},
+                              {Py_tp_getset, getters},
+                              {Py_tp_doc, (void *)py_multihead_doc},
+                              {0, NULL}};
 
 static PyType_Spec spec = {"fovea.MultiHead", sizeof(py_multihead), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
                            slots};

@@ -253,15 +253,13 @@ PyObject *py_multihead_execute(PyObject *object, PyObject *const *args, Py_ssize
     PyObject *values[PY_LAYER_ARGUMENTS];
     if (py_parse(core, &signature, args, count, keywords, values) < 0)
         return NULL;
-    for (int i = 0; i < PY_ARG_COUNT; i++)
-        if (values[i] && ((i >= PY_ARG_causal && i <= PY_ARG_softcap) || i == PY_ARG_layout || i == PY_ARG_out_layout ||
-                          (!self->attention.packed && (i == PY_ARG_cu_seqlens_q || i == PY_ARG_cu_seqlens_kv)) ||
-                          i == PY_ARG_arithmetic)) {
-            PyErr_SetString(PyExc_TypeError, "execute() of a layer has no layout, and cu_seqlens only if made with "
-                                             "packed=; causal, window, scale, softcap "
-                                             "and arithmetic are given to fovea.MultiHead()");
-            return NULL;
-        }
+    if (py_call_describes(values) || values[PY_ARG_layout] || values[PY_ARG_out_layout] ||
+        (!self->attention.packed && (values[PY_ARG_cu_seqlens_q] || values[PY_ARG_cu_seqlens_kv]))) {
+        PyErr_SetString(PyExc_TypeError,
+                        "execute() of a layer has no layout, and cu_seqlens only if made with packed=; causal, "
+                        "window, " PY_NUMBER_WORDS " and arithmetic are given to fovea.MultiHead()");
+        return NULL;
+    }
     py_call call;
     py_call_begin(&call, core, values);
     py_cache_use use = {NULL, 0, false, NULL};

@@ -6,20 +6,7 @@
 
 #include <string.h>
 
-#define PY_NORM_DOC(name, formula)                                                                                     \
-    name "(x, weight=None, bias=None, *, eps=1e-05, out=None)\n--\n\n" formula                                         \
-         ", the mean over the last axis. An array of x's kind, shape and\n"                                            \
-         "type; out: where to write it, may be x itself. weight, bias: [channels]. Each is float32, bfloat16 or "      \
-         "float16. The bits of a row are\n"                                                                            \
-         "the same on every CPU, with any number of threads.\n\n"                                                      \
-         "Raises TypeError (no array, another element type), ValueError (shapes, eps, a gradient that would be lost)."
-
-const char py_layer_norm_doc[] =
-    PY_NORM_DOC("layer_norm", "(x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * weight + bias");
-const char py_rms_norm_doc[] = PY_NORM_DOC("rms_norm", "x / sqrt(mean(x^2) + eps) * weight + bias");
-
 enum { ARG_x, ARG_weight, ARG_bias, ARG_eps, ARG_out, ARG_COUNT };
-static const short names[] = {PY_NAME_x, PY_NAME_weight, PY_NAME_bias, PY_NAME_eps, PY_NAME_out};
 
 /* Rows from which on other threads of Python may run meanwhile, in elements: some 20 us. */
 static const int64_t long_norm = 1 << 16;
@@ -81,14 +68,12 @@ static PyObject *run(py_core *core, norm_function *norm, PyObject **values, py_a
     return made && !given ? py_array_finish(values[ARG_x], x->source, made) : made;
 }
 
-static PyObject *call(PyObject *module, const char *function, norm_function *norm, PyObject *const *args,
+static PyObject *call(PyObject *module, const py_signature *signature, norm_function *norm, PyObject *const *args,
                       Py_ssize_t count, PyObject *keywords) {
-    const py_signature signature = {function, names, ARG_COUNT, 3, 1};
     PyObject *values[ARG_COUNT];
     py_core *core = py_core_of(module);
     py_array x, arrays[3];
-    if (py_parse(core, &signature, args, count, keywords, values) < 0 ||
-        py_array_open(core, values[ARG_x], "x", &x) < 0)
+    if (py_parse(core, signature, args, count, keywords, values) < 0 || py_array_open(core, values[ARG_x], "x", &x) < 0)
         return NULL;
     memset(arrays, 0, sizeof arrays);
     PyObject *result = run(core, norm, values, &x, arrays);
@@ -99,9 +84,9 @@ static PyObject *call(PyObject *module, const char *function, norm_function *nor
 }
 
 PyObject *py_layer_norm(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    return call(module, "layer_norm", fovea_layer_norm, args, count, keywords);
+    return call(module, &py_layer_norm_signature, fovea_layer_norm, args, count, keywords);
 }
 
 PyObject *py_rms_norm(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    return call(module, "rms_norm", fovea_rms_norm, args, count, keywords);
+    return call(module, &py_rms_norm_signature, fovea_rms_norm, args, count, keywords);
 }

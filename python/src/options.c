@@ -1,7 +1,8 @@
-/* Options of a call: causal, window, scale, softcap, arithmetic (call.h). */
+/* Options of a call: causal, window, arithmetic, and the numbers of the library's list of fields (call.h). */
 #include "arithmetic.h"
 #include "call.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,6 +92,17 @@ static int window(py_call *call) {
     return side(value, 0, &call->desc.window_left) < 0 || side(value, 1, &call->desc.window_right) < 0 ? -1 : 0;
 }
 
+static const struct {
+    const char *name;
+    int argument;
+    size_t number, flag; /* in the description; flag 0: none */
+} numbers[] = {
+#define AT(name) offsetof(fovea_attention_desc, name)
+#define FOVEA_DESC_NUMBER(name, least, most, text) {#name, PY_ARG_##name, AT(name), 0},
+#define FOVEA_DESC_NUMBER_IF(name, flag, least, most, text) {#name, PY_ARG_##name, AT(name), AT(flag)},
+#include "fovea/fields.inc"
+};
+
 int py_call_options(py_call *call) {
     if (causal(call) < 0 || window(call) < 0)
         return -1;
@@ -99,9 +111,20 @@ int py_call_options(py_call *call) {
         desc->dtype == FOVEA_DTYPE_BF16 && desc->k_dtype == FOVEA_DTYPE_BF16 && desc->v_dtype == FOVEA_DTYPE_BF16;
     if (py_arithmetic_choose(call->values[PY_ARG_arithmetic], bf16, &call->desc.arithmetic) < 0)
         return -1;
-    PyObject *scale = call->values[PY_ARG_scale], *softcap = call->values[PY_ARG_softcap];
-    if (scale && py_number(scale, "scale", &call->desc.scale) < 0)
-        return -1;
-    call->desc.has_scale = scale != NULL;
-    return softcap ? py_number(softcap, "softcap", &call->desc.softcap) : 0;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        PyObject *value = call->values[numbers[i].argument];
+        char *to = (char *)&call->desc;
+        if (value && py_number(value, numbers[i].name, (double *)(to + numbers[i].number)) < 0)
+            return -1;
+        if (numbers[i].flag)
+            *(int *)(to + numbers[i].flag) = value != NULL;
+    }
+    return 0;
+}
+
+bool py_call_describes(PyObject *const *values) {
+    bool found = values[PY_ARG_causal] || values[PY_ARG_window] || values[PY_ARG_arithmetic];
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        found = found || values[numbers[i].argument];
+    return found;
 }

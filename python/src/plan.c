@@ -55,10 +55,11 @@ int py_describe_relative(const py_core *core, PyObject *value, fovea_attention_d
     return py_raise(PyExc_TypeError, "relative must be a fovea.Relative or 'alibi'");
 }
 
-int py_describe_options(py_call *call, PyObject *const options[4]) {
+int py_describe_options(py_call *call) {
     PyObject **values = call->values;
-    for (int i = 0; i < 4; i++)
-        values[PY_ARG_causal + i] = options[i] == Py_None ? NULL : options[i];
+    for (int i = 0; i < PY_ARG_COUNT; i++)
+        if (values[i] == Py_None)
+            values[i] = NULL;
     PyObject *causal = values[PY_ARG_causal] = py_plain_bool(values[PY_ARG_causal]);
     const bool offsets = causal && PyUnicode_Check(causal) && PyUnicode_CompareWithASCIIString(causal, "offset") == 0;
     if (offsets)
@@ -74,27 +75,24 @@ int py_describe_options(py_call *call, PyObject *const options[4]) {
 }
 
 static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"batch",    "q_heads", "kv_heads", "q_len",      "kv_len", "head_dim", "value_dim",
-                            "causal",   "window",  "scale",    "softcap",    "mask",   "bias",     "sinks",
-                            "relative", "packed",  "dtype",    "arithmetic", NULL};
     long long batch = 1, q_heads = -1, kv_heads = -1, q_len = -1, kv_len = -1, head_dim = -1, value_dim = -1;
-    PyObject *options[4] = {Py_None, Py_None, Py_None, Py_None}, *mask = Py_None, *relative = Py_None;
-    int bias = 0, sinks = 0, is_packed = 0;
-    PyObject *dtype = NULL, *arithmetic = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$LLO&LLLO&OOOOOppOpOO:Plan", names, &batch, &q_heads,
-                                     py_size_or_none, &kv_heads, &q_len, &kv_len, &head_dim, py_size_or_none,
-                                     &value_dim, &options[0], &options[1], &options[2], &options[3], &mask, &bias,
-                                     &sinks, &relative, &is_packed, &dtype, &arithmetic))
-        return py_wrong_arguments("Plan", keywords);
-    if (q_heads < 0 || q_len < 0 || kv_len < 0 || head_dim < 0) {
-        PyErr_SetString(PyExc_ValueError, "Plan needs q_heads, q_len, kv_len and head_dim, none of them negative");
-        return NULL;
-    }
+    PyObject *dtype = NULL, *mask = Py_None, *relative = Py_None;
+    int is_packed = 0;
     py_core *core = PyType_GetModuleState(type);
     PyObject *values[PY_ARG_COUNT] = {NULL};
     py_call call;
     py_call_begin(&call, core, values);
     fovea_attention_desc *desc = &call.desc;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$LLO&LLLO&pOO" PY_FIELD_FORMAT "OOOO:Plan", py_plan_names,
+                                     &batch, &q_heads, py_size_or_none, &kv_heads, &q_len, &kv_len, &head_dim,
+                                     py_size_or_none, &value_dim, &is_packed, &dtype, &values[PY_ARG_arithmetic],
+                                     PY_FIELDS(values, desc), &values[PY_ARG_causal], &values[PY_ARG_window], &mask,
+                                     &relative))
+        return py_wrong_arguments("Plan", keywords);
+    if (q_heads < 0 || q_len < 0 || kv_len < 0 || head_dim < 0) {
+        PyErr_SetString(PyExc_ValueError, "Plan needs q_heads, q_len, kv_len and head_dim, none of them negative");
+        return NULL;
+    }
     desc->dtype = FOVEA_DTYPE_F32;
     if (py_float_of(dtype, &desc->dtype) < 0)
         return NULL;
@@ -106,10 +104,7 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     desc->kv_len = kv_len;
     desc->head_dim = head_dim;
     desc->value_dim = value_dim < 0 ? head_dim : value_dim;
-    desc->has_bias = bias;
-    desc->has_sinks = sinks;
-    values[PY_ARG_arithmetic] = arithmetic;
-    int status = py_describe_options(&call, options);
+    int status = py_describe_options(&call);
     desc->packed = is_packed;
     if (status == 0)
         status = py_describe_mask(core, mask, desc) < 0 || py_describe_relative(core, relative, desc) < 0 ? -1 : 0;
@@ -150,9 +145,9 @@ static const field fields[] = {FIELD(batch),
                                FIELD(head_dim),
                                FIELD(value_dim),
                                FIELD(mask),
-                               FIELD(has_bias),
+#define FOVEA_DESC_GIVEN(name, argument, text) FIELD(name),
+#include "fovea/fields.inc"
                                FIELD(packed),
-                               FIELD(has_sinks),
                                FIELD(relative),
                                FIELD(mask_block_rows),
                                FIELD(mask_block_keys),
@@ -192,10 +187,9 @@ static PyObject *execute(PyObject *self, PyObject *const *args, Py_ssize_t count
     PyObject *values[PY_ARG_COUNT];
     if (py_call_parse(core, "execute", args, count, keywords, values) < 0)
         return NULL;
-    if (values[PY_ARG_causal] || values[PY_ARG_window] || values[PY_ARG_scale] || values[PY_ARG_softcap] ||
-        values[PY_ARG_arithmetic]) {
+    if (py_call_describes(values)) {
         PyErr_SetString(PyExc_TypeError,
-                        "causal, window, scale, softcap and arithmetic are the plan's: give them to fovea.Plan()");
+                        "causal, window, " PY_NUMBER_WORDS " and arithmetic are the plan's: give them to fovea.Plan()");
         return NULL;
     }
     py_call call;
@@ -239,16 +233,8 @@ static PyObject *reduce(PyObject *self, PyObject *none) {
 static PyMethodDef methods[] = {
     {"__reduce__", reduce, METH_NOARGS, NULL},
     PY_IMMUTABLE_METHODS,
-    {"execute", (PyCFunction)(void (*)(void))execute, METH_FASTCALL | METH_KEYWORDS,
-     "execute(q, k, v, *, mask=None, bias=None, sinks=None, alibi=None, relative=None, q_lens=None, kv_lens=None, "
-     "q_starts=None,\n"
-     "        kv_starts=None, q_offsets=None, cu_seqlens_q=None, cu_seqlens_kv=None, layout='bhtd', out_layout=None, "
-     "out=None,\n"
-     "        return_lse=False, return_weights=False, return_scores=None, score_heads=None, score_queries=None,\n"
-     "        score_keys=None, return_summary=False, top_keys=0)\n--\n\n"
-     "As attention(), with the plan's causal, window, scale and softcap. ValueError if a size is not the plan's."},
-    {"describe", describe, METH_NOARGS,
-     "describe()\n--\n\nA few lines about the plan: tier, kernels, blocks, threads, whether tuned."},
+    {"execute", (PyCFunction)(void (*)(void))execute, METH_FASTCALL | METH_KEYWORDS, py_plan_execute_doc},
+    {"describe", describe, METH_NOARGS, py_plan_describe_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -257,30 +243,11 @@ static PyGetSetDef getters[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static const char doc[] =
-    "Plan(*, batch=1, q_heads, kv_heads=None, q_len, kv_len, head_dim, value_dim=None, "
-    "causal=None, window=None, scale=None,\n"
-    "     softcap=None, mask=None, bias=False, sinks=False, relative=None, packed=False, dtype='float32', "
-    "arithmetic=None)\n--\n\n"
-    "Kernels and tiles for calls of one shape, chosen now. attention() keeps such plans by "
-    "itself, for its last 256 shapes;\n"
-    "make one to see what was chosen, or to be sure that a call's shape is the expected one.\n\n"
-    "kv_heads: default q_heads. value_dim: default head_dim. causal: None, True, 'top_left', "
-    "'bottom_right' or 'offset' (then\n"
-    "execute() needs q_offsets). mask: a fovea.Mask like those to come, or 'boolean', 'bits', "
-    "'key_padding', 'ranges',\n"
-    "'prepared'. bias, sinks: will they be given? relative: a fovea.Relative, or 'alibi'. "
-    "packed: batch sequences of at most\n"
-    "q_len queries and kv_len keys, with cu_seqlens. dtype: of q, k, v and out: 'float32', 'bfloat16' or 'float16'. "
-    "arithmetic: as for attention(). "
-    "Uses what fovea.config() says now. "
-    "Immutable; any thread may execute it.";
-
 static PyType_Slot slots[] = {{Py_tp_new, (void *)plan_new},
                               {Py_tp_dealloc, (void *)dealloc},
                               {Py_tp_methods, methods},
                               {Py_tp_getset, getters},
-                              {Py_tp_doc, (void *)doc},
+                              {Py_tp_doc, (void *)py_plan_doc},
                               {Py_tp_repr, (void *)repr},
                               {0, NULL}};
 

@@ -38,11 +38,11 @@ static relative_object *make(PyObject *type, fovea_relative kind, PyObject *tabl
 }
 
 static PyObject *t5(PyObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"table", "bidirectional", "max_distance", NULL};
     PyObject *table;
     int bidirectional = -1;
     long long max_distance = 128;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$pL:t5", names, &table, &bidirectional, &max_distance))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$pL:t5", py_relative_t5_names, &table, &bidirectional,
+                                     &max_distance))
         return NULL;
     if (bidirectional < 0) {
         py_raise(PyExc_TypeError, "t5() needs bidirectional: True for encoders, False for decoders");
@@ -57,18 +57,17 @@ static PyObject *t5(PyObject *type, PyObject *args, PyObject *keywords) {
 }
 
 static PyObject *toeplitz(PyObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"table", NULL};
     PyObject *table;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O:toeplitz", names, &table))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O:toeplitz", py_relative_toeplitz_names, &table))
         return NULL;
     return (PyObject *)make(type, FOVEA_RELATIVE_TOEPLITZ, table);
 }
 
 static PyObject *window_2d(PyObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"table", "height", "width", NULL};
     PyObject *table;
     long long height = -1, width = -1;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$LL:window_2d", names, &table, &height, &width))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$LL:window_2d", py_relative_window_2d_names, &table, &height,
+                                     &width))
         return NULL;
     if (height < 0 || width < 0) {
         py_raise(PyExc_TypeError, "window_2d() needs height and width, in tokens");
@@ -174,28 +173,17 @@ static PyGetSetDef getters[] = {
 
 static PyMethodDef methods[] = {
     {"__reduce__", reduce, METH_NOARGS, NULL},
-    {"t5", (PyCFunction)(void (*)(void))t5, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
-     "t5(table, *, bidirectional, max_distance=128)\n--\n\nT5's buckets: table [heads, buckets], the transposed weight "
-     "of\n"
-     "relative_attention_bias. bidirectional: keys after the query have buckets of their own (encoders)."},
+    {"t5", (PyCFunction)(void (*)(void))t5, METH_VARARGS | METH_KEYWORDS | METH_CLASS, py_relative_t5_doc},
     {"toeplitz", (PyCFunction)(void (*)(void))toeplitz, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
-     "toeplitz(table)\n--\n\ntable [heads, 2 R + 1]: entry R + d for a key that lies d before the query, d from -R to "
-     "R; keys farther\n"
-     "away have the first or last entry."},
+     py_relative_toeplitz_doc},
     {"window_2d", (PyCFunction)(void (*)(void))window_2d, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
-     "window_2d(table, *, height, width)\n--\n\nSwin: tokens are the cells of a window of height x width, row by row. "
-     "table [heads,\n"
-     "(2 height - 1) (2 width - 1)]."},
+     py_relative_window_2d_doc},
     {NULL, NULL, 0, NULL},
 };
 
-static const char doc[] =
-    "A bias by the positions of query and key, for attention(relative=): Relative.t5(), .toeplitz(), .window_2d().\n\n"
-    "Tables are float32, [entries] for all heads, [heads, entries], or [batch, heads, entries]. The table is kept,\n"
-    "not copied, and read at each call. It is never expanded to queries x keys.";
-
-static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)dealloc}, {Py_tp_repr, (void *)repr}, {Py_tp_methods, methods},
-                              {Py_tp_getset, getters},          {Py_tp_doc, (void *)doc},   {0, NULL}};
+static PyType_Slot slots[] = {
+    {Py_tp_dealloc, (void *)dealloc}, {Py_tp_repr, (void *)repr},           {Py_tp_methods, methods},
+    {Py_tp_getset, getters},          {Py_tp_doc, (void *)py_relative_doc}, {0, NULL}};
 
 static PyType_Spec spec = {"fovea.Relative", sizeof(relative_object), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE, slots};

@@ -35,9 +35,6 @@ static int keep_divisors(PyObject *arguments, const py_array *array) {
 }
 
 static PyObject *rope_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"rotary_dim",         "base",      "pairing",   "scaling",          "factor",
-                            "original_positions", "beta_fast", "beta_slow", "attention_factor", "low_frequency",
-                            "high_frequency",     "divisors",  NULL};
     static const char *const pairings[] = {"halves", "adjacent", NULL};
     static const char *const scalings[] = {"none", "linear", "ntk", "yarn", "llama3", NULL};
     fovea_rope_desc desc;
@@ -45,9 +42,10 @@ static PyObject *rope_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     long long rotary_dim;
     const char *pairing = pairings[0], *scaling = NULL;
     PyObject *divisors = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "L|$dszdddddddO:Rope", names, &rotary_dim, &desc.base, &pairing,
-                                     &scaling, &desc.factor, &desc.original_positions, &desc.beta_fast, &desc.beta_slow,
-                                     &desc.attention_factor, &desc.low_frequency, &desc.high_frequency, &divisors))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "L|$dszdddddddO:Rope", py_rope_names, &rotary_dim, &desc.base,
+                                     &pairing, &scaling, &desc.factor, &desc.original_positions, &desc.beta_fast,
+                                     &desc.beta_slow, &desc.attention_factor, &desc.low_frequency, &desc.high_frequency,
+                                     &divisors))
         return NULL;
     const int pairs = place(pairing, "pairing", pairings, "'halves' or 'adjacent'"),
               scales = pairs < 0 ? -1
@@ -154,9 +152,9 @@ static PyObject *turn(py_core *core, const py_rope *rope, PyObject *object, py_a
 }
 
 static PyObject *apply(PyObject *self, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"x", "positions", "layout", "out", NULL};
     PyObject *object, *positions, *layout_name = Py_None, *out = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|$OO:apply", names, &object, &positions, &layout_name, &out))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|$OO:apply", py_rope_apply_names, &object, &positions,
+                                     &layout_name, &out))
         return NULL;
     py_core *core = py_core_of_object(self);
     const py_layout *layout = py_layout_or_default(layout_name == Py_None ? NULL : layout_name, "layout");
@@ -178,18 +176,7 @@ static PyObject *reduce(PyObject *self, PyObject *none) {
 static PyMethodDef methods[] = {
     {"__reduce__", reduce, METH_NOARGS, NULL},
     PY_IMMUTABLE_METHODS,
-    {"apply", (PyCFunction)(void (*)(void))apply, METH_VARARGS | METH_KEYWORDS,
-     "apply(x, positions, *, layout='bhtd', out=None)\n--\n\n"
-     "x rotated, an array of its kind, type and shape. Rotates the first rotary_dim channels of each head. "
-     "The bits are the\n"
-     "same on every CPU.\n\n"
-     "x: [batch, heads, tokens, channels], float32, bfloat16 or float16, in a layout as of attention(). positions: an "
-     "int, the position\n"
-     "of the first token of each sequence; or ints [tokens], the same for all sequences; or [batch * tokens]. From 0 "
-     "to 16777215.\n"
-     "out: where to write, of x's shape and type; may be x itself.\n\n"
-     "Raises TypeError (no array, another element type), ValueError (shapes, positions, a gradient that would be "
-     "lost)."},
+    {"apply", (PyCFunction)(void (*)(void))apply, METH_VARARGS | METH_KEYWORDS, py_rope_apply_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -198,27 +185,11 @@ static PyGetSetDef getters[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static const char doc[] =
-    "Rope(rotary_dim, *, base=10000.0, pairing='halves', scaling=None, factor=1.0, original_positions=0.0, "
-    "beta_fast=32.0,\n"
-    "     beta_slow=1.0, attention_factor=0.0, low_frequency=1.0, high_frequency=4.0, divisors=None)\n--\n\n"
-    "Rotary position embedding of one model, for queries (apply()) and for the keys of a KVCache (rope=). Its angles "
-    "are computed in\n"
-    "double, so that they are as exact at position 16 million as at 1.\n\n"
-    "rotary_dim: even, from 2 to 1024. pairing: 'halves' rotates channels i and i + rotary_dim / 2 together "
-    "(transformers), 'adjacent' 2i\n"
-    "and 2i + 1 (GGUF, GPT-J). scaling: None, 'linear', 'ntk', 'yarn' or 'llama3', by the formulas of transformers, "
-    "with factor and,\n"
-    "of yarn and llama3, original_positions. attention_factor multiplies sines and cosines; 0: 1, or yarn's own. "
-    "divisors: float32\n"
-    "[rotary_dim / 2] by which frequencies are divided.\n\n"
-    "Immutable; any thread may use it. ValueError: a number that makes no sense, a word that is not known.";
-
 static PyType_Slot slots[] = {{Py_tp_new, (void *)rope_new},
                               {Py_tp_dealloc, (void *)dealloc},
                               {Py_tp_methods, methods},
                               {Py_tp_getset, getters},
-                              {Py_tp_doc, (void *)doc},
+                              {Py_tp_doc, (void *)py_rope_doc},
                               {Py_tp_repr, (void *)repr},
                               {0, NULL}};
 

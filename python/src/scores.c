@@ -1,6 +1,7 @@
-/* What is done to the scores of a call: mask, bias, sinks, positions (call.h). */
+/* What is done to the scores of a call: mask, bias, numbers of heads, positions (call.h). */
 #include "call.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -59,17 +60,32 @@ static int bias(py_call *call, PyObject *value) {
     return py_call_broadcast(call, array, "bias", FOVEA_DTYPE_F32, &call->args.bias);
 }
 
-static int sinks(py_call *call, PyObject *value) {
-    py_array *array = py_call_open(call, value, "sinks");
-    if (!array || py_array_f32(array, "sinks") < 0)
-        return -1;
-    if (array->ndim != 1 || array->shape[0] != call->desc.q_heads)
-        return py_raise(PyExc_ValueError, "sinks must be one number for each of the %lld query heads",
-                        (long long)call->desc.q_heads);
-    call->desc.has_sinks = 1;
-    if (py_array_compact(array) < 0)
-        return -1;
-    call->args.sinks = array->data;
+/* What has one number for each query head, of the library's list of fields. */
+static int heads(py_call *call) {
+    static const struct {
+        const char *name;
+        int argument;
+        size_t numbers, flag; /* in the arguments; in the description */
+    } fields[] = {
+#define FOVEA_ARGS_HEADS(name, flag, text)                                                                             \
+    {#name, PY_ARG_##name, offsetof(fovea_attention_args, name), offsetof(fovea_attention_desc, flag)},
+#include "fovea/fields.inc"
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        PyObject *value = call->values[fields[i].argument];
+        if (!value)
+            continue;
+        py_array *array = py_call_open(call, value, fields[i].name);
+        if (!array || py_array_f32(array, fields[i].name) < 0)
+            return -1;
+        if (array->ndim != 1 || array->shape[0] != call->desc.q_heads)
+            return py_raise(PyExc_ValueError, "%s must be one number for each of the %lld query heads", fields[i].name,
+                            (long long)call->desc.q_heads);
+        *(int *)((char *)&call->desc + fields[i].flag) = 1;
+        if (py_array_compact(array) < 0)
+            return -1;
+        *(const float **)((char *)&call->args + fields[i].numbers) = array->data;
+    }
     return 0;
 }
 
@@ -101,8 +117,7 @@ static int alibi(py_call *call, PyObject *value) {
 int py_call_scores(py_call *call) {
     PyObject **values = call->values;
     if ((values[PY_ARG_mask] && mask(call, values[PY_ARG_mask]) < 0) ||
-        (values[PY_ARG_bias] && bias(call, values[PY_ARG_bias]) < 0) ||
-        (values[PY_ARG_sinks] && sinks(call, values[PY_ARG_sinks]) < 0) ||
+        (values[PY_ARG_bias] && bias(call, values[PY_ARG_bias]) < 0) || heads(call) < 0 ||
         (values[PY_ARG_alibi] && alibi(call, values[PY_ARG_alibi]) < 0))
         return -1;
     if (!values[PY_ARG_relative])

@@ -2,14 +2,6 @@
 #include "context.h"
 #include "pool.h"
 
-const char py_set_num_threads_doc[] =
-    "set_num_threads(threads, /)\n--\n\n"
-    "Calls of this process, of all its threads, use at most so many threads from now on; 0: no limit of Fovea's own. "
-    "Never more than\n"
-    "CPU affinity and cgroup quota allow, nor than torch.set_num_threads() in a process with torch. Until it is "
-    "called, without\n"
-    "torch, OMP_NUM_THREADS is the limit. Changes no bit of any result. ValueError: negative, or above 1024.";
-
 PyObject *py_set_num_threads(PyObject *module, PyObject *value) {
     (void)module;
     const long threads = PyLong_AsLong(value);
@@ -27,12 +19,6 @@ int py_threads_now(const fovea_info *info) {
     const int limit = py_pool_threads();
     return limit && limit < info->threads ? limit : info->threads;
 }
-
-const char py_get_num_threads_doc[] =
-    "get_num_threads()\n--\n\n"
-    "How many threads a call uses at most now: the smallest of set_num_threads(), torch.set_num_threads() or else "
-    "OMP_NUM_THREADS,\n"
-    "config(threads=), and what CPU affinity and cgroup quota allow.";
 
 PyObject *py_get_num_threads(PyObject *module, PyObject *none) {
     (void)module, (void)none;

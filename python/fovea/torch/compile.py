@@ -87,8 +87,8 @@ def _to_op(q, k, options):
     for name in set(options).difference(_OUTPUTS, TENSORS, DEFAULTS):
         fovea.attention(q, k, k, **{name: None})  # raises, with a hint where there is one
     options = {name: value for name, value in options.items() if value is not None}
-    for name in _OUTPUTS:
-        if options.pop(name, False) is not False:
+    for name in [name for name in options if name not in (*TENSORS, *DEFAULTS)]:
+        if options.pop(name) is not False:
             raise NotImplementedError(
                 f"fovea.torch.attention: {name} has no gradient and no place in graphs: call it under torch.no_grad(),"
                 " outside torch.compile and torch.func"
