@@ -66,18 +66,18 @@ class Mask:
         """
     @classmethod
     def bits(cls, bits: Any, kv_len: int, *, prepare: bool = True) -> Self:
-        """From a uint8 array [batch, heads, queries, ceil(kv_len / 8)]: key j is bit j % 8, lowest
-        first, of byte j // 8 (numpy.packbits(mask, -1, bitorder='little')). Leading axes may be of size 1 or left out.
+        """From a uint8 array [batch, heads, queries, ceil(kv_len / 8)]: key j is bit j % 8, lowest first, of byte j // 8
+        (numpy.packbits(mask, -1, bitorder='little')). Leading axes may be of size 1 or left out.
         """
     @classmethod
     def key_padding(cls, mask: Any, *, q_len: int | None = None) -> Self:
-        """From a bool array [batch, keys] or [keys], True = attend, for all heads and queries. With
-        q_len it is prepared, for calls of as many queries.
+        """From a bool array [batch, keys] or [keys], True = attend, for all heads and queries. With q_len it is prepared, for
+        calls of as many queries.
         """
     @classmethod
     def ranges(cls, ranges: Any, kv_len: int, *, prepare: bool = True) -> Self:
-        """From an int64 array [batch, heads, queries, n, 2]: each query sees the keys of its n
-        ranges [lo, hi), in any order; they may overlap; lo >= hi is empty. Leading axes may be of size 1 or left out.
+        """From an int64 array [batch, heads, queries, n, 2]: each query sees the keys of its n ranges [lo, hi), in any order;
+        they may overlap; lo >= hi is empty. Leading axes may be of size 1 or left out.
         """
     @classmethod
     def blocks(
@@ -91,9 +91,9 @@ class Mask:
         kv_len: int,
         prepare: bool = True,
     ) -> Self:
-        """Blocks of block_rows queries and
-        block_keys keys: the queries of row block i see the key blocks blocks[starts[i]:starts[i + 1]], which ascend. starts is int64
-        [batch, heads, row blocks + 1]; leading axes may be of size 1 or left out. blocks are integers.
+        """Blocks of block_rows queries and block_keys keys: the queries of row block i see the key blocks
+        blocks[starts[i]:starts[i + 1]], which ascend. starts is int64 [batch, heads, row blocks + 1]; leading axes may be
+        of size 1 or left out. blocks are integers.
         """
     @property
     def kind(self) -> Literal["boolean", "bits", "key_padding", "ranges", "blocks"]: ...
@@ -117,8 +117,8 @@ class Relative:
 
     @classmethod
     def t5(cls, table: Any, *, bidirectional: bool, max_distance: int = 128) -> Self:
-        """T5's buckets: table [heads, buckets], the transposed weight of
-        relative_attention_bias. bidirectional: keys after the query have buckets of their own (encoders).
+        """T5's buckets: table [heads, buckets], the transposed weight of relative_attention_bias. bidirectional: keys after
+        the query have buckets of their own (encoders).
         """
     @classmethod
     def toeplitz(cls, table: Any) -> Self:
@@ -127,8 +127,7 @@ class Relative:
         """
     @classmethod
     def window_2d(cls, table: Any, *, height: int, width: int) -> Self:
-        """Swin: tokens are the cells of a window of height x width, row by row. table [heads,
-        (2 height - 1) (2 width - 1)].
+        """Swin: tokens are the cells of a window of height x width, row by row. table [heads, (2 height - 1) (2 width - 1)].
         """
     @property
     def kind(self) -> Literal["t5", "toeplitz", "window_2d"]: ...
@@ -308,27 +307,28 @@ def merge(
 def layer_norm(
     x: Array, weight: Any | None = None, bias: Any | None = None, *, eps: float = 1e-5, out: Array | None = None
 ) -> Array:
-    """(x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * weight + bias, the mean over the last axis. An array of x's kind, shape and
-    type; out: where to write it, may be x itself. weight, bias: [channels]. Each is float32, bfloat16 or float16. The bits of a row are
-    the same on every CPU, with any number of threads.
+    """(x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * weight + bias, the mean over the last axis. An array of x's kind,
+    shape and type; out: where to write it, may be x itself. weight, bias: [channels]. Each is float32, bfloat16 or float16.
+    The bits of a row are the same on every CPU, with any number of threads.
 
     Raises TypeError (no array, another element type), ValueError (shapes, eps, a gradient that would be lost).
     """
 def rms_norm(
     x: Array, weight: Any | None = None, bias: Any | None = None, *, eps: float = 1e-5, out: Array | None = None
 ) -> Array:
-    """x / sqrt(mean(x^2) + eps) * weight + bias, the mean over the last axis. An array of x's kind, shape and
-    type; out: where to write it, may be x itself. weight, bias: [channels]. Each is float32, bfloat16 or float16. The bits of a row are
-    the same on every CPU, with any number of threads.
+    """x / sqrt(mean(x^2) + eps) * weight + bias, the mean over the last axis. An array of x's kind, shape and type; out: where
+    to write it, may be x itself. weight, bias: [channels]. Each is float32, bfloat16 or float16. The bits of a row are the
+    same on every CPU, with any number of threads.
 
     Raises TypeError (no array, another element type), ValueError (shapes, eps, a gradient that would be lost).
     """
 def embedding_sum(
     tables: Sequence[Array], ids: Sequence[Integers | None], *, scale: float = 1.0, out: Array | None = None
 ) -> Array:
-    """(tables[0][ids[0]] + tables[1][ids[1]] + ...) * scale, [tokens, channels], added in this order. tables: a list of at most 16 arrays
-    [rows, channels], float32, bfloat16 or float16. ids: a list of as many arrays of integers [tokens]; None: row 0 for every token, but not
-    in all. The result is of the kind and type of tables[0], or out's. The bits are the same on every CPU, with any number of threads.
+    """(tables[0][ids[0]] + tables[1][ids[1]] + ...) * scale, [tokens, channels], added in this order. tables: a list of at
+    most 16 arrays [rows, channels], float32, bfloat16 or float16. ids: a list of as many arrays of integers [tokens]; None:
+    row 0 for every token, but not in all. The result is of the kind and type of tables[0], or out's. The bits are the same
+    on every CPU, with any number of threads.
 
     Raises TypeError (no array, another element type), ValueError (shapes, an id beyond its table, a gradient that would be lost).
     """
@@ -340,33 +340,34 @@ def activate(
     residual: Any | None = None,
     out: Array | None = None,
 ) -> Array:
-    """activation(x) * up + residual, element by element, with the bits that fovea.Linear gives its results. activation: None, 'relu',
-    'gelu', 'gelu_tanh', 'silu', 'tanh' or 'sigmoid'. up, residual: of x's shape, or None. out: where to write, may be one of them. All are
-    float32, bfloat16 or float16.
+    """activation(x) * up + residual, element by element, with the bits that fovea.Linear gives its results. activation: None,
+    or one of Linear that does not gate, such as 'gelu'. up, residual: of x's shape, or None. out: where to write, may be one
+    of them. All are float32, bfloat16 or float16.
 
     Raises TypeError (no array, another element type), ValueError (shapes, a gradient that would be lost).
     """
 def pool(
     x: Array, begin: Integers, end: Integers, pooling: Pooling, *, weights: Any | None = None, out: Array | None = None
 ) -> Array:
-    """One row for each sequence, [sequences, channels], of the rows begin[s] to end[s] - 1 of x [rows, channels]. pooling: 'first', 'last',
-    'mean', 'mean_sqrt_len' (sum / sqrt(rows)), 'weighted_mean' or 'max'. weights: float32 [rows] of 'weighted_mean'; None: 1, 2, 3, ...
-    from begin[s] on. A sequence without rows gives zeros. The bits are the same on every CPU, in any batch, with any number of threads.
+    """One row for each sequence, [sequences, channels], of the rows begin[s] to end[s] - 1 of x [rows, channels]. pooling:
+    'first', 'last', 'mean', 'mean_sqrt_len' (sum / sqrt(rows)), 'weighted_mean' or 'max'. weights: float32 [rows] of
+    'weighted_mean'; None: 1, 2, 3, ... from begin[s] on. A sequence without rows gives zeros. The bits are the same on
+    every CPU, in any batch, with any number of threads.
 
     Raises TypeError (no array, another element type), ValueError (shapes, rows that are not there, a gradient that would be lost).
     """
 def normalize(x: Array, *, out: Array | None = None) -> Array:
-    """x / max(sqrt(sum of x^2), 1e-12), over the last axis: rows of length 1. float32, bfloat16 or float16; out may be x itself. The bits are
-    the same on every CPU, with any number of threads.
+    """x / max(sqrt(sum of x^2), 1e-12), over the last axis: rows of length 1. float32, bfloat16 or float16; out may be x
+    itself. The bits are the same on every CPU, with any number of threads.
 
     Raises TypeError (no array, another element type), ValueError (shapes, a gradient that would be lost).
     """
 def info() -> dict[str, Any]:
-    """What calls use now, as a dict: version of the library; isa ('scalar', 'avx2', 'avx512', 'neon'), threads (the most that a
-    call uses), pool (whose threads: 'torch' or 'own'), cpu, features beyond the tier, l1d_bytes and l2_bytes, reason (why this tier and this many threads), tuning
-    (which tuning file, or what is wrong with it), tuning_rows (how many of its rows are used), nodes (of memory); arithmetic (of bfloat16 in calls),
-    models_arithmetic and models_linear_arithmetic (of attention and linear maps of bfloat16 in models that run by fovea.torch and
-    fovea.transformers).
+    """What calls use now, as a dict: version of the library; isa ('scalar', 'avx2', 'avx512', 'neon'), threads (the most that
+    a call uses), pool (whose threads: 'torch' or 'own'), cpu, features beyond the tier, l1d_bytes and l2_bytes, reason (why
+    this tier and this many threads), tuning (which tuning file, or what is wrong with it), tuning_rows (how many of its
+    rows are used), nodes (of memory); arithmetic (of bfloat16 in calls), models_arithmetic and models_linear_arithmetic (of
+    attention and linear maps of bfloat16 in models that run by fovea.torch and fovea.transformers).
     """
 
 class config:
@@ -410,10 +411,10 @@ class Rope:
     """Rotary position embedding of one model, for queries (apply()) and for the keys of a KVCache (rope=). Its angles are computed in
     double, so that they are as exact at position 16 million as at 1.
 
-    rotary_dim: even, from 2 to 1024. pairing: 'halves' rotates channels i and i + rotary_dim / 2 together (transformers), 'adjacent' 2i
-    and 2i + 1 (GGUF, GPT-J). scaling: None, 'linear', 'ntk', 'yarn' or 'llama3', by the formulas of transformers, with factor and,
-    of yarn and llama3, original_positions. attention_factor multiplies sines and cosines; 0: 1, or yarn's own. divisors: float32
-    [rotary_dim / 2] by which frequencies are divided.
+    rotary_dim: even, from 2 to 1024. pairing: 'halves' rotates channels i and i + rotary_dim / 2 together (transformers),
+    'adjacent' 2i and 2i + 1 (GGUF, GPT-J). scaling: None, 'linear', 'ntk', 'yarn' or 'llama3', by the formulas of
+    transformers, with factor and, of yarn and llama3, original_positions. attention_factor multiplies sines and cosines; 0:
+    1, or yarn's own. divisors: float32 [rotary_dim / 2] by which frequencies are divided.
 
     Immutable; any thread may use it. ValueError: a number that makes no sense, a word that is not known.
     """
@@ -440,9 +441,9 @@ class Rope:
         """x rotated, an array of its kind, type and shape. Rotates the first rotary_dim channels of each head. The bits are the
         same on every CPU.
 
-        x: [batch, heads, tokens, channels], float32, bfloat16 or float16, in a layout as of attention(). positions: an int, the position
-        of the first token of each sequence; or ints [tokens], the same for all sequences; or [batch * tokens]. From 0 to 16777215.
-        out: where to write, of x's shape and type; may be x itself.
+        x: [batch, heads, tokens, channels], float32, bfloat16 or float16, in a layout as of attention(). positions: an int,
+        the position of the first token of each sequence; or ints [tokens], the same for all sequences; or [batch * tokens].
+        From 0 to 16777215. out: where to write, of x's shape and type; may be x itself.
 
         Raises TypeError (no array, another element type), ValueError (shapes, positions, a gradient that would be lost).
         """
@@ -462,11 +463,12 @@ class KVCache:
             cache.append(layer, s, k, v)
             out = cache.attend(layer, s, q, causal='bottom_right')
 
-    layers, kv_heads, head_dim (channels of keys), value_dim (of values; default head_dim). dtype: as which both are kept, k_dtype and
-    v_dtype each: 'float32', 'bfloat16', 'float16', 'int8' (with a scale for each token and head) or 'int4' (with one for each 32 channels); what is appended is rounded to it
-    once. max_bytes or max_pages, one of them: the most that pages may take; memory comes from the system page by page, as it is first used. windows: None; or how many keys before
-    its own a query sees, an int or a list with an int or None for each layer: pages wholly behind are freed. rope: a fovea.Rope that
-    rotates keys as they are appended; rotate queries by its apply().
+    layers, kv_heads, head_dim (channels of keys), value_dim (of values; default head_dim). dtype: as which both are kept,
+    k_dtype and v_dtype each: 'float32', 'bfloat16', 'float16', 'int8' (with a scale for each token and head) or 'int4'
+    (with one for each 32 channels); what is appended is rounded to it once. max_bytes or max_pages, one of them: the most
+    that pages may take; memory comes from the system page by page, as it is first used. windows: None; or how many keys
+    before its own a query sees, an int or a list with an int or None for each layer: pages wholly behind are freed. rope: a
+    fovea.Rope that rotates keys as they are appended; rotate queries by its apply().
 
     Any thread may call it, and any number may attend to a sequence at once; while one changes a sequence, no other may use that one
     (ValueError). After a fork of the process each has its own; a sequence that another thread was changing then
@@ -529,14 +531,14 @@ class KVCache:
     ) -> None:
         """Appends tokens to one layer of sequences, each behind those that it has.
 
-        sequences: an int, or a list or array of ints, all different. k, v: [sequences, kv_heads, tokens, head_dim] and [..., value_dim],
-        float32, bfloat16 or float16 each, of any strides; rounded once to the cache's types. lens: [sequences] ints, only the first
-        lens[i] tokens are sequence i's. cu_seqlens: [sequences + 1] ints, where each begins, and the last ends, on one axis of tokens
-        (layout 'htd' or 'thd', or a batch of 1). layout: as of attention(). rotated: keys are rotated already, the cache's rope leaves
-        them as they are.
+        sequences: an int, or a list or array of ints, all different. k, v: [sequences, kv_heads, tokens, head_dim] and
+        [..., value_dim], float32, bfloat16 or float16 each, of any strides; rounded once to the cache's types. lens:
+        [sequences] ints, only the first lens[i] tokens are sequence i's. cu_seqlens: [sequences + 1] ints, where each
+        begins, and the last ends, on one axis of tokens (layout 'htd' or 'thd', or a batch of 1). layout: as of
+        attention(). rotated: keys are rotated already, the cache's rope leaves them as they are.
 
-        All pages are taken before a byte is written: after an error nothing has changed. CacheFullError: no page is left. ValueError: no
-        such layer or sequence, shapes, a gradient that would be lost. TypeError: element types.
+        All pages are taken before a byte is written: after an error nothing has changed. CacheFullError: no page is left.
+        ValueError: no such layer or sequence, shapes, a gradient that would be lost. TypeError: element types.
         """
     def attend(
         self, layer: int, sequences: int | Integers, q: Array, *, out: Array | None = None, **options: Unpack[_CacheArrays]
@@ -555,15 +557,16 @@ class KVCache:
         """
     @overload
     def save(self, sequence: int, path: None = None) -> bytes:
-        """A sequence as bytes, or, with a path, written to that file (then None): all layers, lengths, evicted ranges, and what is kept of
-        its tokens, with a checksum. Any machine of the same byte order can load it, into a cache of the same shape. OSError: of the file.
+        """A sequence as bytes, or, with a path, written to that file (then None): all layers, lengths, evicted ranges, and
+        what is kept of its tokens, with a checksum. Any machine of the same byte order can load it, into a cache of the
+        same shape. OSError: of the file.
         """
     @overload
     def save(self, sequence: int, path: str | PathLike[str]) -> None: ...
     def load(self, source: bytes | bytearray | memoryview | str | PathLike[str], /) -> int:
-        """Adds a sequence with what save() gave, and returns its number. source: bytes, or the path of a file. Trusts no byte: ValueError
-        where they are damaged, or of a cache of other layers, heads, channels, types, windows or rope. CacheFullError. OSError: of the
-        file. After an error nothing has changed.
+        """Adds a sequence with what save() gave, and returns its number. source: bytes, or the path of a file. Trusts no byte:
+        ValueError where they are damaged, or of a cache of other layers, heads, channels, types, windows or rope.
+        CacheFullError. OSError: of the file. After an error nothing has changed.
         """
     def stats(self) -> dict[str, int]:
         """A dict of ints.
@@ -593,8 +596,8 @@ class Linear:
     residual and the result, 'float32', 'bfloat16' or 'float16'; default: weight's. With 16 bits the result is that of float32 on the
     same numbers, rounded once. arithmetic: of bfloat16, as for attention(). activation: 'relu', 'gelu' (erf),
     'gelu_tanh', 'silu', or 'silu_gated' of a list of two matrices: silu(x W0 + b0) * (x W1 + b1), one result.
-    scales: of a weight of integers, [out] of float32: element [o, i] is scales[o] times its integer, rounded, and the result is that of float32
-    on these numbers, in a quarter of the memory; dtype is then float32 by default.
+    scales: of a weight of integers, [out] of float32: element [o, i] is scales[o] times its integer, rounded, and the result is that of
+    float32 on these numbers, in a quarter of the memory; dtype is then float32 by default.
     quant: weights of floats are quantised as they are packed: 'int8' (a scale for each output channel), 'int4' (groups of 32, float16
     scales), or GGUF's 'q8_0', 'q4_0', 'q4_1' (blocks of 32) and 'q4_k' (256), which in must be a multiple of; the attribute error
     says what that costs. Linear.quantized() takes weights that are quantised already. arithmetic: of quantised weights 'q16' (the
@@ -660,20 +663,21 @@ class Linear:
         dtype: Dtype | None = "float32",
         arithmetic: LinearArithmetic | None = None,
     ) -> Self:
-        """A Linear of weights that are quantised already, taken as they are stored. in and out: its channels; p = 32 / bits, the integers of
-        a word; groups = in / group_size, of a multiple of 16 channels.
+        """A Linear of weights that are quantised already, taken as they are stored. in and out: its channels; p = 32 / bits,
+        the integers of a word; groups = in / group_size, of a multiple of 16 channels.
 
             kind                  weight                    scales         zeros
             'int8'                int8 [out, in]            [out, groups]
             'gptq'                int32 [in / p, out]       [groups, out]  int32 [groups, out / p]
             'awq'                 int32 [in, out / 8]       [groups, out]  int32 [groups, out / 8]
             'compressed-tensors'  int32 [out, in / p]       [out, groups]  int32 [out / p, groups]
-            'gguf:Q4_K' and so on uint8 [out, bytes]        in the blocks; also Q8_0, Q4_0, Q4_1, Q5_K, Q6_K
+            'gguf:Q4_K' and so on uint8 [out, bytes]        in the blocks; also Q8_0, Q5_K, ...
 
-        scales: float32, float16 or bfloat16. zeros None: 8, or 128 with bits=8. zero_offset: added to each zero: 1 of GPTQ's first
-        format, which stores zeros less 1. g_idx: [in], the group of each channel ('gptq', 'compressed-tensors'). bits: 4 or 8 ('awq': 4).
-        group_size: checked if given. dtype: of x and the result. The rest is as for Linear(); for several matrices weight, scales, zeros,
-        g_idx, bias and heads are lists. ValueError: shapes, groups, scales or zeros that do not fit or are not finite. TypeError: another type.
+        scales: float32, float16 or bfloat16. zeros None: 8, or 128 with bits=8. zero_offset: added to each zero: 1 of
+        GPTQ's first format, which stores zeros less 1. g_idx: [in], the group of each channel ('gptq',
+        'compressed-tensors'). bits: 4 or 8 ('awq': 4). group_size: checked if given. dtype: of x and the result. The rest
+        is as for Linear(); for several matrices weight, scales, zeros, g_idx, bias and heads are lists. ValueError: shapes,
+        groups, scales or zeros that do not fit or are not finite. TypeError: another type.
         """
     def execute(
         self,
@@ -687,23 +691,25 @@ class Linear:
     ) -> Any:
         """activation(x W + bias) + residual, of x's kind and type. A call of the object is the same.
 
-        x: [..., in_features], or the heads that attention() gives in layout 'bhtd', [batch, heads, tokens, channels] with heads *
-        channels = in_features. The result: [..., out_features]; of such heads [batch, tokens, out_features]; with heads= of the
-        constructor [batch, heads, tokens, channels]. residual: added, of the result's shape. out: where to write, of the result's
-        shape, contiguous in its last axis; may be residual itself. lens: [batch], only the first lens[b] rows of a sequence are read
-        and written; the others are +0 in an array that was made here, and stay as they are in out. For several matrices, residual and
-        out are lists, and the result is a tuple. part: the number of the only one that is computed, with the bits that it has
-        beside the others; residual and out are then arrays, and so is the result. activation: in place of the constructor's, None: none.
+        x: [..., in_features], or the heads that attention() gives in layout 'bhtd', [batch, heads, tokens, channels] with
+        heads * channels = in_features. The result: [..., out_features]; of such heads [batch, tokens, out_features]; with
+        heads= of the constructor [batch, heads, tokens, channels]. residual: added, of the result's shape. out: where to
+        write, of the result's shape, contiguous in its last axis; may be residual itself. lens: [batch], only the first
+        lens[b] rows of a sequence are read and written; the others are +0 in an array that was made here, and stay as they
+        are in out. For several matrices, residual and out are lists, and the result is a tuple. part: the number of the
+        only one that is computed, with the bits that it has beside the others; residual and out are then arrays, and so is
+        the result. activation: in place of the constructor's, None: none.
 
-        ValueError: shapes that do not fit, out that overlaps an input or is read-only, a gradient that would be lost. TypeError: not
-        of the map's type.
+        ValueError: shapes that do not fit, out that overlaps an input or is read-only, a gradient that would be lost.
+        TypeError: not of the map's type.
         """
     __call__ = execute
     def unpack(self, weight: Any, bias: Any | None = None, *, part: int = 0, scales: Any | None = None) -> None:
-        """Writes the packed weights of a matrix into weight, [out, in] and contiguous, of weight_dtype: the bits that were packed. Of
-        quantised weights a float32 array gets the numbers that they stand for; their own bits go into int8 [out, in], or uint8 with as
-        many bytes to a row as they have. bias: [out], float32, likewise; -0.0 where there is none (has_bias). part: of several matrices;
-        of silu_gated 0 is the gate. scales: [out], float32, of integers with one for each output channel.
+        """Writes the packed weights of a matrix into weight, [out, in] and contiguous, of weight_dtype: the bits that were
+        packed. Of quantised weights a float32 array gets the numbers that they stand for; their own bits go into int8 [out,
+        in], or uint8 with as many bytes to a row as they have. bias: [out], float32, likewise; -0.0 where there is none
+        (has_bias). part: of several matrices; of silu_gated 0 is the gate. scales: [out], float32, of integers with one for
+        each output channel.
         """
     def describe(self) -> str:
         """A few lines: block sizes and whether they were tuned."""
