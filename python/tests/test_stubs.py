@@ -1,4 +1,5 @@
-"""_core.pyi is true: its names and arguments, which docstrings have from it, are those of the extension. mypy tells right calls from wrong."""
+"""_core.pyi is true: its names and arguments, from which docstrings are made, are those of the extension. mypy tells right calls from
+wrong ones."""
 
 import ast
 import importlib.util
