@@ -23,7 +23,8 @@ enum {
     FEW_ROWS = FV_W == 8 ? 2 : 0,
     NARROW = !SCALED && FV_W == 16 ? 2 * FV_W : FV_LANES, /* columns of less than a tile, if that many are left */
     MOST_NV = FEW_ROWS ? 2 * NV : NV,
-    GROUP_ROWS = 3, /* rows of A that are addressed from one pointer */
+    EDGE_ROWS = FV_NR > (int)FV_LANES ? 2 : FV_MR, /* of a tile of FV_LANES columns, which are the last: less text */
+    GROUP_ROWS = 3,                                /* rows of A that are addressed from one pointer */
     GROUPS = (FV_MR + GROUP_ROWS - 1) / GROUP_ROWS,
     UNROLL = FV_W >= 8 ? 4 : 1,    /* rows of B for each branch; see widen_unroll() */
     LINE = 64,                     /* bytes of a cache line */
@@ -155,14 +156,16 @@ FV_ALWAYS_INLINE void widen_width(widen_tiles *t, const int mr) {
     if (FEW_ROWS > 0 && t->n == MOST_NV * FV_W) {
         if (mr <= FEW_ROWS)
             widen_run(t, mr, MOST_NV);
-    } else if (FV_NR > (int)FV_LANES && t->n == FV_LANES)
-        widen_run(t, mr, FV_LANES / FV_W);
-    else if (FV_NR > (int)NARROW && NARROW > (int)FV_LANES && t->n == NARROW)
+    } else if (FV_NR > (int)FV_LANES && t->n == FV_LANES) {
+        if (mr <= EDGE_ROWS)
+            widen_run(t, mr, FV_LANES / FV_W);
+    } else if (FV_NR > (int)NARROW && NARROW > (int)FV_LANES && t->n == NARROW)
         widen_run(t, mr, NARROW / FV_W);
     else
         widen_run(t, mr, NV);
 }
 
+/* count tiles of so many rows. */
 static void widen_height(widen_tiles *t, int64_t count, int64_t rows) {
     static const float zeros[MOST_NV * FV_W];
     t->start = t->start ? t->start : zeros; /* with ldstart 0 */
@@ -203,10 +206,10 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
     assert(m == 1 || ldc >= n);
     assert(!epilogue || (!epilogue->a && !epilogue->b));
     const bool whole = FEW_ROWS > 0 && PER_WORD > 1 && width == MOST_NV * FV_W; /* a group of keys, read as it lies */
-    const int64_t most = whole ? FEW_ROWS : FV_MR, tiles = (m + most - 1) / most, low = m / tiles, higher = m % tiles,
+    const int64_t most = whole ? FEW_ROWS : FV_MR, tiles = (m + most - 1) / most,
                   strip = whole || (m <= FEW_ROWS && n >= MOST_NV * FV_W) ? MOST_NV * FV_W : FV_NR;
     const int64_t wide = width < strip ? width : strip; /* no strip goes on in the next panel */
-    const int64_t turns = tiles * ((n + wide - 1) / wide) * (k / (widen_unroll(low) * PER_WORD));
+    const int64_t turns = tiles * ((n + wide - 1) / wide) * (k / (widen_unroll(m / tiles) * PER_WORD));
     widen_tiles t = {
         .k = k, .lda = lda, .ldb = ldb, .ldc = ldc, .ldstart = epilogue && epilogue->start ? epilogue->ldstart : 0};
     if (prefetch) {
@@ -224,9 +227,10 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
         t.scales = SCALED ? operand->scales + j : NULL;
         t.start = epilogue && epilogue->start ? epilogue->start + j : NULL;
         t.c = c + j;
-        if (higher > 0)
-            widen_height(&t, higher, low + 1);
-        widen_height(&t, tiles - higher, low);
+        const int64_t high = t.n == FV_LANES && most > EDGE_ROWS ? EDGE_ROWS : most, count = (m + high - 1) / high;
+        if (m % count > 0)
+            widen_height(&t, m % count, m / count + 1);
+        widen_height(&t, count - m % count, m / count);
         column += t.n;
         if (column == width) {
             column = 0;

@@ -85,25 +85,26 @@ static inline const fv_keybits *softmax_bits(const fv_softmax_f32_args *x, int64
     return x->bits ? x->bits + row * x->bits_step : NULL;
 }
 
-/* Facts that an instance is compiled for: bits tell which keys are attended; scores are multiplied by c; no p
- * underflows. With c = 1 nothing is multiplied: that costs, and would flush subnormal scores where that mode is on.
- * With bits, p are rarely known not to underflow. */
+/* Facts that an instance is compiled for: bits tell which keys are attended; no p underflows. With bits, p are rarely
+ * known not to underflow. */
 typedef struct softmax_known {
-    int masked, scaled, no_underflow;
+    int masked, no_underflow;
 } softmax_known;
 
-/* Turns count vectors of scores from key on into p, and adds them to the lanes in the order of keys. */
+/* Turns count vectors of scores from key on into p, and adds them to the lanes in the order of keys. Where c is NULL
+ * nothing is multiplied: by 1 that would flush subnormal scores where that mode is on. */
 static inline __attribute__((always_inline)) void softmax_weigh(int64_t key, const float *s, float *p, int paired,
-                                                                const fv_keybits *bits, vf c, vf base, vf *sum,
-                                                                const softmax_known known, const int count) {
+                                                                const fv_keybits *bits, const float *c, vf base,
+                                                                vf *sum, const softmax_known known, const int count) {
     vf x[SIDE];
     const bool some = !known.masked || softmax_attends(bits, key, count);
-    for (int g = 0; g < count && some; g++) {
+    for (int g = 0; g < count && some; g++)
         x[g] = v_load(s + key + g * FV_W);
-        if (known.scaled)
-            x[g] = v_mul(x[g], c);
+    if (c) /* a branch, and no instance of its own: less text, in the same time */
+        for (int g = 0; g < count && some; g++)
+            x[g] = v_mul(x[g], v_set1(*c));
+    for (int g = 0; g < count && some; g++)
         x[g] = v_sub(x[g], base);
-    }
     if (some)
         v_exp_from(x, count, known.no_underflow ? -INFINITY : SOFTMAX_LOWEST);
     for (int g = 0; g < count; g++) {
@@ -120,14 +121,13 @@ static inline __attribute__((always_inline)) void softmax_weigh(int64_t key, con
 typedef void softmax_span_fn(const fv_softmax_f32_args *x, int64_t row, int64_t last, int64_t begin, int64_t end);
 
 static inline __attribute__((always_inline)) void softmax_span(const fv_softmax_f32_args *x, int64_t row, int64_t last,
-                                                               int64_t begin, int64_t end, softmax_known known) {
+                                                               int64_t begin, int64_t end, const softmax_known known) {
     static const float none[FV_LANES];
     const int64_t lds = x->lds, ldp = x->ldp, from_step = begin > x->begin ? FV_LANES : 0;
     const float *s = x->s + row * lds, *from = from_step ? x->lanes + row * FV_LANES : none;
     float *p = x->p + row * ldp, *lanes = x->lanes + row * FV_LANES;
     const int paired = ROUNDED && x->paired;
-    known.scaled = FV_W > 1 ? known.scaled : x->c != 1.0f; /* without vectors no instances of it: less text */
-    const vf c = v_set1(x->c);
+    const float *c = x->c != 1.0f ? &x->c : NULL;
     for (; row < last; row++, s += lds, p += ldp, lanes += FV_LANES, from += from_step) {
         const fv_keybits *bits = softmax_bits(x, row);
         const vf base = v_set1(x->l[row]);
@@ -144,19 +144,16 @@ static inline __attribute__((always_inline)) void softmax_span(const fv_softmax_
     }
 }
 
-#define SOFTMAX_SPAN(NAME, END, MASKED, SCALED, NO_UNDERFLOW)                                                          \
+#define SOFTMAX_SPAN(NAME, END, MASKED, NO_UNDERFLOW)                                                                  \
     static __attribute__((noinline)) void NAME(const fv_softmax_f32_args *x, int64_t row, int64_t last, int64_t begin, \
                                                int64_t end) {                                                          \
         (void)end;                                                                                                     \
-        softmax_span(x, row, last, begin, END, (softmax_known){MASKED, SCALED, NO_UNDERFLOW});                         \
+        softmax_span(x, row, last, begin, END, (softmax_known){MASKED, NO_UNDERFLOW});                                 \
     }
-SOFTMAX_SPAN(softmax_plain, end, 0, 0, 0)
-SOFTMAX_SPAN(softmax_two, begin + 2 * FV_LANES, 0, 0, 0) /* groups of keys: short rows whose end compilers know */
-SOFTMAX_SPAN(softmax_normal, end, 0, 0, 1)
-SOFTMAX_SPAN(softmax_scaled, end, 0, 1, 0)
-SOFTMAX_SPAN(softmax_scaled_normal, end, 0, 1, 1)
-SOFTMAX_SPAN(softmax_masked, end, 1, 0, 0)
-SOFTMAX_SPAN(softmax_masked_scaled, end, 1, 1, 0)
+SOFTMAX_SPAN(softmax_plain, end, 0, 0)
+SOFTMAX_SPAN(softmax_two, begin + 2 * FV_LANES, 0, 0) /* groups of keys: short rows whose end compilers know */
+SOFTMAX_SPAN(softmax_normal, end, 0, 1)
+SOFTMAX_SPAN(softmax_masked, end, 1, 0)
 #undef SOFTMAX_SPAN
 
 static inline void softmax_store(float *to, int64_t rows, vf x) {
@@ -200,13 +197,9 @@ void FV_NAME(const fv_softmax_f32_args *x) {
     assert(!x->bits || x->bits_step >= 0);
     assert(x->begin <= x->row_max_end && x->row_max_end <= x->end && x->row_max_end % FV_LANES == 0);
     softmax_begin(x);
-    const bool scaled = FV_W > 1 && x->c != 1.0f, normal = FV_W > 1 && !ROUNDED && x->no_underflow;
+    const bool normal = FV_W > 1 && !ROUNDED && x->no_underflow;
     const bool two = FV_W > 1 && !ROUNDED && !x->bits && x->end - x->begin == 2 * FV_LANES;
-    softmax_span_fn *const plain = two ? softmax_two : softmax_plain,
-                           *const unscaled_all = normal && !two ? softmax_normal : plain,
-                           *const scaled_all = normal ? softmax_scaled_normal : softmax_scaled,
-                           *const all = scaled ? scaled_all : unscaled_all,
-                           *const some = scaled ? softmax_masked_scaled : softmax_masked;
+    softmax_span_fn *const all = two ? softmax_two : normal ? softmax_normal : softmax_plain;
     /* Overlapped products are stepped after each of two parts of a row: of a whole segment its halves, which keep tiles
      * busier than rows do (docs/lab/amx.md). Shorter ones are not worth it. */
     const bool whole = x->end - x->begin == FV_SEGMENT,
@@ -222,7 +215,7 @@ void FV_NAME(const fv_softmax_f32_args *x) {
         if (overlaps)
             x->overlapped->step(x->overlapped, 2 * i + 1, 2 * x->rows);
         if (middle < x->end)
-            (x->bits ? some : all)(x, i, i + rows, middle, x->end);
+            (x->bits ? softmax_masked : all)(x, i, i + rows, middle, x->end);
         if (overlaps)
             x->overlapped->step(x->overlapped, 2 * i + 2, 2 * x->rows);
     }

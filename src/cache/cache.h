@@ -10,8 +10,15 @@
 #include <stdbool.h>
 
 /* The parts that are kept for a token and head, in the order of a page and of a saved sequence: rows of channels, and
- * the scales of those that are integers. */
-typedef enum fv_page_part { FV_KEYS, FV_VALUES, FV_KEY_SCALES, FV_VALUE_SCALES, FV_PAGE_PARTS } fv_page_part;
+ * the scales of those that are integers. With FV_NO_PART the type is signed, as the int of a side is. */
+typedef enum fv_page_part {
+    FV_NO_PART = -1,
+    FV_KEYS,
+    FV_VALUES,
+    FV_KEY_SCALES,
+    FV_VALUE_SCALES,
+    FV_PAGE_PARTS
+} fv_page_part;
 
 /* Pages, a cache's or a caller's, in bytes: a part of page p and head h begins at + p * page + h * head, and each token
  * has a step of it. With words it is interleaved (attention's kv.h): the first words of a group of keys, then their

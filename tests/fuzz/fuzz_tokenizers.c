@@ -58,7 +58,7 @@ static int decompose(uint32_t c, uint32_t parts[TK_PARTS_MOST]) {
 
 static uint32_t lower(uint32_t c) { return c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c; }
 
-static const tk_characters characters = {kind, decompose, lower};
+static const tk_characters characters = {.kind = kind, .decompose = decompose, .lower = lower};
 
 static tk_text next_merge(void *at) { return take(at); }
 

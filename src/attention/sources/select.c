@@ -43,7 +43,7 @@ static const fv_values_source *values_for(const fv_sources *p, fv_kv_layout layo
         if (p->v[i] && (!source->suits || source->suits(p, layout)))
             return source;
     }
-    assert(!"every type of values has a source");
+    assert(false && "every type of values has a source");
     return NULL;
 }
 
