@@ -33,7 +33,7 @@ set(FOVEA_THREAD_TESTS
 # tuner, dispatch, programs, the package. Others only compute.
 set(FOVEA_HOST_TESTS
     "threads_.*" cache_threads cpu_topology "nodes.*" fp_modes fp_traps stack_size "bench[.](nodes|options|structs)"
-    tuning tuning_file tuning_linear tuning_machine "tune[.][a-z-]+"
+    tuning tuning_file tuning_linear "tune[.][a-z-]+"
     "(machines|tune[.][a-z]+)[.]amd-25-17" context arithmetic_selection instructions kernel_registry made-up product_work
     "usage[.].*" cli_words
     "example-(quickstart|decode|minilm)" "embed-fetch-.*" "inspect-(options|attention|output)" generate-sample

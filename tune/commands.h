@@ -7,9 +7,8 @@
 
 int tune_run(const tune_options *options);
 
-/* Says at once, not after a minute, that the file cannot be written. usual: nobody named it, so its folder is made.
- * *machine: what it says of this one. */
-bool tune_may_write(const char *path, bool usual, const fovea_context *ctx, fv_tuning_machine *machine);
+/* Says at once, not after a minute, that the file cannot be written. usual: nobody named it, so its folder is made. */
+bool tune_may_write(const char *path, bool usual);
 int tune_kind(const tune_options *options); /* run --kind */
 
 /* Is a row for contexts of this CPU, build, tier and number of threads? own: their section of the file. */
@@ -27,6 +26,12 @@ fovea_tuning *tune_ship(const fovea_tuning *from, char error[FV_FILE_ERROR]);
 fovea_status tune_ship_write(const char *path, const fovea_tuning *tuning, char error[FV_FILE_ERROR]);
 
 int tune_report(const tune_options *options);
+
+/* The path of a program in fovea-tune's folder; where it was found by PATH, its name alone. */
+void tune_beside(const char *program, const char *name, char *path, size_t size);
+
+/* The end of a run that wrote to path and has a status: fovea-tune-ggml, where it is there. Returns the status of both. */
+int tune_ggml(const tune_options *options, const char *path, int status);
 
 /* run --each-host: becomes fovea-tune-each-host, or fails. */
 int tune_each_host(int argc, char **argv, const tune_options *options);

@@ -15,13 +15,17 @@ int tune_kind(const tune_options *options) {
     if (!ctx)
         return TUNE_FAILED;
     fv_tuning_section own;
-    fv_tuning_machine machine;
-    const bool good = !options->output || tune_may_write(options->output, false, ctx, &machine);
+    const bool good = !options->output || tune_may_write(options->output, false);
     fv_tuning_section_of(&ctx->cpu, &own);
     if (good)
         printf("%s threads=%d\n", own.text, ctx->threads.count);
     fovea_context_destroy(ctx);
     return good ? TUNE_GOOD : TUNE_FAILED;
+}
+
+void tune_beside(const char *program, const char *name, char *path, size_t size) {
+    const char *end = strrchr(program, '/');
+    snprintf(path, size, "%.*s%s", end ? (int)(end + 1 - program) : 0, program, name);
 }
 
 int tune_each_host(int argc, char **argv, const tune_options *options) {
@@ -38,11 +42,8 @@ int tune_each_host(int argc, char **argv, const tune_options *options) {
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--each-host") != 0)
             words[count++] = argv[i];
-    const char *end = strrchr(argv[0], '/');
-    const int folder = end ? (int)(end + 1 - argv[0]) : 0;
-    snprintf(beside, sizeof beside, "%.*s%s", folder, argv[0], name);
-    if (folder > 0)
-        execv(beside, words);
+    tune_beside(argv[0], name, beside, sizeof beside);
+    execvp(beside, words);
     execvp(name, words);
     fprintf(stderr,
             "fovea-tune: --each-host needs %s beside fovea-tune or in PATH; it is built with libfovea_mpi, where MPI "

@@ -1,11 +1,11 @@
 /* fovea-tune: the best kernels and blocks for this machine, proved (docs/tuning.md).
  *
  * A run: shapes (shapes.c) fall into classes (classes.c), each a box of sizes that one row of the tuning file
- * covers. scale.c corrects the cache sizes that the system reports. For each class search.c looks among candidates
- * (candidates.c) for a choice that is faster than the default, by measurements (measure.c) of problems (problem.c), and
- * proof.c proves it on shapes that the search did not see. run.c puts what was proved into the file. Operations are
- * known to shapes.c, classes.c and problem.c only, fields of choices to nobody here: tables of knobs (tuning/rows.h) have
- * them, and what a tuner tries of each. */
+ * covers. For each class search.c looks among candidates (candidates.c) for
+ * a choice that is faster than the default, by measurements (measure.c) of problems (problem.c), and proof.c proves it
+ * on shapes that the search did not see. run.c puts what was proved into the file. Operations are known to shapes.c,
+ * classes.c and problem.c only, fields of choices to nobody here: tables of knobs (tuning/rows.h) have them, and what
+ * a tuner tries of each. */
 #include "commands.h"
 #include "machine.h"
 #include "output.h"

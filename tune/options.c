@@ -96,7 +96,12 @@ static const char description[] =
     "Looks for kernels, block sizes and tile sizes that are faster than the library's defaults, for attention and "
     "linear maps of the shapes that you name, and writes them into a tuning file. Programs load the file when they "
     "create a context. A choice is stored only if it is faster on shapes that the search did not see, by more than the "
-    "measured noise. Results of programs never change.";
+    "measured noise. Results of programs never change. A run over the default shapes, for the default tier and number "
+    "of "
+    "threads, ends with fovea-tune-ggml, where that is in this program's folder or FOVEA_TUNE_GGML names it (empty: "
+    "without "
+    "it): in some two minutes more, beyond --budget, it measures which operations pay inside ggml (llama.cpp and "
+    "others), and puts its rows into the same file.";
 
 static const char files[] = "Programs load the first of these that exists, unless FOVEA_TUNING_FILE names another:\n"
                             "$XDG_CACHE_HOME/fovea/tuning ($HOME/.cache/fovea/tuning if XDG_CACHE_HOME is unset)\n"
@@ -128,7 +133,7 @@ int tune_options_read(int argc, char **argv, tune_options *options) {
         .kinds = kinds,
         .kind_count = COUNT(kinds)};
     const cli_command *command;
-    *options = (tune_options){.effort = EFFORT_normal};
+    *options = (tune_options){.program = argv[0], .effort = EFFORT_normal};
     const int status = cli_read(&program, argc, argv, options, &command, options->files, &options->file_count);
     if (status >= 0)
         return status;

@@ -28,7 +28,7 @@ typedef struct tune_shape_list {
 } tune_shape_list;
 
 typedef struct tune_options {
-    const char *command;
+    const char *program, *command;
     double budget; /* seconds */
     tune_effort effort;
     tune_shape_list shapes; /* --shape */

@@ -34,6 +34,14 @@ fovea_status tune_output_write(const char *path, const char *text, size_t length
     return FOVEA_OK;
 }
 
+void tune_output_json(bool wanted, json_t *all) {
+    if (wanted) {
+        json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+        putchar('\n');
+    }
+    json_decref(all);
+}
+
 fovea_status tune_output_tuning(const char *path, const fovea_tuning *tuning, char error[FV_FILE_ERROR]) {
     static char text[FV_TUNING_BYTES];
     size_t length;

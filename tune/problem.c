@@ -213,7 +213,7 @@ void tune_problem_free(tune_problem *problem) {
 /* ------------------------------------------------------------------------------------------------------- plans -- */
 
 bool tune_same_choice(const tune_choice *a, const tune_choice *b) {
-    bool same = a->cache_scale == b->cache_scale;
+    bool same = true;
     for (int i = 0; i < FV_TUNING_KNOBS; i++)
         same = same && a->knob[i].kernel == b->knob[i].kernel && a->knob[i].number == b->knob[i].number;
     return same;
@@ -227,32 +227,17 @@ void tune_plan_free(tune_plan *plan) {
     free(plan);
 }
 
-static int64_t decide_linear(tune_problem *problem, const tune_choice *choice, tune_plan *plan) {
-    fv_linear_choice wanted = {.cache_scale = choice->cache_scale};
-    fv_tuning_to_choice(problem->operation, choice->knob, &wanted);
-    const fv_linear_choice effect = fv_linear_effect(problem->packed, problem->shape.rows, &wanted);
-    plan->linear = fv_linear_heuristics(problem->packed, problem->shape.rows, &wanted);
-    fv_tuning_of_choice(problem->operation, &effect, plan->made.knob);
-    plan->made.cache_scale = effect.cache_scale;
-    return fv_linear_workspace(problem->packed, &plan->linear);
-}
-
-static int64_t decide_attention(tune_problem *problem, const tune_choice *choice, tune_plan *plan) {
-    fv_attention_choice wanted = {.cache_scale = choice->cache_scale};
-    fv_tuning_to_choice(problem->operation, choice->knob, &wanted);
-    if (fv_attention_plan_create_chosen(problem->ctx, &problem->shape.attention, &wanted, &plan->attention) !=
-            FOVEA_OK ||
-        fv_attention_sizes_large(plan->attention)) /* of a row, such sizes would not be taken */
-        return -1;
-    const fv_attention_choice effect = fv_attention_effect(plan->attention);
-    fv_tuning_of_choice(problem->operation, &effect, plan->made.knob);
-    plan->made.cache_scale = effect.cache_scale;
-    return (int64_t)fovea_attention_plan_workspace_size(plan->attention);
-}
-
 /* Bytes of workspace; negative: there is no such plan. */
 static int64_t decide(tune_problem *problem, const tune_choice *choice, tune_plan *plan) {
-    return problem->shape.linear ? decide_linear(problem, choice, plan) : decide_attention(problem, choice, plan);
+    const tune_shape *shape = &problem->shape;
+    if (shape->linear) {
+        plan->linear = tune_linear_choice(problem->packed, problem->operation, shape->rows, choice, &plan->made);
+        return fv_linear_workspace(problem->packed, &plan->linear);
+    }
+    plan->attention = tune_attention_plan(problem->ctx, &shape->attention, problem->operation, choice, &plan->made);
+    if (!plan->attention || fv_attention_sizes_large(plan->attention)) /* of a row, such sizes would not be taken */
+        return -1;
+    return (int64_t)fovea_attention_plan_workspace_size(plan->attention);
 }
 
 tune_plan *tune_problem_plan(tune_problem *problem, const tune_choice *choice) {

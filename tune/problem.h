@@ -6,10 +6,9 @@
 #include "linear/linear.h"
 #include "shapes.h"
 
-/* A choice, as the knobs of its operation; and where caches are not to count as they do for the context, as what. */
+/* A choice, as the knobs of its operation. */
 typedef struct tune_choice {
     fv_tuning_value knob[FV_TUNING_KNOBS];
-    int64_t cache_scale; /* 0: the context's */
 } tune_choice;
 
 /* What is executed. */
@@ -60,6 +59,13 @@ void tune_weights(const tune_shape *shape, const void *zeros, fovea_quantisation
 /* A map of a shape that has no weights, for what can be asked without; false if there is no memory. The caller frees
  * map->tuned. */
 bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_linear *map);
+
+/* What a map or an attention makes of a choice (NULL: that of the tuning file, else the default), all fields decided, and
+ * the effect. NULL: no plan. */
+fv_linear_choice tune_linear_choice(const fovea_linear *map, fv_tuning_op operation, int64_t rows,
+                                    const tune_choice *wanted, tune_choice *effect);
+fovea_attention_plan *tune_attention_plan(const fovea_context *ctx, const fovea_attention_desc *desc,
+                                          fv_tuning_op operation, const tune_choice *wanted, tune_choice *effect);
 
 /* What a context makes of a choice (NULL: that of its tuning file, else the default) for a shape: all fields decided, and
  * the effect. false if there is no memory. */

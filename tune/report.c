@@ -126,7 +126,6 @@ int tune_report(const tune_options *options) {
         fovea_context_destroy(ctx);
         return TUNE_FAILED;
     }
-    ctx->tuning.cache_scale = use.cache_scale;
     const char *output = options->output ? options->output : "tune.html";
     char error[FV_FILE_ERROR];
     page p = {.ctx = ctx, .tuning = use.tuning, .own = use.part[0].section};

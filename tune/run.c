@@ -8,7 +8,6 @@
 #include "search.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,13 +61,6 @@ static void show(void *arg, const char *what, double ratio) {
     fflush(stderr);
 }
 
-/* And frees it. */
-static void print_json(json_t *all) {
-    json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
-    putchar('\n');
-    json_decref(all);
-}
-
 static json_t *json_of(const tune_class *c, const tune_result *r, const fv_tuning_row *row) {
     json_t *o = json_pack("{s:s, s:s, s:i, s:f}", "class", c->name, "verdict", tune_verdicts[r->verdict], "candidates",
                           r->candidates, "default_seconds", r->seconds);
@@ -94,8 +86,8 @@ static fovea_status read_or_make(const char *path, fovea_tuning **tuning, char e
 
 /* Into the file as it is now, which another tuner may have changed meanwhile: what was decided in this run replaces
  * what was there for the same shapes. */
-static fovea_status store(const char *path, const fovea_context *ctx, const tune_scale *scale,
-                          const tune_class *classes, const tune_result *results, int count, char error[FV_FILE_ERROR]) {
+static fovea_status store(const char *path, const fovea_context *ctx, const tune_class *classes,
+                          const tune_result *results, int count, char error[FV_FILE_ERROR]) {
     int lock = -1;
     fovea_tuning *tuning = NULL;
     fovea_status status =
@@ -105,9 +97,6 @@ static fovea_status store(const char *path, const fovea_context *ctx, const tune
     status = read_or_make(path, &tuning, error);
     fv_tuning_section own;
     fv_tuning_section_of(&ctx->cpu, &own);
-    const fv_tuning_machine machine = tune_machine(ctx, scale);
-    if (status == FOVEA_OK && scale->known)
-        status = fv_tuning_put_machine(tuning, &own, &machine, error);
     for (int i = 0; i < count && status == FOVEA_OK; i++) {
         const tune_verdict verdict = results[i].verdict;
         const fv_tuning_row row = tune_row(ctx, &classes[i], &results[i]);
@@ -143,8 +132,7 @@ static void dry_run_json(const tune_options *options, const tune_class *classes,
         tune_shape_name(&classes[i].search, name, sizeof name);
         json_array_append_new(list, json_pack("{s:s, s:s}", "class", classes[i].name, "search", name));
     }
-    json_t *all = json_pack("{s:f, s:o}", "seconds", options->budget, "classes", list);
-    print_json(all);
+    tune_output_json(true, json_pack("{s:f, s:o}", "seconds", options->budget, "classes", list));
 }
 
 static int dry_run(const tune_options *options, const tune_class *classes, int count) {
@@ -171,40 +159,32 @@ static void report(void *arg, int index, const tune_result *result, double secon
 }
 
 /* The last words, and the exit status. */
-static int conclude(const tune_options *options, const fovea_context *ctx, const tune_scale *scale,
-                    const tune_class *classes, int count, const tune_result *results, const char *path) {
+static int conclude(const tune_options *options, const fovea_context *ctx, const tune_class *classes, int count,
+                    const tune_result *results, const char *path) {
     json_t *list = json_array();
     for (int i = 0; i < count; i++) {
         const fv_tuning_row row = tune_row(ctx, &classes[i], &results[i]);
         json_array_append_new(list, json_of(&classes[i], &results[i], &row));
     }
-    const tune_outcome outcome = tune_outcome_of(results, count, scale);
+    const tune_outcome outcome = tune_outcome_of(results, count);
     char error[FV_FILE_ERROR] = "";
-    bool failed = outcome.store && store(path, ctx, scale, classes, results, count, error) != FOVEA_OK;
+    bool failed = outcome.store && store(path, ctx, classes, results, count, error) != FOVEA_OK;
     if (!outcome.store && outcome.status != TUNE_FAILED && tune_is_standard_output(path))
         failed = put_no_rows(path, error) != FOVEA_OK;
-    if (options->json) {
-        json_t *all =
-            json_pack("{s:s, s:s, s:i, s:s, s:b, s:i, s:o}", "cpu", ctx->cpu.name, "isa",
-                      fovea_isa_name((fovea_isa)ctx->target.isa), "threads", ctx->threads.count, "file", path, "stored",
-                      outcome.store && !failed, "cache_scale", (int)scale->percent, "classes", list);
-        print_json(all);
-    } else {
-        json_decref(list);
-        if (!options->quiet && !failed)
-            run_text_outcome(&outcome, count, path);
-    }
+    tune_output_json(options->json, json_pack("{s:s, s:s, s:i, s:s, s:b, s:o}", "cpu", ctx->cpu.name, "isa",
+                                              fovea_isa_name((fovea_isa)ctx->target.isa), "threads", ctx->threads.count,
+                                              "file", path, "stored", outcome.store && !failed, "classes", list));
+    if (!options->json && !options->quiet && !failed)
+        run_text_outcome(&outcome, count, path);
     if (failed)
         fprintf(stderr, "fovea-tune: %s\n", error);
     return failed ? TUNE_FAILED : outcome.status;
 }
 
-bool tune_may_write(const char *path, bool usual, const fovea_context *ctx, fv_tuning_machine *machine) {
+bool tune_may_write(const char *path, bool usual) {
     char error[FV_FILE_ERROR];
     int lock;
     fovea_tuning *tuning = NULL;
-    fv_tuning_section own;
-    *machine = (fv_tuning_machine){.cache_scale = 0};
     if (tune_is_standard_output(path))
         return true;
     if (usual)
@@ -217,33 +197,8 @@ bool tune_may_write(const char *path, bool usual, const fovea_context *ctx, fv_t
     }
     if (!ok)
         fprintf(stderr, "fovea-tune: %s\nfovea-tune: --output names another file\n", error);
-    fv_tuning_section_of(&ctx->cpu, &own);
-    const int section = ok ? fv_tuning_section_find(tuning, &own) : -1;
-    if (section >= 0)
-        *machine = tuning->machine[section];
     fovea_tuning_destroy(tuning);
     return ok;
-}
-
-/* As what caches count for this run: what the file says, if that was found with another tier or number of threads; else
- * what is found now, or, if that cannot be told, what the file says. Seconds that it took. */
-static double find_scale(progress *p, fovea_context *ctx, const fv_tuning_machine *told, tune_scale *scale) {
-    const tune_options *o = p->options;
-    const bool quiet = o->quiet || o->json;
-    if (told->cache_scale && (told->isa != ctx->target.isa || told->threads != ctx->threads.count)) {
-        *scale = (tune_scale){.percent = told->cache_scale};
-        if (!quiet)
-            run_text_told(told);
-    } else {
-        tune_find_scale(ctx, p->classes, p->count, o->effort, o->budget, show, p, scale);
-        if (!scale->known && told->cache_scale)
-            scale->percent = told->cache_scale;
-        clear_line(p);
-        if (!quiet)
-            run_text_scale(scale, tune_now() - p->begin);
-    }
-    ctx->tuning.cache_scale = scale->percent;
-    return tune_now() - p->begin;
 }
 
 /* Is the machine too busy for anything to be told? A neighbour's burst is waited out, for a tenth of the budget. */
@@ -262,18 +217,14 @@ static bool is_busy(const fovea_context *ctx, const tune_options *o, tune_steadi
 }
 
 /* All classes, and then a line for each. */
-static void search(fovea_context *ctx, const fv_tuning_machine *told, progress *p, tune_scale *scale,
-                   tune_result *results) {
+static void search(const fovea_context *ctx, progress *p, tune_result *results) {
     const tune_options *o = p->options;
     const bool prints = !o->quiet && !o->json;
     p->terminal = prints && has_terminal();
     if (prints)
         printf("%d class%s of shapes, %.0f s\n", p->count, plural_es(p->count), o->budget);
     fflush(stdout);
-    const double spent = find_scale(p, ctx, told, scale);
-    const int hopeless =
-        tune_search_all(ctx, p->classes, p->count, o->effort, o->budget - spent, show, report, p, results);
-    tune_keep_sizes(ctx, scale, p->classes, p->count, results);
+    const int hopeless = tune_search_all(ctx, p->classes, p->count, o->effort, o->budget, show, report, p, results);
     clear_line(p);
     for (int i = 0; i < p->count && prints; i++)
         run_text_class(&p->classes[i], &results[i], p->seconds[i]);
@@ -298,8 +249,6 @@ int tune_run(const tune_options *options) {
     if (!ctx)
         return TUNE_FAILED;
     tune_class *classes;
-    tune_scale scale;
-    fv_tuning_machine machine;
     const int count = tune_classes(options, ctx->threads.count, ctx->target.isa, &classes);
     int status = count < 0 ? TUNE_USAGE : TUNE_FAILED;
     tune_result *results = calloc((size_t)(count > 0 ? count : 1), sizeof *results);
@@ -309,7 +258,7 @@ int tune_run(const tune_options *options) {
         tune_machine_print(ctx, &steady);
     if (count >= 0 && options->dry_run)
         status = dry_run(options, classes, count);
-    else if (count > 0 && results && seconds && tune_may_write(path, !options->output, ctx, &machine)) {
+    else if (count > 0 && results && seconds && tune_may_write(path, !options->output)) {
         progress p = {.options = options,
                       .classes = classes,
                       .c = classes,
@@ -317,11 +266,11 @@ int tune_run(const tune_options *options) {
                       .count = count,
                       .begin = tune_now()};
         if (is_busy(ctx, options, steady))
-            tune_all_noisy(results, count, &scale);
+            for (int i = 0; i < count; i++)
+                results[i] = (tune_result){.verdict = VERDICT_noisy, .seen = 1};
         else
-            search(ctx, &machine, &p, &scale, results);
-        status = conclude(options, ctx, &scale, classes, count, results, path);
-        tune_scale_free(&scale);
+            search(ctx, &p, results);
+        status = tune_ggml(options, path, conclude(options, ctx, classes, count, results, path));
     }
     free(seconds);
     free(results);

@@ -25,31 +25,6 @@ void run_text_class(const tune_class *c, const tune_result *r, double seconds) {
     fflush(stdout);
 }
 
-static void print_percent(int64_t percent) {
-    if (percent == 100)
-        printf("cache sizes: as reported");
-    else
-        printf("cache sizes: %" PRId64 "%% of those reported", percent);
-}
-
-void run_text_scale(const tune_scale *s, double seconds) {
-    print_percent(s->percent);
-    if (!s->known)
-        printf(" (not tested: machine too noisy, or too little time)");
-    else if (s->percent == 100)
-        printf(" (confirmed as best)");
-    else
-        printf(" (%.3f times as fast, %.3f to %.3f)", s->gain.median, s->gain.low, s->gain.high);
-    printf("  %.1f s\n", seconds);
-    fflush(stdout);
-}
-
-void run_text_told(const fv_tuning_machine *told) {
-    print_percent(told->cache_scale);
-    printf(" (from the file: found with tier %s and %" PRId64 " thread%s)\n", fv_isa_word(told->isa), told->threads,
-           plural(told->threads));
-}
-
 void run_text_busy(const tune_steadiness *s, const char *then) {
     printf("This machine is too busy to tune: the same work takes %.1f times as long on average as at best. %s.\n",
            1 + s->excess, then);

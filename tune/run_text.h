@@ -8,10 +8,6 @@
 /* One line for each class. */
 void run_text_class(const tune_class *c, const tune_result *r, double seconds);
 
-/* The cache sizes that this run found; those that the file tells. */
-void run_text_scale(const tune_scale *s, double seconds);
-void run_text_told(const fv_tuning_machine *told);
-
 /* That the machine is too busy, and what comes of it. */
 void run_text_busy(const tune_steadiness *s, const char *then);
 

@@ -274,14 +274,8 @@ int tune_search_all(const fovea_context *ctx, const tune_class *classes, int cou
     return hopeless;
 }
 
-void tune_all_noisy(tune_result *results, int count, tune_scale *scale) {
-    *scale = (tune_scale){.percent = 100, .seen = 1};
-    for (int i = 0; i < count; i++)
-        results[i] = (tune_result){.verdict = VERDICT_noisy, .seen = 1};
-}
-
 /* Too noisy to tell is an answer, and then nothing is stored; but who interrupts keeps what was proved until then. */
-tune_outcome tune_outcome_of(const tune_result *results, int count, const tune_scale *scale) {
+tune_outcome tune_outcome_of(const tune_result *results, int count) {
     tune_outcome o = {.status = TUNE_GOOD};
     double logs = 0;
     for (int i = 0; i < count; i++) {
@@ -289,10 +283,9 @@ tune_outcome tune_outcome_of(const tune_result *results, int count, const tune_s
         logs += results[i].verdict == VERDICT_tuned ? log(results[i].gain.median) : 0;
     }
     const int decided = o.counts[VERDICT_tuned] + o.counts[VERDICT_default] + o.counts[VERDICT_unconfirmed];
-    const bool scaled = scale->known && scale->percent != 100;
     const bool noisy = o.counts[VERDICT_noisy] > decided, large = o.counts[VERDICT_large] == count;
     o.gain = exp(logs / fmax(o.counts[VERDICT_tuned], 1));
-    o.store = scaled || (decided > 0 && (!noisy || tune_stopped));
+    o.store = decided > 0 && (!noisy || tune_stopped);
     if (tune_stopped)
         o.status = TUNE_STOPPED;
     else if (large)

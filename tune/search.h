@@ -2,7 +2,6 @@
 #ifndef TUNE_SEARCH_H
 #define TUNE_SEARCH_H
 
-#include "scale.h"
 #include "trial.h"
 
 /* Searches within so many seconds. */
@@ -19,9 +18,6 @@ typedef void tune_reporter(void *arg, int index, const tune_result *result, doub
 int tune_search_all(const fovea_context *ctx, const tune_class *classes, int count, tune_effort effort, double seconds,
                     tune_watcher *watcher, tune_reporter *reporter, void *arg, tune_result *results);
 
-/* The results of a run that measures nothing, as the machine is too busy. */
-void tune_all_noisy(tune_result *results, int count, tune_scale *scale);
-
 /* What the verdicts of a run are together. */
 typedef struct tune_outcome {
     int counts[VERDICTS];
@@ -29,7 +25,7 @@ typedef struct tune_outcome {
     bool store;
     int status; /* the program's, if nothing fails: TUNE_GOOD, TUNE_NOISY, TUNE_FAILED or TUNE_STOPPED */
 } tune_outcome;
-tune_outcome tune_outcome_of(const tune_result *results, int count, const tune_scale *scale);
+tune_outcome tune_outcome_of(const tune_result *results, int count);
 
 /* The row that a result becomes. */
 fv_tuning_row tune_row(const fovea_context *ctx, const tune_class *c, const tune_result *result);

@@ -79,29 +79,26 @@ bool tune_shape_read(const char *text, tune_shape *shape, char error[CLI_WORDS_E
     text += strspn(text, CLI_BLANKS);
     if (strncmp(text, "linear ", 7) == 0)
         return read_linear(text + 7, shape, error);
-    const int64_t any = INT64_MIN, most = INT64_MAX; /* the library itself says what is wrong with a shape */
-    int64_t batch = 1, q_heads = 12, kv_heads = 0, q_len = 512, kv_len = -1, head_dim = 64, value_dim = 0, causal = 0;
-    int64_t left = -1, right = -1, masked = 0, packed = 0, threads = 0, dtype = 0, types[3] = {-1, -1, -1},
-            arithmetic = 0;
-    const cli_key keys[] = {{"batch", NULL, any, most, &batch},
-                            {"q_heads", NULL, any, most, &q_heads},
-                            {"kv_heads", NULL, any, most, &kv_heads},
-                            {"q_len", NULL, any, most, &q_len},
-                            {"kv_len", NULL, any, most, &kv_len},
-                            {"head_dim", NULL, any, most, &head_dim},
-                            {"value_dim", NULL, any, most, &value_dim},
-                            {"causal", fv_causal_words, 0, 0, &causal},
-                            {"window_left", NULL, any, most, &left},
-                            {"window_right", NULL, any, most, &right},
-                            {"masked", NULL, 0, 1, &masked},
-                            {"packed", NULL, 0, 1, &packed},
-                            {"dtype", fv_dtype_words, 0, 0, &dtype},
-                            {"arithmetic", fv_arithmetic_words, 0, 0, &arithmetic},
-                            {"k_dtype", fv_kv_dtype_words, 0, 0, &types[0]},
-                            {"v_dtype", fv_kv_dtype_words, 0, 0, &types[1]},
-                            {"out_dtype", fv_dtype_words, 0, 0, &types[2]},
-                            {"threads", NULL, any, most, &threads},
-                            {NULL, NULL, 0, 0, NULL}};
+    int64_t causal = 0, masked = 0, packed = 0, threads = 0, dtype = 0, types[3] = {-1, -1, -1}, arithmetic = 0;
+    /* Fields of the description, whose keys have their names; the library itself says what is wrong with a shape. */
+#define FOVEA_DESC_SHAPE(name, initial, least, most, status, text) int64_t name;
+    struct {
+#include "fovea/fields.inc"
+    } d = {
+        .batch = 1, .q_heads = 12, .q_len = 512, .kv_len = -1, .head_dim = 64, .window_left = -1, .window_right = -1};
+    const cli_key keys[] = {
+#define FOVEA_DESC_SHAPE(name, initial, least, most, status, text) {#name, NULL, INT64_MIN, INT64_MAX, &d.name},
+#include "fovea/fields.inc"
+        {"causal", fv_causal_words, 0, 0, &causal},
+        {"masked", NULL, 0, 1, &masked},
+        {"packed", NULL, 0, 1, &packed},
+        {"dtype", fv_dtype_words, 0, 0, &dtype},
+        {"arithmetic", fv_arithmetic_words, 0, 0, &arithmetic},
+        {"k_dtype", fv_kv_dtype_words, 0, 0, &types[0]},
+        {"v_dtype", fv_kv_dtype_words, 0, 0, &types[1]},
+        {"out_dtype", fv_dtype_words, 0, 0, &types[2]},
+        {"threads", NULL, INT64_MIN, INT64_MAX, &threads},
+        {NULL, NULL, 0, 0, NULL}};
     if (strncmp(text, "attention ", 10) == 0)
         text += 10;
     if (!read_words(text, keys, "q_heads=12 q_len=512 head_dim=64, or linear rows=8 in=768 out=768", error))
@@ -114,16 +111,12 @@ bool tune_shape_read(const char *text, tune_shape *shape, char error[CLI_WORDS_E
     desc->arithmetic = (fovea_arithmetic)arithmetic;
     for (int i = 0; i < 3; i++)
         *dtypes[i] = types[i] >= 0 ? fv_kv_dtype_of_word[types[i]] : desc->dtype;
-    desc->batch = batch;
-    desc->q_heads = q_heads;
-    desc->kv_heads = kv_heads ? kv_heads : q_heads;
-    desc->q_len = q_len;
-    desc->kv_len = kv_len >= 0 ? kv_len : q_len;
-    desc->head_dim = head_dim;
-    desc->value_dim = value_dim ? value_dim : head_dim;
+    d.kv_heads = d.kv_heads ? d.kv_heads : d.q_heads;
+    d.kv_len = d.kv_len >= 0 ? d.kv_len : d.q_len;
+    d.value_dim = d.value_dim ? d.value_dim : d.head_dim;
+#define FOVEA_DESC_SHAPE(name, initial, least, most, status, text) desc->name = d.name;
+#include "fovea/fields.inc"
     desc->causal = (fovea_causal)causal;
-    desc->window_left = left;
-    desc->window_right = right;
     desc->mask = masked ? FOVEA_MASK_RANGES : FOVEA_MASK_NONE; /* which stands for all kinds */
     desc->packed = (int)packed;
     if (fv_dtype_paged(desc->k_dtype) || fv_dtype_paged(desc->v_dtype))
@@ -133,14 +126,11 @@ bool tune_shape_read(const char *text, tune_shape *shape, char error[CLI_WORDS_E
         snprintf(error, CLI_WORDS_ERROR, "%.250s", fovea_error_detail());
         return false;
     }
-    if (batch == 0 || q_heads == 0 || q_len == 0) {
-        snprintf(error, CLI_WORDS_ERROR, "%s is 0: there is nothing to compute, so nothing to tune",
-                 batch == 0     ? "batch"
-                 : q_heads == 0 ? "q_heads"
-                                : "q_len");
-        return false;
-    }
-    return true;
+    const bool empty = fv_attention_empty(desc);
+    if (empty)
+        snprintf(error, CLI_WORDS_ERROR,
+                 "batch, q_heads or q_len is 0: there is nothing to compute, so nothing to tune");
+    return !empty;
 }
 
 /* "_bf16"; float32 goes without saying. */

@@ -2,11 +2,11 @@
 #include "commands.h"
 #include "dispatch/dispatch.h"
 #include "machine.h"
+#include "output.h"
 #include "plural.h"
 #include "trial.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -68,21 +68,7 @@ bool tune_row_fits(const fovea_context *ctx, const fv_tuning_row *row, int own) 
     return row->known && row->section == own && fv_tuning_serves(row, ctx->target.isa, ctx->threads.count);
 }
 
-/* What the file says of this machine, and where it has no rows for it, that the defaults are best. */
-static void show_machine(const fv_tuning_machine *m, const fovea_tuning *tuning, int own) {
-    int rows = 0;
-    for (int i = 0; i < tuning->rows; i++)
-        rows += tuning->row[i].section == own;
-    if (m->cache_scale && m->cache_scale != 100)
-        printf("line %-4d cache sizes: %lld%% of those reported: %.3f times as fast as the default (%.3f to %.3f)\n",
-               m->line, (long long)m->cache_scale, (double)m->evidence.gain / 1000, (double)m->evidence.low / 1000,
-               (double)m->evidence.high / 1000);
-    if (rows == 0)
-        puts("For this CPU and build the defaults are best: there are no rows.");
-}
-
-/* A context with the cache sizes that the file says, and the file's part about its machine: *index, -1 if it has
- * none. */
+/* A context, and the file's part about its machine: *index, -1 if it has none. */
 static fovea_context *context_by(const tune_options *options, const fovea_tuning *tuning, fv_tuning_section *own,
                                  int *index) {
     fovea_context *ctx = tune_context(options);
@@ -92,7 +78,6 @@ static fovea_context *context_by(const tune_options *options, const fovea_tuning
     fv_tuning_part part[2];
     fv_tuning_parts(tuning, &ctx->cpu, part);
     *index = part[part[0].section < 0].section;
-    ctx->tuning.cache_scale = fv_tuning_cache_scale(tuning, *index);
     return ctx;
 }
 
@@ -111,8 +96,11 @@ int tune_show(const tune_options *options) {
         printf("%s: %d row%s for %d CPU%s and build%s\nthis is Fovea %s, %s\n", path, tuning->rows,
                plural(tuning->rows), tuning->sections, plural(tuning->sections), plural(tuning->sections), own.release,
                own.text);
-    if (!options->json && index >= 0)
-        show_machine(&tuning->machine[index], tuning, index);
+    int own_rows = 0;
+    for (int i = 0; i < tuning->rows; i++)
+        own_rows += tuning->row[i].section == index;
+    if (!options->json && index >= 0 && own_rows == 0)
+        puts("For this CPU and build the defaults are best: there are no rows.");
     for (int i = 0; i < tuning->rows; i++) {
         const fv_tuning_row *row = &tuning->row[i];
         char used[300], choice[300] = "", instead[300] = "", text[FV_TUNING_LINE];
@@ -144,11 +132,7 @@ int tune_show(const tune_options *options) {
             printf("          %s\n", used);
         }
     }
-    if (options->json) {
-        json_dumpf(list, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
-        putchar('\n');
-    }
-    json_decref(list);
+    tune_output_json(options->json, list);
     fovea_context_destroy(ctx);
     fovea_tuning_destroy(tuning);
     return TUNE_GOOD;
@@ -188,8 +172,7 @@ static finding check_row(const fovea_context *ctx, const fv_tuning_row *row, int
                          tune_interval *gain) {
     enum { LOOKS = 3 };
     const tune_class c = tune_class_of_row(row, ctx->target.isa);
-    tune_choice choice;
-    choice = (tune_choice){.cache_scale = 0};
+    tune_choice choice = {0};
     memcpy(choice.knob, row->knob, sizeof choice.knob);
     tune_shape shapes[TUNE_PROOFS] = {c.search};
     const int proofs = tune_class_proofs(&c, ctx->threads.count, ctx->target.isa, shapes),
@@ -283,13 +266,7 @@ int tune_check(const tune_options *options) {
         fprintf(stderr, "fovea-tune: %s: %s\n", path, why);
     } else
         status = check_section(options, ctx, tuning, own, list);
-    if (options->json) {
-        json_t *all = json_pack("{s:s, s:i, s:O}", "file", path, "status", status, "rows", list);
-        json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
-        putchar('\n');
-        json_decref(all);
-    }
-    json_decref(list);
+    tune_output_json(options->json, json_pack("{s:s, s:i, s:o}", "file", path, "status", status, "rows", list));
     fovea_context_destroy(ctx);
     fovea_tuning_destroy(tuning);
     return status;

@@ -52,7 +52,9 @@ static struct {
     long long steal, throttled;
     int scattered, twins; /* samples */
     const tune_plan *base, *last;
-    int in_a_row; /* samples of last */
+    int in_a_row;    /* samples of last */
+    tune_shape told; /* the shape of */
+    tune_choice told_best;
 } sim;
 
 static double kernel_cost(const fv_kernel *kernel, uint64_t salt) {
@@ -124,7 +126,12 @@ static void sim_rest(double seconds) {
 static long sim_involuntary(void) { return sim.involuntary += sim.weather.interrupts && sim.now >= sim.weather.clear; }
 static tune_noise sim_noise(void) { return (tune_noise){sim.involuntary, sim.steal, sim.throttled}; }
 
-/* The sizes and kernels that a choice comes to on a shape. */
+void sim_problem(const fovea_context *ctx, const tune_shape *shape, tune_problem *problem) {
+    char error[256];
+    if (!test_check(tune_problem_make(ctx, shape, problem, error), "problem: %s", error))
+        exit(TEST_FAILED);
+}
+
 tune_choice sim_made(tune_problem *problem, const tune_choice *choice) {
     tune_plan *plan = tune_problem_plan(problem, choice);
     const tune_choice made = plan ? plan->made : (tune_choice){0};
@@ -132,18 +139,24 @@ tune_choice sim_made(tune_problem *problem, const tune_choice *choice) {
     return made;
 }
 
-double sim_cost_told(tune_problem *problem, const tune_choice *made) {
+/* What is best on a shape where caches or thresholds are told wrongly. */
+static tune_choice best_told(tune_problem *problem) {
+    if (memcmp(&sim.told, &problem->shape, sizeof sim.told) == 0)
+        return sim.told_best;
     fv_cpu *cpu = (fv_cpu *)(uintptr_t)&problem->ctx->cpu; /* of the test's context */
-    fv_tuning_use *tuning = (fv_tuning_use *)(uintptr_t)&problem->ctx->tuning;
     const tune_choice none = {0};
-    const int64_t l1d = cpu->l1d, l2 = cpu->l2, scale = tuning->cache_scale;
+    const int64_t l1d = cpu->l1d, l2 = cpu->l2;
     cpu->l1d = sim.machine.l1d;
     cpu->l2 = sim.machine.l2;
-    tuning->cache_scale = 100;
-    const tune_choice best = sim_made(problem, problem->shape.linear ? &none : &sim.machine.constants);
+    sim.told_best = sim_made(problem, problem->shape.linear ? &none : &sim.machine.constants);
     cpu->l1d = l1d;
     cpu->l2 = l2;
-    tuning->cache_scale = scale;
+    memcpy(&sim.told, &problem->shape, sizeof sim.told);
+    return sim.told_best;
+}
+
+double sim_cost_told(tune_problem *problem, const tune_choice *made) {
+    const tune_choice best = best_told(problem);
     double cost = 1;
     for (int i = 0; i < FV_TUNING_KNOBS; i++) {
         const double a = (double)made->knob[i].number, b = (double)best.knob[i].number;
@@ -164,12 +177,6 @@ bool sim_trapped(tune_problem *problem, const tune_choice *made) {
                : tune_same_choice(&trap, made);
 }
 
-tune_choice sim_rule(int64_t percent) {
-    tune_choice rule = {0};
-    rule.cache_scale = percent;
-    return rule;
-}
-
 /* Is it the second default? The first is what a measurement begins with, three times. */
 static bool is_twin(const tune_plan *plan, bool usual) {
     sim.in_a_row = plan == sim.last ? sim.in_a_row + 1 : 1;
@@ -180,24 +187,17 @@ static bool is_twin(const tune_plan *plan, bool usual) {
 }
 
 static double sim_time(tune_problem *problem, const tune_plan *plan) {
-    const tune_choice none = {0}, base = sim_made(problem, &none);
+    const tune_choice none = {0}, base = sim.machine.told ? none : sim_made(problem, &none);
     double relative = sim.machine.told        ? sim_cost_told(problem, &plan->made)
                       : problem->shape.linear ? 1
                                               : sim_cost(&plan->made) / sim_cost(&base);
     if (sim.machine.flat) /* the default is best: what is better by the formula is as good, what is worse is worse */
         relative = fmax(relative, 1);
-    if (sim.machine.ruled > 0) {
-        const tune_choice rule = sim_rule(sim.machine.percent ? sim.machine.percent : 400),
-                          made = sim_made(problem, &rule);
-        const bool first = problem->shape.attention.head_dim == 128;
-        const double ruled = first ? sim.machine.ruled_first : sim.machine.ruled;
-        relative = tune_same_choice(&plan->made, &made) ? ruled : 1;
-    }
     if (sim.machine.changed > 0)
         relative = tune_same_choice(&plan->made, &base) ? 1 : sim.machine.changed;
     if (sim.machine.twin > 0 && is_twin(plan, tune_same_choice(&plan->made, &base)))
         relative *= exp(sim.twins++ / 2 % 2 ? sim.machine.twin : -sim.machine.twin);
-    const bool trapped = sim_trapped(problem, &plan->made);
+    const bool trapped = sim.machine.trap_keys && sim_trapped(problem, &plan->made);
     if (trapped && !sim.machine.trap_scatters)
         relative *= trap_factor;
     else if (trapped) { /* both samples of a block alike; medians are above 1, and below what is slower */

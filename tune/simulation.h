@@ -45,9 +45,6 @@ typedef struct machine {
     bool trap_tiles;    /* or all choices are whose tiles are not the default's, */
     bool trap_all;      /* or all but the default's; */
     bool trap_scatters; /* what is trapped takes as long as the default in the middle, but no two blocks agree */
-    double ruled;       /* what sizes for other caches take, all others taking 1 (0: as by the formula); */
-    double ruled_first; /* with 128 channels */
-    int64_t percent;    /* these caches (0: four times as large) */
     double changed;     /* what all takes but the default (0: as by the formula) */
     int64_t tile_rows;  /* tiles that are fastest by the formula (0: of 64) */
     bool told;       /* what a plan takes is how far its fields are from those that the default would have if caches */
@@ -55,6 +52,9 @@ typedef struct machine {
     tune_choice constants;
     double twin; /* log of what the default against itself takes more in one block, and less in the next */
 } machine;
+
+/* A problem of a shape, or the end of the test. */
+void sim_problem(const fovea_context *ctx, const tune_shape *shape, tune_problem *problem);
 
 /* What a plan costs by the formula. */
 double sim_cost(const tune_choice *made);
@@ -66,9 +66,6 @@ tune_choice sim_made(tune_problem *problem, const tune_choice *choice);
 double sim_cost_told(tune_problem *problem, const tune_choice *made);
 
 bool sim_trapped(tune_problem *problem, const tune_choice *made);
-
-/* The default for caches of so many per cent. */
-tune_choice sim_rule(int64_t percent);
 
 /* Puts the simulation in the place of the machine, in that weather; returns what was there. */
 tune_instruments sim_enter(const machine *m, const weather *w, int seed);

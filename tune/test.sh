@@ -6,7 +6,7 @@
 # noisy to tell (exit status 3).
 step=$1 name=fovea-tune program=$TUNE
 . "$(dirname "$0")/../tests/support/program.sh"
-export FOVEA_TUNING_FILE= FOVEA_KNOWN_CPUS= XDG_CACHE_HOME=$SCRATCH/cache
+export FOVEA_TUNING_FILE= FOVEA_KNOWN_CPUS= FOVEA_TUNE_GGML= XDG_CACHE_HOME=$SCRATCH/cache
 unset FOVEA_ISA FOVEA_LOG_SHAPES FOVEA_ARITHMETIC FOVEA_THREADS_BACKEND FOVEA_THREADS_BIND FOVEA_DEBUG FOVEA_TEST_SEED
 small=(--shape 'q_heads=2 q_len=64 head_dim=32' --shape 'linear rows=20 in=96 out=64' --effort quick --threads 1)
 
@@ -86,8 +86,7 @@ run) # the way of an operator: run, show, check, report, merge
     program=$SIMULATED
     expect 0 run "${small[@]}"
     has out '^attention rows 17-64, keys 0-64, d32 +faster choice: 1\.[0-9]+ times as fast \(1\..*\): .*tile_rows=[0-9]+' \
-        '^linear rows 17-64, in 1-255, out 1-255 +default (kept|confirmed as best)' '^1 of 2 classes has a faster choice: 1\..* Stored in .*/fovea/tuning\.$' \
-        '^cache sizes: '
+        '^linear rows 17-64, in 1-255, out 1-255 +default (kept|confirmed as best)' '^1 of 2 classes has a faster choice: 1\..* Stored in .*/fovea/tuning\.$'
     [ "$(grep -cE '^(attention|linear) rows' out)" = 2 ] || fail "not one line for each class"
     quantised=()
     for dtype in i8 u8 q8_0 u4 q4_0 q4_1 q4_k q5_k q6_k; do
@@ -159,8 +158,8 @@ noisy) # what cannot be told is said, early, and nothing else is; no figure wher
     [ ! -s out ] || fail "--quiet prints"
     for weather in interrupted stolen; do
         FOVEA_TUNE_WEATHER=$weather expect 3 run "${shapes[@]}" -o none
-        has out '^cache sizes: as reported \(not tested: machine too noisy' '^No class could be measured, [0-9]+ too noisy to tell\.$' \
-            '^Ended early, after 1[0-9] s: the first [5-7] classes were all too noisy to tell\.$' # of 60
+        has out '^No class could be measured, [0-9]+ too noisy to tell\.$' \
+            '^Ended early, after ([6-9]|1[0-9]) s: the first [5-9] classes were all too noisy to tell\.$' # of 60
     done
     [ ! -e none ] || fail "a file of nothing was written"
     linear=()
@@ -233,6 +232,48 @@ check) # rows that are not faster are never called so, and rows for others are s
     made none-faster </dev/null
     expect 0 check none-faster
     has out 'the default is best|defaults are best'
+    ;;
+
+ggml) # a run over the default shapes ends with fovea-tune-ggml, which is made up here
+    program=$SIMULATED
+    mkdir beside
+    printf '#!/bin/sh\necho measured "$@"\nexit ${GGML_STATUS-0}\n' >beside/fovea-tune-ggml
+    chmod +x beside/fovea-tune-ggml
+    run=(run --budget 1s --effort quick -o own)
+    FOVEA_TUNE_GGML=beside/fovea-tune-ggml expect 0 "${run[@]}"
+    [ "$(tail -1 out)" = 'measured -o own' ] || fail "not run, or not last: $(tail -1 out)"
+    while read -r words; do # what is no such run, or may print no such thing
+        # shellcheck disable=SC2086
+        FOVEA_TUNE_GGML=beside/fovea-tune-ggml expect '0|3' run --budget 1s --effort quick $words
+        ! grep measured out || fail "$words: it is run, or its words are on the standard output"
+        case $words in
+        *--json*) has err 'measured -o own' ;;
+        *) ! grep measured err || fail "$words: it is run" ;;
+        esac
+    done <<'END'
+-o own --json
+-o own --quiet
+-o own --threads 1
+-o own --isa scalar
+-o own --preset minilm
+-o own --dry-run
+-o -
+END
+    for status in 1 4 127; do
+        GGML_STATUS=$status FOVEA_TUNE_GGML=beside/fovea-tune-ggml expect 4 "${run[@]}"
+        has err "fovea-tune-ggml failed: exit status $status\$"
+    done
+    GGML_STATUS=3 FOVEA_TUNE_GGML=beside/fovea-tune-ggml expect '0|3' "${run[@]}"
+    FOVEA_TUNE_GGML=nowhere/ggml expect 4 "${run[@]}"
+    has err '^fovea-tune: FOVEA_TUNE_GGML: nowhere/ggml: No such file'
+    expect '0|3' "${run[@]}"
+    lacks out ggml
+    unset FOVEA_TUNE_GGML
+    expect '0|3' "${run[@]}"
+    has out '^What pays inside ggml was not measured: fovea-tune-ggml is not in fovea-tune.s folder'
+    ln -s "$SIMULATED" beside/fovea-tune
+    program=beside/fovea-tune expect 0 "${run[@]}"
+    has out '^measured -o own$'
     ;;
 
 log) # shapes that a program wrote down while it ran (LOGGER)
@@ -332,21 +373,6 @@ files) # files that are unavailable, or not for this machine
     has out '^linear .* default (kept|confirmed as best)'
     has own '^linear_f32 isa=.* threads=2' '^attention_f32 .* threads=1'
     lacks own '^linear_f32 .* threads=1' # where the default was confirmed
-    # Cache sizes that were found with other threads are taken from the file; one's own are looked for again.
-    scale() { # scale THREADS
-        echo "machine : cache_scale=200 : isa=$isa threads=$1 gain=1.031 low=1.024 high=1.038 blocks=310 shapes=none" | made own
-    }
-    sizes=("${small[@]}" --shape 'linear rows=300 in=4096 out=512') # blocks that depend on caches of any size
-    scale 2
-    expect 0 run "${sizes[@]}" -o own
-    has out "^cache sizes: 200% of those reported .from the file: found with tier $isa and 2 threads.\$"
-    has own '^machine : cache_scale=200 '
-    scale 1
-    FOVEA_TUNE_WEATHER=interrupted expect 3 run "${sizes[@]}" -o own
-    has out '^cache sizes: 200% of those reported \(not tested: '
-    expect 0 run "${sizes[@]}" -o own
-    has out '^cache sizes: as reported \(confirmed as best\)'
-    has own '^machine : cache_scale=100 '
     # A folder that the user names is not made: it may be misspelt. The usual one is.
     for command in 'run --budget 60s' 'report' 'merge sound'; do
         made sound </dev/null

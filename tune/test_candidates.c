@@ -4,6 +4,7 @@
 #include "dispatch/dispatch.h"
 #include "machine.h"
 #include "search.h"
+#include "simulation.h"
 #include "test.h"
 
 #include <math.h>
@@ -53,9 +54,8 @@ static void test_candidates(const fovea_context *ctx) {
         const tune_class *c = &classes[i];
         tune_problem problem;
         tune_choice list[TUNE_CANDIDATES];
-        char error[256], name[96], other[96];
-        if (!test_check(tune_problem_make(ctx, &c->search, &problem, error), "problem: %s", error))
-            continue;
+        char name[96], other[96];
+        sim_problem(ctx, &c->search, &problem);
         tune_plan *base = tune_problem_plan(&problem, &none);
         for (int changes = 2; changes > 0; changes--) {
             const int n = tune_list(&problem, &none, changes, base, list);
@@ -103,7 +103,8 @@ static void check_found(const fovea_context *ctx, const tune_class *c, const tun
 }
 
 /* Decoding: keys and values are in a cache, a set in each layer. Of what is read as it lies only keys of float32, and
- * their values where there is no product of few rows, take a chosen product: no candidate differs in others. And a row of the file is used by plans over a cache. */
+ * their values where there is no product of few rows, take a chosen product: no candidate differs in others. And plans
+ * over a cache use a row of the file. */
 static void test_decoding(const fovea_context *ctx) {
     static const char *const shapes[] = {"q_heads=8 kv_heads=2 q_len=1 kv_len=900 head_dim=64 causal=bottom_right",
                                          "q_heads=8 kv_heads=2 q_len=1 kv_len=900 head_dim=64 dtype=bf16",
@@ -119,8 +120,7 @@ static void test_decoding(const fovea_context *ctx) {
         test_check(tune_shape_read(shapes[i], &shape, error), "%s", error);
         const tune_class c = tune_class_of(&shape, ctx->threads.count, ctx->target.isa);
         check_found(ctx, &c, &shape);
-        if (!test_check(tune_problem_make(ctx, &c.search, &problem, error), "problem: %s", error))
-            continue;
+        sim_problem(ctx, &c.search, &problem);
         test_check(problem.cache && problem.sets > 1 && problem.shape.attention.page_keys == FOVEA_KV_PAGE_KEYS,
                    "%s: %d sets, not in a cache", c.name, problem.sets);
         tune_plan *base = tune_problem_plan(&problem, &none);
@@ -149,18 +149,17 @@ static void test_caches(fovea_context *ctx) {
     const int count = tune_classes(&options, ctx->threads.count, ctx->target.isa, &classes);
     for (int i = 0; i < count; i++) {
         tune_problem problem;
-        char error[256];
-        if (!test_check(tune_problem_make(ctx, &classes[i].search, &problem, error), "problem: %s", error))
-            continue;
+        tune_choice list[TUNE_CANDIDATES];
+        sim_problem(ctx, &classes[i].search, &problem);
         tune_plan *whole = tune_problem_plan(&problem, &none);
         ctx->cpu.l1d = l1d / 4;
         ctx->cpu.l2 = l2 / 4;
         tune_plan *base = tune_problem_plan(&problem, &none);
         bool found = tune_same_plan(whole, base);
         others += !found;
-        for (int k = 0; k < TUNE_SCALES && !found; k++) {
-            const tune_choice scaled = {.cache_scale = tune_scales[k]};
-            tune_plan *plan = tune_problem_plan(&problem, &scaled);
+        const int n = tune_list(&problem, &none, 1, base, list);
+        for (int k = 0; k < n && !found; k++) {
+            tune_plan *plan = tune_problem_plan(&problem, &list[k]);
             found = tune_same_plan(plan, whole);
             tune_plan_free(plan);
         }
@@ -184,8 +183,7 @@ static void check_outcome(const char *what, const tune_verdict *verdicts, int co
         results[i].verdict = verdicts[i];
         results[i].gain.median = i + 1;
     }
-    const tune_scale scale = {.percent = 100};
-    const tune_outcome o = tune_outcome_of(results, count, &scale);
+    const tune_outcome o = tune_outcome_of(results, count);
     test_check(o.store == store && o.status == status, "%s: %s, status %d", what, o.store ? "stored" : "not stored",
                o.status);
 }
@@ -204,14 +202,7 @@ static void test_outcome(void) {
     const tune_result gains[] = {{.verdict = VERDICT_tuned, .gain = {2, 1, 3}},
                                  {.verdict = VERDICT_default},
                                  {.verdict = VERDICT_tuned, .gain = {8, 7, 9}}};
-    tune_scale scale = {.percent = 100};
-    test_check(fabs(tune_outcome_of(gains, 3, &scale).gain - 4) < 1e-9, "gains of 2 and 8: %g",
-               tune_outcome_of(gains, 3, &scale).gain);
-    scale = (tune_scale){.percent = 200, .known = true};
-    const tune_result noisy = {.verdict = VERDICT_noisy};
-    const tune_outcome o = tune_outcome_of(&noisy, 1, &scale);
-    test_check(o.store && o.status == TUNE_GOOD, "a scale that was proved, of classes too noisy to tell: status %d",
-               o.status);
+    test_check(fabs(tune_outcome_of(gains, 3).gain - 4) < 1e-9, "gains of 2 and 8: %g", tune_outcome_of(gains, 3).gain);
 }
 
 int main(int argc, char **argv) {

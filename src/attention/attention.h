@@ -26,7 +26,7 @@ typedef struct fv_attention_choice {
     int64_t amx_rows;    /* likewise, bf16_tile goes over AMX tiles */
     int64_t stream_rows; /* most rows of a block that leaves prefetching to the hardware, where it can; -1: none */
     int64_t threads;     /* at most */
-    int64_t cache_scale; /* per cent of the caches' sizes for which defaults are made; 0: the context's */
+    int64_t cache_scale; /* per cent of the caches' sizes for which defaults are made; 0: 100 */
 } fv_attention_choice;
 
 /* fovea_attention_plan_create() with some choices made. */

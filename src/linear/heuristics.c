@@ -69,7 +69,7 @@ bool fv_linear_rows_fit(const fovea_linear *l, const fv_linear_choice *c, int64_
 /* Fields of 0 or NULL get their defaults for that many rows. */
 static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
     if (c->cache_scale <= 0)
-        c->cache_scale = l->ctx->tuning.cache_scale;
+        c->cache_scale = 100;
     const int64_t f = (int64_t)sizeof(float), l1 = fv_cpu_scaled(l->ctx->cpu.l1d, c->cache_scale),
                   l2 = fv_cpu_scaled(l->ctx->cpu.l2, c->cache_scale);
     if (!c->gemm)

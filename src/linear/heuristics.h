@@ -23,7 +23,7 @@ typedef struct fv_linear_choice {
     int64_t widened;     /* channels of a block of weights that becomes floats, at most */
     int64_t prefetch;    /* an fv_linear_prefetch */
     int64_t gather;      /* an fv_linear_gather */
-    int64_t cache_scale; /* per cent of the caches' sizes for which defaults are made; 0: the context's */
+    int64_t cache_scale; /* per cent of the caches' sizes for which defaults are made; 0: 100 */
 } fv_linear_choice;
 
 /* Which weights a product prefetches: those that it reads some steps later, or the block after its own. */

@@ -44,6 +44,7 @@ static const fv_tuning_knob knobs[] = {
     [FV_LINEAR_KNOB_widened] = FV_KNOB_NUMBER(choice, widened, 1, MOST_WIDENED, FV_TUNING_EIGHTHS, 4, 16, 2),
     [FV_LINEAR_KNOB_prefetch] = FV_KNOB_NAME(choice, prefetch, prefetch_name),
     [FV_LINEAR_KNOB_gather] = FV_KNOB_NAME(choice, gather, gather_name),
+    [FV_LINEAR_KNOB_cache_scale] = FV_KNOB_CACHE_SCALE(choice),
 };
 _Static_assert((int)FV_LINEAR_KNOBS <= (int)FV_TUNING_KNOBS, "room for knobs");
 

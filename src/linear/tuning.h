@@ -25,6 +25,7 @@ enum {
     FV_LINEAR_KNOB_widened,
     FV_LINEAR_KNOB_prefetch,
     FV_LINEAR_KNOB_gather,
+    FV_LINEAR_KNOB_cache_scale,
     FV_LINEAR_KNOBS
 };
 

@@ -188,7 +188,6 @@ fovea_status fv_tuning_use_file(const char *named, const fv_cpu *cpu, fv_isa isa
     memset(use, 0, sizeof *use);
     use->isa = isa;
     use->threads = threads;
-    use->cache_scale = 100;
     for (int i = 0; i < PARTS; i++)
         use->part[i].section = -1;
     const char *by = "the options", *environment = getenv("FOVEA_TUNING_FILE");
@@ -202,13 +201,6 @@ fovea_status fv_tuning_use_file(const char *named, const fv_cpu *cpu, fv_isa isa
     }
     use->status = use_one(use, cpu, named, fv_tuning_place, use->path, &use->tuning, use->part, "",
                           "no tuning file in $XDG_CACHE_HOME/fovea (or ~/.cache/fovea) and /etc/fovea");
-    if (use->part[0].section >= 0)
-        use->cache_scale = fv_tuning_cache_scale(use->tuning, use->part[0].section);
-    if (use->cache_scale != 100) {
-        size_t n = strlen(use->text);
-        fv_text_add(use->text, sizeof use->text, &n, "; cache sizes: %lld%% of those reported",
-                    (long long)use->cache_scale);
-    }
     const fovea_status shipped =
         use_one(use, cpu, NULL, shipped_place, use->shipped_path, &use->shipped, use->part + 2, "; shipped rows: ", "");
     if (use->status == FOVEA_OK && shipped != FOVEA_ERROR_INCOMPATIBLE)

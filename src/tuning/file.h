@@ -30,7 +30,6 @@ typedef struct fv_tuning_use {
     fovea_tuning *tuning, *shipped; /* NULL: none */
     fv_tuning_part part[4];         /* of both, by precedence */
     int rows;                       /* that the context may use */
-    int64_t cache_scale;            /* per cent of the reported cache sizes that count: from the file, or 100 */
     fovea_status status;            /* what was wrong with the file */
     char path[FV_TUNING_PATH], shipped_path[FV_TUNING_PATH];
     char text[512]; /* a sentence: which files, how many rows, or why not */

@@ -23,9 +23,6 @@ static const part cpu_words = {
     {"vendor", "family", "model", "stepping", "isa", "features", "l1d", "l2", "l3", "cores", "kernels"}};
 static const part model_words = {"word of a cpu line", 5, 5, {"vendor", "family", "model", "isa", "features"}};
 static const part evidence_words = {"evidence", 5, 5, {"gain", "low", "high", "blocks", "shapes"}};
-static const part machine_words = {"word about a machine", 1, 1, {"cache_scale"}};
-static const part machine_evidence = {"evidence", 7, 7, {"isa", "threads", "gain", "low", "high", "blocks", "shapes"}};
-static const char machine_word[] = "machine";
 static const fv_interval any_threads = {1, 1 << 20};
 
 bool fv_tuning_refuse(fv_tuning_reader *r, fovea_status status, const char *format, ...) {
@@ -217,20 +214,16 @@ static bool take_choice(fv_tuning_reader *r, const fv_tuning_operation *operatio
     return true;
 }
 
-/* The evidence's five words; before them, with a machine, where it was found. */
-static bool take_evidence(fv_tuning_reader *r, const part *p, fv_tuning_evidence *e, fv_isa *isa, int64_t *threads) {
+static bool take_evidence(fv_tuning_reader *r, fv_tuning_evidence *e) {
     int64_t *const ratios[] = {&e->gain, &e->low, &e->high};
     fv_word word;
-    for (int i, next = 0; (i = take_word(r, p, next, &word)) < p->count; next = i + 1) {
-        const int own = i - (p->count - evidence_words.count);
-        if (i < 0 || (own == -2 && !read_isa(r, &word, isa)) ||
-            (own == -1 && !read_size(r, &word, any_threads, threads)) ||
-            (own >= 0 && own < 3 && !read_thousandths(r, &word, ratios[own])) ||
-            (own == 3 && !read_size(r, &word, (fv_interval){0, 1 << 30}, &e->blocks)))
+    for (int i, next = 0; (i = take_word(r, &evidence_words, next, &word)) < evidence_words.count; next = i + 1) {
+        if (i < 0 || (i < 3 && !read_thousandths(r, &word, ratios[i])) ||
+            (i == 3 && !read_size(r, &word, (fv_interval){0, 1 << 30}, &e->blocks)))
             return false;
-        if (own == 4 && strlen(word.value) >= sizeof e->shapes)
+        if (i == 4 && strlen(word.value) >= sizeof e->shapes)
             return fv_tuning_wrong(r, "shapes= is longer than %zu bytes", sizeof e->shapes - 1);
-        if (own == 4)
+        if (i == 4)
             memcpy(e->shapes, word.value, strlen(word.value) + 1);
     }
     return r->at[0] == '\0' || fv_tuning_wrong(r, "nothing more is expected at \"%.40s\"", r->at);
@@ -250,39 +243,10 @@ bool fv_tuning_take_row(fv_tuning_reader *r, fv_target machine, bool model, fv_t
     row->operation = (fv_tuning_op)op;
     return take_shapes(r, operation, machine, model, row) && take_colon(r, "what the row decides (\" : \")") &&
            take_choice(r, operation, fv_target_capped(machine, row->isa), row) &&
-           take_colon(r, "the evidence (\" : \")") && take_evidence(r, &evidence_words, &row->evidence, NULL, NULL);
-}
-
-bool fv_tuning_is_machine(const char *text) {
-    const size_t length = sizeof machine_word - 1;
-    return strncmp(text, machine_word, length) == 0 && (text[length] == ' ' || text[length] == '\0');
+           take_colon(r, "the evidence (\" : \")") && take_evidence(r, &row->evidence);
 }
 
 bool fv_tuning_is_adapter(const char *text) { return text[strcspn(text, " .")] == '.'; }
-
-bool fv_tuning_take_machine(fv_tuning_reader *r, fv_tuning_machine *m) {
-    const fv_interval scales = {FV_CACHE_SCALE_LEAST, FV_CACHE_SCALE_MOST};
-    fv_word word;
-    r->at += sizeof machine_word - 1;
-    if (!take_colon(r, "what is said of the machine (\" : \")"))
-        return false;
-    if (take_word(r, &machine_words, 0, &word) != 0 || !read_size(r, &word, scales, &m->cache_scale) ||
-        take_word(r, &machine_words, 1, &word) < 0 || !take_colon(r, "the evidence (\" : \")"))
-        return false;
-    return take_evidence(r, &machine_evidence, &m->evidence, &m->isa, &m->threads);
-}
-
-int64_t fv_tuning_text_cache_scale(const char *text) {
-    fv_word word;
-    int64_t number;
-    const char *at = strstr(text, " : ");
-    if (!fv_tuning_is_machine(text) || !at)
-        return 0;
-    for (at += 2; fv_word_next(&at, " ", &word) == FV_WORD_FOUND;)
-        if (strcmp(word.name, machine_words.name[0]) == 0 && fv_word_number(word.value, &number))
-            return number;
-    return 0;
-}
 
 /* All words are there, in their order, so that equal machines have equal text. Those of newer versions may have more,
  * and are for other builds. */
@@ -377,11 +341,4 @@ void fv_tuning_print_row(const fv_tuning_row *row, char text[FV_TUNING_LINE]) {
     }
     fv_text_add(text, size, &n, " :");
     print_evidence(&row->evidence, text, &n);
-}
-
-void fv_tuning_print_machine(const fv_tuning_machine *m, char text[FV_TUNING_LINE]) {
-    size_t n = 0;
-    fv_text_add(text, FV_TUNING_LINE, &n, "%s : %s=%" PRId64 " : isa=%s threads=%" PRId64, machine_word,
-                machine_words.name[0], m->cache_scale, fv_isa_word(m->isa), m->threads);
-    print_evidence(&m->evidence, text, &n);
 }

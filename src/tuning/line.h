@@ -20,25 +20,17 @@ __attribute__((format(printf, 3, 4)))
 bool fv_tuning_refuse(fv_tuning_reader *r, fovea_status status, const char *format, ...);
 #define fv_tuning_wrong(r, ...) fv_tuning_refuse(r, FOVEA_ERROR_TUNING, __VA_ARGS__)
 
-/* Is it the line of a machine? */
-bool fv_tuning_is_machine(const char *text);
-
 /* Is it a row of an adapter: has its first word a dot? */
 bool fv_tuning_is_adapter(const char *text);
 
 /* A line's whole: a row for this build, and for the machine of its section (of a model: it need not name its threads);
- * the line of a machine; a cpu line, and the machine in it, as far as this build knows its words. */
+ * a cpu line, and the machine in it, as far as this build knows its words. */
 bool fv_tuning_take_row(fv_tuning_reader *r, fv_target machine, bool model, fv_tuning_row *row);
-bool fv_tuning_take_machine(fv_tuning_reader *r, fv_tuning_machine *machine);
 bool fv_tuning_take_section(fv_tuning_reader *r, fv_tuning_section *section, fv_target *machine);
 
 void fv_tuning_print_row(const fv_tuning_row *row, char text[FV_TUNING_LINE]);
-void fv_tuning_print_machine(const fv_tuning_machine *machine, char text[FV_TUNING_LINE]);
 
 /* May two rows of one other build be asked for the same shape? By what their text tells: operation and keys. */
 bool fv_tuning_overlap_text(const char *a, const char *b);
-
-/* The cache_scale in the line of a machine; 0 if there is none. */
-int64_t fv_tuning_text_cache_scale(const char *text);
 
 #endif

@@ -14,43 +14,16 @@ static bool replaced(const fv_tuning_row *row, const char *section, const fovea_
     return false;
 }
 
-/* The cache_scale of a section, of this build or another. *any: is anything said for it at all? Rows of adapters say
- * nothing. */
-static int64_t scale_of(const fovea_tuning *tuning, int section, bool *any) {
-    int64_t scale = fv_tuning_cache_scale(tuning, section);
-    *any = section >= 0 && tuning->machine[section].cache_scale;
-    for (int i = 0; i < tuning->rows; i++)
-        if (tuning->row[i].section == section && !fv_tuning_is_adapter(tuning->row[i].text)) {
-            const int64_t told = fv_tuning_text_cache_scale(tuning->row[i].text);
-            *any = true;
-            scale = told ? told : scale;
-        }
-    return scale;
-}
-
-/* Rows of a machine hold for one size of its caches: where from has rows for another size, all of into's go. */
-static bool outdated(const fovea_tuning *into, int section, const fovea_tuning *from) {
-    bool any, any_from;
-    const int other = fv_tuning_section_find(from, &into->section[section]);
-    const int64_t scale = scale_of(into, section, &any), scale_from = scale_of(from, other, &any_from);
-    return any && any_from && scale != scale_from;
-}
-
 /* Adds a part of a merge; from: what comes after it, or NULL. */
 static fovea_status add(fovea_tuning *all, const fovea_tuning *part, const fovea_tuning *from,
                         char error[FV_FILE_ERROR]) {
     fovea_status status = FOVEA_OK;
-    bool gone[FV_TUNING_SECTIONS] = {false};
-    for (int i = 0; i < part->sections && status == FOVEA_OK; i++) { /* also those without rows */
+    for (int i = 0; i < part->sections; i++) /* also those without rows */
         fv_tuning_section_make(all, &part->section[i]);
-        gone[i] = from && outdated(part, i, from);
-        if (!gone[i] && part->machine[i].cache_scale)
-            status = fv_tuning_put_machine(all, &part->section[i], &part->machine[i], error);
-    }
     for (int i = 0; i < part->rows && status == FOVEA_OK; i++) {
         const fv_tuning_row *row = &part->row[i];
         const fv_tuning_section *section = &part->section[row->section];
-        if (!gone[row->section] && (!from || !replaced(row, section->text, from)))
+        if (!from || !replaced(row, section->text, from))
             status = fv_tuning_put(all, section, row, error);
     }
     return status;

@@ -232,32 +232,11 @@ void fv_tuning_remove(fovea_tuning *tuning, int section, const fv_tuning_row *ro
     tuning->rows = kept;
 }
 
-int64_t fv_tuning_cache_scale(const fovea_tuning *tuning, int section) {
-    return section >= 0 && tuning->machine[section].cache_scale ? tuning->machine[section].cache_scale : 100;
-}
-
 /* Makes a section if need be. */
 static fovea_status find_section(fovea_tuning *tuning, const fv_tuning_section *section, int *index,
                                  char error[FV_FILE_ERROR]) {
     *index = fv_tuning_section_make(tuning, section);
     return *index < 0 ? fail(FOVEA_ERROR_TUNING, error, "too many CPUs and builds for one tuning file") : FOVEA_OK;
-}
-
-fovea_status fv_tuning_put_machine(fovea_tuning *tuning, const fv_tuning_section *section,
-                                   const fv_tuning_machine *machine, char error[FV_FILE_ERROR]) {
-    int index, kept = 0;
-    const fovea_status status = find_section(tuning, section, &index, error);
-    if (status != FOVEA_OK)
-        return status;
-    const int64_t before = fv_tuning_cache_scale(tuning, index);
-    tuning->machine[index] = *machine;
-    if (fv_tuning_cache_scale(tuning, index) == before)
-        return FOVEA_OK;
-    for (int i = 0; i < tuning->rows; i++)
-        if (tuning->row[i].section != index)
-            tuning->row[kept++] = tuning->row[i];
-    tuning->rows = kept;
-    return FOVEA_OK;
 }
 
 fovea_status fv_tuning_put(fovea_tuning *tuning, const fv_tuning_section *section, const fv_tuning_row *row,

@@ -18,7 +18,7 @@
 enum {
     FV_TUNING_VERSION = 3,      /* of the text form: what this library writes, and knows all of */
     FV_TUNING_KEYS = 12,        /* room in memory for the keys of an operation, */
-    FV_TUNING_KNOBS = 12,       /* and for its knobs */
+    FV_TUNING_KNOBS = 14,       /* and for its knobs */
     FV_TUNING_TRIED = 8,        /* and for numbers that are tried of one */
     FV_TUNING_BYTES = 64 << 10, /* of a file */
     FV_TUNING_ROWS = 1024,
@@ -73,6 +73,9 @@ typedef struct fv_tuning_knob {
             __VA_ARGS__                                                                                                \
         }                                                                                                              \
     }
+
+/* The size of caches in per cent of what the system says: some hypervisors report those of a whole socket, or none. */
+#define FV_KNOB_CACHE_SCALE(choice) FV_KNOB_NUMBER(choice, cache_scale, 10, 6400, 0, 25, 50, 200, 400, 800)
 
 /* Keys come in the order in which a row that does not fit is explained: those first whose nearest miss tells least. */
 typedef struct fv_tuning_operation {
@@ -134,22 +137,10 @@ typedef struct fv_tuning_section {
     char release[16]; /* "0.3.0"; "": written by a build that did not say */
 } fv_tuning_section;
 
-/* The row of a machine as a whole: all plans and linear maps, whatever their tier and threads, take its caches to have
- * cache_scale per cent of the reported sizes. */
-typedef struct fv_tuning_machine {
-    int64_t cache_scale; /* 0: nothing is said, which is 100 */
-    int line;            /* of the file, 0: none */
-    fv_isa isa;          /* where it was found, */
-    int64_t threads;     /* and on how many threads */
-    fv_tuning_evidence evidence;
-} fv_tuning_machine;
-enum { FV_CACHE_SCALE_LEAST = 10, FV_CACHE_SCALE_MOST = 6400 };
-
 struct fovea_tuning {
     int version; /* FV_TUNING_VERSION, or the newer one of a file that rows for other builds are from */
     int sections, rows, capacity;
     fv_tuning_section section[FV_TUNING_SECTIONS];
-    fv_tuning_machine machine[FV_TUNING_SECTIONS]; /* of each section; of another build it is a row of text */
     fv_tuning_row *row;
 };
 
@@ -182,14 +173,6 @@ int fv_tuning_section_make(fovea_tuning *tuning, const fv_tuning_section *sectio
 /* Puts a row in, in place of those that it overlaps. */
 fovea_status fv_tuning_put(fovea_tuning *tuning, const fv_tuning_section *section, const fv_tuning_row *row,
                            char error[FV_FILE_ERROR]);
-
-/* Puts in what is said of a machine, in place of what was. If its caches count as another size then, its rows go: they
- * were proved against other defaults. */
-fovea_status fv_tuning_put_machine(fovea_tuning *tuning, const fv_tuning_section *section,
-                                   const fv_tuning_machine *machine, char error[FV_FILE_ERROR]);
-
-/* The cache_scale of a section; 100 where nothing is said, or section is -1. */
-int64_t fv_tuning_cache_scale(const fovea_tuning *tuning, int section);
 
 /* Takes out the rows of a section that a row (of this build; what it decides does not matter) overlaps. */
 void fv_tuning_remove(fovea_tuning *tuning, int section, const fv_tuning_row *row);

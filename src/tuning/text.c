@@ -4,8 +4,6 @@
  *     # Fovea 0.3.0
  *     cpu vendor=GenuineIntel family=6 model=207 stepping=2 isa=avx512 features=f16c,avx512_bf16 l1d=49152 l2=2097152
  *         l3=67108864 cores=2 kernels=<hash>                                          (one line, here folded)
- *     machine : cache_scale=200
- *         : isa=avx512 threads=2 gain=1.031 low=1.024 high=1.038 blocks=310 shapes=b1_h4_q373_kv373_d64  (likewise)
  *     attention_f32 isa=avx512 threads=2 head_dim=64 value_dim=64 limited=0 group=1 rows=257..1023
  *         : score=multiply_f32_f32_6x64_avx512 tile_rows=32
  *         : gain=1.043 low=1.031 high=1.055 blocks=45 shapes=b1_h12_q300_kv300       (one line, here folded)
@@ -16,7 +14,7 @@
  * for the default: so rows stay good when an operation gets more of them. Lines end with a newline; those that begin
  * with # and empty ones mean nothing. Rows follow the cpu line of the CPU and build that they are for; a cpu line
  * without rows says that the defaults are best there. The comment above a cpu line names the release of the build;
- * builds that do not know it drop it when they write. The machine line is of the CPU, whatever the tier and threads.
+ * builds that do not know it drop it when they write.
  * Rows for another build are carried along unread: its kernels, operations, keys and knobs may not be known here. So
  * are rows of adapters, whose first word has a dot.
  *
@@ -25,7 +23,7 @@
  *     cpu vendor=GenuineIntel family=6 model=207 isa=avx512 features=f16c,avx512_bf16
  *
  * So builds go by the names in its rows. A row with a name that is unknown here (of an operation, key, knob, tier or
- * kernel, or one that a knob has a list of) is dropped alone: carried along unread. It has no machine line.
+ * kernel, or one that a knob has a list of) is dropped alone: carried along unread.
  *
  * Versions. What is added to tables later makes a version. A file of a newer version is read as long as all that is for
  * this build is known here; else the whole file is refused with FOVEA_ERROR_VERSION. Version 1, which had other rows,
@@ -93,17 +91,6 @@ static bool take_end(fv_tuning_reader *r, uint64_t sum, file *f) {
                             r->version, FV_TUNING_VERSION);
 }
 
-static bool take_machine(fv_tuning_reader *r, fv_tuning_machine *machine) {
-    fv_tuning_machine one = {.line = r->line};
-    if (!fv_tuning_take_machine(r, &one))
-        return false;
-    if (machine->cache_scale)
-        return fv_tuning_wrong(r, "%s line %d", machine->cache_scale == one.cache_scale ? "the same as" : "contradicts",
-                               machine->line);
-    *machine = one;
-    return true;
-}
-
 /* Takes the release from a comment, if it names one. */
 static void take_release(const char *line, file *f) {
     const char *word = line + sizeof release_word - 1;
@@ -140,9 +127,6 @@ static bool take_line(fv_tuning_reader *r, uint64_t sum, file *f) {
     fv_tuning_row row = {.line = r->line, .known = fv_tuning_section_known(&f->section)};
     if (fv_tuning_is_adapter(line) || (model && f->machine.isa == FV_ISA_none)) /* of another architecture */
         row.known = false;
-    if (row.known && fv_tuning_is_machine(r->at))
-        return model ? fv_tuning_wrong(r, "a model has no such line: its machines have other caches")
-                     : take_machine(r, &f->tuning->machine[f->index]);
     if (row.known && !fv_tuning_take_row(r, f->machine, model, &row)) {
         if (!model || !r->unknown)
             return false;
@@ -222,10 +206,6 @@ fovea_status fv_tuning_print(const fovea_tuning *tuning, char *text, size_t *len
         if (tuning->section[s].release[0])
             fv_text_add(text, size, &n, "%s%s\n", release_word, tuning->section[s].release);
         fv_text_add(text, size, &n, "%s\n", tuning->section[s].text);
-        if (tuning->machine[s].cache_scale) {
-            fv_tuning_print_machine(&tuning->machine[s], line);
-            fv_text_add(text, size, &n, "%s\n", line);
-        }
         for (int i = 0; i < tuning->rows; i++)
             if (tuning->row[i].section == s) {
                 fv_tuning_print_row(&tuning->row[i], line);

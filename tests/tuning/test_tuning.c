@@ -81,18 +81,9 @@ static void test_memory(void) {
         for (int i = 0; i < tuning->rows; i++) {
             fv_tuning_value *knob = tuning->row[i].knob;
             knob[FV_ATTENTION_KNOB_split].number = wanted[w].split;
+            if (i < FV_TUNING_linear_f32)
+                knob[FV_ATTENTION_KNOB_cache_scale].number = wanted[w].caches;
             knob[FV_ATTENTION_KNOB_block_rows].number = knob[FV_ATTENTION_KNOB_tile_rows].number = wanted[w].rows;
-        }
-        if (wanted[w].caches) {
-            const fv_tuning_section own = section_own();
-            const fv_tuning_machine machine = {.cache_scale = wanted[w].caches,
-                                               .isa = FV_ISA_scalar,
-                                               .threads = 1,
-                                               .evidence = tuning->row[0].evidence};
-            char error[FV_FILE_ERROR];
-            const fv_tuning_row row = tuning->row[0];
-            fv_tuning_put_machine(tuning, &own, &machine, error);
-            test_check(fv_tuning_put(tuning, &own, &row, error) == FOVEA_OK, "put: %s", error);
         }
         test_check(fovea_tuning_save(tuning, path) == FOVEA_OK, "save: %s", fovea_error_detail());
         fovea_tuning_destroy(tuning);

@@ -4,6 +4,7 @@
 #include "target.h"
 #include "tuning_case.h"
 
+#include "attention/plan/plan.h"
 #include "dispatch/dispatch.h"
 #include "linear/linear.h"
 
@@ -29,6 +30,8 @@ static const struct {
      "line 18|chunk"},
     {"items too many", "row_block=21", " :", "row_block=21 items=65", "line 18|items=65|64"},
     {"items never", "row_block=21", " :", "row_block=21 items=-1", "line 18|items=-1"},
+    {"caches too small", "row_block=21", " :", "row_block=21 cache_scale=9", "line 18|cache_scale=9|10 to 6400"},
+    {"caches too large", "row_block=21", " :", "row_block=21 cache_scale=6401", "line 18|cache_scale=6401"},
     {"a key of attention", "in=1..1024", " out", "keys=1..1024", "line 18|\"keys\" is not a known key"},
     {"a knob of attention", "k_block=7", " row_block", "tile_rows=7", "line 18|\"tile_rows\" is not a known choice"},
     {"no input", "in=1..1024", " out", "in=0..3", "line 18|in|at least 1"},
@@ -226,6 +229,47 @@ static void test_every_choice(void) {
     }
 }
 
+/* A row that says as what caches count: maps, and plans of attentions, are those of such caches. */
+static void test_caches(void) {
+    fv_tuning_value knob[FV_TUNING_KNOBS] = {{NULL, 0}};
+    int others = 0;
+    knob[FV_LINEAR_KNOB_cache_scale].number = 400;
+    const fv_linear_choice larger = {.cache_scale = 400};
+    fovea_context *without = context_tuned("", 1),
+                  *with =
+                      context_knobs(without, files_name("caches"), FV_TUNING_linear_f32, FV_TUNING_linear_f32, knob);
+    fovea_linear *maps[2] = {map_of(with, 1024, 64), map_of(without, 1024, 64)};
+    const fv_linear_choice a = fv_linear_heuristics(maps[0], 500, NULL),
+                           b = fv_linear_heuristics(maps[1], 500, &larger),
+                           c = fv_linear_heuristics(maps[1], 500, NULL);
+    test_check(memcmp(&a, &b, sizeof a) == 0, "chunks of %" PRId64 ", not %" PRId64, a.chunk, b.chunk);
+    test_check(a.row_block != c.row_block, "larger caches change no map");
+    for (int i = 0; i < 2; i++)
+        fovea_linear_destroy(maps[i]);
+    fovea_context_destroy(with);
+    knob[FV_LINEAR_KNOB_cache_scale].number = 0;
+    knob[FV_ATTENTION_KNOB_cache_scale].number = 400;
+    with = context_knobs(without, files_name("caches"), FV_TUNING_attention_f32, FV_TUNING_attention_f32, knob);
+    for (int64_t rows = 20; rows <= 4096; rows *= 4) { /* up to 72 are one tile, whatever the caches */
+        attention_case at = case_plain(1, 2, 2, rows, 4096, 64, 64);
+        const fv_attention_choice choices[] = {{.cache_scale = 400}, {.cache_scale = 0}};
+        fovea_attention_plan *plans[3];
+        fovea_attention_plan_create(with, &at.desc, &plans[2]);
+        for (int i = 0; i < 2; i++)
+            fv_attention_plan_create_chosen(without, &at.desc, &choices[i], &plans[i]);
+        test_check(memcmp(&plans[2]->choice, &plans[0]->choice, sizeof plans[0]->choice) == 0,
+                   "%" PRId64 " rows: blocks of %" PRId64 ", not %" PRId64, rows, plans[2]->choice.block_rows,
+                   plans[0]->choice.block_rows);
+        others += plans[2]->choice.block_rows != plans[1]->choice.block_rows ||
+                  plans[2]->choice.tile_rows != plans[1]->choice.tile_rows;
+        for (int i = 0; i < 3; i++)
+            fovea_attention_plan_destroy(plans[i]);
+    }
+    test_check(others > 0, "larger caches change no plan");
+    fovea_context_destroy(with);
+    fovea_context_destroy(without);
+}
+
 static const fv_kernel *any_gemm(rng *r) {
     const fv_kernel *list[16] = {NULL};
     int n = 1; /* the first: the default */
@@ -289,6 +333,7 @@ int main(int argc, char **argv) {
     test_map();
     test_describe_all();
     test_every_choice();
+    test_caches();
     test_bits();
     files_end();
     return test_end();

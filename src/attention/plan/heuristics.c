@@ -179,7 +179,7 @@ void fv_attention_heuristics(fovea_attention_plan *plan, const fv_attention_choi
                        (!wanted->value || fv_multiply_tuned(wanted->value, plan->ctx->target))));
     *c = wanted ? *wanted : (fv_attention_choice){0};
     if (c->cache_scale <= 0)
-        c->cache_scale = plan->ctx->tuning.cache_scale;
+        c->cache_scale = 100;
     if (!c->score)
         c->score = default_score(plan);
     if (!c->value)

@@ -57,10 +57,8 @@ fovea_status fv_attention_plan_make(const fovea_context *ctx, const fovea_attent
     if (desc->window_right < 0 || desc->window_right > FV_NO_LIMIT)
         made->desc.window_right = FV_NO_LIMIT;
     fv_attention_heuristics(made, choice);
-    const bool by_file = made->tuned || (!made->chosen && ctx->tuning.cache_scale != 100);
-    if (by_file && fv_attention_sizes_large(made)) {
-        tuned.block_rows = tuned.tile_rows = tuned.split_segments = 0;
-        tuned.cache_scale = 100;
+    if (made->tuned && fv_attention_sizes_large(made)) {
+        tuned.block_rows = tuned.tile_rows = tuned.split_segments = tuned.cache_scale = 0;
         fv_attention_heuristics(made, &tuned);
         made->usual_sizes = true;
     }

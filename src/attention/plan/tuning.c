@@ -37,6 +37,7 @@ static const fv_tuning_knob knobs[] = {
     [FV_ATTENTION_KNOB_stream_rows] = FV_KNOB_NUMBER(choice, stream_rows, -1, MOST_ROWS, 0, -1, 1, 2, 4, 8, 16),
     [FV_ATTENTION_KNOB_threads] =
         FV_KNOB_NUMBER(choice, threads, 1, MOST_ROWS, FV_TUNING_THREADED, 1, 2, 4, 8, 16, 32, 64),
+    [FV_ATTENTION_KNOB_cache_scale] = FV_KNOB_CACHE_SCALE(choice),
 };
 _Static_assert((int)FV_ATTENTION_KNOBS <= (int)FV_TUNING_KNOBS, "room for knobs");
 

@@ -39,6 +39,7 @@ enum {
     FV_ATTENTION_KNOB_amx_rows,
     FV_ATTENTION_KNOB_stream_rows,
     FV_ATTENTION_KNOB_threads,
+    FV_ATTENTION_KNOB_cache_scale,
     FV_ATTENTION_KNOBS
 };
 
