@@ -165,7 +165,7 @@ FV_ALWAYS_INLINE void widen_width(widen_tiles *t, const int mr) {
         widen_run(t, mr, NV);
 }
 
-/* count tiles of so many rows. */
+/* count tiles of that many rows. */
 static void widen_height(widen_tiles *t, int64_t count, int64_t rows) {
     static const float zeros[MOST_NV * FV_W];
     t->start = t->start ? t->start : zeros; /* with ldstart 0 */
