@@ -36,6 +36,7 @@ static inline void fv_packed_step(const fv_keys *k, int64_t begin, int64_t end, 
     step->form = form;
     step->most_rows = INT64_MAX;
     step->factor = 1.0f;
+    step->skips_lines = false;
 }
 
 /* The words of two elements of keys_words.c, by the product of a source. */
