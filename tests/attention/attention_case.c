@@ -1,6 +1,7 @@
 /* Attention problems for tests: what they are and how they are run (attention_case.h). */
 #include "attention_case.h"
 
+#include "attention/sources/source.h"
 #include "context/context.h"
 #include "dispatch/dispatch.h"
 #include "mask_words.h"
@@ -173,7 +174,8 @@ static const fv_kernel *random_gemm(rng *r) {
 }
 
 fv_attention_choice choice_random(rng *r) {
-    static const int64_t splits[] = {0, -1, 1, 2}, caches[] = {0, 10, 50, 400, 6400};
+    static const int64_t splits[] = {0, -1, 1, 2}, caches[] = {0, 10, 50, 400, 6400}, few[] = {0, 0, -1, 4, 64},
+                         copied[] = {0, 0, 1, 64, 1 << 20}, tiled[] = {0, 0, 1, 4096}, streamed[] = {0, 0, -1, 1, 16};
     fv_attention_choice choice = {0};
     choice.score = random_gemm(r);
     choice.value = random_gemm(r);
@@ -181,6 +183,14 @@ fv_attention_choice choice_random(rng *r) {
     choice.tile_rows = rng_below(r, 3) ? rng_between(r, 1, 40) : 0;
     choice.split_segments = splits[rng_below(r, 4)];
     choice.cache_scale = caches[rng_below(r, 5)];
+    choice.few_rows = few[rng_below(r, 5)];
+    choice.copy_rows = copied[rng_below(r, 5)];
+    choice.amx_rows = tiled[rng_below(r, 4)];
+    choice.stream_rows = streamed[rng_below(r, 5)];
+    if (rng_below(r, 2)) { /* a source that does not serve leaves it to the planner */
+        choice.k = rng_below(r, FV_KEYS_COUNT + 1);
+        choice.v = rng_below(r, FV_VALUES_COUNT + 1);
+    }
     return choice;
 }
 

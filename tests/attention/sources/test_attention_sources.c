@@ -1,9 +1,8 @@
 /* Every pair of sources of keys and values (src/attention/sources) that serves a problem, forced by the choice, has the
- * bits of the scalar tier: over problems of the reference tests in all types and arithmetics, from tensors and from
- * pages of the caller's own, and over caches with every type of keys and values. Blocks, tiles, splits and thresholds
- * of each plan are random, too. AMX tiles are emulated where there are none. The end of the run tells how often each
- * pair was taken; words of two elements, which need instructions that multiply them, are SKIPPED on CPUs that have
- * none. */
+ * bits of the scalar tier: over problems of the reference tests in all types and arithmetics, from tensors and from pages
+ * of the caller's own, and over caches with every type of keys and values. Blocks, tiles, splits and thresholds of each
+ * plan are random, too. AMX tiles are emulated where there are none. The end of the run tells how often each pair was
+ * taken; words of two elements, which need instructions that multiply them, are SKIPPED on CPUs that have none. */
 #include "attention/plan/plan.h"
 #include "cache/cache.h"
 #include "cache_case.h"
@@ -32,14 +31,9 @@ static const char *const values_names[] = {
 
 /* A choice of a pair, with anything else. */
 static fv_attention_choice choice_of(int k, int v, rng *r) {
-    static const int64_t rows[] = {0, -1, 1, 8, 1000};
     fv_attention_choice choice = choice_random(r);
     choice.k = k + 1;
     choice.v = v + 1;
-    choice.few_rows = rows[rng_below(r, 5)];
-    choice.copy_rows = rows[2 + rng_below(r, 3)];
-    choice.amx_rows = rows[2 + rng_below(r, 3)];
-    choice.stream_rows = rows[rng_below(r, 5)];
     return choice;
 }
 
