@@ -256,6 +256,7 @@ ggml) # a run over the default shapes ends with fovea-tune-ggml, which is made u
 -o own --threads 1
 -o own --isa scalar
 -o own --preset minilm
+-o own --shape q_heads=2
 -o own --dry-run
 -o -
 END
