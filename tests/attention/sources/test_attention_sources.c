@@ -1,8 +1,9 @@
-/* Every pair of sources of keys and values (src/attention/sources) that serves a problem, forced by the choice, has the
- * bits of the scalar tier: over problems of the reference tests in all types and arithmetics, from tensors and from pages
- * of the caller's own, and over caches with every type of keys and values. Blocks, tiles, splits and thresholds of each
- * plan are random, too. AMX tiles are emulated where there are none. The end of the run tells how often each pair was
- * taken; words of two elements, which need instructions that multiply them, are SKIPPED on CPUs that have none. */
+/* Every pair of sources of keys and values (src/attention/sources) that serves a problem, forced by the choice,
+ * has the bits of the scalar tier: over problems of the reference tests in all types and arithmetics, from tensors
+ * and from pages of the caller's own, and over caches with every type of keys and values. Blocks, tiles, splits
+ * and thresholds of each plan are random, too. AMX tiles are emulated where there are none. The end of the run
+ * tells how often each pair was taken; words of two elements, which need instructions that multiply them, are
+ * SKIPPED on CPUs that have none. */
 #include "attention/plan/plan.h"
 #include "cache/cache.h"
 #include "cache_case.h"
