@@ -27,7 +27,7 @@ UNCLEAN = {
     ),
     "words": (
         "include/", "integrations/ggml/", "python/CMakeLists.txt", "python/bench/", "python/fovea/",
-        "python/link_package.cmake", "python/src/", "python/tests/", "python/tools/", "src/attention/", "tune/",
+        "python/link_package.cmake", "python/src/", "python/tests/", "python/tools/", "tune/",
     ),
 }
 

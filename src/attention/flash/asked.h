@@ -1,4 +1,4 @@
-/* What arguments ask for beside outputs (fovea/outputs.h). */
+/* Results that arguments request in addition to the outputs (fovea/outputs.h). */
 #ifndef FV_ATTENTION_ASKED_H
 #define FV_ATTENTION_ASKED_H
 

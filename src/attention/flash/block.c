@@ -49,7 +49,7 @@ static void deal_tiles(fv_block *x) {
     }
 }
 
-/* What the rows see by lengths, causality and window, and what the mask leaves of it. */
+/* Finds the keys that the rows see: by lengths, causality and window, narrowed by the mask. */
 static void see_rows(fv_block *x) {
     const fovea_attention_desc *d = &x->plan->desc;
     fv_range *const ranges = x->to->ranges;
@@ -81,11 +81,11 @@ static bool hardware_prefetches(const fv_block *x) {
     return x->keys.source->streams && x->values.source->streams && x->rows <= x->plan->sources.stream_rows;
 }
 
-void fv_block_open(fv_block *x, int64_t number, int64_t next) {
+void fv_block_open(fv_block *x, int64_t row_block, int64_t next) {
     const fovea_attention_plan *plan = x->plan;
-    const fv_row_block at = fv_schedule_block(x->schedule, number);
-    x->number = number;
-    x->following = next;
+    const fv_row_block at = fv_schedule_block(x->schedule, row_block);
+    x->row_block = row_block;
+    x->next_row_block = next;
     x->sequence = fv_attention_sequence(&plan->desc, x->args, at.batch);
     x->kv_head = at.kv_head;
     x->first = fv_attention_place(plan->group, &x->sequence, at.kv_head, at.first_row);
@@ -212,13 +212,13 @@ static int64_t next_stop(const fv_block *x, int64_t index, int64_t next) {
 /* While tiles go through a segment, what comes after it is prefetched: of segment next, if that is before end. */
 static void fetch_next(fv_block *x, int64_t index, int64_t next, int64_t end) {
     const bool more = next < end;
-    const int64_t block = more ? x->number : x->following, key = more ? next * FV_SEGMENT : -1;
+    const int64_t block = more ? x->row_block : x->next_row_block, key = more ? next * FV_SEGMENT : -1;
     int64_t tiles = 0;
     if (x->plan->fetches_next || hardware_prefetches(x))
         return;
     if (x->tile_count == 1) {
         const fv_range visible = fv_range_in_segment(x->seen.range, index);
-        fv_prefetch_one_tile(&x->queue, x->schedule, &x->mask, x->number,
+        fv_prefetch_one_tile(&x->queue, x->schedule, &x->mask, x->row_block,
                              (fv_range){index * FV_SEGMENT + visible.begin, index * FV_SEGMENT + visible.end}, block,
                              key);
         return;

@@ -16,14 +16,14 @@ typedef struct fv_block_count {
     int64_t tiles, visited, full, paired;
 } fv_block_count;
 
-/* What the rows of a block see, as far as ranges say it. */
+/* The keys that the rows of a block see, as ranges. */
 typedef struct fv_rows_seen {
     fv_range range;      /* of keys that any of the rows sees */
     bool uniform;        /* does each of them see all of it? */
     bool ascending;      /* all of one query head: do both ends of their ranges move one way, those that see nothing
                             first or last? */
     bool single_segment; /* do all these keys lie in one segment? */
-    bool padding;        /* is none of the rows a query? Then nothing else of the block is ready */
+    bool padding;        /* no row is a query; the other fields of the block are then unset */
 } fv_rows_seen;
 
 /* One thread's work on one row block. */
@@ -31,10 +31,10 @@ typedef struct fv_block {
     const fv_schedule *schedule;
     const fovea_attention_plan *plan; /* the schedule's, as args */
     const fovea_attention_args *args;
-    const fv_scratch *to;      /* the thread's */
-    fv_mask mask;              /* one that selects keys */
-    fovea_tensor bias;         /* that of the plan, or its additive mask; stride 0 where it repeats */
-    int64_t number, following; /* of the row block, and of the one after it */
+    const fv_scratch *to;              /* the thread's */
+    fv_mask mask;                      /* one that selects keys */
+    fovea_tensor bias;                 /* that of the plan, or its additive mask; stride 0 where it repeats */
+    int64_t row_block, next_row_block; /* their indices: this one and the one after it */
     fv_sequence sequence;
     int64_t kv_head;
     fv_row_place first; /* its first row */
@@ -55,9 +55,9 @@ void fv_block_pad(const fv_block *block, int64_t first, int64_t rows);
 /* A block without rows, in one thread's scratch. */
 void fv_block_init(fv_block *block, const fv_schedule *schedule, const fv_scratch *scratch);
 
-/* Opens block `number`: ranges and scaled queries are ready after it. next: the block after it, or one that is none.
- */
-void fv_block_open(fv_block *block, int64_t number, int64_t next);
+/* Opens block `row_block`: computes its ranges and scales its queries. next: the block after it, or schedule->blocks or
+ * more if there is none. */
+void fv_block_open(fv_block *block, int64_t row_block, int64_t next);
 
 /* All segments in order, merged as they come, then outputs and, where asked for, lse. */
 void fv_block_run(fv_block *block);

@@ -1,5 +1,5 @@
-/* What is prefetched (prefetch.h). Many short sequences are bound by the time in which their tensors come from beyond
- * L2; a tile of few rows takes keys and values as fast as memory gives them, if memory is never idle. Figures:
+/* Chooses what is prefetched (prefetch.h). Many short sequences are bound by loading their tensors from beyond L2; a
+ * tile of few rows reads keys and values at memory bandwidth if memory is never idle. Figures:
  * docs/lab/attention.md. */
 #include "attention/flash/prefetch.h"
 
@@ -13,7 +13,7 @@ enum {
     SPARSE = 4 /* steps of k for each line, where a call prefetches as little as it can (UNROLL of multiply_tile.h) */
 };
 
-/* So many bytes, in whole floats. */
+/* A range of `bytes` bytes, rounded down to whole floats. */
 static fv_prefetch_range floats_at(const void *at, int64_t bytes) {
     return (fv_prefetch_range){at, (const float *)at + bytes / (int64_t)sizeof(float)};
 }
@@ -127,8 +127,8 @@ void fv_prefetch_open(fv_prefetch_queue *queue, const fv_schedule *schedule, int
     add_rows(queue, plan, &args->out, &sequence, &at);
 }
 
-/* What the first and the last of a block's rows that there are see, and what lies between: both ends of what a row sees
- * move one way along a sequence. Most masks do likewise. */
+/* The keys from the first that the block's first row sees to the last that its last row sees: both ends of a row's
+ * range move in one direction along a sequence. Under most masks they do, too. */
 static fv_range keys_of(const fovea_attention_plan *plan, const fv_mask *mask, const fv_sequence *sequence,
                         const fv_row_block *at) {
     const fv_row_place first = fv_attention_place(plan->group, sequence, at->kv_head, at->first_row),
@@ -153,7 +153,7 @@ static fv_range keys_of(const fovea_attention_plan *plan, const fv_mask *mask, c
     return all.begin < all.end ? (fv_range){all.begin - start, all.end - start} : all;
 }
 
-/* Of that, what lies in the segment that begins with a key; key < 0: in the first segment of it. */
+/* The part of keys_of() within the segment that begins at `key`; key < 0: within its first segment. */
 static fv_range keys_of_segment(const fovea_attention_plan *plan, const fv_mask *mask, const fv_sequence *sequence,
                                 const fv_row_block *at, int64_t key) {
     const fv_range all = keys_of(plan, key < 0 ? mask : NULL, sequence, at);

@@ -1,8 +1,7 @@
-/* What is read and written next, prefetched by the products of what is computed now (fv_prefetch.next), which leave
- * memory idle: all of the next block where the second-level cache holds two (the plan's fetches_next), else segment by
- * segment, and where all rows are one tile, half a segment ahead: its values with its scores, and keys of the next with
- * its values. Only contiguous rows are prefetched.
- */
+/* The current products, which leave memory idle, prefetch what is read and written next (fv_prefetch.next): all of the
+ * next block if the second-level cache holds two (the plan's fetches_next), else segment by segment. If all rows are
+ * one tile, prefetching runs half a segment ahead: a segment's values during its scores, the next segment's keys during
+ * its values. Only contiguous rows are prefetched. */
 #ifndef FV_ATTENTION_PREFETCH_H
 #define FV_ATTENTION_PREFETCH_H
 
@@ -52,8 +51,8 @@ void fv_prefetch_outputs(fv_prefetch_queue *queue, const fovea_attention_args *a
 /* Nothing is prefetched: hardware does it. */
 void fv_prefetch_nothing(fv_prefetch_queue *queue);
 
-/* What a product of rows rows prefetches: that of scores of keys keys, and that of the values of keys keys, whose
- * prefetch says whether they stream. */
+/* Sets what a product of `rows` rows prefetches: the product of scores of `keys` keys, and the product with the values
+ * of `keys` keys, whose prefetch says whether they stream. */
 void fv_prefetch_with_scores(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fv_kernel *product,
                              int64_t rows, int64_t keys, fv_prefetch *prefetch);
 void fv_prefetch_with_values(fv_prefetch_queue *queue, const fovea_attention_plan *plan, const fv_kernel *product,

@@ -9,7 +9,7 @@
 #include "attention/plan/buckets.h"
 #include "core/core.h"
 
-/* Of the query at a token, counted from first_key. */
+/* Position of the query at a token, counted from first_key. */
 static int64_t position_of(const fv_block *x, int64_t token) {
     return token - x->sequence.q_start + x->sequence.offset;
 }

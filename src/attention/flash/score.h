@@ -1,11 +1,12 @@
-/* What happens to scores between the product of queries and keys and the softmax. score.c has the list, and with it two
- * rules: whether the maxima that came with the product are still those of the scores, and whether exp can underflow. */
+/* The stages that scores go through between the product of queries and keys and the softmax. score.c lists them, with
+ * two rules: whether the product's row maxima are still those of the scores, and whether exp can underflow. */
 #ifndef FV_ATTENTION_SCORE_H
 #define FV_ATTENTION_SCORE_H
 
 #include "attention/flash/tile.h"
 
-/* What is left of c after the stages up to a kind of scores, which is multiplied as they are read: 1 after a pass. */
+/* The factor c that remains after the stages up to a kind of scores, multiplied in as scores are read: 1 after a
+ * pass. */
 float fv_score_c(const fovea_attention_plan *plan, fovea_score_kind kind);
 
 /* Does any stage go over the scores? */
@@ -14,8 +15,7 @@ bool fv_score_passes(const fovea_attention_desc *desc);
 /* May a stage take keys out of what rows see by their ranges? */
 bool fv_score_masks(const fovea_attention_desc *desc);
 
-/* Of rows rows of a tile, those that go through the product of scores in one call: fewer where a bias is prefetched
- * beside it. */
+/* How many of a tile's `rows` rows one call of the product of scores takes: fewer if a bias is prefetched meanwhile. */
 int64_t fv_score_rows(const fv_block *block, const fv_tile *tile, int64_t rows);
 
 /* Before such a call: prefetches what the passes read of the bias there. */

@@ -5,13 +5,14 @@
 
 enum { MOST = sizeof((fv_products *)0)->of / sizeof(fv_product) };
 
-void fv_products_defer(fv_products *later, const fv_kernel *product, const fv_product *it) {
-    for (int64_t i = 0; i < later->count && later->count == MOST; i++) { /* they may be what this one starts from */
-        const fv_product *const now = &later->of[i];
+void fv_products_defer(fv_products *deferred, const fv_kernel *product, const fv_product *it) {
+    /* The earlier ones are computed first, as this one may start from their results. */
+    for (int64_t i = 0; i < deferred->count && deferred->count == MOST; i++) {
+        const fv_product *const now = &deferred->of[i];
         product->run.multiply(&now->a, &now->b, now->c, now->ldc, &now->epilogue, NULL);
     }
-    later->count %= MOST;
-    later->of[later->count++] = *it;
+    deferred->count %= MOST;
+    deferred->of[deferred->count++] = *it;
 }
 
 /* Columns of a step that the group of a tile's row sees. */
@@ -40,7 +41,7 @@ static int64_t rows_of_call(const fv_block *x, const fv_tile *t, int64_t first, 
     return fv_min(rows, most);
 }
 
-bool fv_scores_multiply(fv_block *x, const fv_tile *t, int64_t segment, fv_range of, fv_products *later) {
+bool fv_scores_multiply(fv_block *x, const fv_tile *t, int64_t segment, fv_range of, fv_products *deferred) {
     const fovea_attention_plan *p = x->plan;
     const int64_t end = fv_min(t->columns.end, x->keys.range.end), lds = p->s_stride;
     bool words = true;
@@ -69,8 +70,8 @@ bool fv_scores_multiply(fv_block *x, const fv_tile *t, int64_t segment, fv_range
             fv_prefetch prefetch = {.streams = step.skips_lines};
             if (first == of.begin || x->tile_count > 1)
                 fv_prefetch_with_scores(&x->queue, p, step.product, rows, step.end - step.begin, &prefetch);
-            if (later && step.product == p->tiles)
-                fv_products_defer(later, step.product, &product);
+            if (deferred && step.product == p->tiles)
+                fv_products_defer(deferred, step.product, &product);
             else
                 step.product->run.multiply(&product.a, &product.b, product.c, lds, &product.epilogue, &prefetch);
         }

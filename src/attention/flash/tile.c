@@ -4,10 +4,9 @@
  * Groups of rows that see the same of a panel of keys have their scores by one product; visible_segment.c says what
  * they see.
  *
- * Units that multiply tiles (bf16_tile) work beside those that compute exp. So a tile goes through softmax in parts of
- * as many rows as its kernel's tile has, and beside the softmax of a part go the products that it has no part in:
- * values of the part before, scores of the part after. Only the first scores and the last values are alone.
- */
+ * Units that multiply tiles (bf16_tile) work in parallel with those that compute exp. So a tile goes through softmax in
+ * parts of as many rows as its kernel's tile has, and the softmax of a part is overlapped with products of other parts:
+ * values of the part before, scores of the part after. Only the first scores and the last values are not overlapped. */
 #include "attention/flash/products.h"
 #include "attention/flash/relative.h"
 #include "attention/flash/score.h"
@@ -38,7 +37,7 @@ void fv_no_keys(float *m, float *l, int64_t rows) {
     }
 }
 
-/* Do outputs of these rows lie evenly in the caller's tensor, as floats, so many apart? */
+/* Are outputs of these rows floats in the caller's tensor at one constant stride? Sets *step to it. */
 static bool outputs_even(const fv_block *x, int64_t row, int64_t rows, int64_t *step) {
     const fovea_tensor *out = &x->args->out;
     const fv_range tokens = x->sequence.tokens;
@@ -55,8 +54,8 @@ static bool sees_all(const fv_block *x, const fv_tile *t, int64_t segment) {
     return !t->mixed && t->keys.begin == all.begin && t->keys.end == all.end;
 }
 
-/* p, m and l of rows of a tile, and what was left for later. */
-static void run_softmax(fv_block *x, const fv_tile *t, fv_range of, const fv_destination *to, fv_products *later) {
+/* p, m and l of rows of a tile, and the deferred products. */
+static void run_softmax(fv_block *x, const fv_tile *t, fv_range of, const fv_destination *to, fv_products *deferred) {
     const fovea_attention_plan *p = x->plan;
     const bool paired = x->values.now->words;
     const int64_t first = of.begin, ldp = paired ? FV_WEIGHT_WORDS : p->s_stride;
@@ -77,11 +76,11 @@ static void run_softmax(fv_block *x, const fv_tile *t, fv_range of, const fv_des
                                       .no_underflow = fv_score_no_underflow(x),
                                       .m = to->m + first,
                                       .l = to->l + first};
-    if (later->count > 0)
-        fv_tiles_softmax(p->tiles, later->of, later->count, p->softmax, &args);
+    if (deferred->count > 0)
+        fv_tiles_softmax(p->tiles, deferred->of, deferred->count, p->softmax, &args);
     else
         p->softmax(&args);
-    later->count = 0;
+    deferred->count = 0;
 }
 
 /* All of a tile, or the part of it that begins with a row. */
@@ -93,8 +92,8 @@ static fv_range part_of(const fv_block *x, const fv_tile *t, int64_t first) {
 /* Scores, softmax and values of a tile; false if no row sees a key of the segment. */
 static bool run_tile(fv_block *x, fv_tile *t, int64_t segment, const fv_destination *to) {
     const fovea_attention_plan *p = x->plan;
-    fv_products later;
-    later.count = 0;
+    fv_products deferred;
+    deferred.count = 0;
     if (t->keys.begin == t->keys.end)
         return false;
     x->count.visited++;
@@ -107,12 +106,12 @@ static bool run_tile(fv_block *x, fv_tile *t, int64_t segment, const fv_destinat
     for (; of.begin < t->rows; of = part_of(x, t, of.end)) {
         const bool last = of.end == t->rows;
         if (ahead && !last)
-            words &= fv_scores_multiply(x, t, segment, part_of(x, t, of.end), &later);
-        run_softmax(x, t, of, to, &later);
+            words &= fv_scores_multiply(x, t, segment, part_of(x, t, of.end), &deferred);
+        run_softmax(x, t, of, to, &deferred);
         if (to->b)
             p->ops->merge(of.end - of.begin, to->m + of.begin, to->l + of.begin, x->to->max + t->row + of.begin,
                           x->to->sum + t->row + of.begin, x->to->a + of.begin, x->to->b + of.begin);
-        fv_values_multiply(x, t, of, to, last ? NULL : &later);
+        fv_values_multiply(x, t, of, to, last ? NULL : &deferred);
     }
     x->count.paired += words;
     return true;

@@ -34,7 +34,7 @@ void fv_block_narrow(fv_block *block);
 /* Does any row of the block see a key of a segment? */
 bool fv_block_sees(const fv_block *block, int64_t segment);
 
-/* What the rows of a tile see of a segment. */
+/* Finds the keys of a segment that the rows of a tile see. */
 fv_tile fv_tile_open(const fv_block *block, const fv_tile_rows *place, int64_t segment);
 
 /* Scores of a tile, after the stages up to a kind of scores; what is left of c (score.h) is not in them. Were all

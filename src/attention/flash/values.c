@@ -20,7 +20,7 @@ static const float *from_row(const float *factors, int64_t row) { return factors
 
 /* Rows [first, first + rows) of the tile with the keys and channels of a step, which begin or end the chains. */
 static void multiply_step(fv_block *x, const fv_values_step *step, const fv_kernel *product, int64_t first,
-                          int64_t rows, bool begins, bool ends, const fv_destination *to, fv_products *later,
+                          int64_t rows, bool begins, bool ends, const fv_destination *to, fv_products *deferred,
                           fv_prefetch *prefetch) {
     const int64_t stride = x->plan->o_stride;
     for (int64_t row = first, count; row < first + rows; row += count) {
@@ -34,8 +34,8 @@ static void multiply_step(fv_block *x, const fv_values_step *step, const fv_kern
                                             .ldstart = stride,
                                             .a = ends ? from_row(to->a, row) : NULL,
                                             .b = ends ? from_row(to->b, row) : NULL}};
-        if (later && product == x->plan->tiles)
-            fv_products_defer(later, product, &it);
+        if (deferred && product == x->plan->tiles)
+            fv_products_defer(deferred, product, &it);
         else
             product->run.multiply(&it.a, &it.b, it.c, it.ldc, &it.epilogue, prefetch);
         prefetch->next = NULL; /* once is enough */
@@ -48,7 +48,7 @@ static int64_t end_of_call(const fovea_attention_plan *p, int64_t begin, int64_t
     return begin % block == 0 ? end : fv_min(end, fv_round_up(begin, block));
 }
 
-void fv_values_multiply(fv_block *x, const fv_tile *t, fv_range of, const fv_destination *to, fv_products *later) {
+void fv_values_multiply(fv_block *x, const fv_tile *t, fv_range of, const fv_destination *to, fv_products *deferred) {
     const fovea_attention_plan *p = x->plan;
     const fv_values_source *source = fv_values_for(&x->values, t->mixed);
     const bool skips = t->mixed && source->skips && !fv_values_finite(&x->values);
@@ -70,7 +70,7 @@ void fv_values_multiply(fv_block *x, const fv_tile *t, fv_range of, const fv_des
                     fv_prefetch_with_values(&x->queue, p, step.product, rows, keys.end - keys.begin, &prefetch);
                 prefetches = false;
                 multiply_step(x, &step, skips ? p->sources.skip : step.product, first, rows, key == keys.begin,
-                              step.end == keys.end, to, later, &prefetch);
+                              step.end == keys.end, to, deferred, &prefetch);
             }
     }
 }

@@ -1,9 +1,9 @@
-/* What rows see of a segment (tile.h): by lengths, causality and window as ranges, by a mask as narrower ranges and,
- * where ranges cannot say it, as bits.
+/* Finds the keys of a segment that rows see (tile.h): ranges from lengths, causality and window; a mask narrows them
+ * and, where ranges cannot express it, adds bits.
  *
  * Where the rows of a tile see different keys (the edge of causality or of a window), scores and values go by groups of
  * edge_rows rows, each over the keys that its rows see, so that at most a register tile is computed that no row sees.
- * What a row does not see of its tile's columns is told by its bits, and gets p = -0. A tile whose mask leaves the
+ * A row's bits mark the columns of its tile that it does not see; those get p = -0. A tile whose mask leaves the
  * ranges as they are goes as one without a mask.
  */
 #include "attention/flash/score.h"
@@ -16,7 +16,7 @@ static fv_mask_rows mask_rows(const fv_block *x, int64_t row) {
 
 static bool empty(fv_range range) { return range.begin == range.end; }
 
-/* What the mask leaves of a range of a row's keys, as far as a range can say it. */
+/* Narrows a range of a row's keys by the mask, as far as a range can express it. */
 static fv_range narrow_row(const fv_block *x, const fv_mask_rows *row, fv_range keys) {
     const int64_t start = x->sequence.kv_start;
     const fv_range bounds = fv_mask_bounds(&x->mask, row, (fv_range){keys.begin + start, keys.end + start});
@@ -55,7 +55,7 @@ static void and_bits(const fv_block *x, int64_t row, int64_t segment, fv_range k
     fv_mask_and_bits(&x->mask, &at, fv_first_column(x, segment), keys, bits);
 }
 
-/* What is known without bits of rows of a segment. */
+/* Classifies rows of a segment by ranges alone. */
 static fv_visibility classify(const fv_block *x, int64_t row, int64_t rows, int64_t segment) {
     fv_visibility all = FV_VISIBLE_SOME;
     for (int64_t i = row, run; i < row + rows; i += run) {
@@ -110,8 +110,8 @@ int64_t fv_block_next_visible(const fv_block *x, int64_t segment, int64_t end) {
     return segment;
 }
 
-/* What the mask leaves of the ranges of a tile's rows; if not all, their bits are written, and keys becomes the range
- * of what any of them sees. */
+/* Applies the mask to the ranges of a tile's rows. Unless it leaves all, writes their bits and sets *keys to the range
+ * that any of them sees. */
 static fv_visibility classify_rows(const fv_block *x, int64_t row, int64_t rows, int64_t segment, fv_range *keys) {
     enum { AHEAD = 8 }; /* rows whose masks are on their way */
     const fv_visibility known = classify(x, row, rows, segment);

@@ -1,4 +1,4 @@
-/* What a plan says of itself. */
+/* Descriptions of plans, in words. */
 #include "attention/plan/plan.h"
 #include "attention/plan/tuning.h"
 #include "core/core.h"
@@ -61,7 +61,7 @@ static void describe_keys(const fovea_attention_plan *plan, const fv_keys_source
         snprintf(text + used, size - used, " or, where the guard falls, %s", p->k[floats->id]->name);
 }
 
-/* What multiplies queries and keys, and weights and values, in tensors or in a cache. */
+/* Names the products of queries and keys, and of weights and values, for tensors or for a cache. */
 static void describe_products(const fovea_attention_plan *plan, char *scores, char *values, size_t size) {
     const fv_sources *p = &plan->sources;
     const fv_values_source *v = fv_sources_values(p);

@@ -1,4 +1,4 @@
-/* What a choice comes to (plan/tuning.h), for tuners: fields that have no part in a plan's work are 0, thresholds are
+/* The effect of a choice (plan/tuning.h), for tuners: fields that do not affect a plan's work are 0, and thresholds say
  * whether its blocks reach them. */
 #include "attention/plan/plan.h"
 #include "attention/plan/tuning.h"

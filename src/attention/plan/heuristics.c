@@ -12,10 +12,10 @@
 enum {
     CALL_KEYS = 64,      /* of a panel that one call multiplies */
     WHOLE_ROWS = 24,     /* of register tiles of 6, 8 or 12 */
-    ONE_TILE_ROWS = 72,  /* likewise: so few that one tile of them overlaps more with memory than it loses in L1 */
+    ONE_TILE_ROWS = 72,  /* likewise: up to these, one tile gains more by overlap with memory than it loses in L1 */
     MANY_ROWS = 144,     /* likewise */
-    HEAD_ROWS = 192,     /* so many of a head that its blocks are its own */
-    LONG_KEYS = 1024,    /* so many that rows of a tile see about the same ones */
+    HEAD_ROWS = 192,     /* from which on a head's blocks are not shared */
+    LONG_KEYS = 1024,    /* from which on rows of a tile see about the same ones */
     STREAM_FLOATS = 2048 /* of a panel whose keys come from memory */
 };
 
@@ -145,7 +145,7 @@ static int64_t window_segments(const fovea_attention_desc *d) {
     return (keys + FV_SEGMENT - 2) / FV_SEGMENT + 1;
 }
 
-/* Of queries, keys, values and outputs. */
+/* Bytes of queries, keys, values and outputs. */
 static int64_t block_bytes(const fovea_attention_plan *plan) {
     const fovea_attention_desc *d = &plan->desc;
     int64_t bytes;
@@ -195,7 +195,7 @@ void fv_attention_heuristics(fovea_attention_plan *plan, const fv_attention_choi
     if (c->block_rows <= 0)
         c->block_rows = default_block_rows(plan);
     plan->partition_rows = fv_attention_partition(plan, d->q_len);
-    /* Of equal length: threads end together. */
+    /* Blocks of equal length, so that threads end together. */
     c->block_rows = fv_ceil_div(plan->partition_rows, fv_ceil_div(plan->partition_rows, c->block_rows));
     plan->blocks = plan->rows / plan->partition_rows * fv_ceil_div(plan->partition_rows, c->block_rows);
     c->tile_rows = fv_min(c->tile_rows, c->block_rows);

@@ -10,7 +10,7 @@ static int64_t line_floats(const fovea_attention_plan *plan) {
     return plan->desc.relative == FOVEA_RELATIVE_NONE ? 0 : heads * FV_SEGMENT + rows;
 }
 
-/* The next part of the scratch: count times so many bytes. */
+/* The next part of the scratch: count * bytes bytes. */
 static void *part(char *memory, int64_t *at, int64_t count, int64_t bytes) {
     const int64_t place = fv_reserve(at, count, bytes);
     return (void *)((uintptr_t)memory + (uintptr_t)place);

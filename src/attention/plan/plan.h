@@ -17,8 +17,8 @@
 
 #include <stdbool.h>
 
-/* What there is of the outputs of a tile's rows: nothing, running sums in o, or those of the only segment where the
- * caller's outputs will be. */
+/* Where the outputs of a tile's rows are so far: nowhere, as running sums in o, or, with a single segment, in the
+ * caller's tensor. */
 typedef enum fv_output { FV_OUTPUT_NONE, FV_OUTPUT_RUNNING, FV_OUTPUT_IN_PLACE } fv_output;
 
 /* Rows of a block that make a tile, and how far they are. */
@@ -37,13 +37,13 @@ typedef struct fv_scratch {
     fv_range *ranges;               /* [block_rows] keys that each row sees */
     fv_range *groups;               /* [groups of edge_rows rows of a tile] likewise, of a segment */
     float *k, *v, *gathered;        /* of sources */
-    float *p;             /* [tile_rows][FV_WEIGHT_WORDS] weights as words */
-    float *s;             /* [tile_rows][s_stride] scores, then weights */
-    fv_keybits *bits;     /* [tile_rows] */
-    float *lanes;         /* [tile_rows][FV_LANES] maxima, then sums, of softmax */
-    float *m, *l, *a, *b; /* [tile_rows] of the merge */
-    float *chain;         /* [tile_rows][o_stride] values of all spans but the last */
-    float *line;          /* relative biases of a segment (flash/relative.h) */
+    float *p;                       /* [tile_rows][FV_WEIGHT_WORDS] weights as words */
+    float *s;                       /* [tile_rows][s_stride] scores, then weights */
+    fv_keybits *bits;               /* [tile_rows] */
+    float *lanes;                   /* [tile_rows][FV_LANES] maxima, then sums, of softmax */
+    float *m, *l, *a, *b;           /* [tile_rows] of the merge */
+    float *chain;                   /* [tile_rows][o_stride] values of all spans but the last */
+    float *line;                    /* relative biases of a segment (flash/relative.h) */
 } fv_scratch;
 
 struct fovea_attention_plan {
@@ -69,12 +69,12 @@ struct fovea_attention_plan {
     const fv_ops *ops; /* the context's */
     fv_sources sources;
     fv_softmax_f32_fn *softmax;
-    const fv_kernel *tiles; /* the product over tiles of bf16_tile, which goes on beside softmax; or NULL */
+    const fv_kernel *tiles; /* the product over tiles of bf16_tile, overlapped with softmax; or NULL */
 
     int64_t scratch;  /* bytes of a thread's */
     int64_t tasks;    /* scratches: threads that can be busy at once */
     int64_t table;    /* where the schedule's table begins, in bytes */
-    int64_t caller;   /* likewise what the maker of the plan asked for */
+    int64_t caller;   /* likewise the part reserved for the plan's maker */
     int64_t partials; /* likewise the partial results of split rows: */
     int64_t partial_floats;
     int64_t bytes; /* of workspace, with room to align it */
@@ -88,11 +88,11 @@ typedef struct fv_partial {
     float *o, *m, *l;
 } fv_partial;
 
-/* Caches by which the choice wants sizes reckoned, in bytes. */
+/* Cache sizes in bytes that block sizes are derived from, scaled as the choice says. */
 int64_t fv_attention_l1(const fovea_attention_plan *plan);
 int64_t fv_attention_l2(const fovea_attention_plan *plan);
 
-/* Rows of which blocks are equal parts, of heads of so many tokens (heuristics.c). */
+/* Rows that are divided evenly into blocks, with `tokens` tokens a head (heuristics.c). */
 int64_t fv_attention_partition(const fovea_attention_plan *plan, int64_t tokens);
 
 /* A plan of a description that was read, in the arithmetic that it names. caller_bytes: of the workspace for its maker;

@@ -38,7 +38,7 @@ static fv_row_block block_of(const fv_scheduled_sequence *sequence, int64_t kv_h
 /* Floats of the partial results of a block's segment. */
 static int64_t segment_floats(const fovea_attention_plan *plan, int64_t rows) { return rows * (plan->o_stride + 2); }
 
-/* Of the segments of a sequence, those that a block sees at most. */
+/* The most segments of a sequence that one block sees. */
 static int64_t visible_of(const fovea_attention_plan *plan, int64_t segments) {
     return fv_min(segments, plan->visible_segments);
 }
@@ -65,7 +65,7 @@ int64_t fv_schedule_partial_floats(const fovea_attention_plan *plan) {
     return forced > 0 ? floats : fv_min(floats, most_floats);
 }
 
-/* Of all segments of a block of a sequence. */
+/* Floats of the partial results of all segments of a block. */
 static int64_t block_floats(const fovea_attention_plan *plan, const fv_scheduled_sequence *sequence) {
     return visible_of(plan, sequence->segments) * segment_floats(plan, sequence->head.rows);
 }
@@ -114,14 +114,14 @@ fv_partial fv_schedule_partial(const fv_schedule *schedule, const fv_work_item *
 
 static int64_t tokens_of(const fv_sequence *s) { return s->tokens.end - s->tokens.begin; }
 
-/* Of a block: rows times keys, and what a row costs without any. */
+/* Work of a block: rows times keys, plus the fixed cost of each row. */
 static double work_of(const fovea_attention_plan *plan, const fv_head_blocks *head, int64_t kv_len) {
     enum { ROW = 32 };
     const int64_t visible = fv_min(kv_len, plan->visible_segments * FV_SEGMENT);
     return (double)fv_max(head->rows, FULL_ROWS) * (double)(visible + ROW);
 }
 
-/* Sizes of so many sequences of so many tokens and keys each. */
+/* Sets the sizes of `sequences` sequences of `tokens` tokens and kv_len keys each. */
 static void fill_sequence(const fovea_attention_plan *plan, fv_scheduled_sequence *sequence, int64_t sequences,
                           int64_t tokens, int64_t kv_len) {
     sequence->segments = fv_max(fv_ceil_div(kv_len, FV_SEGMENT), 1);

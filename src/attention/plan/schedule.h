@@ -23,11 +23,10 @@ typedef struct fv_scheduled_sequence {
     int64_t first;    /* its number */
     int64_t segments; /* of its keys, at least 1 */
     fv_head_blocks head;
-    int64_t count, whole,
-        chunks;              /* blocks; of them the first ones, which are not split; chunks of each of the others */
-    int64_t blocks, items;   /* before it; items: of the pass */
-    int64_t partials;        /* floats of partial results before those of its blocks */
-    double block_work, work; /* in rows times keys; work: of it and those behind it */
+    int64_t count, whole, chunks; /* blocks; unsplit blocks, which come first; chunks of each split block */
+    int64_t blocks, items;        /* before it; items: of the pass */
+    int64_t partials;             /* floats of partial results before those of its blocks */
+    double block_work, work;      /* in rows times keys; work: of it and those behind it */
 } fv_scheduled_sequence;
 
 typedef struct fv_schedule {
@@ -47,16 +46,16 @@ int64_t fv_schedule_bytes(const fovea_attention_plan *plan);
 /* Floats of the partial results that a plan has room for; -1: more than memory. */
 int64_t fv_schedule_partial_floats(const fovea_attention_plan *plan);
 
-/* What is computed in one block: rows [first_row, first_row + rows) of a key head. */
+/* The rows of one block: [first_row, first_row + rows) of a key head. */
 typedef struct fv_row_block {
     int64_t batch, kv_head, first_row, rows;
 } fv_row_block;
 
 fv_row_block fv_schedule_block(const fv_schedule *schedule, int64_t block);
 
-/* What a pass goes over: blocks, or chunks of those that are split; of split blocks then parts of their rows, the
- * blocks, and chunks; segments of keys, with all blocks of a key head or, where blocks hold rows of one query head
- * each, of that head. */
+/* The items of each pass: WORK, blocks, or chunks of split ones; for split blocks then MERGE, parts of their rows,
+ * SPLIT, the blocks, and CHUNKS, their chunks; KEYS, segments of keys with all blocks of a key head or, if blocks hold
+ * rows of one query head each, of that head. */
 typedef enum fv_pass { FV_PASS_WORK, FV_PASS_MERGE, FV_PASS_SPLIT, FV_PASS_CHUNKS, FV_PASS_KEYS } fv_pass;
 
 /* Blocks [block, block + blocks), and one of the chunks that their keys, in FV_PASS_MERGE their rows, are cut into. */

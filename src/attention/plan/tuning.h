@@ -1,14 +1,12 @@
-/* What rows of tuning files mean for attentions (tuning/tuning.h): by which sizes they are found, and which choices
- * they make.
- */
+/* Rows of tuning files for attention (tuning/tuning.h): the sizes that select a row, and the choices it makes. */
 #ifndef FV_ATTENTION_TUNING_H
 #define FV_ATTENTION_TUNING_H
 
 #include "attention/attention.h"
 #include "tuning/tuning.h"
 
-/* Up to so many rows (queries that share a key head) reading keys bounds an attention: those are an operation of their
- * own, measured with keys and values that are in no cache. */
+/* Up to this many rows (queries that share a key head) attention is bound by reading keys: such calls are a separate
+ * operation, measured with keys and values outside all caches. */
 enum { FV_ATTENTION_FEW_ROWS = 16 };
 
 /* Dimensions first, lengths last. limited: FV_ATTENTION_LIMITED_...; group: query heads of a key head; units: key heads
@@ -43,8 +41,8 @@ enum {
     FV_ATTENTION_KNOBS
 };
 
-/* What a plan does, in the form of a choice: plans of one shape for which all fields are equal do the same. cache_scale
- * has what caches decide beside sizes. */
+/* A plan's behaviour as a choice: plans of one shape with equal fields do the same. cache_scale has what caches decide
+ * besides sizes. */
 fv_attention_choice fv_attention_effect(const fovea_attention_plan *plan);
 
 /* The operation of a shape, of its keys' type and its arithmetic, and its keys. */

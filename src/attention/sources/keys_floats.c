@@ -9,7 +9,7 @@ static const fv_kernel *serves(const fv_sources *p) {
                : p->choice->score;
 }
 
-/* So many interleaved keys become columns of a panel. */
+/* Packs `count` interleaved keys as columns of a panel. */
 static void pack_group(const fv_keys *k, const void *group, int64_t count, float *to) {
     const fv_sources *p = k->plan;
     const int64_t dim = p->desc->head_dim;

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 
 /* Rows: channel c of a key is at c. Interleaved: groups of FV_KEY_GROUP keys, at absolute positions, each a panel of
- * fv_format_interleaved(), or FV_I4_KEYS of 4 bits. Keys only, and then a page is a multiple of so many keys. */
+ * fv_format_interleaved(), or FV_I4_KEYS of 4 bits. For keys only; a page is then a multiple of that many keys. */
 typedef enum fv_kv_layout { FV_KV_ROWS, FV_KV_INTERLEAVED, FV_KV_LAYOUTS } fv_kv_layout;
 
 /* Keys, or values. */
@@ -28,8 +28,8 @@ typedef struct fv_kv_side {
     fovea_dtype dtype;
     fv_kv_layout layout;
     int64_t channels;
-    /* Of integers, which lie in pages: of 8 bits a float for each key, of 4 bits panels (int4.h). NULL: there are
-     * none. */
+    /* Scales of integers, which are stored in pages: for 8 bits a float for each key, for 4 bits panels (int4.h); or
+     * NULL. */
     const void *scales;
     int64_t scale_stride[3]; /* in bytes: to the next page, to the next head, for each key */
     /* In elements: to the next sequence, or page where there is a table; to the next head; to the next key, or
@@ -44,9 +44,8 @@ typedef struct fv_kv_side {
 
 typedef struct fv_kv {
     fv_kv_side k, v;
-    const uint8_t
-        *attended; /* flags of the keys that are there, a row of so many bytes for each sequence; NULL: all are */
-    int64_t attended_stride;
+    const uint8_t *attended; /* flags of the keys that are present, a row for each sequence; NULL: all are */
+    int64_t attended_stride; /* bytes of such a row */
     const fv_threads *nodes; /* those of a cache whose heads are spread to nodes (cache.h); or NULL */
 } fv_kv;
 
@@ -57,7 +56,7 @@ typedef struct fv_kv_span {
     const void *scales;    /* those of its first key, or NULL */
 } fv_kv_span;
 
-/* So many elements behind an address. */
+/* The address `elements` elements behind `at`. */
 static inline const void *fv_kv_step(const fv_kv_side *side, const void *at, int64_t elements) {
     return (const char *)at + fv_dtype_bytes(side->dtype, elements);
 }
@@ -67,7 +66,7 @@ static inline int64_t fv_kv_interleaved(const fv_kv_side *side, int64_t stride, 
     return key / FV_KEY_GROUP * stride + key % FV_KEY_GROUP * fv_interleaved_word(side->dtype);
 }
 
-/* Of a sequence or page. */
+/* The address of a key of a sequence or page. */
 static inline const void *fv_kv_at(const fv_kv_side *side, int64_t block, int64_t head, int64_t key) {
     const int64_t first = block * side->stride[0] + head * side->stride[1];
     return fv_kv_step(side, side->data,
@@ -75,7 +74,7 @@ static inline const void *fv_kv_at(const fv_kv_side *side, int64_t block, int64_
                                                                  : key * side->stride[2]));
 }
 
-/* Of a span in rows, the channel of its first key. */
+/* The address of a channel of the first key of a span in rows. */
 static inline const void *fv_kv_channel(const fv_kv_side *side, const fv_kv_span *span, int64_t channel) {
     assert(side->layout == FV_KV_ROWS);
     return fv_kv_step(side, span->at, channel);

@@ -13,7 +13,7 @@ static inline fv_range fv_packed_range(const fv_keys *k, int64_t panel) {
                       fv_min(panel + k->plan->panel, k->range.end)};
 }
 
-/* Interleaved keys that come next of [key, end), in a panel with room for so many: a group, or half of one. */
+/* How many interleaved keys of [key, end) come next, in a panel with room for `room`: a group, or half of one. */
 static inline int64_t fv_packed_group(int64_t key, int64_t end, int64_t room) {
     return key % FV_KEY_GROUP == 0 && end - key > FV_LANES && room >= FV_KEY_GROUP ? FV_KEY_GROUP : FV_LANES;
 }

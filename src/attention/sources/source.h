@@ -41,7 +41,7 @@ struct fv_sources {
     int64_t panel; /* keys of a packed panel */
     /* The product of each source; NULL: it does not serve the plan. */
     const fv_kernel *k[FV_KEYS_COUNT], *v[FV_VALUES_COUNT];
-    int64_t stream_rows;   /* blocks of at most so many rows leave prefetching to the hardware where it can */
+    int64_t stream_rows;   /* blocks of at most this many rows leave prefetching to the hardware where it can */
     const fv_kernel *skip; /* of values as floats: keys whose weight is -0 are not multiplied */
     /* The sources that the plan takes, by the layout of the keys. */
     const fv_keys_source *keys[FV_KV_LAYOUTS];
@@ -180,16 +180,16 @@ int64_t fv_values_weights(const fv_sources *plan, int64_t tile_rows);
  * serves, or the first that suits. */
 void fv_sources_select(fv_sources *plan);
 
-/* What sources ask of a plan: are its blocks of few rows, of one tile? The product over tiles that its arithmetic and
- * CPU allow, or NULL. */
+/* Questions of sources about a plan: do its blocks have few rows, or one tile? Which product over tiles do its
+ * arithmetic and CPU allow (or NULL)? */
 static inline bool fv_sources_few_rows(const fv_sources *p) {
     return p->choice->block_rows <= p->choice->few_rows && p->choice->block_rows <= p->choice->tile_rows;
 }
 
 const fv_kernel *fv_sources_tiles(const fv_sources *plan);
 
-/* What planners ask: are keys and values floats? Does the arithmetic round weights to bfloat16? Rows of a tile that
- * share a range of keys where ranges differ. */
+/* Questions of planners: are keys and values floats? Does the arithmetic round weights to bfloat16? How many rows of a
+ * tile share a range of keys if ranges differ? */
 bool fv_sources_of_floats(const fv_sources *plan);
 bool fv_sources_round_weights(const fv_sources *plan);
 int64_t fv_sources_edge_rows(const fv_sources *plan);

@@ -1,6 +1,6 @@
-/* Rows as they lie, by the product of few rows of weights (source.h): decode. Of floats only a tier whose registers
- * hold the chains of 128 columns gains, and then only where hardware prefetches them, as it does beside interleaved
- * keys. */
+/* Rows of values used in place, by the product of few rows of weights (source.h): decode. With floats only a tier whose
+ * registers hold the chains of 128 columns gains, and only where hardware prefetches them, as it does if keys are
+ * interleaved. */
 #include "attention/sources/as_they_lie.h"
 
 static const fv_kernel *serves(const fv_sources *p) {
