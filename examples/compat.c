@@ -31,8 +31,8 @@ static fovea_status torch_sdpa(const fovea_context *context, float *q, float *k,
     return status;
 }
 
-/* out = flash_attn_with_kvcache(q, k_cache, v_cache, k, v, cache_seqlens=cache_seqlens, causal=True), all [batch, tokens,
- * heads, channels]; k and v, one new token of each sequence, are already in the caches */
+/* out = flash_attn_with_kvcache(q, k_cache, v_cache, k, v, cache_seqlens=cache_seqlens, causal=True), all [batch,
+ * tokens, heads, channels]; k and v, one new token of each sequence, are already in the caches */
 static fovea_status flash_decode(const fovea_context *context, float *q, float *k_cache, float *v_cache,
                                  const int32_t *cache_seqlens, float *out) {
     fovea_attention_desc desc;

@@ -240,7 +240,7 @@ typedef struct fovea_attention_plan fovea_attention_plan;
  *                            window_right or a size of T5's buckets out of range; has_bias with FOVEA_MASK_ADDITIVE
  *   FOVEA_ERROR_DTYPE        a type that attention does not take there
  *   FOVEA_ERROR_UNSUPPORTED  an arithmetic that does not take these types
- *   FOVEA_ERROR_OVERFLOW     a size is over its limit (head_dim and value_dim: 65,536), or a tensor is larger than memory
+ *   FOVEA_ERROR_OVERFLOW     a size is over its limit (head_dim, value_dim: 65,536), or a tensor is larger than memory
  *   FOVEA_ERROR_VERSION, _OUT_OF_MEMORY
  *
  * To decode, make one plan with q_len = 1 and kv_len = buffer capacity. For each token, pass the number of keys so far

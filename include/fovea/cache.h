@@ -211,7 +211,7 @@ FOVEA_API fovea_status fovea_kv_cache_load(fovea_kv_cache *cache, const void *da
  * table[starts[b] + j / page_keys] if starts is given. args.kv_lens has the number of keys of each sequence. Keys past
  * that are not read.
  *
- * Pages of int8 and 4-bit integers have scales beside them. fovea_kv_pages_append() writes them, and results have the
+ * Pages of int8 and 4-bit integers have separate scales. fovea_kv_pages_append() writes them, and results have the
  * bits of a cache of these types.
  *   - int8 values lie in rows. int8 keys are interleaved: of each 32 keys of a page and head the first 4 channels, key
  *     after key, then the next 4. 4-bit keys and values lie in an order of the library's own.

@@ -98,7 +98,7 @@ FOVEA_API fovea_status fovea_from_flash_varlen(fovea_attention_desc *desc, fovea
 /* flash_attn_with_kvcache: the same with a cache.
  *   k, v           the caches. You have already written the new_keys new tokens behind the old ones.
  *   cache_seqlens  [batch]: old tokens
- *   cache_leftpad  [batch] or NULL: so many first tokens are padding
+ *   cache_leftpad  [batch] or NULL: how many of the first tokens are padding
  *   buffer         3 * batch elements
  * For a block_table set args->pages, desc->page_keys (cache.h) and desc->kv_len by hand, and leave k and v absent. It
  * cannot be combined with cache_leftpad. */

@@ -60,8 +60,8 @@ typedef enum fovea_threads_bind { FOVEA_BIND_NONE = 0, FOVEA_BIND_NODES = 1 } fo
  *            mask.
  *   SPREAD   Output columns, or key heads, are divided among nodes in proportion to their threads.
  *   COPIES   A copy of the weights on each node that has threads. Not for caches.
- * SPREAD and COPIES need threads that are bound (FOVEA_BIND_NODES). FOVEA_ERROR_ARGUMENT: no such node, or a node
- * beside another placement than NODE. FOVEA_ERROR_UNSUPPORTED: one that cannot be honoured. */
+ * SPREAD and COPIES need threads that are bound (FOVEA_BIND_NODES). FOVEA_ERROR_ARGUMENT: no such node, or a node given
+ * with a placement other than NODE. FOVEA_ERROR_UNSUPPORTED: one that cannot be honoured. */
 typedef enum fovea_placement {
     FOVEA_PLACEMENT_DEFAULT = 0,
     FOVEA_PLACEMENT_NODE = 1,
@@ -136,10 +136,10 @@ typedef struct fovea_info {
     int64_t l1d_bytes;  /* data caches as plans see them: after sanity checks, with fallbacks */
     int64_t l2_bytes;
 
-    /* What the context chose. */
+    /* Choices of the context. */
     fovea_isa isa; /* the tier in use */
     int threads;   /* the most that an execution uses, see fovea_context_create() */
-    /* What FOVEA_ARITHMETIC_FASTEST takes for bfloat16. For all other types it takes EXACT. */
+    /* The arithmetic that FOVEA_ARITHMETIC_FASTEST means for bfloat16. For all other types it means EXACT. */
     fovea_arithmetic fastest_attention, fastest_linear;
     char reason[512]; /* why this tier and none above it, whose threads, and why this many */
 

@@ -1,11 +1,11 @@
 /* Fovea: what encoders compute between tokens and vectors besides linear maps, attention and norms: sums of embeddings,
  * activations, pooling, rows of length 1. Part of fovea.h.
  *
- * What all functions here have in common:
- *   - Tensors are [batch, heads, tokens, channels] of FOVEA_DTYPE_F32, _BF16 or _F16, each of its own type. Results are,
- *     bit for bit, those of float32 on the same numbers, rounded once at the end as fovea_convert() rounds.
- *   - Bits are the same on every tier, with any number of threads and in any batch (kernels/kernels.h has the formulas).
- *     Output NaN is always 0x7fc00000 before rounding.
+ * Rules for all functions here:
+ *   - Tensors are [batch, heads, tokens, channels] of FOVEA_DTYPE_F32, _BF16 or _F16, each of its own type. Results
+ *     are, bit for bit, those of float32 on the same numbers, rounded once at the end as fovea_convert() rounds.
+ *   - Bits are the same on every tier, with any number of threads and in any batch (kernels/kernels.h has the
+ *     formulas). Output NaN is always 0x7fc00000 before rounding.
  *   - Outputs overlap no input, except where a function says so. Nothing is allocated. Without rows nothing is done.
  *     Rounding mode and nested calls: as for fovea_attention_execute().
  *   - Errors: FOVEA_ERROR_NULL, _SHAPE, _OVERFLOW, _STRIDE, _DTYPE, _ALIAS, _ARGUMENT, _VERSION. After an error nothing
@@ -64,8 +64,8 @@ typedef struct fovea_activate_args {
 #define fovea_activate_args_init(args) fovea_activate_args_init_size((args), sizeof(fovea_activate_args))
 FOVEA_API void fovea_activate_args_init_size(fovea_activate_args *args, size_t size);
 
-/* y = activation(x) * up + residual, element by element: what fovea_linear_execute() does with x W + bias, with the same
- * bits. */
+/* y = activation(x) * up + residual, element by element, with the bits that fovea_linear_execute() gives for x W +
+ * bias. */
 FOVEA_API fovea_status fovea_activate(const fovea_context *ctx, const fovea_activate_args *args);
 
 /* ------------------------------------------------------------------------------------------------------ pooling -- */

@@ -98,12 +98,12 @@ FOVEA_API fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_l
 FOVEA_API fovea_status fovea_linear_unpack(const fovea_linear *linear, int64_t part, void *weight, float *bias,
                                            fovea_dtype *dtype);
 
-/* Copies the scales of a part's integers back, if there is one for each output channel: [out]. fovea_linear_unpack() gives
- * the integers. FOVEA_ERROR_UNSUPPORTED if there are none. After an error nothing is written. Thread-safe. */
+/* Copies the scales of a part's integers back, if there is one for each output channel: [out]. fovea_linear_unpack()
+ * gives the integers. FOVEA_ERROR_UNSUPPORTED if there are none. After an error nothing is written. Thread-safe. */
 FOVEA_API fovea_status fovea_linear_unpack_scales(const fovea_linear *linear, int64_t part, float *scales);
 
-/* The same of I8, U8 and U4 in groups. fovea_linear_unpack() gives the integers, [out][in] (FOVEA_PACKING_PLAIN). Each of
- * the outputs may be NULL:
+/* The same of I8, U8 and U4 in groups. fovea_linear_unpack() gives the integers, [out][in] (FOVEA_PACKING_PLAIN). Each
+ * of the outputs may be NULL:
  *   quantisation  which of the others the weights have, and what they are; it points to those that were given
  *   scales        [out][groups] of its scale_dtype
  *   zeros         [out][groups], untouched if the weights have none
@@ -113,7 +113,7 @@ FOVEA_API fovea_status fovea_linear_unpack_groups(const fovea_linear *linear, in
                                                   fovea_quantisation *quantisation, void *scales, uint8_t *zeros,
                                                   int32_t *group_of);
 
-/* Bytes of the packed weights, their scales among them: what an execution reads. FOVEA_PLACEMENT_COPIES takes so many
+/* Bytes of the packed weights, their scales among them: what an execution reads. FOVEA_PLACEMENT_COPIES takes that many
  * on each node. Thread-safe. */
 FOVEA_API size_t fovea_linear_weight_bytes(const fovea_linear *linear);
 

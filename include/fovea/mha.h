@@ -70,7 +70,8 @@ typedef struct fovea_mha_desc {
     /* Weights. */
     int biases;      /* nonzero: biases that are not NULL are used; default 0: none may be given */
     double norm_eps; /* of weights.q_norm and k_norm: >= 0, default 1e-6 */
-    /* Of maps whose weights are quantised: EXACT, Q16 (DEFAULT, the default) or Q8. All others have that of attention. */
+    /* Arithmetic of maps whose weights are quantised: EXACT, Q16 (DEFAULT, the default) or Q8. All other maps have that
+     * of attention. */
     fovea_arithmetic quantised_arithmetic;
     int reserved;              /* 0 */
     fovea_placement placement; /* of packed weights (context.h); default FOVEA_PLACEMENT_DEFAULT */
@@ -99,7 +100,7 @@ FOVEA_API void fovea_mha_desc_init_size(fovea_mha_desc *desc, size_t size);
 typedef struct fovea_mha_weights {
     size_t struct_size;
 
-    /* Of each head. */
+    /* Weights of each head. */
     fovea_matrix q, k, v; /* [features, heads * d_k or d_v], k and v with kv_heads */
     fovea_matrix o;       /* [heads * d_v, out_features] */
     int64_t q_head_stride, k_head_stride, v_head_stride, o_head_stride;

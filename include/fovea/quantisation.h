@@ -28,9 +28,9 @@ extern "C" {
 /* How integers lie in memory, and their zeros. p is 8 for U4 and 4 for U8, the integers of a 32-bit word, of which the
  * first has the lowest bits. */
 typedef enum fovea_packing {
-    /* By the matrix's strides, in elements. Two U4 that follow in memory share a byte, the first in its low half: one of
-     * the strides is 1, the other even. Zeros are bytes, with the strides of the scales. compressed-tensors' words of
-     * pack-quantized, [out][in / p], are such bytes. */
+    /* By the matrix's strides, in elements. Two U4 that follow in memory share a byte, the first in its low half: one
+     * of the strides is 1, the other even. Zeros are bytes, with the strides of the scales. compressed-tensors' words
+     * of pack-quantized, [out][in / p], are such bytes. */
     FOVEA_PACKING_PLAIN = 0,
     /* GPTQ's words: qweight [in / p][out], along in; qzeros [groups][out / p], along out. */
     FOVEA_PACKING_GPTQ = 1,
@@ -41,9 +41,9 @@ typedef enum fovea_packing {
 
 /* Where the scales of integers are. All is read when weights are packed, and no longer needed afterwards.
  *
- * Groups: input channels g * group_size to (g + 1) * group_size - 1 are group g. in is a multiple of group_size, which is
- * a multiple of 16; beyond 1024 it is in, or a multiple of 1024. U8 with zeros: group_size is at most 512. Scales are
- * finite. */
+ * Groups: input channels g * group_size to (g + 1) * group_size - 1 are group g. in is a multiple of group_size, which
+ * is a multiple of 16; beyond 1024 it is in, or a multiple of 1024. U8 with zeros: group_size is at most 512. Scales
+ * are finite. */
 struct fovea_quantisation {
     size_t struct_size;
     const float *scales; /* [out], one for each output channel; NULL if there are group_scales */
@@ -78,7 +78,7 @@ typedef struct fovea_quantize_options {
 #define fovea_quantize_options_init(options) fovea_quantize_options_init_size((options), sizeof(fovea_quantize_options))
 FOVEA_API void fovea_quantize_options_init_size(fovea_quantize_options *options, size_t size);
 
-/* What rounding to integers costs: of the numbers that they stand for, less the given ones. */
+/* The error of rounding to integers: the numbers they stand for, minus the given ones. */
 typedef struct fovea_quantize_error {
     size_t struct_size;
     double max;      /* largest magnitude of a difference */
@@ -94,10 +94,10 @@ FOVEA_API void fovea_quantize_error_init_size(fovea_quantize_error *error, size_
 FOVEA_API fovea_status fovea_quantize_size(fovea_dtype to, int64_t in, int64_t out,
                                            const fovea_quantize_options *options, size_t *data, size_t *scales);
 
-/* Quantises weights of F32, BF16 or F16, any strides, round to nearest: to I8 (from -127 to 127), U4 (symmetric, zero 8),
- * Q8_0, Q4_0, Q4_1 or Q4_K. Rows of in elements go to data, [out][in], scales to scales, [out][groups]: float32 of I8
- * without groups, else of options->scale_dtype. Q4_K's rule is our own (docs/types.md): its bytes are not llama.cpp's.
- * The same numbers give the same bytes on every machine. error or NULL; options or NULL: the defaults.
+/* Quantises weights of F32, BF16 or F16, any strides, round to nearest: to I8 (from -127 to 127), U4 (symmetric, zero
+ * 8), Q8_0, Q4_0, Q4_1 or Q4_K. Rows of in elements go to data, [out][in], scales to scales, [out][groups]: float32 of
+ * I8 without groups, else of options->scale_dtype. Q4_K's rule is our own (docs/types.md): its bytes are not
+ * llama.cpp's. The same numbers give the same bytes on every machine. error or NULL; options or NULL: the defaults.
  * FOVEA_ERROR_SHAPE if in is no multiple of the block or group, _ARGUMENT if a number is NaN or infinite, or so large
  * that a scale is, _ALIAS if an output overlaps from or another output, _DTYPE, _STRIDE, _OVERFLOW, _VERSION,
  * _OUT_OF_MEMORY. After an error nothing is written. Threads: the context's. Thread-safe. */
@@ -105,8 +105,8 @@ FOVEA_API fovea_status fovea_quantize(const fovea_context *ctx, const fovea_matr
                                       const fovea_quantize_options *options, void *data, void *scales,
                                       fovea_quantize_error *error);
 
-/* The numbers that quantised weights stand for, [out][in] floats. Errors as fovea_linear_pack(), and _ALIAS if to overlaps
- * the data of from. After an error nothing is written. Thread-safe. */
+/* The numbers that quantised weights stand for, [out][in] floats. Errors as fovea_linear_pack(), and _ALIAS if to
+ * overlaps the data of from. After an error nothing is written. Thread-safe. */
 FOVEA_API fovea_status fovea_dequantize(const fovea_context *ctx, const fovea_matrix *from, float *to);
 
 #ifdef __cplusplus

@@ -74,7 +74,7 @@ typedef enum fovea_dtype {
     FOVEA_DTYPE_F16 = 6,  /* IEEE binary16, 2-byte aligned */
     FOVEA_DTYPE_I8 = 7,   /* int8_t with scales: of a cache (cache.h) or of weights (quantisation.h) */
 
-    /* Of weights alone (quantisation.h). Integers with scales beside them: */
+    /* For weights only (quantisation.h). Integers with separate scales: */
     FOVEA_DTYPE_U4 = 8, /* 4 bits without sign, two in a byte */
     FOVEA_DTYPE_U8 = 9, /* uint8_t */
     /* Blocks of integers with scales inside, as GGUF files have them: */
@@ -97,7 +97,7 @@ typedef struct fovea_dtype_facts {
     int computed; /* x and y of linear maps, queries and outputs of attention may have it: F32, BF16 and F16 */
     int stored;   /* weights of linear maps may have it */
     int cached;   /* keys and values of caches and pages may have it */
-    int scaled;   /* scales are beside its integers */
+    int scaled;   /* its integers have separate scales */
 } fovea_dtype_facts;
 
 /* The facts of an element type, or NULL for a value that is none. Values have no gaps: from 1 on, the first without
@@ -122,19 +122,20 @@ typedef enum fovea_arithmetic {
      * its choice (fovea_attention_plan_arithmetic()); ask for that one to get the same bits elsewhere. The environment
      * variable FOVEA_ARITHMETIC overrides it (context.h). */
     FOVEA_ARITHMETIC_FASTEST = 3,
-    /* What a linear map takes unless you say otherwise: Q16 if its weights are quantised, else EXACT. */
+    /* The default of linear maps: Q16 if the weights are quantised, else EXACT. */
     FOVEA_ARITHMETIC_DEFAULT = 4,
     /* Linear maps of quantised weights. A row of x becomes integers of 15 bits with a scale for each group of weights,
      * sums of a group are exact integers, and float32 adds groups. Errors are about 5e-5 of the result (docs/types.md),
      * and it is much faster than EXACT. */
     FOVEA_ARITHMETIC_Q16 = 5,
     /* The same with integers of 8 bits and a scale for at most 128 channels: less accurate, and faster for many rows on
-     * CPUs with units for it. Larger groups are cut into 128 channels each. If 128 does not divide them, one group of all
-     * channels ends with a shorter part; of several groups, each stays whole. */
+     * CPUs with units for it. Larger groups are cut into 128 channels each. If 128 does not divide them, one group of
+     * all channels ends with a shorter part; of several groups, each stays whole. */
     FOVEA_ARITHMETIC_Q8 = 6
 } fovea_arithmetic;
 
-/* "exact", "bf16", "bf16_tile", "fastest", "default", "q16", "q8"; "unknown" for any other value. Static string, thread-safe. */
+/* "exact", "bf16", "bf16_tile", "fastest", "default", "q16", "q8"; "unknown" for any other value. Static string,
+ * thread-safe. */
 FOVEA_API const char *fovea_arithmetic_name(fovea_arithmetic arithmetic);
 
 /* How integers of a matrix represent numbers: quantisation.h. Tensors have none: theirs must be NULL. */
