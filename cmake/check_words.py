@@ -23,11 +23,11 @@ DATA = ("tests/data/", "tests/consumers/kept/", "docs/peers/", "docs/pictures/",
 UNCLEAN = {
     "columns": (
         "integrations/ggml/", "python/bench/", "python/src/", "python/tests/",
-        "python/tools/", "tools/inspect/", "tools/models/", "tune/",
+        "python/tools/", "tools/inspect/", "tools/models/",
     ),
     "words": (
         "integrations/ggml/", "python/CMakeLists.txt", "python/bench/", "python/fovea/",
-        "python/link_package.cmake", "python/src/", "python/tests/", "python/tools/", "tune/",
+        "python/link_package.cmake", "python/src/", "python/tests/", "python/tools/",
     ),
 }
 

@@ -62,7 +62,7 @@ static bool value_at(const list *l, int which, int at, fv_tuning_value *value) {
     return true;
 }
 
-/* Choices that differ from one in so many fields, from a knob on. */
+/* Adds choices that differ from one in `changes` fields, counted from a knob on. */
 static void add_from(list *l, const tune_choice *from, int first, int changes, bool sizes) {
     if (changes == 0) {
         add(l, from);

@@ -50,8 +50,8 @@ static int64_t units_for(const tune_class *c, const fovea_attention_desc *one, i
     const tune_shape shape = {.attention = *one};
     const int64_t affordable = (int64_t)(PRICE / (tune_flops(&shape) / rate_of(threads, isa)));
     const fv_interval *range = &c->key[FV_ATTENTION_KEY_units];
-    const int64_t wanted = tune_is_cold(c->operation) ? 8 : 4 * (int64_t)threads;
-    return fv_max(fv_min(fv_min(wanted, affordable), range->most), fv_max(range->least, 1));
+    const int64_t target = tune_is_cold(c->operation) ? 8 : 4 * (int64_t)threads;
+    return fv_max(fv_min(fv_min(target, affordable), range->most), fv_max(range->least, 1));
 }
 
 /* Gives operands the class's type, which mixed types share; integers have queries of their own. */

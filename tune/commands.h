@@ -14,7 +14,7 @@ int tune_kind(const tune_options *options); /* run --kind */
 /* Is a row for contexts of this CPU, build, tier and number of threads? own: their section of the file. */
 bool tune_row_fits(const fovea_context *ctx, const fv_tuning_row *row, int own);
 
-/* What the default of this machine decides in the fields of a row, for a shape in the middle of its class. */
+/* This machine's defaults for the fields of a row, for a shape in the middle of its class. */
 void tune_default_text(const fovea_context *ctx, const fv_tuning_row *row, char *text, size_t size);
 
 int tune_show(const tune_options *options);
@@ -28,9 +28,10 @@ fovea_status tune_ship_write(const char *path, const fovea_tuning *tuning, char 
 int tune_report(const tune_options *options);
 
 /* The path of a program in fovea-tune's folder; where it was found by PATH, its name alone. */
-void tune_beside(const char *program, const char *name, char *path, size_t size);
+void tune_program_path(const char *program, const char *name, char *path, size_t size);
 
-/* The end of a run that wrote to path and has a status: fovea-tune-ggml, where it is there. Returns the status of both. */
+/* Ends a run that wrote to path and has a status: runs fovea-tune-ggml if it is installed. Returns the status of
+ * both. */
 int tune_ggml(const tune_options *options, const char *path, int status);
 
 /* run --each-host: becomes fovea-tune-each-host, or fails. */

@@ -23,14 +23,14 @@ int tune_kind(const tune_options *options) {
     return good ? TUNE_GOOD : TUNE_FAILED;
 }
 
-void tune_beside(const char *program, const char *name, char *path, size_t size) {
+void tune_program_path(const char *program, const char *name, char *path, size_t size) {
     const char *end = strrchr(program, '/');
     snprintf(path, size, "%.*s%s", end ? (int)(end + 1 - program) : 0, program, name);
 }
 
 int tune_each_host(int argc, char **argv, const tune_options *options) {
     static const char name[] = "fovea-tune-each-host";
-    char **words = calloc((size_t)argc + 3, sizeof *words), beside[4096];
+    char **words = calloc((size_t)argc + 3, sizeof *words), path[4096];
     if (!words) {
         fputs("fovea-tune: out of memory\n", stderr);
         return TUNE_FAILED;
@@ -42,12 +42,12 @@ int tune_each_host(int argc, char **argv, const tune_options *options) {
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--each-host") != 0)
             words[count++] = argv[i];
-    tune_beside(argv[0], name, beside, sizeof beside);
-    execvp(beside, words);
+    tune_program_path(argv[0], name, path, sizeof path);
+    execvp(path, words);
     execvp(name, words);
     fprintf(stderr,
-            "fovea-tune: --each-host needs %s beside fovea-tune or in PATH; it is built with libfovea_mpi, where MPI "
-            "is installed\n",
+            "fovea-tune: --each-host needs %s in the folder of fovea-tune or in PATH; it is built with libfovea_mpi, "
+            "where MPI is installed\n",
             name);
     free(words);
     return TUNE_FAILED;

@@ -14,8 +14,8 @@
 
 static const char name[] = "fovea-tune-ggml";
 
-/* Only what programs run by default is measured there. */
-static bool is_wanted(const tune_options *o, const char *path) {
+/* Does a run end with it? Only what programs use by default is measured there. */
+static bool applies(const tune_options *o, const char *path) {
     const char *named = getenv("FOVEA_TUNE_GGML");
     return !(named && !*named) && !o->shapes.count && !o->presets && !o->log && o->isa == FOVEA_ISA_BEST &&
            o->threads == 0 && !tune_is_standard_output(path) && !tune_stopped;
@@ -37,19 +37,18 @@ static int start(const tune_options *o, const char *program, const char *path, p
 
 int tune_ggml(const tune_options *o, const char *path, int status) {
     const char *named = getenv("FOVEA_TUNE_GGML");
-    char beside[4096];
+    char sibling[4096];
     pid_t child;
     int ended = 0;
-    if (!is_wanted(o, path) || (status != TUNE_GOOD && status != TUNE_NOISY))
+    if (!applies(o, path) || (status != TUNE_GOOD && status != TUNE_NOISY))
         return status;
-    tune_beside(o->program, name, beside, sizeof beside);
+    tune_program_path(o->program, name, sibling, sizeof sibling);
     fflush(stdout);
-    const int error = start(o, named ? named : beside, path, &child);
+    const int error = start(o, named ? named : sibling, path, &child);
     if (error && named)
         fprintf(stderr, "fovea-tune: FOVEA_TUNE_GGML: %s: %s\n", named, strerror(error));
     else if (error && !o->quiet && !o->json)
-        printf("What pays inside ggml was not measured: %s is not in fovea-tune's folder (FOVEA_TUNE_GGML names it).\n",
-               name);
+        printf("ggml was not tuned: %s is not in fovea-tune's folder (FOVEA_TUNE_GGML names its path).\n", name);
     if (error)
         return named ? TUNE_FAILED : status;
     while (waitpid(child, &ended, 0) < 0 && !tune_stopped)

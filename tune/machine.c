@@ -1,4 +1,4 @@
-/* What the tuner sees of the machine beside the facts of its context: clocks, and what disturbs. Where Linux's files
+/* The machine as the tuner sees it, apart from the facts of its context: clocks and disturbances. Where Linux's files
  * are missing, counts are 0. */
 #include "machine.h"
 #include "core/core.h"
@@ -145,14 +145,14 @@ void tune_machine_print(const fovea_context *ctx, const tune_steadiness *steady)
 }
 
 fovea_context *tune_context(const tune_options *options) {
-    fovea_context_options wanted;
+    fovea_context_options context_options;
     fovea_context *ctx;
-    fovea_context_options_init(&wanted);
-    wanted.isa = options->isa;
-    wanted.threads = options->threads;
-    wanted.threads_backend = FOVEA_THREADS_POOL; /* as programs of ours */
-    wanted.tuning_file = "";
-    if (fovea_context_create(&wanted, &ctx) != FOVEA_OK) {
+    fovea_context_options_init(&context_options);
+    context_options.isa = options->isa;
+    context_options.threads = options->threads;
+    context_options.threads_backend = FOVEA_THREADS_POOL; /* as programs of ours */
+    context_options.tuning_file = "";
+    if (fovea_context_create(&context_options, &ctx) != FOVEA_OK) {
         fprintf(stderr, "fovea-tune: %s\n", fovea_error_detail());
         return NULL;
     }

@@ -1,4 +1,4 @@
-/* What the tuner sees of the machine beside the facts of its context: clocks, and what disturbs. */
+/* The machine as the tuner sees it, apart from the facts of its context: clocks and disturbances. */
 #ifndef TUNE_MACHINE_H
 #define TUNE_MACHINE_H
 
@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
-/* What may disturb a measurement, as counts since the machine or the process began. */
+/* Disturbances of a measurement, as counts since the machine or the process started. */
 typedef struct tune_noise {
     long involuntary;    /* switches away from this process */
     long long steal;     /* ticks that the hypervisor gave to others */
@@ -42,7 +42,7 @@ void tune_machine_print(const fovea_context *ctx, const tune_steadiness *steady)
 double tune_now(void); /* seconds, of a clock that does not jump */
 void tune_rest(double seconds);
 
-/* What measurements are made with: clock, counters of disturbances, execution. A test puts others here. */
+/* The instruments of a measurement: clock, counters of disturbances, execution. Tests replace them. */
 struct tune_problem;
 struct tune_plan;
 typedef struct tune_instruments {

@@ -44,8 +44,8 @@ bool tune_measurement_begin(tune_measurement *m, tune_problem *problem) {
     m->problem = problem;
     m->random = 0x9e3779b97f4a7c15u;
     const tune_choice none = {0};
-    m->twin = tune_problem_plan(problem, &none);
-    if (!m->twin || !tune_candidate_make(m, &none, &m->base))
+    m->control = tune_problem_plan(problem, &none);
+    if (!m->control || !tune_candidate_make(m, &none, &m->base))
         return false;
     problem->executions = 1;
     double seconds = INFINITY;
@@ -56,7 +56,7 @@ bool tune_measurement_begin(tune_measurement *m, tune_problem *problem) {
 }
 
 void tune_measurement_end(tune_measurement *m) {
-    tune_plan_free(m->twin);
+    tune_plan_free(m->control);
     tune_candidate_free(&m->base);
 }
 
@@ -77,8 +77,8 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* What the default takes when no neighbour is busy: the lower quartile of its times in the last blocks. The fastest of
- * all would be a time that may never come again, where the clock was boosted or what should be cold was not yet. */
+/* The default's time when no neighbour is busy: the lower quartile of its times in the last blocks. The minimum may
+ * never come again: the clock was boosted, or operands that should be cold were still in a cache. */
 static double quiet_time(tune_measurement *m, double seconds) {
     double sorted[TUNE_RECENT];
     m->recent[m->looked_at++ % TUNE_RECENT] = seconds;
@@ -127,9 +127,9 @@ static void pause_after(const tune_measurement *m) {
         tune_rest(m->pause);
 }
 
-/* One block of the default, its twin and n candidates; false if it had to be thrown away. */
+/* Measures one block of the default, its control and n candidates; false if it had to be thrown away. */
 static bool take_block(tune_measurement *m, tune_candidate **candidates, int n) {
-    tune_plan *plan[TUNE_TOGETHER + 2] = {m->base.plan, m->twin};
+    tune_plan *plan[TUNE_TOGETHER + 2] = {m->base.plan, m->control};
     double sum[TUNE_TOGETHER + 2], fastest[TUNE_TOGETHER + 2];
     for (int i = 0; i < n; i++)
         plan[2 + i] = candidates[i]->plan;
@@ -198,7 +198,7 @@ int tune_sort(tune_candidate **candidates, int count) {
     return seen;
 }
 
-/* Of the median of so many values, by the spread of these. */
+/* The standard error of a median of `blocks` values, estimated from the spread of `count` values. */
 static double median_error(const double *values, int count, int blocks) {
     double deviation[TUNE_BLOCKS];
     if (count < 2)
@@ -216,9 +216,9 @@ double tune_median_error(const tune_measurement *m, int blocks) {
 
 tune_interval tune_candidate_interval(const tune_measurement *m, const tune_candidate *c) {
     const double median = tune_median(c);
-    const double own = median_error(c->ratio, c->blocks, c->blocks), twin = tune_median_error(m, c->blocks);
+    const double own = median_error(c->ratio, c->blocks, c->blocks), control = tune_median_error(m, c->blocks);
     const double half =
-        c->blocks < TUNE_LEAST ? INFINITY : 1.96 * fmax(own, twin); /* the larger: few tell too little */
+        c->blocks < TUNE_LEAST ? INFINITY : 1.96 * fmax(own, control); /* the larger: few tell too little */
     return (tune_interval){median, median - half, median + half};
 }
 

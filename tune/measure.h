@@ -22,8 +22,8 @@ typedef struct tune_interval {
 /* A measurement: candidates against the default. */
 typedef struct tune_measurement {
     tune_problem *problem;
-    tune_candidate base; /* its ratios are those of a second default: the noise */
-    tune_plan *twin;
+    tune_candidate base; /* its ratios are those of `control`: the noise */
+    tune_plan *control;  /* the default once more */
     uint64_t random;
     int kept, thrown;           /* blocks */
     double pause;               /* seconds between blocks, where a quota throttles */
@@ -31,7 +31,7 @@ typedef struct tune_measurement {
     int looked_at;              /* blocks since the beginning */
 } tune_measurement;
 
-/* How many executions of so many seconds are a sample. */
+/* How many executions make a sample, if one takes `seconds`. */
 int tune_executions(double seconds);
 
 bool tune_measurement_begin(tune_measurement *m, tune_problem *problem);
@@ -40,7 +40,7 @@ void tune_measurement_end(tune_measurement *m);
 bool tune_candidate_make(tune_measurement *m, const tune_choice *choice, tune_candidate *candidate);
 void tune_candidate_free(tune_candidate *candidate);
 
-/* Adds blocks to each of the candidates, until so many were kept, the time is up, or it was interrupted. false if too
+/* Adds blocks to each of the candidates, until `blocks` were kept, the time is up, or it was interrupted. false if too
  * many had to be thrown away. */
 bool tune_measure(tune_measurement *m, tune_candidate **candidates, int count, int blocks, double until);
 
@@ -50,7 +50,7 @@ double tune_median(const tune_candidate *candidate);
 /* Sorts those that were measured by their medians, the fastest first; the number of them. */
 int tune_sort(tune_candidate **candidates, int count);
 
-/* The standard error of the median of so many blocks, by the spread of the default against itself. */
+/* The standard error of the median of `blocks` blocks, by the spread of the default against itself. */
 double tune_median_error(const tune_measurement *m, int blocks);
 
 /* A candidate's median and its 95 % interval by standard errors: the default's against itself or its own, if that is
@@ -58,7 +58,7 @@ double tune_median_error(const tune_measurement *m, int blocks);
  * end. */
 tune_interval tune_candidate_interval(const tune_measurement *m, const tune_candidate *c);
 
-/* What was measured of a candidate on several shapes, each of which counts as much as any other. Begins as {0}. */
+/* A candidate's results on several shapes, all with equal weight. Starts as {0}. */
 typedef struct tune_together {
     double sum, variance; /* of the shapes' medians */
     int shapes;

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* What a shell leaves behind where the program that was to write there failed. */
+/* Is a file empty, as a shell leaves it if the program that was to write it failed? */
 static bool is_empty(const char *path) {
     char text[1], error[FV_FILE_ERROR];
     size_t length = 1;

@@ -34,8 +34,8 @@ fovea_status tune_output_write(const char *path, const char *text, size_t length
     return FOVEA_OK;
 }
 
-void tune_output_json(bool wanted, json_t *all) {
-    if (wanted) {
+void tune_output_json(bool print, json_t *all) {
+    if (print) {
         json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
         putchar('\n');
     }

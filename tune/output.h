@@ -12,8 +12,8 @@ bool tune_is_standard_output(const char *path);
 bool tune_output_begin(const char *path);
 fovea_status tune_output_write(const char *path, const char *text, size_t length, char error[FV_FILE_ERROR]);
 
-/* Prints JSON, if it is wanted, and frees it. */
-void tune_output_json(bool wanted, json_t *all);
+/* Prints JSON if `print` is set, and frees it. */
+void tune_output_json(bool print, json_t *all);
 
 /* The text of a tuning; of a file, between fv_file_lock() and fv_file_unlock(). */
 fovea_status tune_output_tuning(const char *path, const fovea_tuning *tuning, char error[FV_FILE_ERROR]);

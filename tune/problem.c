@@ -25,12 +25,12 @@ static char *arena;
 static int64_t arena_bytes;
 static fovea_dtype arena_dtype; /* of its numbers */
 
-/* At most half of what may be taken: keys and values in pages come beside the arena. */
+/* At most half of the memory allowed: keys and values in pages need memory in addition to the arena. */
 static int64_t cold_bytes(const fovea_context *ctx) {
     static int64_t bytes; /* decided once: an arena that grew would move under who uses it */
-    const int64_t wanted = peak_cold_bytes(ctx->cpu.l3_reported);
+    const int64_t target = peak_cold_bytes(ctx->cpu.l3_reported);
     if (bytes == 0)
-        bytes = fv_min(fv_min(wanted, tune_memory_allowed(ctx) / 2), (int64_t)768 << 20);
+        bytes = fv_min(fv_min(target, tune_memory_allowed(ctx) / 2), (int64_t)768 << 20);
     return bytes;
 }
 
@@ -78,8 +78,8 @@ static int64_t take(int64_t *at, fovea_dtype dtype, int64_t batch, int64_t heads
     return fv_reserve(at, count, fv_dtype_bytes(dtype, channels));
 }
 
-/* The sets that go through no cache, each of which reads so many bytes, and memory for them; false and a sentence
- * if there is none. */
+/* Decides how many sets of operands there are (one or, if cold, enough to exceed all caches; an execution reads
+ * read_bytes of one), and takes memory for them; false and a sentence if there is none. */
 static bool make_sets(tune_problem *problem, fovea_dtype dtype, int64_t set_bytes, int64_t read_bytes,
                       int64_t out_bytes, char error[256]) {
     const int64_t allowed = tune_memory_allowed(problem->ctx);
@@ -116,7 +116,7 @@ static bool make_attention(tune_problem *problem, char error[256]) {
     const fovea_attention_desc *d = &problem->shape.attention;
     int64_t at = 0, read_bytes = 0, out_bytes = 0;
     const int64_t q = take(&at, d->dtype, d->batch, d->q_heads, d->q_len, d->head_dim);
-    /* What a cache makes integers of is of the queries' type. */
+    /* Keys and values that a cache quantises have the type of the queries. */
     const fovea_dtype k_dtype = fv_dtype_paged(d->k_dtype) ? d->dtype : d->k_dtype;
     const fovea_dtype v_dtype = fv_dtype_paged(d->v_dtype) ? k_dtype : d->v_dtype;
     const int64_t k = take(&at, k_dtype, d->batch, d->kv_heads, d->kv_len, d->head_dim);

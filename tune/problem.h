@@ -11,7 +11,7 @@ typedef struct tune_choice {
     fv_tuning_value knob[FV_TUNING_KNOBS];
 } tune_choice;
 
-/* What is executed. */
+/* An executable plan. */
 typedef struct tune_plan {
     tune_choice made; /* what it does: the effect of the choice (fv_attention_effect(), fv_linear_effect()) */
     fovea_attention_plan *attention; /* NULL: a linear map */
@@ -52,25 +52,25 @@ void tune_problem_free(tune_problem *problem);
 tune_plan *tune_problem_plan(tune_problem *problem, const tune_choice *choice);
 void tune_plan_free(tune_plan *plan);
 
-/* The weights of a shape, all of which are what `zeros` has: zeros for a row of them, for their scales, and for those of all
- * output channels. weights points to quantisation. */
+/* Describes a shape's weights, all rows of which are read from `zeros`: zeros for one row, for its scales, and for the
+ * scales of all output channels. weights points to quantisation. */
 void tune_weights(const tune_shape *shape, const void *zeros, fovea_quantisation *quantisation, fovea_matrix *weights);
 
 /* A map of a shape that has no weights, for what can be asked without; false if there is no memory. The caller frees
  * map->tuned. */
 bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_linear *map);
 
-/* What a map or an attention makes of a choice (NULL: that of the tuning file, else the default), all fields decided, and
- * the effect. NULL: no plan. */
+/* Completes a requested choice (NULL: that of the tuning file, else the default) for a map or an attention: all fields
+ * decided, and the effect. NULL: no plan. */
 fv_linear_choice tune_linear_choice(const fovea_linear *map, fv_tuning_op operation, int64_t rows,
-                                    const tune_choice *wanted, tune_choice *effect);
+                                    const tune_choice *requested, tune_choice *effect);
 fovea_attention_plan *tune_attention_plan(const fovea_context *ctx, const fovea_attention_desc *desc,
-                                          fv_tuning_op operation, const tune_choice *wanted, tune_choice *effect);
+                                          fv_tuning_op operation, const tune_choice *requested, tune_choice *effect);
 
-/* What a context makes of a choice (NULL: that of its tuning file, else the default) for a shape: all fields decided, and
- * the effect. false if there is no memory. */
-bool tune_choice_of(const fovea_context *ctx, const tune_shape *shape, const tune_choice *wanted, tune_choice *choice,
-                    tune_choice *effect);
+/* Completes a requested choice (NULL: that of the context's tuning file, else the default) for a shape: all fields
+ * decided, and the effect. false if there is no memory. */
+bool tune_choice_of(const fovea_context *ctx, const tune_shape *shape, const tune_choice *requested,
+                    tune_choice *choice, tune_choice *effect);
 
 /* "score=NAME, tile_rows=64": the fields that are decided, with these values; returns text. */
 const char *tune_choice_text(fv_tuning_op operation, const fv_tuning_value *decided, const fv_tuning_value *values,

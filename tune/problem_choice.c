@@ -1,4 +1,4 @@
-/* What a context decides for a shape, its tuning file included (problem.h). */
+/* Choices that a context makes for a shape, its tuning file included (problem.h). */
 #include "core/core.h"
 #include "problem.h"
 
@@ -54,43 +54,43 @@ bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_line
 }
 
 fv_linear_choice tune_linear_choice(const fovea_linear *map, fv_tuning_op operation, int64_t rows,
-                                    const tune_choice *wanted, tune_choice *effect) {
+                                    const tune_choice *requested, tune_choice *effect) {
     fv_linear_choice own = {0};
-    if (wanted)
-        fv_tuning_to_choice(operation, wanted->knob, &own);
-    const fv_linear_choice made = fv_linear_heuristics(map, rows, wanted ? &own : NULL),
+    if (requested)
+        fv_tuning_to_choice(operation, requested->knob, &own);
+    const fv_linear_choice made = fv_linear_heuristics(map, rows, requested ? &own : NULL),
                            does = fv_linear_effect(map, rows, &made);
     fv_tuning_of_choice(operation, &does, effect->knob);
     return made;
 }
 
 fovea_attention_plan *tune_attention_plan(const fovea_context *ctx, const fovea_attention_desc *desc,
-                                          fv_tuning_op operation, const tune_choice *wanted, tune_choice *effect) {
+                                          fv_tuning_op operation, const tune_choice *requested, tune_choice *effect) {
     fv_attention_choice own = {0};
     fovea_attention_plan *plan;
-    if (wanted)
-        fv_tuning_to_choice(operation, wanted->knob, &own);
-    if (fv_attention_plan_create_chosen(ctx, desc, wanted ? &own : NULL, &plan) != FOVEA_OK)
+    if (requested)
+        fv_tuning_to_choice(operation, requested->knob, &own);
+    if (fv_attention_plan_create_chosen(ctx, desc, requested ? &own : NULL, &plan) != FOVEA_OK)
         return NULL;
     const fv_attention_choice does = fv_attention_effect(plan);
     fv_tuning_of_choice(operation, &does, effect->knob);
     return plan;
 }
 
-bool tune_choice_of(const fovea_context *ctx, const tune_shape *shape, const tune_choice *wanted, tune_choice *choice,
-                    tune_choice *effect) {
+bool tune_choice_of(const fovea_context *ctx, const tune_shape *shape, const tune_choice *requested,
+                    tune_choice *choice, tune_choice *effect) {
     int64_t key[FV_TUNING_KEYS];
     const fv_tuning_op operation = tune_shape_keys(shape, key);
     if (shape->linear) {
         fovea_linear map;
         if (!tune_map_make(ctx, shape, &map))
             return false;
-        const fv_linear_choice made = tune_linear_choice(&map, operation, shape->rows, wanted, effect);
+        const fv_linear_choice made = tune_linear_choice(&map, operation, shape->rows, requested, effect);
         fv_tuning_of_choice(operation, &made, choice->knob);
         free(map.tuned);
         return true;
     }
-    fovea_attention_plan *plan = tune_attention_plan(ctx, &shape->attention, operation, wanted, effect);
+    fovea_attention_plan *plan = tune_attention_plan(ctx, &shape->attention, operation, requested, effect);
     if (!plan)
         return false;
     fv_tuning_of_choice(operation, &plan->choice, choice->knob);

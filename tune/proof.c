@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const tune_verdicts[] = {[VERDICT_unseen] = "not stored: not enough time",
+const char *const tune_verdicts[] = {[VERDICT_no_time] = "not stored: not enough time",
                                      [VERDICT_default] = "default confirmed as best",
                                      [VERDICT_unconfirmed] = "default kept",
                                      [VERDICT_tuned] = "faster choice",
@@ -38,7 +38,8 @@ tune_search_state tune_search_begin(const fovea_context *ctx, const tune_class *
     return s;
 }
 
-/* What a choice may be slower than the default on a shape of its proof, as far as is known: log of a ratio of times. */
+/* How much slower than the default a choice may be on a shape of its proof, as far as is known: log of a ratio of
+ * times. */
 static const double no_slower = 0.01;
 
 /* Is more to be learned of a choice: whether it is slower than the default, or, if it is near the fastest, by how much
@@ -115,7 +116,7 @@ static bool prove_shape(tune_search_state *s, const tune_shape *shape, const tun
     return made;
 }
 
-/* Seconds, about, in which the least blocks of so many finalists, the default and its twin are had on a shape. */
+/* Approximate seconds to measure the fewest blocks of `count` finalists, the default and its control on a shape. */
 static double least_seconds(const tune_search_state *s, const tune_class *c, const tune_shape *shape, int count) {
     const double reserve = 1.2; /* blocks are thrown away, operands are made */
     const double one = s->result->seconds * tune_work(shape) / tune_work(&c->search);

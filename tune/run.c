@@ -15,7 +15,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* What the watcher of a search shows. */
+/* Progress that the watcher of a search shows. */
 typedef struct progress {
     const tune_options *options;
     const tune_class *classes, *c;
@@ -30,7 +30,7 @@ static void clear_line(const progress *p) {
         fputs("\r\033[K", stderr);
 }
 
-/* Of the terminal. */
+/* Columns of the terminal. */
 static int columns(void) {
     struct winsize size;
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;

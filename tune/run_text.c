@@ -1,4 +1,4 @@
-/* What fovea-tune run prints (run_text.h). */
+/* Output of fovea-tune run (run_text.h). */
 #include "run_text.h"
 
 #include "dispatch/dispatch.h"
@@ -54,7 +54,7 @@ void run_text_outcome(const tune_outcome *o, int count, const char *path) {
         int count;
         const char *words;
     } others[] = {{o->counts[VERDICT_noisy], "too noisy to tell"},
-                  {o->counts[VERDICT_unseen], "without enough time (--budget)"},
+                  {o->counts[VERDICT_no_time], "without enough time (--budget)"},
                   {o->counts[VERDICT_large], "larger than memory allows"}};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (others[i].count > 0)

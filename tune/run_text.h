@@ -1,4 +1,4 @@
-/* What fovea-tune run prints. */
+/* Output of fovea-tune run. */
 #ifndef TUNE_RUN_TEXT_H
 #define TUNE_RUN_TEXT_H
 
@@ -11,7 +11,7 @@ void run_text_class(const tune_class *c, const tune_result *r, double seconds);
 /* That the machine is too busy, and what comes of it. */
 void run_text_busy(const tune_steadiness *s, const char *then);
 
-/* That the search ended early, as so many classes, the first, were all too noisy. */
+/* That the search ended early, as the first `classes` classes were all too noisy. */
 void run_text_hopeless(int classes, double seconds);
 
 /* The last line: what was found, what not, and where it is. */

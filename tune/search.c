@@ -1,8 +1,8 @@
 /* The search for a class.
  *
  * In rounds, each over candidates that differ from the best so far in one field (candidates.c), or in two sizes if none
- * was faster. A round is a successive halving: some blocks for all, the better half goes on with twice the blocks, until
- * two are left. What is far behind the best falls out at once.
+ * was faster. A round is a successive halving: some blocks for all, the better half goes on with twice the blocks,
+ * until two are left. A candidate far behind the best drops out at once.
  *
  * What wins, its runner-up of another size (should the winner's have been luck, or suit only the shape of the search)
  * and the winner of the first round go to the proof (proof.c), as many as it has time for. */
@@ -22,14 +22,15 @@ static const double promising = 0.01;
 /* A standard error with which the last two of a round are told from each other. */
 static const double near_enough = 0.003;
 
-/* So many candidates are many; of so many rounds at most is a search. */
+/* More than MANY candidates start with half as many blocks; a search has at most MOVES rounds. */
 enum { MANY = 32, MOVES = 6 };
 
-/* A run ends where all classes were too noisy until then: so many at least, in such a share of its time. */
+/* A run ends early if its first HOPELESS classes, or more, were all too noisy and took more than `patience` of its
+ * time. */
 enum { HOPELESS = 5 };
 static const double patience = 0.1;
 
-/* What the rounds of a search left over. */
+/* The winners of a search's rounds. */
 typedef struct podium {
     tune_standing standing[2 * MOVES];
     int count;
@@ -62,9 +63,9 @@ static void add_standing(podium *p, const tune_candidate *c) {
     p->standing[p->count++] = (tune_standing){c->choice, tune_median(c)};
 }
 
-/* Halves until two are left, one of which is of another size, if there is one: they are added, the fastest last. The best
- * so far is the first of the candidates (from), as what a few blocks said of it may have been luck; what gains no more than
- * is told from it does not take its place. */
+/* Halves until two are left, if possible of different sizes, and adds them, the fastest last. The best so far competes
+ * again as the first candidate (from), since a few blocks may have flattered it; a candidate replaces it only if its
+ * gain exceeds the measurement error. */
 static void run_round(tune_search_state *s, const char *what, const tune_choice *list, int count, bool from,
                       double until, podium *left_over) {
     tune_candidate *all = calloc((size_t)(count ? count : 1), sizeof *all), *left[TUNE_CANDIDATES];
@@ -175,9 +176,9 @@ void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effo
     tune_problem_free(&s.problem);
     if (count > 0 && !s.noisy && !tune_stopped)
         tune_prove(&s, c, finalist, count, begin + seconds);
-    if (result->verdict == VERDICT_unseen && !tune_stopped)
+    if (result->verdict == VERDICT_no_time && !tune_stopped)
         result->verdict = s.noisy            ? VERDICT_noisy
-                          : s.cut            ? VERDICT_unseen
+                          : s.cut            ? VERDICT_no_time
                           : result->seen > 1 ? VERDICT_unconfirmed
                                              : VERDICT_default;
 }
@@ -185,7 +186,7 @@ void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effo
 /* May a class be worth another search? If it was too noisy (a neighbour may be gone by now), or if something was seen
  * that could not be proved in the time there was. */
 static bool is_open(const tune_result *r) {
-    return r->verdict == VERDICT_noisy || r->verdict == VERDICT_unseen ||
+    return r->verdict == VERDICT_noisy || r->verdict == VERDICT_no_time ||
            (r->verdict == VERDICT_unconfirmed && r->seen > 1.02);
 }
 
@@ -240,7 +241,7 @@ static int search_in_turn(const fovea_context *ctx, const tune_class *classes, t
             reporter(arg, i, NULL, 0);
             tune_search(ctx, &classes[i], effort, left * weight / open, watcher, arg, &results[i]);
             open = fmax(open - weight, weight);
-            const bool decided = results[i].verdict != VERDICT_noisy && results[i].verdict != VERDICT_unseen;
+            const bool decided = results[i].verdict != VERDICT_noisy && results[i].verdict != VERDICT_no_time;
             if (round > 0 && !decided)
                 results[i] = earlier;
             still += is_open(&results[i]) ? weight : 0;

@@ -4,7 +4,7 @@
 
 #include "trial.h"
 
-/* Searches within so many seconds. */
+/* Searches for at most `seconds`. */
 void tune_search(const fovea_context *ctx, const tune_class *c, tune_effort effort, double seconds,
                  tune_watcher *watcher, void *arg, tune_result *result);
 
@@ -18,7 +18,7 @@ typedef void tune_reporter(void *arg, int index, const tune_result *result, doub
 int tune_search_all(const fovea_context *ctx, const tune_class *classes, int count, tune_effort effort, double seconds,
                     tune_watcher *watcher, tune_reporter *reporter, void *arg, tune_result *results);
 
-/* What the verdicts of a run are together. */
+/* The verdicts of a run, summed up. */
 typedef struct tune_outcome {
     int counts[VERDICTS];
     double gain; /* of the classes with a faster choice: geometric mean */

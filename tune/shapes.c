@@ -15,7 +15,7 @@ typedef struct preset {
     const char *name, *shapes; /* parted by ; */
 } preset;
 
-/* Of each model its attentions, and its maps: projections and MLP, of as many rows as the attention has. */
+/* Each model's attentions and linear maps: projections and MLP, with as many rows as the attention. */
 static const preset presets[] = {
     {"bert-base", "q_heads=12 q_len=128 head_dim=64;q_heads=12 q_len=512 head_dim=64;"
                   "linear rows=128 in=768 out=2304;linear rows=512 in=768 out=768;linear rows=512 in=768 out=3072;"

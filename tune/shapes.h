@@ -7,10 +7,10 @@
 #include "options.h"
 #include "words.h"
 
-/* Of as many documents, side by side, is the mask of a shape with one: a query sees the keys of its own. */
+/* The mask of a shape with a document mask has this many consecutive documents: a query sees the keys of its own. */
 enum { TUNE_DOCUMENTS = 8 };
 
-/* What is executed: an attention, or a linear map of so many rows. */
+/* An operation to execute: an attention, or a linear map of `rows` rows. */
 typedef struct tune_shape {
     bool linear;
     fovea_attention_desc attention;
@@ -43,7 +43,7 @@ static inline fovea_dtype tune_x_dtype(const tune_shape *shape) {
 double tune_flops(const tune_shape *shape);
 double tune_bytes(const tune_shape *shape);
 
-/* What takes the time of it: bytes where operands come from memory, else operations. */
+/* Its work, by what bounds its time: bytes if operands come from memory, else operations. */
 double tune_work(const tune_shape *shape);
 
 /* All shapes that the options name; the number of them, or -1 and a sentence to stderr. The caller frees *shapes. */

@@ -1,6 +1,6 @@
-/* fovea-tune on a machine that is made up (simulation.h), in the weather that FOVEA_TUNE_WEATHER names, with the kernels,
- * caches and threads of the description that FOVEA_TUNE_MACHINE names (tests/support/described.h): what it prints and
- * stores there does not depend on this host, and its minutes take no time. For tests. */
+/* fovea-tune on a machine that is made up (simulation.h), in the weather that FOVEA_TUNE_WEATHER names, with the
+ * kernels, caches and threads of the description that FOVEA_TUNE_MACHINE names (tests/support/described.h): what it
+ * prints and stores there does not depend on this host, and its minutes take no time. For tests. */
 #include "described.h"
 #include "simulation.h"
 

@@ -50,7 +50,7 @@ static struct {
     double now, speed_until, speed, next_switch, next_steal, used;
     long involuntary;
     long long steal, throttled;
-    int scattered, twins; /* samples */
+    int scattered, controls; /* samples */
     const tune_plan *base, *last;
     int in_a_row;    /* samples of last */
     tune_shape told; /* the shape of */
@@ -81,7 +81,7 @@ double sim_cost(const tune_choice *made) {
 
 static double exponential(double mean) { return -mean * log(1 - rng_unit(&sim.r) * 0.999999); }
 
-/* Work of so many seconds at full speed; what disturbs takes its time. */
+/* Work that takes `seconds` at full speed, and longer under disturbances. */
 static void work(double seconds) {
     const weather *w = &sim.weather;
     const double slice = 1e-4;
@@ -139,7 +139,7 @@ tune_choice sim_made(tune_problem *problem, const tune_choice *choice) {
     return made;
 }
 
-/* What is best on a shape where caches or thresholds are told wrongly. */
+/* The best choice on a shape if caches or thresholds are reported wrongly. */
 static tune_choice best_told(tune_problem *problem) {
     if (memcmp(&sim.told, &problem->shape, sizeof sim.told) == 0)
         return sim.told_best;
@@ -178,7 +178,7 @@ bool sim_trapped(tune_problem *problem, const tune_choice *made) {
 }
 
 /* Is it the second default? The first is what a measurement begins with, three times. */
-static bool is_twin(const tune_plan *plan, bool usual) {
+static bool is_control(const tune_plan *plan, bool usual) {
     sim.in_a_row = plan == sim.last ? sim.in_a_row + 1 : 1;
     sim.last = plan;
     if (sim.in_a_row == 3)
@@ -195,8 +195,8 @@ static double sim_time(tune_problem *problem, const tune_plan *plan) {
         relative = fmax(relative, 1);
     if (sim.machine.changed > 0)
         relative = tune_same_choice(&plan->made, &base) ? 1 : sim.machine.changed;
-    if (sim.machine.twin > 0 && is_twin(plan, tune_same_choice(&plan->made, &base)))
-        relative *= exp(sim.twins++ / 2 % 2 ? sim.machine.twin : -sim.machine.twin);
+    if (sim.machine.control > 0 && is_control(plan, tune_same_choice(&plan->made, &base)))
+        relative *= exp(sim.controls++ / 2 % 2 ? sim.machine.control : -sim.machine.control);
     const bool trapped = sim.machine.trap_keys && sim_trapped(problem, &plan->made);
     if (trapped && !sim.machine.trap_scatters)
         relative *= trap_factor;

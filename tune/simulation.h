@@ -22,7 +22,7 @@ typedef struct weather {
     double quota, period; /* seconds of each period; 0: none */
     double quick;         /* seconds at the beginning at twice the speed: what should be cold is not yet */
     bool interrupts;      /* every sample, */
-    double clear;         /* after so many seconds */
+    double clear;         /* from this second on */
     double stall;         /* seconds of every other look at the clock: not even spinning is steady */
     double sleep;         /* real seconds of a sample, for tests that send signals */
     bool may_give_up;     /* so bad that "too noisy" is a good answer, too */
@@ -31,16 +31,16 @@ typedef struct weather {
 enum { WEATHERS = 10, SEEDS = 12 };
 extern const weather weathers[WEATHERS];
 
-/* What a trap takes, relative to the same plan elsewhere: so much that it is slower than the default. */
+/* Time of a trap, relative to the same plan elsewhere: large enough to be slower than the default. */
 static const double trap_factor = 1.15;
 
-/* What a plan of attention costs: its kernels by their names, its sizes by how far they are from what would be best.
- * All plans of a linear map take as long. */
+/* Costs of a plan of attention: of its kernels by name, of its sizes by their distance from the best ones. All plans of
+ * a linear map take equally long. */
 typedef struct machine {
     bool flat;        /* nothing is faster than the default */
     double seconds;   /* of an execution */
     double flops;     /* of the shape that takes so long, others in proportion (0: all take as long) */
-    tune_choice trap; /* a trap on the shape with so many keys (0: on none), */
+    tune_choice trap; /* a trap on the shape with trap_keys keys (0: on none), */
     int64_t trap_keys;
     bool trap_tiles;    /* or all choices are whose tiles are not the default's, */
     bool trap_all;      /* or all but the default's; */
@@ -50,19 +50,19 @@ typedef struct machine {
     bool told;       /* what a plan takes is how far its fields are from those that the default would have if caches */
     int64_t l1d, l2; /* of these sizes were told, and these thresholds of attentions were the defaults */
     tune_choice constants;
-    double twin; /* log of what the default against itself takes more in one block, and less in the next */
+    double control; /* log of the control's time relative to the default's; negated in every other block */
 } machine;
 
 /* A problem of a shape, or the end of the test. */
 void sim_problem(const fovea_context *ctx, const tune_shape *shape, tune_problem *problem);
 
-/* What a plan costs by the formula. */
+/* The cost of a plan by the formula. */
 double sim_cost(const tune_choice *made);
 
 /* The sizes and kernels that a choice comes to on a shape. */
 tune_choice sim_made(tune_problem *problem, const tune_choice *choice);
 
-/* What a plan costs where caches or thresholds are told wrongly, 1 being the best. */
+/* The cost of a plan if caches or thresholds are reported wrongly, 1 being the best. */
 double sim_cost_told(tune_problem *problem, const tune_choice *made);
 
 bool sim_trapped(tune_problem *problem, const tune_choice *made);
@@ -70,7 +70,7 @@ bool sim_trapped(tune_problem *problem, const tune_choice *made);
 /* Puts the simulation in the place of the machine, in that weather; returns what was there. */
 tune_instruments sim_enter(const machine *m, const weather *w, int seed);
 
-/* So many stolen ticks in a second from now on. */
+/* From now on, `rate` ticks a second are stolen. */
 void sim_steal(double rate);
 
 #endif

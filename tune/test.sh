@@ -86,7 +86,8 @@ run) # the way of an operator: run, show, check, report, merge
     program=$SIMULATED
     expect 0 run "${small[@]}"
     has out '^attention rows 17-64, keys 0-64, d32 +faster choice: 1\.[0-9]+ times as fast \(1\..*\): .*tile_rows=[0-9]+' \
-        '^linear rows 17-64, in 1-255, out 1-255 +default (kept|confirmed as best)' '^1 of 2 classes has a faster choice: 1\..* Stored in .*/fovea/tuning\.$'
+        '^linear rows 17-64, in 1-255, out 1-255 +default (kept|confirmed as best)' \
+        '^1 of 2 classes has a faster choice: 1\..* Stored in .*/fovea/tuning\.$'
     [ "$(grep -cE '^(attention|linear) rows' out)" = 2 ] || fail "not one line for each class"
     quantised=()
     for dtype in i8 u8 q8_0 u4 q4_0 q4_1 q4_k q5_k q6_k; do
@@ -153,7 +154,8 @@ noisy) # what cannot be told is said, early, and nothing else is; no figure wher
     has out 'too busy to tune: the same work takes [0-9.]+ times as long .* Waiting' 'Nothing is measured\.$' \
         '^No class could be measured, [0-9]+ too noisy to tell\.$' '^Nothing was stored, and programs run as before'
     FOVEA_TUNE_WEATHER=busy expect 3 run "${shapes[@]}" -o none --json
-    python3 -c 'import json; r = json.load(open("out")); assert not r["stored"] and "noisy" in r["classes"][-1]["verdict"]' || fail "no JSON"
+    python3 -c 'import json; r = json.load(open("out")); assert not r["stored"] and "noisy" in r["classes"][-1]["verdict"]' ||
+        fail "no JSON"
     FOVEA_TUNE_WEATHER=busy expect 3 run "${shapes[@]}" -o none --quiet
     [ ! -s out ] || fail "--quiet prints"
     for weather in interrupted stolen; do
@@ -271,7 +273,7 @@ END
     lacks out ggml
     unset FOVEA_TUNE_GGML
     expect '0|3' "${run[@]}"
-    has out '^What pays inside ggml was not measured: fovea-tune-ggml is not in fovea-tune.s folder'
+    has out '^ggml was not tuned: fovea-tune-ggml is not in fovea-tune.s folder'
     ln -s "$SIMULATED" beside/fovea-tune
     program=beside/fovea-tune expect 0 "${run[@]}"
     has out '^measured -o own$'
@@ -350,7 +352,7 @@ files) # files that are unavailable, or not for this machine
     same_files new kept "a newer file was replaced"
     expect 4 run "${small[@]}" --budget 2s -o /proc/nowhere/tuning
     has err 'output'
-    # What names no file is found before the budget is spent.
+    # A name that is no file is reported before the budget is spent.
     SECONDS=0
     for wrong in / . folder/; do
         expect 4 run "${small[@]}" --budget 60s -o $wrong

@@ -1,4 +1,4 @@
-/* What a search is made of: the statistic, the candidates, what the verdicts of a run are together. */
+/* The parts of a search: its statistic, its candidates, the outcome of a run from its verdicts. */
 #include "candidates.h"
 #include "described.h"
 #include "dispatch/dispatch.h"
@@ -176,9 +176,9 @@ static void test_caches(fovea_context *ctx) {
 
 /* --------------------------------------------------------------------------------------------------- the outcome -- */
 
-/* What a run of such verdicts stores, and its status. */
+/* Checks whether a run with these verdicts stores a row, and its status. */
 static void check_outcome(const char *what, const tune_verdict *verdicts, int count, bool store, int status) {
-    tune_result results[8] = {{.verdict = VERDICT_unseen}};
+    tune_result results[8] = {{.verdict = VERDICT_no_time}};
     for (int i = 0; i < count; i++) {
         results[i].verdict = verdicts[i];
         results[i].gain.median = i + 1;
@@ -190,7 +190,7 @@ static void check_outcome(const char *what, const tune_verdict *verdicts, int co
 
 static void test_outcome(void) {
     static const tune_verdict some[] = {VERDICT_tuned, VERDICT_default, VERDICT_noisy, VERDICT_noisy, VERDICT_noisy};
-    static const tune_verdict nothing[] = {VERDICT_unseen, VERDICT_unseen}, large[] = {VERDICT_large, VERDICT_large};
+    static const tune_verdict nothing[] = {VERDICT_no_time, VERDICT_no_time}, large[] = {VERDICT_large, VERDICT_large};
     check_outcome("two decided, two too noisy", some, 4, true, TUNE_GOOD);
     check_outcome("two decided, three too noisy", some, 5, false, TUNE_NOISY);
     check_outcome("no time", nothing, 2, false, TUNE_NOISY);

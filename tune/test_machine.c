@@ -1,4 +1,4 @@
-/* What the tuner reads of cgroups: of a folder that is made here, as Linux has it with version 2 and with version 1. */
+/* The tuner's reading of cgroups, from a folder made here like Linux's with version 2 and with version 1. */
 #include "folder.h"
 #include "machine.h"
 #include "test.h"

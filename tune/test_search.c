@@ -26,7 +26,8 @@ static tune_result simulate(const fovea_context *ctx, const tune_class *c, const
     return result;
 }
 
-/* What a counter tells of is not in what is kept: without jitter, two defaults take the same time to the last bit. */
+/* Blocks in which a counter reports a disturbance are not kept: without jitter, two defaults take the same time to the
+ * last bit. */
 static void test_thrown(const fovea_context *ctx, const tune_class *c) {
     static const weather told[] = {{.name = "switches alone", .switches = 60, .away = 0.0003},
                                    {.name = "steal alone", .steals = 30, .stolen = 0.0003},
@@ -50,7 +51,7 @@ static void test_thrown(const fovea_context *ctx, const tune_class *c) {
     }
 }
 
-/* What a choice costs on the shape of the search, relative to the default. */
+/* The cost of a choice on the shape of the search, relative to the default. */
 static double relative_cost(const fovea_context *ctx, const tune_class *c, const tune_choice *choice) {
     tune_problem problem;
     sim_problem(ctx, &c->search, &problem);
@@ -96,7 +97,8 @@ static void test_weathers(const fovea_context *ctx, const tune_class *c) {
     }
 }
 
-/* What is proved where some choices are slow on a shape of the proof, in weather in which 6 blocks leave a percent. */
+/* Checks the proof if some choices are slow on one of its shapes, in weather in which 6 blocks leave an error of one
+ * percent. */
 static void check_trap(const fovea_context *ctx, const tune_class *c, const machine *m, const tune_shape *shape,
                        double best, const char *what) {
     const weather jitter = {.name = what, .jitter = 0.01};
@@ -156,7 +158,7 @@ static void test_long(const fovea_context *ctx, const tune_class *c) {
     test_check(r.verdict == VERDICT_tuned, "long executions: %s, %.3f seen", tune_verdicts[r.verdict], r.seen);
 }
 
-/* What ends a search early is not taken for noise. */
+/* An interrupt of a search is not taken for noise. */
 static void stop_at_once(void *arg, const char *what, double ratio) {
     (void)arg, (void)what, (void)ratio;
     tune_stopped = 1;
@@ -167,10 +169,10 @@ static void test_ended(const fovea_context *ctx, const tune_class *c) {
     tune_result r;
     tune_instruments real = sim_enter(&m, &weathers[0], 0);
     tune_search(ctx, c, EFFORT_normal, 10, stop_at_once, NULL, &r);
-    test_check(r.verdict == VERDICT_unseen, "interrupted: %s", tune_verdicts[r.verdict]);
+    test_check(r.verdict == VERDICT_no_time, "interrupted: %s", tune_verdicts[r.verdict]);
     tune_stopped = 0;
     tune_search(ctx, c, EFFORT_normal, 0.01, watch, NULL, &r);
-    test_check(r.verdict == VERDICT_unseen, "no time: %s", tune_verdicts[r.verdict]);
+    test_check(r.verdict == VERDICT_no_time, "no time: %s", tune_verdicts[r.verdict]);
     tune_instrument = real;
     real = sim_enter(&m, &weathers[WEATHERS - 1], 0);
     sim_steal(1000);
@@ -199,7 +201,7 @@ static void test_hopeless(const fovea_context *ctx, const tune_class *c) {
         const weather w = {.name = "interrupted", .jitter = 0.003, .interrupts = true, .clear = runs[i].clear};
         const machine m = {.seconds = 0.002};
         tune_class classes[MANY];
-        tune_result results[MANY] = {{.verdict = VERDICT_unseen}};
+        tune_result results[MANY] = {{.verdict = VERDICT_no_time}};
         for (int k = 0; k < runs[i].count; k++)
             classes[k] = *c;
         const tune_instruments real = sim_enter(&m, &w, 0);
@@ -267,7 +269,7 @@ static int shapes_changed(const fovea_context *ctx, const tune_class *c, const t
     return changed;
 }
 
-/* The proof of tiles of so many rows, that the search is told to have found. */
+/* Runs the proof on tiles of `rows` rows, as if the search had found them. */
 static tune_result prove_tiles(const fovea_context *ctx, const tune_class *c, int64_t rows, const machine *m,
                                const weather *w) {
     tune_standing finalist = {.ratio = -0.1};
@@ -280,7 +282,8 @@ static tune_result prove_tiles(const fovea_context *ctx, const tune_class *c, in
     return r;
 }
 
-/* What is much faster on one shape of the proof and the default on the others is not stored: one shape is no class. */
+/* A choice that is much faster on one shape of the proof and equals the default on the others is not stored: one shape
+ * is no class. */
 static void test_one_shape(const fovea_context *ctx, const tune_class *c) {
     const machine m = {.seconds = 0.002, .changed = 0.9};
     const tune_choice none = {0};
@@ -317,7 +320,7 @@ static void test_uncertain(const fovea_context *ctx, const tune_class *c) {
         machine m;
         bool stored;
     } proofs[] = {{"even", &still, {.seconds = 0.002, .changed = 0.97}, true},
-                  {"uneven", &still, {.seconds = 0.002, .changed = 0.97, .twin = 0.075}, false},
+                  {"uneven", &still, {.seconds = 0.002, .changed = 0.97, .control = 0.075}, false},
                   {"fast", &weathers[0], {.seconds = 0.002, .changed = 0.9}, true},
                   {"fast, uneven on a shape",
                    &weathers[0],

@@ -1,4 +1,4 @@
-/* What the search for a class and the proof of what it found share. */
+/* State shared by the search for a class and the proof of its result. */
 #ifndef TUNE_TRIAL_H
 #define TUNE_TRIAL_H
 
@@ -6,7 +6,7 @@
 #include "measure.h"
 
 typedef enum tune_verdict {
-    VERDICT_unseen, /* the time was over, or it was interrupted, before anything was known */
+    VERDICT_no_time, /* the time was over, or it was interrupted, before anything was known */
     VERDICT_default,
     VERDICT_unconfirmed, /* a candidate was faster in the search, but not in the proof */
     VERDICT_tuned,
