@@ -1,5 +1,5 @@
-/* Arrays of the caller: numpy (buffer protocol), torch and others with DLPack's C exchange interface, JAX and others with
- * __dlpack__. Read without copying, and made anew in the caller's kind.
+/* Arrays of the caller: numpy (buffer protocol), torch and others with DLPack's C exchange interface, JAX and others
+ * with __dlpack__. Read without copying, and made anew in the caller's kind.
  *
  *     py_array x;
  *     if (py_array_open(core, object, "x", &x) < 0)
@@ -9,8 +9,8 @@
  *     ...
  *     py_array_close(&x);                    when the memory is no longer used, whatever happened
  *
- * The object must live until the array is closed: function arguments do. With the GIL released, data stays valid until then.
- * Open and close need the GIL. */
+ * The object must live until the array is closed, as function arguments do. Data stays valid until then, with the GIL
+ * released, too. Open and close need the GIL. */
 #ifndef PY_ARRAY_H
 #define PY_ARRAY_H
 
@@ -53,12 +53,13 @@ typedef struct py_array {
     void *copy; /* memory of py_array_compact(), or NULL */
 } py_array;
 
-/* Opens an array for reading. name is the argument's, for messages. 0, or -1 with TypeError or ValueError: no array, more than
- * PY_DIMS dimensions, not on a CPU, negative strides. Of a tensor of torch with the negative bit it is a copy of the numbers. */
+/* Opens an array for reading. name is the argument's, for messages. 0, or -1 with TypeError or ValueError: no array,
+ * more than PY_DIMS dimensions, not on a CPU, negative strides. For a torch tensor with the negative bit the array is a
+ * copy of the resolved numbers. */
 int py_array_open(py_core *core, PyObject *object, const char *name, py_array *array);
 
-/* Opens an array that is about to be written to. -1, too, with ValueError: read-only, a tensor of torch with the negative bit or with
- * a gradient that would be wrong. */
+/* Opens an array that is about to be written to. -1, too, with ValueError: read-only, a tensor of torch with the
+ * negative bit or with a gradient that would be wrong. */
 int py_array_open_out(py_core *core, PyObject *object, const char *name, py_array *array);
 
 /* Releases what py_array_open() holds, and copies. The array may be zeros. */
@@ -92,7 +93,7 @@ bool py_dtype_scaled(fovea_dtype dtype);
 /* Is it one of weights of integers or blocks? */
 bool py_dtype_quantised(fovea_dtype dtype);
 
-/* Weights of a type that lie in memory as a whole, and bytes of so many weights, a multiple of those. */
+/* The block size of a type in weights, and the bytes of `elements` weights, a multiple of it. */
 int64_t py_weight_block(fovea_dtype dtype);
 int64_t py_weight_bytes(fovea_dtype dtype, int64_t elements);
 
@@ -107,7 +108,8 @@ py_dtype py_float_dtype(fovea_dtype dtype);
 /* "float16", "int8", ...; valid until the next call. */
 const char *py_array_dtype_name(const py_array *array);
 
-/* Replaces the view by a compact copy (C order), if the last axis has a stride other than 1. 0, or -1 with MemoryError. */
+/* Replaces the view by a compact copy (C order), if the last axis has a stride other than 1. 0, or -1 with
+ * MemoryError. */
 int py_array_compact(py_array *array);
 
 /* Replaces the view by a compact copy whatever its strides. 0, or -1 with MemoryError. */
@@ -121,8 +123,8 @@ PyObject *py_array_empty(py_core *core, py_source source, py_dtype dtype, int nd
 /* Fills an array that py_array_empty() made: with zeros, or one of float32 with a number. */
 void py_array_fill(const py_array *array, float value);
 
-/* What the caller gets for an array made by py_array_empty(): itself; or, if like is of JAX or another producer that can take
- * it, theirs over the same memory. Steals the reference to made. Cannot fail. */
+/* Turns an array made by py_array_empty() into the caller's kind: the array itself, or, if `like` is of JAX or another
+ * producer that can import it, theirs over the same memory. Steals the reference to made. Cannot fail. */
 PyObject *py_array_finish(PyObject *like, py_source source, PyObject *made);
 
 /* Reads one integer, of Python or numpy. 0, or -1 with TypeError (no integer) or OverflowError (beyond 64 bits). */
@@ -137,8 +139,8 @@ bool py_is_integer(PyObject *object);
 /* Python's True or False for one boolean of numpy or torch; any other object as it is. Borrowed, as given. */
 PyObject *py_plain_bool(PyObject *object);
 
-/* Reads integers: a list or tuple of ints, or an array [count] of integers of any width. count -1: any number. *values is from
- * malloc, for the caller to free; *found is how many. 0, or -1 with an exception. */
+/* Reads integers: a list or tuple of ints, or an array [count] of integers of any width. count -1: any number. *values
+ * is from malloc, for the caller to free; *found is how many. 0, or -1 with an exception. */
 int py_integers(py_core *core, PyObject *object, const char *name, int64_t count, int64_t **values, int64_t *found);
 
 /* Frees what the state holds of types seen (module's end). */

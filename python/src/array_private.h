@@ -1,4 +1,4 @@
-/* What the files of arrays share: one reader for each way that memory is described. */
+/* Shared by the files of arrays: one reader for each way that memory is described. */
 #ifndef PY_ARRAY_PRIVATE_H
 #define PY_ARRAY_PRIVATE_H
 
@@ -9,7 +9,8 @@ enum { PY_HELD_NOTHING, PY_HELD_BUFFER, PY_HELD_VERSIONED, PY_HELD_UNVERSIONED, 
 /* How objects of a type are read. */
 py_source py_source_of(py_core *core, PyObject *object);
 
-/* Raises in place of the exception that is set, if any, why an object cannot be read (fovea/_sentences.py). Returns -1. */
+/* Raises in place of the exception that is set, if any, why an object cannot be read (fovea/_sentences.py). Returns
+ * -1. */
 int py_unreadable(PyObject *object, const char *name);
 
 /* array_torch.c: completes the source of a torch.Tensor, of which object is the first. */
@@ -21,7 +22,8 @@ int py_torch_is_neg(const py_core *core, const py_source *source, PyObject *obje
 /* Whether torch would record an operation on a tensor; -1 with an exception. */
 int py_torch_is_recorded(const py_core *core, const py_source *source, PyObject *object);
 
-/* Tells torch that a tensor is written to, so that a gradient that needs what it was is refused. 0, or -1 with an exception. */
+/* Tells torch that a tensor is written to, so that a gradient that needs what it was is refused. 0, or -1 with an
+ * exception. */
 int py_torch_written(const py_core *core, const py_source *source, PyObject *object);
 
 /* Finds numpy and its functions, importing it if need be. 0, or -1 with an exception. */

@@ -1,4 +1,5 @@
-/* How memory is described: Python's buffer protocol, DLPack's capsules, DLPack's C interface; and how it is released. */
+/* How memory is described: Python's buffer protocol, DLPack's capsules, DLPack's C interface; and how it is
+ * released. */
 #include "array_private.h"
 
 #include <stdlib.h>
@@ -57,7 +58,8 @@ static int too_many(const char *name, int ndim) {
     return py_raise(PyExc_ValueError, "%s has %d dimensions", name, ndim);
 }
 
-/* The same memory as uint16, if the array is of bfloat16 (package ml_dtypes), which numpy does not export; else NULL. */
+/* The same memory as uint16, if the array is of bfloat16 (package ml_dtypes), which numpy does not export; else
+ * NULL. */
 static PyObject *bfloat16_view(PyObject *object) {
     PyObject *dtype = PyObject_GetAttrString(object, "dtype");
     PyObject *name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;

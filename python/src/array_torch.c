@@ -1,4 +1,5 @@
-/* What torch knows about a tensor and DLPack does not say: the negative bit, gradients, the count of its changes (array.h). */
+/* Facts of a torch tensor that DLPack does not tell: the negative bit, gradients, the count of its changes
+ * (array.h). */
 #include "array_private.h"
 #include "pool.h"
 
@@ -15,8 +16,8 @@ static bool is_pointer(const void *tensor) {
     return word > 4096 && word % alignof(max_align_t) == 0;
 }
 
-/* torch's functions cost 30 to 60 ns each when called from Python, and 2 by their symbols. But nobody promises where a tensor lies in its
- * object, so that they are believed for a type only after one told a tensor from its negative. */
+/* Called from Python, torch's functions cost 30 to 60 ns each; by their symbols, 2. But the place of a tensor in its
+ * object is not documented, so the symbols are used for a type only after one has told a tensor from its negative. */
 static bool tells_negatives(const py_torch_pool *torch, PyObject *object) {
     if (!torch || !torch->grad_mode_is_enabled || !is_pointer(tensor_of(object)))
         return false;
@@ -49,7 +50,8 @@ int py_torch_is_neg(const py_core *core, const py_source *source, PyObject *obje
     return is;
 }
 
-/* Whether a tensor has a tangent (forward-mode gradients), as it can only within torch.autograd.forward_ad.dual_level(). */
+/* Whether a tensor has a tangent (forward-mode gradients), as it can only within
+ * torch.autograd.forward_ad.dual_level(). */
 static int is_dual(const py_core *core, PyObject *object) {
     PyObject *names = core->torch_forward_ad;
     PyObject *level = names ? PyDict_GetItemWithError(names, core->names[PY_NAME__current_level]) : NULL;

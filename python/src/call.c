@@ -26,7 +26,7 @@ void py_call_begin(py_call *call, py_core *core, PyObject **values) {
     call->values = values;
     call->array_count = call->number_count = 0;
     memset(call->made, 0, sizeof call->made);
-    call->unseen = NULL;
+    call->own_lse = NULL;
     call->desc = desc;
     call->recorded = false;
     call->mask_kind = FOVEA_MASK_NONE;
@@ -40,7 +40,7 @@ void py_call_end(py_call *call) {
         free(call->numbers[i]);
     for (int i = 0; i < 5; i++)
         Py_XDECREF(call->made[i]);
-    Py_XDECREF(call->unseen);
+    Py_XDECREF(call->own_lse);
 }
 
 py_array *py_call_open(py_call *call, PyObject *object, const char *name) {

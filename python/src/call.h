@@ -1,5 +1,5 @@
-/* One call of attention: what Python gave becomes the library's description and arguments. Used by fovea.attention() and by
- * fovea.Plan.execute(). */
+/* One call of attention: what Python gave becomes the library's description and arguments. Used by fovea.attention()
+ * and by fovea.Plan.execute(). */
 #ifndef PY_CALL_H
 #define PY_CALL_H
 
@@ -27,8 +27,8 @@ typedef struct py_layout {
 /* The layout of a name, 'bhtd' where it is NULL; NULL with an exception if it has none. */
 const py_layout *py_layout_or_default(PyObject *name, const char *argument);
 
-/* What an open array of a layout is to the library. Input without contiguous channels is copied. 0, or -1 with TypeError (element
- * types) or ValueError (dimensions). */
+/* The library's view of an open array of a layout. Input without contiguous channels is copied. 0, or -1 with TypeError
+ * (element types) or ValueError (dimensions). */
 int py_layout_view(const py_layout *layout, py_array *array, const char *name, bool input, fovea_tensor *tensor);
 
 enum {
@@ -52,7 +52,7 @@ typedef struct py_call {
     py_source source;          /* of q: outputs are of its kind */
     py_dtype out_type;         /* of q, and of out unless it is given */
     PyObject *made[5];         /* out, lse, weights, scores, summary: references, or NULL */
-    PyObject *unseen;          /* a lse that nobody asked for, or NULL */
+    PyObject *own_lse;         /* the lse that a summary needs and the caller did not request, or NULL */
     fovea_attention_scores scores;
     fovea_attention_summary summary;
     py_array arrays[PY_CALL_ARRAYS];
@@ -64,10 +64,12 @@ typedef struct py_call {
 void py_call_begin(py_call *call, py_core *core, PyObject **values);
 void py_call_end(py_call *call);
 
-/* Opens an array that lives until the call ends. NULL with an exception; a gradient would be lost, too, unless recorded. */
+/* Opens an array that lives until the call ends. NULL with an exception; a gradient would be lost, too, unless
+ * recorded. */
 py_array *py_call_open(py_call *call, PyObject *object, const char *name);
 
-/* Parts of py_call_tensors() and py_call_packed(), for calls whose keys are elsewhere. Each 0, or -1 with an exception. */
+/* Parts of py_call_tensors() and py_call_packed(), for calls whose keys are elsewhere. Each 0, or -1 with an
+ * exception. */
 int py_call_layouts(py_call *call); /* layouts, and whether sequences are packed */
 int py_call_view(py_call *call, int argument, const char *name, fovea_tensor *tensor);
 int py_call_queries(py_call *call);        /* q, and the sizes that it has */
@@ -105,8 +107,8 @@ int py_call_relative_object(py_call *call, PyObject *relative);
 /* Whether there is one of the options that plans and layers are made with: causal, window, arithmetic, numbers. */
 bool py_call_describes(PyObject *const *values);
 
-/* From plan.c: what is said before there are arrays, by the options among values, None where absent. mask: a fovea.Mask or a
- * kind's name; relative: a fovea.Relative or 'alibi'; None for neither. 0, or -1 with an exception. */
+/* From plan.c: what is said before there are arrays, by the options among values, None where absent. mask: a fovea.Mask
+ * or a kind's name; relative: a fovea.Relative or 'alibi'; None for neither. 0, or -1 with an exception. */
 int py_describe_options(py_call *call);
 int py_describe_mask(const py_core *core, PyObject *mask, fovea_attention_desc *desc);
 int py_describe_relative(const py_core *core, PyObject *relative, fovea_attention_desc *desc);

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* An output [batch, head, token, channel], as an array of a layout. Without a layout: as given, without the last axis if it
- * is of one element, and without the batch if q has none. */
+/* An output [batch, head, token, channel], as an array of a layout. Without a layout: as given, without the last axis
+ * if it is of one element, and without the batch if q has none. */
 static PyObject *make(py_call *call, const py_layout *layout, py_dtype type, const int64_t shape[4], bool channels,
                       fovea_tensor *tensor) {
     int64_t sizes[4];
@@ -55,8 +55,8 @@ static int asked(PyObject *value) {
     return !value || value == Py_False ? 0 : value == Py_True ? 1 : PyObject_IsTrue(value);
 }
 
-/* The library leaves tokens of no sequence as they are, and of weights the keys of other sequences: in memory that was just
- * made, that must be something. What the caller gave stays. */
+/* The library does not write tokens of no sequence, nor weights of other sequences' keys: in memory that was just
+ * allocated they must be set. Arrays that the caller gave stay as they are. */
 static void fill_packed(py_call *call, int first) {
     const int64_t *starts = call->args.q_cu_seqlens;
     const bool gaps = starts[0] != 0 || starts[call->desc.batch] != call->args.q.shape[2];

@@ -1,5 +1,5 @@
-/* The library's contexts: one for each tier and number of threads that fovea.config() has asked for, shared by the plans made
- * from it and freed with the last of them. The GIL must be held. */
+/* The library's contexts: one for each tier and number of threads that fovea.config() has asked for, shared by the
+ * plans made from it and freed with the last of them. The GIL must be held. */
 #ifndef PY_CONTEXT_H
 #define PY_CONTEXT_H
 

@@ -1,4 +1,4 @@
-/* What all files share: exceptions, and attributes of imported modules. */
+/* Shared by all files: exceptions, and attributes of imported modules. */
 #include "core.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* The extension's state, one for each interpreter, and what all its files share. Everything here runs with the GIL held unless
- * it says otherwise. */
+/* The extension's state, one for each interpreter, and functions shared by all its files. Everything here runs with the
+ * GIL held unless it says otherwise. */
 #ifndef PY_CORE_H
 #define PY_CORE_H
 
@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 
-/* Names that are looked up or compared at each call. Interned once: py_core.names[PY_NAME_q]. The first are the arguments of
- * attention(), in this order (call.h). */
+/* Names that are looked up or compared at each call. Interned once: py_core.names[PY_NAME_q]. The first are the
+ * arguments of attention(), in this order (call.h). */
 /* clang-format off */
 #define PY_NAMES(X) \
     PY_ATTENTION_NAMES(X) PY_OTHER_NAMES(X) \
@@ -68,17 +68,18 @@ static inline py_core *py_core_of(PyObject *module) { return PyModule_GetState(m
 /* The state of the module whose type an object has; the type must be one of the extension's own. */
 static inline py_core *py_core_of_object(PyObject *object) { return PyType_GetModuleState(Py_TYPE(object)); }
 
-/* Of a context's threads, how many a call uses now. */
+/* How many of a context's threads a call uses now. */
 int py_threads_now(const fovea_info *info);
 
-/* Raises what a status means, with the library's sentence: MemoryError, TypeError (element types) or ValueError. Returns NULL. */
+/* Raises what a status means, with the library's sentence: MemoryError, TypeError (element types) or ValueError.
+ * Returns NULL. */
 PyObject *py_raise_status(fovea_status status);
 
 /* Raises an exception with a printf-like sentence, for what PyErr_Format cannot print. Returns -1. */
 int py_raise(PyObject *type, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Raises that an argument must be something else: the words, then ", not " and the first line of value's ascii(), cut. ValueError for a word, else
- * TypeError. Returns -1. */
+/* Raises that an argument must be something else: the formatted words, then ", not " and the first line of value's
+ * ascii(), cut. ValueError for a word, else TypeError. Returns -1. */
 int py_raise_not(PyObject *value, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* How much of an unknown word a sentence repeats: its first ASCII letters. */

@@ -1,5 +1,5 @@
-/* The structs of DLPack 1.3 that arrays are exchanged by, written from the facts of its ABI: names, order and types of the
- * fields, numbers of the codes. (https://dmlc.github.io/dlpack/latest/c_api.html) */
+/* The structs of DLPack 1.3 that arrays are exchanged by, written from the facts of its ABI: names, order and types of
+ * the fields, numbers of the codes. (https://dmlc.github.io/dlpack/latest/c_api.html) */
 #ifndef PY_DLPACK_H
 #define PY_DLPACK_H
 
@@ -54,7 +54,8 @@ typedef struct DLPackExchangeAPIHeader {
     struct DLPackExchangeAPIHeader *prev_api; /* of an older major version, or NULL */
 } DLPackExchangeAPIHeader;
 
-/* What the capsule type.__dlpack_c_exchange_api__, named "dlpack_exchange_api", points to: 0 for success. */
+/* The target of the capsule type.__dlpack_c_exchange_api__, named "dlpack_exchange_api". Functions return 0 for
+ * success. */
 typedef struct DLPackExchangeAPI {
     DLPackExchangeAPIHeader header;
     int (*managed_tensor_allocator)(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,

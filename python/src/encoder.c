@@ -1,4 +1,5 @@
-/* fovea.embedding_sum(), activate(), pool() and normalize(): what encoders compute besides maps, attention and norms. */
+/* fovea.embedding_sum(), activate(), pool() and normalize(): the operations of encoders besides maps, attention and
+ * norms. */
 #include "array.h"
 #include "context.h"
 #include "keywords.h"
@@ -47,7 +48,7 @@ static py_array *open_floats(call *c, PyObject *object, const char *name, fovea_
     return array;
 }
 
-/* Opens an input of rows, of a shape where that is wanted. */
+/* Opens an input of rows, and checks its shape if one is expected. */
 static int open_rows(call *c, PyObject *object, const char *name, int ndim, const int64_t *shape,
                      fovea_tensor *tensor) {
     fovea_dtype dtype;
@@ -82,8 +83,8 @@ static int open_out(call *c, PyObject *given, int ndim, const int64_t *shape, fo
     return py_array_float(array, "out", &dtype) < 0 ? -1 : py_rows(array, "out", dtype, shape[ndim - 1], false, tensor);
 }
 
-static int open_numbers(call *c, PyObject *object, const char *name, int64_t wanted, int64_t *count) {
-    if (py_integers(c->core, object, name, wanted, &c->numbers[c->number_count], count) < 0)
+static int open_numbers(call *c, PyObject *object, const char *name, int64_t expected, int64_t *count) {
+    if (py_integers(c->core, object, name, expected, &c->numbers[c->number_count], count) < 0)
         return -1;
     c->number_count++;
     return 0;

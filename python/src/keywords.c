@@ -14,7 +14,7 @@ static int find(const py_core *core, const py_signature *signature, PyObject *na
     return -1;
 }
 
-/* What a function of fovea/_sentences.py says; NULL with an exception. */
+/* The sentence that a function of fovea/_sentences.py returns; NULL with an exception. */
 static PyObject *sentence(const char *of, const char *function, PyObject *names) {
     PyObject *module = PyImport_ImportModule("fovea._sentences");
     PyObject *text = module ? PyObject_CallMethod(module, of, "sO", function, names) : NULL;

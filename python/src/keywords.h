@@ -16,8 +16,8 @@ typedef struct py_signature {
 int py_parse(const py_core *core, const py_signature *signature, PyObject *const *args, Py_ssize_t count,
              PyObject *names, PyObject **values);
 
-/* Raises, in place of what PyArg_ParseTupleAndKeywords() has raised, that a function has no argument of another library, where that is
- * the reason. Returns NULL. */
+/* If a call used an argument of another library, replaces the exception of PyArg_ParseTupleAndKeywords() by one that
+ * says so. Returns NULL. */
 PyObject *py_wrong_arguments(const char *function, PyObject *names);
 
 #endif

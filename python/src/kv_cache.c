@@ -21,7 +21,7 @@ static void dealloc(PyObject *self) {
     py_object_free(self);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- making -- */
+/* -------------------------------------------------------------------------------------------------------- making -- */
 
 static PyObject *name_of(PyObject *self, void *offset) {
     fovea_dtype dtype;
@@ -119,7 +119,7 @@ static PyObject *cache_new(PyTypeObject *type, PyObject *args, PyObject *keyword
     return NULL;
 }
 
-/* ------------------------------------------------------------------------------------------------------- sequences -- */
+/* ----------------------------------------------------------------------------------------------------- sequences -- */
 
 static PyObject *add(PyObject *self, PyObject *none) {
     (void)none;
@@ -223,7 +223,7 @@ static PyObject *reserve(PyObject *self, PyObject *args, PyObject *keywords) {
     return result;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ type -- */
+/* ---------------------------------------------------------------------------------------------------------- type -- */
 
 #define KEYWORDS(function, doc) (PyCFunction)(void (*)(void)) function, METH_VARARGS | METH_KEYWORDS, doc
 

@@ -1,7 +1,7 @@
 /* fovea.KVCache: keys and values of sequences, in pages.
  *
- * The library lets one thread change a sequence while none other uses it. Threads of Python that would break this get ValueError:
- * calls that release the GIL say which sequences they use meanwhile, and all calls look there first. */
+ * The library lets one thread change a sequence while no other uses it. Python threads that would break this get
+ * ValueError: calls that release the GIL record the sequences in use, and all calls check that record first. */
 #ifndef PY_KV_CACHE_H
 #define PY_KV_CACHE_H
 
@@ -51,8 +51,9 @@ PyObject *py_cache_raise(const py_core *core, fovea_status status);
 int py_cache_integers(py_core *core, PyObject *object, const char *name, int64_t count, int64_t **values,
                       int64_t *found);
 
-/* Most keys that a sequence of a call has, with the tokens that the call appends if it does. Where nobody sees the number of
- * columns, more: a plan or layer is made for a number, and serves all calls until the sequence is twice as long. 0, or -1. */
+/* The most keys of a sequence of a call, including the tokens that it appends. Rounded up if the number of columns is
+ * not visible to the caller: a plan or layer is made for a number, and serves all calls until the sequence is twice as
+ * long. 0, or -1. */
 int py_cache_keys(const py_call *call, const py_kv_cache *cache, bool appends, int64_t *keys);
 
 /* kv_cache_append.c, kv_cache_attend.c, kv_cache_save.c: its methods. */

@@ -81,7 +81,7 @@ int py_cache_keys(const py_call *call, const py_kv_cache *cache, bool appends, i
     return 0;
 }
 
-/* What py_call_tensors() does, with keys in the cache. */
+/* The counterpart of py_call_tensors() with keys in the cache. */
 static int tensors(py_call *call, py_kv_cache *cache, PyObject *const first[2], py_cache_use *use) {
     fovea_attention_desc *desc = &call->desc;
     fovea_attention_args *args = &call->args;

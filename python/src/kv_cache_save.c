@@ -94,7 +94,8 @@ PyObject *py_kv_cache_load(PyObject *self, PyObject *source) {
         return NULL;
     }
     int64_t sequence;
-    /* What is checked must not change: with the GIL released, other threads could write to what is not read-only. */
+    /* Checked bytes must not change, and with the GIL released other threads could write to a buffer that is not
+     * read-only. */
     PyThreadState *released = buffer.readonly ? PyEval_SaveThread() : NULL;
     const fovea_status status =
         fovea_kv_cache_load(((py_kv_cache *)self)->library, buffer.buf, (size_t)buffer.len, &sequence);

@@ -1,4 +1,4 @@
-/* What calls of fovea.KVCache share: who uses which sequences, arguments, errors (kv_cache.h). */
+/* Shared by calls of fovea.KVCache: the sequences in use, arguments, errors (kv_cache.h). */
 #include "array.h"
 #include "kv_cache.h"
 

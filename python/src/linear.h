@@ -17,15 +17,16 @@ int py_vector_open(py_core *core, PyObject *object, const char *name, int64_t si
 /* "out_in" or "in_out". 0, or -1 with ValueError. */
 int py_matrix_layout(const char *name, bool *in_first);
 
-/* What an array of a type, of rows [..., features], or of heads [batch, heads, tokens, channels] with heads * channels = features, is to
- * the library. Input that has no such view is copied. 0, or -1 with ValueError. */
+/* The library's view of an array of a type: of rows [..., features], or of heads [batch, heads, tokens, channels] with
+ * heads * channels = features. Input that has no such view is copied. 0, or -1 with ValueError. */
 int py_rows(py_array *array, const char *name, fovea_dtype dtype, int64_t features, bool input, fovea_tensor *tensor);
 
-/* Opens an output that the caller gave. 0 with *object a new reference, or -1 with an exception and the array closed. */
+/* Opens an output that the caller gave. 0 with *object a new reference, or -1 with an exception and the array
+ * closed. */
 int py_given(py_core *core, PyObject *given, const char *name, fovea_dtype dtype, int ndim, const int64_t *shape,
              py_array *array);
 
-/* Raises ValueError: the shape is another than the wanted one. */
+/* Raises ValueError: the shape is not the expected one. */
 int py_wrong_shape(const char *name, const py_array *array, int ndim, const int64_t *shape);
 
 /* Multiplications from which on other threads of Python may run meanwhile: some 20 us. */
@@ -47,7 +48,7 @@ typedef struct py_linear {
     int several;                 /* lists were given, and are returned */
     const char *quant;           /* what quantised weights are of, a word; NULL: nothing was said */
     bool has_zeros;
-    int64_t group_size; /* of integers with scales beside them; 0: a scale for each output channel */
+    int64_t group_size; /* of integers with separate scales; 0: a scale for each output channel */
     fovea_dtype scale_dtype;
     fovea_quantize_error error[PY_LINEAR_PARTS]; /* of quant=; struct_size is 0 if nothing was quantised */
     char biased[PY_LINEAR_PARTS];
@@ -57,8 +58,8 @@ typedef struct py_linear {
 /* How many matrices weight is, a list or one. 0, or -1 with an exception. */
 int py_linear_lists(py_linear *linear, PyObject *weight);
 
-/* Replaces a list by a tuple, a new reference that is also put into *held: other threads may change the list while the GIL is
- * released. 0, or -1 with an exception. */
+/* Replaces a list by a tuple, a new reference that is also put into *held: other threads may change the list while the
+ * GIL is released. 0, or -1 with an exception. */
 int py_hold_list(PyObject **value, PyObject **held);
 
 /* linear NULL, or a map of one part: the value itself. Else item i of a list that has an item for each part:

@@ -10,7 +10,8 @@
 
 static int is_list(PyObject *value) { return PyList_Check(value) || PyTuple_Check(value); }
 
-/* Item i of a list, or the value itself: borrowed, NULL for None. -1 with an exception if the list has another length. */
+/* Item i of a list, or the value itself: borrowed, NULL for None. -1 with an exception if the list has another
+ * length. */
 int py_linear_item(const py_linear *linear, PyObject *value, const char *name, int64_t i, PyObject **to) {
     *to = NULL;
     if (!value || value == Py_None)

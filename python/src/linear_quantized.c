@@ -91,7 +91,7 @@ static py_array *open_table(reading *r, int64_t i, PyObject *object, const char 
     return compact || py_array_copy(array) == 0 ? array : NULL;
 }
 
-/* Of integers of so many bits? 0, or -1 with TypeError. */
+/* Checks that the elements are integers of `bits` bits. 0, or -1 with TypeError. */
 static int expect_integers(const py_array *array, const char *name, int bits, bool sign) {
     const bool is = array->type.bits == bits && array->type.lanes == 1 &&
                     (array->type.code == DL_INT || (array->type.code == DL_UINT && (!sign || bits == 32)));

@@ -34,7 +34,7 @@ int py_weights_quantise(py_weights *weights, fovea_dtype dtype, fovea_quantize_e
 
 /* ----------------------------------------------------------------------------------------------- linear_stored.c -- */
 
-/* What is stored of a matrix: a tuple. NULL with an exception. */
+/* A matrix as a tuple, to be stored. NULL with an exception. */
 PyObject *py_matrix_store(const fovea_linear *linear, int64_t part, int64_t in, int64_t out, bool biased);
 
 /* The part is read from the bytes; quantisation: for that of integers, NULL: there is none. kind: the class, for
@@ -44,7 +44,7 @@ int py_matrix_restore(PyObject *matrix, const char *kind, fovea_quantisation *qu
 /* Raises ValueError: what is stored contradicts itself. Returns -1. */
 int py_contradicts(const char *kind);
 
-/* What a class method "_from_state" makes anew of args, whose reference is stolen. */
+/* The result of __reduce__() for an object that the class method "_from_state" restores from args. Steals args. */
 PyObject *py_reduce_to(const char *kind, PyObject *args);
 
 #endif

@@ -37,7 +37,8 @@ static void dealloc(PyObject *self) {
     py_object_free(self);
 }
 
-/* What each kind's array is: its element type, and the axes of one entry, the last of which are one axis of the library. */
+/* The array of each kind of mask: its element type, and the axes of one entry, the last of which are one axis of the
+ * library. */
 typedef struct mask_form {
     fovea_mask_kind kind;
     fovea_dtype dtype;

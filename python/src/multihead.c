@@ -20,7 +20,7 @@ static void dealloc(PyObject *self) {
     py_object_free(self);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ words -- */
+/* --------------------------------------------------------------------------------------------------------- words -- */
 
 typedef struct choice {
     const char *name, *words[7]; /* by the number of the constant */
@@ -38,7 +38,7 @@ static int number_of(const choice *c, const char *word) {
                     word);
 }
 
-/* What the weights say, where form= does not. */
+/* The form that the given weights imply, if form= is absent. */
 static fovea_mha_form form_of(const py_making *m) {
     const fovea_mha_weights *w = &m->weights;
     return w->fused.data                                           ? FOVEA_MHA_FUSED
@@ -216,7 +216,7 @@ static PyObject *multihead_new(PyTypeObject *type, PyObject *args, PyObject *key
     return NULL;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- type -- */
+/* ---------------------------------------------------------------------------------------------------------- type -- */
 
 static PyObject *call(PyObject *self, PyObject *args, PyObject *keywords) {
     PyObject *bound = PyObject_GetAttrString(self, "execute");
@@ -225,7 +225,7 @@ static PyObject *call(PyObject *self, PyObject *args, PyObject *keywords) {
     return result;
 }
 
-/* Of q, k, v and o: the types of their packed weights, and the bytes of all. */
+/* Sets the types of the packed weights of q, k, v and o, and returns the bytes of all. */
 static size_t packed_types(const py_multihead *layer, fovea_dtype types[4]) {
     const fovea_linear *maps[4];
     size_t bytes = 0;

@@ -25,7 +25,7 @@ typedef struct py_multihead {
     float *norm[2]; /* of q and k, [head_dim], or NULL: what fovea_mha keeps, to be stored */
 } py_multihead;
 
-/* Makes the layer, of a description that is complete; keeps what the library does not give back. 0, or -1 with an exception. */
+/* Makes the layer from a complete description; keeps what the library does not return. 0, or -1 with an exception. */
 int py_multihead_create(py_multihead *self, const fovea_mha_weights *weights);
 
 /* stored.c */
@@ -35,12 +35,12 @@ PyObject *py_multihead_from_state(PyObject *type, PyObject *args);
 /* The arguments of a call: those of attention(), then these. */
 enum { PY_LAYER_cache = PY_ARG_COUNT, PY_LAYER_layer, PY_LAYER_sequences, PY_LAYER_ARGUMENTS };
 
-/* multihead_cache.c: what a layer over caches is made for, by cache_dtype=: a type, or a pair of keys' and values'. causal: the
- * option. 0, or -1 with an exception. */
+/* multihead_cache.c: sets what a layer over caches is made for, from cache_dtype=: a type, or a pair of keys' and
+ * values'. causal: the option. 0, or -1 with an exception. */
 int py_layer_caches(PyObject *types, PyObject *causal, fovea_attention_desc *attention);
 
-/* Of a call, after q and lengths: the cache, whose sequences are then the call's own until py_layer_cache_close(); nothing where the
- * layer is over none. 0, or -1 with an exception. */
+/* Opens the cache of a call, after q and lengths: its sequences then belong to the call until py_layer_cache_close().
+ * Does nothing if the layer has no cache. 0, or -1 with an exception. */
 int py_layer_cache_open(const py_multihead *self, py_call *call, py_cache_use *use);
 void py_layer_cache_close(const py_call *call, py_cache_use *use);
 

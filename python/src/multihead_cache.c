@@ -16,7 +16,7 @@ int py_layer_caches(PyObject *types, PyObject *causal, fovea_attention_desc *att
                : 0;
 }
 
-/* What the cache keeps must be what the layer makes. */
+/* Checks that the cache has the sizes and types of the layer's keys and values. */
 static int check_cache(const py_multihead *self, const py_kv_cache *cache) {
     const fovea_attention_desc *a = &self->attention;
     const struct {

@@ -13,7 +13,7 @@ void py_layer_drop(py_layer *layer) {
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------------- shapes -- */
+/* -------------------------------------------------------------------------------------------------------- shapes -- */
 
 static py_layer *make_layer(const py_multihead *self, int64_t batch, int64_t q_len, int64_t kv_len) {
     py_layer *layer = malloc(sizeof *layer);
@@ -56,7 +56,7 @@ static py_layer *find_layer(py_multihead *self, int64_t batch, int64_t q_len, in
     return found;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- inputs -- */
+/* -------------------------------------------------------------------------------------------------------- inputs -- */
 
 /* Rows of heads * channels as heads. */
 static void split_heads(fovea_tensor *tensor, int64_t heads) {
@@ -158,7 +158,7 @@ static int open_scores(const py_multihead *self, py_call *call) {
     return 0;
 }
 
-/* --------------------------------------------------------------------------------------------------------- outputs -- */
+/* ------------------------------------------------------------------------------------------------------- outputs -- */
 
 /* The next of the call's arrays, made. */
 static PyObject *make(py_call *call, py_dtype dtype, int ndim, const int64_t *shape, py_array **array) {

@@ -1,5 +1,5 @@
-/* Weights of fovea.MultiHead() that are packed already: a fovea.Linear, or what quant= makes of an array. Their rows are
- * read as they are, and packed again, so that q, k and v of one kind are one product. */
+/* Weights of fovea.MultiHead() that are packed already: a fovea.Linear, or what quant= makes of an array. Their rows
+ * are read as they are, and packed again, so that q, k and v of one kind are one product. */
 #include "arithmetic.h"
 #include "multihead_weights.h"
 
@@ -53,7 +53,7 @@ static PyObject *linear_of(const py_making *m, int i) {
     return made;
 }
 
-/* What all quantised weights of a layer have in common. */
+/* Records the arithmetic of quantised weights, of which a layer has one. */
 static int join_arithmetic(py_making *m, int i, const py_linear *linear) {
     if (!py_dtype_quantised(linear->weight_dtype))
         return 0;
@@ -73,7 +73,8 @@ typedef struct runs {
     int64_t first, step, count, rows;
 } runs;
 
-/* These rows of so many bytes, as one block that m frees; NULL without an exception where there is nothing to take. */
+/* Copies these rows of `bytes` bytes to one block that m frees; NULL without an exception if there is nothing to
+ * copy. */
 static void *take(py_making *m, const runs *r, const void *from, int64_t bytes) {
     char *to = from ? malloc((size_t)(r->count * r->rows * bytes) + 1) : NULL;
     if (!to) {

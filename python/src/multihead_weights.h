@@ -22,8 +22,7 @@ typedef struct py_making {
     fovea_matrix merged_matrices[PY_MERGED];
     py_array arrays[2 * PY_W_COUNT + PY_MERGED + 2];
     int opened;
-    /* Of a fovea.Linear: what is read of it; its rows by roles, where it is fused; biases
-     * that became float32. */
+    /* Read from a fovea.Linear: its parts; its rows by roles, if it is fused; biases converted to float32. */
     PyObject *stored[PY_W_COUNT];
     fovea_quantisation quantisation[PY_W_COUNT];
     void *rows[4 * PY_ROLES + PY_W_COUNT + 2];

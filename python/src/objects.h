@@ -18,7 +18,7 @@ void py_object_free(PyObject *object);
 /* A converter of PyArg_Parse ("O&") to a long long, which None leaves as it is. */
 int py_size_or_none(PyObject *value, void *size);
 
-/* What a constructor was given, for py_stored(): (args, keywords), with tuples for lists. NULL with an exception. */
+/* The arguments of a constructor, for py_stored(): (args, keywords), with tuples for lists. NULL with an exception. */
 PyObject *py_arguments(PyObject *args, PyObject *keywords);
 
 /* fovea._stored.text() or .reduce() of an object that a type, or its class method maker, makes of arguments. */

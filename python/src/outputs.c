@@ -1,4 +1,5 @@
-/* What a call gives beside out, lse and weights: scores of chosen heads, queries and keys; statistics of the weights. */
+/* Further results of a call besides out, lse and weights: scores of chosen heads, queries and keys; statistics of the
+ * weights. */
 #include "call.h"
 
 #include <math.h>
@@ -75,7 +76,7 @@ static int scores(py_call *call, PyObject *kind) {
     return 0;
 }
 
-/* Adds one statistic to the dict. axes: of the array, the last of which may be left out of it if it is of one element. */
+/* Adds one statistic to the dict. axes: the array's; the last may be absent if it has one element. */
 static int statistic(py_call *call, const char *name, py_dtype type, int ndim, const int64_t axes[4],
                      const int64_t shape[4], fovea_tensor *tensor) {
     py_array *view;
@@ -113,24 +114,24 @@ static int summary(py_call *call, int64_t top) {
         return 0;
     /* key_sums are computed from it. */
     py_array *view;
-    if (!(call->unseen = make(call, PY_F32, 3, rows, &view)))
+    if (!(call->own_lse = make(call, PY_F32, 3, rows, &view)))
         return -1;
     call->args.lse = fovea_tensor_bhtd(view->data, FOVEA_DTYPE_F32, batch, heads, queries, 1);
     return 0;
 }
 
 int py_call_extra_outputs(py_call *call) {
-    PyObject **values = call->values, *wanted = values[PY_ARG_return_summary], *top_keys = values[PY_ARG_top_keys];
+    PyObject **values = call->values, *want = values[PY_ARG_return_summary], *top_keys = values[PY_ARG_top_keys];
     const bool chosen = values[PY_ARG_score_heads] || values[PY_ARG_score_queries] || values[PY_ARG_score_keys];
     if (chosen && !values[PY_ARG_return_scores])
         return py_raise(PyExc_ValueError, "score_heads, score_queries and score_keys need return_scores");
     if (values[PY_ARG_return_scores] && scores(call, values[PY_ARG_return_scores]) < 0)
         return -1;
     int64_t top = 0;
-    const int is_wanted = wanted ? PyObject_IsTrue(wanted) : 0;
-    if (is_wanted < 0 || (top_keys && py_integer(top_keys, "top_keys", &top) < 0))
+    const int wants_summary = want ? PyObject_IsTrue(want) : 0;
+    if (wants_summary < 0 || (top_keys && py_integer(top_keys, "top_keys", &top) < 0))
         return -1;
-    if (top < 0 || (top > 0 && !is_wanted))
+    if (top < 0 || (top > 0 && !wants_summary))
         return py_raise(PyExc_ValueError, "top_keys is how many, from 1, and needs return_summary=True");
-    return is_wanted ? summary(call, top) : 0;
+    return wants_summary ? summary(call, top) : 0;
 }

@@ -1,5 +1,5 @@
-/* Plans by description (plan_cache.h). A table of sets: a description's hash gives its set, in which plans stand in order of
- * their last use; the oldest falls out. The GIL is the lock, so there is none that a fork could leave closed. */
+/* Plans by description (plan_cache.h). A table of sets: a description's hash gives its set, in which plans are in order
+ * of their last use; the oldest is evicted. The GIL is the lock, so there is none that a fork could leave closed. */
 #include "plan_cache.h"
 
 #include <pthread.h>
@@ -64,7 +64,7 @@ py_plan *py_plan_find(py_context *context, const fovea_attention_desc *desc) {
     return found;
 }
 
-/* ------------------------------------------------------------------------------------------------------ workspaces -- */
+/* ---------------------------------------------------------------------------------------------------- workspaces -- */
 
 enum { KEPT_BYTES = 32 << 20 }; /* of a thread at most */
 

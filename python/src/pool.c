@@ -1,7 +1,7 @@
 /* Tasks on threads (pool.h).
  *
- * A call is a job: a counter of indices, claimed by whoever takes part. With torch these are the caller and torch's threads, one
- * range each; else the caller and threads of the library's pool. */
+ * A call is a job: a counter of indices, claimed by whoever takes part. With torch these are the caller and torch's
+ * threads, one range each; else the caller and threads of the library's pool. */
 #include "pool.h"
 
 #include "fovea/fovea.h"
@@ -34,7 +34,7 @@ static void drain(job *j) {
     inside_task = before;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- limits -- */
+/* -------------------------------------------------------------------------------------------------------- limits -- */
 
 static _Atomic int asked; /* fovea.set_num_threads() */
 static _Atomic int environment = -1;
@@ -68,7 +68,7 @@ void py_pool_set_threads(int threads) { atomic_store(&asked, threads); }
 
 const char *py_pool_name(void) { return py_torch_pool_find() && !atomic_load(&orphaned) ? "torch" : "own"; }
 
-/* ----------------------------------------------------------------------------------------------------- own threads -- */
+/* --------------------------------------------------------------------------------------------------- own threads -- */
 
 static _Atomic(fovea_thread_pool *) own; /* made by the first call that wants it, and never destroyed */
 
@@ -95,7 +95,7 @@ static void run_own(job *j, int threads) {
         drain(j);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- forks -- */
+/* --------------------------------------------------------------------------------------------------------- forks -- */
 
 static _Thread_local bool threads_at_fork;
 
@@ -111,7 +111,7 @@ static void in_child(void) {
 
 __attribute__((constructor)) static void watch_forks(void) { (void)pthread_atfork(before_fork, NULL, in_child); }
 
-/* ----------------------------------------------------------------------------------------------------------- calls -- */
+/* --------------------------------------------------------------------------------------------------------- calls -- */
 
 static void run_range(int64_t begin, int64_t end, void *arg) {
     if (begin < end)

@@ -86,8 +86,8 @@ static PyObject *rope_new(PyTypeObject *type, PyObject *args, PyObject *keywords
     return (PyObject *)self;
 }
 
-/* Positions [batch * tokens] from an int, that of the first token of each sequence; from [tokens], the same for all; or from [batch *
- * tokens]. NULL with an exception. */
+/* Positions [batch * tokens] from an int, that of the first token of each sequence; from [tokens], the same for all; or
+ * from [batch * tokens]. NULL with an exception. */
 static int64_t *positions_of(py_core *core, PyObject *given, int64_t batch, int64_t tokens) {
     const int64_t all = batch * tokens;
     int64_t *found = NULL, count = 0;

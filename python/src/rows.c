@@ -52,10 +52,10 @@ int py_vector_open(py_core *core, PyObject *object, const char *name, int64_t si
 }
 
 int py_wrong_shape(const char *name, const py_array *array, int ndim, const int64_t *shape) {
-    char given[128], wanted[128];
+    char given[128], expected[128];
     return py_raise(PyExc_ValueError, "%s has the shape %s, not %s", name,
                     py_shape_text(array->ndim, array->shape, given, sizeof given),
-                    py_shape_text(ndim, shape, wanted, sizeof wanted));
+                    py_shape_text(ndim, shape, expected, sizeof expected));
 }
 
 /* All axes but the last two as one, if their strides allow it. */

@@ -1,4 +1,4 @@
-/* What is done to the scores of a call: mask, bias, numbers of heads, positions (call.h). */
+/* Arguments that change the scores of a call: mask, bias, numbers of heads, positions (call.h). */
 #include "call.h"
 
 #include <stddef.h>
@@ -6,17 +6,17 @@
 #include <string.h>
 
 int py_call_broadcast(const py_call *call, py_array *array, const char *name, fovea_dtype dtype, fovea_tensor *tensor) {
-    const int64_t wanted[4] = {call->desc.packed ? 1 : call->desc.batch, call->desc.q_heads, call->args.q.shape[2],
-                               call->args.k.shape[2]};
+    const int64_t expected[4] = {call->desc.packed ? 1 : call->desc.batch, call->desc.q_heads, call->args.q.shape[2],
+                                 call->args.k.shape[2]};
     bool fits = array->ndim <= 4;
     for (int i = 0; fits && i < array->ndim; i++)
-        fits = array->shape[i] == 1 || array->shape[i] == wanted[4 - array->ndim + i];
+        fits = array->shape[i] == 1 || array->shape[i] == expected[4 - array->ndim + i];
     if (!fits) {
         char given[128], scores[128];
         return py_raise(PyExc_ValueError,
                         "%s has the shape %s, which does not broadcast to (batch, heads, queries, keys) = %s", name,
                         py_shape_text(array->ndim, array->shape, given, sizeof given),
-                        py_shape_text(4, wanted, scores, sizeof scores));
+                        py_shape_text(4, expected, scores, sizeof scores));
     }
     const int last = array->ndim - 1;
     if (last >= 0 && array->shape[last] > 1 && array->stride[last] > 1 && py_array_compact(array) < 0)
@@ -30,7 +30,7 @@ int py_call_broadcast(const py_call *call, py_array *array, const char *name, fo
         tensor->stride[i] = repeated ? 0 : array->stride[from];
     }
     if (tensor->shape[3] == 1)
-        tensor->stride[3] = wanted[3] == 1 ? 1 : 0;
+        tensor->stride[3] = expected[3] == 1 ? 1 : 0;
     return 0;
 }
 
@@ -60,7 +60,7 @@ static int bias(py_call *call, PyObject *value) {
     return py_call_broadcast(call, array, "bias", FOVEA_DTYPE_F32, &call->args.bias);
 }
 
-/* What has one number for each query head, of the library's list of fields. */
+/* Reads the arguments with one number for each query head, from the library's list of fields. */
 static int heads(py_call *call) {
     static const struct {
         const char *name;

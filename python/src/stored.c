@@ -1,4 +1,4 @@
-/* What pickle stores of fovea.MultiHead: its weights, each as linear_stored.c has it, and its descriptions. */
+/* fovea.MultiHead as pickle stores it: its weights, each as linear_stored.c has it, and its descriptions. */
 #include "linear_weights.h"
 #include "multihead.h"
 #include "objects.h"

@@ -1,5 +1,5 @@
-/* torch's threads (pool.h): C functions that libtorch_cpu exports since 2.10, looked up in the library that the process has
- * loaded. Loads nothing itself. */
+/* torch's threads (pool.h): C functions that libtorch_cpu exports since 2.10, looked up in the library that the process
+ * has loaded. Loads nothing itself. */
 #include "pool.h"
 
 #include <dlfcn.h>
