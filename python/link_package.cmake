@@ -1,4 +1,4 @@
-# Links each file and folder of the package FROM into the folder TO, beside the extension.
+# Links each file and folder of the package FROM into the extension's folder TO.
 file(MAKE_DIRECTORY ${TO})
 file(GLOB entries ${FROM}/*)
 foreach(entry IN LISTS entries)

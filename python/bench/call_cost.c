@@ -1,4 +1,4 @@
-/* What the C call of call_cost.py costs: attention of one query, one key, 16 channels, without Python. */
+/* The cost of call_cost.py's call in C: attention of one query, one key, 16 channels, without Python. */
 #include "fovea/fovea.h"
 
 #include <stdlib.h>

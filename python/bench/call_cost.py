@@ -1,4 +1,4 @@
-"""What a call from Python costs over the same call in C, where there is nothing to compute.
+"""The cost of a call from Python relative to the same call in C, with almost nothing to compute.
 
     cmake --build build/python --target call_cost
     PYTHONPATH=build/python python python/bench/call_cost.py build/python/call_cost.so

@@ -1,10 +1,9 @@
 """errors.py: errors of 16-bit arithmetics on real models: python python/bench/errors.py [--tokens 200].
 
-For every product and attention of all-MiniLM-L6-v2 and SmolLM2-135M-Instruct in bfloat16, on the operands of PyTorch's own run of the model:
-the root mean square error of the result against float64 on the same operands, divided by that of the exact result, as the element type
-keeps it. Beside Fovea's arithmetics: attention over a cache of int8, PyTorch's own result, and the exact one rounded once, below which
-nothing of that type can be.
-Needs torch, transformers, gguf.
+For every product and attention of all-MiniLM-L6-v2 and SmolLM2-135M-Instruct in bfloat16, on the operands of PyTorch's own run of the
+model: the root mean square error of the result against float64 on the same operands, divided by that of the exact result, as the element
+type keeps it. Besides Fovea's arithmetics: attention over an int8 cache, PyTorch's own result, and the exact one rounded once, the smallest
+error possible in that type. Needs torch, transformers, gguf.
 """
 
 import collections

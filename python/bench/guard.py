@@ -14,7 +14,7 @@ import torch
 
 PANEL, SEGMENT = 64, 256
 NORMAL, INFINITE, BIAS = 0x80, 0x7F80, 127
-SLOWER = 1.85  # float32 beside pairs: docs/lab/types.md
+SLOWER = 1.85  # float32 relative to bf16x2: docs/lab/types.md
 
 
 def magnitudes(x):

@@ -1,4 +1,5 @@
-"""What guard.py and errors.py share: all-MiniLM-L6-v2 and SmolLM2-135M-Instruct in bfloat16 read a text while somebody watches."""
+"""Shared by guard.py and errors.py: all-MiniLM-L6-v2 and SmolLM2-135M-Instruct in bfloat16 read a text while their operations are
+observed."""
 
 import argparse
 import pathlib

@@ -363,7 +363,7 @@ def normalize(x: Array, *, out: Array | None = None) -> Array:
     Raises TypeError (no array, another element type), ValueError (shapes, a gradient that would be lost).
     """
 def info() -> dict[str, Any]:
-    """What calls use now, as a dict: version of the library; isa ('scalar', 'avx2', 'avx512', 'neon'), threads (the most that
+    """The settings that calls use now, as a dict: version of the library; isa ('scalar', 'avx2', 'avx512', 'neon'), threads (the most that
     a call uses), pool (whose threads: 'torch' or 'own'), cpu, features beyond the tier, l1d_bytes and l2_bytes, reason (why
     this tier and this many threads), tuning (which tuning file, or what is wrong with it), tuning_rows (how many of its
     rows are used), nodes (of memory); arithmetic (of bfloat16 in calls), models_arithmetic and models_linear_arithmetic (of
@@ -392,7 +392,7 @@ class config:
     ) -> None: ...
 
 def set_num_threads(threads: int, /) -> None:
-    """Calls of this process, of all its threads, use at most so many threads from now on; 0: no limit of Fovea's own. Never more than
+    """Calls of this process, of all its threads, use at most this many threads from now on; 0: no limit of Fovea's own. Never more than
     CPU affinity and cgroup quota allow, nor than torch.set_num_threads() in a process with torch. Until it is called, without
     torch, OMP_NUM_THREADS is the limit. Changes no bit of any result. ValueError: negative, or above 1024.
     """
@@ -401,7 +401,7 @@ def get_num_threads() -> int:
     config(threads=), and what CPU affinity and cgroup quota allow.
     """
 def models_arithmetic() -> Arithmetic:
-    """What fovea.config() says, else 'fastest': the arithmetic= of calls that a model makes through torch or transformers.
+    """The arithmetic= of calls that a model makes through torch or transformers: that of fovea.config(), else 'fastest'.
     """
 def _renew() -> None: ...
 
@@ -510,7 +510,7 @@ class KVCache:
         full. sequences, tokens: ints, or lists or arrays of as many. CacheFullError: nothing has changed.
         """
     def truncate(self, sequence: int, length: int) -> None:
-        """Cuts all layers of a sequence to at most so many tokens. ValueError where a layer has a window and keys are gone that
+        """Cuts all layers of a sequence to at most `length` tokens. ValueError where a layer has a window and keys are gone that
         the next token would see; nothing has changed then.
         """
     def evict(self, sequence: int, begin: int, end: int) -> None:
@@ -696,9 +696,9 @@ class Linear:
         heads= of the constructor [batch, heads, tokens, channels]. residual: added, of the result's shape. out: where to
         write, of the result's shape, contiguous in its last axis; may be residual itself. lens: [batch], only the first
         lens[b] rows of a sequence are read and written; the others are +0 in an array that was made here, and stay as they
-        are in out. For several matrices, residual and out are lists, and the result is a tuple. part: the number of the
-        only one that is computed, with the bits that it has beside the others; residual and out are then arrays, and so is
-        the result. activation: in place of the constructor's, None: none.
+        are in out. For several matrices, residual and out are lists, and the result is a tuple. part: computes only the matrix of that
+        number, with the bits that it has among the others; residual and out are then arrays, and so is the result. activation: in place of
+        the constructor's, None: none.
 
         ValueError: shapes that do not fit, out that overlaps an input or is read-only, a gradient that would be lost.
         TypeError: not of the map's type.

@@ -1,4 +1,4 @@
-"""What the extension says of arguments that it cannot take. It asks here once a call has failed."""
+"""Sentences for arguments that the extension cannot take. It calls these functions once a call has failed."""
 
 import sys
 from typing import Any
@@ -44,7 +44,7 @@ _ARGUMENTS = {name: hint for hint, names in _HINTS.items() for name in names.spl
 
 
 def argument(function: str, name: str) -> str:
-    """What TypeError says of an argument that a function does not have."""
+    """The sentence of the TypeError for an argument that a function does not have."""
     hint = _ARGUMENTS.get(name)
     return f"{function}() has no argument '{name}'" + (f": {hint}" if hint else "")
 
@@ -55,7 +55,7 @@ def arguments(function: str, names: dict[str, object]) -> str | None:
 
 
 def _tensor(name: str, tensor: Any, torch: Any) -> str | None:
-    """Of a tensor of torch whose memory is not that of its numbers."""
+    """The sentence for a torch tensor whose memory does not hold its numbers, or None."""
     kind = type(tensor).__name__
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         return f"{name} belongs to a transform of torch.func (vmap, grad, jvp): only fovea.torch.attention works there"

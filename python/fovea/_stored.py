@@ -24,7 +24,7 @@ def reduce(kind: str, maker: str | None, args: tuple[Any, ...], keywords: dict[s
 
 
 def _checksum(value: Any, checksum: int = 0) -> int:
-    """Of all bytes: weights and bits of masks."""
+    """The checksum of all bytes: weights and bits of masks."""
     for item in value if isinstance(value, tuple) else ():
         checksum = crc32(item, checksum) if isinstance(item, bytes) else _checksum(item, checksum)
     return checksum

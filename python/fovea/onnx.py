@@ -19,7 +19,7 @@ __all__ = ["attention", "run_node"]
 
 INPUTS = ("Q", "K", "V", "attn_mask", "past_key", "past_value", "nonpad_kv_seqlen")
 OUTPUTS = ("Y", "present_key", "present_value", "qk_matmul_output")
-# What qk_matmul_output holds, by qk_matmul_output_mode.
+# The contents of qk_matmul_output, by qk_matmul_output_mode.
 KINDS: Any = ("raw", "capped", "biased", "weights")
 
 

@@ -26,7 +26,7 @@ def main() -> None:
         path = program()
     except FileNotFoundError as error:
         sys.exit(str(error))
-    os.execv(path, [path, *sys.argv[1:]])  # by its path it finds what lies beside it
+    os.execv(path, [path, *sys.argv[1:]])  # by its path it finds the files next to it
 
 
 def _words(shape: str | Mapping[str, Any]) -> str:

@@ -3,10 +3,10 @@
 
     python3 stub_libraries.py SITE_PACKAGES
 
-PyTorch's wheels on PyPI are linked to CUDA. On a CPU only its small runtime library is ever called, which finds no device (install
-that one: cuda-toolkit[cudart]), but the dynamic loader wants every library and every symbol. This script reads from torch/lib which libraries are needed and missing, and writes stubs of
-them to SITE_PACKAGES/nvidia/cu13/lib (or cu12), where torch's RPATH looks: each exports the symbols that torch binds, as one
-function that returns 100, cudaErrorNoDevice. Libraries that are there are left alone.
+PyTorch's wheels on PyPI are linked to CUDA. On a CPU only its small runtime library is ever called, which finds no device (install that
+one: cuda-toolkit[cudart]), but the dynamic loader requires every library and every symbol. This script reads from torch/lib which libraries
+are needed and missing, and writes stubs of them to SITE_PACKAGES/nvidia/cu13/lib (or cu12), where torch's RPATH looks: each exports the
+symbols that torch binds, as one function that returns 100, cudaErrorNoDevice. Libraries that are there are left alone.
 
 Needs readelf and cc. A test venv only: torch.cuda.is_available() is False in it, whatever the machine has.
 """
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-# What NVIDIA's libraries are called, and their functions.
+# Names of NVIDIA's libraries, and of their functions.
 LIBRARY = re.compile(r"lib(cu(?!da\.)|nv|nccl)")
 FUNCTION = re.compile(r"(cu|nv|nccl)")
 NO_DEVICE = 100
@@ -28,7 +28,7 @@ def readelf(*arguments):
 
 
 def needs_of(path):
-    """What a shared object asks for: (libraries, {library: {version}}, {(symbol, version)}), and the names that it defines."""
+    """Requirements of a shared object: (libraries, {library: {version}}, {(symbol, version)}), and the names that it defines."""
     libraries = re.findall(r"\(NEEDED\).*\[(.*)\]", readelf("--dynamic", path))
     versions, file = {}, None
     for line in readelf("--version-info", path).splitlines():

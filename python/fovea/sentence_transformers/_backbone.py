@@ -105,7 +105,7 @@ class Backbone:
         return self.embedding_norm(x, x) if self.embedding_norm else x
 
     def _positions(self, ids, starts):
-        """Of each token in its sequence."""
+        """The position of each token in its sequence."""
         lengths = np.diff(starts)
         if self.pad is None:
             return np.arange(len(ids)) - np.repeat(starts[:-1], lengths)

@@ -1,5 +1,4 @@
-"""What comes after the backbone: the modules of modules.json, and the heads of classifiers. Each takes rows and gives
-rows."""
+"""Modules behind the backbone: those of modules.json, and the heads of classifiers. Each takes rows and returns rows."""
 
 import numpy as np
 
@@ -26,7 +25,7 @@ _OLD_MODES = {
 
 
 class Module:
-    """What the modules of a model have in common."""
+    """Base of the modules of a model."""
 
     width = 0
 
@@ -156,7 +155,7 @@ MODULES = {"Dense": Dense, "Normalize": Normalize, "LayerNorm": LayerNorm, "Drop
 
 
 def activation_of_module(name):
-    """Of a class of torch.nn, by its name, alone or with its module; None: no activation."""
+    """The activation of a torch.nn class, by its name, alone or with its module; None: no activation."""
     home, _, word = name.rpartition(".")
     if home and not f"{home}.".startswith("torch.nn."):
         raise NotImplementedError(f"the activation {name} is not served: it is not of torch.nn")

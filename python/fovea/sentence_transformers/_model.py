@@ -1,4 +1,4 @@
-"""What SentenceTransformer and CrossEncoder have in common: folder, tokenizer, backbone, prompts, packs, processes."""
+"""Base of SentenceTransformer and CrossEncoder: folder, tokenizer, backbone, prompts, packs, processes."""
 
 import contextlib
 import logging
@@ -279,13 +279,12 @@ class Model:
 
     @property
     def nbytes(self):
-        """Of the backbone's weights, packed."""
+        """Bytes of the backbone's packed weights."""
         return self._transformer.backbone.nbytes
 
     @property
     def weight_error(self):
-        """Of weights that were quantised: the largest rms error of a map, relative to its weights. None:
-        nothing was."""
+        """The largest rms error of a map whose weights were quantised, relative to its weights. None: there is none."""
         of_maps = [m.error for m in self._transformer.backbone.maps()]
         errors = [e for error in of_maps for e in (error if isinstance(error, tuple) else [error]) if e]
         return max((e["relative"] for e in errors), default=None)
@@ -322,7 +321,7 @@ class Model:
                 _pool.stop(own)
 
     def _state(self):
-        """What may have changed since the model was made, for models of other processes."""
+        """Settings that may have changed since the model was made, for models of other processes."""
         return {"max_seq_length": self.max_seq_length, "dtype": self.dtype.name}
 
     def _set_state(self, max_seq_length, dtype):

@@ -1,6 +1,5 @@
-"""What is computed between tokens and vectors: the one place where it is called. All of it comes from the library, so
-that its bits are the same on every CPU, in every batch, with any number of threads. out is written, and returned; it
-may be the input where a comment says so."""
+"""The operations between tokens and vectors, called from here only. All are the library's, so that bits are the same on every CPU, in every
+batch, with any number of threads. out is written and returned; it may be the input where a comment says so."""
 
 import numpy as np
 
@@ -44,13 +43,13 @@ def pool(x, begin, end, pooling, out, weights=None):
 
 
 def softmax(x):
-    """Of each row: the weights of a query 1 that sees the row's numbers as keys of one channel."""
+    """The softmax of each row: the weights of a query 1 that sees the row's numbers as keys of one channel."""
     keys = x.reshape(x.shape[0], 1, x.shape[1], 1)
     ones = np.ones((x.shape[0], 1, 1, 1), np.float32)
     return fovea.attention(ones, keys, keys, scale=1.0, return_weights=True)[1].reshape(x.shape)
 
 
 def dots(a, b):
-    """Of the rows of a and b, one by one."""
+    """The dot product of each row of a with that of b."""
     products = fovea.activate(a, up=b)
     return fovea.Linear(np.ones((1, a.shape[1]), np.float32))(products)[:, 0]

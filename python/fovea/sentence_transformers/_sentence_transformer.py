@@ -179,7 +179,7 @@ class SentenceTransformer(Model):
     _kinds = {"": "base.modules.transformer.Transformer", "1_Pooling": "sentence_transformer.modules.pooling.Pooling"}
 
     def _settings(self):
-        """What config_sentence_transformers.json says of this model now."""
+        """The entries of config_sentence_transformers.json for this model now."""
         return {"similarity_fn_name": self.similarity_fn_name, "truncate_dim": self.truncate_dim}
 
     def _changed(self):

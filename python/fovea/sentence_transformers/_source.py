@@ -86,7 +86,7 @@ class Source(Config):
         self.weights, self.quant, self.dtype, self.prefix = weights, quant, dtype, ""
 
     def layer_types(self, count, default):
-        """Of each layer: full_attention or sliding_attention."""
+        """The kind of each layer: full_attention or sliding_attention."""
         kinds = ("full_attention", "sliding_attention")
         right = lambda n: isinstance(n, list) and len(n) == count and all(kind in kinds for kind in n)  # noqa: E731
         return self._of(["layer_types"], default, right, f"a list of {count} words, each one of {', '.join(kinds)}")
@@ -148,8 +148,8 @@ class Source(Config):
             raise ValueError(f"{self.prefix}{name} in {self.folder} has the shape {shape}, config.json says {wanted}")
 
     def table(self, name, rows):
-        """Of embeddings. rows: the name that their number has in config.json. Beside quantised maps it takes 16 bits:
-        float16, which rounds less than these do."""
+        """A table of embeddings. rows: the name of their number in config.json. With quantised maps the table is float16, which rounds less
+        than they do."""
         table = self.tensor(name)
         self._agree(name, table.shape, (self.count(rows, default=None), self.width))
         most = np.finfo(np.float16).max

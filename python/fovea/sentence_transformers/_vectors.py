@@ -1,4 +1,4 @@
-"""What is done with vectors: similarities, and types of fewer bits."""
+"""Operations on vectors: similarities, and types of fewer bits."""
 
 import logging
 import sys

@@ -126,7 +126,7 @@ def _tensor(name, x):
 
 
 def _say(q, k, v, options):
-    """What is wrong with a call, in the words of fovea.attention(), without those of torch's operation."""
+    """The error of a call, in the words of fovea.attention(), not of torch's operation."""
     try:
         with torch.no_grad():
             fovea.attention(q, k, v, **options)

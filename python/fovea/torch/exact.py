@@ -1,4 +1,4 @@
-"""What optimize() may replace: modules whose class, forward and attributes are exactly those that it knows.
+"""Tells which modules optimize() may replace: those whose class, forward and attributes are exactly the ones it knows.
 
 Everything else stays as it is: subclasses, instances with a forward of their own or an attribute that somebody put
 there (accelerate's hooks are such), modules with hooks or parametrizations, and parameters that are no plain tensors.
@@ -18,7 +18,7 @@ from .types import FLOATS
 _HOOKS = [name for name in vars(nn.Module()) if name.endswith("_hooks")]
 _CALL_HOOKS = [name for name in _HOOKS if "state_dict" not in name]
 call_hooks = operator.itemgetter(*_CALL_HOOKS)  # takes vars() of a module: a container may have been replaced
-# Of all modules: torch changes these containers, and does not replace them.
+# Hooks of all modules: torch changes these containers, and does not replace them.
 GLOBAL_HOOKS = [hooks for name, hooks in vars(torch_module).items() if name.removeprefix("_global") in _CALL_HOOKS]
 _OF_ALL = vars(nn.Module()).keys() | {"_is_hf_initialized"}  # the last: a mark of transformers
 _FORWARDS = {  # taken now: a forward that is replaced later is another function
@@ -48,7 +48,7 @@ def is_of_transformers(module, file: str) -> bool:
 
 
 def _foreign(module, attributes) -> str | None:
-    """What of a module is not its class's own, or None."""
+    """The part of a module that its class does not have, in words, or None."""
     if type(module).forward is not _FORWARDS.get(type(module), type(module).forward):
         return "its class has another forward"
     if any(getattr(module, name) for name in _HOOKS):
@@ -79,14 +79,14 @@ def _of_parameters(module, names, children=()) -> str | None:
 
 
 def layout_of(module) -> str | None:
-    """Of the weight, "out_in" or "in_out", of what is a linear map; None of other modules."""
+    """The layout of a linear map's weight, "out_in" or "in_out"; None for other modules."""
     if type(module) is nn.Linear:
         return "out_in"
     return "in_out" if type(module).__name__ == "Conv1D" and is_of_transformers(module, "pytorch_utils") else None
 
 
 def why_not_linear(module) -> str | None:
-    """Why what has a layout stays as it is, or None."""
+    """Why a module that has a layout stays as it is, or None."""
     reason = _foreign(module, {"in_features", "out_features", "nf", "nx"}) or _of_parameters(module, {"weight", "bias"})
     if reason is None and module.bias is not None:
         out = module.weight.shape[0 if layout_of(module) == "out_in" else 1]

@@ -36,7 +36,7 @@ class _Plan:
         self._merge()
 
     def _target(self, step):
-        """What a step calls: an attribute, which comes before a child of that name, as Python has it."""
+        """The callable of a step: an attribute, which takes precedence over a child of that name, as in Python."""
         if not isinstance(step.target, str):
             return step.target
         return vars(self.module).get(step.target) or self.module._modules[step.target]
@@ -158,7 +158,7 @@ class _Plan:
         return holds
 
     def bind(self):
-        """What Fused runs: [(function, places of inputs, place of the result, places no longer needed)]."""
+        """The program of Fused: [(function, places of inputs, place of the result, places no longer needed)]."""
         size = self.recording.arguments + len(self.recording.steps)
         constants, bound, seen = [], [], {self.recording.result}
         for step, place in reversed(self.steps):

@@ -16,7 +16,7 @@ def _check(module, state, prefix):
 
 
 def load_from_state_dict(module, state, prefix, _, strict, missing, unexpected, __):
-    """What nn.Module has by a name with an underscore before, of one packed module."""
+    """nn.Module._load_from_state_dict() for one packed module."""
     _check(module, state, prefix)
     if strict:
         own = {prefix + name for name, weight in module._parameters.items() if weight is not None}
@@ -33,7 +33,7 @@ def load_state_dict(model, kind, state_dict, strict=True, assign=False):
     for name, module in model.named_modules():
         if isinstance(module, kind):
             _check(module, state_dict, f"{name}." if name else "")
-    # What stays as it was counts as not written: packed maps may be watching it.
+    # A parameter that keeps its bits counts as not written: packed maps may be watching its version.
     named = model.named_parameters(remove_duplicate=False)
     same = tuple(p for name, p in named if not isinstance(p, PackedWeight) and same_bits(p, state_dict.get(name)))
     with torch.autograd._unsafe_preserve_version_counter(same):

@@ -126,7 +126,7 @@ def groups_of(module, names) -> list[list[str]]:
 
 
 class _Held(threading.local):
-    """What a thread has computed and not yet given: (run of the method, value, number of the next map, results)."""
+    """A thread's results that no map has returned yet: (run of the method, value, number of the next map, results)."""
 
     held = (None, None, 0, ())
 
@@ -140,7 +140,7 @@ class OneProduct:
     def __init__(self, module, names):
         self.module, self.names, self._bound = module, names, None
 
-    # What was proved is proved again where a copy runs; a map that is copied alone has no product.
+    # A copy proves again what was proved when it runs; a map that is copied alone has no product.
     def __deepcopy__(self, memo):
         module = memo.get(id(self.module))
         return None if module is None else OneProduct(module, self.names)
@@ -171,8 +171,8 @@ class OneProduct:
         if frame.f_code is not code or frame.f_lasti != places[number]:
             return None
         if number:
-            run, value, following, ys = _local.held
-            if run is not frame or value is not x or following != number:
+            run, value, next_map, ys = _local.held
+            if run is not frame or value is not x or next_map != number:
                 return None
         elif not guard or (frame.f_locals.get(code.co_varnames[0]) is self.module and self._holds(*guard)):
             ys = execute(x)

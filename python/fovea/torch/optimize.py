@@ -30,7 +30,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass
 class Report:
-    """What optimize() did. str() of it is a page to read."""
+    """The report of optimize(). str() formats it as a page."""
 
     packed: list[str] = field(default_factory=list)  # names of linear maps
     fused: list[str] = field(default_factory=list)  # those that compute what follows them, with what that is
@@ -92,7 +92,7 @@ def _kind_of(module):
 def _decide(modules, inner, others) -> dict:
     """{id of a module: (class of what it becomes, words, why it does not or None)}. `inner` ones belong to another."""
     read = {id(parent._modules[n]): type(parent).__name__ for parent in modules.values() for n in weights_read(parent)}
-    # Of one parameter in two modules both must see what is written. The version of an embedding's tells that.
+    # Two modules that share a parameter must both see writes to it. For an embedding's, the version tells them.
     owners = collections.Counter(
         id(p) for m in modules.values() if not writes_only_in_training(m) for p in m._parameters.values() if p is not None
     )
@@ -118,7 +118,7 @@ def _decide(modules, inner, others) -> dict:
 
 
 def _packed_kind(found, quants, child) -> tuple | None:
-    """What maps that are packed together have in common, or None of other modules."""
+    """The properties that maps must share to be packed together, or None for other modules."""
     kind, _, reason = found.get(id(child), (None, "", ""))
     if kind not in (Linear, Conv1D) or reason is not None:
         return None
@@ -201,7 +201,7 @@ def _pack_group(group, kind, quant, dtype) -> dict:
 
 
 def _bytes_of(group, quant) -> int:
-    """Of packed weights: those that are quantised as they are in memory, others as their numbers."""
+    """Bytes of packed weights: of quantised ones as they are in memory, of others as their numbers."""
     if quant and not isinstance(quant, dict):
         return group[0].packed.nbytes
     total = sum(p.numel() * p.element_size() for module in group for p in module.parameters())
@@ -240,7 +240,7 @@ def _pack_each(groups, found, quants, dtype, report, names):
 
 
 def _costs(name, module, quant) -> list:
-    """What the report has of quantised weights of a packed module."""
+    """The report's lines on the quantised weights of a packed module."""
     if isinstance(quant, quantized.Stored):
         return [f"{name}: {module.packed.quant}, as it was"]
     if isinstance(quant, dict):

@@ -1,6 +1,6 @@
-"""What a copy with quantised weights is compared with: the model with the numbers that these weights stand for, computed
-by torch as arithmetic q16 is defined (kernels/groups.h). Such results differ from the copy's by float32's rounding, and
-where that rounds an x the other way, so that bounds need no room for what quantising costs.
+"""The oracle for copies with quantised weights: the model with the numbers that these weights stand for, computed by torch as arithmetic
+q16 is defined (kernels/groups.h). Its results differ from the copy's only by float32's rounding, including an x that rounds the other way,
+so bounds need no allowance for quantisation.
 
 A wrong oracle would agree with a wrong copy: check_weights() says that the numbers are the model's. Weights that
 optimize() rounded are near those of the model. Modules that were quantised before are asked: each multiplies some unit

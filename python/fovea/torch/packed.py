@@ -1,4 +1,4 @@
-"""What linear maps of a copy by optimize() become: products with weights that were packed once.
+"""Linear maps of a copy by optimize(): products with weights that were packed once.
 
 pack() changes the class of a module, so that all who know the module see the same one. A packed map stays the same
 function of its input, whatever stands around it. What follows a map may be computed with it only by a call that says so: fused().
@@ -172,7 +172,7 @@ def _unwritten(execute, weight, version, *args, **options):
 
 
 class Linear(Packed, nn.Linear):
-    """What stands for nn.Linear, by the same name and of that class, as models ask for both."""
+    """Replaces nn.Linear, under the same name and as a subclass, as models ask for both."""
 
     in_first = False  # weight is [in, out]
     _product = None  # the OneProduct that this map is a part of
@@ -308,7 +308,7 @@ class Linear(Packed, nn.Linear):
 
 
 class Conv1D(Linear):
-    """What stands for transformers' class of that name."""
+    """Replaces transformers' class of that name."""
 
     in_first = True
 

@@ -46,7 +46,7 @@ class _No(Exception):
 
 
 def read(module) -> Stored | str | None:
-    """What a module has stored, or why it is not taken, or None: it is no such module."""
+    """The quantised weights that a module stores, or why they are refused, or None if it stores none."""
     tensors = {**module._parameters, **module._buffers}
     name = type(module).__name__
     try:

@@ -1,4 +1,4 @@
-"""What a method of a module does, proved: a list of calls, or nothing.
+"""Proves what a method of a module does: a list of calls, or nothing.
 
 record() reads the function's bytecode (bytecode.py), and runs nothing. A method fits if
   - it is straight: no jumps, no stores but to local names, no closures, defaults, or operators in place;
@@ -26,7 +26,7 @@ HOMES = {  # {a known function: (names of the module of torch that has it, its n
 }
 _OPERATIONS = {"+": operator.add, "*": operator.mul}
 _SEQUENTIAL = nn.Sequential.forward
-# Of code: optimized, new locals, nested, no free names, annotations, docstring.
+# Allowed flags of code: optimized, new locals, nested, no free names, annotations, docstring.
 _FLAGS = 0x1 | 0x2 | 0x10 | 0x40 | 0x1000000 | 0x4000000
 _SELF, _TRAINING = object(), object()  # of a recording: self, self.training
 
@@ -150,7 +150,7 @@ def attribute_functions(module) -> dict:
 
 
 def record(module, name: str) -> Recording | None:
-    """What the method `name` of the class of `module` does, or None. Targets that the class shadows are unknown."""
+    """The recording of the method `name` of the class of `module`, or None. Targets that the class shadows are unknown."""
     if any(home[function] is not known for known, (home, function) in HOMES.items()):
         return None
     if type(module) is nn.Sequential and name == "forward":

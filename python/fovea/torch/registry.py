@@ -19,7 +19,7 @@ _before: str | None = None  # the implementation that enable() found active
 
 
 class _Handle:
-    """What the registry keeps: it removes the kernels."""
+    """The registry's handle, which removes the kernels."""
 
     def __init__(self) -> None:
         self._library = Library("aten", "IMPL")

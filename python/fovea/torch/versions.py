@@ -1,4 +1,4 @@
-"""What this package needs of torch."""
+"""Requirements of this package on torch."""
 
 import importlib
 

@@ -32,7 +32,7 @@ def _asked(chosen, name) -> tuple:
 
 
 def choice(chosen, name, inner: int, tied: bool) -> tuple:
-    """(word or None, why a map of so many input channels keeps its floats, though it was asked for, or None)."""
+    """(word or None, why a map of `inner` input channels keeps its floats although it was named, or None)."""
     beginning, word = _asked(chosen, name)
     if word is None:
         return None, None
@@ -58,7 +58,7 @@ def choices(chosen, name, module) -> tuple:
 
 
 def cost(linear, parts) -> str:
-    """What quantising some weights of a map cost, in words."""
+    """The error of quantising some weights of a map, in words."""
     errors = ", ".join(f"{100 * linear.error[part]['relative']:.2g}" for part in parts)
     return f"{linear.quant}: rms error {errors}% of the weights'"
 

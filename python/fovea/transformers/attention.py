@@ -42,7 +42,7 @@ def attention(
     position_bias=None,
     **kwargs,
 ):
-    """What a model of transformers calls for its attention.
+    """The attention function that models of transformers call.
 
     query [batch, heads, queries, channels], key and value with as many heads or fewer, any strides, on the CPU, of one
     type: float32, float16, or bfloat16, which is computed by the arithmetic of fovea.config(), else the fastest. Key and value

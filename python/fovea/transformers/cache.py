@@ -77,7 +77,7 @@ def _in_place(states):
 
 
 class _Growing:
-    """What both layers share. self.keys and self.values are views of the buffers, or whatever was assigned to them."""
+    """Base of both layers. self.keys and self.values are views of the buffers, or whatever was assigned to them."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)

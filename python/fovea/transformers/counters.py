@@ -1,4 +1,4 @@
-"""What ran on Fovea, and what did not."""
+"""Counts what ran on Fovea, and what did not."""
 
 import collections
 import dataclasses

@@ -215,7 +215,7 @@ def _unsuitable(module, inner, heads, x, args, kwargs):
 
 
 def forward(module, inner, *args, **kwargs):
-    """What stands for the forward() of a module that is served. inner: the modules in it that it may not call."""
+    """The replacement for forward() of a module that is served. inner: the modules in it that it may not call."""
     cls = type(module)
     served, heads, *sources = _SERVED[_key(cls)]
     traced = torch.compiler.is_compiling() or torch.jit.is_tracing()

@@ -183,7 +183,7 @@ class KVCache(Cache):
 
     @staticmethod
     def _limits(visible, first, keys):
-        """What Visible.arguments() says, in positions of the sequences."""
+        """The arguments of Visible.arguments(), in positions of the sequences."""
         arguments = {}
         if visible.padding is not None:
             ends = None if visible.starts is None else [a + n for a, n in zip(visible.starts, visible.lens, strict=True)]

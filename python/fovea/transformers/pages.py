@@ -1,4 +1,4 @@
-"""What stands for the keys and values of a layer whose cache is a KVCache (paged.py)."""
+"""Placeholders for the keys and values of a layer whose cache is a KVCache (paged.py)."""
 
 
 class Pages:

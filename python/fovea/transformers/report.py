@@ -81,7 +81,7 @@ class Report:
         return "\n".join(self.lines())
 
     def lines(self):
-        """What str() joins."""
+        """The lines that str() joins."""
         asking = sum(self.modules.get(_KINDS[_INTERFACE], {}).values())
         total = sum(sum(classes.values()) for classes in self.modules.values())
         lines = [f"attention implementation {self.implementation} is set; {asking} of {total} attention modules call it"]

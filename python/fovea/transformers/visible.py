@@ -82,7 +82,7 @@ class Visible:
             self.starts, self.lens = first.tolist(), counts.tolist()
 
     def over(self, queries, keys):
-        """Itself for attention of so many queries and keys, or the mask that it should have been.
+        """Returns itself if it fits attention of these numbers of queries and keys, else the mask that it should have been.
 
         Where the first layer of a model caches no keys (MiniMax's linear attention), transformers takes the cache for empty, and asks for
         a mask of the new tokens alone; attention of the other layers then has more keys.
