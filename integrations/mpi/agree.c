@@ -28,10 +28,10 @@ fovea_status fv_mpi_from_core(fovea_status status) {
     return status == FOVEA_OK ? FOVEA_OK : fv_mpi_fail(status, "%s", fovea_error_detail());
 }
 
-fovea_status fv_mpi_refuse(const char *by, const fv_mpi_refusal *all, size_t count) {
+fovea_status fv_mpi_refuse(const fv_mpi_refusal *all, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (all[i].asked)
-            return fv_mpi_fail(FOVEA_ERROR_UNSUPPORTED, "%s does not take %s", by, all[i].what);
+            return fv_mpi_fail(FOVEA_ERROR_UNSUPPORTED, "attention over ranks does not take %s", all[i].what);
     return FOVEA_OK;
 }
 
@@ -99,17 +99,4 @@ void *fv_mpi_open(MPI_Comm comm, size_t bytes, const void *object, const char *n
     MPI_Comm_free(own);
     free(made);
     return NULL;
-}
-
-fovea_status fv_mpi_exchange(MPI_Comm comm, MPI_Datatype unit, char *all, const int *counts, const int *places,
-                             fovea_status status) {
-    int rank, ranks;
-    MPI_Comm_rank(comm, &rank);
-    MPI_Comm_size(comm, &ranks);
-    *(fv_mpi_header *)(void *)(all + (int64_t)places[rank] * FV_MPI_UNIT) = (fv_mpi_header){.status = status};
-    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, counts, places, unit, comm);
-    bool good = true;
-    for (int r = 0; r < ranks; r++)
-        good = good && ((fv_mpi_header *)(void *)(all + (int64_t)places[r] * FV_MPI_UNIT))->status == FOVEA_OK;
-    return good ? FOVEA_OK : fv_mpi_agree(comm, status, 0, "statuses"); /* for the sentence */
 }

@@ -14,12 +14,12 @@ fovea_status fv_mpi_fail_memory(void);
 /* FOVEA_OK, or status with the sentence of the core's last failure. */
 fovea_status fv_mpi_from_core(fovea_status status);
 
-/* FOVEA_ERROR_UNSUPPORTED if any of all is asked for: "by does not take what". */
+/* FOVEA_ERROR_UNSUPPORTED if any of all is asked for: "attention over ranks does not take what". */
 typedef struct fv_mpi_refusal {
     const char *what;
     bool asked;
 } fv_mpi_refusal;
-fovea_status fv_mpi_refuse(const char *by, const fv_mpi_refusal *all, size_t count);
+fovea_status fv_mpi_refuse(const fv_mpi_refusal *all, size_t count);
 
 /* Allocates an object over the ranks of comm, filled with zeros, and duplicates comm. Returns NULL, with the same
  * *status on all ranks, if MPI is not running, memory is short or object, the caller's pointer to it, is NULL. */
@@ -45,14 +45,6 @@ typedef struct fv_mpi_header {
     int64_t unused[5];
 } fv_mpi_header;
 _Static_assert(sizeof(fv_mpi_header) == FV_MPI_UNIT, "a header is a unit");
-
-/* Sends this rank's message to all, and receives theirs; each begins with a header, written here. counts and places of
- * messages in all are in units. The same status on all ranks: of one whose status was none, with its sentence. */
-fovea_status fv_mpi_exchange(MPI_Comm comm, MPI_Datatype unit, char *all, const int *counts, const int *places,
-                             fovea_status status);
-
-/* Ends the text of a vote whose digest has the arithmetic that FASTEST selects. */
-#define FV_MPI_FASTEST ", or the arithmetic that FOVEA_ARITHMETIC_FASTEST selects on their CPUs (name one instead),"
 
 uint64_t fv_mpi_digest(uint64_t digest, const void *data, size_t bytes);
 

@@ -62,19 +62,20 @@ static fovea_status check_supported(const fovea_attention_desc *d, const fovea_m
         {"block_kv_heads other than all with keys in a cache",
          paged && m->block_kv_heads != 0 && m->block_kv_heads != d->kv_heads},
         {"GATHER with FOVEA_RELATIVE_WINDOW_2D", m->method == FOVEA_MPI_METHOD_GATHER && window}};
-    return fv_mpi_refuse("attention over ranks", refused, sizeof refused / sizeof refused[0]);
+    return fv_mpi_refuse(refused, sizeof refused / sizeof refused[0]);
 }
 
-fovea_status fv_mpi_read_attention(const fovea_context *ctx, const fovea_attention_desc *given, const char *name,
-                                   fovea_attention_desc *d, fovea_arithmetic *taken) {
+/* Reads a description that the core checks, and resolves its types and its arithmetic: FASTEST depends on the CPU. */
+static fovea_status read_attention(const fovea_context *ctx, const fovea_attention_desc *given,
+                                   fovea_attention_desc *d) {
     fovea_attention_plan *whole;
     fovea_attention_desc_init(d);
-    fovea_status status = ctx ? fv_mpi_read_struct(d, given, sizeof *d, name) : fv_mpi_fail_null("ctx");
+    fovea_status status = ctx ? fv_mpi_read_struct(d, given, sizeof *d, "desc.attention") : fv_mpi_fail_null("ctx");
     if (status == FOVEA_OK)
         status = fv_mpi_from_core(fovea_attention_plan_create(ctx, d, &whole));
     if (status != FOVEA_OK)
         return status;
-    *taken = fovea_attention_plan_arithmetic(whole);
+    d->arithmetic = fovea_attention_plan_arithmetic(whole);
     fovea_attention_plan_destroy(whole);
     d->k_dtype = d->k_dtype ? d->k_dtype : d->dtype;
     d->v_dtype = d->v_dtype ? d->v_dtype : d->dtype;
@@ -87,14 +88,11 @@ fovea_status fv_mpi_read_desc(const fovea_context *ctx, const fovea_mpi_attentio
     fovea_attention_desc *d = &p->desc;
     fovea_mpi_attention_desc_init(m);
     fovea_mpi_costs_init(&p->costs);
-    fovea_arithmetic taken;
     fovea_status status = fv_mpi_read_struct(m, given, sizeof *m, "desc");
     if (status == FOVEA_OK)
-        status = fv_mpi_read_attention(ctx, m->attention, "desc.attention", d, &taken);
-    if (status != FOVEA_OK)
-        return status;
-    d->arithmetic = taken; /* not FASTEST, which depends on the CPU */
-    status = check_supported(d, m);
+        status = read_attention(ctx, m->attention, d);
+    if (status == FOVEA_OK)
+        status = check_supported(d, m);
     if (status == FOVEA_OK)
         status = check_own(m);
     if (status == FOVEA_OK && m->costs)

@@ -4,9 +4,6 @@
 
 #include "route.h"
 
-/* Reads a description that the core checks, and resolves its types. *taken: the arithmetic of its plan. */
-fovea_status fv_mpi_read_attention(const fovea_context *ctx, const fovea_attention_desc *given, const char *name,
-                                   fovea_attention_desc *read, fovea_arithmetic *taken);
 /* Checks given, and reads it into *read, and into desc and costs of a problem. */
 fovea_status fv_mpi_read_desc(const fovea_context *ctx, const fovea_mpi_attention_desc *given, fv_mpi_problem *problem,
                               fovea_mpi_attention_desc *read);

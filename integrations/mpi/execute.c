@@ -19,7 +19,7 @@ static fovea_status check_absent(const fovea_attention_args *a) {
 #define FOVEA_ARGS_HEADS(name, flag, text)
 #include "fovea/fields.inc"
     };
-    return fv_mpi_refuse("attention over ranks", absent, sizeof absent / sizeof absent[0]);
+    return fv_mpi_refuse(absent, sizeof absent / sizeof absent[0]);
 }
 
 static fovea_status check_lens(const char *name, const int64_t *lens, int64_t batch, int64_t most) {
@@ -135,6 +135,18 @@ static int64_t copy_results(const fv_mpi_call *call, int home, char *data, bool 
     return bytes;
 }
 
+/* Sends this rank's message to all, and receives theirs; each begins with a header, written here. counts and places of
+ * messages in all are in units. The same status on all ranks: of one whose status was none, with its sentence. */
+static fovea_status exchange(const fovea_mpi_attention_plan *plan, char *all, const int *counts, const int *places,
+                             fovea_status status) {
+    *(fv_mpi_header *)(void *)(all + (int64_t)places[plan->rank] * FV_MPI_UNIT) = (fv_mpi_header){.status = status};
+    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, counts, places, plan->unit, plan->comm);
+    bool good = true;
+    for (int r = 0; r < plan->ranks; r++)
+        good = good && ((fv_mpi_header *)(void *)(all + (int64_t)places[r] * FV_MPI_UNIT))->status == FOVEA_OK;
+    return good ? FOVEA_OK : fv_mpi_agree(plan->comm, status, 0, "statuses"); /* for the sentence */
+}
+
 /* REPLICATED: each rank's status and its blocks' results to all. */
 static void share(fv_mpi_call *call) {
     const fovea_mpi_attention_plan *plan = call->plan;
@@ -147,7 +159,7 @@ static void share(fv_mpi_call *call) {
         places[rank] = place;
         counts[rank] = 1 + (int)(copy_results(call, rank, data, pack, false) / FV_MPI_UNIT);
     }
-    call->status = fv_mpi_exchange(plan->comm, plan->unit, all, counts, places, call->status);
+    call->status = exchange(plan, all, counts, places, call->status);
     for (int rank = 0; rank < plan->ranks && call->status == FOVEA_OK; rank++)
         if (rank != plan->rank)
             copy_results(call, rank, all + (int64_t)(places[rank] + 1) * FV_MPI_UNIT, false, true);

@@ -137,8 +137,10 @@ fovea_status fovea_mpi_attention_plan_create(MPI_Comm comm, const fovea_context 
     p->ctx = ctx;
     fovea_mpi_attention_desc m;
     status = fv_mpi_read_desc(ctx, desc, &p->problem, &m);
-    status = fv_mpi_agree(own, status, status == FOVEA_OK ? fv_mpi_desc_digest(&p->problem.desc, &m) : 0,
-                          "fields of desc or of desc.attention" FV_MPI_FASTEST);
+    status =
+        fv_mpi_agree(own, status, status == FOVEA_OK ? fv_mpi_desc_digest(&p->problem.desc, &m) : 0,
+                     "fields of desc or of desc.attention, or the arithmetic that FOVEA_ARITHMETIC_FASTEST selects on "
+                     "their CPUs (name one instead),");
     if (status == FOVEA_OK) {
         fovea_info info;
         fovea_info_init(&info);

@@ -29,10 +29,4 @@ static inline int64_t fv_mpi_element(fovea_dtype dtype) {
     return facts ? facts->bits / 8 : 0; /* others are refused */
 }
 
-/* Is it a type that is computed with? Weights of others are quantised. */
-static inline bool fv_mpi_floats(fovea_dtype dtype) {
-    const fovea_dtype_facts *facts = fovea_dtype_info(dtype);
-    return facts && facts->computed;
-}
-
 #endif

@@ -1,7 +1,7 @@
 /* ranks.h. Heads and columns are dealt as libfovea_mpi deals them, in small units for small models. */
 #include "ranks.h"
 
-#include "fovea_mpi_layer.h"
+#include "fovea_mpi_group.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -19,9 +19,9 @@
  * _destroy. All others are local.
  *
  * Errors. If any rank passes an invalid argument, every rank returns the same error, and fovea_mpi_error_detail() names
- * the rank. No rank hangs. There are two exceptions. A rank that passes MPI_COMM_NULL, or NULL for the plan, cache,
- * group, linear map or layer, returns FOVEA_ERROR_NULL at once, while the others wait for it. Failures of MPI itself (a
- * rank dies, the network breaks) end the job.
+ * the rank. No rank hangs. There are two exceptions. A rank that passes MPI_COMM_NULL, or NULL for the plan, cache or
+ * group, returns FOVEA_ERROR_NULL at once, while the others wait for it. Failures of MPI itself (a rank dies, the
+ * network breaks) end the job.
  *
  * Threads. Only the calling thread calls MPI; attention runs on the context's threads. The library does not check the
  * thread level, which must be

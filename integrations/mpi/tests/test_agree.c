@@ -1,9 +1,8 @@
 /* A difference on one rank, on each in turn, is refused on all with a sentence: the arithmetic of
- * FOVEA_ARITHMETIC_FASTEST, in attention, caches, linear maps and layers, and ropes of caches. Run by mpirun. Contexts
- * take another arithmetic by FOVEA_ARITHMETIC, so that CPUs of any kind, and of one, tell the same. */
+ * FOVEA_ARITHMETIC_FASTEST in attention, also over caches, and ropes of caches. Run by mpirun. Contexts take another
+ * arithmetic by FOVEA_ARITHMETIC, so that CPUs of any kind, and of one, tell the same. */
 #define _POSIX_C_SOURCE 200809L /* setenv() */
 #include "fovea_mpi_cache.h"
-#include "fovea_mpi_layer.h"
 #include "groups.h"
 
 #include <stdint.h>
@@ -11,11 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHANNELS = 32, HEADS = 8, FEATURES = HEADS * CHANNELS };
+enum { CHANNELS = 32, HEADS = 8 };
 
 static fovea_context *usual, *other; /* of FASTEST: exact, and bf16_tile */
-static fovea_mpi_group *group;
-static const float zeros[FEATURES * FEATURES]; /* or of 16 bits */
 
 static fovea_context *context_of(const char *arithmetic) {
     fovea_context *ctx = NULL;
@@ -63,45 +60,6 @@ static void try_plan(const fovea_context *ctx, const fovea_attention_desc *d, fo
     fovea_mpi_attention_plan_destroy(plan);
 }
 
-static fovea_matrix weight(fovea_dtype dtype) {
-    return (fovea_matrix){
-        .data = zeros, .dtype = dtype, .in = FEATURES, .out = FEATURES, .in_stride = FEATURES, .out_stride = 1};
-}
-
-static void try_linear(const fovea_context *ctx, fovea_arithmetic arithmetic, fovea_dtype dtype, bool served,
-                       const char *what) {
-    fovea_linear_desc map;
-    fovea_mpi_linear_desc over;
-    fovea_mpi_linear *linear;
-    fovea_linear_desc_init(&map);
-    fovea_mpi_linear_desc_init(&over);
-    map.in_features = FEATURES;
-    map.dtype = dtype;
-    map.arithmetic = arithmetic;
-    map.part.weight = weight(dtype);
-    over.linear = &map;
-    const fovea_status status = fovea_mpi_linear_create(group, ctx, &over, &linear);
-    expect(status, linear != NULL, served, "FOVEA_ARITHMETIC_FASTEST", what);
-    fovea_mpi_linear_destroy(linear);
-}
-
-static void try_layer(const fovea_context *ctx, const fovea_attention_desc *d, bool served, const char *what) {
-    fovea_mha_desc layer;
-    fovea_mpi_mha_desc over;
-    fovea_mha_weights w;
-    fovea_mpi_mha *mha;
-    fovea_mha_desc_init(&layer);
-    fovea_mpi_mha_desc_init(&over);
-    fovea_mha_weights_init(&w);
-    layer.attention = d;
-    layer.q_features = layer.out_features = FEATURES;
-    w.q = w.k = w.v = w.o = weight(d->dtype);
-    over.layer = &layer;
-    const fovea_status status = fovea_mpi_mha_create(group, ctx, &over, &w, &mha);
-    expect(status, mha != NULL, served, "FOVEA_ARITHMETIC_FASTEST", what);
-    fovea_mpi_mha_destroy(mha);
-}
-
 static void test_arithmetic(bool me) {
     const fovea_context *ctx = me ? other : usual;
     const bool alone = ranks == 1;
@@ -115,12 +73,6 @@ static void test_arithmetic(bool me) {
     try_plan(ctx, &floats, FOVEA_MPI_METHOD_GATHER, true, "fastest of float32");
     try_plan(ctx, &named, FOVEA_MPI_METHOD_PASS, true, "bf16");
     try_plan(other, &fastest, FOVEA_MPI_METHOD_PASS, true, "fastest that is one");
-    try_linear(ctx, FOVEA_ARITHMETIC_FASTEST, FOVEA_DTYPE_BF16, alone, "fastest of a map");
-    try_linear(ctx, FOVEA_ARITHMETIC_FASTEST, FOVEA_DTYPE_F32, true, "fastest of a map of float32");
-    try_linear(ctx, FOVEA_ARITHMETIC_BF16_TILE, FOVEA_DTYPE_BF16, true, "bf16_tile of a map");
-    try_layer(ctx, &fastest, alone, "fastest of a layer");
-    try_layer(ctx, &floats, true, "fastest of a layer of float32");
-    try_layer(ctx, &named, true, "bf16 of a layer");
 }
 
 /* --------------------------------------------------------------------------------------------------------- ropes -- */
@@ -193,8 +145,6 @@ int main(int argc, char **argv) {
     usual = context_of("exact");
     other = context_of("bf16_tile");
     while (group_next()) {
-        if (fovea_mpi_group_create(comm, &group) != FOVEA_OK)
-            MPI_Abort(comm, 1);
         for (int guilty = 0; guilty<ranks; guilty += ranks> 3 ? ranks - 1 : 1) {
             test_arithmetic(rank == guilty);
             test_ropes(rank == guilty);
@@ -204,7 +154,6 @@ int main(int argc, char **argv) {
         try_offsets(8, 7, false);
         try_offsets(1, FOVEA_MPI_OFFSET_FULL, false); /* which is 0 */
         try_offsets(FOVEA_MPI_OFFSET_FULL, -1, false);
-        fovea_mpi_group_destroy(group);
     }
     fovea_context_destroy(usual);
     fovea_context_destroy(other);

@@ -2,13 +2,13 @@
  * that rank's sentence, and no rank waits for ever (ctest has a time limit). Then the function serves a good call. Run
  * by mpirun with any number of ranks. */
 #include "fovea_mpi_cache.h"
-#include "fovea_mpi_layer.h"
+#include "fovea_mpi_group.h"
 #include "groups.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { HEADS = 8, CHANNELS = 8, FEATURES = HEADS * CHANNELS, ROWS = 3, KEYS = 512, MOST = 1 << 15 };
+enum { CHANNELS = 8, ROWS = 3, KEYS = 512, MOST = 1 << 15 };
 
 static float zeros[MOST], outs[MOST];
 static int64_t columns, no_bounds[8];
@@ -17,8 +17,6 @@ static fovea_mpi_group *group;
 static fovea_mpi_cache *cache;
 static int64_t sequence;
 static fovea_mpi_attention_plan *pass, *gather, *cached;
-static fovea_mpi_linear *linear;
-static fovea_mpi_mha *mha;
 
 /* A call that went wrong must make nothing. */
 static void check_made(fovea_status status, bool any) {
@@ -153,7 +151,7 @@ static fovea_status cache_append(int bad) {
     return status != FOVEA_OK ? status : fovea_mpi_cache_truncate(cache, sequence, KEYS);
 }
 
-/* -------------------------------------------------------------------------------------------------------- layers -- */
+/* -------------------------------------------------------------------------------------------------------- groups -- */
 
 static fovea_status group_create(int bad) {
     fovea_mpi_group *g = NULL;
@@ -169,83 +167,6 @@ static fovea_status gather_columns(int bad) {
     return fovea_mpi_gather_columns(group, bad == 0 ? FOVEA_ERROR_FULL : FOVEA_OK, rows, bad == 2 ? 0 : columns,
                                     bad == 3 ? 17 : (int64_t)sizeof *zeros, bad == 4 ? no_bounds : NULL,
                                     bad == 5 ? NULL : zeros, bad == 6 ? NULL : outs);
-}
-
-static fovea_matrix weight(int64_t in, int64_t out) {
-    return (fovea_matrix){
-        .data = zeros, .dtype = FOVEA_DTYPE_F32, .in = in, .out = out, .in_stride = out, .out_stride = 1};
-}
-
-static fovea_status make_linear(int bad, fovea_mpi_linear **to) {
-    fovea_linear_desc map;
-    fovea_linear_desc_init(&map);
-    map.in_features = FEATURES;
-    map.part.weight = weight(FEATURES, columns);
-    map.part.weight.data = bad == 4 ? NULL : zeros;
-    fovea_mpi_linear_desc over;
-    fovea_mpi_linear_desc_init(&over);
-    over.linear = bad == 3 ? NULL : &map;
-    return fovea_mpi_linear_create(group, bad == 0 ? NULL : ctx, bad == 1 ? NULL : &over, bad == 2 ? NULL : to);
-}
-
-static fovea_status linear_create(int bad) {
-    fovea_mpi_linear *l = NULL;
-    const fovea_status status = make_linear(bad, &l);
-    check_made(status, l != NULL);
-    fovea_mpi_linear_destroy(l);
-    return status;
-}
-
-static fovea_status linear_execute(int bad) {
-    fovea_linear_args a;
-    fovea_tensor y = fovea_tensor_bthd(outs, FOVEA_DTYPE_F32, 1, ROWS, 1, columns);
-    fovea_linear_args_init(&a);
-    a.x = fovea_tensor_bthd(zeros, FOVEA_DTYPE_F32, 1, ROWS, 1, FEATURES);
-    drop(bad, 1, &a.x);
-    a.x.shape[2] = bad == 3 ? (int64_t)1 << 31 : ROWS;
-    a.y = bad == 2 ? NULL : &y;
-    return fovea_mpi_linear_execute(linear, bad == 0 ? NULL : &a);
-}
-
-static fovea_status make_mha(int bad, fovea_mpi_mha **to) {
-    fovea_attention_desc d;
-    fovea_attention_desc_init(&d);
-    d.q_heads = d.kv_heads = HEADS;
-    d.q_len = d.kv_len = bad == 7 ? (int64_t)1 << 30 : ROWS;
-    d.head_dim = d.value_dim = CHANNELS;
-    fovea_mha_desc layer;
-    fovea_mha_desc_init(&layer);
-    layer.attention = bad == 5 ? NULL : &d;
-    layer.q_features = FEATURES;
-    layer.out_features = columns;
-    fovea_mha_weights w;
-    fovea_mha_weights_init(&w);
-    w.q = w.k = w.v = weight(FEATURES, FEATURES);
-    w.k.data = bad == 6 ? NULL : zeros;
-    w.o = weight(FEATURES, columns);
-    fovea_mpi_mha_desc over;
-    fovea_mpi_mha_desc_init(&over);
-    over.layer = bad == 4 ? NULL : &layer;
-    return fovea_mpi_mha_create(group, bad == 0 ? NULL : ctx, bad == 1 ? NULL : &over, bad == 2 ? NULL : &w,
-                                bad == 3 ? NULL : to);
-}
-
-static fovea_status mha_create(int bad) {
-    fovea_mpi_mha *m = NULL;
-    const fovea_status status = make_mha(bad, &m);
-    check_made(status, m != NULL);
-    fovea_mpi_mha_destroy(m);
-    return status;
-}
-
-static fovea_status mha_execute(int bad) {
-    fovea_attention_args a;
-    fovea_attention_args_init(&a);
-    a.q = fovea_tensor_bthd(zeros, FOVEA_DTYPE_F32, 1, ROWS, 1, FEATURES);
-    a.out = fovea_tensor_bthd(outs, FOVEA_DTYPE_F32, 1, ROWS, 1, columns);
-    drop(bad, 1, &a.q);
-    drop(bad, 2, &a.out);
-    return fovea_mpi_mha_execute(mha, bad == 0 ? NULL : &a);
 }
 
 /* --------------------------------------------------------------------------------------------------------- table -- */
@@ -311,23 +232,6 @@ static const struct {
       {"own", NONE},
       {"whole", NONE},
       {"too many rows", FOVEA_ERROR_UNSUPPORTED}}},
-    {"linear_create",
-     linear_create,
-     {{"ctx", NONE}, {"desc", NONE}, {"linear", NONE}, {"desc.linear", NONE}, {"weight", NONE}}},
-    {"linear_execute",
-     linear_execute,
-     {{"args", NONE}, {"x", NONE}, {"y", NONE}, {"too many rows", FOVEA_ERROR_UNSUPPORTED}}},
-    {"mha_create",
-     mha_create,
-     {{"ctx", NONE},
-      {"desc", NONE},
-      {"weights", NONE},
-      {"mha", NONE},
-      {"desc.layer", NONE},
-      {"layer.attention", NONE},
-      {"weight", NONE},
-      {"too many rows", FOVEA_ERROR_UNSUPPORTED}}},
-    {"mha_execute", mha_execute, {{"args", NONE}, {"q", NONE}, {"out", NONE}}},
 };
 
 /* On more ranks than 3 each argument is wrong on one, on another for each: implementations that spin are slow. */
@@ -355,8 +259,7 @@ static bool open_all(void) {
     pages.causal = FOVEA_CAUSAL_NONE;
     columns = (int64_t)FOVEA_MPI_COLUMNS * ranks;
     return fovea_mpi_group_create(comm, &group) == FOVEA_OK && make_cache(-1, &cache) == FOVEA_OK &&
-           fovea_mpi_cache_add(cache, &sequence) == FOVEA_OK && make_linear(-1, &linear) == FOVEA_OK &&
-           make_mha(-1, &mha) == FOVEA_OK &&
+           fovea_mpi_cache_add(cache, &sequence) == FOVEA_OK &&
            make_plan(-1, whole(), FOVEA_MPI_METHOD_PASS, FOVEA_MPI_QUERIES_DEALT, &pass) == FOVEA_OK &&
            make_plan(-1, whole(), FOVEA_MPI_METHOD_GATHER, FOVEA_MPI_QUERIES_DEALT, &gather) == FOVEA_OK &&
            make_plan(-1, pages, FOVEA_MPI_METHOD_MODEL, FOVEA_MPI_QUERIES_REPLICATED, &cached) == FOVEA_OK;
@@ -389,8 +292,6 @@ int main(int argc, char **argv) {
         fovea_mpi_attention_plan_destroy(gather);
         fovea_mpi_attention_plan_destroy(cached);
         fovea_mpi_cache_destroy(cache);
-        fovea_mpi_mha_destroy(mha);
-        fovea_mpi_linear_destroy(linear);
         fovea_mpi_group_destroy(group);
     }
     fovea_context_destroy(ctx);

@@ -2,7 +2,7 @@
  * of one thread. Each thread makes its objects, executes them and frees them, while the other does. Run by mpirun with
  * any number of ranks; skipped where MPI does not provide the level. */
 #include "case.h"
-#include "fovea_mpi_layer.h"
+#include "fovea_mpi_group.h"
 #include "groups.h"
 
 #include <pthread.h>
@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREADS = 2, METHODS = 2, CALLS = 3, ROUNDS = 4, ROWS = 7, IN = 48, COLUMNS = 200, MARK = 0x5a };
+enum { THREADS = 2, METHODS = 2, CALLS = 3, ROUNDS = 4, ROWS = 7, COLUMNS = 200, MARK = 0x5a };
 
 /* The work of a thread. */
 typedef struct work {
     MPI_Comm over;
     const fovea_context *ctx;
     problem problems[METHODS];
-    float *out[METHODS], weights[COLUMNS * IN], x[ROWS * IN], y[ROWS * COLUMNS];
+    float *out[METHODS], own[ROWS * COLUMNS], whole[ROWS * COLUMNS];
     fovea_status status;
     char detail[512];
 } work;
@@ -55,37 +55,24 @@ static void attend(work *w, int method) {
     fovea_mpi_attention_plan_destroy(plan);
 }
 
-static void multiply(work *w) {
+static void gather(work *w) {
     fovea_mpi_group *group = NULL;
-    fovea_mpi_linear *linear = NULL;
-    fovea_linear_desc map;
-    fovea_mpi_linear_desc over;
-    fovea_linear_args a;
-    fovea_linear_desc_init(&map);
-    fovea_mpi_linear_desc_init(&over);
-    fovea_linear_args_init(&a);
-    map.in_features = IN;
-    map.part.weight = fovea_matrix_out_in(w->weights, FOVEA_DTYPE_F32, COLUMNS, IN);
-    over.linear = &map;
-    fovea_tensor y = fovea_tensor_bthd(w->y, FOVEA_DTYPE_F32, 1, ROWS, 1, COLUMNS);
-    a.x = fovea_tensor_bthd(w->x, FOVEA_DTYPE_F32, 1, ROWS, 1, IN);
-    a.y = &y;
-    if (good(w, fovea_mpi_group_create(w->over, &group)) &&
-        good(w, fovea_mpi_linear_create(group, w->ctx, &over, &linear)))
-        for (int i = 0; i < CALLS && good(w, fovea_mpi_linear_execute(linear, &a)); i++) {
+    if (good(w, fovea_mpi_group_create(w->over, &group)))
+        for (int i = 0; i < CALLS && good(w, fovea_mpi_gather_columns(group, FOVEA_OK, ROWS, COLUMNS, sizeof *w->own,
+                                                                      NULL, w->own, w->whole));
+             i++) {
         }
-    fovea_mpi_linear_destroy(linear);
     fovea_mpi_group_destroy(group);
 }
 
 static void *run(void *of) {
     work *w = of;
     w->status = FOVEA_OK;
-    memset(w->y, MARK, sizeof w->y);
+    memset(w->whole, MARK, sizeof w->whole);
     for (int i = 0; i < METHODS; i++) {
         memset(w->out[i], MARK, out_bytes(&w->problems[i]));
         attend(w, i);
-        multiply(w);
+        gather(w);
     }
     return NULL;
 }
@@ -105,10 +92,8 @@ static void fill(work *w, int number, const fovea_context *ctx, rng *r) {
         problem_fill(p, r);
         w->out[i] = malloc(out_bytes(p));
     }
-    for (int i = 0; i < COLUMNS * IN; i++)
-        w->weights[i] = (float)rng_below(r, 201) * 0.01f - 1;
-    for (int i = 0; i < ROWS * IN; i++)
-        w->x[i] = (float)rng_below(r, 201) * 0.01f - 1;
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        w->own[i] = (float)rng_below(r, 201) * 0.01f - 1;
 }
 
 static void compare(const work *w, const work *alone, int number) {
@@ -116,7 +101,7 @@ static void compare(const work *w, const work *alone, int number) {
     for (int i = 0; i < METHODS; i++)
         check(memcmp(w->out[i], alone->out[i], out_bytes(&w->problems[i])) == 0, "thread %d: attention %d differs",
               number, i);
-    check(memcmp(w->y, alone->y, sizeof w->y) == 0, "thread %d: the linear map differs", number);
+    check(memcmp(w->whole, alone->whole, sizeof w->whole) == 0, "thread %d: gathered columns differ", number);
 }
 
 static void test(const fovea_context *ctx) {
