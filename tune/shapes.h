@@ -2,8 +2,8 @@
 #ifndef TUNE_SHAPES_H
 #define TUNE_SHAPES_H
 
-#include "attention/plan/tuning.h"
-#include "linear/tuning.h"
+#include "attention/plan/knobs.h"
+#include "linear/knobs.h"
 #include "options.h"
 #include "words.h"
 

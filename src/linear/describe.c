@@ -3,7 +3,7 @@
 
 #include "core/core.h"
 #include "dispatch/dispatch.h"
-#include "linear/tuning.h"
+#include "linear/knobs.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
 
 #include "core/core.h"
 #include "dispatch/dispatch.h"
-#include "linear/tuning.h"
+#include "linear/knobs.h"
 
 #include <assert.h>
 #include <stdlib.h>

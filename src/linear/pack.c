@@ -1,8 +1,8 @@
 /* Packing of linear maps (linear.h): weights and biases scaled and copied. */
 #include "core/core.h"
 #include "dispatch/dispatch.h"
+#include "linear/knobs.h"
 #include "linear/linear.h"
-#include "linear/tuning.h"
 #include "threads/threads.h"
 
 #include <stdbool.h>

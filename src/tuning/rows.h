@@ -2,7 +2,7 @@
  * bit of any result.
  *
  * Here rows, keys and knobs are numbers and kernels. The operations are listed in operations.inc; what keys and knobs
- * of one mean is told by the module that executes it (attention/plan/tuning.c, linear/tuning.c). The text form is in
+ * of one mean is told by the module that executes it (attention/plan/knobs.c, linear/knobs.c). The text form is in
  * text.h, files are in file.h.
  */
 #ifndef FV_TUNING_ROWS_H

@@ -6,7 +6,7 @@
  * right.
  *
  *     fuzz-tuning --make-seeds FOLDER    writes a few sound files to begin with */
-#include "attention/plan/tuning.h"
+#include "attention/plan/knobs.h"
 #include "core/core.h"
 #include "dispatch/dispatch.h"
 #include "tuning/tuning.h"

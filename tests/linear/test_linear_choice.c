@@ -3,8 +3,8 @@
 #include "attention_case.h"
 #include "dispatch/dispatch.h"
 #include "guard.h"
+#include "linear/knobs.h"
 #include "linear/linear.h"
-#include "linear/tuning.h"
 #include "quantised_case.h"
 #include "target.h"
 

@@ -2,9 +2,9 @@
 #ifndef FOVEA_TESTS_TUNING_CASE_H
 #define FOVEA_TESTS_TUNING_CASE_H
 
-#include "attention/plan/tuning.h"
+#include "attention/plan/knobs.h"
 #include "attention_case.h"
-#include "linear/tuning.h"
+#include "linear/knobs.h"
 #include "tuning/tuning.h"
 
 /* A row for the tier under test: for any size, but for what the caller changes. */

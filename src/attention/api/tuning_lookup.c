@@ -1,6 +1,6 @@
 /* The row of a tuning file that serves an attention (fovea_tuning_lookup). */
 #include "attention/attention.h"
-#include "attention/plan/tuning.h"
+#include "attention/plan/knobs.h"
 #include "context/context.h"
 #include "core/core.h"
 

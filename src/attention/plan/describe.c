@@ -1,6 +1,6 @@
 /* Descriptions of plans, in words. */
+#include "attention/plan/knobs.h"
 #include "attention/plan/plan.h"
-#include "attention/plan/tuning.h"
 #include "core/core.h"
 #include "dispatch/dispatch.h"
 

@@ -1,7 +1,7 @@
-/* The effect of a choice (plan/tuning.h), for tuners: fields that do not affect a plan's work are 0, and thresholds say
+/* The effect of a choice (plan/knobs.h), for tuners: fields that do not affect a plan's work are 0, and thresholds say
  * whether its blocks reach them. */
+#include "attention/plan/knobs.h"
 #include "attention/plan/plan.h"
-#include "attention/plan/tuning.h"
 #include "core/core.h"
 
 fv_attention_choice fv_attention_effect(const fovea_attention_plan *plan) {

@@ -1,8 +1,8 @@
 /* The choices of a plan: which kernels, blocks, tiles and splits suit a shape, by a model of caches and threads.
  * Figures: docs/lab/attention.md. None of them changes a bit of any result.
  */
+#include "attention/plan/knobs.h"
 #include "attention/plan/plan.h"
-#include "attention/plan/tuning.h"
 #include "attention/visible/visible.h"
 #include "core/core.h"
 #include "dispatch/dispatch.h"

@@ -3,7 +3,7 @@
 #include "attention/plan/plan.h"
 
 #include "attention/plan/buckets.h"
-#include "attention/plan/tuning.h"
+#include "attention/plan/knobs.h"
 #include "core/core.h"
 #include "dispatch/dispatch.h"
 

@@ -1,6 +1,6 @@
 /* The row of a tuning file that an attention gets (tuning.h). */
 #include "attention/attention.h"
-#include "attention/plan/tuning.h"
+#include "attention/plan/knobs.h"
 #include "attention/visible/mask.h"
 #include "context/context.h"
 #include "core/core.h"

@@ -1,7 +1,7 @@
 /* Rows of tuning files for linear maps (tuning/tuning.h): by which sizes they are found, and which choices they
  * make. */
-#ifndef FV_LINEAR_TUNING_H
-#define FV_LINEAR_TUNING_H
+#ifndef FV_LINEAR_KNOBS_H
+#define FV_LINEAR_KNOBS_H
 
 #include "tuning/tuning.h"
 

@@ -1,5 +1,5 @@
 /* Linear maps and tuning files (tuning.h). */
-#include "linear/tuning.h"
+#include "linear/knobs.h"
 
 #include "linear/heuristics.h"
 

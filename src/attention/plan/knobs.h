@@ -1,6 +1,6 @@
 /* Rows of tuning files for attention (tuning/tuning.h): the sizes that select a row, and the choices it makes. */
-#ifndef FV_ATTENTION_TUNING_H
-#define FV_ATTENTION_TUNING_H
+#ifndef FV_ATTENTION_KNOBS_H
+#define FV_ATTENTION_KNOBS_H
 
 #include "attention/attention.h"
 #include "tuning/tuning.h"

@@ -1,5 +1,5 @@
 /* The fields of rows for attentions: by which sizes they are found, and which choices they make (tuning.h). */
-#include "attention/plan/tuning.h"
+#include "attention/plan/knobs.h"
 
 #include "attention/sources/source.h"
 
