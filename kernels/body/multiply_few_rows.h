@@ -249,8 +249,7 @@ static __attribute__((noinline)) void few_half(few_args *t, int64_t j) {
 static __attribute__((noinline)) void few_one(few_args *t, int64_t j) { few_columns(t, j, 1, FEW_ROWS, 1, false); }
 
 #ifdef FV_STEP_SCALES
-/* Rows of A times the scales of steps. What is -0, and as a weight not negative else, stays that: its scale may be
- * anything. */
+/* Rows of A times the scales of steps. What is -0 stays that: its scale may be anything. */
 static __attribute__((noinline)) void few_scale(few_args *t, const float *scales, float *scaled) {
     for (int64_t i = 0; i < t->m; i++)
         for (int64_t s = 0; s < t->k; s += FV_W) {
@@ -258,8 +257,9 @@ static __attribute__((noinline)) void few_scale(few_args *t, const float *scales
             const float *from = t->a + i * t->lda + s;
             const vf a = left < FV_W ? v_load_n(from, left) : v_load(from),
                      scale = left < FV_W ? v_load_n(scales + s, left) : v_load(scales + s);
-            const vm there = v_not_lt(v_with_sign(v_set1(-1.0f), a), v_set1(0.0f));
-            v_store(scaled + i * FV_SEGMENT + s, v_mul_where(there, a, scale));
+            const vm positive = v_not_lt(v_with_sign(v_set1(-1.0f), a), v_set1(0.0f));
+            v_store(scaled + i * FV_SEGMENT + s,
+                    v_select(v_eq(a, v_set1(0.0f)), v_mul_where(positive, a, scale), v_mul(a, scale)));
         }
     t->a = scaled;
     t->lda = FV_SEGMENT;

@@ -251,7 +251,7 @@ const op_check check_keys = {keys_trials, keys_invoke, keys_verify};
 
 enum { STORED, SCALED, MERGED, CARRIED_ON, CARRIED_ON_MERGED, STORES };
 
-/* Weights are not negative, and -0 where their key is hidden, whose scale may be NaN. */
+/* Some weights are -0, as those of hidden keys, whose scales may be NaN. */
 static void fill_scaled(trial *t, operand *a, operand *scales) {
     fill_uniform(t, scales, 0.001f, 2.0f);
     for (int64_t p = 0; p < a->cols; p++) {
@@ -260,7 +260,7 @@ static void fill_scaled(trial *t, operand *a, operand *scales) {
             *float_before(scales, 0, p) = NAN;
         for (int64_t i = 0; i < a->rows; i++) {
             float *weight = float_before(a, i, p);
-            *weight = (bad && i > 0) || rng_below(&t->rng, 6) == 0 ? -0.0f : fabsf(*weight);
+            *weight = (bad && i > 0) || rng_below(&t->rng, 6) == 0 ? -0.0f : *weight;
         }
     }
 }
