@@ -1,4 +1,4 @@
-"""What comes in and goes out: kinds of arrays, strides, element types, read-only memory, out=."""
+"""Inputs and outputs: kinds of arrays, strides, element types, read-only memory, out=."""
 
 import array
 import ctypes
@@ -19,7 +19,7 @@ def qkv(normal):
 
 
 class Producer:
-    """What has only __dlpack__."""
+    """An array with __dlpack__ only."""
 
     def __init__(self, of):
         self.of = of
@@ -73,7 +73,7 @@ class EditedProducer(Producer):
 
 
 def test_dlpack_offsets_lanes_and_no_strides(qkv):
-    """What numpy never exports."""
+    """An array of a kind that numpy never exports."""
     expected = fovea.attention(*qkv)
 
     def move(words):

@@ -64,7 +64,7 @@ def test_layouts_strides_and_lens(tokens, normal):
     for sequences in (plain, packed):
         got = cache.attend(0, sequences, q, causal="bottom_right", return_lse=True)
         assert all(map(np.array_equal, got, expected))
-    # Queries on one axis: a prefill beside a decode.
+    # Queries on one axis: a prefill and a decode.
     q_starts = [0, 40, 41]
     mixed = np.concatenate([q[0], q[2, :, -1:]], 1).transpose(1, 0, 2)
     got = cache.attend(0, [plain[0], packed[2]], mixed, cu_seqlens_q=q_starts, causal="bottom_right", layout="thd")

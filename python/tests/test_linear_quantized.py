@@ -13,7 +13,7 @@ MAKERS = {
     **{f"{name} g{group}": (make, group) for name, make in GROUPED.items() for group in (32, 64, 128)},
     **{name: (make, None) for name, make in BLOCKS.items()},
 }
-# Of the largest number of a result: q16 rounds x to 1 / 32638 of the largest of a group, q8 to 1 / 254.
+# Relative to the largest number of a result: q16 rounds x to 1 / 32638 of the largest of a group, q8 to 1 / 254.
 BOUNDS = {"exact": 1e-5, "q16": 1e-4, "q8": 2e-2}
 
 

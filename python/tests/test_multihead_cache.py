@@ -32,7 +32,7 @@ def cache_of(types="float32", **options):
 
 
 def in_chunks(layer, x, size, types, **options):
-    """Each row of x is a sequence, whose tokens come by so many."""
+    """Each row of x is a sequence, whose tokens come `size` at a time."""
     cache = cache_of(types, **options)
     sequences = [cache.add() for _ in x]
     parts = [layer(x[:, i : i + size], cache=cache, layer=1, sequences=sequences) for i in range(0, x.shape[1], size)]
@@ -77,7 +77,7 @@ def test_norms_against_float64(w, norms, normal, over):
 
 
 def test_lengths_packed_and_columns(w, normal):
-    """Padded, packed, with masks: a prefill beside a decode."""
+    """Padded, packed, with masks: a prefill and a decode."""
     x = normal(2, 10, FEATURES)
     options = dict(mask="key_padding", sinks=True)
     layer, packed, cache = make(w, **options), make(w, packed=32), cache_of()

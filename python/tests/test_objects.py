@@ -210,7 +210,7 @@ def test_merge(qkv, normal, tiers):
 
 
 def test_merge_layouts(normal):
-    """Of packed sequences and of heads beside tokens: what attention() gives in a layout is taken in it."""
+    """Packed sequences, and heads next to tokens: results of attention() in a layout are accepted in it."""
     q, k, v = normal(70, 4, 16), normal(300, 2, 16), normal(300, 2, 16)
     whole, whole_lse = fovea.attention(q, k, v, cu_seqlens_q=[0, 30, 70], cu_seqlens_kv=[0, 100, 300], layout="thd",
                                        return_lse=True)  # fmt: skip

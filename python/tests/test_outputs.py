@@ -1,4 +1,4 @@
-"""What a call gives beside out, lse and weights."""
+"""Results of a call besides out, lse and weights."""
 
 import numpy as np
 import pytest

@@ -20,7 +20,7 @@ except FileNotFoundError as error:
 
 
 def tuned(log):
-    """What fovea-tune would tune for a log."""
+    """The classes that fovea-tune would tune for a log."""
     command = [TUNE, "--dry-run", "--log", str(log), "--threads", "1"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

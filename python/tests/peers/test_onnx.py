@@ -63,7 +63,8 @@ def test_refusals():
         (ValueError, "outputs has 'Z', it may have Y, present_key", lambda: call(x, x, x, outputs=["Z"])),
         (ValueError, "all as many; they have 4, 4 and 3", lambda: call(x, x, flat)),
         (ValueError, r"K has the shape \(1, 4, 3, 8\), which is not that of 2 heads", lambda: call(x, x, x, kv_num_heads=2)),
-        (ValueError, r"Q has the shape \(1, 3, 32\), which is not that of 5", lambda: call(flat, flat, flat, q_num_heads=5, kv_num_heads=4)),
+        (ValueError, r"Q has the shape \(1, 3, 32\), which is not that of 5",
+         lambda: call(flat, flat, flat, q_num_heads=5, kv_num_heads=4)),
         (ValueError, "3-D inputs need q_num_heads", lambda: call(flat, flat, flat)),
         (ValueError, "softcap", lambda: call(x, x, x, softcap=-1.0)),
     ):  # fmt: skip
@@ -73,7 +74,7 @@ def test_refusals():
 
 @pytest.mark.parametrize("seed", range(60))
 def test_made_up(seed):
-    """What the node tests leave out: combinations of options, against onnx's reference."""
+    """Combinations of options, which the node tests leave out, against onnx's reference."""
     random = np.random.default_rng(seed)
     batch, groups, repeat, past = (int(random.integers(1, 4)) for _ in range(4))
     queries, fresh, channels = (int(random.integers(2, 7)) for _ in range(3))

@@ -1,6 +1,6 @@
-"""PyTorch's own samples, of its OpInfo and ModuleInfo databases, with fovea.torch enabled: outputs and gradients beside torch's
-in float64, within the tolerances of these databases, or twice the error that torch has in float32. What goes to torch all the same is listed, by reason, and must be
-torch's to the bit."""
+"""PyTorch's own samples, of its OpInfo and ModuleInfo databases, with fovea.torch enabled: outputs and gradients against torch's in
+float64, within the tolerances of these databases, or twice the error that torch has in float32. Calls that still go to torch are listed, by
+reason, and must be torch's to the bit."""
 
 import collections
 import functools
@@ -28,9 +28,9 @@ def databases():
     return {info.full_name.split(".")[-1]: info for info in ops}, {info.name: info for info in module_db}
 
 
-# What Fovea leaves to torch in these samples, as counters() names it.
+# Reasons why Fovea leaves calls of these samples to torch, as counters() names them.
 LEFT = {"3 dimensions", "dropout", "gradient of a case outside torch's fused kernel", "gradient of a mask", "gradient with weights"}
-# Of float32, as these databases have them: (atol, rtol).
+# Tolerances of float32, as these databases have them: (atol, rtol).
 TOLERANCES = {"multi_head_attention_forward": (1e-4, 1e-4), "op": (5e-5, 5e-6), "module": (1e-5, 1.3e-6)}
 
 

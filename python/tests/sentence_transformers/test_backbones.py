@@ -13,7 +13,7 @@ KINDS = list(embedding_models.CONFIGS)
 
 
 def doubles(kind, folder, texts):
-    """What transformers computes of each text alone."""
+    """The results of transformers for each text alone."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64).eval()
     for text in texts:

@@ -96,7 +96,7 @@ def test_what_a_function_says_of_itself():
 
 
 def test_lengths():
-    """Of the constructor, by either name, and in processes."""
+    """The constructor's limit of length, by either name, and in processes."""
     folder = str(embedding_models.classifier("bert"))
     long = [("w1 " * 300, "w2 " * 300)]
     for options in ({"max_length": 20}, {"processor_kwargs": {"model_max_length": 20}}):

@@ -1,4 +1,4 @@
-"""What encode() takes and gives, what is refused and in which words, threads, processes and signals."""
+"""Arguments and results of encode(), what it refuses and in which words, threads, processes and signals."""
 
 import os
 import signal
@@ -319,7 +319,7 @@ def test_minilm(tiers):
 
 @pytest.mark.slow
 def test_memory_stays_flat(folder):
-    """100,000 texts: beside texts and vectors, no more memory than of 5,000."""
+    """100,000 texts need, apart from texts and vectors, no more memory than 5,000."""
     code = """if 1:
         import resource, sys
         from fovea.sentence_transformers import SentenceTransformer

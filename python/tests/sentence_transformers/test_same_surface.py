@@ -1,5 +1,5 @@
-"""What a model of sentence-transformers answers to beside encode(): modules, types, saving, empty inputs, similarities,
-tokens; against the package itself."""
+"""Methods of sentence-transformers' models besides encode(): modules, types, saving, empty inputs, similarities, tokens; against the
+package itself."""
 
 import copy
 import json
@@ -88,7 +88,12 @@ def test_conversions(both):
     model, _ = both
     whole = model.encode(TEXTS)
     assert model.to("cpu") is model.to(torch.device("cpu")) is model.to(torch.float32) is model.to(device="cpu", dtype=None)
-    for convert in (lambda: model.to(torch.bfloat16), lambda: model.to(dtype="bfloat16"), lambda: model.to("cpu", torch.bfloat16), model.bfloat16):
+    for convert in (
+        lambda: model.to(torch.bfloat16),
+        lambda: model.to(dtype="bfloat16"),
+        lambda: model.to("cpu", torch.bfloat16),
+        model.bfloat16,
+    ):
         pytest.importorskip("ml_dtypes")
         convert()
         assert model.dtype.name == "bfloat16" and not np.array_equal(model.encode(TEXTS), whole)
@@ -141,7 +146,7 @@ def test_similarities(kind, both):
 
 
 def test_save(both, tmp_path):
-    """What was changed of a model is in the folder that it saves, for both packages."""
+    """Changes to a model are in the folder that it saves, for both packages."""
     model, _ = both
     model.max_seq_length, model.similarity_fn_name, model.truncate_dim = 9, "euclidean", 20
     model.prompts["own"], model.default_prompt_name = "w7 w8 ", "own"
@@ -274,7 +279,8 @@ def test_the_prompt_s_length_follows_the_limit(folder, tmp_path):
 def test_prompts_that_are_none(folder):
     """None stands for the saved prompt, an empty text for no prompt."""
     for kind in (SentenceTransformer, sentence_transformers.SentenceTransformer):
-        assert kind(folder, prompts={"query": None, "passage": ""}, device="cpu").prompts == {"query": "w1 w2 ", "document": "", "passage": ""}
+        prompts = kind(folder, prompts={"query": None, "passage": ""}, device="cpu").prompts
+        assert prompts == {"query": "w1 w2 ", "document": "", "passage": ""}
 
 
 def test_a_language_model_s_last_token(tmp_path):

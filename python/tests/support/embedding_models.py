@@ -125,6 +125,6 @@ def text(rng, words):
 
 
 def texts(seed=0):
-    """Of mixed lengths: some empty, some past the limit."""
+    """Texts of mixed lengths: some empty, some past the limit."""
     rng = np.random.default_rng(seed)
     return [text(rng, n) for n in (3, 0, 40, 1, 150, 17, 300, 25, 0, 199, 2)]

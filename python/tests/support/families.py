@@ -49,7 +49,7 @@ _SIZES = [
 ]
 _SIZES = [(re.compile(pattern), size) for pattern, size in _SIZES]
 
-# What single families need beside it.
+# Further settings of single families.
 _SETTINGS: dict[str, dict] = {
     "bamba": {"mamba_n_heads": 4, "mamba_d_head": 32, "mamba_d_state": 16},
     "deepseek_v2": {"num_experts_per_tok": 2},

@@ -81,7 +81,7 @@ def _short(reason):
 
 
 def record(name):
-    """What the table says of a family: {"family": name, ...}."""
+    """The table's record of a family: {"family": name, ...}."""
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
@@ -173,7 +173,8 @@ _PARTS = [
      'with `attn_implementation="fovea"` alone it is transformers\' own.'),
     ("own", "Not served", "family | why", "Their attention is transformers' own code, which Fovea leaves alone."),
     ("none", "Without attention", None, "Convolutions, state spaces and the like: nothing called attention."),
-    ("wrong", "Other results", "family | what", "These differ from eager attention beyond the bound, or raise: use another implementation."),
+    ("wrong", "Other results", "family | what",
+     "These differ from eager attention beyond the bound, or raise: use another implementation."),
     ("untried", "Not tried", "family | why", "No small model of these could be made from a configuration alone."),
 ]  # fmt: skip
 

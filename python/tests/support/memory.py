@@ -1,4 +1,4 @@
-"""What the allocators of C and Python have given out: exact, so that few rounds show a leak of a few bytes."""
+"""Memory that the allocators of C and Python have given out: exact, so that few rounds show a leak of a few bytes."""
 
 import ctypes
 import gc
@@ -26,7 +26,7 @@ def allocated():
 
 
 def assert_no_growth(use):
-    """Of use(), called three times: the first call may fill caches."""
+    """Calls use() three times, and checks that the last call leaves no memory: the first may fill caches."""
     use()
     use()
     before = allocated()

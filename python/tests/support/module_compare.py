@@ -228,7 +228,7 @@ def _oracle(model, optimized):
 
 
 def differences(program, module, optimize):
-    """What differs, as a list of sentences, and the copy. Empty is good."""
+    """The differences, as a list of sentences, empty if there is none, and the copy."""
     kept = []
 
     def optimized(model):

@@ -1,4 +1,4 @@
-"""What random modules are made of besides torch.nn: classes, functions and hooks that a user might write.
+"""Parts of random modules besides torch.nn: classes, functions and hooks that a user might write.
 
 Hooks and modules write what they saw into LOG; random_modules.py compares the logs of two models.
 """
@@ -191,7 +191,7 @@ class Double(nn.Module):
 
 
 class Result:
-    """What some models return: a class of their own."""
+    """The result of some models: a class of their own."""
 
     def __init__(self, out, other):
         self.out, self.other = out, other

@@ -1,4 +1,4 @@
-"""What forward() of a random class is written with: activations, writes, conditions, views."""
+"""Statements for forward() of random classes: activations, writes, conditions, views."""
 
 ACTIVATIONS = [
     "nn.ReLU()",
@@ -44,7 +44,7 @@ WRITING_FUNCTIONS = [
     "({}).clamp_(-1, 1)",
 ]
 
-# What changes a tensor h, with another one r: (construct, statements).
+# Writes to a tensor h, with another one r: (construct, statements).
 WRITES = [
     ("write: item", ["{h}[0] = 0"]),
     ("write: column", ["{h}[:, 0] += 1"]),

@@ -1,4 +1,4 @@
-"""What tests of fovea.torch.optimize() ask of a copy."""
+"""Checks of copies, for tests of fovea.torch.optimize()."""
 
 
 def close(got, want, bound=4e-6):

@@ -17,7 +17,7 @@ def surroundings(**environment):
 
 
 def run(program, **environment):
-    """What a Python program prints, which must end, and well."""
+    """The output of a Python program, which must end with status 0."""
     done = subprocess.run(
         [sys.executable, "-c", program],
         env=surroundings(**environment),

@@ -56,7 +56,7 @@ _ROOTS = [  # (arguments, first lines, call, whether y may be None)
 ]
 _RESULTS = ["{0}", "{0}", "{0}", "({0}, {1})", "[{0}, None]", '{{"out": {0}, "other": {1}}}', "Result({0}, {1})"]
 
-# What is done to a child before optimize(), and after it: {m} is the child.
+# Changes to a child before optimize(), and after it: {m} is the child.
 _HOOKS = [
     ("hook", "{m}.register_forward_hook(log('{path}'))"),
     ("hook, before", "{m}.register_forward_pre_hook(log('{path}'))"),
@@ -125,7 +125,7 @@ def _classes(rng, width):
 
 
 def _targets(model):
-    """Of all named children: (path, expression)."""
+    """All named children: (path, expression)."""
     return [(path, f"model.get_submodule({path!r})") for path, _ in model.named_modules() if path]
 
 
@@ -159,7 +159,7 @@ def _after(rng, model):
             child, nn.MultiheadAttention
         )
         choices = [*rng.sample(_HOOKS, 3), ("global changed", "FLAG = False")]
-        # What dropout draws depends on the strides of its input, which attention of the copy chooses by itself.
+        # The numbers that dropout draws depend on the strides of its input, which attention of the copy chooses by itself.
         if isinstance(child, nn.Dropout) and not any(isinstance(m, nn.MultiheadAttention) for m in model.modules()):
             choices = [("dropout.train()", "{m}.train()")]
         elif isinstance(child, module_parts.Lora):

@@ -146,7 +146,7 @@ def make(family, attention="eager"):
     made = getattr(transformers, model)._from_config(config, attn_implementation="eager").eval()
     with torch.no_grad():
         for name, weight in made.named_parameters():
-            # What starts as zeros or ones, or, in CLIP, too small to matter.
+            # Weights that start as zeros or ones, or, in CLIP, too small to matter.
             if name.endswith("sinks") or (weight.dim() == 1 and name.endswith("bias")):
                 weight.normal_(std=0.3)
             elif family == "clip" and weight.dim() == 2 and "proj" in name:

@@ -1,4 +1,4 @@
-"""What bfloat16 is computed by: exact in calls of fovea's own functions, the fastest in models, and what config() says in both."""
+"""The arithmetic of bfloat16: exact in calls of fovea's own functions, the fastest in models, and config()'s in both."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Gradients of fovea.torch.attention beside float64, for whatever attention takes."""
+"""Gradients of fovea.torch.attention against float64, for whatever attention takes."""
 
 import random
 
@@ -136,7 +136,7 @@ def test_blocks_of_rows_and_of_sequences(monkeypatch):
     test_gradients_of_random_calls(1)
 
 
-# What torch's kernel serves, by a mask that Fovea makes or is given, and what it does not.
+# Cases that torch's kernel serves, by a mask that Fovea makes or is given, and others.
 PADDED = {
     "top left": {"causal": "top_left"},
     "bottom right": {"causal": "bottom_right"},

@@ -64,7 +64,7 @@ def test_branches():
     assert not program.straight and program.stored == {"x", "y", "z", "self"} and len(program.loops) == 1
     assert lines[:4] == ["unknown", "self.q(x)", "self.k(x)", "unknown"] and lines[-1] == "return self.o(y)"
     assert "(self.v(*unknown) + (y [] 0))" in lines
-    # What was read before a branch is another node than what is read behind it.
+    # A name read before a branch is another node than the same name read behind it.
     reads = [n.inputs[0] for n in program.nodes if n.kind == "read" and n.name in "qko"]
     assert reads[0] is reads[1] is not reads[2]
 

@@ -1,4 +1,4 @@
-"""What fovea.compat.flash_attn refuses, by what sentence; no tensor has changed then."""
+"""Calls that fovea.compat.flash_attn refuses, and its sentences; no tensor has changed then."""
 
 import pytest
 import torch

@@ -89,7 +89,7 @@ def numbers():
 
 
 def lists():
-    """Of two integers, one for each sequence, and what is none."""
+    """Lists of two integers, one for each sequence, and values that are none."""
     yield from (
         [3, 7],
         (0, 5),
@@ -131,7 +131,7 @@ def lists():
 
 
 def arrays(x):
-    """Of x's numbers, rounded in some, and what is none."""
+    """Arrays of x's numbers, rounded in some, and values that are none."""
     t = torch.from_numpy(x)
     yield from (
         x,
@@ -254,7 +254,7 @@ CHOICES = {
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", CHOICES)
 def test_attention(name):
-    """Each value alone, and once beside a random one of another argument."""
+    """Each value alone, and once together with a random one of another argument."""
     random, ran = np.random.default_rng(len(name)), 0
     for value in CHOICES[name]:
         other = str(random.choice([x for x in CHOICES if x != name]))

@@ -212,7 +212,7 @@ def test_activation_changed(how):
 
 
 def test_interrupted(model):
-    """What a run that ended in an exception has left is nobody else's."""
+    """Results left by a run that ended in an exception are not used by another."""
     fast, x = optimize(model), torch.randn(2, 3, 16)
     check(model, fast, 1)
     good, fast.scale = fast.scale, "no number"

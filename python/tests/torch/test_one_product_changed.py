@@ -1,4 +1,4 @@
-"""What changes between a proof of one_product.py and a call, or comes by the same code in another way."""
+"""Changes between a proof of one_product.py and a call, and other ways by which the same code is reached."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""fovea::attention: opcheck, gradients beside float64, and models compiled whole."""
+"""fovea::attention: opcheck, gradients against float64, and models compiled whole."""
 
 import pytest
 

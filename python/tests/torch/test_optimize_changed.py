@@ -1,4 +1,4 @@
-"""What is changed after optimize() acts in the copy as in the model where a call can see it. docs/python.md lists the rest."""
+"""A change after optimize() acts in the copy as in the model if a call can see it. docs/python.md lists the rest."""
 
 import pytest
 

@@ -194,7 +194,7 @@ def test_forward_mode_and_maps(x):
 
 
 class Lora(nn.Module):
-    """What adapters do: they read the weight of the map that they stand for, and merge into it."""
+    """An adapter: it reads the weight of the map that it replaces, and merges into it."""
 
     def __init__(self, base):
         super().__init__()

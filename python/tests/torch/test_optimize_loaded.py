@@ -118,7 +118,8 @@ def test_functional_call(both):
     with torch.no_grad():
         want = fast(x)
         own = dict(fast.named_parameters())
-        for values in (own, fast.state_dict(), {n: p.detach() for n, p in own.items()}, {n: p.detach() for n, p in model.named_parameters()}):
+        detached = ({n: p.detach() for n, p in parameters} for parameters in (own.items(), model.named_parameters()))
+        for values in (own, fast.state_dict(), *detached):
             assert torch.equal(functional_call(fast, values, (x,)), want)
         shifted = functional_call(fast, {"norm.weight": 2 * model.norm.weight.detach()}, (x,))
         expected = functional_call(model, {"norm.weight": 2 * model.norm.weight.detach()}, (x,))

@@ -119,7 +119,7 @@ def test_no_map_moves_past_an_activation(act):
 
 
 class Between(nn.Module):
-    """What stands between a map and the addition of y writes y."""
+    """The activation between a map and the addition of y writes y."""
 
     def __init__(self):
         super().__init__()

@@ -213,7 +213,7 @@ def test_half_attention(dtype):
 
 
 class Shared(nn.Module):
-    """What stands in two places: modules, a parameter, and the last map of attention."""
+    """A model with a part in two places: modules, a parameter, or the last map of attention."""
 
     def __init__(self, kind):
         super().__init__()

@@ -47,8 +47,8 @@ def run(model, dtype=torch.float32, **options):
 
 @pytest.mark.parametrize("name", [*MODULES, *WORDS])
 def test_q16_is_what_the_oracle_computes(name, monkeypatch):
-    """Of the same x, but for float32's rounding, which is less than that of x. After another map x differs in last bits, and
-    some of it is rounded the other way."""
+    """The results for the same x agree but for float32's rounding, which is less than that of x. After another map x differs in last bits,
+    and some of it is rounded the other way."""
     model, weights = model_of(name), name if name in WORDS else None
     torch.manual_seed(1)
     options = {"example": torch.randn(2, 9, 256), "weights": weights}

@@ -160,7 +160,7 @@ def test_compressed_left_alone(change, sentence):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_of_no_memory(name):
-    """Of all buffers, or of one."""
+    """All buffers without memory, or one."""
     for which in (None, "g_idx", "scales", "weight_scale", "weight_shape"):
         module = MODULES[name](rng_of(name), 128, 48, 32)
         tensors = {**module._parameters, **module._buffers}

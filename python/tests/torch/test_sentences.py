@@ -1,4 +1,4 @@
-"""What errors say of wrong numbers, and of arguments that other libraries have."""
+"""Sentences of errors about wrong numbers, and about arguments that other libraries have."""
 
 import numpy as np
 import pytest

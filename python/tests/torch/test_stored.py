@@ -1,4 +1,4 @@
-"""Objects of fovea beside torch's: torch.save(), copies of modules that hold them, weights of bfloat16 that come back."""
+"""Objects of fovea among torch's: torch.save(), copies of modules that hold them, weights of bfloat16 that come back."""
 
 import copy
 import io

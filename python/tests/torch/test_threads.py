@@ -43,7 +43,7 @@ except ValueError as error:
 
 
 def test_tasks_run_on_torchs_threads():
-    """No threads beside those that torch has already, and no second OpenMP."""
+    """No threads in addition to torch's, and no second OpenMP."""
     program = OPENMP + "import torch; torch.set_num_threads(4); loaded = openmp()" + CALL + """
 fovea.config(threads=4)
 a = torch.ones(2000, 2000)

@@ -1,4 +1,4 @@
-"""What attn_implementation="fovea" does where it cannot run on Fovea, and with masks and lengths that users give."""
+"""attn_implementation="fovea" in cases that cannot run on Fovea, and with masks and lengths that users give."""
 
 import sys
 import warnings

@@ -30,7 +30,7 @@ def test_requests(family):
     model.set_attn_implementation("fovea")
     counters.reset()
     generation = GenerationConfig(**options, eos_token_id=-1, pad_token_id=0)
-    # Prompts in pieces of 8 tokens, beside requests that are further on.
+    # Prompts in pieces of 8 tokens, together with requests that are further on.
     batching = ContinuousBatchingConfig(max_batch_tokens=8, num_blocks=64)
     results = model.generate_batch(prompts, generation_config=generation, continuous_batching_config=batching)
     results = sorted(results.values(), key=lambda result: int(result.request_id.rpartition("_")[2]))

@@ -156,7 +156,7 @@ def test_static_cache_reads_used_keys_only():
 
 
 def test_crop_and_go_on():
-    """What assisted decoding does: tokens are tried, and taken back."""
+    """Assisted decoding: tokens are tried, and removed again."""
     model = tiny_models.make("gemma2", "fovea")
     ids = tiny_models.tokens(length=20)
     store = DynamicCache(config=model.config)

@@ -12,7 +12,7 @@ from transformers.utils import logging
 import fovea.transformers
 from fovea.transformers import counters
 
-# Of the largest logit or weight.
+# Relative to the largest logit or weight.
 BOUND = 2e-6
 NEW_TOKENS = 16
 
@@ -68,7 +68,7 @@ def test_padding(family, side):
     mask = tiny_models.padding(side)
     inputs = tiny_models.inputs_of(family, mask)
     wanted, got = both(family, lambda model: logits_of(model(**inputs)))
-    # What a model says of padding has no meaning. Where the padded text is another's context, all logits count.
+    # Logits of padding have no meaning. If the padded text is another's context, all logits count.
     assert_near(wanted, got, mask.bool() if wanted.shape[:2] == mask.shape else None)
 
 

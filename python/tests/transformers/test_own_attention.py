@@ -101,7 +101,7 @@ def test_text(name, side):
     model, optimized = pair(name)
     mask = {} if side is None else {"attention_mask": padding(side)}
     with torch.inference_mode():
-        # What padding itself gives counts, too: rows that see no key.
+        # Results of padding count, too: rows that see no key.
         assert_near(model(tokens(), **mask).logits, optimized(tokens(), **mask).logits)
         assert_near(model(tokens(1, 9)).logits, optimized(tokens(1, 9)).logits)
     assert_fused(4)
@@ -266,7 +266,7 @@ def test_left_to_torch(reason, change, fallbacks):
 
     with torch.no_grad():
         if reason == "kind of tensor":
-            # What packed maps make of it is another's test: here attention alone must not read such tensors.
+            # Packed maps with such tensors have a test of their own: here only attention must not read them.
             attention, x = optimized.mpnet.encoder.layer[0].attention.attn, torch.randn(2, 1, 5, 48)
             original = model.mpnet.encoder.layer[0].attention.attn
             wanted = torch.stack([MPNetSelfAttention.forward(original, y)[0] for y in x])

@@ -183,7 +183,7 @@ def test_crop_select_reset(exact):
 
 
 def test_crop_into_padding(exact):
-    """What is left of a row is padding: its first token is among those that come next."""
+    """Only padding is left of a row: its first token is among those that come next."""
     model, ids, mask = exact("llama"), tiny_models.tokens(length=12), torch.ones(3, 12, dtype=torch.long)
     mask[0, :6] = 0
     cropped, new = (KVCache(model.config, max_bytes=1 << 24) for _ in range(2))

@@ -64,7 +64,7 @@ def cosines(a, b):
 
 @pytest.fixture(scope="module")
 def wanted(sentence_model):
-    """What torch computes in float64."""
+    """The results of torch in float64."""
     return encode(sentence_model(torch.float64, "eager"))
 
 

@@ -32,7 +32,7 @@ def theirs(dim, base, parameters, **length):
 
 
 def ours(dim, base, **settings):
-    """What ones and zeros become at position 1."""
+    """Ones and zeros rotated to position 1."""
     x = np.repeat(np.float32([1, 0]), dim // 2).reshape(1, 1, 1, dim)
     cos, sin = np.split(fovea.Rope(dim, base=base, **settings).apply(x, 1)[0, 0, 0].astype(float), 2)
     return np.arctan2(sin, cos), np.hypot(cos, sin)

@@ -52,7 +52,7 @@ def again(monkeypatch):
     monkeypatch.undo()
 
 
-# What is hidden, and the adapter that it turns off; None where the rest is as before, but for matrices of masks.
+# Names to hide, and the adapter that each turns off; None if the rest is as before, but for matrices of masks.
 HIDDEN = [
     (modeling_utils, "AttentionInterface", ATTENTION),
     (modeling_utils, "ALL_ATTENTION_FUNCTIONS", ATTENTION),
