@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Biases are written out for so many bytes at most; then rows and heads are computed in parts. */
+/* Biases take at most this many bytes written out; if they need more, rows and heads are computed in parts. */
 enum { BIAS_BYTES = 64 << 20 };
 
 static bool quantised(const fg_type *type) { return type->block > 1; }
@@ -74,7 +74,7 @@ static bool sinks_served(const fg_attention *a) {
     return !s || (is(s, FOVEA_DTYPE_F32) && strides_whole(s) && s->ne[0] == a->heads);
 }
 
-/* Of the ranges that the library gives them. */
+/* Are the numbers of a description within the ranges that the library allows? */
 static bool numbers_served(const fovea_attention_desc *d) {
     bool served = true;
 #define IN_RANGE(name, least, most) served = served && (d->name == 0 || (d->name >= (least) && d->name <= (most)));

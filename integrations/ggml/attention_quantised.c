@@ -23,8 +23,8 @@ typedef struct work {
 
 static size_t lines(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
 
-/* Rows of blocks, so many bytes apart, to contiguous float32. A row with a scale that is not finite becomes NaN, which
- * counts where the row is seen. */
+/* Widens rows of blocks, row_bytes apart, to contiguous float32. A row with a scale that is not finite becomes NaN,
+ * which matters only if the row is seen. */
 static void widen(const fovea_context *context, fovea_matrix rows, int64_t row_bytes, float *to) {
     if (fovea_dequantize(context, &rows, to) == FOVEA_OK)
         return;

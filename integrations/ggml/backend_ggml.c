@@ -91,16 +91,16 @@ static bool find_functions(void *caller) {
     static const struct {
         const char *name;
         size_t offset;
-    } wanted[] = {
+    } functions[] = {
 #define FG_ROW(name) {"ggml_" #name, offsetof(fg_functions, name)},
         FG_FUNCTIONS(FG_ROW)
 #undef FG_ROW
     };
-    const char *missing = library ? NULL : wanted[0].name;
-    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0] && !missing; i++) {
-        void *const function = dlsym(library, wanted[i].name);
-        memcpy((char *)&fg_ggml + wanted[i].offset, &function, sizeof function);
-        missing = function ? NULL : wanted[i].name;
+    const char *missing = library ? NULL : functions[0].name;
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0] && !missing; i++) {
+        void *const function = dlsym(library, functions[i].name);
+        memcpy((char *)&fg_ggml + functions[i].offset, &function, sizeof function);
+        missing = function ? NULL : functions[i].name;
     }
     if (library)
         dlclose(library);
@@ -110,7 +110,7 @@ static bool find_functions(void *caller) {
     return !missing;
 }
 
-/* Names may be asked for up to the last one that is there. Each that is wanted is in every release with these
+/* Names may be asked for up to the last one that is there. Each that is looked up is in every release with these
  * functions, so a search that begins at 0 ends before that. */
 enum { MOST_NUMBERS = 512 };
 

@@ -1,4 +1,4 @@
-/* What the backend needs of the program that loads it: ggml's functions, and the numbers of its operations and types.
+/* Taken from the program that loads the backend: ggml's functions, and the numbers of its operations and types.
  *
  * Nothing is linked. Functions are those of the library that calls ggml_backend_init(), so a process may hold several
  * ggmls. Numbers of operations and types differ between releases, and are looked up by name. The headers that this file

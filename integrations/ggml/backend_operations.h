@@ -1,4 +1,4 @@
-/* What computes the operations of backend_operations.inc: all that backend.c and device.c know of one. */
+/* Implementations of the operations of backend_operations.inc: all that backend.c and device.c know of one. */
 #ifndef FG_BACKEND_OPERATIONS_H
 #define FG_BACKEND_OPERATIONS_H
 

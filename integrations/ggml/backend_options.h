@@ -13,7 +13,7 @@ bool fg_options_listed(void);      /* operations are named, or all: they are tak
 bool fg_options_debug(void);
 /* Tier and threads, as the environment allows them. */
 const fovea_info *fg_options_info(void);
-/* Of products with quantised weights. */
+/* The arithmetic of products with quantised weights. */
 fovea_arithmetic fg_options_arithmetic(void);
 
 #endif

@@ -35,7 +35,7 @@ static void team_free(fg_team *team) {
     memset(team, 0, sizeof *team);
 }
 
-/* What keeps a thread busy for several times as long as it takes to wake (some 20 microseconds). */
+/* Operations that keep a thread busy for several times as long as it takes to wake (some 20 microseconds). */
 enum { OPERATIONS_OF_THREAD = 2000000 };
 
 static int threads_for(int most, double operations) {

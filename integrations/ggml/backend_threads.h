@@ -1,5 +1,5 @@
-/* What a backend has: memory, and threads with their plans. A backend is what ggml calls a stream: a llama_context has
- * one. One thread at a time computes on it. */
+/* The state of a backend: memory, and threads with their plans. A backend is what ggml calls a stream: a llama_context
+ * has one. One thread at a time computes on it. */
 #ifndef FG_BACKEND_THREADS_H
 #define FG_BACKEND_THREADS_H
 
@@ -22,7 +22,7 @@ enum {
     FG_PLAN_KEY
 };
 
-/* Threads, and the plans that are made for so many. */
+/* A number of threads, and the plans that were made for it. */
 typedef struct fg_team {
     int threads;
     uint64_t used; /* when: the one that was not used for longest goes first */
@@ -49,7 +49,7 @@ typedef struct fg_backend {
 
 /* Threads for the backend's present number of them, or NULL, having said why. */
 fg_team *fg_backend_team(fg_backend *backend);
-/* The same for so many floating-point operations: fewer threads if waking them takes longer than they save. */
+/* The same for `operations` floating-point operations: fewer threads if waking them takes longer than they save. */
 fg_team *fg_backend_team_for(fg_backend *backend, double operations);
 void fg_backend_teams_free(fg_backend *backend);
 

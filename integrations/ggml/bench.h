@@ -1,4 +1,4 @@
-/* What the parts of ggml-fovea-bench (bench.c) and fovea-tune-ggml (tune.c) share. */
+/* Shared by the parts of ggml-fovea-bench (bench.c) and fovea-tune-ggml (tune.c). */
 #ifndef FG_BENCH_H
 #define FG_BENCH_H
 
@@ -17,11 +17,12 @@ typedef struct bench {
     enum ggml_type type;                   /* GGML_TYPE_COUNT: those of the part */
 } bench;
 
-/* Loads backends, ours too, with so many threads. */
+/* Loads backends, ours too, with `threads` threads. */
 void bench_begin(bench *b, int threads);
 void bench_end(const bench *b);
 
-/* What computes graphs, of equal operations, which follow one another: a backend, or a scheduler of several. */
+/* One side of a comparison: a backend, or a scheduler of several, that computes graphs of equal, consecutive
+ * operations. */
 typedef struct bench_side {
     ggml_backend_t backend;
     ggml_backend_sched_t sched; /* or NULL */
@@ -35,9 +36,9 @@ typedef struct bench_result {
     int rounds;
 } bench_result;
 
-/* What an operation takes each of them, in turns. */
+/* Measures the time of an operation on both sides, in turns. */
 bench_result bench_measure(const bench *b, const bench_side *theirs, const bench_side *ours, int graphs);
-/* The end of a line. */
+/* Prints the end of a line. */
 void bench_print(const bench_result *result);
 
 /* Products of in channels to out, of each number of rows: done(arg, rows, result) after each. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 bench_result bench_attend(const bench *b, const problem *p) {
-    solved s = problem_make(p);
+    problem_tensors s = problem_make(p);
     const bench_result result = bench_measure(b, &(bench_side){.backend = b->cpu, .graphs = &s.graph},
                                               &(bench_side){.backend = b->fovea, .graphs = &s.graph}, 1);
     problem_free(&s);
@@ -13,8 +13,8 @@ bench_result bench_attend(const bench *b, const problem *p) {
 }
 
 /* A graph of attentions, each of them between two operations, allocated by a scheduler of these backends. */
-static ggml_backend_sched_t schedule(const solved *s, ggml_backend_t *backends, int count, struct ggml_context *ctx,
-                                     struct ggml_cgraph **graph) {
+static ggml_backend_sched_t schedule(const problem_tensors *s, ggml_backend_t *backends, int count,
+                                     struct ggml_context *ctx, struct ggml_cgraph **graph) {
     enum { ATTENTIONS = 8 };
     *graph = ggml_new_graph(ctx);
     for (int i = 0; i < ATTENTIONS; i++) {
@@ -30,7 +30,7 @@ static ggml_backend_sched_t schedule(const solved *s, ggml_backend_t *backends, 
 }
 
 bench_result bench_attend_between(const bench *b, const problem *p) {
-    solved s = problem_make(p);
+    problem_tensors s = problem_make(p);
     ggml_backend_t backends[] = {b->fovea, b->cpu};
     struct ggml_context *ctx[2];
     struct ggml_cgraph *graph[2];

@@ -1,4 +1,4 @@
-/* The devices: accelerators beside the CPU backend, as BLAS is. ggml's scheduler gives an operation to the first
+/* The devices: accelerators in addition to the CPU backend, like BLAS. ggml's scheduler gives an operation to the first
  * backend that supports it.
  *   Fovea           computes, on the CPU's own buffers, so that nothing is copied
  *   Fovea weights   is there for its buffer type (weights.h), which programs ask a device for when they place weights.

@@ -60,8 +60,8 @@ bool fg_is_named(const struct ggml_tensor *t, const char *type);
 /* A parameter of op, as a float. */
 float fg_parameter(const struct ggml_tensor *op, int index);
 
-/* Runs task(op, first, end) over rows [0, rows) of so many bytes, on the backend's threads if that is worth while. A
- * task that returns false fails, having said why. */
+/* Runs task(op, first, end) over rows [0, rows) of `bytes` bytes each, on the backend's threads if that is worth while.
+ * A task that returns false fails, having said why. */
 typedef bool fg_rows_task(const struct ggml_tensor *op, int64_t first, int64_t end);
 enum ggml_status fg_for_rows(fg_backend *backend, const struct ggml_tensor *op, int64_t rows, int64_t bytes,
                              fg_rows_task *task);

@@ -60,8 +60,8 @@ static fovea_status multiply(fg_backend *backend, const fovea_linear *map, const
     return workspace ? fovea_linear_execute(map, &args, workspace, size) : FOVEA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Products follow one another, so threads seldom sleep: a fraction of the work is worth sharing. Beside ggml's threads,
- * which spin, sharing less takes longer than the calling thread alone. */
+/* Products follow one another, so threads seldom sleep: a fraction of the work is worth sharing. While ggml's threads
+ * spin, sharing less takes longer than computing on the calling thread alone. */
 enum { AWAKE = 3 };
 
 enum ggml_status fg_linear_compute(fg_backend *backend, struct ggml_tensor *op) {

@@ -22,7 +22,7 @@ def load_backend(path):
 
 
 def answer(model, prompt, threads, tokens=24):
-    # flash_attn: without it llama.cpp makes attention of other operations. "auto" turns it off again beside a backend.
+    # flash_attn: without it llama.cpp composes attention of other operations. "auto" turns it off if a backend is loaded.
     llama = llama_cpp.Llama(model, n_ctx=1024, n_threads=threads, n_threads_batch=threads, flash_attn=True, verbose=False)
     llama.eval(llama.tokenize(prompt.encode()))
     digest, said = hashlib.sha256(), []

@@ -38,8 +38,8 @@ static const struct ggml_tensor *before(const struct ggml_tensor *op) {
     return NULL;
 }
 
-/* What is between attention and products pays behind products that are ours, and before the first product of a graph: a
- * change of backend costs more than it does. */
+/* Operations between attention and products pay if the product before them is ours, or if none is before them in the
+ * graph: a change of backend costs more than they do. */
 static bool others_pay(const struct ggml_tensor *op) {
     enum { FAR = 64 }; /* within a layer */
     for (int i = 0; i < FAR; i++) {

@@ -1,4 +1,4 @@
-/* What a program loads: ggml_backend_init(), and functions that it looks up by name. */
+/* Entry points for the program: ggml_backend_init(), and functions that it looks up by name. */
 #include "backend.h"
 #include "backend_options.h"
 #include "device.h"

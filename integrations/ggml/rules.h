@@ -6,8 +6,8 @@
 
 typedef struct fg_rule {
     int64_t take;   /* 0: never */
-    int64_t least;  /* with so many floating-point operations, or more */
-    int64_t spread; /* with so many threads a key head and row of queries, or fewer; 0: with any number */
+    int64_t least;  /* fewest floating-point operations */
+    int64_t spread; /* most threads for each key head and row of queries; 0: any number */
 } fg_rule;
 
 /* Takes what the tuning file of this context says in place of defaults. A row that is not understood is left out; if

@@ -54,8 +54,8 @@ static bool failed(void) {
     return false;
 }
 
-/* Puts a row in, if it is proved that taking this type pays, or that it does not. choices: those beside take, if it
- * does. */
+/* Puts a row in, if it is proved that taking this type pays, or that it does not. choices: further fields of the row if
+ * it does. */
 static bool put(tuner *t, const char *operation, enum ggml_type type, const tally *of, const char *choices) {
     const double mean = of->sum / of->shapes, half = 1.96 * sqrt(of->variance) / of->shapes, least = log(1.02);
     const bool calm = half < log(1.1);
@@ -107,7 +107,8 @@ static problem attention(enum ggml_type type, int64_t head_dim, int64_t heads, i
 
 static bool is_faster(const bench_result *r) { return r->ratio[0] * r->ratio[1] >= 1; }
 
-/* So many operations are worth a change of backends: those of the least number of keys from which on it is faster. */
+/* The fewest operations that are worth a change of backends: those of the least number of keys from which on it is
+ * faster. */
 static int64_t least_operations(const tuner *t, enum ggml_type type) {
     enum { CHANNELS = 64, HEADS = 9, MOST_KEYS = 1024, LEAST_KEYS = 16 };
     int64_t keys = t->brief ? 2 * LEAST_KEYS : MOST_KEYS;

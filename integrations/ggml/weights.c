@@ -14,7 +14,7 @@ typedef struct weight {
     struct weight *next;
     struct ggml_tensor tensor; /* as it was placed: the program may free its own first */
     size_t bytes;
-    size_t written; /* so many bytes from the first on were given */
+    size_t written; /* how many of the first bytes were given */
     fovea_linear **_Atomic maps;
     _Atomic bool gone;     /* the bytes are in the maps alone */
     _Atomic bool unpacked; /* it cannot be packed */

@@ -52,7 +52,7 @@ if ! build native >$logs/native.log 2>&1; then
     exit 1
 fi
 if [ "${1-}" != all ]; then
-    # Of attention some sizes: the CPU backend, which is compared with, takes most of the time.
+    # Only some sizes of attention: the CPU backend, the reference, takes most of the time.
     operations native -o FLASH_ATTN_EXT -p 'kv=(113|1024|1025|4096)'
     # UNARY and GLU are tested by the names of their functions.
     names=$(sed -n 's/^    {"\([A-Z_]*\)", .*/\1/p' integrations/ggml/backend_operations.c | grep -v FLASH

@@ -3,7 +3,7 @@
 # test-ggml-fovea-options, which loads the backend.
 . "$(dirname "$0")/../../../tests/support/sure.sh"
 failed=0
-check() { # check PATTERN LINES [NAME=VALUE...]: the lines of the backend match, and are so many
+check() { # check PATTERN LINES [NAME=VALUE...]: the backend's lines match, and LINES is their number
     local said
     said=$(env -u FOVEA_GGML -u FOVEA_GGML_ARITHMETIC "${@:3}" "$program" 2>&1 | grep '^ggml-fovea: ')
     if ! grep -qE "$1" <<<"$said" || [ "$(wc -l <<<"$said")" != "$2" ]; then

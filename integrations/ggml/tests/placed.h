@@ -25,7 +25,7 @@ ggml_backend_reg_t begin(void);
 /* The program's status, which is also printed. */
 int end(void);
 
-/* A context for so many tensors and a graph, without memory for their data. */
+/* A context for `tensors` tensors and a graph, without memory for their data. */
 struct ggml_context *context_of(int tensors);
 
 /* Rows of random numbers in this type; to be freed. */

@@ -65,9 +65,9 @@ static struct ggml_tensor *operand(struct ggml_context *ctx, const problem *p, e
     return *whole = ggml_new_tensor_4d(ctx, type, channels, tokens, heads, p->batch);
 }
 
-solved problem_make(const problem *p) {
-    solved s = {.ctx = ggml_init((struct ggml_init_params){
-                    .mem_size = 32 * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true})};
+problem_tensors problem_make(const problem *p) {
+    problem_tensors s = {.ctx = ggml_init((struct ggml_init_params){
+                             .mem_size = 32 * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true})};
     struct ggml_tensor *q, *k, *v = NULL;
     s.q = operand(s.ctx, p, GGML_TYPE_F32, p->head_dim, p->rows, p->heads, &q);
     s.k = operand(s.ctx, p, p->k_type, p->head_dim, p->keys, p->kv_heads, &k);
@@ -97,7 +97,7 @@ solved problem_make(const problem *p) {
     return s;
 }
 
-void problem_free(solved *s) {
+void problem_free(problem_tensors *s) {
     ggml_backend_buffer_free(s->buffer);
     ggml_free(s->ctx);
 }
@@ -121,8 +121,8 @@ static double slope_of(const problem *p, int64_t head) {
                     : exp2(-(double)p->max_bias / 2 * (double)(2 * (head - n) + 1) / (double)n);
 }
 
-static double score(const problem *p, const solved *s, const float *q, const float *k, int64_t key, int64_t row,
-                    int64_t head, int64_t sequence) {
+static double score(const problem *p, const problem_tensors *s, const float *q, const float *k, int64_t key,
+                    int64_t row, int64_t head, int64_t sequence) {
     double x = 0;
     for (int64_t c = 0; c < p->head_dim; c++)
         x += (double)q[c] * (double)k[c];
@@ -140,7 +140,8 @@ static double score(const problem *p, const solved *s, const float *q, const flo
     return x;
 }
 
-static void reference_row(const problem *p, const solved *s, int64_t row, int64_t head, int64_t sequence, double *out) {
+static void reference_row(const problem *p, const problem_tensors *s, int64_t row, int64_t head, int64_t sequence,
+                          double *out) {
     const int64_t kv_head = head / (p->heads / p->kv_heads);
     float *x = malloc((size_t)(p->head_dim + p->value_dim) * sizeof *x + (size_t)p->head_dim * sizeof *x);
     float *k = x + p->head_dim, *v = k + p->head_dim;
@@ -171,7 +172,7 @@ static void reference_row(const problem *p, const solved *s, int64_t row, int64_
     free(x);
 }
 
-void problem_reference(const problem *p, const solved *s, double *out) {
+void problem_reference(const problem *p, const problem_tensors *s, double *out) {
     for (int64_t i = 0; i < p->batch * p->rows * p->heads; i++)
         reference_row(p, s, i / p->heads % p->rows, i % p->heads, i / p->heads / p->rows, &out[i * p->value_dim]);
 }

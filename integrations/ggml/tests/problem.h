@@ -7,7 +7,7 @@
 #include <ggml-cpu.h>
 #include <ggml.h>
 
-/* What the mask shows. */
+/* The keys that the mask shows. */
 typedef enum mask_kind {
     MASK_ABSENT,
     MASK_CAUSAL,   /* the last rows of the keys */
@@ -29,19 +29,19 @@ typedef struct problem {
     int views; /* 1: q, k, v are permuted views of larger tensors; 2: v is a view of k; 3: heads outermost in memory */
 } problem;
 
-typedef struct solved {
+typedef struct problem_tensors {
     struct ggml_context *ctx;
     ggml_backend_buffer_t buffer;
     struct ggml_tensor *q, *k, *v, *mask, *sinks, *out;
     struct ggml_cgraph *graph;
-} solved;
+} problem_tensors;
 
 /* Makes tensors in memory of the CPU and fills them, the same for the same problem. */
-solved problem_make(const problem *p);
-void problem_free(solved *s);
+problem_tensors problem_make(const problem *p);
+void problem_free(problem_tensors *s);
 
 /* The result in float64: [sequence][row][head][channel], as ggml has it. */
-void problem_reference(const problem *p, const solved *s, double *out);
+void problem_reference(const problem *p, const problem_tensors *s, double *out);
 
 /* Root of the mean square of differences, relative to that of the reference. */
 double problem_error(const float *out, const double *reference, int64_t n);

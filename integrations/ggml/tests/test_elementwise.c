@@ -1,4 +1,4 @@
-/* The operations between attention and products: results beside those of ggml's CPU backend, with equal bits for any
+/* The operations between attention and products: results against those of ggml's CPU backend, with equal bits for any
  * number of threads; strides, broadcasts, other shapes, negative positions, rows out of range.
  *
  * Each case builds a graph's last node from three tensors of random numbers, a and b of float32 and rows of int32. */

@@ -81,7 +81,7 @@ static void test_results(void) {
         backend[t] = make_fovea(reg, threads[t]);
     for (int i = 0; i < PROBLEMS; i++) {
         const problem *p = &problems[i];
-        solved s = problem_make(p);
+        problem_tensors s = problem_make(p);
         const int64_t n = ggml_nelements(s.out);
         const size_t bytes = (size_t)n * sizeof(float);
         double *reference = malloc((size_t)n * sizeof *reference);
@@ -124,7 +124,7 @@ static void test_spoiled_keys(void) {
                        .k_type = GGML_TYPE_Q8_0,
                        .v_type = GGML_TYPE_Q4_0,
                        .mask = MASK_PADDED};
-    solved s = problem_make(&p);
+    problem_tensors s = problem_make(&p);
     const size_t bytes = ggml_nbytes(s.out);
     float *first = malloc(bytes);
     check(ggml_backend_graph_compute(backend, s.graph) == GGML_STATUS_SUCCESS, "error", p.name);
@@ -143,12 +143,12 @@ static void test_spoiled_keys(void) {
     ggml_backend_free(backend);
 }
 
-/* What is refused: supports_op() says so, and nothing is computed. */
+/* Operations that are refused: supports_op() says so, and nothing is computed. */
 static void test_refused(void) {
     ggml_backend_t backend = make_fovea(reg, 1);
     problem p = problems[0];
     p.k_type = p.v_type = GGML_TYPE_Q5_0;
-    solved s = problem_make(&p);
+    problem_tensors s = problem_make(&p);
     check(!ggml_backend_supports_op(backend, s.out), "q5_0 is said to be served", "refused");
     check(ggml_backend_graph_compute(backend, s.graph) == GGML_STATUS_FAILED, "q5_0 is computed", "refused");
     problem_free(&s);
@@ -179,10 +179,10 @@ static void test_empty_graphs(void) {
 
 static bool abort_at(void *data) { return (*(int *)data)-- == 0; }
 
-/* Of three attentions in a row, those before the abort are computed. */
+/* Three attentions in a row: those before the abort are computed. */
 static void test_abort(void) {
     ggml_backend_t backend = make_fovea(reg, 2);
-    solved s = problem_make(&problems[2]);
+    problem_tensors s = problem_make(&problems[2]);
     struct ggml_context *ctx = ggml_init(
         (struct ggml_init_params){.mem_size = 8 * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true});
     struct ggml_cgraph *graph = ggml_new_graph(ctx);
@@ -208,7 +208,7 @@ static void *caller(void *arg) {
     ggml_backend_t backend = make_fovea(reg, 1 + id % 3);
     for (int i = 0; i < 24; i++) {
         const problem *p = &problems[(i * 5 + id * 7) % PROBLEMS];
-        solved s = problem_make(p);
+        problem_tensors s = problem_make(p);
         const size_t bytes = ggml_nbytes(s.out);
         float *first = malloc(bytes);
         bool good = ggml_backend_graph_compute(backend, s.graph) == GGML_STATUS_SUCCESS;
@@ -245,7 +245,7 @@ static void test_many_shapes(void) {
     for (int i = 0; i < 150; i++) {
         problem p = {"shapes", 16, 16, 4, 2, 1 + i % 3, 20 + i, 1, F16, F16, MASK_CAUSAL, 1, 1, 0, 0, 0, 0};
         set(backend, 1 + i / 2 % 13);
-        solved s = problem_make(&p);
+        problem_tensors s = problem_make(&p);
         double *reference = malloc((size_t)ggml_nelements(s.out) * sizeof *reference);
         problem_reference(&p, &s, reference);
         check(ggml_backend_graph_compute(backend, s.graph) == GGML_STATUS_SUCCESS, "error", p.name);
@@ -256,11 +256,11 @@ static void test_many_shapes(void) {
     ggml_backend_free(backend);
 }
 
-/* What is too little work stays with the CPU backend, unless FOVEA_GGML names it. */
+/* Too little work stays with the CPU backend, unless FOVEA_GGML names the operation. */
 static void test_pays(void) {
     ggml_backend_t backend = make_fovea(reg, 1);
     problem p = problems[0];
-    solved s = problem_make(&p);
+    problem_tensors s = problem_make(&p);
     check(ggml_backend_supports_op(backend, s.out), "a token of a small model is not taken", "pays");
     problem_free(&s);
     p.keys = 16;
@@ -273,7 +273,7 @@ static void test_pays(void) {
 /* The scheduler gives attention to us and the rest of a graph to the CPU backend; inputs are not copied. */
 static void test_scheduler(bool taken) {
     const problem *p = &problems[2];
-    solved s = problem_make(p);
+    problem_tensors s = problem_make(p);
     ggml_backend_t cpu = ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
     ggml_backend_t backends[2] = {cpu, cpu};
     int n = 1;

@@ -139,7 +139,7 @@ static void load(const char *operation, const char *words, bool debug) {
     unlink(path);
 }
 
-/* What a file says is done; what is not understood is left out, with a word if that is asked for. */
+/* Rows of a file are obeyed; a row that is not understood is left out, with a message if that is requested. */
 static void test_tuned(void) {
     static const char *const bad[] = {
         "type=q9_z : take=1",        "type=q8_0 : take=2", "type=q8_0 : take=",

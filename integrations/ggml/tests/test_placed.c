@@ -198,7 +198,7 @@ static void test_models(void) {
     }
 }
 
-/* ------------------------------------------------------------------------------- what uses tensors in our buffers -- */
+/* -------------------------------------------------------------------------------- uses of tensors in our buffers -- */
 
 /* A case's node reads w, which is [WIDTH, 40, experts] of this type, x of float32 and ids; or writes w. */
 typedef struct use {

@@ -24,7 +24,7 @@ void *__libc_memalign(size_t alignment, size_t size);
 #endif
 
 static _Atomic bool armed;
-static _Atomic long until; /* so many allocations of the backend succeed before one fails */
+static _Atomic long until; /* allocations of the backend that succeed before one fails */
 
 #if !(defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__)
 static bool fails(const void *caller) {
@@ -66,7 +66,7 @@ static ggml_backend_buffer_type_t packed_type;
 typedef enum way { AT_ONCE, IN_PIECES, NOT_AS_WEIGHTS, WAYS } way;
 
 /* The product of weights in this type of buffer. fail: this allocation of the backend while weights are stored and
- * while the first product is computed, or -1. Says whether there were so many. */
+ * while the first product is computed, or -1. Returns whether that allocation was reached. */
 static bool multiply(const kind *k, const char *bytes, ggml_backend_buffer_type_t type, ggml_backend_t backend, way how,
                      long fail, float *result) {
     struct ggml_context *placed = context_of(1), *ctx = context_of(4);

@@ -10,7 +10,7 @@ expect() { # expect STATUS WORDS...: fovea-tune-ggml ends with it
     "$tune" "${@:2}" >"$scratch/log" 2>&1 || status=$?
     [ $status = "$1" ] || { cat "$scratch/log" && echo "FAILED: ${*:2}: status $status, not $1" && failed=1; }
 }
-taken() { # taken NUMBER [FILE [SHIPPED]]: the backend takes so many rows, and understands all
+taken() { # taken NUMBER [FILE [SHIPPED]]: the backend takes NUMBER rows, and understands all
     local said
     said=$(FOVEA_GGML='' FOVEA_DEBUG=1 FOVEA_TUNING_FILE=${2-$scratch/tuning} FOVEA_KNOWN_CPUS=${3-} "$program" 2>&1)
     if [ "$(grep -c '^ggml-fovea: by line .* ggml\.' <<<"$said")" != "$1" ] || grep -q 'not understood' <<<"$said"; then
