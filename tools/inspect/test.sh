@@ -87,7 +87,8 @@ PY
     expect 0 cost --d-model 512 --heads 8 --d-k 512 --q-len 1
     has out '^break-even with 1 key, .*: 0v always, 1q always, 1k always, 1v always$' ' 1 query, 1 key$'
     expect 0 cost --d-model 4 --heads 1 --d-k 1 --kv-len 8
-    has out ' 1 head, ' '^break-even with 8 keys, .*: 0v never, 1q never, 1k never, 1v never$' '^break-even with very many keys, .* 0v up to 1 query, 1q up to 1,'
+    has out ' 1 head, ' '^break-even with 8 keys, .*: 0v never, 1q never, 1k never, 1v never$' \
+        '^break-even with very many keys, .* 0v up to 1 query, 1q up to 1,'
     lacks out '^of all' # heads, of which there is one
     # Which biases a form cannot hold.
     expect 0 cost --d-model 8 --heads 2 --biases
@@ -234,10 +235,12 @@ shards) # a model in several files, given in every way; one that is not whole; a
     cd .. && same_files a.csv whole.csv "the index by its name alone"
     # Shards of a larger model say so, and what layers lack.
     mkdir part && cp llama/config.json llama/model-0000[13]-of-00004.safetensors part
-    refuses 'has no complete layer; model-00001-of-00004.safetensors is a shard: 1 of the 4 files of this model is here' similarity part/model-00001-of-00004.safetensors
+    refuses 'has no complete layer; model-00001-of-00004.safetensors is a shard: 1 of the 4 files of this model is here' \
+        similarity part/model-00001-of-00004.safetensors
     cp llama/model-00002-of-00004.safetensors part # the first layer, and one array of the second
     expect 0 similarity part
-    has out '^model-00001-of-00004.safetensors is a shard: 3 of the 4 files of this model are here' 'k_proj.weight .1 array; W\^Q is missing' ': 1 layer of self'
+    has out '^model-00001-of-00004.safetensors is a shard: 3 of the 4 files of this model are here' \
+        'k_proj.weight .1 array; W\^Q is missing' ': 1 layer of self'
     expect 0 similarity part --json -
     has out '"whole": false' '"why": "W.Q is missing"'
     has err 'is a shard: 3 of the 4 files'
@@ -291,7 +294,8 @@ output) # orders, histograms, one head, JSON, and the picture
     python3 "$SOURCE/test_models.py" . || fail "no models"
     expect 0 similarity alike.safetensors --heads 2 --json a.json --svg a.svg
     has out '^Q and K most alike .* 0\.0 \(0\.0\)  0\.1 \(0\.0\)  1\.0 \(90\.0\)  1\.1 \(90\.0\)$' \
-        '^most symmetric W .* 0\.0 \(1\.000\)  0\.1 \(1\.000\)  1\.0 \(0\.500\)' '^least symmetric W .* 1\.0 \(0\.500\)  1\.1 \(0\.500\)  0\.0 \(1\.000\)' '^Q and K: cosine +0\.000 \|█ {30}█\| 1\.000$'
+        '^most symmetric W .* 0\.0 \(1\.000\)  0\.1 \(1\.000\)  1\.0 \(0\.500\)' \
+        '^least symmetric W .* 1\.0 \(0\.500\)  1\.1 \(0\.500\)  0\.0 \(1\.000\)' '^Q and K: cosine +0\.000 \|█ {30}█\| 1\.000$'
     has a.svg '>greatest 1\.000: layer 0, head 0<' '>least 0\.500: layer 1, head 0<' '>random heads [0-9.-]+<'
     python3 - <<'PY' || fail "a.json is not as it should be"
 import json

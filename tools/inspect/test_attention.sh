@@ -40,8 +40,9 @@ def check(path, rows, wanted):
         alone = (head["layer"], head["head"]) == (1, 11)
         third = 1 / 3 if alone else 1 / 4
         assert head["summary"].keys() == {"entropy", "largest", "cls", "sep", "first", "self", "previous", "next"}
-        for name, value in {"entropy": 2 * (not alone), "largest": 1 if alone else 0.25, "cls": 0.25 * (not alone), "sep": 0.25 * (not alone),
-                            "first": 0.25 * (not alone), "self": 0.25, "previous": third, "next": third}.items():
+        quarter = 0.25 * (not alone)
+        for name, value in {"entropy": 2 * (not alone), "largest": 1 if alone else 0.25, "cls": quarter, "sep": quarter,
+                            "first": quarter, "self": 0.25, "previous": third, "next": third}.items():
             assert abs(head["summary"][name] - value) < 1e-6, (head["layer"], head["head"], name)
         assert all(abs(x - (4 * (k == 1) if alone else 1)) < 1e-5 for k, x in enumerate(head["received"]))
         assert head["top"] == [[1, 0, 2] if alone else [0, 1, 2]] * 4, head["top"]

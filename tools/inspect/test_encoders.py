@@ -218,8 +218,8 @@ OPT = prefixed({
 
 def family(names, config, write, cut, activation, epsilon, first_place=0, causal=False, types=True, absent=()):
     """absent: summaries that such a model has not."""
-    return {"absent": set(absent), "names": names, "config": config, "write": write, "cut": cut, "activation": activation, "epsilon": epsilon,
-            "first_place": first_place, "causal": causal, "types": types, "norm_first": "last" in names}
+    return {"absent": set(absent), "names": names, "config": config, "write": write, "cut": cut, "activation": activation,
+            "epsilon": epsilon, "first_place": first_place, "causal": causal, "types": types, "norm_first": "last" in names}
 
 
 FAMILIES = {

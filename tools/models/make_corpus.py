@@ -24,7 +24,8 @@ def setting(key, kind, value):
     if kind == ARRAY:
         element, count, data = value
         return text(key) + struct.pack("<IIQ", ARRAY, element, count) + data
-    return text(key) + struct.pack("<I", kind) + (text(value) if kind == TEXT else struct.pack({U32: "<I", F32: "<f", U64: "<Q"}[kind], value))
+    formats = {U32: "<I", F32: "<f", U64: "<Q"}
+    return text(key) + struct.pack("<I", kind) + (text(value) if kind == TEXT else struct.pack(formats[kind], value))
 
 
 def tensor(name, shape, kind, place, dims=None):
@@ -33,10 +34,11 @@ def tensor(name, shape, kind, place, dims=None):
         struct.pack("<IQ", number, place)
 
 
-ARRAYS = [("a", (64,), "F32"), ("b", (64, 2), "Q4_0"), ("c", (32,), "Q5_0"), ("d", (32,), "Q5_1"), ("e", (32, 3), "Q8_0"), ("f", (256,), "Q6_K"),
-          ("g", (32,), "MXFP4")]
+ARRAYS = [("a", (64,), "F32"), ("b", (64, 2), "Q4_0"), ("c", (32,), "Q5_0"), ("d", (32,), "Q5_1"), ("e", (32, 3), "Q8_0"),
+          ("f", (256,), "Q6_K"), ("g", (32,), "MXFP4")]
 SETTINGS = [setting("general.architecture", TEXT, "llama"), setting("general.alignment", U32, 32),
-            setting("llama.rope.freq_base", F32, 5e5), setting("tokenizer.ggml.tokens", ARRAY, (TEXT, 3, text("a") + text("b") + text("ab")))]
+            setting("llama.rope.freq_base", F32, 5e5),
+            setting("tokenizer.ggml.tokens", ARRAY, (TEXT, 3, text("a") + text("b") + text("ab")))]
 
 
 def size_of(shape, kind):
@@ -86,7 +88,8 @@ def files():
     yield "magic", file(magic=b"GGML"), "is not a GGUF file"
     yield "version1", file(version=1), "is of version 1 of GGUF"
     yield "big_endian", file(version=0x03000000), "or big-endian"
-    for where, at in (("magic", 3), ("counts", 20), ("setting", 60), ("tensor", len(file(data=False)) - 70), ("header", len(file(data=False)) - 33)):
+    end = len(file(data=False))
+    for where, at in (("magic", 3), ("counts", 20), ("setting", 60), ("tensor", end - 70), ("header", end - 33)):
         yield f"cut_in_{where}", good[:at], "ends within its header"
     yield "cut_in_data", good[:-1], "g ends beyond the file's end"
     yield "no_data", file(data=False), "ends beyond the file's end"
@@ -97,8 +100,10 @@ def files():
     yield "key_empty", file([setting("", U32, 1)]), "a key is empty"
     yield "key_twice", file(SETTINGS + SETTINGS[2:3]), "llama.rope.freq_base comes twice"
     yield "kind_unknown", file([text("general.file_type") + struct.pack("<II", 13, 1)]), "general.file_type has the type 13"
-    yield "text_overflow", file([text("general.name") + struct.pack("<IQ", TEXT, 2**63) + b"n"]), "the length of a text is 9223372036854775808"
-    yield "array_overflow", file([setting("tokenizer.ggml.scores", ARRAY, (F32, 2**62, b""))]), "the length of an array is 4611686018427387904"
+    yield "text_overflow", file([text("general.name") + struct.pack("<IQ", TEXT, 2**63) + b"n"]), \
+        "the length of a text is 9223372036854775808"
+    yield "array_overflow", file([setting("tokenizer.ggml.scores", ARRAY, (F32, 2**62, b""))]), \
+        "the length of an array is 4611686018427387904"
     yield "array_bytes_overflow", file([setting("tokenizer.ggml.scores", ARRAY, (U64, 2**23, b""))]), "ends within its header"
     yield "array_nested", file([setting("x", ARRAY, (ARRAY, 1, b""))]), "x has the type 9"
     yield "alignment_0", file([setting("general.alignment", U32, 0)]), "general.alignment is not an integer from 8"
