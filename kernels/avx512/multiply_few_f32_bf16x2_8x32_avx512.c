@@ -34,8 +34,8 @@ typedef struct pair_queries {
     fv_exponent_range range;
 } pair_queries;
 
-/* For keys, the smallest magnitude less 1 of each lane, so that 0 is the largest; for scores, the largest bits: a key
- * that is infinite or NaN gives such a score. */
+/* Extremes of each lane. least: the smallest magnitude of a key, minus 1, so that zeros wrap around to the largest
+ * value. scores: the largest bits of a score, since an infinite or NaN key gives such a score. */
 typedef struct pair_seen {
     __m512i least, scores;
 } pair_seen;

@@ -1,5 +1,5 @@
 /* A tile of multiply_groups.h, all groups of a piece. */
-/* A stride that the compiler knows nothing about (multiply_tile.h). */
+/* Hides the value of a stride from the compiler (multiply_tile.h). */
 FV_ALWAYS_INLINE int64_t groups_opaque(int64_t stride) {
     __asm__("" : "+r"(stride));
     return stride;

@@ -1,4 +1,4 @@
-/* Scores of few rows from keys as they lie, one behind the other (kernels.h: formats of elements by column).
+/* Scores of few rows from keys in place, one behind the other (kernels.h: formats of elements by column).
  * FV_ELEMENT: that of a key; FV_PAIR, where it has 16 bits: parts words of two.
  *
  * A cache line of each of KEYS keys is transposed in registers, widened and stored, and multiplied from the first-level

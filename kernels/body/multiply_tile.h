@@ -85,9 +85,8 @@ FV_ALWAYS_INLINE void multiply_store(float *p, int64_t n, int last, int part, vf
         v_store(p, x);
 }
 
-/* A stride that the compiler knows nothing about. It would keep each of the addresses derived from it in a register of
- * its own, or in a vector register where there are no more, from which they come back through a port that multiplies.
- */
+/* Hides the value of a stride from the compiler, which would otherwise keep each address derived from it in a register,
+ * and spill some to vector registers, whose reads compete with multiplications for a port. */
 FV_ALWAYS_INLINE int64_t multiply_opaque(int64_t stride) {
     __asm__("" : "+r"(stride));
     return stride;

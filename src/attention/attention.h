@@ -20,7 +20,7 @@ typedef struct fv_attention_choice {
     /* Segments per task where rows are split over keys; -1: never split; 0: by lengths and threads. */
     int64_t split_segments;
     int64_t k, v; /* sources of keys and values: 1 + their place in sources/sources.inc */
-    /* The most rows of a block that takes keys and values as they lie; -1: no block does. */
+    /* The most rows of a block that uses keys and values in place; -1: no block does. */
     int64_t few_rows;
     int64_t copy_rows;   /* fewest rows of a block for which badly placed values are copied */
     int64_t amx_rows;    /* likewise, bf16_tile goes over AMX tiles */

@@ -68,7 +68,7 @@ const fv_pages *fv_cache_pages(const fovea_kv_cache *cache);
 typedef struct fv_cache_reading {
     int64_t layer, count;
     const int64_t *sequences; /* [count] */
-    const int64_t *wanted;    /* [count] keys, at most the length; or NULL: all */
+    const int64_t *kv_lens;   /* [count] keys, at most the length; or NULL: all */
     int64_t most_keys;        /* of each */
     int64_t table_stride;     /* >= pages of most_keys */
     int64_t bits_stride;      /* >= bytes of most_keys flags */
@@ -83,7 +83,7 @@ typedef struct fv_cache_reading {
 void fv_cache_cut(fovea_kv_cache *cache, int64_t layer, int64_t count, const int64_t *sequences,
                   const int64_t *lengths);
 
-/* Looks sequences up; a sentence where one does not exist or has other lengths than wanted. */
+/* Looks sequences up; a sentence where one does not exist or has fewer keys than kv_lens. */
 fovea_status fv_cache_read(fovea_kv_cache *cache, fv_cache_reading *reading);
 
 #endif

@@ -22,7 +22,7 @@ static void write_bits(const fv_cache_sequence *s, int64_t keys, uint8_t *bits, 
 
 static fovea_status read_one(const fv_cache_reading *r, int64_t i, const fv_cache_sequence *s) {
     const fv_cache_list *list = &s->layer[r->layer];
-    const int64_t keys = r->wanted ? r->wanted[i] : list->length, pages = fv_ceil_div(keys, FV_PAGE_KEYS);
+    const int64_t keys = r->kv_lens ? r->kv_lens[i] : list->length, pages = fv_ceil_div(keys, FV_PAGE_KEYS);
     if (keys > list->length)
         return fv_fail(FOVEA_ERROR_SHAPE, "kv_lens[%lld] is %lld, but sequence %lld has %lld tokens in layer %lld",
                        (long long)i, (long long)keys, (long long)s->number, (long long)list->length,

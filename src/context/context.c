@@ -57,7 +57,7 @@ static void append_target(fovea_context *ctx) {
            ctx->target.features ? " with " : "", fv_features_text(ctx->target.features, ", ", features));
 }
 
-static void select_target(fovea_context *ctx, fv_isa wanted, fv_isa environment) {
+static void select_target(fovea_context *ctx, fv_isa requested, fv_isa environment) {
     ctx->target = ctx->cpu.target;
     append(ctx->reason, sizeof ctx->reason, "%s has ", ctx->cpu.name[0] ? ctx->cpu.name : "this CPU");
     append_target(ctx);
@@ -68,7 +68,7 @@ static void select_target(fovea_context *ctx, fv_isa wanted, fv_isa environment)
     const struct {
         fv_isa cap;
         const char *by;
-    } caps[] = {{wanted, "the options"}, {environment, "FOVEA_ISA"}};
+    } caps[] = {{requested, "the options"}, {environment, "FOVEA_ISA"}};
     for (int i = 0; i < 2; i++)
         if (caps[i].cap && fv_isa_capped(ctx->target.isa, caps[i].cap) != ctx->target.isa) {
             ctx->target = fv_target_capped(ctx->target, caps[i].cap);
@@ -106,16 +106,16 @@ static fovea_status select_backend(const fovea_context_options *options, fovea_t
 
 /* The smallest of what limits it. A caller's pool knows better than the system if it asks for a number, and OpenMP has
  * no say in it. */
-static void select_threads(fovea_context *ctx, int wanted, fovea_threads_backend backend) {
+static void select_threads(fovea_context *ctx, int requested, fovea_threads_backend backend) {
     const fv_openmp openmp = fv_threads_of_openmp();
     const int affinity = ctx->cpu.affinity, quota = ctx->cpu.quota;
-    const bool pool = ctx->threads.parallel_for != NULL, system = !pool || wanted == 0;
+    const bool pool = ctx->threads.parallel_for != NULL, system = !pool || requested == 0;
     const struct {
         bool counts;
         int most;
         const char *name;
     } limits[] = {
-        {wanted > 0, wanted, "the options"}, /* of equal ones the first is named */
+        {requested > 0, requested, "the options"}, /* of equal ones the first is named */
         {system, affinity, "the affinity mask"},
         {system && quota > 0, quota, "the cgroup quota"},
         {!pool && openmp.limit > 0, openmp.limit, "OMP_THREAD_LIMIT"},
@@ -134,8 +134,8 @@ static void select_threads(fovea_context *ctx, int wanted, fovea_threads_backend
            : backend == FOVEA_THREADS_OPENMP ? " of OpenMP"
                                              : " of the context's pool",
            by);
-    if (wanted > 0)
-        append(ctx->reason, sizeof ctx->reason, "%d asked for, ", wanted);
+    if (requested > 0)
+        append(ctx->reason, sizeof ctx->reason, "%d asked for, ", requested);
     append(ctx->reason, sizeof ctx->reason, "%d CPU%s in the affinity mask, ", affinity, fv_plural(affinity));
     if (ctx->cpu.fastest.count > 0 && ctx->cpu.fastest.count < affinity)
         append(ctx->reason, sizeof ctx->reason, "%d of them of the fastest kind, ", ctx->cpu.fastest.count);

@@ -1,4 +1,4 @@
-/* Memory that the gemms of one piece of work prefetch for the next (fv_prefetch.next). */
+/* Memory that the products of one piece of work prefetch for the next (fv_prefetch.next). */
 #ifndef FV_PREFETCH_H
 #define FV_PREFETCH_H
 

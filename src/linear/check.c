@@ -231,15 +231,15 @@ static bool same_elements(const fovea_tensor *a, const fovea_tensor *b) {
 }
 
 /* Memory that is written besides outputs: nothing else may overlap it. */
-enum { WORKSPACE, STATS, BESIDE };
-static fovea_status check_beside(const fv_span *span, const fv_span beside[BESIDE]) {
-    const fovea_status status = fv_spans_disjoint(span, &beside[WORKSPACE]);
-    return status == FOVEA_OK ? fv_spans_disjoint(span, &beside[STATS]) : status;
+enum { WORKSPACE, STATS, WRITTEN };
+static fovea_status check_written(const fv_span *span, const fv_span written[WRITTEN]) {
+    const fovea_status status = fv_spans_disjoint(span, &written[WORKSPACE]);
+    return status == FOVEA_OK ? fv_spans_disjoint(span, &written[STATS]) : status;
 }
 
 /* Part p's output against the input, lengths, all residuals, outputs of later parts, the workspace and stats. */
 static fovea_status check_overlaps(const fovea_linear *l, const fovea_linear_args *args, int64_t p, const fv_span *x,
-                                   const fv_span *lens, const fv_span beside[BESIDE]) {
+                                   const fv_span *lens, const fv_span written[WRITTEN]) {
     char name[PART_NAME], other_name[PART_NAME];
     fv_span own, other;
     fovea_status status = check_output(l, args, p, true, name, &own);
@@ -248,15 +248,15 @@ static fovea_status check_overlaps(const fovea_linear *l, const fovea_linear_arg
     if (status == FOVEA_OK)
         status = fv_spans_disjoint(&own, lens);
     if (status == FOVEA_OK)
-        status = check_beside(&own, beside);
-    for (int64_t q = fv_linear_wanted(l, args, 0); status == FOVEA_OK && q < l->part_count;
-         q = fv_linear_wanted(l, args, q + 1)) {
+        status = check_written(&own, written);
+    for (int64_t q = fv_linear_next_part(l, args, 0); status == FOVEA_OK && q < l->part_count;
+         q = fv_linear_next_part(l, args, q + 1)) {
         if (args->residual) {
             status = check_output(l, args, q, false, other_name, &other);
             if (status == FOVEA_OK && !(p == q && same_elements(&args->y[p], &args->residual[q])))
                 status = fv_spans_disjoint(&own, &other);
             if (status == FOVEA_OK)
-                status = check_beside(&other, beside);
+                status = check_written(&other, written);
         }
         if (status == FOVEA_OK && q > p) {
             status = check_output(l, args, q, true, other_name, &other);
@@ -296,18 +296,18 @@ fovea_status fv_linear_check_args(const fovea_linear *l, const fovea_linear_args
     fv_span x;
     fovea_status status = check_x(l, args, &x);
     const uintptr_t begin = (uintptr_t)workspace;
-    const fv_span beside[BESIDE] = {{"the workspace", begin, workspace ? begin + (uintptr_t)l->bytes : begin},
-                                    fv_struct_span("stats", args->stats)};
+    const fv_span written[WRITTEN] = {{"the workspace", begin, workspace ? begin + (uintptr_t)l->bytes : begin},
+                                      fv_struct_span("stats", args->stats)};
     const fv_span lens = fv_lens_span("lens", args->lens, args->x.shape[0]);
     if (status == FOVEA_OK)
-        status = check_beside(&x, beside);
+        status = check_written(&x, written);
     if (status == FOVEA_OK)
-        status = check_beside(&lens, beside);
+        status = check_written(&lens, written);
     if (status == FOVEA_OK)
-        status = fv_spans_disjoint(&beside[STATS], &beside[WORKSPACE]);
-    const int64_t first = fv_linear_wanted(l, args, 0) % l->part_count; /* without any, the first is missed */
-    for (int64_t p = first; status == FOVEA_OK && p < l->part_count; p = fv_linear_wanted(l, args, p + 1))
-        status = check_overlaps(l, args, p, &x, &lens, beside);
+        status = fv_spans_disjoint(&written[STATS], &written[WORKSPACE]);
+    const int64_t first = fv_linear_next_part(l, args, 0) % l->part_count; /* without any, the first is missed */
+    for (int64_t p = first; status == FOVEA_OK && p < l->part_count; p = fv_linear_next_part(l, args, p + 1))
+        status = check_overlaps(l, args, p, &x, &lens, written);
     /* Only now: x's batch, by which lens is read, is that of all. */
     for (int64_t b = 0; status == FOVEA_OK && args->lens && b < args->x.shape[0]; b++)
         if (args->lens[b] < 0 || args->lens[b] > args->x.shape[2])

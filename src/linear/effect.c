@@ -3,8 +3,8 @@
 
 #include "core/core.h"
 
-fv_linear_choice fv_linear_effect(const fovea_linear *l, int64_t rows, const fv_linear_choice *wanted) {
-    fv_linear_choice c = fv_linear_heuristics(l, rows, wanted);
+fv_linear_choice fv_linear_effect(const fovea_linear *l, int64_t rows, const fv_linear_choice *requested) {
+    fv_linear_choice c = fv_linear_heuristics(l, rows, requested);
     const int64_t block = fv_linear_block(l, &c, rows, l->panels);
     const bool integers = fv_linear_integers(l), few = rows <= c.few_rows,
                pairs = l->pairs && c.pair_rows > 0 && rows >= c.pair_rows, only_pairs = l->pairs && !l->pack_x;

@@ -2,9 +2,8 @@
  *
  * An item multiplies its rows of x by one panel after another. The rows stay in the second-level cache, or are read
  * again for each panel (heuristics.c); a panel is read once for each row block. With few rows, reading panels takes
- * most of the time, and memory bandwidth is the bound. Rows go through a panel (panel.c)
- * in runs whose places are evenly apart.
- */
+ * most of the time, and memory bandwidth is the bound. Rows go through a panel (panel.c) in runs whose places are
+ * evenly apart. */
 #include "core/core.h"
 #include "linear/execution.h"
 #include "threads/threads.h"
@@ -134,12 +133,12 @@ int64_t fv_linear_block(const fovea_linear *l, const fv_linear_choice *choice, i
     return fv_min(fv_round_up(fv_ceil_div(all, blocks), mr), most);
 }
 
-/* Where there are fewer blocks of rows than items wanted for each thread, their panels are dealt to several items. */
+/* Where there are fewer blocks of rows than items intended for each thread, their panels are dealt to several items. */
 int64_t fv_linear_group(const fovea_linear *l, const fv_linear_choice *choice, int64_t row_block, int64_t rows,
                         int64_t panels) {
     const int64_t threads = l->ctx->threads.count, blocks = fv_ceil_div(rows, row_block),
-                  wanted = choice->items * threads;
-    return fv_ceil_div(panels, threads == 1 || blocks >= wanted ? 1 : fv_ceil_div(wanted, blocks));
+                  target = choice->items * threads;
+    return fv_ceil_div(panels, threads == 1 || blocks >= target ? 1 : fv_ceil_div(target, blocks));
 }
 
 /* The product that may go over tiles, or NULL. */
@@ -194,9 +193,9 @@ void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *ar
                    .scratches = fv_aligned(workspace),
                    .rows = args->x.shape[0] * args->x.shape[2],
                    .even = !args->lens && evenly(&args->x)};
-    const int64_t first = fv_linear_wanted(l, args, 0);
+    const int64_t first = fv_linear_next_part(l, args, 0);
     e.first_panel = l->parts[first].first / l->panel;
-    for (int64_t p = first; p < l->part_count; p = fv_linear_wanted(l, args, p + 1)) {
+    for (int64_t p = first; p < l->part_count; p = fv_linear_next_part(l, args, p + 1)) {
         e.even = e.even && evenly(&args->y[p]) && (!args->residual || evenly(&args->residual[p]));
         e.panels = fv_ceil_div(l->parts[p].first + l->parts[p].out, fv_linear_panel_out(l)) - e.first_panel;
     }

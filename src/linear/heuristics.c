@@ -79,8 +79,8 @@ static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
         c->integers = l->many_number;
     int64_t block = c->row_block;
     if (block <= 0) {
-        const int64_t fitting = rows_that_fit(l, c, l2), wanted = fv_max(3 * l->panel, ENOUGH_ROWS);
-        block = fitting >= ENOUGH_ROWS ? fv_min(wanted, fitting) : wanted;
+        const int64_t fitting = rows_that_fit(l, c, l2), target = fv_max(3 * l->panel, ENOUGH_ROWS);
+        block = fitting >= ENOUGH_ROWS ? fv_min(target, fitting) : target;
         block = fv_min(fv_max(fitting / 3, block), MOST_ROWS);
     }
     if (c->chunk <= 0 && fv_linear_integers(l))
@@ -146,11 +146,11 @@ const fv_tuning_row *fv_linear_tuned(const fovea_linear *l, int64_t rows) {
     return NULL;
 }
 
-fv_linear_choice fv_linear_heuristics(const fovea_linear *l, int64_t rows, const fv_linear_choice *wanted) {
+fv_linear_choice fv_linear_heuristics(const fovea_linear *l, int64_t rows, const fv_linear_choice *requested) {
     fv_linear_choice choice = {0};
-    const fv_tuning_row *row = wanted ? NULL : fv_linear_tuned(l, rows);
-    if (wanted)
-        choice = *wanted;
+    const fv_tuning_row *row = requested ? NULL : fv_linear_tuned(l, rows);
+    if (requested)
+        choice = *requested;
     else if (row)
         fv_tuning_to_choice(row->operation, row->knob, &choice);
     complete(l, rows, &choice);
@@ -196,7 +196,7 @@ int64_t fv_linear_workspace(const fovea_linear *l, const fv_linear_choice *choic
     return at < 0 ? 0 : at + FV_ALIGNMENT;
 }
 
-int64_t fv_linear_wanted(const fovea_linear *l, const fovea_linear_args *args, int64_t p) {
+int64_t fv_linear_next_part(const fovea_linear *l, const fovea_linear_args *args, int64_t p) {
     while (p < l->part_count && !args->y[p].data)
         p++;
     return p;

@@ -35,12 +35,13 @@ typedef enum fv_linear_gather { FV_LINEAR_GATHER_NO = 1, FV_LINEAR_GATHER_YES } 
 /* Products of many rows of integers in groups, numbered from 1 on as they are listed; NULL after the last. */
 const fv_kernel *fv_linear_product(int64_t number);
 
-/* The whole choice for a number of rows: wanted's fields, else (wanted NULL) the tuning file's, else the defaults. */
-fv_linear_choice fv_linear_heuristics(const fovea_linear *linear, int64_t rows, const fv_linear_choice *wanted);
+/* The whole choice for a number of rows: the fields of `requested`, else (NULL) the tuning file's, else the
+ * defaults. */
+fv_linear_choice fv_linear_heuristics(const fovea_linear *linear, int64_t rows, const fv_linear_choice *requested);
 
 /* The effect of a choice for a number of rows, in the form of a choice: equal fields mean equal work. cache_scale:
  * whether rows are prefetched. */
-fv_linear_choice fv_linear_effect(const fovea_linear *linear, int64_t rows, const fv_linear_choice *wanted);
+fv_linear_choice fv_linear_effect(const fovea_linear *linear, int64_t rows, const fv_linear_choice *requested);
 
 /* Whether that many rows and weights fit into the second-level cache, as far as a choice tells. */
 bool fv_linear_rows_fit(const fovea_linear *linear, const fv_linear_choice *choice, int64_t rows);

@@ -170,7 +170,7 @@ fovea_status fv_linear_check_args(const fovea_linear *linear, const fovea_linear
                                   size_t workspace_size);
 
 /* The first part of y from p on that the caller wants, or part_count. */
-int64_t fv_linear_wanted(const fovea_linear *linear, const fovea_linear_args *args, int64_t p);
+int64_t fv_linear_next_part(const fovea_linear *linear, const fovea_linear_args *args, int64_t p);
 
 /* Channels of y that a panel gives. */
 static inline int64_t fv_linear_panel_out(const fovea_linear *linear) {

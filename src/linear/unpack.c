@@ -73,8 +73,7 @@ fovea_status fovea_linear_unpack_groups(const fovea_linear *l, int64_t part, fov
     if (status != FOVEA_OK)
         return status;
     if (!l->grouped || !fv_dtype_scaled(l->weight_dtype))
-        return fv_fail(FOVEA_ERROR_UNSUPPORTED,
-                       "the packed weights are %s, which have no groups with scales beside them",
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "the packed weights are %s, which have no groups with separate scales",
                        fv_enum_name(FV_ENUM_dtype, (int)l->weight_dtype));
     const int64_t groups = l->given.group_size ? l->in / l->given.group_size : 1;
     const int64_t size = fv_dtype_size(l->given.scales ? FOVEA_DTYPE_F32 : l->given.scale_dtype);

@@ -138,7 +138,7 @@ static void test_back(const problem *p, const fovea_context *ctx, const float *w
                    "%s: %s", p->kind->name, fovea_error_detail());
         back.quantisation = &q;
     } else {
-        test_check(status == FOVEA_ERROR_UNSUPPORTED && strstr(fovea_error_detail(), "no groups with scales beside"),
+        test_check(status == FOVEA_ERROR_UNSUPPORTED && strstr(fovea_error_detail(), "no groups with separate scales"),
                    "%s: %s", p->kind->name, fovea_error_detail());
         test_check(memcmp(data, p->w.data, (size_t)(fv_dtype_bytes(dtype, p->in * p->out))) == 0, "%s: other blocks",
                    p->kind->name);

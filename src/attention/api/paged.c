@@ -151,7 +151,7 @@ static fovea_status open_cache(const fovea_attention_plan *plan, const fovea_att
     fv_cache_reading r = {.layer = args->cache_layer,
                           .count = d->batch,
                           .sequences = args->cache_sequences,
-                          .wanted = args->kv_lens,
+                          .kv_lens = args->kv_lens,
                           .most_keys = d->kv_len,
                           .table_stride = p.pages,
                           .bits_stride = p.bits_stride,

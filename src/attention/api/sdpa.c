@@ -43,14 +43,14 @@ static void destroy(entry *e) {
     e->workspace = NULL;
 }
 
-/* Takes the entry of wanted's shape out of the cache into *wanted, if there is one. */
-static fovea_status take(entry *wanted, const fovea_context **ctx) {
+/* Moves the entry of found's shape out of the cache into *found, if there is one. */
+static fovea_status take(entry *found, const fovea_context **ctx) {
     const fovea_status status = fv_context_default(ctx);
     pthread_once(&watched, watch_forks);
     pthread_mutex_lock(&lock);
     for (int i = 0; status == FOVEA_OK && i < CACHED && cache[i].plan; i++)
-        if (same_shape(&cache[i], wanted)) {
-            *wanted = cache[i];
+        if (same_shape(&cache[i], found)) {
+            *found = cache[i];
             memmove(&cache[i], &cache[i + 1], (size_t)(CACHED - 1 - i) * sizeof cache[0]);
             memset(&cache[CACHED - 1], 0, sizeof cache[0]);
             break;

@@ -10,7 +10,7 @@
  * each. */
 enum { MOST_QUERIES = 16 };
 
-static bool wanted(const fovea_attention_desc *d) {
+static bool shares(const fovea_attention_desc *d) {
     return !fv_attention_empty(d) && d->page_keys > 0 && d->page_keys % FV_SEGMENT == 0 && d->kv_len > d->page_keys &&
            d->batch > 1 && d->q_len <= MOST_QUERIES && d->mask == FOVEA_MASK_NONE && !d->has_bias &&
            d->relative == FOVEA_RELATIVE_NONE && !fv_attention_windowed(d) && d->causal != FOVEA_CAUSAL_TOP_LEFT;
@@ -19,7 +19,7 @@ static bool wanted(const fovea_attention_desc *d) {
 static int64_t most_tokens(const fovea_attention_desc *d) { return d->batch * d->q_len; }
 
 fovea_status fv_shared_plan(const fovea_context *ctx, const fovea_attention_desc *desc, fovea_attention_plan **prefix) {
-    if (!wanted(desc))
+    if (!shares(desc))
         return FOVEA_OK;
     fovea_attention_desc d = *desc;
     d.packed = 1;

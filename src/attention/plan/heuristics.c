@@ -56,7 +56,7 @@ static const fv_kernel *default_score(const fovea_attention_plan *plan) {
     const fv_target target = plan->ctx->target;
     const fv_kernel *score = fv_multiply_for(target, plan->rows, fv_max(fv_min(d->kv_len, FV_SEGMENT), 1));
     const bool few = plan->rows <= FV_ATTENTION_FEW_ROWS;
-    if (few && d->page_keys > 0) /* groups as they lie, which all rows are to read once */
+    if (few && d->page_keys > 0) /* groups in place, which all rows should read once */
         return fv_multiply_for_tile(target, plan->rows, FV_KEY_GROUP);
     const int64_t near = keys_fitting_l1(plan), keys = few ? fv_min(near, STREAM_FLOATS / d->head_dim) : near;
     if (plan->rows > fitting_rows(plan) || panel_of(score) <= keys)
@@ -156,7 +156,7 @@ static int64_t block_bytes(const fovea_attention_plan *plan) {
 }
 
 /* The products of a block of so few rows cannot prefetch all of the next block; half a segment ahead (prefetch.h) they
- * can. By the default's kernel: values that are read as they lie are not multiplied by the chosen one. */
+ * can. By the default's kernel: values that are used in place are not multiplied by the chosen one. */
 static bool few_rows_of_many_keys(const fovea_attention_plan *plan) {
     enum { MANY = 8 }; /* times as many */
     return plan->rows <= default_value(plan)->mr && plan->desc.kv_len >= MANY * plan->rows;
@@ -172,12 +172,12 @@ static void default_thresholds(fv_attention_choice *c) {
         c->amx_rows = 8; /* fewer leave most of a tile empty, and multiply-adds are as fast */
 }
 
-void fv_attention_heuristics(fovea_attention_plan *plan, const fv_attention_choice *wanted) {
+void fv_attention_heuristics(fovea_attention_plan *plan, const fv_attention_choice *requested) {
     const fovea_attention_desc *d = &plan->desc;
     fv_attention_choice *c = &plan->choice;
-    assert(!wanted || ((!wanted->score || fv_multiply_tuned(wanted->score, plan->ctx->target)) &&
-                       (!wanted->value || fv_multiply_tuned(wanted->value, plan->ctx->target))));
-    *c = wanted ? *wanted : (fv_attention_choice){0};
+    assert(!requested || ((!requested->score || fv_multiply_tuned(requested->score, plan->ctx->target)) &&
+                          (!requested->value || fv_multiply_tuned(requested->value, plan->ctx->target))));
+    *c = requested ? *requested : (fv_attention_choice){0};
     if (c->cache_scale <= 0)
         c->cache_scale = 100;
     if (!c->score)

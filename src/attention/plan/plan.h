@@ -104,8 +104,8 @@ fovea_status fv_attention_plan_make(const fovea_context *ctx, const fovea_attent
 /* Writes what was planned to stderr, and who decided it. */
 void fv_attention_plan_debug(const fovea_attention_plan *plan);
 
-/* Decides what wanted, which may be NULL, leaves open (heuristics.c). */
-void fv_attention_heuristics(fovea_attention_plan *plan, const fv_attention_choice *wanted);
+/* Decides the fields that `requested`, which may be NULL, leaves open (heuristics.c). */
+void fv_attention_heuristics(fovea_attention_plan *plan, const fv_attention_choice *requested);
 
 /* A thread's scratch at an address; returns its bytes, -1: more than memory (layout.c). */
 int64_t fv_scratch_at(const fovea_attention_plan *plan, void *memory, fv_scratch *scratch);

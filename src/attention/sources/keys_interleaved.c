@@ -1,4 +1,4 @@
-/* Groups of FV_KEY_GROUP keys, as a cache keeps them, as they lie: decode over a cache's pages (source.h). A group is a
+/* Groups of FV_KEY_GROUP keys in place, as a cache keeps them: decode over a cache's pages (source.h). A group is a
  * panel of the product, columns up to a multiple of FV_LANES are those of what is there. Floats take a group a call,
  * types of 16 bits all groups of a page. */
 #include "attention/sources/source.h"

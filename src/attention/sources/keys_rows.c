@@ -1,4 +1,4 @@
-/* Rows of keys as they lie, multiplied by few rows of queries: decode over tensors and over pages of the caller's own
+/* Rows of keys in place, multiplied by few rows of queries: decode over tensors and over pages of the caller's own
  * (source.h). FV_LANES keys in which a span of memory ends are gathered first. */
 #include "attention/sources/source.h"
 

@@ -1,7 +1,7 @@
 /* Rows of values used in place, by the product of few rows of weights (source.h): decode. With floats only a tier whose
  * registers hold the chains of 128 columns gains, and only where hardware prefetches them, as it does if keys are
  * interleaved. */
-#include "attention/sources/as_they_lie.h"
+#include "attention/sources/in_place.h"
 
 static const fv_kernel *serves(const fv_sources *p) {
     if (p->desc->arithmetic == FOVEA_ARITHMETIC_BF16_TILE || fv_type_of(p->desc->v_dtype) == FV_TYPE_COUNT)

@@ -1,5 +1,5 @@
-/* int8 values of a cache as they lie (source.h). */
-#include "attention/sources/as_they_lie.h"
+/* int8 values of a cache in place (source.h). */
+#include "attention/sources/in_place.h"
 
 static const fv_kernel *serves(const fv_sources *p) {
     return p->desc->v_dtype == FOVEA_DTYPE_I8 ? fv_multiply_few(FV_KIND_f32, FV_FORMAT_i8, p->target) : NULL;

@@ -1,7 +1,7 @@
-/* Rows of floats as they lie (source.h). A block of many rows leaves them to the copy where a row begins inside a cache
+/* Rows of floats in place (source.h). A block of many rows leaves them to the copy where a row begins inside a cache
  * line, as each load of a vector meets two lines then, and where rows are so far apart that they compete for few sets
  * of the first-level cache. Figures: docs/lab/attention.md. */
-#include "attention/sources/as_they_lie.h"
+#include "attention/sources/in_place.h"
 
 static const fv_kernel *serves(const fv_sources *p) {
     return p->desc->v_dtype == FOVEA_DTYPE_F32 && p->desc->arithmetic != FOVEA_ARITHMETIC_BF16_TILE ? p->choice->value

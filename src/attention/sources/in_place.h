@@ -1,6 +1,6 @@
-/* Values as they lie: shared by the sources that copy nothing (source.h). */
-#ifndef FV_ATTENTION_AS_THEY_LIE_H
-#define FV_ATTENTION_AS_THEY_LIE_H
+/* Values in place: shared by the sources that copy nothing (source.h). */
+#ifndef FV_ATTENTION_IN_PLACE_H
+#define FV_ATTENTION_IN_PLACE_H
 
 #include "attention/sources/source.h"
 
