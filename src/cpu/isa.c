@@ -52,13 +52,13 @@ fv_target fv_target_capped(fv_target target, fv_isa cap) {
     return capped;
 }
 
-bool fv_target_has(fv_target target, fv_isa isa, unsigned features) {
-    return fv_isa_capped(isa, target.isa) == isa && (features & ~target.features) == 0;
+bool fv_target_has(fv_target target, fv_isa isa, unsigned required) {
+    return fv_isa_capped(isa, target.isa) == isa && (required & ~target.features) == 0;
 }
 
-const char *fv_target_lacks(fv_target target, fv_isa isa, unsigned features, char text[FV_FEATURES_TEXT]) {
+const char *fv_target_lacks(fv_target target, fv_isa isa, unsigned required, char text[FV_FEATURES_TEXT]) {
     if (fv_isa_capped(isa, target.isa) == isa)
-        return fv_features_text(features & ~target.features, ", ", text);
+        return fv_features_text(required & ~target.features, ", ", text);
     snprintf(text, FV_FEATURES_TEXT, "%s", fv_isa_word(isa));
     return text;
 }
