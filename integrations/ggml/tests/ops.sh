@@ -55,7 +55,7 @@ if [ "${1-}" != all ]; then
     # Only some sizes of attention: the CPU backend, the reference, takes most of the time.
     operations native -o FLASH_ATTN_EXT -p 'kv=(113|1024|1025|4096)'
     # UNARY and GLU are tested by the names of their functions.
-    names=$(sed -n 's/^    {"\([A-Z_]*\)", .*/\1/p' integrations/ggml/backend_operations.c | grep -v FLASH
+    names=$(sed -n 's/^FG_OPERATION(\([A-Z_]*\), .*/\1/p' integrations/ggml/backend_operations.inc | grep -v FLASH
             grep -oE '"[A-Z_]+"' integrations/ggml/elementwise_activations.c | tr -d '"')
     [ "$(wc -l <<<"$names")" -gt 20 ] || report 1 "too few names of operations: are the patterns right?" /dev/null
     operations native -o "$(echo "$names" | paste -sd,)"
