@@ -5,8 +5,8 @@
 #include "context/context.h"
 #include "dispatch/dispatch.h"
 #include "mask_words.h"
-#include "pool.h"
 #include "target.h"
+#include "thread_pool.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -260,13 +260,13 @@ bool case_run(const fovea_context *ctx, const fv_attention_choice *choice, const
     return test_check(status == FOVEA_OK, "execute: %s (%s)", fovea_error_detail(), case_text(c, text, sizeof text));
 }
 
-fovea_context *context_of(fovea_isa isa, int threads, pool *p) {
+fovea_context *context_of(fovea_isa isa, int threads, thread_pool *p) {
     fovea_context_options options;
     fovea_context *ctx;
     fovea_context_options_init(&options);
     options.isa = isa;
     options.threads = threads;
-    options.parallel_for = p ? pool_parallel_for : NULL;
+    options.parallel_for = p ? thread_pool_parallel_for : NULL;
     options.pool = p;
     if (fovea_context_create(&options, &ctx) != FOVEA_OK) {
         fprintf(stderr, "no context: %s\n", fovea_error_detail());
@@ -293,7 +293,7 @@ fovea_context *context_with_pool(int threads) {
 }
 
 case_contexts contexts_make(void) {
-    case_contexts x = {.threads = pool_create(3)};
+    case_contexts x = {.threads = thread_pool_create(3)};
     x.scalar = context_of(FOVEA_ISA_SCALAR, 1, NULL);
     x.one = context_of(FOVEA_ISA_BEST, 1, NULL);
     x.own = context_of(FOVEA_ISA_BEST, 0, NULL);
@@ -306,7 +306,7 @@ void contexts_free(const case_contexts *x) {
     fovea_context *all[] = {x->scalar, x->one, x->own, x->three, x->many};
     for (int i = 0; i < 5; i++)
         fovea_context_destroy(all[i]);
-    pool_destroy(x->threads);
+    thread_pool_destroy(x->threads);
 }
 
 void check_status(const char *what, fovea_status got, fovea_status want, const char *words) {

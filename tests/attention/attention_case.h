@@ -126,8 +126,8 @@ fovea_tensor tensor_tokens(fovea_tensor tensor, int64_t first, int64_t tokens);
 
 /* A context of that tier; threads 0: the default. p, if not NULL, is its pool (pool.h). Ends the program if it
  * fails. */
-struct pool;
-fovea_context *context_of(fovea_isa isa, int threads, struct pool *p);
+struct thread_pool;
+fovea_context *context_of(fovea_isa isa, int threads, struct thread_pool *p);
 /* On a pool of the library's own, with that many threads even where there are fewer CPUs. */
 fovea_context *context_with_pool(int threads);
 
@@ -135,7 +135,7 @@ fovea_context *context_with_pool(int threads);
  * number of them, a pool of three, and that pool taken for one of 40. */
 typedef struct case_contexts {
     fovea_context *scalar, *one, *own, *three, *many;
-    struct pool *threads;
+    struct thread_pool *threads;
 } case_contexts;
 
 case_contexts contexts_make(void);

@@ -5,7 +5,7 @@
 #include "context/context.h"
 #include "dispatch/dispatch.h"
 #include "fp_control.h"
-#include "twin.h"
+#include "half_pair.h"
 
 #include <fenv.h>
 #include <inttypes.h>
@@ -74,9 +74,9 @@ static void check_case(const attention_case *c, rng *r, fovea_arithmetic arithme
     outputs *want = outputs_make(c, c->layout);
     fovea_attention_args args = case_args(in, want);
     fovea_attention_desc desc = c->desc;
-    args.q = twin_tensor(&in->args.q, FOVEA_DTYPE_BF16);
-    args.k = twin_tensor(&in->args.k, FOVEA_DTYPE_BF16);
-    args.v = twin_tensor(&in->args.v, FOVEA_DTYPE_BF16);
+    args.q = half_pair_tensor(&in->args.q, FOVEA_DTYPE_BF16);
+    args.k = half_pair_tensor(&in->args.k, FOVEA_DTYPE_BF16);
+    args.v = half_pair_tensor(&in->args.v, FOVEA_DTYPE_BF16);
     desc.dtype = FOVEA_DTYPE_BF16;
     desc.out_dtype = FOVEA_DTYPE_F32;
     desc.arithmetic = arithmetic;
@@ -97,7 +97,7 @@ static void check_case(const attention_case *c, rng *r, fovea_arithmetic arithme
         check_on(over_tiles, "flushing to zero, over tiles", c, &args, &desc, want, text);
         fp_flush(false);
     }
-    twins_free();
+    half_pairs_free();
     outputs_free(want);
     inputs_free(in);
 }

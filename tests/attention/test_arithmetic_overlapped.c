@@ -3,8 +3,8 @@
 #include "attention_case.h"
 #include "context/context.h"
 #include "dispatch/dispatch.h"
+#include "half_pair.h"
 #include "multiply_call.h"
-#include "twin.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -147,9 +147,9 @@ static int64_t test_attention(void) {
         outputs *want = outputs_make(&c, c.layout), *got = outputs_make(&c, c.layout);
         fovea_attention_args args = case_args(in, want);
         fovea_attention_desc desc = c.desc;
-        args.q = twin_tensor(&in->args.q, FOVEA_DTYPE_BF16);
-        args.k = twin_tensor(&in->args.k, FOVEA_DTYPE_BF16);
-        args.v = twin_tensor(&in->args.v, FOVEA_DTYPE_BF16);
+        args.q = half_pair_tensor(&in->args.q, FOVEA_DTYPE_BF16);
+        args.k = half_pair_tensor(&in->args.k, FOVEA_DTYPE_BF16);
+        args.v = half_pair_tensor(&in->args.v, FOVEA_DTYPE_BF16);
         desc.dtype = FOVEA_DTYPE_BF16;
         desc.out_dtype = FOVEA_DTYPE_F32;
         desc.arithmetic = FOVEA_ARITHMETIC_BF16_TILE;
@@ -163,7 +163,7 @@ static int64_t test_attention(void) {
         test_check(memcmp(got->out.data, want->out.data, (size_t)tensor_elements(&want->out) * sizeof(float)) == 0,
                    "%" PRId64 " rows in tiles of %" PRId64 ", %" PRId64 " keys: other outputs", cases[i].q_len,
                    cases[i].tile_rows, cases[i].kv_len);
-        twins_free();
+        half_pairs_free();
         outputs_free(got);
         outputs_free(want);
         inputs_free(in);

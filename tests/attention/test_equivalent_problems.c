@@ -2,9 +2,9 @@
  * padding mask and an additive one; a causal limit or window and the mask of what it lets through; grouped heads and
  * repeated ones; any two layouts; a broadcast mask and a written-out one; outputs asked for or not; offsets by any
  * enumerator. */
-#include "pool.h"
 #include "reference.h"
-#include "solved.h"
+#include "solution.h"
+#include "thread_pool.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,20 +13,20 @@
 static fovea_context *ctx;
 static int64_t pairs, telling_pairs; /* compared, and those that have a row which is neither 0 nor infinite */
 
-static void compare(const char *what, const solved *x, const solved *y) {
+static void compare(const char *what, const solution *x, const solution *y) {
     pairs++;
     telling_pairs += check_equal(what, x, y) > 0;
 }
 
 /* Solves c on the values of x, compares, forgets. */
-static void check_words(const char *what, const solved *x, attention_case c) {
-    solved y = solve(ctx, c, same_values(&c, x));
+static void check_words(const char *what, const solution *x, attention_case c) {
+    solution y = solve(ctx, c, same_values(&c, x));
     compare(what, x, &y);
     forget(&y);
 }
 
 /* A mask for every row and key: density 1 makes the boolean one all ones; the additive one is made of 0 and -inf. */
-static void write_mask(solved *y, const solved *allowed) {
+static void write_mask(solution *y, const solution *allowed) {
     const fovea_attention_desc *d = &y->c.desc;
     const fovea_tensor *m = &y->in->args.mask;
     for (int64_t b = 0; b < d->batch; b++)
@@ -44,8 +44,8 @@ static void write_mask(solved *y, const solved *allowed) {
 }
 
 /* Everything that x does not attend to, said by a mask of that kind alone. */
-static void check_as_mask(const char *what, const solved *x, fovea_mask_kind kind) {
-    solved y = {.c = x->c};
+static void check_as_mask(const char *what, const solution *x, fovea_mask_kind kind) {
+    solution y = {.c = x->c};
     y.c.desc.mask = kind;
     y.c.desc.causal = FOVEA_CAUSAL_NONE;
     y.c.desc.window_left = y.c.desc.window_right = -1;
@@ -82,7 +82,7 @@ static void test_random_words(void) {
             kv_lens[b] = b == 0 ? c.desc.kv_len : rng_between(&r, 0, c.desc.kv_len);
             q_offsets[b] = rng_between(&r, 0, c.desc.kv_len / 2);
         }
-        solved x = solve(ctx, c, inputs_make_given(&c, &r, q_lens, kv_lens, q_offsets));
+        solution x = solve(ctx, c, inputs_make_given(&c, &r, q_lens, kv_lens, q_offsets));
         check_as_mask("as a boolean mask", &x, FOVEA_MASK_BOOLEAN);
         check_as_mask("as an additive mask", &x, FOVEA_MASK_ADDITIVE);
 
@@ -112,7 +112,7 @@ static void test_wide_groups(void) {
         for (int layout = 0; layout < LAYOUT_COUNT; layout++) {
             attention_case c = case_plain(2, 40, 1, queries[n], 100, 24, 17);
             rng r = rng_stream(test_seed(), "wide");
-            solved x = solve(ctx, c, inputs_make(&c, &r));
+            solution x = solve(ctx, c, inputs_make(&c, &r));
             c.layout = (case_layout)layout;
             check_words("a wide group in another layout", &x, c);
             c.lse = !c.lse;
@@ -132,14 +132,14 @@ static void test_far_offsets(void) {
         for (int w = 0; w < 3; w++) {
             attention_case c = case_plain(2, 2, 1, 9, 300, 16, 16), limited = c;
             rng r = rng_stream(test_seed(), "far");
-            solved x = solve(ctx, c, inputs_make(&c, &r));
+            solution x = solve(ctx, c, inputs_make(&c, &r));
             limited.desc.causal = FOVEA_CAUSAL_OFFSET;
             limited.q_offsets = true;
             limited.desc.window_left = n ? windows[w] : windows[2 * (w > 0)];
             limited.desc.window_right = windows[w];
             x.in->q_offsets = must_alloc(2, sizeof(int64_t));
             memcpy(x.in->q_offsets, ends[n], sizeof ends[n]);
-            solved y = solve(ctx, limited, same_values(&limited, &x));
+            solution y = solve(ctx, limited, same_values(&limited, &x));
             if (n == 0)
                 compare("an offset of 2^60", &x, &y);
             for (int64_t i = 0; n == 1 && i < 2 * 2 * 9; i++)
@@ -159,7 +159,7 @@ static void test_offsets_without_windows(void) {
                                   (int64_t)1 << 61, ((int64_t)1 << 61) + 1, (int64_t)1 << 62};
     attention_case c = case_plain(1, 2, 1, 9, 300, 16, 16);
     rng r = rng_stream(test_seed(), "far, no windows");
-    solved x = solve(ctx, c, inputs_make(&c, &r));
+    solution x = solve(ctx, c, inputs_make(&c, &r));
     for (int i = 0; i < 24; i++) {
         const int64_t offset = i % 2 ? -far[i / 4] : far[i / 4];
         attention_case moved = c;
@@ -194,7 +194,7 @@ static void test_words(void) {
         attention_case c = case_plain(2, 2, 2, shapes[n][0], shapes[n][1], 16, 16), other = c;
         rng r = rng_stream(test_seed(), "words");
         const int64_t difference = c.desc.kv_len - c.desc.q_len, offsets[] = {difference, difference}, zeros[] = {0, 0};
-        solved x = solve(ctx, c, inputs_make(&c, &r));
+        solution x = solve(ctx, c, inputs_make(&c, &r));
         check_as_mask("a mask of ones", &x, FOVEA_MASK_BOOLEAN);
         check_as_mask("adding zeros", &x, FOVEA_MASK_ADDITIVE);
         other.desc.window_left = other.desc.window_right = 1000;
@@ -241,7 +241,7 @@ static void test_broadcast(void) {
             for (int axis = 0; axis < 4; axis++)
                 c.mask_repeats[axis] = axes >> axis & 1;
             rng r = rng_stream(test_seed(), "broadcast 3");
-            solved x = solve(ctx, c, inputs_make(&c, &r)), y = {.c = c};
+            solution x = solve(ctx, c, inputs_make(&c, &r)), y = {.c = c};
             memset(y.c.mask_repeats, 0, sizeof y.c.mask_repeats);
             y.in = same_values(&y.c, &x);
             y.out = outputs_make(&y.c, y.c.layout);
@@ -266,7 +266,7 @@ static void test_broadcast(void) {
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "equivalent_problems", NULL);
-    pool *p = pool_create(2);
+    thread_pool *p = thread_pool_create(2);
     ctx = context_of(FOVEA_ISA_BEST, 2, p);
     test_words();
     test_wide_groups();
@@ -277,6 +277,6 @@ int main(int argc, char **argv) {
     test_check(telling_pairs * 10 > pairs * 9, "only %" PRId64 " of %" PRId64 " pairs tell anything", telling_pairs,
                pairs);
     fovea_context_destroy(ctx);
-    pool_destroy(p);
+    thread_pool_destroy(p);
     return test_end();
 }

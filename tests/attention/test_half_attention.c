@@ -2,9 +2,9 @@
  * end, and what else is asked for. Random problems of all kinds, on all contexts, some in another rounding mode;
  * float32 is computed by the scalar tier. Keys piece by piece. */
 #include "attention_case.h"
-#include "beside.h"
 #include "context/context.h"
 #include "dispatch/dispatch.h"
+#include "extra_outputs.h"
 
 #include <fenv.h>
 #include <inttypes.h>
@@ -19,13 +19,13 @@ static case_contexts contexts;
 static int64_t ordinary, all; /* outputs that prove something */
 
 /* An input of a type, and the same numbers in float32: both with the strides of the given one, gaps included. */
-typedef struct twin {
+typedef struct half_pair {
     fovea_tensor half, wide;
-} twin;
+} half_pair;
 
-static twin twin_of(const fovea_tensor *t, fovea_dtype dtype) {
+static half_pair half_pair_of(const fovea_tensor *t, fovea_dtype dtype) {
     const int64_t n = tensor_elements(t);
-    twin made = {*t, *t};
+    half_pair made = {*t, *t};
     made.half.dtype = dtype;
     made.half.data = must_alloc(n + 1, sizeof(float));
     made.wide.data = must_alloc(n + 1, sizeof(float));
@@ -36,7 +36,7 @@ static twin twin_of(const fovea_tensor *t, fovea_dtype dtype) {
     return made;
 }
 
-static void twin_free(const twin *x) {
+static void half_pair_free(const half_pair *x) {
     free(x->half.data);
     free(x->wide.data);
 }
@@ -72,10 +72,10 @@ static void compare_out(const fovea_tensor *got, const fovea_tensor *want, const
 
 static void check_on(const fovea_context *ctx, const char *where, const attention_case *c,
                      const fovea_attention_args *args, const fovea_attention_desc *desc, const outputs *want,
-                     const beside *rest_wanted, const char *text) {
+                     const extra_outputs *rest_wanted, const char *text) {
     outputs *got = outputs_make(c, c->layout);
     fovea_attention_args own = *args;
-    beside scores;
+    extra_outputs scores;
     fovea_tensor out = got->out;
     char sentence[768];
     snprintf(sentence, sizeof sentence, "%s, %s", text, where);
@@ -118,14 +118,15 @@ static void check_case(const attention_case *c, rng *r, const fovea_dtype type[4
                    rng_below(r, values->shape[2]))[0] = rng_below(r, 2) ? NAN : INFINITY;
     snprintf(text, sizeof text, "types %d %d %d %d: %s", (int)type[0], (int)type[1], (int)type[2], (int)type[3],
              case_text(c, line, sizeof line));
-    const twin q = twin_of(&in->args.q, type[0]), k = twin_of(&in->args.k, type[1]), v = twin_of(&in->args.v, type[2]);
+    const half_pair q = half_pair_of(&in->args.q, type[0]), k = half_pair_of(&in->args.k, type[1]),
+                    v = half_pair_of(&in->args.v, type[2]);
     outputs *want = outputs_make(c, c->layout);
     fovea_attention_args args = case_args(in, want);
     fovea_attention_desc desc = c->desc;
     args.q = q.wide;
     args.k = k.wide;
     args.v = v.wide;
-    beside scores, *rest = c->lse ? &scores : NULL; /* sums of keys need lse */
+    extra_outputs scores, *rest = c->lse ? &scores : NULL; /* sums of keys need lse */
     if (rest) {
         ask_for_all(rest, &desc, &args);
         rest->scores.kind = (fovea_score_kind)rng_below(r, FOVEA_SCORES_WEIGHTS + 1);
@@ -142,9 +143,9 @@ static void check_case(const attention_case *c, rng *r, const fovea_dtype type[4
         check_on(contexts.one, "one thread", c, &args, &desc, want, rest, text);
         check_on(contexts.three, "three threads", c, &args, &desc, want, rest, text);
     }
-    twin_free(&q);
-    twin_free(&k);
-    twin_free(&v);
+    half_pair_free(&q);
+    half_pair_free(&k);
+    half_pair_free(&v);
     if (rest)
         free(rest->memory);
     outputs_free(want);
@@ -197,7 +198,8 @@ static void test_pieces(void) {
         c.desc.softcap = 3;
         inputs *in = inputs_make(&c, &r);
         const fovea_dtype type = types[1 + n / 2];
-        const twin q = twin_of(&in->args.q, type), k = twin_of(&in->args.k, type), v = twin_of(&in->args.v, type);
+        const half_pair q = half_pair_of(&in->args.q, type), k = half_pair_of(&in->args.k, type),
+                        v = half_pair_of(&in->args.v, type);
         outputs *want = outputs_make(&c, c.layout), *got = outputs_make(&c, c.layout);
         fovea_attention_args whole = case_args(in, want), args = case_args(in, got);
         whole.q = q.wide;
@@ -233,9 +235,9 @@ static void test_pieces(void) {
         test_check(memcmp(lse.data, want->lse.data, (size_t)tensor_elements(&lse) * sizeof(float)) == 0,
                    "pieces: another lse");
         free(memory);
-        twin_free(&q);
-        twin_free(&k);
-        twin_free(&v);
+        half_pair_free(&q);
+        half_pair_free(&k);
+        half_pair_free(&v);
         outputs_free(want);
         outputs_free(got);
         inputs_free(in);

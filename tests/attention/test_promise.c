@@ -16,8 +16,8 @@
  * nothing. */
 #include "attention_case.h"
 #include "dispatch/dispatch.h"
-#include "pool.h"
 #include "target.h"
+#include "thread_pool.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -321,9 +321,9 @@ static void check_all(void) {
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "promise", NULL);
-    pool *pools[4];
+    thread_pool *pools[4];
     for (int t = 0; t < 4; t++) {
-        pools[t] = pool_create(thread_counts[t]);
+        pools[t] = thread_pool_create(thread_counts[t]);
         contexts[t].ctx = context_of(FOVEA_ISA_BEST, thread_counts[t], pools[t]);
         snprintf(contexts[t].text, sizeof contexts[t].text, "%d threads", thread_counts[t]);
     }
@@ -337,6 +337,6 @@ int main(int argc, char **argv) {
     for (int t = 0; t < CONTEXTS; t++)
         fovea_context_destroy(contexts[t].ctx);
     for (int t = 0; t < 4; t++)
-        pool_destroy(pools[t]);
+        thread_pool_destroy(pools[t]);
     return test_end();
 }

@@ -3,9 +3,9 @@
  * sequences permuted; head_dim padded with zeros. And within rounding: weights sum to 1, a constant value comes back,
  * no output lies outside of the values. (More of what holds within rounding: test_properties_rounded.c.) Zeros and NaN
  * have the signs and bits that docs/promise.md says. */
-#include "pool.h"
 #include "reference.h"
-#include "solved.h"
+#include "solution.h"
+#include "thread_pool.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 static fovea_context *ctx;
 
 /* One check: equal rows, and not all of them 0. */
-static void compare(const char *what, const solved *x, const solved *y) {
+static void compare(const char *what, const solution *x, const solution *y) {
     test_check(check_equal(what, x, y) > 0, "%s: all rows are 0 or infinite", what);
 }
 
@@ -24,8 +24,8 @@ static void scale_all(const fovea_tensor *t, float factor) {
 }
 
 /* Scales v by 2^power, and with q by 2^power against scale: out is 2^power times as large, resp. the same. */
-static void test_powers(const solved *x) {
-    solved y = {.c = x->c};
+static void test_powers(const solution *x) {
+    solution y = {.c = x->c};
     for (int power = -20; power <= 20; power += 8) {
         y.in = same_values(&y.c, x);
         y.out = outputs_make(&y.c, y.c.layout);
@@ -48,7 +48,7 @@ static void test_powers(const solved *x) {
 }
 
 /* Channels of zeros after those of q and k. */
-static void test_padded(const solved *x) {
+static void test_padded(const solution *x) {
     const fovea_attention_desc *d = &x->c.desc;
     for (int64_t more = 1; more < 20; more += 6) {
         attention_case c = x->c;
@@ -56,7 +56,7 @@ static void test_padded(const solved *x) {
         c.desc.head_dim += more;
         c.desc.has_scale = 1;
         c.desc.scale = 1 / sqrt((double)d->head_dim);
-        solved y = {c, inputs_make(&c, &r), outputs_make(&c, c.layout)};
+        solution y = {c, inputs_make(&c, &r), outputs_make(&c, c.layout)};
         const fovea_tensor *from[] = {&x->in->args.q, &x->in->args.k, &x->in->args.v};
         const fovea_tensor *to[] = {&y.in->args.q, &y.in->args.k, &y.in->args.v};
         for (int n = 0; n < 3; n++)
@@ -73,10 +73,10 @@ static void test_padded(const solved *x) {
 }
 
 /* Values of one head, one query or one sequence moved to the next one's place give results that moved with them. */
-static void test_permuted(const solved *x) {
+static void test_permuted(const solution *x) {
     const fovea_attention_desc *d = &x->c.desc;
     for (int axis = 0; axis < 3; axis++) {
-        solved y = {x->c, same_values(&x->c, x), outputs_make(&x->c, x->c.layout)};
+        solution y = {x->c, same_values(&x->c, x), outputs_make(&x->c, x->c.layout)};
         outputs *want = outputs_make(&x->c, x->c.layout);
         const fovea_tensor *from[] = {&x->in->args.q, &x->in->args.k, &x->in->args.v,
                                       &x->out->out,   &x->out->lse,   &x->out->weights};
@@ -116,7 +116,7 @@ static void test_one_hot(void) {
                 ((float *)in->args.k.data)[i] = i == keys[n] * 4 ? 110 : 0;
             for (int64_t i = 0; i < 2 * q_len * 4; i++)
                 ((float *)in->args.q.data)[i] = 1;
-            solved x = solve(ctx, c, in);
+            solution x = solve(ctx, c, in);
             int64_t wrong = 0;
             for (int64_t row = 0; row < 2 * q_len; row++) {
                 const float *weights = (const float *)x.out->weights.data + row * 600;
@@ -133,11 +133,11 @@ static void test_one_hot(void) {
 }
 
 /* Weights sum to 1, a constant value comes back, and no output lies outside of the values, all within rounding. */
-static void test_convex(const solved *x) {
+static void test_convex(const solution *x) {
     const fovea_attention_desc *d = &x->c.desc;
     double bound =
         0x1p-23 * (256 + 40); /* relative error of the sums of 256 keys and of what follows, see reference.c */
-    solved y = {x->c, same_values(&x->c, x), outputs_make(&x->c, x->c.layout)};
+    solution y = {x->c, same_values(&x->c, x), outputs_make(&x->c, x->c.layout)};
     for (int64_t i = 0; i < d->batch * y.in->args.v.stride[0]; i++)
         ((float *)y.in->args.v.data)[i] = 3.14159F;
     case_run(ctx, NULL, &y.c, y.in, y.out);
@@ -172,7 +172,7 @@ static void test_properties(void) {
         attention_case c = case_plain(2, 2, 2, shapes[n][0], shapes[n][1], 24, 9);
         c.weights = true;
         rng r = rng_stream(test_seed(), "properties");
-        solved x = solve(ctx, c, inputs_make(&c, &r));
+        solution x = solve(ctx, c, inputs_make(&c, &r));
         test_powers(&x);
         test_padded(&x);
         test_permuted(&x);
@@ -247,12 +247,12 @@ static void test_zeros(void) {
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "properties_exact", NULL);
-    pool *p = pool_create(2);
+    thread_pool *p = thread_pool_create(2);
     ctx = context_of(FOVEA_ISA_BEST, 2, p);
     test_one_hot();
     test_properties();
     test_zeros();
     fovea_context_destroy(ctx);
-    pool_destroy(p);
+    thread_pool_destroy(p);
     return test_end();
 }

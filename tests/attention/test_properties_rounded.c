@@ -1,8 +1,8 @@
 /* Laws of attention that hold within rounding: scores shifted; keys permuted within their segment; two parts of the
  * keys merged by their lse. The bounds of reference.h say how far rounding may go, for either side. */
-#include "pool.h"
 #include "reference.h"
-#include "solved.h"
+#include "solution.h"
+#include "thread_pool.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -28,7 +28,7 @@ typedef struct near_row {
     reference_result exact;
 } near_row;
 
-static void near_row_find(near_row *r, const solved *x, int64_t row) {
+static void near_row_find(near_row *r, const solution *x, int64_t row) {
     const fovea_attention_desc *d = &x->c.desc;
     const int64_t b = row / d->q_len / d->q_heads, h = row / d->q_len % d->q_heads, i = row % d->q_len;
     r->out = tensor_row(&x->out->out, b, h, i);
@@ -52,7 +52,7 @@ static bool rows_near(const relation *how, const near_row *x, const near_row *y,
 }
 
 /* One check. Returns the rows that see several keys: without any, it proved nothing. */
-static int64_t check_near(const relation *how, const solved *x, const solved *y) {
+static int64_t check_near(const relation *how, const solution *x, const solution *y) {
     const fovea_attention_desc *d = &x->c.desc;
     near_row p, q;
     char text[512];
@@ -118,8 +118,8 @@ static void test_shifted(void) {
             round_all(&in->args.k, 0.125F);
         }
         round_all(&in->args.mask, 0.25F);
-        solved x = solve(ctx, c, in);
-        solved y = {c, same_values(&c, &x), outputs_make(&c, c.layout)};
+        solution x = solve(ctx, c, in);
+        solution y = {c, same_values(&c, &x), outputs_make(&c, c.layout)};
         const fovea_tensor *from = &x.in->args.mask, *to = &y.in->args.mask;
         float *shift = must_alloc(rows_of(from), sizeof *shift);
         for (int64_t row = 0; row < rows_of(from); row++) {
@@ -158,8 +158,8 @@ static void test_keys_permuted(void) {
         c.desc.window_left = c.desc.window_right = -1;
         c.q_offsets = c.kv_lens = false;
         c.desc.mask = rng_below(&r, 2) ? FOVEA_MASK_ADDITIVE : FOVEA_MASK_NONE;
-        solved x = solve(ctx, c, inputs_make(&c, &r));
-        solved y = {c, same_values(&c, &x), outputs_make(&c, c.layout)};
+        solution x = solve(ctx, c, inputs_make(&c, &r));
+        solution y = {c, same_values(&c, &x), outputs_make(&c, c.layout)};
         int64_t *order = shuffled(c.desc.kv_len, &r);
         const fovea_tensor *from[] = {&x.in->args.k, &x.in->args.v}, *to[] = {&y.in->args.k, &y.in->args.v};
         for (int t = 0; t < 2; t++)
@@ -183,7 +183,8 @@ static void test_keys_permuted(void) {
 
 /* Attention over keys [first, first + keys) of x; lens and offsets[batch] hold what it takes of them. The memory is
  * x's, but for the outputs. */
-static solved solve_part(const solved *x, inputs *in, int64_t first, int64_t keys, int64_t *lens, int64_t *offsets) {
+static solution solve_part(const solution *x, inputs *in, int64_t first, int64_t keys, int64_t *lens,
+                           int64_t *offsets) {
     attention_case c = x->c;
     c.desc.kv_len = keys;
     *in = *x->in;
@@ -246,11 +247,11 @@ static void test_merged(void) {
         const int64_t cut = keys > FV_SEGMENT && rng_below(&r, 2)
                                 ? rng_between(&r, 1, (keys - 1) / FV_SEGMENT) * FV_SEGMENT
                                 : rng_between(&r, 1, keys - 1);
-        solved x = solve(ctx, c, inputs_make(&c, &r));
+        solution x = solve(ctx, c, inputs_make(&c, &r));
         inputs in[2];
         int64_t lens[2][3], offsets[2][3], wrong = 0;
-        const solved parts[2] = {solve_part(&x, &in[0], 0, cut, lens[0], offsets[0]),
-                                 solve_part(&x, &in[1], cut, keys - cut, lens[1], offsets[1])};
+        const solution parts[2] = {solve_part(&x, &in[0], 0, cut, lens[0], offsets[0]),
+                                   solve_part(&x, &in[1], cut, keys - cut, lens[1], offsets[1])};
         near_row whole, part[2];
         reference_alloc(&whole.exact, &c.desc);
         for (int i = 0; i < 2; i++)
@@ -279,12 +280,12 @@ static void test_merged(void) {
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "properties_rounded", NULL);
-    pool *p = pool_create(2);
+    thread_pool *p = thread_pool_create(2);
     ctx = context_of(FOVEA_ISA_BEST, 2, p);
     test_shifted();
     test_keys_permuted();
     test_merged();
     fovea_context_destroy(ctx);
-    pool_destroy(p);
+    thread_pool_destroy(p);
     return test_end();
 }

@@ -2,7 +2,7 @@
  * about plans, sentences. What types.h declares: test_types.c. */
 #define _POSIX_C_SOURCE 200809L
 #include "attention_case.h"
-#include "pool.h"
+#include "thread_pool.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -153,12 +153,12 @@ static void test_info(void) {
                info.reason);
     fovea_context_destroy(ctx);
 
-    pool *p = pool_create(2); /* the pool knows better: not capped */
+    thread_pool *p = thread_pool_create(2); /* the pool knows better: not capped */
     ctx = context_of(FOVEA_ISA_BEST, 500, p);
     test_check(fovea_context_info(ctx, &info) == FOVEA_OK && info.threads == 500, "a pool of 500: %d threads",
                info.threads);
     fovea_context_destroy(ctx);
-    pool_destroy(p);
+    thread_pool_destroy(p);
     ctx = context_of(FOVEA_ISA_BEST, 100000, NULL);
     test_check(fovea_context_info(ctx, &info) == FOVEA_OK && info.threads <= (int)sysconf(_SC_NPROCESSORS_CONF),
                "100000 threads asked for: %d", info.threads);

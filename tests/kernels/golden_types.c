@@ -4,8 +4,8 @@
 
 #include "attention_case.h"
 #include "fp_control.h"
+#include "half_pair.h"
 #include "mha_layer.h"
-#include "twin.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, int64_t n) {
     return hash;
 }
 
-static uint64_t hash_twin(uint64_t hash, const twin *x, int64_t n) {
+static uint64_t hash_half_pair(uint64_t hash, const half_pair *x, int64_t n) {
     return hash_bytes(hash, x->half, n * fv_dtype_size(x->dtype));
 }
 
@@ -47,7 +47,7 @@ static void run_attention(const fovea_context *ctx, const line *l, int trial, rn
     fovea_attention_args args = case_args(in, out);
     fovea_tensor *operand[] = {&args.q, &args.k, &args.v};
     for (int i = 0; i < 3; i++) {
-        *operand[i] = twin_tensor(operand[i], l->dtype);
+        *operand[i] = half_pair_tensor(operand[i], l->dtype);
         hash->inputs = hash_bytes(hash->inputs, operand[i]->data, tensor_elements(operand[i]) * 2);
     }
     c.desc.dtype = l->dtype;
@@ -69,9 +69,10 @@ static void run_attention(const fovea_context *ctx, const line *l, int trial, rn
 static void run_map(const fovea_context *ctx, const line *l, int trial, rng *r, bool flush, golden_hash *hash) {
     const int64_t rows = trial % 2 ? rng_between(r, 20, 70) : rng_between(r, 1, 16), in = rng_between(r, 1, 300),
                   out = rng_between(r, 1, 150);
-    const twin x = twin_make(rows * in, l->dtype, 1.0f, r), w = twin_make(in * out, l->dtype, 1.0f, r),
-               bias = twin_make(out, l->dtype, 1.0f, r), residual = twin_make(rows * out, l->dtype, 1.0f, r),
-               y = twin_alloc(rows * out, trial % 3 ? l->dtype : FOVEA_DTYPE_F32);
+    const half_pair x = half_pair_make(rows * in, l->dtype, 1.0f, r), w = half_pair_make(in * out, l->dtype, 1.0f, r),
+                    bias = half_pair_make(out, l->dtype, 1.0f, r),
+                    residual = half_pair_make(rows * out, l->dtype, 1.0f, r),
+                    y = half_pair_alloc(rows * out, trial % 3 ? l->dtype : FOVEA_DTYPE_F32);
     fovea_linear_desc desc;
     fovea_linear_args args;
     fovea_linear *map;
@@ -97,11 +98,11 @@ static void run_map(const fovea_context *ctx, const line *l, int trial, rng *r, 
         test_check(status == FOVEA_OK, "execute: %s", fovea_error_detail());
         fovea_linear_destroy(map);
     }
-    hash->inputs = hash_twin(hash->inputs, &x, rows * in);
-    hash->inputs = hash_twin(hash->inputs, &w, in * out);
-    hash->inputs = hash_twin(hash->inputs, &bias, out);
-    hash->inputs = hash_twin(hash->inputs, &residual, rows * out);
-    hash->outputs = hash_twin(hash->outputs, &y, rows * out);
+    hash->inputs = hash_half_pair(hash->inputs, &x, rows * in);
+    hash->inputs = hash_half_pair(hash->inputs, &w, in * out);
+    hash->inputs = hash_half_pair(hash->inputs, &bias, out);
+    hash->inputs = hash_half_pair(hash->inputs, &residual, rows * out);
+    hash->outputs = hash_half_pair(hash->outputs, &y, rows * out);
 }
 
 /* A layer of factored weights; its result is of float32 in every other trial. */
@@ -112,14 +113,14 @@ static void run_layer(const fovea_context *ctx, const line *l, int trial, rng *r
     fovea_matrix *matrix[] = {&from->w.q, &from->w.k, &from->w.v, &from->w.o};
     for (int i = 0; i < 3; i++)
         if (operand[i]->data) {
-            *operand[i] = twin_tensor(operand[i], l->dtype);
+            *operand[i] = half_pair_tensor(operand[i], l->dtype);
             hash->inputs = hash_bytes(hash->inputs, operand[i]->data, tensor_elements(operand[i]) * 2);
         }
     for (int i = 0; i < 4; i++) {
         const int64_t n = layer_rows(from, i) * layer_columns(from, i);
-        const twin w = twin_alloc(n, l->dtype);
+        const half_pair w = half_pair_alloc(n, l->dtype);
         convert_elements(n, from->m[i], FOVEA_DTYPE_F32, w.half, l->dtype);
-        hash->inputs = hash_twin(hash->inputs, &w, n);
+        hash->inputs = hash_half_pair(hash->inputs, &w, n);
         matrix[i]->data = w.half;
         matrix[i]->dtype = l->dtype;
     }
@@ -218,7 +219,7 @@ golden_hash golden_type(const fovea_context *ctx, int number, bool flush) {
             run_integers(ctx, number == OPERATIONS * LINES ? FOVEA_DTYPE_I8 : FOVEA_DTYPE_I4, trial, &r, flush, &hash);
         else
             operations[number / LINES].run(ctx, &lines[number % LINES], trial, &r, flush, &hash);
-        twins_free();
+        half_pairs_free();
     }
     return hash;
 }

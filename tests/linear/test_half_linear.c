@@ -1,7 +1,7 @@
 /* Linear maps of bfloat16 and float16, alone and mixed: the bits of float32 on the same numbers, y rounded once at the
  * end. Float32 is computed by the scalar tier. */
 #include "attention_case.h"
-#include "twin.h"
+#include "half_pair.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ typedef struct problem {
 } problem;
 
 typedef struct data {
-    twin x, weight[PARTS], bias[PARTS], residual[PARTS];
+    half_pair x, weight[PARTS], bias[PARTS], residual[PARTS];
     int64_t lens[4];
 } data;
 
@@ -37,14 +37,14 @@ static problem problem_random(rng *r) {
     p.lens = rng_below(r, 4) == 0;
     p.bthd = rng_below(r, 2);
     p.activation = (fovea_activation)rng_below(r, 4);
-    p.x = twin_types[rng_below(r, TWIN_TYPES)];
-    p.y = twin_types[rng_below(r, TWIN_TYPES)];
-    p.add = p.in_place ? p.y : twin_types[rng_below(r, TWIN_TYPES)];
-    p.weight[0] = twin_types[rng_below(r, TWIN_TYPES)];
+    p.x = half_pair_types[rng_below(r, HALF_PAIR_TYPES)];
+    p.y = half_pair_types[rng_below(r, HALF_PAIR_TYPES)];
+    p.add = p.in_place ? p.y : half_pair_types[rng_below(r, HALF_PAIR_TYPES)];
+    p.weight[0] = half_pair_types[rng_below(r, HALF_PAIR_TYPES)];
     for (int64_t i = 0; i < p.parts; i++) {
         p.heads[i] = rng_between(r, 1, 3);
         p.out[i] = p.heads[i] * rng_between(r, 1, 50);
-        p.weight[i] = rng_below(r, 4) ? p.weight[0] : twin_types[rng_below(r, TWIN_TYPES)];
+        p.weight[i] = rng_below(r, 4) ? p.weight[0] : half_pair_types[rng_below(r, HALF_PAIR_TYPES)];
     }
     if (p.parts == 2 && rng_below(r, 2)) { /* one y: the other part's place keeps what it held */
         p.activation = FOVEA_ACTIVATION_SILU_GATED;
@@ -83,7 +83,7 @@ static bool run(const fovea_context *ctx, const problem *p, const data *d, bool 
     desc.part_count = p->parts;
     desc.parts = parts;
     for (int64_t i = 0; i < p->parts; i++) {
-        const twin *w = &d->weight[i], *b = &d->bias[i], *r = &d->residual[i];
+        const half_pair *w = &d->weight[i], *b = &d->bias[i], *r = &d->residual[i];
         const fovea_dtype add = half ? p->add : FOVEA_DTYPE_F32;
         parts[i].weight = (i % 2 ? fovea_matrix_in_out
                                  : fovea_matrix_out_in)(half ? w->half : w->wide, half ? w->dtype : FOVEA_DTYPE_F32,
@@ -134,14 +134,14 @@ static void test_random(void) {
         snprintf(name, sizeof name, "half linear %" PRId64, n);
         rng r = rng_stream(test_seed(), name);
         const problem p = problem_random(&r);
-        data d = {.x = twin_make(p.batch * p.tokens * p.in, p.x, 1.0f, &r)};
+        data d = {.x = half_pair_make(p.batch * p.tokens * p.in, p.x, 1.0f, &r)};
         void *want[PARTS];
         for (int b = 0; b < 3; b++)
             d.lens[b] = rng_between(&r, 0, p.tokens);
         for (int64_t i = 0; i < p.parts; i++) {
-            d.weight[i] = twin_make(p.in * p.out[i], p.weight[i], 0.2f, &r);
-            d.bias[i] = twin_make(p.out[i], twin_types[rng_below(&r, TWIN_TYPES)], 1.0f, &r);
-            d.residual[i] = twin_make(y_size(&p, i), p.add, 1.0f, &r);
+            d.weight[i] = half_pair_make(p.in * p.out[i], p.weight[i], 0.2f, &r);
+            d.bias[i] = half_pair_make(p.out[i], half_pair_types[rng_below(&r, HALF_PAIR_TYPES)], 1.0f, &r);
+            d.residual[i] = half_pair_make(y_size(&p, i), p.add, 1.0f, &r);
             want[i] = must_alloc(y_size(&p, i), sizeof(float));
             memset(want[i], 0, (size_t)y_size(&p, i) * sizeof(float));
         }
@@ -152,7 +152,7 @@ static void test_random(void) {
         }
         for (int64_t i = 0; i < p.parts; i++)
             free(want[i]);
-        twins_free();
+        half_pairs_free();
     }
 }
 

@@ -3,7 +3,7 @@
  * descriptions say what was multiplied how. */
 #include "attention_case.h"
 #include "fp_control.h"
-#include "twin.h"
+#include "half_pair.h"
 
 #include "dispatch/dispatch.h"
 #include "linear/linear.h"
@@ -22,7 +22,7 @@ enum { GUARD_ROWS = 70, GUARD_IN = 37, GUARD_OUT = 200 };
 /* A map whose numbers sit at the edge where products of pairs would have other bits. */
 typedef struct guard_data {
     int64_t rows, in, out;
-    twin x, w; /* [rows][in]; [in][out] */
+    half_pair x, w; /* [rows][in]; [in][out] */
     float want[GUARD_ROWS * GUARD_OUT];
     int64_t products, paired; /* of the map: fovea_linear_stats */
     int64_t panel;
@@ -30,8 +30,11 @@ typedef struct guard_data {
 } guard_data;
 
 static guard_data guard_make(int64_t rows, int64_t in, int64_t out, fovea_dtype dtype) {
-    return (guard_data){
-        .rows = rows, .in = in, .out = out, .x = twin_alloc(rows * in, dtype), .w = twin_alloc(in * out, dtype)};
+    return (guard_data){.rows = rows,
+                        .in = in,
+                        .out = out,
+                        .x = half_pair_alloc(rows * in, dtype),
+                        .w = half_pair_alloc(in * out, dtype)};
 }
 
 static void guard_compute(const fovea_context *ctx, guard_data *g, bool half, int rounding, float *y) {
@@ -129,8 +132,8 @@ static void test_guard_case(const guard_case *c, int64_t rows, int rounding) {
         g.w.wide[GUARD_OUT + j] = ldexpf(-1.0f - 0x1p-6f, c->ew);
         g.w.wide[2 * GUARD_OUT + j] = j == COLUMN ? c->at_column : 0.0f;
     }
-    twin_round(&g.x, rows * IN);
-    twin_round(&g.w, IN * GUARD_OUT);
+    half_pair_round(&g.x, rows * IN);
+    half_pair_round(&g.w, IN * GUARD_OUT);
     guard_check(&g, rounding, what);
     const int64_t panels = g.products / rows,
                   all = rounding == FE_TONEAREST && multiplies_pairs(contexts.one, FV_TYPE_bf16) ? g.products : 0;
@@ -140,7 +143,7 @@ static void test_guard_case(const guard_case *c, int64_t rows, int rounding) {
                                                  : rows;
     test_check(g.paired == (all ? all - fall : 0), "%s, %" PRId64 " rows: %" PRId64 " of %" PRId64 " products in pairs",
                what, rows, g.paired, g.products);
-    twins_free();
+    half_pairs_free();
 }
 
 /* Rows and columns of any magnitude in one map: which pairs of row and panel pass? */
@@ -166,8 +169,8 @@ static void test_guard_mixed(int64_t n) {
             g.w.wide[k * g.out + j] =
                 ldexpf(rng_uniform(&r, 1.0f, 1.98f), of_column[j]) * (rng_below(&r, 2) ? 1.0f : -1.0f);
     }
-    twin_round(&g.x, g.rows * g.in);
-    twin_round(&g.w, g.in * g.out);
+    half_pair_round(&g.x, g.rows * g.in);
+    half_pair_round(&g.w, g.in * g.out);
     guard_check(&g, FE_TONEAREST, what);
     int64_t paired = 0;
     for (int64_t i = 0; i < g.rows; i++)
@@ -180,7 +183,7 @@ static void test_guard_mixed(int64_t n) {
     test_check(g.paired == (multiplies_pairs(contexts.one, FV_TYPE_bf16) ? paired : 0),
                "%s, %" PRId64 " rows: %" PRId64 " products in pairs instead of %" PRId64, what, g.rows, g.paired,
                paired);
-    twins_free();
+    half_pairs_free();
 }
 
 static void test_guard(void) {
@@ -213,8 +216,8 @@ static void test_float16(void) {
             g.w.wide[i] = ldexpf(rng_uniform(&r, -1.98f, 1.98f), (int)rng_between(&r, -24, 15));
         g.x.wide[0] = n % 3 ? INFINITY : 1.0f;
         g.w.wide[3 * g.out + 1] = n % 3 == 1 ? NAN : 1.0f;
-        twin_round(&g.x, g.rows * g.in);
-        twin_round(&g.w, g.in * g.out);
+        half_pair_round(&g.x, g.rows * g.in);
+        half_pair_round(&g.w, g.in * g.out);
         fp_control_set(before | (n / 4 % 2 ? FP_FLUSH_HALF : 0));
         const uint64_t set = fp_control(); /* without the bit where the CPU has none */
         guard_check(&g, rounding[n % 4], what);
@@ -223,7 +226,7 @@ static void test_float16(void) {
         test_check(g.paired == (pairs ? g.products : 0), "%s: %" PRId64 " of %" PRId64 " products in pairs", what,
                    g.paired, g.products);
         test_check(g.describes_pairs == pairs, "%s: the description %s pairs", what, pairs ? "lacks" : "has");
-        twins_free();
+        half_pairs_free();
     }
     if (!pairs)
         test_skip("linear maps in pairs of float16: this CPU or tier has no FMLAL");

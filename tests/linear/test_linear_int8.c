@@ -3,10 +3,10 @@
  * come back; and what is refused. */
 #include "attention_case.h"
 #include "fp_control.h"
+#include "half_pair.h"
 #include "linear/heuristics.h"
 #include "linear_case.h"
 #include "tuning_case.h"
-#include "twin.h"
 
 #include <fenv.h>
 #include <inttypes.h>
@@ -115,10 +115,10 @@ static void test_types(const fovea_context *ctx) {
     enum { IN = 70, OUT = 45, ROWS = 19 };
     for (int n = 0, cases = (int)test_scaled(60); n < cases; n++) {
         rng r = rng_stream(test_seed() + (uint64_t)n, "int8 types");
-        const fovea_dtype type = twin_types[rng_below(&r, TWIN_TYPES)];
+        const fovea_dtype type = half_pair_types[rng_below(&r, HALF_PAIR_TYPES)];
         const bool gated = rng_below(&r, 2), mixed = rng_below(&r, 3) == 0;
         const int64_t rows = rng_between(&r, 1, ROWS);
-        twin x = twin_make(rows * IN, type, 1.0f, &r);
+        half_pair x = half_pair_make(rows * IN, type, 1.0f, &r);
         int8_weight w[2] = {weight_make(IN, OUT, &r), weight_make(IN, OUT, &r)};
         static unsigned char y[2][2][ROWS * OUT * sizeof(float)];
         memset(y, 0, sizeof y);
@@ -173,7 +173,7 @@ static void test_types(const fovea_context *ctx) {
                    gated ? "gated" : "two parts", mixed ? ", one of floats" : "");
         weight_free(&w[0]);
         weight_free(&w[1]);
-        twins_free();
+        half_pairs_free();
     }
 }
 

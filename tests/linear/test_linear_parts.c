@@ -1,7 +1,7 @@
 /* Parts of linear maps: weights that come back as they were packed, on every tier; some parts computed and not the
  * others, with the bits of a call for all; and the activation of a call. */
 #include "attention_case.h"
-#include "twin.h"
+#include "half_pair.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,18 +14,18 @@ typedef struct problem {
     int64_t batch, tokens, in, parts, out[PARTS], columns; /* columns: of all parts */
     bool gated, scaled, one_type, residual, lens;
     fovea_dtype x_type, packed;
-    twin x, add, weight[PARTS], bias[PARTS];
+    half_pair x, add, weight[PARTS], bias[PARTS];
     fovea_linear_part given[PARTS];
     fovea_linear_desc desc;
     int64_t lengths[2];
     char text[192];
 } problem;
 
-static fovea_dtype any_type(rng *r) { return twin_types[rng_below(r, TWIN_TYPES)]; }
+static fovea_dtype any_type(rng *r) { return half_pair_types[rng_below(r, HALF_PAIR_TYPES)]; }
 
 static void give_part(problem *p, int64_t i, rng *r) {
-    p->weight[i] = twin_make(p->in * p->out[i], i == 0 || p->one_type ? p->packed : any_type(r), 0.3f, r);
-    p->bias[i] = twin_make(p->out[i], any_type(r), 1.0f, r);
+    p->weight[i] = half_pair_make(p->in * p->out[i], i == 0 || p->one_type ? p->packed : any_type(r), 0.3f, r);
+    p->bias[i] = half_pair_make(p->out[i], any_type(r), 1.0f, r);
     p->given[i] = (fovea_linear_part){.bias = rng_below(r, 3) ? p->bias[i].half : NULL, .bias_dtype = p->bias[i].dtype};
     p->given[i].weight = rng_below(r, 2) ? fovea_matrix_in_out(p->weight[i].half, p->weight[i].dtype, p->in, p->out[i])
                                          : fovea_matrix_out_in(p->weight[i].half, p->weight[i].dtype, p->out[i], p->in);
@@ -52,8 +52,8 @@ static void problem_make(problem *p, rng *r) {
     for (int64_t i = 0; i < p->parts; i++) /* what is packed */
         if (p->scaled || p->weight[i].dtype != p->weight[0].dtype)
             p->packed = FOVEA_DTYPE_F32;
-    p->x = twin_make(p->batch * p->tokens * p->in, p->x_type, 1.0f, r);
-    p->add = twin_make(p->batch * p->tokens * p->columns, p->x_type, 1.0f, r);
+    p->x = half_pair_make(p->batch * p->tokens * p->in, p->x_type, 1.0f, r);
+    p->add = half_pair_make(p->batch * p->tokens * p->columns, p->x_type, 1.0f, r);
     for (int i = 0; i < 2; i++)
         p->lengths[i] = rng_between(r, 0, p->tokens);
     fovea_linear_desc_init(&p->desc);
@@ -244,7 +244,7 @@ static void test_case(const case_contexts *x, rng *r) {
         fovea_linear_destroy(linear);
     }
     free(whole);
-    twins_free();
+    half_pairs_free();
 }
 
 /* Panels that serve only parts that are not wanted are not multiplied. */
@@ -262,7 +262,7 @@ static void test_work(const fovea_context *ctx) {
                  .text = "three wide parts"};
     for (int64_t i = 0; i < PARTS; i++)
         give_part(&p, i, &r);
-    p.x = twin_make(p.tokens * p.in, p.x_type, 1.0f, &r);
+    p.x = half_pair_make(p.tokens * p.in, p.x_type, 1.0f, &r);
     fovea_linear_desc_init(&p.desc);
     p.desc.in_features = p.in;
     p.desc.part_count = PARTS;
@@ -275,7 +275,7 @@ static void test_work(const fovea_context *ctx) {
     test_check(3 * one <= all + 2 * p.tokens && 3 * two <= 2 * all + p.tokens && one < two,
                "all parts take %" PRId64 " products, one %" PRId64 ", two %" PRId64, all, one, two);
     fovea_linear_destroy(linear);
-    twins_free();
+    half_pairs_free();
 }
 
 /* Weights of any bits, signalling NaN among them, and float32 biases come back as they were. A scale, even of 1, makes
@@ -283,8 +283,8 @@ static void test_work(const fovea_context *ctx) {
 static void test_bits(const fovea_context *ctx) {
     enum { IN = 37, OUT = 70 };
     rng r = rng_stream(test_seed(), "bits");
-    for (int i = 0; i < 4 * TWIN_TYPES; i++) {
-        const fovea_dtype given = twin_types[i / 4], packs = i / 2 % 2 ? FOVEA_DTYPE_F32 : given;
+    for (int i = 0; i < 4 * HALF_PAIR_TYPES; i++) {
+        const fovea_dtype given = half_pair_types[i / 4], packs = i / 2 % 2 ? FOVEA_DTYPE_F32 : given;
         const int64_t size = fv_dtype_size(given);
         char weight[4 * IN * OUT], back[4 * IN * OUT];
         float bias[OUT], bias_back[OUT];

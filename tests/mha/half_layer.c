@@ -9,8 +9,8 @@
 #include <string.h>
 
 static half_dense half_dense_make(int64_t in, int64_t out, fovea_dtype dtype, fovea_dtype bias, bool biased, rng *r) {
-    return (half_dense){in, out, twin_make(in * out, dtype, 1.0f / sqrtf((float)in), r),
-                        twin_make(out, bias, biased ? 0.5f : 0.0f, r), biased};
+    return (half_dense){in, out, half_pair_make(in * out, dtype, 1.0f / sqrtf((float)in), r),
+                        half_pair_make(out, bias, biased ? 0.5f : 0.0f, r), biased};
 }
 
 /* out = sum over k of a[k * a_stride] * b[k * b_stride], in double precision, k ascending. */
@@ -21,7 +21,7 @@ static double dot(int64_t n, const float *a, int64_t a_stride, const float *b, i
     return sum;
 }
 
-static fovea_dtype any(rng *r) { return twin_types[rng_below(r, TWIN_TYPES)]; }
+static fovea_dtype any(rng *r) { return half_pair_types[rng_below(r, HALF_PAIR_TYPES)]; }
 
 int half_layer_input(const half_layer *p, int role) {
     return p->d.inputs == FOVEA_MHA_SELF ? 0 : p->d.inputs == FOVEA_MHA_CROSS && role == 2 ? 1 : role;
@@ -79,12 +79,12 @@ static void draw_types(half_layer *p, rng *r) {
 /* outer d, rounded once. */
 static half_dense multiply_outer(const half_dense *outer, const half_dense *d) {
     const fovea_dtype dtype = outer->w.dtype == d->w.dtype ? d->w.dtype : FOVEA_DTYPE_F32;
-    const half_dense y = {outer->in, d->out, twin_alloc(outer->in * d->out, dtype), twin_alloc(d->out, FOVEA_DTYPE_F32),
-                          outer->biased || d->biased};
+    const half_dense y = {outer->in, d->out, half_pair_alloc(outer->in * d->out, dtype),
+                          half_pair_alloc(d->out, FOVEA_DTYPE_F32), outer->biased || d->biased};
     for (int64_t j = 0; j < d->out; j++) {
         for (int64_t i = 0; i < outer->in; i++)
-            twin_store(&y.w, i * d->out + j, dot(d->in, outer->w.wide + i * d->in, 1, d->w.wide + j, d->out));
-        twin_store(&y.bias, j, dot(d->in, outer->bias.wide, 1, d->w.wide + j, d->out) + (double)d->bias.wide[j]);
+            half_pair_store(&y.w, i * d->out + j, dot(d->in, outer->w.wide + i * d->in, 1, d->w.wide + j, d->out));
+        half_pair_store(&y.bias, j, dot(d->in, outer->bias.wide, 1, d->w.wide + j, d->out) + (double)d->bias.wide[j]);
     }
     return y;
 }
@@ -94,15 +94,16 @@ static half_dense merge(const half_layer *p, bool keys) {
     const half_dense *a = &p->m[keys], *b = &p->m[!keys];
     const int64_t heads = p->a.q_heads, group = heads / p->a.kv_heads, d_k = p->a.head_dim, columns = b->in;
     const fovea_dtype dtype = a->w.dtype == b->w.dtype ? a->w.dtype : FOVEA_DTYPE_F32;
-    const half_dense y = {a->in, heads * columns, twin_alloc(a->in * heads * columns, dtype),
-                          twin_alloc(heads * columns, FOVEA_DTYPE_F32), a->biased};
+    const half_dense y = {a->in, heads * columns, half_pair_alloc(a->in * heads * columns, dtype),
+                          half_pair_alloc(heads * columns, FOVEA_DTYPE_F32), a->biased};
     for (int64_t h = 0; h < heads; h++) {
         const int64_t left = (keys ? h / group : h) * d_k, right = (keys ? h : h / group) * d_k;
         for (int64_t j = 0; j < columns; j++) {
             const float *row = b->w.wide + j * b->out + right;
             for (int64_t i = 0; i < a->in; i++)
-                twin_store(&y.w, (i * heads + h) * columns + j, dot(d_k, a->w.wide + i * a->out + left, 1, row, 1));
-            twin_store(&y.bias, h * columns + j, dot(d_k, a->bias.wide + left, 1, row, 1));
+                half_pair_store(&y.w, (i * heads + h) * columns + j,
+                                dot(d_k, a->w.wide + i * a->out + left, 1, row, 1));
+            half_pair_store(&y.bias, h * columns + j, dot(d_k, a->bias.wide + left, 1, row, 1));
         }
     }
     return y;
@@ -112,16 +113,16 @@ static half_dense merge(const half_layer *p, bool keys) {
 static half_dense merge_given(half_layer *p, bool keys, rng *r) {
     const int64_t heads = p->a.q_heads, in = p->features[0], out = p->features[1];
     const int64_t rows = keys ? out : in, columns = keys ? in : out;
-    const half_dense y = {rows, heads * columns, twin_alloc(heads * in * out, p->w_type[0]),
-                          twin_alloc(heads * columns, FOVEA_DTYPE_F32), false};
+    const half_dense y = {rows, heads * columns, half_pair_alloc(heads * in * out, p->w_type[0]),
+                          half_pair_alloc(heads * columns, FOVEA_DTYPE_F32), false};
     for (int64_t h = 0; h < heads; h++) {
-        p->merged[h] = twin_make(in * out, p->w_type[0], 0.2f, r);
+        p->merged[h] = half_pair_make(in * out, p->w_type[0], 0.2f, r);
         for (int64_t i = 0; i < in; i++)
             for (int64_t j = 0; j < out; j++)
                 y.w.wide[(keys ? j : i) * heads * columns + h * columns + (keys ? i : j)] =
                     p->merged[h].wide[i * out + j];
     }
-    twin_round(&y.w, heads * in * out);
+    half_pair_round(&y.w, heads * in * out);
     return y;
 }
 
@@ -129,24 +130,24 @@ static half_dense merge_given(half_layer *p, bool keys, rng *r) {
 static half_dense multiply_values(const half_layer *p, const half_dense *v, const half_dense *o) {
     const int64_t heads = p->a.q_heads, group = heads / p->a.kv_heads, d_v = p->a.value_dim;
     const fovea_dtype dtype = v->w.dtype == o->w.dtype ? v->w.dtype : FOVEA_DTYPE_F32;
-    const half_dense y = {heads * v->in, o->out, twin_alloc(heads * v->in * o->out, dtype),
-                          twin_alloc(o->out, o->bias.dtype), o->biased};
+    const half_dense y = {heads * v->in, o->out, half_pair_alloc(heads * v->in * o->out, dtype),
+                          half_pair_alloc(o->out, o->bias.dtype), o->biased};
     for (int64_t h = 0; h < heads; h++)
         for (int64_t i = 0; i < v->in; i++)
             for (int64_t j = 0; j < o->out; j++)
-                twin_store(
+                half_pair_store(
                     &y.w, (h * v->in + i) * o->out + j,
                     dot(d_v, v->w.wide + i * v->out + h / group * d_v, 1, o->w.wide + h * d_v * o->out + j, o->out));
     memcpy(y.bias.wide, o->bias.wide, (size_t)o->out * sizeof(float));
-    twin_round(&y.bias, o->out);
+    half_pair_round(&y.bias, o->out);
     return y;
 }
 
 /* Columns of q, k and v in one matrix, in the description's order. */
 static void fuse(half_layer *p, fovea_mha_order order) {
     const int64_t out = p->m[0].out + p->m[1].out + p->m[2].out, in = p->features[0], keys = p->a.kv_heads;
-    p->fused = twin_alloc(in * out, p->w_type[0]);
-    p->fused_bias = twin_alloc(out, p->bias_type);
+    p->fused = half_pair_alloc(in * out, p->w_type[0]);
+    p->fused_bias = half_pair_alloc(out, p->bias_type);
     for (int i = 0; i < HALF_ROLES; i++)
         for (int64_t j = 0; j < p->m[i].out; j++) {
             const int64_t width = p->m[i].out / keys; /* of a key head */
@@ -159,8 +160,8 @@ static void fuse(half_layer *p, fovea_mha_order order) {
             for (int64_t c = 0; c < in; c++)
                 p->fused.wide[c * out + at] = p->m[i].w.wide[c * p->m[i].out + j];
         }
-    twin_round(&p->fused, in * out);
-    twin_round(&p->fused_bias, out);
+    half_pair_round(&p->fused, in * out);
+    half_pair_round(&p->fused_bias, out);
 }
 
 /* The operands of the layer, and its steps. */
@@ -221,7 +222,7 @@ void half_layer_make(half_layer *p, rng *r) {
     make_weights(p, r);
     for (int i = 0; i < HALF_ROLES; i++)
         if (half_layer_input(p, i) == i)
-            p->x[i] = twin_make(p->a.batch * half_layer_tokens(p, i) * p->features[i], p->x_type[i], 1.0f, r);
+            p->x[i] = half_pair_make(p->a.batch * half_layer_tokens(p, i) * p->features[i], p->x_type[i], 1.0f, r);
     const fovea_attention_desc *a = &p->a;
     snprintf(p->text, sizeof p->text,
              "form %d, merge %d, %sfold %d, inputs %d, types %d %d %d %d, weights %d %d %d %d, biases %d, order %d, "

@@ -5,7 +5,7 @@
 #define FOVEA_TESTS_HALF_LAYER_H
 
 #include "fovea/fovea.h"
-#include "twin.h"
+#include "half_pair.h"
 
 #include <stdbool.h>
 
@@ -14,7 +14,7 @@ enum { HALF_ROLES = 3, HALF_MATRICES = 4, HALF_MOST_HEADS = 4 };
 /* A matrix and a bias, of zeros where it is absent. */
 typedef struct half_dense {
     int64_t in, out;
-    twin w, bias;
+    half_pair w, bias;
     bool biased;
 } half_dense;
 
@@ -27,14 +27,14 @@ typedef struct half_layer {
     bool given, packed, q_lens, kv_lens; /* given: W_i of merged */
     fovea_dtype x_type[HALF_ROLES], w_type[HALF_MATRICES], outer_type[HALF_ROLES], bias_type;
     char text[256];
-    twin x[HALF_ROLES];
+    half_pair x[HALF_ROLES];
     half_dense m[HALF_MATRICES], outer[HALF_ROLES]; /* as given to the layer */
-    twin merged[HALF_MOST_HEADS], fused, fused_bias;
+    half_pair merged[HALF_MOST_HEADS], fused, fused_bias;
     half_dense step[HALF_MATRICES]; /* as the steps use them; in 0: that step is none */
     int64_t lens[2][3], ends[2][4];
 } half_layer;
 
-/* Draws all. Its numbers are twins. */
+/* Draws all. Its numbers are half_pairs. */
 void half_layer_make(half_layer *p, rng *r);
 
 /* The input that a role reads, and its sizes. */

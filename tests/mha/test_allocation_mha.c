@@ -3,7 +3,7 @@
 #include "attention_case.h"
 #include "failing.h"
 #include "mha_layer.h"
-#include "pool.h"
+#include "thread_pool.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -184,7 +184,7 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "allocation_mha", NULL);
     rng r = rng_stream(test_seed(), "fail layer");
     layer *l = layer_make(&sizes, &r);
-    pool *p = pool_create(3);
+    thread_pool *p = thread_pool_create(3);
     fovea_context *contexts[] = {context_of(FOVEA_ISA_BEST, 1, NULL), context_of(FOVEA_ISA_BEST, 0, NULL),
                                  context_of(FOVEA_ISA_BEST, 3, p)};
     for (int i = 0; i < 3; i++) {
@@ -194,7 +194,7 @@ int main(int argc, char **argv) {
         test_norms(contexts[i]);
         fovea_context_destroy(contexts[i]);
     }
-    pool_destroy(p);
+    thread_pool_destroy(p);
     layer_free(l);
     return test_end();
 }

@@ -17,20 +17,20 @@ static const void *bias_of(const half_dense *d) { return d->biased ? d->bias.hal
 /* ----------------------------------------------------------------------------------------------------- the steps -- */
 
 /* In the given types, or in float32 and rounded here: either gives both. */
-static twin finish_step(bool half, const twin *y, int64_t n) {
+static half_pair finish_step(bool half, const half_pair *y, int64_t n) {
     if (half)
         convert_elements(n, y->half, y->dtype, y->wide, FOVEA_DTYPE_F32);
     else
-        twin_round(y, n);
+        half_pair_round(y, n);
     return *y;
 }
 
-static fovea_dtype type_of(bool half, const twin *x) { return half ? x->dtype : FOVEA_DTYPE_F32; }
-static void *data_of(bool half, const twin *x) { return half ? x->half : x->wide; }
+static fovea_dtype type_of(bool half, const half_pair *x) { return half ? x->dtype : FOVEA_DTYPE_F32; }
+static void *data_of(bool half, const half_pair *x) { return half ? x->half : x->wide; }
 
-static twin step_linear(const fovea_context *ctx, bool half, const half_dense *d, const twin *x, int64_t rows,
-                        fovea_dtype y_dtype) {
-    const twin y = twin_alloc(rows * d->out, y_dtype);
+static half_pair step_linear(const fovea_context *ctx, bool half, const half_dense *d, const half_pair *x, int64_t rows,
+                             fovea_dtype y_dtype) {
+    const half_pair y = half_pair_alloc(rows * d->out, y_dtype);
     fovea_linear_desc desc;
     fovea_linear_args args;
     fovea_linear *linear;
@@ -52,7 +52,7 @@ static twin step_linear(const fovea_context *ctx, bool half, const half_dense *d
     return finish_step(half, &y, rows * d->out);
 }
 
-static fovea_tensor heads_tensor(const half_layer *p, bool half, const twin *x, int role, int64_t heads,
+static fovea_tensor heads_tensor(const half_layer *p, bool half, const half_pair *x, int role, int64_t heads,
                                  int64_t channels) {
     return fovea_tensor_bthd(data_of(half, x), type_of(half, x), p->a.batch, half_layer_tokens(p, role), heads,
                              channels);
@@ -63,7 +63,7 @@ static void set_lengths(const half_layer *p, fovea_attention_args *args) {
     args->kv_lens = p->kv_lens ? p->lens[1] : NULL;
 }
 
-static twin run_steps(const fovea_context *ctx, const half_layer *p, bool half) {
+static half_pair run_steps(const fovea_context *ctx, const half_layer *p, bool half) {
     const int64_t rows = p->a.batch * p->a.q_len;
     fovea_attention_desc desc = p->a;
     fovea_attention_args args;
@@ -72,13 +72,13 @@ static twin run_steps(const fovea_context *ctx, const half_layer *p, bool half) 
     fovea_tensor *operand[] = {&args.q, &args.k, &args.v};
     int64_t channels[HALF_ROLES];
     for (int i = 0; i < HALF_ROLES; i++) {
-        const twin *x = &p->x[half_layer_input(p, i)];
+        const half_pair *x = &p->x[half_layer_input(p, i)];
         const bool shared = !p->step[i].in && p->d.form != FOVEA_MHA_PROJECTED;
         channels[i] = p->step[i].in ? p->step[i].out / (p->d.form == FOVEA_MHA_MERGED && i < 2 ? p->a.q_heads
                                                                                                : half_layer_heads(p, i))
                       : shared      ? p->features[i]
                                     : half_layer_channels(p, i);
-        twin y = *x;
+        half_pair y = *x;
         if (p->step[i].in)
             y = step_linear(ctx, half, &p->step[i], x, p->a.batch * half_layer_tokens(p, i), p->x_type[i]);
         *operand[i] = heads_tensor(p, half, &y, i, shared ? 1 : half_layer_heads(p, i), channels[i]);
@@ -87,7 +87,8 @@ static twin run_steps(const fovea_context *ctx, const half_layer *p, bool half) 
             operand[i]->stride[1] = 0;
         }
     }
-    const twin heads = twin_alloc(rows * desc.q_heads * channels[2], p->step[3].in ? desc.dtype : desc.out_dtype);
+    const half_pair heads =
+        half_pair_alloc(rows * desc.q_heads * channels[2], p->step[3].in ? desc.dtype : desc.out_dtype);
     desc.has_scale = 1;
     desc.scale = 1.0 / sqrt((double)desc.head_dim);
     desc.head_dim = channels[0];
@@ -102,7 +103,7 @@ static twin run_steps(const fovea_context *ctx, const half_layer *p, bool half) 
         test_check(fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_OK, "%s: %s", p->text, fovea_error_detail());
         fovea_attention_plan_destroy(plan);
     }
-    const twin y = finish_step(half, &heads, rows * desc.q_heads * desc.value_dim);
+    const half_pair y = finish_step(half, &heads, rows * desc.q_heads * desc.value_dim);
     return p->step[3].in ? step_linear(ctx, half, &p->step[3], &y, rows, p->a.out_dtype) : y;
 }
 
@@ -151,7 +152,7 @@ static fovea_mha_weights layer_weights(const half_layer *p, fovea_matrix merged[
     return w;
 }
 
-static void check_layer(const fovea_context *ctx, const char *where, const half_layer *p, const twin *want) {
+static void check_layer(const fovea_context *ctx, const char *where, const half_layer *p, const half_pair *want) {
     const bool raw = p->d.form == FOVEA_MHA_PROJECTED, rows = p->d.out_features > 0;
     fovea_attention_desc attention = p->a;
     fovea_mha_desc desc = p->d;
@@ -173,7 +174,7 @@ static void check_layer(const fovea_context *ctx, const char *where, const half_
                        : heads_tensor(p, true, &p->x[i], i, 1, p->features[i]));
     const int64_t heads = rows ? 1 : p->a.q_heads, channels = rows ? p->d.out_features : p->a.value_dim;
     const int64_t n = p->a.batch * p->a.q_len * heads * channels;
-    const twin out = twin_alloc(n, p->a.out_dtype);
+    const half_pair out = half_pair_alloc(n, p->a.out_dtype);
     args.out = packed_tensor(p, heads_tensor(p, true, &out, 0, heads, channels));
     set_lengths(p, &args);
     args.q_cu_seqlens = p->packed ? p->ends[0] : NULL;
@@ -193,15 +194,15 @@ static void test_random(void) {
         rng r = rng_stream(test_seed(), name);
         half_layer p;
         half_layer_make(&p, &r);
-        const twin want = run_steps(contexts.scalar, &p, false);
-        const twin steps = run_steps(contexts.one, &p, true);
+        const half_pair want = run_steps(contexts.scalar, &p, false);
+        const half_pair steps = run_steps(contexts.one, &p, true);
         const int64_t elements = p.a.batch * p.a.q_len * (p.step[3].in ? p.step[3].out : p.a.q_heads * p.a.value_dim);
         test_check(memcmp(steps.half, want.half, (size_t)(elements * fv_dtype_size(want.dtype))) == 0,
                    "%s: its steps differ from those of float32", p.text);
         check_layer(contexts.scalar, "scalar", &p, &want);
         check_layer(contexts.one, "one thread", &p, &want);
         check_layer(contexts.three, "three threads", &p, &want);
-        twins_free();
+        half_pairs_free();
     }
 }
 

@@ -3,8 +3,8 @@
 #include "attention_case.h"
 #include "failing.h"
 #include "mha_layer.h"
-#include "pool.h"
 #include "quantised_case.h"
+#include "thread_pool.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -160,7 +160,7 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "allocation_quantised", NULL);
     static const fovea_dtype made[] = {FOVEA_DTYPE_I8,   FOVEA_DTYPE_U4,   FOVEA_DTYPE_Q8_0,
                                        FOVEA_DTYPE_Q4_0, FOVEA_DTYPE_Q4_1, FOVEA_DTYPE_Q4_K};
-    pool *p = pool_create(3);
+    thread_pool *p = thread_pool_create(3);
     fovea_context *contexts[] = {context_of(FOVEA_ISA_BEST, 1, NULL), context_of(FOVEA_ISA_BEST, 0, NULL),
                                  context_of(FOVEA_ISA_BEST, 3, p)};
     for (int i = 0; i < 3; i++) {
@@ -180,6 +180,6 @@ int main(int argc, char **argv) {
         }
         fovea_context_destroy(contexts[i]);
     }
-    pool_destroy(p);
+    thread_pool_destroy(p);
     return test_end();
 }

@@ -11,7 +11,7 @@
 #include "attention_case.h"
 #include "context/context.h"
 #include "fp_control.h"
-#include "pool.h"
+#include "thread_pool.h"
 
 #include <fenv.h>
 #include <inttypes.h>
@@ -39,7 +39,7 @@ enum { COUNTS = sizeof thread_counts / sizeof thread_counts[0], WAYS = 3 * COUNT
 /* Ways to run the tier under test. */
 static struct {
     fovea_context *ctx;
-    pool *threads;
+    thread_pool *threads;
     char text[32];
 } ways[WAYS];
 static fovea_context *scalar;
@@ -48,7 +48,7 @@ static void make_ways(void) {
     for (int i = 0; i < WAYS; i++) {
         const int count = thread_counts[i % COUNTS];
         static const char *const backends[] = {"default", "pool", "caller's"};
-        ways[i].threads = i < 2 * COUNTS ? NULL : pool_create(count);
+        ways[i].threads = i < 2 * COUNTS ? NULL : thread_pool_create(count);
         ways[i].ctx = i / COUNTS == 1 ? context_with_pool(count) : context_of(FOVEA_ISA_BEST, count, ways[i].threads);
         if (i < COUNTS)
             ways[i].ctx->threads.count =
@@ -62,7 +62,7 @@ static void free_ways(void) {
     for (int i = 0; i < WAYS; i++) {
         fovea_context_destroy(ways[i].ctx);
         if (ways[i].threads)
-            pool_destroy(ways[i].threads);
+            thread_pool_destroy(ways[i].threads);
     }
     fovea_context_destroy(scalar);
 }

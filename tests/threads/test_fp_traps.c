@@ -6,7 +6,7 @@
 #include "attention_case.h"
 #include "linear_case.h"
 #include "mha_layer.h"
-#include "pool.h"
+#include "thread_pool.h"
 
 #include <fenv.h>
 #include <inttypes.h>

@@ -9,7 +9,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "attention_case.h"
 #include "mask_words.h"
-#include "pool.h"
+#include "thread_pool.h"
 #include "thread_problems.h"
 
 #include <inttypes.h>
@@ -207,7 +207,7 @@ int main(int argc, char **argv) {
     on_callers(call_sdpa); /* first, so that the default context is made by eight threads at once */
     problems_make();
     on_callers(call_with_own);
-    pool *p = pool_create(7);
+    thread_pool *p = thread_pool_create(7);
     fovea_context *pooled = context_of(FOVEA_ISA_BEST, 7, p), *own = context_of(FOVEA_ISA_BEST, 0, NULL);
     test_shared(own);
     test_shared(pooled);
@@ -217,7 +217,7 @@ int main(int argc, char **argv) {
         test_forked(own);
     fovea_context_destroy(own);
     fovea_context_destroy(pooled);
-    pool_destroy(p);
+    thread_pool_destroy(p);
     problems_free();
     return test_end();
 }

@@ -6,7 +6,7 @@
  * The job is done, and its contexts serve calls of others. Runs under ThreadSanitizer, too. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep, dup2 */
 #include "context/context.h"
-#include "pool.h"
+#include "thread_pool.h"
 #include "thread_problems.h"
 #include "tuning_case.h"
 
@@ -164,12 +164,12 @@ int main(int argc, char **argv) {
     problems_make();
     static const char *const names[] = {"the library's pool", "a caller's pool", "OpenMP's threads"};
     for (int i = 0; i < (fv_threads_of_openmp().built ? 3 : 2); i++) {
-        pool *threads = i == 1 ? pool_create(2) : NULL;
+        thread_pool *threads = i == 1 ? thread_pool_create(2) : NULL;
         fovea_context_options options;
         fovea_context_options_init(&options);
         options.threads = 2;
         if (i == 1) {
-            options.parallel_for = pool_parallel_for;
+            options.parallel_for = thread_pool_parallel_for;
             options.pool = threads;
         } else
             options.threads_backend = i == 0 ? FOVEA_THREADS_POOL : FOVEA_THREADS_OPENMP;
@@ -182,7 +182,7 @@ int main(int argc, char **argv) {
         test_pending(&options, names[i]);
         fovea_context_destroy(ctx);
         if (threads)
-            pool_destroy(threads);
+            thread_pool_destroy(threads);
     }
     problems_free();
     return test_end();

@@ -1,8 +1,8 @@
 /* The enter and leave hooks of parallel work. Each thread that runs tasks enters before its first and leaves
  * after its last, once; a thread that runs none does neither; each task runs once, on a thread that is in. On OpenMP's
  * threads, in pools of several kinds, the library's among them, alone, and nested in other work. */
-#include "pool.h"
 #include "test.h"
+#include "thread_pool.h"
 #include "threads/threads.h"
 
 #include <inttypes.h>
@@ -99,7 +99,7 @@ static void count_run(void *arg, int64_t index) {
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "threads_hooks", NULL);
-    pool *one = pool_create(1), *two = pool_create(2), *seven = pool_create(7);
+    thread_pool *one = thread_pool_create(1), *two = thread_pool_create(2), *seven = thread_pool_create(7);
     static const int own_threads[3] = {3, 7, 64};
     fovea_thread_pool *own[3];
     for (int i = 0; i < 3; i++)
@@ -113,9 +113,9 @@ int main(int argc, char **argv) {
                {"the library's pool of three", {3, fovea_thread_pool_run, own[0], NULL}},
                {"the library's pool of seven", {7, fovea_thread_pool_run, own[1], NULL}},
                {"the library's pool of 64", {64, fovea_thread_pool_run, own[2], NULL}},
-               {"a pool of one", {64, pool_parallel_for, one, NULL}},
-               {"a pool of two", {64, pool_parallel_for, two, NULL}},
-               {"a pool of seven", {64, pool_parallel_for, seven, NULL}},
+               {"a pool of one", {64, thread_pool_parallel_for, one, NULL}},
+               {"a pool of two", {64, thread_pool_parallel_for, two, NULL}},
+               {"a pool of seven", {64, thread_pool_parallel_for, seven, NULL}},
                {"a pool without threads", {64, serial_parallel_for, NULL, NULL}},
                {"a pool that goes backwards", {64, reverse_parallel_for, NULL, NULL}}};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
@@ -127,8 +127,8 @@ int main(int argc, char **argv) {
     free(r);
     for (int i = 0; i < 3; i++)
         fovea_thread_pool_destroy(own[i]);
-    pool_destroy(one);
-    pool_destroy(two);
-    pool_destroy(seven);
+    thread_pool_destroy(one);
+    thread_pool_destroy(two);
+    thread_pool_destroy(seven);
     return test_end();
 }

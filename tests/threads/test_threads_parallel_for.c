@@ -8,7 +8,7 @@
  * All results are compared with those of the scalar tier on one thread. Runs under ThreadSanitizer too, which wants a
  * build without OpenMP. Threads of callers: test_threads_callers.c. */
 #include "attention_case.h"
-#include "pool.h"
+#include "thread_pool.h"
 #include "thread_problems.h"
 
 #include <inttypes.h>
@@ -47,11 +47,12 @@ static void counting_parallel_for(void *data, int64_t count, void (*task)(void *
         test_check(c->ran[i] == 1, "index %" PRId64 " ran %d times", i, c->ran[i]);
 }
 
-static void test_pools(pool *p) {
+static void test_pools(thread_pool *p) {
     const struct {
         const char *name;
         fovea_parallel_for function;
-    } kinds[] = {{"a pool", pool_parallel_for}, {"serial", serial_parallel_for}, {"backwards", reverse_parallel_for}};
+    } kinds[] = {
+        {"a pool", thread_pool_parallel_for}, {"serial", serial_parallel_for}, {"backwards", reverse_parallel_for}};
     for (int k = 0; k < 3; k++)
         for (int threads = 1; threads <= 33; threads += threads < 4 ? 1 : 29) {
             counter c = {.real = kinds[k].function, .pool = p, .most = threads};
@@ -90,7 +91,7 @@ static void solve_task(void *arg, int64_t index) {
     problem_solve(&problems[index % PROBLEMS], arg, "within a task of its pool");
 }
 
-static void test_nested(pool *p, fovea_context *pooled) {
+static void test_nested(thread_pool *p, fovea_context *pooled) {
     fovea_context_options options;
     fovea_context *ctx;
     fovea_context_options_init(&options);
@@ -102,9 +103,9 @@ static void test_nested(pool *p, fovea_context *pooled) {
             problem_solve(&problems[n], ctx, "a pool that calls the library");
         fovea_context_destroy(ctx);
     }
-    pool_parallel_for(p, 3 * PROBLEMS, solve_task, pooled);
+    thread_pool_parallel_for(p, 3 * PROBLEMS, solve_task, pooled);
     fovea_context *own = context_of(FOVEA_ISA_BEST, 0, NULL);
-    pool_parallel_for(p, 3 * PROBLEMS, solve_task, own);
+    thread_pool_parallel_for(p, 3 * PROBLEMS, solve_task, own);
 #ifdef _OPENMP
     const fovea_context *both[] = {own, pooled};
 #pragma omp parallel for num_threads(4) schedule(static, 1)
@@ -163,7 +164,7 @@ static void test_own_work(const fovea_context *ctx, const char *name) {
 int main(int argc, char **argv) {
     test_begin(argc, argv, "threads_parallel_for", NULL);
     problems_make();
-    pool *p = pool_create(7);
+    thread_pool *p = thread_pool_create(7);
     fovea_context *pooled = context_of(FOVEA_ISA_BEST, 7, p), *own = context_of(FOVEA_ISA_BEST, 0, NULL);
     test_pools(p);
     test_nested(p, pooled);
@@ -180,7 +181,7 @@ int main(int argc, char **argv) {
     }
     fovea_context_destroy(own);
     fovea_context_destroy(pooled);
-    pool_destroy(p);
+    thread_pool_destroy(p);
     problems_free();
     return test_end();
 }

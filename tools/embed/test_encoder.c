@@ -1,9 +1,9 @@
 /* test-encoder: the encoder with a small model of random weights, against the same in float64; the same bits whatever
  * the batch, padding, threads and tier; and models that do not fit together, each with its sentence. */
 #include "encoder.h"
-#include "pool.h"
 #include "test_file.h"
 #include "test_model.h"
+#include "thread_pool.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -111,14 +111,14 @@ static void encode64(const model *m, const int32_t *ids, int64_t n, double *out)
 /* --------------------------------------------------------------------------------------------------------- tests -- */
 
 /* Threads of a pool, if there is one: of as many as are asked for, whatever the machine. */
-static fovea_context *make_context(fovea_isa isa, int threads, pool *p) {
+static fovea_context *make_context(fovea_isa isa, int threads, thread_pool *p) {
     fovea_context_options opts;
     fovea_context *ctx;
     fovea_context_options_init(&opts);
     opts.isa = isa;
     opts.threads = threads;
     if (p != NULL) {
-        opts.parallel_for = pool_parallel_for;
+        opts.parallel_for = thread_pool_parallel_for;
         opts.pool = p;
     }
     test_check(fovea_context_create(&opts, &ctx) == FOVEA_OK, "context: %s", fovea_error_detail());
@@ -335,7 +335,7 @@ int main(int argc, char **argv) {
     snprintf(path, sizeof path, "%s", test_file_path(options, name));
     fill_ids();
     model *m = model_make();
-    pool *p = pool_create(3);
+    thread_pool *p = thread_pool_create(3);
     /* The sentences can be dealt evenly to two threads and not to three. */
     fovea_context *const ctx[CONTEXTS] = {make_context(FOVEA_ISA_BEST, 1, NULL),
                                           make_context(FOVEA_ISA_SCALAR, 1, NULL), make_context(FOVEA_ISA_BEST, 2, p),
@@ -354,7 +354,7 @@ int main(int argc, char **argv) {
     test_damaged(ctx[0], m);
     for (int i = 0; i < CONTEXTS; i++)
         fovea_context_destroy(ctx[i]);
-    pool_destroy(p);
+    thread_pool_destroy(p);
     free(m);
     remove(path);
     return test_end();

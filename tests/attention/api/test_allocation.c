@@ -7,10 +7,10 @@
  * Layers: test_allocation_mha.c. States: test_allocation_state.c. */
 #define _POSIX_C_SOURCE 200809L
 #include "attention_case.h"
-#include "beside.h"
+#include "extra_outputs.h"
 #include "failing.h"
 #include "linear_case.h"
-#include "pool.h"
+#include "thread_pool.h"
 #include "tuning_case.h"
 
 #include <inttypes.h>
@@ -32,7 +32,7 @@ static void check_no_allocation(const char *what, fovea_context *ctx, int64_t q_
     size_t size = fovea_attention_plan_workspace_size(plan);
     void *workspace = must_alloc((int64_t)size, 1);
     fovea_attention_args args = case_args(in, out);
-    beside all;
+    extra_outputs all;
     ask_for_all(&all, &c.desc, &args);
     for (int round = 0; round < 3; round++) { /* the first one may warm up the thread pool of the run-time */
         long long before = calls;
@@ -138,7 +138,7 @@ static void fail_execute(const fovea_context *ctx, int64_t q_len, bool later) {
     fovea_attention_plan *plan;
     test_check(fovea_attention_plan_create(ctx, &c.desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
     fovea_attention_args args = case_args(in, out);
-    beside all;
+    extra_outputs all;
     ask_for_all(&all, &c.desc, &args);
     int64_t n = 0;
     for (bool through = false; !through && n < 1000;) {
@@ -345,7 +345,7 @@ int main(int argc, char **argv) {
     fail_tuning(false);
     fail_tuning(true);
     files_end();
-    pool *p = pool_create(3);
+    thread_pool *p = thread_pool_create(3);
     fovea_context *contexts[] = {context_of(FOVEA_ISA_BEST, 1, NULL), context_of(FOVEA_ISA_BEST, 0, NULL),
                                  context_of(FOVEA_ISA_BEST, 3, p)};
     static const char *const names[] = {"one thread", "default threads", "a pool of 3"};
@@ -362,6 +362,6 @@ int main(int argc, char **argv) {
         }
         fovea_context_destroy(contexts[i]);
     }
-    pool_destroy(p);
+    thread_pool_destroy(p);
     return test_end();
 }

@@ -3,7 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "attention_case.h"
 #include "failing.h"
-#include "pool.h"
+#include "thread_pool.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static void check_states(const char *what, const fovea_context *ctx, int64_t q_l
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "allocation_state", NULL);
-    pool *p = pool_create(3);
+    thread_pool *p = thread_pool_create(3);
     fovea_context *contexts[] = {context_of(FOVEA_ISA_BEST, 1, NULL), context_of(FOVEA_ISA_BEST, 0, NULL),
                                  context_of(FOVEA_ISA_BEST, 3, p)};
     static const char *const names[] = {"one thread", "default threads", "a pool of 3"};
@@ -59,6 +59,6 @@ int main(int argc, char **argv) {
         check_states(names[i], contexts[i], 60);
         fovea_context_destroy(contexts[i]);
     }
-    pool_destroy(p);
+    thread_pool_destroy(p);
     return test_end();
 }

@@ -9,7 +9,7 @@
  *   inputs     are not changed */
 #include "attention_case.h"
 #include "guard.h"
-#include "pool.h"
+#include "thread_pool.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -369,13 +369,13 @@ int main(int argc, char **argv) {
     test_unseen();
     test_gaps();
     fovea_context_destroy(ctx);
-    pool *p = pool_create(3);
+    thread_pool *p = thread_pool_create(3);
     ctx = context_of(FOVEA_ISA_BEST, 3, p);
     test_workspace(1);
     test_workspace(60);
     test_workspace_size();
     test_inputs_unchanged();
     fovea_context_destroy(ctx);
-    pool_destroy(p);
+    thread_pool_destroy(p);
     return test_end();
 }

@@ -8,7 +8,7 @@
 #include "attention/api/passes.h"
 #include "attention_case.h"
 #include "guard.h"
-#include "pool.h"
+#include "thread_pool.h"
 
 #include <inttypes.h>
 #include <math.h>

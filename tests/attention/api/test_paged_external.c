@@ -5,7 +5,7 @@
 #include "attention/plan/schedule.h"
 #include "cache_case.h"
 #include "pages.h"
-#include "pool.h"
+#include "thread_pool.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -248,14 +248,14 @@ static void test_mixed(const case_contexts *x) {
     memset(s[2]->attended, 0, 3);
     check_mixed(&c, cache, s, COUNT, rows);
     for (int threads = 2; threads <= 5; threads++) { /* decoding sequences alone: the long one is split */
-        struct pool *p = pool_create(threads);
+        struct thread_pool *p = thread_pool_create(threads);
         fovea_context *ctx = context_of(FOVEA_ISA_BEST, threads, p);
         c.ctx = ctx;
         check_mixed(&c, cache, s, COUNT, rows);
         const int64_t split = check_mixed(&c, cache, s + 1, COUNT - 1, rows + 1);
         test_check(split > 0, "%d threads: no block was split", threads);
         fovea_context_destroy(ctx);
-        pool_destroy(p);
+        thread_pool_destroy(p);
     }
     for (int i = 0; i < COUNT; i++)
         free(s[i]);

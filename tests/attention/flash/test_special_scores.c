@@ -1,7 +1,7 @@
 /* Special scores: +inf and NaN give a NaN row, -inf is legal; all NaN written are 0x7fc00000, all zeros +0. */
 #include "attention_case.h"
 #include "mask_rows.h"
-#include "pool.h"
+#include "thread_pool.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -137,12 +137,12 @@ static void test_scale_zero(void) {
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "special_scores", NULL);
-    pool *p = pool_create(2);
+    thread_pool *p = thread_pool_create(2);
     ctx = context_of(FOVEA_ISA_BEST, 2, p);
     test_scores();
     test_corners();
     test_scale_zero();
     fovea_context_destroy(ctx);
-    pool_destroy(p);
+    thread_pool_destroy(p);
     return test_end();
 }

@@ -8,7 +8,7 @@
  *     prefixes  each piece finishes, with sinks and without: what is written is the result of the keys so far
  * Further: pieces left out, copies, padding. Errors: test_state_errors.c. */
 #include "attention_case.h"
-#include "pool.h"
+#include "thread_pool.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
  * packed, piece by piece into a state, and from pages of a caller's pool. Statistics tell that blocks were split where
  * they should be, and were not where each thread has as many as the others. Caches: test_paged_external.c. */
 #include "attention/plan/plan.h"
-#include "pool.h"
 #include "ragged.h"
+#include "thread_pool.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ static const int counts[COUNTS] = {1, 2, 3, 5};
 
 static struct {
     fovea_context *ctx;
-    pool *threads;
+    thread_pool *threads;
 } on[COUNTS];
 static fovea_context *scalar;
 
@@ -227,7 +227,7 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "split_kv", NULL);
     scalar = context_of(FOVEA_ISA_SCALAR, 1, NULL);
     for (int i = 0; i < COUNTS; i++) {
-        on[i].threads = pool_create(counts[i]);
+        on[i].threads = thread_pool_create(counts[i]);
         on[i].ctx = context_of(FOVEA_ISA_BEST, counts[i], on[i].threads);
     }
     for (size_t n = 0; n < sizeof problems / sizeof problems[0]; n++) {
@@ -252,7 +252,7 @@ int main(int argc, char **argv) {
     test_gaps();
     for (int i = 0; i < COUNTS; i++) {
         fovea_context_destroy(on[i].ctx);
-        pool_destroy(on[i].threads);
+        thread_pool_destroy(on[i].threads);
     }
     fovea_context_destroy(scalar);
     return test_end();

@@ -9,8 +9,8 @@
 #include "cache_case.h"
 #include "context/context.h"
 #include "dispatch/dispatch.h"
+#include "half_pair.h"
 #include "pages.h"
-#include "twin.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -125,9 +125,9 @@ static void test_tensors(void) {
         inputs *in = inputs_make(&c, &r);
         fovea_attention_desc desc = c.desc;
         const bool one_type = rng_below(&r, 3) > 0;
-        desc.dtype = twin_types[rng_below(&r, TWIN_TYPES)];
-        desc.k_dtype = one_type ? desc.dtype : twin_types[rng_below(&r, TWIN_TYPES)];
-        desc.v_dtype = one_type ? desc.dtype : twin_types[rng_below(&r, TWIN_TYPES)];
+        desc.dtype = half_pair_types[rng_below(&r, HALF_PAIR_TYPES)];
+        desc.k_dtype = one_type ? desc.dtype : half_pair_types[rng_below(&r, HALF_PAIR_TYPES)];
+        desc.v_dtype = one_type ? desc.dtype : half_pair_types[rng_below(&r, HALF_PAIR_TYPES)];
         desc.out_dtype = FOVEA_DTYPE_F32;
         if (one_type && desc.dtype == FOVEA_DTYPE_BF16)
             desc.arithmetic = (fovea_arithmetic)rng_below(&r, FOVEA_ARITHMETIC_BF16_TILE + 1);
@@ -138,21 +138,21 @@ static void test_tensors(void) {
         if (page_keys > 0) {
             pages = pages_for(in, &desc, page_keys, table, lens);
             void *const floats[] = {pages.k.data, pages.v.data};
-            pages.k = twin_tensor(&pages.k, desc.k_dtype);
-            pages.v = twin_tensor(&pages.v, desc.v_dtype);
+            pages.k = half_pair_tensor(&pages.k, desc.k_dtype);
+            pages.v = half_pair_tensor(&pages.v, desc.v_dtype);
             in->args.pages = &pages;
             free(floats[0]);
             free(floats[1]);
         } else {
-            in->args.k = twin_tensor(&in->args.k, desc.k_dtype);
-            in->args.v = twin_tensor(&in->args.v, desc.v_dtype);
+            in->args.k = half_pair_tensor(&in->args.k, desc.k_dtype);
+            in->args.v = half_pair_tensor(&in->args.v, desc.v_dtype);
         }
-        in->args.q = twin_tensor(&in->args.q, desc.dtype);
+        in->args.q = half_pair_tensor(&in->args.q, desc.dtype);
         snprintf(text, sizeof text, "%s: q %d, k %d, v %d, arithmetic %d, pages of %" PRId64 ": %s", name,
                  (int)desc.dtype, (int)desc.k_dtype, (int)desc.v_dtype, (int)desc.arithmetic, page_keys,
                  case_text(&c, line, sizeof line));
         try_pairs(&c, &desc, in, text, &r);
-        twins_free();
+        half_pairs_free();
         free(table);
         free(lens);
         inputs_free(in);
@@ -197,7 +197,7 @@ static void test_caches(void) {
         cache_case c = cache_case_make(rng_below(&r, 3) ? contexts.one : contexts.three, contexts.scalar);
         c.k_dtype = stored[n % 5];
         c.v_dtype = rng_below(&r, 2) ? c.k_dtype : stored[rng_below(&r, 5)];
-        c.q_dtype = n % 5 < 3 && rng_below(&r, 2) ? c.k_dtype : twin_types[rng_below(&r, TWIN_TYPES)];
+        c.q_dtype = n % 5 < 3 && rng_below(&r, 2) ? c.k_dtype : half_pair_types[rng_below(&r, HALF_PAIR_TYPES)];
         if (c.q_dtype == FOVEA_DTYPE_BF16 && c.k_dtype == c.q_dtype && c.v_dtype == c.q_dtype)
             c.arithmetic = (fovea_arithmetic)rng_below(&r, FOVEA_ARITHMETIC_BF16_TILE + 1);
         c.features = (unsigned[]){0, CACHE_SOFTCAP, CACHE_SINKS | CACHE_ALIBI, CACHE_BIAS, CACHE_T5}[rng_below(&r, 5)];

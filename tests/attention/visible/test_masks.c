@@ -9,8 +9,8 @@
  * Special scores: test_special_scores.c. */
 #include "attention_case.h"
 #include "mask_rows.h"
-#include "pool.h"
 #include "reference.h"
+#include "thread_pool.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -387,13 +387,13 @@ static void test_packed(void) {
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "masks", NULL);
-    pool *p = pool_create(2);
+    thread_pool *p = thread_pool_create(2);
     ctx = context_of(FOVEA_ISA_BEST, 2, p);
     test_empty();
     test_poison();
     test_distant();
     test_packed();
     fovea_context_destroy(ctx);
-    pool_destroy(p);
+    thread_pool_destroy(p);
     return test_end();
 }

@@ -1,5 +1,5 @@
-/* The thread pool of tests: see pool.h. Workers wait for an order each, run their share and count down. */
-#include "pool.h"
+/* The thread pool of tests: see thread_pool.h. Workers wait for an order each, run their share and count down. */
+#include "thread_pool.h"
 
 #include "fp_control.h"
 #include "test.h"
@@ -11,7 +11,7 @@
 
 enum { MOST_THREADS = 64 };
 
-struct pool {
+struct thread_pool {
     pthread_mutex_t one_caller; /* held for a whole job */
     pthread_mutex_t lock;       /* guards what follows */
     pthread_cond_t finished;
@@ -23,7 +23,7 @@ struct pool {
     struct worker {
         pthread_t thread;
         pthread_cond_t announced;
-        struct pool *pool;
+        struct thread_pool *pool;
         int number;
         enum { IDLE, WORK, END } order;
     } workers[MOST_THREADS]; /* 0, the caller, is not used */
@@ -31,7 +31,7 @@ struct pool {
 
 static _Thread_local bool inside;
 
-bool pool_inside(void) { return inside; }
+bool thread_pool_inside(void) { return inside; }
 
 static void run_share(int64_t first, int64_t step, int64_t count, void (*task)(void *, int64_t), void *arg) {
     const bool outer = inside;
@@ -47,7 +47,7 @@ static void run_share(int64_t first, int64_t step, int64_t count, void (*task)(v
 
 static void *worker(void *data) {
     struct worker *w = data;
-    pool *p = w->pool;
+    thread_pool *p = w->pool;
     pthread_mutex_lock(&p->lock);
     for (;;) {
         while (w->order == IDLE)
@@ -65,10 +65,10 @@ static void *worker(void *data) {
     return NULL;
 }
 
-pool *pool_create(int threads) {
-    pool *p = calloc(1, sizeof *p);
+thread_pool *thread_pool_create(int threads) {
+    thread_pool *p = calloc(1, sizeof *p);
     if (p == NULL || threads < 1 || threads > MOST_THREADS) {
-        fprintf(stderr, "pool_create(%d) failed\n", threads);
+        fprintf(stderr, "thread_pool_create(%d) failed\n", threads);
         exit(TEST_FAILED);
     }
     p->threads = threads;
@@ -81,7 +81,7 @@ pool *pool_create(int threads) {
         w->number = i;
         pthread_cond_init(&w->announced, NULL);
         if (pthread_create(&w->thread, NULL, worker, w) != 0) {
-            fprintf(stderr, "pool_create(%d): no thread\n", threads);
+            fprintf(stderr, "thread_pool_create(%d): no thread\n", threads);
             exit(TEST_FAILED);
         }
     }
@@ -89,7 +89,7 @@ pool *pool_create(int threads) {
 }
 
 /* Lets the workers up to that number, excluded, do something. The lock is held. */
-static void give_order(pool *p, int64_t count, int order) {
+static void give_order(thread_pool *p, int64_t count, int order) {
     p->working = 0;
     for (int i = 1; i < p->threads && i < count; i++) {
         p->workers[i].order = order;
@@ -98,7 +98,7 @@ static void give_order(pool *p, int64_t count, int order) {
     }
 }
 
-void pool_destroy(pool *p) {
+void thread_pool_destroy(thread_pool *p) {
     pthread_mutex_lock(&p->lock);
     give_order(p, p->threads, END);
     pthread_mutex_unlock(&p->lock);
@@ -112,8 +112,8 @@ void pool_destroy(pool *p) {
     free(p);
 }
 
-void pool_parallel_for(void *data, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
-    pool *p = data;
+void thread_pool_parallel_for(void *data, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
+    thread_pool *p = data;
     if (inside) {
         run_share(0, 1, count, task, arg);
         return;

@@ -1,5 +1,5 @@
-/* Numbers of two types (twin.h). */
-#include "twin.h"
+/* Numbers of two types (half_pair.h). */
+#include "half_pair.h"
 
 #include "attention_case.h"
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const fovea_dtype twin_types[TWIN_TYPES] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16};
+const fovea_dtype half_pair_types[HALF_PAIR_TYPES] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16};
 
 enum { MOST_MEMORY = 256 };
 static void *memory[MOST_MEMORY];
@@ -19,19 +19,19 @@ static void *take(int64_t floats) {
     return memory[memory_count++] = must_alloc(floats + 1, sizeof(float));
 }
 
-void twins_free(void) {
+void half_pairs_free(void) {
     while (memory_count > 0)
         free(memory[--memory_count]);
 }
 
-twin twin_alloc(int64_t n, fovea_dtype dtype) { return (twin){dtype, take(n), take(n)}; }
+half_pair half_pair_alloc(int64_t n, fovea_dtype dtype) { return (half_pair){dtype, take(n), take(n)}; }
 
-void twin_round(const twin *x, int64_t n) {
+void half_pair_round(const half_pair *x, int64_t n) {
     convert_elements(n, x->wide, FOVEA_DTYPE_F32, x->half, x->dtype);
     convert_elements(n, x->half, x->dtype, x->wide, FOVEA_DTYPE_F32);
 }
 
-fovea_tensor twin_tensor(const fovea_tensor *t, fovea_dtype dtype) {
+fovea_tensor half_pair_tensor(const fovea_tensor *t, fovea_dtype dtype) {
     const int64_t n = tensor_elements(t);
     fovea_tensor made = *t;
     made.dtype = dtype;
@@ -41,15 +41,15 @@ fovea_tensor twin_tensor(const fovea_tensor *t, fovea_dtype dtype) {
     return made;
 }
 
-twin twin_make(int64_t n, fovea_dtype dtype, float size, rng *r) {
-    const twin x = twin_alloc(n, dtype);
+half_pair half_pair_make(int64_t n, fovea_dtype dtype, float size, rng *r) {
+    const half_pair x = half_pair_alloc(n, dtype);
     for (int64_t i = 0; i < n; i++)
         x.wide[i] = size * rng_normal(r);
-    twin_round(&x, n);
+    half_pair_round(&x, n);
     return x;
 }
 
-void twin_store(const twin *x, int64_t at, double value) {
+void half_pair_store(const half_pair *x, int64_t at, double value) {
     if (x->dtype == FOVEA_DTYPE_F32) {
         x->wide[at] = (float)value;
         memcpy((float *)x->half + at, &x->wide[at], sizeof(float));

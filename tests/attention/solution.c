@@ -1,20 +1,20 @@
-/* Attention problems that were computed: see solved.h. */
-#include "solved.h"
+/* Attention problems that were computed: see solution.h. */
+#include "solution.h"
 
 #include <inttypes.h>
 
-solved solve(const fovea_context *ctx, attention_case c, inputs *in) {
-    solved s = {c, in, outputs_make(&c, c.layout)};
+solution solve(const fovea_context *ctx, attention_case c, inputs *in) {
+    solution s = {c, in, outputs_make(&c, c.layout)};
     case_run(ctx, NULL, &s.c, s.in, s.out);
     return s;
 }
 
-void forget(solved *s) {
+void forget(solution *s) {
     inputs_free(s->in);
     outputs_free(s->out);
 }
 
-inputs *same_values(const attention_case *c, const solved *from) {
+inputs *same_values(const attention_case *c, const solution *from) {
     rng r = rng_stream(test_seed(), "same_values");
     inputs *in = inputs_make_given(c, &r, from->in->q_lens, from->in->kv_lens, from->in->q_offsets);
     const fovea_tensor *source[] = {&from->in->args.q, &from->in->args.k, &from->in->args.v};
@@ -29,7 +29,7 @@ inputs *same_values(const attention_case *c, const solved *from) {
     return in;
 }
 
-int64_t check_equal(const char *what, const solved *x, const solved *y) {
+int64_t check_equal(const char *what, const solution *x, const solution *y) {
     const fovea_attention_desc *d = &x->c.desc;
     char text[512];
     int64_t wrong = 0, ordinary = 0;

@@ -1,19 +1,19 @@
 /* Everything that a call can give besides its output, weights apart, for tests that look at memory alone. */
-#ifndef FOVEA_TESTS_BESIDE_H
-#define FOVEA_TESTS_BESIDE_H
+#ifndef FOVEA_TESTS_EXTRA_OUTPUTS_H
+#define FOVEA_TESTS_EXTRA_OUTPUTS_H
 
 #include "attention_case.h"
 
 /* Scores and statistics of a call. */
-typedef struct beside {
+typedef struct extra_outputs {
     fovea_attention_scores scores;
     fovea_attention_summary summary;
     float *memory;
     int64_t floats;
-} beside;
+} extra_outputs;
 
 /* Asks for all of them, in memory of 7s that the caller frees. */
-static inline void ask_for_all(beside *x, const fovea_attention_desc *d, fovea_attention_args *args) {
+static inline void ask_for_all(extra_outputs *x, const fovea_attention_desc *d, fovea_attention_args *args) {
     enum { TOP = 3, OUTPUTS = 6 };
     fovea_tensor *const all[OUTPUTS] = {&x->summary.top_keys, &x->scores.out,         &x->summary.key_sums,
                                         &x->summary.entropy,  &x->summary.max_weight, &x->summary.top_weights};
