@@ -24,10 +24,10 @@ enum {
     MOST_UNITS = 1 << 20 /* which a row may ask for; no memory holds them */
 };
 
-/* Flops per second, about: by the lanes of the tier that has gemms. */
+/* Approximate flops per second, from the lanes of the product of the tier. */
 static double rate_of(int threads, fv_isa isa) {
-    const fv_kernel *gemm = fv_multiply_best(FV_KIND_f32, FV_FORMAT_f32, (fv_target){isa, FV_HAS_nothing});
-    return 7e9 * fv_isa_lanes(gemm->isa) * threads;
+    const fv_kernel *product = fv_multiply_best(FV_KIND_f32, FV_FORMAT_f32, (fv_target){isa, FV_HAS_nothing});
+    return 7e9 * fv_isa_lanes(product->isa) * threads;
 }
 
 double tune_class_cost(const tune_class *c, int threads, fv_isa isa) {

@@ -24,10 +24,10 @@ static const layer_sizes sizes = {.batch = 2,
 
 /* Creates a layer with its 1st, 2nd, 3rd ... allocation failing, until one call gets through: that layer. */
 static fovea_mha *fail_creation(const fovea_context *ctx, const fovea_mha_desc *desc, const fovea_mha_weights *w,
-                                bool later, const char *what) {
+                                bool persistent, const char *what) {
     fovea_mha *mha;
     int64_t n;
-    FAIL_MAKING(what, n, later, mha, fovea_mha_create(ctx, desc, w, &mha));
+    FAIL_MAKING(what, n, persistent, mha, fovea_mha_create(ctx, desc, w, &mha));
     test_check(n > 3 && n < 1000, "%s: creation allocates %" PRId64 " times", what, n - 1);
     return mha;
 }
@@ -59,7 +59,8 @@ static const kind kinds[] = {
 };
 
 /* biases: all that this form may have; values that are folded have none. */
-static void fail_kind(const fovea_context *ctx, const layer *l, const kind *k, bool fold, bool biases, bool later) {
+static void fail_kind(const fovea_context *ctx, const layer *l, const kind *k, bool fold, bool biases,
+                      bool persistent) {
     static float zeros[FEATURES * 3 * FEATURES];
     const fovea_matrix square = fovea_matrix_in_out(zeros, FOVEA_DTYPE_F32, FEATURES, FEATURES),
                        merged[HEADS] = {square, square};
@@ -90,20 +91,20 @@ static void fail_kind(const fovea_context *ctx, const layer *l, const kind *k, b
     char what[96];
     snprintf(what, sizeof what, "%s%s%s", k->name, fold ? ", values folded" : "", biases ? ", biases" : "");
     const long long before = live;
-    fovea_mha_destroy(fail_creation(ctx, &desc, &w, later, what));
+    fovea_mha_destroy(fail_creation(ctx, &desc, &w, persistent, what));
     test_check(live == before, "%s: fovea_mha_destroy leaves %lld blocks", what, live - before);
 }
 
-static void fail_kinds(const fovea_context *ctx, const layer *l, bool later) {
+static void fail_kinds(const fovea_context *ctx, const layer *l, bool persistent) {
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         for (int fold = 0; fold <= kinds[i].foldable; fold++)
             for (int biases = 0; biases < 2; biases++)
-                fail_kind(ctx, l, &kinds[i], fold, biases, later);
+                fail_kind(ctx, l, &kinds[i], fold, biases, persistent);
 }
 
-static void fail_execution(const fovea_context *ctx, layer *l, bool later) {
+static void fail_execution(const fovea_context *ctx, layer *l, bool persistent) {
     l->desc.form = FOVEA_MHA_MERGED;
-    fovea_mha *mha = fail_creation(ctx, &l->desc, &l->w, later, "a layer to execute");
+    fovea_mha *mha = fail_creation(ctx, &l->desc, &l->w, persistent, "a layer to execute");
     int64_t n = 0;
     float *want = layer_run(ctx, l, &l->desc, &l->w, "merged");
     const int64_t floats = layer_floats(l);
@@ -113,7 +114,7 @@ static void fail_execution(const fovea_context *ctx, layer *l, bool later) {
     fovea_attention_args args = layer_args(l, out);
     for (bool through = false; !through && n < 1000;) {
         long long before = live;
-        arm(++n, later);
+        arm(++n, persistent);
         fovea_status status = fovea_mha_execute(mha, &args, NULL, 0);
         through = disarm("fovea_mha_execute", n, status, before);
         test_same(out, through ? want : blank, floats, "fovea_mha_execute, allocation %" PRId64 " fails", n);
@@ -127,7 +128,7 @@ static void fail_execution(const fovea_context *ctx, layer *l, bool later) {
     fovea_mha *other;
     for (bool through = false; !through;) {
         before = live;
-        arm(1, later);
+        arm(1, persistent);
         through = disarm("fovea_mha_reshape", 1, fovea_mha_reshape(mha, 1, 5, 5, &other), before) || failed;
     }
     fovea_mha_destroy(mha);
@@ -188,8 +189,8 @@ int main(int argc, char **argv) {
     fovea_context *contexts[] = {context_of(FOVEA_ISA_BEST, 1, NULL), context_of(FOVEA_ISA_BEST, 0, NULL),
                                  context_of(FOVEA_ISA_BEST, 3, p)};
     for (int i = 0; i < 3; i++) {
-        for (int later = 0; later < 2; later++)
-            fail_kinds(contexts[i], l, later);
+        for (int persistent = 0; persistent < 2; persistent++)
+            fail_kinds(contexts[i], l, persistent);
         fail_execution(contexts[i], l, i & 1);
         test_norms(contexts[i]);
         fovea_context_destroy(contexts[i]);

@@ -13,7 +13,7 @@ enum { OUT = 24, ROWS = 5, SQUARE = 8 }; /* SQUARE of layer_sizes_tested: sizes 
 
 /* ------------------------------------------------------------------------------------------- floats and integers -- */
 
-static void fail_quantize(const fovea_context *ctx, fovea_dtype to, bool told, bool later) {
+static void fail_quantize(const fovea_context *ctx, fovea_dtype to, bool told, bool persistent) {
     enum { IN = 512, MOST = IN * OUT * 2 };
     static uint8_t data[MOST], scales[MOST];
     static float from[IN * OUT];
@@ -28,7 +28,7 @@ static void fail_quantize(const fovea_context *ctx, fovea_dtype to, bool told, b
         fovea_quantize_error_init(&error);
         error.rms = -1;
         const long long before = live;
-        arm(++n, later);
+        arm(++n, persistent);
         const fovea_status status = fovea_quantize(ctx, &m, to, NULL, data, scales, told ? &error : NULL);
         through = disarm("fovea_quantize", n, status, before);
         test_check(live == before, "fovea_quantize leaves %lld blocks", live - before);
@@ -38,7 +38,7 @@ static void fail_quantize(const fovea_context *ctx, fovea_dtype to, bool told, b
     test_check(n == 2 + told, "fovea_quantize allocates %" PRId64 " times", n - 1);
 }
 
-static void fail_dequantize(const fovea_context *ctx, const quantised_kind *kind, bool later) {
+static void fail_dequantize(const fovea_context *ctx, const quantised_kind *kind, bool persistent) {
     const int64_t in = kind->unit * 4;
     rng r = rng_stream(test_seed(), kind->name);
     quantised_weight w;
@@ -48,7 +48,7 @@ static void fail_dequantize(const fovea_context *ctx, const quantised_kind *kind
     for (bool through = false; !through && n < 100;) {
         poison_fill(to, in * OUT);
         const long long before = live;
-        arm(++n, later);
+        arm(++n, persistent);
         through = disarm(kind->name, n, fovea_dequantize(ctx, &w.matrix, to), before);
         test_check(live == before, "fovea_dequantize leaves %lld blocks", live - before);
         test_check((float_bits(to[0]) != float_bits(poison())) == through, "%s: fovea_dequantize, allocation %" PRId64,
@@ -63,16 +63,17 @@ static void fail_dequantize(const fovea_context *ctx, const quantised_kind *kind
 
 typedef enum mixture { ALIKE, SCALED, WITH_FLOATS, MIXTURES } mixture;
 
-static fovea_linear *fail_pack(const fovea_context *ctx, const fovea_linear_desc *desc, const char *name, bool later) {
+static fovea_linear *fail_pack(const fovea_context *ctx, const fovea_linear_desc *desc, const char *name,
+                               bool persistent) {
     fovea_linear *map;
     int64_t n;
-    FAIL_MAKING(name, n, later, map, fovea_linear_pack(ctx, desc, &map));
+    FAIL_MAKING(name, n, persistent, map, fovea_linear_pack(ctx, desc, &map));
     test_check(n > 3 && n < 100, "%s: fovea_linear_pack allocates %" PRId64 " times", name, n - 1);
     return map;
 }
 
 /* Reading back allocates nothing; neither does an execution with a workspace. */
-static void fail_use(fovea_linear *map, int64_t in, const char *name, bool later) {
+static void fail_use(fovea_linear *map, int64_t in, const char *name, bool persistent) {
     static float y[2][ROWS * OUT], x[ROWS * 2048];
     static uint8_t weight[4 * 2048 * OUT], scales[4 * 2048 * OUT], zeros[2048 * OUT];
     static int32_t group_of[2048];
@@ -84,7 +85,7 @@ static void fail_use(fovea_linear *map, int64_t in, const char *name, bool later
     args.x = fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, 1, 1, ROWS, in);
     args.y = out;
     poison_fill(y[0], ROWS * OUT);
-    arm(1, later);
+    arm(1, persistent);
     test_check(!disarm(name, 1, fovea_linear_execute(map, &args, NULL, 0), live) &&
                    float_bits(y[0][0]) == float_bits(poison()),
                "%s: fovea_linear_execute without workspace does not allocate, or wrote before it failed", name);
@@ -104,7 +105,7 @@ static void fail_use(fovea_linear *map, int64_t in, const char *name, bool later
 }
 
 static void fail_map(const fovea_context *ctx, const quantised_kind *kind, fovea_arithmetic arithmetic, mixture how,
-                     bool later) {
+                     bool persistent) {
     static float floats[2048 * OUT];
     const int64_t in = kind->unit * 4 > 256 ? kind->unit * 2 : kind->unit * 4;
     rng r = rng_stream(test_seed(), kind->name);
@@ -121,9 +122,9 @@ static void fail_map(const fovea_context *ctx, const quantised_kind *kind, fovea
     desc.parts = parts;
     desc.arithmetic = arithmetic;
     const long long before = live;
-    fovea_linear *map = fail_pack(ctx, &desc, kind->name, later);
+    fovea_linear *map = fail_pack(ctx, &desc, kind->name, persistent);
     if (map)
-        fail_use(map, in, kind->name, later);
+        fail_use(map, in, kind->name, persistent);
     fovea_linear_destroy(map);
     test_check(live == before, "%s: fovea_linear_destroy leaves %lld blocks", kind->name, live - before);
     quantised_free(&w);
@@ -131,7 +132,7 @@ static void fail_map(const fovea_context *ctx, const quantised_kind *kind, fovea
 
 /* -------------------------------------------------------------------------------------------------------- layers -- */
 
-static void fail_layer(const fovea_context *ctx, const quantised_kind *kind, bool merged, bool later) {
+static void fail_layer(const fovea_context *ctx, const quantised_kind *kind, bool merged, bool persistent) {
     rng r = rng_stream(test_seed(), kind->name);
     layer *l = layer_make(&layer_sizes_tested[SQUARE], &r);
     fovea_mha_weights given = l->w;
@@ -147,7 +148,7 @@ static void fail_layer(const fovea_context *ctx, const quantised_kind *kind, boo
     const long long before = live;
     fovea_mha *mha;
     int64_t n;
-    FAIL_MAKING(kind->name, n, later, mha, fovea_mha_create(ctx, &desc, &given, &mha));
+    FAIL_MAKING(kind->name, n, persistent, mha, fovea_mha_create(ctx, &desc, &given, &mha));
     fovea_mha_destroy(mha);
     test_check(live == before, "%s: fovea_mha_destroy leaves %lld blocks", kind->name, live - before);
     test_check(n > 10 && n < 1000, "%s: fovea_mha_create allocates %" PRId64 " times", kind->name, n - 1);
@@ -169,14 +170,14 @@ int main(int argc, char **argv) {
                 fail_quantize(contexts[i], made[t], told, (i + t) & 1);
         for (int k = 0; k < quantised_kind_count; k++) {
             const quantised_kind *kind = &quantised_kinds[k];
-            const bool later = (i + k) & 1;
-            fail_dequantize(contexts[i], kind, later);
-            fail_map(contexts[i], kind, FOVEA_ARITHMETIC_DEFAULT, ALIKE, later);
-            fail_map(contexts[i], kind, FOVEA_ARITHMETIC_Q8, ALIKE, !later);
+            const bool persistent = (i + k) & 1;
+            fail_dequantize(contexts[i], kind, persistent);
+            fail_map(contexts[i], kind, FOVEA_ARITHMETIC_DEFAULT, ALIKE, persistent);
+            fail_map(contexts[i], kind, FOVEA_ARITHMETIC_Q8, ALIKE, !persistent);
             for (int how = ALIKE; how < MIXTURES; how++)
-                fail_map(contexts[i], kind, FOVEA_ARITHMETIC_EXACT, (mixture)how, later);
+                fail_map(contexts[i], kind, FOVEA_ARITHMETIC_EXACT, (mixture)how, persistent);
             for (int merged = 0; merged < 2 && kind->unit <= 32; merged++)
-                fail_layer(contexts[i], kind, merged, later);
+                fail_layer(contexts[i], kind, merged, persistent);
         }
         fovea_context_destroy(contexts[i]);
     }

@@ -16,12 +16,13 @@
 #include <string.h>
 
 static atomic_llong calls, live, asked; /* asked: bytes */
-static atomic_llong fail_at; /* the call, counted from 1, that fails; 0: none. All later ones too if fail_later. */
-static atomic_bool fail_later, failed;
+static atomic_llong
+    fail_at; /* the call, counted from 1, that fails; 0: none. All later ones too if fail_persistently. */
+static atomic_bool fail_persistently, failed;
 
 static bool allowed(void) {
     long long call = ++calls, at = fail_at;
-    if (at == 0 || (fail_later ? call < at : call != at))
+    if (at == 0 || (fail_persistently ? call < at : call != at))
         return true;
     failed = true;
     return false;
@@ -94,10 +95,10 @@ void __wrap_free(void *block) {
 }
 
 /* From now on the n-th call fails, and all later ones too if so told. */
-static inline void arm(int64_t n, bool later) {
+static inline void arm(int64_t n, bool persistent) {
     calls = 0;
     failed = false;
-    fail_later = later;
+    fail_persistently = persistent;
     fail_at = n;
 }
 
@@ -115,11 +116,11 @@ static inline bool disarm(const char *what, int64_t n, fovea_status status, long
 
 /* Makes a thing by a call whose 1st, 2nd, 3rd ... allocation fails, until one call gets through; what failed gives
  * NULL. n counts the calls, less than 1000. */
-#define FAIL_MAKING(what, n, later, made, call)                                                                        \
+#define FAIL_MAKING(what, n, persistent, made, call)                                                                   \
     for (bool through = (n = 0, false); !through && n < 1000;) {                                                       \
         const long long live_before = live;                                                                            \
         made = (void *)&n;                                                                                             \
-        arm(++n, later);                                                                                               \
+        arm(++n, persistent);                                                                                          \
         const fovea_status status = call;                                                                              \
         through = disarm(what, n, status, live_before) || !failed;                                                     \
         test_check((status == FOVEA_OK) == (made != NULL), "%s: a result in spite of a failure", what);                \

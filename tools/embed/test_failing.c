@@ -40,13 +40,13 @@ static void check_count(const char *what, int64_t n, long long before) {
     test_check(live == before, "%s: %lld blocks left", what, live - before);
 }
 
-static void fail_safetensors(bool later) {
+static void fail_safetensors(bool persistent) {
     const long long before = live;
     int64_t n = 0;
     for (bool through = false; !through && n < MOST;) {
         safetensors *file = (safetensors *)&n;
         text[0] = 0;
-        arm(++n, later);
+        arm(++n, persistent);
         const int status = safetensors_open(model_path, &file, to);
         through = came_through("safetensors_open", n, status, model_path, file, before);
         safetensors_close(file);
@@ -55,7 +55,7 @@ static void fail_safetensors(bool later) {
 }
 
 /* The tokenizer of a folder that is made of one or two files. */
-static void fail_tokenizer(bool later, const char *name, const char *content, const char *merges) {
+static void fail_tokenizer(bool persistent, const char *name, const char *content, const char *merges) {
     char folder[4096], path[4200], merges_path[4200];
     snprintf(folder, sizeof folder, "%s", test_file_path(options, "test_failing.folder"));
     snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -69,7 +69,7 @@ static void fail_tokenizer(bool later, const char *name, const char *content, co
     for (bool through = false; !through && n < MOST;) {
         tk_tokenizer *t = (tk_tokenizer *)&n;
         text[0] = 0;
-        arm(++n, later);
+        arm(++n, persistent);
         const int status = folder_tokenizer(folder, FOLDER_NONE, &t, to);
         through = came_through(name, n, status, folder, t, before);
         tk_free(t);
@@ -80,21 +80,21 @@ static void fail_tokenizer(bool later, const char *name, const char *content, co
     rmdir(folder);
 }
 
-static void fail_tokenizers(bool later) {
-    fail_tokenizer(later, "vocab.json", "{\"a\": 0, \"b\": 1, \"ab\": 2}", "#version: 0.2\na b\n");
-    fail_tokenizer(later, "tokenizer.json",
+static void fail_tokenizers(bool persistent) {
+    fail_tokenizer(persistent, "vocab.json", "{\"a\": 0, \"b\": 1, \"ab\": 2}", "#version: 0.2\na b\n");
+    fail_tokenizer(persistent, "tokenizer.json",
                    "{\"pre_tokenizer\": {\"type\": \"ByteLevel\"}, \"model\": {\"type\": \"BPE\", \"vocab\": "
                    "{\"a\": 0, \"b\": 1, \"ab\": 2}, \"merges\": [[\"a\", \"b\"]]}}",
                    NULL);
-    fail_tokenizer(later, "tokenizer.json",
+    fail_tokenizer(persistent, "tokenizer.json",
                    "{\"model\": {\"type\": \"WordPiece\", \"vocab\": {\"[CLS]\": 0, \"[SEP]\": 1, \"[UNK]\": 2}}}",
                    NULL);
-    fail_tokenizer(later, "tokenizer.json",
+    fail_tokenizer(persistent, "tokenizer.json",
                    "{\"normalizer\": {\"type\": \"Precompiled\", \"precompiled_charsmap\": \"BAAAAAAAAAAA\"}, "
                    "\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"\xe2\x96\x81\"}, \"model\": "
                    "{\"type\": \"Unigram\", \"unk_id\": 0, \"vocab\": [[\"<unk>\", 0.0], [\"a\", -1.0]]}}",
                    NULL);
-    fail_tokenizer(later, "vocab.txt", "[CLS]\n[SEP]\n[UNK]\n", NULL);
+    fail_tokenizer(persistent, "vocab.txt", "[CLS]\n[SEP]\n[UNK]\n", NULL);
 }
 
 /* A pool of the caller's that has no thread but the caller's. */
@@ -104,13 +104,13 @@ static void one_after_another(void *pool, int64_t count, void (*task)(void *arg,
         task(arg, i);
 }
 
-static void fail_load(const fovea_context *ctx, fovea_dtype dtype, bool later) {
+static void fail_load(const fovea_context *ctx, fovea_dtype dtype, bool persistent) {
     const long long before = live;
     int64_t n = 0;
     for (bool through = false; !through && n < MOST;) {
         encoder *e = (encoder *)&n;
         text[0] = 0;
-        arm(++n, later);
+        arm(++n, persistent);
         const int status = encoder_load(ctx, model_path, HEADS, dtype, &e, to);
         through = came_through("encoder_load", n, status, model_path, e, before);
         encoder_free(e);
@@ -118,13 +118,13 @@ static void fail_load(const fovea_context *ctx, fovea_dtype dtype, bool later) {
     check_count("encoder_load", n, before);
 }
 
-static void fail_plan(const encoder *e, bool later) {
+static void fail_plan(const encoder *e, bool persistent) {
     const long long before = live;
     int64_t n = 0;
     for (bool through = false; !through && n < MOST;) {
         encoder_plan *plan = (encoder_plan *)&n;
         text[0] = 0;
-        arm(++n, later);
+        arm(++n, persistent);
         const int status = encoder_plan_create(e, SENTENCES, 4, &plan, to);
         through = came_through("encoder_plan_create", n, status, model_path, plan, before);
         encoder_plan_free(plan);
@@ -133,7 +133,7 @@ static void fail_plan(const encoder *e, bool later) {
 }
 
 /* A run that fails, and then the same plan again: what it must give, and at last without any allocation. */
-static void fail_run(const encoder *e, bool later) {
+static void fail_run(const encoder *e, bool persistent) {
     float want[SENTENCES * WIDTH], out[SENTENCES * WIDTH];
     const long long before = live;
     encoder_plan *plan;
@@ -146,7 +146,7 @@ static void fail_run(const encoder *e, bool later) {
         if (!test_check(encoder_plan_create(e, SENTENCES, 4, &plan, to) == 0, "%s", text))
             return;
         text[0] = 0;
-        arm(skip + 1, later);
+        arm(skip + 1, persistent);
         const int status = encoder_run(plan, ids, lens, out, NULL, NULL, to);
         fail_at = 0;
         const bool through = !failed;
@@ -180,18 +180,18 @@ int main(int argc, char **argv) {
     test_check(fovea_convert(1, &(float){1.0f}, FOVEA_DTYPE_F32, &half, FOVEA_DTYPE_BF16) == FOVEA_OK,
                "its context, once: %s", fovea_error_detail());
     for (int round = 0; round < 12; round++) {
-        const bool later = round % 2;
+        const bool persistent = round % 2;
         static const fovea_dtype types[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_Q8_0};
         const fovea_dtype dtype = types[round / 4];
         opts.threads = 1 + round / 2 % 2;
         test_check(fovea_context_create(&opts, &ctx) == FOVEA_OK, "context: %s", fovea_error_detail());
-        fail_safetensors(later);
-        fail_tokenizers(later);
-        fail_load(ctx, dtype, later);
+        fail_safetensors(persistent);
+        fail_tokenizers(persistent);
+        fail_load(ctx, dtype, persistent);
         encoder *e;
         if (test_check(encoder_load(ctx, model_path, HEADS, dtype, &e, to) == 0, "%s", text)) {
-            fail_plan(e, later);
-            fail_run(e, later);
+            fail_plan(e, persistent);
+            fail_run(e, persistent);
             encoder_free(e);
         }
         fovea_context_destroy(ctx);

@@ -57,17 +57,17 @@ static void check_left(const char *what, int64_t n, long long before) {
     test_check(live == before, "%s: %lld blocks are left", what, live - before);
 }
 
-static void fail_context(const fovea_context_options *options, bool later) {
+static void fail_context(const fovea_context_options *options, bool persistent) {
     const long long before = live;
     fovea_context *ctx;
     int64_t n;
-    FAIL_MAKING("fovea_context_create", n, later, ctx, fovea_context_create(options, &ctx));
+    FAIL_MAKING("fovea_context_create", n, persistent, ctx, fovea_context_create(options, &ctx));
     fovea_context_destroy(ctx);
     check_left("fovea_context_create", n, before);
 }
 
 /* Tuning files: contexts that load one and log shapes, and the functions for them. */
-static void fail_tuning(bool later) {
+static void fail_tuning(bool persistent) {
     char path[256], log[256], other[256];
     snprintf(path, sizeof path, "%s", files_name("tuning"));
     snprintf(log, sizeof log, "%s", files_name("log"));
@@ -78,7 +78,7 @@ static void fail_tuning(bool later) {
     fovea_context_options_init(&options);
     options.tuning_file = path;
     setenv("FOVEA_LOG_SHAPES", log, 1);
-    fail_context(&options, later);
+    fail_context(&options, persistent);
     unsetenv("FOVEA_LOG_SHAPES");
     static const char *const names[] = {"fovea_tuning_load", "fovea_tuning_save", "fovea_tuning_merge"};
     for (int which = 0; which < 3; which++) {
@@ -86,7 +86,7 @@ static void fail_tuning(bool later) {
         for (bool through = false; !through && n < 1000;) {
             const long long before = live;
             loaded = NULL;
-            arm(++n, later);
+            arm(++n, persistent);
             const fovea_status status = which == 0   ? fovea_tuning_load(path, &loaded)
                                         : which == 1 ? fovea_tuning_save(sound, other)
                                                      : fovea_tuning_merge(sound, more);
@@ -102,12 +102,12 @@ static void fail_tuning(bool later) {
     fovea_tuning_destroy(more);
 }
 
-static void fail_plan(const fovea_context *ctx, bool later) {
+static void fail_plan(const fovea_context *ctx, bool persistent) {
     const attention_case c = case_plain(2, 4, 2, 60, 700, 24, 24);
     const long long before = live;
     fovea_attention_plan *plan;
     int64_t n;
-    FAIL_MAKING("fovea_attention_plan_create", n, later, plan, fovea_attention_plan_create(ctx, &c.desc, &plan));
+    FAIL_MAKING("fovea_attention_plan_create", n, persistent, plan, fovea_attention_plan_create(ctx, &c.desc, &plan));
     fovea_attention_plan_destroy(plan);
     check_left("fovea_attention_plan_create", n, before);
 }
@@ -127,7 +127,7 @@ static void check_refused(const fovea_context *ctx) {
     test_check(live == before, "refused plans leave %lld blocks", live - before);
 }
 
-static void fail_execute(const fovea_context *ctx, int64_t q_len, bool later) {
+static void fail_execute(const fovea_context *ctx, int64_t q_len, bool persistent) {
     attention_case c = case_plain(2, 4, 2, q_len, 700, 24, 24);
     c.weights = true;
     rng r = rng_stream(test_seed(), "fail execute");
@@ -143,7 +143,7 @@ static void fail_execute(const fovea_context *ctx, int64_t q_len, bool later) {
     int64_t n = 0;
     for (bool through = false; !through && n < 1000;) {
         long long before = live;
-        arm(++n, later);
+        arm(++n, persistent);
         fovea_status status = fovea_attention_execute(plan, &args, NULL, 0);
         through = disarm("fovea_attention_execute", n, status, before);
         outputs_same(out, through ? want : blank, "outputs of fovea_attention_execute, allocation %" PRId64 " fails",
@@ -177,13 +177,13 @@ static fovea_mask_desc scattered(uint8_t *bytes, int64_t heads, int64_t T) {
     return d;
 }
 
-static void fail_mask(const fovea_context *ctx, bool later) {
+static void fail_mask(const fovea_context *ctx, bool persistent) {
     uint8_t *bytes = must_alloc(600 * 600, 1);
     const fovea_mask_desc d = scattered(bytes, 3, 600);
     const long long before = live;
     fovea_mask *mask;
     int64_t n;
-    FAIL_MAKING("fovea_mask_create", n, later, mask, fovea_mask_create(ctx, &d, &mask));
+    FAIL_MAKING("fovea_mask_create", n, persistent, mask, fovea_mask_create(ctx, &d, &mask));
     fovea_mask_destroy(mask);
     check_left("fovea_mask_create", n, before);
     test_check(n == 5, "fovea_mask_create allocates %" PRId64 " times", n - 1);
@@ -244,16 +244,16 @@ static void test_flat_masks(void) {
     fovea_context_destroy(ctx);
 }
 
-static void fail_linear(const fovea_context *ctx, bool later) {
+static void fail_linear(const fovea_context *ctx, bool persistent) {
     rng r = rng_stream(test_seed(), "fail linear");
     const linear_case c = linear_case_plain(1, 9, 30, 20);
     linear_problem *p = linear_problem_make(&c, &r);
     fovea_linear *linear;
     int64_t n;
-    FAIL_MAKING("fovea_linear_pack", n, later, linear, fovea_linear_pack(ctx, &p->desc, &linear));
+    FAIL_MAKING("fovea_linear_pack", n, persistent, linear, fovea_linear_pack(ctx, &p->desc, &linear));
     test_check(n > 3 && n < 1000, "fovea_linear_pack allocates %" PRId64 " times", n - 1);
     linear_problem_clear(p);
-    arm(1, later);
+    arm(1, persistent);
     test_check(!disarm("fovea_linear_execute", 1, fovea_linear_execute(linear, &p->args, NULL, 0), live),
                "fovea_linear_execute without workspace does not allocate");
     test_check(float_bits(*(float *)p->y[0].data) == float_bits(poison()),
@@ -287,11 +287,11 @@ static fovea_status call_sdpa(void) {
 
 /* Memory that only serves the next call may fail silently; else the call fails and has written nothing. first: the
  * failure meets the default context, until one is there. */
-static void fail_sdpa(bool later, bool first) {
+static void fail_sdpa(bool persistent, bool first) {
     int64_t n = 0;
     for (bool through = false; !through && n < 300;) {
         sdpa_q_len += !first;
-        arm(++n, later);
+        arm(++n, persistent);
         fovea_status status = call_sdpa();
         fail_at = 0;
         through = !failed;

@@ -12,13 +12,13 @@ enum { MOST = 1000, IDS = 4096 };
 static char sentence[512];
 static const complaint to = {sentence, sizeof sentence};
 
-static void fail_create(const char *name, bool later) {
+static void fail_create(const char *name, bool persistent) {
     const long long before = live;
     int64_t n = 0;
     for (bool through = false; !through && n < MOST;) {
         tk_tokenizer *t = NULL;
         sentence[0] = '\0';
-        arm(++n, later);
+        arm(++n, persistent);
         const int status = small_create(FOVEA_TOKENIZERS "/small.txt", name, &t, to);
         fail_at = 0;
         through = !failed;
@@ -30,7 +30,7 @@ static void fail_create(const char *name, bool later) {
     test_check(n > 5 && n < MOST, "%s: %lld allocations", name, (long long)n - 1);
 }
 
-static void fail_encode(const char *name, bool later) {
+static void fail_encode(const char *name, bool persistent) {
     static int32_t ids[IDS];
     static char text[1024];
     tk_tokenizer *t;
@@ -41,7 +41,7 @@ static void fail_encode(const char *name, bool later) {
         return;
     const long long before = live;
     for (bool through = false; !through && n < MOST;) {
-        arm(++n, later);
+        arm(++n, persistent);
         const int64_t count = tk_encode(t, text, sizeof text, TK_SPECIAL | TK_FRAME, ids, IDS);
         fail_at = 0;
         through = !failed;
@@ -56,9 +56,9 @@ static void fail_encode(const char *name, bool later) {
 int main(int argc, char **argv) {
     test_begin(argc, argv, "tokenizers-failing", NULL);
     for (int i = 0; i < SMALL_NAMES; i++)
-        for (int later = 0; later < 2; later++) {
-            fail_create(small_names[i], later);
-            fail_encode(small_names[i], later);
+        for (int persistent = 0; persistent < 2; persistent++) {
+            fail_create(small_names[i], persistent);
+            fail_encode(small_names[i], persistent);
         }
     return test_end();
 }
