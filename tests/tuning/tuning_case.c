@@ -97,11 +97,18 @@ void file_write(const char *path, const void *bytes, size_t size) {
     test_check(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0, "cannot write %s", path);
 }
 
+static void in_turn(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
+    (void)pool;
+    for (int64_t i = 0; i < count; i++)
+        task(arg, i);
+}
+
 fovea_context *context_tuned(const char *path, int threads) {
     fovea_context_options options;
     fovea_context *ctx;
     fovea_context_options_init(&options);
     options.threads = threads;
+    options.parallel_for = threads > 1 ? in_turn : NULL; /* as many threads where there is one CPU */
     options.tuning_file = path;
     if (!test_check(fovea_context_create(&options, &ctx) == FOVEA_OK, "context: %s", fovea_error_detail()))
         exit(TEST_FAILED);
