@@ -18,6 +18,7 @@
 enum { LOG_LANES = FV_W > 1 ? FV_W / 2 : 1 };
 typedef float log_floats __attribute__((vector_size(4 * LOG_LANES)));
 typedef int32_t log_bits __attribute__((vector_size(4 * LOG_LANES)));
+typedef uint32_t log_words __attribute__((vector_size(4 * LOG_LANES)));
 typedef double log_doubles __attribute__((vector_size(8 * LOG_LANES)));
 
 static inline vf v_log(vf a) {
@@ -25,10 +26,10 @@ static inline vf v_log(vf a) {
     float x[FV_W];
     v_store(x, a);
     for (int i = 0; i < FV_W; i += LOG_LANES) {
-        log_bits bits;
+        log_words bits; /* of -0, too, whose logarithm nobody asks for: without sign nothing overflows */
         memcpy(&bits, x + i, sizeof bits);
-        const log_bits k = (bits - 0x3f3504f3) >> 23; /* from the bits of sqrt(1/2) on */
-        bits -= k << 23;
+        const log_bits k = (log_bits)(bits - 0x3f3504f3u) >> 23; /* from the bits of sqrt(1/2) on */
+        bits -= (log_words)k << 23;
         const log_doubles n = __builtin_convertvector(k, log_doubles),
                           f = __builtin_convertvector((log_floats)bits, log_doubles) - 1.0, s = f / (2.0 + f),
                           z = s * s, half = 0.5 * f * f;
