@@ -62,22 +62,12 @@ void fv_linear_read_integers(const fv_linear_execution *e, const fv_linear_buffe
     }
 }
 
-/* Scales are a stream of their own, which products do not fetch: those behind the ones that are read now. */
-static void fetch_scales(const char *at, int64_t bytes) {
-    enum { LINE = 64 };
-    for (int64_t line = 0; line < bytes; line += LINE)
-        __builtin_prefetch((const void *)((uintptr_t)at + (uintptr_t)line), 0, 2);
-}
-
 fv_operand fv_linear_open_groups(const fovea_linear *l, const fv_linear_buffers *b, int64_t panel, int64_t k,
                                  int64_t step, bool expanded) {
     const fv_quantised *q = &l->quantised;
     const int64_t group = q->group, first = k / group, count = fv_ceil_div(step, group);
     assert(k % fv_linear_block_unit(l) == 0);
-    const char *const scales = l->group_scales + panel * l->scale_bytes;
-    const int64_t bytes = fv_scales_bytes(q->scales, count, l->panel);
-    fetch_scales(scales + fv_scales_bytes(q->scales, first, l->panel) + bytes, bytes);
-    l->read_scales(q->scales, scales, l->panel, first, count, b->scales);
+    l->read_scales(q->scales, l->group_scales + panel * l->scale_bytes, l->panel, first, count, b->scales);
     fv_operand w = fv_operand_part(&l->weights, panel * l->panel, l->panel, k, step);
     w.scales = b->scales;
     if (!expanded || !l->expand)
