@@ -4,15 +4,16 @@
  *              one context and of contexts of their own
  *   jobs       many short ones, with pauses in which threads fall asleep: each index once; threads that went to another
  *              CPU than the caller's may use all of them again
- *   object     fovea_thread_pool: contexts share its threads, and it outlives them; wrong arguments
  *   threads    made by the first call that wants them, joined with the context, whether they spin or sleep; all signals
  *              of the program's are blocked in them; hundreds of contexts; fewer where pthread_create() fails
  *   forks      a child makes threads of its own, also if forked during a call, and destroys its parent's context
  *
  * Results are compared with those of the scalar tier on one thread. Runs under ThreadSanitizer, too. Rounding modes:
- * test_fp_modes.c; hooks: test_threads_hooks.c; options: test_threads_backend.c. */
+ * test_fp_modes.c; a pool of the caller's: test_threads_object.c; hooks:
+ * test_threads_hooks.c; options: test_threads_backend.c. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep, pthread_sigmask */
 #include "context/context.h"
+#include "thread_creations.h"
 #include "thread_problems.h"
 
 #include <inttypes.h>
@@ -23,40 +24,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-/* The linker puts this in the place of pthread_create(). */
-int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg);
-
-static atomic_int creations, creations_allowed = 1 << 30;
-
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg) {
-    return creations++ < creations_allowed ? __real_pthread_create(thread, attributes, run, arg) : 11; /* EAGAIN */
-}
-
-/* Threads of the process before its first of the test's: one, but for an emulator's and ThreadSanitizer's. */
-static int threads_before;
-
-/* Threads other than those. -1: unknown. */
-static int threads_now(void) {
-    struct stat tasks;
-    const bool known = !UNDER_TSAN && stat("/proc/self/task", &tasks) == 0;
-    return known ? (int)tasks.st_nlink - 2 - threads_before : -1;
-}
-
-/* A thread that was joined leaves the list of the system's soon after. */
-static void check_threads(int want, const char *what) {
-    int now = threads_now();
-    for (int i = 0; i < 1000 && now > want; i++) {
-        nanosleep(&(struct timespec){0, 1000000}, NULL);
-        now = threads_now();
-    }
-    test_check(now < 0 || now == want, "%s: %d threads besides the first, not %d", what, now, want);
-}
 
 /* Some of the problems, those that are sure to be shared among them. */
 static void solve_few(const fovea_context *ctx, const char *what) {
@@ -288,46 +258,6 @@ static void test_spin(void) {
                "idle threads spin for %.1f ms by default, %.1f of 200 ms if told to for longer", brief, lasting);
 }
 
-/* -------------------------------------------------------------------------------------------------------- object -- */
-
-static void test_object(void) {
-    fovea_thread_pool *pool = NULL;
-    test_check(fovea_thread_pool_create(3, 0, &pool) == FOVEA_OK && pool, "%s", fovea_error_detail());
-    fovea_context_options options;
-    fovea_context_options_init(&options);
-    options.parallel_for = fovea_thread_pool_run;
-    options.pool = pool;
-    options.threads = 3;
-    creations = 0;
-    for (int round = 0; round < 2; round++) { /* contexts of the second round use the threads of the first */
-        fovea_context *ctx[2] = {NULL};
-        for (int i = 0; i < 2; i++) {
-            test_check(fovea_context_create(&options, &ctx[i]) == FOVEA_OK, "%s", fovea_error_detail());
-            ctx[i]->threads.count = 3; /* whatever the CPUs allow */
-            solve_few(ctx[i], "contexts share a pool");
-        }
-        for (int i = 0; i < 2; i++)
-            fovea_context_destroy(ctx[i]);
-    }
-    test_check(creations == 2, "four contexts make %d threads in a pool of 3", creations);
-    fovea_thread_pool_run(pool, MOST, count_task, NULL);
-    for (int i = 0; i < MOST; i++) {
-        test_check(ran[i] == 1, "on 3 threads, index %d of %d ran %d times", i, MOST, ran[i]);
-        ran[i] = 0;
-    }
-    fovea_thread_pool_destroy(pool);
-    check_threads(0, "a pool is destroyed");
-    fovea_thread_pool_destroy(NULL);
-    static const int wrong[][2] = {{0, 0}, {-1, 0}, {2, -1}, {2, 1000001}};
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        pool = (fovea_thread_pool *)&options;
-        check_status("a pool", fovea_thread_pool_create(wrong[i][0], wrong[i][1], &pool), FOVEA_ERROR_ARGUMENT,
-                     "threads is");
-        test_check(!pool, "a pool of %d threads that spin for %d us", wrong[i][0], wrong[i][1]);
-    }
-    check_status("a pool", fovea_thread_pool_create(2, 0, NULL), FOVEA_ERROR_NULL, "pool");
-}
-
 static void test_refused(void) {
     for (int allowed = 0; allowed < 3; allowed++) {
         fovea_context *ctx = context_with_pool(4);
@@ -424,10 +354,9 @@ static void test_forks(void) {
 
 int main(int argc, char **argv) {
     test_begin(argc, argv, "threads_pool", NULL);
-    threads_before = threads_now();
+    threads_begin();
     problems_make();
     test_threads(); /* before there are OpenMP's */
-    test_object();
     test_refused();
     test_spin();
     test_jobs();
