@@ -54,8 +54,8 @@ static const char *make_plan(attention *self) {
 /* The one call has a context of its own, whose tier and threads are the environment's. */
 static const char *check_one_call(const attention *self) {
     fovea_context *context;
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     if (fovea_context_create(NULL, &context) != FOVEA_OK)
         return fovea_error_detail();
     const fovea_status status = fovea_context_info(context, &info);

@@ -181,8 +181,8 @@ static void call_groups(const fv_kernel *kernel, operands *o) {
     fv_tiles_leave(kernel);
 }
 
-static void call_quantise(const fv_kernel *kernel, operands *o) {
-    kernel->run.quantise_i8(o->m, o->n, OPERANDS_GROUP, FV_KIND_i16, FV_I8_MOST, o->in[0], o->n, (uint32_t *)o->out[0]);
+static void call_quantize(const fv_kernel *kernel, operands *o) {
+    kernel->run.quantize_i8(o->m, o->n, OPERANDS_GROUP, FV_KIND_i16, FV_I8_MOST, o->in[0], o->n, (uint32_t *)o->out[0]);
 }
 
 static void call_scales(const fv_kernel *kernel, operands *o) {
@@ -232,7 +232,7 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_unpack] = {call_unpack, 32, 64, 1, "mn", any, FV_LANES, 0, 1, 6},
     [FV_OP_widen] = {call_widen, 32, 64, 1, "mn", any, 1, 0, 1, 6},
     [FV_OP_narrow] = {call_narrow, 32, 64, 1, "mn", any, 1, 0, 1, 6},
-    [FV_OP_quantise] = {call_quantise, 8, 256, 64, "n", any, FV_LANES, 0, 1.0 / 64, 8.0 / 64},
+    [FV_OP_quantize] = {call_quantize, 8, 256, 64, "n", any, FV_LANES, 0, 1.0 / 64, 8.0 / 64},
     [FV_OP_scales] = {call_scales, 16, 32, 64, "n", any, FV_LANES, 0, 1.0 / 64, 10.5 / 64},
     [FV_OP_expand] = {call_expand, 1, 64, 256, "n", any, FV_LANES, 0, 1, 1.75},
 };

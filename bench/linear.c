@@ -69,7 +69,7 @@ static const char *pack(const linear *self, const linear_weights *weights, const
     desc.part.bias = self->bias;
     desc.part.bias_dtype = FOVEA_DTYPE_F32;
     desc.activation = (fovea_activation)self->activation;
-    return fovea_linear_pack(context, &desc, map) != FOVEA_OK ? fovea_error_detail() : NULL;
+    return fovea_linear_create(context, &desc, map) != FOVEA_OK ? fovea_error_detail() : NULL;
 }
 
 static fovea_status execute(const fovea_linear *map, const fovea_tensor *x, const fovea_tensor *y, void *workspace) {
@@ -157,7 +157,7 @@ static const char *make(linear *self) {
 
 static bool integers(const linear *self) {
     return self->arithmetic == FOVEA_ARITHMETIC_Q16 || self->arithmetic == FOVEA_ARITHMETIC_Q8 ||
-           (self->arithmetic == FOVEA_ARITHMETIC_DEFAULT && fv_dtype_quantised(self->weight_dtype));
+           (self->arithmetic == FOVEA_ARITHMETIC_DEFAULT && fv_dtype_quantized(self->weight_dtype));
 }
 
 static const char *linear_begin(bench *base, shim_cost *cost) {

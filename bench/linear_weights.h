@@ -9,7 +9,7 @@
 typedef struct linear_weights {
     void *data;
     void *scales; /* of integers */
-    fovea_quantisation quantisation;
+    fovea_quantization quantization;
     fovea_matrix matrix; /* [in, out] in PyTorch's order, of these */
 } linear_weights;
 

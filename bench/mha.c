@@ -2,7 +2,7 @@
  * a form of the description: factored, merged, factored with values folded into W^O, tied or fused. Before it is timed,
  * its first sequence is computed again on the scalar tier and must have the same bits.
  *
- * Flops and bytes are those of fovea_mha_cost(): merged matrices and folded values count what they cost, not what the
+ * Flops and bytes are those of fovea_mha_desc_costs(): merged matrices and folded values count what they cost, not what the
  * factors would.
  */
 #include <inttypes.h>
@@ -124,7 +124,7 @@ static const char *layer_begin(bench *base, shim_cost *cost) {
     self->checked = true;
     fovea_mha_costs costs;
     fovea_mha_costs_init(&costs);
-    if (fovea_mha_cost(&self->desc, &costs) != FOVEA_OK)
+    if (fovea_mha_desc_costs(&self->desc, &costs) != FOVEA_OK)
         return fovea_error_detail();
     cost->flops = costs.projection_flops + costs.attention_flops + costs.output_flops;
     cost->bytes = costs.bytes;

@@ -63,8 +63,8 @@ static void read_line(const settings *s, int number, const char *file, const cha
 }
 
 static void print_nodes(const settings *s, const fovea_context *ctx) {
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     must(fovea_context_info(ctx, &info));
     printf("fovea %s, %s, %s, %d threads, %d node%s with CPUs of this process\n", fovea_version(), info.cpu,
            fovea_isa_name(info.isa), info.threads, info.node_count, info.node_count == 1 ? "" : "s");
@@ -242,7 +242,7 @@ static void run_linear(work *w, const fovea_context *ctx, fovea_placement placem
     d.in_features = FEATURES;
     d.part.weight = fovea_matrix_out_in(w->weights, FOVEA_DTYPE_F32, w->outputs, FEATURES);
     d.placement = placement, d.placement_node = node;
-    must(fovea_linear_pack(ctx, &d, &w->linear));
+    must(fovea_linear_create(ctx, &d, &w->linear));
     const fovea_tensor y = fovea_tensor_bthd(w->out, FOVEA_DTYPE_F32, 1, 1, 1, w->outputs);
     fovea_linear_args_init(&w->linear_args);
     w->linear_args.x = fovea_tensor_bthd(w->in, FOVEA_DTYPE_F32, 1, 1, 1, FEATURES);

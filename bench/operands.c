@@ -45,14 +45,14 @@ static int make_groups(operands *o, const fv_kernel *kernel) {
     uint32_t random = 1, *to = (uint32_t *)o->in[2];
     for (int64_t i = 0; i < operands_room(o); i++)
         to[i] = random = random * 1664525U + 1013904223U;
-    const fv_kernel *quantise = fv_kernel_named("quantise_i8_1x1_scalar");
+    const fv_kernel *quantize = fv_kernel_named("quantize_i8_1x1_scalar");
     if (kernel->op != FV_OP_multiply)
         return 0;
     const int64_t bytes = fv_group_words(kernel->kind, o->k, OPERANDS_GROUP) * o->m * (int64_t)sizeof(uint32_t);
-    if (!quantise || (o->words = bench_alloc(bytes)) == NULL)
+    if (!quantize || (o->words = bench_alloc(bytes)) == NULL)
         return -1;
     memset(o->words, 0, (size_t)bytes);
-    quantise->run.quantise_i8(o->m, o->k, OPERANDS_GROUP, kernel->kind,
+    quantize->run.quantize_i8(o->m, o->k, OPERANDS_GROUP, kernel->kind,
                               kernel->kind == FV_KIND_i8 ? FV_Q8_MOST : FV_I8_MOST, o->in[0], o->k, o->words);
     return 0;
 }

@@ -11,12 +11,12 @@
 fv_target bench_target(char cpu[64]) {
     fv_cpu machine;
     fovea_context *context;
-    fovea_info info;
+    fovea_context_facts info;
     if (fovea_context_create(NULL, &context) != FOVEA_OK) {
         fprintf(stderr, "fovea-bench: %s\n", fovea_error_detail());
         exit(2);
     }
-    fovea_info_init(&info);
+    fovea_context_facts_init(&info);
     fovea_context_info(context, &info);
     fovea_context_destroy(context);
     if (cpu != NULL)
@@ -27,9 +27,9 @@ fv_target bench_target(char cpu[64]) {
 
 const char *bench_context(fovea_isa isa, int threads, fovea_context **context) {
     fovea_context_options options;
-    fovea_info info;
+    fovea_context_facts info;
     fovea_context_options_init(&options);
-    fovea_info_init(&info);
+    fovea_context_facts_init(&info);
     options.isa = isa;
     options.threads = threads;
     if (fovea_context_create(&options, context) != FOVEA_OK || fovea_context_info(*context, &info) != FOVEA_OK)
@@ -40,11 +40,11 @@ const char *bench_context(fovea_isa isa, int threads, fovea_context **context) {
 fovea_arithmetic bench_arithmetic(fovea_arithmetic wanted, fv_isa isa, fovea_dtype dtype, int linear) {
     fovea_context_options options;
     fovea_context *context = NULL;
-    fovea_info info;
+    fovea_context_facts info;
     if (wanted != FOVEA_ARITHMETIC_FASTEST)
         return wanted;
     fovea_context_options_init(&options);
-    fovea_info_init(&info);
+    fovea_context_facts_init(&info);
     options.isa = (fovea_isa)isa;
     if (dtype == FOVEA_DTYPE_BF16 && fovea_context_create(&options, &context) == FOVEA_OK &&
         fovea_context_info(context, &info) == FOVEA_OK)

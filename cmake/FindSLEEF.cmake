@@ -1,4 +1,4 @@
-# Finds SLEEF, the vectorised math library: SLEEF_FOUND and the target SLEEF::SLEEF.
+# Finds SLEEF, the vectorized math library: SLEEF_FOUND and the target SLEEF::SLEEF.
 # By header and library, since Debian's package has no CMake files.
 find_path(SLEEF_INCLUDE_DIR sleef.h)
 find_library(SLEEF_LIBRARY sleef)

@@ -15,7 +15,7 @@ set(tower
     "arrays"
     "rope"
     "cache"
-    "quantisation"
+    "quantization"
     "attention encoder linear norm"
     "mha")
 

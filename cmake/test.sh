@@ -126,7 +126,7 @@ for run in "$@"; do
         continue
     fi
     built=$SECONDS
-    # ThreadSanitizer of gcc 12 cannot start where addresses are much randomised.
+    # ThreadSanitizer of gcc 12 cannot start where addresses are much randomized.
     launch=()
     [ "$preset" != tsan ] || ! setarch --addr-no-randomize true 2>/dev/null || launch=(setarch --addr-no-randomize)
     report=$PWD/build/$preset/ctest${place#"$preset"}.xml

@@ -40,7 +40,7 @@ static fovea_status make_projections(decoder *d, const checkpoint *c) {
     desc.in_features = WIDTH;
     desc.part_count = 3;
     desc.parts = parts;
-    return fovea_linear_pack(d->context, &desc, &d->project);
+    return fovea_linear_create(d->context, &desc, &d->project);
 }
 
 /* Attention over heads that are there already, and W^O. */

@@ -23,7 +23,7 @@ static fovea_status open_spread(const float *w, fovea_context **ctx, fovea_linea
     desc.in_features = IN;
     desc.part.weight = fovea_matrix_out_in(w, FOVEA_DTYPE_F32, OUT, IN);
     desc.placement = FOVEA_PLACEMENT_SPREAD;
-    return fovea_linear_pack(*ctx, &desc, linear);
+    return fovea_linear_create(*ctx, &desc, linear);
 }
 
 static fovea_status open_plain(const float *w, fovea_context **ctx, fovea_linear **linear) {
@@ -32,7 +32,7 @@ static fovea_status open_plain(const float *w, fovea_context **ctx, fovea_linear
     fovea_linear_desc_init(&desc);
     desc.in_features = IN;
     desc.part.weight = fovea_matrix_out_in(w, FOVEA_DTYPE_F32, OUT, IN);
-    return status == FOVEA_OK ? fovea_linear_pack(*ctx, &desc, linear) : status;
+    return status == FOVEA_OK ? fovea_linear_create(*ctx, &desc, linear) : status;
 }
 
 static fovea_status multiply(const fovea_linear *linear, float *x, float *y) {

@@ -25,7 +25,7 @@ set(bodies
     "softmax      f32                 neon    simd     body/softmax_f32.h       FV_SIDE=4"
     "softmax      f32                 *       simd     body/softmax_f32.h       FV_SIDE=2"
     "scales       f32                 *       int8     body/scales_f32.h        FV_HALF=\"simd/half_@tier@.h\""
-    "quantise     i8                  *       int8     body/quantise_i8.h"
+    "quantize     i8                  *       int8     body/quantize_i8.h"
     "expand       *                   scalar  simd     scalar/expand.h"
     "expand       *                   *       integers body/expand.h            FV_BITS=FV_BITS_@type@"
     "unpack       i8g                 *       integers body/unpack_groups.h"

@@ -10,7 +10,7 @@
  *             so that it is +0 in any mode
  *
  * unpack makes these numbers, and the arithmetic `exact` multiplies them. Products of the kinds i16, i8x2 and i8 take
- * rows of x as integers, made by quantise: for each group of a row, most being FV_I8_MOST (q16) or FV_Q8_MOST (q8)
+ * rows of x as integers, made by quantize: for each group of a row, most being FV_I8_MOST (q16) or FV_Q8_MOST (q8)
  *
  *   top     = max of |x[t]|
  *   X[t]    = rint(x[t] * (most / top)), ties to even in any mode, no further than most from 0
@@ -66,9 +66,9 @@ static inline int fv_group_x(fv_kind kind, const fv_group_row *row, int64_t t) {
     return 128 * bytes[t / 16 * 32 + t % 16] + bytes[t / 16 * 32 + 16 + t % 16];
 }
 
-/* quantise: rows of x[i*ldx + t], n channels in groups of `group`, as rows of A of one of these kinds,
+/* quantize: rows of x[i*ldx + t], n channels in groups of `group`, as rows of A of one of these kinds,
  * fv_group_words(kind, n, group) words each. For i8 most is FV_Q8_MOST. */
-typedef void fv_quantise_i8_fn(int64_t rows, int64_t n, int64_t group, fv_kind kind, int most, const float *x,
+typedef void fv_quantize_i8_fn(int64_t rows, int64_t n, int64_t group, fv_kind kind, int most, const float *x,
                                int64_t ldx, uint32_t *to);
 
 /* Layout of the scales of a panel, group after group; of super-blocks, the fields of the super-block, then those of

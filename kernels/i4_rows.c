@@ -59,7 +59,7 @@ void fv_i4_rotate(int64_t rows, int64_t channels, int up, const float *x, int64_
 }
 
 /* The scale of a group, a float16, and w + 8 of its channels. */
-static uint16_t quantise(const float x[FV_I4_GROUP], uint8_t w[FV_I4_GROUP]) {
+static uint16_t quantize(const float x[FV_I4_GROUP], uint8_t w[FV_I4_GROUP]) {
     enum { INFINITE = 0x7c00, QUIET = 0x7e00, MAGNITUDE = 0x7fffffff, ZERO = 8 };
     uint32_t most = 0; /* as integers magnitudes have their order, and NaN come last */
     for (int t = 0; t < FV_I4_GROUP; t++) {
@@ -87,7 +87,7 @@ void fv_i4_pack(fv_i4_order order, int64_t channels, const float *x, uint32_t *t
     for (int64_t t = 0; t < channels; t += FV_I4_GROUP, scale += scale_step) {
         float group[FV_I4_GROUP] = {0};
         memcpy(group, x + t, (size_t)(channels - t < FV_I4_GROUP ? channels - t : FV_I4_GROUP) * sizeof *x);
-        *scale = quantise(group, w + t);
+        *scale = quantize(group, w + t);
     }
     for (int64_t i = 0; i < words; i++, to += step) {
         uint32_t low, high;

@@ -9,7 +9,7 @@
 enum { LEAST = 0x07800000, INFINITE = 0x7f800000 }; /* bits of 2^-112 and of infinity */
 
 /* Q of a row, and what it is scaled by. */
-static float quantise(int64_t channels, const float *q, int16_t *to) {
+static float quantize(int64_t channels, const float *q, int16_t *to) {
     int32_t most = 0;
     for (int64_t t = 0; t < channels; t++) {
         int32_t bits;
@@ -47,7 +47,7 @@ void fv_i8_rows(int64_t rows, int64_t channels, const float *q, int64_t ldq, fv_
         int8_t high[FV_I8_CHANNELS], low[FV_I8_CHANNELS];
         fv_i8_row *const made = (fv_i8_row *)(void *)to;
         memset(row, 0, (size_t)(4 * count) * sizeof *row);
-        *made = (fv_i8_row){.scale = quantise(channels, q + i * ldq, row)};
+        *made = (fv_i8_row){.scale = quantize(channels, q + i * ldq, row)};
         for (int64_t t = 0; t < channels; t++)
             made->sum += row[t];
         for (int64_t t = 0; t < 4 * count; t++) {

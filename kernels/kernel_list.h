@@ -25,7 +25,7 @@ typedef enum fv_op {
     FV_OP_unpack,
     FV_OP_widen,
     FV_OP_narrow,
-    FV_OP_quantise,
+    FV_OP_quantize,
     FV_OP_scales,
     FV_OP_expand,
     FV_OP_COUNT
@@ -90,7 +90,7 @@ typedef struct fv_kernel {
         fv_widen_f16_fn *widen_f16;
         fv_narrow_bf16_fn *narrow_bf16;
         fv_narrow_f16_fn *narrow_f16;
-        fv_quantise_i8_fn *quantise_i8;
+        fv_quantize_i8_fn *quantize_i8;
         fv_scales_f32_fn *scales_f32;
         fv_expand_i4_fn *expand_i4;
         fv_expand_i5_fn *expand_i5;

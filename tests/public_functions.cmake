@@ -78,7 +78,7 @@ foreach(row IN LISTS rows)
     endforeach()
     if(named)
         read_code(code ${sources} ${SOURCE_DIR}/tests/attention/attention_case.c ${SOURCE_DIR}/tests/cache/cache_case.c
-                  ${SOURCE_DIR}/tests/quantisation/quantize_case.h)
+                  ${SOURCE_DIR}/tests/quantization/quantize_case.h)
     endif()
     foreach(name IN LISTS named)
         string(REPLACE "`" "" name ${name})

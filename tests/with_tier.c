@@ -24,8 +24,8 @@ int main(int argc, char **argv) {
         fprintf(stderr, "with-tier: %s\n", fovea_error_detail());
         return 2;
     }
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     fovea_status status = fovea_context_info(ctx, &info);
     fovea_context_destroy(ctx);
     if (status != FOVEA_OK) {

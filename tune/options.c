@@ -48,9 +48,9 @@ static const cli_option options_table[] = {
     {"--shape", "WORDS", "@text q_heads=12 q_len=512 head_dim=64", read_shape, 0, 0, AT(shapes), RUN,
      "a shape, such as \"q_heads=32 kv_heads=8 q_len=512 head_dim=128 causal=top_left\" or \"linear rows=8 in=768 "
      "out=768\"; may be repeated"},
-    {"--preset", "NAMES", "bert-base minilm llama-8b llama-8b-quantised smollm2 whisper vit-l gpt2", cli_read_text, 0,
+    {"--preset", "NAMES", "bert-base minilm llama-8b llama-8b-quantized smollm2 whisper vit-l gpt2", cli_read_text, 0,
      0, AT(presets), RUN,
-     "shapes of these models, separated by commas: bert-base, minilm, llama-8b, llama-8b-quantised, smollm2, whisper, "
+     "shapes of these models, separated by commas: bert-base, minilm, llama-8b, llama-8b-quantized, smollm2, whisper, "
      "vit-l, gpt2 (default: all but smollm2 and gpt2)"},
     {"--log", "FILE", "@file shapes.log", cli_read_text, 0, 0, AT(log), RUN,
      "shapes that a program logged with FOVEA_LOG_SHAPES=FILE"},

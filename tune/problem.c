@@ -116,7 +116,7 @@ static bool make_attention(tune_problem *problem, char error[256]) {
     const fovea_attention_desc *d = &problem->shape.attention;
     int64_t at = 0, read_bytes = 0, out_bytes = 0;
     const int64_t q = take(&at, d->dtype, d->batch, d->q_heads, d->q_len, d->head_dim);
-    /* Keys and values that a cache quantises have the type of the queries. */
+    /* Keys and values that a cache quantizes have the type of the queries. */
     const fovea_dtype k_dtype = fv_dtype_paged(d->k_dtype) ? d->dtype : d->k_dtype;
     const fovea_dtype v_dtype = fv_dtype_paged(d->v_dtype) ? k_dtype : d->v_dtype;
     const int64_t k = take(&at, k_dtype, d->batch, d->kv_heads, d->kv_len, d->head_dim);
@@ -159,14 +159,14 @@ static bool make_linear(tune_problem *problem, char error[256]) {
     if (!made || !make_sets(problem, dtype, at, at, out_bytes, error))
         return false;
     float *zeros = calloc((size_t)fv_max(s->in, s->out), sizeof *zeros);
-    fovea_quantisation quantisation;
+    fovea_quantization quantization;
     fovea_linear_desc desc;
     fovea_linear_desc_init(&desc);
     desc.dtype = dtype;
     desc.in_features = s->in;
-    tune_weights(s, zeros, &quantisation, &desc.part.weight);
+    tune_weights(s, zeros, &quantization, &desc.part.weight);
     const fovea_status status =
-        zeros ? fovea_linear_pack(problem->ctx, &desc, &problem->packed) : FOVEA_ERROR_OUT_OF_MEMORY;
+        zeros ? fovea_linear_create(problem->ctx, &desc, &problem->packed) : FOVEA_ERROR_OUT_OF_MEMORY;
     free(zeros);
     if (status != FOVEA_OK) {
         if (zeros)

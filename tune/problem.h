@@ -53,8 +53,8 @@ tune_plan *tune_problem_plan(tune_problem *problem, const tune_choice *choice);
 void tune_plan_free(tune_plan *plan);
 
 /* Describes a shape's weights, all rows of which are read from `zeros`: zeros for one row, for its scales, and for the
- * scales of all output channels. weights points to quantisation. */
-void tune_weights(const tune_shape *shape, const void *zeros, fovea_quantisation *quantisation, fovea_matrix *weights);
+ * scales of all output channels. weights points to quantization. */
+void tune_weights(const tune_shape *shape, const void *zeros, fovea_quantization *quantization, fovea_matrix *weights);
 
 /* A map of a shape that has no weights, for what can be asked without; false if there is no memory. The caller frees
  * map->tuned. */

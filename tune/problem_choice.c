@@ -4,32 +4,32 @@
 
 #include <stdlib.h>
 
-void tune_weights(const tune_shape *shape, const void *zeros, fovea_quantisation *quantisation, fovea_matrix *weights) {
+void tune_weights(const tune_shape *shape, const void *zeros, fovea_quantization *quantization, fovea_matrix *weights) {
     enum { GROUP = 32 };
-    const bool rows = fv_dtype_quantised(shape->dtype) && shape->dtype != FOVEA_DTYPE_I8;
+    const bool rows = fv_dtype_quantized(shape->dtype) && shape->dtype != FOVEA_DTYPE_I8;
     *weights = (fovea_matrix){
         .data = zeros, .dtype = shape->dtype, .in = shape->in, .out = shape->out, .in_stride = rows ? 1 : 0};
-    fovea_quantisation_init(quantisation);
+    fovea_quantization_init(quantization);
     if (!fv_dtype_scaled(shape->dtype))
         return;
-    weights->quantisation = quantisation;
+    weights->quantization = quantization;
     if (rows) {
-        quantisation->group_size = GROUP;
-        quantisation->group_scales = zeros;
-        quantisation->scale_group_stride = 1;
-        quantisation->scale_dtype = FOVEA_DTYPE_F16;
+        quantization->group_size = GROUP;
+        quantization->group_scales = zeros;
+        quantization->scale_group_stride = 1;
+        quantization->scale_dtype = FOVEA_DTYPE_F16;
     } else {
-        quantisation->scales = zeros;
+        quantization->scales = zeros;
     }
 }
 
 bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_linear *map) {
     const fovea_dtype dtype = tune_x_dtype(shape);
-    const bool grouped = fv_dtype_quantised(shape->dtype);
+    const bool grouped = fv_dtype_quantized(shape->dtype);
     static const float nothing; /* only the description of weights is looked at */
-    fovea_quantisation quantisation;
+    fovea_quantization quantization;
     fovea_matrix weights;
-    tune_weights(shape, &nothing, &quantisation, &weights);
+    tune_weights(shape, &nothing, &quantization, &weights);
     *map = (fovea_linear){.ctx = ctx,
                           .gemm = fv_linear_gemm(ctx, shape->out, shape->dtype != FOVEA_DTYPE_F32),
                           .in = shape->in,
@@ -41,12 +41,12 @@ bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_line
                           .grouped = grouped,
                           .arithmetic = grouped ? FOVEA_ARITHMETIC_Q16 : FOVEA_ARITHMETIC_EXACT};
     if (grouped)
-        map->quantised = fv_quantised_of(&weights);
+        map->quantized = fv_quantized_of(&weights);
     fv_linear_select_kernels(map);
     map->panel = fv_linear_panel(map);
     map->panels = fv_ceil_div(shape->out, map->panel);
     if (grouped)
-        map->scale_bytes = fv_round_up(fv_scales_bytes(map->quantised.scales, map->quantised.groups, map->panel), 4);
+        map->scale_bytes = fv_round_up(fv_scales_bytes(map->quantized.scales, map->quantized.groups, map->panel), 4);
     const bool found = fv_linear_find_tuned(map);
     const fv_linear_choice choice = fv_linear_heuristics(map, shape->rows, NULL);
     map->bytes = fv_linear_workspace(map, &choice);

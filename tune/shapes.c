@@ -29,7 +29,7 @@ static const preset presets[] = {
                  "linear rows=512 in=4096 out=6144;linear rows=512 in=4096 out=14336;"
                  "linear rows=512 in=14336 out=4096;linear rows=1 in=4096 out=14336;linear rows=8 in=4096 out=6144;"
                  "linear rows=1 in=14336 out=4096"},
-    {"llama-8b-quantised",
+    {"llama-8b-quantized",
      "q_heads=32 kv_heads=8 q_len=1 kv_len=3000 head_dim=128 causal=bottom_right k_dtype=i8 v_dtype=i8;"
      "q_heads=32 kv_heads=8 q_len=1 kv_len=3000 head_dim=128 causal=bottom_right k_dtype=i4 v_dtype=i4;"
      "linear rows=1 in=4096 out=14336 dtype=q8_0;linear rows=32 in=4096 out=14336 dtype=q8_0;"
@@ -47,7 +47,7 @@ static const preset presets[] = {
     {"gpt2", "q_heads=12 q_len=1024 head_dim=64 causal=top_left;linear rows=1024 in=768 out=2304;"
              "linear rows=1024 in=3072 out=768"},
 };
-static const char default_presets[] = "bert-base,minilm,llama-8b,llama-8b-quantised,whisper,vit-l";
+static const char default_presets[] = "bert-base,minilm,llama-8b,llama-8b-quantized,whisper,vit-l";
 
 /* --------------------------------------------------------------------------------------------------------- words -- */
 

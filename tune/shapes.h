@@ -36,7 +36,7 @@ static inline bool tune_is_linear(fv_tuning_op operation) { return operation >= 
 
 /* The type of x and y of a linear map. */
 static inline fovea_dtype tune_x_dtype(const tune_shape *shape) {
-    return fv_dtype_quantised(shape->dtype) ? FOVEA_DTYPE_F32 : shape->dtype;
+    return fv_dtype_quantized(shape->dtype) ? FOVEA_DTYPE_F32 : shape->dtype;
 }
 
 /* Operations and bytes of an execution. */

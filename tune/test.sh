@@ -89,11 +89,11 @@ run) # the way of an operator: run, show, check, report, merge
         '^linear rows 17-64, in 1-255, out 1-255 +default (kept|confirmed as best)' \
         '^1 of 2 classes has a faster choice: 1\..* Stored in .*/fovea/tuning\.$'
     [ "$(grep -cE '^(attention|linear) rows' out)" = 2 ] || fail "not one line for each class"
-    quantised=()
+    quantized=()
     for dtype in i8 u8 q8_0 u4 q4_0 q4_1 q4_k q5_k q6_k; do
-        quantised+=(--shape "linear rows=1 in=512 out=96 dtype=$dtype" --shape "linear rows=40 in=512 out=96 dtype=$dtype")
+        quantized+=(--shape "linear rows=1 in=512 out=96 dtype=$dtype" --shape "linear rows=40 in=512 out=96 dtype=$dtype")
     done
-    expect 0 run "${quantised[@]}" --effort quick --threads 1 -o quantised
+    expect 0 run "${quantized[@]}" --effort quick --threads 1 -o quantized
     has out '^linear rows 1, .*, i8 ' '^linear rows 17-64, .*, u4 ' '^linear rows 17-64, .*, q6_k ' ' in 6 classes'
     expect 0 "${small[@]}" --quiet
     [ ! -s out ] || fail "--quiet prints"

@@ -151,11 +151,11 @@ class OnnxRuntime(Batches):
         graph = graphs.of_onnx(onnx, graphs.read_safetensors(f"{model}/model.safetensors"))
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        graph = self.quantised(graph) if int8 else graph
+        graph = self.quantized(graph) if int8 else graph
         self.session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
     @staticmethod
-    def quantised(graph):
+    def quantized(graph):
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
         logging.getLogger().setLevel(logging.ERROR)
@@ -190,10 +190,10 @@ class OpenVINO(Batches):
         self.version = openvino.__version__.split("-")[0]
         graph = graphs.of_openvino(openvino, graphs.read_safetensors(f"{model}/model.safetensors"))
         setting = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
-        graph = self.quantised(graph) if int8 else graph
+        graph = self.quantized(graph) if int8 else graph
         self.request = openvino.compile_model(graph, "CPU", setting).create_infer_request()
 
-    def quantised(self, graph):
+    def quantized(self, graph):
         import numpy as np
 
         sys.path.append(os.environ.get("FOVEA_NNCF", ""))

@@ -184,15 +184,15 @@ class Context:
         desc.arithmetic = structs.constant(f"ARITHMETIC_{arithmetic}")
         desc.dtype = desc.part.bias_dtype = dtype_of(dtype)
         desc.in_features, desc.part.weight, desc.part.bias = w.shape[1], matrix(w, dtype), b.ctypes.data
-        self.library.check(c.fovea_linear_pack(self.handle, ctypes.byref(desc), ctypes.byref(handle)))
+        self.library.check(c.fovea_linear_create(self.handle, ctypes.byref(desc), ctypes.byref(handle)))
         y = tensor(out[None, None], dtype)
         args.x, args.y = tensor(x[None, None], dtype), ctypes.addressof(y)
         return self._call("linear", handle, args, (x, out, y))
 
-    def quantised(self, x, weights, out, arithmetic="default"):
-        """A linear map of quantised weights (bench/quantised/weights.py): a function that executes it, and its bytes."""
+    def quantized(self, x, weights, out, arithmetic="default"):
+        """A linear map of quantized weights (bench/quantized/weights.py): a function that executes it, and its bytes."""
         c, handle = self.library.c, ctypes.c_void_p()
-        desc, args, about = new(c, "linear_desc"), new(c, "linear_args"), new(c, "quantisation")
+        desc, args, about = new(c, "linear_desc"), new(c, "linear_args"), new(c, "quantization")
         rows, channels = weights.shape
         desc.arithmetic, desc.in_features = structs.constant(f"ARITHMETIC_{arithmetic}"), channels
         desc.part.weight = structs.of("matrix")(weights.data.ctypes.data, dtype_of(weights.dtype), channels, rows, 1, channels)
@@ -201,8 +201,8 @@ class Context:
                 about.group_size, about.scale_dtype, about.group_scales = weights.group, dtype_of("f16"), weights.scales.ctypes.data
             else:
                 about.scales = weights.scales.ctypes.data
-            desc.part.weight.quantisation = ctypes.addressof(about)
-        self.library.check(c.fovea_linear_pack(self.handle, ctypes.byref(desc), ctypes.byref(handle)))
+            desc.part.weight.quantization = ctypes.addressof(about)
+        self.library.check(c.fovea_linear_create(self.handle, ctypes.byref(desc), ctypes.byref(handle)))
         y = tensor(out[None, None])
         args.x, args.y = tensor(x[None, None]), ctypes.addressof(y)
         c.fovea_linear_weight_bytes.restype = ctypes.c_size_t

@@ -32,7 +32,7 @@ class Graph:
         return self.node("MultiHeadAttention", [*parts, bias, *masks], [f"heads{at}"], CONTRIB, num_heads=heads)
 
     def model(self, inputs, outputs, opset):
-        """The serialised model; inputs and outputs as {name: (dtype, shape)}."""
+        """The serialized model; inputs and outputs as {name: (dtype, shape)}."""
         helper, tensor = self.onnx.helper, self.onnx.helper.make_tensor_value_info
         kind = self.onnx.helper.np_dtype_to_tensor_dtype
         places = [[tensor(n, kind(np.dtype(t)), shape) for n, (t, shape) in values.items()] for values in (inputs, outputs)]

@@ -9,9 +9,9 @@
  * says so where they did not have theirs. */
 #include "bout.h"
 
-#include "progress.h"
 #include "peak.h"
 #include "plain_attention.h"
+#include "progress.h"
 #include "stopwatch.h"
 
 #include <math.h>
@@ -64,8 +64,8 @@ static fovea_tensor tensor_of(const bout *b, float *array) {
 
 /* Takes the context over. */
 static void add_tier(bout *b, fovea_context *context) {
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     require(fovea_context_info(context, &info), "context info");
 
     fovea_attention_desc desc;
@@ -88,7 +88,7 @@ static void add_tier(bout *b, fovea_context *context) {
 }
 
 /* A context of that tier at most; its info too. */
-static fovea_context *make_context(fovea_isa isa, int threads, fovea_info *info) {
+static fovea_context *make_context(fovea_isa isa, int threads, fovea_context_facts *info) {
     fovea_context_options opts;
     fovea_context_options_init(&opts);
     opts.isa = isa;
@@ -96,13 +96,13 @@ static fovea_context *make_context(fovea_isa isa, int threads, fovea_info *info)
     opts.threads_backend = FOVEA_THREADS_POOL;
     fovea_context *context;
     require(fovea_context_create(&opts, &context), "context");
-    fovea_info_init(info);
+    fovea_context_facts_init(info);
     require(fovea_context_info(context, info), "context info");
     return context;
 }
 
 void bout_add_contestants(bout *b, int threads) {
-    fovea_info info;
+    fovea_context_facts info;
     add_contestant(b, "plain C");
     for (int isa = FOVEA_ISA_SCALAR; strcmp(fovea_isa_name((fovea_isa)isa), "unknown") != 0; isa++) {
         fovea_context *context = make_context((fovea_isa)isa, 1, &info);

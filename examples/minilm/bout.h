@@ -20,7 +20,7 @@ typedef struct contestant {
     fovea_attention_args args;
     void *workspace;
     size_t workspace_size;
-    fovea_info info;
+    fovea_context_facts info;
     float *out;
     double *samples; /* seconds of each counted run */
     int64_t sample_count;

@@ -1,5 +1,5 @@
 /* Attention as one writes it down first: three loops that hand a whole matrix of scores from one to the next, expf of
- * libm, and the compiler's own vectorisation. Its loops run in the order in which memory lies and are those that the
+ * libm, and the compiler's own vectorization. Its loops run in the order in which memory lies and are those that the
  * compiler can make something of; no intrinsics, no blocking, and, as for the library, no leave to reorder sums
  * (-ffast-math). */
 #include "plain_attention.h"

@@ -39,7 +39,7 @@ static int in_two_steps(const fovea_context *context, float *out) {
     desc.parts = parts;
     args.x = rows(x, TOKENS, WIDTH);
     args.y = to;
-    must(fovea_linear_pack(context, &desc, &map));
+    must(fovea_linear_create(context, &desc, &map));
     must(fovea_linear_execute(map, &args, NULL, 0));
     fovea_linear_destroy(map);
 

@@ -74,7 +74,7 @@ static inline fovea_status layer_run(const fovea_context *context, const layer *
 static inline int layer_numbers(const layer *l) {
     fovea_mha_costs costs;
     fovea_mha_costs_init(&costs);
-    must(fovea_mha_cost(&l->desc, &costs));
+    must(fovea_mha_desc_costs(&l->desc, &costs));
     return (int)costs.parameters;
 }
 

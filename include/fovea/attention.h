@@ -272,7 +272,7 @@ FOVEA_API size_t fovea_attention_plan_describe(const fovea_attention_plan *plan,
  *   - Columns: those of mask, bias and weights are columns of the tensors. The first key of sequence b has column
  *     kv_starts[b].
  *   - Masked keys and padding are skipped, not multiplied by zero. Their bytes in k, v and mask may be NaN or
- *     uninitialised, and no output bit changes. The same holds for elements of biases and tables that no attended pair
+ *     uninitialized, and no output bit changes. The same holds for elements of biases and tables that no attended pair
  *     uses.
  *   - NaN in an attended q or k, or a score of +inf, gives a row of NaN. NaN in an attended v gives NaN in that
  *     channel. In float32, output NaN is always 0x7fc00000 and output zero always +0. Outputs of 16 bits are these,

@@ -10,7 +10,7 @@
  *     fovea_attention_execute(plan, &args, NULL, 0);
  *
  * Set sizes and tensors first: these functions read them. They fail with FOVEA_ERROR_NULL if a pointer that they need
- * is NULL, and with FOVEA_ERROR_VERSION if desc or args is not initialised or belongs to another version. A function
+ * is NULL, and with FOVEA_ERROR_VERSION if desc or args is not initialized or belongs to another version. A function
  * that fails writes nothing. They do not check sizes; the function that takes the result does. A mask may be absent
  * (NULL, or a tensor whose data is NULL), and a buffer may be NULL if nothing is written to it.
  *
@@ -28,7 +28,7 @@ extern "C" {
 /* A contiguous tensor of rank 0 to 4, with leading axes of size 1 added: this is how NumPy, PyTorch and ONNX align the
  * shape of a mask. Axes of size 1 repeat. Another rank, or a shape of NULL, gives shape[0] = -1, which the function
  * that takes the tensor refuses. */
-FOVEA_API fovea_tensor fovea_tensor_aligned(void *data, fovea_dtype dtype, int rank, const int64_t *shape);
+FOVEA_API fovea_tensor fovea_tensor_broadcast(void *data, fovea_dtype dtype, int rank, const int64_t *shape);
 
 /* ------------------------------------------------------------------------------------------------------ PyTorch -- */
 
@@ -56,7 +56,7 @@ FOVEA_API fovea_status fovea_from_torch_key(fovea_tensor tensor, int64_t token, 
 /* Attention, opset 23 to 25.
  *   k, v              present_key and present_value: past_length past keys, then the new ones. 3-D inputs are
  *                     fovea_tensor_bthd().
- *   attn_mask         fovea_tensor_aligned(), true = attend. Keys past the end of a narrower mask are left out:
+ *   attn_mask         fovea_tensor_broadcast(), true = attend. Keys past the end of a narrower mask are left out:
  *                     desc->kv_len, k and v are cut to its width.
  *   nonpad_kv_seqlen  [batch] or NULL
  *   buffer            2 * batch elements

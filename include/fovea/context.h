@@ -127,7 +127,7 @@ FOVEA_API fovea_status fovea_context_create(const fovea_context_options *options
 /* Frees a context. Nothing created from it may be used afterwards. */
 FOVEA_API void fovea_context_destroy(fovea_context *ctx);
 
-typedef struct fovea_info {
+typedef struct fovea_context_facts {
     size_t struct_size;
 
     /* The CPU. */
@@ -152,14 +152,14 @@ typedef struct fovea_info {
     int node_count;    /* those with CPUs in the affinity mask; 1 if the system names none */
     int threads_bound; /* nonzero: threads are bound to nodes */
     char nodes[256];   /* whether and why not, and the CPUs and memory of each node, cut after 255 bytes */
-} fovea_info;
+} fovea_context_facts;
 
 /* Sets struct_size, and the rest to 0. */
-#define fovea_info_init(info) fovea_info_init_size((info), sizeof(fovea_info))
-FOVEA_API void fovea_info_init_size(fovea_info *info, size_t size);
+#define fovea_context_facts_init(info) fovea_context_facts_init_size((info), sizeof(fovea_context_facts))
+FOVEA_API void fovea_context_facts_init_size(fovea_context_facts *info, size_t size);
 
 /* Fills *info. Thread-safe. */
-FOVEA_API fovea_status fovea_context_info(const fovea_context *ctx, fovea_info *info);
+FOVEA_API fovea_status fovea_context_info(const fovea_context *ctx, fovea_context_facts *info);
 
 /* Runs task(arg, i) once for each i in [0, count) on the context's threads, in any order. Returns when all tasks have
  * returned. Use it for your own work between calls, or for whole chains of calls. A call inside a task runs on the

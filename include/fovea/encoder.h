@@ -79,7 +79,7 @@ typedef enum fovea_pooling {
     FOVEA_POOLING_MAX = 5            /* of each channel */
 } fovea_pooling;
 
-typedef struct fovea_pool_args {
+typedef struct fovea_pool_tokens_args {
     size_t struct_size;
     fovea_tensor x; /* [1, 1, rows, channels]: the tokens of all sequences */
     fovea_tensor y; /* [1, 1, sequences, channels] */
@@ -89,15 +89,15 @@ typedef struct fovea_pool_args {
     const float *weights; /* [rows], for FOVEA_POOLING_WEIGHTED_MEAN, or NULL: 1, 2, 3, ... from begin[s] on */
     fovea_pooling pooling;
     int reserved; /* 0 */
-} fovea_pool_args;
+} fovea_pool_tokens_args;
 
 /* Sets struct_size; pooling is FOVEA_POOLING_FIRST, everything else absent. */
-#define fovea_pool_args_init(args) fovea_pool_args_init_size((args), sizeof(fovea_pool_args))
-FOVEA_API void fovea_pool_args_init_size(fovea_pool_args *args, size_t size);
+#define fovea_pool_tokens_args_init(args) fovea_pool_tokens_args_init_size((args), sizeof(fovea_pool_tokens_args))
+FOVEA_API void fovea_pool_tokens_args_init_size(fovea_pool_tokens_args *args, size_t size);
 
 /* One row for each sequence, summed over its tokens in their order. A sequence without tokens, or whose weights sum up
  * to 0, gives +0. A NaN in a channel gives NaN, also by FOVEA_POOLING_MAX. */
-FOVEA_API fovea_status fovea_pool(const fovea_context *ctx, const fovea_pool_args *args);
+FOVEA_API fovea_status fovea_pool_tokens(const fovea_context *ctx, const fovea_pool_tokens_args *args);
 
 /* ---------------------------------------------------------------------------------------------- rows of length 1 -- */
 

@@ -55,7 +55,7 @@
 #include "mha.h"
 #include "norm.h"
 #include "outputs.h"
-#include "quantisation.h"
+#include "quantization.h"
 #include "rope.h"
 #include "state.h"
 #include "tuning.h"

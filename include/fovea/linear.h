@@ -3,7 +3,7 @@
 #define FOVEA_LINEAR_H
 
 #include "context.h"
-#include "quantisation.h"
+#include "quantization.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,8 +52,8 @@ typedef struct fovea_linear_desc {
     fovea_dtype dtype;          /* of x; default FOVEA_DTYPE_F32 */
     fovea_dtype y_dtype;        /* of every y; default 0: dtype */
     fovea_dtype residual_dtype; /* of every residual; default 0: that of y */
-    /* FOVEA_ARITHMETIC_DEFAULT is Q16 of quantised weights, else EXACT, which BF16 equals. BF16_TILE: sums by blocks of
-     * 32 channels. Both need x and weights of bfloat16. Q16 and Q8 need weights that all are quantised. Fixed when
+    /* FOVEA_ARITHMETIC_DEFAULT is Q16 of quantized weights, else EXACT, which BF16 equals. BF16_TILE: sums by blocks of
+     * 32 channels. Both need x and weights of bfloat16. Q16 and Q8 need weights that all are quantized. Fixed when
      * packed, whatever the number of rows. */
     fovea_arithmetic arithmetic;
     fovea_activation activation; /* of all parts; default FOVEA_ACTIVATION_NONE */
@@ -71,7 +71,7 @@ typedef struct fovea_linear_desc {
  * end, as fovea_convert() rounds. Packed weights keep their type if all parts have the same type and no scale,
  * not even 1. Otherwise they are packed as float32.
  *
- * Quantised weights (quantisation.h) stay as they are in memory if all parts have one type, one layout of groups and no
+ * Quantized weights (quantization.h) stay as they are in memory if all parts have one type, one layout of groups and no
  * scale. Otherwise, and with EXACT if they have group_of, they become float32, which only EXACT takes. With EXACT,
  * results are, bit for bit, those of float32 on the numbers that they stand for. */
 
@@ -85,15 +85,15 @@ typedef struct fovea_linear fovea_linear;
 /* Checks desc and packs copies of its weights and biases; yours may be freed afterwards. ctx must outlive the map.
  * FOVEA_ERROR_SHAPE, _STRIDE, _OVERFLOW, _DTYPE, _ARGUMENT, _UNSUPPORTED (an arithmetic that does not take these
  * types), _VERSION, _OUT_OF_MEMORY. Thread-safe. */
-FOVEA_API fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc *desc,
-                                         fovea_linear **linear);
+FOVEA_API fovea_status fovea_linear_create(const fovea_context *ctx, const fovea_linear_desc *desc,
+                                           fovea_linear **linear);
 
 /* Copies the packed weights of a part back, with the bits that were packed. In a gated map part 0 is the gate, and part
  * 1 is up. Each of the outputs may be NULL:
  *   weight  [out, in], contiguous, of type *dtype; rows of an odd number of FOVEA_DTYPE_U4 end with half a byte unused
  *   bias    [out], scaled. Without a bias it is -0, which changes nothing when added.
  *   dtype   the type of the packed weights: that of the parts' weights, if all have one type and no part has a scale,
- *           not even 1, and quantised ones stayed as they are. Otherwise float32, and the weights are scaled.
+ *           not even 1, and quantized ones stayed as they are. Otherwise float32, and the weights are scaled.
  * After an error nothing is written. Thread-safe. */
 FOVEA_API fovea_status fovea_linear_unpack(const fovea_linear *linear, int64_t part, void *weight, float *bias,
                                            fovea_dtype *dtype);
@@ -104,13 +104,13 @@ FOVEA_API fovea_status fovea_linear_unpack_scales(const fovea_linear *linear, in
 
 /* The same of I8, U8 and U4 in groups. fovea_linear_unpack() gives the integers, [out][in] (FOVEA_PACKING_PLAIN). Each
  * of the outputs may be NULL:
- *   quantisation  which of the others the weights have, and what they are; it points to those that were given
+ *   quantization  which of the others the weights have, and what they are; it points to those that were given
  *   scales        [out][groups] of its scale_dtype
  *   zeros         [out][groups], untouched if the weights have none
  *   group_of      [in], likewise
  * Blocks, such as Q4_K, have all inside: FOVEA_ERROR_UNSUPPORTED. After an error nothing is written. Thread-safe. */
 FOVEA_API fovea_status fovea_linear_unpack_groups(const fovea_linear *linear, int64_t part,
-                                                  fovea_quantisation *quantisation, void *scales, uint8_t *zeros,
+                                                  fovea_quantization *quantization, void *scales, uint8_t *zeros,
                                                   int32_t *group_of);
 
 /* Bytes of the packed weights, their scales among them: what an execution reads. FOVEA_PLACEMENT_COPIES takes that many

@@ -70,9 +70,9 @@ typedef struct fovea_mha_desc {
     /* Weights. */
     int biases;      /* nonzero: biases that are not NULL are used; default 0: none may be given */
     double norm_eps; /* of weights.q_norm and k_norm: >= 0, default 1e-6 */
-    /* Arithmetic of maps whose weights are quantised: EXACT, Q16 (DEFAULT, the default) or Q8. All other maps have that
+    /* Arithmetic of maps whose weights are quantized: EXACT, Q16 (DEFAULT, the default) or Q8. All other maps have that
      * of attention. */
-    fovea_arithmetic quantised_arithmetic;
+    fovea_arithmetic quantized_arithmetic;
     int reserved;              /* 0 */
     fovea_placement placement; /* of packed weights (context.h); default FOVEA_PLACEMENT_DEFAULT */
     int placement_node;        /* of FOVEA_PLACEMENT_NODE; else 0 */
@@ -92,8 +92,8 @@ typedef struct fovea_mha_desc {
 FOVEA_API void fovea_mha_desc_init_size(fovea_mha_desc *desc, size_t size);
 
 /* Each weight has its own type and any strides. Types are FOVEA_DTYPE_F32, _BF16 and _F16, and except for outer_q,
- * outer_k, outer_v, merged and fused also the quantised types, each weight's its own, whose heads are adjacent. Weights
- * that multiply one input are one product, and faster, if they are quantised alike. _I8 with a scale for each output
+ * outer_k, outer_v, merged and fused also the quantized types, each weight's its own, whose heads are adjacent. Weights
+ * that multiply one input are one product, and faster, if they are quantized alike. _I8 with a scale for each output
  * channel has any strides and may be fused. Column i * d_k + c of q is channel c of head i. If weights are
  * stored head by head ([heads, d_model, d_k]), the matrix has the strides within one head, and head_stride is the
  * distance from one head to the next. head_stride 0: heads are adjacent columns (rows of o). */
@@ -108,7 +108,7 @@ typedef struct fovea_mha_weights {
     /* Biases and norms. */
     fovea_dtype bias_dtype; /* of all biases and norms: FOVEA_DTYPE_F32 (default), _BF16 or _F16 */
     const void *q_bias, *k_bias, *v_bias, *o_bias; /* [out] of each, or NULL */
-    /* [d_k] or NULL: weights with which fovea_rms_norm() normalises each head's queries or keys, before a rope (Qwen3;
+    /* [d_k] or NULL: weights with which fovea_rms_norm() normalizes each head's queries or keys, before a rope (Qwen3;
      * Gemma 3: 1 + the model's weight). Forms FACTORED, FOLDED and FUSED. */
     const void *q_norm, *k_norm;
 
@@ -170,7 +170,7 @@ FOVEA_API size_t fovea_mha_workspace_size(const fovea_mha *mha);
  *            and those past q_lens or kv_lens, are neither read nor written. The bits are those of a call for each
  *            sequence.
  *   cache    If attention->page_keys is 256: args.q has new tokens of cache_sequences, which follow those that the
- *            layer cache_layer of the cache has. They are projected. Queries and keys are normalised if the weights
+ *            layer cache_layer of the cache has. They are projected. Queries and keys are normalized if the weights
  *            have norms, then rotated by the cache's rope. Keys and values are appended. Then the queries attend to the
  *            whole sequence, within causal limits and windows.
  *              - Needs inputs SELF, form FACTORED, FOLDED or FUSED, and no folded values. A sequence has at most q_len
@@ -203,7 +203,7 @@ typedef struct fovea_mha_costs {
 FOVEA_API void fovea_mha_costs_init_size(fovea_mha_costs *cost, size_t size);
 
 /* Computes what a layer costs, from its description alone. FOLD_CHEAPER assumes that v_bias is absent. Thread-safe. */
-FOVEA_API fovea_status fovea_mha_cost(const fovea_mha_desc *desc, fovea_mha_costs *cost);
+FOVEA_API fovea_status fovea_mha_desc_costs(const fovea_mha_desc *desc, fovea_mha_costs *cost);
 
 #ifdef __cplusplus
 }

@@ -45,7 +45,7 @@ FOVEA_API fovea_status fovea_attention_merge(const fovea_attention_part *parts, 
 
 /* --------------------------------------------------------------------------------------------------------- state -- */
 
-/* The running softmax of each row (a query of a head): its maximum M, sum L and unnormalised output O, in float32. Pass
+/* The running softmax of each row (a query of a head): its maximum M, sum L and unnormalized output O, in float32. Pass
  * it to fovea_attention_execute() with each piece:
  *
  *     fovea_attention_state *state;

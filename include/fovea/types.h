@@ -72,9 +72,9 @@ typedef enum fovea_dtype {
     FOVEA_DTYPE_I64 = 4,  /* int64_t, 8-byte aligned */
     FOVEA_DTYPE_BF16 = 5, /* bfloat16: the upper half of a binary32; 2-byte aligned */
     FOVEA_DTYPE_F16 = 6,  /* IEEE binary16, 2-byte aligned */
-    FOVEA_DTYPE_I8 = 7,   /* int8_t with scales: of a cache (cache.h) or of weights (quantisation.h) */
+    FOVEA_DTYPE_I8 = 7,   /* int8_t with scales: of a cache (cache.h) or of weights (quantization.h) */
 
-    /* For weights only (quantisation.h). Integers with separate scales: */
+    /* For weights only (quantization.h). Integers with separate scales: */
     FOVEA_DTYPE_U4 = 8, /* 4 bits without sign, two in a byte */
     FOVEA_DTYPE_U8 = 9, /* uint8_t */
     /* Blocks of integers with scales inside, as GGUF files have them: */
@@ -122,9 +122,9 @@ typedef enum fovea_arithmetic {
      * its choice (fovea_attention_plan_arithmetic()); ask for that one to get the same bits elsewhere. The environment
      * variable FOVEA_ARITHMETIC overrides it (context.h). */
     FOVEA_ARITHMETIC_FASTEST = 3,
-    /* The default of linear maps: Q16 if the weights are quantised, else EXACT. */
+    /* The default of linear maps: Q16 if the weights are quantized, else EXACT. */
     FOVEA_ARITHMETIC_DEFAULT = 4,
-    /* Linear maps of quantised weights. A row of x becomes integers of 15 bits with a scale for each group of weights,
+    /* Linear maps of quantized weights. A row of x becomes integers of 15 bits with a scale for each group of weights,
      * sums of a group are exact integers, and float32 adds groups. Errors are about 5e-5 of the result (docs/types.md),
      * and it is much faster than EXACT. */
     FOVEA_ARITHMETIC_Q16 = 5,
@@ -138,8 +138,8 @@ typedef enum fovea_arithmetic {
  * thread-safe. */
 FOVEA_API const char *fovea_arithmetic_name(fovea_arithmetic arithmetic);
 
-/* How integers of a matrix represent numbers: quantisation.h. Tensors have none: theirs must be NULL. */
-typedef struct fovea_quantisation fovea_quantisation;
+/* How integers of a matrix represent numbers: quantization.h. Tensors have none: theirs must be NULL. */
+typedef struct fovea_quantization fovea_quantization;
 
 /* A view of the caller's memory, [batch, head, token, channel]. Element (b,h,t,c) is data[b*stride[0] + h*stride[1] +
  * t*stride[2] + c*stride[3]]. The channel stride is 1 (masks and biases: 1, or 0 to broadcast). Other strides are from
@@ -150,7 +150,7 @@ typedef struct fovea_tensor {
     fovea_dtype dtype;
     int64_t shape[4];
     int64_t stride[4];
-    const fovea_quantisation *quantisation; /* NULL: the elements are the numbers */
+    const fovea_quantization *quantization; /* NULL: the elements are the numbers */
 } fovea_tensor;
 
 /* Contiguous [batch, heads, tokens, channels] memory. Cannot fail: the function that takes the tensor checks it. */
@@ -176,7 +176,7 @@ typedef struct fovea_matrix {
     fovea_dtype dtype;
     int64_t in, out;
     int64_t in_stride, out_stride;
-    const fovea_quantisation *quantisation; /* NULL: the elements are the numbers */
+    const fovea_quantization *quantization; /* NULL: the elements are the numbers */
 } fovea_matrix;
 
 /* Contiguous [in, out] memory, as papers write x W. Cannot fail: the function that takes the matrix checks it. */

@@ -8,7 +8,7 @@
 /* Biases take at most this many bytes written out; if they need more, rows and heads are computed in parts. */
 enum { BIAS_BYTES = 64 << 20 };
 
-static bool quantised(const fg_type *type) { return type->block > 1; }
+static bool quantized(const fg_type *type) { return type->block > 1; }
 
 /* Fills a from the operation. False where the library or this file has no words for it. */
 static bool read(const struct ggml_tensor *op, fg_attention *a) {
@@ -151,8 +151,8 @@ enum ggml_status fg_attention_compute(fg_backend *backend, struct ggml_tensor *o
     enum ggml_status status = fg_mask_read(backend, team, &a);
     if (status != GGML_STATUS_SUCCESS)
         return status;
-    if (quantised(a.k_type) || quantised(a.v_type))
-        return fg_attention_quantised(backend, team, &a);
+    if (quantized(a.k_type) || quantized(a.v_type))
+        return fg_attention_quantized(backend, team, &a);
     fg_part part = {.sequences = a.batch, .heads = a.heads, .rows = a.rows, .keys = a.keys};
     if (a.seen.has_bias) {
         const int64_t group = a.heads / a.kv_heads, most = BIAS_BYTES / (int64_t)sizeof(float);

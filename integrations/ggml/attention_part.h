@@ -35,7 +35,7 @@ typedef struct fg_part {
     int64_t sequence, sequences, head, heads, row, rows, key, keys;
 } fg_part;
 
-/* The whole of a tensor of ggml's, [sequence, head, token, channel]; of quantised ones data and type only. */
+/* The whole of a tensor of ggml's, [sequence, head, token, channel]; of quantized ones data and type only. */
 fovea_tensor fg_attention_tensor(const struct ggml_tensor *t, int64_t batch);
 
 /* The tensor's part: sequences, heads and tokens from these on. */
@@ -56,7 +56,7 @@ fovea_tensor fg_mask_part(const fg_attention *a, const fg_part *part, int64_t *s
 int64_t fg_mask_bias_size(const fg_attention *a, const fg_part *part);
 fovea_tensor fg_mask_bias(const fg_attention *a, fg_team *team, const fg_part *part, float *memory);
 
-/* With quantised keys or values. */
-enum ggml_status fg_attention_quantised(fg_backend *backend, fg_team *team, const fg_attention *a);
+/* With quantized keys or values. */
+enum ggml_status fg_attention_quantized(fg_backend *backend, fg_team *team, const fg_attention *a);
 
 #endif

@@ -58,7 +58,7 @@ typedef struct fg_functions {
 
 extern fg_functions fg_ggml;
 
-/* Element types that both libraries know: floats, and blocks of quantised weights. */
+/* Element types that both libraries know: floats, and blocks of quantized weights. */
 typedef struct fg_type {
     const char *name; /* as ggml_type_name() has it */
     fovea_dtype dtype;

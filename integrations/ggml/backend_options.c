@@ -3,7 +3,7 @@
  *   FOVEA_GGML=none         the backend is loaded and takes nothing
  *   FOVEA_GGML=NAME[,NAME]  these operations, faster or not
  *   unset or empty          each operation where it was measured to be faster (rules.c): none on the scalar tier
- *   FOVEA_GGML_ARITHMETIC=exact|q16|q8  what products with quantised weights compute with; unset or empty: q16
+ *   FOVEA_GGML_ARITHMETIC=exact|q16|q8  what products with quantized weights compute with; unset or empty: q16
  * Words of any case, with blanks around them; FOVEA_GGML may have empty ones. An unknown one is said, and left out.
  *   FOVEA_DEBUG=1           says what was taken when a backend ends; the library says what it chose */
 #define _DEFAULT_SOURCE
@@ -73,11 +73,11 @@ static void read_arithmetic(const char *text) {
         fg_say("FOVEA_GGML_ARITHMETIC: \"%s\" is not exact, q16 or q8; it is left out", text);
 }
 
-static fovea_info info;
+static fovea_context_facts info;
 
 static void read_info(void) {
     fovea_context *context;
-    fovea_info_init(&info);
+    fovea_context_facts_init(&info);
     if (fg_status(fovea_context_create(NULL, &context), "threads") != GGML_STATUS_SUCCESS)
         return;
     fg_status(fovea_context_info(context, &info), "threads");
@@ -85,7 +85,7 @@ static void read_info(void) {
     fovea_context_destroy(context);
 }
 
-const fovea_info *fg_options_info(void) {
+const fovea_context_facts *fg_options_info(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, read_info);
     return &info;

@@ -12,8 +12,8 @@ const char *fg_options_none(void); /* why nothing is taken; NULL: something is *
 bool fg_options_listed(void);      /* operations are named, or all: they are taken whether faster or not */
 bool fg_options_debug(void);
 /* Tier and threads, as the environment allows them. */
-const fovea_info *fg_options_info(void);
-/* The arithmetic of products with quantised weights. */
+const fovea_context_facts *fg_options_info(void);
+/* The arithmetic of products with quantized weights. */
 fovea_arithmetic fg_options_arithmetic(void);
 
 #endif

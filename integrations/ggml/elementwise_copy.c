@@ -153,7 +153,7 @@ static bool set_float_rows(const struct ggml_tensor *op, int64_t first, int64_t 
     return set_rows(op, first, end, NULL);
 }
 
-/* In order where two indices may be the same: the last one stays. Quantising uses the threads by itself. */
+/* In order where two indices may be the same: the last one stays. Quantizing uses the threads by itself. */
 enum ggml_status fg_set_rows_compute(fg_backend *backend, struct ggml_tensor *op) {
     const int64_t rows = fg_rows(op->src[0]);
     if (fg_type_of(op->type)->block == 1)

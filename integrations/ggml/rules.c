@@ -8,7 +8,7 @@
  *   MUL_MAT         On AVX2 ggml's repacked q4_K is faster with 4 to 16 rows. Files with q4_K have q5_K and q6_K, too:
  *                   changing backends within layers would cost what these gain.
  *   FLASH_ATTN_EXT  So little work takes a few microseconds, no more than ggml's scheduler does to change backends.
- *                   Quantised: a thread widens a key head. ggml's threads take a head of q each. */
+ *                   Quantized: a thread widens a key head. ggml's threads take a head of q each. */
 #include "rules.h"
 
 #include <stdlib.h>
@@ -146,9 +146,9 @@ static void take_row(const fovea_tuning_match *match, fovea_isa isa, fg_op op, b
 }
 
 void fg_rules_load(const fovea_context *context, bool debug) {
-    fovea_info info;
+    fovea_context_facts info;
     fovea_tuning_match match;
-    fovea_info_init(&info);
+    fovea_context_facts_init(&info);
     fovea_tuning_match_init(&match);
     measured_count = 0;
     if (fovea_context_info(context, &info) != FOVEA_OK)

@@ -214,8 +214,8 @@ int main(int argc, char **argv) {
     }
     setenv("FOVEA_GGML", "FLASH_ATTN_EXT,MUL_MAT", 1); /* faster or not */
     fovea_context *context;
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     fovea_tuning *there;
     if (!load(path, &there) || fovea_context_create(NULL, &context) != FOVEA_OK ||
         fovea_context_info(context, &info) != FOVEA_OK)

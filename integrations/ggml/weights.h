@@ -1,4 +1,4 @@
-/* A buffer type for weights: those of MUL_MAT are packed by fovea_linear_pack() as they are loaded.
+/* A buffer type for weights: those of MUL_MAT are packed by fovea_linear_create() as they are loaded.
  *
  * A buffer reserves addresses for the bytes of its tensors. A weight that is packed gives its pages back, so it takes
  * what its map takes. get_tensor unpacks the same bytes. Tensors that are not packed lie there as they are, those of

@@ -62,5 +62,5 @@ fovea_linear *fg_weights_pack(const struct ggml_tensor *weights, const void *dat
     desc.arithmetic = type->block > 1 ? fg_options_arithmetic() : FOVEA_ARITHMETIC_DEFAULT;
     desc.part.weight = fovea_matrix_out_in(data, type->dtype, weights->ne[1], weights->ne[0]);
     desc.part.weight.out_stride = (int64_t)weights->nb[1] / type->bytes * type->block;
-    return fg_status(fovea_linear_pack(context, &desc, &made), weights->name) == GGML_STATUS_SUCCESS ? made : NULL;
+    return fg_status(fovea_linear_create(context, &desc, &made), weights->name) == GGML_STATUS_SUCCESS ? made : NULL;
 }

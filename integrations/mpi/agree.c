@@ -81,7 +81,7 @@ static fovea_status check_comm(MPI_Comm comm) {
     MPI_Initialized(&running);
     MPI_Finalized(&ended);
     if (!running || ended)
-        return fv_mpi_fail(FOVEA_ERROR_ARGUMENT, "MPI is not initialised, or has ended");
+        return fv_mpi_fail(FOVEA_ERROR_ARGUMENT, "MPI is not initialized, or has ended");
     return comm != MPI_COMM_NULL ? FOVEA_OK : fv_mpi_fail(FOVEA_ERROR_NULL, "comm is MPI_COMM_NULL");
 }
 

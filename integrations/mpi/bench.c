@@ -178,8 +178,8 @@ int main(int argc, char **argv) {
     memset(&every, 0xff, sizeof every);
     sched_setaffinity(0, sizeof every, &every);
     fovea_context *all = context(ranks), *one = context(1);
-    fovea_info has;
-    fovea_info_init(&has);
+    fovea_context_facts has;
+    fovea_context_facts_init(&has);
     must(fovea_context_info(all, &has), fovea_error_detail());
     if (has.threads < ranks) {
         if (rank == 0)

@@ -90,8 +90,8 @@ static fovea_status build(fovea_mpi_attention_plan *p, const fovea_mpi_attention
         return fv_mpi_fail(FOVEA_ERROR_UNSUPPORTED, "a message would have more than 2^37 bytes: take smaller blocks");
     fovea_status status = FOVEA_OK;
     if (p->choice.method == FOVEA_MPI_METHOD_GATHER && p->threads > 1) {
-        fovea_info info;
-        fovea_info_init(&info);
+        fovea_context_facts info;
+        fovea_context_facts_init(&info);
         fovea_context_info(p->ctx, &info);
         fovea_context_options options;
         fovea_context_options_init(&options);
@@ -142,8 +142,8 @@ fovea_status fovea_mpi_attention_plan_create(MPI_Comm comm, const fovea_context 
                      "fields of desc or of desc.attention, or the arithmetic that FOVEA_ARITHMETIC_FASTEST selects on "
                      "their CPUs (name one instead),");
     if (status == FOVEA_OK) {
-        fovea_info info;
-        fovea_info_init(&info);
+        fovea_context_facts info;
+        fovea_context_facts_init(&info);
         fovea_context_info(ctx, &info);
         p->threads = info.threads;
         agree_on_costs(p);

@@ -15,7 +15,7 @@
  *
  * A block of groups stays in the first-level cache while all rows go through it; c is read once for each group.
  *
- * Bound: 16 cycles a tile_multiply_bytes. Figures: docs/lab/quantised.md. Run only by the emulator
+ * Bound: 16 cycles a tile_multiply_bytes. Figures: docs/lab/quantized.md. Run only by the emulator
  * so far. */
 #include <assert.h>
 #include <string.h>

@@ -10,7 +10,7 @@
  * longer than a piece wait in a buffer.
  *
  * Bound: the units that multiply. A group adds 3 operations a vector of c to its 8 (kind i8) or 16 for each 32
- * channels, 5 where it has a minimum. Figures: docs/lab/quantised.md. */
+ * channels, 5 where it has a minimum. Figures: docs/lab/quantized.md. */
 #ifndef FV_ALWAYS_INLINE
 #define FV_ALWAYS_INLINE static inline __attribute__((always_inline))
 #endif

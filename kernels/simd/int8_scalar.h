@@ -10,7 +10,7 @@
  *   v_sums_add(sums, k, q)     the products of k with a word of the row are added
  *   v_sums_float(sums, total)  the sums as floats, rounded; total is the row's sum of Q
  *
- * and, for quantise (groups.h):
+ * and, for quantize (groups.h):
  *
  *   v_top(a)    bits of the greatest lane; none is negative, a NaN is greater than any number
  *   v_whole     W integers of 32 bits: v_nearest(a)  of floats, ties to even in any mode; v_whole_zero();

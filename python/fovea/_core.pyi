@@ -598,9 +598,9 @@ class Linear:
     'gelu_tanh', 'silu', or 'silu_gated' of a list of two matrices: silu(x W0 + b0) * (x W1 + b1), one result.
     scales: of a weight of integers, [out] of float32: element [o, i] is scales[o] times its integer, rounded, and the result is that of
     float32 on these numbers, in a quarter of the memory; dtype is then float32 by default.
-    quant: weights of floats are quantised as they are packed: 'int8' (a scale for each output channel), 'int4' (groups of 32, float16
+    quant: weights of floats are quantized as they are packed: 'int8' (a scale for each output channel), 'int4' (groups of 32, float16
     scales), or GGUF's 'q8_0', 'q4_0', 'q4_1' (blocks of 32) and 'q4_k' (256), which in must be a multiple of; the attribute error
-    says what that costs. Linear.quantized() takes weights that are quantised already. arithmetic: of quantised weights 'q16' (the
+    says what that costs. Linear.quantized() takes weights that are quantized already. arithmetic: of quantized weights 'q16' (the
     default), 'q8' or 'exact'.
     scale: a number that multiplies weight and bias as they are packed. heads: the result is [batch, heads, tokens,
     channels], which attention() reads, instead of rows.
@@ -663,7 +663,7 @@ class Linear:
         dtype: Dtype | None = "float32",
         arithmetic: LinearArithmetic | None = None,
     ) -> Self:
-        """A Linear of weights that are quantised already, taken as they are stored. in and out: its channels; p = 32 / bits,
+        """A Linear of weights that are quantized already, taken as they are stored. in and out: its channels; p = 32 / bits,
         the integers of a word; groups = in / group_size, of a multiple of 16 channels.
 
             kind                  weight                    scales         zeros
@@ -706,7 +706,7 @@ class Linear:
     __call__ = execute
     def unpack(self, weight: Any, bias: Any | None = None, *, part: int = 0, scales: Any | None = None) -> None:
         """Writes the packed weights of a matrix into weight, [out, in] and contiguous, of weight_dtype: the bits that were
-        packed. Of quantised weights a float32 array gets the numbers that they stand for; their own bits go into int8 [out,
+        packed. Of quantized weights a float32 array gets the numbers that they stand for; their own bits go into int8 [out,
         in], or uint8 with as many bytes to a row as they have. bias: [out], float32, likewise; -0.0 where there is none
         (has_bias). part: of several matrices; of silu_gated 0 is the gate. scales: [out], float32, of integers with one for
         each output channel.
@@ -772,9 +772,9 @@ class MultiHead:
     v_dtype). inputs is 'self', the form factored, folded or fused, without fold_values. causal=True: a token sees those
     before it, in the cache and among the new ones.
 
-    Quantised weights: q, k, v, o or fused may be a fovea.Linear, packed in any way of its own, with its bias; fused may be
+    Quantized weights: q, k, v, o or fused may be a fovea.Linear, packed in any way of its own, with its bias; fused may be
     one of three matrices. Their rows are packed again as they are. Those of one input are one product if they are
-    quantised alike, else each a product of its own. Arithmetics of all quantised ones must agree. quant: a word of
+    quantized alike, else each a product of its own. Arithmetics of all quantized ones must agree. quant: a word of
     Linear(quant=) for those that are arrays, all heads in one matrix; arithmetic then may be 'q16', 'q8' or 'exact'.
 
     Uses what fovea.config() says when it is made. Any thread may call it. Raises TypeError (another type, no array) or
@@ -849,7 +849,7 @@ class MultiHead:
 
         cache, layer, sequences: of a layer made with cache_dtype=, a fovea.KVCache with kv_heads, head_dim and value_dim of
         the layer, the number of its layer, and an int, or a list or array of different ints. q holds their new tokens,
-        [sequences, tokens, features], or [tokens, features] of one: they are projected, normalised by q_norm and k_norm,
+        [sequences, tokens, features], or [tokens, features] of one: they are projected, normalized by q_norm and k_norm,
         rotated by the cache's rope, and appended; then each attends to all of its sequence that causal and window let it
         see. q_lens: [sequences], fewer tokens of each. With packed=, cu_seqlens_q says where the tokens of each begin.
         kv_lens, q_starts, kv_starts and cu_seqlens_kv are refused. Columns of mask, bias and weights are positions, as many

@@ -68,7 +68,7 @@ def tune(
               several; or a function without arguments, such as lambda: model(**inputs), that is called once and whose shapes are
               tuned.
     log       a file that a program wrote which ran with FOVEA_LOG_SHAPES=file (or log_shapes()).
-    presets   models: "bert-base", "minilm", "llama-8b", "llama-8b-quantised", "whisper", "vit-l", "gpt2". Without what,
+    presets   models: "bert-base", "minilm", "llama-8b", "llama-8b-quantized", "whisper", "vit-l", "gpt2". Without what,
               log and presets: all but gpt2.
     budget    seconds, from 1 to 86400.
     effort    "quick", "normal" or "thorough".

@@ -7,8 +7,8 @@ int py_arithmetic_config(void) { return config; }
 
 void py_arithmetic_set_config(int arithmetic) { config = arithmetic; }
 
-int py_arithmetic_of(PyObject *word, bool quantised, int *arithmetic) {
-    const fovea_arithmetic last = quantised ? FOVEA_ARITHMETIC_Q8 : FOVEA_ARITHMETIC_FASTEST;
+int py_arithmetic_of(PyObject *word, bool quantized, int *arithmetic) {
+    const fovea_arithmetic last = quantized ? FOVEA_ARITHMETIC_Q8 : FOVEA_ARITHMETIC_FASTEST;
     for (int i = 0; PyUnicode_Check(word) && i <= (int)last; i++)
         if (i != FOVEA_ARITHMETIC_DEFAULT &&
             PyUnicode_CompareWithASCIIString(word, fovea_arithmetic_name((fovea_arithmetic)i)) == 0) {
@@ -20,7 +20,7 @@ int py_arithmetic_of(PyObject *word, bool quantised, int *arithmetic) {
         return 0;
     }
     py_raise_not(word, "arithmetic must be 'default', 'exact', 'bf16', 'bf16_tile' or 'fastest'%s",
-                 quantised ? ", or 'q16' or 'q8' of quantised weights" : "");
+                 quantized ? ", or 'q16' or 'q8' of quantized weights" : "");
     return -1;
 }
 

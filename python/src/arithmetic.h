@@ -14,15 +14,15 @@ enum {
 int py_arithmetic_config(void);
 void py_arithmetic_set_config(int arithmetic);
 
-/* "default", or one of the library's words; quantised: also those that only maps of quantised weights take.
+/* "default", or one of the library's words; quantized: also those that only maps of quantized weights take.
  * 0, or -1 with ValueError or TypeError. */
-int py_arithmetic_of(PyObject *word, bool quantised, int *arithmetic);
+int py_arithmetic_of(PyObject *word, bool quantized, int *arithmetic);
 
 /* Chooses the arithmetic of a call: the argument `value` if given (not NULL or None); else, if all operands are
  * bfloat16, that of config; else exact. 0, or -1 with an exception. */
 int py_arithmetic_choose(PyObject *value, bool bf16, fovea_arithmetic *arithmetic);
 
-/* The same for a map whose weights are quantised: the argument `value` if given, else the library's default. 0, or -1
+/* The same for a map whose weights are quantized: the argument `value` if given, else the library's default. 0, or -1
  * with an exception. */
 int py_arithmetic_of_weights(PyObject *value, fovea_arithmetic *arithmetic);
 

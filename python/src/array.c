@@ -207,7 +207,7 @@ bool py_dtype_known(int dtype) {
 
 bool py_dtype_scaled(fovea_dtype dtype) { return facts_of(dtype)->scaled; }
 
-bool py_dtype_quantised(fovea_dtype dtype) { return !facts_of(dtype)->computed; }
+bool py_dtype_quantized(fovea_dtype dtype) { return !facts_of(dtype)->computed; }
 
 int64_t py_weight_block(fovea_dtype dtype) { return facts_of(dtype)->block_elements; }
 

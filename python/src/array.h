@@ -71,7 +71,7 @@ int py_array_no_gradient(py_core *core, PyObject *object, const char *name, py_s
 /* Bytes of an element of a type that an argument may have. */
 size_t py_dtype_size(py_dtype dtype);
 
-/* 0 if the elements are of that type, or bytes of quantised weights of it; else -1 with TypeError. */
+/* 0 if the elements are of that type, or bytes of quantized weights of it; else -1 with TypeError. */
 int py_array_of(const py_array *array, const char *name, fovea_dtype dtype);
 
 /* py_array_of() float32. */
@@ -91,7 +91,7 @@ bool py_dtype_known(int dtype);
 bool py_dtype_scaled(fovea_dtype dtype);
 
 /* Is it one of weights of integers or blocks? */
-bool py_dtype_quantised(fovea_dtype dtype);
+bool py_dtype_quantized(fovea_dtype dtype);
 
 /* The block size of a type in weights, and the bytes of `elements` weights, a multiple of it. */
 int64_t py_weight_block(fovea_dtype dtype);
@@ -115,7 +115,7 @@ int py_array_compact(py_array *array);
 /* Replaces the view by a compact copy whatever its strides. 0, or -1 with MemoryError. */
 int py_array_copy(py_array *array);
 
-/* Makes an array of uninitialised memory in C order: torch if source is torch's, numpy if it is numpy's or not known to
+/* Makes an array of uninitialized memory in C order: torch if source is torch's, numpy if it is numpy's or not known to
  * make any. view is what py_array_open() would give. A new reference, or NULL with an exception. */
 PyObject *py_array_empty(py_core *core, py_source source, py_dtype dtype, int ndim, const int64_t *shape,
                          py_array *view);

@@ -69,7 +69,7 @@ static inline py_core *py_core_of(PyObject *module) { return PyModule_GetState(m
 static inline py_core *py_core_of_object(PyObject *object) { return PyType_GetModuleState(Py_TYPE(object)); }
 
 /* How many of a context's threads a call uses now. */
-int py_threads_now(const fovea_info *info);
+int py_threads_now(const fovea_context_facts *info);
 
 /* Raises what a status means, with the library's sentence: MemoryError, TypeError (element types) or ValueError.
  * Returns NULL. */

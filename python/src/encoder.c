@@ -207,7 +207,7 @@ PyObject *py_activate(PyObject *module, PyObject *const *args, Py_ssize_t count,
 
 /* ---------------------------------------------------------------------------------------------------- fovea.pool -- */
 
-static fovea_status pool(const fovea_context *ctx, const void *args) { return fovea_pool(ctx, args); }
+static fovea_status pool(const fovea_context *ctx, const void *args) { return fovea_pool_tokens(ctx, args); }
 
 static int pooling_of(PyObject *word, fovea_pooling *pooling) {
     static const char *const words[] = {[FOVEA_POOLING_FIRST] = "first",
@@ -225,8 +225,8 @@ static int pooling_of(PyObject *word, fovea_pooling *pooling) {
 }
 
 static int pool_of(call *c, PyObject **values) {
-    fovea_pool_args args;
-    fovea_pool_args_init(&args);
+    fovea_pool_tokens_args args;
+    fovea_pool_tokens_args_init(&args);
     int64_t sequences;
     if (open_rows(c, values[0], "x", 0, NULL, &args.x) < 0)
         return -1;

@@ -11,8 +11,8 @@ PyObject *py_info(PyObject *module, PyObject *none) {
     py_context *context = py_context_now();
     if (!context)
         return NULL;
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     const fovea_status status = fovea_context_info(context->library, &info);
     if (status != FOVEA_OK)
         return py_raise_status(status);

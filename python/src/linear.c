@@ -124,11 +124,11 @@ static PyGetSetDef getters[] = {
     {"weight_dtype", get_word, NULL, "of the packed weights: theirs, or float32 if they differed or were scaled",
      (void *)WORD_WEIGHT_DTYPE},
     {"activation", get_word, NULL, "a word, or None", (void *)WORD_ACTIVATION},
-    {"arithmetic", get_word, NULL, "as asked for; 'default' of quantised weights is 'q16'", (void *)WORD_ARITHMETIC},
-    {"quant", get_word, NULL, "how weights were quantised, or of which kind they were given; or None",
+    {"arithmetic", get_word, NULL, "as asked for; 'default' of quantized weights is 'q16'", (void *)WORD_ARITHMETIC},
+    {"quant", get_word, NULL, "how weights were quantized, or of which kind they were given; or None",
      (void *)WORD_QUANT},
     {"error", get_error, NULL,
-     "of quant=: {'max', 'rms', 'relative'} of the numbers that quantised weights stand for, less the given ones "
+     "of quant=: {'max', 'rms', 'relative'} of the numbers that quantized weights stand for, less the given ones "
      "(relative: rms / that of the given ones); a tuple of them of several matrices; else None",
      NULL},
     {"has_bias", get_has_bias, NULL, "a tuple of bools, one for each matrix (silu_gated: two)", NULL},

@@ -46,11 +46,11 @@ typedef struct py_linear {
     int64_t in_features, count;  /* count: of results */
     int64_t matrices;            /* count; 2 of a gated map */
     int several;                 /* lists were given, and are returned */
-    const char *quant;           /* what quantised weights are of, a word; NULL: nothing was said */
+    const char *quant;           /* what quantized weights are of, a word; NULL: nothing was said */
     bool has_zeros;
     int64_t group_size; /* of integers with separate scales; 0: a scale for each output channel */
     fovea_dtype scale_dtype;
-    fovea_quantize_error error[PY_LINEAR_PARTS]; /* of quant=; struct_size is 0 if nothing was quantised */
+    fovea_quantize_error error[PY_LINEAR_PARTS]; /* of quant=; struct_size is 0 if nothing was quantized */
     char biased[PY_LINEAR_PARTS];
     int64_t out[PY_LINEAR_PARTS], heads[PY_LINEAR_PARTS]; /* heads: 0: rows */
 } py_linear;

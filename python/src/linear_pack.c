@@ -128,9 +128,9 @@ static int open_scales(making *m, int64_t i, PyObject *scales) {
     if (py_vector_open(m->core, scales, "scales", weight->out, array, &dtype) < 0)
         return -1;
     weights->opened++;
-    fovea_quantisation_init(&weights->quantisation);
-    weights->quantisation.scales = array->data;
-    weight->quantisation = &weights->quantisation;
+    fovea_quantization_init(&weights->quantization);
+    weights->quantization.scales = array->data;
+    weight->quantization = &weights->quantization;
     return py_array_f32(array, "scales");
 }
 
@@ -171,10 +171,10 @@ int py_linear_pack(py_linear *linear, const fovea_linear_part *parts) {
     desc.parts = parts;
     linear->context = py_context_keep(context);
     PyThreadState *released = PyEval_SaveThread();
-    const fovea_status status = fovea_linear_pack(context->library, &desc, &linear->library);
+    const fovea_status status = fovea_linear_create(context->library, &desc, &linear->library);
     linear->workspace_size = fovea_linear_workspace_size(linear->library);
-    fovea_quantisation groups;
-    fovea_quantisation_init(&groups);
+    fovea_quantization groups;
+    fovea_quantization_init(&groups);
     if (status == FOVEA_OK) {
         (void)fovea_linear_unpack(linear->library, 0, NULL, NULL, &linear->weight_dtype);
         (void)fovea_linear_unpack_groups(linear->library, 0, &groups, NULL, NULL, NULL); /* none: the defaults */
@@ -188,7 +188,7 @@ int py_linear_pack(py_linear *linear, const fovea_linear_part *parts) {
     }
     linear->group_size = groups.group_size;
     linear->scale_dtype = groups.scale_dtype;
-    const fovea_quantisation *given = parts[0].weight.quantisation;
+    const fovea_quantization *given = parts[0].weight.quantization;
     linear->has_zeros = given && given->zeros;
     if (py_activation_gates(linear->activation)) { /* two matrices, one result */
         linear->several = 0;
@@ -197,15 +197,15 @@ int py_linear_pack(py_linear *linear, const fovea_linear_part *parts) {
     return 0;
 }
 
-/* Replaces weights of floats by quantised ones. */
-static int quantise(making *m, py_linear *linear) {
+/* Replaces weights of floats by quantized ones. */
+static int quantize(making *m, py_linear *linear) {
     for (int64_t i = 0; linear->quant && i < linear->count; i++) {
-        if (py_dtype_quantised(m->parts[i].weight.dtype))
+        if (py_dtype_quantized(m->parts[i].weight.dtype))
             return py_raise(PyExc_TypeError, "quant is for weights of floats, not %s",
                             py_dtype_name(m->parts[i].weight.dtype));
         if (m->parts[i].has_scale)
             return py_raise(PyExc_ValueError, "quant and scale do not go together: multiply the weights by it");
-        if (py_weights_quantise(&m->weights[i], m->quant_dtype, &linear->error[i]) < 0)
+        if (py_weights_quantize(&m->weights[i], m->quant_dtype, &linear->error[i]) < 0)
             return -1;
     }
     return 0;
@@ -218,16 +218,16 @@ static int pack(making *m, py_linear *linear) {
             return -1;
     linear->in_features = m->parts[0].weight.in;
     linear->dtype = m->parts[0].weight.dtype;
-    if (py_dtype_quantised(linear->dtype))
+    if (py_dtype_quantized(linear->dtype))
         linear->dtype = FOVEA_DTYPE_F32;
-    if (py_float_of(m->dtype, &linear->dtype) < 0 || quantise(m, linear) < 0)
+    if (py_float_of(m->dtype, &linear->dtype) < 0 || quantize(m, linear) < 0)
         return -1;
-    bool bf16 = linear->dtype == FOVEA_DTYPE_BF16, quantised = true;
+    bool bf16 = linear->dtype == FOVEA_DTYPE_BF16, quantized = true;
     for (int64_t i = 0; i < linear->count; i++) {
         bf16 = bf16 && m->parts[i].weight.dtype == FOVEA_DTYPE_BF16 && !m->parts[i].has_scale;
-        quantised = quantised && py_dtype_quantised(m->parts[i].weight.dtype) && !m->parts[i].has_scale;
+        quantized = quantized && py_dtype_quantized(m->parts[i].weight.dtype) && !m->parts[i].has_scale;
     }
-    const int status = quantised ? py_arithmetic_of_weights(m->arithmetic, &linear->arithmetic)
+    const int status = quantized ? py_arithmetic_of_weights(m->arithmetic, &linear->arithmetic)
                                  : py_arithmetic_choose(m->arithmetic, bf16, &linear->arithmetic);
     return status < 0 ? -1 : py_linear_pack(linear, m->parts);
 }

@@ -1,4 +1,4 @@
-/* fovea.Linear.quantized(): weights that are quantised already, as models store them (fovea/quantisation.h). */
+/* fovea.Linear.quantized(): weights that are quantized already, as models store them (fovea/quantization.h). */
 #include "arithmetic.h"
 #include "keywords.h"
 #include "linear_weights.h"
@@ -128,7 +128,7 @@ static int open_integers(reading *r, int64_t i, PyObject *object) {
 static int open_scales(reading *r, int64_t i, PyObject *scales) {
     fovea_matrix *weight = &r->parts[i].weight;
     py_weights *weights = &r->weights[i];
-    fovea_quantisation *q = &weights->quantisation;
+    fovea_quantization *q = &weights->quantization;
     const bool blocks = !py_dtype_scaled(r->type), groups_first = r->kind->packing != FOVEA_PACKING_PLAIN;
     if (blocks && r->group_size > 0)
         return py_raise(PyExc_TypeError, "the groups of %s are those of its blocks: leave group_size out",
@@ -138,8 +138,8 @@ static int open_scales(reading *r, int64_t i, PyObject *scales) {
     if (blocks || !scales)
         return py_raise(PyExc_TypeError, blocks ? "scales are inside the blocks of %s" : "scales are needed of %s",
                         r->kind->word);
-    fovea_quantisation_init(q);
-    weight->quantisation = q;
+    fovea_quantization_init(q);
+    weight->quantization = q;
     const py_array *array =
         open_table(r, i, scales, "scales", groups_first ? -1 : weight->out, groups_first ? weight->out : -1);
     if (!array || py_array_float(array, "scales", &q->scale_dtype) < 0)
@@ -189,7 +189,7 @@ static int unpack_zeros(reading *r, int64_t i, const py_array *words, int64_t gr
 
 static int open_zeros(reading *r, int64_t i, PyObject *zeros) {
     py_weights *weights = &r->weights[i];
-    fovea_quantisation *q = &weights->quantisation;
+    fovea_quantization *q = &weights->quantization;
     const fovea_matrix *weight = &r->parts[i].weight;
     if (!zeros && r->zero_offset != 0)
         return py_raise(PyExc_ValueError, "zero_offset is %d, but there are no zeros to add it to", r->zero_offset);
@@ -224,7 +224,7 @@ static int open_groups(reading *r, int64_t i, PyObject *g_idx) {
         PyErr_NoMemory();
         return -1;
     }
-    weights->quantisation.group_of = to;
+    weights->quantization.group_of = to;
     return 0;
 }
 

@@ -40,8 +40,8 @@ static int64_t scale_bytes(fovea_dtype dtype) { return (int64_t)py_dtype_size(py
 /* "NN" of a matrix of integers: its scales, and None or what else its groups have; -1 with an exception. */
 static int store_scales(const fovea_linear *linear, int64_t part, int64_t in, int64_t out, PyObject **scales,
                         PyObject **more) {
-    fovea_quantisation q;
-    fovea_quantisation_init(&q);
+    fovea_quantization q;
+    fovea_quantization_init(&q);
     *more = NULL;
     if (fovea_linear_unpack_groups(linear, part, &q, NULL, NULL, NULL) != FOVEA_OK) { /* a scale for each channel */
         if ((*scales = bytes_of(out * (int64_t)sizeof(float))))
@@ -89,14 +89,14 @@ static bool is_bytes(PyObject *value, int64_t size) {
 
 /* Reads what store_scales() wrote. more NULL: of an older version. */
 static int restore_scales(PyObject *scales, PyObject *more, const char *kind, const fovea_matrix *weight,
-                          fovea_quantisation *q) {
+                          fovea_quantization *q) {
     long long group_size = 0;
     int dtype = FOVEA_DTYPE_F32;
     PyObject *zeros = Py_None, *group_of = Py_None;
     const bool grouped = more && more != Py_None;
     if (grouped && (!PyTuple_Check(more) || !PyArg_ParseTuple(more, "LiOO", &group_size, &dtype, &zeros, &group_of)))
         return PyErr_Occurred() ? -1 : py_contradicts(kind);
-    const bool known = py_dtype_known(dtype) && !py_dtype_quantised((fovea_dtype)dtype);
+    const bool known = py_dtype_known(dtype) && !py_dtype_quantized((fovea_dtype)dtype);
     if (!known || group_size < 0 || (group_size > 0 && weight->in % group_size != 0))
         return py_contradicts(kind);
     const int64_t groups = group_size ? weight->in / group_size : 1;
@@ -104,7 +104,7 @@ static int restore_scales(PyObject *scales, PyObject *more, const char *kind, co
         (zeros != Py_None && !is_bytes(zeros, groups * weight->out)) ||
         (group_of != Py_None && !is_bytes(group_of, weight->in * (int64_t)sizeof(int32_t))))
         return py_contradicts(kind);
-    fovea_quantisation_init(q);
+    fovea_quantization_init(q);
     q->group_size = group_size;
     q->scale_dtype = (fovea_dtype)dtype;
     if (group_size == 0 && dtype == FOVEA_DTYPE_F32)
@@ -116,7 +116,7 @@ static int restore_scales(PyObject *scales, PyObject *more, const char *kind, co
     return 0;
 }
 
-int py_matrix_restore(PyObject *matrix, const char *kind, fovea_quantisation *quantisation, fovea_linear_part *part) {
+int py_matrix_restore(PyObject *matrix, const char *kind, fovea_quantization *quantization, fovea_linear_part *part) {
     int dtype;
     long long in, out;
     PyObject *weight, *bias, *scales = NULL, *more = NULL;
@@ -125,7 +125,7 @@ int py_matrix_restore(PyObject *matrix, const char *kind, fovea_quantisation *qu
     if (!PyArg_ParseTuple(matrix, "iLLSO|SO", &dtype, &in, &out, &weight, &bias, &scales, &more))
         return -1;
     const bool scaled = py_dtype_scaled((fovea_dtype)dtype);
-    if (!py_dtype_known(dtype) || scaled != (scales != NULL) || (scaled && !quantisation) || in < 1 || out < 1 ||
+    if (!py_dtype_known(dtype) || scaled != (scales != NULL) || (scaled && !quantization) || in < 1 || out < 1 ||
         in > INT64_MAX / 64 / out || in % py_weight_block((fovea_dtype)dtype) != 0 ||
         !is_bytes(weight, py_weight_bytes((fovea_dtype)dtype, in * out)) ||
         (bias != Py_None && !is_bytes(bias, out * (int64_t)sizeof(float))))
@@ -135,18 +135,18 @@ int py_matrix_restore(PyObject *matrix, const char *kind, fovea_quantisation *qu
                                 .bias_dtype = FOVEA_DTYPE_F32};
     if (!scaled)
         return 0;
-    part->weight.quantisation = quantisation;
-    return restore_scales(scales, more, kind, &part->weight, quantisation);
+    part->weight.quantization = quantization;
+    return restore_scales(scales, more, kind, &part->weight, quantization);
 }
 
 /* -------------------------------------------------------------------------------------------------------- unpack -- */
 
-/* The numbers that quantised weights stand for. 0, or -1 with an exception. */
+/* The numbers that quantized weights stand for. 0, or -1 with an exception. */
 static int dequantize(const py_linear *linear, int64_t part, float *to) {
-    fovea_quantisation quantisation;
+    fovea_quantization quantization;
     fovea_linear_part rows;
     PyObject *stored = py_matrix_store(linear->library, part, linear->in_features, linear->out[part], false);
-    int status = stored ? py_matrix_restore(stored, "Linear", &quantisation, &rows) : -1;
+    int status = stored ? py_matrix_restore(stored, "Linear", &quantization, &rows) : -1;
     if (status == 0) {
         PyThreadState *released = PyEval_SaveThread();
         const fovea_status found = fovea_dequantize(linear->context->library, &rows.weight, to);
@@ -180,7 +180,7 @@ PyObject *py_linear_unpack(PyObject *self, PyObject *args, PyObject *keywords) {
     fovea_dtype dtype = linear->weight_dtype;
     py_array w = {0}, b = {0}, c = {0};
     bool numbers = false;
-    if (py_dtype_quantised(dtype)) { /* as numbers or as they are? */
+    if (py_dtype_quantized(dtype)) { /* as numbers or as they are? */
         if (py_array_open_out(core, weight, "weight", &w) < 0)
             return NULL;
         numbers = w.dtype == PY_F32;
@@ -190,7 +190,7 @@ PyObject *py_linear_unpack(PyObject *self, PyObject *args, PyObject *keywords) {
     if (numbers)
         dtype = FOVEA_DTYPE_F32;
     const int64_t shape[2] = {out,
-                              dtype == FOVEA_DTYPE_I8 || !py_dtype_quantised(dtype) ? in : py_weight_bytes(dtype, in)};
+                              dtype == FOVEA_DTYPE_I8 || !py_dtype_quantized(dtype) ? in : py_weight_bytes(dtype, in)};
     int status = py_given(core, weight, "weight", dtype, 2, shape, &w);
     if (status == 0 && ((w.shape[1] > 1 && w.stride[1] != 1) || (w.shape[0] > 1 && w.stride[0] != w.shape[1])))
         status = py_raise(PyExc_ValueError, "weight is not contiguous");
@@ -260,13 +260,13 @@ PyObject *py_linear_from_state(PyObject *type, PyObject *args) {
         return NULL;
     const Py_ssize_t count = PyTuple_Size(matrices), least = py_activation_gates((fovea_activation)activation) ? 2 : 1;
     fovea_linear_part parts[PY_LINEAR_PARTS];
-    fovea_quantisation quantisation[PY_LINEAR_PARTS];
+    fovea_quantization quantization[PY_LINEAR_PARTS];
     int status = count < 1 || count > PY_LINEAR_PARTS || PyTuple_Size(heads) != count || (!several && count != least)
                      ? py_contradicts("Linear")
                      : 0;
     py_linear *self = status == 0 ? (py_linear *)py_object_new((PyTypeObject *)type) : NULL;
     for (Py_ssize_t i = 0; self && status == 0 && i < count; i++) {
-        status = py_matrix_restore(PyTuple_GetItem(matrices, i), "Linear", &quantisation[i], &parts[i]);
+        status = py_matrix_restore(PyTuple_GetItem(matrices, i), "Linear", &quantization[i], &parts[i]);
         self->out[i] = status == 0 ? parts[i].weight.out : 1;
         self->heads[i] = PyLong_AsLongLong(PyTuple_GetItem(heads, i));
         if (status == 0 && (self->heads[i] < 0 || (self->heads[i] > 0 && self->out[i] % self->heads[i] != 0)))

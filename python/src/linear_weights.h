@@ -9,7 +9,7 @@ enum { PY_WEIGHTS_ARRAYS = 5 };
 /* One matrix: what part points to. */
 typedef struct py_weights {
     fovea_linear_part *part;
-    fovea_quantisation quantisation; /* of part->weight, if it has one */
+    fovea_quantization quantization; /* of part->weight, if it has one */
     py_array arrays[PY_WEIGHTS_ARRAYS];
     int opened;
     void *memory, *groups; /* from malloc, or NULL */
@@ -21,7 +21,7 @@ void py_weights_close(py_weights *weights, int64_t count);
 /* Opens bias and heads of matrix i, whose sizes are known; NULL: none. 0, or -1 with an exception. */
 int py_weights_bias(py_core *core, py_linear *linear, int64_t i, PyObject *bias, PyObject *heads, py_weights *weights);
 
-/* linear_quantise.c: None or a word of quant=, with the library's type; *quant is NULL for None.
+/* linear_quantize.c: None or a word of quant=, with the library's type; *quant is NULL for None.
  * 0, or -1 with an exception. */
 int py_quant_of(PyObject *word, const char **quant, fovea_dtype *dtype);
 
@@ -29,17 +29,17 @@ int py_quant_of(PyObject *word, const char **quant, fovea_dtype *dtype);
 const char *py_quant_known(const char *word);
 const char *py_kind_known(const char *word);
 
-/* Quantises the matrix of floats that part->weight is. 0, or -1 with an exception. */
-int py_weights_quantise(py_weights *weights, fovea_dtype dtype, fovea_quantize_error *error);
+/* Quantizes the matrix of floats that part->weight is. 0, or -1 with an exception. */
+int py_weights_quantize(py_weights *weights, fovea_dtype dtype, fovea_quantize_error *error);
 
 /* ----------------------------------------------------------------------------------------------- linear_stored.c -- */
 
 /* A matrix as a tuple, to be stored. NULL with an exception. */
 PyObject *py_matrix_store(const fovea_linear *linear, int64_t part, int64_t in, int64_t out, bool biased);
 
-/* The part is read from the bytes; quantisation: for that of integers, NULL: there is none. kind: the class, for
+/* The part is read from the bytes; quantization: for that of integers, NULL: there is none. kind: the class, for
  * messages. 0, or -1 with an exception. */
-int py_matrix_restore(PyObject *matrix, const char *kind, fovea_quantisation *quantisation, fovea_linear_part *part);
+int py_matrix_restore(PyObject *matrix, const char *kind, fovea_quantization *quantization, fovea_linear_part *part);
 
 /* Raises ValueError: what is stored contradicts itself. Returns -1. */
 int py_contradicts(const char *kind);

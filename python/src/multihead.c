@@ -118,8 +118,8 @@ static int describe_types(const py_making *m, fovea_mha_desc *desc, fovea_attent
     if (py_float_of(m->dtype, &dtype) < 0)
         return -1;
     attention->dtype = attention->k_dtype = attention->v_dtype = attention->out_dtype = dtype;
-    if (m->quantised)
-        desc->quantised_arithmetic = m->arithmetic_of_quantised;
+    if (m->quantized)
+        desc->quantized_arithmetic = m->arithmetic_of_quantized;
     const bool of_weights = py_making_integers(m); /* attention then has the default */
     return py_arithmetic_choose(of_weights ? NULL : m->arithmetic, dtype == FOVEA_DTYPE_BF16, &attention->arithmetic);
 }
@@ -264,22 +264,22 @@ static PyObject *get_form(PyObject *self, void *unused) {
     return PyUnicode_FromString(forms.words[((py_multihead *)self)->desc.form]);
 }
 
-/* The types and arithmetic of weights, some of which are quantised; else nothing. A new reference. */
+/* The types and arithmetic of weights, some of which are quantized; else nothing. A new reference. */
 static PyObject *repr_weights(const py_multihead *layer) {
     fovea_dtype types[4];
     (void)packed_types(layer, types);
     PyObject *text = PyUnicode_FromString("");
-    bool quantised = false;
+    bool quantized = false;
     for (int i = 0; text && i < 4; i++)
         if (types[i]) {
             PyObject *more = PyUnicode_FromFormat("%U%s%s", text, i ? ", " : ", weights ", py_dtype_name(types[i]));
             Py_DECREF(text);
             text = more;
-            quantised = quantised || py_dtype_quantised(types[i]);
+            quantized = quantized || py_dtype_quantized(types[i]);
         }
     PyObject *whole =
         !text       ? NULL
-        : quantised ? PyUnicode_FromFormat("%U (%s)", text, fovea_arithmetic_name(layer->desc.quantised_arithmetic))
+        : quantized ? PyUnicode_FromFormat("%U (%s)", text, fovea_arithmetic_name(layer->desc.quantized_arithmetic))
                     : PyUnicode_FromString("");
     Py_XDECREF(text);
     return whole;

@@ -53,18 +53,18 @@ static PyObject *linear_of(const py_making *m, int i) {
     return made;
 }
 
-/* Records the arithmetic of quantised weights, of which a layer has one. */
+/* Records the arithmetic of quantized weights, of which a layer has one. */
 static int join_arithmetic(py_making *m, int i, const py_linear *linear) {
-    if (!py_dtype_quantised(linear->weight_dtype))
+    if (!py_dtype_quantized(linear->weight_dtype))
         return 0;
     const fovea_arithmetic arithmetic =
         linear->arithmetic == FOVEA_ARITHMETIC_DEFAULT ? FOVEA_ARITHMETIC_Q16 : linear->arithmetic;
-    if (m->quantised && m->arithmetic_of_quantised != arithmetic)
+    if (m->quantized && m->arithmetic_of_quantized != arithmetic)
         return py_raise(PyExc_ValueError, "%s has weights of arithmetic %s, others of the layer %s: one serves all",
                         name_of(i), fovea_arithmetic_name(arithmetic),
-                        fovea_arithmetic_name(m->arithmetic_of_quantised));
-    m->quantised = true;
-    m->arithmetic_of_quantised = arithmetic;
+                        fovea_arithmetic_name(m->arithmetic_of_quantized));
+    m->quantized = true;
+    m->arithmetic_of_quantized = arithmetic;
     return 0;
 }
 
@@ -96,14 +96,14 @@ static int take_role(py_making *m, int role, const runs *r, const fovea_linear_p
     *to =
         fovea_matrix_out_in(take(m, r, w->data, py_weight_bytes(w->dtype, w->in)), w->dtype, r->count * r->rows, w->in);
     *bias_of(m, role) = take(m, r, all->bias, (int64_t)sizeof(float));
-    if (w->quantisation) {
-        fovea_quantisation *q = &m->quantisation[role];
-        *q = *w->quantisation;
+    if (w->quantization) {
+        fovea_quantization *q = &m->quantization[role];
+        *q = *w->quantization;
         const int64_t groups = q->group_size ? w->in / q->group_size : 1;
         q->scales = take(m, r, q->scales, (int64_t)sizeof(float));
         q->group_scales = take(m, r, q->group_scales, groups * (q->scale_dtype == FOVEA_DTYPE_F32 ? 4 : 2));
         q->zeros = take(m, r, q->zeros, groups);
-        to->quantisation = q;
+        to->quantization = q;
     }
     return PyErr_Occurred() ? -1 : 0;
 }
@@ -137,7 +137,7 @@ static int split(py_making *m, const fovea_linear_part *all) {
 static int read_part(py_making *m, int i, const py_linear *linear, int64_t part, fovea_linear_part *to) {
     m->stored[i] =
         py_matrix_store(linear->library, part, linear->in_features, linear->out[part], linear->biased[part] != 0);
-    return m->stored[i] ? py_matrix_restore(m->stored[i], "Linear", &m->quantisation[i], to) : -1;
+    return m->stored[i] ? py_matrix_restore(m->stored[i], "Linear", &m->quantization[i], to) : -1;
 }
 
 static int use_part(py_making *m, int i, const fovea_linear_part *part) {

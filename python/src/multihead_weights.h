@@ -16,15 +16,15 @@ typedef struct py_making {
     PyObject *quant;
     bool in_first, typed, floats, biased;     /* typed: the type of biases is known; floats: to be float32 */
     fovea_dtype types[PY_W_COUNT];            /* of what the weights multiply, where they are given */
-    bool quantised;                           /* some weights are, */
-    fovea_arithmetic arithmetic_of_quantised; /* and have that */
+    bool quantized;                           /* some weights are, */
+    fovea_arithmetic arithmetic_of_quantized; /* and have that */
     fovea_mha_weights weights;
     fovea_matrix merged_matrices[PY_MERGED];
     py_array arrays[2 * PY_W_COUNT + PY_MERGED + 2];
     int opened;
     /* Read from a fovea.Linear: its parts; its rows by roles, if it is fused; biases converted to float32. */
     PyObject *stored[PY_W_COUNT];
-    fovea_quantisation quantisation[PY_W_COUNT];
+    fovea_quantization quantization[PY_W_COUNT];
     void *rows[4 * PY_ROLES + PY_W_COUNT + 2];
     int taken;
 } py_making;
@@ -50,7 +50,7 @@ void py_making_close(py_making *m);
 bool py_making_is_linear(const py_making *m, int i);
 int py_making_linear(py_making *m, int i);
 
-/* Is arithmetic= one of quantised weights alone? */
+/* Is arithmetic= one of quantized weights alone? */
 bool py_making_integers(const py_making *m);
 
 #endif

@@ -121,9 +121,9 @@ static int read_struct(PyObject *bytes, void *to, size_t least, size_t size) {
     return 0;
 }
 
-/* Weights for fovea_mha_create(). merged: room for those of each head; quantisation: of each weight. */
+/* Weights for fovea_mha_create(). merged: room for those of each head; quantization: of each weight. */
 static int gather(const py_multihead *self, PyObject *stored, PyObject *norms, fovea_mha_weights *w,
-                  fovea_matrix *merged, fovea_quantisation *quantisation) {
+                  fovea_matrix *merged, fovea_quantization *quantization) {
     fovea_matrix *to[WEIGHTS] = {&w->q, &w->k, &w->v, &w->o};
     const void **bias[WEIGHTS] = {&w->q_bias, &w->k_bias, &w->v_bias, &w->o_bias}, **norm[2] = {&w->q_norm, &w->k_norm};
     const int64_t heads = self->attention.q_heads, channels = self->attention.head_dim;
@@ -131,7 +131,7 @@ static int gather(const py_multihead *self, PyObject *stored, PyObject *norms, f
         fovea_linear_part part;
         if (PyTuple_GetItem(stored, i) == Py_None)
             continue;
-        if (py_matrix_restore(PyTuple_GetItem(stored, i), "MultiHead", &quantisation[i], &part) < 0)
+        if (py_matrix_restore(PyTuple_GetItem(stored, i), "MultiHead", &quantization[i], &part) < 0)
             return -1;
         const fovea_matrix m = part.weight;
         if (self->desc.form != FOVEA_MHA_MERGED || i > K) {
@@ -168,7 +168,7 @@ PyObject *py_multihead_from_state(PyObject *type, PyObject *args) {
     if (!self)
         return NULL;
     fovea_mha_weights given;
-    fovea_quantisation quantisation[WEIGHTS];
+    fovea_quantization quantization[WEIGHTS];
     fovea_mha_weights_init(&given);
     fovea_mha_desc_init(&self->desc);
     fovea_attention_desc_init(&self->attention);
@@ -182,7 +182,7 @@ PyObject *py_multihead_from_state(PyObject *type, PyObject *args) {
     fovea_matrix *merged = status == 0 ? malloc((size_t)heads * sizeof *merged) : NULL;
     if (status == 0 && !merged)
         PyErr_NoMemory();
-    if (merged && gather(self, weights, norms, &given, merged, quantisation) == 0 &&
+    if (merged && gather(self, weights, norms, &given, merged, quantization) == 0 &&
         py_multihead_create(self, &given) == 0) {
         free(merged);
         return (PyObject *)self;

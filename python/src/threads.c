@@ -15,7 +15,7 @@ PyObject *py_set_num_threads(PyObject *module, PyObject *value) {
     Py_RETURN_NONE;
 }
 
-int py_threads_now(const fovea_info *info) {
+int py_threads_now(const fovea_context_facts *info) {
     const int limit = py_pool_threads();
     return limit && limit < info->threads ? limit : info->threads;
 }
@@ -25,8 +25,8 @@ PyObject *py_get_num_threads(PyObject *module, PyObject *none) {
     const py_context *context = py_context_now();
     if (!context)
         return NULL;
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     const fovea_status status = fovea_context_info(context->library, &info);
     return status == FOVEA_OK ? PyLong_FromLong(py_threads_now(&info)) : py_raise_status(status);
 }

@@ -1,4 +1,4 @@
-"""fovea.Linear of quantised weights: the numbers that they stand for, and the bits of each arithmetic."""
+"""fovea.Linear of quantized weights: the numbers that they stand for, and the bits of each arithmetic."""
 
 import copy
 import pickle
@@ -185,7 +185,7 @@ def test_refused():
         scales[1, 3] = broken
         with pytest.raises(ValueError, match="NaN or infinite"):
             fovea.Linear.quantized(g.weight, "gptq", **{**g.options, "scales": scales})
-    with pytest.raises(ValueError, match="arithmetic must be .* 'q16' or 'q8' of quantised weights"):
+    with pytest.raises(ValueError, match="arithmetic must be .* 'q16' or 'q8' of quantized weights"):
         linear_of(g, arithmetic="q4")
     with pytest.raises(ValueError, match="arithmetic must be"):
         fovea.Linear(weight, arithmetic="q16")
@@ -214,7 +214,7 @@ def test_int8_of_several_groupings(inner, sizes):
     rng = numpy.random.default_rng(8)
     parts = [int8(rng, inner, 16, size) for size in sizes]
     weights, scales = [p.weight for p in parts], [p.options["scales"] for p in parts]
-    with pytest.raises(ValueError, match="part 1 has another quantisation than part 0"):
+    with pytest.raises(ValueError, match="part 1 has another quantization than part 0"):
         fovea.Linear.quantized(weights, "int8", scales=scales)
     x = rng.standard_normal((3, inner), dtype=numpy.float32)
     both = fovea.Linear.quantized(weights, "int8", scales=scales, arithmetic="exact")

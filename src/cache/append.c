@@ -43,7 +43,7 @@ static __attribute__((noinline)) void write_row(const appending *x, int side, co
     if (fv_dtype_paged(p->dtype[side])) {
         if (rotated)
             fv_rope_floats(x->rope, turn, convert, n, from, row);
-        fv_quantise(p, side, rotated ? &none : convert, rotated ? (const char *)row : from, row, page, head, key);
+        fv_quantize(p, side, rotated ? &none : convert, rotated ? (const char *)row : from, row, page, head, key);
         return;
     }
     const bool words = p->part[side].word > 0;

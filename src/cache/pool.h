@@ -124,9 +124,9 @@ void fv_interleaved_write(const fv_pages *pages, fv_page_part part, int32_t page
 /* Bytes that are kept of a token in a layer. */
 int64_t fv_cache_token_bytes(const fovea_kv_cache *cache);
 
-/* Writes a row that a converter makes floats of as integers and their scales (quantise.c). row: memory of
+/* Writes a row that a converter makes floats of as integers and their scales (quantize.c). row: memory of
  * FV_I8_CHANNELS floats, or the row itself, which then is overwritten. */
-void fv_quantise(const fv_pages *pages, int side, const fv_converter *floats, const void *from, float *row,
+void fv_quantize(const fv_pages *pages, int side, const fv_converter *floats, const void *from, float *row,
                  int32_t page, int64_t head, int64_t key);
 
 /* Sequences that are to grow by their tokens, in some layers. */

@@ -190,7 +190,7 @@ static fovea_status read_head(const fovea_kv_cache *c, saved *x) {
     return FOVEA_OK;
 }
 
-/* Could quantising have given these bytes of a part? */
+/* Could quantizing have given these bytes of a part? */
 static bool part_possible(const fovea_kv_cache *c, fv_page_part part, const char *bytes, int64_t count) {
     const fovea_dtype dtype = c->pages.dtype[part % 2];
     const bool scales = part >= FV_KEY_SCALES, i4 = dtype == FOVEA_DTYPE_I4;

@@ -18,7 +18,7 @@ void fovea_context_options_init_size(fovea_context_options *options, size_t size
     fv_struct_init(options, size, &defaults, sizeof defaults);
 }
 
-void fovea_info_init_size(fovea_info *info, size_t size) {
+void fovea_context_facts_init_size(fovea_context_facts *info, size_t size) {
     const size_t nothing = 0;
     fv_struct_init(info, size, &nothing, sizeof nothing);
 }
@@ -245,15 +245,15 @@ void fovea_context_destroy(fovea_context *ctx) {
     free(ctx);
 }
 
-fovea_status fovea_context_info(const fovea_context *ctx, fovea_info *info) {
+fovea_status fovea_context_info(const fovea_context *ctx, fovea_context_facts *info) {
     if (!ctx || !info)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", ctx ? "info" : "ctx");
-    const fv_struct type = FV_STRUCT(fovea_info);
+    const fv_struct type = FV_STRUCT(fovea_context_facts);
     const fovea_status status = fv_struct_check(type, info);
     if (status != FOVEA_OK)
         return status;
-    fovea_info own;
-    fovea_info_init(&own);
+    fovea_context_facts own;
+    fovea_context_facts_init(&own);
     own.isa = (fovea_isa)ctx->target.isa;
     own.threads = ctx->threads.count;
     own.l1d_bytes = ctx->cpu.l1d;

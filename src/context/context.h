@@ -41,7 +41,7 @@ static inline int fv_context_nodes(const fovea_context *ctx) {
 /* Binds threads to nodes if the options or the environment want it; after threads are chosen. */
 fovea_status fv_context_select_nodes(fovea_context *ctx, fovea_threads_bind option);
 
-/* fovea_info.nodes. */
+/* fovea_context_facts.nodes. */
 void fv_context_nodes_text(const fovea_context *ctx, char *text, size_t size);
 
 /* Where pages are; DEFAULT: nothing is to be done. */

@@ -32,13 +32,13 @@ static inline int64_t fv_dtype_bytes(fovea_dtype dtype, int64_t elements) {
 }
 
 /* Whether they are weights as integers with scales, separate or inside. */
-static inline bool fv_dtype_quantised(fovea_dtype dtype) {
+static inline bool fv_dtype_quantized(fovea_dtype dtype) {
     return fv_dtype_of(dtype)->stored && !fv_dtype_of(dtype)->computed;
 }
 
 /* Whether they are such with separate scales. */
 static inline bool fv_dtype_scaled(fovea_dtype dtype) {
-    return fv_dtype_quantised(dtype) && fv_dtype_of(dtype)->scaled;
+    return fv_dtype_quantized(dtype) && fv_dtype_of(dtype)->scaled;
 }
 
 /* Elements and bytes of a block with its scales inside; one element of a type that has none. */
@@ -69,7 +69,7 @@ static inline bool fv_dtype_built(fovea_dtype dtype) {
         return false;
 #endif
 #ifdef FV_WITHOUT_I8
-    if (fv_dtype_quantised(dtype) || fv_dtype_paged(dtype))
+    if (fv_dtype_quantized(dtype) || fv_dtype_paged(dtype))
         return false;
 #endif
     return true;

@@ -25,7 +25,7 @@
     X(fovea_attention_summary, top_weights)                                                                            \
     X(fovea_context_options, pool)                                                                                     \
     X(fovea_embedding_args, y)                                                                                         \
-    X(fovea_info, tuning)                                                                                              \
+    X(fovea_context_facts, tuning)                                                                                     \
     X(fovea_kv_append, rotated)                                                                                        \
     X(fovea_kv_cache_desc, rope)                                                                                       \
     X(fovea_kv_pages, starts)                                                                                          \
@@ -38,8 +38,8 @@
     X(fovea_mha_desc, norm_eps)                                                                                        \
     X(fovea_mha_weights, fused_bias)                                                                                   \
     X(fovea_norm_args, workspace_size)                                                                                 \
-    X(fovea_pool_args, reserved)                                                                                       \
-    X(fovea_quantisation, scales)                                                                                      \
+    X(fovea_pool_tokens_args, reserved)                                                                                \
+    X(fovea_quantization, scales)                                                                                      \
     X(fovea_quantize_error, relative)                                                                                  \
     X(fovea_quantize_options, search)                                                                                  \
     X(fovea_rope_desc, divisors)                                                                                       \
@@ -58,14 +58,14 @@ enum { FV_STRUCTS(FV_STRUCT_INDEX) FV_STRUCT_COUNT };
 
 extern const fv_struct fv_structs[FV_STRUCT_COUNT];
 
-/* Use as FV_STRUCT(fovea_info). */
+/* Use as FV_STRUCT(fovea_context_facts). */
 #define FV_STRUCT(type) (fv_structs[FV_STRUCT_##type])
 
 /* Fills the caller's struct of size bytes: defaults, as far as both know, zeros, and struct_size. NULL is ignored. */
 void fv_struct_init(void *given, size_t size, const void *defaults, size_t known);
 
 /* FOVEA_OK if the library knows such a struct_size, else FOVEA_ERROR_VERSION: a struct of 0.2, one that was not
- * initialised, or one of a newer version. The struct may then be read in place, but only the fields of version 0.3:
+ * initialized, or one of a newer version. The struct may then be read in place, but only the fields of version 0.3:
  * an older caller's ends there. */
 fovea_status fv_struct_check(fv_struct type, const void *given);
 

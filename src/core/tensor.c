@@ -106,8 +106,8 @@ fovea_tensor fv_tensor_repeated(const fovea_tensor *tensor) {
 fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *rule, fv_span *span) {
     if (tensor->dtype != rule->dtype)
         return refuse_dtype(tensor, rule);
-    if (tensor->quantisation)
-        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "%s: quantisation is not supported", rule->name);
+    if (tensor->quantization)
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "%s: quantization is not supported", rule->name);
     const fovea_status status = check_shape(tensor, rule);
     if (status != FOVEA_OK)
         return status;

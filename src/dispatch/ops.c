@@ -9,7 +9,7 @@ static fv_pack_fn *pack(fv_source source, fv_format format, fv_target target) {
 }
 
 void fv_ops_select(fv_target target, fv_ops *ops) {
-    const fv_kernel *quantise = fv_kernel_best(FV_OP_quantise, FV_TYPE_i8, target);
+    const fv_kernel *quantize = fv_kernel_best(FV_OP_quantize, FV_TYPE_i8, target);
     const fv_kernel *expand = fv_kernel_best(FV_OP_expand, FV_TYPE_i4, target);
     const fv_kernel *unpack = fv_unpack_best(FV_FORMAT_bf16x2, target),
                     *softmax = fv_kernel_best(FV_OP_softmax, FV_TYPE_bf16, target);
@@ -38,7 +38,7 @@ void fv_ops_select(fv_target target, fv_ops *ops) {
         .pack_rows_bf16x2 = pack(FV_SOURCE_rows, FV_FORMAT_bf16x2, target),
         .pack_steps_bf16x2 = pack(FV_SOURCE_steps, FV_FORMAT_bf16x2, target),
         .unpack_bf16x2 = unpack ? unpack->run.unpack : NULL,
-        .quantise = quantise ? quantise->run.quantise_i8 : NULL,
+        .quantize = quantize ? quantize->run.quantize_i8 : NULL,
         .expand_i4 = expand ? expand->run.expand_i4 : NULL,
     };
 }

@@ -28,7 +28,7 @@ typedef struct fv_ops {
     fv_narrow_bf16_fn *narrow_bf16, *narrow_f16;
     fv_pack_fn *pack_columns_bf16x2, *pack_columns_f16x2x4, *pack_rows_bf16x2, *pack_steps_bf16x2;
     fv_unpack_fn *unpack_bf16x2;
-    fv_quantise_i8_fn *quantise;
+    fv_quantize_i8_fn *quantize;
     fv_expand_i4_fn *expand_i4;
 } fv_ops;
 

@@ -4,12 +4,12 @@
 
 #include <math.h>
 
-typedef struct normalisation {
+typedef struct normalization {
     fv_view x, y;
-} normalisation;
+} normalization;
 
 /* The sum of squares of a row times a power of two. */
-static float squares(const normalisation *m, int64_t row, float factor) {
+static float squares(const normalization *m, int64_t row, float factor) {
     const int64_t channels = m->x.tensor->shape[3];
     float lanes[FV_LANES] = {0}, run[FV_RUN];
     for (int64_t at = 0, n; at < channels; at += n) {
@@ -25,7 +25,7 @@ static float squares(const normalisation *m, int64_t row, float factor) {
     return lanes[0];
 }
 
-static float largest(const normalisation *m, int64_t row) {
+static float largest(const normalization *m, int64_t row) {
     const int64_t channels = m->x.tensor->shape[3];
     float most = 0, run[FV_RUN];
     for (int64_t at = 0, n; at < channels; at += n) {
@@ -36,7 +36,7 @@ static float largest(const normalisation *m, int64_t row) {
 }
 
 static void rows(const void *arg, int64_t begin, int64_t end) {
-    const normalisation *m = arg;
+    const normalization *m = arg;
     const int64_t channels = m->x.tensor->shape[3];
     float in[FV_RUN], out[FV_RUN];
     for (int64_t row = begin; row < end; row++) {
@@ -68,7 +68,7 @@ fovea_status fovea_normalize_rows(const fovea_context *ctx, const fovea_tensor *
         status = fv_spans_disjoint(&to, &from);
     if (status != FOVEA_OK)
         return status;
-    const normalisation m = {fv_view_input(x, ctx->target), fv_view_output(y, ctx->target)};
+    const normalization m = {fv_view_input(x, ctx->target), fv_view_output(y, ctx->target)};
     fv_rows_run(ctx, x->shape[0] * x->shape[1] * x->shape[2], x->shape[3], rows, &m);
     return FOVEA_OK;
 }

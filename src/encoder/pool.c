@@ -1,26 +1,26 @@
-/* fovea_pool (fovea/encoder.h). */
+/* fovea_pool_tokens (fovea/encoder.h). */
 #include "encoder/encoder.h"
 
 #include <math.h>
 #include <string.h>
 
-void fovea_pool_args_init_size(fovea_pool_args *args, size_t size) {
-    static const fovea_pool_args defaults = {.pooling = FOVEA_POOLING_FIRST};
+void fovea_pool_tokens_args_init_size(fovea_pool_tokens_args *args, size_t size) {
+    static const fovea_pool_tokens_args defaults = {.pooling = FOVEA_POOLING_FIRST};
     fv_struct_init(args, size, &defaults, sizeof defaults);
 }
 
 typedef struct pool {
-    const fovea_pool_args *args;
+    const fovea_pool_tokens_args *args;
     fv_view x, y;
 } pool;
 
 /* The weight of a token. */
-static float weight_of(const fovea_pool_args *args, int64_t begin, int64_t row) {
+static float weight_of(const fovea_pool_tokens_args *args, int64_t begin, int64_t row) {
     return args->weights ? args->weights[row] : (float)(row - begin + 1);
 }
 
 /* The divisor of the sum over a sequence; 0: the result is +0. */
-static float divisor_of(const fovea_pool_args *args, int64_t begin, int64_t end) {
+static float divisor_of(const fovea_pool_tokens_args *args, int64_t begin, int64_t end) {
     float sum = 0.0F;
     switch (args->pooling) {
     case FOVEA_POOLING_MEAN: return (float)(end - begin);
@@ -75,7 +75,7 @@ static void rows(const void *arg, int64_t first, int64_t last) {
     }
 }
 
-static fovea_status check_sequences(const fovea_pool_args *args, const fv_span *y) {
+static fovea_status check_sequences(const fovea_pool_tokens_args *args, const fv_span *y) {
     const int64_t count = args->y.shape[2], rows_of_x = args->x.shape[2];
     if (count > 0 && (!args->begin || !args->end))
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", args->begin ? "end" : "begin");
@@ -94,7 +94,7 @@ static fovea_status check_sequences(const fovea_pool_args *args, const fv_span *
     return status;
 }
 
-static fovea_status check(const fovea_pool_args *args) {
+static fovea_status check(const fovea_pool_tokens_args *args) {
     fv_span x, y;
     fovea_status status = fv_view_sizes("x", &args->x, true);
     if (status == FOVEA_OK)
@@ -113,13 +113,13 @@ static fovea_status check(const fovea_pool_args *args) {
     return status == FOVEA_OK ? check_sequences(args, &y) : status;
 }
 
-fovea_status fovea_pool(const fovea_context *ctx, const fovea_pool_args *given) {
+fovea_status fovea_pool_tokens(const fovea_context *ctx, const fovea_pool_tokens_args *given) {
     FV_HOLD_EXCEPTIONS();
-    fovea_pool_args args;
+    fovea_pool_tokens_args args;
     if (!ctx || !given)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", ctx ? "args" : "ctx");
-    fovea_pool_args_init(&args);
-    fovea_status status = fv_struct_read(FV_STRUCT(fovea_pool_args), given, &args);
+    fovea_pool_tokens_args_init(&args);
+    fovea_status status = fv_struct_read(FV_STRUCT(fovea_pool_tokens_args), given, &args);
     if (status == FOVEA_OK)
         status = check(&args);
     const int64_t sequences = args.y.shape[2];

@@ -63,7 +63,7 @@ static fovea_status check_part(const fovea_linear_desc *d, int64_t p) {
         return refuse_dtype("weight", p, w->dtype, fv_linear_weight_types);
     char name[48];
     snprintf(name, sizeof name, "the weight of part %lld", (long long)p);
-    status = fv_quantised_check(w, name);
+    status = fv_quantized_check(w, name);
     if (status != FOVEA_OK)
         return status;
     if (part->bias && part->bias_dtype != 0 && fv_type_of(part->bias_dtype) == FV_TYPE_COUNT)
@@ -88,29 +88,29 @@ static fovea_status read_dtypes(fovea_linear_desc *d) {
                                                           : FOVEA_OK;
 }
 
-/* Selects the arithmetic of a map, quantised of whose parts are quantised. */
-static fovea_status select_quantised(fovea_linear_desc *d, int64_t quantised) {
+/* Selects the arithmetic of a map, quantized of whose parts are quantized. */
+static fovea_status select_quantized(fovea_linear_desc *d, int64_t quantized) {
     if (d->arithmetic == FOVEA_ARITHMETIC_EXACT)
         return FOVEA_OK;
-    if (quantised < d->part_count)
+    if (quantized < d->part_count)
         return fv_fail(FOVEA_ERROR_UNSUPPORTED,
                        "arithmetic is %s, but %s: ask for FOVEA_ARITHMETIC_EXACT, or make maps of their own",
                        fv_enum_name(FV_ENUM_arithmetic, (int)d->arithmetic),
-                       quantised ? "some of the weights are quantised and others are not" : "no weights are quantised");
+                       quantized ? "some of the weights are quantized and others are not" : "no weights are quantized");
     d->arithmetic = d->arithmetic == FOVEA_ARITHMETIC_Q8 ? FOVEA_ARITHMETIC_Q8 : FOVEA_ARITHMETIC_Q16;
     return FOVEA_OK;
 }
 
 fovea_status fv_linear_select_arithmetic(const fovea_context *ctx, fovea_linear_desc *d) {
     const fovea_linear_part *parts = fv_linear_parts(d);
-    int64_t quantised = 0;
+    int64_t quantized = 0;
     for (int64_t p = 0; p < d->part_count; p++)
-        quantised += fv_dtype_quantised(parts[p].weight.dtype);
+        quantized += fv_dtype_quantized(parts[p].weight.dtype);
     const bool of_bf16 = d->arithmetic == FOVEA_ARITHMETIC_BF16 || d->arithmetic == FOVEA_ARITHMETIC_BF16_TILE,
                integers = d->arithmetic == FOVEA_ARITHMETIC_Q16 || d->arithmetic == FOVEA_ARITHMETIC_Q8;
-    if ((quantised && !of_bf16) || integers) {
+    if ((quantized && !of_bf16) || integers) {
         const fovea_status known = fv_enum_check(FV_ENUM_arithmetic, "arithmetic", (int)d->arithmetic);
-        return known == FOVEA_OK ? select_quantised(d, quantised) : known;
+        return known == FOVEA_OK ? select_quantized(d, quantized) : known;
     }
     fovea_dtype weights = FOVEA_DTYPE_BF16; /* or that of the first part that has another */
     for (int64_t p = 0; p < d->part_count && weights == FOVEA_DTYPE_BF16; p++)

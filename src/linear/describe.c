@@ -49,7 +49,7 @@ static size_t describe(const fovea_linear *l, int64_t rows, char *text, size_t s
         fv_text_add(
             text, size, &n, "format  %s, %s in groups of %lld, %lld bytes, arithmetic %s\ninteger %s, of few rows %s\n",
             fv_enum_name(FV_ENUM_dtype, (int)l->weight_dtype) + sizeof "FOVEA_DTYPE",
-            fv_format_of(l->weights.format).name, (long long)l->quantised.group,
+            fv_format_of(l->weights.format).name, (long long)l->quantized.group,
             (long long)fovea_linear_weight_bytes(l), fovea_arithmetic_name(l->arithmetic), l->many->name, l->few->name);
     else if (l->weights.scales)
         fv_text_add(text, size, &n, "format  %s, one scale for each output channel\n",

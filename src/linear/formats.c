@@ -16,17 +16,17 @@ static const fv_linear_format formats[] = {
 };
 /* clang-format on */
 
-/* Quantised weights in groups, whose format is that of their matrix. */
+/* Quantized weights in groups, whose format is that of their matrix. */
 static const fv_linear_format grouped = {0, FV_FORMAT_i8g, FV_KIND_f32, FV_FORMAT_f32, {0, 0}, true};
 
 const char fv_linear_weight_types[] =
-    "weights are FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16 or of a quantised type";
+    "weights are FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16 or of a quantized type";
 
 const fv_linear_format *fv_linear_format_of(fovea_dtype dtype) {
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
         if (formats[i].dtype == dtype && fv_dtype_built(dtype))
             return &formats[i];
-    return fv_dtype_quantised(dtype) && fv_dtype_built(dtype) ? &grouped : NULL;
+    return fv_dtype_quantized(dtype) && fv_dtype_built(dtype) ? &grouped : NULL;
 }
 
 const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out, bool halves) {
@@ -70,10 +70,10 @@ const fv_kernel *fv_linear_product(int64_t number) {
 
 static void select_grouped(fovea_linear *l) {
     const fv_target target = l->ctx->target;
-    const fv_format format = l->quantised.format;
+    const fv_format format = l->quantized.format;
     l->weights.format = format;
-    l->weights.group = (fv_group){(int16_t)l->quantised.group, (int16_t)fv_scales_extra(l->quantised.scales)};
-    l->quantise = fv_kernel_best(FV_OP_quantise, FV_TYPE_i8, target)->run.quantise_i8;
+    l->weights.group = (fv_group){(int16_t)l->quantized.group, (int16_t)fv_scales_extra(l->quantized.scales)};
+    l->quantize = fv_kernel_best(FV_OP_quantize, FV_TYPE_i8, target)->run.quantize_i8;
     l->read_scales = fv_kernel_best(FV_OP_scales, FV_TYPE_f32, target)->run.scales_f32;
     if (format != FV_FORMAT_i8g)
         l->expand = fv_kernel_best(FV_OP_expand, fv_format_of(format).element, target)->run.expand_i4;

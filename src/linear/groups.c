@@ -14,25 +14,25 @@
 
 /* Describes groups by the parts' description; false if there is no memory. */
 bool fv_linear_describe_groups(fovea_linear *l, const fovea_matrix *w) {
-    l->quantised = fv_quantised_of(w);
+    l->quantized = fv_quantized_of(w);
     if (l->arithmetic == FOVEA_ARITHMETIC_Q8)
-        fv_quantised_split(&l->quantised, l->in);
-    if (w->quantisation)
-        fv_struct_read(FV_STRUCT(fovea_quantisation), w->quantisation, &l->given);
+        fv_quantized_split(&l->quantized, l->in);
+    if (w->quantization)
+        fv_struct_read(FV_STRUCT(fovea_quantization), w->quantization, &l->given);
     l->order = malloc((size_t)l->in * sizeof *l->order);
     if (!l->order)
         return false;
-    if (!fv_quantised_order(w, l->order)) {
+    if (!fv_quantized_order(w, l->order)) {
         free(l->order);
         l->order = NULL;
     }
-    l->quantised.order = l->order;
+    l->quantized.order = l->order;
     return true;
 }
 
 void fv_linear_pack_groups(fovea_linear *l, const fovea_matrix *w, int64_t first, int64_t count, int64_t place) {
     const int64_t panel = place / l->panel;
-    fv_quantised_pack(w, &l->quantised, first, count, l->panel, place % l->panel,
+    fv_quantized_pack(w, &l->quantized, first, count, l->panel, place % l->panel,
                       (char *)l->memory + panel * l->weights.panel * 4, l->group_scales + panel * l->scale_bytes);
 }
 
@@ -40,12 +40,12 @@ void fv_linear_read_integers(const fv_linear_execution *e, const fv_linear_buffe
     const fovea_linear *l = e->linear;
     const fovea_tensor *x = &e->args->x;
     const fv_kind kind = e->integers->kind;
-    const int64_t words = fv_group_words(kind, l->in, l->quantised.group), stride = fv_linear_row_stride(x);
+    const int64_t words = fv_group_words(kind, l->in, l->quantized.group), stride = fv_linear_row_stride(x);
     const int most = l->arithmetic == FOVEA_ARITHMETIC_Q8 ? FV_Q8_MOST : FV_I8_MOST;
     const bool lies = !l->widen_x && fv_linear_together(e) == l->in;
     uint32_t *to = b->integers + (run->first + run->done) * words;
     if (lies && !l->order) {
-        l->quantise(run->count, l->in, l->quantised.group, kind, most, fv_linear_place(x, run, 0, 0), stride, to);
+        l->quantize(run->count, l->in, l->quantized.group, kind, most, fv_linear_place(x, run, 0, 0), stride, to);
         return;
     }
     fv_row_run row = *run;
@@ -58,13 +58,13 @@ void fv_linear_read_integers(const fv_linear_execution *e, const fv_linear_buffe
                 l->copy(1, x->shape[3], fv_linear_place(x, &row, head, 0), 0, from + head * x->shape[3], 0);
         for (int64_t t = 0; t < l->in && l->order; t++)
             ordered[t] = from[l->order[t]];
-        l->quantise(1, l->in, l->quantised.group, kind, most, l->order ? ordered : from, 0, to);
+        l->quantize(1, l->in, l->quantized.group, kind, most, l->order ? ordered : from, 0, to);
     }
 }
 
 fv_operand fv_linear_open_groups(const fovea_linear *l, const fv_linear_buffers *b, int64_t panel, int64_t k,
                                  int64_t step, bool expanded) {
-    const fv_quantised *q = &l->quantised;
+    const fv_quantized *q = &l->quantized;
     const int64_t group = q->group, first = k / group, count = fv_ceil_div(step, group);
     assert(k % fv_linear_block_unit(l) == 0);
     l->read_scales(q->scales, l->group_scales + panel * l->scale_bytes, l->panel, first, count, b->scales);

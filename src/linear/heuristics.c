@@ -24,7 +24,7 @@ enum { TILE_ROWS = 8 }; /* fewer leave most of a tile of bf16_tile empty, and mu
 
 /* Bytes of a row of x as a product of integers wants it. */
 static int64_t integer_bytes(const fovea_linear *l, const fv_kernel *product) {
-    return fv_group_words(product->kind, l->in, l->quantised.group) * (int64_t)sizeof(uint32_t);
+    return fv_group_words(product->kind, l->in, l->quantized.group) * (int64_t)sizeof(uint32_t);
 }
 
 /* Bytes of an element of weights, and of a row of x, as they are multiplied. */
@@ -166,7 +166,7 @@ fv_linear_scratch fv_linear_lay_out(const fovea_linear *l, const fv_linear_choic
     if (l->grouped) {
         const bool exact = !fv_linear_integers(l);
         const int64_t block = fv_min(exact ? c->widened : c->k_block, fv_round_up(l->in, fv_linear_block_unit(l)));
-        const int64_t groups = fv_ceil_div(block, l->quantised.group),
+        const int64_t groups = fv_ceil_div(block, l->quantized.group),
                       width = fv_scales_row((fv_group_extra)l->weights.group.extra, l->panel);
         s.x = fv_reserve(&at, exact ? (l->widen_x || gathers ? c->row_block : 0) : 2, l->in * f);
         s.pairs = s.exponents = at;

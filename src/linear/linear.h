@@ -13,7 +13,7 @@
 #include "kernels.h"
 #include "linear/heuristics.h"
 #include "pack_any.h"
-#include "quantisation/quantisation.h"
+#include "quantization/quantization.h"
 #include "tuning/tuning.h"
 
 typedef struct fv_linear_part {
@@ -56,17 +56,17 @@ struct fovea_linear {
     const fv_kernel
         *pairs; /* bf16x2 or f16x2 or, of bf16_tile, bf16x2_amx_order; NULL: this CPU, or a type, has no use for it. Of
                    float16 all rows are multiplied so, as then no other kernel can read the weights */
-    /* Quantised weights in groups (groups.c): */
+    /* Quantized weights in groups (groups.c): */
     bool grouped;
-    fv_quantised quantised;
-    int32_t *order;           /* quantised.order, or NULL */
-    fovea_quantisation given; /* group_size, scale_dtype and whether there are zeros: as the parts have them */
+    fv_quantized quantized;
+    int32_t *order;           /* quantized.order, or NULL */
+    fovea_quantization given; /* group_size, scale_dtype and whether there are zeros: as the parts have them */
     char *group_scales;       /* as packed: */
     int64_t scale_bytes;      /* bytes of a panel's scales */
     const fv_kernel *few;     /* q16 and q8: at most its mr rows; */
     const fv_kernel *many;    /* the default of a choice, */
     int64_t many_number;      /* and its number */
-    fv_quantise_i8_fn *quantise;
+    fv_quantize_i8_fn *quantize;
     fv_scales_f32_fn *read_scales;
     fv_expand_i4_fn *expand;      /* NULL: the words are those of i8g */
     fovea_arithmetic arithmetic;  /* bf16 is exact here */
@@ -97,14 +97,14 @@ const fv_kernel *fv_linear_gemm(const fovea_context *ctx, int64_t out, bool halv
 /* The width of a map's panels, whose types and product are chosen. */
 int64_t fv_linear_panel(const fovea_linear *linear);
 
-/* The row of a type of weights; NULL: maps do not take it, or not in this build. Of quantised weights in groups all
+/* The row of a type of weights; NULL: maps do not take it, or not in this build. Of quantized weights in groups all
  * have one. */
 const fv_linear_format *fv_linear_format_of(fovea_dtype dtype);
 
 /* Are weights of that matrix packed in groups? int8 with a scale for each column are not, if the map is exact. */
 static inline bool fv_linear_grouped(const fovea_matrix *w, fovea_arithmetic arithmetic) {
-    const bool columns = w->dtype == FOVEA_DTYPE_I8 && w->quantisation->scales;
-    return fv_dtype_quantised(w->dtype) && (!columns || arithmetic != FOVEA_ARITHMETIC_EXACT);
+    const bool columns = w->dtype == FOVEA_DTYPE_I8 && w->quantization->scales;
+    return fv_dtype_quantized(w->dtype) && (!columns || arithmetic != FOVEA_ARITHMETIC_EXACT);
 }
 
 /* Are rows of x multiplied as integers? */
@@ -124,7 +124,7 @@ static inline int64_t fv_linear_tile_rows(const fovea_linear *l, const fv_linear
 
 /* Channels that a block of weights in groups is a multiple of: scales are read by super-blocks. */
 static inline int64_t fv_linear_block_unit(const fovea_linear *l) {
-    return l->quantised.group * fv_scales_per_super(l->quantised.scales);
+    return l->quantized.group * fv_scales_per_super(l->quantized.scales);
 }
 
 /* "weights are ...", for sentences of errors. */

@@ -20,7 +20,7 @@ static bool lay_out(fovea_linear *l, int64_t *bytes) {
     l->weights.row = l->weights.width = (int16_t)l->panel;
     l->weights.panel = (l->grouped ? fv_group_rows(l->weights.format, l->in) : words) * l->panel;
     if (l->grouped)
-        l->scale_bytes = fv_round_up(fv_scales_bytes(l->quantised.scales, l->quantised.groups, l->panel), 4);
+        l->scale_bytes = fv_round_up(fv_scales_bytes(l->quantized.scales, l->quantized.groups, l->panel), 4);
     *bytes = fv_operand_bytes(l->weights.format, l->in, l->panel) * l->panels;
     const fv_linear_choice none = {0}, plain = fv_linear_heuristics(l, INT64_MAX, &none); /* fewer rows need no more */
     l->bytes = fv_linear_workspace(l, &plain);
@@ -61,7 +61,7 @@ fv_matrix fv_linear_source(const fovea_matrix *w, fv_target target) {
                        .column = w->out_stride,
                        .bits = fv_dtype_bits(w->dtype),
                        .widen = fv_widen_of(w->dtype, target),
-                       .scales = w->quantisation ? w->quantisation->scales : NULL,
+                       .scales = w->quantization ? w->quantization->scales : NULL,
                        .scale = 1.0f};
 }
 
@@ -77,7 +77,7 @@ static stretch stretch_at(const fovea_linear *l, const fv_linear_part *to, int64
                      column / width * l->panel + behind + column % width};
 }
 
-/* numbers: room for the columns of a panel, of quantised weights that become floats. */
+/* numbers: room for the columns of a panel, of quantized weights that become floats. */
 static void pack_elements(fovea_linear *l, const fovea_linear_part *part, const fv_linear_part *to, float *numbers) {
     const fovea_matrix *w = &part->weight;
     fv_matrix from = fv_linear_source(w, l->ctx->target);
@@ -85,7 +85,7 @@ static void pack_elements(fovea_linear *l, const fovea_linear_part *part, const 
     for (stretch s = stretch_at(l, to, 0); s.done < to->out; s = stretch_at(l, to, s.done + s.count)) {
         from.columns = s.count;
         if (numbers && fv_linear_grouped(w, FOVEA_ARITHMETIC_EXACT)) {
-            fv_quantised_numbers(w, s.done, s.count, numbers);
+            fv_quantized_numbers(w, s.done, s.count, numbers);
             const fv_matrix floats = {numbers, l->in, s.count, 1, l->in, 32, NULL, NULL, from.scale};
             fv_pack_any(&floats, &l->weights, l->memory, s.place);
             continue;
@@ -167,7 +167,7 @@ void fovea_linear_destroy(fovea_linear *linear) {
     free(linear);
 }
 
-/* The packed weights keep the type of the parts' if it is one, nothing scales them and quantised ones are packed in one
+/* The packed weights keep the type of the parts' if it is one, nothing scales them and quantized ones are packed in one
  * way; else they are floats, if that is the arithmetic. */
 static fovea_status select_types(fovea_linear *l, const fovea_linear_desc *d) {
     const fovea_linear_part *parts = fv_linear_parts(d);
@@ -179,8 +179,8 @@ static fovea_status select_types(fovea_linear *l, const fovea_linear_desc *d) {
     int64_t other = -1; /* the first part that is not as the first one */
     for (int64_t p = d->part_count - 1; p >= 0; p--)
         if (parts[p].weight.dtype != l->weight_dtype || parts[p].has_scale ||
-            (p > 0 && fv_dtype_quantised(l->weight_dtype) &&
-             !fv_quantised_together(&parts[0].weight, &parts[p].weight)))
+            (p > 0 && fv_dtype_quantized(l->weight_dtype) &&
+             !fv_quantized_together(&parts[0].weight, &parts[p].weight)))
             other = p;
     const bool exact = d->arithmetic != FOVEA_ARITHMETIC_Q16 && d->arithmetic != FOVEA_ARITHMETIC_Q8;
     if (other >= 0 && !exact)
@@ -188,7 +188,7 @@ static fovea_status select_types(fovea_linear *l, const fovea_linear_desc *d) {
                        "arithmetic is %s, but part %lld has %s: make it a map of its own, or ask for "
                        "FOVEA_ARITHMETIC_EXACT, which packs float32",
                        fv_enum_name(FV_ENUM_arithmetic, (int)d->arithmetic), (long long)other,
-                       parts[other].has_scale ? "a scale" : "another quantisation than part 0");
+                       parts[other].has_scale ? "a scale" : "another quantization than part 0");
     if (other >= 0 || (l->order && exact)) {
         l->weight_dtype = FOVEA_DTYPE_F32;
         l->grouped = false;
@@ -218,12 +218,12 @@ static fovea_status copy_to_nodes(fovea_linear *l, const fovea_linear_desc *desc
         const int node = fv_node_of(t, i, t->count);
         own.placement_node = t->nodes->node[node].number;
         if (node != l->placement.node && !l->copies[node] && t->nodes->node[node].memory)
-            status = fovea_linear_pack(l->ctx, &own, &l->copies[node]);
+            status = fovea_linear_create(l->ctx, &own, &l->copies[node]);
     }
     return status;
 }
 
-fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc *desc, fovea_linear **linear) {
+fovea_status fovea_linear_create(const fovea_context *ctx, const fovea_linear_desc *desc, fovea_linear **linear) {
     FV_HOLD_EXCEPTIONS();
     if (!linear)
         return fv_fail(FOVEA_ERROR_NULL, "linear is NULL");

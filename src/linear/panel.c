@@ -87,8 +87,8 @@ static void multiply_block(const fv_linear_execution *e, const fv_linear_buffers
     fv_rows rows = {.count = run->count};
     fv_multiply_fn *multiply = l->gemm_widen;
     if (e->integers) {
-        rows.stride = fv_group_words(e->integers->kind, l->in, l->quantised.group);
-        rows.data = b->integers + row * rows.stride + fv_group_words(e->integers->kind, k, l->quantised.group);
+        rows.stride = fv_group_words(e->integers->kind, l->in, l->quantized.group);
+        rows.data = b->integers + row * rows.stride + fv_group_words(e->integers->kind, k, l->quantized.group);
         multiply = e->integers->run.multiply;
     } else if (way == PATH_PAIRS) {
         rows.stride = fv_ceil_div(l->in, 2);

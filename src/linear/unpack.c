@@ -20,7 +20,7 @@ static int64_t column_of(const fovea_linear *l, int64_t part, int64_t j) {
 static void unpack_groups(const fovea_linear *l, int64_t part, int64_t j, void *integers, void *scales,
                           uint8_t *zeros) {
     const int64_t column = column_of(l, part, j), panel = column / l->panel;
-    fv_quantised_unpack(&l->quantised, l->weight_dtype, l->in, l->given.group_size, l->panel, column % l->panel,
+    fv_quantized_unpack(&l->quantized, l->weight_dtype, l->in, l->given.group_size, l->panel, column % l->panel,
                         (const char *)l->weights.data + panel * l->weights.panel * 4,
                         l->group_scales + panel * l->scale_bytes, integers, scales, zeros);
 }
@@ -63,13 +63,13 @@ fovea_status fovea_linear_unpack_scales(const fovea_linear *l, int64_t part, flo
     return FOVEA_OK;
 }
 
-fovea_status fovea_linear_unpack_groups(const fovea_linear *l, int64_t part, fovea_quantisation *quantisation,
+fovea_status fovea_linear_unpack_groups(const fovea_linear *l, int64_t part, fovea_quantization *quantization,
                                         void *scales, uint8_t *zeros, int32_t *group_of) {
     fovea_status status = check_part(l, part);
     if (status != FOVEA_OK)
         return status;
-    if (quantisation)
-        status = fv_struct_check(FV_STRUCT(fovea_quantisation), quantisation);
+    if (quantization)
+        status = fv_struct_check(FV_STRUCT(fovea_quantization), quantization);
     if (status != FOVEA_OK)
         return status;
     if (!l->grouped || !fv_dtype_scaled(l->weight_dtype))
@@ -83,8 +83,8 @@ fovea_status fovea_linear_unpack_groups(const fovea_linear *l, int64_t part, fov
                       zeros && has_zeros ? zeros + j * groups : NULL);
     for (int64_t t = 0; t < l->in && group_of && l->order; t++)
         group_of[l->order[t]] = (int32_t)(t / l->given.group_size);
-    if (quantisation) {
-        fovea_quantisation own = {.group_size = l->given.group_size,
+    if (quantization) {
+        fovea_quantization own = {.group_size = l->given.group_size,
                                   .scale_dtype = l->given.scales ? FOVEA_DTYPE_F32 : l->given.scale_dtype,
                                   .zeros = has_zeros ? zeros : NULL,
                                   .group_of = l->order ? group_of : NULL};
@@ -92,7 +92,7 @@ fovea_status fovea_linear_unpack_groups(const fovea_linear *l, int64_t part, fov
             own.scales = scales;
         else
             own.group_scales = scales;
-        fv_struct_write(FV_STRUCT(fovea_quantisation), quantisation, &own);
+        fv_struct_write(FV_STRUCT(fovea_quantization), quantization, &own);
     }
     return FOVEA_OK;
 }

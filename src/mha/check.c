@@ -4,7 +4,7 @@
 #include "mha/mha.h"
 
 void fovea_mha_desc_init_size(fovea_mha_desc *desc, size_t size) {
-    const fovea_mha_desc defaults = {.norm_eps = 1e-6, .quantised_arithmetic = FOVEA_ARITHMETIC_DEFAULT};
+    const fovea_mha_desc defaults = {.norm_eps = 1e-6, .quantized_arithmetic = FOVEA_ARITHMETIC_DEFAULT};
     fv_struct_init(desc, size, &defaults, sizeof defaults);
 }
 
@@ -42,7 +42,7 @@ static fovea_status check_enums(const fovea_mha_desc *d) {
                {FV_ENUM_mha_inputs, "inputs", (int)d->inputs},
                {FV_ENUM_mha_merge, "merge", (int)d->merge},
                {FV_ENUM_mha_fold, "fold_values", (int)d->fold_values},
-               {FV_ENUM_arithmetic, "quantised_arithmetic", (int)d->quantised_arithmetic}};
+               {FV_ENUM_arithmetic, "quantized_arithmetic", (int)d->quantized_arithmetic}};
     fovea_status status = FOVEA_OK;
     for (size_t i = 0; i < sizeof all / sizeof all[0] && status == FOVEA_OK; i++)
         status = fv_enum_check(all[i].type, all[i].field, all[i].value);
@@ -250,7 +250,7 @@ static void count_costs(const fovea_mha_desc *desc, const fv_mha_shape *shape, f
         inputs + weight * cost->parameters + 2.0 * between + out * (s.o_out > 0 ? queries * (double)s.o_out : heads);
 }
 
-fovea_status fovea_mha_cost(const fovea_mha_desc *desc, fovea_mha_costs *cost) {
+fovea_status fovea_mha_desc_costs(const fovea_mha_desc *desc, fovea_mha_costs *cost) {
     FV_HOLD_EXCEPTIONS();
     if (!cost)
         return fv_fail(FOVEA_ERROR_NULL, "cost is NULL");

@@ -3,7 +3,7 @@
 #include "core/core.h"
 #include "linear/linear.h"
 #include "mha/mha.h"
-#include "quantisation/quantisation.h"
+#include "quantization/quantization.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static void drop(fv_mha_packed *packed) {
 static fovea_linear_part part_of(const fv_dense *d) {
     fovea_linear_part part = {
         .weight = fovea_matrix_in_out(d->w, d->dtype, d->in, d->out), .bias = d->bias, .bias_dtype = FOVEA_DTYPE_F32};
-    part.weight.quantisation = d->scales ? &d->quantisation : NULL;
+    part.weight.quantization = d->scales ? &d->quantization : NULL;
     if (d->given)
         part.weight = *d->given;
     return part;
@@ -31,7 +31,7 @@ static fovea_linear_part part_of(const fv_dense *d) {
 /* A map from rows of x_dtype to rows of y_dtype, in the layer's arithmetic if that is defined for its types. */
 static fovea_status pack(const fovea_context *ctx, const fovea_mha_desc *layer, const fovea_linear_part *parts,
                          int64_t count, fovea_dtype x_dtype, fovea_dtype y_dtype, fovea_linear **map) {
-    bool named = x_dtype == FOVEA_DTYPE_BF16, quantised = false;
+    bool named = x_dtype == FOVEA_DTYPE_BF16, quantized = false;
     fovea_linear_desc desc;
     fovea_linear_desc_init(&desc);
     desc.dtype = x_dtype;
@@ -43,22 +43,22 @@ static fovea_status pack(const fovea_context *ctx, const fovea_mha_desc *layer, 
     desc.placement_node = layer->placement_node;
     for (int64_t p = 0; p < count; p++) {
         named = named && parts[p].weight.dtype == FOVEA_DTYPE_BF16;
-        quantised = quantised || fv_dtype_quantised(parts[p].weight.dtype);
+        quantized = quantized || fv_dtype_quantized(parts[p].weight.dtype);
     }
-    desc.arithmetic = quantised ? layer->quantised_arithmetic
+    desc.arithmetic = quantized ? layer->quantized_arithmetic
                       : named   ? layer->attention->arithmetic
                                 : FOVEA_ARITHMETIC_EXACT;
-    return fovea_linear_pack(ctx, &desc, map);
+    return fovea_linear_create(ctx, &desc, map);
 }
 
 /* Can both be parts of one map, without becoming floats for that? */
 static bool together(const fv_dense *a, const fv_dense *b) {
     const fovea_matrix v = part_of(a).weight, w = part_of(b).weight;
-    const bool quantised = fv_dtype_quantised(v.dtype);
-    return quantised == fv_dtype_quantised(w.dtype) && (!quantised || fv_quantised_together(&v, &w));
+    const bool quantized = fv_dtype_quantized(v.dtype);
+    return quantized == fv_dtype_quantized(w.dtype) && (!quantized || fv_quantized_together(&v, &w));
 }
 
-/* Which map makes a role. What is projected from one input is one product, if it is quantised alike or not at all.
+/* Which map makes a role. What is projected from one input is one product, if it is quantized alike or not at all.
  * TIED: inputs of one type share a map. */
 static void select_maps(const fovea_mha_desc *desc, const fv_mha_shape *shape, const fv_mha_dense *dense, int *map_of) {
     const fv_mha_role *role = shape->role;

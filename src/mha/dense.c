@@ -15,8 +15,8 @@ bool fv_dense_make(fv_dense *d, int64_t in, int64_t out, fovea_dtype dtype, bool
     const bool scaled = fv_dtype_scaled(dtype);
     if (scaled)
         d->scales = calloc((size_t)out, sizeof(float));
-    fovea_quantisation_init(&d->quantisation);
-    d->quantisation.scales = d->scales;
+    fovea_quantization_init(&d->quantization);
+    d->quantization.scales = d->scales;
     return d->w && (d->bias || !bias) && (d->scales || !scaled);
 }
 

@@ -38,8 +38,8 @@ typedef struct fv_dense {
     void *w;
     float *bias;
     float *scales;                   /* [out] of integers, else NULL; */
-    fovea_quantisation quantisation; /* has them, too */
-    const fovea_matrix *given;       /* quantised otherwise: the caller's, and no w */
+    fovea_quantization quantization; /* has them, too */
+    const fovea_matrix *given;       /* quantized otherwise: the caller's, and no w */
 } fv_dense;
 
 static inline bool fv_dense_there(const fv_dense *d) { return d->w || d->given; }
@@ -77,7 +77,7 @@ fovea_status fv_mha_read_desc(const fovea_mha_desc *given, fovea_mha_desc *desc,
 /* Resolves a description that was read; a v_bias that is given prevents FOVEA_MHA_FOLD_CHEAPER. */
 fovea_status fv_mha_resolve(const fovea_mha_desc *desc, bool v_bias, fv_mha_shape *shape);
 
-/* Normalises queries and keys in place, where weights say so, with fv_mha_norm_bytes() of scratch (cached.c). */
+/* Normalizes queries and keys in place, where weights say so, with fv_mha_norm_bytes() of scratch (cached.c). */
 fovea_status fv_mha_norm(const fovea_mha *mha, const fovea_tensor *q, const fovea_tensor *k, void *scratch);
 size_t fv_mha_norm_bytes(const fovea_mha *mha);
 

@@ -26,9 +26,9 @@ typedef struct rule {
 } rule;
 
 /* int8 with a scale for each output channel: the only integers that are copied head by head. */
-static bool columns_scaled(const fovea_matrix *m) { return m->dtype == FOVEA_DTYPE_I8 && m->quantisation->scales; }
+static bool columns_scaled(const fovea_matrix *m) { return m->dtype == FOVEA_DTYPE_I8 && m->quantization->scales; }
 
-static bool in_groups(const fovea_matrix *m) { return fv_dtype_quantised(m->dtype) && !columns_scaled(m); }
+static bool in_groups(const fovea_matrix *m) { return fv_dtype_quantized(m->dtype) && !columns_scaled(m); }
 
 static fovea_status check_matrix(const rule *r) {
     const fovea_matrix *m = r->matrix;
@@ -41,13 +41,13 @@ static fovea_status check_matrix(const rule *r) {
         return fv_fail(FOVEA_ERROR_STRIDE, "weights: %s has a negative stride of heads (%lld)", r->name,
                        (long long)r->head_stride);
     char field[48];
-    const bool quantised = fv_dtype_quantised(m->dtype) && fv_dtype_built(m->dtype);
-    if (fv_type_of(m->dtype) == FV_TYPE_COUNT && (r->factor || !quantised)) {
+    const bool quantized = fv_dtype_quantized(m->dtype) && fv_dtype_built(m->dtype);
+    if (fv_type_of(m->dtype) == FV_TYPE_COUNT && (r->factor || !quantized)) {
         snprintf(field, sizeof field, "weights: dtype of %s", r->name);
         return fv_dtype_refuse(field, m->dtype, r->factor ? factor_types : fv_linear_weight_types);
     }
     snprintf(field, sizeof field, "weights: %s", r->name);
-    const fovea_status status = fv_quantised_check(m, field);
+    const fovea_status status = fv_quantized_check(m, field);
     if (status != FOVEA_OK)
         return status;
     const int64_t stride = r->rows ? m->in_stride : m->out_stride; /* anything where it is ignored */
@@ -55,7 +55,7 @@ static fovea_status check_matrix(const rule *r) {
     const bool adjacent = stride >= 0 && fv_multiply(r->heads, r->head_stride, &heads) &&
                           fv_multiply(r->rows ? m->in : m->out, stride, &all) && heads == all;
     if (in_groups(m) && (r->whole || (r->head_stride && !adjacent)))
-        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "%s is quantised in groups or blocks, and its heads are %s", field,
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "%s is quantized in groups or blocks, and its heads are %s", field,
                        r->whole ? "fused: give q, k and v" : "not adjacent");
     if (!fv_multiply(r->heads, r->head_stride, &heads) || !fv_multiply(heads, 16, &heads))
         return fv_fail(FOVEA_ERROR_OVERFLOW, "weights: the strides of %s exceed the address space", r->name);
@@ -90,7 +90,7 @@ static fovea_status check_biases(const fovea_mha_desc *d, const fovea_mha_weight
     }
     const bool heads = d->form == FOVEA_MHA_FACTORED || folded || d->form == FOVEA_MHA_FUSED;
     if ((w->q_norm || w->k_norm) && !heads)
-        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "weights: %s: form %s has no heads of its own to normalise",
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "weights: %s: form %s has no heads of its own to normalize",
                        w->q_norm ? "q_norm" : "k_norm", fv_enum_name(FV_ENUM_mha_form, (int)d->form));
     if (d->form == FOVEA_MHA_MERGED && w->k_bias && (d->attention->softcap > 0.0 || d->attention->has_sinks))
         return fv_fail(FOVEA_ERROR_UNSUPPORTED,
@@ -189,7 +189,7 @@ static bool gather_groups(const source *s, fv_dense *d, const fovea_matrix *m, c
         float *column = malloc((size_t)m->in * sizeof *column);
         const bool ok = column && fv_dense_make(d, m->in, m->out, FOVEA_DTYPE_F32, false);
         for (int64_t o = 0; ok && o < m->out; o++) {
-            fv_quantised_numbers(m, o, 1, column);
+            fv_quantized_numbers(m, o, 1, column);
             for (int64_t i = 0; i < m->in; i++)
                 ((float *)d->w)[i * m->out + o] = column[i];
         }

@@ -10,7 +10,7 @@
 
 enum { TASK_ELEMENTS = 1 << 14, RUN_FLOATS = 1 << 12 }; /* least for a thread of its own; of a run in scratch */
 
-typedef struct normalisation {
+typedef struct normalization {
     const fovea_norm_args *args;
     fv_normalize_f32_fn *normalize;
     fv_normalize with;
@@ -19,7 +19,7 @@ typedef struct normalisation {
     int64_t rows, tasks, run; /* run: most rows of a call */
     float *scratch;           /* [tasks][run][channels], if rows are of 16 bits */
     int64_t vectors, bytes; /* of the workspace: where weight and bias become floats; all. Negative: more than memory */
-} normalisation;
+} normalization;
 
 void fovea_norm_args_init_size(fovea_norm_args *args, size_t size) {
     const fovea_norm_args defaults = {.weight_dtype = FOVEA_DTYPE_F32, .bias_dtype = FOVEA_DTYPE_F32, .eps = 1e-5};
@@ -109,7 +109,7 @@ static void *place(const fovea_tensor *t, int64_t row, int64_t *stride) {
 }
 
 /* count rows of one head from a row on. */
-static void run_rows(const normalisation *m, int64_t row, int64_t count, float *scratch) {
+static void run_rows(const normalization *m, int64_t row, int64_t count, float *scratch) {
     const fovea_norm_args *args = m->args;
     const int64_t n = args->x.shape[3];
     int64_t x_stride, y_stride;
@@ -126,7 +126,7 @@ static void run_rows(const normalisation *m, int64_t row, int64_t count, float *
 }
 
 static void rows_task(void *arg, int64_t task) {
-    const normalisation *m = arg;
+    const normalization *m = arg;
     const int64_t tokens = m->args->x.shape[2], each = fv_ceil_div(m->rows, m->tasks);
     const int64_t end = fv_min((task + 1) * each, m->rows);
     float *scratch = m->scratch ? m->scratch + task * m->run * m->args->x.shape[3] : NULL;
@@ -148,10 +148,10 @@ static const float *vector_of(const fovea_context *ctx, const void *data, fovea_
 }
 
 /* How rows are dealt, by sizes and types alone. */
-static normalisation deal(const fovea_context *ctx, const fovea_norm_args *args) {
+static normalization deal(const fovea_context *ctx, const fovea_norm_args *args) {
     const int64_t *shape = args->x.shape, n = shape[3], size = (int64_t)sizeof(float);
     const bool rows_of_16 = args->x.dtype != FOVEA_DTYPE_F32 || args->y.dtype != FOVEA_DTYPE_F32;
-    normalisation m = {.args = args, .rows = shape[0] * shape[1] * shape[2]};
+    normalization m = {.args = args, .rows = shape[0] * shape[1] * shape[2]};
     m.tasks = fv_max(fv_min(fv_min(m.rows * n / TASK_ELEMENTS, m.rows), ctx->threads.count), 1);
     m.run = rows_of_16 ? fv_min(fv_max(RUN_FLOATS / n, 1), m.rows) : m.rows;
     fv_reserve(&m.bytes, rows_of_16 ? m.tasks * m.run : 0, n * size);
@@ -163,7 +163,7 @@ static normalisation deal(const fovea_context *ctx, const fovea_norm_args *args)
 }
 
 static fovea_status execute(const fovea_context *ctx, const fovea_norm_args *args, bool centre) {
-    normalisation m = deal(ctx, args);
+    normalization m = deal(ctx, args);
     void *own = NULL, *workspace = args->workspace;
     if (m.rows == 0)
         return FOVEA_OK;

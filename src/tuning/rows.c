@@ -40,7 +40,7 @@ fovea_arithmetic fv_tuning_arithmetic(fv_tuning_op operation) { return kinds[ope
 /* Weights of 8 bits are tuned as I8, of 4 as U4, and of 5 and 6 as Q6_K: as they are packed. */
 static fovea_dtype tuned_as(fovea_dtype dtype) {
     const int bits = fv_dtype_bits(dtype);
-    return !fv_dtype_quantised(dtype) ? dtype
+    return !fv_dtype_quantized(dtype) ? dtype
            : bits == 8                ? FOVEA_DTYPE_I8
            : bits == 4                ? FOVEA_DTYPE_U4
                                       : FOVEA_DTYPE_Q6_K;

@@ -202,7 +202,7 @@ static void test_refused(const fovea_context *ctx) {
     fovea_linear_desc_init(&linear);
     linear.in_features = 8;
     linear.part.weight = fovea_matrix_in_out(numbers, FOVEA_DTYPE_I4, 8, 8);
-    check_status("linear map", fovea_linear_pack(ctx, &linear, &packed), FOVEA_ERROR_DTYPE, "FOVEA_DTYPE_I4");
+    check_status("linear map", fovea_linear_create(ctx, &linear, &packed), FOVEA_ERROR_DTYPE, "FOVEA_DTYPE_I4");
 
     fovea_attention_desc d;
     fovea_attention_plan *plan;

@@ -133,7 +133,7 @@ static void test_hostile(const cache_case *c) {
     fovea_kv_cache_destroy(cache);
 }
 
-/* Sealed bytes of int8 rows that quantising cannot give: -128, and scales below 0 or infinite. A scale may be NaN. */
+/* Sealed bytes of int8 rows that quantizing cannot give: -128, and scales below 0 or infinite. A scale may be NaN. */
 static void test_impossible(const cache_case *c) {
     static const float scales[] = {-1.0f, INFINITY, -0x1p-140f, NAN, 0.0f};
     fovea_kv_cache *cache = cache_make(c);

@@ -39,7 +39,7 @@ static const op_check *const op_checks[FV_OP_COUNT] = {
     [FV_OP_unpack] = &check_unpack,
     [FV_OP_widen] = &check_widen,
     [FV_OP_narrow] = &check_narrow,
-    [FV_OP_quantise] = &check_quantise,
+    [FV_OP_quantize] = &check_quantize,
     [FV_OP_scales] = &check_group_scales,
     [FV_OP_expand] = &check_expand,
 };

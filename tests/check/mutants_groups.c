@@ -1,21 +1,21 @@
-/* Mutants of quantise, scales, expand, and unpack of integers in groups. */
+/* Mutants of quantize, scales, expand, and unpack of integers in groups. */
 #include "groups.h"
 #include "mutants.h"
 
-/* ------------------------------------------------------------------------------------------------------ quantise -- */
+/* ------------------------------------------------------------------------------------------------------ quantize -- */
 
-#define QUANTISE                                                                                                       \
+#define QUANTIZE                                                                                                       \
     int64_t rows, int64_t n, int64_t group, fv_kind kind, int most, const float *x, int64_t ldx, uint32_t *to
 
-static void quantise_honest(QUANTISE) {
-    fv_kernel_scalar(FV_OP_quantise, FV_TYPE_i8)->run.quantise_i8(rows, n, group, kind, most, x, ldx, to);
+static void quantize_honest(QUANTIZE) {
+    fv_kernel_scalar(FV_OP_quantize, FV_TYPE_i8)->run.quantize_i8(rows, n, group, kind, most, x, ldx, to);
 }
 
 /* Calls change() with each group that the honest kernel made. */
 #define CHANGE fv_kind kind, int64_t n, int most, const float *x, fv_group_row *made
-typedef void quantise_change(CHANGE);
-static void quantise_changed(QUANTISE, quantise_change *change) {
-    quantise_honest(rows, n, group, kind, most, x, ldx, to);
+typedef void quantize_change(CHANGE);
+static void quantize_changed(QUANTIZE, quantize_change *change) {
+    quantize_honest(rows, n, group, kind, most, x, ldx, to);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t t = 0; t < n; t += group) {
             const int64_t count = n - t < group ? n - t : group;
@@ -84,7 +84,7 @@ static void padding_left(CHANGE) {
 }
 
 #define CHANGED(change)                                                                                                \
-    static void quantise_##change(QUANTISE) { quantise_changed(rows, n, group, kind, most, x, ldx, to, change); }
+    static void quantize_##change(QUANTIZE) { quantize_changed(rows, n, group, kind, most, x, ldx, to, change); }
 CHANGED(misses_last)
 CHANGED(ties_away)
 CHANGED(cuts)
@@ -96,8 +96,8 @@ CHANGED(no_sum)
 CHANGED(low_unsigned)
 CHANGED(padding_left)
 
-static void quantise_one_group(QUANTISE) { /* the first group's words again in the second */
-    quantise_honest(rows, n, group, kind, most, x, ldx, to);
+static void quantize_one_group(QUANTIZE) { /* the first group's words again in the second */
+    quantize_honest(rows, n, group, kind, most, x, ldx, to);
     if (n >= 2 * group)
         memcpy(to + fv_group_row_words(kind, group), to, (size_t)fv_group_row_words(kind, group) * sizeof *to);
 }
@@ -199,19 +199,19 @@ static void unpack_multiplies_zero(UNPACKED) { /* scale * w - scale * zero */
 }
 
 static const mutant mutants[] = {
-    MUTANT(PASSES, quantise, i8, 1, 1, quantise_honest),
-    MUTANT(PASSES_FLUSHED, quantise, i8, 1, 1, quantise_honest),
-    MUTANT(DIFFERS, quantise, i8, 1, 1, quantise_misses_last),
-    MUTANT(DIFFERS_AS_REFERENCE, quantise, i8, 1, 1, quantise_ties_away),
-    MUTANT(DIFFERS_AS_REFERENCE, quantise, i8, 1, 1, quantise_cuts),
-    MUTANT(DIFFERS_AS_REFERENCE, quantise, i8, 1, 1, quantise_by_mode),
-    MUTANT(DIFFERS_AS_REFERENCE, quantise, i8, 1, 1, quantise_scale_by_factor),
-    MUTANT(DIFFERS, quantise, i8, 1, 1, quantise_tiny_kept),
-    MUTANT(DIFFERS, quantise, i8, 1, 1, quantise_nan_lost),
-    MUTANT(DIFFERS, quantise, i8, 1, 1, quantise_no_sum),
-    MUTANT(DIFFERS, quantise, i8, 1, 1, quantise_low_unsigned),
-    MUTANT(DIFFERS, quantise, i8, 1, 1, quantise_padding_left),
-    MUTANT(DIFFERS, quantise, i8, 1, 1, quantise_one_group),
+    MUTANT(PASSES, quantize, i8, 1, 1, quantize_honest),
+    MUTANT(PASSES_FLUSHED, quantize, i8, 1, 1, quantize_honest),
+    MUTANT(DIFFERS, quantize, i8, 1, 1, quantize_misses_last),
+    MUTANT(DIFFERS_AS_REFERENCE, quantize, i8, 1, 1, quantize_ties_away),
+    MUTANT(DIFFERS_AS_REFERENCE, quantize, i8, 1, 1, quantize_cuts),
+    MUTANT(DIFFERS_AS_REFERENCE, quantize, i8, 1, 1, quantize_by_mode),
+    MUTANT(DIFFERS_AS_REFERENCE, quantize, i8, 1, 1, quantize_scale_by_factor),
+    MUTANT(DIFFERS, quantize, i8, 1, 1, quantize_tiny_kept),
+    MUTANT(DIFFERS, quantize, i8, 1, 1, quantize_nan_lost),
+    MUTANT(DIFFERS, quantize, i8, 1, 1, quantize_no_sum),
+    MUTANT(DIFFERS, quantize, i8, 1, 1, quantize_low_unsigned),
+    MUTANT(DIFFERS, quantize, i8, 1, 1, quantize_padding_left),
+    MUTANT(DIFFERS, quantize, i8, 1, 1, quantize_one_group),
     MUTANT(PASSES, scales, f32, 1, 1, scales_honest),
     MUTANT(DIFFERS, scales, f32, 1, 1, scales_miss_last),
     MUTANT(DIFFERS, scales, f32, 1, 1, scales_forget_first),

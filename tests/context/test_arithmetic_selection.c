@@ -46,8 +46,8 @@ static fovea_arithmetic by_features(const fovea_context *ctx, bool linear) {
 
 static void test_types(const fovea_context *ctx) {
     static const fovea_dtype types[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16};
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     fovea_context_info(ctx, &info);
     fovea_status status;
     test_check(info.fastest_attention == by_features(ctx, false) && info.fastest_linear == by_features(ctx, true),

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 static fovea_isa isa_of(const fovea_context *ctx) {
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     test_check(fovea_context_info(ctx, &info) == FOVEA_OK, "fovea_context_info: %s", fovea_error_detail());
     return info.isa;
 }
@@ -129,20 +129,20 @@ static void test_caps(void) {
 }
 
 static void test_info(void) {
-    fovea_info info;
+    fovea_context_facts info;
     fovea_context *ctx = context_of(FOVEA_ISA_BEST, 0, NULL);
-    fovea_info_init(&info);
+    fovea_context_facts_init(&info);
     check_status("info of no context", fovea_context_info(NULL, &info), FOVEA_ERROR_NULL, "ctx");
     check_status("info to nowhere", fovea_context_info(ctx, NULL), FOVEA_ERROR_NULL, "info");
-    const size_t versions[] = {0, FV_STRUCT_SIZE(fovea_info, tuning) - 8, sizeof info + 8};
+    const size_t versions[] = {0, FV_STRUCT_SIZE(fovea_context_facts, tuning) - 8, sizeof info + 8};
     for (int i = 0; i < 3; i++) {
-        fovea_info_init(&info);
+        fovea_context_facts_init(&info);
         info.struct_size = versions[i];
         info.threads = -5;
         check_status("struct_size of info", fovea_context_info(ctx, &info), FOVEA_ERROR_VERSION, "");
         test_check(info.threads == -5, "struct_size of info: written");
     }
-    fovea_info_init(&info);
+    fovea_context_facts_init(&info);
     test_check(fovea_context_info(ctx, &info) == FOVEA_OK, "info: %s", fovea_error_detail());
     test_check(info.isa == test_isa() && info.struct_size == sizeof info, "info: isa %d", (int)info.isa);
     test_check(info.threads >= 1 && info.threads <= (int)sysconf(_SC_NPROCESSORS_CONF), "info: %d threads",
@@ -246,7 +246,7 @@ static size_t written(char *text, size_t size, const char *debug) {
     map.in_features = 2;
     map.part.weight = fovea_matrix_in_out(weights, FOVEA_DTYPE_F32, 2, 3);
     if (status == FOVEA_OK)
-        status = fovea_linear_pack(ctx, &map, &linear);
+        status = fovea_linear_create(ctx, &map, &linear);
     fovea_linear_destroy(linear);
     fovea_context_destroy(ctx);
     unsetenv("FOVEA_DEBUG");
@@ -307,7 +307,7 @@ static void test_inits(void) {
     fovea_attention_desc_init(NULL);
     fovea_attention_args_init(NULL);
     fovea_context_options_init(NULL);
-    fovea_info_init(NULL);
+    fovea_context_facts_init(NULL);
     fovea_mha_desc_init(NULL);
     fovea_mha_weights_init(NULL);
     fovea_mha_costs_init(NULL);

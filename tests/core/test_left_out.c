@@ -41,10 +41,10 @@ static void test_arrays(const fovea_context *ctx, fovea_dtype type, bool takes) 
 
 static void test_linear(const fovea_context *ctx, fovea_dtype weights, fovea_dtype x) {
     fovea_linear_part part = {.weight = fovea_matrix_out_in(zeros, weights, OUT, IN)};
-    fovea_quantisation scales;
-    fovea_quantisation_init(&scales);
+    fovea_quantization scales;
+    fovea_quantization_init(&scales);
     scales.scales = (const float *)(const void *)zeros;
-    part.weight.quantisation = weights == FOVEA_DTYPE_I8 ? &scales : NULL;
+    part.weight.quantization = weights == FOVEA_DTYPE_I8 ? &scales : NULL;
     fovea_linear *map = NULL;
     fovea_linear_desc desc;
     fovea_linear_desc_init(&desc);
@@ -53,7 +53,7 @@ static void test_linear(const fovea_context *ctx, fovea_dtype weights, fovea_dty
     desc.parts = &part;
     desc.dtype = x;
     const fovea_dtype shown = x == FOVEA_DTYPE_F32 ? weights : x;
-    const fovea_status status = fovea_linear_pack(ctx, &desc, &map);
+    const fovea_status status = fovea_linear_create(ctx, &desc, &map);
     check(shown, x != FOVEA_DTYPE_I8, status, "linear");
     test_check((status == FOVEA_OK) == (map != NULL), "a map after an error");
     if (status != FOVEA_OK)

@@ -247,7 +247,7 @@ static void test_tensor_tokens(void) {
     const fovea_tensor cache = fovea_tensor_bhtd(room, FOVEA_DTYPE_F32, 2, 3, 5, 7);
     fovea_tensor t = fovea_tensor_tokens(cache, 2, 3);
     const int64_t shape[] = {2, 3, 3, 7};
-    test_check(t.data == room + 2 * 7 && t.dtype == cache.dtype && t.quantisation == NULL &&
+    test_check(t.data == room + 2 * 7 && t.dtype == cache.dtype && t.quantization == NULL &&
                    memcmp(t.shape, shape, sizeof shape) == 0 && memcmp(t.stride, cache.stride, sizeof t.stride) == 0,
                "fovea_tensor_tokens of contiguous heads");
     t = fovea_tensor_tokens(fovea_tensor_bthd(room, FOVEA_DTYPE_F32, 2, 5, 3, 7), 4, 1);

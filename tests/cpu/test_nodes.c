@@ -65,8 +65,8 @@ static void nothing(void *arg, int64_t index) { (void)arg, (void)index; }
 static void test_threads(const topology *t) {
     make_up(t);
     fovea_context *ctx = make_context(FOVEA_BIND_NODES, FOVEA_THREADS_POOL, FOVEA_OK);
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     check_status("info", fovea_context_info(ctx, &info), FOVEA_OK, "");
     test_check(info.node_count == ctx->cpu.nodes.with_cpus && info.threads_bound && info.threads == t->mask &&
                    strstr(info.nodes, "bound to nodes; node 0: CPUs"),
@@ -84,8 +84,8 @@ static void test_threads(const topology *t) {
 }
 
 static void check_info(const char *environment, fovea_threads_backend backend, const char *words) {
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     setenv("FOVEA_THREADS_BIND", environment, 1);
     fovea_context *ctx = make_context(FOVEA_BIND_NONE, backend, FOVEA_OK);
     check_status("info", fovea_context_info(ctx, &info), FOVEA_OK, "");
@@ -138,7 +138,7 @@ static void test_weights(const fovea_context *ctx, const float *w, const char *n
     for (int i = 0; i < 3; i++) {
         fovea_linear *l;
         const fovea_linear_desc d = desc_of(w, placements[i], 0);
-        check_status("pack", fovea_linear_pack(ctx, &d, &l), FOVEA_OK, "");
+        check_status("pack", fovea_linear_create(ctx, &d, &l), FOVEA_OK, "");
         for (int64_t panel = 0; l && panel < l->panels; panel++) {
             const int node = i == 1 ? fv_node_of(&ctx->threads, panel, l->panels) : 0;
             const char *at = (const char *)l->memory + panel * l->weights.panel * (int64_t)sizeof(float);
@@ -227,14 +227,14 @@ static void test_refused(const float *w) {
         const fovea_linear_desc d = desc_of(w, cases[i].placement, cases[i].node);
         char what[64];
         snprintf(what, sizeof what, "case %zu", i);
-        check_status(what, fovea_linear_pack(ctx, &d, &l), cases[i].want, "");
+        check_status(what, fovea_linear_create(ctx, &d, &l), cases[i].want, "");
         fovea_linear_destroy(l);
         const bool copies = cases[i].placement == FOVEA_PLACEMENT_COPIES;
         fovea_kv_cache_destroy(
             make_cache(ctx, cases[i].placement, cases[i].node, copies ? FOVEA_ERROR_UNSUPPORTED : cases[i].want));
         if (i == 0) {
             refuse = true;
-            check_status("no binding", fovea_linear_pack(ctx, &d, &l), FOVEA_ERROR_UNSUPPORTED, "bound");
+            check_status("no binding", fovea_linear_create(ctx, &d, &l), FOVEA_ERROR_UNSUPPORTED, "bound");
             make_cache(ctx, FOVEA_PLACEMENT_NODE, 1, FOVEA_ERROR_UNSUPPORTED);
             refuse = false;
         }

@@ -112,7 +112,7 @@ static void test_order(const topology *t, int cpu) {
     d.in_features = IN;
     d.part.weight = fovea_matrix_in_out(w, FOVEA_DTYPE_F32, IN, out);
     d.placement = FOVEA_PLACEMENT_SPREAD;
-    check_status("pack", fovea_linear_pack(ctx, &d, &l), FOVEA_OK, "");
+    check_status("pack", fovea_linear_create(ctx, &d, &l), FOVEA_OK, "");
     caller_cpu = cpu;
     begin_output();
     fovea_linear_args_init(&args);
@@ -210,7 +210,7 @@ static void test_maps(const fovea_context *plain, const fovea_context *ctx, rng 
 }
 
 /* Weights in groups have scales next to them. */
-static void test_quantised(const fovea_context *plain, const fovea_context *ctx, rng *r, const char *name) {
+static void test_quantized(const fovea_context *plain, const fovea_context *ctx, rng *r, const char *name) {
     enum { CHANNELS = 64, OUT = 700, ROWS = 3, BLOCK = 18 };
     uint8_t *w = must_alloc(OUT * CHANNELS / 32, BLOCK);
     float x[ROWS * CHANNELS], *y[2] = {must_alloc(ROWS * OUT, sizeof(float)), must_alloc(ROWS * OUT, sizeof(float))};
@@ -226,7 +226,7 @@ static void test_quantised(const fovea_context *plain, const fovea_context *ctx,
         d.in_features = CHANNELS;
         d.part.weight = fovea_matrix_out_in(w, FOVEA_DTYPE_Q4_0, OUT, CHANNELS);
         d.placement = how ? placements[how - 1] : FOVEA_PLACEMENT_DEFAULT;
-        if (!test_check(fovea_linear_pack(how ? ctx : plain, &d, &l) == FOVEA_OK, "%s", fovea_error_detail()))
+        if (!test_check(fovea_linear_create(how ? ctx : plain, &d, &l) == FOVEA_OK, "%s", fovea_error_detail()))
             continue;
         fovea_linear_args_init(&args);
         const fovea_tensor out = fovea_tensor_bthd(y[how > 0], FOVEA_DTYPE_F32, 1, ROWS, 1, OUT);
@@ -315,7 +315,7 @@ int main(int argc, char **argv) {
         make_up(&topologies[i]);
         fovea_context *ctx = make_context(FOVEA_BIND_NODES, FOVEA_THREADS_POOL, FOVEA_OK);
         test_maps(x.scalar, ctx, &r, topologies[i].name);
-        test_quantised(x.scalar, ctx, &r, topologies[i].name);
+        test_quantized(x.scalar, ctx, &r, topologies[i].name);
         test_layers(x.scalar, ctx, topologies[i].name);
         test_caches(x.scalar, ctx, topologies[i].name);
         fovea_context_destroy(ctx);

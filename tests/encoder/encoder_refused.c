@@ -81,29 +81,29 @@ static void refused_activation(const fovea_context *ctx) {
 static void refused_pooling(const fovea_context *ctx) {
     float x[24] = {0}, y[16 + 2];
     int64_t cu[3] = {0, 1, 3};
-    fovea_pool_args good, args;
-    fovea_pool_args_init(&good);
+    fovea_pool_tokens_args good, args;
+    fovea_pool_tokens_args_init(&good);
     good.x = rows_of(x, FOVEA_DTYPE_F32, 3, 8);
     good.y = rows_of(y + 2, FOVEA_DTYPE_F32, 2, 8);
     good.begin = cu;
     good.end = cu + 1;
-    check_status("no context", fovea_pool(NULL, &good), FOVEA_ERROR_NULL, "ctx is NULL");
-    check_status("no arguments", fovea_pool(ctx, NULL), FOVEA_ERROR_NULL, "args is NULL");
-    REFUSED(fovea_pool, FOVEA_ERROR_NULL, "begin is NULL", args.begin = NULL);
-    REFUSED(fovea_pool, FOVEA_ERROR_NULL, "end is NULL", args.end = NULL);
-    REFUSED(fovea_pool, FOVEA_ERROR_SHAPE, "y", args.y.shape[3] = 7);
-    REFUSED(fovea_pool, FOVEA_ERROR_SHAPE, "sequence 1 is rows 1 to 3, of 2 rows", args.x.shape[2] = 2);
-    REFUSED(fovea_pool, FOVEA_ERROR_ALIAS, "y overlaps x", args.y.data = x);
-    REFUSED(fovea_pool, FOVEA_ERROR_ALIAS, "y overlaps weights", args.weights = y);
-    REFUSED(fovea_pool, FOVEA_ERROR_DTYPE, "x is FOVEA_DTYPE_I8", args.x.dtype = FOVEA_DTYPE_I8);
-    REFUSED(fovea_pool, FOVEA_ERROR_ARGUMENT, "pooling is 6", args.pooling = (fovea_pooling)6);
-    REFUSED(fovea_pool, FOVEA_ERROR_ARGUMENT, "reserved", args.reserved = 1);
-    REFUSED(fovea_pool, FOVEA_ERROR_VERSION, "struct_size", args.struct_size += 8);
+    check_status("no context", fovea_pool_tokens(NULL, &good), FOVEA_ERROR_NULL, "ctx is NULL");
+    check_status("no arguments", fovea_pool_tokens(ctx, NULL), FOVEA_ERROR_NULL, "args is NULL");
+    REFUSED(fovea_pool_tokens, FOVEA_ERROR_NULL, "begin is NULL", args.begin = NULL);
+    REFUSED(fovea_pool_tokens, FOVEA_ERROR_NULL, "end is NULL", args.end = NULL);
+    REFUSED(fovea_pool_tokens, FOVEA_ERROR_SHAPE, "y", args.y.shape[3] = 7);
+    REFUSED(fovea_pool_tokens, FOVEA_ERROR_SHAPE, "sequence 1 is rows 1 to 3, of 2 rows", args.x.shape[2] = 2);
+    REFUSED(fovea_pool_tokens, FOVEA_ERROR_ALIAS, "y overlaps x", args.y.data = x);
+    REFUSED(fovea_pool_tokens, FOVEA_ERROR_ALIAS, "y overlaps weights", args.weights = y);
+    REFUSED(fovea_pool_tokens, FOVEA_ERROR_DTYPE, "x is FOVEA_DTYPE_I8", args.x.dtype = FOVEA_DTYPE_I8);
+    REFUSED(fovea_pool_tokens, FOVEA_ERROR_ARGUMENT, "pooling is 6", args.pooling = (fovea_pooling)6);
+    REFUSED(fovea_pool_tokens, FOVEA_ERROR_ARGUMENT, "reserved", args.reserved = 1);
+    REFUSED(fovea_pool_tokens, FOVEA_ERROR_VERSION, "struct_size", args.struct_size += 8);
     cu[0] = -1;
-    check_status("before", fovea_pool(ctx, &good), FOVEA_ERROR_SHAPE, "sequence 0 is rows -1 to 1");
+    check_status("before", fovea_pool_tokens(ctx, &good), FOVEA_ERROR_SHAPE, "sequence 0 is rows -1 to 1");
     cu[0] = 0;
     cu[1] = 4;
-    check_status("order", fovea_pool(ctx, &good), FOVEA_ERROR_SHAPE, "sequence 0 is rows 0 to 4");
+    check_status("order", fovea_pool_tokens(ctx, &good), FOVEA_ERROR_SHAPE, "sequence 0 is rows 0 to 4");
 }
 
 static void refused_rows(const fovea_context *ctx) {

@@ -150,7 +150,7 @@ static void test_activate(const fovea_context *const all[CONTEXTS], rng *r) {
 }
 
 /* A channel of a sequence by kernels.h, and in float64 with a bound. */
-static float pooled(const float *x, int64_t width, const fovea_pool_args *args, int64_t begin, int64_t end,
+static float pooled(const float *x, int64_t width, const fovea_pool_tokens_args *args, int64_t begin, int64_t end,
                     double *exact, double *bound) {
     float acc = 0.0f, weights = 0.0f;
     double sum = 0.0, magnitude = 0.0, all = 0.0;
@@ -205,8 +205,8 @@ static void test_pool(const fovea_context *const all[CONTEXTS], rng *r) {
             const bool minus = (i - cu[s]) % 2, alone = i + 1 == cu[s + 1] && !minus;
             weights[i] = s == 1 || alone ? 0.0f : minus ? -0.3f : 0.3f;
         }
-    fovea_pool_args args;
-    fovea_pool_args_init(&args);
+    fovea_pool_tokens_args args;
+    fovea_pool_tokens_args_init(&args);
     args.x = rows_of(typed, x_type, rows, width);
     args.begin = cu;
     args.end = cu + 1;
@@ -222,7 +222,7 @@ static void test_pool(const fovea_context *const all[CONTEXTS], rng *r) {
     for (int c = 0; c < CONTEXTS; c++) {
         void *y = must_alloc(sequences * width + 1, sizeof(float));
         args.y = rows_of(y, y_type, sequences, width);
-        test_check(fovea_pool(all[c], &args) == FOVEA_OK, "%s", fovea_error_detail());
+        test_check(fovea_pool_tokens(all[c], &args) == FOVEA_OK, "%s", fovea_error_detail());
         expect(want, sequences * width, y_type, y, "pooling", sequences, width, c);
         free(y);
     }
@@ -273,7 +273,7 @@ static void test_normalize(const fovea_context *const all[CONTEXTS], rng *r) {
         const fovea_tensor to = rows_of(y, y_type, rows, width),
                            from = in_place ? to : rows_of(typed, x_type, rows, width);
         test_check(fovea_normalize_rows(all[c], &from, &to) == FOVEA_OK, "%s", fovea_error_detail());
-        expect(want, n, y_type, y, "normalising", rows, width, c);
+        expect(want, n, y_type, y, "normalizing", rows, width, c);
         free(y);
     }
     free(want);
@@ -294,13 +294,13 @@ static void test_layouts(const fovea_context *ctx, rng *r) {
     args.x = from;
     args.y = fovea_tensor_bhtd(y, FOVEA_DTYPE_F32, BATCH, HEADS, TOKENS, WIDTH);
     test_check(fovea_normalize_rows(ctx, &rows, &to) == FOVEA_OK, "%s", fovea_error_detail());
-    for (int normalises = 0; normalises < 2; normalises++) {
-        const fovea_status status = normalises ? fovea_normalize_rows(ctx, &from, &args.y) : fovea_activate(ctx, &args);
+    for (int normalizes = 0; normalizes < 2; normalizes++) {
+        const fovea_status status = normalizes ? fovea_normalize_rows(ctx, &from, &args.y) : fovea_activate(ctx, &args);
         test_check(status == FOVEA_OK, "%s", fovea_error_detail());
         for (int i = 0; i < ROWS; i++) {
             const int other = (i / (HEADS * TOKENS) * TOKENS + i % TOKENS) * HEADS + i / TOKENS % HEADS;
-            test_same(y[i], normalises ? unit[other] : x + (ptrdiff_t)other * WIDTH, WIDTH, "row %d, normalised: %d", i,
-                      normalises);
+            test_same(y[i], normalizes ? unit[other] : x + (ptrdiff_t)other * WIDTH, WIDTH, "row %d, normalized: %d", i,
+                      normalizes);
         }
     }
     free(x);

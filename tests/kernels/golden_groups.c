@@ -56,7 +56,7 @@ static void gave_words(golden *g, fv_kind kind, const fv_group_row *row, int64_t
         g->hash.outputs = fnv_byte(g->hash.outputs, ((const uint8_t *)&word)[byte]);
 }
 
-void golden_quantise(golden *g) {
+void golden_quantize(golden *g) {
     static const fv_kind kinds[] = {FV_KIND_i16, FV_KIND_i8x2, FV_KIND_i8};
     static float x[MOST_A_ROWS * MOST_STEPS];
     static uint32_t to[A_WORDS];
@@ -66,7 +66,7 @@ void golden_quantise(golden *g) {
     begin(g);
     const int most = rng_below(&g->r, 2) ? FV_I8_MOST : FV_Q8_MOST;
     const fv_kind kind = kinds[n % (most == FV_Q8_MOST ? 3 : 2)];
-    g->kernel->run.quantise_i8(rows, n, group, kind, most, x, n, to);
+    g->kernel->run.quantize_i8(rows, n, group, kind, most, x, n, to);
     end();
     const uint32_t *at = to;
     for (int64_t i = 0; i < rows; i++)
@@ -146,8 +146,8 @@ void golden_multiply_groups(golden *g) {
     const fv_operand drawn = draw_operand(g, g->kernel->format), b = widened(&drawn, g->kernel->nr);
     draw(g, x, m * b.steps);
     draw(g, out, m * drawn.columns);
-    fv_kernel_scalar(FV_OP_quantise, FV_TYPE_i8)
-        ->run.quantise_i8(m, b.steps, b.group.steps, kind, kind == FV_KIND_i8 ? FV_Q8_MOST : FV_I8_MOST, x, b.steps,
+    fv_kernel_scalar(FV_OP_quantize, FV_TYPE_i8)
+        ->run.quantize_i8(m, b.steps, b.group.steps, kind, kind == FV_KIND_i8 ? FV_Q8_MOST : FV_I8_MOST, x, b.steps,
                           rows);
     for (int64_t i = 0; i < m * drawn.columns; i++)
         c[i / drawn.columns * b.columns + i % drawn.columns] = out[i];

@@ -367,7 +367,7 @@ static void (*const runs[FV_OP_COUNT])(golden *) = {
     [FV_OP_narrow] = golden_narrow,
     [FV_OP_bias_act_residual] = golden_bias_act_residual,
     [FV_OP_normalize] = golden_normalize,
-    [FV_OP_quantise] = golden_quantise,
+    [FV_OP_quantize] = golden_quantize,
     [FV_OP_scales] = golden_scales,
     [FV_OP_expand] = golden_expand,
 };

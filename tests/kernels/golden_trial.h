@@ -57,7 +57,7 @@ void golden_keys(golden *g);
 void golden_few(golden *g);
 
 /* Those of integers in groups (golden_groups.c). */
-void golden_quantise(golden *g);
+void golden_quantize(golden *g);
 void golden_scales(golden *g);
 void golden_expand(golden *g);
 void golden_unpack_groups(golden *g);

@@ -91,7 +91,7 @@ static void run_map(const fovea_context *ctx, const line *l, int trial, rng *r, 
     args.x = fovea_tensor_bhtd(x.half, l->dtype, 1, 1, rows, in);
     args.y = &to;
     args.residual = trial % 2 ? &added : NULL;
-    if (test_check(fovea_linear_pack(ctx, &desc, &map) == FOVEA_OK, "pack: %s", fovea_error_detail())) {
+    if (test_check(fovea_linear_create(ctx, &desc, &map) == FOVEA_OK, "pack: %s", fovea_error_detail())) {
         fp_flush(flush);
         const fovea_status status = fovea_linear_execute(map, &args, NULL, 0);
         fp_flush(false);

@@ -204,8 +204,8 @@ static void test_scores(rng *r, const page *p, int64_t n, const fv_kernel *kerne
                              .group = {FV_I4_GROUP, FV_GROUP_plain},
                              .format = FV_FORMAT_i4g};
     rng_fill_normal(r, q, rows * n);
-    fv_kernel_scalar(FV_OP_quantise, FV_TYPE_i8)
-        ->run.quantise_i8(rows, n, FV_I4_GROUP, kernel->kind, FV_I8_MOST, q, n, integers);
+    fv_kernel_scalar(FV_OP_quantize, FV_TYPE_i8)
+        ->run.quantize_i8(rows, n, FV_I4_GROUP, kernel->kind, FV_I8_MOST, q, n, integers);
     test_check(FV_I4_KEYS % kernel->nr == 0, "%s takes %d columns at once", kernel->name, kernel->nr);
     kernel->run.multiply(&(fv_rows){integers, rows, words}, &keys, c, FV_I4_KEYS, NULL, NULL);
     for (int64_t i = 0; i < rows; i++)

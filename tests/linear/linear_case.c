@@ -187,7 +187,7 @@ bool linear_problem_run(linear_problem *p, const fovea_context *ctx) {
     fovea_linear *linear;
     char text[256];
     linear_problem_clear(p);
-    if (!test_check(fovea_linear_pack(ctx, &p->desc, &linear) == FOVEA_OK, "pack %s: %s",
+    if (!test_check(fovea_linear_create(ctx, &p->desc, &linear) == FOVEA_OK, "pack %s: %s",
                     linear_case_text(&p->c, text, sizeof text), fovea_error_detail()))
         return false;
     const size_t size = fovea_linear_workspace_size(linear);

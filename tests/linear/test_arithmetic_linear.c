@@ -72,7 +72,7 @@ static bool run(const fovea_context *ctx, const problem *p, fovea_arithmetic ari
                                  .bias_dtype = FOVEA_DTYPE_F32,
                                  .has_scale = p->scaled,
                                  .scale = p->scaled ? 0.7 : 0.0};
-    if (!test_check(fovea_linear_pack(ctx, &d, &map) == FOVEA_OK, "pack: %s", fovea_error_detail()))
+    if (!test_check(fovea_linear_create(ctx, &d, &map) == FOVEA_OK, "pack: %s", fovea_error_detail()))
         return false;
     const fovea_tensor out = fovea_tensor_bhtd(y, FOVEA_DTYPE_F32, 1, 1, p->rows, p->out),
                        residual = fovea_tensor_bhtd((void *)(uintptr_t)p->r, FOVEA_DTYPE_F32, 1, 1, p->rows, p->out);
@@ -144,10 +144,10 @@ static void test_errors(void) {
     d.dtype = FOVEA_DTYPE_BF16;
     d.part.weight = fovea_matrix_in_out(w, FOVEA_DTYPE_F32, 2, 2);
     d.arithmetic = FOVEA_ARITHMETIC_BF16_TILE;
-    check_status("weights of float32", fovea_linear_pack(contexts.one, &d, &map), FOVEA_ERROR_UNSUPPORTED,
+    check_status("weights of float32", fovea_linear_create(contexts.one, &d, &map), FOVEA_ERROR_UNSUPPORTED,
                  "FOVEA_ARITHMETIC_BF16_TILE|weight");
     d.arithmetic = FOVEA_ARITHMETIC_FASTEST; /* exact for these */
-    if (test_check(fovea_linear_pack(contexts.one, &d, &map) == FOVEA_OK, "%s", fovea_error_detail()))
+    if (test_check(fovea_linear_create(contexts.one, &d, &map) == FOVEA_OK, "%s", fovea_error_detail()))
         fovea_linear_destroy(map);
 }
 

@@ -13,7 +13,7 @@ static void test_maps(void) {
     fovea_linear_desc_init(&desc);
     desc.in_features = D;
     desc.part.weight = fovea_matrix_in_out(w, FOVEA_DTYPE_F32, D, D);
-    check_status("linear", fovea_linear_pack(ctx, &desc, &linear), FOVEA_OK, NULL);
+    check_status("linear", fovea_linear_create(ctx, &desc, &linear), FOVEA_OK, NULL);
     static const int64_t shapes[][2] = {{0, 5}, {3, 0}, {0, 0}};
     for (int i = 0; linear && i < 3; i++) {
         const fovea_tensor x = fovea_tensor_bhtd(NULL, FOVEA_DTYPE_F32, shapes[i][0], 1, shapes[i][1], D);
@@ -58,7 +58,7 @@ static void test_maps(void) {
                 fovea_mha_destroy(other);
                 fovea_mha_costs cost;
                 fovea_mha_costs_init(&cost);
-                check_status("its cost", fovea_mha_cost(&mha_desc, &cost), FOVEA_OK, NULL);
+                check_status("its cost", fovea_mha_desc_costs(&mha_desc, &cost), FOVEA_OK, NULL);
                 test_check(cost.attention_flops == 0, "no rows cost %g flops", cost.attention_flops);
                 fovea_mha_destroy(mha);
             }

@@ -103,7 +103,8 @@ static bool run(const fovea_context *ctx, const problem *p, const data *d, bool 
     args.y = out;
     args.residual = p->residual ? residual : NULL;
     args.lens = p->lens ? d->lens : NULL;
-    if (!test_check(fovea_linear_pack(ctx, &desc, &linear) == FOVEA_OK, "%s: pack: %s", p->text, fovea_error_detail()))
+    if (!test_check(fovea_linear_create(ctx, &desc, &linear) == FOVEA_OK, "%s: pack: %s", p->text,
+                    fovea_error_detail()))
         return false;
     const fovea_status status = fovea_linear_execute(linear, &args, NULL, 0);
     fovea_linear_destroy(linear);
@@ -163,16 +164,17 @@ static void test_errors(void) {
     fovea_linear_desc_init(&d);
     d.in_features = 2;
     d.part.weight = fovea_matrix_in_out(room, FOVEA_DTYPE_BOOL, 2, 2);
-    check_status("weights of booleans", fovea_linear_pack(contexts.one, &d, &linear), FOVEA_ERROR_DTYPE,
+    check_status("weights of booleans", fovea_linear_create(contexts.one, &d, &linear), FOVEA_ERROR_DTYPE,
                  "weight of part 0");
     d.part.weight.dtype = FOVEA_DTYPE_BF16;
     d.y_dtype = FOVEA_DTYPE_I64;
-    check_status("y of integers", fovea_linear_pack(contexts.one, &d, &linear), FOVEA_ERROR_DTYPE, "y_dtype");
+    check_status("y of integers", fovea_linear_create(contexts.one, &d, &linear), FOVEA_ERROR_DTYPE, "y_dtype");
     d.y_dtype = FOVEA_DTYPE_F16;
     d.residual_dtype = FOVEA_DTYPE_BITS;
-    check_status("residual of bits", fovea_linear_pack(contexts.one, &d, &linear), FOVEA_ERROR_DTYPE, "residual_dtype");
+    check_status("residual of bits", fovea_linear_create(contexts.one, &d, &linear), FOVEA_ERROR_DTYPE,
+                 "residual_dtype");
     d.residual_dtype = 0;
-    if (!test_check(fovea_linear_pack(contexts.one, &d, &linear) == FOVEA_OK, "%s", fovea_error_detail()))
+    if (!test_check(fovea_linear_create(contexts.one, &d, &linear) == FOVEA_OK, "%s", fovea_error_detail()))
         return;
     fovea_linear_args args;
     fovea_linear_args_init(&args);

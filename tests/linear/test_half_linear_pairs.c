@@ -49,7 +49,7 @@ static void guard_compute(const fovea_context *ctx, guard_data *g, bool half, in
     d.y_dtype = FOVEA_DTYPE_F32;
     d.in_features = g->in;
     d.part.weight = fovea_matrix_in_out(half ? g->w.half : g->w.wide, d.dtype, g->in, g->out);
-    if (!test_check(fovea_linear_pack(ctx, &d, &linear) == FOVEA_OK, "%s", fovea_error_detail()))
+    if (!test_check(fovea_linear_create(ctx, &d, &linear) == FOVEA_OK, "%s", fovea_error_detail()))
         return;
     const fovea_tensor out = fovea_tensor_bhtd(y, FOVEA_DTYPE_F32, 1, 1, g->rows, g->out);
     args.x = fovea_tensor_bhtd(half ? g->x.half : g->x.wide, d.dtype, 1, 1, g->rows, g->in);

@@ -91,7 +91,7 @@ static void test_position(const case_contexts *x) {
         copies want = copy_outputs(p);
         linear_problem_clear(p);
         fovea_linear *linear;
-        test_check(fovea_linear_pack(x->one, &p->desc, &linear) == FOVEA_OK, "pack: %s", fovea_error_detail());
+        test_check(fovea_linear_create(x->one, &p->desc, &linear) == FOVEA_OK, "pack: %s", fovea_error_detail());
         const fovea_tensor whole_x = p->args.x, whole_y = p->y[0];
         for (int64_t b = 0; b < c.batch; b++)
             for (int64_t token = 0, count; token < c.tokens; token += count) {
@@ -133,7 +133,7 @@ static void test_parts(const case_contexts *x) {
             desc.part = p->parts[i];
             desc.parts = NULL;
             args.y = &p->y[i];
-            test_check(fovea_linear_pack(x->one, &desc, &linear) == FOVEA_OK, "pack: %s", fovea_error_detail());
+            test_check(fovea_linear_create(x->one, &desc, &linear) == FOVEA_OK, "pack: %s", fovea_error_detail());
             test_check(fovea_linear_execute(linear, &args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
             fovea_linear_destroy(linear);
         }
@@ -178,7 +178,7 @@ static void test_special(const case_contexts *x) {
 
 static fovea_status pack(const fovea_context *ctx, const fovea_linear_desc *desc) {
     fovea_linear *linear = (fovea_linear *)(uintptr_t)1;
-    const fovea_status status = fovea_linear_pack(ctx, desc, &linear);
+    const fovea_status status = fovea_linear_create(ctx, desc, &linear);
     test_check((status == FOVEA_OK) == (linear != NULL), "%s, linear %p", fovea_status_name(status), (void *)linear);
     fovea_linear_destroy(linear);
     return status;
@@ -191,7 +191,7 @@ static void test_refused_desc(const fovea_context *ctx) {
     good.in_features = 4;
     good.part.weight = fovea_matrix_in_out(data, FOVEA_DTYPE_F32, 4, 8);
     check_status("good", pack(ctx, &good), FOVEA_OK, NULL);
-    check_status("no result", fovea_linear_pack(ctx, &good, NULL), FOVEA_ERROR_NULL, "linear");
+    check_status("no result", fovea_linear_create(ctx, &good, NULL), FOVEA_ERROR_NULL, "linear");
     check_status("no ctx", pack(NULL, &good), FOVEA_ERROR_NULL, "ctx");
     check_status("no desc", pack(ctx, NULL), FOVEA_ERROR_NULL, "desc");
     fovea_linear_desc bad = good;
@@ -257,7 +257,7 @@ static void test_refused_args(const fovea_context *ctx) {
     linear_problem *p = linear_problem_make(&c, &r);
     linear_problem_clear(p);
     fovea_linear *linear;
-    test_check(fovea_linear_pack(ctx, &p->desc, &linear) == FOVEA_OK, "pack: %s", fovea_error_detail());
+    test_check(fovea_linear_create(ctx, &p->desc, &linear) == FOVEA_OK, "pack: %s", fovea_error_detail());
     const fovea_linear_args good = p->args;
     fovea_linear_args bad = good;
     check_status("no linear", fovea_linear_execute(NULL, &good, NULL, 0), FOVEA_ERROR_NULL, "linear");

@@ -5,7 +5,7 @@
 #include "guard.h"
 #include "linear/knobs.h"
 #include "linear/linear.h"
-#include "quantised_case.h"
+#include "quantized_case.h"
 #include "target.h"
 
 #include <inttypes.h>
@@ -18,14 +18,14 @@ typedef struct map_case {
     const char *name;
     fovea_dtype weights, x;
     fovea_arithmetic arithmetic;
-    const quantised_kind *kind; /* or NULL */
+    const quantized_kind *kind; /* or NULL */
 } map_case;
 
 typedef struct problem {
     const map_case *c;
     int64_t in, out, rows;
     bool apart; /* heads of x lie in other places */
-    quantised_weight w;
+    quantized_weight w;
     void *x;
     float *want;
 } problem;
@@ -75,7 +75,7 @@ static fovea_linear *pack(const problem *p, const fovea_context *ctx) {
     desc.y_dtype = FOVEA_DTYPE_F32;
     desc.part.weight = p->w.matrix;
     desc.arithmetic = p->c->arithmetic;
-    if (!test_check(fovea_linear_pack(ctx, &desc, &map) == FOVEA_OK, "%s: %s", p->c->name, fovea_error_detail()))
+    if (!test_check(fovea_linear_create(ctx, &desc, &map) == FOVEA_OK, "%s: %s", p->c->name, fovea_error_detail()))
         exit(TEST_FAILED);
     return map;
 }
@@ -163,7 +163,7 @@ static void test_map(const map_case *c, int64_t rows, const fovea_context *const
     p.in =
         HEADS * (c->kind ? c->kind->unit * rng_between(r, 1, fv_max(128 / c->kind->unit, 1)) : rng_between(r, 1, 120));
     if (c->kind) {
-        quantised_make(&p.w, c->kind, p.in, p.out, r);
+        quantized_make(&p.w, c->kind, p.in, p.out, r);
     } else {
         p.w.data = numbers(p.in * p.out, c->weights, r);
         p.w.matrix = fovea_matrix_out_in(p.w.data, c->weights, p.out, p.in);
@@ -182,7 +182,7 @@ static void test_map(const map_case *c, int64_t rows, const fovea_context *const
     }
     free(p.want);
     free(p.x);
-    quantised_free(&p.w);
+    quantized_free(&p.w);
 }
 
 int main(int argc, char **argv) {
@@ -206,10 +206,10 @@ int main(int argc, char **argv) {
             if (fv_dtype_built(plain[i].weights))
                 test_map(&plain[i], rows[n], (const fovea_context *const *)contexts, scalar, &r);
         }
-        for (int k = 0; k < quantised_kind_count && fv_dtype_built(FOVEA_DTYPE_I8); k++) {
-            rng r = rng_stream(test_seed() + (uint64_t)n, quantised_kinds[k].name);
-            const map_case c = {quantised_kinds[k].name, quantised_kinds[k].dtype, FOVEA_DTYPE_F32,
-                                arithmetics[rng_below(&r, 3)], &quantised_kinds[k]};
+        for (int k = 0; k < quantized_kind_count && fv_dtype_built(FOVEA_DTYPE_I8); k++) {
+            rng r = rng_stream(test_seed() + (uint64_t)n, quantized_kinds[k].name);
+            const map_case c = {quantized_kinds[k].name, quantized_kinds[k].dtype, FOVEA_DTYPE_F32,
+                                arithmetics[rng_below(&r, 3)], &quantized_kinds[k]};
             test_map(&c, rows[n], (const fovea_context *const *)contexts, scalar, &r);
         }
     }

@@ -76,7 +76,7 @@ static void problem_free(const problem *p) {
 static void run(const fovea_context *ctx, const fovea_linear_desc *desc, const fovea_linear_args *args,
                 const char *text) {
     fovea_linear *linear;
-    if (!test_check(fovea_linear_pack(ctx, desc, &linear) == FOVEA_OK, "%s: %s", text, fovea_error_detail()))
+    if (!test_check(fovea_linear_create(ctx, desc, &linear) == FOVEA_OK, "%s: %s", text, fovea_error_detail()))
         return;
     test_check(fovea_linear_execute(linear, args, NULL, 0) == FOVEA_OK, "%s: %s", text, fovea_error_detail());
     fovea_linear_destroy(linear);
@@ -185,12 +185,12 @@ static void test_refused(const fovea_context *ctx) {
     desc.parts = parts;
     for (int64_t count = 1; count <= 3; count += 2) {
         desc.part_count = count;
-        check_status("a number of parts", fovea_linear_pack(ctx, &desc, &linear), FOVEA_ERROR_SHAPE, "2 parts");
+        check_status("a number of parts", fovea_linear_create(ctx, &desc, &linear), FOVEA_ERROR_SHAPE, "2 parts");
     }
     desc.part_count = 2;
     for (int64_t up = 3; up <= 5; up += 2) {
         parts[1].weight.out = up;
-        check_status("parts of two sizes", fovea_linear_pack(ctx, &desc, &linear), FOVEA_ERROR_SHAPE,
+        check_status("parts of two sizes", fovea_linear_create(ctx, &desc, &linear), FOVEA_ERROR_SHAPE,
                      up == 3 ? "the gate has 4 output channels and up 3" : "the gate has 4 output channels and up 5");
     }
 }

@@ -20,8 +20,8 @@ enum { CASES = 150 };
 typedef struct int8_weight {
     int8_t *integers;
     float *floats, *scales;
-    fovea_quantisation quantisation;
-    fovea_matrix quantised, plain;
+    fovea_quantization quantization;
+    fovea_matrix quantized, plain;
 } int8_weight;
 
 static float some_scale(rng *r) {
@@ -38,8 +38,8 @@ static int8_weight weight_make(int64_t in, int64_t out, rng *r) {
                      .floats = must_alloc(in * out, sizeof(float)),
                      .scales = must_alloc(out, sizeof(float))};
     const bool transposed = rng_below(r, 2);
-    fovea_quantisation_init(&w.quantisation);
-    w.quantisation.scales = w.scales;
+    fovea_quantization_init(&w.quantization);
+    w.quantization.scales = w.scales;
     for (int64_t o = 0; o < out; o++)
         w.scales[o] = some_scale(r);
     for (int64_t i = 0; i < in; i++)
@@ -49,7 +49,7 @@ static int8_weight weight_make(int64_t in, int64_t out, rng *r) {
             volatile float product = w.scales[o] * (float)w.integers[at];
             w.floats[at] = product;
         }
-    w.quantised = transposed ? fovea_matrix_out_in(w.integers, FOVEA_DTYPE_I8, out, in)
+    w.quantized = transposed ? fovea_matrix_out_in(w.integers, FOVEA_DTYPE_I8, out, in)
                              : fovea_matrix_in_out(w.integers, FOVEA_DTYPE_I8, in, out);
     w.plain = transposed ? fovea_matrix_out_in(w.floats, FOVEA_DTYPE_F32, out, in)
                          : fovea_matrix_in_out(w.floats, FOVEA_DTYPE_F32, in, out);
@@ -63,12 +63,12 @@ static void weight_free(int8_weight *w) {
 }
 
 /* The outputs of a problem whose parts have these weights; true if they were computed. */
-static bool run(const fovea_context *ctx, linear_problem *p, const int8_weight *w, bool quantised, float *y[]) {
+static bool run(const fovea_context *ctx, linear_problem *p, const int8_weight *w, bool quantized, float *y[]) {
     p->desc.arithmetic = FOVEA_ARITHMETIC_EXACT;
     for (int64_t i = 0; i < p->c.parts; i++) {
         fovea_linear_part *part = p->c.parts == 1 ? &p->desc.part : &p->parts[i];
-        part->weight = quantised ? w[i].quantised : w[i].plain;
-        part->weight.quantisation = quantised ? &w[i].quantisation : NULL;
+        part->weight = quantized ? w[i].quantized : w[i].plain;
+        part->weight.quantization = quantized ? &w[i].quantization : NULL;
     }
     if (!linear_problem_run(p, ctx))
         return false;
@@ -123,11 +123,11 @@ static void test_types(const fovea_context *ctx) {
         static unsigned char y[2][2][ROWS * OUT * sizeof(float)];
         memset(y, 0, sizeof y);
         for (int q = 0; q < 2; q++) {
-            fovea_linear_part parts[2] = {{.weight = q ? w[0].quantised : w[0].plain},
-                                          {.weight = q && !mixed ? w[1].quantised : w[1].plain}};
+            fovea_linear_part parts[2] = {{.weight = q ? w[0].quantized : w[0].plain},
+                                          {.weight = q && !mixed ? w[1].quantized : w[1].plain}};
             for (int i = 0; i < 2; i++)
                 if (parts[i].weight.dtype == FOVEA_DTYPE_I8)
-                    parts[i].weight.quantisation = &w[i].quantisation;
+                    parts[i].weight.quantization = &w[i].quantization;
             fovea_linear_desc desc;
             fovea_linear_desc_init(&desc);
             desc.arithmetic = FOVEA_ARITHMETIC_EXACT;
@@ -137,7 +137,7 @@ static void test_types(const fovea_context *ctx) {
             desc.parts = parts;
             desc.activation = gated ? FOVEA_ACTIVATION_SILU_GATED : FOVEA_ACTIVATION_NONE;
             fovea_linear *map = NULL;
-            if (!test_check(fovea_linear_pack(ctx, &desc, &map) == FOVEA_OK, "pack: %s", fovea_error_detail()))
+            if (!test_check(fovea_linear_create(ctx, &desc, &map) == FOVEA_OK, "pack: %s", fovea_error_detail()))
                 continue;
             const fovea_tensor out[2] = {fovea_tensor_bhtd(y[q][0], type, 1, 1, rows, OUT),
                                          fovea_tensor_bhtd(y[q][1], type, 1, 1, rows, OUT)};
@@ -157,7 +157,7 @@ static void test_types(const fovea_context *ctx) {
                     for (int64_t o = 0; o < OUT && same; o++)
                         for (int64_t k = 0; k < IN && same; k++)
                             same = back[o * IN + k] ==
-                                   w[i].integers[k * w[i].quantised.in_stride + o * w[i].quantised.out_stride];
+                                   w[i].integers[k * w[i].quantized.in_stride + o * w[i].quantized.out_stride];
                     const size_t bytes = fovea_linear_weight_bytes(map); /* whole columns, and a scale for each */
                     test_check(same, "part %d does not come back as it was packed", i);
                     test_check(bytes >= 2 * OUT * (IN + 4) && bytes % (IN + 4) == 0, "%zu bytes", bytes);
@@ -185,7 +185,7 @@ static void refused(const fovea_context *ctx, const fovea_matrix *weight, fovea_
     desc.in_features = 4;
     desc.part.weight = *weight;
     desc.arithmetic = arithmetic;
-    const fovea_status got = fovea_linear_pack(ctx, &desc, &map);
+    const fovea_status got = fovea_linear_create(ctx, &desc, &map);
     test_check(got == status && !map && strstr(fovea_error_detail(), sentence), "%s: %s", fovea_status_name(got),
                fovea_error_detail());
 }
@@ -193,20 +193,20 @@ static void refused(const fovea_context *ctx, const fovea_matrix *weight, fovea_
 static void test_errors(const fovea_context *ctx) {
     static const int8_t integers[16];
     static const float floats[16];
-    fovea_quantisation q;
-    fovea_quantisation_init(&q);
+    fovea_quantization q;
+    fovea_quantization_init(&q);
     fovea_matrix w = fovea_matrix_in_out(integers, FOVEA_DTYPE_I8, 4, 4);
-    refused(ctx, &w, FOVEA_ARITHMETIC_EXACT, FOVEA_ERROR_NULL, "has no quantisation");
-    w.quantisation = &q;
-    refused(ctx, &w, FOVEA_ARITHMETIC_EXACT, FOVEA_ERROR_NULL, "scales of its quantisation are NULL");
+    refused(ctx, &w, FOVEA_ARITHMETIC_EXACT, FOVEA_ERROR_NULL, "has no quantization");
+    w.quantization = &q;
+    refused(ctx, &w, FOVEA_ARITHMETIC_EXACT, FOVEA_ERROR_NULL, "scales of its quantization are NULL");
     q.scales = floats;
     refused(ctx, &w, FOVEA_ARITHMETIC_BF16_TILE, FOVEA_ERROR_UNSUPPORTED, "FOVEA_ARITHMETIC_BF16_TILE");
     q.struct_size = sizeof q + 8;
-    refused(ctx, &w, FOVEA_ARITHMETIC_EXACT, FOVEA_ERROR_VERSION, "fovea_quantisation");
+    refused(ctx, &w, FOVEA_ARITHMETIC_EXACT, FOVEA_ERROR_VERSION, "fovea_quantization");
     q.struct_size = sizeof q;
     w = fovea_matrix_in_out(floats, FOVEA_DTYPE_F32, 4, 4);
-    w.quantisation = &q;
-    refused(ctx, &w, FOVEA_ARITHMETIC_EXACT, FOVEA_ERROR_DTYPE, "has a quantisation, but its dtype is FOVEA_DTYPE_F32");
+    w.quantization = &q;
+    refused(ctx, &w, FOVEA_ARITHMETIC_EXACT, FOVEA_ERROR_DTYPE, "has a quantization, but its dtype is FOVEA_DTYPE_F32");
 }
 
 static fovea_context *context_of_rows(const fovea_context *ctx) {
@@ -220,21 +220,21 @@ static fovea_context *context_of_rows(const fovea_context *ctx) {
 static void test_rows(const fovea_context *tuned) {
     static const int8_t integers[64];
     static const float floats[64];
-    for (int quantised = 0; quantised < 2; quantised++) {
+    for (int quantized = 0; quantized < 2; quantized++) {
         char words[1024];
-        fovea_quantisation q;
-        fovea_quantisation_init(&q);
+        fovea_quantization q;
+        fovea_quantization_init(&q);
         q.scales = floats;
         fovea_linear_desc desc;
         fovea_linear_desc_init(&desc);
         desc.in_features = 8;
-        desc.part.weight = quantised ? fovea_matrix_in_out(integers, FOVEA_DTYPE_I8, 8, 8)
+        desc.part.weight = quantized ? fovea_matrix_in_out(integers, FOVEA_DTYPE_I8, 8, 8)
                                      : fovea_matrix_in_out(floats, FOVEA_DTYPE_F32, 8, 8);
-        desc.part.weight.quantisation = quantised ? &q : NULL;
+        desc.part.weight.quantization = quantized ? &q : NULL;
         fovea_linear *map = NULL;
-        test_check(fovea_linear_pack(tuned, &desc, &map) == FOVEA_OK, "pack: %s", fovea_error_detail());
+        test_check(fovea_linear_create(tuned, &desc, &map) == FOVEA_OK, "pack: %s", fovea_error_detail());
         fovea_linear_describe(map, words, sizeof words);
-        test_check((strstr(words, "tuned   for 1 to 8 rows, yes") != NULL) == quantised, "describe: %s", words);
+        test_check((strstr(words, "tuned   for 1 to 8 rows, yes") != NULL) == quantized, "describe: %s", words);
         fovea_linear_destroy(map);
     }
 }

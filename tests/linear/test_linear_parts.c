@@ -74,7 +74,7 @@ static void problem_make(problem *p, rng *r) {
 
 static fovea_linear *packed(const fovea_context *ctx, const fovea_linear_desc *desc, const char *text) {
     fovea_linear *linear;
-    test_check(fovea_linear_pack(ctx, desc, &linear) == FOVEA_OK, "%s: pack: %s", text, fovea_error_detail());
+    test_check(fovea_linear_create(ctx, desc, &linear) == FOVEA_OK, "%s: pack: %s", text, fovea_error_detail());
     return linear;
 }
 

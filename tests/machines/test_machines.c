@@ -54,8 +54,8 @@ static void say_context(const char *what, const fovea_context_options *options) 
     static char before[1024];
     char more[1024];
     fovea_context *ctx;
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     if (fovea_context_create(options, &ctx) != FOVEA_OK) {
         say("%s: %s\n", what, fovea_error_detail());
         return;
@@ -245,21 +245,21 @@ static const struct {
 /* All weights are zeros of one row. */
 static fovea_linear *map_make(const fovea_context *ctx, size_t i) {
     static const float zeros[8192];
-    const bool blocks = fv_dtype_quantised(maps[i].type) && maps[i].type != FOVEA_DTYPE_I8;
-    fovea_quantisation quantisation;
+    const bool blocks = fv_dtype_quantized(maps[i].type) && maps[i].type != FOVEA_DTYPE_I8;
+    fovea_quantization quantization;
     fovea_linear_desc d;
     fovea_linear *map;
-    fovea_quantisation_init(&quantisation);
-    quantisation.scales = zeros;
+    fovea_quantization_init(&quantization);
+    quantization.scales = zeros;
     fovea_linear_desc_init(&d);
-    d.dtype = fv_dtype_quantised(maps[i].type) ? FOVEA_DTYPE_F32 : maps[i].type;
+    d.dtype = fv_dtype_quantized(maps[i].type) ? FOVEA_DTYPE_F32 : maps[i].type;
     d.in_features = maps[i].in;
     d.arithmetic = maps[i].arithmetic;
     d.part.weight = (fovea_matrix){
         .data = zeros, .dtype = maps[i].type, .in = maps[i].in, .out = maps[i].out, .in_stride = blocks ? 1 : 0};
     if (maps[i].type == FOVEA_DTYPE_I8)
-        d.part.weight.quantisation = &quantisation;
-    if (!test_check(fovea_linear_pack(ctx, &d, &map) == FOVEA_OK, "map %zu: %s", i, fovea_error_detail()))
+        d.part.weight.quantization = &quantization;
+    if (!test_check(fovea_linear_create(ctx, &d, &map) == FOVEA_OK, "map %zu: %s", i, fovea_error_detail()))
         exit(TEST_FAILED);
     return map;
 }
@@ -290,8 +290,8 @@ static void say_maps(const fovea_context *ctx) {
 static void say_tuning_of(const char *what, const fv_cpu *cpu, const char *path) {
     fovea_context_options options;
     fovea_context *ctx;
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     fovea_context_options_init(&options);
     options.threads = 1;
     options.tuning_file = path;

@@ -88,8 +88,8 @@ static void check_same(const fovea_context *ctx, const fovea_context *other, con
 }
 
 static bool reason_has(const fovea_context *ctx, const char *words) {
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     return fovea_context_info(ctx, &info) == FOVEA_OK && strstr(info.reason, words);
 }
 

@@ -105,7 +105,7 @@ static void *map(const cached_layer *l, const void *x, const float *w, int64_t i
     d.dtype = l->dtype;
     d.in_features = in;
     d.parts = &part;
-    require(fovea_linear_pack(l->ctx, &d, &linear), "pack");
+    require(fovea_linear_create(l->ctx, &d, &linear), "pack");
     void *y = must_alloc(TOKENS * heads * channels, sizeof(float));
     fovea_tensor out = fovea_tensor_bhtd(y, l->dtype, 1, heads, TOKENS, channels);
     fovea_linear_args_init(&args);
@@ -116,7 +116,7 @@ static void *map(const cached_layer *l, const void *x, const float *w, int64_t i
     return y;
 }
 
-static void normalise(const cached_layer *l, void *x, int64_t heads, const float *weight) {
+static void normalize(const cached_layer *l, void *x, int64_t heads, const float *weight) {
     fovea_norm_args args;
     fovea_norm_args_init(&args);
     args.x = args.y = fovea_tensor_bhtd(x, l->dtype, 1, heads, TOKENS, DIM);
@@ -200,8 +200,8 @@ void *cached_layer_want(const cached_layer *l) {
     void *q = map(l, x, l->q, FEATURES, HEADS, DIM, NULL), *k = map(l, x, l->k, FEATURES, KV_HEADS, DIM, NULL),
          *v = map(l, x, l->v, FEATURES, KV_HEADS, DIM, NULL);
     if (l->norms) {
-        normalise(l, q, HEADS, l->q_norm);
-        normalise(l, k, KV_HEADS, l->k_norm);
+        normalize(l, q, HEADS, l->q_norm);
+        normalize(l, k, KV_HEADS, l->k_norm);
     }
     void *heads = must_alloc(TOKENS * HEADS * DIM, sizeof(float));
     const fovea_tensor qt = fovea_tensor_bhtd(q, l->dtype, 1, HEADS, TOKENS, DIM),

@@ -45,7 +45,7 @@ static half_pair step_linear(const fovea_context *ctx, bool half, const half_den
     const fovea_tensor to = fovea_tensor_bhtd(data_of(half, &y), desc.y_dtype, 1, 1, rows, d->out);
     args.x = fovea_tensor_bhtd(data_of(half, x), desc.dtype, 1, 1, rows, d->in);
     args.y = &to;
-    if (test_check(fovea_linear_pack(ctx, &desc, &linear) == FOVEA_OK, "a step: %s", fovea_error_detail())) {
+    if (test_check(fovea_linear_create(ctx, &desc, &linear) == FOVEA_OK, "a step: %s", fovea_error_detail())) {
         test_check(fovea_linear_execute(linear, &args, NULL, 0) == FOVEA_OK, "a step: %s", fovea_error_detail());
         fovea_linear_destroy(linear);
     }

@@ -1,4 +1,4 @@
-/* Costs of layers by fovea_mha_cost(), and descriptions, weights and arguments that are refused, with
+/* Costs of layers by fovea_mha_desc_costs(), and descriptions, weights and arguments that are refused, with
  * outputs left as they were. */
 #include "attention_case.h"
 #include "mha_layer.h"
@@ -15,8 +15,8 @@ static void test_cost(void) {
     fovea_mha_costs factored, merged, tied, folded;
     fovea_mha_desc_init(&d);
     fovea_attention_desc_init(&attention);
-    check_status("no attention", fovea_mha_cost(&d, (fovea_mha_costs_init(&factored), &factored)), FOVEA_ERROR_NULL,
-                 "attention");
+    check_status("no attention", fovea_mha_desc_costs(&d, (fovea_mha_costs_init(&factored), &factored)),
+                 FOVEA_ERROR_NULL, "attention");
     d.attention = &attention;
     d.q_features = d.out_features = 768;
     attention.q_heads = attention.kv_heads = 12;
@@ -27,7 +27,7 @@ static void test_cost(void) {
         fovea_mha_costs_init(all[i]);
         d.form = i == 1 ? FOVEA_MHA_MERGED : i == 2 ? FOVEA_MHA_TIED : FOVEA_MHA_FACTORED;
         d.fold_values = i == 3 ? FOVEA_MHA_FOLD_ALWAYS : FOVEA_MHA_FOLD_NEVER;
-        test_check(fovea_mha_cost(&d, all[i]) == FOVEA_OK, "cost: %s", fovea_error_detail());
+        test_check(fovea_mha_desc_costs(&d, all[i]) == FOVEA_OK, "cost: %s", fovea_error_detail());
     }
     const double m = 768.0 * 768.0;
     test_check(factored.parameters == 4 * m, "factored: %g", factored.parameters);
@@ -42,26 +42,28 @@ static void test_cost(void) {
     test_check(factored.bytes > factored.scratch && merged.scratch > factored.scratch, "bytes, scratch");
     d.form = FOVEA_MHA_FACTORED;
     d.fold_values = FOVEA_MHA_FOLD_CHEAPER;
-    test_check(fovea_mha_cost(&d, &merged) == FOVEA_OK && merged.parameters == factored.parameters, "not cheaper");
+    test_check(fovea_mha_desc_costs(&d, &merged) == FOVEA_OK && merged.parameters == factored.parameters,
+               "not cheaper");
     attention.value_dim = 768; /* d_v = d_model: the fold leaves V's projection out */
-    test_check(fovea_mha_cost(&d, &merged) == FOVEA_OK, "cost: %s", fovea_error_detail());
+    test_check(fovea_mha_desc_costs(&d, &merged) == FOVEA_OK, "cost: %s", fovea_error_detail());
     test_check(merged.projection_flops == 2 * 2 * 100 * m, "cheaper: %g", merged.projection_flops);
     attention.causal = FOVEA_CAUSAL_TOP_LEFT;
     attention.value_dim = 64;
-    test_check(fovea_mha_cost(&d, &merged) == FOVEA_OK && merged.attention_flops == 2 * 2 * 5050 * 768.0, "causal");
+    test_check(fovea_mha_desc_costs(&d, &merged) == FOVEA_OK && merged.attention_flops == 2 * 2 * 5050 * 768.0,
+               "causal");
     d.biases = 1; /* none of the merged keys' own */
     d.form = FOVEA_MHA_MERGED;
     d.merge = FOVEA_MHA_MERGE_KEYS;
-    test_check(fovea_mha_cost(&d, &merged) == FOVEA_OK && merged.parameters == 12 * m + 2 * m + 2 * 768, "%g",
+    test_check(fovea_mha_desc_costs(&d, &merged) == FOVEA_OK && merged.parameters == 12 * m + 2 * m + 2 * 768, "%g",
                merged.parameters);
     d.fold_values = FOVEA_MHA_FOLD_ALWAYS;
     d.q_features = (int64_t)1 << 48;
     attention.q_heads = attention.kv_heads = 1 << 20;
-    check_status("huge", fovea_mha_cost(&d, &merged), FOVEA_ERROR_OVERFLOW,
+    check_status("huge", fovea_mha_desc_costs(&d, &merged), FOVEA_ERROR_OVERFLOW,
                  "1048576 heads of 281474976710656 channels");
     merged.struct_size = 1;
-    check_status("cost", fovea_mha_cost(&d, &merged), FOVEA_ERROR_VERSION, "fovea_mha_costs");
-    check_status("cost", fovea_mha_cost(&d, NULL), FOVEA_ERROR_NULL, "cost");
+    check_status("cost", fovea_mha_desc_costs(&d, &merged), FOVEA_ERROR_VERSION, "fovea_mha_costs");
+    check_status("cost", fovea_mha_desc_costs(&d, NULL), FOVEA_ERROR_NULL, "cost");
 }
 
 /* Pairs that causality and windows leave, counted one by one. */
@@ -93,7 +95,7 @@ static void test_cost_pairs(void) {
                          (a->window_right < 0 || after <= a->window_right) &&
                          (a->causal == FOVEA_CAUSAL_NONE || after <= 0);
             }
-        test_check(fovea_mha_cost(&d, &cost) == FOVEA_OK && cost.attention_flops == 4.0 * (double)count,
+        test_check(fovea_mha_desc_costs(&d, &cost) == FOVEA_OK && cost.attention_flops == 4.0 * (double)count,
                    "causal %d, windows %lld, %lld: %g flops", (int)a->causal, (long long)a->window_left,
                    (long long)a->window_right, cost.attention_flops);
     }
@@ -101,7 +103,7 @@ static void test_cost_pairs(void) {
     a->window_left = a->window_right = -1;
     a->q_len = (int64_t)1 << 40;
     a->kv_len = 1000;
-    test_check(fovea_mha_cost(&d, &cost) == FOVEA_OK &&
+    test_check(fovea_mha_desc_costs(&d, &cost) == FOVEA_OK &&
                    cost.attention_flops == 4.0 * (500500.0 + 1000.0 * (0x1p40 - 1000.0)),
                "2^40 queries: %g", cost.attention_flops);
 }

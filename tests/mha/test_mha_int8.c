@@ -11,8 +11,8 @@
 typedef struct int8_layer {
     int8_t *integers[4];
     float *scales[4];
-    fovea_quantisation quantisation[4];
-    fovea_mha_weights plain, quantised;
+    fovea_quantization quantization[4];
+    fovea_mha_weights plain, quantized;
 } int8_layer;
 
 static fovea_matrix *matrix_of(fovea_mha_weights *w, int i) {
@@ -21,8 +21,8 @@ static fovea_matrix *matrix_of(fovea_mha_weights *w, int i) {
 }
 
 /* Replaces the layer's floats. */
-static int8_layer quantise(layer *l, rng *r) {
-    int8_layer x = {.plain = l->w, .quantised = l->w};
+static int8_layer quantize(layer *l, rng *r) {
+    int8_layer x = {.plain = l->w, .quantized = l->w};
     for (int i = 0; i < 4; i++) {
         const fovea_matrix m = *matrix_of(&l->w, i);
         if (!m.data)
@@ -38,27 +38,27 @@ static int8_layer quantise(layer *l, rng *r) {
                 const int64_t at = in * m.in_stride + o * m.out_stride;
                 l->m[i][at] = x.scales[i][o] * (float)x.integers[i][at];
             }
-        fovea_quantisation_init(&x.quantisation[i]);
-        x.quantisation[i].scales = x.scales[i];
-        fovea_matrix *q = matrix_of(&x.quantised, i);
+        fovea_quantization_init(&x.quantization[i]);
+        x.quantization[i].scales = x.scales[i];
+        fovea_matrix *q = matrix_of(&x.quantized, i);
         q->data = x.integers[i];
         q->dtype = FOVEA_DTYPE_I8;
     }
     return x;
 }
 
-/* A struct of quantisations moves when it is returned: they are pointed to here. */
+/* A struct of quantizations moves when it is returned: they are pointed to here. */
 static void point(int8_layer *x) {
     for (int i = 0; i < 4; i++)
         if (x->integers[i])
-            matrix_of(&x->quantised, i)->quantisation = &x->quantisation[i];
+            matrix_of(&x->quantized, i)->quantization = &x->quantization[i];
 }
 
 static void same(const fovea_context *ctx, const layer *l, const fovea_mha_desc *desc, const int8_layer *x,
                  const char *form, int sizes) {
     char what[64];
     snprintf(what, sizeof what, "%s, sizes %d", form, sizes);
-    float *want = layer_run(ctx, l, desc, &x->plain, what), *got = layer_run(ctx, l, desc, &x->quantised, what);
+    float *want = layer_run(ctx, l, desc, &x->plain, what), *got = layer_run(ctx, l, desc, &x->quantized, what);
     if (want && got)
         test_same(got, want, layer_floats(l), "%s: int8 weights", what);
     free(want);
@@ -69,9 +69,9 @@ static void test_forms(const fovea_context *ctx) {
     for (int i = 0; i < LAYER_SIZES; i++) {
         rng r = rng_stream(test_seed() + (uint64_t)i, "int8 layers");
         layer *l = layer_make(&layer_sizes_tested[i], &r);
-        int8_layer x = quantise(l, &r);
+        int8_layer x = quantize(l, &r);
         point(&x);
-        l->desc.quantised_arithmetic = FOVEA_ARITHMETIC_EXACT;
+        l->desc.quantized_arithmetic = FOVEA_ARITHMETIC_EXACT;
         same(ctx, l, &l->desc, &x, "factored", i);
         fovea_mha_desc desc = l->desc;
         if (!l->w.k_bias && !l->w.q_bias) {
@@ -84,7 +84,7 @@ static void test_forms(const fovea_context *ctx) {
         desc = l->desc;
         fovea_mha_weights plain = x.plain;
         x.plain.k.dtype = FOVEA_DTYPE_F32; /* one of floats among the integers */
-        x.quantised.k = plain.k;
+        x.quantized.k = plain.k;
         same(ctx, l, &desc, &x, "keys of floats", i);
         for (int m = 0; m < 4; m++) {
             free(x.integers[m]);
@@ -97,14 +97,14 @@ static void test_forms(const fovea_context *ctx) {
 static void test_errors(const fovea_context *ctx) {
     rng r = rng_stream(test_seed(), "int8 errors");
     layer *l = layer_make(&layer_sizes_tested[0], &r);
-    int8_layer x = quantise(l, &r);
+    int8_layer x = quantize(l, &r);
     point(&x);
     fovea_mha *made = NULL;
-    x.quantised.q.quantisation = NULL;
-    test_check(fovea_mha_create(ctx, &l->desc, &x.quantised, &made) == FOVEA_ERROR_NULL && !made &&
-                   strstr(fovea_error_detail(), "weights: q is FOVEA_DTYPE_I8, but has no quantisation"),
+    x.quantized.q.quantization = NULL;
+    test_check(fovea_mha_create(ctx, &l->desc, &x.quantized, &made) == FOVEA_ERROR_NULL && !made &&
+                   strstr(fovea_error_detail(), "weights: q is FOVEA_DTYPE_I8, but has no quantization"),
                "without scales: %s", fovea_error_detail());
-    x.plain.v.quantisation = &x.quantisation[2];
+    x.plain.v.quantization = &x.quantization[2];
     test_check(fovea_mha_create(ctx, &l->desc, &x.plain, &made) == FOVEA_ERROR_DTYPE && !made, "scales of floats: %s",
                fovea_error_detail());
     /* W_i are multiplied with, whichever side they become: they are floats, in one type or several. */
@@ -112,7 +112,7 @@ static void test_errors(const fovea_context *ctx) {
     fovea_matrix given[16];
     for (int keys = 0; keys < 2; keys++) {
         fovea_mha_desc desc = l->desc;
-        fovea_mha_weights w = x.quantised;
+        fovea_mha_weights w = x.quantized;
         desc.form = FOVEA_MHA_MERGED;
         desc.merge = keys ? FOVEA_MHA_MERGE_KEYS : FOVEA_MHA_MERGE_QUERIES;
         desc.biases = 0;
@@ -120,7 +120,7 @@ static void test_errors(const fovea_context *ctx) {
         w.merged = given;
         for (int h = 0; h < 16; h++) {
             given[h] = fovea_matrix_in_out(integers, FOVEA_DTYPE_I8, l->desc.q_features, l->desc.k_features);
-            given[h].quantisation = &x.quantisation[0];
+            given[h].quantization = &x.quantization[0];
         }
         test_check(fovea_mha_create(ctx, &desc, &w, &made) == FOVEA_ERROR_DTYPE && !made &&
                        strstr(fovea_error_detail(), "weights: dtype of merged is FOVEA_DTYPE_I8"),

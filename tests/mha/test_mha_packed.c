@@ -257,9 +257,9 @@ static void test_refused(const case_contexts *x) {
     check_status("plain", fovea_mha_create(x->one, &l.desc, &l.w, &mha), FOVEA_OK, NULL);
     const size_t all = fovea_mha_workspace_size(mha);
     fovea_mha_destroy(mha);
-    check_status("cost", fovea_mha_cost(&l.desc, &cost), FOVEA_OK, NULL);
+    check_status("cost", fovea_mha_desc_costs(&l.desc, &cost), FOVEA_OK, NULL);
     l.desc.q_tokens = TOKENS;
-    check_status("cost", fovea_mha_cost(&l.desc, &fewer), FOVEA_OK, NULL);
+    check_status("cost", fovea_mha_desc_costs(&l.desc, &fewer), FOVEA_OK, NULL);
     test_check(cost.projection_flops == 2.0 * BATCH * LONGEST * WIDTH * 3 * WIDTH &&
                    fewer.projection_flops == 2.0 * TOKENS * WIDTH * 3 * WIDTH,
                "projections: %g and %g flops", cost.projection_flops, fewer.projection_flops);

@@ -157,8 +157,8 @@ fovea_context *test_context_untuned(void) {
 /* Asks the library itself which tier a default context gets: FOVEA_ISA is a cap, so what it names need not be there. */
 static void find_tier(void) {
     fovea_context *ctx;
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     if (fovea_context_create(NULL, &ctx) != FOVEA_OK || fovea_context_info(ctx, &info) != FOVEA_OK)
         no_context();
     fovea_context_destroy(ctx);

@@ -84,8 +84,8 @@ static void test_linear(const fovea_context *ctx) {
         fovea_linear *linear = NULL;
         char text[512];
         begin();
-        fovea_status status = fovea_linear_pack(ctx, &p->desc, &linear);
-        end("fovea_linear_pack");
+        fovea_status status = fovea_linear_create(ctx, &p->desc, &linear);
+        end("fovea_linear_create");
         begin();
         if (status == FOVEA_OK)
             status = fovea_linear_execute(linear, &p->args, NULL, 0);
@@ -128,9 +128,9 @@ static void test_layer(const fovea_context *ctx) {
             status = fovea_mha_execute(mha, &args, NULL, 0);
         end("fovea_mha_execute");
         begin();
-        fovea_mha_cost(&l->desc, &costs);
+        fovea_mha_desc_costs(&l->desc, &costs);
         fovea_mha_reshape(mha, 1, 7, 7, &other);
-        end("fovea_mha_cost and fovea_mha_reshape");
+        end("fovea_mha_desc_costs and fovea_mha_reshape");
         test_check(status == FOVEA_OK && other != NULL, "layer: %s", fovea_error_detail());
         fovea_mha_destroy(mha);
         fovea_mha_destroy(other);

@@ -1,4 +1,4 @@
-/* Whose threads a context uses, by options and environment, and what fovea_info says of them. */
+/* Whose threads a context uses, by options and environment, and what fovea_context_facts says of them. */
 #define _POSIX_C_SOURCE 200809L
 #include "attention_case.h"
 #include "context/context.h"
@@ -14,7 +14,7 @@ static const char *reason_of(fovea_threads_backend backend, fovea_parallel_for p
     char before[32] = "";
     fovea_context_options options;
     fovea_context *ctx;
-    fovea_info info;
+    fovea_context_facts info;
     fovea_context_options_init(&options);
     options.threads_backend = backend;
     options.parallel_for = parallel_for;
@@ -25,7 +25,7 @@ static const char *reason_of(fovea_threads_backend backend, fovea_parallel_for p
     setenv("FOVEA_THREADS_BACKEND", before, 1);
     text[0] = '\0';
     check_status("a backend", status, want, words);
-    fovea_info_init(&info);
+    fovea_context_facts_init(&info);
     if (status == FOVEA_OK && fovea_context_info(ctx, &info) == FOVEA_OK)
         snprintf(text, sizeof text, "%s", strchr(info.reason, ';'));
     fovea_context_destroy(ctx);

@@ -110,7 +110,7 @@ static void solve_linear(pending *p, const fovea_context *ctx) {
     const fovea_tensor to = fovea_tensor_bhtd(y, FOVEA_DTYPE_F32, 1, 1, 1, N);
     args.x = fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, 1, 1, 1, N);
     args.y = &to;
-    check_step(p, fovea_linear_pack(ctx, &desc, &linear));
+    check_step(p, fovea_linear_create(ctx, &desc, &linear));
     check_step(p, fovea_linear_execute(linear, &args, NULL, 0));
     fovea_linear_destroy(linear);
 }

@@ -38,9 +38,9 @@ static int run(const fv_threads *threads, int64_t tasks) {
     return call_threads;
 }
 
-static fovea_info info_of(const fovea_context *ctx) {
-    fovea_info info;
-    fovea_info_init(&info);
+static fovea_context_facts info_of(const fovea_context *ctx) {
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     test_check(fovea_context_info(ctx, &info) == FOVEA_OK, "info: %s", fovea_error_detail());
     return info;
 }
@@ -48,7 +48,7 @@ static fovea_info info_of(const fovea_context *ctx) {
 /* A context's number of threads and its reason, and that this many run. */
 static void check_number(int asked, int want, const char *by) {
     fovea_context *ctx = context_of(FOVEA_ISA_BEST, asked, NULL);
-    const fovea_info info = info_of(ctx);
+    const fovea_context_facts info = info_of(ctx);
     char words[128];
     snprintf(words, sizeof words, "; %d thread%s of OpenMP, limited by %s (", want, want == 1 ? "" : "s", by);
     test_check(info.threads == want && strstr(info.reason, words), "%d asked for: %d threads, not \"%s\": %s", asked,
@@ -105,7 +105,7 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "threads_count", options);
     const char *by = test_option_value(options, "--by"), *most = test_option_value(options, "--most");
     fovea_context *ctx = context_of(FOVEA_ISA_BEST, 0, NULL);
-    const fovea_info info = info_of(ctx);
+    const fovea_context_facts info = info_of(ctx);
     fovea_context_destroy(ctx);
     if (!most && !strstr(info.reason, "the affinity mask (")) {
         test_skip("not the affinity mask limits threads: %s", info.reason);

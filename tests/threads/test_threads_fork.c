@@ -40,8 +40,8 @@ static int compute(bool alone) {
            test_same(got->out.data, want->out.data, d->batch * d->q_heads * d->q_len * d->value_dim,
                      "fovea_sdpa_f32 in a child") &&
            same;
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     fovea_context_info(ctx, &info);
     const int threads = threads_now();
     const bool expected = threads < 0 || (alone ? threads == before : info.threads == 1 || threads > before);

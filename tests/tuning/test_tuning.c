@@ -17,8 +17,8 @@ static void test_plan(void) {
     const char *path = files_name("sound");
     test_check(fovea_tuning_save(tuning, path) == FOVEA_OK, "save: %s", fovea_error_detail());
     fovea_context *ctx = context_tuned(path, 1);
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     fovea_context_info(ctx, &info);
     test_check(info.tuning_status == FOVEA_OK && info.tuning_rows == FV_TUNING_OPERATIONS && strstr(info.tuning, path),
                "info: %s, %d rows, \"%s\"", fovea_status_name(info.tuning_status), info.tuning_rows, info.tuning);
@@ -73,8 +73,8 @@ static void test_memory(void) {
     const char *path = files_name("large");
     for (size_t w = 0; w < sizeof wanted / sizeof wanted[0]; w++) {
         fovea_context *ctx = context_tuned("", wanted[w].threads);
-        fovea_info info;
-        fovea_info_init(&info);
+        fovea_context_facts info;
+        fovea_context_facts_init(&info);
         fovea_context_info(ctx, &info);
         fovea_context_destroy(ctx);
         fovea_tuning *tuning = tuning_sound(info.threads);
@@ -331,8 +331,8 @@ static void test_adapter(void) {
     fovea_tuning *tuning = NULL, *sound = tuning_sound(1), *read = NULL;
     const char *path = files_name("adapter");
     fovea_context *plain = context_tuned("", 1), *two = context_tuned("", 2);
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     put_adapter_row(&tuning, plain, "type=x : b=2");
     put_adapter_row(&tuning, plain, "type=y : b=3 : gain=1.1");
     put_adapter_row(&tuning, two, "type=x : b=4");

@@ -18,17 +18,17 @@ static char text[FV_TUNING_BYTES];
 static void write_sound(const char *path) { file_write(path, text, strlen(text)); }
 
 /* The status and sentence of a context that gets no name for its file. */
-static fovea_info info_of(const char *named) {
+static fovea_context_facts info_of(const char *named) {
     fovea_context *ctx = context_tuned(named, 1);
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     fovea_context_info(ctx, &info);
     fovea_context_destroy(ctx);
     return info;
 }
 
 static void check_info(const char *what, const char *named, fovea_status status, int rows, const char *word) {
-    const fovea_info info = info_of(named);
+    const fovea_context_facts info = info_of(named);
     test_check(info.tuning_status == status && info.tuning_rows == rows && strstr(info.tuning, word),
                "%s: %s, %d rows, \"%s\" (\"%s\" expected)", what, fovea_status_name(info.tuning_status),
                info.tuning_rows, info.tuning, word);
@@ -40,7 +40,7 @@ static void test_search(void) {
     unsetenv("FOVEA_TUNING_FILE");
     setenv("XDG_CACHE_HOME", files_name("cache"), 1);
     setenv("HOME", files_name("home"), 1);
-    const fovea_info none = info_of(NULL);
+    const fovea_context_facts none = info_of(NULL);
     if (access("/etc/fovea/tuning", F_OK) != 0)
         test_check(none.tuning_status == FOVEA_OK && none.tuning_rows == 0 && strstr(none.tuning, "no tuning file in"),
                    "no file anywhere: %s", none.tuning);

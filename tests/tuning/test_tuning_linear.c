@@ -46,7 +46,7 @@ static fovea_linear *map_of(fovea_context *ctx, int64_t in, int64_t out) {
     fovea_linear_desc_init(&desc);
     desc.in_features = in;
     desc.part.weight = fovea_matrix_in_out(weights, FOVEA_DTYPE_F32, in, out);
-    if (!weights || !test_check(fovea_linear_pack(ctx, &desc, &linear) == FOVEA_OK, "pack: %s", fovea_error_detail()))
+    if (!weights || !test_check(fovea_linear_create(ctx, &desc, &linear) == FOVEA_OK, "pack: %s", fovea_error_detail()))
         exit(TEST_FAILED);
     free(weights);
     return linear;
@@ -57,12 +57,12 @@ static void test_wrong(void) {
     fovea_tuning *tuning = tuning_sound(1);
     for (size_t i = 0; i < sizeof wrongs / sizeof wrongs[0]; i++) {
         char list[160], with[512], without[512];
-        fovea_info info;
+        fovea_context_facts info;
         tuning_text(tuning, wrongs[i].from, wrongs[i].to, wrongs[i].with, text, sizeof text);
         const char *path = files_name("wrong");
         file_write(path, text, strlen(text));
         fovea_context *ctx = context_tuned(path, 1), *plain = context_tuned("", 1);
-        fovea_info_init(&info);
+        fovea_context_facts_init(&info);
         fovea_context_info(ctx, &info);
         test_check(info.tuning_status == FOVEA_ERROR_TUNING && info.tuning_rows == 0, "%s: %s", wrongs[i].what,
                    fovea_status_name(info.tuning_status));
@@ -199,7 +199,7 @@ static void test_every_choice(void) {
         const int64_t rows = cases[i].batch * cases[i].tokens;
         fovea_context *ctx = context_tuned("", 2);
         fovea_linear *linear;
-        if (!linear_problem_run(p, ctx) || fovea_linear_pack(ctx, &p->desc, &linear) != FOVEA_OK)
+        if (!linear_problem_run(p, ctx) || fovea_linear_create(ctx, &p->desc, &linear) != FOVEA_OK)
             exit(TEST_FAILED);
         for (int part = 0; part < cases[i].parts; part++) {
             const size_t size = (size_t)tensor_floats(&p->y[part]) * sizeof(float);
@@ -313,7 +313,7 @@ static void test_bits(void) {
         linear_problem_run(p, with);
         linear_problem_same(p, (const float *const *)want, "from a file");
         fovea_linear *linear;
-        if (test_check(fovea_linear_pack(with, &p->desc, &linear) == FOVEA_OK, "pack: %s", fovea_error_detail())) {
+        if (test_check(fovea_linear_create(with, &p->desc, &linear) == FOVEA_OK, "pack: %s", fovea_error_detail())) {
             const int64_t rows = c.batch * c.tokens;
             test_check(fv_linear_tuned(linear, rows) != NULL, "%s: not tuned", linear_case_text(&c, text, sizeof text));
             fovea_linear_destroy(linear);

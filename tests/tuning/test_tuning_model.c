@@ -57,14 +57,14 @@ static void serial(void *pool, int64_t count, void (*task)(void *arg, int64_t in
         task(arg, i);
 }
 
-static fovea_context *context_on(const fv_cpu *cpu, int threads, const char *named, fovea_info *info) {
+static fovea_context *context_on(const fv_cpu *cpu, int threads, const char *named, fovea_context_facts *info) {
     fovea_context_options options;
     fovea_context *ctx;
     fovea_context_options_init(&options);
     options.threads = threads;
     options.parallel_for = serial; /* which the machine's number of CPUs does not limit */
     options.tuning_file = named;
-    fovea_info_init(info);
+    fovea_context_facts_init(info);
     if (!test_check(fv_context_create_on(cpu, &options, &ctx) == FOVEA_OK, "context: %s", fovea_error_detail()))
         exit(TEST_FAILED);
     fovea_context_info(ctx, info);
@@ -104,7 +104,7 @@ static const char *map_origin(const fovea_context *ctx, int64_t *block) {
     fovea_linear_desc_init(&d);
     d.in_features = 64;
     d.part.weight = (fovea_matrix){.data = zeros, .dtype = FOVEA_DTYPE_F32, .in = 64, .out = 64};
-    if (!test_check(fovea_linear_pack(ctx, &d, &map) == FOVEA_OK, "map: %s", fovea_error_detail()))
+    if (!test_check(fovea_linear_create(ctx, &d, &map) == FOVEA_OK, "map: %s", fovea_error_detail()))
         exit(TEST_FAILED);
     fv_linear_describe_rows(map, 40, words, sizeof words);
     *block = strtoll(strstr(words, " rows and ") + sizeof " rows and", NULL, 10);
@@ -118,7 +118,7 @@ static bool begins(const char *sentence, const char *with) { return strncmp(sent
 static void check_served(const char *what, const fv_cpu *cpu, int threads, bool served, const char *word) {
     char yes[320];
     int64_t tile, block;
-    fovea_info info;
+    fovea_context_facts info;
     fovea_context *ctx = context_on(cpu, threads, NULL, &info);
     const char *said = origin(ctx, &tile);
     snprintf(yes, sizeof yes, "yes: shipped rows of %s line ", path);
@@ -201,7 +201,7 @@ static void test_unknown(void) {
 static void test_adapters(void) {
     static const char *const threads[] = {"", " threads=2"};
     char line[FV_TUNING_LINE];
-    fovea_info info;
+    fovea_context_facts info;
     fovea_tuning_match match;
     fovea_tuning_match_init(&match);
     for (int named = 0; named < 2; named++)
@@ -229,7 +229,7 @@ static void test_damaged(void) {
     } lines[] = {{"attention_f32 isa=scalar : tile_rows=0 : gain=1.043", "tile_rows=0"},
                  {"cpu vendor=A family=1 model=2 isa=scalar features=none cores=2", "cores"}};
     int64_t tile;
-    fovea_info info;
+    fovea_context_facts info;
     for (int i = 0; i < 3; i++) {
         write_shipped();
         if (i < 2)
@@ -255,7 +255,7 @@ static void test_damaged(void) {
 static void test_user(void) {
     char own[256], words[4096], yes[320];
     int64_t tile, block;
-    fovea_info info;
+    fovea_context_facts info;
     const fv_tuning_section exact = section_own(), model = model_here();
     snprintf(own, sizeof own, "%s", files_name("own"));
     snprintf(yes, sizeof yes, "yes: %s line ", own);
@@ -305,7 +305,7 @@ static void test_user(void) {
 /* The file that ships: no row of it has a name that this build lacks. It has the machine's model, or says that it was
  * skipped. */
 static void test_own_file(void) {
-    fovea_info info;
+    fovea_context_facts info;
     setenv("FOVEA_KNOWN_CPUS", FOVEA_KNOWN_CPUS_FILE, 1);
     fovea_context_destroy(context_on(machine_facts(), 1, NULL, &info));
     test_check(info.tuning_status == FOVEA_OK && strstr(info.tuning, FOVEA_KNOWN_CPUS_FILE) &&

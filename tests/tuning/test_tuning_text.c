@@ -199,8 +199,8 @@ static void test_foreign(void) {
     tuning_text(tuning, "score=", " block", "score=multiply_f32_f32_4x4_scalar", text, sizeof text);
     file_write(path, text, strlen(text));
     fovea_context *ctx = context_tuned(path, 1);
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     test_check(fovea_context_info(ctx, &info) == FOVEA_OK && info.tuning_status == FOVEA_OK,
                "a kernel of a lower tier: %s", info.tuning);
     fovea_context_destroy(ctx);
@@ -261,8 +261,8 @@ static void test_newer(void) {
     test_check(strncmp(text, "fovea-tuning 4\n", 15) == 0, "no version 4: %.20s", text);
     file_write(path, text, strlen(text));
     fovea_context *ctx = context_tuned(path, 1);
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     fovea_context_info(ctx, &info);
     test_check(info.tuning_status == FOVEA_OK && info.tuning_rows == FV_TUNING_OPERATIONS,
                "a newer file of known words: %s, %d rows", info.tuning, info.tuning_rows);

@@ -117,8 +117,8 @@ fovea_context *context_tuned(const char *path, int threads) {
 
 bool check_defaults(const char *what, const char *path, fovea_status status, const char *words) {
     fovea_context *with = context_tuned(path, 1), *without = context_tuned("", 1);
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     bool good = test_check(
         fovea_context_info(with, &info) == FOVEA_OK && info.tuning_status == status && info.tuning_rows == 0,
         "%s: %s, %d rows, \"%s\"", what, fovea_status_name(info.tuning_status), info.tuning_rows, info.tuning);
@@ -155,8 +155,8 @@ bool check_defaults(const char *what, const char *path, fovea_status status, con
 fovea_context *context_knobs(const fovea_context *other, const char *path, fv_tuning_op first, fv_tuning_op last,
                              const fv_tuning_value knob[FV_TUNING_KNOBS]) {
     char error[FV_FILE_ERROR];
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     fovea_context_info(other, &info);
     fovea_tuning *tuning;
     fv_tuning_create(&tuning, error);

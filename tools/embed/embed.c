@@ -130,7 +130,7 @@ bool embed_context(fovea_isa isa, int threads, embed_model *m) {
     context.isa = isa;
     context.threads = threads;
     context.threads_backend = FOVEA_THREADS_POOL;
-    fovea_info_init(&m->info);
+    fovea_context_facts_init(&m->info);
     if (fovea_context_create(&context, &m->context) != FOVEA_OK || fovea_context_info(m->context, &m->info) != FOVEA_OK)
         embed_die(fovea_error_detail());
     if (isa == FOVEA_ISA_BEST || m->info.isa == isa)

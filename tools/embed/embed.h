@@ -18,7 +18,7 @@ typedef struct embed_model {
     encoder *e;
     embed_type type, weights;
     fovea_context *context;
-    fovea_info info;
+    fovea_context_facts info;
 } embed_model;
 
 /* Makes m->context and m->info, with at most as many threads, 0: all; false: there is no such tier here. */

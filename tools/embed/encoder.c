@@ -137,14 +137,14 @@ static fovea_status pool(const run *r, const encoder_shard *s) {
     for (int64_t i = s->first, row = 0; status == FOVEA_OK && i < s->first + s->count; i++) {
         const int64_t b = p->order[i], tokens = r->lens[b], none = 0;
         const fovea_tensor y = fovea_tensor_bhtd(r->out + b * width, FOVEA_DTYPE_F32, 1, 1, 1, width);
-        fovea_pool_args args;
-        fovea_pool_args_init(&args);
+        fovea_pool_tokens_args args;
+        fovea_pool_tokens_args_init(&args);
         args.pooling = e->config.pooling;
         args.x = sentence_of(r, s, row, tokens);
         args.y = y;
         args.begin = &none;
         args.end = &tokens;
-        status = fovea_pool(e->ctx, &args);
+        status = fovea_pool_tokens(e->ctx, &args);
         if (status == FOVEA_OK && !e->config.any_length)
             status = fovea_normalize_rows(e->ctx, &y, &y);
         row += tokens;

@@ -155,7 +155,7 @@ static int load_linear(const loading *l, int64_t index, const char *name, int64_
         desc.part_count = part_count;
         desc.parts = parts;
         desc.activation = activation;
-        status = fovea_linear_pack(l->e->ctx, &desc, linear) == FOVEA_OK ? 0 : encoder_failed(l->e, name, l->to);
+        status = fovea_linear_create(l->e->ctx, &desc, linear) == FOVEA_OK ? 0 : encoder_failed(l->e, name, l->to);
     }
     free(weight);
     free(bias);
@@ -190,7 +190,8 @@ static int load_qkv(const loading *l, int64_t index, fovea_linear **linear) {
         desc.in_features = width;
         desc.part_count = 3;
         desc.parts = parts;
-        status = fovea_linear_pack(l->e->ctx, &desc, linear) == FOVEA_OK ? 0 : encoder_failed(l->e, "attention", l->to);
+        status =
+            fovea_linear_create(l->e->ctx, &desc, linear) == FOVEA_OK ? 0 : encoder_failed(l->e, "attention", l->to);
     }
     for (int i = 0; i < 3; i++) {
         free(weight[i]);

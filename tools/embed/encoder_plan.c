@@ -49,8 +49,8 @@ static int prepare(encoder_plan *p, complaint to) {
     const encoder_shape *shape = &p->e->shape;
     void **const rows[] = {&p->hidden, &p->sum, &p->q, &p->k, &p->v};
     int64_t **const lists[] = {&p->order, &p->sorted, &p->owner};
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     if (fovea_context_info(p->e->ctx, &info) != FOVEA_OK)
         return encoder_failed(p->e, "context", to);
     p->starts = malloc(((size_t)p->tokens + 2) * sizeof *p->starts);

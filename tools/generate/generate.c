@@ -138,7 +138,7 @@ static void load(run *r, const char *path) {
     fovea_context_options_init(&context);
     context.threads = r->opts->threads;
     context.threads_backend = FOVEA_THREADS_POOL;
-    fovea_info_init(&r->info);
+    fovea_context_facts_init(&r->info);
     if (fovea_context_create(&context, &r->ctx) != FOVEA_OK || fovea_context_info(r->ctx, &r->info) != FOVEA_OK)
         die(fovea_error_detail());
     load_text(r, path);

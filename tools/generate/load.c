@@ -88,7 +88,7 @@ static int load_layer(const loading *l, int64_t layer, model_layer *to) {
                : 0;
 }
 
-/* Does every row of the blocks stand for numbers? A head is asked by fovea_linear_pack(). */
+/* Does every row of the blocks stand for numbers? A head is asked by fovea_linear_create(). */
 static int check_words(const loading *l) {
     const model *m = l->m;
     float *row = malloc((size_t)m->config.width * sizeof *row);
@@ -257,5 +257,5 @@ void model_free(model *m) {
 
 const config *model_config(const model *m) { return &m->config; }
 int64_t model_token_bytes(const model *m) { return m->token_bytes; }
-bool model_quantised(const model *m) { return m->quantised; }
+bool model_quantized(const model *m) { return m->quantized; }
 bool model_stored(const model *m) { return m->stored; }

@@ -147,10 +147,10 @@ static int pack_map(const loading *l, fovea_linear_desc *desc, const char *name,
         at++;
     desc->arithmetic = m->options.has_arithmetic && blocks ? m->options.arithmetic : FOVEA_ARITHMETIC_DEFAULT;
     maps->parts[at] = (int)desc->part_count;
-    if (fovea_linear_pack(m->ctx, desc, &maps->map[at]) != FOVEA_OK)
+    if (fovea_linear_create(m->ctx, desc, &maps->map[at]) != FOVEA_OK)
         return model_failed(m, name, l->to);
     m->token_bytes += (int64_t)fovea_linear_weight_bytes(maps->map[at]);
-    m->quantised = m->quantised || blocks;
+    m->quantized = m->quantized || blocks;
     return 0;
 }
 

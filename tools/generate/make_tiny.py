@@ -138,7 +138,7 @@ def write_gguf(path, model, architecture, split):
     writer.close()
 
 
-def randomise(model):
+def randomize(model):
     """Numbers of bfloat16; float32's rotary frequencies."""
     with torch.no_grad():
         for parameter in model.parameters():
@@ -162,7 +162,7 @@ def record(name, model):
 def main():
     for name, make in (("llama", llama), ("gpt2", gpt2)):
         torch.manual_seed(37)
-        model = randomise(make().eval())
+        model = randomize(make().eval())
         model.bfloat16().save_pretrained(FOLDER / name, max_shard_size="20KB")
         for file in (FOLDER / name).iterdir():
             file.chmod(0o644)
@@ -171,7 +171,7 @@ def main():
     for name, make, architecture in (("llama3", llama3, "llama"), ("mistral", mistral, "llama"), ("qwen2", qwen2, "qwen2"),
                                      ("qwen3", qwen3, "qwen3"), ("gemma3", gemma3, "gemma3")):
         torch.manual_seed(37)
-        model = randomise(make().eval())
+        model = randomize(make().eval())
         write_gguf(FOLDER / f"{name}.gguf", model, architecture, split=8 if name == "llama3" else 0)
         model.set_attn_implementation("eager")
         record(name, model)

@@ -43,7 +43,7 @@ typedef struct model_options {
      * float32 that holds their numbers; others in dtype. Else all are converted to this type. */
     fovea_dtype weights;
     bool has_arithmetic;
-    fovea_arithmetic arithmetic; /* of quantised weights, if has_arithmetic; else the library's default */
+    fovea_arithmetic arithmetic; /* of quantized weights, if has_arithmetic; else the library's default */
     void (*progress)(void *arg, int64_t done, int64_t all); /* or NULL: called as parts of the model are there */
     void *progress_arg;
     const model_ranks *ranks; /* or NULL: this process alone; outlives the model */
@@ -55,7 +55,7 @@ void model_free(model *m); /* NULL is allowed */
 
 const config *model_config(const model *m);
 int64_t model_token_bytes(const model *m); /* of weights that a token reads */
-bool model_quantised(const model *m);      /* are weights kept in blocks? */
+bool model_quantized(const model *m);      /* are weights kept in blocks? */
 bool model_stored(const model *m);         /* do matrices run as a GGUF file stores them? */
 
 /* "Q5_0 widened to f32, MXFP4 widened to bf16"; "" if nothing was. */

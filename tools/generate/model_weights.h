@@ -49,7 +49,7 @@ struct model {
     model_maps head;
     fovea_rope *rope, *local_rope; /* or NULL */
     int64_t token_bytes;
-    bool quantised, stored;
+    bool quantized, stored;
     bool widened[MODEL_WIDE_TYPES][MODEL_WIDE_TYPES];
 };
 

@@ -32,7 +32,7 @@ int options_read(int argc, char **argv, options *opts) {
          "stored: weights of a GGUF file as they are, those of safetensors in the type of --type; f32, bf16 or f16: "
          "all weights are converted (default: stored)"},
         {"--arithmetic", "KIND", "q16 exact q8", cli_read_choice, 0, 0, OPTION(arithmetic),
-         "products with quantised weights: q16, inputs in 16 bits; exact, the bits of float32; or q8, inputs in 8 "
+         "products with quantized weights: q16, inputs in 16 bits; exact, the bits of float32; or q8, inputs in 8 "
          "bits, less exact (default: q16)"},
         {"--cache", "TYPE", cache_words, cli_read_choice, 0, 0, OPTION(cache),
          "element type of keys and values: f32, bf16, f16, int8 or int4 (default: that of --type)"},
@@ -109,7 +109,7 @@ model_options options_types(const options *opts) {
 
 const char *options_weights_name(const options *opts, const model *m) {
     static const char *const names[] = {"stored, q16", "stored, exact", "stored, q8"};
-    if (model_quantised(m))
+    if (model_quantized(m))
         return names[opts->arithmetic > 0 ? opts->arithmetic : 0];
     return model_stored(m) ? "stored" : dtype_names[opts->weights > 0 ? opts->weights - 1 : opts->dtype];
 }

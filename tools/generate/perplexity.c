@@ -102,7 +102,7 @@ static void print_table(run *r, const char *path) {
     } kinds[] = {{0, 1}, {0, -1}, {0, 2}, {1, -1}, {2, -1}}; /* as stored: exact, q16, q8; f32, bf16 */
     static const int caches[][2] = {{F32, F32}, {BF16, BF16}, {BF16, INT8}, {INT8, INT8}, {INT8, INT4}, {INT4, INT4}};
     const options *given = r->opts;
-    const bool quantised = model_quantised(r->m);
+    const bool quantized = model_quantized(r->m);
     int32_t *choices = allocate((size_t)r->prompt, sizeof *choices);
     bool first = true;
     run_unload(r);
@@ -111,7 +111,7 @@ static void print_table(run *r, const char *path) {
            "row.\n\n"
            "| weights | MB | keys | values | perplexity | same choice |\n|---|---|---|---|---|---|\n",
            options_dtype_name(given->dtype));
-    for (size_t i = quantised ? 0 : 3; i < sizeof kinds / sizeof kinds[0]; i++)
+    for (size_t i = quantized ? 0 : 3; i < sizeof kinds / sizeof kinds[0]; i++)
         for (size_t k = 0; k < sizeof caches / sizeof caches[0]; k++) {
             options opts = *given;
             opts.weights = kinds[i].weights;

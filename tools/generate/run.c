@@ -73,8 +73,8 @@ void run_load(run *r, const char *path) {
     progress_end(&bar);
     if (status != 0)
         die(r->complaint);
-    if (r->opts->arithmetic >= 0 && !model_quantised(r->m))
-        run_end(CLI_USAGE, "--arithmetic needs quantised weights, as stored in a GGUF file");
+    if (r->opts->arithmetic >= 0 && !model_quantized(r->m))
+        run_end(CLI_USAGE, "--arithmetic needs quantized weights, as stored in a GGUF file");
     const config *c = model_config(r->m);
     if (r->opts->context > c->most_tokens) {
         snprintf(r->complaint, sizeof r->complaint, "--context %" PRId64 ": the model reads at most %" PRId64 " tokens",

@@ -34,7 +34,7 @@ typedef struct run {
     const options *opts;
     fovea_context *ctx;
     const model_ranks *ranks; /* or NULL */
-    fovea_info info;
+    fovea_context_facts info;
     model *m;
     text_codec *t;
     session *s;

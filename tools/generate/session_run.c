@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 /* weight and bias of a norm over rows of heads side by side. */
-static fovea_status normalise(const session *s, const model_norm *n, fovea_tensor x, fovea_tensor y) {
+static fovea_status normalize(const session *s, const model_norm *n, fovea_tensor x, fovea_tensor y) {
     fovea_norm_args args;
     fovea_norm_args_init(&args);
     args.x = x;
@@ -21,8 +21,8 @@ static fovea_status normalise(const session *s, const model_norm *n, fovea_tenso
 }
 
 /* In place, if there is such a norm. */
-static fovea_status normalise_in_place(const session *s, const model_norm *n, fovea_tensor x) {
-    return n->weight != NULL ? normalise(s, n, x, x) : FOVEA_OK;
+static fovea_status normalize_in_place(const session *s, const model_norm *n, fovea_tensor x) {
+    return n->weight != NULL ? normalize(s, n, x, x) : FOVEA_OK;
 }
 
 /* y = map(x), or y += map(x). */
@@ -59,7 +59,7 @@ static fovea_status add_branch(const session *s, const model_maps *maps, const m
         return status;
     const fovea_tensor branch = session_rows(s->branch, FOVEA_DTYPE_F32, count, 1, width);
     if (status == FOVEA_OK)
-        status = normalise(s, after, branch, branch);
+        status = normalize(s, after, branch, branch);
     for (int64_t i = 0; status == FOVEA_OK && i < all; i++)
         s->rows[i] += s->branch[i];
     return status;
@@ -142,13 +142,13 @@ static fovea_status run_heads(const session *s, int64_t layer, int64_t count, fo
     const fovea_tensor qkv[] = {session_rows(s->q, dtype, count, own->q_heads, head_dim),
                                 session_rows(s->k, dtype, count, own->kv_heads, head_dim),
                                 session_rows(s->v, dtype, count, own->kv_heads, head_dim)};
-    fovea_status status = normalise(s, &l->attention, rows, normed);
+    fovea_status status = normalize(s, &l->attention, rows, normed);
     if (status == FOVEA_OK)
         status = products(s, &l->qkv, normed, qkv, false);
     if (status == FOVEA_OK)
-        status = normalise_in_place(s, &l->q, qkv[0]);
+        status = normalize_in_place(s, &l->q, qkv[0]);
     if (status == FOVEA_OK)
-        status = normalise_in_place(s, &l->k, qkv[1]);
+        status = normalize_in_place(s, &l->k, qkv[1]);
     if (status == FOVEA_OK)
         status = append(s, layer, qkv);
     return status == FOVEA_OK ? attend(s, layer, qkv[0], own_heads(s, count)) : status;
@@ -158,7 +158,7 @@ static fovea_status run_heads(const session *s, int64_t layer, int64_t count, fo
 static fovea_status run_up(const session *s, const model_layer *l, int64_t count, fovea_tensor rows,
                            fovea_tensor normed) {
     const fovea_tensor inner = session_columns(s->inner, s->m->options.dtype, count, &s->m->shares.inner);
-    const fovea_status status = normalise(s, &l->feed, rows, normed);
+    const fovea_status status = normalize(s, &l->feed, rows, normed);
     if (status != FOVEA_OK)
         return status;
     return model_gate_apart(s->m, l) ? gate_apart(s, l, normed, count) : products(s, &l->up, normed, &inner, false);
@@ -283,7 +283,7 @@ int session_logits(session *s, int64_t first, int64_t rows, float *logits, compl
     const fovea_tensor y = session_columns(logits, FOVEA_DTYPE_F32, rows, own),
                        x = session_rows(s->rows + first * c->width, FOVEA_DTYPE_F32, rows, 1, c->width),
                        normed = session_rows(s->normed, s->m->options.dtype, rows, 1, c->width);
-    fovea_status status = normalise(s, &s->m->last, x, normed);
+    fovea_status status = normalize(s, &s->m->last, x, normed);
     if (status == FOVEA_OK)
         status = products(s, &s->m->head, normed, &y, false);
     if (status == FOVEA_OK && s->m->options.ranks != NULL && mine == NULL)

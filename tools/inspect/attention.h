@@ -60,7 +60,7 @@ typedef enum attention_figure {
 /* The token that gets most from all that look; of equal ones the first. */
 int64_t attention_most(const attention *a, int64_t layer, int64_t head);
 
-void attention_summarise(const attention *a, int64_t layer, int64_t head, double figures[ATTENTION_FIGURES]);
+void attention_summarize(const attention *a, int64_t layer, int64_t head, double figures[ATTENTION_FIGURES]);
 
 void attention_write_svg(const attention *a, FILE *to);
 void attention_write_csv(const attention *a, FILE *to);   /* a line for each head and token that looks */

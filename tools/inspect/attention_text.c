@@ -51,7 +51,7 @@ static void add_row(const attention *a, const float *row, int64_t place, int64_t
         }
 }
 
-void attention_summarise(const attention *a, int64_t layer, int64_t head, double figures[ATTENTION_FIGURES]) {
+void attention_summarize(const attention *a, int64_t layer, int64_t head, double figures[ATTENTION_FIGURES]) {
     const float *weights = attention_weights(a, layer, head);
     int64_t counted[ATTENTION_FIGURES] = {0};
     for (int i = 0; i < ATTENTION_FIGURES; i++)
@@ -76,7 +76,7 @@ void attention_write_table(const attention *a, FILE *to) {
     for (int64_t layer = a->first_layer; layer <= a->last_layer; layer++)
         for (int64_t head = a->first_head; head <= a->last_head; head++) {
             double figures[ATTENTION_FIGURES];
-            attention_summarise(a, layer, head, figures);
+            attention_summarize(a, layer, head, figures);
             fprintf(to, "%5lld.%-4lld", (long long)layer, (long long)head);
             for (int i = 0; i < ATTENTION_FIGURES; i++)
                 if (isnan(figures[i]))
@@ -120,7 +120,7 @@ void attention_write_csv(const attention *a, FILE *to) {
 static void write_json_head(const attention *a, int64_t layer, int64_t head, FILE *to) {
     const float *weight = attention_weights(a, layer, head);
     double figures[ATTENTION_FIGURES];
-    attention_summarise(a, layer, head, figures);
+    attention_summarize(a, layer, head, figures);
     fprintf(to, "    {\"layer\": %lld, \"head\": %lld,\n     \"summary\": {", (long long)layer, (long long)head);
     for (int i = 0; i < ATTENTION_FIGURES; i++) {
         fprintf(to, "%s\"%s\": ", i > 0 ? ", " : "", figure_names[i]);

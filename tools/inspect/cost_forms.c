@@ -1,5 +1,5 @@
 /* Facts from the library about each form (cost.h): its cost, which biases it cannot hold, and with how many queries it
- * is cheaper than form 0. Nothing is computed here by formula: fovea_mha_cost() and fovea_mha_create() are asked. */
+ * is cheaper than form 0. Nothing is computed here by formula: fovea_mha_desc_costs() and fovea_mha_create() are asked. */
 #include "cost.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ static void describe(cost_form *f, const fovea_mha_desc *layer, int64_t q_len, i
 void cost_evaluate(cost_form *f, const fovea_mha_desc *layer) {
     describe(f, layer, layer->attention->q_len, layer->attention->kv_len);
     fovea_mha_costs_init(&f->cost);
-    f->possible = fovea_mha_cost(&f->desc, &f->cost) == FOVEA_OK;
+    f->possible = fovea_mha_desc_costs(&f->desc, &f->cost) == FOVEA_OK;
     if (!f->possible)
         snprintf(f->why, sizeof f->why, "%s", fovea_error_detail());
 }
@@ -56,7 +56,7 @@ static bool is_cheaper(const cost_form *f, const fovea_mha_desc *layer, int64_t 
     fovea_mha_costs_init(&b);
     describe(&first, layer, q_len, kv_len);
     describe(&other, layer, q_len, kv_len);
-    return fovea_mha_cost(&first.desc, &a) == FOVEA_OK && fovea_mha_cost(&other.desc, &b) == FOVEA_OK &&
+    return fovea_mha_desc_costs(&first.desc, &a) == FOVEA_OK && fovea_mha_desc_costs(&other.desc, &b) == FOVEA_OK &&
            cost_flops(&b) < cost_flops(&a);
 }
 

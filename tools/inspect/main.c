@@ -12,9 +12,9 @@ int inspect_failed(complaint said) {
 fovea_context *inspect_context(const inspect_options *options, int *threads, complaint to) {
     fovea_context_options wanted;
     fovea_context *context;
-    fovea_info info;
+    fovea_context_facts info;
     fovea_context_options_init(&wanted);
-    fovea_info_init(&info);
+    fovea_context_facts_init(&info);
     wanted.threads = (int)options->threads;
     wanted.threads_backend = FOVEA_THREADS_POOL;
     if (fovea_context_create(&wanted, &context) != FOVEA_OK || fovea_context_info(context, &info) != FOVEA_OK) {

@@ -109,7 +109,7 @@ static int find_entries(model *m, complaint to) {
         if (naming_find(name, config_type(m->config), &e->is))
             e->item = item, m->entry_count++;
         else if (item->tensor->dims > 1 && naming_looks_alike(name) &&
-                 rest_add(&m->rest, name, (int)strlen(name), "not recognised") != 0)
+                 rest_add(&m->rest, name, (int)strlen(name), "not recognized") != 0)
             return complain(to, model_source_path(m->file, item->file), "out of memory");
     }
     qsort(m->entries, (size_t)m->entry_count, sizeof *m->entries, compare);

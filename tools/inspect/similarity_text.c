@@ -106,7 +106,7 @@ static void print_line(FILE *to, int width, const char *label, const double figu
 typedef enum over { OVER_mean, OVER_lowest, OVER_highest } over;
 
 /* The mean of heads that have the figure; NaN where none has. */
-static void summarise(double (*figure)[FIGURES], int64_t heads, over how, double to[FIGURES]) {
+static void summarize(double (*figure)[FIGURES], int64_t heads, over how, double to[FIGURES]) {
     for (int f = 0; f < FIGURES; f++) {
         int64_t count = 0;
         double result = how == OVER_lowest ? INFINITY : how == OVER_highest ? -INFINITY : 0.0;
@@ -235,12 +235,12 @@ void similarity_table(const similarity *s, FILE *to) {
     fputs("means over the heads of each layer\n\n", to);
     print_head(to, width, "layer");
     for (int64_t i = 0; i < s->layers; i++) {
-        summarise(s->figure + s->first[i], s->layer[i].heads, OVER_mean, line);
+        summarize(s->figure + s->first[i], s->layer[i].heads, OVER_mean, line);
         print_line(to, width, similarity_label(s, i, label), line);
     }
     fputc('\n', to);
     for (int how = OVER_mean; how <= OVER_highest; how++) {
-        summarise(s->figure, s->heads, (over)how, line);
+        summarize(s->figure, s->heads, (over)how, line);
         print_line(to, width, over_words[how], line);
     }
     print_random(s, to, width);

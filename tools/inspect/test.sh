@@ -211,7 +211,7 @@ families) # every family by the names and the config.json of its own, with no --
     refuses 'gguf/model.gguf: is a GGUF file, but a safetensors file is needed' attention --model gguf/model.gguf who
     refuses 'gguf: has no model.safetensors, only GGUF: weights must be in safetensors format' attention --model gguf who
     expect 0 similarity unknown
-    has out '^left out: model.layers.\*.self_attn.q_a_proj.weight .2 arrays; not recognised.$' \
+    has out '^left out: model.layers.\*.self_attn.q_a_proj.weight .2 arrays; not recognized.$' \
         '^config.json names 2 layers of model.layers; attention was found in 1$'
     expect 0 similarity albert
     has out 'albert_layers: 1 layer of self-attention, used by 12 layers of the model; 4 heads'

@@ -220,7 +220,7 @@ def check(folder):
             assert abs(float(row["cosine_" + name]) - value) < 1e-6, (row["stack"], key, name, value)
     told = (folder / "err").read_text()
     for other in expected["others"]:
-        assert f"left out: {other} (2 arrays; not recognised)" in told, other
+        assert f"left out: {other} (2 arrays; not recognized)" in told, other
     assert told.count("left out") == len(expected["others"]), told
     out = json.loads((folder / "out.json").read_text())
     assert [item["names"] for item in out["left_out"]] == sorted(expected["others"]), out["left_out"]

@@ -163,10 +163,10 @@ static void test_complaints(void) {
     const array q = {LLAMA("q"), "F32", 8, 6}, k = {LLAMA("k"), "F32", 4, 6}, v = {LLAMA("v"), "F32", 4, 6};
     const array fused = {"h.0.attn.c_attn.weight", "F32", 6, 18};
     refused("has no attention weights", 2, 0, ARRAYS({0}), 0);
-    refused("known names; it has l.0.attn.q_a.weight (not recognised)", 2, 0,
+    refused("known names; it has l.0.attn.q_a.weight (not recognized)", 2, 0,
             ARRAYS({"l.0.attn.q_a.weight", "F32", 8, 6}), 0);
-    refused("l.0.attn.kv.weight (not recognised), l.*.attn.q_a.weight (not recognised), l.0.attn.qk.weight (not "
-            "recognised) and 1 more",
+    refused("l.0.attn.kv.weight (not recognized), l.*.attn.q_a.weight (not recognized), l.0.attn.qk.weight (not "
+            "recognized) and 1 more",
             2, 0,
             ARRAYS({"l.0.attn.q_a.weight", "F32", 8, 6}, {"l.1.attn.q_a.weight", "F32", 8, 6},
                    {"l.0.attn.kv.weight", "F32", 8, 6}, {"l.0.attn.qk.weight", "F32", 8, 6},

@@ -12,7 +12,7 @@ static const char rest[] = "{{'<|im_start|>'+message['role']+'\n'+message['conte
                            "{%ifadd_generation_prompt%}{{'<|im_start|>assistant\n'}}{%endif%}";
 
 /* Into to, which has room for count + 1. */
-static void normalise(const char *from, size_t count, char *to) {
+static void normalize(const char *from, size_t count, char *to) {
     bool code = false, quoted = false;
     for (size_t i = 0; i < count; i++) {
         const char next = i + 1 < count ? from[i + 1] : '\0';
@@ -56,7 +56,7 @@ bool chatml_read(const char *template_bytes, size_t count, char **system) {
     char *text = memchr(template_bytes, 0, count) == NULL ? malloc(count + 1) : NULL;
     if (text == NULL)
         return false;
-    normalise(template_bytes, count, text);
+    normalize(template_bytes, count, text);
     const char *at = behind(text, each), *own = behind(at, own_begin);
     const char *end = own != NULL ? strstr(own, own_end) : NULL;
     if (end != NULL && (*system = own_message(own, end)) != NULL)

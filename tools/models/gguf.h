@@ -144,7 +144,7 @@ void gguf_unmap(gguf_rows *rows); /* rows of zeros are allowed */
 enum { GGUF_TYPES = 64 };                  /* more than files number */
 const char *gguf_type_name(uint32_t type); /* ggml's: "Q4_K"; "unknown" */
 fovea_dtype gguf_dtype(gguf_type type);    /* the library's type of that name, 0 if it has none */
-bool gguf_quantised(gguf_type type);
+bool gguf_quantized(gguf_type type);
 int gguf_block_elements(gguf_type type);
 int gguf_block_bytes(gguf_type type);
 void gguf_blocks_to_f32(gguf_type type, const uint8_t *from, int64_t count, float *to);

@@ -33,7 +33,7 @@ fovea_dtype gguf_dtype(gguf_type type) {
     return (fovea_dtype)0;
 }
 
-bool gguf_quantised(gguf_type type) { return gguf_block_elements(type) > 1; }
+bool gguf_quantized(gguf_type type) { return gguf_block_elements(type) > 1; }
 
 int gguf_block_elements(gguf_type type) {
     const fovea_dtype_facts *facts = fovea_dtype_info(gguf_dtype(type));

@@ -163,7 +163,7 @@ float *weights_load(weights *w, const char *name, int64_t rows, int64_t columns,
     else {
         const gguf_tensor *g = load_tensor(w, name);
         status = gguf_read_f32(w->gguf, g, values, to);
-        if (status == 0 && gguf_quantised(g->type))
+        if (status == 0 && gguf_quantized(g->type))
             status = check_finite(w, name, values, count, to);
     }
     if (status == 0)

@@ -91,10 +91,10 @@ static int decide(const options *opts, arrays *a, array *t, complaint to) {
     t->type = wanted(opts, t, &t->why);
     if (t->type == TYPE_KEEP)
         return 0;
-    const bool rounded = t->in_gguf != NULL && gguf_quantised(t->in_gguf->type);
+    const bool rounded = t->in_gguf != NULL && gguf_quantized(t->in_gguf->type);
     if (array_dtype(t) == 0 && !rounded)
         return complain(to, weights_path(a->w),
-                        "%s is of type %s; only F32, F16 and BF16 can be quantised (see --keep)", t->name, t->stored);
+                        "%s is of type %s; only F32, F16 and BF16 can be quantized (see --keep)", t->name, t->stored);
     if (fit(opts, a, t) != FOVEA_OK)
         return complain(to, weights_path(a->w), "%s: %s", t->name, fovea_error_detail());
     unsigned file;
@@ -102,11 +102,11 @@ static int decide(const options *opts, arrays *a, array *t, complaint to) {
         t->type = TYPE_KEEP;
         t->why = "already";
         a->already++;
-    } else if (t->type != TYPE_KEEP && rounded && !opts->requantise)
+    } else if (t->type != TYPE_KEEP && rounded && !opts->requantize)
         return complain(to, weights_path(a->w),
                         "%s is of type %s: its weights were rounded already (see --allow-requantize and --keep)",
                         t->name, t->stored);
-    a->quantised += t->type != TYPE_KEEP;
+    a->quantized += t->type != TYPE_KEEP;
     return 0;
 }
 
@@ -145,12 +145,12 @@ int arrays_open(const options *opts, arrays *a, complaint to) {
     for (int64_t i = 0; i < a->count; i++)
         if (decide(opts, a, &a->at[i], to) != 0)
             return -1;
-    if (a->quantised > 0)
+    if (a->quantized > 0)
         return 0;
     if (a->already > 0)
-        return complain(to, weights_path(a->w), "its matrices have their types already: nothing is left to quantise");
+        return complain(to, weights_path(a->w), "its matrices have their types already: nothing is left to quantize");
     return complain(to, weights_path(a->w),
-                    a->unfit > 0 ? "has no matrix whose rows are whole blocks or groups" : "has no matrix to quantise");
+                    a->unfit > 0 ? "has no matrix whose rows are whole blocks or groups" : "has no matrix to quantize");
 }
 
 void arrays_close(arrays *a) {

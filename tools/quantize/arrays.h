@@ -17,7 +17,7 @@ typedef struct array {
     const char *stored;    /* its type as safetensors names it: "F32" */
     tensor_type type;      /* that it becomes */
     const char *why;       /* not that of --type, in a word or two */
-    size_t data, scales;   /* bytes that quantising makes */
+    size_t data, scales;   /* bytes that quantizing makes */
     const gguf_tensor *in_gguf;
     safetensors *file; /* or that of this one */
     const safetensors_tensor *in_file;
@@ -26,12 +26,12 @@ typedef struct array {
 typedef struct arrays {
     weights *w;
     array *at;
-    int64_t count, quantised;
+    int64_t count, quantized;
     int64_t already;       /* that have their type */
     int64_t unfit, others; /* matrices that are kept, or have a type of smaller blocks, since rows are no whole ones */
 } arrays;
 
-/* Opens the input and decides what is quantised; 0, or -1 after a complaint. arrays_close() in either case. */
+/* Opens the input and decides what is quantized; 0, or -1 after a complaint. arrays_close() in either case. */
 int arrays_open(const options *opts, arrays *a, complaint to);
 void arrays_close(arrays *a);
 

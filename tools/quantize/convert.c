@@ -53,7 +53,7 @@ static double squares(fovea_dtype dtype, const void *values, int64_t count) {
 }
 
 /* Rows [first, first + count). */
-static int quantise(conversion *c, passage *p, int64_t first, int64_t count) {
+static int quantize(conversion *c, passage *p, int64_t first, int64_t count) {
     const array *t = p->t;
     const fovea_dtype stored = array_dtype(t), dtype = stored != 0 ? stored : FOVEA_DTYPE_F32;
     const int64_t data = (int64_t)t->data / t->rows * count, scales = (int64_t)t->scales / t->rows;
@@ -90,7 +90,7 @@ static int pass(conversion *c, passage *p) {
         status = arrays_read(c->a, t, first * row, count * row, p->from, c->to);
         if (status == 0)
             status = t->type == TYPE_KEEP ? whole_file_write(c->o, p->from, count * row, c->to)
-                                          : quantise(c, p, first, count);
+                                          : quantize(c, p, first, count);
         c->sum.before += count * row;
         progress_show(&c->bar, c->sum.before / MEGABYTE);
     }
@@ -156,7 +156,7 @@ int64_t convert_bytes(const arrays *a) {
 }
 
 static void tell_all(const summary *sum, const arrays *a) {
-    printf("%lld of %lld tensors quantised", (long long)a->quantised, (long long)a->count);
+    printf("%lld of %lld tensors quantized", (long long)a->quantized, (long long)a->count);
     const char *before = " (";
     for (int t = TYPE_Q8_0; t < TYPES; t++)
         if (sum->types[t] > 0) {

@@ -1,4 +1,4 @@
-/* Tensors, one after the other and a piece of rows at a time: read, quantised, written; a line about each. */
+/* Tensors, one after the other and a piece of rows at a time: read, quantized, written; a line about each. */
 #ifndef QUANTIZE_CONVERT_H
 #define QUANTIZE_CONVERT_H
 

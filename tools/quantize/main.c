@@ -1,7 +1,7 @@
 /* fovea-quantize: the weights of a model as integers of 8 or 4 bits, in a GGUF or safetensors file (docs/quantize.md).
  *
  * arrays.c opens the input and decides what becomes of each tensor; sizes are known then, so that a writer makes the
- * whole header first, and convert.c reads, quantises and writes one tensor after the other, a piece at a time.
+ * whole header first, and convert.c reads, quantizes and writes one tensor after the other, a piece at a time.
  * whole_file.h puts the file in its place when it is whole. */
 #include "cli.h"
 #include "convert.h"

@@ -10,7 +10,7 @@ int options_read(int argc, char **argv, options *opts) {
 #define OPTION(name) offsetof(options, name), 1
     static const cli_option table[] = {
         {"--type", "TYPE", TYPES_OF_GGUF " " TYPES_OF_SAFETENSORS, cli_read_choice, TYPE_Q8_0, 0, OPTION(type),
-         "of the quantised weights: q8_0, q4_0, q4_1 or q4_k, written as GGUF; int8 or int4, written as safetensors"},
+         "of the quantized weights: q8_0, q4_0, q4_1 or q4_k, written as GGUF; int8 or int4, written as safetensors"},
         {"--output", "FILE", "@file model.gguf", cli_read_text, 0, 0, OPTION(output), "the file to write"},
         {"--token-embedding-type", "TYPE", "keep " TYPES_OF_GGUF, cli_read_choice, TYPE_KEEP, 0, OPTION(embedding),
          "of token embeddings in GGUF (default: q8_0); keep: as they are"},
@@ -24,15 +24,15 @@ int options_read(int argc, char **argv, options *opts) {
          "of int8 and int4: input channels that share a scale, a multiple of 16 (default: all of int8, 32 of int4)"},
         {"--search", NULL, NULL, NULL, 0, 0, OPTION(search),
          "try several scales, and keep those of the smallest squared error"},
-        {"--allow-requantize", NULL, NULL, NULL, 0, 0, OPTION(requantise),
-         "quantise weights of GGUF that are quantised already, too; both errors add up"},
+        {"--allow-requantize", NULL, NULL, NULL, 0, 0, OPTION(requantize),
+         "quantize weights of GGUF that are quantized already, too; both errors add up"},
         {"--threads", "N", "2", cli_read_int, 1, 4096, OPTION(threads),
          "number of threads (default: all CPUs this process may use)"},
         {"--force", NULL, NULL, NULL, 0, 0, OPTION(force), "replace the output file if it exists"},
     };
 #undef OPTION
     static const cli_command command = {
-        "", 1, 0, 1, "INPUT", "model --type q4_k --output model.gguf", "quantise the weights of a model"};
+        "", 1, 0, 1, "INPUT", "model --type q4_k --output model.gguf", "quantize the weights of a model"};
     const cli program = {.program = "fovea-quantize",
                          .version = fovea_version(),
                          .description =

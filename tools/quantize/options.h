@@ -12,7 +12,7 @@ typedef struct options {
     int type, embedding, head;       /* type; of token embeddings and of the output matrix, of GGUF */
     int threads;
     int64_t group_size; /* 0: the default */
-    bool search, requantise, force;
+    bool search, requantize, force;
 } options;
 
 /* -1, or what the program ends with. */

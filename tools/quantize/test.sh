@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test.sh FOVEA-QUANTIZE FOVEA-GENERATE TEST-GENERATE-SETTINGS TINY: models of tools/generate, quantised and read
+# test.sh FOVEA-QUANTIZE FOVEA-GENERATE TEST-GENERATE-SETTINGS TINY: models of tools/generate, quantized and read
 # again. Run by ctest, which sets SCRATCH, a folder of its own.
 step=quantize name=fovea-quantize program=$1 generate=$2 tiny=$4
 . "$(dirname "$0")/../../tests/support/program.sh"
@@ -37,7 +37,7 @@ mkdir folder
 expect 0 "$tiny/llama" --type int4 --group-size 16 -o folder/model.safetensors
 has out 'q_proj.weight  48 x 48  int4  max .* rms .* relative 0[.][0-9]*  1440 bytes$' \
     'norm.weight  48  BF16 kept \(no matrix\)  96 bytes$' 'embed_tokens.weight  .* BF16 kept \(embedding\)' \
-    'tensors quantised \([0-9]* int4\), .* MB from'
+    'tensors quantized \([0-9]* int4\), .* MB from'
 has folder/config.json '"format": "pack-quantized"' '"group_size": 16' '"hidden_size"' '"model.embed_tokens"'
 python3 - folder/model.safetensors "$tiny"/llama/*.safetensors <<'END' || fail "not a file of compressed-tensors"
 import json, struct, sys
@@ -71,7 +71,7 @@ refused 1 'config.json: is a file of the input: .* another folder' folder.input 
     -o folder.input/no.safetensors
 expect 0 "$tiny/llama" --type int8 --force -o folder/model.safetensors
 has folder/config.json '"strategy": "channel"' '"int-quantized"'
-refused 1 'is of type I8; only F32, F16 and BF16 can be quantised' folder --type q8_0 -o no.gguf
+refused 1 'is of type I8; only F32, F16 and BF16 can be quantized' folder --type q8_0 -o no.gguf
 
 # From safetensors to GGUF: names are kept, and the one setting that GGUF asks for is there.
 python3 - <<'END' || fail "no safetensors file"
@@ -139,16 +139,16 @@ logits() { # logits VARIABLE OPTION...: their hash, of fovea-generate
 for type in q8_0 q4_0 q4_1 q4_k; do
     expect 0 wide.gguf --type $type --force -o $type.gguf
     has out "blk.0.attn_q.weight  256 x 256  $type  max " 'token_embd.weight  8 x 256  q8_0 \(embedding\)  max ' \
-        '^8 of 11 tensors quantised'
-    logits quantised --model $type.gguf --arithmetic exact
+        '^8 of 11 tensors quantized'
+    logits quantized --model $type.gguf --arithmetic exact
     logits wide --model $type.gguf --weights f32
-    same "$type: other logits in f32" "$quantised" "$wide"
+    same "$type: other logits in f32" "$quantized" "$wide"
 done
 differ "q8_0 is q4_0" "$(cksum <q8_0.gguf)" "$(cksum <q4_0.gguf)"
 mv q8_0.gguf tiny-q8.gguf
 expect 0 wide.gguf --type q8_0 --search --threads 1 -o q8_0.gguf
 refused 1 'is of type Q8_0: its weights were rounded already' tiny-q8.gguf --type q4_0 -o no.gguf
-refused 1 'have their types already: nothing is left to quantise' tiny-q8.gguf --type q8_0 -o no.gguf
+refused 1 'have their types already: nothing is left to quantize' tiny-q8.gguf --type q8_0 -o no.gguf
 expect 0 tiny-q8.gguf --type q4_0 --allow-requantize --force -o q4_0.gguf
 has out 'token_embd.weight  8 x 256  Q8_0 kept \(already\)' '256 x 256  q4_0  max'
 expect 0 wide.gguf --type q4_k --token-embedding-type keep --tensor-type '*_v.*=keep,*attn_*=q8_0' --force -o q4_k.gguf

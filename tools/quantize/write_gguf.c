@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { ALIGNMENT = 32, QUANTISATION = 2 };
+enum { ALIGNMENT = 32, QUANTIZATION = 2 };
 
 typedef struct writer {
     whole_file *to;
@@ -113,7 +113,7 @@ int write_gguf(const options *opts, const arrays *a, whole_file *o, complaint to
     if (from == NULL) /* every file must have it */
         put_string(&w, "general.architecture", "unknown");
     put_u32(&w, "general.file_type", file_type);
-    put_u32(&w, "general.quantization_version", QUANTISATION);
+    put_u32(&w, "general.quantization_version", QUANTIZATION);
     for (int64_t i = 0; i < a->count; i++) {
         const array *t = &a->at[i];
         put_text(&w, t->name, (int64_t)strlen(t->name));

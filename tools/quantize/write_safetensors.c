@@ -47,7 +47,7 @@ static void add(listing *l, const char *name, const char *suffix, const char *ty
     l->place += bytes;
 }
 
-static void add_quantised(const options *opts, listing *l, const array *t) {
+static void add_quantized(const options *opts, listing *l, const array *t) {
     const bool four = opts->type == TYPE_INT4;
     const int64_t packed[] = {t->shape[0], t->shape[1] / 8}, scales[] = {t->shape[0], groups_of(opts, t)}, two = 2;
     const bool wide = !four && opts->group_size == 0;
@@ -109,7 +109,7 @@ static int check(const arrays *a, complaint to) {
         const array *t = &a->at[i];
         if (strlen(t->name) > NAME_MOST - 16)
             return complain(to, weights_path(a->w), "a tensor has a name of more than %d bytes", NAME_MOST - 16);
-        if (t->type == TYPE_KEEP && t->in_gguf != NULL && gguf_quantised(t->in_gguf->type))
+        if (t->type == TYPE_KEEP && t->in_gguf != NULL && gguf_quantized(t->in_gguf->type))
             return complain(to, weights_path(a->w), "%s is of type %s, which safetensors has not", t->name, t->stored);
     }
     return 0;
@@ -122,7 +122,7 @@ int write_safetensors(const options *opts, const arrays *a, whole_file *o, compl
     for (int64_t i = 0; i < a->count; i++) {
         const array *t = &a->at[i];
         if (t->type != TYPE_KEEP)
-            add_quantised(opts, &l, t);
+            add_quantized(opts, &l, t);
         else
             add(&l, t->name, "", t->stored, t->dims, t->shape, t->bytes);
     }

@@ -16,8 +16,8 @@ void check(bool good, const char *what, const char *name) {
 
 fovea_isa tier(void) {
     fovea_context *context;
-    fovea_info info;
-    fovea_info_init(&info);
+    fovea_context_facts info;
+    fovea_context_facts_init(&info);
     if (fovea_context_create(NULL, &context) == FOVEA_OK) {
         fovea_context_info(context, &info);
         fovea_context_destroy(context);

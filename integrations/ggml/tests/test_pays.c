@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static fovea_info info;
+static fovea_context_facts info;
 static const fg_type types[] = {
     {"f32", FOVEA_DTYPE_F32, 1, 4, GGML_TYPE_F32},        {"f16", FOVEA_DTYPE_F16, 1, 2, GGML_TYPE_F16},
     {"bf16", FOVEA_DTYPE_BF16, 1, 2, GGML_TYPE_BF16},     {"q8_0", FOVEA_DTYPE_Q8_0, 32, 34, GGML_TYPE_Q8_0},
@@ -24,7 +24,7 @@ enum { TYPES = sizeof types / sizeof types[0], KEY_TYPES = 5 };
 static const fovea_isa tiers[] = {FOVEA_ISA_SCALAR, FOVEA_ISA_AVX2, FOVEA_ISA_AVX512, FOVEA_ISA_NEON};
 enum { TIERS = sizeof tiers / sizeof tiers[0] };
 
-const fovea_info *fg_options_info(void) { return &info; }
+const fovea_context_facts *fg_options_info(void) { return &info; }
 fg_op fg_op_of(enum ggml_op op) { return op == GGML_OP_MUL_MAT ? FG_MUL_MAT : FG_FLASH_ATTN_EXT; }
 enum ggml_op fg_op_none(void) { return GGML_OP_NONE; }
 bool fg_is_view(enum ggml_op op) { return op == GGML_OP_NONE; }

@@ -26,7 +26,7 @@
  * Threads. Only the calling thread calls MPI; attention runs on the context's threads. The library does not check the
  * thread level, which must be
  *   MPI_THREAD_SINGLE      if contexts have one thread
- *   MPI_THREAD_FUNNELED    if the thread that initialised MPI makes all calls
+ *   MPI_THREAD_FUNNELED    if the thread that initialized MPI makes all calls
  *   MPI_THREAD_SERIALIZED  if several threads take turns
  *   MPI_THREAD_MULTIPLE    if threads use different plans, caches or groups at once; each thread then creates its own
  *                          over its own communicator, or one thread creates all
@@ -128,7 +128,7 @@ typedef struct fovea_mpi_attention_plan fovea_mpi_attention_plan;
  *   FOVEA_ERROR_NULL         ctx, desc or plan is NULL
  *   FOVEA_ERROR_ARGUMENT     a field of desc is out of range, or differs between ranks, or min_offset is above
  *                            max_offset; FOVEA_ARITHMETIC_FASTEST selects different arithmetics on the ranks' CPUs
- *                            (name one instead); MPI is not initialised
+ *                            (name one instead); MPI is not initialized
  *   FOVEA_ERROR_UNSUPPORTED  masks, has_bias, packed sequences, pages; GATHER with FOVEA_RELATIVE_WINDOW_2D; a block's
  *                            message of more than 2^37 bytes
  *   FOVEA_ERROR_OUT_OF_MEMORY  on any rank

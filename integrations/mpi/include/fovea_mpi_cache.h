@@ -34,7 +34,7 @@ typedef struct fovea_mpi_cache fovea_mpi_cache;
  * length evenly; ceil(segments of the longest sequence / ranks) splits it contiguously.
  *
  * Errors: those of fovea_kv_cache_create(), and FOVEA_ERROR_NULL, _ARGUMENT (stripe_segments, or something differs
- * between ranks, or MPI is not initialised). After an error *cache is NULL on all ranks. */
+ * between ranks, or MPI is not initialized). After an error *cache is NULL on all ranks. */
 FOVEA_API fovea_status fovea_mpi_cache_create(MPI_Comm comm, const fovea_context *ctx, const fovea_kv_cache_desc *desc,
                                               int64_t stripe_segments, fovea_mpi_cache **cache);
 

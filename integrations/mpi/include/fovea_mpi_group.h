@@ -3,7 +3,7 @@
  *
  *     fovea_mpi_group_create(MPI_COMM_WORLD, &group);
  *     count = fovea_mpi_share(group, rank, out_features, 0, &first);    this rank's columns: [first, first + count)
- *     fovea_linear_pack(ctx, &of_these_columns, &linear);               not if count is 0
+ *     fovea_linear_create(ctx, &of_these_columns, &linear);               not if count is 0
  *     status = fovea_linear_execute(linear, &args, NULL, 0);            all ranks have x; y is own, [rows][count]
  *     fovea_mpi_gather_columns(group, status, rows, out_features, sizeof(float), NULL, own, whole);
  *     fovea_mpi_group_destroy(group);
@@ -26,7 +26,7 @@ extern "C" {
  * same order, one at a time. */
 typedef struct fovea_mpi_group fovea_mpi_group;
 
-/* Duplicates comm. Collective. FOVEA_ERROR_NULL, _ARGUMENT (MPI is not initialised), _OUT_OF_MEMORY. After an
+/* Duplicates comm. Collective. FOVEA_ERROR_NULL, _ARGUMENT (MPI is not initialized), _OUT_OF_MEMORY. After an
  * error *group is NULL, on all ranks. */
 FOVEA_API fovea_status fovea_mpi_group_create(MPI_Comm comm, fovea_mpi_group **group);
 

@@ -134,7 +134,7 @@ static fovea_status multiply(const float *weights, int64_t columns, float *x, fl
     const fovea_tensor y = fovea_tensor_bthd(out, FOVEA_DTYPE_F32, 1, ROWS, 1, columns);
     args.x = fovea_tensor_bthd(x, FOVEA_DTYPE_F32, 1, ROWS, 1, IN);
     args.y = &y;
-    fovea_status status = fovea_linear_pack(ctx, &desc, &map);
+    fovea_status status = fovea_linear_create(ctx, &desc, &map);
     if (status == FOVEA_OK)
         status = fovea_linear_execute(map, &args, NULL, 0);
     fovea_linear_destroy(map);

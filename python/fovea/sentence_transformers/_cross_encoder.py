@@ -12,7 +12,7 @@ class CrossEncoder(Model):
     """CrossEncoder(model_name_or_path, ..., weights=None, dtype=None): the interface of sentence_transformers,
     computed by Fovea."""
 
-    _kind, _organisation, _task = "CrossEncoder", "cross-encoder", "sequence-classification"
+    _kind, _organization, _task = "CrossEncoder", "cross-encoder", "sequence-classification"
     _default_prompts: dict = {}
 
     def __init__(self, model_name_or_path=None, *, max_length=None, num_labels=None, activation_fn=None, **options):

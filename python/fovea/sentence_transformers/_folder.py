@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-ORGANISATIONS = ("sentence-transformers", "cross-encoder")  # whose names may be left out
+ORGANIZATIONS = ("sentence-transformers", "cross-encoder")  # whose names may be left out
 
 
-def find(name, organisation, revision=None, cache_folder=None, local_files_only=False, token=None):
+def find(name, organization, revision=None, cache_folder=None, local_files_only=False, token=None):
     """The folder of a path, or of a name on the hub: from the local cache, or downloaded where that is allowed."""
     path = Path(name).expanduser()
     if path.is_dir():
@@ -26,7 +26,7 @@ def find(name, organisation, revision=None, cache_folder=None, local_files_only=
         raise FileNotFoundError(
             f"there is no folder {name}, and names on the hub need huggingface_hub: pip install huggingface_hub"
         ) from None
-    names = [name] if "/" in str(name) else [f"{organisation}/{name}"]
+    names = [name] if "/" in str(name) else [f"{organization}/{name}"]
     offline = local_files_only or os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
     cache_folder = cache_folder or os.environ.get("SENTENCE_TRANSFORMERS_HOME")
     try:

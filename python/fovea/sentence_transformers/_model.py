@@ -51,7 +51,7 @@ _NOT_HERE = {
 
 class Model:
     _results: dict = {}  # what the file of the Transformer says of them
-    _kind, _organisation, _task = "SentenceTransformer", "sentence-transformers", "feature-extraction"
+    _kind, _organization, _task = "SentenceTransformer", "sentence-transformers", "feature-extraction"
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Model:
             if rest:
                 raise NotImplementedError(f"{name} has {next(iter(rest))!r}, which is not served")
         self.folder = _folder.find(
-            model_name_or_path, self._organisation, revision, cache_folder, local_files_only, token or use_auth_token
+            model_name_or_path, self._organization, revision, cache_folder, local_files_only, token or use_auth_token
         )
         first, self._listed = _folder.listed_modules(self.folder)
         self._transformer = Transformer(first, self._task, weights, _dtype_of(dtype or given), max_length)
@@ -284,7 +284,7 @@ class Model:
 
     @property
     def weight_error(self):
-        """The largest rms error of a map whose weights were quantised, relative to its weights. None: there is none."""
+        """The largest rms error of a map whose weights were quantized, relative to its weights. None: there is none."""
         of_maps = [m.error for m in self._transformer.backbone.maps()]
         errors = [e for error in of_maps for e in (error if isinstance(error, tuple) else [error]) if e]
         return max((e["relative"] for e in errors), default=None)

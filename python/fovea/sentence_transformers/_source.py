@@ -148,7 +148,7 @@ class Source(Config):
             raise ValueError(f"{self.prefix}{name} in {self.folder} has the shape {shape}, config.json says {wanted}")
 
     def table(self, name, rows):
-        """A table of embeddings. rows: the name of their number in config.json. With quantised maps the table is float16, which rounds less
+        """A table of embeddings. rows: the name of their number in config.json. With quantized maps the table is float16, which rounds less
         than they do."""
         table = self.tensor(name)
         self._agree(name, table.shape, (self.count(rows, default=None), self.width))

@@ -18,7 +18,7 @@ from .exact import layout_of, python_modules, why_not_linear, why_not_mha
 from .fused import fuse
 from .loaded import load_state_dict
 from .one_product import OneProduct, groups_of
-from .oracle import check_weights, is_quantised, oracle
+from .oracle import check_weights, is_quantized, oracle
 from .packed import Conv1D, Linear, Packed, all_or_none
 from .packed_mha import MultiheadAttention
 from .reads import weights_read
@@ -34,7 +34,7 @@ class Report:
 
     packed: list[str] = field(default_factory=list)  # names of linear maps
     fused: list[str] = field(default_factory=list)  # those that compute what follows them, with what that is
-    quantized: list[str] = field(default_factory=list)  # those whose weights were quantised, with the error; or were before
+    quantized: list[str] = field(default_factory=list)  # those whose weights were quantized, with the error; or were before
     not_quantized: list[str] = field(default_factory=list)  # those of which weights= asked for it, with why not
     left: list[str] = field(default_factory=list)  # names of modules that torch computes as before, with the reason
     attention: list[str] = field(default_factory=list)  # where attention runs
@@ -48,8 +48,8 @@ class Report:
             " originals of these weights are freed when the original model is; until then they are in memory twice.",
             f"{self.shared_bytes * megabytes:.1f} MiB of other parameters are shared with the original.",
         ]
-        named = {"Attention": self.attention, "Packed": self.packed, "Quantised": self.quantized}
-        named |= {"Not quantised": self.not_quantized, "Fused": self.fused, "Left to torch": self.left}
+        named = {"Attention": self.attention, "Packed": self.packed, "Quantized": self.quantized}
+        named |= {"Not quantized": self.not_quantized, "Fused": self.fused, "Left to torch": self.left}
         for title, entries in named.items():
             if entries:
                 lines += [f"{title}:", *(f"  {entry}" for entry in entries)]
@@ -129,7 +129,7 @@ def _packed_kind(found, quants, child) -> tuple | None:
 
 
 def _quants(modules, found, chosen, report) -> dict:
-    """{id of a map: the word of quant=, or the Stored of a module that was quantised before; of attention: words of its
+    """{id of a map: the word of quant=, or the Stored of a module that was quantized before; of attention: words of its
     weights, by name}."""
     embedded = {id(m.weight) for m in modules.values() if type(m) is nn.Embedding}
     quants: dict = {}
@@ -189,7 +189,7 @@ def _groups(modules, found, quants, tied) -> list:
 
 
 def _pack_group(group, kind, quant, dtype) -> dict:
-    """Packs maps together. Quantised ones may be refused, for what their numbers are; then nothing has changed. Of
+    """Packs maps together. Quantized ones may be refused, for what their numbers are; then nothing has changed. Of
     attention this gives the weights that were, with the reason."""
     if kind is MultiheadAttention:
         return kind.pack_words(group[0], quant[0])
@@ -201,7 +201,7 @@ def _pack_group(group, kind, quant, dtype) -> dict:
 
 
 def _bytes_of(group, quant) -> int:
-    """Bytes of packed weights: of quantised ones as they are in memory, of others as their numbers."""
+    """Bytes of packed weights: of quantized ones as they are in memory, of others as their numbers."""
     if quant and not isinstance(quant, dict):
         return group[0].packed.nbytes
     total = sum(p.numel() * p.element_size() for module in group for p in module.parameters())
@@ -212,7 +212,7 @@ def _bytes_of(group, quant) -> int:
 
 
 def _pack_each(groups, found, quants, dtype, report, names):
-    """Packs all groups. One that is refused is packed map by map, and such a map of floats without quantising."""
+    """Packs all groups. One that is refused is packed map by map, and such a map of floats without quantizing."""
     groups = groups[::-1]
     while groups:
         group, product = groups.pop()
@@ -240,7 +240,7 @@ def _pack_each(groups, found, quants, dtype, report, names):
 
 
 def _costs(name, module, quant) -> list:
-    """The report's lines on the quantised weights of a packed module."""
+    """The report's lines on the quantized weights of a packed module."""
     if isinstance(quant, quantized.Stored):
         return [f"{name}: {module.packed.quant}, as it was"]
     if isinstance(quant, dict):
@@ -316,7 +316,7 @@ def optimize(model: nn.Module, example=None, weights=None) -> nn.Module:
       - maps of one input (Q, K and V; gate and up) are one product, where that is proved;
       - GELU, ReLU and residual additions are part of the product before them, where that is proved;
       - attention of transformers' models runs on Fovea (fovea.transformers), nn.MultiheadAttention as a whole.
-      - linear modules that were quantised before (GPTQ, AWQ, compressed-tensors) compute on their weights as they are.
+      - linear modules that were quantized before (GPTQ, AWQ, compressed-tensors) compute on their weights as they are.
     What is not exactly known stays as it is: subclasses, modules with hooks, with a forward of their own, with attributes
     that their class does not have. The copy has no gradients and cannot be trained: asking for either raises RuntimeError.
     Packed weights are memory of the copy's own, can be read as ever (copy.state_dict() is the original's) and not be
@@ -324,13 +324,13 @@ def optimize(model: nn.Module, example=None, weights=None) -> nn.Module:
 
     example: a tensor, a tuple of arguments or a dict of keywords. The copy and the original in eval mode are run on it, and
     RuntimeError names the first module whose result differs by more than 1e-4 (float32), 1e-2 (float16) or 5e-2 (bfloat16)
-    of its largest number. With quantised weights the original is one that computes as they are defined, and it is asked
+    of its largest number. With quantized weights the original is one that computes as they are defined, and it is asked
     whether the numbers that they stand for are its own. That needs memory for these numbers as float32.
 
-    weights: "int8", "int4", "q8_0", "q4_0", "q4_1" or "q4_k" quantises the weights of linear maps and of
+    weights: "int8", "int4", "q8_0", "q4_0", "q4_1" or "q4_k" quantizes the weights of linear maps and of
     nn.MultiheadAttention as they are packed, as fovea.Linear(quant=) does. A dict chooses by names of modules, the longest
     that fits; "" is for all others: {"": "int4", "lm_head": "int8", "model.embed": None}. A weight that is an embedding's,
-    too, is quantised only where the dict has its own name. Maps whose sizes do not divide keep their floats.
+    too, is quantized only where the dict has its own name. Maps whose sizes do not divide keep their floats.
     copy.state_dict() has the rounded weights. Raises ValueError for another word.
 
     `copy.fovea_report` (a Report) tells what was packed and what was left, and why.
@@ -338,7 +338,7 @@ def optimize(model: nn.Module, example=None, weights=None) -> nn.Module:
     chosen = checked(weights)
     if isinstance(getattr(model, "fovea_report", None), Report):
         if any(chosen.values()):
-            raise ValueError("this model was made by fovea.torch.optimize(): quantise the weights of the original")
+            raise ValueError("this model was made by fovea.torch.optimize(): quantize the weights of the original")
         return copy.deepcopy(model)
     with torch.inference_mode(False), torch.no_grad():
         report, memo = Report(), Memo()
@@ -365,7 +365,7 @@ def optimize(model: nn.Module, example=None, weights=None) -> nn.Module:
         with torch.inference_mode(False), torch.no_grad():
             check_weights(_copy(model), optimized, quants)
             defined = _copy(model)
-            if any(map(is_quantised, quants.values())):
+            if any(map(is_quantized, quants.values())):
                 defined = oracle(defined, optimized, quants)
             call_modules(defined, approximates)
         check(defined, optimized, example)

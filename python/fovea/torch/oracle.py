@@ -1,9 +1,9 @@
-"""The oracle for copies with quantised weights: the model with the numbers that these weights stand for, computed by torch as arithmetic
+"""The oracle for copies with quantized weights: the model with the numbers that these weights stand for, computed by torch as arithmetic
 q16 is defined (kernels/groups.h). Its results differ from the copy's only by float32's rounding, including an x that rounds the other way,
-so bounds need no allowance for quantisation.
+so bounds need no allowance for quantization.
 
 A wrong oracle would agree with a wrong copy: check_weights() says that the numbers are the model's. Weights that
-optimize() rounded are near those of the model. Modules that were quantised before are asked: each multiplies some unit
+optimize() rounded are near those of the model. Modules that were quantized before are asked: each multiplies some unit
 vectors, and the products must be the numbers to less than half a step of the integers.
 """
 
@@ -26,8 +26,8 @@ _WIDEST = 1024  # channels of a group, at most
 _NEAR = {"int8": 200, "q8_0": 200}  # of the largest of a block, what part its numbers are off at most; else 7: of 4 bits
 
 
-def is_quantised(quant) -> bool:
-    """Whether a module has quantised weights: a word, a Stored, or words by the names of its weights."""
+def is_quantized(quant) -> bool:
+    """Whether a module has quantized weights: a word, a Stored, or words by the names of its weights."""
     return any(quant.values()) if isinstance(quant, dict) else quant is not None
 
 
@@ -43,7 +43,7 @@ def rounded(x, group: int, order=None):
 
 
 def _product(x, weight, bias, group, order, dtype):
-    """The definition of a map with quantised weights, for x of any type; dtype: that of the map."""
+    """The definition of a map with quantized weights, for x of any type; dtype: that of the map."""
     y = F.linear(rounded(x.to(dtype), group, order), weight, None if bias is None else bias.float())
     return y.to(dtype).to(x.dtype)
 
@@ -104,11 +104,11 @@ def _change_attention(plain, module, words):
 
 
 def oracle(model, optimized, quants):
-    """`model`, a copy of the original, as it is defined with the quantised weights of `optimized`. quants: {id of a
+    """`model`, a copy of the original, as it is defined with the quantized weights of `optimized`. quants: {id of a
     module of `optimized`: the word of its weights, a Stored, or words by the names of its weights}."""
     for name, module in optimized.named_modules():
         quant = quants.get(id(module))
-        if not is_quantised(quant):
+        if not is_quantized(quant):
             continue
         change = _change_attention if isinstance(module, PackedMultiheadAttention) else _change_linear
         change(model.get_submodule(name), module, quant)
@@ -117,7 +117,7 @@ def oracle(model, optimized, quants):
 
 
 def of_the_same_weights(model, optimized):
-    """`model`, a copy of the original, with the numbers that quantised weights of `optimized` stand for."""
+    """`model`, a copy of the original, with the numbers that quantized weights of `optimized` stand for."""
     for name, module in optimized.named_modules():
         if isinstance(module, PackedLinear) and module.packed.quant and not module._was_quantized:
             weights = {"weight": module.weight}
@@ -159,7 +159,7 @@ def _probes(inner: int):
 
 
 def _why_other(module, numbers, stored) -> str | None:
-    """Whether a module that was quantised before multiplies by `numbers` [out, in], those of what it has stored."""
+    """Whether a module that was quantized before multiplies by `numbers` [out, in], those of what it has stored."""
     channels, bits = _probes(stored.in_features), stored.options.get("bits", 8 if stored.kind == "int8" else 4)
     bias = torch.zeros(()) if stored.bias is None else stored.bias.detach().float().abs().max()
     size = float(2.0 ** torch.log2(bias / numbers.abs().max().clamp(min=1e-30)).ceil().clamp(0, 10))
@@ -181,10 +181,10 @@ def _why_other(module, numbers, stored) -> str | None:
 
 
 def check_weights(model, optimized, quants):
-    """RuntimeError where numbers of quantised weights are not those of `model`, a copy of the original."""
+    """RuntimeError where numbers of quantized weights are not those of `model`, a copy of the original."""
     for name, module in optimized.named_modules():
         quant = quants.get(id(module))
-        if not is_quantised(quant):
+        if not is_quantized(quant):
             continue
         plain = model.get_submodule(name)
         kind = f"{name or 'the model'} ({type(plain).__name__})"

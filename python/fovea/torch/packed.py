@@ -141,7 +141,7 @@ def all_or_none(name, model, *args, **options):
 
 
 def numbers_of(linear, parts: range):
-    """The weights of some parts, below each other: [out, in], of quantised ones the numbers that they stand for."""
+    """The weights of some parts, below each other: [out, in], of quantized ones the numbers that they stand for."""
     sizes = [linear.out_features[part] for part in parts]
     dtype = torch.float32 if linear.quant else getattr(torch, linear.weight_dtype)
     weight = torch.empty(sum(sizes), linear.in_features, dtype=dtype)
@@ -158,7 +158,7 @@ def unpack_weight(linear, in_first: bool, parts: range):
 
 
 def _any_float(execute, dtype, x, residual=None, **options):
-    """A map of inputs of dtype, of others, as modules with quantised weights take all."""
+    """A map of inputs of dtype, of others, as modules with quantized weights take all."""
     if x.dtype is dtype:
         return execute(x, residual, **options)
     y = execute(x.to(dtype), None if residual is None else residual.to(dtype), **options)
@@ -177,7 +177,7 @@ class Linear(Packed, nn.Linear):
     in_first = False  # weight is [in, out]
     _product = None  # the OneProduct that this map is a part of
     _watched: list = []  # weights of embeddings with the memory that this map was packed from
-    _was_quantized = False  # the module had quantised weights, which its state_dict() would be of
+    _was_quantized = False  # the module had quantized weights, which its state_dict() would be of
 
     @classmethod
     def _packed_of(cls, modules, quant=None):
@@ -197,7 +197,7 @@ class Linear(Packed, nn.Linear):
 
     @classmethod
     def pack_quantized(cls, modules, stored, dtype):
-        """Turns modules whose quantised weights are `stored` (quantized.py) into ones of this class, of inputs of dtype."""
+        """Turns modules whose quantized weights are `stored` (quantized.py) into ones of this class, of inputs of dtype."""
         lists = {name: [getattr(s, name) for s in stored] for name in ("scales", "zeros", "g_idx", "bias")}
         lists = {name: None if values == [None] * len(values) else values for name, values in lists.items()}
         word, options = str(dtype).removeprefix("torch."), stored[0].options
@@ -303,7 +303,7 @@ class Linear(Packed, nn.Linear):
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         if self._was_quantized:
-            refuse("and its quantised weights are packed: save the original")
+            refuse("and its quantized weights are packed: save the original")
         super()._save_to_state_dict(destination, prefix, keep_vars)
 
 

@@ -24,7 +24,7 @@ class MultiheadAttention(Packed, nn.MultiheadAttention):
     @classmethod
     def pack_words(cls, module, words) -> dict:
         """Turns a module into one of this class. words: {name of a weight (WEIGHTS): a word of quant= or None}. Returns
-        {name of a weight: why it keeps its floats} of those whose numbers cannot be quantised."""
+        {name of a weight: why it keeps its floats} of those whose numbers cannot be quantized."""
         refused = {}
 
         def pack(names, weights, biases):

@@ -1,4 +1,4 @@
-"""Linear modules whose weights were quantised before: of GPTQModel, auto-gptq, AutoAWQ and compressed-tensors.
+"""Linear modules whose weights were quantized before: of GPTQModel, auto-gptq, AutoAWQ and compressed-tensors.
 
 read() knows them by the names of their classes and by their buffers; none of these packages is imported. What it takes is
 what fovea.Linear.quantized() takes. Where shapes or values contradict what a module says, or leave two readings, the
@@ -46,7 +46,7 @@ class _No(Exception):
 
 
 def read(module) -> Stored | str | None:
-    """The quantised weights that a module stores, or why they are refused, or None if it stores none."""
+    """The quantized weights that a module stores, or why they are refused, or None if it stores none."""
     tensors = {**module._parameters, **module._buffers}
     name = type(module).__name__
     try:
@@ -58,7 +58,7 @@ def read(module) -> Stored | str | None:
             elif name in _AWQ:
                 stored = _awq(module, tensors)
             else:
-                raise _No(f"{name} has quantised weights in an order of its own")
+                raise _No(f"{name} has quantized weights in an order of its own")
         elif tensors.get("weight_packed") is not None and tensors.get("weight_scale") is not None:
             stored = _pack_quantized(module, tensors)
         elif tensors.get("weight_scale") is not None and tensors.get("weight") is not None:
@@ -75,7 +75,7 @@ def read(module) -> Stored | str | None:
 
 
 def shared(module) -> list[torch.Tensor]:
-    """Buffers that a copy of a module has no need of copying: its quantised weights."""
+    """Buffers that a copy of a module has no need of copying: its quantized weights."""
     if _is_quantized(module._buffers):
         return [b for b in module._buffers.values() if b is not None]
     return []
@@ -206,7 +206,7 @@ def _scheme(module):
     """The arguments of a module's weights, or None."""
     scheme = getattr(module, "quantization_scheme", None)
     if getattr(scheme, "input_activations", None) is not None or getattr(scheme, "output_activations", None) is not None:
-        raise _No("it quantises its input or output, too")
+        raise _No("it quantizes its input or output, too")
     return getattr(scheme, "weights", None)
 
 

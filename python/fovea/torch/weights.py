@@ -1,4 +1,4 @@
-"""optimize(model, weights=...): which maps get quantised weights, and what that costs them."""
+"""optimize(model, weights=...): which maps get quantized weights, and what that costs them."""
 
 import torch
 
@@ -58,13 +58,13 @@ def choices(chosen, name, module) -> tuple:
 
 
 def cost(linear, parts) -> str:
-    """The error of quantising some weights of a map, in words."""
+    """The error of quantizing some weights of a map, in words."""
     errors = ", ".join(f"{100 * linear.error[part]['relative']:.2g}" for part in parts)
     return f"{linear.quant}: rms error {errors}% of the weights'"
 
 
 def dtype_of(model, quantized) -> torch.dtype:
-    """The type that a model computes in: that of its first floats outside of quantised modules, whose ids are given."""
+    """The type that a model computes in: that of its first floats outside of quantized modules, whose ids are given."""
     for module in python_modules(model).values():
         if id(module) not in quantized:
             for tensor in [*module._parameters.values(), *module._buffers.values()]:

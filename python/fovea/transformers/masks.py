@@ -1,7 +1,7 @@
 """Masks as descriptions: what transformers' mask functions stand for, without the matrix.
 
 transformers builds masks from functions of (batch, head, query, key) that it combines: causal, sliding windows, overlays. Those
-that are causal limits and windows are recognised by their code, and become a Visible: a few numbers that fovea.attention()
+that are causal limits and windows are recognized by their code, and become a Visible: a few numbers that fovea.attention()
 takes as such. Any other function is evaluated to a boolean matrix by transformers, as for its sdpa.
 """
 
@@ -50,7 +50,7 @@ def limits_of(function):
     return known(function) if known else None
 
 
-def _recognise():
+def _recognize():
     """Fills _limits with those that this transformers has, and that say on a small grid what they should."""
     q, k = torch.arange(9)[:, None], torch.arange(9)[None, :]
     for name, argument, limits in _KNOWN:
@@ -64,7 +64,7 @@ def _recognise():
             _limits[function.__code__] = limits
 
 
-_recognise()
+_recognize()
 
 
 def _stands_in(value):

@@ -56,7 +56,7 @@ def test_pad_in_a_text():
 
 @pytest.mark.parametrize("kind", ["bert", "modernbert", "gemma3_text"])
 @pytest.mark.parametrize("weights, least", [("int8", 0.998), ("int4", 0.9)])
-def test_quantised(kind, weights, least):
+def test_quantized(kind, weights, least):
     folder, texts = str(embedding_models.backbone(kind)), embedding_models.texts()
     plain, small = SentenceTransformer(folder), SentenceTransformer(folder, weights=weights)
     a, b = (model.encode(texts, normalize_embeddings=True) for model in (plain, small))

@@ -66,7 +66,7 @@ def save_tokenizer(folder, kind):
     ).save_pretrained(folder)  # fmt: skip
 
 
-def randomise(model, kind):
+def randomize(model, kind):
     """Numbers of the size that trained models have, where what a layer adds is not lost in the residual."""
     torch.manual_seed(1)
     for name, p in model.named_parameters():
@@ -84,7 +84,7 @@ def _folders():
 def backbone(kind):
     """The folder of a backbone, without modules.json."""
     folder = Path(_folders().name) / kind
-    randomise(transformers.AutoModel.from_config(CONFIGS[kind]()), kind).save_pretrained(folder)
+    randomize(transformers.AutoModel.from_config(CONFIGS[kind]()), kind).save_pretrained(folder)
     save_tokenizer(folder, kind)
     return folder
 
@@ -95,7 +95,7 @@ def classifier(kind, labels=1):
     config = CONFIGS[kind]()
     config.num_labels = labels
     model = transformers.AutoModelForSequenceClassification.from_config(config)
-    randomise(model, kind).save_pretrained(folder)
+    randomize(model, kind).save_pretrained(folder)
     save_tokenizer(folder, kind)
     return folder
 

@@ -1,7 +1,7 @@
 """Compares a model with its optimized copy: results, exceptions, written inputs, state, and what hooks saw.
 
 Two models are run side by side, call by call. Where numbers differ by more than BOUND of the largest, the model in
-float64 says whether the copy is worse than the model itself; with quantised weights, the model that rounds x as they do.
+float64 says whether the copy is worse than the model itself; with quantized weights, the model that rounds x as they do.
 """
 
 import contextlib
@@ -217,7 +217,7 @@ def scenario(program, module, make_copy, quantized=None):
 
 
 def _oracle(model, optimized):
-    """A copy of `model` that computes as the quantised weights of `optimized` are defined."""
+    """A copy of `model` that computes as the quantized weights of `optimized` are defined."""
     quants = {}
     for packed in optimized.modules():
         if isinstance(packed, MultiheadAttention):

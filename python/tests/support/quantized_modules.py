@@ -1,4 +1,4 @@
-"""Modules with quantised weights as GPTQModel, auto-gptq, AutoAWQ and compressed-tensors make them: names of classes,
+"""Modules with quantized weights as GPTQModel, auto-gptq, AutoAWQ and compressed-tensors make them: names of classes,
 attributes and buffers alone. They compute as those do: weights become floats of x's type, and torch multiplies.
 """
 

@@ -1,4 +1,4 @@
-"""Quantised weights as models store them, written by formula from random integers and scales.
+"""Quantized weights as models store them, written by formula from random integers and scales.
 
 Each function of KINDS gives Given: arguments of fovea.Linear.quantized(), and the float64 numbers that they stand for.
 """

@@ -1,7 +1,7 @@
 """Random modules, to compare fovea.torch.optimize(model) with the model.
 
     PYTHONPATH=build/python python python/tests/support/random_modules.py --seeds 20000 [--first N] [--jobs 2]
-        --weights int8   quantise their linear maps
+        --weights int8   quantize their linear maps
         --reduce         of modules that differ print only the lines which that needs
         --show SEED      prints the source of one module
 
@@ -227,7 +227,7 @@ def _function(head, lines):
 
 
 def program_of(seed, weights=None) -> Program:
-    """The module of a seed, whose linear maps optimize(weights=) quantises."""
+    """The module of a seed, whose linear maps optimize(weights=) quantizes."""
     rng = random.Random(seed)
     width = rng.choice((32, 40, 64) if weights else (4, 6, 8, 12, 16, 24, 40))
     if rng.random() < 0.5:
@@ -354,7 +354,7 @@ def main():
     parser.add_argument(
         "--reduce", action="store_true", help="print only the lines of a module that a difference needs"
     )
-    parser.add_argument("--weights", metavar="WORD", help="quantise linear maps, as optimize(weights=) does")
+    parser.add_argument("--weights", metavar="WORD", help="quantize linear maps, as optimize(weights=) does")
     parser.add_argument("--show", type=int, metavar="SEED", help="print the source of one module and end")
     options = parser.parse_args()
     if options.show is not None:

@@ -53,7 +53,7 @@ def test_padded_tokens(call, options):
 
 
 def test_an_example_sees_other_padding(monkeypatch):
-    """Attention with no quantised weight is compared with torch's own path."""
+    """Attention with no quantized weight is compared with torch's own path."""
     from fovea.torch import encoders
 
     monkeypatch.setattr(encoders, "_gives_zeros", lambda *_: False)
@@ -61,7 +61,7 @@ def test_an_example_sees_other_padding(monkeypatch):
         optimize(encoder(), example=(X, None, PADDING))
 
 
-def test_quantised_weights_and_padding():
+def test_quantized_weights_and_padding():
     layer = nn.TransformerEncoderLayer(64, 4, 96, activation="gelu", batch_first=True)
     model, x = nn.TransformerEncoder(layer, 2).eval(), torch.randn(3, 5, 64)
     fast = optimize(model, example=(x, None, PADDING), weights="int8")

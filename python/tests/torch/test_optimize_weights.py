@@ -1,4 +1,4 @@
-"""fovea.torch.optimize(weights=...): which weights are quantised, what is told, and what the copy then is."""
+"""fovea.torch.optimize(weights=...): which weights are quantized, what is told, and what the copy then is."""
 
 import copy
 import pickle
@@ -60,7 +60,7 @@ def test_words(model, word):
     kept = {line.split(": ")[0]: line for line in report.not_quantized}
     assert kept.keys() == {"head"} | (set() if fits else {"down"})
     assert "is an embedding's, too" in kept["head"] and (fits or "48 input channels are no multiple" in kept["down"])
-    assert all("rms error" in line for line in report.quantized) and "Quantised:" in str(report)
+    assert all("rms error" in line for line in report.quantized) and "Quantized:" in str(report)
     assert any("one product with k" in line for line in report.packed) and report.packed_bytes < 500_000
     with torch.no_grad():
         got, want = fast(tokens), rounded(model, fast)(tokens)
@@ -115,7 +115,7 @@ def test_refused(model):
         fovea.torch.optimize(model, weights=["int8"])
     with pytest.raises(ValueError, match="weights names 'heads', which is no module"):
         fovea.torch.optimize(model, weights={"heads": "int8"})
-    with pytest.raises(ValueError, match="quantise the weights of the original"):
+    with pytest.raises(ValueError, match="quantize the weights of the original"):
         fovea.torch.optimize(fovea.torch.optimize(model), weights="int8")
 
 

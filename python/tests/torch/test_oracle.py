@@ -1,4 +1,4 @@
-"""fovea.torch.optimize(example=) of quantised weights: wrong weights and wrong products are told from what quantising costs."""
+"""fovea.torch.optimize(example=) of quantized weights: wrong weights and wrong products are told from what quantizing costs."""
 
 import dataclasses
 

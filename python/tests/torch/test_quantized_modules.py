@@ -1,4 +1,4 @@
-"""fovea.torch.optimize() of modules that were quantised before: taken over where their layout is certain."""
+"""fovea.torch.optimize() of modules that were quantized before: taken over where their layout is certain."""
 
 import copy
 import pickle
@@ -143,7 +143,7 @@ def test_zeros_of_auto_gptq_contradict():
 @pytest.mark.parametrize(
     "change, sentence",
     [
-        (lambda m: setattr(m.quantization_scheme, "input_activations", object()), "quantises its input"),
+        (lambda m: setattr(m.quantization_scheme, "input_activations", object()), "quantizes its input"),
         (lambda m: setattr(m.quantization_scheme.weights, "num_bits", 8), "weight_packed is"),
         (lambda m: setattr(m.quantization_scheme.weights, "symmetric", True), "says that it is symmetric"),
         (lambda m: setattr(m, "weight_shape", nn.Parameter(torch.tensor([48, 64]), False)), "weight_packed is"),

@@ -20,7 +20,7 @@ static fovea_status check(const fovea_attention_desc *desc, const fovea_attentio
     return status == FOVEA_OK && desc->batch > 0 ? fv_pointers_check(more, count) : status;
 }
 
-fovea_tensor fovea_tensor_aligned(void *data, fovea_dtype dtype, int rank, const int64_t *shape) {
+fovea_tensor fovea_tensor_broadcast(void *data, fovea_dtype dtype, int rank, const int64_t *shape) {
     int64_t sizes[4] = {1, 1, 1, 1};
     const bool good = rank == 0 || (rank > 0 && rank <= 4 && shape);
     for (int i = 0; i < rank && good; i++)

@@ -36,7 +36,7 @@ fv_state_rows fv_attention_state_at(const fovea_attention_desc *desc, fovea_atte
                                     const fv_sequence *sequence, fv_row_place at);
 
 /* A state of `tokens` tokens, of one sequence or of several in a row: its size in bytes (-1: more than memory),
- * initialisation without keys in aligned memory, and its rows. */
+ * initialization without keys in aligned memory, and its rows. */
 int64_t fv_attention_state_bytes(int64_t heads, int64_t tokens, int64_t channels);
 fovea_attention_state *fv_attention_state_joint(void *memory, int64_t heads, int64_t tokens, int64_t channels);
 fv_state_rows fv_attention_state_joint_at(fovea_attention_state *state, int64_t head, int64_t token);

@@ -58,7 +58,7 @@ static void rotate_rows(const fv_queries *x, uint32_t *to, int64_t words) {
     for (int64_t i = 0; i < x->rows; i++) {
         float row[FV_I8_CHANNELS];
         fv_i4_rotate(1, dim, 1, from + i * dim, dim, row, dim);
-        p->ops->quantise(1, dim, FV_I4_GROUP, p->k[FV_KEYS_int4]->kind, FV_I8_MOST, row, dim, to + i * words);
+        p->ops->quantize(1, dim, FV_I4_GROUP, p->k[FV_KEYS_int4]->kind, FV_I8_MOST, row, dim, to + i * words);
     }
 }
 

@@ -250,8 +250,8 @@ static void fail_linear(const fovea_context *ctx, bool persistent) {
     linear_problem *p = linear_problem_make(&c, &r);
     fovea_linear *linear;
     int64_t n;
-    FAIL_MAKING("fovea_linear_pack", n, persistent, linear, fovea_linear_pack(ctx, &p->desc, &linear));
-    test_check(n > 3 && n < 1000, "fovea_linear_pack allocates %" PRId64 " times", n - 1);
+    FAIL_MAKING("fovea_linear_create", n, persistent, linear, fovea_linear_create(ctx, &p->desc, &linear));
+    test_check(n > 3 && n < 1000, "fovea_linear_create allocates %" PRId64 " times", n - 1);
     linear_problem_clear(p);
     arm(1, persistent);
     test_check(!disarm("fovea_linear_execute", 1, fovea_linear_execute(linear, &p->args, NULL, 0), live),

@@ -58,7 +58,7 @@ static void test_null(void) {
         FOVEA_OK, NULL);
 }
 
-/* desc or args of version 0.2, not initialised, or newer: refused by its name before a field is read, and nothing is
+/* desc or args of version 0.2, not initialized, or newer: refused by its name before a field is read, and nothing is
  * written. The sizes of 0.2 are its largest (test_structs.c). */
 static void test_versions(void) {
     enum { DESC_0_2 = 208, ARGS_0_2 = 960 };

@@ -63,7 +63,7 @@ static int64_t count_of(const test_array *t) { return t ? test_array_count(t) : 
 static fovea_tensor view(const test_array *t, double heads, void *data) {
     const int64_t n = (int64_t)heads;
     return t->rank == 3 ? fovea_tensor_bthd(data, FOVEA_DTYPE_F32, t->shape[0], t->shape[1], n, t->shape[2] / n)
-                        : fovea_tensor_aligned(data, FOVEA_DTYPE_F32, (int)t->rank, t->shape);
+                        : fovea_tensor_broadcast(data, FOVEA_DTYPE_F32, (int)t->rank, t->shape);
 }
 
 static void copy_tokens(const fovea_tensor *from, const fovea_tensor *to) {
@@ -152,8 +152,8 @@ static bool run(const fovea_context *ctx, const onnx_case *c, const results *out
     fovea_attention_args_init(&args);
     set_tensors(&desc, &args, view(of[Q], a->q_num_heads, elements(of[Q])), k, v, view(of[Y], a->q_num_heads, out->y));
     fovea_from_onnx(&desc, &args,
-                    fovea_tensor_aligned(elements(mask), is_type(mask, "bool") ? FOVEA_DTYPE_BOOL : FOVEA_DTYPE_F32,
-                                         mask ? (int)mask->rank : 0, mask ? mask->shape : NULL),
+                    fovea_tensor_broadcast(elements(mask), is_type(mask, "bool") ? FOVEA_DTYPE_BOOL : FOVEA_DTYPE_F32,
+                                           mask ? (int)mask->rank : 0, mask ? mask->shape : NULL),
                     a->is_causal != 0.0, of[PAST_KEY] ? of[PAST_KEY]->shape[2] : 0, elements(of[NONPAD_KV_SEQLEN]),
                     room);
     desc.has_scale = a->scale != 0.0;
@@ -209,7 +209,7 @@ static void test_narrow(const fovea_context *ctx) {
                 fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, BATCH, 1, KEYS, 1),
                 fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, BATCH, 1, KEYS, 1),
                 fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, BATCH, 1, TOKENS, 1));
-    fovea_from_onnx(&desc, &args, fovea_tensor_aligned(mask, FOVEA_DTYPE_BOOL, 2, shape), 1, 0, valid, room);
+    fovea_from_onnx(&desc, &args, fovea_tensor_broadcast(mask, FOVEA_DTYPE_BOOL, 2, shape), 1, 0, valid, room);
     if (!execute(ctx, &desc, &args, "a narrow mask and nonpad_kv_seqlen"))
         return;
     for (int64_t i = 0; i < BATCH * TOKENS; i++) { /* scores are 0: the mean of the values seen, 0, 1, 2 ... */

@@ -59,10 +59,10 @@ static void test_sdpa(const fovea_context *ctx) {
     uint8_t *keep = bits(4, 5 * 9);
     for (int i = 0; i < 5 * 9; i++)
         keep[i] = !keep[i] && i / 9 != 2;
-    sdpa(ctx, 5, 9, fovea_tensor_aligned(keep, FOVEA_DTYPE_BOOL, 2, (const int64_t[]){5, 9}), 0, NULL, "sdpa_boolean",
+    sdpa(ctx, 5, 9, fovea_tensor_broadcast(keep, FOVEA_DTYPE_BOOL, 2, (const int64_t[]){5, 9}), 0, NULL, "sdpa_boolean",
          "sdpa, boolean mask");
     float *added = fill(5, 2 * 5 * 9);
-    sdpa(ctx, 5, 9, fovea_tensor_aligned(added, FOVEA_DTYPE_F32, 4, (const int64_t[]){2, 1, 5, 9}), 0, NULL,
+    sdpa(ctx, 5, 9, fovea_tensor_broadcast(added, FOVEA_DTYPE_F32, 4, (const int64_t[]){2, 1, 5, 9}), 0, NULL,
          "sdpa_additive", "sdpa, additive mask");
     free(keep);
     free(added);
@@ -182,9 +182,9 @@ static void test_mha(const fovea_context *ctx) {
         left_out[i % (QUERIES * KEYS)] = 0;
         padding[i % (BATCH * KEYS)] = 0;
     }
-    const fovea_tensor mask = fovea_tensor_aligned(left_out, FOVEA_DTYPE_BOOL, 2, (const int64_t[]){QUERIES, KEYS}),
-                       added = fovea_tensor_aligned(floats, FOVEA_DTYPE_F32, 2, (const int64_t[]){QUERIES, KEYS}),
-                       wider = fovea_tensor_aligned(more, FOVEA_DTYPE_F32, 2, (const int64_t[]){QUERIES, KEYS + 1}),
+    const fovea_tensor mask = fovea_tensor_broadcast(left_out, FOVEA_DTYPE_BOOL, 2, (const int64_t[]){QUERIES, KEYS}),
+                       added = fovea_tensor_broadcast(floats, FOVEA_DTYPE_F32, 2, (const int64_t[]){QUERIES, KEYS}),
+                       wider = fovea_tensor_broadcast(more, FOVEA_DTYPE_F32, 2, (const int64_t[]){QUERIES, KEYS + 1}),
                        heads = fovea_tensor_bhtd(by_head, FOVEA_DTYPE_BOOL, BATCH, HEADS, QUERIES, KEYS);
     const mha_case cases[] = {
         {"attn_mask and key_padding_mask", mask, padding, false, false, false, false, "masks"},
@@ -235,8 +235,8 @@ static void test_mha_weights(const fovea_context *ctx) {
     args.v = fovea_tensor_bhtd(x[2], FOVEA_DTYPE_F32, BATCH, 1, KEYS, EMBED);
     args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, BATCH, 1, QUERIES, EMBED);
     fovea_from_torch_mha(&attention, &args,
-                         fovea_tensor_aligned(left_out, FOVEA_DTYPE_BOOL, 2, (const int64_t[]){QUERIES, KEYS}), padding,
-                         KEYS, 0, room);
+                         fovea_tensor_broadcast(left_out, FOVEA_DTYPE_BOOL, 2, (const int64_t[]){QUERIES, KEYS}),
+                         padding, KEYS, 0, room);
     desc.form = FOVEA_MHA_FUSED;
     desc.inputs = FOVEA_MHA_SEPARATE;
     desc.q_features = desc.out_features = EMBED;
@@ -280,7 +280,7 @@ static void test_mha_masks(void) {
         const int masks = n % 3, extra = n / 12; /* masks: none, of all, of each head */
         const bool padded = n / 3 % 2, causal = n / 6 % 2;
         const fovea_tensor mask[] = {
-            absent, fovea_tensor_aligned(left_out, FOVEA_DTYPE_BOOL, 2, (const int64_t[]){QUERIES, KEYS}),
+            absent, fovea_tensor_broadcast(left_out, FOVEA_DTYPE_BOOL, 2, (const int64_t[]){QUERIES, KEYS}),
             fovea_tensor_bhtd(left_out, FOVEA_DTYPE_BOOL, BATCH, HEADS, QUERIES, KEYS)};
         int64_t wrong = 0, at[4];
         desc.kv_len = KEYS + extra;
@@ -305,19 +305,19 @@ static void test_mha_masks(void) {
 static void test_edges(void) {
     const int64_t shape[5] = {2, 3, 4, 5, 6};
     float x[2 * 6] = {0};
-    const fovea_tensor two = fovea_tensor_aligned(x, FOVEA_DTYPE_F32, 2, shape);
+    const fovea_tensor two = fovea_tensor_broadcast(x, FOVEA_DTYPE_F32, 2, shape);
     test_check(two.shape[0] == 1 && two.shape[1] == 1 && two.shape[2] == 2 && two.shape[3] == 3 && two.stride[2] == 3,
                "aligned at the last axis");
-    test_check(fovea_tensor_aligned(x, FOVEA_DTYPE_F32, 0, NULL).shape[3] == 1, "rank 0");
-    test_check(fovea_tensor_aligned(x, FOVEA_DTYPE_F32, 5, shape).shape[0] == -1, "rank 5");
-    test_check(fovea_tensor_aligned(x, FOVEA_DTYPE_F32, -1, shape).shape[0] == -1, "rank -1");
+    test_check(fovea_tensor_broadcast(x, FOVEA_DTYPE_F32, 0, NULL).shape[3] == 1, "rank 0");
+    test_check(fovea_tensor_broadcast(x, FOVEA_DTYPE_F32, 5, shape).shape[0] == -1, "rank 5");
+    test_check(fovea_tensor_broadcast(x, FOVEA_DTYPE_F32, -1, shape).shape[0] == -1, "rank -1");
     const fovea_tensor tokens = fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, 1, 2, 3, 2);
     fovea_from_torch_key(tokens, -1, x);
     fovea_from_torch_key(tokens, 3, x);
     const float value[4] = {1, 2, 3, 4}, want[12] = {0, 0, 1, 2, 0, 0, 0, 0, 3, 4, 0, 0};
     fovea_from_torch_key(tokens, 1, value);
     test_same(x, want, 12, "one token of each head");
-    test_check(fovea_tensor_aligned(x, FOVEA_DTYPE_F32, 2, NULL).shape[0] == -1, "rank 2 without a shape");
+    test_check(fovea_tensor_broadcast(x, FOVEA_DTYPE_F32, 2, NULL).shape[0] == -1, "rank 2 without a shape");
 }
 
 int main(int argc, char **argv) {

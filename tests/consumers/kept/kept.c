@@ -51,8 +51,8 @@ static int untouched(const void *memory, size_t size) {
 }
 
 static void check_context(const fovea_context *ctx) {
-    fovea_info *info = guarded(sizeof *info);
-    fovea_info_init(info);
+    fovea_context_facts *info = guarded(sizeof *info);
+    fovea_context_facts_init(info);
     require("info's init ends with its struct", untouched(info, sizeof *info));
     check("fovea_context_info", fovea_context_info(ctx, info));
     require("info ends with its struct", untouched(info, sizeof *info) && info->struct_size == sizeof *info);
@@ -101,7 +101,7 @@ static void check_linear(const fovea_context *ctx, float *numbers) {
     fovea_linear_args_init(&args);
     desc.in_features = WIDTH;
     desc.part.weight = fovea_matrix_in_out(identity, FOVEA_DTYPE_F32, WIDTH, WIDTH);
-    check("fovea_linear_pack", fovea_linear_pack(ctx, &desc, &linear));
+    check("fovea_linear_create", fovea_linear_create(ctx, &desc, &linear));
     const fovea_tensor y = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, 1, TOKENS, WIDTH);
     args.x = fovea_tensor_bhtd(numbers, FOVEA_DTYPE_F32, 1, 1, TOKENS, WIDTH);
     args.y = &y;
@@ -128,7 +128,7 @@ static void check_mha(const fovea_context *ctx, float *numbers) {
     desc.attention = &attention;
     desc.q_features = desc.out_features = WIDTH;
     weights.q = weights.k = weights.v = weights.o = fovea_matrix_in_out(numbers, FOVEA_DTYPE_F32, WIDTH, WIDTH);
-    check("fovea_mha_cost", fovea_mha_cost(&desc, costs));
+    check("fovea_mha_desc_costs", fovea_mha_desc_costs(&desc, costs));
     require("costs end with their struct", untouched(costs, sizeof *costs));
 #ifndef NEWER
     require("costs are told", costs->parameters == 4 * WIDTH * WIDTH);

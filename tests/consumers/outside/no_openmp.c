@@ -19,7 +19,7 @@ static void backwards(void *pool, int64_t count, void (*task)(void *arg, int64_t
 }
 
 /* In a context of that many threads: its description of itself. */
-static int compute(int threads, fovea_parallel_for parallel_for, float *result, fovea_info *info) {
+static int compute(int threads, fovea_parallel_for parallel_for, float *result, fovea_context_facts *info) {
     fovea_context_options options;
     fovea_context *ctx;
     fovea_attention_desc desc;
@@ -28,7 +28,7 @@ static int compute(int threads, fovea_parallel_for parallel_for, float *result, 
     fovea_context_options_init(&options);
     options.threads = threads;
     options.parallel_for = parallel_for;
-    fovea_info_init(info);
+    fovea_context_facts_init(info);
     fovea_attention_desc_init(&desc);
     desc.q_heads = desc.kv_heads = HEADS;
     desc.q_len = desc.kv_len = TOKENS;
@@ -48,7 +48,7 @@ static int compute(int threads, fovea_parallel_for parallel_for, float *result, 
 }
 
 int main(int argc, char **argv) {
-    fovea_info own, pooled;
+    fovea_context_facts own, pooled;
     fovea_context_options options;
     fovea_context *ctx;
     for (int i = 0; i < FLOATS; i++)

@@ -46,36 +46,35 @@ typedef enum fovea_arithmetic {
     FOVEA_ARITHMETIC_FASTEST = 3
 } fovea_arithmetic;
 const char *fovea_arithmetic_name(fovea_arithmetic arithmetic);
-typedef struct fovea_quantisation {
+typedef struct fovea_quantization {
     size_t struct_size;
     const float *scales;
-} fovea_quantisation;
-#define fovea_quantisation_init(quantisation) fovea_quantisation_init_size((quantisation), sizeof(fovea_quantisation))
-void fovea_quantisation_init_size(fovea_quantisation *quantisation, size_t size);
+} fovea_quantization;
+#define fovea_quantization_init(quantization) fovea_quantization_init_size((quantization), sizeof(fovea_quantization))
+void fovea_quantization_init_size(fovea_quantization *quantization, size_t size);
 typedef struct fovea_tensor {
     void *data;
     fovea_dtype dtype;
     int64_t shape[4];
     int64_t stride[4];
-    const fovea_quantisation *quantisation;
+    const fovea_quantization *quantization;
 } fovea_tensor;
 fovea_tensor fovea_tensor_bhtd(void *data, fovea_dtype dtype, int64_t batch, int64_t heads, int64_t tokens,
-                                         int64_t channels);
+                               int64_t channels);
 fovea_tensor fovea_tensor_bthd(void *data, fovea_dtype dtype, int64_t batch, int64_t tokens, int64_t heads,
-                                         int64_t channels);
+                               int64_t channels);
 fovea_tensor fovea_tensor_tokens(fovea_tensor tensor, int64_t first, int64_t count);
 typedef struct fovea_matrix {
     const void *data;
     fovea_dtype dtype;
     int64_t in, out;
     int64_t in_stride, out_stride;
-    const fovea_quantisation *quantisation;
+    const fovea_quantization *quantization;
 } fovea_matrix;
 fovea_matrix fovea_matrix_in_out(const void *data, fovea_dtype dtype, int64_t in, int64_t out);
 fovea_matrix fovea_matrix_out_in(const void *data, fovea_dtype dtype, int64_t out, int64_t in);
 fovea_status fovea_exp_f32(int64_t n, const float *x, float *y);
-fovea_status fovea_convert(int64_t n, const void *from, fovea_dtype from_dtype, void *to,
-                                     fovea_dtype to_dtype);
+fovea_status fovea_convert(int64_t n, const void *from, fovea_dtype from_dtype, void *to, fovea_dtype to_dtype);
 typedef enum fovea_isa {
     FOVEA_ISA_BEST = 0,
     FOVEA_ISA_SCALAR = 1,
@@ -105,7 +104,7 @@ void fovea_context_options_init_size(fovea_context_options *options, size_t size
 typedef struct fovea_context fovea_context;
 fovea_status fovea_context_create(const fovea_context_options *options, fovea_context **ctx);
 void fovea_context_destroy(fovea_context *ctx);
-typedef struct fovea_info {
+typedef struct fovea_context_facts {
     size_t struct_size;
     char cpu[64];
     char features[192];
@@ -118,12 +117,11 @@ typedef struct fovea_info {
     fovea_status tuning_status;
     int tuning_rows;
     char tuning[512];
-} fovea_info;
-#define fovea_info_init(info) fovea_info_init_size((info), sizeof(fovea_info))
-void fovea_info_init_size(fovea_info *info, size_t size);
-fovea_status fovea_context_info(const fovea_context *ctx, fovea_info *info);
-fovea_status fovea_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg, int64_t index),
-                                      void *arg);
+} fovea_context_facts;
+#define fovea_context_facts_init(info) fovea_context_facts_init_size((info), sizeof(fovea_context_facts))
+void fovea_context_facts_init_size(fovea_context_facts *info, size_t size);
+fovea_status fovea_context_info(const fovea_context *ctx, fovea_context_facts *info);
+fovea_status fovea_parallel(const fovea_context *ctx, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
 typedef enum fovea_rope_pairing { FOVEA_ROPE_HALVES = 0, FOVEA_ROPE_ADJACENT = 1 } fovea_rope_pairing;
 typedef enum fovea_rope_scaling {
     FOVEA_ROPE_UNSCALED = 0,
@@ -152,7 +150,7 @@ typedef struct fovea_rope fovea_rope;
 fovea_status fovea_rope_create(const fovea_rope_desc *desc, fovea_rope **rope);
 void fovea_rope_destroy(fovea_rope *rope);
 fovea_status fovea_rope_apply(const fovea_context *ctx, const fovea_rope *rope, const fovea_tensor *x,
-                                        const int64_t *positions, const fovea_tensor *y);
+                              const int64_t *positions, const fovea_tensor *y);
 #define FOVEA_KV_PAGE_KEYS 256
 typedef struct fovea_kv_cache_desc {
     size_t struct_size;
@@ -169,8 +167,7 @@ typedef struct fovea_kv_cache_desc {
 #define fovea_kv_cache_desc_init(desc) fovea_kv_cache_desc_init_size((desc), sizeof(fovea_kv_cache_desc))
 void fovea_kv_cache_desc_init_size(fovea_kv_cache_desc *desc, size_t size);
 typedef struct fovea_kv_cache fovea_kv_cache;
-fovea_status fovea_kv_cache_create(const fovea_context *ctx, const fovea_kv_cache_desc *desc,
-                                             fovea_kv_cache **cache);
+fovea_status fovea_kv_cache_create(const fovea_context *ctx, const fovea_kv_cache_desc *desc, fovea_kv_cache **cache);
 void fovea_kv_cache_destroy(fovea_kv_cache *cache);
 fovea_status fovea_kv_cache_add(fovea_kv_cache *cache, int64_t *sequence);
 fovea_status fovea_kv_cache_fork(fovea_kv_cache *cache, int64_t sequence, int64_t *fork);
@@ -178,7 +175,7 @@ fovea_status fovea_kv_cache_remove(fovea_kv_cache *cache, int64_t sequence);
 void fovea_kv_cache_clear(fovea_kv_cache *cache);
 fovea_status fovea_kv_cache_length(fovea_kv_cache *cache, int64_t layer, int64_t sequence, int64_t *length);
 fovea_status fovea_kv_cache_reserve(fovea_kv_cache *cache, int64_t count, const int64_t *sequences,
-                                              const int64_t *tokens);
+                                    const int64_t *tokens);
 typedef struct fovea_kv_append {
     size_t struct_size;
     int64_t layer;
@@ -212,8 +209,7 @@ typedef struct fovea_kv_stats {
 #define fovea_kv_stats_init(stats) fovea_kv_stats_init_size((stats), sizeof(fovea_kv_stats))
 void fovea_kv_stats_init_size(fovea_kv_stats *stats, size_t size);
 fovea_status fovea_kv_cache_stats(fovea_kv_cache *cache, fovea_kv_stats *stats);
-fovea_status fovea_kv_cache_save(fovea_kv_cache *cache, int64_t sequence, void *data, size_t size,
-                                           size_t *needed);
+fovea_status fovea_kv_cache_save(fovea_kv_cache *cache, int64_t sequence, void *data, size_t size, size_t *needed);
 fovea_status fovea_kv_cache_load(fovea_kv_cache *cache, const void *data, size_t size, int64_t *sequence);
 typedef struct fovea_kv_pages {
     size_t struct_size;
@@ -348,40 +344,36 @@ typedef struct fovea_attention_args {
 void fovea_attention_args_init_size(fovea_attention_args *args, size_t size);
 typedef struct fovea_attention_plan fovea_attention_plan;
 fovea_status fovea_attention_plan_create(const fovea_context *ctx, const fovea_attention_desc *desc,
-                                                   fovea_attention_plan **plan);
+                                         fovea_attention_plan **plan);
 void fovea_attention_plan_destroy(fovea_attention_plan *plan);
 size_t fovea_attention_plan_workspace_size(const fovea_attention_plan *plan);
 fovea_arithmetic fovea_attention_plan_arithmetic(const fovea_attention_plan *plan);
 size_t fovea_attention_plan_describe(const fovea_attention_plan *plan, char *text, size_t size);
 fovea_status fovea_attention_execute(const fovea_attention_plan *plan, const fovea_attention_args *args,
-                                               void *workspace, size_t workspace_size);
-fovea_status fovea_sdpa_f32(const float *q, const float *k, const float *v, float *out, int64_t batch,
-                                      int64_t q_heads, int64_t kv_heads, int64_t q_len, int64_t kv_len,
-                                      int64_t head_dim, int64_t value_dim, fovea_causal causal);
-fovea_tensor fovea_tensor_aligned(void *data, fovea_dtype dtype, int rank, const int64_t *shape);
-fovea_status fovea_from_torch_mha(fovea_attention_desc *desc, fovea_attention_args *args,
-                                            fovea_tensor attn_mask, const uint8_t *key_padding_mask, int64_t keys,
-                                            int is_causal, uint8_t *buffer);
+                                     void *workspace, size_t workspace_size);
+fovea_status fovea_sdpa_f32(const float *q, const float *k, const float *v, float *out, int64_t batch, int64_t q_heads,
+                            int64_t kv_heads, int64_t q_len, int64_t kv_len, int64_t head_dim, int64_t value_dim,
+                            fovea_causal causal);
+fovea_tensor fovea_tensor_broadcast(void *data, fovea_dtype dtype, int rank, const int64_t *shape);
+fovea_status fovea_from_torch_mha(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask,
+                                  const uint8_t *key_padding_mask, int64_t keys, int is_causal, uint8_t *buffer);
 fovea_status fovea_from_torch_key(fovea_tensor tensor, int64_t token, const float *value);
 fovea_status fovea_from_onnx(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask,
-                                       int is_causal, int64_t past_length, const int64_t *nonpad_kv_seqlen,
-                                       int64_t *buffer);
-fovea_status fovea_from_ort_gqa(fovea_attention_desc *desc, fovea_attention_args *args,
-                                          const int32_t *seqlens_k, int is_prompt, int64_t local_window_size,
-                                          int64_t *buffer);
-fovea_status fovea_from_flash(fovea_attention_desc *desc, fovea_attention_args *args, int causal,
-                                        int64_t window_left, int64_t window_right, int64_t *buffer);
+                             int is_causal, int64_t past_length, const int64_t *nonpad_kv_seqlen, int64_t *buffer);
+fovea_status fovea_from_ort_gqa(fovea_attention_desc *desc, fovea_attention_args *args, const int32_t *seqlens_k,
+                                int is_prompt, int64_t local_window_size, int64_t *buffer);
+fovea_status fovea_from_flash(fovea_attention_desc *desc, fovea_attention_args *args, int causal, int64_t window_left,
+                              int64_t window_right, int64_t *buffer);
 fovea_status fovea_from_flash_varlen(fovea_attention_desc *desc, fovea_attention_args *args, int64_t batch,
-                                               const int32_t *cu_seqlens_q, const int32_t *cu_seqlens_k,
-                                               int64_t max_seqlen_q, int64_t max_seqlen_k, int causal,
-                                               int64_t window_left, int64_t window_right, int64_t *buffer);
+                                     const int32_t *cu_seqlens_q, const int32_t *cu_seqlens_k, int64_t max_seqlen_q,
+                                     int64_t max_seqlen_k, int causal, int64_t window_left, int64_t window_right,
+                                     int64_t *buffer);
 fovea_status fovea_from_flash_kvcache(fovea_attention_desc *desc, fovea_attention_args *args,
-                                                const int32_t *cache_seqlens, int64_t new_keys,
-                                                const int32_t *cache_leftpad, int causal, int64_t window_left,
-                                                int64_t window_right, int64_t *buffer);
-fovea_status fovea_from_keras(fovea_attention_desc *desc, fovea_attention_args *args,
-                                        const uint8_t *query_mask, const uint8_t *value_mask, const uint8_t *key_mask,
-                                        fovea_tensor attention_mask, int use_causal_mask, uint8_t *buffer);
+                                      const int32_t *cache_seqlens, int64_t new_keys, const int32_t *cache_leftpad,
+                                      int causal, int64_t window_left, int64_t window_right, int64_t *buffer);
+fovea_status fovea_from_keras(fovea_attention_desc *desc, fovea_attention_args *args, const uint8_t *query_mask,
+                              const uint8_t *value_mask, const uint8_t *key_mask, fovea_tensor attention_mask,
+                              int use_causal_mask, uint8_t *buffer);
 typedef enum fovea_activation {
     FOVEA_ACTIVATION_NONE = 0,
     FOVEA_ACTIVATION_RELU = 1,
@@ -413,10 +405,9 @@ typedef struct fovea_linear_desc {
 #define fovea_linear_desc_init(desc) fovea_linear_desc_init_size((desc), sizeof(fovea_linear_desc))
 void fovea_linear_desc_init_size(fovea_linear_desc *desc, size_t size);
 typedef struct fovea_linear fovea_linear;
-fovea_status fovea_linear_pack(const fovea_context *ctx, const fovea_linear_desc *desc,
-                                         fovea_linear **linear);
+fovea_status fovea_linear_create(const fovea_context *ctx, const fovea_linear_desc *desc, fovea_linear **linear);
 fovea_status fovea_linear_unpack(const fovea_linear *linear, int64_t part, void *weight, float *bias,
-                                           fovea_dtype *dtype);
+                                 fovea_dtype *dtype);
 fovea_status fovea_linear_unpack_scales(const fovea_linear *linear, int64_t part, float *scales);
 void fovea_linear_destroy(fovea_linear *linear);
 size_t fovea_linear_workspace_size(const fovea_linear *linear);
@@ -441,7 +432,7 @@ typedef struct fovea_linear_args {
 #define fovea_linear_args_init(args) fovea_linear_args_init_size((args), sizeof(fovea_linear_args))
 void fovea_linear_args_init_size(fovea_linear_args *args, size_t size);
 fovea_status fovea_linear_execute(const fovea_linear *linear, const fovea_linear_args *args, void *workspace,
-                                            size_t workspace_size);
+                                  size_t workspace_size);
 typedef enum fovea_mha_form {
     FOVEA_MHA_FACTORED = 0,
     FOVEA_MHA_MERGED = 1,
@@ -450,24 +441,14 @@ typedef enum fovea_mha_form {
     FOVEA_MHA_TIED = 4,
     FOVEA_MHA_FUSED = 5
 } fovea_mha_form;
-typedef enum fovea_mha_inputs {
-    FOVEA_MHA_SELF = 0,
-    FOVEA_MHA_CROSS = 1,
-    FOVEA_MHA_SEPARATE = 2
-} fovea_mha_inputs;
-typedef enum fovea_mha_merge {
-    FOVEA_MHA_MERGE_QUERIES = 0,
-    FOVEA_MHA_MERGE_KEYS = 1
-} fovea_mha_merge;
+typedef enum fovea_mha_inputs { FOVEA_MHA_SELF = 0, FOVEA_MHA_CROSS = 1, FOVEA_MHA_SEPARATE = 2 } fovea_mha_inputs;
+typedef enum fovea_mha_merge { FOVEA_MHA_MERGE_QUERIES = 0, FOVEA_MHA_MERGE_KEYS = 1 } fovea_mha_merge;
 typedef enum fovea_mha_fold {
     FOVEA_MHA_FOLD_NEVER = 0,
     FOVEA_MHA_FOLD_CHEAPER = 1,
     FOVEA_MHA_FOLD_ALWAYS = 2
 } fovea_mha_fold;
-typedef enum fovea_mha_order {
-    FOVEA_MHA_ORDER_QKV = 0,
-    FOVEA_MHA_ORDER_GROUPED = 1
-} fovea_mha_order;
+typedef enum fovea_mha_order { FOVEA_MHA_ORDER_QKV = 0, FOVEA_MHA_ORDER_GROUPED = 1 } fovea_mha_order;
 typedef struct fovea_mha_desc {
     size_t struct_size;
     fovea_mha_form form;
@@ -504,16 +485,15 @@ typedef struct fovea_mha_weights {
 #define fovea_mha_weights_init(weights) fovea_mha_weights_init_size((weights), sizeof(fovea_mha_weights))
 void fovea_mha_weights_init_size(fovea_mha_weights *weights, size_t size);
 typedef struct fovea_mha fovea_mha;
-fovea_status fovea_mha_create(const fovea_context *ctx, const fovea_mha_desc *desc,
-                                        const fovea_mha_weights *weights, fovea_mha **mha);
-fovea_status fovea_mha_reshape(const fovea_mha *mha, int64_t batch, int64_t q_len, int64_t kv_len,
-                                         fovea_mha **other);
-fovea_status fovea_mha_linear(const fovea_mha *mha, int weight, const fovea_linear **linear, int64_t *part,
-                                        int64_t *in, int64_t *out);
+fovea_status fovea_mha_create(const fovea_context *ctx, const fovea_mha_desc *desc, const fovea_mha_weights *weights,
+                              fovea_mha **mha);
+fovea_status fovea_mha_reshape(const fovea_mha *mha, int64_t batch, int64_t q_len, int64_t kv_len, fovea_mha **other);
+fovea_status fovea_mha_linear(const fovea_mha *mha, int weight, const fovea_linear **linear, int64_t *part, int64_t *in,
+                              int64_t *out);
 void fovea_mha_destroy(fovea_mha *mha);
 size_t fovea_mha_workspace_size(const fovea_mha *mha);
 fovea_status fovea_mha_execute(const fovea_mha *mha, const fovea_attention_args *args, void *workspace,
-                                         size_t workspace_size);
+                               size_t workspace_size);
 typedef struct fovea_mha_costs {
     size_t struct_size;
     double parameters;
@@ -525,7 +505,7 @@ typedef struct fovea_mha_costs {
 } fovea_mha_costs;
 #define fovea_mha_costs_init(cost) fovea_mha_costs_init_size((cost), sizeof(fovea_mha_costs))
 void fovea_mha_costs_init_size(fovea_mha_costs *cost, size_t size);
-fovea_status fovea_mha_cost(const fovea_mha_desc *desc, fovea_mha_costs *cost);
+fovea_status fovea_mha_desc_costs(const fovea_mha_desc *desc, fovea_mha_costs *cost);
 typedef struct fovea_norm_args {
     size_t struct_size;
     fovea_tensor x;
@@ -566,7 +546,7 @@ struct fovea_attention_summary {
     fovea_tensor top_keys;
     fovea_tensor top_weights;
 };
-#define fovea_attention_summary_init(summary) \
+#define fovea_attention_summary_init(summary)                                                                          \
     fovea_attention_summary_init_size((summary), sizeof(fovea_attention_summary))
 void fovea_attention_summary_init_size(fovea_attention_summary *summary, size_t size);
 typedef struct fovea_attention_part {
@@ -574,10 +554,10 @@ typedef struct fovea_attention_part {
     fovea_tensor lse;
 } fovea_attention_part;
 fovea_status fovea_attention_merge(const fovea_attention_part *parts, int64_t count, const float *sinks,
-                                             const fovea_attention_part *whole);
+                                   const fovea_attention_part *whole);
 size_t fovea_attention_plan_state_size(const fovea_attention_plan *plan);
 fovea_status fovea_attention_state_init(const fovea_attention_plan *plan, void *memory, size_t size,
-                                                  fovea_attention_state **state);
+                                        fovea_attention_state **state);
 fovea_status fovea_attention_state_merge(fovea_attention_state *state, const fovea_attention_state *later);
 typedef struct fovea_tuning fovea_tuning;
 fovea_status fovea_tuning_load(const char *path, fovea_tuning **tuning);
@@ -595,7 +575,7 @@ typedef struct fovea_tuning_match {
 } fovea_tuning_match;
 #define fovea_tuning_match_init(match) fovea_tuning_match_init_size((match), sizeof(fovea_tuning_match))
 void fovea_tuning_match_init_size(fovea_tuning_match *match, size_t size);
-fovea_status fovea_tuning_lookup(const fovea_tuning *tuning, const fovea_context *ctx,
-                                           const fovea_attention_desc *desc, fovea_tuning_match *match);
+fovea_status fovea_tuning_lookup(const fovea_tuning *tuning, const fovea_context *ctx, const fovea_attention_desc *desc,
+                                 fovea_tuning_match *match);
 void fovea_tuning_destroy(fovea_tuning *tuning);
 #endif

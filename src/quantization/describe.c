@@ -1,0 +1,93 @@
+/* How quantized weights are packed, as their types and scales say (quantization.h). */
+#include "quantization/quantization.h"
+
+void fovea_quantization_init_size(fovea_quantization *q, size_t size) {
+    const fovea_quantization defaults = {.scale_dtype = FOVEA_DTYPE_F32};
+    fv_struct_init(q, size, &defaults, sizeof defaults);
+}
+
+/* How each type of blocks is packed. */
+typedef struct block_row {
+    fovea_dtype dtype;
+    fv_format format;
+    fv_scale_words scales;
+    int group;
+} block_row;
+
+static const block_row blocks[] = {
+    {FOVEA_DTYPE_Q8_0, FV_FORMAT_i8g, FV_SCALES_f16, 32},
+    {FOVEA_DTYPE_Q4_0, FV_FORMAT_i4g, FV_SCALES_f16, 32},
+    {FOVEA_DTYPE_Q4_1, FV_FORMAT_i4g, FV_SCALES_f16_minimum, 32},
+    {FOVEA_DTYPE_Q4_K, FV_FORMAT_i4g, FV_SCALES_super8, 32},
+    {FOVEA_DTYPE_Q5_K, FV_FORMAT_i5g, FV_SCALES_super8, 32},
+    {FOVEA_DTYPE_Q6_K, FV_FORMAT_i6g, FV_SCALES_super16, 16},
+};
+
+static fv_scale_words words_of(const fovea_quantization *q) {
+    const fovea_dtype dtype = q->scales ? FOVEA_DTYPE_F32 : q->scale_dtype;
+    const int plain = dtype == FOVEA_DTYPE_F32   ? FV_SCALES_f32
+                      : dtype == FOVEA_DTYPE_F16 ? FV_SCALES_f16
+                                                 : FV_SCALES_bf16;
+    return (fv_scale_words)(q->zeros ? plain + FV_SCALES_f32_zero - FV_SCALES_f32 : plain);
+}
+
+/* A matrix's description of its scales; blocks: the defaults. */
+static fovea_quantization read_quantization(const fovea_matrix *m) {
+    fovea_quantization q;
+    fovea_quantization_init(&q);
+    if (m->quantization)
+        (void)fv_struct_read(FV_STRUCT(fovea_quantization), m->quantization, &q);
+    if (q.group_size == 0)
+        q.group_size = m->in;
+    return q;
+}
+
+fv_quantized fv_quantized_of(const fovea_matrix *m) {
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        if (blocks[i].dtype == m->dtype)
+            return (fv_quantized){blocks[i].format, blocks[i].scales, blocks[i].group, m->in / blocks[i].group, NULL};
+    const fovea_quantization q = read_quantization(m);
+    const int64_t group = fv_min(q.group_size, FV_I8_CHANNELS);
+    return (fv_quantized){m->dtype == FOVEA_DTYPE_U4 ? FV_FORMAT_i4g : FV_FORMAT_i8g, words_of(&q), group,
+                          fv_ceil_div(m->in, group), NULL};
+}
+
+void fv_quantized_split(fv_quantized *q, int64_t in) {
+    if (q->group <= FV_Q8_CHANNELS || (q->groups > 1 && q->group % FV_Q8_CHANNELS))
+        return;
+    q->group = FV_Q8_CHANNELS;
+    q->groups = fv_ceil_div(in, q->group);
+}
+
+bool fv_quantized_together(const fovea_matrix *a, const fovea_matrix *b) {
+    const fv_quantized p = fv_quantized_of(a), q = fv_quantized_of(b);
+    const fovea_quantization x = read_quantization(a), y = read_quantization(b);
+    if (a->dtype != b->dtype || !fv_quantized_alike(&p, &q) || x.group_size != y.group_size || !x.scales != !y.scales)
+        return false;
+    if (!x.group_of && !y.group_of)
+        return true;
+    for (int64_t i = 0; i < a->in; i++)
+        if ((x.group_of ? x.group_of[i] : i / x.group_size) != (y.group_of ? y.group_of[i] : i / y.group_size))
+            return false;
+    return true;
+}
+
+bool fv_quantized_order(const fovea_matrix *m, int32_t *order) {
+    if (!fv_dtype_scaled(m->dtype))
+        return false;
+    const fovea_quantization q = read_quantization(m);
+    if (!q.group_of)
+        return false;
+    const int64_t size = q.group_size;
+    bool ascending = true;
+    for (int64_t i = 0; i < m->in && ascending; i++)
+        ascending = q.group_of[i] == i / size;
+    if (ascending)
+        return false;
+    int64_t at = 0;
+    for (int64_t g = 0; g < m->in / size; g++)
+        for (int64_t i = 0; i < m->in; i++)
+            if (q.group_of[i] == g)
+                order[at++] = (int32_t)i;
+    return true;
+}

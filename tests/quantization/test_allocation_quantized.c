@@ -1,0 +1,186 @@
+/* Memory for quantized weights: every allocation of fovea_quantize(), fovea_dequantize(), of packing such weights for
+ * maps and layers, and of their execution, that fails gives a clean status (test_allocation.c). */
+#include "attention_case.h"
+#include "failing.h"
+#include "mha_layer.h"
+#include "quantized_case.h"
+#include "thread_pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { OUT = 24, ROWS = 5, SQUARE = 8 }; /* SQUARE of layer_sizes_tested: sizes are multiples of 32 */
+
+/* ------------------------------------------------------------------------------------------- floats and integers -- */
+
+static void fail_quantize(const fovea_context *ctx, fovea_dtype to, bool told, bool persistent) {
+    enum { IN = 512, MOST = IN * OUT * 2 };
+    static uint8_t data[MOST], scales[MOST];
+    static float from[IN * OUT];
+    rng r = rng_stream(test_seed(), "fail quantize");
+    rng_fill_normal(&r, from, IN * OUT);
+    const fovea_matrix m = fovea_matrix_out_in(from, FOVEA_DTYPE_F32, OUT, IN);
+    fovea_quantize_error error;
+    int64_t n = 0;
+    for (bool through = false; !through && n < 100;) {
+        memset(data, 0x5a, sizeof data);
+        memset(scales, 0x5a, sizeof scales);
+        fovea_quantize_error_init(&error);
+        error.rms = -1;
+        const long long before = live;
+        arm(++n, persistent);
+        const fovea_status status = fovea_quantize(ctx, &m, to, NULL, data, scales, told ? &error : NULL);
+        through = disarm("fovea_quantize", n, status, before);
+        test_check(live == before, "fovea_quantize leaves %lld blocks", live - before);
+        test_check((data[0] != 0x5a || data[1] != 0x5a) == through && (error.rms >= 0) == (through && told),
+                   "type %d, allocation %" PRId64 ": an output is not as it should be", (int)to, n);
+    }
+    test_check(n == 2 + told, "fovea_quantize allocates %" PRId64 " times", n - 1);
+}
+
+static void fail_dequantize(const fovea_context *ctx, const quantized_kind *kind, bool persistent) {
+    const int64_t in = kind->unit * 4;
+    rng r = rng_stream(test_seed(), kind->name);
+    quantized_weight w;
+    quantized_make(&w, kind, in, OUT, &r);
+    float *to = must_alloc(in * OUT, sizeof *to);
+    int64_t n = 0;
+    for (bool through = false; !through && n < 100;) {
+        poison_fill(to, in * OUT);
+        const long long before = live;
+        arm(++n, persistent);
+        through = disarm(kind->name, n, fovea_dequantize(ctx, &w.matrix, to), before);
+        test_check(live == before, "fovea_dequantize leaves %lld blocks", live - before);
+        test_check((float_bits(to[0]) != float_bits(poison())) == through, "%s: fovea_dequantize, allocation %" PRId64,
+                   kind->name, n);
+    }
+    test_check(n == 1 + kind->ordered, "%s: fovea_dequantize allocates %" PRId64 " times", kind->name, n - 1);
+    free(to);
+    quantized_free(&w);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- maps -- */
+
+typedef enum mixture { ALIKE, SCALED, WITH_FLOATS, MIXTURES } mixture;
+
+static fovea_linear *fail_pack(const fovea_context *ctx, const fovea_linear_desc *desc, const char *name,
+                               bool persistent) {
+    fovea_linear *map;
+    int64_t n;
+    FAIL_MAKING(name, n, persistent, map, fovea_linear_create(ctx, desc, &map));
+    test_check(n > 3 && n < 100, "%s: fovea_linear_create allocates %" PRId64 " times", name, n - 1);
+    return map;
+}
+
+/* Reading back allocates nothing; neither does an execution with a workspace. */
+static void fail_use(fovea_linear *map, int64_t in, const char *name, bool persistent) {
+    static float y[2][ROWS * OUT], x[ROWS * 2048];
+    static uint8_t weight[4 * 2048 * OUT], scales[4 * 2048 * OUT], zeros[2048 * OUT];
+    static int32_t group_of[2048];
+    fovea_linear_args args;
+    fovea_linear_args_init(&args);
+    fovea_tensor out[2];
+    for (int i = 0; i < 2; i++)
+        out[i] = fovea_tensor_bhtd(y[i], FOVEA_DTYPE_F32, 1, 1, ROWS, OUT);
+    args.x = fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, 1, 1, ROWS, in);
+    args.y = out;
+    poison_fill(y[0], ROWS * OUT);
+    arm(1, persistent);
+    test_check(!disarm(name, 1, fovea_linear_execute(map, &args, NULL, 0), live) &&
+                   float_bits(y[0][0]) == float_bits(poison()),
+               "%s: fovea_linear_execute without workspace does not allocate, or wrote before it failed", name);
+    const size_t size = fovea_linear_workspace_size(map);
+    void *workspace = must_alloc((int64_t)size, 1);
+    for (int round = 0; round < 2; round++) {
+        const long long before = calls;
+        fovea_dtype dtype;
+        fovea_quantization q;
+        fovea_quantization_init(&q);
+        test_check(fovea_linear_unpack(map, 1, weight, NULL, &dtype) == FOVEA_OK, "%s: %s", name, fovea_error_detail());
+        (void)fovea_linear_unpack_groups(map, 1, &q, scales, zeros, group_of);
+        test_check(fovea_linear_execute(map, &args, workspace, size) == FOVEA_OK, "%s: %s", name, fovea_error_detail());
+        test_check(calls == before || round == 0, "%s: %lld allocations in an execution", name, calls - before);
+    }
+    free(workspace);
+}
+
+static void fail_map(const fovea_context *ctx, const quantized_kind *kind, fovea_arithmetic arithmetic, mixture how,
+                     bool persistent) {
+    static float floats[2048 * OUT];
+    const int64_t in = kind->unit * 4 > 256 ? kind->unit * 2 : kind->unit * 4;
+    rng r = rng_stream(test_seed(), kind->name);
+    quantized_weight w;
+    quantized_make(&w, kind, in, OUT, &r);
+    fovea_linear_part parts[2] = {{.weight = w.matrix, .has_scale = how == SCALED, .scale = 0.5},
+                                  {.weight = w.matrix, .bias = floats, .bias_dtype = FOVEA_DTYPE_F32}};
+    if (how == WITH_FLOATS)
+        parts[0].weight = fovea_matrix_out_in(floats, FOVEA_DTYPE_F32, OUT, in);
+    fovea_linear_desc desc;
+    fovea_linear_desc_init(&desc);
+    desc.in_features = in;
+    desc.part_count = 2;
+    desc.parts = parts;
+    desc.arithmetic = arithmetic;
+    const long long before = live;
+    fovea_linear *map = fail_pack(ctx, &desc, kind->name, persistent);
+    if (map)
+        fail_use(map, in, kind->name, persistent);
+    fovea_linear_destroy(map);
+    test_check(live == before, "%s: fovea_linear_destroy leaves %lld blocks", kind->name, live - before);
+    quantized_free(&w);
+}
+
+/* -------------------------------------------------------------------------------------------------------- layers -- */
+
+static void fail_layer(const fovea_context *ctx, const quantized_kind *kind, bool merged, bool persistent) {
+    rng r = rng_stream(test_seed(), kind->name);
+    layer *l = layer_make(&layer_sizes_tested[SQUARE], &r);
+    fovea_mha_weights given = l->w;
+    fovea_matrix *const all[] = {&given.q, &given.k, &given.v, &given.o};
+    quantized_weight w[4];
+    for (int i = 0; i < 4; i++) {
+        quantized_make(&w[i], kind, all[i]->in, all[i]->out, &r);
+        *all[i] = w[i].matrix;
+    }
+    fovea_mha_desc desc = l->desc;
+    desc.form = merged ? FOVEA_MHA_MERGED : FOVEA_MHA_FACTORED;
+    desc.quantized_arithmetic = merged ? FOVEA_ARITHMETIC_EXACT : FOVEA_ARITHMETIC_DEFAULT;
+    const long long before = live;
+    fovea_mha *mha;
+    int64_t n;
+    FAIL_MAKING(kind->name, n, persistent, mha, fovea_mha_create(ctx, &desc, &given, &mha));
+    fovea_mha_destroy(mha);
+    test_check(live == before, "%s: fovea_mha_destroy leaves %lld blocks", kind->name, live - before);
+    test_check(n > 10 && n < 1000, "%s: fovea_mha_create allocates %" PRId64 " times", kind->name, n - 1);
+    for (int i = 0; i < 4; i++)
+        quantized_free(&w[i]);
+    layer_free(l);
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "allocation_quantized", NULL);
+    static const fovea_dtype made[] = {FOVEA_DTYPE_I8,   FOVEA_DTYPE_U4,   FOVEA_DTYPE_Q8_0,
+                                       FOVEA_DTYPE_Q4_0, FOVEA_DTYPE_Q4_1, FOVEA_DTYPE_Q4_K};
+    thread_pool *p = thread_pool_create(3);
+    fovea_context *contexts[] = {context_of(FOVEA_ISA_BEST, 1, NULL), context_of(FOVEA_ISA_BEST, 0, NULL),
+                                 context_of(FOVEA_ISA_BEST, 3, p)};
+    for (int i = 0; i < 3; i++) {
+        for (int t = 0; t < 6; t++)
+            for (int told = 0; told < 2; told++)
+                fail_quantize(contexts[i], made[t], told, (i + t) & 1);
+        for (int k = 0; k < quantized_kind_count; k++) {
+            const quantized_kind *kind = &quantized_kinds[k];
+            const bool persistent = (i + k) & 1;
+            fail_dequantize(contexts[i], kind, persistent);
+            fail_map(contexts[i], kind, FOVEA_ARITHMETIC_DEFAULT, ALIKE, persistent);
+            fail_map(contexts[i], kind, FOVEA_ARITHMETIC_Q8, ALIKE, !persistent);
+            for (int how = ALIKE; how < MIXTURES; how++)
+                fail_map(contexts[i], kind, FOVEA_ARITHMETIC_EXACT, (mixture)how, persistent);
+            for (int merged = 0; merged < 2 && kind->unit <= 32; merged++)
+                fail_layer(contexts[i], kind, merged, persistent);
+        }
+        fovea_context_destroy(contexts[i]);
+    }
+    thread_pool_destroy(p);
+    return test_end();
+}
