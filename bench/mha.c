@@ -2,7 +2,7 @@
  * a form of the description: factored, merged, factored with values folded into W^O, tied or fused. Before it is timed,
  * its first sequence is computed again on the scalar tier and must have the same bits.
  *
- * Flops and bytes are those of fovea_mha_desc_costs(): merged matrices and folded values count what they cost, not what the
+ * Flops and bytes are those of fovea_mha_desc_costs(): merged matrices and folded values count what they cost, not what
  * factors would.
  */
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* fovea-inspect cost: what fovea_mha_desc_costs() says of one layer in every form, and, if asked, how long each takes. */
+/* fovea-inspect cost: what fovea_mha_desc_costs() says of a layer in every form and, if asked, how long each takes. */
 #include "cost.h"
 
 #include "plural.h"

@@ -1,5 +1,5 @@
 /* Facts from the library about each form (cost.h): its cost, which biases it cannot hold, and with how many queries it
- * is cheaper than form 0. Nothing is computed here by formula: fovea_mha_desc_costs() and fovea_mha_create() are asked. */
+ * is cheaper than form 0. Nothing is computed by formula: fovea_mha_desc_costs() and fovea_mha_create() are asked. */
 #include "cost.h"
 
 #include <string.h>
