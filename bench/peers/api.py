@@ -20,7 +20,7 @@ def dtype_of(name):
 def new(c, name):
     """A struct with its defaults."""
     struct = structs.of(name)()
-    getattr(c, f"fovea_{name}_init_size")(ctypes.byref(struct), ctypes.c_size_t(ctypes.sizeof(struct)))
+    c.fovea_struct_init(structs.constant(f"STRUCT_{name}"), ctypes.byref(struct), ctypes.c_size_t(ctypes.sizeof(struct)))
     return struct
 
 

@@ -101,6 +101,7 @@ typedef struct fovea_attention_desc {
     int64_t page_keys; /* > 0: keys are in pages of this size, of args.cache (FOVEA_KV_PAGE_KEYS) or args.pages;
                           default 0: in args.k and args.v */
 } fovea_attention_desc;
+FOVEA_DEFINE_INIT(fovea_attention_desc_init, fovea_attention_desc, FOVEA_STRUCT_ATTENTION_DESC)
 
 /* Element types.
  *   - 16 bits: in the default arithmetic results are, bit for bit, those of float32 on the same numbers. out is rounded
@@ -139,10 +140,6 @@ typedef struct fovea_attention_desc {
  *     kv_lens[b]. FOVEA_ERROR_UNSUPPORTED with evicted keys and such a mask, and for scores before the mask if keys
  *     were evicted or freed. */
 
-/* Sets struct_size and the defaults. Sizes without a default are 0: you must set them. */
-#define fovea_attention_desc_init(desc) fovea_attention_desc_init_size((desc), sizeof(fovea_attention_desc))
-FOVEA_API void fovea_attention_desc_init_size(fovea_attention_desc *desc, size_t size);
-
 /* How much an execution could skip. A tile is a block of rows of a key head (fovea_attention_plan_describe() gives its
  * size) times a segment of 256 keys. A tile in which no row sees a key costs nothing. A tile in which every row sees
  * every key needs no mask. */
@@ -158,10 +155,7 @@ typedef struct fovea_attention_stats {
     int64_t shared_prefixes; /* groups of sequences whose common pages were read once (page_keys) */
     int64_t split_blocks;    /* blocks of rows whose keys were split among otherwise idle threads */
 } fovea_attention_stats;
-
-/* Sets struct_size, and zeros. */
-#define fovea_attention_stats_init(stats) fovea_attention_stats_init_size((stats), sizeof(fovea_attention_stats))
-FOVEA_API void fovea_attention_stats_init_size(fovea_attention_stats *stats, size_t size);
+FOVEA_DEFINE_INIT(fovea_attention_stats_init, fovea_attention_stats, FOVEA_STRUCT_ATTENTION_STATS)
 
 /* The running softmax of each row: fovea/state.h. */
 typedef struct fovea_attention_state fovea_attention_state;
@@ -225,10 +219,7 @@ typedef struct fovea_attention_args {
     const fovea_attention_summary *summary; /* statistics of the weights (outputs.h) */
     fovea_attention_stats *stats;           /* overlaps nothing, and is not shared with a concurrent call */
 } fovea_attention_args;
-
-/* Sets struct_size and leaves everything else absent. */
-#define fovea_attention_args_init(args) fovea_attention_args_init_size((args), sizeof(fovea_attention_args))
-FOVEA_API void fovea_attention_args_init_size(fovea_attention_args *args, size_t size);
+FOVEA_DEFINE_INIT(fovea_attention_args_init, fovea_attention_args, FOVEA_STRUCT_ATTENTION_ARGS)
 
 /* Kernels and tiles chosen for one shape. Immutable: any number of threads may execute one at once. */
 typedef struct fovea_attention_plan fovea_attention_plan;

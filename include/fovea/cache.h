@@ -73,10 +73,7 @@ typedef struct fovea_kv_cache_desc {
     fovea_placement placement; /* of pages (context.h); default FOVEA_PLACEMENT_DEFAULT; not FOVEA_PLACEMENT_COPIES */
     int placement_node;        /* of FOVEA_PLACEMENT_NODE; else 0 */
 } fovea_kv_cache_desc;
-
-/* Sets struct_size and the defaults. Sizes without a default are 0: you must set them. */
-#define fovea_kv_cache_desc_init(desc) fovea_kv_cache_desc_init_size((desc), sizeof(fovea_kv_cache_desc))
-FOVEA_API void fovea_kv_cache_desc_init_size(fovea_kv_cache_desc *desc, size_t size);
+FOVEA_DEFINE_INIT(fovea_kv_cache_desc_init, fovea_kv_cache_desc, FOVEA_STRUCT_KV_CACHE_DESC)
 
 /* Keys and values of sequences. Calls on different sequences may run at once, even if one is a fork of the other. Any
  * number of threads may attend to one sequence. While one thread changes a sequence (append, reserve, truncate, evict,
@@ -139,10 +136,7 @@ typedef struct fovea_kv_append {
     const int64_t *cu_seqlens;
     int64_t rotated; /* nonzero: keys are already rotated, so the cache's rope is not applied; default 0 */
 } fovea_kv_append;
-
-/* Sets struct_size and leaves everything else absent. */
-#define fovea_kv_append_init(append) fovea_kv_append_init_size((append), sizeof(fovea_kv_append))
-FOVEA_API void fovea_kv_append_init_size(fovea_kv_append *append, size_t size);
+FOVEA_DEFINE_INIT(fovea_kv_append_init, fovea_kv_append, FOVEA_STRUCT_KV_APPEND)
 
 /* Appends tokens to one layer of sequences.
  *   - The cache's rope rotates keys at their positions (rope.h). Then keys and values are converted to the cache's
@@ -180,10 +174,7 @@ typedef struct fovea_kv_stats {
     int64_t evicted_pages;   /* freed by fovea_kv_cache_evict() */
     int64_t peak_pages;      /* most in use at once: the memory that the system has provided */
 } fovea_kv_stats;
-
-/* Sets struct_size, and zeros. */
-#define fovea_kv_stats_init(stats) fovea_kv_stats_init_size((stats), sizeof(fovea_kv_stats))
-FOVEA_API void fovea_kv_stats_init_size(fovea_kv_stats *stats, size_t size);
+FOVEA_DEFINE_INIT(fovea_kv_stats_init, fovea_kv_stats, FOVEA_STRUCT_KV_STATS)
 
 /* Fills *stats. used_pages * page_bytes are the bytes in use. FOVEA_ERROR_VERSION. */
 FOVEA_API fovea_status fovea_kv_cache_stats(fovea_kv_cache *cache, fovea_kv_stats *stats);
@@ -231,10 +222,7 @@ typedef struct fovea_kv_pages {
      * channels / 32 rounded up], FOVEA_DTYPE_F16. */
     fovea_tensor k_scales, v_scales;
 } fovea_kv_pages;
-
-/* Sets struct_size and leaves everything else absent. */
-#define fovea_kv_pages_init(pages) fovea_kv_pages_init_size((pages), sizeof(fovea_kv_pages))
-FOVEA_API void fovea_kv_pages_init_size(fovea_kv_pages *pages, size_t size);
+FOVEA_DEFINE_INIT(fovea_kv_pages_init, fovea_kv_pages, FOVEA_STRUCT_KV_PAGES)
 
 /* Writes tokens into pages of the caller's own, converted as fovea_kv_cache_append() converts. Tokens of the call's
  * sequence i go behind the lengths[i] tokens that it has, into pages that the table has for them. Pages of a batch are

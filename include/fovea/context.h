@@ -83,10 +83,7 @@ typedef struct fovea_context_options {
     fovea_threads_bind threads_bind;
     int reserved; /* 0 */
 } fovea_context_options;
-
-/* Sets struct_size and the defaults. */
-#define fovea_context_options_init(options) fovea_context_options_init_size((options), sizeof(fovea_context_options))
-FOVEA_API void fovea_context_options_init_size(fovea_context_options *options, size_t size);
+FOVEA_DEFINE_INIT(fovea_context_options_init, fovea_context_options, FOVEA_STRUCT_CONTEXT_OPTIONS)
 
 /* A tier and a number of threads. Immutable: any number of threads may use one at once. Contexts with different tiers
  * may live in one process. A context must outlive its plans. */
@@ -153,10 +150,7 @@ typedef struct fovea_context_facts {
     int threads_bound; /* nonzero: threads are bound to nodes */
     char nodes[256];   /* whether and why not, and the CPUs and memory of each node, cut after 255 bytes */
 } fovea_context_facts;
-
-/* Sets struct_size, and the rest to 0. */
-#define fovea_context_facts_init(info) fovea_context_facts_init_size((info), sizeof(fovea_context_facts))
-FOVEA_API void fovea_context_facts_init_size(fovea_context_facts *info, size_t size);
+FOVEA_DEFINE_INIT(fovea_context_facts_init, fovea_context_facts, FOVEA_STRUCT_CONTEXT_FACTS)
 
 /* Fills *info. Thread-safe. */
 FOVEA_API fovea_status fovea_context_info(const fovea_context *ctx, fovea_context_facts *info);

@@ -38,10 +38,7 @@ typedef struct fovea_embedding_args {
     double scale;                        /* finite, rounded to float32; default 1 */
     fovea_tensor y;                      /* [1, 1, tokens, channels] */
 } fovea_embedding_args;
-
-/* Sets struct_size and the defaults, and leaves everything else absent. */
-#define fovea_embedding_args_init(args) fovea_embedding_args_init_size((args), sizeof(fovea_embedding_args))
-FOVEA_API void fovea_embedding_args_init_size(fovea_embedding_args *args, size_t size);
+FOVEA_DEFINE_INIT(fovea_embedding_args_init, fovea_embedding_args, FOVEA_STRUCT_EMBEDDING_ARGS)
 
 /* y[t] = (tables[0][ids[t]] + tables[1][ids[t]] + ...) * scale, added in this order. An id beyond its table is
  * FOVEA_ERROR_ARGUMENT. */
@@ -59,10 +56,7 @@ typedef struct fovea_activate_args {
     fovea_activation activation; /* none that gates: FOVEA_ACTIVATION_SILU with up is SwiGLU; default ..._NONE */
     int reserved_flags;          /* 0 */
 } fovea_activate_args;
-
-/* Sets struct_size, and leaves everything else absent. */
-#define fovea_activate_args_init(args) fovea_activate_args_init_size((args), sizeof(fovea_activate_args))
-FOVEA_API void fovea_activate_args_init_size(fovea_activate_args *args, size_t size);
+FOVEA_DEFINE_INIT(fovea_activate_args_init, fovea_activate_args, FOVEA_STRUCT_ACTIVATE_ARGS)
 
 /* y = activation(x) * up + residual, element by element, with the bits that fovea_linear_execute() gives for x W +
  * bias. */
@@ -86,14 +80,11 @@ typedef struct fovea_pool_tokens_args {
     const int64_t
         *begin;         /* [sequences]: sequence s has rows begin[s] to end[s] - 1, 0 <= begin[s] <= end[s] <= rows. */
     const int64_t *end; /* [sequences]; of packed sequences begin is cu_seqlens and end is cu_seqlens + 1 */
-    const float *weights; /* [rows], for FOVEA_POOLING_WEIGHTED_MEAN, or NULL: 1, 2, 3, ... from begin[s] on */
-    fovea_pooling pooling;
-    int reserved; /* 0 */
+    const float *weights;  /* [rows], for FOVEA_POOLING_WEIGHTED_MEAN, or NULL: 1, 2, 3, ... from begin[s] on */
+    fovea_pooling pooling; /* default FOVEA_POOLING_FIRST */
+    int reserved;          /* 0 */
 } fovea_pool_tokens_args;
-
-/* Sets struct_size; pooling is FOVEA_POOLING_FIRST, everything else absent. */
-#define fovea_pool_tokens_args_init(args) fovea_pool_tokens_args_init_size((args), sizeof(fovea_pool_tokens_args))
-FOVEA_API void fovea_pool_tokens_args_init_size(fovea_pool_tokens_args *args, size_t size);
+FOVEA_DEFINE_INIT(fovea_pool_tokens_args_init, fovea_pool_tokens_args, FOVEA_STRUCT_POOL_TOKENS_ARGS)
 
 /* One row for each sequence, summed over its tokens in their order. A sequence without tokens, or whose weights sum up
  * to 0, gives +0. A NaN in a channel gives NaN, also by FOVEA_POOLING_MAX. */

@@ -32,8 +32,8 @@
  *   - A pointer that is needed but NULL gives FOVEA_ERROR_NULL. What may be absent is documented as "or NULL" or
  *     "optional"; an absent tensor or matrix has data NULL.
  *   - A function that creates an object sets its pointer to NULL after an error.
- *   - _destroy functions, and the _init macros of structs, ignore NULL. For an object that is NULL, _workspace_size and
- *     _state_size return 0, and _describe says so.
+ *   - _destroy functions and the _init functions of structs ignore NULL. For an object that is NULL, _workspace_size
+ *     and _state_size return 0, and _describe says so.
  *
  * Tuning: the program fovea-tune measures a machine and writes a tuning file, which contexts load.
  *

@@ -75,9 +75,7 @@ typedef struct fovea_linear_desc {
  * scale. Otherwise, and with EXACT if they have group_of, they become float32, which only EXACT takes. With EXACT,
  * results are, bit for bit, those of float32 on the numbers that they stand for. */
 
-/* Sets struct_size and the defaults. */
-#define fovea_linear_desc_init(desc) fovea_linear_desc_init_size((desc), sizeof(fovea_linear_desc))
-FOVEA_API void fovea_linear_desc_init_size(fovea_linear_desc *desc, size_t size);
+FOVEA_DEFINE_INIT(fovea_linear_desc_init, fovea_linear_desc, FOVEA_STRUCT_LINEAR_DESC)
 
 /* Packed weights and biases. Immutable: any number of threads may execute one at once. */
 typedef struct fovea_linear fovea_linear;
@@ -135,10 +133,7 @@ typedef struct fovea_linear_stats {
      * small to keep bits equal, or the caller's mode does not round to nearest. */
     int64_t fast_products;
 } fovea_linear_stats;
-
-/* Sets struct_size, and zeros. */
-#define fovea_linear_stats_init(stats) fovea_linear_stats_init_size((stats), sizeof(fovea_linear_stats))
-FOVEA_API void fovea_linear_stats_init_size(fovea_linear_stats *stats, size_t size);
+FOVEA_DEFINE_INIT(fovea_linear_stats_init, fovea_linear_stats, FOVEA_STRUCT_LINEAR_STATS)
 
 typedef struct fovea_linear_args {
     size_t struct_size;
@@ -155,10 +150,7 @@ typedef struct fovea_linear_args {
     int has_activation;          /* nonzero: activation replaces that of the description */
     fovea_activation activation; /* not to or from one that gates */
 } fovea_linear_args;
-
-/* Sets struct_size and leaves everything else absent. */
-#define fovea_linear_args_init(args) fovea_linear_args_init_size((args), sizeof(fovea_linear_args))
-FOVEA_API void fovea_linear_args_init_size(fovea_linear_args *args, size_t size);
+FOVEA_DEFINE_INIT(fovea_linear_args_init, fovea_linear_args, FOVEA_STRUCT_LINEAR_ARGS)
 
 /* y = act(x W + bias) + residual, row by row: a row's bits depend only on its x, its residual and the weights. Without
  * rows nothing is done. Output NaN is always 0x7fc00000, before it is rounded to a type of 16 bits. Zeros may have

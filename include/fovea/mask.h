@@ -58,10 +58,7 @@ typedef struct fovea_mask_desc {
     const int64_t *blocks;          /* BLOCKS: [block_count] */
     int64_t block_count;
 } fovea_mask_desc;
-
-/* Sets struct_size and the defaults. */
-#define fovea_mask_desc_init(desc) fovea_mask_desc_init_size((desc), sizeof(fovea_mask_desc))
-FOVEA_API void fovea_mask_desc_init_size(fovea_mask_desc *desc, size_t size);
+FOVEA_DEFINE_INIT(fovea_mask_desc_init, fovea_mask_desc, FOVEA_STRUCT_MASK_DESC)
 
 /* A mask that is read once, for all heads, layers, calls and threads. It divides queries and keys into tiles of 64 x
  * 256 and knows three kinds. Tiles in which no query sees a key are never visited. Tiles in which each query sees one

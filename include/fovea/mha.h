@@ -87,9 +87,7 @@ typedef struct fovea_mha_desc {
  * Each weight has its own type. Each step rounds to the types above. So a layer has the bits of its steps called one by
  * one, and each step has the bits of float32 on the same numbers, rounded once at its end. */
 
-/* Sets struct_size and the defaults. You must set attention. */
-#define fovea_mha_desc_init(desc) fovea_mha_desc_init_size((desc), sizeof(fovea_mha_desc))
-FOVEA_API void fovea_mha_desc_init_size(fovea_mha_desc *desc, size_t size);
+FOVEA_DEFINE_INIT(fovea_mha_desc_init, fovea_mha_desc, FOVEA_STRUCT_MHA_DESC)
 
 /* Each weight has its own type and any strides. Types are FOVEA_DTYPE_F32, _BF16 and _F16, and except for outer_q,
  * outer_k, outer_v, merged and fused also the quantized types, each weight's its own, whose heads are adjacent. Weights
@@ -124,10 +122,7 @@ typedef struct fovea_mha_weights {
     fovea_matrix fused;
     const void *fused_bias;
 } fovea_mha_weights;
-
-/* Sets struct_size and bias_dtype, and leaves everything else absent. */
-#define fovea_mha_weights_init(weights) fovea_mha_weights_init_size((weights), sizeof(fovea_mha_weights))
-FOVEA_API void fovea_mha_weights_init_size(fovea_mha_weights *weights, size_t size);
+FOVEA_DEFINE_INIT(fovea_mha_weights_init, fovea_mha_weights, FOVEA_STRUCT_MHA_WEIGHTS)
 
 /* A layer for one shape, with packed weights. Immutable: any number of threads may execute one at once. */
 typedef struct fovea_mha fovea_mha;
@@ -197,10 +192,7 @@ typedef struct fovea_mha_costs {
                                 written once */
     double scratch;          /* bytes of projections and heads between steps */
 } fovea_mha_costs;
-
-/* Sets struct_size, and the rest to 0. */
-#define fovea_mha_costs_init(cost) fovea_mha_costs_init_size((cost), sizeof(fovea_mha_costs))
-FOVEA_API void fovea_mha_costs_init_size(fovea_mha_costs *cost, size_t size);
+FOVEA_DEFINE_INIT(fovea_mha_costs_init, fovea_mha_costs, FOVEA_STRUCT_MHA_COSTS)
 
 /* Computes what a layer costs, from its description alone. FOLD_CHEAPER assumes that v_bias is absent. Thread-safe. */
 FOVEA_API fovea_status fovea_mha_desc_costs(const fovea_mha_desc *desc, fovea_mha_costs *cost);

@@ -20,10 +20,7 @@ typedef struct fovea_norm_args {
     void *workspace;          /* or NULL: memory is allocated for the call, if a type of 16 bits needs any */
     size_t workspace_size;    /* bytes of workspace, at least fovea_norm_workspace_size() */
 } fovea_norm_args;
-
-/* Sets struct_size and the defaults, and leaves everything else absent. */
-#define fovea_norm_args_init(args) fovea_norm_args_init_size((args), sizeof(fovea_norm_args))
-FOVEA_API void fovea_norm_args_init_size(fovea_norm_args *args, size_t size);
+FOVEA_DEFINE_INIT(fovea_norm_args_init, fovea_norm_args, FOVEA_STRUCT_NORM_ARGS)
 
 /* fovea_rms_norm: y = x / sqrt(mean(x^2) + eps) * weight + bias, the mean over the channels of a row.
  * fovea_layer_norm: y = (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * weight + bias.

@@ -40,10 +40,7 @@ struct fovea_attention_scores {
     int64_t first_head, first_query, first_key; /* default 0; first_head is 0 if heads is given */
     fovea_tensor out;                           /* float32 [batch, heads, queries, keys] */
 };
-
-/* Sets struct_size and the defaults. */
-#define fovea_attention_scores_init(scores) fovea_attention_scores_init_size((scores), sizeof(fovea_attention_scores))
-FOVEA_API void fovea_attention_scores_init_size(fovea_attention_scores *scores, size_t size);
+FOVEA_DEFINE_INIT(fovea_attention_scores_init, fovea_attention_scores, FOVEA_STRUCT_ATTENTION_SCORES)
 
 /* Statistics of the weights w. Set args.summary to one. Each tensor is optional. All elements of those given are
  * written; in packed tensors, the rows that belong to a sequence. Weights count sinks, but sinks are not keys.
@@ -74,11 +71,7 @@ struct fovea_attention_summary {
     fovea_tensor top_keys;    /* FOVEA_DTYPE_I64 [batch, q_heads, q_len, count], count >= 1 */
     fovea_tensor top_weights; /* float32 [batch, q_heads, q_len, count] */
 };
-
-/* Sets struct_size, and no statistics. */
-#define fovea_attention_summary_init(summary)                                                                          \
-    fovea_attention_summary_init_size((summary), sizeof(fovea_attention_summary))
-FOVEA_API void fovea_attention_summary_init_size(fovea_attention_summary *summary, size_t size);
+FOVEA_DEFINE_INIT(fovea_attention_summary_init, fovea_attention_summary, FOVEA_STRUCT_ATTENTION_SUMMARY)
 
 #ifdef __cplusplus
 }

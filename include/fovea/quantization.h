@@ -61,10 +61,7 @@ struct fovea_quantization {
      * group_size channels. EXACT packs such weights as float32. */
     const int32_t *group_of;
 };
-
-/* Sets struct_size and the defaults. */
-#define fovea_quantization_init(quantization) fovea_quantization_init_size((quantization), sizeof(fovea_quantization))
-FOVEA_API void fovea_quantization_init_size(fovea_quantization *quantization, size_t size);
+FOVEA_DEFINE_INIT(fovea_quantization_init, fovea_quantization, FOVEA_STRUCT_QUANTIZATION)
 
 /* ----------------------------------------------------------------------------------------------------- quantize -- */
 
@@ -74,9 +71,7 @@ typedef struct fovea_quantize_options {
     fovea_dtype scale_dtype; /* of U4 and of I8 in groups: FOVEA_DTYPE_F16 (default), _F32 or _BF16 */
     int search;              /* nonzero: tries scales near max / most, and keeps that of the smallest squared error */
 } fovea_quantize_options;
-
-#define fovea_quantize_options_init(options) fovea_quantize_options_init_size((options), sizeof(fovea_quantize_options))
-FOVEA_API void fovea_quantize_options_init_size(fovea_quantize_options *options, size_t size);
+FOVEA_DEFINE_INIT(fovea_quantize_options_init, fovea_quantize_options, FOVEA_STRUCT_QUANTIZE_OPTIONS)
 
 /* The error of rounding to integers: the numbers they stand for, minus the given ones. */
 typedef struct fovea_quantize_error {
@@ -85,9 +80,7 @@ typedef struct fovea_quantize_error {
     double rms;      /* root of the mean square of differences */
     double relative; /* rms divided by that of the given numbers; 0 if those are 0 */
 } fovea_quantize_error;
-
-#define fovea_quantize_error_init(error) fovea_quantize_error_init_size((error), sizeof(fovea_quantize_error))
-FOVEA_API void fovea_quantize_error_init_size(fovea_quantize_error *error, size_t size);
+FOVEA_DEFINE_INIT(fovea_quantize_error_init, fovea_quantize_error, FOVEA_STRUCT_QUANTIZE_ERROR)
 
 /* Bytes of the integers or blocks, [out][in], and of their scales, [out][groups] (0 of blocks), that fovea_quantize()
  * writes. options or NULL: the defaults. Thread-safe. */

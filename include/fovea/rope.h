@@ -50,10 +50,7 @@ typedef struct fovea_rope_desc {
      * factors). Read when the rope is created. */
     const float *divisors;
 } fovea_rope_desc;
-
-/* Sets struct_size and the defaults. */
-#define fovea_rope_desc_init(desc) fovea_rope_desc_init_size((desc), sizeof(fovea_rope_desc))
-FOVEA_API void fovea_rope_desc_init_size(fovea_rope_desc *desc, size_t size);
+FOVEA_DEFINE_INIT(fovea_rope_desc_init, fovea_rope_desc, FOVEA_STRUCT_ROPE_DESC)
 
 /* The angles of one model. Immutable: any number of threads may use one at once. Takes 6 KiB for each channel of
  * rotary_dim. */

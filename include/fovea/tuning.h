@@ -43,10 +43,7 @@ typedef struct fovea_tuning_match {
     char row[1024];   /* the row's text */
     char reason[256]; /* found: "", or that the row ships with the library, and in which file */
 } fovea_tuning_match;
-
-/* Sets struct_size, and the rest to 0. */
-#define fovea_tuning_match_init(match) fovea_tuning_match_init_size((match), sizeof(fovea_tuning_match))
-FOVEA_API void fovea_tuning_match_init_size(fovea_tuning_match *match, size_t size);
+FOVEA_DEFINE_INIT(fovea_tuning_match_init, fovea_tuning_match, FOVEA_STRUCT_TUNING_MATCH)
 
 /* Finds the row that a plan of this context and shape would use if the context had loaded this tuning: one of the
  * tuning, else of those that ship with the library, if the context found them. Thread-safe while nobody changes the

@@ -1,13 +1,4 @@
-/* Fovea: version, status, element types, tensors and matrices. Part of fovea.h.
- *
- * Structs that may grow begin with struct_size, the caller's sizeof. The struct's _init macro sets it and the defaults:
- * call it before you set fields. (From a language without macros, call the function behind it, _init_size.)
- *
- * From version 0.3 on, structs grow only at the end. A program compiled against an older header has a smaller
- * struct_size: fields that it lacks get their defaults, and outputs are written only up to its size. A newer header has
- * a larger one, which this library refuses with FOVEA_ERROR_VERSION. It also refuses those structs of version 0.2 whose
- * fields had another order. fovea_tensor, fovea_matrix, fovea_linear_part and fovea_attention_part have no struct_size:
- * they stand in arrays and in other structs, so they never grow. */
+/* Fovea: version, status, structs that may grow, element types, tensors and matrices. Part of fovea.h. */
 #ifndef FOVEA_TYPES_H
 #define FOVEA_TYPES_H
 
@@ -62,6 +53,57 @@ FOVEA_API const char *fovea_error_detail(void);
 
 /* Version of the linked library, such as "0.3.0" (FOVEA_VERSION_STRING is the header's). Static string. */
 FOVEA_API const char *fovea_version(void);
+
+/* ------------------------------------------------------------------------------------------------------ structs -- */
+
+/* The structs that may grow. Each begins with struct_size, the caller's sizeof, and has a function that initializes it:
+ * fovea_attention_desc_init(&desc) for a fovea_attention_desc. It sets struct_size and the defaults that comments of
+ * fields name; all other fields become 0: absent, none, or a size that you must set. Call it before you set fields.
+ *
+ * From version 0.3 on, structs grow only at the end. A program compiled against an older header has a smaller
+ * struct_size: fields that it lacks get their defaults, and outputs are written only up to its size. A newer header has
+ * a larger one, which this library refuses with FOVEA_ERROR_VERSION. It also refuses those structs of version 0.2 whose
+ * fields had another order. fovea_tensor, fovea_matrix, fovea_linear_part, fovea_embedding_table and
+ * fovea_attention_part have no struct_size: they stand in arrays and in other structs, so they never grow. Set them
+ * whole, or begin with {0}. */
+typedef enum fovea_struct {
+    FOVEA_STRUCT_ACTIVATE_ARGS = 1,
+    FOVEA_STRUCT_ATTENTION_ARGS = 2,
+    FOVEA_STRUCT_ATTENTION_DESC = 3,
+    FOVEA_STRUCT_ATTENTION_SCORES = 4,
+    FOVEA_STRUCT_ATTENTION_STATS = 5,
+    FOVEA_STRUCT_ATTENTION_SUMMARY = 6,
+    FOVEA_STRUCT_CONTEXT_FACTS = 7,
+    FOVEA_STRUCT_CONTEXT_OPTIONS = 8,
+    FOVEA_STRUCT_EMBEDDING_ARGS = 9,
+    FOVEA_STRUCT_KV_APPEND = 10,
+    FOVEA_STRUCT_KV_CACHE_DESC = 11,
+    FOVEA_STRUCT_KV_PAGES = 12,
+    FOVEA_STRUCT_KV_STATS = 13,
+    FOVEA_STRUCT_LINEAR_ARGS = 14,
+    FOVEA_STRUCT_LINEAR_DESC = 15,
+    FOVEA_STRUCT_LINEAR_STATS = 16,
+    FOVEA_STRUCT_MASK_DESC = 17,
+    FOVEA_STRUCT_MHA_COSTS = 18,
+    FOVEA_STRUCT_MHA_DESC = 19,
+    FOVEA_STRUCT_MHA_WEIGHTS = 20,
+    FOVEA_STRUCT_NORM_ARGS = 21,
+    FOVEA_STRUCT_POOL_TOKENS_ARGS = 22,
+    FOVEA_STRUCT_QUANTIZATION = 23,
+    FOVEA_STRUCT_QUANTIZE_ERROR = 24,
+    FOVEA_STRUCT_QUANTIZE_OPTIONS = 25,
+    FOVEA_STRUCT_ROPE_DESC = 26,
+    FOVEA_STRUCT_TUNING_MATCH = 27
+} fovea_struct;
+
+/* Does the work of the functions above, for languages that cannot call them. Initializes *object, a struct of this kind
+ * and of size bytes. FOVEA_ERROR_NULL (the functions above ignore NULL), _ARGUMENT (size has no room for struct_size),
+ * _VERSION (a kind that this library does not know): nothing is written. Thread-safe. */
+FOVEA_API fovea_status fovea_struct_init(fovea_struct kind, void *object, size_t size);
+
+/* Defines the function of one struct. */
+#define FOVEA_DEFINE_INIT(name, type, kind)                                                                            \
+    static inline void name(type *object) { (void)fovea_struct_init(kind, object, sizeof *object); }
 
 /* ------------------------------------------------------------------------------------------------------- tensor -- */
 

@@ -1,18 +1,7 @@
-/* Descriptions: defaults, checks, and what all ranks must have alike. */
+/* Descriptions: checks, and what all ranks must have alike. */
 #include "desc.h"
 #include "agree.h"
 #include "structs.h"
-
-void fovea_mpi_costs_init_size(fovea_mpi_costs *costs, size_t size) {
-    static const fovea_mpi_costs zero;
-    fv_mpi_init_struct(costs, &zero, sizeof zero, size);
-}
-
-void fovea_mpi_attention_desc_init_size(fovea_mpi_attention_desc *desc, size_t size) {
-    static const fovea_mpi_attention_desc defaults = {.min_offset = FOVEA_MPI_OFFSET_FULL,
-                                                      .max_offset = FOVEA_MPI_OFFSET_FULL};
-    fv_mpi_init_struct(desc, &defaults, sizeof defaults, size);
-}
 
 static fovea_status check_range(const char *name, int64_t value, int64_t most) {
     return value >= 0 && value <= most ? FOVEA_OK

@@ -6,8 +6,6 @@
 
 #include <stddef.h>
 
-/* Defaults into the size bytes of a caller's struct. */
-void fv_mpi_init_struct(void *to, const void *defaults, size_t known, size_t size);
 /* A caller's struct over the defaults in *to; an error if it is NULL, or newer than this library. */
 fovea_status fv_mpi_read_struct(void *to, const void *from, size_t known, const char *name);
 

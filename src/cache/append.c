@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-void fovea_kv_append_init_size(fovea_kv_append *append, size_t size) {
-    const fovea_kv_append nothing = {0};
-    fv_struct_init(append, size, &nothing, sizeof nothing);
-}
-
 /* One call. */
 typedef struct appending {
     const fovea_kv_append *args;

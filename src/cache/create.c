@@ -4,16 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void fovea_kv_cache_desc_init_size(fovea_kv_cache_desc *desc, size_t size) {
-    const fovea_kv_cache_desc defaults = {.layers = 1, .k_dtype = FOVEA_DTYPE_F32, .v_dtype = FOVEA_DTYPE_F32};
-    fv_struct_init(desc, size, &defaults, sizeof defaults);
-}
-
-void fovea_kv_stats_init_size(fovea_kv_stats *stats, size_t size) {
-    const fovea_kv_stats nothing = {0};
-    fv_struct_init(stats, size, &nothing, sizeof nothing);
-}
-
 static fovea_status check(const fovea_kv_cache_desc *d) {
     const struct {
         const char *name;

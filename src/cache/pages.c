@@ -1,11 +1,6 @@
 /* Pages: how their parts lie, and those of a caller (cache.h). */
 #include "cache/pool.h"
 
-void fovea_kv_pages_init_size(fovea_kv_pages *pages, size_t size) {
-    const fovea_kv_pages nothing = {0};
-    fv_struct_init(pages, size, &nothing, sizeof nothing);
-}
-
 /* How rows of keys or of values lie. */
 typedef struct stored {
     int64_t row, word;             /* bytes of channels; of a word of interleaved ones, else 0 */

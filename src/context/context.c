@@ -13,16 +13,6 @@
 
 const char *fovea_isa_name(fovea_isa isa) { return fv_isa_word((fv_isa)isa); }
 
-void fovea_context_options_init_size(fovea_context_options *options, size_t size) {
-    const fovea_context_options defaults = {0};
-    fv_struct_init(options, size, &defaults, sizeof defaults);
-}
-
-void fovea_context_facts_init_size(fovea_context_facts *info, size_t size) {
-    const size_t nothing = 0;
-    fv_struct_init(info, size, &nothing, sizeof nothing);
-}
-
 /* Adds to text[size], cutting what does not fit. */
 #if defined(__GNUC__) || defined(__clang__)
 __attribute__((format(printf, 3, 4)))

@@ -10,22 +10,63 @@
 _Static_assert(sizeof(void *) == 8 && sizeof(size_t) == 8,
                "Fovea is for 64-bit platforms only: elsewhere a struct of version 0.2 is not known by its size");
 
-#define DESCRIBED(type, last) [FV_STRUCT_##type] = {#type, sizeof(type), FV_STRUCT_SIZE(type, last)},
-const fv_struct fv_structs[FV_STRUCT_COUNT] = {FV_STRUCTS(DESCRIBED)};
+/* ------------------------------------------------------------------------------------------------------ defaults -- */
+
+static const fovea_attention_desc attention_desc = {
+#define FOVEA_DESC_SIZE(name, initial, least, most, status, when, text) .name = (initial),
+#define FOVEA_DESC_DTYPE(name, initial, text) .name = (initial),
+#define FOVEA_DESC_ENUM(name, type, initial, text) .name = (initial),
+#include "fovea/fields.inc"
+};
+static const fovea_linear_desc linear_desc = {
+#define FOVEA_LINEAR_DESC(name, type, initial, text) .name = (type)(initial),
+#include "fovea/fields.inc"
+};
+static const fovea_embedding_args embedding_args = {.scale = 1.0};
+static const fovea_kv_cache_desc kv_cache_desc = {.layers = 1, .k_dtype = FOVEA_DTYPE_F32, .v_dtype = FOVEA_DTYPE_F32};
+static const fovea_mask_desc mask_desc = {.batch = 1, .q_heads = 1};
+static const fovea_mha_desc mha_desc = {.norm_eps = 1e-6, .quantized_arithmetic = FOVEA_ARITHMETIC_DEFAULT};
+static const fovea_mha_weights mha_weights = {.bias_dtype = FOVEA_DTYPE_F32};
+static const fovea_norm_args norm_args = {.weight_dtype = FOVEA_DTYPE_F32, .bias_dtype = FOVEA_DTYPE_F32, .eps = 1e-5};
+static const fovea_quantization quantization = {.scale_dtype = FOVEA_DTYPE_F32};
+static const fovea_quantize_options quantize_options = {.scale_dtype = FOVEA_DTYPE_F16};
+static const fovea_rope_desc rope_desc = {
+    .base = 10000.0, .factor = 1.0, .beta_fast = 32.0, .beta_slow = 1.0, .low_frequency = 1.0, .high_frequency = 4.0};
+
+static const void *const defaults[FV_STRUCT_END] = {
+    [FOVEA_STRUCT_ATTENTION_DESC] = &attention_desc, [FOVEA_STRUCT_EMBEDDING_ARGS] = &embedding_args,
+    [FOVEA_STRUCT_KV_CACHE_DESC] = &kv_cache_desc,   [FOVEA_STRUCT_LINEAR_DESC] = &linear_desc,
+    [FOVEA_STRUCT_MASK_DESC] = &mask_desc,           [FOVEA_STRUCT_MHA_DESC] = &mha_desc,
+    [FOVEA_STRUCT_MHA_WEIGHTS] = &mha_weights,       [FOVEA_STRUCT_NORM_ARGS] = &norm_args,
+    [FOVEA_STRUCT_QUANTIZATION] = &quantization,     [FOVEA_STRUCT_QUANTIZE_OPTIONS] = &quantize_options,
+    [FOVEA_STRUCT_ROPE_DESC] = &rope_desc,
+}; /* all others: zeros */
+
+/* ------------------------------------------------------------------------------------------------- known structs -- */
+
+#define DESCRIBED(kind, type, last) [FOVEA_STRUCT_##kind] = {#type, sizeof(type), FV_STRUCT_SIZE(type, last)},
+const fv_struct fv_structs[FV_STRUCT_END] = {FV_STRUCTS(DESCRIBED)};
 #undef DESCRIBED
+
+fovea_status fovea_struct_init(fovea_struct kind, void *object, size_t size) {
+    if (!object)
+        return fv_fail(FOVEA_ERROR_NULL, "object is NULL");
+    if (size < sizeof size)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "a struct of %zu bytes has no room for struct_size", size);
+    if ((size_t)kind >= FV_STRUCT_END || !fv_structs[kind].name)
+        return fv_fail(FOVEA_ERROR_VERSION, "this library (%s) knows no fovea_struct %d: the program needs a newer one",
+                       FOVEA_VERSION_STRING, (int)kind);
+    memset(object, 0, size);
+    if (defaults[kind])
+        memcpy(object, defaults[kind], size < fv_structs[kind].size ? size : fv_structs[kind].size);
+    memcpy(object, &size, sizeof size);
+    return FOVEA_OK;
+}
 
 static size_t size_of(const void *given) {
     size_t size;
     memcpy(&size, given, sizeof size); /* struct_size is the first field of each */
     return size;
-}
-
-void fv_struct_init(void *given, size_t size, const void *defaults, size_t known) {
-    if (!given || size < sizeof size)
-        return;
-    memset(given, 0, size);
-    memcpy(given, defaults, size < known ? size : known);
-    memcpy(given, &size, sizeof size);
 }
 
 fovea_status fv_struct_check(fv_struct type, const void *given) {

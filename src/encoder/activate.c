@@ -1,11 +1,6 @@
 /* fovea_activate (fovea/encoder.h): the epilogue of linear maps by itself. */
 #include "encoder/encoder.h"
 
-void fovea_activate_args_init_size(fovea_activate_args *args, size_t size) {
-    static const fovea_activate_args defaults = {.activation = FOVEA_ACTIVATION_NONE};
-    fv_struct_init(args, size, &defaults, sizeof defaults);
-}
-
 typedef struct activation {
     fv_view x, up, residual, y;
     fv_activation act;

@@ -7,11 +7,6 @@
 
 enum { MOST_TABLES = 16 };
 
-void fovea_embedding_args_init_size(fovea_embedding_args *args, size_t size) {
-    static const fovea_embedding_args defaults = {.scale = 1.0};
-    fv_struct_init(args, size, &defaults, sizeof defaults);
-}
-
 typedef struct embedding {
     const fovea_embedding_args *args;
     fovea_tensor tensors[MOST_TABLES];

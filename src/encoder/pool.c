@@ -4,11 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-void fovea_pool_tokens_args_init_size(fovea_pool_tokens_args *args, size_t size) {
-    static const fovea_pool_tokens_args defaults = {.pooling = FOVEA_POOLING_FIRST};
-    fv_struct_init(args, size, &defaults, sizeof defaults);
-}
-
 typedef struct pool {
     const fovea_pool_tokens_args *args;
     fv_view x, y;

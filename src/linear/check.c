@@ -10,24 +10,6 @@
 /* More parts than anybody has; their number times a size stays in range. */
 static const int64_t part_limit = 1024;
 
-void fovea_linear_desc_init_size(fovea_linear_desc *desc, size_t size) {
-    static const fovea_linear_desc defaults = {
-#define FOVEA_LINEAR_DESC(name, type, initial, text) .name = (type)(initial),
-#include "fovea/fields.inc"
-    };
-    fv_struct_init(desc, size, &defaults, sizeof defaults);
-}
-
-void fovea_linear_args_init_size(fovea_linear_args *args, size_t size) {
-    const fovea_linear_args nothing = {0};
-    fv_struct_init(args, size, &nothing, sizeof nothing);
-}
-
-void fovea_linear_stats_init_size(fovea_linear_stats *stats, size_t size) {
-    const fovea_linear_stats nothing = {0};
-    fv_struct_init(stats, size, &nothing, sizeof nothing);
-}
-
 static fovea_status check_size(const char *name, int64_t part, int64_t size) {
     if (size < 1)
         return fv_fail(FOVEA_ERROR_SHAPE, "%s of part %lld is %lld; it must be at least 1", name, (long long)part,

@@ -3,21 +3,6 @@
 #include "core/core.h"
 #include "mha/mha.h"
 
-void fovea_mha_desc_init_size(fovea_mha_desc *desc, size_t size) {
-    const fovea_mha_desc defaults = {.norm_eps = 1e-6, .quantized_arithmetic = FOVEA_ARITHMETIC_DEFAULT};
-    fv_struct_init(desc, size, &defaults, sizeof defaults);
-}
-
-void fovea_mha_weights_init_size(fovea_mha_weights *weights, size_t size) {
-    const fovea_mha_weights defaults = {.bias_dtype = FOVEA_DTYPE_F32};
-    fv_struct_init(weights, size, &defaults, sizeof defaults);
-}
-
-void fovea_mha_costs_init_size(fovea_mha_costs *cost, size_t size) {
-    const size_t nothing = 0;
-    fv_struct_init(cost, size, &nothing, sizeof nothing);
-}
-
 int fv_mha_input(const fovea_mha_desc *desc, int role) {
     return desc->inputs == FOVEA_MHA_SELF    ? FV_MHA_Q
            : desc->inputs == FOVEA_MHA_CROSS ? (role == FV_MHA_Q ? FV_MHA_Q : FV_MHA_K)

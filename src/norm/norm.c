@@ -21,11 +21,6 @@ typedef struct normalization {
     int64_t vectors, bytes; /* of the workspace: where weight and bias become floats; all. Negative: more than memory */
 } normalization;
 
-void fovea_norm_args_init_size(fovea_norm_args *args, size_t size) {
-    const fovea_norm_args defaults = {.weight_dtype = FOVEA_DTYPE_F32, .bias_dtype = FOVEA_DTYPE_F32, .eps = 1e-5};
-    fv_struct_init(args, size, &defaults, sizeof defaults);
-}
-
 static const char takes[] = "norms take FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16 and FOVEA_DTYPE_F16";
 
 /* ------------------------------------------------------------------------------------------------------- checks -- */

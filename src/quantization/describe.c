@@ -1,11 +1,6 @@
 /* How quantized weights are packed, as their types and scales say (quantization.h). */
 #include "quantization/quantization.h"
 
-void fovea_quantization_init_size(fovea_quantization *q, size_t size) {
-    const fovea_quantization defaults = {.scale_dtype = FOVEA_DTYPE_F32};
-    fv_struct_init(q, size, &defaults, sizeof defaults);
-}
-
 /* How each type of blocks is packed. */
 typedef struct block_row {
     fovea_dtype dtype;

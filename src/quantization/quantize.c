@@ -9,16 +9,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-void fovea_quantize_options_init_size(fovea_quantize_options *options, size_t size) {
-    const fovea_quantize_options defaults = {.scale_dtype = FOVEA_DTYPE_F16};
-    fv_struct_init(options, size, &defaults, sizeof defaults);
-}
-
-void fovea_quantize_error_init_size(fovea_quantize_error *error, size_t size) {
-    const fovea_quantize_error defaults = {0};
-    fv_struct_init(error, size, &defaults, sizeof defaults);
-}
-
 /* ------------------------------------------------------------------------------------------------------ quantize -- */
 
 /* Sums of the errors of a row. */

@@ -6,16 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void fovea_rope_desc_init_size(fovea_rope_desc *desc, size_t size) {
-    const fovea_rope_desc defaults = {.base = 10000.0,
-                                      .factor = 1.0,
-                                      .beta_fast = 32.0,
-                                      .beta_slow = 1.0,
-                                      .low_frequency = 1.0,
-                                      .high_frequency = 4.0};
-    fv_struct_init(desc, size, &defaults, sizeof defaults);
-}
-
 static bool positive(double x) { return x > 0.0 && isfinite(x); }
 
 static fovea_status check(const fovea_rope_desc *d) {

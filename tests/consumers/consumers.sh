@@ -175,7 +175,7 @@ mpi) # the component, by CMake and by pkg-config
     LD_LIBRARY_PATH=$libdir "$SCRATCH/over_ranks"
     ;;
 
-grown) # a program of 0.3 with a library whose structs have grown, and the other way round
+grown) # a program of these headers with a library whose structs have grown, and the other way round
     grown=$SCRATCH/grown
     soname=$(sed -n 's/#define FOVEA_VERSION_STRING "\(.*\)[.].*"/\1/p' "$prefix/include/fovea/types.h")
     [ "$(uname)" != Linux ] || readelf -d "$library" | grep -F "[libfovea.so.$soname]" || fail "SONAME is not $soname"
@@ -194,9 +194,9 @@ grown) # a program of 0.3 with a library whose structs have grown, and the other
     words_of --libs --static fovea
     [ "${words[1]}" = -lfovea ] || fail "fovea.pc does not begin with its own folder and library: ${words[*]}"
     words=("${words[@]:2}" -lm)
-    "$CC" -I"$here/kept/0.3" "$here/kept/kept.c" -o "$grown/older" -L"$tree" -lfovea "${words[@]}"
+    "$CC" -I"$FOVEA_SOURCE/include" "$here/outside/grown.c" -o "$grown/older" -L"$tree" -lfovea "${words[@]}"
     LD_LIBRARY_PATH=$tree "$grown/older"
-    "$CC" -DNEWER -I"$grown/include" "$here/kept/kept.c" -o "$grown/newer" -L"$libdir" -lfovea "${words[@]}"
+    "$CC" -DNEWER -I"$grown/include" "$here/outside/grown.c" -o "$grown/newer" -L"$libdir" -lfovea "${words[@]}"
     LD_LIBRARY_PATH=$libdir "$grown/newer"
     ;;
 

@@ -49,9 +49,34 @@ static const struct {
     ROW(fovea_tuning_match, reason, reason, 1320, 1320, true),
 };
 
+/* Every kind is initialized, up to the size given; others, and no struct at all, are refused with a sentence. */
+static void check_init(void) {
+    char bytes[2048];
+    for (int kind = 1; kind < FV_STRUCT_END; kind++) {
+        const fv_struct s = fv_structs[kind];
+        const size_t sizes[] = {s.size, s.size + 8, sizeof(size_t), 3};
+        for (int i = 0; i < 4; i++) {
+            size_t given = 0;
+            memset(bytes, 0x5a, sizeof bytes);
+            const fovea_status status = fovea_struct_init((fovea_struct)kind, bytes, sizes[i]);
+            memcpy(&given, bytes, sizeof given);
+            const bool room = sizes[i] >= sizeof given;
+            test_check(status == (room ? FOVEA_OK : FOVEA_ERROR_ARGUMENT) && (!room || given == sizes[i]),
+                       "%s of %zu bytes: %s, struct_size %zu", s.name, sizes[i], fovea_status_name(status), given);
+            for (size_t at = room ? sizes[i] : 0; at < sizeof bytes; at++)
+                test_check(bytes[at] == 0x5a, "%s of %zu bytes: byte %zu was written", s.name, sizes[i], at);
+        }
+        test_check(fovea_struct_init((fovea_struct)kind, NULL, s.size) == FOVEA_ERROR_NULL, "%s: NULL", s.name);
+    }
+    for (int kind = 0; kind <= FV_STRUCT_END; kind += FV_STRUCT_END)
+        test_check(fovea_struct_init((fovea_struct)kind, bytes, sizeof bytes) == FOVEA_ERROR_VERSION &&
+                       strstr(fovea_error_detail(), "fovea_struct") && bytes[0] == 0x5a,
+                   "kind %d: %s", kind, fovea_error_detail());
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "structs", NULL);
-    test_check(sizeof rows / sizeof rows[0] == FV_STRUCT_COUNT, "%d structs may grow", FV_STRUCT_COUNT);
+    test_check(sizeof rows / sizeof rows[0] == FV_STRUCT_END - 1, "%d structs may grow", FV_STRUCT_END - 1);
     test_check(sizeof(fovea_tensor) == 88 && sizeof(fovea_matrix) == 56 && sizeof(fovea_linear_part) == 88 &&
                    sizeof(fovea_attention_part) == 176 && sizeof(fovea_embedding_table) == 48,
                "structs that stand in arrays have grown");
@@ -73,5 +98,6 @@ int main(int argc, char **argv) {
                        strstr(fovea_error_detail(), "version 0.2"),
                    "%s of %zu bytes: %s", name, given, fovea_error_detail());
     }
+    check_init();
     return test_end();
 }

@@ -216,7 +216,7 @@ static void check_older(const fovea_context *ctx) {
     const float scales[2] = {0.5f, 2.0f};
     const int8_t integers[6] = {1, -128, 3, 4, 127, 6};
     float got[6];
-    fovea_quantization_init_size(g->data, size);
+    fovea_struct_init(FOVEA_STRUCT_QUANTIZATION, g->data, size);
     ((fovea_quantization *)g->data)->scales = scales;
     fovea_matrix m = fovea_matrix_out_in(integers, FOVEA_DTYPE_I8, 2, 3);
     m.quantization = g->data;

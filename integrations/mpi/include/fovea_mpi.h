@@ -47,6 +47,10 @@ extern "C" {
  * valid until this thread's next failing call. Thread-safe. */
 FOVEA_API const char *fovea_mpi_error_detail(void);
 
+/* The structs of this header that may grow, and what initializes them: as fovea_struct and fovea_struct_init(). */
+typedef enum fovea_mpi_struct { FOVEA_MPI_STRUCT_ATTENTION_DESC = 1, FOVEA_MPI_STRUCT_COSTS = 2 } fovea_mpi_struct;
+FOVEA_API fovea_status fovea_mpi_struct_init(fovea_mpi_struct kind, void *object, size_t size);
+
 /* --------------------------------------------------------------------------------------------------------- costs -- */
 
 /* Speeds from which the cost model chooses stripes, blocks and the method. They never change a bit of a result. All
@@ -60,10 +64,9 @@ typedef struct fovea_mpi_costs {
     double bandwidth; /* of a message, bytes per second; default 4e9 */
     double copy;      /* bytes of messages that a CPU copies per second; default 4e9; large if network adapters do it */
 } fovea_mpi_costs;
-
-/* Sets struct_size and the defaults, which are zeros. */
-#define fovea_mpi_costs_init(costs) fovea_mpi_costs_init_size((costs), sizeof(fovea_mpi_costs))
-FOVEA_API void fovea_mpi_costs_init_size(fovea_mpi_costs *costs, size_t size);
+static inline void fovea_mpi_costs_init(fovea_mpi_costs *costs) {
+    (void)fovea_mpi_struct_init(FOVEA_MPI_STRUCT_COSTS, costs, sizeof *costs);
+}
 
 /* --------------------------------------------------------------------------------------------------------- plans -- */
 
@@ -109,10 +112,9 @@ typedef struct fovea_mpi_attention_desc {
     int64_t min_offset, max_offset;
     const fovea_mpi_costs *costs; /* NULL: the defaults */
 } fovea_mpi_attention_desc;
-
-/* Sets struct_size and the defaults. */
-#define fovea_mpi_attention_desc_init(desc) fovea_mpi_attention_desc_init_size((desc), sizeof(fovea_mpi_attention_desc))
-FOVEA_API void fovea_mpi_attention_desc_init_size(fovea_mpi_attention_desc *desc, size_t size);
+static inline void fovea_mpi_attention_desc_init(fovea_mpi_attention_desc *desc) {
+    (void)fovea_mpi_struct_init(FOVEA_MPI_STRUCT_ATTENTION_DESC, desc, sizeof *desc);
+}
 
 /* The distribution of a problem and the order of work. Has a communicator of its own. */
 typedef struct fovea_mpi_attention_plan fovea_mpi_attention_plan;

@@ -10,16 +10,6 @@
 #include <stddef.h>
 #include <string.h>
 
-void fovea_attention_args_init_size(fovea_attention_args *args, size_t size) {
-    const fovea_attention_args nothing = {0};
-    fv_struct_init(args, size, &nothing, sizeof nothing);
-}
-
-void fovea_attention_stats_init_size(fovea_attention_stats *stats, size_t size) {
-    const fovea_attention_stats nothing = {0};
-    fv_struct_init(stats, size, &nothing, sizeof nothing);
-}
-
 static fovea_status check_lengths(const char *name, const int64_t *lengths, int64_t batch, int64_t longest) {
     for (int64_t b = 0; lengths && b < batch; b++)
         if (lengths[b] < 0 || lengths[b] > longest)

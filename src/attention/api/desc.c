@@ -8,16 +8,6 @@
 
 #include <stddef.h>
 
-void fovea_attention_desc_init_size(fovea_attention_desc *desc, size_t size) {
-    const fovea_attention_desc defaults = {
-#define FOVEA_DESC_SIZE(name, initial, least, most, status, when, text) .name = (initial),
-#define FOVEA_DESC_DTYPE(name, initial, text) .name = (initial),
-#define FOVEA_DESC_ENUM(name, type, initial, text) .name = (initial),
-#include "fovea/fields.inc"
-    };
-    fv_struct_init(desc, size, &defaults, sizeof defaults);
-}
-
 #define FOVEA_DESC_SIZE(name, initial, least, most, status, when, text) SIZE_##name,
 enum {
 #include "fovea/fields.inc"

@@ -1,16 +1,6 @@
-/* Checks of args.scores and args.summary (fovea/outputs.h), and their defaults. */
+/* Checks of args.scores and args.summary (fovea/outputs.h). */
 #include "attention/attention.h"
 #include "core/core.h"
-
-void fovea_attention_scores_init_size(fovea_attention_scores *scores, size_t size) {
-    const fovea_attention_scores nothing = {0};
-    fv_struct_init(scores, size, &nothing, sizeof nothing);
-}
-
-void fovea_attention_summary_init_size(fovea_attention_summary *summary, size_t size) {
-    const fovea_attention_summary nothing = {0};
-    fv_struct_init(summary, size, &nothing, sizeof nothing);
-}
 
 /* The tensors of a description. sums: entries of key_sums. */
 typedef struct shape {

@@ -6,11 +6,6 @@
 
 #include <stdio.h>
 
-void fovea_tuning_match_init_size(fovea_tuning_match *match, size_t size) {
-    const size_t nothing = 0;
-    fv_struct_init(match, size, &nothing, sizeof nothing);
-}
-
 static void look_up(const fovea_tuning *tuning, const fovea_context *ctx, const fovea_attention_desc *desc,
                     fovea_tuning_match *match) {
     int64_t key[FV_TUNING_KEYS];

@@ -7,11 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void fovea_mask_desc_init_size(fovea_mask_desc *desc, size_t size) {
-    const fovea_mask_desc defaults = {.batch = 1, .q_heads = 1};
-    fv_struct_init(desc, size, &defaults, sizeof defaults);
-}
-
 fovea_status fovea_mask_bits(const fovea_mask *mask, void *bits) {
     const fv_pointer pointers[] = {{"mask", mask}, {"bits", bits}};
     const fovea_status status = fv_pointers_check(pointers, 2);

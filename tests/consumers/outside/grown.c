@@ -1,6 +1,6 @@
-/* A program of an earlier or later version, compiled against the headers of that version.
- *   0.3   run with a library whose structs have grown: what it passes is completed by defaults, and what it is given
- *         ends where its structs end.
+/* A program that is older or newer than its library.
+ *   these headers  run with a library whose structs have grown: what it passes is completed by defaults, and what it is
+ *                  given ends where its structs end.
  *   grown headers  run with this library, with NEWER: each struct is refused. */
 #include <fovea/fovea.h>
 
