@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "weights.h"
 #include "backend_options.h"
+#include "mapped.h"
 #include "weights_pack.h"
 
 #include <pthread.h>
@@ -236,7 +237,9 @@ static void store(ggml_backend_buffer_t ggml, struct ggml_tensor *tensor, const 
     if (weights && data && at == 0 && size == w->bytes && (uintptr_t)data % sizeof(float) == 0) {
         free_maps(b, w);
         w->written = size;
-        if (!make_maps(b, w, data, true))
+        if (make_maps(b, w, data, true))
+            fg_mapped_release(data, size);
+        else
             memcpy(to, data, size);
     } else if (restore(b, w)) {
         data ? memcpy(to, data, size) : memset(to, value, size);

@@ -1,6 +1,7 @@
 /* The buffer type of packed weights, and MUL_MAT: results against float64, with equal bits for any number of threads
  * and wherever the weights are; bytes that come back; what the scheduler does; memory. Where weights are placed, and
  * what else uses them: test_placed.c. */
+#define _POSIX_C_SOURCE 200809L
 #include "placed.h"
 #include "problem.h"
 
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static ggml_backend_reg_t reg;
@@ -294,11 +296,44 @@ static void test_scheduler(void) {
     ggml_free(ctx);
 }
 
+/* Weights of a mapped file: once they are packed, their pages are not in memory, and can still be read. Those of a
+ * private mapping, which may have been written to, stay. */
+static void test_mapped(void) {
+    enum { IN = 2048, OUT = 8192, BYTES = IN * OUT * 2 };
+    char *bytes = weights_of(GGML_TYPE_F16, IN, OUT, 6);
+    FILE *file = tmpfile();
+    check(file && fwrite(bytes, 1, BYTES, file) == BYTES && fflush(file) == 0, "no file", "mapped");
+    for (int shared = 0; shared < 2; shared++) {
+        struct ggml_context *placed = context_of(2);
+        struct ggml_tensor *w = ggml_new_tensor_2d(placed, GGML_TYPE_F16, IN, OUT);
+        ggml_backend_buffer_t weights = ggml_backend_alloc_ctx_tensors_from_buft(placed, packed_type);
+        ggml_backend_buffer_set_usage(weights, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+        char *mapped = mmap(NULL, BYTES, shared ? PROT_READ : PROT_READ | PROT_WRITE, shared ? MAP_SHARED : MAP_PRIVATE,
+                            fileno(file), 0);
+        check(mapped != MAP_FAILED, "no mapping", "mapped");
+        if (!shared)
+            bytes[1]++, mapped[1]++;
+        const size_t before = resident();
+        ggml_backend_tensor_set(w, mapped, 0, BYTES);
+        check(!shared || !counted || (double)(resident() - before) < 1.5 * BYTES, "the file's pages are in memory",
+              "mapped");
+        check(!memcmp(mapped, bytes, BYTES), "the file's bytes are lost", "mapped");
+        if (!shared)
+            bytes[1]--;
+        munmap(mapped, BYTES);
+        ggml_backend_buffer_free(weights);
+        ggml_free(placed);
+    }
+    fclose(file);
+    free(bytes);
+}
+
 int main(void) {
     reg = begin();
     check(ggml_backend_reg_dev_count(reg) == 2, "no second device", "buffer type");
     packed_type = ggml_backend_dev_buffer_type(ggml_backend_reg_dev_get(reg, 1));
     test_scheduler();
+    test_mapped();
     test_callers();
     if (takes_all()) { /* products are served wherever their weights are */
         test_maps();
