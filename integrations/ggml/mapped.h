@@ -5,7 +5,8 @@
 #include <stddef.h>
 
 /* Takes the whole pages of a range out of this process's memory if they are a shared mapping of a file that cannot be
- * written. Whoever reads them again gets the same bytes, from the system's cache of files. Other memory is left alone. */
+ * written. Whoever reads them again gets the same bytes, from the system's cache of files. Other memory is left
+ * alone. */
 void fg_mapped_release(const void *data, size_t bytes);
 
 #endif
