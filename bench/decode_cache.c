@@ -32,8 +32,8 @@ fovea_status decode_append(const decode *self, fovea_kv_cache *cache, int64_t la
                            const int64_t *sequences, int64_t from, int64_t tokens) {
     const fovea_attention_desc *d = &self->desc;
     char *numbers = (char *)self->numbers + from * fv_dtype_size(d->dtype);
-    fovea_kv_append append;
-    fovea_kv_append_init(&append);
+    fovea_kv_append_args append;
+    fovea_kv_append_args_init(&append);
     append.layer = layer;
     append.count = count;
     append.sequences = sequences;

@@ -254,7 +254,7 @@ static void run_linear(work *w, const fovea_context *ctx, fovea_placement placem
 
 static void run_decode(work *w, const fovea_context *ctx, fovea_placement placement, int node, timing *t) {
     fovea_kv_cache_desc d;
-    fovea_kv_append append;
+    fovea_kv_append_args append;
     fovea_kv_cache *cache;
     int64_t sequence;
     const int64_t pages = (w->s->megabytes << 20) / ((int64_t)FOVEA_KV_PAGE_KEYS * KEY_HEADS * CHANNELS * 8);
@@ -265,7 +265,7 @@ static void run_decode(work *w, const fovea_context *ctx, fovea_placement placem
     d.placement = placement, d.placement_node = node;
     must(fovea_kv_cache_create(ctx, &d, &cache));
     must(fovea_kv_cache_add(cache, &sequence));
-    fovea_kv_append_init(&append);
+    fovea_kv_append_args_init(&append);
     append.count = 1, append.sequences = &sequence;
     append.k = append.v = fovea_tensor_bthd(w->weights, FOVEA_DTYPE_F32, 1, FOVEA_KV_PAGE_KEYS, KEY_HEADS, CHANNELS);
     for (int64_t page = 0; page < pages; page++)

@@ -13,8 +13,8 @@ static fovea_status fill(tune_problem *problem) {
         status = fovea_kv_cache_add(problem->cache, &problem->sequences[b]);
     for (int i = 0; i < problem->sets && status == FOVEA_OK; i++) {
         fovea_attention_args *args = &problem->attention[i];
-        fovea_kv_append append;
-        fovea_kv_append_init(&append);
+        fovea_kv_append_args append;
+        fovea_kv_append_args_init(&append);
         append.layer = args->cache_layer = i;
         append.count = d->batch;
         append.sequences = args->cache_sequences = problem->sequences;

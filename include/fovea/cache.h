@@ -123,7 +123,7 @@ FOVEA_API fovea_status fovea_kv_cache_length(fovea_kv_cache *cache, int64_t laye
 FOVEA_API fovea_status fovea_kv_cache_reserve(fovea_kv_cache *cache, int64_t count, const int64_t *sequences,
                                               const int64_t *tokens);
 
-typedef struct fovea_kv_append {
+typedef struct fovea_kv_append_args {
     size_t struct_size;
     int64_t layer;
     int64_t count;            /* of sequences, >= 0 */
@@ -134,9 +134,10 @@ typedef struct fovea_kv_append {
     /* [count + 1] or NULL. If given, k and v are [1, kv_heads, tokens, channels], sequence i gets tokens
      * [cu_seqlens[i], cu_seqlens[i + 1]), and lens is NULL. */
     const int64_t *cu_seqlens;
-    int64_t rotated; /* nonzero: keys are already rotated, so the cache's rope is not applied; default 0 */
-} fovea_kv_append;
-FOVEA_DEFINE_INIT(fovea_kv_append_init, fovea_kv_append, FOVEA_STRUCT_KV_APPEND)
+    int rotated;  /* nonzero: keys are already rotated, so the cache's rope is not applied; default 0 */
+    int reserved; /* 0 */
+} fovea_kv_append_args;
+FOVEA_DEFINE_INIT(fovea_kv_append_args_init, fovea_kv_append_args, FOVEA_STRUCT_KV_APPEND_ARGS)
 
 /* Appends tokens to one layer of sequences.
  *   - The cache's rope rotates keys at their positions (rope.h). Then keys and values are converted to the cache's
@@ -147,7 +148,7 @@ FOVEA_DEFINE_INIT(fovea_kv_append_init, fovea_kv_append, FOVEA_STRUCT_KV_APPEND)
  *   - Runs on ctx's threads if there is enough work. With reserved pages nothing is allocated.
  *   - Errors: FOVEA_ERROR_SHAPE, _OVERFLOW, _STRIDE, _DTYPE, _ARGUMENT (a layer, a sequence, a sequence named twice, a
  *     position past FOVEA_ROPE_MAX_POSITION), _VERSION, _FULL, _OUT_OF_MEMORY. */
-FOVEA_API fovea_status fovea_kv_cache_append(fovea_kv_cache *cache, const fovea_kv_append *append);
+FOVEA_API fovea_status fovea_kv_cache_append(fovea_kv_cache *cache, const fovea_kv_append_args *append);
 
 /* Removes the last tokens of a sequence: all layers keep at most length tokens. Later pages are freed, and so are
  * reserved ones. FOVEA_ERROR_ARGUMENT if a layer's window has freed keys that the next token would see (length 0 is
@@ -235,7 +236,7 @@ FOVEA_DEFINE_INIT(fovea_kv_pages_init, fovea_kv_pages, FOVEA_STRUCT_KV_PAGES)
  *     _OVERFLOW, _STRIDE, _DTYPE, _ARGUMENT (a page is not in the pool), _ALIAS, _NULL, _VERSION. Nothing is written
  *     then. */
 FOVEA_API fovea_status fovea_kv_pages_append(const fovea_context *ctx, const fovea_kv_pages *pages,
-                                             const int64_t *lengths, const fovea_kv_append *append);
+                                             const int64_t *lengths, const fovea_kv_append_args *append);
 
 #ifdef __cplusplus
 }

@@ -23,7 +23,7 @@ FOVEA_API const char *fovea_isa_name(fovea_isa isa);
 
 /* A caller's own thread pool. It must call task(arg, i) exactly once for each i in [0, count), on any threads, in any
  * order, in parallel or not, and return when all have returned. count is at most the context's number of threads. */
-typedef void (*fovea_parallel_for)(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
+typedef void (*fovea_parallel_for_fn)(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
 
 /* Whose threads a context without a parallel_for uses. No bit of any result depends on it.
  *   OPENMP  The threads of the program's OpenMP runtime, which also runs the program's own parallel regions. The
@@ -76,7 +76,7 @@ typedef struct fovea_context_options {
     int threads;                           /* at most this many; default 0: no limit */
     fovea_threads_backend threads_backend; /* default FOVEA_THREADS_DEFAULT, the only one allowed with a parallel_for */
     int pool_spin_us;                      /* POOL: how long idle threads spin, at most 1,000,000; default 0: 20 */
-    fovea_parallel_for parallel_for;       /* default NULL: threads_backend decides */
+    fovea_parallel_for_fn parallel_for;    /* default NULL: threads_backend decides */
     void *pool;                            /* passed to parallel_for */
     /* Default FOVEA_BIND_NONE. FOVEA_BIND_NODES gives FOVEA_ERROR_ARGUMENT without POOL, and FOVEA_ERROR_UNSUPPORTED if
      * there are several nodes and the system does not let threads be bound. */
@@ -152,8 +152,8 @@ typedef struct fovea_context_facts {
 } fovea_context_facts;
 FOVEA_DEFINE_INIT(fovea_context_facts_init, fovea_context_facts, FOVEA_STRUCT_CONTEXT_FACTS)
 
-/* Fills *info. Thread-safe. */
-FOVEA_API fovea_status fovea_context_info(const fovea_context *ctx, fovea_context_facts *info);
+/* Fills *facts. Thread-safe. */
+FOVEA_API fovea_status fovea_context_info(const fovea_context *ctx, fovea_context_facts *facts);
 
 /* Runs task(arg, i) once for each i in [0, count) on the context's threads, in any order. Returns when all tasks have
  * returned. Use it for your own work between calls, or for whole chains of calls. A call inside a task runs on the
@@ -175,7 +175,7 @@ FOVEA_API fovea_status fovea_thread_pool_create(int threads, int spin_us, fovea_
 /* Joins the threads and frees the pool, which no context may use any more. pool may be NULL. */
 FOVEA_API void fovea_thread_pool_destroy(fovea_thread_pool *pool);
 
-/* A fovea_parallel_for on the pool's threads. While one call has them, others run on their calling threads. */
+/* A fovea_parallel_for_fn on the pool's threads. While one call has them, others run on their calling threads. */
 FOVEA_API void fovea_thread_pool_run(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
 
 #ifdef __cplusplus

@@ -106,7 +106,7 @@ typedef struct fovea_mha_weights {
     /* Biases and norms. */
     fovea_dtype bias_dtype; /* of all biases and norms: FOVEA_DTYPE_F32 (default), _BF16 or _F16 */
     const void *q_bias, *k_bias, *v_bias, *o_bias; /* [out] of each, or NULL */
-    /* [d_k] or NULL: weights with which fovea_rms_norm() normalizes each head's queries or keys, before a rope (Qwen3;
+    /* [d_k] or NULL: weights with which fovea_norm_rms() normalizes each head's queries or keys, before a rope (Qwen3;
      * Gemma 3: 1 + the model's weight). Forms FACTORED, FOLDED and FUSED. */
     const void *q_norm, *k_norm;
 
@@ -195,7 +195,7 @@ typedef struct fovea_mha_costs {
 FOVEA_DEFINE_INIT(fovea_mha_costs_init, fovea_mha_costs, FOVEA_STRUCT_MHA_COSTS)
 
 /* Computes what a layer costs, from its description alone. FOLD_CHEAPER assumes that v_bias is absent. Thread-safe. */
-FOVEA_API fovea_status fovea_mha_desc_costs(const fovea_mha_desc *desc, fovea_mha_costs *cost);
+FOVEA_API fovea_status fovea_mha_desc_costs(const fovea_mha_desc *desc, fovea_mha_costs *costs);
 
 #ifdef __cplusplus
 }

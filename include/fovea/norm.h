@@ -17,13 +17,11 @@ typedef struct fovea_norm_args {
     fovea_dtype weight_dtype; /* default FOVEA_DTYPE_F32 */
     fovea_dtype bias_dtype;   /* default FOVEA_DTYPE_F32 */
     double eps;               /* >= 0, rounded to float32; default 1e-5 */
-    void *workspace;          /* or NULL: memory is allocated for the call, if a type of 16 bits needs any */
-    size_t workspace_size;    /* bytes of workspace, at least fovea_norm_workspace_size() */
 } fovea_norm_args;
 FOVEA_DEFINE_INIT(fovea_norm_args_init, fovea_norm_args, FOVEA_STRUCT_NORM_ARGS)
 
-/* fovea_rms_norm: y = x / sqrt(mean(x^2) + eps) * weight + bias, the mean over the channels of a row.
- * fovea_layer_norm: y = (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * weight + bias.
+/* fovea_norm_rms: y = x / sqrt(mean(x^2) + eps) * weight + bias, the mean over the channels of a row.
+ * fovea_norm_layer: y = (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * weight + bias.
  *
  *   - x, y, weight and bias may each be FOVEA_DTYPE_F32, _BF16 or _F16. Results are, bit for bit, those of float32 on
  *     the same numbers, rounded once at the end as fovea_convert() rounds.
@@ -34,13 +32,16 @@ FOVEA_DEFINE_INIT(fovea_norm_args_init, fovea_norm_args, FOVEA_STRUCT_NORM_ARGS)
  *   - A row's bits depend only on its x, weight and bias. They are the same on every tier and with every number of
  *     threads. Output NaN is always 0x7fc00000 before rounding.
  *   - y must not overlap weight or bias. It may be x (same data, type and strides), but must not overlap it otherwise.
- *   - The workspace is used if a type has 16 bits. It overlaps nothing else, and is not shared with a concurrent call.
+ *   - workspace: at least fovea_norm_workspace_size() bytes, at any alignment. It is used if a type has 16 bits,
+ *     overlaps nothing else, and is not shared with a concurrent call. With NULL, memory is allocated for this call.
  *   - Without rows nothing is done. Rounding mode and nested calls: as for fovea_attention_execute().
  *   - Errors: FOVEA_ERROR_SHAPE, _OVERFLOW, _STRIDE, _DTYPE, _ALIAS, _ARGUMENT (eps), _WORKSPACE, _VERSION,
  *     _OUT_OF_MEMORY.
  * Thread-safe. */
-FOVEA_API fovea_status fovea_rms_norm(const fovea_context *ctx, const fovea_norm_args *args);
-FOVEA_API fovea_status fovea_layer_norm(const fovea_context *ctx, const fovea_norm_args *args);
+FOVEA_API fovea_status fovea_norm_rms(const fovea_context *ctx, const fovea_norm_args *args, void *workspace,
+                                      size_t workspace_size);
+FOVEA_API fovea_status fovea_norm_layer(const fovea_context *ctx, const fovea_norm_args *args, void *workspace,
+                                        size_t workspace_size);
 
 /* Bytes of workspace for a norm: depends on the shape of x and on all types, and is enough for fewer rows, too. 0 if
  * all types are float32, and for a shape or a struct_size that norms refuse. Tensors need no data. Thread-safe. */

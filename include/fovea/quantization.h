@@ -73,30 +73,31 @@ typedef struct fovea_quantize_options {
 } fovea_quantize_options;
 FOVEA_DEFINE_INIT(fovea_quantize_options_init, fovea_quantize_options, FOVEA_STRUCT_QUANTIZE_OPTIONS)
 
-/* The error of rounding to integers: the numbers they stand for, minus the given ones. */
-typedef struct fovea_quantize_error {
+/* How well integers represent numbers: errors are what they stand for, minus the given numbers. */
+typedef struct fovea_quantize_stats {
     size_t struct_size;
-    double max;      /* largest magnitude of a difference */
-    double rms;      /* root of the mean square of differences */
+    double max;      /* largest magnitude of an error */
+    double rms;      /* root of the mean square of errors */
     double relative; /* rms divided by that of the given numbers; 0 if those are 0 */
-} fovea_quantize_error;
-FOVEA_DEFINE_INIT(fovea_quantize_error_init, fovea_quantize_error, FOVEA_STRUCT_QUANTIZE_ERROR)
+} fovea_quantize_stats;
+FOVEA_DEFINE_INIT(fovea_quantize_stats_init, fovea_quantize_stats, FOVEA_STRUCT_QUANTIZE_STATS)
 
 /* Bytes of the integers or blocks, [out][in], and of their scales, [out][groups] (0 of blocks), that fovea_quantize()
  * writes. options or NULL: the defaults. Thread-safe. */
 FOVEA_API fovea_status fovea_quantize_size(fovea_dtype to, int64_t in, int64_t out,
-                                           const fovea_quantize_options *options, size_t *data, size_t *scales);
+                                           const fovea_quantize_options *options, size_t *data_size,
+                                           size_t *scales_size);
 
 /* Quantizes weights of F32, BF16 or F16, any strides, round to nearest: to I8 (from -127 to 127), U4 (symmetric, zero
  * 8), Q8_0, Q4_0, Q4_1 or Q4_K. Rows of in elements go to data, [out][in], scales to scales, [out][groups]: float32 of
  * I8 without groups, else of options->scale_dtype. Q4_K's rule is our own (docs/types.md): its bytes are not
- * llama.cpp's. The same numbers give the same bytes on every machine. error or NULL; options or NULL: the defaults.
+ * llama.cpp's. The same numbers give the same bytes on every machine. stats or NULL; options or NULL: the defaults.
  * FOVEA_ERROR_SHAPE if in is no multiple of the block or group, _ARGUMENT if a number is NaN or infinite, or so large
  * that a scale is, _ALIAS if an output overlaps from or another output, _DTYPE, _STRIDE, _OVERFLOW, _VERSION,
  * _OUT_OF_MEMORY. After an error nothing is written. Threads: the context's. Thread-safe. */
 FOVEA_API fovea_status fovea_quantize(const fovea_context *ctx, const fovea_matrix *from, fovea_dtype to,
                                       const fovea_quantize_options *options, void *data, void *scales,
-                                      fovea_quantize_error *error);
+                                      fovea_quantize_stats *stats);
 
 /* The numbers that quantized weights stand for, [out][in] floats. Errors as fovea_linear_create(), and _ALIAS if to
  * overlaps the data of from. After an error nothing is written. Thread-safe. */

@@ -59,8 +59,8 @@ FOVEA_API fovea_status fovea_tuning_lookup(const fovea_tuning *tuning, const fov
 /* Row number index, from 0 on, of this operation and for contexts as this one, in tuning, or if that is NULL in the
  * files that the context has loaded. match: found is 0 after the last; gain is not read. Thread-safe while nobody
  * changes the tuning. */
-FOVEA_API fovea_status fovea_tuning_adapter_row(const fovea_context *ctx, const fovea_tuning *tuning,
-                                                const char *operation, int index, fovea_tuning_match *match);
+FOVEA_API fovea_status fovea_tuning_get_adapter_row(const fovea_tuning *tuning, const fovea_context *ctx,
+                                                    const char *operation, int index, fovea_tuning_match *match);
 
 /* Adds such a row for contexts as this one: operation is its first word; words, those behind threads=, are
  * name=value up to a " : ". It takes the place of those that may be for the same: names that both have up to there have

@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 #define FOVEA_VERSION_MAJOR 0
-#define FOVEA_VERSION_MINOR 3
+#define FOVEA_VERSION_MINOR 4
 #define FOVEA_VERSION_PATCH 0
-#define FOVEA_VERSION_STRING "0.3.0"
+#define FOVEA_VERSION_STRING "0.4.0"
 
 #if defined(__GNUC__) || defined(__clang__)
 #define FOVEA_API __attribute__((visibility("default")))
@@ -51,7 +51,7 @@ FOVEA_API const char *fovea_status_name(fovea_status status);
  * one. Owned by the library, and valid until this thread's next failing call. Thread-safe. */
 FOVEA_API const char *fovea_error_detail(void);
 
-/* Version of the linked library, such as "0.3.0" (FOVEA_VERSION_STRING is the header's). Static string. */
+/* Version of the linked library, such as "0.4.0" (FOVEA_VERSION_STRING is the header's). Static string. */
 FOVEA_API const char *fovea_version(void);
 
 /* ------------------------------------------------------------------------------------------------------ structs -- */
@@ -60,10 +60,10 @@ FOVEA_API const char *fovea_version(void);
  * fovea_attention_desc_init(&desc) for a fovea_attention_desc. It sets struct_size and the defaults that comments of
  * fields name; all other fields become 0: absent, none, or a size that you must set. Call it before you set fields.
  *
- * From version 0.3 on, structs grow only at the end. A program compiled against an older header has a smaller
+ * From version 0.4 on, structs grow only at the end. A program compiled against an older header has a smaller
  * struct_size: fields that it lacks get their defaults, and outputs are written only up to its size. A newer header has
- * a larger one, which this library refuses with FOVEA_ERROR_VERSION. It also refuses those structs of version 0.2 whose
- * fields had another order. fovea_tensor, fovea_matrix, fovea_linear_part, fovea_embedding_table and
+ * a larger one, which this library refuses with FOVEA_ERROR_VERSION. It also refuses structs of versions before 0.4
+ * whose fields were others (docs/upgrading.md). fovea_tensor, fovea_matrix, fovea_linear_part, fovea_embedding_table and
  * fovea_attention_part have no struct_size: they stand in arrays and in other structs, so they never grow. Set them
  * whole, or begin with {0}. */
 typedef enum fovea_struct {
@@ -76,7 +76,7 @@ typedef enum fovea_struct {
     FOVEA_STRUCT_CONTEXT_FACTS = 7,
     FOVEA_STRUCT_CONTEXT_OPTIONS = 8,
     FOVEA_STRUCT_EMBEDDING_ARGS = 9,
-    FOVEA_STRUCT_KV_APPEND = 10,
+    FOVEA_STRUCT_KV_APPEND_ARGS = 10,
     FOVEA_STRUCT_KV_CACHE_DESC = 11,
     FOVEA_STRUCT_KV_PAGES = 12,
     FOVEA_STRUCT_KV_STATS = 13,
@@ -90,8 +90,8 @@ typedef enum fovea_struct {
     FOVEA_STRUCT_NORM_ARGS = 21,
     FOVEA_STRUCT_POOL_TOKENS_ARGS = 22,
     FOVEA_STRUCT_QUANTIZATION = 23,
-    FOVEA_STRUCT_QUANTIZE_ERROR = 24,
-    FOVEA_STRUCT_QUANTIZE_OPTIONS = 25,
+    FOVEA_STRUCT_QUANTIZE_OPTIONS = 24,
+    FOVEA_STRUCT_QUANTIZE_STATS = 25,
     FOVEA_STRUCT_ROPE_DESC = 26,
     FOVEA_STRUCT_TUNING_MATCH = 27
 } fovea_struct;

@@ -1,4 +1,4 @@
-/* NORM, RMS_NORM, SOFT_MAX, ROPE (elementwise.h): fovea_layer_norm(), fovea_rms_norm(), fovea_exp_f32() and
+/* NORM, RMS_NORM, SOFT_MAX, ROPE (elementwise.h): fovea_norm_layer(), fovea_norm_rms(), fovea_exp_f32() and
  * fovea_rope_apply(). */
 #include "elementwise.h"
 
@@ -14,7 +14,7 @@ bool fg_norm_serves(const struct ggml_tensor *op) {
            fg_is_strided(op) && !memcmp(op->ne, x->ne, sizeof op->ne) && fg_parameter(op, 0) >= 0.0f;
 }
 
-typedef fovea_status norm_function(const fovea_context *ctx, const fovea_norm_args *args);
+typedef fovea_status norm_function(const fovea_context *ctx, const fovea_norm_args *args, void *workspace, size_t size);
 
 static enum ggml_status norm(fg_backend *backend, struct ggml_tensor *op, norm_function *function) {
     const fg_team *team = fg_backend_team(backend);
@@ -23,15 +23,15 @@ static enum ggml_status norm(fg_backend *backend, struct ggml_tensor *op, norm_f
     args.x = fg_tensor(op->src[0]);
     args.y = fg_tensor(op);
     args.eps = fg_parameter(op, 0);
-    return team ? fg_status(function(team->context, &args), fg_ggml.op_name(op->op)) : GGML_STATUS_FAILED;
+    return team ? fg_status(function(team->context, &args, NULL, 0), fg_ggml.op_name(op->op)) : GGML_STATUS_FAILED;
 }
 
 enum ggml_status fg_norm_compute(fg_backend *backend, struct ggml_tensor *op) {
-    return norm(backend, op, fovea_layer_norm);
+    return norm(backend, op, fovea_norm_layer);
 }
 
 enum ggml_status fg_rms_norm_compute(fg_backend *backend, struct ggml_tensor *op) {
-    return norm(backend, op, fovea_rms_norm);
+    return norm(backend, op, fovea_norm_rms);
 }
 
 /* ------------------------------------------------------------------------------------------------------- softmax -- */

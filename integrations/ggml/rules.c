@@ -154,7 +154,7 @@ void fg_rules_load(const fovea_context *context, bool debug) {
     if (fovea_context_info(context, &info) != FOVEA_OK)
         return;
     for (int op = 0; op < TUNED; op++)
-        for (int i = 0; fovea_tuning_adapter_row(context, NULL, tuned[op].name, i, &match) == FOVEA_OK && match.found;
-             i++)
+        for (int i = 0;
+             fovea_tuning_get_adapter_row(NULL, context, tuned[op].name, i, &match) == FOVEA_OK && match.found; i++)
             take_row(&match, info.isa, tuned[op].op, debug);
 }

@@ -6,14 +6,14 @@
 
 typedef struct appending {
     fovea_mpi_cache *cache;
-    fovea_kv_append args;
+    fovea_kv_append_args args;
 } appending;
 
-static int64_t tokens_of(const fovea_kv_append *a, int64_t i) {
+static int64_t tokens_of(const fovea_kv_append_args *a, int64_t i) {
     return a->cu_seqlens ? a->cu_seqlens[i + 1] - a->cu_seqlens[i] : a->lens ? a->lens[i] : a->k.shape[2];
 }
 
-static fovea_status check_lens(const fovea_kv_append *a) {
+static fovea_status check_lens(const fovea_kv_append_args *a) {
     const int64_t tokens = a->k.shape[2], *ends = a->cu_seqlens;
     if (ends && a->lens)
         return fv_mpi_fail(FOVEA_ERROR_ARGUMENT, "lens and cu_seqlens are both given");
@@ -32,7 +32,7 @@ static fovea_status check_lens(const fovea_kv_append *a) {
 /* Tensors are checked by the core, which appends none of their tokens to the part without tokens. */
 static fovea_status check_tensors(const appending *x) {
     static const int64_t none;
-    const fovea_kv_append *a = &x->args;
+    const fovea_kv_append_args *a = &x->args;
     const int64_t batch = a->cu_seqlens ? 1 : a->count;
     if (a->k.shape[0] != batch || a->v.shape[0] != batch)
         return fv_mpi_fail(FOVEA_ERROR_SHAPE, "%s has a batch of %lld; it must be %lld",
@@ -40,7 +40,7 @@ static fovea_status check_tensors(const appending *x) {
                            (long long)(a->k.shape[0] != batch ? a->k.shape[0] : a->v.shape[0]), (long long)batch);
     if (batch == 0)
         return FOVEA_OK;
-    fovea_kv_append one = *a;
+    fovea_kv_append_args one = *a;
     one.layer = 0;
     one.count = 1;
     one.sequences = &x->cache->empty;
@@ -52,7 +52,7 @@ static fovea_status check_tensors(const appending *x) {
 }
 
 static fovea_status check_sequences(const appending *x) {
-    const fovea_kv_append *a = &x->args;
+    const fovea_kv_append_args *a = &x->args;
     if (a->count < 0)
         return fv_mpi_fail(FOVEA_ERROR_SHAPE, "count is %lld; it must be at least 0", (long long)a->count);
     if (a->count > 0 && !a->sequences)
@@ -77,7 +77,7 @@ static fovea_status check(const appending *x) {
 }
 
 static uint64_t digest(const appending *x) {
-    const fovea_kv_append *a = &x->args;
+    const fovea_kv_append_args *a = &x->args;
     uint64_t sum = fv_mpi_digest(0, &a->layer, sizeof a->layer);
     for (int64_t i = 0; i < a->count; i++) {
         const int64_t of[3] = {a->sequences[i], tokens_of(a, i), a->rotated != 0};
@@ -124,8 +124,8 @@ static fovea_status write(const appending *x, int64_t i, int64_t token, int64_t 
             return fv_mpi_from_core(status);
         l->count++;
     }
-    fovea_kv_append one;
-    fovea_kv_append_init(&one);
+    fovea_kv_append_args one;
+    fovea_kv_append_args_init(&one);
     one.count = 1;
     one.sequences = &l->part[index];
     one.k = rows(x, &x->args.k, i, token, count);
@@ -169,11 +169,11 @@ static void free_behind(fovea_mpi_cache *c, fv_mpi_cache_layer *l, int64_t layer
     }
 }
 
-fovea_status fovea_mpi_cache_append(fovea_mpi_cache *c, const fovea_kv_append *given) {
+fovea_status fovea_mpi_cache_append(fovea_mpi_cache *c, const fovea_kv_append_args *given) {
     if (!c)
         return fv_mpi_fail_null("cache");
     appending x = {.cache = c};
-    fovea_kv_append_init(&x.args);
+    fovea_kv_append_args_init(&x.args);
     fovea_status status = fv_mpi_read_struct(&x.args, given, sizeof x.args, "append");
     if (status == FOVEA_OK)
         status = check(&x);

@@ -10,7 +10,7 @@ enum { ARG_layer, ARG_sequences, ARG_k, ARG_v, ARG_lens, ARG_cu_seqlens, ARG_lay
 typedef struct run {
     py_core *core;
     PyObject *values[ARG_COUNT];
-    fovea_kv_append append;
+    fovea_kv_append_args append;
     const py_layout *layout;
     py_array arrays[2];
     int opened;
@@ -38,9 +38,9 @@ static int open_tensor(run *r, int argument, const char *name, fovea_tensor *ten
 }
 
 static int open_all(run *r) {
-    fovea_kv_append *append = &r->append;
+    fovea_kv_append_args *append = &r->append;
     int64_t found;
-    fovea_kv_append_init(append);
+    fovea_kv_append_args_init(append);
     if (py_integer(r->values[ARG_layer], "layer", &append->layer) < 0)
         return -1;
     const int rotated = r->values[ARG_rotated] ? PyObject_IsTrue(r->values[ARG_rotated]) : 0;

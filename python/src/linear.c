@@ -90,7 +90,7 @@ static PyObject *get_error(PyObject *self, void *unused) {
     const py_linear *linear = map_of(self);
     PyObject *errors = PyTuple_New(linear->matrices);
     for (int64_t i = 0; errors && i < linear->matrices; i++) {
-        const fovea_quantize_error *e = &linear->error[i];
+        const fovea_quantize_stats *e = &linear->error[i];
         PyObject *error = Py_BuildValue("{sdsdsd}", "max", e->max, "rms", e->rms, "relative", e->relative);
         if (!error || PyTuple_SetItem(errors, i, error) < 0)
             Py_CLEAR(errors);

@@ -50,7 +50,7 @@ typedef struct py_linear {
     bool has_zeros;
     int64_t group_size; /* of integers with separate scales; 0: a scale for each output channel */
     fovea_dtype scale_dtype;
-    fovea_quantize_error error[PY_LINEAR_PARTS]; /* of quant=; struct_size is 0 if nothing was quantized */
+    fovea_quantize_stats error[PY_LINEAR_PARTS]; /* of quant=; struct_size is 0 if nothing was quantized */
     char biased[PY_LINEAR_PARTS];
     int64_t out[PY_LINEAR_PARTS], heads[PY_LINEAR_PARTS]; /* heads: 0: rows */
 } py_linear;

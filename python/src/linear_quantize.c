@@ -32,7 +32,7 @@ const char *py_quant_known(const char *word) {
     return NULL;
 }
 
-int py_weights_quantize(py_weights *weights, fovea_dtype dtype, fovea_quantize_error *error) {
+int py_weights_quantize(py_weights *weights, fovea_dtype dtype, fovea_quantize_stats *error) {
     py_context *context = py_context_now();
     if (!context)
         return -1;
@@ -41,7 +41,7 @@ int py_weights_quantize(py_weights *weights, fovea_dtype dtype, fovea_quantize_e
     fovea_quantize_options options;
     size_t data, scales;
     fovea_quantize_options_init(&options);
-    fovea_quantize_error_init(error);
+    fovea_quantize_stats_init(error);
     fovea_status status = fovea_quantize_size(dtype, from.in, from.out, &options, &data, &scales);
     if (status == FOVEA_OK && !(weights->memory = malloc(data + scales + 1)))
         status = FOVEA_ERROR_OUT_OF_MEMORY;

@@ -226,7 +226,7 @@ PyObject *py_linear_reduce(PyObject *self, PyObject *none) {
     PyObject *heads = PyTuple_New(linear->matrices), *matrices = PyTuple_New(linear->matrices),
              *errors = PyTuple_New(linear->matrices);
     for (int64_t i = 0; heads && matrices && errors && i < linear->matrices; i++) {
-        const fovea_quantize_error *e = &linear->error[i];
+        const fovea_quantize_stats *e = &linear->error[i];
         PyTuple_SetItem(heads, i, PyLong_FromLongLong(linear->heads[i]));
         PyTuple_SetItem(errors, i,
                         e->struct_size ? Py_BuildValue("(ddd)", e->max, e->rms, e->relative) : Py_NewRef(Py_None));
@@ -241,11 +241,11 @@ PyObject *py_linear_reduce(PyObject *self, PyObject *none) {
                                                 linear->quant, errors));
 }
 
-static int restore_error(PyObject *errors, Py_ssize_t i, fovea_quantize_error *error) {
+static int restore_error(PyObject *errors, Py_ssize_t i, fovea_quantize_stats *error) {
     PyObject *stored = errors && i < PyTuple_Size(errors) ? PyTuple_GetItem(errors, i) : Py_None;
     if (stored == Py_None)
         return 0;
-    fovea_quantize_error_init(error);
+    fovea_quantize_stats_init(error);
     return PyTuple_Check(stored) && PyArg_ParseTuple(stored, "ddd", &error->max, &error->rms, &error->relative)
                ? 0
                : py_contradicts("Linear");

@@ -30,7 +30,7 @@ const char *py_quant_known(const char *word);
 const char *py_kind_known(const char *word);
 
 /* Quantizes the matrix of floats that part->weight is. 0, or -1 with an exception. */
-int py_weights_quantize(py_weights *weights, fovea_dtype dtype, fovea_quantize_error *error);
+int py_weights_quantize(py_weights *weights, fovea_dtype dtype, fovea_quantize_stats *error);
 
 /* ----------------------------------------------------------------------------------------------- linear_stored.c -- */
 

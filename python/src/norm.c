@@ -11,7 +11,7 @@ enum { ARG_x, ARG_weight, ARG_bias, ARG_eps, ARG_out, ARG_COUNT };
 /* Rows from which on other threads of Python may run meanwhile, in elements: some 20 us. */
 static const int64_t long_norm = 1 << 16;
 
-typedef fovea_status norm_function(const fovea_context *ctx, const fovea_norm_args *args);
+typedef fovea_status norm_function(const fovea_context *ctx, const fovea_norm_args *args, void *workspace, size_t size);
 
 /* weight or bias. 0, or -1 with an exception. */
 static int open_vector(py_core *core, PyObject *object, const char *name, int64_t size, py_array *array,
@@ -33,7 +33,7 @@ static int execute(norm_function *norm, const fovea_norm_args *args) {
     const int64_t *shape = args->x.shape;
     py_context_keep(context);
     PyThreadState *released = shape[0] * shape[2] * shape[3] >= long_norm ? PyEval_SaveThread() : NULL;
-    const fovea_status status = norm(context->library, args);
+    const fovea_status status = norm(context->library, args, NULL, 0);
     if (released)
         PyEval_RestoreThread(released);
     py_context_drop(context);
@@ -84,9 +84,9 @@ static PyObject *call(PyObject *module, const py_signature *signature, norm_func
 }
 
 PyObject *py_layer_norm(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    return call(module, &py_layer_norm_signature, fovea_layer_norm, args, count, keywords);
+    return call(module, &py_layer_norm_signature, fovea_norm_layer, args, count, keywords);
 }
 
 PyObject *py_rms_norm(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    return call(module, &py_rms_norm_signature, fovea_rms_norm, args, count, keywords);
+    return call(module, &py_rms_norm_signature, fovea_norm_rms, args, count, keywords);
 }

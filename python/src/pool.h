@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A fovea_parallel_for: calls task(arg, i) once for each i in [0, count), on at most py_pool_threads() threads. From
+/* A fovea_parallel_for_fn: calls task(arg, i) once for each i in [0, count), on at most py_pool_threads() threads. From
  * within a task it runs on the calling thread; so does a call made while the pool works for another thread's call. A
  * forked child has a pool of its own, and none of torch's threads if its parent had several threads. */
 void py_pool_parallel_for(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg);

@@ -5,7 +5,7 @@
 
 /* One call. */
 typedef struct appending {
-    const fovea_kv_append *args;
+    const fovea_kv_append_args *args;
     const fv_pages *pages;
     const fovea_rope *rope; /* NULL: keys stay as they are */
     fv_growth growth;       /* of a cache, or */
@@ -16,11 +16,12 @@ typedef struct appending {
 } appending;
 
 /* Tokens of the sequence at a place of the call, and where the first is in the tensors. */
-static int64_t tokens_of(const fovea_kv_append *a, int64_t place) {
+static int64_t tokens_of(const fovea_kv_append_args *a, int64_t place) {
     return a->cu_seqlens ? a->cu_seqlens[place + 1] - a->cu_seqlens[place] : a->lens ? a->lens[place] : a->k.shape[2];
 }
 
-static const char *row_of(const fovea_kv_append *a, const fovea_tensor *t, int64_t place, int64_t head, int64_t token) {
+static const char *row_of(const fovea_kv_append_args *a, const fovea_tensor *t, int64_t place, int64_t head,
+                          int64_t token) {
     const int64_t batch = a->cu_seqlens ? 0 : place, first = a->cu_seqlens ? a->cu_seqlens[place] : 0;
     return (const char *)t->data +
            (batch * t->stride[0] + head * t->stride[1] + (first + token) * t->stride[2]) * fv_dtype_size(t->dtype);
@@ -54,7 +55,7 @@ static __attribute__((noinline)) void write_row(const appending *x, int side, co
 /* The token of a sequence at a place of the call, which comes to a position of it. */
 static void write_token(const appending *x, const fv_cache_sequence *s, int64_t place, int64_t token,
                         int64_t position) {
-    const fovea_kv_append *a = x->args;
+    const fovea_kv_append_args *a = x->args;
     const int64_t key = position % x->pages->page_keys;
     const int32_t page = s ? fv_list_page(&s->layer[a->layer], position)
                            : fv_pages_table(x->table, place)[position / x->pages->page_keys];
@@ -85,7 +86,7 @@ static void write_part(void *arg, int64_t task) {
 
 /* -------------------------------------------------------------------------------------------------------- checks -- */
 
-static fovea_status check_lens(const fovea_kv_append *a) {
+static fovea_status check_lens(const fovea_kv_append_args *a) {
     const int64_t tokens = a->k.shape[2], *ends = a->cu_seqlens;
     if (ends && a->lens)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "lens and cu_seqlens are both given");
@@ -100,8 +101,8 @@ static fovea_status check_lens(const fovea_kv_append *a) {
     return FOVEA_OK;
 }
 
-static fovea_status check_tensor(const fv_pages *p, const fovea_kv_append *a, const fovea_tensor *t, const char *name,
-                                 int64_t channels, fv_span *span) {
+static fovea_status check_tensor(const fv_pages *p, const fovea_kv_append_args *a, const fovea_tensor *t,
+                                 const char *name, int64_t channels, fv_span *span) {
     const int64_t batch = a->cu_seqlens ? 1 : a->count, tokens = a->k.shape[2];
     fovea_status status = fv_convert_check(name, t->dtype, "a cache");
     if (status != FOVEA_OK)
@@ -115,18 +116,20 @@ static fovea_status check_tensor(const fv_pages *p, const fovea_kv_append *a, co
 }
 
 /* Checks what is to be appended; sets the spans of its keys and of its values. */
-static fovea_status check(const fv_pages *p, const fovea_kv_append *a, fv_span spans[2]) {
+static fovea_status check(const fv_pages *p, const fovea_kv_append_args *a, fv_span spans[2]) {
     if (a->count < 0)
         return fv_fail(FOVEA_ERROR_SHAPE, "count is %lld; it must be at least 0", (long long)a->count);
     if (a->count > FV_SIZE_LIMIT)
         return fv_fail(FOVEA_ERROR_OVERFLOW, "count is %lld: too large", (long long)a->count);
+    if (a->reserved)
+        return fv_fail(FOVEA_ERROR_ARGUMENT, "a reserved field is set");
     fovea_status status = check_tensor(p, a, &a->k, "k", p->channels[0], &spans[0]);
     if (status == FOVEA_OK)
         status = check_tensor(p, a, &a->v, "v", p->channels[1], &spans[1]);
     return status == FOVEA_OK ? check_lens(a) : status;
 }
 
-static fovea_status check_sequences(const fovea_kv_cache *c, const fovea_kv_append *a) {
+static fovea_status check_sequences(const fovea_kv_cache *c, const fovea_kv_append_args *a) {
     if (a->layer < 0 || a->layer >= c->desc.layers)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "layer is %lld; the cache has %lld", (long long)a->layer,
                        (long long)c->desc.layers);
@@ -137,7 +140,7 @@ static fovea_status check_sequences(const fovea_kv_cache *c, const fovea_kv_appe
 
 /* Under the lock: sequences, their tokens, and pages for them. */
 static fovea_status begin(fovea_kv_cache *c, appending *x) {
-    const fovea_kv_append *a = x->args;
+    const fovea_kv_append_args *a = x->args;
     fovea_status status = fv_growth_make(c, a->count, a->sequences, &x->growth);
     for (fv_cache_sequence *s = x->growth.first; s && status == FOVEA_OK; s = s->next) {
         s->tokens = tokens_of(a, s->place);
@@ -178,14 +181,14 @@ static void write_all(appending *x, const fovea_context *ctx) {
         fv_parallel(&ctx->threads, x->tasks, &(fv_work){.task = write_part, .arg = x});
 }
 
-fovea_status fovea_kv_cache_append(fovea_kv_cache *c, const fovea_kv_append *given) {
+fovea_status fovea_kv_cache_append(fovea_kv_cache *c, const fovea_kv_append_args *given) {
     FV_HOLD_EXCEPTIONS();
     if (!c || !given)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", c ? "append" : "cache");
-    fovea_kv_append args;
+    fovea_kv_append_args args;
     fv_span spans[2];
-    fovea_kv_append_init(&args);
-    fovea_status status = fv_struct_read(FV_STRUCT(fovea_kv_append), given, &args);
+    fovea_kv_append_args_init(&args);
+    fovea_status status = fv_struct_read(FV_STRUCT(fovea_kv_append_args), given, &args);
     if (status == FOVEA_OK)
         status = check_sequences(c, &args);
     if (status == FOVEA_OK)
@@ -215,7 +218,7 @@ enum { TABLES = 5 };
 
 /* Lengths and tables of the call, whose tokens are counted; spans: of what the caller says of them. */
 static fovea_status check_tables(appending *x, fv_span spans[TABLES]) {
-    const fovea_kv_append *a = x->args;
+    const fovea_kv_append_args *a = x->args;
     const int64_t page_keys = x->pages->page_keys;
     fovea_status status = FOVEA_OK;
     int64_t entries = 0;
@@ -240,15 +243,15 @@ static fovea_status check_tables(appending *x, fv_span spans[TABLES]) {
 }
 
 fovea_status fovea_kv_pages_append(const fovea_context *ctx, const fovea_kv_pages *pages, const int64_t *lengths,
-                                   const fovea_kv_append *given) {
+                                   const fovea_kv_append_args *given) {
     enum { K = FV_PAGE_PARTS, TABLE = K + 2, SPANS = TABLE + TABLES };
     FV_HOLD_EXCEPTIONS();
     if (!ctx || !pages || !given)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", !ctx ? "ctx" : pages ? "append" : "pages");
-    fovea_kv_append args;
+    fovea_kv_append_args args;
     fovea_kv_pages own;
-    fovea_kv_append_init(&args);
-    fovea_status status = fv_struct_read(FV_STRUCT(fovea_kv_append), given, &args);
+    fovea_kv_append_args_init(&args);
+    fovea_status status = fv_struct_read(FV_STRUCT(fovea_kv_append_args), given, &args);
     if (status == FOVEA_OK)
         status = fv_struct_check(FV_STRUCT(fovea_kv_pages), pages);
     if (status != FOVEA_OK)

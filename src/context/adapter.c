@@ -26,8 +26,8 @@ static bool is_for(const fv_tuning_row *row, const char *operation, const char *
            (begins(words, contexts) || (begins(words, isa) && strncmp(words + strlen(isa), " threads=", 9) != 0));
 }
 
-fovea_status fovea_tuning_adapter_row(const fovea_context *ctx, const fovea_tuning *tuning, const char *operation,
-                                      int index, fovea_tuning_match *match) {
+fovea_status fovea_tuning_get_adapter_row(const fovea_tuning *tuning, const fovea_context *ctx, const char *operation,
+                                          int index, fovea_tuning_match *match) {
     if (!ctx || !operation || !match)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", !ctx ? "ctx" : !operation ? "operation" : "match");
     const fv_struct type = FV_STRUCT(fovea_tuning_match);

@@ -6,9 +6,8 @@
 
 #include <string.h>
 
-/* With pointers of 4 bytes fovea_context_options has the same size in 0.2 and 0.3. */
 _Static_assert(sizeof(void *) == 8 && sizeof(size_t) == 8,
-               "Fovea is for 64-bit platforms only: elsewhere a struct of version 0.2 is not known by its size");
+               "Fovea is for 64-bit platforms only: elsewhere a struct of version 0.3 is not known by its size");
 
 /* ------------------------------------------------------------------------------------------------------ defaults -- */
 
@@ -44,7 +43,8 @@ static const void *const defaults[FV_STRUCT_END] = {
 
 /* ------------------------------------------------------------------------------------------------- known structs -- */
 
-#define DESCRIBED(kind, type, last) [FOVEA_STRUCT_##kind] = {#type, sizeof(type), FV_STRUCT_SIZE(type, last)},
+#define DESCRIBED(kind, type, last, former)                                                                            \
+    [FOVEA_STRUCT_##kind] = {#type, sizeof(type), FV_STRUCT_SIZE(type, last), former},
 const fv_struct fv_structs[FV_STRUCT_END] = {FV_STRUCTS(DESCRIBED)};
 #undef DESCRIBED
 
@@ -71,14 +71,19 @@ static size_t size_of(const void *given) {
 
 fovea_status fv_struct_check(fv_struct type, const void *given) {
     const size_t size = size_of(given);
+    if (size == type.former && size > 0)
+        return fv_fail(
+            FOVEA_ERROR_VERSION,
+            "%s has struct_size %zu, that of version 0.3, which had other fields: compile the program for %s",
+            type.name, size, FOVEA_VERSION_STRING);
     if (size > type.size)
         return fv_fail(FOVEA_ERROR_VERSION,
                        "%s has struct_size %zu, but this library (%s) knows %zu: the program needs a newer library",
                        type.name, size, FOVEA_VERSION_STRING, type.size);
     if (size < type.least)
         return fv_fail(FOVEA_ERROR_VERSION,
-                       "%s has struct_size %zu, but this library (%s) needs %zu: compiled for version 0.2, or without "
-                       "%s_init",
+                       "%s has struct_size %zu, but this library (%s) needs %zu: compiled for a version before "
+                       "0.4, or without %s_init",
                        type.name, size, FOVEA_VERSION_STRING, type.least, type.name);
     return FOVEA_OK;
 }

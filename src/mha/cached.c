@@ -29,11 +29,9 @@ fovea_status fv_mha_norm(const fovea_mha *m, const fovea_tensor *q, const fovea_
     const fovea_tensor *rows[] = {q, k};
     fovea_status status = FOVEA_OK;
     for (int i = 0; i < 2 && status == FOVEA_OK; i++) {
-        fovea_norm_args args = norm_args(m, i, rows[i]);
-        args.workspace = scratch;
-        args.workspace_size = (size_t)m->inner_bytes;
+        const fovea_norm_args args = norm_args(m, i, rows[i]);
         if (args.weight)
-            status = fovea_rms_norm(m->ctx, &args);
+            status = fovea_norm_rms(m->ctx, &args, scratch, (size_t)m->inner_bytes);
     }
     return status;
 }
@@ -93,8 +91,8 @@ fovea_status fv_mha_cached_append(const fovea_mha *m, const fovea_attention_args
         status = fovea_rope_apply(m->ctx, rope, q, positions, q);
     if (status != FOVEA_OK)
         return status;
-    fovea_kv_append append;
-    fovea_kv_append_init(&append);
+    fovea_kv_append_args append;
+    fovea_kv_append_args_init(&append);
     append.layer = args->cache_layer;
     append.count = m->attention.batch;
     append.sequences = args->cache_sequences;

@@ -1,4 +1,4 @@
-/* fovea_rms_norm and fovea_layer_norm (fovea/norm.h): rows are dealt to threads in equal ranges, and go to the kernel
+/* fovea_norm_rms and fovea_norm_layer (fovea/norm.h): rows are dealt to threads in equal ranges, and go to the kernel
  * in runs of tokens of one head. Rows, weight and bias of 16 bits become floats in scratch first. */
 #include "context/context.h"
 #include "core/core.h"
@@ -68,10 +68,10 @@ static fovea_status check_sizes(const int64_t shape[4]) {
     return FOVEA_OK;
 }
 
-static fovea_status check(const fovea_norm_args *args) {
+static fovea_status check(const fovea_norm_args *args, const void *memory, size_t size) {
     const int64_t *shape = args->x.shape;
-    const uintptr_t begin = (uintptr_t)args->workspace;
-    const fv_span workspace = {"the workspace", begin, args->workspace ? begin + args->workspace_size : begin};
+    const uintptr_t begin = (uintptr_t)memory;
+    const fv_span workspace = {"the workspace", begin, memory ? begin + size : begin};
     fv_span x, y;
     fovea_status status = check_sizes(shape);
     if (status == FOVEA_OK)
@@ -157,13 +157,14 @@ static normalization deal(const fovea_context *ctx, const fovea_norm_args *args)
     return m;
 }
 
-static fovea_status execute(const fovea_context *ctx, const fovea_norm_args *args, bool centre) {
+static fovea_status execute(const fovea_context *ctx, const fovea_norm_args *args, void *workspace, size_t size,
+                            bool centre) {
     normalization m = deal(ctx, args);
-    void *own = NULL, *workspace = args->workspace;
+    void *own = NULL;
     if (m.rows == 0)
         return FOVEA_OK;
-    if (workspace && (m.bytes < 0 || args->workspace_size < (size_t)m.bytes))
-        return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, but this norm needs %lld", args->workspace_size,
+    if (workspace && (m.bytes < 0 || size < (size_t)m.bytes))
+        return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, but this norm needs %lld", size,
                        (long long)m.bytes);
     if (!workspace && m.bytes != 0) {
         own = workspace = m.bytes > 0 ? malloc((size_t)m.bytes) : NULL;
@@ -200,15 +201,22 @@ size_t fovea_norm_workspace_size(const fovea_context *ctx, const fovea_norm_args
     return (size_t)fv_max(deal(ctx, &args).bytes, 0);
 }
 
-static fovea_status norm(const fovea_context *ctx, const fovea_norm_args *given, bool centre) {
+static fovea_status norm(const fovea_context *ctx, const fovea_norm_args *given, void *workspace, size_t size,
+                         bool centre) {
     FV_HOLD_EXCEPTIONS();
     fovea_norm_args args;
     fovea_status status = read_args(ctx, given, &args);
     if (status == FOVEA_OK)
-        status = check(&args);
-    return status == FOVEA_OK ? execute(ctx, &args, centre) : status;
+        status = check(&args, workspace, size);
+    return status == FOVEA_OK ? execute(ctx, &args, workspace, size, centre) : status;
 }
 
-fovea_status fovea_rms_norm(const fovea_context *ctx, const fovea_norm_args *args) { return norm(ctx, args, false); }
+fovea_status fovea_norm_rms(const fovea_context *ctx, const fovea_norm_args *args, void *workspace,
+                            size_t workspace_size) {
+    return norm(ctx, args, workspace, workspace_size, false);
+}
 
-fovea_status fovea_layer_norm(const fovea_context *ctx, const fovea_norm_args *args) { return norm(ctx, args, true); }
+fovea_status fovea_norm_layer(const fovea_context *ctx, const fovea_norm_args *args, void *workspace,
+                              size_t workspace_size) {
+    return norm(ctx, args, workspace, workspace_size, true);
+}

@@ -191,7 +191,7 @@ static fv_span span_of(const char *name, const void *data, int64_t bytes) {
 
 /* Checks that what is written overlaps nothing else. */
 static fovea_status check_apart(const quantizing *q, const void *data, const void *scales,
-                                const fovea_quantize_error *error) {
+                                const fovea_quantize_stats *error) {
     const fovea_matrix *m = q->from;
     const int64_t last = (m->in - 1) * m->in_stride + (m->out - 1) * m->out_stride;
     const fv_span none = {0};
@@ -203,10 +203,10 @@ static fovea_status check_apart(const quantizing *q, const void *data, const voi
 }
 
 /* The errors of rows, in their order. */
-static void sum_errors(const quantizing *q, fovea_quantize_error *given) {
+static void sum_errors(const quantizing *q, fovea_quantize_stats *given) {
     double sum = 0, of_given = 0;
-    fovea_quantize_error error;
-    fovea_quantize_error_init(&error);
+    fovea_quantize_stats error;
+    fovea_quantize_stats_init(&error);
     for (int64_t o = 0; o < q->from->out; o++) {
         error.max = fmax(error.max, q->errors[o].most);
         sum += q->errors[o].sum;
@@ -214,7 +214,7 @@ static void sum_errors(const quantizing *q, fovea_quantize_error *given) {
     }
     error.rms = sqrt(sum / ((double)q->from->in * (double)q->from->out));
     error.relative = of_given > 0 ? sqrt(sum / of_given) : 0;
-    fv_struct_write(FV_STRUCT(fovea_quantize_error), given, &error);
+    fv_struct_write(FV_STRUCT(fovea_quantize_stats), given, &error);
 }
 
 /* Both passes, with scratch. */
@@ -236,7 +236,7 @@ static fovea_status run(quantizing *q, const fv_threads *threads, void *data, vo
 
 fovea_status fovea_quantize(const fovea_context *ctx, const fovea_matrix *from, fovea_dtype to,
                             const fovea_quantize_options *options, void *data, void *scales,
-                            fovea_quantize_error *error) {
+                            fovea_quantize_stats *error) {
     FV_HOLD_EXCEPTIONS();
     fv_float_plain(); /* until this returns: the mode is part of the rules */
     const fv_pointer pointers[] = {{"ctx", ctx}, {"from", from}, {"data", data}};
@@ -249,7 +249,7 @@ fovea_status fovea_quantize(const fovea_context *ctx, const fovea_matrix *from, 
     if (status == FOVEA_OK)
         status = check_source(from);
     if (status == FOVEA_OK && error)
-        status = fv_struct_check(FV_STRUCT(fovea_quantize_error), error);
+        status = fv_struct_check(FV_STRUCT(fovea_quantize_stats), error);
     if (status != FOVEA_OK)
         return status;
     quantizing q = {.from = from, .target = ctx->target, .rounding = rounding_of(to, from->in, &own)};

@@ -10,7 +10,7 @@
 /* Where tasks run: in the caller's pool or one of the library's own, or in OpenMP's team where parallel_for is NULL. */
 typedef struct fv_threads {
     int count; /* most tasks at once; OpenMP's team always has as many members, for as long as OpenMP would use them */
-    fovea_parallel_for parallel_for;
+    fovea_parallel_for_fn parallel_for;
     void *pool;
     const struct fv_nodes *nodes; /* those that threads of the library's pool are bound to; NULL: none */
 } fv_threads;

@@ -134,7 +134,7 @@ typedef struct fv_tuning_row {
  * its tier and features, whatever the build, the caches and the number of cores and threads. */
 typedef struct fv_tuning_section {
     char text[384];
-    char release[16]; /* "0.3.0"; "": written by a build that did not say */
+    char release[16]; /* "0.4.0"; "": written by a build that did not say */
 } fv_tuning_section;
 
 struct fovea_tuning {

@@ -1,7 +1,7 @@
 /* The text form of tunings.
  *
  *     fovea-tuning 3
- *     # Fovea 0.3.0
+ *     # Fovea 0.4.0
  *     cpu vendor=GenuineIntel family=6 model=207 stepping=2 isa=avx512 features=f16c,avx512_bf16 l1d=49152 l2=2097152
  *         l3=67108864 cores=2 kernels=<hash>                                          (one line, here folded)
  *     attention_f32 isa=avx512 threads=2 head_dim=64 value_dim=64 limited=0 group=1 rows=257..1023

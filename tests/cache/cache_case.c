@@ -106,8 +106,8 @@ fovea_status cache_append(fovea_kv_cache *cache, shadow *const *sequences, int64
                     token_row(first_token + (int32_t)(i * longest + t), layer, h, 1, CACHE_VALUES,
                               v + row * CACHE_VALUES);
                 }
-        fovea_kv_append a;
-        fovea_kv_append_init(&a);
+        fovea_kv_append_args a;
+        fovea_kv_append_args_init(&a);
         a.layer = layer;
         a.count = count;
         a.sequences = numbers;
@@ -132,10 +132,10 @@ fovea_status cache_append(fovea_kv_cache *cache, shadow *const *sequences, int64
 
 fovea_status cache_append_one(fovea_kv_cache *cache, const shadow *s, int64_t layer) {
     float row[CACHE_KV_HEADS * CACHE_VALUES];
-    fovea_kv_append a;
+    fovea_kv_append_args a;
     for (int i = 0; i < CACHE_KV_HEADS * CACHE_VALUES; i++)
         row[i] = 1.0f;
-    fovea_kv_append_init(&a);
+    fovea_kv_append_args_init(&a);
     a.layer = layer;
     a.count = 1;
     a.sequences = &s->number;
@@ -246,9 +246,9 @@ static fovea_kv_cache *own_cache(const cache_case *c, const shadow *s, int64_t l
     floats.k_dtype = floats.v_dtype = FOVEA_DTYPE_F32;
     float *k = cache_rows(&floats, s, layer, false), *v = cache_rows(&floats, s, layer, true);
     const fovea_kv_cache_desc d = plain_cache(c, s->length / FOVEA_KV_PAGE_KEYS + 1);
-    fovea_kv_append a;
+    fovea_kv_append_args a;
     fovea_kv_cache *cache;
-    fovea_kv_append_init(&a);
+    fovea_kv_append_args_init(&a);
     a.count = 1;
     a.sequences = sequence;
     a.rotated = 1;

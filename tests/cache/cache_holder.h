@@ -33,8 +33,8 @@ static inline holder hold(const fovea_context *ctx, int64_t dim, int64_t values,
 }
 
 static inline void append(const holder *x, const void *k, const void *v, fovea_dtype dtype, int64_t tokens) {
-    fovea_kv_append a;
-    fovea_kv_append_init(&a);
+    fovea_kv_append_args a;
+    fovea_kv_append_args_init(&a);
     a.count = 1;
     a.sequences = &x->sequence;
     a.k = fovea_tensor_bhtd((void *)(uintptr_t)k, dtype, 1, 1, tokens, x->dim);

@@ -31,8 +31,8 @@ static fovea_status evict(fovea_kv_cache *cache, shadow *s, int64_t begin, int64
 
 /* Appends with rows of the test's own, so that only the library allocates. */
 static fovea_status append(fovea_kv_cache *cache, int64_t layer, int64_t sequence, float *rows) {
-    fovea_kv_append a;
-    fovea_kv_append_init(&a);
+    fovea_kv_append_args a;
+    fovea_kv_append_args_init(&a);
     a.layer = layer;
     a.count = 1;
     a.sequences = &sequence;
@@ -193,7 +193,7 @@ static void test_padding(const fovea_context *ctx, fovea_dtype dtype) {
     float rows[TOKENS * DIM];
     fovea_kv_cache_desc d;
     fovea_kv_cache *cache;
-    fovea_kv_append a;
+    fovea_kv_append_args a;
     int64_t sequence;
     for (int i = 0; i < TOKENS * DIM; i++)
         rows[i] = 1.0f;
@@ -203,7 +203,7 @@ static void test_padding(const fovea_context *ctx, fovea_dtype dtype) {
     d.k_dtype = dtype;
     test_check(fovea_kv_cache_create(ctx, &d, &cache) == FOVEA_OK, "create: %s", fovea_error_detail());
     test_check(fovea_kv_cache_add(cache, &sequence) == FOVEA_OK, "add: %s", fovea_error_detail());
-    fovea_kv_append_init(&a);
+    fovea_kv_append_args_init(&a);
     a.count = 1;
     a.sequences = &sequence;
     a.k = a.v = fovea_tensor_bhtd(rows, FOVEA_DTYPE_F32, 1, 1, TOKENS, DIM);

@@ -261,8 +261,8 @@ static void test_turned(const cache_case *c) {
     test_check(fovea_kv_cache_add(cache, &turned->number) == FOVEA_OK, "add: %s", fovea_error_detail());
     for (int64_t layer = 0; layer < CACHE_LAYERS; layer++) {
         float *k = cache_rows(c, s, layer, false), *v = cache_rows(c, s, layer, true);
-        fovea_kv_append a;
-        fovea_kv_append_init(&a);
+        fovea_kv_append_args a;
+        fovea_kv_append_args_init(&a);
         a.layer = layer;
         a.count = 1;
         a.sequences = &turned->number;
@@ -319,8 +319,8 @@ static void test_window_2d(const cache_case *c) {
         table[i] = rng_normal(&r);
     fovea_kv_cache *cache = cache_make(c);
     shadow *s = cache_add(cache);
-    fovea_kv_append a;
-    fovea_kv_append_init(&a);
+    fovea_kv_append_args a;
+    fovea_kv_append_args_init(&a);
     a.count = 1;
     a.sequences = &s->number;
     a.k = fovea_tensor_bhtd(k, FOVEA_DTYPE_F32, 1, CACHE_KV_HEADS, TOKENS, CACHE_DIM);

@@ -101,7 +101,7 @@ typedef struct appends {
     shadow *s;
     int64_t numbers[2], lens[2], ends[3];
     float k[2 * CACHE_KV_HEADS * 2 * CACHE_DIM], v[2 * CACHE_KV_HEADS * 2 * CACHE_VALUES];
-    fovea_kv_append a;
+    fovea_kv_append_args a;
 } appends;
 
 static void refuse(void *spoiled, fovea_status due, const char *words) {
@@ -135,12 +135,13 @@ static void test_append(appends *x) {
         {FOVEA_ERROR_SHAPE,
          "cu_seqlens[1] is 1; it must be from 2",
          {A(cu_seqlens, x->ends), SPOIL(appends, ends[0], 2), SPOIL(appends, ends[1], 1)}},
+        {FOVEA_ERROR_ARGUMENT, "a reserved field is set", {A(reserved, 1)}},
         {FOVEA_ERROR_ARGUMENT, "twice", {A(count, 2), A(k.shape[0], 2), A(v.shape[0], 2)}},
-        {FOVEA_ERROR_VERSION, "fovea_kv_append has struct_size 16", {A(struct_size, 16)}},
+        {FOVEA_ERROR_VERSION, "fovea_kv_append_args has struct_size 16", {A(struct_size, 16)}},
         {FOVEA_OK, "nothing", {A(count, 0), A(k.shape[0], 0), A(v.shape[0], 0)}},
     };
 #undef A
-    fovea_kv_append_init(&x->a);
+    fovea_kv_append_args_init(&x->a);
     x->a.count = 1;
     x->a.sequences = x->numbers;
     x->a.k = fovea_tensor_bhtd(x->k, FOVEA_DTYPE_F32, 1, CACHE_KV_HEADS, 2, CACHE_DIM);

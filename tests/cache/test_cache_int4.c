@@ -187,8 +187,8 @@ static void test_refused(const fovea_context *ctx) {
     check_status("values", fovea_kv_cache_create(ctx, &c, &cache), FOVEA_ERROR_SHAPE, "value_dim is 1025|1024");
 
     const holder x = hold(ctx, 64, 64, FOVEA_DTYPE_I4, FOVEA_DTYPE_I4);
-    fovea_kv_append a;
-    fovea_kv_append_init(&a);
+    fovea_kv_append_args a;
+    fovea_kv_append_args_init(&a);
     a.count = 1;
     a.sequences = &x.sequence;
     a.k = a.v = t;

@@ -357,8 +357,8 @@ static void test_refused(const fovea_context *ctx) {
     check_status("converted", fovea_convert(1, x, FOVEA_DTYPE_F32, x, FOVEA_DTYPE_I8), FOVEA_ERROR_DTYPE,
                  "to_dtype is FOVEA_DTYPE_I8");
     const holder floats = hold(ctx, 1, 1, FOVEA_DTYPE_F32, FOVEA_DTYPE_I8);
-    fovea_kv_append a;
-    fovea_kv_append_init(&a);
+    fovea_kv_append_args a;
+    fovea_kv_append_args_init(&a);
     a.count = 1;
     a.sequences = &floats.sequence;
     a.k = fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, 1, 1, 1, 1);

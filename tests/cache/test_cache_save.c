@@ -322,8 +322,8 @@ static void check_recorded(const fovea_context *ctx, fovea_dtype k_dtype, fovea_
             k[i] = (float)((i * 37 + layer * 11) % 101 - 50) / 16;
         for (int i = 0; i < HEADS * TOKENS * VALUES; i++)
             v[i] = (float)((i * 53 + layer * 7) % 97 - 48) / 8;
-        fovea_kv_append a;
-        fovea_kv_append_init(&a);
+        fovea_kv_append_args a;
+        fovea_kv_append_args_init(&a);
         a.layer = layer;
         a.count = 1;
         a.sequences = &sequences[1];

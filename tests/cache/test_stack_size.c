@@ -35,8 +35,8 @@ static int64_t sequence;
 
 static void append(void) {
     static float row[CHANNELS];
-    fovea_kv_append a;
-    fovea_kv_append_init(&a);
+    fovea_kv_append_args a;
+    fovea_kv_append_args_init(&a);
     a.count = 1;
     a.sequences = &sequence;
     a.k = a.v = fovea_tensor_bhtd(row, FOVEA_DTYPE_F32, 1, 1, 1, CHANNELS);

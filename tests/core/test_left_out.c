@@ -29,11 +29,11 @@ static void test_arrays(const fovea_context *ctx, fovea_dtype type, bool takes) 
     fovea_norm_args_init(&args);
     args.x = fovea_tensor_bhtd(zeros, type, 1, 1, ROWS, IN);
     args.y = fovea_tensor_bhtd(out, type, 1, 1, ROWS, IN);
-    check(type, takes, fovea_rms_norm(ctx, &args), "norm");
+    check(type, takes, fovea_norm_rms(ctx, &args, NULL, 0), "norm");
     args.x = args.y = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, 1, ROWS, IN);
     args.weight = zeros;
     args.weight_dtype = type;
-    check(type, takes, fovea_layer_norm(ctx, &args), "norm's weight");
+    check(type, takes, fovea_norm_layer(ctx, &args, NULL, 0), "norm's weight");
     check(type, takes,
           fovea_normalize_rows(ctx, &(fovea_tensor){zeros, type, {1, 1, ROWS, IN}, {IN, IN, IN, 1}, NULL}, &args.y),
           "a row");
@@ -113,8 +113,8 @@ static void test_cache(const fovea_context *ctx, fovea_dtype type) {
     check(type, true, status, "cache");
     if (status != FOVEA_OK)
         return;
-    fovea_kv_append append;
-    fovea_kv_append_init(&append);
+    fovea_kv_append_args append;
+    fovea_kv_append_args_init(&append);
     append.count = 1;
     append.sequences = &sequence;
     append.k = append.v = fovea_tensor_bhtd(zeros, FOVEA_DTYPE_F32, 1, HEADS, KEYS, DIM);

@@ -1,5 +1,5 @@
-/* The structs that may grow (fovea/types.h). From version 0.3 on, fields are only added at the end: the place of the
- * last field of 0.3 must not move. No struct ends in padding, so that an added field always changes the size. */
+/* The structs that may grow (fovea/types.h). From version 0.4 on, fields are only added at the end: the place of the
+ * last field of 0.4 must not move. No struct ends in padding, so that an added field always changes the size. */
 #include "core/status.h"
 #include "core/struct.h"
 #include "fovea/fovea.h"
@@ -7,47 +7,47 @@
 
 #include <string.h>
 
-/* Sizes where pointers have 8 bytes: of 0.3, and the largest of 0.2. Who adds a field writes its name for `now`; the
- * other columns never change. */
-#define ROW(type, now, last, in_0_3, in_0_2, same)                                                                     \
-    {                                                                                                                  \
-#type, FV_STRUCT_##type, sizeof(type), FV_STRUCT_SIZE(type, now), FV_STRUCT_SIZE(type, last), in_0_3, in_0_2,  \
-            same                                                                                                       \
-    }
+/* Sizes where pointers have 8 bytes. Who adds a field writes its name for `now`; the other columns never change. */
+#define ROW(type, now, last, in_0_4, in_0_3)                                                                           \
+    { #type, FV_STRUCT_##type, sizeof(type), FV_STRUCT_SIZE(type, now), FV_STRUCT_SIZE(type, last), in_0_4, in_0_3 }
 static const struct {
     const char *name;
     int index;
-    size_t size, end, end_0_3, in_0_3, in_0_2;
-    bool same; /* the fields have the order of 0.2 */
+    size_t size, end, end_0_4, in_0_4, in_0_3;
 } rows[] = {
-    ROW(fovea_activate_args, reserved_flags, reserved_flags, 376, 0, false),
-    ROW(fovea_attention_args, stats, stats, 968, 960, false),
-    ROW(fovea_attention_desc, page_keys, page_keys, 216, 208, false),
-    ROW(fovea_attention_scores, out, out, 136, 136, true),
-    ROW(fovea_attention_stats, split_blocks, split_blocks, 56, 56, true),
-    ROW(fovea_attention_summary, top_weights, top_weights, 448, 448, true),
-    ROW(fovea_context_options, reserved, pool, 56, 48, false),
-    ROW(fovea_embedding_args, y, y, 120, 0, false),
-    ROW(fovea_context_facts, nodes, tuning, 1328, 1296, false),
-    ROW(fovea_kv_append, rotated, rotated, 232, 232, true),
-    ROW(fovea_kv_cache_desc, placement_node, rope, 80, 80, true),
-    ROW(fovea_kv_pages, v_scales, starts, 208, 208, true),
-    ROW(fovea_kv_stats, peak_pages, peak_pages, 96, 96, true),
-    ROW(fovea_linear_args, activation, activation, 136, 136, true),
-    ROW(fovea_linear_desc, placement_node, parts, 144, 136, false),
-    ROW(fovea_linear_stats, fast_products, fast_products, 24, 24, true),
-    ROW(fovea_mask_desc, block_count, block_count, 168, 168, true),
-    ROW(fovea_mha_costs, scratch, scratch, 56, 56, true),
-    ROW(fovea_mha_desc, placement_node, norm_eps, 104, 96, false),
-    ROW(fovea_mha_weights, fused_bias, fused_bias, 592, 584, false),
-    ROW(fovea_norm_args, workspace_size, workspace_size, 232, 232, true),
-    ROW(fovea_pool_tokens_args, reserved, reserved, 216, 0, false),
-    ROW(fovea_quantization, group_of, scales, 16, 16, true),
-    ROW(fovea_quantize_error, relative, relative, 32, 0, false),
-    ROW(fovea_quantize_options, search, search, 24, 0, false),
-    ROW(fovea_rope_desc, divisors, divisors, 96, 96, true),
-    ROW(fovea_tuning_match, reason, reason, 1320, 1320, true),
+    ROW(fovea_activate_args, reserved_flags, reserved_flags, 376, 376),
+    ROW(fovea_attention_args, stats, stats, 968, 968),
+    ROW(fovea_attention_desc, page_keys, page_keys, 216, 216),
+    ROW(fovea_attention_scores, out, out, 136, 136),
+    ROW(fovea_attention_stats, split_blocks, split_blocks, 56, 56),
+    ROW(fovea_attention_summary, top_weights, top_weights, 448, 448),
+    ROW(fovea_context_options, reserved, reserved, 64, 64),
+    ROW(fovea_embedding_args, y, y, 120, 120),
+    ROW(fovea_context_facts, nodes, nodes, 1592, 1592),
+    ROW(fovea_kv_append_args, reserved, reserved, 232, 232),
+    ROW(fovea_kv_cache_desc, placement_node, placement_node, 88, 88),
+    ROW(fovea_kv_pages, v_scales, v_scales, 384, 384),
+    ROW(fovea_kv_stats, peak_pages, peak_pages, 96, 96),
+    ROW(fovea_linear_args, activation, activation, 136, 136),
+    ROW(fovea_linear_desc, placement_node, placement_node, 152, 152),
+    ROW(fovea_linear_stats, fast_products, fast_products, 24, 24),
+    ROW(fovea_mask_desc, block_count, block_count, 168, 168),
+    ROW(fovea_mha_costs, scratch, scratch, 56, 56),
+    ROW(fovea_mha_desc, placement_node, placement_node, 120, 120),
+    ROW(fovea_mha_weights, fused_bias, fused_bias, 592, 592),
+    ROW(fovea_norm_args, eps, eps, 216, 232),
+    ROW(fovea_pool_tokens_args, reserved, reserved, 216, 216),
+    ROW(fovea_quantization, group_of, group_of, 80, 80),
+    ROW(fovea_quantize_stats, relative, relative, 32, 32),
+    ROW(fovea_quantize_options, search, search, 24, 24),
+    ROW(fovea_rope_desc, divisors, divisors, 96, 96),
+    ROW(fovea_tuning_match, reason, reason, 1320, 1320),
 };
+
+static bool refused(fv_struct s, size_t given, const char *words) {
+    return fv_struct_check(s, &given) == FOVEA_ERROR_VERSION && strstr(fovea_error_detail(), s.name) &&
+           strstr(fovea_error_detail(), words);
+}
 
 /* Every kind is initialized, up to the size given; others, and no struct at all, are refused with a sentence. */
 static void check_init(void) {
@@ -86,17 +86,16 @@ int main(int argc, char **argv) {
         test_check(strcmp(s.name, name) == 0 && s.size == rows[i].size, "%s is listed as %s of %zu bytes", name, s.name,
                    s.size);
         test_check(rows[i].end == rows[i].size, "%s ends in padding, or in a field that this list lacks", name);
-        test_check(rows[i].end_0_3 == rows[i].in_0_3 && s.least == rows[i].in_0_3,
-                   "%s: the last field of version 0.3 ends at %zu", name, rows[i].end_0_3);
-        /* A struct of 0.2 has the same fields, or is known by its size. */
-        test_check(rows[i].same ? rows[i].in_0_2 == rows[i].in_0_3 : rows[i].in_0_2 < s.least, "%s could be one of 0.2",
-                   name);
-        size_t given = rows[i].in_0_2;
-        test_check(fv_struct_check(s, &given) == (rows[i].same ? FOVEA_OK : FOVEA_ERROR_VERSION), "%s of 0.2", name);
-        given = s.least - 8;
-        test_check(fv_struct_check(s, &given) == FOVEA_ERROR_VERSION && strstr(fovea_error_detail(), name) &&
-                       strstr(fovea_error_detail(), "version 0.2"),
-                   "%s of %zu bytes: %s", name, given, fovea_error_detail());
+        test_check(rows[i].end_0_4 == rows[i].in_0_4 && s.least == rows[i].in_0_4,
+                   "%s: the last field of version 0.4 ends at %zu", name, rows[i].end_0_4);
+        /* A struct of 0.3 has the same fields, or is refused by its size, whatever is added. */
+        const bool same = rows[i].in_0_3 == rows[i].in_0_4;
+        size_t given = rows[i].in_0_3;
+        test_check(s.former == (same ? 0 : given) && s.size != s.former, "%s could be one of 0.3", name);
+        test_check(same ? fv_struct_check(s, &given) == FOVEA_OK : refused(s, given, "that of version 0.3"),
+                   "%s of 0.3: %s", name, fovea_error_detail());
+        test_check(refused(s, s.least - 8, "before 0.4") && refused(s, 0, "_init") && refused(s, s.size + 8, "newer"),
+                   "%s of another size: %s", name, fovea_error_detail());
     }
     check_init();
     return test_end();

@@ -142,7 +142,7 @@ static void test_order_of_heads(const topology *t, int cpu) {
     for (int64_t i = 0; i < PAGES * TOKENS * values; i++)
         v[i] = (float)(i * 37 % 101) / 101.0F;
     fovea_kv_cache_desc d;
-    fovea_kv_append append;
+    fovea_kv_append_args append;
     fovea_kv_cache *cache;
     int64_t sequence;
     fovea_kv_cache_desc_init(&d);
@@ -150,7 +150,7 @@ static void test_order_of_heads(const topology *t, int cpu) {
     d.placement = FOVEA_PLACEMENT_SPREAD;
     check_status("cache", fovea_kv_cache_create(ctx, &d, &cache), FOVEA_OK, "");
     check_status("add", fovea_kv_cache_add(cache, &sequence), FOVEA_OK, "");
-    fovea_kv_append_init(&append);
+    fovea_kv_append_args_init(&append);
     append.count = 1, append.sequences = &sequence;
     append.k = fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, 1, PAGES, TOKENS, KEYS);
     append.v = fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, 1, PAGES, TOKENS, values);

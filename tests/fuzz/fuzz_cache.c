@@ -50,8 +50,8 @@ static fovea_kv_cache *make(fovea_dtype dtype) {
 
 static fovea_status append(fovea_kv_cache *cache, int64_t layer, int64_t sequence, int64_t tokens) {
     static float rows[600 * DIM];
-    fovea_kv_append a;
-    fovea_kv_append_init(&a);
+    fovea_kv_append_args a;
+    fovea_kv_append_args_init(&a);
     a.layer = layer;
     a.count = 1;
     a.sequences = &sequence;

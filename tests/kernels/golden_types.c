@@ -146,7 +146,7 @@ static void run_integers(const fovea_context *ctx, fovea_dtype dtype, int trial,
     const int64_t batch = c.desc.batch < 64 ? c.desc.batch : 64;
     fovea_kv_cache_desc d;
     fovea_kv_cache *cache;
-    fovea_kv_append a;
+    fovea_kv_append_args a;
     fovea_attention_plan *plan;
     for (int i = 0; i < 3; i++) {
         const fovea_tensor *t[] = {&args.q, &args.k, &args.v};
@@ -161,7 +161,7 @@ static void run_integers(const fovea_context *ctx, fovea_dtype dtype, int trial,
     d.max_pages = batch * (c.desc.kv_len / FOVEA_KV_PAGE_KEYS + 1);
     c.desc.batch = batch;
     c.desc.page_keys = FOVEA_KV_PAGE_KEYS;
-    fovea_kv_append_init(&a);
+    fovea_kv_append_args_init(&a);
     a.count = batch;
     a.sequences = sequences;
     a.k = args.k;

@@ -122,7 +122,7 @@ static void normalize(const cached_layer *l, void *x, int64_t heads, const float
     args.x = args.y = fovea_tensor_bhtd(x, l->dtype, 1, heads, TOKENS, DIM);
     args.weight = weight;
     args.eps = 1e-6;
-    require(fovea_rms_norm(l->ctx, &args), "norm");
+    require(fovea_norm_rms(l->ctx, &args, NULL, 0), "norm");
 }
 
 fovea_kv_cache *cached_layer_cache(const cached_layer *l) {
@@ -144,12 +144,12 @@ static void attend_cached(const cached_layer *l, const fovea_tensor *q, const fo
                           const fovea_tensor *out) {
     const fovea_attention_desc a = cached_layer_attention(l, 1, TOKENS, true);
     fovea_kv_cache *cache = cached_layer_cache(l);
-    fovea_kv_append append;
+    fovea_kv_append_args append;
     fovea_attention_plan *plan;
     fovea_attention_args args;
     int64_t sequence;
     require(fovea_kv_cache_add(cache, &sequence), "add");
-    fovea_kv_append_init(&append);
+    fovea_kv_append_args_init(&append);
     append.count = 1;
     append.sequences = &sequence;
     append.k = *k;

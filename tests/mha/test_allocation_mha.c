@@ -148,12 +148,12 @@ static void test_norms(const fovea_context *ctx) {
     norm.y = fovea_tensor_bhtd(y, FOVEA_DTYPE_BF16, 2, 1, TOKENS, FEATURES);
     norm.weight = x;
     norm.weight_dtype = FOVEA_DTYPE_F16;
-    norm.workspace_size = fovea_norm_workspace_size(ctx, &norm);
-    norm.workspace = must_alloc((int64_t)norm.workspace_size, 1);
+    size_t size = fovea_norm_workspace_size(ctx, &norm);
+    void *workspace = must_alloc((int64_t)size, 1);
     const long long before = calls;
-    test_check(fovea_rms_norm(ctx, &norm) == FOVEA_OK, "%s", fovea_error_detail());
+    test_check(fovea_norm_rms(ctx, &norm, workspace, size) == FOVEA_OK, "%s", fovea_error_detail());
     test_check(calls == before, "%lld allocations in a norm with a workspace", calls - before);
-    free(norm.workspace);
+    free(workspace);
 
     attention_case c = case_plain(2, HEADS, HEADS, TOKENS, TOKENS, CHANNELS, CHANNELS);
     c.desc.dtype = FOVEA_DTYPE_BF16;
@@ -172,8 +172,8 @@ static void test_norms(const fovea_context *ctx) {
         return;
     args.q = norm.x;
     args.out = fovea_tensor_bhtd(y, FOVEA_DTYPE_BF16, 2, HEADS, TOKENS, CHANNELS);
-    const size_t size = fovea_mha_workspace_size(mha);
-    void *workspace = must_alloc((int64_t)size, 1);
+    size = fovea_mha_workspace_size(mha);
+    workspace = must_alloc((int64_t)size, 1);
     const long long so_far = calls;
     test_check(fovea_mha_execute(mha, &args, workspace, size) == FOVEA_OK, "%s", fovea_error_detail());
     test_check(calls == so_far, "%lld allocations in a layer with norms and a workspace", calls - so_far);

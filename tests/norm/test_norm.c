@@ -1,4 +1,4 @@
-/* fovea_rms_norm and fovea_layer_norm: the bits of the formulas of kernels.h on every tier and with every number of
+/* fovea_norm_rms and fovea_norm_layer: the bits of the formulas of kernels.h on every tier and with every number of
  * threads, in every layout and type, in place too; and what they refuse. That the formulas are right in float64:
  * fovea-check. */
 #include "attention_case.h"
@@ -14,8 +14,8 @@ enum { CASES = 150, TYPES = 3 };
 
 static const fovea_dtype types[TYPES] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16};
 
-typedef fovea_status norm_fn(const fovea_context *ctx, const fovea_norm_args *args);
-static norm_fn *const norms[] = {fovea_rms_norm, fovea_layer_norm};
+typedef fovea_status norm_fn(const fovea_context *ctx, const fovea_norm_args *args, void *workspace, size_t size);
+static norm_fn *const norms[] = {fovea_norm_rms, fovea_norm_layer};
 
 static float lanes(const float *x, int64_t n, float mean, bool squares) {
     float lane[16] = {0};
@@ -114,9 +114,9 @@ static void test_case(const case_contexts *contexts, rng *r) {
         args.x = tensor(bthd, in_place ? (void *)y : x_typed, x_type, shape);
         args.y = tensor(bthd, y, y_type, shape);
         guard *workspace = guard_alloc("workspace", fovea_norm_workspace_size(all[i], &args), GUARD_END);
-        args.workspace = i % 2 ? workspace->data : NULL;
-        args.workspace_size = i % 2 ? workspace->size : 0;
-        test_check(norms[centre](all[i], &args) == FOVEA_OK, "%s", fovea_error_detail());
+        test_check(norms[centre](all[i], &args, i % 2 ? workspace->data : NULL, i % 2 ? workspace->size : 0) ==
+                       FOVEA_OK,
+                   "%s", fovea_error_detail());
         test_check(memcmp(y, want, (size_t)bytes) == 0 && y[bytes] == 0x5a,
                    "%s of %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64 ", types %d %d, context %d: other bits",
                    centre ? "layer norm" : "RMS norm", shape[0], shape[1], shape[2], n, (int)x_type, (int)y_type, i);
@@ -147,7 +147,7 @@ static void test_gaps(const fovea_context *ctx) {
     args.x.stride[2] = N + GAP;
     args.y = args.x;
     args.y.data = y;
-    test_check(fovea_rms_norm(ctx, &args) == FOVEA_OK, "%s", fovea_error_detail());
+    test_check(fovea_norm_rms(ctx, &args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
     for (int i = 0; i < ROWS; i++) {
         literal(x + i * (N + GAP), N, false, NULL, NULL, 1e-5f, want);
         test_same(y + i * (N + GAP), want, N, "row %d of rows with gaps", i);
@@ -185,7 +185,7 @@ static void test_far(const case_contexts *contexts) {
             args.x = fovea_tensor_bhtd((void *)(uintptr_t)rows[i].x, FOVEA_DTYPE_F32, 1, 1, 1, 2);
             args.y = fovea_tensor_bhtd(y, FOVEA_DTYPE_F32, 1, 1, 1, 2);
             args.eps = (double)rows[i].eps;
-            test_check(norms[kind / 2](all[kind % 2], &args) == FOVEA_OK, "%s", fovea_error_detail());
+            test_check(norms[kind / 2](all[kind % 2], &args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
             for (int j = 0; j < 2; j++) {
                 const float want = kind / 2 ? rows[i].layer[j] : rows[i].rms[j];
                 test_check(isnan(want) ? isnan(y[j]) : fabsf(y[j] - want) <= 4e-7f * fabsf(want) + 2e-45f,
@@ -198,16 +198,18 @@ static void test_far(const case_contexts *contexts) {
 static void test_refused(const fovea_context *ctx) {
     float x[24] = {0}, y[24] = {0};
     fovea_norm_args good, args;
+    void *workspace = NULL;
+    size_t bytes = 0;
     fovea_norm_args_init(&good);
     good.x = fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, 1, 2, 3, 4);
     good.y = fovea_tensor_bhtd(y, FOVEA_DTYPE_F32, 1, 2, 3, 4);
-    check_status("no context", fovea_rms_norm(NULL, &good), FOVEA_ERROR_NULL, "ctx is NULL");
-    check_status("no arguments", fovea_layer_norm(ctx, NULL), FOVEA_ERROR_NULL, "args is NULL");
+    check_status("no context", fovea_norm_rms(NULL, &good, NULL, 0), FOVEA_ERROR_NULL, "ctx is NULL");
+    check_status("no arguments", fovea_norm_layer(ctx, NULL, NULL, 0), FOVEA_ERROR_NULL, "args is NULL");
 #define REFUSED(status, words, change)                                                                                 \
     do {                                                                                                               \
         args = good;                                                                                                   \
         change;                                                                                                        \
-        check_status(#change, fovea_rms_norm(ctx, &args), status, words);                                              \
+        check_status(#change, fovea_norm_rms(ctx, &args, workspace, bytes), status, words);                            \
     } while (0)
     REFUSED(FOVEA_ERROR_NULL, "x is NULL", args.x.data = NULL);
     REFUSED(FOVEA_ERROR_NULL, "y is NULL", args.y.data = NULL);
@@ -224,11 +226,11 @@ static void test_refused(const fovea_context *ctx) {
     REFUSED(FOVEA_ERROR_ARGUMENT, "eps is nan", args.eps = NAN);
     REFUSED(FOVEA_ERROR_ARGUMENT, "eps is inf", args.eps = INFINITY);
     REFUSED(FOVEA_ERROR_VERSION, "struct_size", args.struct_size += 8);
-    REFUSED(FOVEA_ERROR_ALIAS, "x overlaps the workspace", (args.workspace = x + 23, args.workspace_size = 4));
-    REFUSED(FOVEA_ERROR_ALIAS, "y overlaps the workspace", (args.workspace = y + 23, args.workspace_size = 4));
+    REFUSED(FOVEA_ERROR_ALIAS, "x overlaps the workspace", (workspace = x + 23, bytes = 4));
+    REFUSED(FOVEA_ERROR_ALIAS, "y overlaps the workspace", (workspace = y + 23, bytes = 4));
     float weight[4] = {0};
     good.weight = good.bias = weight;
-    REFUSED(FOVEA_ERROR_ALIAS, "weight overlaps the workspace", (args.workspace = weight, args.workspace_size = 1));
+    REFUSED(FOVEA_ERROR_ALIAS, "weight overlaps the workspace", (workspace = weight, bytes = 1));
     args = good;
     test_check(fovea_norm_workspace_size(ctx, &args) == 0, "floats need a workspace");
     args.bias_dtype = FOVEA_DTYPE_F16;
@@ -239,7 +241,7 @@ static void test_refused(const fovea_context *ctx) {
     size = fovea_norm_workspace_size(ctx, &args);
     good = args;
     char room[1];
-    REFUSED(FOVEA_ERROR_WORKSPACE, "workspace has 1 bytes", (args.workspace = room, args.workspace_size = 1));
+    REFUSED(FOVEA_ERROR_WORKSPACE, "workspace has 1 bytes", (workspace = room, bytes = 1));
     test_check(fovea_norm_workspace_size(NULL, &args) == 0 && fovea_norm_workspace_size(ctx, NULL) == 0, "no norm");
     args.x.dtype = (fovea_dtype)77;
     args.x.shape[3] = -1;
@@ -250,7 +252,7 @@ static void test_refused(const fovea_context *ctx) {
     args.y = fovea_tensor_bhtd(y, FOVEA_DTYPE_F32, 1, 2, 3, 4);
     args.x.shape[2] = args.y.shape[2] = 0;
     args.x.data = args.y.data = NULL;
-    test_check(fovea_rms_norm(ctx, &args) == FOVEA_OK, "no rows: %s", fovea_error_detail());
+    test_check(fovea_norm_rms(ctx, &args, NULL, 0) == FOVEA_OK, "no rows: %s", fovea_error_detail());
 }
 
 int main(int argc, char **argv) {

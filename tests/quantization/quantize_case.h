@@ -12,7 +12,7 @@ typedef struct result {
     fovea_status status;
     size_t data_bytes, scale_bytes;
     uint8_t *data, *scales;
-    fovea_quantize_error error;
+    fovea_quantize_stats error;
 } result;
 
 static inline result quantize(const fovea_context *ctx, const fovea_matrix *from, fovea_dtype to,
@@ -24,7 +24,7 @@ static inline result quantize(const fovea_context *ctx, const fovea_matrix *from
     x.scales = must_alloc((int64_t)x.scale_bytes + 1, 1);
     memset(x.data, 0x5a, x.data_bytes + 1);
     memset(x.scales, 0x5a, x.scale_bytes + 1);
-    fovea_quantize_error_init(&x.error);
+    fovea_quantize_stats_init(&x.error);
     x.error.max = -1;
     x.status = fovea_quantize(ctx, from, to, options, x.data, x.scales, &x.error);
     test_check(x.data[x.data_bytes] == 0x5a && x.scales[x.scale_bytes] == 0x5a, "more bytes are written than it said");

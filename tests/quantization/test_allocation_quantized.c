@@ -20,12 +20,12 @@ static void fail_quantize(const fovea_context *ctx, fovea_dtype to, bool told, b
     rng r = rng_stream(test_seed(), "fail quantize");
     rng_fill_normal(&r, from, IN * OUT);
     const fovea_matrix m = fovea_matrix_out_in(from, FOVEA_DTYPE_F32, OUT, IN);
-    fovea_quantize_error error;
+    fovea_quantize_stats error;
     int64_t n = 0;
     for (bool through = false; !through && n < 100;) {
         memset(data, 0x5a, sizeof data);
         memset(scales, 0x5a, sizeof scales);
-        fovea_quantize_error_init(&error);
+        fovea_quantize_stats_init(&error);
         error.rms = -1;
         const long long before = live;
         arm(++n, persistent);

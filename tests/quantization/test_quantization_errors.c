@@ -209,22 +209,6 @@ static void check_hostile(const fovea_context *ctx) {
             }
 }
 
-/* A struct of version 0.3 ends behind scales: nothing behind it is read. */
-static void check_older(const fovea_context *ctx) {
-    const size_t size = offsetof(fovea_quantization, scales) + sizeof(float *);
-    guard *g = guard_alloc("quantization", size, GUARD_END);
-    const float scales[2] = {0.5f, 2.0f};
-    const int8_t integers[6] = {1, -128, 3, 4, 127, 6};
-    float got[6];
-    fovea_struct_init(FOVEA_STRUCT_QUANTIZATION, g->data, size);
-    ((fovea_quantization *)g->data)->scales = scales;
-    fovea_matrix m = fovea_matrix_out_in(integers, FOVEA_DTYPE_I8, 2, 3);
-    m.quantization = g->data;
-    test_check(fovea_dequantize(ctx, &m, got) == FOVEA_OK, "of version 0.3: %s", fovea_error_detail());
-    test_check(got[1] == -64.0f && got[4] == 254.0f, "of version 0.3: %g and %g", (double)got[1], (double)got[4]);
-    guard_free(g);
-}
-
 /* Weights that have numbers can be packed, and have them when they are read back; others are refused here, too. */
 static void check_packed(const fovea_context *ctx, const quantized_case *c, fovea_status want, const float *numbers) {
     const int64_t in = c->matrix.in, out = c->matrix.out, groups = in;
@@ -314,7 +298,6 @@ int main(int argc, char **argv) {
     check_values(ctx);
     check_overlap(ctx);
     check_hostile(ctx);
-    check_older(ctx);
     check_any_bytes(ctx, &r);
     fovea_context_destroy(ctx);
     return test_end();

@@ -78,7 +78,7 @@ static void check_type(fovea_context *const contexts[3], fovea_dtype to, fovea_q
             sum += error * error;
             given += (double)x[i] * x[i];
         }
-        const fovea_quantize_error *e = &one.error;
+        const fovea_quantize_stats *e = &one.error;
         test_check(e->max == most && fabs(e->rms - sqrt(sum / (IN * OUT))) <= 1e-12 * e->rms &&
                        fabs(e->relative - sqrt(sum / given)) <= 1e-12 * e->relative && e->rms > 0,
                    "%s: the error is %g %g %g", what, e->max, e->rms, e->relative);
@@ -175,8 +175,8 @@ static void check_q4_k(const fovea_context *ctx, int exponent, rng *r) {
 static void refused(const fovea_context *ctx, const fovea_matrix *from, fovea_dtype to,
                     const fovea_quantize_options *options, fovea_status want, const char *sentence) {
     uint8_t data[4096], scales[4096];
-    fovea_quantize_error error;
-    fovea_quantize_error_init(&error);
+    fovea_quantize_stats error;
+    fovea_quantize_stats_init(&error);
     error.max = -1;
     memset(data, 0x5a, sizeof data);
     memset(scales, 0x5a, sizeof scales);
@@ -249,8 +249,8 @@ static void check_refused(const fovea_context *ctx) {
                "no scales: %s", fovea_error_detail());
     static const char *const overlaps[] = {"data overlaps data of from", "scales overlaps data of from",
                                            "data overlaps scales", "data overlaps error"};
-    fovea_quantize_error error[100];
-    fovea_quantize_error_init(error);
+    fovea_quantize_stats error[100];
+    fovea_quantize_stats_init(error);
     for (int i = 0; i < 4; i++) {
         static float apart[2][IN * OUT];
         void *data = i == 0 ? (char *)(x + IN * OUT) - 1 : i == 3 ? (char *)(error + 1) - 1 : (char *)apart[0];

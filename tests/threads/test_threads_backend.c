@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* The words of a context of these options about its threads; "": there is none, for that status. */
-static const char *reason_of(fovea_threads_backend backend, fovea_parallel_for parallel_for, const char *environment,
+static const char *reason_of(fovea_threads_backend backend, fovea_parallel_for_fn parallel_for, const char *environment,
                              fovea_status want, const char *words) {
     static char text[512];
     char before[32] = "";
@@ -46,7 +46,7 @@ static void test_choice(void) {
     const struct {
         fovea_threads_backend backend;
         const char *environment;
-        fovea_parallel_for parallel_for;
+        fovea_parallel_for_fn parallel_for;
         fovea_status status;
         const char *words; /* of the reason, or of the error's sentence */
     } cases[] = {

@@ -17,7 +17,7 @@
 
 /* A parallel_for that checks what it is asked for: counts each index, and hands the work to another. */
 typedef struct counter {
-    fovea_parallel_for real;
+    fovea_parallel_for_fn real;
     void *pool;
     int64_t most, calls, shared; /* shared: calls for more than one task */
     atomic_int ran[64];
@@ -50,7 +50,7 @@ static void counting_parallel_for(void *data, int64_t count, void (*task)(void *
 static void test_pools(thread_pool *p) {
     const struct {
         const char *name;
-        fovea_parallel_for function;
+        fovea_parallel_for_fn function;
     } kinds[] = {
         {"a pool", thread_pool_parallel_for}, {"serial", serial_parallel_for}, {"backwards", reverse_parallel_for}};
     for (int k = 0; k < 3; k++)

@@ -19,7 +19,7 @@ typedef struct thread_pool thread_pool;
 thread_pool *thread_pool_create(int threads);
 void thread_pool_destroy(thread_pool *p);
 
-/* A fovea_parallel_for; data is the pool. */
+/* A fovea_parallel_for_fn; data is the pool. */
 void thread_pool_parallel_for(void *data, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
 
 /* Others, for which data is not used: one index after another on the calling thread, first to last and last to

@@ -311,7 +311,7 @@ static void test_blocks(void) {
 static const char *adapter_row(const fovea_context *ctx, const fovea_tuning *tuning, const char *operation, int index) {
     static fovea_tuning_match match;
     fovea_tuning_match_init(&match);
-    test_check(fovea_tuning_adapter_row(ctx, tuning, operation, index, &match) == FOVEA_OK &&
+    test_check(fovea_tuning_get_adapter_row(tuning, ctx, operation, index, &match) == FOVEA_OK &&
                    (match.row[0] != 0) == match.found,
                "row of an adapter: %s", fovea_error_detail());
     return match.row;
@@ -367,8 +367,9 @@ static void test_adapter(void) {
     check_status("a long row", fovea_tuning_put_adapter_row(&tuning, ctx, "sail.mast", words), FOVEA_ERROR_TUNING,
                  "adapter");
     free(words);
-    check_status("row to NULL", fovea_tuning_adapter_row(ctx, NULL, "sail.mast", 0, NULL), FOVEA_ERROR_NULL, "match");
-    check_status("row for NULL", fovea_tuning_adapter_row(NULL, read, "", 0, NULL), FOVEA_ERROR_NULL, "ctx");
+    check_status("row to NULL", fovea_tuning_get_adapter_row(NULL, ctx, "sail.mast", 0, NULL), FOVEA_ERROR_NULL,
+                 "match");
+    check_status("row for NULL", fovea_tuning_get_adapter_row(read, NULL, "", 0, NULL), FOVEA_ERROR_NULL, "ctx");
     check_status("put NULL", fovea_tuning_put_adapter_row(&tuning, ctx, "sail.mast", NULL), FOVEA_ERROR_NULL, "words");
     fovea_tuning_destroy(tuning);
     fovea_tuning_destroy(sound);

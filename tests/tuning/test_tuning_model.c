@@ -211,11 +211,11 @@ static void test_adapters(void) {
                      fv_isa_word((fv_isa)test_isa()), threads[named]);
             write_more(line);
             fovea_context *ctx = context_on(machine_facts(), count, NULL, &info);
-            test_check(fovea_tuning_adapter_row(ctx, NULL, "some.product", 0, &match) == FOVEA_OK &&
+            test_check(fovea_tuning_get_adapter_row(NULL, ctx, "some.product", 0, &match) == FOVEA_OK &&
                            match.found == (!named || count == 2) && (!match.found || strcmp(match.row, line) == 0),
                        "\"%s\" with %d threads: %d, \"%s\"", line, count, match.found, match.row);
-            test_check(fovea_tuning_adapter_row(ctx, NULL, "some.product", 1, &match) == FOVEA_OK && !match.found &&
-                           fovea_tuning_adapter_row(ctx, NULL, "some", 0, &match) == FOVEA_OK && !match.found,
+            test_check(fovea_tuning_get_adapter_row(NULL, ctx, "some.product", 1, &match) == FOVEA_OK && !match.found &&
+                           fovea_tuning_get_adapter_row(NULL, ctx, "some", 0, &match) == FOVEA_OK && !match.found,
                        "a row that is not there: \"%s\"", match.row);
             test_check(info.tuning_status == FOVEA_OK && !strstr(info.tuning, "dropped"), "adapters: %s", info.tuning);
             fovea_context_destroy(ctx);

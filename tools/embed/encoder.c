@@ -56,9 +56,7 @@ static fovea_status norm(const encoder *e, const encoder_shard *s, const encoder
     args.weight = n->weight;
     args.bias = n->bias;
     args.eps = e->config.epsilon;
-    args.workspace = s->workspace_size > 0 ? s->workspace : NULL;
-    args.workspace_size = s->workspace_size;
-    return fovea_layer_norm(e->ctx, &args);
+    return fovea_norm_layer(e->ctx, &args, s->workspace, s->workspace_size);
 }
 
 /* The same in place, if there is such a norm. */

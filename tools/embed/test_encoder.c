@@ -299,8 +299,8 @@ static void round_weights(const fovea_context *ctx, model *m) {
         uint8_t blocks[INNER * WIDTH / 32 * 34];
         const fovea_matrix from = fovea_matrix_out_in(values, FOVEA_DTYPE_F32, a->shape[0], a->shape[1]),
                            to = fovea_matrix_out_in(blocks, FOVEA_DTYPE_Q8_0, a->shape[0], a->shape[1]);
-        fovea_quantize_error error;
-        fovea_quantize_error_init(&error);
+        fovea_quantize_stats error;
+        fovea_quantize_stats_init(&error);
         test_check(fovea_quantize(ctx, &from, FOVEA_DTYPE_Q8_0, NULL, blocks, NULL, &error) == FOVEA_OK &&
                        fovea_dequantize(ctx, &to, values) == FOVEA_OK,
                    "%s: %s", a->name, fovea_error_detail());

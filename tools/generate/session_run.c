@@ -15,9 +15,7 @@ static fovea_status normalize(const session *s, const model_norm *n, fovea_tenso
     args.weight = n->weight;
     args.bias = n->bias;
     args.eps = s->m->config.eps;
-    args.workspace = s->workspace;
-    args.workspace_size = s->workspace_size;
-    return (s->m->config.gpt2 ? fovea_layer_norm : fovea_rms_norm)(s->m->ctx, &args);
+    return (s->m->config.gpt2 ? fovea_norm_layer : fovea_norm_rms)(s->m->ctx, &args, s->workspace, s->workspace_size);
 }
 
 /* In place, if there is such a norm. */
@@ -96,8 +94,8 @@ static fovea_status append(const session *s, int64_t layer, const fovea_tensor q
         status = fovea_rope_apply(m->ctx, rope, &qkv[1], s->positions, &qkv[1]);
     if (status != FOVEA_OK)
         return status;
-    fovea_kv_append args;
-    fovea_kv_append_init(&args);
+    fovea_kv_append_args args;
+    fovea_kv_append_args_init(&args);
     args.layer = layer;
     args.count = s->pieces;
     args.sequences = s->in_run;

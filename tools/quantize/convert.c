@@ -58,14 +58,14 @@ static int quantize(conversion *c, passage *p, int64_t first, int64_t count) {
     const fovea_dtype stored = array_dtype(t), dtype = stored != 0 ? stored : FOVEA_DTYPE_F32;
     const int64_t data = (int64_t)t->data / t->rows * count, scales = (int64_t)t->scales / t->rows;
     fovea_quantize_options how;
-    fovea_quantize_error error;
+    fovea_quantize_stats error;
     if (stored == 0)
         gguf_blocks_to_f32(t->in_gguf->type, (const uint8_t *)p->from,
                            count * t->columns / gguf_block_elements(t->in_gguf->type), p->floats);
     const void *values = stored != 0 ? (const void *)p->from : p->floats;
     const fovea_matrix matrix = fovea_matrix_out_in(values, dtype, count, t->columns);
     fovea_quantize_options_init(&how);
-    fovea_quantize_error_init(&error);
+    fovea_quantize_stats_init(&error);
     how.group_size = c->opts->group_size;
     how.search = c->opts->search;
     if (fovea_quantize(c->ctx, &matrix, type_dtype(t->type), &how, p->data, p->scales + first * scales, &error) !=

@@ -53,7 +53,7 @@ FOVEA_API fovea_status fovea_mpi_cache_evict(fovea_mpi_cache *cache, int64_t seq
 /* Appends. k and v have rows for all tokens on all ranks; a rank reads the rows of its own positions only.
  * FOVEA_ERROR_FULL if any rank lacks pages. In a layer with a window, pages before the window are freed after the
  * tokens are written. */
-FOVEA_API fovea_status fovea_mpi_cache_append(fovea_mpi_cache *cache, const fovea_kv_append *append);
+FOVEA_API fovea_status fovea_mpi_cache_append(fovea_mpi_cache *cache, const fovea_kv_append_args *append);
 
 /* The number of tokens of a sequence in one layer, over all ranks. Local. */
 FOVEA_API fovea_status fovea_mpi_cache_length(const fovea_mpi_cache *cache, int64_t layer, int64_t sequence,

@@ -136,8 +136,8 @@ static fovea_status cache_evict(int bad) {
 }
 
 static fovea_status cache_append(int bad) {
-    fovea_kv_append a;
-    fovea_kv_append_init(&a);
+    fovea_kv_append_args a;
+    fovea_kv_append_args_init(&a);
     a.count = bad == 5 ? -1 : 1;
     a.layer = bad == 4 ? 1 : 0;
     a.sequences = bad == 1 ? NULL : &sequence;
@@ -266,8 +266,8 @@ static bool open_all(void) {
 }
 
 static bool append_first(void) {
-    fovea_kv_append a;
-    fovea_kv_append_init(&a);
+    fovea_kv_append_args a;
+    fovea_kv_append_args_init(&a);
     a.count = 1;
     a.sequences = &sequence;
     a.k = a.v = fovea_tensor_bhtd(zeros, FOVEA_DTYPE_F32, 1, 1, KEYS, CHANNELS);

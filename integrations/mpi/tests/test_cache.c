@@ -49,8 +49,8 @@ static void append(both *x, rng *r, int64_t most) {
         float *v = floats(r, count * x->desc.kv_heads * tokens * x->desc.value_dim + 1);
         float *own_k = own_rows(x, k, before, count, tokens, x->desc.head_dim);
         float *own_v = own_rows(x, v, before, count, tokens, x->desc.value_dim);
-        fovea_kv_append a;
-        fovea_kv_append_init(&a);
+        fovea_kv_append_args a;
+        fovea_kv_append_args_init(&a);
         a.layer = layer;
         a.count = count;
         a.sequences = one;
@@ -78,8 +78,8 @@ static void append_packed(both *x, rng *r) {
     uint16_t *x16 = malloc((size_t)(ends[1] * heads * (x->desc.head_dim + x->desc.value_dim)) * sizeof *x16);
     for (int64_t j = 0; j < ends[1] * heads * (x->desc.head_dim + x->desc.value_dim); j++)
         x16[j] = (uint16_t)(0x3f00 + rng_below(r, 256));
-    fovea_kv_append a;
-    fovea_kv_append_init(&a);
+    fovea_kv_append_args a;
+    fovea_kv_append_args_init(&a);
     a.count = 1;
     a.cu_seqlens = ends;
     a.sequences = &x->sequence[i].one;
@@ -219,8 +219,8 @@ static void test_errors(rng *r) {
             all_failed(&x, fovea_mpi_cache_truncate(x.spread, s, me ? 1 : 0), FOVEA_ERROR_ARGUMENT, -1,
                        "other lengths");
         float *data = floats(r, x.desc.kv_heads * 600 * 40);
-        fovea_kv_append good, bad;
-        fovea_kv_append_init(&good);
+        fovea_kv_append_args good, bad;
+        fovea_kv_append_args_init(&good);
         good.count = 1;
         good.sequences = &mine;
         good.k = fovea_tensor_bhtd(data, FOVEA_DTYPE_F32, 1, x.desc.kv_heads, 600, x.desc.head_dim);
@@ -259,8 +259,8 @@ static void test_full(rng *r) {
         check(fovea_mpi_cache_create(comm, ctx, &d, 1, &cache) == FOVEA_OK, "create: %s", fovea_mpi_error_detail());
         fovea_mpi_cache_add(cache, &s);
         float *data = floats(r, 256 * 3 * (ranks + 1));
-        fovea_kv_append a;
-        fovea_kv_append_init(&a);
+        fovea_kv_append_args a;
+        fovea_kv_append_args_init(&a);
         a.count = 1;
         a.sequences = &s;
         for (int64_t tokens = 10; tokens <= 256 * 3 * ranks; tokens += 256 * 3 * ranks - 10) {

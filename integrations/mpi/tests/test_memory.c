@@ -33,8 +33,8 @@ static fovea_status create(void) {
 static fovea_status add(void) { return fovea_mpi_cache_add(cache, &sequence); }
 
 static fovea_status append_to(int64_t layer) {
-    fovea_kv_append a;
-    fovea_kv_append_init(&a);
+    fovea_kv_append_args a;
+    fovea_kv_append_args_init(&a);
     a.layer = layer;
     a.count = 1;
     a.sequences = &sequence;

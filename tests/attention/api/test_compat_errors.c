@@ -67,7 +67,7 @@ static void test_versions(void) {
         const char *words;
     } cases[] = {
         {DESC_0_2, ARGS_0_2, "fovea_attention_desc has struct_size 208"},
-        {DESC_0_2, sizeof(fovea_attention_args), "compiled for version 0.2"},
+        {DESC_0_2, sizeof(fovea_attention_args), "compiled for a version before 0.4"},
         {0, sizeof(fovea_attention_args), "or without fovea_attention_desc_init"},
         {sizeof(fovea_attention_desc) + 8, sizeof(fovea_attention_args), "needs a newer library"},
         {sizeof(fovea_attention_desc), ARGS_0_2, "fovea_attention_args has struct_size 960"},

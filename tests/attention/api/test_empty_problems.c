@@ -230,7 +230,7 @@ static void test_no_queries(bool cached) {
     fovea_attention_args_init(&args);
     if (cached) {
         fovea_kv_cache_desc d;
-        fovea_kv_append append;
+        fovea_kv_append_args append;
         fovea_kv_cache_desc_init(&d);
         d.kv_heads = HEADS;
         d.head_dim = d.value_dim = DIM;
@@ -238,7 +238,7 @@ static void test_no_queries(bool cached) {
         check_status("a cache", fovea_kv_cache_create(ctx, &d, &cache), FOVEA_OK, NULL);
         for (int i = 0; i < BATCH; i++)
             check_status("a sequence", fovea_kv_cache_add(cache, &sequences[i]), FOVEA_OK, NULL);
-        fovea_kv_append_init(&append);
+        fovea_kv_append_args_init(&append);
         append.count = BATCH;
         append.sequences = sequences;
         append.lens = lens;

@@ -94,8 +94,8 @@ static float *rows_of(const cache_case *c, shadow *const s[BATCH], bool values) 
 static void append_some(const fovea_context *ctx, pool_of *x, float *k, float *v, int64_t begin, int64_t end, int one) {
     const int64_t lengths[BATCH] = {begin, begin},
                   lens[BATCH] = {one == 1 ? 0 : end - begin, one == 0 ? 0 : end - begin};
-    fovea_kv_append a;
-    fovea_kv_append_init(&a);
+    fovea_kv_append_args a;
+    fovea_kv_append_args_init(&a);
     a.count = BATCH;
     a.k = fovea_tensor_tokens(fovea_tensor_bhtd(k, FOVEA_DTYPE_F32, BATCH, HEADS, KEYS, CACHE_DIM), begin, end - begin);
     a.v = fovea_tensor_tokens(fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, BATCH, HEADS, KEYS, CACHE_VALUES), begin,
@@ -110,8 +110,8 @@ static void append_packed(const fovea_context *ctx, pool_of *x, const float *k, 
                           int64_t end) {
     const int64_t n = HEADS * KEYS, ends[2] = {begin, end};
     int32_t start = (int32_t)x->each;
-    fovea_kv_append a;
-    fovea_kv_append_init(&a);
+    fovea_kv_append_args a;
+    fovea_kv_append_args_init(&a);
     a.count = 1;
     a.k = fovea_tensor_bhtd((void *)(uintptr_t)(k + n * CACHE_DIM), FOVEA_DTYPE_F32, 1, HEADS, KEYS, CACHE_DIM);
     a.v = fovea_tensor_bhtd((void *)(uintptr_t)(v + n * CACHE_VALUES), FOVEA_DTYPE_F32, 1, HEADS, KEYS, CACHE_VALUES);
@@ -198,7 +198,7 @@ static void test_pairs(const case_contexts *x, shadow *const s[BATCH]) {
 
 typedef struct call {
     pool_of *pool;
-    fovea_kv_append append;
+    fovea_kv_append_args append;
     int64_t lengths[BATCH], number;
 } call;
 
@@ -268,7 +268,7 @@ static void test_refused(const case_contexts *x, shadow *const s[BATCH]) {
         c.k_dtype = cases[i].spoil == overlapping_heads ? FOVEA_DTYPE_I4 : FOVEA_DTYPE_I8;
         call one = {.pool = pool_make(&c, 128), .lengths = {120, 130}};
         pool_of *before = pool_make(&c, 128);
-        fovea_kv_append_init(&one.append);
+        fovea_kv_append_args_init(&one.append);
         one.append.count = BATCH;
         one.append.k = fovea_tensor_bhtd(k, FOVEA_DTYPE_F32, BATCH, HEADS, 9, CACHE_DIM);
         one.append.v = fovea_tensor_bhtd(v, FOVEA_DTYPE_F32, BATCH, HEADS, 9, CACHE_VALUES);

@@ -68,7 +68,7 @@ static bool multiplies_pairs(const fovea_context *ctx, fovea_dtype type) {
 /* A cache that holds keys of 16 bits, and one channel of values; its sequence. */
 static fovea_kv_cache *cache_of(fovea_tensor k, fovea_tensor v, int64_t *sequence) {
     fovea_kv_cache_desc d;
-    fovea_kv_append a;
+    fovea_kv_append_args a;
     fovea_kv_cache *cache = NULL;
     fovea_kv_cache_desc_init(&d);
     d.kv_heads = 1;
@@ -79,7 +79,7 @@ static fovea_kv_cache *cache_of(fovea_tensor k, fovea_tensor v, int64_t *sequenc
     test_check(fovea_kv_cache_create(contexts.one, &d, &cache) == FOVEA_OK &&
                    fovea_kv_cache_add(cache, sequence) == FOVEA_OK,
                "cache: %s", fovea_error_detail());
-    fovea_kv_append_init(&a);
+    fovea_kv_append_args_init(&a);
     a.count = 1;
     a.sequences = sequence;
     a.k = k;

@@ -144,7 +144,7 @@ static void check_others(const fovea_context *ctx, float *numbers) {
     fovea_norm_args_init(&norm);
     norm.x = fovea_tensor_bhtd(numbers, FOVEA_DTYPE_F32, 1, 1, 1, WIDTH);
     norm.y = fovea_tensor_bhtd(y, FOVEA_DTYPE_F32, 1, 1, 1, WIDTH);
-    check("fovea_rms_norm", fovea_rms_norm(ctx, &norm));
+    check("fovea_norm_rms", fovea_norm_rms(ctx, &norm, NULL, 0));
     require("the norm is written", (y[1] != 0) == (EXPECTED == (int)FOVEA_OK));
 
     fovea_rope_desc angles;
@@ -174,9 +174,9 @@ static void check_others(const fovea_context *ctx, float *numbers) {
     check("fovea_kv_cache_create", fovea_kv_cache_create(ctx, &desc, &cache));
     if (!cache)
         return;
-    fovea_kv_append append;
+    fovea_kv_append_args append;
     int64_t sequence, length = 0;
-    fovea_kv_append_init(&append);
+    fovea_kv_append_args_init(&append);
     fovea_kv_cache_add(cache, &sequence);
     append.count = 1;
     append.sequences = &sequence;

@@ -19,7 +19,7 @@ static void backwards(void *pool, int64_t count, void (*task)(void *arg, int64_t
 }
 
 /* In a context of that many threads: its description of itself. */
-static int compute(int threads, fovea_parallel_for parallel_for, float *result, fovea_context_facts *info) {
+static int compute(int threads, fovea_parallel_for_fn parallel_for, float *result, fovea_context_facts *info) {
     fovea_context_options options;
     fovea_context *ctx;
     fovea_attention_desc desc;
