@@ -54,6 +54,8 @@ static const cli_option options_table[] = {
      "vit-l, gpt2 (default: all but smollm2 and gpt2)"},
     {"--log", "FILE", "@file shapes.log", cli_read_text, 0, 0, AT(log), RUN,
      "shapes that a program logged with FOVEA_LOG_SHAPES=FILE"},
+    {"--model", "FILE", "@file model.gguf", cli_read_text, 0, 0, AT(model), RUN,
+     "shapes of this GGUF model: prompts, decoding, and its weights with 1, 4, 32 and 512 rows"},
     {"--output", "FILE", "@file tuning", cli_read_text, 0, 0, AT(output), RUN | MERGE | REPORT,
      "file to write, in a folder that exists; - is standard output (default: the tuning file that this user's programs "
      "load; report: tune.html)"},

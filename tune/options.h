@@ -34,6 +34,7 @@ typedef struct tune_options {
     tune_shape_list shapes; /* --shape */
     const char *presets;    /* names, parted by commas */
     const char *log;        /* of FOVEA_LOG_SHAPES */
+    const char *model;      /* a GGUF file */
     const char *output;
     fovea_isa isa;
     int threads;

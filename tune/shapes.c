@@ -2,6 +2,7 @@
 #include "shapes.h"
 #include "attention/attention.h"
 #include "core/core.h"
+#include "model.h"
 #include "plural.h"
 
 #include <inttypes.h>
@@ -201,7 +202,8 @@ typedef struct list {
     int count;
 } list;
 
-static bool add(list *l, const char *text, const char *from) {
+static bool add(void *to, const char *text, const char *from) {
+    list *l = to;
     tune_shape shape;
     char error[CLI_WORDS_ERROR];
     if (!tune_shape_read(text, &shape, error)) {
@@ -301,9 +303,11 @@ int tune_shapes(const tune_options *options, tune_shape **shapes) {
         ok = add(&l, options->shapes.text[i], "--shape");
     if (ok && options->log)
         ok = add_log(&l, options->log);
+    if (ok && options->model)
+        ok = tune_model_shapes(options->model, add, &l);
     if (ok && options->presets)
         ok = add_presets(&l, options->presets);
-    if (ok && !options->shapes.count && !options->log && !options->presets)
+    if (ok && !options->shapes.count && !options->log && !options->model && !options->presets)
         ok = add_presets(&l, default_presets);
     *shapes = l.shapes;
     if (ok)

@@ -79,6 +79,8 @@ dry-run)
     has out '^[0-9]{2,} classes of shapes,'
     expect 0 --dry-run --shape "linear rows=8 in=64 out=64"
     has out '^1 class of shapes,'
+    expect 2 --dry-run --model "$0"
+    has err '^fovea-tune: .*test.sh: '
     [ ! -e "$XDG_CACHE_HOME" ] || fail "a dry run wrote something"
     ;;
 

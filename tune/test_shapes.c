@@ -1,9 +1,13 @@
 /* Operations and bytes of shapes, against counts of each row and key. */
 #include "classes.h"
+#include "make_gguf.h"
+#include "model.h"
 #include "test.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 volatile sig_atomic_t tune_stopped;
 
@@ -64,6 +68,53 @@ static void test_linear(void) {
     test_check(tune_shape_read("linear rows=3 in=5 out=7", &shape, error), "%s", error);
     test_check(tune_flops(&shape) == 2 * 3 * 5 * 7, "linear: %.0f flops", tune_flops(&shape));
     test_check(tune_bytes(&shape) == 4 * (5 * 7 + 3 * (5 + 7)), "linear: %.0f bytes", tune_bytes(&shape));
+}
+
+typedef struct taken {
+    int attentions, windows, maps, rows; /* rows: of all maps */
+    tune_shape head;
+} taken;
+
+static bool take(void *list, const char *words, const char *from) {
+    taken *t = list;
+    tune_shape shape;
+    char error[256];
+    if (!test_check(tune_shape_read(words, &shape, error), "%s: %s: %s", from, words, error))
+        return false;
+    t->attentions += !shape.linear;
+    t->windows += !shape.linear && shape.attention.window_left == 99;
+    t->maps += shape.linear;
+    t->rows += shape.linear ? (int)shape.rows : 0;
+    if (shape.linear && shape.out == MADE_WORDS)
+        t->head = shape;
+    return true;
+}
+
+/* A model of one layer, with a window in some layers and a tied table of words; then one that lacks a setting. */
+static void test_model(void) {
+    static const made_setting settings[] = {{"llama.context_length", GGUF_U32, 4096, NULL},
+                                            {"llama.attention.sliding_window", GGUF_U32, 100, NULL},
+                                            {NULL, GGUF_U32, 0, NULL}},
+                              nobody[] = {{"general.architecture", GGUF_TEXT, 0, "nobody"}, {NULL, GGUF_U32, 0, NULL}};
+    static made_gguf made;
+    char path[] = "/tmp/fovea-model-XXXXXX";
+    const int file = mkstemp(path);
+    taken t = {.maps = 0};
+    made_llama(&made, settings);
+    if (!test_check(file >= 0 && write(file, made.bytes, made.size) == (ssize_t)made.size, "no file"))
+        return;
+    test_check(tune_model_shapes(path, take, &t), "a model is refused");
+    test_check(t.attentions == 8 && t.windows == 4, "model: %d attentions, %d with the window", t.attentions,
+               t.windows);
+    test_check(t.maps == 4 * 4 + 1 && t.rows == 4 * (1 + 4 + 32 + 512) + 1, "model: %d maps of %d rows", t.maps,
+               t.rows);
+    test_check(t.head.rows == 1 && t.head.in == MADE_WIDTH, "model: the table of words is multiplied for each token");
+    made_llama(&made, nobody);
+    test_check(pwrite(file, made.bytes, made.size, 0) == (ssize_t)made.size && ftruncate(file, (off_t)made.size) == 0,
+               "no file");
+    test_check(!tune_model_shapes(path, take, &t), "a model without a width is taken");
+    close(file);
+    unlink(path);
 }
 
 /* Classes of rows that a file may hold: their shapes have the groups, limits and heads that the rows are for, and of
@@ -201,6 +252,7 @@ int main(int argc, char **argv) {
     test_types();
     test_attention();
     test_linear();
+    test_model();
     test_rows();
     test_boxes();
     test_masked_and_packed();
