@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Puts the faults of tests/faults/table into a copy of this tree, one at a time, and says which of them tests catch.
-#   tests/faults/run.sh [NAME...]   those that are named, or all: an hour
+#   tests/faults/run.sh [NAME|FOLDER...]   those that are named or in files of a folder, as src/cache; or all: an hour
 # The copy is build/faults, with changes that are not committed; new files must be known to git (git add -N). A fault is
 # found by its file's name and its line, wherever they are. Each line of output begins with caught, missed, gone (the
-# table's line is not in the tree), unbuilt, or absent (no such test here). Exit status 1: another result than the table's.
+# table's line is not in the tree), unbuilt, or absent (no such test here). Exit status 1: another result than the
+# table's; a last line names those that were caught when the table was written and are not now.
 # PYTHON is an interpreter with what python/tests need; GGML=ON builds the ggml backend, too.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -26,17 +27,19 @@ copy() {
     done
 }
 
-# build TEST...: what the tests need. NAME is ctest's, of target test-NAME or, as NAME:TARGET, of another; with .py in it,
-# a path for pytest.
+# build TEST...: what the tests need. NAME is ctest's, of target test-NAME or, as NAME:TARGET,TARGET, of others; with .py
+# in it, a path for pytest.
 build() {
-    local targets=() test
+    local targets=() others test
     cd "$tree"
     for test; do
         case $test in
         *.py*)
             [ -d build/python ] || cmake -S python -B build/python -G Ninja
             cmake --build build/python ;;
-        *:*) targets+=("${test#*:}") ;;
+        *:*)
+            IFS=, read -r -a others <<<"${test#*:}"
+            targets+=("${others[@]}") ;;
         *) targets+=("test-${test%%.*}") ;;
         esac
     done
@@ -69,58 +72,79 @@ find_file() {
 
 declare -A passes
 different=0
+lost=
+
+# asked NAME [PATH]: is the fault to run? One without a path may have been in any folder.
+asked() {
+    local word
+    [ ${#wanted[@]} != 0 ] || return 0
+    for word in "${wanted[@]}"; do
+        if [ "$word" = "$1" ] || { [ -d "$root/$word" ] && [[ -z $2 || $2 == "${word%/}"/* ]]; }; then
+            return 0
+        fi
+    done
+    return 1
+}
+
+# try PATH OLD NEW TEST...: sets result and by. A test that does not pass without the fault says nothing.
+try() {
+    local path=$1 old=$2 new=$3 first=() test text
+    shift 3
+    for test; do
+        [ -n "${passes[$test]:-}" ] || first+=("$test")
+    done
+    if [ ${#first[@]} != 0 ]; then
+        (build "${first[@]}") >"$log" 2>&1 || { result=unbuilt && return; }
+    fi
+    for test in "${first[@]}"; do
+        passes[$test]=0
+        (run "$test") >>"$log" 2>&1 || passes[$test]=$?
+    done
+    text=$(cat "$tree/$path" && echo .)
+    text=${text%.}
+    printf %s "${text/"$old"/"$new"}" >"$tree/$path"
+    result=missed
+    (build "$@") >"$log" 2>&1 || result=unbuilt
+    for test; do
+        if [ "${passes[$test]}" != 0 ]; then
+            by+=" ($test does not pass without it)"
+            [ $result != missed ] || result=absent
+        elif [ $result != unbuilt ] && ! (run "$test") >>"$log" 2>&1; then
+            result=caught by=" by ${test%:*}"
+            break
+        fi
+    done
+    printf %s "$text" >"$tree/$path"
+}
+
 # fault NAME FILE RESULT OLD NEW TEST...
 fault() {
-    local name=$1 file=$2 expected=$3 old=$4 new=$5 result=missed by= path test text
-    shift 5
-    if ! path=$(find_file "$file" "$old"); then
-        result=gone
-    elif ! (build "$@") >"$log" 2>&1; then
-        result=unbuilt
-    else
-        for test; do # a test that fails without the fault says nothing
-            if [ -z "${passes[$test]:-}" ]; then
-                passes[$test]=0
-                (run "$test") >>"$log" 2>&1 || passes[$test]=$?
-            fi
-            [ "${passes[$test]}" = 0 ] || by+=" ($test does not pass without it)"
-        done
-        text=$(cat "$tree/$path" && echo .)
-        text=${text%.}
-        printf %s "${text/"$old"/"$new"}" >"$tree/$path"
-        if ! (build "$@") >"$log" 2>&1; then
-            result=unbuilt
-        else
-            for test; do
-                [ "${passes[$test]}" = 0 ] || continue
-                (run "$test") >>"$log" 2>&1 || { result=caught by=" by ${test%:*}"; break; }
-            done
-        fi
-        printf %s "$text" >"$tree/$path"
-        [ $result != missed ] || [[ $by != *"does not pass"* ]] || result=absent
-    fi
+    local name=$1 expected=$3 result=gone path by=''
+    path=$(find_file "$2" "$4") || path=
+    asked "$name" "$path" || return 0
+    [ -z "$path" ] || try "$path" "${@:4}"
     [ $result = "$expected" ] || different=1
+    [ "$expected" != caught ] || [ $result = caught ] || lost+=" $name"
     printf '%-8s %s%s%s\n' $result "$name" "$by" "$([ $result = "$expected" ] || echo "; the table says $expected")"
 }
 
-copy
-[ $# = 0 ] || for name; do
-    grep -q "^$name " "$here/table" || { echo "run.sh: no fault $name in $here/table" >&2; exit 2; }
+wanted=("$@")
+for word; do
+    [ -d "$root/$word" ] || grep -q "^$word " "$here/table" || {
+        echo "run.sh: $word is no folder of this tree, and no fault in $here/table" >&2
+        exit 2
+    }
 done
+copy
 while IFS= read -r line <&3; do
     case $line in
     '#'* | '') ;;
     '- '*) old=${line#- } ;;
-    '+ '*) # shellcheck disable=SC2086 # words of the first line
-        set -f
-        [ $# != 0 ] && [[ " $* " != *" ${head%% *} "* ]] || fault_words=$head
-        if [ -n "${fault_words:-}" ]; then
-            read -r -a words <<<"$fault_words"
-            fault "${words[0]}" "${words[1]}" "${words[2]}" "$old" "${line#+ }" "${words[@]:3}"
-        fi
-        fault_words=
-        set +f ;;
+    '+ '*)
+        read -r -a words <<<"$head"
+        fault "${words[@]:0:3}" "$old" "${line#+ }" "${words[@]:3}" ;;
     *) head=$line ;;
     esac
 done 3<"$here/table"
+[ -z "$lost" ] || echo "caught before, not now:$lost"
 exit $different
