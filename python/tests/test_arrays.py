@@ -168,7 +168,7 @@ def test_negative_strides_are_refused(qkv, axis):
 
 
 def test_strides_of_half_elements():
-    record = np.zeros((1, 1, 4, 8), np.dtype([("x", "f4"), ("y", "u1")]))
+    record = np.zeros((1, 1, 4, 8), np.dtype([("x", "f4"), ("y", "u1")]))[..., :2]  # two elements are enough
     with pytest.raises(ValueError, match="stride of 5 bytes"):
         fovea.attention(record["x"], record["x"], record["x"])
 

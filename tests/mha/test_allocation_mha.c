@@ -179,6 +179,7 @@ static void test_norms(const fovea_context *ctx) {
     test_check(calls == so_far, "%lld allocations in a layer with norms and a workspace", calls - so_far);
     free(workspace);
     fovea_mha_destroy(mha);
+    fovea_mha_destroy(fail_creation(ctx, &desc, &w, false, "a layer with norms"));
 }
 
 int main(int argc, char **argv) {

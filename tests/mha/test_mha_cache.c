@@ -175,19 +175,27 @@ static void test_refused(cached_layer *l) {
 
     fovea_kv_cache *cache = cached_layer_cache(l);
     int64_t sequence, length;
-    float x[4 * FEATURES] = {1.0f}, out[4 * OUT], kept[4 * OUT];
+    float x[4 * FEATURES] = {1.0f}, out[4 * OUT], kept[4 * OUT], seen[HEADS * 4 * 9];
     const int64_t lens[1] = {4}, starts[1] = {0};
+    fovea_attention_scores scores;
+    fovea_attention_scores_init(&scores);
+    scores.out = fovea_tensor_bhtd(seen, FOVEA_DTYPE_F32, 1, HEADS, 4, 9);
     poison_fill(out, 4 * OUT);
     memcpy(kept, out, sizeof out);
     require(fovea_kv_cache_add(cache, &sequence), "add");
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 9; i++) {
         static const struct {
             const char *what;
             fovea_status due;
-        } cases[] = {{"kv_lens", FOVEA_ERROR_ARGUMENT},  {"q_starts", FOVEA_ERROR_ARGUMENT},
-                     {"no cache", FOVEA_ERROR_NULL},     {"layer", FOVEA_ERROR_ARGUMENT},
-                     {"sequence", FOVEA_ERROR_ARGUMENT}, {"good", FOVEA_OK},
-                     {"good again", FOVEA_OK},           {"longer than kv_len", FOVEA_ERROR_SHAPE}};
+        } cases[] = {{"kv_lens", FOVEA_ERROR_ARGUMENT},
+                     {"q_starts", FOVEA_ERROR_ARGUMENT},
+                     {"no cache", FOVEA_ERROR_NULL},
+                     {"layer", FOVEA_ERROR_ARGUMENT},
+                     {"sequence", FOVEA_ERROR_ARGUMENT},
+                     {"good", FOVEA_OK},
+                     {"good again", FOVEA_OK},
+                     {"longer than kv_len", FOVEA_ERROR_SHAPE},
+                     {"scores of evicted keys", FOVEA_ERROR_UNSUPPORTED}};
         const int64_t wrong = sequence + 1;
         fovea_attention_args args;
         fovea_attention_args_init(&args);
@@ -198,6 +206,15 @@ static void test_refused(cached_layer *l) {
         args.cache = i == 2 ? NULL : cache;
         args.cache_layer = i == 3 ? 2 : 0;
         args.cache_sequences = i == 4 ? &wrong : &sequence;
+        if (i == 8) { /* found when tokens, here none, are appended: these are taken back */
+            args.cache_layer = 1;
+            require(fovea_mha_execute(mha, &args, NULL, 0), "the other layer");
+            require(fovea_kv_cache_evict(cache, sequence, 0, 1), "evict");
+            memcpy(kept, out, sizeof out);
+            args.cache_layer = 0;
+            args.q_lens = starts;
+            args.scores = &scores;
+        }
         check_due(cases[i].what, fovea_mha_execute(mha, &args, NULL, 0), cases[i].due);
         require(fovea_kv_cache_length(cache, 0, sequence, &length), "length");
         test_check(length == (i < 5 ? 0 : i == 5 ? 4 : 8), "%s: %d tokens", cases[i].what, (int)length);

@@ -1,12 +1,14 @@
 """Tests of fovea-embed on a tiny BERT that this makes:  python3 test_embed.py FOVEA-EMBED FOLDER
 
 A text's vector has the same bytes in any order, batch, number of threads and tier, from lines and JSON lines; empty texts
-and texts past the limit are texts; memory stays flat over 100,000 texts; Ctrl-C and a wrong line keep what was written."""
+and texts past the limit are texts; memory stays flat over 100,000 texts; Ctrl-C and a wrong line keep what was written;
+folders that it cannot serve are refused."""
 
 import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -137,16 +139,19 @@ few, many = peak_of(10_000), peak_of(100_000)
 print(f"memory: {few} KiB for 10,000 texts, {many} KiB for 100,000")
 assert many - few < 2 * 1024, f"100,000 texts take {many - few} KiB more than 10,000"
 
-refused = subprocess.run([program, "--model", folder / "model", "--weights", "q8_0", "a"], capture_output=True, text=True)
-assert refused.returncode == 1 and "16" in refused.stderr and "32" in refused.stderr, refused
-(folder / "pieces").mkdir(exist_ok=True)
-for name in "config.json", "model.safetensors":
-    (folder / "pieces" / name).write_bytes((folder / "model" / name).read_bytes())
-(folder / "pieces/sentencepiece.bpe.model").touch()
-refused = subprocess.run([program, "--model", folder / "pieces", "a"], capture_output=True, text=True)
-assert refused.returncode == 1 and refused.stderr.endswith(
-    "/pieces: has sentencepiece.bpe.model, but no tokenizer.json, which transformers makes of it: "
-    "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)\n"), refused
+pieces, poolings = (shutil.copytree(folder / "model", folder / name, dirs_exist_ok=True) for name in ("pieces", "poolings"))
+(pieces / "vocab.txt").replace(pieces / "sentencepiece.bpe.model")
+(poolings / "modules.json").write_text('[{"type": "Pooling"}]')
+(poolings / "1_Pooling").mkdir(exist_ok=True)
+(poolings / "1_Pooling/config.json").write_text('{"pooling_mode_cls_token": true, "pooling_mode": "mean"}')
+for model, words, options in (
+    ("model", ("16", "32"), ("--weights", "q8_0")),
+    ("pieces", ["/pieces: has sentencepiece.bpe.model, but no tokenizer.json, which transformers makes of it: "
+                "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)\n"], ()),
+    ("poolings", ["asks for 2 ways of pooling"], ()),
+):
+    refused = subprocess.run([program, "--model", folder / model, *options, "a"], capture_output=True, text=True)
+    assert refused.returncode == 1 and all(word in refused.stderr for word in words), refused
 stop_early()
 found, words = embed(["x", "", "y"], folder / "bad.npy", "--field", "other", field="text", status=1)
 assert found == [] and 'line 1 has no text "other"' in words, words

@@ -160,6 +160,7 @@ static const struct {
     {1, "split.tensors.count", 4, 9, "split.tensors.count is 9, but its 4 files have"},
     {3, "GGUF", 0, 9, "is of version 9"},
     {3, "blk.1.attn_", 0, 'q', "blk.1.attn_q.weight comes twice"},
+    {1, "rope_", 0, 'x', "has the array rope_xreqs.weight, which is not known here"},
 };
 
 static void copy_part(const char *folder, int part, size_t at) {

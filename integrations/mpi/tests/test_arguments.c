@@ -136,11 +136,12 @@ static fovea_status cache_evict(int bad) {
 }
 
 static fovea_status cache_append(int bad) {
+    const int64_t twice[] = {sequence, sequence};
     fovea_kv_append_args a;
     fovea_kv_append_args_init(&a);
-    a.count = bad == 5 ? -1 : 1;
+    a.count = bad == 5 ? -1 : bad == 6 ? 2 : 1;
     a.layer = bad == 4 ? 1 : 0;
-    a.sequences = bad == 1 ? NULL : &sequence;
+    a.sequences = bad == 1 ? NULL : twice;
     a.k = a.v = fovea_tensor_bhtd(zeros, FOVEA_DTYPE_F32, 1, 1, KEYS, CHANNELS);
     drop(bad, 2, &a.k);
     drop(bad, 3, &a.v);
@@ -213,7 +214,13 @@ static const struct {
     {"cache_evict", cache_evict, {{"sequence", WRONG}, {"begin", RANGE}, {"end", RANGE}}},
     {"cache_append",
      cache_append,
-     {{"append", NONE}, {"sequences", NONE}, {"k", NONE}, {"v", NONE}, {"layer", WRONG}, {"count", RANGE}}},
+     {{"append", NONE},
+      {"sequences", NONE},
+      {"k", NONE},
+      {"v", NONE},
+      {"layer", WRONG},
+      {"count", RANGE},
+      {"sequence twice", WRONG}}},
     {"cache_attention",
      cache_attention,
      {{"args", NONE},

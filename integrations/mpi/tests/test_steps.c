@@ -345,6 +345,14 @@ static void check_long(int ranks) {
     fv_mpi_routes_free(&t.r);
 }
 
+/* Queries 100 to 104, of which the first may be 3 keys further on. */
+static void check_sees(void) {
+    fovea_attention_desc d = {.kv_len = 1000, .causal = FOVEA_CAUSAL_TOP_LEFT, .window_left = 10, .window_right = -1};
+    int64_t low, high;
+    fv_mpi_sees(&d, 100, 5, 0, 3, &low, &high);
+    test_check(low == 90 && high == 108, "queries see keys %" PRId64 " to %" PRId64, low, high);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "mpi-steps", NULL);
     rng r = rng_stream(test_seed(), "steps");
@@ -357,6 +365,7 @@ int main(int argc, char **argv) {
         run(&t, 0);
         fv_mpi_routes_free(&t.r);
     }
+    check_sees();
     check_long(1);
     check_long(2);
     return test_end();

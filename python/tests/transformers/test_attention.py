@@ -224,10 +224,14 @@ def test_compiled(family):
 
 def test_wrong_mask_is_refused():
     model = tiny_models.make("llama", "fovea")
-    visible = fovea.transformers.Visible(fovea.transformers.visible.Limits(right=0), 1, 4, 5, 1)
-    q = torch.randn(1, 1, 3, 8)
-    with pytest.raises(ValueError, match="the mask is for 4 queries and 5 keys, attention has 3 and 3"):
-        ATTENTION(model.model.layers[0].self_attn, q, q, q, visible)
+    q, k, causal = torch.randn(1, 1, 3, 8), torch.randn(1, 1, 5, 8), fovea.transformers.visible.Limits(right=0)
+    for sizes, given, keys, words in (
+        ((4, 5, 1), None, q, "4 queries and 5 keys, attention has 3 and 3"),
+        ((3, 3, 0), torch.ones(1, 4), k, "3 queries and 3 keys, attention has 3 and 5"),  # padding of other keys
+    ):
+        visible = fovea.transformers.Visible(causal, 1, *sizes, given=given)
+        with pytest.raises(ValueError, match=f"the mask is for {words}"):
+            ATTENTION(model.model.layers[0].self_attn, q, keys, keys, visible)
 
 
 @pytest.mark.parametrize("name", ["default", "exact", "fastest"])

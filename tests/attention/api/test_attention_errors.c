@@ -172,6 +172,10 @@ static void test_fields(void) {
     one = good_desc();
     one.window_left = one.window_right = INT64_MAX;
     check_desc("the widest window", one, FOVEA_OK, NULL);
+    one = all; /* limits as numbers, not as the list has them */
+    one.mask = FOVEA_MASK_BLOCKS;
+    one.mask_block_keys = 0;
+    check_desc("blocks of no key", one, FOVEA_ERROR_SHAPE, "mask_block_keys is 0; it must be at least 1");
 }
 
 /* As many channels as there may be; and one more. */

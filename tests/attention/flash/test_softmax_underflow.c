@@ -70,8 +70,31 @@ static double expected(far_kind kind, double distance, double softcap, int64_t r
     return out / sum;
 }
 
+/* Moves the keys and values of a call into a cache, whose keys are in groups. */
+static void cache_keys(const fovea_context *ctx, fovea_attention_args *args, int64_t *sequence) {
+    fovea_kv_cache_desc d;
+    fovea_kv_append_args append;
+    fovea_kv_cache_desc_init(&d);
+    fovea_kv_append_args_init(&append);
+    d.kv_heads = 1;
+    d.head_dim = args->k.shape[3];
+    d.value_dim = 1;
+    d.max_pages = KEYS / FOVEA_KV_PAGE_KEYS + 1;
+    append.count = 1;
+    append.sequences = sequence;
+    append.k = args->k;
+    append.v = args->v;
+    if (!test_check(fovea_kv_cache_create(ctx, &d, &args->cache) == FOVEA_OK &&
+                        fovea_kv_cache_add(args->cache, sequence) == FOVEA_OK &&
+                        fovea_kv_cache_append(args->cache, &append) == FOVEA_OK,
+                    "cache: %s", fovea_error_detail()))
+        exit(1);
+    args->k.data = args->v.data = NULL;
+    args->cache_sequences = sequence;
+}
+
 static void check_far(const fovea_context *ctx, far_kind kind, int64_t dim, double distance, double softcap,
-                      float query, bool flush, int64_t tile_rows) {
+                      float query, bool flush, int64_t tile_rows, bool cached) {
     const int64_t heads = heads_of(kind), rows = heads * ROWS;
     const fv_attention_choice choice = {.block_rows = 2 * ROWS, .tile_rows = tile_rows}; /* all heads in one block */
     attention_case c = case_plain(1, heads, 1, ROWS, KEYS, dim, 1);
@@ -103,6 +126,8 @@ static void check_far(const fovea_context *ctx, far_kind kind, int64_t dim, doub
                 kind == FAR_NAN_KEY && j == ODD_KEY ? poison() : sign * (float)(key * (double)key_sign(kind, j));
     }
     fovea_attention_plan *plan;
+    int64_t sequence;
+    c.desc.page_keys = cached ? FOVEA_KV_PAGE_KEYS : 0;
     if (!test_check(fv_attention_plan_create_chosen(ctx, &c.desc, &choice, &plan) == FOVEA_OK, "plan: %s",
                     fovea_error_detail()))
         exit(1);
@@ -116,6 +141,8 @@ static void check_far(const fovea_context *ctx, far_kind kind, int64_t dim, doub
         args.mask = (fovea_tensor){mask, FOVEA_DTYPE_BOOL, {1, 1, 1, KEYS}, {0, 0, 0, 1}, NULL};
     if (kind == FAR_ADDED)
         args.mask = (fovea_tensor){added, FOVEA_DTYPE_F32, {1, 1, 1, KEYS}, {0, 0, 0, 1}, NULL};
+    if (cached)
+        cache_keys(ctx, &args, &sequence);
     fp_flush(flush);
     const fovea_status status = fovea_attention_execute(plan, &args, NULL, 0);
     fp_flush(false);
@@ -126,11 +153,12 @@ static void check_far(const fovea_context *ctx, far_kind kind, int64_t dim, doub
         double due;
         const double want = expected(kind, distance, softcap, i, &due);
         if (!test_check(fabs(out[i] - want) <= 1e-6 + 1e-3 * due,
-                        "%s, %d channels, %g apart, softcap %g%s, tiles of %d: row %d is %.9g instead of %.9g",
-                        kind_words[kind], (int)dim, distance, softcap, flush ? ", flushed" : "", (int)tile_rows, (int)i,
-                        (double)out[i], want))
+                        "%s, %d channels, %g apart, softcap %g%s%s, tiles of %d: row %d is %.9g instead of %.9g",
+                        kind_words[kind], (int)dim, distance, softcap, flush ? ", flushed" : "",
+                        cached ? ", cached" : "", (int)tile_rows, (int)i, (double)out[i], want))
             break;
     }
+    fovea_kv_cache_destroy(args.cache);
     fovea_attention_plan_destroy(plan);
     free(q);
     free(k);
@@ -144,18 +172,19 @@ int main(int argc, char **argv) {
         for (int kind = 0; kind < FAR_KINDS; kind++)
             for (int several = 0; several < 2; several++) {
                 const int64_t tile_rows = several ? 24 : 2 * ROWS; /* one tile takes its keys otherwise */
-                check_far(ctx, (far_kind)kind, 64, distances[i], 0.0, 0.5f, false, tile_rows);
-                check_far(ctx, (far_kind)kind, 33, distances[i], 0.0, 100.0f, false, tile_rows);
+                check_far(ctx, (far_kind)kind, 64, distances[i], 0.0, 0.5f, false, tile_rows, false);
+                check_far(ctx, (far_kind)kind, 33, distances[i], 0.0, 100.0f, false, tile_rows, false);
+                check_far(ctx, (far_kind)kind, 33, distances[i], 0.0, 0.5f, false, tile_rows, true);
             }
     /* Scores of 1 to 2 caps: caps from 40 on bring some so far apart, lower ones none. */
     static const double caps[] = {10.0, 39.0, 40.0, 41.0, 46.0, 50.0, 60.0, 79.0, 81.0, 200.0},
                         of_cap[] = {1.0, 1.3, 1.6, 2.0};
     for (size_t i = 0; i < sizeof caps / sizeof caps[0]; i++)
         for (int j = 0; j < 4; j++)
-            check_far(ctx, FAR_ALL, 64, 2.0 * caps[i] * of_cap[j], caps[i], 0.5f, false, j % 2 ? 24 : 2 * ROWS);
+            check_far(ctx, FAR_ALL, 64, 2.0 * caps[i] * of_cap[j], caps[i], 0.5f, false, j % 2 ? 24 : 2 * ROWS, false);
     /* Squares of queries too small to be numbers, of keys almost too large. */
     if (FP_FLUSH)
-        check_far(ctx, FAR_ALL, 512, 90.0, 0.0, 1.08e-19f, true, 0);
+        check_far(ctx, FAR_ALL, 512, 90.0, 0.0, 1.08e-19f, true, 0, false);
     else
         test_skip("flush-to-zero: cannot be set here");
     fovea_context_destroy(ctx);

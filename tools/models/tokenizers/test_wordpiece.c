@@ -92,9 +92,9 @@ static void test_rules(void) {
         {"a\xff"
          "b\xc3",
          "[CLS] ab [SEP]"}, /* what is no UTF-8 */
-        {"a\xed\xa0\x80"
+        {"a\xed\xa0\x80\xed\xbf\xbf"
          "b\xf4\x90\x80\x80\xc0\x80",
-         "[CLS] ab [SEP]"},                    /* surrogate, too large, too long */
+         "[CLS] ab [SEP]"},                    /* surrogates, too large, too long */
         {"a\u2260a", "[CLS] a [UNK] a [SEP]"}, /* a symbol without its accent is an ASCII one */
         {"[SEP]", "[CLS] [ sep ] [SEP]"},      /* text, not a token */
         {"##b", "[CLS] [UNK] [UNK] [UNK] [SEP]"},
