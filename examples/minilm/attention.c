@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct options {
     const char *data;
@@ -22,9 +23,9 @@ typedef struct options {
 static int read_options(int argc, char **argv, options *opts) {
     static const cli_option table[] = {
         {"--data", "FILE", "@file " FOVEA_MINILM_DATA, cli_read_text, 0, 0, offsetof(options, data), 1,
-         "queries, keys, values and the output in float64, in the format of examples/minilm/make_data.py (default: "
-         "layer 0 "
-         "of all-MiniLM-L6-v2, on the Gettysburg Address)"},
+         "safetensors file of queries, keys, values and the output in float64, as examples/minilm/make_data.py makes "
+         "it "
+         "(default: layer 0 of all-MiniLM-L6-v2, on the Gettysburg Address)"},
         {"--threads", "N", "2", cli_read_int, 1, 4096, offsetof(options, threads), 1,
          "number of threads in the last line of the table (default: all CPUs this process may use)"},
         {"--seconds", "S", "5", cli_read_real, 0, 3600, offsetof(options, seconds), 1,
@@ -61,8 +62,10 @@ int main(int argc, char **argv) {
     if (status >= 0)
         return status;
     char message[512];
-    if (minilm_data_load(opts.data, &b.data, message, sizeof message) != 0)
+    if (minilm_data_load(opts.data, &b.data, (complaint){message, sizeof message}) != 0)
         bout_die(message);
+    b.title = strcmp(opts.data, FOVEA_MINILM_DATA) == 0 ? "layer 0 of\nall-MiniLM-L6-v2 reading the Gettysburg Address"
+                                                        : opts.data;
     if (reference_create(&b.data, &b.ref) != 0)
         bout_die("out of memory");
     b.scores = bout_allocate((size_t)(b.data.tokens * b.data.tokens), sizeof *b.scores);

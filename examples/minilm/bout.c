@@ -1,4 +1,4 @@
-/* minilm_bout.h.
+/* bout.h.
  *
  * How it measures: what is compared takes turns (BOUT_ROUNDS times), so that a machine that slows down slows all;
  * each turn begins with one run that is not counted (once is enough where a run outlasts a turn) and repeats until its
@@ -9,8 +9,7 @@
  * says so where they did not have theirs. */
 #include "bout.h"
 
-#include "peak.h"
-#include "plain_attention.h"
+#include "peak_run.h"
 #include "progress.h"
 #include "stopwatch.h"
 
@@ -151,6 +150,19 @@ static void take_turn(bout *b, contestant *row, double seconds) {
     cpu_use *use = alone ? &b->one : &b->all;
     use->worked += stopwatch(work) - worked;
     use->passed += (alone ? 1 : row->info.threads) * (stopwatch(CLOCK_MONOTONIC) - passed);
+}
+
+/* The most GFLOP/s of a tier's FMA instructions in about that many seconds, by the loop that benchmarks use, too; 0 if
+ * this build has none for the tier. */
+static double peak_gflops(fovea_isa isa, double seconds) {
+    enum { ROUNDS = 20000 };
+    double start = stopwatch(CLOCK_MONOTONIC), best = 0.0, end;
+    do {
+        double begin = stopwatch(CLOCK_MONOTONIC), flops = peak_run((int)isa, ROUNDS);
+        end = stopwatch(CLOCK_MONOTONIC);
+        best = fmax(best, 1e-9 * flops / (end - begin));
+    } while (end - start < seconds);
+    return best;
 }
 
 void bout_measure(bout *b, double seconds) {

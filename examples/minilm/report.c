@@ -24,10 +24,9 @@ static double flops(const minilm_data *data) {
 static void print_head(const bout *b) {
     const minilm_data *d = &b->data;
     const contestant *best = &b->rows[b->row_count - 1];
-    printf("Fovea %s on %s: attention in float32, layer %lld of\n", fovea_version(),
-           best->info.cpu[0] != 0 ? best->info.cpu : "a CPU without a name", (long long)d->layer);
-    printf("%s: %lld token%s, %lld head%s of %lld channel%s\n", d->title, (long long)d->tokens, plural(d->tokens),
-           (long long)d->heads, plural(d->heads), (long long)d->head_dim, plural(d->head_dim));
+    printf("Fovea %s on %s: attention in float32, %s: %lld token%s, %lld head%s of %lld channel%s\n", fovea_version(),
+           best->info.cpu[0] != 0 ? best->info.cpu : "a CPU without a name", b->title, (long long)d->tokens,
+           plural(d->tokens), (long long)d->heads, plural(d->heads), (long long)d->head_dim, plural(d->head_dim));
 }
 
 /* Says so if other programs had CPUs that the runs needed.
