@@ -176,9 +176,9 @@ def finish_layer(hidden, attended, layer, model):
 def pack(q, k, v, out):
     header, data = {}, b""
     for name, array in {"q": q, "k": k, "v": v, "out": out}.items():
-        blob = array.astype("<f8" if name == "out" else "<f4").tobytes()
-        header[name] = {"dtype": "F64" if name == "out" else "F32", "shape": array.shape, "data_offsets": [len(data), len(data) + len(blob)]}
-        data += blob
+        kind, begin = "84"[name != "out"], len(data)
+        data += array.astype(f"<f{kind}").tobytes()
+        header[name] = {"dtype": {"8": "F64", "4": "F32"}[kind], "shape": array.shape, "data_offsets": [begin, len(data)]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text + data

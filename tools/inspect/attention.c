@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char default_output[] = "attention.svg";
-
 /* ----------------------------------------------------------------------------------------------------- computing -- */
 
 /* The state of a run. */
@@ -132,61 +130,15 @@ static int compute(session *s, complaint to) {
 
 /* ------------------------------------------------------------------------------------------------------- writing -- */
 
-/* A file that was asked for, and what goes there. */
-typedef struct target {
-    const char *path;
-    void (*write)(const attention *a, FILE *to);
-} target;
+enum { OUTPUTS = 3 };
 
-enum { TARGETS = 3 };
-
-/* A picture if nothing else is asked for. */
-static void find_targets(const inspect_options *options, target targets[TARGETS]) {
-    const bool numbers = options->csv != NULL || options->json != NULL;
-    targets[0] = (target){options->csv, attention_write_csv};
-    targets[1] = (target){options->json, attention_write_json};
-    targets[2] = (target){options->output != NULL ? options->output
-                          : numbers               ? NULL
-                                                  : default_output,
-                          attention_write_svg};
-}
-
-static bool is_standard(const char *path) { return path != NULL && strcmp(path, "-") == 0; }
-
-static int check_targets(const inspect_options *options, const target targets[TARGETS], complaint to) {
-    int standard = 0;
-    for (int i = 0; i < TARGETS; i++) {
-        standard += is_standard(targets[i].path);
-        if (targets[i].path != NULL && output_check(targets[i].path, to) != 0)
-            return -1;
-    }
-    if (standard > 1)
-        return complain(to, "attention", "only one of --csv, --json and --output can be written to standard output");
-    if (options->layer >= 0 && options->head.layer >= 0)
-        return complain(to, "attention", "--head already names the layer; leave out --layer");
-    return 0;
-}
-
-static int write_all(const attention *a, const target targets[TARGETS], complaint to) {
-    bool table = true;
-    for (int i = 0; i < TARGETS; i++) {
-        output out;
-        if (targets[i].path == NULL)
-            continue;
-        if (output_begin(&out, targets[i].path, to) != 0)
-            return -1;
-        targets[i].write(a, out.to);
-        if (output_end(&out, to) != 0)
-            return -1;
-        table = table && !is_standard(targets[i].path);
-    }
-    for (int i = 0; table && i < TARGETS; i++)
-        if (targets[i].path != NULL)
-            printf("%s: attention of %lld token%s, %lld head%s\n", targets[i].path, (long long)a->tokens,
+/* Says where everything went, if none of it is on standard output. */
+static void print_table(const attention *a, const output outputs[OUTPUTS]) {
+    for (int i = 0; i < OUTPUTS; i++)
+        if (outputs[i].path != NULL)
+            printf("%s: attention of %lld token%s, %lld head%s\n", outputs[i].path, (long long)a->tokens,
                    plural(a->tokens), (long long)attention_chosen(a), plural(attention_chosen(a)));
-    if (table)
-        attention_write_table(a, stdout);
-    return 0;
+    attention_write_table(a, stdout);
 }
 
 static void close_session(session *s) {
@@ -210,10 +162,15 @@ int inspect_attention(const inspect_options *options) {
     char text[INSPECT_COMPLAINT];
     const complaint to = {text, sizeof text};
     session s = {0};
-    target targets[TARGETS];
-    int threads;
-    find_targets(options, targets);
-    int status = check_targets(options, targets, to);
+    const bool numbers = options->csv != NULL || options->json != NULL;
+    const char *picture = options->output == NULL && !numbers ? "attention.svg" : options->output;
+    const output outputs[OUTPUTS] = {{options->csv, "sentence,", attention_write_csv},
+                                     {options->json, "{\"model\":", attention_write_json},
+                                     {picture, "<svg ", attention_write_svg}};
+    bool standard;
+    int threads, status = outputs_check(outputs, OUTPUTS, &standard, to);
+    if (status == 0 && options->layer >= 0 && options->head.layer >= 0)
+        status = complain(to, "attention", "--head already names the layer; leave out --layer");
     if (status == 0)
         status = join_words(options, &s, to);
     if (status == 0 && (s.context = inspect_context(options, &threads, to)) == NULL)
@@ -227,7 +184,9 @@ int inspect_attention(const inspect_options *options) {
     if (status == 0)
         status = compute(&s, to);
     if (status == 0)
-        status = write_all(&s.a, targets, to);
+        status = outputs_write(outputs, OUTPUTS, &s.a, to);
+    if (status == 0 && !standard)
+        print_table(&s.a, outputs);
     close_session(&s);
     return status == 0 ? INSPECT_GOOD : inspect_failed(to);
 }

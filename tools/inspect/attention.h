@@ -62,9 +62,11 @@ int64_t attention_most(const attention *a, int64_t layer, int64_t head);
 
 void attention_summarize(const attention *a, int64_t layer, int64_t head, double figures[ATTENTION_FIGURES]);
 
-void attention_write_svg(const attention *a, FILE *to);
-void attention_write_csv(const attention *a, FILE *to);   /* a line for each head and token that looks */
-void attention_write_json(const attention *a, FILE *to);  /* weights and summaries */
+/* Of an attention (inspect.h). */
+int attention_write_svg(const void *of, FILE *to);
+int attention_write_csv(const void *of, FILE *to);  /* a line for each head and token that looks */
+int attention_write_json(const void *of, FILE *to); /* weights and summaries */
+
 void attention_write_table(const attention *a, FILE *to); /* summaries, a line for each head */
 
 #endif

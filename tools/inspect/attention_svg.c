@@ -93,7 +93,8 @@ static void draw_legend(FILE *to, double x, double y) {
     }
 }
 
-void attention_write_svg(const attention *a, FILE *to) {
+int attention_write_svg(const void *of, FILE *to) {
+    const attention *a = of;
     const layout l = plan(a);
     const int64_t heads = a->last_head - a->first_head + 1, maps = attention_chosen(a);
     const int64_t across = heads == 1 ? 1 : a->first_layer == a->last_layer ? ACROSS : heads;
@@ -115,4 +116,5 @@ void attention_write_svg(const attention *a, FILE *to) {
                  TOP + LABELS - 10.0 + down * floor((double)i / (double)across), a->first_layer + i / heads,
                  a->first_head + i % heads);
     heat_end(to);
+    return 0;
 }

@@ -101,7 +101,8 @@ static void write_csv_head_line(const attention *a, FILE *to) {
     fputc('\n', to);
 }
 
-void attention_write_csv(const attention *a, FILE *to) {
+int attention_write_csv(const void *of, FILE *to) {
+    const attention *a = of;
     write_csv_head_line(a, to);
     for (int64_t layer = a->first_layer; layer <= a->last_layer; layer++)
         for (int64_t head = a->first_head; head <= a->last_head; head++) {
@@ -115,61 +116,53 @@ void attention_write_csv(const attention *a, FILE *to) {
                 fputc('\n', to);
             }
         }
+    return 0;
 }
 
-static void write_json_head(const attention *a, int64_t layer, int64_t head, FILE *to) {
-    const float *weight = attention_weights(a, layer, head);
-    double figures[ATTENTION_FIGURES];
-    attention_summarize(a, layer, head, figures);
-    fprintf(to, "    {\"layer\": %lld, \"head\": %lld,\n     \"summary\": {", (long long)layer, (long long)head);
-    for (int i = 0; i < ATTENTION_FIGURES; i++) {
-        fprintf(to, "%s\"%s\": ", i > 0 ? ", " : "", figure_names[i]);
-        record_json_number(to, figures[i]);
-    }
+static json_t *numbers_of(const float *numbers, int64_t count) {
+    json_t *array = json_array();
+    for (int64_t i = 0; i < count; i++)
+        array = record_append(array, record_number((double)numbers[i]));
+    return array;
+}
+
+static json_t *head_of(const attention *a, int64_t layer, int64_t head) {
     const int64_t place = attention_place(a, layer, head);
-    fputs("},\n     \"received\": [", to);
-    for (int64_t key = 0; key < a->tokens; key++) {
-        if (key > 0)
-            fputs(", ", to);
-        record_json_number(to, (double)a->received[place + key]);
-    }
-    fputs("],\n     \"top\": [", to);
+    double figures[ATTENTION_FIGURES];
+    json_t *summary = json_object(), *top = json_array(), *weights = json_array();
+    attention_summarize(a, layer, head, figures);
+    for (int i = 0; i < ATTENTION_FIGURES; i++)
+        summary = record_add(summary, figure_names[i], record_number(figures[i]));
     for (int64_t query = 0; query < a->tokens; query++) {
-        const int64_t *top = a->top + (place + query) * ENCODER_TOP;
-        fputs(query > 0 ? ", [" : "[", to);
-        for (int64_t i = 0; i < ENCODER_TOP && top[i] >= 0; i++)
-            fprintf(to, "%s%lld", i > 0 ? ", " : "", (long long)top[i]);
-        fputc(']', to);
+        const int64_t *keys = a->top + (place + query) * ENCODER_TOP;
+        json_t *most = json_array();
+        for (int64_t i = 0; i < ENCODER_TOP && keys[i] >= 0; i++)
+            most = record_append(most, json_integer(keys[i]));
+        top = record_append(top, most);
+        weights = record_append(weights, numbers_of(attention_weights(a, layer, head) + query * a->tokens, a->tokens));
     }
-    fputs("],\n     \"weights\": [", to);
-    for (int64_t query = 0; query < a->tokens; query++) {
-        fputs(query > 0 ? ",\n                 [" : "[", to);
-        for (int64_t key = 0; key < a->tokens; key++) {
-            if (key > 0)
-                fputs(", ", to);
-            record_json_number(to, (double)*weight++);
-        }
-        fputc(']', to);
-    }
-    fputs("]}", to);
+    return json_pack("{s:I, s:I, s:o, s:o, s:o, s:o}", "layer", layer, "head", head, "summary", summary, "received",
+                     numbers_of(a->received + place, a->tokens), "top", top, "weights", weights);
 }
 
-void attention_write_json(const attention *a, FILE *to) {
-    fputs("{\n  \"model\": ", to);
-    record_json_text(to, a->model);
-    fputs(",\n  \"sentence\": ", to);
-    record_json_text(to, a->sentence);
-    fputs(",\n  \"tokens\": [", to);
-    for (int64_t t = 0; t < a->tokens; t++) {
-        if (t > 0)
-            fputs(", ", to);
-        record_json_text(to, a->token[t].text);
-    }
-    fprintf(to, "],\n  \"causal\": %s,\n  \"heads\": [\n", a->causal ? "true" : "false");
-    for (int64_t layer = a->first_layer; layer <= a->last_layer; layer++)
-        for (int64_t head = a->first_head; head <= a->last_head; head++) {
-            write_json_head(a, layer, head, to);
+/* A head at a time: all weights as JSON are many times what they are as floats. */
+int attention_write_json(const void *of, FILE *to) {
+    const attention *a = of;
+    json_t *tokens = json_array();
+    for (int64_t t = 0; t < a->tokens; t++)
+        tokens = record_append(tokens, record_text(a->token[t].text));
+    fputs("{\"model\": ", to);
+    int status = record_write(record_text(a->model), to);
+    fputs(", \"sentence\": ", to);
+    status |= record_write(record_text(a->sentence), to);
+    fputs(", \"tokens\": ", to);
+    status |= record_write(tokens, to);
+    fprintf(to, ", \"causal\": %s, \"heads\": [\n", a->causal ? "true" : "false");
+    for (int64_t layer = a->first_layer; status == 0 && layer <= a->last_layer; layer++)
+        for (int64_t head = a->first_head; status == 0 && head <= a->last_head; head++) {
+            status = record_write(head_of(a, layer, head), to);
             fputs(layer == a->last_layer && head == a->last_head ? "\n" : ",\n", to);
         }
-    fputs("  ]\n}\n", to);
+    fputs("]}\n", to);
+    return status;
 }

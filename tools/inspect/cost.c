@@ -158,7 +158,8 @@ static void print_table(const cost_form *form, bool measured, int threads, FILE 
 }
 
 /* A form that the shape does not have has no figures. */
-static void print_csv(const cost_form *form, FILE *to) {
+static int write_csv(const void *of, FILE *to) {
+    const cost_form *form = of;
     fputs("form,what,parameters,projection_flops,attention_flops,output_flops,bytes,scratch,seconds,time_ratio,"
           "cannot_hold,cheaper_from_queries,cheaper_to_queries\n",
           to);
@@ -190,6 +191,7 @@ static void print_csv(const cost_form *form, FILE *to) {
         else
             fprintf(to, "%lld\n", (long long)cheaper.to);
     }
+    return 0;
 }
 
 int inspect_cost(const inspect_options *options) {
@@ -198,7 +200,9 @@ int inspect_cost(const inspect_options *options) {
     cost_form form[COST_FORMS];
     fovea_mha_desc layer;
     fovea_attention_desc attention;
-    int threads = 0, status = options->csv != NULL ? output_check(options->csv, to) : 0;
+    const output csv = {options->csv, "form,", write_csv};
+    bool standard;
+    int threads = 0, status = outputs_check(&csv, 1, &standard, to);
     if (status == 0)
         status = describe(options, &layer, &attention, to);
     memcpy(form, cost_all_forms, sizeof form);
@@ -210,12 +214,9 @@ int inspect_cost(const inspect_options *options) {
         status = cost_probe_biases(form, to);
     if (status == 0 && options->measure)
         status = cost_measure(options, form, &threads, to);
-    output out;
-    if (status == 0 && options->csv != NULL && (status = output_begin(&out, options->csv, to)) == 0) {
-        print_csv(form, out.to);
-        status = output_end(&out, to);
-    }
-    if (status == 0 && !(options->csv != NULL && strcmp(options->csv, "-") == 0))
+    if (status == 0)
+        status = outputs_write(&csv, 1, form, to);
+    if (status == 0 && !standard)
         print_table(form, options->measure, threads, stdout);
     return status == 0 ? INSPECT_GOOD : inspect_failed(to);
 }

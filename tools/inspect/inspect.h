@@ -43,21 +43,19 @@ int inspect_options_read(int argc, char **argv, inspect_options *options);
 
 /* ----------------------------------------------------------------------------------------------------- output.c -- */
 
-/* A text that is being written; ends in a file, or in standard output where the path is "-". */
+/* A text that a command can write: into a file, or to standard output where the path is "-". */
 typedef struct output {
-    const char *path;
-    FILE *to; /* write here; errors are found by output_end() */
-    char *text;
-    size_t length;
+    const char *path;                       /* NULL: not asked for */
+    const char *begins;                     /* what a file must begin with, to be replaced; at most 16 bytes */
+    int (*write)(const void *of, FILE *to); /* -1: out of memory; errors of the stream are found here */
 } output;
 
-/* Can the file be written? -1 and a complaint if not; nothing is changed. To be asked before what takes long. */
-int output_check(const char *path, complaint to);
+/* Can all be written, at most one of them to standard output (*standard)? -1 and a complaint if not; nothing is
+ * changed. To be asked before what takes long. */
+int outputs_check(const output *outputs, int count, bool *standard, complaint to);
 
-int output_begin(output *out, const char *path, complaint to);
-
-/* Puts the text in place of what is there, whole or not at all. */
-int output_end(output *out, complaint to);
+/* Puts each text in place of what is there, whole or not at all. */
+int outputs_write(const output *outputs, int count, const void *of, complaint to);
 
 /* ------------------------------------------------------------------------------------------------------- errors -- */
 

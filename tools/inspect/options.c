@@ -49,7 +49,8 @@ static const cli_option options_table[] = {
      "run all forms in turn, and print the median time of each and its ratio to form 0"},
     {"--seconds", "N", "10", cli_read_number, 1, 3600, AT(seconds), COST, "how long to measure (default: 5)"},
     {"--csv", "FILE", "@file costs.csv", cli_read_text, 0, 0, AT(csv), COST | SIMILARITY | ATTENTION,
-     "write all figures to FILE as CSV; - prints them in place of the table"},
+     "write all figures to FILE as CSV; - prints them in place of the table; a file of anything else is never "
+     "replaced"},
     {"--svg", "FILE", "@file heads.svg", cli_read_text, 0, 0, AT(svg), SIMILARITY,
      "draw heat maps of layers x heads and histograms into FILE"},
     {"--samples", "N", "32", cli_read_number, 2, 1 << 16, AT(samples), SIMILARITY,

@@ -1,9 +1,11 @@
 /* records.h. */
 #include "records.h"
 
+#include "prompt.h"
+
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
-#include <utf8proc.h>
 
 void record_csv_text(FILE *to, const char *text) {
     if (text[strcspn(text, ",\"\r\n")] == '\0') {
@@ -19,30 +21,30 @@ void record_csv_text(FILE *to, const char *text) {
     fputc('"', to);
 }
 
-void record_json_text(FILE *to, const char *text) {
-    utf8proc_ssize_t left = (utf8proc_ssize_t)strlen(text);
-    const utf8proc_uint8_t *at = (const utf8proc_uint8_t *)text;
-    fputc('"', to);
-    while (left > 0) {
-        utf8proc_int32_t c;
-        const utf8proc_ssize_t bytes = utf8proc_iterate(at, left, &c);
-        if (bytes < 1)
-            fputs("\\ufffd", to);
-        else if (c == '"' || c == '\\')
-            fprintf(to, "\\%c", (int)c);
-        else if (c < ' ')
-            fprintf(to, "\\u%04x", (unsigned)c);
-        else
-            fwrite(at, 1, (size_t)bytes, to);
-        at += bytes < 1 ? 1 : bytes;
-        left -= bytes < 1 ? 1 : bytes;
-    }
-    fputc('"', to);
+json_t *record_text(const char *text) {
+    int64_t replaced;
+    char *sound = prompt_utf8(text, strlen(text), &replaced);
+    json_t *value = sound != NULL ? json_string(sound) : NULL;
+    free(sound);
+    return value;
 }
 
-void record_json_number(FILE *to, double number) {
-    if (isfinite(number))
-        fprintf(to, "%.9g", number);
-    else
-        fputs("null", to);
+json_t *record_number(double number) { return isfinite(number) ? json_real(number) : json_null(); }
+
+static json_t *complete(json_t *whole, int status) {
+    if (status != 0)
+        json_decref(whole);
+    return status == 0 ? whole : NULL;
+}
+
+json_t *record_add(json_t *object, const char *name, json_t *value) {
+    return complete(object, json_object_set_new(object, name, value));
+}
+
+json_t *record_append(json_t *array, json_t *value) { return complete(array, json_array_append_new(array, value)); }
+
+int record_write(json_t *value, FILE *to) {
+    const int status = value != NULL ? json_dumpf(value, to, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)) : -1;
+    json_decref(value);
+    return status;
 }

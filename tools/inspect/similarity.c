@@ -174,41 +174,6 @@ static int compute_all(similarity *s, int threads, complaint to) {
 
 /* -------------------------------------------------------------------------------------------------------- output -- */
 
-enum { FORMATS = 3 };
-
-/* One of the files that can be written. */
-typedef struct format {
-    const char *path; /* NULL: not asked for */
-    void (*write)(const similarity *s, FILE *to);
-} format;
-
-/* Are the paths good? *standard: one of them is standard output. */
-static int check_formats(const format formats[FORMATS], bool *standard, complaint to) {
-    int to_standard = 0;
-    for (int i = 0; i < FORMATS; i++) {
-        const char *path = formats[i].path;
-        to_standard += path != NULL && strcmp(path, "-") == 0;
-        if (path != NULL && output_check(path, to) != 0)
-            return -1;
-    }
-    *standard = to_standard > 0;
-    return to_standard < 2 ? 0 : complain(to, "similarity", "only one of CSV, JSON and SVG can go to standard output");
-}
-
-static int write_formats(const similarity *s, const format formats[FORMATS], complaint to) {
-    for (int i = 0; i < FORMATS; i++) {
-        output out;
-        if (formats[i].path == NULL)
-            continue;
-        if (output_begin(&out, formats[i].path, to) != 0)
-            return -1;
-        formats[i].write(s, out.to);
-        if (output_end(&out, to) != 0)
-            return -1;
-    }
-    return 0;
-}
-
 static void write_table(const similarity *s) {
     if (s->chosen.layer >= 0)
         similarity_one(s, stdout);
@@ -233,8 +198,9 @@ static void free_all(similarity *s) {
 int inspect_similarity(const inspect_options *options) {
     char text[INSPECT_COMPLAINT];
     const complaint to = {text, sizeof text};
-    const format formats[FORMATS] = {
-        {options->csv, similarity_csv}, {options->json, similarity_json}, {options->svg, similarity_svg}};
+    const output outputs[] = {{options->csv, "stack,", similarity_csv},
+                              {options->json, "{\"model\":", similarity_json},
+                              {options->svg, "<svg ", similarity_svg}};
     similarity s = {.path = options->words[0],
                     .samples = options->samples ? options->samples : DEFAULT_SAMPLES,
                     .rank = options->rank,
@@ -243,7 +209,7 @@ int inspect_similarity(const inspect_options *options) {
     int threads;
     bool standard = false;
     fovea_context *context = inspect_context(options, &threads, to); /* how many threads this process may use */
-    int status = context != NULL ? check_formats(formats, &standard, to) : -1;
+    int status = context != NULL ? outputs_check(outputs, 3, &standard, to) : -1;
     fovea_context_destroy(context);
     if (status == 0 && options->svg != NULL && s.chosen.layer >= 0)
         status = complain(to, "similarity", "--svg draws all heads, so it cannot be combined with --head");
@@ -260,7 +226,7 @@ int inspect_similarity(const inspect_options *options) {
     else if (status == 0)
         write_table(&s);
     if (status == 0)
-        status = write_formats(&s, formats, to);
+        status = outputs_write(outputs, 3, &s, to);
     free_all(&s);
     return status == 0 ? INSPECT_GOOD : inspect_failed(to);
 }

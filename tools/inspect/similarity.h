@@ -92,11 +92,12 @@ void similarity_one(const similarity *s, FILE *to);     /* the chosen head */
 
 /* ----------------------------------------------------------------------------------------- similarity_records.c -- */
 
-void similarity_csv(const similarity *s, FILE *to);
-void similarity_json(const similarity *s, FILE *to);
+/* Of a similarity (inspect.h). */
+int similarity_csv(const void *of, FILE *to);
+int similarity_json(const void *of, FILE *to);
 
 /* --------------------------------------------------------------------------------------------- similarity_svg.c -- */
 
-void similarity_svg(const similarity *s, FILE *to);
+int similarity_svg(const void *of, FILE *to);
 
 #endif

@@ -29,7 +29,8 @@ static void write_figures(FILE *to, const double figure[FIGURES]) {
     fputc('\n', to);
 }
 
-void similarity_csv(const similarity *s, FILE *to) {
+int similarity_csv(const void *of, FILE *to) {
+    const similarity *s = of;
     char text[512];
     fputs("stack,layer,attention,head,d_model,d_k", to);
     for (int f = 0; f < FIGURES; f++)
@@ -51,115 +52,90 @@ void similarity_csv(const similarity *s, FILE *to) {
                     (long long)s->random[i].d_k);
             write_figures(to, s->random[i].figure[h]);
         }
+    return 0;
 }
 
 /* ---------------------------------------------------------------------------------------------------------- JSON -- */
 
-static void write_object(FILE *to, const double figure[FIGURES]) {
-    for (int f = 0; f < FIGURES; f++) {
-        fprintf(to, "%s\"%s\": ", f > 0 ? ", " : "", similarity_column(f));
-        record_json_number(to, figure[f]);
-    }
-    fputc('}', to);
+static json_t *object_of(const double figure[FIGURES]) {
+    json_t *object = json_object();
+    for (int f = 0; f < FIGURES; f++)
+        object = record_add(object, similarity_column(f), record_number(figure[f]));
+    return object;
 }
 
-static void write_layers(const similarity *s, FILE *to) {
+static json_t *layers_of(const similarity *s) {
     char text[512];
-    fputs(",\n  \"layers\": [", to);
+    json_t *layers = json_array();
     for (int64_t i = 0; i < s->layers; i++) {
         const model_layer *l = &s->layer[i];
-        fputs(i > 0 ? ",\n    {\"stack\": " : "\n    {\"stack\": ", to);
-        record_json_text(to, stack_of(l, text));
-        fprintf(to,
-                ", \"layer\": %lld, \"attention\": \"%s\", \"d_model\": %lld, \"d_k\": %lld, \"heads\": %lld, "
-                "\"kv_heads\": %lld, \"used\": %lld, \"positions\": ",
-                (long long)l->number, kind_of(l), (long long)l->d_model, (long long)l->d_k, (long long)l->heads,
-                (long long)l->kv_heads, (long long)l->used);
-        if (l->positions != NULL)
-            record_json_text(to, l->positions);
-        else
-            fputs("null", to);
-        fputc('}', to);
+        layers = record_append(layers, json_pack("{s:o, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:s?}", "stack",
+                                                 record_text(stack_of(l, text)), "layer", l->number, "attention",
+                                                 kind_of(l), "d_model", l->d_model, "d_k", l->d_k, "heads", l->heads,
+                                                 "kv_heads", l->kv_heads, "used", l->used, "positions", l->positions));
     }
-    fputs("\n  ]", to);
+    return layers;
 }
 
-static void write_heads(const similarity *s, FILE *to) {
+static json_t *heads_of(const similarity *s) {
     char text[512];
-    bool any = false;
-    fputs(",\n  \"heads\": [", to);
+    json_t *heads = json_array();
     for (int64_t i = 0; i < s->layers; i++)
         for (int64_t h = 0; h < s->layer[i].heads; h++) {
             const model_layer *l = &s->layer[i];
             if (!wanted(s, l, h))
                 continue;
-            fputs(any ? ",\n    {\"stack\": " : "\n    {\"stack\": ", to);
-            any = true;
-            record_json_text(to, stack_of(l, text));
-            fprintf(to, ", \"layer\": %lld, \"attention\": \"%s\", \"head\": %lld, ", (long long)l->number, kind_of(l),
-                    (long long)h);
-            write_object(to, s->figure[s->first[i] + h]);
+            json_t *head = json_pack("{s:o, s:I, s:s, s:I}", "stack", record_text(stack_of(l, text)), "layer",
+                                     l->number, "attention", kind_of(l), "head", h);
+            for (int f = 0; f < FIGURES; f++)
+                head = record_add(head, similarity_column(f), record_number(s->figure[s->first[i] + h][f]));
+            heads = record_append(heads, head);
         }
-    fputs("\n  ]", to);
+    return heads;
 }
 
-static void write_random(const similarity *s, FILE *to) {
-    fputs(",\n  \"random\": [", to);
+static json_t *random_of(const similarity *s) {
+    json_t *shapes = json_array();
     for (int i = 0; i < s->shapes; i++) {
         const random_heads *r = &s->random[i];
-        fprintf(to, "%s\n    {\"d_model\": %lld, \"d_k\": %lld, \"heads\": %lld, \"mean\": {", i > 0 ? "," : "",
-                (long long)r->d_model, (long long)r->d_k, (long long)s->samples);
-        write_object(to, r->mean);
-        fputs(", \"deviation\": {", to);
-        write_object(to, r->deviation);
-        fputc('}', to);
+        shapes = record_append(shapes,
+                               json_pack("{s:I, s:I, s:I, s:o, s:o}", "d_model", r->d_model, "d_k", r->d_k, "heads",
+                                         s->samples, "mean", object_of(r->mean), "deviation", object_of(r->deviation)));
     }
-    fputs("\n  ]", to);
+    return shapes;
 }
 
-static void write_histograms(const similarity *s, FILE *to) {
+static json_t *histograms_of(const similarity *s) {
     enum { PARTS = 20 };
-    fputs(",\n  \"histograms\": {", to);
+    json_t *histograms = json_object();
     for (int f = 0; f < FIGURES; f++) {
         const similarity_range r = similarity_find_range(s, f);
         int64_t count[PARTS];
+        json_t *heads = json_array();
         similarity_count(s, f, &r, PARTS, count);
-        fprintf(to, "%s\n    \"%s\": {\"low\": ", f > 0 ? "," : "", similarity_column(f));
-        record_json_number(to, r.low);
-        fputs(", \"high\": ", to);
-        record_json_number(to, r.high);
-        fputs(", \"heads\": [", to);
         for (int i = 0; i < PARTS; i++)
-            fprintf(to, "%s%lld", i > 0 ? ", " : "", (long long)count[i]);
-        fputs("]}", to);
+            heads = record_append(heads, json_integer(count[i]));
+        histograms = record_add(
+            histograms, similarity_column(f),
+            json_pack("{s:o, s:o, s:o}", "low", record_number(r.low), "high", record_number(r.high), "heads", heads));
     }
-    fputs("\n  }", to);
+    return histograms;
 }
 
-static void write_left_out(const similarity *s, FILE *to) {
+static json_t *left_out_of(const similarity *s) {
     const rest *r = model_rest(s->file);
-    fputs(",\n  \"left_out\": [", to);
-    for (int i = 0; i < r->count; i++) {
-        fputs(i > 0 ? ",\n    {\"names\": " : "\n    {\"names\": ", to);
-        record_json_text(to, rest_names(&r->item[i]));
-        fprintf(to, ", \"arrays\": %lld, \"why\": ", (long long)r->item[i].count);
-        record_json_text(to, r->item[i].why);
-        fputc('}', to);
-    }
-    fputs(r->count > 0 ? "\n  ]" : "]", to);
+    json_t *arrays = json_array();
+    for (int i = 0; i < r->count; i++)
+        arrays = record_append(arrays, json_pack("{s:o, s:I, s:s}", "names", record_text(rest_names(&r->item[i])),
+                                                 "arrays", r->item[i].count, "why", r->item[i].why));
+    return arrays;
 }
 
-void similarity_json(const similarity *s, FILE *to) {
-    fputs("{\n  \"model\": ", to);
-    record_json_text(to, s->path);
-    fputs(",\n  \"model_type\": ", to);
-    record_json_text(to, model_type(s->file));
-    fprintf(to, ",\n  \"files\": %d,\n  \"whole\": %s", model_files(s->file),
-            model_partial(s->file) == NULL ? "true" : "false");
-    write_layers(s, to);
-    write_heads(s, to);
-    write_random(s, to);
-    write_histograms(s, to);
-    write_left_out(s, to);
-    fputs("\n}\n", to);
+int similarity_json(const void *of, FILE *to) {
+    const similarity *s = of;
+    return record_write(json_pack("{s:o, s:s, s:i, s:b, s:o, s:o, s:o, s:o, s:o}", "model", record_text(s->path),
+                                  "model_type", model_type(s->file), "files", model_files(s->file), "whole",
+                                  model_partial(s->file) == NULL, "layers", layers_of(s), "heads", heads_of(s),
+                                  "random", random_of(s), "histograms", histograms_of(s), "left_out", left_out_of(s)),
+                        to);
 }

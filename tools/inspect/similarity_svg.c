@@ -165,7 +165,8 @@ static void draw_panel(const panel *p, const struct question *q, FILE *to, doubl
     draw_legend(p, to, x, below);
 }
 
-void similarity_svg(const similarity *s, FILE *to) {
+int similarity_svg(const void *of, FILE *to) {
+    const similarity *s = of;
     int64_t heads = 0;
     for (int64_t i = 0; i < s->layers; i++)
         heads = s->layer[i].heads > heads ? s->layer[i].heads : heads;
@@ -190,4 +191,5 @@ void similarity_svg(const similarity *s, FILE *to) {
                    heads);
     }
     heat_end(to);
+    return 0;
 }

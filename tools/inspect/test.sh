@@ -158,6 +158,7 @@ PY
     refuses 'only one of CSV, JSON and SVG' similarity alike.safetensors --heads 2 --svg - --csv -
     refuses 'not a regular file' similarity alike.safetensors --heads 2 --svg beside
     for way in --csv --svg --json; do
+        refuses 'alike.safetensors: holds something else' similarity alike.safetensors --heads 2 $way alike.safetensors
         refuses 'folder/file: its folder does not exist' similarity alike.safetensors --heads 2 $way folder/file
     done
     refuses 'folder/file: its folder does not exist' cost --d-model 8 --heads 2 --csv folder/file
