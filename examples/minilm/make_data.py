@@ -37,12 +37,16 @@ import hashlib
 import json
 import pathlib
 import struct
+import sys
 import unicodedata
 import zipfile
 
 import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "tools/models"))
+import model_files  # noqa: E402
+
 MODEL_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 LAYERS, HEADS, WIDTH = 6, 12, 384
 HEAD_DIM = WIDTH // HEADS
@@ -173,17 +177,6 @@ def finish_layer(hidden, attended, layer, model):
 
 # ---- the file
 
-def pack(q, k, v, out):
-    header, data = {}, b""
-    for name, array in {"q": q, "k": k, "v": v, "out": out}.items():
-        kind, begin = "84"[name != "out"], len(data)
-        data += array.astype(f"<f{kind}").tobytes()
-        header[name] = {"dtype": {"8": "F64", "4": "F32"}[kind], "shape": array.shape, "data_offsets": [begin, len(data)]}
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    return struct.pack("<Q", len(text)) + text + data
-
-
 def print_stats(layer, scores):
     """How far apart the scores of a row lie, and over how many keys a row spreads (e to the power of its entropy)."""
     weights = exp(scores - scores.max(axis=-1, keepdims=True))
@@ -211,7 +204,9 @@ def main():
         out, scores = attend(q, k, v)
         if layer == arguments.layer:
             path = HERE / f"layer{layer}.safetensors"
-            blob = pack(q, k, v, out)
+            arrays = {"q": (q, "<f4"), "k": (k, "<f4"), "v": (v, "<f4"), "out": (out, "<f8")}
+            blob = model_files.safetensors({name: (array.shape, array.astype(kind).tobytes(), f"F{8 * int(kind[2])}")
+                                            for name, (array, kind) in arrays.items()})
             path.write_bytes(blob)
             print(f"{path.name}: {len(ids)} tokens, {len(blob)} bytes, sha256 {hashlib.sha256(blob).hexdigest()}")
         if arguments.stats:

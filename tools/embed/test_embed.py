@@ -15,6 +15,9 @@ import subprocess
 import sys
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
+import model_files  # noqa: E402
+
 WIDTH, INNER, LAYERS, HEADS, TOKENS = 16, 32, 2, 2, 24
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"] + [chr(c) for c in range(97, 123)] + ["##" + chr(c) for c in range(97, 123)]
 program, folder = sys.argv[1], pathlib.Path(sys.argv[2])
@@ -39,15 +42,12 @@ def make_model(model):
         arrays[name if name.endswith("weight") else name + ".weight"] = shape
         if not name.endswith("weight"):
             arrays[name + ".bias"] = shape[:1]
-    header, data = {}, b""
+    files = {}
     for name, shape in arrays.items():
         count = shape[0] * (shape[1] if len(shape) > 1 else 1)
-        values = struct.pack(f"<{count}f", *(draw.gauss(0, 0.5) for _ in range(count)))
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
-        data += values
-    text = json.dumps(header).encode()
+        files[name] = shape, model_files.floats([draw.gauss(0, 0.5) for _ in range(count)])
     model.mkdir(parents=True, exist_ok=True)
-    (model / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    (model / "model.safetensors").write_bytes(model_files.safetensors(files))
     (model / "config.json").write_text(json.dumps({"model_type": "bert", "num_attention_heads": HEADS}))
     (model / "vocab.txt").write_text("\n".join(WORDS) + "\n")
 

@@ -62,7 +62,7 @@ int64_t attention_most(const attention *a, int64_t layer, int64_t head);
 
 void attention_summarize(const attention *a, int64_t layer, int64_t head, double figures[ATTENTION_FIGURES]);
 
-/* Of an attention (inspect.h). */
+/* As outputs write (inspect.h); of is an attention. */
 int attention_write_svg(const void *of, FILE *to);
 int attention_write_csv(const void *of, FILE *to);  /* a line for each head and token that looks */
 int attention_write_json(const void *of, FILE *to); /* weights and summaries */

@@ -1,5 +1,5 @@
-/* Values of CSV (RFC 4180, lines ending in LF) and JSON (by jansson). What makes JSON of others takes these over, and is
- * NULL where one of them is: memory was short. */
+/* Values of CSV (RFC 4180, lines ending in LF) and JSON (by jansson). Functions that make JSON of others own these
+ * then, and return NULL where one of them is: memory was short. */
 #ifndef INSPECT_RECORDS_H
 #define INSPECT_RECORDS_H
 

@@ -92,7 +92,7 @@ void similarity_one(const similarity *s, FILE *to);     /* the chosen head */
 
 /* ----------------------------------------------------------------------------------------- similarity_records.c -- */
 
-/* Of a similarity (inspect.h). */
+/* As outputs write (inspect.h); of is a similarity. */
 int similarity_csv(const void *of, FILE *to);
 int similarity_json(const void *of, FILE *to);
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test.sh STEP: one test of fovea-inspect as a program. Run by ctest, which sets INSPECT (the program), MAKE_MODEL, SOURCE (this
+# test.sh STEP: one test of fovea-inspect as a program. Run by ctest, which sets INSPECT (the program), SOURCE (this
 # folder) and SCRATCH (a folder of the step's own).
 step=$1 name=fovea-inspect program=$INSPECT
 . "$(dirname "$0")/../../tests/support/program.sh"
@@ -333,7 +333,7 @@ END
     refuses 'has no head 1.2: layers are 0 to 1' similarity alike.safetensors --heads 2 --head 1.2
     refuses 'cannot be combined with --head' similarity alike.safetensors --heads 2 --head 1.1 --svg b.svg
     # 100 layers x 100 heads: as large as it is readable, and no more.
-    "$MAKE_MODEL" 100 100 8 1 many.safetensors || fail "no model"
+    python3 "$SOURCE/../models/model_files.py" 100 100 8 1 many.safetensors || fail "no model"
     expect 0 similarity many.safetensors --heads 100 --svg many.svg --samples 2
     python3 - <<'PY' || fail "many.svg cannot be read"
 import os, re
@@ -346,7 +346,7 @@ PY
     ;;
 
 memory) # one layer at a time: 30 layers of 1.6 MB, less memory than half of the file
-    mkdir large && "$MAKE_MODEL" 30 16 1024 16 large/model.safetensors || fail "no model"
+    mkdir large && python3 "$SOURCE/../models/model_files.py" 30 16 1024 16 large/model.safetensors || fail "no model"
     bounded() { # bounded FILES: their sum is more than twice the memory that the program takes
         python3 - "$INSPECT" "$@" <<'PY' || fail "more memory than it should take"
 import os, resource, subprocess, sys

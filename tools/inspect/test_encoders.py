@@ -12,6 +12,9 @@ import struct
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
+import model_files  # noqa: E402
+
 WIDTH, HEADS, INNER, LAYERS, PLACES = 8, 2, 12, 2, 20
 SENTENCE = "The cat's 42"
 
@@ -140,15 +143,10 @@ def arrays_of(model, names, family):
 
 
 def write_safetensors(path, arrays):
-    header, data = {}, b""
-    for name, rows in arrays.items():
-        flat = [v for row in rows for v in row] if isinstance(rows[0], list) else rows
-        shape = [len(rows), len(rows[0])] if isinstance(rows[0], list) else [len(rows)]
-        piece = struct.pack(f"<{len(flat)}f", *flat)
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(piece)]}
-        data += piece
-    text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    flat = {name: [v for row in rows for v in row] if isinstance(rows[0], list) else rows for name, rows in arrays.items()}
+    path.write_bytes(model_files.safetensors({
+        name: ([len(rows), len(rows[0])] if isinstance(rows[0], list) else [len(rows)], model_files.floats(flat[name]))
+        for name, rows in arrays.items()}))
 
 
 # -------------------------------------------------------------------------------------------------------------- tokenizers

@@ -15,6 +15,9 @@ import random
 import struct
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
+import model_files  # noqa: E402
+
 WIDTH, HEADS, D_K, LAYERS = 12, 4, 3, 2
 QKV = ("q", "k", "v")
 
@@ -143,13 +146,8 @@ DTYPES = {"F32": lambda x: struct.pack("<f", x), "F16": lambda x: struct.pack("<
 
 def write(path, arrays, dtype):
     """arrays: name -> rows. The numbers are the same in all three types."""
-    header, data = {}, b""
-    for name, rows in arrays.items():
-        piece = b"".join(DTYPES[dtype](number) for row in rows for number in row)
-        header[name] = {"dtype": dtype, "shape": [len(rows), len(rows[0])], "data_offsets": [len(data), len(data) + len(piece)]}
-        data += piece
-    text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    path.write_bytes(model_files.safetensors({name: ([len(rows), len(rows[0])], b"".join(DTYPES[dtype](x) for row in rows for x in row))
+                                              for name, rows in arrays.items()}, dtype))
 
 
 def matrix(rng, rows, columns):
@@ -233,25 +231,16 @@ def check(folder):
 # ----------------------------------------------------------------------------------------------------------- sharding --
 
 def shard(folder, count):
-    """Arrays are dealt out in turn, so that a layer's are in several files; bytes are copied piece by piece."""
-    with open(folder / "model.safetensors", "rb") as file:
-        length = struct.unpack("<Q", file.read(8))[0]
-        header = json.loads(file.read(length))
-        names, index = list(header), {"metadata": {}, "weight_map": {}}
-        for n in range(count):
-            path = folder / f"model-{n + 1:05d}-of-{count:05d}.safetensors"
-            part, end = {}, 0
-            for name in names[n::count]:
-                begin, stop = header[name]["data_offsets"]
-                part[name] = {**header[name], "data_offsets": [end, end + stop - begin]}
-                end += stop - begin
-                index["weight_map"][name] = path.name
-            text = json.dumps(part).encode()
-            with open(path, "wb") as to:
-                to.write(struct.pack("<Q", len(text)) + text)
-                for name in part:
-                    file.seek(8 + length + header[name]["data_offsets"][0])
-                    to.write(file.read(header[name]["data_offsets"][1] - header[name]["data_offsets"][0]))
+    """Arrays are dealt out in turn, so that a layer's are in several files."""
+    data = (folder / "model.safetensors").read_bytes()
+    begin = 8 + struct.unpack("<Q", data[:8])[0]
+    header, index = json.loads(data[8:begin]), {"metadata": {}, "weight_map": {}}
+    for n in range(count):
+        path = folder / f"model-{n + 1:05d}-of-{count:05d}.safetensors"
+        part = {name: (one["shape"], data[begin + one["data_offsets"][0]:begin + one["data_offsets"][1]], one["dtype"])
+                for name, one in list(header.items())[n::count]}
+        index["weight_map"] |= dict.fromkeys(part, path.name)
+        path.write_bytes(model_files.safetensors(part))
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     (folder / "model.safetensors").unlink()
 

@@ -7,21 +7,16 @@ zeros.safetensors    the same names, W^V all zero
 minilm/              an encoder of BERT's names, 2 layers of 12 heads, which look at all tokens alike, as their queries are zero;
                      but head 11 of layer 1 looks at "who" alone; and its vocab.txt
 """
-import json
 import pathlib
-import struct
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
+import model_files  # noqa: E402
 
 
 def write(path, arrays):
     """arrays: name -> (shape, numbers)"""
-    header, data = {}, b""
-    for name, (shape, numbers) in arrays.items():
-        piece = struct.pack(f"<{len(numbers)}f", *numbers)
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(piece)]}
-        data += piece
-    text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    path.write_bytes(model_files.safetensors({name: (shape, model_files.floats(x)) for name, (shape, x) in arrays.items()}))
 
 
 def unit_rows(first):

@@ -9,23 +9,12 @@ there, too, with their line, and stay. test_gguf.c and fuzz_gguf.c read them.
 import pathlib
 import struct
 
+from model_files import ARRAY, F32, TEXT, U32, U64, setting, text
+
 FOLDER = pathlib.Path(__file__).parent / "corpus"
-U32, F32, TEXT, ARRAY, U64 = 4, 6, 8, 9, 10
 TYPES = {"F32": (0, 1, 4), "Q4_0": (2, 32, 18), "Q5_0": (6, 32, 22), "Q5_1": (7, 32, 24), "Q8_0": (8, 32, 34), "Q6_K": (14, 256, 210),
          "MXFP4": (39, 32, 17)}
 BIG = 2**64 - 1
-
-
-def text(value):
-    return struct.pack("<Q", len(value)) + value.encode()
-
-
-def setting(key, kind, value):
-    if kind == ARRAY:
-        element, count, data = value
-        return text(key) + struct.pack("<IIQ", ARRAY, element, count) + data
-    formats = {U32: "<I", F32: "<f", U64: "<Q"}
-    return text(key) + struct.pack("<I", kind) + (text(value) if kind == TEXT else struct.pack(formats[kind], value))
 
 
 def tensor(name, shape, kind, place, dims=None):

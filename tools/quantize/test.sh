@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # test.sh FOVEA-QUANTIZE FOVEA-GENERATE TEST-GENERATE-SETTINGS TINY: models of tools/generate, quantized and read
 # again. Run by ctest, which sets SCRATCH, a folder of its own.
-step=quantize name=fovea-quantize program=$1 generate=$2 tiny=$4
+step=quantize name=fovea-quantize program=$1 generate=$2 tiny=$4 models=$(cd "$(dirname "$0")/../models" && pwd)
 . "$(dirname "$0")/../../tests/support/program.sh"
+export PYTHONPATH=$models PYTHONDONTWRITEBYTECODE=1
 "$3" --write tiny.gguf >out 2>err || fail "no model"
 
 refused() { # refused STATUS WORDS ARGUMENT...: one line that says so, apart from those of progress, and no file
@@ -75,10 +76,8 @@ refused 1 'is of type I8; only F32, F16 and BF16 can be quantized' folder --type
 
 # From safetensors to GGUF: names are kept, and the one setting that GGUF asks for is there.
 python3 - <<'END' || fail "no safetensors file"
-import json, struct
-values = struct.pack("<64f", *range(64))
-head = json.dumps({"a.weight": {"dtype": "F32", "shape": [2, 32], "data_offsets": [0, len(values)]}}).encode()
-open("folder/wide.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + values)
+from model_files import floats, safetensors
+open("folder/wide.safetensors", "wb").write(safetensors({"a.weight": ([2, 32], floats(range(64)))}))
 END
 expect 0 folder/wide.safetensors --type q8_0 -o folder/wide.gguf
 grep -qa 'a[.]weight' folder/wide.gguf || fail "the name is lost"
@@ -98,39 +97,27 @@ done
 
 # GGUF with its settings, by fovea-generate: a model with wider rows is made of the tiny one.
 python3 - tiny.gguf wide.gguf <<'END' || fail "no wide model"
-import struct, sys
-import random
+import random, struct, sys
+from model_files import ARRAY, F32, TEXT, U32, floats, gguf, setting, text
 random.seed(1)
-def text(s): return struct.pack("<Q", len(s)) + s.encode()
-def u32(k, v): return text(k) + struct.pack("<II", 4, v)
-def f32(k, v): return text(k) + struct.pack("<If", 6, v)
 words = ["a", "b", "c", "d", "<s>", "</s>", "ab", "s"]
-width, inner = 256, 256
-settings = [text("general.architecture") + struct.pack("<I", 8) + text("llama"), u32("llama.block_count", 1),
-            u32("llama.embedding_length", width), u32("llama.feed_forward_length", inner),
-            u32("llama.context_length", 64),
-            u32("llama.attention.head_count", 4), u32("llama.attention.head_count_kv", 4),
-            f32("llama.attention.layer_norm_rms_epsilon", 1e-5), f32("llama.rope.freq_base", 10000.0),
-            text("tokenizer.ggml.model") + struct.pack("<I", 8) + text("gpt2"),
-            text("tokenizer.ggml.pre") + struct.pack("<I", 8) + text("smollm"),
-            text("tokenizer.ggml.tokens") + struct.pack("<IIQ", 9, 8, len(words)) + b"".join(map(text, words)),
-            text("tokenizer.ggml.token_type") + struct.pack("<IIQ8i", 9, 5, len(words), *[1] * len(words)),
-            text("tokenizer.ggml.merges") + struct.pack("<IIQ", 9, 8, 1) + text("a b")]
-shapes = [("token_embd.weight", width, len(words)), ("output_norm.weight", width, 0),
-          ("blk.0.attn_norm.weight", width, 0), ("blk.0.ffn_norm.weight", width, 0)]
-shapes += [("blk.0." + n + ".weight", width, width) for n in
-           ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")]
-out, place, body = b"", 0, b""
-for name, columns, rows in shapes:
-    out += text(name) + (struct.pack("<IQQ", 2, columns, rows) if rows else struct.pack("<IQ", 1, columns))
-    out += struct.pack("<IQ", 0, place)
-    count = columns * (rows or 1)
-    values = [random.gauss(0, 0.05) if rows else 1.0 for _ in range(count)]
-    body += struct.pack("<%df" % count, *values)
-    place += 4 * count
-head = b"GGUF" + struct.pack("<IQQ", 3, len(shapes), len(settings)) + b"".join(settings) + out
-head += b"\0" * (-len(head) % 32)
-open(sys.argv[2], "wb").write(head + body)
+width = 256
+sizes = {"block_count": 1, "embedding_length": width, "feed_forward_length": width, "context_length": 64,
+         "attention.head_count": 4, "attention.head_count_kv": 4}
+settings = [setting("general.architecture", TEXT, "llama"), *(setting("llama." + k, U32, v) for k, v in sizes.items()),
+            setting("llama.attention.layer_norm_rms_epsilon", F32, 1e-5), setting("llama.rope.freq_base", F32, 10000.0),
+            setting("tokenizer.ggml.model", TEXT, "gpt2"), setting("tokenizer.ggml.pre", TEXT, "smollm"),
+            setting("tokenizer.ggml.tokens", ARRAY, (TEXT, len(words), b"".join(map(text, words)))),
+            setting("tokenizer.ggml.token_type", ARRAY, (5, len(words), struct.pack("<8i", *[1] * len(words)))),
+            setting("tokenizer.ggml.merges", ARRAY, (TEXT, 1, text("a b")))]
+shapes = {"token_embd": [width, len(words)], "output_norm": [width], "blk.0.attn_norm": [width], "blk.0.ffn_norm": [width]}
+shapes |= {"blk.0." + n: [width, width] for n in
+           ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")}
+arrays = {}
+for name, shape in shapes.items():
+    matrix, count = len(shape) > 1, shape[0] * (shape + [1])[1]
+    arrays[name + ".weight"] = shape, 0, floats([random.gauss(0, 0.05) if matrix else 1.0 for _ in range(count)])
+open(sys.argv[2], "wb").write(gguf(settings, arrays))
 END
 logits() { # logits VARIABLE OPTION...: their hash, of fovea-generate
     program=$generate expect 0 "${@:2}" --type f32 --threads 1 --plain --tokens 5 ab
@@ -159,15 +146,12 @@ logits several --model q4_k.gguf --arithmetic exact
 # Tensors of several pieces (16 MB): rows that repeat become blocks that repeat.
 mkdir folder.rows
 python3 - <<'END' || fail "no large file"
-import json, random, struct
+import random
+from model_files import floats, safetensors
 random.seed(2)
-few = struct.pack("<8192f", *(random.gauss(0, 1) for _ in range(8192)))
-many = few * 700
+few = floats([random.gauss(0, 1) for _ in range(8192)])
 for name, shape in ("folder/large", [7, 800, 1024]), ("folder.rows/rows", [5600, 1024]):
-    head = json.dumps({"few.weight": {"dtype": "F32", "shape": [8, 1024], "data_offsets": [0, len(few)]},
-                       "many.weight": {"dtype": "F32", "shape": shape,
-                                       "data_offsets": [len(few), len(few) + len(many)]}}).encode()
-    open(name + ".safetensors", "wb").write(struct.pack("<Q", len(head)) + head + few + many)
+    open(name + ".safetensors", "wb").write(safetensors({"few.weight": ([8, 1024], few), "many.weight": (shape, few * 700)}))
 END
 expect 0 folder/large.safetensors --type q4_k -o folder/large.gguf
 error=$(sed -n 's/^few.weight .*q4_k  \(max .* relative [0-9.]*\)  4608 bytes$/\1/p' out)
@@ -217,16 +201,11 @@ done
 # A file of the input is never replaced, under whichever name: parts of a split GGUF, the index of shards, links.
 mkdir folder.split
 python3 - <<'END' || fail "no split model"
-import json, struct
-def text(s): return struct.pack("<Q", len(s)) + s.encode()
-def u32(k, v): return text(k) + struct.pack("<II", 4, v)
+from model_files import U32, floats, gguf, setting
 for part in range(3):
-    settings = [u32("split.no", part), u32("split.count", 3), u32("split.tensors.count", 3)]
-    head = b"GGUF" + struct.pack("<IQQ", 3, 1, len(settings)) + b"".join(settings)
-    head += text("blk.%d.ffn_up.weight" % part) + struct.pack("<IQQIQ", 2, 32, 2, 0, 0)
-    head += b"\0" * (-len(head) % 32)
-    name = "folder.split/m-%05d-of-00003.gguf" % (part + 1)
-    open(name, "wb").write(head + struct.pack("<64f", *range(64)))
+    settings = [setting("split.no", U32, part), setting("split.count", U32, 3), setting("split.tensors.count", U32, 3)]
+    open("folder.split/m-%05d-of-00003.gguf" % (part + 1), "wb").write(
+        gguf(settings, {"blk.%d.ffn_up.weight" % part: ([32, 2], 0, floats(range(64)))}))
 END
 whole=$(cat folder.split/*.gguf | cksum)
 ln -s m-00002-of-00003.gguf folder.split/symbolic
@@ -244,10 +223,10 @@ refused 1 'config.json: is the configuration, .*: name the weights otherwise' "$
 [ ! -e folder.split/config.json ] || fail "a configuration without weights"
 twice() { # twice NAME TYPE: a matrix and a tensor of that name
     python3 - "$1" <<'END' || fail "no safetensors file"
-import json, struct, sys
-head = json.dumps({"a.weight": {"dtype": "F32", "shape": [2, 32], "data_offsets": [0, 256]},
-                   sys.argv[1]: {"dtype": "F32", "shape": [2, 1], "data_offsets": [256, 264]}}).encode()
-open("folder.split/twice.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + bytes(264))
+import sys
+from model_files import safetensors
+open("folder.split/twice.safetensors", "wb").write(
+    safetensors({"a.weight": ([2, 32], bytes(256)), sys.argv[1]: ([2, 1], bytes(8))}))
 END
     refused 1 "two tensors would be named $1: --keep" folder.split/twice.safetensors --type "$2" -o folder.split/no.safetensors
     expect 0 folder.split/twice.safetensors --type q8_0 --force -o folder.split/once.gguf
@@ -260,10 +239,10 @@ twice a.weight_shape int4
 # Names that ggml has no room for, with the zero behind them.
 named() { # named LENGTH
     python3 - "$1" <<'END' || fail "no safetensors file"
-import json, struct, sys
+import sys
+from model_files import safetensors
 name = "a" * (int(sys.argv[1]) - 7) + ".weight"
-head = json.dumps({name: {"dtype": "F32", "shape": [2, 32], "data_offsets": [0, 256]}}).encode()
-open("folder.split/named.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + bytes(256))
+open("folder.split/named.safetensors", "wb").write(safetensors({name: ([2, 32], bytes(256))}))
 END
 }
 named 63
@@ -273,13 +252,9 @@ refused 1 'ggml reads names of at most 63 bytes' folder.split/named.safetensors 
 
 # A file of the type already, with a matrix whose rows are no blocks.
 python3 - <<'END' || fail "no GGUF file"
-import struct
-def text(s): return struct.pack("<Q", len(s)) + s.encode()
-head = b"GGUF" + struct.pack("<IQQ", 3, 2, 0)
-head += text("a.weight") + struct.pack("<IQQIQ", 2, 32, 2, 8, 0)
-head += text("b.weight") + struct.pack("<IQQIQ", 2, 24, 2, 0, 96)
-head += b"\0" * (-len(head) % 32)
-open("folder.split/already.gguf", "wb").write(head + bytes(96 + 192))
+from model_files import gguf
+open("folder.split/already.gguf", "wb").write(
+    gguf([], {"a.weight": ([32, 2], 8, bytes(96)), "b.weight": ([24, 2], 0, bytes(192))}))
 END
 refused 1 'have their types already' folder.split/already.gguf --type q8_0 -o no.gguf
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """test_gguf.py FOVEA-QUANTIZE: what it writes, as the gguf package reads it: types, shapes, and numbers whose error is
 the one printed. Works in the current folder. Ends with 77 where there is no gguf or no numpy."""
-import json
+import pathlib
 import re
-import struct
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
+import model_files  # noqa: E402
 
 try:
     import gguf
@@ -32,15 +34,8 @@ def bfloat16(x):
     return ((x.view(numpy.uint32) + 0x8000) >> 16).astype(numpy.uint16)
 
 
-def write(path, arrays, kind):
-    header, data = {}, b""
-    for name, x in arrays.items():
-        piece = (bfloat16(x) if kind == "BF16" else x.astype(numpy.float16) if kind == "F16" else x).tobytes()
-        header[name] = {"dtype": kind, "shape": list(x.shape), "data_offsets": [len(data), len(data) + len(piece)]}
-        data += piece
-    text = json.dumps(header).encode()
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + data)
+def stored(x, kind):
+    return (bfloat16(x) if kind == "BF16" else x.astype(numpy.float16) if kind == "F16" else x).tobytes()
 
 
 def check(kind, to, search):
@@ -49,7 +44,8 @@ def check(kind, to, search):
         arrays = {name: (bfloat16(x).astype(numpy.uint32) << 16).view(numpy.float32) for name, x in arrays.items()}
     elif kind == "F16":
         arrays = {name: x.astype(numpy.float16).astype(numpy.float32) for name, x in arrays.items()}
-    write("given.safetensors", arrays, kind)
+    given = model_files.safetensors({n: (x.shape, stored(x, kind)) for n, x in arrays.items()}, kind)
+    pathlib.Path("given.safetensors").write_bytes(given)
     out = subprocess.run([sys.argv[1], "given.safetensors", "--type", to, "-o", "made.gguf", "--force", *search],
                          check=True, capture_output=True, text=True).stdout
     lines = {line.split()[0]: line for line in out.splitlines()}
