@@ -2,7 +2,6 @@
  * call (call=sdpa). attention_data.c makes its operands; its result is checked before it is timed (attention_check.c).
  */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,7 @@
 static void attention_end(bench *base) {
     attention *self = (attention *)base;
     fovea_attention_plan_destroy(self->plan);
-    fovea_context_destroy(self->context);
+    fovea_context_destroy(self->base.context);
     free(self->workspace);
     free(self->args.q.data);
     free(self->args.k.data);
@@ -34,16 +33,16 @@ static void attention_end(bench *base) {
     attention_state_end(self);
     fovea_attention_args_init(&self->args);
     self->plan = NULL;
-    self->context = NULL;
+    self->base.context = NULL;
     self->workspace = NULL;
     self->lengths = NULL;
 }
 
 static const char *make_plan(attention *self) {
-    const char *error = bench_context(self->isa, self->threads, &self->context);
+    const char *error = bench_context(self->base.isa, self->base.threads, &self->base.context);
     if (error != NULL || attention_has_state(self))
         return error ? error : attention_state_plans(self);
-    error = bench_plan(self->context, &self->desc, self->keys, self->values, &self->plan);
+    error = bench_plan(self->base.context, &self->desc, self->keys, self->values, &self->plan);
     if (error)
         return error;
     self->workspace_size = fovea_attention_plan_workspace_size(self->plan);
@@ -62,9 +61,9 @@ static const char *check_one_call(const attention *self) {
     fovea_context_destroy(context);
     if (status != FOVEA_OK)
         return fovea_error_detail();
-    if (info.isa != self->isa)
+    if (info.isa != self->base.isa)
         return "call=sdpa runs on the best tier: FOVEA_ISA chooses another";
-    if (info.threads != self->threads)
+    if (info.threads != self->base.threads)
         return "call=sdpa runs on all CPUs that it may: taskset -c 0 leaves one, threads= says how many there are";
     const fovea_attention_desc *d = &self->desc;
     bool other = d->mask || d->relative || d->packed || d->dtype != FOVEA_DTYPE_F32 || d->window_left >= 0 ||
@@ -104,15 +103,15 @@ static const char *attention_begin(bench *base, shim_cost *cost) {
         return error;
     if (execute(self) != FOVEA_OK)
         return fovea_error_detail();
-    if (!self->checked) {
+    if (!self->base.checked) {
         if ((error = attention_check(self)) != NULL)
             return error;
         self->pairs = attention_pairs(self);
-        self->checked = true;
+        self->base.checked = true;
     }
     cost->flops = 2.0 * (double)(desc->head_dim + desc->value_dim) * self->pairs;
     cost->bytes = attention_bytes(self);
-    cost->peak = self->threads * bench_peak((fv_isa)self->isa);
+    cost->peak = self->base.threads * bench_peak((fv_isa)self->base.isa);
     return NULL;
 }
 
@@ -132,69 +131,60 @@ static const char *side(int64_t keys, char text[24]) {
     return keys < 0 ? "none" : text;
 }
 
-/* Adds to the name what fits. */
-__attribute__((format(printf, 2, 3))) static void name_more(attention *self, const char *format, ...) {
-    const size_t used = strlen(self->base.name);
-    va_list values;
-    va_start(values, format);
-    vsnprintf(self->base.name + used, BENCH_NAME_SIZE - used, format, values);
-    va_end(values);
-}
-
 static void name_it(attention *self) {
     const fovea_attention_desc *desc = &self->desc;
     char left[24], right[24];
-    name_more(self,
-              "attention/%s/b%" PRId64 "_hq%" PRId64 "_hkv%" PRId64 "_q%" PRId64 "_kv%" PRId64 "_dk%" PRId64
-              "_dv%" PRId64 "/causal:%s",
-              fv_dtype_word(desc->dtype), desc->batch, desc->q_heads, desc->kv_heads, desc->q_len, desc->kv_len,
-              desc->head_dim, desc->value_dim, fv_causal_words[desc->causal]);
+    bench_name(&self->base,
+               "attention/%s/b%" PRId64 "_hq%" PRId64 "_hkv%" PRId64 "_q%" PRId64 "_kv%" PRId64 "_dk%" PRId64
+               "_dv%" PRId64 "/causal:%s",
+               fv_dtype_word(desc->dtype), desc->batch, desc->q_heads, desc->kv_heads, desc->q_len, desc->kv_len,
+               desc->head_dim, desc->value_dim, fv_causal_words[desc->causal]);
     if (self->has_offset)
-        name_more(self, "/q_offset:%" PRId64, self->offset);
+        bench_name(&self->base, "/q_offset:%" PRId64, self->offset);
     if (desc->window_left >= 0 || desc->window_right >= 0)
-        name_more(self, "/window:%s,%s", side(desc->window_left, left), side(desc->window_right, right));
+        bench_name(&self->base, "/window:%s,%s", side(desc->window_left, left), side(desc->window_right, right));
     if (desc->mask != FOVEA_MASK_NONE)
-        name_more(self, "/mask:%s", mask_words[desc->mask]);
+        bench_name(&self->base, "/mask:%s", mask_words[desc->mask]);
     if (self->pattern != PATTERN_SCATTERED)
-        name_more(self, "/pattern:%s", pattern_words[self->pattern]);
+        bench_name(&self->base, "/pattern:%s", pattern_words[self->pattern]);
     if (desc->relative != FOVEA_RELATIVE_NONE)
-        name_more(self, "/relative:%s", relative_words[desc->relative]);
+        bench_name(&self->base, "/relative:%s", relative_words[desc->relative]);
 #define FOVEA_DESC_NUMBER(name, least, most, text)                                                                     \
     if (desc->name != 0)                                                                                               \
-        name_more(self, "/" #name ":%g", desc->name);
+        bench_name(&self->base, "/" #name ":%g", desc->name);
 #define FOVEA_DESC_GIVEN(name, argument, text)                                                                         \
     if (desc->name)                                                                                                    \
-        name_more(self, "/" #argument ":1");
+        bench_name(&self->base, "/" #argument ":1");
 #include "fovea/fields.inc"
     if (self->q_shortest >= 0)
-        name_more(self, "/q_lens:%" PRId64, self->q_shortest);
+        bench_name(&self->base, "/q_lens:%" PRId64, self->q_shortest);
     if (self->kv_shortest >= 0)
-        name_more(self, "/kv_lens:%" PRId64, self->kv_shortest);
+        bench_name(&self->base, "/kv_lens:%" PRId64, self->kv_shortest);
     if (self->halved)
-        name_more(self, "/lengths:halved");
+        bench_name(&self->base, "/lengths:halved");
     if (desc->packed)
-        name_more(self, "/packed:1");
+        bench_name(&self->base, "/packed:1");
     if (self->pieces > 1)
-        name_more(self, "/pieces:%" PRId64, self->pieces);
+        bench_name(&self->base, "/pieces:%" PRId64, self->pieces);
     if (self->prefix > 0)
-        name_more(self, "/prefix:%" PRId64, self->prefix);
+        bench_name(&self->base, "/prefix:%" PRId64, self->prefix);
     if (self->lse)
-        name_more(self, "/lse:1");
+        bench_name(&self->base, "/lse:1");
     if (self->weights)
-        name_more(self, "/weights:1");
+        bench_name(&self->base, "/weights:1");
     if (self->beside != BESIDE_NOTHING)
-        name_more(self, "/beside:%s", attention_beside_words[self->beside]);
+        bench_name(&self->base, "/beside:%s", attention_beside_words[self->beside]);
     if (self->layout != LAYOUT_BHTD)
-        name_more(self, "/layout:%s", layout_words[self->layout]);
+        bench_name(&self->base, "/layout:%s", layout_words[self->layout]);
     if (desc->arithmetic != FOVEA_ARITHMETIC_EXACT)
-        name_more(self, "/arithmetic:%s", fovea_arithmetic_name(desc->arithmetic));
+        bench_name(&self->base, "/arithmetic:%s", fovea_arithmetic_name(desc->arithmetic));
     if (self->keys > 0)
-        name_more(self, "/keys:%s", bench_keys_words[self->keys]);
+        bench_name(&self->base, "/keys:%s", bench_keys_words[self->keys]);
     if (self->values > 0)
-        name_more(self, "/values:%s", bench_values_words[self->values]);
+        bench_name(&self->base, "/values:%s", bench_values_words[self->values]);
     if (self->call != CALL_PLAN)
-        name_more(self, "/call:%s", call_words[self->call]);
-    name_more(self, "/isa:%s/threads:%d", fv_isa_word((fv_isa)self->isa), self->threads);
+        bench_name(&self->base, "/call:%s", call_words[self->call]);
+    bench_name_end(&self->base);
 }
 
 /* Refuses what the library would refuse only when it is executed, and what cannot be timed; 0, or -1 and a sentence. */
@@ -243,7 +233,7 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
 #include "fovea/fields.inc"
     } d = {
         .batch = 1, .q_heads = 12, .q_len = 512, .kv_len = -1, .head_dim = 64, .window_left = -1, .window_right = -1};
-    int64_t pattern = 0, layout = 0, call = 0, isa = 0, threads = 1, q_lens = -1, kv_lens = -1, q_offset = INT64_MIN;
+    int64_t pattern = 0, layout = 0, call = 0, q_lens = -1, kv_lens = -1, q_offset = INT64_MIN;
     int64_t lse = 0, weights = 0, lengths = 0, pieces = 1, prefix = 0, beside = 0, key_source = 0, value_source = 0;
     const cli_key keys[] = {{"dtype", fv_dtype_words, 0, 0, &d.dtype},
                             {"arithmetic", fv_arithmetic_words, 0, 0, &d.arithmetic},
@@ -268,19 +258,12 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
                             {"layout", layout_words, 0, 0, &layout},
                             {"call", call_words, 0, 0, &call},
                             {"keys", bench_keys_words, 0, 0, &key_source},
-                            {"values", bench_values_words, 0, 0, &value_source},
-                            {"isa", bench_isa_words, 0, 0, &isa},
-                            {"threads", NULL, 1, 4096, &threads},
-                            {NULL, NULL, 0, 0, NULL}};
-    if (cli_read_words(words, keys, error) < 0)
-        return NULL;
-    fv_isa tier = bench_isa_resolve(isa, error);
-    attention *self = tier ? calloc(1, sizeof *self) : NULL;
+                            {"values", bench_values_words, 0, 0, &value_source}};
+    const bench functions = {.begin = attention_begin, .run = attention_run, .end = attention_end};
+    attention *self =
+        bench_new(sizeof *self, &functions, words, keys, sizeof keys / sizeof keys[0], BENCH_TAKES_THREADS, error);
     if (self == NULL)
         return NULL;
-    self->base.begin = attention_begin;
-    self->base.run = attention_run;
-    self->base.end = attention_end;
     d.kv_heads = d.kv_heads ? d.kv_heads : d.q_heads;
     d.kv_len = d.kv_len >= 0 ? d.kv_len : d.q_len;
     d.value_dim = d.value_dim ? d.value_dim : d.head_dim;
@@ -291,7 +274,7 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
 #define FOVEA_DESC_ENUM(name, type, initial, text) self->desc.name = (fovea_##type)d.name;
 #include "fovea/fields.inc"
     self->desc.dtype = fv_dtype_of_word[d.dtype];
-    self->desc.arithmetic = bench_arithmetic(self->desc.arithmetic, tier, self->desc.dtype, 0);
+    self->desc.arithmetic = bench_arithmetic(self->desc.arithmetic, (fv_isa)self->base.isa, self->desc.dtype, 0);
     self->desc.packed = (int)d.packed;
     attention_mask_blocks(&self->desc);
     self->desc.relative_bidirectional = 1;
@@ -316,8 +299,6 @@ static bench *attention_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     self->weights = weights != 0;
     self->layout = (memory_layout)layout;
     self->call = (attention_call)call;
-    self->isa = (fovea_isa)tier;
-    self->threads = (int)threads;
     name_it(self);
     /* The library itself says what is wrong with a shape. */
     const char *problem = attention_mask_problem(self);

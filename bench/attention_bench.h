@@ -52,12 +52,8 @@ typedef struct attention {
     attention_call call;
     attention_pattern pattern;
     attention_beside beside;
-    fovea_isa isa;
-    int threads;
     double pairs; /* attended to, of rows and keys */
-    bool checked;
     /* From begin to end. */
-    fovea_context *context;
     fovea_attention_plan *plan;
     fovea_attention_args args;
     int64_t *lengths;  /* what args.q_lens, args.kv_lens and args.q_offsets point into: [3][batch] */

@@ -78,7 +78,7 @@ static const char *prepare(attention *self) {
     desc.q_len = self->desc.q_len;
     desc.kv_len = self->desc.kv_len;
     desc.mask = self->seen;
-    if (fovea_mask_create(self->context, &desc, &self->prepared) != FOVEA_OK)
+    if (fovea_mask_create(self->base.context, &desc, &self->prepared) != FOVEA_OK)
         return fovea_error_detail();
     self->args.prepared = self->prepared;
     return NULL;

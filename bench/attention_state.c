@@ -42,7 +42,7 @@ int64_t attention_state_room(const attention *self) {
 
 /* A plan for one of the calls; the workspace and the state are large enough for all. */
 static const char *make_plan(attention *self, const fovea_attention_desc *desc, fovea_attention_plan **plan) {
-    if (fovea_attention_plan_create(self->context, desc, plan) != FOVEA_OK)
+    if (fovea_attention_plan_create(self->base.context, desc, plan) != FOVEA_OK)
         return fovea_error_detail();
     const size_t size = fovea_attention_plan_workspace_size(*plan);
     self->workspace_size = size > self->workspace_size ? size : self->workspace_size;

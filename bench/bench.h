@@ -2,6 +2,7 @@
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,10 @@ typedef struct bench {
     const char *(*begin)(struct bench *self, shim_cost *cost); /* see shim.h */
     void (*run)(struct bench *self);
     void (*end)(struct bench *self);
+    fovea_isa isa;
+    int threads;
+    bool checked;           /* its result was, before it was timed */
+    fovea_context *context; /* from begin to end */
 } bench;
 
 /* A kind of measurement: what --case calls it, and how it is made of the key=value words behind that. make() returns
@@ -32,6 +37,16 @@ typedef struct bench_kind {
 
 extern const bench_kind bench_attention, bench_decode, bench_encoder, bench_exp, bench_kernel, bench_linear,
     bench_merge, bench_mha;
+
+/* Reads a case's words by count keys, and by isa= and threads= where the kind takes them. Returns zeros of size bytes
+ * that begin with a bench with these functions, its tier and threads; NULL and a sentence if the words are wrong. */
+typedef enum bench_takes { BENCH_TAKES_NEITHER, BENCH_TAKES_ISA, BENCH_TAKES_THREADS } bench_takes;
+void *bench_new(size_t size, const bench *functions, const char *words, const cli_key *keys, size_t count,
+                bench_takes takes, char error[BENCH_ERROR_SIZE]);
+
+/* Adds to the name what fits; at its end the tier and threads. */
+__attribute__((format(printf, 2, 3))) void bench_name(bench *self, const char *format, ...);
+void bench_name_end(bench *self);
 
 /* ----------------------------------------------------------------------------------------------- tiers (tiers.c) -- */
 

@@ -10,7 +10,6 @@
  * append, those that it reads and writes. Flops are 2 * (head_dim + value_dim) for each pair of a query and a key.
  */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +51,7 @@ static void decode_end(bench *base) {
     decode *self = (decode *)base;
     fovea_attention_plan_destroy(self->plan);
     fovea_kv_cache_destroy(self->cache);
-    fovea_context_destroy(self->context);
+    fovea_context_destroy(self->base.context);
     free(self->numbers);
     free(self->sequences);
     free(self->lens);
@@ -62,15 +61,15 @@ static void decode_end(bench *base) {
     fovea_attention_args_init(&self->args);
     self->plan = NULL;
     self->cache = NULL;
-    self->context = NULL;
+    self->base.context = NULL;
     self->numbers = self->workspace = NULL;
     self->sequences = self->lens = NULL;
     self->runs = 0;
 }
 
 static const char *make_plan(decode *self) {
-    const char *error = bench_context(self->isa, self->threads, &self->context);
-    return error ? error : bench_plan(self->context, &self->desc, self->keys, self->values, &self->plan);
+    const char *error = bench_context(self->base.isa, self->base.threads, &self->base.context);
+    return error ? error : bench_plan(self->base.context, &self->desc, self->keys, self->values, &self->plan);
 }
 
 static const char *make_arguments(decode *self) {
@@ -133,7 +132,8 @@ static void count_cost(decode *self, shim_cost *cost) {
     cost->bytes += layers * (decode_set_bytes(self) / layers + rows * elements);
     cost->flops = 2.0 * layers * (double)(d->head_dim + d->value_dim) * pairs;
     const double floats = (double)d->head_dim / decode_key_rate(self) + (double)d->value_dim;
-    cost->peak = self->threads * bench_peak((fv_isa)self->isa) * (double)(d->head_dim + d->value_dim) / floats;
+    cost->peak =
+        self->base.threads * bench_peak((fv_isa)self->base.isa) * (double)(d->head_dim + d->value_dim) / floats;
     cost->read = self->read_speed;
 }
 
@@ -144,18 +144,18 @@ static const char *decode_begin(bench *base, shim_cost *cost) {
         error = decode_make_cache(self);
     if (error == NULL)
         error = make_arguments(self);
-    if (error == NULL && !self->checked && self->call != DECODE_ATTENTION)
+    if (error == NULL && !self->base.checked && self->call != DECODE_ATTENTION)
         error = decode_check_append(self);
     if (error != NULL)
         return error;
     if (execute(self, 0) != FOVEA_OK)
         return fovea_error_detail();
     self->runs = 1;
-    if (!self->checked && self->call != DECODE_APPEND && (error = check_attention(self, self->layers - 1)) != NULL)
+    if (!self->base.checked && self->call != DECODE_APPEND && (error = check_attention(self, self->layers - 1)) != NULL)
         return error;
-    if (!self->checked)
-        self->read_speed = bench_read_speed(self->context, self->threads);
-    self->checked = true;
+    if (!self->base.checked)
+        self->read_speed = bench_read_speed(self->base.context, self->base.threads);
+    self->base.checked = true;
     count_cost(self, cost);
     return NULL;
 }
@@ -164,35 +164,27 @@ static const char *decode_begin(bench *base, shim_cost *cost) {
 
 static const char *const call_words[] = {"attention", "append", "step", NULL};
 
-/* Adds to the name what fits. */
-__attribute__((format(printf, 2, 3))) static void name_more(decode *self, const char *format, ...) {
-    const size_t used = strlen(self->base.name);
-    va_list values;
-    va_start(values, format);
-    vsnprintf(self->base.name + used, BENCH_NAME_SIZE - used, format, values);
-    va_end(values);
-}
-
 static void name_it(decode *self) {
     const fovea_attention_desc *d = &self->desc;
-    name_more(
-        self, "decode/%s/b%" PRId64 "_hq%" PRId64 "_hkv%" PRId64 "_q%" PRId64 "_kv%" PRId64 "_dk%" PRId64 "_dv%" PRId64,
+    bench_name(
+        &self->base,
+        "decode/%s/b%" PRId64 "_hq%" PRId64 "_hkv%" PRId64 "_q%" PRId64 "_kv%" PRId64 "_dk%" PRId64 "_dv%" PRId64,
         fv_dtype_word(d->dtype), d->batch, d->q_heads, d->kv_heads, d->q_len, d->kv_len, d->head_dim, d->value_dim);
     if (d->k_dtype != d->dtype)
-        name_more(self, "/k_dtype:%s", fv_dtype_word(d->k_dtype));
+        bench_name(&self->base, "/k_dtype:%s", fv_dtype_word(d->k_dtype));
     if (d->v_dtype != d->dtype)
-        name_more(self, "/v_dtype:%s", fv_dtype_word(d->v_dtype));
+        bench_name(&self->base, "/v_dtype:%s", fv_dtype_word(d->v_dtype));
     if (self->prefix > 0)
-        name_more(self, "/prefix:%" PRId64, self->prefix);
+        bench_name(&self->base, "/prefix:%" PRId64, self->prefix);
     if (self->keys > 0)
-        name_more(self, "/keys:%s", bench_keys_words[self->keys]);
+        bench_name(&self->base, "/keys:%s", bench_keys_words[self->keys]);
     if (self->values > 0)
-        name_more(self, "/values:%s", bench_values_words[self->values]);
+        bench_name(&self->base, "/values:%s", bench_values_words[self->values]);
     if (self->layers > 1)
-        name_more(self, "/layers:%" PRId64, self->layers);
+        bench_name(&self->base, "/layers:%" PRId64, self->layers);
     if (self->call != DECODE_ATTENTION)
-        name_more(self, "/call:%s", call_words[self->call]);
-    name_more(self, "/isa:%s/threads:%d", fv_isa_word((fv_isa)self->isa), self->threads);
+        bench_name(&self->base, "/call:%s", call_words[self->call]);
+    bench_name_end(&self->base);
 }
 
 /* Problems that the library does not report itself. */
@@ -210,8 +202,7 @@ static const char *problem_of(const decode *self) {
 static bench *decode_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     const int64_t most = INT64_C(1) << 24;
     int64_t dtype = 0, k_dtype = -1, v_dtype = -1, batch = 1, q_heads = 32, kv_heads = 8, q_len = 1, kv_len = 4096,
-            head_dim = 128, value_dim = 0, prefix = 0, layers = 1, call = 0, key_source = 0, value_source = 0, isa = 0,
-            threads = 1;
+            head_dim = 128, value_dim = 0, prefix = 0, layers = 1, call = 0, key_source = 0, value_source = 0;
     const cli_key keys[] = {{"dtype", fv_dtype_words, 0, 0, &dtype},
                             {"k_dtype", fv_kv_dtype_words, 0, 0, &k_dtype},
                             {"v_dtype", fv_kv_dtype_words, 0, 0, &v_dtype},
@@ -226,17 +217,12 @@ static bench *decode_make(const char *words, char error[BENCH_ERROR_SIZE]) {
                             {"layers", NULL, 1, DECODE_MOST_LAYERS, &layers},
                             {"call", call_words, 0, 0, &call},
                             {"keys", bench_keys_words, 0, 0, &key_source},
-                            {"values", bench_values_words, 0, 0, &value_source},
-                            {"isa", bench_isa_words, 0, 0, &isa},
-                            {"threads", NULL, 1, 4096, &threads},
-                            {NULL, NULL, 0, 0, NULL}};
-    if (cli_read_words(words, keys, error) < 0)
-        return NULL;
-    const fv_isa tier = bench_isa_resolve(isa, error);
-    decode *self = tier ? calloc(1, sizeof *self) : NULL;
+                            {"values", bench_values_words, 0, 0, &value_source}};
+    const bench functions = {.begin = decode_begin, .run = decode_run, .end = decode_end};
+    decode *self =
+        bench_new(sizeof *self, &functions, words, keys, sizeof keys / sizeof keys[0], BENCH_TAKES_THREADS, error);
     if (self == NULL)
         return NULL;
-    self->base = (bench){.begin = decode_begin, .run = decode_run, .end = decode_end};
     fovea_attention_desc *d = &self->desc;
     fovea_attention_desc_init(d);
     d->dtype = fv_dtype_of_word[dtype];
@@ -257,8 +243,6 @@ static bench *decode_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     self->prefix = prefix;
     self->layers = layers;
     self->call = (decode_call)call;
-    self->isa = (fovea_isa)tier;
-    self->threads = (int)threads;
     fovea_attention_args_init(&self->args);
     name_it(self);
     /* The library itself says what is wrong with a shape. */

@@ -17,12 +17,8 @@ typedef struct decode {
     int64_t layers, prefix;
     int64_t keys, values; /* sources, as words of bench_keys_words; 0: the default */
     decode_call call;
-    fovea_isa isa;
-    int threads;
-    bool checked;
     double read_speed; /* bytes per second, by bench_read_speed() */
     /* From begin to end. */
-    fovea_context *context;
     fovea_attention_plan *plan;
     fovea_kv_cache *cache; /* [sets * layers] layers */
     int64_t sets;

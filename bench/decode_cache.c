@@ -90,7 +90,7 @@ static int64_t pages_of(const decode *self) {
 
 const char *decode_make_cache(decode *self) {
     const fovea_attention_desc *d = &self->desc;
-    const double cold = (double)peak_cold_bytes(self->context->cpu.l3_reported);
+    const double cold = (double)peak_cold_bytes(self->base.context->cpu.l3_reported);
     self->sets = fv_min((int64_t)(cold / decode_set_bytes(self)) + 1, DECODE_MOST_SETS);
     const int64_t layers = self->layers * self->sets;
     /* decode_check_append() has one page in each layer of the first set. */
@@ -100,7 +100,7 @@ const char *decode_make_cache(decode *self) {
     const char *error = make_numbers(self);
     if (error != NULL || self->sequences == NULL || self->lens == NULL)
         return "no memory";
-    fovea_status status = fovea_kv_cache_create(self->context, &desc, &self->cache);
+    fovea_status status = fovea_kv_cache_create(self->base.context, &desc, &self->cache);
     for (int64_t b = 0; b < d->batch && status == FOVEA_OK; b++) {
         const bool forks = b > 0 && self->prefix > 0;
         self->lens[b] = d->kv_len;

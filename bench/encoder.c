@@ -26,11 +26,7 @@ typedef struct sentences {
     fovea_dtype dtype;
     const int64_t *lens;
     int32_t ids[MOST * LONGEST];
-    fovea_isa isa;
-    int threads;
-    bool checked;
     /* From begin to end. */
-    fovea_context *context;
     encoder *model;
     encoder_plan *plan;
     float *out;
@@ -44,11 +40,11 @@ static void sentences_end(bench *base) {
     sentences *self = (sentences *)base;
     encoder_plan_free(self->plan);
     encoder_free(self->model);
-    fovea_context_destroy(self->context);
+    fovea_context_destroy(self->base.context);
     free(self->out);
     self->plan = NULL;
     self->model = NULL;
-    self->context = NULL;
+    self->base.context = NULL;
     self->out = NULL;
 }
 
@@ -89,8 +85,8 @@ static void sentences_run(bench *base) {
 
 static const char *sentences_begin(bench *base, shim_cost *cost) {
     sentences *self = (sentences *)base;
-    const char *error =
-        load(self->isa, self->threads, self->count, self->dtype, &self->context, &self->model, &self->plan);
+    const char *error = load(self->base.isa, self->base.threads, self->count, self->dtype, &self->base.context,
+                             &self->model, &self->plan);
     if (error != NULL)
         return error;
     const encoder_shape s = encoder_sizes(self->model);
@@ -99,42 +95,35 @@ static const char *sentences_begin(bench *base, shim_cost *cost) {
         return "no memory";
     if (encoder_run(self->plan, self->ids, self->lens, self->out, NULL, NULL, to) != 0)
         return text;
-    error = self->checked ? NULL : check(self);
-    self->checked = true;
+    error = self->base.checked ? NULL : check(self);
+    self->base.checked = true;
     for (int64_t b = 0; b < self->count; b++) {
         const double tokens = (double)self->lens[b], width = (double)s.width, layers = (double)s.layers;
         cost->flops += layers * tokens * width * (8 * width + 4 * (double)s.inner + 4 * tokens);
     }
-    cost->peak = self->threads * bench_peak((fv_isa)self->isa);
+    cost->peak = self->base.threads * bench_peak((fv_isa)self->base.isa);
     return error;
 }
 
 static bench *sentences_make(const char *words, char error[BENCH_ERROR_SIZE]) {
-    int64_t dtype = 0, count = MOST, isa = 0, threads = 1;
-    const cli_key keys[] = {{"dtype", fv_dtype_words, 0, 0, &dtype},
-                            {"sentences", NULL, 1, MOST, &count},
-                            {"isa", bench_isa_words, 0, 0, &isa},
-                            {"threads", NULL, 1, 4096, &threads},
-                            {NULL, NULL, 0, 0, NULL}};
-    if (cli_read_words(words, keys, error) < 0)
-        return NULL;
-    if (model_place_find(NULL, &place, (complaint){error, BENCH_ERROR_SIZE}) != 0)
-        return NULL;
-    const fv_isa tier = bench_isa_resolve(isa, error);
-    sentences *self = tier ? calloc(1, sizeof *self) : NULL;
+    int64_t dtype = 0, count = MOST;
+    const cli_key keys[] = {{"dtype", fv_dtype_words, 0, 0, &dtype}, {"sentences", NULL, 1, MOST, &count}};
+    const bench functions = {.begin = sentences_begin, .run = sentences_run, .end = sentences_end};
+    sentences *self = bench_new(sizeof *self, &functions, words, keys, 2, BENCH_TAKES_THREADS, error);
     if (self == NULL)
         return NULL;
-    self->base = (bench){.begin = sentences_begin, .run = sentences_run, .end = sentences_end};
-    self->isa = (fovea_isa)tier;
-    self->threads = (int)threads;
+    if (model_place_find(NULL, &place, (complaint){error, BENCH_ERROR_SIZE}) != 0) {
+        free(self);
+        return NULL;
+    }
     self->dtype = fv_dtype_of_word[dtype];
     self->count = count;
     self->lens = count > 1 ? lengths : lengths + ALONE;
     uint64_t seed = 1;
     for (int i = 0; i < MOST * LONGEST; i++)
         self->ids[i] = (int32_t)(1000 + bench_random(&seed) % 20000);
-    snprintf(self->base.name, BENCH_NAME_SIZE, "encoder/minilm/%s/n%" PRId64 "/isa:%s/threads:%d",
-             fv_dtype_words[dtype], count, fv_isa_word(tier), self->threads);
+    bench_name(&self->base, "encoder/minilm/%s/n%" PRId64, fv_dtype_words[dtype], count);
+    bench_name_end(&self->base);
     return &self->base;
 }
 

@@ -86,33 +86,27 @@ static bench *exp_make(const char *words, char error[BENCH_ERROR_SIZE]) {
         [FV_ISA_neon] = bench_sleef_exp_neon,
 #endif
     };
-    int64_t n = 65536, isa = 0, impl = FOVEA;
-    const cli_key keys[] = {{"n", NULL, 1, INT64_C(1) << 30, &n},
-                            {"isa", bench_isa_words, 0, 0, &isa},
-                            {"impl", impl_words, 0, 0, &impl},
-                            {NULL, NULL, 0, 0, NULL}};
-    if (cli_read_words(words, keys, error) < 0)
-        return NULL;
-    fv_isa tier = bench_isa_resolve(isa, error);
-    if (tier && impl == FOVEA && tier != bench_target(NULL).isa) {
-        snprintf(error, BENCH_ERROR_SIZE, "isa=%s: fovea_exp_f32 takes the best tier; FOVEA_ISA=%s caps it",
-                 fv_isa_word(tier), fv_isa_word(tier));
-        return NULL;
-    }
-    exponential *self = tier ? calloc(1, sizeof *self) : NULL;
+    int64_t n = 65536, impl = FOVEA;
+    const cli_key keys[] = {{"n", NULL, 1, INT64_C(1) << 30, &n}, {"impl", impl_words, 0, 0, &impl}};
+    const bench functions = {.begin = exp_begin, .run = exp_run, .end = exp_end};
+    exponential *self = bench_new(sizeof *self, &functions, words, keys, 2, BENCH_TAKES_ISA, error);
     if (self == NULL)
         return NULL;
-    self->base.begin = exp_begin;
-    self->base.run = exp_run;
-    self->base.end = exp_end;
+    const fv_isa tier = (fv_isa)self->base.isa;
+    if (impl == FOVEA && tier != bench_target(NULL).isa) {
+        snprintf(error, BENCH_ERROR_SIZE, "isa=%s: fovea_exp_f32 takes the best tier; FOVEA_ISA=%s caps it",
+                 fv_isa_word(tier), fv_isa_word(tier));
+        free(self);
+        return NULL;
+    }
     self->n = n;
     self->by = (implementation)impl;
     self->function = impl == FOVEA ? fovea : impl == LIBM ? libm : sleef[tier];
-    int used = snprintf(self->base.name, BENCH_NAME_SIZE, "exp/f32/n%" PRId64, n);
+    bench_name(&self->base, "exp/f32/n%" PRId64, n);
     if (impl != LIBM)
-        used += snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/isa:%s", fv_isa_word(tier));
+        bench_name(&self->base, "/isa:%s", fv_isa_word(tier));
     if (impl != FOVEA)
-        snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/impl:%s", impl_words[impl]);
+        bench_name(&self->base, "/impl:%s", impl_words[impl]);
     return &self->base;
 }
 

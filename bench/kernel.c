@@ -354,31 +354,25 @@ static bench *kernel_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     const cli_key all[] = {{"m", NULL, 1, kernel->few ? kernel->mr : 4096, &m},
                            {"n", NULL, op->n_step, op->n_most, &n},
                            {"k", NULL, 1, k_most(kernel), &k}};
-    cli_key keys[4] = {{NULL, NULL, 0, 0, NULL}};
-    int count = 0;
-    for (int i = 0; i < 3; i++) {
+    cli_key keys[3];
+    size_t count = 0;
+    for (int i = 0; i < 3; i++)
         if (strchr(op->sizes, all[i].name[0]) != NULL)
             keys[count++] = all[i];
-    }
-    keys[count].name = NULL;
-    if (cli_read_words(rest, keys, error) < 0)
+    const bench functions = {.begin = kernel_begin, .run = kernel_run, .end = kernel_end};
+    kernel_bench *self = bench_new(sizeof *self, &functions, rest, keys, count, BENCH_TAKES_NEITHER, error);
+    if (self == NULL)
         return NULL;
     if (n % op->n_step != 0) {
         snprintf(error, BENCH_ERROR_SIZE, "n=%" PRId64 ": must be a multiple of %" PRId64, n, op->n_step);
+        free(self);
         return NULL;
     }
-    kernel_bench *self = calloc(1, sizeof *self);
-    if (self == NULL)
-        return NULL;
-    self->base.begin = kernel_begin;
-    self->base.run = kernel_run;
-    self->base.end = kernel_end;
     self->kernel = kernel;
     self->data = (operands){.m = m, .n = n, .k = k};
-    int used = snprintf(self->base.name, BENCH_NAME_SIZE, "kernel/%s/", kernel->name);
-    for (int i = 0; i < count; i++)
-        used += snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "%s%s%" PRId64, i ? "_" : "",
-                         keys[i].name, *keys[i].value);
+    bench_name(&self->base, "kernel/%s/", kernel->name);
+    for (size_t i = 0; i < count; i++)
+        bench_name(&self->base, "%s%s%" PRId64, i ? "_" : "", keys[i].name, *keys[i].value);
     return &self->base;
 }
 

@@ -22,11 +22,8 @@ typedef struct linear {
     int64_t m, n, k, activation, group;
     fovea_dtype dtype, weight_dtype; /* of x and y, of weights */
     fovea_arithmetic arithmetic;
-    fovea_isa isa;
-    int threads;
-    bool from_memory, checked;
+    bool from_memory;
     /* From begin to end; with from_memory until another begins, as its many maps take long to pack. */
-    fovea_context *context;
     fovea_linear **maps;
     int64_t map_count, next;
     fovea_tensor x, y;
@@ -40,14 +37,14 @@ static void release(linear *self) {
     for (int64_t i = 0; i < self->map_count; i++)
         fovea_linear_destroy(self->maps[i]);
     free(self->maps);
-    fovea_context_destroy(self->context);
+    fovea_context_destroy(self->base.context);
     free(self->x.data);
     free(self->y.data);
     free(self->bias);
     free(self->workspace);
     self->maps = NULL;
     self->map_count = 0;
-    self->context = NULL;
+    self->base.context = NULL;
     self->x.data = self->y.data = self->workspace = NULL;
     self->bias = NULL;
 }
@@ -121,7 +118,7 @@ static const char *make_maps(linear *self, const linear_weights *weights) {
     if (!self->maps)
         return "no memory";
     for (int64_t bytes = 0; bytes < wanted && self->map_count < MOST_MAPS; self->map_count++) {
-        const char *error = pack(self, weights, self->context, &self->maps[self->map_count]);
+        const char *error = pack(self, weights, self->base.context, &self->maps[self->map_count]);
         if (error != NULL)
             return error;
         bytes += (int64_t)fovea_linear_weight_bytes(self->maps[self->map_count]);
@@ -141,16 +138,16 @@ static const char *make(linear *self) {
         !self->y.data || !self->bias)
         error = "no memory";
     if (error == NULL)
-        error = bench_context(self->isa, self->threads, &self->context);
+        error = bench_context(self->base.isa, self->base.threads, &self->base.context);
     if (error == NULL)
         error = make_maps(self, &weights);
     if (error == NULL && !(self->workspace = bench_alloc((int64_t)fovea_linear_workspace_size(self->maps[0]))))
         error = "no memory";
     if (error == NULL && execute(self->maps[0], &self->x, &self->y, self->workspace) != FOVEA_OK)
         error = fovea_error_detail();
-    if (error == NULL && !self->checked)
+    if (error == NULL && !self->base.checked)
         error = check(self, &weights);
-    self->checked = true;
+    self->base.checked = true;
     linear_weights_free(&weights);
     return error;
 }
@@ -171,14 +168,14 @@ static const char *linear_begin(bench *base, shim_cost *cost) {
             return error;
     }
     const double weight_bytes = (double)fovea_linear_weight_bytes(self->maps[0]);
-    const fv_target target = fv_target_capped(bench_target(NULL), (fv_isa)self->isa);
+    const fv_target target = fv_target_capped(bench_target(NULL), (fv_isa)self->base.isa);
     cost->flops = 2.0 * (double)self->m * (double)self->n * (double)self->k;
     cost->bytes = weight_bytes;
     if (self->from_memory)
-        cost->read = bench_read_speed(self->context, self->threads);
+        cost->read = bench_read_speed(self->base.context, self->base.threads);
     else
         cost->bytes += (double)fv_dtype_size(self->dtype) * (double)(self->m * self->k + self->m * self->n);
-    cost->peak = self->threads * (integers(self) ? bench_peak_integers(target) : bench_peak(target.isa));
+    cost->peak = self->base.threads * (integers(self) ? bench_peak_integers(target) : bench_peak(target.isa));
     return NULL;
 }
 
@@ -186,7 +183,7 @@ static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     static const char *const from_words[] = {"cache", "memory", NULL};
     const int64_t most = INT64_C(1) << 20;
     int64_t dtype = 0, weight_dtype = -1, arithmetic = FOVEA_ARITHMETIC_DEFAULT, m = 512, n = 768, k = 768,
-            activation = 0, isa = 0, threads = 1, group = -1, from = 0;
+            activation = 0, group = -1, from = 0;
     const cli_key keys[] = {{"dtype", fv_dtype_words, 0, 0, &dtype},
                             {"weight_dtype", fv_weight_dtype_words, 0, 0, &weight_dtype},
                             {"group", NULL, 0, most, &group},
@@ -195,19 +192,15 @@ static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
                             {"m", NULL, 1, most, &m},
                             {"n", NULL, 1, most, &n},
                             {"k", NULL, 1, most, &k},
-                            {"activation", fv_activation_words, 0, 0, &activation},
-                            {"isa", bench_isa_words, 0, 0, &isa},
-                            {"threads", NULL, 1, 4096, &threads},
-                            {NULL, NULL, 0, 0, NULL}};
-    if (cli_read_words(words, keys, error) < 0)
-        return NULL;
-    const fv_isa tier = bench_isa_resolve(isa, error);
-    linear *self = tier ? calloc(1, sizeof *self) : NULL;
+                            {"activation", fv_activation_words, 0, 0, &activation}};
+    const bench functions = {.begin = linear_begin, .run = linear_run, .end = linear_end};
+    linear *self =
+        bench_new(sizeof *self, &functions, words, keys, sizeof keys / sizeof keys[0], BENCH_TAKES_THREADS, error);
     if (self == NULL)
         return NULL;
-    arithmetic = bench_arithmetic((fovea_arithmetic)arithmetic, tier, fv_dtype_of_word[dtype], 1);
+    arithmetic = bench_arithmetic((fovea_arithmetic)arithmetic, (fv_isa)self->base.isa, fv_dtype_of_word[dtype], 1);
     const fovea_dtype weights = fv_dtype_of_word[weight_dtype < 0 ? dtype : weight_dtype];
-    *self = (linear){.base = {.begin = linear_begin, .run = linear_run, .end = linear_end},
+    *self = (linear){.base = self->base,
                      .m = m,
                      .n = n,
                      .k = k,
@@ -216,26 +209,19 @@ static bench *linear_make(const char *words, char error[BENCH_ERROR_SIZE]) {
                      .weight_dtype = weights,
                      .group = group < 0 ? linear_weights_group(weights) : group,
                      .from_memory = from != 0,
-                     .arithmetic = (fovea_arithmetic)arithmetic,
-                     .isa = (fovea_isa)tier,
-                     .threads = (int)threads};
-    int used = snprintf(self->base.name, BENCH_NAME_SIZE, "linear/%s/m%" PRId64 "_n%" PRId64 "_k%" PRId64,
-                        fv_dtype_words[dtype], m, n, k);
+                     .arithmetic = (fovea_arithmetic)arithmetic};
+    bench_name(&self->base, "linear/%s/m%" PRId64 "_n%" PRId64 "_k%" PRId64, fv_dtype_words[dtype], m, n, k);
     if (self->weight_dtype != self->dtype)
-        used += snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/weight_dtype:%s",
-                         fv_dtype_word(self->weight_dtype));
+        bench_name(&self->base, "/weight_dtype:%s", fv_dtype_word(self->weight_dtype));
     if (fv_dtype_scaled(self->weight_dtype) && self->group > 0)
-        used += snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/group:%" PRId64, self->group);
+        bench_name(&self->base, "/group:%" PRId64, self->group);
     if (self->from_memory)
-        used += snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/from:memory");
+        bench_name(&self->base, "/from:memory");
     if (activation != 0)
-        used += snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/activation:%s",
-                         fv_activation_words[activation]);
+        bench_name(&self->base, "/activation:%s", fv_activation_words[activation]);
     if (arithmetic != FOVEA_ARITHMETIC_DEFAULT)
-        used += snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/arithmetic:%s",
-                         fv_arithmetic_words[arithmetic]);
-    snprintf(self->base.name + used, BENCH_NAME_SIZE - (size_t)used, "/isa:%s/threads:%d", fv_isa_word(tier),
-             self->threads);
+        bench_name(&self->base, "/arithmetic:%s", fv_arithmetic_words[arithmetic]);
+    bench_name_end(&self->base);
     return &self->base;
 }
 

@@ -74,25 +74,22 @@ static const char *merge_begin(bench *base, shim_cost *cost) {
 static bench *merge_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     const int64_t most = INT64_C(1) << 20;
     int64_t parts = 4, batch = 1, heads = 32, q_len = 1, value_dim = 128;
-    const cli_key keys[] = {{"parts", NULL, 1, MOST_PARTS, &parts},   {"batch", NULL, 1, most, &batch},
-                            {"heads", NULL, 1, most, &heads},         {"q_len", NULL, 1, most, &q_len},
-                            {"value_dim", NULL, 1, most, &value_dim}, {NULL, NULL, 0, 0, NULL}};
-    if (cli_read_words(words, keys, error) < 0)
-        return NULL;
-    merge *self = calloc(1, sizeof *self);
+    const cli_key keys[] = {{"parts", NULL, 1, MOST_PARTS, &parts},
+                            {"batch", NULL, 1, most, &batch},
+                            {"heads", NULL, 1, most, &heads},
+                            {"q_len", NULL, 1, most, &q_len},
+                            {"value_dim", NULL, 1, most, &value_dim}};
+    const bench functions = {.begin = merge_begin, .run = merge_run, .end = merge_end};
+    merge *self = bench_new(sizeof *self, &functions, words, keys, 5, BENCH_TAKES_NEITHER, error);
     if (self == NULL)
         return NULL;
-    self->base.begin = merge_begin;
-    self->base.run = merge_run;
-    self->base.end = merge_end;
     self->parts = parts;
     self->batch = batch;
     self->heads = heads;
     self->q_len = q_len;
     self->value_dim = value_dim;
-    snprintf(self->base.name, BENCH_NAME_SIZE,
-             "merge/f32/p%" PRId64 "_b%" PRId64 "_h%" PRId64 "_q%" PRId64 "_dv%" PRId64, parts, batch, heads, q_len,
-             value_dim);
+    bench_name(&self->base, "merge/f32/p%" PRId64 "_b%" PRId64 "_h%" PRId64 "_q%" PRId64 "_dv%" PRId64, parts, batch,
+               heads, q_len, value_dim);
     return &self->base;
 }
 

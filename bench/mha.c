@@ -17,11 +17,7 @@ typedef struct layer {
     bench base;
     fovea_mha_desc desc;
     fovea_attention_desc attention; /* of desc */
-    fovea_isa isa;
-    int threads;
-    bool checked;
     /* From begin to end. */
-    fovea_context *context;
     fovea_mha *mha;
     fovea_attention_args args;
     void *weights, *workspace;
@@ -35,14 +31,14 @@ enum { FOLDED_VALUES = 2, FUSED = 4 };
 static void layer_end(bench *base) {
     layer *self = (layer *)base;
     fovea_mha_destroy(self->mha);
-    fovea_context_destroy(self->context);
+    fovea_context_destroy(self->base.context);
     free(self->args.q.data);
     free(self->args.out.data);
     free(self->weights);
     free(self->workspace);
     fovea_attention_args_init(&self->args);
     self->mha = NULL;
-    self->context = NULL;
+    self->base.context = NULL;
     self->weights = NULL;
     self->workspace = NULL;
 }
@@ -113,48 +109,43 @@ static const char *layer_begin(bench *base, shim_cost *cost) {
     self->weights = bench_numbers(4 * d * d, a->dtype, -0.05F, 0.05F, 2);
     if (!self->args.q.data || !self->args.out.data || !self->weights)
         return "no memory";
-    const char *error = make(self, self->isa, self->threads, a->batch, &self->context, &self->mha);
+    const char *error = make(self, self->base.isa, self->base.threads, a->batch, &self->base.context, &self->mha);
     if (error != NULL)
         return error;
     self->workspace = bench_alloc((int64_t)fovea_mha_workspace_size(self->mha));
     if (!self->workspace)
         return "no memory";
     layer_run(base);
-    error = self->checked ? NULL : check(self);
-    self->checked = true;
+    error = self->base.checked ? NULL : check(self);
+    self->base.checked = true;
     fovea_mha_costs costs;
     fovea_mha_costs_init(&costs);
     if (fovea_mha_desc_costs(&self->desc, &costs) != FOVEA_OK)
         return fovea_error_detail();
     cost->flops = costs.projection_flops + costs.attention_flops + costs.output_flops;
     cost->bytes = costs.bytes;
-    cost->peak = self->threads * bench_peak((fv_isa)self->isa);
+    cost->peak = self->base.threads * bench_peak((fv_isa)self->base.isa);
     return error;
 }
 
 static bench *layer_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     const int64_t most = INT64_C(1) << 20;
-    int64_t dtype = 0, arithmetic = 0, batch = 1, tokens = 512, d_model = 768, heads = 12, form = FUSED, isa = 0,
-            threads = 1;
+    int64_t dtype = 0, arithmetic = 0, batch = 1, tokens = 512, d_model = 768, heads = 12, form = FUSED;
     const cli_key keys[] = {
         {"dtype", fv_dtype_words, 0, 0, &dtype}, {"arithmetic", fv_arithmetic_words, 0, 0, &arithmetic},
         {"batch", NULL, 1, most, &batch},        {"tokens", NULL, 1, most, &tokens},
         {"d_model", NULL, 1, 1 << 15, &d_model}, {"heads", NULL, 1, 1 << 15, &heads},
-        {"form", form_words, 0, 0, &form},       {"isa", bench_isa_words, 0, 0, &isa},
-        {"threads", NULL, 1, 4096, &threads},    {NULL, NULL, 0, 0, NULL}};
-    if (cli_read_words(words, keys, error) < 0)
+        {"form", form_words, 0, 0, &form}};
+    const bench functions = {.begin = layer_begin, .run = layer_run, .end = layer_end};
+    layer *self =
+        bench_new(sizeof *self, &functions, words, keys, sizeof keys / sizeof keys[0], BENCH_TAKES_THREADS, error);
+    if (self == NULL)
         return NULL;
     if (d_model % heads != 0) {
         snprintf(error, BENCH_ERROR_SIZE, "d_model=%" PRId64 " is not a multiple of heads=%" PRId64, d_model, heads);
+        free(self);
         return NULL;
     }
-    const fv_isa tier = bench_isa_resolve(isa, error);
-    layer *self = tier ? calloc(1, sizeof *self) : NULL;
-    if (self == NULL)
-        return NULL;
-    *self = (layer){.base = {.begin = layer_begin, .run = layer_run, .end = layer_end},
-                    .isa = (fovea_isa)tier,
-                    .threads = (int)threads};
     fovea_mha_desc_init(&self->desc);
     fovea_attention_desc_init(&self->attention);
     self->desc.attention = &self->attention;
@@ -163,16 +154,17 @@ static bench *layer_make(const char *words, char error[BENCH_ERROR_SIZE]) {
     self->desc.q_features = self->desc.out_features = d_model;
     self->desc.biases = 1;
     self->attention.dtype = fv_dtype_of_word[dtype];
-    arithmetic = bench_arithmetic((fovea_arithmetic)arithmetic, tier, self->attention.dtype, 0);
+    arithmetic = bench_arithmetic((fovea_arithmetic)arithmetic, (fv_isa)self->base.isa, self->attention.dtype, 0);
     self->attention.arithmetic = (fovea_arithmetic)arithmetic;
     self->attention.batch = batch;
     self->attention.q_heads = self->attention.kv_heads = heads;
     self->attention.q_len = self->attention.kv_len = tokens;
     self->attention.head_dim = self->attention.value_dim = d_model / heads;
-    snprintf(self->base.name, BENCH_NAME_SIZE,
-             "mha/%s/b%" PRId64 "_t%" PRId64 "_d%" PRId64 "_h%" PRId64 "/form:%s%s%s/isa:%s/threads:%d",
-             fv_dtype_words[dtype], batch, tokens, d_model, heads, form_words[form], arithmetic ? "/arithmetic:" : "",
-             arithmetic ? fv_arithmetic_words[arithmetic] : "", fv_isa_word(tier), self->threads);
+    bench_name(&self->base, "mha/%s/b%" PRId64 "_t%" PRId64 "_d%" PRId64 "_h%" PRId64 "/form:%s", fv_dtype_words[dtype],
+               batch, tokens, d_model, heads, form_words[form]);
+    if (arithmetic)
+        bench_name(&self->base, "/arithmetic:%s", fv_arithmetic_words[arithmetic]);
+    bench_name_end(&self->base);
     return &self->base;
 }
 

@@ -1,4 +1,6 @@
 /* Small helpers of fovea-bench: the machine's tier and peak, contexts, memory and random numbers. */
+#include <assert.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +9,42 @@
 #include "bench.h"
 #include "peak_run.h"
 #include "read_speed.h"
+
+void *bench_new(size_t size, const bench *functions, const char *words, const cli_key *keys, size_t count,
+                bench_takes takes, char error[BENCH_ERROR_SIZE]) {
+    enum { MOST_KEYS = 64 };
+    int64_t isa = 0, threads = 1;
+    cli_key all[MOST_KEYS + 3];
+    assert(count <= MOST_KEYS);
+    memcpy(all, keys, count * sizeof *keys);
+    if (takes >= BENCH_TAKES_ISA)
+        all[count++] = (cli_key){"isa", bench_isa_words, 0, 0, &isa};
+    if (takes == BENCH_TAKES_THREADS)
+        all[count++] = (cli_key){"threads", NULL, 1, 4096, &threads};
+    all[count] = (cli_key){NULL, NULL, 0, 0, NULL};
+    if (cli_read_words(words, all, error) < 0)
+        return NULL;
+    const fv_isa tier = bench_isa_resolve(isa, error);
+    bench *self = tier ? calloc(1, size) : NULL;
+    if (self == NULL)
+        return NULL;
+    *self = *functions;
+    self->isa = (fovea_isa)tier;
+    self->threads = (int)threads;
+    return self;
+}
+
+void bench_name(bench *self, const char *format, ...) {
+    const size_t used = strlen(self->name);
+    va_list values;
+    va_start(values, format);
+    vsnprintf(self->name + used, BENCH_NAME_SIZE - used, format, values);
+    va_end(values);
+}
+
+void bench_name_end(bench *self) {
+    bench_name(self, "/isa:%s/threads:%d", fv_isa_word((fv_isa)self->isa), self->threads);
+}
 
 fv_target bench_target(char cpu[64]) {
     fv_cpu machine;
