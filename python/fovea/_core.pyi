@@ -102,7 +102,7 @@ class Mask:
     @property
     def batch(self) -> int: ...
     @property
-    def heads(self) -> int: ...
+    def q_heads(self) -> int: ...
     @property
     def q_len(self) -> int: ...
     @property
@@ -167,7 +167,7 @@ class _Arrays(_Biases, Heads, Lengths, total=False):
     """the token with which the keys of each sequence begin."""
 
 class _Layouts(TypedDict, total=False):
-    cu_seqlens_q: Integers | None
+    q_cu_seqlens: Integers | None
     """[sequences + 1] ints: sequences are packed on one axis of tokens; where the queries of each begin, and the last end."""
     layout: Layout
     """'bhtd' (default) or 'bthd' [batch, tokens, heads, channels]; with cu_seqlens also 'htd' or 'thd', without batch."""
@@ -175,7 +175,7 @@ class _Layouts(TypedDict, total=False):
     """that of out; default: layout."""
 
 class _PackedKeys(TypedDict, total=False):
-    cu_seqlens_kv: Integers | None
+    kv_cu_seqlens: Integers | None
     """likewise, of the keys."""
 
 class _Outputs(TypedDict, total=False):
@@ -346,7 +346,7 @@ def activate(
 
     Raises TypeError (no array, another element type), ValueError (shapes, a gradient that would be lost).
     """
-def pool(
+def pool_tokens(
     x: Array, begin: Integers, end: Integers, pooling: Pooling, *, weights: Any | None = None, out: Array | None = None
 ) -> Array:
     """One row for each sequence, [sequences, channels], of the rows begin[s] to end[s] - 1 of x [rows, channels]. pooling:
@@ -356,7 +356,7 @@ def pool(
 
     Raises TypeError (no array, another element type), ValueError (shapes, rows that are not there, a gradient that would be lost).
     """
-def normalize(x: Array, *, out: Array | None = None) -> Array:
+def normalize_rows(x: Array, *, out: Array | None = None) -> Array:
     """x / max(sqrt(sum of x^2), 1e-12), over the last axis: rows of length 1. float32, bfloat16 or float16; out may be x
     itself. The bits are the same on every CPU, with any number of threads.
 
@@ -425,7 +425,7 @@ class Rope:
         *,
         base: float = 10000.0,
         pairing: Literal["halves", "adjacent"] = "halves",
-        scaling: Literal["none", "linear", "ntk", "yarn", "llama3"] | None = None,
+        scaling: Literal["linear", "ntk", "yarn", "llama3"] | None = None,
         factor: float = 1.0,
         original_positions: float = 0.0,
         beta_fast: float = 32.0,
@@ -546,7 +546,7 @@ class KVCache:
         """attention() with the keys and values that sequences have in a layer, as they lie.
 
         sequences: an int, or a list or array of ints; one may come several times. q: [sequences, q_heads, queries, head_dim];
-        with cu_seqlens_q all queries are on one axis, some sequences in prefill, others in decode. causal: 'bottom_right' where
+        with q_cu_seqlens all queries are on one axis, some sequences in prefill, others in decode. causal: 'bottom_right' where
         the last query is the last token that was appended, or offsets. kv_lens: fewer keys than sequences have, from the first
         on. Columns of mask, bias, weights and scores are positions, as many as the longest of the sequences has. Evicted keys
         are skipped. In a layer with a window, give it as window=(left, ...). Everything else is as for attention().
@@ -598,10 +598,10 @@ class Linear:
     'gelu_tanh', 'silu', or 'silu_gated' of a list of two matrices: silu(x W0 + b0) * (x W1 + b1), one result.
     scales: of a weight of integers, [out] of float32: element [o, i] is scales[o] times its integer, rounded, and the result is that of
     float32 on these numbers, in a quarter of the memory; dtype is then float32 by default.
-    quant: weights of floats are quantized as they are packed: 'int8' (a scale for each output channel), 'int4' (groups of 32, float16
-    scales), or GGUF's 'q8_0', 'q4_0', 'q4_1' (blocks of 32) and 'q4_k' (256), which in must be a multiple of; the attribute error
-    says what that costs. Linear.quantized() takes weights that are quantized already. arithmetic: of quantized weights 'q16' (the
-    default), 'q8' or 'exact'.
+    quantization: weights of floats are quantized as they are packed: 'int8' (a scale for each output channel), 'int4' (groups
+    of 32, float16 scales), or GGUF's 'q8_0', 'q4_0', 'q4_1' (blocks of 32) and 'q4_k' (256), which in must be a multiple of; the
+    attribute error says what that costs. Linear.quantized() takes weights that are quantized already. arithmetic: of quantized
+    weights 'q16' (the default), 'q8' or 'exact'.
     scale: a number that multiplies weight and bias as they are packed. heads: the result is [batch, heads, tokens,
     channels], which attention() reads, instead of rows.
 
@@ -628,7 +628,7 @@ class Linear:
         dtype: Dtype | None = None,
         arithmetic: LinearArithmetic | None = None,
         scales: Sequence[Any | None] | None = None,
-        quant: Quant | None = None,
+        quantization: Quant | None = None,
     ) -> Self: ...
     @overload
     def __new__(
@@ -643,7 +643,7 @@ class Linear:
         dtype: Dtype | None = None,
         arithmetic: LinearArithmetic | None = None,
         scales: Any | None = None,
-        quant: Quant | None = None,
+        quantization: Quant | None = None,
     ) -> Self: ...
     @classmethod
     def quantized(
@@ -679,7 +679,7 @@ class Linear:
         is as for Linear(); for several matrices weight, scales, zeros, g_idx, bias and heads are lists. ValueError: shapes,
         groups, scales or zeros that do not fit or are not finite. TypeError: another type.
         """
-    def execute(
+    def apply(
         self,
         x: Array,
         residual: Any | None = None,
@@ -703,7 +703,7 @@ class Linear:
         ValueError: shapes that do not fit, out that overlaps an input or is read-only, a gradient that would be lost.
         TypeError: not of the map's type.
         """
-    __call__ = execute
+    __call__ = apply
     def unpack(self, weight: Any, bias: Any | None = None, *, part: int = 0, scales: Any | None = None) -> None:
         """Writes the packed weights of a matrix into weight, [out, in] and contiguous, of weight_dtype: the bits that were
         packed. Of quantized weights a float32 array gets the numbers that they stand for; their own bits go into int8 [out,
@@ -728,7 +728,7 @@ class Linear:
     @property
     def has_bias(self) -> tuple[bool, ...]: ...
     @property
-    def quant(self) -> Quant | Quantized | None: ...
+    def quantization(self) -> Quant | Quantized | None: ...
     @property
     def error(self) -> dict[str, float] | tuple[dict[str, float], ...] | None: ...
     @property
@@ -738,7 +738,7 @@ class MultiHead:
     """The layer Concat(head_1 .. head_h) W^O, head_i = attention(Q W_i^Q, K W_i^K, V W_i^V), with packed weights, for
     inference only. The weights are copied here; later changes of them have no effect.
 
-        layer = fovea.MultiHead(heads=12, fused=m.in_proj_weight, fused_bias=m.in_proj_bias,
+        layer = fovea.MultiHead(q_heads=12, fused=m.in_proj_weight, fused_bias=m.in_proj_bias,
                                 o=m.out_proj.weight, o_bias=m.out_proj.bias)        # of a torch.nn.MultiheadAttention
         y = layer(x)                                                                # [batch, tokens, features]
 
@@ -763,7 +763,8 @@ class MultiHead:
     dtype: of inputs, heads and result, 'float32', 'bfloat16' or 'float16'; default: that of the first weight. Weights
     may be of any of these, biases of one. Each step is computed in float32 and rounded to dtype once. arithmetic: of
     bfloat16, as for attention().
-    packed: the most tokens of all sequences (an int, or a pair: of queries and of keys) for calls with cu_seqlens.
+    q_tokens, kv_tokens: for calls with packed sequences (q_cu_seqlens): the most tokens of all their queries, and of all their
+    keys (default: q_tokens).
     The options of attention are as for fovea.Plan; those that need arrays get them in execute().
     q_norm, k_norm: [head_dim]: each head's queries, or keys, are divided by their root mean square (norm_eps is added
     to the mean square) and multiplied by this, before they are rotated or multiplied (Qwen3; Gemma 3: 1 + its weight).
@@ -774,8 +775,8 @@ class MultiHead:
 
     Quantized weights: q, k, v, o or fused may be a fovea.Linear, packed in any way of its own, with its bias; fused may be
     one of three matrices. Their rows are packed again as they are. Those of one input are one product if they are
-    quantized alike, else each a product of its own. Arithmetics of all quantized ones must agree. quant: a word of
-    Linear(quant=) for those that are arrays, all heads in one matrix; arithmetic then may be 'q16', 'q8' or 'exact'.
+    quantized alike, else each a product of its own. Arithmetics of all quantized ones must agree. quantization: a word
+    of Linear(quantization=) for those that are arrays, all heads in one matrix; arithmetic then may be 'q16', 'q8' or 'exact'.
 
     Uses what fovea.config() says when it is made. Any thread may call it. Raises TypeError (another type, no array) or
     ValueError (shapes or options that do not fit).
@@ -784,7 +785,7 @@ class MultiHead:
     def __new__(
         cls,
         *,
-        heads: int,
+        q_heads: int,
         kv_heads: int | None = None,
         q: Any | None = None,
         k: Any | None = None,
@@ -814,12 +815,13 @@ class MultiHead:
         shape: tuple[int, int, int] = (1, 512, 512),
         dtype: Dtype | None = None,
         arithmetic: LinearArithmetic | None = None,
-        packed: int | Part | None = None,
+        q_tokens: int | None = None,
+        kv_tokens: int | None = None,
         cache_dtype: CacheDtype | tuple[CacheDtype, CacheDtype] | None = None,
         q_norm: Any | None = None,
         k_norm: Any | None = None,
         norm_eps: float = 1e-6,
-        quant: Quant | None = None,
+        quantization: Quant | None = None,
         **options: Unpack[_Described],
     ) -> Self: ...
     def execute(
@@ -828,8 +830,8 @@ class MultiHead:
         k: Any | None = None,
         v: Any | None = None,
         *,
-        cu_seqlens_q: Integers | None = None,
-        cu_seqlens_kv: Integers | None = None,
+        q_cu_seqlens: Integers | None = None,
+        kv_cu_seqlens: Integers | None = None,
         cache: KVCache | None = None,
         layer: int | None = None,
         sequences: int | Integers | None = None,
@@ -843,16 +845,16 @@ class MultiHead:
         kind; without o heads [batch, heads, queries, value_dim]. The rest is as for attention(): lse [batch, heads,
         queries], weights [batch, heads, queries, keys], a tuple of what was asked for. Rows past q_lens: o_bias, or +0. The
         packed weights are shared by all shapes.
-        cu_seqlens_q, cu_seqlens_kv: of a layer made with packed=, where sequences begin on the one axis of tokens, and the
+        q_cu_seqlens, kv_cu_seqlens: of a layer made with q_tokens=, where sequences begin on the one axis of tokens, and the
         last ends: q, k and v are [tokens, features], lse [heads, tokens], weights [heads, tokens, keys]. A layer of one
-        input needs cu_seqlens_q alone. Tokens of no sequence are zeros.
+        input needs q_cu_seqlens alone. Tokens of no sequence are zeros.
 
         cache, layer, sequences: of a layer made with cache_dtype=, a fovea.KVCache with kv_heads, head_dim and value_dim of
         the layer, the number of its layer, and an int, or a list or array of different ints. q holds their new tokens,
         [sequences, tokens, features], or [tokens, features] of one: they are projected, normalized by q_norm and k_norm,
         rotated by the cache's rope, and appended; then each attends to all of its sequence that causal and window let it
-        see. q_lens: [sequences], fewer tokens of each. With packed=, cu_seqlens_q says where the tokens of each begin.
-        kv_lens, q_starts, kv_starts and cu_seqlens_kv are refused. Columns of mask, bias and weights are positions, as many
+        see. q_lens: [sequences], fewer tokens of each. With q_tokens=, q_cu_seqlens says where the tokens of each begin.
+        kv_lens, q_starts, kv_starts and kv_cu_seqlens are refused. Columns of mask, bias and weights are positions, as many
         as the longest sequence then has. The bits do not depend on the pieces in which tokens come.
 
         Raises what attention() raises; over a cache CacheFullError where no page is left, TypeError (a cache of other

@@ -222,22 +222,15 @@ py_dtype py_float_dtype(fovea_dtype dtype) {
 
 /* The type among the first `count` that a word names. */
 static int type_named(PyObject *word, int count, const char *argument, fovea_dtype *dtype) {
-    char known[128] = "";
+    const char *words[TYPES];
     if (!word || word == Py_None)
         return 0;
-    for (int i = 0; i < count; i++) {
-        if (PyUnicode_Check(word) && PyUnicode_CompareWithASCIIString(word, types[i].name) == 0) {
-            *dtype = types[i].dtype;
-            return 0;
-        }
-        strcat(strcat(strcat(known, i == 0           ? "'"
-                                    : i == count - 1 ? "' or '"
-                                                     : "', '"),
-                      types[i].name),
-               i == count - 1 ? "'" : "");
-    }
-    py_raise_not(word, "%s must be %s", argument, known);
-    return -1;
+    for (int i = 0; i < count; i++)
+        words[i] = types[i].name;
+    const int place = py_word(word, argument, NULL, words, count);
+    if (place >= 0)
+        *dtype = types[place].dtype;
+    return place < 0 ? -1 : 0;
 }
 
 int py_float_of(PyObject *word, fovea_dtype *dtype) { return type_named(word, FLOATS, "dtype", dtype); }

@@ -97,7 +97,7 @@ int py_call_view(py_call *call, int argument, const char *name, fovea_tensor *te
 static int packed(py_call *call, int argument, const char *name, const int64_t **numbers, int64_t *longest) {
     PyObject *object = call->values[argument];
     if (!object)
-        return py_raise(PyExc_ValueError, "packed sequences need both cu_seqlens_q and cu_seqlens_kv");
+        return py_raise(PyExc_ValueError, "packed sequences need both q_cu_seqlens and kv_cu_seqlens");
     int64_t *values, found;
     if (py_integers(call->core, object, name, -1, &values, &found) < 0)
         return -1;
@@ -105,8 +105,8 @@ static int packed(py_call *call, int argument, const char *name, const int64_t *
     if (found < 1)
         return py_raise(PyExc_ValueError, "%s is empty: it has where each sequence begins, and where the last ends",
                         name);
-    if (argument == PY_ARG_cu_seqlens_kv && call->desc.batch != found - 1)
-        return py_raise(PyExc_ValueError, "cu_seqlens_q is of %lld sequences, cu_seqlens_kv of %lld",
+    if (argument == PY_ARG_kv_cu_seqlens && call->desc.batch != found - 1)
+        return py_raise(PyExc_ValueError, "q_cu_seqlens is of %lld sequences, kv_cu_seqlens of %lld",
                         (long long)call->desc.batch, (long long)found - 1);
     call->desc.batch = found - 1;
     *longest = 0;
@@ -129,7 +129,7 @@ int py_call_layouts(py_call *call) {
     if (call->out_layout->ndim != call->layout->ndim)
         return py_raise(PyExc_ValueError, "layout '%s' and out_layout '%s' have different numbers of dimensions",
                         call->layout->name, call->out_layout->name);
-    call->desc.packed = values[PY_ARG_cu_seqlens_q] || values[PY_ARG_cu_seqlens_kv];
+    call->desc.packed = values[PY_ARG_q_cu_seqlens] || values[PY_ARG_kv_cu_seqlens];
     if (!call->desc.packed && call->layout->ndim == 3)
         return py_raise(PyExc_ValueError, "layout '%s' is that of packed sequences: say by cu_seqlens where they begin",
                         call->layout->name);
@@ -164,22 +164,22 @@ int py_call_tensors(py_call *call) {
 }
 
 int py_call_packed_queries(py_call *call) {
-    return packed(call, PY_ARG_cu_seqlens_q, "cu_seqlens_q", &call->args.q_cu_seqlens, &call->desc.q_len);
+    return packed(call, PY_ARG_q_cu_seqlens, "q_cu_seqlens", &call->args.q_cu_seqlens, &call->desc.q_len);
 }
 
 int py_call_packed(py_call *call) {
     if (py_call_packed_queries(call) < 0)
         return -1;
-    return packed(call, PY_ARG_cu_seqlens_kv, "cu_seqlens_kv", &call->args.kv_cu_seqlens, &call->desc.kv_len);
+    return packed(call, PY_ARG_kv_cu_seqlens, "kv_cu_seqlens", &call->args.kv_cu_seqlens, &call->desc.kv_len);
 }
 
 int py_call_sequences(py_call *call) {
     static const struct {
         const char *name;
-        int argument; /* negative: it has another name in Python */
+        int argument; /* negative: not read here */
         size_t numbers;
     } lengths[] = {
-#define FOVEA_ARGS_LENGTHS(name, more, text) {#name, PY_ARG_##name, offsetof(fovea_attention_args, name)},
+#define FOVEA_ARGS_LENGTHS(name, more, text) {#name, more ? -1 : PY_ARG_##name, offsetof(fovea_attention_args, name)},
 #include "fovea/fields.inc"
     };
     if (call->values[PY_ARG_q_offsets] && call->args.q_offsets)

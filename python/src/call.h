@@ -12,10 +12,7 @@ enum {
     PY_ATTENTION_NAMES(PY_ARG_ENUM)
 #undef PY_ARG_ENUM
         PY_ARG_COUNT,
-    /* Fields of the library's list that are no arguments of these names. */
-    PY_ARG_q_cu_seqlens = -1,
-    PY_ARG_kv_cu_seqlens = -1,
-    PY_ARG_cache_sequences = -1
+    PY_ARG_cache_sequences = -1 /* a field of the library's list that is no argument of this name */
 };
 
 /* Where head and token are in an array. */
@@ -73,7 +70,7 @@ py_array *py_call_open(py_call *call, PyObject *object, const char *name);
 int py_call_layouts(py_call *call); /* layouts, and whether sequences are packed */
 int py_call_view(py_call *call, int argument, const char *name, fovea_tensor *tensor);
 int py_call_queries(py_call *call);        /* q, and the sizes that it has */
-int py_call_packed_queries(py_call *call); /* cu_seqlens_q alone: number of sequences, most queries of one */
+int py_call_packed_queries(py_call *call); /* q_cu_seqlens alone: number of sequences, most queries of one */
 
 /* Steps, in this order; each 0, or -1 with an exception. */
 int py_call_tensors(py_call *call);       /* q, k, v, layouts, cu_seqlens: sizes */

@@ -47,8 +47,7 @@ static PyObject *given(py_call *call, fovea_tensor *tensor) {
     call->array_count++;
     if (py_layout_view(call->out_layout, array, "out", false, tensor) < 0)
         return NULL;
-    Py_INCREF(object);
-    return object;
+    return Py_NewRef(object);
 }
 
 static int asked(PyObject *value) {
@@ -105,9 +104,7 @@ static int execute(py_call *call, const py_plan *plan) {
     py_workspace_done(workspace, plan->workspace_size);
     if (released)
         PyEval_RestoreThread(released);
-    if (status != FOVEA_OK)
-        py_raise_status(status);
-    return status == FOVEA_OK ? 0 : -1;
+    return py_checked(status);
 }
 
 PyObject *py_call_run(py_call *call, const py_plan *plan) {

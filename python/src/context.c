@@ -21,9 +21,8 @@ static py_context *make(fovea_isa isa, int threads) {
     options.threads = threads;
     options.parallel_for = py_pool_parallel_for;
     const fovea_status status = fovea_context_create(&options, &context->library);
-    if (status != FOVEA_OK) {
+    if (py_checked(status) < 0) {
         free(context);
-        py_raise_status(status);
         return NULL;
     }
     context->isa = isa;

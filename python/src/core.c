@@ -13,8 +13,14 @@ PyObject *py_raise_status(fovea_status status) {
     return NULL;
 }
 
+int py_checked(fovea_status status) {
+    if (status != FOVEA_OK)
+        py_raise_status(status);
+    return status == FOVEA_OK ? 0 : -1;
+}
+
 int py_raise(PyObject *type, const char *format, ...) {
-    char text[512];
+    char text[768];
     va_list list;
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
@@ -31,7 +37,7 @@ int py_word_length(const char *word) {
 }
 
 int py_raise_not(PyObject *value, const char *format, ...) {
-    char words[256];
+    char words[640];
     va_list list;
     va_start(list, format);
     vsnprintf(words, sizeof words, format, list);
@@ -44,6 +50,18 @@ int py_raise_not(PyObject *value, const char *format, ...) {
              text);
     Py_DECREF(repr);
     return -1;
+}
+
+int py_word(PyObject *value, const char *argument, const char *other, const char *const *words, int count) {
+    char known[512];
+    int used = snprintf(known, sizeof known, "%s", other ? other : "");
+    for (int i = 0; i < count; i++) {
+        if (PyUnicode_Check(value) && PyUnicode_CompareWithASCIIString(value, words[i]) == 0)
+            return i;
+        const char *comma = used == 0 ? "" : i == count - 1 ? " or " : ", ";
+        used += snprintf(known + used, sizeof known - (size_t)used, "%s'%s'", comma, words[i]);
+    }
+    return py_raise_not(value, "%s must be %s", argument, known);
 }
 
 PyObject *py_attribute_of(const char *module_name, const char *attribute) {

@@ -48,6 +48,9 @@ typedef struct py_seen_type {
 } py_seen_type;
 enum { PY_SEEN_TYPES = 16 };
 
+/* The types that the module has. */
+#define PY_TYPES(X) X(mask) X(relative) X(plan) X(config) X(linear) X(multihead) X(rope) X(kv_cache)
+
 typedef struct py_core {
     PyObject *names[PY_NAME_COUNT];
     py_seen_type seen[PY_SEEN_TYPES];
@@ -57,8 +60,9 @@ typedef struct py_core {
     PyObject *torch_is_grad_enabled; /* NULL until the first torch.Tensor is seen, as the next */
     PyObject *torch_increment_version;
     PyObject *torch_forward_ad; /* the names of torch.autograd.forward_ad */
-    PyTypeObject *mask_type, *relative_type, *plan_type, *config_type, *linear_type, *multihead_type, *rope_type,
-        *kv_cache_type;
+#define PY_TYPE_FIELD(name) PyTypeObject *name##_type;
+    PY_TYPES(PY_TYPE_FIELD)
+#undef PY_TYPE_FIELD
     PyObject *cache_full; /* fovea.CacheFullError */
 } py_core;
 
@@ -75,6 +79,9 @@ int py_threads_now(const fovea_context_facts *info);
  * Returns NULL. */
 PyObject *py_raise_status(fovea_status status);
 
+/* 0, or -1 with py_raise_status(). */
+int py_checked(fovea_status status);
+
 /* Raises an exception with a printf-like sentence, for what PyErr_Format cannot print. Returns -1. */
 int py_raise(PyObject *type, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -84,6 +91,10 @@ int py_raise_not(PyObject *value, const char *format, ...) __attribute__((format
 
 /* How much of an unknown word a sentence repeats: its first ASCII letters. */
 int py_word_length(const char *word);
+
+/* The place of a word among count; else -1, and raises that the argument must be one of them, or what `other` names,
+ * which is NULL if there is nothing else. */
+int py_word(PyObject *value, const char *argument, const char *other, const char *const *words, int count);
 
 /* An attribute of a module, if the module has been imported; else NULL. No exception. */
 PyObject *py_attribute_of(const char *module_name, const char *attribute);
@@ -97,8 +108,8 @@ PyObject *py_layer_norm(PyObject *module, PyObject *const *args, Py_ssize_t coun
 PyObject *py_rms_norm(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
 PyObject *py_embedding_sum(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
 PyObject *py_activate(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
-PyObject *py_pool(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
-PyObject *py_normalize(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
+PyObject *py_pool_tokens(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
+PyObject *py_normalize_rows(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
 PyObject *py_info(PyObject *module, PyObject *none);
 PyObject *py_models_arithmetic(PyObject *module, PyObject *none);
 PyObject *py_renew(PyObject *module, PyObject *none);
@@ -106,13 +117,8 @@ PyObject *py_set_num_threads(PyObject *module, PyObject *threads);
 PyObject *py_get_num_threads(PyObject *module, PyObject *none);
 
 /* Add types to the module; 0, or -1 with an exception. */
-int py_add_mask(PyObject *module);
-int py_add_relative(PyObject *module);
-int py_add_plan(PyObject *module);
-int py_add_config(PyObject *module);
-int py_add_linear(PyObject *module);
-int py_add_multihead(PyObject *module);
-int py_add_rope(PyObject *module);
-int py_add_kv_cache(PyObject *module);
+#define PY_ADD(name) int py_add_##name(PyObject *module);
+PY_TYPES(PY_ADD)
+#undef PY_ADD
 
 #endif

@@ -13,9 +13,8 @@ PyObject *py_info(PyObject *module, PyObject *none) {
         return NULL;
     fovea_context_facts info;
     fovea_context_facts_init(&info);
-    const fovea_status status = fovea_context_info(context->library, &info);
-    if (status != FOVEA_OK)
-        return py_raise_status(status);
+    if (py_checked(fovea_context_info(context->library, &info)) < 0)
+        return NULL;
     return Py_BuildValue("{ss ss si ss ss ss sL sL ss ss si ss ss ss ss}", "version", fovea_version(), "isa",
                          fovea_isa_name(info.isa), "threads", py_threads_now(&info), "pool", py_pool_name(), "cpu",
                          info.cpu, "features", info.features, "l1d_bytes", (long long)info.l1d_bytes, "l2_bytes",
@@ -38,20 +37,12 @@ typedef struct config_object {
 } config_object;
 
 static int isa_of(PyObject *value, fovea_isa *isa) {
-    static const fovea_isa all[] = {FOVEA_ISA_SCALAR, FOVEA_ISA_AVX2, FOVEA_ISA_AVX512, FOVEA_ISA_NEON};
-    if (PyUnicode_Check(value)) {
-        if (PyUnicode_CompareWithASCIIString(value, "best") == 0) {
-            *isa = FOVEA_ISA_BEST;
-            return 0;
-        }
-        for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-            if (PyUnicode_CompareWithASCIIString(value, fovea_isa_name(all[i])) == 0) {
-                *isa = all[i];
-                return 0;
-            }
-    }
-    py_raise_not(value, "isa must be 'best', 'scalar', 'avx2', 'avx512' or 'neon'");
-    return -1;
+    const char *words[FOVEA_ISA_NEON + 1] = {"best"};
+    for (int i = FOVEA_ISA_SCALAR; i <= FOVEA_ISA_NEON; i++)
+        words[i] = fovea_isa_name((fovea_isa)i);
+    const int place = py_word(value, "isa", NULL, words, FOVEA_ISA_NEON + 1);
+    *isa = (fovea_isa)place;
+    return place < 0 ? -1 : 0;
 }
 
 static PyObject *config_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
@@ -95,8 +86,7 @@ static PyObject *config_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 
 static PyObject *enter(PyObject *self, PyObject *none) {
     (void)none;
-    Py_INCREF(self);
-    return self;
+    return Py_NewRef(self);
 }
 
 static PyObject *leave(PyObject *self, PyObject *args) {

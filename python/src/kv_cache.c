@@ -96,8 +96,7 @@ static PyObject *cache_new(PyTypeObject *type, PyObject *args, PyObject *keyword
         return NULL;
     }
     if (rope != Py_None) {
-        Py_INCREF(rope);
-        self->rope = rope;
+        self->rope = Py_NewRef(rope);
         desc.rope = ((const py_rope *)rope)->library;
     }
     desc.layers = self->layers = layers;

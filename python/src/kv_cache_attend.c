@@ -28,9 +28,9 @@ static int parse(py_core *core, PyObject *const *args, Py_ssize_t count, PyObjec
     first[1] = values[ARG_sequences];
     values[PY_ARG_q] = values[ARG_q];
     values[PY_ARG_k] = values[PY_ARG_v] = NULL;
-    if (values[PY_ARG_kv_starts] || values[PY_ARG_cu_seqlens_kv])
+    if (values[PY_ARG_kv_starts] || values[PY_ARG_kv_cu_seqlens])
         return py_raise(PyExc_ValueError, "%s is of keys in tensors: sequences of a cache begin at their first page",
-                        values[PY_ARG_kv_starts] ? "kv_starts" : "cu_seqlens_kv");
+                        values[PY_ARG_kv_starts] ? "kv_starts" : "kv_cu_seqlens");
     if (py_plain_bool(values[PY_ARG_causal]) == Py_True)
         return py_raise(
             PyExc_ValueError,
@@ -64,12 +64,8 @@ int py_cache_keys(const py_call *call, const py_kv_cache *cache, bool appends, i
     *keys = 0;
     for (int64_t i = 0; i < call->desc.batch; i++) {
         int64_t length;
-        const fovea_status status =
-            fovea_kv_cache_length(cache->library, args->cache_layer, args->cache_sequences[i], &length);
-        if (status != FOVEA_OK) {
-            py_raise_status(status);
+        if (py_checked(fovea_kv_cache_length(cache->library, args->cache_layer, args->cache_sequences[i], &length)) < 0)
             return -1;
-        }
         length += appends ? tokens_of(call, i) : 0;
         *keys = length > *keys ? length : *keys;
     }

@@ -75,10 +75,8 @@ PyObject *py_kv_cache_save(PyObject *self, PyObject *args, PyObject *keywords) {
 
 /* Bytes themselves, or those of a file: a new reference. */
 static PyObject *read_source(PyObject *source) {
-    if (PyObject_CheckBuffer(source)) {
-        Py_INCREF(source);
-        return source;
-    }
+    if (PyObject_CheckBuffer(source))
+        return Py_NewRef(source);
     PyObject *file = open_file(source, "rb");
     PyObject *bytes = file ? PyObject_CallMethod(file, "read", NULL) : NULL;
     if (file && close_file(file) < 0)
@@ -120,9 +118,8 @@ PyObject *py_kv_cache_stats(PyObject *self, PyObject *none) {
 #undef NUMBER
     fovea_kv_stats stats;
     fovea_kv_stats_init(&stats);
-    const fovea_status status = fovea_kv_cache_stats(((py_kv_cache *)self)->library, &stats);
-    if (status != FOVEA_OK)
-        return py_raise_status(status);
+    if (py_checked(fovea_kv_cache_stats(((py_kv_cache *)self)->library, &stats)) < 0)
+        return NULL;
     PyObject *dict = PyDict_New();
     for (size_t i = 0; dict && i < sizeof numbers / sizeof numbers[0]; i++) {
         PyObject *value = py_get_int64((PyObject *)&stats, (void *)numbers[i].offset);

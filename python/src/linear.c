@@ -34,7 +34,7 @@ static PyObject *out_features(PyObject *self, void *unused) {
 }
 
 static PyMethodDef methods[] = {
-    {"execute", (PyCFunction)(void (*)(void))py_linear_execute, METH_FASTCALL | METH_KEYWORDS, py_linear_execute_doc},
+    {"apply", (PyCFunction)(void (*)(void))py_linear_apply, METH_FASTCALL | METH_KEYWORDS, py_linear_apply_doc},
     {"unpack", (PyCFunction)(void (*)(void))py_linear_unpack, METH_VARARGS | METH_KEYWORDS, py_linear_unpack_doc},
     {"quantized", (PyCFunction)(void (*)(void))py_linear_quantized, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
      py_linear_quantized_doc},
@@ -125,10 +125,11 @@ static PyGetSetDef getters[] = {
      (void *)WORD_WEIGHT_DTYPE},
     {"activation", get_word, NULL, "a word, or None", (void *)WORD_ACTIVATION},
     {"arithmetic", get_word, NULL, "as asked for; 'default' of quantized weights is 'q16'", (void *)WORD_ARITHMETIC},
-    {"quant", get_word, NULL, "how weights were quantized, or of which kind they were given; or None",
+    {"quantization", get_word, NULL, "how weights were quantized, or of which kind they were given; or None",
      (void *)WORD_QUANT},
     {"error", get_error, NULL,
-     "of quant=: {'max', 'rms', 'relative'} of the numbers that quantized weights stand for, less the given ones "
+     "of quantization=: {'max', 'rms', 'relative'} of the numbers that quantized weights stand for, less the given "
+     "ones "
      "(relative: rms / that of the given ones); a tuple of them of several matrices; else None",
      NULL},
     {"has_bias", get_has_bias, NULL, "a tuple of bools, one for each matrix (silu_gated: two)", NULL},

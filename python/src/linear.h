@@ -50,7 +50,7 @@ typedef struct py_linear {
     bool has_zeros;
     int64_t group_size; /* of integers with separate scales; 0: a scale for each output channel */
     fovea_dtype scale_dtype;
-    fovea_quantize_stats error[PY_LINEAR_PARTS]; /* of quant=; struct_size is 0 if nothing was quantized */
+    fovea_quantize_stats error[PY_LINEAR_PARTS]; /* of quantization=; struct_size is 0 if nothing was quantized */
     char biased[PY_LINEAR_PARTS];
     int64_t out[PY_LINEAR_PARTS], heads[PY_LINEAR_PARTS]; /* heads: 0: rows */
 } py_linear;
@@ -92,8 +92,8 @@ PyObject *py_linear_unpack(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *py_linear_reduce(PyObject *self, PyObject *none);
 PyObject *py_linear_from_state(PyObject *type, PyObject *args);
 
-/* linear_call.c: its methods execute() and __call__(). */
-PyObject *py_linear_execute(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
+/* linear_call.c: its methods apply() and __call__(). */
+PyObject *py_linear_apply(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
 PyObject *py_linear_call(PyObject *self, PyObject *args, PyObject *keywords);
 
 #endif

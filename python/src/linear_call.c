@@ -86,8 +86,7 @@ static int open_part_outputs(run *r, int64_t part) {
     if (given) {
         if (py_given(r->core, given, "out", r->linear->dtype, ndim, shape, array) < 0)
             return -1;
-        Py_INCREF(given);
-        r->made[part] = given;
+        r->made[part] = Py_NewRef(given);
     } else if (!(r->made[part] = py_array_empty(r->core, r->x.source, r->x.dtype, ndim, shape, array)))
         return -1;
     r->opened++;
@@ -125,24 +124,18 @@ static int execute_library(run *r) {
     py_workspace_done(workspace, linear->workspace_size);
     if (released)
         PyEval_RestoreThread(released);
-    if (status != FOVEA_OK)
-        py_raise_status(status);
-    return status == FOVEA_OK ? 0 : -1;
+    return py_checked(status);
 }
 
 static PyObject *result_of(run *r) {
     for (int64_t i = r->first; i < r->end; i++)
         if (!r->values[ARG_out])
             r->made[i] = py_array_finish(r->values[ARG_x], r->x.source, r->made[i]);
-    if (!r->several) {
-        Py_INCREF(r->made[r->first]);
-        return r->made[r->first];
-    }
+    if (!r->several)
+        return Py_NewRef(r->made[r->first]);
     PyObject *tuple = PyTuple_New(r->linear->count);
-    for (int64_t i = 0; tuple && i < r->linear->count; i++) {
-        Py_INCREF(r->made[i]);
-        PyTuple_SetItem(tuple, i, r->made[i]);
-    }
+    for (int64_t i = 0; tuple && i < r->linear->count; i++)
+        PyTuple_SetItem(tuple, i, Py_NewRef(r->made[i]));
     return tuple;
 }
 
@@ -197,10 +190,10 @@ static PyObject *call(PyObject *self, PyObject **values) {
     return result;
 }
 
-PyObject *py_linear_execute(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+PyObject *py_linear_apply(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     PyObject *values[ARG_COUNT];
     py_core *core = py_core_of_object(self);
-    if (py_parse(core, &py_linear_execute_signature, args, count, keywords, values) < 0)
+    if (py_parse(core, &py_linear_apply_signature, args, count, keywords, values) < 0)
         return NULL;
     if (!values[ARG_activation] && keywords && PySequence_Contains(keywords, core->names[PY_NAME_activation]) == 1)
         values[ARG_activation] = Py_None; /* which is an activation, unlike nothing */
@@ -209,7 +202,7 @@ PyObject *py_linear_execute(PyObject *self, PyObject *const *args, Py_ssize_t co
 
 PyObject *py_linear_call(PyObject *self, PyObject *args, PyObject *keywords) {
     PyObject *values[ARG_COUNT] = {NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$OOOO:Linear", py_linear_execute_names, &values[ARG_x],
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$OOOO:Linear", py_linear_apply_names, &values[ARG_x],
                                      &values[ARG_residual], &values[ARG_out], &values[ARG_lens], &values[ARG_part],
                                      &values[ARG_activation]))
         return NULL;

@@ -4,9 +4,7 @@
 #include "linear_weights.h"
 #include "objects.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static int is_list(PyObject *value) { return PyList_Check(value) || PyTuple_Check(value); }
 
@@ -31,22 +29,17 @@ int py_linear_item(const py_linear *linear, PyObject *value, const char *name, i
 }
 
 int py_activation_of(PyObject *word, fovea_activation *activation) {
-    char known[256] = "None";
+    const char *words[32];
     const fovea_activation_facts *facts;
+    int count = 0;
     *activation = FOVEA_ACTIVATION_NONE;
     if (word == Py_None)
         return 0;
-    for (int i = 1; (facts = fovea_activation_info((fovea_activation)i)); i++) {
-        if (PyUnicode_Check(word) && PyUnicode_CompareWithASCIIString(word, facts->name) == 0) {
-            *activation = (fovea_activation)i;
-            return 0;
-        }
-        const bool last = !fovea_activation_info((fovea_activation)(i + 1));
-        const size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s'%s'", last ? " or " : ", ", facts->name);
-    }
-    py_raise_not(word, "activation must be %s", known);
-    return -1;
+    while (count < 32 && (facts = fovea_activation_info((fovea_activation)(count + 1))))
+        words[count++] = facts->name;
+    const int place = py_word(word, "activation", "None", words, count);
+    *activation = (fovea_activation)(place + 1);
+    return place < 0 ? -1 : 0;
 }
 
 bool py_activation_gates(fovea_activation activation) {
@@ -76,8 +69,9 @@ int py_hold_list(PyObject **value, PyObject **held) {
     return *held ? 0 : -1;
 }
 
-void py_weights_close(py_weights *weights, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
+/* Frees all, whatever was opened. */
+static void close_weights(py_weights *weights) {
+    for (int64_t i = 0; i < PY_LINEAR_PARTS; i++) {
         for (int j = 0; j < weights[i].opened; j++)
             py_array_close(&weights[i].arrays[j]);
         free(weights[i].memory);
@@ -104,17 +98,36 @@ int py_weights_bias(py_core *core, py_linear *linear, int64_t i, PyObject *bias,
 }
 
 typedef struct making {
-    py_core *core;
-    PyObject *weight, *bias, *scale, *scales, *heads, *dtype, *arithmetic, *quant;
+    py_linear_making common;
+    PyObject *scale, *quant;
     fovea_dtype quant_dtype;
     bool in_first;
-    fovea_linear_part parts[PY_LINEAR_PARTS];
-    py_weights weights[PY_LINEAR_PARTS];
 } making;
+
+PyObject *py_linear_make(PyTypeObject *type, py_linear_making *m, fovea_activation activation, const char *quant,
+                         PyObject **const *lists, int count) {
+    PyObject *held[5] = {0};
+    py_linear *self = (py_linear *)py_object_new(type);
+    if (!self)
+        return NULL;
+    self->activation = activation;
+    self->quant = quant;
+    int status = py_linear_lists(self, m->weight);
+    for (int i = 0; status == 0 && i < count; i++)
+        status = py_hold_list(lists[i], &held[i]);
+    if (status == 0)
+        status = m->pack(m, self);
+    close_weights(m->weights);
+    for (int i = 0; i < count; i++)
+        Py_XDECREF(held[i]);
+    if (status < 0)
+        Py_CLEAR(self);
+    return (PyObject *)self;
+}
 
 /* The scales of a matrix that may be of integers. */
 static int open_scales(making *m, int64_t i, PyObject *scales) {
-    py_weights *weights = &m->weights[i];
+    py_weights *weights = &m->common.weights[i];
     fovea_matrix *weight = &weights->part->weight;
     fovea_dtype dtype;
     if (scales && !py_dtype_scaled(weight->dtype))
@@ -125,7 +138,7 @@ static int open_scales(making *m, int64_t i, PyObject *scales) {
     if (!scales)
         return 0;
     py_array *array = &weights->arrays[weights->opened];
-    if (py_vector_open(m->core, scales, "scales", weight->out, array, &dtype) < 0)
+    if (py_vector_open(m->common.core, scales, "scales", weight->out, array, &dtype) < 0)
         return -1;
     weights->opened++;
     fovea_quantization_init(&weights->quantization);
@@ -137,21 +150,23 @@ static int open_scales(making *m, int64_t i, PyObject *scales) {
 /* One matrix with what belongs to it. */
 static int open_part(making *m, py_linear *linear, int64_t i) {
     PyObject *weight, *bias, *scale, *scales, *heads;
-    fovea_linear_part *part = m->weights[i].part = &m->parts[i];
-    if (py_linear_item(linear, m->weight, "weight", i, &weight) < 0 ||
-        py_linear_item(linear, m->bias, "bias", i, &bias) < 0 ||
+    fovea_linear_part *part = m->common.weights[i].part = &m->common.parts[i];
+    if (py_linear_item(linear, m->common.weight, "weight", i, &weight) < 0 ||
+        py_linear_item(linear, m->common.bias, "bias", i, &bias) < 0 ||
         py_linear_item(linear, m->scale, "scale", i, &scale) < 0 ||
-        py_linear_item(linear, m->scales, "scales", i, &scales) < 0 ||
-        py_linear_item(linear, m->heads, "heads", i, &heads) < 0)
+        py_linear_item(linear, m->common.scales, "scales", i, &scales) < 0 ||
+        py_linear_item(linear, m->common.heads, "heads", i, &heads) < 0)
         return -1;
     if (!weight)
         return py_raise(PyExc_TypeError, "weight is None");
-    if (py_matrix_open(m->core, weight, "weight", m->in_first, true, &m->weights[i].arrays[0], &part->weight) < 0)
+    if (py_matrix_open(m->common.core, weight, "weight", m->in_first, true, &m->common.weights[i].arrays[0],
+                       &part->weight) < 0)
         return -1;
-    m->weights[i].opened = 1;
+    m->common.weights[i].opened = 1;
     part->has_scale = scale != NULL;
     part->scale = 1;
-    if (open_scales(m, i, scales) < 0 || py_weights_bias(m->core, linear, i, bias, heads, &m->weights[i]) < 0 ||
+    if (open_scales(m, i, scales) < 0 ||
+        py_weights_bias(m->common.core, linear, i, bias, heads, &m->common.weights[i]) < 0 ||
         (scale && py_number(scale, "scale", &part->scale) < 0))
         return -1;
     return 0;
@@ -182,10 +197,8 @@ int py_linear_pack(py_linear *linear, const fovea_linear_part *parts) {
     PyEval_RestoreThread(released);
     for (int64_t i = 0; i < linear->count; i++)
         linear->biased[i] = parts[i].bias != NULL;
-    if (status != FOVEA_OK) {
-        py_raise_status(status);
+    if (py_checked(status) < 0)
         return -1;
-    }
     linear->group_size = groups.group_size;
     linear->scale_dtype = groups.scale_dtype;
     const fovea_quantization *given = parts[0].weight.quantization;
@@ -200,66 +213,52 @@ int py_linear_pack(py_linear *linear, const fovea_linear_part *parts) {
 /* Replaces weights of floats by quantized ones. */
 static int quantize(making *m, py_linear *linear) {
     for (int64_t i = 0; linear->quant && i < linear->count; i++) {
-        if (py_dtype_quantized(m->parts[i].weight.dtype))
-            return py_raise(PyExc_TypeError, "quant is for weights of floats, not %s",
-                            py_dtype_name(m->parts[i].weight.dtype));
-        if (m->parts[i].has_scale)
-            return py_raise(PyExc_ValueError, "quant and scale do not go together: multiply the weights by it");
-        if (py_weights_quantize(&m->weights[i], m->quant_dtype, &linear->error[i]) < 0)
+        if (py_dtype_quantized(m->common.parts[i].weight.dtype))
+            return py_raise(PyExc_TypeError, "quantization is for weights of floats, not %s",
+                            py_dtype_name(m->common.parts[i].weight.dtype));
+        if (m->common.parts[i].has_scale)
+            return py_raise(PyExc_ValueError, "quantization and scale do not go together: multiply the weights by it");
+        if (py_weights_quantize(&m->common.weights[i], m->quant_dtype, &linear->error[i]) < 0)
             return -1;
     }
     return 0;
 }
 
 /* Opens the parts and packs them. */
-static int pack(making *m, py_linear *linear) {
+static int pack(py_linear_making *common, py_linear *linear) {
+    making *m = (making *)common;
     for (int64_t i = 0; i < linear->count; i++)
         if (open_part(m, linear, i) < 0)
             return -1;
-    linear->in_features = m->parts[0].weight.in;
-    linear->dtype = m->parts[0].weight.dtype;
+    linear->in_features = m->common.parts[0].weight.in;
+    linear->dtype = m->common.parts[0].weight.dtype;
     if (py_dtype_quantized(linear->dtype))
         linear->dtype = FOVEA_DTYPE_F32;
-    if (py_float_of(m->dtype, &linear->dtype) < 0 || quantize(m, linear) < 0)
+    if (py_float_of(m->common.dtype, &linear->dtype) < 0 || quantize(m, linear) < 0)
         return -1;
     bool bf16 = linear->dtype == FOVEA_DTYPE_BF16, quantized = true;
     for (int64_t i = 0; i < linear->count; i++) {
-        bf16 = bf16 && m->parts[i].weight.dtype == FOVEA_DTYPE_BF16 && !m->parts[i].has_scale;
-        quantized = quantized && py_dtype_quantized(m->parts[i].weight.dtype) && !m->parts[i].has_scale;
+        bf16 = bf16 && m->common.parts[i].weight.dtype == FOVEA_DTYPE_BF16 && !m->common.parts[i].has_scale;
+        quantized = quantized && py_dtype_quantized(m->common.parts[i].weight.dtype) && !m->common.parts[i].has_scale;
     }
-    const int status = quantized ? py_arithmetic_of_weights(m->arithmetic, &linear->arithmetic)
-                                 : py_arithmetic_choose(m->arithmetic, bf16, &linear->arithmetic);
-    return status < 0 ? -1 : py_linear_pack(linear, m->parts);
+    const int status = quantized ? py_arithmetic_of_weights(m->common.arithmetic, &linear->arithmetic)
+                                 : py_arithmetic_choose(m->common.arithmetic, bf16, &linear->arithmetic);
+    return status < 0 ? -1 : py_linear_pack(linear, m->common.parts);
 }
 
 PyObject *py_linear_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
-    making m = {.core = PyType_GetModuleState(type)};
+    making m = {.common = {.core = PyType_GetModuleState(type), .pack = pack}};
+    py_linear_making *c = &m.common;
     const char *layout = "out_in", *quant;
     PyObject *activation_name = Py_None;
     fovea_activation activation;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$OsOOOOOO:Linear", py_linear_names, &m.weight, &m.bias,
-                                     &activation_name, &layout, &m.scale, &m.heads, &m.dtype, &m.arithmetic, &m.scales,
-                                     &m.quant))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O$OsOOOOOO:Linear", py_linear_names, &c->weight, &c->bias,
+                                     &activation_name, &layout, &m.scale, &c->heads, &c->dtype, &c->arithmetic,
+                                     &c->scales, &m.quant))
         return py_wrong_arguments("Linear", keywords);
     if (py_matrix_layout(layout, &m.in_first) < 0 || py_activation_of(activation_name, &activation) < 0 ||
         py_quant_of(m.quant, &quant, &m.quant_dtype) < 0)
         return NULL;
-    PyObject *held[3] = {NULL, NULL, NULL};
-    py_linear *self = (py_linear *)py_object_new(type);
-    if (!self)
-        return NULL;
-    self->activation = activation;
-    self->quant = quant;
-    const int status = py_linear_lists(self, m.weight) < 0 || py_hold_list(&m.weight, &held[0]) < 0 ||
-                               py_hold_list(&m.bias, &held[1]) < 0 || py_hold_list(&m.scales, &held[2]) < 0
-                           ? -1
-                           : pack(&m, self);
-    py_weights_close(m.weights, PY_LINEAR_PARTS);
-    Py_XDECREF(held[0]);
-    Py_XDECREF(held[1]);
-    Py_XDECREF(held[2]);
-    if (status == 0)
-        return (PyObject *)self;
-    Py_DECREF((PyObject *)self);
-    return NULL;
+    PyObject **const lists[] = {&c->weight, &c->bias, &c->scales};
+    return py_linear_make(type, c, activation, quant, lists, 3);
 }

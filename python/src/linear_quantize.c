@@ -1,34 +1,31 @@
-/* quant= of fovea.Linear: weights of floats become integers as they are packed. */
+/* quantization= of fovea.Linear: weights of floats become integers as they are packed. */
 #include "linear.h"
 #include "linear_weights.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-    const char *word;
-    fovea_dtype dtype;
-} quants[] = {{"int8", FOVEA_DTYPE_I8},   {"int4", FOVEA_DTYPE_U4},   {"q8_0", FOVEA_DTYPE_Q8_0},
-              {"q4_0", FOVEA_DTYPE_Q4_0}, {"q4_1", FOVEA_DTYPE_Q4_1}, {"q4_k", FOVEA_DTYPE_Q4_K}};
-enum { QUANTS = sizeof quants / sizeof quants[0], GROUP = 32 };
+static const char *const words[] = {"int8", "int4", "q8_0", "q4_0", "q4_1", "q4_k"};
+static const fovea_dtype types[] = {FOVEA_DTYPE_I8,   FOVEA_DTYPE_U4,   FOVEA_DTYPE_Q8_0,
+                                    FOVEA_DTYPE_Q4_0, FOVEA_DTYPE_Q4_1, FOVEA_DTYPE_Q4_K};
+enum { WORDS = sizeof words / sizeof words[0], GROUP = 32 };
 
 int py_quant_of(PyObject *word, const char **quant, fovea_dtype *dtype) {
     *quant = NULL;
     if (!word || word == Py_None)
         return 0;
-    for (int i = 0; PyUnicode_Check(word) && i < QUANTS; i++)
-        if (PyUnicode_CompareWithASCIIString(word, quants[i].word) == 0) {
-            *quant = quants[i].word;
-            *dtype = quants[i].dtype;
-            return 0;
-        }
-    return py_raise_not(word, "quant must be None, 'int8', 'int4', 'q8_0', 'q4_0', 'q4_1' or 'q4_k'");
+    const int place = py_word(word, "quantization", "None", words, WORDS);
+    if (place < 0)
+        return -1;
+    *quant = words[place];
+    *dtype = types[place];
+    return 0;
 }
 
 const char *py_quant_known(const char *word) {
-    for (int i = 0; i < QUANTS; i++)
-        if (strcmp(word, quants[i].word) == 0)
-            return quants[i].word;
+    for (int i = 0; i < WORDS; i++)
+        if (strcmp(word, words[i]) == 0)
+            return words[i];
     return NULL;
 }
 
@@ -50,10 +47,8 @@ int py_weights_quantize(py_weights *weights, fovea_dtype dtype, fovea_quantize_s
     if (status == FOVEA_OK)
         status = fovea_quantize(context->library, &from, dtype, &options, to, to + data, error);
     PyEval_RestoreThread(released);
-    if (status != FOVEA_OK) {
-        py_raise_status(status);
+    if (py_checked(status) < 0)
         return -1;
-    }
     part->weight = fovea_matrix_out_in(to, dtype, from.out, from.in);
     if (!py_dtype_scaled(dtype))
         return 0;

@@ -40,28 +40,23 @@ static const kind *all_kinds(void) {
 }
 
 typedef struct reading {
-    py_core *core;
-    PyObject *weight, *bias, *scales, *zeros, *g_idx, *heads, *dtype, *arithmetic;
+    py_linear_making common;
+    PyObject *zeros, *g_idx;
     const kind *kind;
     fovea_dtype type;
     int64_t per_word; /* integers of a word, or 1 */
     Py_ssize_t group_size;
     int zero_offset;
-    fovea_linear_part parts[PY_LINEAR_PARTS];
-    py_weights weights[PY_LINEAR_PARTS];
 } reading;
 
 static int kind_of(PyObject *word, const kind **found) {
-    char known[512] = "";
-    for (const kind *k = all_kinds(); *k->word; k++) {
-        if (PyUnicode_Check(word) && PyUnicode_CompareWithASCIIString(word, k->word) == 0) {
-            *found = k;
-            return 0;
-        }
-        const size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s'%s'", used == 0 ? "" : *k[1].word ? ", " : " or ", k->word);
-    }
-    return py_raise_not(word, "kind must be %s", known);
+    const char *words[KINDS];
+    int count = 0;
+    for (const kind *k = all_kinds(); *k->word; k++)
+        words[count++] = k->word;
+    const int place = py_word(word, "kind", NULL, words, count);
+    *found = &kinds[place < 0 ? 0 : place];
+    return place < 0 ? -1 : 0;
 }
 
 const char *py_kind_known(const char *word) {
@@ -73,9 +68,9 @@ const char *py_kind_known(const char *word) {
 
 /* Opens the next array of a matrix, [rows, columns] (-1: any) in C order; or NULL with an exception. */
 static py_array *open_table(reading *r, int64_t i, PyObject *object, const char *name, int64_t rows, int64_t columns) {
-    py_weights *weights = &r->weights[i];
+    py_weights *weights = &r->common.weights[i];
     py_array *array = &weights->arrays[weights->opened];
-    if (py_array_open(r->core, object, name, array) < 0)
+    if (py_array_open(r->common.core, object, name, array) < 0)
         return NULL;
     weights->opened++;
     const int64_t shape[2] = {rows < 0 ? array->shape[0] : rows, columns < 0 ? array->shape[1] : columns};
@@ -108,7 +103,7 @@ static int open_integers(reading *r, int64_t i, PyObject *object) {
     if (expect_integers(array, "weight", r->kind->words ? 32 : 8, !blocks) < 0)
         return -1;
     int64_t rows = array->shape[0], columns = array->shape[1];
-    fovea_matrix *to = &r->parts[i].weight;
+    fovea_matrix *to = &r->common.parts[i].weight;
     if (r->kind->packing == FOVEA_PACKING_GPTQ)
         *to = fovea_matrix_in_out(array->data, r->type, rows * r->per_word, columns);
     else if (r->kind->packing == FOVEA_PACKING_AWQ)
@@ -126,8 +121,8 @@ static int open_integers(reading *r, int64_t i, PyObject *object) {
 }
 
 static int open_scales(reading *r, int64_t i, PyObject *scales) {
-    fovea_matrix *weight = &r->parts[i].weight;
-    py_weights *weights = &r->weights[i];
+    fovea_matrix *weight = &r->common.parts[i].weight;
+    py_weights *weights = &r->common.weights[i];
     fovea_quantization *q = &weights->quantization;
     const bool blocks = !py_dtype_scaled(r->type), groups_first = r->kind->packing != FOVEA_PACKING_PLAIN;
     if (blocks && r->group_size > 0)
@@ -171,7 +166,7 @@ static int open_scales(reading *r, int64_t i, PyObject *scales) {
 
 /* Zeros of compressed-tensors: words along out, [out / p, groups], become bytes. */
 static int unpack_zeros(reading *r, int64_t i, const py_array *words, int64_t groups) {
-    const int64_t out = r->parts[i].weight.out;
+    const int64_t out = r->common.parts[i].weight.out;
     const int bits = (int)(32 / r->per_word);
     uint8_t *to = malloc((size_t)(out * groups) + 1);
     if (!to) {
@@ -183,14 +178,14 @@ static int unpack_zeros(reading *r, int64_t i, const py_array *words, int64_t gr
             const uint32_t word = ((const uint32_t *)words->data)[o / r->per_word * groups + g];
             to[o * groups + g] = (uint8_t)(word >> (o % r->per_word * bits) & ((1U << bits) - 1));
         }
-    r->weights[i].memory = to;
+    r->common.weights[i].memory = to;
     return 0;
 }
 
 static int open_zeros(reading *r, int64_t i, PyObject *zeros) {
-    py_weights *weights = &r->weights[i];
+    py_weights *weights = &r->common.weights[i];
     fovea_quantization *q = &weights->quantization;
-    const fovea_matrix *weight = &r->parts[i].weight;
+    const fovea_matrix *weight = &r->common.parts[i].weight;
     if (!zeros && r->zero_offset != 0)
         return py_raise(PyExc_ValueError, "zero_offset is %d, but there are no zeros to add it to", r->zero_offset);
     if (!zeros)
@@ -207,14 +202,14 @@ static int open_zeros(reading *r, int64_t i, PyObject *zeros) {
 }
 
 static int open_groups(reading *r, int64_t i, PyObject *g_idx) {
-    py_weights *weights = &r->weights[i];
+    py_weights *weights = &r->common.weights[i];
     int64_t *values, found;
-    const int64_t in = r->parts[i].weight.in;
+    const int64_t in = r->common.parts[i].weight.in;
     if (!g_idx)
         return 0;
     if (!r->kind->words || r->kind->packing == FOVEA_PACKING_AWQ)
         return py_raise(PyExc_TypeError, "weights of kind %s have no g_idx", r->kind->word);
-    if (py_integers(r->core, g_idx, "g_idx", in, &values, &found) < 0)
+    if (py_integers(r->common.core, g_idx, "g_idx", in, &values, &found) < 0)
         return -1;
     int32_t *to = weights->groups = malloc((size_t)in * sizeof *to + 1);
     for (int64_t t = 0; to && t < in; t++)
@@ -230,42 +225,46 @@ static int open_groups(reading *r, int64_t i, PyObject *g_idx) {
 
 static int open_part(reading *r, py_linear *linear, int64_t i) {
     PyObject *weight, *bias, *scales, *zeros, *g_idx, *heads;
-    r->weights[i].part = &r->parts[i];
-    if (py_linear_item(linear, r->weight, "weight", i, &weight) < 0 ||
-        py_linear_item(linear, r->bias, "bias", i, &bias) < 0 ||
-        py_linear_item(linear, r->scales, "scales", i, &scales) < 0 ||
+    r->common.weights[i].part = &r->common.parts[i];
+    if (py_linear_item(linear, r->common.weight, "weight", i, &weight) < 0 ||
+        py_linear_item(linear, r->common.bias, "bias", i, &bias) < 0 ||
+        py_linear_item(linear, r->common.scales, "scales", i, &scales) < 0 ||
         py_linear_item(linear, r->zeros, "zeros", i, &zeros) < 0 ||
         py_linear_item(linear, r->g_idx, "g_idx", i, &g_idx) < 0 ||
-        py_linear_item(linear, r->heads, "heads", i, &heads) < 0)
+        py_linear_item(linear, r->common.heads, "heads", i, &heads) < 0)
         return -1;
     if (!weight)
         return py_raise(PyExc_TypeError, "weight is None");
     if (open_integers(r, i, weight) < 0 || open_scales(r, i, scales) < 0 || open_zeros(r, i, zeros) < 0 ||
         open_groups(r, i, g_idx) < 0)
         return -1;
-    return py_weights_bias(r->core, linear, i, bias, heads, &r->weights[i]);
+    return py_weights_bias(r->common.core, linear, i, bias, heads, &r->common.weights[i]);
 }
 
-static int pack(reading *r, py_linear *linear) {
+static int pack(py_linear_making *common, py_linear *linear) {
+    reading *r = (reading *)common;
     for (int64_t i = 0; i < linear->count; i++)
         if (open_part(r, linear, i) < 0)
             return -1;
-    linear->in_features = r->parts[0].weight.in;
+    linear->in_features = r->common.parts[0].weight.in;
     linear->dtype = FOVEA_DTYPE_F32;
-    if (py_float_of(r->dtype, &linear->dtype) < 0 || py_arithmetic_of_weights(r->arithmetic, &linear->arithmetic) < 0)
+    if (py_float_of(r->common.dtype, &linear->dtype) < 0 ||
+        py_arithmetic_of_weights(r->common.arithmetic, &linear->arithmetic) < 0)
         return -1;
-    return py_linear_pack(linear, r->parts);
+    return py_linear_pack(linear, r->common.parts);
 }
 
 PyObject *py_linear_quantized(PyObject *type, PyObject *args, PyObject *keywords) {
-    reading r = {.core = PyType_GetModuleState((PyTypeObject *)type)};
+    reading r = {.common = {.core = PyType_GetModuleState((PyTypeObject *)type), .pack = pack}};
+    py_linear_making *c = &r.common;
     PyObject *word, *activation_name = Py_None;
     long long group_size = 0;
     int bits = -1;
     fovea_activation activation;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|O$OOOiO&iOOOO:quantized", py_linear_quantized_names, &r.weight,
-                                     &word, &r.bias, &r.scales, &r.zeros, &r.g_idx, &bits, py_size_or_none, &group_size,
-                                     &r.zero_offset, &activation_name, &r.heads, &r.dtype, &r.arithmetic))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|O$OOOiO&iOOOO:quantized", py_linear_quantized_names,
+                                     &c->weight, &word, &c->bias, &c->scales, &r.zeros, &r.g_idx, &bits,
+                                     py_size_or_none, &group_size, &r.zero_offset, &activation_name, &c->heads,
+                                     &c->dtype, &c->arithmetic))
         return py_wrong_arguments("Linear.quantized", keywords);
     if (kind_of(word, &r.kind) < 0 || py_activation_of(activation_name, &activation) < 0)
         return NULL;
@@ -281,22 +280,6 @@ PyObject *py_linear_quantized(PyObject *type, PyObject *args, PyObject *keywords
     r.type = bits == 8 ? FOVEA_DTYPE_U8 : r.kind->dtype;
     r.per_word = r.kind->words ? 32 / bits : 1;
     r.group_size = (Py_ssize_t)group_size;
-    py_linear *self = (py_linear *)py_object_new((PyTypeObject *)type);
-    if (!self)
-        return NULL;
-    self->activation = activation;
-    self->quant = r.kind->word;
-    PyObject **lists[] = {&r.weight, &r.bias, &r.scales, &r.zeros, &r.g_idx}, *held[5] = {0};
-    int status = py_linear_lists(self, r.weight);
-    for (int i = 0; status == 0 && i < 5; i++)
-        status = py_hold_list(lists[i], &held[i]);
-    if (status == 0)
-        status = pack(&r, self);
-    py_weights_close(r.weights, PY_LINEAR_PARTS);
-    for (int i = 0; i < 5; i++)
-        Py_XDECREF(held[i]);
-    if (status == 0)
-        return (PyObject *)self;
-    Py_DECREF((PyObject *)self);
-    return NULL;
+    PyObject **const lists[] = {&c->weight, &c->bias, &c->scales, &r.zeros, &r.g_idx};
+    return py_linear_make((PyTypeObject *)type, c, activation, r.kind->word, lists, 5);
 }

@@ -12,14 +12,6 @@ int py_contradicts(const char *kind) {
     return py_raise(PyExc_ValueError, "the stored fovea.%s contradicts itself", kind);
 }
 
-PyObject *py_reduce_to(const char *kind, PyObject *args) {
-    PyObject *arguments = args ? py_arguments(args, NULL) : NULL;
-    PyObject *result = arguments ? py_stored("reduce", kind, "_from_state", arguments) : NULL;
-    Py_XDECREF(args);
-    Py_XDECREF(arguments);
-    return result;
-}
-
 int py_linear_part_of(PyObject *number, int64_t count, int64_t *part) {
     if (py_integer(number, "part", part) < 0)
         return -1;
@@ -151,10 +143,7 @@ static int dequantize(const py_linear *linear, int64_t part, float *to) {
         PyThreadState *released = PyEval_SaveThread();
         const fovea_status found = fovea_dequantize(linear->context->library, &rows.weight, to);
         PyEval_RestoreThread(released);
-        if (found != FOVEA_OK) {
-            py_raise_status(found);
-            status = -1;
-        }
+        status = py_checked(found);
     }
     Py_XDECREF(stored);
     return status;
@@ -236,9 +225,10 @@ PyObject *py_linear_reduce(PyObject *self, PyObject *none) {
         else
             PyTuple_SetItem(matrices, i, matrix);
     }
-    return py_reduce_to("Linear", Py_BuildValue("(iiiiNNzN)", (int)linear->dtype, (int)linear->activation,
-                                                (int)linear->arithmetic, linear->several, heads, matrices,
-                                                linear->quant, errors));
+    return py_reduce_to("Linear", "_from_state",
+                        Py_BuildValue("(iiiiNNzN)", (int)linear->dtype, (int)linear->activation,
+                                      (int)linear->arithmetic, linear->several, heads, matrices, linear->quant,
+                                      errors));
 }
 
 static int restore_error(PyObject *errors, Py_ssize_t i, fovea_quantize_stats *error) {

@@ -15,13 +15,24 @@ typedef struct py_weights {
     void *memory, *groups; /* from malloc, or NULL */
 } py_weights;
 
-/* Frees all, whatever was opened. */
-void py_weights_close(py_weights *weights, int64_t count);
+/* Common to the constructors of a map. pack() opens the parts, and packs them. */
+typedef struct py_linear_making py_linear_making;
+struct py_linear_making {
+    py_core *core;
+    PyObject *weight, *bias, *scales, *heads, *dtype, *arithmetic; /* arguments */
+    int (*pack)(py_linear_making *making, py_linear *linear);
+    fovea_linear_part parts[PY_LINEAR_PARTS];
+    py_weights weights[PY_LINEAR_PARTS];
+};
+
+/* A new map, or NULL with an exception. lists: the arguments that may be lists, the first of which is weight. */
+PyObject *py_linear_make(PyTypeObject *type, py_linear_making *making, fovea_activation activation, const char *quant,
+                         PyObject **const *lists, int count);
 
 /* Opens bias and heads of matrix i, whose sizes are known; NULL: none. 0, or -1 with an exception. */
 int py_weights_bias(py_core *core, py_linear *linear, int64_t i, PyObject *bias, PyObject *heads, py_weights *weights);
 
-/* linear_quantize.c: None or a word of quant=, with the library's type; *quant is NULL for None.
+/* linear_quantize.c: None or a word of quantization=, with the library's type; *quant is NULL for None.
  * 0, or -1 with an exception. */
 int py_quant_of(PyObject *word, const char **quant, fovea_dtype *dtype);
 
@@ -43,8 +54,5 @@ int py_matrix_restore(PyObject *matrix, const char *kind, fovea_quantization *qu
 
 /* Raises ValueError: what is stored contradicts itself. Returns -1. */
 int py_contradicts(const char *kind);
-
-/* The result of __reduce__() for an object that the class method "_from_state" restores from args. Steals args. */
-PyObject *py_reduce_to(const char *kind, PyObject *args);
 
 #endif

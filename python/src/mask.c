@@ -37,26 +37,28 @@ static void dealloc(PyObject *self) {
     py_object_free(self);
 }
 
-/* The array of each kind of mask: its element type, and the axes of one entry, the last of which are one axis of the
- * library. */
+/* The array of each kind of mask: its element type, and which axes of [batch, heads, rows, entries] its last ones are.
+ * The last two of ranges are one axis of the library. */
 typedef struct mask_form {
     fovea_mask_kind kind;
     fovea_dtype dtype;
     py_dtype element;
     const char *element_name;
-    int axes; /* of the least that must be given */
+    int least, most; /* dimensions */
+    int axes[4];     /* of `most`, but for ranges */
     const char *shape;
 } mask_form;
 
-static const mask_form boolean_form = {FOVEA_MASK_BOOLEAN,    FOVEA_DTYPE_BOOL, PY_BOOL, "bool", 2,
-                                       "[..., queries, keys]"};
-static const mask_form bits_form = {FOVEA_MASK_BITS, FOVEA_DTYPE_BITS, PY_U8, "uint8", 2, "[..., queries, bytes]"};
-static const mask_form padding_form = {FOVEA_MASK_KEY_PADDING,   FOVEA_DTYPE_BOOL, PY_BOOL, "bool", 1,
+static const mask_form boolean_form = {FOVEA_MASK_BOOLEAN, FOVEA_DTYPE_BOOL,      PY_BOOL, "bool", 2, 4,
+                                       {0, 1, 2, 3},       "[..., queries, keys]"};
+static const mask_form bits_form = {FOVEA_MASK_BITS, FOVEA_DTYPE_BITS,       PY_U8, "uint8", 2, 4,
+                                    {0, 1, 2, 3},    "[..., queries, bytes]"};
+static const mask_form padding_form = {FOVEA_MASK_KEY_PADDING,   FOVEA_DTYPE_BOOL, PY_BOOL, "bool", 1, 2, {0, 3},
                                        "[batch, keys] or [keys]"};
-static const mask_form ranges_form = {FOVEA_MASK_RANGES,          FOVEA_DTYPE_I64, PY_I64, "int64", 3,
+static const mask_form ranges_form = {FOVEA_MASK_RANGES,          FOVEA_DTYPE_I64, PY_I64, "int64", 3, 5, {0, 1, 2, 3},
                                       "[..., queries, ranges, 2]"};
 static const mask_form blocks_form = {
-    FOVEA_MASK_BLOCKS, FOVEA_DTYPE_I64, PY_I64, "int64", 1, "[..., blocks of queries + 1]"};
+    FOVEA_MASK_BLOCKS, FOVEA_DTYPE_I64, PY_I64, "int64", 1, 3, {0, 1, 3}, "[..., blocks of queries + 1]"};
 
 /* Makes the two last axes one. 0, or -1 where they are not in one piece. */
 static int join(py_array *array) {
@@ -74,31 +76,21 @@ static int open_array(py_core *core, mask_object *mask, const mask_form *form, P
     py_array *array = &mask->array;
     if (py_array_open(core, object, "mask", array) < 0)
         return -1;
-    Py_INCREF(object);
-    mask->owner = object;
+    mask->owner = Py_NewRef(object);
     if (array->dtype != form->element)
         return py_raise(PyExc_TypeError, "a mask of kind %s must be of %s, not %s", kinds[form->kind],
                         form->element_name, py_array_dtype_name(array));
-    const int most = form->kind == FOVEA_MASK_RANGES        ? 5
-                     : form->kind == FOVEA_MASK_KEY_PADDING ? 2
-                     : form->kind == FOVEA_MASK_BLOCKS      ? 3
-                                                            : 4;
-    if (array->ndim < form->axes || array->ndim > most ||
-        (form->kind == FOVEA_MASK_RANGES && array->shape[array->ndim - 1] != 2))
+    const bool ranges = form->kind == FOVEA_MASK_RANGES;
+    if (array->ndim < form->least || array->ndim > form->most || (ranges && array->shape[array->ndim - 1] != 2))
         return py_raise(PyExc_ValueError, "a mask of kind %s must have the shape %s", kinds[form->kind], form->shape);
     if (py_array_compact(array) < 0)
         return -1;
-    if (form->kind == FOVEA_MASK_RANGES && join(array) < 0)
+    if (ranges && join(array) < 0)
         return py_raise(PyExc_ValueError, "the ranges of a query must be contiguous");
     fovea_tensor *tensor = &mask->desc.mask;
     *tensor = fovea_tensor_bhtd(array->data, form->dtype, 1, 1, 1, 1);
-    static const int rows_and_entries[4] = {0, 1, 2, 3}, padding[2] = {0, 3}, blocks[3] = {0, 1, 3};
-    const int *axes = form->kind == FOVEA_MASK_KEY_PADDING ? padding
-                      : form->kind == FOVEA_MASK_BLOCKS    ? blocks
-                                                           : rows_and_entries;
-    const int all = form->kind == FOVEA_MASK_KEY_PADDING ? 2 : form->kind == FOVEA_MASK_BLOCKS ? 3 : 4;
     for (int i = 0; i < array->ndim; i++) {
-        const int to = axes[all - array->ndim + i];
+        const int to = form->axes[form->most - ranges - array->ndim + i];
         tensor->shape[to] = array->shape[i];
         tensor->stride[to] = array->stride[i];
     }
@@ -126,8 +118,7 @@ static PyObject *finish(mask_object *mask, fovea_mask_kind kind, int prepare) {
         const fovea_status status = fovea_mask_create(context->library, desc, &mask->prepared);
         PyEval_RestoreThread(released);
         py_context_drop(context);
-        if (status != FOVEA_OK)
-            py_raise_status(status);
+        (void)py_checked(status);
     }
     if (!mask->prepared) {
         Py_DECREF((PyObject *)mask);
@@ -158,23 +149,34 @@ static PyObject *boolean(PyObject *type, PyObject *args, PyObject *keywords) {
     return mask ? finish(mask, FOVEA_MASK_BOOLEAN, prepare) : NULL;
 }
 
-static PyObject *bits(PyObject *type, PyObject *args, PyObject *keywords) {
+/* A mask whose array does not say how many keys there are: they are given. */
+static PyObject *of_keys(PyObject *type, PyObject *args, PyObject *keywords, const mask_form *form, const char *format,
+                         char **names) {
     PyObject *array;
     long long kv_len;
     int prepare = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OL|$p:bits", py_mask_bits_names, &array, &kv_len, &prepare))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, format, names, &array, &kv_len, &prepare))
         return NULL;
-    mask_object *mask = begin(type, &bits_form, array, args, keywords);
+    mask_object *mask = begin(type, form, array, args, keywords);
     if (!mask)
         return NULL;
-    if (kv_len < 0 || mask->kv_len != kv_len / 8 + (kv_len % 8 > 0)) {
-        py_raise(PyExc_ValueError, "%lld keys take %lld bytes a row, the mask has %lld", kv_len,
-                 kv_len / 8 + (kv_len % 8 > 0), (long long)mask->kv_len);
+    const int64_t bytes = kv_len / 8 + (kv_len % 8 > 0);
+    if (form->kind == FOVEA_MASK_BITS && (kv_len < 0 || mask->kv_len != bytes)) {
+        py_raise(PyExc_ValueError, "%lld keys take %lld bytes a row, the mask has %lld", kv_len, (long long)bytes,
+                 (long long)mask->kv_len);
         Py_DECREF((PyObject *)mask);
         return NULL;
     }
     mask->kv_len = kv_len;
-    return finish(mask, FOVEA_MASK_BITS, prepare);
+    return finish(mask, form->kind, prepare);
+}
+
+static PyObject *bits(PyObject *type, PyObject *args, PyObject *keywords) {
+    return of_keys(type, args, keywords, &bits_form, "OL|$p:bits", py_mask_bits_names);
+}
+
+static PyObject *ranges(PyObject *type, PyObject *args, PyObject *keywords) {
+    return of_keys(type, args, keywords, &ranges_form, "OL|$p:ranges", py_mask_ranges_names);
 }
 
 /* Takes q_len: a mask of padding has no axis of queries, and holds for any number of them unless it is prepared. */
@@ -190,19 +192,6 @@ static PyObject *key_padding(PyObject *type, PyObject *args, PyObject *keywords)
         return NULL;
     mask->q_len = queries;
     return finish(mask, FOVEA_MASK_KEY_PADDING, q_len != Py_None);
-}
-
-static PyObject *ranges(PyObject *type, PyObject *args, PyObject *keywords) {
-    PyObject *array;
-    long long kv_len;
-    int prepare = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OL|$p:ranges", py_mask_ranges_names, &array, &kv_len, &prepare))
-        return NULL;
-    mask_object *mask = begin(type, &ranges_form, array, args, keywords);
-    if (!mask)
-        return NULL;
-    mask->kv_len = kv_len;
-    return finish(mask, FOVEA_MASK_RANGES, prepare);
 }
 
 static PyObject *blocks(PyObject *type, PyObject *args, PyObject *keywords) {
@@ -280,11 +269,7 @@ static PyObject *reduce(PyObject *self, PyObject *none) {
     (void)fovea_mask_bits(mask->prepared, PyBytes_AsString(bits));
     PyObject *args = Py_BuildValue("(sLLLLN)", kinds[mask->desc.kind], (long long)mask->batch, (long long)mask->heads,
                                    (long long)mask->q_len, (long long)mask->kv_len, bits);
-    PyObject *arguments = args ? py_arguments(args, NULL) : NULL;
-    PyObject *result = arguments ? py_stored("reduce", "Mask", "_from_bits", arguments) : NULL;
-    Py_XDECREF(args);
-    Py_XDECREF(arguments);
-    return result;
+    return py_reduce_to("Mask", "_from_bits", args);
 }
 
 void py_mask_describe(PyObject *object, fovea_attention_desc *desc) {
@@ -344,7 +329,7 @@ static PyGetSetDef getters[] = {
     {"kind", get_kind, NULL, "'boolean', 'bits', 'key_padding', 'ranges' or 'blocks'", NULL},
     {"prepared", get_prepared, NULL, "True: the arrays were read once and are not needed any more", NULL},
     PY_INT64_GETTER("batch", mask_object, batch, "sequences; 1: one mask for all"),
-    PY_INT64_GETTER("heads", mask_object, heads, "query heads; 1: one mask for all"),
+    PY_INT64_GETTER("q_heads", mask_object, heads, "query heads; 1: one mask for all"),
     PY_INT64_GETTER("q_len", mask_object, q_len, "queries; -1: any number"),
     PY_INT64_GETTER("kv_len", mask_object, kv_len, "keys"),
     {NULL, NULL, NULL, NULL, NULL},

@@ -97,9 +97,7 @@ static PyObject *run(py_core *core, const merge *m, PyObject *like) {
         PyThreadState *released = PyEval_SaveThread();
         const fovea_status status = fovea_attention_merge(m->parts, m->count, m->sinks, &whole);
         PyEval_RestoreThread(released);
-        if (status != FOVEA_OK)
-            py_raise_status(status);
-        else {
+        if (py_checked(status) == 0) {
             out = py_array_finish(like, source, out);
             lse = py_array_finish(like, source, lse);
             result = out && lse ? PyTuple_Pack(2, out, lse) : NULL;

@@ -12,8 +12,9 @@ static PyMethodDef methods[] = {
     {"embedding_sum", (PyCFunction)(void (*)(void))py_embedding_sum, METH_FASTCALL | METH_KEYWORDS,
      py_embedding_sum_doc},
     {"activate", (PyCFunction)(void (*)(void))py_activate, METH_FASTCALL | METH_KEYWORDS, py_activate_doc},
-    {"pool", (PyCFunction)(void (*)(void))py_pool, METH_FASTCALL | METH_KEYWORDS, py_pool_doc},
-    {"normalize", (PyCFunction)(void (*)(void))py_normalize, METH_FASTCALL | METH_KEYWORDS, py_normalize_doc},
+    {"pool_tokens", (PyCFunction)(void (*)(void))py_pool_tokens, METH_FASTCALL | METH_KEYWORDS, py_pool_tokens_doc},
+    {"normalize_rows", (PyCFunction)(void (*)(void))py_normalize_rows, METH_FASTCALL | METH_KEYWORDS,
+     py_normalize_rows_doc},
     {"info", py_info, METH_NOARGS, py_info_doc},
     {"models_arithmetic", py_models_arithmetic, METH_NOARGS, py_models_arithmetic_doc},
     {"_renew", py_renew, METH_NOARGS, NULL},
@@ -22,9 +23,11 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static int (*const add_types[])(PyObject *module) = {py_add_mask,   py_add_relative, py_add_plan,
-                                                     py_add_config, py_add_linear,   py_add_multihead,
-                                                     py_add_rope,   py_add_kv_cache, NULL};
+static int (*const add_types[])(PyObject *module) = {
+#define PY_ADD(name) py_add_##name,
+    PY_TYPES(PY_ADD)
+#undef PY_ADD
+        NULL};
 
 static int start(PyObject *module) {
     static const char *const words[] = {
@@ -45,14 +48,9 @@ static int start(PyObject *module) {
 static int traverse(PyObject *module, visitproc visit, void *arg) {
     py_core *core = py_core_of(module);
     Py_VISIT(core->numpy_empty);
-    Py_VISIT((PyObject *)core->mask_type);
-    Py_VISIT((PyObject *)core->relative_type);
-    Py_VISIT((PyObject *)core->plan_type);
-    Py_VISIT((PyObject *)core->config_type);
-    Py_VISIT((PyObject *)core->linear_type);
-    Py_VISIT((PyObject *)core->multihead_type);
-    Py_VISIT((PyObject *)core->rope_type);
-    Py_VISIT((PyObject *)core->kv_cache_type);
+#define PY_VISIT_TYPE(name) Py_VISIT((PyObject *)core->name##_type);
+    PY_TYPES(PY_VISIT_TYPE)
+#undef PY_VISIT_TYPE
     Py_VISIT(core->cache_full);
     return 0;
 }
@@ -67,14 +65,9 @@ static int clear(PyObject *module) {
     Py_CLEAR(core->torch_is_grad_enabled);
     Py_CLEAR(core->torch_increment_version);
     Py_CLEAR(core->torch_forward_ad);
-    Py_CLEAR(core->mask_type);
-    Py_CLEAR(core->relative_type);
-    Py_CLEAR(core->plan_type);
-    Py_CLEAR(core->config_type);
-    Py_CLEAR(core->linear_type);
-    Py_CLEAR(core->multihead_type);
-    Py_CLEAR(core->rope_type);
-    Py_CLEAR(core->kv_cache_type);
+#define PY_CLEAR_TYPE(name) Py_CLEAR(core->name##_type);
+    PY_TYPES(PY_CLEAR_TYPE)
+#undef PY_CLEAR_TYPE
     Py_CLEAR(core->cache_full);
     py_array_forget(core);
     return 0;

@@ -64,7 +64,8 @@ static int describe_form(py_making *m, fovea_mha_desc *desc) {
     desc->fold_values = (fovea_mha_fold)fold;
     desc->merge = (fovea_mha_merge)merge;
     if (m->quant != Py_None && (desc->form == FOVEA_MHA_MERGED || desc->form == FOVEA_MHA_FOLDED || fold > 0))
-        return py_raise(PyExc_ValueError, "quant: a layer of form %s%s multiplies weights, which makes floats of them",
+        return py_raise(PyExc_ValueError,
+                        "quantization: a layer of form %s%s multiplies weights, which makes floats of them",
                         forms.words[desc->form], fold > 0 ? " with fold_values" : "");
     return 0;
 }
@@ -77,7 +78,7 @@ static int64_t input_of(const fovea_matrix *outer, const fovea_matrix *inner) {
 static int describe_sizes(py_making *m, fovea_mha_desc *desc, fovea_attention_desc *attention) {
     const fovea_mha_weights *w = &m->weights;
     if (m->heads < 1)
-        return py_raise(PyExc_ValueError, "heads must be at least 1, not %lld", m->heads);
+        return py_raise(PyExc_ValueError, "q_heads must be at least 1, not %lld", m->heads);
     const int64_t heads = m->heads, kv_heads = m->kv_heads < 0 ? heads : m->kv_heads;
     if (kv_heads < 1)
         return py_raise(PyExc_ValueError, "kv_heads must be at least 1, not %lld", (long long)kv_heads);
@@ -143,22 +144,13 @@ static int describe_options(py_making *m, const fovea_mha_desc *desc, fovea_atte
     return status;
 }
 
-/* packed=: the most tokens on one axis, of queries and keys, or of each. */
-static int describe_packed(py_making *m, fovea_mha_desc *desc, fovea_attention_desc *attention) {
-    PyObject *value = m->packed;
-    if (!value || value == Py_None)
-        return 0;
-    long long q, kv;
-    if (PyTuple_Check(value) ? !PyArg_ParseTuple(value, "LL", &q, &kv) : (q = kv = PyLong_AsLongLong(value)) == -1) {
-        PyErr_Clear();
-        q = -1;
-    }
-    if (q < 1 || kv < 1)
-        return py_raise(PyExc_ValueError,
-                        "packed must be the most tokens of all sequences, an int, or a pair: of queries and of keys");
-    attention->packed = 1;
-    desc->q_tokens = q;
-    desc->kv_tokens = kv;
+/* q_tokens, kv_tokens: sequences are packed. 0 is no number of the caller's: the library takes it for its default. */
+static int describe_packed(const py_making *m, fovea_mha_desc *desc, fovea_attention_desc *attention) {
+    if (m->q_tokens == 0 || m->kv_tokens == 0)
+        return py_raise(PyExc_ValueError, "q_tokens and kv_tokens must be at least 1");
+    attention->packed = m->q_tokens > 0;
+    desc->q_tokens = m->q_tokens < 0 ? 0 : m->q_tokens;
+    desc->kv_tokens = m->kv_tokens < 0 ? desc->q_tokens : m->kv_tokens;
     return 0;
 }
 
@@ -167,6 +159,8 @@ static PyObject *multihead_new(PyTypeObject *type, PyObject *args, PyObject *key
                    .kv_heads = -1,
                    .head_dim = -1,
                    .value_dim = -1,
+                   .q_tokens = -1,
+                   .kv_tokens = -1,
                    .shape = {1, 512, 512},
                    .merged = Py_None,
                    .cache_dtype = Py_None,
@@ -184,14 +178,14 @@ static PyObject *multihead_new(PyTypeObject *type, PyObject *args, PyObject *key
     double norm_eps = 1e-6;
     PyObject **w = m.matrices, **b = m.biases;
     if (!PyArg_ParseTupleAndKeywords(
-            args, keywords, "|$LO&OOOOOOOOOOOOOOOOOzzssssO&O&(LLL)OOOOOOdO" PY_FIELD_FORMAT "OOOO:MultiHead",
+            args, keywords, "|$LO&OOOOOOOOOOOOOOOOOzzssssO&O&(LLL)OOO&O&OOOdO" PY_FIELD_FORMAT "OOOO:MultiHead",
             py_multihead_names, &m.heads, py_size_or_none, &m.kv_heads, &w[PY_W_Q], &w[PY_W_K], &w[PY_W_V], &w[PY_W_O],
             &w[PY_W_FUSED], &w[PY_W_OUTER_Q], &w[PY_W_OUTER_K], &w[PY_W_OUTER_V], &b[PY_W_Q], &b[PY_W_K], &b[PY_W_V],
             &b[PY_W_O], &b[PY_W_FUSED], &b[PY_W_OUTER_Q], &b[PY_W_OUTER_K], &b[PY_W_OUTER_V], &m.merged, &m.form,
             &m.inputs, &m.layout, &m.order, &m.fold_values, &m.merge, py_size_or_none, &m.head_dim, py_size_or_none,
-            &m.value_dim, &m.shape[0], &m.shape[1], &m.shape[2], &m.dtype, &m.arithmetic, &m.packed, &m.cache_dtype,
-            &m.norms[0], &m.norms[1], &norm_eps, &m.quant, PY_FIELDS(values, &call.desc), &values[PY_ARG_causal],
-            &values[PY_ARG_window], &mask, &relative))
+            &m.value_dim, &m.shape[0], &m.shape[1], &m.shape[2], &m.dtype, &m.arithmetic, py_size_or_none, &m.q_tokens,
+            py_size_or_none, &m.kv_tokens, &m.cache_dtype, &m.norms[0], &m.norms[1], &norm_eps, &m.quant,
+            PY_FIELDS(values, &call.desc), &values[PY_ARG_causal], &values[PY_ARG_window], &mask, &relative))
         return py_wrong_arguments("MultiHead", keywords);
     PyObject *causal = values[PY_ARG_causal] = py_plain_bool(values[PY_ARG_causal]);
     py_multihead *self = (py_multihead *)py_object_new(type);

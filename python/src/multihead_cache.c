@@ -47,8 +47,8 @@ static int check_given(const py_multihead *self, const py_call *call) {
                             over ? "the layer was made with cache_dtype=: give cache, layer and sequences"
                                  : "cache, layer and sequences are for layers made with cache_dtype=");
     if (over &&
-        (values[PY_ARG_kv_lens] || values[PY_ARG_q_starts] || values[PY_ARG_kv_starts] || values[PY_ARG_cu_seqlens_kv]))
-        return py_raise(PyExc_ValueError, "over a cache, q_lens or cu_seqlens_q alone say which tokens there are");
+        (values[PY_ARG_kv_lens] || values[PY_ARG_q_starts] || values[PY_ARG_kv_starts] || values[PY_ARG_kv_cu_seqlens]))
+        return py_raise(PyExc_ValueError, "over a cache, q_lens or q_cu_seqlens alone say which tokens there are");
     if (over && Py_TYPE(values[PY_LAYER_cache]) != call->core->kv_cache_type)
         return py_raise(PyExc_TypeError, "cache must be a fovea.KVCache");
     return over ? check_cache(self, (const py_kv_cache *)values[PY_LAYER_cache]) : 0;

@@ -22,9 +22,8 @@ static py_layer *make_layer(const py_multihead *self, int64_t batch, int64_t q_l
         return NULL;
     }
     const fovea_status status = fovea_mha_reshape(self->first, batch, q_len, kv_len, &layer->library);
-    if (status != FOVEA_OK) {
+    if (py_checked(status) < 0) {
         free(layer);
-        py_raise_status(status);
         return NULL;
     }
     layer->batch = batch;
@@ -95,8 +94,8 @@ static int open_packed(const py_multihead *self, py_call *call) {
         return py_raise(PyExc_ValueError, "packed sequences have no axis of batches: pass [tokens, features]");
     if (self->attention.page_keys > 0)
         return py_call_packed_queries(call);
-    if (self->desc.inputs == FOVEA_MHA_SELF && !call->values[PY_ARG_cu_seqlens_kv])
-        call->values[PY_ARG_cu_seqlens_kv] = call->values[PY_ARG_cu_seqlens_q];
+    if (self->desc.inputs == FOVEA_MHA_SELF && !call->values[PY_ARG_kv_cu_seqlens])
+        call->values[PY_ARG_kv_cu_seqlens] = call->values[PY_ARG_q_cu_seqlens];
     return py_call_packed(call);
 }
 
@@ -180,8 +179,7 @@ static int open_out(const py_multihead *self, py_call *call, int ndim) {
         if (py_given(call->core, given, "out", self->attention.dtype, dimensions, shape, array) < 0)
             return -1;
         call->array_count++;
-        Py_INCREF(given);
-        call->made[0] = given;
+        call->made[0] = Py_NewRef(given);
     } else if (!(call->made[0] = make(call, py_float_dtype(self->attention.dtype), dimensions, shape, &array)))
         return -1;
     if (call->desc.packed && !given) /* tokens of no sequence are not written */
@@ -221,8 +219,7 @@ static PyObject *result_of(py_call *call) {
         }
     if (count > 1)
         return count == 2 ? PyTuple_Pack(2, parts[0], parts[1]) : PyTuple_Pack(3, parts[0], parts[1], parts[2]);
-    Py_INCREF(parts[0]);
-    return parts[0];
+    return Py_NewRef(parts[0]);
 }
 
 static PyObject *run(py_multihead *self, py_call *call) {
@@ -254,9 +251,9 @@ PyObject *py_multihead_execute(PyObject *object, PyObject *const *args, Py_ssize
     if (py_parse(core, &signature, args, count, keywords, values) < 0)
         return NULL;
     if (py_call_describes(values) || values[PY_ARG_layout] || values[PY_ARG_out_layout] ||
-        (!self->attention.packed && (values[PY_ARG_cu_seqlens_q] || values[PY_ARG_cu_seqlens_kv]))) {
+        (!self->attention.packed && (values[PY_ARG_q_cu_seqlens] || values[PY_ARG_kv_cu_seqlens]))) {
         PyErr_SetString(PyExc_TypeError,
-                        "execute() of a layer has no layout, and cu_seqlens only if made with packed=; causal, "
+                        "execute() of a layer has no layout, and cu_seqlens only if made with q_tokens=; causal, "
                         "window, " PY_NUMBER_WORDS " and arithmetic are given to fovea.MultiHead()");
         return NULL;
     }

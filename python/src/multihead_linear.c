@@ -1,5 +1,5 @@
-/* Weights of fovea.MultiHead() that are packed already: a fovea.Linear, or what quant= makes of an array. Their rows
- * are read as they are, and packed again, so that q, k and v of one kind are one product. */
+/* Weights of fovea.MultiHead() that are packed already: a fovea.Linear, or what quantization= makes of an array. Their
+ * rows are read as they are, and packed again, so that q, k and v of one kind are one product. */
 #include "arithmetic.h"
 #include "multihead_weights.h"
 
@@ -43,7 +43,7 @@ static PyObject *linear_of(const py_making *m, int i) {
     const bool exact = m->arithmetic && PyUnicode_Check(m->arithmetic) &&
                        PyUnicode_CompareWithASCIIString(m->arithmetic, "exact") == 0;
     PyObject *args = Py_BuildValue("(OO)", given, m->biases[i]),
-             *keywords = Py_BuildValue("{sOss}", "quant", m->quant, "layout", m->layout);
+             *keywords = Py_BuildValue("{sOss}", "quantization", m->quant, "layout", m->layout);
     PyObject *made = NULL;
     if (args && keywords &&
         (!(exact || py_making_integers(m)) || PyDict_SetItemString(keywords, "arithmetic", m->arithmetic) == 0))
@@ -112,7 +112,7 @@ static int take_role(py_making *m, int role, const runs *r, const fovea_linear_p
 static int split(py_making *m, const fovea_linear_part *all) {
     const int64_t heads = m->heads, kv = m->kv_heads < 0 ? heads : m->kv_heads, out = all->weight.out;
     if (heads < 1 || kv < 1 || heads % kv != 0)
-        return py_raise(PyExc_ValueError, "heads is %lld and kv_heads %lld: not a multiple", (long long)heads,
+        return py_raise(PyExc_ValueError, "q_heads is %lld and kv_heads %lld: not a multiple", (long long)heads,
                         (long long)kv);
     const int64_t d_k = m->head_dim >= 0 ? m->head_dim : out / (heads + 2 * kv);
     const int64_t d_v = m->value_dim >= 0 ? m->value_dim : d_k, group = heads / kv;

@@ -72,7 +72,7 @@ static int open_weight(py_making *m, int i) {
         return 0;
     }
     if (m->quant != Py_None && i < PY_W_OUTER_Q && py_mha_places[i].head_stride && dimensions(m->matrices[i]) == 3)
-        return py_raise(PyExc_ValueError, "%s is a matrix for each head: quant takes one matrix of all heads",
+        return py_raise(PyExc_ValueError, "%s is a matrix for each head: quantization takes one matrix of all heads",
                         py_mha_places[i].name);
     if (py_making_is_linear(m, i))
         return py_making_linear(m, i);
@@ -119,7 +119,8 @@ int py_making_open(py_making *m) {
     fovea_mha_weights_init(&m->weights);
     int status = py_matrix_layout(m->layout, &m->in_first);
     if (status == 0 && m->quant == Py_None && py_making_integers(m))
-        status = py_raise(PyExc_ValueError, "arithmetic 'q16' and 'q8' are for quant=: a fovea.Linear has its own");
+        status =
+            py_raise(PyExc_ValueError, "arithmetic 'q16' and 'q8' are for quantization=: a fovea.Linear has its own");
     for (int i = 0; status == 0 && i < PY_W_COUNT; i++)
         status = open_weight(m, i);
     return status < 0 ? -1 : open_merged(m);

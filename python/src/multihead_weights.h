@@ -9,10 +9,10 @@ enum { PY_MERGED = 64, PY_ROLES = 3 };
 
 typedef struct py_making {
     py_core *core;
-    long long heads, kv_heads, head_dim, value_dim, shape[3];
+    long long heads, kv_heads, head_dim, value_dim, q_tokens, kv_tokens, shape[3];
     PyObject *matrices[PY_W_COUNT], *biases[PY_W_COUNT], *merged;
     const char *form, *inputs, *layout, *order, *fold_values, *merge;
-    PyObject *dtype, *arithmetic, *packed, *cache_dtype, *norms[2]; /* norms: of q and k */
+    PyObject *dtype, *arithmetic, *cache_dtype, *norms[2]; /* norms: of q and k */
     PyObject *quant;
     bool in_first, typed, floats, biased;     /* typed: the type of biases is known; floats: to be float32 */
     fovea_dtype types[PY_W_COUNT];            /* of what the weights multiply, where they are given */
@@ -45,8 +45,8 @@ int py_making_open(py_making *m);
 int py_making_norms(py_making *m, int64_t head_dim);
 void py_making_close(py_making *m);
 
-/* multihead_linear.c: opens weight i, which is a fovea.Linear, or an array that quant= makes one of. 0, or -1 with an
- * exception. */
+/* multihead_linear.c: opens weight i, which is a fovea.Linear, or an array that quantization= makes one of. 0, or -1
+ * with an exception. */
 bool py_making_is_linear(const py_making *m, int i);
 int py_making_linear(py_making *m, int i);
 

@@ -53,10 +53,17 @@ PyObject *py_stored(const char *function, const char *kind, const char *maker, P
     return result;
 }
 
+PyObject *py_reduce_to(const char *kind, const char *maker, PyObject *args) {
+    PyObject *arguments = args ? py_arguments(args, NULL) : NULL;
+    PyObject *result = arguments ? py_stored("reduce", kind, maker, arguments) : NULL;
+    Py_XDECREF(args);
+    Py_XDECREF(arguments);
+    return result;
+}
+
 PyObject *py_itself(PyObject *self, PyObject *ignored) {
     (void)ignored;
-    Py_INCREF(self);
-    return self;
+    return Py_NewRef(self);
 }
 
 PyObject *py_get_int64(PyObject *object, void *offset) {

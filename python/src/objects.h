@@ -24,6 +24,9 @@ PyObject *py_arguments(PyObject *args, PyObject *keywords);
 /* fovea._stored.text() or .reduce() of an object that a type, or its class method maker, makes of arguments. */
 PyObject *py_stored(const char *function, const char *kind, const char *maker, PyObject *arguments);
 
+/* The result of __reduce__() for an object that a class method restores from args. Steals args. */
+PyObject *py_reduce_to(const char *kind, const char *maker, PyObject *args);
+
 /* Methods of objects that nothing changes: a copy is the object itself. */
 PyObject *py_itself(PyObject *self, PyObject *ignored);
 #define PY_IMMUTABLE_METHODS                                                                                           \

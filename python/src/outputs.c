@@ -42,13 +42,9 @@ static int scores(py_call *call, PyObject *kind) {
     static const char *const kinds[] = {"raw", "capped", "biased", "weights"};
     fovea_attention_scores *scores = &call->scores;
     fovea_attention_scores_init(scores);
-    int found = 0;
-    while (found < 4 && !(PyUnicode_Check(kind) && PyUnicode_CompareWithASCIIString(kind, kinds[found]) == 0))
-        found++;
-    if (found == 4) {
-        py_raise_not(kind, "return_scores must be 'raw', 'capped', 'biased' or 'weights'");
+    const int found = py_word(kind, "return_scores", NULL, kinds, 4);
+    if (found < 0)
         return -1;
-    }
     scores->kind = (fovea_score_kind)found;
     PyObject **values = call->values;
     int64_t shape[4] = {call->args.q.shape[0], call->desc.q_heads, 0, 0};

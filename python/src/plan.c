@@ -20,27 +20,19 @@ static void dealloc(PyObject *self) {
 
 /* mask: a kind's name, or a fovea.Mask. */
 int py_describe_mask(const py_core *core, PyObject *value, fovea_attention_desc *desc) {
-    static const struct {
-        const char *name;
-        fovea_mask_kind kind;
-    } kinds[] = {{"boolean", FOVEA_MASK_BOOLEAN},
-                 {"bits", FOVEA_MASK_BITS},
-                 {"key_padding", FOVEA_MASK_KEY_PADDING},
-                 {"ranges", FOVEA_MASK_RANGES},
-                 {"prepared", FOVEA_MASK_PREPARED}};
+    static const char *const words[] = {"boolean", "bits", "key_padding", "ranges", "prepared"};
+    static const fovea_mask_kind kinds[] = {FOVEA_MASK_BOOLEAN, FOVEA_MASK_BITS, FOVEA_MASK_KEY_PADDING,
+                                            FOVEA_MASK_RANGES, FOVEA_MASK_PREPARED};
     if (value == Py_None)
         return 0;
     if (Py_TYPE(value) == core->mask_type) {
         py_mask_describe(value, desc);
         return 0;
     }
-    for (size_t i = 0; PyUnicode_Check(value) && i < sizeof kinds / sizeof kinds[0]; i++)
-        if (PyUnicode_CompareWithASCIIString(value, kinds[i].name) == 0) {
-            desc->mask = kinds[i].kind;
-            return 0;
-        }
-    py_raise_not(value, "mask must be a fovea.Mask, 'boolean', 'bits', 'key_padding', 'ranges' or 'prepared'");
-    return -1;
+    const int place = py_word(value, "mask", "a fovea.Mask", words, sizeof words / sizeof words[0]);
+    if (place >= 0)
+        desc->mask = kinds[place];
+    return place < 0 ? -1 : 0;
 }
 
 int py_describe_relative(const py_core *core, PyObject *value, fovea_attention_desc *desc) {

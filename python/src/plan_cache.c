@@ -17,9 +17,8 @@ py_plan *py_plan_make(py_context *context, const fovea_attention_desc *desc) {
         return NULL;
     }
     const fovea_status status = fovea_attention_plan_create(context->library, desc, &plan->library);
-    if (status != FOVEA_OK) {
+    if (py_checked(status) < 0) {
         free(plan);
-        py_raise_status(status);
         return NULL;
     }
     plan->desc = *desc;

@@ -128,9 +128,7 @@ static PyObject *get_kind(PyObject *self, void *unused) {
 
 static PyObject *get_table(PyObject *self, void *unused) {
     (void)unused;
-    PyObject *table = ((relative_object *)self)->table;
-    Py_INCREF(table);
-    return table;
+    return Py_NewRef(((relative_object *)self)->table);
 }
 
 static PyObject *get_parameters(PyObject *self, void *unused) {

@@ -1,8 +1,8 @@
 /* fovea.Rope (rope.h). */
 #include "rope.h"
 #include "call.h"
-#include "linear.h"
 #include "objects.h"
+#include "rows_call.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -12,14 +12,6 @@ static void dealloc(PyObject *self) {
     fovea_rope_destroy(((py_rope *)self)->library);
     Py_XDECREF(((py_rope *)self)->arguments);
     py_object_free(self);
-}
-
-/* The place of a word in a list that NULL ends, or -1 with ValueError. */
-static int place(const char *word, const char *argument, const char *const words[], const char *choice) {
-    for (int i = 0; words[i]; i++)
-        if (strcmp(word, words[i]) == 0)
-            return i;
-    return py_raise(PyExc_ValueError, "%s must be %s, not '%.*s'", argument, choice, py_word_length(word), word);
 }
 
 /* The divisors that an array had, which may change. */
@@ -35,23 +27,22 @@ static int keep_divisors(PyObject *arguments, const py_array *array) {
 }
 
 static PyObject *rope_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
-    static const char *const pairings[] = {"halves", "adjacent", NULL};
-    static const char *const scalings[] = {"none", "linear", "ntk", "yarn", "llama3", NULL};
+    static const char *const pairings[] = {"halves", "adjacent"};
+    static const char *const scalings[] = {"linear", "ntk", "yarn", "llama3"}; /* from FOVEA_ROPE_LINEAR on */
     fovea_rope_desc desc;
     fovea_rope_desc_init(&desc);
     long long rotary_dim;
-    const char *pairing = pairings[0], *scaling = NULL;
-    PyObject *divisors = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "L|$dszdddddddO:Rope", py_rope_names, &rotary_dim, &desc.base,
+    PyObject *pairing = NULL, *scaling = Py_None, *divisors = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "L|$dOOdddddddO:Rope", py_rope_names, &rotary_dim, &desc.base,
                                      &pairing, &scaling, &desc.factor, &desc.original_positions, &desc.beta_fast,
                                      &desc.beta_slow, &desc.attention_factor, &desc.low_frequency, &desc.high_frequency,
                                      &divisors))
         return NULL;
-    const int pairs = place(pairing, "pairing", pairings, "'halves' or 'adjacent'"),
-              scales = pairs < 0 ? -1
-                                 : place(scaling ? scaling : scalings[0], "scaling", scalings,
-                                         "None, 'linear', 'ntk', 'yarn' or 'llama3'");
-    if (scales < 0)
+    const int pairs = pairing ? py_word(pairing, "pairing", NULL, pairings, 2) : 0,
+              scales = pairs < 0            ? -1
+                       : scaling == Py_None ? FOVEA_ROPE_UNSCALED
+                                            : py_word(scaling, "scaling", "None", scalings, 4) + FOVEA_ROPE_LINEAR;
+    if (pairs < 0 || PyErr_Occurred())
         return NULL;
     desc.rotary_dim = rotary_dim;
     desc.pairing = (fovea_rope_pairing)pairs;
@@ -114,41 +105,32 @@ static int64_t *positions_of(py_core *core, PyObject *given, int64_t batch, int6
     return repeated;
 }
 
-/* Elements from which on other threads of Python may run meanwhile: some 20 us. */
-static const int64_t long_turn = 1 << 15;
+/* One call: x, rotated by positions. */
+typedef struct turn {
+    const py_rope *rope;
+    fovea_tensor x, y;
+    const int64_t *positions;
+} turn;
 
-static PyObject *turn(py_core *core, const py_rope *rope, PyObject *object, py_array *x, const py_layout *layout,
-                      PyObject *given_positions, PyObject *given) {
-    fovea_tensor in = {0}, out = {0};
-    if (py_layout_view(layout, x, "x", true, &in) < 0 || py_array_no_gradient(core, object, "x", x->source) < 0)
-        return NULL;
-    int64_t *positions = positions_of(core, given_positions, in.shape[0], in.shape[2]);
-    py_context *context = positions ? py_context_now() : NULL;
-    py_array y = {0};
-    PyObject *made = NULL;
-    if (context && given) {
-        if (py_given(core, given, "out", in.dtype, x->ndim, x->shape, &y) == 0) {
-            Py_INCREF(given);
-            made = given;
-        }
-    } else if (context)
-        made = py_array_empty(core, x->source, x->dtype, x->ndim, x->shape, &y);
-    if (made && py_layout_view(layout, &y, "out", false, &out) == 0) {
-        const bool is_long = in.shape[0] * in.shape[1] * in.shape[2] * in.shape[3] >= long_turn;
-        py_context_keep(context);
-        PyThreadState *released = is_long ? PyEval_SaveThread() : NULL;
-        const fovea_status status = fovea_rope_apply(context->library, rope->library, &in, positions, &out);
-        if (released)
-            PyEval_RestoreThread(released);
-        py_context_drop(context);
-        if (status != FOVEA_OK)
-            py_raise_status(status);
-    }
-    py_array_close(&y);
-    free(positions);
-    if (PyErr_Occurred())
-        Py_CLEAR(made);
-    return made && !given ? py_array_finish(object, x->source, made) : made;
+static fovea_status rotate(const fovea_context *ctx, const void *args) {
+    const turn *t = args;
+    return fovea_rope_apply(ctx, t->rope->library, &t->x, t->positions, &t->y);
+}
+
+static int turn_of(py_rows_call *c, turn *t, PyObject *object, PyObject *positions, const py_layout *layout,
+                   PyObject *out) {
+    fovea_dtype dtype;
+    py_array *x = py_rows_floats(c, object, "x", &dtype);
+    if (!x || py_layout_view(layout, x, "x", true, &t->x) < 0)
+        return -1;
+    const int64_t *shape = t->x.shape;
+    if (!(t->positions = c->numbers[0] = positions_of(c->core, positions, shape[0], shape[2])))
+        return -1;
+    c->number_count = 1;
+    py_array *y = py_rows_result(c, out, x->ndim, x->shape, &dtype);
+    if (!y || py_layout_view(layout, y, "out", false, &t->y) < 0)
+        return -1;
+    return py_rows_run(shape[0] * shape[1] * shape[2] * shape[3], rotate, t);
 }
 
 static PyObject *apply(PyObject *self, PyObject *args, PyObject *keywords) {
@@ -156,14 +138,14 @@ static PyObject *apply(PyObject *self, PyObject *args, PyObject *keywords) {
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|$OO:apply", py_rope_apply_names, &object, &positions,
                                      &layout_name, &out))
         return NULL;
-    py_core *core = py_core_of_object(self);
     const py_layout *layout = py_layout_or_default(layout_name == Py_None ? NULL : layout_name, "layout");
-    py_array x;
-    if (!layout || py_array_open(core, object, "x", &x) < 0)
+    if (!layout)
         return NULL;
-    PyObject *result = turn(core, (const py_rope *)self, object, &x, layout, positions, out == Py_None ? NULL : out);
-    py_array_close(&x);
-    return result;
+    py_rows_call c;
+    turn t = {.rope = (const py_rope *)self};
+    py_rows_begin(&c, py_core_of_object(self));
+    const int status = turn_of(&c, &t, object, positions, layout, out == Py_None ? NULL : out);
+    return py_rows_end(&c, object, out != Py_None, status);
 }
 
 static PyObject *repr(PyObject *self) { return py_stored("text", "Rope", NULL, ((py_rope *)self)->arguments); }

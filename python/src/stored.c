@@ -19,10 +19,8 @@ int py_multihead_create(py_multihead *self, const fovea_mha_weights *weights) {
     PyThreadState *released = PyEval_SaveThread();
     const fovea_status status = fovea_mha_create(context->library, &self->desc, weights, &self->first);
     PyEval_RestoreThread(released);
-    if (status != FOVEA_OK) {
-        py_raise_status(status);
+    if (py_checked(status) < 0)
         return -1;
-    }
     const void *norms[2] = {weights->q_norm, weights->k_norm};
     const int64_t n = self->attention.head_dim;
     for (int i = 0; i < 2; i++)
@@ -95,7 +93,7 @@ PyObject *py_multihead_reduce(PyObject *object, PyObject *none) {
                             ? PyBytes_FromStringAndSize((const char *)self->norm[i],
                                                         (Py_ssize_t)attention.head_dim * (Py_ssize_t)sizeof(float))
                             : Py_NewRef(Py_None));
-    return py_reduce_to("MultiHead",
+    return py_reduce_to("MultiHead", "_from_state",
                         Py_BuildValue("(NNNN)", PyBytes_FromStringAndSize((const char *)&desc, sizeof desc),
                                       PyBytes_FromStringAndSize((const char *)&attention, sizeof attention), weights,
                                       norms));

@@ -5,6 +5,7 @@ import ctypes
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -270,11 +271,8 @@ def test_threads_at_once(normal):
             if not np.array_equal(fovea.attention(*inputs[at], causal=True), expected[at]):
                 wrong.append(at)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, range(6)))
     assert not wrong
 
 

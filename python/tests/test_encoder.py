@@ -4,19 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from reference import ACTIVATIONS
 
 import fovea
-
-erf = np.vectorize(math.erf)
-ACTIVATIONS = {
-    None: lambda x: x,
-    "relu": lambda x: np.maximum(x, 0),
-    "gelu": lambda x: x / 2 * (1 + erf(x / math.sqrt(2))),
-    "gelu_tanh": lambda x: x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
-    "silu": lambda x: x / (1 + np.exp(-x)),
-    "tanh": np.tanh,
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-}
 
 
 def test_embedding_sum(normal, rng, tiers):
@@ -70,7 +60,7 @@ def test_pool(pooling, normal, tiers):
     x, starts, own = normal(30, 21), np.array([0, 4, 4, 5, 30]), abs(normal(30))
     own = own if pooling == "weighted_mean" else None
     for weights in (None, own):
-        found = tiers(lambda weights=weights: fovea.pool(x, starts[:-1], starts[1:], pooling, weights=weights))
+        found = tiers(lambda weights=weights: fovea.pool_tokens(x, starts[:-1], starts[1:], pooling, weights=weights))
         for i, (begin, end) in enumerate(zip(starts[:-1], starts[1:], strict=True)):
             rows = x[begin:end].astype(np.float64)
             w = np.arange(1, 1 + len(rows))[:, None] if weights is None else weights[begin:end, None]
@@ -87,13 +77,13 @@ def test_pool(pooling, normal, tiers):
                 else np.zeros(21)
             )
             np.testing.assert_allclose(found[i], expected, atol=2e-6)
-            alone = fovea.pool(
+            alone = fovea.pool_tokens(
                 x[begin:end], [0], [end - begin], pooling, weights=None if weights is None else weights[begin:end]
             )
             assert np.array_equal(alone[0], found[i])
     out = np.zeros((4, 40), np.float32)
-    fovea.pool(x, starts[:-1], starts[1:], pooling, out=out[:, 5:26])
-    assert np.array_equal(out[:, 5:26], fovea.pool(x, starts[:-1], starts[1:], pooling)) and not out[:, :5].any()
+    fovea.pool_tokens(x, starts[:-1], starts[1:], pooling, out=out[:, 5:26])
+    assert np.array_equal(out[:, 5:26], fovea.pool_tokens(x, starts[:-1], starts[1:], pooling)) and not out[:, :5].any()
 
 
 def test_pool_errors(normal):
@@ -103,30 +93,30 @@ def test_pool_errors(normal):
         (([0], [1], "cls"), "pooling must be 'first'"),
     ]:
         with pytest.raises(ValueError, match=sentence):
-            fovea.pool(normal(3, 2), *arguments)
+            fovea.pool_tokens(normal(3, 2), *arguments)
     with pytest.raises(ValueError, match="x has 1 dimensions"):
-        fovea.pool(normal(3), [0], [1], "mean")
+        fovea.pool_tokens(normal(3), [0], [1], "mean")
 
 
 def test_normalize(normal, tiers):
     x = normal(5, 2, 33)
     x[1] = 0
-    found = tiers(lambda: fovea.normalize(x))
+    found = tiers(lambda: fovea.normalize_rows(x))
     length = np.sqrt((x.astype(np.float64) ** 2).sum(-1, keepdims=True))
     np.testing.assert_allclose(found, x / np.maximum(length, 1e-12), atol=1e-7)
-    assert not found[1].any() and fovea.normalize(x, out=x) is x and np.array_equal(x, found)
+    assert not found[1].any() and fovea.normalize_rows(x, out=x) is x and np.array_equal(x, found)
 
 
 def test_16_bits(normal):
     x = normal(6, 10).astype(np.float16)
     wide = x.astype(np.float32)
     for call in (
-        lambda x: fovea.normalize(x),
+        lambda x: fovea.normalize_rows(x),
         lambda x: fovea.activate(x, "gelu", residual=x),
-        lambda x: fovea.pool(x, [0, 2], [2, 6], "mean"),
+        lambda x: fovea.pool_tokens(x, [0, 2], [2, 6], "mean"),
         lambda x: fovea.embedding_sum([x, x], [[1, 2], [3, 3]]),
     ):
         found = call(x)
         assert found.dtype == np.float16 and np.array_equal(found, call(wide).astype(np.float16))
     out = np.empty((2, 10), np.float32)
-    assert np.array_equal(fovea.pool(x, [0, 2], [2, 6], "mean", out=out), fovea.pool(wide, [0, 2], [2, 6], "mean"))
+    assert np.array_equal(fovea.pool_tokens(x, [0, 2], [2, 6], "mean", out=out), fovea.pool_tokens(wide, [0, 2], [2, 6], "mean"))

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -67,7 +68,7 @@ def test_layouts_strides_and_lens(tokens, normal):
     # Queries on one axis: a prefill and a decode.
     q_starts = [0, 40, 41]
     mixed = np.concatenate([q[0], q[2, :, -1:]], 1).transpose(1, 0, 2)
-    got = cache.attend(0, [plain[0], packed[2]], mixed, cu_seqlens_q=q_starts, causal="bottom_right", layout="thd")
+    got = cache.attend(0, [plain[0], packed[2]], mixed, q_cu_seqlens=q_starts, causal="bottom_right", layout="thd")
     assert np.array_equal(got[:40].transpose(1, 0, 2), expected[0][0])
     assert np.array_equal(got[40], expected[0][2, :, -1])
 
@@ -299,29 +300,11 @@ def test_threads(normal):
             except ValueError as error:
                 refused.append(str(error))
 
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda _: work(), range(3)))
     assert not wrong
     assert all("another thread changes sequence" in sentence for sentence in refused)
     assert cache.length(together) == 2000 * (18 - len(refused))
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_processes(filled, tokens):
-    """A forked child goes on with a copy of the cache."""
-    cache, s, k, v, q = filled
-    more = tokens(1, 300)
-    longer = [np.concatenate(both, 2) for both in zip((k, v), more, strict=True)]
-    child = os.fork()
-    if child == 0:
-        cache.append(0, s, *more)
-        os._exit(0 if np.array_equal(cache.attend(0, s, q), fovea.attention(q, *longer)) else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    assert np.array_equal(cache.attend(0, s, q), fovea.attention(q, k, v))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")

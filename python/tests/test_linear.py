@@ -1,20 +1,10 @@
 """fovea.Linear against float64, its shapes, what it gives back, and bits that depend on nothing but a row."""
 
-import math
-
 import numpy as np
 import pytest
+from reference import ACTIVATIONS
 
 import fovea
-
-erf = np.vectorize(math.erf, otypes=[float])
-ACTIVATIONS = {
-    None: lambda t: t,
-    "relu": lambda t: np.maximum(t, 0),
-    "gelu": lambda t: t / 2 * (1 + erf(t / math.sqrt(2))),
-    "gelu_tanh": lambda t: t / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (t + 0.044715 * t**3))),
-    "silu": lambda t: t / (1 + np.exp(-t)),
-}
 
 
 def close(got, expected):
@@ -139,7 +129,7 @@ def test_out(problem, normal):
     expected = linear(x, residual)
     out = np.full((2, 9, 60), 5, np.float32)
     view = out[:, 1:8, 5:55]
-    assert linear.execute(x, residual, out=view) is view
+    assert linear.apply(x, residual, out=view) is view
     assert np.array_equal(view, expected) and (out[:, 0] == 5).all() and (out[..., :5] == 5).all()
     assert linear(x, residual, out=residual) is residual and np.array_equal(residual, expected)
 
@@ -225,7 +215,7 @@ def test_errors_of_making(make, error, words):
 )
 def test_errors_of_calls(args, options, error, words):
     with pytest.raises(error, match=words):
-        fovea.Linear(np.zeros((3, 4), F)).execute(*args, **options)
+        fovea.Linear(np.zeros((3, 4), F)).apply(*args, **options)
 
 
 def test_out_that_overlaps(normal):
@@ -264,8 +254,8 @@ def test_a_part_alone_and_another_activation(normal, tiers):
     for part in range(3):
         out = np.full_like(whole[part], np.nan)
         assert np.array_equal(tiers(lambda: linear(x, residual[part], part=part)), whole[part])
-        assert linear.execute(x, residual[part], out=out, part=part) is out and np.array_equal(out, whole[part])
-    for call in (linear, linear.execute):
+        assert linear.apply(x, residual[part], out=out, part=part) is out and np.array_equal(out, whole[part])
+    for call in (linear, linear.apply):
         assert all(map(np.array_equal, call(x, activation=None), plain(x)))
         assert all(map(np.array_equal, call(x), plain(x, activation="gelu")))
         for wrong, error in ((3, ValueError), (-1, ValueError), (2**70, OverflowError), (1.5, TypeError)):

@@ -4,6 +4,7 @@ import pickle
 
 import numpy
 import pytest
+from reference import same
 
 import fovea
 
@@ -15,10 +16,6 @@ def make(rng, outs, inner):
     scales = [(rng.random(out, dtype=numpy.float32) / 64) for out in outs]
     floats = [s[:, None] * w.astype(numpy.float32) for w, s in zip(weights, scales)]
     return weights, scales, floats
-
-
-def same(got, want):
-    assert got.dtype == want.dtype and got.tobytes() == want.tobytes()
 
 
 @pytest.mark.parametrize("rows", [1, 3, 40])

@@ -6,6 +6,7 @@ import pickle
 import numpy
 import pytest
 from quantized_weights import BLOCKS, GROUPED, gptq, int8
+from reference import same
 
 import fovea
 
@@ -27,10 +28,6 @@ def linear_of(g, **options):
     return fovea.Linear.quantized(g.weight, g.kind, **g.options, **options)
 
 
-def same(got, want):
-    assert got.dtype == want.dtype and got.tobytes() == want.tobytes()
-
-
 @pytest.mark.parametrize("name", MAKERS)
 def test_numbers(name):
     g = given(name)
@@ -38,7 +35,7 @@ def test_numbers(name):
     numbers = numpy.empty(g.numbers.shape, numpy.float32)
     linear.unpack(numbers)
     assert numpy.abs(numbers - g.numbers).max() <= 2e-7 * numpy.abs(g.numbers).max()
-    assert linear.quant == g.kind and linear.in_features == 256 and linear.out_features == 48
+    assert linear.quantization == g.kind and linear.in_features == 256 and linear.out_features == 48
     assert linear.nbytes < 256 * 48 * (1.3 if g.bits == 8 else 0.85) and repr(linear).startswith("<fovea.Linear 256 to 48")
 
 
@@ -79,7 +76,7 @@ def test_stored(name):
     x = numpy.random.default_rng(3).standard_normal((3, 256), dtype=numpy.float32)
     same(stored(x), linear(x))
     assert copy.deepcopy(linear) is linear and copy.copy(linear) is linear
-    for attribute in ("quant", "nbytes", "weight_dtype", "arithmetic", "error", "activation"):
+    for attribute in ("quantization", "nbytes", "weight_dtype", "arithmetic", "error", "activation"):
         assert getattr(stored, attribute) == getattr(linear, attribute)
     assert pickle.dumps(stored) == pickle.dumps(linear)
 
@@ -119,23 +116,23 @@ def test_quant(quant, most, dtype):
         dtype = pytest.importorskip("ml_dtypes").bfloat16
     rng = numpy.random.default_rng(5)
     weight, x = (rng.standard_normal((n, 512)).astype(dtype) for n in (40, 9))
-    linear = fovea.Linear(weight, quant=quant)
+    linear = fovea.Linear(weight, quantization=quant)
     numbers = numpy.empty((40, 512), numpy.float32)
     linear.unpack(numbers)
     wide = weight.astype(numpy.float64)
     rms = numpy.sqrt(numpy.mean((numbers - wide) ** 2))
-    assert linear.quant == quant and linear.dtype == weight.dtype.name and 0 < linear.error["relative"] < most
+    assert linear.quantization == quant and linear.dtype == weight.dtype.name and 0 < linear.error["relative"] < most
     assert linear.error["rms"] == pytest.approx(rms, rel=1e-6)
     assert linear.error["max"] == pytest.approx(numpy.abs(numbers - wide).max(), rel=1e-6)
     assert linear.error["relative"] == pytest.approx(rms / numpy.sqrt(numpy.mean(wide**2)), rel=1e-6)
     y, want = linear(x), x.astype(numpy.float64) @ numbers.T
     bound = {"float32": 1e-4, "float16": 1e-3, "bfloat16": 8e-3}[weight.dtype.name]
     assert y.dtype == weight.dtype and numpy.abs(y.astype(numpy.float64) - want).max() < bound * numpy.abs(want).max()
-    transposed = fovea.Linear(numpy.ascontiguousarray(weight.T), quant=quant, layout="in_out")
+    transposed = fovea.Linear(numpy.ascontiguousarray(weight.T), quantization=quant, layout="in_out")
     same(transposed(x), y)
     same(pickle.loads(pickle.dumps(linear))(x), y)
     assert pickle.loads(pickle.dumps(linear)).error == linear.error
-    two = fovea.Linear([weight, weight[:8]], quant=quant)
+    two = fovea.Linear([weight, weight[:8]], quantization=quant)
     assert len(two.error) == 2 and two.error[0] == linear.error
     same(two(x)[0], y)
 
@@ -144,16 +141,16 @@ def test_refused():
     rng = numpy.random.default_rng(6)
     weight = rng.standard_normal((16, 96), dtype=numpy.float32)
     g = gptq(rng, 128, 16, 32)
-    with pytest.raises(ValueError, match="quant must be None, 'int8', 'int4'"):
-        fovea.Linear(weight, quant="int3")
+    with pytest.raises(ValueError, match="quantization must be None, 'int8', 'int4'"):
+        fovea.Linear(weight, quantization="int3")
     with pytest.raises(ValueError, match="96"):
-        fovea.Linear(weight, quant="q4_k")
-    with pytest.raises(ValueError, match="quant and scale do not go together"):
-        fovea.Linear(weight, quant="int8", scale=2.0)
+        fovea.Linear(weight, quantization="q4_k")
+    with pytest.raises(ValueError, match="quantization and scale do not go together"):
+        fovea.Linear(weight, quantization="int8", scale=2.0)
     with pytest.raises(ValueError, match="(?i)nan"):
-        fovea.Linear(numpy.full((4, 32), numpy.nan, numpy.float32), quant="int4")
-    with pytest.raises(TypeError, match="quant is for weights of floats, not int8"):
-        fovea.Linear(numpy.ones((4, 32), numpy.int8), scales=numpy.ones(4, numpy.float32), quant="int8")
+        fovea.Linear(numpy.full((4, 32), numpy.nan, numpy.float32), quantization="int4")
+    with pytest.raises(TypeError, match="quantization is for weights of floats, not int8"):
+        fovea.Linear(numpy.ones((4, 32), numpy.int8), scales=numpy.ones(4, numpy.float32), quantization="int8")
     with pytest.raises(ValueError, match="kind must be 'int8', 'gptq'"):
         fovea.Linear.quantized(g.weight, "gguf:Q2_K")
     with pytest.raises(TypeError, match="weight must be int32, not float32"):

@@ -1,6 +1,6 @@
 """fovea.MultiHead over a fovea.KVCache: the bits of its steps, in any chunks; errors that lose nothing."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def norms(normal):
 
 
 def make(w, types="float32", **options):
-    return fovea.MultiHead(heads=HEADS, kv_heads=KV, **{"causal": True, "cache_dtype": types} | w | options)
+    return fovea.MultiHead(q_heads=HEADS, kv_heads=KV, **{"causal": True, "cache_dtype": types} | w | options)
 
 
 def cache_of(types="float32", **options):
@@ -80,7 +80,7 @@ def test_lengths_packed_and_columns(w, normal):
     """Padded, packed, with masks: a prefill and a decode."""
     x = normal(2, 10, FEATURES)
     options = dict(mask="key_padding", sinks=True)
-    layer, packed, cache = make(w, **options), make(w, packed=32), cache_of()
+    layer, packed, cache = make(w, **options), make(w, q_tokens=32), cache_of()
     a, b = cache.add(), cache.add()
     sinks, mask = normal(HEADS), np.ones((2, 1, 1, 10), bool)
     mask[0, ..., 3] = False
@@ -93,7 +93,7 @@ def test_lengths_packed_and_columns(w, normal):
         assert np.array_equal(y[i, :n], want[0][0]) and np.array_equal(lse[i, :, :n], want[1][0])
     more = normal(6, FEATURES)
     want = make(w, types=None)
-    y = packed(more, cache=cache, layer=0, sequences=np.array([b, a]), cu_seqlens_q=[0, 5, 6])
+    y = packed(more, cache=cache, layer=0, sequences=np.array([b, a]), q_cu_seqlens=[0, 5, 6])
     assert [cache.length(s) for s in (a, b)] == [11, 9]
     assert np.array_equal(y[:5], want(np.concatenate([x[1, :4], more[:5]]))[4:])
     assert np.array_equal(y[5], want(np.concatenate([x[0], more[5:]]))[10])
@@ -157,12 +157,12 @@ X = np.ones((2, 3, FEATURES), np.float32)
         (lambda f, c, s: f(X, cache=cache_of("int8"), layer=0, sequences=s), TypeError, "the cache keeps int8 and int8"),
         (lambda f, c, s: f(X, cache=fovea.KVCache(1, 1, D, max_pages=1), layer=0, sequences=s), ValueError, "kv_heads of the layer"),
         (lambda f, c, s: f(X, cache=fovea.KVCache(1, KV, D, max_pages=1), layer=0, sequences=s), ValueError, "value_dim of the"),
-        (lambda f, c, s: f(X, cache=c, layer=0, sequences=s, kv_lens=[3, 3]), ValueError, "q_lens or cu_seqlens_q alone"),
+        (lambda f, c, s: f(X, cache=c, layer=0, sequences=s, kv_lens=[3, 3]), ValueError, "q_lens or q_cu_seqlens alone"),
         (lambda f, c, s: f(X, cache=c, layer=0, sequences=s, q_lens=[3, 4]), ValueError, "q_lens"),
         (lambda f, c, s: f(X, cache=c, layer=0, sequences=s, q_lens=[3, -(2**63)]), ValueError, "q_lens"),
         (lambda f, c, s: f(X, cache=c, layer=0, sequences=s, out=np.zeros((2, 3, 3), np.float32)), ValueError, "out"),
         (lambda f, c, s: f(X, cache=c, layer=0, sequences=s, mask=np.ones((3, 6), bool)), ValueError, "mask is given"),
-        (lambda f, c, s: f(X[0], cache=c, layer=0, sequences=s, cu_seqlens_q=[0, 1, 3]), TypeError, "packed="),
+        (lambda f, c, s: f(X[0], cache=c, layer=0, sequences=s, q_cu_seqlens=[0, 1, 3]), TypeError, "q_tokens="),
     ],
 )
 def test_errors_append_nothing(w, call, error, match):
@@ -237,10 +237,7 @@ def test_threads(w, normal):
             except ValueError as error:
                 refused.append(str(error))
 
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda _: work(), range(3)))
     assert not any(wrong) and all("another thread changes sequence" in sentence for sentence in refused)
     assert cache.length(together) == 200 * (18 - len(refused))

@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from quantized_weights import awq, gptq, q4_k
+from reference import same
 
 import fovea
 
@@ -30,7 +31,7 @@ def x(normal):
 
 
 def layer(**options):
-    return fovea.MultiHead(heads=HEADS, kv_heads=KV, **options)
+    return fovea.MultiHead(q_heads=HEADS, kv_heads=KV, **options)
 
 
 def biases(b):
@@ -53,10 +54,6 @@ def steps(maps, x, heads=(HEADS, KV, KV), **options):
     return maps["o"](np.ascontiguousarray(out.reshape(*x.shape[:2], -1)))
 
 
-def same(got, want):
-    assert got.dtype == want.dtype and got.shape == want.shape and got.tobytes() == want.tobytes()
-
-
 def fused(arrays, order):
     """q, k and v below each other, or for each key head its queries, its key, its value."""
     if order == "qkv":
@@ -68,7 +65,7 @@ def fused(arrays, order):
 @pytest.mark.parametrize("arithmetic", [None, "q8", "exact"])
 @pytest.mark.parametrize("word", WORDS)
 def test_all_ways_to_give_them(word, arithmetic, w, b, x):
-    options = {"quant": word, "arithmetic": arithmetic}
+    options = {"quantization": word, "arithmetic": arithmetic}
     maps = {name: fovea.Linear(w[name], b[name], **options) for name in w}
     want = steps(maps, x)
     same(layer(**maps)(x), want)
@@ -119,11 +116,11 @@ def test_of_several_formats(rng, normal, tiers):
 
 def test_tied_and_cross(normal, rng):
     x, y = normal(2, 5, IN), normal(2, 9, IN)
-    q, o = fovea.Linear(normal(HEADS * D, IN), quant="int4"), fovea.Linear(normal(OUT, HEADS * D), quant="int8")
-    same(fovea.MultiHead(heads=HEADS, q=q, o=o)(x), steps(dict.fromkeys("qkv", q) | {"o": o}, x, (HEADS,) * 3))
-    maps = {name: fovea.Linear(normal(HEADS * D, IN), quant=word) for name, word in zip("qkv", ("q4_0", "int8", "q8_0"))}
+    q, o = fovea.Linear(normal(HEADS * D, IN), quantization="int4"), fovea.Linear(normal(OUT, HEADS * D), quantization="int8")
+    same(fovea.MultiHead(q_heads=HEADS, q=q, o=o)(x), steps(dict.fromkeys("qkv", q) | {"o": o}, x, (HEADS,) * 3))
+    maps = {name: fovea.Linear(normal(HEADS * D, IN), quantization=word) for name, word in zip("qkv", ("q4_0", "int8", "q8_0"))}
     out = fovea.attention(*(maps[n](a).reshape(2, -1, HEADS, D) for n, a in (("q", x), ("k", y), ("v", y))), layout="bthd")
-    made = fovea.MultiHead(heads=HEADS, **maps, o=o, inputs="cross")
+    made = fovea.MultiHead(q_heads=HEADS, **maps, o=o, inputs="cross")
     same(made(x, y), o(out.reshape(2, 5, -1)))
 
 
@@ -132,25 +129,25 @@ def test_over_a_cache(word, w, b, normal):
     """Pieces of any sizes have the bits of all tokens at once."""
     square = {**w, "v": normal(KV * D, IN) / 8, "o": normal(OUT, HEADS * D) / 8}
     bias = biases({**b, "v": normal(KV * D)})
-    made = layer(**square, **bias, quant=word, causal=True, cache_dtype="float32")
+    made = layer(**square, **bias, quantization=word, causal=True, cache_dtype="float32")
     cache = fovea.KVCache(1, KV, D, max_pages=4)
     x = normal(1, 11, IN)
     one, other = cache.add(), cache.add()
     whole = made(x, cache=cache, layer=0, sequences=one)
     parts = [made(x[:, a:b], cache=cache, layer=0, sequences=other) for a, b in ((0, 4), (4, 5), (5, 11))]
     same(np.concatenate(parts, 1), whole)
-    same(whole, layer(**square, **bias, quant=word, causal=True)(x))
+    same(whole, layer(**square, **bias, quantization=word, causal=True)(x))
 
 
 def test_norms_and_types(w, b, x):
     norms = {"q_norm": np.linspace(0.5, 2, D).astype(np.float16), "k_norm": np.ones(D, np.float16)}
     wide = {name: value.astype(np.float32) for name, value in norms.items()}
     half = {name: value.astype(np.float16) for name, value in w.items()}
-    made = layer(**half, **biases(b), quant="int8", **norms)
+    made = layer(**half, **biases(b), quantization="int8", **norms)
     got = made(x.astype(np.float16))
     assert got.dtype == np.float16
-    same(layer(**half, **biases(b), quant="int8", dtype="float32", **norms)(x),
-         layer(**half, **biases(b), quant="int8", dtype="float32", **wide)(x))  # fmt: skip
+    same(layer(**half, **biases(b), quantization="int8", dtype="float32", **norms)(x),
+         layer(**half, **biases(b), quantization="int8", dtype="float32", **wide)(x))  # fmt: skip
 
 
 REFUSED = [  # (arguments, sentence)
@@ -158,18 +155,18 @@ REFUSED = [  # (arguments, sentence)
     (lambda w, m: {"q": fovea.Linear([w["q"], w["k"]])}, "q is a fovea.Linear of 2 matrices, not of one"),
     (lambda w, m: {"fused": fovea.Linear([w["q"], w["k"]])}, "fused is a fovea.Linear of 2 matrices, not of one or three"),
     (lambda w, m: {**m, "q_bias": w["q"][:, 0]}, "q is a fovea.Linear, whose bias is its own: q_bias is given"),
-    (lambda w, m: {**m, "k": fovea.Linear(w["k"], quant="int8", arithmetic="q8")}, "k has weights of arithmetic q8, .* q16"),
+    (lambda w, m: {**m, "k": fovea.Linear(w["k"], quantization="int8", arithmetic="q8")}, "k has weights of arithmetic q8, .* q16"),
     (lambda w, m: {"fused": m["q"], "q": w["q"]}, "fused and q are given"),
     (lambda w, m: {"fused": m["q"], "value_dim": 30}, "fused has 128 outputs, not those of 4 heads of 16, 2 of 16 and 2 of 30"),
-    (lambda w, m: {**w, "arithmetic": "q8"}, "'q16' and 'q8' are for quant=: a fovea.Linear has its own"),
-    (lambda w, m: {**w, "q": w["q"].reshape(HEADS, D, IN), "quant": "int8"}, "q is a matrix for each head"),
-    (lambda w, m: {**w, "quant": "int8", "form": "merged"}, "a layer of form merged multiplies weights"),
-    (lambda w, m: {**w, "quant": "int8", "fold_values": "always"}, "with fold_values multiplies weights"),
-    (lambda w, m: {**w, "quant": "q4_k"}, "64, no multiple of the 256"),
-    (lambda w, m: {**w, "quant": "int5"}, "quant must be None, 'int8'"),
-    (lambda w, m: {**w, "q": w["q"] * np.nan, "quant": "int4"}, "NaN"),
-    (lambda w, m: {**m, "k": fovea.Linear(w["k"][:, :32], quant="int4")}, "k is 32 x 64, but the description says 64 x 64"),
-    (lambda w, m: {"q": w["q"], "k": w["k"], "v": w["v"], "outer_q": fovea.Linear(np.eye(64, dtype="f"), quant="int8")},
+    (lambda w, m: {**w, "arithmetic": "q8"}, "'q16' and 'q8' are for quantization=: a fovea.Linear has its own"),
+    (lambda w, m: {**w, "q": w["q"].reshape(HEADS, D, IN), "quantization": "int8"}, "q is a matrix for each head"),
+    (lambda w, m: {**w, "quantization": "int8", "form": "merged"}, "a layer of form merged multiplies weights"),
+    (lambda w, m: {**w, "quantization": "int8", "fold_values": "always"}, "with fold_values multiplies weights"),
+    (lambda w, m: {**w, "quantization": "q4_k"}, "64, no multiple of the 256"),
+    (lambda w, m: {**w, "quantization": "int5"}, "quantization must be None, 'int8'"),
+    (lambda w, m: {**w, "q": w["q"] * np.nan, "quantization": "int4"}, "NaN"),
+    (lambda w, m: {**m, "k": fovea.Linear(w["k"][:, :32], quantization="int4")}, "k is 32 x 64, but the description says 64 x 64"),
+    (lambda w, m: {"q": w["q"], "k": w["k"], "v": w["v"], "outer_q": fovea.Linear(np.eye(64, dtype="f"), quantization="int8")},
      "it is multiplied into other weights"),
 ]  # fmt: skip
 
@@ -178,11 +175,11 @@ REFUSED = [  # (arguments, sentence)
 def test_refused(case, w):
     arguments, sentence = REFUSED[case]
     with pytest.raises((ValueError, TypeError), match=sentence):
-        layer(**arguments(w, {name: fovea.Linear(w[name], quant="int4") for name in w}))
+        layer(**arguments(w, {name: fovea.Linear(w[name], quantization="int4") for name in w}))
 
 
 def test_a_damaged_pickle_is_refused(w):
-    restore, (form, kind, maker, args, keywords, _) = layer(**w, quant="int4").__reduce__()
+    restore, (form, kind, maker, args, keywords, _) = layer(**w, quantization="int4").__reduce__()
     from fovea import _stored
 
     for change in ({6: (48, 2, None, None)}, {5: b""}, {0: 3}):

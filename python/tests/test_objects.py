@@ -63,7 +63,7 @@ def test_mask_of_each_sequence_and_head(qkv, rng):
             fovea.Mask.boolean(mask, prepare=prepare),
             fovea.Mask.bits(np.packbits(mask, -1, bitorder="little"), 300, prepare=prepare),
         ):
-            assert (kind.batch, kind.heads) == (2, 4)
+            assert (kind.batch, kind.q_heads) == (2, 4)
             assert np.array_equal(fovea.attention(*qkv, mask=kind), expected)
 
 
@@ -78,7 +78,7 @@ def test_blocks_and_ranges_of_each_sequence_and_head(qkv):
     for prepare in (True, False):
         sizes = dict(block_rows=70, block_keys=64, q_len=70, kv_len=300, prepare=prepare)
         for kind in (fovea.Mask.blocks(starts, [0, 1, 2, 3, 4], **sizes), fovea.Mask.ranges(ranges, 300, prepare=prepare)):
-            assert (kind.batch, kind.heads) == (2, 4)
+            assert (kind.batch, kind.q_heads) == (2, 4)
             assert np.array_equal(fovea.attention(*qkv, mask=kind), expected), kind
 
 
@@ -164,7 +164,7 @@ def test_plan_options(qkv, normal, rng):
 def test_plan_packed(normal):
     plan = fovea.Plan(batch=2, q_heads=2, q_len=10, kv_len=10, head_dim=8, packed=True)
     q = normal(12, 2, 8)
-    call = dict(cu_seqlens_q=[0, 4, 12], cu_seqlens_kv=[0, 4, 12], layout="thd")
+    call = dict(q_cu_seqlens=[0, 4, 12], kv_cu_seqlens=[0, 4, 12], layout="thd")
     assert np.array_equal(plan.execute(q, q, q, **call), fovea.attention(q, q, q, **call))
 
 
@@ -212,7 +212,7 @@ def test_merge(qkv, normal, tiers):
 def test_merge_layouts(normal):
     """Packed sequences, and heads next to tokens: results of attention() in a layout are accepted in it."""
     q, k, v = normal(70, 4, 16), normal(300, 2, 16), normal(300, 2, 16)
-    whole, whole_lse = fovea.attention(q, k, v, cu_seqlens_q=[0, 30, 70], cu_seqlens_kv=[0, 100, 300], layout="thd",
+    whole, whole_lse = fovea.attention(q, k, v, q_cu_seqlens=[0, 30, 70], kv_cu_seqlens=[0, 100, 300], layout="thd",
                                        return_lse=True)  # fmt: skip
     parts = [([0, 40, 140], 0, 40, 100, 200), ([0, 60, 160], 40, 100, 200, 300)]  # of the sequences' keys
     for layout in ("thd", "htd"):
@@ -220,7 +220,7 @@ def test_merge_layouts(normal):
         for starts, a, b, c, d in parts:
             some = [np.concatenate([x[a:b], x[c:d]]) for x in (k, v)]
             found.append(fovea.attention(*(x if layout == "thd" else x.swapaxes(0, 1) for x in (q, *some)), layout=layout,
-                                         cu_seqlens_q=[0, 30, 70], cu_seqlens_kv=starts, return_lse=True))  # fmt: skip
+                                         q_cu_seqlens=[0, 30, 70], kv_cu_seqlens=starts, return_lse=True))  # fmt: skip
         out, lse = fovea.merge(*zip(*found), layout=layout)
         out = out if layout == "thd" else out.swapaxes(0, 1)
         assert out.shape == whole.shape and np.abs(out - whole).max() < 2e-6
@@ -346,8 +346,8 @@ def test_config_while_others_call(qkv):
         (dict(q_starts=[0, 71]), ValueError, "q_starts"),
         (dict(kv_starts=[-1, 0]), ValueError, "kv_starts"),
         (dict(q_lens=np.array([2**63, 0], np.uint64)), ValueError, "q_lens"),
-        (dict(cu_seqlens_q=[0, 70]), ValueError, "both cu_seqlens_q and cu_seqlens_kv"),
-        (dict(cu_seqlens_q=[0, 70], cu_seqlens_kv=[0, 300]), ValueError, "batch"),
+        (dict(q_cu_seqlens=[0, 70]), ValueError, "both q_cu_seqlens and kv_cu_seqlens"),
+        (dict(q_cu_seqlens=[0, 70], kv_cu_seqlens=[0, 300]), ValueError, "batch"),
         (dict(layout="thd"), ValueError, "layout 'thd' is that of packed sequences"),
         (dict(layout="bhdt"), ValueError, "layout must be"),
         (dict(layout=3), TypeError, "layout must be"),

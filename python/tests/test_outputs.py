@@ -74,7 +74,7 @@ def test_everything_at_once(qkv):
 
 def test_packed(normal):
     q = normal(12, 2, 8)
-    call = dict(cu_seqlens_q=[1, 4, 12], cu_seqlens_kv=[0, 4, 11], layout="thd")
+    call = dict(q_cu_seqlens=[1, 4, 12], kv_cu_seqlens=[0, 4, 11], layout="thd")
     _, weights, scores, summary = fovea.attention(
         q, q, q, **call, return_weights=True, return_scores="weights", return_summary=True, top_keys=9
     )

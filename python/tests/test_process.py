@@ -1,11 +1,10 @@
-"""The extension in forked children, in subinterpreters, loaded twice, and without numpy."""
+"""The extension in subinterpreters, loaded twice, and without numpy."""
 
 import array
 import importlib
 import os
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -13,44 +12,6 @@ import pytest
 import fovea
 
 pytestmark = pytest.mark.hosts
-
-
-def in_child(work):
-    """work()'s truth, found by a forked child."""
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if work() else 1)
-    return os.waitpid(child, 0)[1] == 0
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_fork(normal):
-    qkv = [normal(1, 4, 300, 32) for _ in range(3)]
-    expected = fovea.attention(*qkv)
-    assert in_child(lambda: np.array_equal(fovea.attention(*qkv), expected))
-    assert not in_child(lambda: np.array_equal(fovea.attention(*qkv, causal=True), expected))
-    assert np.array_equal(fovea.attention(*qkv), expected)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_fork_while_others_call(normal):
-    qkv = [normal(1, 4, 300, 32) for _ in range(3)]
-    expected, stop = fovea.attention(*qkv), threading.Event()
-
-    def work():
-        while not stop.is_set():
-            fovea.attention(*qkv)
-
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    children = [in_child(lambda: np.array_equal(fovea.attention(*qkv), expected)) for _ in range(10)]
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert all(children)
 
 
 @pytest.mark.parametrize("truth", [True, False])

@@ -149,8 +149,8 @@ def test_another_process_of_another_tier(normal):
     cache.append(0, sequence, k, k)
     mask, relative = fovea.Mask.boolean(normal(5, 300) > 0), fovea.Relative.toeplitz(normal(2, 41))
     calls = [
-        (fovea.Linear([w, w[:5]], [normal(33), None], activation="silu"), "execute", (x,), {}),
-        (fovea.Linear(w.astype(np.float16), dtype="float32"), "execute", (x,), {"activation": "relu"}),
+        (fovea.Linear([w, w[:5]], [normal(33), None], activation="silu"), "apply", (x,), {}),
+        (fovea.Linear(w.astype(np.float16), dtype="float32"), "apply", (x,), {"activation": "relu"}),
         (fovea.Rope(16, scaling="ntk", factor=4.0), "apply", (h, 3), {}),
         (fovea.Plan(q_heads=2, q_len=5, kv_len=5, head_dim=16), "execute", (h, h, h), {}),
         (mask, "attention", (h, k, k), {}),
@@ -312,21 +312,21 @@ def layer_of(normal, form, dtype=np.float32, **more):
     qkv = {"q": w(32, 24), "k": w(16, 24), "v": w(16, 24), "q_bias": normal(32), "v_bias": normal(16)}
     all_heads = {"q": w(32, 24), "k": w(32, 24), "v": w(32, 24)}
     made = {
-        "factored": lambda: fovea.MultiHead(heads=4, kv_heads=2, **qkv, **o, q_norm=normal(8), **more),
-        "no o": lambda: fovea.MultiHead(heads=4, kv_heads=2, **qkv, **more),
-        "cross": lambda: fovea.MultiHead(heads=4, kv_heads=2, inputs="cross", **qkv, **o, window=(2, 2), **more),
-        "separate": lambda: fovea.MultiHead(heads=4, kv_heads=2, inputs="separate", **qkv, **o, softcap=3.0, **more),
+        "factored": lambda: fovea.MultiHead(q_heads=4, kv_heads=2, **qkv, **o, q_norm=normal(8), **more),
+        "no o": lambda: fovea.MultiHead(q_heads=4, kv_heads=2, **qkv, **more),
+        "cross": lambda: fovea.MultiHead(q_heads=4, kv_heads=2, inputs="cross", **qkv, **o, window=(2, 2), **more),
+        "separate": lambda: fovea.MultiHead(q_heads=4, kv_heads=2, inputs="separate", **qkv, **o, softcap=3.0, **more),
         "fused": lambda: fovea.MultiHead(
-            heads=4, kv_heads=2, order="grouped", fused=w(64, 24), fused_bias=normal(64), o=o["o"], causal=True, **more
+            q_heads=4, kv_heads=2, order="grouped", fused=w(64, 24), fused_bias=normal(64), o=o["o"], causal=True, **more
         ),
-        "folded": lambda: fovea.MultiHead(heads=4, **all_heads, outer_q=w(24, 24), outer_v=w(24, 24), **o, **more),
-        "tied": lambda: fovea.MultiHead(heads=4, form="tied", q=w(32, 24), q_bias=normal(32), **o, **more),
-        "tied, cross": lambda: fovea.MultiHead(heads=4, form="tied", inputs="cross", q=w(32, 24), **o, **more),
-        "merged": lambda: fovea.MultiHead(heads=4, form="merged", **all_heads, **o, **more),
+        "folded": lambda: fovea.MultiHead(q_heads=4, **all_heads, outer_q=w(24, 24), outer_v=w(24, 24), **o, **more),
+        "tied": lambda: fovea.MultiHead(q_heads=4, form="tied", q=w(32, 24), q_bias=normal(32), **o, **more),
+        "tied, cross": lambda: fovea.MultiHead(q_heads=4, form="tied", inputs="cross", q=w(32, 24), **o, **more),
+        "merged": lambda: fovea.MultiHead(q_heads=4, form="merged", **all_heads, **o, **more),
         "merged, keys": lambda: fovea.MultiHead(
-            heads=4, form="merged", merge="keys", inputs="separate", **all_heads, **o, **more
+            q_heads=4, form="merged", merge="keys", inputs="separate", **all_heads, **o, **more
         ),
-        "projected": lambda: fovea.MultiHead(heads=4, head_dim=8, o=w(20, 32), **more),
+        "projected": lambda: fovea.MultiHead(q_heads=4, head_dim=8, o=w(20, 32), **more),
     }[form]()
     heads = (w(2, 4, 7, 8),) * 3
     count = 3 if form in ("separate", "merged, keys") else 2 if "cross" in form else 1
@@ -364,7 +364,7 @@ def test_a_layer_over_a_cache(normal):
 def test_layers_that_cannot_be_stored(normal):
     for more, words in (({"fold_values": "always"}, "fold_values"), ({"q_bias": normal(32)}, "merged with q_bias")):
         w = {name: normal(32, 24) for name in ("q", "k", "v")}
-        layer = fovea.MultiHead(heads=4, form="merged", **w, o=normal(20, 32), **more)
+        layer = fovea.MultiHead(q_heads=4, form="merged", **w, o=normal(20, 32), **more)
         assert copy.deepcopy(layer) is layer
         with pytest.raises(ValueError, match=f"{words} cannot be stored: store its weights"):
             pickle.dumps(layer)

@@ -101,6 +101,25 @@ def test_an_option_of_the_list_is_one_of_python(tmp_path):
     assert "tilt: float | None" in (tmp_path / "fovea/_fields.pyi").read_text()
 
 
+# Without a counterpart in C: layouts are strides there, lists are arrays of structs, _renew() is for fovea.tuning alone.
+OWN = set("layout out_layout outs lses prepare ranges source cache_dtype models_arithmetic _renew".split())
+
+
+def test_names_are_those_of_c():
+    """Those of functions and arguments; others are in a table of docs/python.md."""
+    root = Path(__file__).parents[2]
+    headers = "".join(path.read_text() for path in (root / "include/fovea").iterdir() if path.name != "compat.h")
+    known = set(re.findall(r"\w+", re.sub(r"/\*.*?\*/", "", headers, flags=re.S))) | OWN
+    known |= {name.removeprefix("relative_") for name in known}
+    page = (root / "docs/python.md").read_text()
+    table = page[page.index("### Names in C and here") :].split("\n\n")[2]
+    known |= set(re.findall(r"\w+", " ".join(row.split("|")[2] for row in table.splitlines())))
+    names = {name if name in known else f"fovea_{name}" for name in FUNCTIONS}
+    for _, runs in callables():
+        names |= true_parameters(runs).keys() if getattr(runs, "__text_signature__", None) else set()
+    assert not names - known
+
+
 USERS = """
 from typing import Any
 import fovea
@@ -126,7 +145,7 @@ fovea.Plan(q_heads=4, q_len=1, kv_len=9, head_dim=64, causal=3)  # wrong
 plan.workspace_size = 3  # wrong
 one, several = fovea.Linear(w, activation="gelu", heads=4), fovea.Linear([w, w], [None, w], heads=[4, None])
 one(q, residual=k, lens=[1])
-one.execute(q, out=k)
+one.apply(q, out=k)
 fovea.Linear(w, activation="elu")  # wrong
 fovea.Linear(w, heads=[4])  # wrong
 one(q, lengths=[1])  # wrong
@@ -140,9 +159,9 @@ cache.append(0, "all", k, v)
 fovea.KVCache(2, 4)  # wrong
 fovea.KVCache(2, 4, 64, dtype="int2")  # wrong
 fovea.KVCache(2, 4, 64, k_dtype="int8", v_dtype="int4", max_pages=8)
-layer = fovea.MultiHead(heads=4, q=w, k=w, v=w, o=w, form="factored", cache_dtype=("int8", "float16"))
+layer = fovea.MultiHead(q_heads=4, q=w, k=w, v=w, o=w, form="factored", cache_dtype=("int8", "float16"))
 layer(q, cache=cache, layer=0, sequences=[1])
-fovea.MultiHead(heads=4, q=w, form="merge")  # wrong
+fovea.MultiHead(q_heads=4, q=w, form="merge")  # wrong
 merged, lse = fovea.merge([q, k], [lse, lse], sinks=None)
 fovea.merge(q, [lse])  # wrong
 rotated: Tensor = fovea.Rope(64).apply(q, 3, out=q)

@@ -40,7 +40,7 @@ import numpy as np, fovea
 x = np.zeros((2, 50, 48), np.float32)
 fovea.attention(*[np.zeros((2, 3, 50, 16), np.float32)] * 3)
 fovea.Linear(np.zeros((96, 48), np.float32))(x)
-fovea.MultiHead(heads=2, fused=np.zeros((144, 48), np.float32), o=np.zeros((48, 48), np.float32))(x)
+fovea.MultiHead(q_heads=2, fused=np.zeros((144, 48), np.float32), o=np.zeros((48, 48), np.float32))(x)
 """, FOVEA_LOG_SHAPES=str(log))  # fmt: skip
     lines = log.read_text().splitlines()
     for words in (("q_heads=3", "q_len=50", "head_dim=16"), ("linear", "in=48", "out=96"), ("q_heads=2", "head_dim=24")):

@@ -58,7 +58,7 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
     options = _options(lens_q, lens_k, softmax_scale, causal, window_size, softcap, alibi_slopes, dropout_p)
     if block_table is not None:
         k, v, starts_k = _gather(k, v, _table(block_table, len(lens_k)), [0] * len(lens_k), lens_k)
-    out, lse = _attention(q, k, v, options, return_attn_probs, cu_seqlens_q=starts_q, cu_seqlens_kv=starts_k)
+    out, lse = _attention(q, k, v, options, return_attn_probs, q_cu_seqlens=starts_q, kv_cu_seqlens=starts_k)
     return (out, lse, q.new_empty(0)) if return_attn_probs else out
 
 
@@ -127,7 +127,7 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
             out, lse = _attention(q, k_cache[:batch], v_cache[:batch], options, return_softmax_lse)
         else:
             k, v, starts = _gather(k_cache, v_cache, table, first, keys)
-            options.update(cu_seqlens_q=[queries * b for b in range(batch + 1)], cu_seqlens_kv=starts)
+            options.update(q_cu_seqlens=[queries * b for b in range(batch + 1)], kv_cu_seqlens=starts)
             out, lse = _attention(q.flatten(0, 1), k, v, options, return_softmax_lse)
             out = out.view(q.shape)
             if return_softmax_lse:

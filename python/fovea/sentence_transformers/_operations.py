@@ -13,7 +13,7 @@ def linear(weight, bias=None, **options):
 def attention(q, k, v, cu_seqlens, out, **options):
     """Heads [heads, tokens, channels] of packed sequences; out: [tokens, heads, channels]."""
     return fovea.attention(
-        q, k, v, cu_seqlens_q=cu_seqlens, cu_seqlens_kv=cu_seqlens, layout="htd", out_layout="thd", out=out, **options
+        q, k, v, q_cu_seqlens=cu_seqlens, kv_cu_seqlens=cu_seqlens, layout="htd", out_layout="thd", out=out, **options
     )
 
 
@@ -31,7 +31,7 @@ def rms_norm(x, weight, eps, out):
 
 
 def normalize(x, out):
-    return fovea.normalize(x, out=out)
+    return fovea.normalize_rows(x, out=out)
 
 
 def activate(x, activation, out, residual=None):
@@ -39,7 +39,7 @@ def activate(x, activation, out, residual=None):
 
 
 def pool(x, begin, end, pooling, out, weights=None):
-    return fovea.pool(x, begin, end, pooling, weights=weights, out=out)
+    return fovea.pool_tokens(x, begin, end, pooling, weights=weights, out=out)
 
 
 def softmax(x):

@@ -181,7 +181,7 @@ class Source(Config):
             biases += np.split(self.tensor(f"{name}.bias", len(weight)), ends) if bias else [None] * (len(ends) + 1)
         options = {"dtype": self.dtype.name, "activation": activation}
         if self.quant:
-            options["quant"] = self.quant
+            options["quantization"] = self.quant
         if self.dtype != np.float32:
             weights = [self.typed(weight) for weight in weights]
         if heads:

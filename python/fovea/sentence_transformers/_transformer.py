@@ -35,7 +35,7 @@ def whole(name, value, least=1):
 
 
 class Transformer(Module):
-    """weights: the word of quant= of the maps, or None. limit: the most tokens of a text, or None: the files say it."""
+    """weights: the word of quantization= of the maps, or None. limit: the most tokens of a text, or None: the files say it."""
 
     def __init__(self, folder, task, weights, dtype, limit):
         if (folder / "adapter_config.json").is_file():

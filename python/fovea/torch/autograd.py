@@ -21,7 +21,7 @@ import fovea
 from fovea._core import attention_recorded
 
 TENSORS = ("mask", "bias", "sinks", "alibi", "table", "q_lens", "kv_lens", "q_starts", "kv_starts", "q_offsets",
-           "cu_seqlens_q", "cu_seqlens_kv")  # fmt: skip
+           "q_cu_seqlens", "kv_cu_seqlens")  # fmt: skip
 INPUTS = ("q", "k", "v", *TENSORS)
 BACKWARD_INPUTS = ("grad_out", "grad_lse", "out", "lse", *INPUTS)
 DEFAULTS: dict = {"causal": "none", "window": None, "scale": None, "softcap": None, "relative": None,
@@ -68,10 +68,10 @@ def _part(x, *parts):
 def _pieces(x, causal, step):
     """(sequences, rows, keys, the position of each sequence's first row), where rows and keys are ranges of tokens."""
     numbers = {name: None if x[name] is None else x[name].tolist() for name in TENSORS[5:]}
-    offsets, cu_seqlens = numbers.pop("q_offsets"), numbers["cu_seqlens_q"]
+    offsets, cu_seqlens = numbers.pop("q_offsets"), numbers["q_cu_seqlens"]
 
     def tokens(i, side, count):
-        cu, starts, lens = numbers[f"cu_seqlens_{side}"], numbers[f"{side}_starts"], numbers[f"{side}_lens"]
+        cu, starts, lens = (numbers[f"{side}_{name}"] for name in ("cu_seqlens", "starts", "lens"))
         first, stop = (cu[i], cu[i + 1]) if cu else (starts[i] if starts else 0, count)
         return slice(first, first + lens[i] if lens else stop)
 
@@ -90,7 +90,7 @@ def _recompute(x, wanted, options):
     causal, window, softcap, scale = (options[name] for name in ("causal", "window", "softcap", "scale"))
     q, k, v, mask, bias, sinks = (x[name] for name in INPUTS[:6])
     scale = q.shape[3] ** -0.5 if scale is None else scale
-    heads, kv_heads, packed = q.shape[1], k.shape[1], x["cu_seqlens_q"] is not None
+    heads, kv_heads, packed = q.shape[1], k.shape[1], x["q_cu_seqlens"] is not None
     grads = {name: _zeros(x[name].shape) for name in {"q", "k", "v", *wanted}}
     delta = (x["grad_out"].float() * x["out"]).sum(-1)
     if x["grad_lse"] is not None:
@@ -158,7 +158,7 @@ def _fused(x, wanted, options):
     causal, (q, k, v, mask, bias) = options["causal"], (x[name] for name in INPUTS[:5])
     if options["window"] or options["softcap"] or "bias" in wanted or not q.dtype == k.dtype == v.dtype:
         return None
-    others = any(x[name] is not None for name in ("sinks", "alibi", "table", "cu_seqlens_q", "grad_lse"))
+    others = any(x[name] is not None for name in ("sinks", "alibi", "table", "q_cu_seqlens", "grad_lse"))
     if others or q.shape[3] != v.shape[3] or 0 in (q.numel(), k.numel()):
         return None
     q_len, kv_len, lse = q.shape[2], k.shape[2], x["lse"]

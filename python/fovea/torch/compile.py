@@ -78,7 +78,7 @@ def _boolean(mask, q_len, kv_len):
     """A fovea.Mask as a tensor [B or 1, H or 1, T_q, T_k]: where a query of zeros gives weight."""
     if torch.compiler.is_compiling() or not plain():
         raise NotImplementedError("fovea.torch.attention: a fovea.Mask has no place in graphs: pass its boolean tensor")
-    q, k = (torch.zeros(mask.batch, mask.heads, n, 1, dtype=torch.float32, device="cpu") for n in (q_len, kv_len))
+    q, k = (torch.zeros(mask.batch, mask.q_heads, n, 1, dtype=torch.float32, device="cpu") for n in (q_len, kv_len))
     return attention_recorded(q, k, k, mask=mask, return_scores="biased")[1] == 0
 
 

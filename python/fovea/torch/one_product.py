@@ -158,7 +158,7 @@ class OneProduct:
                     forwards = [type(child).forward for child in between]
                     guard = (others, between, [*map(type, between)], forwards, [*map(vars, between)], numbers)
                     guard = guard if others or numbers else ()
-                    return maps[0].packed.execute, code, places, guard
+                    return maps[0].packed.apply, code, places, guard
         return None, None, (), ()
 
     def part(self, number, x):

@@ -129,7 +129,7 @@ def _packed_kind(found, quants, child) -> tuple | None:
 
 
 def _quants(modules, found, chosen, report) -> dict:
-    """{id of a map: the word of quant=, or the Stored of a module that was quantized before; of attention: words of its
+    """{id of a map: the word of quantization=, or the Stored of a module that was quantized before; of attention: words of its
     weights, by name}."""
     embedded = {id(m.weight) for m in modules.values() if type(m) is nn.Embedding}
     quants: dict = {}
@@ -196,7 +196,7 @@ def _pack_group(group, kind, quant, dtype) -> dict:
     if isinstance(quant[0], quantized.Stored):
         kind.pack_quantized(group, quant, dtype)
     else:
-        kind.pack(group, **({"quant": quant[0]} if quant[0] else {}))
+        kind.pack(group, **({"quantization": quant[0]} if quant[0] else {}))
     return {}
 
 
@@ -242,7 +242,7 @@ def _pack_each(groups, found, quants, dtype, report, names):
 def _costs(name, module, quant) -> list:
     """The report's lines on the quantized weights of a packed module."""
     if isinstance(quant, quantized.Stored):
-        return [f"{name}: {module.packed.quant}, as it was"]
+        return [f"{name}: {module.packed.quantization}, as it was"]
     if isinstance(quant, dict):
         packed = module.packed_weights().items()
         return [f"{name}.{n}: {cost(p, range(len(p.out_features)))}" for n, p in packed if quant[n]]
@@ -328,7 +328,7 @@ def optimize(model: nn.Module, example=None, weights=None) -> nn.Module:
     whether the numbers that they stand for are its own. That needs memory for these numbers as float32.
 
     weights: "int8", "int4", "q8_0", "q4_0", "q4_1" or "q4_k" quantizes the weights of linear maps and of
-    nn.MultiheadAttention as they are packed, as fovea.Linear(quant=) does. A dict chooses by names of modules, the longest
+    nn.MultiheadAttention as they are packed, as fovea.Linear(quantization=) does. A dict chooses by names of modules, the longest
     that fits; "" is for all others: {"": "int4", "lm_head": "int8", "model.embed": None}. A weight that is an embedding's,
     too, is quantized only where the dict has its own name. Maps whose sizes do not divide keep their floats.
     copy.state_dict() has the rounded weights. Raises ValueError for another word.

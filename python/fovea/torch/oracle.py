@@ -119,10 +119,10 @@ def oracle(model, optimized, quants):
 def of_the_same_weights(model, optimized):
     """`model`, a copy of the original, with the numbers that quantized weights of `optimized` stand for."""
     for name, module in optimized.named_modules():
-        if isinstance(module, PackedLinear) and module.packed.quant and not module._was_quantized:
+        if isinstance(module, PackedLinear) and module.packed.quantization and not module._was_quantized:
             weights = {"weight": module.weight}
         elif isinstance(module, PackedMultiheadAttention):
-            weights = {n: getattr(module, n) for n, linear in module.projections().items() if linear.quant}
+            weights = {n: getattr(module, n) for n, linear in module.projections().items() if linear.quantization}
         else:
             continue
         for weight, value in weights.items():

@@ -143,7 +143,7 @@ def all_or_none(name, model, *args, **options):
 def numbers_of(linear, parts: range):
     """The weights of some parts, below each other: [out, in], of quantized ones the numbers that they stand for."""
     sizes = [linear.out_features[part] for part in parts]
-    dtype = torch.float32 if linear.quant else getattr(torch, linear.weight_dtype)
+    dtype = torch.float32 if linear.quantization else getattr(torch, linear.weight_dtype)
     weight = torch.empty(sum(sizes), linear.in_features, dtype=dtype)
     for part, rows in zip(parts, weight.split(sizes)):
         linear.unpack(rows, part=part)
@@ -153,7 +153,7 @@ def numbers_of(linear, parts: range):
 def unpack_weight(linear, in_first: bool, parts: range):
     """The same, rounded to the type that the map computes in, or as a transpose of that if in_first."""
     weight = numbers_of(linear, parts)
-    weight = weight.to(getattr(torch, linear.dtype)) if linear.quant else weight
+    weight = weight.to(getattr(torch, linear.dtype)) if linear.quantization else weight
     return weight.t().contiguous() if in_first else weight
 
 
@@ -180,11 +180,11 @@ class Linear(Packed, nn.Linear):
     _was_quantized = False  # the module had quantized weights, which its state_dict() would be of
 
     @classmethod
-    def _packed_of(cls, modules, quant=None):
+    def _packed_of(cls, modules, quantization=None):
         weights = [module.weight.detach() for module in modules]
         biases = [None if module.bias is None else module.bias.detach() for module in modules]
-        options = {"layout": "in_out" if cls.in_first else "out_in", "quant": quant}
-        options["arithmetic"] = None if quant else arithmetic(weights[0].dtype)
+        options = {"layout": "in_out" if cls.in_first else "out_in", "quantization": quantization}
+        options["arithmetic"] = None if quantization else arithmetic(weights[0].dtype)
         return cls._parts(fovea.Linear(weights, None if biases == [None] * len(biases) else biases, **options), biases)
 
     @classmethod
@@ -220,13 +220,13 @@ class Linear(Packed, nn.Linear):
     def _sources(self):
         linear, parts = self.packed, range(self._part, self._part + 1)
         shape = (linear.out_features[self._part], linear.in_features)[:: -1 if self.in_first else 1]
-        like = torch.empty(shape, dtype=getattr(torch, linear.dtype if linear.quant else linear.weight_dtype), device="meta")
+        like = torch.empty(shape, dtype=getattr(torch, linear.dtype if linear.quantization else linear.weight_dtype), device="meta")
         weight = (functools.partial(unpack_weight, linear, self.in_first, parts), like)
         return {"weight": weight, "bias": None if self._bias is None else (self._bias, self._bias)}
 
     def _fix(self):
         super()._fix()
-        execute = functools.partial(self.packed.execute, part=self._part)
+        execute = functools.partial(self.packed.apply, part=self._part)
         if self._was_quantized:
             execute = functools.partial(_any_float, execute, getattr(torch, self.packed.dtype))
         for weight in self._watched:
@@ -298,7 +298,7 @@ class Linear(Packed, nn.Linear):
 
     def extra_repr(self) -> str:
         sizes = f"in_features={self.packed.in_features}, out_features={self._out}"
-        quant = f", weights {self.packed.quant}" if self.packed.quant else ""
+        quant = f", weights {self.packed.quantization}" if self.packed.quantization else ""
         return f"{sizes}, bias={self._bias is not None}{quant}, packed by fovea"
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):

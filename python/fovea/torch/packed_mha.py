@@ -23,17 +23,17 @@ class MultiheadAttention(Packed, nn.MultiheadAttention):
 
     @classmethod
     def pack_words(cls, module, words) -> dict:
-        """Turns a module into one of this class. words: {name of a weight (WEIGHTS): a word of quant= or None}. Returns
+        """Turns a module into one of this class. words: {name of a weight (WEIGHTS): a word of quantization= or None}. Returns
         {name of a weight: why it keeps its floats} of those whose numbers cannot be quantized."""
         refused = {}
 
         def pack(names, weights, biases):
             options = {"arithmetic": arithmetic(module.out_proj.weight.dtype)}
             try:
-                options = {"quant": words[names[0]]} if words[names[0]] else options
+                options = {"quantization": words[names[0]]} if words[names[0]] else options
                 return fovea.Linear(weights, biases, **options)
             except ValueError as error:
-                if "quant" not in options:
+                if "quantization" not in options:
                     raise
                 refused[names[0]] = str(error)
                 words[names[0]] = None
@@ -75,11 +75,11 @@ class MultiheadAttention(Packed, nn.MultiheadAttention):
     def _project(self, query, key, value):
         """q, k and v, each [B, T, E] where inputs are."""
         if not self._qkv_same_embed_dim:
-            return [linear.execute(x, part=0) for x, linear in zip((query, key, value), self.packed)]
+            return [linear.apply(x, part=0) for x, linear in zip((query, key, value), self.packed)]
         (linear,) = self.packed
         if query is key is value:
-            return linear.execute(query)
-        return [linear.execute(x, part=part) for part, x in enumerate((query, key, value))]
+            return linear.apply(query)
+        return [linear.apply(x, part=part) for part, x in enumerate((query, key, value))]
 
     def _takes(self, query, key, key_padding_mask, attn_mask, need_weights, is_causal) -> bool:
         """Whether masks have the shapes and types that torch takes; it says itself what is wrong with others."""

@@ -60,7 +60,7 @@ def choices(chosen, name, module) -> tuple:
 def cost(linear, parts) -> str:
     """The error of quantizing some weights of a map, in words."""
     errors = ", ".join(f"{100 * linear.error[part]['relative']:.2g}" for part in parts)
-    return f"{linear.quant}: rms error {errors}% of the weights'"
+    return f"{linear.quantization}: rms error {errors}% of the weights'"
 
 
 def dtype_of(model, quantized) -> torch.dtype:

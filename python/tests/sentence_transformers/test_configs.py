@@ -6,19 +6,9 @@ import shutil
 
 import embedding_models
 import pytest
+from embedding_models import changed
 
 from fovea.sentence_transformers import CrossEncoder, SentenceTransformer
-
-
-def changed(source, folder, file, **values):
-    """A copy of a model's folder, with other values in one of its JSON files; None takes one away."""
-    shutil.copytree(source, folder)
-    path = folder / file
-    content = json.loads(path.read_text()) if path.is_file() else {}
-    content = {name: value for name, value in (content | values).items() if value is not None}
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(content))
-    return str(folder)
 
 
 def refused(folder, sentence, kind=SentenceTransformer):
@@ -77,24 +67,22 @@ def test_what_the_weights_contradict(kind, values, sentence, tmp_path):
     refused(changed(embedding_models.backbone(kind), tmp_path / "copy", "config.json", **values), sentence)
 
 
-def test_left_over_biases(tmp_path):
+@pytest.mark.parametrize(
+    "kind, name, sentence",
+    [
+        ("qwen3", "layers.0.self_attn.q_proj.bias", "have {}, which the model of config.json lacks"),
+        ("bert", "encoder.layer.1.output.dense.bias", "lack {}"),
+    ],
+)
+def test_left_over_and_missing_biases(kind, name, sentence, tmp_path):
     from safetensors.numpy import load_file, save_file
 
-    shutil.copytree(embedding_models.backbone("qwen3"), tmp_path / "copy")
+    shutil.copytree(embedding_models.backbone(kind), tmp_path / "copy")
     weights = load_file(tmp_path / "copy/model.safetensors")
-    weights["layers.0.self_attn.q_proj.bias"] = weights["layers.0.input_layernorm.weight"]
+    if weights.pop(name, None) is None:
+        weights[name] = weights["layers.0.input_layernorm.weight"]
     save_file(weights, tmp_path / "copy/model.safetensors")
-    refused(str(tmp_path / "copy"), "have layers.0.self_attn.q_proj.bias, which the model of config.json lacks")
-
-
-def test_missing_biases(tmp_path):
-    from safetensors.numpy import load_file, save_file
-
-    shutil.copytree(embedding_models.backbone("bert"), tmp_path / "copy")
-    weights = load_file(tmp_path / "copy/model.safetensors")
-    del weights["encoder.layer.1.output.dense.bias"]
-    save_file(weights, tmp_path / "copy/model.safetensors")
-    refused(str(tmp_path / "copy"), "lack encoder.layer.1.output.dense.bias")
+    refused(str(tmp_path / "copy"), sentence.format(name))
 
 
 def test_windows_of_qwen3(tmp_path):

@@ -10,16 +10,6 @@ import torch
 from fovea.sentence_transformers import CrossEncoder, SentenceTransformer
 
 
-@pytest.fixture(scope="module")
-def folder():
-    return str(embedding_models.backbone("bert"))
-
-
-@pytest.fixture(scope="module")
-def model(folder):
-    return SentenceTransformer(folder)
-
-
 TEXTS = embedding_models.texts()
 
 

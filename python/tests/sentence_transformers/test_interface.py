@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import embedding_models
 import numpy as np
@@ -14,19 +15,8 @@ import real_models
 import torch
 from sentence_transformers import util
 
-import fovea
 from fovea import sentence_transformers
 from fovea.sentence_transformers import SentenceTransformer
-
-
-@pytest.fixture(scope="module")
-def folder():
-    return str(embedding_models.backbone("bert"))
-
-
-@pytest.fixture(scope="module")
-def model(folder):
-    return SentenceTransformer(folder)
 
 
 TEXTS = embedding_models.texts()
@@ -57,21 +47,6 @@ def test_precision(precision, model):
     if "int8" in precision:
         with pytest.raises(ValueError, match="of one text has no range"):
             model.encode("w1", precision=precision)
-
-
-@pytest.mark.parametrize("kind", ["cosine", "dot", "euclidean", "manhattan"])
-def test_similarity(kind, folder):
-    model = SentenceTransformer(folder, similarity_fn_name=kind)
-    a, b = model.encode(TEXTS), model.encode(TEXTS[:4])
-    function = util.SimilarityFunction.to_similarity_fn(kind)
-    pairwise = util.SimilarityFunction.to_similarity_pairwise_fn(kind)
-    np.testing.assert_allclose(model.similarity(a, b), function(a.astype(float), b.astype(float)), atol=1e-4)
-    np.testing.assert_allclose(
-        model.similarity_pairwise(a[:4], b), pairwise(a[:4].astype(float), b.astype(float)), atol=1e-4
-    )
-    tensors = model.similarity(torch.from_numpy(a), b)
-    assert isinstance(tensors, torch.Tensor) and np.array_equal(tensors, model.similarity(a, b))
-    assert model.similarity(a[0], b).shape == (1, 4) and model.similarity_pairwise(a[0], b[0]).shape == (1,)
 
 
 def test_limit(folder):
@@ -199,11 +174,8 @@ def test_many_texts_and_threads(model):
     def work(i):
         found[i] = model.encode(texts, batch_size=[7, 32, 100][i])
 
-    workers = [threading.Thread(target=work, args=(i,)) for i in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(work, range(3)))
     assert all(f.tobytes() == np.tile(expected, (300, 1)).tobytes() for f in found)
     assert not [t for t in threading.enumerate() if t.name == "fovea tokens"]
 

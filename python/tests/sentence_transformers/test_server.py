@@ -5,6 +5,7 @@ import importlib.util
 import json
 import pathlib
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import embedding_models
 import numpy as np
@@ -45,11 +46,8 @@ def test_load(server):
             )
         connection.close()
 
-    clients = [threading.Thread(target=ask, args=(client,)) for client in range(16)]
-    for client in clients:
-        client.start()
-    for client in clients:
-        client.join()
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(ask, range(16)))
     assert answers == [[True] * 20] * 16
     assert sum(server.sizes) == 320 and max(server.sizes) > 1  # batches have formed
 

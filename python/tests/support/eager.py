@@ -50,11 +50,11 @@ def bhtd(x, layout):
 
 def attention(q, k, v, *, mask=None, bias=None, sinks=None, alibi=None, relative=None, causal=None, window=None,
               scale=None, softcap=None, q_lens=None, kv_lens=None, q_starts=None, kv_starts=None, q_offsets=None,
-              cu_seqlens_q=None, cu_seqlens_kv=None, layout="bhtd", out_layout=None):  # fmt: skip
+              q_cu_seqlens=None, kv_cu_seqlens=None, layout="bhtd", out_layout=None):  # fmt: skip
     """(out, lse). relative: (kind, table, parameters). Lengths and such are lists."""
     q, k, v = (bhtd(x, layout) for x in (q, k, v))
     (batch, heads, q_tokens, _), kv_tokens = q.shape, k.shape[2]
-    packed = cu_seqlens_q is not None
+    packed = q_cu_seqlens is not None
     out = q.new_zeros(batch, heads, q_tokens, v.shape[3])
     lse = q.new_full((batch, heads, q_tokens), -torch.inf)
     if sinks is not None and not packed:  # rows of padding
@@ -62,10 +62,10 @@ def attention(q, k, v, *, mask=None, bias=None, sinks=None, alibi=None, relative
     every = torch.ones(batch, heads, q_tokens, kv_tokens, dtype=torch.bool)
     added = torch.zeros(every.shape) if bias is None else bias.expand(every.shape)
     allowed = every if mask is None else every & mask
-    for i in range(len(cu_seqlens_q) - 1 if packed else batch):
+    for i in range(len(q_cu_seqlens) - 1 if packed else batch):
         at = 0 if packed else i
-        q0, q1 = tokens(i, cu_seqlens_q, q_starts, q_lens, q_tokens)
-        k0, k1 = tokens(i, cu_seqlens_kv, kv_starts, kv_lens, kv_tokens)
+        q0, q1 = tokens(i, q_cu_seqlens, q_starts, q_lens, q_tokens)
+        k0, k1 = tokens(i, kv_cu_seqlens, kv_starts, kv_lens, kv_tokens)
         offset = q_offsets[i] if q_offsets is not None else 0
         if causal == "bottom_right":
             offset = (k1 - k0) - (q1 - q0)

@@ -2,6 +2,7 @@
 sentence-transformers wrote."""
 
 import functools
+import json
 import shutil
 import subprocess
 import tempfile
@@ -128,3 +129,14 @@ def texts(seed=0):
     """Texts of mixed lengths: some empty, some past the limit."""
     rng = np.random.default_rng(seed)
     return [text(rng, n) for n in (3, 0, 40, 1, 150, 17, 300, 25, 0, 199, 2)]
+
+
+def changed(source, folder, file, **values):
+    """A copy of a model's folder, with other values in one of its JSON files; None takes one away."""
+    shutil.copytree(source, folder)
+    path = folder / file
+    content = json.loads(path.read_text()) if path.is_file() else {}
+    content = {name: value for name, value in (content | values).items() if value is not None}
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(content))
+    return str(folder)

@@ -221,9 +221,9 @@ def _oracle(model, optimized):
     quants = {}
     for packed in optimized.modules():
         if isinstance(packed, MultiheadAttention):
-            quants[id(packed)] = {name: linear.quant for name, linear in packed.packed_weights().items()}
+            quants[id(packed)] = {name: linear.quantization for name, linear in packed.packed_weights().items()}
         elif getattr(packed, "packed", None) is not None:
-            quants[id(packed)] = packed.packed.quant
+            quants[id(packed)] = packed.packed.quantization
     return oracle(copy.deepcopy(model), optimized, quants)
 
 

@@ -1,6 +1,24 @@
-"""Attention in float64, by numpy, written for reading: what fovea.attention() is measured against."""
+"""Attention and activations in float64, by numpy, written for reading: what results are measured against."""
+
+import math
 
 import numpy as np
+
+_erf = np.vectorize(math.erf, otypes=[float])
+ACTIVATIONS = {
+    None: lambda x: x,
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": lambda x: x / 2 * (1 + _erf(x / math.sqrt(2))),
+    "gelu_tanh": lambda x: x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "tanh": np.tanh,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+}
+
+
+def same(got, want):
+    """Type, shape and bits."""
+    assert got.dtype == want.dtype and got.shape == want.shape and got.tobytes() == want.tobytes()
 
 
 def attention(q, k, v, *, scale=None, mask=None, bias=0.0, softcap=None, sinks=None):

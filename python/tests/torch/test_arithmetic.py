@@ -118,10 +118,10 @@ def test_layers(name, tiers):
         out = fovea.attention(q, k, v, out_layout="bthd", arithmetic=name)
         return fovea.Linear(w["o"], arithmetic=name)(out.flatten(2))
 
-    layer = tiers(lambda: fovea.MultiHead(heads=4, **w, arithmetic=name)(x).view(torch.int16))
+    layer = tiers(lambda: fovea.MultiHead(q_heads=4, **w, arithmetic=name)(x).view(torch.int16))
     assert torch.equal(layer, steps(name).view(torch.int16))
     with fovea.config(arithmetic=name):
-        assert torch.equal(fovea.MultiHead(heads=4, **w)(x).view(torch.int16), layer)
+        assert torch.equal(fovea.MultiHead(q_heads=4, **w)(x).view(torch.int16), layer)
 
 
 @pytest.mark.parametrize("wrong, error", [("float32", ValueError), (16, TypeError)])

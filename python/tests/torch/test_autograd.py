@@ -2,14 +2,12 @@
 
 import random
 
+import eager
 import pytest
+import torch
+import torch.utils.checkpoint
 
-torch = pytest.importorskip("torch")
-
-import eager  # noqa: E402
-import torch.utils.checkpoint  # noqa: E402
-
-import fovea.torch  # noqa: E402
+import fovea.torch
 
 
 def call(seed):
@@ -27,7 +25,7 @@ def call(seed):
     if kind == "packed":
         layout = pick.choice(["htd", "thd", "bhtd"])
         batch, sequences = 1, 3
-        for name, tokens in (("cu_seqlens_q", q_len), ("cu_seqlens_kv", kv_len)):
+        for name, tokens in (("q_cu_seqlens", q_len), ("kv_cu_seqlens", kv_len)):
             inner = sorted(pick.choices(range(tokens + 1), k=3))
             options[name] = [pick.choice([0, min(1, inner[0])]), *inner]
     options["layout"] = layout

@@ -1,8 +1,9 @@
-"""fovea.compat.flash_attn against flash-attn's definition in float64 (support/flash_reference.py)."""
+"""fovea.compat.flash_attn against attention in float64 (support/eager.py), by flash-attn's definition of its arguments."""
 
 import inspect
 import sys
 
+import eager
 import numpy as np
 import pytest
 import torch
@@ -18,9 +19,6 @@ from fovea.compat.flash_attn import (
     flash_attn_varlen_qkvpacked_func,
     flash_attn_with_kvcache,
 )
-
-sys.path.insert(0, __file__.rsplit("/torch/", 1)[0] + "/support")
-import flash_reference  # noqa: E402
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 NEAR = {torch.float32: 2e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}
@@ -61,15 +59,24 @@ class Case:
         return torch.randn(*shape).to(self.dtype)
 
     def expected(self, b, q, k, v):
+        """(out, lse) of one sequence in float64, of [tokens, heads, dim]. A row that sees no key has a lse of infinity."""
+        q, k, v = (torch.as_tensor(x, dtype=torch.float64)[None] for x in (q, k, v))
+        window = [None if n < 0 else n for n in (self.window[0], 0 if self.causal else self.window[1])]
         slopes = self.slopes if self.slopes is None or self.slopes.dim() == 1 else self.slopes[b]
-        return flash_reference.sequence(
-            *(x if isinstance(x, np.ndarray) else x.double().numpy() for x in (q, k, v)),
-            scale=self.scale,
-            causal=self.causal,
-            window=self.window,
-            softcap=self.softcap,
-            slopes=None if slopes is None else slopes.double().numpy(),
-        )
+        out, lse = eager.attention(q, k, v, window=window, q_offsets=[k.shape[1] - q.shape[1]], scale=self.scale,
+                                   softcap=self.softcap or None, alibi=slopes, layout="bthd")  # fmt: skip
+        return out[0], lse[0].masked_fill(lse[0] == -torch.inf, torch.inf)
+
+
+def rotate(x, cos, sin, position, interleaved):
+    """One token x [heads, dim]."""
+    x, half = np.array(x, np.float64), cos.shape[1]
+    for c in range(half):
+        a, b = (2 * c, 2 * c + 1) if interleaved else (c, c + half)
+        one, other = x[:, a].copy(), x[:, b].copy()
+        x[:, a] = one * cos[position, c] - other * sin[position, c]
+        x[:, b] = one * sin[position, c] + other * cos[position, c]
+    return x
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -169,13 +176,13 @@ def test_kvcache(seed):
         options.update(rotary_cos=cos, rotary_sin=sin, rotary_interleaved=interleaved)
         tables = cos.double().numpy(), sin.double().numpy()
 
-        def rotate(tokens, first, step):
-            new = [flash_reference.rotate(x, *tables, first + i * step, interleaved) for i, x in enumerate(tokens)]
+        def rotated(tokens, first, step):
+            new = [rotate(x, *tables, first + i * step, interleaved) for i, x in enumerate(tokens)]
             return np.array(new).reshape(tokens.shape)
 
         ahead = case.causal or case.window != (-1, -1)
-        turned = [rotate(x, n, ahead) for x, n in zip(turned, lens)]
-        new_k = [rotate(x, n, 1) for x, n in zip(new_k, lens)]
+        turned = [rotated(x, n, ahead) for x, n in zip(turned, lens)]
+        new_k = [rotated(x, n, 1) for x, n in zip(new_k, lens)]
     held = torch.zeros(caches[0].shape[:2], dtype=torch.bool)
     for b in range(batch):
         for j in range(leftpad[b], lens[b]):
@@ -221,7 +228,7 @@ def test_kvcache_places():
     k = torch.randn(2, 2, 2, 8)
     out = flash_attn_with_kvcache(q, cache, cache, k, k, cache_seqlens=0, cache_batch_idx=int32(1, 1))
     assert torch.equal(cache[1], k[1]) and not cache[0].any()
-    near(out[0], flash_reference.sequence(q[0].numpy(), k[1].numpy(), k[1].numpy())[0])
+    near(out[0], eager.attention(q[:1], k[1:], k[1:], layout="bthd")[0][0])
     flash_attn_with_kvcache(q, cache, cache, k, k, cache_seqlens=0, block_table=torch.zeros(2, 2, dtype=torch.int32))
     assert torch.equal(cache[0], k[1])
 
@@ -259,24 +266,6 @@ def test_without_torch():
     assert "in flash_attn_func" in done.stderr and "Error: import of torch halted" in done.stderr
 
 
-def differentiable(case, b, q, k, v):
-    """One sequence in float64, with gradients: [tokens, heads, dim]."""
-    queries, keys, group = len(q), len(k), q.shape[1] // k.shape[1]
-    k, v = (x.repeat_interleave(group, 1) for x in (k, v))
-    distance = torch.arange(queries)[:, None] + keys - queries - torch.arange(keys)
-    scores = torch.einsum("ihd,jhd->hij", q, k) * (case.dim**-0.5 if case.scale is None else case.scale)
-    if case.softcap > 0:
-        scores = case.softcap * torch.tanh(scores / case.softcap)
-    if case.slopes is not None:
-        slopes = case.slopes.double().expand(case.batch, case.heads)[b]
-        scores = scores - slopes[:, None, None] * distance.abs()
-    left, right = case.window[0], 0 if case.causal else case.window[1]
-    seen = (left < 0) | (distance <= left)
-    seen = seen & ((right < 0) | (-distance <= right))
-    p = torch.where(seen, scores - scores.amax(-1, keepdim=True) if keys else scores, -torch.inf).exp()
-    return torch.einsum("hij,jhd->ihd", p / p.sum(-1, keepdim=True).clamp_min(1e-300), v)
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_gradients(seed):
     case = Case(300 + seed)
@@ -291,7 +280,7 @@ def test_gradients(seed):
         calls.append(lambda: flash_attn_func(q[None], *kv[None].unbind(2), **case.options)[0])
     wide_q, wide = (x.detach().double().requires_grad_() for x in (q, kv))
     pairs = zip(wide_q.split(lens_q), wide.split(lens_k))
-    parts = [differentiable(case, b, x, *y.unbind(1)) for b, (x, y) in enumerate(pairs)]
+    parts = [case.expected(b, x, *y.unbind(1))[0] for b, (x, y) in enumerate(pairs)]
     expected = torch.autograd.grad(torch.cat(parts), (wide_q, wide), grad.double())
     for call in calls:
         for found, wanted in zip(torch.autograd.grad(call(), (q, kv), grad), expected):

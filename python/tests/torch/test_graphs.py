@@ -4,13 +4,12 @@ import subprocess
 import sys
 
 import pytest
+import torch
+from torch import func
 
-torch = pytest.importorskip("torch")
-from torch import func  # noqa: E402
-
-import fovea  # noqa: E402
-import fovea.torch  # noqa: E402
-from fovea.torch import attention  # noqa: E402
+import fovea
+import fovea.torch
+from fovea.torch import attention
 
 
 def qkv(*batch, keys=6, heads=2):
@@ -56,7 +55,7 @@ def test_vmap_is_a_loop(name):
 def test_vmap_of_packed_sequences_and_of_gradients_of_a_bias():
     cu = torch.tensor([0, 2, 5])
     x = torch.randn(3, 4, 5, 8)
-    packed = lambda x: attention(x, x, x, cu_seqlens_q=cu, cu_seqlens_kv=cu, layout="htd", causal=True)  # noqa: E731
+    packed = lambda x: attention(x, x, x, q_cu_seqlens=cu, kv_cu_seqlens=cu, layout="htd", causal=True)  # noqa: E731
     assert torch.equal(func.vmap(packed)(x), torch.stack([packed(x[i]) for i in range(3)]))
     q, k, v = qkv(3, 2)
     loss = lambda bias, q, k, v: attention(q, k, v, bias=bias).square().sum()  # noqa: E731
@@ -234,7 +233,7 @@ WRONG = [
     {"window": (1, 2, 3)}, {"window": (1.5, 2)},
     {"causal": "foo"}, {"causal": 1.5}, {"causal": [1, 2, 3]}, {"causal": 10**30}, {"causal": 1, "q_offsets": [1, 1]},
     {"scale": "a"}, {"softcap": -1.0}, {"mask": torch.zeros(5, 6)}, {"mask": [[True] * 6] * 5}, {"sinks": [1.0] * 4},
-    {"bias": torch.zeros(5, 6, dtype=torch.bfloat16)}, {"arithmetic": "x"}, {"cu_seqlens_q": [0, 3]},
+    {"bias": torch.zeros(5, 6, dtype=torch.bfloat16)}, {"arithmetic": "x"}, {"q_cu_seqlens": [0, 3]},
     {"is_causal": True}, {"atn": None},
     {"relative": 1}, {"relative": fovea.Relative.toeplitz(torch.zeros(3)), "alibi": torch.zeros(4)},
 ]  # fmt: skip
@@ -287,11 +286,11 @@ def test_causal_true_means_the_same(grad):
     with pytest.raises(ValueError, match="causal=True is ambiguous for 5 queries and 6 keys"):
         attention(q, k, v, causal=True)
     x = torch.randn(4, 5, 8, requires_grad=grad)
-    packed = {"cu_seqlens_q": [0, 2, 5], "layout": "htd", "causal": True}
+    packed = {"q_cu_seqlens": [0, 2, 5], "layout": "htd", "causal": True}
     with pytest.raises(ValueError, match="causal=True is ambiguous"):
-        attention(x, x, x, cu_seqlens_kv=[0, 3, 5], **packed)
-    out = attention(x, x, x, cu_seqlens_kv=[0, 2, 5], **packed)
-    assert torch.equal(out, attention(x, x, x, cu_seqlens_kv=[0, 2, 5], **packed | {"causal": "top_left"}))
+        attention(x, x, x, kv_cu_seqlens=[0, 3, 5], **packed)
+    out = attention(x, x, x, kv_cu_seqlens=[0, 2, 5], **packed)
+    assert torch.equal(out, attention(x, x, x, kv_cu_seqlens=[0, 2, 5], **packed | {"causal": "top_left"}))
     y = torch.randn(2, 5, 4, 8, requires_grad=grad)
     for causal in (True, "top_left", "bottom_right", 0, [0, 0]):
         want = fovea.attention(*[y.detach()] * 3, causal=causal, layout="bthd")

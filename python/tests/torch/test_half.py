@@ -69,25 +69,25 @@ def steps(x, w, b):
 def test_multihead(dtype, tiers):
     w, b = weights(dtype)
     x = torch.randn(2, 300, WIDTH).to(dtype)
-    layer = fovea.MultiHead(heads=HEADS, **w, **b)
+    layer = fovea.MultiHead(q_heads=HEADS, **w, **b)
     y, lse, probabilities = layer(x, return_lse=True, return_weights=True)
     assert same(y, steps(x, w, b)) and lse.dtype is probabilities.dtype is torch.float32
     fused = torch.cat([w[n] for n in "qkv"]), torch.cat([b[f"{n}_bias"] for n in "qkv"])
-    layer = fovea.MultiHead(heads=HEADS, fused=fused[0], fused_bias=fused[1], o=w["o"], o_bias=b["o_bias"])
+    layer = fovea.MultiHead(q_heads=HEADS, fused=fused[0], fused_bias=fused[1], o=w["o"], o_bias=b["o_bias"])
     assert same(layer(x), y)
-    assert tiers(lambda: fovea.MultiHead(heads=HEADS, **w, **b)(x).view(torch.int16)) is not None
+    assert tiers(lambda: fovea.MultiHead(q_heads=HEADS, **w, **b)(x).view(torch.int16)) is not None
     with pytest.raises(TypeError, match=f"q must be {name(dtype)}"):
         layer(x.float())
     with pytest.raises(TypeError, match="of one type"):
-        fovea.MultiHead(heads=HEADS, **w, q_bias=b["q_bias"], k_bias=b["k_bias"].float())
+        fovea.MultiHead(q_heads=HEADS, **w, q_bias=b["q_bias"], k_bias=b["k_bias"].float())
 
 
 def test_multihead_of_other_weights(dtype):
     """Weights of 16 bits under float32 inputs: the same numbers, no step rounded."""
     w, b = weights(dtype)
     x = torch.randn(2, 9, WIDTH)
-    layer = fovea.MultiHead(heads=HEADS, **w, **b, dtype="float32")
-    wide = fovea.MultiHead(heads=HEADS, **{n: a.float() for n, a in w.items()}, **{n: a.float() for n, a in b.items()})
+    layer = fovea.MultiHead(q_heads=HEADS, **w, **b, dtype="float32")
+    wide = fovea.MultiHead(q_heads=HEADS, **{n: a.float() for n, a in w.items()}, **{n: a.float() for n, a in b.items()})
     assert torch.equal(layer(x), wide(x))
 
 
@@ -102,7 +102,7 @@ def test_errors_are_not_larger_than_torchs(dtype):
     with torch.no_grad():
         theirs = module(x, x, x, need_weights=False)[0]
         exact = module.double()(x.double(), x.double(), x.double(), need_weights=False)[0]
-    ours = fovea.MultiHead(heads=HEADS, **w, **b)(x)
+    ours = fovea.MultiHead(q_heads=HEADS, **w, **b)(x)
     error = lambda y: (y.double() - exact).square().mean().sqrt().item()
     assert error(ours) <= error(theirs), (error(ours), error(theirs))
 

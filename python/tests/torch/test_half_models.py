@@ -5,13 +5,12 @@ models take otherwise, keeps its bound."""
 import copy
 
 import pytest
+import torch
+import torch.nn.functional as F
+from sdpa_cases import CASES
+from torch import nn
 
-torch = pytest.importorskip("torch")
-import torch.nn.functional as F  # noqa: E402
-from sdpa_cases import CASES  # noqa: E402
-from torch import nn  # noqa: E402
-
-import fovea.torch  # noqa: E402
+import fovea.torch
 
 TYPES = (torch.bfloat16, torch.float16)
 

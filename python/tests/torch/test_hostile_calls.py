@@ -304,8 +304,8 @@ MAKERS = {
     ),
     "MultiHead": (
         fovea.MultiHead,
-        dict(heads=2, q=W, k=W, v=W, o=W),
-        "heads kv_heads q o q_bias form causal window packed cache_dtype shape",
+        dict(q_heads=2, q=W, k=W, v=W, o=W),
+        "q_heads kv_heads q o q_bias form causal window q_tokens kv_tokens cache_dtype shape",
     ),
     "boolean": (fovea.Mask.boolean, dict(mask=np.ones((7, 7), bool)), "mask prepare"),
     "key_padding": (fovea.Mask.key_padding, dict(mask=np.ones(7, bool)), "mask q_len"),
@@ -315,13 +315,13 @@ MAKERS = {
         "starts blocks block_rows block_keys q_len kv_len",
     ),
     "t5": (fovea.Relative.t5, dict(table=W, bidirectional=True), "table bidirectional max_distance"),
-    "linear": (fovea.Linear(W).execute, dict(x=W), "x residual out lens part activation"),
+    "linear": (fovea.Linear(W).apply, dict(x=W), "x residual out lens part activation"),
     "rope": (fovea.Rope(8).apply, dict(x=Q, positions=0), "x positions layout out"),
     "append": (appended, {}, "layer sequences k v lens cu_seqlens layout rotated"),
     "attend": (
         CACHE.attend,
         dict(layer=0, sequences=SEQUENCES, q=Q),
-        "layer sequences q causal kv_lens out cu_seqlens_q",
+        "layer sequences q causal kv_lens out q_cu_seqlens",
     ),
     "cache": (
         lambda length=0, **x: CACHE.evict(0, **{"begin": 0, "end": 0} | x) or CACHE.length(length),
@@ -341,6 +341,8 @@ def test_objects(name, tmp_path, monkeypatch):
     """Works, or says why not."""
     monkeypatch.chdir(tmp_path)  # where a word is a file's name
     call, right, arguments = MAKERS[name]
+    if right:
+        call(**right)
     for argument in arguments.split():
         for value in SPARE:
             try:

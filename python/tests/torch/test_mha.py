@@ -1,11 +1,10 @@
 """nn.MultiheadAttention and nn.TransformerEncoderLayer with fovea.torch.enable(): both paths, weights and masks."""
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
-from torch import nn  # noqa: E402
-
-import fovea.torch  # noqa: E402
+import fovea.torch
 
 INF = float("inf")
 

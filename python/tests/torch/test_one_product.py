@@ -1,17 +1,16 @@
 """Maps of one input are one product where their method's bytecode proves it, and only while all is as it was proved."""
 
 import copy
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import torch
+import torch.nn.functional as F
+from one_products import Gated, Heads, Writes, check
+from optimized import close
+from torch import nn
 
-torch = pytest.importorskip("torch")
-import torch.nn.functional as F  # noqa: E402
-from one_products import Gated, Heads, Writes, check  # noqa: E402
-from optimized import close  # noqa: E402
-from torch import nn  # noqa: E402
-
-from fovea.torch import optimize  # noqa: E402
+from fovea.torch import optimize
 
 
 class Twice(Heads):
@@ -93,7 +92,7 @@ WRITES = [
     "x.mul_(2)", "x[0] = 0", "x += 1", "x.data.mul_(2)", "torch.mul(x, 0.5, out=x)", "x.view(-1)[3:9].zero_()", "x.t().zero_()",
     "y = x; y *= 2", "self.double(x)", "F.relu(x, inplace=True)", "x = x * 2", "x.numpy()[:] = 0", "x, y = x * 2, 0",
     "self.act(x)", "q.view(self.dirty, -1)", "self.v(x.mul_(2))", "x.resize_(3, 16).zero_()", "(lambda: x.mul_(2))()", "x.zero_",
-    "for y in (x,): y.mul_(2)", "x = x if self.stop else x * 2", "q = q.add_(x)",
+    "for y in (x,): y.mul_(2)", "x = x if self.stop else x * 2", "q = q.add_(x)", "torch.relu_(x)", "x[:, 0] += 1",
 ]  # fmt: skip
 
 
@@ -236,9 +235,6 @@ def test_threads(model):
             for _ in range(40):
                 wrong.extend([seed] * (not torch.allclose(fast(x), want, atol=1e-5)))
 
-    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(run, range(4)))
     assert not wrong

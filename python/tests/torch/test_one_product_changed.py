@@ -1,14 +1,13 @@
 """Changes between a proof of one_product.py and a call, and other ways by which the same code is reached."""
 
 import pytest
+import torch
+import torch.nn.functional as F
+from one_products import Gated, Heads, Writes, check
+from optimized import close
+from torch import nn
 
-torch = pytest.importorskip("torch")
-import torch.nn.functional as F  # noqa: E402
-from one_products import Gated, Heads, Writes, check  # noqa: E402
-from optimized import close  # noqa: E402
-from torch import nn  # noqa: E402
-
-from fovea.torch import optimize  # noqa: E402
+from fovea.torch import optimize
 
 
 class Looped(Heads):

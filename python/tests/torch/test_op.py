@@ -1,10 +1,9 @@
 """fovea::attention: opcheck, gradients against float64, and models compiled whole."""
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-import fovea.torch  # noqa: E402
+import fovea.torch
 
 SAMPLES = {
     "plain": {},
@@ -33,7 +32,7 @@ SAMPLES = {
     "bthd": {"layout": "bthd"},
     "bhtd to bthd": {"out_layout": "bthd"},
     "packed": {
-        "cu_seqlens_q": [0, 2, 5], "cu_seqlens_kv": [0, 3, 7], "layout": "htd", "out_layout": "thd",
+        "q_cu_seqlens": [0, 2, 5], "kv_cu_seqlens": [0, 3, 7], "layout": "htd", "out_layout": "thd",
         "causal": "bottom_right",
     },  # fmt: skip
     "value dim": {"value": 12},

@@ -4,13 +4,12 @@ import copy
 import pickle
 
 import pytest
+import torch
+from optimized import close
+from torch import nn
 
-torch = pytest.importorskip("torch")
-from optimized import close  # noqa: E402
-from torch import nn  # noqa: E402
-
-from fovea.torch import optimize  # noqa: E402
-from fovea.torch.packed import Packed  # noqa: E402
+from fovea.torch import optimize
+from fovea.torch.packed import Packed
 
 TOKENS = torch.arange(20)[None]
 

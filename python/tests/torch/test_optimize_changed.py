@@ -1,21 +1,20 @@
 """A change after optimize() acts in the copy as in the model if a call can see it. docs/python.md lists the rest."""
 
 import pytest
+import torch
+import torch.nn.functional as F
+from optimized import close
+from torch import nn
+from torch.overrides import TorchFunctionMode
 
-torch = pytest.importorskip("torch")
-import torch.nn.functional as F  # noqa: E402
-from optimized import close  # noqa: E402
-from torch import nn  # noqa: E402
-from torch.overrides import TorchFunctionMode  # noqa: E402
-
-from fovea.torch import optimize  # noqa: E402
-from fovea.torch.packed import ordinary  # noqa: E402
+from fovea.torch import optimize
+from fovea.torch.packed import ordinary
 
 
 class Straight(nn.Module):
-    def __init__(self):
+    def __init__(self, act=nn.ReLU):
         super().__init__()
-        self.up, self.act, self.down, self.drop = nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16), nn.Dropout(0.5)
+        self.up, self.act, self.down, self.drop = nn.Linear(16, 16), act(), nn.Linear(16, 16), nn.Dropout(0.5)
 
     def forward(self, x):
         return F.gelu(self.drop(self.down(self.act(self.up(x)))) + x)
@@ -40,7 +39,7 @@ class Product(nn.Module):
         return k * self.down(x) + self.v(x)
 
 
-KINDS = {"straight": Straight, "functions": Functions, "product": Product}
+KINDS = {"straight": Straight, "gelu": lambda: Straight(nn.GELU), "functions": Functions, "product": Product}
 KINDS["sequence"] = lambda: nn.Sequential(Straight(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16), nn.Dropout(0.5))
 
 
@@ -80,6 +79,15 @@ def _twice(owner, name):
     return change
 
 
+def _act(model):
+    return getattr(_inner(model), "act", nn.GELU())
+
+
+def _own_forward(model, patch):
+    down, old = _inner(model).down, _inner(model).down.forward
+    down.forward = lambda x: 2 * old(x)
+
+
 def _code(model, patch):
     def forward(self, x):
         return 3 * self.up(x)
@@ -96,6 +104,10 @@ CHANGES = {
     "hooks of an activation": _hooks("act"),
     "weight": _weight("weight", 16, 16),
     "bias": _weight("bias", 16),
+    "approximation": lambda model, patch: setattr(_act(model), "approximate", "tanh"),
+    "act replaced": lambda model, patch: setattr(_inner(model), "act", nn.Tanh()),
+    "class of act": lambda model, patch: setattr(_act(model), "__class__", nn.Identity),
+    "forward of a map": _own_forward,
     "__code__": _code,
     "F.relu": _twice(F, "relu"),
     "F.gelu": _twice(F, "gelu"),

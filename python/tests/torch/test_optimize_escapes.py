@@ -7,11 +7,10 @@ import subprocess
 import sys
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
-from torch import nn  # noqa: E402
-
-from fovea.torch import optimize  # noqa: E402
+from fovea.torch import optimize
 
 
 @pytest.fixture

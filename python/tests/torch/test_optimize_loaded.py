@@ -5,12 +5,11 @@ import copy
 import pickle
 
 import pytest
+import torch
+from torch import nn
+from torch.func import functional_call
 
-torch = pytest.importorskip("torch")
-from torch import nn  # noqa: E402
-from torch.func import functional_call  # noqa: E402
-
-from fovea.torch import optimize  # noqa: E402
+from fovea.torch import optimize
 
 SENTENCE = r"made by fovea\.torch\.optimize\(\), and"
 

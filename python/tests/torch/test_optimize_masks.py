@@ -1,12 +1,11 @@
 """Masks of packed nn.MultiheadAttention: torch's numbers for those that torch takes, and torch's errors for others."""
 
 import pytest
+import torch
+from optimized import close
+from torch import nn
 
-torch = pytest.importorskip("torch")
-from optimized import close  # noqa: E402
-from torch import nn  # noqa: E402
-
-from fovea.torch import optimize  # noqa: E402
+from fovea.torch import optimize
 
 B, L, S, HEADS = 3, 5, 7, 4
 

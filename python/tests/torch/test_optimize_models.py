@@ -1,12 +1,11 @@
 """fovea.torch.optimize() of transformers' models: the same numbers, what is fused in each layer, and generation."""
 
 import pytest
+import torch
+import transformers
+from optimized import close, packed
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-from optimized import close, packed  # noqa: E402
-
-from fovea.torch import optimize  # noqa: E402
+from fovea.torch import optimize
 
 MODELS = {
     "bert": lambda t: t.BertModel(t.BertConfig(**SMALL, intermediate_size=64)),

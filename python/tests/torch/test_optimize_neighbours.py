@@ -6,16 +6,15 @@ Models of transformers that read weights in their forward are here, too: what re
 import copy
 import pickle
 
+import families
 import pytest
+import torch
+import transformers
+from optimized import close
+from torch import nn
 
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-import families  # noqa: E402
-from optimized import close  # noqa: E402
-from torch import nn  # noqa: E402
-
-from fovea.torch import optimize  # noqa: E402
-from fovea.torch.packed import Packed  # noqa: E402
+from fovea.torch import optimize
+from fovea.torch.packed import Packed
 
 SIZES = {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 99, "num_hidden_layers": 1}
 

@@ -1,13 +1,12 @@
 """Modules that fovea.torch.optimize() takes: numbers added from the left, methods without self, parts of torch.jit."""
 
 import pytest
+import torch
+from optimized import close, packed
+from torch import nn
 
-torch = pytest.importorskip("torch")
-from optimized import close, packed  # noqa: E402
-from torch import nn  # noqa: E402
-
-from fovea.torch import optimize  # noqa: E402
-from fovea.torch.packed import Packed  # noqa: E402
+from fovea.torch import optimize
+from fovea.torch.packed import Packed
 
 
 class Two(nn.Module):

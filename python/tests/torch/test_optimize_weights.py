@@ -4,13 +4,11 @@ import copy
 import pickle
 
 import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
 
-torch = pytest.importorskip("torch")
-
-import torch.nn.functional as F  # noqa: E402
-from torch import nn  # noqa: E402
-
-import fovea.torch  # noqa: E402
+import fovea.torch
 
 WORDS = ["int8", "int4", "q8_0", "q4_0", "q4_1", "q4_k"]
 
@@ -45,7 +43,7 @@ def rounded(model, fast):
     """The model with the rounded weights, in float64."""
     model = copy.deepcopy(model).double()
     for name, module in fast.named_modules():
-        if getattr(getattr(module, "packed", None), "quant", None):
+        if getattr(getattr(module, "packed", None), "quantization", None):
             model.get_submodule(name).weight = nn.Parameter(module.weight.clone().double())
     return model
 
@@ -95,7 +93,7 @@ def test_weights_that_cannot_be_rounded(model):
     (line,) = [line for line in fast.fovea_report.not_quantized if line.startswith("k: ")]
     assert "infinite" in line
     assert {line.split(":")[0] for line in fast.fovea_report.quantized} == {"q", "up"}
-    assert fast.k.packed.quant is None
+    assert fast.k.packed.quantization is None
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -200,7 +198,7 @@ def test_words_of_attention():
         model[0].in_proj_weight[3, 3] = float("nan")
     fast = fovea.torch.optimize(model, weights="q8_0")
     (line,) = [line for line in fast.fovea_report.not_quantized if line.startswith("0.")]
-    assert line.startswith("0.in_proj_weight: ") and "NaN" in line and fast[0].out_proj.packed.quant == "q8_0"
+    assert line.startswith("0.in_proj_weight: ") and "NaN" in line and fast[0].out_proj.packed.quantization == "q8_0"
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

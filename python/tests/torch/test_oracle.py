@@ -4,14 +4,12 @@ import dataclasses
 
 import numpy
 import pytest
+import torch
+from quantized_modules import MODULES, gptq_module
+from torch import nn
 
-torch = pytest.importorskip("torch")
-
-from quantized_modules import MODULES, gptq_module  # noqa: E402
-from torch import nn  # noqa: E402
-
-import fovea.torch  # noqa: E402
-from fovea.torch import compared, optimize, oracle, packed, packed_mha, quantized  # noqa: E402
+import fovea.torch
+from fovea.torch import compared, optimize, oracle, packed, packed_mha, quantized
 
 WORDS = ["int8", "int4", "q8_0", "q4_0", "q4_1", "q4_k"]
 
@@ -144,11 +142,11 @@ def test_modules_of_one_type_of_input(monkeypatch):
 def test_weights_that_are_rounded_wrongly_are_found(word, monkeypatch):
     made = fovea.Linear
 
-    def wrong(weights, *args, quant=None, **options):
-        if quant and weights[0].shape == (256, 256):
+    def wrong(weights, *args, quantization=None, **options):
+        if quantization and weights[0].shape == (256, 256):
             weights = [w.clone() for w in weights]
             weights[0][7, 9] += weights[0][7].abs().max() / 3
-        return made(weights, *args, quant=quant, **options)
+        return made(weights, *args, quantization=quantization, **options)
 
     for module, weight in ((packed, "weight of one"), (packed_mha, "in_proj_weight of attention")):
         with monkeypatch.context() as patch:

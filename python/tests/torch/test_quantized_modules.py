@@ -5,14 +5,12 @@ import pickle
 
 import numpy
 import pytest
+import quantized_modules as parts
+import torch
+from quantized_modules import MODULES, gptq_module, packed_module
+from torch import nn
 
-torch = pytest.importorskip("torch")
-
-import quantized_modules as parts  # noqa: E402
-from quantized_modules import MODULES, gptq_module, packed_module  # noqa: E402
-from torch import nn  # noqa: E402
-
-import fovea.torch  # noqa: E402
+import fovea.torch
 
 
 def rng_of(name):
@@ -51,7 +49,7 @@ def test_taken_over(name, group):
     x = torch.randn(2, 9, 24)
     fast = fovea.torch.optimize(model, example=x)
     assert not fast.fovea_report.left and len(fast.fovea_report.quantized) == 4, fast.fovea_report
-    assert type(fast.q) is type(fast.embed) and fast.q.packed.quant in ("gptq", "awq", "compressed-tensors", "int8")
+    assert type(fast.q) is type(fast.embed) and fast.q.packed.quantization in ("gptq", "awq", "compressed-tensors", "int8")
     with torch.no_grad():
         got, want = fast(x), wide(model, x)
         assert (got - want).abs().max() < 3e-4 * want.abs().max()  # of three maps behind each other

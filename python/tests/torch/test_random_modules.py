@@ -4,13 +4,11 @@ python/tests/support/random_modules.py makes them, and runs as many as one wants
 """
 
 import pytest
+import torch
+from random_modules import program_of, run
 
-torch = pytest.importorskip("torch")
-
-from random_modules import program_of, run  # noqa: E402
-
-import fovea.torch  # noqa: E402
-from fovea.torch import packed  # noqa: E402
+import fovea.torch
+from fovea.torch import packed
 
 MODULES, TOGETHER = 300, 20
 
@@ -34,8 +32,8 @@ def test_the_copy_is_the_model_of_the_rounded_weights(weights):
 def test_x_that_is_rounded_more_is_found(monkeypatch):
     """To 8 bits in place of 15."""
     made, q8 = fovea.Linear, {"arithmetic": "q8"}
-    monkeypatch.setattr(packed.fovea, "Linear", lambda *args, quant=None, **options: made(
-        *args, quant=quant, **(options | q8 if quant else options)))  # fmt: skip
+    monkeypatch.setattr(packed.fovea, "Linear", lambda *args, quantization=None, **options: made(
+        *args, quantization=quantization, **(options | q8 if quantization else options)))  # fmt: skip
     assert sum(bool(run(program_of(seed, "int8"))[0]) for seed in range(1000, 1010)) > 2
 
 

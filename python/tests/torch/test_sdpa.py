@@ -1,13 +1,12 @@
 """F.scaled_dot_product_attention with fovea.torch.enable(): values, gradients, what goes to torch, and putting it back."""
 
 import pytest
+import torch
+import torch.nn.functional as F
+from sdpa_cases import CASES
 
-torch = pytest.importorskip("torch")
-import torch.nn.functional as F  # noqa: E402
-from sdpa_cases import CASES  # noqa: E402
-
-import fovea  # noqa: E402
-import fovea.torch  # noqa: E402
+import fovea
+import fovea.torch
 
 INF = float("inf")
 
@@ -27,7 +26,6 @@ def reference(q, k, v, **options):
 
 def ran():
     return fovea.torch.counters()["fovea"].get("sdpa", 0)
-
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_scalars_of_numpy_and_torch():
     for true in (np.True_, torch.tensor(True), np.array(True)):
         assert np.array_equal(fovea.attention(Q, K, V, causal=true), fovea.attention(Q, K, V, causal=True))
         assert fovea.Plan(q_heads=1, q_len=3, kv_len=3, head_dim=8, causal=true).describe()
-        fovea.MultiHead(heads=2, q=W, k=W, v=W, o=W, causal=true)
+        fovea.MultiHead(q_heads=2, q=W, k=W, v=W, o=W, causal=true)
         q, k, v = (torch.tensor(x, requires_grad=True) for x in (Q, K, V))  # which takes another way
         assert torch.equal(fovea.torch.attention(q, k, v, causal=true), fovea.torch.attention(q, k, v, causal=True))
     for three in (np.int64(3), torch.tensor(3), Index()):
@@ -65,8 +65,8 @@ def test_scalars_of_numpy_and_torch():
         (lambda **x: fovea.attention(Q, K, V, **x), "window_size", r"window=\(left, right\)"),
         (lambda **x: fovea.attention(Q, K, V, **x), "anything", None),
         (lambda **x: CACHE.attend(0, SEQUENCES, Q, **x), "alibi_slopes", "it is alibi="),
-        (lambda **x: fovea.MultiHead(heads=2, q=W, k=W, v=W, o=W)(Q[0], **x), "need_weights", "it is return_weights="),
-        (lambda **x: fovea.MultiHead(q=W, k=W, v=W, o=W, **x), "num_heads", "it is heads="),
+        (lambda **x: fovea.MultiHead(q_heads=2, q=W, k=W, v=W, o=W)(Q[0], **x), "need_weights", "it is return_weights="),
+        (lambda **x: fovea.MultiHead(q=W, k=W, v=W, o=W, **x), "num_heads", "it is q_heads="),
         (lambda **x: fovea.Plan(q_heads=1, q_len=1, kv_len=1, head_dim=8, **x), "softmax_scale", "it is scale="),
         (lambda **x: fovea.Linear(W, **x), "device", "it is the CPU"),
     ],

@@ -3,7 +3,7 @@
 import copy
 import io
 import pickle
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -68,7 +68,7 @@ def test_tables_of_torch_are_copied():
 
 def test_fastest_is_stored_as_what_it_was():
     w, x = torch.randn(16, 16).bfloat16(), torch.randn(1, 4, 16).bfloat16()
-    layer = fovea.MultiHead(heads=2, q=w, k=w, v=w, o=w, arithmetic="fastest")
+    layer = fovea.MultiHead(q_heads=2, q=w, k=w, v=w, o=w, arithmetic="fastest")
     loaded = pickle.loads(pickle.dumps(layer))
     assert "arithmetic fastest" in repr(layer) and "arithmetic fastest" not in repr(loaded)
     assert torch.equal(loaded(x), layer(x))
@@ -84,9 +84,6 @@ def test_is_stored_while_others_use_it(linear):
                 wrong.append(call)
 
     calls = [lambda: packed, lambda: packed, lambda: pickle.loads(pickle.dumps(packed))]
-    threads = [threading.Thread(target=use, args=(call,)) for call in calls]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(calls)) as pool:
+        list(pool.map(use, calls))
     assert not wrong

@@ -54,8 +54,8 @@ READERS = {
     "plan": (fovea.Plan(batch=2, q_heads=4, kv_heads=2, q_len=5, kv_len=7, head_dim=16).execute, (Q, K, V)),
     "Linear": (fovea.Linear, (W, B)),
     "linear": (fovea.Linear(W, B), (X, normal(3, 16))),
-    "MultiHead": (lambda *x: fovea.MultiHead(heads=2, q=x[0], k=W, v=W, o=W, o_bias=x[1]), (W, B)),
-    "multihead": (fovea.MultiHead(heads=2, q=W, k=W, v=W, o=W), (X[None],)),
+    "MultiHead": (lambda *x: fovea.MultiHead(q_heads=2, q=x[0], k=W, v=W, o=W, o_bias=x[1]), (W, B)),
+    "multihead": (fovea.MultiHead(q_heads=2, q=W, k=W, v=W, o=W), (X[None],)),
     "cache": (appended, (K, V)),
     "attend": (lambda x: fovea.torch.attention(x, K, V), (Q,)),
     "rope": (lambda x: fovea.Rope(16).apply(x, 3), (Q,)),
@@ -150,6 +150,12 @@ def test_no_gradient_is_lost():
         lambda: fovea.attention(Q, K, V, relative=fovea.Relative.toeplitz(leaf[:, None])),
         lambda: fovea.merge([Q], [lse], sinks=leaf),
         lambda: fovea.merge([Q.clone().requires_grad_()], [lse]),
+        lambda: fovea.Linear(W)(X.clone().requires_grad_()),
+        lambda: fovea.Linear(W)(X, X.clone().requires_grad_()),
+        lambda: fovea.MultiHead(q_heads=2, q=W)(X[None].clone().requires_grad_()),
+        lambda: fovea.rms_norm(X, W[0].clone().requires_grad_()),
+        lambda: fovea.activate(X, up=X.clone().requires_grad_()),
+        lambda: fovea.Rope(16).apply(Q.clone().requires_grad_(), 0),
     ):
         with pytest.raises(ValueError, match="requires a gradient"):
             call()

@@ -6,8 +6,6 @@ import warnings
 import pytest
 import tiny_models
 import torch
-
-pytest.importorskip("transformers")
 from transformers import AttentionInterface
 
 import fovea.transformers

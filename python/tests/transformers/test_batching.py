@@ -5,8 +5,6 @@ import logging
 import pytest
 import tiny_models
 import torch
-
-pytest.importorskip("transformers")
 from transformers import ContinuousBatchingConfig, GenerationConfig
 
 from fovea.transformers import counters

@@ -3,8 +3,6 @@
 import pytest
 import tiny_models
 import torch
-
-pytest.importorskip("transformers")
 from transformers import DynamicCache, StaticCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 

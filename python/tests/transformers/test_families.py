@@ -5,8 +5,6 @@ import warnings
 import pytest
 import tiny_models
 import torch
-
-pytest.importorskip("transformers")
 from transformers.utils import logging
 
 import fovea.transformers

@@ -3,11 +3,9 @@
 import pathlib
 import re
 
-import pytest
-
-pytest.importorskip("transformers")
 import families
 import family_table
+import pytest
 
 import fovea.transformers
 from fovea.transformers import versions

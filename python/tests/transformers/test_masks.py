@@ -4,8 +4,6 @@ import functools
 
 import pytest
 import torch
-
-pytest.importorskip("transformers")
 from transformers import masking_utils as theirs
 
 import fovea

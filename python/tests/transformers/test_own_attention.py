@@ -6,8 +6,6 @@ import warnings
 
 import pytest
 import torch
-
-pytest.importorskip("transformers")
 import transformers
 from transformers.models.mpnet.modeling_mpnet import MPNetSelfAttention
 

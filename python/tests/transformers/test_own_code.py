@@ -3,8 +3,6 @@
 import families
 import pytest
 import torch
-
-pytest.importorskip("transformers")
 import transformers
 
 import fovea.transformers  # noqa: F401 - registers the name

@@ -7,8 +7,6 @@ import gc
 import pytest
 import tiny_models
 import torch
-
-pytest.importorskip("transformers")
 from transformers import DynamicCache
 
 import fovea.torch

@@ -11,8 +11,6 @@ import pytest
 import real_models
 import tiny_models
 import torch
-
-pytest.importorskip("transformers")
 from transformers import DynamicCache
 
 import fovea

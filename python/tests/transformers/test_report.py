@@ -4,12 +4,10 @@ import copy
 import gc
 import warnings
 
+import families
 import pytest
 import tiny_models
 import torch
-
-pytest.importorskip("transformers")
-import families
 
 import fovea.torch
 import fovea.transformers

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+import transformers
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 import fovea
-
-transformers = pytest.importorskip("transformers")
-from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 SCALINGS = [
     ({"rope_type": "linear", "factor": 4.0}, {"scaling": "linear"}),

@@ -11,8 +11,6 @@ import warnings
 import pytest
 import tiny_models
 import torch
-
-pytest.importorskip("transformers")
 from transformers import cache_utils, masking_utils, modeling_utils
 from transformers.generation.continuous_batching import continuous_api
 from transformers.utils import output_capturing
