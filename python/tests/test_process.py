@@ -2,12 +2,12 @@
 
 import array
 import importlib
-import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from processes import run
 
 import fovea
 
@@ -82,8 +82,7 @@ if child == 0:
     os._exit(0)
 print(os.waitpid(child, 0)[1])
 """
-    result = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
-    assert result.stdout == "mask must be an array (numpy, torch, or one with __dlpack__), not Mask\n0\n", result.stderr
+    assert run(code) == "mask must be an array (numpy, torch, or one with __dlpack__), not Mask\n0"
 
 
 def test_import_needs_no_numpy():
@@ -100,15 +99,12 @@ except ImportError:
     print("out needs numpy")
 fovea.Mask.boolean(memoryview(bytes(6)).cast("?", (2, 3)))
 """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert result.stdout == "out needs numpy\n" and not result.stderr, result.stderr
+    assert run(code) == "out needs numpy"
 
 
 def test_unknown_isa_in_the_environment():
     code = "import fovea\ntry:\n fovea.info()\nexcept ValueError as error:\n print(error)"
-    environment = os.environ | {"FOVEA_ISA": "mmx"}
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
-    assert "mmx" in result.stdout, result.stderr
+    assert "mmx" in run(code, FOVEA_ISA="mmx")
 
 
 def test_types_that_come_and_go():

@@ -1,7 +1,6 @@
 """Tensors of torch through fovea.attention(): kinds, strides, types, gradients, what cannot be read."""
 
 import gc
-import subprocess
 import sys
 import weakref
 
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from memory import assert_no_growth
+from processes import run
 
 import fovea
 
@@ -122,7 +122,7 @@ def test_memory_of_outputs_is_freed(qkv):
 
 def test_fovea_does_not_import_torch():
     code = "import sys, fovea; print([m for m in ('torch', 'numpy', 'transformers') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+    assert run(code) == "[]"
 
 
 @pytest.mark.parametrize("kind", ["raw", "capped", "biased", "weights"])

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from processes import run
 from sdpa_cases import CASES
 
 import fovea
@@ -198,16 +199,13 @@ def test_another_implementation_comes_back():
 
 
 def test_import_changes_nothing():
-    import subprocess
-    import sys
-
     code = (
         "import torch, torch.nn.functional as F; f = F.multi_head_attention_forward;"
         "d = torch._C._dispatch_dump('aten::_scaled_dot_product_flash_attention_for_cpu');"
         "import fovea.torch; assert not fovea.torch.enabled() and F.multi_head_attention_forward is f;"
         "assert d == torch._C._dispatch_dump('aten::_scaled_dot_product_flash_attention_for_cpu')"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run(code)
 
 
 def test_compiled_model_with_gradients():

@@ -1,7 +1,6 @@
 """fovea.torch and fovea.transformers imported after numpy's arrays were used, again while enabled, and reloaded."""
 
-import subprocess
-import sys
+from processes import run
 
 CODE = """
 import importlib, sys
@@ -61,5 +60,4 @@ print("done")
 
 
 def test_imported_again():
-    result = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True)
-    assert result.stdout == "done\n", result.stderr
+    assert run(CODE) == "done"

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 
+import processes
 import pytest
 import tiny_models
 import torch
@@ -153,7 +154,7 @@ def test_torch_works_without_transformers():
         "assert fovea.torch.counters()['fovea'] == {'sdpa': 1}\n"
         "assert 'fovea.transformers' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    processes.run(code)
 
 
 def test_oldest_version():
