@@ -339,3 +339,27 @@ int64_t tensor_elements(const fovea_tensor *t) {
     }
     return last + 1;
 }
+
+fovea_status attention_once(const fovea_context *ctx, const fovea_attention_desc *desc,
+                            const fovea_attention_args *args) {
+    fovea_attention_plan *plan;
+    fovea_status status = fovea_attention_plan_create(ctx, desc, &plan);
+    if (status == FOVEA_OK)
+        status = fovea_attention_execute(plan, args, NULL, 0);
+    fovea_attention_plan_destroy(plan);
+    return status;
+}
+
+fovea_status mha_once(const fovea_context *ctx, const fovea_mha_desc *desc, const fovea_mha_weights *weights,
+                      const fovea_attention_args *args) {
+    fovea_mha *mha;
+    fovea_status status = fovea_mha_create(ctx, desc, weights, &mha);
+    if (status == FOVEA_OK)
+        status = fovea_mha_execute(mha, args, NULL, 0);
+    fovea_mha_destroy(mha);
+    return status;
+}
+
+bool attention_runs(const fovea_context *ctx, const fovea_attention_desc *desc, const fovea_attention_args *args) {
+    return test_check(attention_once(ctx, desc, args) == FOVEA_OK, "attention: %s", fovea_error_detail());
+}

@@ -141,6 +141,15 @@ typedef struct case_contexts {
 case_contexts contexts_make(void);
 void contexts_free(const case_contexts *x);
 
+/* Makes a plan or a layer, executes it once without a workspace, and destroys it. */
+fovea_status attention_once(const fovea_context *ctx, const fovea_attention_desc *desc,
+                            const fovea_attention_args *args);
+fovea_status mha_once(const fovea_context *ctx, const fovea_mha_desc *desc, const fovea_mha_weights *weights,
+                      const fovea_attention_args *args);
+
+/* Likewise; a check. */
+bool attention_runs(const fovea_context *ctx, const fovea_attention_desc *desc, const fovea_attention_args *args);
+
 /* malloc that ends the program. */
 void *must_alloc(int64_t n, size_t size);
 

@@ -18,15 +18,6 @@ static case_contexts contexts;
 static fovea_context *over_tiles; /* one thread, whose plans of bf16_tile go over tiles, emulated if need be */
 static int64_t emulated, native, ordinary, all;
 
-static bool run(const fovea_context *ctx, const fovea_attention_desc *desc, const fovea_attention_args *args) {
-    fovea_attention_plan *plan;
-    if (!test_check(fovea_attention_plan_create(ctx, desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail()))
-        return false;
-    const fovea_status status = fovea_attention_execute(plan, args, NULL, 0);
-    fovea_attention_plan_destroy(plan);
-    return test_check(status == FOVEA_OK, "execute: %s", fovea_error_detail());
-}
-
 /* ------------------------------------------------------------------------------------------------ the same bits -- */
 
 static void compare(const fovea_tensor *got, const fovea_tensor *want, const char *what, const char *text) {
@@ -50,7 +41,7 @@ static void check_on(const fovea_context *ctx, const char *where, const attentio
     attention_case said = *c;
     said.desc = *desc;
     mask_words words = case_said(ctx, &said, &own);
-    if (run(ctx, &words.desc, &words.args)) {
+    if (attention_runs(ctx, &words.desc, &words.args)) {
         compare(&got->out, &want->out, "out", sentence);
         compare(&got->lse, &want->lse, "lse", sentence);
         compare(&got->weights, &want->weights, "weights", sentence);
@@ -80,7 +71,7 @@ static void check_case(const attention_case *c, rng *r, fovea_arithmetic arithme
     desc.dtype = FOVEA_DTYPE_BF16;
     desc.out_dtype = FOVEA_DTYPE_F32;
     desc.arithmetic = arithmetic;
-    if (run(contexts.scalar, &desc, &args)) {
+    if (attention_runs(contexts.scalar, &desc, &args)) {
         for (int64_t i = 0, n = tensor_elements(&want->out); i < n; i++) {
             const float x = ((const float *)want->out.data)[i];
             ordinary += isfinite(x) && x != 0.0f;
@@ -212,7 +203,7 @@ static void check_formulas(const fovea_context *ctx, fovea_arithmetic arithmetic
     args.k = fovea_tensor_bhtd(halves[1], FOVEA_DTYPE_BF16, 1, 1, keys, dim);
     args.v = fovea_tensor_bhtd(halves[2], FOVEA_DTYPE_BF16, 1, 1, keys, dim);
     args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, 1, ROWS, dim);
-    if (!run(ctx, &d, &args))
+    if (!attention_runs(ctx, &d, &args))
         return;
     for (int64_t i = 0; i < ROWS; i++) {
         const int64_t last = keys - ROWS + i, begin = window >= 0 && last > window ? last - window : 0;
@@ -271,7 +262,7 @@ static void check_edge(const fovea_context *ctx, const char *where, fovea_arithm
     args.k = fovea_tensor_bhtd(halves[1], FOVEA_DTYPE_BF16, 1, 1, KEYS, DIM);
     args.v = fovea_tensor_bhtd(halves[2], FOVEA_DTYPE_BF16, 1, 1, KEYS, CHANNELS);
     args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, 1, ROWS, CHANNELS);
-    if (!run(ctx, &d, &args))
+    if (!attention_runs(ctx, &d, &args))
         return;
     int64_t wrong = 0;
     for (int i = 0; i < ROWS * CHANNELS; i++)

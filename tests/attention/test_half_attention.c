@@ -41,15 +41,6 @@ static void half_pair_free(const half_pair *x) {
     free(x->wide.data);
 }
 
-static bool run(const fovea_context *ctx, const fovea_attention_desc *desc, const fovea_attention_args *args) {
-    fovea_attention_plan *plan;
-    if (!test_check(fovea_attention_plan_create(ctx, desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail()))
-        return false;
-    const fovea_status status = fovea_attention_execute(plan, args, NULL, 0);
-    fovea_attention_plan_destroy(plan);
-    return test_check(status == FOVEA_OK, "execute: %s", fovea_error_detail());
-}
-
 /* Elements of out against those of float32, rounded; and the gaps between them. */
 static void compare_out(const fovea_tensor *got, const fovea_tensor *want, const char *text) {
     const int64_t n = tensor_elements(want);
@@ -91,7 +82,7 @@ static void check_on(const fovea_context *ctx, const char *where, const attentio
     attention_case said = *c;
     said.desc = *desc;
     mask_words words = case_said(ctx, &said, &own);
-    if (run(ctx, &words.desc, &words.args)) {
+    if (attention_runs(ctx, &words.desc, &words.args)) {
         compare_out(&out, &want->out, sentence);
         const int64_t rest = got->lse.data ? tensor_elements(&got->lse) : 0,
                       weights = got->weights.data ? tensor_elements(&got->weights) : 0;
@@ -131,7 +122,7 @@ static void check_case(const attention_case *c, rng *r, const fovea_dtype type[4
         ask_for_all(rest, &desc, &args);
         rest->scores.kind = (fovea_score_kind)rng_below(r, FOVEA_SCORES_WEIGHTS + 1);
     }
-    if (run(contexts.scalar, &desc, &args)) {
+    if (attention_runs(contexts.scalar, &desc, &args)) {
         desc.dtype = type[0];
         desc.k_dtype = type[1] == type[0] ? 0 : type[1];
         desc.v_dtype = type[2] == type[0] ? 0 : type[2];
@@ -210,7 +201,7 @@ static void test_pieces(void) {
         fovea_attention_plan *plan;
         piece.dtype = type;
         piece.kv_len = PIECE;
-        bool ok = run(contexts.scalar, &c.desc, &whole) &&
+        bool ok = attention_runs(contexts.scalar, &c.desc, &whole) &&
                   test_check(fovea_attention_plan_create(contexts.three, &piece, &plan) == FOVEA_OK, "%s",
                              fovea_error_detail());
         if (!ok)
@@ -229,7 +220,7 @@ static void test_pieces(void) {
             args.first_key = first;
             args.out.data = first + PIECE < KEYS ? NULL : out.data;
             args.lse.data = first + PIECE < KEYS ? NULL : lse.data;
-            ok = run(contexts.three, &piece, &args);
+            ok = attention_runs(contexts.three, &piece, &args);
         }
         compare_out(&out, &want->out, "pieces");
         test_check(memcmp(lse.data, want->lse.data, (size_t)tensor_elements(&lse) * sizeof(float)) == 0,

@@ -42,4 +42,12 @@ static inline void append(const holder *x, const void *k, const void *v, fovea_d
     require(fovea_kv_cache_append(x->cache, &a), "append");
 }
 
+/* The bytes of a sequence, to be freed. */
+static inline char *save(const holder *x, int64_t sequence, size_t *size) {
+    require(fovea_kv_cache_save(x->cache, sequence, NULL, 0, size), "size");
+    char *data = must_alloc((int64_t)*size, 1);
+    require(fovea_kv_cache_save(x->cache, sequence, data, *size, size), "save");
+    return data;
+}
+
 #endif

@@ -50,7 +50,6 @@ static fovea_status attend_with(const cache_case *c, fovea_kv_cache *cache, cons
     float q[CACHE_Q_HEADS * CACHE_DIM], out[CACHE_Q_HEADS * CACHE_VALUES];
     fovea_attention_desc d = cache_desc(c, 0, 1, 1, CACHE_LONGEST);
     fovea_attention_args args;
-    fovea_attention_plan *plan;
     d.window_left = window;
     d.page_keys = FOVEA_KV_PAGE_KEYS;
     cache_queries(s, 0, 1, q);
@@ -61,10 +60,7 @@ static fovea_status attend_with(const cache_case *c, fovea_kv_cache *cache, cons
     args.cache_sequences = &s->number;
     args.kv_lens = keys;
     args.scores = scores;
-    fovea_status status = fovea_attention_plan_create(c->ctx, &d, &plan);
-    if (status == FOVEA_OK)
-        status = fovea_attention_execute(plan, &args, NULL, 0);
-    fovea_attention_plan_destroy(plan);
+    fovea_status status = attention_once(c->ctx, &d, &args);
     return status;
 }
 
@@ -204,7 +200,6 @@ static void outputs_of(const cache_case *c, fovea_kv_cache *cache, shadow *const
     fovea_attention_args args;
     fovea_attention_scores scores;
     fovea_attention_summary summary;
-    fovea_attention_plan *plan;
     int64_t numbers[MOST];
     fovea_attention_args_init(&args);
     fovea_attention_scores_init(&scores);
@@ -224,11 +219,8 @@ static void outputs_of(const cache_case *c, fovea_kv_cache *cache, shadow *const
     *(what == 0 ? &args.weights : what == 1 ? &scores.out : &summary.entropy) = t;
     args.scores = what == 1 ? &scores : NULL;
     args.summary = what == 2 ? &summary : NULL;
-    fovea_status status = fovea_attention_plan_create(c->ctx, &d, &plan);
-    if (status == FOVEA_OK)
-        status = fovea_attention_execute(plan, &args, NULL, 0);
+    fovea_status status = attention_once(c->ctx, &d, &args);
     test_check(status == FOVEA_OK, "outputs: %s", fovea_error_detail());
-    fovea_attention_plan_destroy(plan);
 }
 
 /* Outputs other than out are of all keys, those of shared pages, too. */

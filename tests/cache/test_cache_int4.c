@@ -33,13 +33,6 @@ static int64_t row_bytes(fovea_dtype dtype, int64_t n, bool values) {
 
 static int64_t scale_bytes(fovea_dtype dtype, int64_t n) { return dtype == FOVEA_DTYPE_I4 ? 2 * fv_i4_groups(n) : 0; }
 
-static char *save(const holder *x, int64_t sequence, size_t *size) {
-    require(fovea_kv_cache_save(x->cache, sequence, NULL, 0, size), "size");
-    char *data = must_alloc((int64_t)*size, 1);
-    require(fovea_kv_cache_save(x->cache, sequence, data, *size, size), "save");
-    return data;
-}
-
 /* One side of a saved sequence, by the functions of int4.h. */
 static void check_side(const char *rows, const char *scales, const float *from, int64_t n, bool values,
                        const char *what) {

@@ -1,6 +1,6 @@
 /* Keys and values kept as int8 (fovea/cache.h): integers and scales by the header's rule, for all types that are
  * appended and in every mode of the caller's; errors of scores and outputs against float64, within what the rule
- * leaves; rows with infinities and NaN; and what takes no int8. That all tiers, chunks and threads give the same bits
+ * leaves; and what takes no int8. That all tiers, chunks and threads give the same bits
  * is in test_cache.c, and that exact numbers give those of float32 in test_paged_attention.c. */
 #include "cache_holder.h"
 #include "fp_control.h"
@@ -80,9 +80,7 @@ static void check_rule(const fovea_context *ctx, int64_t dim, int64_t values, fo
     fp_flush(0);
     fesetround(FE_TONEAREST);
     size_t size;
-    require(fovea_kv_cache_save(x.cache, x.sequence, NULL, 0, &size), "size");
-    char *saved = must_alloc((int64_t)size, 1);
-    require(fovea_kv_cache_save(x.cache, x.sequence, saved, size, &size), "save");
+    char *saved = save(&x, x.sequence, &size);
     const char *v_scales = saved + size - sizeof(uint64_t) - TOKENS * sizeof(float),
                *k_scales = v_scales - TOKENS * sizeof(float), *v = k_scales - TOKENS * values, *k = v - TOKENS * dim;
     float scales[2][TOKENS];
@@ -128,14 +126,12 @@ static problem *problem_make(rng *r, bool outliers) {
     return p;
 }
 
-/* From a cache, all queries seeing all keys but those that causality hides; scores where they are asked for. */
-static void attend(const fovea_context *ctx, const problem *p, fovea_dtype k_dtype, fovea_dtype v_dtype,
-                   fovea_causal causal, float *scores, float *out) {
+/* From a cache, all queries seeing all keys. */
+static void attend(const fovea_context *ctx, problem *p, fovea_dtype k_dtype, fovea_dtype v_dtype) {
     const holder x = hold(ctx, DIM, VALUES, k_dtype, v_dtype);
     append(&x, p->k, p->v, FOVEA_DTYPE_F32, KEYS);
     fovea_attention_desc d;
     fovea_attention_args args;
-    fovea_attention_plan *plan;
     fovea_attention_scores view;
     fovea_attention_desc_init(&d);
     d.q_heads = HEADS;
@@ -146,19 +142,16 @@ static void attend(const fovea_context *ctx, const problem *p, fovea_dtype k_dty
     d.value_dim = VALUES;
     d.k_dtype = k_dtype;
     d.v_dtype = v_dtype;
-    d.causal = causal;
     d.page_keys = FOVEA_KV_PAGE_KEYS;
-    require(fovea_attention_plan_create(ctx, &d, &plan), "plan");
     fovea_attention_args_init(&args);
     fovea_attention_scores_init(&view);
-    view.out = fovea_tensor_bhtd(scores, FOVEA_DTYPE_F32, 1, HEADS, ROWS, KEYS);
-    args.q = fovea_tensor_bhtd((void *)(uintptr_t)p->q, FOVEA_DTYPE_F32, 1, HEADS, ROWS, DIM);
-    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, 1, HEADS, ROWS, VALUES);
-    args.scores = scores ? &view : NULL;
+    view.out = fovea_tensor_bhtd(p->scores, FOVEA_DTYPE_F32, 1, HEADS, ROWS, KEYS);
+    args.q = fovea_tensor_bhtd(p->q, FOVEA_DTYPE_F32, 1, HEADS, ROWS, DIM);
+    args.out = fovea_tensor_bhtd(p->out, FOVEA_DTYPE_F32, 1, HEADS, ROWS, VALUES);
+    args.scores = &view;
     args.cache = x.cache;
     args.cache_sequences = &x.sequence;
-    require(fovea_attention_execute(plan, &args, NULL, 0), "execute");
-    fovea_attention_plan_destroy(plan);
+    require(attention_once(ctx, &d, &args), "attention");
     fovea_kv_cache_destroy(x.cache);
 }
 
@@ -234,7 +227,7 @@ static void test_errors(const fovea_context *ctx, bool outliers) {
         const bool keys = types[i].k == FOVEA_DTYPE_I8, values = types[i].v == FOVEA_DTYPE_I8;
         double share = 0.0, rest = 0.0;
         squares all = {0.0, 0.0};
-        attend(ctx, p, types[i].k, types[i].v, FOVEA_CAUSAL_NONE, p->scores, p->out);
+        attend(ctx, p, types[i].k, types[i].v);
         for (int64_t row = 0; row < HEADS * ROWS; row++) {
             double d = i == 3 ? INFINITY : 0x1p-15;
             for (int64_t j = 0; j < KEYS; j++) {
@@ -252,32 +245,6 @@ static void test_errors(const fovea_context *ctx, bool outliers) {
         test_check(keys || i == 3 || rest < 0x1p-6, "%s: scores of float32 are off by %g", types[i].name, rest);
     }
     free(s);
-    free(p);
-}
-
-/* ---------------------------------------------------------------------------------------------------- no numbers -- */
-
-static void test_no_numbers(const fovea_context *ctx) {
-    enum { BAD = KEYS - 5 }; /* the last five queries see it */
-    rng r = rng_stream(test_seed(), "no numbers");
-    problem *p = problem_make(&r, false);
-    float *sound = must_alloc(HEADS * ROWS * VALUES, sizeof *sound);
-    attend(ctx, p, FOVEA_DTYPE_I8, FOVEA_DTYPE_I8, FOVEA_CAUSAL_BOTTOM_RIGHT, NULL, sound);
-    for (int i = 0; i < 4; i++) {
-        float *at = i < 2 ? &p->k[BAD * DIM + 3] : &p->v[BAD * VALUES + 3], before = *at;
-        *at = i % 2 ? NAN : -INFINITY;
-        attend(ctx, p, FOVEA_DTYPE_I8, FOVEA_DTYPE_I8, FOVEA_CAUSAL_BOTTOM_RIGHT, NULL, p->out);
-        *at = before;
-        for (int64_t row = 0; row < HEADS * ROWS; row++)
-            for (int64_t c = 0; c < VALUES; c++) {
-                const bool sees = row % ROWS >= ROWS - 5;
-                const float *got = p->out + row * VALUES + c;
-                test_check(sees ? isnan(*got) : memcmp(got, sound + row * VALUES + c, sizeof *got) == 0,
-                           "%s with %g: row %d, channel %d is %g", i < 2 ? "a key" : "a value",
-                           i % 2 ? (double)NAN : -INFINITY, (int)row, (int)c, (double)*got);
-            }
-    }
-    free(sound);
     free(p);
 }
 
@@ -373,7 +340,6 @@ int main(int argc, char **argv) {
     test_rule(x.one);
     test_errors(x.one, false);
     test_errors(x.one, true);
-    test_no_numbers(x.one);
     test_sizes(x.one);
     test_refused(x.one);
     contexts_free(&x);

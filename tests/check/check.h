@@ -62,6 +62,21 @@ typedef struct trial {
     struct checker *checker;
 } trial;
 
+/* A fault that is put into calls of a kernel (faults.c). */
+typedef enum fault_kind {
+    FAULT_SIZE,   /* size[index] is one less */
+    FAULT_NUMBER, /* number is the next float */
+    FAULT_C,      /* c is the next float */
+    FAULT_INPUT,  /* a bit of an element of operand[index] is wrong */
+    FAULT_RESULT  /* the lowest bit of a result in operand[index] is wrong */
+} fault_kind;
+
+typedef struct call_fault {
+    fault_kind kind;
+    int index;
+    bool reference; /* the scalar row has it, too: verify() must see it */
+} call_fault;
+
 /* The run over one row of the list. */
 typedef struct checker {
     const fv_kernel *kernel;
@@ -70,6 +85,8 @@ typedef struct checker {
     bool flush; /* run kernels under flush-to-zero; the scalar row's results are then not held against float64 */
     bool room;  /* leave room behind operands */
     bool quiet; /* print no failures and stop at the first: for mutants, where a failure is what is wanted */
+    const call_fault *fault;          /* in calls of the row, or NULL */
+    void (*look)(const trial *t);     /* called in place of the kernels, or NULL */
     int64_t trials, compared, failed; /* described, run, wrong */
     char first_failure[640];
     trial trial;
@@ -145,10 +162,14 @@ float scalar_exp(float x);
 /* Whether got is within bound of exact, both NaN, or the same infinity. */
 bool near_double(float got, double exact, double bound);
 
-/* Mutants (mutants.h): kernels broken on purpose. Checks that each is found out; counts with test_check(). */
-void check_mutants(uint64_t seed);
+/* Whether a trial has what the fault changes; invoke() with it. */
+bool fault_applies(const call_fault *f, const trial *t);
+void fault_invoke(const call_fault *f, const fv_kernel *kernel, trial *t);
 
-/* Likewise what the harness watches around each call, broken by hand. */
-void check_breaches(void);
+/* The check itself: that it finds each fault of a call, kernels broken on purpose (mutants.h), and what the harness
+ * watches around a call, broken by hand. Counts with test_check(). */
+void check_faults(uint64_t seed);
+void check_mutants(uint64_t seed);
+void check_breaches(uint64_t seed);
 
 #endif

@@ -93,7 +93,8 @@ int main(int argc, char **argv) {
         return list_rows();
     printf("watched at each call: %s\n", abi_observed());
     if (test_option_value(options, "--self-test")) {
-        check_breaches();
+        check_breaches(test_seed());
+        check_faults(test_seed());
         check_mutants(test_seed());
         return test_end();
     }

@@ -103,9 +103,10 @@ static void element_text(const operand *o, const unsigned char *data, int64_t e,
 
 trial *trial_begin(checker *c, const char *format, ...) {
     char stream[64];
-    snprintf(stream, sizeof stream, "%s %" PRId64, c->kernel->name, c->trials++);
+    const int64_t number = c->trials++;
     if (c->quiet ? c->failed > 0 : !test_takes(c->trials)) /* of mutants, no trial is left out */
         return NULL;
+    snprintf(stream, sizeof stream, "%s %" PRId64, c->kernel->name, number);
     trial *t = &c->trial;
     memset(t, 0, sizeof *t);
     t->checker = c;
@@ -225,6 +226,7 @@ bool near_double(float got, double exact, double bound) {
 typedef struct run {
     trial *trial;
     const fv_kernel *kernel;
+    const call_fault *fault;
     const char *abi_wrong;
 } run;
 
@@ -235,13 +237,16 @@ static void run_kernel(void *arg) {
         *r->kernel; /* all members of run are pointers to functions: any of them stands for the one in use */
     watched.run.multiply = (fv_multiply_fn *)abi_watched((abi_function *)r->kernel->run.multiply);
     abi_enter(&before);
-    check_of(r->kernel)->invoke(&watched, r->trial);
+    if (r->fault)
+        fault_invoke(r->fault, &watched, r->trial);
+    else
+        check_of(r->kernel)->invoke(&watched, r->trial);
     r->abi_wrong = abi_leave(&before);
 }
 
 /* Runs a kernel on the operands where they are. False (and counted) if it crashes or breaks the ABI. */
-static bool run_survives(trial *t, const fv_kernel *kernel, const char *where) {
-    run r = {t, kernel, NULL};
+static bool run_survives(trial *t, const fv_kernel *kernel, const call_fault *f, const char *where) {
+    run r = {t, kernel, f, NULL};
     guard_fault fault;
     char text[256];
     fp_flush(t->checker->flush);
@@ -311,7 +316,7 @@ static bool run_placed(trial *t, placement where) {
         memory[i] = place(&t->operand[i], where);
         t->operand[i].at = memory[i]->data;
     }
-    bool ok = run_survives(t, c->kernel, placement_words[where]);
+    bool ok = run_survives(t, c->kernel, c->fault, placement_words[where]);
     if (ok && t->result != t->want_result) {
         trial_fail(t, "returns %" PRId64 " instead of %" PRId64 " (%s)", t->result, t->want_result,
                    placement_words[where]);
@@ -326,12 +331,18 @@ static bool run_placed(trial *t, placement where) {
 
 void trial_run(trial *t) {
     checker *c = t->checker;
+    if (c->look) {
+        c->look(t);
+        return;
+    }
+    if (c->fault && !fault_applies(c->fault, t))
+        return;
     for (int i = 0; i < t->operands; i++) {
         operand *o = &t->operand[i];
         memcpy(o->want, o->before, (size_t)o->extent * o->size);
         o->at = o->want;
     }
-    if (!run_survives(t, c->reference, "the scalar row"))
+    if (!run_survives(t, c->reference, c->fault && c->fault->reference ? c->fault : NULL, "the scalar row"))
         return;
     t->want_result = t->result;
     if (c->kernel == c->reference && !c->flush) {

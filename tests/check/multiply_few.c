@@ -283,7 +283,7 @@ static void few_trial(checker *c, int64_t m, int64_t n, int64_t k, int how, bool
     fill_normal(t, start);
     fill_uniform(t, trial_floats(t, "merge a", CELL_KEPT, 1, m, m), 0.0f, 1.0f);
     fill_uniform(t, trial_floats(t, "merge b", CELL_KEPT, 1, m, m), 0.0f, 1.0f);
-    operand *scales = trial_floats(t, "scales", CELL_KEPT, 1, k, k);
+    operand *scales = trial_floats(t, "scales", CELL_KEPT, c->kernel->type == FV_TYPE_i8, k, k);
     t->size[SIZE_LANES] = c->kernel->type == FV_TYPE_i8 && (n + k) % 2 && !special;
     if (special)
         sprinkle_specials(t, a, 4 * k);

@@ -123,7 +123,7 @@ static void many_trial(checker *c, int64_t m, int64_t n, int64_t k, int how, dat
         fill_normal(t, out);
     if (to->start == START_OTHER)
         fill_normal(t, start);
-    operand *merge_a = trial_floats(t, "merge a", CELL_KEPT, 1, m, m);
+    operand *merge_a = trial_floats(t, "merge a", CELL_KEPT, to->factors == FACTORS_BOTH, m, m);
     operand *merge_b = trial_floats(t, "merge b", CELL_KEPT, 1, m, m);
     if (to->factors == FACTORS_BOTH)
         fill_uniform(t, merge_a, 0.0f, 1.0f);

@@ -57,7 +57,7 @@ static void widen_trial(checker *c, int64_t m, int64_t n, int64_t k, bool accumu
                              : trial_operand(t, "b", of_int8(t) ? 1 : sizeof(uint16_t), CELL_KEPT, k, places,
                                              some_stride(t, places));
     operand *out = trial_floats(t, "c", CELL_NAN, m, n, some_stride(t, n));
-    operand *scales = trial_floats(t, "scales", CELL_KEPT, 1, n, n);
+    operand *scales = trial_floats(t, "scales", CELL_KEPT, of_int8(t), n, n);
     operand *row_max = trial_floats(t, "row_max", CELL_ZERO, m, FV_LANES, FV_LANES);
     fill_normal(t, scales);
     for (int64_t i = 0; i < m; i++)

@@ -1,11 +1,10 @@
-/* Kernels broken on purpose, each in one way that has happened to somebody, to prove that the check sees it. Apart from
- * them the same kernels unbroken, which must pass: otherwise a mutant might be caught for another reason than its own.
+/* Kernels broken on purpose, to prove that the check sees it: faults of arithmetic, which only data of some kinds
+ * show. Faults that any data show are in faults.c. With each the same kernel unbroken, which must pass: otherwise a
+ * mutant might be caught for another reason than its own.
  *
- * A mutant is a scalar row of its own. Some only do wrong what no comparison with the scalar row can show, since they
- * stand for a wrong scalar row (the order of a sum, say): these are checked as if they were the reference.
- *
- * mutants_NAME.c has those of the operations whose trials are in NAME.c, and a table of them; mutants.c runs all
- * tables. */
+ * A mutant is a scalar row of its own, whose function asks for `flaw`. Some stand for a wrong scalar row (the order
+ * of a sum, say): these are checked as if they were the reference. mutants_NAME.c have tables of them; mutants.c runs
+ * all. */
 #ifndef FOVEA_TESTS_MUTANTS_H
 #define FOVEA_TESTS_MUTANTS_H
 
@@ -17,70 +16,56 @@ typedef enum fate { PASSES, PASSES_FLUSHED, DIFFERS, DIFFERS_FLUSHED, DIFFERS_AS
 
 typedef struct mutant {
     fate fate;
-    bool (*visible)(void); /* can this CPU show what it does wrong? NULL: every CPU can */
-    fv_kernel kernel;      /* a scalar row; its name says what is wrong */
+    int flaw; /* a number of its file's; 0: none */
+    const char *words;
+    fv_kernel kernel; /* a scalar row */
 } mutant;
 
-#define MUTANT_WHERE(visible, fate, op_, type_, mr_, nr_, function)                                                    \
+/* The flaw of the mutant that runs. */
+extern int flaw;
+
+#define MUTANT(fate, flaw, op_, type_, mr_, nr_, function)                                                             \
     {                                                                                                                  \
-        fate, visible, {                                                                                               \
+        fate, flaw, #flaw, {                                                                                           \
             .name = #function, .op = FV_OP_##op_, .type = FV_TYPE_##type_, .isa = FV_ISA_scalar, .mr = mr_, .nr = nr_, \
             .run = {.op_##_##type_ = function}, .op_name = #op_                                                        \
         }                                                                                                              \
     }
-#define MUTANT(...) MUTANT_WHERE(NULL, __VA_ARGS__)
 
-/* Mutants of a product. few: its kernel takes few rows. PRODUCT: by sizes (multiply_call.h). */
-#define PRODUCT_WHERE(visible, fate, kind_, format_, few_, mr_, nr_, function)                                         \
+/* A product. few: its kernel takes few rows. */
+#define PRODUCT(fate, flaw, kind_, format_, few_, mr_, nr_, function)                                                  \
     {                                                                                                                  \
-        fate, visible, {                                                                                               \
+        fate, flaw, #flaw, {                                                                                           \
             .name = #function, .op = FV_OP_multiply, .type = (fv_type)FV_ELEMENT_##format_, .kind = FV_KIND_##kind_,   \
             .format = FV_FORMAT_##format_, .few = few_, .isa = FV_ISA_scalar, .mr = mr_, .nr = nr_,                    \
             .run = {.multiply = function}, .op_name = "multiply"                                                       \
         }                                                                                                              \
     }
-#define PRODUCT_ROW(...) PRODUCT_WHERE(NULL, __VA_ARGS__)
-#define PRODUCT(fate, kind, format, few, mr, nr, function) PRODUCT_ROW(fate, kind, format, few, mr, nr, function##_row)
 enum { MANY, FEW };
 
-/* Mutants of a row that packs a source in a format, and of one that unpacks a format. */
-#define PACK(fate, source_, format_, function)                                                                         \
+#define UNPACK(fate, flaw, format_, function)                                                                          \
     {                                                                                                                  \
-        fate, NULL, {                                                                                                  \
-            .name = #function, .op = FV_OP_pack, .type = (fv_type)FV_ELEMENT_##format_, .source = FV_SOURCE_##source_, \
-            .format = FV_FORMAT_##format_, .isa = FV_ISA_scalar, .mr = 1, .nr = 1, .run = {.pack = function},          \
-            .op_name = "pack"                                                                                          \
-        }                                                                                                              \
-    }
-#define UNPACK(fate, format_, function)                                                                                \
-    {                                                                                                                  \
-        fate, NULL, {                                                                                                  \
+        fate, flaw, #flaw, {                                                                                           \
             .name = #function, .op = FV_OP_unpack, .type = (fv_type)FV_ELEMENT_##format_,                              \
             .format = FV_FORMAT_##format_, .isa = FV_ISA_scalar, .mr = 1, .nr = 1, .run = {.unpack = function},        \
             .op_name = "unpack"                                                                                        \
         }                                                                                                              \
     }
 
-#define PACK_PARAMETERS                                                                                                \
-    int64_t rows, int64_t n, const void *x, int64_t ldx, int exponent, float *y, int64_t ldy, fv_exponent_range *m,    \
-        float *norm
-#define PACK_ARGUMENTS rows, n, x, ldx, exponent, y, ldy, m, norm
+#define PRODUCT_PARAMETERS                                                                                             \
+    const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,                         \
+        const fv_prefetch *prefetch
+#define PRODUCT_ARGUMENTS a, b, c, ldc, epilogue, prefetch
 
 typedef struct mutant_table {
     const mutant *mutants;
     size_t count;
 } mutant_table;
 
-extern const mutant_table mutants_bias_act_residual, mutants_array, mutants_many, mutants_half, mutants_mask,
-    mutants_merge, mutants_normalize, mutants_softcap, mutants_softmax, mutants_weight_sums, mutants_few, mutants_int8,
-    mutants_groups, mutants_multiply_groups;
+extern const mutant_table mutants_elements, mutants_segments, mutants_products, mutants_groups;
 
 /* The scalar row of the list, for float32. */
 static inline const fv_kernel *honest(fv_op op) { return fv_kernel_scalar(op, FV_TYPE_f32); }
-
-static inline fv_pack_fn *honest_pack(fv_source source, fv_format format) {
-    return fv_pack_best(source, format, (fv_target){FV_ISA_scalar, FV_HAS_nothing})->run.pack;
-}
 
 static inline fv_unpack_fn *honest_unpack(fv_format format) {
     return fv_unpack_best(format, (fv_target){FV_ISA_scalar, FV_HAS_nothing})->run.unpack;

@@ -1,237 +1,266 @@
-/* Mutants of quantize, scales, expand, and unpack of integers in groups. */
+/* Mutants of integers in groups: quantize, scales, expand, unpack, and products, which are the formulas of
+ * kernels/groups.h, each with one fault. */
 #include "groups.h"
 #include "mutants.h"
 
+typedef enum groups_flaw {
+    HONEST,
+    TIES_AWAY,
+    CUTS,
+    BY_MODE,
+    SCALE_BY_FACTOR, /* not a quotient */
+    TINY_KEPT,       /* a group below 2^-112 */
+    NAN_LOST,
+    LOW_UNSIGNED,   /* high rounded down */
+    PADDING_LEFT,   /* of the last words */
+    KEEPS_SIGNS,    /* of minima of super-blocks */
+    ZERO_UNSIGNED,  /* zeros as bytes without sign */
+    SWAPPED_HALVES, /* of words of 4 bits */
+    DROPS_BITS,     /* the high ones */
+    CONTRACTS,
+    MULTIPLIES_ZERO, /* scale * w - scale * zero */
+    SATURATES,       /* pairs, by VPMADDUBSW */
+    HIGH_UNSIGNED,
+    IN_FLOAT,
+    SIXTEEN_BITS,
+    NEXT_SCALE,
+    FIRST_SUM,
+    NO_MINIMUM,
+    MINIMUM_SUBTRACTED,
+    MINIMUM_CONTRACTED,
+    ZERO_CONSTANT,
+    ZERO_OF_FIRST,
+    SCALES_IN_TURN,
+    DESCENDING
+} groups_flaw;
+
 /* ------------------------------------------------------------------------------------------------------ quantize -- */
 
-#define QUANTIZE                                                                                                       \
-    int64_t rows, int64_t n, int64_t group, fv_kind kind, int most, const float *x, int64_t ldx, uint32_t *to
-
-static void quantize_honest(QUANTIZE) {
-    fv_kernel_scalar(FV_OP_quantize, FV_TYPE_i8)->run.quantize_i8(rows, n, group, kind, most, x, ldx, to);
+static float largest(const float *x, int64_t n) {
+    float top = 0.0f;
+    for (int64_t t = 0; t < n; t++)
+        top = fabsf(x[t]) > top ? fabsf(x[t]) : top;
+    return top;
 }
 
-/* Calls change() with each group that the honest kernel made. */
-#define CHANGE fv_kind kind, int64_t n, int most, const float *x, fv_group_row *made
-typedef void quantize_change(CHANGE);
-static void quantize_changed(QUANTIZE, quantize_change *change) {
-    quantize_honest(rows, n, group, kind, most, x, ldx, to);
+/* Integers of another rule: of scaled numbers. */
+static void put_all(fv_kind kind, int64_t n, int most, const float *x, fv_group_row *made) {
+    const float top = largest(x, n);
+    for (int64_t t = 0; t < n && made->scale > 0.0f; t++) {
+        const float scaled = x[t] * ((float)most / top);
+        const float X = flaw == TIES_AWAY ? roundf(scaled) : flaw == CUTS ? truncf(scaled) : nearbyintf(scaled);
+        const int put = (int)(X > (float)most ? (float)most : X < -(float)most ? -(float)most : X);
+        made->sum += put - fv_group_x(kind, made, t);
+        group_put(kind, made, t, put);
+    }
+}
+
+static void change_group(fv_kind kind, int64_t n, int most, const float *x, fv_group_row *made) {
+    switch (flaw) {
+    case TIES_AWAY:
+    case CUTS:
+    case BY_MODE: put_all(kind, n, most, x, made); break;
+    case SCALE_BY_FACTOR: made->scale = made->scale > 0.0f ? largest(x, n) * (1.0f / (float)most) : made->scale; break;
+    case TINY_KEPT: made->scale = made->scale == 0.0f ? largest(x, n) / (float)most : made->scale; break;
+    case NAN_LOST: made->scale = float_is_nan(made->scale) ? 0.0f : made->scale; break;
+    case PADDING_LEFT:
+        if (n % 16)
+            group_put(kind, made, n, 1);
+        break;
+    case LOW_UNSIGNED:
+        for (int64_t t = 0; t < n && kind == FV_KIND_i8x2; t++) {
+            const int X = fv_group_x(kind, made, t);
+            ((int8_t *)made->word)[t / 16 * 32 + t % 16] = (int8_t)(X >> 7);
+            ((int8_t *)made->word)[t / 16 * 32 + 16 + t % 16] = (int8_t)(X & 127);
+        }
+        break;
+    default: break;
+    }
+}
+
+static void quantize(int64_t rows, int64_t n, int64_t group, fv_kind kind, int most, const float *x, int64_t ldx,
+                     uint32_t *to) {
+    fv_kernel_scalar(FV_OP_quantize, FV_TYPE_i8)->run.quantize_i8(rows, n, group, kind, most, x, ldx, to);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t t = 0; t < n; t += group) {
             const int64_t count = n - t < group ? n - t : group;
-            change(kind, count, most, x + i * ldx + t, (fv_group_row *)(void *)to);
+            change_group(kind, count, most, x + i * ldx + t, (fv_group_row *)(void *)to);
             to += fv_group_row_words(kind, count);
         }
 }
 
-static void x_put(fv_kind kind, fv_group_row *row, int64_t t, int X) {
-    row->sum += X - fv_group_x(kind, row, t);
-    group_put(kind, row, t, X);
+/* --------------------------------------------------------------------------------------- scales, expand, unpack -- */
+
+static void scales(fv_scale_words words, const void *from, int64_t width, int64_t first, int64_t groups, float *to) {
+    honest(FV_OP_scales)->run.scales_f32(words, from, width, first, groups, to);
+    for (int64_t g = 0; g < groups; g++)
+        for (int64_t j = 0; j < width; j++) {
+            float *extra = &to[(2 * g + 1) * width + j];
+            if (flaw == KEEPS_SIGNS && words == FV_SCALES_super8)
+                *extra = -*extra;
+            if (flaw == ZERO_UNSIGNED && fv_scales_extra(words) == FV_GROUP_zero)
+                *extra = (float)(uint8_t)(int)*extra;
+        }
 }
 
-/* Integers of another rule: of scaled numbers. */
-static void put_all(fv_kind kind, int64_t n, int most, const float *x, fv_group_row *made, float (*round)(float)) {
-    float top = 0.0f;
-    for (int64_t t = 0; t < n; t++)
-        top = fabsf(x[t]) > top ? fabsf(x[t]) : top;
-    for (int64_t t = 0; t < n && made->scale > 0.0f; t++) {
-        const float X = round(x[t] * ((float)most / top));
-        x_put(kind, made, t, (int)(X > (float)most ? (float)most : X < -(float)most ? -(float)most : X));
+static void expand(const fv_operand *b, uint32_t *y, int64_t ldy) {
+    fv_kernel_scalar(FV_OP_expand, fv_format_of(b->format).element)->run.expand_i4(b, y, ldy);
+    for (int64_t t = 0; t < b->steps && flaw != HONEST; t++)
+        for (int64_t j = 0; j < b->columns; j++) {
+            const int w = fv_group_integer(b, t, j);
+            const int other = flaw == SWAPPED_HALVES ? fv_group_integer(b, t ^ 4, j) : w & 15;
+            ((int8_t *)(y + t / 4 * ldy + j))[t % 4] += (int8_t)(other - w);
+        }
+}
+
+static void unpack(const fv_operand *b, float *y, int64_t ldy) {
+    const fv_group_extra extra = (fv_group_extra)b->group.extra;
+    honest_unpack(FV_FORMAT_i8g)(b, y, ldy);
+    for (int64_t t = 0; t < b->steps && flaw != HONEST; t++)
+        for (int64_t j = 0; j < b->columns; j++) {
+            const float *scale = b->scales + t / b->group.steps * 2 * b->width + b->first + j;
+            const float w = (float)fv_group_integer(b, t, j);
+            if (flaw == CONTRACTS && extra == FV_GROUP_minimum)
+                y[t * ldy + j] = fmaf(*scale, w, scale[b->width]);
+            if (flaw == MULTIPLIES_ZERO && extra == FV_GROUP_zero) {
+                const volatile float product = *scale * w, zero = *scale * scale[b->width];
+                y[t * ldy + j] = product - zero;
+            }
+        }
+}
+
+/* ------------------------------------------------------------------------------------------------------ products -- */
+
+static int high_of(int X) { return (X + 64) >> 7; }
+
+static int saturated(int sum) { return sum > INT16_MAX ? INT16_MAX : sum < INT16_MIN ? INT16_MIN : sum; }
+
+/* Two products by VPMADDUBSW: of the high planes with w + 128, less 128 times the plane. */
+static int pair(fv_kind kind, const fv_group_row *row, int64_t t, const int *w) {
+    int high = 0, low = 0, less = 0;
+    for (int u = 0; u < 2; u++) {
+        const int X = fv_group_x(kind, row, t + u), top = high_of(X);
+        high += (w[u] + 128) * top;
+        low += w[u] * (X - 128 * top);
+        less += 128 * top;
     }
+    return 128 * (saturated(high) - less) + low;
 }
 
-static void misses_last(CHANGE) {
-    (void)most, (void)x;
-    x_put(kind, made, n - 1, 0);
-}
-static void ties_away(CHANGE) { put_all(kind, n, most, x, made, roundf); }
-static void cuts(CHANGE) { put_all(kind, n, most, x, made, truncf); }
-static void by_mode(CHANGE) { put_all(kind, n, most, x, made, nearbyintf); }
-static void scale_by_factor(CHANGE) { /* not a quotient */
-    (void)kind;
-    float top = 0.0f;
-    for (int64_t t = 0; t < n; t++)
-        top = fabsf(x[t]) > top ? fabsf(x[t]) : top;
-    made->scale = made->scale > 0.0f ? top * (1.0f / (float)most) : made->scale;
-}
-static void tiny_kept(CHANGE) { /* a group below 2^-112 */
-    (void)kind;
-    float top = 0.0f;
-    for (int64_t t = 0; t < n; t++)
-        top = fabsf(x[t]) > top ? fabsf(x[t]) : top;
-    made->scale = made->scale == 0.0f ? top / (float)most : made->scale;
-}
-static void nan_lost(CHANGE) {
-    (void)kind, (void)n, (void)most, (void)x;
-    made->scale = float_is_nan(made->scale) ? 0.0f : made->scale;
-}
-static void no_sum(CHANGE) {
-    (void)kind, (void)n, (void)most, (void)x;
-    made->sum = 0;
-}
-static void low_unsigned(CHANGE) { /* high rounded down */
-    (void)most, (void)x;
-    for (int64_t t = 0; t < n && kind == FV_KIND_i8x2; t++) {
-        const int X = fv_group_x(kind, made, t);
-        ((int8_t *)made->word)[t / 16 * 32 + t % 16] = (int8_t)(X >> 7);
-        ((int8_t *)made->word)[t / 16 * 32 + 16 + t % 16] = (int8_t)(X & 127);
+static int sum_of(fv_kind kind, const fv_group_row *row, const fv_operand *b, int64_t begin, int64_t count, int64_t j,
+                  int zero) {
+    int sum = 0;
+    float floats = 0.0f;
+    for (int64_t s = 0; s < count; s += flaw == SATURATES ? 2 : 1) {
+        int w[2] = {0, 0}, X = fv_group_x(kind, row, s);
+        for (int u = 0; u < 2 && s + u < count; u++)
+            w[u] = fv_group_integer(b, flaw == SWAPPED_HALVES ? (begin + s + u) ^ 4 : begin + s + u, j) - zero;
+        X += flaw == HIGH_UNSIGNED ? 128 * ((uint8_t)high_of(X) - high_of(X)) : 0;
+        const int term = flaw == SATURATES ? pair(kind, row, s, w) : X * w[0];
+        sum += flaw == SIXTEEN_BITS ? (int16_t)term : term;
+        floats += (float)term;
     }
-}
-static void padding_left(CHANGE) {
-    (void)most, (void)x;
-    if (n % 16)
-        group_put(kind, made, n, 1);
+    return flaw == IN_FLOAT ? (int)floats : sum;
 }
 
-#define CHANGED(change)                                                                                                \
-    static void quantize_##change(QUANTIZE) { quantize_changed(rows, n, group, kind, most, x, ldx, to, change); }
-CHANGED(misses_last)
-CHANGED(ties_away)
-CHANGED(cuts)
-CHANGED(by_mode)
-CHANGED(scale_by_factor)
-CHANGED(tiny_kept)
-CHANGED(nan_lost)
-CHANGED(no_sum)
-CHANGED(low_unsigned)
-CHANGED(padding_left)
-
-static void quantize_one_group(QUANTIZE) { /* the first group's words again in the second */
-    quantize_honest(rows, n, group, kind, most, x, ldx, to);
-    if (n >= 2 * group)
-        memcpy(to + fv_group_row_words(kind, group), to, (size_t)fv_group_row_words(kind, group) * sizeof *to);
+static float chain(fv_kind kind, const fv_rows *a, const fv_operand *b, int64_t i, int64_t j, float acc) {
+    const fv_group_extra extra = (fv_group_extra)b->group.extra;
+    const int64_t group = b->group.steps, scales_row = fv_scales_row(extra, b->width),
+                  groups = (b->steps + group - 1) / group;
+    const uint32_t *const row = (const uint32_t *)a->data + i * a->stride;
+    for (int64_t n = 0; n < groups; n++) {
+        const int64_t g = flaw == DESCENDING ? groups - 1 - n : n, left = b->steps - g * group;
+        const fv_group_row *x = (const fv_group_row *)(const void *)(row + g * fv_group_row_words(kind, group));
+        const float *own = b->scales + b->first + j + g * scales_row,
+                    *scale = flaw == NEXT_SCALE && g + 1 < groups ? own + scales_row : own,
+                    *more = flaw == ZERO_OF_FIRST ? b->scales + b->first + j + b->width : own + b->width;
+        const int zero = extra != FV_GROUP_zero  ? fv_group_zero(b->format, extra)
+                         : flaw == ZERO_CONSTANT ? fv_group_zero(b->format, FV_GROUP_plain)
+                                                 : (int)*more;
+        const float sum = (float)sum_of(kind, x, b, g * group, left < group ? left : group, j, zero);
+        acc = flaw == SCALES_IN_TURN ? fmaf(sum * *scale, x->scale, acc) : fmaf(sum, *scale * x->scale, acc);
+        if (extra == FV_GROUP_minimum && flaw != NO_MINIMUM) {
+            const fv_group_row *summed = flaw == FIRST_SUM ? (const fv_group_row *)(const void *)row : x;
+            const float minimum = flaw == MINIMUM_SUBTRACTED ? -*more : *more, total = (float)summed->sum;
+            acc = flaw == MINIMUM_CONTRACTED ? fmaf(total * minimum, x->scale, acc)
+                                             : fmaf(total, minimum * x->scale, acc);
+        }
+    }
+    return acc;
 }
 
-/* -------------------------------------------------------------------------------------------------------- scales -- */
-
-#define SCALES fv_scale_words words, const void *from, int64_t width, int64_t first, int64_t groups, float *to
-
-static void scales_honest(SCALES) {
-    fv_kernel_scalar(FV_OP_scales, FV_TYPE_f32)->run.scales_f32(words, from, width, first, groups, to);
-}
-static void scales_miss_last(SCALES) { scales_honest(words, from, width, first, groups - (groups > 1), to); }
-static void scales_forget_first(SCALES) {
-    (void)first;
-    scales_honest(words, from, width, 0, groups, to);
-}
-static void scales_keep_signs(SCALES) { /* of minima of super-blocks */
-    scales_honest(words, from, width, first, groups, to);
-    for (int64_t g = 0; g < groups && words == FV_SCALES_super8; g++)
-        for (int64_t j = 0; j < width; j++)
-            to[(2 * g + 1) * width + j] = -to[(2 * g + 1) * width + j];
-}
-static void scales_unsigned(SCALES) { /* zeros */
-    scales_honest(words, from, width, first, groups, to);
-    for (int64_t g = 0; g < groups && fv_scales_extra(words) == FV_GROUP_zero; g++)
-        for (int64_t j = 0; j < width; j++)
-            to[(2 * g + 1) * width + j] = (float)(uint8_t)(int)to[(2 * g + 1) * width + j];
-}
-static void scales_by_next(SCALES) { /* the scale of the next column */
-    scales_honest(words, from, width, first, groups, to);
-    for (int64_t j = 0; j + 1 < width && words == FV_SCALES_super16; j++)
-        to[j] = to[j + 1];
-}
-
-/* --------------------------------------------------------------------------------------------- expand and unpack -- */
-
-#define EXPAND const fv_operand *b, uint32_t *y, int64_t ldy
-#define UNPACKED const fv_operand *b, float *y, int64_t ldy
-
-static void expand_honest(EXPAND) {
-    const fv_type type = fv_format_of(b->format).element;
-    fv_kernel_scalar(FV_OP_expand, type)->run.expand_i4(b, y, ldy);
-}
-static void expand_misses_last(EXPAND) {
-    fv_operand k = *b;
-    k.steps -= k.steps > 1;
-    expand_honest(&k, y, ldy);
-}
-static void expand_forgets_zero(EXPAND) {
-    fv_operand k = *b;
-    k.group.extra = k.group.extra == FV_GROUP_plain ? FV_GROUP_minimum : k.group.extra;
-    expand_honest(&k, y, ldy);
-}
-static void expand_forgets_first(EXPAND) {
-    fv_operand k = *b;
-    k.first = 0;
-    expand_honest(&k, y, ldy);
-}
-/* Integers found by another rule. */
-static void expand_by(const fv_operand *b, uint32_t *y, int64_t ldy,
-                      int (*rule)(const fv_operand *, int64_t, int64_t)) {
-    expand_honest(b, y, ldy);
-    for (int64_t t = 0; t < b->steps; t++)
+static void product(fv_kind kind, const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
+                    const fv_epilogue *epilogue) {
+    const float *start = epilogue ? epilogue->start : NULL;
+    for (int64_t i = 0; i < a->count; i++)
         for (int64_t j = 0; j < b->columns; j++)
-            ((int8_t *)(y + t / 4 * ldy + j))[t % 4] += (int8_t)(rule(b, t, j) - fv_group_integer(b, t, j));
-}
-static int other_half(const fv_operand *b, int64_t t, int64_t j) { return fv_group_integer(b, t ^ 4, j); }
-static int no_high_bits(const fv_operand *b, int64_t t, int64_t j) { return fv_group_integer(b, t, j) & 15; }
-static void expand_swaps_halves(EXPAND) { expand_by(b, y, ldy, other_half); }
-static void expand_drops_bits(EXPAND) { expand_by(b, y, ldy, no_high_bits); }
-
-static void unpack_honest(UNPACKED) { honest_unpack(FV_FORMAT_i8g)(b, y, ldy); }
-static void unpack_misses_last(UNPACKED) {
-    fv_operand k = *b;
-    k.steps -= k.steps > 1;
-    unpack_honest(&k, y, ldy);
-}
-static void unpack_forgets_first(UNPACKED) {
-    fv_operand k = *b;
-    k.first = 0;
-    unpack_honest(&k, y, ldy);
-}
-static void unpack_contracts(UNPACKED) {
-    unpack_honest(b, y, ldy);
-    for (int64_t t = 0; t < b->steps && b->group.extra == FV_GROUP_minimum; t++)
-        for (int64_t j = 0; j < b->columns; j++) {
-            const float *scale = b->scales + t / b->group.steps * 2 * b->width + b->first + j;
-            y[t * ldy + j] = fmaf(*scale, (float)fv_group_integer(b, t, j), scale[b->width]);
-        }
-}
-static void unpack_multiplies_zero(UNPACKED) { /* scale * w - scale * zero */
-    unpack_honest(b, y, ldy);
-    for (int64_t t = 0; t < b->steps && b->group.extra == FV_GROUP_zero; t++)
-        for (int64_t j = 0; j < b->columns; j++) {
-            const float *scale = b->scales + t / b->group.steps * 2 * b->width + b->first + j;
-            const volatile float product = *scale * (float)fv_group_integer(b, t, j), zero = *scale * scale[b->width];
-            y[t * ldy + j] = product - zero;
-        }
+            c[i * ldc + j] = chain(kind, a, b, i, j, start ? start[i * epilogue->ldstart + j] : 0.0f);
 }
 
+#define PRODUCT_OF(kind)                                                                                               \
+    static void product_##kind(PRODUCT_PARAMETERS) {                                                                   \
+        (void)prefetch;                                                                                                \
+        product(FV_KIND_##kind, a, b, c, ldc, epilogue);                                                               \
+    }
+PRODUCT_OF(i16)
+PRODUCT_OF(i8)
+PRODUCT_OF(i8x2)
+
+#define MANY_OF(fate, flaw, kind) PRODUCT(fate, flaw, kind, i8g, MANY, 4, 16, product_##kind)
+#define FEW_OF(fate, flaw, kind, format) PRODUCT(fate, flaw, kind, format, FEW, 8, 16, product_##kind)
 static const mutant mutants[] = {
-    MUTANT(PASSES, quantize, i8, 1, 1, quantize_honest),
-    MUTANT(PASSES_FLUSHED, quantize, i8, 1, 1, quantize_honest),
-    MUTANT(DIFFERS, quantize, i8, 1, 1, quantize_misses_last),
-    MUTANT(DIFFERS_AS_REFERENCE, quantize, i8, 1, 1, quantize_ties_away),
-    MUTANT(DIFFERS_AS_REFERENCE, quantize, i8, 1, 1, quantize_cuts),
-    MUTANT(DIFFERS_AS_REFERENCE, quantize, i8, 1, 1, quantize_by_mode),
-    MUTANT(DIFFERS_AS_REFERENCE, quantize, i8, 1, 1, quantize_scale_by_factor),
-    MUTANT(DIFFERS, quantize, i8, 1, 1, quantize_tiny_kept),
-    MUTANT(DIFFERS, quantize, i8, 1, 1, quantize_nan_lost),
-    MUTANT(DIFFERS, quantize, i8, 1, 1, quantize_no_sum),
-    MUTANT(DIFFERS, quantize, i8, 1, 1, quantize_low_unsigned),
-    MUTANT(DIFFERS, quantize, i8, 1, 1, quantize_padding_left),
-    MUTANT(DIFFERS, quantize, i8, 1, 1, quantize_one_group),
-    MUTANT(PASSES, scales, f32, 1, 1, scales_honest),
-    MUTANT(DIFFERS, scales, f32, 1, 1, scales_miss_last),
-    MUTANT(DIFFERS, scales, f32, 1, 1, scales_forget_first),
-    MUTANT(DIFFERS_AS_REFERENCE, scales, f32, 1, 1, scales_keep_signs),
-    MUTANT(DIFFERS_AS_REFERENCE, scales, f32, 1, 1, scales_unsigned),
-    MUTANT(DIFFERS, scales, f32, 1, 1, scales_by_next),
-    MUTANT(PASSES, expand, i4, 1, 1, expand_honest),
-    MUTANT(PASSES, expand, i5, 1, 1, expand_honest),
-    MUTANT(PASSES, expand, i6, 1, 1, expand_honest),
-    MUTANT(DIFFERS, expand, i4, 1, 1, expand_misses_last),
-    MUTANT(DIFFERS, expand, i4, 1, 1, expand_forgets_zero),
-    MUTANT(DIFFERS, expand, i5, 1, 1, expand_forgets_first),
-    MUTANT(DIFFERS_AS_REFERENCE, expand, i4, 1, 1, expand_swaps_halves),
-    MUTANT(DIFFERS_AS_REFERENCE, expand, i5, 1, 1, expand_drops_bits),
-    MUTANT(DIFFERS_AS_REFERENCE, expand, i6, 1, 1, expand_drops_bits),
-    UNPACK(PASSES, i8g, unpack_honest),
-    UNPACK(DIFFERS, i8g, unpack_misses_last),
-    UNPACK(DIFFERS, i8g, unpack_forgets_first),
-    UNPACK(DIFFERS_AS_REFERENCE, i8g, unpack_contracts),
-    UNPACK(DIFFERS_AS_REFERENCE, i8g, unpack_multiplies_zero),
+    MUTANT(PASSES_FLUSHED, HONEST, quantize, i8, 1, 1, quantize),
+    MUTANT(DIFFERS_AS_REFERENCE, TIES_AWAY, quantize, i8, 1, 1, quantize),
+    MUTANT(DIFFERS_AS_REFERENCE, CUTS, quantize, i8, 1, 1, quantize),
+    MUTANT(DIFFERS_AS_REFERENCE, BY_MODE, quantize, i8, 1, 1, quantize),
+    MUTANT(DIFFERS_AS_REFERENCE, SCALE_BY_FACTOR, quantize, i8, 1, 1, quantize),
+    MUTANT(DIFFERS, TINY_KEPT, quantize, i8, 1, 1, quantize),
+    MUTANT(DIFFERS, NAN_LOST, quantize, i8, 1, 1, quantize),
+    MUTANT(DIFFERS, LOW_UNSIGNED, quantize, i8, 1, 1, quantize),
+    MUTANT(DIFFERS, PADDING_LEFT, quantize, i8, 1, 1, quantize),
+    MUTANT(PASSES, HONEST, scales, f32, 1, 1, scales),
+    MUTANT(DIFFERS_AS_REFERENCE, KEEPS_SIGNS, scales, f32, 1, 1, scales),
+    MUTANT(DIFFERS_AS_REFERENCE, ZERO_UNSIGNED, scales, f32, 1, 1, scales),
+    MUTANT(PASSES, HONEST, expand, i4, 1, 1, expand),
+    MUTANT(DIFFERS_AS_REFERENCE, SWAPPED_HALVES, expand, i4, 1, 1, expand),
+    MUTANT(DIFFERS_AS_REFERENCE, DROPS_BITS, expand, i5, 1, 1, expand),
+    MUTANT(DIFFERS_AS_REFERENCE, DROPS_BITS, expand, i6, 1, 1, expand),
+    UNPACK(PASSES, HONEST, i8g, unpack),
+    UNPACK(DIFFERS_AS_REFERENCE, CONTRACTS, i8g, unpack),
+    UNPACK(DIFFERS_AS_REFERENCE, MULTIPLIES_ZERO, i8g, unpack),
+    MANY_OF(PASSES_FLUSHED, HONEST, i16),
+    MANY_OF(DIFFERS, SATURATES, i16),
+    MANY_OF(DIFFERS, HIGH_UNSIGNED, i16),
+    MANY_OF(DIFFERS, IN_FLOAT, i16),
+    MANY_OF(DIFFERS, SIXTEEN_BITS, i16),
+    MANY_OF(DIFFERS, NEXT_SCALE, i16),
+    MANY_OF(DIFFERS, ZERO_CONSTANT, i16),
+    MANY_OF(DIFFERS_AS_REFERENCE, SCALES_IN_TURN, i16),
+    MANY_OF(PASSES, HONEST, i8x2),
+    MANY_OF(DIFFERS, HIGH_UNSIGNED, i8x2),
+    MANY_OF(PASSES, HONEST, i8),
+    MANY_OF(DIFFERS, ZERO_CONSTANT, i8),
+    MANY_OF(DIFFERS, FIRST_SUM, i8),
+    MANY_OF(DIFFERS_AS_REFERENCE, DESCENDING, i8),
+    FEW_OF(PASSES, HONEST, i8x2, i8g),
+    FEW_OF(DIFFERS, SATURATES, i8x2, i8g),
+    FEW_OF(DIFFERS, ZERO_OF_FIRST, i8x2, i8g),
+    FEW_OF(PASSES_FLUSHED, HONEST, i8x2, i4g),
+    FEW_OF(DIFFERS, SWAPPED_HALVES, i8x2, i4g),
+    FEW_OF(DIFFERS, ZERO_CONSTANT, i8x2, i4g),
+    FEW_OF(DIFFERS, NEXT_SCALE, i8x2, i4g),
+    FEW_OF(DIFFERS, SIXTEEN_BITS, i8x2, i4g),
+    FEW_OF(DIFFERS_AS_REFERENCE, IN_FLOAT, i8x2, i4g),
+    FEW_OF(DIFFERS, NO_MINIMUM, i8x2, i5g),
+    FEW_OF(DIFFERS, MINIMUM_SUBTRACTED, i8x2, i5g),
+    FEW_OF(DIFFERS, FIRST_SUM, i8x2, i5g),
+    FEW_OF(DIFFERS, SWAPPED_HALVES, i8x2, i5g),
+    FEW_OF(DIFFERS_AS_REFERENCE, MINIMUM_CONTRACTED, i8x2, i5g),
+    FEW_OF(PASSES, HONEST, i8x2, i6g),
+    FEW_OF(DIFFERS_AS_REFERENCE, DESCENDING, i8x2, i6g),
+    FEW_OF(PASSES, HONEST, i16, i8g),
+    FEW_OF(DIFFERS, SATURATES, i16, i8g),
+    FEW_OF(DIFFERS, SIXTEEN_BITS, i16, i6g),
 };
 
 const mutant_table mutants_groups = {mutants, sizeof mutants / sizeof mutants[0]};

@@ -15,9 +15,9 @@ static void normalize_trial(checker *c, int64_t rows, int64_t n, int kind, bool 
     t->size[SIZE_ROWS] = rows;
     t->size[SIZE_N] = n;
     t->size[SIZE_CENTRE] = kind & 1;
-    t->size[SIZE_WEIGHT] = kind & 2;
-    t->size[SIZE_BIAS] = kind & 4;
-    t->size[SIZE_IN_PLACE] = kind & 8;
+    t->size[SIZE_WEIGHT] = (kind & 2) != 0;
+    t->size[SIZE_BIAS] = (kind & 4) != 0;
+    t->size[SIZE_IN_PLACE] = (kind & 8) != 0;
     t->number = far ? 0.0f : kind & 1 ? 1e-5f : 1e-6f;
     operand *x = trial_floats(t, "x", kind & 8 ? CELL_BITS : CELL_KEPT, rows, n, some_stride(t, n));
     fill_normal(t, x);

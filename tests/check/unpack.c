@@ -20,7 +20,7 @@ static void unpack_trials(checker *c) {
             operand *x = trial_operand(t, "x", (size_t)(f.bits * f.per_word / 8), CELL_KEPT,
                                        fv_operand_words(c->kernel->format, steps), n, some_stride(t, n));
             trial_floats(t, "y", f.scale == FV_SCALE_none ? CELL_BITS : CELL_NAN, steps, n, some_stride(t, n));
-            operand *scales = trial_floats(t, "scales", CELL_KEPT, 1, n, n);
+            operand *scales = trial_floats(t, "scales", CELL_KEPT, f.scale == FV_SCALE_column, n, n);
             fill_normal(t, scales);
             sprinkle_specials(t, scales, 16);
             for (int64_t i = 0; i < x->rows; i++)

@@ -3,7 +3,6 @@
 #define FOVEA_TESTS_GOLDEN_H
 
 #include "fovea/fovea.h"
-#include "kernels.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,10 +13,6 @@ typedef struct golden_hash {
 } golden_hash;
 
 enum { GOLDEN_SEED = 1 }; /* part of the suite: not test_seed() */
-
-/* Calls a kernel on many inputs of many sizes, the same ones for every row of its operation; flush: under
- * flush-to-zero. False if its operation is not known here. */
-bool golden_kernel(const fv_kernel *kernel, bool flush, golden_hash *hash);
 
 /* Linear maps and layers by number, from 0: the name of one, false if there are no more; and what it gives. */
 bool golden_layer_name(int number, char name[32]);

@@ -5,19 +5,17 @@
  *     test-golden --only 'attention 17'    one line of it
  *     test-golden --write FILE             makes golden.inc, on the scalar tier only
  *
- * The suite is attention problems of all kinds (attention_case.h), every kernel by itself (golden_kernels.c), linear
- * maps and layers (golden_layers.c), 16-bit types and arithmetics (golden_types.c), each with and without
- * flush-to-zero. Its inputs come from GOLDEN_SEED, whatever --seed says, by integer draws and operations that every
+ * The suite is attention problems of all kinds (attention_case.h), linear maps and layers (golden_layers.c), 16-bit
+ * types and arithmetics (golden_types.c), each with and without flush-to-zero. fovea-check holds each kernel to its
+ * formula's bits. Its inputs come from GOLDEN_SEED, whatever --seed says, by integer draws and operations that every
  * IEEE machine rounds alike; they are hashed, too, so that a machine that makes others does not accuse the library.
  *
  * Whoever changes the arithmetic of kernels.h on purpose, or the suite, writes golden.inc again and says why in the
  * commit. Between x86 and Arm, flush-to-zero may differ where rounding makes a subnormal result the smallest normal
  * number; this suite meets no such result. */
 #include "attention_case.h"
-#include "dispatch/dispatch.h"
 #include "fp_control.h"
 #include "golden.h"
-#include "target.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -51,7 +49,7 @@ static bool wanted(const char *name) {
     return only == NULL || strcmp(only, name) == 0;
 }
 
-static void compare(const char *name, const char *by, bool flush, golden_hash got, const char *about) {
+static void compare(const char *name, bool flush, golden_hash got, const char *about) {
     int i = 0;
     while (i < LINES && strcmp(lines[i].name, name) != 0)
         i++;
@@ -62,8 +60,8 @@ static void compare(const char *name, const char *by, bool flush, golden_hash go
     if (test_check(got.inputs == lines[i].inputs, "%s: other inputs than when golden.inc was made (%s); --only '%s'",
                    name, about, name))
         test_check(got.outputs == want,
-                   "%s%s by %s: outputs hash to %016" PRIx64 " instead of %016" PRIx64 " (%s); --only '%s'", name,
-                   flush ? " under flush-to-zero" : "", by, got.outputs, want, about, name);
+                   "%s%s: outputs hash to %016" PRIx64 " instead of %016" PRIx64 " (%s); --only '%s'", name,
+                   flush ? " under flush-to-zero" : "", got.outputs, want, about, name);
 }
 
 static void write_line(const char *name, golden_hash usual, golden_hash flushed) {
@@ -78,9 +76,9 @@ static void settle(const char *name, golden_hash usual, golden_hash flushed, con
         write_line(name, usual, flushed);
         return;
     }
-    compare(name, "the library", false, usual, about);
+    compare(name, false, usual, about);
     if (FP_FLUSH)
-        compare(name, "the library", true, flushed, about);
+        compare(name, true, flushed, about);
 }
 
 /* ---------------------------------------------------------------------------------------------------- attention -- */
@@ -210,79 +208,6 @@ static void check_attention(const fovea_context *ctx) {
                ALL_KINDS);
 }
 
-/* ------------------------------------------------------------------------------------------------------ kernels -- */
-
-/* The operation's, with the element type where it is one of 16 bits. */
-static void golden_name(const fv_kernel *kernel, char name[32]) {
-    static const char *const types[FV_TYPE_COUNT] = {
-        [FV_TYPE_bf16] = "_bf16", [FV_TYPE_f16] = "_f16", [FV_TYPE_i8] = "_i8",
-        [FV_TYPE_i4] = "_i4",     [FV_TYPE_i5] = "_i5",   [FV_TYPE_i6] = "_i6"};
-    /* Lines of golden.inc keep the names that products had as operations of their own. */
-    static const char *const products[FV_KIND_COUNT] = {[FV_KIND_f32] = "gemm",
-                                                        [FV_KIND_f32_masked] = "gemm_masked",
-                                                        [FV_KIND_f32_amx_order] = "gemm_blocks",
-                                                        [FV_KIND_f32_amx_order_masked] = "gemm_blocks_masked",
-                                                        [FV_KIND_bf16x2] = "gemm_pairs",
-                                                        [FV_KIND_bf16x2_amx_order] = "gemm_blocks",
-                                                        [FV_KIND_f16x2] = "gemm_pairs"};
-    static const char *const packs[] = {
-        [FV_SOURCE_columns] = "pack_pairs", [FV_SOURCE_steps] = "pair_rows", [FV_SOURCE_rows] = "to_pairs"};
-    const char *op = kernel->op_name;
-    if (kernel->op == FV_OP_multiply && fv_multiply_keys(kernel))
-        op = "dot";
-    else if (kernel->op == FV_OP_multiply)
-        op = kernel->few                                                  ? "gemm_thin"
-             : kernel->kind == FV_KIND_f32 && kernel->type != FV_TYPE_f32 ? "gemm_widen"
-                                                                          : products[kernel->kind];
-    if (kernel->op == FV_OP_pack && kernel->format != FV_FORMAT_f32)
-        op = packs[kernel->source];
-    if (kernel->op == FV_OP_unpack)
-        op = "from_pairs";
-    const fv_format_info format = fv_format_of(kernel->format);
-    if (format.scale == FV_SCALE_group && kernel->op == FV_OP_multiply)
-        snprintf(name, 32, "multiply_%s%s_%s", kernel->few ? "few_" : "", kernel->kind == FV_KIND_i8 ? "i8" : "i16",
-                 format.name);
-    else if (format.scale == FV_SCALE_group)
-        snprintf(name, 32, "%s_%s", kernel->op_name, format.name);
-    else if (format.scale == FV_SCALE_column && !fv_multiply_keys(kernel))
-        snprintf(name, 32, "%s_%s", kernel->op_name, format.name);
-    else
-        snprintf(name, 32, "%s%s", op, types[kernel->type] ? types[kernel->type] : "");
-}
-
-/* Is it the tier's own, or, where it has none of the operation and type that the CPU can run, the portable one that
- * takes its place? */
-static bool of_tier(const fv_kernel *kernel, fv_target target) {
-    if ((int)kernel->isa == (int)test_isa())
-        return fv_kernel_runs(kernel, target);
-    for (int i = 0; i < fv_kernel_count; i++)
-        if (fv_kernel_reference(&fv_kernels[i]) == fv_kernel_reference(kernel) &&
-            (int)fv_kernels[i].isa == (int)test_isa() && fv_kernel_runs(&fv_kernels[i], target))
-            return false;
-    return kernel == fv_kernel_reference(kernel);
-}
-
-static void check_kernels(fv_target target) {
-    for (int i = 0; i < fv_kernel_count; i++) {
-        const fv_kernel *kernel = &fv_kernels[i];
-        char name[32];
-        golden_name(kernel, name);
-        golden_hash usual, flushed;
-        if (!of_tier(kernel, target) || !wanted(name))
-            continue;
-        if (!test_check(golden_kernel(kernel, false, &usual), "%s: its operation has no golden results", kernel->name))
-            continue;
-        golden_kernel(kernel, true, &flushed);
-        if (written && kernel == fv_kernel_reference(kernel))
-            write_line(name, usual, flushed);
-        else if (!written) {
-            compare(name, kernel->name, false, usual, "a kernel");
-            if (FP_FLUSH)
-                compare(name, kernel->name, true, flushed, "a kernel");
-        }
-    }
-}
-
 /* Results that are counted from 0. */
 static void check_numbered(const fovea_context *ctx, bool (*name_of)(int, char[32]),
                            golden_hash (*run)(const fovea_context *, int, bool), const char *about) {
@@ -331,7 +256,6 @@ int main(int argc, char **argv) {
         return test_end();
     fovea_context *ctx = context_of(FOVEA_ISA_BEST, 0, NULL);
     check_attention(ctx);
-    check_kernels(test_target());
     check_numbered(ctx, golden_layer_name, golden_layer, "a linear map or a layer");
     check_numbered(ctx, golden_type_name, golden_type, "16-bit types");
     check_controls(ctx);

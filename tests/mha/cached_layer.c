@@ -171,7 +171,6 @@ static void attend_contiguous(const cached_layer *l, const fovea_tensor *q, cons
                               const fovea_tensor *v, const int64_t *positions, const fovea_tensor *out) {
     const int64_t n = KV_HEADS * TOKENS * DIM;
     const fovea_attention_desc a = cached_layer_attention(l, 1, TOKENS, false);
-    fovea_attention_plan *plan;
     fovea_attention_args args;
     void *kept_k = must_alloc(n, sizeof(float)), *kept_v = must_alloc(n, sizeof(float));
     fovea_attention_args_init(&args);
@@ -185,9 +184,7 @@ static void attend_contiguous(const cached_layer *l, const fovea_tensor *q, cons
     else
         require(fovea_convert(n, k->data, l->dtype, kept_k, l->kept), "convert");
     require(fovea_convert(n, v->data, l->dtype, kept_v, l->kept), "convert");
-    require(fovea_attention_plan_create(l->ctx, &a, &plan), "plan");
-    require(fovea_attention_execute(plan, &args, NULL, 0), "attention");
-    fovea_attention_plan_destroy(plan);
+    require(attention_once(l->ctx, &a, &args), "attention");
     free(kept_k);
     free(kept_v);
 }

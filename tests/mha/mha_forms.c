@@ -91,11 +91,7 @@ void mha_form_run(const fovea_context *ctx, const mha_form *f, const fovea_atten
         args.k.data = NULL;
     if (desc.inputs != FOVEA_MHA_SEPARATE)
         args.v.data = NULL;
-    fovea_mha *mha;
-    if (test_check(fovea_mha_create(ctx, &desc, &w, &mha) == FOVEA_OK, "%s: %s", f->name, fovea_error_detail())) {
-        test_check(fovea_mha_execute(mha, &args, NULL, 0) == FOVEA_OK, "%s: %s", f->name, fovea_error_detail());
-        fovea_mha_destroy(mha);
-    }
+    test_check(mha_once(ctx, &desc, &w, &args) == FOVEA_OK, "%s: %s", f->name, fovea_error_detail());
     for (int i = 0; i < 5; i++)
         free(ones[i]);
 }

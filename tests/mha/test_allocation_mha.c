@@ -22,16 +22,6 @@ static const layer_sizes sizes = {.batch = 2,
                                   .out = FEATURES,
                                   .biases = true};
 
-/* Creates a layer with its 1st, 2nd, 3rd ... allocation failing, until one call gets through: that layer. */
-static fovea_mha *fail_creation(const fovea_context *ctx, const fovea_mha_desc *desc, const fovea_mha_weights *w,
-                                bool persistent, const char *what) {
-    fovea_mha *mha;
-    int64_t n;
-    FAIL_MAKING(what, n, persistent, mha, fovea_mha_create(ctx, desc, w, &mha));
-    test_check(n > 3 && n < 1000, "%s: creation allocates %" PRId64 " times", what, n - 1);
-    return mha;
-}
-
 /* One way to give the weights. */
 typedef struct kind {
     const char *name;
@@ -90,9 +80,8 @@ static void fail_kind(const fovea_context *ctx, const layer *l, const kind *k, b
     w.merged = k->given ? merged : NULL;
     char what[96];
     snprintf(what, sizeof what, "%s%s%s", k->name, fold ? ", values folded" : "", biases ? ", biases" : "");
-    const long long before = live;
-    fovea_mha_destroy(fail_creation(ctx, &desc, &w, persistent, what));
-    test_check(live == before, "%s: fovea_mha_destroy leaves %lld blocks", what, live - before);
+    fovea_mha *mha;
+    FAIL_MAKING(what, 3, persistent, mha, fovea_mha_destroy, fovea_mha_create(ctx, &desc, &w, &mha))
 }
 
 static void fail_kinds(const fovea_context *ctx, const layer *l, bool persistent) {
@@ -104,33 +93,22 @@ static void fail_kinds(const fovea_context *ctx, const layer *l, bool persistent
 
 static void fail_execution(const fovea_context *ctx, layer *l, bool persistent) {
     l->desc.form = FOVEA_MHA_MERGED;
-    fovea_mha *mha = fail_creation(ctx, &l->desc, &l->w, persistent, "a layer to execute");
-    int64_t n = 0;
+    fovea_mha *mha, *other;
+    test_check(fovea_mha_create(ctx, &l->desc, &l->w, &mha) == FOVEA_OK, "%s", fovea_error_detail());
     float *want = layer_run(ctx, l, &l->desc, &l->w, "merged");
     const int64_t floats = layer_floats(l);
     float *out = must_alloc(floats, sizeof *out), *blank = must_alloc(floats, sizeof *blank);
     poison_fill(out, floats);
     poison_fill(blank, floats);
     fovea_attention_args args = layer_args(l, out);
-    for (bool through = false; !through && n < 1000;) {
-        long long before = live;
-        arm(++n, persistent);
-        fovea_status status = fovea_mha_execute(mha, &args, NULL, 0);
-        through = disarm("fovea_mha_execute", n, status, before);
-        test_same(out, through ? want : blank, floats, "fovea_mha_execute, allocation %" PRId64 " fails", n);
-        test_check(live == before, "fovea_mha_execute leaves %lld blocks", live - before);
+    FAIL_EACH("fovea_mha_execute", 1, persistent, fovea_mha_execute(mha, &args, NULL, 0)) {
+        test_same(out, f.through ? want : blank, floats, "fovea_mha_execute, allocation %" PRId64 " fails", f.n);
+        test_check(live == f.live_before, "fovea_mha_execute leaves %lld blocks", live - f.live_before);
     }
     const size_t size = fovea_mha_workspace_size(mha);
     void *workspace = must_alloc((int64_t)size, 1);
-    long long before = calls;
-    test_check(fovea_mha_execute(mha, &args, workspace, size) == FOVEA_OK, "%s", fovea_error_detail());
-    test_check(calls == before, "%lld allocations in fovea_mha_execute with a workspace", calls - before);
-    fovea_mha *other;
-    for (bool through = false; !through;) {
-        before = live;
-        arm(1, persistent);
-        through = disarm("fovea_mha_reshape", 1, fovea_mha_reshape(mha, 1, 5, 5, &other), before) || failed;
-    }
+    TAKES_NONE("fovea_mha_execute", fovea_mha_execute(mha, &args, workspace, size));
+    FAIL_MAKING("fovea_mha_reshape", 1, persistent, other, fovea_mha_destroy, fovea_mha_reshape(mha, 1, 5, 5, &other))
     fovea_mha_destroy(mha);
     void *all[] = {want, out, blank, workspace};
     for (int i = 0; i < 4; i++)
@@ -150,9 +128,7 @@ static void test_norms(const fovea_context *ctx) {
     norm.weight_dtype = FOVEA_DTYPE_F16;
     size_t size = fovea_norm_workspace_size(ctx, &norm);
     void *workspace = must_alloc((int64_t)size, 1);
-    const long long before = calls;
-    test_check(fovea_norm_rms(ctx, &norm, workspace, size) == FOVEA_OK, "%s", fovea_error_detail());
-    test_check(calls == before, "%lld allocations in a norm with a workspace", calls - before);
+    TAKES_NONE("a norm", fovea_norm_rms(ctx, &norm, workspace, size));
     free(workspace);
 
     attention_case c = case_plain(2, HEADS, HEADS, TOKENS, TOKENS, CHANNELS, CHANNELS);
@@ -174,12 +150,10 @@ static void test_norms(const fovea_context *ctx) {
     args.out = fovea_tensor_bhtd(y, FOVEA_DTYPE_BF16, 2, HEADS, TOKENS, CHANNELS);
     size = fovea_mha_workspace_size(mha);
     workspace = must_alloc((int64_t)size, 1);
-    const long long so_far = calls;
-    test_check(fovea_mha_execute(mha, &args, workspace, size) == FOVEA_OK, "%s", fovea_error_detail());
-    test_check(calls == so_far, "%lld allocations in a layer with norms and a workspace", calls - so_far);
+    TAKES_NONE("a layer with norms", fovea_mha_execute(mha, &args, workspace, size));
     free(workspace);
     fovea_mha_destroy(mha);
-    fovea_mha_destroy(fail_creation(ctx, &desc, &w, false, "a layer with norms"));
+    FAIL_MAKING("a layer with norms", 3, false, mha, fovea_mha_destroy, fovea_mha_create(ctx, &desc, &w, &mha))
 }
 
 int main(int argc, char **argv) {

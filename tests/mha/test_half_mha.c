@@ -67,7 +67,6 @@ static half_pair run_steps(const fovea_context *ctx, const half_layer *p, bool h
     const int64_t rows = p->a.batch * p->a.q_len;
     fovea_attention_desc desc = p->a;
     fovea_attention_args args;
-    fovea_attention_plan *plan;
     fovea_attention_args_init(&args);
     fovea_tensor *operand[] = {&args.q, &args.k, &args.v};
     int64_t channels[HALF_ROLES];
@@ -98,11 +97,7 @@ static half_pair run_steps(const fovea_context *ctx, const half_layer *p, bool h
         desc.dtype = desc.k_dtype = desc.v_dtype = FOVEA_DTYPE_F32;
     args.out = heads_tensor(p, half, &heads, 0, desc.q_heads, desc.value_dim);
     set_lengths(p, &args);
-    if (test_check(fovea_attention_plan_create(ctx, &desc, &plan) == FOVEA_OK, "%s: %s", p->text,
-                   fovea_error_detail())) {
-        test_check(fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_OK, "%s: %s", p->text, fovea_error_detail());
-        fovea_attention_plan_destroy(plan);
-    }
+    test_check(attention_once(ctx, &desc, &args) == FOVEA_OK, "%s: %s", p->text, fovea_error_detail());
     const half_pair y = finish_step(half, &heads, rows * desc.q_heads * desc.value_dim);
     return p->step[3].in ? step_linear(ctx, half, &p->step[3], &y, rows, p->a.out_dtype) : y;
 }
@@ -159,7 +154,6 @@ static void check_layer(const fovea_context *ctx, const char *where, const half_
     fovea_matrix merged[HALF_MOST_HEADS];
     const fovea_mha_weights w = layer_weights(p, merged);
     fovea_attention_args args;
-    fovea_mha *mha;
     fovea_attention_args_init(&args);
     desc.attention = &attention;
     desc.q_features = p->features[0];
@@ -179,10 +173,7 @@ static void check_layer(const fovea_context *ctx, const char *where, const half_
     set_lengths(p, &args);
     args.q_cu_seqlens = p->packed ? p->ends[0] : NULL;
     args.kv_cu_seqlens = p->packed ? p->ends[1] : NULL;
-    if (!test_check(fovea_mha_create(ctx, &desc, &w, &mha) == FOVEA_OK, "%s: %s", p->text, fovea_error_detail()))
-        return;
-    test_check(fovea_mha_execute(mha, &args, NULL, 0) == FOVEA_OK, "%s: %s", p->text, fovea_error_detail());
-    fovea_mha_destroy(mha);
+    test_check(mha_once(ctx, &desc, &w, &args) == FOVEA_OK, "%s: %s", p->text, fovea_error_detail());
     test_check(memcmp(out.half, want->half, (size_t)(n * fv_dtype_size(out.dtype))) == 0,
                "%s, %s: differs from its steps", p->text, where);
 }

@@ -256,15 +256,12 @@ static void check_projected(const case_contexts *x, const layer *l, const float 
     free(out);
     /* Nothing after: attention itself. */
     const int64_t n = a->batch * a->q_len * l->heads * l->d_v;
-    fovea_attention_plan *plan;
     float *want = must_alloc(n, sizeof *want);
     desc.out_features = 0;
     desc.biases = 0;
     fovea_mha_weights_init(&w);
     args.out = fovea_tensor_bhtd(want, FOVEA_DTYPE_F32, a->batch, l->heads, a->q_len, l->d_v);
-    test_check(fovea_attention_plan_create(x->one, a, &plan) == FOVEA_OK, "%s", fovea_error_detail());
-    test_check(fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
-    fovea_attention_plan_destroy(plan);
+    test_check(attention_once(x->one, a, &args) == FOVEA_OK, "%s", fovea_error_detail());
     out = layer_run_args(x->one, &desc, &w, &args, n, "no W^O");
     test_same(out, want, n, "already projected, nothing after");
     free(out);

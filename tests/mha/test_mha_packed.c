@@ -179,7 +179,7 @@ static void test_self(const case_contexts *x) {
     for (int i = 0; i < TOKENS * OUT; i++)
         out[i] = want[i] = -7;
 
-    fovea_mha *mha, *single = NULL;
+    fovea_mha *mha;
     if (!test_check(fovea_mha_create(x->three, &l.desc, &l.w, &mha) == FOVEA_OK, "%s", fovea_error_detail()))
         return;
     const size_t size = fovea_mha_workspace_size(mha);
@@ -201,9 +201,7 @@ static void test_self(const case_contexts *x) {
         alone.k = fovea_tensor_bhtd(data + kv_at[b] * WIDTH, FOVEA_DTYPE_F32, 1, 1, kv_lens[b], WIDTH);
         alone.out = fovea_tensor_bhtd(one, FOVEA_DTYPE_F32, 1, 1, q_lens[b], OUT);
         look(&look_alone, &alone, q_lens[b], kv_lens[b]);
-        check_status("alone", fovea_mha_create(x->scalar, &l.desc, &l.w, &single), FOVEA_OK, NULL);
-        check_status("alone", fovea_mha_execute(single, &alone, NULL, 0), FOVEA_OK, NULL);
-        fovea_mha_destroy(single);
+        check_status("alone", mha_once(x->scalar, &l.desc, &l.w, &alone), FOVEA_OK, NULL);
         check_look(&packed_look, &look_alone, q_at[b], q_lens[b], kv_at[b], kv_lens[b]);
         memcpy(want + q_at[b] * OUT, one, (size_t)(q_lens[b] * OUT) * sizeof *one);
     }
@@ -226,9 +224,7 @@ static void test_self(const case_contexts *x) {
         fovea_attention_args_init(&alone);
         alone.q = alone.k = fovea_tensor_bhtd(data + at[b] * WIDTH, FOVEA_DTYPE_F32, 1, 1, n, WIDTH);
         alone.out = fovea_tensor_bhtd(want + at[b] * OUT, FOVEA_DTYPE_F32, 1, 1, n, OUT);
-        check_status("alone", fovea_mha_create(x->scalar, &l.desc, &l.w, &single), FOVEA_OK, NULL);
-        check_status("alone", fovea_mha_execute(single, &alone, NULL, 0), FOVEA_OK, NULL);
-        fovea_mha_destroy(single);
+        check_status("alone", mha_once(x->scalar, &l.desc, &l.w, &alone), FOVEA_OK, NULL);
     }
     test_same(out, want, TOKENS * OUT, "reshaped");
     fovea_mha_destroy(other);

@@ -15,13 +15,9 @@ static void run(const fovea_context *ctx, const fovea_mha_desc *desc, const fove
                   n = batch * q_len * desc->out_features;
     float *out = must_alloc(n, sizeof *out);
     poison_fill(out, n);
-    fovea_mha *mha;
-    if (test_check(fovea_mha_create(ctx, desc, weights, &mha) == FOVEA_OK, "%s: %s", what, fovea_error_detail())) {
-        args->out = rows(out, batch, q_len, desc->out_features);
-        test_check(fovea_mha_execute(mha, args, NULL, 0) == FOVEA_OK, "%s: %s", what, fovea_error_detail());
+    args->out = rows(out, batch, q_len, desc->out_features);
+    if (test_check(mha_once(ctx, desc, weights, args) == FOVEA_OK, "%s: %s", what, fovea_error_detail()))
         compare(out, recorded(want, "out", n), n, what);
-        fovea_mha_destroy(mha);
-    }
     free(out);
 }
 

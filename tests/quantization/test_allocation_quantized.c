@@ -21,21 +21,15 @@ static void fail_quantize(const fovea_context *ctx, fovea_dtype to, bool told, b
     rng_fill_normal(&r, from, IN * OUT);
     const fovea_matrix m = fovea_matrix_out_in(from, FOVEA_DTYPE_F32, OUT, IN);
     fovea_quantize_stats error;
-    int64_t n = 0;
-    for (bool through = false; !through && n < 100;) {
-        memset(data, 0x5a, sizeof data);
-        memset(scales, 0x5a, sizeof scales);
-        fovea_quantize_stats_init(&error);
-        error.rms = -1;
-        const long long before = live;
-        arm(++n, persistent);
-        const fovea_status status = fovea_quantize(ctx, &m, to, NULL, data, scales, told ? &error : NULL);
-        through = disarm("fovea_quantize", n, status, before);
-        test_check(live == before, "fovea_quantize leaves %lld blocks", live - before);
-        test_check((data[0] != 0x5a || data[1] != 0x5a) == through && (error.rms >= 0) == (through && told),
-                   "type %d, allocation %" PRId64 ": an output is not as it should be", (int)to, n);
+    memset(data, 0x5a, sizeof data);
+    memset(scales, 0x5a, sizeof scales);
+    fovea_quantize_stats_init(&error);
+    error.rms = -1;
+    FAIL_EACH("fovea_quantize", 1, persistent, fovea_quantize(ctx, &m, to, NULL, data, scales, told ? &error : NULL)) {
+        test_check(live == f.live_before, "fovea_quantize leaves %lld blocks", live - f.live_before);
+        test_check((data[0] != 0x5a || data[1] != 0x5a) == f.through && (error.rms >= 0) == (f.through && told),
+                   "type %d, allocation %" PRId64 ": an output is not as it should be", (int)to, f.n);
     }
-    test_check(n == 2 + told, "fovea_quantize allocates %" PRId64 " times", n - 1);
 }
 
 static void fail_dequantize(const fovea_context *ctx, const quantized_kind *kind, bool persistent) {
@@ -44,17 +38,12 @@ static void fail_dequantize(const fovea_context *ctx, const quantized_kind *kind
     quantized_weight w;
     quantized_make(&w, kind, in, OUT, &r);
     float *to = must_alloc(in * OUT, sizeof *to);
-    int64_t n = 0;
-    for (bool through = false; !through && n < 100;) {
-        poison_fill(to, in * OUT);
-        const long long before = live;
-        arm(++n, persistent);
-        through = disarm(kind->name, n, fovea_dequantize(ctx, &w.matrix, to), before);
-        test_check(live == before, "fovea_dequantize leaves %lld blocks", live - before);
-        test_check((float_bits(to[0]) != float_bits(poison())) == through, "%s: fovea_dequantize, allocation %" PRId64,
-                   kind->name, n);
+    poison_fill(to, in * OUT);
+    FAIL_EACH(kind->name, kind->ordered, persistent, fovea_dequantize(ctx, &w.matrix, to)) {
+        test_check(live == f.live_before, "fovea_dequantize leaves %lld blocks", live - f.live_before);
+        test_check((float_bits(to[0]) != float_bits(poison())) == f.through,
+                   "%s: fovea_dequantize, allocation %" PRId64, kind->name, f.n);
     }
-    test_check(n == 1 + kind->ordered, "%s: fovea_dequantize allocates %" PRId64 " times", kind->name, n - 1);
     free(to);
     quantized_free(&w);
 }
@@ -62,15 +51,6 @@ static void fail_dequantize(const fovea_context *ctx, const quantized_kind *kind
 /* ---------------------------------------------------------------------------------------------------------- maps -- */
 
 typedef enum mixture { ALIKE, SCALED, WITH_FLOATS, MIXTURES } mixture;
-
-static fovea_linear *fail_pack(const fovea_context *ctx, const fovea_linear_desc *desc, const char *name,
-                               bool persistent) {
-    fovea_linear *map;
-    int64_t n;
-    FAIL_MAKING(name, n, persistent, map, fovea_linear_create(ctx, desc, &map));
-    test_check(n > 3 && n < 100, "%s: fovea_linear_create allocates %" PRId64 " times", name, n - 1);
-    return map;
-}
 
 /* Reading back allocates nothing; neither does an execution with a workspace. */
 static void fail_use(fovea_linear *map, int64_t in, const char *name, bool persistent) {
@@ -85,22 +65,18 @@ static void fail_use(fovea_linear *map, int64_t in, const char *name, bool persi
     args.x = fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, 1, 1, ROWS, in);
     args.y = out;
     poison_fill(y[0], ROWS * OUT);
-    arm(1, persistent);
-    test_check(!disarm(name, 1, fovea_linear_execute(map, &args, NULL, 0), live) &&
-                   float_bits(y[0][0]) == float_bits(poison()),
-               "%s: fovea_linear_execute without workspace does not allocate, or wrote before it failed", name);
+    FAIL_EACH(name, 1, persistent, fovea_linear_execute(map, &args, NULL, 0)) {
+        test_check((float_bits(y[0][0]) != float_bits(poison())) == f.through,
+                   "%s: fovea_linear_execute wrote before it failed", name);
+    }
     const size_t size = fovea_linear_workspace_size(map);
     void *workspace = must_alloc((int64_t)size, 1);
-    for (int round = 0; round < 2; round++) {
-        const long long before = calls;
-        fovea_dtype dtype;
-        fovea_quantization q;
-        fovea_quantization_init(&q);
-        test_check(fovea_linear_unpack(map, 1, weight, NULL, &dtype) == FOVEA_OK, "%s: %s", name, fovea_error_detail());
-        (void)fovea_linear_unpack_groups(map, 1, &q, scales, zeros, group_of);
-        test_check(fovea_linear_execute(map, &args, workspace, size) == FOVEA_OK, "%s: %s", name, fovea_error_detail());
-        test_check(calls == before || round == 0, "%s: %lld allocations in an execution", name, calls - before);
-    }
+    fovea_dtype dtype;
+    fovea_quantization q;
+    fovea_quantization_init(&q);
+    TAKES_NONE(name, fovea_linear_unpack(map, 1, weight, NULL, &dtype));
+    TAKES_NONE(name, (fovea_linear_unpack_groups(map, 1, &q, scales, zeros, group_of), FOVEA_OK));
+    TAKES_NONE(name, fovea_linear_execute(map, &args, workspace, size));
     free(workspace);
 }
 
@@ -121,12 +97,11 @@ static void fail_map(const fovea_context *ctx, const quantized_kind *kind, fovea
     desc.part_count = 2;
     desc.parts = parts;
     desc.arithmetic = arithmetic;
-    const long long before = live;
-    fovea_linear *map = fail_pack(ctx, &desc, kind->name, persistent);
-    if (map)
+    fovea_linear *map;
+    FAIL_MAKING(kind->name, 3, persistent, map, fovea_linear_destroy, fovea_linear_create(ctx, &desc, &map))
+    if (test_check(fovea_linear_create(ctx, &desc, &map) == FOVEA_OK, "%s: %s", kind->name, fovea_error_detail()))
         fail_use(map, in, kind->name, persistent);
     fovea_linear_destroy(map);
-    test_check(live == before, "%s: fovea_linear_destroy leaves %lld blocks", kind->name, live - before);
     quantized_free(&w);
 }
 
@@ -145,13 +120,8 @@ static void fail_layer(const fovea_context *ctx, const quantized_kind *kind, boo
     fovea_mha_desc desc = l->desc;
     desc.form = merged ? FOVEA_MHA_MERGED : FOVEA_MHA_FACTORED;
     desc.quantized_arithmetic = merged ? FOVEA_ARITHMETIC_EXACT : FOVEA_ARITHMETIC_DEFAULT;
-    const long long before = live;
     fovea_mha *mha;
-    int64_t n;
-    FAIL_MAKING(kind->name, n, persistent, mha, fovea_mha_create(ctx, &desc, &given, &mha));
-    fovea_mha_destroy(mha);
-    test_check(live == before, "%s: fovea_mha_destroy leaves %lld blocks", kind->name, live - before);
-    test_check(n > 10 && n < 1000, "%s: fovea_mha_create allocates %" PRId64 " times", kind->name, n - 1);
+    FAIL_MAKING(kind->name, 10, persistent, mha, fovea_mha_destroy, fovea_mha_create(ctx, &desc, &given, &mha))
     for (int i = 0; i < 4; i++)
         quantized_free(&w[i]);
     layer_free(l);

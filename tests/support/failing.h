@@ -102,28 +102,60 @@ static inline void arm(int64_t n, bool persistent) {
     fail_at = n;
 }
 
-/* The call returned: stops failing, checks its status, and tells whether it got through without meeting the failure. */
-static inline bool disarm(const char *what, int64_t n, fovea_status status, long long live_before) {
-    fail_at = 0;
-    if (!failed)
-        return test_check(status == FOVEA_OK, "%s without a failure: %s", what, fovea_error_detail());
-    test_check(status == FOVEA_ERROR_OUT_OF_MEMORY, "%s, allocation %" PRId64 " fails: %s", what, n,
-               fovea_status_name(status));
-    test_check(fovea_error_detail()[0] != '\0', "%s, allocation %" PRId64 " fails: no sentence", what, n);
-    test_check(live == live_before, "%s, allocation %" PRId64 " fails: %lld blocks left", what, n, live - live_before);
-    return false;
+/* A call that is made with its 1st, 2nd, 3rd ... allocation failing, until it gets through. */
+typedef struct failing {
+    const char *what;
+    int64_t least; /* that many allocations it has at least */
+    bool persistent;
+    int64_t n;    /* the allocation that fails, counted from 1 */
+    bool through; /* the last call met no failure */
+    long long live_before;
+} failing;
+
+static inline bool fail_more(failing *f) {
+    if (f->through || f->n == 1000)
+        test_check(f->through && f->n > f->least, "%s allocates %" PRId64 " times", f->what, f->n - 1);
+    return !f->through && f->n++ < 1000;
 }
 
-/* Makes a thing by a call whose 1st, 2nd, 3rd ... allocation fails, until one call gets through; what failed gives
- * NULL. n counts the calls, less than 1000. */
-#define FAIL_MAKING(what, n, persistent, made, call)                                                                   \
-    for (bool through = (n = 0, false); !through && n < 1000;) {                                                       \
-        const long long live_before = live;                                                                            \
-        made = (void *)&n;                                                                                             \
-        arm(++n, persistent);                                                                                          \
+static inline void fail_arm(failing *f) {
+    f->live_before = live;
+    arm(f->n, f->persistent);
+}
+
+/* The call returned: stops failing, and checks what it did about a failure. */
+static inline bool fail_called(failing *f, fovea_status status) {
+    fail_at = 0;
+    f->through = !failed;
+    if (f->through)
+        test_check(status == FOVEA_OK, "%s without a failure: %s", f->what, fovea_error_detail());
+    else
+        test_check(status == FOVEA_ERROR_OUT_OF_MEMORY && fovea_error_detail()[0] != '\0' && live == f->live_before,
+                   "%s, allocation %" PRId64 " fails: %s, %s, %lld blocks left", f->what, f->n,
+                   fovea_status_name(status), fovea_error_detail(), live - f->live_before);
+    return true;
+}
+
+/* Makes a call until it gets through; the statement that follows runs behind each, and has f. */
+#define FAIL_EACH(text, at_least, all_later, call)                                                                     \
+    for (failing f = {text, at_least, all_later, 0, false, 0};                                                         \
+         fail_more(&f) && (fail_arm(&f), fail_called(&f, (call)));)
+
+/* Likewise one that makes a thing, which is NULL after a failure; nothing is left when it is destroyed. */
+#define FAIL_MAKING(text, at_least, all_later, made, destroy, call)                                                    \
+    FAIL_EACH(text, at_least, all_later, (made = (void *)&f, call)) {                                                  \
+        test_check(f.through == (made != NULL), "%s: a result in spite of a failure", f.what);                         \
+        destroy(made);                                                                                                 \
+        test_check(live == f.live_before, "%s: %lld blocks are left", f.what, live - f.live_before);                   \
+    }
+
+/* A call takes nothing from the heap; the first one may warm up the thread pool of a run-time. */
+#define TAKES_NONE(text, call)                                                                                         \
+    for (int round = 0; round < 2; round++) {                                                                          \
+        const long long calls_before = calls;                                                                          \
         const fovea_status status = call;                                                                              \
-        through = disarm(what, n, status, live_before) || !failed;                                                     \
-        test_check((status == FOVEA_OK) == (made != NULL), "%s: a result in spite of a failure", what);                \
+        test_check(status == FOVEA_OK, "%s: %s", text, fovea_error_detail());                                          \
+        test_check(calls == calls_before || round == 0, "%s: %lld allocations", text, calls - calls_before);           \
     }
 
 #endif

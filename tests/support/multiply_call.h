@@ -16,11 +16,4 @@ static inline void multiply_call(fv_multiply_fn *multiply, fv_format format, int
     multiply(&rows, &factor, c, ldc, epilogue, prefetch);
 }
 
-/* Defines name_row, a kernel, by name, a function of sizes. */
-#define MULTIPLY_BY_SIZES(name)                                                                                        \
-    static void name##_row(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,  \
-                           const fv_prefetch *prefetch) {                                                              \
-        name(a->count, b->columns, b->steps, a->data, a->stride, b->data, b->row, c, ldc, epilogue, prefetch);         \
-    }
-
 #endif

@@ -31,8 +31,6 @@ struct thread_pool {
 
 static _Thread_local bool inside;
 
-bool thread_pool_inside(void) { return inside; }
-
 static void run_share(int64_t first, int64_t step, int64_t count, void (*task)(void *, int64_t), void *arg) {
     const bool outer = inside;
     const int rounding = fegetround();

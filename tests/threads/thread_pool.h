@@ -27,7 +27,4 @@ void thread_pool_parallel_for(void *data, int64_t count, void (*task)(void *arg,
 void serial_parallel_for(void *data, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
 void reverse_parallel_for(void *data, int64_t count, void (*task)(void *arg, int64_t index), void *arg);
 
-/* Whether the calling thread is inside a task of one of the above. */
-bool thread_pool_inside(void);
-
 #endif

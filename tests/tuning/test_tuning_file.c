@@ -322,10 +322,7 @@ static void run_packed(const fovea_context *ctx, const fovea_attention_desc *des
     packed.batch = 2;
     args.q_cu_seqlens = q_at;
     args.kv_cu_seqlens = kv_at;
-    fovea_attention_plan *plan;
-    check_status("packed", fovea_attention_plan_create(ctx, &packed, &plan), FOVEA_OK, NULL);
-    check_status("packed", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_OK, NULL);
-    fovea_attention_plan_destroy(plan);
+    check_status("packed", attention_once(ctx, &packed, &args), FOVEA_OK, NULL);
 }
 
 /* One line for each shape, however often it is executed. */

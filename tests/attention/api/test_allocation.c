@@ -4,7 +4,7 @@
  * whose thread pool is its own, cannot. Each entry point is called with its 1st, 2nd, 3rd ... allocation failing until
  * one call gets through:
  *   status FOVEA_ERROR_OUT_OF_MEMORY with a sentence, the result NULL, outputs untouched, no block left over.
- * Layers: test_allocation_mha.c. States: test_allocation_state.c. */
+ * Layers, quantized weights, caches: test_allocation_mha.c, _quantized.c, _cache.c. */
 #define _POSIX_C_SOURCE 200809L
 #include "attention_case.h"
 #include "extra_outputs.h"
@@ -19,51 +19,84 @@
 
 /* ------------------------------------------------------------------------------------------------- no allocation -- */
 
-static void check_no_allocation(const char *what, fovea_context *ctx, int64_t q_len, fovea_mask_kind mask) {
-    attention_case c = case_plain(2, 4, 2, q_len, 700, 24, 24);
-    c.desc.mask = mask;
-    c.desc.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
-    c.weights = true;
-    rng r = rng_stream(test_seed(), "no allocation");
-    inputs *in = inputs_make(&c, &r);
-    outputs *out = outputs_make(&c, LAYOUT_BHTD);
+/* A plan, its operands, all that it may give, and a workspace. */
+typedef struct planned_call {
+    attention_case c;
+    inputs *in;
+    outputs *out;
     fovea_attention_plan *plan;
-    test_check(fovea_attention_plan_create(ctx, &c.desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
-    size_t size = fovea_attention_plan_workspace_size(plan);
-    void *workspace = must_alloc((int64_t)size, 1);
-    fovea_attention_args args = case_args(in, out);
+    fovea_attention_args args;
     extra_outputs all;
-    ask_for_all(&all, &c.desc, &args);
-    for (int round = 0; round < 3; round++) { /* the first one may warm up the thread pool of the run-time */
-        long long before = calls;
-        fovea_status status = fovea_attention_execute(plan, &args, workspace, size);
-        long long n = calls - before;
-        test_check(status == FOVEA_OK, "%s: %s", what, fovea_error_detail());
-        test_check(n == 0 || round == 0, "%s, q_len %" PRId64 ", mask %d: %lld allocations in an execution", what,
-                   q_len, (int)mask, n);
+    size_t size;
+    void *workspace;
+} planned_call;
+
+static void plan(planned_call *p, const fovea_context *ctx, int64_t q_len, int64_t kv_len, fovea_mask_kind mask) {
+    rng r = rng_stream(test_seed(), "allocation");
+    p->c = case_plain(2, 4, 2, q_len, kv_len, 24, 24);
+    p->c.desc.mask = mask;
+    p->c.desc.causal = mask ? FOVEA_CAUSAL_BOTTOM_RIGHT : FOVEA_CAUSAL_NONE;
+    p->c.weights = true;
+    p->in = inputs_make(&p->c, &r);
+    p->out = outputs_make(&p->c, LAYOUT_BHTD);
+    test_check(fovea_attention_plan_create(ctx, &p->c.desc, &p->plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
+    p->args = case_args(p->in, p->out);
+    ask_for_all(&p->all, &p->c.desc, &p->args); /* args point into all */
+    p->size = fovea_attention_plan_workspace_size(p->plan);
+    p->workspace = must_alloc((int64_t)p->size, 1);
+}
+
+static void planned_free(planned_call *p) {
+    free(p->workspace);
+    free(p->all.memory);
+    fovea_attention_plan_destroy(p->plan);
+    inputs_free(p->in);
+    outputs_free(p->out);
+}
+
+static void check_no_allocation(const fovea_context *ctx, int64_t q_len, fovea_mask_kind mask) {
+    planned_call p;
+    plan(&p, ctx, q_len, 700, mask);
+    TAKES_NONE("fovea_attention_execute", fovea_attention_execute(p.plan, &p.args, p.workspace, p.size));
+    planned_free(&p);
+}
+
+/* Two states of keys, merged and finished. */
+static fovea_status run_states(planned_call *p, void *const memory[2], size_t size) {
+    fovea_attention_state *state[2];
+    fovea_status status = FOVEA_OK;
+    for (int i = 0; i < 2 && status == FOVEA_OK; i++) {
+        status = fovea_attention_state_init(p->plan, memory[i], size, &state[i]);
+        p->args.state = state[i];
+        p->args.first_key = 256 * i;
+        if (status == FOVEA_OK)
+            status = fovea_attention_execute(p->plan, &p->args, p->workspace, p->size);
     }
-    free(workspace);
-    free(all.memory);
-    fovea_attention_plan_destroy(plan);
-    inputs_free(in);
-    outputs_free(out);
+    if (status == FOVEA_OK)
+        status = fovea_attention_state_merge(state[0], state[1]);
+    const fovea_attention_part part = {.out = p->out->out, .lse = p->out->lse};
+    return status == FOVEA_OK ? fovea_attention_merge(&part, 1, NULL, &part) : status;
+}
+
+static void check_states(const fovea_context *ctx, int64_t q_len) {
+    planned_call p;
+    plan(&p, ctx, q_len, 256, FOVEA_MASK_NONE);
+    const size_t size = fovea_attention_plan_state_size(p.plan);
+    void *const memory[2] = {must_alloc((int64_t)size, 1), must_alloc((int64_t)size, 1)};
+    p.args = p.in->args;
+    p.args.out = p.out->out;
+    p.args.lse = p.out->lse;
+    TAKES_NONE("a state", run_states(&p, memory, size));
+    free(memory[0]);
+    free(memory[1]);
+    planned_free(&p);
 }
 
 /* ------------------------------------------------------------------------------------------- failing allocations -- */
 
-/* After its result is destroyed, nothing is left. */
-static void check_left(const char *what, int64_t n, long long before) {
-    test_check(n > 1 && n < 1000, "%s allocates %" PRId64 " times", what, n - 1);
-    test_check(live == before, "%s: %lld blocks are left", what, live - before);
-}
-
 static void fail_context(const fovea_context_options *options, bool persistent) {
-    const long long before = live;
     fovea_context *ctx;
-    int64_t n;
-    FAIL_MAKING("fovea_context_create", n, persistent, ctx, fovea_context_create(options, &ctx));
-    fovea_context_destroy(ctx);
-    check_left("fovea_context_create", n, before);
+    FAIL_MAKING("fovea_context_create", 1, persistent, ctx, fovea_context_destroy, fovea_context_create(options, &ctx))
 }
 
 /* Tuning files: contexts that load one and log shapes, and the functions for them. */
@@ -80,23 +113,10 @@ static void fail_tuning(bool persistent) {
     setenv("FOVEA_LOG_SHAPES", log, 1);
     fail_context(&options, persistent);
     unsetenv("FOVEA_LOG_SHAPES");
-    static const char *const names[] = {"fovea_tuning_load", "fovea_tuning_save", "fovea_tuning_merge"};
-    for (int which = 0; which < 3; which++) {
-        int64_t n = 0;
-        for (bool through = false; !through && n < 1000;) {
-            const long long before = live;
-            loaded = NULL;
-            arm(++n, persistent);
-            const fovea_status status = which == 0   ? fovea_tuning_load(path, &loaded)
-                                        : which == 1 ? fovea_tuning_save(sound, other)
-                                                     : fovea_tuning_merge(sound, more);
-            through = disarm(names[which], n, status, before);
-            test_check(which != 0 || through == (loaded != NULL), "%s: a tuning in spite of a failure", names[which]);
-            fovea_tuning_destroy(loaded);
-            test_check(sound->rows == ((which == 2 && through ? 2 : 1) * FV_TUNING_OPERATIONS), "%s: %d rows",
-                       names[which], sound->rows);
-        }
-        test_check(n > 1 && n < 1000, "%s allocates %" PRId64 " times", names[which], n - 1);
+    FAIL_MAKING("fovea_tuning_load", 1, persistent, loaded, fovea_tuning_destroy, fovea_tuning_load(path, &loaded))
+    FAIL_EACH("fovea_tuning_save", 1, persistent, fovea_tuning_save(sound, other)) {}
+    FAIL_EACH("fovea_tuning_merge", 1, persistent, fovea_tuning_merge(sound, more)) {
+        test_check(sound->rows == (f.through ? 2 : 1) * FV_TUNING_OPERATIONS, "merged: %d rows", sound->rows);
     }
     fovea_tuning_destroy(sound);
     fovea_tuning_destroy(more);
@@ -104,12 +124,9 @@ static void fail_tuning(bool persistent) {
 
 static void fail_plan(const fovea_context *ctx, bool persistent) {
     const attention_case c = case_plain(2, 4, 2, 60, 700, 24, 24);
-    const long long before = live;
     fovea_attention_plan *plan;
-    int64_t n;
-    FAIL_MAKING("fovea_attention_plan_create", n, persistent, plan, fovea_attention_plan_create(ctx, &c.desc, &plan));
-    fovea_attention_plan_destroy(plan);
-    check_left("fovea_attention_plan_create", n, before);
+    FAIL_MAKING("fovea_attention_plan_create", 1, persistent, plan, fovea_attention_plan_destroy,
+                fovea_attention_plan_create(ctx, &c.desc, &plan))
 }
 
 /* Descriptors that are refused, early and late, and sizes that only the workspace makes too large. */
@@ -128,38 +145,21 @@ static void check_refused(const fovea_context *ctx) {
 }
 
 static void fail_execute(const fovea_context *ctx, int64_t q_len, bool persistent) {
-    attention_case c = case_plain(2, 4, 2, q_len, 700, 24, 24);
-    c.weights = true;
-    rng r = rng_stream(test_seed(), "fail execute");
-    inputs *in = inputs_make(&c, &r);
-    outputs *out = outputs_make(&c, LAYOUT_BHTD), *blank = outputs_make(&c, LAYOUT_BHTD);
-    outputs *want = outputs_make(&c, LAYOUT_BHTD);
-    case_run(ctx, NULL, &c, in, want);
-    fovea_attention_plan *plan;
-    test_check(fovea_attention_plan_create(ctx, &c.desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
-    fovea_attention_args args = case_args(in, out);
-    extra_outputs all;
-    ask_for_all(&all, &c.desc, &args);
-    int64_t n = 0;
-    for (bool through = false; !through && n < 1000;) {
-        long long before = live;
-        arm(++n, persistent);
-        fovea_status status = fovea_attention_execute(plan, &args, NULL, 0);
-        through = disarm("fovea_attention_execute", n, status, before);
-        outputs_same(out, through ? want : blank, "outputs of fovea_attention_execute, allocation %" PRId64 " fails",
-                     n);
-        test_check(live == before, "fovea_attention_execute leaves %lld blocks", live - before);
+    planned_call p;
+    plan(&p, ctx, q_len, 700, FOVEA_MASK_NONE);
+    outputs *blank = outputs_make(&p.c, LAYOUT_BHTD), *want = outputs_make(&p.c, LAYOUT_BHTD);
+    case_run(ctx, NULL, &p.c, p.in, want);
+    FAIL_EACH("fovea_attention_execute", 1, persistent, fovea_attention_execute(p.plan, &p.args, NULL, 0)) {
         int64_t untouched = 0;
-        for (int64_t i = 0; i < all.floats; i++)
-            untouched += all.memory[i] == 7;
-        test_check(through ? untouched == 0 : untouched == all.floats,
-                   "%" PRId64 " scores and statistics are as before, allocation %" PRId64 " fails", untouched, n);
+        outputs_same(p.out, f.through ? want : blank,
+                     "outputs of fovea_attention_execute, allocation %" PRId64 " fails", f.n);
+        test_check(live == f.live_before, "fovea_attention_execute leaves %lld blocks", live - f.live_before);
+        for (int64_t i = 0; i < p.all.floats; i++)
+            untouched += p.all.memory[i] == 7;
+        test_check(f.through ? untouched == 0 : untouched == p.all.floats,
+                   "%" PRId64 " scores and statistics are as before, allocation %" PRId64 " fails", untouched, f.n);
     }
-    test_check(n > 1 && n < 1000, "fovea_attention_execute without workspace allocates %" PRId64 " times", n - 1);
-    free(all.memory);
-    fovea_attention_plan_destroy(plan);
-    inputs_free(in);
-    outputs_free(out);
+    planned_free(&p);
     outputs_free(blank);
     outputs_free(want);
 }
@@ -180,13 +180,8 @@ static fovea_mask_desc scattered(uint8_t *bytes, int64_t heads, int64_t T) {
 static void fail_mask(const fovea_context *ctx, bool persistent) {
     uint8_t *bytes = must_alloc(600 * 600, 1);
     const fovea_mask_desc d = scattered(bytes, 3, 600);
-    const long long before = live;
     fovea_mask *mask;
-    int64_t n;
-    FAIL_MAKING("fovea_mask_create", n, persistent, mask, fovea_mask_create(ctx, &d, &mask));
-    fovea_mask_destroy(mask);
-    check_left("fovea_mask_create", n, before);
-    test_check(n == 5, "fovea_mask_create allocates %" PRId64 " times", n - 1);
+    FAIL_MAKING("fovea_mask_create", 4, persistent, mask, fovea_mask_destroy, fovea_mask_create(ctx, &d, &mask))
     free(bytes);
 }
 
@@ -249,22 +244,17 @@ static void fail_linear(const fovea_context *ctx, bool persistent) {
     const linear_case c = linear_case_plain(1, 9, 30, 20);
     linear_problem *p = linear_problem_make(&c, &r);
     fovea_linear *linear;
-    int64_t n;
-    FAIL_MAKING("fovea_linear_create", n, persistent, linear, fovea_linear_create(ctx, &p->desc, &linear));
-    test_check(n > 3 && n < 1000, "fovea_linear_create allocates %" PRId64 " times", n - 1);
+    FAIL_MAKING("fovea_linear_create", 3, persistent, linear, fovea_linear_destroy,
+                fovea_linear_create(ctx, &p->desc, &linear))
+    test_check(fovea_linear_create(ctx, &p->desc, &linear) == FOVEA_OK, "%s", fovea_error_detail());
     linear_problem_clear(p);
-    arm(1, persistent);
-    test_check(!disarm("fovea_linear_execute", 1, fovea_linear_execute(linear, &p->args, NULL, 0), live),
-               "fovea_linear_execute without workspace does not allocate");
-    test_check(float_bits(*(float *)p->y[0].data) == float_bits(poison()),
-               "fovea_linear_execute wrote before it failed");
+    FAIL_EACH("fovea_linear_execute", 1, persistent, fovea_linear_execute(linear, &p->args, NULL, 0)) {
+        test_check((float_bits(*(float *)p->y[0].data) != float_bits(poison())) == f.through,
+                   "fovea_linear_execute wrote before it failed");
+    }
     const size_t size = fovea_linear_workspace_size(linear);
     void *workspace = must_alloc((int64_t)size, 1);
-    for (int round = 0; round < 2; round++) {
-        long long before = calls;
-        test_check(fovea_linear_execute(linear, &p->args, workspace, size) == FOVEA_OK, "%s", fovea_error_detail());
-        test_check(calls == before || round == 0, "%lld allocations in fovea_linear_execute", calls - before);
-    }
+    TAKES_NONE("fovea_linear_execute", fovea_linear_execute(linear, &p->args, workspace, size));
     free(workspace);
     fovea_linear_destroy(linear);
     linear_problem_free(p);
@@ -348,7 +338,6 @@ int main(int argc, char **argv) {
     thread_pool *p = thread_pool_create(3);
     fovea_context *contexts[] = {context_of(FOVEA_ISA_BEST, 1, NULL), context_of(FOVEA_ISA_BEST, 0, NULL),
                                  context_of(FOVEA_ISA_BEST, 3, p)};
-    static const char *const names[] = {"one thread", "default threads", "a pool of 3"};
     for (int i = 0; i < 3; i++) {
         fail_plan(contexts[i], i & 1);
         fail_mask(contexts[i], i & 1);
@@ -357,8 +346,9 @@ int main(int argc, char **argv) {
         for (int q_len = 1; q_len <= 60; q_len += 59) {
             fail_execute(contexts[i], q_len, false);
             fail_execute(contexts[i], q_len, true);
+            check_states(contexts[i], q_len);
             for (int mask = FOVEA_MASK_NONE; mask <= FOVEA_MASK_ADDITIVE; mask++)
-                check_no_allocation(names[i], contexts[i], q_len, (fovea_mask_kind)mask);
+                check_no_allocation(contexts[i], q_len, (fovea_mask_kind)mask);
         }
         fovea_context_destroy(contexts[i]);
     }

@@ -99,12 +99,9 @@ static void layer(const fovea_context *ctx, const masks *m, bool masked, bool qu
     w.k_bias = biases[1];
     w.v_bias = biases[2];
     w.o_bias = biases[3];
-    fovea_mha *mha;
-    if (test_check(fovea_mha_create(ctx, &desc, &w, &mha) == FOVEA_OK, "%s: %s", what, fovea_error_detail()))
-        test_check(fovea_mha_execute(mha, &args, NULL, 0) == FOVEA_OK, "%s: %s", what, fovea_error_detail());
+    test_check(mha_once(ctx, &desc, &w, &args) == FOVEA_OK, "%s: %s", what, fovea_error_detail());
     compare(out, recorded(want, "out", BATCH * QUERIES * features[3]), BATCH * QUERIES * features[3], what);
     compare(weights, recorded(want, "weights", BATCH * HEADS * WEIGHTS), BATCH * HEADS * WEIGHTS, what);
-    fovea_mha_destroy(mha);
     for (int i = 0; i < 11; i++)
         free(owned[i]);
 }

@@ -163,7 +163,6 @@ static void mha(const fovea_context *ctx, const mha_case *c) {
         for (int64_t row = 0; row < BATCH * QUERIES; row++) /* a sink has no column */
             compare(mean + row * kv_len, want + row * (kv_len + c->sink), kv_len, c->name);
     }
-    fovea_mha_destroy(layer);
     float *all[] = {in_bias, in_weight, out_bias, out_weight, bias_k, bias_v, x[0],
                     x[1],    x[2],      y[0],     y[1],       y[2],   out,    weights};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
@@ -246,11 +245,8 @@ static void test_mha_weights(const fovea_context *ctx) {
     w.o = fovea_matrix_out_in(out_weight, FOVEA_DTYPE_F32, EMBED, EMBED);
     w.o_bias = out_bias;
     desc.attention = &attention;
-    fovea_mha *layer;
-    if (test_check(fovea_mha_create(ctx, &desc, &w, &layer) == FOVEA_OK, "weights: %s", fovea_error_detail()))
-        test_check(fovea_mha_execute(layer, &args, NULL, 0) == FOVEA_OK, "weights: %s", fovea_error_detail());
+    test_check(mha_once(ctx, &desc, &w, &args) == FOVEA_OK, "weights: %s", fovea_error_detail());
     compare(out, recorded("masks", "out", BATCH * QUERIES * EMBED), BATCH * QUERIES * EMBED, "weights of the module");
-    fovea_mha_destroy(layer);
     void *all[] = {in_bias, in_weight, out_bias, out_weight, x[0], x[1], x[2], left_out, padding};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         free(all[i]);

@@ -174,13 +174,10 @@ static void check_mask(fovea_mask_kind kind, const int64_t sizes[4], const int64
     fovea_mask_destroy(mask);
     if (sizes[3] == 0) /* there are rows to write */
         return;
-    fovea_attention_plan *plan;
     fovea_attention_args args;
     fovea_attention_args_init(&args);
     args.mask = m.mask;
-    check_status("a plan", fovea_attention_plan_create(ctx, &c.desc, &plan), FOVEA_OK, NULL);
-    check_status("execution with it", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_OK, NULL);
-    fovea_attention_plan_destroy(plan);
+    check_status("execution with it", attention_once(ctx, &c.desc, &args), FOVEA_OK, NULL);
 }
 
 static void test_masks(void) {
@@ -202,16 +199,13 @@ static void test_masks(void) {
 /* No sequences have no pages. */
 static void test_pages(void) {
     attention_case c = case_plain(0, 4, 2, 3, 7, 8, 12);
-    fovea_attention_plan *plan;
     fovea_attention_args args;
     fovea_kv_pages pages;
     c.desc.page_keys = 16;
     fovea_attention_args_init(&args);
     fovea_kv_pages_init(&pages);
     args.pages = &pages;
-    check_status("a plan", fovea_attention_plan_create(ctx, &c.desc, &plan), FOVEA_OK, NULL);
-    check_status("no sequences in pages", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_OK, NULL);
-    fovea_attention_plan_destroy(plan);
+    check_status("no sequences in pages", attention_once(ctx, &c.desc, &args), FOVEA_OK, NULL);
 }
 
 /* No queries of sequences that have pages: the workspace has room for their tables. */

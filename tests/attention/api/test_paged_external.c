@@ -183,7 +183,6 @@ static int64_t check_mixed(const cache_case *c, fovea_kv_cache *cache, shadow *c
           *want = must_alloc(longest * CACHE_Q_HEADS * CACHE_VALUES, sizeof *want);
     fovea_attention_desc d;
     fovea_attention_args args;
-    fovea_attention_plan *plan;
     fovea_attention_stats stats;
     for (int64_t i = 0; i < count; i++) {
         cache_queries(s[i], 1, rows[i], own);
@@ -211,11 +210,8 @@ static int64_t check_mixed(const cache_case *c, fovea_kv_cache *cache, shadow *c
     args.cache_sequences = numbers;
     args.stats = &stats;
     fovea_attention_stats_init(&stats);
-    fovea_status status = fovea_attention_plan_create(c->ctx, &d, &plan);
-    if (status == FOVEA_OK)
-        status = fovea_attention_execute(plan, &args, NULL, 0);
+    fovea_status status = attention_once(c->ctx, &d, &args);
     test_check(status == FOVEA_OK, "mixed: %s", fovea_error_detail());
-    fovea_attention_plan_destroy(plan);
     for (int64_t i = 0; i < count; i++) {
         cache_want(c, s[i], 1, rows[i], want);
         for (int64_t h = 0; h < CACHE_Q_HEADS; h++)

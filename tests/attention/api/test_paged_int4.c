@@ -1,7 +1,7 @@
 /* Attention over 4-bit keys and values (kernels/int4.h): scores have the bits of its formulas, outputs are those of
  * float64 over the values that integers and scales stand for, rotated back, for sizes that fill no group, panel or
- * half; and states of rotated outputs take no others. That tiers, threads, chunks, forks and pieces give the same bits:
- * test_cache.c, test_state_pages.c. */
+ * half; rows of 4 and 8 bits with infinities and NaN; and states of rotated outputs take no others. That tiers,
+ * threads, chunks, forks and pieces give the same bits: test_cache.c, test_state_pages.c. */
 #include "cache_holder.h"
 #include "kernels.h"
 
@@ -174,24 +174,29 @@ static void test_formulas(const fovea_context *ctx, rng *r) {
     }
 }
 
-/* A key or a value that is no number makes what sees it NaN, and nothing else. */
-static void test_nan(const fovea_context *ctx, rng *r) {
+/* A key or a value that is no number makes what sees it NaN, and changes nothing else. */
+static void test_nan(const fovea_context *ctx, rng *r, fovea_dtype dtype) {
     static problem p;
-    p = (problem){.dim = 64, .values = 48, .rows = 16, .k_dtype = FOVEA_DTYPE_I4, .v_dtype = FOVEA_DTYPE_I4};
+    static float sound[HEADS * 16 * MOST];
+    p = (problem){.dim = 64, .values = 48, .rows = 16, .k_dtype = dtype, .v_dtype = dtype};
     rng_fill_normal(r, p.q, HEADS * p.rows * p.dim);
     rng_fill_normal(r, p.k, KEYS * p.dim);
     rng_fill_normal(r, p.v, KEYS * p.values);
-    const int64_t key = KEYS - 4;
-    for (int values = 0; values < 2; values++) {
+    const int64_t key = KEYS - 4, count = HEADS * p.rows * p.values;
+    attend(ctx, &p, false, false);
+    memcpy(sound, p.out, (size_t)count * sizeof *sound);
+    for (int n = 0; n < 4; n++) {
+        const bool values = n % 2;
         float *const at = values ? p.v + key * p.values + 20 : p.k + key * p.dim + 33, before = *at;
-        *at = values ? INFINITY : NAN;
+        *at = n < 2 ? -INFINITY : NAN;
         attend(ctx, &p, false, false);
         *at = before;
-        for (int64_t i = 0; i < HEADS * p.rows * p.values; i++) {
+        for (int64_t i = 0; i < count; i++) {
             const bool sees = KEYS - p.rows + i / p.values % p.rows >= key;
-            const bool block = !values || i % p.values / 16 == 1; /* 16 channels are rotated together */
-            if (!test_check(isnan(p.out[i]) ? sees : !(sees && block), "NaN in %s: output %lld is %g",
-                            values ? "values" : "keys", (long long)i, (double)p.out[i]))
+            const bool block = !values || dtype == FOVEA_DTYPE_I8 || i % p.values / 16 == 1; /* rotated together */
+            if (!test_check(isnan(p.out[i]) ? sees : !(sees && block) && (sees || p.out[i] == sound[i]),
+                            "no number in %s: output %lld is %g", values ? "values" : "keys", (long long)i,
+                            (double)p.out[i]))
                 return;
         }
     }
@@ -242,7 +247,8 @@ int main(int argc, char **argv) {
     const case_contexts x = contexts_make();
     rng r = rng_stream(test_seed(), "problems");
     test_formulas(x.one, &r);
-    test_nan(x.one, &r);
+    test_nan(x.one, &r, FOVEA_DTYPE_I4);
+    test_nan(x.one, &r, FOVEA_DTYPE_I8);
     test_states(x.one);
     contexts_free(&x);
     return test_end();

@@ -122,7 +122,6 @@ static void test_extra_outputs(const fovea_context *ctx, const fovea_context *sc
     pages.table_stride = EACH;
     extra *got = must_alloc(1, sizeof *got), *want = must_alloc(1, sizeof *want);
     for (int kind = FOVEA_SCORES_RAW; kind <= FOVEA_SCORES_WEIGHTS; kind++) {
-        fovea_attention_plan *plan;
         fovea_attention_args args;
         attention_case packed = c;
         packed.desc.packed = 1;
@@ -133,12 +132,9 @@ static void test_extra_outputs(const fovea_context *ctx, const fovea_context *sc
         args.kv_lens = kv_lens;
         args.pages = &pages;
         ask_extra(got, &args, (fovea_score_kind)kind, 1, COUNT, q_at[COUNT], KEYS);
-        fovea_status status = fovea_attention_plan_create(ctx, &packed.desc, &plan);
-        if (status == FOVEA_OK)
-            status = fovea_attention_execute(plan, &args, NULL, 0);
+        fovea_status status = attention_once(ctx, &packed.desc, &args);
         if (!test_check(status == FOVEA_OK, "outputs over pages: %s", fovea_error_detail()))
             break;
-        fovea_attention_plan_destroy(plan);
         for (int64_t b = 0; b < COUNT; b++) {
             const int64_t queries = q_at[b + 1] - q_at[b], keys = kv_lens[b];
             attention_case alone = c;
@@ -152,11 +148,8 @@ static void test_extra_outputs(const fovea_context *ctx, const fovea_context *sc
             args.k.data = k_data + b * k.stride[0];
             args.v = args.k;
             ask_extra(want, &args, (fovea_score_kind)kind, 1, 1, queries, keys);
-            status = fovea_attention_plan_create(scalar, &alone.desc, &plan);
-            if (status == FOVEA_OK)
-                status = fovea_attention_execute(plan, &args, NULL, 0);
+            status = attention_once(scalar, &alone.desc, &args);
             test_check(status == FOVEA_OK, "outputs: %s", fovea_error_detail());
-            fovea_attention_plan_destroy(plan);
             for (int64_t h = 0; h < EXTRA_HEADS; h++) {
                 char text[64];
                 snprintf(text, sizeof text, "scores of kind %d, sequence %d, head %d", kind, (int)b, (int)h);

@@ -1,4 +1,5 @@
-/* Special scores: +inf and NaN give a NaN row, -inf is legal; all NaN written are 0x7fc00000, all zeros +0. */
+/* Special scores: +inf and NaN give a NaN row, -inf is legal; all NaN written are 0x7fc00000, all zeros +0. Zeros and
+ * NaN of linear maps and of 16-bit outputs have the signs and bits that docs/promise.md says. */
 #include "attention_case.h"
 #include "mask_rows.h"
 #include "thread_pool.h"
@@ -135,6 +136,67 @@ static void test_scale_zero(void) {
     outputs_free(out);
 }
 
+/* Attention of one key whose value is v, into an output of a type. */
+static uint32_t attend_one(float v, fovea_dtype type) {
+    float one = 1.0f;
+    uint32_t out = 0;
+    uint16_t half;
+    attention_case c = case_plain(1, 1, 1, 1, 1, 1, 1);
+    c.desc.out_dtype = type;
+    fovea_attention_args args;
+    fovea_attention_args_init(&args);
+    args.q = args.k = fovea_tensor_bhtd(&one, FOVEA_DTYPE_F32, 1, 1, 1, 1);
+    args.v = fovea_tensor_bhtd(&v, FOVEA_DTYPE_F32, 1, 1, 1, 1);
+    args.out = fovea_tensor_bhtd(type == FOVEA_DTYPE_F32 ? (void *)&out : &half, type, 1, 1, 1, 1);
+    check_status("one key", attention_once(ctx, &c.desc, &args), FOVEA_OK, NULL);
+    return type == FOVEA_DTYPE_F32 ? out : half;
+}
+
+/* act(x w) as float32. */
+static uint32_t map_one(float x, float w, fovea_activation activation) {
+    float y = 0.0f;
+    fovea_linear_desc desc;
+    fovea_linear *linear;
+    fovea_linear_args args;
+    fovea_linear_desc_init(&desc);
+    fovea_linear_args_init(&args);
+    desc.in_features = 1;
+    desc.activation = activation;
+    desc.part.weight = fovea_matrix_in_out(&w, FOVEA_DTYPE_F32, 1, 1);
+    const fovea_tensor to = fovea_tensor_bhtd(&y, FOVEA_DTYPE_F32, 1, 1, 1, 1);
+    args.x = fovea_tensor_bhtd(&x, FOVEA_DTYPE_F32, 1, 1, 1, 1);
+    args.y = &to;
+    check_status("a map", fovea_linear_create(ctx, &desc, &linear), FOVEA_OK, NULL);
+    check_status("a number", fovea_linear_execute(linear, &args, NULL, 0), FOVEA_OK, NULL);
+    fovea_linear_destroy(linear);
+    return float_bits(y);
+}
+
+static void test_zeros(void) {
+    const struct {
+        const char *what;
+        uint32_t got, want;
+    } all[] = {
+        {"out of -0", attend_one(-0.0f, FOVEA_DTYPE_F32), 0},
+        {"the least out", attend_one(-0x1p-149f, FOVEA_DTYPE_F32), 0x80000001},
+        {"out of -0 as bfloat16", attend_one(-0.0f, FOVEA_DTYPE_BF16), 0},
+        {"the least out as bfloat16", attend_one(-0x1p-149f, FOVEA_DTYPE_BF16), 0x8000},
+        {"-1e-9 as float16", attend_one(-1e-9f, FOVEA_DTYPE_F16), 0x8000},
+        {"NaN", attend_one(poison(), FOVEA_DTYPE_F32), 0x7fc00000},
+        {"NaN as bfloat16", attend_one(poison(), FOVEA_DTYPE_BF16), 0x7fc0},
+        {"NaN as float16", attend_one(poison(), FOVEA_DTYPE_F16), 0x7e00},
+        {"a map of -0", map_one(-0.0f, 1.0f, FOVEA_ACTIVATION_NONE), 0},
+        {"a product that underflows", map_one(-0x1p-149f, 0x1p-10f, FOVEA_ACTIVATION_NONE), 0x80000000},
+        {"silu(-200)", map_one(-200.0f, 1.0f, FOVEA_ACTIVATION_SILU), 0x80000000},
+        {"silu(-inf)", map_one(-INFINITY, 1.0f, FOVEA_ACTIVATION_SILU), 0x7fc00000},
+        {"gelu(-inf)", map_one(-INFINITY, 1.0f, FOVEA_ACTIVATION_GELU), 0x7fc00000},
+        {"relu(-inf)", map_one(-INFINITY, 1.0f, FOVEA_ACTIVATION_RELU), 0},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        test_check(all[i].got == all[i].want, "%s is 0x%" PRIx32 " instead of 0x%" PRIx32, all[i].what, all[i].got,
+                   all[i].want);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "special_scores", NULL);
     thread_pool *p = thread_pool_create(2);
@@ -142,6 +204,7 @@ int main(int argc, char **argv) {
     test_scores();
     test_corners();
     test_scale_zero();
+    test_zeros();
     fovea_context_destroy(ctx);
     thread_pool_destroy(p);
     return test_end();

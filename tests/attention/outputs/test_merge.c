@@ -256,7 +256,6 @@ static void run_piece(const fovea_context *ctx, const attention_case *c, const i
                       fovea_attention_state *state, outputs *out, fovea_status want, const char *words) {
     static const int64_t none[] = {0};
     attention_case piece = *c;
-    fovea_attention_plan *plan;
     fovea_attention_args args = in->args;
     piece.desc.kv_len = count > 0 ? count : 1;
     args.k = fovea_tensor_tokens(args.k, count > 0 ? first : 0, piece.desc.kv_len);
@@ -266,9 +265,7 @@ static void run_piece(const fovea_context *ctx, const attention_case *c, const i
     args.first_key = first;
     args.out = out->out;
     args.lse = out->lse;
-    check_status("a piece's plan", fovea_attention_plan_create(ctx, &piece.desc, &plan), FOVEA_OK, NULL);
-    check_status("a piece", fovea_attention_execute(plan, &args, NULL, 0), want, words);
-    fovea_attention_plan_destroy(plan);
+    check_status("a piece", attention_once(ctx, &piece.desc, &args), want, words);
 }
 
 /* Merges in another order give other last bits, no more. */

@@ -1,6 +1,7 @@
 /* States (fovea/state.h) refuse bad input: a status and a sentence, and nothing is written. That they give the bits of
  * one call: test_state.c. */
 #include "attention_case.h"
+#include "refusals.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -35,11 +36,15 @@ static fovea_attention_state *first_segment(const attention_case *c, const input
     return args.state;
 }
 
-static void execute(const char *what, const fovea_attention_desc *desc, const fovea_attention_args *args,
-                    fovea_status want, const char *words) {
-    fovea_attention_plan *plan = plan_of(desc);
-    check_status(what, fovea_attention_execute(plan, args, NULL, 0), want, words);
-    fovea_attention_plan_destroy(plan);
+/* A call that goes on with a state. */
+typedef struct call {
+    fovea_attention_desc desc;
+    fovea_attention_args args;
+} call;
+
+static void execute(void *spoiled, fovea_status want, const char *words) {
+    const call *x = spoiled;
+    check_status(words ? words : "a good call", attention_once(ctx, &x->desc, &x->args), want, words);
 }
 
 static void test_execute_errors(void) {
@@ -55,57 +60,47 @@ static void test_execute_errors(void) {
     fovea_attention_plan_destroy(plan);
     uint8_t *before = must_alloc((int64_t)size, 1);
     memcpy(before, state, size);
-    fovea_attention_args good = in->args;
-    good.k = fovea_tensor_tokens(good.k, 256, 44);
-    good.v = fovea_tensor_tokens(good.v, 256, 44);
-    good.out = out->out;
-    good.lse = out->lse;
-    good.state = state;
-    good.first_key = 256;
-    fovea_attention_args args = good;
-    const int64_t places[] = {1, 128, 255, 257, -256, ((int64_t)1 << 48) + 256};
-    for (int i = 0; i < 6; i++) {
-        args.first_key = places[i];
-        execute("first_key", &c.desc, &args, FOVEA_ERROR_ARGUMENT, "first_key|multiple of 256");
-    }
-    args.first_key = 0;
-    execute("keys again", &c.desc, &args, FOVEA_ERROR_ARGUMENT, "key 0|up to 256|ascending");
-    args = good;
-    args.state = NULL;
-    execute("first_key without a state", &c.desc, &args, FOVEA_ERROR_ARGUMENT, "first_key|256|no state");
-    args = good;
-    args.weights = out->weights;
-    args.weights.shape[3] = 44;
-    execute("weights", &c.desc, &args, FOVEA_ERROR_UNSUPPORTED, "weights");
-    args = good;
-    args.out.data = NULL;
-    execute("lse without out", &c.desc, &args, FOVEA_ERROR_NULL, "lse|out");
-    args = good;
-    args.state = (fovea_attention_state *)(void *)(before + 1);
-    execute("alignment", &c.desc, &args, FOVEA_ERROR_ARGUMENT, "state|aligned");
-    args.state = (fovea_attention_state *)(((uintptr_t)in->args.q.data + 7) / 8 * 8);
-    execute("no state", &c.desc, &args, FOVEA_ERROR_ARGUMENT, "fovea_attention_state_init");
-    args = good;
-    args.out.data = (char *)state + size - sizeof(float);
-    execute("out over the state", &c.desc, &args, FOVEA_ERROR_ALIAS, "out|state");
-    args = good;
-    args.q.data = state;
-    execute("q in the state", &c.desc, &args, FOVEA_ERROR_ALIAS, "q|state");
-    fovea_attention_desc desc = c.desc;
-    desc.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
-    execute("bottom right", &desc, &good, FOVEA_ERROR_UNSUPPORTED, "BOTTOM_RIGHT|OFFSET");
-    desc = c.desc;
-    desc.q_len = 2;
-    args = good;
-    args.q = fovea_tensor_tokens(args.q, 0, 2);
-    args.out = fovea_tensor_tokens(args.out, 0, 2);
-    args.lse = fovea_tensor_tokens(args.lse, 0, 2);
-    execute("another shape", &desc, &args, FOVEA_ERROR_SHAPE, "state|q_len|3|2");
+    call x = {.desc = c.desc, .args = in->args};
+    x.args.k = fovea_tensor_tokens(x.args.k, 256, 44);
+    x.args.v = fovea_tensor_tokens(x.args.v, 256, 44);
+    x.args.out = out->out;
+    x.args.lse = out->lse;
+    x.args.state = state;
+    x.args.first_key = 256;
+#define A(field, number) SPOIL(call, args.field, number)
+#define ADDRESS(pointer) (uintptr_t)(pointer)
+    const char *place = "first_key|multiple of 256";
+    const refusal rows[] = {
+        {FOVEA_ERROR_ARGUMENT, place, {A(first_key, 1)}},
+        {FOVEA_ERROR_ARGUMENT, place, {A(first_key, 128)}},
+        {FOVEA_ERROR_ARGUMENT, place, {A(first_key, 255)}},
+        {FOVEA_ERROR_ARGUMENT, place, {A(first_key, 257)}},
+        {FOVEA_ERROR_ARGUMENT, place, {A(first_key, -256)}},
+        {FOVEA_ERROR_ARGUMENT, place, {A(first_key, ((int64_t)1 << 48) + 256)}},
+        {FOVEA_ERROR_ARGUMENT, "key 0|up to 256|ascending", {A(first_key, 0)}},
+        {FOVEA_ERROR_ARGUMENT, "first_key|256|no state", {A(state, 0)}},
+        {FOVEA_ERROR_NULL, "lse|out", {A(out.data, 0)}},
+        {FOVEA_ERROR_ARGUMENT, "state|aligned", {A(state, ADDRESS(before + 1))}},
+        {FOVEA_ERROR_ARGUMENT, "fovea_attention_state_init", {A(state, (ADDRESS(in->args.q.data) + 7) / 8 * 8)}},
+        {FOVEA_ERROR_ALIAS, "out|state", {A(out.data, ADDRESS((char *)state + size - sizeof(float)))}},
+        {FOVEA_ERROR_ALIAS, "q|state", {A(q.data, ADDRESS(state))}},
+        {FOVEA_ERROR_UNSUPPORTED, "BOTTOM_RIGHT|OFFSET", {SPOIL(call, desc.causal, FOVEA_CAUSAL_BOTTOM_RIGHT)}},
+    };
+    refuse_each(&x, rows, sizeof rows / sizeof rows[0], execute);
+    call other = x;
+    other.args.weights = out->weights;
+    other.args.weights.shape[3] = 44;
+    execute(&other, FOVEA_ERROR_UNSUPPORTED, "weights");
+    other = x;
+    other.desc.q_len = 2;
+    other.args.q = fovea_tensor_tokens(x.args.q, 0, 2);
+    other.args.out = fovea_tensor_tokens(x.args.out, 0, 2);
+    other.args.lse = fovea_tensor_tokens(x.args.lse, 0, 2);
+    execute(&other, FOVEA_ERROR_SHAPE, "state|q_len|3|2");
     outputs_same(out, clean, "outputs after errors");
     test_check(memcmp(before, state, size) == 0, "an error changed the state");
-    args = good;
-    args.out.data = args.lse.data = NULL;
-    execute("a good call", &c.desc, &args, FOVEA_OK, NULL);
+    x.args.out.data = x.args.lse.data = NULL;
+    execute(&x, FOVEA_OK, NULL);
     test_check(memcmp(before, state, size) != 0, "a good call did not change the state");
     free(before);
     free(state);

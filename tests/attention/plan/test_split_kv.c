@@ -62,14 +62,10 @@ static attention_case case_of(const problem *p) {
 static int64_t run(const fovea_context *ctx, const fovea_attention_desc *d, fovea_attention_args *args, int i,
                    const char *what) {
     fovea_attention_stats stats;
-    fovea_attention_plan *plan;
     fovea_attention_stats_init(&stats);
     args->stats = &stats;
-    fovea_status status = fovea_attention_plan_create(ctx, d, &plan);
-    if (status == FOVEA_OK)
-        status = fovea_attention_execute(plan, args, NULL, 0);
+    fovea_status status = attention_once(ctx, d, args);
     test_check(status == FOVEA_OK, "%s, %d threads: %s", what, counts[i], fovea_error_detail());
-    fovea_attention_plan_destroy(plan);
     return stats.split_blocks;
 }
 

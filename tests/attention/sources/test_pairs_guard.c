@@ -9,15 +9,6 @@
 
 static case_contexts contexts;
 
-static bool run(const fovea_context *ctx, const fovea_attention_desc *desc, const fovea_attention_args *args) {
-    fovea_attention_plan *plan;
-    if (!test_check(fovea_attention_plan_create(ctx, desc, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail()))
-        return false;
-    const fovea_status status = fovea_attention_execute(plan, args, NULL, 0);
-    fovea_attention_plan_destroy(plan);
-    return test_check(status == FOVEA_OK, "execute: %s", fovea_error_detail());
-}
-
 /* Row i sees key i alone, so its lse is its score. Queries are (1 + 2^-7, 1) 2^eq, keys (1 + 2^-7, -1 - 2^-6) 2^ek: the
  * score is 2^(eq + ek - 14), a subnormal number from eq + ek = -113 on. at_key: a number that key 3 has as its last
  * channel. */
@@ -133,7 +124,7 @@ static void check_guard(const guard_case *g, int64_t tokens, fovea_dtype type, d
             args.cache_sequences = &sequence;
             args.k = args.v = (fovea_tensor){0};
         }
-        const bool ran = run(half ? contexts.one : contexts.scalar, &d, &args);
+        const bool ran = attention_runs(half ? contexts.one : contexts.scalar, &d, &args);
         fovea_kv_cache_destroy(cache);
         if (!ran)
             return;

@@ -1,6 +1,7 @@
 /* Bad masks give their status and a sentence that names what is wrong: fovea_mask_create(), prepared masks and stats
  * among arguments. */
 #include "attention_case.h"
+#include "refusals.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,24 +42,18 @@ static void make_good(good_mask *g, fovea_mask_kind kind) {
     }
 }
 
-static void check_create(const char *what, const good_mask *g, fovea_status want, const char *words) {
+static void check_create(void *spoiled, fovea_status want, const char *words) {
+    const good_mask *g = spoiled;
     fovea_mask *mask = (fovea_mask *)&want;
+    const char *what = words ? words : "a good mask";
     check_status(what, fovea_mask_create(ctx, &g->desc, &mask), want, words);
     test_check((mask != NULL) == (want == FOVEA_OK), "%s: mask %p", what, (void *)mask);
     fovea_mask_destroy(mask);
 }
 
-/* Spoils one number of a good mask. */
-static void check_spoiled(const char *what, fovea_mask_kind kind, size_t offset, int64_t value, fovea_status want,
-                          const char *words) {
-    good_mask g;
-    make_good(&g, kind);
-    memcpy((char *)&g + offset, &value, sizeof value);
-    check_create(what, &g, want, words);
-}
-
-#define SPOIL(kind, field, value, want, words)                                                                         \
-    check_spoiled(#kind " " #field " " #value, FOVEA_MASK_##kind, offsetof(good_mask, field), value, want, words)
+#define G(field, number) SPOIL(good_mask, field, number)
+#define M(field, number) SPOIL(good_mask, desc.field, number)
+#define REFUSE(g, rows) refuse_each(g, rows, sizeof rows / sizeof rows[0], check_create)
 
 static void test_errors(void) {
     static const fovea_mask_kind kinds[] = {FOVEA_MASK_BOOLEAN, FOVEA_MASK_BITS, FOVEA_MASK_KEY_PADDING,
@@ -66,51 +61,50 @@ static void test_errors(void) {
     good_mask g;
     for (int k = 0; k < 5; k++) {
         make_good(&g, kinds[k]);
-        check_create("a good mask", &g, FOVEA_OK, NULL);
-        g.desc.mask.data = NULL;
-        check_create("no tensor", &g, FOVEA_ERROR_NULL, "mask is NULL");
-        make_good(&g, kinds[k]);
-        g.desc.mask.dtype = FOVEA_DTYPE_F32;
-        check_create("floats", &g, FOVEA_ERROR_DTYPE, "mask: dtype is FOVEA_DTYPE_F32");
-        make_good(&g, kinds[k]);
-        g.desc.mask.shape[3]++;
-        check_create("a channel more", &g, FOVEA_ERROR_SHAPE, "mask|channel axis has");
-        make_good(&g, kinds[k]);
-        g.desc.mask.stride[3] = 2;
-        check_create("every other channel", &g, FOVEA_ERROR_STRIDE, "mask: channel stride is 2");
-        make_good(&g, kinds[k]);
-        g.desc.mask.stride[2] = -1;
-        check_create("a negative stride", &g, FOVEA_ERROR_STRIDE, "mask: token stride -1 is negative");
+        const refusal any[] = {
+            {FOVEA_OK, NULL, {{0}}},
+            {FOVEA_ERROR_NULL, "mask is NULL", {M(mask.data, 0)}},
+            {FOVEA_ERROR_DTYPE, "mask: dtype is FOVEA_DTYPE_F32", {M(mask.dtype, FOVEA_DTYPE_F32)}},
+            {FOVEA_ERROR_SHAPE, "mask|channel axis has", {M(mask.shape[3], g.desc.mask.shape[3] + 1)}},
+            {FOVEA_ERROR_STRIDE, "mask: channel stride is 2", {M(mask.stride[3], 2)}},
+            {FOVEA_ERROR_STRIDE, "mask: token stride -1 is negative", {M(mask.stride[2], -1)}},
+        };
+        REFUSE(&g, any);
     }
+    static const refusal bits[] = {
+        {FOVEA_ERROR_ARGUMENT, "FOVEA_MASK_ADDITIVE|cannot be prepared", {M(kind, FOVEA_MASK_ADDITIVE)}},
+        {FOVEA_ERROR_ARGUMENT, "kind is 8|fovea_mask_kind", {M(kind, 8)}},
+        {FOVEA_ERROR_VERSION, "fovea_mask_desc has struct_size 3", {M(kind, 8), M(struct_size, 3)}},
+        {FOVEA_ERROR_SHAPE, "q_len is -1", {M(q_len, -1)}},
+        {FOVEA_ERROR_OVERFLOW, "kv_len", {M(kv_len, INT64_MAX)}},
+    };
+    static const refusal ranges[] = {{FOVEA_ERROR_SHAPE, "pairs", {M(mask.shape[3], 0)}}};
+    static const refusal blocks[] = {
+        {FOVEA_ERROR_SHAPE, "mask_block_rows 0", {M(block_rows, 0)}},
+        {FOVEA_ERROR_SHAPE, "mask_block_keys -4", {M(block_keys, -4)}},
+        {FOVEA_ERROR_SHAPE, "mask_block_count is -1", {M(block_count, -1)}},
+        {FOVEA_ERROR_ARGUMENT, "row block 1", {M(block_count, 2)}},
+        {FOVEA_ERROR_NULL, "mask_blocks is NULL", {M(blocks, 0)}},
+        {FOVEA_ERROR_ARGUMENT, "row block 0 is from -1", {G(numbers[0], -1)}},
+        {FOVEA_ERROR_ARGUMENT, "row block 0", {G(numbers[1], 4)}},
+        {FOVEA_ERROR_ARGUMENT, "row block 1 is from 2 to 1", {G(numbers[2], 1)}},
+        {FOVEA_ERROR_ARGUMENT, "mask_blocks[1] is 2", {G(blocks[0], 2)}},
+        {FOVEA_ERROR_ARGUMENT, "mask_blocks[2] is 3", {G(blocks[2], 3)}},
+        {FOVEA_ERROR_ARGUMENT, "mask_blocks[2] is -1", {G(blocks[2], -1)}},
+    };
     make_good(&g, FOVEA_MASK_BITS);
-    g.desc.kind = FOVEA_MASK_ADDITIVE;
-    check_create("an additive mask", &g, FOVEA_ERROR_ARGUMENT, "FOVEA_MASK_ADDITIVE|cannot be prepared");
-    g.desc.kind = (fovea_mask_kind)8;
-    check_create("no kind", &g, FOVEA_ERROR_ARGUMENT, "kind is 8|fovea_mask_kind");
-    g.desc.struct_size = 3;
-    check_create("struct_size", &g, FOVEA_ERROR_VERSION, "fovea_mask_desc has struct_size 3");
-    SPOIL(BITS, desc.q_len, -1, FOVEA_ERROR_SHAPE, "q_len is -1");
-    SPOIL(BITS, desc.kv_len, INT64_MAX, FOVEA_ERROR_OVERFLOW, "kv_len");
-    SPOIL(RANGES, desc.mask.shape[3], 0, FOVEA_ERROR_SHAPE, "pairs");
-    SPOIL(BLOCKS, desc.block_rows, 0, FOVEA_ERROR_SHAPE, "mask_block_rows 0");
-    SPOIL(BLOCKS, desc.block_keys, -4, FOVEA_ERROR_SHAPE, "mask_block_keys -4");
-    SPOIL(BLOCKS, desc.block_count, -1, FOVEA_ERROR_SHAPE, "mask_block_count is -1");
-    SPOIL(BLOCKS, desc.block_count, 2, FOVEA_ERROR_ARGUMENT, "row block 1");
-    SPOIL(BLOCKS, desc.blocks, 0, FOVEA_ERROR_NULL, "mask_blocks is NULL");
-    SPOIL(BLOCKS, numbers[0], -1, FOVEA_ERROR_ARGUMENT, "row block 0 is from -1");
-    SPOIL(BLOCKS, numbers[1], 4, FOVEA_ERROR_ARGUMENT, "row block 0");
-    SPOIL(BLOCKS, numbers[2], 1, FOVEA_ERROR_ARGUMENT, "row block 1 is from 2 to 1");
-    SPOIL(BLOCKS, blocks[0], 2, FOVEA_ERROR_ARGUMENT, "mask_blocks[1] is 2");
-    SPOIL(BLOCKS, blocks[2], 3, FOVEA_ERROR_ARGUMENT, "mask_blocks[2] is 3");
-    SPOIL(BLOCKS, blocks[2], -1, FOVEA_ERROR_ARGUMENT, "mask_blocks[2] is -1");
-    for (int list = 0; list < 7; list++) { /* of each sequence and head its own, one of them wrong; of the last none */
+    REFUSE(&g, bits);
+    make_good(&g, FOVEA_MASK_RANGES);
+    REFUSE(&g, ranges);
+    make_good(&g, FOVEA_MASK_BLOCKS);
+    REFUSE(&g, blocks);
+    for (int list = 0; list < 7; list++) { /* each sequence and head has its own, one of them wrong; at last none */
         make_good(&g, FOVEA_MASK_BLOCKS);
         g.desc.mask = fovea_tensor_bhtd(g.numbers, FOVEA_DTYPE_I64, 2, 3, 1, 3);
         for (int i = 1; i < 6; i++)
             memcpy(g.numbers + 3 * i, g.numbers, 3 * sizeof *g.numbers);
         g.numbers[3 * list + 2] = 4;
-        check_create("lists of heads", &g, list < 6 ? FOVEA_ERROR_ARGUMENT : FOVEA_OK,
-                     list < 6 ? "row block 1 is from 2 to 4" : NULL);
+        check_create(&g, list < 6 ? FOVEA_ERROR_ARGUMENT : FOVEA_OK, list < 6 ? "row block 1 is from 2 to 4" : NULL);
     }
     fovea_mask *mask;
     make_good(&g, FOVEA_MASK_BITS);
@@ -128,7 +122,6 @@ static void test_wrong_args(void) {
     good_mask g;
     for (int i = 0; i < 8; i++) {
         fovea_mask *mask = NULL;
-        fovea_attention_plan *plan;
         fovea_attention_stats stats;
         make_good(&g, FOVEA_MASK_RANGES);
         g.desc.q_len -= i == 1;
@@ -157,10 +150,8 @@ static void test_wrong_args(void) {
                     {FOVEA_ERROR_SHAPE, "prepared is a mask of 3 x 3 x 10 x 20"},
                     {FOVEA_ERROR_SHAPE, "prepared is a mask of 2 x 2 x 10 x 20"},
                     {FOVEA_ERROR_SHAPE, "prepared is a mask of 2 x 3 x 10 x 19"}};
-        test_check(fovea_attention_plan_create(ctx, &c.desc, &plan) == FOVEA_OK, "%s", fovea_error_detail());
-        check_status(want[i].words, fovea_attention_execute(plan, &args, NULL, 0), want[i].status, want[i].words);
+        check_status(want[i].words, attention_once(ctx, &c.desc, &args), want[i].status, want[i].words);
         outputs_same(out, blank, "%s", want[i].words);
-        fovea_attention_plan_destroy(plan);
         fovea_mask_destroy(mask);
     }
     inputs_free(in);

@@ -302,10 +302,7 @@ static int64_t run_distant(distant way, int64_t keys, fovea_score_kind kind, boo
     args.scores = &scores;
     args.summary = &summary;
     args.stats = &stats;
-    fovea_attention_plan *plan;
-    test_check(fovea_attention_plan_create(ctx, d, &plan) == FOVEA_OK, "plan: %s", fovea_error_detail());
-    test_check(fovea_attention_execute(plan, &args, NULL, 0) == FOVEA_OK, "execute: %s", fovea_error_detail());
-    fovea_attention_plan_destroy(plan);
+    test_check(attention_once(ctx, d, &args) == FOVEA_OK, "execute: %s", fovea_error_detail());
     return stats.visited_tiles;
 }
 
@@ -359,7 +356,6 @@ static void test_packed(void) {
             mask[i] = packed_sees(pattern, i / TOKENS, i % TOKENS);
         for (int prepared = 0; prepared < 2; prepared++) {
             fovea_attention_args args = case_args(in, out[prepared]);
-            fovea_attention_plan *plan;
             fovea_mask *of = NULL;
             args.q_cu_seqlens = args.kv_cu_seqlens = ends;
             if (prepared) {
@@ -373,9 +369,7 @@ static void test_packed(void) {
                 args.mask.data = NULL;
             }
             d.mask = prepared ? FOVEA_MASK_PREPARED : FOVEA_MASK_BOOLEAN;
-            check_status("a plan", fovea_attention_plan_create(ctx, &d, &plan), FOVEA_OK, NULL);
-            check_status("packed", fovea_attention_execute(plan, &args, NULL, 0), FOVEA_OK, NULL);
-            fovea_attention_plan_destroy(plan);
+            check_status("packed", attention_once(ctx, &d, &args), FOVEA_OK, NULL);
             fovea_mask_destroy(of);
         }
         outputs_same(out[1], out[0], "a prepared mask of packed sequences, pattern %d", pattern);
