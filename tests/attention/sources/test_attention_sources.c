@@ -48,7 +48,7 @@ static fovea_attention_plan *plan_of(const fovea_context *ctx, const fovea_atten
     const fv_keys_source *keys = fv_keys_sources[choice->k - 1];
     const fv_values_source *values = fv_values_sources[choice->v - 1];
     test_check(!plan->sources.keys[layout] || plan->sources.keys[layout]->layouts >> layout & 1,
-               "keys %s are taken in a layout that they do not read (%s)", plan->sources.keys[layout]->name, text);
+               "keys are taken in a layout that their source does not read (%s)", text);
     if (plan->sources.k[keys->id] && plan->sources.v[values->id] && (keys->layouts >> layout & 1)) {
         test_check(plan->sources.keys[layout] == keys && plan->sources.values[layout] == values,
                    "keys %s and values %s serve, and were not taken (%s)", keys->name, values->name, text);
