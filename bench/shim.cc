@@ -100,8 +100,15 @@ extern "C" int shim_run(const shim_bench *benches, int count, const shim_options
     }
     if (options->json)
         words.push_back(std::string("--benchmark_out=") + options->json);
-    for (int i = 0; i < options->passed_count; i++)
+    std::string file = options->json ? options->json : "", format = "json";
+    for (int i = 0; i < options->passed_count; i++) {
         words.push_back(options->passed[i]);
+        const std::string word = words.back(), name = word.substr(0, word.find('=') + 1);
+        if (name == "--benchmark_out=")
+            file = word.substr(name.size());
+        if (name == "--benchmark_out_format=")
+            format = word.substr(name.size());
+    }
     std::vector<char *> argv;
     for (auto &word : words)
         argv.push_back(&word[0]);
@@ -118,9 +125,9 @@ extern "C" int shim_run(const shim_bench *benches, int count, const shim_options
     }
     Table console(isatty(STDOUT_FILENO) ? Table::OO_Color : Table::OO_None);
     File json;
-    benchmark::RunSpecifiedBenchmarks(&console, options->json ? &json : nullptr, ".");
+    benchmark::RunSpecifiedBenchmarks(&console, !file.empty() && format == "json" ? &json : nullptr, ".");
     benchmark::Shutdown();
     if (lost)
-        std::cerr << "fovea-bench: " << options->json << ": not written completely\n";
+        std::cerr << "fovea-bench: " << file << ": not written completely\n";
     return lost || failed;
 }
