@@ -46,15 +46,6 @@ model *model_make(void) {
     return m;
 }
 
-const array *model_array(const model *m, const char *prefix, const char *suffix) {
-    char name[80];
-    snprintf(name, sizeof name, "%s%s", prefix, suffix);
-    for (int i = 0; i < m->count; i++)
-        if (strcmp(m->arrays[i].name, name) == 0)
-            return &m->arrays[i];
-    abort();
-}
-
 void model_write(const model *m, const char *path, int index, damage how) {
     static char header[HEADER_MOST];
     strcpy(header, "{");

@@ -10,7 +10,6 @@ enum {
     INNER = 96,
     LAYERS = 2,
     HEADS = 4,
-    HEAD_DIM = WIDTH / HEADS,
     TOKENS = 9,
     ARRAYS = 5 + 16 * LAYERS,
     FLOATS_MOST = 24000,
@@ -32,9 +31,6 @@ typedef struct model {
 
 /* From the test's seed; freed by free(). */
 model *model_make(void);
-
-/* The array PREFIX SUFFIX, which must be there. */
-const array *model_array(const model *m, const char *prefix, const char *suffix);
 
 /* Writes the model as a safetensors file; the array of that index (or -1) left out, of another dtype, or of another
  * shape. */

@@ -1,11 +1,11 @@
 /* test-inspect-figures: the figures of heads with known answers, and of random ones against another way to compute
- * them, from the matrices themselves: W in full, Gram-Schmidt, singular values by Jacobi's rotations. */
+ * them, from the matrices themselves: W in full, and the singular values and bases of each. */
 #include "figures.h"
 
 #include "test.h"
 
+#include <lapacke.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { Q, K, V, MOST = 16 };
@@ -165,46 +165,16 @@ static double inner(const matrix *a, int i, const matrix *b, int j) {
     return sum;
 }
 
-/* An orthonormal base of the columns. */
-static matrix gram_schmidt(matrix m) {
-    for (int round = 0; round < 2; round++)
-        for (int c = 0; c < m.columns; c++) {
-            for (int before = 0; before < c; before++) {
-                const double along = inner(&m, before, &m, c);
-                for (int r = 0; r < m.rows; r++)
-                    m.at[r][c] -= along * m.at[r][before];
-            }
-            const double length = sqrt(inner(&m, c, &m, c));
-            for (int r = 0; r < m.rows; r++)
-                m.at[r][c] /= length;
-        }
-    return m;
-}
-
-static int falling(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x < y) - (x > y);
-}
-
-/* One-sided Jacobi: turns pairs of columns until all are orthogonal; their lengths are the singular values. */
-static void singular_values(matrix m, double *values) {
-    for (int sweep = 0; sweep < 40; sweep++)
-        for (int i = 0; i < m.columns; i++)
-            for (int j = i + 1; j < m.columns; j++) {
-                const double a = inner(&m, i, &m, i), b = inner(&m, j, &m, j), c = inner(&m, i, &m, j);
-                if (c == 0.0)
-                    continue;
-                const double z = (b - a) / (2.0 * c), t = (z < 0.0 ? -1.0 : 1.0) / (fabs(z) + hypot(1.0, z));
-                const double cosine = 1.0 / hypot(1.0, t), sine = cosine * t;
-                for (int r = 0; r < m.rows; r++) {
-                    const double x = m.at[r][i], y = m.at[r][j];
-                    m.at[r][i] = cosine * x - sine * y;
-                    m.at[r][j] = sine * x + cosine * y;
-                }
-            }
-    for (int c = 0; c < m.columns; c++)
-        values[c] = sqrt(inner(&m, c, &m, c));
-    qsort(values, (size_t)m.columns, sizeof *values, falling);
+/* Singular values, falling, and in base, unless it is NULL, an orthonormal base of the columns. */
+static void decompose(matrix m, double *values, matrix *base) {
+    double none[MOST * MOST];
+    const lapack_int rows = m.rows, columns = m.columns, n = rows < columns ? rows : columns;
+    matrix u = {.rows = m.rows, .columns = n};
+    test_check(LAPACKE_dgesdd(LAPACK_ROW_MAJOR, 'S', rows, columns, m.at[0], MOST, values, u.at[0], MOST, none, MOST) ==
+                   0,
+               "LAPACK failed");
+    if (base != NULL)
+        *base = u;
 }
 
 static void test_reference(int rows, int columns) {
@@ -228,7 +198,7 @@ static void test_reference(int rows, int columns) {
             symmetric += pow((w.at[i][j] + w.at[j][i]) / 2.0, 2.0);
         }
     expect("symmetry from W", f, FIGURE_SYMMETRY, symmetric / all);
-    singular_values(w, values);
+    decompose(w, values, NULL);
     for (int i = 0; i < columns; i++)
         sum += values[i];
     for (int i = 0; i < columns; i++)
@@ -246,12 +216,14 @@ static void test_reference(int rows, int columns) {
             }
         expect("cosine", f, FIGURE_COSINE + p, ab / sqrt(aa * bb));
         expect("distance", f, FIGURE_DISTANCE + p, sqrt(difference / (aa + bb)));
-        const matrix qa = gram_schmidt(*a), qb = gram_schmidt(*b);
+        matrix qa, qb;
+        decompose(*a, values, &qa);
+        decompose(*b, values, &qb);
         matrix product = {.rows = columns, .columns = columns};
         for (int i = 0; i < columns; i++)
             for (int j = 0; j < columns; j++)
                 product.at[i][j] = inner(&qa, i, &qb, j);
-        singular_values(product, values);
+        decompose(product, values, NULL);
         for (int i = 0; i < columns; i++)
             mean += acos(fmin(values[i], 1.0)) * 180.0 / acos(-1.0) / columns;
         expect("mean angle", f, FIGURE_ANGLE + p, mean);
