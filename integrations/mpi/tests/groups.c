@@ -9,6 +9,24 @@ int rank, ranks;
 int64_t seed = 1;
 static int64_t passed, failed;
 
+int group_begin(int *argc, char ***argv, int level) {
+    MPI_Init_thread(argc, argv, level, &level);
+    return level;
+}
+
+fovea_context *group_context(fovea_isa isa, int threads) {
+    fovea_context *ctx = NULL;
+    fovea_context_options options;
+    fovea_context_options_init(&options);
+    options.isa = isa;
+    options.threads = threads;
+    options.threads_backend = FOVEA_THREADS_POOL;
+    options.tuning_file = "";
+    if (fovea_context_create(&options, &ctx) != FOVEA_OK)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    return ctx;
+}
+
 bool group_next(void) {
     enum { MOST = 7, ROUNDS = 3 };
     static const char colours[ROUNDS][MOST] = {{0, 1, 0, 2, 0, 1, 0}, {0, 1, 2, 0, 1, 0, 1}, {0}};

@@ -15,15 +15,8 @@ enum { CHANNELS = 32, HEADS = 8 };
 static fovea_context *usual, *other; /* of FASTEST: exact, and bf16_tile */
 
 static fovea_context *context_of(const char *arithmetic) {
-    fovea_context *ctx = NULL;
-    fovea_context_options options;
-    fovea_context_options_init(&options);
-    options.threads = 2;
-    options.threads_backend = FOVEA_THREADS_POOL;
-    options.tuning_file = "";
     setenv("FOVEA_ARITHMETIC", arithmetic, 1);
-    if (fovea_context_create(&options, &ctx) != FOVEA_OK)
-        MPI_Abort(MPI_COMM_WORLD, 1);
+    fovea_context *ctx = group_context(FOVEA_ISA_BEST, 2);
     unsetenv("FOVEA_ARITHMETIC");
     return ctx;
 }
@@ -140,8 +133,7 @@ static void try_offsets(int64_t min, int64_t max, bool served) {
 }
 
 int main(int argc, char **argv) {
-    int level;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
+    group_begin(&argc, &argv, MPI_THREAD_FUNNELED);
     usual = context_of("exact");
     other = context_of("bf16_tile");
     while (group_next()) {

@@ -282,15 +282,9 @@ static bool append_first(void) {
 }
 
 int main(int argc, char **argv) {
-    int level;
     const bool single = argc > 1 && strcmp(argv[1], "single") == 0;
-    MPI_Init_thread(&argc, &argv, single ? MPI_THREAD_SINGLE : MPI_THREAD_FUNNELED, &level);
-    fovea_context_options options;
-    fovea_context_options_init(&options);
-    options.threads = 1;
-    options.tuning_file = "";
-    if (fovea_context_create(&options, &ctx) != FOVEA_OK)
-        MPI_Abort(MPI_COMM_WORLD, 1);
+    group_begin(&argc, &argv, single ? MPI_THREAD_SINGLE : MPI_THREAD_FUNNELED);
+    ctx = group_context(FOVEA_ISA_BEST, 1);
     while (group_next()) {
         if (!check(open_all() && append_first(), "%s", fovea_mpi_error_detail()))
             MPI_Abort(MPI_COMM_WORLD, 1);

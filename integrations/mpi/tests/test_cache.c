@@ -282,22 +282,17 @@ static void test_full(rng *r) {
 int main(int argc, char **argv) {
     const char *scaled = getenv("FOVEA_TEST_SCALE");
     int64_t cases = (int64_t)(20 * (scaled ? atof(scaled) : 1)) + 3;
-    int level;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
+    group_begin(&argc, &argv, MPI_THREAD_FUNNELED);
     for (int i = 1; i + 1 < argc; i += 2) {
         cases = strcmp(argv[i], "--cases") == 0 ? atoll(argv[i + 1]) : cases;
         seed = strcmp(argv[i], "--seed") == 0 ? atoll(argv[i + 1]) : seed;
     }
-    fovea_context_options options;
-    fovea_context_options_init(&options);
-    options.threads = 2;
-    options.threads_backend = FOVEA_THREADS_POOL;
-    options.tuning_file = "";
+    ctx = group_context(FOVEA_ISA_BEST, 2);
     fovea_rope_desc turn;
     fovea_rope_desc_init(&turn);
     turn.rotary_dim = 8;
     fovea_rope *rope;
-    if (fovea_context_create(&options, &ctx) != FOVEA_OK || fovea_rope_create(&turn, &rope) != FOVEA_OK)
+    if (fovea_rope_create(&turn, &rope) != FOVEA_OK)
         MPI_Abort(MPI_COMM_WORLD, 1);
     while (group_next()) {
         rng r = {(uint64_t)(seed + ranks)};

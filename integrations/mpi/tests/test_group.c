@@ -161,18 +161,12 @@ static void test_linear(rng *r) {
 }
 
 int main(int argc, char **argv) {
-    int level;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
+    group_begin(&argc, &argv, MPI_THREAD_FUNNELED);
     if (argc == 3 && strcmp(argv[1], "--seed") == 0)
         seed = atoll(argv[2]);
     while (group_next()) {
-        fovea_context_options options;
-        fovea_context_options_init(&options);
-        options.isa = rank % 3 == 1 ? FOVEA_ISA_SCALAR : FOVEA_ISA_BEST;
-        options.threads = 1 + rank % 2;
-        options.threads_backend = FOVEA_THREADS_POOL;
-        options.tuning_file = "";
-        if (fovea_context_create(&options, &ctx) != FOVEA_OK || fovea_mpi_group_create(comm, &group) != FOVEA_OK)
+        ctx = group_context(rank % 3 == 1 ? FOVEA_ISA_SCALAR : FOVEA_ISA_BEST, 1 + rank % 2);
+        if (fovea_mpi_group_create(comm, &group) != FOVEA_OK)
             MPI_Abort(comm, 1);
         rng r = {(uint64_t)(seed + ranks)};
         test_shares();

@@ -290,21 +290,13 @@ int main(int argc, char **argv) {
     const double scale = scaled ? atof(scaled) : 1;
     int64_t cases = (int64_t)(80 * scale) + 1;
     const int fraction = scale < 0.2 ? 7 : scale < 1 ? 3 : 1;
-    int level;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
+    group_begin(&argc, &argv, MPI_THREAD_FUNNELED);
     for (int i = 1; i + 1 < argc; i += 2) {
         cases = strcmp(argv[i], "--cases") == 0 ? atoll(argv[i + 1]) : cases;
         seed = strcmp(argv[i], "--seed") == 0 ? atoll(argv[i + 1]) : seed;
     }
-    for (int i = 0; i < 2; i++) {
-        fovea_context_options options;
-        fovea_context_options_init(&options);
-        options.threads = i ? 3 : 1;
-        options.threads_backend = FOVEA_THREADS_POOL;
-        options.tuning_file = "";
-        if (fovea_context_create(&options, &contexts[i]) != FOVEA_OK)
-            MPI_Abort(MPI_COMM_WORLD, 1);
-    }
+    for (int i = 0; i < 2; i++)
+        contexts[i] = group_context(FOVEA_ISA_BEST, i ? 3 : 1);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     const bool groups = ranks == 7;
     cases = groups ? cases / 3 + 1 : cases;

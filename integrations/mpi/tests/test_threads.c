@@ -137,21 +137,12 @@ static void test(const fovea_context *ctx) {
 
 int main(int argc, char **argv) {
     enum { SKIPPED = 77 };
-    int level;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
-    if (level < MPI_THREAD_MULTIPLE) {
+    if (group_begin(&argc, &argv, MPI_THREAD_MULTIPLE) < MPI_THREAD_MULTIPLE) {
         printf("SKIPPED: this MPI does not provide MPI_THREAD_MULTIPLE\n");
         MPI_Finalize();
         return SKIPPED;
     }
-    fovea_context *ctx;
-    fovea_context_options options;
-    fovea_context_options_init(&options);
-    options.threads = 2;
-    options.threads_backend = FOVEA_THREADS_POOL;
-    options.tuning_file = "";
-    if (fovea_context_create(&options, &ctx) != FOVEA_OK)
-        MPI_Abort(MPI_COMM_WORLD, 1);
+    fovea_context *ctx = group_context(FOVEA_ISA_BEST, 2);
     while (group_next())
         test(ctx);
     fovea_context_destroy(ctx);
