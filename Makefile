@@ -79,7 +79,7 @@ test:
 	@start=$$(date +%s); $(MAKE) --no-print-directory fetch && FETCHED=$$(($$(date +%s) - start)) cmake/test.sh $(TEST)
 
 test-all: fetch setup-emulators setup-mpich
-	@python3 tools/models/tokenizers/fetch.py build/models/llama.cpp-vocabularies || echo 'SKIPPED: tests with vocabularies of llama.cpp'
+	@python3 integrations/ggml/fetch.py --vocabularies build/models/llama.cpp-vocabularies || echo 'SKIPPED: tests with vocabularies of llama.cpp'
 	@cmake/test.sh $(TEST_ALL) $(if $(filter aarch64 arm64,$(shell uname -m)),,$(TEST_AARCH64))
 
 test-aarch64: setup-emulators

@@ -127,8 +127,7 @@ static void check_file(const char *path) {
     gguf *f;
     text_codec *c = NULL;
     if (access(path, F_OK) != 0) {
-        test_skip("%s does not exist: python3 tools/models/tokenizers/fetch.py FOLDER fetches llama.cpp's vocabularies",
-                  path);
+        test_skip("%s does not exist: python3 integrations/ggml/fetch.py --vocabularies FOLDER fetches it", path);
         return;
     }
     name_of(path, name);
