@@ -139,8 +139,7 @@ enum { CASES = sizeof cases / sizeof cases[0] };
 
 /* Computes a case; to: its elements. Negative positions stand for a cache that is shifted. */
 static int64_t compute(int i, ggml_backend_t backend, bool negative, float *to) {
-    struct ggml_context *ctx = ggml_init(
-        (struct ggml_init_params){.mem_size = 32 * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true});
+    struct ggml_context *ctx = context_of(32);
     operands o = {ctx, ggml_new_tensor_4d(ctx, GGML_TYPE_F32, 96, 50, 6, 3),
                   ggml_new_tensor_4d(ctx, GGML_TYPE_F32, 96, 50, 6, 3), ggml_new_tensor_1d(ctx, GGML_TYPE_I32, 50)};
     tensor *y = cases[i].build(o);
@@ -187,8 +186,7 @@ static void test_case(int i, ggml_backend_t cpu, ggml_backend_t *fovea, bool neg
 
 /* SCALE rounds the product before it adds: a contracted one has what the product's rounding lost, 2^-46. */
 static void test_contraction(ggml_backend_t backend) {
-    struct ggml_context *ctx = ggml_init(
-        (struct ggml_init_params){.mem_size = 8 * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true});
+    struct ggml_context *ctx = context_of(8);
     tensor *x = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 100),
            *y = ggml_scale_bias(ctx, x, 0x1.000002p0f, -0x1.000004p0f);
     struct ggml_cgraph *graph = ggml_new_graph(ctx);
@@ -209,8 +207,7 @@ static void test_divisors(ggml_backend_t cpu, ggml_backend_t backend) {
     static const float divisors[3][DIMS / 2] = {
         {1, 2, 3, 4, 5, 6, 7, 8}, {1, 2, 3, 4, 5, 6, 7, 9}, {0, -1, -0.0f, 0.5f, -0.25f, NAN, INFINITY, -INFINITY}};
     for (int mode = 0; mode <= 2; mode += 2) {
-        struct ggml_context *ctx = ggml_init((struct ggml_init_params){
-            .mem_size = 16 * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true});
+        struct ggml_context *ctx = context_of(16);
         tensor *x = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, DIMS, 1, TOKENS), *d[3], *y[3];
         tensor *positions = ggml_new_tensor_1d(ctx, GGML_TYPE_I32, TOKENS);
         struct ggml_cgraph *graph = ggml_new_graph(ctx);
@@ -247,8 +244,7 @@ static void test_divisors(ggml_backend_t cpu, ggml_backend_t backend) {
 
 /* A row that is not there is an error, and nothing beyond the tensor is read. */
 static void test_out_of_range(ggml_backend_t backend) {
-    struct ggml_context *ctx = ggml_init(
-        (struct ggml_init_params){.mem_size = 8 * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true});
+    struct ggml_context *ctx = context_of(8);
     tensor *a = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 8, 4), *row = ggml_new_tensor_1d(ctx, GGML_TYPE_I32, 1);
     struct ggml_cgraph *graph = ggml_new_graph(ctx);
     ggml_build_forward_expand(graph, ggml_get_rows(ctx, a, row));
@@ -277,6 +273,5 @@ int main(void) {
     for (int t = 0; t < 4; t++)
         ggml_backend_free(fovea[t]);
     ggml_backend_free(cpu);
-    printf("%s\n", failed ? "failed" : "passed");
-    return failed != 0;
+    return end();
 }

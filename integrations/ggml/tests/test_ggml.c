@@ -183,8 +183,7 @@ static bool abort_at(void *data) { return (*(int *)data)-- == 0; }
 static void test_abort(void) {
     ggml_backend_t backend = make_fovea(reg, 2);
     problem_tensors s = problem_make(&problems[2]);
-    struct ggml_context *ctx = ggml_init(
-        (struct ggml_init_params){.mem_size = 8 * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true});
+    struct ggml_context *ctx = context_of(8);
     struct ggml_cgraph *graph = ggml_new_graph(ctx);
     for (int i = 0; i < 3; i++)
         ggml_build_forward_expand(graph, ggml_flash_attn_ext(ctx, s.q, s.k, s.v, s.mask, 1, 0, 0));
@@ -281,8 +280,7 @@ static void test_scheduler(bool taken) {
         backends[0] = make_fovea(reg, 2);
         n = 2;
     }
-    struct ggml_context *ctx = ggml_init(
-        (struct ggml_init_params){.mem_size = 16 * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true});
+    struct ggml_context *ctx = context_of(16);
     struct ggml_tensor *square = ggml_sqr(ctx, s.q),
                        *out = ggml_flash_attn_ext(ctx, square, s.k, s.v, s.mask, 0.1f, 0, 0);
     struct ggml_tensor *sum = ggml_sum(ctx, ggml_sqr(ctx, out));
