@@ -106,11 +106,7 @@ void attend(both *x, rng *r) {
     }
     const int64_t queries = d.batch * d.q_heads * d.q_len;
     float *q = floats(r, queries * d.head_dim), *sinks = floats(r, d.q_heads), *slopes = floats(r, d.q_heads);
-    float *out[2], *lse[2], *mine[2];
-    for (int i = 0; i < 2; i++) {
-        out[i] = malloc((size_t)(queries * d.value_dim) * sizeof(float));
-        lse[i] = malloc((size_t)queries * sizeof(float));
-    }
+    float *out = malloc((size_t)(queries * d.value_dim) * sizeof *out), *lse = malloc((size_t)queries * sizeof *lse);
     uint16_t *q16 = (void *)q; /* any 16 bits that are small numbers */
     for (int64_t i = 0; d.dtype == FOVEA_DTYPE_BF16 && i < queries * d.head_dim; i++)
         q16[i] = (uint16_t)(0x3e00 + rng_below(r, 400) + (rng_below(r, 2) << 15));
@@ -123,8 +119,8 @@ void attend(both *x, rng *r) {
     args.kv_lens = rng_below(r, 2) ? lens : NULL;
     args.q_offsets = d.causal == FOVEA_CAUSAL_OFFSET ? offsets : NULL;
     args.sinks = d.has_sinks ? sinks : NULL;
-    args.out = fovea_tensor_bhtd(out[0], FOVEA_DTYPE_F32, d.batch, d.q_heads, d.q_len, d.value_dim);
-    args.lse = fovea_tensor_bhtd(lse[0], FOVEA_DTYPE_F32, d.batch, d.q_heads, d.q_len, 1);
+    args.out = fovea_tensor_bhtd(out, FOVEA_DTYPE_F32, d.batch, d.q_heads, d.q_len, d.value_dim);
+    args.lse = fovea_tensor_bhtd(lse, FOVEA_DTYPE_F32, d.batch, d.q_heads, d.q_len, 1);
     if (d.relative == FOVEA_RELATIVE_ALIBI)
         args.relative = fovea_tensor_bhtd(slopes, FOVEA_DTYPE_F32, 1, d.q_heads, 1, 1);
     fovea_attention_plan *plan;
@@ -147,22 +143,12 @@ void attend(both *x, rng *r) {
     fovea_status status = fovea_mpi_attention_plan_create(comm, ctx, &over, &over_plan);
     if (!check(status == FOVEA_OK, "plan over ranks: %s; %s", fovea_mpi_error_detail(), x->text))
         MPI_Abort(comm, 1);
-    const int64_t own = fovea_mpi_attention_queries(over_plan, rank);
-    float *own_q = malloc((size_t)(queries * d.head_dim) * sizeof(float));
-    mine[0] = malloc((size_t)(queries * d.value_dim) * sizeof(float));
-    mine[1] = malloc((size_t)queries * sizeof(float));
-    const fovea_tensor all_q = args.q;
-    args.q = fovea_tensor_bhtd(own_q, d.dtype, d.batch, d.q_heads, own, d.head_dim);
-    const int64_t row = d.head_dim * (d.dtype == FOVEA_DTYPE_F32 ? 4 : 2);
-    int64_t first, count, at = 0;
-    for (int64_t i = 0; (count = fovea_mpi_attention_query_stripe(over_plan, rank, i, &first)) > 0; i++, at += count)
-        for (int64_t h = 0; h < d.batch * d.q_heads; h++)
-            memcpy((char *)own_q + (h * own + at) * row, (const char *)all_q.data + (h * d.q_len + first) * row,
-                   (size_t)(count * row));
+    const fovea_attention_args whole = args;
+    args.q = part_of(&whole.q, over_plan, rank, fovea_mpi_attention_query_stripe, true);
+    args.out = part_of(&whole.out, over_plan, rank, fovea_mpi_attention_query_stripe, false);
+    args.lse = part_of(&whole.lse, over_plan, rank, fovea_mpi_attention_query_stripe, false);
     args.cache = NULL;
     args.cache_sequences = spread;
-    args.out = fovea_tensor_bhtd(mine[0], FOVEA_DTYPE_F32, d.batch, d.q_heads, own, d.value_dim);
-    args.lse = fovea_tensor_bhtd(mine[1], FOVEA_DTYPE_F32, d.batch, d.q_heads, own, 1);
     const size_t size = fovea_mpi_attention_plan_workspace_size(over_plan);
     unsigned char *workspace = malloc(size + 8);
     memset(workspace, 0xff, size + 8);
@@ -170,28 +156,15 @@ void attend(both *x, rng *r) {
     for (int i = 0; i < 8; i++)
         check(workspace[size + (size_t)i] == 0xff, "writes past the workspace; %s", x->text);
     same(x, want, status, "attend");
-    at = 0;
-    for (int64_t i = 0; want == FOVEA_OK && status == FOVEA_OK &&
-                        (count = fovea_mpi_attention_query_stripe(over_plan, rank, i, &first)) > 0;
-         i++, at += count)
-        for (int64_t h = 0; h < d.batch * d.q_heads; h++) {
-            const size_t bytes = (size_t)(count * d.value_dim) * sizeof(float);
-            check(memcmp(mine[0] + (h * own + at) * d.value_dim, out[0] + (h * d.q_len + first) * d.value_dim, bytes) ==
-                      0,
-                  "out differs: q_len %" PRId64 ", causal %d, window %" PRId64 ", method %d; %s", d.q_len,
-                  (int)d.causal, d.window_left, (int)over.method, x->text);
-            check(memcmp(mine[1] + h * own + at, lse[0] + h * d.q_len + first, (size_t)count * sizeof(float)) == 0,
-                  "lse differs; %s", x->text);
-        }
-    fovea_mpi_attention_plan_destroy(over_plan);
-    free(workspace);
-    free(own_q);
-    free(q);
-    free(sinks);
-    free(slopes);
-    for (int i = 0; i < 2; i++) {
-        free(out[i]);
-        free(lse[i]);
-        free(mine[i]);
+    if (want == FOVEA_OK && status == FOVEA_OK) {
+        check(part_same(&args.out, &whole.out, over_plan, rank, fovea_mpi_attention_query_stripe),
+              "out differs: q_len %" PRId64 ", causal %d, window %" PRId64 ", method %d; %s", d.q_len, (int)d.causal,
+              d.window_left, (int)over.method, x->text);
+        check(part_same(&args.lse, &whole.lse, over_plan, rank, fovea_mpi_attention_query_stripe), "lse differs; %s",
+              x->text);
     }
+    void *const all[] = {workspace, q, sinks, slopes, out, lse, args.q.data, args.out.data, args.lse.data};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        free(all[i]);
+    fovea_mpi_attention_plan_destroy(over_plan);
 }
