@@ -52,16 +52,11 @@ static void use(gguf *f, complaint to) {
 
 /* A sound part of two. */
 static void make_part(made_gguf *g, uint32_t no) {
-    g->size = 0;
-    memcpy(g->bytes, "GGUF", 4);
-    g->size = 4;
-    made_bits(g, 3, 4);
-    made_bits(g, 1, 8);
-    made_bits(g, 3, 8);
+    made_begin(g, 1, 3);
     made_u32(g, "split.no", no);
     made_u32(g, "split.count", 2);
     made_u32(g, "split.tensors.count", 2);
-    made_tensor(g, no == 0 ? "a" : "b", 64, GGUF_F32S, 0);
+    made_tensor(g, no == 0 ? "a" : "b", 64, 0, GGUF_F32S, 0);
     while (g->size % 32 != 0)
         made_bits(g, 0, 1);
     for (int i = 0; i < 64; i++)

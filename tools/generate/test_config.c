@@ -46,22 +46,13 @@ static void write_settings(const config_case *c, const char *path) {
     int more = 0;
     while (more < MORE_MOST && c->more[more].key != NULL)
         more++;
-    memcpy(g.bytes, "GGUF", 4);
-    g.size = 4;
-    made_bits(&g, 3, 4);
-    made_bits(&g, 1, 8);
-    made_bits(&g, (uint64_t)(1 + count + more), 8);
+    made_begin(&g, 1, (uint64_t)(1 + count + more));
     made_word(&g, "general.architecture", c->architecture);
     for (int i = 0; i < count; i++)
         put(&g, c->architecture, &own[i]);
     for (int i = 0; i < more; i++)
         put(&g, c->architecture, &c->more[i]);
-    made_text(&g, "token_embd.weight");
-    made_bits(&g, 2, 4);
-    made_bits(&g, WIDTH, 8);
-    made_bits(&g, WORDS, 8);
-    made_bits(&g, GGUF_F32S, 4);
-    made_bits(&g, 0, 8);
+    made_tensor(&g, "token_embd.weight", WIDTH, WORDS, GGUF_F32S, 0);
     while (g.size % 32 != 0)
         made_bits(&g, 0, 1);
     for (int i = 0; i < 4 * WIDTH * WORDS; i++)

@@ -99,22 +99,13 @@ static void make_header(const layout *l, made_gguf *g) {
                                             {"llama.attention.layer_norm_rms_epsilon", GGUF_F32, 1e-5, NULL},
                                             {"llama.rope.freq_base", GGUF_F32, 10000, NULL}};
     const int count = sizeof settings / sizeof settings[0];
-    memcpy(g->bytes, "GGUF", 4);
-    g->size = 4;
-    made_bits(g, 3, 4);
-    made_bits(g, ARRAYS - !l->own_head, 8);
-    made_bits(g, (uint64_t)count, 8);
+    made_begin(g, ARRAYS - !l->own_head, (uint64_t)count);
     for (int i = 0; i < count; i++)
         made_value(g, &settings[i]);
     int64_t place = 0;
     for (int i = 0; i < ARRAYS - !l->own_head; i++) {
-        made_text(g, arrays[i].name);
-        made_bits(g, arrays[i].rows > 0 ? 2 : 1, 4);
-        made_bits(g, arrays[i].columns, 8);
-        if (arrays[i].rows > 0)
-            made_bits(g, arrays[i].rows, 8);
-        made_bits(g, arrays[i].rows > 0 ? l->type[i] : GGUF_F32S, 4);
-        made_bits(g, (uint64_t)place, 8);
+        made_tensor(g, arrays[i].name, arrays[i].columns, arrays[i].rows, arrays[i].rows > 0 ? l->type[i] : GGUF_F32S,
+                    (uint64_t)place);
         place += (array_bytes(l, i) + 31) / 32 * 32;
     }
     while (g->size % 32 != 0)

@@ -44,10 +44,23 @@ static inline void made_array(made_gguf *g, const char *key, gguf_kind element, 
     made_bits(g, count, 8);
 }
 
-static inline void made_tensor(made_gguf *g, const char *name, uint64_t columns, gguf_type type, uint64_t place) {
+/* The head of a file of some arrays and settings. */
+static inline void made_begin(made_gguf *g, uint64_t arrays, uint64_t values) {
+    memcpy(g->bytes, "GGUF", 4);
+    g->size = 4;
+    made_bits(g, 3, 4);
+    made_bits(g, arrays, 8);
+    made_bits(g, values, 8);
+}
+
+/* An array's entry. rows 0: a vector. */
+static inline void made_tensor(made_gguf *g, const char *name, uint64_t columns, uint64_t rows, gguf_type type,
+                               uint64_t place) {
     made_text(g, name);
-    made_bits(g, 1, 4);
+    made_bits(g, rows > 0 ? 2 : 1, 4);
     made_bits(g, columns, 8);
+    if (rows > 0)
+        made_bits(g, rows, 8);
     made_bits(g, type, 4);
     made_bits(g, place, 8);
 }
@@ -90,12 +103,7 @@ static inline void made_good(made_gguf *g) {
                                           "a"),
                                          "<|im_start|>",
                                          "12"};
-    g->size = 0;
-    memcpy(g->bytes, "GGUF", 4);
-    g->size = 4;
-    made_bits(g, 3, 4);
-    made_bits(g, MADE_TENSORS, 8);
-    made_bits(g, MADE_VALUES, 8);
+    made_begin(g, MADE_TENSORS, MADE_VALUES);
     made_word(g, "general.architecture", "llama");
     made_u32(g, "general.alignment", 64);
     made_word(g, "tokenizer.ggml.model", "gpt2");
@@ -111,7 +119,7 @@ static inline void made_good(made_gguf *g) {
     made_text(g, "a b");
     made_text(g, "\xc4\xa0 a");
     for (int i = 0; i < MADE_TENSORS; i++)
-        made_tensor(g, names[i], 64, types[i], 256 * (uint64_t)i);
+        made_tensor(g, names[i], 64, 0, types[i], 256 * (uint64_t)i);
     while (g->size % 64 != 0)
         made_bits(g, 0, 1);
     for (int i = 0; i < 256 * MADE_TENSORS; i++) {
@@ -166,11 +174,7 @@ static inline void made_llama(made_gguf *g, const made_setting *settings) {
         all[i] = settings;
         count += i == count;
     }
-    memcpy(g->bytes, "GGUF", 4);
-    g->size = 4;
-    made_bits(g, 3, 4);
-    made_bits(g, MADE_ARRAYS + (more != NULL), 8);
-    made_bits(g, (uint64_t)count + 3, 8);
+    made_begin(g, MADE_ARRAYS + (more != NULL), (uint64_t)count + 3);
     for (int i = 0; i < count; i++)
         made_value(g, all[i]);
     made_array(g, "tokenizer.ggml.tokens", GGUF_TEXT, MADE_WORDS);
@@ -183,17 +187,11 @@ static inline void made_llama(made_gguf *g, const made_setting *settings) {
     made_text(g, "a b");
     uint64_t place = 0;
     for (int i = 0; i < MADE_ARRAYS; i++) {
-        made_text(g, arrays[i].name);
-        made_bits(g, arrays[i].rows > 0 ? 2 : 1, 4);
-        made_bits(g, arrays[i].columns, 8);
-        if (arrays[i].rows > 0)
-            made_bits(g, arrays[i].rows, 8);
-        made_bits(g, GGUF_F32S, 4);
-        made_bits(g, place, 8);
+        made_tensor(g, arrays[i].name, arrays[i].columns, arrays[i].rows, GGUF_F32S, place);
         place += 4 * arrays[i].columns * (arrays[i].rows > 0 ? arrays[i].rows : 1);
     }
     if (more != NULL)
-        made_tensor(g, more, MADE_KV, GGUF_F32S, place);
+        made_tensor(g, more, MADE_KV, 0, GGUF_F32S, place);
     while (g->size % 32 != 0)
         made_bits(g, 0, 1);
     for (int i = 0; i < MADE_ARRAYS; i++)
