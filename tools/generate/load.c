@@ -8,7 +8,7 @@
 static float *load_vector(const loading *l, const char *format, int64_t layer, const char *suffix, int64_t count) {
     char name[LOAD_NAME];
     load_name(format, layer, suffix, name);
-    return weights_load(l->w, name, 0, count, l->to);
+    return weights_load(l->m->ctx, l->w, name, 0, count, l->to);
 }
 
 /* A norm over that many channels; format NULL: the family has no such norm. GGUF has 1 added to Gemma's weights
@@ -149,7 +149,7 @@ static int load_words(const loading *l) {
 static int load_rope(const loading *l, fovea_rope_desc *desc, fovea_rope **rope) {
     static const char name[] = "rope_freqs.weight";
     float *divisors = NULL;
-    if (load_has(l, name) && (divisors = weights_load(l->w, name, 0, desc->rotary_dim / 2, l->to)) == NULL)
+    if (load_has(l, name) && (divisors = weights_load(l->m->ctx, l->w, name, 0, desc->rotary_dim / 2, l->to)) == NULL)
         return -1;
     desc->divisors = divisors;
     const fovea_status status = fovea_rope_create(desc, rope);
@@ -162,7 +162,7 @@ static int load_positions(const loading *l) {
     model *m = l->m;
     config *c = &m->config;
     if (c->gpt2) {
-        m->places = weights_load(l->w, c->names->places, c->most_tokens, c->width, l->to);
+        m->places = weights_load(l->m->ctx, l->w, c->names->places, c->most_tokens, c->width, l->to);
         return m->places != NULL ? 0 : -1;
     }
     return load_rope(l, &c->rope, &m->rope) != 0 ||

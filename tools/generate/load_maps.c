@@ -97,7 +97,7 @@ int load_matrix(const loading *l, const piece *p, const char *name, int64_t in, 
         *matrix = fovea_matrix_out_in(from->pages.data + p->first * from->pages.row_bytes, type, p->out, in);
         return 0;
     }
-    float *values = weights_load(l->w, name, p->in_out ? in : p->all, p->in_out ? p->all : in, l->to);
+    float *values = weights_load(l->m->ctx, l->w, name, p->in_out ? in : p->all, p->in_out ? p->all : in, l->to);
     if (values == NULL)
         return -1;
     type = float_type(l, name, values, in * p->all);
@@ -127,7 +127,7 @@ static int load_part(const loading *l, const piece *p, int64_t layer, int64_t in
         return -1;
     load_name(p->name, layer, ".bias", name);
     if (load_has(l, name)) {
-        from->bias = weights_load(l->w, name, 0, p->all, l->to);
+        from->bias = weights_load(l->m->ctx, l->w, name, 0, p->all, l->to);
         if (from->bias == NULL)
             return -1;
         part->bias = from->bias + p->first;

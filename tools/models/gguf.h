@@ -126,7 +126,7 @@ const gguf_tensor *gguf_find_tensor(const gguf *file, const char *name); /* or N
 
 /* All elements of an array as floats: exact for F32, F16, BF16, Q5_0 and MXFP4; what ggml's formulas give in float32
  * for the others. */
-int gguf_read_f32(const gguf *file, const gguf_tensor *tensor, float *values, complaint to);
+int gguf_read_f32(const fovea_context *ctx, const gguf *file, const gguf_tensor *tensor, float *values, complaint to);
 
 /* An array as it is in the file, whose pages stay mapped until gguf_unmap(), even if the file is closed. A file that
  * another program makes shorter meanwhile ends this one. */
@@ -140,13 +140,15 @@ typedef struct gguf_rows {
 int gguf_map(const gguf *file, const gguf_tensor *tensor, gguf_rows *rows, complaint to);
 void gguf_unmap(gguf_rows *rows); /* rows of zeros are allowed */
 
-/* Blocks (gguf_blocks.c): elements and bytes of one, 0 for a type that is not read; count blocks as floats. */
+/* Blocks (gguf_blocks.c): elements and bytes of one, 0 for a type that is not read; rows of whole
+ * blocks as floats, after an error (a scale that is no number) with the library's sentence. */
 enum { GGUF_TYPES = 64 };                  /* more than files number */
 const char *gguf_type_name(uint32_t type); /* ggml's: "Q4_K"; "unknown" */
 fovea_dtype gguf_dtype(gguf_type type);    /* the library's type of that name, 0 if it has none */
 bool gguf_quantized(gguf_type type);
 int gguf_block_elements(gguf_type type);
 int gguf_block_bytes(gguf_type type);
-void gguf_blocks_to_f32(gguf_type type, const uint8_t *from, int64_t count, float *to);
+fovea_status gguf_to_f32(const fovea_context *ctx, gguf_type type, const uint8_t *from, int64_t rows, int64_t columns,
+                         float *to);
 
 #endif

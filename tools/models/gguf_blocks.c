@@ -1,16 +1,13 @@
-/* Element types of GGUF (gguf.h). x is, each operation rounded to float32:
+/* Element types of GGUF (gguf.h). x of those that the library has not is, each operation rounded to float32:
  *
- *     Q8_0, Q4_0, Q4_1   32 elements: d q, d (q - 8), d q + m
  *     Q5_0, Q5_1         32 elements: d (q - 16), d q + m; of q the fifth bits are bits of a word
- *     MXFP4              32 elements: 2^(e - 128) x, x one of 16 numbers
- *     Q4_K, Q5_K         256 elements: (d s) q - (dmin m), s and m of 6 bits for each 32
- *     Q6_K               256 elements: (d s) (q - 32), s of 8 bits for each 16 */
+ *     MXFP4              32 elements: 2^(e - 128) x, x one of 16 numbers */
 #include "gguf.h"
 
 #include <string.h>
 #include <strings.h>
 
-enum { BLOCK = 32, SUPER = 256 };
+enum { BLOCK = 32 };
 
 const char *gguf_type_name(uint32_t type) {
     static const char *const names[] = {
@@ -67,23 +64,6 @@ static float f16_at(const uint8_t *p) {
     return of_bits(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
-static void block_q4_0(const uint8_t *from, float *to) {
-    const float d = f16_at(from);
-    for (int i = 0; i < BLOCK / 2; i++) {
-        to[i] = d * (float)((from[2 + i] & 15) - 8);
-        to[i + BLOCK / 2] = d * (float)((from[2 + i] >> 4) - 8);
-    }
-}
-
-static void block_q4_1(const uint8_t *from, float *to) {
-    const float d = f16_at(from), m = f16_at(from + 2);
-    for (int i = 0; i < BLOCK / 2; i++) {
-        const float low = d * (float)(from[4 + i] & 15), high = d * (float)(from[4 + i] >> 4);
-        to[i] = low + m;
-        to[i + BLOCK / 2] = high + m;
-    }
-}
-
 /* Q5_0, whose integers are less 16, or Q5_1, which has a minimum. */
 static void block_q5(const uint8_t *from, bool minimum, float *to) {
     const float d = f16_at(from), m = minimum ? f16_at(from + 2) : 0.0f;
@@ -106,55 +86,17 @@ static void block_mxfp4(const uint8_t *from, float *to) {
         to[i] = d * numbers[i < BLOCK / 2 ? from[1 + i] & 15 : from[1 + i - BLOCK / 2] >> 4];
 }
 
-/* high: the fifth bits of Q5_K, bit b of byte i that of element i of the b-th 32; or NULL. */
-static void block_k(const uint8_t *from, const uint8_t *high, const uint8_t *q, float *to) {
-    const float d = f16_at(from), dmin = f16_at(from + 2);
-    const uint8_t *s = from + 4;
-    for (int b = 0; b < SUPER / 32; b++) {
-        const int scale = b < 4 ? s[b] & 63 : (s[b + 4] & 15) | (s[b - 4] >> 6) << 4;
-        const int least = b < 4 ? s[b + 4] & 63 : s[b + 4] >> 4 | (s[b] >> 6) << 4;
-        const float by = d * (float)scale, less = dmin * (float)least;
-        for (int i = 0; i < 32; i++) {
-            const int low = q[b / 2 * 32 + i] >> b % 2 * 4 & 15, bit = high != NULL ? high[i] >> b & 1 : 0;
-            const float product = by * (float)(low | bit << 4);
-            to[b * 32 + i] = product - less;
-        }
-    }
-}
-
-static void block_q6(const uint8_t *from, float *to) {
-    const float d = f16_at(from + 208);
-    for (int i = 0; i < SUPER; i++) {
-        const int half = i / 128, quarter = i % 128 / 32, k = i % 32, s = from[192 + i / 16];
-        const int low = from[half * 64 + quarter % 2 * 32 + k] >> quarter / 2 * 4 & 15;
-        const int high = from[128 + half * 32 + k] >> quarter * 2 & 3;
-        const float by = d * (float)(s < 128 ? s : s - 256);
-        to[i] = by * (float)((low | high << 4) - 32);
-    }
-}
-
-static void block_to_f32(gguf_type type, const uint8_t *from, float *to) {
-    switch (type) {
-    case GGUF_F32S: *to = of_bits(u16_at(from) | u16_at(from + 2) << 16); break;
-    case GGUF_F16S: *to = f16_at(from); break;
-    case GGUF_BF16S: *to = of_bits(u16_at(from) << 16); break;
-    case GGUF_Q4_0: block_q4_0(from, to); break;
-    case GGUF_Q4_1: block_q4_1(from, to); break;
-    case GGUF_Q5_0: block_q5(from, false, to); break;
-    case GGUF_Q5_1: block_q5(from, true, to); break;
-    case GGUF_MXFP4: block_mxfp4(from, to); break;
-    case GGUF_Q4_K: block_k(from, NULL, from + 16, to); break;
-    case GGUF_Q5_K: block_k(from, from + 16, from + 48, to); break;
-    case GGUF_Q6_K: block_q6(from, to); break;
-    case GGUF_Q8_0:
-        for (int i = 0; i < BLOCK; i++)
-            to[i] = f16_at(from) * (float)(from[2 + i] < 128 ? from[2 + i] : from[2 + i] - 256);
-        break;
-    }
-}
-
-void gguf_blocks_to_f32(gguf_type type, const uint8_t *from, int64_t count, float *to) {
-    const int elements = gguf_block_elements(type), bytes = gguf_block_bytes(type);
-    for (int64_t i = 0; i < count; i++, from += bytes, to += elements)
-        block_to_f32(type, from, to);
+fovea_status gguf_to_f32(const fovea_context *ctx, gguf_type type, const uint8_t *from, int64_t rows, int64_t columns,
+                         float *to) {
+    const fovea_dtype dtype = gguf_dtype(type);
+    const fovea_matrix matrix = fovea_matrix_out_in(from, dtype, rows, columns);
+    if (dtype != 0)
+        return gguf_quantized(type) ? fovea_dequantize(ctx, &matrix, to)
+                                    : fovea_convert(rows * columns, from, dtype, to, FOVEA_DTYPE_F32);
+    for (int64_t i = 0; i < rows * columns / BLOCK; i++, from += gguf_block_bytes(type), to += BLOCK)
+        if (type == GGUF_MXFP4)
+            block_mxfp4(from, to);
+        else
+            block_q5(from, type == GGUF_Q5_1, to);
+    return FOVEA_OK;
 }

@@ -127,13 +127,14 @@ const char *gguf_part_path(const gguf *f, int i) {
 int64_t gguf_tensor_count(const gguf *f) { return f->tensor_count; }
 const gguf_tensor *gguf_tensor_at(const gguf *f, int64_t i) { return &f->tensors[i]; }
 
-int gguf_read_f32(const gguf *f, const gguf_tensor *t, float *values, complaint to) {
+int gguf_read_f32(const fovea_context *ctx, const gguf *f, const gguf_tensor *t, float *values, complaint to) {
     gguf_rows rows;
     if (gguf_map(f, t, &rows, to) != 0)
         return -1;
-    gguf_blocks_to_f32(t->type, rows.data, t->bytes / gguf_block_bytes(t->type), values);
+    const int64_t columns = t->shape[0];
+    const fovea_status status = gguf_to_f32(ctx, t->type, rows.data, t->elements / columns, columns, values);
     gguf_unmap(&rows);
-    return 0;
+    return status == FOVEA_OK ? 0 : complain(to, f->path, "%s: %s", t->name, fovea_error_detail());
 }
 
 int gguf_map(const gguf *whole, const gguf_tensor *t, gguf_rows *rows, complaint to) {

@@ -148,7 +148,8 @@ static int check_finite(const weights *w, const char *name, const float *values,
     return 0;
 }
 
-float *weights_load(weights *w, const char *name, int64_t rows, int64_t columns, complaint to) {
+float *weights_load(const fovea_context *ctx, weights *w, const char *name, int64_t rows, int64_t columns,
+                    complaint to) {
     if (check_shape(w, name, rows, columns, to) != 0)
         return NULL;
     const size_t count = (size_t)columns * (size_t)(rows > 0 ? rows : 1);
@@ -162,7 +163,7 @@ float *weights_load(weights *w, const char *name, int64_t rows, int64_t columns,
         status = model_source_read_f32(w->source, model_source_find(w->source, name), values, to);
     else {
         const gguf_tensor *g = load_tensor(w, name);
-        status = gguf_read_f32(w->gguf, g, values, to);
+        status = gguf_read_f32(ctx, w->gguf, g, values, to);
         if (status == 0 && gguf_quantized(g->type))
             status = check_finite(w, name, values, count, to);
     }

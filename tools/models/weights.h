@@ -22,7 +22,8 @@ bool weights_shape(const weights *w, const char *name, int64_t *rows, int64_t *c
 
 /* An array of rows x columns (rows 0: a vector) as floats, freed by free(); NULL after a complaint if it is absent
  * or of another shape. */
-float *weights_load(weights *w, const char *name, int64_t rows, int64_t columns, complaint to);
+float *weights_load(const fovea_context *ctx, weights *w, const char *name, int64_t rows, int64_t columns,
+                    complaint to);
 
 /* The type of an array of a GGUF file; false: there is none. */
 bool weights_type(const weights *w, const char *name, gguf_type *type);

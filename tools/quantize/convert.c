@@ -59,9 +59,9 @@ static int quantize(conversion *c, passage *p, int64_t first, int64_t count) {
     const int64_t data = (int64_t)t->data / t->rows * count, scales = (int64_t)t->scales / t->rows;
     fovea_quantize_options how;
     fovea_quantize_stats error;
-    if (stored == 0)
-        gguf_blocks_to_f32(t->in_gguf->type, (const uint8_t *)p->from,
-                           count * t->columns / gguf_block_elements(t->in_gguf->type), p->floats);
+    if (stored == 0 &&
+        gguf_to_f32(c->ctx, t->in_gguf->type, (const uint8_t *)p->from, count, t->columns, p->floats) != FOVEA_OK)
+        return complain(c->to, weights_path(c->a->w), "%s: %s", t->name, fovea_error_detail());
     const void *values = stored != 0 ? (const void *)p->from : p->floats;
     const fovea_matrix matrix = fovea_matrix_out_in(values, dtype, count, t->columns);
     fovea_quantize_options_init(&how);
