@@ -4,6 +4,7 @@
 
 #include "regular_file.h"
 
+#include <fovea/fovea.h>
 #include <jansson.h>
 
 #include <errno.h>
@@ -303,29 +304,22 @@ static float float_of(uint32_t bits) {
     return value;
 }
 
-/* IEEE binary16: 1 sign, 5 exponent, 10 fraction bits. */
-static float half(uint32_t bits) {
-    const uint32_t sign = (bits & 0x8000u) << 16, rest = bits & 0x7fffu;
-    if (rest >= 0x7c00u) /* infinity, NaN */
-        return float_of(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
-    const float size = rest >= 0x400u ? float_of((rest << 13) + (112u << 23)) : (float)rest * 0x1p-24f;
-    return sign ? -size : size;
-}
-
 static void decode_f32(safetensors_dtype dtype, const uint8_t *from, float *values, size_t count) {
+    uint16_t halves[CHUNK_BYTES / 2];
     for (size_t i = 0; i < count; i++)
         if (dtype == SAFETENSORS_F32) {
             values[i] = float_of((uint32_t)read_bits(from + 4 * i, 4));
-        } else if (dtype == SAFETENSORS_BF16) {
-            values[i] = float_of((uint32_t)read_bits(from + 2 * i, 2) << 16);
-        } else if (dtype == SAFETENSORS_F16) {
-            values[i] = half((uint32_t)read_bits(from + 2 * i, 2));
-        } else {
+        } else if (dtype == SAFETENSORS_F64) {
             const uint64_t bits = read_bits(from + 8 * i, 8);
             double value;
             memcpy(&value, &bits, sizeof value);
             values[i] = (float)value;
+        } else {
+            halves[i] = (uint16_t)read_bits(from + 2 * i, 2);
         }
+    if (dtype == SAFETENSORS_F16 || dtype == SAFETENSORS_BF16)
+        (void)fovea_convert((int64_t)count, halves, dtype == SAFETENSORS_F16 ? FOVEA_DTYPE_F16 : FOVEA_DTYPE_BF16,
+                            values, FOVEA_DTYPE_F32);
 }
 
 static void decode_i32(const uint8_t *from, int32_t *values, size_t count) {
