@@ -3,7 +3,6 @@
 #include "attention_case.h"
 #include "failing.h"
 #include "mha_layer.h"
-#include "thread_pool.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -160,17 +159,15 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "allocation_mha", NULL);
     rng r = rng_stream(test_seed(), "fail layer");
     layer *l = layer_make(&sizes, &r);
-    thread_pool *p = thread_pool_create(3);
-    fovea_context *contexts[] = {context_of(FOVEA_ISA_BEST, 1, NULL), context_of(FOVEA_ISA_BEST, 0, NULL),
-                                 context_of(FOVEA_ISA_BEST, 3, p)};
+    const case_contexts all = contexts_make();
+    const fovea_context *const contexts[] = {all.one, all.own, all.three};
     for (int i = 0; i < 3; i++) {
         for (int persistent = 0; persistent < 2; persistent++)
             fail_kinds(contexts[i], l, persistent);
         fail_execution(contexts[i], l, i & 1);
         test_norms(contexts[i]);
-        fovea_context_destroy(contexts[i]);
     }
-    thread_pool_destroy(p);
+    contexts_free(&all);
     layer_free(l);
     return test_end();
 }

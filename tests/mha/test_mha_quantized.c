@@ -1,6 +1,6 @@
-/* Layers of weights in groups and blocks: with EXACT the bits of layers of the floats that they stand for, in every
- * form that takes them; with Q16 the same on every tier, and those of maps of their own where q, k and v are quantized
- * in several ways; and what is refused. */
+/* Layers of integers with scales, weights in groups and blocks: with EXACT the bits of layers of the floats that they
+ * stand for, in every form that takes them; with Q16 the same on every tier, and those of maps of their own where q, k
+ * and v are quantized in several ways; and what is refused. */
 #include "attention_case.h"
 #include "mha_layer.h"
 #include "quantization/quantization.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SQUARE = 8 }; /* of layer_sizes_tested: sizes are multiples of 32 */
+enum { SQUARE = 8 }; /* of layer_sizes_tested, the last: sizes are multiples of 32, which kinds but int8 need */
 
 static fovea_matrix *matrix_of(fovea_mha_weights *w, int i) {
     fovea_matrix *const all[] = {&w->q, &w->k, &w->v, &w->o};
@@ -28,19 +28,21 @@ static void quantize(layer *l, const quantized_kind *kind, quantized_weight w[4]
     }
 }
 
-static void test_kind(const fovea_context *ctx, const fovea_context *scalar, const quantized_kind *kind, rng *r) {
-    layer *l = layer_make(&layer_sizes_tested[SQUARE], r);
+static void test_kind(const fovea_context *ctx, const fovea_context *scalar, const quantized_kind *kind, int size,
+                      rng *r) {
+    layer *l = layer_make(&layer_sizes_tested[size], r);
     quantized_weight w[4];
     fovea_mha_weights given;
     quantize(l, kind, w, &given, r);
     l->desc.quantized_arithmetic = FOVEA_ARITHMETIC_EXACT;
-    for (int form = 0; form < 3; form++) {
+    for (int form = 0; form < (l->desc.biases ? 1 : l->heads == l->kv_heads ? 4 : 3); form++) {
         fovea_mha_desc desc = l->desc;
-        desc.form = form == 1 ? FOVEA_MHA_MERGED : FOVEA_MHA_FACTORED;
+        desc.form = form % 2 ? FOVEA_MHA_MERGED : FOVEA_MHA_FACTORED;
+        desc.merge = form == 3 ? FOVEA_MHA_MERGE_KEYS : FOVEA_MHA_MERGE_QUERIES;
         desc.fold_values = form == 2 ? FOVEA_MHA_FOLD_ALWAYS : FOVEA_MHA_FOLD_NEVER;
         float *want = layer_run(ctx, l, &desc, &l->w, kind->name), *got = layer_run(ctx, l, &desc, &given, kind->name);
         if (want && got)
-            test_same(got, want, layer_floats(l), "%s, form %d", kind->name, form);
+            test_same(got, want, layer_floats(l), "%s, sizes %d, form %d", kind->name, size, form);
         free(want);
         free(got);
     }
@@ -114,6 +116,37 @@ static void test_mixed(const fovea_context *ctx, const char *const names[4], rng
     layer_free(l);
 }
 
+static void test_errors(const fovea_context *ctx, rng *r) {
+    static const int8_t integers[1 << 16];
+    layer *l = layer_make(&layer_sizes_tested[0], r);
+    quantized_weight w[4];
+    fovea_mha_weights given;
+    fovea_matrix merged[16];
+    fovea_mha *made = NULL;
+    quantize(l, &quantized_kinds[0], w, &given, r);
+    given.q.quantization = NULL;
+    check_status("no scales", fovea_mha_create(ctx, &l->desc, &given, &made), FOVEA_ERROR_NULL,
+                 "weights: q is FOVEA_DTYPE_I8, but has no quantization");
+    l->w.v.quantization = &w[2].quantization;
+    check_status("scales of floats", fovea_mha_create(ctx, &l->desc, &l->w, &made), FOVEA_ERROR_DTYPE, "");
+    /* W_i are multiplied with, whichever side they become: they are floats, in one type or several. */
+    for (int h = 0; h < 16; h++) {
+        merged[h] = fovea_matrix_in_out(integers, FOVEA_DTYPE_I8, l->desc.q_features, l->desc.k_features);
+        merged[h].quantization = &w[0].quantization;
+    }
+    given.merged = merged;
+    for (int keys = 0; keys < 2; keys++) {
+        fovea_mha_desc desc = l->desc;
+        desc.form = FOVEA_MHA_MERGED;
+        desc.merge = keys ? FOVEA_MHA_MERGE_KEYS : FOVEA_MHA_MERGE_QUERIES;
+        check_status("integers as W_i", fovea_mha_create(ctx, &desc, &given, &made), FOVEA_ERROR_DTYPE,
+                     "weights: dtype of merged is FOVEA_DTYPE_I8");
+    }
+    for (int i = 0; i < 4; i++)
+        quantized_free(&w[i]);
+    layer_free(l);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "mha_quantized", NULL);
     fovea_context *ctx = test_context_untuned(), *scalar;
@@ -123,9 +156,12 @@ int main(int argc, char **argv) {
     test_check(fovea_context_create(&options, &scalar) == FOVEA_OK, "%s", fovea_error_detail());
     for (int k = 0; k < quantized_kind_count; k++) {
         rng r = rng_stream(test_seed(), quantized_kinds[k].name);
-        if (quantized_kinds[k].unit <= 32)
-            test_kind(ctx, scalar, &quantized_kinds[k], &r);
+        for (int size = quantized_kinds[k].unit == 1 ? 0 : SQUARE; size < LAYER_SIZES; size++)
+            if (quantized_kinds[k].unit <= 32)
+                test_kind(ctx, scalar, &quantized_kinds[k], size, &r);
     }
+    rng errors = rng_stream(test_seed(), "errors");
+    test_errors(ctx, &errors);
     static const char *const mixes[][4] = {{"int8", "int8 in groups", "q4_0", "q8_0"},
                                            {"4 bits", "int8", "4 bits", NULL},
                                            {NULL, "4 bits", "gptq, act-order", "int8"},

@@ -4,7 +4,6 @@
 #include "failing.h"
 #include "mha_layer.h"
 #include "quantized_case.h"
-#include "thread_pool.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -131,9 +130,8 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "allocation_quantized", NULL);
     static const fovea_dtype made[] = {FOVEA_DTYPE_I8,   FOVEA_DTYPE_U4,   FOVEA_DTYPE_Q8_0,
                                        FOVEA_DTYPE_Q4_0, FOVEA_DTYPE_Q4_1, FOVEA_DTYPE_Q4_K};
-    thread_pool *p = thread_pool_create(3);
-    fovea_context *contexts[] = {context_of(FOVEA_ISA_BEST, 1, NULL), context_of(FOVEA_ISA_BEST, 0, NULL),
-                                 context_of(FOVEA_ISA_BEST, 3, p)};
+    const case_contexts all = contexts_make();
+    const fovea_context *const contexts[] = {all.one, all.own, all.three};
     for (int i = 0; i < 3; i++) {
         for (int t = 0; t < 6; t++)
             for (int told = 0; told < 2; told++)
@@ -149,8 +147,7 @@ int main(int argc, char **argv) {
             for (int merged = 0; merged < 2 && kind->unit <= 32; merged++)
                 fail_layer(contexts[i], kind, merged, persistent);
         }
-        fovea_context_destroy(contexts[i]);
     }
-    thread_pool_destroy(p);
+    contexts_free(&all);
     return test_end();
 }

@@ -10,7 +10,6 @@
 #include "extra_outputs.h"
 #include "failing.h"
 #include "linear_case.h"
-#include "thread_pool.h"
 #include "tuning_case.h"
 
 #include <inttypes.h>
@@ -335,9 +334,8 @@ int main(int argc, char **argv) {
     fail_tuning(false);
     fail_tuning(true);
     files_end();
-    thread_pool *p = thread_pool_create(3);
-    fovea_context *contexts[] = {context_of(FOVEA_ISA_BEST, 1, NULL), context_of(FOVEA_ISA_BEST, 0, NULL),
-                                 context_of(FOVEA_ISA_BEST, 3, p)};
+    const case_contexts all = contexts_make();
+    const fovea_context *const contexts[] = {all.one, all.own, all.three};
     for (int i = 0; i < 3; i++) {
         fail_plan(contexts[i], i & 1);
         fail_mask(contexts[i], i & 1);
@@ -350,8 +348,7 @@ int main(int argc, char **argv) {
             for (int mask = FOVEA_MASK_NONE; mask <= FOVEA_MASK_ADDITIVE; mask++)
                 check_no_allocation(contexts[i], q_len, (fovea_mask_kind)mask);
         }
-        fovea_context_destroy(contexts[i]);
     }
-    thread_pool_destroy(p);
+    contexts_free(&all);
     return test_end();
 }
