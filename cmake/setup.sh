@@ -80,7 +80,8 @@ need python3 command -v python3
 can_install() {
     command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || command -v sudo >/dev/null; }
 }
-if can_install; then # MPI is optional, too
+if can_install; then # MPI, and abidw of test abi, are optional, too
+    need abigail-tools command -v abidw
     need libopenmpi-dev sh -c 'command -v mpicc || pkg-config --exists ompi-c || pkg-config --exists mpich'
     need openmpi-bin command -v mpirun
     need python3-venv sh -c 'python3 -c "import pip" || python3 -c "import ensurepip, venv"'

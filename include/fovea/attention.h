@@ -89,7 +89,7 @@ typedef struct fovea_attention_desc {
     int64_t relative_height;       /* WINDOW_2D: from 1 to 2^20 */
     int64_t relative_width;        /* WINDOW_2D: from 1 to 2^20 */
 
-    /* Which keys a query sees: those that all of these allow. */
+    /* Which keys a query sees: those that all of these allow. mask.h has all ways, in a table. */
     fovea_causal causal;                      /* default FOVEA_CAUSAL_NONE */
     fovea_mask_kind mask;                     /* default FOVEA_MASK_NONE */
     int64_t window_left;                      /* how many keys before its position a query sees; default -1: no limit */

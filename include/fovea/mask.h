@@ -1,4 +1,27 @@
-/* Fovea: masks: what a query may attend to. Part of fovea.h. */
+/* Fovea: masks, and all other ways to say which keys a query sees. Part of fovea.h.
+ *
+ * A query sees the keys that all of these allow. Positions count from a sequence's first key, which only starts and
+ * cu_seqlens move. Sums are split at positions 0, 256, 512 ... (a segment). So ways that show the same keys at the same
+ * positions give the same bits. Left padding that is masked, not given by starts, moves positions.
+ *
+ *   way                                  use it for                      cost of keys that are not seen
+ *   desc.causal                          decoders                        none
+ *   desc.window_left, window_right       sliding windows                 none
+ *   args.q_lens, kv_lens                 padding on the right, buffers   none; never read
+ *   args.q_starts, kv_starts             padding on the left             none; never read
+ *   desc.packed, args.q_cu_seqlens,      sequences one after another     none; never read
+ *   kv_cu_seqlens
+ *   RANGES, BLOCKS, PREPARED (below)     documents, trees, sparsity      none; their lists are read
+ *   BOOLEAN, BITS, KEY_PADDING (below)   any other set of keys           the mask is read; none in segments that no
+ *                                                                        query of a block sees
+ *   ADDITIVE (below), args.bias and      a bias that also masks          their scores are computed
+ *   args.relative, where exactly -inf
+ *   fovea_kv_cache_evict(), windows      forgetting keys                 none in whole segments, which are freed
+ *   of a cache (cache.h)
+ *
+ * All combine, but for these: desc.mask is one kind; ADDITIVE and args.bias exclude each other; starts are not for packed
+ * sequences, kv_starts not for pages; evicted keys allow no mask but ADDITIVE; no query may see keys that a cache freed
+ * behind its window. docs/how-to/masks.md has the errors. */
 #ifndef FOVEA_MASK_H
 #define FOVEA_MASK_H
 

@@ -63,9 +63,10 @@ FOVEA_API const char *fovea_version(void);
  * From version 0.4 on, structs grow only at the end. A program compiled against an older header has a smaller
  * struct_size: fields that it lacks get their defaults, and outputs are written only up to its size. A newer header has
  * a larger one, which this library refuses with FOVEA_ERROR_VERSION. It also refuses structs of versions before 0.4
- * whose fields were others (docs/upgrading.md). fovea_tensor, fovea_matrix, fovea_linear_part, fovea_embedding_table and
- * fovea_attention_part have no struct_size: they stand in arrays and in other structs, so they never grow. Set them
- * whole, or begin with {0}. */
+ * whose fields were others (docs/upgrading.md).
+ *
+ * fovea_tensor, fovea_matrix, fovea_linear_part, fovea_embedding_table and fovea_attention_part have no struct_size:
+ * they stand in arrays and in other structs, so they never grow. Set them whole, or begin with {0}. */
 typedef enum fovea_struct {
     FOVEA_STRUCT_ACTIVATE_ARGS = 1,
     FOVEA_STRUCT_ATTENTION_ARGS = 2,
