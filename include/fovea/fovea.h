@@ -35,6 +35,11 @@
  *   - _destroy functions and the _init functions of structs ignore NULL. For an object that is NULL, _workspace_size
  *     and _state_size return 0, and _describe says so.
  *
+ * Memory: attention, linear maps, layers and norms take a workspace, always as arguments behind all others, of at least
+ * the bytes that a _workspace_size function tells. With NULL and size 0 they allocate for the call. Other functions that
+ * compute allocate nothing, but for fovea_quantize() and fovea_dequantize(), which allocate for the call, and
+ * fovea_sdpa_f32(), which keeps its workspace. Creating objects and changing a cache's sequences allocate.
+ *
  * Tuning: the program fovea-tune measures a machine and writes a tuning file, which contexts load.
  *
  * Units: sizes and strides are in elements, int64_t; workspace sizes are in bytes, size_t.

@@ -19,9 +19,9 @@
  *   fovea_kv_cache_evict(), windows      forgetting keys                 none in whole segments, which are freed
  *   of a cache (cache.h)
  *
- * All combine, but for these: desc.mask is one kind; ADDITIVE and args.bias exclude each other; starts are not for packed
- * sequences, kv_starts not for pages; evicted keys allow no mask but ADDITIVE; no query may see keys that a cache freed
- * behind its window. docs/how-to/masks.md has the errors. */
+ * All combine, but for these: desc.mask is one kind; ADDITIVE and args.bias exclude each other; starts are not for
+ * packed sequences, kv_starts not for pages; evicted keys allow no mask but ADDITIVE; no query may see keys that a
+ * cache freed behind its window. docs/how-to/masks.md has the errors. */
 #ifndef FOVEA_MASK_H
 #define FOVEA_MASK_H
 

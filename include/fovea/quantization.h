@@ -94,13 +94,15 @@ FOVEA_API fovea_status fovea_quantize_size(fovea_dtype to, int64_t in, int64_t o
  * llama.cpp's. The same numbers give the same bytes on every machine. stats or NULL; options or NULL: the defaults.
  * FOVEA_ERROR_SHAPE if in is no multiple of the block or group, _ARGUMENT if a number is NaN or infinite, or so large
  * that a scale is, _ALIAS if an output overlaps from or another output, _DTYPE, _STRIDE, _OVERFLOW, _VERSION,
- * _OUT_OF_MEMORY. After an error nothing is written. Threads: the context's. Thread-safe. */
+ * _OUT_OF_MEMORY. After an error nothing is written. Allocates scratch for
+ * the call: a row of floats for each thread, errors of rows for stats. Runs on the context's threads. Thread-safe. */
 FOVEA_API fovea_status fovea_quantize(const fovea_context *ctx, const fovea_matrix *from, fovea_dtype to,
                                       const fovea_quantize_options *options, void *data, void *scales,
                                       fovea_quantize_stats *stats);
 
 /* The numbers that quantized weights stand for, [out][in] floats. Errors as fovea_linear_create(), and _ALIAS if to
- * overlaps the data of from. After an error nothing is written. Thread-safe. */
+ * overlaps the data of from. Allocates for the call if from has group_of. After an error nothing is written.
+ * Thread-safe. */
 FOVEA_API fovea_status fovea_dequantize(const fovea_context *ctx, const fovea_matrix *from, float *to);
 
 #ifdef __cplusplus
