@@ -35,8 +35,8 @@
  *   - _destroy functions and the _init functions of structs ignore NULL. For an object that is NULL, _workspace_size
  *     and _state_size return 0, and _describe says so.
  *
- * Memory: attention, linear maps, layers and norms take a workspace, always as arguments behind all others, of at least
- * the bytes that a _workspace_size function tells. With NULL and size 0 they allocate for the call. Other functions that
+ * Memory: attention, linear maps, layers and norms take a workspace as arguments behind all others, of at least the
+ * bytes that a _workspace_size function tells. With NULL and size 0 they allocate for the call. Other functions that
  * compute allocate nothing, but for fovea_quantize() and fovea_dequantize(), which allocate for the call, and
  * fovea_sdpa_f32(), which keeps its workspace. Creating objects and changing a cache's sequences allocate.
  *
