@@ -1,6 +1,6 @@
 /* FLASH_ATTN_EXT through fovea_attention_execute(): what is served, and the call. */
-#include "attention.h"
 #include "attention_part.h"
+#include "operations.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,44 +3,9 @@
 #ifndef FG_ELEMENTWISE_H
 #define FG_ELEMENTWISE_H
 
-#include "backend_threads.h"
+#include "operations.h"
 
-/* ADD, SUB, MUL, DIV: src[1] repeats. SCALE: x s + b, rounded twice. */
-bool fg_binary_serves(const struct ggml_tensor *op);
-enum ggml_status fg_add_compute(fg_backend *backend, struct ggml_tensor *op);
-enum ggml_status fg_sub_compute(fg_backend *backend, struct ggml_tensor *op);
-enum ggml_status fg_mul_compute(fg_backend *backend, struct ggml_tensor *op);
-enum ggml_status fg_div_compute(fg_backend *backend, struct ggml_tensor *op);
-bool fg_scale_serves(const struct ggml_tensor *op);
-enum ggml_status fg_scale_compute(fg_backend *backend, struct ggml_tensor *op);
-
-/* UNARY and GLU: those of elementwise_activations.c. */
-bool fg_unary_serves(const struct ggml_tensor *op);
-bool fg_glu_serves(const struct ggml_tensor *op);
-enum ggml_status fg_activation_compute(fg_backend *backend, struct ggml_tensor *op);
-
-/* CPY, CONT, DUP: float32, float16 and bfloat16, any strides. */
-bool fg_copy_serves(const struct ggml_tensor *op);
-enum ggml_status fg_copy_compute(fg_backend *backend, struct ggml_tensor *op);
-/* GET_ROWS from all types that Fovea knows. SET_ROWS to 16 bits, q8_0, q4_0 and q4_1, too. */
-bool fg_get_rows_serves(const struct ggml_tensor *op);
-enum ggml_status fg_get_rows_compute(fg_backend *backend, struct ggml_tensor *op);
-bool fg_set_rows_serves(const struct ggml_tensor *op);
-enum ggml_status fg_set_rows_compute(fg_backend *backend, struct ggml_tensor *op);
-
-/* NORM, RMS_NORM. */
-bool fg_norm_serves(const struct ggml_tensor *op);
-enum ggml_status fg_norm_compute(fg_backend *backend, struct ggml_tensor *op);
-enum ggml_status fg_rms_norm_compute(fg_backend *backend, struct ggml_tensor *op);
-/* SOFT_MAX with scale, mask, ALiBi and sinks. */
-bool fg_soft_max_serves(const struct ggml_tensor *op);
-enum ggml_status fg_soft_max_compute(fg_backend *backend, struct ggml_tensor *op);
-/* ROPE of pairs that are adjacent or halves; float16, too. */
-bool fg_rope_serves(const struct ggml_tensor *op);
-enum ggml_status fg_rope_compute(fg_backend *backend, struct ggml_tensor *op);
 void fg_ropes_free(fg_backend *backend);
-
-/* ----------------------------------------------------------------------------------------------- for their files -- */
 
 /* Rows of the first axis of a tensor: index r counts the other three, the second axis first. */
 static inline int64_t fg_rows(const struct ggml_tensor *t) { return t->ne[1] * t->ne[2] * t->ne[3]; }

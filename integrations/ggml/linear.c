@@ -3,8 +3,8 @@
  *   src[0]  weights, [in, out, n, m]
  *   src[1]  rows, [in, rows, N, M], N a multiple of n, M of m: matrix (b, c) multiplies weights (b / (N/n), c / (M/m))
  *   op      [out, rows, N, M] */
-#include "linear.h"
 #include "delegate.h"
+#include "operations.h"
 #include "weights.h"
 #include "weights_pack.h"
 
