@@ -69,12 +69,14 @@ static const char *pack(const linear *self, const linear_weights *weights, const
     return fovea_linear_create(context, &desc, map) != FOVEA_OK ? fovea_error_detail() : NULL;
 }
 
-static fovea_status execute(const fovea_linear *map, const fovea_tensor *x, const fovea_tensor *y, void *workspace) {
+static fovea_status execute(const fovea_context *context, const fovea_linear *map, const fovea_tensor *x,
+                            const fovea_tensor *y, void *workspace) {
     fovea_linear_args args;
     fovea_linear_args_init(&args);
     args.x = *x;
     args.y = y;
-    return fovea_linear_execute(map, &args, workspace, workspace ? fovea_linear_workspace_size(map) : 0);
+    return fovea_linear_apply(context, map, &args, workspace,
+                              workspace ? fovea_linear_apply_workspace_size(context, map) : 0);
 }
 
 static const char *check(const linear *self, const linear_weights *weights) {
@@ -92,7 +94,7 @@ static const char *check(const linear *self, const linear_weights *weights) {
         fovea_tensor x = self->x, y = fovea_tensor_bhtd(row, self->dtype, 1, 1, 1, self->n);
         x.data = (char *)x.data + at * self->k * size;
         x.shape[2] = 1;
-        if (execute(map, &x, &y, NULL) != FOVEA_OK)
+        if (execute(context, map, &x, &y, NULL) != FOVEA_OK)
             error = fovea_error_detail();
         else if (memcmp(row, (char *)self->y.data + at * self->n * size, (size_t)(self->n * size)) != 0)
             error = "WRONG: a row is not what scalar gives";
@@ -105,7 +107,7 @@ static const char *check(const linear *self, const linear_weights *weights) {
 
 static void linear_run(bench *base) {
     linear *self = (linear *)base;
-    execute(self->maps[self->next], &self->x, &self->y, self->workspace);
+    execute(self->context, self->maps[self->next], &self->x, &self->y, self->workspace);
     self->next = self->next + 1 < self->map_count ? self->next + 1 : 0;
 }
 
@@ -141,9 +143,10 @@ static const char *make(linear *self) {
         error = bench_context(self->base.isa, self->base.threads, &self->base.context);
     if (error == NULL)
         error = make_maps(self, &weights);
-    if (error == NULL && !(self->workspace = bench_alloc((int64_t)fovea_linear_workspace_size(self->maps[0]))))
+    if (error == NULL &&
+        !(self->workspace = bench_alloc((int64_t)fovea_linear_apply_workspace_size(self->context, self->maps[0]))))
         error = "no memory";
-    if (error == NULL && execute(self->maps[0], &self->x, &self->y, self->workspace) != FOVEA_OK)
+    if (error == NULL && execute(self->context, self->maps[0], &self->x, &self->y, self->workspace) != FOVEA_OK)
         error = fovea_error_detail();
     if (error == NULL && !self->base.checked)
         error = check(self, &weights);

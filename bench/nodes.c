@@ -210,6 +210,7 @@ typedef struct work {
     const settings *s;
     float *weights, *in, *out, *expected;
     int64_t outputs; /* of out */
+    const fovea_context *ctx;
     fovea_linear *linear;
     fovea_linear_args linear_args;
     fovea_attention_plan *plan;
@@ -220,7 +221,7 @@ typedef struct work {
 
 static fovea_status call_linear(void *arg) {
     const work *w = arg;
-    return fovea_linear_execute(w->linear, &w->linear_args, w->workspace, w->workspace_bytes);
+    return fovea_linear_apply(w->ctx, w->linear, &w->linear_args, w->workspace, w->workspace_bytes);
 }
 
 static fovea_status call_attention(void *arg) {
@@ -242,6 +243,7 @@ static void run_linear(work *w, const fovea_context *ctx, fovea_placement placem
     d.in_features = FEATURES;
     d.part.weight = fovea_matrix_out_in(w->weights, FOVEA_DTYPE_F32, w->outputs, FEATURES);
     d.placement = placement, d.placement_node = node;
+    w->ctx = ctx;
     must(fovea_linear_create(ctx, &d, &w->linear));
     const fovea_tensor y = fovea_tensor_bthd(w->out, FOVEA_DTYPE_F32, 1, 1, 1, w->outputs);
     fovea_linear_args_init(&w->linear_args);

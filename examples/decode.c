@@ -71,8 +71,9 @@ static fovea_status make_layers(decoder *d, const checkpoint *c) {
 }
 
 static fovea_status make_workspace(decoder *d) {
-    const size_t sizes[] = {fovea_linear_workspace_size(d->project), fovea_mha_workspace_size(d->prompt),
-                            fovea_mha_workspace_size(d->token), fovea_mha_workspace_size(d->all)};
+    const size_t sizes[] = {fovea_linear_apply_workspace_size(d->context, d->project),
+                            fovea_mha_workspace_size(d->prompt), fovea_mha_workspace_size(d->token),
+                            fovea_mha_workspace_size(d->all)};
     for (int i = 0; i < 4; i++)
         d->workspace_size = sizes[i] > d->workspace_size ? sizes[i] : d->workspace_size;
     d->workspace = malloc(d->workspace_size + 1);
@@ -90,7 +91,7 @@ static fovea_status step(decoder *d, const fovea_mha *layer, float *x, int64_t c
     fovea_linear_args_init(&project);
     project.x = fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, 1, 1, count, WIDTH);
     project.y = heads;
-    fovea_status status = fovea_linear_execute(d->project, &project, d->workspace, d->workspace_size);
+    fovea_status status = fovea_linear_apply(d->context, d->project, &project, d->workspace, d->workspace_size);
     if (status != FOVEA_OK)
         return status;
     d->filled += count;

@@ -35,13 +35,13 @@ static fovea_status open_plain(const float *w, fovea_context **ctx, fovea_linear
     return status == FOVEA_OK ? fovea_linear_create(*ctx, &desc, linear) : status;
 }
 
-static fovea_status multiply(const fovea_linear *linear, float *x, float *y) {
+static fovea_status multiply(const fovea_context *ctx, const fovea_linear *linear, float *x, float *y) {
     fovea_linear_args args;
     fovea_tensor to = fovea_tensor_bthd(y, FOVEA_DTYPE_F32, 1, 1, 1, OUT);
     fovea_linear_args_init(&args);
     args.x = fovea_tensor_bthd(x, FOVEA_DTYPE_F32, 1, 1, 1, IN);
     args.y = &to;
-    return fovea_linear_execute(linear, &args, NULL, 0);
+    return fovea_linear_apply(ctx, linear, &args, NULL, 0);
 }
 
 int main(void) {
@@ -57,7 +57,7 @@ int main(void) {
         fovea_linear *linear = NULL;
         fovea_status status = open[i](w, &ctx, &linear);
         if (status == FOVEA_OK)
-            status = multiply(linear, x, y[i]);
+            status = multiply(ctx, linear, x, y[i]);
         fovea_linear_destroy(linear);
         fovea_context_destroy(ctx);
         if (status != FOVEA_OK)

@@ -230,9 +230,11 @@ void tune_plan_free(tune_plan *plan) {
 /* Bytes of workspace; negative: there is no such plan. */
 static int64_t decide(tune_problem *problem, const tune_choice *choice, tune_plan *plan) {
     const tune_shape *shape = &problem->shape;
+    const int threads = problem->ctx->threads.count;
     if (shape->linear) {
-        plan->linear = tune_linear_choice(problem->packed, problem->operation, shape->rows, choice, &plan->made);
-        return fv_linear_workspace(problem->packed, &plan->linear);
+        plan->linear =
+            tune_linear_choice(problem->packed, problem->operation, threads, shape->rows, choice, &plan->made);
+        return fv_linear_workspace(threads, fv_linear_lay_out(problem->packed, &plan->linear).bytes);
     }
     plan->attention = tune_attention_plan(problem->ctx, &shape->attention, problem->operation, choice, &plan->made);
     if (!plan->attention || fv_attention_sizes_large(plan->attention)) /* of a row, such sizes would not be taken */
@@ -265,7 +267,7 @@ static bool execute(tune_problem *problem, const tune_plan *plan) {
     fovea_linear map = problem->map;
     map.weights.data = (const char *)map.weights.data + set * problem->set_bytes;
     map.group_scales += set * problem->set_bytes;
-    fv_linear_execute_chosen(&map, &problem->linear, &plan->linear, problem->workspace);
+    fv_linear_apply_chosen(problem->ctx, &map, &problem->linear, &plan->linear, problem->workspace);
     return true;
 }
 

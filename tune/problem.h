@@ -62,7 +62,7 @@ bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_line
 
 /* Completes a requested choice (NULL: that of the tuning file, else the default) for a map or an attention: all fields
  * decided, and the effect. NULL: no plan. */
-fv_linear_choice tune_linear_choice(const fovea_linear *map, fv_tuning_op operation, int64_t rows,
+fv_linear_choice tune_linear_choice(const fovea_linear *map, fv_tuning_op operation, int threads, int64_t rows,
                                     const tune_choice *requested, tune_choice *effect);
 fovea_attention_plan *tune_attention_plan(const fovea_context *ctx, const fovea_attention_desc *desc,
                                           fv_tuning_op operation, const tune_choice *requested, tune_choice *effect);

@@ -30,8 +30,7 @@ bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_line
     fovea_quantization quantization;
     fovea_matrix weights;
     tune_weights(shape, &nothing, &quantization, &weights);
-    *map = (fovea_linear){.ctx = ctx,
-                          .gemm = fv_linear_gemm(ctx, shape->out, shape->dtype != FOVEA_DTYPE_F32),
+    *map = (fovea_linear){.gemm = fv_linear_gemm(ctx, shape->out, shape->dtype != FOVEA_DTYPE_F32),
                           .in = shape->in,
                           .out = shape->out,
                           .weight_dtype = shape->dtype,
@@ -42,24 +41,21 @@ bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_line
                           .arithmetic = grouped ? FOVEA_ARITHMETIC_Q16 : FOVEA_ARITHMETIC_EXACT};
     if (grouped)
         map->quantized = fv_quantized_of(&weights);
-    fv_linear_select_kernels(map);
+    fv_linear_select_kernels(map, ctx);
     map->panel = fv_linear_panel(map);
     map->panels = fv_ceil_div(shape->out, map->panel);
     if (grouped)
         map->scale_bytes = fv_round_up(fv_scales_bytes(map->quantized.scales, map->quantized.groups, map->panel), 4);
-    const bool found = fv_linear_find_tuned(map);
-    const fv_linear_choice choice = fv_linear_heuristics(map, shape->rows, NULL);
-    map->bytes = fv_linear_workspace(map, &choice);
-    return found;
+    return fv_linear_find_tuned(map, ctx);
 }
 
-fv_linear_choice tune_linear_choice(const fovea_linear *map, fv_tuning_op operation, int64_t rows,
+fv_linear_choice tune_linear_choice(const fovea_linear *map, fv_tuning_op operation, int threads, int64_t rows,
                                     const tune_choice *requested, tune_choice *effect) {
     fv_linear_choice own = {0};
     if (requested)
         fv_tuning_to_choice(operation, requested->knob, &own);
-    const fv_linear_choice made = fv_linear_heuristics(map, rows, requested ? &own : NULL),
-                           does = fv_linear_effect(map, rows, &made);
+    const fv_linear_choice made = fv_linear_heuristics(map, threads, rows, requested ? &own : NULL),
+                           does = fv_linear_effect(map, threads, rows, &made);
     fv_tuning_of_choice(operation, &does, effect->knob);
     return made;
 }
@@ -85,7 +81,8 @@ bool tune_choice_of(const fovea_context *ctx, const tune_shape *shape, const tun
         fovea_linear map;
         if (!tune_map_make(ctx, shape, &map))
             return false;
-        const fv_linear_choice made = tune_linear_choice(&map, operation, shape->rows, requested, effect);
+        const fv_linear_choice made =
+            tune_linear_choice(&map, operation, ctx->threads.count, shape->rows, requested, effect);
         fv_tuning_of_choice(operation, &made, choice->knob);
         free(map.tuned);
         return true;

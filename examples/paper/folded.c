@@ -40,7 +40,7 @@ static int in_two_steps(const fovea_context *context, float *out) {
     args.x = rows(x, TOKENS, WIDTH);
     args.y = to;
     must(fovea_linear_create(context, &desc, &map));
-    must(fovea_linear_execute(map, &args, NULL, 0));
+    must(fovea_linear_apply(context, map, &args, NULL, 0));
     fovea_linear_destroy(map);
 
     layer l;

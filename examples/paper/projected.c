@@ -21,7 +21,7 @@ static void multiply(const fovea_context *context, const fovea_linear_part *part
     args.x = from;
     args.y = to;
     must(fovea_linear_create(context, &desc, &map));
-    must(fovea_linear_execute(map, &args, NULL, 0));
+    must(fovea_linear_apply(context, map, &args, NULL, 0));
     fovea_linear_destroy(map);
 }
 

@@ -86,7 +86,8 @@ typedef struct fovea_context_options {
 FOVEA_DEFINE_INIT(fovea_context_options_init, fovea_context_options, FOVEA_STRUCT_CONTEXT_OPTIONS)
 
 /* A tier and a number of threads. Immutable: any number of threads may use one at once. Contexts with different tiers
- * may live in one process. A context must outlive its plans. */
+ * may live in one process. A context must outlive its plans, layers and caches, but
+ * not its linear maps. */
 typedef struct fovea_context fovea_context;
 
 /* Creates a context. options may be NULL: all defaults. Thread-safe.
@@ -121,7 +122,7 @@ typedef struct fovea_context fovea_context;
  * omp_set_num_threads() later asks for fewer, calls on OpenMP's threads use fewer. They never use more. */
 FOVEA_API fovea_status fovea_context_create(const fovea_context_options *options, fovea_context **ctx);
 
-/* Frees a context. Nothing created from it may be used afterwards. */
+/* Frees a context. Nothing created from it may be used afterwards but linear maps, by another context. */
 FOVEA_API void fovea_context_destroy(fovea_context *ctx);
 
 typedef struct fovea_context_facts {

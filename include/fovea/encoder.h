@@ -58,7 +58,7 @@ typedef struct fovea_activate_args {
 } fovea_activate_args;
 FOVEA_DEFINE_INIT(fovea_activate_args_init, fovea_activate_args, FOVEA_STRUCT_ACTIVATE_ARGS)
 
-/* y = activation(x) * up + residual, element by element, with the bits that fovea_linear_execute() gives for x W +
+/* y = activation(x) * up + residual, element by element, with the bits that fovea_linear_apply() gives for x W +
  * bias. */
 FOVEA_API fovea_status fovea_activate(const fovea_context *ctx, const fovea_activate_args *args);
 

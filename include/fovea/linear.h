@@ -77,11 +77,12 @@ typedef struct fovea_linear_desc {
 
 FOVEA_DEFINE_INIT(fovea_linear_desc_init, fovea_linear_desc, FOVEA_STRUCT_LINEAR_DESC)
 
-/* Packed weights and biases. Immutable: any number of threads may execute one at once. */
+/* Packed weights and biases. Immutable: any number of threads may apply one at once. */
 typedef struct fovea_linear fovea_linear;
 
-/* Checks desc and packs copies of its weights and biases; yours may be freed afterwards. ctx must outlive the map.
- * FOVEA_ERROR_SHAPE, _STRIDE, _OVERFLOW, _DTYPE, _ARGUMENT, _UNSUPPORTED (an arithmetic that does not take these
+/* Checks desc and packs copies of its weights and biases; yours may be freed afterwards. ctx decides the map's tier,
+ * tuning file and placement, and what FOVEA_ARITHMETIC_FASTEST means; its threads pack. It may be destroyed before the
+ * map. FOVEA_ERROR_SHAPE, _STRIDE, _OVERFLOW, _DTYPE, _ARGUMENT, _UNSUPPORTED (an arithmetic that does not take these
  * types), _VERSION, _OUT_OF_MEMORY. Thread-safe. */
 FOVEA_API fovea_status fovea_linear_create(const fovea_context *ctx, const fovea_linear_desc *desc,
                                            fovea_linear **linear);
@@ -111,18 +112,20 @@ FOVEA_API fovea_status fovea_linear_unpack_groups(const fovea_linear *linear, in
                                                   fovea_quantization *quantization, void *scales, uint8_t *zeros,
                                                   int32_t *group_of);
 
-/* Bytes of the packed weights, their scales among them: what an execution reads. FOVEA_PLACEMENT_COPIES takes that many
+/* Bytes of the packed weights, their scales among them: what a call reads. FOVEA_PLACEMENT_COPIES takes that many
  * on each node. Thread-safe. */
 FOVEA_API size_t fovea_linear_weight_bytes(const fovea_linear *linear);
 
-/* Frees a map. No thread may be executing it. Thread-safe on different maps. */
+/* Frees a map. No thread may be applying it. Thread-safe on different maps. */
 FOVEA_API void fovea_linear_destroy(fovea_linear *linear);
 
-/* Bytes of workspace that fovea_linear_execute() needs, whatever the number of rows: O(threads). Thread-safe. */
-FOVEA_API size_t fovea_linear_workspace_size(const fovea_linear *linear);
+/* Bytes of workspace that fovea_linear_apply() needs with the same ctx, whatever the number of rows: O(ctx's threads).
+ * 0 without a map. Thread-safe. */
+FOVEA_API size_t fovea_linear_apply_workspace_size(const fovea_context *ctx, const fovea_linear *linear);
 
-/* Like fovea_attention_plan_describe(). Writes the default choices. A line of at most 500 bytes follows for each row of
- * the tuning file that is for maps of this size. A file has at most about 200 rows. If none fits, one line says why. */
+/* Like fovea_attention_plan_describe(), for the context that created the map. Writes the default choices. A line of at
+ * most 500 bytes follows for each row of the tuning file that is for maps of this size. A file has at most about 200
+ * rows. If none fits, one line says why. */
 FOVEA_API size_t fovea_linear_describe(const fovea_linear *linear, char *text, size_t size);
 
 /* How often a map whose x and weights are both bfloat16, or both float16, took the fast path (docs/promise.md). */
@@ -155,9 +158,13 @@ FOVEA_DEFINE_INIT(fovea_linear_args_init, fovea_linear_args, FOVEA_STRUCT_LINEAR
 /* y = act(x W + bias) + residual, row by row: a row's bits depend only on its x, its residual and the weights. Without
  * rows nothing is done. Output NaN is always 0x7fc00000, before it is rounded to a type of 16 bits. Zeros may have
  * either sign. silu and gelu of -inf are NaN. Workspace, overlap, rounding mode and nested calls: as for
- * fovea_attention_execute(). Thread-safe. */
-FOVEA_API fovea_status fovea_linear_execute(const fovea_linear *linear, const fovea_linear_args *args, void *workspace,
-                                            size_t workspace_size);
+ * fovea_attention_execute(). Thread-safe.
+ *
+ * ctx may be any context. Its threads run the call, and rows of the map's tuning file for that many threads are used.
+ * Kernels are those of the map's tier, whatever the tier of ctx. With FOVEA_PLACEMENT_SPREAD or _COPIES, threads that
+ * are not bound may read from other nodes. */
+FOVEA_API fovea_status fovea_linear_apply(const fovea_context *ctx, const fovea_linear *linear,
+                                          const fovea_linear_args *args, void *workspace, size_t workspace_size);
 
 #ifdef __cplusplus
 }

@@ -41,8 +41,8 @@ static fovea_tensor rows_of(fg_backend *backend, const struct ggml_tensor *x) {
 }
 
 /* Matrices first to first + count - 1 of the third axis, number c of the fourth. x has the strides of [M, N, rows]. */
-static fovea_status multiply(fg_backend *backend, const fovea_linear *map, const fovea_tensor *x,
-                             struct ggml_tensor *op, int64_t first, int64_t count, int64_t c) {
+static fovea_status multiply(fg_backend *backend, const fovea_context *context, const fovea_linear *map,
+                             const fovea_tensor *x, struct ggml_tensor *op, int64_t first, int64_t count, int64_t c) {
     fovea_linear_args args;
     fovea_linear_args_init(&args);
     args.x = (fovea_tensor){.data = (float *)x->data + first * x->stride[1] + c * x->stride[0],
@@ -55,9 +55,9 @@ static fovea_status multiply(fg_backend *backend, const fovea_linear *map, const
         .shape = {count, 1, op->ne[1], op->ne[0]},
         .stride = {(int64_t)(op->nb[2] / sizeof(float)), 0, (int64_t)(op->nb[1] / sizeof(float)), 1}};
     args.y = &y;
-    const size_t size = fovea_linear_workspace_size(map);
+    const size_t size = fovea_linear_apply_workspace_size(context, map);
     void *workspace = fg_memory_get(&backend->workspace, size);
-    return workspace ? fovea_linear_execute(map, &args, workspace, size) : FOVEA_ERROR_OUT_OF_MEMORY;
+    return workspace ? fovea_linear_apply(context, map, &args, workspace, size) : FOVEA_ERROR_OUT_OF_MEMORY;
 }
 
 /* Products follow one another, so threads seldom sleep: a fraction of the work is worth sharing. While ggml's threads
@@ -75,21 +75,16 @@ enum ggml_status fg_linear_compute(fg_backend *backend, struct ggml_tensor *op) 
     fg_team *team = fg_backend_team_for(backend, AWAKE * operations);
     const fovea_tensor rows = rows_of(backend, x);
     enum ggml_status status = team && rows.data ? GGML_STATUS_SUCCESS : GGML_STATUS_ALLOC_FAILED;
-    if (team)
-        fg_weights_run_on(team->context);
     for (int64_t i = 0; status == GGML_STATUS_SUCCESS && i < n * m; i++) {
         const int64_t i2 = i % n, i3 = i / n;
         const char *bytes = (const char *)weights->data + (size_t)i2 * weights->nb[2] + (size_t)i3 * weights->nb[3];
-        fovea_linear *own = known ? NULL : fg_weights_pack(weights, bytes);
+        fovea_linear *own = known ? NULL : fg_weights_pack(team->context, weights, bytes);
         const fovea_linear *map = known ? maps[i] : own;
-        if (!map) { /* a scale is NaN, or there is no memory */
-            fg_weights_run_on(NULL);
+        if (!map) /* a scale is NaN, or there is no memory */
             return fg_delegate_compute(backend, op);
-        }
         for (int64_t c = i3 * per; c < (i3 + 1) * per && status == GGML_STATUS_SUCCESS; c++)
-            status = fg_status(multiply(backend, map, &rows, op, i2 * each, each, c), "MUL_MAT");
+            status = fg_status(multiply(backend, team->context, map, &rows, op, i2 * each, each, c), "MUL_MAT");
         fovea_linear_destroy(own);
     }
-    fg_weights_run_on(NULL);
     return status;
 }

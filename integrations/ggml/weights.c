@@ -74,9 +74,11 @@ static bool make_maps(buffer *b, weight *w, const char *data, bool only) {
     const struct ggml_tensor *t = &w->tensor;
     const int64_t count = count_of(w);
     fovea_linear **maps = calloc((size_t)count, sizeof *maps);
-    bool made = maps != NULL;
+    const fovea_context *context = fg_weights_context();
+    bool made = maps && context;
     for (int64_t i = 0; made && i < count; i++) {
-        maps[i] = fg_weights_pack(t, data + (size_t)(i % t->ne[2]) * t->nb[2] + (size_t)(i / t->ne[2]) * t->nb[3]);
+        maps[i] =
+            fg_weights_pack(context, t, data + (size_t)(i % t->ne[2]) * t->nb[2] + (size_t)(i / t->ne[2]) * t->nb[3]);
         made = maps[i] != NULL;
     }
     w->unpacked = !made;

@@ -1,40 +1,17 @@
-/* Packs weights (weights_pack.h), and lends maps the threads of whoever executes them. */
+/* Packs weights (weights_pack.h). */
 #include "weights_pack.h"
 #include "backend_options.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
-static _Thread_local const fovea_context *threads_in_use;
-
-void fg_weights_run_on(const fovea_context *threads) { threads_in_use = threads; }
-
-typedef struct tasks {
-    void (*task)(void *arg, int64_t index);
-    void *arg;
-} tasks;
-
-static void in_turn(int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
-    for (int64_t i = 0; i < count; i++)
-        task(arg, i);
-}
-
-static void parallel_for(void *pool, int64_t count, void (*task)(void *arg, int64_t index), void *arg) {
-    (void)pool;
-    if (!threads_in_use || fovea_parallel(threads_in_use, count, task, arg) != FOVEA_OK)
-        in_turn(count, task, arg);
-}
-
-/* The context of all maps: as many tasks as the process has CPUs, on the threads of each call. NULL: no memory, now. */
-static const fovea_context *packing(void) {
+const fovea_context *fg_weights_context(void) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static fovea_context *context;
     pthread_mutex_lock(&lock);
     if (!context) {
         fovea_context_options options;
         fovea_context_options_init(&options);
-        options.parallel_for = parallel_for;
+        options.threads = 1;
         fg_status(fovea_context_create(&options, &context), "weights");
     }
     pthread_mutex_unlock(&lock);
@@ -48,13 +25,10 @@ bool fg_weights_serve(const struct ggml_tensor *weights) {
            weights->nb[1] % (size_t)type->bytes == 0;
 }
 
-fovea_linear *fg_weights_pack(const struct ggml_tensor *weights, const void *data) {
+fovea_linear *fg_weights_pack(const fovea_context *context, const struct ggml_tensor *weights, const void *data) {
     const fg_type *type = fg_type_of(weights->type);
     fovea_linear_desc desc;
     fovea_linear *made = NULL;
-    const fovea_context *context = packing();
-    if (!context)
-        return NULL;
     fovea_linear_desc_init(&desc);
     desc.in_features = weights->ne[0];
     desc.dtype = FOVEA_DTYPE_F32;

@@ -1,4 +1,4 @@
-/* Packing of single matrices, and the threads that packed ones run on. */
+/* Packing of single matrices. */
 #ifndef FG_WEIGHTS_PACK_H
 #define FG_WEIGHTS_PACK_H
 
@@ -7,11 +7,12 @@
 /* Can MUL_MAT's weights of this type and shape be packed? */
 bool fg_weights_serve(const struct ggml_tensor *weights);
 
-/* Packs one matrix of a tensor from memory, with the tensor's strides. NULL after an error, which was said. */
-fovea_linear *fg_weights_pack(const struct ggml_tensor *weights, const void *data);
+/* Packs one matrix of a tensor from memory, with the tensor's strides, by a context's threads. NULL after an error, which
+ * was said. */
+fovea_linear *fg_weights_pack(const fovea_context *context, const struct ggml_tensor *weights, const void *data);
 
-/* Maps that this thread executes use these threads, until NULL is set: a map is packed before any backend is there, and
- * so before a number of threads is known. */
-void fg_weights_run_on(const fovea_context *threads);
+/* A context for weights that are placed before any backend is there, and so before a number of threads is known: the
+ * calling thread's alone. NULL after an error, which was said. */
+const fovea_context *fg_weights_context(void);
 
 #endif

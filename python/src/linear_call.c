@@ -119,8 +119,8 @@ static int execute_library(run *r) {
         wide += (double)linear->out[i];
     PyThreadState *released = work * wide >= py_long_work ? PyEval_SaveThread() : NULL;
     void *workspace = py_workspace(linear->workspace_size);
-    const fovea_status status =
-        fovea_linear_execute(linear->library, &r->args, workspace, workspace ? linear->workspace_size : 0);
+    const fovea_status status = fovea_linear_apply(linear->context->library, linear->library, &r->args, workspace,
+                                                   workspace ? linear->workspace_size : 0);
     py_workspace_done(workspace, linear->workspace_size);
     if (released)
         PyEval_RestoreThread(released);

@@ -187,7 +187,7 @@ int py_linear_pack(py_linear *linear, const fovea_linear_part *parts) {
     linear->context = py_context_keep(context);
     PyThreadState *released = PyEval_SaveThread();
     const fovea_status status = fovea_linear_create(context->library, &desc, &linear->library);
-    linear->workspace_size = fovea_linear_workspace_size(linear->library);
+    linear->workspace_size = fovea_linear_apply_workspace_size(context->library, linear->library);
     fovea_quantization groups;
     fovea_quantization_init(&groups);
     if (status == FOVEA_OK) {

@@ -38,7 +38,7 @@ fovea_status fovea_tuning_get_adapter_row(const fovea_tuning *tuning, const fove
     int at = 0;
     fovea_tuning_match own;
     fv_tuning_part parts[2];
-    const fv_tuning_part *part = ctx->tuning.part, *end = part + sizeof ctx->tuning.part / sizeof *part;
+    const fv_tuning_part *part = ctx->tuning->part, *end = part + sizeof ctx->tuning->part / sizeof *part;
     contexts_of(ctx, contexts);
     fovea_tuning_match_init(&own);
     if (tuning) {

@@ -204,9 +204,13 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
     }
     if (loaded == FOVEA_OK)
         loaded = fv_context_select_nodes(made, options->threads_bind);
-    if (loaded == FOVEA_OK)
-        loaded =
-            fv_tuning_use_file(options->tuning_file, &made->cpu, made->target.isa, made->threads.count, &made->tuning);
+    if (loaded == FOVEA_OK) {
+        made->tuning = malloc(sizeof *made->tuning);
+        loaded = made->tuning
+                     ? fv_tuning_use_file(options->tuning_file, &made->cpu, made->target.isa, made->threads.count,
+                                          made->tuning)
+                     : fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a tuning (%zu bytes)", sizeof *made->tuning);
+    }
     if (loaded == FOVEA_OK)
         loaded = fv_shape_log_open(&made->log, log_problem, sizeof log_problem);
     if (loaded != FOVEA_OK) {
@@ -217,7 +221,7 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
         char nodes[256];
         fv_context_nodes_text(made, nodes, sizeof nodes);
         fprintf(stderr, "fovea %s: %s: %s\nfovea tuning: %s\nfovea nodes: %s%s%s\n", FOVEA_VERSION_STRING,
-                fv_isa_word(made->target.isa), made->reason, made->tuning.text, nodes,
+                fv_isa_word(made->target.isa), made->reason, made->tuning->text, nodes,
                 log_problem[0] ? "\nfovea: " : "", log_problem);
     }
     *ctx = made;
@@ -229,8 +233,7 @@ void fovea_context_destroy(fovea_context *ctx) {
     if (!ctx)
         return;
     fovea_thread_pool_destroy(ctx->own_pool);
-    fovea_tuning_destroy(ctx->tuning.tuning);
-    fovea_tuning_destroy(ctx->tuning.shipped);
+    fv_tuning_use_drop(ctx->tuning);
     fv_shape_log_close(ctx->log);
     free(ctx);
 }
@@ -251,9 +254,9 @@ fovea_status fovea_context_info(const fovea_context *ctx, fovea_context_facts *i
     snprintf(own.cpu, sizeof own.cpu, "%s", ctx->cpu.name);
     snprintf(own.reason, sizeof own.reason, "%s", ctx->reason);
     fv_features_text(ctx->target.features, ", ", own.features);
-    own.tuning_status = ctx->tuning.status;
-    own.tuning_rows = ctx->tuning.rows;
-    snprintf(own.tuning, sizeof own.tuning, "%s", ctx->tuning.text);
+    own.tuning_status = ctx->tuning->status;
+    own.tuning_rows = ctx->tuning->rows;
+    snprintf(own.tuning, sizeof own.tuning, "%s", ctx->tuning->text);
     own.fastest_attention = fv_arithmetic_fastest(ctx, FV_ARITHMETIC_OF_attention, true);
     own.fastest_linear = fv_arithmetic_fastest(ctx, FV_ARITHMETIC_OF_linear, true);
     own.node_count = fv_context_nodes(ctx);

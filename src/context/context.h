@@ -21,7 +21,7 @@ struct fovea_context {
     char reason[512];
     bool debug;                  /* FOVEA_DEBUG=1 */
     fovea_arithmetic arithmetic; /* the one that FASTEST may take; FASTEST: any */
-    fv_tuning_use tuning;
+    fv_tuning_use *tuning;
     fv_shape_log *log; /* NULL: none */
 };
 
@@ -48,6 +48,7 @@ void fv_context_nodes_text(const fovea_context *ctx, char *text, size_t size);
 typedef struct fv_placement {
     fovea_placement how;
     int node;              /* of FOVEA_PLACEMENT_NODE; of COPIES, where the first is */
+    int nodes;             /* how many there are */
     int64_t end[FV_NODES]; /* node i has the parts from the end of i - 1 on */
 } fv_placement;
 

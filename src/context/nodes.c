@@ -68,6 +68,7 @@ fovea_status fv_placement_select(const fovea_context *ctx, fovea_placement place
     if (!one && placement > FOVEA_PLACEMENT_NODE && !ctx->threads.nodes)
         return fv_fail(FOVEA_ERROR_UNSUPPORTED, "%s needs a context with threads_bind FOVEA_BIND_NODES",
                        fv_enum_name(FV_ENUM_placement, (int)placement));
+    taken->nodes = n->count;
     taken->how = one ? FOVEA_PLACEMENT_DEFAULT : placement;
     taken->node = one || placement != FOVEA_PLACEMENT_COPIES ? node : fv_node_of(&ctx->threads, 0, 1);
     return FOVEA_OK;

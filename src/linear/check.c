@@ -255,7 +255,7 @@ fovea_status fv_linear_read_args(const fovea_linear_args *given, fovea_linear_ar
 }
 
 fovea_status fv_linear_check_args(const fovea_linear *l, const fovea_linear_args *args, const void *workspace,
-                                  size_t workspace_size) {
+                                  size_t workspace_size, size_t bytes) {
     if (!args->y)
         return fv_fail(FOVEA_ERROR_NULL, "y is NULL");
     if (args->has_activation) {
@@ -272,13 +272,13 @@ fovea_status fv_linear_check_args(const fovea_linear *l, const fovea_linear_args
         if (known != FOVEA_OK)
             return known;
     }
-    if (workspace && workspace_size < (size_t)l->bytes)
-        return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, but this linear map needs %lld", workspace_size,
-                       (long long)l->bytes);
+    if (workspace && workspace_size < bytes)
+        return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, but this linear map needs %zu", workspace_size,
+                       bytes);
     fv_span x;
     fovea_status status = check_x(l, args, &x);
     const uintptr_t begin = (uintptr_t)workspace;
-    const fv_span written[WRITTEN] = {{"the workspace", begin, workspace ? begin + (uintptr_t)l->bytes : begin},
+    const fv_span written[WRITTEN] = {{"the workspace", begin, workspace ? begin + bytes : begin},
                                       fv_struct_span("stats", args->stats)};
     const fv_span lens = fv_lens_span("lens", args->lens, args->x.shape[0]);
     if (status == FOVEA_OK)

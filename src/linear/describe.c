@@ -16,19 +16,20 @@ static const char *choice_text(const fv_linear_choice *c, char text[256]) {
 
 /* Adds where the choice for these rows comes from; each: one of several rows of the file, with what it decides. */
 static void add_origin(const fovea_linear *l, int64_t rows, bool each, char *text, size_t size, size_t *n) {
+    const fv_tuning_use *use = l->tuning;
     char origin[640], choice[256];
-    const fv_tuning_row *row = fv_linear_tuned(l, rows);
-    const fv_linear_choice c = fv_linear_heuristics(l, rows, NULL);
+    const fv_tuning_row *row = fv_linear_tuned(l, use->threads, rows);
+    const fv_linear_choice c = fv_linear_heuristics(l, use->threads, rows, NULL);
     if (!row) {
         int64_t key[FV_TUNING_KEYS];
         const fv_tuning_op op = fv_linear_tuning_keys(l->weight_dtype, rows, l->in, l->out, key);
-        fv_tuning_use_find(&l->ctx->tuning, op, key, origin, sizeof origin);
+        fv_tuning_use_find(use, op, key, origin, sizeof origin);
         fv_text_add(text, size, n, "tuned   no: %s; defaults from caches of %lld KiB and %lld KiB\n", origin,
-                    (long long)fv_cpu_scaled(l->ctx->cpu.l1d, c.cache_scale) / 1024,
-                    (long long)fv_cpu_scaled(l->ctx->cpu.l2, c.cache_scale) / 1024);
+                    (long long)fv_cpu_scaled(l->l1d, c.cache_scale) / 1024,
+                    (long long)fv_cpu_scaled(l->l2, c.cache_scale) / 1024);
         return;
     }
-    fv_tuning_use_describe(&l->ctx->tuning, row, origin, sizeof origin);
+    fv_tuning_use_describe(use, row, origin, sizeof origin);
     const fv_interval *box = &row->key[FV_LINEAR_KEY_rows];
     if (each)
         fv_text_add(text, size, n, "tuned   for %lld to %lld rows, %s: %s\n", (long long)box->least,
@@ -40,10 +41,11 @@ static void add_origin(const fovea_linear *l, int64_t rows, bool each, char *tex
 /* rows: 0, or the number of rows that it is about. */
 static size_t describe(const fovea_linear *l, int64_t rows, char *text, size_t size) {
     char choice[256];
-    const fv_linear_choice none = {0}, c = rows ? fv_linear_heuristics(l, rows, NULL)
-                                                : fv_linear_heuristics(l, FV_LINEAR_MANY_ROWS, &none);
+    const int threads = l->tuning->threads;
+    const fv_linear_choice none = {0}, c = rows ? fv_linear_heuristics(l, threads, rows, NULL)
+                                                : fv_linear_heuristics(l, threads, FV_LINEAR_MANY_ROWS, &none);
     size_t n = 0;
-    fv_text_add(text, size, &n, "tier    %s\nweights %lld x %lld in panels of %lld\n", fv_isa_word(l->ctx->target.isa),
+    fv_text_add(text, size, &n, "tier    %s\nweights %lld x %lld in panels of %lld\n", fv_isa_word(l->target.isa),
                 (long long)l->in, (long long)l->out, (long long)l->panel);
     if (l->grouped)
         fv_text_add(
@@ -60,11 +62,15 @@ static size_t describe(const fovea_linear *l, int64_t rows, char *text, size_t s
         fv_text_add(text, size, &n, "sums    %s\n", fovea_arithmetic_name(l->arithmetic));
     if (l->pairs)
         fv_text_add(text, size, &n, "pairs   %s%s\n", l->pairs->name, l->pack_x ? ", where bits are equal" : "");
-    fv_text_add(text, size, &n, "product %s\nthreads %d, workspace %lld bytes\n", choice_text(&c, choice),
-                l->ctx->threads.count, (long long)l->bytes);
+    fv_text_add(text, size, &n, "product %s\nthreads %d, workspace %lld bytes\n", choice_text(&c, choice), threads,
+                (long long)fv_linear_workspace(threads, l->thread_bytes));
+    bool tuned = false;
     for (int i = 0; i < l->tuned_count && !rows; i++)
-        add_origin(l, l->tuned[i]->key[FV_LINEAR_KEY_rows].least, true, text, size, &n);
-    if (rows || l->tuned_count == 0)
+        if (fv_tuning_serves(l->tuned[i], l->target.isa, threads)) {
+            add_origin(l, l->tuned[i]->key[FV_LINEAR_KEY_rows].least, true, text, size, &n);
+            tuned = true;
+        }
+    if (!tuned)
         add_origin(l, rows ? rows : FV_LINEAR_MANY_ROWS, false, text, size, &n);
     return n;
 }

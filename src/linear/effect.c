@@ -3,12 +3,12 @@
 
 #include "core/core.h"
 
-fv_linear_choice fv_linear_effect(const fovea_linear *l, int64_t rows, const fv_linear_choice *requested) {
-    fv_linear_choice c = fv_linear_heuristics(l, rows, requested);
-    const int64_t block = fv_linear_block(l, &c, rows, l->panels);
+fv_linear_choice fv_linear_effect(const fovea_linear *l, int threads, int64_t rows, const fv_linear_choice *requested) {
+    fv_linear_choice c = fv_linear_heuristics(l, threads, rows, requested);
+    const int64_t block = fv_linear_block(l, &c, threads, rows, l->panels);
     const bool integers = fv_linear_integers(l), few = rows <= c.few_rows,
                pairs = l->pairs && c.pair_rows > 0 && rows >= c.pair_rows, only_pairs = l->pairs && !l->pack_x;
-    c.items = fv_linear_group(l, &c, block, rows, l->panels);
+    c.items = fv_linear_group(&c, threads, block, rows, l->panels);
     c.cache_scale = rows > block && fv_linear_rows_fit(l, &c, block); /* whether rows are prefetched */
     c.row_block = c.split_rows = block;
     c.chunk = fv_min(c.chunk, block);

@@ -120,8 +120,9 @@ static void items_task(void *arg, int64_t task) {
 
 /* Threads for which there are too few panels get more blocks, and as many one as another, if that leaves them rows
  * enough for what they share, the reading of all weights. */
-int64_t fv_linear_block(const fovea_linear *l, const fv_linear_choice *choice, int64_t all, int64_t panels) {
-    const int64_t threads = l->ctx->threads.count, mr = fv_linear_tile_rows(l, choice), most = choice->row_block;
+int64_t fv_linear_block(const fovea_linear *l, const fv_linear_choice *choice, int64_t threads, int64_t all,
+                        int64_t panels) {
+    const int64_t mr = fv_linear_tile_rows(l, choice), most = choice->row_block;
     int64_t blocks = fv_ceil_div(all, most);
     if (threads > 1)
         blocks = fv_max(blocks, fv_min(fv_ceil_div(choice->items * threads, panels), all / choice->split_rows));
@@ -134,10 +135,9 @@ int64_t fv_linear_block(const fovea_linear *l, const fv_linear_choice *choice, i
 }
 
 /* Where there are fewer blocks of rows than items intended for each thread, their panels are dealt to several items. */
-int64_t fv_linear_group(const fovea_linear *l, const fv_linear_choice *choice, int64_t row_block, int64_t rows,
+int64_t fv_linear_group(const fv_linear_choice *choice, int64_t threads, int64_t row_block, int64_t rows,
                         int64_t panels) {
-    const int64_t threads = l->ctx->threads.count, blocks = fv_ceil_div(rows, row_block),
-                  target = choice->items * threads;
+    const int64_t blocks = fv_ceil_div(rows, row_block), target = choice->items * threads;
     return fv_ceil_div(panels, threads == 1 || blocks >= target ? 1 : fv_ceil_div(target, blocks));
 }
 
@@ -165,8 +165,7 @@ static void restrict_to(execution *e, int node) {
 static __attribute__((cold)) void nodes_task(void *arg, int64_t task) {
     const execution *e = arg;
     const bool spread = e->linear->placement.how == FOVEA_PLACEMENT_SPREAD;
-    const fv_nodes *nodes = &e->linear->ctx->cpu.nodes;
-    const int count = nodes->count, here = fv_node_here(nodes);
+    const int count = e->linear->placement.nodes, here = fv_node_here(&e->ctx->cpu.nodes);
     for (int i = 0; i < (spread ? count : 1); i++) {
         execution own = *e;
         if (spread)
@@ -177,14 +176,16 @@ static __attribute__((cold)) void nodes_task(void *arg, int64_t task) {
     }
 }
 
-void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *args, const fv_linear_choice *choice,
-                              void *workspace) {
+void fv_linear_apply_chosen(const fovea_context *ctx, const fovea_linear *l, const fovea_linear_args *args,
+                            const fv_linear_choice *choice, void *workspace) {
+    const int threads = ctx->threads.count;
     assert(choice->gemm && choice->k_block > 0 && choice->items > 0 && choice->cache_scale > 0);
     assert(0 < choice->chunk && choice->chunk <= choice->row_block);
     const bool named = l->arithmetic == FOVEA_ARITHMETIC_BF16_TILE; /* in a mode that is part of it */
     const fv_float_mode mode = named ? fv_float_plain() : fv_float_mode_now();
     fv_linear_counters counters = {0};
-    execution e = {.linear = l,
+    execution e = {.ctx = ctx,
+                   .linear = l,
                    .counters = &counters,
                    .args = args,
                    .choice = *choice,
@@ -203,13 +204,13 @@ void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *ar
     e.pairs = fv_linear_pairs(&e);
     if (fv_linear_integers(l))
         e.integers = e.rows <= choice->few_rows ? l->few : fv_linear_many(l, choice);
-    e.row_block = fv_linear_block(l, choice, e.rows, e.panels);
-    e.group = fv_linear_group(l, choice, e.row_block, e.rows, e.panels);
+    e.row_block = fv_linear_block(l, choice, threads, e.rows, e.panels);
+    e.group = fv_linear_group(choice, threads, e.row_block, e.rows, e.panels);
     e.groups = fv_ceil_div(e.panels, e.group);
     e.items = fv_ceil_div(e.rows, e.row_block) * e.groups;
-    e.tasks = fv_min(e.items, l->ctx->threads.count);
+    e.tasks = fv_min(e.items, threads);
     const bool on_nodes = l->placement.how > FOVEA_PLACEMENT_NODE && e.tasks > 1;
-    fv_parallel(&l->ctx->threads, e.tasks,
+    fv_parallel(&ctx->threads, e.tasks,
                 &(fv_work){.task = on_nodes ? nodes_task : items_task, .enter = enter, .leave = leave, .arg = &e});
     if (named)
         fv_float_mode_set(&mode);
@@ -220,35 +221,40 @@ void fv_linear_execute_chosen(const fovea_linear *l, const fovea_linear_args *ar
     }
 }
 
-void fv_linear_run(const fovea_linear *l, const fovea_linear_args *args, void *workspace) {
+void fv_linear_run(const fovea_context *ctx, const fovea_linear *l, const fovea_linear_args *args, void *workspace) {
+    const int threads = ctx->threads.count;
     const int64_t rows = args->x.shape[0] * args->x.shape[2];
     if (rows == 0)
         return;
-    const fv_linear_choice choice = fv_linear_heuristics(l, rows, NULL);
-    if (l->ctx->log)
-        fv_shape_log_linear(l->ctx->log, l->weight_dtype, rows, l->in, l->out, l->ctx->threads.count);
-    fv_linear_execute_chosen(l, args, &choice, workspace);
+    const fv_linear_choice choice = fv_linear_heuristics(l, threads, rows, NULL);
+    if (ctx->log)
+        fv_shape_log_linear(ctx->log, l->weight_dtype, rows, l->in, l->out, threads);
+    fv_linear_apply_chosen(ctx, l, args, &choice, workspace);
 }
 
-fovea_status fovea_linear_execute(const fovea_linear *linear, const fovea_linear_args *args, void *workspace,
-                                  size_t workspace_size) {
+size_t fovea_linear_apply_workspace_size(const fovea_context *ctx, const fovea_linear *linear) {
+    return ctx && linear ? (size_t)fv_linear_workspace(ctx->threads.count, linear->thread_bytes) : 0;
+}
+
+fovea_status fovea_linear_apply(const fovea_context *ctx, const fovea_linear *linear, const fovea_linear_args *args,
+                                void *workspace, size_t workspace_size) {
     FV_HOLD_EXCEPTIONS();
-    if (!linear || !args)
-        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", linear ? "args" : "linear");
+    if (!ctx || !linear || !args)
+        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", !ctx ? "ctx" : linear ? "args" : "linear");
+    const size_t bytes = fovea_linear_apply_workspace_size(ctx, linear);
     fovea_linear_args own_args;
     fovea_status status = fv_linear_read_args(args, &own_args);
     if (status == FOVEA_OK)
-        status = fv_linear_check_args(linear, &own_args, workspace, workspace_size);
+        status = fv_linear_check_args(linear, &own_args, workspace, workspace_size, bytes);
     if (status != FOVEA_OK)
         return status;
     void *own = NULL;
     if (!workspace) {
-        own = workspace = malloc((size_t)linear->bytes);
+        own = workspace = malloc(bytes);
         if (!own)
-            return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %lld bytes",
-                           (long long)linear->bytes);
+            return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", bytes);
     }
-    fv_linear_run(linear, &own_args, workspace);
+    fv_linear_run(ctx, linear, &own_args, workspace);
     free(own);
     return FOVEA_OK;
 }

@@ -15,6 +15,7 @@ typedef struct fv_linear_counters {
 } fv_linear_counters;
 
 typedef struct fv_linear_execution {
+    const fovea_context *ctx;
     const fovea_linear *linear;
     const fovea_linear_args *args;
     fv_linear_choice choice;

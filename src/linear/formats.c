@@ -43,17 +43,17 @@ int64_t fv_linear_panel(const fovea_linear *l) {
         return l->gemm->nr;
     if (l->grouped) /* a power of two, as are all tiles of integers */
         return fv_max(fv_max(l->few->nr, l->many->nr), FV_LANES);
-    const int64_t width = fv_multiply_best(FV_KIND_f32, l->weights.format, l->ctx->target)->nr;
+    const int64_t width = fv_multiply_best(FV_KIND_f32, l->weights.format, l->target)->nr;
     return fv_max(fv_max(l->gemm->nr, width), 2 * FV_LANES); /* one or two rows of x take two tiles at once */
 }
 
 /* Products of words of two elements, where the map has a use for them. */
-static void select_pairs(fovea_linear *l) {
-    const fv_target target = l->ctx->target;
+static void select_pairs(fovea_linear *l, const fv_cpu *cpu) {
+    const fv_target target = l->target;
     const fv_kernel *pairs = l->blocks ? fv_multiply_best(FV_KIND_bf16x2_amx_order, FV_FORMAT_bf16x2, target)
                                        : fv_multiply_best(l->kept->pairs, l->kept->pairs_format, target);
-    const bool there = pairs->isa != FV_ISA_scalar && (l->blocks || l->ctx->cpu.fast_pairs);
-    if (!there && !(l->blocks && l->ctx->cpu.emulates_tiles))
+    const bool there = pairs->isa != FV_ISA_scalar && (l->blocks || cpu->fast_pairs);
+    if (!there && !(l->blocks && cpu->emulates_tiles))
         return;
     const fv_kernel *pack = fv_pack_best(FV_SOURCE_rows, l->kept->pairs_format, target);
     l->pairs = pairs;
@@ -69,7 +69,7 @@ const fv_kernel *fv_linear_product(int64_t number) {
 }
 
 static void select_grouped(fovea_linear *l) {
-    const fv_target target = l->ctx->target;
+    const fv_target target = l->target;
     const fv_format format = l->quantized.format;
     l->weights.format = format;
     l->weights.group = (fv_group){(int16_t)l->quantized.group, (int16_t)fv_scales_extra(l->quantized.scales)};
@@ -85,8 +85,10 @@ static void select_grouped(fovea_linear *l) {
     l->few_rows = l->arithmetic == FOVEA_ARITHMETIC_EXACT ? 0 : l->few->mr;
 }
 
-void fv_linear_select_kernels(fovea_linear *l) {
-    const fv_target target = l->ctx->target;
+void fv_linear_select_kernels(fovea_linear *l, const fovea_context *ctx) {
+    const fv_target target = l->target = ctx->target;
+    l->l1d = ctx->cpu.l1d;
+    l->l2 = ctx->cpu.l2;
     l->kept = l->grouped ? &grouped : fv_linear_format_of(l->weight_dtype);
     l->widen_x = fv_widen_of(l->x_dtype, target);
     l->widen_residual = fv_widen_of(l->residual_dtype, target);
@@ -106,5 +108,5 @@ void fv_linear_select_kernels(fovea_linear *l) {
     /* The product of blocks has other sums. */
     l->few_rows = l->blocks ? 0 : l->kept->register_rows[fv_isa_lanes(target.isa) >= 16];
     if (l->weight_dtype == l->x_dtype)
-        select_pairs(l);
+        select_pairs(l, &ctx->cpu);
 }

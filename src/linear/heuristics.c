@@ -58,23 +58,23 @@ static int64_t rows_that_fit(const fovea_linear *l, const fv_linear_choice *c, i
 /* Can a map be multiplied with that product? Strips of panels have the width of its tile, and 8 bits hold integers of
  * q8 alone. */
 static bool multiplies(const fovea_linear *l, const fv_kernel *product) {
-    return product && fv_kernel_runs(product, l->ctx->target) && product->isa == l->many->isa &&
+    return product && fv_kernel_runs(product, l->target) && product->isa == l->many->isa &&
            l->panel % product->nr == 0 && (product->kind != FV_KIND_i8 || l->arithmetic == FOVEA_ARITHMETIC_Q8);
 }
 
 bool fv_linear_rows_fit(const fovea_linear *l, const fv_linear_choice *c, int64_t rows) {
-    return rows <= rows_that_fit(l, c, fv_cpu_scaled(l->ctx->cpu.l2, c->cache_scale));
+    return rows <= rows_that_fit(l, c, fv_cpu_scaled(l->l2, c->cache_scale));
 }
 
 /* Fields of 0 or NULL get their defaults for that many rows. */
 static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
     if (c->cache_scale <= 0)
         c->cache_scale = 100;
-    const int64_t f = (int64_t)sizeof(float), l1 = fv_cpu_scaled(l->ctx->cpu.l1d, c->cache_scale),
-                  l2 = fv_cpu_scaled(l->ctx->cpu.l2, c->cache_scale);
+    const int64_t f = (int64_t)sizeof(float), l1 = fv_cpu_scaled(l->l1d, c->cache_scale),
+                  l2 = fv_cpu_scaled(l->l2, c->cache_scale);
     if (!c->gemm)
         c->gemm = l->gemm;
-    assert(fv_multiply_tuned(c->gemm, l->ctx->target));
+    assert(fv_multiply_tuned(c->gemm, l->target));
     if (c->integers <= 0 || !fv_linear_integers(l) || !multiplies(l, fv_linear_many(l, c)))
         c->integers = l->many_number;
     int64_t block = c->row_block;
@@ -114,7 +114,7 @@ static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
         c->gather = FV_LINEAR_GATHER_NO;
 }
 
-/* Is the row one for maps of this size, whatever the number of rows? */
+/* Is the row one for maps of this size, whatever the number of threads and rows? */
 static bool serves(const fovea_linear *l, const fv_tuning_row *row) {
     const fv_interval *in = &row->key[FV_LINEAR_KEY_in], *out = &row->key[FV_LINEAR_KEY_out];
     return (row->operation == fv_tuning_of(FV_TUNING_linear_f32, l->weight_dtype, FOVEA_ARITHMETIC_EXACT, false) ||
@@ -122,8 +122,8 @@ static bool serves(const fovea_linear *l, const fv_tuning_row *row) {
            l->in >= in->least && l->in <= in->most && l->out >= out->least && l->out <= out->most;
 }
 
-bool fv_linear_find_tuned(fovea_linear *l) {
-    const fv_tuning_use *use = &l->ctx->tuning;
+bool fv_linear_find_tuned(fovea_linear *l, const fovea_context *ctx) {
+    const fv_tuning_use *use = ctx->tuning;
     const fv_tuning_row *row;
     int count = 0;
     for (int at = 0; (row = fv_tuning_use_next(use, &at)) != NULL;)
@@ -139,16 +139,18 @@ bool fv_linear_find_tuned(fovea_linear *l) {
     return true;
 }
 
-const fv_tuning_row *fv_linear_tuned(const fovea_linear *l, int64_t rows) {
+const fv_tuning_row *fv_linear_tuned(const fovea_linear *l, int threads, int64_t rows) {
     for (int i = 0; i < l->tuned_count; i++)
-        if (rows >= l->tuned[i]->key[FV_LINEAR_KEY_rows].least && rows <= l->tuned[i]->key[FV_LINEAR_KEY_rows].most)
+        if (fv_tuning_serves(l->tuned[i], l->target.isa, threads) &&
+            rows >= l->tuned[i]->key[FV_LINEAR_KEY_rows].least && rows <= l->tuned[i]->key[FV_LINEAR_KEY_rows].most)
             return l->tuned[i];
     return NULL;
 }
 
-fv_linear_choice fv_linear_heuristics(const fovea_linear *l, int64_t rows, const fv_linear_choice *requested) {
+fv_linear_choice fv_linear_heuristics(const fovea_linear *l, int threads, int64_t rows,
+                                      const fv_linear_choice *requested) {
     fv_linear_choice choice = {0};
-    const fv_tuning_row *row = requested ? NULL : fv_linear_tuned(l, rows);
+    const fv_tuning_row *row = requested ? NULL : fv_linear_tuned(l, threads, rows);
     if (requested)
         choice = *requested;
     else if (row)
@@ -190,10 +192,9 @@ fv_linear_scratch fv_linear_lay_out(const fovea_linear *l, const fv_linear_choic
     return s;
 }
 
-int64_t fv_linear_workspace(const fovea_linear *l, const fv_linear_choice *choice) {
-    int64_t at = 0;
-    fv_reserve(&at, l->ctx->threads.count, fv_linear_lay_out(l, choice).bytes);
-    return at < 0 ? 0 : at + FV_ALIGNMENT;
+int64_t fv_linear_workspace(int threads, int64_t thread_bytes) {
+    int64_t bytes;
+    return fv_multiply(threads, thread_bytes, &bytes) && fv_add(bytes, FV_ALIGNMENT, &bytes) ? bytes : INT64_MAX;
 }
 
 int64_t fv_linear_next_part(const fovea_linear *l, const fovea_linear_args *args, int64_t p) {

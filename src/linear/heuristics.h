@@ -35,30 +35,34 @@ typedef enum fv_linear_gather { FV_LINEAR_GATHER_NO = 1, FV_LINEAR_GATHER_YES } 
 /* Products of many rows of integers in groups, numbered from 1 on as they are listed; NULL after the last. */
 const fv_kernel *fv_linear_product(int64_t number);
 
-/* The whole choice for a number of rows: the fields of `requested`, else (NULL) the tuning file's, else the
+/* The whole choice for a number of threads and rows: the fields of `requested`, else (NULL) the tuning file's, else the
  * defaults. */
-fv_linear_choice fv_linear_heuristics(const fovea_linear *linear, int64_t rows, const fv_linear_choice *requested);
+fv_linear_choice fv_linear_heuristics(const fovea_linear *linear, int threads, int64_t rows,
+                                      const fv_linear_choice *requested);
 
-/* The effect of a choice for a number of rows, in the form of a choice: equal fields mean equal work. cache_scale:
+/* The effect of a choice for these, in the form of a choice: equal fields mean equal work. cache_scale:
  * whether rows are prefetched. */
-fv_linear_choice fv_linear_effect(const fovea_linear *linear, int64_t rows, const fv_linear_choice *requested);
+fv_linear_choice fv_linear_effect(const fovea_linear *linear, int threads, int64_t rows,
+                                  const fv_linear_choice *requested);
 
 /* Whether that many rows and weights fit into the second-level cache, as far as a choice tells. */
 bool fv_linear_rows_fit(const fovea_linear *linear, const fv_linear_choice *choice, int64_t rows);
 
 /* Rows of a block where rows meet panels: at most the choice's, in equal parts, in whole tiles. */
-int64_t fv_linear_block(const fovea_linear *linear, const fv_linear_choice *choice, int64_t rows, int64_t panels);
-
-/* Panels of a work item, where all rows go in blocks of row_block. */
-int64_t fv_linear_group(const fovea_linear *linear, const fv_linear_choice *choice, int64_t row_block, int64_t rows,
+int64_t fv_linear_block(const fovea_linear *linear, const fv_linear_choice *choice, int64_t threads, int64_t rows,
                         int64_t panels);
 
-/* Bytes of workspace for a choice that fv_linear_heuristics() made. */
-int64_t fv_linear_workspace(const fovea_linear *linear, const fv_linear_choice *choice);
+/* Panels of a work item, where all rows go in blocks of row_block. */
+int64_t fv_linear_group(const fv_linear_choice *choice, int64_t threads, int64_t row_block, int64_t rows,
+                        int64_t panels);
 
-/* fovea_linear_execute() with such a choice; arguments are not checked. workspace: fv_linear_workspace() bytes. */
-void fv_linear_execute_chosen(const fovea_linear *linear, const fovea_linear_args *args, const fv_linear_choice *choice,
-                              void *workspace);
+/* Bytes of workspace where each thread has that many, with room to align it; INT64_MAX: too many to count. */
+int64_t fv_linear_workspace(int threads, int64_t thread_bytes);
+
+/* fovea_linear_apply() with a choice that fv_linear_heuristics() made; arguments are not checked. workspace: that of
+ * fv_linear_lay_out()'s bytes a thread. */
+void fv_linear_apply_chosen(const fovea_context *ctx, const fovea_linear *linear, const fovea_linear_args *args,
+                            const fv_linear_choice *choice, void *workspace);
 
 /* Writes fovea_linear_describe()'s text to stderr, in a line: FOVEA_DEBUG=1. */
 void fv_linear_debug(const fovea_linear *linear);

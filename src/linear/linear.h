@@ -34,7 +34,10 @@ typedef struct fv_linear_format {
 } fv_linear_format;
 
 struct fovea_linear {
-    const fovea_context *ctx;
+    /* Facts of the context that packed it, which may be gone: */
+    fv_target target;
+    int64_t l1d, l2;
+    fv_tuning_use *tuning;
     const fv_linear_format *kept; /* what weights are: the row of weight_dtype */
     const fv_kernel *gemm;        /* for many rows: the default */
     fv_bias_act_residual_f32_fn *bias_act_residual;
@@ -75,9 +78,9 @@ struct fovea_linear {
     fv_exponent_range *exponents; /* of panels in pairs, [panels] */
     int64_t few_rows;             /* the default of a choice; 0: there is no other */
     int64_t panel, panels;
-    const fv_tuning_row **tuned; /* [tuned_count], the context's: those for maps of this size */
+    const fv_tuning_row **tuned; /* [tuned_count], of tuning: those for maps of this size, for any number of threads */
     int tuned_count;
-    int64_t bytes;                  /* of workspace, with room to align it */
+    int64_t thread_bytes;           /* of workspace, a thread */
     fv_placement placement;         /* of panels */
     fovea_linear *copies[FV_NODES]; /* of COPIES: the map for threads of a node; NULL: this one */
 };
@@ -139,14 +142,14 @@ bool fv_linear_describe_groups(fovea_linear *linear, const fovea_matrix *first);
 void fv_linear_pack_groups(fovea_linear *linear, const fovea_matrix *weights, int64_t first, int64_t count,
                            int64_t place);
 
-/* Takes the kernels that its types ask for. */
-void fv_linear_select_kernels(fovea_linear *linear);
+/* Takes the kernels that its types ask for, and facts of the context's machine. */
+void fv_linear_select_kernels(fovea_linear *linear, const fovea_context *ctx);
 
 /* Finds the rows of the context's tuning file; false if there is no memory. */
-bool fv_linear_find_tuned(fovea_linear *linear);
+bool fv_linear_find_tuned(fovea_linear *linear, const fovea_context *ctx);
 
-/* The row of tuning that decides for that many rows, or NULL. */
-const fv_tuning_row *fv_linear_tuned(const fovea_linear *linear, int64_t rows);
+/* The row of tuning that decides for that many threads and rows, or NULL. */
+const fv_tuning_row *fv_linear_tuned(const fovea_linear *linear, int threads, int64_t rows);
 
 /* One thread's scratch, in bytes: products, [row_block][panel]; and what has other types in the caller's memory or in
  * the packed weights, as floats: rows of x, [row_block][in], a block of weights, [widened][panel], results,
@@ -167,7 +170,7 @@ fovea_status fv_linear_select_arithmetic(const fovea_context *ctx, fovea_linear_
 
 fovea_status fv_linear_read_args(const fovea_linear_args *given, fovea_linear_args *args);
 fovea_status fv_linear_check_args(const fovea_linear *linear, const fovea_linear_args *args, const void *workspace,
-                                  size_t workspace_size);
+                                  size_t workspace_size, size_t bytes);
 
 /* The first part of y from p on that the caller wants, or part_count. */
 int64_t fv_linear_next_part(const fovea_linear *linear, const fovea_linear_args *args, int64_t p);
@@ -178,7 +181,8 @@ static inline int64_t fv_linear_panel_out(const fovea_linear *linear) {
 }
 
 /* Executes checked arguments in a workspace that is large enough. */
-void fv_linear_run(const fovea_linear *linear, const fovea_linear_args *args, void *workspace);
+void fv_linear_run(const fovea_context *ctx, const fovea_linear *linear, const fovea_linear_args *args,
+                   void *workspace);
 
 /* Whether an activation takes two parts, and what it does with the first, or with the only one. */
 static inline bool fv_linear_gates(fovea_activation activation, fv_activation *act) {

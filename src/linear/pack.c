@@ -22,13 +22,19 @@ static bool lay_out(fovea_linear *l, int64_t *bytes) {
     if (l->grouped)
         l->scale_bytes = fv_round_up(fv_scales_bytes(l->quantized.scales, l->quantized.groups, l->panel), 4);
     *bytes = fv_operand_bytes(l->weights.format, l->in, l->panel) * l->panels;
-    const fv_linear_choice none = {0}, plain = fv_linear_heuristics(l, INT64_MAX, &none); /* fewer rows need no more */
-    l->bytes = fv_linear_workspace(l, &plain);
-    for (int i = 0; i < l->tuned_count; i++) {
-        const fv_linear_choice tuned = fv_linear_heuristics(l, l->tuned[i]->key[FV_LINEAR_KEY_rows].most, NULL);
-        l->bytes = fv_max(l->bytes, fv_linear_workspace(l, &tuned));
+    for (int i = -1; i < l->tuned_count; i++) {
+        const fv_tuning_row *row = i < 0 ? NULL : l->tuned[i];
+        fv_linear_choice choice = {0};
+        if (row)
+            fv_tuning_to_choice(row->operation, row->knob, &choice);
+        /* Fewer rows need no more. */
+        choice = fv_linear_heuristics(l, 0, row ? row->key[FV_LINEAR_KEY_rows].most : INT64_MAX, &choice);
+        const int64_t needed = fv_linear_lay_out(l, &choice).bytes;
+        if (needed < 0)
+            return false;
+        l->thread_bytes = fv_max(l->thread_bytes, needed);
     }
-    return l->bytes > 0;
+    return true;
 }
 
 /* Finds the exponents of panels in pairs of bfloat16, on which fv_pairs_exact() depends. */
@@ -80,7 +86,7 @@ static stretch stretch_at(const fovea_linear *l, const fv_linear_part *to, int64
 /* numbers: room for the columns of a panel, of quantized weights that become floats. */
 static void pack_elements(fovea_linear *l, const fovea_linear_part *part, const fv_linear_part *to, float *numbers) {
     const fovea_matrix *w = &part->weight;
-    fv_matrix from = fv_linear_source(w, l->ctx->target);
+    fv_matrix from = fv_linear_source(w, l->target);
     from.scale = part->has_scale ? (float)part->scale : 1.0f;
     for (stretch s = stretch_at(l, to, 0); s.done < to->out; s = stretch_at(l, to, s.done + s.count)) {
         from.columns = s.count;
@@ -117,16 +123,17 @@ static void pack_task(void *arg, int64_t task) {
             fv_linear_pack_groups(p->linear, p->weights, s.done, s.count, s.place);
 }
 
-static void pack_part(fovea_linear *l, const fovea_linear_part *part, const fv_linear_part *to, float *numbers) {
+static void pack_part(const fv_threads *threads, fovea_linear *l, const fovea_linear_part *part,
+                      const fv_linear_part *to, float *numbers) {
     const float scale = part->has_scale ? (float)part->scale : 1.0f;
     if (l->grouped) {
-        packing p = {l, &part->weight, to, fv_min(l->ctx->threads.count, l->panels)};
-        fv_parallel(&l->ctx->threads, p.tasks, &(fv_work){.task = pack_task, .arg = &p});
+        packing p = {l, &part->weight, to, fv_min(threads->count, l->panels)};
+        fv_parallel(threads, p.tasks, &(fv_work){.task = pack_task, .arg = &p});
     } else {
         pack_elements(l, part, to, numbers);
     }
     if (to->bias)
-        fv_to_floats(to->out, part->bias, 1, bias_dtype_of(part), to->bias, l->ctx->target);
+        fv_to_floats(to->out, part->bias, 1, bias_dtype_of(part), to->bias, l->target);
     for (int64_t j = 0; to->bias && scale != 1.0f && j < to->out; j++) /* by 1 no bit changes, of NaN neither */
         to->bias[j] *= scale;
 }
@@ -164,12 +171,13 @@ void fovea_linear_destroy(fovea_linear *linear) {
     free(linear->order);
     free(linear->group_scales);
     free(linear->tuned);
+    fv_tuning_use_drop(linear->tuning);
     free(linear);
 }
 
 /* The packed weights keep the type of the parts' if it is one, nothing scales them and quantized ones are packed in one
  * way; else they are floats, if that is the arithmetic. */
-static fovea_status select_types(fovea_linear *l, const fovea_linear_desc *d) {
+static fovea_status select_types(const fovea_context *ctx, fovea_linear *l, const fovea_linear_desc *d) {
     const fovea_linear_part *parts = fv_linear_parts(d);
     l->arithmetic = d->arithmetic;
     l->weight_dtype = parts[0].weight.dtype;
@@ -196,21 +204,21 @@ static fovea_status select_types(fovea_linear *l, const fovea_linear_desc *d) {
     l->x_dtype = d->dtype;
     l->y_dtype = d->y_dtype;
     l->residual_dtype = d->residual_dtype;
-    fv_linear_select_kernels(l);
+    fv_linear_select_kernels(l, ctx);
     return FOVEA_OK;
 }
 
 /* Gives the memory of weights to nodes, before anything is written to it. */
-static fovea_status to_nodes(fovea_linear *l) {
+static fovea_status to_nodes(const fovea_context *ctx, fovea_linear *l) {
     const int64_t panel = fv_operand_bytes(l->weights.format, l->in, l->panel);
-    const fovea_status status = fv_placement_apply(l->ctx, &l->placement, l->memory, panel, l->panels);
-    return status == FOVEA_OK ? fv_placement_apply(l->ctx, &l->placement, l->group_scales, l->scale_bytes, l->panels)
+    const fovea_status status = fv_placement_apply(ctx, &l->placement, l->memory, panel, l->panels);
+    return status == FOVEA_OK ? fv_placement_apply(ctx, &l->placement, l->group_scales, l->scale_bytes, l->panels)
                               : status;
 }
 
 /* A map of its own for each node but the first that has threads; what was made until an error is destroyed with l. */
-static fovea_status copy_to_nodes(fovea_linear *l, const fovea_linear_desc *desc) {
-    const fv_threads *t = &l->ctx->threads;
+static fovea_status copy_to_nodes(const fovea_context *ctx, fovea_linear *l, const fovea_linear_desc *desc) {
+    const fv_threads *t = &ctx->threads;
     fovea_linear_desc own = *desc;
     fovea_status status = FOVEA_OK;
     own.placement = FOVEA_PLACEMENT_NODE;
@@ -218,7 +226,7 @@ static fovea_status copy_to_nodes(fovea_linear *l, const fovea_linear_desc *desc
         const int node = fv_node_of(t, i, t->count);
         own.placement_node = t->nodes->node[node].number;
         if (node != l->placement.node && !l->copies[node] && t->nodes->node[node].memory)
-            status = fovea_linear_create(l->ctx, &own, &l->copies[node]);
+            status = fovea_linear_create(ctx, &own, &l->copies[node]);
     }
     return status;
 }
@@ -246,14 +254,14 @@ fovea_status fovea_linear_create(const fovea_context *ctx, const fovea_linear_de
     fovea_linear *made = calloc(1, sizeof *made);
     if (!made)
         return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a linear map (%zu bytes)", sizeof *made);
-    made->ctx = ctx;
+    made->tuning = fv_tuning_use_share(ctx->tuning);
     made->in = desc->in_features;
     made->gated = fv_linear_gates(desc->activation, &made->activation);
     made->part_count = made->gated ? 1 : desc->part_count;
     made->placement = placement;
     for (int64_t p = 0; p < desc->part_count; p++)
         made->out += parts[p].weight.out;
-    status = select_types(made, desc);
+    status = select_types(ctx, made, desc);
     if (status != FOVEA_OK) {
         fovea_linear_destroy(made);
         return status;
@@ -265,7 +273,7 @@ fovea_status fovea_linear_create(const fovea_context *ctx, const fovea_linear_de
     made->bias_act_residual =
         fv_kernel_best(FV_OP_bias_act_residual, FV_TYPE_f32, ctx->target)->run.bias_act_residual_f32;
     int64_t bytes = 0;
-    const bool found = fv_linear_find_tuned(made);
+    const bool found = fv_linear_find_tuned(made, ctx);
     if (found && !lay_out(made, &bytes)) {
         const long long out = made->out;
         fovea_linear_destroy(made);
@@ -277,7 +285,7 @@ fovea_status fovea_linear_create(const fovea_context *ctx, const fovea_linear_de
     float *numbers = widens && found ? malloc((size_t)(made->in * made->panel) * sizeof *numbers) : NULL;
     status = !found || (widens && !numbers) || !allocate(made, desc->part_count, bytes)
                  ? fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for %lld bytes of packed weights", (long long)bytes)
-                 : to_nodes(made);
+                 : to_nodes(ctx, made);
     if (status != FOVEA_OK) {
         free(numbers);
         fovea_linear_destroy(made);
@@ -288,14 +296,14 @@ fovea_status fovea_linear_create(const fovea_context *ctx, const fovea_linear_de
         clear_panel(made, made->panels - 1);
     for (int64_t p = 0, first = 0; p < desc->part_count; first += parts[p++].weight.out) {
         made->parts[p] = (fv_linear_part){first, parts[p].weight.out, parts[p].bias ? made->bias + first : NULL};
-        pack_part(made, &parts[p], &made->parts[p], numbers);
+        pack_part(&ctx->threads, made, &parts[p], &made->parts[p], numbers);
     }
     free(numbers);
     if (!made->grouped)
         made->weights.range = fv_exponents_none(); /* float16 has no products that differ */
     if (made->pack_x && made->pairs)
         find_exponents(made);
-    status = copy_to_nodes(made, desc);
+    status = copy_to_nodes(ctx, made, desc);
     if (status != FOVEA_OK) {
         fovea_linear_destroy(made);
         return status;
@@ -305,5 +313,3 @@ fovea_status fovea_linear_create(const fovea_context *ctx, const fovea_linear_de
     *linear = made;
     return FOVEA_OK;
 }
-
-size_t fovea_linear_workspace_size(const fovea_linear *linear) { return linear ? (size_t)linear->bytes : 0; }

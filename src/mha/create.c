@@ -160,7 +160,8 @@ static bool lay_out(fovea_mha *m) {
     m->positions_at = fv_reserve(&at, fv_mha_cached(m) ? elements : 0, (int64_t)sizeof(int64_t));
     size_t inner = fovea_attention_plan_workspace_size(m->plan);
     for (int i = 0; i <= FV_MHA_ROLES; i++) {
-        const size_t size = fovea_linear_workspace_size(i < FV_MHA_ROLES ? m->packed->map[i] : m->packed->out);
+        const size_t size =
+            fovea_linear_apply_workspace_size(m->ctx, i < FV_MHA_ROLES ? m->packed->map[i] : m->packed->out);
         inner = size > inner ? size : inner;
     }
     const size_t norms = fv_mha_norm_bytes(m);

@@ -247,7 +247,7 @@ static void map_tokens(const run *r, const fovea_linear *map, const fovea_tensor
     args.y = part;
     args.lens = lens;
     if (r->batch > 0 && p.end > p.begin)
-        fv_linear_run(map, &args, r->scratch);
+        fv_linear_run(r->mha->ctx, map, &args, r->scratch);
 }
 
 /* Maps the tokens of packed sequences: those of queries, of keys or of either, runs of them at once. */

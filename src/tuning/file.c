@@ -108,7 +108,7 @@ const fv_tuning_row *fv_tuning_use_next(const fv_tuning_use *use, int *at) {
         if (part->section < 0 || i >= part->tuning->rows)
             *at += FV_TUNING_ROWS - 1 - i; /* the next part comes */
         else if (part->tuning->row[i].known && part->tuning->row[i].section == part->section &&
-                 fv_tuning_serves(&part->tuning->row[i], use->isa, use->threads)) {
+                 part->tuning->row[i].isa == use->isa) {
             ++*at;
             return &part->tuning->row[i];
         }
@@ -184,8 +184,22 @@ static fovea_status use_one(fv_tuning_use *use, const fv_cpu *cpu, const char *n
     return gone ? FOVEA_OK : status;
 }
 
+fv_tuning_use *fv_tuning_use_share(fv_tuning_use *use) {
+    atomic_fetch_add(&use->owners, 1);
+    return use;
+}
+
+void fv_tuning_use_drop(fv_tuning_use *use) {
+    if (!use || atomic_fetch_sub(&use->owners, 1) > 1)
+        return;
+    fovea_tuning_destroy(use->tuning);
+    fovea_tuning_destroy(use->shipped);
+    free(use);
+}
+
 fovea_status fv_tuning_use_file(const char *named, const fv_cpu *cpu, fv_isa isa, int threads, fv_tuning_use *use) {
     memset(use, 0, sizeof *use);
+    atomic_init(&use->owners, 1);
     use->isa = isa;
     use->threads = threads;
     for (int i = 0; i < PARTS; i++)

@@ -4,6 +4,8 @@
 
 #include "tuning/rows.h"
 
+#include <stdatomic.h>
+
 fovea_status fv_tuning_read(const char *path, fovea_tuning **tuning, bool *absent, char error[FV_FILE_ERROR]);
 
 /* Between fv_file_lock() and fv_file_unlock(). */
@@ -23,8 +25,10 @@ typedef struct fv_tuning_part {
  * its model. */
 void fv_tuning_parts(const fovea_tuning *tuning, const fv_cpu *cpu, fv_tuning_part part[2]);
 
-/* The rows that a context takes from the tuning file, and from the one that ships with the library. */
+/* The rows that a context takes from the tuning file, and from the one that ships with the library. Its linear maps have
+ * them, too, and may outlive it. */
 typedef struct fv_tuning_use {
+    atomic_int owners;
     fv_isa isa; /* the context's */
     int threads;
     fovea_tuning *tuning, *shipped; /* NULL: none */
@@ -39,12 +43,17 @@ typedef struct fv_tuning_use {
  * memory. */
 fovea_status fv_tuning_use_file(const char *named, const fv_cpu *cpu, fv_isa isa, int threads, fv_tuning_use *use);
 
+/* For one from malloc(), whose maker is its first owner: one owner more; one less, the last of which frees it. use may
+ * be NULL. */
+fv_tuning_use *fv_tuning_use_share(fv_tuning_use *use);
+void fv_tuning_use_drop(fv_tuning_use *use);
+
 /* The row for these sizes; NULL and a sentence without its end: why there is none. */
 const fv_tuning_row *fv_tuning_use_find(const fv_tuning_use *use, fv_tuning_op operation,
                                         const int64_t key[FV_TUNING_KEYS], char *why, size_t size);
 
-/* The rows that the context may use, one after another, those that come first first: *at is 0 before the first; NULL
- * after the last. */
+/* The rows for the context's tier and any number of threads, one after another, those that come first first: *at is 0
+ * before the first; NULL after the last. */
 const fv_tuning_row *fv_tuning_use_next(const fv_tuning_use *use, int *at);
 
 /* "yes: ...": where a row of these is from and what it gains; a sentence without its end. */

@@ -64,7 +64,7 @@ static void test_linear(const fovea_context *ctx, fovea_dtype weights, fovea_dty
     args.x = fovea_tensor_bhtd(zeros, x, 1, 1, ROWS, IN);
     args.y = &y;
     memset(out, 1, sizeof out);
-    test_check(fovea_linear_execute(map, &args, NULL, 0) == FOVEA_OK, "linear: %s", fovea_error_detail());
+    test_check(fovea_linear_apply(ctx, map, &args, NULL, 0) == FOVEA_OK, "linear: %s", fovea_error_detail());
     for (int64_t i = 0; i < ROWS * OUT * fv_dtype_size(x); i++)
         test_check(out[i] == 0, "linear: byte %lld of the output is %d", (long long)i, out[i]);
     fovea_linear_destroy(map);

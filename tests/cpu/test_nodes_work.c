@@ -79,7 +79,7 @@ static void run_call(void *arg, int64_t index) {
     if (index > 0)
         return;
     c->here = node_here(&c->ctx->cpu.nodes);
-    check_status("execute", fovea_linear_execute(c->linear, c->args, NULL, 0), FOVEA_OK, "");
+    check_status("execute", fovea_linear_apply(c->ctx, c->linear, c->args, NULL, 0), FOVEA_OK, "");
 }
 
 static void run_attention(void *arg, int64_t index) {
@@ -91,8 +91,8 @@ static void run_attention(void *arg, int64_t index) {
     check_status("execute", fovea_attention_execute(c->plan, args, NULL, 0), FOVEA_OK, "");
 }
 
-static int node_of_column(const fovea_linear *l, int64_t column) {
-    return fv_node_of(&l->ctx->threads, column / l->panel, l->panels);
+static int node_of_column(const fovea_context *ctx, const fovea_linear *l, int64_t column) {
+    return fv_node_of(&ctx->threads, column / l->panel, l->panels);
 }
 
 /* One row; all of a call on one thread, as in a task. */
@@ -122,7 +122,8 @@ static void test_order(const topology *t, int cpu) {
     call c = {.ctx = ctx, .linear = l, .args = &args};
     check_status("parallel", fovea_parallel(ctx, 2, run_call, &c), FOVEA_OK, "");
     for (int64_t page = 0; page < PAGES; page++) {
-        const int first = node_of_column(l, page * out / PAGES), last = node_of_column(l, (page + 1) * out / PAGES - 1);
+        const int first = node_of_column(ctx, l, page * out / PAGES),
+                  last = node_of_column(ctx, l, (page + 1) * out / PAGES - 1);
         own[page] = first == c.here && last == c.here ? 1 : first == c.here || last == c.here ? -1 : 0;
     }
     end_output(own, t->name);
@@ -232,7 +233,7 @@ static void test_quantized(const fovea_context *plain, const fovea_context *ctx,
         const fovea_tensor out = fovea_tensor_bthd(y[how > 0], FOVEA_DTYPE_F32, 1, ROWS, 1, OUT);
         args.x = fovea_tensor_bthd(x, FOVEA_DTYPE_F32, 1, ROWS, 1, CHANNELS);
         args.y = &out;
-        check_status("execute", fovea_linear_execute(l, &args, NULL, 0), FOVEA_OK, "");
+        check_status("execute", fovea_linear_apply(ctx, l, &args, NULL, 0), FOVEA_OK, "");
         fovea_linear_destroy(l);
         if (how > 0)
             test_same(y[1], y[0], ROWS * OUT, "%s, q4_0, placement %d", name, how - 1);

@@ -58,7 +58,7 @@ static void use(const fovea_context *ctx, const fovea_matrix *m, int arithmetic,
     const fovea_tensor out = fovea_tensor_bhtd(y, FOVEA_DTYPE_F32, 1, 1, ROWS, m->out);
     args.x = fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, 1, 1, ROWS, m->in);
     args.y = &out;
-    require(fovea_linear_execute(map, &args, NULL, 0) == FOVEA_OK, "not executed");
+    require(fovea_linear_apply(ctx, map, &args, NULL, 0) == FOVEA_OK, "not executed");
     require(fovea_linear_unpack(map, 0, numbers, NULL, NULL) == FOVEA_OK, "not read back");
     (void)fovea_linear_unpack_groups(map, 0, &q, scales, zeros, group_of);
     fovea_linear_destroy(map);

@@ -93,7 +93,7 @@ static void run_map(const fovea_context *ctx, const line *l, int trial, rng *r, 
     args.residual = trial % 2 ? &added : NULL;
     if (test_check(fovea_linear_create(ctx, &desc, &map) == FOVEA_OK, "pack: %s", fovea_error_detail())) {
         fp_flush(flush);
-        const fovea_status status = fovea_linear_execute(map, &args, NULL, 0);
+        const fovea_status status = fovea_linear_apply(ctx, map, &args, NULL, 0);
         fp_flush(false);
         test_check(status == FOVEA_OK, "execute: %s", fovea_error_detail());
         fovea_linear_destroy(map);

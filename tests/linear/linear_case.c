@@ -190,9 +190,9 @@ bool linear_problem_run(linear_problem *p, const fovea_context *ctx) {
     if (!test_check(fovea_linear_create(ctx, &p->desc, &linear) == FOVEA_OK, "pack %s: %s",
                     linear_case_text(&p->c, text, sizeof text), fovea_error_detail()))
         return false;
-    const size_t size = fovea_linear_workspace_size(linear);
+    const size_t size = fovea_linear_apply_workspace_size(ctx, linear);
     guard *workspace = guard_alloc("workspace", size, GUARD_END);
-    const bool ok = test_check(fovea_linear_execute(linear, &p->args, workspace->data, size) == FOVEA_OK, "%s: %s",
+    const bool ok = test_check(fovea_linear_apply(ctx, linear, &p->args, workspace->data, size) == FOVEA_OK, "%s: %s",
                                linear_case_text(&p->c, text, sizeof text), fovea_error_detail());
     guard_free(workspace);
     fovea_linear_destroy(linear);

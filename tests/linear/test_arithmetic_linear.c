@@ -80,7 +80,7 @@ static bool run(const fovea_context *ctx, const problem *p, fovea_arithmetic ari
     args.y = &out;
     args.residual = p->residual ? &residual : NULL;
     args.stats = &stats;
-    const fovea_status status = fovea_linear_execute(map, &args, NULL, 0);
+    const fovea_status status = fovea_linear_apply(ctx, map, &args, NULL, 0);
     fovea_linear_destroy(map);
     if (ctx == over_tiles && arithmetic == FOVEA_ARITHMETIC_BF16_TILE)
         paired += stats.fast_products;

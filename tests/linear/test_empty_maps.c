@@ -21,7 +21,7 @@ static void test_maps(void) {
         fovea_linear_args_init(&args);
         args.x = x;
         args.y = &x;
-        check_status("linear of no rows", fovea_linear_execute(linear, &args, NULL, 0), FOVEA_OK, NULL);
+        check_status("linear of no rows", fovea_linear_apply(ctx, linear, &args, NULL, 0), FOVEA_OK, NULL);
     }
     fovea_linear_destroy(linear);
 

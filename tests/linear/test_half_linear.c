@@ -106,7 +106,7 @@ static bool run(const fovea_context *ctx, const problem *p, const data *d, bool 
     if (!test_check(fovea_linear_create(ctx, &desc, &linear) == FOVEA_OK, "%s: pack: %s", p->text,
                     fovea_error_detail()))
         return false;
-    const fovea_status status = fovea_linear_execute(linear, &args, NULL, 0);
+    const fovea_status status = fovea_linear_apply(ctx, linear, &args, NULL, 0);
     fovea_linear_destroy(linear);
     return test_check(status == FOVEA_OK, "%s: execute: %s", p->text, fovea_error_detail());
 }
@@ -181,7 +181,8 @@ static void test_errors(void) {
     const fovea_tensor y = fovea_tensor_bhtd(room + 4, FOVEA_DTYPE_F32, 1, 1, 1, 2);
     args.x = fovea_tensor_bhtd(room, FOVEA_DTYPE_F32, 1, 1, 1, 2);
     args.y = &y;
-    check_status("y of floats", fovea_linear_execute(linear, &args, NULL, 0), FOVEA_ERROR_DTYPE, "y[0]|F16");
+    check_status("y of floats", fovea_linear_apply(contexts.one, linear, &args, NULL, 0), FOVEA_ERROR_DTYPE,
+                 "y[0]|F16");
     fovea_linear_destroy(linear);
 }
 

@@ -57,7 +57,7 @@ static void guard_compute(const fovea_context *ctx, guard_data *g, bool half, in
     args.stats = &stats;
     const int before = fegetround();
     fesetround(rounding);
-    const fovea_status status = fovea_linear_execute(linear, &args, NULL, 0);
+    const fovea_status status = fovea_linear_apply(ctx, linear, &args, NULL, 0);
     fesetround(before);
     test_check(status == FOVEA_OK, "%s", fovea_error_detail());
     char text[1000] = "";

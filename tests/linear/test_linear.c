@@ -97,7 +97,8 @@ static void test_position(const case_contexts *x) {
             for (int64_t token = 0, count; token < c.tokens; token += count) {
                 count = b == 0 ? 1 : rng_between(&r, 1, c.tokens - token);
                 narrow(p, b, token, count);
-                test_check(fovea_linear_execute(linear, &p->args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
+                test_check(fovea_linear_apply(x->one, linear, &p->args, NULL, 0) == FOVEA_OK, "%s",
+                           fovea_error_detail());
                 p->args.x = whole_x;
                 p->y[0] = whole_y;
             }
@@ -134,7 +135,7 @@ static void test_parts(const case_contexts *x) {
             desc.parts = NULL;
             args.y = &p->y[i];
             test_check(fovea_linear_create(x->one, &desc, &linear) == FOVEA_OK, "pack: %s", fovea_error_detail());
-            test_check(fovea_linear_execute(linear, &args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
+            test_check(fovea_linear_apply(x->one, linear, &args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
             fovea_linear_destroy(linear);
         }
         const float *const expected[LINEAR_PARTS] = {want.y[0], want.y[1], want.y[2]};
@@ -237,9 +238,10 @@ static void test_refused_desc(const fovea_context *ctx) {
 }
 
 /* Each refused execution leaves the outputs as they were. */
-static void refuse(const fovea_linear *linear, linear_problem *p, const fovea_linear_args *args, void *workspace,
-                   size_t size, const char *what, fovea_status want, const char *words) {
-    check_status(what, fovea_linear_execute(linear, args, workspace, size), want, words);
+static void refuse(const fovea_context *ctx, const fovea_linear *linear, linear_problem *p,
+                   const fovea_linear_args *args, void *workspace, size_t size, const char *what, fovea_status want,
+                   const char *words) {
+    check_status(what, fovea_linear_apply(ctx, linear, args, workspace, size), want, words);
     copies blank = copy_outputs(p);
     for (int i = 0; i < p->c.parts; i++)
         poison_fill(blank.y[i], tensor_floats(&p->y[i]));
@@ -260,72 +262,70 @@ static void test_refused_args(const fovea_context *ctx) {
     test_check(fovea_linear_create(ctx, &p->desc, &linear) == FOVEA_OK, "pack: %s", fovea_error_detail());
     const fovea_linear_args good = p->args;
     fovea_linear_args bad = good;
-    check_status("no linear", fovea_linear_execute(NULL, &good, NULL, 0), FOVEA_ERROR_NULL, "linear");
-    check_status("no args", fovea_linear_execute(linear, NULL, NULL, 0), FOVEA_ERROR_NULL, "args");
     bad.struct_size++;
-    refuse(linear, p, &bad, NULL, 0, "version", FOVEA_ERROR_VERSION, "fovea_linear_args");
+    refuse(ctx, linear, p, &bad, NULL, 0, "version", FOVEA_ERROR_VERSION, "fovea_linear_args");
     bad = good;
     bad.y = NULL;
-    refuse(linear, p, &bad, NULL, 0, "no y", FOVEA_ERROR_NULL, "y is NULL");
+    refuse(ctx, linear, p, &bad, NULL, 0, "no y", FOVEA_ERROR_NULL, "y is NULL");
     bad = good;
     bad.x.data = NULL;
-    refuse(linear, p, &bad, NULL, 0, "no x", FOVEA_ERROR_NULL, "x is NULL");
+    refuse(ctx, linear, p, &bad, NULL, 0, "no x", FOVEA_ERROR_NULL, "x is NULL");
     bad = good;
     bad.x.shape[3] = 11;
-    refuse(linear, p, &bad, NULL, 0, "x channels", FOVEA_ERROR_SHAPE, "11 channels|12");
+    refuse(ctx, linear, p, &bad, NULL, 0, "x channels", FOVEA_ERROR_SHAPE, "11 channels|12");
     bad = good;
     bad.x.shape[0] = -1;
-    refuse(linear, p, &bad, NULL, 0, "a batch of -1", FOVEA_ERROR_SHAPE, "-1|at least 0");
+    refuse(ctx, linear, p, &bad, NULL, 0, "a batch of -1", FOVEA_ERROR_SHAPE, "-1|at least 0");
     bad = good;
     bad.x.shape[1] = 0;
-    refuse(linear, p, &bad, NULL, 0, "no groups", FOVEA_ERROR_SHAPE, "0|at least 1");
+    refuse(ctx, linear, p, &bad, NULL, 0, "no groups", FOVEA_ERROR_SHAPE, "0|at least 1");
     bad = good;
     bad.x.shape[0] = bad.x.shape[2] = INT64_C(1) << 40;
-    refuse(linear, p, &bad, NULL, 0, "far too many rows", FOVEA_ERROR_OVERFLOW, "rows: too large");
+    refuse(ctx, linear, p, &bad, NULL, 0, "far too many rows", FOVEA_ERROR_OVERFLOW, "rows: too large");
     bad = good;
     bad.x.stride[3] = 2;
-    refuse(linear, p, &bad, NULL, 0, "x stride", FOVEA_ERROR_STRIDE, "channel stride");
+    refuse(ctx, linear, p, &bad, NULL, 0, "x stride", FOVEA_ERROR_STRIDE, "channel stride");
     bad = good;
     bad.x.dtype = FOVEA_DTYPE_BOOL;
-    refuse(linear, p, &bad, NULL, 0, "x dtype", FOVEA_ERROR_DTYPE,
+    refuse(ctx, linear, p, &bad, NULL, 0, "x dtype", FOVEA_ERROR_DTYPE,
            "x: dtype is FOVEA_DTYPE_BOOL; it must be FOVEA_DTYPE_F32");
     const int64_t lens[] = {3, 6};
     bad = good;
     bad.lens = lens;
-    refuse(linear, p, &bad, NULL, 0, "lens", FOVEA_ERROR_SHAPE, "lens[1] is 6|5");
+    refuse(ctx, linear, p, &bad, NULL, 0, "lens", FOVEA_ERROR_SHAPE, "lens[1] is 6|5");
     guard *two = guard_alloc("lens", sizeof lens, GUARD_END);
     memcpy(two->data, (const int64_t[]){3, 5}, sizeof lens);
     bad = good;
     bad.lens = two->data;
     bad.x.shape[0] = 3;
-    refuse(linear, p, &bad, NULL, 0, "x of another batch", FOVEA_ERROR_SHAPE, "y[0]: batch axis");
+    refuse(ctx, linear, p, &bad, NULL, 0, "x of another batch", FOVEA_ERROR_SHAPE, "y[0]: batch axis");
     guard_free(two);
     fovea_tensor y[2] = {p->y[0], p->y[1]};
     bad = good;
     bad.y = y;
     y[1].shape[1] = 5;
-    refuse(linear, p, &bad, NULL, 0, "heads", FOVEA_ERROR_SHAPE, "y[1] has 5 heads|12");
+    refuse(ctx, linear, p, &bad, NULL, 0, "heads", FOVEA_ERROR_SHAPE, "y[1] has 5 heads|12");
     y[1].shape[1] = 0;
-    refuse(linear, p, &bad, NULL, 0, "no heads", FOVEA_ERROR_SHAPE, "y[1] has 0 heads|12");
+    refuse(ctx, linear, p, &bad, NULL, 0, "no heads", FOVEA_ERROR_SHAPE, "y[1] has 0 heads|12");
     y[1] = p->y[1];
     y[1].shape[2] = 4;
-    refuse(linear, p, &bad, NULL, 0, "y tokens", FOVEA_ERROR_SHAPE, "y[1]: token axis");
+    refuse(ctx, linear, p, &bad, NULL, 0, "y tokens", FOVEA_ERROR_SHAPE, "y[1]: token axis");
     y[1] = p->y[1];
     y[1].data = p->y[0].data;
-    refuse(linear, p, &bad, NULL, 0, "two outputs", FOVEA_ERROR_ALIAS, "y[0] overlaps y[1]");
+    refuse(ctx, linear, p, &bad, NULL, 0, "two outputs", FOVEA_ERROR_ALIAS, "y[0] overlaps y[1]");
     y[1].data = p->args.x.data;
-    refuse(linear, p, &bad, NULL, 0, "y over x", FOVEA_ERROR_ALIAS, "y[1] overlaps x");
+    refuse(ctx, linear, p, &bad, NULL, 0, "y over x", FOVEA_ERROR_ALIAS, "y[1] overlaps x");
     y[1] = p->y[1];
     y[1].stride[2] = 1;
-    refuse(linear, p, &bad, NULL, 0, "y over itself", FOVEA_ERROR_STRIDE, "y[1]: |share memory");
+    refuse(ctx, linear, p, &bad, NULL, 0, "y over itself", FOVEA_ERROR_STRIDE, "y[1]: |share memory");
     fovea_tensor residual[2] = {p->y[0], p->residual[1]};
     bad = good;
     bad.residual = residual;
     residual[1].data = (float *)p->y[1].data + 1;
-    refuse(linear, p, &bad, NULL, 0, "residual beside y", FOVEA_ERROR_ALIAS, "y[1] overlaps residual[1]");
+    refuse(ctx, linear, p, &bad, NULL, 0, "residual beside y", FOVEA_ERROR_ALIAS, "y[1] overlaps residual[1]");
     residual[1].data = NULL;
-    refuse(linear, p, &bad, NULL, 0, "no residual", FOVEA_ERROR_NULL, "residual[1] is NULL");
-    const size_t size = fovea_linear_workspace_size(linear);
+    refuse(ctx, linear, p, &bad, NULL, 0, "no residual", FOVEA_ERROR_NULL, "residual[1] is NULL");
+    const size_t size = fovea_linear_apply_workspace_size(ctx, linear);
     int64_t *room = must_alloc((int64_t)size + tensor_floats(&p->y[1]), sizeof *room);
     room[0] = room[1] = 5;
     bad = good;
@@ -333,24 +333,25 @@ static void test_refused_args(const fovea_context *ctx) {
     bad.y = y;
     y[1] = p->y[1];
     y[1].data = room;
-    refuse(linear, p, &bad, NULL, 0, "lens in y", FOVEA_ERROR_ALIAS, "y[1] overlaps lens");
+    refuse(ctx, linear, p, &bad, NULL, 0, "lens in y", FOVEA_ERROR_ALIAS, "y[1] overlaps lens");
     bad.y = p->y;
-    refuse(linear, p, &bad, room, size, "lens in the workspace", FOVEA_ERROR_ALIAS, "lens overlaps the workspace");
+    refuse(ctx, linear, p, &bad, room, size, "lens in the workspace", FOVEA_ERROR_ALIAS, "lens overlaps the workspace");
     test_check(room[0] == 5 && room[1] == 5, "lens were written");
     bad = good;
     bad.stats = (fovea_linear_stats *)(void *)room;
     fovea_linear_stats_init(bad.stats);
     bad.x.data = room;
-    refuse(linear, p, &bad, NULL, 0, "stats over x", FOVEA_ERROR_ALIAS, "x overlaps stats");
+    refuse(ctx, linear, p, &bad, NULL, 0, "stats over x", FOVEA_ERROR_ALIAS, "x overlaps stats");
     bad.x = good.x;
     bad.y = y;
-    refuse(linear, p, &bad, NULL, 0, "stats over y", FOVEA_ERROR_ALIAS, "y[1] overlaps stats");
+    refuse(ctx, linear, p, &bad, NULL, 0, "stats over y", FOVEA_ERROR_ALIAS, "y[1] overlaps stats");
     bad.y = p->y;
-    refuse(linear, p, &bad, room, size, "stats in the workspace", FOVEA_ERROR_ALIAS, "stats overlaps the workspace");
+    refuse(ctx, linear, p, &bad, room, size, "stats in the workspace", FOVEA_ERROR_ALIAS,
+           "stats overlaps the workspace");
     free(room);
     char small[16];
-    refuse(linear, p, &good, small, sizeof small, "workspace", FOVEA_ERROR_WORKSPACE, "16 bytes");
-    refuse(linear, p, &good, p->args.x.data, size, "workspace over x", FOVEA_ERROR_ALIAS, "workspace");
+    refuse(ctx, linear, p, &good, small, sizeof small, "workspace", FOVEA_ERROR_WORKSPACE, "16 bytes");
+    refuse(ctx, linear, p, &good, p->args.x.data, size, "workspace over x", FOVEA_ERROR_ALIAS, "workspace");
     char text[512], cut[8];
     const size_t whole = fovea_linear_describe(linear, text, sizeof text);
     test_check(whole == strlen(text) && strstr(text, "multiply_f32_f32_"), "describe: %s", text);
@@ -358,7 +359,6 @@ static void test_refused_args(const fovea_context *ctx) {
     test_check(fovea_linear_describe(linear, NULL, 8) == whole, "a description without text");
     test_check(fovea_linear_describe(NULL, text, sizeof text) > 0, "no linear map");
     test_check(fovea_linear_describe(NULL, NULL, 1) == strlen(text), "no linear map, no text");
-    test_check(fovea_linear_workspace_size(NULL) == 0, "workspace of no linear map");
     fovea_linear_destroy(NULL);
     fovea_linear_desc_init(NULL);
     fovea_linear_args_init(NULL);

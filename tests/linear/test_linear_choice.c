@@ -81,9 +81,12 @@ static fovea_linear *pack(const problem *p, const fovea_context *ctx) {
 }
 
 /* Executes with a choice, in a workspace of exactly its size, and compares; the products that were of pairs. */
-static int64_t run(const problem *p, const fovea_linear *map, const fv_linear_choice *wanted) {
-    const fv_linear_choice choice = fv_linear_heuristics(map, p->rows, wanted);
-    guard *workspace = guard_alloc("workspace", (size_t)fv_linear_workspace(map, &choice), GUARD_END);
+static int64_t run(const problem *p, const fovea_context *ctx, const fovea_linear *map,
+                   const fv_linear_choice *wanted) {
+    const int threads = ctx->threads.count;
+    const fv_linear_choice choice = fv_linear_heuristics(map, threads, p->rows, wanted);
+    const int64_t bytes = fv_linear_workspace(threads, fv_linear_lay_out(map, &choice).bytes);
+    guard *workspace = guard_alloc("workspace", (size_t)bytes, GUARD_END);
     const size_t size = (size_t)(p->rows * p->out) * sizeof(float);
     guard *got = guard_alloc("y", size, GUARD_END);
     const fovea_tensor y = fovea_tensor_bhtd(got->data, FOVEA_DTYPE_F32, 1, 1, p->rows, p->out);
@@ -91,15 +94,15 @@ static int64_t run(const problem *p, const fovea_linear *map, const fv_linear_ch
     fovea_linear_stats stats;
     fovea_linear_stats_init(&stats);
     args.stats = &stats;
-    fv_linear_execute_chosen(map, &args, &choice, workspace->data);
+    fv_linear_apply_chosen(ctx, map, &args, &choice, workspace->data);
     test_check(memcmp(got->data, p->want, size) == 0,
                "%s, in %" PRId64 ", out %" PRId64 ", %" PRId64
                " rows, %d threads%s: other bits with %s, k_block %" PRId64 ", row_block %" PRId64 ", chunk %" PRId64
                ", items %" PRId64 ", split_rows %" PRId64 ", few_rows %" PRId64 ", integers %" PRId64
                ", pair_rows %" PRId64 ", widened %" PRId64 ", prefetch %" PRId64 ", gather %" PRId64,
-               p->c->name, p->in, p->out, p->rows, map->ctx->threads.count, p->apart ? ", heads apart" : "",
-               choice.gemm->name, choice.k_block, choice.row_block, choice.chunk, choice.items, choice.split_rows,
-               choice.few_rows, choice.integers, choice.pair_rows, choice.widened, choice.prefetch, choice.gather);
+               p->c->name, p->in, p->out, p->rows, threads, p->apart ? ", heads apart" : "", choice.gemm->name,
+               choice.k_block, choice.row_block, choice.chunk, choice.items, choice.split_rows, choice.few_rows,
+               choice.integers, choice.pair_rows, choice.widened, choice.prefetch, choice.gather);
     guard_free(workspace);
     guard_free(got);
     return stats.fast_products;
@@ -129,20 +132,21 @@ static bool set_value(const fv_tuning_knob *knob, int at, const fv_linear_choice
     return number != 0;
 }
 
-static void try_all(const problem *p, const fovea_linear *map, rng *r) {
+static void try_all(const problem *p, const fovea_context *ctx, const fovea_linear *map, rng *r) {
+    const int threads = ctx->threads.count;
     static int64_t number;
     fv_linear_choice best = {0};
     for (int round = 0; round < 2; round++) {
-        const fv_linear_choice made = fv_linear_heuristics(map, p->rows, &best);
-        const fv_linear_choice same = fv_linear_effect(map, p->rows, &best);
+        const fv_linear_choice made = fv_linear_heuristics(map, threads, p->rows, &best);
+        const fv_linear_choice same = fv_linear_effect(map, threads, p->rows, &best);
         fv_linear_choice next = best;
         for (int k = 0; k < FV_LINEAR_KNOBS; k++) {
             fv_linear_choice choice = best;
             for (int at = 0; set_value(&fv_tuning_linear.knob[k], at, &made, &choice); at++, choice = best) {
-                const fv_linear_choice does = fv_linear_effect(map, p->rows, &choice);
+                const fv_linear_choice does = fv_linear_effect(map, threads, p->rows, &choice);
                 if (memcmp(&does, &same, sizeof does) == 0 || !test_takes(number++))
                     continue;
-                run(p, map, &choice);
+                run(p, ctx, map, &choice);
                 if (rng_below(r, 4) == 0)
                     set_value(&fv_tuning_linear.knob[k], at, &made, &next); /* several fields in the next round */
             }
@@ -151,8 +155,8 @@ static void try_all(const problem *p, const fovea_linear *map, rng *r) {
     }
     if (!map->pairs || !map->pack_x)
         return;
-    const int64_t with = run(p, map, &(fv_linear_choice){.pair_rows = 1}),
-                  without = run(p, map, &(fv_linear_choice){.pair_rows = -1});
+    const int64_t with = run(p, ctx, map, &(fv_linear_choice){.pair_rows = 1}),
+                  without = run(p, ctx, map, &(fv_linear_choice){.pair_rows = -1});
     test_check(without == 0 && (with > 0 || p->rows * p->in > 4000),
                "%s: pairs in %" PRId64 " products, forced; %" PRId64 ", refused", p->c->name, with, without);
 }
@@ -173,11 +177,11 @@ static void test_map(const map_case *c, int64_t rows, const fovea_context *const
     const fovea_tensor y = fovea_tensor_bhtd(p.want, FOVEA_DTYPE_F32, 1, 1, p.rows, p.out);
     const fovea_linear_args args = args_of(&p, &y);
     fovea_linear *map = pack(&p, scalar);
-    test_check(fovea_linear_execute(map, &args, NULL, 0) == FOVEA_OK, "%s: %s", c->name, fovea_error_detail());
+    test_check(fovea_linear_apply(scalar, map, &args, NULL, 0) == FOVEA_OK, "%s: %s", c->name, fovea_error_detail());
     fovea_linear_destroy(map);
     for (int i = 0; i < 2; i++) {
         map = pack(&p, contexts[i]);
-        try_all(&p, map, r);
+        try_all(&p, contexts[i], map, r);
         fovea_linear_destroy(map);
     }
     free(p.want);

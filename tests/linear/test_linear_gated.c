@@ -78,7 +78,7 @@ static void run(const fovea_context *ctx, const fovea_linear_desc *desc, const f
     fovea_linear *linear;
     if (!test_check(fovea_linear_create(ctx, desc, &linear) == FOVEA_OK, "%s: %s", text, fovea_error_detail()))
         return;
-    test_check(fovea_linear_execute(linear, args, NULL, 0) == FOVEA_OK, "%s: %s", text, fovea_error_detail());
+    test_check(fovea_linear_apply(ctx, linear, args, NULL, 0) == FOVEA_OK, "%s: %s", text, fovea_error_detail());
     fovea_linear_destroy(linear);
 }
 

@@ -145,7 +145,7 @@ static void test_types(const fovea_context *ctx) {
             fovea_linear_args_init(&args);
             args.x = fovea_tensor_bhtd(x.half, type, 1, 1, rows, IN);
             args.y = out;
-            test_check(fovea_linear_execute(map, &args, NULL, 0) == FOVEA_OK, "execute: %s", fovea_error_detail());
+            test_check(fovea_linear_apply(ctx, map, &args, NULL, 0) == FOVEA_OK, "execute: %s", fovea_error_detail());
             int8_t back[OUT * IN];
             float scales[OUT];
             fovea_dtype packed;

@@ -82,8 +82,8 @@ static fovea_linear *packed(const fovea_context *ctx, const fovea_linear_desc *d
 
 /* All of y, one part behind the other: NaN where a call writes nothing. Parts not in wanted are absent, whatever
  * else their tensors say. */
-static void *run(const problem *p, const fovea_linear *linear, unsigned wanted, const fovea_activation *activation,
-                 int64_t *products) {
+static void *run(const fovea_context *ctx, const problem *p, const fovea_linear *linear, unsigned wanted,
+                 const fovea_activation *activation, int64_t *products) {
     const int64_t n = p->batch * p->tokens * p->columns, size = fv_dtype_size(p->x_type);
     char *y = must_alloc(n, sizeof(float));
     fovea_tensor out[PARTS], residual[PARTS];
@@ -110,7 +110,7 @@ static void *run(const problem *p, const fovea_linear *linear, unsigned wanted, 
     args.stats = &stats;
     args.has_activation = activation != NULL;
     args.activation = activation ? *activation : 0;
-    test_check(fovea_linear_execute(linear, &args, NULL, 0) == FOVEA_OK, "%s: execute: %s", p->text,
+    test_check(fovea_linear_apply(ctx, linear, &args, NULL, 0) == FOVEA_OK, "%s: execute: %s", p->text,
                fovea_error_detail());
     if (products)
         *products = stats.products;
@@ -132,10 +132,11 @@ static void check_subset(const problem *p, const char *got, const char *whole, u
                wanted, other, written);
 }
 
-static void test_subsets(const problem *p, const fovea_linear *linear, const char *whole, const char *where) {
+static void test_subsets(const fovea_context *ctx, const problem *p, const fovea_linear *linear, const char *whole,
+                         const char *where) {
     const unsigned all = p->gated ? 1 : (1u << p->parts) - 1;
     for (unsigned wanted = 1; wanted <= all; wanted++) {
-        char *got = run(p, linear, wanted, NULL, NULL);
+        char *got = run(ctx, p, linear, wanted, NULL, NULL);
         check_subset(p, got, whole, wanted, where);
         free(got);
     }
@@ -147,8 +148,8 @@ static void test_activation(const problem *p, const fovea_context *ctx, const fo
     fovea_linear_desc desc = p->desc;
     desc.activation = p->gated ? desc.activation : (fovea_activation)((p->desc.activation + 1) % 5);
     fovea_linear *other = packed(ctx, &desc, p->text);
-    char *theirs = run(p, other, 7, NULL, NULL), *asked = run(p, linear, 7, &desc.activation, NULL);
-    char *back = run(p, other, 7, &p->desc.activation, NULL);
+    char *theirs = run(ctx, p, other, 7, NULL, NULL), *asked = run(ctx, p, linear, 7, &desc.activation, NULL);
+    char *back = run(ctx, p, other, 7, &p->desc.activation, NULL);
     test_check(memcmp(theirs, asked, bytes) == 0, "%s: the activation of a call has other bits", p->text);
     test_check(memcmp(whole, back, bytes) == 0, "%s: the activation of a call has other bits, back", p->text);
     free(theirs);
@@ -214,7 +215,7 @@ static void test_unpacked(const problem *p, const fovea_context *ctx, const fove
         free(want);
     }
     fovea_linear *second = packed(ctx, &desc, p->text);
-    char *y = run(p, second, 7, NULL, NULL);
+    char *y = run(ctx, p, second, 7, NULL, NULL);
     test_check(memcmp(y, whole, (size_t)(p->batch * p->tokens * p->columns * fv_dtype_size(p->x_type))) == 0,
                "%s, %s: packed again, a map has other results", p->text, where);
     free(y);
@@ -231,12 +232,12 @@ static void test_case(const case_contexts *x, rng *r) {
     problem p;
     problem_make(&p, r);
     fovea_linear *scalar = packed(x->scalar, &p.desc, p.text);
-    char *whole = run(&p, scalar, 7, NULL, NULL);
+    char *whole = run(x->scalar, &p, scalar, 7, NULL, NULL);
     fovea_linear_destroy(scalar);
     for (int i = 0; i < 5; i++) {
         fovea_linear *linear = packed(contexts[i], &p.desc, p.text);
         if (i > 0) /* the scalar tier gave the whole */
-            test_subsets(&p, linear, whole, names[i]);
+            test_subsets(contexts[i], &p, linear, whole, names[i]);
         if (i < 2)
             test_unpacked(&p, contexts[i], linear, whole, names[i]);
         if (i == 1)
@@ -269,9 +270,9 @@ static void test_work(const fovea_context *ctx) {
     p.desc.parts = p.given;
     fovea_linear *linear = packed(ctx, &p.desc, p.text);
     int64_t all, one, two;
-    free(run(&p, linear, 7, NULL, &all));
-    free(run(&p, linear, 2, NULL, &one));
-    free(run(&p, linear, 6, NULL, &two));
+    free(run(ctx, &p, linear, 7, NULL, &all));
+    free(run(ctx, &p, linear, 2, NULL, &one));
+    free(run(ctx, &p, linear, 6, NULL, &two));
     test_check(3 * one <= all + 2 * p.tokens && 3 * two <= 2 * all + p.tokens && one < two,
                "all parts take %" PRId64 " products, one %" PRId64 ", two %" PRId64, all, one, two);
     fovea_linear_destroy(linear);
@@ -333,22 +334,22 @@ static void test_refused(const fovea_context *ctx) {
     fovea_tensor out[2] = {{0}, {0}};
     args.x = fovea_tensor_bthd(x, FOVEA_DTYPE_F32, 1, 1, 1, 4);
     args.y = out;
-    check_status("no part", fovea_linear_execute(linear, &args, NULL, 0), FOVEA_ERROR_NULL, "y[0] is NULL");
-    check_status("no y", fovea_linear_execute(gated, &args, NULL, 0), FOVEA_ERROR_NULL, "y[0] is NULL");
+    check_status("no part", fovea_linear_apply(ctx, linear, &args, NULL, 0), FOVEA_ERROR_NULL, "y[0] is NULL");
+    check_status("no y", fovea_linear_apply(ctx, gated, &args, NULL, 0), FOVEA_ERROR_NULL, "y[0] is NULL");
     args.x.shape[2] = 0;
-    check_status("no part of no rows", fovea_linear_execute(linear, &args, NULL, 0), FOVEA_OK, NULL);
+    check_status("no part of no rows", fovea_linear_apply(ctx, linear, &args, NULL, 0), FOVEA_OK, NULL);
     args.x.shape[2] = 1;
     out[0] = fovea_tensor_bthd(y, FOVEA_DTYPE_F32, 1, 1, 1, 4);
     args.has_activation = 1;
     args.activation = (fovea_activation)10;
-    check_status("which activation", fovea_linear_execute(linear, &args, NULL, 0), FOVEA_ERROR_ARGUMENT,
+    check_status("which activation", fovea_linear_apply(ctx, linear, &args, NULL, 0), FOVEA_ERROR_ARGUMENT,
                  "activation is 10");
     args.activation = FOVEA_ACTIVATION_SILU_GATED;
-    check_status("to gated", fovea_linear_execute(linear, &args, NULL, 0), FOVEA_ERROR_ARGUMENT, "SILU_GATED");
+    check_status("to gated", fovea_linear_apply(ctx, linear, &args, NULL, 0), FOVEA_ERROR_ARGUMENT, "SILU_GATED");
     args.activation = FOVEA_ACTIVATION_SILU;
-    check_status("from gated", fovea_linear_execute(gated, &args, NULL, 0), FOVEA_ERROR_ARGUMENT, "SILU_GATED");
+    check_status("from gated", fovea_linear_apply(ctx, gated, &args, NULL, 0), FOVEA_ERROR_ARGUMENT, "SILU_GATED");
     args.struct_size -= 8;
-    check_status("an older version", fovea_linear_execute(gated, &args, NULL, 0), FOVEA_ERROR_VERSION, "before 0.4");
+    check_status("an older version", fovea_linear_apply(ctx, gated, &args, NULL, 0), FOVEA_ERROR_VERSION, "before 0.4");
     check_status("no map", fovea_linear_unpack(NULL, 0, w, NULL, &dtype), FOVEA_ERROR_NULL, "linear is NULL");
     for (int64_t part = -1; part <= 2; part += 3) {
         check_status("which part", fovea_linear_unpack(linear, part, w, NULL, &dtype), FOVEA_ERROR_SHAPE, "of 2");

@@ -65,14 +65,14 @@ static fovea_linear *pack(const fovea_context *ctx, const problem *p, const fove
 }
 
 /* Rows [first, first + count) of a map, which it frees. */
-static void run(fovea_linear *map, const problem *p, int64_t first, int64_t count, float *y) {
+static void run(const fovea_context *ctx, fovea_linear *map, const problem *p, int64_t first, int64_t count, float *y) {
     fovea_linear_args args;
     fovea_linear_args_init(&args);
     args.x = fovea_tensor_bhtd(p->x + first * p->in, FOVEA_DTYPE_F32, 1, 1, count, p->in);
     const fovea_tensor out = fovea_tensor_bhtd(y + first * p->out, FOVEA_DTYPE_F32, 1, 1, count, p->out);
     args.y = &out;
     if (map)
-        test_check(fovea_linear_execute(map, &args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
+        test_check(fovea_linear_apply(ctx, map, &args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
     fovea_linear_destroy(map);
 }
 
@@ -150,7 +150,7 @@ static void test_back(const problem *p, const fovea_context *ctx, const float *w
                "%s: %" PRId64 " bytes of %" PRId64 " x %" PRId64 ", a column and its scales being %" PRId64,
                p->kind->name, bytes, p->in, p->out, column);
     fovea_linear_destroy(map);
-    run(pack(ctx, p, &back, FOVEA_ARITHMETIC_DEFAULT), p, 0, p->rows, y);
+    run(ctx, pack(ctx, p, &back, FOVEA_ARITHMETIC_DEFAULT), p, 0, p->rows, y);
     test_same(y, want, n, "%s packed again", p->kind->name);
     free(data);
     free(scales);
@@ -188,25 +188,25 @@ static void test_problem(const problem *given, const fovea_context *ctx, const f
     const int64_t n = p.rows * p.out;
     float *want = must_alloc(n, sizeof(float)), *y = must_alloc(n, sizeof(float));
     const fovea_matrix plain = fovea_matrix_out_in(p.numbers, FOVEA_DTYPE_F32, p.out, p.in);
-    run(pack(ctx, &p, &plain, FOVEA_ARITHMETIC_EXACT), &p, 0, p.rows, want);
-    run(pack(ctx, &p, &p.w.matrix, FOVEA_ARITHMETIC_EXACT), &p, 0, p.rows, y);
+    run(ctx, pack(ctx, &p, &plain, FOVEA_ARITHMETIC_EXACT), &p, 0, p.rows, want);
+    run(ctx, pack(ctx, &p, &p.w.matrix, FOVEA_ARITHMETIC_EXACT), &p, 0, p.rows, y);
     test_same(y, want, n, "%s exact, %" PRId64 " x %" PRId64 ", rows %" PRId64, kind->name, p.in, p.out, p.rows);
     for (int q8 = 0; q8 < 2; q8++) {
         const fovea_arithmetic a = q8 ? FOVEA_ARITHMETIC_Q8 : FOVEA_ARITHMETIC_DEFAULT;
-        run(pack(scalar, &p, &p.w.matrix, a), &p, 0, p.rows, want);
+        run(scalar, pack(scalar, &p, &p.w.matrix, a), &p, 0, p.rows, want);
         check_error(&p, want, q8 ? 127 : 16319);
-        run(pack(ctx, &p, &p.w.matrix, a), &p, 0, p.rows, y);
+        run(ctx, pack(ctx, &p, &p.w.matrix, a), &p, 0, p.rows, y);
         test_same(y, want, n, "%s %s, %" PRId64 " x %" PRId64 ", rows %" PRId64, kind->name, q8 ? "q8" : "q16", p.in,
                   p.out, p.rows);
-        run(pack(many, &p, &p.w.matrix, a), &p, 0, p.rows, y);
-        test_same(y, want, n, "%s %s, 3 threads", kind->name, q8 ? "q8" : "q16");
+        run(many, pack(ctx, &p, &p.w.matrix, a), &p, 0, p.rows, y);
+        test_same(y, want, n, "%s %s, packed by another context, 3 threads", kind->name, q8 ? "q8" : "q16");
         const int64_t first = rng_between(r, 0, p.rows - 1), count = rng_between(r, 1, p.rows - first);
         memset(y, 0, (size_t)n * sizeof *y);
-        run(pack(ctx, &p, &p.w.matrix, a), &p, first, count, y);
+        run(ctx, pack(ctx, &p, &p.w.matrix, a), &p, first, count, y);
         test_same(y + first * p.out, want + first * p.out, count * p.out, "%s %s, rows alone", kind->name,
                   q8 ? "q8" : "q16");
     }
-    run(pack(ctx, &p, &p.w.matrix, FOVEA_ARITHMETIC_DEFAULT), &p, 0, p.rows, want);
+    run(ctx, pack(ctx, &p, &p.w.matrix, FOVEA_ARITHMETIC_DEFAULT), &p, 0, p.rows, want);
     test_back(&p, ctx, want);
     test_refused(ctx, &p);
     free(want);
@@ -276,7 +276,7 @@ static void test_split(const fovea_context *ctx) {
         p.w.quantization.group_scales = cases[c].group ? scales : NULL;
         p.w.quantization.group_size = cases[c].group;
         p.w.matrix.quantization = &p.w.quantization;
-        run(pack(ctx, &p, &p.w.matrix, FOVEA_ARITHMETIC_Q8), &p, 0, 1, y);
+        run(ctx, pack(ctx, &p, &p.w.matrix, FOVEA_ARITHMETIC_Q8), &p, 0, 1, y);
         for (int64_t o = 0; o < OUT; o++) {
             const double want = (double)((in - cases[c].lost) * (1 + o));
             test_check(fabs(y[o] - want) <= want * 1e-5,

@@ -111,7 +111,7 @@ static void *map(const cached_layer *l, const void *x, const float *w, int64_t i
     fovea_linear_args_init(&args);
     args.x = fovea_tensor_bhtd((void *)(uintptr_t)x, l->dtype, 1, 1, TOKENS, in);
     args.y = &out;
-    require(fovea_linear_execute(linear, &args, NULL, 0), "map");
+    require(fovea_linear_apply(l->ctx, linear, &args, NULL, 0), "map");
     fovea_linear_destroy(linear);
     return y;
 }

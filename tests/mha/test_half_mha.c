@@ -46,7 +46,7 @@ static half_pair step_linear(const fovea_context *ctx, bool half, const half_den
     args.x = fovea_tensor_bhtd(data_of(half, x), desc.dtype, 1, 1, rows, d->in);
     args.y = &to;
     if (test_check(fovea_linear_create(ctx, &desc, &linear) == FOVEA_OK, "a step: %s", fovea_error_detail())) {
-        test_check(fovea_linear_execute(linear, &args, NULL, 0) == FOVEA_OK, "a step: %s", fovea_error_detail());
+        test_check(fovea_linear_apply(ctx, linear, &args, NULL, 0) == FOVEA_OK, "a step: %s", fovea_error_detail());
         fovea_linear_destroy(linear);
     }
     return finish_step(half, &y, rows * d->out);

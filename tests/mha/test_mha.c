@@ -243,7 +243,7 @@ static void check_projected(const case_contexts *x, const layer *l, const float 
         *given[i] = fovea_tensor_bthd(heads[i], FOVEA_DTYPE_F32, a->batch, layer_tokens(l, i), count, channels);
         map_args.y = given[i];
         test_check(fovea_linear_create(x->one, &map, &linear) == FOVEA_OK, "%s", fovea_error_detail());
-        test_check(fovea_linear_execute(linear, &map_args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
+        test_check(fovea_linear_apply(x->one, linear, &map_args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
         fovea_linear_destroy(linear);
     }
     fovea_mha_weights w;

@@ -52,7 +52,7 @@ static void fail_dequantize(const fovea_context *ctx, const quantized_kind *kind
 typedef enum mixture { ALIKE, SCALED, WITH_FLOATS, MIXTURES } mixture;
 
 /* Reading back allocates nothing; neither does an execution with a workspace. */
-static void fail_use(fovea_linear *map, int64_t in, const char *name, bool persistent) {
+static void fail_use(const fovea_context *ctx, fovea_linear *map, int64_t in, const char *name, bool persistent) {
     static float y[2][ROWS * OUT], x[ROWS * 2048];
     static uint8_t weight[4 * 2048 * OUT], scales[4 * 2048 * OUT], zeros[2048 * OUT];
     static int32_t group_of[2048];
@@ -64,18 +64,18 @@ static void fail_use(fovea_linear *map, int64_t in, const char *name, bool persi
     args.x = fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, 1, 1, ROWS, in);
     args.y = out;
     poison_fill(y[0], ROWS * OUT);
-    FAIL_EACH(name, 1, persistent, fovea_linear_execute(map, &args, NULL, 0)) {
+    FAIL_EACH(name, 1, persistent, fovea_linear_apply(ctx, map, &args, NULL, 0)) {
         test_check((float_bits(y[0][0]) != float_bits(poison())) == f.through,
-                   "%s: fovea_linear_execute wrote before it failed", name);
+                   "%s: fovea_linear_apply wrote before it failed", name);
     }
-    const size_t size = fovea_linear_workspace_size(map);
+    const size_t size = fovea_linear_apply_workspace_size(ctx, map);
     void *workspace = must_alloc((int64_t)size, 1);
     fovea_dtype dtype;
     fovea_quantization q;
     fovea_quantization_init(&q);
     TAKES_NONE(name, fovea_linear_unpack(map, 1, weight, NULL, &dtype));
     TAKES_NONE(name, (fovea_linear_unpack_groups(map, 1, &q, scales, zeros, group_of), FOVEA_OK));
-    TAKES_NONE(name, fovea_linear_execute(map, &args, workspace, size));
+    TAKES_NONE(name, fovea_linear_apply(ctx, map, &args, workspace, size));
     free(workspace);
 }
 
@@ -99,7 +99,7 @@ static void fail_map(const fovea_context *ctx, const quantized_kind *kind, fovea
     fovea_linear *map;
     FAIL_MAKING(kind->name, 3, persistent, map, fovea_linear_destroy, fovea_linear_create(ctx, &desc, &map))
     if (test_check(fovea_linear_create(ctx, &desc, &map) == FOVEA_OK, "%s: %s", kind->name, fovea_error_detail()))
-        fail_use(map, in, kind->name, persistent);
+        fail_use(ctx, map, in, kind->name, persistent);
     fovea_linear_destroy(map);
     quantized_free(&w);
 }

@@ -88,8 +88,8 @@ static void test_linear(const fovea_context *ctx) {
         end("fovea_linear_create");
         begin();
         if (status == FOVEA_OK)
-            status = fovea_linear_execute(linear, &p->args, NULL, 0);
-        end("fovea_linear_execute");
+            status = fovea_linear_apply(ctx, linear, &p->args, NULL, 0);
+        end("fovea_linear_apply");
         begin();
         fovea_linear_describe(linear, text, sizeof text);
         end("fovea_linear_describe");

@@ -111,7 +111,7 @@ static void solve_linear(pending *p, const fovea_context *ctx) {
     args.x = fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, 1, 1, 1, N);
     args.y = &to;
     check_step(p, fovea_linear_create(ctx, &desc, &linear));
-    check_step(p, fovea_linear_execute(linear, &args, NULL, 0));
+    check_step(p, fovea_linear_apply(ctx, linear, &args, NULL, 0));
     fovea_linear_destroy(linear);
 }
 

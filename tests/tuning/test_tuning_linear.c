@@ -93,19 +93,19 @@ static void test_map(void) {
     test_check(fovea_tuning_save(tuning, path) == FOVEA_OK, "save: %s", fovea_error_detail());
     fovea_context *ctx = context_tuned(path, 1);
     fovea_linear *linear = map_of(ctx, 200, 100);
-    fv_linear_choice c = fv_linear_heuristics(linear, 100, NULL);
+    fv_linear_choice c = fv_linear_heuristics(linear, 1, 100, NULL);
     test_check(c.k_block == 7 && c.row_block == 21 &&
                    c.gemm == fv_multiply_best(FV_KIND_f32, FV_FORMAT_f32, test_target()),
                "100 rows: %s, %" PRId64 ", %" PRId64, c.gemm->name, c.k_block, c.row_block);
-    c = fv_linear_heuristics(linear, 8, NULL);
+    c = fv_linear_heuristics(linear, 1, 8, NULL);
     test_check(c.k_block == 7 && c.row_block == 21, "8 rows: %" PRId64 ", %" PRId64, c.k_block, c.row_block);
-    c = fv_linear_heuristics(linear, 101, NULL);
+    c = fv_linear_heuristics(linear, 1, 101, NULL);
     test_check(c.k_block != 7 && c.row_block != 21, "101 rows: %" PRId64 ", %" PRId64, c.k_block, c.row_block);
     fovea_linear *deep = map_of(ctx, 6000, 20); /* rows of one tile go through all channels at once */
     const fv_linear_choice none = {0};
-    const int64_t tile = fv_linear_heuristics(deep, 101, &none).gemm->mr;
+    const int64_t tile = fv_linear_heuristics(deep, 1, 101, &none).gemm->mr;
     for (int64_t rows = tile; rows <= tile + 1; rows++) {
-        c = fv_linear_heuristics(deep, rows, &none);
+        c = fv_linear_heuristics(deep, 1, rows, &none);
         test_check((c.k_block == 6000) == (rows == tile), "%" PRId64 " rows, tiles of %" PRId64 ": %" PRId64, rows,
                    tile, c.k_block);
     }
@@ -134,8 +134,8 @@ static void test_map(void) {
     fovea_tuning_save(tuning, path);
     ctx = context_tuned(path, 1);
     linear = map_of(ctx, 200, 1000);
-    test_check(fovea_linear_workspace_size(linear) <= (size_t)8 << 20, "a file asks for %zu bytes of workspace",
-               fovea_linear_workspace_size(linear));
+    test_check(fovea_linear_apply_workspace_size(ctx, linear) <= (size_t)8 << 20,
+               "a file asks for %zu bytes of workspace", fovea_linear_apply_workspace_size(ctx, linear));
     fovea_linear_destroy(linear);
     fovea_context_destroy(ctx);
     fovea_tuning_destroy(tuning);
@@ -178,11 +178,12 @@ static void test_describe_all(void) {
 }
 
 /* Executes with a choice into cleared outputs, in a workspace of exactly its size. */
-static void run_chosen(linear_problem *p, const fovea_linear *linear, const fv_linear_choice *choice) {
-    const size_t size = (size_t)fv_linear_workspace(linear, choice);
+static void run_chosen(linear_problem *p, const fovea_context *ctx, const fovea_linear *linear,
+                       const fv_linear_choice *choice) {
+    const size_t size = (size_t)fv_linear_workspace(ctx->threads.count, fv_linear_lay_out(linear, choice).bytes);
     guard *workspace = guard_alloc("workspace", size, GUARD_END);
     linear_problem_clear(p);
-    fv_linear_execute_chosen(linear, &p->args, choice, workspace->data);
+    fv_linear_apply_chosen(ctx, linear, &p->args, choice, workspace->data);
     guard_free(workspace);
 }
 
@@ -215,8 +216,8 @@ static void test_every_choice(void) {
                                                  .row_block = row_blocks[at / 4 % 3],
                                                  .chunk = row_blocks[at / 12 % 3],
                                                  .items = items[at / 36]};
-                const fv_linear_choice choice = fv_linear_heuristics(linear, rows, &wanted);
-                run_chosen(p, linear, &choice);
+                const fv_linear_choice choice = fv_linear_heuristics(linear, 2, rows, &wanted);
+                run_chosen(p, ctx, linear, &choice);
                 linear_problem_same(p, (const float *const *)want,
                                     "%s, k %" PRId64 ", rows %" PRId64 ", chunk %" PRId64 ", items %" PRId64,
                                     wanted.gemm->name, wanted.k_block, wanted.row_block, wanted.chunk, wanted.items);
@@ -239,9 +240,9 @@ static void test_caches(void) {
                   *with =
                       context_knobs(without, files_name("caches"), FV_TUNING_linear_f32, FV_TUNING_linear_f32, knob);
     fovea_linear *maps[2] = {map_of(with, 1024, 64), map_of(without, 1024, 64)};
-    const fv_linear_choice a = fv_linear_heuristics(maps[0], 500, NULL),
-                           b = fv_linear_heuristics(maps[1], 500, &larger),
-                           c = fv_linear_heuristics(maps[1], 500, NULL);
+    const fv_linear_choice a = fv_linear_heuristics(maps[0], 1, 500, NULL),
+                           b = fv_linear_heuristics(maps[1], 1, 500, &larger),
+                           c = fv_linear_heuristics(maps[1], 1, 500, NULL);
     test_check(memcmp(&a, &b, sizeof a) == 0, "chunks of %" PRId64 ", not %" PRId64, a.chunk, b.chunk);
     test_check(a.row_block != c.row_block, "larger caches change no map");
     for (int i = 0; i < 2; i++)
@@ -315,7 +316,8 @@ static void test_bits(void) {
         fovea_linear *linear;
         if (test_check(fovea_linear_create(with, &p->desc, &linear) == FOVEA_OK, "pack: %s", fovea_error_detail())) {
             const int64_t rows = c.batch * c.tokens;
-            test_check(fv_linear_tuned(linear, rows) != NULL, "%s: not tuned", linear_case_text(&c, text, sizeof text));
+            test_check(fv_linear_tuned(linear, i % 2 ? 2 : 1, rows) != NULL, "%s: not tuned",
+                       linear_case_text(&c, text, sizeof text));
             fovea_linear_destroy(linear);
         }
         for (int part = 0; part < c.parts; part++)

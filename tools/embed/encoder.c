@@ -150,14 +150,14 @@ static fovea_status pool(const run *r, const encoder_shard *s) {
     return status;
 }
 
-static fovea_status linear(const encoder_shard *s, const fovea_linear *map, fovea_tensor x, const fovea_tensor *y,
-                           const fovea_tensor *residual) {
+static fovea_status linear(const encoder *e, const encoder_shard *s, const fovea_linear *map, fovea_tensor x,
+                           const fovea_tensor *y, const fovea_tensor *residual) {
     fovea_linear_args args;
     fovea_linear_args_init(&args);
     args.x = x;
     args.y = y;
     args.residual = residual;
-    return fovea_linear_execute(map, &args, s->workspace, s->workspace_size);
+    return fovea_linear_apply(e->ctx, map, &args, s->workspace, s->workspace_size);
 }
 
 /* A group's part of a shard's [head][row][channel]. */
@@ -278,10 +278,10 @@ static fovea_status multi_head(const run *r, encoder_shard *s, int64_t layer) {
     const encoder_group all = {.tokens = s->rows, .count = 1};
     const fovea_tensor qkv[] = {heads_of(p, s, p->q, &all), heads_of(p, s, p->k, &all), heads_of(p, s, p->v, &all)};
     if (status == FOVEA_OK)
-        status = linear(s, l->qkv, input, qkv, NULL);
+        status = linear(p->e, s, l->qkv, input, qkv, NULL);
     if (status == FOVEA_OK)
         status = attend(r, s, layer);
-    return status == FOVEA_OK ? linear(s, l->out, heads, &hidden, &hidden) : status;
+    return status == FOVEA_OK ? linear(p->e, s, l->out, heads, &hidden, &hidden) : status;
 }
 
 static fovea_status feed_forward(const run *r, encoder_shard *s, const encoder_layer *l) {
@@ -291,8 +291,8 @@ static fovea_status feed_forward(const run *r, encoder_shard *s, const encoder_l
     const fovea_tensor hidden = tensor_of(p, s, p->hidden, p->e->shape.width);
     const fovea_tensor inner = tensor_of(p, s, p->inner, p->e->shape.inner);
     if (status == FOVEA_OK)
-        status = linear(s, l->inner, input, &inner, NULL);
-    return status == FOVEA_OK ? linear(s, l->outer, inner, &hidden, &hidden) : status;
+        status = linear(p->e, s, l->inner, input, &inner, NULL);
+    return status == FOVEA_OK ? linear(p->e, s, l->outer, inner, &hidden, &hidden) : status;
 }
 
 static int run_shard(const run *r, encoder_shard *s, complaint to) {

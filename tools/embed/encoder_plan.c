@@ -39,7 +39,7 @@ static int prepare_shard(const encoder_plan *p, encoder_shard *s, complaint to) 
         const encoder_layer *l = &p->e->layers[i];
         const fovea_linear *const maps[] = {l->qkv, l->out, l->inner, l->outer};
         for (int k = 0; k < 4; k++)
-            if (grow_workspace(p, s, fovea_linear_workspace_size(maps[k]), to) != 0)
+            if (grow_workspace(p, s, fovea_linear_apply_workspace_size(p->e->ctx, maps[k]), to) != 0)
                 return -1;
     }
     return 0;

@@ -65,7 +65,7 @@ static void grow(session *s, size_t size) { s->workspace_size = size > s->worksp
 
 static void grow_for_maps(session *s, const model_maps *maps) {
     for (int i = 0; i < 3 && maps->map[i] != NULL; i++)
-        grow(s, fovea_linear_workspace_size(maps->map[i]));
+        grow(s, fovea_linear_apply_workspace_size(s->m->ctx, maps->map[i]));
 }
 
 static void grow_for_norm(session *s, int64_t heads, int64_t channels, fovea_dtype x, fovea_dtype y) {

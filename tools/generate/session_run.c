@@ -31,7 +31,7 @@ static fovea_status product(const session *s, const fovea_linear *map, fovea_ten
     args.x = x;
     args.y = y;
     args.residual = add ? y : NULL;
-    return fovea_linear_execute(map, &args, s->workspace, s->workspace_size);
+    return fovea_linear_apply(s->m->ctx, map, &args, s->workspace, s->workspace_size);
 }
 
 /* The same of each map, whose y follow each other. */

@@ -4,7 +4,7 @@
  *     fovea_mpi_group_create(MPI_COMM_WORLD, &group);
  *     count = fovea_mpi_share(group, rank, out_features, 0, &first);    this rank's columns: [first, first + count)
  *     fovea_linear_create(ctx, &of_these_columns, &linear);               not if count is 0
- *     status = fovea_linear_execute(linear, &args, NULL, 0);            all ranks have x; y is own, [rows][count]
+ *     status = fovea_linear_apply(ctx, linear, &args, NULL, 0);            all ranks have x; y is own, [rows][count]
  *     fovea_mpi_gather_columns(group, status, rows, out_features, sizeof(float), NULL, own, whole);
  *     fovea_mpi_group_destroy(group);
  *

@@ -136,7 +136,7 @@ static fovea_status multiply(const float *weights, int64_t columns, float *x, fl
     args.y = &y;
     fovea_status status = fovea_linear_create(ctx, &desc, &map);
     if (status == FOVEA_OK)
-        status = fovea_linear_execute(map, &args, NULL, 0);
+        status = fovea_linear_apply(ctx, map, &args, NULL, 0);
     fovea_linear_destroy(map);
     return status;
 }

@@ -15,10 +15,10 @@ static void look_up(const fovea_tuning *tuning, const fovea_context *ctx, const 
     char shipped[sizeof match->reason];
     const fv_tuning_row *row =
         fv_tuning_look_up(tuning, &ctx->cpu, isa, threads, op, key, match->reason, sizeof match->reason);
-    if (!row && ctx->tuning.shipped) {
-        row = fv_tuning_look_up(ctx->tuning.shipped, &ctx->cpu, isa, threads, op, key, shipped, sizeof shipped);
+    if (!row && ctx->tuning->shipped) {
+        row = fv_tuning_look_up(ctx->tuning->shipped, &ctx->cpu, isa, threads, op, key, shipped, sizeof shipped);
         if (row)
-            snprintf(match->reason, sizeof match->reason, "shipped rows of %.200s", ctx->tuning.shipped_path);
+            snprintf(match->reason, sizeof match->reason, "shipped rows of %.200s", ctx->tuning->shipped_path);
     }
     if (!row)
         return;

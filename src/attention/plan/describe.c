@@ -10,7 +10,7 @@
 /* Says who decided; a sentence without its end. */
 static void describe_origin(const fovea_attention_plan *plan, char *text, size_t size) {
     if (plan->tuned) {
-        fv_tuning_use_describe(&plan->ctx->tuning, plan->tuned, text, size);
+        fv_tuning_use_describe(plan->ctx->tuning, plan->tuned, text, size);
         const size_t used = strlen(text);
         if (plan->usual_sizes)
             snprintf(text + used, size - used, "; but not its sizes, which take more memory than a file may ask for");

@@ -35,5 +35,5 @@ const fv_tuning_row *fv_attention_tuning_row(const fovea_context *ctx, const fov
                                              size_t size) {
     int64_t key[FV_TUNING_KEYS];
     const fv_tuning_op op = fv_attention_tuning_keys(desc, key);
-    return fv_tuning_use_find(&ctx->tuning, op, key, why, size);
+    return fv_tuning_use_find(ctx->tuning, op, key, why, size);
 }

@@ -247,13 +247,13 @@ static void fail_linear(const fovea_context *ctx, bool persistent) {
                 fovea_linear_create(ctx, &p->desc, &linear))
     test_check(fovea_linear_create(ctx, &p->desc, &linear) == FOVEA_OK, "%s", fovea_error_detail());
     linear_problem_clear(p);
-    FAIL_EACH("fovea_linear_execute", 1, persistent, fovea_linear_execute(linear, &p->args, NULL, 0)) {
+    FAIL_EACH("fovea_linear_apply", 1, persistent, fovea_linear_apply(ctx, linear, &p->args, NULL, 0)) {
         test_check((float_bits(*(float *)p->y[0].data) != float_bits(poison())) == f.through,
-                   "fovea_linear_execute wrote before it failed");
+                   "fovea_linear_apply wrote before it failed");
     }
-    const size_t size = fovea_linear_workspace_size(linear);
+    const size_t size = fovea_linear_apply_workspace_size(ctx, linear);
     void *workspace = must_alloc((int64_t)size, 1);
-    TAKES_NONE("fovea_linear_execute", fovea_linear_execute(linear, &p->args, workspace, size));
+    TAKES_NONE("fovea_linear_apply", fovea_linear_apply(ctx, linear, &p->args, workspace, size));
     free(workspace);
     fovea_linear_destroy(linear);
     linear_problem_free(p);

@@ -167,7 +167,7 @@ static uint32_t map_one(float x, float w, fovea_activation activation) {
     args.x = fovea_tensor_bhtd(&x, FOVEA_DTYPE_F32, 1, 1, 1, 1);
     args.y = &to;
     check_status("a map", fovea_linear_create(ctx, &desc, &linear), FOVEA_OK, NULL);
-    check_status("a number", fovea_linear_execute(linear, &args, NULL, 0), FOVEA_OK, NULL);
+    check_status("a number", fovea_linear_apply(ctx, linear, &args, NULL, 0), FOVEA_OK, NULL);
     fovea_linear_destroy(linear);
     return float_bits(y);
 }

@@ -106,7 +106,7 @@ static void check_linear(const fovea_context *ctx, float *numbers) {
     args.x = fovea_tensor_bhtd(numbers, FOVEA_DTYPE_F32, 1, 1, TOKENS, WIDTH);
     args.y = &y;
     if (linear) {
-        check("fovea_linear_execute", fovea_linear_execute(linear, &args, NULL, 0));
+        check("fovea_linear_apply", fovea_linear_apply(ctx, linear, &args, NULL, 0));
         require("x I is x", memcmp(out, numbers, sizeof out) == 0);
     }
     fovea_linear_destroy(linear);
