@@ -25,8 +25,8 @@ typedef struct fv_tuning_part {
  * its model. */
 void fv_tuning_parts(const fovea_tuning *tuning, const fv_cpu *cpu, fv_tuning_part part[2]);
 
-/* The rows that a context takes from the tuning file, and from the one that ships with the library. Its linear maps have
- * them, too, and may outlive it. */
+/* The rows that a context takes from the tuning file, and from the one that ships with the library. The linear maps
+ * that it packs share them, and may outlive it. */
 typedef struct fv_tuning_use {
     atomic_int owners;
     fv_isa isa; /* the context's */

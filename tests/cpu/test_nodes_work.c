@@ -233,10 +233,13 @@ static void test_quantized(const fovea_context *plain, const fovea_context *ctx,
         const fovea_tensor out = fovea_tensor_bthd(y[how > 0], FOVEA_DTYPE_F32, 1, ROWS, 1, OUT);
         args.x = fovea_tensor_bthd(x, FOVEA_DTYPE_F32, 1, ROWS, 1, CHANNELS);
         args.y = &out;
-        check_status("execute", fovea_linear_apply(ctx, l, &args, NULL, 0), FOVEA_OK, "");
+        for (int other = 0; other < 2; other++) {
+            memset(out.data, 0xff, ROWS * OUT * sizeof(float));
+            check_status("apply", fovea_linear_apply(other ? plain : ctx, l, &args, NULL, 0), FOVEA_OK, "");
+            if (how > 0)
+                test_same(y[1], y[0], ROWS * OUT, "%s, q4_0, placement %d%s", name, how - 1, other ? ", unbound" : "");
+        }
         fovea_linear_destroy(l);
-        if (how > 0)
-            test_same(y[1], y[0], ROWS * OUT, "%s, q4_0, placement %d", name, how - 1);
     }
     free(w), free(y[0]), free(y[1]);
 }

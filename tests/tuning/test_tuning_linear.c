@@ -141,6 +141,49 @@ static void test_map(void) {
     fovea_tuning_destroy(tuning);
 }
 
+/* Rows for a number of threads serve calls on as many, whatever packed the map. A row that another one precedes for some
+ * sizes, here this CPU's that of its model, has its workspace for the others. */
+static void test_rows(void) {
+    static const struct {
+        bool model;
+        int threads;
+        fv_interval rows;
+        int64_t k_block, row_block;
+    } rows[] = {{false, 1, {100, INT64_MAX}, 5, 8}, {false, 3, {9, INT64_MAX}, 7, 8}, {true, 0, {9, 200}, 6, 4096}};
+    const fv_tuning_section own = section_own();
+    const char *path = files_name("rows");
+    char error[FV_FILE_ERROR];
+    fv_tuning_section model;
+    fovea_tuning *tuning;
+    fv_tuning_model_of(&own, &model);
+    fv_tuning_create(&tuning, error);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fv_tuning_row row = row_any(FV_TUNING_linear_f32, rows[i].threads);
+        row.key[FV_LINEAR_KEY_rows] = rows[i].rows;
+        row.knob[FV_LINEAR_KNOB_k_block].number = rows[i].k_block;
+        row.knob[FV_LINEAR_KNOB_row_block].number = row.knob[FV_LINEAR_KNOB_chunk].number = rows[i].row_block;
+        fv_tuning_put(tuning, rows[i].model ? &model : &own, &row, error);
+    }
+    test_check(fovea_tuning_save(tuning, path) == FOVEA_OK, "save: %s", fovea_error_detail());
+    fovea_tuning_destroy(tuning);
+    fovea_context *ctx = context_tuned(path, 1);
+    fovea_linear *linear = map_of(ctx, 70, 50);
+    fovea_context_destroy(ctx);
+    static const struct {
+        int threads;
+        int64_t rows, k_block; /* 70: the default */
+    } calls[] = {{1, 99, 6}, {1, 200, 5}, {3, 99, 7}, {3, 1000, 7}, {2, 99, 6}, {2, 201, 70}, {2, 5, 70}};
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        const fv_linear_choice c = fv_linear_heuristics(linear, calls[i].threads, calls[i].rows, NULL);
+        test_check(c.k_block == calls[i].k_block, "%d threads, %" PRId64 " rows: %" PRId64 " channels",
+                   calls[i].threads, calls[i].rows, c.k_block);
+        test_check(fv_linear_lay_out(linear, &c).bytes <= linear->thread_bytes,
+                   "%d threads, %" PRId64 " rows: a workspace of %" PRId64 " bytes, not of %" PRId64, calls[i].threads,
+                   calls[i].rows, linear->thread_bytes, fv_linear_lay_out(linear, &c).bytes);
+    }
+    fovea_linear_destroy(linear);
+}
+
 /* As many rows for a map as a file holds: what describes it has all of them, and says how long it is. */
 static void test_describe_all(void) {
     static char whole[FV_TUNING_BYTES], part[FV_TUNING_BYTES];
@@ -333,6 +376,7 @@ int main(int argc, char **argv) {
     files_begin();
     test_wrong();
     test_map();
+    test_rows();
     test_describe_all();
     test_every_choice();
     test_caches();
