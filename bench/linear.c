@@ -107,7 +107,7 @@ static const char *check(const linear *self, const linear_weights *weights) {
 
 static void linear_run(bench *base) {
     linear *self = (linear *)base;
-    execute(self->context, self->maps[self->next], &self->x, &self->y, self->workspace);
+    execute(self->base.context, self->maps[self->next], &self->x, &self->y, self->workspace);
     self->next = self->next + 1 < self->map_count ? self->next + 1 : 0;
 }
 
@@ -144,9 +144,9 @@ static const char *make(linear *self) {
     if (error == NULL)
         error = make_maps(self, &weights);
     if (error == NULL &&
-        !(self->workspace = bench_alloc((int64_t)fovea_linear_apply_workspace_size(self->context, self->maps[0]))))
+        !(self->workspace = bench_alloc((int64_t)fovea_linear_apply_workspace_size(self->base.context, self->maps[0]))))
         error = "no memory";
-    if (error == NULL && execute(self->context, self->maps[0], &self->x, &self->y, self->workspace) != FOVEA_OK)
+    if (error == NULL && execute(self->base.context, self->maps[0], &self->x, &self->y, self->workspace) != FOVEA_OK)
         error = fovea_error_detail();
     if (error == NULL && !self->base.checked)
         error = check(self, &weights);
