@@ -86,8 +86,8 @@ typedef struct fovea_context_options {
 FOVEA_DEFINE_INIT(fovea_context_options_init, fovea_context_options, FOVEA_STRUCT_CONTEXT_OPTIONS)
 
 /* A tier and a number of threads. Immutable: any number of threads may use one at once. Contexts with different tiers
- * may live in one process. A context must outlive its plans, layers and caches, but
- * not its linear maps. */
+ * may live in one process. A context must outlive its plans, layers and caches, but not
+ * its linear maps. */
 typedef struct fovea_context fovea_context;
 
 /* Creates a context. options may be NULL: all defaults. Thread-safe.

@@ -119,8 +119,8 @@ FOVEA_API size_t fovea_linear_weight_bytes(const fovea_linear *linear);
 /* Frees a map. No thread may be applying it. Thread-safe on different maps. */
 FOVEA_API void fovea_linear_destroy(fovea_linear *linear);
 
-/* Bytes of workspace that fovea_linear_apply() needs with the same ctx, whatever the number of rows: O(ctx's threads).
- * 0 without a map. Thread-safe. */
+/* Bytes of workspace that fovea_linear_apply() needs with this ctx, whatever the number of rows: O(threads).
+ * Thread-safe. */
 FOVEA_API size_t fovea_linear_apply_workspace_size(const fovea_context *ctx, const fovea_linear *linear);
 
 /* Like fovea_attention_plan_describe(), for the context that created the map. Writes the default choices. A line of at

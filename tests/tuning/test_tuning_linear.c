@@ -141,8 +141,8 @@ static void test_map(void) {
     fovea_tuning_destroy(tuning);
 }
 
-/* Rows for a number of threads serve calls on as many, whatever packed the map. A row that another one precedes for some
- * sizes, here this CPU's that of its model, has its workspace for the others. */
+/* Rows for a number of threads serve calls on as many, whatever packed the map. A row that another one precedes for
+ * some sizes, here this CPU's that of its model, has its workspace for the others. */
 static void test_rows(void) {
     static const struct {
         bool model;
