@@ -197,6 +197,51 @@ static void call_expand(const fv_kernel *kernel, operands *o) {
     kernel->run.expand_i4(&b, (uint32_t *)(void *)o->out[0], o->n);
 }
 
+/* A block of a state of m rows through n tokens, all of which have the same vectors: 4 operations of 2 flops an element
+ * and token. */
+static void call_delta(const fv_kernel *kernel, operands *o) {
+    kernel->run.delta_f32(&(fv_delta){.tokens = o->n,
+                                      .rows = o->m,
+                                      .queries = 1,
+                                      .k = o->in[0],
+                                      .q = o->in[1],
+                                      .decay = o->in[0],
+                                      .decayed = o->in[0],
+                                      .v = o->in[2],
+                                      .beta = o->in[1],
+                                      .o = o->out[1],
+                                      .from = o->out[0],
+                                      .tile = o->out[0],
+                                      .to = o->out[0],
+                                      .ldfrom = FV_STATE_COLUMNS,
+                                      .ldto = FV_STATE_COLUMNS,
+                                      .scale = 1,
+                                      .correct = 1});
+}
+
+static void call_scan(const fv_kernel *kernel, operands *o) {
+    kernel->run.scan_f32(&(fv_scan){.tokens = o->n,
+                                    .rows = o->m,
+                                    .b = o->in[0],
+                                    .c = o->in[1],
+                                    .x = o->in[2],
+                                    .dt = o->in[1],
+                                    .a = o->in[2],
+                                    .o = o->out[1],
+                                    .state = o->out[0]});
+}
+
+static void call_convolve(const fv_kernel *kernel, operands *o) {
+    kernel->run.convolve_f32(&(fv_convolve){.tokens = o->m,
+                                            .taps = 4,
+                                            .n = o->n,
+                                            .x = o->in[0],
+                                            .weight = o->in[1],
+                                            .y = o->out[0],
+                                            .ldy = o->n,
+                                            .silu = 1});
+}
+
 static const int64_t any = INT64_C(1) << 20;
 
 /* Products of floats, masked, of floats by words of 16 bits, of words on both sides, of few rows, of few with keys, of
@@ -235,6 +280,9 @@ static const operation operations[FV_OP_COUNT] = {
     [FV_OP_quantize] = {call_quantize, 8, 256, 64, "n", any, FV_LANES, 0, 1.0 / 64, 8.0 / 64},
     [FV_OP_scales] = {call_scales, 16, 32, 64, "n", any, FV_LANES, 0, 1.0 / 64, 10.5 / 64},
     [FV_OP_expand] = {call_expand, 1, 64, 256, "n", any, FV_LANES, 0, 1, 1.75},
+    [FV_OP_delta] = {call_delta, 128, 64, 1, "mn", any, FV_STATE_COLUMNS, 8 * FV_STATE_COLUMNS, FV_STATE_COLUMNS, 0},
+    [FV_OP_scan] = {call_scan, 16, 64, 1, "mn", any, FV_STATE_COLUMNS, 0, FV_STATE_COLUMNS, 0},
+    [FV_OP_convolve] = {call_convolve, 32, 64, 1, "mn", any, 1, 0, 1, 8},
 };
 
 static const operation *operation_of(const fv_kernel *kernel) {

@@ -16,7 +16,7 @@ set(tower
     "rope"
     "cache"
     "quantization"
-    "attention encoder linear norm"
+    "attention encoder linear norm recurrence"
     "mha")
 
 # From the ground up, after the headers of their folder.

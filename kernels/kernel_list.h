@@ -28,6 +28,9 @@ typedef enum fv_op {
     FV_OP_quantize,
     FV_OP_scales,
     FV_OP_expand,
+    FV_OP_delta,
+    FV_OP_scan,
+    FV_OP_convolve,
     FV_OP_COUNT
 } fv_op;
 
@@ -95,6 +98,9 @@ typedef struct fv_kernel {
         fv_expand_i4_fn *expand_i4;
         fv_expand_i5_fn *expand_i5;
         fv_expand_i6_fn *expand_i6;
+        fv_delta_f32_fn *delta_f32;
+        fv_scan_f32_fn *scan_f32;
+        fv_convolve_f32_fn *convolve_f32;
     } run;
     const char *op_name; /* "multiply", "scale", ... */
 } fv_kernel;

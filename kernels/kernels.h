@@ -37,6 +37,7 @@
  *                              t * ((u < 0 ? e : 1) / (1 + e)), which is gelu's approximation by tanh(u / 2)
  *                     silu     the same with u = t
  *                     sigmoid  the same with u = t, 1 in place of the factor t; tanh as in body/v_tanh.h
+ *                     softplus t where t > 20, else log(1 + exp(t)) as in body/v_softplus.h
  *   t       = t * (u + bias)      where the map is gated: u the chain of the other part, its bias added first
  *   y       = t + r               where there is one; then NaN -> 0x7fc00000
  *
@@ -308,7 +309,8 @@ typedef enum fv_activation {
     FV_ACT_GELU_TANH,
     FV_ACT_SILU,
     FV_ACT_TANH = 6,
-    FV_ACT_SIGMOID
+    FV_ACT_SIGMOID,
+    FV_ACT_SOFTPLUS = 10
 } fv_activation;
 
 typedef struct fv_bias_act_residual {
@@ -366,6 +368,8 @@ typedef fv_narrow_bf16_fn fv_narrow_f16_fn;
 #include "groups.h"
 
 #include "int4.h"
+
+#include "recurrences.h"
 
 #include "kernel_list.h"
 

@@ -18,7 +18,10 @@ WIDTH = 124
 # In Python under other names (q_cu_seqlens), in words of its own, or not at all.
 OTHERWISE = ("q_cu_seqlens", "kv_cu_seqlens", "kv_starts", "cache_sequences")
 # Functions whose arguments py_parse() finds; attention() has places of its own (call.h), which these share.
-FAST = "merge layer_norm rms_norm embedding_sum activate pool_tokens normalize_rows KVCache.append Linear.apply".split()
+FAST = (
+    "merge layer_norm rms_norm embedding_sum activate pool_tokens normalize_rows gated_delta_rule selective_scan causal_conv "
+    "KVCache.append Linear.apply"
+).split()
 PLACES = ("attention", "Plan.execute", "KVCache.attend", "MultiHead.execute")
 DEFAULTS = {"bool": "False", "int": "0", "Layout": "'bhtd'"}  # of keys that cannot be None
 

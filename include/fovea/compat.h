@@ -20,6 +20,7 @@
 #define FOVEA_COMPAT_H
 
 #include "attention.h"
+#include "recurrence.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -64,6 +65,23 @@ FOVEA_API fovea_status fovea_from_torch_key(fovea_tensor tensor, int64_t token, 
 FOVEA_API fovea_status fovea_from_onnx(fovea_attention_desc *desc, fovea_attention_args *args, fovea_tensor attn_mask,
                                        int is_causal, int64_t past_length, const int64_t *nonpad_kv_seqlen,
                                        int64_t *buffer);
+
+/* LinearAttention, opset 27.
+ *   args         q, k, v, out: 3-D inputs are fovea_tensor_bthd(). past_state and present_state are before and after of
+ *                args->states, in the order of FOVEA_STATE_ROWS
+ *   update_rule  "linear", "gated", "delta" or "gated_delta"
+ *   scale        0 is the default
+ *   decay, beta  absent, or fovea_tensor_bthd() of kv_num_heads heads, beta of 1 if it has one channel
+ * Sets gate, beta, no_delta, scale. FOVEA_ERROR_ARGUMENT: an unknown rule; decay or beta that it forbids or lacks. */
+FOVEA_API fovea_status fovea_from_onnx_linear_attention(fovea_delta_args *args, const char *update_rule, double scale,
+                                                        fovea_tensor decay, fovea_tensor beta);
+
+/* CausalConvWithState, opset 27.
+ *   args        x, out: [batch, 1, channels, length]; weight, bias, taps. past_state and present_state are before and
+ *               after of args->states, [batch, 1, channels, taps - 1], in the order of FOVEA_STATE_COLUMNS
+ *   activation  "none", "silu" or "swish"
+ * Sets silu and channels first. FOVEA_ERROR_ARGUMENT: an unknown activation. */
+FOVEA_API fovea_status fovea_from_onnx_causal_conv(fovea_conv_args *args, const char *activation);
 
 /* GroupQueryAttention of ONNX Runtime.
  *   k, v               present_key and present_value

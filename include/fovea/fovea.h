@@ -61,8 +61,10 @@
 #include "norm.h"
 #include "outputs.h"
 #include "quantization.h"
+#include "recurrence.h"
 #include "rope.h"
 #include "state.h"
+#include "state_cache.h"
 #include "tuning.h"
 #include "types.h"
 

@@ -19,9 +19,10 @@ typedef enum fovea_activation {
      * those of two maps whose results are multiplied. y and residual are one tensor each. */
     FOVEA_ACTIVATION_SILU_GATED = 5,
     FOVEA_ACTIVATION_TANH = 6,
-    FOVEA_ACTIVATION_SIGMOID = 7,        /* 1 / (1 + exp(-t)); 0 below -87.33654 */
-    FOVEA_ACTIVATION_GELU_GATED = 8,     /* GeGLU: like SILU_GATED with GELU, */
-    FOVEA_ACTIVATION_GELU_TANH_GATED = 9 /* or with GELU_TANH */
+    FOVEA_ACTIVATION_SIGMOID = 7,         /* 1 / (1 + exp(-t)); 0 below -87.33654 */
+    FOVEA_ACTIVATION_GELU_GATED = 8,      /* GeGLU: like SILU_GATED with GELU, */
+    FOVEA_ACTIVATION_GELU_TANH_GATED = 9, /* or with GELU_TANH */
+    FOVEA_ACTIVATION_SOFTPLUS = 10        /* log(1 + exp(t)), and t where t > 20; 0 below -87.33654 */
 } fovea_activation;
 
 /* Facts of an activation. */

@@ -94,7 +94,12 @@ typedef enum fovea_struct {
     FOVEA_STRUCT_QUANTIZE_OPTIONS = 24,
     FOVEA_STRUCT_QUANTIZE_STATS = 25,
     FOVEA_STRUCT_ROPE_DESC = 26,
-    FOVEA_STRUCT_TUNING_MATCH = 27
+    FOVEA_STRUCT_TUNING_MATCH = 27,
+    FOVEA_STRUCT_STATES = 28,
+    FOVEA_STRUCT_DELTA_ARGS = 29,
+    FOVEA_STRUCT_SCAN_ARGS = 30,
+    FOVEA_STRUCT_CONV_ARGS = 31,
+    FOVEA_STRUCT_STATE_CACHE_DESC = 32
 } fovea_struct;
 
 /* Does the work of the functions above, for languages that cannot call them. Initializes *object, a struct of this kind

@@ -5,6 +5,8 @@
  * many as the product of 40 channels, of which exp is 12.
  */
 #include "v_erf.h"
+#include "v_sigmoid.h"
+#include "v_softplus.h"
 #include "v_tanh.h"
 
 static inline vf act_gelu(vf t) {
@@ -12,23 +14,18 @@ static inline vf act_gelu(vf t) {
     return v_fma(half, v_erf(v_mul(t, v_set1(0x1.6a09e6p-1f))), half); /* sqrt(1/2) */
 }
 
-/* t / (1 + e^-u), with the exp of a number that is not positive. */
-static inline vf act_sigmoid(vf t, vf u) {
-    const vf zero = v_set1(0.0f), one = v_set1(1.0f);
-    const vf e = v_exp(v_sub(zero, v_max(u, v_sub(zero, u))));
-    return v_mul(t, v_div(v_select(v_not_lt(u, zero), one, e), v_add(one, e)));
-}
-
 /* u = 2 sqrt(2/pi) (t + 0.044715 t^3) */
 static inline vf act_gelu_tanh(vf t) {
-    return act_sigmoid(t, v_mul(t, v_fma(v_mul(t, t), v_set1(0x1.2444f2p-4f), v_set1(0x1.988454p+0f))));
+    return v_sigmoid(t, v_mul(t, v_fma(v_mul(t, t), v_set1(0x1.2444f2p-4f), v_set1(0x1.988454p+0f))));
 }
 
-/* Those of heads, for few rows: their text counts for more than their time. */
+/* Those of heads and gates, for few numbers: their text counts for more than their time. */
 static __attribute__((noinline)) vf act_of_heads(vf t, fv_activation activation) {
     int near = 0;
     if (activation == FV_ACT_SIGMOID)
-        return act_sigmoid(v_set1(1.0f), t);
+        return v_sigmoid(v_set1(1.0f), t);
+    if (activation == FV_ACT_SOFTPLUS)
+        return v_softplus(t);
     v_tanh_each(&t, 1, &near);
     return t;
 }
@@ -39,7 +36,7 @@ static inline __attribute__((always_inline)) vf act(vf t, const fv_activation ac
     case FV_ACT_RELU: return v_select(v_not_lt(t, v_set1(0.0f)), t, v_set1(0.0f));
     case FV_ACT_GELU: return act_gelu(t);
     case FV_ACT_GELU_TANH: return act_gelu_tanh(t);
-    case FV_ACT_SILU: return act_sigmoid(t, t);
+    case FV_ACT_SILU: return v_sigmoid(t, t);
     case FV_ACT_NONE: return t;
     default: return act_of_heads(t, activation);
     }
@@ -75,7 +72,7 @@ void FV_NAME(int64_t rows, int64_t n, const float *c, int64_t ldc, const fv_bias
              int64_t ldy) {
     assert(rows >= 0 && n >= 0 && ldc >= 0);
     assert(rows <= 1 || ldy >= n);
-    assert((unsigned)args->activation <= FV_ACT_SIGMOID);
+    assert((unsigned)args->activation <= FV_ACT_SOFTPLUS);
     assert(args->residual != y || args->ldresidual == ldy || rows <= 1);
     const float *residual = args->residual, *up = args->up, *bias = args->bias, *up_bias = args->up_bias;
     for (int64_t i = 0; i < rows; i++, c += ldc, y += ldy) {
@@ -87,9 +84,7 @@ void FV_NAME(int64_t rows, int64_t n, const float *c, int64_t ldc, const fv_bias
         case FV_ACT_SILU: bias_act_residual_row(n, c, bias, up, up_bias, residual, y, FV_ACT_SILU); break;
         case FV_ACT_TANH:
         case FV_ACT_SIGMOID:
-            bias_act_residual_row(n, c, bias, up, up_bias, residual, y,
-                                  args->activation == FV_ACT_TANH ? FV_ACT_TANH : FV_ACT_SIGMOID);
-            break;
+        case FV_ACT_SOFTPLUS: bias_act_residual_row(n, c, bias, up, up_bias, residual, y, args->activation); break;
         }
         residual += residual ? args->ldresidual : 0;
         up += up ? args->ldup : 0;

@@ -21,8 +21,17 @@ typedef int32_t log_bits __attribute__((vector_size(4 * LOG_LANES)));
 typedef uint32_t log_words __attribute__((vector_size(4 * LOG_LANES)));
 typedef double log_doubles __attribute__((vector_size(8 * LOG_LANES)));
 
-static inline vf v_log(vf a) {
+/* log(2^n (1 + f)) */
+static inline log_doubles log_series(log_doubles n, log_doubles f) {
     static const double c[] = {2.0 / 15, 2.0 / 13, 2.0 / 11, 2.0 / 9, 2.0 / 7, 2.0 / 5, 2.0 / 3};
+    const log_doubles s = f / (2.0 + f), z = s * s, half = 0.5 * f * f;
+    log_doubles r = z * c[0] + c[1];
+    for (int t = 2; t < 7; t++)
+        r = r * z + c[t];
+    return n * LOG_2_HIGH - (half - (s * (half + z * r) + n * LOG_2_LOW) - f);
+}
+
+static inline vf v_log(vf a) {
     float x[FV_W];
     v_store(x, a);
     for (int i = 0; i < FV_W; i += LOG_LANES) {
@@ -30,14 +39,9 @@ static inline vf v_log(vf a) {
         memcpy(&bits, x + i, sizeof bits);
         const log_bits k = (log_bits)(bits - 0x3f3504f3u) >> 23; /* from the bits of sqrt(1/2) on */
         bits -= (log_words)k << 23;
-        const log_doubles n = __builtin_convertvector(k, log_doubles),
-                          f = __builtin_convertvector((log_floats)bits, log_doubles) - 1.0, s = f / (2.0 + f),
-                          z = s * s, half = 0.5 * f * f;
-        log_doubles r = z * c[0] + c[1];
-        for (int t = 2; t < 7; t++)
-            r = r * z + c[t];
-        r = n * LOG_2_HIGH - (half - (s * (half + z * r) + n * LOG_2_LOW) - f);
-        const log_floats y = __builtin_convertvector(r, log_floats);
+        const log_doubles f = __builtin_convertvector((log_floats)bits, log_doubles) - 1.0;
+        const log_floats y =
+            __builtin_convertvector(log_series(__builtin_convertvector(k, log_doubles), f), log_floats);
         memcpy(x + i, &y, sizeof y);
     }
     return v_select(v_not_lt(a, v_set1(INFINITY)), a, v_load(x)); /* infinity and NaN stay */

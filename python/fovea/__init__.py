@@ -12,8 +12,10 @@ from fovea._core import (
     __version__,
     activate,
     attention,
+    causal_conv,
     config,
     embedding_sum,
+    gated_delta_rule,
     get_num_threads,
     info,
     layer_norm,
@@ -21,6 +23,7 @@ from fovea._core import (
     normalize_rows,
     pool_tokens,
     rms_norm,
+    selective_scan,
     set_num_threads,
 )
 from fovea.tuning import log_shapes, tune
@@ -36,8 +39,10 @@ __all__ = [
     "Rope",
     "activate",
     "attention",
+    "causal_conv",
     "config",
     "embedding_sum",
+    "gated_delta_rule",
     "get_num_threads",
     "info",
     "layer_norm",
@@ -46,6 +51,7 @@ __all__ = [
     "normalize_rows",
     "pool_tokens",
     "rms_norm",
+    "selective_scan",
     "set_num_threads",
     "tune",
 ]

@@ -45,7 +45,7 @@ WeightDtype = Literal[
 ]
 Pooling = Literal["first", "last", "mean", "mean_sqrt_len", "weighted_mean", "max"]
 Activation = Literal[
-    "relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "silu_gated", "gelu_gated", "gelu_tanh_gated"
+    "relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "silu_gated", "gelu_gated", "gelu_tanh_gated", "softplus"
 ]
 Isa = Literal["best", "scalar", "avx2", "avx512", "neon"]
 
@@ -359,6 +359,100 @@ def pool_tokens(
 def normalize_rows(x: Array, *, out: Array | None = None) -> Array:
     """x / max(sqrt(sum of x^2), 1e-12), over the last axis: rows of length 1. float32, bfloat16 or float16; out may be x
     itself. The bits are the same on every CPU, with any number of threads.
+
+    Raises TypeError (no array, another element type), ValueError (shapes, a gradient that would be lost).
+    """
+def gated_delta_rule(
+    q: Array,
+    k: Any,
+    v: Any,
+    gate: Any | None = None,
+    beta: Any | None = None,
+    *,
+    a_log: Any | None = None,
+    dt_bias: Any | None = None,
+    dt_min: float = 0.0,
+    dt_max: float | None = None,
+    beta_sigmoid: bool = False,
+    beta_scale: float = 1.0,
+    delta: bool = True,
+    norm: Literal["rsqrt", "max"] | None = None,
+    eps: float = 1e-6,
+    scale: float | None = None,
+    tiled_heads: bool = False,
+    state: Any | None = None,
+    state_out: Any | None = None,
+    transposed: bool = False,
+    lens: Integers | None = None,
+    cu_seqlens: Integers | None = None,
+    layout: Layout = "bhtd",
+    out: Any | None = None,
+) -> tuple[Array, Array]:
+    """The gated delta rule and linear attention, token after token: S = exp(g) S; S += k (beta (v - S^T k))^T; out = scale S^T q.
+    Returns (out, state after the last token). The bits do not depend on how tokens are divided among calls, on the CPU, threads or
+    batch. Formulas: fovea/recurrence.h.
+
+    v [batch, heads, tokens, v_dim] has a state for each head. k [batch, k_heads, tokens, k_dim]: k_heads divides heads; head h has k
+    head h // (heads // k_heads), with tiled_heads h % k_heads. q likewise, or with several heads for each of v, which share a state.
+    gate: g, [batch, heads, tokens] or [.., k_dim]; None: 0. With a_log [heads], g = -exp(a_log) softplus(gate + dt_bias), the
+    softplus limited to dt_min and dt_max. beta [batch, heads or 1, tokens]; None: 1; beta_sigmoid: its sigmoid is taken; then it is
+    multiplied by beta_scale. delta=False: S += k (beta v)^T. norm: 'rsqrt', q and k are divided by sqrt(sum of squares + eps), as
+    transformers does; 'max', by max(sqrt(sum), eps). scale: None is 1 / sqrt(k_dim). state: [sequences, heads, k_dim, v_dim],
+    transposed=True [.., v_dim, k_dim]; None: zeros. state_out: where the new state goes, may be state itself. lens: tokens of each
+    sequence of the batch, outputs of others are zeros. cu_seqlens: of packed sequences, batch 1. q, k, v, out are float32, bfloat16
+    or float16; a_log and dt_bias float32.
+
+    Raises TypeError (no array, another element type), ValueError (shapes, a gradient that would be lost).
+    """
+def selective_scan(
+    x: Array,
+    dt: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    d: Any | None = None,
+    *,
+    z: Any | None = None,
+    dt_bias: Any | None = None,
+    dt_softplus: bool = True,
+    dt_min: float = 0.0,
+    dt_max: float | None = None,
+    state: Any | None = None,
+    state_out: Any | None = None,
+    transposed: bool = True,
+    lens: Integers | None = None,
+    cu_seqlens: Integers | None = None,
+    layout: Layout = "bhtd",
+    out: Any | None = None,
+) -> tuple[Array, Array]:
+    """The scan of Mamba 1 and 2: S = exp(dt a) S + b (dt x)^T; out = (S^T c + d x) silu(z). Returns (out, state after the last token).
+    The bits do not depend on how tokens are divided among calls, on the CPU, threads or batch.
+
+    x [batch, heads, tokens, channels]; b, c [batch, groups, tokens, state_dim]. Mamba 2: dt [batch, heads, tokens], a, d, dt_bias
+    [heads]. Mamba 1: dt of x's shape, with one head; a [channels, state_dim], d, dt_bias [channels]. a is -exp(A_log) of the models.
+    dt becomes softplus(dt + dt_bias) (dt_softplus=False: dt + dt_bias), limited to dt_min and dt_max. state: [sequences, heads,
+    channels, state_dim], transposed=False [.., state_dim, channels]; the rest is as for gated_delta_rule().
+
+    Raises TypeError (no array, another element type), ValueError (shapes, a gradient that would be lost).
+    """
+def causal_conv(
+    x: Array,
+    weight: Any,
+    bias: Any | None = None,
+    *,
+    silu: bool = False,
+    channels_first: bool = False,
+    state: Any | None = None,
+    state_out: Any | None = None,
+    lens: Integers | None = None,
+    cu_seqlens: Integers | None = None,
+    out: Any | None = None,
+) -> tuple[Array, Array]:
+    """The causal convolution of each channel: out[t] = sum of weight[w] x[t - taps + 1 + w] + bias, with silu=True SiLU of that.
+    Returns (out, state): the last taps - 1 tokens, for the next call.
+
+    x, out [batch, tokens, channels], state [batch, taps - 1, channels]; channels_first: [batch, channels, tokens], [batch, channels,
+    taps - 1]. weight: float32 [channels, taps] or [channels, 1, taps], bias [channels]. The rest is as for gated_delta_rule().
 
     Raises TypeError (no array, another element type), ValueError (shapes, a gradient that would be lost).
     """

@@ -1,4 +1,4 @@
-"""The ONNX operator Attention (opset 23 to 25), computed by fovea.attention().
+"""The ONNX operators Attention (opset 23 to 25), LinearAttention and CausalConvWithState (opset 27), computed by fovea.
 
     Y, present_key, present_value, scores = fovea.onnx.attention(Q, K, V, attn_mask, is_causal=1, scale=0.125)
     outputs = fovea.onnx.run_node(node, inputs)     # node: an onnx.NodeProto; needs the onnx package
@@ -15,7 +15,7 @@ import numpy as np
 
 import fovea
 
-__all__ = ["attention", "run_node"]
+__all__ = ["attention", "causal_conv_with_state", "linear_attention", "run_node"]
 
 INPUTS = ("Q", "K", "V", "attn_mask", "past_key", "past_value", "nonpad_kv_seqlen")
 OUTPUTS = ("Y", "present_key", "present_value", "qk_matmul_output")
@@ -88,15 +88,57 @@ def attention(Q: Any, K: Any, V: Any, attn_mask: Any = None, past_key: Any = Non
     return tuple(array if name in outputs else None for name, array in zip(OUTPUTS, found))
 
 
+def linear_attention(query: Any, key: Any, value: Any, past_state: Any = None, decay: Any = None, beta: Any = None, *,
+                     kv_num_heads: int, q_num_heads: int, scale: float = 0.0, update_rule: str = "gated_delta",
+                     chunk_size: int = 64) -> tuple[Any, Any]:  # fmt: skip
+    """Returns (output, present_state). query, key, value: [batch, tokens, heads * channels]; past_state: [batch, kv_num_heads,
+    d_k, d_v]; decay: [batch, tokens, kv_num_heads] or of d_k each; beta: [batch, tokens, kv_num_heads or 1]. The state is
+    float32 within a call, and rounded to its type at the end; chunk_size has no effect.
+    """
+    gated, delta = update_rule in ("gated", "gated_delta"), update_rule in ("delta", "gated_delta")
+    if not gated and not delta and update_rule != "linear":
+        raise ValueError(f"update_rule is {update_rule!r}, it must be linear, gated, delta or gated_delta")
+    for name, x, needed in (("decay", decay, gated), ("beta", beta, delta)):
+        if (x is not None) != needed:
+            raise ValueError(f"update_rule {update_rule} {'needs' if needed else 'has no'} {name}")
+    q, k, v = heads_apart(query, q_num_heads), heads_apart(key, kv_num_heads), heads_apart(value, kv_num_heads)
+    gate = None if decay is None else heads_apart(decay, kv_num_heads)
+    rate = None if beta is None else heads_apart(beta, beta.shape[2])
+    state = np.empty((q.shape[0], kv_num_heads, k.shape[3], v.shape[3]), (query if past_state is None else past_state).dtype)
+    out = np.empty((q.shape[0], q.shape[2], q_num_heads * v.shape[3]), query.dtype)
+    fovea.gated_delta_rule(q, k, v, gate, rate, delta=delta, scale=scale, state=past_state, state_out=state,
+                           out=heads_apart(out, q_num_heads))  # fmt: skip
+    return out, state
+
+
+def causal_conv_with_state(input: Any, weight: Any, bias: Any = None, past_state: Any = None, *,
+                           activation: str = "none") -> tuple[Any, Any]:  # fmt: skip
+    """Returns (output, present_state). input: [batch, channels, length]; weight: [channels, 1, taps]; bias: [channels];
+    past_state: [batch, channels, taps - 1]."""
+    if activation not in ("none", "silu", "swish"):
+        raise ValueError(f"activation is {activation!r}, it must be none, silu or swish")
+    weight, bias = (None if x is None else x.astype(np.float32, copy=False) for x in (weight, bias))
+    state = np.empty((*input.shape[:2], weight.shape[-1] - 1), input.dtype)
+    return fovea.causal_conv(input, weight, bias, silu=activation != "none", channels_first=True, state=past_state,
+                             state_out=state)  # fmt: skip
+
+
 def run_node(node: Any, inputs: Iterable[Any]) -> list[Any]:
-    """Runs an Attention node. inputs: the arrays of those inputs that have a name, in order; returns the outputs likewise."""
+    """Runs a node of one of these operators. inputs: the arrays of those inputs that have a name, in order; returns the outputs
+    likewise."""
     import onnx
 
-    if node.op_type != "Attention" or node.domain not in ("", "ai.onnx"):
-        raise ValueError(f"this runs the operator Attention, not {node.domain or 'ai.onnx'} {node.op_type}")
+    others = {"LinearAttention": linear_attention, "CausalConvWithState": causal_conv_with_state}
+    if node.op_type not in ("Attention", *others) or node.domain not in ("", "ai.onnx"):
+        raise ValueError(
+            f"this runs Attention, LinearAttention and CausalConvWithState, not {node.domain or 'ai.onnx'} {node.op_type}"
+        )
     attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    attributes = {name: x.decode() if isinstance(x, bytes) else x for name, x in attributes.items()}
     arrays = iter(inputs)
     given = [next(arrays) if name else None for name in node.input]
+    if node.op_type in others:
+        return [x for x, name in zip(others[node.op_type](*given, **attributes), node.output) if name]
     wanted = [place for place, name in zip(OUTPUTS, node.output) if name]
     found = attention(*given, **attributes, outputs=wanted)
     return [array for place, array in zip(OUTPUTS, found) if place in wanted]

@@ -19,7 +19,8 @@ enum { MOST_NAMES = 24 };
     X(TANH, "tanh", TANH)                                                                                              \
     X(SIGMOID, "sigmoid", SIGMOID)                                                                                     \
     X(GELU_GATED, "gelu_gated", GELU)                                                                                  \
-    X(GELU_TANH_GATED, "gelu_tanh_gated", GELU_TANH)
+    X(GELU_TANH_GATED, "gelu_tanh_gated", GELU_TANH)                                                                   \
+    X(SOFTPLUS, "softplus", SOFTPLUS)
 
 /* By value; NULL where there is no such constant. */
 static const struct {

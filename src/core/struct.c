@@ -4,6 +4,7 @@
 #include "core/status.h"
 #include "fovea/fovea.h"
 
+#include <math.h>
 #include <string.h>
 
 _Static_assert(sizeof(void *) == 8 && sizeof(size_t) == 8,
@@ -32,13 +33,27 @@ static const fovea_quantize_options quantize_options = {.scale_dtype = FOVEA_DTY
 static const fovea_rope_desc rope_desc = {
     .base = 10000.0, .factor = 1.0, .beta_fast = 32.0, .beta_slow = 1.0, .low_frequency = 1.0, .high_frequency = 4.0};
 
+static const fovea_states states = {.slots = 1};
+static const fovea_state_cache_desc state_cache_desc = {.slots = 1};
+static const fovea_delta_args delta_args = {.dt_max = INFINITY, .beta_scale = 1.0, .eps = 1e-6};
+static const fovea_scan_args scan_args = {.dt_softplus = 1, .dt_max = INFINITY};
+
 static const void *const defaults[FV_STRUCT_END] = {
-    [FOVEA_STRUCT_ATTENTION_DESC] = &attention_desc, [FOVEA_STRUCT_EMBEDDING_ARGS] = &embedding_args,
-    [FOVEA_STRUCT_KV_CACHE_DESC] = &kv_cache_desc,   [FOVEA_STRUCT_LINEAR_DESC] = &linear_desc,
-    [FOVEA_STRUCT_MASK_DESC] = &mask_desc,           [FOVEA_STRUCT_MHA_DESC] = &mha_desc,
-    [FOVEA_STRUCT_MHA_WEIGHTS] = &mha_weights,       [FOVEA_STRUCT_NORM_ARGS] = &norm_args,
-    [FOVEA_STRUCT_QUANTIZATION] = &quantization,     [FOVEA_STRUCT_QUANTIZE_OPTIONS] = &quantize_options,
+    [FOVEA_STRUCT_ATTENTION_DESC] = &attention_desc,
+    [FOVEA_STRUCT_EMBEDDING_ARGS] = &embedding_args,
+    [FOVEA_STRUCT_KV_CACHE_DESC] = &kv_cache_desc,
+    [FOVEA_STRUCT_LINEAR_DESC] = &linear_desc,
+    [FOVEA_STRUCT_MASK_DESC] = &mask_desc,
+    [FOVEA_STRUCT_MHA_DESC] = &mha_desc,
+    [FOVEA_STRUCT_MHA_WEIGHTS] = &mha_weights,
+    [FOVEA_STRUCT_NORM_ARGS] = &norm_args,
+    [FOVEA_STRUCT_QUANTIZATION] = &quantization,
+    [FOVEA_STRUCT_QUANTIZE_OPTIONS] = &quantize_options,
     [FOVEA_STRUCT_ROPE_DESC] = &rope_desc,
+    [FOVEA_STRUCT_STATES] = &states,
+    [FOVEA_STRUCT_STATE_CACHE_DESC] = &state_cache_desc,
+    [FOVEA_STRUCT_DELTA_ARGS] = &delta_args,
+    [FOVEA_STRUCT_SCAN_ARGS] = &scan_args,
 }; /* all others: zeros */
 
 /* ------------------------------------------------------------------------------------------------- known structs -- */

@@ -43,7 +43,12 @@
     X(QUANTIZE_STATS, fovea_quantize_stats, relative, 0)                                                               \
     X(QUANTIZE_OPTIONS, fovea_quantize_options, search, 0)                                                             \
     X(ROPE_DESC, fovea_rope_desc, divisors, 0)                                                                         \
-    X(TUNING_MATCH, fovea_tuning_match, reason, 0)
+    X(TUNING_MATCH, fovea_tuning_match, reason, 0)                                                                     \
+    X(STATES, fovea_states, cache_sequences, 0)                                                                        \
+    X(DELTA_ARGS, fovea_delta_args, states, 0)                                                                         \
+    X(SCAN_ARGS, fovea_scan_args, states, 0)                                                                           \
+    X(CONV_ARGS, fovea_conv_args, states, 0)                                                                           \
+    X(STATE_CACHE_DESC, fovea_state_cache_desc, slots, 0)
 
 /* A struct as this library knows it. */
 typedef struct fv_struct {

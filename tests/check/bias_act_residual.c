@@ -9,10 +9,11 @@ enum { OPERAND_C, OPERAND_Y, OPERAND_BIAS }; /* t->operand; the residual is the 
 
 typedef enum residual { RESIDUAL_NONE, RESIDUAL_APART, RESIDUAL_IN_PLACE, RESIDUALS } residual;
 static const char *const residual_words[RESIDUALS] = {"no residual", "residual", "residual in place"};
-static const char *const activation_words[] = {"none", "relu", "gelu", "gelu tanh", "silu", "", "tanh", "sigmoid"};
-enum { ACTIVATIONS = 7, GATES = 3 };
-static const int activations[ACTIVATIONS] = {FV_ACT_NONE, FV_ACT_RELU, FV_ACT_GELU,   FV_ACT_GELU_TANH,
-                                             FV_ACT_SILU, FV_ACT_TANH, FV_ACT_SIGMOID};
+static const char *const activation_words[] = {"none", "relu",    "gelu", "gelu tanh", "silu",    "",
+                                               "tanh", "sigmoid", "",     "",          "softplus"};
+enum { ACTIVATIONS = 8, GATES = 3 };
+static const int activations[ACTIVATIONS] = {FV_ACT_NONE, FV_ACT_RELU, FV_ACT_GELU,    FV_ACT_GELU_TANH,
+                                             FV_ACT_SILU, FV_ACT_TANH, FV_ACT_SIGMOID, FV_ACT_SOFTPLUS};
 static const char *const gate_words[GATES] = {"", ", gates", ", gates with bias"};
 
 static void bias_act_residual_trial(checker *c, int64_t rows, int64_t n, int activation, bool bias, residual how,
@@ -100,6 +101,7 @@ static double activated(int64_t activation, double t) {
     case FV_ACT_SILU: return t / (1 + exp(-t));
     case FV_ACT_TANH: return tanh(t);
     case FV_ACT_SIGMOID: return 1 / (1 + exp(-t));
+    case FV_ACT_SOFTPLUS: return t > 20 ? t : log1p(exp(t));
     default: return t;
     }
 }

@@ -49,7 +49,7 @@ typedef struct operand {
     unsigned char *at;   /* the first element, in the run that goes on */
 } operand;
 
-enum { TRIAL_OPERANDS = 8, TRIAL_SIZES = 12 };
+enum { TRIAL_OPERANDS = 12, TRIAL_SIZES = 12 };
 
 typedef struct trial {
     char title[192];
@@ -104,7 +104,8 @@ extern const op_check check_many, check_scale, check_copy, check_pack, check_sof
     check_merge, check_accumulate, check_finish, check_mask_to_bits, check_add_mask, check_finite,
     check_bias_act_residual, check_softcap, check_widen, check_narrow, check_weight_sums, check_pack_columns,
     check_pack_steps, check_pack_rows, check_unpack, check_multiply_widen, check_normalize, check_keys, check_keys_i8,
-    check_few, check_groups, check_quantize, check_group_scales, check_expand, check_unpack_groups;
+    check_few, check_groups, check_quantize, check_group_scales, check_expand, check_unpack_groups, check_delta,
+    check_scan, check_convolve;
 
 /* The trials of a row of the list; NULL: there are none. */
 const op_check *check_of(const fv_kernel *kernel);

@@ -42,6 +42,11 @@ static const struct {
     ROW(fovea_quantize_options, search, search, 24, 24),
     ROW(fovea_rope_desc, divisors, divisors, 96, 96),
     ROW(fovea_tuning_match, reason, reason, 1320, 1320),
+    ROW(fovea_states, cache_sequences, cache_sequences, sizeof(fovea_states), sizeof(fovea_states)),
+    ROW(fovea_delta_args, states, states, sizeof(fovea_delta_args), sizeof(fovea_delta_args)),
+    ROW(fovea_scan_args, states, states, sizeof(fovea_scan_args), sizeof(fovea_scan_args)),
+    ROW(fovea_conv_args, states, states, sizeof(fovea_conv_args), sizeof(fovea_conv_args)),
+    ROW(fovea_state_cache_desc, slots, slots, sizeof(fovea_state_cache_desc), sizeof(fovea_state_cache_desc)),
 };
 
 static bool refused(fv_struct s, size_t given, const char *words) {

@@ -107,6 +107,7 @@ static void test_enums(void) {
         CONSTANT(activation, FOVEA_ACTIVATION_SIGMOID),
         CONSTANT(activation, FOVEA_ACTIVATION_GELU_GATED),
         CONSTANT(activation, FOVEA_ACTIVATION_GELU_TANH_GATED),
+        CONSTANT(activation, FOVEA_ACTIVATION_SOFTPLUS),
         CONSTANT(pooling, FOVEA_POOLING_FIRST),
         CONSTANT(pooling, FOVEA_POOLING_LAST),
         CONSTANT(pooling, FOVEA_POOLING_MEAN),
@@ -206,8 +207,8 @@ static void test_dtypes(void) {
 }
 
 static void test_activations(void) {
-    static const char *const names[] = {"none",       "relu", "gelu",    "gelu_tanh",  "silu",
-                                        "silu_gated", "tanh", "sigmoid", "gelu_gated", "gelu_tanh_gated"};
+    static const char *const names[] = {"none", "relu",    "gelu",       "gelu_tanh",       "silu",    "silu_gated",
+                                        "tanh", "sigmoid", "gelu_gated", "gelu_tanh_gated", "softplus"};
     enum { NAMES = sizeof names / sizeof names[0] };
     for (int i = 0; i < NAMES; i++) {
         const fovea_activation_facts *f = fovea_activation_info((fovea_activation)i);

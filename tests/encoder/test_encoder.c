@@ -93,14 +93,15 @@ static double exactly(fovea_activation activation, double t) {
     case FOVEA_ACTIVATION_SILU: return t / (1 + exp(-t));
     case FOVEA_ACTIVATION_TANH: return tanh(t);
     case FOVEA_ACTIVATION_SIGMOID: return 1 / (1 + exp(-t));
+    case FOVEA_ACTIVATION_SOFTPLUS: return t > 20 ? t : log1p(exp(t));
     default: return t;
     }
 }
 
 static void test_activate(const fovea_context *const all[CONTEXTS], rng *r) {
-    static const fovea_activation kinds[] = {FOVEA_ACTIVATION_NONE,      FOVEA_ACTIVATION_RELU, FOVEA_ACTIVATION_GELU,
-                                             FOVEA_ACTIVATION_GELU_TANH, FOVEA_ACTIVATION_SILU, FOVEA_ACTIVATION_TANH,
-                                             FOVEA_ACTIVATION_SIGMOID};
+    static const fovea_activation kinds[] = {
+        FOVEA_ACTIVATION_NONE, FOVEA_ACTIVATION_RELU, FOVEA_ACTIVATION_GELU,    FOVEA_ACTIVATION_GELU_TANH,
+        FOVEA_ACTIVATION_SILU, FOVEA_ACTIVATION_TANH, FOVEA_ACTIVATION_SIGMOID, FOVEA_ACTIVATION_SOFTPLUS};
     const int64_t rows = rng_between(r, 1, 40), width = some_width(r), n = rows * width;
     const fovea_dtype in[3] = {some_type(r), some_type(r), some_type(r)},
                       y_type = rng_below(r, 2) ? in[0] : some_type(r);

@@ -1,0 +1,421 @@
+/* fovea.gated_delta_rule(), selective_scan() and causal_conv(). */
+#include "array.h"
+#include "call.h"
+#include "context.h"
+#include "keywords.h"
+#include "linear.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ARRAYS = 16, NUMBERS = 2 };
+
+/* One call: what it has opened, and what it gives. */
+typedef struct call {
+    py_core *core;
+    const py_layout *layout;
+    py_array arrays[ARRAYS];
+    int64_t *numbers[NUMBERS];
+    int array_count, number_count;
+    PyObject *out, *state; /* references, or NULL */
+    fovea_states states;
+} call;
+
+/* Opens an array of floats. NULL with an exception. */
+static py_array *open_floats(call *c, PyObject *object, const char *name, fovea_dtype *dtype) {
+    py_array *array = &c->arrays[c->array_count];
+    if (py_array_open(c->core, object, name, array) < 0)
+        return NULL;
+    c->array_count++;
+    if (py_array_float(array, name, dtype) < 0 || py_array_no_gradient(c->core, object, name, array->source) < 0)
+        return NULL;
+    return array;
+}
+
+/* An input of a layout. One with an axis less has one channel. NULL is left absent. */
+static int open_tensor(call *c, PyObject *object, const char *name, fovea_tensor *tensor) {
+    fovea_dtype dtype;
+    if (!object)
+        return 0;
+    py_array *array = open_floats(c, object, name, &dtype);
+    if (!array)
+        return -1;
+    if (array->ndim == c->layout->ndim - 1 && array->ndim < PY_DIMS) {
+        array->shape[array->ndim] = array->stride[array->ndim] = 1;
+        array->ndim++;
+    }
+    return py_layout_view(c->layout, array, name, true, tensor);
+}
+
+/* count float32 numbers, of any shape. */
+static int open_vector(call *c, PyObject *object, const char *name, int64_t count, const float **data) {
+    fovea_dtype dtype;
+    if (!object)
+        return 0;
+    py_array *array = open_floats(c, object, name, &dtype);
+    if (!array || py_array_f32(array, name) < 0 || py_array_copy(array) < 0)
+        return -1;
+    int64_t all = 1;
+    for (int i = 0; i < array->ndim; i++)
+        all *= array->shape[i];
+    if (all != count)
+        return py_raise(PyExc_ValueError, "%s has %lld numbers, not %lld", name, (long long)all, (long long)count);
+    *data = array->data;
+    return 0;
+}
+
+/* [sequences, heads, rows, columns], or without heads. */
+static int state_view(py_array *array, const char *name, int ndim, const int64_t *shape, fovea_tensor *tensor) {
+    fovea_dtype dtype;
+    if (py_array_float(array, name, &dtype) < 0)
+        return -1;
+    if (array->ndim != ndim || memcmp(array->shape, shape, (size_t)ndim * sizeof *shape) != 0)
+        return py_wrong_shape(name, array, ndim, shape);
+    *tensor =
+        fovea_tensor_bhtd(array->data, dtype, shape[0], ndim == 4 ? shape[1] : 1, shape[ndim - 2], shape[ndim - 1]);
+    tensor->stride[0] = array->stride[0];
+    tensor->stride[1] = ndim == 4 ? array->stride[1] : 0;
+    tensor->stride[2] = array->stride[ndim - 2];
+    tensor->stride[3] = array->stride[ndim - 1];
+    return 0;
+}
+
+typedef struct state_arguments {
+    PyObject *state, *state_out, *lens, *cu_seqlens;
+    bool transposed;
+} state_arguments;
+
+/* lens, cu_seqlens, and the states before and after: [sequences, heads, rows, columns], or transposed; heads 0: without
+ * that axis. */
+static int open_states(call *c, const state_arguments *a, int64_t batch, int64_t heads, int64_t rows, int64_t columns) {
+    fovea_states *s = &c->states;
+    fovea_dtype dtype;
+    int64_t found, sequences = batch;
+    if (a->lens) {
+        if (py_integers(c->core, a->lens, "lens", batch, &c->numbers[c->number_count], &found) < 0)
+            return -1;
+        s->lens = c->numbers[c->number_count++];
+    }
+    if (a->cu_seqlens) {
+        if (py_integers(c->core, a->cu_seqlens, "cu_seqlens", -1, &c->numbers[c->number_count], &found) < 0)
+            return -1;
+        s->cu_seqlens = c->numbers[c->number_count++];
+        if (found < 1)
+            return py_raise(PyExc_ValueError, "cu_seqlens is empty: it has where each sequence begins, and where the "
+                                              "last ends");
+        s->sequences = sequences = found - 1;
+    }
+    const int64_t all[4] = {sequences, heads, a->transposed ? columns : rows, a->transposed ? rows : columns},
+                  without[3] = {sequences, all[2], all[3]}, *shape = heads ? all : without;
+    const int ndim = heads ? 4 : 3;
+    s->order = a->transposed ? FOVEA_STATE_COLUMNS : FOVEA_STATE_ROWS;
+    if (a->state) {
+        py_array *array = open_floats(c, a->state, "state", &dtype);
+        if (!array || (a->state != a->state_out && py_array_compact(array) < 0) ||
+            state_view(array, "state", ndim, shape, &s->before) < 0)
+            return -1;
+    }
+    py_array *after = &c->arrays[c->array_count];
+    if (a->state_out) {
+        if (py_array_open_out(c->core, a->state_out, "state_out", after) < 0)
+            return -1;
+        Py_INCREF(a->state_out);
+        c->state = a->state_out;
+    } else if (!(c->state = py_array_empty(c->core, c->arrays[0].source, PY_F32, ndim, shape, after)))
+        return -1;
+    c->array_count++;
+    return state_view(after, "state_out", ndim, shape, &s->after);
+}
+
+/* The output in the layout: given, or made of the kind and type of the first array. */
+static int open_out(call *c, PyObject *given, const int64_t shape[4], fovea_tensor *tensor) {
+    py_array *array = &c->arrays[c->array_count];
+    int64_t axes[4];
+    const int ndim = c->layout->ndim;
+    if (ndim == 4)
+        axes[0] = shape[0];
+    axes[c->layout->head] = shape[1];
+    axes[c->layout->token] = shape[2];
+    axes[ndim - 1] = shape[3];
+    if (given) {
+        if (py_array_open_out(c->core, given, "out", array) < 0)
+            return -1;
+        Py_INCREF(given);
+        c->out = given;
+    } else if (!(c->out = py_array_empty(c->core, c->arrays[0].source, c->arrays[0].dtype, ndim, axes, array)))
+        return -1;
+    c->array_count++;
+    if (array->ndim != ndim || memcmp(array->shape, axes, (size_t)ndim * sizeof *axes) != 0)
+        return py_wrong_shape("out", array, ndim, axes);
+    return py_layout_view(c->layout, array, "out", false, tensor);
+}
+
+static int flag(PyObject *object, int *to) {
+    const int value = object ? PyObject_IsTrue(object) : *to;
+    if (value >= 0)
+        *to = value;
+    return value < 0 ? -1 : 0;
+}
+
+static int number(PyObject *object, const char *name, double *to) { return object ? py_number(object, name, to) : 0; }
+
+/* One of two words; None leaves 0. */
+static int word(PyObject *object, const char *name, const char *const words[2], int *to) {
+    if (!object)
+        return 0;
+    for (int i = 0; i < 2; i++)
+        if (PyUnicode_Check(object) && PyUnicode_CompareWithASCIIString(object, words[i]) == 0) {
+            *to = i + 1;
+            return 0;
+        }
+    return py_raise_not(object, "%s must be '%s' or '%s'", name, words[0], words[1]);
+}
+
+/* Elements from which on other threads of Python may run meanwhile: some 20 us. */
+static const int64_t long_call = 1 << 16;
+
+typedef fovea_status function(const fovea_context *ctx, const void *args);
+
+static int run(int64_t elements, function *library, const void *args) {
+    py_context *context = py_context_now();
+    if (!context)
+        return -1;
+    py_context_keep(context);
+    PyThreadState *released = elements >= long_call ? PyEval_SaveThread() : NULL;
+    const fovea_status status = library(context->library, args);
+    if (released)
+        PyEval_RestoreThread(released);
+    py_context_drop(context);
+    if (status != FOVEA_OK)
+        py_raise_status(status);
+    return status == FOVEA_OK ? 0 : -1;
+}
+
+static fovea_status delta_rule(const fovea_context *ctx, const void *args) {
+    return fovea_gated_delta_rule(ctx, args, NULL, 0);
+}
+static fovea_status scan(const fovea_context *ctx, const void *args) {
+    return fovea_selective_scan(ctx, args, NULL, 0);
+}
+static fovea_status convolution(const fovea_context *ctx, const void *args) {
+    return fovea_causal_conv(ctx, args, NULL, 0);
+}
+
+/* -------------------------------------------------------------------------------------- fovea.gated_delta_rule() -- */
+
+enum {
+    D_q,
+    D_k,
+    D_v,
+    D_gate,
+    D_beta,
+    D_a_log,
+    D_dt_bias,
+    D_dt_min,
+    D_dt_max,
+    D_beta_sigmoid,
+    D_beta_scale,
+    D_delta,
+    D_norm,
+    D_eps,
+    D_scale,
+    D_tiled_heads,
+    D_state,
+    D_state_out,
+    D_transposed,
+    D_lens,
+    D_cu_seqlens,
+    D_layout,
+    D_out,
+    D_COUNT
+};
+
+static int delta_of(call *c, PyObject **values) {
+    static const char *const norms[2] = {"rsqrt", "max"};
+    fovea_delta_args args;
+    fovea_delta_args_init(&args);
+    int delta = 1, transposed = 0, norm = 0;
+    if (!(c->layout = py_layout_or_default(values[D_layout], "layout")) ||
+        open_tensor(c, values[D_q], "q", &args.q) < 0 || open_tensor(c, values[D_k], "k", &args.k) < 0 ||
+        open_tensor(c, values[D_v], "v", &args.v) < 0 || open_tensor(c, values[D_gate], "gate", &args.gate) < 0 ||
+        open_tensor(c, values[D_beta], "beta", &args.beta) < 0 ||
+        flag(values[D_beta_sigmoid], &args.beta_sigmoid) < 0 || flag(values[D_delta], &delta) < 0 ||
+        flag(values[D_tiled_heads], &args.tiled_heads) < 0 || flag(values[D_transposed], &transposed) < 0 ||
+        number(values[D_dt_min], "dt_min", &args.dt_min) < 0 || number(values[D_dt_max], "dt_max", &args.dt_max) < 0 ||
+        number(values[D_beta_scale], "beta_scale", &args.beta_scale) < 0 ||
+        number(values[D_eps], "eps", &args.eps) < 0 || number(values[D_scale], "scale", &args.scale) < 0 ||
+        word(values[D_norm], "norm", norms, &norm) < 0)
+        return -1;
+    const int64_t *v = args.v.shape, heads = v[1] > args.q.shape[1] ? v[1] : args.q.shape[1];
+    const int64_t shape[4] = {v[0], heads, v[2], v[3]};
+    const state_arguments states = {values[D_state], values[D_state_out], values[D_lens], values[D_cu_seqlens],
+                                    transposed};
+    args.norm = (fovea_l2)norm;
+    args.no_delta = !delta;
+    args.states = &c->states;
+    if (open_vector(c, values[D_a_log], "a_log", v[1], &args.a_log) < 0 ||
+        open_vector(c, values[D_dt_bias], "dt_bias", v[1] * args.gate.shape[3], &args.dt_bias) < 0 ||
+        open_states(c, &states, v[0], v[1], args.k.shape[3], v[3]) < 0 ||
+        open_out(c, values[D_out], shape, &args.out) < 0)
+        return -1;
+    return run(v[0] * v[1] * v[2] * v[3], delta_rule, &args);
+}
+
+/* ---------------------------------------------------------------------------------------- fovea.selective_scan() -- */
+
+enum {
+    S_x,
+    S_dt,
+    S_a,
+    S_b,
+    S_c,
+    S_d,
+    S_z,
+    S_dt_bias,
+    S_dt_softplus,
+    S_dt_min,
+    S_dt_max,
+    S_state,
+    S_state_out,
+    S_transposed,
+    S_lens,
+    S_cu_seqlens,
+    S_layout,
+    S_out,
+    S_COUNT
+};
+
+static int scan_of(call *c, PyObject **values) {
+    fovea_scan_args args;
+    fovea_scan_args_init(&args);
+    int transposed = 1;
+    if (!(c->layout = py_layout_or_default(values[S_layout], "layout")) ||
+        open_tensor(c, values[S_x], "x", &args.x) < 0 || open_tensor(c, values[S_dt], "dt", &args.dt) < 0 ||
+        open_tensor(c, values[S_b], "b", &args.b) < 0 || open_tensor(c, values[S_c], "c", &args.c) < 0 ||
+        open_tensor(c, values[S_z], "z", &args.z) < 0 || flag(values[S_dt_softplus], &args.dt_softplus) < 0 ||
+        flag(values[S_transposed], &transposed) < 0 || number(values[S_dt_min], "dt_min", &args.dt_min) < 0 ||
+        number(values[S_dt_max], "dt_max", &args.dt_max) < 0)
+        return -1;
+    const int64_t *x = args.x.shape, width = args.dt.shape[3], rows = args.b.shape[3];
+    const state_arguments states = {values[S_state], values[S_state_out], values[S_lens], values[S_cu_seqlens],
+                                    transposed};
+    args.states = &c->states;
+    if (open_vector(c, values[S_a], "a", x[1] * (width == 1 && x[3] > 1 ? 1 : x[3] * rows), &args.a) < 0 ||
+        open_vector(c, values[S_d], "d", x[1] * width, &args.d) < 0 ||
+        open_vector(c, values[S_dt_bias], "dt_bias", x[1] * width, &args.dt_bias) < 0 ||
+        open_states(c, &states, x[0], x[1], rows, x[3]) < 0 || open_out(c, values[S_out], x, &args.out) < 0)
+        return -1;
+    return run(x[0] * x[1] * x[2] * x[3], scan, &args);
+}
+
+/* ------------------------------------------------------------------------------------------- fovea.causal_conv() -- */
+
+enum { C_x, C_weight, C_bias, C_silu, C_channels_first, C_state, C_state_out, C_lens, C_cu_seqlens, C_out, C_COUNT };
+
+/* A [batch, tokens, channels], or channels first, that is open. */
+static int conv_view(py_array *array, const char *name, fovea_tensor *tensor) {
+    fovea_dtype dtype;
+    if (py_array_float(array, name, &dtype) < 0)
+        return -1;
+    *tensor = fovea_tensor_bhtd(array->data, dtype, array->shape[0], 1, array->shape[1], array->shape[2]);
+    tensor->stride[0] = array->stride[0];
+    tensor->stride[1] = 0;
+    tensor->stride[2] = array->stride[1];
+    tensor->stride[3] = array->stride[2];
+    return 0;
+}
+
+static int conv_of(call *c, PyObject **values) {
+    fovea_conv_args args;
+    fovea_dtype dtype;
+    int first = 0;
+    fovea_conv_args_init(&args);
+    py_array *x = open_floats(c, values[C_x], "x", &dtype);
+    if (!x || flag(values[C_channels_first], &first) < 0 || flag(values[C_silu], &args.silu) < 0)
+        return -1;
+    if (x->ndim != 3)
+        return py_raise(PyExc_ValueError, "x has %d dimensions, not 3", x->ndim);
+    const int64_t shape[3] = {x->shape[0], x->shape[1], x->shape[2]}, channels = shape[first ? 1 : 2];
+    args.x_channels_first = args.out_channels_first = first;
+    if (first && x->stride[2] != 1 && x->stride[1] == 1) { /* as transpose() leaves rows of tokens: they stay */
+        const int64_t size = x->shape[1], step = x->stride[2];
+        x->shape[1] = x->shape[2];
+        x->stride[1] = step;
+        x->shape[2] = size;
+        x->stride[2] = 1;
+        args.x_channels_first = 0;
+    }
+    py_array *weight = open_floats(c, values[C_weight], "weight", &dtype);
+    if (!weight || py_array_compact(x) < 0 || conv_view(x, "x", &args.x) < 0)
+        return -1;
+    if (weight->ndim == 0)
+        return py_raise(PyExc_ValueError, "weight is one number, not [channels, taps]");
+    args.taps = weight->shape[weight->ndim - 1];
+    const state_arguments states = {values[C_state], values[C_state_out], values[C_lens], values[C_cu_seqlens], first};
+    args.states = &c->states;
+    if (open_vector(c, values[C_weight], "weight", channels * args.taps, &args.weight) < 0 ||
+        open_vector(c, values[C_bias], "bias", channels, &args.bias) < 0 ||
+        open_states(c, &states, shape[0], 0, args.taps - 1, channels) < 0)
+        return -1;
+    py_array *out = &c->arrays[c->array_count];
+    if (values[C_out]) {
+        if (py_array_open_out(c->core, values[C_out], "out", out) < 0)
+            return -1;
+        Py_INCREF(values[C_out]);
+        c->out = values[C_out];
+    } else if (!(c->out = py_array_empty(c->core, c->arrays[0].source, c->arrays[0].dtype, 3, shape, out)))
+        return -1;
+    c->array_count++;
+    if (out->ndim != 3 || memcmp(out->shape, shape, sizeof shape) != 0)
+        return py_wrong_shape("out", out, 3, shape);
+    return conv_view(out, "out", &args.out) < 0 ? -1 : run(shape[0] * shape[1] * shape[2], convolution, &args);
+}
+
+/* ---------------------------------------------------------------------------------------------------- functions -- */
+
+/* Returns (out, state), of the kind of like; or NULL with an exception. */
+static PyObject *finish(call *c, PyObject *like, const PyObject *given_out, const PyObject *given_state, int status) {
+    const py_source source = c->array_count > 0 ? c->arrays[0].source : (py_source){0};
+    for (int i = 0; i < c->array_count; i++)
+        py_array_close(&c->arrays[i]);
+    for (int i = 0; i < c->number_count; i++)
+        free(c->numbers[i]);
+    if (status < 0) {
+        Py_XDECREF(c->out);
+        Py_XDECREF(c->state);
+        return NULL;
+    }
+    PyObject *out = given_out ? c->out : py_array_finish(like, source, c->out),
+             *state = given_state ? c->state : py_array_finish(like, source, c->state), *both = PyTuple_New(2);
+    if (!both) {
+        Py_XDECREF(out);
+        Py_XDECREF(state);
+        return NULL;
+    }
+    PyTuple_SetItem(both, 0, out);
+    PyTuple_SetItem(both, 1, state);
+    return both;
+}
+
+static PyObject *call_with(PyObject *module, const py_signature *signature, PyObject *const *args, Py_ssize_t count,
+                           PyObject *keywords, int (*function_of)(call *, PyObject **), int out, int state_out) {
+    PyObject *values[D_COUNT] = {NULL};
+    call c = {.core = py_core_of(module)};
+    if (py_parse(c.core, signature, args, count, keywords, values) < 0)
+        return NULL;
+    fovea_states_init(&c.states);
+    const int status = function_of(&c, values);
+    return finish(&c, values[0], values[out], values[state_out], status);
+}
+
+PyObject *py_gated_delta_rule(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    return call_with(module, &py_gated_delta_rule_signature, args, count, keywords, delta_of, D_out, D_state_out);
+}
+
+PyObject *py_selective_scan(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    return call_with(module, &py_selective_scan_signature, args, count, keywords, scan_of, S_out, S_state_out);
+}
+
+PyObject *py_causal_conv(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    return call_with(module, &py_causal_conv_signature, args, count, keywords, conv_of, C_out, C_state_out);
+}

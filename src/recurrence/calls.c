@@ -1,0 +1,88 @@
+/* Checks and memory of a call (recurrence.h). */
+#include "recurrence/recurrence.h"
+
+#include <stdlib.h>
+
+enum { MOST_SPANS = 16 };
+
+fovea_status fv_call_sizes(const char *name, const fovea_tensor *t) {
+    int64_t all = 1;
+    for (int i = 0; i < 4; i++)
+        if (t->shape[i] < i % 2) /* heads and channels */
+            return fv_fail(FOVEA_ERROR_SHAPE, "%s has a size of %lld; it must be at least %d", name,
+                           (long long)t->shape[i], i % 2);
+    for (int i = 0; i < 4; i++)
+        if (!fv_multiply(all, fv_max(t->shape[i], 1), &all) || all > FV_SIZE_LIMIT)
+            return fv_fail(FOVEA_ERROR_OVERFLOW, "%s has %lld x %lld x %lld x %lld elements: too large", name,
+                           (long long)t->shape[0], (long long)t->shape[1], (long long)t->shape[2],
+                           (long long)t->shape[3]);
+    return FOVEA_OK;
+}
+
+static fovea_status check_tensor(const fv_operand_rule *operand, fv_span *span) {
+    const fovea_tensor *t = operand->tensor;
+    const int64_t *shape = operand->shape;
+    *span = (fv_span){operand->name, 0, 0};
+    if (!t->data && operand->optional)
+        return FOVEA_OK;
+    if (fv_type_of(t->dtype) == FV_TYPE_COUNT)
+        return fv_dtype_refuse(operand->name, t->dtype,
+                               "recurrences take FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16 and FOVEA_DTYPE_F16");
+    const fv_tensor_rule rule = {
+        operand->name, t->dtype, {shape[0], shape[1], shape[2], shape[3]}, operand->output, false};
+    fovea_status status = fv_tensor_check(t, &rule, span);
+    if (status == FOVEA_OK && !t->data && !fv_tensor_empty(t))
+        status = fv_fail(FOVEA_ERROR_NULL, "%s is NULL", operand->name);
+    return status;
+}
+
+fovea_status fv_call_check(const fv_operand_rule *tensors, int count, const fv_array_rule *arrays, int array_count,
+                           const fv_sequences *s, const void *workspace, size_t workspace_size) {
+    fv_span spans[MOST_SPANS];
+    bool written[MOST_SPANS] = {false};
+    int all = 0;
+    fovea_status status = FOVEA_OK;
+    for (int i = 0; status == FOVEA_OK && i < count; i++) {
+        written[all] = tensors[i].output;
+        status = check_tensor(&tensors[i], &spans[all++]);
+    }
+    for (int i = 0; i < array_count; i++) {
+        const uintptr_t begin = (uintptr_t)arrays[i].data;
+        spans[all++] = (fv_span){arrays[i].name, begin,
+                                 begin ? begin + (uintptr_t)arrays[i].count * sizeof *arrays[i].data : begin};
+    }
+    written[all + 1] = true;
+    if (status == FOVEA_OK)
+        status = fv_sequences_check(s, spans + all);
+    const uintptr_t begin = (uintptr_t)workspace;
+    const fv_span room = {"the workspace", begin, begin ? begin + workspace_size : begin};
+    return status == FOVEA_OK ? fv_spans_apart(spans, written, all + FV_STATE_SPANS, &room) : status;
+}
+
+fovea_status fv_call_workspace(int64_t bytes, void *workspace, size_t size, void **own, char **base) {
+    *own = NULL;
+    if (workspace && (bytes < 0 || size < (size_t)bytes))
+        return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, but this call needs %lld", size,
+                       (long long)bytes);
+    if (!workspace && size > 0)
+        return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace is NULL, but its size is %zu", size);
+    if (!workspace) {
+        *own = workspace = bytes > 0 ? malloc((size_t)bytes) : NULL;
+        if (!workspace)
+            return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %lld bytes", (long long)bytes);
+    }
+    *base = fv_aligned(workspace);
+    return FOVEA_OK;
+}
+
+const float *fv_rows_floats(const fovea_context *ctx, const fovea_tensor *t, int64_t batch, int64_t head, int64_t token,
+                            int64_t tokens, float *to, int64_t *ld) {
+    fv_widen_bf16_fn *widen = fv_widen_of(t->dtype, ctx->target);
+    const void *from = fv_token_at(t, batch, head, token);
+    if (!widen) {
+        *ld = t->stride[2];
+        return from;
+    }
+    widen(tokens, t->shape[3], from, t->stride[2], to, *ld);
+    return to;
+}

@@ -1,0 +1,233 @@
+/* fovea_gated_delta_rule, fovea_selective_scan and fovea_causal_conv: token by token on the scalar tier they are right
+ * in float64; and every tier, number of threads, batch, chunk, layout of states and packing gives these bits. */
+#include "guard.h"
+#include "recurrence_case.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+enum { CASES = 120 };
+
+/* A sequence's states after each of its last tokens: slot s has that s tokens before the last one. */
+enum { SLOTS = 3 };
+
+typedef struct result {
+    char *out;           /* as the case's output */
+    int64_t *lens;       /* [batch] */
+    float *state[SLOTS]; /* [batch, heads, rows, columns] */
+} result;
+
+static fovea_tensor state_tensor(const recurrence_case *c, void *data, fovea_dtype dtype, int64_t batch,
+                                 fovea_state_order order) {
+    return order == FOVEA_STATE_ROWS ? fovea_tensor_bhtd(data, dtype, batch, c->heads, c->rows, c->columns)
+                                     : fovea_tensor_bhtd(data, dtype, batch, c->heads, c->columns, c->rows);
+}
+
+/* n states [rows, columns] in an order, or back to rows. */
+static void reorder(const recurrence_case *c, int64_t n, const float *from, float *to, bool back) {
+    for (int64_t s = 0; s < n * c->heads; s++)
+        for (int64_t i = 0; i < c->rows; i++)
+            for (int64_t j = 0; j < c->columns; j++) {
+                const int64_t row = (s * c->rows + i) * c->columns + j, column = (s * c->columns + j) * c->rows + i;
+                to[back ? row : column] = from[back ? column : row];
+            }
+}
+
+static fovea_tensor out_tensor(const recurrence_case *c, void *data) {
+    fovea_tensor out = c->tensor[T_OUT];
+    out.data = data;
+    return out;
+}
+
+/* Token by token, each sequence alone, on the scalar tier. */
+static result reference(const fovea_context *scalar, const recurrence_case *c, rng *r) {
+    const int64_t size = recurrence_state_size(c);
+    result want = {.out = must_alloc(recurrence_bytes(c) + 1, 1), .lens = must_alloc(c->batch, sizeof *want.lens)};
+    memset(want.out, 0, (size_t)recurrence_bytes(c));
+    for (int i = 0; i < SLOTS; i++)
+        want.state[i] = must_alloc(c->batch * size + 1, sizeof(float));
+    float *state = must_alloc(size + 1, sizeof *state);
+    for (int64_t b = 0; b < c->batch; b++) {
+        want.lens[b] = rng_below(r, 3) ? c->tokens : rng_between(r, 0, c->tokens);
+        memcpy(state, c->state + b * size, (size_t)size * sizeof *state);
+        for (int64_t t = 0; t <= want.lens[b]; t++) {
+            if (want.lens[b] - t < SLOTS)
+                memcpy(want.state[want.lens[b] - t] + b * size, state, (size_t)size * sizeof *state);
+            if (t == want.lens[b])
+                break;
+            fovea_states states;
+            fovea_states_init(&states);
+            states.before = states.after = state_tensor(c, state, FOVEA_DTYPE_F32, 1, FOVEA_STATE_ROWS);
+            test_check(recurrence_call(scalar, c, b, t, 1, out_tensor(c, want.out), &states, NULL, 0) == FOVEA_OK,
+                       "%s: %s", c->title, fovea_error_detail());
+        }
+    }
+    free(state);
+    return want;
+}
+
+static void result_free(result *want) {
+    free(want->out);
+    free(want->lens);
+    for (int i = 0; i < SLOTS; i++)
+        free(want->state[i]);
+}
+
+/* The reference against float64. Roundings of a token enter all later ones, so that bounds grow with their number. */
+static void check_oracle(const recurrence_case *c, const result *want) {
+    const fovea_tensor *o = &c->tensor[T_OUT];
+    const int64_t size = recurrence_state_size(c), heads = o->shape[1];
+    const double eps = o->dtype == FOVEA_DTYPE_F32 ? 0x1p-24 : o->dtype == FOVEA_DTYPE_F16 ? 0x1p-11 : 0x1p-8;
+    double *out = must_alloc(heads * c->tokens * c->columns + 1, sizeof *out),
+           *state = must_alloc(size + 1, sizeof *state);
+    float *got = must_alloc(c->columns, sizeof *got);
+    for (int64_t b = 0; b < c->batch; b++) {
+        const int64_t len = want->lens[b];
+        double most, worst = 0;
+        recurrence_oracle(c, b, len, out, state, &most);
+        const double bound = 0x1p-24 * most * (double)(c->rows + 16) * 16 * (double)(len + 1);
+        for (int64_t h = 0; h < heads; h++)
+            for (int64_t t = 0; t < len; t++) {
+                convert_elements(c->columns,
+                                 want->out +
+                                     fv_dtype_size(o->dtype) * (b * o->stride[0] + h * o->stride[1] + t * o->stride[2]),
+                                 o->dtype, got, FOVEA_DTYPE_F32);
+                for (int64_t j = 0; j < c->columns; j++) {
+                    const double exact = out[(h * len + t) * c->columns + j],
+                                 off = fabs((double)got[j] - exact) - eps * fabs(exact) - 0x1p-24;
+                    worst = off > worst || isnan(off) ? off : worst;
+                }
+            }
+        test_check(worst <= bound, "%s: sequence %" PRId64 " is off by %g, not at most %g", c->title, b, worst, bound);
+        for (int64_t i = 0; i < size; i++)
+            test_check(fabs((double)want->state[0][b * size + i] - state[i]) <= bound,
+                       "%s: state %" PRId64 " of sequence %" PRId64 " is %g, float64 gives %g", c->title, i, b,
+                       (double)want->state[0][b * size + i], state[i]);
+    }
+    free(out);
+    free(state);
+    free(got);
+}
+
+static void same_out(const recurrence_case *c, const result *want, const char *out, const char *how) {
+    test_check(memcmp(out, want->out, (size_t)recurrence_bytes(c)) == 0, "%s, %s: other bits", c->title, how);
+}
+
+/* One call for all sequences, which may have fewer tokens; with slots, in either order of states. */
+static void check_batch(const fovea_context *ctx, const recurrence_case *c, const result *want, rng *r) {
+    const int64_t size = recurrence_state_size(c), n = c->batch * size;
+    const fovea_state_order order = (fovea_state_order)rng_below(r, 2);
+    const int64_t slots = rng_between(r, 1, SLOTS);
+    char *out = must_alloc(recurrence_bytes(c) + 1, 1);
+    memset(out, 0x5a, (size_t)recurrence_bytes(c) + 1);
+    float *before = must_alloc(n + 1, sizeof *before), *after = must_alloc(slots * n + 1, sizeof *after),
+          *rows = must_alloc(n + 1, sizeof *rows);
+    if (order == FOVEA_STATE_ROWS)
+        memcpy(before, c->state, (size_t)n * sizeof *before);
+    else
+        reorder(c, c->batch, c->state, before, false);
+    fovea_states states;
+    fovea_states_init(&states);
+    states.order = order;
+    states.slots = slots;
+    states.lens = want->lens;
+    states.before = state_tensor(c, before, FOVEA_DTYPE_F32, c->batch, order);
+    states.after = state_tensor(c, slots == 1 ? before : after, FOVEA_DTYPE_F32, slots * c->batch, order);
+    guard *workspace = guard_alloc("workspace", recurrence_workspace(ctx, c, -1, 0, c->tokens, &states), GUARD_END);
+    const bool own = rng_below(r, 2);
+    test_check(recurrence_call(ctx, c, -1, 0, c->tokens, out_tensor(c, out), &states, own ? NULL : workspace->data,
+                               own ? 0 : workspace->size) == FOVEA_OK,
+               "%s: %s", c->title, fovea_error_detail());
+    same_out(c, want, out, "a batch");
+    test_check(out[recurrence_bytes(c)] == 0x5a, "%s: written past the end", c->title);
+    for (int64_t slot = 0; slot < slots; slot++) {
+        const float *got = (slots == 1 ? before : after) + slot * n;
+        if (order == FOVEA_STATE_COLUMNS) {
+            reorder(c, c->batch, got, rows, true);
+            got = rows;
+        }
+        for (int64_t b = 0; b < c->batch; b++)
+            if (slot < want->lens[b] || slot == 0)
+                test_same(got + b * size, want->state[slot] + b * size, size,
+                          "%s: slot %" PRId64 " of %" PRId64 ", sequence %" PRId64, c->title, slot, slots, b);
+    }
+    guard_free(workspace);
+    free(out);
+    free(before);
+    free(after);
+    free(rows);
+}
+
+/* Each sequence alone, in random chunks. */
+static void check_chunks(const fovea_context *ctx, const recurrence_case *c, const result *want, rng *r) {
+    const int64_t size = recurrence_state_size(c);
+    char *out = must_alloc(recurrence_bytes(c) + 1, 1);
+    memset(out, 0, (size_t)recurrence_bytes(c) + 1);
+    float *state = must_alloc(size + 1, sizeof *state);
+    for (int64_t b = 0; b < c->batch; b++) {
+        memcpy(state, c->state + b * size, (size_t)size * sizeof *state);
+        fovea_states states;
+        fovea_states_init(&states);
+        states.before = states.after = state_tensor(c, state, FOVEA_DTYPE_F32, 1, FOVEA_STATE_ROWS);
+        for (int64_t t = 0, n; t < want->lens[b]; t += n) {
+            n = rng_between(r, 1, rng_below(r, 2) ? want->lens[b] - t : fv_min(want->lens[b] - t, 4));
+            test_check(recurrence_call(ctx, c, b, t, n, out_tensor(c, out), &states, NULL, 0) == FOVEA_OK, "%s: %s",
+                       c->title, fovea_error_detail());
+        }
+        test_same(state, want->state[0] + b * size, size, "%s: state after chunks", c->title);
+    }
+    same_out(c, want, out, "in chunks");
+    free(state);
+    free(out);
+}
+
+/* All tokens as one axis, where sequences begin at cu_seqlens. */
+static void check_packed(const fovea_context *ctx, const recurrence_case *given, const result *want) {
+    recurrence_case c = *given;
+    int64_t offsets[4];
+    for (int64_t b = 0; b <= c.batch; b++)
+        offsets[b] = b * c.tokens;
+    for (int64_t b = 0; b < c.batch; b++)
+        if (want->lens[b] != c.tokens)
+            return;
+    for (int i = 0; i < T_TENSORS; i++) {
+        c.tensor[i].shape[2] *= c.batch;
+        c.tensor[i].shape[0] = 1;
+    }
+    fovea_states states;
+    fovea_states_init(&states);
+    states.cu_seqlens = offsets;
+    states.sequences = c.batch;
+    states.before = state_tensor(&c, c.state, FOVEA_DTYPE_F32, c.batch, FOVEA_STATE_ROWS);
+    char *out = must_alloc(recurrence_bytes(&c) + 1, 1);
+    test_check(recurrence_call(ctx, &c, -1, 0, c.batch * c.tokens, out_tensor(&c, out), &states, NULL, 0) == FOVEA_OK,
+               "%s: %s", c.title, fovea_error_detail());
+    same_out(given, want, out, "packed");
+    free(out);
+}
+
+static void test_case(const case_contexts *contexts, recurrence kind, rng *r) {
+    recurrence_case *c = recurrence_case_random(kind, r);
+    result want = reference(contexts->scalar, c, r);
+    check_oracle(c, &want);
+    const fovea_context *const all[] = {contexts->scalar, contexts->one, contexts->own, contexts->three};
+    for (int i = 0; i < 4; i++) {
+        check_batch(all[i], c, &want, r);
+        check_chunks(all[i], c, &want, r);
+        check_packed(all[i], c, &want);
+    }
+    result_free(&want);
+    recurrence_case_free(c);
+}
+
+int main(int argc, char **argv) {
+    test_begin(argc, argv, "recurrence", NULL);
+    case_contexts contexts = contexts_make();
+    rng r = rng_stream(test_seed(), "recurrence");
+    for (int64_t i = test_scaled(CASES); i > 0; i--)
+        for (int kind = 0; kind < RECURRENCES; kind++)
+            test_case(&contexts, (recurrence)kind, &r);
+    contexts_free(&contexts);
+    return test_end();
+}
