@@ -128,7 +128,7 @@ def run_node(node: Any, inputs: Iterable[Any]) -> list[Any]:
     likewise."""
     import onnx
 
-    others = {"LinearAttention": linear_attention, "CausalConvWithState": causal_conv_with_state}
+    others: dict[str, Any] = {"LinearAttention": linear_attention, "CausalConvWithState": causal_conv_with_state}
     if node.op_type not in ("Attention", *others) or node.domain not in ("", "ai.onnx"):
         raise ValueError(
             f"this runs Attention, LinearAttention and CausalConvWithState, not {node.domain or 'ai.onnx'} {node.op_type}"
