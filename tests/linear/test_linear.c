@@ -203,7 +203,7 @@ static void test_refused_desc(const fovea_context *ctx) {
     check_status("dtype", pack(ctx, &bad), FOVEA_ERROR_DTYPE,
                  "dtype is FOVEA_DTYPE_BOOL; linear maps take FOVEA_DTYPE_F32");
     bad = good;
-    bad.activation = (fovea_activation)10;
+    bad.activation = (fovea_activation)1000;
     check_status("activation", pack(ctx, &bad), FOVEA_ERROR_ARGUMENT, "activation is 10, not a fovea_activation");
     bad = good;
     bad.part_count = 0;

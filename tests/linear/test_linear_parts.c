@@ -341,7 +341,7 @@ static void test_refused(const fovea_context *ctx) {
     args.x.shape[2] = 1;
     out[0] = fovea_tensor_bthd(y, FOVEA_DTYPE_F32, 1, 1, 1, 4);
     args.has_activation = 1;
-    args.activation = (fovea_activation)10;
+    args.activation = (fovea_activation)1000;
     check_status("which activation", fovea_linear_apply(ctx, linear, &args, NULL, 0), FOVEA_ERROR_ARGUMENT,
                  "activation is 10");
     args.activation = FOVEA_ACTIVATION_SILU_GATED;
