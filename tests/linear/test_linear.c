@@ -204,7 +204,7 @@ static void test_refused_desc(const fovea_context *ctx) {
                  "dtype is FOVEA_DTYPE_BOOL; linear maps take FOVEA_DTYPE_F32");
     bad = good;
     bad.activation = (fovea_activation)1000;
-    check_status("activation", pack(ctx, &bad), FOVEA_ERROR_ARGUMENT, "activation is 10, not a fovea_activation");
+    check_status("activation", pack(ctx, &bad), FOVEA_ERROR_ARGUMENT, "activation is 1000, not a fovea_activation");
     bad = good;
     bad.part_count = 0;
     check_status("no part", pack(ctx, &bad), FOVEA_ERROR_SHAPE, "part_count is 0");
