@@ -136,7 +136,7 @@ static void call_unpack(const fv_kernel *kernel, operands *o) {
     fv_operand operand = {
         .data = o->in[2], .scales = o->in[1], .columns = o->n, .steps = o->m, .row = o->n, .format = kernel->format};
     if (operands_in_groups(kernel))
-        operand.group = (fv_group){OPERANDS_GROUP, FV_GROUP_plain};
+        operand.group = (fv_group){.steps = OPERANDS_GROUP};
     kernel->run.unpack(&operand, o->out[0], o->n);
 }
 
@@ -169,7 +169,7 @@ static fv_operand of_integers(fv_format format, const operands *o) {
                         .columns = o->n,
                         .steps = o->k,
                         .row = o->n,
-                        .group = {OPERANDS_GROUP, FV_GROUP_plain},
+                        .group = {.steps = OPERANDS_GROUP},
                         .format = format};
 }
 

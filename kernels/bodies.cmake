@@ -51,6 +51,8 @@ set(bodies
     "multiply     i8_i8g              avx512+amx_int8 simd     amx/multiply_groups_row.h FV_PLANES=1"
     "multiply     i16_i8g             *       integers body/multiply_groups.h"
     "multiply     i8_i8g              *       integers body/multiply_groups.h   FV_BYTES"
+    "multiply_few i*_i*g              avx512  groups   avx512/multiply_groups_few.h
+        FV_GROUPS=\"avx512/groups/@type@.h\""
     "multiply_few i*_i*g              *       groups   body/multiply_groups_few.h FV_GROUPS=\"body/groups/@type@.h\""
 
     # Products of floats and words on the portable tier.

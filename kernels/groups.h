@@ -137,7 +137,8 @@ typedef fv_expand_i4_fn fv_expand_i5_fn, fv_expand_i6_fn;
  * multiple of nr and of FV_LANES, b->first is one of FV_LANES, b->scales are those of scales, of all groups of the
  * panel (the first column of the panel first: b->first is added); steps begin with a group. The epilogue has only
  * start, which may be c. What is behind the last step of a word need not be 0: the words of A are. c overlaps nothing
- * else. A and B both may be read as whole words and, of B, whole rows of FV_LANES. */
+ * else. A and B both may be read as whole words and, of B, whole rows of FV_LANES. Few rows take gaps on
+ * AVX-512 alone, scales being NULL then; steps begin with a chunk. */
 
 /* Rows of scalar, of all kinds and formats (multiply_groups.c). */
 void fv_multiply_groups_scalar(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
@@ -146,7 +147,7 @@ void fv_multiply_groups_scalar(const fv_rows *a, const fv_operand *b, float *c, 
 /* The element t of column j, w, of a panel that b begins. */
 static inline int fv_group_integer(const fv_operand *b, int64_t t, int64_t j) {
     const fv_format_info f = fv_format_of(b->format);
-    const uint8_t *column = (const uint8_t *)b->data + 4 * j;
+    const uint8_t *column = (const uint8_t *)b->data + 4 * (j + fv_group_skipped(b->group, t));
     if (f.word != FV_WORD_planes)
         return ((const int8_t *)column)[t / 4 * b->row * 4 + t % 4];
     const int64_t rows = f.per_word * f.bits / 32, s = t % f.per_word, first = t / f.per_word * rows;

@@ -7,41 +7,59 @@
 #include <stdbool.h>
 
 enum {
-    TOGETHER = FV_I8_CHANNELS, /* steps of a block, about */
+    TOGETHER = FV_I8_CHANNELS, /* steps of a block, about; */
+    IN_CACHE = 256,            /* of one that stays in the first-level cache */
     AHEAD = 8192               /* bytes from what is read to what is fetched, where all columns are read at once */
 };
 
 /* Step t, a multiple of 16, may be in the middle of words. */
 static void groups_place(fv_groups_block *p, const fv_operand *b, int64_t t) {
     p->half = b->format == FV_FORMAT_i5g ? t / 16 % 2 : 0;
-    p->words = (const uint32_t *)b->data + fv_group_rows(b->format, t - 16 * p->half) * b->row;
+    p->words =
+        (const uint32_t *)b->data + fv_group_rows(b->format, t - 16 * p->half) * b->row + fv_group_skipped(b->group, t);
 }
 
 void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
                        const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
-    const int64_t group = b->group.steps, together = group < TOGETHER ? TOGETHER / group * group : group, m = a->count;
+    const bool gaps = b->scales == NULL, once = gaps && a->count == 1 && with->columns[0] == b->columns;
+    const int64_t group = b->group.steps, m = a->count, chunk = gaps ? group * b->group.chunk : group,
+                  about = gaps ? IN_CACHE : TOGETHER,
+                  together = once            ? b->steps
+                             : chunk < about ? about / chunk * chunk
+                                             : chunk;
+    const fv_scale_words layout = (fv_scale_words)b->group.scales;
+    const int64_t groups = fv_scales_group_bytes(layout) * b->width;
     const fv_group_extra extra = (fv_group_extra)b->group.extra;
     assert(m >= 1 && b->steps >= 1 && b->columns >= 1 && b->columns % FV_LANES == 0);
     assert(b->columns % with->columns[0] == 0 && b->columns % with->columns[1] == 0);
     assert(b->first % FV_LANES == 0 && b->first + b->columns <= b->width);
     assert(group >= 1 && group <= FV_I8_CHANNELS && (group % 16 == 0 || b->steps <= group));
+    assert(!gaps || (with->takes_gaps && b->group.gap > 0));
     assert(!epilogue || (!epilogue->a && !epilogue->b && !epilogue->row_max));
     fv_groups_block p = {.columns = b->columns,
                          .ldb = b->row,
                          .group = group,
-                         .scales = b->scales + b->first,
                          .width = b->width,
+                         .first = gaps ? b->first : 0,
+                         .layout = gaps ? (int)layout : FV_SCALES_COUNT,
+                         .chunk = chunk,
+                         .gap = b->group.gap,
+                         .super = fv_scales_super_bytes(layout) * b->width,
+                         .groups = groups,
+                         .other = extra == FV_GROUP_zero ? groups - b->width : groups / 2,
                          .next = fv_scales_row(extra, b->width),
                          .extra = extra,
                          .zero = fv_group_zero(b->format, extra) + (b->format == FV_FORMAT_i8g ? with->bias : 0),
                          .share = m / 4 + m % 4,
                          .lda = a->stride,
                          .ldc = ldc};
-    for (int64_t first = 0; first < b->steps; first += p.steps, p.scales += together / group * p.next) {
+    for (int64_t first = 0; first < b->steps; first += p.steps) {
         const float *start = first > 0 ? c : epilogue ? epilogue->start : NULL;
         p.ldstart = first > 0 ? ldc : start ? epilogue->ldstart : 0;
         p.steps = b->steps - first < together ? b->steps - first : together;
         groups_place(&p, b, first);
+        p.scales = gaps ? (const void *)(p.words - b->first - b->group.gap)
+                        : (const void *)(b->scales + b->first + first / group * p.next);
         const int64_t bytes = fv_group_rows(b->format, p.steps) * b->row * (int64_t)sizeof *p.words;
         int64_t turn = 0;
         for (int64_t row = 0, rows; row < m; row += rows) {
@@ -53,6 +71,7 @@ void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_ope
                                     : !prefetch->streams ? 0
                                                          : (uintptr_t)(parts ? bytes : AHEAD);
             p.fetch = (uintptr_t)p.words + ahead + (uintptr_t)(bytes / p.share * turn++); /* a share each, in order */
+            p.rest = row == 0 ? (b->columns - with->columns[which]) * (int64_t)sizeof *p.words : 0;
             p.a = (const uint32_t *)a->data + row * a->stride + first / group * fv_group_row_words(FV_KIND_i16, group);
             p.start = start ? start + row * p.ldstart : NULL;
             p.c = c + row * ldc;

@@ -70,9 +70,13 @@ static inline fv_format_info fv_format_of(fv_format format) { return fv_formats[
 /* Each group of integers has this besides its scale (groups.h). */
 typedef enum fv_group_extra { FV_GROUP_plain, FV_GROUP_zero, FV_GROUP_minimum } fv_group_extra;
 
+/* gap: words of scales that packed weights have before the integers of each `chunk` groups (groups.h), data being the
+ * first of these; 0: there are integers alone. */
 typedef struct fv_group {
     int16_t steps; /* of each but the last, a multiple of 16 */
     int16_t extra; /* fv_group_extra */
+    int16_t gap;
+    int8_t chunk, scales; /* fv_scale_words of those in gaps */
 } fv_group;
 
 typedef struct fv_operand {
@@ -116,6 +120,11 @@ static inline int64_t fv_operand_bytes(fv_format format, int64_t steps, int64_t 
     return fv_operand_words(format, steps) * f.per_word * f.bits * width / 8;
 }
 
+/* Words of scales between the first integers of an operand in groups and those of step t. */
+static inline int64_t fv_group_skipped(fv_group group, int64_t t) {
+    return group.gap ? t / (group.steps * group.chunk) * group.gap : 0;
+}
+
 /* Where element t of column j is, counted in elements from data; not of planes. */
 static inline int64_t fv_operand_place(const fv_operand *b, int64_t t, int64_t j) {
     const fv_format_info f = fv_format_of(b->format);
@@ -136,8 +145,10 @@ static inline fv_operand fv_operand_part(const fv_operand *b, int64_t column, in
     fv_operand part = *b;
     const int64_t p = column + b->first, panel = b->width ? p / b->width : 0, place = b->width ? p % b->width : p,
                   rows = f.word == FV_WORD_planes ? step * f.bits / 32 : step / f.per_word,
-                  words = f.word == FV_WORD_column ? column * b->row + step
-                                                   : panel * b->panel + rows * b->row + place - b->first;
+                  words = f.word == FV_WORD_column
+                              ? column * b->row + step
+                              : panel * b->panel + rows * b->row + place - b->first +
+                                    (f.scale == FV_SCALE_group ? fv_group_skipped(b->group, step) : 0);
     part.first = (int16_t)(b->width ? place : 0);
     part.data = (const char *)b->data + (f.word == FV_WORD_planes ? words * 4 : words * f.per_word * f.bits / 8);
     part.columns = columns;

@@ -152,9 +152,7 @@ static bool make_linear(tune_problem *problem, char error[256]) {
     free(sizes.tuned);
     int64_t at = 0, out_bytes = 0;
     const int64_t x = take(&at, dtype, 1, 1, s->rows, s->in);
-    const int64_t weights =
-        fv_reserve(&at, fv_ceil_div(s->out, sizes.panel), fv_operand_bytes(sizes.weights.format, s->in, sizes.panel));
-    const int64_t scales = fv_reserve(&at, fv_ceil_div(s->out, sizes.panel), sizes.scale_bytes);
+    const int64_t weights = fv_reserve(&at, fv_ceil_div(s->out, sizes.panel), fv_linear_panel_bytes(&sizes));
     take(&out_bytes, dtype, 1, 1, s->rows, s->out);
     if (!made || !make_sets(problem, dtype, at, at, out_bytes, error))
         return false;
@@ -174,8 +172,9 @@ static bool make_linear(tune_problem *problem, char error[256]) {
         return false;
     }
     problem->map = *problem->packed;
-    problem->map.weights.data = arena + weights;
-    problem->map.group_scales = arena + scales; /* any bits: those that are NaN take no longer */
+    problem->map.memory = arena + weights; /* any bits: scales that are NaN take no longer */
+    problem->map.weights.data =
+        arena + weights + ((const char *)problem->packed->weights.data - (const char *)problem->packed->memory);
     fovea_linear_args_init(&problem->linear);
     problem->linear.x = fovea_tensor_bhtd(arena + x, dtype, 1, 1, s->rows, s->in);
     problem->y = fovea_tensor_bhtd(problem->out, dtype, 1, 1, s->rows, s->out);
@@ -266,7 +265,7 @@ static bool execute(tune_problem *problem, const tune_plan *plan) {
                                        problem->workspace_size) == FOVEA_OK;
     fovea_linear map = problem->map;
     map.weights.data = (const char *)map.weights.data + set * problem->set_bytes;
-    map.group_scales += set * problem->set_bytes;
+    map.memory = (char *)map.memory + set * problem->set_bytes;
     fv_linear_apply_chosen(problem->ctx, &map, &problem->linear, &plan->linear, problem->workspace);
     return true;
 }

@@ -44,8 +44,6 @@ bool tune_map_make(const fovea_context *ctx, const tune_shape *shape, fovea_line
     fv_linear_select_kernels(map, ctx);
     map->panel = fv_linear_panel(map);
     map->panels = fv_ceil_div(shape->out, map->panel);
-    if (grouped)
-        map->scale_bytes = fv_round_up(fv_scales_bytes(map->quantized.scales, map->quantized.groups, map->panel), 4);
     return fv_linear_find_tuned(map, ctx);
 }
 

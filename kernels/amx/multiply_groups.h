@@ -132,8 +132,9 @@ static void groups_turn(groups_work *w, int64_t row, int64_t group) {
                   rows = groups_least(SIDE / w->planes, w->a->count - row),
                   words = fv_group_row_words(kind, steps) - FV_GROUP_HEAD,
                   parts = (words + w->planes * TILE - 1) / (w->planes * TILE),
-                  left = fv_group_rows(FV_FORMAT_i8g, b->steps) - first / 4;
-    const uint32_t *from = (const uint32_t *)b->data + first / 4 * b->row;
+                  chunk = b->group.gap ? b->group.steps * b->group.chunk : b->steps,
+                  left = fv_group_rows(FV_FORMAT_i8g, groups_least(chunk - first % chunk, b->steps - first));
+    const uint32_t *from = (const uint32_t *)b->data + first / 4 * b->row + fv_group_skipped(b->group, first);
     const uint32_t *head =
         (const uint32_t *)w->a->data + row * w->a->stride + group * fv_group_row_words(kind, b->group.steps);
     const float *scales = b->scales + b->first + group * fv_scales_row((fv_group_extra)b->group.extra, b->width);

@@ -21,7 +21,7 @@ void FV_NAME(const fv_operand *b, uint32_t *y, int64_t ldy) {
     assert(n >= 1 && b->steps >= 1 && b->first + n <= b->width && n % FV_LANES == 0 && ldy >= n);
     for (int64_t t = 0; t < b->steps; t += BLOCK, y += BLOCK / 4 * ldy) {
         const int64_t half = t % PER_WORD / BLOCK, rows = (b->steps - t + 3) / 4;
-        const uint32_t *word = (const uint32_t *)b->data + t / PER_WORD * ROWS * ldb,
+        const uint32_t *word = (const uint32_t *)b->data + t / PER_WORD * ROWS * ldb + fv_group_skipped(b->group, t),
                        *low = word + (PER_WORD < BLOCK ? 0 : 2 * half) * ldb, *high = word + (ROWS - 1) * ldb;
         const float *zeros = b->scales + t / b->group.steps * fv_scales_row(extra, b->width) + b->width + b->first;
         for (int64_t j = 0; j < n; j += FV_W) {

@@ -12,8 +12,14 @@ typedef struct fv_groups_block {
     int64_t columns, ldb, steps, group;
     uintptr_t fetch; /* what is fetched first, meanwhile; then so much of what is read, of `share` */
     int64_t share;
-    const float *scales; /* of its first group, and its zeros or minimums behind them */
-    int64_t width, next; /* to these, and to the next group */
+    const void *scales;  /* floats of its first group, zeros or minimums behind them; or what is in its gap */
+    int64_t width, next; /* floats to these, and to the next group */
+    int64_t first;       /* columns of the panel before those that are multiplied */
+    /* Scales in gaps (layout, else FV_SCALES_COUNT): steps of a chunk, and words of the gap before it; bytes from there
+     * to the scales of its first group, from those of a group to its zeros or minimums, and to the next group. */
+    int layout;
+    int64_t chunk, gap, super, other, groups;
+    int64_t rest; /* bytes of a row of words that are read later, which are fetched now */
     fv_group_extra extra;
     int zero; /* of all groups, as the tier multiplies integers */
     const uint32_t *a;
@@ -27,6 +33,7 @@ typedef struct fv_groups_block {
 /* Functions for 1 and for 4 rows: two rows take almost twice as long as one. */
 typedef struct fv_groups_few {
     int bias;       /* of integers of 8 bits, as the tier multiplies them */
+    int takes_gaps; /* scales may be in gaps */
     int columns[2]; /* at once, of which there is a multiple */
     void (*product[2])(const fv_groups_block *p);
 } fv_groups_few;

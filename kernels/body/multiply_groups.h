@@ -73,10 +73,12 @@ static int groups_apart(const fv_operand *b) { return BYTES && b->group.extra ==
 static void groups_prepare(groups_strip *s, const groups_piece *p) {
     const fv_operand *b = s->b;
     const fv_group_extra extra = (fv_group_extra)b->group.extra;
-    const uint32_t *from = (const uint32_t *)b->data + (p->step / 4 + p->skipped) * b->row + s->column;
     const float *zeros = p->scales + b->width;
     char *to = s->words;
-    for (int64_t g = 0; g < p->count; g++, zeros += fv_scales_row(extra, b->width))
+    for (int64_t g = 0; g < p->count; g++, zeros += fv_scales_row(extra, b->width)) {
+        const int64_t step = p->step + g * b->group.steps;
+        const uint32_t *from =
+            (const uint32_t *)b->data + (step / 4 + p->skipped) * b->row + s->column + fv_group_skipped(b->group, step);
         for (int64_t w = 0; w < p->words; w++, from += b->row, to += FV_NR * 4 * STEPS)
             for (int64_t j = 0; j < NV; j++) {
                 const vw word = w_load(from + j * FV_W);
@@ -93,6 +95,7 @@ static void groups_prepare(groups_strip *s, const groups_piece *p) {
                 w_store(at, w_sub_16(w_even(word), zero));
                 w_store(at + FV_NR * 4, w_sub_16(w_odd(word), zero));
             }
+    }
 }
 
 #include "body/groups_tile.h"

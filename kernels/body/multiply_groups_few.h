@@ -80,7 +80,7 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
     const uintptr_t advance = (uintptr_t)(ROWS * nv * FV_W * 4 / p->share);
     for (int64_t j = 0; j < p->columns; j += nv * FV_W) {
         const uint32_t *b = p->words + j;
-        const float *scales = p->scales + j;
+        const float *scales = (const float *)p->scales + j;
         const char *x = (const char *)p->a;
         vf chains[MOST_ROWS][MOST_VECTORS];
         int half = STEPS == 16 ? 0 : (int)p->half;
@@ -128,6 +128,6 @@ static void few_4(const fv_groups_block *p) { few_columns(p, 4); }
 
 void FV_NAME(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
              const fv_prefetch *prefetch) {
-    static const fv_groups_few with = {V_BIAS, {FEW_VECTORS(1) * FV_W, FEW_VECTORS(4) * FV_W}, {few_1, few_4}};
+    static const fv_groups_few with = {V_BIAS, 0, {FEW_VECTORS(1) * FV_W, FEW_VECTORS(4) * FV_W}, {few_1, few_4}};
     fv_groups_few_run(&with, a, b, c, ldc, epilogue, prefetch);
 }

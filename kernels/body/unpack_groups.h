@@ -5,10 +5,11 @@ void FV_NAME(const fv_operand *b, float *y, int64_t ldy) {
     const float *scales = b->scales + b->first, *more = scales + b->width;
     assert(n >= 1 && steps >= 1 && b->first + n <= b->width && n % FV_LANES == 0 && (steps == 1 || ldy >= n));
     for (int64_t t = 0, end; t < steps; t = end) {
+        const uint32_t *from = (const uint32_t *)b->data + fv_group_skipped(b->group, t);
         end = steps - t < group ? steps : t + group;
         for (; t < end; t += 4, y += 4 * ldy)
             for (int64_t j = 0; j < n; j += FV_W) {
-                const vw word = w_load((const uint32_t *)b->data + t / 4 * b->row + j);
+                const vw word = w_load(from + t / 4 * b->row + j);
                 const vf scale = v_load(scales + j), other = extra ? v_load(more + j) : v_set1(0.0f);
                 const vw zero = w_of_float(extra == FV_GROUP_zero ? other : v_set1(0.0f));
                 for (int e = 0; e < 4 && t + e < end; e++) {

@@ -3,12 +3,17 @@
 #ifndef FV_GROUPS_AVX512_H
 #define FV_GROUPS_AVX512_H
 
-#include "simd/simd_avx512.h"
+#include "simd/half_avx512.h"
+#include "simd/int8_avx512.h"
 
 enum { V_BIAS = 128, V_OF_1 = 4, V_OF_4 = 2 };
 
 typedef __m512i v_words;
-static inline v_words v_words_load(const uint32_t *p) { return _mm512_loadu_si512(p); }
+static inline v_words v_words_at(const uint32_t *p) {
+    v_words words = _mm512_loadu_si512(p);
+    __asm__ volatile("" : "+v"(words));
+    return words;
+}
 static inline v_words v_words_and(v_words a, uint32_t mask) {
     return _mm512_and_si512(a, _mm512_set1_epi32((int)mask));
 }
@@ -42,16 +47,14 @@ static inline __m512i groups_multiply(__m512i sums, v_words w, __m512i x) {
     return sums;
 #endif
 }
-static inline void v_dots_add(v_dots *sums, v_words (*w)[4], const uint32_t *x, const int bits, const int vectors) {
+static inline void v_dots_add(v_dots *sums, v_words (*w)[4], const uint32_t *x, const int i, const int bits,
+                              const int vectors) {
     (void)bits;
+    const __m512i high = _mm512_set1_epi32((int)x[i]), low = _mm512_set1_epi32((int)x[4 + i]);
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        const __m512i high = _mm512_set1_epi32((int)x[i]), low = _mm512_set1_epi32((int)x[4 + i]);
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++) {
-            sums[v].high = groups_multiply(sums[v].high, w[v][i], high);
-            sums[v].low = groups_multiply(sums[v].low, w[v][i], low);
-        }
+    for (int v = 0; v < vectors; v++) {
+        sums[v].high = groups_multiply(sums[v].high, w[v][i], high);
+        sums[v].low = groups_multiply(sums[v].low, w[v][i], low);
     }
 }
 

@@ -12,16 +12,17 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-enum { HUGE_PAGE = 2 << 20 };
+enum { HUGE_PAGE = 2 << 20, LITTLE = 8 };
 
 void *fv_allocate_pages(size_t bytes) {
     const size_t alignment = bytes < HUGE_PAGE ? (size_t)FV_ALIGNMENT : (size_t)HUGE_PAGE;
     if (bytes > SIZE_MAX - alignment)
         return NULL;
-    void *memory = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    const size_t all = (bytes + alignment - 1) / alignment * alignment, behind = all - bytes;
+    void *memory = aligned_alloc(alignment, all);
 #ifdef MADV_HUGEPAGE
-    if (memory && bytes >= HUGE_PAGE) /* whole ones: what is behind the last is not touched, and takes no memory */
-        (void)madvise(memory, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+    if (memory && bytes >= HUGE_PAGE) /* the last one too, where little of it is not touched */
+        (void)madvise(memory, behind <= bytes / LITTLE ? all : all - HUGE_PAGE, MADV_HUGEPAGE);
 #endif
     return memory;
 }

@@ -79,8 +79,8 @@ void fv_linear_read_integers(const fv_linear_execution *e, const fv_linear_buffe
 /* Channel c of head h, of the first row of a run. */
 void *fv_linear_place(const fovea_tensor *t, const fv_row_run *run, int64_t head, int64_t channel);
 
-/* A block of a panel in groups, step channels from k on: its scales as floats, and its integers as they lie, or as
- * words of i8g, which products of many rows and unpacking need. (groups.c) */
+/* A block of a panel in groups, step channels from k on: as it lies; or its scales as floats, and its integers as words
+ * of i8g, which products of many rows and unpacking need. (groups.c) */
 fv_operand fv_linear_open_groups(const fovea_linear *l, const fv_linear_buffers *b, int64_t panel, int64_t k,
                                  int64_t step, bool expanded);
 

@@ -33,7 +33,7 @@ bool fv_linear_describe_groups(fovea_linear *l, const fovea_matrix *w) {
 void fv_linear_pack_groups(fovea_linear *l, const fovea_matrix *w, int64_t first, int64_t count, int64_t place) {
     const int64_t panel = place / l->panel;
     fv_quantized_pack(w, &l->quantized, first, count, l->panel, place % l->panel,
-                      (char *)l->memory + panel * l->weights.panel * 4, l->group_scales + panel * l->scale_bytes);
+                      (char *)l->memory + panel * l->weights.panel * 4);
 }
 
 void fv_linear_read_integers(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run) {
@@ -62,19 +62,33 @@ void fv_linear_read_integers(const fv_linear_execution *e, const fv_linear_buffe
     }
 }
 
+/* Scales of a block as floats. */
+static void read_scales(const fovea_linear *l, int64_t panel, int64_t k, int64_t step, float *to) {
+    const fv_quantized *q = &l->quantized;
+    const int64_t first = k / q->group, count = fv_ceil_div(step, q->group),
+                  chunk = q->apart ? count : fv_scales_per_super(q->scales),
+                  row = fv_scales_row((fv_group_extra)l->weights.group.extra, l->panel);
+    const uint32_t *from = (const uint32_t *)l->memory + panel * l->weights.panel;
+    for (int64_t g = 0; g < count; g += chunk, to += chunk * row)
+        l->read_scales(q->scales, q->apart ? from : from + fv_quantized_words(q, l->panel, (first + g) * q->group),
+                       l->panel, q->apart ? first : 0, fv_min(chunk, count - g), to);
+}
+
 fv_operand fv_linear_open_groups(const fovea_linear *l, const fv_linear_buffers *b, int64_t panel, int64_t k,
                                  int64_t step, bool expanded) {
-    const fv_quantized *q = &l->quantized;
-    const int64_t group = q->group, first = k / group, count = fv_ceil_div(step, group);
+    const int64_t group = l->quantized.group, count = fv_ceil_div(step, group);
     assert(k % fv_linear_block_unit(l) == 0);
-    l->read_scales(q->scales, l->group_scales + panel * l->scale_bytes, l->panel, first, count, b->scales);
     fv_operand w = fv_operand_part(&l->weights, panel * l->panel, l->panel, k, step);
+    if (!expanded && !l->quantized.apart)
+        return w;
+    read_scales(l, panel, k, step, b->scales);
     w.scales = b->scales;
     if (!expanded || !l->expand)
         return w;
     l->expand(&w, b->words, l->panel);
     w.data = b->words;
     w.format = FV_FORMAT_i8g;
+    w.group.gap = 0;
     if (w.group.extra == FV_GROUP_zero) { /* subtracted: what is left are rows of scales */
         for (int64_t g = 1; g < count; g++)
             memcpy(b->scales + g * l->panel, b->scales + 2 * g * l->panel, (size_t)l->panel * sizeof *b->scales);

@@ -64,8 +64,6 @@ struct fovea_linear {
     fv_quantized quantized;
     int32_t *order;           /* quantized.order, or NULL */
     fovea_quantization given; /* group_size, scale_dtype and whether there are zeros: as the parts have them */
-    char *group_scales;       /* as packed: */
-    int64_t scale_bytes;      /* bytes of a panel's scales */
     const fv_kernel *few;     /* q16 and q8: at most its mr rows; */
     const fv_kernel *many;    /* the default of a choice, */
     int64_t many_number;      /* and its number */
@@ -128,6 +126,12 @@ static inline int64_t fv_linear_tile_rows(const fovea_linear *l, const fv_linear
 /* Channels that a block of weights in groups is a multiple of: scales are read by super-blocks. */
 static inline int64_t fv_linear_block_unit(const fovea_linear *l) {
     return l->quantized.group * fv_scales_per_super(l->quantized.scales);
+}
+
+/* Bytes of a panel, whose width is known. */
+static inline int64_t fv_linear_panel_bytes(const fovea_linear *l) {
+    return l->grouped ? 4 * fv_quantized_words(&l->quantized, l->panel, l->in)
+                      : fv_operand_bytes(l->weights.format, l->in, l->panel);
 }
 
 /* "weights are ...", for sentences of errors. */

@@ -18,10 +18,10 @@ static bool lay_out(fovea_linear *l, int64_t *bytes) {
     l->weights.steps = l->in;
     l->weights.columns = l->panels * l->panel;
     l->weights.row = l->weights.width = (int16_t)l->panel;
-    l->weights.panel = (l->grouped ? fv_group_rows(l->weights.format, l->in) : words) * l->panel;
-    if (l->grouped)
-        l->scale_bytes = fv_round_up(fv_scales_bytes(l->quantized.scales, l->quantized.groups, l->panel), 4);
-    *bytes = fv_operand_bytes(l->weights.format, l->in, l->panel) * l->panels;
+    l->weights.panel = l->grouped ? fv_linear_panel_bytes(l) / 4 : words * l->panel;
+    if (l->grouped && !l->quantized.apart)
+        l->weights.group.gap = (int16_t)fv_quantized_gap(&l->quantized, l->panel);
+    *bytes = fv_linear_panel_bytes(l) * l->panels;
     for (int i = -1; i < l->tuned_count; i++) {
         const fv_tuning_row *row = i < 0 ? NULL : l->tuned[i];
         fv_linear_choice choice = {0};
@@ -139,7 +139,7 @@ static void pack_part(const fv_threads *threads, fovea_linear *l, const fovea_li
 }
 
 static void clear_panel(fovea_linear *l, int64_t panel) {
-    const int64_t bytes = fv_operand_bytes(l->weights.format, l->in, l->panel);
+    const int64_t bytes = fv_linear_panel_bytes(l);
     memset((char *)l->memory + panel * bytes, 0, (size_t)bytes);
 }
 
@@ -148,14 +148,13 @@ static bool allocate(fovea_linear *l, int64_t parts, int64_t bytes) {
     l->parts = calloc((size_t)parts, sizeof *l->parts);
     l->bias = calloc((size_t)l->out, sizeof *l->bias);
     l->exponents = calloc((size_t)l->panels, sizeof *l->exponents);
-    l->weights.data = l->memory = fv_allocate_pages((size_t)bytes);
+    l->memory = fv_allocate_pages((size_t)bytes);
+    l->weights.data =
+        l->memory && l->grouped ? (uint32_t *)l->memory + fv_quantized_gap(&l->quantized, l->panel) : l->memory;
     const bool scaled = !l->grouped && fv_dtype_scaled(l->weight_dtype);
-    if (l->grouped)
-        l->group_scales = calloc((size_t)l->panels, (size_t)l->scale_bytes);
     if (scaled)
         l->weights.scales = l->scales = calloc((size_t)l->weights.columns, sizeof *l->scales);
-    return l->parts && l->bias && l->exponents && l->memory && (l->scales || !scaled) &&
-           (l->group_scales || !l->grouped);
+    return l->parts && l->bias && l->exponents && l->memory && (l->scales || !scaled);
 }
 
 void fovea_linear_destroy(fovea_linear *linear) {
@@ -169,7 +168,6 @@ void fovea_linear_destroy(fovea_linear *linear) {
     free(linear->memory);
     free(linear->scales);
     free(linear->order);
-    free(linear->group_scales);
     free(linear->tuned);
     fv_tuning_use_drop(linear->tuning);
     free(linear);
@@ -210,10 +208,7 @@ static fovea_status select_types(const fovea_context *ctx, fovea_linear *l, cons
 
 /* Gives the memory of weights to nodes, before anything is written to it. */
 static fovea_status to_nodes(const fovea_context *ctx, fovea_linear *l) {
-    const int64_t panel = fv_operand_bytes(l->weights.format, l->in, l->panel);
-    const fovea_status status = fv_placement_apply(ctx, &l->placement, l->memory, panel, l->panels);
-    return status == FOVEA_OK ? fv_placement_apply(ctx, &l->placement, l->group_scales, l->scale_bytes, l->panels)
-                              : status;
+    return fv_placement_apply(ctx, &l->placement, l->memory, fv_linear_panel_bytes(l), l->panels);
 }
 
 /* A map of its own for each node but the first that has threads; what was made until an error is destroyed with l. */

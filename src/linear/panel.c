@@ -32,7 +32,10 @@ bool fv_linear_gathers(const fv_linear_execution *e) {
 /* How many input channels from k on a call of the product takes: within a block, and within what lies together. */
 static int64_t step_at(const fv_linear_execution *e, path way, int64_t k) {
     const int64_t channels = way == PATH_PAIRS || e->integers ? e->linear->in : fv_linear_together(e);
-    const int64_t block = way == PATH_BLOCKS ? fv_min(e->choice.k_block, e->choice.widened) : e->choice.k_block;
+    const int64_t block = way == PATH_BLOCKS ? fv_min(e->choice.k_block, e->choice.widened)
+                          : e->integers && e->integers == e->linear->few && !e->linear->quantized.apart
+                              ? channels
+                              : e->choice.k_block;
     return fv_min(block, channels - k % channels);
 }
 
@@ -210,12 +213,11 @@ static fv_prefetch_range next_after(const fv_linear_execution *e, int64_t panel,
         const int64_t count = (rows->end - rows->at) / l->in;
         return (fv_prefetch_range){rows->at + count * k, rows->at + count * (k + step)};
     }
-    const int64_t all = fv_operand_bytes(l->weights.format, l->in, l->panel) * l->panels, /* floats are the unit */
-        bytes = fv_operand_bytes(l->weights.format, step, l->panel);
-    const char *const at = (const char *)weights_of(l, panel, l->panel, k, step).data + bytes, *const end =
-                                                                                                   (const char *)
-                                                                                                       l->weights.data +
-                                                                                                   all;
+    const bool more = k + step < l->in;
+    const int64_t bytes = fv_operand_bytes(l->weights.format, step, l->panel); /* floats are the unit */
+    const char *const end = (const char *)l->memory + l->panels * fv_linear_panel_bytes(l),
+                      *at = more ? weights_of(l, panel, l->panel, k + step, l->in - k - step).data
+                                 : (const char *)l->memory + (panel + 1) * fv_linear_panel_bytes(l);
     return (fv_prefetch_range){(const float *)(const void *)at,
                                (const float *)(const void *)(at + fv_min(bytes, end - at))};
 }

@@ -21,8 +21,7 @@ static void unpack_groups(const fovea_linear *l, int64_t part, int64_t j, void *
                           uint8_t *zeros) {
     const int64_t column = column_of(l, part, j), panel = column / l->panel;
     fv_quantized_unpack(&l->quantized, l->weight_dtype, l->in, l->given.group_size, l->panel, column % l->panel,
-                        (const char *)l->weights.data + panel * l->weights.panel * 4,
-                        l->group_scales + panel * l->scale_bytes, integers, scales, zeros);
+                        (const char *)l->memory + panel * l->weights.panel * 4, integers, scales, zeros);
 }
 
 fovea_status fovea_linear_unpack(const fovea_linear *l, int64_t part, void *weight, float *bias, fovea_dtype *dtype) {
@@ -100,7 +99,6 @@ fovea_status fovea_linear_unpack_groups(const fovea_linear *l, int64_t part, fov
 size_t fovea_linear_weight_bytes(const fovea_linear *l) {
     if (!l)
         return 0;
-    const int64_t words = fv_operand_bytes(l->weights.format, l->in, l->panel) * l->panels,
-                  scales = l->scales ? l->weights.columns * (int64_t)sizeof *l->scales : l->panels * l->scale_bytes;
-    return (size_t)(words + scales);
+    const int64_t scales = l->scales ? l->weights.columns * (int64_t)sizeof *l->scales : 0;
+    return (size_t)(l->panels * fv_linear_panel_bytes(l) + scales);
 }

@@ -40,11 +40,16 @@ static fovea_quantization read_quantization(const fovea_matrix *m) {
 fv_quantized fv_quantized_of(const fovea_matrix *m) {
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         if (blocks[i].dtype == m->dtype)
-            return (fv_quantized){blocks[i].format, blocks[i].scales, blocks[i].group, m->in / blocks[i].group, NULL};
+            return (fv_quantized){
+                blocks[i].format, blocks[i].scales, blocks[i].group, m->in / blocks[i].group, false, NULL};
     const fovea_quantization q = read_quantization(m);
     const int64_t group = fv_min(q.group_size, FV_I8_CHANNELS);
-    return (fv_quantized){m->dtype == FOVEA_DTYPE_U4 ? FV_FORMAT_i4g : FV_FORMAT_i8g, words_of(&q), group,
-                          fv_ceil_div(m->in, group), NULL};
+    return (fv_quantized){m->dtype == FOVEA_DTYPE_U4 ? FV_FORMAT_i4g : FV_FORMAT_i8g,
+                          words_of(&q),
+                          group,
+                          fv_ceil_div(m->in, group),
+                          false,
+                          NULL};
 }
 
 void fv_quantized_split(fv_quantized *q, int64_t in) {

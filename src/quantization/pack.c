@@ -102,9 +102,10 @@ static int64_t fill(fv_format format, int64_t count, int64_t n, fv_tile tile) {
 }
 
 void fv_quantized_pack(const fovea_matrix *matrix, const fv_quantized *q, int64_t first, int64_t count, int64_t width,
-                       int64_t place, void *words, void *scales) {
+                       int64_t place, void *panel) {
     fv_reader r = fv_read_begin(matrix, q->order);
     r.q = *q; /* groups may be split */
+    const int64_t chunk = fv_quantized_chunk(q);
     assert(first >= 0 && first + count <= matrix->out && place + count <= width);
     fv_tile tile;
     word_rows rows;
@@ -113,16 +114,19 @@ void fv_quantized_pack(const fovea_matrix *matrix, const fv_quantized *q, int64_
         for (int64_t t = 0, steps; t < matrix->in; t += steps) {
             steps = fv_min(matrix->in - t, FV_TILE_STEPS);
             r.read(&r, first + done, n, t, steps, tile);
-            const int64_t all = fill(q->format, n, steps, tile), lines = fv_group_rows(q->format, steps);
+            const int64_t all = fill(q->format, n, steps, tile);
             for (int64_t c = 0; c < n; c++)
                 words_of_column(q->format, tile[c], all, rows, c);
-            uint32_t *to = (uint32_t *)words + fv_group_rows(q->format, t) * width + place + done;
-            for (int64_t i = 0; i < lines; i++)
-                copy_row(rows[i], n, to + i * width);
+            for (int64_t s = 0, end; s < steps; s = end) { /* chunk by chunk */
+                end = fv_min(steps, s + chunk - (t + s) % chunk);
+                uint32_t *to = (uint32_t *)panel + fv_integers_place(q, t + s, width) + place + done;
+                for (int64_t i = fv_group_rows(q->format, s); i < fv_group_rows(q->format, end); i++, to += width)
+                    copy_row(rows[i], n, to);
+            }
             const int per = fv_scales_per_super(q->scales);
             for (int64_t g = fv_ceil_div(t, q->group); g * q->group < t + steps; g += per) {
-                const fv_scale_places at = fv_scale_places_of(q->scales, g, width, place + done);
-                (per > 1 ? pack_super : pack_scales)(&r, first + done, n, g, scales, &at);
+                const fv_scale_places at = fv_scale_places_of(q, g, width, place + done);
+                (per > 1 ? pack_super : pack_scales)(&r, first + done, n, g, panel, &at);
             }
         }
     }

@@ -1,8 +1,9 @@
 /* Quantized weights (fovea/quantization.h): their checks, how they are packed for products (kernels/groups.h), and how
  * floats become such weights.
  *
- * A matrix is described by fv_quantized; matrices of one description are packed side by side in one operand. Its words
- * and its scales lie in panels: fv_group_rows() rows of `width` words of 4 bytes, and fv_scales_bytes() of scales.
+ * A matrix is described by fv_quantized; matrices of one description are packed side by side in one operand, in panels
+ * of fv_quantized_words(). Integers of a panel lie in chunks, each behind its scales: super-blocks, or groups, so that
+ * both are read as one stream; or all of them in one.
  */
 #ifndef FV_QUANTIZATION_H
 #define FV_QUANTIZATION_H
@@ -18,9 +19,27 @@ typedef struct fv_quantized {
     fv_format format;
     fv_scale_words scales;
     int64_t group, groups; /* steps of a group, at most FV_I8_CHANNELS, and groups of a column */
+    bool apart;            /* one chunk has all: kernels that take no gaps */
     const int32_t
         *order; /* act-order: step t is input channel order[t]; the caller's (fv_quantized_order()), or NULL */
 } fv_quantized;
+
+/* Steps of a chunk. */
+static inline int64_t fv_quantized_chunk(const fv_quantized *q) {
+    const int64_t per = fv_scales_per_super(q->scales);
+    return q->group * (q->apart ? fv_round_up(q->groups, per) : per);
+}
+
+/* Words of 4 bytes of its scales, the last one of a panel having as many as any other. */
+static inline int64_t fv_quantized_gap(const fv_quantized *q, int64_t width) {
+    return fv_ceil_div(fv_scales_bytes(q->scales, fv_quantized_chunk(q) / q->group, width), 4);
+}
+
+/* Words of a panel's first steps, whole chunks or all. */
+static inline int64_t fv_quantized_words(const fv_quantized *q, int64_t width, int64_t steps) {
+    return fv_ceil_div(steps, fv_quantized_chunk(q)) * fv_quantized_gap(q, width) +
+           fv_group_rows(q->format, steps) * width;
+}
 
 /* Is all well with a matrix of a type that is fv_dtype_quantized(): strides, quantization, groups, the values of its
  * scales and zeros? Any other matrix must have no quantization. name: as "the weight of part 2". */
@@ -46,17 +65,16 @@ bool fv_quantized_order(const fovea_matrix *matrix, int32_t *order);
  * taken apart again? */
 bool fv_quantized_together(const fovea_matrix *a, const fovea_matrix *b);
 
-/* Packs columns [first, first + count) of a checked matrix into columns from `place` on of a panel of `width` columns:
- * words and scales are the panel's. Integers behind the last step are 0. */
+/* Packs columns [first, first + count) of a checked matrix into columns from `place` on of a panel of `width` columns.
+ * Integers behind the last step are 0. */
 void fv_quantized_pack(const fovea_matrix *matrix, const fv_quantized *q, int64_t first, int64_t count, int64_t width,
-                       int64_t place, void *words, void *scales);
+                       int64_t place, void *panel);
 
 /* The other way: column `place` of a panel as a row of a matrix of that type, contiguous: its blocks; or its integers
  * (packing PLAIN), channels in their own order, and then scales [groups of the type] and zeros, bytes, each of which
  * may be NULL. Groups that were split have one scale again: group_size is the matrix's. */
 void fv_quantized_unpack(const fv_quantized *q, fovea_dtype dtype, int64_t in, int64_t group_size, int64_t width,
-                         int64_t place, const void *words, const void *scales, void *integers, void *column_scales,
-                         uint8_t *zeros);
+                         int64_t place, const void *panel, void *integers, void *column_scales, uint8_t *zeros);
 
 /* The numbers that columns [first, first + count) of a checked matrix stand for: [count][in], channels in their
  * order. */

@@ -61,18 +61,28 @@ static inline int fv_scale_size(fv_scale_words words) {
 
 /* Where a column's scale of a group is in a panel. */
 typedef struct fv_scale_places {
-    size_t scale, minimum, s, m, zero; /* bytes from its scales */
+    size_t scale, minimum, s, m, zero; /* bytes from its beginning */
 } fv_scale_places;
 
-static inline fv_scale_places fv_scale_places_of(fv_scale_words words, int64_t group, int64_t width, int64_t place) {
+static inline fv_scale_places fv_scale_places_of(const fv_quantized *q, int64_t group, int64_t width, int64_t place) {
+    const fv_scale_words words = q->scales;
     const int per = fv_scales_per_super(words), size = fv_scale_size(words);
-    const int64_t at = fv_scales_bytes(words, fv_round_down(group, per), width);
+    const int64_t first = fv_round_down(group, per), chunk = fv_round_down(first, fv_quantized_chunk(q) / q->group),
+                  at =
+                      4 * fv_quantized_words(q, width, chunk * q->group) + fv_scales_bytes(words, first - chunk, width);
     const int64_t own = at + (fv_scales_super_bytes(words) + group % per * fv_scales_group_bytes(words)) * width;
     return (fv_scale_places){.scale = (size_t)(at + size * place),
                              .minimum = (size_t)(at + size * (width + place)),
                              .s = (size_t)(own + place),
                              .m = (size_t)(own + width + place),
                              .zero = (size_t)(at + size * width + place)};
+}
+
+/* The first integers of step t of a panel, of column 0, t beginning a word: in words. */
+static inline int64_t fv_integers_place(const fv_quantized *q, int64_t t, int64_t width) {
+    const int64_t chunk = fv_round_down(t, fv_quantized_chunk(q));
+    return fv_quantized_words(q, width, chunk) + fv_quantized_gap(q, width) +
+           fv_group_rows(q->format, t - chunk) * width;
 }
 
 /* A block of integers without sign (of Q8_0 int8) as files have it. */

@@ -72,14 +72,14 @@ void fv_block_write(fovea_dtype dtype, const fv_block_scales *scales, const uint
 /* Those of the block that begins with a group, from a panel. */
 static fv_block_scales scales_of(const fv_quantized *q, int64_t group, int64_t width, int64_t place, const char *from) {
     const int per = fv_scales_per_super(q->scales);
-    const fv_scale_places at = fv_scale_places_of(q->scales, group, width, place);
+    const fv_scale_places at = fv_scale_places_of(q, group, width, place);
     const bool minimum = fv_scales_extra(q->scales) == FV_GROUP_minimum;
     fv_block_scales to = {0};
     memcpy(&to.d, from + at.scale, sizeof to.d);
     if (minimum)
         memcpy(&to.e, from + at.minimum, sizeof to.e);
     for (int k = 0; k < per && per > 1; k++) {
-        const fv_scale_places own = fv_scale_places_of(q->scales, group + k, width, place);
+        const fv_scale_places own = fv_scale_places_of(q, group + k, width, place);
         to.s[k] = (uint8_t)from[own.s];
         if (minimum)
             to.m[k] = (uint8_t)from[own.m];
@@ -101,39 +101,39 @@ static void put_integers(const fv_quantized *q, fovea_dtype dtype, const uint8_t
 }
 
 static void put_scales(const fv_quantized *q, fovea_dtype dtype, int64_t in, int64_t group_size, int64_t width,
-                       int64_t place, const char *scales, char *column_scales, uint8_t *zeros) {
+                       int64_t place, const char *panel, char *column_scales, uint8_t *zeros) {
     const size_t size = (size_t)fv_scale_size(q->scales);
     for (int64_t g = 0; g * group_size < in; g++) {
-        const fv_scale_places at = fv_scale_places_of(q->scales, g * group_size / q->group, width, place);
+        const fv_scale_places at = fv_scale_places_of(q, g * group_size / q->group, width, place);
         if (column_scales)
-            memcpy(column_scales + (size_t)g * size, scales + at.scale, size);
+            memcpy(column_scales + (size_t)g * size, panel + at.scale, size);
         if (zeros)
             zeros[g] = (uint8_t)(fv_scales_extra(q->scales) != FV_GROUP_zero ? (dtype == FOVEA_DTYPE_U4   ? 8
                                                                                 : dtype == FOVEA_DTYPE_U8 ? 128
                                                                                                           : 0)
-                                 : dtype == FOVEA_DTYPE_U8                   ? (uint8_t)scales[at.zero] ^ 0x80
-                                                                             : scales[at.zero]);
+                                 : dtype == FOVEA_DTYPE_U8                   ? (uint8_t)panel[at.zero] ^ 0x80
+                                                                             : panel[at.zero]);
     }
 }
 
 void fv_quantized_unpack(const fv_quantized *q, fovea_dtype dtype, int64_t in, int64_t group_size, int64_t width,
-                         int64_t place, const void *words, const void *scales, void *integers, void *column_scales,
-                         uint8_t *zeros) {
+                         int64_t place, const void *panel, void *integers, void *column_scales, uint8_t *zeros) {
     const fv_dtype_block block = fv_dtype_block_of(dtype);
-    const uint8_t *column = (const uint8_t *)words + 4 * place;
+    const int64_t chunk = fv_quantized_chunk(q);
     if (integers && dtype == FOVEA_DTYPE_U4)
         memset(integers, 0, (size_t)fv_ceil_div(in, 2));
     for (int64_t t = 0, n; t < in && integers; t += n) {
         uint8_t x[FV_TILE_STEPS];
-        n = fv_min(in - t, FV_TILE_STEPS);
-        bytes_of(q->format, column + fv_group_rows(q->format, t) * width * 4, width * 4, n, x);
+        n = fv_min(fv_min(in - t, FV_TILE_STEPS), chunk - t % chunk);
+        bytes_of(q->format, (const uint8_t *)((const uint32_t *)panel + fv_integers_place(q, t, width) + place),
+                 width * 4, n, x);
         if (block.elements == 1)
             put_integers(q, dtype, x, t, n, integers);
         for (int64_t k = 0; k < n && block.elements > 1; k += block.elements) {
-            const fv_block_scales own = scales_of(q, (t + k) / q->group, width, place, scales);
+            const fv_block_scales own = scales_of(q, (t + k) / q->group, width, place, panel);
             fv_block_write(dtype, &own, x + k, (uint8_t *)integers + (t + k) / block.elements * block.bytes);
         }
     }
     if (block.elements == 1)
-        put_scales(q, dtype, in, group_size ? group_size : in, width, place, scales, column_scales, zeros);
+        put_scales(q, dtype, in, group_size ? group_size : in, width, place, panel, column_scales, zeros);
 }

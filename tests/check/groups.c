@@ -177,7 +177,7 @@ fv_operand group_operand(const trial *t, const void *words, const float *scales)
                         .columns = t->size[GROUP_COLUMNS],
                         .steps = t->size[GROUP_STEPS],
                         .row = t->operand[GROUP_WORDS].stride,
-                        .group = {(int16_t)t->size[GROUP_SIZE], (int16_t)t->size[GROUP_EXTRA]},
+                        .group = {.steps = (int16_t)t->size[GROUP_SIZE], .extra = (int16_t)t->size[GROUP_EXTRA]},
                         .width = (int16_t)t->size[GROUP_WIDTH],
                         .first = (int16_t)t->size[GROUP_FIRST],
                         .format = format_of(t)};

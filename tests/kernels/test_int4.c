@@ -201,7 +201,7 @@ static void test_scores(rng *r, const page *p, int64_t n, const fv_kernel *kerne
                              .steps = n,
                              .row = FV_I4_KEYS,
                              .width = FV_I4_KEYS,
-                             .group = {FV_I4_GROUP, FV_GROUP_plain},
+                             .group = {.steps = FV_I4_GROUP},
                              .format = FV_FORMAT_i4g};
     rng_fill_normal(r, q, rows * n);
     fv_kernel_scalar(FV_OP_quantize, FV_TYPE_i8)
@@ -231,7 +231,7 @@ static void test_values(rng *r, const page *p, int64_t n, const fv_kernel *kerne
                                .steps = 8,
                                .row = columns,
                                .width = (int16_t)columns,
-                               .group = {FV_I4_GROUP, FV_GROUP_plain},
+                               .group = {.steps = FV_I4_GROUP},
                                .format = FV_FORMAT_i4g};
     int64_t wrong = 0;
     (void)r;

@@ -145,7 +145,7 @@ static void test_back(const problem *p, const fovea_context *ctx, const float *w
     }
     const fv_quantized packed = fv_quantized_of(&p->w.matrix);
     const int64_t bytes = (int64_t)fovea_linear_weight_bytes(map),
-                  column = 4 * fv_group_rows(packed.format, p->in) + fv_scales_bytes(packed.scales, packed.groups, 1);
+                  column = fv_quantized_words(&packed, FV_LANES, p->in) * 4 / FV_LANES;
     test_check(bytes % column == 0 && bytes / column >= p->out && bytes / column < p->out + 64,
                "%s: %" PRId64 " bytes of %" PRId64 " x %" PRId64 ", a column and its scales being %" PRId64,
                p->kind->name, bytes, p->in, p->out, column);

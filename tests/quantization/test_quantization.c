@@ -68,28 +68,27 @@ typedef struct packed {
     int32_t *order;
     int64_t width, place;
     uint32_t *words;
-    char *scales;
 } packed;
 
 static packed pack(const quantized_case *c, rng *r) {
     const fovea_matrix *m = &c->matrix;
     packed p = {.q = fv_quantized_of(m), .order = must_alloc(m->in, sizeof(int32_t))};
     p.q.order = fv_quantized_order(m, p.order) ? p.order : NULL;
+    p.q.apart = rng_below(r, 2);
     p.place = rng_below(r, 20);
     p.width = (p.place + m->out + FV_LANES - 1) / FV_LANES * FV_LANES;
-    const int64_t rows = fv_group_rows(p.q.format, m->in), bytes = fv_scales_bytes(p.q.scales, p.q.groups, p.width);
-    p.words = must_alloc(rows * p.width, 4);
-    p.scales = must_alloc(bytes, 1);
-    memset(p.words, 0xaa, (size_t)(rows * p.width * 4));
-    memset(p.scales, 0, (size_t)bytes);
+    const int64_t words = fv_quantized_words(&p.q, p.width, m->in), gap = fv_quantized_gap(&p.q, p.width),
+                  chunk = fv_quantized_chunk(&p.q), each = gap + fv_group_rows(p.q.format, chunk) * p.width;
+    p.words = must_alloc(words, 4);
+    memset(p.words, 0xaa, (size_t)(words * 4));
     for (int64_t o = 0, n; o < m->out; o += n) {
         n = rng_between(r, 1, m->out - o);
-        fv_quantized_pack(m, &p.q, o, n, p.width, p.place + o, p.words, p.scales);
+        fv_quantized_pack(m, &p.q, o, n, p.width, p.place + o, p.words);
     }
     int64_t touched = 0;
-    for (int64_t i = 0; i < rows * p.width; i++) {
-        const int64_t column = i % p.width;
-        touched += (column < p.place || column >= p.place + m->out) && p.words[i] != 0xaaaaaaaa;
+    for (int64_t i = 0; i < words; i++) {
+        const int64_t column = (i % each - gap) % p.width;
+        touched += i % each >= gap && (column < p.place || column >= p.place + m->out) && p.words[i] != 0xaaaaaaaa;
     }
     test_check(touched == 0, "%" PRId64 " words beside the columns are written", touched);
     return p;
@@ -101,19 +100,25 @@ static float *unpack_numbers(const quantized_case *c, const packed *p) {
     const fv_group_extra extra = fv_scales_extra(p->q.scales);
     float *scales = must_alloc(p->q.groups * fv_scales_row(extra, p->width), sizeof(float));
     float *rows = must_alloc(m->in * p->width, sizeof(float)), *numbers = must_alloc(m->in * m->out, sizeof(float));
-    fv_kernel_scalar(FV_OP_scales, FV_TYPE_f32)
-        ->run.scales_f32(p->q.scales, p->scales, p->width, 0, p->q.groups, scales);
+    const int64_t chunk = fv_quantized_chunk(&p->q) / p->q.group, row = fv_scales_row(extra, p->width);
+    for (int64_t g = 0; g < p->q.groups; g += chunk)
+        fv_kernel_scalar(FV_OP_scales, FV_TYPE_f32)
+            ->run.scales_f32(p->q.scales, p->words + fv_quantized_words(&p->q, p->width, g * p->q.group), p->width, 0,
+                             p->q.groups - g < chunk ? p->q.groups - g : chunk, scales + g * row);
 
-    const fv_operand b = {.data = p->words + p->place,
+    const int64_t gap = fv_quantized_gap(&p->q, p->width);
+    const fv_operand b = {.data = p->words + gap + p->place,
                           .scales = scales,
                           .columns = m->out,
                           .steps = m->in,
                           .row = p->width,
-                          .group = {(int16_t)p->q.group, (int16_t)extra},
+                          .group = {.steps = (int16_t)p->q.group,
+                                    .extra = (int16_t)extra,
+                                    .gap = p->q.apart ? 0 : (int16_t)gap,
+                                    .chunk = (int8_t)fv_scales_per_super(p->q.scales)},
                           .width = (int16_t)p->width,
                           .first = (int16_t)p->place,
                           .format = p->q.format};
-    const int64_t row = fv_scales_row(extra, p->width);
     for (int64_t t = 0; t < m->in; t++)
         for (int64_t j = 0; j < m->out; j++) {
             const float *scale = scales + t / p->q.group * row + p->place + j;
@@ -153,8 +158,7 @@ static void check_back(const quantized_case *c, const packed *p, const char *wha
     uint8_t *bytes = must_alloc(row, 1), *scales = must_alloc(groups, 4), *zeros = must_alloc(groups, 1);
     int64_t wrong = 0, wrong_scales = 0, wrong_zeros = 0;
     for (int64_t o = 0; o < m->out; o++) {
-        fv_quantized_unpack(&p->q, m->dtype, m->in, group, p->width, p->place + o, p->words, p->scales, bytes, scales,
-                            zeros);
+        fv_quantized_unpack(&p->q, m->dtype, m->in, group, p->width, p->place + o, p->words, bytes, scales, zeros);
         if (block.elements > 1) {
             wrong += memcmp(bytes, c->data + o * row, (size_t)row) != 0;
             continue;
@@ -196,7 +200,6 @@ static void check_case(const fovea_context *ctx, const quantized_layout *l, int6
         free(unpacked);
         free(p.order);
         free(p.words);
-        free(p.scales);
     }
     free(numbers);
     quantized_free(&c);

@@ -17,7 +17,7 @@ static bool next(fv_keys *k, int64_t begin, int64_t end, fv_keys_step *step) {
                                     .columns = FV_I4_KEYS,
                                     .steps = dim,
                                     .row = FV_I4_KEYS,
-                                    .group = {FV_I4_GROUP, FV_GROUP_plain},
+                                    .group = {.steps = FV_I4_GROUP},
                                     .width = FV_I4_KEYS,
                                     .format = FV_FORMAT_i4g},
                            .begin = first,

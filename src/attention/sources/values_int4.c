@@ -27,7 +27,7 @@ static bool open(fv_values *v) {
                                   .columns = columns,
                                   .steps = 8,
                                   .row = columns,
-                                  .group = {FV_I4_GROUP, FV_GROUP_plain},
+                                  .group = {.steps = FV_I4_GROUP},
                                   .width = (int16_t)columns,
                                   .format = FV_FORMAT_i4g};
         p->ops->scales(FV_SCALES_f16, span.scales, FV_I4_KEYS, 0, groups, scales);
