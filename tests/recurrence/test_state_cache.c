@@ -173,6 +173,28 @@ static void test_back(const fovea_context *ctx, rng *r) {
     recurrence_case_free(w.c);
 }
 
+/* What one fork goes on to, the other does not see. */
+static void test_fork(const fovea_context *ctx, rng *r) {
+    walker w = {.ctx = ctx};
+    do {
+        if (w.c)
+            recurrence_case_free(w.c);
+        w.c = recurrence_case_random(DELTA, r);
+    } while (w.c->tokens < 3 * SLOTS);
+    w.want = must_alloc(recurrence_bytes(w.c) + 1, 1);
+    recurrence_call(ctx, w.c, -1, 0, w.c->tokens, out_tensor(w.c, w.want), NULL, NULL, 0);
+    w.cache = make_cache(w.c);
+    fovea_state_cache_add(w.cache, &w.sequence[0]);
+    append(&w, 0, SLOTS + 1);
+    test_check(fovea_state_cache_fork(w.cache, w.sequence[0], &w.sequence[1]) == FOVEA_OK, "%s", fovea_error_detail());
+    w.length[1] = w.length[0];
+    append(&w, 0, 2 * SLOTS - 1);
+    append(&w, 1, SLOTS);
+    fovea_state_cache_destroy(w.cache);
+    free(w.want);
+    recurrence_case_free(w.c);
+}
+
 static void test_refused(const fovea_context *ctx, rng *r) {
     recurrence_case *c = recurrence_case_random(DELTA, r);
     fovea_state_cache *cache = make_cache(c), *none = cache;
@@ -288,6 +310,8 @@ int main(int argc, char **argv) {
         for (int kind = 0; kind < RECURRENCES; kind++)
             test_walk(i % 2 ? contexts.own : contexts.three, (recurrence)kind, &r);
     test_back(contexts.own, &r);
+    for (int i = 0; i < 5; i++)
+        test_fork(contexts.own, &r);
     test_refused(contexts.one, &r);
     test_agrees(contexts.one);
     contexts_free(&contexts);
