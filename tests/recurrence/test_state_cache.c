@@ -173,7 +173,7 @@ static void test_back(const fovea_context *ctx, rng *r) {
     recurrence_case_free(w.c);
 }
 
-/* What one fork goes on to, the other does not see. */
+/* Neither of two forks sees how the other goes on. */
 static void test_fork(const fovea_context *ctx, rng *r) {
     walker w = {.ctx = ctx};
     do {
