@@ -7,8 +7,7 @@
 #include <stdbool.h>
 
 enum {
-    TOGETHER = FV_I8_CHANNELS, /* steps of a block, about; */
-    IN_CACHE = 256,            /* of one that stays in the first-level cache */
+    TOGETHER = FV_I8_CHANNELS, /* steps of a block, about */
     AHEAD = 8192               /* bytes from what is read to what is fetched, where all columns are read at once */
 };
 
@@ -23,10 +22,9 @@ void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_ope
                        const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
     const bool gaps = b->scales == NULL, once = gaps && a->count == 1 && with->columns[0] == b->columns;
     const int64_t group = b->group.steps, m = a->count, chunk = gaps ? group * b->group.chunk : group,
-                  about = gaps ? IN_CACHE : TOGETHER,
-                  together = once            ? b->steps
-                             : chunk < about ? about / chunk * chunk
-                                             : chunk;
+                  together = once               ? b->steps
+                             : chunk < TOGETHER ? TOGETHER / chunk * chunk
+                                                : chunk;
     const fv_scale_words layout = (fv_scale_words)b->group.scales;
     const int64_t groups = fv_scales_group_bytes(layout) * b->width;
     const fv_group_extra extra = (fv_group_extra)b->group.extra;
@@ -44,6 +42,7 @@ void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_ope
                          .layout = gaps ? (int)layout : FV_SCALES_COUNT,
                          .chunk = chunk,
                          .gap = b->group.gap,
+                         .once = once,
                          .super = fv_scales_super_bytes(layout) * b->width,
                          .groups = groups,
                          .other = extra == FV_GROUP_zero ? groups - b->width : groups / 2,
@@ -71,7 +70,6 @@ void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_ope
                                     : !prefetch->streams ? 0
                                                          : (uintptr_t)(parts ? bytes : AHEAD);
             p.fetch = (uintptr_t)p.words + ahead + (uintptr_t)(bytes / p.share * turn++); /* a share each, in order */
-            p.rest = row == 0 ? (b->columns - with->columns[which]) * (int64_t)sizeof *p.words : 0;
             p.a = (const uint32_t *)a->data + row * a->stride + first / group * fv_group_row_words(FV_KIND_i16, group);
             p.start = start ? start + row * p.ldstart : NULL;
             p.c = c + row * ldc;

@@ -32,19 +32,19 @@ FEW_INLINE const fv_group_row *few_row(const char *x, int64_t stride, int row) {
     return (const fv_group_row *)(const void *)(x + row * stride);
 }
 
-/* Reads lines of rows into the first-level cache in the order of memory, in which memory is read fastest: what needs
- * them later would find them missing behind what is read by then. */
-FEW_INLINE void few_fetch(const uint32_t *b, int rows, int64_t ldb, int64_t bytes) {
-    for (int r = 0; r < rows; r++)
-        for (int64_t i = 0; i < bytes; i += LINE_BYTES)
-            __builtin_prefetch((const char *)(b + r * ldb) + i, 0, 3);
+/* Reads lines into the first-level cache in the order of memory, in which memory is read fastest: what needs them later
+ * would find them missing behind what is read by then. */
+FEW_INLINE void few_fetch(const char *from, int64_t bytes) {
+    for (int64_t i = 0; i < bytes; i += LINE_BYTES)
+        __builtin_prefetch(from + i, 0, 3);
 }
 
 /* Do groups of the format have super-blocks, or scales of their own? */
 enum { SUPER8 = BITS == 4 || BITS == 5, SUPER16 = BITS == 6, PLAIN = BITS == 4 || BITS == 8 };
 
 /* A group's scales, or minimums, of columns from j on, where they lie; d: those of the super-block. */
-FEW_INLINE void few_scales(const fv_groups_block *p, const char *at, int64_t j, const vf *d, const int nv, vf *to) {
+FEW_INLINE void few_scales(const fv_groups_block *p, const char *at, int64_t j, const vf *d, const int nv,
+                           const int minimum, vf *to) {
 #define FEW_EACH(load, type)                                                                                           \
     _Pragma("GCC unroll 4") for (int v = 0; v < nv; v++) to[v] = load((const type *)(const void *)at + j + v * FV_W)
     if (SUPER8 && p->layout == FV_SCALES_super8) {
@@ -52,13 +52,13 @@ FEW_INLINE void few_scales(const fv_groups_block *p, const char *at, int64_t j, 
     } else if (SUPER16 && p->layout == FV_SCALES_super16) {
         FEW_EACH(v_load_i8, int8_t);
     } else {
-        if (PLAIN && (p->layout == FV_SCALES_bf16 || p->layout == FV_SCALES_bf16_zero))
+        if (PLAIN && !minimum && (p->layout == FV_SCALES_bf16 || p->layout == FV_SCALES_bf16_zero))
             FEW_EACH(v_load_bf16, uint16_t);
-        else if (PLAIN &&
-                 (p->layout == FV_SCALES_f16 || p->layout == FV_SCALES_f16_zero || p->layout == FV_SCALES_f16_minimum))
-            FEW_EACH(v_load_f16, uint16_t);
-        else
+        else if (!PLAIN || p->layout == FV_SCALES_COUNT || p->layout == FV_SCALES_f32 ||
+                 p->layout == FV_SCALES_f32_zero)
             FEW_EACH(v_load, float);
+        else
+            FEW_EACH(v_load_f16, uint16_t);
         return;
     }
 #pragma GCC unroll 4
@@ -98,7 +98,7 @@ FEW_INLINE void few_end(const fv_groups_block *p, const char *x, int64_t lda, co
                         int64_t j, vf d[2][MOST_VECTORS], const int rows, const int nv, v_dots dots[][MOST_VECTORS],
                         vf chains[][MOST_VECTORS]) {
     vf scales[MOST_VECTORS];
-    few_scales(p, at, j, d[0], nv, scales);
+    few_scales(p, at, j, d[0], nv, 0, scales);
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++) {
         const vf scale = v_set1(few_row(x, lda, i)->scale);
@@ -108,7 +108,7 @@ FEW_INLINE void few_end(const fv_groups_block *p, const char *x, int64_t lda, co
     }
     if (p->extra != FV_GROUP_minimum)
         return;
-    few_scales(p, other, j, d[1], nv, scales);
+    few_scales(p, other, j, d[1], nv, 1, scales);
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++) {
         const fv_group_row *row = few_row(x, lda, i);
@@ -127,7 +127,8 @@ FEW_INLINE void few_super(const fv_groups_block *p, const char *at, int64_t j, c
     for (int v = 0; v < nv && (SUPER8 || SUPER16); v++) {
         const uint16_t *half = (const uint16_t *)(const void *)at + j + v * FV_W;
         d[0][v] = v_load_f16(half);
-        d[1][v] = SUPER8 ? v_mul(v_load_f16(half + p->width), v_set1(-1.0f)) : d[0][v];
+        if (SUPER8)
+            d[1][v] = v_mul(v_load_f16(half + p->width), v_set1(-1.0f));
     }
 }
 
@@ -135,10 +136,9 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
     const int nv = FEW_VECTORS(rows);
     const int64_t ldb = p->ldb;
     int64_t lda = p->lda * (int64_t)sizeof *p->a; /* bytes */
-    int64_t rest = p->rest;
     uintptr_t fetch = p->fetch;
     const uintptr_t advance = (uintptr_t)(ROWS * nv * FV_W * 4 / p->share);
-    for (int64_t j = 0; j < p->columns; j += nv * FV_W, rest = 0) {
+    for (int64_t j = 0; j < p->columns; j += nv * FV_W) {
         const uint32_t *b = p->words + j;
         const char *at = p->scales, *x = (const char *)p->a;
         vf chains[MOST_ROWS][MOST_VECTORS], d[2][MOST_VECTORS];
@@ -162,7 +162,7 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
                 }
                 in_chunk = p->chunk;
                 if (j == 0)
-                    few_fetch((const uint32_t *)(const void *)at, 1, 0, p->gap * 4);
+                    few_fetch(at, p->gap * 4);
                 few_super(p, at, j + p->first, nv, d);
                 at += p->super;
             }
@@ -173,14 +173,17 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
             for (int64_t steps = left < p->group ? left : p->group; steps > 0;
                  steps -= 16, x += FV_GROUP_WORDS * sizeof *p->a) {
                 v_words lines[GROUP_LINES][MOST_VECTORS], w[MOST_VECTORS][4];
-                if (p->layout < FV_SCALES_COUNT) { /* hardware fetches the rest */
+                if (p->once) {
                     __builtin_prefetch((const char *)b + AHEAD, 0, 2);
-                    if (rest > 0)
-                        few_fetch(b, ROWS, ldb, nv * FV_W * 4 + rest);
-                } else if (BITS == 4) { /* keys of int4, whose scales are floats */
-#pragma GCC unroll 16
-                    for (int i = 0; i < (ROWS * nv * FV_W * 4 + LINE_BYTES - 1) / LINE_BYTES; i++)
-                        __builtin_prefetch((const char *)fetch + i * LINE_BYTES, 0, 2);
+                } else if (half == 0) {
+                    if (BITS == 4) /* keys of int4, too */
+#pragma GCC unroll 8
+                        for (int i = 0; i < ROWS * nv * FV_W * 4; i += LINE_BYTES)
+                            __builtin_prefetch((const char *)fetch + i, 0, 2);
+                    else if (nv < 4)
+#pragma GCC unroll 1
+                        for (int i = 0; i < ROWS * nv * FV_W * 4; i += LINE_BYTES)
+                            __builtin_prefetch((const char *)fetch + i, 0, 2);
                     fetch += advance;
                 }
 #pragma GCC unroll 4

@@ -19,7 +19,7 @@ typedef struct fv_groups_block {
      * to the scales of its first group, from those of a group to its zeros or minimums, and to the next group. */
     int layout;
     int64_t chunk, gap, super, other, groups;
-    int64_t rest; /* bytes of a row of words that are read later, which are fetched now */
+    int once; /* what is read is one stream: hardware fetches most of it */
     fv_group_extra extra;
     int zero; /* of all groups, as the tier multiplies integers */
     const uint32_t *a;

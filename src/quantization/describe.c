@@ -52,6 +52,20 @@ fv_quantized fv_quantized_of(const fovea_matrix *m) {
                           NULL};
 }
 
+int64_t fv_quantized_chunk(const fv_quantized *q) {
+    const int64_t per = fv_scales_per_super(q->scales);
+    return q->group * (q->apart ? fv_round_up(q->groups, per) : per);
+}
+
+int64_t fv_quantized_gap(const fv_quantized *q, int64_t width) {
+    return fv_ceil_div(fv_scales_bytes(q->scales, fv_quantized_chunk(q) / q->group, width), 4);
+}
+
+int64_t fv_quantized_words(const fv_quantized *q, int64_t width, int64_t steps) {
+    return fv_ceil_div(steps, fv_quantized_chunk(q)) * fv_quantized_gap(q, width) +
+           fv_group_rows(q->format, steps) * width;
+}
+
 void fv_quantized_split(fv_quantized *q, int64_t in) {
     if (q->group <= FV_Q8_CHANNELS || (q->groups > 1 && q->group % FV_Q8_CHANNELS))
         return;

@@ -24,22 +24,11 @@ typedef struct fv_quantized {
         *order; /* act-order: step t is input channel order[t]; the caller's (fv_quantized_order()), or NULL */
 } fv_quantized;
 
-/* Steps of a chunk. */
-static inline int64_t fv_quantized_chunk(const fv_quantized *q) {
-    const int64_t per = fv_scales_per_super(q->scales);
-    return q->group * (q->apart ? fv_round_up(q->groups, per) : per);
-}
-
-/* Words of 4 bytes of its scales, the last one of a panel having as many as any other. */
-static inline int64_t fv_quantized_gap(const fv_quantized *q, int64_t width) {
-    return fv_ceil_div(fv_scales_bytes(q->scales, fv_quantized_chunk(q) / q->group, width), 4);
-}
-
-/* Words of a panel's first steps, whole chunks or all. */
-static inline int64_t fv_quantized_words(const fv_quantized *q, int64_t width, int64_t steps) {
-    return fv_ceil_div(steps, fv_quantized_chunk(q)) * fv_quantized_gap(q, width) +
-           fv_group_rows(q->format, steps) * width;
-}
+/* Steps of a chunk; words of 4 bytes of its scales, the last one of a panel having as many as any other; and words of
+ * a panel's first steps, whole chunks or all. */
+int64_t fv_quantized_chunk(const fv_quantized *q);
+int64_t fv_quantized_gap(const fv_quantized *q, int64_t width);
+int64_t fv_quantized_words(const fv_quantized *q, int64_t width, int64_t steps);
 
 /* Is all well with a matrix of a type that is fv_dtype_quantized(): strides, quantization, groups, the values of its
  * scales and zeros? Any other matrix must have no quantization. name: as "the weight of part 2". */

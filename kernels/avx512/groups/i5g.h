@@ -9,17 +9,18 @@ static inline __attribute__((always_inline)) void group_words(const uint32_t *b,
                                                               v_words w[][4]) {
     const uint32_t mask = 0x0f0f0f0f, more = 0x10101010;
     if (i == 0) {
-        for (int line = half ? 5 : 0; line < 5; line++)
-            for (int v = 0; v < vectors * FV_W; v += 16)
-                __builtin_prefetch(b + line * row + v, 0, 3);
-        group_line(b + (half ? 2 : 0) * row, vectors, lines[0]);
-        group_line(b + (half ? 3 : 1) * row, vectors, lines[1]);
+        for (int64_t word = half || vectors < 4 ? 5 * row : 0; word < 5 * row; word += 16) /* one stream */
+            __builtin_prefetch(b + word, 0, 3);
+        group_line(b + 2 * half * row, vectors, lines[0]);
+        group_line(b + (2 * half + 1) * row, vectors, lines[1]);
         group_line(b + 4 * row, vectors, lines[2]);
+        if (half)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++)
+                lines[2][v] = v_words_right(lines[2][v], 4);
     }
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; v++) {
-        const v_words fifth = half ? v_words_right(lines[2][v], 4) : lines[2][v];
-        w[v][i] =
-            v_words_or(v_words_and(v_words_right(lines[i / 2][v], i % 2 * 4), mask), v_words_right(fifth, i - 4), more);
-    }
+    for (int v = 0; v < vectors; v++)
+        w[v][i] = v_words_or(v_words_and(v_words_right(lines[i / 2][v], i % 2 * 4), mask),
+                             v_words_right(lines[2][v], i - 4), more);
 }
