@@ -1,4 +1,4 @@
-/* What files of formats have in common: vectors of a row of words, loaded in the order of memory. */
+/* Shared by the files of formats: vectors of a row of words, loaded in the order of memory. */
 static inline __attribute__((always_inline)) void group_line(const uint32_t *b, const int vectors, v_words line[]) {
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++)
