@@ -1,7 +1,7 @@
 /* Words of the format i4g: 16 steps are two rows, a shift and two ANDs make words of 8 steps.
  *
- * group_words makes words i, of four channels, of 16 steps, one after the other, from lines that it loads with the first
- * that needs them. */
+ * group_words makes words i, of four channels, of 16 steps, one after the other, from lines that it loads with the
+ * first that needs them. */
 enum { BITS = 4, STEPS = 16, GROUP_LINES = 2 };
 
 #include "avx512/groups/line.h"
