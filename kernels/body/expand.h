@@ -19,9 +19,15 @@ void FV_NAME(const fv_operand *b, uint32_t *y, int64_t ldy) {
     const int64_t n = b->columns, ldb = b->row;
     const vw zero_of_all = w_set1((uint32_t)fv_group_zero(b->format, extra) * 0x01010101u);
     assert(n >= 1 && b->steps >= 1 && b->first + n <= b->width && n % FV_LANES == 0 && ldy >= n);
-    for (int64_t t = 0; t < b->steps; t += BLOCK, y += BLOCK / 4 * ldy) {
+    const int64_t chunk = b->group.gap ? b->group.steps * b->group.chunk : b->steps;
+    int64_t skipped = 0, in_chunk = chunk; /* divisions would take as long as a block */
+    for (int64_t t = 0; t < b->steps; t += BLOCK, y += BLOCK / 4 * ldy, in_chunk -= BLOCK) {
+        if (in_chunk <= 0) {
+            skipped += b->group.gap;
+            in_chunk = chunk;
+        }
         const int64_t half = t % PER_WORD / BLOCK, rows = (b->steps - t + 3) / 4;
-        const uint32_t *word = (const uint32_t *)b->data + t / PER_WORD * ROWS * ldb + fv_group_skipped(b->group, t),
+        const uint32_t *word = (const uint32_t *)b->data + t / PER_WORD * ROWS * ldb + skipped,
                        *low = word + (PER_WORD < BLOCK ? 0 : 2 * half) * ldb, *high = word + (ROWS - 1) * ldb;
         const float *zeros = b->scales + t / b->group.steps * fv_scales_row(extra, b->width) + b->width + b->first;
         for (int64_t j = 0; j < n; j += FV_W) {
