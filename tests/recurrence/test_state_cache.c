@@ -263,15 +263,15 @@ static void test_agrees(const fovea_context *ctx) {
     float x[FLOATS] = {1, 2, 3, 4, 5, 6}, y[FLOATS];
     fovea_state_cache_desc desc;
     fovea_kv_cache_desc keys_desc;
-    fovea_state_cache *cache;
-    fovea_kv_cache *keys;
+    fovea_state_cache *cache = NULL;
+    fovea_kv_cache *keys = NULL;
     fovea_state_cache_desc_init(&desc);
     desc.states = 2;
     desc.floats = floats;
     desc.max_sequences = 1;
     fovea_kv_cache_desc_init(&keys_desc);
     keys_desc.kv_heads = keys_desc.head_dim = keys_desc.value_dim = keys_desc.max_pages = 1;
-    int64_t sequence, key_sequence;
+    int64_t sequence = 0, key_sequence = 0;
     test_check(fovea_state_cache_create(&desc, &cache) == FOVEA_OK &&
                    fovea_kv_cache_create(ctx, &keys_desc, &keys) == FOVEA_OK &&
                    fovea_state_cache_add(cache, &sequence) == FOVEA_OK &&
