@@ -151,7 +151,7 @@ static void test_machines(void) {
     snprintf(cpu.vendor, sizeof cpu.vendor, "HygonGenuine");
     check_served("another vendor", &cpu, 1, false, other);
     cpu = *machine_facts();
-    cpu.target.features ^= FV_HAS_f16c;
+    cpu.target.features ^= 1u; /* whichever feature that is here */
     check_served("other features", &cpu, 1, false, other);
     const fv_tuning_section model = model_here();
     write_rows(path, &model, 2, 7, 0, FV_TUNING_OPERATIONS - 1);
