@@ -58,6 +58,8 @@ int py_word(PyObject *value, const char *argument, const char *other, const char
     for (int i = 0; i < count; i++) {
         if (PyUnicode_Check(value) && PyUnicode_CompareWithASCIIString(value, words[i]) == 0)
             return i;
+        if (used >= (int)sizeof known)
+            continue;
         const char *comma = used == 0 ? "" : i == count - 1 ? " or " : ", ";
         used += snprintf(known + used, sizeof known - (size_t)used, "%s'%s'", comma, words[i]);
     }

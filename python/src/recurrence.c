@@ -1,43 +1,24 @@
 /* fovea.gated_delta_rule(), selective_scan() and causal_conv(). */
-#include "array.h"
 #include "call.h"
-#include "context.h"
 #include "keywords.h"
-#include "linear.h"
+#include "rows_call.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-enum { ARRAYS = 16, NUMBERS = 2 };
-
-/* One call: what it has opened, and what it gives. */
+/* One call: rows.made is the output. */
 typedef struct call {
-    py_core *core;
+    py_rows_call rows;
     const py_layout *layout;
-    py_array arrays[ARRAYS];
-    int64_t *numbers[NUMBERS];
-    int array_count, number_count;
-    PyObject *out, *state; /* references, or NULL */
+    PyObject *state; /* a reference, or NULL */
     fovea_states states;
 } call;
-
-/* Opens an array of floats. NULL with an exception. */
-static py_array *open_floats(call *c, PyObject *object, const char *name, fovea_dtype *dtype) {
-    py_array *array = &c->arrays[c->array_count];
-    if (py_array_open(c->core, object, name, array) < 0)
-        return NULL;
-    c->array_count++;
-    if (py_array_float(array, name, dtype) < 0 || py_array_no_gradient(c->core, object, name, array->source) < 0)
-        return NULL;
-    return array;
-}
 
 /* An input of a layout. One with an axis less has one channel. NULL is left absent. */
 static int open_tensor(call *c, PyObject *object, const char *name, fovea_tensor *tensor) {
     fovea_dtype dtype;
     if (!object)
         return 0;
-    py_array *array = open_floats(c, object, name, &dtype);
+    py_array *array = py_rows_floats(&c->rows, object, name, &dtype);
     if (!array)
         return -1;
     if (array->ndim == c->layout->ndim - 1 && array->ndim < PY_DIMS) {
@@ -52,7 +33,7 @@ static int open_vector(call *c, PyObject *object, const char *name, int64_t coun
     fovea_dtype dtype;
     if (!object)
         return 0;
-    py_array *array = open_floats(c, object, name, &dtype);
+    py_array *array = py_rows_floats(&c->rows, object, name, &dtype);
     if (!array || py_array_f32(array, name) < 0 || py_array_copy(array) < 0)
         return -1;
     int64_t all = 1;
@@ -92,14 +73,14 @@ static int open_states(call *c, const state_arguments *a, int64_t batch, int64_t
     fovea_dtype dtype;
     int64_t found, sequences = batch;
     if (a->lens) {
-        if (py_integers(c->core, a->lens, "lens", batch, &c->numbers[c->number_count], &found) < 0)
+        if (py_rows_integers(&c->rows, a->lens, "lens", batch, &found) < 0)
             return -1;
-        s->lens = c->numbers[c->number_count++];
+        s->lens = c->rows.numbers[c->rows.number_count - 1];
     }
     if (a->cu_seqlens) {
-        if (py_integers(c->core, a->cu_seqlens, "cu_seqlens", -1, &c->numbers[c->number_count], &found) < 0)
+        if (py_rows_integers(&c->rows, a->cu_seqlens, "cu_seqlens", -1, &found) < 0)
             return -1;
-        s->cu_seqlens = c->numbers[c->number_count++];
+        s->cu_seqlens = c->rows.numbers[c->rows.number_count - 1];
         if (found < 1)
             return py_raise(PyExc_ValueError, "cu_seqlens is empty: it has where each sequence begins, and where the "
                                               "last ends");
@@ -110,44 +91,34 @@ static int open_states(call *c, const state_arguments *a, int64_t batch, int64_t
     const int ndim = heads ? 4 : 3;
     s->order = a->transposed ? FOVEA_STATE_COLUMNS : FOVEA_STATE_ROWS;
     if (a->state) {
-        py_array *array = open_floats(c, a->state, "state", &dtype);
+        py_array *array = py_rows_floats(&c->rows, a->state, "state", &dtype);
         if (!array || (a->state != a->state_out && py_array_compact(array) < 0) ||
             state_view(array, "state", ndim, shape, &s->before) < 0)
             return -1;
     }
-    py_array *after = &c->arrays[c->array_count];
+    py_array *after = &c->rows.arrays[c->rows.array_count];
     if (a->state_out) {
-        if (py_array_open_out(c->core, a->state_out, "state_out", after) < 0)
+        if (py_array_open_out(c->rows.core, a->state_out, "state_out", after) < 0)
             return -1;
-        Py_INCREF(a->state_out);
-        c->state = a->state_out;
-    } else if (!(c->state = py_array_empty(c->core, c->arrays[0].source, PY_F32, ndim, shape, after)))
+        c->state = Py_NewRef(a->state_out);
+    } else if (!(c->state = py_array_empty(c->rows.core, c->rows.arrays[0].source, PY_F32, ndim, shape, after)))
         return -1;
-    c->array_count++;
+    c->rows.array_count++;
     return state_view(after, "state_out", ndim, shape, &s->after);
 }
 
 /* The output in the layout: given, or made of the kind and type of the first array. */
 static int open_out(call *c, PyObject *given, const int64_t shape[4], fovea_tensor *tensor) {
-    py_array *array = &c->arrays[c->array_count];
     int64_t axes[4];
+    fovea_dtype dtype;
     const int ndim = c->layout->ndim;
     if (ndim == 4)
         axes[0] = shape[0];
     axes[c->layout->head] = shape[1];
     axes[c->layout->token] = shape[2];
     axes[ndim - 1] = shape[3];
-    if (given) {
-        if (py_array_open_out(c->core, given, "out", array) < 0)
-            return -1;
-        Py_INCREF(given);
-        c->out = given;
-    } else if (!(c->out = py_array_empty(c->core, c->arrays[0].source, c->arrays[0].dtype, ndim, axes, array)))
-        return -1;
-    c->array_count++;
-    if (array->ndim != ndim || memcmp(array->shape, axes, (size_t)ndim * sizeof *axes) != 0)
-        return py_wrong_shape("out", array, ndim, axes);
-    return py_layout_view(c->layout, array, "out", false, tensor);
+    py_array *array = py_rows_result(&c->rows, given, ndim, axes, &dtype);
+    return array ? py_layout_view(c->layout, array, "out", false, tensor) : -1;
 }
 
 static int flag(PyObject *object, int *to) {
@@ -158,38 +129,6 @@ static int flag(PyObject *object, int *to) {
 }
 
 static int number(PyObject *object, const char *name, double *to) { return object ? py_number(object, name, to) : 0; }
-
-/* One of two words; None leaves 0. */
-static int word(PyObject *object, const char *name, const char *const words[2], int *to) {
-    if (!object)
-        return 0;
-    for (int i = 0; i < 2; i++)
-        if (PyUnicode_Check(object) && PyUnicode_CompareWithASCIIString(object, words[i]) == 0) {
-            *to = i + 1;
-            return 0;
-        }
-    return py_raise_not(object, "%s must be '%s' or '%s'", name, words[0], words[1]);
-}
-
-/* Elements from which on other threads of Python may run meanwhile: some 20 us. */
-static const int64_t long_call = 1 << 16;
-
-typedef fovea_status function(const fovea_context *ctx, const void *args);
-
-static int run(int64_t elements, function *library, const void *args) {
-    py_context *context = py_context_now();
-    if (!context)
-        return -1;
-    py_context_keep(context);
-    PyThreadState *released = elements >= long_call ? PyEval_SaveThread() : NULL;
-    const fovea_status status = library(context->library, args);
-    if (released)
-        PyEval_RestoreThread(released);
-    py_context_drop(context);
-    if (status != FOVEA_OK)
-        py_raise_status(status);
-    return status == FOVEA_OK ? 0 : -1;
-}
 
 static fovea_status delta_rule(const fovea_context *ctx, const void *args) {
     return fovea_gated_delta_rule(ctx, args, NULL, 0);
@@ -234,7 +173,7 @@ static int delta_of(call *c, PyObject **values) {
     static const char *const norms[2] = {"rsqrt", "max"};
     fovea_delta_args args;
     fovea_delta_args_init(&args);
-    int delta = 1, transposed = 0, norm = 0;
+    int delta = 1, transposed = 0;
     if (!(c->layout = py_layout_or_default(values[D_layout], "layout")) ||
         open_tensor(c, values[D_q], "q", &args.q) < 0 || open_tensor(c, values[D_k], "k", &args.k) < 0 ||
         open_tensor(c, values[D_v], "v", &args.v) < 0 || open_tensor(c, values[D_gate], "gate", &args.gate) < 0 ||
@@ -243,8 +182,10 @@ static int delta_of(call *c, PyObject **values) {
         flag(values[D_tiled_heads], &args.tiled_heads) < 0 || flag(values[D_transposed], &transposed) < 0 ||
         number(values[D_dt_min], "dt_min", &args.dt_min) < 0 || number(values[D_dt_max], "dt_max", &args.dt_max) < 0 ||
         number(values[D_beta_scale], "beta_scale", &args.beta_scale) < 0 ||
-        number(values[D_eps], "eps", &args.eps) < 0 || number(values[D_scale], "scale", &args.scale) < 0 ||
-        word(values[D_norm], "norm", norms, &norm) < 0)
+        number(values[D_eps], "eps", &args.eps) < 0 || number(values[D_scale], "scale", &args.scale) < 0)
+        return -1;
+    const int norm = values[D_norm] ? py_word(values[D_norm], "norm", NULL, norms, 2) + 1 : 0;
+    if (values[D_norm] && norm == 0)
         return -1;
     const int64_t *v = args.v.shape, heads = v[1] > args.q.shape[1] ? v[1] : args.q.shape[1];
     const int64_t shape[4] = {v[0], heads, v[2], v[3]};
@@ -258,7 +199,7 @@ static int delta_of(call *c, PyObject **values) {
         open_states(c, &states, v[0], v[1], args.k.shape[3], v[3]) < 0 ||
         open_out(c, values[D_out], shape, &args.out) < 0)
         return -1;
-    return run(v[0] * v[1] * v[2] * v[3], delta_rule, &args);
+    return py_rows_run(v[0] * v[1] * v[2] * v[3], delta_rule, &args);
 }
 
 /* ---------------------------------------------------------------------------------------- fovea.selective_scan() -- */
@@ -305,7 +246,7 @@ static int scan_of(call *c, PyObject **values) {
         open_vector(c, values[S_dt_bias], "dt_bias", x[1] * width, &args.dt_bias) < 0 ||
         open_states(c, &states, x[0], x[1], rows, x[3]) < 0 || open_out(c, values[S_out], x, &args.out) < 0)
         return -1;
-    return run(x[0] * x[1] * x[2] * x[3], scan, &args);
+    return py_rows_run(x[0] * x[1] * x[2] * x[3], scan, &args);
 }
 
 /* ------------------------------------------------------------------------------------------- fovea.causal_conv() -- */
@@ -330,7 +271,7 @@ static int conv_of(call *c, PyObject **values) {
     fovea_dtype dtype;
     int first = 0;
     fovea_conv_args_init(&args);
-    py_array *x = open_floats(c, values[C_x], "x", &dtype);
+    py_array *x = py_rows_floats(&c->rows, values[C_x], "x", &dtype);
     if (!x || flag(values[C_channels_first], &first) < 0 || flag(values[C_silu], &args.silu) < 0)
         return -1;
     if (x->ndim != 3)
@@ -345,7 +286,7 @@ static int conv_of(call *c, PyObject **values) {
         x->stride[2] = 1;
         args.x_channels_first = 0;
     }
-    py_array *weight = open_floats(c, values[C_weight], "weight", &dtype);
+    py_array *weight = py_rows_floats(&c->rows, values[C_weight], "weight", &dtype);
     if (!weight || py_array_compact(x) < 0 || conv_view(x, "x", &args.x) < 0)
         return -1;
     if (weight->ndim == 0)
@@ -357,55 +298,32 @@ static int conv_of(call *c, PyObject **values) {
         open_vector(c, values[C_bias], "bias", channels, &args.bias) < 0 ||
         open_states(c, &states, shape[0], 0, args.taps - 1, channels) < 0)
         return -1;
-    py_array *out = &c->arrays[c->array_count];
-    if (values[C_out]) {
-        if (py_array_open_out(c->core, values[C_out], "out", out) < 0)
-            return -1;
-        Py_INCREF(values[C_out]);
-        c->out = values[C_out];
-    } else if (!(c->out = py_array_empty(c->core, c->arrays[0].source, c->arrays[0].dtype, 3, shape, out)))
-        return -1;
-    c->array_count++;
-    if (out->ndim != 3 || memcmp(out->shape, shape, sizeof shape) != 0)
-        return py_wrong_shape("out", out, 3, shape);
-    return conv_view(out, "out", &args.out) < 0 ? -1 : run(shape[0] * shape[1] * shape[2], convolution, &args);
+    py_array *out = py_rows_result(&c->rows, values[C_out], 3, shape, &dtype);
+    return !out || conv_view(out, "out", &args.out) < 0
+               ? -1
+               : py_rows_run(shape[0] * shape[1] * shape[2], convolution, &args);
 }
 
 /* ---------------------------------------------------------------------------------------------------- functions -- */
 
-/* Returns (out, state), of the kind of like; or NULL with an exception. */
-static PyObject *finish(call *c, PyObject *like, const PyObject *given_out, const PyObject *given_state, int status) {
-    const py_source source = c->array_count > 0 ? c->arrays[0].source : (py_source){0};
-    for (int i = 0; i < c->array_count; i++)
-        py_array_close(&c->arrays[i]);
-    for (int i = 0; i < c->number_count; i++)
-        free(c->numbers[i]);
-    if (status < 0) {
-        Py_XDECREF(c->out);
-        Py_XDECREF(c->state);
-        return NULL;
-    }
-    PyObject *out = given_out ? c->out : py_array_finish(like, source, c->out),
-             *state = given_state ? c->state : py_array_finish(like, source, c->state), *both = PyTuple_New(2);
-    if (!both) {
-        Py_XDECREF(out);
-        Py_XDECREF(state);
-        return NULL;
-    }
-    PyTuple_SetItem(both, 0, out);
-    PyTuple_SetItem(both, 1, state);
-    return both;
-}
-
+/* Returns (out, state), of the kind of the first argument; or NULL with an exception. */
 static PyObject *call_with(PyObject *module, const py_signature *signature, PyObject *const *args, Py_ssize_t count,
                            PyObject *keywords, int (*function_of)(call *, PyObject **), int out, int state_out) {
     PyObject *values[D_COUNT] = {NULL};
-    call c = {.core = py_core_of(module)};
-    if (py_parse(c.core, signature, args, count, keywords, values) < 0)
+    call c = {.layout = NULL, .state = NULL};
+    py_rows_begin(&c.rows, py_core_of(module));
+    if (py_parse(c.rows.core, signature, args, count, keywords, values) < 0)
         return NULL;
     fovea_states_init(&c.states);
     const int status = function_of(&c, values);
-    return finish(&c, values[0], values[out], values[state_out], status);
+    const py_source source = c.rows.array_count > 0 ? c.rows.arrays[0].source : (py_source){0};
+    PyObject *made = py_rows_end(&c.rows, values[0], values[out] != NULL, status), *state = c.state;
+    if (made && !values[state_out])
+        state = py_array_finish(values[0], source, state);
+    PyObject *both = made && state ? PyTuple_Pack(2, made, state) : NULL;
+    Py_XDECREF(made);
+    Py_XDECREF(state);
+    return both;
 }
 
 PyObject *py_gated_delta_rule(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
