@@ -10,12 +10,12 @@
 #include "fovea/fovea.h"
 #include "peak/read_speed.h"
 #include "progress.h"
+#include "stopwatch.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { ROUNDS = 5, PASSES = 3, KEY_HEADS = 8, QUERY_HEADS = 32, CHANNELS = 128, FEATURES = 4096, CALLS = 4096 };
 
@@ -39,12 +39,6 @@ static void *must_get(int64_t bytes) {
     void *memory = fv_allocate_pages((size_t)bytes);
     require(memory != NULL, "no memory; --megabytes says how much is read");
     return memory;
-}
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* ------------------------------------------------------------------------------------------------- description -- */
@@ -122,10 +116,10 @@ static double read_speed(const fv_nodes *nodes, int node, int threads, const cha
     for (int i = 0; i < threads; i++)
         require(pthread_create(&thread[i], NULL, read_share, &r) == 0, "the system gives no more threads");
     for (int i = 0; i < PASSES; i++) {
-        const double begin = now();
+        const double begin = stopwatch(CLOCK_MONOTONIC);
         pthread_barrier_wait(&r.step);
         pthread_barrier_wait(&r.step);
-        best = fv_max(best, (double)(r.bytes * threads) / (now() - begin));
+        best = fv_max(best, (double)(r.bytes * threads) / (stopwatch(CLOCK_MONOTONIC) - begin));
     }
     for (int i = 0; i < threads; i++)
         pthread_join(thread[i], NULL);
@@ -192,13 +186,13 @@ static double median(timing *t) {
 /* At least two calls, the first of which is not timed. */
 static void repeat(timing *t, double seconds, fovea_status (*call)(void *arg), void *arg) {
     must(call(arg));
-    const double end = now() + seconds;
+    const double end = stopwatch(CLOCK_MONOTONIC) + seconds;
     do {
-        const double begin = now();
+        const double begin = stopwatch(CLOCK_MONOTONIC);
         must(call(arg));
         if (t->count < CALLS)
-            t->seconds[t->count++] = now() - begin;
-    } while (now() < end);
+            t->seconds[t->count++] = stopwatch(CLOCK_MONOTONIC) - begin;
+    } while (stopwatch(CLOCK_MONOTONIC) < end);
 }
 
 static void fill(float *numbers, int64_t count) {
