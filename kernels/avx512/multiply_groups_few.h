@@ -6,31 +6,17 @@
  * Bound: memory, with few rows; else the products. Operations for each vector of a group of 32 steps of i4g and R rows,
  * with VPDPBUSD: 12 for its words, and for each row 16 products and 5 at the end, more with zeros or minimums. */
 #include "body/groups_few.h"
+#include "body/prefetch_ahead.h"
 
 #include FV_GROUPS
 
-#define FEW_INLINE static inline __attribute__((always_inline))
-
 enum {
-    AHEAD = 8192,
-    ROWS = STEPS * BITS / 32,
-    LINE_BYTES = 64,
-    MOST_ROWS = 4,
-    MOST_VECTORS = 4
-}; /* ROWS of words hold STEPS */
+    ROWS = STEPS * BITS / 32, /* of words, which hold STEPS */
+    AHEAD = 2048              /* floats: what is read is fetched so far before */
+};
 
 /* Vectors of columns at once. */
 #define FEW_VECTORS(rows) ((rows) == 1 ? V_OF_1 : V_OF_4)
-
-/* Hides these numbers from the compiler, which would else keep a pointer to each row and compute the next ones by
- * multiplication: more than the registers hold. */
-FEW_INLINE void few_opaque(const uint32_t **b, const char **x, uintptr_t *fetch, int64_t *lda) {
-    __asm__("" : "+r"(*b), "+r"(*x), "+r"(*fetch), "+r"(*lda));
-}
-
-FEW_INLINE const fv_group_row *few_row(const char *x, int64_t stride, int row) {
-    return (const fv_group_row *)(const void *)(x + row * stride);
-}
 
 /* Reads lines into the first-level cache in the order of memory, in which memory is read fastest: what needs them later
  * would find them missing behind what is read by then. */
@@ -174,7 +160,7 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
                  steps -= 16, x += FV_GROUP_WORDS * sizeof *p->a) {
                 v_words lines[GROUP_LINES][MOST_VECTORS], w[MOST_VECTORS][4];
                 if (p->once) {
-                    __builtin_prefetch((const char *)b + AHEAD, 0, 2);
+                    __builtin_prefetch(fv_ahead((const float *)b, AHEAD), 0, 2);
                 } else if (half == 0) {
                     if (BITS == 4) /* keys of int4, too */
 #pragma GCC unroll 8

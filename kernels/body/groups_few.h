@@ -41,4 +41,18 @@ typedef struct fv_groups_few {
 void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
                        const fv_epilogue *epilogue, const fv_prefetch *prefetch);
 
+#define FEW_INLINE static inline __attribute__((always_inline))
+
+enum { LINE_BYTES = 64, MOST_ROWS = 4, MOST_VECTORS = 4 };
+
+/* Hides these numbers from the compiler, which would else keep a pointer to each row and compute the next ones by
+ * multiplication: more than the registers hold. */
+FEW_INLINE void few_opaque(const uint32_t **b, const char **x, uintptr_t *fetch, int64_t *lda) {
+    __asm__("" : "+r"(*b), "+r"(*x), "+r"(*fetch), "+r"(*lda));
+}
+
+FEW_INLINE const fv_group_row *few_row(const char *x, int64_t stride, int row) {
+    return (const fv_group_row *)(const void *)(x + row * stride);
+}
+
 #endif

@@ -9,22 +9,10 @@
 
 #include FV_GROUPS
 
-#define FEW_INLINE static inline __attribute__((always_inline))
-
-enum { ROWS = STEPS * BITS / 32, LINE_BYTES = 64, MOST_ROWS = 4, MOST_VECTORS = 4 }; /* ROWS of words hold STEPS */
+enum { ROWS = STEPS * BITS / 32 }; /* of words, which hold STEPS */
 
 /* Vectors of columns at once. */
 #define FEW_VECTORS(rows) ((rows) == 1 ? V_OF_1 : V_OF_4)
-
-/* Hides these numbers from the compiler, which would else keep a pointer to each row and compute the next ones by
- * multiplication: more than the registers hold. */
-FEW_INLINE void few_opaque(const uint32_t **b, const char **x, uintptr_t *fetch, int64_t *lda) {
-    __asm__("" : "+r"(*b), "+r"(*x), "+r"(*fetch), "+r"(*lda));
-}
-
-FEW_INLINE const fv_group_row *few_row(const char *x, int64_t stride, int row) {
-    return (const fv_group_row *)(const void *)(x + row * stride);
-}
 
 /* Sums of a group start from the part that zeros subtract, times the sums of its X. */
 FEW_INLINE void few_begin(const fv_groups_block *p, const char *x, int64_t lda, const float *zeros, const int rows,
