@@ -1,5 +1,5 @@
-/* Operations of the kernel list, as fovea-bench measures them. m, n and k are rows, columns and channels, as kernels.h has
- * them. */
+/* Operations of the kernel list, as fovea-bench measures them. m, n and k are rows, columns and channels, as kernels.h
+ * has them. */
 #ifndef BENCH_KERNEL_OPERATIONS_H
 #define BENCH_KERNEL_OPERATIONS_H
 
