@@ -3,35 +3,9 @@
  * inputs are tried as they are, and then with the right one.
  *
  *      fuzz-cache --make-seeds FOLDER    writes a few sound sequences to begin with */
-#include "core/core.h"
-#include "fovea/fovea.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerInitialize(int *argc, char ***argv);
+#include "saved.h"
 
 enum { LAYERS = 2, DIM = 4, PAGES = 12 };
-
-static void require(int ok, const char *what) {
-    if (!ok) {
-        fprintf(stderr, "%s: %s\n", what, fovea_error_detail());
-        abort();
-    }
-}
-
-static fovea_context *context(void) {
-    static fovea_context *ctx;
-    fovea_context_options options;
-    fovea_context_options_init(&options);
-    options.threads = 1;
-    options.tuning_file = "";
-    if (!ctx)
-        require(fovea_context_create(&options, &ctx) == FOVEA_OK, "no context");
-    return ctx;
-}
 
 static fovea_kv_cache *make(fovea_dtype dtype) {
     static const int64_t windows[LAYERS] = {-1, 300};
@@ -120,25 +94,8 @@ static void try(const uint8_t *data, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    uint64_t hash;
-    try(data, size);
-    if (size < sizeof hash)
-        return 0;
-    uint8_t *sealed = malloc(size);
-    require(sealed != NULL, "no memory");
-    memcpy(sealed, data, size);
-    hash = fv_hash(FV_HASH_BEGIN, (const char *)sealed, size - sizeof hash);
-    memcpy(sealed + size - sizeof hash, &hash, sizeof hash);
-    try(sealed, size);
-    free(sealed);
+    try_sealed(try, data, size);
     return 0;
-}
-
-static void write_seed(const char *folder, int number, const void *data, size_t size) {
-    char path[512];
-    snprintf(path, sizeof path, "%s/%d", folder, number);
-    FILE *file = fopen(path, "wb");
-    require(file && fwrite(data, 1, size, file) == size && fclose(file) == 0, "a seed cannot be written");
 }
 
 /* Layers of 2^31 positions, all evicted: an empty sequence that says so. */

@@ -3,35 +3,9 @@
  * tried as they are, and then with the right one.
  *
  *      fuzz-states --make-seeds FOLDER    writes a few sound sequences to begin with */
-#include "core/core.h"
-#include "fovea/fovea.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int LLVMFuzzerInitialize(int *argc, char ***argv);
+#include "saved.h"
 
 enum { STATES = 2, CHANNELS = 3, TAPS = 3, SLOTS = 3, MOST = 64 };
-
-static void require(int ok, const char *what) {
-    if (!ok) {
-        fprintf(stderr, "%s: %s\n", what, fovea_error_detail());
-        abort();
-    }
-}
-
-static fovea_context *context(void) {
-    static fovea_context *ctx;
-    fovea_context_options options;
-    fovea_context_options_init(&options);
-    options.threads = 1;
-    options.tuning_file = "";
-    if (!ctx)
-        require(fovea_context_create(&options, &ctx) == FOVEA_OK, "no context");
-    return ctx;
-}
 
 static fovea_state_cache *make(void) {
     static const int64_t floats[STATES] = {(TAPS - 1) * CHANNELS, (TAPS - 1) * CHANNELS};
@@ -88,17 +62,7 @@ static void try(const uint8_t *data, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    uint64_t hash;
-    try(data, size);
-    if (size < sizeof hash)
-        return 0;
-    uint8_t *sealed = malloc(size);
-    require(sealed != NULL, "no memory");
-    memcpy(sealed, data, size);
-    hash = fv_hash(FV_HASH_BEGIN, (const char *)sealed, size - sizeof hash);
-    memcpy(sealed + size - sizeof hash, &hash, sizeof hash);
-    try(sealed, size);
-    free(sealed);
+    try_sealed(try, data, size);
     return 0;
 }
 
@@ -109,16 +73,14 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     for (int i = 0; i < 5; i++) {
         fovea_state_cache *cache = make();
         int64_t sequence;
-        char data[4096], path[512];
+        char data[4096];
         size_t size;
         require(fovea_state_cache_add(cache, &sequence) == FOVEA_OK, "no sequence");
         for (int64_t state = 0; state < STATES; state++)
             if (lengths[i] > 0)
                 carry_on(cache, state, sequence, lengths[i]);
         require(fovea_state_cache_save(cache, sequence, data, sizeof data, &size) == FOVEA_OK, "save");
-        snprintf(path, sizeof path, "%s/%d", (*argv)[2], i);
-        FILE *file = fopen(path, "wb");
-        require(file && fwrite(data, 1, size, file) == size && fclose(file) == 0, "a seed cannot be written");
+        write_seed((*argv)[2], i, data, size);
         fovea_state_cache_destroy(cache);
     }
     exit(0);
