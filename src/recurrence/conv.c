@@ -68,7 +68,7 @@ static fovea_status read(const fovea_context *ctx, const fovea_conv_args *given,
         c->sequences.given.before.data = c->sequences.given.after.data = NULL;
         c->sequences.given.cache = NULL;
     }
-    const double work = (double)c->sequences.count * (double)c->sequences.most * (double)c->channels;
+    const double work = c->sequences.all * (double)c->channels;
     c->blocks = fv_ceil_div(c->channels, BLOCK);
     c->units = c->sequences.count * c->blocks;
     c->tasks =

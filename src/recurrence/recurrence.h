@@ -17,7 +17,7 @@ typedef struct fv_sequences {
     fovea_states given;
     int64_t count, heads, rows, columns; /* of states */
     int64_t tokens;                      /* of the token axis */
-    int64_t most;                        /* of a sequence */
+    double all; /* tokens of all the batch. Workspaces depend on it, so it does not on what cu_seqlens holds */
 } fv_sequences;
 
 /* The floats, or elements of 16 bits, of one head of one state. */

@@ -40,7 +40,7 @@ typedef struct chunk {
 static bool direct(const fovea_tensor *t) { return t->dtype == FOVEA_DTYPE_F32 && t->shape[3] % COLUMNS == 0; }
 
 static room layout(const fv_rule *rule, int64_t queries, int64_t width) {
-    const int64_t k_dim = rule->k->shape[3], n = fv_min(FV_RULE_TOKENS, rule->sequences.most), size = sizeof(float);
+    const int64_t k_dim = rule->k->shape[3], n = fv_min(FV_RULE_TOKENS, rule->sequences.tokens), size = sizeof(float);
     room r = {0};
     r.tiles = fv_reserve(&r.bytes, width * k_dim, size);
     r.k = fv_reserve(&r.bytes, n * k_dim, size);
@@ -69,7 +69,7 @@ static void divide(const fv_rule *rule, execution *e) {
     e->queries = fv_max(rule->q->shape[1] / e->heads, 1);
     e->splits = fv_min(e->blocks, fv_max(fv_ceil_div(4 * threads, fv_max(pairs, 1)), 1));
     e->units = pairs * e->splits;
-    const double work = (double)pairs * (double)rule->sequences.most * (double)e->k_dim * (double)e->width;
+    const double work = rule->sequences.all * (double)e->heads * (double)e->k_dim * (double)e->width;
     e->tasks = work < TASK_ELEMENTS ? 1 : fv_min((int64_t)fmin(work / TASK_ELEMENTS, (double)e->units), threads);
     e->room = layout(rule, e->queries, e->width);
 }
@@ -318,7 +318,7 @@ static void run_task(void *arg, int64_t task) {
     char *base = e->base + task * e->room.bytes;
     if (!direct(e->rule->v)) /* columns past the last are computed, too */
         memset(place(base, e->room.v), 0,
-               (size_t)(fv_min(FV_RULE_TOKENS, e->rule->sequences.most) * e->width) * sizeof(float));
+               (size_t)(fv_min(FV_RULE_TOKENS, e->rule->sequences.tokens) * e->width) * sizeof(float));
     for (int64_t unit, end; (unit = fv_claim(&e->next, e->units, e->tasks, &end)) < end;)
         for (; unit < end; unit++)
             run_unit(e, unit, base);

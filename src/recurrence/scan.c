@@ -28,7 +28,7 @@ typedef struct scan {
 enum { PART_STATE, PART_A, PART_B, PART_C, PART_X, PART_DT, PART_O, PART_Z, PART_SKIP, PART_SPARE, PARTS };
 
 static int64_t place(const scan *s, int part) {
-    const int64_t rows = s->sequences.rows, n = fv_max(fv_min(FV_RULE_TOKENS, s->sequences.most), 1);
+    const int64_t rows = s->sequences.rows, n = fv_max(fv_min(FV_RULE_TOKENS, s->sequences.tokens), 1);
     const int64_t sizes[PARTS] = {rows * COLUMNS, rows * COLUMNS, n * rows,    n * rows, n * COLUMNS,
                                   n * COLUMNS,    n * COLUMNS,    n * COLUMNS, COLUMNS,  rows * COLUMNS};
     int64_t bytes = 0;
@@ -55,8 +55,8 @@ static fovea_status check_sizes(const fovea_scan_args *a) {
 }
 
 static void divide(scan *s) {
-    const double work = (double)s->sequences.count * (double)s->sequences.most * (double)s->sequences.heads *
-                        (double)s->sequences.columns * (double)s->sequences.rows;
+    const double work =
+        s->sequences.all * (double)s->sequences.heads * (double)s->sequences.columns * (double)s->sequences.rows;
     s->blocks = fv_ceil_div(s->sequences.columns, COLUMNS);
     s->units = s->sequences.count * s->sequences.heads * s->blocks;
     s->tasks =

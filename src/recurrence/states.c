@@ -24,7 +24,7 @@ static fovea_status check_offsets(const int64_t *offsets, int64_t count, int64_t
 }
 
 fovea_status fv_sequences_read(const fovea_states *given, int64_t batch, int64_t tokens, fv_sequences *s) {
-    *s = (fv_sequences){.count = batch, .tokens = tokens, .most = tokens};
+    *s = (fv_sequences){.count = batch, .tokens = tokens, .all = (double)batch * (double)tokens};
     fovea_states_init(&s->given);
     if (!given)
         return FOVEA_OK;
@@ -50,11 +50,7 @@ fovea_status fv_sequences_read(const fovea_states *given, int64_t batch, int64_t
         return fv_fail(FOVEA_ERROR_SHAPE, "cu_seqlens of %lld sequences needs a batch of 1, not %lld",
                        (long long)g->sequences, (long long)batch);
     s->count = g->sequences;
-    status = check_offsets(g->cu_seqlens, s->count, tokens);
-    s->most = 0;
-    for (int64_t i = 0; status == FOVEA_OK && i < s->count; i++)
-        s->most = fv_max(s->most, g->cu_seqlens[i + 1] - g->cu_seqlens[i]);
-    return status;
+    return check_offsets(g->cu_seqlens, s->count, tokens);
 }
 
 static fovea_status check_state(const fv_sequences *s, const char *name, const fovea_tensor *t, int64_t slots,

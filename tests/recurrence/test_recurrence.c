@@ -182,12 +182,10 @@ static void check_chunks(const fovea_context *ctx, const recurrence_case *c, con
     free(out);
 }
 
-/* All tokens as one axis, where sequences begin at cu_seqlens. */
+/* All tokens as one axis, where sequences begin at cu_seqlens. A workspace asked for with other offsets is enough. */
 static void check_packed(const fovea_context *ctx, const recurrence_case *given, const result *want) {
     recurrence_case c = *given;
-    int64_t offsets[4];
-    for (int64_t b = 0; b <= c.batch; b++)
-        offsets[b] = b * c.tokens;
+    int64_t offsets[4] = {0};
     for (int64_t b = 0; b < c.batch; b++)
         if (want->lens[b] != c.tokens)
             return;
@@ -200,10 +198,16 @@ static void check_packed(const fovea_context *ctx, const recurrence_case *given,
     states.cu_seqlens = offsets;
     states.sequences = c.batch;
     states.before = state_tensor(&c, c.state, FOVEA_DTYPE_F32, c.batch, FOVEA_STATE_ROWS);
+    const int64_t tokens = c.batch * c.tokens;
+    guard *workspace = guard_alloc("workspace", recurrence_workspace(ctx, &c, -1, 0, tokens, &states), GUARD_END);
+    for (int64_t b = 0; b <= c.batch; b++)
+        offsets[b] = b * c.tokens;
     char *out = must_alloc(recurrence_bytes(&c) + 1, 1);
-    test_check(recurrence_call(ctx, &c, -1, 0, c.batch * c.tokens, out_tensor(&c, out), &states, NULL, 0) == FOVEA_OK,
+    test_check(recurrence_call(ctx, &c, -1, 0, tokens, out_tensor(&c, out), &states, workspace->data,
+                               workspace->size) == FOVEA_OK,
                "%s: %s", c.title, fovea_error_detail());
     same_out(given, want, out, "packed");
+    guard_free(workspace);
     free(out);
 }
 
