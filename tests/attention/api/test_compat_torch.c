@@ -162,6 +162,7 @@ static void mha(const fovea_context *ctx, const mha_case *c) {
             }
         for (int64_t row = 0; row < BATCH * QUERIES; row++) /* a sink has no column */
             compare(mean + row * kv_len, want + row * (kv_len + c->sink), kv_len, c->name);
+        fovea_mha_destroy(layer);
     }
     float *all[] = {in_bias, in_weight, out_bias, out_weight, bias_k, bias_v, x[0],
                     x[1],    x[2],      y[0],     y[1],       y[2],   out,    weights};
