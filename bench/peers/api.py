@@ -47,9 +47,8 @@ class Library:
         self.c.fovea_attention_plan_workspace_size.restype = ctypes.c_size_t
         self.c.fovea_attention_plan_workspace_size.argtypes = [ctypes.c_void_p]
         self.c.fovea_attention_plan_describe.restype = ctypes.c_size_t
-        for name in ("linear", "mha"):
-            function = getattr(self.c, f"fovea_{name}_workspace_size")
-            function.restype, function.argtypes = ctypes.c_size_t, [ctypes.c_void_p]
+        self.c.fovea_linear_apply_workspace_size.restype = ctypes.c_size_t
+        self.c.fovea_mha_workspace_size.restype, self.c.fovea_mha_workspace_size.argtypes = ctypes.c_size_t, [ctypes.c_void_p]
         self.module.peers_peak.restype = ctypes.c_double
         self.module.peers_peak.argtypes = [ctypes.c_int, I64]
 
@@ -93,10 +92,10 @@ class Context:
         options = new(library.c, "context_options")
         options.isa, options.threads = structs.constant(f"ISA_{tier}"), threads
         library.check(library.c.fovea_context_create(ctypes.byref(options), ctypes.byref(self.handle)))
-        info = new(library.c, "info")
-        library.check(library.c.fovea_context_info(self.handle, ctypes.byref(info)))
-        self.isa = library.c.fovea_isa_name(info.isa).decode()
-        self.threads = info.threads
+        facts = new(library.c, "context_facts")
+        library.check(library.c.fovea_context_info(self.handle, ctypes.byref(facts)))
+        self.isa = library.c.fovea_isa_name(facts.isa).decode()
+        self.threads = facts.threads
 
     def attention_plan(self, q, k, v, out, causal=False, window_left=-1, softcap=0.0, mask=None, bias=None, relative=None,
                        sinks=None, lengths=(), key_sums=None, dtype="f32", arithmetic="exact"):
@@ -145,7 +144,8 @@ class Context:
         """Attention to keys and values in a cache, likewise."""
         c, plan, cache = self.library.c, ctypes.c_void_p(), ctypes.c_void_p()
         check, batch, page_keys = self.library.check, len(q), structs.constant("KV_PAGE_KEYS")
-        described, append, desc, args = (new(c, name) for name in ("kv_cache_desc", "kv_append", "attention_desc", "attention_args"))
+        described, append, desc, args = (
+            new(c, "kv_cache_desc"), new(c, "kv_append_args"), new(c, "attention_desc"), new(c, "attention_args"))
         _, described.kv_heads, keys, described.head_dim = k.shape
         described.value_dim, described.k_dtype, described.v_dtype = v.shape[3], dtype_of(dtype), dtype_of(dtype)
         described.max_pages = batch * -(-keys // page_keys)
@@ -161,22 +161,24 @@ class Context:
         check(c.fovea_attention_plan_create(self.handle, ctypes.byref(desc), ctypes.byref(plan)))
         args.q, args.out, args.cache = tensor(q, dtype), tensor(out, dtype), cache
         args.cache_sequences = ctypes.addressof(sequences)
-        execute = self._call("attention_plan", plan, args, (q, out, sequences), c.fovea_attention_execute)
+        execute = self._call(c.fovea_attention_execute, c.fovea_attention_plan_workspace_size(plan), (plan,), args, (q, out, sequences))
         weakref.finalize(execute, lambda: (c.fovea_attention_plan_destroy(plan), c.fovea_kv_cache_destroy(cache)))
         return execute
 
-    def _call(self, kind, handle, args, owned, function=None):
-        """A function without arguments that executes a linear map or a layer; it keeps all that it needs alive."""
-        size = getattr(self.library.c, f"fovea_{kind}_workspace_size")(handle)
-        workspace = np.empty(max(size, 1), np.uint8)
-        arguments = (handle, ctypes.byref(args), ctypes.c_void_p(workspace.ctypes.data), ctypes.c_size_t(size))
-        function = function or getattr(self.library.c, f"fovea_{kind}_execute")
+    def _call(self, function, workspace_size, handles, args, owned):
+        """A function without arguments that executes a plan, a linear map or a layer; it keeps all that it needs alive."""
+        workspace = np.empty(max(workspace_size, 1), np.uint8)
+        arguments = (*handles, ctypes.byref(args), ctypes.c_void_p(workspace.ctypes.data), ctypes.c_size_t(workspace_size))
 
         def execute(execute=function, arguments=arguments, owned=(self, workspace, args, owned)):
             return execute(*arguments)
 
         self.library.check(execute())
         return execute
+
+    def _apply(self, handle, args, owned):
+        c, handles = self.library.c, (self.handle, handle)
+        return self._call(c.fovea_linear_apply, c.fovea_linear_apply_workspace_size(*handles), handles, args, owned)
 
     def linear(self, x, w, b, out, dtype="f32", arithmetic="exact"):
         c, handle = self.library.c, ctypes.c_void_p()
@@ -187,7 +189,7 @@ class Context:
         self.library.check(c.fovea_linear_create(self.handle, ctypes.byref(desc), ctypes.byref(handle)))
         y = tensor(out[None, None], dtype)
         args.x, args.y = tensor(x[None, None], dtype), ctypes.addressof(y)
-        return self._call("linear", handle, args, (x, out, y))
+        return self._apply(handle, args, (x, out, y))
 
     def quantized(self, x, weights, out, arithmetic="default"):
         """A linear map of quantized weights (bench/quantized/weights.py): a function that executes it, and its bytes."""
@@ -206,12 +208,12 @@ class Context:
         y = tensor(out[None, None])
         args.x, args.y = tensor(x[None, None]), ctypes.addressof(y)
         c.fovea_linear_weight_bytes.restype = ctypes.c_size_t
-        return self._call("linear", handle, args, (x, out, y)), c.fovea_linear_weight_bytes(handle)
+        return self._apply(handle, args, (x, out, y)), c.fovea_linear_weight_bytes(handle)
 
     def layer(self, x, w, b, wo, bo, out, heads, dtype="f32", arithmetic="exact"):
         """Self-attention with a fused weight [3 d, d]."""
         c, handle, (batch, tokens, d) = self.library.c, ctypes.c_void_p(), x.shape
-        desc, shape, weights, args = (new(c, name) for name in ("mha_desc", "attention_desc", "mha_weights", "attention_args"))
+        desc, shape, weights, args = new(c, "mha_desc"), new(c, "attention_desc"), new(c, "mha_weights"), new(c, "attention_args")
         desc.form, desc.q_features, desc.out_features, desc.biases = structs.constant("MHA_FUSED"), d, d, 1
         shape.dtype, shape.arithmetic = dtype_of(dtype), structs.constant(f"ARITHMETIC_{arithmetic}")
         desc.attention = ctypes.addressof(shape)
@@ -221,4 +223,4 @@ class Context:
         weights.fused, weights.fused_bias, weights.o, weights.o_bias = matrix(w, dtype), b.ctypes.data, matrix(wo, dtype), bo.ctypes.data
         self.library.check(c.fovea_mha_create(self.handle, ctypes.byref(desc), ctypes.byref(weights), ctypes.byref(handle)))
         args.q, args.out = tensor(x[:, None], dtype), tensor(out[:, None], dtype)
-        return self._call("mha", handle, args, (x, out))
+        return self._call(c.fovea_mha_execute, c.fovea_mha_workspace_size(handle), (handle,), args, (x, out))

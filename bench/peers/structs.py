@@ -1,7 +1,8 @@
 """The structs of Fovea's headers as ctypes has them, read from the headers: of("attention_desc"); and numbers of theirs:
 constant("dtype_f32"). Pointers are addresses, enumerations are ints, a field named like a word of Python has a _ behind it.
 
-structs.py CC INCLUDE compares them with what the compiler makes of the headers: the places of all fields, and sizes."""
+structs.py CC INCLUDE compares them with what the compiler makes of the headers: the places of all fields, and sizes. It
+refuses names of functions, structs and numbers in this folder that the headers lack."""
 
 import ctypes
 import functools
@@ -58,6 +59,15 @@ def of(name):
     return type(name, (ctypes.Structure,), {"_fields_": found})
 
 
+def unknown():
+    """What the programs of this folder call or make and the headers do not declare."""
+    programs = "\n".join(path.read_text() for path in pathlib.Path(__file__).parent.glob("*.py"))
+    yield from (name for name in set(re.findall(r"\bc\.(fovea_\w+)", programs)) if not re.search(rf"\b{name}\(", text()))
+    yield from (name for name in set(re.findall(r'\bnew\(\w[\w.]*, "(\w+)"\)', programs)) if name not in declared()[0])
+    numbers = set(re.findall(r'\bconstant\("(\w+)"\)', programs))
+    yield from (name for name in numbers if not re.search(rf"\bFOVEA_{name.upper()}(?: =)? \d", text()))
+
+
 def compare(compiler, include):
     global INCLUDE
     INCLUDE = pathlib.Path(include)
@@ -71,6 +81,8 @@ def compare(compiler, include):
         source = pathlib.Path(folder, "structs.c")
         source.write_text("\n".join(asserts) + "\n")
         subprocess.run([compiler, "-std=c11", f"-I{include}", "-fsyntax-only", source], check=True)
+    if missing := sorted(unknown()):
+        sys.exit(f"not in the headers: {', '.join(missing)}")
     print(f"{len(declared()[0])} structs, {len(asserts) - 2} places")
 
 
