@@ -45,6 +45,10 @@ class Ways(unittest.TestCase):
                 one.ask(do)
         with self.assertRaisesRegex(RuntimeError, "its process ended"):
             one.ask("add", second=2)
+        one.start_again()
+        self.assertEqual(one.ask("add", second=3), 4)
+        one.start_again()  # only where it ended
+        self.assertEqual(one.ask("add", second=4), 5)
         one.close()
 
     def test_skipped(self):

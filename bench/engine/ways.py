@@ -19,22 +19,33 @@ class Way:
     def __init__(self, name, script, start, python=sys.executable, environment=None):
         if not python or not shutil.which(python):
             raise RuntimeError("it is not installed")
-        self.name = name
-        self.process = subprocess.Popen([str(python), str(script)], env={**os.environ, **(environment or {})},
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.name, self.command, self.first = name, [str(python), str(script)], start
+        self.environment = {**os.environ, **(environment or {})}
+        self.start()
+
+    def start(self):
+        self.ended = False
+        self.process = subprocess.Popen(self.command, env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
-            self.version = self.ask("start", **start)
+            self.version = self.ask("start", **self.first)
         except RuntimeError:
             self.close()
             raise
 
+    def start_again(self):
+        """Where its process ended: a library that crashes in one case may take part in the next."""
+        if self.ended:
+            self.close()
+            self.start()
+
     def ask(self, do, **arguments):
-        try:
+        line = ""
+        with contextlib.suppress(OSError):
             self.process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
             self.process.stdin.flush()
-            answer = json.loads(self.process.stdout.readline() or '{"failed": "its process ended"}')
-        except OSError:
-            answer = {"failed": "its process ended"}
+            line = self.process.stdout.readline()
+        self.ended = not line
+        answer = json.loads(line or '{"failed": "its process ended"}')
         if "failed" in answer:
             raise RuntimeError(answer["failed"])
         return answer["answer"]

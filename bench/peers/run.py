@@ -74,6 +74,7 @@ def measure(case, ways, rounds):
             found = way.ask("choose", title=case.title)
         except RuntimeError as problem:  # what failed in its process
             found = {"label": None, "notes": [f"{name}: {problem}"]}
+            way.start_again()
         notes += found["notes"]
         if found["label"]:
             forms[name] = found

@@ -60,7 +60,7 @@ def of(name):
 
 
 def unknown():
-    """What the programs of this folder call or make and the headers do not declare."""
+    """Names that the programs of this folder call or make, and the headers do not declare."""
     programs = "\n".join(path.read_text() for path in pathlib.Path(__file__).parent.glob("*.py"))
     yield from (name for name in set(re.findall(r"\bc\.(fovea_\w+)", programs)) if not re.search(rf"\b{name}\(", text()))
     yield from (name for name in set(re.findall(r'\bnew\(\w[\w.]*, "(\w+)"\)', programs)) if name not in declared()[0])
