@@ -1,7 +1,5 @@
-"""The picture of the README, docs/pictures/speed.svg: how many times as fast as the fastest other library
-Fovea is, in the cases below, with its CPU and date. They are measured one after the other, by
-bench/peers.sh --only CASE --update --output DIR; DIR/.../peers.json is then docs/pictures/speed.json.
-pages.py draws it."""
+"""The picture of the README, docs/pictures/speed.svg: how many times as fast as the fastest other library Fovea is, in the cases below,
+by the newest page of docs/peers. pages.py draws it."""
 
 import report
 
