@@ -24,9 +24,9 @@ set(FOVEA_GOLDEN_TESTS context golden promise)
 set(FOVEA_KERNEL_TESTS
     activation arithmetic arithmetic_linear arrays attention_sources cache_int4 cache_int8 check check.flush-to-zero check.tiles
     exp fp_modes product_work golden half_attention half_linear half_linear_pairs half_mha linear linear_gated
-    linear_int8 encoder linear_parts log mha_cache norm pairs_guard promise recurrence reference rope split_kv tanh types)
+    experts linear_int8 encoder linear_parts log mha_cache norm pairs_guard promise recurrence reference rope split_kv tanh types)
 set(FOVEA_THREAD_TESTS
-    arrays cache_threads context linear masks merge mha_reuse recurrence state threads_backend threads_callers threads_cancel
+    arrays cache_threads context experts linear masks merge mha_reuse recurrence state threads_backend threads_callers threads_cancel
     threads_fork threads_parallel_for threads_pool example-decode example-planned generate-decoder embed-encoder)
 
 # Label "hosts": patterns of tests that depend on their surroundings, which cmake/test.sh hosts changes: threads, the

@@ -17,7 +17,7 @@ set(tower
     "cache"
     "quantization"
     "attention encoder linear norm recurrence"
-    "mha")
+    "mha experts")
 
 # From the ground up, after the headers of their folder.
 set(rooms

@@ -71,6 +71,15 @@
  *   length 1    x / max(sqrt(sum of x * x), 1e-12), the sum by lanes and tree as l, acc = acc + x * x; where that sum
  *               is not below FLT_MAX, all of that with x * f, as in norms, in place of x
  *
+ * and of experts (routers of transformers' modeling files, llama.cpp's build_moe_ffn), each operation rounded:
+ *   softmax     e = exp(x - max), the sum a chain over the experts ascending, e / sum; sigmoid as above
+ *   by          score + bias where there is one; the greatest are chosen, of equal ones the first. A group's score is
+ *               its greatest, or the sum of its two greatest
+ *   weight      score / (sum + eps), or / max(sum, eps), the sum a chain over those that are chosen, the best first;
+ *               then * scale; NaN -> 0x7fc00000
+ *   clamped     g = min(g, limit), u = min(max(u, -limit), limit), g * sigmoid(alpha * g) * (u + offset) (gpt-oss)
+ *   y           chain over the experts of a row ascending: acc = acc + weight * y, acc = +0; then NaN -> 0x7fc00000
+ *
  * c > 0, and rounding keeps order: the maximum of c * acc is c times the maximum of acc. So maxima that come with the
  * product serve, and c is multiplied where scores are first read (softmax, add_mask or weights), without a pass.
  * The sign of a maximum that is zero is left open: nothing that leaves the library depends on it.

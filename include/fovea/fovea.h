@@ -35,10 +35,10 @@
  *   - _destroy functions and the _init functions of structs ignore NULL. For an object that is NULL, _workspace_size
  *     and _state_size return 0, and _describe says so.
  *
- * Memory: attention, linear maps, layers and norms take a workspace as arguments behind all others, of at least the
- * bytes that a _workspace_size function tells. With NULL and size 0 they allocate for the call. Other functions that
- * compute allocate nothing, but for fovea_quantize() and fovea_dequantize(), which allocate for the call, and
- * fovea_sdpa_f32(), which keeps its workspace. Creating objects and changing a cache's sequences allocate.
+ * Memory: attention, linear maps, experts, layers and norms take a workspace as arguments behind all others, of at
+ * least the bytes that a _workspace_size function tells. With NULL and size 0 they allocate for the call. Other
+ * functions that compute allocate nothing, but for fovea_quantize() and fovea_dequantize(), which allocate for the
+ * call, and fovea_sdpa_f32(), which keeps its workspace. Creating objects and changing a cache's sequences allocate.
  *
  * Tuning: the program fovea-tune measures a machine and writes a tuning file, which contexts load.
  *
@@ -55,6 +55,7 @@
 #include "compat.h"
 #include "context.h"
 #include "encoder.h"
+#include "experts.h"
 #include "linear.h"
 #include "mask.h"
 #include "mha.h"

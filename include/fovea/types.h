@@ -99,7 +99,11 @@ typedef enum fovea_struct {
     FOVEA_STRUCT_DELTA_ARGS = 29,
     FOVEA_STRUCT_SCAN_ARGS = 30,
     FOVEA_STRUCT_CONV_ARGS = 31,
-    FOVEA_STRUCT_STATE_CACHE_DESC = 32
+    FOVEA_STRUCT_STATE_CACHE_DESC = 32,
+    FOVEA_STRUCT_ROUTER = 33,
+    FOVEA_STRUCT_EXPERTS_DESC = 34,
+    FOVEA_STRUCT_EXPERTS_WEIGHTS = 35,
+    FOVEA_STRUCT_EXPERTS_ARGS = 36
 } fovea_struct;
 
 /* Does the work of the functions above, for languages that cannot call them. Initializes *object, a struct of this kind

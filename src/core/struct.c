@@ -36,6 +36,13 @@ static const fovea_rope_desc rope_desc = {
 static const fovea_states states = {.slots = 1};
 static const fovea_state_cache_desc state_cache_desc = {.slots = 1};
 static const fovea_delta_args delta_args = {.dt_max = INFINITY, .beta_scale = 1.0, .eps = 1e-6};
+static const fovea_router router = {.groups = 1, .groups_used = 1, .scale = 1.0};
+static const fovea_experts_desc experts_desc = {.dtype = FOVEA_DTYPE_F32,
+                                                .arithmetic = FOVEA_ARITHMETIC_DEFAULT,
+                                                .activation = FOVEA_ACTIVATION_SILU_GATED,
+                                                .limit = INFINITY,
+                                                .alpha = 1.0};
+static const fovea_experts_weights experts_weights = {.bias_dtype = FOVEA_DTYPE_F32};
 static const fovea_scan_args scan_args = {.dt_softplus = 1, .dt_max = INFINITY};
 
 static const void *const defaults[FV_STRUCT_END] = {
@@ -54,6 +61,9 @@ static const void *const defaults[FV_STRUCT_END] = {
     [FOVEA_STRUCT_STATE_CACHE_DESC] = &state_cache_desc,
     [FOVEA_STRUCT_DELTA_ARGS] = &delta_args,
     [FOVEA_STRUCT_SCAN_ARGS] = &scan_args,
+    [FOVEA_STRUCT_ROUTER] = &router,
+    [FOVEA_STRUCT_EXPERTS_DESC] = &experts_desc,
+    [FOVEA_STRUCT_EXPERTS_WEIGHTS] = &experts_weights,
 }; /* all others: zeros */
 
 /* ------------------------------------------------------------------------------------------------- known structs -- */

@@ -48,7 +48,11 @@
     X(DELTA_ARGS, fovea_delta_args, states, 0)                                                                         \
     X(SCAN_ARGS, fovea_scan_args, states, 0)                                                                           \
     X(CONV_ARGS, fovea_conv_args, states, 0)                                                                           \
-    X(STATE_CACHE_DESC, fovea_state_cache_desc, slots, 0)
+    X(STATE_CACHE_DESC, fovea_state_cache_desc, slots, 0)                                                              \
+    X(ROUTER, fovea_router, scale, 0)                                                                                  \
+    X(EXPERTS_DESC, fovea_experts_desc, up_offset, 0)                                                                  \
+    X(EXPERTS_WEIGHTS, fovea_experts_weights, reserved, 0)                                                             \
+    X(EXPERTS_ARGS, fovea_experts_args, logits, 0)
 
 /* A struct as this library knows it. */
 typedef struct fv_struct {

@@ -22,7 +22,7 @@ static bool evenly(const fovea_tensor *t) {
 /* The run that begins at a row and ends at or before end; count 0: the row is past its sequence's length, skip of these
  * are. */
 static fv_row_run run_at(const execution *e, int64_t row, int64_t end, int64_t *skip) {
-    const int64_t tokens = e->args->x.shape[2];
+    const int64_t tokens = e->tokens;
     fv_row_run run = {row / tokens, row % tokens, 0, end - row, 0};
     *skip = 0;
     if (e->even)
@@ -32,6 +32,15 @@ static fv_row_run run_at(const execution *e, int64_t row, int64_t end, int64_t *
     run.count = fv_max(fv_min(left, named - run.token), 0);
     *skip = left - run.count;
     return run;
+}
+
+/* The same of rows as they are read from x. */
+static fv_row_run run_of_x(const execution *e, int64_t row, int64_t end, int64_t *skip) {
+    if (!e->index)
+        return run_at(e, row, end, skip);
+    const int64_t tokens = e->args->x.shape[2], at = e->index[row];
+    *skip = 0;
+    return (fv_row_run){at / tokens, at % tokens, 0, 1, 0};
 }
 
 /* The rows of an item, where they lie one behind the other and would stay until they are read. */
@@ -56,7 +65,7 @@ static void read_rows(const execution *e, int64_t first, int64_t end, fv_linear_
         if (pairs ? !e->pairs && !e->integers : !e->gathers || e->integers || b->all_paired)
             continue;
         for (int64_t row = first, skip; row < end;) {
-            fv_row_run run = run_at(e, row, end, &skip);
+            fv_row_run run = run_of_x(e, row, end, &skip);
             run.first = row - first;
             if (run.count > 0 && e->integers)
                 fv_linear_read_integers(e, b, &run);
@@ -70,8 +79,7 @@ static void read_rows(const execution *e, int64_t first, int64_t end, fv_linear_
     }
 }
 
-/* next: the item after it, or e->items. */
-static void run_item(const execution *e, int64_t item, int64_t next, fv_linear_buffers *b) {
+void fv_linear_run_item(const execution *e, int64_t item, int64_t next, fv_linear_buffers *b) {
     const int64_t first = item / e->groups * e->row_block, end = fv_min(first + e->row_block, e->rows);
     const int64_t dealt = item % e->groups * e->group, begin = e->first_panel + dealt;
     const int64_t last = e->first_panel + fv_min(dealt + e->group, e->panels) - 1;
@@ -96,23 +104,26 @@ static int64_t claim(const execution *e, int64_t *end) {
 
 static float *floats_in(char *scratch, int64_t at) { return (float *)(void *)(scratch + at); }
 
+fv_linear_buffers fv_linear_buffers_in(const fv_linear_scratch *s, char *scratch) {
+    return (fv_linear_buffers){.products = floats_in(scratch, s->products),
+                               .x = floats_in(scratch, s->x),
+                               .pairs = floats_in(scratch, s->pairs),
+                               .weights = floats_in(scratch, s->weights),
+                               .y = floats_in(scratch, s->y),
+                               .integers = (uint32_t *)(void *)(scratch + s->integers),
+                               .integers_first = -1,
+                               .scales = floats_in(scratch, s->scales),
+                               .words = (uint32_t *)(void *)(scratch + s->words),
+                               .exponents = (fv_exponent_range *)(void *)(scratch + s->exponents)};
+}
+
 static void items_task(void *arg, int64_t task) {
     const execution *e = arg;
     const int flushed = fv_float_flush_half(0);
-    char *scratch = e->scratches + task * e->scratch.bytes;
-    fv_linear_buffers b = {.products = floats_in(scratch, e->scratch.products),
-                           .x = floats_in(scratch, e->scratch.x),
-                           .pairs = floats_in(scratch, e->scratch.pairs),
-                           .weights = floats_in(scratch, e->scratch.weights),
-                           .y = floats_in(scratch, e->scratch.y),
-                           .integers = (uint32_t *)(void *)(scratch + e->scratch.integers),
-                           .integers_first = -1,
-                           .scales = floats_in(scratch, e->scratch.scales),
-                           .words = (uint32_t *)(void *)(scratch + e->scratch.words),
-                           .exponents = (fv_exponent_range *)(void *)(scratch + e->scratch.exponents)};
+    fv_linear_buffers b = fv_linear_buffers_in(&e->scratch, e->scratches + task * e->scratch.bytes);
     for (int64_t end, item = claim(e, &end); item < end; item = claim(e, &end))
         for (; item < end; item++)
-            run_item(e, item, item + 1 < end ? item + 1 : e->items, &b);
+            fv_linear_run_item(e, item, item + 1 < end ? item + 1 : e->items, &b);
     atomic_fetch_add(&e->counters->products, b.products_done);
     atomic_fetch_add(&e->counters->paired, b.paired_done);
     fv_float_flush_half(flushed);
@@ -141,14 +152,20 @@ int64_t fv_linear_group(const fv_linear_choice *choice, int64_t threads, int64_t
     return fv_ceil_div(panels, threads == 1 || blocks >= target ? 1 : fv_ceil_div(target, blocks));
 }
 
-/* The product that may go over tiles, or NULL. */
-static const fv_kernel *over_tiles(const execution *e) {
+void fv_linear_select_path(execution *e) {
     const fovea_linear *l = e->linear;
-    return e->integers ? e->integers : e->pairs ? l->pairs : NULL;
+    e->gathers = fv_linear_gathers(e);
+    e->pairs = fv_linear_pairs(e);
+    if (fv_linear_integers(l))
+        e->integers = e->rows <= e->choice.few_rows ? l->few : fv_linear_many(l, &e->choice);
 }
 
-static void enter(void *arg) { fv_tiles_enter(over_tiles(arg)); }
-static void leave(void *arg) { fv_tiles_leave(over_tiles(arg)); }
+const fv_kernel *fv_linear_over_tiles(const execution *e) {
+    return e->integers ? e->integers : e->pairs ? e->linear->pairs : NULL;
+}
+
+static void enter(void *arg) { fv_tiles_enter(fv_linear_over_tiles(arg)); }
+static void leave(void *arg) { fv_tiles_leave(fv_linear_over_tiles(arg)); }
 
 /* Leaves what a node has of it. */
 static void restrict_to(execution *e, int node) {
@@ -193,6 +210,7 @@ void fv_linear_apply_chosen(const fovea_context *ctx, const fovea_linear *l, con
                    .scratch = fv_linear_lay_out(l, choice),
                    .scratches = fv_aligned(workspace),
                    .rows = args->x.shape[0] * args->x.shape[2],
+                   .tokens = args->x.shape[2],
                    .even = !args->lens && evenly(&args->x)};
     const int64_t first = fv_linear_next_part(l, args, 0);
     e.first_panel = l->parts[first].first / l->panel;
@@ -200,10 +218,7 @@ void fv_linear_apply_chosen(const fovea_context *ctx, const fovea_linear *l, con
         e.even = e.even && evenly(&args->y[p]) && (!args->residual || evenly(&args->residual[p]));
         e.panels = fv_ceil_div(l->parts[p].first + l->parts[p].out, fv_linear_panel_out(l)) - e.first_panel;
     }
-    e.gathers = fv_linear_gathers(&e);
-    e.pairs = fv_linear_pairs(&e);
-    if (fv_linear_integers(l))
-        e.integers = e.rows <= choice->few_rows ? l->few : fv_linear_many(l, choice);
+    fv_linear_select_path(&e);
     e.row_block = fv_linear_block(l, choice, threads, e.rows, e.panels);
     e.group = fv_linear_group(choice, threads, e.row_block, e.rows, e.panels);
     e.groups = fv_ceil_div(e.panels, e.group);

@@ -23,6 +23,8 @@ typedef struct fv_linear_execution {
     fv_linear_scratch scratch; /* of a thread */
     char *scratches;
     int64_t rows, row_block, group; /* group: panels of an item */
+    int64_t tokens;                 /* rows of a sequence of y */
+    const int64_t *index;           /* row i of y is of row index[i] of x, which is gathered; NULL: of row i */
     int64_t first_panel, panels;    /* those of the first part wanted to the last */
     int64_t items, groups, tasks;
     bool even; /* rows of different sequences are as far apart as those of one */
@@ -62,6 +64,18 @@ bool fv_linear_gathers(const fv_linear_execution *e);
 
 /* Are a row's channels of x one stretch of memory? */
 bool fv_linear_one_stretch(const fv_linear_execution *e);
+
+/* Sets gathers, pairs and integers, by what else is known. */
+void fv_linear_select_path(fv_linear_execution *e);
+
+/* The product that may go over tiles, or NULL. */
+const fv_kernel *fv_linear_over_tiles(const fv_linear_execution *e);
+
+/* A thread's scratch. */
+fv_linear_buffers fv_linear_buffers_in(const fv_linear_scratch *s, char *scratch);
+
+/* Runs an item; next: the item after it, or e->items. */
+void fv_linear_run_item(const fv_linear_execution *e, int64_t item, int64_t next, fv_linear_buffers *b);
 
 /* How far apart rows of one sequence, or of sequences of one row, are. */
 int64_t fv_linear_row_stride(const fovea_tensor *t);

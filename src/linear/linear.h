@@ -78,7 +78,8 @@ struct fovea_linear {
     int64_t panel, panels;
     const fv_tuning_row **tuned; /* [tuned_count], of tuning: those for maps of this size, for any number of threads */
     int tuned_count;
-    int64_t thread_bytes;           /* of workspace, a thread */
+    int64_t thread_bytes;           /* of workspace, a thread; */
+    int64_t gathered_bytes;         /* where rows of x are gathered */
     fv_placement placement;         /* of panels */
     fovea_linear *copies[FV_NODES]; /* of COPIES: the map for threads of a node; NULL: this one */
 };
@@ -187,6 +188,27 @@ static inline int64_t fv_linear_panel_out(const fovea_linear *linear) {
 /* Executes checked arguments in a workspace that is large enough. */
 void fv_linear_run(const fovea_context *ctx, const fovea_linear *linear, const fovea_linear_args *args,
                    void *workspace);
+
+/* Several maps that are applied to rows of their own, in one go (jobs.c). */
+typedef struct fv_linear_job {
+    const fovea_linear *linear;
+    int64_t first, rows; /* those of y, and of index or x; rows >= 1 */
+    /* Set by fv_linear_run_jobs(): */
+    int64_t row_block, group, groups, first_item;
+} fv_linear_job;
+
+typedef struct fv_linear_jobs {
+    const fovea_context *ctx;
+    fv_linear_job *job;
+    int64_t count;
+    const int64_t *index; /* row i of y is of row index[i] of x; NULL: of row i */
+    fovea_tensor x;       /* without index [1, 1, rows, channels] */
+    fovea_tensor y[2];    /* [1, 1, rows, channels] of each part, floats */
+    char *scratches;      /* aligned; thread_bytes for each thread: at least the maps' own, or gathered ones */
+    int64_t thread_bytes;
+} fv_linear_jobs;
+
+void fv_linear_run_jobs(const fv_linear_jobs *jobs);
 
 /* Whether an activation takes two parts, and what it does with the first, or with the only one. */
 static inline bool fv_linear_gates(fovea_activation activation, fv_activation *act) {

@@ -33,6 +33,8 @@ static bool lay_out(fovea_linear *l, int64_t *bytes) {
         if (needed < 0)
             return false;
         l->thread_bytes = fv_max(l->thread_bytes, needed);
+        choice.gather = fv_linear_integers(l) ? choice.gather : FV_LINEAR_GATHER_YES;
+        l->gathered_bytes = fv_max(l->gathered_bytes, fv_linear_lay_out(l, &choice).bytes);
     }
     return true;
 }

@@ -25,7 +25,7 @@ bool fv_linear_pairs(const fv_linear_execution *e) {
 }
 
 bool fv_linear_gathers(const fv_linear_execution *e) {
-    return e->linear->widen_x || e->choice.gather == FV_LINEAR_GATHER_YES ||
+    return e->index || e->linear->widen_x || e->choice.gather == FV_LINEAR_GATHER_YES ||
            (fv_linear_paired(e->linear) && !fv_linear_one_stretch(e) && e->args->x.shape[3] % 2 != 0);
 }
 

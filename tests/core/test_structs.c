@@ -47,6 +47,10 @@ static const struct {
     ROW(fovea_scan_args, states, states, sizeof(fovea_scan_args), sizeof(fovea_scan_args)),
     ROW(fovea_conv_args, states, states, sizeof(fovea_conv_args), sizeof(fovea_conv_args)),
     ROW(fovea_state_cache_desc, slots, slots, sizeof(fovea_state_cache_desc), sizeof(fovea_state_cache_desc)),
+    ROW(fovea_router, scale, scale, sizeof(fovea_router), sizeof(fovea_router)),
+    ROW(fovea_experts_desc, up_offset, up_offset, sizeof(fovea_experts_desc), sizeof(fovea_experts_desc)),
+    ROW(fovea_experts_weights, reserved, reserved, sizeof(fovea_experts_weights), sizeof(fovea_experts_weights)),
+    ROW(fovea_experts_args, logits, logits, sizeof(fovea_experts_args), sizeof(fovea_experts_args)),
 };
 
 static bool refused(fv_struct s, size_t given, const char *words) {
