@@ -5,7 +5,7 @@
  * multiple of 16 unless it is the only or the last group. With w the stored integer (i8g -128 to 127, the others
  * without sign), each operation rounded once by the caller's mode, never contracted:
  *
- *   zero    = 0 of i8g, 8 of i4g, 32 of i6g; 0 of groups with a minimum; or the group's own (FV_GROUP_zero)
+ *   zero    = 0 of i8g, 8 of i4g, 16 of i5g, 32 of i6g; 0 of groups with a minimum; or the group's own (FV_GROUP_zero)
  *   number  = scale * (w - zero);  + minimum, where the group has one (FV_GROUP_minimum); w - zero is an integer,
  *             so that it is +0 in any mode
  *
@@ -125,7 +125,11 @@ static inline int64_t fv_scales_row(fv_group_extra extra, int64_t width) {
 
 /* The constant zero of a format whose groups have none of their own. */
 static inline int fv_group_zero(fv_format format, fv_group_extra extra) {
-    return extra != FV_GROUP_plain ? 0 : format == FV_FORMAT_i4g ? 8 : format == FV_FORMAT_i6g ? 32 : 0;
+    return extra != FV_GROUP_plain   ? 0
+           : format == FV_FORMAT_i4g ? 8
+           : format == FV_FORMAT_i5g ? 16
+           : format == FV_FORMAT_i6g ? 32
+                                     : 0;
 }
 
 /* expand: integers of i4g, i5g or i6g, w - zero, as words of i8g with ldy words to the next row: all steps and columns

@@ -2,8 +2,9 @@
  *
  * A linear map takes quantized weights (fovea_linear_part.weight) as models store them:
  *
- *   FOVEA_DTYPE_Q8_0, _Q4_0, _Q4_1, _Q4_K, _Q5_K, _Q6_K   rows of blocks, as GGUF files have them: [out][in / block].
- *            in is a multiple of the block, in_stride is 1, out_stride a multiple of the block; quantization is NULL.
+ *   FOVEA_DTYPE_Q8_0, _Q4_0, _Q4_1, _Q5_0, _Q5_1, _Q4_K, _Q5_K, _Q6_K   rows of blocks, as GGUF files have them:
+ *            [out][in / block]. in is a multiple of the block, in_stride is 1, out_stride a multiple of the block;
+ *            quantization is NULL.
  *   FOVEA_DTYPE_I8, _U8, _U4   integers, with a fovea_quantization that says where their scales are.
  *
  * The number that element (i, o) of integer w stands for, every operation rounded once to float32, none contracted:
@@ -11,7 +12,8 @@
  *   I8, U8, U4     s * (w - z)               s the scale and z the zero of i's group and of o
  *   Q8_0           d * w                     d widened from float16
  *   Q4_0           d * (w - 8)
- *   Q4_1           d * w + m
+ *   Q5_0           d * (w - 16)
+ *   Q4_1, Q5_1     d * w + m
  *   Q4_K, Q5_K     (d * s) * w - (dmin * m)  s and m of 6 bits for each 32 elements
  *   Q6_K           (d * s) * (w - 32)        s of 8 bits for each 16 elements
  *

@@ -136,6 +136,8 @@ typedef enum fovea_dtype {
     FOVEA_DTYPE_Q4_K = 13,
     FOVEA_DTYPE_Q5_K = 14,
     FOVEA_DTYPE_Q6_K = 15,
+    FOVEA_DTYPE_Q5_0 = 17,
+    FOVEA_DTYPE_Q5_1 = 18,
 
     FOVEA_DTYPE_I4 = 16 /* 4-bit integers with scales, two in a byte: keys and values of caches and pages (cache.h) */
 } fovea_dtype;

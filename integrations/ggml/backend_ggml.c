@@ -126,9 +126,9 @@ static int find_number(const char *name, const char *(*name_of)(int)) {
     return -1;
 }
 
-/* The numbers of one name, but for case: those up to bf16's may be asked for, as each release has it. */
+/* The numbers of one name, but for case: those up to mxfp4's may be asked for, as each release has it. */
 static bool find_types(void) {
-    const int last = find_number("bf16", type_name);
+    const int last = find_number("mxfp4", type_name);
     const fovea_dtype_facts *f;
     for (int dtype = 1; (f = fovea_dtype_info((fovea_dtype)dtype)); dtype++)
         for (int i = 0; i <= last && f->stored && !f->scaled; i++) {

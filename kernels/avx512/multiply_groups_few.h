@@ -26,7 +26,7 @@ FEW_INLINE void few_fetch(const char *from, int64_t bytes) {
 }
 
 /* Do groups of the format have super-blocks, or scales of their own? */
-enum { SUPER8 = BITS == 4 || BITS == 5, SUPER16 = BITS == 6, PLAIN = BITS == 4 || BITS == 8 };
+enum { SUPER8 = BITS == 4 || BITS == 5, SUPER16 = BITS == 6, PLAIN = !SUPER16 };
 
 /* A group's scales, or minimums, of columns from j on, where they lie; d: those of the super-block. */
 FEW_INLINE void few_scales(const fv_groups_block *p, const char *at, int64_t j, const vf *d, const int nv,

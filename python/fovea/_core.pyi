@@ -28,6 +28,8 @@ Quantized = Literal[
     "gguf:Q4_K",
     "gguf:Q5_K",
     "gguf:Q6_K",
+    "gguf:Q5_0",
+    "gguf:Q5_1",
 ]
 WeightDtype = Literal[
     "float32",
@@ -42,6 +44,8 @@ WeightDtype = Literal[
     "q4_k",
     "q5_k",
     "q6_k",
+    "q5_0",
+    "q5_1",
 ]
 Pooling = Literal["first", "last", "mean", "mean_sqrt_len", "weighted_mean", "max"]
 Activation = Literal[

@@ -1,22 +1,26 @@
 /* How quantized weights are packed, as their types and scales say (quantization.h). */
-#include "quantization/quantization.h"
+#include "quantization/read.h"
 
-/* How each type of blocks is packed. */
-typedef struct block_row {
-    fovea_dtype dtype;
-    fv_format format;
-    fv_scale_words scales;
-    int group;
-} block_row;
-
-static const block_row blocks[] = {
-    {FOVEA_DTYPE_Q8_0, FV_FORMAT_i8g, FV_SCALES_f16, 32},
-    {FOVEA_DTYPE_Q4_0, FV_FORMAT_i4g, FV_SCALES_f16, 32},
-    {FOVEA_DTYPE_Q4_1, FV_FORMAT_i4g, FV_SCALES_f16_minimum, 32},
-    {FOVEA_DTYPE_Q4_K, FV_FORMAT_i4g, FV_SCALES_super8, 32},
-    {FOVEA_DTYPE_Q5_K, FV_FORMAT_i5g, FV_SCALES_super8, 32},
-    {FOVEA_DTYPE_Q6_K, FV_FORMAT_i6g, FV_SCALES_super16, 16},
+/* clang-format off */
+static const fv_block_layout blocks[] = {
+    /* dtype            format         scales                 group scale integers more */
+    {FOVEA_DTYPE_Q8_0, FV_FORMAT_i8g, FV_SCALES_f16,         32,   0,    2,       0},
+    {FOVEA_DTYPE_Q4_0, FV_FORMAT_i4g, FV_SCALES_f16,         32,   0,    2,       0},
+    {FOVEA_DTYPE_Q4_1, FV_FORMAT_i4g, FV_SCALES_f16_minimum, 32,   0,    4,       0},
+    {FOVEA_DTYPE_Q5_0, FV_FORMAT_i5g, FV_SCALES_f16,         32,   0,    6,       2},
+    {FOVEA_DTYPE_Q5_1, FV_FORMAT_i5g, FV_SCALES_f16_minimum, 32,   0,    8,       4},
+    {FOVEA_DTYPE_Q4_K, FV_FORMAT_i4g, FV_SCALES_super8,      32,   0,    16,      0},
+    {FOVEA_DTYPE_Q5_K, FV_FORMAT_i5g, FV_SCALES_super8,      32,   0,    48,      16},
+    {FOVEA_DTYPE_Q6_K, FV_FORMAT_i6g, FV_SCALES_super16,     16,   208,  0,       128},
 };
+/* clang-format on */
+
+const fv_block_layout *fv_block_layout_of(fovea_dtype dtype) {
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
+        if (blocks[i].dtype == dtype)
+            return &blocks[i];
+    return NULL;
+}
 
 static fv_scale_words words_of(const fovea_quantization *q) {
     const fovea_dtype dtype = q->scales ? FOVEA_DTYPE_F32 : q->scale_dtype;
@@ -38,10 +42,9 @@ static fovea_quantization read_quantization(const fovea_matrix *m) {
 }
 
 fv_quantized fv_quantized_of(const fovea_matrix *m) {
-    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
-        if (blocks[i].dtype == m->dtype)
-            return (fv_quantized){
-                blocks[i].format, blocks[i].scales, blocks[i].group, m->in / blocks[i].group, false, NULL};
+    const fv_block_layout *block = fv_block_layout_of(m->dtype);
+    if (block)
+        return (fv_quantized){block->format, block->scales, block->group, m->in / block->group, false, NULL};
     const fovea_quantization q = read_quantization(m);
     const int64_t group = fv_min(q.group_size, FV_I8_CHANNELS);
     return (fv_quantized){m->dtype == FOVEA_DTYPE_U4 ? FV_FORMAT_i4g : FV_FORMAT_i8g,

@@ -98,29 +98,38 @@ static inline void halves(const uint8_t *from, int n, uint8_t *to) {
     }
 }
 
-static void read_q8_0(const fv_reader *r, int64_t first, int64_t count, int64_t step, int64_t n, fv_tile to) {
-    for (int64_t c = 0; c < count; c++)
-        for (int64_t t = 0; t < n; t += 32)
-            memcpy(to[c] + t, block_of(r, first + c, step + t) + 2, 32);
+/* The fifth bits of eight elements, of a byte. */
+static inline uint64_t fifth_bits(uint8_t bits) {
+    const uint64_t each = bits * 0x0101010101010101 & 0x8040201008040201;
+    return ((each + 0x7f7f7f7f7f7f7f7f) & high) >> 3;
 }
 
-static void read_q4(const fv_reader *r, int64_t first, int64_t count, int64_t step, int64_t n, fv_tile to) {
-    const int head = r->matrix.dtype == FOVEA_DTYPE_Q4_0 ? 2 : 4;
+/* Blocks of 32; fifth bits, if any, are those of a word. */
+static void read_blocks(const fv_reader *r, int64_t first, int64_t count, int64_t step, int64_t n, fv_tile to) {
+    const int integers = r->block->integers, more = r->block->more;
     for (int64_t c = 0; c < count; c++)
-        for (int64_t t = 0; t < n; t += 32)
-            halves(block_of(r, first + c, step + t) + head, 16, to[c] + t);
+        for (int64_t t = 0; t < n; t += 32) {
+            const uint8_t *block = block_of(r, first + c, step + t);
+            uint8_t *x = to[c] + t;
+            if (r->q.format == FV_FORMAT_i8g)
+                memcpy(x, block + integers, 32);
+            else
+                halves(block + integers, 16, x);
+            for (int i = 0; more && i < 4; i++)
+                store(x + 8 * i, load(x + 8 * i) | fifth_bits(block[more + i]));
+        }
 }
 
-/* A super-block: d, e, 12 bytes of scales; of Q5_K 32 bytes with the fifth bits, bit g those of group g; nibbles. */
+/* A super-block of 4 or 5 bits; of the fifth, bit g of a byte is that of group g. */
 static void read_super8(const fv_reader *r, int64_t first, int64_t count, int64_t step, int64_t n, fv_tile to) {
-    const bool five = r->matrix.dtype == FOVEA_DTYPE_Q5_K;
     (void)n;
     for (int64_t c = 0; c < count; c++) {
-        const uint8_t *block = block_of(r, first + c, step), *fifth = block + 16, *nibbles = five ? fifth + 32 : fifth;
+        const uint8_t *block = block_of(r, first + c, step);
         for (int i = 0; i < 4; i++)
-            halves(nibbles + 32 * i, 32, to[c] + 64 * i);
-        for (int t = 0; five && t < FV_SUPER; t += 8)
-            store(to[c] + t, load(to[c] + t) | (load(fifth + t % 32) >> t / 32 & 0x0101010101010101) << 4);
+            halves(block + r->block->integers + 32 * i, 32, to[c] + 64 * i);
+        for (int t = 0; r->block->more && t < FV_SUPER; t += 8)
+            store(to[c] + t, load(to[c] + t) | (load(block + r->block->more + t % 32) >> t / 32 & 0x0101010101010101)
+                                                   << 4);
     }
 }
 
@@ -146,13 +155,12 @@ static void read_q6_k(const fv_reader *r, int64_t first, int64_t count, int64_t 
 fv_block_scales fv_read_super(const fv_reader *r, int64_t column, int64_t group) {
     const uint8_t *block = block_of(r, column, group * r->q.group);
     fv_block_scales to = {0};
-    if (r->matrix.dtype == FOVEA_DTYPE_Q6_K) {
+    memcpy(&to.d, block + r->block->scale, sizeof to.d);
+    if (r->q.scales == FV_SCALES_super16) {
         memcpy(to.s, block + 192, sizeof to.s);
-        memcpy(&to.d, block + 208, sizeof to.d);
         return to;
     }
     uint32_t nibbles;
-    memcpy(&to.d, block, sizeof to.d);
     memcpy(&to.e, block + 2, sizeof to.e);
     memcpy(&nibbles, block + 12, sizeof nibbles);
     const uint64_t x = load(block + 4), x0 = x & 0x3f3f3f3f3f3f3f3f,
@@ -174,17 +182,9 @@ int64_t fv_read_zero(const fv_reader *r, int64_t o, int64_t group) {
 
 fv_stored_scale fv_read_scale(const fv_reader *r, int64_t column, int64_t group) {
     const fovea_quantization *q = &r->quantization;
-    switch (r->matrix.dtype) {
-    case FOVEA_DTYPE_Q8_0:
-    case FOVEA_DTYPE_Q4_0: return (fv_stored_scale){.scale = block_of(r, column, group * 32)};
-    case FOVEA_DTYPE_Q4_1:
-    case FOVEA_DTYPE_Q4_K:
-    case FOVEA_DTYPE_Q5_K: {
-        const uint8_t *block = block_of(r, column, group * 32);
-        return (fv_stored_scale){.scale = block, .minimum = block + 2};
-    }
-    case FOVEA_DTYPE_Q6_K: return (fv_stored_scale){.scale = block_of(r, column, group * 16) + 208};
-    default: break;
+    if (r->block) {
+        const uint8_t *scale = block_of(r, column, group * r->q.group) + r->block->scale;
+        return (fv_stored_scale){.scale = scale, .minimum = scale + 2};
     }
     const int64_t own = group * r->q.group / r->group_size;
     fv_stored_scale scale = {.scale = q->scales ? (const void *)(q->scales + column)
@@ -240,17 +240,15 @@ fv_reader fv_read_begin(const fovea_matrix *matrix, const int32_t *order) {
     r.q = fv_quantized_of(matrix);
     r.q.order = order;
     r.row_bytes = fv_dtype_bytes(matrix->dtype, r.matrix.out_stride);
+    r.block = fv_block_layout_of(matrix->dtype);
     const fv_dtype_block block = fv_dtype_block_of(matrix->dtype);
     r.block_bytes = block.bytes;
     r.block_shift = block.elements == FV_SUPER ? 8 : 5;
-    switch (matrix->dtype) {
-    case FOVEA_DTYPE_Q8_0: r.read = read_q8_0; break;
-    case FOVEA_DTYPE_Q4_0:
-    case FOVEA_DTYPE_Q4_1: r.read = read_q4; break;
-    case FOVEA_DTYPE_Q4_K:
-    case FOVEA_DTYPE_Q5_K: r.read = read_super8; break;
-    case FOVEA_DTYPE_Q6_K: r.read = read_q6_k; break;
-    default: begin_integers(&r);
-    }
+    if (r.block)
+        r.read = r.q.scales == FV_SCALES_super8    ? read_super8
+                 : r.q.scales == FV_SCALES_super16 ? read_q6_k
+                                                   : read_blocks;
+    else
+        begin_integers(&r);
     return r;
 }

@@ -14,6 +14,20 @@ enum { FV_TILE_STEPS = 256, FV_TILE_COLUMNS = 16, FV_SUPER = 256 };
 /* A tile: columns of steps. */
 typedef uint8_t fv_tile[FV_TILE_COLUMNS][FV_TILE_STEPS];
 
+/* How a type of blocks is packed, and where its parts are, in bytes from a block's beginning. Blocks of 32 have a scale
+ * for all and, behind it, a minimum for all, if any. Super-blocks have the scale of scales, that of minimums behind it,
+ * and the groups' own (fv_read_super()). */
+typedef struct fv_block_layout {
+    fovea_dtype dtype;
+    fv_format format;
+    fv_scale_words scales;
+    int group, scale;
+    int integers, more; /* bytes, or the low nibbles; bits above these */
+} fv_block_layout;
+
+/* NULL: the type has no blocks. */
+const fv_block_layout *fv_block_layout_of(fovea_dtype dtype);
+
 typedef struct fv_reader fv_reader;
 
 /* Steps [step, step + n) of columns [first, first + count), step a multiple of FV_TILE_STEPS. */
@@ -24,6 +38,7 @@ struct fv_reader {
     fovea_quantization quantization; /* a copy: the caller's may be shorter */
     fv_quantized q;
     fv_read_fn *read;
+    const fv_block_layout *block;                             /* NULL: integers */
     int64_t row_bytes, block_bytes;                           /* of blocks: of an output channel; of one */
     int block_shift;                                          /* its elements as a power of two */
     int64_t group_size, scale_group_stride, scale_out_stride; /* of integers */

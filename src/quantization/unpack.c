@@ -48,25 +48,30 @@ static void join_q6_k(const uint8_t *x, const uint8_t *s, uint8_t *to) {
 }
 
 void fv_block_write(fovea_dtype dtype, const fv_block_scales *scales, const uint8_t *x, uint8_t *to) {
-    const bool five = dtype == FOVEA_DTYPE_Q5_K;
-    memcpy(to + (dtype == FOVEA_DTYPE_Q6_K ? 208 : 0), &scales->d, sizeof scales->d);
-    if (dtype == FOVEA_DTYPE_Q4_1 || dtype == FOVEA_DTYPE_Q4_K || five)
-        memcpy(to + 2, &scales->e, sizeof scales->e);
-    switch (dtype) {
-    case FOVEA_DTYPE_Q8_0: memcpy(to + 2, x, 32); break;
-    case FOVEA_DTYPE_Q4_0: join(x, 16, to + 2); break;
-    case FOVEA_DTYPE_Q4_1: join(x, 16, to + 4); break;
-    case FOVEA_DTYPE_Q6_K: join_q6_k(x, scales->s, to); break;
-    default:
-        join_scales(scales->s, scales->m, to + 4);
-        for (int i = 0; i < 4; i++)
-            join(x + 64 * i, 32, to + (five ? 48 : 16) + 32 * i);
-        if (!five)
-            break;
-        memset(to + 16, 0, 32);
-        for (int t = 0; t < FV_SUPER; t++)
-            to[16 + t % 32] |= (uint8_t)(x[t] >> 4 << t / 32);
+    const fv_block_layout *b = fv_block_layout_of(dtype);
+    memcpy(to + b->scale, &scales->d, sizeof scales->d);
+    if (fv_scales_extra(b->scales) == FV_GROUP_minimum)
+        memcpy(to + b->scale + 2, &scales->e, sizeof scales->e);
+    if (b->scales == FV_SCALES_super16) {
+        join_q6_k(x, scales->s, to);
+        return;
     }
+    const bool super = b->scales == FV_SCALES_super8;
+    const int elements = super ? FV_SUPER : 32, pair = super ? 32 : 16;
+    if (super)
+        join_scales(scales->s, scales->m, to + 4);
+    if (b->format == FV_FORMAT_i8g)
+        memcpy(to + b->integers, x, 32);
+    else
+        for (int t = 0; t < elements; t += 2 * pair)
+            join(x + t, pair, to + b->integers + t / 2);
+    if (b->more)
+        memset(to + b->more, 0, (size_t)elements / 8);
+    for (int t = 0; b->more && t < elements; t++)
+        if (super)
+            to[b->more + t % 32] |= (uint8_t)(x[t] >> 4 << t / 32);
+        else
+            to[b->more + t / 8] |= (uint8_t)(x[t] >> 4 << t % 8);
 }
 
 /* Those of the block that begins with a group, from a panel. */

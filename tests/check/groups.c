@@ -219,7 +219,7 @@ int group_number(const trial *t, int64_t i, int64_t j) {
             16 * field(words, i / 16 * 3 + 2, j, i % 4, i % 16 / 4 * 2, 2);
     }
     if (t->size[GROUP_EXTRA] == FV_GROUP_plain)
-        zero = format == FV_FORMAT_i4g ? 8 : format == FV_FORMAT_i6g ? 32 : 0;
+        zero = format == FV_FORMAT_i8g ? 0 : 1 << (bits_of(format) - 1);
     else if (t->size[GROUP_EXTRA] == FV_GROUP_zero)
         zero = (int)group_extra(t, i, j);
     return w - zero;

@@ -75,6 +75,8 @@ static void test_enums(void) {
         CONSTANT(dtype, FOVEA_DTYPE_Q5_K),
         CONSTANT(dtype, FOVEA_DTYPE_Q6_K),
         CONSTANT(dtype, FOVEA_DTYPE_I4),
+        CONSTANT(dtype, FOVEA_DTYPE_Q5_0),
+        CONSTANT(dtype, FOVEA_DTYPE_Q5_1),
         CONSTANT(isa, FOVEA_ISA_BEST),
         CONSTANT(isa, FOVEA_ISA_SCALAR),
         CONSTANT(isa, FOVEA_ISA_AVX2),
@@ -185,7 +187,8 @@ static void test_dtypes(void) {
                 {FOVEA_DTYPE_U8, "u8", 8, 1, 1, "sb"},        {FOVEA_DTYPE_Q8_0, "q8_0", 8, 32, 34, "s"},
                 {FOVEA_DTYPE_Q4_0, "q4_0", 4, 32, 18, "s"},   {FOVEA_DTYPE_Q4_1, "q4_1", 4, 32, 20, "s"},
                 {FOVEA_DTYPE_Q4_K, "q4_k", 4, 256, 144, "s"}, {FOVEA_DTYPE_Q5_K, "q5_k", 5, 256, 176, "s"},
-                {FOVEA_DTYPE_Q6_K, "q6_k", 6, 256, 210, "s"}, {FOVEA_DTYPE_I4, "i4", 4, 2, 1, "kb"}};
+                {FOVEA_DTYPE_Q6_K, "q6_k", 6, 256, 210, "s"}, {FOVEA_DTYPE_I4, "i4", 4, 2, 1, "kb"},
+                {FOVEA_DTYPE_Q5_0, "q5_0", 5, 32, 22, "s"},   {FOVEA_DTYPE_Q5_1, "q5_1", 5, 32, 24, "s"}};
     enum { ROWS = sizeof rows / sizeof rows[0] };
     for (int i = 0; i < ROWS; i++) {
         const fovea_dtype_facts *f = fovea_dtype_info(rows[i].dtype);

@@ -22,6 +22,8 @@ def add(name, data, numbers, **more):
 def blocks(name, elements, size, halves):
     """A row of 256 elements of any bytes; halves: where float16 numbers are, which are finite."""
     data = rng.integers(0, 256, (256 // elements, size), dtype=np.uint8)
+    if name == "MXFP4":  # the package has no NaN
+        data[:, 0] = np.minimum(data[:, 0], 254)
     for at in halves:
         data[:, at : at + 2] = (rng.normal(size=len(data)) / 8).astype(np.float16).view(np.uint8).reshape(-1, 2)
     add(name, data, getattr(quants, name).dequantize_blocks(data))
@@ -77,6 +79,10 @@ groups(4, "GPTQ", act_order=True)
 groups(8, "GPTQ")
 groups(4, "AWQ")
 compressed()
+blocks("Q5_0", 32, 22, [0])
+blocks("Q5_1", 32, 24, [0, 2])
+blocks("IQ4_NL", 32, 18, [0])
+blocks("MXFP4", 32, 17, [])
 x = (fill(7, 256) * ((1 + np.arange(256) // 32 % 4).astype(np.float32) / np.float32(3))).reshape(-1, 32)
 for name in ("Q8_0", "Q4_0", "Q4_1"):
     arrays.add(f"quantized/{name}", getattr(quants, name).quantize_blocks(x))

@@ -79,16 +79,11 @@ static void run(const fovea_context *ctx, fovea_linear *map, const problem *p, i
 /* The bound of an output of Q16 or Q8: half a unit of each x in each group, and float32's roundings. */
 static void check_error(const problem *p, const float *y, int most) {
     const double eps = 0x1p-24;
-    int64_t group = p->kind->group;
-    switch (p->kind->dtype) {
-    case FOVEA_DTYPE_Q6_K: group = 16; break;
-    case FOVEA_DTYPE_Q8_0:
-    case FOVEA_DTYPE_Q4_0:
-    case FOVEA_DTYPE_Q4_1:
-    case FOVEA_DTYPE_Q4_K:
-    case FOVEA_DTYPE_Q5_K: group = 32; break;
-    default: group = group ? group : 1024; break;
-    }
+    const bool blocks = fv_dtype_block_of(p->kind->dtype).elements > 1;
+    const int64_t group = p->kind->dtype == FOVEA_DTYPE_Q6_K ? 16
+                          : blocks                           ? 32
+                          : p->kind->group                   ? p->kind->group
+                                                             : 1024;
     for (int64_t i = 0; i < p->rows; i++)
         for (int64_t o = 0; o < p->out; o++) {
             double exact = p->bias[o], bound = fabs(exact) * 4 * eps, sum = 0;

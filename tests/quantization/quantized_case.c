@@ -2,6 +2,7 @@
 #include "quantized_case.h"
 
 #include "attention_case.h"
+#include "block_halves.h"
 #include "core/core.h"
 #include "test.h"
 
@@ -27,6 +28,8 @@ const quantized_kind quantized_kinds[] = {
     {"q8_0", FOVEA_DTYPE_Q8_0, 0, 0, 0, false, false, 32},
     {"q4_0", FOVEA_DTYPE_Q4_0, 0, 0, 0, false, false, 32},
     {"q4_1", FOVEA_DTYPE_Q4_1, 0, 0, 0, false, false, 32},
+    {"q5_0", FOVEA_DTYPE_Q5_0, 0, 0, 0, false, false, 32},
+    {"q5_1", FOVEA_DTYPE_Q5_1, 0, 0, 0, false, false, 32},
     {"q4_k", FOVEA_DTYPE_Q4_K, 0, 0, 0, false, false, 256},
     {"q5_k", FOVEA_DTYPE_Q5_K, 0, 0, 0, false, false, 256},
     {"q6_k", FOVEA_DTYPE_Q6_K, 0, 0, 0, false, false, 256},
@@ -51,12 +54,10 @@ static void some_scales(quantized_weight *w, const quantized_kind *kind, int64_t
 /* Floats inside of blocks, which any bytes are not. */
 static void mend_blocks(quantized_weight *w, fovea_dtype dtype, int64_t blocks, rng *r) {
     const fv_dtype_block block = fv_dtype_block_of(dtype);
-    const bool two = dtype == FOVEA_DTYPE_Q4_1 || dtype == FOVEA_DTYPE_Q4_K || dtype == FOVEA_DTYPE_Q5_K;
-    const int at = dtype == FOVEA_DTYPE_Q6_K ? 208 : 0;
     for (int64_t i = 0; i < blocks; i++)
-        for (int h = 0; h <= two; h++) {
+        for (int h = 0; block_half(dtype, h) >= 0; h++) {
             const uint16_t half = some_half(r, false);
-            memcpy((char *)w->data + i * block.bytes + at + 2 * h, &half, sizeof half);
+            memcpy((char *)w->data + i * block.bytes + block_half(dtype, h), &half, sizeof half);
         }
 }
 

@@ -3,6 +3,7 @@
 #define FOVEA_TESTS_QUANTIZED_LAYOUTS_H
 
 #include "attention_case.h"
+#include "block_halves.h"
 #include "core/core.h"
 
 #include <stdlib.h>
@@ -20,6 +21,8 @@ static const quantized_layout quantized_layouts[] = {
     {"Q8_0", FOVEA_DTYPE_Q8_0, 0, 0, 0, 0},
     {"Q4_0", FOVEA_DTYPE_Q4_0, 0, 0, 0, 0},
     {"Q4_1", FOVEA_DTYPE_Q4_1, 0, 0, 0, 0},
+    {"Q5_0", FOVEA_DTYPE_Q5_0, 0, 0, 0, 0},
+    {"Q5_1", FOVEA_DTYPE_Q5_1, 0, 0, 0, 0},
     {"Q4_K", FOVEA_DTYPE_Q4_K, 0, 0, 0, 0},
     {"Q5_K", FOVEA_DTYPE_Q5_K, 0, 0, 0, 0},
     {"Q6_K", FOVEA_DTYPE_Q6_K, 0, 0, 0, 0},
@@ -36,12 +39,6 @@ static const quantized_layout quantized_layouts[] = {
     {"AWQ", FOVEA_DTYPE_U4, FOVEA_PACKING_AWQ, 0, 1, 0},
 };
 enum { QUANTIZED_LAYOUTS = sizeof quantized_layouts / sizeof quantized_layouts[0] };
-
-/* Where the float16 numbers of a block are; -1: there are no more. */
-static inline int quantized_half(fovea_dtype dtype, int i) {
-    const bool two = dtype == FOVEA_DTYPE_Q4_1 || dtype == FOVEA_DTYPE_Q4_K || dtype == FOVEA_DTYPE_Q5_K;
-    return i > (int)two ? -1 : dtype == FOVEA_DTYPE_Q6_K ? 208 : 2 * i;
-}
 
 typedef struct quantized_case {
     fovea_matrix matrix;
@@ -62,9 +59,9 @@ static inline void quantized_make(quantized_case *c, const quantized_layout *l, 
     for (int64_t i = 0; i < c->bytes; i++)
         c->data[i] = (uint8_t)(fill < 0 ? rng_below(r, 256) : fill);
     for (int64_t b = 0; block.elements > 1 && b < c->bytes; b += block.bytes)
-        for (int i = 0; quantized_half(l->dtype, i) >= 0; i++) {
+        for (int i = 0; block_half(l->dtype, i) >= 0; i++) {
             const uint16_t half = (uint16_t)(rng_below(r, 0x7c00) | rng_below(r, 2) << 15);
-            memcpy(c->data + b + quantized_half(l->dtype, i), &half, sizeof half);
+            memcpy(c->data + b + block_half(l->dtype, i), &half, sizeof half);
         }
     c->scales = must_alloc(groups * out, 4);
     for (int64_t i = 0; i < groups * out; i++) {

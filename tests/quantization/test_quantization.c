@@ -22,6 +22,8 @@ static const struct recorded_weights {
     {"Q8_0", FOVEA_DTYPE_Q8_0, 256, 1, 0, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_F32, 0},
     {"Q4_0", FOVEA_DTYPE_Q4_0, 256, 1, 0, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_F32, 0},
     {"Q4_1", FOVEA_DTYPE_Q4_1, 256, 1, 0, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_F32, 0},
+    {"Q5_0", FOVEA_DTYPE_Q5_0, 256, 1, 0, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_F32, 0},
+    {"Q5_1", FOVEA_DTYPE_Q5_1, 256, 1, 0, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_F32, 0},
     {"Q4_K", FOVEA_DTYPE_Q4_K, 256, 1, 0, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_F32, 0},
     {"Q5_K", FOVEA_DTYPE_Q5_K, 256, 1, 0, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_F32, 0},
     {"Q6_K", FOVEA_DTYPE_Q6_K, 256, 1, 0, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_F32, 0},
@@ -228,8 +230,11 @@ static void check_layouts(const fovea_context *ctx, rng *r) {
             check_case(ctx, l, in, out, group, scales[rng_below(r, 3)], 128, r);
         }
     for (int64_t in = 1; in < 80; in += rng_between(r, 1, 7)) /* I8 and U8: one scale, any number of channels */
-        for (int i = 6; i <= 8; i += 2)
-            check_case(ctx, &quantized_layouts[i], in, 13, 0, FOVEA_DTYPE_F32, -1, r);
+        for (int i = 0; i < QUANTIZED_LAYOUTS; i++) {
+            const quantized_layout *l = &quantized_layouts[i];
+            if (!strcmp(l->name, "I8") || !strcmp(l->name, "U8"))
+                check_case(ctx, l, in, 13, 0, FOVEA_DTYPE_F32, -1, r);
+        }
 }
 
 /* Scales and zeros of any strides, and rows with room between them. */
@@ -291,7 +296,7 @@ static int64_t rounded(const fovea_context *ctx, fovea_dtype dtype) {
         for (int b = 0; b < count; b++) {
             uint8_t *at = data + (int64_t)b * block.bytes;
             memset(at, 0, (size_t)block.bytes);
-            memcpy(at + quantized_half(dtype, 0), &half, sizeof half);
+            memcpy(at + block_half(dtype, 0), &half, sizeof half);
             for (int e = 0; e < block.elements; e++) {
                 const int64_t i = (int64_t)b * block.elements + e;
                 const int w = six ? (int)(i % 64) : (int)(i % 256);

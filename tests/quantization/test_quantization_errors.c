@@ -101,8 +101,9 @@ static void check_values(const fovea_context *ctx) {
     static const struct {
         const char *layout;
         int bytes, half;
-    } blocks[] = {{"Q8_0", 34, 0},  {"Q4_0", 18, 0},  {"Q4_1", 20, 0},  {"Q4_1", 20, 2},   {"Q4_K", 144, 0},
-                  {"Q4_K", 144, 2}, {"Q5_K", 176, 0}, {"Q5_K", 176, 2}, {"Q6_K", 210, 208}};
+    } blocks[] = {{"Q8_0", 34, 0},  {"Q4_0", 18, 0},  {"Q4_1", 20, 0},   {"Q4_1", 20, 2},
+                  {"Q5_0", 22, 0},  {"Q5_1", 24, 2},  {"Q4_K", 144, 0},  {"Q4_K", 144, 2},
+                  {"Q5_K", 176, 0}, {"Q5_K", 176, 2}, {"Q6_K", 210, 208}};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         for (int k = 0; k < 3; k++) {
             static const uint16_t bad[] = {0x7c00, 0xfc00, 0x7e01};

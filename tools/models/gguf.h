@@ -124,8 +124,8 @@ int64_t gguf_tensor_count(const gguf *file);
 const gguf_tensor *gguf_tensor_at(const gguf *file, int64_t i);
 const gguf_tensor *gguf_find_tensor(const gguf *file, const char *name); /* or NULL */
 
-/* All elements of an array as floats: exact for F32, F16, BF16, Q5_0 and MXFP4; what ggml's formulas give in float32
- * for the others. */
+/* All elements of an array as floats: exact for F32, F16, BF16 and MXFP4; what ggml's formulas give in float32 for the
+ * others. */
 int gguf_read_f32(const fovea_context *ctx, const gguf *file, const gguf_tensor *tensor, float *values, complaint to);
 
 /* An array as it is in the file, whose pages stay mapped until gguf_unmap(), even if the file is closed. A file that

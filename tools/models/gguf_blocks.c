@@ -1,7 +1,4 @@
-/* Element types of GGUF (gguf.h). x of those that the library has not is, each operation rounded to float32:
- *
- *     Q5_0, Q5_1         32 elements: d (q - 16), d q + m; of q the fifth bits are bits of a word
- *     MXFP4              32 elements: 2^(e - 128) x, x one of 16 numbers */
+/* Element types of GGUF (gguf.h). The library has not MXFP4: 32 elements, 2^(e - 128) x, x one of 16 numbers. */
 #include "gguf.h"
 
 #include <string.h>
@@ -34,47 +31,18 @@ bool gguf_quantized(gguf_type type) { return gguf_block_elements(type) > 1; }
 
 int gguf_block_elements(gguf_type type) {
     const fovea_dtype_facts *facts = fovea_dtype_info(gguf_dtype(type));
-    const bool widened = type == GGUF_Q5_0 || type == GGUF_Q5_1 || type == GGUF_MXFP4;
-    return facts != NULL ? facts->block_elements : widened ? BLOCK : 0;
+    return facts != NULL ? facts->block_elements : type == GGUF_MXFP4 ? BLOCK : 0;
 }
 
 int gguf_block_bytes(gguf_type type) {
     const fovea_dtype_facts *facts = fovea_dtype_info(gguf_dtype(type));
-    return facts != NULL        ? facts->block_bytes
-           : type == GGUF_Q5_0  ? 22
-           : type == GGUF_Q5_1  ? 24
-           : type == GGUF_MXFP4 ? 17
-                                : 0;
+    return facts != NULL ? facts->block_bytes : type == GGUF_MXFP4 ? 17 : 0;
 }
 
 static float of_bits(uint32_t bits) {
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
-}
-
-static uint32_t u16_at(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8; }
-
-static float f16_at(const uint8_t *p) {
-    const uint32_t h = u16_at(p), sign = (h & 0x8000u) << 16, exponent = h >> 10 & 31, fraction = h & 0x3ffu;
-    if (exponent == 31)
-        return of_bits(sign | 0x7f800000u | fraction << 13);
-    if (exponent == 0)
-        return sign ? -((float)fraction * 0x1p-24f) : (float)fraction * 0x1p-24f;
-    return of_bits(sign | (exponent + 112) << 23 | fraction << 13);
-}
-
-/* Q5_0, whose integers are less 16, or Q5_1, which has a minimum. */
-static void block_q5(const uint8_t *from, bool minimum, float *to) {
-    const float d = f16_at(from), m = minimum ? f16_at(from + 2) : 0.0f;
-    const uint8_t *high = from + (minimum ? 4 : 2), *q = high + 4;
-    const uint32_t fifth = u16_at(high) | u16_at(high + 2) << 16;
-    for (int i = 0; i < BLOCK; i++) {
-        const int low = i < BLOCK / 2 ? q[i] & 15 : q[i - BLOCK / 2] >> 4;
-        const int integer = low | (int)(fifth >> i & 1) << 4;
-        const float product = d * (float)(minimum ? integer : integer - 16);
-        to[i] = minimum ? product + m : product;
-    }
 }
 
 /* Numbers of 4 bits, doubled: a sign, two bits of exponent, one of fraction. An exponent of 255 is NaN. */
@@ -94,9 +62,6 @@ fovea_status gguf_to_f32(const fovea_context *ctx, gguf_type type, const uint8_t
         return gguf_quantized(type) ? fovea_dequantize(ctx, &matrix, to)
                                     : fovea_convert(rows * columns, from, dtype, to, FOVEA_DTYPE_F32);
     for (int64_t i = 0; i < rows * columns / BLOCK; i++, from += gguf_block_bytes(type), to += BLOCK)
-        if (type == GGUF_MXFP4)
-            block_mxfp4(from, to);
-        else
-            block_q5(from, type == GGUF_Q5_1, to);
+        block_mxfp4(from, to);
     return FOVEA_OK;
 }

@@ -69,7 +69,7 @@ static void test_values(void) {
     free(copy);
 }
 
-/* Blocks that the library has not, each number by its definition, in double. */
+/* Blocks that no file here has, each number by its definition, in double. */
 static void test_wide_blocks(void) {
     static const struct {
         gguf_type type;

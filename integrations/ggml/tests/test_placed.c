@@ -47,21 +47,22 @@ static const struct {
     {"q5_K", PRODUCT, GGML_TYPE_Q5_K},
     {"q6_K", PRODUCT, GGML_TYPE_Q6_K},
     {"q5_0", PRODUCT, GGML_TYPE_Q5_0},
+    {"q5_1", PRODUCT, GGML_TYPE_Q5_1},
     {"iq4_nl", PRODUCT, GGML_TYPE_IQ4_NL},
     {"q3_K", PRODUCT, GGML_TYPE_Q3_K},
     {"experts", EXPERTS, GGML_TYPE_Q8_0},
     {"embedding", EMBEDDING, GGML_TYPE_Q8_0},
     {"weights of a norm", FACTOR, GGML_TYPE_F32},
     {"SCALE behind a packed product", BEHIND_PACKED, GGML_TYPE_Q8_0},
-    {"SCALE behind another product", BEHIND_OTHER, GGML_TYPE_Q5_0},
+    {"SCALE behind another product", BEHIND_OTHER, GGML_TYPE_Q3_K},
     {"SCALE behind experts", BEHIND_EXPERTS, GGML_TYPE_Q8_0},
     {"SCALE of an input", FIRST, GGML_TYPE_F32},
 };
 enum { QUESTIONS = sizeof questions / sizeof questions[0] };
 
 static bool expected(int i) {
-    const bool served = i < 9, long_block = i >= 6;
     const enum ggml_type type = questions[i].type;
+    const bool served = type != GGML_TYPE_Q3_K && type != GGML_TYPE_IQ4_NL, long_block = ggml_blck_size(type) == 256;
     switch (questions[i].question) {
     case PRODUCT:
         return served && (all || (tuned && type == GGML_TYPE_Q4_K) ||
@@ -128,7 +129,7 @@ typedef struct model {
 enum { NODES = 7, NORM = 0, GATE = 1, UP = 2, GLU = 3, SUM = 4, LAST_NORM = 5, HEAD = 6 };
 
 static tensor *matrix(model *m, enum ggml_type type) {
-    const bool ours = type != GGML_TYPE_Q5_0;
+    const bool ours = type != GGML_TYPE_Q3_K;
     return ggml_new_tensor_2d(m->placed[ours], type, WIDTH, WIDTH);
 }
 
@@ -183,7 +184,7 @@ static void check_other(const model *m) {
 
 static void test_models(void) {
     model packed = {.type = GGML_TYPE_Q8_0, .head_type = GGML_TYPE_Q8_0}, other = packed;
-    other.type = GGML_TYPE_Q5_0;
+    other.type = GGML_TYPE_Q3_K;
     for (int order = 0; order < 4; order++) {
         make(order % 2 ? &packed : &other);
         if (order < 2) {
@@ -247,7 +248,7 @@ static const use uses[] = {
     {"GET_ROWS", GGML_TYPE_Q4_0, 40, 1, embed, false},
     {"GET_ROWS of float16", GGML_TYPE_F16, 40, 1, embed, false},
     {"MUL", GGML_TYPE_F32, 1, 1, factor, false},
-    {"MUL_MAT of q5_0", GGML_TYPE_Q5_0, 40, 1, product, false},
+    {"MUL_MAT of q3_K", GGML_TYPE_Q3_K, 40, 1, product, false},
     {"MUL_MAT_ID", GGML_TYPE_Q8_0, 40, 4, experts, false},
     {"CPY into q8_0", GGML_TYPE_Q8_0, 40, 1, copy, true},
     {"CPY into float16", GGML_TYPE_F16, 40, 1, copy, true},

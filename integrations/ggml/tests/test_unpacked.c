@@ -53,9 +53,10 @@ typedef struct kind {
 } kind;
 
 static const kind kinds[] = {
-    {"f32", GGML_TYPE_F32, 0},   {"f16", GGML_TYPE_F16, 0},   {"bf16", GGML_TYPE_BF16, 0},
-    {"q8_0", GGML_TYPE_Q8_0, 0}, {"q4_0", GGML_TYPE_Q4_0, 0}, {"q4_1", GGML_TYPE_Q4_1, 0},
-    {"q4_K", GGML_TYPE_Q4_K, 0}, {"q5_K", GGML_TYPE_Q5_K, 2}, {"q6_K", GGML_TYPE_Q6_K, 208},
+    {"f32", GGML_TYPE_F32, 0},   {"f16", GGML_TYPE_F16, 0},     {"bf16", GGML_TYPE_BF16, 0},
+    {"q8_0", GGML_TYPE_Q8_0, 0}, {"q4_0", GGML_TYPE_Q4_0, 0},   {"q4_1", GGML_TYPE_Q4_1, 0},
+    {"q5_0", GGML_TYPE_Q5_0, 0}, {"q5_1", GGML_TYPE_Q5_1, 2},   {"q4_K", GGML_TYPE_Q4_K, 0},
+    {"q5_K", GGML_TYPE_Q5_K, 2}, {"q6_K", GGML_TYPE_Q6_K, 208},
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 

@@ -117,6 +117,23 @@ def q4_1(rng, inner, out):
     return Given(_bytes(d, m, _low_high(w)), "gguf:Q4_1", {}, (d.astype(float) * w + m).reshape(out, inner))
 
 
+def _q5(rng, inner, out, minimum):
+    """Q5_0, or Q5_1 with a minimum: the fifth bits of 32 numbers are a word of 32 bits."""
+    w, (d, m) = rng.integers(0, 32, (out, inner // 32, 32)), (_f16(rng, out, inner // 32, 1) for _ in range(2))
+    fifth = numpy.packbits(w >> 4, axis=-1, bitorder="little")
+    parts = [d, *([m] if minimum else []), fifth, _low_high(w & 15)]
+    numbers = d.astype(float) * w + m if minimum else d.astype(float) * (w - 16)
+    return Given(_bytes(*parts), "gguf:Q5_1" if minimum else "gguf:Q5_0", {}, numbers.reshape(out, inner))
+
+
+def q5_0(rng, inner, out):
+    return _q5(rng, inner, out, False)
+
+
+def q5_1(rng, inner, out):
+    return _q5(rng, inner, out, True)
+
+
 def _scales_of_k(s, m):
     """8 scales and 8 minima of 6 bits in 12 bytes: the last four's upper bits above the first four's."""
     first = [s[..., :4] | s[..., 4:] >> 4 << 6, m[..., :4] | m[..., 4:] >> 4 << 6]
@@ -170,4 +187,4 @@ GROUPED = {
     "compressed act-order": lambda rng, *sizes: compressed(rng, *sizes, act_order=True),
     "int8 groups": lambda rng, *sizes: int8(rng, *sizes, scale_dtype=numpy.float16),
 }
-BLOCKS = {"q8_0": q8_0, "q4_0": q4_0, "q4_1": q4_1, "q4_k": q4_k, "q5_k": q5_k, "q6_k": q6_k}
+BLOCKS = {"q8_0": q8_0, "q4_0": q4_0, "q4_1": q4_1, "q5_0": q5_0, "q5_1": q5_1, "q4_k": q4_k, "q5_k": q5_k, "q6_k": q6_k}
