@@ -1,4 +1,5 @@
-"""The ONNX operators Attention (opset 23 to 25), LinearAttention and CausalConvWithState (opset 27), computed by fovea.
+"""The ONNX operators Attention (opset 23 to 25), LinearAttention and CausalConvWithState (opset 27), and FlexAttention (preview 1),
+computed by fovea.
 
     Y, present_key, present_value, scores = fovea.onnx.attention(Q, K, V, attn_mask, is_causal=1, scale=0.125)
     outputs = fovea.onnx.run_node(node, inputs)     # node: an onnx.NodeProto; needs the onnx package
@@ -15,7 +16,7 @@ import numpy as np
 
 import fovea
 
-__all__ = ["attention", "causal_conv_with_state", "linear_attention", "run_node"]
+__all__ = ["attention", "causal_conv_with_state", "flex_attention", "linear_attention", "run_node"]
 
 INPUTS = ("Q", "K", "V", "attn_mask", "past_key", "past_value", "nonpad_kv_seqlen")
 OUTPUTS = ("Y", "present_key", "present_value", "qk_matmul_output")
@@ -88,6 +89,20 @@ def attention(Q: Any, K: Any, V: Any, attn_mask: Any = None, past_key: Any = Non
     return tuple(array if name in outputs else None for name, array in zip(OUTPUTS, found))
 
 
+def flex_attention(Q: Any, K: Any, V: Any, *, scale: float | None = None, score_mod: Any = None, prob_mod: Any = None,
+                   softmax_precision: int | None = None) -> Any:  # fmt: skip
+    """Returns Y. Q, K, V: [batch, heads, tokens, channels]. Graphs that modify scores or probabilities are refused: attention() has
+    masks, biases and softcap. float64 is computed in float32, whatever softmax_precision says: results are within its rounding.
+    """
+    for name, graph in (("score_mod", score_mod), ("prob_mod", prob_mod)):
+        if graph is not None:
+            raise ValueError(f"{name} is a graph, which fovea does not run; masks, biases and softcap are fovea.onnx.attention()'s")
+    arrays = [x.astype(np.float32) if getattr(x, "dtype", None) == np.float64 else x for x in (Q, K, V)]
+    if any(np.ndim(x) != 4 for x in arrays):
+        raise ValueError(f"Q, K and V must have 4 dimensions; they have {', '.join(str(np.ndim(x)) for x in arrays)}")
+    return attention(*arrays, scale=scale, softmax_precision=softmax_precision)[0].astype(V.dtype, copy=False)
+
+
 def linear_attention(query: Any, key: Any, value: Any, past_state: Any = None, decay: Any = None, beta: Any = None, *,
                      kv_num_heads: int, q_num_heads: int, scale: float = 0.0, update_rule: str = "gated_delta",
                      chunk_size: int = 64) -> tuple[Any, Any]:  # fmt: skip
@@ -128,17 +143,19 @@ def run_node(node: Any, inputs: Iterable[Any]) -> list[Any]:
     likewise."""
     import onnx
 
-    others: dict[str, Any] = {"LinearAttention": linear_attention, "CausalConvWithState": causal_conv_with_state}
-    if node.op_type not in ("Attention", *others) or node.domain not in ("", "ai.onnx"):
-        raise ValueError(
-            f"this runs Attention, LinearAttention and CausalConvWithState, not {node.domain or 'ai.onnx'} {node.op_type}"
-        )
+    others: dict[Any, Any] = {("", "LinearAttention"): linear_attention, ("", "CausalConvWithState"): causal_conv_with_state,
+                              ("ai.onnx.preview", "FlexAttention"): flex_attention}  # fmt: skip
+    kind = (node.domain.removesuffix("ai.onnx"), node.op_type)
+    if kind not in (("", "Attention"), *others):
+        known = ", ".join(name for _, name in others)
+        raise ValueError(f"this runs Attention, {known}, not {node.domain or 'ai.onnx'} {node.op_type}")
     attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     attributes = {name: x.decode() if isinstance(x, bytes) else x for name, x in attributes.items()}
     arrays = iter(inputs)
     given = [next(arrays) if name else None for name in node.input]
-    if node.op_type in others:
-        return [x for x, name in zip(others[node.op_type](*given, **attributes), node.output) if name]
+    if kind in others:
+        outputs = others[kind](*given, **attributes)
+        return [x for x, name in zip(outputs if isinstance(outputs, tuple) else (outputs,), node.output) if name]
     wanted = [place for place, name in zip(OUTPUTS, node.output) if name]
     found = attention(*given, **attributes, outputs=wanted)
     return [array for place, array in zip(OUTPUTS, found) if place in wanted]

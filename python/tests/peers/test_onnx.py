@@ -1,7 +1,5 @@
-"""The node tests of the ONNX operator Attention, as the onnx package makes them: its reference's outputs, in float32 within
-a hundredth of the tolerance that ONNX asks for. Each runs on the scalar tier, too, with the same bits."""
-
-import warnings
+"""The node tests of the ONNX operators Attention and FlexAttention, as the onnx package makes them: its reference's outputs, in float32
+within a hundredth of the tolerance that ONNX asks for. Each runs on the scalar tier, too, with the same bits."""
 
 import numpy as np
 import pytest
@@ -11,24 +9,25 @@ import fovea.onnx
 
 onnx = pytest.importorskip("onnx")
 import onnx.reference  # noqa: E402
-from onnx.backend.test.case.node import collect_testcases  # noqa: E402
+from onnx_nodes import cases_of  # noqa: E402
 
-
-def attention_cases():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        cases = collect_testcases("Attention")
-    return [case for case in cases if [node.op_type for node in case.model.graph.node] == ["Attention"]]
-
-
-CASES = attention_cases()
+ATTENTION = cases_of("Attention", "attention")
+FLEX = cases_of("FlexAttention", "flexattention")
+MODIFIED = [case for case in FLEX if case.model.graph.node[0].attribute and case.model.graph.node[0].attribute[0].name != "scale"]
+PLAIN = [case for case in FLEX if case not in MODIFIED]
 
 
 def test_count():
-    assert len(CASES) == 93
+    assert (len(ATTENTION), len(PLAIN), len(MODIFIED)) == (93, 6, 5)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.removeprefix("test_attention_"))
+@pytest.mark.parametrize("case", MODIFIED, ids=lambda case: case.name)
+def test_modified(case):
+    with pytest.raises(ValueError, match="(score|prob)_mod is a graph, which fovea does not run"):
+        fovea.onnx.run_node(case.model.graph.node[0], case.data_sets[0][0])
+
+
+@pytest.mark.parametrize("case", ATTENTION + PLAIN, ids=lambda case: case.name.removeprefix("test_attention_"))
 def test_node(case):
     inputs, wanted = case.data_sets[0]
     found = fovea.onnx.run_node(case.model.graph.node[0], inputs)
@@ -36,7 +35,7 @@ def test_node(case):
     for got, want in zip(found, wanted):
         assert got.shape == want.shape and got.dtype == want.dtype
         # The reference rounds each step to the operands' type: two units in the last place of bfloat16.
-        rtol = {"float32": 1e-5, "float16": 1e-3, "bfloat16": 2**-6}[inputs[0].dtype.name]
+        rtol = {"float64": 1e-6, "float32": 1e-5, "float16": 1e-3, "bfloat16": 2**-6}[inputs[0].dtype.name]
         np.testing.assert_allclose(got.astype(np.float32), want.astype(np.float32), rtol=rtol, atol=1e-7)
     with fovea.config(isa="scalar"):
         scalar = fovea.onnx.run_node(case.model.graph.node[0], inputs)
@@ -67,6 +66,7 @@ def test_refusals():
          lambda: call(flat, flat, flat, q_num_heads=5, kv_num_heads=4)),
         (ValueError, "3-D inputs need q_num_heads", lambda: call(flat, flat, flat)),
         (ValueError, "softcap", lambda: call(x, x, x, softcap=-1.0)),
+        (ValueError, "must have 4 dimensions; they have 4, 3, 4", lambda: fovea.onnx.flex_attention(x, flat, x)),
     ):  # fmt: skip
         with pytest.raises(error, match=words):
             what()

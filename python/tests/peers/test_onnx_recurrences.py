@@ -1,29 +1,14 @@
 """The node tests of the ONNX operators LinearAttention and CausalConvWithState, as the onnx package makes them. Each runs on the scalar
 tier, too, with the same bits."""
 
-import importlib
-import warnings
-
 import numpy as np
 import pytest
 
 import fovea
 import fovea.onnx
 
-onnx = pytest.importorskip("onnx")
-import onnx.backend.test.case.node as node  # noqa: E402
-
-
-def cases_of(operator, module):
-    """A module of cases adds them when it is run; another test may have imported it for another operator."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        module = importlib.import_module(f"onnx.backend.test.case.node.{module}")
-        if not any(case.model.graph.node[0].op_type == operator for case in node._NodeTestCases):
-            node._TargetOpType = operator
-            importlib.reload(module)
-    return [case for case in node._NodeTestCases if [n.op_type for n in case.model.graph.node] == [operator]]
-
+pytest.importorskip("onnx")
+from onnx_nodes import cases_of  # noqa: E402
 
 LINEAR = cases_of("LinearAttention", "linear_attention")
 CONVOLUTIONS = cases_of("CausalConvWithState", "causal_conv_with_state")
