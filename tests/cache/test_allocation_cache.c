@@ -8,17 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes a call until no allocation fails in it; it may keep memory for the next one. */
-#define EACH(what, call)                                                                                               \
-    for (int64_t n = 1;; n++) {                                                                                        \
-        arm(n, false);                                                                                                 \
-        const fovea_status status = call;                                                                              \
-        fail_at = 0;                                                                                                   \
-        test_check(status == (failed ? FOVEA_ERROR_OUT_OF_MEMORY : FOVEA_OK), "%s, allocation %" PRId64 ": %s", what,  \
-                   n, fovea_status_name(status));                                                                      \
-        if (!failed)                                                                                                   \
-            break;                                                                                                     \
-    }
+/* A call that may keep memory for the next one. */
+#define EACH(text, call)                                                                                               \
+    FAIL_EACH(text, 0, false, (f.keeps = true, call)) {}
 
 static fovea_status evict(fovea_kv_cache *cache, shadow *s, int64_t begin, int64_t end) {
     const fovea_status status = fovea_kv_cache_evict(cache, s->number, begin, end);
