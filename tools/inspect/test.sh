@@ -161,6 +161,9 @@ PY
         refuses 'alike.safetensors: holds something else' similarity alike.safetensors --heads 2 $way alike.safetensors
         refuses 'folder/file: its folder does not exist' similarity alike.safetensors --heads 2 $way folder/file
     done
+    printf 'stack' >short.csv && : >empty.csv
+    refuses 'short.csv: holds something else' similarity alike.safetensors --heads 2 --csv short.csv
+    expect 0 similarity alike.safetensors --heads 2 --csv empty.csv # nothing is lost
     refuses 'folder/file: its folder does not exist' cost --d-model 8 --heads 2 --csv folder/file
     refuses 'folder/file: its folder does not exist' attention --model nowhere -o folder/file who
     [ ! -e folder ] || fail "a folder was made"
