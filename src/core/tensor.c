@@ -172,3 +172,43 @@ fovea_status fv_spans_apart(fv_span *spans, bool *written, int count, const fv_s
     }
     return status;
 }
+
+fovea_status fv_floats_refuse(const char *name, fovea_dtype dtype) {
+    return fv_dtype_refuse(name, dtype, "it must be FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16 or FOVEA_DTYPE_F16");
+}
+
+fovea_status fv_floats_sizes(const char *name, const fovea_tensor *t, bool rows_only) {
+    int64_t all = 1;
+    for (int i = 0; i < 4; i++) {
+        if (t->shape[i] < (i == 3))
+            return fv_fail(FOVEA_ERROR_SHAPE, "%s has a size of %lld; it must be at least %d", name,
+                           (long long)t->shape[i], i == 3);
+        if (rows_only && i < 2 && t->shape[i] != 1)
+            return fv_fail(FOVEA_ERROR_SHAPE, "%s has %lld x %lld x %lld x %lld elements, not 1 x 1 x rows x channels",
+                           name, (long long)t->shape[0], (long long)t->shape[1], (long long)t->shape[2],
+                           (long long)t->shape[3]);
+        if (t->shape[i] > FV_SIZE_LIMIT || !fv_multiply(all, t->shape[i], &all) || all > FV_SIZE_LIMIT)
+            return fv_fail(FOVEA_ERROR_OVERFLOW, "%s has %lld x %lld x %lld x %lld elements: too large", name,
+                           (long long)t->shape[0], (long long)t->shape[1], (long long)t->shape[2],
+                           (long long)t->shape[3]);
+    }
+    return FOVEA_OK;
+}
+
+fovea_status fv_floats_check(const char *name, const fovea_tensor *t, const int64_t shape[4], bool output,
+                             fv_span *span) {
+    *span = (fv_span){name, 0, 0};
+    if (!fv_dtype_of(t->dtype)->computed || !fv_dtype_built(t->dtype))
+        return fv_floats_refuse(name, t->dtype);
+    if (!t->data && shape[0] > 0 && shape[1] > 0 && shape[2] > 0)
+        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", name);
+    const fv_tensor_rule rule = {name, t->dtype, {shape[0], shape[1], shape[2], shape[3]}, output, false};
+    return fv_tensor_check(t, &rule, span);
+}
+
+bool fv_tensor_same(const fovea_tensor *a, const fovea_tensor *b) {
+    bool same = a->data == b->data && a->dtype == b->dtype;
+    for (int i = 0; i < 4; i++)
+        same = same && (a->shape[i] == 1 || a->stride[i] == b->stride[i]);
+    return same;
+}

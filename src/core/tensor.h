@@ -33,6 +33,19 @@ fovea_tensor fv_tensor_repeated(const fovea_tensor *tensor);
 /* Checks a tensor whose data is not NULL and gives its span, an empty one if it has no elements. */
 fovea_status fv_tensor_check(const fovea_tensor *tensor, const fv_tensor_rule *rule, fv_span *span);
 
+/* Refuses a dtype that is no type of floats. */
+fovea_status fv_floats_refuse(const char *name, fovea_dtype dtype);
+
+/* Checks the sizes of an operation's first tensor. rows_only: it must be [1, 1, rows, channels]. */
+fovea_status fv_floats_sizes(const char *name, const fovea_tensor *t, bool rows_only);
+
+/* Checks a tensor of floats of a known shape. */
+fovea_status fv_floats_check(const char *name, const fovea_tensor *t, const int64_t shape[4], bool output,
+                             fv_span *span);
+
+/* Are they the same elements? */
+bool fv_tensor_same(const fovea_tensor *a, const fovea_tensor *b);
+
 /* The span of lengths or offsets, one for each sequence of the batch; empty if there are none. */
 fv_span fv_lens_span(const char *name, const int64_t *lens, int64_t batch);
 

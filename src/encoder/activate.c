@@ -27,15 +27,15 @@ static void rows(const void *arg, int64_t begin, int64_t end) {
 static fovea_status check_input(const char *name, const fovea_tensor *t, const fovea_activate_args *args,
                                 const fv_span *y) {
     fv_span span;
-    const fovea_status status = fv_view_check(name, t, args->x.shape, false, &span);
-    return status != FOVEA_OK || fv_view_same(t, &args->y) ? status : fv_spans_disjoint(y, &span);
+    const fovea_status status = fv_floats_check(name, t, args->x.shape, false, &span);
+    return status != FOVEA_OK || fv_tensor_same(t, &args->y) ? status : fv_spans_disjoint(y, &span);
 }
 
 static fovea_status check(const fovea_activate_args *args) {
     fv_span y;
-    fovea_status status = fv_view_sizes("x", &args->x, false);
+    fovea_status status = fv_floats_sizes("x", &args->x, false);
     if (status == FOVEA_OK)
-        status = fv_view_check("y", &args->y, args->x.shape, true, &y);
+        status = fv_floats_check("y", &args->y, args->x.shape, true, &y);
     if (status == FOVEA_OK)
         status = check_input("x", &args->x, args, &y);
     if (status == FOVEA_OK && args->up.data)

@@ -51,9 +51,9 @@ static fovea_status check_table(const fovea_embedding_args *args, int64_t t, con
         return fv_fail(FOVEA_ERROR_ARGUMENT, "reserved of %s is set", name);
     *tensor = (fovea_tensor){
         (void *)(uintptr_t)table->data, table->dtype, {1, 1, table->rows, channels}, {0, 0, table->stride, 1}, NULL};
-    fovea_status status = fv_view_sizes(name, tensor, true);
+    fovea_status status = fv_floats_sizes(name, tensor, true);
     if (status == FOVEA_OK)
-        status = fv_view_check(name, tensor, shape, false, &span);
+        status = fv_floats_check(name, tensor, shape, false, &span);
     if (status == FOVEA_OK)
         status = fv_spans_disjoint(y, &span);
     const fv_span ids = fv_lens_span(ids_name, table->ids, tokens);
@@ -68,9 +68,9 @@ static fovea_status check_table(const fovea_embedding_args *args, int64_t t, con
 
 static fovea_status check(const fovea_embedding_args *args, embedding *m) {
     fv_span y;
-    fovea_status status = fv_view_sizes("y", &args->y, true);
+    fovea_status status = fv_floats_sizes("y", &args->y, true);
     if (status == FOVEA_OK)
-        status = fv_view_check("y", &args->y, args->y.shape, true, &y);
+        status = fv_floats_check("y", &args->y, args->y.shape, true, &y);
     if (status == FOVEA_OK && !args->tables)
         status = fv_fail(FOVEA_ERROR_NULL, "tables is NULL");
     if (status == FOVEA_OK && (args->table_count < 1 || args->table_count > MOST_TABLES))

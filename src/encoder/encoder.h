@@ -14,15 +14,6 @@ typedef struct fv_view {
     fv_converter convert; /* to floats of an input; of floats of an output */
 } fv_view;
 
-/* Checks an operation's first tensor: its sizes. rows_only: it must be [1, 1, rows, channels]. */
-fovea_status fv_view_sizes(const char *name, const fovea_tensor *t, bool rows_only);
-
-/* Checks a tensor of a known shape. */
-fovea_status fv_view_check(const char *name, const fovea_tensor *t, const int64_t shape[4], bool output, fv_span *span);
-
-/* Are they the same elements? */
-bool fv_view_same(const fovea_tensor *a, const fovea_tensor *b);
-
 fv_view fv_view_input(const fovea_tensor *t, fv_target target);
 fv_view fv_view_output(const fovea_tensor *t, fv_target target);
 

@@ -59,12 +59,12 @@ fovea_status fovea_normalize_rows(const fovea_context *ctx, const fovea_tensor *
     fv_span from, to;
     if (!ctx || !x || !y)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", !ctx ? "ctx" : !x ? "x" : "y");
-    fovea_status status = fv_view_sizes("x", x, false);
+    fovea_status status = fv_floats_sizes("x", x, false);
     if (status == FOVEA_OK)
-        status = fv_view_check("x", x, x->shape, false, &from);
+        status = fv_floats_check("x", x, x->shape, false, &from);
     if (status == FOVEA_OK)
-        status = fv_view_check("y", y, x->shape, true, &to);
-    if (status == FOVEA_OK && !fv_view_same(x, y))
+        status = fv_floats_check("y", y, x->shape, true, &to);
+    if (status == FOVEA_OK && !fv_tensor_same(x, y))
         status = fv_spans_disjoint(&to, &from);
     if (status != FOVEA_OK)
         return status;

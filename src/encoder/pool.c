@@ -91,14 +91,14 @@ static fovea_status check_sequences(const fovea_pool_tokens_args *args, const fv
 
 static fovea_status check(const fovea_pool_tokens_args *args) {
     fv_span x, y;
-    fovea_status status = fv_view_sizes("x", &args->x, true);
+    fovea_status status = fv_floats_sizes("x", &args->x, true);
     if (status == FOVEA_OK)
-        status = fv_view_sizes("y", &args->y, true);
+        status = fv_floats_sizes("y", &args->y, true);
     const int64_t shape[4] = {1, 1, args->y.shape[2], args->x.shape[3]};
     if (status == FOVEA_OK)
-        status = fv_view_check("x", &args->x, args->x.shape, false, &x);
+        status = fv_floats_check("x", &args->x, args->x.shape, false, &x);
     if (status == FOVEA_OK)
-        status = fv_view_check("y", &args->y, shape, true, &y);
+        status = fv_floats_check("y", &args->y, shape, true, &y);
     if (status == FOVEA_OK)
         status = fv_spans_disjoint(&y, &x);
     if (status == FOVEA_OK)

@@ -21,51 +21,18 @@ typedef struct normalization {
     int64_t vectors, bytes; /* of the workspace: where weight and bias become floats; all. Negative: more than memory */
 } normalization;
 
-static const char takes[] = "norms take FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16 and FOVEA_DTYPE_F16";
-
 /* ------------------------------------------------------------------------------------------------------- checks -- */
-
-static fovea_status check_tensor(const char *name, const fovea_tensor *t, const int64_t shape[4], bool output,
-                                 fv_span *span) {
-    *span = (fv_span){name, 0, 0};
-    if (fv_type_of(t->dtype) == FV_TYPE_COUNT)
-        return fv_dtype_refuse(name, t->dtype, takes);
-    if (!t->data && shape[0] > 0 && shape[1] > 0 && shape[2] > 0)
-        return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", name);
-    const fv_tensor_rule rule = {name, t->dtype, {shape[0], shape[1], shape[2], shape[3]}, output, false};
-    return fv_tensor_check(t, &rule, span);
-}
 
 static fovea_status check_vector(const char *name, const void *data, fovea_dtype dtype, int64_t channels,
                                  const fv_span *y, const fv_span *workspace) {
     if (!data)
         return FOVEA_OK;
     if (fv_type_of(dtype) == FV_TYPE_COUNT)
-        return fv_dtype_refuse(name, dtype, takes);
+        return fv_floats_refuse(name, dtype);
     const uintptr_t begin = (uintptr_t)data;
     const fv_span span = {name, begin, begin + (uintptr_t)(channels * fv_dtype_size(dtype))};
     const fovea_status status = fv_spans_disjoint(y, &span);
     return status == FOVEA_OK ? fv_spans_disjoint(&span, workspace) : status;
-}
-
-static bool same_elements(const fovea_tensor *a, const fovea_tensor *b) {
-    bool same = a->data == b->data && a->dtype == b->dtype;
-    for (int i = 0; i < 4; i++)
-        same = same && (a->shape[i] == 1 || a->stride[i] == b->stride[i]);
-    return same;
-}
-
-static fovea_status check_sizes(const int64_t shape[4]) {
-    int64_t all;
-    for (int i = 0; i < 4; i++)
-        if (shape[i] < (i == 3))
-            return fv_fail(FOVEA_ERROR_SHAPE, "x has a size of %lld; it must be at least %d", (long long)shape[i],
-                           i == 3);
-    if (!fv_multiply(shape[0], shape[1], &all) || !fv_multiply(all, shape[2], &all) ||
-        !fv_multiply(all, shape[3], &all) || all > FV_SIZE_LIMIT || shape[3] > FV_SIZE_LIMIT)
-        return fv_fail(FOVEA_ERROR_OVERFLOW, "x has %lld x %lld x %lld x %lld elements: too large", (long long)shape[0],
-                       (long long)shape[1], (long long)shape[2], (long long)shape[3]);
-    return FOVEA_OK;
 }
 
 static fovea_status check(const fovea_norm_args *args, const void *memory, size_t size) {
@@ -73,12 +40,12 @@ static fovea_status check(const fovea_norm_args *args, const void *memory, size_
     const uintptr_t begin = (uintptr_t)memory;
     const fv_span workspace = {"the workspace", begin, memory ? begin + size : begin};
     fv_span x, y;
-    fovea_status status = check_sizes(shape);
+    fovea_status status = fv_floats_sizes("x", &args->x, false);
     if (status == FOVEA_OK)
-        status = check_tensor("x", &args->x, shape, false, &x);
+        status = fv_floats_check("x", &args->x, shape, false, &x);
     if (status == FOVEA_OK)
-        status = check_tensor("y", &args->y, shape, true, &y);
-    if (status == FOVEA_OK && !same_elements(&args->x, &args->y))
+        status = fv_floats_check("y", &args->y, shape, true, &y);
+    if (status == FOVEA_OK && !fv_tensor_same(&args->x, &args->y))
         status = fv_spans_disjoint(&y, &x);
     if (status == FOVEA_OK)
         status = fv_spans_disjoint(&x, &workspace);
@@ -196,7 +163,7 @@ static fovea_status read_args(const fovea_context *ctx, const fovea_norm_args *g
 
 size_t fovea_norm_workspace_size(const fovea_context *ctx, const fovea_norm_args *given) {
     fovea_norm_args args;
-    if (read_args(ctx, given, &args) != FOVEA_OK || check_sizes(args.x.shape) != FOVEA_OK)
+    if (read_args(ctx, given, &args) != FOVEA_OK || fv_floats_sizes("x", &args.x, false) != FOVEA_OK)
         return 0;
     return (size_t)fv_max(deal(ctx, &args).bytes, 0);
 }

@@ -19,23 +19,6 @@ fovea_status fv_call_sizes(const char *name, const fovea_tensor *t) {
     return FOVEA_OK;
 }
 
-static fovea_status check_tensor(const fv_operand_rule *operand, fv_span *span) {
-    const fovea_tensor *t = operand->tensor;
-    const int64_t *shape = operand->shape;
-    *span = (fv_span){operand->name, 0, 0};
-    if (!t->data && operand->optional)
-        return FOVEA_OK;
-    if (fv_type_of(t->dtype) == FV_TYPE_COUNT)
-        return fv_dtype_refuse(operand->name, t->dtype,
-                               "recurrences take FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16 and FOVEA_DTYPE_F16");
-    const fv_tensor_rule rule = {
-        operand->name, t->dtype, {shape[0], shape[1], shape[2], shape[3]}, operand->output, false};
-    fovea_status status = fv_tensor_check(t, &rule, span);
-    if (status == FOVEA_OK && !t->data && !fv_tensor_empty(t))
-        status = fv_fail(FOVEA_ERROR_NULL, "%s is NULL", operand->name);
-    return status;
-}
-
 fovea_status fv_call_check(const fv_operand_rule *tensors, int count, const fv_array_rule *arrays, int array_count,
                            const fv_sequences *s, const void *workspace, size_t workspace_size) {
     fv_span spans[MOST_SPANS];
@@ -43,8 +26,12 @@ fovea_status fv_call_check(const fv_operand_rule *tensors, int count, const fv_a
     int all = 0;
     fovea_status status = FOVEA_OK;
     for (int i = 0; status == FOVEA_OK && i < count; i++) {
-        written[all] = tensors[i].output;
-        status = check_tensor(&tensors[i], &spans[all++]);
+        const fv_operand_rule *t = &tensors[i];
+        written[all] = t->output;
+        spans[all] = (fv_span){t->name, 0, 0};
+        if (t->tensor->data || !t->optional)
+            status = fv_floats_check(t->name, t->tensor, t->shape, t->output, &spans[all]);
+        all++;
     }
     for (int i = 0; i < array_count; i++) {
         const uintptr_t begin = (uintptr_t)arrays[i].data;

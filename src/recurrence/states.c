@@ -67,7 +67,7 @@ static fovea_status check_state(const fv_sequences *s, const char *name, const f
     if (!fv_multiply(slots, s->count, &rule.shape[0]))
         return fv_fail(FOVEA_ERROR_OVERFLOW, "%s is larger than memory", name);
     if (fv_type_of(t->dtype) == FV_TYPE_COUNT)
-        return fv_dtype_refuse(name, t->dtype, "states are FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16 or FOVEA_DTYPE_F16");
+        return fv_floats_refuse(name, t->dtype);
     return fv_tensor_check(t, &rule, span);
 }
 
