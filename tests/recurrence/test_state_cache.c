@@ -123,9 +123,10 @@ static void step(walker *w, rng *r) {
                "length %" PRId64 ", not %" PRId64, length, w->length[place]);
 }
 
-static void test_walk(const fovea_context *ctx, recurrence kind, rng *r) {
+/* A cache and no sequences, of a case that has states and tokens; and its end. */
+static walker walker_make(const fovea_context *ctx, recurrence kind, int64_t least_tokens, rng *r) {
     walker w = {.ctx = ctx, .c = recurrence_case_random(kind, r)};
-    while (w.c->rows == 0) { /* one tap has no state */
+    while (w.c->rows == 0 || w.c->tokens < least_tokens) { /* a convolution of one tap has no state */
         recurrence_case_free(w.c);
         w.c = recurrence_case_random(kind, r);
     }
@@ -135,24 +136,25 @@ static void test_walk(const fovea_context *ctx, recurrence kind, rng *r) {
     w.cache = make_cache(w.c);
     for (int i = 0; i < PLACES; i++)
         w.sequence[i] = -1;
+    return w;
+}
+
+static void walker_free(walker *w) {
+    fovea_state_cache_destroy(w->cache);
+    free(w->want);
+    recurrence_case_free(w->c);
+}
+
+static void test_walk(const fovea_context *ctx, recurrence kind, rng *r) {
+    walker w = walker_make(ctx, kind, 0, r);
     for (int i = 0; i < STEPS; i++)
         step(&w, r);
-    fovea_state_cache_destroy(w.cache);
-    free(w.want);
-    recurrence_case_free(w.c);
+    walker_free(&w);
 }
 
 /* A step back by each number of tokens that slots allow, and by one more. */
 static void test_back(const fovea_context *ctx, rng *r) {
-    walker w = {.ctx = ctx};
-    do {
-        if (w.c)
-            recurrence_case_free(w.c);
-        w.c = recurrence_case_random(DELTA, r);
-    } while (w.c->tokens < 2 * SLOTS);
-    w.want = must_alloc(recurrence_bytes(w.c) + 1, 1);
-    recurrence_call(ctx, w.c, -1, 0, w.c->tokens, out_tensor(w.c, w.want), NULL, NULL, 0);
-    w.cache = make_cache(w.c);
+    walker w = walker_make(ctx, DELTA, 2 * SLOTS, r);
     for (int64_t back = 0; back <= SLOTS; back++) {
         fovea_state_cache_add(w.cache, &w.sequence[0]);
         w.length[0] = 0;
@@ -168,31 +170,19 @@ static void test_back(const fovea_context *ctx, rng *r) {
         append(&w, 0, 2);
         fovea_state_cache_remove(w.cache, w.sequence[0]);
     }
-    fovea_state_cache_destroy(w.cache);
-    free(w.want);
-    recurrence_case_free(w.c);
+    walker_free(&w);
 }
 
 /* Neither of two forks sees how the other goes on. */
 static void test_fork(const fovea_context *ctx, rng *r) {
-    walker w = {.ctx = ctx};
-    do {
-        if (w.c)
-            recurrence_case_free(w.c);
-        w.c = recurrence_case_random(DELTA, r);
-    } while (w.c->tokens < 3 * SLOTS);
-    w.want = must_alloc(recurrence_bytes(w.c) + 1, 1);
-    recurrence_call(ctx, w.c, -1, 0, w.c->tokens, out_tensor(w.c, w.want), NULL, NULL, 0);
-    w.cache = make_cache(w.c);
+    walker w = walker_make(ctx, DELTA, 3 * SLOTS, r);
     fovea_state_cache_add(w.cache, &w.sequence[0]);
     append(&w, 0, SLOTS + 1);
     test_check(fovea_state_cache_fork(w.cache, w.sequence[0], &w.sequence[1]) == FOVEA_OK, "%s", fovea_error_detail());
     w.length[1] = w.length[0];
     append(&w, 0, 2 * SLOTS - 1);
     append(&w, 1, SLOTS);
-    fovea_state_cache_destroy(w.cache);
-    free(w.want);
-    recurrence_case_free(w.c);
+    walker_free(&w);
 }
 
 static void test_refused(const fovea_context *ctx, rng *r) {
