@@ -2,6 +2,7 @@
  * (test_allocation.c), in every form, with values folded or not, with and without biases. */
 #include "attention_case.h"
 #include "failing.h"
+#include "mha_forms.h"
 #include "mha_layer.h"
 
 #include <inttypes.h>
@@ -21,73 +22,48 @@ static const layer_sizes sizes = {.batch = 2,
                                   .out = FEATURES,
                                   .biases = true};
 
-/* One way to give the weights. */
-typedef struct kind {
-    const char *name;
-    fovea_mha_form form;
-    fovea_mha_merge merge;
-    bool given;            /* MERGED: W_i themselves */
-    bool foldable, output; /* values into W^O; whether there is a W^O */
-} kind;
-
-static const kind kinds[] = {
-    {.name = "factored", .form = FOVEA_MHA_FACTORED, .foldable = true, .output = true},
-    {.name = "factored, no W^O", .form = FOVEA_MHA_FACTORED},
-    {.name = "merged queries", .form = FOVEA_MHA_MERGED, .foldable = true, .output = true},
-    {.name = "merged keys", .form = FOVEA_MHA_MERGED, .merge = FOVEA_MHA_MERGE_KEYS, .foldable = true, .output = true},
-    {.name = "merged queries, given", .form = FOVEA_MHA_MERGED, .given = true, .foldable = true, .output = true},
-    {.name = "merged keys, given",
-     .form = FOVEA_MHA_MERGED,
-     .merge = FOVEA_MHA_MERGE_KEYS,
-     .given = true,
-     .output = true},
-    {.name = "folded", .form = FOVEA_MHA_FOLDED, .foldable = true, .output = true},
-    {.name = "projected", .form = FOVEA_MHA_PROJECTED, .output = true},
-    {.name = "tied", .form = FOVEA_MHA_TIED, .output = true},
-    {.name = "fused", .form = FOVEA_MHA_FUSED, .foldable = true, .output = true},
-};
-
-/* biases: all that this form may have; values that are folded have none. */
-static void fail_kind(const fovea_context *ctx, const layer *l, const kind *k, bool fold, bool biases,
+/* given: W_i of MERGED. biases: all that this form may have; values that are folded have none. */
+static void fail_form(const fovea_context *ctx, const layer *l, const mha_form *k, bool given, bool biases,
                       bool persistent) {
     static float zeros[FEATURES * 3 * FEATURES];
     const fovea_matrix square = fovea_matrix_in_out(zeros, FOVEA_DTYPE_F32, FEATURES, FEATURES),
                        merged[HEADS] = {square, square};
     const bool each = k->form != FOVEA_MHA_PROJECTED && k->form != FOVEA_MHA_FUSED && k->form != FOVEA_MHA_TIED;
-    const bool q_bias = k->form != FOVEA_MHA_MERGED || (!k->given && k->merge == FOVEA_MHA_MERGE_QUERIES);
+    const bool q_bias = k->form != FOVEA_MHA_MERGED || (!given && k->merge == FOVEA_MHA_MERGE_QUERIES);
     fovea_mha_desc desc = l->desc;
     fovea_mha_weights w = l->w;
     desc.form = k->form;
     desc.merge = k->merge;
     desc.inputs = k->form == FOVEA_MHA_PROJECTED ? FOVEA_MHA_SEPARATE : FOVEA_MHA_SELF;
+    w.order = k->order;
     desc.out_features = k->output ? FEATURES : 0;
-    desc.fold_values = fold ? FOVEA_MHA_FOLD_ALWAYS : FOVEA_MHA_FOLD_NEVER;
+    desc.fold_values = k->fold ? FOVEA_MHA_FOLD_ALWAYS : FOVEA_MHA_FOLD_NEVER;
     desc.biases = biases;
     w.q_bias = biases && (each || k->form == FOVEA_MHA_TIED) && q_bias ? zeros : NULL;
     w.k_bias = biases && each ? zeros : NULL;
-    w.v_bias = biases && each && !fold ? zeros : NULL;
+    w.v_bias = biases && each && !k->fold ? zeros : NULL;
     w.o_bias = biases && k->output ? zeros : NULL;
     if (k->form == FOVEA_MHA_FOLDED) {
         w.outer_q = w.outer_k = w.outer_v = square;
         w.outer_q_bias = w.outer_k_bias = biases ? zeros : NULL;
-        w.outer_v_bias = biases && !fold ? zeros : NULL;
+        w.outer_v_bias = biases && !k->fold ? zeros : NULL;
     }
     if (k->form == FOVEA_MHA_FUSED) {
         w.fused = fovea_matrix_in_out(zeros, FOVEA_DTYPE_F32, FEATURES, 3 * FEATURES);
-        w.fused_bias = biases && !fold ? zeros : NULL;
+        w.fused_bias = biases && !k->fold ? zeros : NULL;
     }
-    w.merged = k->given ? merged : NULL;
+    w.merged = given ? merged : NULL;
     char what[96];
-    snprintf(what, sizeof what, "%s%s%s", k->name, fold ? ", values folded" : "", biases ? ", biases" : "");
+    snprintf(what, sizeof what, "%s%s%s", k->name, given ? ", given" : "", biases ? ", biases" : "");
     fovea_mha *mha;
     FAIL_MAKING(what, 3, persistent, mha, fovea_mha_destroy, fovea_mha_create(ctx, &desc, &w, &mha))
 }
 
-static void fail_kinds(const fovea_context *ctx, const layer *l, bool persistent) {
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        for (int fold = 0; fold <= kinds[i].foldable; fold++)
+static void fail_forms(const fovea_context *ctx, const layer *l, bool persistent) {
+    for (int i = 0; i < MHA_FORMS; i++)
+        for (int given = 0; given <= (mha_forms[i].form == FOVEA_MHA_MERGED); given++)
             for (int biases = 0; biases < 2; biases++)
-                fail_kind(ctx, l, &kinds[i], fold, biases, persistent);
+                fail_form(ctx, l, &mha_forms[i], given, biases, persistent);
 }
 
 static void fail_execution(const fovea_context *ctx, layer *l, bool persistent) {
@@ -163,7 +139,7 @@ int main(int argc, char **argv) {
     const fovea_context *const contexts[] = {all.one, all.own, all.three};
     for (int i = 0; i < 3; i++) {
         for (int persistent = 0; persistent < 2; persistent++)
-            fail_kinds(contexts[i], l, persistent);
+            fail_forms(contexts[i], l, persistent);
         fail_execution(contexts[i], l, i & 1);
         test_norms(contexts[i]);
     }
