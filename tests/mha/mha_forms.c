@@ -32,6 +32,17 @@ const mha_form mha_forms[MHA_FORMS] = {
     {.name = "fused, values folded", .form = FOVEA_MHA_FUSED, .fold = true, .output = true, .rows = true},
 };
 
+fovea_mha_inputs mha_kind(int64_t i) {
+    return i % 3 == 0 ? FOVEA_MHA_SEPARATE : i % 3 == 1 ? FOVEA_MHA_SELF : FOVEA_MHA_CROSS;
+}
+
+void mha_inputs_of(fovea_mha_inputs kind, fovea_attention_args *args) {
+    if (kind == FOVEA_MHA_SELF)
+        args->k = args->q;
+    if (kind != FOVEA_MHA_SEPARATE)
+        args->v = args->k;
+}
+
 bool mha_form_fits(const mha_form *f, const fovea_attention_desc *a, bool rows) {
     const bool equal = a->q_heads == a->kv_heads && a->head_dim == a->value_dim;
     if (f->rows && (!rows || a->q_heads * a->head_dim * a->kv_heads * a->head_dim > 40000))

@@ -20,6 +20,12 @@ typedef struct mha_form {
 enum { MHA_FORMS = 15 };
 extern const mha_form mha_forms[MHA_FORMS];
 
+/* Kinds of inputs, in turn. */
+fovea_mha_inputs mha_kind(int64_t i);
+
+/* Makes inputs that a kind does not have those that serve for them. */
+void mha_inputs_of(fovea_mha_inputs kind, fovea_attention_args *args);
+
 /* Whether a form is possible with matrices of ones and zeros, and not too slow. rows: inputs are [batch, token, head,
  * channel] in memory. */
 bool mha_form_fits(const mha_form *f, const fovea_attention_desc *a, bool rows);

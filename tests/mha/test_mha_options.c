@@ -38,12 +38,11 @@ static void make_equal(attention_case *c, fovea_mha_inputs kind) {
 }
 
 static void test_options(const case_contexts *x) {
-    static const fovea_mha_inputs kinds[] = {FOVEA_MHA_SEPARATE, FOVEA_MHA_SELF, FOVEA_MHA_CROSS};
     rng r = rng_stream(test_seed(), "options");
     for (int64_t i = test_scaled(48); i > 0; i--) {
         attention_case c = case_random(&r, 200000);
         case_random_scores(&c, &r);
-        const fovea_mha_inputs kind = kinds[i % 3];
+        const fovea_mha_inputs kind = mha_kind(i);
         if (c.values == VALUES_OVERFLOW) /* infinity times zero */
             c.values = VALUES_RANDOM;
         if (i % 2 == 0)
@@ -51,10 +50,7 @@ static void test_options(const case_contexts *x) {
         if (kind != FOVEA_MHA_SEPARATE || i % 4 != 0)
             make_equal(&c, kind);
         inputs *in = inputs_make(&c, &r);
-        if (kind == FOVEA_MHA_SELF)
-            in->args.k = in->args.q;
-        if (kind != FOVEA_MHA_SEPARATE)
-            in->args.v = in->args.k;
+        mha_inputs_of(kind, &in->args);
         for (int64_t b = 0; kind == FOVEA_MHA_SELF && c.q_lens && b < c.desc.batch; b++)
             if (in->kv_lens[b] > in->q_lens[b]) /* past which the one input is poison */
                 in->kv_lens[b] = in->q_lens[b];
@@ -74,7 +70,6 @@ static void test_options(const case_contexts *x) {
 
 /* Each thing that happens to scores and each kind of mask, alone, in every form. */
 static void test_each(const case_contexts *x) {
-    static const fovea_mha_inputs kinds[] = {FOVEA_MHA_SEPARATE, FOVEA_MHA_SELF, FOVEA_MHA_CROSS};
     rng r = rng_stream(test_seed(), "each");
     for (int i = 0; i < CASE_FEATURES; i++) {
         attention_case c = case_plain(2, 2, 2, 270, 270, 4, 4);
@@ -82,11 +77,8 @@ static void test_each(const case_contexts *x) {
         c.layout = LAYOUT_BTHD;
         c.weights = true;
         inputs *in = inputs_make(&c, &r);
-        const fovea_mha_inputs kind = kinds[i % 3];
-        if (kind == FOVEA_MHA_SELF)
-            in->args.k = in->args.q;
-        if (kind != FOVEA_MHA_SEPARATE)
-            in->args.v = in->args.k;
+        const fovea_mha_inputs kind = mha_kind(i);
+        mha_inputs_of(kind, &in->args);
         outputs *want = outputs_make(&c, c.layout);
         if (case_run(x->scalar, NULL, &c, in, want))
             for (int f = 0; f < MHA_FORMS; f++)

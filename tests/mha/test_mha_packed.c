@@ -37,12 +37,11 @@ static void check_forms(const fovea_context *ctx, place_kind place, const attent
 }
 
 static void test_random(const case_contexts *x) {
-    static const fovea_mha_inputs kinds[] = {FOVEA_MHA_SEPARATE, FOVEA_MHA_SELF, FOVEA_MHA_CROSS};
     rng r = rng_stream(test_seed(), "packed layers");
     for (int64_t i = 0, cases = test_scaled(40); i < cases; i++) {
         attention_case c = case_random(&r, 100000);
         case_random_scores(&c, &r);
-        const fovea_mha_inputs kind = kinds[i % 3];
+        const fovea_mha_inputs kind = mha_kind(i);
         c.q_lens = c.kv_lens = true;
         if (c.values == VALUES_OVERFLOW) /* infinity times zero */
             c.values = VALUES_RANDOM;
@@ -57,10 +56,7 @@ static void test_random(const case_contexts *x) {
             lens[b] = rng_between(&r, 0, c.desc.kv_len);
         const int64_t *same = kind == FOVEA_MHA_SELF ? lens : NULL;
         inputs *in = inputs_make_given(&c, &r, same, same, NULL);
-        if (kind == FOVEA_MHA_SELF)
-            in->args.k = in->args.q;
-        if (kind != FOVEA_MHA_SEPARATE)
-            in->args.v = in->args.k;
+        mha_inputs_of(kind, &in->args);
         outputs *want = outputs_make(&c, c.layout);
         if (case_run(x->scalar, NULL, &c, in, want)) {
             check_forms(i % 2 ? x->three : x->one, PLACE_PACKED, &c, kind, in, want, &r);

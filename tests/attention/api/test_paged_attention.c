@@ -70,28 +70,36 @@ static void paged_free(paged *p) {
     free(p->table);
 }
 
-/* One problem from pages, against want. */
-static void check_paged(const fovea_context *ctx, const fv_attention_choice *choice, const attention_case *c,
-                        const inputs *in, const outputs *want, int64_t page_keys, fv_kv_layout layout, rng *r) {
+/* One problem by a description, whose keys and values are somewhere else than in its arguments. */
+static void check_view(const fovea_context *ctx, const fovea_attention_desc *d, const fv_attention_choice *choice,
+                       const attention_case *c, const inputs *in, const outputs *want, const fv_kv *kv,
+                       const char *what) {
     char text[512];
     fovea_attention_plan *plan;
-    const fovea_status status = fv_attention_plan_create_chosen(ctx, &c->desc, choice, &plan);
+    const fovea_status status = fv_attention_plan_create_chosen(ctx, d, choice, &plan);
     if (!test_check(status == FOVEA_OK, "plan: %s (%s)", fovea_error_detail(), case_text(c, text, sizeof text)))
         return;
     outputs *got = outputs_make(c, c->layout);
     fovea_attention_args args = case_args(in, got);
-    paged k = paged_make(&args.k, page_keys, layout, r), v = paged_make(&args.v, page_keys, FV_KV_ROWS, r);
-    const fv_kv kv = {.k = k.side, .v = v.side};
     void *workspace = must_alloc((int64_t)fovea_attention_plan_workspace_size(plan), 1);
     args.k.data = args.v.data = NULL; /* not read */
-    fv_attention_run_view(plan, &args, &kv, workspace);
-    outputs_same(got, want, "pages of %" PRId64 " keys%s (%s)", page_keys,
-                 layout == FV_KV_INTERLEAVED ? " interleaved" : "", case_text(c, text, sizeof text));
+    fv_attention_run_view(plan, &args, kv, workspace);
+    outputs_same(got, want, "%s (%s)", what, case_text(c, text, sizeof text));
     free(workspace);
-    paged_free(&k);
-    paged_free(&v);
     outputs_free(got);
     fovea_attention_plan_destroy(plan);
+}
+
+/* One problem from pages, against want. */
+static void check_paged(const fovea_context *ctx, const fv_attention_choice *choice, const attention_case *c,
+                        const inputs *in, const outputs *want, int64_t page_keys, fv_kv_layout layout, rng *r) {
+    char what[64];
+    paged k = paged_make(&in->args.k, page_keys, layout, r), v = paged_make(&in->args.v, page_keys, FV_KV_ROWS, r);
+    snprintf(what, sizeof what, "pages of %" PRId64 " keys%s", page_keys,
+             layout == FV_KV_INTERLEAVED ? " interleaved" : "");
+    check_view(ctx, &c->desc, choice, c, in, want, &(fv_kv){.k = k.side, .v = v.side}, what);
+    paged_free(&k);
+    paged_free(&v);
 }
 
 static void check_all(const case_contexts *x, const attention_case *c, const inputs *in, rng *r) {
@@ -236,37 +244,21 @@ static void scaled_free(scaled *p) {
 /* One problem with int8 keys, values or both, against the same numbers as floats. */
 static void check_scaled(const fovea_context *ctx, const fv_attention_choice *choice, const attention_case *c,
                          const inputs *in, const outputs *want, rng *r) {
-    char text[512];
+    static const char *const what[] = {"", "int8 keys", "int8 values", "int8 keys and values"};
     const int sides = (int)rng_between(r, 1, 3);
     fovea_attention_desc d = c->desc;
     d.page_keys = FOVEA_KV_PAGE_KEYS;
     d.k_dtype = sides & 1 ? FOVEA_DTYPE_I8 : FOVEA_DTYPE_F32;
     d.v_dtype = sides & 2 ? FOVEA_DTYPE_I8 : FOVEA_DTYPE_F32;
-    fovea_attention_plan *plan;
-    const fovea_status status = fv_attention_plan_create_chosen(ctx, &d, choice, &plan);
-    if (!test_check(status == FOVEA_OK, "plan: %s (%s)", fovea_error_detail(), case_text(c, text, sizeof text)))
-        return;
-    outputs *got = outputs_make(c, c->layout);
-    fovea_attention_args args = case_args(in, got);
-    paged k = paged_make(&args.k, FOVEA_KV_PAGE_KEYS, rng_below(r, 2) ? FV_KV_INTERLEAVED : FV_KV_ROWS, r),
-          v = paged_make(&args.v, FOVEA_KV_PAGE_KEYS, FV_KV_ROWS, r);
-    scaled k8 = scaled_make(&args.k, FV_KV_INTERLEAVED, r), v8 = scaled_make(&args.v, FV_KV_ROWS, r);
+    paged k = paged_make(&in->args.k, FOVEA_KV_PAGE_KEYS, rng_below(r, 2) ? FV_KV_INTERLEAVED : FV_KV_ROWS, r),
+          v = paged_make(&in->args.v, FOVEA_KV_PAGE_KEYS, FV_KV_ROWS, r);
+    scaled k8 = scaled_make(&in->args.k, FV_KV_INTERLEAVED, r), v8 = scaled_make(&in->args.v, FV_KV_ROWS, r);
     const fv_kv kv = {.k = sides & 1 ? k8.side : k.side, .v = sides & 2 ? v8.side : v.side};
-    void *workspace = must_alloc((int64_t)fovea_attention_plan_workspace_size(plan), 1);
-    args.k.data = args.v.data = NULL; /* not read */
-    fv_attention_run_view(plan, &args, &kv, workspace);
-    outputs_same(got, want, "int8 %s (%s)",
-                 sides == 1   ? "keys"
-                 : sides == 2 ? "values"
-                              : "keys and values",
-                 case_text(c, text, sizeof text));
-    free(workspace);
+    check_view(ctx, &d, choice, c, in, want, &kv, what[sides]);
     paged_free(&k);
     paged_free(&v);
     scaled_free(&k8);
     scaled_free(&v8);
-    outputs_free(got);
-    fovea_attention_plan_destroy(plan);
 }
 
 /* poisoned: a key, or -1. */
