@@ -114,9 +114,10 @@ typedef struct failing {
 } failing;
 
 static inline bool fail_more(failing *f) {
-    if (f->through || f->n == 1000)
+    enum { MOST_ALLOCATIONS = 10000 };
+    if (f->through || f->n == MOST_ALLOCATIONS)
         test_check(f->through && f->n > f->least, "%s allocates %" PRId64 " times", f->what, f->n - 1);
-    return !f->through && f->n++ < 1000;
+    return !f->through && f->n++ < MOST_ALLOCATIONS;
 }
 
 static inline void fail_arm(failing *f) {
@@ -146,6 +147,26 @@ static inline bool fail_called(failing *f, fovea_status status) {
 /* Likewise one that makes a thing, which is NULL after a failure; nothing is left when it is destroyed. */
 #define FAIL_MAKING(text, at_least, all_later, made, destroy, call)                                                    \
     FAIL_EACH(text, at_least, all_later, (made = (void *)&f, call)) {                                                  \
+        test_check(f.through == (made != NULL), "%s: a result in spite of a failure", f.what);                         \
+        destroy(made);                                                                                                 \
+        test_check(live == f.live_before, "%s: %lld blocks are left", f.what, live - f.live_before);                   \
+    }
+
+/* Likewise of what returns 0, or -1 with a sentence; made is NULL then. The sentence has word, and says that it is memory
+ * that is missing; any one will do where word is NULL. */
+static inline bool fail_told(failing *f, int status, const char *sentence, const char *word) {
+    fail_at = 0;
+    f->through = !failed;
+    const bool told = word ? strstr(sentence, "memory") && strstr(sentence, word) : sentence[0] != '\0';
+    test_check(failed ? status == -1 && told : status == 0, "%s, allocation %" PRId64 ": status %d, \"%s\"", f->what,
+               f->n, status, sentence);
+    return true;
+}
+
+#define FAIL_READING(text, word, sentence, all_later, made, destroy, call)                                             \
+    for (failing f = {.what = text, .least = 1, .persistent = all_later};                                              \
+         fail_more(&f) &&                                                                                              \
+         (fail_arm(&f), *(sentence) = '\0', made = (void *)&f, fail_told(&f, (call), sentence, word));) {              \
         test_check(f.through == (made != NULL), "%s: a result in spite of a failure", f.what);                         \
         destroy(made);                                                                                                 \
         test_check(live == f.live_before, "%s: %lld blocks are left", f.what, live - f.live_before);                   \

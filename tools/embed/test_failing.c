@@ -22,38 +22,6 @@ static const complaint to = {text, sizeof text};
 static const int64_t lens[SENTENCES] = {4, 2, 2, 4}; /* two threads get one of each length */
 static const int32_t ids[SENTENCES * 4] = {1, 2, 3, 4, 5, 6, 0, 0, 11, 12, 0, 0, 7, 8, 9, 10};
 
-/* After a call with its n-th allocation armed: true if it came through. */
-static bool came_through(const char *what, int64_t n, int status, const char *file, const void *result,
-                         long long before) {
-    fail_at = 0;
-    if (!failed)
-        return test_check(status == 0, "%s without a failure: %s", what, text);
-    test_check(status == -1 && result == NULL, "%s, allocation %lld fails: status %d", what, (long long)n, status);
-    test_check(strstr(text, file) != NULL && strstr(text, "memory") != NULL, "%s, allocation %lld fails: \"%s\"", what,
-               (long long)n, text);
-    test_check(live == before, "%s, allocation %lld fails: %lld blocks left", what, (long long)n, live - before);
-    return false;
-}
-
-static void check_count(const char *what, int64_t n, long long before) {
-    test_check(n > 1 && n < MOST, "%s: %lld allocations", what, (long long)n - 1);
-    test_check(live == before, "%s: %lld blocks left", what, live - before);
-}
-
-static void fail_safetensors(bool persistent) {
-    const long long before = live;
-    int64_t n = 0;
-    for (bool through = false; !through && n < MOST;) {
-        safetensors *file = (safetensors *)&n;
-        text[0] = 0;
-        arm(++n, persistent);
-        const int status = safetensors_open(model_path, &file, to);
-        through = came_through("safetensors_open", n, status, model_path, file, before);
-        safetensors_close(file);
-    }
-    check_count("safetensors_open", n, before);
-}
-
 /* The tokenizer of a folder that is made of one or two files. */
 static void fail_tokenizer(bool persistent, const char *name, const char *content, const char *merges) {
     char folder[4096], path[4200], merges_path[4200];
@@ -64,17 +32,8 @@ static void fail_tokenizer(bool persistent, const char *name, const char *conten
     test_file_write(path, content, strlen(content));
     if (merges != NULL)
         test_file_write(merges_path, merges, strlen(merges));
-    const long long before = live;
-    int64_t n = 0;
-    for (bool through = false; !through && n < MOST;) {
-        tk_tokenizer *t = (tk_tokenizer *)&n;
-        text[0] = 0;
-        arm(++n, persistent);
-        const int status = folder_tokenizer(folder, FOLDER_NONE, &t, to);
-        through = came_through(name, n, status, folder, t, before);
-        tk_free(t);
-    }
-    check_count(name, n, before);
+    tk_tokenizer *t;
+    FAIL_READING(name, folder, text, persistent, t, tk_free, folder_tokenizer(folder, FOLDER_NONE, &t, to))
     remove(path);
     remove(merges_path);
     rmdir(folder);
@@ -102,34 +61,6 @@ static void one_after_another(void *pool, int64_t count, void (*task)(void *arg,
     (void)pool;
     for (int64_t i = 0; i < count; i++)
         task(arg, i);
-}
-
-static void fail_load(const fovea_context *ctx, fovea_dtype dtype, bool persistent) {
-    const long long before = live;
-    int64_t n = 0;
-    for (bool through = false; !through && n < MOST;) {
-        encoder *e = (encoder *)&n;
-        text[0] = 0;
-        arm(++n, persistent);
-        const int status = encoder_load(ctx, model_path, HEADS, dtype, &e, to);
-        through = came_through("encoder_load", n, status, model_path, e, before);
-        encoder_free(e);
-    }
-    check_count("encoder_load", n, before);
-}
-
-static void fail_plan(const encoder *e, bool persistent) {
-    const long long before = live;
-    int64_t n = 0;
-    for (bool through = false; !through && n < MOST;) {
-        encoder_plan *plan = (encoder_plan *)&n;
-        text[0] = 0;
-        arm(++n, persistent);
-        const int status = encoder_plan_create(e, SENTENCES, 4, &plan, to);
-        through = came_through("encoder_plan_create", n, status, model_path, plan, before);
-        encoder_plan_free(plan);
-    }
-    check_count("encoder_plan_create", n, before);
 }
 
 /* A run that fails, and then the same plan again: what it must give, and at last without any allocation. */
@@ -185,12 +116,17 @@ int main(int argc, char **argv) {
         const fovea_dtype dtype = types[round / 4];
         opts.threads = 1 + round / 2 % 2;
         test_check(fovea_context_create(&opts, &ctx) == FOVEA_OK, "context: %s", fovea_error_detail());
-        fail_safetensors(persistent);
-        fail_tokenizers(persistent);
-        fail_load(ctx, dtype, persistent);
+        safetensors *file;
         encoder *e;
+        encoder_plan *plan;
+        FAIL_READING("safetensors_open", model_path, text, persistent, file, safetensors_close,
+                     safetensors_open(model_path, &file, to))
+        fail_tokenizers(persistent);
+        FAIL_READING("encoder_load", model_path, text, persistent, e, encoder_free,
+                     encoder_load(ctx, model_path, HEADS, dtype, &e, to))
         if (test_check(encoder_load(ctx, model_path, HEADS, dtype, &e, to) == 0, "%s", text)) {
-            fail_plan(e, persistent);
+            FAIL_READING("encoder_plan_create", model_path, text, persistent, plan, encoder_plan_free,
+                         encoder_plan_create(e, SENTENCES, 4, &plan, to))
             fail_run(e, persistent);
             encoder_free(e);
         }
