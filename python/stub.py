@@ -4,7 +4,7 @@ of attention that are fields of the library, from include/fovea/fields.inc.
     stub.py FIELDS CORE_PYI OUT        writes OUT/stub.h, OUT/stub.c and OUT/fovea/_fields.pyi
 
 A docstring begins with the signature, for help() and inspect. {options} in it stands for the keywords of **options, each with
-the text below it in the stub. _fields.pyi has the classes that _core.pyi imports.
+the text below it in the stub, {activations} for words and formulas. _fields.pyi has the classes that _core.pyi imports.
 """
 
 import ast
@@ -34,6 +34,11 @@ def read_fields(path):
     return found
 
 
+def activations(fields):
+    """[(word, formula)], without none."""
+    return [(more.split('"')[1], text) for _, more, text in fields["ACTIVATION_ROW"][1:]]
+
+
 def fields_stub(fields):
     lengths = [row for row in fields["ARGS_LENGTHS"] if row[0] not in OTHERWISE]
     given = [(argument, None, text) for _, argument, text in fields["DESC_GIVEN"]]
@@ -44,7 +49,8 @@ def fields_stub(fields):
         "Heads": ("Any | None", fields["ARGS_HEADS"]),
         "Given": ("bool", given),
     }
-    lines = ["from typing import Any, TypedDict", ""]
+    words = ", ".join(f'"{word}"' for word, _ in activations(fields))
+    lines = ["from typing import Any, Literal, TypedDict", "", f"Activation = Literal[{words}]", ""]
     for name, (annotation, rows) in classes.items():
         lines.append(f"class {name}(TypedDict, total=False):")
         for key, _, text in rows:
@@ -75,7 +81,8 @@ def definitions(node):
 
 
 class Stub:
-    def __init__(self, text):
+    def __init__(self, text, activations):
+        self.activations = "\n".join(wrapped(f"{word:16}", formula) for word, formula in activations)
         tree = ast.parse(text)
         self.classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
         self.functions = definitions(tree)
@@ -123,6 +130,7 @@ class Stub:
         if "{options}" in text:
             lines = [wrapped(f"{key:14} ", words) for key, (_, words) in self.options(node).items() if words]
             text = text.replace("{options}", "\n".join(lines))
+        text = text.replace("{activations}", self.activations)
         return f"{self.signature(name.split('.')[-1], node, bound)}\n--\n\n{text}" if node else text
 
     def arguments(self, node, bound):
@@ -143,7 +151,7 @@ def wrapped(head, text):
 def main(fields_path, stub_path, out):
     fields = read_fields(pathlib.Path(fields_path))
     own = fields_stub(fields)
-    stub = Stub(own + pathlib.Path(stub_path).read_text())
+    stub = Stub(own + pathlib.Path(stub_path).read_text(), activations(fields))
     source, declared, interned = [], [], {}
     for name, node, bound, text in stub.callables():
         c_name = f"py_{name.replace('.', '_').lower()}"

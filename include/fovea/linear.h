@@ -9,20 +9,21 @@
 extern "C" {
 #endif
 
+/* Functions of t = x W + bias. Their formulas are in the rows of fields.inc, FOVEA_ACTIVATION_ROW. Those that gate take
+ * two parts of one size, gate and up: SILU_GATED (SwiGLU) gives one y = silu(x Wg + bg) * (x Wu + bu) + residual, with
+ * the bits of two maps whose results are multiplied; y and residual are one tensor each. GELU_GATED is GeGLU. */
 typedef enum fovea_activation {
     FOVEA_ACTIVATION_NONE = 0,
     FOVEA_ACTIVATION_RELU = 1,
-    FOVEA_ACTIVATION_GELU = 2,      /* t/2 * (1 + erf(t / sqrt(2))) */
-    FOVEA_ACTIVATION_GELU_TANH = 3, /* t/2 * (1 + tanh(sqrt(2/pi) * (t + 0.044715 t^3))) */
-    FOVEA_ACTIVATION_SILU = 4,      /* t / (1 + exp(-t)); 0 below -87.33654 */
-    /* SwiGLU: two parts of one size, gate and up, give one y = silu(x Wg + bg) * (x Wu + bu) + residual. Its bits are
-     * those of two maps whose results are multiplied. y and residual are one tensor each. */
+    FOVEA_ACTIVATION_GELU = 2,
+    FOVEA_ACTIVATION_GELU_TANH = 3,
+    FOVEA_ACTIVATION_SILU = 4,
     FOVEA_ACTIVATION_SILU_GATED = 5,
     FOVEA_ACTIVATION_TANH = 6,
-    FOVEA_ACTIVATION_SIGMOID = 7,         /* 1 / (1 + exp(-t)); 0 below -87.33654 */
-    FOVEA_ACTIVATION_GELU_GATED = 8,      /* GeGLU: like SILU_GATED with GELU, */
-    FOVEA_ACTIVATION_GELU_TANH_GATED = 9, /* or with GELU_TANH */
-    FOVEA_ACTIVATION_SOFTPLUS = 10        /* log(1 + exp(t)), and t where t > 20; 0 below -87.33654 */
+    FOVEA_ACTIVATION_SIGMOID = 7,
+    FOVEA_ACTIVATION_GELU_GATED = 8,
+    FOVEA_ACTIVATION_GELU_TANH_GATED = 9,
+    FOVEA_ACTIVATION_SOFTPLUS = 10
 } fovea_activation;
 
 /* Facts of an activation. */

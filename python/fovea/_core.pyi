@@ -3,7 +3,7 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack, overload
 
-from ._fields import Given, Heads, Lengths, Numbers
+from ._fields import Activation, Given, Heads, Lengths, Numbers
 
 Array = TypeVar("Array")  # numpy.ndarray, torch.Tensor, or another with DLPack or the buffer protocol
 Integers = Any  # a sequence of int, or an array of any integers
@@ -48,9 +48,6 @@ WeightDtype = Literal[
     "q5_1",
 ]
 Pooling = Literal["first", "last", "mean", "mean_sqrt_len", "weighted_mean", "max"]
-Activation = Literal[
-    "relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "silu_gated", "gelu_gated", "gelu_tanh_gated", "softplus"
-]
 Isa = Literal["best", "scalar", "avx2", "avx512", "neon"]
 
 __version__: str
@@ -692,8 +689,9 @@ class Linear:
 
     weight: [out, in] of any strides, or [in, out] with layout='in_out', in float32, bfloat16 or float16. bias: [out]. dtype: of x,
     residual and the result, 'float32', 'bfloat16' or 'float16'; default: weight's. With 16 bits the result is that of float32 on the
-    same numbers, rounded once. arithmetic: of bfloat16, as for attention(). activation: 'relu', 'gelu' (erf),
-    'gelu_tanh', 'silu', or 'silu_gated' of a list of two matrices: silu(x W0 + b0) * (x W1 + b1), one result.
+    same numbers, rounded once. arithmetic: of bfloat16, as for attention().
+    activation: None or a word; those that gate take a list of two matrices, t = x W0 + b0 and up = x W1 + b1, for one result:
+    {activations}
     scales: of a weight of integers, [out] of float32: element [o, i] is scales[o] times its integer, rounded, and the result is that of
     float32 on these numbers, in a quarter of the memory; dtype is then float32 by default.
     quantization: weights of floats are quantized as they are packed: 'int8' (a scale for each output channel), 'int4' (groups

@@ -90,13 +90,7 @@ static int activation_of(py_rows_call *c, PyObject **values) {
 }
 
 PyObject *py_activate(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    PyObject *values[5];
-    py_core *core = py_core_of(module);
-    if (py_parse(core, &py_activate_signature, args, count, keywords, values) < 0)
-        return NULL;
-    py_rows_call c;
-    py_rows_begin(&c, core);
-    return py_rows_end(&c, values[0], values[4] != NULL, activation_of(&c, values));
+    return py_rows_of(module, &py_activate_signature, args, count, keywords, 4, activation_of);
 }
 
 /* --------------------------------------------------------------------------------------------- fovea.pool_tokens -- */
@@ -142,13 +136,7 @@ static int pool_of(py_rows_call *c, PyObject **values) {
 }
 
 PyObject *py_pool_tokens(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    PyObject *values[6];
-    py_core *core = py_core_of(module);
-    if (py_parse(core, &py_pool_tokens_signature, args, count, keywords, values) < 0)
-        return NULL;
-    py_rows_call c;
-    py_rows_begin(&c, core);
-    return py_rows_end(&c, values[0], values[5] != NULL, pool_of(&c, values));
+    return py_rows_of(module, &py_pool_tokens_signature, args, count, keywords, 5, pool_of);
 }
 
 /* ------------------------------------------------------------------------------------------ fovea.normalize_rows -- */
@@ -167,11 +155,5 @@ static int normalize_of(py_rows_call *c, PyObject **values) {
 }
 
 PyObject *py_normalize_rows(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    PyObject *values[2];
-    py_core *core = py_core_of(module);
-    if (py_parse(core, &py_normalize_rows_signature, args, count, keywords, values) < 0)
-        return NULL;
-    py_rows_call c;
-    py_rows_begin(&c, core);
-    return py_rows_end(&c, values[0], values[1] != NULL, normalize_of(&c, values));
+    return py_rows_of(module, &py_normalize_rows_signature, args, count, keywords, 1, normalize_of);
 }

@@ -2,7 +2,7 @@
 #include "keywords.h"
 #include "rows_call.h"
 
-enum { ARG_x, ARG_weight, ARG_bias, ARG_eps, ARG_out, ARG_COUNT };
+enum { ARG_x, ARG_weight, ARG_bias, ARG_eps, ARG_out };
 
 static fovea_status layer_norm(const fovea_context *ctx, const void *args) {
     return fovea_norm_layer(ctx, args, NULL, 0);
@@ -33,22 +33,14 @@ static int norm_of(py_rows_call *c, PyObject **values,
     return py_rows_run(shape[0] * shape[2] * shape[3], norm, &args);
 }
 
-static PyObject *call(PyObject *module, const py_signature *signature,
-                      fovea_status (*norm)(const fovea_context *ctx, const void *args), PyObject *const *args,
-                      Py_ssize_t count, PyObject *keywords) {
-    PyObject *values[ARG_COUNT];
-    py_core *core = py_core_of(module);
-    if (py_parse(core, signature, args, count, keywords, values) < 0)
-        return NULL;
-    py_rows_call c;
-    py_rows_begin(&c, core);
-    return py_rows_end(&c, values[ARG_x], values[ARG_out] != NULL, norm_of(&c, values, norm));
-}
+static int layer_norm_of(py_rows_call *c, PyObject **values) { return norm_of(c, values, layer_norm); }
+
+static int rms_norm_of(py_rows_call *c, PyObject **values) { return norm_of(c, values, rms_norm); }
 
 PyObject *py_layer_norm(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    return call(module, &py_layer_norm_signature, layer_norm, args, count, keywords);
+    return py_rows_of(module, &py_layer_norm_signature, args, count, keywords, ARG_out, layer_norm_of);
 }
 
 PyObject *py_rms_norm(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    return call(module, &py_rms_norm_signature, rms_norm, args, count, keywords);
+    return py_rows_of(module, &py_rms_norm_signature, args, count, keywords, ARG_out, rms_norm_of);
 }

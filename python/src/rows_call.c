@@ -21,6 +21,16 @@ PyObject *py_rows_end(py_rows_call *c, PyObject *like, bool given, int status) {
     return c->made && !given ? py_array_finish(like, source, c->made) : c->made;
 }
 
+PyObject *py_rows_of(PyObject *module, const py_signature *signature, PyObject *const *args, Py_ssize_t count,
+                     PyObject *keywords, int out, int (*run)(py_rows_call *call, PyObject **values)) {
+    PyObject *values[PY_ROWS_VALUES];
+    py_rows_call c;
+    py_rows_begin(&c, py_core_of(module));
+    if (py_parse(c.core, signature, args, count, keywords, values) < 0)
+        return NULL;
+    return py_rows_end(&c, values[0], values[out] != NULL, run(&c, values));
+}
+
 py_array *py_rows_floats(py_rows_call *c, PyObject *object, const char *name, fovea_dtype *dtype) {
     py_array *array = &c->arrays[c->array_count];
     if (py_array_open(c->core, object, name, array) < 0)

@@ -5,6 +5,7 @@
 
 #include "array.h"
 #include "context.h"
+#include "keywords.h"
 #include "linear.h"
 
 enum { PY_ROWS_NUMBERS = 16, PY_ROWS_ARRAYS = PY_ROWS_NUMBERS + 1 };
@@ -22,6 +23,11 @@ void py_rows_begin(py_rows_call *call, py_core *core);
 /* Ends a call with what it returns: the result, of the kind of like; or NULL with an exception, if status is -1. given:
  * the caller's out. */
 PyObject *py_rows_end(py_rows_call *call, PyObject *like, bool given, int status);
+
+/* All of a call whose arguments begin with x and have out at a place: parses, runs, ends. */
+enum { PY_ROWS_VALUES = 8 };
+PyObject *py_rows_of(PyObject *module, const py_signature *signature, PyObject *const *args, Py_ssize_t count,
+                     PyObject *keywords, int out, int (*run)(py_rows_call *call, PyObject **values));
 
 /* An input of floats, as it was given. */
 py_array *py_rows_floats(py_rows_call *call, PyObject *object, const char *name, fovea_dtype *dtype);

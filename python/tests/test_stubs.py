@@ -89,16 +89,20 @@ def test_arguments_are_taken(name, runs):
 
 
 def test_an_option_of_the_list_is_one_of_python(tmp_path):
-    """A number that include/fovea/fields.inc gets is a keyword, with its line in help() and its key in the stub."""
+    """A number that include/fovea/fields.inc gets is a keyword, with its line in help() and its key in the stub; likewise the word
+    of an activation."""
     root = Path(__file__).parents[2]
     rows, more = (root / "include/fovea/fields.inc").read_text(), 'FOVEA_DESC_NUMBER(tilt, 0, 9, "added to scores")\n'
+    rows += 'FOVEA_ACTIVATION_ROW(QUICK, "quick", QUICK, "t * sigmoid(1.7 t)")\n'
     (tmp_path / "fields.inc").write_text(rows.replace("FOVEA_DESC_NUMBER(softcap", more + "FOVEA_DESC_NUMBER(softcap"))
     command = [sys.executable, root / "python/stub.py", tmp_path / "fields.inc", PACKAGE / "_core.pyi", tmp_path]
     subprocess.run(command, check=True)
     header, source = (tmp_path / "stub.h").read_text(), (tmp_path / "stub.c").read_text()
     assert "X(tilt)" in header and "&(values)[PY_ARG_tilt]" in header and '"scale, tilt, softcap"' in header
     assert "tilt           added to scores." in source and source.count("tilt=None") == 4  # attention, Plan, attend, MultiHead
-    assert "tilt: float | None" in (tmp_path / "fovea/_fields.pyi").read_text()
+    assert "quick           t * sigmoid(1.7 t)" in source
+    keys = (tmp_path / "fovea/_fields.pyi").read_text()
+    assert "tilt: float | None" in keys and '"softplus", "quick"]' in keys
 
 
 # Without a counterpart in C: layouts are strides there, lists are arrays of structs, _renew() is for fovea.tuning alone.

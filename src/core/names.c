@@ -8,19 +8,7 @@
 
 enum { MOST_NAMES = 24 };
 
-/* The activations: word, and what is computed of the gate, which is the activation itself unless it gates. */
-#define ACTIVATIONS(X)                                                                                                 \
-    X(NONE, "none", NONE)                                                                                              \
-    X(RELU, "relu", RELU)                                                                                              \
-    X(GELU, "gelu", GELU)                                                                                              \
-    X(GELU_TANH, "gelu_tanh", GELU_TANH)                                                                               \
-    X(SILU, "silu", SILU)                                                                                              \
-    X(SILU_GATED, "silu_gated", SILU)                                                                                  \
-    X(TANH, "tanh", TANH)                                                                                              \
-    X(SIGMOID, "sigmoid", SIGMOID)                                                                                     \
-    X(GELU_GATED, "gelu_gated", GELU)                                                                                  \
-    X(GELU_TANH_GATED, "gelu_tanh_gated", GELU_TANH)                                                                   \
-    X(SOFTPLUS, "softplus", SOFTPLUS)
+#define NAME(constant) [constant] = #constant
 
 /* By value; NULL where there is no such constant. */
 static const struct {
@@ -33,100 +21,54 @@ static const struct {
 #include "core/dtypes.inc"
                        }},
     [FV_ENUM_arithmetic] = {"fovea_arithmetic",
-                            {[FOVEA_ARITHMETIC_EXACT] = "FOVEA_ARITHMETIC_EXACT",
-                             [FOVEA_ARITHMETIC_BF16] = "FOVEA_ARITHMETIC_BF16",
-                             [FOVEA_ARITHMETIC_BF16_TILE] = "FOVEA_ARITHMETIC_BF16_TILE",
-                             [FOVEA_ARITHMETIC_FASTEST] = "FOVEA_ARITHMETIC_FASTEST",
-                             [FOVEA_ARITHMETIC_DEFAULT] = "FOVEA_ARITHMETIC_DEFAULT",
-                             [FOVEA_ARITHMETIC_Q16] = "FOVEA_ARITHMETIC_Q16",
-                             [FOVEA_ARITHMETIC_Q8] = "FOVEA_ARITHMETIC_Q8"}},
+                            {NAME(FOVEA_ARITHMETIC_EXACT), NAME(FOVEA_ARITHMETIC_BF16),
+                             NAME(FOVEA_ARITHMETIC_BF16_TILE), NAME(FOVEA_ARITHMETIC_FASTEST),
+                             NAME(FOVEA_ARITHMETIC_DEFAULT), NAME(FOVEA_ARITHMETIC_Q16), NAME(FOVEA_ARITHMETIC_Q8)}},
     [FV_ENUM_isa] = {"fovea_isa",
-                     {[FOVEA_ISA_BEST] = "FOVEA_ISA_BEST",
-                      [FOVEA_ISA_SCALAR] = "FOVEA_ISA_SCALAR",
-                      [FOVEA_ISA_AVX2] = "FOVEA_ISA_AVX2",
-                      [FOVEA_ISA_AVX512] = "FOVEA_ISA_AVX512",
-                      [FOVEA_ISA_NEON] = "FOVEA_ISA_NEON"}},
+                     {NAME(FOVEA_ISA_BEST), NAME(FOVEA_ISA_SCALAR), NAME(FOVEA_ISA_AVX2), NAME(FOVEA_ISA_AVX512),
+                      NAME(FOVEA_ISA_NEON)}},
     [FV_ENUM_causal] = {"fovea_causal",
-                        {[FOVEA_CAUSAL_NONE] = "FOVEA_CAUSAL_NONE",
-                         [FOVEA_CAUSAL_TOP_LEFT] = "FOVEA_CAUSAL_TOP_LEFT",
-                         [FOVEA_CAUSAL_BOTTOM_RIGHT] = "FOVEA_CAUSAL_BOTTOM_RIGHT",
-                         [FOVEA_CAUSAL_OFFSET] = "FOVEA_CAUSAL_OFFSET"}},
+                        {NAME(FOVEA_CAUSAL_NONE), NAME(FOVEA_CAUSAL_TOP_LEFT), NAME(FOVEA_CAUSAL_BOTTOM_RIGHT),
+                         NAME(FOVEA_CAUSAL_OFFSET)}},
     [FV_ENUM_mask_kind] = {"fovea_mask_kind",
-                           {[FOVEA_MASK_NONE] = "FOVEA_MASK_NONE",
-                            [FOVEA_MASK_BOOLEAN] = "FOVEA_MASK_BOOLEAN",
-                            [FOVEA_MASK_ADDITIVE] = "FOVEA_MASK_ADDITIVE",
-                            [FOVEA_MASK_BITS] = "FOVEA_MASK_BITS",
-                            [FOVEA_MASK_KEY_PADDING] = "FOVEA_MASK_KEY_PADDING",
-                            [FOVEA_MASK_RANGES] = "FOVEA_MASK_RANGES",
-                            [FOVEA_MASK_BLOCKS] = "FOVEA_MASK_BLOCKS",
-                            [FOVEA_MASK_PREPARED] = "FOVEA_MASK_PREPARED"}},
+                           {NAME(FOVEA_MASK_NONE), NAME(FOVEA_MASK_BOOLEAN), NAME(FOVEA_MASK_ADDITIVE),
+                            NAME(FOVEA_MASK_BITS), NAME(FOVEA_MASK_KEY_PADDING), NAME(FOVEA_MASK_RANGES),
+                            NAME(FOVEA_MASK_BLOCKS), NAME(FOVEA_MASK_PREPARED)}},
     [FV_ENUM_relative] = {"fovea_relative",
-                          {[FOVEA_RELATIVE_NONE] = "FOVEA_RELATIVE_NONE",
-                           [FOVEA_RELATIVE_ALIBI] = "FOVEA_RELATIVE_ALIBI",
-                           [FOVEA_RELATIVE_TOEPLITZ] = "FOVEA_RELATIVE_TOEPLITZ",
-                           [FOVEA_RELATIVE_T5] = "FOVEA_RELATIVE_T5",
-                           [FOVEA_RELATIVE_WINDOW_2D] = "FOVEA_RELATIVE_WINDOW_2D"}},
+                          {NAME(FOVEA_RELATIVE_NONE), NAME(FOVEA_RELATIVE_ALIBI), NAME(FOVEA_RELATIVE_TOEPLITZ),
+                           NAME(FOVEA_RELATIVE_T5), NAME(FOVEA_RELATIVE_WINDOW_2D)}},
     [FV_ENUM_score_kind] = {"fovea_score_kind",
-                            {[FOVEA_SCORES_RAW] = "FOVEA_SCORES_RAW",
-                             [FOVEA_SCORES_CAPPED] = "FOVEA_SCORES_CAPPED",
-                             [FOVEA_SCORES_BIASED] = "FOVEA_SCORES_BIASED",
-                             [FOVEA_SCORES_WEIGHTS] = "FOVEA_SCORES_WEIGHTS"}},
+                            {NAME(FOVEA_SCORES_RAW), NAME(FOVEA_SCORES_CAPPED), NAME(FOVEA_SCORES_BIASED),
+                             NAME(FOVEA_SCORES_WEIGHTS)}},
     [FV_ENUM_activation] = {"fovea_activation",
                             {
-#define NAME(name, word, gate) [FOVEA_ACTIVATION_##name] = "FOVEA_ACTIVATION_" #name,
-                                ACTIVATIONS(NAME)
-#undef NAME
+#define FOVEA_ACTIVATION_ROW(name, word, gate, text) [FOVEA_ACTIVATION_##name] = "FOVEA_ACTIVATION_" #name,
+#include "fovea/fields.inc"
                             }},
     [FV_ENUM_mha_form] = {"fovea_mha_form",
-                          {[FOVEA_MHA_FACTORED] = "FOVEA_MHA_FACTORED",
-                           [FOVEA_MHA_MERGED] = "FOVEA_MHA_MERGED",
-                           [FOVEA_MHA_FOLDED] = "FOVEA_MHA_FOLDED",
-                           [FOVEA_MHA_PROJECTED] = "FOVEA_MHA_PROJECTED",
-                           [FOVEA_MHA_TIED] = "FOVEA_MHA_TIED",
-                           [FOVEA_MHA_FUSED] = "FOVEA_MHA_FUSED"}},
+                          {NAME(FOVEA_MHA_FACTORED), NAME(FOVEA_MHA_MERGED), NAME(FOVEA_MHA_FOLDED),
+                           NAME(FOVEA_MHA_PROJECTED), NAME(FOVEA_MHA_TIED), NAME(FOVEA_MHA_FUSED)}},
     [FV_ENUM_mha_inputs] = {"fovea_mha_inputs",
-                            {[FOVEA_MHA_SELF] = "FOVEA_MHA_SELF",
-                             [FOVEA_MHA_CROSS] = "FOVEA_MHA_CROSS",
-                             [FOVEA_MHA_SEPARATE] = "FOVEA_MHA_SEPARATE"}},
-    [FV_ENUM_mha_merge] =
-        {"fovea_mha_merge",
-         {[FOVEA_MHA_MERGE_QUERIES] = "FOVEA_MHA_MERGE_QUERIES", [FOVEA_MHA_MERGE_KEYS] = "FOVEA_MHA_MERGE_KEYS"}},
+                            {NAME(FOVEA_MHA_SELF), NAME(FOVEA_MHA_CROSS), NAME(FOVEA_MHA_SEPARATE)}},
+    [FV_ENUM_mha_merge] = {"fovea_mha_merge", {NAME(FOVEA_MHA_MERGE_QUERIES), NAME(FOVEA_MHA_MERGE_KEYS)}},
     [FV_ENUM_mha_fold] = {"fovea_mha_fold",
-                          {[FOVEA_MHA_FOLD_NEVER] = "FOVEA_MHA_FOLD_NEVER",
-                           [FOVEA_MHA_FOLD_CHEAPER] = "FOVEA_MHA_FOLD_CHEAPER",
-                           [FOVEA_MHA_FOLD_ALWAYS] = "FOVEA_MHA_FOLD_ALWAYS"}},
-    [FV_ENUM_mha_order] =
-        {"fovea_mha_order",
-         {[FOVEA_MHA_ORDER_QKV] = "FOVEA_MHA_ORDER_QKV", [FOVEA_MHA_ORDER_GROUPED] = "FOVEA_MHA_ORDER_GROUPED"}},
+                          {NAME(FOVEA_MHA_FOLD_NEVER), NAME(FOVEA_MHA_FOLD_CHEAPER), NAME(FOVEA_MHA_FOLD_ALWAYS)}},
+    [FV_ENUM_mha_order] = {"fovea_mha_order", {NAME(FOVEA_MHA_ORDER_QKV), NAME(FOVEA_MHA_ORDER_GROUPED)}},
     [FV_ENUM_packing] = {"fovea_packing",
-                         {[FOVEA_PACKING_PLAIN] = "FOVEA_PACKING_PLAIN",
-                          [FOVEA_PACKING_GPTQ] = "FOVEA_PACKING_GPTQ",
-                          [FOVEA_PACKING_AWQ] = "FOVEA_PACKING_AWQ"}},
+                         {NAME(FOVEA_PACKING_PLAIN), NAME(FOVEA_PACKING_GPTQ), NAME(FOVEA_PACKING_AWQ)}},
     [FV_ENUM_pooling] = {"fovea_pooling",
-                         {[FOVEA_POOLING_FIRST] = "FOVEA_POOLING_FIRST",
-                          [FOVEA_POOLING_LAST] = "FOVEA_POOLING_LAST",
-                          [FOVEA_POOLING_MEAN] = "FOVEA_POOLING_MEAN",
-                          [FOVEA_POOLING_MEAN_SQRT_LEN] = "FOVEA_POOLING_MEAN_SQRT_LEN",
-                          [FOVEA_POOLING_WEIGHTED_MEAN] = "FOVEA_POOLING_WEIGHTED_MEAN",
-                          [FOVEA_POOLING_MAX] = "FOVEA_POOLING_MAX"}},
-    [FV_ENUM_rope_pairing] =
-        {"fovea_rope_pairing",
-         {[FOVEA_ROPE_HALVES] = "FOVEA_ROPE_HALVES", [FOVEA_ROPE_ADJACENT] = "FOVEA_ROPE_ADJACENT"}},
+                         {NAME(FOVEA_POOLING_FIRST), NAME(FOVEA_POOLING_LAST), NAME(FOVEA_POOLING_MEAN),
+                          NAME(FOVEA_POOLING_MEAN_SQRT_LEN), NAME(FOVEA_POOLING_WEIGHTED_MEAN),
+                          NAME(FOVEA_POOLING_MAX)}},
+    [FV_ENUM_rope_pairing] = {"fovea_rope_pairing", {NAME(FOVEA_ROPE_HALVES), NAME(FOVEA_ROPE_ADJACENT)}},
     [FV_ENUM_rope_scaling] = {"fovea_rope_scaling",
-                              {[FOVEA_ROPE_UNSCALED] = "FOVEA_ROPE_UNSCALED",
-                               [FOVEA_ROPE_LINEAR] = "FOVEA_ROPE_LINEAR",
-                               [FOVEA_ROPE_NTK] = "FOVEA_ROPE_NTK",
-                               [FOVEA_ROPE_YARN] = "FOVEA_ROPE_YARN",
-                               [FOVEA_ROPE_LLAMA3] = "FOVEA_ROPE_LLAMA3"}},
+                              {NAME(FOVEA_ROPE_UNSCALED), NAME(FOVEA_ROPE_LINEAR), NAME(FOVEA_ROPE_NTK),
+                               NAME(FOVEA_ROPE_YARN), NAME(FOVEA_ROPE_LLAMA3)}},
     [FV_ENUM_threads_backend] = {"fovea_threads_backend",
-                                 {[FOVEA_THREADS_DEFAULT] = "FOVEA_THREADS_DEFAULT",
-                                  [FOVEA_THREADS_OPENMP] = "FOVEA_THREADS_OPENMP",
-                                  [FOVEA_THREADS_POOL] = "FOVEA_THREADS_POOL"}},
+                                 {NAME(FOVEA_THREADS_DEFAULT), NAME(FOVEA_THREADS_OPENMP), NAME(FOVEA_THREADS_POOL)}},
     [FV_ENUM_placement] = {"fovea_placement",
-                           {[FOVEA_PLACEMENT_DEFAULT] = "FOVEA_PLACEMENT_DEFAULT",
-                            [FOVEA_PLACEMENT_NODE] = "FOVEA_PLACEMENT_NODE",
-                            [FOVEA_PLACEMENT_SPREAD] = "FOVEA_PLACEMENT_SPREAD",
-                            [FOVEA_PLACEMENT_COPIES] = "FOVEA_PLACEMENT_COPIES"}},
+                           {NAME(FOVEA_PLACEMENT_DEFAULT), NAME(FOVEA_PLACEMENT_NODE), NAME(FOVEA_PLACEMENT_SPREAD),
+                            NAME(FOVEA_PLACEMENT_COPIES)}},
 };
 
 const char *const fv_causal_words[] = {
@@ -139,18 +81,17 @@ const char *const fv_causal_words[] = {
 
 const fovea_activation_facts *fovea_activation_info(fovea_activation activation) {
     static const fovea_activation_facts facts[] = {
-#define FACTS(value, word, of_gate) [FOVEA_ACTIVATION_##value] = {.name = word, .gate = FOVEA_ACTIVATION_##of_gate},
-        ACTIVATIONS(FACTS)
-#undef FACTS
+#define FOVEA_ACTIVATION_ROW(value, word, of_gate, text)                                                               \
+    [FOVEA_ACTIVATION_##value] = {.name = word, .gate = FOVEA_ACTIVATION_##of_gate},
+#include "fovea/fields.inc"
     };
     return (unsigned)activation < sizeof facts / sizeof facts[0] ? &facts[activation] : NULL;
 }
 
 const char *const fv_activation_words[] = {
-#define WORD(name, word, gate) word,
-    ACTIVATIONS(WORD)
-#undef WORD
-        NULL};
+#define FOVEA_ACTIVATION_ROW(name, word, gate, text) word,
+#include "fovea/fields.inc"
+    NULL};
 
 const char *const fv_arithmetic_words[] = {
     [FOVEA_ARITHMETIC_EXACT] = "exact",
