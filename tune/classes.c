@@ -2,7 +2,8 @@
  *
  * A class is a box. Of attentions: rows and keys within about a factor of four, units (key heads of the batch) in three
  * sizes if there are several threads, groups of query heads in four, dimensions and limits as they are. Of linear maps:
- * rows within a factor of four, channels by how they fit into the caches. What decides among choices changes little
+ * rows within a factor of four (with quantized weights: 1, 2 to 8, 9 to 64, and more, since there is a class for each
+ * of their formats), channels by how they fit into the caches. What decides among choices changes little
  * within it, and the proof on shapes near both ends of the box tells where it does.
  */
 #include "classes.h"
@@ -211,15 +212,19 @@ static void name_class(tune_class *c) {
 }
 
 static tune_class linear_class_of(const tune_shape *shape, int threads, fv_isa isa) {
-    static const int64_t few[] = {1, 4, FV_LINEAR_FEW_ROWS}, rows[] = {16, 64, 256, 1023},
-                         in[] = {255, 640, 1536, 6143}, out[] = {255};
+    static const int64_t few[] = {1, 4, FV_LINEAR_FEW_ROWS}, rows[] = {16, 64, 256, 1023}, few_quantized[] = {1},
+                         rows_quantized[] = {64, 1023}, in[] = {255, 640, 1536, 6143}, out[] = {255};
     tune_class c = {.search = *shape};
     int64_t key[FV_TUNING_KEYS];
     c.operation = tune_shape_keys(shape, key);
     const fv_tuning_key *table = fv_tuning_operations[c.operation]->key;
     const bool is_few = tune_is_cold(c.operation);
-    c.key[FV_LINEAR_KEY_rows] =
-        interval_of(key[FV_LINEAR_KEY_rows], is_few ? few : rows, is_few ? 3 : 4, table[FV_LINEAR_KEY_rows].range);
+    const fv_interval *range = &table[FV_LINEAR_KEY_rows].range;
+    if (fv_dtype_quantized(shape->dtype))
+        c.key[FV_LINEAR_KEY_rows] =
+            interval_of(key[FV_LINEAR_KEY_rows], is_few ? few_quantized : rows_quantized, is_few ? 1 : 2, *range);
+    else
+        c.key[FV_LINEAR_KEY_rows] = interval_of(key[FV_LINEAR_KEY_rows], is_few ? few : rows, is_few ? 3 : 4, *range);
     c.key[FV_LINEAR_KEY_in] = interval_of(key[FV_LINEAR_KEY_in], in, 4, table[FV_LINEAR_KEY_in].range);
     c.key[FV_LINEAR_KEY_out] = interval_of(key[FV_LINEAR_KEY_out], out, 1, table[FV_LINEAR_KEY_out].range);
     /* Fewer rows, too, where even the fewest columns take long; the proof has as many as the class. */

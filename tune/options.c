@@ -42,7 +42,7 @@ static const char tiers[] =
 
 static const cli_option options_table[] = {
     {"--budget", "TIME", "20s 60s 5m", read_seconds, 0, 0, AT(budget), RUN | CHECK,
-     "time limit, such as 20s, 5m or 90 (default: 60s; check: 10s)"},
+     "time limit, such as 20s, 5m or 90 (default: 3m; check: 10s)"},
     {"--effort", "WORD", "quick normal thorough", cli_read_choice, EFFORT_quick, 0, AT(effort), RUN | CHECK,
      "how thoroughly to measure: quick, normal (default) or thorough"},
     {"--shape", "WORDS", "@text q_heads=12 q_len=512 head_dim=64", read_shape, 0, 0, AT(shapes), RUN,
@@ -75,7 +75,7 @@ static const cli_option options_table[] = {
     {"--quiet", NULL, NULL, NULL, 0, 0, AT(quiet), RUN | CHECK, "print nothing but errors"},
 };
 static const cli_command commands[] = {
-    {"run", RUN, 0, 0, "", "--budget 60s", "tune this machine and write the tuning file (the default command)"},
+    {"run", RUN, 0, 0, "", "--budget 3m", "tune this machine and write the tuning file (the default command)"},
     {"show", SHOW, 0, 1, "[FILE]", "tuning",
      "print the rows of a tuning file, and whether each is used on this machine"},
     {"check", CHECK, 0, 1, "[FILE]", "--budget 10s",
@@ -147,6 +147,6 @@ int tune_options_read(int argc, char **argv, tune_options *options) {
     if (options->each_host && (options->json || options->dry_run || options->kind))
         return cli_wrong(&program, command, "--each-host goes with neither --json nor --dry-run nor --kind");
     if (options->budget <= 0)
-        options->budget = command->bit == RUN ? 60 : 10;
+        options->budget = command->bit == RUN ? 180 : 10;
     return -1;
 }

@@ -13,7 +13,7 @@
 /* ------------------------------------------------------------------------------------------------------- presets -- */
 
 typedef struct preset {
-    const char *name, *shapes; /* parted by ; */
+    const char *name, *shapes; /* parted by ; dtype=*: each type of quantized weights */
 } preset;
 
 /* Each model's attentions and linear maps: projections and MLP, with as many rows as the attention. */
@@ -31,11 +31,14 @@ static const preset presets[] = {
                  "linear rows=512 in=14336 out=4096;linear rows=1 in=4096 out=14336;linear rows=8 in=4096 out=6144;"
                  "linear rows=1 in=14336 out=4096"},
     {"llama-8b-quantized",
+     "q_heads=32 kv_heads=8 q_len=1 kv_len=3000 head_dim=128 causal=bottom_right k_dtype=bf16 v_dtype=bf16;"
+     "q_heads=32 kv_heads=8 q_len=1 kv_len=3000 head_dim=128 causal=bottom_right k_dtype=f16 v_dtype=f16;"
      "q_heads=32 kv_heads=8 q_len=1 kv_len=3000 head_dim=128 causal=bottom_right k_dtype=i8 v_dtype=i8;"
      "q_heads=32 kv_heads=8 q_len=1 kv_len=3000 head_dim=128 causal=bottom_right k_dtype=i4 v_dtype=i4;"
-     "linear rows=1 in=4096 out=14336 dtype=q8_0;linear rows=32 in=4096 out=14336 dtype=q8_0;"
-     "linear rows=1 in=4096 out=14336 dtype=q4_0;linear rows=32 in=4096 out=14336 dtype=q4_k;"
-     "linear rows=1 in=4096 out=14336 dtype=q6_k"},
+     "q_heads=32 kv_heads=8 q_len=512 head_dim=128 causal=top_left dtype=bf16;"
+     "linear rows=1 in=4096 out=14336 dtype=bf16;linear rows=512 in=4096 out=14336 dtype=bf16;"
+     "linear rows=1 in=4096 out=14336 dtype=*;linear rows=4 in=4096 out=14336 dtype=*;"
+     "linear rows=32 in=4096 out=14336 dtype=*;linear rows=512 in=4096 out=14336 dtype=*"},
     {"smollm2", "q_heads=9 kv_heads=3 q_len=1 kv_len=200 head_dim=64 causal=bottom_right dtype=bf16;"
                 "q_heads=9 kv_heads=3 q_len=1 kv_len=700 head_dim=64 causal=bottom_right dtype=bf16;"
                 "q_heads=9 kv_heads=3 q_len=1 kv_len=2000 head_dim=64 causal=bottom_right dtype=bf16;"
@@ -218,12 +221,22 @@ static bool add(void *to, const char *text, const char *from) {
     return true;
 }
 
+static bool add_each_type(void *to, const char *text, const char *from) {
+    for (int i = 0; fv_weight_dtype_words[i]; i++) {
+        char words[256];
+        snprintf(words, sizeof words, "%.*s%s", (int)strcspn(text, "*"), text, fv_weight_dtype_words[i]);
+        if (fv_dtype_quantized(fv_dtype_of_word[i]) && !add(to, words, from))
+            return false;
+    }
+    return true;
+}
+
 static bool add_parted(list *l, const char *shapes, const char *from) {
     char text[256];
     for (const char *at = shapes; *at; at += strspn(at, ";")) {
         const size_t length = strcspn(at, ";");
         snprintf(text, sizeof text, "%.*s", (int)length, at);
-        if (!add(l, text, from))
+        if (!(strchr(text, '*') ? add_each_type : add)(l, text, from))
             return false;
         at += length;
     }

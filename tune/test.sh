@@ -12,7 +12,7 @@ small=(--shape 'q_heads=2 q_len=64 head_dim=32' --shape 'linear rows=20 in=96 ou
 
 # sound FILE: a file that was written whole.
 sound() {
-    [ "$(head -1 "$1")" = 'fovea-tuning 3' ] || fail "$1 does not begin as it should"
+    [ "$(head -1 "$1")" = 'fovea-tuning 4' ] || fail "$1 does not begin as it should"
     tail -1 "$1" | grep -qE '^end sum=[0-9a-f]{16}$' || fail "$1 does not end as it should"
 }
 
@@ -29,8 +29,8 @@ END
 }
 # made FILE: a tuning file for the CPU that the program is on and this build, of the rows that are read.
 made() {
-    echo 'fovea-tuning 3' >none && close none
-    { echo 'fovea-tuning 3' && "$program" show none | sed -n 's/^this is Fovea [^,]*, //p' && cat; } >"$1" && close "$1"
+    echo 'fovea-tuning 4' >none && close none
+    { echo 'fovea-tuning 4' && "$program" show none | sed -n 's/^this is Fovea [^,]*, //p' && cat; } >"$1" && close "$1"
 }
 tier_here() { "$program" run --dry-run | sed -n 's/^machine .* tier //p' | grep .; }
 evidence=': gain=1.043 low=1.031 high=1.055 blocks=45 shapes=b1_h2_q64_kv64_d32'
@@ -96,7 +96,7 @@ run) # the way of an operator: run, show, check, report, merge
         quantized+=(--shape "linear rows=1 in=512 out=96 dtype=$dtype" --shape "linear rows=40 in=512 out=96 dtype=$dtype")
     done
     expect 0 run "${quantized[@]}" --effort quick --threads 1 -o quantized
-    has out '^linear rows 1, .*, i8 ' '^linear rows 17-64, .*, u4 ' '^linear rows 17-64, .*, q6_k ' ' in 6 classes'
+    has out '^linear rows 1, .*, i8 ' '^linear rows 9-64, .*, u4 ' '^linear rows 9-64, .*, q4_k ' ' in 16 classes'
     expect 0 "${small[@]}" --quiet
     [ ! -s out ] || fail "--quiet prints"
     expect 0 "${small[@]}" --json -o own
@@ -335,11 +335,11 @@ files) # files that are unavailable, or not for this machine
     expect 4 show nowhere
     expect 5 check nowhere
     has err 'nowhere'
-    printf 'fovea-tuning 3\ncut' >cut
+    printf 'fovea-tuning 4\ncut' >cut
     expect 5 check cut
     has err 'line 2'
     expect 4 run "${small[@]}" --budget 2s -o cut # what is no tuning file is left alone
-    [ "$(cat cut)" = $'fovea-tuning 3\ncut' ] || fail "a file that is none was replaced"
+    [ "$(cat cut)" = $'fovea-tuning 4\ncut' ] || fail "a file that is none was replaced"
     # A file of an older version holds nothing that this build can use: it is replaced. One of a newer version is not.
     echo 'fovea-tuning 1' >old && close old
     expect 5 check old
@@ -347,10 +347,10 @@ files) # files that are unavailable, or not for this machine
     expect 0 run "${small[@]}" -o old
     sound old
     made own </dev/null
-    { echo 'fovea-tuning 4' && sed -n 2p own && echo 'numa : nodes=2'; } >new && close new
+    { echo 'fovea-tuning 5' && sed -n 2p own && echo 'numa : nodes=2'; } >new && close new
     cp new kept
     expect 4 run "${small[@]}" --budget 2s -o new
-    has err 'the file is of version 4, this library knows version 3'
+    has err 'the file is of version 5, this library knows version 4'
     same_files new kept "a newer file was replaced"
     expect 4 run "${small[@]}" --budget 2s -o /proc/nowhere/tuning
     has err 'output'

@@ -230,9 +230,10 @@ static void test_types(void) {
         {"linear rows=2 in=64 out=64 dtype=f16", FV_TUNING_linear_few_f16, FOVEA_DTYPE_F16, FOVEA_ARITHMETIC_EXACT},
         {"linear rows=99 in=64 out=64 dtype=i8", FV_TUNING_linear_i8, FOVEA_DTYPE_I8, FOVEA_ARITHMETIC_EXACT},
         {"linear rows=2 in=64 out=64 dtype=i8", FV_TUNING_linear_few_i8, FOVEA_DTYPE_I8, FOVEA_ARITHMETIC_EXACT},
-        {"linear rows=99 in=64 out=64 dtype=q8_0", FV_TUNING_linear_i8, FOVEA_DTYPE_I8, FOVEA_ARITHMETIC_EXACT},
-        {"linear rows=2 in=256 out=64 dtype=q4_k", FV_TUNING_linear_few_u4, FOVEA_DTYPE_U4, FOVEA_ARITHMETIC_EXACT},
-        {"linear rows=99 in=256 out=64 dtype=q5_k", FV_TUNING_linear_q6_k, FOVEA_DTYPE_Q6_K, FOVEA_ARITHMETIC_EXACT},
+        {"linear rows=2 in=64 out=64 dtype=u8", FV_TUNING_linear_few_i8, FOVEA_DTYPE_I8, FOVEA_ARITHMETIC_EXACT},
+        {"linear rows=99 in=64 out=64 dtype=q8_0", FV_TUNING_linear_Q8_0, FOVEA_DTYPE_Q8_0, FOVEA_ARITHMETIC_EXACT},
+        {"linear rows=2 in=256 out=64 dtype=q4_k", FV_TUNING_linear_few_Q4_K, FOVEA_DTYPE_Q4_K, FOVEA_ARITHMETIC_EXACT},
+        {"linear rows=99 in=256 out=64 dtype=q5_k", FV_TUNING_linear_Q5_K, FOVEA_DTYPE_Q5_K, FOVEA_ARITHMETIC_EXACT},
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         tune_shape shape;
@@ -247,8 +248,37 @@ static void test_types(void) {
     }
 }
 
+/* A run without options has a class for each type of quantized weights and 1, 2 to 8, 9 to 64 and more rows, and for
+ * decoding over a cache of each type. */
+static void test_formats(void) {
+    static const fv_interval rows[] = {{1, 1}, {2, FV_LINEAR_FEW_ROWS}, {FV_LINEAR_FEW_ROWS + 1, 64}, {65, 1023}};
+    static const tune_options none;
+    tune_class *classes;
+    const int count = tune_classes(&none, 1, FV_ISA_scalar, &classes);
+    for (int dtype = 1; dtype < FV_DTYPES; dtype++) {
+        int maps[4] = {0}, decoding = 0;
+        for (int i = 0; i < count; i++) {
+            const tune_class *c = &classes[i];
+            const bool linear = tune_is_linear(c->operation);
+            if (fv_tuning_dtype(c->operation) != (fovea_dtype)dtype)
+                continue;
+            decoding += !linear && tune_is_cold(c->operation);
+            for (int r = 0; linear && r < 4; r++)
+                maps[r] += memcmp(&c->key[FV_LINEAR_KEY_rows], &rows[r], sizeof rows[r]) == 0;
+        }
+        const bool quantized = fv_dtype_quantized((fovea_dtype)dtype) && dtype != FOVEA_DTYPE_U8; /* as I8 */
+        for (int r = 0; r < 4 && quantized; r++)
+            test_check(maps[r] == 1, "%s, from %d rows: %d classes", fv_dtype_word((fovea_dtype)dtype),
+                       (int)rows[r].least, maps[r]);
+        test_check(decoding > 0 || !fv_dtype_of((fovea_dtype)dtype)->cached, "%s: no decoding",
+                   fv_dtype_word((fovea_dtype)dtype));
+    }
+    free(classes);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "tune_shapes", NULL);
+    test_formats();
     test_types();
     test_attention();
     test_linear();

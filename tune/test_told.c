@@ -107,7 +107,7 @@ static void check_class(const fovea_context *ctx, const tune_class *c, const tun
 
 static void check_told(fovea_context *ctx, const char *what, double caches, const fv_attention_choice *constants) {
     const tune_options options = {.effort = EFFORT_normal};
-    const double budget = 30;
+    const double budget = 45;
     const fv_cpu cpu = ctx->cpu;
     machine m = {.seconds = 0.002, .told = true, .l1d = cpu.l1d, .l2 = cpu.l2};
     tune_class *classes;

@@ -18,6 +18,7 @@ const fv_tuning_operation *const fv_tuning_operations[FV_TUNING_OPERATIONS] = {
 
 const char *const fv_tuning_names[FV_TUNING_OPERATIONS] = {
 #define FV_TUNING_OPERATION(name, of, type, arithmetic) #name,
+#define FV_TUNING_BLOCKS(name, word, of, type) word,
 #include "tuning/operations.inc"
 #undef FV_TUNING_OPERATION
 };
@@ -37,22 +38,14 @@ fovea_dtype fv_tuning_dtype(fv_tuning_op operation) { return kinds[operation].dt
 
 fovea_arithmetic fv_tuning_arithmetic(fv_tuning_op operation) { return kinds[operation].arithmetic; }
 
-/* Weights of 8 bits are tuned as I8, of 4 as U4, and of 5 and 6 as Q6_K: as they are packed. */
-static fovea_dtype tuned_as(fovea_dtype dtype) {
-    const int bits = fv_dtype_bits(dtype);
-    return !fv_dtype_quantized(dtype) ? dtype
-           : bits == 8                ? FOVEA_DTYPE_I8
-           : bits == 4                ? FOVEA_DTYPE_U4
-                                      : FOVEA_DTYPE_Q6_K;
-}
-
 fv_tuning_op fv_tuning_of(fv_tuning_op many_f32, fovea_dtype dtype, fovea_arithmetic arithmetic, bool few) {
     const bool named = arithmetic == FOVEA_ARITHMETIC_BF16 || arithmetic == FOVEA_ARITHMETIC_BF16_TILE;
     const fv_tuning_op f32 = (fv_tuning_op)((int)many_f32 + (int)few);
+    const fovea_dtype tuned_as = dtype == FOVEA_DTYPE_U8 ? FOVEA_DTYPE_I8 : dtype; /* they are packed alike */
     for (int i = 0; i < FV_TUNING_OPERATIONS; i++)
         if (kinds[i].f32 == f32 &&
             (named ? kinds[i].arithmetic == arithmetic
-                   : kinds[i].arithmetic == FOVEA_ARITHMETIC_EXACT && kinds[i].dtype == tuned_as(dtype)))
+                   : kinds[i].arithmetic == FOVEA_ARITHMETIC_EXACT && kinds[i].dtype == tuned_as))
             return (fv_tuning_op)i;
     return f32;
 }

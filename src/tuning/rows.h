@@ -16,7 +16,7 @@
 #include <stdbool.h>
 
 enum {
-    FV_TUNING_VERSION = 3,      /* of the text form: what this library writes, and knows all of */
+    FV_TUNING_VERSION = 4,      /* of the text form: what this library writes, and knows all of */
     FV_TUNING_KEYS = 12,        /* room in memory for the keys of an operation, */
     FV_TUNING_KNOBS = 14,       /* and for its knobs */
     FV_TUNING_TRIED = 8,        /* and for numbers that are tried of one */

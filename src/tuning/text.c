@@ -1,6 +1,6 @@
 /* The text form of tunings.
  *
- *     fovea-tuning 3
+ *     fovea-tuning 4
  *     # Fovea 0.4.0
  *     cpu vendor=GenuineIntel family=6 model=207 stepping=2 isa=avx512 features=f16c,avx512_bf16 l1d=49152 l2=2097152
  *         l3=67108864 cores=2 kernels=<hash>                                          (one line, here folded)
@@ -27,7 +27,8 @@
  *
  * Versions. What is added to tables later makes a version. A file of a newer version is read as long as all that is for
  * this build is known here; else the whole file is refused with FOVEA_ERROR_VERSION. Version 1, which had other rows,
- * was only written by older builds: FOVEA_ERROR_INCOMPATIBLE.
+ * was only written by older builds: FOVEA_ERROR_INCOMPATIBLE. Versions 2 and 3 are read. They have no rows for formats
+ * of blocks: their linear_u4 and the like, which were for all formats of as many bits, serve those types alone.
  *
  * Not one byte may be missing: the last line tells. All or nothing: the first thing wrong refuses the whole file. */
 #include "tuning/text.h"

@@ -295,7 +295,7 @@ static void test_user(void) {
     }
 
     /* A damaged file of the user's is said to be damaged, and the shipped rows serve. */
-    file_write(own, "fovea-tuning 3\n", 15);
+    file_write(own, "fovea-tuning 4\n", 15);
     fovea_context *ctx = context_on(machine_facts(), 1, own, &info);
     test_check(info.tuning_status == FOVEA_ERROR_TUNING && strstr(origin(ctx, &tile), "shipped rows of") && tile == 7,
                "a damaged file of the user's: %s, tiles of %lld", info.tuning, (long long)tile);

@@ -44,8 +44,8 @@ typedef struct wrong {
 } wrong;
 
 static const wrong wrongs[] = {
-    {"no number of a version", "fovea-tuning 3", "\ncpu", "fovea-tuning two", "line 1|does not begin"},
-    {"no tuning file", "fovea-tuning 3", "\ncpu", "#!/bin/sh", "line 1|does not begin"},
+    {"no number of a version", "fovea-tuning 4", "\ncpu", "fovea-tuning two", "line 1|does not begin"},
+    {"no tuning file", "fovea-tuning 4", "\ncpu", "#!/bin/sh", "line 1|does not begin"},
     {"unknown operation", "attention_few_f32", " isa=", "convolution_f32", "line 5|convolution_f32"},
     {"unknown kernel", "score=", " block", "score=multiply_f32_f32_99x99_avx512",
      "line 4|multiply_f32_f32_99x99_avx512|no kernel"},
@@ -228,13 +228,19 @@ static void test_older(void) {
                    "no knobs: a choice");
         fovea_tuning_destroy(loaded);
     }
+    tuning_text(tuning, "fovea-tuning 4", "\n", "fovea-tuning 3", text, sizeof text);
+    if (test_check(parse(text, strlen(text), &loaded, error) == FOVEA_OK, "version 3: %s", error)) {
+        test_check(loaded->version == FV_TUNING_VERSION && loaded->rows == tuning->rows,
+                   "version 3: as version %d, %d rows", loaded->version, loaded->rows);
+        fovea_tuning_destroy(loaded);
+    }
     snprintf(text, sizeof text,
              "fovea-tuning 1\n%s\nattention_f32 isa=scalar threads=1 rows=any keys=any head_dim=64 value_dim=64 "
              "units=any limited=0 group=1 score=default value=default block_rows=default tile_rows=7 "
              "split_segments=default caches=default gain=1.043 low=1.031 high=1.055 blocks=40 shapes=b1_h2\n",
              section_own().text);
     tuning_close(text, sizeof text);
-    check_context("version 1", text, strlen(text), FOVEA_ERROR_INCOMPATIBLE, "line 1|version 1|older|version 3");
+    check_context("version 1", text, strlen(text), FOVEA_ERROR_INCOMPATIBLE, "line 1|version 1|older|version 4");
     check_status("load version 1", fovea_tuning_load(files_name("wrong"), &loaded), FOVEA_ERROR_INCOMPATIBLE,
                  "version 1");
     text[strlen(text) - 3] ^= 1;
@@ -256,9 +262,9 @@ static void test_newer(void) {
     fovea_tuning *tuning = tuning_sound(1), *loaded = NULL, *again = NULL;
     char error[FV_FILE_ERROR], words[96];
     const char *path = files_name("newer");
-    tuning->version = 4;
+    tuning->version = FV_TUNING_VERSION + 1;
     tuning_text(tuning, NULL, NULL, NULL, text, sizeof text);
-    test_check(strncmp(text, "fovea-tuning 4\n", 15) == 0, "no version 4: %.20s", text);
+    test_check(strncmp(text, "fovea-tuning 5\n", 15) == 0, "no version 5: %.20s", text);
     file_write(path, text, strlen(text));
     fovea_context *ctx = context_tuned(path, 1);
     fovea_context_facts info;
@@ -269,22 +275,22 @@ static void test_newer(void) {
     fovea_context_destroy(ctx);
     for (size_t i = 0; i < sizeof newer / sizeof newer[0]; i++) {
         tuning_text(tuning, newer[i].from, newer[i].to, newer[i].with, text, sizeof text);
-        snprintf(words, sizeof words, "\"%s\"|version 4|version 3", newer[i].word);
+        snprintf(words, sizeof words, "\"%s\"|version 5|version 4", newer[i].word);
         check_context(newer[i].what, text, strlen(text), FOVEA_ERROR_VERSION, words);
     }
 
     /* The same words for another build: a context says so, and whoever writes the file again loses nothing. */
     snprintf(text, sizeof text,
-             "fovea-tuning 4\ncpu vendor=Any numa=2 kernels=0123456789abcdef\nnuma : nodes=2\n"
+             "fovea-tuning 5\ncpu vendor=Any numa=2 kernels=0123456789abcdef\nnuma : nodes=2\n"
              "attention_int8 isa=amx threads=2 pages=16 rows=17..any : score=any : watts=9\n");
     tuning_close(text, sizeof text);
     check_context("another build's words", text, strlen(text), FOVEA_ERROR_INCOMPATIBLE, "nothing of");
     if (test_check(parse(text, strlen(text), &loaded, error) == FOVEA_OK, "another build's words: %s", error)) {
-        char written[8192];
+        char written[FV_TUNING_BYTES];
         tuning_text(loaded, NULL, NULL, NULL, written, sizeof written);
         test_check(strcmp(text, written) == 0, "another build's words: written as\n%s", written);
         tuning->version = FV_TUNING_VERSION;
-        test_check(fovea_tuning_merge(tuning, loaded) == FOVEA_OK && tuning->version == 4 &&
+        test_check(fovea_tuning_merge(tuning, loaded) == FOVEA_OK && tuning->version == FV_TUNING_VERSION + 1 &&
                        tuning->rows == FV_TUNING_OPERATIONS + 2,
                    "merge: version %d, %d rows", tuning->version, tuning->rows);
         tuning_text(tuning, NULL, NULL, NULL, written, sizeof written);
@@ -304,7 +310,7 @@ static void test_release(void) {
                  {"# by hand\n\n# Fovea 1.2.3\n", "1.2.3"}, {"# Fovea 1.2.3\n# for the fleet\n", "1.2.3"},
                  {"# Fovea a release of 16 bytes\n", ""},   {"# Fovea 1.2 3\n", ""}};
     fovea_tuning *own = tuning_sound(1), *loaded, *without;
-    char error[FV_FILE_ERROR], with[64], words[128], written[8192];
+    char error[FV_FILE_ERROR], with[64], words[128], written[FV_TUNING_BYTES];
     tuning_text(own, "# Fovea ", "\ncpu", "#", text, sizeof text);
     if (!test_check(parse(text, strlen(text), &without, error) == FOVEA_OK, "no release: %s", error))
         return;
