@@ -1,11 +1,11 @@
-/* Which operations are faster here than on ggml's CPU backend (pays.h), by the rules for this tier (rules.h). */
+/* Which operations are faster here than on ggml's CPU backend (pays.h), by rules (rules.h). */
 #include "pays.h"
 #include "backend_options.h"
 #include "rules.h"
 #include "weights.h"
 
-static fg_rule rule_of(fg_op op, const struct ggml_tensor *t) {
-    return fg_rule_for(fg_options_info()->isa, op, fg_type_of(t->type));
+static fg_rule rule_of(fg_op op, const struct ggml_tensor *t, int64_t rows) {
+    return fg_rule_for(fg_options_info()->isa, op, fg_type_of(t->type), rows);
 }
 
 static bool attention_pays(const struct ggml_tensor *op) {
@@ -14,7 +14,7 @@ static bool attention_pays(const struct ggml_tensor *op) {
     const double operations = 2 * pairs * (double)(k->ne[0] + v->ne[0]);
     const int64_t items = k->ne[2] * q->ne[3] * q->ne[1];
     for (int i = 1; i <= 2; i++) {
-        const fg_rule rule = rule_of(FG_FLASH_ATTN_EXT, op->src[i]);
+        const fg_rule rule = rule_of(FG_FLASH_ATTN_EXT, op->src[i], q->ne[1]);
         if (!rule.take || operations < (double)rule.least ||
             (rule.spread && rule.spread * items < fg_options_info()->threads))
             return false;
@@ -27,7 +27,7 @@ static bool attention_pays(const struct ggml_tensor *op) {
 static bool product_pays(const struct ggml_tensor *op) {
     const struct ggml_tensor *weights = op->src[0];
     return fg_weights_known(weights) ||
-           (fg_weights_hold(weights) && !weights->view_src && rule_of(FG_MUL_MAT, weights).take);
+           (fg_weights_hold(weights) && !weights->view_src && rule_of(FG_MUL_MAT, weights, 0).take);
 }
 
 /* The first source that is computed, or NULL. */

@@ -1,36 +1,29 @@
-/* Rules: measured ones from the tuning file, before defaults. A row of the file, an adapter's (fovea/tuning.h), is
- *     ggml.mul_mat isa=avx2 threads=8 type=q4_K : take=1 : gain=...
+/* Rules: measured ones from tuning files, before defaults. A row of a file, an adapter's (fovea/tuning.h), is
+ *     ggml.mul_mat isa=avx2 threads=8 type=q4_K rows=9..64 : take=1 : gain=...
  *     ggml.flash_attn_ext isa=avx2 threads=8 type=q8_0 : take=1 least=500000 spread=4 : gain=...
- * with the words of fg_rule; what is not said is the default's. fovea-tune-ggml writes them. Rows that ship may leave
- * threads= out.
+ * with the words of fg_rule; what is not said is the default's, and without rows= it is for any number of them.
+ * fovea-tune-ggml writes them. Rows that ship may leave threads= out.
  *
- * The defaults were measured with ggml-fovea-bench (docs/lab/ggml.md). The first that fits counts.
- *   MUL_MAT         On AVX2 ggml's repacked q4_K is faster with 4 to 16 rows. Files with q4_K have q5_K and q6_K, too:
- *                   changing backends within layers would cost what these gain.
- *   FLASH_ATTN_EXT  So little work takes a few microseconds, no more than ggml's scheduler does to change backends.
- *                   Quantized: a thread widens a key head. ggml's threads take a head of q each. */
+ * The defaults are for CPUs that have no rows. MUL_MAT: types that were faster by a tenth or more for any number of
+ * rows on each CPU that was measured (docs/lab/ggml.md); others may be slower, and stay with ggml. FLASH_ATTN_EXT: so
+ * little work takes a few microseconds, no more than ggml's scheduler does to change backends. Quantized: a thread
+ * widens a key head. ggml's threads take a head of q each. Portable code is slower than ggml's. */
 #include "rules.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { ANY_TIER = -1, LEAST = 300000 };
+enum { LEAST = 300000 };
 
 static const struct {
-    int isa;
     fg_op op;
     const char *type; /* "": any */
     fg_rule rule;
 } defaults[] = {
-    {FOVEA_ISA_SCALAR, FG_MUL_MAT, "", {.take = 0}}, /* portable code is slower than ggml's */
-    {FOVEA_ISA_SCALAR, FG_FLASH_ATTN_EXT, "", {.take = 0}},
-    {FOVEA_ISA_AVX2, FG_MUL_MAT, "q4_K", {.take = 0}},
-    {FOVEA_ISA_AVX2, FG_MUL_MAT, "q5_K", {.take = 0}},
-    {FOVEA_ISA_AVX2, FG_MUL_MAT, "q6_K", {.take = 0}},
-    {ANY_TIER, FG_MUL_MAT, "", {.take = 1}},
-    {ANY_TIER, FG_FLASH_ATTN_EXT, "q8_0", {1, LEAST, 2}},
-    {ANY_TIER, FG_FLASH_ATTN_EXT, "q4_0", {1, LEAST, 2}},
-    {ANY_TIER, FG_FLASH_ATTN_EXT, "", {1, LEAST, 0}},
+    {FG_MUL_MAT, "f32", {.take = 1}},           {FG_MUL_MAT, "f16", {.take = 1}},
+    {FG_MUL_MAT, "bf16", {.take = 1}},          {FG_MUL_MAT, "q8_0", {.take = 1}},
+    {FG_MUL_MAT, "q4_1", {.take = 1}},          {FG_FLASH_ATTN_EXT, "q8_0", {1, LEAST, 2}},
+    {FG_FLASH_ATTN_EXT, "q4_0", {1, LEAST, 2}}, {FG_FLASH_ATTN_EXT, "", {1, LEAST, 0}},
 };
 enum { DEFAULTS = sizeof defaults / sizeof defaults[0] };
 
@@ -38,7 +31,7 @@ static const struct {
     fg_op op;
     const char *name; /* a row's first word */
 } tuned[] = {{FG_FLASH_ATTN_EXT, "ggml.flash_attn_ext"}, {FG_MUL_MAT, "ggml.mul_mat"}};
-enum { TUNED = sizeof tuned / sizeof tuned[0], MOST_MEASURED = 32 };
+enum { TUNED = sizeof tuned / sizeof tuned[0], MOST_MEASURED = 128 };
 
 static const struct {
     const char *name;
@@ -48,40 +41,47 @@ static const struct {
              {"least", offsetof(fg_rule, least), INT64_MAX},
              {"spread", offsetof(fg_rule, spread), 1 << 20}};
 
-static struct {
+typedef struct measured_rule {
     fg_op op;
     const fg_type *type;
+    int64_t least_rows, most_rows;
     fg_rule rule;
-} measured[MOST_MEASURED];
+} measured_rule;
+static measured_rule measured[MOST_MEASURED];
 static int measured_count;
 
-static bool is_for(int row, fovea_isa isa, fg_op op, const fg_type *type) {
-    return defaults[row].op == op && (defaults[row].isa == ANY_TIER || defaults[row].isa == (int)isa) &&
-           (!*defaults[row].type || !strcmp(defaults[row].type, type->name));
-}
-
-static const fg_rule *measured_for(fg_op op, const fg_type *type) {
-    for (int i = 0; i < measured_count; i++)
-        if (measured[i].op == op && measured[i].type == type)
-            return &measured[i].rule;
-    return NULL;
-}
-
-fg_rule fg_rule_for(fovea_isa isa, fg_op op, const fg_type *type) {
-    const fg_rule *own = measured_for(op, type);
-    if (own)
-        return *own;
-    int row = 0;
-    while (row < DEFAULTS && !is_for(row, isa, op, type))
+static fg_rule default_for(fovea_isa isa, fg_op op, const fg_type *type) {
+    int row = isa == FOVEA_ISA_SCALAR ? DEFAULTS : 0;
+    while (row < DEFAULTS &&
+           (defaults[row].op != op || (*defaults[row].type && strcmp(defaults[row].type, type->name))))
         row++;
     return row < DEFAULTS ? defaults[row].rule : (fg_rule){0};
+}
+
+/* The first that is for one of these numbers of rows, from number `from` on; measured_count: none is. */
+static int find(int from, fg_op op, const fg_type *type, int64_t least_rows, int64_t most_rows) {
+    while (from < measured_count && (measured[from].op != op || measured[from].type != type ||
+                                     measured[from].least_rows > most_rows || measured[from].most_rows < least_rows))
+        from++;
+    return from;
+}
+
+fg_rule fg_rule_for(fovea_isa isa, fg_op op, const fg_type *type, int64_t rows) {
+    const int64_t least = rows ? rows : 1, most = rows ? rows : INT64_MAX;
+    int i = find(0, op, type, least, most);
+    if (i == measured_count)
+        return default_for(isa, op, type);
+    fg_rule rule = measured[i].rule;
+    while ((i = find(i + 1, op, type, least, most)) < measured_count)
+        rule.take &= measured[i].rule.take;
+    return rule;
 }
 
 bool fg_rules_take(fovea_isa isa) {
     const fg_type *type;
     for (int i = 0; (type = fg_type_at(i)); i++)
         for (int op = 0; op < TUNED; op++)
-            if (fg_rule_for(isa, tuned[op].op, type).take)
+            if (fg_rule_for(isa, tuned[op].op, type, 0).take)
                 return true;
     return false;
 }
@@ -111,15 +111,32 @@ static bool read_word(const char *word, size_t length, fg_rule *rule) {
     return false;
 }
 
-/* "type=q8_0 : take=1 least=500000 : " and anything: the default's rule, changed. */
-static bool read_row(const char *at, fovea_isa isa, fg_op op, const fg_type **type, fg_rule *rule) {
+/* " rows=9..64", or nothing, into the rule; where it ends, or NULL. */
+static const char *read_rows(const char *at, measured_rule *row) {
+    char *end;
+    row->least_rows = 1;
+    row->most_rows = INT64_MAX;
+    if (strncmp(at, " rows=", 6) != 0)
+        return at;
+    row->least_rows = row->most_rows = strtoll(at + 6, &end, 10);
+    if (!strncmp(end, "..any", 5)) {
+        row->most_rows = INT64_MAX;
+        end += 5;
+    } else if (!strncmp(end, "..", 2))
+        row->most_rows = strtoll(end + 2, &end, 10);
+    return row->least_rows > 0 && row->least_rows <= row->most_rows ? end : NULL;
+}
+
+/* "type=q8_0 rows=1 : take=1 least=500000 : " and anything: the default's rule, changed. */
+static bool read_row(const char *at, fovea_isa isa, measured_rule *row) {
     const size_t key = strcspn(at, " ");
-    if (strncmp(at, "type=", 5) || !(*type = type_named(at + 5, key - 5)) || strncmp(at + key, " : ", 3))
+    if (strncmp(at, "type=", 5) || !(row->type = type_named(at + 5, key - 5)) || !(at = read_rows(at + key, row)) ||
+        strncmp(at, " : ", 3))
         return false;
-    *rule = fg_rule_for(isa, op, *type);
-    for (at += key + 3; *at && *at != ':';) {
+    row->rule = default_for(isa, row->op, row->type);
+    for (at += 3; *at && *at != ':';) {
         const size_t length = strcspn(at, " ");
-        if (!read_word(at, length, rule))
+        if (!read_word(at, length, &row->rule))
             return false;
         at += length + (at[length] == ' ');
     }
@@ -127,19 +144,15 @@ static bool read_row(const char *at, fovea_isa isa, fg_op op, const fg_type **ty
 }
 
 static void take_row(const fovea_tuning_match *match, fovea_isa isa, fg_op op, bool debug) {
-    const fg_type *type;
-    fg_rule rule;
+    measured_rule row = {.op = op};
     const char *at = match->row + strcspn(match->row, " ");
     while (!strncmp(at, " isa=", 5) || !strncmp(at, " threads=", 9)) /* the library has read these */
         at += 1 + strcspn(at + 1, " ");
-    const bool good = *at == ' ' && read_row(at + 1, isa, op, &type, &rule);
-    if (good && measured_for(op, type))
+    const bool good = *at == ' ' && read_row(at + 1, isa, &row);
+    if (good && find(0, op, row.type, row.least_rows, row.most_rows) < measured_count)
         return; /* an earlier row is nearer to this CPU */
-    if (good && measured_count < MOST_MEASURED) {
-        measured[measured_count].op = op;
-        measured[measured_count].type = type;
-        measured[measured_count++].rule = rule;
-    }
+    if (good && measured_count < MOST_MEASURED)
+        measured[measured_count++] = row;
     if (debug)
         fg_say("%s line %d of a tuning file: %.200s", good ? "by" : "not understood, and left out:", match->line,
                match->row);

@@ -1,4 +1,4 @@
-/* The data that pays.c goes by: which operations are faster here than on ggml's CPU backend, by tier and type. */
+/* The data that pays.c goes by: which operations are faster here than on ggml's CPU backend, by type. */
 #ifndef FG_RULES_H
 #define FG_RULES_H
 
@@ -14,8 +14,9 @@ typedef struct fg_rule {
  * debug is set, one line says so. Before any thread asks for a rule. */
 void fg_rules_load(const fovea_context *context, bool debug);
 
-/* That of FLASH_ATTN_EXT with keys or values of this type, or of MUL_MAT with such weights. */
-fg_rule fg_rule_for(fovea_isa isa, fg_op op, const fg_type *type);
+/* That of FLASH_ATTN_EXT with keys or values of this type, or of MUL_MAT with such weights. rows: of queries or inputs;
+ * 0: any number, as weights are placed before it is known. They are taken unless that is slower for some. */
+fg_rule fg_rule_for(fovea_isa isa, fg_op op, const fg_type *type, int64_t rows);
 
 /* Is anything taken on this tier? */
 bool fg_rules_take(fovea_isa isa);

@@ -4,9 +4,10 @@
  * file that is there keeps its other rows. For another build of ggml, set LD_LIBRARY_PATH.
  *
  * A type is taken if that is at least 2% faster on average over shapes, with an interval of 95% above 1, and no shape
- * is 5% slower; left to ggml, if it is 2% slower likewise. Otherwise, and where the interval is wider than 10% to
- * either side, there is no row, and the default stays. Exit status: 0; 2: wrong usage; 3: nothing was proved, and the
- * file is as it was; 4: something else failed. */
+ * is 3% slower; left to ggml, if it is 2% slower likewise, or a shape is 3% slower. Otherwise, and where the interval
+ * is wider than 10% to either side, there is no row, and the default stays. Products have a row for each class of
+ * numbers of rows: all four, one faster and none slower, or some of which one is slower. Exit status: 0; 2: wrong
+ * usage; 3: nothing was proved, and the file is as it was; 4: something else failed. */
 #define _DEFAULT_SOURCE
 #include "bench.h"
 
@@ -30,7 +31,7 @@ typedef struct tuner {
 
 /* Logarithms of ggml's time / Fovea's, over shapes. */
 typedef struct tally {
-    double sum, variance, worst;
+    double sum, variance, worst, worst_high; /* the end of its interval */
     int shapes, rounds;
 } tally;
 
@@ -38,15 +39,27 @@ static void add(tally *t, const bench_result *r) {
     const double x = (log(r->ratio[0]) + log(r->ratio[1])) / 2;
     t->sum += x;
     t->variance += r->error * r->error;
-    t->worst = t->shapes == 0 || x < t->worst ? x : t->worst;
+    if (t->shapes == 0 || x < t->worst) {
+        t->worst = x;
+        t->worst_high = x + 1.96 * r->error;
+    }
     t->shapes++;
     t->rounds += r->rounds;
 }
 
+/* Classes of numbers of rows, as of fovea-tune. */
+static const struct {
+    const char *words;
+    int64_t most;
+} classes[] = {{" rows=1", 1}, {" rows=2..8", 8}, {" rows=9..64", 64}, {" rows=65..any", INT64_MAX}};
+enum { CLASSES = sizeof classes / sizeof classes[0] };
+
 static void add_product(void *arg, int64_t rows, const char *buffer, const bench_result *result) {
-    (void)rows;
+    int at = 0;
+    while (rows > classes[at].most)
+        at++;
     (void)buffer;
-    add(arg, result);
+    add((tally *)arg + at, result);
 }
 
 static bool failed(void) {
@@ -54,40 +67,58 @@ static bool failed(void) {
     return false;
 }
 
-/* Puts a row in, if it is proved that taking this type pays, or that it does not. choices: further fields of the row if
- * it does. */
-static bool put(tuner *t, const char *operation, enum ggml_type type, const tally *of, const char *choices) {
-    const double mean = of->sum / of->shapes, half = 1.96 * sqrt(of->variance) / of->shapes, least = log(1.02);
-    const bool calm = half < log(1.1);
-    const bool take = t->brief ? mean > 0 : calm && mean >= least && mean - half > 0 && of->worst > log(0.95);
-    const bool leave = t->brief ? !take : calm && mean <= -least && mean + half < 0;
-    const double gain = take ? mean : -mean;
-    char words[256];
-    printf("%-20s %-5s %5.2f times as fast (%.2f to %.2f), at least %.2f: %s%s\n", operation, ggml_type_name(type),
-           exp(mean), exp(mean - half), exp(mean + half), exp(of->worst),
-           take    ? "taken"
-           : leave ? "left to ggml"
-           : calm  ? "not proved, as by default"
-                   : "too noisy to tell, as by default",
-           take ? choices : "");
+typedef enum verdict { UNTOLD, SLOWER, EQUAL, FASTER } verdict;
+
+static double mean_of(const tally *of) { return of->sum / of->shapes; }
+static double half_of(const tally *of) { return 1.96 * sqrt(of->variance) / of->shapes; }
+
+/* Judges a type, and says it. rows: " rows=9..64" or "". */
+static verdict judge(const tuner *t, const char *operation, enum ggml_type type, const char *rows, const tally *of) {
+    static const char *const words[] = {"too noisy to tell", "left to ggml", "as fast", "taken"};
+    const double mean = mean_of(of), half = half_of(of), least = log(1.02), most_slower = log(0.97);
+    verdict v = UNTOLD;
+    if (t->brief)
+        v = mean > 0 ? FASTER : SLOWER;
+    else if (half >= log(1.1))
+        v = UNTOLD;
+    else if ((mean <= -least && mean + half < 0) || of->worst_high < most_slower)
+        v = SLOWER;
+    else if (of->worst > most_slower)
+        v = mean >= least && mean - half > 0 ? FASTER : EQUAL;
+    printf("%-20s %-5s%-14s %5.2f times as fast (%.2f to %.2f), at least %.2f: %s\n", operation, ggml_type_name(type),
+           rows, exp(mean), exp(mean - half), exp(mean + half), exp(of->worst), words[v]);
     fflush(stdout);
-    if (!take && !leave)
-        return true;
-    snprintf(words, sizeof words, "type=%s : take=%d%s : gain=%.3f low=%.3f high=%.3f blocks=%d shapes=%d",
-             ggml_type_name(type), take, take ? choices : "", exp(gain), exp(gain - half), exp(gain + half), of->rounds,
+    return v;
+}
+
+/* Puts a row in. choices: further fields of one that takes the type. */
+static bool put(tuner *t, const char *operation, enum ggml_type type, const char *rows, const tally *of, bool take,
+                const char *choices) {
+    const double gain = take ? mean_of(of) : -mean_of(of), half = half_of(of);
+    char words[256];
+    snprintf(words, sizeof words, "type=%s%s : take=%d%s : gain=%.3f low=%.3f high=%.3f blocks=%d shapes=%d",
+             ggml_type_name(type), rows, take, choices, exp(gain), exp(gain - half), exp(gain + half), of->rounds,
              of->shapes);
     t->rows++;
-    if (fovea_tuning_put_adapter_row(&t->tuning, t->context, operation, words) == FOVEA_OK)
-        return true;
-    return failed();
+    return fovea_tuning_put_adapter_row(&t->tuning, t->context, operation, words) == FOVEA_OK || failed();
 }
 
 static bool tune_products(tuner *t, enum ggml_type type) {
-    static const int64_t sizes[][2] = {{768, 256}, {2048, 2048}, {2048, 8192}}, rows[] = {1, 4, 16, 64};
-    tally of = {0};
+    static const char operation[] = "ggml.mul_mat";
+    static const int64_t sizes[][2] = {{768, 256}, {2048, 2048}, {2048, 8192}}, rows[] = {1, 2, 8, 16, 64, 256};
+    tally of[CLASSES] = {{0}};
+    verdict verdicts[CLASSES];
+    int counts[FASTER + 1] = {0};
+    const int classes_run = t->brief ? 2 : CLASSES;
     for (int i = 0; i < (t->brief ? 1 : 3); i++)
-        bench_product(&t->bench, type, sizes[i][0], sizes[i][1], rows, t->brief ? 1 : 4, add_product, &of);
-    return put(t, "ggml.mul_mat", type, &of, "");
+        bench_product(&t->bench, type, sizes[i][0], sizes[i][1], rows, t->brief ? 2 : 6, add_product, of);
+    for (int i = 0; i < classes_run; i++)
+        counts[verdicts[i] = judge(t, operation, type, classes[i].words, &of[i])]++;
+    const bool told = counts[SLOWER] || (counts[FASTER] && !counts[UNTOLD]);
+    bool good = true;
+    for (int i = 0; good && told && i < classes_run; i++)
+        good = verdicts[i] == UNTOLD || put(t, operation, type, classes[i].words, &of[i], verdicts[i] != SLOWER, "");
+    return good;
 }
 
 static problem attention(enum ggml_type type, int64_t head_dim, int64_t heads, int64_t kv_heads, int64_t rows,
@@ -141,12 +172,15 @@ static bool tune_attention(tuner *t, enum ggml_type type) {
         const bench_result r = bench_attend(&t->bench, &p);
         add(&of, &r);
     }
+    const verdict v = judge(t, "ggml.flash_attn_ext", type, "", &of);
+    if (v != FASTER)
+        return v != SLOWER || put(t, "ggml.flash_attn_ext", type, "", &of, false, "");
     char choices[80];
     int length = snprintf(choices, sizeof choices, " least=%lld", (long long)least_operations(t, type));
     if (ggml_is_quantized(type) && t->threads > 2)
         snprintf(choices + length, sizeof choices - (size_t)length, " spread=%lld",
                  (long long)threads_of_head(t, type));
-    return put(t, "ggml.flash_attn_ext", type, &of, choices);
+    return put(t, "ggml.flash_attn_ext", type, "", &of, true, choices);
 }
 
 /* All types, or the one that is asked for. */

@@ -24,14 +24,14 @@ expect 2 -o
 expect 2 -o "$scratch/tuning" --type q9
 expect 2 -o "$scratch/tuning" --other
 expect 0 -o "$scratch/tuning" --type q8_0 --brief
-taken 2
+taken 3
 expect 0 -o "$scratch/tuning" --type q4_K --brief
-taken 3
+taken 5
 expect 0 -o "$scratch/tuning" --type q8_0 --brief
-taken 3
+taken 5
 "$merge" merge --ship "$scratch/tuning" -o "$scratch/shipped" >"$scratch/log"
-taken 3 "$scratch/shipped"
-taken 3 "$scratch/tuning" "$scratch/shipped"
+taken 5 "$scratch/shipped"
+taken 5 "$scratch/tuning" "$scratch/shipped"
 echo damaged >>"$scratch/tuning"
 cp "$scratch/tuning" "$scratch/before"
 expect 4 -o "$scratch/tuning" --type q8_0 --brief
