@@ -308,9 +308,10 @@ static void say_tuning(fv_target target) {
     files_begin();
     snprintf(path, sizeof path, "%s", files_name("tuning"));
     fovea_tuning *tuning = tuning_sound(1);
+    tuning->rows = FV_TUNING_linear_few_u4 + 1; /* formats of blocks come and go */
     tuning_text(tuning, NULL, NULL, NULL, text, sizeof text);
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-        static const char *const shown[] = {"fovea-", "# ", "cpu ", "attention_f32 ", "linear_q6_k ", "end "};
+        static const char *const shown[] = {"fovea-", "# ", "cpu ", "attention_f32 ", "linear_u4 ", "end "};
         for (int i = 0; i < 6; i++)
             if (strncmp(line, shown[i], strlen(shown[i])) == 0)
                 say_cleaned("", "tuning", line);
