@@ -1,6 +1,7 @@
-"""A llama of 1.1 billion random weights in Q4_K, its words in Q6_K, with the tokenizer of another GGUF file: for bench/generate.sh --large.
+"""A llama of random weights with the tokenizer of another GGUF file: of 1.1 billion in Q4_K, its words in Q6_K, for bench/generate.sh
+--large; or of 0.4 billion in a type, as llama.cpp's quantize mixes them, for bench/llama.sh --types.
 
-    python3 large.py TOKENIZER.gguf MODEL.gguf        needs the package gguf; 630 MB
+    python3 large.py TOKENIZER.gguf MODEL.gguf [Q4_K_M|Q5_K_M|Q6_K|Q8_0|F16|BF16]        needs the package gguf; 630 MB, or 250 to 850
 """
 
 import pathlib
@@ -9,8 +10,10 @@ import sys
 import gguf
 import numpy as np
 
-WIDTH, INNER, LAYERS, HEADS, KV_HEADS, HEAD_DIM, CONTEXT = 2048, 8192, 16, 32, 8, 64, 16384
-Q4_K, Q6_K = gguf.GGMLQuantizationType.Q4_K, gguf.GGMLQuantizationType.Q6_K
+WIDTH, INNER, HEADS, KV_HEADS, HEAD_DIM, CONTEXT = 2048, 8192, 32, 8, 64, 16384
+TYPES = gguf.GGMLQuantizationType
+# Where scales are in a block, and such that weights have a mean of 0 and a deviation of about 0.02.
+SCALES = {TYPES.Q4_K: (0, [1e-4, 7.5e-4]), TYPES.Q5_K: (0, [5e-5, 7.5e-4]), TYPES.Q6_K: (208, [1.5e-5]), TYPES.Q8_0: (0, [2.7e-4])}
 
 
 def copy_tokenizer(path, writer):
@@ -24,19 +27,34 @@ def copy_tokenizer(path, writer):
 
 
 def blocks(draw, rows, channels, kind):
-    """Any bits, with scales such that weights have a mean of 0 and a deviation of about 0.02."""
+    """Any bits with those scales, or floats."""
+    if kind not in SCALES:
+        floats = (draw.standard_normal((rows, channels), np.float32) * 0.02).astype(np.float16 if kind == TYPES.F16 else np.float32)
+        return floats if kind == TYPES.F16 else (floats.view(np.uint32) >> 16).astype(np.uint16).view(np.uint8)
     elements, size = gguf.GGML_QUANT_SIZES[kind]
     found = np.frombuffer(draw.bytes(rows * channels // elements * size), np.uint8).reshape(-1, size).copy()
-    at, scales = (0, [1e-4, 7.5e-4]) if kind == Q4_K else (size - 2, [1.5e-5])
+    at, scales = SCALES[kind]
     found[:, at : at + 2 * len(scales)] = np.array(scales, "<f2").view(np.uint8)
     return found.reshape(rows, -1)
 
 
+def mixed(mix, name, layer, layers):
+    """The type of a layer's matrix: _M has values and ffn_down of half of the layers in Q6_K."""
+    more = mix.endswith("_M") and name in ("attn_v", "ffn_down")
+    eighth = layers // 8
+    if more and (layer < eighth or layer >= 7 * eighth or (layer - eighth) % 3 == 2):
+        return TYPES.Q6_K
+    return TYPES[mix.removesuffix("_M")]
+
+
 def main():
     draw, partial = np.random.default_rng(1), sys.argv[2] + ".part"
+    mix = sys.argv[3] if len(sys.argv) > 3 else "Q4_K"
+    layers = 16 if mix == "Q4_K" else 5
+    words = TYPES.Q6_K if mix.startswith("Q4") or mix.endswith("_M") else TYPES[mix]
     writer = gguf.GGUFWriter(partial, "llama")
     tokens = copy_tokenizer(sys.argv[1], writer)
-    writer.add_block_count(LAYERS)
+    writer.add_block_count(layers)
     writer.add_context_length(CONTEXT)
     writer.add_embedding_length(WIDTH)
     writer.add_feed_forward_length(INNER)
@@ -48,13 +66,14 @@ def main():
     kv = KV_HEADS * HEAD_DIM
     shapes = {"attn_q": (WIDTH, WIDTH), "attn_k": (kv, WIDTH), "attn_v": (kv, WIDTH), "attn_output": (WIDTH, WIDTH),
               "ffn_gate": (INNER, WIDTH), "ffn_up": (INNER, WIDTH), "ffn_down": (WIDTH, INNER)}
-    writer.add_tensor("token_embd.weight", blocks(draw, tokens, WIDTH, Q6_K), raw_dtype=Q6_K)
+    writer.add_tensor("token_embd.weight", blocks(draw, tokens, WIDTH, words), raw_dtype=words)
     writer.add_tensor("output_norm.weight", np.ones(WIDTH, np.float32))
-    for i in range(LAYERS):
+    for i in range(layers):
         for name in ("attn_norm", "ffn_norm"):
             writer.add_tensor(f"blk.{i}.{name}.weight", np.ones(WIDTH, np.float32))
         for name, shape in shapes.items():
-            writer.add_tensor(f"blk.{i}.{name}.weight", blocks(draw, *shape, Q4_K), raw_dtype=Q4_K)
+            kind = mixed(mix, name, i, layers)
+            writer.add_tensor(f"blk.{i}.{name}.weight", blocks(draw, *shape, kind), raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
