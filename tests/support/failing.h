@@ -165,8 +165,8 @@ static inline bool fail_told(failing *f, int status, const char *sentence, const
 
 #define FAIL_READING(text, word, sentence, all_later, made, destroy, call)                                             \
     for (failing f = {.what = text, .least = 1, .persistent = all_later};                                              \
-         fail_more(&f) &&                                                                                              \
-         (fail_arm(&f), *(sentence) = '\0', made = (void *)&f, fail_told(&f, (call), sentence, word));) {              \
+         fail_more(&f) && (fail_arm(&f), *(sentence) = '\0', made = (void *)&f, true) &&                               \
+         fail_told(&f, (call), sentence, word);) {                                                                     \
         test_check(f.through == (made != NULL), "%s: a result in spite of a failure", f.what);                         \
         destroy(made);                                                                                                 \
         test_check(live == f.live_before, "%s: %lld blocks are left", f.what, live - f.live_before);                   \
