@@ -152,8 +152,8 @@ static inline bool fail_called(failing *f, fovea_status status) {
         test_check(live == f.live_before, "%s: %lld blocks are left", f.what, live - f.live_before);                   \
     }
 
-/* Likewise of what returns 0, or -1 with a sentence; made is NULL then. The sentence has word, and says that it is memory
- * that is missing; any one will do where word is NULL. */
+/* Likewise of what returns 0, or -1 with a sentence; made is NULL then. The sentence has word, and says that memory is
+ * missing; any one will do where word is NULL. */
 static inline bool fail_told(failing *f, int status, const char *sentence, const char *word) {
     fail_at = 0;
     f->through = !failed;
