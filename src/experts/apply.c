@@ -189,7 +189,7 @@ static fovea_status check_tensor(const char *name, const fovea_tensor *t, fovea_
                                  bool output, fv_span *span) {
     const fv_tensor_rule rule = {name, dtype, {t->shape[0], 1, t->shape[2], channels}, output, false};
     *span = (fv_span){name, 0, 0};
-    fovea_status status = fv_view_sizes(name, t, false);
+    fovea_status status = fv_floats_sizes(name, t, false);
     if (status == FOVEA_OK)
         status = fv_tensor_check(t, &rule, span);
     if (status == FOVEA_OK && !t->data && !fv_tensor_empty(t))

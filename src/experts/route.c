@@ -48,7 +48,7 @@ fovea_status fv_routing_read(const fovea_context *ctx, const fovea_router *given
     routing->logits = logits;
     routing->experts = experts ? experts : logits->shape[3];
     if (status == FOVEA_OK)
-        status = fv_view_sizes("logits", logits, false);
+        status = fv_floats_sizes("logits", logits, false);
     if (status == FOVEA_OK && (logits->shape[1] != 1 || logits->shape[3] > FV_MOST_EXPERTS))
         status = fv_fail(FOVEA_ERROR_SHAPE, "logits are %lld x %lld; they must be one head of at most %d experts",
                          (long long)logits->shape[1], (long long)logits->shape[3], (int)FV_MOST_EXPERTS);
@@ -56,7 +56,7 @@ fovea_status fv_routing_read(const fovea_context *ctx, const fovea_router *given
         status = fv_fail(FOVEA_ERROR_SHAPE, "logits are of %lld experts, but there are %lld",
                          (long long)logits->shape[3], (long long)routing->experts);
     if (status == FOVEA_OK)
-        status = fv_view_check("logits", logits, logits->shape, false, span);
+        status = fv_floats_check("logits", logits, logits->shape, false, span);
     if (status == FOVEA_OK)
         status = check_options(&routing->router);
     return status == FOVEA_OK ? check_groups(&routing->router, routing->experts) : status;
