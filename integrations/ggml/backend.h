@@ -6,6 +6,7 @@
  *   backend_operations.c  the list of operations
  *   attention*.c          FLASH_ATTN_EXT
  *   linear.c              MUL_MAT
+ *   recurrence.c          GATED_DELTA_NET, SSM_SCAN, SSM_CONV
  *   elementwise*.c        what is between them
  *   pays.c                which operations are faster than ggml's
  *   delegate.c            what ggml's CPU backend computes for us

@@ -110,8 +110,8 @@ static bool find_functions(void *caller) {
     return !missing;
 }
 
-/* Names may be asked for up to the last one that is there. Each that is looked up is in every release with these
- * functions, so a search that begins at 0 ends before that. */
+/* Names may be asked for up to the last one that is there: a search from 0 on ends with a name that every release with
+ * these functions has. */
 enum { MOST_NUMBERS = 512 };
 
 static const char *op_name(int number) { return fg_ggml.op_name((enum ggml_op)number); }
@@ -145,15 +145,16 @@ static bool find_types(void) {
     return true;
 }
 
-static bool find_operations(void) {
+/* An operation that this release lacks has the number -1, which no node has. GLU is the last of each. */
+static void find_operations(void) {
+    const int last = find_number("GLU", op_name);
     for (int i = 0; i < VIEWS; i++)
         views[i].number = find_number(views[i].name, op_name);
-    for (int i = 0; i < FG_OPERATIONS; i++)
-        if ((op_numbers[i] = find_number(fg_op_names[i], op_name)) < 0) {
-            fg_say("not used: this program's ggml has no %s", fg_op_names[i]);
-            return false;
-        }
-    return true;
+    for (int i = 0; i < FG_OPERATIONS; i++) {
+        op_numbers[i] = last;
+        while (op_numbers[i] >= 0 && strcmp(op_name(op_numbers[i]), fg_op_names[i]) != 0)
+            op_numbers[i]--;
+    }
 }
 
 /* ggml's own header of a tensor in its context: two sizes, a pointer, a number, and padding. */
@@ -201,7 +202,10 @@ bool fg_ggml_load(void *caller) {
     pthread_mutex_lock(&lock);
     if (!tried) {
         tried = true;
-        served = find_functions(caller) && find_types() && find_operations() && check_layout();
+        served = find_functions(caller) && find_types();
+        if (served)
+            find_operations();
+        served = served && check_layout();
     }
     pthread_mutex_unlock(&lock);
     return served;

@@ -21,6 +21,22 @@ bool fg_is_float(const struct ggml_tensor *t) {
 
 bool fg_is_named(const struct ggml_tensor *t, const char *type) { return !strcmp(fg_ggml.type_name(t->type), type); }
 
+fovea_tensor fg_heads_tensor(const struct ggml_tensor *t) {
+    fovea_tensor v = fg_tensor(t);
+    const int64_t shape = v.shape[1], stride = v.stride[1];
+    v.shape[1] = v.shape[2];
+    v.stride[1] = v.stride[2];
+    v.shape[2] = shape;
+    v.stride[2] = stride;
+    return v;
+}
+
+bool fg_in_range(const struct ggml_tensor *op, int64_t row, int64_t rows) {
+    if (row < 0 || row >= rows)
+        fg_say("%s: row %lld of %lld", fg_ggml.op_name(op->op), (long long)row, (long long)rows);
+    return row >= 0 && row < rows;
+}
+
 float fg_parameter(const struct ggml_tensor *op, int index) {
     float value;
     memcpy(&value, op->op_params + index, sizeof value);

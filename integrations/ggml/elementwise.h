@@ -22,6 +22,12 @@ bool fg_is_strided(const struct ggml_tensor *t);
 bool fg_is_float(const struct ggml_tensor *t);
 bool fg_is_named(const struct ggml_tensor *t, const char *type);
 
+/* [channel, head, token, sequence] as Fovea has it: sequence, head, token, channel. */
+fovea_tensor fg_heads_tensor(const struct ggml_tensor *t);
+
+/* Is there a row of this number? Says so if not. */
+bool fg_in_range(const struct ggml_tensor *op, int64_t row, int64_t rows);
+
 /* A parameter of op, as a float. */
 float fg_parameter(const struct ggml_tensor *op, int index);
 

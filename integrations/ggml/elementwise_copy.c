@@ -80,12 +80,6 @@ static int64_t index_at(const struct ggml_tensor *t, int64_t i0, int64_t i1, int
     return wide;
 }
 
-static bool in_range(const struct ggml_tensor *op, int64_t row, int64_t rows) {
-    if (row < 0 || row >= rows)
-        fg_say("%s: row %lld of %lld", fg_ggml.op_name(op->op), (long long)row, (long long)rows);
-    return row >= 0 && row < rows;
-}
-
 static bool done(const struct ggml_tensor *op, fovea_status status) {
     return fg_status(status, fg_ggml.op_name(op->op)) == GGML_STATUS_SUCCESS;
 }
@@ -104,7 +98,7 @@ static bool get_rows(const struct ggml_tensor *op, int64_t first, int64_t end, c
     for (int64_t r = first; r < end; r++) {
         const int64_t i1 = r % op->ne[1], i2 = r / op->ne[1] % op->ne[2], i3 = r / op->ne[1] / op->ne[2];
         const int64_t row = index_at(op->src[1], i1, i2, i3);
-        if (!in_range(op, row, x->ne[1]))
+        if (!fg_in_range(op, row, x->ne[1]))
             return false;
         const char *from =
             (const char *)x->data + (size_t)row * x->nb[1] + (size_t)i2 * x->nb[2] + (size_t)i3 * x->nb[3];
@@ -137,7 +131,7 @@ static bool set_rows(const struct ggml_tensor *op, int64_t first, int64_t end, c
     for (int64_t r = first; r < end; r++) {
         const int64_t i1 = r % x->ne[1], i2 = r / x->ne[1] % x->ne[2], i3 = r / x->ne[1] / x->ne[2];
         const int64_t row = index_at(rows, i1, i2 % rows->ne[1], i3 % rows->ne[2]);
-        if (!in_range(op, row, op->ne[1]))
+        if (!fg_in_range(op, row, op->ne[1]))
             return false;
         const char *from = fg_row(x, r);
         char *to = (char *)op->data + (size_t)row * op->nb[1] + (size_t)i2 * op->nb[2] + (size_t)i3 * op->nb[3];

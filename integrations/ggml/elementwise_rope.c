@@ -123,21 +123,9 @@ static const fovea_rope *rope_of(fg_backend *backend, const struct ggml_tensor *
     return ropes->of[oldest].rope;
 }
 
-/* Axes 3, 1, 2 and 0 of ggml's: batch, head, token, channel. */
-static fovea_tensor view(const struct ggml_tensor *t) {
-    const fg_type *type = fg_type_of(t->type);
-    const int axis[] = {3, 1, 2, 0};
-    fovea_tensor v = {.data = t->data, .dtype = type->dtype};
-    for (int i = 0; i < 4; i++) {
-        v.shape[i] = t->ne[axis[i]];
-        v.stride[i] = (int64_t)t->nb[axis[i]] / type->bytes;
-    }
-    return v;
-}
-
 /* One token of one sequence. */
 static fovea_tensor token_of(const struct ggml_tensor *t, int64_t sequence, int64_t token) {
-    fovea_tensor v = fovea_tensor_tokens(view(t), token, 1);
+    fovea_tensor v = fovea_tensor_tokens(fg_heads_tensor(t), token, 1);
     v.data = (char *)v.data + (size_t)sequence * t->nb[3];
     v.shape[0] = 1;
     return v;
@@ -224,7 +212,7 @@ enum ggml_status fg_rope_compute(fg_backend *backend, struct ggml_tensor *op) {
         positions[i] = ((const int32_t *)op->src[1]->data)[i % tokens];
         both_ways = both_ways || positions[i] < 0;
     }
-    const fovea_tensor x = view(op->src[0]), y = view(op);
+    const fovea_tensor x = fg_heads_tensor(op->src[0]), y = fg_heads_tensor(op);
     return fg_status(both_ways ? turn_both_ways(team->context, rope, op, positions)
                                : fovea_rope_apply(team->context, rope, &x, positions, &y),
                      "ROPE");

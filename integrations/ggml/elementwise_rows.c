@@ -1,10 +1,28 @@
-/* NORM, RMS_NORM, SOFT_MAX, ROPE (elementwise.h): fovea_norm_layer(), fovea_norm_rms(), fovea_exp_f32() and
- * fovea_rope_apply(). */
+/* NORM, RMS_NORM, L2_NORM, SOFT_MAX (elementwise.h): fovea_norm_layer(), fovea_norm_rms(), fovea_exp_f32(), and sums in
+ * the order of sum_of(). */
 #include "elementwise.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+static inline float term(float x, bool squared) { return squared ? x * x : x; }
+
+/* Sum of x, or of squares: of 16 partial sums, of elements j, j + 16, ..., as a tree. */
+static inline float sum_of(int64_t n, const float *x, bool squared) {
+    enum { LANES = 16 };
+    float lane[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++)
+            lane[j] += term(x[i + j], squared);
+    for (int j = 0; i + j < n; j++)
+        lane[j] += term(x[i + j], squared);
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int j = 0; j < half; j++)
+            lane[j] += lane[j + half];
+    return lane[0];
+}
 
 /* --------------------------------------------------------------------------------------------------------- norms -- */
 
@@ -34,6 +52,22 @@ enum ggml_status fg_rms_norm_compute(fg_backend *backend, struct ggml_tensor *op
     return norm(backend, op, fovea_norm_rms);
 }
 
+static bool l2_norm_rows(const struct ggml_tensor *op, int64_t first, int64_t end) {
+    const float eps = fg_parameter(op, 0);
+    for (int64_t r = first; r < end; r++) {
+        const float *x = (const float *)(const void *)fg_row(op->src[0], r);
+        float *y = (float *)(void *)fg_row(op, r);
+        const float factor = 1.0f / fmaxf(sqrtf(sum_of(op->ne[0], x, true)), eps);
+        for (int64_t i = 0; i < op->ne[0]; i++)
+            y[i] = x[i] * factor;
+    }
+    return true;
+}
+
+enum ggml_status fg_l2_norm_compute(fg_backend *backend, struct ggml_tensor *op) {
+    return fg_for_rows(backend, op, fg_rows(op), 3 * op->ne[0] * (int64_t)sizeof(float), l2_norm_rows);
+}
+
 /* ------------------------------------------------------------------------------------------------------- softmax -- */
 
 bool fg_soft_max_serves(const struct ggml_tensor *op) {
@@ -51,22 +85,6 @@ static float slope_of(float max_bias, int64_t head, int64_t heads) {
     const int64_t power = (int64_t)1 << (int)floor(log2((double)heads));
     const double m = head < power ? -max_bias / (double)power : -max_bias / 2.0 / (double)power;
     return (float)exp2(m * (double)(head < power ? head + 1 : 2 * (head - power) + 1));
-}
-
-/* Sum of 16 partial sums, of elements j, j + 16, ..., as a tree. */
-static float sum_of(int64_t n, const float *x) {
-    enum { LANES = 16 };
-    float lane[LANES] = {0};
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int j = 0; j < LANES; j++)
-            lane[j] += x[i + j];
-    for (int j = 0; i + j < n; j++)
-        lane[j] += x[i + j];
-    for (int half = LANES / 2; half > 0; half /= 2)
-        for (int j = 0; j < half; j++)
-            lane[j] += lane[j + half];
-    return lane[0];
 }
 
 static float exponential(float x) {
@@ -109,7 +127,7 @@ static bool soft_max_rows(const struct ggml_tensor *op, int64_t first, int64_t e
         for (int64_t i = 0; i < n; i++)
             y[i] -= max;
         fovea_exp_f32(n, y, y);
-        const float sum = sum_of(n, y) + (sink ? exponential(*sink - max) : 0.0f), factor = 1.0f / sum;
+        const float sum = sum_of(n, y, false) + (sink ? exponential(*sink - max) : 0.0f), factor = 1.0f / sum;
         for (int64_t i = 0; i < n; i++)
             y[i] *= factor;
     }
