@@ -90,6 +90,7 @@ need libsleef-dev header sleef.h
 need libbenchmark-dev header benchmark/benchmark.h
 need libutf8proc-dev header utf8proc.h
 need libjansson-dev header jansson.h
+need libssl-dev header openssl/evp.h
 need liblapacke-dev header lapacke.h
 clang='' aarch64=''
 for option in "$@"; do

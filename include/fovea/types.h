@@ -10,6 +10,9 @@
 #define FOVEA_VERSION_PATCH 0
 #define FOVEA_VERSION_STRING "0.4.0"
 
+/* Version of the bits of results: releases with equal numbers give equal bits for equal calls. docs/promise.md. */
+#define FOVEA_BITS_VERSION 1
+
 #if defined(__GNUC__) || defined(__clang__)
 #define FOVEA_API __attribute__((visibility("default")))
 #else

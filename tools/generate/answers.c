@@ -20,6 +20,7 @@ typedef struct job {
     int64_t prompt_count, count; /* ids of the prompt, and of both */
     int64_t run;                 /* of these, in the session */
     uint64_t seed, hash;
+    receipt_rows rows; /* with --receipt */
     tk_decoder decoder;
     stop_text text;
     size_t shown;
@@ -32,35 +33,16 @@ typedef struct answers {
     int64_t count, next, printed; /* jobs; the first that has not begun, and the first that is not printed */
     job *slot[PARALLEL_MOST];     /* jobs under way */
     char *piece;
-    char *system; /* or NULL */
 } answers;
 
 static bool alone(const answers *a) { return a->count == 1; }
 
 /* ------------------------------------------------------------------------------------------------------- prompts -- */
 
-static int64_t plain_tokens(const run *r, const char *text, int32_t *ids) {
-    const int64_t first = text_first(r->t) >= 0;
-    ids[0] = text_first(r->t);
-    const int64_t count = text_tokens(r->t, text, strlen(text), ids + first, r->room - first);
-    return count < 0 ? count : count + first;
-}
-
 static void begin(answers *a, job *j) {
     run *r = a->r;
-    const bool chat = !r->opts->plain && text_chats(r->t)->kind != CHAT_NONE;
     j->ids = allocate((size_t)r->room + 1, sizeof *j->ids);
-    j->prompt_count =
-        chat ? text_chat(r->t, a->system, j->prompt, j->ids, r->room) : plain_tokens(r, j->prompt, j->ids);
-    if (j->prompt_count < 0) {
-        snprintf(r->complaint, sizeof r->complaint,
-                 "the prompt does not fit into the context of %" PRId64 " tokens; --context makes room for more, up to "
-                 "%" PRId64,
-                 r->room, model_config(r->m)->most_tokens);
-        die(r->complaint);
-    }
-    if (j->prompt_count == 0)
-        die("the prompt has no tokens");
+    j->prompt_count = run_prompt(r, j->prompt, j->ids);
     j->count = j->prompt_count;
     r->prompt += j->prompt_count;
 }
@@ -120,8 +102,10 @@ static void print_ended(answers *a) {
             print_ids(j, j->prompt_count);
         show(a, j);
         stop_free(&j->text);
-        free(j->ids);
-        j->ids = NULL;
+        if (a->r->opts->receipt == NULL) {
+            free(j->ids);
+            j->ids = NULL;
+        }
     }
 }
 
@@ -151,6 +135,8 @@ static void add_token(answers *a, int64_t slot, const float *logits) {
     bool stopped = false;
     j->hash = hash_logits(j->hash, logits, a->draws.words);
     const int32_t id = sample(&a->draws, logits, j->ids, j->count, &j->seed);
+    if (r->opts->receipt != NULL && receipt_rows_add(&j->rows, logits, a->draws.words, id) != 0)
+        die("out of memory");
     if (text_ends(r->t, id)) {
         end(a, slot, false);
         return;
@@ -258,6 +244,19 @@ static void make_jobs(answers *a) {
                            .text = {.stops = r->opts->stops.text, .stop_count = r->opts->stops.count}};
 }
 
+static void write_receipt(answers *a, double seconds) {
+    receipt_answer *all = allocate((size_t)a->count, sizeof *all);
+    for (int64_t i = 0; i < a->count; i++)
+        all[i] = (receipt_answer){.seed = (uint64_t)a->r->opts->seed + (uint64_t)i,
+                                  .prompt_count = a->jobs[i].prompt_count,
+                                  .prompt = a->jobs[i].ids,
+                                  .rows = a->jobs[i].rows};
+    receipts_write(a->r, all, seconds);
+    for (int64_t i = 0; i < a->count; i++)
+        receipt_rows_free(&all[i].rows);
+    free(all);
+}
+
 void answers_print(run *r) {
     const options *o = r->opts;
     const sample_rules rules = {o->penalty, o->temperature, o->top_k, o->top_p, o->min_p};
@@ -265,8 +264,8 @@ void answers_print(run *r) {
     if (sampler_begin(&a.draws, &rules, model_config(r->m)->words) != 0)
         die("out of memory");
     a.piece = allocate((size_t)tk_decode_most(text_tokenizer(r->t)), 1);
-    a.system = o->system != NULL ? sound_text(o->system, strlen(o->system), "the system message") : NULL;
     make_jobs(&a);
+    const double begin = stopwatch(CLOCK_MONOTONIC);
     bool busy = true;
     while (busy) {
         fill_slots(&a);
@@ -275,6 +274,8 @@ void answers_print(run *r) {
         for (int64_t i = 0; i < r->sequences; i++)
             busy = busy || a.slot[i] != NULL;
     }
+    if (o->receipt != NULL)
+        write_receipt(&a, stopwatch(CLOCK_MONOTONIC) - begin);
     for (int64_t i = 0; i < a.count; i++) { /* of one answer its own, of several one over theirs */
         float halves[2];
         memcpy(halves, &a.jobs[i].hash, sizeof halves);
@@ -284,6 +285,5 @@ void answers_print(run *r) {
     }
     free(a.jobs);
     free(a.piece);
-    free(a.system);
     sampler_end(&a.draws);
 }

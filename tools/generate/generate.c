@@ -113,11 +113,12 @@ static void load_text(run *r, const char *path) {
     const gguf *f = weights_gguf(w);
     const int status = f != NULL ? text_from_gguf(f, &r->t, to(r)) : text_from_folder(weights_folder(w), &r->t, to(r));
     const char *prefix = f != NULL ? "tokenizer." : "";
-    if (f != NULL && r->opts->perplexity == NULL)
+    if (f != NULL && r->opts->perplexity == NULL && r->opts->verify == NULL)
         tell_sampling(f);
-    weights_close(w);
     if (status != 0)
         die(r->complaint);
+    receipts_begin(r, w);
+    weights_close(w);
     if (r->opts->perplexity != NULL || r->opts->plain)
         return;
     if (text_chats(r->t)->kind == CHAT_OTHER) {
@@ -141,8 +142,11 @@ static void load(run *r, const char *path) {
     fovea_context_facts_init(&r->info);
     if (fovea_context_create(&context, &r->ctx) != FOVEA_OK || fovea_context_info(r->ctx, &r->info) != FOVEA_OK)
         die(fovea_error_detail());
+    if (r->opts->system != NULL)
+        r->system = sound_text(r->opts->system, strlen(r->opts->system), "the system message");
     load_text(r, path);
-    run_load(r, path);
+    if (r->opts->verify == NULL)
+        run_load(r, path);
 }
 
 static void unload(run *r) {
@@ -152,6 +156,7 @@ static void unload(run *r) {
     free(r->ids);
     free(r->texts);
     free(r->text);
+    free(r->system);
 }
 
 /* Options that would be ignored are refused. */
@@ -160,7 +165,14 @@ static void check_options(const options *opts) {
         run_end(CLI_USAGE, "--perplexity takes neither a prompt nor --system");
     if (opts->perplexity != NULL && (opts->parallel > 0 || opts->stops.count > 0))
         run_end(CLI_USAGE, "--perplexity takes neither --parallel nor --stop");
-    if (opts->file != NULL && opts->word_count > 0)
+    if (opts->receipt != NULL && (opts->perplexity != NULL || opts->verify != NULL))
+        run_end(CLI_USAGE, "--receipt is of answers: it takes neither --perplexity nor --verify");
+    if (opts->private_prompt && opts->receipt == NULL)
+        run_end(CLI_USAGE, "--private-prompt needs --receipt");
+    if (opts->verify != NULL && (opts->perplexity != NULL || opts->parallel > 0 || opts->stops.count > 0 || opts->ids))
+        run_end(CLI_USAGE, "--verify takes no --perplexity, --parallel, --stop or --ids");
+    const int words = opts->word_count - (opts->verify != NULL && opts->model == NULL && opts->word_count > 0);
+    if (opts->file != NULL && words > 0)
         run_end(CLI_USAGE, "--file is the prompt, so it cannot be combined with another");
     if (opts->formats && (opts->perplexity == NULL || opts->weights > 0 || opts->arithmetic >= 0))
         run_end(CLI_USAGE, "--formats needs --perplexity, and takes neither --weights nor --arithmetic");
@@ -178,20 +190,25 @@ int main(int argc, char **argv) {
         return wrong;
     run r = {.opts = &opts, .sequences = 1};
     check_options(&opts);
+    receipt *stated = opts.verify != NULL ? verify_begin(&opts) : NULL;
     const char *why = NULL;
     if (opts.mpi && (r.ranks = ranks_begin(&run_complaints, &why)) == NULL)
         die(why);
-    if (opts.perplexity == NULL)
+    if (opts.perplexity == NULL && (stated == NULL || opts.word_count > 0 || opts.file != NULL))
         read_prompts(&r);
+    r.sequences = stated != NULL ? 1 : r.sequences;
     const char *path = model_path(&opts);
     load(&r, path);
-    if (opts.perplexity != NULL) {
+    if (stated != NULL) {
+        verify(&r, path, stated);
+    } else if (opts.perplexity != NULL) {
         perplexity(&r, path);
     } else {
         answers_print(&r);
         if (r.ranks == NULL || r.ranks->rank == 0) /* others would read memory at the same time */
             report(&r);
     }
+    receipt_free(stated);
     unload(&r);
     ranks_end();
     return 0;

@@ -20,6 +20,45 @@ static bool read_stop(void *at, const char *text, const cli_option *option) {
     return true;
 }
 
+/* Settings that are not given. */
+static const options absent = {.dtype = -1,
+                               .weights = -1,
+                               .arithmetic = -1,
+                               .cache = -1,
+                               .values = -1,
+                               .tokens = -1,
+                               .context = -1,
+                               .seed = -1,
+                               .top_k = -1,
+                               .temperature = -1,
+                               .top_p = -1,
+                               .min_p = -1,
+                               .penalty = -1};
+
+static bool same_settings(const options *a, const options *b) {
+    return a->dtype == b->dtype && a->weights == b->weights && a->arithmetic == b->arithmetic && a->cache == b->cache &&
+           a->values == b->values && a->tokens == b->tokens && a->context == b->context && a->seed == b->seed &&
+           a->top_k == b->top_k && a->temperature == b->temperature && a->top_p == b->top_p && a->min_p == b->min_p &&
+           a->penalty == b->penalty;
+}
+
+static void default_int(int *value, int other) { *value = *value < 0 ? other : *value; }
+static void default_number(int64_t *value, int64_t other) { *value = *value < 0 ? other : *value; }
+static void default_real(double *value, double other) { *value = *value < 0 ? other : *value; }
+
+static void use_defaults(options *o) {
+    default_int(&o->dtype, 1);
+    default_int(&o->weights, 0);
+    default_number(&o->tokens, 200);
+    default_number(&o->context, 0);
+    default_number(&o->seed, 1);
+    default_number(&o->top_k, 0);
+    default_real(&o->temperature, 0);
+    default_real(&o->top_p, 0.9);
+    default_real(&o->min_p, 0);
+    default_real(&o->penalty, 1);
+}
+
 int options_read(int argc, char **argv, options *opts) {
 #define OPTION(name) offsetof(options, name), 1
     static const cli_option table[] = {
@@ -68,6 +107,12 @@ int options_read(int argc, char **argv, options *opts) {
         {"--plain", NULL, NULL, NULL, 0, 0, OPTION(plain), "continue the prompt instead of answering it in a chat"},
         {"--ids", NULL, NULL, NULL, 0, 0, OPTION(ids), "print token ids instead of text"},
         {"--mpi", NULL, NULL, NULL, 0, 0, OPTION(mpi), "run by mpirun: the model is spread over all ranks"},
+        {"--receipt", "FILE", "@file answer.receipt", cli_read_text, 0, 0, OPTION(receipt),
+         "write what others need to check each step of the answers (docs/receipts.md)"},
+        {"--private-prompt", NULL, NULL, NULL, 0, 0, OPTION(private_prompt),
+         "with --receipt: it has a hash of the prompt, not its tokens"},
+        {"--verify", "FILE", "@file answer.receipt", cli_read_text, 0, 0, OPTION(verify),
+         "check a receipt with a model, --model or the first word; if its prompt is private, the rest is the prompt"},
         {"--perplexity", "FILE", "@file " FOVEA_GENERATE_TEXT, cli_read_text, 0, 0, OPTION(perplexity),
          "print the perplexity of a text, and nothing else"},
         {"--formats", NULL, NULL, NULL, 0, 0, OPTION(formats),
@@ -78,18 +123,22 @@ int options_read(int argc, char **argv, options *opts) {
         "", 1, 0, WORDS_MOST, "[PROMPT...]", "", "answer prompts with a decoder model; the prompt - is standard input"};
     const cli program = {.program = "fovea-generate",
                          .version = fovea_version(),
-                         .exit_statuses = "0 success; 1 failure; 2 wrong usage; 77 there is no model",
+                         .exit_statuses = "0 success; 1 failure, or a receipt that differs; 2 wrong usage, or a "
+                                          "receipt that cannot be checked; 77 there is no model",
                          .environment = "FOVEA_GENERATE_MODEL=PATH names the model if --model is not given",
                          .examples = "fovea-generate --temperature 0.7 --seed 3 \"Who keeps a lighthouse?\"\n"
-                                     "fovea-generate --parallel 4 --file questions.txt --stop \"The end\"",
+                                     "fovea-generate --parallel 4 --file questions.txt --stop \"The end\"\n"
+                                     "fovea-generate --verify answer.receipt model.gguf",
                          .commands = &command,
                          .command_count = 1,
                          .options = table,
                          .option_count = sizeof table / sizeof table[0]};
     const cli_command *only;
-    *opts = (options){
-        .tokens = 200, .seed = 1, .top_p = 0.9, .penalty = 1, .dtype = 1, .cache = -1, .values = -1, .arithmetic = -1};
+    *opts = absent;
     const int status = cli_read(&program, argc, argv, opts, &only, opts->words, &opts->word_count);
+    if (status < 0 && opts->verify != NULL && !same_settings(opts, &absent))
+        return cli_wrong(&program, only, "--verify takes settings from the receipt: none may be given");
+    use_defaults(opts);
     if (status < 0 && !(opts->penalty > 0))
         return cli_wrong(&program, only, "--repetition-penalty needs a number above 0");
     opts->cache = opts->cache < 0 ? opts->dtype : opts->cache;

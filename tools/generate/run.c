@@ -55,6 +55,28 @@ char *sound_text(const char *bytes, size_t count, const char *what) {
     return text;
 }
 
+static int64_t plain_tokens(const run *r, const char *text, int32_t *ids) {
+    const int64_t first = text_first(r->t) >= 0;
+    ids[0] = text_first(r->t);
+    const int64_t count = text_tokens(r->t, text, strlen(text), ids + first, r->room - first);
+    return count < 0 ? count : count + first;
+}
+
+int64_t run_prompt(run *r, const char *prompt, int32_t *ids) {
+    const bool chat = !r->opts->plain && text_chats(r->t)->kind != CHAT_NONE;
+    const int64_t count = chat ? text_chat(r->t, r->system, prompt, ids, r->room) : plain_tokens(r, prompt, ids);
+    if (count < 0) {
+        snprintf(r->complaint, sizeof r->complaint,
+                 "the prompt does not fit into the context of %" PRId64 " tokens; --context makes room for more, up to "
+                 "%" PRId64,
+                 r->room, model_config(r->m)->most_tokens);
+        die(r->complaint);
+    }
+    if (count == 0)
+        die("the prompt has no tokens");
+    return count;
+}
+
 static void show_layers(void *bar, int64_t done, int64_t all) {
     progress *p = bar;
     if (p->all == 0)

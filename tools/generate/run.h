@@ -3,6 +3,7 @@
 #define GENERATE_RUN_H
 
 #include "model.h"
+#include "receipt.h"
 #include "text.h"
 
 #include <stdio.h>
@@ -19,12 +20,12 @@ typedef struct stop_list {
 } stop_list;
 
 typedef struct options {
-    const char *model, *system, *perplexity, *file;
+    const char *model, *system, *perplexity, *file, *receipt, *verify;
     stop_list stops;
     int threads, dtype, weights, arithmetic, cache, values;
     int64_t tokens, context, seed, top_k, parallel; /* parallel 0: one answer */
     double temperature, top_p, min_p, penalty;
-    bool plain, ids, formats, mpi;
+    bool plain, ids, formats, mpi, private_prompt;
     const char *words[WORDS_MOST]; /* of the prompt */
     int word_count;
 } options;
@@ -37,6 +38,7 @@ typedef struct run {
     fovea_context_facts info;
     model *m;
     text_codec *t;
+    char *system; /* message of chats, or NULL */
     session *s;
     char *text;         /* of all prompts, or NULL */
     const char **texts; /* each prompt; one, if same_prompt */
@@ -47,6 +49,7 @@ typedef struct run {
     int32_t *ids;       /* of the text whose perplexity is measured */
     uint64_t hash;
     double loading, prefill, decode;    /* seconds */
+    model_digest digest;                /* with --receipt or --verify */
     int64_t room;                       /* for tokens, of prompt and answer */
     int64_t prompt, decoded;            /* tokens */
     int64_t cut_by_tokens, cut_by_room; /* answers that --tokens, or room, ended */
@@ -78,6 +81,22 @@ char *sound_text(const char *bytes, size_t count, const char *what);
 /* The model of opts, and a session of it; or ends the program. */
 void run_load(run *r, const char *path);
 void run_unload(run *r);
+
+/* run.c. The ids of a prompt as the model reads it, in a chat unless --plain; or ends the program. */
+int64_t run_prompt(run *r, const char *prompt, int32_t *ids); /* ids [r->room + 1] */
+
+/* receipts.c, for --receipt. Ends the program before anything is computed where it could not be written. */
+void receipts_begin(run *r, const weights *w);
+void receipts_write(run *r, receipt_answer *answers, double seconds); /* of all prompts */
+
+/* Options in the words of a receipt, and back: NULL, or the first word that is unknown. */
+void settings_words(const options *opts, bool quantized, char words[RECEIPT_SETTINGS][RECEIPT_WORD]);
+const char *settings_read(options *opts, const char words[RECEIPT_SETTINGS][RECEIPT_WORD]);
+
+/* verify.c, for --verify. Reads the receipt, whose options become those of the run; checks it. Both may end the
+ * program. */
+receipt *verify_begin(options *opts);
+void verify(run *r, const char *path, const receipt *stated);
 
 /* report.c. Prints how fast answers came, and what is worth knowing of them. */
 void report(const run *r);

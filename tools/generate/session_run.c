@@ -3,7 +3,6 @@
  * that add to the rows. */
 #include "session_private.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 /* weight and bias of a norm over rows of heads side by side. */
@@ -272,6 +271,22 @@ int session_run(session *s, const int32_t *ids, int64_t count, complaint to) {
     return session_run_pieces(s, &piece, 1, to);
 }
 
+/* cap * tanh(x / cap), by the library's tanh, whose bits are the same everywhere. */
+static fovea_status cap_logits(const session *s, fovea_tensor logits, float cap) {
+    float *x = logits.data;
+    const int64_t count = logits.shape[2] * logits.shape[3];
+    fovea_activate_args args;
+    fovea_activate_args_init(&args);
+    args.x = args.y = logits;
+    args.activation = FOVEA_ACTIVATION_TANH;
+    for (int64_t i = 0; i < count; i++)
+        x[i] /= cap;
+    const fovea_status status = fovea_activate(s->m->ctx, &args);
+    for (int64_t i = 0; i < count; i++)
+        x[i] *= cap;
+    return status;
+}
+
 int session_logits(session *s, int64_t first, int64_t rows, float *logits, complaint to) {
     const config *c = &s->m->config;
     if (first < 0 || rows < 1 || first > s->last_count - rows)
@@ -288,8 +303,7 @@ int session_logits(session *s, int64_t first, int64_t rows, float *logits, compl
         status = FOVEA_ERROR_OUT_OF_MEMORY;
     status = model_gather(s->m, own, FOVEA_DTYPE_F32, rows, logits, mine, status);
     free(mine);
-    /* In double, whose last digit differs from one libm to the other, but is rounded away. */
-    for (int64_t i = 0; c->final_softcap > 0.0 && i < rows * c->words; i++)
-        logits[i] = (float)(c->final_softcap * tanh((double)logits[i] / c->final_softcap));
+    if (status == FOVEA_OK && c->final_softcap > 0.0)
+        status = cap_logits(s, session_rows(logits, FOVEA_DTYPE_F32, rows, 1, c->words), (float)c->final_softcap);
     return status == FOVEA_OK ? 0 : run_failed(s, "the head", to);
 }

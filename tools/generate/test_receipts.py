@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""test_receipts.py PROGRAM TEST-GENERATE-SETTINGS [COUNT]: receipts of fovea-generate on the tiny model of make_gguf.h. Each verifies with
+any tier and number of threads; COUNT that somebody tampered with (default 40) do not. Run by ctest, which sets SCRATCH, an own folder."""
+
+import hashlib
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+
+PROGRAM, SETTINGS = sys.argv[1:3]
+COUNT = int(sys.argv[3]) if len(sys.argv) > 3 else 40
+SCRATCH = os.environ["SCRATCH"]
+WAYS = [{"FOVEA_ISA": tier} for tier in ("scalar", "avx2", "avx512", "neon")] + [{}]
+
+
+def run(*arguments, ways=None, tool=PROGRAM):
+    done = subprocess.run([tool, *arguments], capture_output=True, text=True, env={**os.environ, **(ways or {})})
+    return done.returncode, done.stdout, done.stderr.strip()
+
+
+def record(path, *options):
+    if os.path.exists(path):
+        os.remove(path)
+    status, _, said = run("--model", "tiny.gguf", "--threads", "1", "--receipt", path, *options)
+    assert status == 0, said
+
+
+def verify(path, *more, model="tiny.gguf", ways=None, threads="1"):
+    return run("--verify", path, "--model", model, "--threads", threads, *more, ways=ways)
+
+
+def tiers():
+    """The environments of all tiers that this machine has."""
+    found = []
+    for way in WAYS:
+        status, _, said = run("--model", "tiny.gguf", "--tokens", "1", "ab", ways=way)
+        if status == 0:
+            found.append(way)
+        else:
+            assert "FOVEA_ISA" in said, said
+    return found
+
+
+def test_settings():
+    """A receipt that was made one way verifies every way."""
+    everywhere = tiers()
+    sampled = ["--temperature", "1.5", "--top-k", "20", "--top-p", "0.95", "--min-p", "0.01", "--repetition-penalty", "1.1"]
+    for made, options in enumerate((
+        ["--type", "f32"], ["--type", "bf16", *sampled], ["--type", "f16", "--cache", "int8", *sampled],
+        ["--type", "bf16", "--cache", "int4", "--values", "int8"], ["--weights", "bf16", "--type", "f32", "--cache", "f16"],
+        ["--type", "f32", "--parallel", "3", "--temperature", "2", "--seed", "4"],
+    )):  # fmt: skip
+        record("receipt", "--tokens", "40", *options, "ab")
+        for i, ways in enumerate(everywhere):
+            threads = str((made + i) % 3 + 1)
+            status, said, wrong = verify("receipt", ways=ways, threads=threads)
+            assert status == 0 and re.match(r"verified \d+ tokens in ", said), (options, ways, threads, wrong)
+
+
+def seal(receipt):
+    """As an honest writer would; docs/receipts.md."""
+    rest = {key: value for key, value in receipt.items() if key != "sha256"}
+    receipt["sha256"] = hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def leaves(value, path=()):
+    """The paths of all values."""
+    if isinstance(value, (dict, list)):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from leaves(value[key], (*path, key))
+    else:
+        yield path
+
+
+def other(value, chance):
+    """A value of the same kind that differs."""
+    if value is None:
+        return 0
+    if isinstance(value, int):
+        return value + chance.choice([-1, 1, 7])
+    if re.fullmatch("[0-9a-f]{16}|[0-9a-f]{64}", value):
+        at = chance.randrange(len(value))
+        return value[:at] + chance.choice([c for c in "0123456789abcdef" if c != value[at]]) + value[at + 1 :]
+    return chance.choice([value + "1", "f32" if value != "f32" else "bf16", "0.5" if value != "0.5" else "2", "none", ""])
+
+
+def changed(receipt, chance):
+    """(a receipt that says something else, the row from which on it cannot be right or None)"""
+    made, answer = json.loads(json.dumps(receipt)), receipt["answers"][0]
+    kind = chance.choice(["token", "row", "order", "leaf", "leaf", "field", "cut", "longer"])
+    at = chance.randrange(len(answer["rows"]) - 1)
+    to = made["answers"][0]
+    if kind == "token":
+        to["tokens"][at] = (to["tokens"][at] + chance.randrange(1, 5)) % 8
+        return made, at if to["tokens"][at] != answer["tokens"][at] else None
+    if kind == "row":
+        to["rows"][at] = other(to["rows"][at], chance)
+        return made, at
+    if kind == "order":
+        to["rows"][at], to["rows"][at + 1] = to["rows"][at + 1], to["rows"][at]
+        return made, at if answer["rows"][at] != answer["rows"][at + 1] else None
+    if kind == "leaf":
+        *path, last = chance.choice([path for path in leaves(made) if path[0] != "answers" or chance.random() < 0.1])
+        place = made
+        for key in path:
+            place = place[key]
+        place[last] = other(place[last], chance)
+    elif kind == "field":
+        chance.choice([made, made["model"], made["sampling"], to, to["prompt"]])["new"] = 1
+    elif kind == "cut":
+        for name in ("tokens", "rows"):
+            del to[name][-1]
+    else:
+        for name in ("tokens", "rows"):
+            to[name].append(to[name][-1])
+    return made, None
+
+
+def test_tampered():
+    chance = random.Random(1)
+    record("receipt", "--tokens", "40", "--temperature", "1.5", "--type", "f32", "ab")
+    text = open("receipt").read()
+    receipt, weights = json.loads(text), open("tiny.gguf", "rb").read()
+    for i in range(COUNT):
+        kind = i % 4
+        model, row = "tiny.gguf", None
+        if kind == 0:  # bytes of the file
+            at = chance.randrange(len(text))
+            new = text[:at] + chance.choice("0123456789abcdef\"{}[],") * chance.randrange(2) + text[at + chance.randrange(1, 3) :]
+            new = new if chance.random() < 0.8 else text[:at]
+            same = False
+            try:
+                same = json.loads(new) == receipt
+            except ValueError:
+                pass
+            if same:
+                continue
+        elif kind == 1:  # a bit of the model
+            new, at, model = text, chance.randrange(len(weights)), "other.gguf"
+            with open(model, "wb") as file:
+                file.write(weights[:at] + bytes([weights[at] ^ 1 << chance.randrange(8)]) + weights[at + 1 :])
+        else:  # what it says
+            made, row = changed(receipt, chance)
+            if made == receipt:
+                continue
+            new = json.dumps(made)
+        with open("tampered", "w") as file:
+            file.write(new)
+        status, said, wrong = verify("tampered", model=model)
+        if kind == 1 and status == 0:  # padding, or a name that changes nothing
+            assert hashlib.sha256(weights).digest() != hashlib.sha256(open(model, "rb").read()).digest()
+            untouched.append(at)
+            continue
+        assert status in (1, 2) and wrong.count("\n") == 0 and not said, (i, status, said, wrong)
+        if row is not None:
+            assert status == 1 and f"row {row}:" in wrong, (i, row, wrong)
+
+
+untouched = []
+
+
+def test_answers():
+    """0, 1 and 2, each with its sentence."""
+    record("receipt", "--tokens", "20", "--type", "f32", "ab")
+    receipt = json.load(open("receipt"))
+
+    def check(status, words, **changes):
+        made = {**receipt, **changes}
+        seal(made)
+        with open("made", "w") as file:
+            json.dump(made, file)
+        found, _, said = verify("made")
+        assert found == status and re.search(words, said), (found, said)
+
+    check(0, "^$")
+    check(2, "cannot tell: it was made with version 2 of the bits", bits=2)
+    check(2, "cannot tell: .*is no receipt of the format", format="fovea-receipt 2")
+    check(2, "the receipt has the field new, which is unknown", new=1)
+    check(2, 'cannot tell: the setting "f64" is unknown', arithmetic={**receipt["arithmetic"], "type": "f64"})
+    check(1, "differs: the tokenizer has another SHA-256", model={**receipt["model"], "tokenizer": "0" * 64})
+    check(1, "differs: weights:", model={**receipt["model"], "weights": "0" * 64})
+    check(2, "it is of another model", model={**receipt["model"], "arrays": "0" * 64})
+    assert run("--verify", "receipt", "--model", "tiny.gguf", "--type", "f32")[::2] == (
+        2, "fovea-generate: --verify takes settings from the receipt: none may be given")  # fmt: skip
+    # A receipt is never overwritten, and nothing is computed where it could not be written.
+    status, said, wrong = run("--model", "tiny.gguf", "--receipt", "receipt", "ab")
+    assert status == 1 and "receipt" in wrong and not said, wrong
+    # A private prompt is asked for.
+    record("private", "--tokens", "20", "--type", "f32", "--private-prompt", "ab")
+    assert json.load(open("private"))["answers"][0]["prompt"]["tokens"] is None
+    assert verify("private")[0] == 2 and verify("private", "ba")[0] == 2 and verify("private", "ab")[0] == 0
+
+
+def main():
+    shutil.rmtree(SCRATCH, ignore_errors=True)
+    os.makedirs(SCRATCH)
+    os.chdir(SCRATCH)
+    with open("tiny.gguf", "wb"):
+        pass
+    status, _, wrong = run("--write", "tiny.gguf", tool=SETTINGS)
+    assert status == 0, wrong
+    test_answers()
+    test_settings()
+    test_tampered()
+    print(f"receipts: {COUNT} tampered, {len(untouched)} of them in bytes that mean nothing")
+
+
+main()
