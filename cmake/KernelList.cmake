@@ -12,7 +12,7 @@ function(fovea_read_kernel_list)
     set(number "([0-9]+)")
     set(left_out ${FOVEA_LEFT_OUT_TYPES})
     if("i8" IN_LIST left_out)
-        list(APPEND left_out i8g i4 i4g i5 i5g i6 i6g)
+        list(APPEND left_out i8g f8g i4 i4g i4tg i5 i5g i6 i6g)
     endif()
     list(JOIN left_out "|" left_out) # and formats of them, as bf16x2
     file(STRINGS kernels.inc lines REGEX "^FV_(KERNEL|MULTIPLY|MULTIPLY_FEW|PACK|UNPACK)\\(")

@@ -32,6 +32,8 @@ set(bodies
     "expand       *                   scalar  simd     scalar/expand.h"
     "expand       *                   *       integers body/expand.h            FV_BITS=FV_BITS_@type@"
     "unpack       i8g                 *       integers body/unpack_groups.h"
+    "unpack       f8g                 scalar  simd     scalar/unpack_f8g.h"
+    "unpack       f8g                 *       integers body/unpack_groups.h     FV_FLOATS"
     "unpack       *_columns           *       int8     body/unpack.h            FV_WORDS=\"body/to_float/@type@.h\""
     "unpack       *                   *       half     body/unpack.h            FV_WORDS=\"body/to_float/@type@.h\""
 
@@ -51,6 +53,9 @@ set(bodies
     "multiply     i8_i8g              avx512+amx_int8 simd     amx/multiply_groups_row.h FV_PLANES=1"
     "multiply     i16_i8g             *       integers body/multiply_groups.h"
     "multiply     i8_i8g              *       integers body/multiply_groups.h   FV_BYTES"
+    "multiply_few i*_i4tg             avx512  groups   avx512/multiply_groups_few.h
+        FV_GROUPS=\"avx512/groups/i4g.h\" FV_TABLE"
+    "multiply_few i*_i4tg             *       groups   body/multiply_groups_few.h FV_GROUPS=\"body/groups/i4g.h\" FV_TABLE"
     "multiply_few i*_i*g              avx512  groups   avx512/multiply_groups_few.h
         FV_GROUPS=\"avx512/groups/@type@.h\""
     "multiply_few i*_i*g              *       groups   body/multiply_groups_few.h FV_GROUPS=\"body/groups/@type@.h\""

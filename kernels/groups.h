@@ -1,13 +1,15 @@
-/* Weights as integers of 4 to 8 bits in groups with scales: the formats i4g, i5g, i6g and i8g. Part of kernels.h, which
- * defines the terms.
+/* Weights as integers of 4 to 8 bits in groups with scales: the formats i4g, i4tg, i5g, i6g and i8g; and as floats of 8
+ * bits, f8g. Part of kernels.h, which defines the terms.
  *
  * A group is fv_operand.group.steps consecutive steps of a column, the last one shorter; at most FV_I8_CHANNELS, and a
  * multiple of 16 unless it is the only or the last group. With w the stored integer (i8g -128 to 127, the others
- * without sign), each operation rounded once by the caller's mode, never contracted:
+ * without sign; i4tg: what its table has for the stored code), each operation rounded once by the caller's mode, never contracted:
  *
- *   zero    = 0 of i8g, 8 of i4g, 16 of i5g, 32 of i6g; 0 of groups with a minimum; or the group's own (FV_GROUP_zero)
+ *   zero    = 0 of i8g and i4tg, 8 of i4g, 16 of i5g, 32 of i6g; 0 of groups with a minimum; or the group's own (FV_GROUP_zero)
  *   number  = scale * (w - zero);  + minimum, where the group has one (FV_GROUP_minimum); w - zero is an integer,
  *             so that it is +0 in any mode
+ *
+ * f8g, which has no zeros and minimums: number = scale * w, w the float (fv_e4m3_float()).
  *
  * unpack makes these numbers, and the arithmetic `exact` multiplies them. Products of the kinds i16, i8x2 and i8 take
  * rows of x as integers, made by quantize: for each group of a row, most being FV_I8_MOST (q16) or FV_Q8_MOST (q8)
@@ -28,6 +30,8 @@
  * groups of i8g with a zero of their own. Partial sums may wrap; the final sum is exact. */
 #ifndef FV_GROUPS_H
 #define FV_GROUPS_H
+
+#include <string.h>
 
 enum {
     FV_Q8_MOST = 127,
@@ -84,8 +88,29 @@ typedef enum fv_scale_words {
     FV_SCALES_super8,      /* of 8 groups: float16 d[w], e[w]; of each: uint8_t s[w], m[w]: scale = d * s,
                               minimum = -(e * m) */
     FV_SCALES_super16,     /* of 16 groups: float16 d[w]; of each: int8_t s[w]: scale = d * s */
+    FV_SCALES_e8m0,        /* uint8_t e[w]: scale = 2^(e - 128) (fv_e8m0_float()) */
     FV_SCALES_COUNT
 } fv_scale_words;
+
+static inline float fv_float_of(uint32_t bits) {
+    float number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
+/* 2^(e - 128), subnormal for 0 and 1, NaN for 255, in any mode. */
+static inline float fv_e8m0_float(uint8_t e) {
+    return fv_float_of(e == 255 ? 0x7fc00000 : e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23);
+}
+
+/* A float of 8 bits, E4M3FN: 4 bits of exponent, 3 of fraction, no infinity. In any mode. */
+static inline float fv_e4m3_float(uint8_t byte) {
+    const uint32_t sign = (uint32_t)(byte & 0x80) << 24, exponent = byte >> 3 & 15, fraction = byte & 7;
+    if ((byte & 0x7f) == 0x7f)
+        return fv_float_of(sign | 0x7fc00000);
+    return exponent ? fv_float_of(sign | (exponent + 120) << 23 | fraction << 20)
+                    : (float)fraction * fv_float_of(sign | 118 << 23);
+}
 
 static inline int fv_scales_per_super(fv_scale_words words) {
     return words == FV_SCALES_super8 ? 8 : words == FV_SCALES_super16 ? 16 : 1;
@@ -102,7 +127,7 @@ static inline int fv_scales_super_bytes(fv_scale_words words) {
     return words == FV_SCALES_super8 ? 4 : words == FV_SCALES_super16 ? 2 : 0;
 }
 static inline int fv_scales_group_bytes(fv_scale_words words) {
-    static const int bytes[FV_SCALES_COUNT] = {4, 2, 2, 5, 3, 3, 4, 2, 1};
+    static const int bytes[FV_SCALES_COUNT] = {4, 2, 2, 5, 3, 3, 4, 2, 1, 1};
     return bytes[words];
 }
 
@@ -132,7 +157,7 @@ static inline int fv_group_zero(fv_format format, fv_group_extra extra) {
                                      : 0;
 }
 
-/* expand: integers of i4g, i5g or i6g, w - zero, as words of i8g with ldy words to the next row: all steps and columns
+/* expand: integers of i4g, i4tg, i5g or i6g, w - zero, as words of i8g with ldy words to the next row: all steps and columns
  * of b, in one panel, columns a multiple of FV_LANES. What is behind the last step is not defined. */
 typedef void fv_expand_i4_fn(const fv_operand *b, uint32_t *y, int64_t ldy);
 typedef fv_expand_i4_fn fv_expand_i5_fn, fv_expand_i6_fn;
@@ -157,7 +182,7 @@ static inline int fv_group_integer(const fv_operand *b, int64_t t, int64_t j) {
     const int64_t rows = f.per_word * f.bits / 32, s = t % f.per_word, first = t / f.per_word * rows;
     const int low = column[(first + s / 8) * b->row * 4 + s % 4] >> s % 8 / 4 * 4 & 15, more = f.bits - 4;
     if (more == 0)
-        return low;
+        return b->format == FV_FORMAT_i4tg ? fv_tables[b->group.table][low] : low;
     return low | (column[(first + rows - 1) * b->row * 4 + s % 4] >> s / 4 * more & ((1 << more) - 1)) << 4;
 }
 

@@ -48,7 +48,9 @@ void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_ope
                          .other = extra == FV_GROUP_zero ? groups - b->width : groups / 2,
                          .next = fv_scales_row(extra, b->width),
                          .extra = extra,
-                         .zero = fv_group_zero(b->format, extra) + (b->format == FV_FORMAT_i8g ? with->bias : 0),
+                         .zero = fv_group_zero(b->format, extra) +
+                                 (b->format == FV_FORMAT_i8g || b->format == FV_FORMAT_i4tg ? with->bias : 0),
+                         .table = fv_tables[b->group.table],
                          .share = m / 4 + m % 4,
                          .lda = a->stride,
                          .ldc = ldc};

@@ -70,11 +70,22 @@ static inline fv_format_info fv_format_of(fv_format format) { return fv_formats[
 /* Each group of integers has this besides its scale (groups.h). */
 typedef enum fv_group_extra { FV_GROUP_plain, FV_GROUP_zero, FV_GROUP_minimum } fv_group_extra;
 
+/* The integers that the 16 codes of i4tg stand for. */
+typedef enum fv_table {
+    FV_TABLE_codes,  /* these codes */
+    FV_TABLE_e2m1,   /* floats of 4 bits (E2M1 of OCP's Microscaling formats), doubled: a sign, the exponent, one bit */
+    FV_TABLE_iq4_nl, /* kvalues_iq4nl of ggml */
+    FV_TABLE_COUNT
+} fv_table;
+
+extern const int8_t fv_tables[FV_TABLE_COUNT][16];
+
 /* gap: words of scales that packed weights have before the integers of each `chunk` groups (groups.h), data being the
  * first of these; 0: there are integers alone. */
 typedef struct fv_group {
     int16_t steps; /* of each but the last, a multiple of 16 */
-    int16_t extra; /* fv_group_extra */
+    int8_t extra;  /* fv_group_extra */
+    int8_t table;  /* fv_table: of i4tg */
     int16_t gap;
     int8_t chunk, scales; /* fv_scale_words of those in gaps */
 } fv_group;

@@ -2,18 +2,23 @@
  *
  * A linear map takes quantized weights (fovea_linear_part.weight) as models store them:
  *
- *   FOVEA_DTYPE_Q8_0, _Q4_0, _Q4_1, _Q5_0, _Q5_1, _Q4_K, _Q5_K, _Q6_K   rows of blocks, as GGUF files have them:
- *            [out][in / block]. in is a multiple of the block, in_stride is 1, out_stride a multiple of the block;
- *            quantization is NULL.
+ *   FOVEA_DTYPE_Q8_0, _Q4_0, _Q4_1, _Q5_0, _Q5_1, _MXFP4, _IQ4_NL, _Q4_K, _Q5_K, _Q6_K   rows of blocks, as GGUF files
+ *            have them: [out][in / block]. in is a multiple of the block, in_stride is 1, out_stride a multiple of the
+ *            block; quantization is NULL.
  *   FOVEA_DTYPE_I8, _U8, _U4   integers, with a fovea_quantization that says where their scales are.
+ *   FOVEA_DTYPE_F8_E4M3        floats of 8 bits, likewise; their only arithmetic is EXACT.
  *
  * The number that element (i, o) of integer w stands for, every operation rounded once to float32, none contracted:
  *
  *   I8, U8, U4     s * (w - z)               s the scale and z the zero of i's group and of o
+ *   F8_E4M3        s * w                     w the float of 8 bits; NaN for 0x7f and 0xff
  *   Q8_0           d * w                     d widened from float16
  *   Q4_0           d * (w - 8)
  *   Q5_0           d * (w - 16)
  *   Q4_1, Q5_1     d * w + m
+ *   MXFP4          2^(e - 128) * w           w of 0, 1, 2, 3, 4, 6, 8, 12, and these with the other sign; e a byte, of
+ *                                            which 255 makes all numbers NaN
+ *   IQ4_NL         d * w                     w of 16 integers (kvalues_iq4nl of ggml)
  *   Q4_K, Q5_K     (d * s) * w - (dmin * m)  s and m of 6 bits for each 32 elements
  *   Q6_K           (d * s) * (w - 32)        s of 8 bits for each 16 elements
  *
@@ -45,23 +50,27 @@ typedef enum fovea_packing {
  *
  * Groups: input channels g * group_size to (g + 1) * group_size - 1 are group g. in is a multiple of group_size, which
  * is a multiple of 16; beyond 1024 it is in, or a multiple of 1024. U8 with zeros: group_size is at most 512. Scales
- * are finite. */
+ * are finite. Blocks of 128 x 128 with a scale: group_size and out_group_size are 128. */
 struct fovea_quantization {
     size_t struct_size;
     const float *scales; /* [out], one for each output channel; NULL if there are group_scales */
 
     int64_t group_size;       /* input channels that share a scale; 0, the default: all */
     const void *group_scales; /* of group g and output channel o: [g * scale_group_stride + o * scale_out_stride] */
-    /* Both 0, the default: [out][groups], of GPTQ's and AWQ's packing [groups][out]. */
+    /* Both 0, the default: [out][groups], of GPTQ's and AWQ's packing [groups][out]. With out_group_size, o is that
+     * of a group of outputs. */
     int64_t scale_group_stride, scale_out_stride;
     fovea_dtype scale_dtype; /* of group_scales: FOVEA_DTYPE_F32 (default), _F16 or _BF16 */
 
     fovea_packing packing;
-    const void *zeros; /* NULL: the zero is 0 of I8, 8 of U4, 128 of U8. Not for I8 */
+    const void *zeros; /* NULL: the zero is 0 of I8, 8 of U4, 128 of U8. Not for I8, F8_E4M3 */
     int zero_offset;   /* added to each zero: 1 for files of GPTQ's first format, which store zeros less 1 */
     /* [in], the group of each channel, for GPTQ's act-order (g_idx); NULL: channel / group_size. Each group has
      * group_size channels. EXACT packs such weights as float32. */
     const int32_t *group_of;
+    /* Of PLAIN: output channels that share scales and zeros, as o div out_group_size; 0, the default: each has its
+     * own. */
+    int64_t out_group_size;
 };
 FOVEA_DEFINE_INIT(fovea_quantization_init, fovea_quantization, FOVEA_STRUCT_QUANTIZATION)
 
@@ -102,7 +111,8 @@ FOVEA_API fovea_status fovea_quantize(const fovea_context *ctx, const fovea_matr
                                       const fovea_quantize_options *options, void *data, void *scales,
                                       fovea_quantize_stats *stats);
 
-/* The numbers that quantized weights stand for, [out][in] floats. Errors as fovea_linear_create(), and _ALIAS if to
+/* The numbers that quantized weights stand for, [out][in] floats; of MXFP4 in the mode that rounds to nearest and
+ * flushes nothing, else in the caller's. Errors as fovea_linear_create(), and _ALIAS if to
  * overlaps the data of from. Allocates for the call if from has group_of. After an error nothing is written.
  * Thread-safe. */
 FOVEA_API fovea_status fovea_dequantize(const fovea_context *ctx, const fovea_matrix *from, float *to);

@@ -130,8 +130,9 @@ typedef enum fovea_dtype {
     FOVEA_DTYPE_I8 = 7,   /* int8_t with scales: of a cache (cache.h) or of weights (quantization.h) */
 
     /* For weights only (quantization.h). Integers with separate scales: */
-    FOVEA_DTYPE_U4 = 8, /* 4 bits without sign, two in a byte */
-    FOVEA_DTYPE_U8 = 9, /* uint8_t */
+    FOVEA_DTYPE_U4 = 8,       /* 4 bits without sign, two in a byte */
+    FOVEA_DTYPE_U8 = 9,       /* uint8_t */
+    FOVEA_DTYPE_F8_E4M3 = 21, /* E4M3FN: a sign, 4 bits of exponent, 3 of fraction, no infinity; with separate scales */
     /* Blocks of integers with scales inside, as GGUF files have them: */
     FOVEA_DTYPE_Q8_0 = 10,
     FOVEA_DTYPE_Q4_0 = 11,
@@ -141,6 +142,8 @@ typedef enum fovea_dtype {
     FOVEA_DTYPE_Q6_K = 15,
     FOVEA_DTYPE_Q5_0 = 17,
     FOVEA_DTYPE_Q5_1 = 18,
+    FOVEA_DTYPE_MXFP4 = 19, /* floats of 4 bits */
+    FOVEA_DTYPE_IQ4_NL = 20,
 
     FOVEA_DTYPE_I4 = 16 /* 4-bit integers with scales, two in a byte: keys and values of caches and pages (cache.h) */
 } fovea_dtype;

@@ -131,9 +131,10 @@ static void print(void *shape, int64_t rows, const char *buffer, const bench_res
 }
 
 void bench_products(const bench *b) {
-    static const enum ggml_type types[] = {GGML_TYPE_F32,  GGML_TYPE_F16,  GGML_TYPE_BF16, GGML_TYPE_Q8_0,
-                                           GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q5_0, GGML_TYPE_Q5_1,
-                                           GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K};
+    static const enum ggml_type types[] = {GGML_TYPE_F32,   GGML_TYPE_F16,    GGML_TYPE_BF16, GGML_TYPE_Q8_0,
+                                           GGML_TYPE_Q4_0,  GGML_TYPE_Q4_1,   GGML_TYPE_Q5_0, GGML_TYPE_Q5_1,
+                                           GGML_TYPE_MXFP4, GGML_TYPE_IQ4_NL, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K,
+                                           GGML_TYPE_Q6_K};
     static const int64_t sizes[][2] = {{768, 256}, {2048, 2048}, {2048, 8192}}, rows[] = {1, 2, 4, 8, 16, 64, 256};
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {

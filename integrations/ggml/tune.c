@@ -185,9 +185,10 @@ static bool tune_attention(tuner *t, enum ggml_type type) {
 
 /* All types, or the one that is asked for. */
 static bool tune(tuner *t) {
-    static const enum ggml_type types[] = {GGML_TYPE_F32,  GGML_TYPE_F16,  GGML_TYPE_BF16, GGML_TYPE_Q8_0,
-                                           GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q5_0, GGML_TYPE_Q5_1,
-                                           GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K};
+    static const enum ggml_type types[] = {GGML_TYPE_F32,   GGML_TYPE_F16,    GGML_TYPE_BF16, GGML_TYPE_Q8_0,
+                                           GGML_TYPE_Q4_0,  GGML_TYPE_Q4_1,   GGML_TYPE_Q5_0, GGML_TYPE_Q5_1,
+                                           GGML_TYPE_MXFP4, GGML_TYPE_IQ4_NL, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K,
+                                           GGML_TYPE_Q6_K};
     enum { TYPES = sizeof types / sizeof types[0], KEY_TYPES = 5 };
     bool good = true;
     for (int i = 0; good && i < TYPES; i++)

@@ -26,7 +26,7 @@ FEW_INLINE void few_fetch(const char *from, int64_t bytes) {
 }
 
 /* Do groups of the format have super-blocks, or scales of their own? */
-enum { SUPER8 = BITS == 4 || BITS == 5, SUPER16 = BITS == 6, PLAIN = !SUPER16 };
+enum { SUPER8 = (BITS == 4 || BITS == 5) && !TABLE, SUPER16 = BITS == 6, PLAIN = !SUPER16 && !TABLE };
 
 /* A group's scales, or minimums, of columns from j on, where they lie; d: those of the super-block. */
 FEW_INLINE void few_scales(const fv_groups_block *p, const char *at, int64_t j, const vf *d, const int nv,
@@ -40,7 +40,9 @@ FEW_INLINE void few_scales(const fv_groups_block *p, const char *at, int64_t j, 
     } else {
         if (PLAIN && !minimum && (p->layout == FV_SCALES_bf16 || p->layout == FV_SCALES_bf16_zero))
             FEW_EACH(v_load_bf16, uint16_t);
-        else if (!PLAIN || p->layout == FV_SCALES_COUNT || p->layout == FV_SCALES_f32 ||
+        else if (TABLE && p->layout == FV_SCALES_e8m0)
+            FEW_EACH(v_load_e8m0, uint8_t);
+        else if (SUPER16 || p->layout == FV_SCALES_COUNT || p->layout == FV_SCALES_f32 ||
                  p->layout == FV_SCALES_f32_zero)
             FEW_EACH(v_load, float);
         else
@@ -121,6 +123,7 @@ FEW_INLINE void few_super(const fv_groups_block *p, const char *at, int64_t j, c
 FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
     const int nv = FEW_VECTORS(rows);
     const int64_t ldb = p->ldb;
+    const v_words table = v_words_signed(v_words_table(p->table));
     int64_t lda = p->lda * (int64_t)sizeof *p->a; /* bytes */
     uintptr_t fetch = p->fetch;
     const uintptr_t advance = (uintptr_t)(ROWS * nv * FV_W * 4 / p->share);
@@ -175,6 +178,9 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
 #pragma GCC unroll 4
                 for (int word = 0; word < 4; word++) {
                     group_words(b, ldb, half, word, nv, lines, w);
+#pragma GCC unroll 4
+                    for (int v = 0; v < nv && TABLE; v++)
+                        w[v][word] = v_words_lookup(table, w[v][word]);
 #pragma GCC unroll 4
                     for (int i = 0; i < rows; i++)
                         v_dots_add(dots[i], w, (const uint32_t *)(const void *)(x + i * lda), word, BITS, nv);

@@ -4,19 +4,22 @@
  * others of this block, and of i5g of its neighbour, too. Each row has what becomes two of i8g. */
 enum { MORE = FV_BITS - 4, BLOCK = 16, PER_WORD = MORE == 0 ? 8 : 32 / MORE, ROWS = PER_WORD * FV_BITS / 32 };
 
-/* The words of a block's output row q. low: two rows of words; high: of other bits, those of the row from shift on. */
-static inline vw expand_row(const uint32_t *low, int64_t ldb, const uint32_t *high, int shift, int q, vw zero) {
+/* The words of a block's output row q. low: two rows of words; high: of other bits, those of the row from shift on;
+ * table: of the integers that 4 bits are. */
+static inline vw expand_row(const uint32_t *low, int64_t ldb, const uint32_t *high, int shift, int q, vw table,
+                            vw zero) {
     vw w = w_and(w_right(w_load(low + q / 2 * ldb), q % 2 * 4), w_set1(0x0f0f0f0f));
     if (MORE > 0) {
         const vw bits = w_right(w_load(high), shift + q * MORE);
         w = w_or(w, w_left(w_and(bits, w_set1(((1u << MORE) - 1) * 0x01010101u)), 4));
     }
-    return w_sub_8(w, zero);
+    return w_sub_8(MORE > 0 ? w : w_lookup(table, w), zero);
 }
 
 void FV_NAME(const fv_operand *b, uint32_t *y, int64_t ldy) {
     const fv_group_extra extra = (fv_group_extra)b->group.extra;
     const int64_t n = b->columns, ldb = b->row;
+    const vw table = w_table(fv_tables[b->format == FV_FORMAT_i4tg ? b->group.table : FV_TABLE_codes]);
     const vw zero_of_all = w_set1((uint32_t)fv_group_zero(b->format, extra) * 0x01010101u);
     assert(n >= 1 && b->steps >= 1 && b->first + n <= b->width && n % FV_LANES == 0 && ldy >= n);
     const int64_t chunk = b->group.gap ? b->group.steps * b->group.chunk : b->steps;
@@ -33,7 +36,8 @@ void FV_NAME(const fv_operand *b, uint32_t *y, int64_t ldy) {
         for (int64_t j = 0; j < n; j += FV_W) {
             const vw zero = extra == FV_GROUP_zero ? w_bytes(w_of_float(v_load(zeros + j))) : zero_of_all;
             for (int q = 0; q < BLOCK / 4 && q < rows; q++)
-                w_store(y + q * ldy + j, expand_row(low + j, ldb, high + j, (int)half * BLOCK / 4 * MORE, q, zero));
+                w_store(y + q * ldy + j,
+                        expand_row(low + j, ldb, high + j, (int)half * BLOCK / 4 * MORE, q, table, zero));
         }
     }
 }

@@ -21,7 +21,8 @@ typedef struct fv_groups_block {
     int64_t chunk, gap, super, other, groups;
     int once; /* what is read is one stream: hardware fetches most of it */
     fv_group_extra extra;
-    int zero; /* of all groups, as the tier multiplies integers */
+    int zero;            /* of all groups, as the tier multiplies integers */
+    const int8_t *table; /* of i4tg */
     const uint32_t *a;
     int64_t lda;        /* words to the next row */
     const float *start; /* chains begin with these; NULL: with +0 */
@@ -40,6 +41,12 @@ typedef struct fv_groups_few {
 
 void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
                        const fv_epilogue *epilogue, const fv_prefetch *prefetch);
+
+#ifdef FV_TABLE /* codes of 4 bits become bytes with sign */
+enum { TABLE = 1 };
+#else
+enum { TABLE = 0 };
+#endif
 
 #define FEW_INLINE static inline __attribute__((always_inline))
 

@@ -63,6 +63,7 @@ FEW_INLINE void few_end(const fv_groups_block *p, const char *x, int64_t lda, co
 FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
     const int nv = FEW_VECTORS(rows);
     const int64_t ldb = p->ldb;
+    const v_words table = v_words_signed(v_words_table(p->table));
     int64_t lda = p->lda * (int64_t)sizeof *p->a; /* bytes */
     uintptr_t fetch = p->fetch;
     const uintptr_t advance = (uintptr_t)(ROWS * nv * FV_W * 4 / p->share);
@@ -92,11 +93,15 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
                     fetch += advance;
                 }
 #pragma GCC unroll 4
-                for (int v = 0; v < nv; v++)
+                for (int v = 0; v < nv; v++) {
                     group_words(b + v * FV_W, ldb, half, w[v]);
 #pragma GCC unroll 4
+                    for (int i = 0; i < 4 && TABLE; i++)
+                        w[v][i] = v_words_lookup(table, w[v][i]);
+                }
+#pragma GCC unroll 4
                 for (int i = 0; i < rows; i++)
-                    v_dots_add(dots[i], w, (const uint32_t *)(const void *)(x + i * lda), BITS, nv);
+                    v_dots_add(dots[i], w, (const uint32_t *)(const void *)(x + i * lda), TABLE ? 8 : BITS, nv);
                 half = STEPS == 16 ? 0 : !half;
                 b += half ? 0 : ROWS * ldb;
                 few_opaque(&b, &x, &fetch, &lda);

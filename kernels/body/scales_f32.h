@@ -31,6 +31,13 @@ static inline void scales_i8(const char **at, int64_t n, float *to) {
     *at += n;
 }
 
+static inline void scales_e8m0(const char **at, int64_t n, float *to) {
+    const uint8_t *from = (const uint8_t *)*at;
+    for (int64_t j = 0; j < n; j += FV_W)
+        v_store(to + j, v_load_e8m0(from + j));
+    *at += n;
+}
+
 /* to[j] = d[j] * integer[j]. */
 static inline void scales_super(const char **at, int64_t n, const float *d, const int has_sign, float *to) {
     for (int64_t j = 0; j < n; j += FV_W) {
@@ -47,6 +54,7 @@ static inline const char *scales_plain(fv_scale_words words, const char *at, int
     case FV_SCALES_f32_zero: scales_f32(&at, w, to); break;
     case FV_SCALES_bf16:
     case FV_SCALES_bf16_zero: scales_bf16(&at, w, to); break;
+    case FV_SCALES_e8m0: scales_e8m0(&at, w, to); break;
     default: scales_f16(&at, w, to); break;
     }
     if (words == FV_SCALES_f16_minimum)

@@ -4,6 +4,7 @@
  *               v_words_and(a, mask), v_words_right(a, bits)  of 32 bits, left if bits are negative
  *               v_words_or(a, b, mask)  a or (b and mask)
  *               v_words_signed(a)  bytes with sign, as the tier multiplies them: V_BIAS added
+ *               v_words_lookup(table, a)  bytes, at most 15, become those of table = v_words_table(p): *p to p[15]
  *   v_total     W integers of 32 bits: v_total_at(p)  all are *p
  *               v_total_scaled(p, by)  *p times by            v_total_of(a)  integers as floats
  *               v_total_times(a, b)  their products        v_total_float(a)  rounded
@@ -31,6 +32,11 @@ static inline v_words v_words_or(v_words a, v_words b, uint32_t mask) {
 static inline v_words v_words_right(v_words a, const int bits) {
     return bits > 0 ? _mm256_srli_epi32(a, bits) : bits < 0 ? _mm256_slli_epi32(a, -bits) : a;
 }
+
+static inline v_words v_words_table(const int8_t *p) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+static inline v_words v_words_lookup(v_words table, v_words a) { return _mm256_shuffle_epi8(table, a); }
 
 typedef __m256i v_total;
 static inline v_total v_total_at(const int32_t *a) { /* gcc would load integers once, for two instructions */

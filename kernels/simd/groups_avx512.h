@@ -24,6 +24,10 @@ static inline v_words v_words_right(v_words a, const int bits) {
     return bits > 0 ? _mm512_srli_epi32(a, (unsigned)bits) : bits < 0 ? _mm512_slli_epi32(a, (unsigned)-bits) : a;
 }
 static inline v_words v_words_signed(v_words a) { return _mm512_xor_si512(a, _mm512_set1_epi8(-128)); }
+static inline v_words v_words_table(const int8_t *p) {
+    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+static inline v_words v_words_lookup(v_words table, v_words a) { return _mm512_shuffle_epi8(table, a); }
 
 typedef __m512i v_total;
 static inline v_total v_total_at(const int32_t *a) { return _mm512_set1_epi32(*a); }

@@ -10,6 +10,13 @@ static inline vf v_load_i8(const int8_t *p) {
 static inline vf v_load_u8(const uint8_t *p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }
+static inline vf v_load_e8m0(const uint8_t *p) {
+    const __m256i one = _mm256_set1_epi32(1), e = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)),
+                  least = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e),
+                  none = _mm256_and_si256(_mm256_cmpeq_epi32(e, _mm256_set1_epi32(255)), _mm256_set1_epi32(0x00c00000)),
+                  number = _mm256_or_si256(_mm256_slli_epi32(_mm256_sub_epi32(e, one), 23), none);
+    return _mm256_castsi256_ps(_mm256_blendv_epi8(least, number, _mm256_cmpgt_epi32(e, one)));
+}
 
 static inline __m256i int8_broadcast(const void *p) {
     int32_t word;

@@ -13,6 +13,13 @@ static inline vf v_load_i8(const int8_t *p) {
 static inline vf v_load_u8(const uint8_t *p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }
+static inline vf v_load_e8m0(const uint8_t *p) {
+    const __m512i one = _mm512_set1_epi32(1), e = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)),
+                  least = _mm512_sllv_epi32(_mm512_set1_epi32(0x00200000), e),
+                  number = _mm512_mask_slli_epi32(least, _mm512_cmpgt_epi32_mask(e, one), _mm512_sub_epi32(e, one), 23);
+    return _mm512_castsi512_ps(_mm512_mask_mov_epi32(number, _mm512_cmpeq_epi32_mask(e, _mm512_set1_epi32(255)),
+                                                     _mm512_set1_epi32(0x7fc00000)));
+}
 
 static inline __m512i int8_broadcast(const void *p) {
     int32_t word;

@@ -19,6 +19,13 @@ static inline vf v_load_u8(const uint8_t *p) {
     const uint16x8_t wide = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(word)));
     return vcvtq_f32_u32(vmovl_u16(vget_low_u16(wide)));
 }
+static inline vf v_load_e8m0(const uint8_t *p) {
+    const uint32x4_t one = vdupq_n_u32(1), e = vcvtq_u32_f32(v_load_u8(p)),
+                     least = vshlq_u32(vdupq_n_u32(0x00200000), vreinterpretq_s32_u32(e)),
+                     none = vandq_u32(vceqq_u32(e, vdupq_n_u32(255)), vdupq_n_u32(0x00c00000)),
+                     number = vorrq_u32(vshlq_n_u32(vsubq_u32(e, one), 23), none);
+    return vreinterpretq_f32_u32(vbslq_u32(vcgtq_u32(e, one), number, least));
+}
 
 #ifdef FV_I8_PLANES
 typedef int8x16_t vi8;

@@ -1,6 +1,7 @@
 /* int8 in portable C: the exact meaning of the words; the other int8_*.h do the same for W lanes at once.
  *
  *   v_load_i8, v_load_u8   W int8, or bytes without sign, as floats
+ *   v_load_e8m0            W powers of two (groups.h)
  *
  * Those also have these, for products of W keys with a row of queries (int8.h); the portable tier multiplies
  * integers:
@@ -26,5 +27,6 @@
 
 static inline vf v_load_i8(const int8_t *p) { return (float)*p; }
 static inline vf v_load_u8(const uint8_t *p) { return (float)*p; }
+static inline vf v_load_e8m0(const uint8_t *p) { return fv_e8m0_float(*p); }
 
 #endif

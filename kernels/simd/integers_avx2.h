@@ -7,6 +7,8 @@
  *   w_bytes(a)              the lowest byte of each word in all four
  *   w_even(a), w_odd(a)     bytes 0 and 2, and 1 and 3, of each word as int16
  *   w_byte(a, byte)         that byte of each word, with its sign
+ *   w_lookup(table, a)      bytes, at most 15, become those of table = w_table(p): *p to p[15]
+ *   w_as_float(a)           words are the bits of floats
  *   w_float(a)              words as floats, rounded       w_of_float(a)  the other way, of integers
  *   w_add_pairs(sums, b, a)   sums of the products of two int16 are added: by VPDPWSSD (AVX-VNNI), or VPMADDWD
  *   w_add_bytes(sums, b, a)   of four bytes, those of b without sign: only with AVX-VNNI */
@@ -34,6 +36,11 @@ static inline vw w_bytes(vw a) {
     return _mm256_shuffle_epi8(
         a, _mm256_set_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0, 0x0c0c0c0c, 0x08080808, 0x04040404, 0));
 }
+static inline vw w_table(const int8_t *p) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+static inline vw w_lookup(vw table, vw a) { return _mm256_shuffle_epi8(table, a); }
+static inline vf w_as_float(vw a) { return _mm256_castsi256_ps(a); }
 static inline vw w_even(vw a) { return _mm256_maddubs_epi16(_mm256_set1_epi16(0x0001), a); }
 static inline vw w_odd(vw a) { return _mm256_maddubs_epi16(_mm256_set1_epi16(0x0100), a); }
 static inline vw w_byte(vw a, const int byte) { return _mm256_srai_epi32(_mm256_slli_epi32(a, 24 - 8 * byte), 24); }

@@ -22,6 +22,11 @@ static inline vw w_times(vw a, vw b) { return _mm512_mullo_epi32(a, b); }
 static inline vw w_bytes(vw a) {
     return _mm512_shuffle_epi8(a, _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0));
 }
+static inline vw w_table(const int8_t *p) {
+    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+static inline vw w_lookup(vw table, vw a) { return _mm512_shuffle_epi8(table, a); }
+static inline vf w_as_float(vw a) { return _mm512_castsi512_ps(a); }
 static inline vw w_even(vw a) { return _mm512_maddubs_epi16(_mm512_set1_epi16(0x0001), a); }
 static inline vw w_odd(vw a) { return _mm512_maddubs_epi16(_mm512_set1_epi16(0x0100), a); }
 static inline vw w_byte(vw a, const int byte) {

@@ -18,6 +18,11 @@ static inline vw w_or(vw a, vw b) { return vorrq_u32(a, b); }
 static inline vw w_left(vw a, int bits) { return vshlq_u32(a, vdupq_n_s32(bits)); }
 static inline vw w_right(vw a, int bits) { return vshlq_u32(a, vdupq_n_s32(-bits)); }
 static inline vw w_bytes(vw a) { return vmulq_n_u32(vandq_u32(a, vdupq_n_u32(0xff)), 0x01010101); }
+static inline vw w_table(const int8_t *p) { return vreinterpretq_u32_s8(vld1q_s8(p)); }
+static inline vw w_lookup(vw table, vw a) {
+    return vreinterpretq_u32_u8(vqtbl1q_u8(vreinterpretq_u8_u32(table), vreinterpretq_u8_u32(a)));
+}
+static inline vf w_as_float(vw a) { return vreinterpretq_f32_u32(a); }
 static inline vw w_byte(vw a, const int byte) {
     return vreinterpretq_u32_s32(vshrq_n_s32(vreinterpretq_s32_u32(w_left(a, 24 - 8 * byte)), 24));
 }

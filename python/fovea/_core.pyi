@@ -30,6 +30,8 @@ Quantized = Literal[
     "gguf:Q6_K",
     "gguf:Q5_0",
     "gguf:Q5_1",
+    "gguf:MXFP4",
+    "gguf:IQ4_NL",
 ]
 WeightDtype = Literal[
     "float32",
@@ -46,6 +48,9 @@ WeightDtype = Literal[
     "q6_k",
     "q5_0",
     "q5_1",
+    "mxfp4",
+    "iq4_nl",
+    "f8_e4m3",
 ]
 Pooling = Literal["first", "last", "mean", "mean_sqrt_len", "weighted_mean", "max"]
 Isa = Literal["best", "scalar", "avx2", "avx512", "neon"]

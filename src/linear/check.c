@@ -72,6 +72,16 @@ static fovea_status read_dtypes(fovea_linear_desc *d) {
 
 /* Selects the arithmetic of a map, quantized of whose parts are quantized. */
 static fovea_status select_quantized(fovea_linear_desc *d, int64_t quantized) {
+    const bool named = d->arithmetic == FOVEA_ARITHMETIC_Q16 || d->arithmetic == FOVEA_ARITHMETIC_Q8;
+    for (int64_t p = 0; p < d->part_count; p++)
+        if (fv_linear_parts(d)[p].weight.dtype == FOVEA_DTYPE_F8_E4M3) {
+            if (named)
+                return fv_fail(FOVEA_ERROR_UNSUPPORTED,
+                               "arithmetic is %s, which multiplies integers, but the weight of part %lld is "
+                               "FOVEA_DTYPE_F8_E4M3: ask for FOVEA_ARITHMETIC_EXACT",
+                               fv_enum_name(FV_ENUM_arithmetic, (int)d->arithmetic), (long long)p);
+            d->arithmetic = FOVEA_ARITHMETIC_EXACT;
+        }
     if (d->arithmetic == FOVEA_ARITHMETIC_EXACT)
         return FOVEA_OK;
     if (quantized < d->part_count)

@@ -73,15 +73,17 @@ static void select_grouped(fovea_linear *l) {
     const fv_format format = l->quantized.format;
     l->weights.format = format;
     l->weights.group = (fv_group){.steps = (int16_t)l->quantized.group,
-                                  .extra = (int16_t)fv_scales_extra(l->quantized.scales),
+                                  .extra = (int8_t)fv_scales_extra(l->quantized.scales),
+                                  .table = (int8_t)l->quantized.table,
                                   .chunk = (int8_t)fv_scales_per_super(l->quantized.scales),
                                   .scales = (int8_t)l->quantized.scales};
     l->quantize = fv_kernel_best(FV_OP_quantize, FV_TYPE_i8, target)->run.quantize_i8;
     l->read_scales = fv_kernel_best(FV_OP_scales, FV_TYPE_f32, target)->run.scales_f32;
-    if (format != FV_FORMAT_i8g)
+    const bool floats = format == FV_FORMAT_f8g;
+    if (format != FV_FORMAT_i8g && !floats)
         l->expand = fv_kernel_best(FV_OP_expand, fv_format_of(format).element, target)->run.expand_i4;
-    l->unpack = fv_unpack_best(FV_FORMAT_i8g, target)->run.unpack;
-    l->few = fv_multiply_integers(format, true, false, target);
+    l->unpack = fv_unpack_best(floats ? FV_FORMAT_f8g : FV_FORMAT_i8g, target)->run.unpack;
+    l->few = fv_multiply_integers(floats ? FV_FORMAT_i8g : format, true, false, target); /* of floats for its width */
     l->quantized.apart = l->few->isa != FV_ISA_avx512;
     l->many = fv_multiply_integers(FV_FORMAT_i8g, false, l->arithmetic == FOVEA_ARITHMETIC_Q8, target);
     while (fv_linear_product(++l->many_number) != l->many)

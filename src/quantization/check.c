@@ -118,8 +118,14 @@ static fovea_status check_quantization(const fovea_matrix *m, const fovea_quanti
         return fv_dtype_refuse("scale_dtype", q->scale_dtype,
                                "scales are FOVEA_DTYPE_F32, FOVEA_DTYPE_F16 or FOVEA_DTYPE_BF16");
     fovea_status status = fv_enum_check(FV_ENUM_packing, "packing", (int)q->packing);
-    if (status == FOVEA_OK && m->dtype == FOVEA_DTYPE_I8 && q->zeros)
-        status = fv_fail(FOVEA_ERROR_DTYPE, "%s has zeros, but FOVEA_DTYPE_I8 takes none", name);
+    if (status == FOVEA_OK && m->dtype != FOVEA_DTYPE_U4 && m->dtype != FOVEA_DTYPE_U8 && q->zeros)
+        status = fv_fail(FOVEA_ERROR_DTYPE, "%s has zeros, but %s takes none", name,
+                         fv_enum_name(FV_ENUM_dtype, (int)m->dtype));
+    if (status == FOVEA_OK && q->out_group_size < 0)
+        status = fv_fail(FOVEA_ERROR_SHAPE, "%s: out_group_size is %lld; it must be at least 0", name,
+                         (long long)q->out_group_size);
+    if (status == FOVEA_OK && q->out_group_size > 1 && (q->packing != FOVEA_PACKING_PLAIN || q->scales))
+        status = fv_fail(FOVEA_ERROR_ARGUMENT, "%s: out_group_size is for packing PLAIN and group_scales", name);
     if (status == FOVEA_OK)
         status = q->packing == FOVEA_PACKING_PLAIN ? check_plain(m, name) : check_words(m, q, name);
     if (status == FOVEA_OK)
@@ -128,6 +134,8 @@ static fovea_status check_quantization(const fovea_matrix *m, const fovea_quanti
 }
 
 static bool finite(fv_scale_words words, const void *at) {
+    if (words == FV_SCALES_e8m0) /* NaN is one of its values */
+        return true;
     if (fv_scale_size(words) == 4) {
         uint32_t bits;
         memcpy(&bits, at, sizeof bits);

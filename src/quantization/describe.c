@@ -3,15 +3,17 @@
 
 /* clang-format off */
 static const fv_block_layout blocks[] = {
-    /* dtype            format         scales                 group scale integers more */
-    {FOVEA_DTYPE_Q8_0, FV_FORMAT_i8g, FV_SCALES_f16,         32,   0,    2,       0},
-    {FOVEA_DTYPE_Q4_0, FV_FORMAT_i4g, FV_SCALES_f16,         32,   0,    2,       0},
-    {FOVEA_DTYPE_Q4_1, FV_FORMAT_i4g, FV_SCALES_f16_minimum, 32,   0,    4,       0},
-    {FOVEA_DTYPE_Q5_0, FV_FORMAT_i5g, FV_SCALES_f16,         32,   0,    6,       2},
-    {FOVEA_DTYPE_Q5_1, FV_FORMAT_i5g, FV_SCALES_f16_minimum, 32,   0,    8,       4},
-    {FOVEA_DTYPE_Q4_K, FV_FORMAT_i4g, FV_SCALES_super8,      32,   0,    16,      0},
-    {FOVEA_DTYPE_Q5_K, FV_FORMAT_i5g, FV_SCALES_super8,      32,   0,    48,      16},
-    {FOVEA_DTYPE_Q6_K, FV_FORMAT_i6g, FV_SCALES_super16,     16,   208,  0,       128},
+    /* dtype              format          scales                 table            group scale integers more */
+    {FOVEA_DTYPE_Q8_0,   FV_FORMAT_i8g,  FV_SCALES_f16,         FV_TABLE_codes,  32,   0,    2,       0},
+    {FOVEA_DTYPE_Q4_0,   FV_FORMAT_i4g,  FV_SCALES_f16,         FV_TABLE_codes,  32,   0,    2,       0},
+    {FOVEA_DTYPE_Q4_1,   FV_FORMAT_i4g,  FV_SCALES_f16_minimum, FV_TABLE_codes,  32,   0,    4,       0},
+    {FOVEA_DTYPE_Q5_0,   FV_FORMAT_i5g,  FV_SCALES_f16,         FV_TABLE_codes,  32,   0,    6,       2},
+    {FOVEA_DTYPE_Q5_1,   FV_FORMAT_i5g,  FV_SCALES_f16_minimum, FV_TABLE_codes,  32,   0,    8,       4},
+    {FOVEA_DTYPE_MXFP4,  FV_FORMAT_i4tg, FV_SCALES_e8m0,        FV_TABLE_e2m1,   32,   0,    1,       0},
+    {FOVEA_DTYPE_IQ4_NL, FV_FORMAT_i4tg, FV_SCALES_f16,         FV_TABLE_iq4_nl, 32,   0,    2,       0},
+    {FOVEA_DTYPE_Q4_K,   FV_FORMAT_i4g,  FV_SCALES_super8,      FV_TABLE_codes,  32,   0,    16,      0},
+    {FOVEA_DTYPE_Q5_K,   FV_FORMAT_i5g,  FV_SCALES_super8,      FV_TABLE_codes,  32,   0,    48,      16},
+    {FOVEA_DTYPE_Q6_K,   FV_FORMAT_i6g,  FV_SCALES_super16,     FV_TABLE_codes,  16,   208,  0,       128},
 };
 /* clang-format on */
 
@@ -44,15 +46,19 @@ static fovea_quantization read_quantization(const fovea_matrix *m) {
 fv_quantized fv_quantized_of(const fovea_matrix *m) {
     const fv_block_layout *block = fv_block_layout_of(m->dtype);
     if (block)
-        return (fv_quantized){block->format, block->scales, block->group, m->in / block->group, false, NULL};
+        return (fv_quantized){.format = block->format,
+                              .scales = block->scales,
+                              .table = block->table,
+                              .group = block->group,
+                              .groups = m->in / block->group};
     const fovea_quantization q = read_quantization(m);
     const int64_t group = fv_min(q.group_size, FV_I8_CHANNELS);
-    return (fv_quantized){m->dtype == FOVEA_DTYPE_U4 ? FV_FORMAT_i4g : FV_FORMAT_i8g,
-                          words_of(&q),
-                          group,
-                          fv_ceil_div(m->in, group),
-                          false,
-                          NULL};
+    return (fv_quantized){.format = m->dtype == FOVEA_DTYPE_U4        ? FV_FORMAT_i4g
+                                    : m->dtype == FOVEA_DTYPE_F8_E4M3 ? FV_FORMAT_f8g
+                                                                      : FV_FORMAT_i8g,
+                          .scales = words_of(&q),
+                          .group = group,
+                          .groups = fv_ceil_div(m->in, group)};
 }
 
 int64_t fv_quantized_chunk(const fv_quantized *q) {

@@ -36,7 +36,8 @@ static inline void planes(const uint8_t *x, int64_t n, int bits, int per_word, w
 
 static void words_of_column(fv_format format, const uint8_t *x, int64_t n, word_rows rows, int64_t c) {
     switch (format) {
-    case FV_FORMAT_i4g: planes(x, n, 4, 8, rows, c); break;
+    case FV_FORMAT_i4g:
+    case FV_FORMAT_i4tg: planes(x, n, 4, 8, rows, c); break;
     case FV_FORMAT_i5g: planes(x, n, 5, 32, rows, c); break;
     case FV_FORMAT_i6g: planes(x, n, 6, 16, rows, c); break;
     default:
@@ -159,10 +160,22 @@ static group_floats floats_of(const fv_reader *r, int64_t column, int64_t group)
     return to;
 }
 
+/* w - zero of integers, or the float, as a tile has it. */
+static inline float element_of(const fv_quantized *q, uint8_t x, int zero) {
+    switch (q->format) {
+    case FV_FORMAT_f8g: return fv_e4m3_float(x);
+    case FV_FORMAT_i4tg: return (float)fv_tables[q->table][x];
+    case FV_FORMAT_i8g: return (float)((int8_t)x - zero);
+    default: return (float)(x - zero);
+    }
+}
+
 void fv_quantized_numbers(const fovea_matrix *matrix, int64_t first, int64_t count, float *to) {
     const fv_reader r = fv_read_begin(matrix, NULL);
     const int32_t *group_of = fv_dtype_scaled(matrix->dtype) ? r.quantization.group_of : NULL;
-    const bool minimum = fv_scales_extra(r.q.scales) == FV_GROUP_minimum, bytes = r.q.format == FV_FORMAT_i8g;
+    const bool minimum = fv_scales_extra(r.q.scales) == FV_GROUP_minimum;
+    /* Products with powers of two, which round nowhere, but would be flushed. */
+    const fv_float_mode mode = r.q.scales == FV_SCALES_e8m0 ? fv_float_plain() : fv_float_mode_now();
     fv_tile tile;
     for (int64_t done = 0, n; done < count; done += n) {
         n = fv_min(count - done, FV_TILE_COLUMNS);
@@ -178,8 +191,7 @@ void fv_quantized_numbers(const fovea_matrix *matrix, int64_t first, int64_t cou
                     const int64_t group = group_of ? group_of[t + i] * r.group_size / r.q.group : (t + i) / r.q.group;
                     if (group != have)
                         g = floats_of(&r, first + done + c, have = group);
-                    const float number = g.scale * (float)((bytes ? (int8_t)tile[c][i] : tile[c][i]) - g.zero);
-                    row[i] = number;
+                    row[i] = g.scale * element_of(&r.q, tile[c][i], g.zero);
                 }
                 /* A loop of its own: clang would add -0 to the others, which is wrong where zeros round down. */
                 have = -1;
@@ -192,4 +204,5 @@ void fv_quantized_numbers(const fovea_matrix *matrix, int64_t first, int64_t cou
             }
         }
     }
+    fv_float_mode_set(&mode);
 }

@@ -18,6 +18,7 @@
 typedef struct fv_quantized {
     fv_format format;
     fv_scale_words scales;
+    fv_table table;        /* of i4tg */
     int64_t group, groups; /* steps of a group, at most FV_I8_CHANNELS, and groups of a column */
     bool apart;            /* one chunk has all: kernels that take no gaps */
     const int32_t
@@ -43,7 +44,8 @@ void fv_quantized_split(fv_quantized *q, int64_t in);
 
 /* Are both packed in one way? (Not: in one order.) */
 static inline bool fv_quantized_alike(const fv_quantized *a, const fv_quantized *b) {
-    return a->format == b->format && a->scales == b->scales && a->group == b->group && a->groups == b->groups;
+    return a->format == b->format && a->scales == b->scales && a->table == b->table && a->group == b->group &&
+           a->groups == b->groups;
 }
 
 /* Has the matrix groups whose channels do not follow each other? Then writes order, [in]: channels group after group,

@@ -170,11 +170,17 @@ fv_block_scales fv_read_super(const fv_reader *r, int64_t column, int64_t group)
     return to;
 }
 
+/* Of a group of integers, in elements. */
+static inline int64_t scale_place(const fv_reader *r, int64_t group, int64_t o) {
+    const int64_t together = r->quantization.out_group_size;
+    return group * r->scale_group_stride + (together > 1 ? o / together : o) * r->scale_out_stride;
+}
+
 int64_t fv_read_zero(const fv_reader *r, int64_t o, int64_t group) {
     const fovea_quantization *q = &r->quantization;
     const uint8_t *zeros = q->zeros;
     if (q->packing == FOVEA_PACKING_PLAIN)
-        return zeros[group * r->scale_group_stride + o * r->scale_out_stride] + (int64_t)q->zero_offset;
+        return zeros[scale_place(r, group, o)] + (int64_t)q->zero_offset;
     const int64_t bit =
         group * r->matrix.out * r->bits + (q->packing == FOVEA_PACKING_AWQ ? place_out(r, o) : o * r->bits);
     return (zeros[bit / 8] >> bit % 8 & ((1 << r->bits) - 1)) + (int64_t)q->zero_offset;
@@ -189,8 +195,7 @@ fv_stored_scale fv_read_scale(const fv_reader *r, int64_t column, int64_t group)
     const int64_t own = group * r->q.group / r->group_size;
     fv_stored_scale scale = {.scale = q->scales ? (const void *)(q->scales + column)
                                                 : (const char *)q->group_scales +
-                                                      (own * r->scale_group_stride + column * r->scale_out_stride) *
-                                                          fv_scale_size(r->q.scales)};
+                                                      scale_place(r, own, column) * fv_scale_size(r->q.scales)};
     if (q->zeros)
         scale.zero = (int)fv_read_zero(r, column, own) - (r->bits == 8 ? 128 : 0);
     return scale;

@@ -21,6 +21,7 @@ typedef struct fv_block_layout {
     fovea_dtype dtype;
     fv_format format;
     fv_scale_words scales;
+    fv_table table;
     int group, scale;
     int integers, more; /* bytes, or the low nibbles; bits above these */
 } fv_block_layout;
@@ -71,7 +72,7 @@ int64_t fv_read_zero(const fv_reader *r, int64_t column, int64_t group);
 
 /* Bytes of a scale. */
 static inline int fv_scale_size(fv_scale_words words) {
-    return words == FV_SCALES_f32 || words == FV_SCALES_f32_zero ? 4 : 2;
+    return words == FV_SCALES_f32 || words == FV_SCALES_f32_zero ? 4 : words == FV_SCALES_e8m0 ? 1 : 2;
 }
 
 /* Where a column's scale of a group is in a panel. */
@@ -120,6 +121,8 @@ static inline float fv_half_float(uint16_t half) {
 static inline float fv_scale_float(fv_scale_words words, const void *at) {
     float number;
     uint16_t half;
+    if (words == FV_SCALES_e8m0)
+        return fv_e8m0_float(*(const uint8_t *)at);
     if (fv_scale_size(words) == 4) {
         memcpy(&number, at, sizeof number);
         return number;

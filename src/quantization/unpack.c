@@ -49,7 +49,7 @@ static void join_q6_k(const uint8_t *x, const uint8_t *s, uint8_t *to) {
 
 void fv_block_write(fovea_dtype dtype, const fv_block_scales *scales, const uint8_t *x, uint8_t *to) {
     const fv_block_layout *b = fv_block_layout_of(dtype);
-    memcpy(to + b->scale, &scales->d, sizeof scales->d);
+    memcpy(to + b->scale, &scales->d, (size_t)fv_scale_size(b->scales));
     if (fv_scales_extra(b->scales) == FV_GROUP_minimum)
         memcpy(to + b->scale + 2, &scales->e, sizeof scales->e);
     if (b->scales == FV_SCALES_super16) {
@@ -80,7 +80,7 @@ static fv_block_scales scales_of(const fv_quantized *q, int64_t group, int64_t w
     const fv_scale_places at = fv_scale_places_of(q, group, width, place);
     const bool minimum = fv_scales_extra(q->scales) == FV_GROUP_minimum;
     fv_block_scales to = {0};
-    memcpy(&to.d, from + at.scale, sizeof to.d);
+    memcpy(&to.d, from + at.scale, (size_t)fv_scale_size(q->scales));
     if (minimum)
         memcpy(&to.e, from + at.minimum, sizeof to.e);
     for (int k = 0; k < per && per > 1; k++) {

@@ -92,6 +92,7 @@ static void oracle(const trial *t, int64_t g, int64_t j, double *scale, double *
         *scale = f16_at(at, j);
         *extra = f16_at(at + 2 * w, j);
         return;
+    case FV_SCALES_e8m0: *scale = at[g * w + j] == 255 ? (double)NAN : ldexp(1.0, at[g * w + j] - 128); return;
     case FV_SCALES_super8:
         at += g / 8 * w * (4 + 8 * 2);
         *scale = f16_at(at, j) * (at + 4 * w + g % 8 * 2 * w)[j];

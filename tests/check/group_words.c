@@ -79,9 +79,18 @@ static void unpack_invoke(const fv_kernel *kernel, trial *t) {
     fesetround(FE_TONEAREST);
 }
 
+/* 4 bits of exponent, 3 of fraction. */
+static double float_of_8_bits(int byte) {
+    const int exponent = byte >> 3 & 15, fraction = byte & 7;
+    const double size = exponent ? ldexp(8 + fraction, exponent - 10) : ldexp(fraction, -9);
+    return exponent == 15 && fraction == 7 ? (double)NAN : byte & 128 ? -size : size;
+}
+
 /* A product of 24 bits and 9 is exact as a double; the sum of two floats may not be, and is made as one. */
 static float number_of(const trial *t, int64_t i, int64_t j) {
-    const volatile float product = (float)((double)group_scale(t, i, j) * (double)group_number(t, i, j));
+    const int w = group_number(t, i, j);
+    const double number = t->checker->kernel->format == FV_FORMAT_f8g ? float_of_8_bits(w) : w;
+    const volatile float product = (float)((double)group_scale(t, i, j) * number);
     const volatile float sum = product + group_extra(t, i, j);
     return t->size[GROUP_EXTRA] == FV_GROUP_minimum ? sum : product;
 }

@@ -16,14 +16,18 @@ static fv_format format_of(const trial *t) {
     case FV_OP_multiply:
     case FV_OP_unpack: return t->checker->kernel->format;
     default: /* expand: by its element type */
-        return t->checker->kernel->type == FV_TYPE_i4   ? FV_FORMAT_i4g
+        return t->size[GROUP_TABLE]                     ? FV_FORMAT_i4tg
+               : t->checker->kernel->type == FV_TYPE_i4 ? FV_FORMAT_i4g
                : t->checker->kernel->type == FV_TYPE_i5 ? FV_FORMAT_i5g
                                                         : FV_FORMAT_i6g;
     }
 }
 
 static int bits_of(fv_format format) {
-    return format == FV_FORMAT_i4g ? 4 : format == FV_FORMAT_i5g ? 5 : format == FV_FORMAT_i6g ? 6 : 8;
+    return format == FV_FORMAT_i4g || format == FV_FORMAT_i4tg ? 4
+           : format == FV_FORMAT_i5g                           ? 5
+           : format == FV_FORMAT_i6g                           ? 6
+                                                               : 8;
 }
 
 /* ------------------------------------------------------------------------------------------------------- filling -- */
@@ -78,6 +82,11 @@ trial *group_trial(checker *c, group_shape shape, int64_t columns, fv_group_extr
                            columns, shape.steps, shape.group, extra_words[extra], kind_words[kind], modes[mode].word);
     if (!t)
         return NULL;
+    const bool own = t->checker->kernel->format == FV_FORMAT_i4tg || t->checker->kernel->format == FV_FORMAT_f8g,
+               expands = t->checker->kernel->op == FV_OP_expand && t->checker->kernel->type == FV_TYPE_i4;
+    extra = own ? FV_GROUP_plain : extra;
+    if (t->checker->kernel->format == FV_FORMAT_i4tg || (expands && extra == FV_GROUP_plain && number % 3))
+        t->size[GROUP_TABLE] = 1 + number % (FV_TABLE_COUNT - 1);
     const fv_format format = format_of(t);
     const int64_t most = format == FV_FORMAT_i8g && extra == FV_GROUP_zero ? 512 : FV_I8_CHANNELS;
     t->size[GROUP_STEPS] = shape.steps;
@@ -177,7 +186,9 @@ fv_operand group_operand(const trial *t, const void *words, const float *scales)
                         .columns = t->size[GROUP_COLUMNS],
                         .steps = t->size[GROUP_STEPS],
                         .row = t->operand[GROUP_WORDS].stride,
-                        .group = {.steps = (int16_t)t->size[GROUP_SIZE], .extra = (int16_t)t->size[GROUP_EXTRA]},
+                        .group = {.steps = (int16_t)t->size[GROUP_SIZE],
+                                  .extra = (int8_t)t->size[GROUP_EXTRA],
+                                  .table = (int8_t)(format_of(t) == FV_FORMAT_i4tg ? t->size[GROUP_TABLE] : 0)},
                         .width = (int16_t)t->size[GROUP_WIDTH],
                         .first = (int16_t)t->size[GROUP_FIRST],
                         .format = format_of(t)};
@@ -203,12 +214,23 @@ float group_extra(const trial *t, int64_t i, int64_t j) {
                : *float_before(&t->operand[GROUP_SCALES], i / t->size[GROUP_SIZE] * 2 + 1, j);
 }
 
+/* The tables, written a second time: floats of a sign, two bits of exponent and one of fraction, doubled. */
+static int table_value(fv_table table, int code) {
+    static const int iq4_nl[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+    const int exponent = code >> 1 & 3, size = exponent ? (2 + code % 2) << (exponent - 1) : code % 2;
+    return table == FV_TABLE_iq4_nl ? iq4_nl[code] : code & 8 ? -size : size;
+}
+
 int group_number(const trial *t, int64_t i, int64_t j) {
     const operand *words = &t->operand[GROUP_WORDS];
     const fv_format format = format_of(t);
     int w = 0, zero = 0;
     switch (format) {
     case FV_FORMAT_i8g: w = (int8_t)field(words, i / 4, j, i % 4, 0, 8); break;
+    case FV_FORMAT_f8g: w = field(words, i / 4, j, i % 4, 0, 8); break;
+    case FV_FORMAT_i4tg:
+        w = table_value((fv_table)t->size[GROUP_TABLE], field(words, i / 8, j, i % 4, i % 8 / 4 * 4, 4));
+        break;
     case FV_FORMAT_i4g: w = field(words, i / 8, j, i % 4, i % 8 / 4 * 4, 4); break;
     case FV_FORMAT_i5g: /* of 32 steps 4 words of halves, then one of single bits */
         w = field(words, i / 32 * 5 + i % 32 / 8, j, i % 4, i % 8 / 4 * 4, 4) +
@@ -219,7 +241,7 @@ int group_number(const trial *t, int64_t i, int64_t j) {
             16 * field(words, i / 16 * 3 + 2, j, i % 4, i % 16 / 4 * 2, 2);
     }
     if (t->size[GROUP_EXTRA] == FV_GROUP_plain)
-        zero = format == FV_FORMAT_i8g ? 0 : 1 << (bits_of(format) - 1);
+        zero = bits_of(format) == 8 || format == FV_FORMAT_i4tg ? 0 : 1 << (bits_of(format) - 1);
     else if (t->size[GROUP_EXTRA] == FV_GROUP_zero)
         zero = (int)group_extra(t, i, j);
     return w - zero;

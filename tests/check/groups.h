@@ -15,6 +15,7 @@ enum {
     GROUP_EXTRA,
     GROUP_KIND,
     GROUP_MODE,
+    GROUP_TABLE,
     GROUP_OWN
 };
 /* t->operand; from GROUP_OPERANDS on the operation's */
@@ -44,7 +45,7 @@ int group_widths(int64_t tile, int64_t widths[GROUP_WIDTHS]);
 fv_operand group_operand(const trial *t, const void *words, const float *scales);
 fv_operand group_operand_placed(const trial *t);
 
-/* w - zero of step i and column j; scale, and zero or minimum (0 if there is none). */
+/* w - zero of step i and column j, of f8g the byte; scale, and zero or minimum (0 if there is none). */
 int group_number(const trial *t, int64_t i, int64_t j);
 float group_scale(const trial *t, int64_t i, int64_t j);
 float group_extra(const trial *t, int64_t i, int64_t j);

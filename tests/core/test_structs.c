@@ -37,7 +37,7 @@ static const struct {
     ROW(fovea_mha_weights, fused_bias, fused_bias, 592, 592),
     ROW(fovea_norm_args, eps, eps, 216, 232),
     ROW(fovea_pool_tokens_args, reserved, reserved, 216, 216),
-    ROW(fovea_quantization, group_of, group_of, 80, 80),
+    ROW(fovea_quantization, out_group_size, group_of, 80, 80),
     ROW(fovea_quantize_stats, relative, relative, 32, 32),
     ROW(fovea_quantize_options, search, search, 24, 24),
     ROW(fovea_rope_desc, divisors, divisors, 96, 96),

@@ -77,6 +77,9 @@ static void test_enums(void) {
         CONSTANT(dtype, FOVEA_DTYPE_I4),
         CONSTANT(dtype, FOVEA_DTYPE_Q5_0),
         CONSTANT(dtype, FOVEA_DTYPE_Q5_1),
+        CONSTANT(dtype, FOVEA_DTYPE_MXFP4),
+        CONSTANT(dtype, FOVEA_DTYPE_IQ4_NL),
+        CONSTANT(dtype, FOVEA_DTYPE_F8_E4M3),
         CONSTANT(isa, FOVEA_ISA_BEST),
         CONSTANT(isa, FOVEA_ISA_SCALAR),
         CONSTANT(isa, FOVEA_ISA_AVX2),
@@ -180,15 +183,17 @@ static void test_dtypes(void) {
         const char *name;
         int bits, elements, bytes;
         const char *uses; /* c: computed, s: stored, k: cached, b: separate scales */
-    } rows[] = {{FOVEA_DTYPE_F32, "f32", 32, 1, 4, "csk"},    {FOVEA_DTYPE_BOOL, "bool", 8, 1, 1, ""},
-                {FOVEA_DTYPE_BITS, "bits", 8, 1, 1, ""},      {FOVEA_DTYPE_I64, "i64", 64, 1, 8, ""},
-                {FOVEA_DTYPE_BF16, "bf16", 16, 1, 2, "csk"},  {FOVEA_DTYPE_F16, "f16", 16, 1, 2, "csk"},
-                {FOVEA_DTYPE_I8, "i8", 8, 1, 1, "skb"},       {FOVEA_DTYPE_U4, "u4", 4, 2, 1, "sb"},
-                {FOVEA_DTYPE_U8, "u8", 8, 1, 1, "sb"},        {FOVEA_DTYPE_Q8_0, "q8_0", 8, 32, 34, "s"},
-                {FOVEA_DTYPE_Q4_0, "q4_0", 4, 32, 18, "s"},   {FOVEA_DTYPE_Q4_1, "q4_1", 4, 32, 20, "s"},
-                {FOVEA_DTYPE_Q4_K, "q4_k", 4, 256, 144, "s"}, {FOVEA_DTYPE_Q5_K, "q5_k", 5, 256, 176, "s"},
-                {FOVEA_DTYPE_Q6_K, "q6_k", 6, 256, 210, "s"}, {FOVEA_DTYPE_I4, "i4", 4, 2, 1, "kb"},
-                {FOVEA_DTYPE_Q5_0, "q5_0", 5, 32, 22, "s"},   {FOVEA_DTYPE_Q5_1, "q5_1", 5, 32, 24, "s"}};
+    } rows[] = {{FOVEA_DTYPE_F32, "f32", 32, 1, 4, "csk"},      {FOVEA_DTYPE_BOOL, "bool", 8, 1, 1, ""},
+                {FOVEA_DTYPE_BITS, "bits", 8, 1, 1, ""},        {FOVEA_DTYPE_I64, "i64", 64, 1, 8, ""},
+                {FOVEA_DTYPE_BF16, "bf16", 16, 1, 2, "csk"},    {FOVEA_DTYPE_F16, "f16", 16, 1, 2, "csk"},
+                {FOVEA_DTYPE_I8, "i8", 8, 1, 1, "skb"},         {FOVEA_DTYPE_U4, "u4", 4, 2, 1, "sb"},
+                {FOVEA_DTYPE_U8, "u8", 8, 1, 1, "sb"},          {FOVEA_DTYPE_Q8_0, "q8_0", 8, 32, 34, "s"},
+                {FOVEA_DTYPE_Q4_0, "q4_0", 4, 32, 18, "s"},     {FOVEA_DTYPE_Q4_1, "q4_1", 4, 32, 20, "s"},
+                {FOVEA_DTYPE_Q4_K, "q4_k", 4, 256, 144, "s"},   {FOVEA_DTYPE_Q5_K, "q5_k", 5, 256, 176, "s"},
+                {FOVEA_DTYPE_Q6_K, "q6_k", 6, 256, 210, "s"},   {FOVEA_DTYPE_I4, "i4", 4, 2, 1, "kb"},
+                {FOVEA_DTYPE_Q5_0, "q5_0", 5, 32, 22, "s"},     {FOVEA_DTYPE_Q5_1, "q5_1", 5, 32, 24, "s"},
+                {FOVEA_DTYPE_MXFP4, "mxfp4", 4, 32, 17, "s"},   {FOVEA_DTYPE_IQ4_NL, "iq4_nl", 4, 32, 18, "s"},
+                {FOVEA_DTYPE_F8_E4M3, "f8_e4m3", 8, 1, 1, "sb"}};
     enum { ROWS = sizeof rows / sizeof rows[0] };
     for (int i = 0; i < ROWS; i++) {
         const fovea_dtype_facts *f = fovea_dtype_info(rows[i].dtype);

@@ -11,6 +11,12 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
+static const fovea_dtype types[] = {FOVEA_DTYPE_I8,     FOVEA_DTYPE_U4,     FOVEA_DTYPE_U8,   FOVEA_DTYPE_Q8_0,
+                                    FOVEA_DTYPE_Q4_0,   FOVEA_DTYPE_Q4_1,   FOVEA_DTYPE_Q4_K, FOVEA_DTYPE_Q5_K,
+                                    FOVEA_DTYPE_Q6_K,   FOVEA_DTYPE_Q5_0,   FOVEA_DTYPE_Q5_1, FOVEA_DTYPE_MXFP4,
+                                    FOVEA_DTYPE_IQ4_NL, FOVEA_DTYPE_F8_E4M3};
+enum { TYPES = sizeof types / sizeof types[0] };
+
 enum { HEAD = 16, MOST = 4096, ROWS = 3 }; /* bytes that say what the others are; numbers */
 
 static void require(int ok, const char *what) {
@@ -76,8 +82,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const uint8_t *h = data;
     const uint8_t *rest = data + HEAD;
     size_t left = size - HEAD;
-    const fovea_dtype dtype = (fovea_dtype)(FOVEA_DTYPE_I8 + h[0] % 9);
-    const int64_t in = dtype >= FOVEA_DTYPE_Q4_K ? 256 : 16 * (1 + h[1] % 16), out = 1 + h[2] % 16;
+    const fovea_dtype dtype = types[h[0] % TYPES];
+    const fovea_dtype_facts *facts = fovea_dtype_info(dtype);
+    const int64_t in = facts->block_elements == 256 ? 256 : 16 * (1 + h[1] % 16), out = 1 + h[2] % 16;
     fovea_quantization q;
     fovea_quantization_init(&q);
     q.group_size = h[3] % 4 == 0 ? 0 : h[3] % 4 == 1 ? (int8_t)h[4] : 16 * (h[4] % 8);
@@ -85,6 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     q.scale_dtype = (fovea_dtype)(h[5] % 8);
     q.packing = (fovea_packing)(h[6] % 4);
     q.zero_offset = (int8_t)h[7];
+    q.out_group_size = h[14] % 4;
     void *words = part(&rest, &left, (size_t)(in * out * 34 / 32 + 16 * out)); /* of each type no less */
     void *scales = part(&rest, &left, (size_t)(groups * out * 4)), *zeros = part(&rest, &left, (size_t)(groups * out));
     int32_t *group_of = part(&rest, &left, (size_t)in * sizeof *group_of);
@@ -98,10 +106,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     q.group_of = h[11] % 2 ? group_of : NULL;
     fovea_matrix m =
         h[12] % 2 ? fovea_matrix_in_out(words, dtype, in, out) : fovea_matrix_out_in(words, dtype, out, in);
-    m.quantization = dtype < FOVEA_DTYPE_Q8_0 ? &q : NULL;
+    m.quantization = facts->scaled ? &q : NULL;
     const fovea_status status = fovea_dequantize(ctx, &m, numbers);
     require(status == FOVEA_OK || fovea_error_detail()[0] != '\0', "an error without a sentence");
-    use(ctx, &m, h[13] % 3, status);
+    const int arithmetic = h[13] % 3;
+    use(ctx, &m, arithmetic,
+        status == FOVEA_OK && dtype == FOVEA_DTYPE_F8_E4M3 && arithmetic == 1 ? FOVEA_ERROR_UNSUPPORTED : status);
     free(words);
     free(scales);
     free(zeros);
@@ -112,14 +122,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
     if (*argc != 3 || strcmp((*argv)[1], "--make-seeds") != 0)
         return 0;
-    for (int type = 0; type < 9; type++)
+    for (int type = 0; type < TYPES; type++)
         for (int packing = 0; packing < 3; packing++) {
             uint8_t bytes[2048];
             char path[4096];
             memset(bytes, 0x2b, sizeof bytes);
-            const uint8_t head[HEAD] = {
-                (uint8_t)type,   1, 7, 2, 1, FOVEA_DTYPE_F16, (uint8_t)packing, 0, 1, 2, (uint8_t)(type > 0),
-                (uint8_t)packing};
+            const uint8_t head[HEAD] = {(uint8_t)type,
+                                        1,
+                                        7,
+                                        2,
+                                        1,
+                                        FOVEA_DTYPE_F16,
+                                        (uint8_t)packing,
+                                        0,
+                                        1,
+                                        2,
+                                        types[type] == FOVEA_DTYPE_U4 || types[type] == FOVEA_DTYPE_U8,
+                                        (uint8_t)packing};
             memcpy(bytes, head, sizeof head);
             snprintf(path, sizeof path, "%s/weights-%d-%d", (*argv)[2], type, packing);
             FILE *file = fopen(path, "w");

@@ -7,6 +7,7 @@
 /* The i-th of a block, in bytes; -1: there are no more. */
 static inline int block_half(fovea_dtype dtype, int i) {
     switch (dtype) {
+    case FOVEA_DTYPE_MXFP4: return -1;
     case FOVEA_DTYPE_Q6_K: return i < 1 ? 208 : -1;
     case FOVEA_DTYPE_Q4_1:
     case FOVEA_DTYPE_Q5_1:

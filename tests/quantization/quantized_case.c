@@ -30,6 +30,8 @@ const quantized_kind quantized_kinds[] = {
     {"q4_1", FOVEA_DTYPE_Q4_1, 0, 0, 0, false, false, 32},
     {"q5_0", FOVEA_DTYPE_Q5_0, 0, 0, 0, false, false, 32},
     {"q5_1", FOVEA_DTYPE_Q5_1, 0, 0, 0, false, false, 32},
+    {"mxfp4", FOVEA_DTYPE_MXFP4, 0, 0, 0, false, false, 32},
+    {"iq4_nl", FOVEA_DTYPE_IQ4_NL, 0, 0, 0, false, false, 32},
     {"q4_k", FOVEA_DTYPE_Q4_K, 0, 0, 0, false, false, 256},
     {"q5_k", FOVEA_DTYPE_Q5_K, 0, 0, 0, false, false, 256},
     {"q6_k", FOVEA_DTYPE_Q6_K, 0, 0, 0, false, false, 256},
@@ -54,6 +56,8 @@ static void some_scales(quantized_weight *w, const quantized_kind *kind, int64_t
 /* Floats inside of blocks, which any bytes are not. */
 static void mend_blocks(quantized_weight *w, fovea_dtype dtype, int64_t blocks, rng *r) {
     const fv_dtype_block block = fv_dtype_block_of(dtype);
+    for (int64_t i = 0; i < blocks && dtype == FOVEA_DTYPE_MXFP4; i++)
+        ((uint8_t *)w->data)[i * block.bytes] = (uint8_t)rng_between(r, 110, 122);
     for (int64_t i = 0; i < blocks; i++)
         for (int h = 0; block_half(dtype, h) >= 0; h++) {
             const uint16_t half = some_half(r, false);

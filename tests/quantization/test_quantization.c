@@ -24,6 +24,8 @@ static const struct recorded_weights {
     {"Q4_1", FOVEA_DTYPE_Q4_1, 256, 1, 0, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_F32, 0},
     {"Q5_0", FOVEA_DTYPE_Q5_0, 256, 1, 0, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_F32, 0},
     {"Q5_1", FOVEA_DTYPE_Q5_1, 256, 1, 0, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_F32, 0},
+    {"MXFP4", FOVEA_DTYPE_MXFP4, 256, 1, 0, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_F32, 0},
+    {"IQ4_NL", FOVEA_DTYPE_IQ4_NL, 256, 1, 0, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_F32, 0},
     {"Q4_K", FOVEA_DTYPE_Q4_K, 256, 1, 0, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_F32, 0},
     {"Q5_K", FOVEA_DTYPE_Q5_K, 256, 1, 0, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_F32, 0},
     {"Q6_K", FOVEA_DTYPE_Q6_K, 256, 1, 0, FOVEA_PACKING_PLAIN, FOVEA_DTYPE_F32, 0},
@@ -115,7 +117,8 @@ static float *unpack_numbers(const quantized_case *c, const packed *p) {
                           .steps = m->in,
                           .row = p->width,
                           .group = {.steps = (int16_t)p->q.group,
-                                    .extra = (int16_t)extra,
+                                    .extra = (int8_t)extra,
+                                    .table = (int8_t)p->q.table,
                                     .gap = p->q.apart ? 0 : (int16_t)gap,
                                     .chunk = (int8_t)fv_scales_per_super(p->q.scales)},
                           .width = (int16_t)p->width,
@@ -125,7 +128,9 @@ static float *unpack_numbers(const quantized_case *c, const packed *p) {
         for (int64_t j = 0; j < m->out; j++) {
             const float *scale = scales + t / p->q.group * row + p->place + j;
             const int zero = extra == FV_GROUP_zero ? (int)scale[p->width] : fv_group_zero(b.format, extra);
-            const float product = scale[0] * (float)(fv_group_integer(&b, t, j) - zero);
+            const int w = fv_group_integer(&b, t, j);
+            const float product =
+                scale[0] * (b.format == FV_FORMAT_f8g ? fv_e4m3_float((uint8_t)w) : (float)(w - zero));
             rows[t * m->out + j] = extra == FV_GROUP_minimum ? product + scale[p->width] : product;
         }
     for (int64_t t = 0; t < m->in; t++)

@@ -272,7 +272,8 @@ static void check_any_bytes(const fovea_context *ctx, rng *r) {
         const fovea_status status = fovea_dequantize(ctx, &c.matrix, to);
         test_check(status == FOVEA_OK || strncmp(fovea_error_detail(), "from", 4) == 0, "%s: %s", l->name,
                    fovea_error_detail());
-        for (int64_t i = 0; status == FOVEA_OK && i < in * out; i++)
+        const bool finite = l->dtype != FOVEA_DTYPE_MXFP4 && l->dtype != FOVEA_DTYPE_F8_E4M3; /* they have NaN */
+        for (int64_t i = 0; status == FOVEA_OK && finite && i < in * out; i++)
             if (!isfinite(to[i])) {
                 test_check(false, "%s: number %" PRId64 " is %g", l->name, i, (double)to[i]);
                 break;

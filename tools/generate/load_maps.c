@@ -1,13 +1,10 @@
-/* Matrices of a decoder (load.h). Arrays of a GGUF file whose type the library has go from its mapped pages into
- * packed maps; others become floats, then elements of their type. What is packed is freed or unmapped at once. */
+/* Matrices of a decoder (load.h). Arrays of a GGUF file go from its mapped pages into packed maps; others, or all if
+ * another type of weights is asked for, become floats, then elements of their type. What is packed is freed or unmapped at once. */
 #include "load.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const gguf_type wide_types[MODEL_WIDE_TYPES] = {GGUF_Q5_0, GGUF_Q5_1, GGUF_MXFP4};
-static const fovea_dtype float_types[MODEL_WIDE_TYPES] = {FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16, FOVEA_DTYPE_F32};
 
 void load_name(const char *format, int64_t layer, const char *suffix, char name[LOAD_NAME]) {
     const char *at = strstr(format, "%lld");
@@ -28,46 +25,6 @@ bool load_has(const loading *l, const char *name) {
 static fovea_dtype stored_type(const loading *l, const char *name) {
     gguf_type type;
     return l->m->options.weights == 0 && weights_type(l->w, name, &type) ? gguf_dtype(type) : (fovea_dtype)0;
-}
-
-/* Is each float a number of that type? */
-static bool holds(fovea_dtype type, const float *values, int64_t count) {
-    enum { CHUNK = 1024 };
-    uint16_t narrow[CHUNK];
-    float back[CHUNK];
-    for (int64_t done = 0, n; done < count; done += n) {
-        n = count - done < CHUNK ? count - done : CHUNK;
-        if (fovea_convert(n, values + done, FOVEA_DTYPE_F32, narrow, type) != FOVEA_OK ||
-            fovea_convert(n, narrow, type, back, FOVEA_DTYPE_F32) != FOVEA_OK ||
-            memcmp(back, values + done, (size_t)n * sizeof *back) != 0)
-            return false;
-    }
-    return true;
-}
-
-/* As which an array of floats is kept. */
-static fovea_dtype float_type(const loading *l, const char *name, const float *values, int64_t count) {
-    gguf_type type;
-    if (l->m->options.weights != 0 || !weights_type(l->w, name, &type))
-        return l->m->options.weights != 0 ? l->m->options.weights : l->m->options.dtype;
-    int kept = 0, wide = 0;
-    while (kept + 1 < MODEL_WIDE_TYPES && !holds(float_types[kept], values, count))
-        kept++;
-    while (wide + 1 < MODEL_WIDE_TYPES && wide_types[wide] != type)
-        wide++;
-    l->m->widened[wide][kept] = true;
-    return float_types[kept];
-}
-
-void model_widened(const model *m, char text[MODEL_WIDENED]) {
-    static const char *const names[] = {"bf16", "f16", "f32"};
-    size_t used = 0;
-    text[0] = '\0';
-    for (int i = 0; i < MODEL_WIDE_TYPES; i++)
-        for (int k = 0; k < MODEL_WIDE_TYPES; k++)
-            if (m->widened[i][k] && used < MODEL_WIDENED)
-                used += (size_t)snprintf(text + used, MODEL_WIDENED - used, "%s%s widened to %s", used > 0 ? ", " : "",
-                                         gguf_type_name(wide_types[i]), names[k]);
 }
 
 /* Floats become elements of that type, in place of the floats. */
@@ -100,7 +57,7 @@ int load_matrix(const loading *l, const piece *p, const char *name, int64_t in, 
     float *values = weights_load(l->m->ctx, l->w, name, p->in_out ? in : p->all, p->in_out ? p->all : in, l->to);
     if (values == NULL)
         return -1;
-    type = float_type(l, name, values, in * p->all);
+    type = l->m->options.weights != 0 ? l->m->options.weights : l->m->options.dtype;
     from->values = typed(l, values, in * p->all, type);
     if (from->values == NULL)
         return -1;

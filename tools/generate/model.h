@@ -39,8 +39,7 @@ typedef struct model_ranks {
 /* How a model is loaded. */
 typedef struct model_options {
     fovea_dtype dtype; /* of what goes into products and attention */
-    /* 0: arrays of a GGUF file as they are, those of Q5_0, Q5_1 and MXFP4 in the smallest of bfloat16, float16 and
-     * float32 that holds their numbers; others in dtype. Else all are converted to this type. */
+    /* 0: arrays of a GGUF file as they are, others in dtype. Else all are converted to this type. */
     fovea_dtype weights;
     bool has_arithmetic;
     fovea_arithmetic arithmetic; /* of quantized weights, if has_arithmetic; else the library's default */
@@ -57,10 +56,6 @@ const config *model_config(const model *m);
 int64_t model_token_bytes(const model *m); /* of weights that a token reads */
 bool model_quantized(const model *m);      /* are weights kept in blocks? */
 bool model_stored(const model *m);         /* do matrices run as a GGUF file stores them? */
-
-/* "Q5_0 widened to f32, MXFP4 widened to bf16"; "" if nothing was. */
-enum { MODEL_WIDENED = 256 };
-void model_widened(const model *m, char text[MODEL_WIDENED]);
 
 /* As which keys and values are kept. */
 typedef struct cache_types {

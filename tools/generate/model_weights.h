@@ -30,8 +30,6 @@ typedef struct model_shares {
     int64_t q_first, q_heads, kv_first, kv_heads;
 } model_shares;
 
-enum { MODEL_WIDE_TYPES = 3 }; /* of GGUF that are widened, and as what they are kept */
-
 struct model {
     const fovea_context *ctx;
     char *path;
@@ -50,7 +48,6 @@ struct model {
     fovea_rope *rope, *local_rope; /* or NULL */
     int64_t token_bytes;
     bool quantized, stored;
-    bool widened[MODEL_WIDE_TYPES][MODEL_WIDE_TYPES];
 };
 
 /* shares.c. Of a model whose config is known; -1: out of memory. */

@@ -41,14 +41,11 @@ static void cut_off(const run *r) {
 void report(const run *r) {
     const double peak = peak_memory(); /* before memory is timed, which takes its own */
     const double speed = peak_read_speed(r->info.threads, on_threads, r->ctx);
-    char widened[MODEL_WIDENED];
-    model_widened(r->m, widened);
     printf("\n\n");
     cut_off(r);
-    printf("%s, %d thread%s, %s, weights %s%s%s%s, keys %s, values %s\n", fovea_isa_name(r->info.isa), r->info.threads,
+    printf("%s, %d thread%s, %s, weights %s, keys %s, values %s\n", fovea_isa_name(r->info.isa), r->info.threads,
            plural(r->info.threads), options_dtype_name(r->opts->dtype), options_weights_name(r->opts, r->m),
-           *widened ? " (" : "", widened, *widened ? ")" : "", options_dtype_name(r->opts->cache),
-           options_dtype_name(r->opts->values));
+           options_dtype_name(r->opts->cache), options_dtype_name(r->opts->values));
     if (r->ranks != NULL)
         printf("ranks    %d; what follows is of the first\n", r->ranks->ranks);
     printf("load     %.2f seconds\n", r->loading);

@@ -64,6 +64,7 @@ static void random_block(gguf_type type, uint64_t *state, uint8_t block[BLOCK_MO
         put_u16(block, 0x1c00 | fraction);
         put_u16(block + 2, 0xa800 | fraction);
         break;
+    case GGUF_IQ4_NL:
     case GGUF_Q8_0: put_u16(block, 0x0c00 | fraction); break;
     case GGUF_Q6_K: put_u16(block + 208, fraction >> 2 | 1); break;
     case GGUF_Q5_0: put_u16(block, 0x1c00 | fraction); break;
@@ -71,7 +72,7 @@ static void random_block(gguf_type type, uint64_t *state, uint8_t block[BLOCK_MO
         put_u16(block, 0x1c00);
         put_u16(block + 2, 0x9c00 | (fraction & 0x3c0));
         break;
-    case GGUF_MXFP4: block[0] = (uint8_t)(120 + random_bits(state) % 6); break;
+    case GGUF_MXFP4: block[0] = (uint8_t)(116 + random_bits(state) % 4); break;
     case GGUF_F32S: put_u16(block + 2, 0x3b80 | (fraction & 0x7f)); break;
     case GGUF_F16S: put_u16(block, 0x1c00 | fraction); break;
     case GGUF_BF16S: put_u16(block, 0x3b80 | (fraction & 0x7f)); break;
@@ -201,12 +202,11 @@ static void test_layout(const layout *l, fovea_dtype dtype) {
     test_folder_end(folder);
 }
 
-/* Weights that are no integers with scales in the library: floats as they are stored, or widened to the smallest
- * type that holds them, which has the bits of float32. */
-static void test_floats(const fovea_context *ctx, gguf_type type, const char *widened) {
+/* Floats as they are stored: the bits of float32. */
+static void test_floats(const fovea_context *ctx, gguf_type type) {
     static float want[TOKENS * WORDS], got[TOKENS * WORDS];
     layout l = {.name = gguf_type_name((uint32_t)type), .own_head = true};
-    char folder[TEST_FOLDER], path[PATH_MOST], text[MODEL_WIDENED];
+    char folder[TEST_FOLDER], path[PATH_MOST];
     model *m;
     for (int k = 0; k < ARRAYS; k++)
         l.type[k] = type;
@@ -220,11 +220,8 @@ static void test_floats(const fovea_context *ctx, gguf_type type, const char *wi
         options.weights = 0;
         if (test_check(run(path, options, FOVEA_ISA_BEST, got), "%s: %s", l.name, sentence))
             test_same(got, want, TOKENS * WORDS, "%s, type %d", l.name, (int)options.dtype);
-        if (test_check(model_load(ctx, path, &options, &m, to) == 0, "%s", sentence)) {
-            model_widened(m, text);
-            test_check(strcmp(text, widened) == 0, "%s: \"%s\", not \"%s\"", l.name, text, widened);
-            test_check(model_stored(m) == (*widened == '\0'), "%s is stored, or is not", l.name);
-        }
+        if (test_check(model_load(ctx, path, &options, &m, to) == 0, "%s", sentence))
+            test_check(model_stored(m), "%s is not stored", l.name);
         model_free(m);
     }
     test_folder_end(folder);
@@ -247,8 +244,9 @@ int main(int argc, char **argv) {
     static const struct {
         gguf_type type;
         const char *name;
-    } types[] = {{GGUF_Q8_0, "Q8_0"}, {GGUF_Q4_0, "Q4_0"}, {GGUF_Q4_1, "Q4_1"}, {GGUF_Q5_0, "Q5_0"},
-                 {GGUF_Q5_1, "Q5_1"}, {GGUF_Q4_K, "Q4_K"}, {GGUF_Q5_K, "Q5_K"}, {GGUF_Q6_K, "Q6_K"}};
+    } types[] = {{GGUF_Q8_0, "Q8_0"},   {GGUF_Q4_0, "Q4_0"},     {GGUF_Q4_1, "Q4_1"}, {GGUF_Q5_0, "Q5_0"},
+                 {GGUF_MXFP4, "MXFP4"}, {GGUF_IQ4_NL, "IQ4_NL"}, {GGUF_Q5_1, "Q5_1"}, {GGUF_Q4_K, "Q4_K"},
+                 {GGUF_Q5_K, "Q5_K"},   {GGUF_Q6_K, "Q6_K"}};
     test_begin(argc, argv, "quantized", NULL);
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         layout l = {.name = types[i].name, .own_head = i % 2 == 1};
@@ -256,20 +254,21 @@ int main(int argc, char **argv) {
             l.type[k] = types[i].type;
         test_layout(&l, FOVEA_DTYPE_F32);
         test_layout(&l, FOVEA_DTYPE_BF16);
+        if (types[i].type == GGUF_MXFP4) /* whose scales include NaN */
+            continue;
         l.bad = 5; /* Q */
         test_refused(&l);
         l.bad = 1; /* the words */
         test_refused(&l);
     }
     fovea_context *ctx = test_context_untuned();
-    test_floats(ctx, GGUF_MXFP4, "MXFP4 widened to bf16");
-    test_floats(ctx, GGUF_F32S, "");
-    test_floats(ctx, GGUF_F16S, "");
-    test_floats(ctx, GGUF_BF16S, "");
+    test_floats(ctx, GGUF_F32S);
+    test_floats(ctx, GGUF_F16S);
+    test_floats(ctx, GGUF_BF16S);
     fovea_context_destroy(ctx);
     layout mixed = {.name = "mixed", .own_head = true};
     for (int k = 0; k < ARRAYS; k++)
-        mixed.type[k] = types[k % 8].type;
+        mixed.type[k] = types[k % 10].type;
     mixed.type[6] = GGUF_Q6_K; /* V, with Q4_K elsewhere, as Q4_K_M has it */
     mixed.type[4] = mixed.type[5] = GGUF_Q4_K;
     test_layout(&mixed, FOVEA_DTYPE_F32);

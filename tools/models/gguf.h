@@ -67,6 +67,7 @@ typedef enum gguf_type {
     GGUF_Q4_K = 12,
     GGUF_Q5_K = 13,
     GGUF_Q6_K = 14,
+    GGUF_IQ4_NL = 20,
     GGUF_BF16S = 30,
     GGUF_MXFP4 = 39
 } gguf_type;

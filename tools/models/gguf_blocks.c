@@ -1,10 +1,7 @@
-/* Element types of GGUF (gguf.h). The library has not MXFP4: 32 elements, 2^(e - 128) x, x one of 16 numbers. */
+/* Element types of GGUF (gguf.h). */
 #include "gguf.h"
 
-#include <string.h>
 #include <strings.h>
-
-enum { BLOCK = 32 };
 
 const char *gguf_type_name(uint32_t type) {
     static const char *const names[] = {
@@ -31,37 +28,18 @@ bool gguf_quantized(gguf_type type) { return gguf_block_elements(type) > 1; }
 
 int gguf_block_elements(gguf_type type) {
     const fovea_dtype_facts *facts = fovea_dtype_info(gguf_dtype(type));
-    return facts != NULL ? facts->block_elements : type == GGUF_MXFP4 ? BLOCK : 0;
+    return facts != NULL ? facts->block_elements : 0;
 }
 
 int gguf_block_bytes(gguf_type type) {
     const fovea_dtype_facts *facts = fovea_dtype_info(gguf_dtype(type));
-    return facts != NULL ? facts->block_bytes : type == GGUF_MXFP4 ? 17 : 0;
-}
-
-static float of_bits(uint32_t bits) {
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-/* Numbers of 4 bits, doubled: a sign, two bits of exponent, one of fraction. An exponent of 255 is NaN. */
-static void block_mxfp4(const uint8_t *from, float *to) {
-    static const float numbers[] = {0, 1, 2, 3, 4, 6, 8, 12, -0.0f, -1, -2, -3, -4, -6, -8, -12};
-    const uint32_t e = from[0];
-    const float d = of_bits(e == 255 ? 0x7fc00000u : e < 2 ? 0x00200000u << e : (e - 1) << 23);
-    for (int i = 0; i < BLOCK; i++)
-        to[i] = d * numbers[i < BLOCK / 2 ? from[1 + i] & 15 : from[1 + i - BLOCK / 2] >> 4];
+    return facts != NULL ? facts->block_bytes : 0;
 }
 
 fovea_status gguf_to_f32(const fovea_context *ctx, gguf_type type, const uint8_t *from, int64_t rows, int64_t columns,
                          float *to) {
     const fovea_dtype dtype = gguf_dtype(type);
     const fovea_matrix matrix = fovea_matrix_out_in(from, dtype, rows, columns);
-    if (dtype != 0)
-        return gguf_quantized(type) ? fovea_dequantize(ctx, &matrix, to)
-                                    : fovea_convert(rows * columns, from, dtype, to, FOVEA_DTYPE_F32);
-    for (int64_t i = 0; i < rows * columns / BLOCK; i++, from += gguf_block_bytes(type), to += BLOCK)
-        block_mxfp4(from, to);
-    return FOVEA_OK;
+    return gguf_quantized(type) ? fovea_dequantize(ctx, &matrix, to)
+                                : fovea_convert(rows * columns, from, dtype, to, FOVEA_DTYPE_F32);
 }

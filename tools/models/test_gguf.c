@@ -55,6 +55,7 @@ static void test_values(void) {
                 case GGUF_Q5_0: /* test_wide_blocks() */
                 case GGUF_Q5_1:
                 case GGUF_MXFP4:
+                case GGUF_IQ4_NL:
                 case GGUF_Q4_K:
                 case GGUF_Q5_K:
                 case GGUF_Q6_K: break;
@@ -105,7 +106,7 @@ static void test_wide_blocks(void) {
     test_check(isnan(got[0]) && isnan(got[31]), "an exponent of 255 is a number");
 }
 
-/* Each type that can be read becomes floats, and has the library's type unless it is widened. */
+/* Each type that can be read becomes floats, and has the library's type. */
 static void test_every_type(void) {
     int64_t stored = 0;
     for (int number = 0; number < GGUF_TYPES; number++) {

@@ -49,6 +49,7 @@ static const struct {
     {"q5_0", PRODUCT, GGML_TYPE_Q5_0},
     {"q5_1", PRODUCT, GGML_TYPE_Q5_1},
     {"iq4_nl", PRODUCT, GGML_TYPE_IQ4_NL},
+    {"mxfp4", PRODUCT, GGML_TYPE_MXFP4},
     {"q3_K", PRODUCT, GGML_TYPE_Q3_K},
     {"experts", EXPERTS, GGML_TYPE_Q8_0},
     {"embedding", EMBEDDING, GGML_TYPE_Q8_0},
@@ -62,7 +63,7 @@ enum { QUESTIONS = sizeof questions / sizeof questions[0] };
 
 static bool expected(int i) {
     const enum ggml_type type = questions[i].type;
-    const bool served = type != GGML_TYPE_Q3_K && type != GGML_TYPE_IQ4_NL,
+    const bool served = type != GGML_TYPE_Q3_K,
                proved = i < 4 || type == GGML_TYPE_Q4_1; /* faster on each CPU that was measured */
     switch (questions[i].question) {
     case PRODUCT:

@@ -58,6 +58,8 @@ static const map maps[] = {
     {"q4_1", GGML_TYPE_Q4_1, 576, 1536, 1, 1, 1, 1, 1, 2e-4, false},
     {"q5_0", GGML_TYPE_Q5_0, 96, 65, 1, 1, 5, 1, 1, 2e-4, false},
     {"q5_1", GGML_TYPE_Q5_1, 160, 200, 1, 1, 2, 1, 1, 2e-4, false},
+    {"mxfp4", GGML_TYPE_MXFP4, 96, 130, 1, 1, 3, 1, 1, 2e-4, false},
+    {"iq4_nl", GGML_TYPE_IQ4_NL, 64, 96, 1, 1, 9, 1, 1, 2e-4, false},
     {"q4_K", GGML_TYPE_Q4_K, 512, 300, 1, 1, 33, 1, 1, 2e-4, false},
     {"q5_K", GGML_TYPE_Q5_K, 256, 31, 1, 1, 3, 1, 1, 2e-4, false},
     {"q6_K", GGML_TYPE_Q6_K, 768, 257, 1, 1, 130, 1, 1, 2e-4, false},

@@ -134,6 +134,20 @@ def q5_1(rng, inner, out):
     return _q5(rng, inner, out, True)
 
 
+E2M1 = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12]  # doubled
+IQ4_NL = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113]  # kvalues_iq4nl of ggml
+
+
+def mxfp4(rng, inner, out):
+    w, e = rng.integers(0, 16, (out, inner // 32, 32)), rng.integers(110, 125, (out, inner // 32, 1), dtype=numpy.uint8)
+    return Given(_bytes(e, _low_high(w)), "gguf:MXFP4", {}, (2.0 ** (e - 128.0) * numpy.array(E2M1)[w]).reshape(out, inner))
+
+
+def iq4_nl(rng, inner, out):
+    w, d = rng.integers(0, 16, (out, inner // 32, 32)), _f16(rng, out, inner // 32, 1)
+    return Given(_bytes(d, _low_high(w)), "gguf:IQ4_NL", {}, (d.astype(float) * numpy.array(IQ4_NL)[w]).reshape(out, inner))
+
+
 def _scales_of_k(s, m):
     """8 scales and 8 minima of 6 bits in 12 bytes: the last four's upper bits above the first four's."""
     first = [s[..., :4] | s[..., 4:] >> 4 << 6, m[..., :4] | m[..., 4:] >> 4 << 6]
@@ -187,4 +201,5 @@ GROUPED = {
     "compressed act-order": lambda rng, *sizes: compressed(rng, *sizes, act_order=True),
     "int8 groups": lambda rng, *sizes: int8(rng, *sizes, scale_dtype=numpy.float16),
 }
-BLOCKS = {"q8_0": q8_0, "q4_0": q4_0, "q4_1": q4_1, "q5_0": q5_0, "q5_1": q5_1, "q4_k": q4_k, "q5_k": q5_k, "q6_k": q6_k}
+BLOCKS = {"q8_0": q8_0, "q4_0": q4_0, "q4_1": q4_1, "q5_0": q5_0, "q5_1": q5_1, "mxfp4": mxfp4, "iq4_nl": iq4_nl,
+          "q4_k": q4_k, "q5_k": q5_k, "q6_k": q6_k}
