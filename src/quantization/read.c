@@ -170,7 +170,7 @@ fv_block_scales fv_read_super(const fv_reader *r, int64_t column, int64_t group)
     return to;
 }
 
-/* Of a group of integers, in elements. */
+/* The place of a scale or zero of a group of integers, in elements. */
 static inline int64_t scale_place(const fv_reader *r, int64_t group, int64_t o) {
     const int64_t together = r->quantization.out_group_size;
     return group * r->scale_group_stride + (together > 1 ? o / together : o) * r->scale_out_stride;

@@ -1,6 +1,6 @@
-/* Weights that are floats of few bits (fovea/quantization.h): MXFP4 and FP8 E4M3 stand for the numbers of their formats,
- * whatever their exponents and the caller's flush-to-zero; maps of FP8 have the bits of maps of float32 weights on these
- * numbers, give their weights back, and refuse arithmetics of integers. */
+/* Weights that are floats of few bits (fovea/quantization.h): MXFP4 and FP8 E4M3 stand for the numbers of their
+ * formats, whatever their exponents and the caller's flush-to-zero; maps of FP8 have the bits of maps of float32
+ * weights on these numbers, give their weights back, and refuse arithmetics of integers. */
 #include "attention_case.h"
 #include "fp_control.h"
 #include "test.h"

@@ -1,5 +1,6 @@
 /* Matrices of a decoder (load.h). Arrays of a GGUF file go from its mapped pages into packed maps; others, or all if
- * another type of weights is asked for, become floats, then elements of their type. What is packed is freed or unmapped at once. */
+ * another type of weights is asked for, become floats, then elements of their type. What is packed is freed or unmapped
+ * at once. */
 #include "load.h"
 
 #include <stdio.h>
