@@ -35,8 +35,8 @@ typedef struct bench_kind {
     const char *help;
 } bench_kind;
 
-extern const bench_kind bench_attention, bench_decode, bench_encoder, bench_exp, bench_kernel, bench_linear,
-    bench_merge, bench_mha;
+extern const bench_kind bench_attention, bench_decode, bench_encoder, bench_exp, bench_experts, bench_kernel,
+    bench_linear, bench_merge, bench_mha;
 
 /* Reads a case's words by count keys, and by isa= and threads= where the kind takes them. Returns zeros of size bytes
  * that begin with a bench with these functions, its tier and threads; NULL and a sentence if the words are wrong. */
