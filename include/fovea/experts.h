@@ -31,7 +31,7 @@ extern "C" {
 
 /* ------------------------------------------------------------------------------------------------------ routers -- */
 
-/* What becomes of logits. */
+/* Logits become probabilities: */
 typedef enum fovea_router_score {
     FOVEA_ROUTER_SOFTMAX = 0, /* over all experts; with after_top_k over those that are chosen */
     FOVEA_ROUTER_SIGMOID = 1
@@ -43,7 +43,7 @@ typedef enum fovea_group_score {
     FOVEA_GROUP_SUM_OF_TWO = 1 /* the sum of those of its two best: DeepSeek-V3, Kimi */
 } fovea_group_score;
 
-/* What the weights of a token's experts are divided by, sum being theirs. */
+/* The divisor of the weights of a token's experts; sum: theirs. */
 typedef enum fovea_denominator {
     FOVEA_DENOMINATOR_NONE = 0,
     FOVEA_DENOMINATOR_SUM = 1,         /* sum + eps: eps 0 in Mixtral, 1e-20 in DeepSeek-V3 */
@@ -107,8 +107,8 @@ typedef struct fovea_experts_desc {
 } fovea_experts_desc;
 FOVEA_DEFINE_INIT(fovea_experts_desc_init, fovea_experts_desc, FOVEA_STRUCT_EXPERTS_DESC)
 
-/* Matrices of each expert, of any types that linear maps have, and their biases. In a stack of all experts, matrix e
- * begins so many elements behind matrix e - 1. */
+/* Matrices of each expert, of any types that linear maps have, and their biases. A stack of all experts is
+ * given as a matrix for each. */
 typedef struct fovea_experts_weights {
     size_t struct_size;
     const fovea_matrix *gate; /* [experts] of [in_features, intermediate]; NULL: no gate, or up has it */

@@ -2,6 +2,7 @@
 
 from fovea._core import (
     CacheFullError,
+    Experts,
     KVCache,
     Linear,
     Mask,
@@ -23,6 +24,7 @@ from fovea._core import (
     normalize_rows,
     pool_tokens,
     rms_norm,
+    route,
     selective_scan,
     set_num_threads,
 )
@@ -30,6 +32,7 @@ from fovea.tuning import log_shapes, tune
 
 __all__ = [
     "CacheFullError",
+    "Experts",
     "KVCache",
     "Linear",
     "Mask",
@@ -51,6 +54,7 @@ __all__ = [
     "normalize_rows",
     "pool_tokens",
     "rms_norm",
+    "route",
     "selective_scan",
     "set_num_threads",
     "tune",

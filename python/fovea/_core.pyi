@@ -462,6 +462,31 @@ def causal_conv(
 
     Raises TypeError (no array, another element type), ValueError (shapes, a gradient that would be lost).
     """
+def route(
+    logits: Array,
+    k: int,
+    *,
+    score: Literal["softmax", "sigmoid"] = "softmax",
+    after_top_k: bool = False,
+    bias: Any | None = None,
+    groups: int = 1,
+    groups_used: int = 1,
+    group_score: Literal["max", "sum_of_two"] = "max",
+    denominator: Literal["sum", "at_least"] | None = None,
+    eps: float = 0.0,
+    scale: float = 1.0,
+) -> tuple[Any, Any]:
+    """Chooses k experts of each token by its logits [..., experts]. Returns (chosen, weights): int64 and float32 [..., k], the best first,
+    of equal ones the lowest number, as Experts takes them.
+
+    score: what becomes of all logits, or, with after_top_k=True, of the chosen ones alone, which are then chosen by their logits. bias:
+    float32 [experts], added to what experts are chosen by, not to weights. groups, groups_used: experts are chosen from the best groups
+    of equal size, by group_score. denominator: weights are divided by their sum + eps ('sum'), by max(sum, eps) ('at_least'), or not.
+    scale: multiplies weights at last. docs/experts.md says what models have. A NaN logit makes its token's weights NaN. The bits are
+    the same on every CPU, in any batch, with any number of threads.
+
+    Raises TypeError (no array, another element type), ValueError (shapes, a word that is not known, a gradient that would be lost).
+    """
 def info() -> dict[str, Any]:
     """The settings that calls use now, as a dict: version of the library; isa ('scalar', 'avx2', 'avx512', 'neon'), threads (the most that
     a call uses), pool (whose threads: 'torch' or 'own'), cpu, features beyond the tier, l1d_bytes and l2_bytes, reason (why
@@ -832,6 +857,71 @@ class Linear:
     def quantization(self) -> Quant | Quantized | None: ...
     @property
     def error(self) -> dict[str, float] | tuple[dict[str, float], ...] | None: ...
+    @property
+    def nbytes(self) -> int: ...
+
+class Experts:
+    """Experts of a mixture with packed weights: for each token the sum, over its experts in ascending order, of
+    weight * (act(x Wgate + b) * (x Wup + b) Wdown + b). A token's row has the same bits whatever the other tokens, threads and tier.
+    Inference only: later changes of weights have no effect.
+
+    up, gate: [experts, intermediate, in] of any strides, or [experts, in, intermediate] with layout='in_out', in float32, bfloat16 or
+    float16; down: [experts, out, intermediate] likewise. up_bias, gate_bias [experts, intermediate], down_bias [experts, out].
+    activation: one that gates, or another, of experts without a gate. gate_up: 'separate'; or gate is None and up has both, of twice
+    as many channels: 'concatenated', the gate's first (transformers), or 'interleaved', the gate's at even numbers (gpt-oss).
+    limit, alpha, up_offset: of 'silu_gated', with g = min(g, limit) and u within -limit and limit, g * sigmoid(alpha * g) *
+    (u + up_offset); gpt-oss has 7, 1.702 and 1. dtype: of x and the result; default: that of up. quantization: as of Linear.
+    kind: weights are bytes of GGUF's blocks, uint8 [experts, out, bytes]: 'gguf:Q4_K' and so on. arithmetic: of quantized weights
+    'q16' (the default), 'q8' or 'exact'.
+
+    Uses what fovea.config() says when it is made. Any thread may call it. ValueError: shapes that do not fit, a word that is not
+    known. TypeError: another type.
+    """
+
+    def __new__(
+        cls,
+        up: Any,
+        down: Any,
+        gate: Any | None = None,
+        *,
+        up_bias: Any | None = None,
+        down_bias: Any | None = None,
+        gate_bias: Any | None = None,
+        activation: Activation = "silu_gated",
+        gate_up: Literal["separate", "concatenated", "interleaved"] = "separate",
+        layout: Literal["out_in", "in_out"] = "out_in",
+        limit: float | None = None,
+        alpha: float = 1.0,
+        up_offset: float = 0.0,
+        dtype: Dtype | None = None,
+        arithmetic: LinearArithmetic | None = None,
+        quantization: Quant | None = None,
+        kind: Quantized | None = None,
+    ) -> Self: ...
+    def apply(self, x: Array, chosen: Any, weights: Any, *, out: Any | None = None) -> Array:
+        """The result, [..., out_features], of x's kind and type. A call of the object is the same.
+
+        x: [..., in_features]. chosen: integers [..., k], the experts of each row of x; the number of experts means none. weights: [...,
+        k] of float32, bfloat16 or float16. fovea.route() gives both. out: where to write.
+
+        ValueError: shapes that do not fit, another number, out that overlaps an input or is read-only, a gradient that would be
+        lost. TypeError: not of the experts' type.
+        """
+    __call__ = apply
+    @property
+    def experts(self) -> int: ...
+    @property
+    def in_features(self) -> int: ...
+    @property
+    def intermediate(self) -> int: ...
+    @property
+    def out_features(self) -> int: ...
+    @property
+    def dtype(self) -> Dtype: ...
+    @property
+    def weight_dtype(self) -> WeightDtype: ...
+    @property
+    def activation(self) -> Activation: ...
     @property
     def nbytes(self) -> int: ...
 

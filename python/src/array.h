@@ -143,6 +143,9 @@ PyObject *py_plain_bool(PyObject *object);
  * is from malloc, for the caller to free; *found is how many. 0, or -1 with an exception. */
 int py_integers(py_core *core, PyObject *object, const char *name, int64_t count, int64_t **values, int64_t *found);
 
+/* The same of an open array of any number of axes, in C order; its view changes. */
+int py_integers_flat(py_array *array, const char *name, int64_t **values, int64_t *found);
+
 /* Frees what the state holds of types seen (module's end). */
 void py_array_forget(py_core *core);
 

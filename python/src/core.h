@@ -49,7 +49,7 @@ typedef struct py_seen_type {
 enum { PY_SEEN_TYPES = 16 };
 
 /* The types that the module has. */
-#define PY_TYPES(X) X(mask) X(relative) X(plan) X(config) X(linear) X(multihead) X(rope) X(kv_cache)
+#define PY_TYPES(X) X(mask) X(relative) X(plan) X(config) X(linear) X(experts) X(multihead) X(rope) X(kv_cache)
 
 typedef struct py_core {
     PyObject *names[PY_NAME_COUNT];
@@ -113,6 +113,7 @@ PyObject *py_normalize_rows(PyObject *module, PyObject *const *args, Py_ssize_t 
 PyObject *py_gated_delta_rule(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
 PyObject *py_selective_scan(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
 PyObject *py_causal_conv(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
+PyObject *py_route(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
 PyObject *py_info(PyObject *module, PyObject *none);
 PyObject *py_models_arithmetic(PyObject *module, PyObject *none);
 PyObject *py_renew(PyObject *module, PyObject *none);

@@ -99,6 +99,39 @@ static int from_sequence(PyObject *object, const char *name, int64_t count, int6
     return 0;
 }
 
+/* Reads the first axis of an open array, which is not closed. */
+static int from_array(const py_array *array, const char *name, int64_t count, int64_t **values, int64_t *found) {
+    if (array->ndim != 1)
+        return py_raise(PyExc_ValueError, "%s must have one dimension, not %d", name, array->ndim);
+    if ((array->type.code != DL_INT && array->type.code != DL_UINT) || array->type.lanes != 1)
+        return py_raise(PyExc_TypeError, "%s must hold integers, not %s", name, py_array_dtype_name(array));
+    *found = array->shape[0];
+    if (count >= 0 && *found != count)
+        return wrong_count(name, *found, count);
+    int status = reserve(*found, values);
+    const bool wide = array->type.code == DL_UINT && array->type.bits == 64;
+    for (int64_t i = 0; status == 0 && i < *found; i++)
+        if (((*values)[i] = at(array, i)) < 0 && wide)
+            status = py_raise(PyExc_ValueError, "%s does not fit into 64 bits with a sign", name);
+    if (status < 0) {
+        free(*values);
+        *values = NULL;
+    }
+    return status;
+}
+
+int py_integers_flat(py_array *array, const char *name, int64_t **values, int64_t *found) {
+    int64_t all = 1;
+    if (py_array_copy(array) < 0)
+        return -1;
+    for (int i = 0; i < array->ndim; i++)
+        all *= array->shape[i];
+    array->ndim = 1;
+    array->shape[0] = all;
+    array->stride[0] = 1;
+    return from_array(array, name, -1, values, found);
+}
+
 int py_integers(py_core *core, PyObject *object, const char *name, int64_t count, int64_t **values, int64_t *found) {
     if (PyList_Check(object) || PyTuple_Check(object))
         return from_sequence(object, name, count, values, found);
@@ -108,25 +141,7 @@ int py_integers(py_core *core, PyObject *object, const char *name, int64_t count
             py_raise(PyExc_TypeError, "%s must be a list or an array of integers", name);
         return -1;
     }
-    int status = 0;
-    if (array.ndim != 1)
-        status = py_raise(PyExc_ValueError, "%s must have one dimension, not %d", name, array.ndim);
-    else if ((array.type.code != DL_INT && array.type.code != DL_UINT) || array.type.lanes != 1)
-        status = py_raise(PyExc_TypeError, "%s must hold integers, not %s", name, py_array_dtype_name(&array));
-    else if (count >= 0 && array.shape[0] != count)
-        status = wrong_count(name, array.shape[0], count);
-    else {
-        *found = array.shape[0];
-        status = reserve(*found, values);
-        const bool wide = array.type.code == DL_UINT && array.type.bits == 64;
-        for (int64_t i = 0; status == 0 && i < *found; i++)
-            if (((*values)[i] = at(&array, i)) < 0 && wide)
-                status = py_raise(PyExc_ValueError, "%s does not fit into 64 bits with a sign", name);
-        if (status < 0) {
-            free(*values);
-            *values = NULL;
-        }
-    }
+    const int status = from_array(&array, name, count, values, found);
     py_array_close(&array);
     return status;
 }

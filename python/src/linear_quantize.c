@@ -49,18 +49,23 @@ int py_weights_quantize(py_weights *weights, fovea_dtype dtype, fovea_quantize_s
     PyEval_RestoreThread(released);
     if (py_checked(status) < 0)
         return -1;
-    part->weight = fovea_matrix_out_in(to, dtype, from.out, from.in);
+    part->weight = py_quantized_matrix(dtype, from.in, from.out, to, to + data, &weights->quantization);
+    return 0;
+}
+
+fovea_matrix py_quantized_matrix(fovea_dtype dtype, int64_t in, int64_t out, const void *data, const void *scales,
+                                 fovea_quantization *q) {
+    fovea_matrix matrix = fovea_matrix_out_in(data, dtype, out, in);
     if (!py_dtype_scaled(dtype))
-        return 0;
-    fovea_quantization *q = &weights->quantization;
+        return matrix;
     fovea_quantization_init(q);
-    part->weight.quantization = q;
+    matrix.quantization = q;
     if (dtype == FOVEA_DTYPE_I8) {
-        q->scales = (const float *)(const void *)(to + data);
-        return 0;
+        q->scales = scales;
+        return matrix;
     }
     q->group_size = GROUP;
-    q->group_scales = to + data;
+    q->group_scales = scales;
     q->scale_dtype = FOVEA_DTYPE_F16;
-    return 0;
+    return matrix;
 }

@@ -59,6 +59,17 @@ static int kind_of(PyObject *word, const kind **found) {
     return place < 0 ? -1 : 0;
 }
 
+int py_blocks_of(PyObject *word, fovea_dtype *dtype) {
+    const char *words[KINDS];
+    int count = 0;
+    for (const kind *k = all_kinds() + OF_INTEGERS; *k->word; k++)
+        words[count++] = k->word;
+    const int place = py_word(word, "kind", "None", words, count);
+    if (place >= 0)
+        *dtype = kinds[OF_INTEGERS + place].dtype;
+    return place < 0 ? -1 : 0;
+}
+
 const char *py_kind_known(const char *word) {
     const kind *k = all_kinds();
     while (*k->word && strcmp(word, k->word) != 0)

@@ -40,6 +40,13 @@ int py_quant_of(PyObject *word, const char **quant, fovea_dtype *dtype);
 const char *py_quant_known(const char *word);
 const char *py_kind_known(const char *word);
 
+/* linear_quantized.c: the type of a kind of blocks, such as 'gguf:Q4_K'. 0, or -1 with an exception. */
+int py_blocks_of(PyObject *word, fovea_dtype *dtype);
+
+/* The matrix that fovea_quantize() made, with its default options; q is for scales of integers. */
+fovea_matrix py_quantized_matrix(fovea_dtype dtype, int64_t in, int64_t out, const void *data, const void *scales,
+                                 fovea_quantization *q);
+
 /* Quantizes the matrix of floats that part->weight is. 0, or -1 with an exception. */
 int py_weights_quantize(py_weights *weights, fovea_dtype dtype, fovea_quantize_stats *error);
 

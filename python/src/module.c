@@ -20,6 +20,7 @@ static PyMethodDef methods[] = {
     {"selective_scan", (PyCFunction)(void (*)(void))py_selective_scan, METH_FASTCALL | METH_KEYWORDS,
      py_selective_scan_doc},
     {"causal_conv", (PyCFunction)(void (*)(void))py_causal_conv, METH_FASTCALL | METH_KEYWORDS, py_causal_conv_doc},
+    {"route", (PyCFunction)(void (*)(void))py_route, METH_FASTCALL | METH_KEYWORDS, py_route_doc},
     {"info", py_info, METH_NOARGS, py_info_doc},
     {"models_arithmetic", py_models_arithmetic, METH_NOARGS, py_models_arithmetic_doc},
     {"_renew", py_renew, METH_NOARGS, NULL},

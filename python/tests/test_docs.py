@@ -1,5 +1,5 @@
-"""The code of docs/python.md and docs/embeddings.md runs, block after block, each page in one namespace. A block marked with a module's
-name needs that module."""
+"""The code of these pages runs, block after block, each page in one namespace. A block marked with a module's name needs that
+module."""
 
 import importlib.util
 import pathlib
@@ -8,7 +8,7 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
-PAGES = [ROOT / "docs/python.md", ROOT / "docs/embeddings.md", ROOT / "python/README.md"]
+PAGES = [ROOT / name for name in ("docs/python.md", "docs/embeddings.md", "docs/experts.md", "docs/recurrences.md", "python/README.md")]
 BLOCKS = [
     (page, page.read_text()[: found.start()].count("\n") + 2, *found.groups())
     for page in PAGES

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a caller gave, with its defaults. */
+/* The caller's description and weights, with defaults. */
 typedef struct source {
     const fovea_context *ctx;
     fovea_experts_desc desc;
