@@ -184,7 +184,7 @@ static int pack(making *m, py_experts *self) {
     return py_checked(status);
 }
 
-/* What up says of the type of x, and arithmetic of that. */
+/* The type of x, that of up unless it is given, and the arithmetic. */
 static int types_of(making *m, PyObject *dtype, PyObject *arithmetic) {
     fovea_experts_desc *d = &m->desc;
     py_array array;

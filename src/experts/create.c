@@ -50,8 +50,7 @@ static fovea_status check_weights(const source *s) {
         return fv_fail(FOVEA_ERROR_ARGUMENT, "weights: %s is given, but %s", w->gate ? "gate" : "gate_bias",
                        s->gated ? "up has the gate, too" : "the activation does not gate");
     if ((w->gate_bias || w->up_bias || w->down_bias) && fv_type_of(w->bias_dtype) == FV_TYPE_COUNT)
-        return fv_dtype_refuse("bias_dtype", w->bias_dtype,
-                               "biases are FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16 or FOVEA_DTYPE_F16");
+        return fv_floats_refuse("bias_dtype", w->bias_dtype);
     return FOVEA_OK;
 }
 
@@ -79,8 +78,7 @@ static fovea_status read_source(const fovea_experts_desc *desc, const fovea_expe
     if (status == FOVEA_OK)
         status = check_size("out_features", d->out_features, FV_SIZE_LIMIT);
     if (status == FOVEA_OK && fv_type_of(d->y_dtype) == FV_TYPE_COUNT)
-        status = fv_dtype_refuse("y_dtype", d->y_dtype,
-                                 "experts take FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16 and FOVEA_DTYPE_F16");
+        status = fv_floats_refuse("y_dtype", d->y_dtype);
     if (status == FOVEA_OK)
         status = check_numbers(s);
     return status == FOVEA_OK ? check_weights(s) : status;
