@@ -5,40 +5,36 @@
 #include "context/context.h"
 #include "dispatch/dispatch.h"
 #include "extra_outputs.h"
+#include "half_pair.h"
 
 #include <fenv.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { CASES = 300, WORK = 300000, CANARY = 0xa5c3, TYPES = 3 };
+enum { CASES = 300, WORK = 300000, TYPES = HALF_PAIR_TYPES };
 
-static const fovea_dtype types[TYPES] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_F16};
+static const fovea_dtype *const types = half_pair_types;
 
 static case_contexts contexts;
 static int64_t ordinary, all; /* outputs that prove something */
 
 /* An input of a type, and the same numbers in float32: both with the strides of the given one, gaps included. */
-typedef struct half_pair {
+typedef struct input_pair {
     fovea_tensor half, wide;
-} half_pair;
+} input_pair;
 
-static half_pair half_pair_of(const fovea_tensor *t, fovea_dtype dtype) {
-    const int64_t n = tensor_elements(t);
-    half_pair made = {*t, *t};
+static input_pair input_pair_of(const fovea_tensor *t, fovea_dtype dtype) {
+    input_pair made = {*t, *t};
+    const half_pair x = half_pair_alloc(tensor_elements(t), dtype);
     made.half.dtype = dtype;
-    made.half.data = must_alloc(n + 1, sizeof(float));
-    made.wide.data = must_alloc(n + 1, sizeof(float));
-    if (n > 0) {
-        convert_elements(n, t->data, FOVEA_DTYPE_F32, made.half.data, dtype);
-        convert_elements(n, made.half.data, dtype, made.wide.data, FOVEA_DTYPE_F32);
+    made.half.data = x.half;
+    made.wide.data = x.wide;
+    if (tensor_elements(t) > 0) {
+        memcpy(x.wide, t->data, (size_t)tensor_elements(t) * sizeof *x.wide);
+        half_pair_round(&x, tensor_elements(t));
     }
     return made;
-}
-
-static void half_pair_free(const half_pair *x) {
-    free(x->half.data);
-    free(x->wide.data);
 }
 
 /* Elements of out against those of float32, rounded; and the gaps between them. */
@@ -109,8 +105,8 @@ static void check_case(const attention_case *c, rng *r, const fovea_dtype type[4
                    rng_below(r, values->shape[2]))[0] = rng_below(r, 2) ? NAN : INFINITY;
     snprintf(text, sizeof text, "types %d %d %d %d: %s", (int)type[0], (int)type[1], (int)type[2], (int)type[3],
              case_text(c, line, sizeof line));
-    const half_pair q = half_pair_of(&in->args.q, type[0]), k = half_pair_of(&in->args.k, type[1]),
-                    v = half_pair_of(&in->args.v, type[2]);
+    const input_pair q = input_pair_of(&in->args.q, type[0]), k = input_pair_of(&in->args.k, type[1]),
+                     v = input_pair_of(&in->args.v, type[2]);
     outputs *want = outputs_make(c, c->layout);
     fovea_attention_args args = case_args(in, want);
     fovea_attention_desc desc = c->desc;
@@ -134,9 +130,7 @@ static void check_case(const attention_case *c, rng *r, const fovea_dtype type[4
         check_on(contexts.one, "one thread", c, &args, &desc, want, rest, text);
         check_on(contexts.three, "three threads", c, &args, &desc, want, rest, text);
     }
-    half_pair_free(&q);
-    half_pair_free(&k);
-    half_pair_free(&v);
+    half_pairs_free();
     if (rest)
         free(rest->memory);
     outputs_free(want);
@@ -189,8 +183,8 @@ static void test_pieces(void) {
         c.desc.softcap = 3;
         inputs *in = inputs_make(&c, &r);
         const fovea_dtype type = types[1 + n / 2];
-        const half_pair q = half_pair_of(&in->args.q, type), k = half_pair_of(&in->args.k, type),
-                        v = half_pair_of(&in->args.v, type);
+        const input_pair q = input_pair_of(&in->args.q, type), k = input_pair_of(&in->args.k, type),
+                         v = input_pair_of(&in->args.v, type);
         outputs *want = outputs_make(&c, c.layout), *got = outputs_make(&c, c.layout);
         fovea_attention_args whole = case_args(in, want), args = case_args(in, got);
         whole.q = q.wide;
@@ -226,9 +220,7 @@ static void test_pieces(void) {
         test_check(memcmp(lse.data, want->lse.data, (size_t)tensor_elements(&lse) * sizeof(float)) == 0,
                    "pieces: another lse");
         free(memory);
-        half_pair_free(&q);
-        half_pair_free(&k);
-        half_pair_free(&v);
+        half_pairs_free();
         outputs_free(want);
         outputs_free(got);
         inputs_free(in);

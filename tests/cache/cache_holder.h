@@ -3,7 +3,9 @@
 #define TESTS_CACHE_HOLDER_H
 
 #include "attention_case.h"
+#include "fp_control.h"
 
+#include <fenv.h>
 #include <stdlib.h>
 
 static inline void require(fovea_status status, const char *what) {
@@ -48,6 +50,28 @@ static inline char *save(const holder *x, int64_t sequence, size_t *size) {
     char *data = must_alloc((int64_t)*size, 1);
     require(fovea_kv_cache_save(x->cache, sequence, data, *size, size), "save");
     return data;
+}
+
+/* The same of tokens whose rows are appended in a type, in a floating-point mode of the caller's (0 to 3); rows of keys
+ * and values become what the type holds. */
+static inline char *save_rows(const holder *x, float *const rows[2], fovea_dtype dtype, int64_t tokens, int mode,
+                              size_t *size) {
+    static const int rounding[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+    void *given[2];
+    for (int side = 0; side < 2; side++) {
+        const int64_t n = tokens * (side ? x->values : x->dim);
+        given[side] = must_alloc(n, sizeof(float));
+        convert_elements(n, rows[side], FOVEA_DTYPE_F32, given[side], dtype);
+        convert_elements(n, given[side], dtype, rows[side], FOVEA_DTYPE_F32);
+    }
+    fesetround(rounding[mode]);
+    fp_flush(mode % 2);
+    append(x, given[0], given[1], dtype, tokens);
+    fp_flush(0);
+    fesetround(FE_TONEAREST);
+    free(given[0]);
+    free(given[1]);
+    return save(x, x->sequence, size);
 }
 
 #endif

@@ -3,10 +3,8 @@
  * with infinities and NaN and tiny ones among them; tokens at once, one by one, in forks, behind a truncation and from
  * a file give the same bytes; sizes; and what takes no 4-bit elements. The functions themselves: test_int4.c. */
 #include "cache_holder.h"
-#include "fp_control.h"
 #include "kernels.h"
 
-#include <fenv.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,25 +49,14 @@ static void check_side(const char *rows, const char *scales, const float *from, 
 
 static void check_rule(const fovea_context *ctx, const int64_t widths[2], const fovea_dtype types[2], fovea_dtype from,
                        int mode, rng *r) {
-    static const int rounding[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
     const holder x = hold(ctx, widths[0], widths[1], types[0], types[1]);
     float *rows[2];
-    void *given[2];
     for (int side = 0; side < 2; side++) {
-        const int64_t n = TOKENS * widths[side];
-        rows[side] = must_alloc(n, sizeof(float));
-        given[side] = must_alloc(n, sizeof(float));
+        rows[side] = must_alloc(TOKENS * widths[side], sizeof(float));
         make_rows(r, widths[side], rows[side]);
-        convert_elements(n, rows[side], FOVEA_DTYPE_F32, given[side], from);
-        convert_elements(n, given[side], from, rows[side], FOVEA_DTYPE_F32);
     }
-    fesetround(rounding[mode]);
-    fp_flush(mode % 2);
-    append(&x, given[0], given[1], from, TOKENS);
-    fp_flush(0);
-    fesetround(FE_TONEAREST);
     size_t size;
-    char *saved = save(&x, x.sequence, &size);
+    char *saved = save_rows(&x, rows, from, TOKENS, mode, &size);
     const char *v_scales = saved + size - sizeof(uint64_t) - TOKENS * scale_bytes(types[1], widths[1]),
                *k_scales = v_scales - TOKENS * scale_bytes(types[0], widths[0]),
                *v = k_scales - TOKENS * row_bytes(types[1], widths[1], true),
@@ -78,10 +65,8 @@ static void check_rule(const fovea_context *ctx, const int64_t widths[2], const 
         check_side(k, k_scales, rows[0], widths[0], false, "keys");
     if (types[1] == FOVEA_DTYPE_I4)
         check_side(v, v_scales, rows[1], widths[1], true, "values");
-    for (int side = 0; side < 2; side++) {
-        free(rows[side]);
-        free(given[side]);
-    }
+    free(rows[0]);
+    free(rows[1]);
     free(saved);
     fovea_kv_cache_destroy(x.cache);
 }

@@ -3,9 +3,7 @@
  * leaves; and what takes no int8. That all tiers, chunks and threads give the same bits
  * is in test_cache.c, and that exact numbers give those of float32 in test_paged_attention.c. */
 #include "cache_holder.h"
-#include "fp_control.h"
 
-#include <fenv.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,27 +58,16 @@ static void check_rows(const int8_t *got, const float *scales, const float *rows
 
 static void check_rule(const fovea_context *ctx, int64_t dim, int64_t values, fovea_dtype dtype, int mode, rng *r) {
     enum { TOKENS = 24 };
-    static const int rounding[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
     const holder x = hold(ctx, dim, values, FOVEA_DTYPE_I8, FOVEA_DTYPE_I8);
     const int64_t widths[] = {dim, values};
     float *floats[2];
-    void *given[2];
     for (int side = 0; side < 2; side++) {
-        const int64_t n = TOKENS * widths[side];
-        floats[side] = must_alloc(n, sizeof(float));
-        given[side] = must_alloc(n, sizeof(float));
+        floats[side] = must_alloc(TOKENS * widths[side], sizeof(float));
         for (int64_t t = 0; t < TOKENS; t++)
             make_row(r, widths[side], t, floats[side] + t * widths[side]);
-        convert_elements(n, floats[side], FOVEA_DTYPE_F32, given[side], dtype);
-        convert_elements(n, given[side], dtype, floats[side], FOVEA_DTYPE_F32);
     }
-    fesetround(rounding[mode]);
-    fp_flush(mode % 2);
-    append(&x, given[0], given[1], dtype, TOKENS);
-    fp_flush(0);
-    fesetround(FE_TONEAREST);
     size_t size;
-    char *saved = save(&x, x.sequence, &size);
+    char *saved = save_rows(&x, floats, dtype, TOKENS, mode, &size);
     const char *v_scales = saved + size - sizeof(uint64_t) - TOKENS * sizeof(float),
                *k_scales = v_scales - TOKENS * sizeof(float), *v = k_scales - TOKENS * values, *k = v - TOKENS * dim;
     float scales[2][TOKENS];
@@ -88,10 +75,8 @@ static void check_rule(const fovea_context *ctx, int64_t dim, int64_t values, fo
     memcpy(scales[1], v_scales, sizeof scales[1]);
     check_rows((const int8_t *)k, scales[0], floats[0], dim, TOKENS, "keys");
     check_rows((const int8_t *)v, scales[1], floats[1], values, TOKENS, "values");
-    for (int side = 0; side < 2; side++) {
-        free(floats[side]);
-        free(given[side]);
-    }
+    free(floats[0]);
+    free(floats[1]);
     free(saved);
     fovea_kv_cache_destroy(x.cache);
 }
