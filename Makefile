@@ -19,7 +19,7 @@ help:
 	@echo 'make test-python      the Python package alone'
 	@echo 'make wheel            builds the Python package into build/wheels, and checks it'
 	@echo 'make test-exhaustive  exp, tanh, activations on every float, log on each row sum'
-	@echo 'make fuzz             the readers of tuning files, saved caches, GGUF, tokenizers and quantized weights by libFuzzer, for FUZZ_SECONDS=3600 each'
+	@echo 'make fuzz             the readers of tuning files, saved caches, GGUF, tokenizers, receipts and quantized weights by libFuzzer, for FUZZ_SECONDS=3600 each'
 	@echo 'make bench            times this library alone (fovea-bench)'
 	@echo 'make bench-peers      times it beside ONNX Runtime; PEERS=all: also PyTorch, OpenVINO, zentorch, OpenBLAS;'
 	@echo '                      after make test-python also whole models from Python; bench/generate.sh: a decoder beside llama.cpp'
@@ -108,7 +108,7 @@ test-exhaustive: build/release/build.ninja
 
 fuzz: build/fuzz/build.ninja
 	@cmake --build --preset fuzz
-	@for name in tuning cache gguf quantization tokenizers; do \
+	@for name in tuning cache states gguf quantization tokenizers receipts; do \
 	    mkdir -p build/fuzz/corpus-$$name && \
 	    build/fuzz/tests/fuzz-$$name --make-seeds build/fuzz/corpus-$$name && \
 	    (cd build/fuzz && tests/fuzz-$$name corpus-$$name -max_total_time=$(FUZZ_SECONDS) -max_len=8192 \
