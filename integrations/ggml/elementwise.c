@@ -1,4 +1,4 @@
-/* Rows over threads, and the operations of two operands (elementwise.h). */
+/* Rows over threads, the operations of two operands, SCALE and CLAMP (elementwise.h). */
 #include "elementwise.h"
 
 #include <stdatomic.h>
@@ -78,6 +78,10 @@ enum ggml_status fg_for_rows(fg_backend *backend, const struct ggml_tensor *op, 
 
 /* ------------------------------------------------------------------------------------------------- two operands -- */
 
+static bool same_shape(const struct ggml_tensor *a, const struct ggml_tensor *b) {
+    return !memcmp(a->ne, b->ne, sizeof a->ne);
+}
+
 bool fg_binary_serves(const struct ggml_tensor *op) {
     const struct ggml_tensor *a = op->src[0], *b = op->src[1];
     for (int i = 0; i < 4; i++)
@@ -140,18 +144,40 @@ static enum ggml_status binary(fg_backend *backend, struct ggml_tensor *op, fg_r
     return fg_for_rows(backend, op, fg_rows(op), 3 * op->ne[0] * (int64_t)sizeof(float), task);
 }
 
+/* src[0] [n, k, tokens], src[1] [n, any], whose row src[2] [k, tokens] names. */
+bool fg_add_id_serves(const struct ggml_tensor *op) {
+    const struct ggml_tensor *a = op->src[0], *b = op->src[1], *ids = op->src[2];
+    return fg_is_plain(op, FOVEA_DTYPE_F32) && fg_is_plain(a, FOVEA_DTYPE_F32) && fg_is_plain(b, FOVEA_DTYPE_F32) &&
+           fg_is_named(ids, "i32") && same_shape(op, a) && a->ne[3] == 1 && b->ne[0] == a->ne[0] &&
+           ids->ne[0] == a->ne[1] && ids->ne[1] == a->ne[2];
+}
+
+static bool add_id_rows(const struct ggml_tensor *op, int64_t first, int64_t end) {
+    const struct ggml_tensor *b = op->src[1], *ids = op->src[2];
+    for (int64_t r = first; r < end; r++) {
+        int32_t id;
+        memcpy(&id,
+               (const char *)ids->data + (size_t)(r % op->ne[1]) * ids->nb[0] + (size_t)(r / op->ne[1]) * ids->nb[1],
+               sizeof id);
+        if (!fg_in_range(op, id, b->ne[1]))
+            return false;
+        add(op->ne[0], (const float *)(const void *)fg_row(op->src[0], r), (const float *)(const void *)fg_row(b, id),
+            (float *)(void *)fg_row(op, r));
+    }
+    return true;
+}
+
+enum ggml_status fg_add_id_compute(fg_backend *backend, struct ggml_tensor *op) {
+    return binary(backend, op, add_id_rows);
+}
 enum ggml_status fg_add_compute(fg_backend *backend, struct ggml_tensor *op) { return binary(backend, op, add_rows); }
 enum ggml_status fg_sub_compute(fg_backend *backend, struct ggml_tensor *op) { return binary(backend, op, sub_rows); }
 enum ggml_status fg_mul_compute(fg_backend *backend, struct ggml_tensor *op) { return binary(backend, op, mul_rows); }
 enum ggml_status fg_div_compute(fg_backend *backend, struct ggml_tensor *op) { return binary(backend, op, div_rows); }
 
-/* --------------------------------------------------------------------------------------------------------- scale -- */
+/* --------------------------------------------------------------------------------------------------- one operand -- */
 
-static bool same_shape(const struct ggml_tensor *a, const struct ggml_tensor *b) {
-    return !memcmp(a->ne, b->ne, sizeof a->ne);
-}
-
-bool fg_scale_serves(const struct ggml_tensor *op) {
+bool fg_one_serves(const struct ggml_tensor *op) {
     return fg_is_plain(op, FOVEA_DTYPE_F32) && fg_is_plain(op->src[0], FOVEA_DTYPE_F32) && same_shape(op, op->src[0]);
 }
 
@@ -168,4 +194,22 @@ static bool scale_rows(const struct ggml_tensor *op, int64_t first, int64_t end)
 
 enum ggml_status fg_scale_compute(fg_backend *backend, struct ggml_tensor *op) {
     return fg_for_rows(backend, op, fg_rows(op), 2 * op->ne[0] * (int64_t)sizeof(float), scale_rows);
+}
+
+/* A NaN becomes the most, as with ggml. */
+static bool clamp_rows(const struct ggml_tensor *op, int64_t first, int64_t end) {
+    const float least = fg_parameter(op, 0), most = fg_parameter(op, 1);
+    for (int64_t r = first; r < end; r++) {
+        const float *x = (const float *)(const void *)fg_row(op->src[0], r);
+        float *y = (float *)(void *)fg_row(op, r);
+        for (int64_t i = 0; i < op->ne[0]; i++) {
+            const float below = x[i] < most ? x[i] : most;
+            y[i] = below > least ? below : least;
+        }
+    }
+    return true;
+}
+
+enum ggml_status fg_clamp_compute(fg_backend *backend, struct ggml_tensor *op) {
+    return fg_for_rows(backend, op, fg_rows(op), 2 * op->ne[0] * (int64_t)sizeof(float), clamp_rows);
 }

@@ -1,5 +1,5 @@
-/* UNARY and GLU (elementwise.h): fovea_activate(), and what it lacks: -x, exp(x) by fovea_exp_f32(), and
- * gelu_quick(x) = x / (1 + exp(-1.702 x)), whose operations are each rounded once. */
+/* UNARY and GLU (elementwise.h): fovea_activate(), and what it lacks: -x, exp(x) by fovea_exp_f32(),
+ * gelu_quick(x) = x / (1 + exp(-1.702 x)), and gpt-oss's clamped SwiGLU, whose operations are each rounded once. */
 #include "elementwise.h"
 
 #include <string.h>
@@ -36,6 +36,7 @@ static const named table[] = {
     {"GELU_ERF", "GEGLU_ERF", FOVEA_ACTIVATION_GELU, NULL},
     {"GELU_QUICK", "GEGLU_QUICK", FOVEA_ACTIVATION_NONE, gelu_quick},
     {"SILU", "SWIGLU", FOVEA_ACTIVATION_SILU, NULL},
+    {NULL, "SWIGLU_OAI", FOVEA_ACTIVATION_NONE, NULL},
     {"SIGMOID", NULL, FOVEA_ACTIVATION_SIGMOID, NULL},
     {"SOFTPLUS", NULL, FOVEA_ACTIVATION_SOFTPLUS, NULL},
     {"TANH", NULL, FOVEA_ACTIVATION_TANH, NULL},
@@ -93,10 +94,37 @@ static bool function_rows(const struct ggml_tensor *op, int64_t first, int64_t e
     return true;
 }
 
+/* x / (1 + exp(-alpha x)) (u + 1), with gate x at most limit and u within it. NaN stays. */
+static bool clamped_rows(const struct ggml_tensor *op, int64_t first, int64_t end) {
+    enum { ALPHA = 2, LIMIT = 3 };
+    const float alpha = fg_parameter(op, ALPHA), limit = fg_parameter(op, LIMIT);
+    const struct ggml_tensor *other = op->src[1] ? op->src[1] : op->src[0];
+    const int64_t up = op->src[1] ? 0 : op->ne[0] - first_of(op);
+    for (int64_t r = first; r < end; r++)
+        for (int64_t i = 0; i < op->ne[0]; i += PIECE) {
+            const int64_t n = op->ne[0] - i < PIECE ? op->ne[0] - i : PIECE;
+            const float *x = (const float *)(const void *)fg_row(op->src[0], r) + first_of(op) + i;
+            const float *u = (const float *)(const void *)fg_row(other, r) + up + i;
+            float *y = (float *)(void *)fg_row(op, r) + i, gate[PIECE] = {0}, e[PIECE] = {0};
+            for (int64_t j = 0; j < n; j++) {
+                gate[j] = x[j] > limit ? limit : x[j];
+                e[j] = -alpha * gate[j];
+            }
+            fovea_exp_f32(n, e, e);
+            for (int64_t j = 0; j < n; j++) {
+                const float within = u[j] > limit ? limit : u[j] < -limit ? -limit : u[j];
+                y[j] = gate[j] / (1.0f + e[j]) * (within + 1.0f);
+            }
+        }
+    return true;
+}
+
 enum ggml_status fg_activation_compute(fg_backend *backend, struct ggml_tensor *op) {
     const named *n = find(op);
     if (op->ne[0] * fg_rows(op) == 0)
         return GGML_STATUS_SUCCESS;
+    if (gates(op) && !strcmp(n->glu, "SWIGLU_OAI"))
+        return fg_for_rows(backend, op, fg_rows(op), 6 * op->ne[0] * (int64_t)sizeof(float), clamped_rows);
     if (n->function) {
         const enum ggml_status status =
             fg_for_rows(backend, op, fg_rows(op), 4 * op->ne[0] * (int64_t)sizeof(float), function_rows);

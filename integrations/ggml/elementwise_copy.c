@@ -1,4 +1,4 @@
-/* CPY, CONT, DUP, GET_ROWS, SET_ROWS (elementwise.h): conversions are fovea_convert()'s, fovea_dequantize()'s and
+/* CPY, CONT, DUP, CONCAT, REPEAT, FILL, GET_ROWS, SET_ROWS (elementwise.h): conversions are fovea_convert()'s, fovea_dequantize()'s and
  * fovea_quantize()'s. */
 #include "elementwise.h"
 
@@ -33,6 +33,10 @@ static void move(int64_t n, int bytes, const char *from, size_t step, char *to, 
             memcpy(to, from, 4);
 }
 
+static const char *at_index(const struct ggml_tensor *t, const int64_t at[4]) {
+    return (const char *)t->data + (size_t)at[1] * t->nb[1] + (size_t)at[2] * t->nb[2] + (size_t)at[3] * t->nb[3];
+}
+
 /* first and end count elements of op. */
 static bool copy_elements(const struct ggml_tensor *op, int64_t first, int64_t end) {
     enum { PIECE = 1024 };
@@ -63,6 +67,80 @@ static bool copy_elements(const struct ggml_tensor *op, int64_t first, int64_t e
 
 enum ggml_status fg_copy_compute(fg_backend *backend, struct ggml_tensor *op) {
     return fg_for_rows(backend, op, op->ne[0] * fg_rows(op), 8, copy_elements);
+}
+
+/* ------------------------------------------------------------------------------------- the same type, without change -- */
+
+static bool is_movable(const struct ggml_tensor *t) { return fg_is_float(t) || fg_is_named(t, "i32"); }
+
+static int bytes_of(const struct ggml_tensor *t) { return (int)fg_ggml.type_size(t->type); }
+
+/* src[1] behind src[0] on the axis that the parameter names. */
+bool fg_concat_serves(const struct ggml_tensor *op) {
+    const struct ggml_tensor *a = op->src[0], *b = op->src[1];
+    return is_movable(op) && a->type == op->type && b->type == op->type && op->op_params[0] >= 0 &&
+           op->op_params[0] < 4;
+}
+
+static bool concat_rows(const struct ggml_tensor *op, int64_t first, int64_t end) {
+    const struct ggml_tensor *a = op->src[0], *b = op->src[1];
+    const int axis = op->op_params[0];
+    for (int64_t r = first; r < end; r++) {
+        int64_t at[4] = {0, r % op->ne[1], r / op->ne[1] % op->ne[2], r / op->ne[1] / op->ne[2]}, i = 0;
+        char *y = fg_row(op, r);
+        if (axis == 0 || at[axis] < a->ne[axis]) {
+            move(a->ne[0], bytes_of(op), at_index(a, at), a->nb[0], y, op->nb[0]);
+            i = a->ne[0];
+        }
+        at[axis] -= axis == 0 ? 0 : a->ne[axis];
+        if (axis == 0 || at[axis] >= 0)
+            move(b->ne[0], bytes_of(op), at_index(b, at), b->nb[0], y + (size_t)i * op->nb[0], op->nb[0]);
+    }
+    return true;
+}
+
+bool fg_repeat_serves(const struct ggml_tensor *op) {
+    const struct ggml_tensor *x = op->src[0];
+    for (int i = 0; i < 4; i++)
+        if (x->ne[i] == 0 || op->ne[i] % x->ne[i] != 0)
+            return false;
+    return is_movable(op) && x->type == op->type;
+}
+
+static bool repeat_rows(const struct ggml_tensor *op, int64_t first, int64_t end) {
+    const struct ggml_tensor *x = op->src[0];
+    for (int64_t r = first; r < end; r++) {
+        const int64_t at[4] = {0, r % op->ne[1] % x->ne[1], r / op->ne[1] % op->ne[2] % x->ne[2],
+                               r / op->ne[1] / op->ne[2] % x->ne[3]};
+        for (int64_t i = 0; i < op->ne[0]; i += x->ne[0])
+            move(x->ne[0], bytes_of(op), at_index(x, at), x->nb[0], fg_row(op, r) + (size_t)i * op->nb[0], op->nb[0]);
+    }
+    return true;
+}
+
+bool fg_fill_serves(const struct ggml_tensor *op) { return fg_is_float(op); }
+
+static bool fill_rows(const struct ggml_tensor *op, int64_t first, int64_t end) {
+    const float value = fg_parameter(op, 0);
+    char element[sizeof value];
+    fovea_convert(1, &value, FOVEA_DTYPE_F32, element, dtype_of(op));
+    for (int64_t r = first; r < end; r++)
+        move(op->ne[0], bytes_of(op), element, 0, fg_row(op, r), op->nb[0]);
+    return true;
+}
+
+static enum ggml_status move_rows(fg_backend *backend, const struct ggml_tensor *op, fg_rows_task *task) {
+    return fg_for_rows(backend, op, fg_rows(op), 2 * op->ne[0] * bytes_of(op), task);
+}
+
+enum ggml_status fg_concat_compute(fg_backend *backend, struct ggml_tensor *op) {
+    return move_rows(backend, op, concat_rows);
+}
+enum ggml_status fg_repeat_compute(fg_backend *backend, struct ggml_tensor *op) {
+    return move_rows(backend, op, repeat_rows);
+}
+enum ggml_status fg_fill_compute(fg_backend *backend, struct ggml_tensor *op) {
+    return move_rows(backend, op, fill_rows);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- rows -- */

@@ -1,4 +1,4 @@
-/* NORM, RMS_NORM, L2_NORM, SOFT_MAX (elementwise.h): fovea_norm_layer(), fovea_norm_rms(), fovea_exp_f32(), and sums in
+/* NORM, RMS_NORM, L2_NORM, SUM_ROWS, SOFT_MAX (elementwise.h): fovea_norm_layer(), fovea_norm_rms(), fovea_exp_f32(), and sums in
  * the order of sum_of(). */
 #include "elementwise.h"
 
@@ -66,6 +66,22 @@ static bool l2_norm_rows(const struct ggml_tensor *op, int64_t first, int64_t en
 
 enum ggml_status fg_l2_norm_compute(fg_backend *backend, struct ggml_tensor *op) {
     return fg_for_rows(backend, op, fg_rows(op), 3 * op->ne[0] * (int64_t)sizeof(float), l2_norm_rows);
+}
+
+bool fg_sum_rows_serves(const struct ggml_tensor *op) {
+    return fg_is_plain(op, FOVEA_DTYPE_F32) && fg_is_plain(op->src[0], FOVEA_DTYPE_F32) && op->ne[0] == 1 &&
+           !memcmp(op->ne + 1, op->src[0]->ne + 1, 3 * sizeof op->ne[0]);
+}
+
+static bool sum_rows(const struct ggml_tensor *op, int64_t first, int64_t end) {
+    for (int64_t r = first; r < end; r++)
+        *(float *)(void *)fg_row(op, r) =
+            sum_of(op->src[0]->ne[0], (const float *)(const void *)fg_row(op->src[0], r), false);
+    return true;
+}
+
+enum ggml_status fg_sum_rows_compute(fg_backend *backend, struct ggml_tensor *op) {
+    return fg_for_rows(backend, op, fg_rows(op), op->src[0]->ne[0] * (int64_t)sizeof(float), sum_rows);
 }
 
 /* ------------------------------------------------------------------------------------------------------- softmax -- */

@@ -79,6 +79,47 @@ static tensor *rope_any_sign(operands o) {
 static tensor *rope_half(operands o) {
     return ggml_cast(o.ctx, rope_of(o, ggml_cast(o.ctx, heads(o), GGML_TYPE_F16), 96, 2, 1, 0), GGML_TYPE_F32);
 }
+static tensor *l2_norm(operands o) { return ggml_l2_norm(o.ctx, ggml_permute(o.ctx, o.a, 0, 2, 1, 3), 1e-6f); }
+static tensor *l2_norm_small(operands o) { return ggml_l2_norm(o.ctx, o.b, 7); }
+static tensor *softplus(operands o) { return ggml_softplus(o.ctx, ggml_scale(o.ctx, o.a, 10)); }
+static tensor *sum_rows(operands o) { return ggml_sum_rows(o.ctx, ggml_permute(o.ctx, o.a, 0, 2, 1, 3)); }
+static tensor *clamp(operands o) { return ggml_clamp(o.ctx, ggml_cont(o.ctx, o.a), -0.5f, 1); }
+static tensor *concat_first(operands o) {
+    return ggml_concat(o.ctx, ggml_transpose(o.ctx, o.a), ggml_transpose(o.ctx, o.b), 0);
+}
+static tensor *concat_third(operands o) {
+    return ggml_concat(o.ctx, o.a, ggml_view_4d(o.ctx, o.b, 96, 50, 2, 3, o.b->nb[1], o.b->nb[2], o.b->nb[3], 0), 2);
+}
+static tensor *concat_16_bits(operands o) {
+    tensor *half = ggml_cast(o.ctx, o.a, GGML_TYPE_F16);
+    return ggml_cast(o.ctx, ggml_concat(o.ctx, half, half, 1), GGML_TYPE_F32);
+}
+static tensor *repeat(operands o) {
+    tensor *x = ggml_view_4d(o.ctx, o.a, 48, 25, 6, 1, o.a->nb[1], o.a->nb[2], o.a->nb[3], 64);
+    return ggml_repeat(o.ctx, x, o.b);
+}
+static tensor *filled(operands o) { return ggml_fill(o.ctx, o.a, -0.3f); }
+static tensor *swiglu_oai(operands o) { return ggml_swiglu_oai(o.ctx, o.a, o.b, 1.702f, 0.7f); }
+/* Numbers of rows of 96, in order. */
+static tensor *gathered(operands o, tensor *x, tensor *numbers) {
+    return ggml_get_rows(o.ctx, ggml_reshape_3d(o.ctx, x, 1, 96, 300), numbers);
+}
+static tensor *router(operands o) { return ggml_view_3d(o.ctx, o.a, 96, 300, 1, o.a->nb[1], o.a->nb[3], 0); }
+static tensor *argsort(operands o) {
+    return gathered(o, router(o), ggml_argsort(o.ctx, router(o), GGML_SORT_ORDER_ASC));
+}
+static tensor *argsort_ties(operands o) {
+    tensor *x = ggml_clamp(o.ctx, ggml_cont(o.ctx, router(o)), -1, 1);
+    return gathered(o, x, ggml_argsort_top_k(o.ctx, x, 9));
+}
+static tensor *top_k(operands o) {
+    tensor *best = gathered(o, router(o), ggml_top_k(o.ctx, router(o), 5));
+    return ggml_sum_rows(o.ctx, ggml_reshape_2d(o.ctx, best, 5, 300));
+}
+static tensor *add_id(operands o) {
+    return ggml_add_id(o.ctx, ggml_view_3d(o.ctx, o.a, 96, 1, 50, o.a->nb[1], o.a->nb[1], 0),
+                       ggml_view_2d(o.ctx, o.b, 96, 300, o.b->nb[1], 0), ggml_reshape_2d(o.ctx, o.row, 1, 50));
+}
 static tensor *get_rows(operands o) {
     return ggml_get_rows(o.ctx, ggml_view_2d(o.ctx, o.a, 96, 300, o.a->nb[1], 0), o.row);
 }
@@ -130,6 +171,21 @@ static const struct {
     {"ROPE of halves, scaled, permuted", rope_halves, 1e-4},
     {"ROPE, YaRN", rope_yarn, 1e-4},
     {"ROPE of float16", rope_half, 1e-3},
+    {"L2_NORM, permuted", l2_norm, 1e-6},
+    {"L2_NORM of short vectors", l2_norm_small, 1e-6},
+    {"SOFTPLUS", softplus, 1e-6},
+    {"SUM_ROWS, permuted", sum_rows, 1e-6},
+    {"CLAMP", clamp, 0},
+    {"CONCAT of transposed rows", concat_first, 0},
+    {"CONCAT, third axis", concat_third, 0},
+    {"CONCAT of float16", concat_16_bits, 0},
+    {"REPEAT", repeat, 0},
+    {"FILL", filled, 0},
+    {"SWIGLU_OAI", swiglu_oai, 1e-6},
+    {"ARGSORT", argsort, 0},
+    {"ARGSORT, ties", argsort_ties, 0},
+    {"TOP_K", top_k, 1e-6},
+    {"ADD_ID", add_id, 0},
     {"GET_ROWS", get_rows, 0},
     {"SET_ROWS", set_rows, 0},
     {"SET_ROWS of q8_0", set_rows_q8, 1e-4},
@@ -165,7 +221,7 @@ static int64_t compute(int i, ggml_backend_t backend, bool negative, float *to) 
 }
 
 static void test_case(int i, ggml_backend_t cpu, ggml_backend_t *fovea, bool negative) {
-    enum { MOST = 96 * 50 * 6 * 3 };
+    enum { MOST = 2 * 96 * 50 * 6 * 3 };
     float *theirs = malloc(MOST * sizeof *theirs), *ours = malloc(MOST * sizeof *ours),
           *other = malloc(MOST * sizeof *other);
     double *reference = malloc(MOST * sizeof *reference);
