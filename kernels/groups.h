@@ -157,7 +157,7 @@ static inline int fv_group_zero(fv_format format, fv_group_extra extra) {
                                      : 0;
 }
 
-/* expand: integers of i4g, i4tg, i5g or i6g, w - zero, as words of i8g with ldy words to the next row: all steps and columns
+/* expand: integers of 4 to 6 bits, w - zero, as words of i8g with ldy words to the next row: all steps and columns
  * of b, in one panel, columns a multiple of FV_LANES. What is behind the last step is not defined. */
 typedef void fv_expand_i4_fn(const fv_operand *b, uint32_t *y, int64_t ldy);
 typedef fv_expand_i4_fn fv_expand_i5_fn, fv_expand_i6_fn;

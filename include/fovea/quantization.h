@@ -4,7 +4,8 @@
  *
  *   FOVEA_DTYPE_Q8_0, _Q4_0, _Q4_1, _Q5_0, _Q5_1, _MXFP4, _IQ4_NL, _Q4_K, _Q5_K, _Q6_K   rows of blocks, as GGUF files
  *            have them: [out][in / block]. in is a multiple of the block, in_stride is 1, out_stride a multiple of the
- *            block; quantization is NULL.
+ *            block; quantization is NULL. MXFP4 may have one, as safetensors of gpt-oss: then data are the codes alone,
+ *            two that follow each other in a byte, the first in its low half; group_scales are the bytes e.
  *   FOVEA_DTYPE_I8, _U8, _U4   integers, with a fovea_quantization that says where their scales are.
  *   FOVEA_DTYPE_F8_E4M3        floats of 8 bits, likewise; their only arithmetic is EXACT.
  *

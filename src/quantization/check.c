@@ -133,6 +133,18 @@ static fovea_status check_quantization(const fovea_matrix *m, const fovea_quanti
     return status == FOVEA_OK ? check_group_of(m, q, name) : status;
 }
 
+/* MXFP4 whose scales are separate. */
+static fovea_status check_powers(const fovea_matrix *m, const fovea_quantization *q, const char *name) {
+    if (!q->group_scales)
+        return fv_fail(FOVEA_ERROR_NULL, "%s: the scales of its quantization are NULL", name);
+    if (q->scales || q->zeros || q->group_of || q->packing != FOVEA_PACKING_PLAIN || q->out_group_size > 1 ||
+        (q->group_size != 0 && q->group_size != 32))
+        return fv_fail(
+            FOVEA_ERROR_ARGUMENT,
+            "%s: the quantization of FOVEA_DTYPE_MXFP4 has group_scales, their strides and groups of 32 alone", name);
+    return check_groups(m, q, name);
+}
+
 static bool finite(fv_scale_words words, const void *at) {
     if (words == FV_SCALES_e8m0) /* NaN is one of its values */
         return true;
@@ -177,16 +189,19 @@ fovea_status fv_quantized_check(const fovea_matrix *m, const char *name) {
     const char *dtype = fv_enum_name(FV_ENUM_dtype, (int)m->dtype);
     fovea_quantization q;
     fovea_quantization_init(&q);
-    const bool scaled = fv_dtype_scaled(m->dtype);
-    if (!scaled && m->quantization)
+    const bool powers = m->dtype == FOVEA_DTYPE_MXFP4 && m->quantization, scaled = fv_dtype_scaled(m->dtype);
+    if (!scaled && m->quantization && !powers)
         return fv_fail(FOVEA_ERROR_DTYPE, "%s has a quantization, but its dtype is %s", name, dtype);
     if (scaled && !m->quantization)
         return fv_fail(FOVEA_ERROR_NULL, "%s is %s, but has no quantization: its scales are needed", name, dtype);
-    fovea_status status = scaled ? fv_struct_read(FV_STRUCT(fovea_quantization), m->quantization, &q) : FOVEA_OK;
+    fovea_status status =
+        scaled || powers ? fv_struct_read(FV_STRUCT(fovea_quantization), m->quantization, &q) : FOVEA_OK;
     if (status == FOVEA_OK && q.packing == FOVEA_PACKING_PLAIN)
         status = check_strides(m, name);
     if (status == FOVEA_OK && scaled)
         status = check_quantization(m, &q, name);
+    if (status == FOVEA_OK && powers)
+        status = check_powers(m, &q, name);
     if (status != FOVEA_OK || !fv_dtype_quantized(m->dtype))
         return status;
     const fv_reader r = fv_read_begin(m, NULL);

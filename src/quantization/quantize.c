@@ -278,12 +278,11 @@ fovea_status fovea_quantize(const fovea_context *ctx, const fovea_matrix *from, 
 
 /* Bytes from the first integer or block of a checked matrix to the last. */
 static int64_t bytes_of(const fovea_matrix *m) {
-    if (fv_dtype_block_of(m->dtype).elements > 1)
-        return fv_dtype_bytes(m->dtype, (m->out - 1) * m->out_stride + m->in);
     const fv_reader r = fv_read_begin(m, NULL);
+    if (r.block)
+        return fv_dtype_bytes(m->dtype, (m->out - 1) * m->out_stride + m->in);
     const int64_t last = (m->in - 1) * r.matrix.in_stride + (m->out - 1) * r.matrix.out_stride;
-    const bool half = m->dtype == FOVEA_DTYPE_U4; /* the last byte has two */
-    return fv_dtype_bytes(m->dtype, r.quantization.packing == FOVEA_PACKING_PLAIN ? last + 1 + half : m->in * m->out);
+    return fv_ceil_div((r.quantization.packing == FOVEA_PACKING_PLAIN ? last + 1 : m->in * m->out) * r.bits, 8);
 }
 
 typedef struct dequantizing {

@@ -207,7 +207,7 @@ static void begin_integers(fv_reader *r) {
     const fovea_matrix *m = &r->matrix;
     const fovea_quantization *q = &r->quantization;
     r->bits = fv_dtype_bits(m->dtype);
-    r->group_size = q->group_size ? q->group_size : m->in;
+    r->group_size = q->group_size ? q->group_size : r->q.scales == FV_SCALES_e8m0 ? r->q.group : m->in;
     const int64_t groups = m->in / r->group_size;
     r->scale_group_stride = q->scale_group_stride;
     r->scale_out_stride = q->scale_out_stride;
@@ -245,7 +245,7 @@ fv_reader fv_read_begin(const fovea_matrix *matrix, const int32_t *order) {
     r.q = fv_quantized_of(matrix);
     r.q.order = order;
     r.row_bytes = fv_dtype_bytes(matrix->dtype, r.matrix.out_stride);
-    r.block = fv_block_layout_of(matrix->dtype);
+    r.block = matrix->quantization ? NULL : fv_block_layout_of(matrix->dtype); /* MXFP4 has both ways */
     const fv_dtype_block block = fv_dtype_block_of(matrix->dtype);
     r.block_bytes = block.bytes;
     r.block_shift = block.elements == FV_SUPER ? 8 : 5;

@@ -53,6 +53,58 @@ static void check_mxfp4(const fovea_context *ctx) {
     }
 }
 
+static fovea_linear *make(const fovea_context *ctx, const fovea_matrix *w, fovea_arithmetic arithmetic) {
+    fovea_linear_desc d;
+    fovea_linear *map = NULL;
+    fovea_linear_desc_init(&d);
+    d.in_features = w->in;
+    d.part.weight = *w;
+    d.arithmetic = arithmetic;
+    test_check(fovea_linear_create(ctx, &d, &map) == FOVEA_OK, "%s", fovea_error_detail());
+    return map;
+}
+
+/* Codes and scales apart, as safetensors have them: the same numbers, and the same packed blocks. */
+static void check_apart(const fovea_context *ctx, rng *r) {
+    enum { IN = 96, OUT = 21, BLOCKS = IN / 32 * OUT, BLOCK = 17 };
+    uint8_t blocks[BLOCKS * BLOCK], codes[BLOCKS * 16], scales[BLOCKS], back[BLOCKS * BLOCK];
+    float want[IN * OUT], got[IN * OUT];
+    for (int b = 0; b < BLOCKS; b++) {
+        uint8_t code[32];
+        for (int i = 0; i < 32; i++)
+            code[i] = (uint8_t)rng_below(r, 16);
+        blocks[b * BLOCK] = scales[b] = (uint8_t)rng_below(r, 256);
+        for (int i = 0; i < 16; i++) {
+            blocks[b * BLOCK + 1 + i] = (uint8_t)(code[i] | code[i + 16] << 4);
+            codes[b * 16 + i] = (uint8_t)(code[2 * i] | code[2 * i + 1] << 4);
+        }
+    }
+    fovea_quantization q;
+    fovea_quantization_init(&q);
+    q.group_scales = scales;
+    fovea_matrix m = fovea_matrix_out_in(codes, FOVEA_DTYPE_MXFP4, OUT, IN);
+    const fovea_matrix stored = fovea_matrix_out_in(blocks, FOVEA_DTYPE_MXFP4, OUT, IN);
+    m.quantization = &q;
+    test_check(fovea_dequantize(ctx, &stored, want) == FOVEA_OK && fovea_dequantize(ctx, &m, got) == FOVEA_OK, "%s",
+               fovea_error_detail());
+    test_same(got, want, IN * OUT, "codes apart from scales");
+    fovea_linear *map = make(ctx, &m, FOVEA_ARITHMETIC_DEFAULT);
+    test_check(fovea_linear_unpack(map, 0, back, NULL, NULL) == FOVEA_OK && !memcmp(back, blocks, sizeof back),
+               "other blocks come back");
+    fovea_linear_destroy(map);
+    fovea_linear_desc d;
+    fovea_linear_desc_init(&d);
+    d.in_features = IN;
+    for (int i = 0; i < 3; i++) {
+        fovea_quantization_init(&q);
+        q.group_scales = i == 0 ? NULL : scales;
+        q.zeros = i == 1 ? scales : NULL;
+        q.group_size = i == 2 ? 16 : 0;
+        d.part.weight = m;
+        test_check(fovea_linear_create(ctx, &d, &map) == (i ? FOVEA_ERROR_ARGUMENT : FOVEA_ERROR_NULL), "taken: %d", i);
+    }
+}
+
 static void check_f8(const fovea_context *ctx) {
     uint8_t codes[256];
     float got[256];
@@ -78,17 +130,6 @@ static void check_f8(const fovea_context *ctx) {
 typedef struct f8_case {
     int64_t in, out, group, outs; /* 0: a scale for each row */
 } f8_case;
-
-static fovea_linear *make(const fovea_context *ctx, const fovea_matrix *w, fovea_arithmetic arithmetic) {
-    fovea_linear_desc d;
-    fovea_linear *map = NULL;
-    fovea_linear_desc_init(&d);
-    d.in_features = w->in;
-    d.part.weight = *w;
-    d.arithmetic = arithmetic;
-    test_check(fovea_linear_create(ctx, &d, &map) == FOVEA_OK, "%s", fovea_error_detail());
-    return map;
-}
 
 static void run(const fovea_context *ctx, const fovea_linear *map, int64_t rows, int64_t in, int64_t out, float *x,
                 float *y) {
@@ -202,6 +243,7 @@ int main(int argc, char **argv) {
     rng r = rng_stream(test_seed(), "linear_floats8");
     fovea_context *ctx = test_context_untuned();
     check_mxfp4(ctx);
+    check_apart(ctx, &r);
     check_f8(ctx);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         check_map(ctx, &cases[i], &r);
