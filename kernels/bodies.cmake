@@ -53,12 +53,10 @@ set(bodies
     "multiply     i8_i8g              avx512+amx_int8 simd     amx/multiply_groups_row.h FV_PLANES=1"
     "multiply     i16_i8g             *       integers body/multiply_groups.h"
     "multiply     i8_i8g              *       integers body/multiply_groups.h   FV_BYTES"
-    "multiply_few i*_i4tg             avx512  groups   avx512/multiply_groups_few.h
-        FV_GROUPS=\"avx512/groups/i4g.h\" FV_TABLE"
-    "multiply_few i*_i4tg             *       groups   body/multiply_groups_few.h FV_GROUPS=\"body/groups/i4g.h\" FV_TABLE"
-    "multiply_few i*_i*g              avx512  groups   avx512/multiply_groups_few.h
-        FV_GROUPS=\"avx512/groups/@type@.h\""
-    "multiply_few i*_i*g              *       groups   body/multiply_groups_few.h FV_GROUPS=\"body/groups/@type@.h\""
+    "multiply_few i*_i4tg             *       groups   body/multiply_groups_few.h
+        FV_GROUPS=\"@tier@/groups/i4g.h\" FV_TABLE"
+    "multiply_few i*_i*g              *       groups   body/multiply_groups_few.h
+        FV_GROUPS=\"@tier@/groups/@type@.h\""
 
     # Products of floats and words on the portable tier.
     "multiply_few f32_*_rows|f32_bf16x2 scalar  half     scalar/multiply_keys.h FV_WORDS=\"body/to_float/@element@.h\""

@@ -20,7 +20,7 @@ static void groups_place(fv_groups_block *p, const fv_operand *b, int64_t t) {
 
 void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
                        const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
-    const bool gaps = b->scales == NULL, once = gaps && a->count == 1 && with->columns[0] == b->columns;
+    const bool gaps = b->scales == NULL, once = gaps && a->count == 1 && with->columns[0] == b->width && b->first == 0;
     const int64_t group = b->group.steps, m = a->count, chunk = gaps ? group * b->group.chunk : group,
                   together = once               ? b->steps
                              : chunk < TOGETHER ? TOGETHER / chunk * chunk
@@ -30,9 +30,10 @@ void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_ope
     const fv_group_extra extra = (fv_group_extra)b->group.extra;
     assert(m >= 1 && b->steps >= 1 && b->columns >= 1 && b->columns % FV_LANES == 0);
     assert(b->columns % with->columns[0] == 0 && b->columns % with->columns[1] == 0);
-    assert(b->first % FV_LANES == 0 && b->first + b->columns <= b->width);
+    assert(b->first % FV_LANES == 0 && (once || b->first + b->columns <= b->width));
     assert(group >= 1 && group <= FV_I8_CHANNELS && (group % 16 == 0 || b->steps <= group));
-    assert(!gaps || (with->takes_gaps && b->group.gap > 0));
+    assert(!gaps || b->group.gap > 0);
+    assert((b->format != FV_FORMAT_i6g && b->format != FV_FORMAT_i4tg) || extra == FV_GROUP_plain);
     assert(!epilogue || (!epilogue->a && !epilogue->b && !epilogue->row_max));
     fv_groups_block p = {.columns = b->columns,
                          .ldb = b->row,
@@ -42,7 +43,7 @@ void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_ope
                          .layout = gaps ? (int)layout : FV_SCALES_COUNT,
                          .chunk = chunk,
                          .gap = b->group.gap,
-                         .once = once,
+                         .panel = once ? b->panel : 0,
                          .super = fv_scales_super_bytes(layout) * b->width,
                          .groups = groups,
                          .other = extra == FV_GROUP_zero ? groups - b->width : groups / 2,

@@ -19,7 +19,9 @@ typedef struct fv_groups_block {
      * to the scales of its first group, from those of a group to its zeros or minimums, and to the next group. */
     int layout;
     int64_t chunk, gap, super, other, groups;
-    int once; /* what is read is one stream: hardware fetches most of it */
+    /* Words to the next panel, where all columns of one are multiplied at once: what is read is one stream, which
+     * hardware fetches most of. Else 0. */
+    int64_t panel;
     fv_group_extra extra;
     int zero;            /* of all groups, as the tier multiplies integers */
     const int8_t *table; /* of i4tg */
@@ -34,7 +36,6 @@ typedef struct fv_groups_block {
 /* Functions for 1 and for 4 rows: two rows take almost twice as long as one. */
 typedef struct fv_groups_few {
     int bias;       /* of integers of 8 bits, as the tier multiplies them */
-    int takes_gaps; /* scales may be in gaps */
     int columns[2]; /* at once, of which there is a multiple */
     void (*product[2])(const fv_groups_block *p);
 } fv_groups_few;

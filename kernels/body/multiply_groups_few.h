@@ -1,26 +1,77 @@
 /* Products of few rows with integers in groups (groups.h has the formulas, body/groups_few.h how rows go through B).
- * FV_GROUPS: body/groups/<format>.h, which makes bytes of the words of 16 steps.
+ * FV_GROUPS: <tier>/groups/<format>.h, whose few_step multiplies 16 steps.
  *
- * Registers hold the chains of a few vectors of columns through all groups of a block, and of a group its sums. What is
- * fetched runs ahead in the order of memory, whatever the order of columns.
+ * Registers hold the chains of a few vectors of columns through all groups of a block, and of a group its sums. Words
+ * are loaded once, in the order of memory: where loads go back and forth, hardware fetches nothing ahead.
  * Bound: memory, with few rows; else the products. Operations for each vector of a group of 32 steps of i4g and R rows,
  * with VPDPBUSD: 12 for its words, and for each row 16 products and 5 at the end, more with zeros or minimums. */
 #include "body/groups_few.h"
+#include "body/prefetch_ahead.h"
 
 #include FV_GROUPS
 
-enum { ROWS = STEPS * BITS / 32 }; /* of words, which hold STEPS */
+enum {
+    ROWS = STEPS * BITS / 32, /* of words, which hold STEPS */
+    AHEAD = 2048              /* floats: what is read is fetched so far before */
+};
 
 /* Vectors of columns at once. */
 #define FEW_VECTORS(rows) ((rows) == 1 ? V_OF_1 : V_OF_4)
 
+/* Reads lines of scales into the first-level cache in the order of memory, in which memory is read fastest: what needs
+ * them later would find them missing behind what is read by then. Of a stream the next ones; else, as what is fetched
+ * are words alone, those of the next chunk. */
+FEW_INLINE void few_fetch(const fv_groups_block *p, const char *at) {
+    const uintptr_t from = (uintptr_t)at + (p->panel > 0 ? 0 : (uintptr_t)(p->gap * 4 + p->chunk * BITS / 8 * p->ldb));
+    for (int64_t i = 0; i < p->gap * 4; i += LINE_BYTES)
+        __builtin_prefetch((const char *)from + i, 0, 3);
+}
+
+/* Do groups of the format have super-blocks, or (PLAIN) scales of their own? Only these and SUPER8 have zeros or
+ * minimums. */
+enum { SUPER8 = (BITS == 4 || BITS == 5) && !TABLE, SUPER16 = BITS == 6, PLAIN = !SUPER16 && !TABLE };
+
+/* Scales of bfloat16, and zeros: rare, so they take little text. */
+FEW_INLINE void few_rare(const fv_groups_block *p, const char *at, int64_t j, const int zeros, const int nv, vf to[]) {
+#pragma GCC unroll 1
+    for (int64_t v = j; v < j + nv * FV_W; v += FV_W)
+        *to++ = !zeros                         ? v_load_bf16((const uint16_t *)(const void *)at + v)
+                : p->layout == FV_SCALES_COUNT ? v_load((const float *)(const void *)at + v)
+                                               : v_load_i8((const int8_t *)at + v);
+}
+
+/* A group's scales, or minimums, of columns from j on, where they lie; d: those of the super-block. */
+FEW_INLINE void few_scales(const fv_groups_block *p, const char *at, int64_t j, const vf *d, const int nv,
+                           const int minimum, vf *to) {
+#define FEW_EACH(value) _Pragma("GCC unroll 4") for (int v = 0; v < nv; v++) to[v] = value
+#define FEW_AT(type) ((const type *)(const void *)at + j + v * FV_W)
+    if (SUPER8 && p->layout == FV_SCALES_super8) {
+        FEW_EACH(v_mul(d[v], v_load_u8(FEW_AT(uint8_t))));
+    } else if (SUPER16 && p->layout == FV_SCALES_super16) {
+        FEW_EACH(v_mul(d[v], v_load_i8(FEW_AT(int8_t))));
+    } else if (PLAIN && !minimum && (p->layout == FV_SCALES_bf16 || p->layout == FV_SCALES_bf16_zero)) {
+        vf rare[MOST_VECTORS];
+        few_rare(p, at, j, 0, nv, rare);
+        FEW_EACH(rare[v]);
+    } else if (TABLE && p->layout == FV_SCALES_e8m0) {
+        FEW_EACH(v_load_e8m0(FEW_AT(uint8_t)));
+    } else if (SUPER16 || p->layout == FV_SCALES_COUNT || p->layout == FV_SCALES_f32 ||
+               p->layout == FV_SCALES_f32_zero) {
+        FEW_EACH(v_load(FEW_AT(float)));
+    } else {
+        FEW_EACH(v_load_f16(FEW_AT(uint16_t)));
+    }
+}
+
 /* Sums of a group start from the part that zeros subtract, times the sums of its X. */
-FEW_INLINE void few_begin(const fv_groups_block *p, const char *x, int64_t lda, const float *zeros, const int rows,
-                          const int nv, v_dots dots[][MOST_VECTORS]) {
-    if (p->extra == FV_GROUP_zero) {
+FEW_INLINE void few_begin(const fv_groups_block *p, const char *x, int64_t lda, const char *zeros, int64_t j,
+                          const int rows, const int nv, v_dots dots[][MOST_VECTORS]) {
+    if (PLAIN && p->extra == FV_GROUP_zero) {
+        vf rare[MOST_VECTORS];
+        few_rare(p, zeros, j, 1, nv, rare);
 #pragma GCC unroll 4
         for (int v = 0; v < nv; v++) {
-            const v_total zero = v_total_of(v_sub(v_set1(-(float)p->zero), v_load(zeros + v * FV_W)));
+            const v_total zero = v_total_of(v_sub(v_set1(-(float)p->zero), rare[v]));
 #pragma GCC unroll 4
             for (int i = 0; i < rows; i++)
                 dots[i][v] = v_dots_from(v_total_times(zero, v_total_at(&few_row(x, lda, i)->sum)));
@@ -39,25 +90,42 @@ FEW_INLINE void few_begin(const fv_groups_block *p, const char *x, int64_t lda, 
 }
 
 /* At its end they become floats, which the chains take. */
-FEW_INLINE void few_end(const fv_groups_block *p, const char *x, int64_t lda, const float *scales, const int rows,
-                        const int nv, v_dots dots[][MOST_VECTORS], vf chains[][MOST_VECTORS]) {
+FEW_INLINE void few_end(const fv_groups_block *p, const char *x, int64_t lda, const char *at, const char *other,
+                        int64_t j, vf d[2][MOST_VECTORS], const int rows, const int nv, v_dots dots[][MOST_VECTORS],
+                        vf chains[][MOST_VECTORS]) {
+    vf scales[MOST_VECTORS];
+    few_scales(p, at, j, d[0], nv, 0, scales);
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++) {
         const vf scale = v_set1(few_row(x, lda, i)->scale);
 #pragma GCC unroll 4
         for (int v = 0; v < nv; v++)
-            chains[i][v] =
-                v_fma(v_total_float(v_dots_total(dots[i][v])), v_mul(v_load(scales + v * FV_W), scale), chains[i][v]);
+            chains[i][v] = v_fma(v_total_float(v_dots_total(dots[i][v])), v_mul(scales[v], scale), chains[i][v]);
     }
-    if (p->extra == FV_GROUP_minimum)
+    if (!PLAIN || p->extra != FV_GROUP_minimum)
+        return;
+    few_scales(p, other, j, d[1], nv, 1, scales);
 #pragma GCC unroll 4
-        for (int i = 0; i < rows; i++) {
-            const fv_group_row *row = few_row(x, lda, i);
-            const vf scale = v_set1(row->scale), sum = v_total_float(v_total_at(&row->sum));
+    for (int i = 0; i < rows; i++) {
+        const fv_group_row *row = few_row(x, lda, i);
+        const vf scale = v_set1(row->scale), sum = v_total_float(v_total_at(&row->sum));
 #pragma GCC unroll 4
-            for (int v = 0; v < nv; v++)
-                chains[i][v] = v_fma(sum, v_mul(v_load(scales + p->width + v * FV_W), scale), chains[i][v]);
-        }
+        for (int v = 0; v < nv; v++)
+            chains[i][v] = v_fma(sum, v_mul(scales[v], scale), chains[i][v]);
+    }
+}
+
+/* The scales of a super-block, the second, of minimums, with the other sign. */
+FEW_INLINE void few_super(const fv_groups_block *p, const char *at, int64_t j, const int nv, vf d[2][MOST_VECTORS]) {
+    if (p->super == 0)
+        return;
+#pragma GCC unroll 1
+    for (int v = 0; v < nv && (SUPER8 || SUPER16); v++) {
+        const uint16_t *half = (const uint16_t *)(const void *)at + j + v * FV_W;
+        d[0][v] = v_load_f16(half);
+        if (SUPER8)
+            d[1][v] = v_mul(v_load_f16(half + p->width), v_set1(-1.0f));
+    }
 }
 
 FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
@@ -67,52 +135,65 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
     int64_t lda = p->lda * (int64_t)sizeof *p->a; /* bytes */
     uintptr_t fetch = p->fetch;
     const uintptr_t advance = (uintptr_t)(ROWS * nv * FV_W * 4 / p->share);
-    for (int64_t j = 0; j < p->columns; j += nv * FV_W) {
-        const uint32_t *b = p->words + j;
-        const float *scales = (const float *)p->scales + j;
-        const char *x = (const char *)p->a;
-        vf chains[MOST_ROWS][MOST_VECTORS];
+    int64_t skipped = 0; /* words of panels */
+    for (int64_t done = 0; done < p->columns; done += nv * FV_W, skipped += p->panel) {
+        const int64_t j = p->panel > 0 ? 0 : done;
+        const uint32_t *b = p->words + skipped + j;
+        const char *at = (const char *)p->scales + skipped * (int64_t)sizeof *b, *x = (const char *)p->a;
+        vf chains[MOST_ROWS][MOST_VECTORS], d[2][MOST_VECTORS] = {{v_set1(0.0f)}};
         int half = STEPS == 16 ? 0 : (int)p->half;
 #pragma GCC unroll 4
         for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
             for (int v = 0; v < nv; v++)
-                chains[i][v] = p->start ? v_load(p->start + i * p->ldstart + j + v * FV_W) : v_set1(0.0f);
-        for (int64_t left = p->steps; left > 0; left -= p->group, scales += p->next) {
+                chains[i][v] = p->start ? v_load(p->start + i * p->ldstart + done + v * FV_W) : v_set1(0.0f);
+        const int gaps = p->layout < FV_SCALES_COUNT;
+        const int64_t groups = gaps ? p->groups : p->next * (int64_t)sizeof(float),
+                      other = gaps ? p->other : p->width * (int64_t)sizeof(float);
+        int64_t in_chunk = 0; /* steps that are left in it */
+        for (int64_t left = p->steps; left > 0; left -= p->group, in_chunk -= p->group, at += groups) {
+            if (gaps && in_chunk <= 0) {
+                if (left < p->steps) { /* what follows is the gap of the next */
+                    at = (const char *)(b - j - p->first);
+                    b += p->gap;
+                }
+                in_chunk = p->chunk;
+                if (j == 0)
+                    few_fetch(p, at);
+                few_super(p, at, j + p->first, nv, d);
+                at += p->super;
+            }
             const char *const group = x;
             x += FV_GROUP_HEAD * sizeof *p->a;
             v_dots dots[MOST_ROWS][MOST_VECTORS];
-            few_begin(p, group, lda, scales + p->width, rows, nv, dots);
+            few_begin(p, group, lda, at + other, j + p->first, rows, nv, dots);
             for (int64_t steps = left < p->group ? left : p->group; steps > 0;
                  steps -= 16, x += FV_GROUP_WORDS * sizeof *p->a) {
-                v_words w[MOST_VECTORS][4];
-                if (half == 0) {
-#pragma GCC unroll 16
-                    for (int i = 0; i < (ROWS * nv * FV_W * 4 + LINE_BYTES - 1) / LINE_BYTES; i++)
-                        __builtin_prefetch((const char *)fetch + i * LINE_BYTES, 0, 2);
+                if (p->panel > 0) {
+                    __builtin_prefetch(fv_ahead((const float *)b, AHEAD), 0, 2);
+                } else if (half == 0) {
+                    if (BITS == 4) /* keys of int4, too */
+#pragma GCC unroll 8
+                        for (int i = 0; i < ROWS * nv * FV_W * 4; i += LINE_BYTES)
+                            __builtin_prefetch((const char *)fetch + i, 0, 2);
+                    else if (nv < 4)
+#pragma GCC unroll 1
+                        for (int i = 0; i < ROWS * nv * FV_W * 4; i += LINE_BYTES)
+                            __builtin_prefetch((const char *)fetch + i, 0, 2);
                     fetch += advance;
                 }
-#pragma GCC unroll 4
-                for (int v = 0; v < nv; v++) {
-                    group_words(b + v * FV_W, ldb, half, w[v]);
-#pragma GCC unroll 4
-                    for (int i = 0; i < 4 && TABLE; i++)
-                        w[v][i] = v_words_lookup(table, w[v][i]);
-                }
-#pragma GCC unroll 4
-                for (int i = 0; i < rows; i++)
-                    v_dots_add(dots[i], w, (const uint32_t *)(const void *)(x + i * lda), TABLE ? 8 : BITS, nv);
+                few_step(dots, b, ldb, half, table, x, lda, rows, nv);
                 half = STEPS == 16 ? 0 : !half;
                 b += half ? 0 : ROWS * ldb;
                 few_opaque(&b, &x, &fetch, &lda);
             }
-            few_end(p, group, lda, scales, rows, nv, dots, chains);
+            few_end(p, group, lda, at, at + other, j + p->first, d, rows, nv, dots, chains);
         }
 #pragma GCC unroll 4
         for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
             for (int v = 0; v < nv; v++)
-                v_store(p->c + i * p->ldc + j + v * FV_W, chains[i][v]);
+                v_store(p->c + i * p->ldc + done + v * FV_W, chains[i][v]);
     }
 }
 
@@ -121,6 +202,6 @@ static void few_4(const fv_groups_block *p) { few_columns(p, 4); }
 
 void FV_NAME(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
              const fv_prefetch *prefetch) {
-    static const fv_groups_few with = {V_BIAS, 0, {FEW_VECTORS(1) * FV_W, FEW_VECTORS(4) * FV_W}, {few_1, few_4}};
+    static const fv_groups_few with = {V_BIAS, {FEW_VECTORS(1) * FV_W, FEW_VECTORS(4) * FV_W}, {few_1, few_4}};
     fv_groups_few_run(&with, a, b, c, ldc, epilogue, prefetch);
 }

@@ -1,6 +1,6 @@
 /* Products of few rows with integers in groups (groups.h) for AVX2: 8 lanes. The words, of all tiers:
  *
- *   v_words     words of four bytes: v_words_load(p)
+ *   v_words     words of four bytes: v_words_at(p)
  *               v_words_and(a, mask), v_words_right(a, bits)  of 32 bits, left if bits are negative
  *               v_words_or(a, b, mask)  a or (b and mask)
  *               v_words_signed(a)  bytes with sign, as the tier multiplies them: V_BIAS added
@@ -9,8 +9,9 @@
  *               v_total_scaled(p, by)  *p times by            v_total_of(a)  integers as floats
  *               v_total_times(a, b)  their products        v_total_float(a)  rounded
  *   v_dots      W sums of products with a row of X: v_dots_from(total)  begin with these, v_dots_total(a)  are now
- *               v_dots_add(a, w, x, bits, vectors)  adds those of 16 channels to each vector; w have `bits` bits, of 8
- *               they are v_words_signed; x are words of i8x2 (groups.h), or, of 8 bits without VPDPBUSD, of i16
+ *               v_dots_add adds those of w, which have `bits` bits, of 8 they are v_words_signed, with x: words of i8x2
+ *               (groups.h), or, of 8 bits without VPDPBUSD, of i16. Here w are eight steps, the first or second of 16,
+ *               of a vector; planes have what joins a later one
  *   V_OF_1, V_OF_4  vectors of columns at once, of 1 row and of 4: what registers hold
  *
  * With AVX-VNNI, VPDPBUSD multiplies planes, as groups_avx512.h has it. Else VPMADDUBSW does: of words of few bits its
@@ -19,10 +20,13 @@
 #ifndef FV_GROUPS_AVX2_H
 #define FV_GROUPS_AVX2_H
 
-#include "simd/simd_avx2.h"
+#include "simd/half_avx2.h"
+#include "simd/int8_avx2.h"
+
+#define GROUPS_INLINE static inline __attribute__((always_inline))
 
 typedef __m256i v_words;
-static inline v_words v_words_load(const uint32_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
+static inline v_words v_words_at(const uint32_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
 static inline v_words v_words_and(v_words a, uint32_t mask) {
     return _mm256_and_si256(a, _mm256_set1_epi32((int)mask));
 }
@@ -51,10 +55,12 @@ static inline vf v_total_float(v_total a) { return _mm256_cvtepi32_ps(a); }
 
 static inline __m256i groups_broadcast(uint32_t word) { return _mm256_set1_epi32((int)word); }
 
-enum { V_OF_1 = 2, V_OF_4 = 1 };
+typedef struct v_planes { /* sums of 16 bits */
+    __m256i high, low;
+} v_planes;
 
 #ifdef __AVXVNNI__
-enum { V_BIAS = 128 };
+enum { V_BIAS = 128, V_OF_1 = 2, V_OF_4 = 1 };
 
 static inline v_words v_words_signed(v_words a) { return _mm256_xor_si256(a, _mm256_set1_epi8(-128)); }
 
@@ -63,17 +69,17 @@ typedef struct v_dots {
 } v_dots;
 static inline v_dots v_dots_from(v_total a) { return (v_dots){_mm256_setzero_si256(), a}; }
 static inline v_total v_dots_total(v_dots a) { return _mm256_add_epi32(_mm256_slli_epi32(a.high, 7), a.low); }
-static inline v_dots groups_add(v_dots a, const v_words w[4], const uint32_t *x, const int bits) {
-    (void)bits;
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        a.high = _mm256_dpbusd_avx_epi32(a.high, w[i], groups_broadcast(x[i]));
-        a.low = _mm256_dpbusd_avx_epi32(a.low, w[i], groups_broadcast(x[4 + i]));
+GROUPS_INLINE void v_dots_add(v_dots *sums, v_planes *planes, const v_words w[2], const uint32_t *x, const int eight,
+                              const int bits) {
+    (void)planes, (void)bits;
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) {
+        sums->high = _mm256_dpbusd_avx_epi32(sums->high, w[i], groups_broadcast(x[2 * eight + i]));
+        sums->low = _mm256_dpbusd_avx_epi32(sums->low, w[i], groups_broadcast(x[4 + 2 * eight + i]));
     }
-    return a;
 }
 #else
-enum { V_BIAS = 0 };
+enum { V_BIAS = 0, V_OF_1 = 4, V_OF_4 = 1 };
 
 static inline v_words v_words_signed(v_words a) { return a; }
 
@@ -82,41 +88,33 @@ static inline v_dots v_dots_from(v_total a) { return a; }
 static inline v_total v_dots_total(v_dots a) { return a; }
 
 static inline __m256i groups_pairs(v_words w, uint32_t x) { return _mm256_maddubs_epi16(w, groups_broadcast(x)); }
-/* Sums of words of a plane, times factor: 2 * 127 * 31 * 4 and 2 * 127 * 63 * 2 are the largest of 16 bits. */
-static inline __m256i groups_widened(__m256i pairs, int factor) {
-    return _mm256_madd_epi16(pairs, _mm256_set1_epi16((short)factor));
-}
-static inline v_dots groups_add(v_dots a, const v_words w[4], const uint32_t *x, const int bits) {
+/* 2 * 127 * 31 * 4 and 2 * 127 * 63 * 2 are the largest sums of 16 bits. */
+GROUPS_INLINE void v_dots_add(v_dots *sums, v_planes *planes, const v_words w[2], const uint32_t *x, const int eight,
+                              const int bits) {
     if (bits == 8) {
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) {
-            const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(w[i], 8), 8), odd = _mm256_srai_epi16(w[i], 8);
-            a = _mm256_add_epi32(a, _mm256_madd_epi16(even, groups_broadcast(x[2 * i])));
-            a = _mm256_add_epi32(a, _mm256_madd_epi16(odd, groups_broadcast(x[2 * i + 1])));
-        }
-        return a;
-    }
-    __m256i high[2], low[2];
 #pragma GCC unroll 2
-    for (int i = 0; i < 2; i++) {
-        high[i] = _mm256_add_epi16(groups_pairs(w[2 * i], x[2 * i]), groups_pairs(w[2 * i + 1], x[2 * i + 1]));
-        low[i] = _mm256_add_epi16(groups_pairs(w[2 * i], x[4 + 2 * i]), groups_pairs(w[2 * i + 1], x[5 + 2 * i]));
+        for (int i = 0; i < 2; i++) {
+            const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(w[i], 8), 8), odd = _mm256_srai_epi16(w[i], 8);
+            const uint32_t *at = x + 4 * eight + 2 * i;
+            *sums = _mm256_add_epi32(*sums, _mm256_madd_epi16(even, groups_broadcast(at[0])));
+            *sums = _mm256_add_epi32(*sums, _mm256_madd_epi16(odd, groups_broadcast(at[1])));
+        }
+        return;
     }
-    if (bits < 6) {
-        a = _mm256_add_epi32(a, groups_widened(_mm256_add_epi16(low[0], low[1]), 1));
-        return _mm256_add_epi32(a, groups_widened(_mm256_add_epi16(high[0], high[1]), 128));
+    __m256i high = groups_pairs(w[0], x[2 * eight]), low = groups_pairs(w[0], x[4 + 2 * eight]);
+    if (eight && bits < 6) {
+        high = _mm256_add_epi16(planes->high, high);
+        low = _mm256_add_epi16(planes->low, low);
     }
-    a = _mm256_add_epi32(a, groups_widened(low[0], 1));
-    a = _mm256_add_epi32(a, groups_widened(low[1], 1));
-    a = _mm256_add_epi32(a, groups_widened(high[0], 128));
-    return _mm256_add_epi32(a, groups_widened(high[1], 128));
+    high = _mm256_add_epi16(high, groups_pairs(w[1], x[2 * eight + 1]));
+    low = _mm256_add_epi16(low, groups_pairs(w[1], x[4 + 2 * eight + 1]));
+    __asm__ volatile("" : "+x"(high), "+x"(low)); /* gcc would add products later, and spill them */
+    *planes = (v_planes){high, low};
+    if (eight || bits == 6) {
+        *sums = _mm256_add_epi32(*sums, _mm256_madd_epi16(low, _mm256_set1_epi16(1)));
+        *sums = _mm256_add_epi32(*sums, _mm256_madd_epi16(high, _mm256_set1_epi16(128)));
+    }
 }
 #endif
-
-static inline void v_dots_add(v_dots *sums, v_words (*w)[4], const uint32_t *x, const int bits, const int vectors) {
-#pragma GCC unroll 4
-    for (int v = 0; v < vectors; v++)
-        sums[v] = groups_add(sums[v], w[v], x, bits);
-}
 
 #endif

@@ -88,14 +88,17 @@ void fv_linear_run_item(const execution *e, int64_t item, int64_t next, fv_linea
         next < e->items && next / e->groups != item / e->groups ? rows_of(e, next) : none;
     b->all_paired = false;
     read_rows(e, first, end, b);
-    for (int64_t panel = begin; panel <= last; panel++)
+    const int64_t together = fv_linear_panels(e);
+    for (int64_t panel = begin, panels; panel <= last; panel += panels) {
+        panels = fv_min(together, last + 1 - panel);
         for (int64_t row = first, skip; row < end;) {
             fv_row_run run = run_at(e, row, end, &skip);
             run.first = row - first;
             if (run.count > 0)
-                fv_linear_run_panel(e, &run, panel, panel == last ? &next_rows : &none, b);
+                fv_linear_run_panels(e, &run, panel, panels, panel + panels > last ? &next_rows : &none, b);
             row += run.count + skip;
         }
+    }
 }
 
 static int64_t claim(const execution *e, int64_t *end) {

@@ -93,13 +93,16 @@ void fv_linear_read_integers(const fv_linear_execution *e, const fv_linear_buffe
 /* Channel c of head h, of the first row of a run. */
 void *fv_linear_place(const fovea_tensor *t, const fv_row_run *run, int64_t head, int64_t channel);
 
-/* A block of a panel in groups, step channels from k on: as it lies; or its scales as floats, and its integers as words
- * of i8g, which products of many rows and unpacking need. (groups.c) */
-fv_operand fv_linear_open_groups(const fovea_linear *l, const fv_linear_buffers *b, int64_t panel, int64_t k,
-                                 int64_t step, bool expanded);
+/* A block of panels in groups, step channels from k on: as it lies; or, of one panel, its scales as floats, and its
+ * integers as words of i8g, which products of many rows and unpacking need. (groups.c) */
+fv_operand fv_linear_open_groups(const fovea_linear *l, const fv_linear_buffers *b, int64_t panel, int64_t columns,
+                                 int64_t k, int64_t step, bool expanded);
 
-/* One panel for the rows of a run. next_rows: floats of x to prefetch meanwhile. */
-void fv_linear_run_panel(const fv_linear_execution *e, const fv_row_run *rows, int64_t panel,
-                         const fv_prefetch_range *next_rows, fv_linear_buffers *b);
+/* The most panels of a call: several where one row of x reads them as one stream, so that reading never pauses. */
+int64_t fv_linear_panels(const fv_linear_execution *e);
+
+/* Panels from `panel` on for the rows of a run. next_rows: floats of x to prefetch meanwhile. */
+void fv_linear_run_panels(const fv_linear_execution *e, const fv_row_run *rows, int64_t panel, int64_t panels,
+                          const fv_prefetch_range *next_rows, fv_linear_buffers *b);
 
 #endif

@@ -84,7 +84,7 @@ static void select_grouped(fovea_linear *l) {
         l->expand = fv_kernel_best(FV_OP_expand, fv_format_of(format).element, target)->run.expand_i4;
     l->unpack = fv_unpack_best(floats ? FV_FORMAT_f8g : FV_FORMAT_i8g, target)->run.unpack;
     l->few = fv_multiply_integers(floats ? FV_FORMAT_i8g : format, true, false, target); /* of floats for its width */
-    l->quantized.apart = l->few->isa != FV_ISA_avx512;
+    l->quantized.apart = l->few->isa != FV_ISA_avx512 && l->few->isa != FV_ISA_avx2;
     l->many = fv_multiply_integers(FV_FORMAT_i8g, false, l->arithmetic == FOVEA_ARITHMETIC_Q8, target);
     while (fv_linear_product(++l->many_number) != l->many)
         ;

@@ -74,11 +74,11 @@ static void read_scales(const fovea_linear *l, int64_t panel, int64_t k, int64_t
                        l->panel, q->apart ? first : 0, fv_min(chunk, count - g), to);
 }
 
-fv_operand fv_linear_open_groups(const fovea_linear *l, const fv_linear_buffers *b, int64_t panel, int64_t k,
-                                 int64_t step, bool expanded) {
+fv_operand fv_linear_open_groups(const fovea_linear *l, const fv_linear_buffers *b, int64_t panel, int64_t columns,
+                                 int64_t k, int64_t step, bool expanded) {
     const int64_t group = l->quantized.group, count = fv_ceil_div(step, group);
     assert(k % fv_linear_block_unit(l) == 0);
-    fv_operand w = fv_operand_part(&l->weights, panel * l->panel, l->panel, k, step);
+    fv_operand w = fv_operand_part(&l->weights, panel * l->panel, fv_round_up(columns, l->panel), k, step);
     if (!expanded && !l->quantized.apart)
         return w;
     read_scales(l, panel, k, step, b->scales);

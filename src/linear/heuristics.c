@@ -20,6 +20,7 @@
 #include <string.h>
 
 enum { ITEMS = 4, ENOUGH_ROWS = 72, MOST_ROWS = 192, MOST_CHANNELS = 1024, SPLIT_ROWS = 64 };
+enum { STREAM = 64 };   /* columns: narrower panels, which few rows read as one stream, are prepared for as many rows */
 enum { TILE_ROWS = 8 }; /* fewer leave most of a tile of bf16_tile empty, and multiply-adds are as fast */
 
 /* Bytes of a row of x as a product of integers wants it. */
@@ -79,7 +80,9 @@ static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
         c->integers = l->many_number;
     int64_t block = c->row_block;
     if (block <= 0) {
-        const int64_t fitting = rows_that_fit(l, c, l2), target = fv_max(3 * l->panel, ENOUGH_ROWS);
+        const int64_t fitting = rows_that_fit(l, c, l2),
+                      columns = l->grouped && !l->quantized.apart ? fv_max(l->panel, STREAM) : l->panel,
+                      target = fv_max(3 * columns, ENOUGH_ROWS);
         block = fitting >= ENOUGH_ROWS ? fv_min(target, fitting) : target;
         block = fv_min(fv_max(fitting / 3, block), MOST_ROWS);
     }

@@ -83,7 +83,7 @@ static void multiply_block(const fv_linear_execution *e, const fv_linear_buffers
     if (way == PATH_INTEGERS && k + step == l->in)
         fetch_y(e, run, panel, columns, &prefetch);
     if (way != PATH_FLOATS) /* the panel is filled up */
-        columns = e->integers ? l->panel : fv_min(fv_round_up(columns, FV_LANES), l->panel);
+        columns = e->integers ? fv_round_up(columns, l->panel) : fv_min(fv_round_up(columns, FV_LANES), l->panel);
     const fv_operand weights = e->integers          ? b->groups
                                : way == PATH_BLOCKS ? floats_of(l, b->weights, columns, step)
                                                     : weights_of(l, panel, columns, k, step);
@@ -108,15 +108,15 @@ static void multiply_block(const fv_linear_execution *e, const fv_linear_buffers
 }
 
 /* A block of weights becomes what is multiplied: those of 16 bits, and exact integers, floats. */
-static void open_block(const fv_linear_execution *e, fv_linear_buffers *b, path way, int64_t panel, int64_t k,
-                       int64_t step) {
+static void open_block(const fv_linear_execution *e, fv_linear_buffers *b, path way, int64_t panel, int64_t columns,
+                       int64_t k, int64_t step) {
     const fovea_linear *l = e->linear;
     if (e->integers)
-        b->groups = fv_linear_open_groups(l, b, panel, k, step, e->integers != l->few);
+        b->groups = fv_linear_open_groups(l, b, panel, columns, k, step, e->integers != l->few);
     if (way != PATH_BLOCKS)
         return;
-    const fv_operand from =
-        l->grouped ? fv_linear_open_groups(l, b, panel, k, step, true) : weights_of(l, panel, l->panel, k, step);
+    const fv_operand from = l->grouped ? fv_linear_open_groups(l, b, panel, l->panel, k, step, true)
+                                       : weights_of(l, panel, l->panel, k, step);
     if (l->unpack)
         l->unpack(&from, b->weights, l->panel);
     else
@@ -185,12 +185,13 @@ static void finish_channels(const fv_linear_execution *e, const fv_linear_buffer
         l->narrow_y(run->count, count, b->y, l->panel, to, fv_linear_row_stride(y));
 }
 
-/* From scratch to y. */
+/* From scratch to y: columns of panels from one on. */
 static void finish(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run, int64_t panel,
                    int64_t columns, const float *scratch) {
     const fovea_linear *l = e->linear;
     const fv_linear_part *part = l->parts;
-    const int64_t width = fv_linear_panel_out(l), all = l->gated ? columns - width : columns;
+    const int64_t width = fv_linear_panel_out(l),
+                  all = l->gated ? columns - fv_ceil_div(columns, l->panel) * width : columns;
     for (int64_t done = 0, count; done < all; done += count) {
         const int64_t column = panel * width + done;
         while (column >= part->first + part->out)
@@ -199,8 +200,11 @@ static void finish(const fv_linear_execution *e, const fv_linear_buffers *b, con
         const fovea_tensor *y = &e->args->y[p];
         const int64_t channels = y->data ? y->shape[3] : part->out;
         count = fv_min(all - done, channels - at % channels);
+        if (l->gated)
+            count = fv_min(count, width - done % width);
+        const float *from = scratch + (l->gated ? done / width * l->panel + done % width : done);
         if (y->data)
-            finish_channels(e, b, run, p, at, count, scratch + done, l->gated ? scratch + width + done : NULL);
+            finish_channels(e, b, run, p, at, count, from, l->gated ? from + width : NULL);
     }
 }
 
@@ -224,20 +228,20 @@ static fv_prefetch_range next_after(const fv_linear_execution *e, int64_t panel,
 
 /* Rows go through a block of weights all before the next, but for the last block, after which a few at a time go to y,
  * whose lines come from farther while the next rows are computed. */
-static void run_path(const fv_linear_execution *e, path way, const fv_row_run *rows, int64_t panel,
+static void run_path(const fv_linear_execution *e, path way, const fv_row_run *rows, int64_t panel, int64_t panels,
                      const fv_prefetch_range *next_rows, fv_linear_buffers *b) {
     assert(rows->count <= e->choice.row_block); /* of scratch */
     const fovea_linear *l = e->linear;
-    const int64_t width = fv_linear_panel_out(l);
-    const int64_t columns =
-        l->gated ? width + fv_min(width, l->parts[0].out - panel * width) : fv_min(l->panel, l->out - panel * l->panel);
+    const int64_t last = panel + panels - 1, width = fv_linear_panel_out(l),
+                  columns = (panels - 1) * l->panel + (l->gated ? width + fv_min(width, l->parts[0].out - last * width)
+                                                                : fv_min(l->panel, l->out - last * l->panel));
     int64_t k = 0, step;
     for (; (step = step_at(e, way, k)) < l->in - k; k += step) {
         fv_prefetch_range after = next_after(e, panel, k, step, next_rows);
-        open_block(e, b, way, panel, k, step);
+        open_block(e, b, way, panel, columns, k, step);
         multiply_block(e, b, way, rows, panel, columns, k, step, b->products, &after, after.end - after.at);
     }
-    open_block(e, b, way, panel, k, step);
+    open_block(e, b, way, panel, columns, k, step);
     fv_prefetch_range after = next_after(e, panel, k, step, next_rows);
     const int64_t floats = after.end - after.at;
     fv_row_run few = *rows;
@@ -264,8 +268,13 @@ static int64_t rows_alike(const fv_linear_execution *e, const fv_linear_buffers 
     return count;
 }
 
-void fv_linear_run_panel(const fv_linear_execution *e, const fv_row_run *rows, int64_t panel,
-                         const fv_prefetch_range *next_rows, fv_linear_buffers *b) {
+int64_t fv_linear_panels(const fv_linear_execution *e) {
+    const bool stream = e->integers && e->integers == e->linear->few && !e->linear->quantized.apart;
+    return stream && e->rows == 1 ? e->choice.chunk : 1;
+}
+
+void fv_linear_run_panels(const fv_linear_execution *e, const fv_row_run *rows, int64_t panel, int64_t panels,
+                          const fv_prefetch_range *next_rows, fv_linear_buffers *b) {
     fv_row_run run = *rows;
     for (int64_t left = rows->count; left > 0; left -= run.count, run.done += run.count) {
         bool pairs;
@@ -276,7 +285,7 @@ void fv_linear_run_panel(const fv_linear_execution *e, const fv_row_run *rows, i
                          : pairs                                      ? PATH_PAIRS
                          : run.count <= e->choice.few_rows            ? PATH_REGISTERS
                                                                       : PATH_BLOCKS;
-        run_path(e, way, &run, panel, next_rows, b);
+        run_path(e, way, &run, panel, panels, next_rows, b);
         b->products_done += run.count;
         b->paired_done += pairs ? run.count : 0;
     }

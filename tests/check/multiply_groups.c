@@ -66,6 +66,11 @@ static void groups_trial(checker *c, int64_t rows, int64_t columns, group_shape 
     trial_run(t);
 }
 
+/* Trials of groups have each fv_group_extra below this. */
+static int extras_of(const fv_kernel *kernel) {
+    return kernel->few && (kernel->format == FV_FORMAT_i6g || kernel->format == FV_FORMAT_i4tg) ? 1 : 3;
+}
+
 /* Columns are a multiple of this. */
 static int64_t unit_of(const fv_kernel *kernel) { return kernel->nr > FV_LANES ? kernel->nr : FV_LANES; }
 
@@ -74,7 +79,7 @@ static void long_trials(checker *c, int64_t rows) {
     static const group_shape shapes[] = {{1024, 1024}, {512, 512}, {1100, 1024}, {2077, 1024}, {1040, 16}, {1120, 32}};
     for (int s = 0; s < 6; s++)
         for (int kind = 0; kind < GROUP_KINDS; kind++)
-            for (int extra = 0; extra < 3; extra++)
+            for (int extra = 0; extra < extras_of(c->kernel); extra++)
                 groups_trial(c, 1 + (s + kind + extra) % rows, unit_of(c->kernel) * (1 + (s + kind) % 2), shapes[s],
                              extra, kind, s + kind + extra);
 }
@@ -89,7 +94,7 @@ static void groups_trials(checker *c) {
         few[i] = i + 1;
     for (int s = 0; s < GROUP_SHAPES; s++)
         for (int r = 0; r < heights; r++)
-            for (int extra = 0; extra < 3; extra++)
+            for (int extra = 0; extra < extras_of(c->kernel); extra++)
                 for (int64_t w = (s + r + extra) % 2; w < most; w += 2)
                     groups_trial(c, rows[r], unit * (w + 1), group_shapes[s], extra,
                                  (int)(s + r + extra + w / 2) % GROUP_KINDS, s + 3 * r + 5 * extra + 7 * w);

@@ -4,7 +4,7 @@
  * first that needs them. */
 enum { BITS = 4, STEPS = 16, GROUP_LINES = 2 };
 
-#include "avx512/groups/line.h"
+#include "avx512/groups/step.h"
 
 static inline __attribute__((always_inline)) void group_words(const uint32_t *b, int64_t row, const int half,
                                                               const int i, const int vectors, v_words lines[][4],

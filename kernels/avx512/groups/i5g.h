@@ -2,7 +2,7 @@
  * bits i of each byte. half: of the 32 steps; the first fetches all rows in the order of memory. */
 enum { BITS = 5, STEPS = 32, GROUP_LINES = 3 };
 
-#include "avx512/groups/line.h"
+#include "avx512/groups/step.h"
 
 static inline __attribute__((always_inline)) void group_words(const uint32_t *b, int64_t row, const int half,
                                                               const int i, const int vectors, v_words lines[][4],

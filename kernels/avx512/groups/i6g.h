@@ -2,7 +2,7 @@
  * bits 2 i and 2 i + 1 of each byte. */
 enum { BITS = 6, STEPS = 16, GROUP_LINES = 3 };
 
-#include "avx512/groups/line.h"
+#include "avx512/groups/step.h"
 
 static inline __attribute__((always_inline)) void group_words(const uint32_t *b, int64_t row, const int half,
                                                               const int i, const int vectors, v_words lines[][4],

@@ -1,7 +1,7 @@
 /* Words of the format i8g (i4g.h), bytes with sign: 16 steps are four rows. */
 enum { BITS = 8, STEPS = 16, GROUP_LINES = 4 };
 
-#include "avx512/groups/line.h"
+#include "avx512/groups/step.h"
 
 static inline __attribute__((always_inline)) void group_words(const uint32_t *b, int64_t row, const int half,
                                                               const int i, const int vectors, v_words lines[][4],
