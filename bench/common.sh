@@ -76,12 +76,17 @@ need_model() {
         return 1
     }
     model=$smol/SmolLM2-135M-Instruct.Q4_1.gguf
-    [ "${2:-}" = --large ] || return 0
-    if [ ! -f "$build/models/large.gguf" ]; then
+    [ "${2:-}" != --large ] || make_model large
+}
+
+# model: a llama of random weights with the tokenizer of `model`, made once (generate/large.py): make_model large, or make_model TYPE.
+make_model() {
+    made=$build/models/$1.gguf
+    if [ ! -f "$made" ]; then
         make_venv "$build/peers/venv" && need_module "$build/peers/venv" gguf gguf || return
-        "$build/peers/venv/bin/python" bench/generate/large.py "$model" "$build/models/large.gguf" || return
+        "$build/peers/venv/bin/python" bench/generate/large.py "$model" "$made" $([ "$1" = large ] || echo "$1") || return
     fi
-    model=$build/models/large.gguf
+    model=$made
 }
 
 # FOVEA_TORCH_PYTHON, with this tree's Python package; FOVEA_MODELS_PATH: where its transformers and tokenizers are, for interpreters

@@ -21,9 +21,9 @@ static const struct {
     fg_rule rule;
 } defaults[] = {
     {FG_MUL_MAT, "f32", {.take = 1}},           {FG_MUL_MAT, "f16", {.take = 1}},
-    {FG_MUL_MAT, "bf16", {.take = 1}},          {FG_MUL_MAT, "q8_0", {.take = 1}},
-    {FG_MUL_MAT, "q4_1", {.take = 1}},          {FG_FLASH_ATTN_EXT, "q8_0", {1, LEAST, 2}},
-    {FG_FLASH_ATTN_EXT, "q4_0", {1, LEAST, 2}}, {FG_FLASH_ATTN_EXT, "", {1, LEAST, 0}},
+    {FG_MUL_MAT, "q8_0", {.take = 1}},          {FG_MUL_MAT, "q4_1", {.take = 1}},
+    {FG_FLASH_ATTN_EXT, "q8_0", {1, LEAST, 2}}, {FG_FLASH_ATTN_EXT, "q4_0", {1, LEAST, 2}},
+    {FG_FLASH_ATTN_EXT, "", {1, LEAST, 0}},
 };
 enum { DEFAULTS = sizeof defaults / sizeof defaults[0] };
 

@@ -163,24 +163,31 @@ static int64_t threads_of_head(const tuner *t, enum ggml_type type) {
     return 1;
 }
 
+/* Few rows and many apart. */
 static bool tune_attention(tuner *t, enum ggml_type type) {
+    static const char operation[] = "ggml.flash_attn_ext", *const classes_of[] = {" rows=1..8", " rows=9..any"};
     static const int64_t models[][3] = {{128, 32, 8}, {64, 9, 3}}, rows[] = {1, 32}, keys[] = {512, 2048};
-    tally of = {0};
-    for (int i = 0; i < (t->brief ? 1 : 8); i++) {
-        const int64_t *m = models[i / 4];
-        const problem p = attention(type, m[0], m[1], m[2], rows[i / 2 % 2], keys[i % 2]);
-        const bench_result r = bench_attend(&t->bench, &p);
-        add(&of, &r);
+    bool good = true;
+    for (int r = 0; good && r < (t->brief ? 1 : 2); r++) {
+        tally of = {0};
+        for (int i = 0; i < (t->brief ? 1 : 4); i++) {
+            const int64_t *m = models[i / 2];
+            const problem p = attention(type, m[0], m[1], m[2], rows[r], keys[i % 2]);
+            const bench_result result = bench_attend(&t->bench, &p);
+            add(&of, &result);
+        }
+        const verdict v = judge(t, operation, type, classes_of[r], &of);
+        char choices[80] = "";
+        int length = 0;
+        if (v == FASTER)
+            length = snprintf(choices, sizeof choices, " least=%lld", (long long)least_operations(t, type));
+        if (v == FASTER && ggml_is_quantized(type) && t->threads > 2)
+            snprintf(choices + length, sizeof choices - (size_t)length, " spread=%lld",
+                     (long long)threads_of_head(t, type));
+        if (v == FASTER || v == SLOWER)
+            good = put(t, operation, type, classes_of[r], &of, v == FASTER, choices);
     }
-    const verdict v = judge(t, "ggml.flash_attn_ext", type, "", &of);
-    if (v != FASTER)
-        return v != SLOWER || put(t, "ggml.flash_attn_ext", type, "", &of, false, "");
-    char choices[80];
-    int length = snprintf(choices, sizeof choices, " least=%lld", (long long)least_operations(t, type));
-    if (ggml_is_quantized(type) && t->threads > 2)
-        snprintf(choices + length, sizeof choices - (size_t)length, " spread=%lld",
-                 (long long)threads_of_head(t, type));
-    return put(t, "ggml.flash_attn_ext", type, "", &of, true, choices);
+    return good;
 }
 
 /* All types, or the one that is asked for. */
