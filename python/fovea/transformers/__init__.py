@@ -4,12 +4,13 @@
     model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="fovea")
     model.generate(...)
 
-The import sets adapters up, each for itself; the first three register something in transformers:
+The import sets adapters up, each for itself; the first four register something in transformers:
 
   "fovea"        an attention implementation with its mask function (attention.py, masks.py). Causal masks, windows and padding
                  on either side are described by a few numbers; no mask matrix is made. Softcaps, sinks, position biases and
                  output_attentions=True are supported.
   cache layers   what generate() caches keys and values in no longer copies all of them for each token (cache.py).
+  "fovea"        an experts implementation, too: experts_implementation="fovea" packs mixtures of experts (experts.py).
   generate_batch continuous batching of models with "fovea", without padding and without masks (batching.py).
   KVCache        a cache in pages, for generate(cache=...): attention reads it where it lies (paged.py).
 
@@ -34,6 +35,10 @@ with versions.adapter('attn_implementation="fovea"'):
     from fovea.transformers import attention
 
     attention.register()
+with versions.adapter('experts_implementation="fovea"'):
+    from fovea.transformers import experts
+
+    experts.register()
 with versions.adapter("growing cache layers"):
     from fovea.transformers import cache
 

@@ -7,7 +7,7 @@ import weakref
 
 
 class FallbackWarning(UserWarning):
-    """Attention ran on transformers' own code instead of Fovea."""
+    """Attention, or experts, ran on transformers' own code instead of Fovea."""
 
 
 @dataclasses.dataclass
@@ -54,9 +54,9 @@ def leave(module, reason):
     calls_of(module).fallbacks[reason] += 1
 
 
-def fall_back(module, reason, sentence):
+def fall_back(module, reason, sentence, what="attention falls"):
     """Counts a fallback, and warns of the first one for this reason."""
     leave(module, reason)
     if reason not in _told:
         _told.add(reason)
-        warnings.warn(f"attention falls back from Fovea to transformers: {sentence}", FallbackWarning, stacklevel=2)
+        warnings.warn(f"{what} back from Fovea to transformers: {sentence}", FallbackWarning, stacklevel=2)

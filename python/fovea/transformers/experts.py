@@ -1,0 +1,95 @@
+"""Mixtures of experts on fovea.Experts: an implementation for transformers' experts interface.
+
+    model = AutoModelForCausalLM.from_pretrained(name, experts_implementation="fovea")
+    model.set_experts_implementation("fovea")                   of a model that is there
+
+Weights are packed at a module's first call, a copy beside transformers' own, and again after they changed. Which activation a family
+has is found by trying: its own gate is called on some numbers, and compared with what Fovea computes. Experts of another kind run on
+transformers' own code, with a FallbackWarning. Gradients are refused.
+"""
+
+import weakref
+
+import torch
+from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
+
+import fovea
+from fovea.transformers.counters import fall_back
+
+NAME = "fovea"
+_WORDS = ("silu", "gelu", "gelu_tanh", "relu")
+_FUNCTIONS = (
+    torch.nn.functional.silu,
+    torch.nn.functional.gelu,
+    lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    torch.relu,
+)
+_packed: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # module: (what its weights were, fovea.Experts or None)
+
+
+def _same(a, b):
+    return a.shape == b.shape and torch.allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+def _activation(module):
+    """The arguments of fovea.Experts for a module's activation, or None if there are none."""
+    numbers = torch.linspace(-12, 12, 2 * 67)[torch.randperm(134, generator=torch.Generator().manual_seed(0))][None]
+    if not module.has_gate:
+        made = module.act_fn(numbers)
+        return next(({"activation": word} for word, f in zip(_WORDS, _FUNCTIONS) if _same(made, f(numbers))), None)
+    gate, up = numbers.chunk(2, -1) if module.is_concatenated else (numbers[..., ::2], numbers[..., 1::2])
+    made = module._apply_gate(numbers)
+    for word, f in zip(_WORDS[:3], _FUNCTIONS):
+        if _same(made, f(gate) * up):
+            return {"activation": word + "_gated"}
+    limit, alpha = getattr(module, "limit", None), getattr(module, "alpha", 1.0)
+    if not isinstance(limit, (int, float)) or not isinstance(alpha, (int, float)):
+        return None
+    low, between = gate.clamp(max=limit), up.clamp(-limit, limit)
+    for offset in (0.0, 1.0):
+        if _same(made, low * torch.sigmoid(alpha * low) * (between + offset)):
+            return {"limit": float(limit), "alpha": float(alpha), "up_offset": offset}
+    return None
+
+
+def _weights(module):
+    names = ["gate_up_proj" if module.has_gate else "up_proj", "down_proj"]
+    found = [getattr(module, name).detach() for name in names]
+    return found + [getattr(module, f"{name}_bias").detach() if module.has_bias else None for name in names]
+
+
+def _pack(module, dtype):
+    """fovea.Experts of a module, or None if it has others."""
+    up, down, up_bias, down_bias = weights = _weights(module)
+    key = (dtype, *((w.data_ptr(), w._version, w.dtype) for w in weights if w is not None))
+    kept = _packed.get(module)
+    if kept is not None and kept[0] == key:
+        return kept[1]
+    options = None if getattr(module, "has_post_expert_norm", False) else _activation(module)
+    made = None
+    if options is not None:
+        if module.has_gate:
+            options["gate_up"] = "concatenated" if module.is_concatenated else "interleaved"
+        made = fovea.Experts(up, down, up_bias=up_bias, down_bias=down_bias, dtype=str(dtype).removeprefix("torch."),
+                             layout="in_out" if module.is_transposed else "out_in", **options)
+    _packed[module] = (key, made)
+    return made
+
+
+def forward(self, hidden_states, top_k_index, top_k_weights):
+    """The experts of a module, for transformers' interface."""
+    others = hidden_states.device.type != "cpu" or hidden_states.dtype not in (torch.float32, torch.bfloat16, torch.float16)
+    packed = None if others else _pack(self, hidden_states.dtype)
+    if packed is None:
+        reason = "element type" if others else "activation"
+        fall_back(self, reason, f"{type(self).__name__} has another {reason} than fovea.Experts", "experts fall")
+        return type(self).forward.__wrapped__(self, hidden_states, top_k_index, top_k_weights)
+    if torch.is_grad_enabled() and any(x.requires_grad for x in (hidden_states, top_k_weights, *self.parameters())):
+        raise RuntimeError('experts_implementation="fovea" computes no gradients: call the model under torch.no_grad()')
+    return packed(hidden_states, top_k_index, top_k_weights.detach())
+
+
+def register():
+    """Makes experts_implementation="fovea" known."""
+    ALL_EXPERTS_FUNCTIONS.register(NAME, forward)
+

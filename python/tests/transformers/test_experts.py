@@ -1,0 +1,87 @@
+"""experts_implementation="fovea": families with experts against their eager selves, at once and token by token."""
+
+import warnings
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+import fovea
+import fovea.transformers
+from fovea.transformers import experts
+
+SMALL = dict(
+    vocab_size=64, hidden_size=32, intermediate_size=48, moe_intermediate_size=24, num_hidden_layers=2, num_attention_heads=4,
+    num_key_value_heads=2, head_dim=8, num_local_experts=8, num_experts=8, n_routed_experts=8, num_experts_per_tok=3,
+    max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+)
+OWN = {
+    "deepseek_v3": dict(n_group=4, topk_group=2, first_k_dense_replace=0, q_lora_rank=16, kv_lora_rank=16, qk_rope_head_dim=8,
+                        qk_nope_head_dim=8, v_head_dim=8, num_key_value_heads=4),
+    "gpt_oss": dict(sliding_window=16),
+}
+
+
+def model_of(name, **more):
+    torch.manual_seed(0)
+    config = CONFIG_MAPPING[name](**{**SMALL, **OWN.get(name, {}), **more})
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager", experts_implementation="eager").eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter.normal_(0, 0.2)
+            elif not torch.isfinite(parameter).all():
+                parameter.fill_(0.1)
+    return model
+
+
+@pytest.mark.parametrize("name", ["mixtral", "qwen3_moe", "qwen2_moe", "olmoe", "gpt_oss", "deepseek_v3", "granitemoe"])
+def test_family(name):
+    model = model_of(name)
+    ids = torch.randint(3, 60, (2, 9), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", fovea.transformers.FallbackWarning)
+        want = model(ids).logits
+        model.set_experts_implementation("fovea")
+        got = model(ids).logits
+        assert torch.allclose(got, want, rtol=1e-5, atol=1e-5 * want.abs().max().item())
+        past, one = None, []
+        for token in range(9):
+            step = model(ids[:, token : token + 1], past_key_values=past, use_cache=True)
+            past = step.past_key_values
+            one.append(step.logits)
+        assert torch.allclose(torch.cat(one, 1), want, rtol=1e-5, atol=2e-5 * want.abs().max().item())
+    packed = [module for module in model.modules() if module in experts._packed]
+    assert len(packed) == 2 and all(isinstance(experts._packed[module][1], fovea.Experts) for module in packed)
+
+
+def test_weights_that_change_are_packed_again():
+    model = model_of("mixtral")
+    model.set_experts_implementation("fovea")
+    ids = torch.tensor([[5, 7, 9]])
+    with torch.no_grad():
+        before = model(ids).logits
+        for module in model.modules():
+            if hasattr(module, "down_proj") and module.down_proj.__class__ is torch.nn.Parameter:
+                module.down_proj.mul_(1.5)
+        after = model(ids).logits
+        model.set_experts_implementation("eager")
+        assert not torch.equal(before, after) and torch.allclose(after, model(ids).logits, rtol=1e-5, atol=1e-5 * after.abs().max().item())
+
+
+def test_gradients_are_refused():
+    model = model_of("qwen3_moe")
+    model.set_experts_implementation("fovea")
+    with pytest.raises(RuntimeError, match="no gradients"):
+        model(torch.tensor([[5, 7, 9]]))
+
+
+def test_an_activation_of_its_own_falls_back():
+    model = model_of("mixtral", hidden_act="quick_gelu")
+    ids = torch.tensor([[5, 7, 9]])
+    with torch.no_grad():
+        want = model(ids).logits
+        model.set_experts_implementation("fovea")
+        with pytest.warns(fovea.transformers.FallbackWarning, match="another activation"):
+            assert torch.equal(model(ids).logits, want)
