@@ -14,13 +14,14 @@ import tiny_models
 import torch
 from transformers import cache_utils, masking_utils, modeling_utils
 from transformers.generation.continuous_batching import continuous_api
+from transformers.integrations import moe
 from transformers.utils import output_capturing
 
 import fovea.transformers
 from fovea.transformers import versions
 
 ATTENTION, LAYERS, BATCHING, PAGED = 'attn_implementation="fovea"', "growing cache layers", "continuous batching", "KVCache"
-WEIGHTS = "collecting attention weights"
+WEIGHTS, EXPERTS = "collecting attention weights", 'experts_implementation="fovea"'
 MANAGER = continuous_api.ContinuousBatchingManager
 ROOT = pathlib.Path(__file__).parents[3]
 OLDEST = ROOT / "build/venv/transformers-oldest"  # made by venv.sh
@@ -65,6 +66,7 @@ HIDDEN = [
     (cache_utils, "DynamicSlidingWindowLayer", LAYERS),
     (cache_utils, "get_layer_types_and_kwargs", PAGED),
     (cache_utils, "CacheLayerMixin", PAGED),
+    (moe, "ALL_EXPERTS_FUNCTIONS", EXPERTS),
     (continuous_api, "ContinuousBatchingManager", BATCHING),
     (MANAGER, "switch_to_cb_friendly_attn", BATCHING),
 ]
