@@ -1,52 +1,48 @@
 /* Products of few rows, B as it lies, widened in registers (kernels.h has the contract). FV_ELEMENT: that of B;
- * FV_WIDEN: FV_W of them as floats; FV_PAIR: parts words of two, which is cheaper. FV_MANY_ROWS, if defined: how many
- * rows share each widened element in calls of more than two rows, or of fewer columns than a block of few rows has.
- * FV_STEP_SCALES, if defined: B has scales of steps, or NULL.
+ * FV_WIDEN: FV_W of them as floats; FV_PAIR: parts words of two, which is cheaper. If defined: FV_STEP_SCALES, B has
+ * scales of steps, or NULL; FV_WHOLE, a block of more rows than FEW_ROWS goes through all steps.
  *
- * A block has as many columns and rows as fill the registers with chains. Steps of B are few enough to be read in the
- * order of memory. Columns that fill no block are taken by vectors; less than a vector is copied, a few steps at a
- * time, and padded with zeros. Bound: memory, or the products. Figures: docs/lab/decode.md. */
+ * A block has as many rows and columns as fill the registers with chains, so that each element is read and widened
+ * once, in the order of memory, which hardware fetches ahead. Where a block has but some of the columns, few steps of
+ * all blocks are taken in turn. Columns that fill no block are taken by vectors; less than a vector is copied, a few
+ * steps at a time, and padded with zeros. Bound: memory, or the products. Figures: docs/lab/decode.md. */
 #ifdef __aarch64__
 #define FV_KEEP(x) "+w"(x)
 #else
 #define FV_KEEP(x) "+v"(x)
 #endif
+#ifndef FV_WHOLE
+#define FV_WHOLE 0
+#endif
 #include <stdbool.h>
 #include <stdint.h>
+
+#if defined(FV_PAIR)
+enum { HALF_THREE = 0 };
+#else
+enum { HALF_THREE = sizeof(FV_ELEMENT) < sizeof(float) }; /* three rows at once in half a block: less text without */
+#endif
 
 #define FEW_INLINE static inline __attribute__((always_inline))
 
 enum {
     MOST_ROWS = 8,
     LINE_BYTES = 64,
-    MOST_COLUMNS = 128, /* whose chains are kept: as most heads have */
+    MOST_COLUMNS = 128 /* whose chains are kept: as most heads have */
 };
 
-/* How many rows and vectors of columns have their chains in registers. Few rows take a few steps of B over all columns,
- * so that B is read from memory in the order in which it lies. More rows take all steps over a few columns, on the
- * tiers where that is faster. */
+/* Rows and vectors of columns that have their chains in registers; on AVX-512 compilers keep six of 32 in memory. */
 enum {
-    FEW_ROWS = 2,
+    FEW_ROWS = FV_W == 16 ? 4 : 2,
     FEW_VECTORS = FV_W == 8 ? 4 : 8,
-    FEW_STEPS = FV_W == 16 ? 16 : 8,
-#ifdef FV_MANY_ROWS
-    MANY_ROWS = FV_MANY_ROWS,
-    MANY = 1,
-#else
-    MANY_ROWS = FEW_ROWS,
-    MANY = 0,
-#endif
-    MANY_VECTORS = 4
+    FEW_STEPS = FV_W == 16 ? 16 : 8 /* taken in turn */
 };
 
 typedef struct few_args {
-    int64_t m, n, k;
+    int64_t m, n, k, lda, ldb, ldc;
     const float *a;
-    int64_t lda;
     const FV_ELEMENT *b;
-    int64_t ldb;
     float *c;
-    int64_t ldc;
     const fv_epilogue *e;
     const char *next, *next_end;
 } few_args;
@@ -147,33 +143,35 @@ typedef struct few_lines {
 FEW_INLINE few_lines few_ahead(few_args *t, int64_t blocks, int64_t columns) {
     const int64_t bytes = FEW_STEPS * t->ldb * (int64_t)sizeof *t->b,
                   steps = blocks * ((t->m + FEW_ROWS - 1) / FEW_ROWS) * FEW_STEPS;
-    const bool fetches = blocks > 1 && t->ldb < 2 * blocks * columns;
+    const bool fetches = FV_W < 16 && blocks > 1 && t->ldb < 2 * blocks * columns;
     return (few_lines){0, 0, fetches ? (bytes / LINE_BYTES + steps - 1) / steps : 0};
 }
 
-/* Takes chains through steps; fetch: prefetches meanwhile, lines and from next on, which moves on. */
-FEW_INLINE void few_steps(few_args *t, vf acc[MOST_ROWS][FEW_VECTORS], const float *a, const FV_ELEMENT *b, int64_t ldb,
+/* Takes chains through steps. fetch: prefetches meanwhile, lines and from next on, which moves on. */
+FEW_INLINE void few_steps(few_args *t, vf acc[FEW_ROWS][FEW_VECTORS], const float *a, const FV_ELEMENT *b, int64_t ldb,
                           int64_t steps, few_lines *lines, const char **next, const int rows, const int vectors,
                           const bool fetch) {
-    const int64_t count = lines->at < lines->end ? lines->count : 0;
+    const int64_t count = FV_W < 16 && lines->at < lines->end ? lines->count : 0;
     for (int64_t s = 0; s < steps; s++, b += ldb) {
-        if (fetch) {
-            for (int64_t i = count; i > 0; i--, lines->at += LINE_BYTES)
-                __builtin_prefetch((const char *)lines->at, 0, 3);
-            if (*next) {
-                for (int line = 0; line < vectors * FV_W * (int)sizeof *b; line += LINE_BYTES)
-                    __builtin_prefetch(*next + line, 0, 2);
-                *next += vectors * FV_W * (int)sizeof *b;
-                *next = *next < t->next_end ? *next : NULL;
-            }
+        for (int64_t i = count; fetch && i > 0; i--, lines->at += LINE_BYTES)
+            __builtin_prefetch((const char *)lines->at, 0, 3);
+        if (fetch && __builtin_expect(*next != NULL, FV_W < 16)) {
+#pragma GCC unroll 8
+            for (int line = 0; line < vectors * FV_W * (int)sizeof *b; line += LINE_BYTES)
+                __builtin_prefetch(*next + line, 0, 2);
+            *next += vectors * FV_W * (int)sizeof *b;
+            *next = *next < t->next_end ? *next : NULL;
         }
+#pragma GCC unroll 8
         for (int v = 0; v < vectors; v += 2) {
             vf x[2];
             if (vectors == 1)
                 x[0] = FV_WIDEN(b);
             else
                 few_two(b + v * FV_W, x);
+#pragma GCC unroll 8
             for (int w = 0; w < 2 && w < vectors; w++)
+#pragma GCC unroll 8
                 for (int i = 0; i < rows; i++)
                     acc[i][v + w] = v_fma(v_set1(a[i * t->lda + s]), x[w], acc[i][v + w]);
         }
@@ -183,33 +181,40 @@ FEW_INLINE void few_steps(few_args *t, vf acc[MOST_ROWS][FEW_VECTORS], const flo
 /* Takes the chains of rows from row on through steps [first, last). */
 FEW_INLINE void few_rows(few_args *t, int64_t row, const FV_ELEMENT *b, int64_t ldb, int64_t first, int64_t last,
                          few_lines *lines, float *chains, const int rows, const int vectors) {
-    vf acc[MOST_ROWS][FEW_VECTORS];
+    vf acc[FEW_ROWS][FEW_VECTORS];
+#pragma GCC unroll 8
     for (int i = 0; i < rows; i++)
+#pragma GCC unroll 8
         for (int v = 0; v < vectors; v++)
             acc[i][v] = v_load(chains + (i * vectors + v) * FV_W);
     const float *a = t->a + row * t->lda + first;
     const char *next = row == 0 ? t->next : NULL;
-    if (next || lines->at < lines->end) {
+    if (FV_W == 16 || next || lines->at < lines->end)
         few_steps(t, acc, a, b, ldb, last - first, lines, &next, rows, vectors, true);
-        t->next = row == 0 ? next : t->next;
-    } else
+    else
         few_steps(t, acc, a, b, ldb, last - first, lines, &next, rows, vectors, false);
+    t->next = row == 0 ? next : t->next;
+#pragma GCC unroll 8
     for (int i = 0; i < rows; i++)
+#pragma GCC unroll 8
         for (int v = 0; v < vectors; v++)
             v_store(chains + (i * vectors + v) * FV_W, acc[i][v]);
 }
 
 /* Multiplies `blocks` blocks of columns from j on; one of a single vector may have fewer. */
-FEW_INLINE void few_columns(few_args *t, int64_t j, int64_t blocks, const int most, const int vectors, const bool all) {
+FEW_INLINE void few_columns(few_args *t, int64_t j, int64_t blocks, const int most, const int vectors) {
     _Alignas(LINE_BYTES) float chains[MOST_ROWS * MOST_COLUMNS]; /* no vector lies across lines */
     FV_ELEMENT copy[FEW_STEPS * FV_W];
     const int64_t columns = vectors * FV_W, block = t->m * columns;
     const bool part = vectors == 1 && t->n - j < FV_W;
-    const int64_t steps = part || (!all && (t->m > most || blocks > 1)) ? FEW_STEPS : t->k;
+    const bool whole = FV_WHOLE && t->m > FEW_ROWS && vectors > 1;
+    const int three = most > 2 && vectors > 2 && (vectors == FEW_VECTORS || HALF_THREE); /* rows at once */
+    const int64_t once = most > 2 && !three && t->m == 3 ? 2 : most;
+    const int64_t steps = part || (!whole && (t->m > once || blocks > 1)) ? FEW_STEPS : t->k;
     few_start(t, j, blocks, vectors, chains);
     if (part)
         memset(copy, 0, sizeof copy);
-    few_lines lines = !all ? few_ahead(t, blocks, columns) : (few_lines){0};
+    few_lines lines = !whole ? few_ahead(t, blocks, columns) : (few_lines){0};
     for (int64_t first = 0, last; first < t->k; first = last) {
         last = first + steps < t->k ? first + steps : t->k;
         lines.at = (uintptr_t)(t->b + j) + (uintptr_t)(last * t->ldb) * sizeof *t->b;
@@ -223,11 +228,16 @@ FEW_INLINE void few_columns(few_args *t, int64_t j, int64_t blocks, const int mo
 #define FEW_ROWS_OF(count) few_rows(t, row, b, part ? FV_W : t->ldb, first, last, &lines, at, count, vectors)
             for (; row + most <= t->m; row += most, at += most * columns)
                 FEW_ROWS_OF(most);
-            if (most > 2 && t->m - row == 3)
-                FEW_ROWS_OF(most > 2 ? 3 : 1);
-            else if (most > 2 && t->m - row == 2)
+            if (three && t->m - row == 3) {
+                FEW_ROWS_OF(three ? 3 : 1);
+                continue;
+            }
+            if (most > 2 && t->m - row >= 2) {
                 FEW_ROWS_OF(2);
-            else if (row < t->m)
+                row += 2;
+                at += 2 * columns;
+            }
+            if (row < t->m)
                 FEW_ROWS_OF(1);
 #undef FEW_ROWS_OF
         }
@@ -235,18 +245,15 @@ FEW_INLINE void few_columns(few_args *t, int64_t j, int64_t blocks, const int mo
     few_store(t, j, blocks, vectors, chains);
 }
 
-static __attribute__((noinline)) void few_wide(few_args *t, int64_t j, int64_t blocks) {
-    few_columns(t, j, blocks, FEW_ROWS, FEW_VECTORS, false);
-}
-static __attribute__((noinline)) void few_many(few_args *t, int64_t j, int64_t blocks) {
-    few_columns(t, j, blocks, MANY_ROWS, MANY_VECTORS, true);
-}
-/* Groups of 4-bit values have so few columns. */
-enum { HALF_VECTORS = MANY_VECTORS / 2, HALF = MANY && FV_W == 16 && sizeof(FV_ELEMENT) == 1 };
-static __attribute__((noinline)) void few_half(few_args *t, int64_t j) {
-    few_columns(t, j, 1, MANY_ROWS, HALF_VECTORS, true);
-}
-static __attribute__((noinline)) void few_one(few_args *t, int64_t j) { few_columns(t, j, 1, FEW_ROWS, 1, false); }
+/* Blocks; half of one; a quarter, which groups of 4-bit values have; and a vector. */
+#define FEW_COLUMNS(name, rows, vectors)                                                                               \
+    static __attribute__((noinline)) void name(few_args *t, int64_t j, int64_t blocks) {                               \
+        few_columns(t, j, blocks, rows, vectors);                                                                      \
+    }
+FEW_COLUMNS(few_wide, FEW_ROWS, FEW_VECTORS)
+FEW_COLUMNS(few_half, FEW_ROWS, 4)
+FEW_COLUMNS(few_quarter, FEW_ROWS, 2)
+FEW_COLUMNS(few_one, 2, 1)
 
 #ifdef FV_STEP_SCALES
 /* Rows of A times the scales of steps. What is -0 stays that: its scale may be anything. */
@@ -269,41 +276,30 @@ static __attribute__((noinline)) void few_scale(few_args *t, const float *scales
 void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t ldc, const fv_epilogue *epilogue,
              const fv_prefetch *prefetch) {
     const int64_t m = rows->count, n = operand->columns, k = operand->steps, lda = rows->stride, ldb = operand->row;
-    const float *a = rows->data;
-    const FV_ELEMENT *b = operand->data;
     static const fv_epilogue store;
     assert(m >= 1 && m <= MOST_ROWS && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0 && (m == 1 || ldc >= n));
     assert(!epilogue || (!epilogue->row_max && (epilogue->b || !epilogue->a)));
-    few_args t = {m,
-                  n,
-                  k,
-                  a,
-                  lda,
-                  b,
-                  ldb,
-                  c,
-                  ldc,
-                  epilogue ? epilogue : &store,
-                  prefetch ? prefetch->next : NULL,
-                  prefetch ? prefetch->next_end : NULL};
+    few_args t = {.m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc};
+    t.a = rows->data, t.b = operand->data, t.c = c;
+    t.e = epilogue ? epilogue : &store;
+    t.next = prefetch ? prefetch->next : NULL;
+    t.next_end = prefetch ? prefetch->next_end : NULL;
 #ifdef FV_STEP_SCALES
     float scaled[MOST_ROWS * FV_SEGMENT];
     assert(!operand->scales || k <= FV_SEGMENT);
     if (operand->scales)
         few_scale(&t, operand->scales, scaled);
 #endif
+    const int64_t columns = FEW_VECTORS * FV_W;
     int64_t j = 0;
-    for (int64_t columns; j + FV_W <= n; j += columns) {
-        const bool many = MANY && (m > FEW_ROWS || n - j < FEW_VECTORS * FV_W);
-        columns = (many ? MANY_VECTORS : FEW_VECTORS) * FV_W;
-        if (n - j < columns)
-            break;
-        const int64_t blocks = (n - j < MOST_COLUMNS ? n - j : MOST_COLUMNS) / columns;
-        (many ? few_many : few_wide)(&t, j, blocks);
-        columns *= blocks;
+    for (int64_t blocks; n - j >= columns; j += blocks * columns) {
+        blocks = (n - j < MOST_COLUMNS ? n - j : MOST_COLUMNS) / columns;
+        few_wide(&t, j, blocks);
     }
-    for (; HALF && n - j >= HALF_VECTORS * FV_W; j += HALF_VECTORS * FV_W)
-        few_half(&t, j);
+    for (; FV_W == 16 && n - j >= 4 * FV_W; j += 4 * FV_W)
+        few_half(&t, j, 1);
+    for (; FV_W == 16 && sizeof(FV_ELEMENT) == 1 && n - j >= 2 * FV_W; j += 2 * FV_W)
+        few_quarter(&t, j, 1);
     for (; j < n; j += FV_W)
-        few_one(&t, j);
+        few_one(&t, j, 1);
 }
