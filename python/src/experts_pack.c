@@ -204,7 +204,9 @@ static int types_of(making *m, PyObject *dtype, PyObject *arithmetic) {
 PyObject *py_experts_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     static const char *const ways[] = {"separate", "concatenated", "interleaved"};
     making m = {.core = PyType_GetModuleState(type),
-                .stacks = {{"gate", "gate_bias"}, {"up", "up_bias"}, {"down", "down_bias"}}};
+                .stacks = {{.name = "gate", .bias_name = "gate_bias"},
+                           {.name = "up", .bias_name = "up_bias"},
+                           {.name = "down", .bias_name = "down_bias"}}};
     stack *const s = m.stacks;
     const char *layout = "out_in";
     PyObject *activation = NULL, *gate_up = NULL, *limit = NULL, *dtype = NULL, *arithmetic = NULL, *quant = NULL,
