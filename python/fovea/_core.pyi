@@ -386,14 +386,17 @@ def gated_delta_rule(
     eps: float = 1e-6,
     scale: float | None = None,
     tiled_heads: bool = False,
-    state: Any | None = None,
-    state_out: Any | None = None,
     transposed: bool = False,
     lens: Integers | None = None,
     cu_seqlens: Integers | None = None,
+    state: Any | None = None,
+    state_out: Any | None = None,
+    cache: StateCache | None = None,
+    cache_state: int | None = None,
+    sequences: int | Integers | None = None,
     layout: Layout = "bhtd",
     out: Any | None = None,
-) -> tuple[Array, Array]:
+) -> tuple[Array, Any]:
     """The gated delta rule and linear attention, token after token: S = exp(g) S; S += k (beta (v - S^T k))^T; out = scale S^T q.
     Returns (out, state after the last token). The bits do not depend on how tokens are divided among calls, on the CPU, threads or
     batch. Formulas: fovea/recurrence.h.
@@ -404,11 +407,13 @@ def gated_delta_rule(
     softplus limited to dt_min and dt_max. beta [batch, heads or 1, tokens]; None: 1; beta_sigmoid: its sigmoid is taken; then it is
     multiplied by beta_scale. delta=False: S += k (beta v)^T. norm: 'rsqrt', q and k are divided by sqrt(sum of squares + eps), as
     transformers does; 'max', by max(sqrt(sum), eps). scale: None is 1 / sqrt(k_dim). state: [sequences, heads, k_dim, v_dim],
-    transposed=True [.., v_dim, k_dim]; None: zeros. state_out: where the new state goes, may be state itself. lens: tokens of each
-    sequence of the batch, outputs of others are zeros. cu_seqlens: of packed sequences, batch 1. q, k, v, out are float32, bfloat16
-    or float16; a_log and dt_bias float32.
+    transposed=True [.., v_dim, k_dim]; None: zeros. state_out: where the new state goes, may be state itself. With
+    a cache, its cache_state-th state of its sequences (an int, or a list or array of ints) is read and goes on, and None is returned
+    for the state. lens: tokens of each sequence of the batch, outputs of others are zeros. cu_seqlens: of packed sequences, batch 1.
+    q, k, v, out are float32, bfloat16 or float16; a_log and dt_bias float32.
 
-    Raises TypeError (no array, another element type), ValueError (shapes, a gradient that would be lost).
+    Raises TypeError (no array, another element type), ValueError (shapes, a gradient that would be lost, no such sequence or state in
+    the cache). After an error nothing has changed.
     """
 def selective_scan(
     x: Array,
@@ -423,14 +428,17 @@ def selective_scan(
     dt_softplus: bool = True,
     dt_min: float = 0.0,
     dt_max: float | None = None,
-    state: Any | None = None,
-    state_out: Any | None = None,
     transposed: bool = True,
     lens: Integers | None = None,
     cu_seqlens: Integers | None = None,
+    state: Any | None = None,
+    state_out: Any | None = None,
+    cache: StateCache | None = None,
+    cache_state: int | None = None,
+    sequences: int | Integers | None = None,
     layout: Layout = "bhtd",
     out: Any | None = None,
-) -> tuple[Array, Array]:
+) -> tuple[Array, Any]:
     """The scan of Mamba 1 and 2: S = exp(dt a) S + b (dt x)^T; out = (S^T c + d x) silu(z). Returns (out, state after the last token).
     The bits do not depend on how tokens are divided among calls, on the CPU, threads or batch.
 
@@ -448,12 +456,15 @@ def causal_conv(
     *,
     silu: bool = False,
     channels_first: bool = False,
-    state: Any | None = None,
-    state_out: Any | None = None,
     lens: Integers | None = None,
     cu_seqlens: Integers | None = None,
+    state: Any | None = None,
+    state_out: Any | None = None,
+    cache: StateCache | None = None,
+    cache_state: int | None = None,
+    sequences: int | Integers | None = None,
     out: Any | None = None,
-) -> tuple[Array, Array]:
+) -> tuple[Array, Any]:
     """The causal convolution of each channel: out[t] = sum of weight[w] x[t - taps + 1 + w] + bias, with silu=True SiLU of that.
     Returns (out, state): the last taps - 1 tokens, for the next call.
 
@@ -577,6 +588,61 @@ class Rope:
 
 class _CacheArrays(_Biases, Heads, Lengths, _Options, _Layouts, _Outputs, total=False):
     causal: Literal["top_left", "bottom_right"] | int | Integers | None
+
+class StateCache:
+    """States of linear recurrences for decoding. gated_delta_rule(), selective_scan() and causal_conv() with cache= go on from the
+    states that sequences have, with the bits of one call over all tokens.
+
+        cache = fovea.StateCache([3 * 8192, 32 * 128 * 128], max_sequences=8, slots=5)
+        s = cache.add()
+        x, _ = fovea.causal_conv(x, weight, cache=cache, cache_state=0, sequences=s)
+        out, _ = fovea.gated_delta_rule(q, k, v, cache=cache, cache_state=1, sequences=s)
+
+    floats: numbers of each state, of all layers: heads * k_dim * v_dim, heads * channels * state_dim, (taps - 1) * channels. slots:
+    the states after how many of the last tokens are kept, from 1 to 1024: a sequence can go back by slots - 1. States are float32;
+    memory comes from the system as a state is first written.
+
+    Any thread may call it; while one changes a sequence, no other may use that one (ValueError). Methods raise CacheFullError where
+    there are max_sequences, ValueError (no such sequence or state) or MemoryError; then nothing has changed.
+    """
+
+    def __new__(cls, floats: Integers, *, max_sequences: int, slots: int = 1) -> Self: ...
+    def add(self) -> int:
+        """Adds a sequence without tokens, whose states are zeros. Returns its number, which is never given again."""
+    def fork(self, sequence: int, /) -> int:
+        """Adds a sequence with the states of another, and returns its number. They share all states until one goes on: nothing is
+        copied.
+        """
+    def remove(self, sequence: int, /) -> None:
+        """Removes a sequence."""
+    def length(self, sequence: int, state: int = 0) -> int:
+        """Tokens that a state of a sequence has seen."""
+    def truncate(self, sequence: int, length: int) -> None:
+        """Takes back the last tokens: all states have seen at most `length`. ValueError where a state of that length is no longer kept
+        (0 is always legal); nothing has changed then.
+        """
+    def check(self, sequence: int, keys: KVCache | None = None, key_sequence: int | None = None) -> None:
+        """Raises ValueError, which names the first that differs, unless all states of a sequence have seen as many tokens, and all
+        layers of a sequence of a KVCache have that length, too.
+        """
+    @overload
+    def save(self, sequence: int, path: None = None) -> bytes:
+        """A sequence as bytes, or, with a path, written to that file (then None): all states that it can go back to, with a checksum.
+        Any machine of the same byte order can load it, into a cache of the same floats. OSError: of the file.
+        """
+    @overload
+    def save(self, sequence: int, path: str | PathLike[str]) -> None: ...
+    def load(self, source: bytes | bytearray | memoryview | str | PathLike[str], /) -> int:
+        """Adds a sequence with what save() gave, and returns its number. source: bytes, or the path of a file. Trusts no byte:
+        ValueError where they are damaged, or of a cache of other states. CacheFullError. OSError: of the file. After an error nothing
+        has changed.
+        """
+    @property
+    def states(self) -> int: ...
+    @property
+    def max_sequences(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
 
 class KVCache:
     """Keys and values of sequences for decoding, in pages of 256 positions of one layer. Sequences grow by append(), share pages after

@@ -82,3 +82,27 @@ def restore_cache(
     for number in held.values():
         cache.remove(number)
     return cache
+
+
+def reduce_states(
+    cache: _core.StateCache, numbers: set[int], args: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[Any, ...]:
+    sequences = {number: cache.save(number) for number in sorted(numbers)}
+    end = 1 + max(numbers, default=-1)
+    if len(numbers) < cache.max_sequences:  # in a full cache the last number ever given is there
+        end = cache.add()
+        cache.remove(end)
+    return restore_states, (FORM, args, keywords, end, sequences)
+
+
+def restore_states(
+    form: int, args: tuple[Any, ...], keywords: dict[str, Any], end: int, sequences: dict[int, bytes]
+) -> _core.StateCache:
+    """The cache, whose sequences have their numbers, which are given in ascending order."""
+    cache: _core.StateCache = restore(form, "StateCache", None, args, keywords, _checksum(args))
+    for number in range(end):
+        if number not in sequences:
+            cache.remove(cache.add())
+        elif cache.load(sequences[number]) != number:
+            raise ValueError("the stored fovea.StateCache contradicts itself")
+    return cache

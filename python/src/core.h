@@ -49,7 +49,8 @@ typedef struct py_seen_type {
 enum { PY_SEEN_TYPES = 16 };
 
 /* The types that the module has. */
-#define PY_TYPES(X) X(mask) X(relative) X(plan) X(config) X(linear) X(experts) X(multihead) X(rope) X(kv_cache)
+#define PY_TYPES(X)                                                                                                    \
+    X(mask) X(relative) X(plan) X(config) X(linear) X(experts) X(multihead) X(rope) X(kv_cache) X(state_cache)
 
 typedef struct py_core {
     PyObject *names[PY_NAME_COUNT];

@@ -13,13 +13,13 @@ static py_kv_cache *cache_of(PyObject *self) { return (py_kv_cache *)self; }
 
 static void dealloc(PyObject *self) {
     py_kv_cache *cache = cache_of(self);
-    fovea_kv_cache_destroy(cache->library);
+    fovea_kv_cache_destroy(cache->base.library);
     Py_XDECREF(cache->rope);
-    Py_XDECREF(cache->arguments);
-    Py_XDECREF(cache->numbers);
     py_context_drop(cache->context);
-    py_object_free(self);
+    py_cache_free(&cache->base);
 }
+
+PY_CACHE_CALLS(kv_cache, py_kvcache_length_names, "reduce_cache")
 
 /* -------------------------------------------------------------------------------------------------------- making -- */
 
@@ -62,8 +62,10 @@ static int create(const py_core *core, py_kv_cache *self, const fovea_kv_cache_d
         return -1;
     self->context = py_context_keep(context);
     PyThreadState *released = PyEval_SaveThread();
-    const fovea_status status = fovea_kv_cache_create(context->library, desc, &self->library);
+    fovea_kv_cache *library = NULL;
+    const fovea_status status = fovea_kv_cache_create(context->library, desc, &library);
     PyEval_RestoreThread(released);
+    self->base.library = library;
     if (status != FOVEA_OK)
         py_cache_raise(core, status);
     return status == FOVEA_OK ? 0 : -1;
@@ -108,9 +110,7 @@ static PyObject *cache_new(PyTypeObject *type, PyObject *args, PyObject *keyword
     desc.windows = windows;
     self->k_dtype = desc.k_dtype;
     self->v_dtype = desc.v_dtype;
-    self->arguments = py_arguments(args, keywords);
-    self->numbers = PySet_New(NULL);
-    const int status = self->arguments && self->numbers ? create(core, self, &desc) : -1;
+    const int status = py_cache_begin(&self->base, &calls, args, keywords) < 0 ? -1 : create(core, self, &desc);
     free(windows);
     if (status == 0)
         return (PyObject *)self;
@@ -120,71 +120,15 @@ static PyObject *cache_new(PyTypeObject *type, PyObject *args, PyObject *keyword
 
 /* ----------------------------------------------------------------------------------------------------- sequences -- */
 
-static PyObject *add(PyObject *self, PyObject *none) {
-    (void)none;
-    int64_t sequence;
-    const fovea_status status = fovea_kv_cache_add(cache_of(self)->library, &sequence);
-    return status == FOVEA_OK ? py_cache_number(cache_of(self), sequence) : py_raise_status(status);
-}
-
-/* The number that an argument is, of a sequence that this thread may read or change. */
-static int one_sequence(PyObject *self, PyObject *argument, bool changes, int64_t *sequence) {
-    if (py_integer(argument, "sequence", sequence) < 0)
-        return -1;
-    return py_cache_check(cache_of(self), 1, sequence, changes);
-}
-
-static PyObject *nothing_or_raise(PyObject *self, fovea_status status) {
-    if (status != FOVEA_OK)
-        return py_cache_raise(py_core_of_object(self), status);
-    Py_RETURN_NONE;
-}
-
-static PyObject *fork_sequence(PyObject *self, PyObject *argument) {
-    int64_t sequence, made;
-    if (one_sequence(self, argument, false, &sequence) < 0)
-        return NULL;
-    const fovea_status status = fovea_kv_cache_fork(cache_of(self)->library, sequence, &made);
-    return status == FOVEA_OK ? py_cache_number(cache_of(self), made) : py_raise_status(status);
-}
-
-static PyObject *remove_sequence(PyObject *self, PyObject *argument) {
-    int64_t sequence;
-    if (one_sequence(self, argument, true, &sequence) < 0 || PySet_Discard(cache_of(self)->numbers, argument) < 0)
-        return NULL;
-    return nothing_or_raise(self, fovea_kv_cache_remove(cache_of(self)->library, sequence));
-}
-
 static PyObject *clear(PyObject *self, PyObject *none) {
     (void)none;
-    const py_cache_use *use = py_cache_uses(cache_of(self));
-    if (use && py_cache_check(cache_of(self), use->count, use->sequences, true) < 0)
+    const py_cache_use *use = py_cache_uses(&cache_of(self)->base);
+    if (use && py_cache_check(&cache_of(self)->base, use->count, use->sequences, true) < 0)
         return NULL;
-    fovea_kv_cache_clear(cache_of(self)->library);
-    if (PySet_Clear(cache_of(self)->numbers) < 0)
+    fovea_kv_cache_clear(cache_of(self)->base.library);
+    if (PySet_Clear(cache_of(self)->base.numbers) < 0)
         return NULL;
     Py_RETURN_NONE;
-}
-
-static PyObject *length(PyObject *self, PyObject *args, PyObject *keywords) {
-    PyObject *number;
-    long long layer = 0;
-    int64_t sequence, found;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|L:length", py_kvcache_length_names, &number, &layer) ||
-        one_sequence(self, number, false, &sequence) < 0)
-        return NULL;
-    const fovea_status status = fovea_kv_cache_length(cache_of(self)->library, layer, sequence, &found);
-    return status == FOVEA_OK ? PyLong_FromLongLong(found) : py_raise_status(status);
-}
-
-static PyObject *cut(PyObject *self, PyObject *args, PyObject *keywords) {
-    PyObject *number;
-    long long tokens;
-    int64_t sequence;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OL:truncate", py_kvcache_truncate_names, &number, &tokens) ||
-        one_sequence(self, number, true, &sequence) < 0)
-        return NULL;
-    return nothing_or_raise(self, fovea_kv_cache_truncate(cache_of(self)->library, sequence, tokens));
 }
 
 static PyObject *evict(PyObject *self, PyObject *args, PyObject *keywords) {
@@ -192,9 +136,9 @@ static PyObject *evict(PyObject *self, PyObject *args, PyObject *keywords) {
     long long begin, end;
     int64_t sequence;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "OLL:evict", py_kvcache_evict_names, &number, &begin, &end) ||
-        one_sequence(self, number, true, &sequence) < 0)
+        py_cache_sequence(self, number, true, &sequence) < 0)
         return NULL;
-    return nothing_or_raise(self, fovea_kv_cache_evict(cache_of(self)->library, sequence, begin, end));
+    return py_cache_done(self, fovea_kv_cache_evict(cache_of(self)->base.library, sequence, begin, end));
 }
 
 static PyObject *reserve(PyObject *self, PyObject *args, PyObject *keywords) {
@@ -209,12 +153,12 @@ static PyObject *reserve(PyObject *self, PyObject *args, PyObject *keywords) {
     if (py_cache_integers(core, sequence_list, "sequences", -1, &sequences, &count) < 0)
         return NULL;
     if (py_cache_integers(core, token_list, "tokens", count, &tokens, &found) == 0) {
-        if (py_cache_enter(cache, &use, count, sequences, true) == 0) {
+        if (py_cache_enter(&cache->base, &use, count, sequences, true) == 0) {
             PyThreadState *released = PyEval_SaveThread();
-            const fovea_status status = fovea_kv_cache_reserve(cache->library, count, sequences, tokens);
+            const fovea_status status = fovea_kv_cache_reserve(cache->base.library, count, sequences, tokens);
             PyEval_RestoreThread(released);
-            py_cache_leave(cache, &use);
-            result = nothing_or_raise(self, status);
+            py_cache_leave(&cache->base, &use);
+            result = py_cache_done(self, status);
         }
         free(tokens);
     }
@@ -222,25 +166,54 @@ static PyObject *reserve(PyObject *self, PyObject *args, PyObject *keywords) {
     return result;
 }
 
+static PyObject *stats(PyObject *self, PyObject *none) {
+    (void)none;
+#define NUMBER(name)                                                                                                   \
+    { #name, offsetof(fovea_kv_stats, name) }
+    static const struct {
+        const char *name;
+        size_t offset;
+    } numbers[] = {NUMBER(page_bytes),   NUMBER(token_bytes),   NUMBER(max_pages),       NUMBER(used_pages),
+                   NUMBER(shared_pages), NUMBER(sequences),     NUMBER(appended_tokens), NUMBER(copied_pages),
+                   NUMBER(window_pages), NUMBER(evicted_pages), NUMBER(peak_pages)};
+#undef NUMBER
+    fovea_kv_stats stats;
+    fovea_kv_stats_init(&stats);
+    if (py_checked(fovea_kv_cache_stats(cache_of(self)->base.library, &stats)) < 0)
+        return NULL;
+    PyObject *dict = PyDict_New();
+    for (size_t i = 0; dict && i < sizeof numbers / sizeof numbers[0]; i++) {
+        PyObject *value = py_get_int64((PyObject *)&stats, (void *)numbers[i].offset);
+        if (!value || PyDict_SetItemString(dict, numbers[i].name, value) < 0)
+            Py_CLEAR(dict);
+        Py_XDECREF(value);
+    }
+    return dict;
+}
+
+static PyObject *describe(PyObject *self) {
+    const py_kv_cache *cache = (const py_kv_cache *)self;
+    fovea_kv_stats stats;
+    fovea_kv_stats_init(&stats);
+    (void)fovea_kv_cache_stats(cache->base.library, &stats);
+    return PyUnicode_FromFormat("<fovea.KVCache %lld layers, %lld heads of %lld and %lld channels, %s and %s, %lld "
+                                "sequences, %lld of %lld pages>",
+                                (long long)cache->layers, (long long)cache->kv_heads, (long long)cache->head_dim,
+                                (long long)cache->value_dim, py_dtype_name(cache->k_dtype),
+                                py_dtype_name(cache->v_dtype), (long long)stats.sequences, (long long)stats.used_pages,
+                                (long long)stats.max_pages);
+}
+
 /* ---------------------------------------------------------------------------------------------------------- type -- */
 
-#define KEYWORDS(function, doc) (PyCFunction)(void (*)(void)) function, METH_VARARGS | METH_KEYWORDS, doc
-
 static PyMethodDef methods[] = {
-    {"__reduce__", py_kv_cache_reduce, METH_NOARGS, NULL},
-    {"add", add, METH_NOARGS, py_kvcache_add_doc},
-    {"fork", fork_sequence, METH_O, py_kvcache_fork_doc},
-    {"remove", remove_sequence, METH_O, py_kvcache_remove_doc},
+    PY_CACHE_METHODS(kvcache),
     {"clear", clear, METH_NOARGS, py_kvcache_clear_doc},
-    {"length", KEYWORDS(length, py_kvcache_length_doc)},
-    {"reserve", KEYWORDS(reserve, py_kvcache_reserve_doc)},
-    {"truncate", KEYWORDS(cut, py_kvcache_truncate_doc)},
-    {"evict", KEYWORDS(evict, py_kvcache_evict_doc)},
-    {"stats", py_kv_cache_stats, METH_NOARGS, py_kvcache_stats_doc},
+    {"reserve", PY_KEYWORDS(reserve, py_kvcache_reserve_doc)},
+    {"evict", PY_KEYWORDS(evict, py_kvcache_evict_doc)},
+    {"stats", stats, METH_NOARGS, py_kvcache_stats_doc},
     {"append", (PyCFunction)(void (*)(void))py_kv_cache_append, METH_FASTCALL | METH_KEYWORDS, py_kvcache_append_doc},
     {"attend", (PyCFunction)(void (*)(void))py_kv_cache_attend, METH_FASTCALL | METH_KEYWORDS, py_kvcache_attend_doc},
-    {"save", KEYWORDS(py_kv_cache_save, py_kvcache_save_doc)},
-    {"load", py_kv_cache_load, METH_O, py_kvcache_load_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -259,7 +232,7 @@ static PyType_Slot slots[] = {{Py_tp_new, (void *)cache_new},
                               {Py_tp_methods, methods},
                               {Py_tp_getset, getters},
                               {Py_tp_doc, (void *)py_kvcache_doc},
-                              {Py_tp_repr, (void *)py_kv_cache_repr},
+                              {Py_tp_repr, (void *)describe},
                               {0, NULL}};
 
 static PyType_Spec spec = {"fovea.KVCache", sizeof(py_kv_cache), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
@@ -268,7 +241,8 @@ static PyType_Spec spec = {"fovea.KVCache", sizeof(py_kv_cache), 0, Py_TPFLAGS_D
 int py_add_kv_cache(PyObject *module) {
     py_core *core = py_core_of(module);
     core->cache_full = PyErr_NewExceptionWithDoc(
-        "fovea.CacheFullError", "A fovea.KVCache has too few free pages. Nothing was lost: free pages, and call again.",
+        "fovea.CacheFullError",
+        "A cache has too few free pages, or places of sequences. Nothing was lost: free some, and call again.",
         PyExc_MemoryError, NULL);
     if (!core->cache_full || PyModule_AddObjectRef(module, "CacheFullError", core->cache_full) < 0)
         return -1;

@@ -63,14 +63,14 @@ static const int64_t long_copy = 1 << 16;
 static PyObject *execute(run *r, py_kv_cache *cache) {
     const fovea_tensor *k = &r->append.k;
     py_cache_use use;
-    if (py_cache_enter(cache, &use, r->append.count, r->append.sequences, true) < 0)
+    if (py_cache_enter(&cache->base, &use, r->append.count, r->append.sequences, true) < 0)
         return NULL;
     const bool is_long = k->shape[0] * k->shape[1] * k->shape[2] * k->shape[3] >= long_copy;
     PyThreadState *released = is_long ? PyEval_SaveThread() : NULL;
-    const fovea_status status = fovea_kv_cache_append(cache->library, &r->append);
+    const fovea_status status = fovea_kv_cache_append(cache->base.library, &r->append);
     if (released)
         PyEval_RestoreThread(released);
-    py_cache_leave(cache, &use);
+    py_cache_leave(&cache->base, &use);
     if (status != FOVEA_OK)
         return py_cache_raise(r->core, status);
     Py_RETURN_NONE;

@@ -64,7 +64,8 @@ int py_cache_keys(const py_call *call, const py_kv_cache *cache, bool appends, i
     *keys = 0;
     for (int64_t i = 0; i < call->desc.batch; i++) {
         int64_t length;
-        if (py_checked(fovea_kv_cache_length(cache->library, args->cache_layer, args->cache_sequences[i], &length)) < 0)
+        if (py_checked(
+                fovea_kv_cache_length(cache->base.library, args->cache_layer, args->cache_sequences[i], &length)) < 0)
             return -1;
         length += appends ? tokens_of(call, i) : 0;
         *keys = length > *keys ? length : *keys;
@@ -82,7 +83,7 @@ static int tensors(py_call *call, py_kv_cache *cache, PyObject *const first[2], 
     fovea_attention_desc *desc = &call->desc;
     fovea_attention_args *args = &call->args;
     int64_t count, **sequences = &call->numbers[call->number_count];
-    args->cache = cache->library;
+    args->cache = cache->base.library;
     if (py_integer(first[0], "layer", &args->cache_layer) < 0 ||
         py_cache_integers(call->core, first[1], "sequences", -1, sequences, &count) < 0)
         return -1;
@@ -101,10 +102,10 @@ static int tensors(py_call *call, py_kv_cache *cache, PyObject *const first[2], 
     if (desc->head_dim != cache->head_dim)
         return py_raise(PyExc_ValueError, "q has %lld channels, the cache's keys have %lld", (long long)desc->head_dim,
                         (long long)cache->head_dim);
-    if (py_cache_enter(cache, use, count, *sequences, false) < 0)
+    if (py_cache_enter(&cache->base, use, count, *sequences, false) < 0)
         return -1;
     if (py_cache_keys(call, cache, false, &desc->kv_len) < 0) {
-        py_cache_leave(cache, use);
+        py_cache_leave(&cache->base, use);
         return -1;
     }
     args->k.shape[2] = desc->kv_len; /* columns, for what is broadcast and made; k itself stays absent */
@@ -123,7 +124,7 @@ PyObject *py_kv_cache_attend(PyObject *self, PyObject *const *args, Py_ssize_t c
     PyObject *result = NULL;
     if (tensors(&call, cache, first, &use) == 0) {
         result = py_call_finish(&call);
-        py_cache_leave(cache, &use);
+        py_cache_leave(&cache->base, &use);
     }
     py_call_end(&call);
     return result;

@@ -62,7 +62,7 @@ int py_layer_cache_open(const py_multihead *self, py_call *call, py_cache_use *u
     py_kv_cache *cache = (py_kv_cache *)call->values[PY_LAYER_cache];
     fovea_attention_args *args = &call->args;
     int64_t count, **sequences = &call->numbers[call->number_count];
-    args->cache = cache->library;
+    args->cache = cache->base.library;
     if (py_integer(call->values[PY_LAYER_layer], "layer", &args->cache_layer) < 0 ||
         py_cache_integers(call->core, call->values[PY_LAYER_sequences], "sequences", -1, sequences, &count) < 0)
         return -1;
@@ -71,7 +71,7 @@ int py_layer_cache_open(const py_multihead *self, py_call *call, py_cache_use *u
     if (call->desc.batch != count)
         return py_raise(PyExc_ValueError, "sequences are %lld, tokens are of %lld", (long long)count,
                         (long long)call->desc.batch);
-    if (py_cache_enter(cache, use, count, *sequences, true) < 0 ||
+    if (py_cache_enter(&cache->base, use, count, *sequences, true) < 0 ||
         py_cache_keys(call, cache, true, &call->desc.kv_len) < 0)
         return -1;
     args->k.shape[2] = call->desc.kv_len; /* columns; k itself stays absent */
@@ -80,5 +80,5 @@ int py_layer_cache_open(const py_multihead *self, py_call *call, py_cache_use *u
 
 void py_layer_cache_close(const py_call *call, py_cache_use *use) {
     if (use->sequences)
-        py_cache_leave((py_kv_cache *)call->values[PY_LAYER_cache], use);
+        py_cache_leave((py_cache *)call->values[PY_LAYER_cache], use);
 }

@@ -1,4 +1,5 @@
 /* fovea.gated_delta_rule(), selective_scan() and causal_conv(). */
+#include "cache.h"
 #include "call.h"
 #include "keywords.h"
 #include "rows_call.h"
@@ -11,6 +12,8 @@ typedef struct call {
     const py_layout *layout;
     PyObject *state; /* a reference, or NULL */
     fovea_states states;
+    py_cache *cache; /* its sequences are in use; or NULL */
+    py_cache_use use;
 } call;
 
 /* An input of a layout. One with an axis less has one channel. NULL is left absent. */
@@ -61,24 +64,57 @@ static int state_view(py_array *array, const char *name, int ndim, const int64_t
     return 0;
 }
 
-typedef struct state_arguments {
-    PyObject *state, *state_out, *lens, *cu_seqlens;
-    bool transposed;
-} state_arguments;
+/* Arguments that all functions have in a row. */
+enum {
+    STATE_lens,
+    STATE_cu_seqlens,
+    STATE_state,
+    STATE_state_out,
+    STATE_cache,
+    STATE_cache_state,
+    STATE_sequences,
+    STATE_COUNT
+};
 
-/* lens, cu_seqlens, and the states before and after: [sequences, heads, rows, columns], or transposed; heads 0: without
- * that axis. */
-static int open_states(call *c, const state_arguments *a, int64_t batch, int64_t heads, int64_t rows, int64_t columns) {
+/* The states of a cache's sequences. */
+static int open_cache(call *c, PyObject *const *values, int64_t count) {
+    fovea_states *s = &c->states;
+    int64_t found;
+    for (int i = STATE_cache; i <= STATE_sequences; i++)
+        if (!values[i])
+            return py_raise(PyExc_TypeError, "cache, cache_state and sequences come together");
+    if (values[STATE_state] || values[STATE_state_out])
+        return py_raise(PyExc_ValueError, "the states are those of the cache: leave state and state_out out");
+    if (Py_TYPE(values[STATE_cache]) != c->rows.core->state_cache_type)
+        return py_raise(PyExc_TypeError, "cache must be a fovea.StateCache");
+    if (py_integer(values[STATE_cache_state], "cache_state", &s->cache_state) < 0 ||
+        py_cache_integers(c->rows.core, values[STATE_sequences], "sequences", count,
+                          &c->rows.numbers[c->rows.number_count], &found) < 0)
+        return -1;
+    s->cache_sequences = c->rows.numbers[c->rows.number_count++];
+    py_cache *cache = (py_cache *)values[STATE_cache];
+    if (py_cache_enter(cache, &c->use, count, s->cache_sequences, true) < 0)
+        return -1;
+    c->cache = cache;
+    s->cache = cache->library;
+    c->state = Py_NewRef(Py_None);
+    return 0;
+}
+
+/* The sequences of a call, and their states: [sequences, heads, rows, columns], or transposed; heads 0: without that
+ * axis. */
+static int open_states(call *c, PyObject *const *values, bool transposed, int64_t batch, int64_t heads, int64_t rows,
+                       int64_t columns) {
     fovea_states *s = &c->states;
     fovea_dtype dtype;
     int64_t found, sequences = batch;
-    if (a->lens) {
-        if (py_rows_integers(&c->rows, a->lens, "lens", batch, &found) < 0)
+    if (values[STATE_lens]) {
+        if (py_rows_integers(&c->rows, values[STATE_lens], "lens", batch, &found) < 0)
             return -1;
         s->lens = c->rows.numbers[c->rows.number_count - 1];
     }
-    if (a->cu_seqlens) {
-        if (py_rows_integers(&c->rows, a->cu_seqlens, "cu_seqlens", -1, &found) < 0)
+    if (values[STATE_cu_seqlens]) {
+        if (py_rows_integers(&c->rows, values[STATE_cu_seqlens], "cu_seqlens", -1, &found) < 0)
             return -1;
         s->cu_seqlens = c->rows.numbers[c->rows.number_count - 1];
         if (found < 1)
@@ -86,21 +122,24 @@ static int open_states(call *c, const state_arguments *a, int64_t batch, int64_t
                                               "last ends");
         s->sequences = sequences = found - 1;
     }
-    const int64_t all[4] = {sequences, heads, a->transposed ? columns : rows, a->transposed ? rows : columns},
+    if (values[STATE_cache] || values[STATE_cache_state] || values[STATE_sequences])
+        return open_cache(c, values, sequences);
+    const int64_t all[4] = {sequences, heads, transposed ? columns : rows, transposed ? rows : columns},
                   without[3] = {sequences, all[2], all[3]}, *shape = heads ? all : without;
     const int ndim = heads ? 4 : 3;
-    s->order = a->transposed ? FOVEA_STATE_COLUMNS : FOVEA_STATE_ROWS;
-    if (a->state) {
-        py_array *array = py_rows_floats(&c->rows, a->state, "state", &dtype);
-        if (!array || (a->state != a->state_out && py_array_compact(array) < 0) ||
+    s->order = transposed ? FOVEA_STATE_COLUMNS : FOVEA_STATE_ROWS;
+    PyObject *state = values[STATE_state], *state_out = values[STATE_state_out];
+    if (state) {
+        py_array *array = py_rows_floats(&c->rows, state, "state", &dtype);
+        if (!array || (state != state_out && py_array_compact(array) < 0) ||
             state_view(array, "state", ndim, shape, &s->before) < 0)
             return -1;
     }
     py_array *after = &c->rows.arrays[c->rows.array_count];
-    if (a->state_out) {
-        if (py_array_open_out(c->rows.core, a->state_out, "state_out", after) < 0)
+    if (state_out) {
+        if (py_array_open_out(c->rows.core, state_out, "state_out", after) < 0)
             return -1;
-        c->state = Py_NewRef(a->state_out);
+        c->state = Py_NewRef(state_out);
     } else if (!(c->state = py_array_empty(c->rows.core, c->rows.arrays[0].source, PY_F32, ndim, shape, after)))
         return -1;
     c->rows.array_count++;
@@ -159,12 +198,9 @@ enum {
     D_eps,
     D_scale,
     D_tiled_heads,
-    D_state,
-    D_state_out,
     D_transposed,
     D_lens,
-    D_cu_seqlens,
-    D_layout,
+    D_layout = D_lens + STATE_COUNT,
     D_out,
     D_COUNT
 };
@@ -189,14 +225,12 @@ static int delta_of(call *c, PyObject **values) {
         return -1;
     const int64_t *v = args.v.shape, heads = v[1] > args.q.shape[1] ? v[1] : args.q.shape[1];
     const int64_t shape[4] = {v[0], heads, v[2], v[3]};
-    const state_arguments states = {values[D_state], values[D_state_out], values[D_lens], values[D_cu_seqlens],
-                                    transposed};
     args.norm = (fovea_l2)norm;
     args.no_delta = !delta;
     args.states = &c->states;
     if (open_vector(c, values[D_a_log], "a_log", v[1], &args.a_log) < 0 ||
         open_vector(c, values[D_dt_bias], "dt_bias", v[1] * args.gate.shape[3], &args.dt_bias) < 0 ||
-        open_states(c, &states, v[0], v[1], args.k.shape[3], v[3]) < 0 ||
+        open_states(c, values + D_lens, transposed, v[0], v[1], args.k.shape[3], v[3]) < 0 ||
         open_out(c, values[D_out], shape, &args.out) < 0)
         return -1;
     return py_rows_run(v[0] * v[1] * v[2] * v[3], delta_rule, &args);
@@ -216,12 +250,9 @@ enum {
     S_dt_softplus,
     S_dt_min,
     S_dt_max,
-    S_state,
-    S_state_out,
     S_transposed,
     S_lens,
-    S_cu_seqlens,
-    S_layout,
+    S_layout = S_lens + STATE_COUNT,
     S_out,
     S_COUNT
 };
@@ -238,20 +269,19 @@ static int scan_of(call *c, PyObject **values) {
         number(values[S_dt_max], "dt_max", &args.dt_max) < 0)
         return -1;
     const int64_t *x = args.x.shape, width = args.dt.shape[3], rows = args.b.shape[3];
-    const state_arguments states = {values[S_state], values[S_state_out], values[S_lens], values[S_cu_seqlens],
-                                    transposed};
     args.states = &c->states;
     if (open_vector(c, values[S_a], "a", x[1] * (width == 1 && x[3] > 1 ? 1 : x[3] * rows), &args.a) < 0 ||
         open_vector(c, values[S_d], "d", x[1] * width, &args.d) < 0 ||
         open_vector(c, values[S_dt_bias], "dt_bias", x[1] * width, &args.dt_bias) < 0 ||
-        open_states(c, &states, x[0], x[1], rows, x[3]) < 0 || open_out(c, values[S_out], x, &args.out) < 0)
+        open_states(c, values + S_lens, transposed, x[0], x[1], rows, x[3]) < 0 ||
+        open_out(c, values[S_out], x, &args.out) < 0)
         return -1;
     return py_rows_run(x[0] * x[1] * x[2] * x[3], scan, &args);
 }
 
 /* ------------------------------------------------------------------------------------------- fovea.causal_conv() -- */
 
-enum { C_x, C_weight, C_bias, C_silu, C_channels_first, C_state, C_state_out, C_lens, C_cu_seqlens, C_out, C_COUNT };
+enum { C_x, C_weight, C_bias, C_silu, C_channels_first, C_lens, C_out = C_lens + STATE_COUNT, C_COUNT };
 
 /* A [batch, tokens, channels], or channels first, that is open. */
 static int conv_view(py_array *array, const char *name, fovea_tensor *tensor) {
@@ -292,11 +322,10 @@ static int conv_of(call *c, PyObject **values) {
     if (weight->ndim == 0)
         return py_raise(PyExc_ValueError, "weight is one number, not [channels, taps]");
     args.taps = weight->shape[weight->ndim - 1];
-    const state_arguments states = {values[C_state], values[C_state_out], values[C_lens], values[C_cu_seqlens], first};
     args.states = &c->states;
     if (open_vector(c, values[C_weight], "weight", channels * args.taps, &args.weight) < 0 ||
         open_vector(c, values[C_bias], "bias", channels, &args.bias) < 0 ||
-        open_states(c, &states, shape[0], 0, args.taps - 1, channels) < 0)
+        open_states(c, values + C_lens, first, shape[0], 0, args.taps - 1, channels) < 0)
         return -1;
     py_array *out = py_rows_result(&c->rows, values[C_out], 3, shape, &dtype);
     return !out || conv_view(out, "out", &args.out) < 0
@@ -308,17 +337,19 @@ static int conv_of(call *c, PyObject **values) {
 
 /* Returns (out, state), of the kind of the first argument; or NULL with an exception. */
 static PyObject *call_with(PyObject *module, const py_signature *signature, PyObject *const *args, Py_ssize_t count,
-                           PyObject *keywords, int (*function_of)(call *, PyObject **), int out, int state_out) {
+                           PyObject *keywords, int (*function_of)(call *, PyObject **), int out, int first_of_states) {
     PyObject *values[D_COUNT] = {NULL};
-    call c = {.layout = NULL, .state = NULL};
+    call c = {.layout = NULL};
     py_rows_begin(&c.rows, py_core_of(module));
     if (py_parse(c.rows.core, signature, args, count, keywords, values) < 0)
         return NULL;
     fovea_states_init(&c.states);
     const int status = function_of(&c, values);
+    if (c.cache)
+        py_cache_leave(c.cache, &c.use);
     const py_source source = c.rows.array_count > 0 ? c.rows.arrays[0].source : (py_source){0};
     PyObject *made = py_rows_end(&c.rows, values[0], values[out] != NULL, status), *state = c.state;
-    if (made && !values[state_out])
+    if (made && !c.cache && !values[first_of_states + STATE_state_out])
         state = py_array_finish(values[0], source, state);
     PyObject *both = made && state ? PyTuple_Pack(2, made, state) : NULL;
     Py_XDECREF(made);
@@ -327,13 +358,13 @@ static PyObject *call_with(PyObject *module, const py_signature *signature, PyOb
 }
 
 PyObject *py_gated_delta_rule(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    return call_with(module, &py_gated_delta_rule_signature, args, count, keywords, delta_of, D_out, D_state_out);
+    return call_with(module, &py_gated_delta_rule_signature, args, count, keywords, delta_of, D_out, D_lens);
 }
 
 PyObject *py_selective_scan(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    return call_with(module, &py_selective_scan_signature, args, count, keywords, scan_of, S_out, S_state_out);
+    return call_with(module, &py_selective_scan_signature, args, count, keywords, scan_of, S_out, S_lens);
 }
 
 PyObject *py_causal_conv(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    return call_with(module, &py_causal_conv_signature, args, count, keywords, conv_of, C_out, C_state_out);
+    return call_with(module, &py_causal_conv_signature, args, count, keywords, conv_of, C_out, C_lens);
 }

@@ -88,6 +88,24 @@ def make_cache(normal):
     return cache, lambda c: [c.attend(n, s, q) for n in range(2) for s in (first, second)] + [np.int64(c.length(third))]
 
 
+def make_states(normal):
+    cache = fovea.StateCache([2 * 16 * 8], max_sequences=3, slots=2)
+    gone, first = cache.add(), cache.add()
+    cache.remove(gone)
+    q, v = normal(1, 2, 5, 16), normal(1, 2, 5, 8)
+    fovea.gated_delta_rule(q, q, v, cache=cache, cache_state=0, sequences=first)
+    second = cache.fork(first)
+    cache.remove(cache.add())
+
+    def run(c):
+        fork = c.fork(first)
+        out, _ = fovea.gated_delta_rule(q, q, v, cache=c, cache_state=0, sequences=fork)
+        c.remove(fork)
+        return [out, np.int64(c.length(second))]
+
+    return cache, run
+
+
 MAKERS = {
     "linear": make_linear,
     "linear, int8": make_int8,
@@ -98,6 +116,7 @@ MAKERS = {
     **{f"mask, {name}": mask_of(name) for name in ("boolean", "unprepared", "padding", "padding, unprepared")},
     **{f"mask, {name}": mask_of(name) for name in ("ranges", "blocks", "blocks, unprepared")},
     "cache": make_cache,
+    "states": make_states,
 }
 
 
@@ -188,7 +207,7 @@ def test_unknown_and_damaged_forms_are_refused(normal):
         restore, (form, *state) = maker(normal)[0].__reduce__()
         with pytest.raises(ValueError, match="is stored in form 9; this version of fovea knows form 1"):
             restore(form + 8, *state)
-        if restore is _stored.restore_cache:
+        if restore in (_stored.restore_cache, _stored.restore_states):
             *state, stored = state
             with pytest.raises(ValueError):
                 restore(form, *state, {number: sequence[:-1] for number, sequence in stored.items()})

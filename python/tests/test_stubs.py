@@ -163,6 +163,10 @@ cache.append(0, "all", k, v)
 fovea.KVCache(2, 4)  # wrong
 fovea.KVCache(2, 4, 64, dtype="int2")  # wrong
 fovea.KVCache(2, 4, 64, k_dtype="int8", v_dtype="int4", max_pages=8)
+states = fovea.StateCache([64, 128], max_sequences=4, slots=2)
+states.check(states.add(), cache, sequence)
+after, none = fovea.gated_delta_rule(q, k, v, cache=states, cache_state=0, sequences=[0])
+fovea.StateCache([64])  # wrong
 layer = fovea.MultiHead(q_heads=4, q=w, k=w, v=w, o=w, form="factored", cache_dtype=("int8", "float16"))
 layer(q, cache=cache, layer=0, sequences=[1])
 fovea.MultiHead(q_heads=4, q=w, form="merge")  # wrong

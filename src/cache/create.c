@@ -141,7 +141,7 @@ fovea_status fovea_kv_cache_create(const fovea_context *ctx, const fovea_kv_cach
         free_cache(made);
         return status;
     }
-    fv_cache_enlist(made);
+    fv_fork_enlist(&made->forks, &made->lock);
     *cache = made;
     return FOVEA_OK;
 }
@@ -159,7 +159,7 @@ void fovea_kv_cache_clear(fovea_kv_cache *c) {
 void fovea_kv_cache_destroy(fovea_kv_cache *c) {
     if (!c)
         return;
-    fv_cache_delist(c);
+    fv_fork_delist(&c->forks);
     fovea_kv_cache_clear(c);
     pthread_mutex_destroy(&c->lock);
     free_cache(c);

@@ -11,8 +11,6 @@
 #include "context/context.h"
 #include "rope/rope.h"
 
-#include <pthread.h>
-
 /* A key of more bytes lies in rows: one that is interleaved is on the stack on its way there. */
 enum { FV_PAGE_KEYS = FOVEA_KV_PAGE_KEYS, FV_PAGE_NONE = -1, FV_MOST_LANE_BYTES = 1024 };
 
@@ -64,12 +62,8 @@ struct fovea_kv_cache {
     fv_cache_sequence **slot;   /* by the lower half of a number; NULL: none */
     int64_t slots, slot_room, generation, marks;
     fovea_kv_stats stats;
-    fovea_kv_cache *next, **at; /* of all caches there are, for forks of the process; and what points here */
+    fv_fork_lock forks;
 };
-
-/* Puts a cache, once whole, among those that forks of the process wait for, and takes it out (fork.c). */
-void fv_cache_enlist(fovea_kv_cache *cache);
-void fv_cache_delist(fovea_kv_cache *cache);
 
 /* All of these are called with the lock held. */
 

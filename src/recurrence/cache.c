@@ -76,6 +76,7 @@ fovea_status fovea_state_cache_create(const fovea_state_cache_desc *given, fovea
         c = NULL;
     }
     if (made) {
+        fv_fork_enlist(&c->forks, &c->lock);
         c->slots = d.slots;
         c->blocks = d.max_sequences * (d.slots + 1);
         c->pool = calloc((size_t)d.states, sizeof *c->pool);
@@ -99,6 +100,7 @@ fovea_status fovea_state_cache_create(const fovea_state_cache_desc *given, fovea
 void fovea_state_cache_destroy(fovea_state_cache *c) {
     if (!c)
         return;
+    fv_fork_delist(&c->forks);
     for (int64_t i = 0; i < c->states; i++) {
         free(c->pool[i].memory);
         free(c->pool[i].references);

@@ -2,9 +2,7 @@
 #ifndef FV_STATE_CACHE_H
 #define FV_STATE_CACHE_H
 
-#include "core/core.h"
-
-#include <pthread.h>
+#include "cache/cache.h"
 
 /* A state after `length` tokens; block -1: none. */
 typedef struct fv_kept_state {
@@ -29,6 +27,7 @@ typedef struct fv_state_pool {
 
 struct fovea_state_cache {
     pthread_mutex_t lock;
+    fv_fork_lock forks;
     int64_t states, slots, max_sequences, blocks, next_number;
     fv_state_pool *pool;         /* [states] */
     fv_state_sequence *sequence; /* [max_sequences] */
