@@ -182,6 +182,37 @@ static void check_chunks(const fovea_context *ctx, const recurrence_case *c, con
     free(out);
 }
 
+/* States of 16 bits are read as their floats, and rounded once, at the end of the call. */
+static void check_16_bits(const fovea_context *ctx, const recurrence_case *c, const result *want, rng *r) {
+    const int64_t n = c->batch * recurrence_state_size(c);
+    const fovea_dtype dtype = rng_below(r, 2) ? FOVEA_DTYPE_BF16 : FOVEA_DTYPE_F16;
+    const fovea_state_order order = (fovea_state_order)rng_below(r, 2);
+    float *floats = must_alloc(n + 1, sizeof *floats);
+    uint16_t *half = must_alloc(n + 1, sizeof *half), *rounded = must_alloc(n + 1, sizeof *rounded);
+    char *out[2] = {must_alloc(recurrence_bytes(c) + 1, 1), must_alloc(recurrence_bytes(c) + 1, 1)};
+    convert_elements(n, c->state, FOVEA_DTYPE_F32, half, dtype);
+    convert_elements(n, half, dtype, floats, FOVEA_DTYPE_F32);
+    for (int i = 0; i < 2; i++) {
+        fovea_states states;
+        fovea_states_init(&states);
+        states.order = order;
+        states.lens = want->lens;
+        states.before = states.after = i == 0 ? state_tensor(c, floats, FOVEA_DTYPE_F32, c->batch, order)
+                                              : state_tensor(c, half, dtype, c->batch, order);
+        test_check(recurrence_call(ctx, c, -1, 0, c->tokens, out_tensor(c, out[i]), &states, NULL, 0) == FOVEA_OK,
+                   "%s: %s", c->title, fovea_error_detail());
+    }
+    convert_elements(n, floats, FOVEA_DTYPE_F32, rounded, dtype);
+    test_check(memcmp(out[0], out[1], (size_t)recurrence_bytes(c)) == 0 &&
+                   memcmp(rounded, half, (size_t)n * sizeof *half) == 0,
+               "%s: other bits with a state of 16 bits", c->title);
+    free(floats);
+    free(half);
+    free(rounded);
+    free(out[0]);
+    free(out[1]);
+}
+
 /* All tokens as one axis, where sequences begin at cu_seqlens. A workspace asked for with other offsets is enough. */
 static void check_packed(const fovea_context *ctx, const recurrence_case *given, const result *want) {
     recurrence_case c = *given;
@@ -220,6 +251,7 @@ static void test_case(const case_contexts *contexts, recurrence kind, rng *r) {
         check_batch(all[i], c, &want, r);
         check_chunks(all[i], c, &want, r);
         check_packed(all[i], c, &want);
+        check_16_bits(all[i], c, &want, r);
     }
     result_free(&want);
     recurrence_case_free(c);

@@ -19,7 +19,8 @@ def test_tensors(dtype):
     rule = dict(norm="rsqrt", layout="bthd")
     outs, convolved = [], []
     for part in (slice(0, 7), slice(7, 8), slice(8, 12)):
-        out, state = fovea.gated_delta_rule(q[:, part], q[:, part], v[:, part], cache=cache, cache_state=0, sequences=sequences, **rule)
+        given = q[:, part], q[:, part], v[:, part]
+        out, state = fovea.gated_delta_rule(*given, cache=cache, cache_state=0, sequences=sequences, **rule)
         assert state is None and out.dtype == dtype
         outs.append(out)
         convolved.append(fovea.causal_conv(x[:, part], weight, cache=cache, cache_state=1, sequences=sequences)[0])
