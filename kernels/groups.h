@@ -3,9 +3,11 @@
  *
  * A group is fv_operand.group.steps consecutive steps of a column, the last one shorter; at most FV_I8_CHANNELS, and a
  * multiple of 16 unless it is the only or the last group. With w the stored integer (i8g -128 to 127, the others
- * without sign; i4tg: what its table has for the stored code), each operation rounded once by the caller's mode, never contracted:
+ * without sign; i4tg: what its table has for the stored code), each operation rounded once by the caller's mode,
+ * never contracted:
  *
- *   zero    = 0 of i8g and i4tg, 8 of i4g, 16 of i5g, 32 of i6g; 0 of groups with a minimum; or the group's own (FV_GROUP_zero)
+ *   zero    = 0 of i8g and i4tg, 8 of i4g, 16 of i5g, 32 of i6g; 0 of groups with a minimum; or the group's own
+ *             (FV_GROUP_zero)
  *   number  = scale * (w - zero);  + minimum, where the group has one (FV_GROUP_minimum); w - zero is an integer,
  *             so that it is +0 in any mode
  *

@@ -151,7 +151,7 @@ run) # the way of an operator: run, show, check, report, merge
 
 noisy) # what cannot be told is said, early, and nothing else is; no figure where every sample was interrupted
     program=$SIMULATED
-    shapes=(--preset minilm,gpt2 --threads 1)
+    shapes=(--preset minilm,gpt2 --threads 1 --budget 60s)
     FOVEA_TUNE_WEATHER=busy expect 3 run "${shapes[@]}" -o none
     has out 'too busy to tune: the same work takes [0-9.]+ times as long .* Waiting' 'Nothing is measured\.$' \
         '^No class could be measured, [0-9]+ too noisy to tell\.$' '^Nothing was stored, and programs run as before'
@@ -241,18 +241,18 @@ check) # rows that are not faster are never called so, and rows for others are s
 ggml) # a run over the default shapes ends with fovea-tune-ggml, which is made up here
     program=$SIMULATED
     mkdir beside
-    printf '#!/bin/sh\necho measured "$@"\nexit ${GGML_STATUS-0}\n' >beside/fovea-tune-ggml
+    printf '#!/bin/sh\necho of ggml "$@"\nexit ${GGML_STATUS-0}\n' >beside/fovea-tune-ggml
     chmod +x beside/fovea-tune-ggml
     run=(run --budget 1s --effort quick -o own)
     FOVEA_TUNE_GGML=beside/fovea-tune-ggml expect 0 "${run[@]}"
-    [ "$(tail -1 out)" = 'measured -o own' ] || fail "not run, or not last: $(tail -1 out)"
+    [ "$(tail -1 out)" = 'of ggml -o own' ] || fail "not run, or not last: $(tail -1 out)"
     while read -r words; do # what is no such run, or may print no such thing
         # shellcheck disable=SC2086
         FOVEA_TUNE_GGML=beside/fovea-tune-ggml expect '0|3' run --budget 1s --effort quick $words
-        ! grep measured out || fail "$words: it is run, or its words are on the standard output"
+        ! grep 'of ggml' out || fail "$words: it is run, or its words are on the standard output"
         case $words in
-        *--json*) has err 'measured -o own' ;;
-        *) ! grep measured err || fail "$words: it is run" ;;
+        *--json*) has err 'of ggml -o own' ;;
+        *) ! grep 'of ggml' err || fail "$words: it is run" ;;
         esac
     done <<'END'
 -o own --json
@@ -278,7 +278,7 @@ END
     has out '^ggml was not tuned: fovea-tune-ggml is not in fovea-tune.s folder'
     ln -s "$SIMULATED" beside/fovea-tune
     program=beside/fovea-tune expect 0 "${run[@]}"
-    has out '^measured -o own$'
+    has out '^of ggml -o own$'
     ;;
 
 log) # shapes that a program wrote down while it ran (LOGGER)

@@ -69,7 +69,7 @@ struct fovea_quantization {
     /* [in], the group of each channel, for GPTQ's act-order (g_idx); NULL: channel / group_size. Each group has
      * group_size channels. EXACT packs such weights as float32. */
     const int32_t *group_of;
-    /* Of PLAIN: output channels that share scales and zeros, as o div out_group_size; 0, the default: each has its
+    /* PLAIN: output channels that share scales and zeros, as o div out_group_size; 0, the default: each has its
      * own. */
     int64_t out_group_size;
 };

@@ -1,5 +1,5 @@
-/* CPY, CONT, DUP, CONCAT, REPEAT, FILL, GET_ROWS, SET_ROWS (elementwise.h): conversions are fovea_convert()'s, fovea_dequantize()'s and
- * fovea_quantize()'s. */
+/* CPY, CONT, DUP, CONCAT, REPEAT, FILL, GET_ROWS, SET_ROWS (elementwise.h): conversions are fovea_convert()'s,
+ * fovea_dequantize()'s and fovea_quantize()'s. */
 #include "elementwise.h"
 
 #include <string.h>
@@ -69,7 +69,7 @@ enum ggml_status fg_copy_compute(fg_backend *backend, struct ggml_tensor *op) {
     return fg_for_rows(backend, op, op->ne[0] * fg_rows(op), 8, copy_elements);
 }
 
-/* ------------------------------------------------------------------------------------- the same type, without change -- */
+/* ------------------------------------------------------------------------------ the same type, without change -- */
 
 static bool is_movable(const struct ggml_tensor *t) { return fg_is_float(t) || fg_is_named(t, "i32"); }
 

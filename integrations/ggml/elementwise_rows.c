@@ -1,5 +1,5 @@
-/* NORM, RMS_NORM, L2_NORM, SUM_ROWS, SOFT_MAX (elementwise.h): fovea_norm_layer(), fovea_norm_rms(), fovea_exp_f32(), and sums in
- * the order of sum_of(). */
+/* NORM, RMS_NORM, L2_NORM, SUM_ROWS, SOFT_MAX (elementwise.h): fovea_norm_layer(), fovea_norm_rms(), fovea_exp_f32(),
+ * and sums in the order of sum_of(). */
 #include "elementwise.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* ARGSORT and TOP_K (elementwise.h), for routers: the first k numbers of a row in order, ties by index, NaN last. A heap
- * keeps the best ones so far, the worst of them on top. */
+/* ARGSORT and TOP_K (elementwise.h), for routers: the first k numbers of a row in order, ties by index, NaN last. A
+ * heap keeps the best ones so far, the worst of them on top. */
 #include "elementwise.h"
 
 #include <math.h>

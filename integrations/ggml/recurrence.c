@@ -1,6 +1,6 @@
 /* GATED_DELTA_NET, SSM_SCAN and SSM_CONV through fovea/recurrence.h, which reads and writes ggml's layouts in place.
- * A result of the first two is that of all tokens, [channel, head, token, sequence], and behind it the states: slot s of
- * K, [slot][sequence][head][row of the state], is that before the last s tokens. */
+ * A result of the first two is that of all tokens, [channel, head, token, sequence], and behind it the states: slot s
+ * of K, [slot][sequence][head][row of the state], is that before the last s tokens. */
 #include "elementwise.h"
 
 static bool has_shape(const struct ggml_tensor *t, int64_t n0, int64_t n1, int64_t n2, int64_t n3) {
@@ -114,7 +114,7 @@ static fovea_tensor part_of(fovea_tensor t, int64_t first, int64_t count) {
     return t;
 }
 
-/* What ggml calls heads are channels of one head in Mamba 1. */
+/* In Mamba 1 ggml's heads are channels of one head. */
 static fovea_tensor merged(fovea_tensor t) {
     t.shape[3] *= t.shape[1];
     t.stride[3] = 1;

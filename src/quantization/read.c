@@ -100,7 +100,7 @@ static inline void halves(const uint8_t *from, int n, uint8_t *to) {
 
 /* The fifth bits of eight elements, of a byte. */
 static inline uint64_t fifth_bits(uint8_t bits) {
-    const uint64_t each = bits * 0x0101010101010101 & 0x8040201008040201;
+    const uint64_t each = (uint64_t)bits * 0x0101010101010101 & 0x8040201008040201;
     return ((each + 0x7f7f7f7f7f7f7f7f) & high) >> 3;
 }
 

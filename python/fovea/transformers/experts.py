@@ -3,7 +3,7 @@
     model = AutoModelForCausalLM.from_pretrained(name, experts_implementation="fovea")
     model.set_experts_implementation("fovea")                   of a model that is there
 
-Weights are packed at a module's first call, a copy beside transformers' own, and again after they changed. Which activation a family
+Weights are packed at a module's first call, a copy each, and again after they changed. Which activation a family
 has is found by trying: its own gate is called on some numbers, and compared with what Fovea computes. Experts of another kind run on
 transformers' own code, with a FallbackWarning. Gradients are refused.
 """
