@@ -109,15 +109,20 @@ static float exponential(float x) {
     return y;
 }
 
-static void add_mask(const struct ggml_tensor *mask, const char *row, int64_t n, float slope, float *y) {
+/* x * scale + slope * mask, mask NULL: 0. y may be x, or the mask's memory. */
+static void scores(const float *x, float scale, const fg_type *type, const char *mask, int64_t n, float slope,
+                   float *y) {
     enum { PIECE = 256 };
     float m[PIECE];
-    const fg_type *type = fg_type_of(mask->type);
     for (int64_t i = 0; i < n; i += PIECE) {
         const int64_t count = n - i < PIECE ? n - i : PIECE;
-        fovea_convert(count, row + i * type->bytes, type->dtype, m, FOVEA_DTYPE_F32);
-        for (int64_t j = 0; j < count; j++)
-            y[i + j] += slope * m[j];
+        if (mask)
+            fovea_convert(count, mask + i * type->bytes, type->dtype, m, FOVEA_DTYPE_F32);
+        for (int64_t j = 0; j < count; j++) {
+            y[i + j] = x[i + j] * scale;
+            if (mask)
+                y[i + j] += slope * m[j];
+        }
     }
 }
 
@@ -129,13 +134,11 @@ static bool soft_max_rows(const struct ggml_tensor *op, int64_t first, int64_t e
         const int64_t i1 = r % op->ne[1], i2 = r / op->ne[1] % op->ne[2], i3 = r / op->ne[1] / op->ne[2];
         const float *x = (const float *)(const void *)fg_row(op->src[0], r);
         float *y = (float *)(void *)fg_row(op, r);
-        for (int64_t i = 0; i < n; i++)
-            y[i] = x[i] * scale;
-        if (mask)
-            add_mask(mask,
-                     (const char *)mask->data + (size_t)i1 * mask->nb[1] + (size_t)(i2 % mask->ne[2]) * mask->nb[2] +
-                         (size_t)(i3 % mask->ne[3]) * mask->nb[3],
-                     n, slope_of(max_bias, i2, op->ne[2]), y);
+        const char *row = mask ? (const char *)mask->data + (size_t)i1 * mask->nb[1] +
+                                     (size_t)(i2 % mask->ne[2]) * mask->nb[2] + (size_t)(i3 % mask->ne[3]) * mask->nb[3]
+                               : NULL;
+        scores(x, scale, mask ? fg_type_of(mask->type) : NULL, row, n, row ? slope_of(max_bias, i2, op->ne[2]) : 0.0f,
+               y);
         const float *sink = op->src[2] ? (const float *)op->src[2]->data + i2 : NULL;
         float max = sink ? *sink : -INFINITY;
         for (int64_t i = 0; i < n; i++)

@@ -4,9 +4,9 @@
  * with the words of fg_rule; what is not said is the default's, and without rows= it is for any number of them.
  * fovea-tune-ggml writes them. Rows that ship may leave threads= out.
  *
- * The defaults are for CPUs that have no rows. MUL_MAT: types that were faster by a tenth or more for any number of
- * rows on each CPU that was measured (docs/lab/ggml.md); others may be slower, and stay with ggml. FLASH_ATTN_EXT: so
- * little work takes a few microseconds, no more than ggml's scheduler does to change backends. Quantized: a thread
+ * The defaults are for CPUs that have no rows. MUL_MAT: types with which whole models were faster, by 6% at least, on
+ * each CPU that was measured (docs/lab/ggml.md); others may be slower, and stay with ggml. FLASH_ATTN_EXT: so little
+ * work takes a few microseconds, no more than ggml's scheduler does to change backends. Quantized: a thread
  * widens a key head. ggml's threads take a head of q each. Portable code is slower than ggml's. */
 #include "rules.h"
 

@@ -40,6 +40,8 @@ static fovea_quantization read_quantization(const fovea_matrix *m) {
         (void)fv_struct_read(FV_STRUCT(fovea_quantization), m->quantization, &q);
     if (q.group_size == 0)
         q.group_size = m->in;
+    if (m->dtype == FOVEA_DTYPE_MXFP4) /* in blocks or apart: 32, said or not */
+        q.group_size = 32;
     return q;
 }
 

@@ -119,7 +119,7 @@ static void load_text(run *r, const char *path) {
         die(r->complaint);
     receipts_begin(r, w);
     weights_close(w);
-    if (r->opts->perplexity != NULL || r->opts->plain)
+    if (r->opts->perplexity != NULL || r->opts->plain || (r->opts->verify != NULL && r->prompts == 0))
         return;
     if (text_chats(r->t)->kind == CHAT_OTHER) {
         complain(to(r), path,

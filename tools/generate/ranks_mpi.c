@@ -1,6 +1,8 @@
 /* ranks.h. Heads and columns are dealt as libfovea_mpi deals them, in small units for small models. */
 #include "ranks.h"
 
+#include "run.h"
+
 #include "fovea_mpi_group.h"
 
 #include <stdlib.h>
@@ -31,7 +33,7 @@ static fovea_status gather(void *arg, fovea_status before, int64_t rows, int64_t
 /* Others would wait for a rank that ends alone. */
 static void end_all(void) {
     if (group != NULL)
-        MPI_Abort(MPI_COMM_WORLD, 1);
+        MPI_Abort(MPI_COMM_WORLD, run_status);
 }
 
 const model_ranks *ranks_begin(FILE **complaints, const char **why) {

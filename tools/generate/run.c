@@ -16,14 +16,16 @@
 enum { CONTEXT = 2048 };
 
 FILE *run_complaints;
+int run_failure = 1, run_status = 1;
 
 void run_end(int status, const char *what) {
+    run_status = status;
     fflush(stdout);
     fprintf(run_complaints != NULL ? run_complaints : stderr, "fovea-generate: %s\n", what);
     exit(status);
 }
 
-void die(const char *what) { run_end(1, what); }
+void die(const char *what) { run_end(run_failure, what); }
 
 void *allocate(size_t count, size_t bytes) {
     void *memory = calloc(count + 1, bytes);

@@ -67,6 +67,9 @@ const char *options_weights_name(const options *opts, const model *m); /* "store
 /* run.c. Where run_end() writes; NULL: standard error. */
 extern FILE *run_complaints;
 
+/* The status of die(), which is another while a receipt is verified; and that of a run which ends early. */
+extern int run_failure, run_status;
+
 /* These end the program, with a sentence: for a failure, or with a status. */
 void die(const char *what);
 void run_end(int status, const char *what);

@@ -193,6 +193,20 @@ def test_answers():
     record("private", "--tokens", "20", "--type", "f32", "--private-prompt", "ab")
     assert json.load(open("private"))["answers"][0]["prompt"]["tokens"] is None
     assert verify("private")[0] == 2 and verify("private", "ba")[0] == 2 and verify("private", "ab")[0] == 0
+    # A prompt that is given must be the receipt's, and so must each line of several.
+    assert verify("receipt", "ab")[0] == 0 and "the prompt given is not that of" in verify("receipt", "ba")[2]
+    for name, text in (("lines", "a\nababababababababab\n"), ("swapped", "ababababababababab\na\n")):
+        with open(name, "w") as file:
+            file.write(text)
+    record("two", "--tokens", "3", "--type", "f32", "--private-prompt", "--parallel", "2", "--file", "lines")
+    assert verify("two", "--file", "lines")[0] == 0 and verify("two", "--file", "swapped")[0] == 2
+    # The last token does not fit into the model.
+    record("full", "--tokens", "100", "--type", "f32", "--temperature", "3", "--top-p", "1", "ab")
+    assert verify("full")[0] == 0, verify("full")
+    # A model that cannot be read tells nothing.
+    with open("none.gguf", "wb") as file:
+        file.write(b"GGUF")
+    assert verify("receipt", model="none.gguf")[0] == 2
 
 
 def main():

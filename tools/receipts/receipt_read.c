@@ -14,6 +14,12 @@ typedef struct reader {
     complaint to;
 } reader;
 
+static bool printable(const char *text) {
+    while (*text > ' ' && *text <= '~')
+        text++;
+    return *text == '\0';
+}
+
 /* The object of that name in another, with these fields and no others; NULL after a complaint. */
 static json_t *object_of(const reader *r, json_t *in, const char *name, const char *const *fields, int count) {
     json_t *o = name != NULL ? json_object_get(in, name) : in;
@@ -33,7 +39,7 @@ static json_t *object_of(const reader *r, json_t *in, const char *name, const ch
         while (i < count && strcmp(key, fields[i]) != 0)
             i++;
         if (i == count) {
-            complain(r->to, r->name, "%s has the field %.40s, which is unknown", what, key);
+            complain(r->to, r->name, "%s has the field %.40s, which is unknown", what, printable(key) ? key : "?");
             return NULL;
         }
     }
@@ -141,7 +147,7 @@ static int settings_of(const reader *r, json_t *root, receipt *out) {
     for (int i = 0; i < RECEIPT_SETTINGS; i++) {
         json_t *in = i < RECEIPT_TEMPERATURE ? arithmetic : sampling;
         const char *text = json_string_value(json_object_get(in, receipt_setting_names[i]));
-        if (text == NULL || strlen(text) >= RECEIPT_WORD)
+        if (text == NULL || strlen(text) >= RECEIPT_WORD || !printable(text))
             return complain(r->to, r->name, "%s is no word", receipt_setting_names[i]);
         strcpy(out->settings[i], text);
     }
