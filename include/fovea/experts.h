@@ -93,7 +93,7 @@ typedef struct fovea_experts_desc {
     int64_t out_features;        /* default 0: in_features */
     fovea_dtype dtype;           /* of x: FOVEA_DTYPE_F32 (default), _BF16 or _F16 */
     fovea_dtype y_dtype;         /* of y; default 0: dtype */
-    fovea_arithmetic arithmetic; /* as of fovea_linear_desc: DEFAULT (default), EXACT, Q16 or Q8 */
+    fovea_arithmetic arithmetic; /* as of fovea_linear_desc: DEFAULT (default; FASTEST is the same), EXACT, Q16 or Q8 */
     fovea_activation activation; /* default FOVEA_ACTIVATION_SILU_GATED; one that does not gate: there is no gate */
     fovea_gate_up gate_up;       /* default FOVEA_GATE_UP_SEPARATE; only of activations that gate */
     fovea_placement placement;   /* of packed weights, expert by expert (context.h); default FOVEA_PLACEMENT_DEFAULT */

@@ -307,7 +307,7 @@ int py_array_compact(py_array *array) {
 
 int py_array_copy(py_array *array) {
     const int last = array->ndim - 1;
-    const size_t size = py_dtype_size(array->dtype);
+    const size_t size = array->dtype == PY_OTHER_INT ? (size_t)(array->type.bits + 7) / 8 : py_dtype_size(array->dtype);
     size_t bytes = size;
     for (int i = 0; i <= last; i++)
         bytes *= (size_t)array->shape[i]; /* at most what the producer has, but for strides of 0 */
@@ -316,7 +316,9 @@ int py_array_copy(py_array *array) {
         PyErr_NoMemory();
         return -1;
     }
-    if (bytes > 0)
+    if (last < 0)
+        memcpy(copy, array->data, size);
+    else if (bytes > 0)
         copy_elements(array, copy, size);
     int64_t stride = 1;
     for (int i = last; i >= 0; i--) {

@@ -121,7 +121,12 @@ PyObject *py_cache_fork(PyObject *self, PyObject *argument) {
 
 PyObject *py_cache_remove(PyObject *self, PyObject *argument) {
     int64_t sequence;
-    if (py_cache_sequence(self, argument, true, &sequence) < 0 || PySet_Discard(cache_of(self)->numbers, argument) < 0)
+    if (py_cache_sequence(self, argument, true, &sequence) < 0)
+        return NULL;
+    PyObject *number = PyLong_FromLongLong(sequence); /* another kind of number has another hash */
+    const int dropped = number ? PySet_Discard(cache_of(self)->numbers, number) : -1;
+    Py_XDECREF(number);
+    if (dropped < 0)
         return NULL;
     return py_cache_done(self, cache_of(self)->calls->remove(cache_of(self)->library, sequence));
 }

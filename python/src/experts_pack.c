@@ -70,6 +70,8 @@ static int no_memory(void) {
     return -1;
 }
 
+enum { EXPERTS_MOST = 2048 }; /* fovea/experts.h */
+
 static int open_stack(making *m, stack *s) {
     if (!s->object || s->object == Py_None)
         return 0;
@@ -79,6 +81,9 @@ static int open_stack(making *m, stack *s) {
     if (s->array.ndim != 3)
         return py_raise(PyExc_ValueError, "%s has %d dimensions, not 3: a matrix of each expert", s->name,
                         s->array.ndim);
+    if (s->array.shape[0] < 1 || s->array.shape[0] > EXPERTS_MOST)
+        return py_raise(PyExc_ValueError, "%s is of %lld experts; there must be from 1 to %d", s->name,
+                        (long long)s->array.shape[0], EXPERTS_MOST);
     if (m->experts == 0)
         m->experts = s->array.shape[0];
     if (s->array.shape[0] != m->experts)

@@ -21,6 +21,19 @@ static void dealloc(PyObject *self) {
     py_cache_free(&cache_of(self)->base);
 }
 
+/* The arguments that a pickle keeps: a caller's list may change. */
+static PyObject *positional(const int64_t *sizes, int64_t count) {
+    PyObject *tuple = PyTuple_New(count);
+    for (int64_t i = 0; tuple && i < count; i++) {
+        PyObject *size = PyLong_FromLongLong(sizes[i]);
+        if (!size || PyTuple_SetItem(tuple, i, size) < 0)
+            Py_CLEAR(tuple);
+    }
+    PyObject *all = tuple ? PyTuple_Pack(1, tuple) : NULL;
+    Py_XDECREF(tuple);
+    return all;
+}
+
 static PyObject *cache_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     PyObject *floats;
     long long max_sequences = -1, slots = 1;
@@ -40,7 +53,9 @@ static PyObject *cache_new(PyTypeObject *type, PyObject *args, PyObject *keyword
     desc.max_sequences = max_sequences;
     desc.slots = slots;
     py_state_cache *self = (py_state_cache *)py_object_new(type);
-    int status = self ? py_cache_begin(&self->base, &calls, args, keywords) : -1;
+    PyObject *kept = self && PyTuple_Size(args) > 0 ? positional(sizes, desc.states) : Py_NewRef(args);
+    int status = self && kept ? py_cache_begin(&self->base, &calls, kept, keywords) : -1;
+    Py_XDECREF(kept);
     if (status == 0) {
         fovea_state_cache *library;
         status = py_checked(fovea_state_cache_create(&desc, &library));

@@ -38,6 +38,8 @@ def test_numbers(model, tiers):
         assert np.array_equal(experts.apply(x[row], chosen[row], weights[row]), y[row])
     out = np.empty((17, OUT), np.float32)
     assert experts(x, chosen.astype(np.int32), weights, out=out) is out and np.array_equal(out, y)
+    for kind in (np.int16, np.uint16, np.uint32, np.uint64):
+        assert np.array_equal(experts(x, chosen.astype(kind), weights), y)
     assert np.array_equal(experts(x.reshape(1, 17, IN), chosen, weights)[0], y)
 
 
@@ -123,6 +125,16 @@ def test_routes(normal):
     logits[7, 3] = np.nan
     assert np.isnan(fovea.route(logits, 2)[1]).any(1).nonzero()[0].tolist() == [7]
     assert fovea.route(np.zeros((2, 3, 8), np.float32), 2)[0].tolist() == [[[0, 1]] * 3] * 2
+
+
+def test_sizes_refused(model):
+    up, down, gate, x, chosen, weights = model
+    experts = fovea.Experts(up, down, gate)
+    for wrong in (lambda: fovea.Experts(up[:0], down, gate), lambda: experts(x, np.array(0), weights)):
+        with pytest.raises(ValueError):
+            wrong()
+    one = experts(x[:1], np.zeros((1, 1), int), np.full((1, 1), 0.5, np.float32))
+    assert np.array_equal(experts(x[:1], np.zeros((1, 1), int), np.array(0.5, np.float32)), one)
 
 
 def test_refused(model):

@@ -1,6 +1,7 @@
 """StateCache: the bits of states by hand, forks, taking tokens back, errors that lose nothing, saving, threads, processes."""
 
 import os
+import pickle
 import signal
 import threading
 
@@ -276,3 +277,20 @@ def test_processes_while_threads_use_it(normal):
     stop.set()
     thread.join()
     assert not any(ends)
+
+
+def test_pickled_as_it_was_made():
+    """Neither a list that its maker changes nor a number of another kind changes what a pickle has."""
+    for kind in (list, np.array):
+        floats = kind(FLOATS)
+        cache = fovea.StateCache(floats, max_sequences=2)
+        cache.add()
+        floats[0] = 9
+        assert repr(pickle.loads(pickle.dumps(cache))) == repr(cache)
+
+    class Number:
+        def __index__(self):
+            return cache.add()
+
+    cache.remove(Number())
+    pickle.loads(pickle.dumps(cache))

@@ -163,8 +163,8 @@ static void run(call *c) {
     const int64_t all = c->args.x.shape[0] * c->args.x.shape[2], k = c->layout.k;
     for (c->first = 0; c->first < all; c->first += c->count) {
         c->count = fv_min(all - c->first, c->layout.rows);
-        const int64_t *chosen = c->args.chosen + c->first * k;
-        const float *weights = c->args.weights + c->first * k;
+        const int64_t *chosen = c->args.router ? NULL : c->args.chosen + c->first * k;
+        const float *weights = c->args.router ? NULL : c->args.weights + c->first * k;
         if (c->args.router) {
             fv_routing_run(&c->routing, c->first, c->count, part_of(c, c->layout.chosen),
                            part_of(c, c->layout.weights));
@@ -243,9 +243,10 @@ static fovea_status check(call *c, const void *workspace, size_t workspace_size)
     if (status == FOVEA_OK && (a->y.shape[0] != a->x.shape[0] || a->y.shape[2] != a->x.shape[2]))
         status = fv_fail(FOVEA_ERROR_SHAPE, "y has %lld x %lld rows, but x %lld x %lld", (long long)a->y.shape[0],
                          (long long)a->y.shape[2], (long long)a->x.shape[0], (long long)a->x.shape[2]);
+    if (status != FOVEA_OK)
+        return status;
     const int64_t rows = a->x.shape[0] * a->x.shape[2];
-    if (status == FOVEA_OK)
-        status = a->router ? check_routing(c, &spans[LOGITS]) : check_chosen(c, rows);
+    status = a->router ? check_routing(c, &spans[LOGITS]) : check_chosen(c, rows);
     if (status != FOVEA_OK)
         return status;
     if (a->router)

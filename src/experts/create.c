@@ -70,6 +70,8 @@ static fovea_status read_source(const fovea_experts_desc *desc, const fovea_expe
         d->out_features = d->in_features;
     if (d->y_dtype == 0)
         d->y_dtype = d->dtype;
+    if (d->arithmetic == FOVEA_ARITHMETIC_FASTEST) /* of those that experts have */
+        d->arithmetic = FOVEA_ARITHMETIC_DEFAULT;
     status = check_size("experts", d->experts, FV_MOST_EXPERTS);
     if (status == FOVEA_OK)
         status = check_size("in_features", d->in_features, FV_SIZE_LIMIT);
@@ -77,6 +79,8 @@ static fovea_status read_source(const fovea_experts_desc *desc, const fovea_expe
         status = check_size("intermediate", d->intermediate, FV_SIZE_LIMIT);
     if (status == FOVEA_OK)
         status = check_size("out_features", d->out_features, FV_SIZE_LIMIT);
+    if (status == FOVEA_OK && fv_type_of(d->dtype) == FV_TYPE_COUNT)
+        status = fv_floats_refuse("dtype", d->dtype);
     if (status == FOVEA_OK && fv_type_of(d->y_dtype) == FV_TYPE_COUNT)
         status = fv_floats_refuse("y_dtype", d->y_dtype);
     if (status == FOVEA_OK)

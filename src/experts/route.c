@@ -102,7 +102,8 @@ static void choose(const fv_routing *g, const float *by, float *group_score, int
         best b = {{-INFINITY, -INFINITY}};
         for (int64_t e = 0; e < each; e++)
             keep(&b, by[group * each + e]);
-        group_score[group] = r->group_score == FOVEA_GROUP_MAX ? b.value[0] : b.value[0] + b.value[1];
+        const float score = r->group_score == FOVEA_GROUP_MAX ? b.value[0] : b.value[0] + b.value[1];
+        group_score[group] = score == score ? score : -INFINITY; /* inf - inf */
     }
     for (int64_t group = 0; group < r->groups; group++)
         if (r->groups == 1 || used(r, group_score, group))

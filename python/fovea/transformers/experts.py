@@ -33,7 +33,9 @@ def _same(a, b):
 
 def _activation(module):
     """The arguments of fovea.Experts for a module's activation, or None if there are none."""
-    numbers = torch.linspace(-12, 12, 2 * 67)[torch.randperm(134, generator=torch.Generator().manual_seed(0))][None]
+    limit, alpha = getattr(module, "limit", None), getattr(module, "alpha", 1.0)
+    most = max(12.0, 2.0 * limit) if isinstance(limit, (int, float)) and limit < 1e30 else 12.0  # so that a limit shows
+    numbers = torch.linspace(-most, most, 2 * 67)[torch.randperm(134, generator=torch.Generator().manual_seed(0))][None]
     if not module.has_gate:
         made = module.act_fn(numbers)
         return next(({"activation": word} for word, f in zip(_WORDS, _FUNCTIONS) if _same(made, f(numbers))), None)
@@ -42,7 +44,6 @@ def _activation(module):
     for word, f in zip(_WORDS[:3], _FUNCTIONS):
         if _same(made, f(gate) * up):
             return {"activation": word + "_gated"}
-    limit, alpha = getattr(module, "limit", None), getattr(module, "alpha", 1.0)
     if not isinstance(limit, (int, float)) or not isinstance(alpha, (int, float)):
         return None
     low, between = gate.clamp(max=limit), up.clamp(-limit, limit)
