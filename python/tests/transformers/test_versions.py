@@ -49,6 +49,8 @@ def again(monkeypatch):
         del sys.modules[name]
     sys.modules.update(kept)
     fovea.transformers = kept["fovea.transformers"]
+    if "fovea.transformers.experts" in kept:  # which transformers without experts lack
+        kept["fovea.transformers.experts"].register()
     monkeypatch.undo()
 
 
