@@ -1,13 +1,12 @@
 """KVCache and Rope: the bits of contiguous arrays, forks, errors that lose nothing, saving, threads, processes."""
 
 import os
-import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from processes import PATIENCE
+from processes import fork_while
 
 import fovea
 
@@ -312,19 +311,17 @@ def test_threads(normal):
 def test_processes_while_threads_use_it(normal):
     """A child may change what the parent's threads were reading, and go on with what they were not changing."""
     k, v, q = (normal(1, 8, n, 64) for n in (2000, 2000, 50))
-    cache, stop = fovea.KVCache(1, 8, 64, max_pages=200), threading.Event()
+    cache = fovea.KVCache(1, 8, 64, max_pages=200)
     read, changed = cache.add(), cache.add()
     cache.append(0, read, k, v)
     expected = fovea.attention(q, np.concatenate([k, k], 2), np.concatenate([v, v], 2))
 
     def work():
-        while not stop.is_set():
-            cache.attend(0, read, q)
-            cache.append(0, changed, k, v)
-            cache.truncate(changed, 0)
+        cache.attend(0, read, q)
+        cache.append(0, changed, k, v)
+        cache.truncate(changed, 0)
 
     def in_child():
-        signal.alarm(PATIENCE)
         threads = [threading.Thread(target=cache.add) for _ in range(4)]
         for thread in threads:
             thread.start()
@@ -332,17 +329,4 @@ def test_processes_while_threads_use_it(normal):
         cache.remove(changed)
         return np.array_equal(cache.attend(0, read, q), expected)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    ends = []
-    for _ in range(10):
-        child = os.fork()
-        if child == 0:
-            try:
-                os._exit(0 if in_child() else 1)
-            finally:
-                os._exit(2)
-        ends.append(os.waitpid(child, 0)[1])
-    stop.set()
-    thread.join()
-    assert not any(ends)
+    assert fork_while(work, in_child)

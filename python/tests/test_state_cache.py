@@ -2,12 +2,11 @@
 
 import os
 import pickle
-import signal
 import threading
 
 import numpy as np
 import pytest
-from processes import PATIENCE
+from processes import fork_while
 
 import fovea
 
@@ -247,36 +246,21 @@ def test_threads(normal):
 def test_processes_while_threads_use_it(normal):
     """A child goes on with what the parent's threads were not changing, and removes what they were."""
     floats, run = work_of(normal)
-    cache, stop = fovea.StateCache(floats, max_sequences=20), threading.Event()
+    cache = fovea.StateCache(floats, max_sequences=20)
     kept, changed = cache.add(), cache.add()
     run(cache, kept)
     expected = run(cache, cache.fork(kept))
 
     def work():
-        while not stop.is_set():
-            run(cache, changed)
-            cache.remove(cache.add())
-            cache.truncate(changed, 0)
+        run(cache, changed)
+        cache.remove(cache.add())
+        cache.truncate(changed, 0)
 
     def in_child():
-        signal.alarm(PATIENCE)
         cache.remove(changed)
         return np.array_equal(run(cache, kept), expected)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    ends = []
-    for _ in range(10):
-        child = os.fork()
-        if child == 0:
-            try:
-                os._exit(0 if in_child() else 1)
-            finally:
-                os._exit(2)
-        ends.append(os.waitpid(child, 0)[1])
-    stop.set()
-    thread.join()
-    assert not any(ends)
+    assert fork_while(work, in_child)
 
 
 def test_pickled_as_it_was_made():

@@ -1,5 +1,5 @@
-/* Large allocations (memory.h), in pages of 2 MiB where the system has them. In virtual machines, where a guest's and a
- * host's page tables are walked, a TLB miss costs more than reading a page of 4 KiB, and hardware prefetchers stop at
+/* memory.h. Large allocations are in pages of 2 MiB where the system has them. In virtual machines, where a guest's and
+ * a host's page tables are walked, a TLB miss costs more than reading a page of 4 KiB, and hardware prefetchers stop at
  * the end of a page. */
 #ifdef __linux__
 #define _DEFAULT_SOURCE /* madvise */
@@ -8,6 +8,7 @@
 
 #include "core/memory.h"
 #include "core/size.h"
+#include "core/status.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -25,4 +26,20 @@ void *fv_allocate_pages(size_t bytes) {
         (void)madvise(memory, behind <= bytes / LITTLE ? all : all - HUGE_PAGE, MADV_HUGEPAGE);
 #endif
     return memory;
+}
+
+fovea_status fv_call_workspace(int64_t bytes, void *workspace, size_t size, void **own, char **base) {
+    *own = NULL;
+    if (workspace && (bytes < 0 || size < (size_t)bytes))
+        return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, but this call needs %lld", size,
+                       (long long)bytes);
+    if (!workspace && size > 0)
+        return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace is NULL, but its size is %zu", size);
+    if (!workspace) {
+        *own = workspace = bytes > 0 ? malloc((size_t)bytes) : NULL;
+        if (!workspace)
+            return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %lld bytes", (long long)bytes);
+    }
+    *base = fv_aligned(workspace);
+    return FOVEA_OK;
 }

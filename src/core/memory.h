@@ -1,11 +1,15 @@
-/* Memory that lives long and is read from front to back. */
+/* Memory that lives long and is read from front to back, and the workspaces of calls. */
 #ifndef FV_MEMORY_H
 #define FV_MEMORY_H
 
-#include <stddef.h>
+#include "fovea/types.h"
 
 /* Bytes on a boundary of FV_ALIGNMENT, to be freed by free(); NULL: there is no memory. Of 2 MiB or more, pages of that
  * size are asked for. */
 void *fv_allocate_pages(size_t bytes);
+
+/* The caller's workspace of bytes bytes on a boundary, or, where there is none, memory that *own is to be freed of.
+ * bytes < 0: more than memory has. */
+fovea_status fv_call_workspace(int64_t bytes, void *workspace, size_t size, void **own, char **base);
 
 #endif

@@ -258,11 +258,6 @@ static fovea_status check(call *c, const void *workspace, size_t workspace_size)
     c->layout = lay_out(c->ctx, x, rows, a->k);
     if (status == FOVEA_OK && c->layout.bytes < 0)
         status = fv_fail(FOVEA_ERROR_OVERFLOW, "the workspace is larger than memory");
-    if (status == FOVEA_OK && workspace && workspace_size < (size_t)c->layout.bytes)
-        status = fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, but this call needs %lld", workspace_size,
-                         (long long)c->layout.bytes);
-    if (status == FOVEA_OK && !workspace && workspace_size > 0)
-        status = fv_fail(FOVEA_ERROR_WORKSPACE, "workspace is NULL, but its size is %zu", workspace_size);
     return status;
 }
 
@@ -284,16 +279,11 @@ fovea_status fovea_experts_apply(const fovea_context *ctx, const fovea_experts *
     fovea_status status = fv_struct_read(FV_STRUCT(fovea_experts_args), args, &c.args);
     if (status == FOVEA_OK)
         status = check(&c, workspace, workspace_size);
+    void *own = NULL;
+    if (status == FOVEA_OK)
+        status = fv_call_workspace(c.layout.bytes, workspace, workspace_size, &own, &c.base);
     if (status != FOVEA_OK)
         return status;
-    void *own = NULL;
-    if (!workspace) {
-        own = workspace = malloc((size_t)c.layout.bytes);
-        if (!own)
-            return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %lld bytes",
-                           (long long)c.layout.bytes);
-    }
-    c.base = fv_aligned(workspace);
     c.between = part_of(&c, c.layout.between);
     c.results = part_of(&c, c.layout.results);
     c.sums = part_of(&c, c.layout.sums);

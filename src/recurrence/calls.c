@@ -1,7 +1,6 @@
 /* Checks and memory of a call (recurrence.h). */
 #include "recurrence/recurrence.h"
 
-#include <stdlib.h>
 
 enum { MOST_SPANS = 16 };
 
@@ -44,22 +43,6 @@ fovea_status fv_call_check(const fv_operand_rule *tensors, int count, const fv_a
     const uintptr_t begin = (uintptr_t)workspace;
     const fv_span room = {"the workspace", begin, begin ? begin + workspace_size : begin};
     return status == FOVEA_OK ? fv_spans_apart(spans, written, all + FV_STATE_SPANS, &room) : status;
-}
-
-fovea_status fv_call_workspace(int64_t bytes, void *workspace, size_t size, void **own, char **base) {
-    *own = NULL;
-    if (workspace && (bytes < 0 || size < (size_t)bytes))
-        return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace has %zu bytes, but this call needs %lld", size,
-                       (long long)bytes);
-    if (!workspace && size > 0)
-        return fv_fail(FOVEA_ERROR_WORKSPACE, "workspace is NULL, but its size is %zu", size);
-    if (!workspace) {
-        *own = workspace = bytes > 0 ? malloc((size_t)bytes) : NULL;
-        if (!workspace)
-            return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %lld bytes", (long long)bytes);
-    }
-    *base = fv_aligned(workspace);
-    return FOVEA_OK;
 }
 
 const float *fv_rows_floats(const fovea_context *ctx, const fovea_tensor *t, int64_t batch, int64_t head, int64_t token,

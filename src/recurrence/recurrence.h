@@ -99,10 +99,6 @@ fovea_status fv_call_check(const fv_operand_rule *tensors, int count, const fv_a
 /* Are sizes of a tensor at least 1, those of batch and tokens 0, and their product no more than memory has? */
 fovea_status fv_call_sizes(const char *name, const fovea_tensor *t);
 
-/* The caller's workspace of bytes bytes on a boundary, or, where there is none, memory that *own is to be freed of.
- * bytes < 0: more than memory has. */
-fovea_status fv_call_workspace(int64_t bytes, void *workspace, size_t size, void **own, char **base);
-
 /* Rows of a tensor as floats: where they are, with their stride, or in to, ld apart. */
 const float *fv_rows_floats(const fovea_context *ctx, const fovea_tensor *t, int64_t batch, int64_t head, int64_t token,
                             int64_t tokens, float *to, int64_t *ld);

@@ -62,6 +62,9 @@ int options_read(int argc, char **argv, options *opts);
 fovea_dtype options_dtype(int type);
 const char *options_dtype_name(int type);
 model_options options_types(const options *opts);
+/* The value of a setting, as the command line has it; and the other way, false where it is none. */
+void options_word(const options *opts, const char *option, char *word, size_t room);
+bool options_set(options *opts, const char *option, const char *word);
 const char *options_weights_name(const options *opts, const model *m); /* "stored, q16", or of floats their type */
 
 /* run.c. Where run_end() writes; NULL: standard error. */

@@ -1,8 +1,10 @@
 """Tests that need a process of their own."""
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 
 import fovea
 
@@ -27,6 +29,30 @@ def run(program, **environment):
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+def fork_while(work, in_child):
+    """Are all of ten children right, which in_child() tells, forked while a thread calls work() again and again?"""
+    stop, ends = threading.Event(), []
+
+    def loop():
+        while not stop.is_set():
+            work()
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    for _ in range(10):
+        child = os.fork()
+        if child == 0:
+            try:
+                signal.alarm(PATIENCE)
+                os._exit(0 if in_child() else 1)
+            finally:
+                os._exit(2)
+        ends.append(os.waitpid(child, 0)[1])
+    stop.set()
+    thread.join()
+    return not any(ends)
 
 
 OPENMP = """
