@@ -79,12 +79,13 @@ need_model() {
     [ "${2:-}" != --large ] || make_model large
 }
 
-# model: a llama of random weights with the tokenizer of `model`, made once (generate/large.py): make_model large, or make_model TYPE.
+# model: a llama of random weights with the tokenizer of `model`, made once (generate/large.py): make_model large, or make_model TYPE
+# [LAYERS].
 make_model() {
-    made=$build/models/$1.gguf
+    made=$build/models/$1${2:+-$2}.gguf
     if [ ! -f "$made" ]; then
         make_venv "$build/peers/venv" && need_module "$build/peers/venv" gguf gguf || return
-        "$build/peers/venv/bin/python" bench/generate/large.py "$model" "$made" $([ "$1" = large ] || echo "$1") || return
+        "$build/peers/venv/bin/python" bench/generate/large.py "$model" "$made" $([ "$1" = large ] || echo "$@") || return
     fi
     model=$made
 }

@@ -1,7 +1,7 @@
 """A llama of random weights with the tokenizer of another GGUF file: of 1.1 billion in Q4_K, its words in Q6_K, for bench/generate.sh
---large; or of 0.4 billion in a type, as llama.cpp's quantize mixes them, for bench/llama.sh --types.
+--large; or of 0.4 billion (5 layers) in a type, as llama.cpp's quantize mixes them, for bench/llama.sh --types.
 
-    python3 large.py TOKENIZER.gguf MODEL.gguf [Q4_K_M|Q5_K_M|Q6_K|Q8_0|F16|BF16]        needs the package gguf; 630 MB, or 250 to 850
+    python3 large.py TOKENIZER.gguf MODEL.gguf [Q4_K_M|Q5_K_M|Q6_K|Q8_0|F16|BF16 [LAYERS]]        needs the package gguf; 630 MB, or 250 to 850
 """
 
 import pathlib
@@ -50,7 +50,7 @@ def mixed(mix, name, layer, layers):
 def main():
     draw, partial = np.random.default_rng(1), sys.argv[2] + ".part"
     mix = sys.argv[3] if len(sys.argv) > 3 else "Q4_K"
-    layers = 16 if mix == "Q4_K" else 5
+    layers = int(sys.argv[4]) if len(sys.argv) > 4 else 16 if mix == "Q4_K" else 5
     words = TYPES.Q6_K if mix.startswith("Q4") or mix.endswith("_M") else TYPES[mix]
     writer = gguf.GGUFWriter(partial, "llama")
     tokens = copy_tokenizer(sys.argv[1], writer)
