@@ -19,7 +19,7 @@ WIDTH = 124
 OTHERWISE = ("q_cu_seqlens", "kv_cu_seqlens", "kv_starts", "cache_sequences")
 # Functions whose arguments py_parse() finds; attention() has places of its own (call.h), which these share.
 FAST = (
-    "merge layer_norm rms_norm embedding_sum activate pool_tokens normalize_rows gated_delta_rule selective_scan causal_conv "
+    "merge layer_norm rms_norm embedding_sum activate pool_tokens normalize_rows exp gated_delta_rule selective_scan causal_conv "
     "route KVCache.append Linear.apply Experts.apply"
 ).split()
 PLACES = ("attention", "Plan.execute", "KVCache.attend", "MultiHead.execute")

@@ -1,6 +1,7 @@
 """Fovea: attention on CPUs, for numpy, torch and other arrays."""
 
 from fovea._core import (
+    BITS_VERSION,
     CacheFullError,
     Experts,
     KVCache,
@@ -17,6 +18,7 @@ from fovea._core import (
     causal_conv,
     config,
     embedding_sum,
+    exp,
     gated_delta_rule,
     get_num_threads,
     info,
@@ -32,6 +34,7 @@ from fovea._core import (
 from fovea.tuning import log_shapes, tune
 
 __all__ = [
+    "BITS_VERSION",
     "CacheFullError",
     "Experts",
     "KVCache",
@@ -47,6 +50,7 @@ __all__ = [
     "causal_conv",
     "config",
     "embedding_sum",
+    "exp",
     "gated_delta_rule",
     "get_num_threads",
     "info",

@@ -56,6 +56,7 @@ Pooling = Literal["first", "last", "mean", "mean_sqrt_len", "weighted_mean", "ma
 Isa = Literal["best", "scalar", "avx2", "avx512", "neon"]
 
 __version__: str
+BITS_VERSION: int
 
 class Mask:
     """A mask for attention(mask=), made by Mask.boolean(), .bits(), .key_padding(), .ranges() or .blocks().
@@ -365,6 +366,12 @@ def pool_tokens(
 def normalize_rows(x: Array, *, out: Array | None = None) -> Array:
     """x / max(sqrt(sum of x^2), 1e-12), over the last axis: rows of length 1. float32, bfloat16 or float16; out may be x
     itself. The bits are the same on every CPU, with any number of threads.
+
+    Raises TypeError (no array, another element type), ValueError (shapes, a gradient that would be lost).
+    """
+def exp(x: Array, *, out: Array | None = None) -> Array:
+    """exp(x), element by element, float32: at most 1 ulp off where the result is normal, +0 below -87.33654, inf above 88.72283.
+    out may be x itself. The bits are the same on every CPU: those of softmax, and of fovea-generate's sampling.
 
     Raises TypeError (no array, another element type), ValueError (shapes, a gradient that would be lost).
     """

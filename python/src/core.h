@@ -111,6 +111,7 @@ PyObject *py_embedding_sum(PyObject *module, PyObject *const *args, Py_ssize_t c
 PyObject *py_activate(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
 PyObject *py_pool_tokens(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
 PyObject *py_normalize_rows(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
+PyObject *py_exp(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
 PyObject *py_gated_delta_rule(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
 PyObject *py_selective_scan(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);
 PyObject *py_causal_conv(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names);

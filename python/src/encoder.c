@@ -1,5 +1,5 @@
-/* fovea.embedding_sum(), activate(), pool() and normalize(): the operations of encoders besides maps, attention and
- * norms. */
+/* fovea.embedding_sum(), activate(), pool(), normalize() and exp(): the operations of encoders besides maps, attention
+ * and norms, and of samplers. */
 #include "keywords.h"
 #include "rows_call.h"
 
@@ -156,4 +156,30 @@ static int normalize_of(py_rows_call *c, PyObject **values) {
 
 PyObject *py_normalize_rows(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     return py_rows_of(module, &py_normalize_rows_signature, args, count, keywords, 1, normalize_of);
+}
+
+/* ----------------------------------------------------------------------------------------------------- fovea.exp -- */
+
+static fovea_status exp_rows(const fovea_context *ctx, const void *tensors) {
+    const fovea_tensor *x = tensors, *y = x + 1;
+    fovea_status status = FOVEA_OK;
+    (void)ctx;
+    for (int64_t b = 0; status == FOVEA_OK && b < x->shape[0]; b++)
+        for (int64_t i = 0; status == FOVEA_OK && i < x->shape[2]; i++)
+            status = fovea_exp_f32(x->shape[3], (const float *)x->data + b * x->stride[0] + i * x->stride[2],
+                                   (float *)y->data + b * y->stride[0] + i * y->stride[2]);
+    return status;
+}
+
+static int exp_of(py_rows_call *c, PyObject **values) {
+    fovea_tensor xy[2];
+    if (py_rows_open(c, values[0], "x", 0, NULL, &xy[0]) < 0 || py_array_f32(&c->arrays[0], "x") < 0 ||
+        py_rows_out(c, values[1], c->arrays[0].ndim, c->arrays[0].shape, &xy[1]) < 0 ||
+        py_array_f32(&c->arrays[1], "out") < 0)
+        return -1;
+    return py_rows_run(elements_of(&xy[0]), exp_rows, xy);
+}
+
+PyObject *py_exp(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    return py_rows_of(module, &py_exp_signature, args, count, keywords, 1, exp_of);
 }

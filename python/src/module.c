@@ -15,6 +15,7 @@ static PyMethodDef methods[] = {
     {"pool_tokens", (PyCFunction)(void (*)(void))py_pool_tokens, METH_FASTCALL | METH_KEYWORDS, py_pool_tokens_doc},
     {"normalize_rows", (PyCFunction)(void (*)(void))py_normalize_rows, METH_FASTCALL | METH_KEYWORDS,
      py_normalize_rows_doc},
+    {"exp", (PyCFunction)(void (*)(void))py_exp, METH_FASTCALL | METH_KEYWORDS, py_exp_doc},
     {"gated_delta_rule", (PyCFunction)(void (*)(void))py_gated_delta_rule, METH_FASTCALL | METH_KEYWORDS,
      py_gated_delta_rule_doc},
     {"selective_scan", (PyCFunction)(void (*)(void))py_selective_scan, METH_FASTCALL | METH_KEYWORDS,
@@ -48,7 +49,9 @@ static int start(PyObject *module) {
     for (int i = 0; add_types[i]; i++)
         if (add_types[i](module) < 0)
             return -1;
-    return PyModule_AddStringConstant(module, "__version__", fovea_version());
+    return PyModule_AddIntConstant(module, "BITS_VERSION", FOVEA_BITS_VERSION) < 0
+               ? -1
+               : PyModule_AddStringConstant(module, "__version__", fovea_version());
 }
 
 static int traverse(PyObject *module, visitproc visit, void *arg) {

@@ -1,6 +1,8 @@
-"""fovea.embedding_sum, activate, pool and normalize: formulas, types, out, the same bits on all tiers, errors."""
+"""fovea.embedding_sum, activate, pool, normalize and exp: formulas, types, out, the same bits on all tiers, errors."""
 
 import math
+import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -120,3 +122,20 @@ def test_16_bits(normal):
         assert found.dtype == np.float16 and np.array_equal(found, call(wide).astype(np.float16))
     out = np.empty((2, 10), np.float32)
     assert np.array_equal(fovea.pool_tokens(x, [0, 2], [2, 6], "mean", out=out), fovea.pool_tokens(wide, [0, 2], [2, 6], "mean"))
+
+
+def test_exp(normal, tiers):
+    x = np.clip(40 * normal(5, 67), -87, 88)
+    found = tiers(lambda: fovea.exp(x))
+    np.testing.assert_allclose(found, np.exp(x.astype(np.float64)), rtol=1.3e-7)
+    assert np.array_equal(fovea.exp(x[:, ::2]), found[:, ::2]) and np.array_equal(fovea.exp(x[0]), found[0])
+    edges = np.array([0, 88.8, -87.4, np.inf, -np.inf], np.float32)
+    assert fovea.exp(edges, out=edges) is edges and edges.tolist() == [1, np.inf, 0, np.inf, 0]
+    with pytest.raises(TypeError, match="x must be float32"):
+        fovea.exp(x.astype(np.float16))
+
+
+def test_version_of_the_bits():
+    """Golden hashes belong to it; C and Python say the same."""
+    header = pathlib.Path(__file__).parents[2] / "include/fovea/types.h"
+    assert fovea.BITS_VERSION == int(re.search("#define FOVEA_BITS_VERSION (.*)", header.read_text())[1]) == 1
