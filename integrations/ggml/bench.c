@@ -1,5 +1,5 @@
 /* Times operations in ggml, computed by its CPU backend and by this one, in turns:
- *     ggml-fovea-bench attention|products [--threads N] [--rounds N] [--type f16|q8_0|...] [--quick]
+ *     ggml-fovea-bench attention|products|recurrences [--threads N] [--rounds N] [--type f16|q8_0|...] [--quick]
  * A line a shape: median microseconds of each, and twice the median of the ratios of neighbouring turns: of the first
  * half of the rounds, and of the second. To time it with another build of ggml, set LD_LIBRARY_PATH. */
 #include "bench.h"
@@ -19,8 +19,15 @@ static enum ggml_type type_named(const char *name) {
 int main(int argc, char **argv) {
     int threads = 1;
     bench b = {.rounds = BENCH_MOST_ROUNDS, .weight_bytes = 3e8, .graph_operations = 1.5e9, .type = GGML_TYPE_COUNT};
-    const bool products = argc > 1 && !strcmp(argv[1], "products");
-    bool known = argc > 1 && (products || !strcmp(argv[1], "attention"));
+    static const struct {
+        const char *name;
+        void (*run)(const bench *b);
+    } parts[] = {{"attention", bench_attention}, {"products", bench_products}, {"recurrences", bench_recurrences}};
+    enum { PARTS = sizeof parts / sizeof parts[0] };
+    int part = 0;
+    while (part < PARTS && (argc < 2 || strcmp(argv[1], parts[part].name)))
+        part++;
+    bool known = part < PARTS;
     for (int i = 2; known && i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (!strcmp(argv[i], "--quick")) {
@@ -38,13 +45,14 @@ int main(int argc, char **argv) {
         i++;
     }
     if (!known) {
-        fprintf(stderr, "usage: %s attention|products [--threads N] [--rounds %d...%d] [--type q8_0] [--quick]\n",
+        fprintf(stderr,
+                "usage: %s attention|products|recurrences [--threads N] [--rounds %d...%d] [--type q8_0] [--quick]\n",
                 argv[0], BENCH_LEAST_ROUNDS, BENCH_MOST_ROUNDS);
         return 2;
     }
     bench_begin(&b, threads);
     printf("ggml %s, %d thread%s\n", ggml_version(), threads, threads == 1 ? "" : "s");
-    (products ? bench_products : bench_attention)(&b);
+    parts[part].run(&b);
     bench_end(&b);
     return 0;
 }

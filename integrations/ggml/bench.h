@@ -53,5 +53,6 @@ bench_result bench_attend_between(const bench *b, const problem *p);
 
 void bench_attention(const bench *b);
 void bench_products(const bench *b);
+void bench_recurrences(const bench *b);
 
 #endif
