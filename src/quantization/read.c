@@ -90,6 +90,16 @@ static inline const uint8_t *block_of(const fv_reader *r, int64_t column, int64_
     return (const uint8_t *)r->matrix.data + column * r->row_bytes + (step >> r->block_shift) * r->block_bytes;
 }
 
+/* The column's blocks of a tile; those of the next one are fetched, as rows are read in turns, and none long enough for
+ * the processor to see a stream. */
+static inline const uint8_t *blocks_of_tile(const fv_reader *r, int64_t column, int64_t step) {
+    const uint8_t *blocks = block_of(r, column, step);
+    const int64_t bytes = (FV_TILE_STEPS >> r->block_shift) * r->block_bytes;
+    for (int64_t i = 0; i < bytes; i += 64)
+        __builtin_prefetch(blocks + bytes + i);
+    return blocks;
+}
+
 /* n low nibbles, then the n high ones. */
 static inline void halves(const uint8_t *from, int n, uint8_t *to) {
     for (int i = 0; i < n; i += 8) {
@@ -107,9 +117,9 @@ static inline uint64_t fifth_bits(uint8_t bits) {
 /* Blocks of 32; fifth bits, if any, are those of a word. */
 static void read_blocks(const fv_reader *r, int64_t first, int64_t count, int64_t step, int64_t n, fv_tile to) {
     const int integers = r->block->integers, more = r->block->more;
-    for (int64_t c = 0; c < count; c++)
-        for (int64_t t = 0; t < n; t += 32) {
-            const uint8_t *block = block_of(r, first + c, step + t);
+    for (int64_t c = 0; c < count; c++) {
+        const uint8_t *block = blocks_of_tile(r, first + c, step);
+        for (int64_t t = 0; t < n; t += 32, block += r->block_bytes) {
             uint8_t *x = to[c] + t;
             if (r->q.format == FV_FORMAT_i8g)
                 memcpy(x, block + integers, 32);
@@ -118,13 +128,14 @@ static void read_blocks(const fv_reader *r, int64_t first, int64_t count, int64_
             for (int i = 0; more && i < 4; i++)
                 store(x + 8 * i, load(x + 8 * i) | fifth_bits(block[more + i]));
         }
+    }
 }
 
 /* A super-block of 4 or 5 bits; of the fifth, bit g of a byte is that of group g. */
 static void read_super8(const fv_reader *r, int64_t first, int64_t count, int64_t step, int64_t n, fv_tile to) {
     (void)n;
     for (int64_t c = 0; c < count; c++) {
-        const uint8_t *block = block_of(r, first + c, step);
+        const uint8_t *block = blocks_of_tile(r, first + c, step);
         for (int i = 0; i < 4; i++)
             halves(block + r->block->integers + 32 * i, 32, to[c] + 64 * i);
         for (int t = 0; r->block->more && t < FV_SUPER; t += 8)
@@ -138,7 +149,7 @@ static void read_super8(const fv_reader *r, int64_t first, int64_t count, int64_
 static void read_q6_k(const fv_reader *r, int64_t first, int64_t count, int64_t step, int64_t n, fv_tile to) {
     (void)n;
     for (int64_t c = 0; c < count; c++) {
-        const uint8_t *block = block_of(r, first + c, step);
+        const uint8_t *block = blocks_of_tile(r, first + c, step);
         for (int half = 0; half < 2; half++)
             halves(block + 64 * half, 64, to[c] + 128 * half);
         for (int t = 0; t < FV_SUPER; t += 8) {
