@@ -163,6 +163,26 @@ FOVEA_API fovea_status fovea_experts_apply(const fovea_context *ctx, const fovea
 FOVEA_API size_t fovea_experts_apply_workspace_size(const fovea_context *ctx, const fovea_experts *experts,
                                                     int64_t rows, int64_t k);
 
+/* ------------------------------------------------------------------------------------------ one map of experts -- */
+
+/* Row i of a token, y[b, 0, i] = act(x W + bias) of the map of its expert chosen[b][i], for programs that have the rest
+ * of a mixture themselves. Its bits are those of fovea_linear_apply() with this map and row. Rows of one expert are
+ * multiplied together; maps without rows are not read, and may be NULL.
+ *   maps    [experts], of one part that does not gate, of any weights, and of one size and the types of x and y.
+ *           FOVEA_ARITHMETIC_BF16_TILE is refused: FOVEA_ERROR_UNSUPPORTED
+ *   chosen  [batch][k], from 0 to experts - 1, in any order, also several times the same; k >= 1
+ *   x       [batch, 1, k, in_features], or [batch, 1, 1, in_features]: a row for all k
+ *   y       [batch, 1, k, out_features], apart from everything else
+ * Workspace and threads as for fovea_linear_apply(). Thread-safe. */
+FOVEA_API fovea_status fovea_experts_multiply(const fovea_context *ctx, const fovea_linear *const *maps,
+                                              int64_t experts, int64_t k, const int64_t *chosen, const fovea_tensor *x,
+                                              const fovea_tensor *y, void *workspace, size_t workspace_size);
+
+/* Bytes of workspace that fovea_experts_multiply() needs with this ctx for that many rows of y, batch * k: O(threads +
+ * experts + rows). map is any of the maps if these differ in their numbers alone, else the one that needs most. */
+FOVEA_API size_t fovea_experts_multiply_workspace_size(const fovea_context *ctx, const fovea_linear *map,
+                                                       int64_t experts, int64_t rows);
+
 #ifdef __cplusplus
 }
 #endif

@@ -6,6 +6,7 @@
  *   backend_operations.c  the list of operations
  *   attention*.c          FLASH_ATTN_EXT
  *   linear.c              MUL_MAT
+ *   experts.c             MUL_MAT_ID
  *   recurrence.c          GATED_DELTA_NET, SSM_SCAN, SSM_CONV
  *   elementwise*.c        what is between them
  *   pays.c                which operations are faster than ggml's

@@ -88,6 +88,9 @@ typedef enum fg_op {
 #undef FG_OPERATION
 extern const char *const fg_op_names[FG_OPERATIONS];
 
+/* Does it multiply by src[0], which may be packed weights? */
+static inline bool fg_is_product(fg_op op) { return op == FG_MUL_MAT || op == FG_MUL_MAT_ID; }
+
 /* The operation of this number in the program in use; FG_OPERATIONS: none of them. */
 fg_op fg_op_of(enum ggml_op number);
 

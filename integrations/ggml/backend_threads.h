@@ -51,6 +51,9 @@ typedef struct fg_backend {
 fg_team *fg_backend_team(fg_backend *backend);
 /* The same for `operations` floating-point operations: fewer threads if waking them takes longer than they save. */
 fg_team *fg_backend_team_for(fg_backend *backend, double operations);
+/* Times the operations of a product: products follow one another, so threads seldom sleep, and a fraction of the work
+ * is worth sharing. While ggml's threads spin, sharing less takes longer than computing on the calling thread alone. */
+enum { FG_AWAKE = 3 };
 void fg_backend_teams_free(fg_backend *backend);
 
 #endif

@@ -59,7 +59,7 @@ static ggml_backend_buffer_t buffer_from_host_ptr(ggml_backend_dev_t device, voi
 }
 
 /* A program that looks for a place for weights asks with a tensor in a buffer of ours, without memory. The answer must
- * be no unless this is what MUL_MAT multiplies by: others are best where all can read them. */
+ * be no unless this is what a product multiplies by: others are best where all can read them. */
 static bool is_question(const struct ggml_tensor *op) {
     for (int i = 0; i < GGML_MAX_SRC; i++) {
         const struct ggml_tensor *t = op->src[i];
@@ -70,7 +70,7 @@ static bool is_question(const struct ggml_tensor *op) {
 }
 
 static bool is_place(const struct ggml_tensor *op) {
-    return fg_op_of(op->op) == FG_MUL_MAT && !fg_weights_hold(op->src[1]);
+    return fg_is_product(fg_op_of(op->op)) && !fg_weights_hold(op->src[1]);
 }
 
 /* Changes nothing: programs ask as often as they like, in any order. */

@@ -60,10 +60,6 @@ static fovea_status multiply(fg_backend *backend, const fovea_context *context, 
     return workspace ? fovea_linear_apply(context, map, &args, workspace, size) : FOVEA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Products follow one another, so threads seldom sleep: a fraction of the work is worth sharing. While ggml's threads
- * spin, sharing less takes longer than computing on the calling thread alone. */
-enum { AWAKE = 3 };
-
 enum ggml_status fg_linear_compute(fg_backend *backend, struct ggml_tensor *op) {
     const struct ggml_tensor *weights = op->src[0], *x = op->src[1];
     const int64_t n = weights->ne[2], m = weights->ne[3], each = x->ne[2] / n, per = x->ne[3] / m;
@@ -72,7 +68,7 @@ enum ggml_status fg_linear_compute(fg_backend *backend, struct ggml_tensor *op) 
     if (known && !maps)
         return fg_delegate_compute(backend, op);
     const double operations = 2.0 * (double)(weights->ne[0] * op->ne[0]) * (double)(op->ne[1] * op->ne[2] * op->ne[3]);
-    fg_team *team = fg_backend_team_for(backend, AWAKE * operations);
+    fg_team *team = fg_backend_team_for(backend, FG_AWAKE * operations);
     const fovea_tensor rows = rows_of(backend, x);
     enum ggml_status status = team && rows.data ? GGML_STATUS_SUCCESS : GGML_STATUS_ALLOC_FAILED;
     for (int64_t i = 0; status == GGML_STATUS_SUCCESS && i < n * m; i++) {

@@ -47,7 +47,7 @@ static bool others_pay(const struct ggml_tensor *op) {
         if (!op)
             return true;
         const fg_op known = fg_op_of(op->op);
-        if (known == FG_MUL_MAT)
+        if (fg_is_product(known))
             return product_pays(op);
         if (!fg_is_view(op->op) && known == FG_OPERATIONS)
             return false;
@@ -57,5 +57,5 @@ static bool others_pay(const struct ggml_tensor *op) {
 
 bool fg_pays(const struct ggml_tensor *op) {
     const fg_op known = fg_op_of(op->op);
-    return known == FG_FLASH_ATTN_EXT ? attention_pays(op) : known == FG_MUL_MAT ? product_pays(op) : others_pay(op);
+    return known == FG_FLASH_ATTN_EXT ? attention_pays(op) : fg_is_product(known) ? product_pays(op) : others_pay(op);
 }

@@ -127,7 +127,7 @@ fovea_linear *const *fg_weights_maps(const struct ggml_tensor *weights) {
 }
 
 bool fg_weights_multiplied(const struct ggml_tensor *op, int source) {
-    return source == 0 && fg_op_of(op->op) == FG_MUL_MAT && fg_weights_known(op->src[0]);
+    return source == 0 && fg_is_product(fg_op_of(op->op)) && fg_weights_known(op->src[0]);
 }
 
 bool fg_weights_written(const struct ggml_tensor *op) { return !fg_is_view(op->op) && fg_weights_hold(op); }

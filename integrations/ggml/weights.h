@@ -1,4 +1,4 @@
-/* A buffer type for weights: those of MUL_MAT are packed by fovea_linear_create() as they are loaded.
+/* A buffer type for weights: those of products are packed by fovea_linear_create() as they are loaded.
  *
  * A buffer reserves addresses for the bytes of its tensors. A weight that is packed gives its pages back, so it takes
  * what its map takes. get_tensor unpacks the same bytes. Tensors that are not packed lie there as they are, those of
@@ -21,7 +21,7 @@ bool fg_weights_known(const struct ggml_tensor *tensor);
  * cannot be made, which was said: the tensor keeps its bytes. */
 fovea_linear *const *fg_weights_maps(const struct ggml_tensor *weights);
 
-/* Is this source of op a known tensor that MUL_MAT multiplies by? Then its bytes are not needed. */
+/* Is this source of op a known tensor that a product multiplies by? Then its bytes are not needed. */
 bool fg_weights_multiplied(const struct ggml_tensor *op, int source);
 
 /* Does op write into a tensor in such a buffer? */

@@ -185,7 +185,7 @@ static void run(call *c) {
 
 /* -------------------------------------------------------------------------------------------------------- calls -- */
 
-static fovea_status check_tensor(const char *name, const fovea_tensor *t, fovea_dtype dtype, int64_t channels,
+fovea_status fv_experts_check_tensor(const char *name, const fovea_tensor *t, fovea_dtype dtype, int64_t channels,
                                  bool output, fv_span *span) {
     const fv_tensor_rule rule = {name, dtype, {t->shape[0], 1, t->shape[2], channels}, output, false};
     *span = (fv_span){name, 0, 0};
@@ -237,9 +237,9 @@ static fovea_status check(call *c, const void *workspace, size_t workspace_size)
     fovea_experts_args *a = &c->args;
     fv_span spans[SPANS] = {{"y", 0, 0}};
     bool written[SPANS] = {[Y] = true};
-    fovea_status status = check_tensor("x", &a->x, x->x_dtype, x->in, false, &spans[X]);
+    fovea_status status = fv_experts_check_tensor("x", &a->x, x->x_dtype, x->in, false, &spans[X]);
     if (status == FOVEA_OK)
-        status = check_tensor("y", &a->y, x->y_dtype, x->out, true, &spans[Y]);
+        status = fv_experts_check_tensor("y", &a->y, x->y_dtype, x->out, true, &spans[Y]);
     if (status == FOVEA_OK && (a->y.shape[0] != a->x.shape[0] || a->y.shape[2] != a->x.shape[2]))
         status = fv_fail(FOVEA_ERROR_SHAPE, "y has %lld x %lld rows, but x %lld x %lld", (long long)a->y.shape[0],
                          (long long)a->y.shape[2], (long long)a->x.shape[0], (long long)a->x.shape[2]);

@@ -1,7 +1,7 @@
 /* Mixtures of experts (fovea/experts.h). route.c chooses experts; create.c packs two linear maps for each; apply.c
  * checks calls and runs them: rows are sorted by expert (sort.c), and in pieces that fit the workspace they go through
  * the first maps, the activation where that is not the maps' own, the second maps, and into the sums of their tokens
- * (loops.c). */
+ * (loops.c). multiply.c applies one map of each expert: sorted rows, and one call over all maps. */
 #ifndef FV_EXPERTS_H
 #define FV_EXPERTS_H
 
@@ -47,6 +47,12 @@ fv_span fv_routing_bias(const fv_routing *routing);
 /* Routes rows [first, first + count) of the batch. */
 void fv_routing_run(const fv_routing *routing, int64_t first, int64_t count, int64_t *chosen, float *weights);
 
+/* ------------------------------------------------------------------------------------------------------ apply.c -- */
+
+/* Checks a tensor [batch, 1, tokens, channels] of a call, and gives its span. */
+fovea_status fv_experts_check_tensor(const char *name, const fovea_tensor *t, fovea_dtype dtype, int64_t channels,
+                                     bool output, fv_span *span);
+
 /* ------------------------------------------------------------------------------------------------------- sort.c -- */
 
 /* Rows of a batch and their experts, by expert; of one expert in the batch's order. */
@@ -58,7 +64,7 @@ typedef struct fv_sorted {
     int64_t *places; /* [rows][k]: of each row's pairs, ascending; -1 behind the last */
 } fv_sorted;
 
-/* Sorts rows [first, first + rows). */
+/* Sorts rows [first, first + rows). weights: or NULL. */
 void fv_sort(int64_t experts, int64_t first, int64_t rows, int64_t k, const int64_t *chosen, const float *weights,
              fv_sorted *sorted);
 

@@ -18,7 +18,8 @@ void fv_sort(int64_t experts, int64_t first, int64_t rows, int64_t k, const int6
             continue;
         const int64_t place = s->begin[chosen[i]]++;
         s->row[place] = first + i / k;
-        s->weight[place] = weights[i];
+        if (weights)
+            s->weight[place] = weights[i];
     }
     memmove(s->begin + 1, s->begin, (size_t)experts * sizeof *s->begin);
     s->begin[0] = 0;

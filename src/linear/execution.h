@@ -24,7 +24,8 @@ typedef struct fv_linear_execution {
     char *scratches;
     int64_t rows, row_block, group; /* group: panels of an item */
     int64_t tokens;                 /* rows of a sequence of y */
-    const int64_t *index;           /* row i of y is of row index[i] of x, which is gathered; NULL: of row i */
+    const int64_t *index;           /* row i is of row index[i] of x, which is gathered; NULL: of row i */
+    const int64_t *places;          /* row i goes to row places[i] of y; NULL: to row i. There is no residual */
     int64_t first_panel, panels;    /* those of the first part wanted to the last */
     int64_t items, groups, tasks;
     bool even; /* rows of different sequences are as far apart as those of one */

@@ -37,7 +37,7 @@ static fv_linear_choice choice_of(const fv_linear_jobs *jobs, const fv_linear_jo
 }
 
 static void open_job(const fv_linear_jobs *jobs, const fv_linear_job *job, const fovea_linear *l, opened *o) {
-    *o = (opened){.y = {rows_from(&jobs->y[0], job)},
+    *o = (opened){.y = {jobs->places ? jobs->y[0] : rows_from(&jobs->y[0], job)},
                   .e = {.ctx = jobs->ctx,
                         .linear = l,
                         .choice = choice_of(jobs, job),
@@ -56,6 +56,7 @@ static void open_job(const fv_linear_jobs *jobs, const fv_linear_job *job, const
     o->args.y = o->y;
     o->e.args = &o->args;
     o->e.index = jobs->index ? jobs->index + job->first : NULL;
+    o->e.places = jobs->places ? jobs->places + job->first : NULL;
     o->e.scratch = fv_linear_lay_out(l, &o->e.choice);
     fv_linear_select_path(&o->e);
     assert(o->e.scratch.bytes <= jobs->thread_bytes);

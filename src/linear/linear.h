@@ -201,9 +201,10 @@ typedef struct fv_linear_jobs {
     const fovea_context *ctx;
     fv_linear_job *job;
     int64_t count;
-    const int64_t *index; /* row i of y is of row index[i] of x; NULL: of row i */
-    fovea_tensor x;       /* without index [1, 1, rows, channels] */
-    fovea_tensor y[2];    /* [1, 1, rows, channels] of each part, floats */
+    const int64_t *index;  /* row i of the jobs is of row index[i] of x; NULL: of row i */
+    const int64_t *places; /* it goes to row places[i] of y; NULL: to row i */
+    fovea_tensor x;        /* [batch, 1, tokens, channels], without index of one batch */
+    fovea_tensor y[2];     /* the same of each part, with its type, without places of one batch */
     char *scratches;      /* aligned; thread_bytes for each thread: at least the maps' own, or gathered ones */
     int64_t thread_bytes;
 } fv_linear_jobs;

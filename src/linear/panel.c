@@ -56,7 +56,7 @@ static void fetch_y(const fv_linear_execution *e, const fv_row_run *run, int64_t
     const fovea_linear *l = e->linear;
     const fv_linear_part *part = l->parts;
     const int64_t column = panel * l->panel;
-    if (l->gated || l->narrow_y)
+    if (l->gated || l->narrow_y || e->places)
         return;
     while (column >= part->first + part->out)
         part++;
@@ -185,6 +185,17 @@ static void finish_channels(const fv_linear_execution *e, const fv_linear_buffer
         l->narrow_y(run->count, count, b->y, l->panel, to, fv_linear_row_stride(y));
 }
 
+/* The same of a map that does not gate, row by row, to their places. */
+static void finish_rows(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run, int64_t p,
+                        int64_t at, int64_t count, const float *c) {
+    const int64_t tokens = e->args->y[p].shape[2];
+    for (int64_t i = 0; i < run->count; i++) {
+        const int64_t place = e->places[run->token + run->done + i];
+        const fv_row_run row = {place / tokens, place % tokens, 0, 1, 0};
+        finish_channels(e, b, &row, p, at, count, c + i * e->linear->panel, NULL);
+    }
+}
+
 /* From scratch to y: columns of panels from one on. */
 static void finish(const fv_linear_execution *e, const fv_linear_buffers *b, const fv_row_run *run, int64_t panel,
                    int64_t columns, const float *scratch) {
@@ -203,7 +214,9 @@ static void finish(const fv_linear_execution *e, const fv_linear_buffers *b, con
         if (l->gated)
             count = fv_min(count, width - done % width);
         const float *from = scratch + (l->gated ? done / width * l->panel + done % width : done);
-        if (y->data)
+        if (y->data && e->places)
+            finish_rows(e, b, run, p, at, count, from);
+        else if (y->data)
             finish_channels(e, b, run, p, at, count, from, l->gated ? from + width : NULL);
     }
 }

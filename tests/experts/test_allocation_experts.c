@@ -1,11 +1,40 @@
-/* Memory for experts: every allocation of fovea_experts_create() and fovea_experts_apply() that fails gives a clean
- * status (failing.h) and nothing written; with a workspace nothing is allocated, and its size is what is needed. */
+/* Memory for experts: every allocation of fovea_experts_create(), fovea_experts_apply() and fovea_experts_multiply()
+ * that fails gives a clean status (failing.h) and nothing written; with a workspace nothing is allocated, and its size
+ * is what is needed. */
 #include "experts_case.h"
 #include "failing.h"
 
 #include <stdlib.h>
 
 enum { CASES = 12 };
+
+static void fail_multiply(const fovea_context *ctx, bool persistent) {
+    enum { IN = 5, OUT = 3, BATCH = 4 };
+    static float weights[IN * OUT], x[BATCH * IN];
+    const int64_t chosen[BATCH] = {0, 1, 1, 0};
+    float y[BATCH * OUT] = {7};
+    fovea_linear_desc desc;
+    fovea_linear *map;
+    fovea_linear_desc_init(&desc);
+    desc.in_features = IN;
+    desc.part.weight = fovea_matrix_out_in(weights, FOVEA_DTYPE_F32, OUT, IN);
+    test_check(fovea_linear_create(ctx, &desc, &map) == FOVEA_OK, "%s", fovea_error_detail());
+    const fovea_linear *const maps[] = {map, map};
+    const fovea_tensor from = fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, BATCH, 1, 1, IN),
+                       to = fovea_tensor_bhtd(y, FOVEA_DTYPE_F32, BATCH, 1, 1, OUT);
+    FAIL_EACH("fovea_experts_multiply", 1, persistent,
+              fovea_experts_multiply(ctx, maps, 2, 1, chosen, &from, &to, NULL, 0)) {
+        test_check(f.through || y[0] == 7.0f, "fovea_experts_multiply: written after an error");
+    }
+    const size_t size = fovea_experts_multiply_workspace_size(ctx, map, 2, BATCH);
+    void *workspace = must_alloc((int64_t)size, 1);
+    TAKES_NONE("fovea_experts_multiply", fovea_experts_multiply(ctx, maps, 2, 1, chosen, &from, &to, workspace, size));
+    test_check(fovea_experts_multiply(ctx, maps, 2, 1, chosen, &from, &to, workspace, size - 1) ==
+                   FOVEA_ERROR_WORKSPACE,
+               "fovea_experts_multiply: a smaller workspace is taken");
+    free(workspace);
+    fovea_linear_destroy(map);
+}
 
 static void fail_case(const fovea_context *ctx, const experts_case *c, bool persistent) {
     const int64_t out = c->desc.out_features ? c->desc.out_features : c->desc.in_features, rows = c->batch * c->tokens,
@@ -33,6 +62,7 @@ static void fail_case(const fovea_context *ctx, const experts_case *c, bool pers
     test_check(fovea_experts_apply(ctx, experts, &args, workspace, size - 1) == FOVEA_ERROR_WORKSPACE,
                "%s: a smaller workspace is taken", c->title);
     free(workspace);
+    fail_multiply(ctx, persistent);
     free(y);
     free(untouched);
     fovea_experts_destroy(experts);

@@ -27,7 +27,7 @@ operations() { # operations NAME ARGUMENT...: test-backend-ops of build/ggml/NAM
     report $? "test-backend-ops, ${*}: $(grep -oE '[0-9]+/[0-9]+ tests' "$log" | tail -1)" "$log"
 }
 results() { # results NAME FOLDER: our own tests with the ggml in that folder
-    local program programs=("$test" "$test"-{weights,placed,unpacked,elementwise,hash})
+    local program programs=("$test" "$test"-{weights,placed,unpacked,elementwise,experts,hash})
     grep -q ggml_gated_delta_net "$2"/libggml-base.so && programs+=("$test-recurrence")
     for program in "${programs[@]}"; do
         LD_LIBRARY_PATH=$2 "$program" >"$logs/${program##*/}-$1.log" 2>&1
