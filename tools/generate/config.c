@@ -8,6 +8,8 @@ int config_read(const weights *w, config *c, complaint to) {
     *c = (config){.word_scale = 1.0};
     fovea_rope_desc_init(&c->rope);
     fovea_rope_desc_init(&c->local_rope);
+    fovea_experts_desc_init(&c->experts);
+    fovea_router_init(&c->router);
     if ((weights_gguf(w) != NULL ? config_read_gguf(weights_gguf(w), c, to) : config_read_json(w, c, to)) != 0)
         return -1;
     if (c->kv_heads == 0)

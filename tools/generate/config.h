@@ -16,7 +16,8 @@ typedef struct config_names {
     const char *attention_after, *feed_after; /* norms of what is added to the rows */
     const char *qkv[3];                       /* qkv[1] NULL: all three side by side in one */
     const char *out, *gate, *up, *down;
-    bool in_out; /* matrices are [in, out], as GPT-2 keeps them */
+    const char *router, *experts[3]; /* stacks of all experts: gate, up, down */
+    bool in_out;                     /* matrices are [in, out], as GPT-2 keeps them */
 } config_names;
 
 typedef struct config {
@@ -32,6 +33,8 @@ typedef struct config {
     bool local[CONFIG_LAYERS_MOST];
     bool has_local, local_rotates;    /* local layers; they have a rope of their own */
     fovea_rope_desc rope, local_rope; /* of all but GPT-2; divisors are the model's to read */
+    fovea_experts_desc experts;       /* in each layer, if there are any */
+    fovea_router router;
 } config;
 
 /* From the settings of a GGUF file, or the config.json in the folder of safetensors files. */

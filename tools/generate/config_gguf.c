@@ -5,22 +5,33 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KEY_MOST = 128, GEMMA_27B_LAYERS = 62 };
+enum { KEY_MOST = 128, GEMMA_27B_LAYERS = 62, EXPERTS_MOST = 2048 };
 
 #define GGUF_NAMES                                                                                                     \
     .words = "token_embd.weight", .last = "output_norm", .head = "output", .attention_norm = "blk.%lld.attn_norm",     \
     .feed_norm = "blk.%lld.ffn_norm", .qkv = {"blk.%lld.attn_q", "blk.%lld.attn_k", "blk.%lld.attn_v"},                \
-    .out = "blk.%lld.attn_output", .gate = "blk.%lld.ffn_gate", .up = "blk.%lld.ffn_up", .down = "blk.%lld.ffn_down"
+    .out = "blk.%lld.attn_output"
+#define GGUF_FEED .gate = "blk.%lld.ffn_gate", .up = "blk.%lld.ffn_up", .down = "blk.%lld.ffn_down"
+#define GGUF_EXPERTS                                                                                                   \
+    .router = "blk.%lld.ffn_gate_inp",                                                                                 \
+    .experts = {"blk.%lld.ffn_gate_exps", "blk.%lld.ffn_up_exps", "blk.%lld.ffn_down_exps"}
 #define GGUF_HEAD_NORMS .q_norm = "blk.%lld.attn_q_norm", .k_norm = "blk.%lld.attn_k_norm"
 
-static const config_names plain_names = {GGUF_NAMES};
-static const config_names qwen3_names = {GGUF_NAMES, GGUF_HEAD_NORMS};
-static const config_names gemma3_names = {GGUF_NAMES, GGUF_HEAD_NORMS,
+static const config_names plain_names = {GGUF_NAMES, GGUF_FEED}, mixtral_names = {GGUF_NAMES, GGUF_EXPERTS};
+static const config_names qwen3_names = {GGUF_NAMES, GGUF_FEED, GGUF_HEAD_NORMS};
+static const config_names qwen3moe_names = {GGUF_NAMES, GGUF_EXPERTS, GGUF_HEAD_NORMS};
+static const config_names gemma3_names = {GGUF_NAMES, GGUF_FEED, GGUF_HEAD_NORMS,
                                           .attention_after = "blk.%lld.post_attention_norm",
                                           .feed_after = "blk.%lld.post_ffw_norm"};
 
-enum { LLAMA, QWEN2, QWEN3, GEMMA3 };
-static const char *const architectures[] = {"llama", "qwen2", "qwen3", "gemma3", NULL};
+enum { LLAMA, QWEN2, QWEN3, QWEN3MOE, GEMMA3 };
+static const char *const architectures[] = {"llama", "qwen2", "qwen3", "qwen3moe", "gemma3", NULL};
+static const config_names *const names_of[][2] = {/* without and with experts; or NULL */
+                                                  [LLAMA] = {&plain_names, &mixtral_names},
+                                                  [QWEN2] = {&plain_names},
+                                                  [QWEN3] = {&qwen3_names},
+                                                  [QWEN3MOE] = {NULL, &qwen3moe_names},
+                                                  [GEMMA3] = {&gemma3_names}};
 
 typedef struct source {
     const gguf *f;
@@ -113,7 +124,7 @@ static int read_pattern(const source *s, config *c, int64_t period) {
 
 /* Layers that see a window of keys, the query's own among them: all of LLaMA's (Mistral), five of six of Gemma's. */
 static int read_window(const source *s, config *c) {
-    static const int64_t periods[] = {[LLAMA] = 0, [QWEN2] = -1, [QWEN3] = -1, [GEMMA3] = 6};
+    static const int64_t periods[] = {[LLAMA] = 0, [QWEN2] = -1, [QWEN3] = -1, [QWEN3MOE] = -1, [GEMMA3] = 6};
     int64_t keys = 0;
     if (integer(s, "attention.sliding_window", false, 0, TOKENS_MOST, &keys) != 0)
         return -1;
@@ -132,16 +143,43 @@ static int read_window(const source *s, config *c) {
     return real(s, "rope.freq_base_swa", false, &c->local_rope.base);
 }
 
+/* Experts, whose weights sum up to 1. */
+static int read_experts(const source *s, config *c) {
+    const char *const word = architectures[s->architecture];
+    int64_t *const count = &c->experts.experts, *const used = &c->router.k;
+    *used = 0;
+    if (integer(s, "expert_count", false, 0, EXPERTS_MOST, count) != 0 ||
+        integer(s, "expert_used_count", false, 0, EXPERTS_MOST, used) != 0 ||
+        integer(s, "expert_feed_forward_length", false, 1, WIDTH_MOST, &c->experts.intermediate) != 0 ||
+        real(s, "expert_weights_scale", false, &c->router.scale) != 0)
+        return -1;
+    c->names = names_of[s->architecture][*count > 0];
+    if (c->names == NULL)
+        return complain(s->to, gguf_path(s->f), "%s.expert_count is %lld; only %s is computed here", word,
+                        (long long)*count, *count > 0 ? "0" : "a number above 0");
+    if (*used > *count || (*used == 0) != (*count == 0))
+        return complain(s->to, gguf_path(s->f), "%s.expert_used_count is %lld of %s.expert_count, %lld", word,
+                        (long long)*used, word, (long long)*count);
+    if (c->router.scale == 0.0)
+        c->router.scale = 1.0;
+    c->router.denominator = FOVEA_DENOMINATOR_SUM;
+    return 0;
+}
+
 static int read_sizes(const source *s, config *c) {
     if (integer(s, "block_count", true, 1, CONFIG_LAYERS_MOST, &c->layers) != 0 ||
         integer(s, "embedding_length", true, 1, WIDTH_MOST, &c->width) != 0 ||
-        integer(s, "feed_forward_length", true, 1, WIDTH_MOST, &c->inner) != 0 ||
+        integer(s, "feed_forward_length", c->experts.intermediate == 0, 1, WIDTH_MOST, &c->inner) != 0 ||
         integer(s, "context_length", true, 1, TOKENS_MOST, &c->most_tokens) != 0 ||
         integer(s, "attention.head_count", true, 1, WIDTH_MOST, &c->heads) != 0 ||
         integer(s, "attention.head_count_kv", false, 1, WIDTH_MOST, &c->kv_heads) != 0 ||
         integer(s, "attention.key_length", false, 1, WIDTH_MOST, &c->head_dim) != 0 ||
         integer(s, "rope.dimension_count", false, 2, 1024, &c->rope.rotary_dim) != 0)
         return -1;
+    if (c->inner == 0)
+        c->inner = c->experts.intermediate;
+    if (c->experts.intermediate == 0) /* LLaMA's are as wide as its feed-forward network */
+        c->experts.intermediate = s->architecture == LLAMA || c->router.k == 0 ? c->inner : c->inner / c->router.k;
     const int64_t key_dim = c->head_dim > 0 ? c->head_dim : c->width / c->heads;
     int64_t value_dim = key_dim;
     if (integer(s, "attention.value_length", false, 1, WIDTH_MOST, &value_dim) != 0)
@@ -160,8 +198,6 @@ static void set_gemma3(config *c) {
 }
 
 int config_read_gguf(const gguf *f, config *c, complaint to) {
-    static const config_names *const names[] = {
-        [LLAMA] = &plain_names, [QWEN2] = &plain_names, [QWEN3] = &qwen3_names, [GEMMA3] = &gemma3_names};
     static const char *const types[] = {"model", NULL};
     source s = {.f = f, .to = to};
     int type = 0;
@@ -169,8 +205,8 @@ int config_read_gguf(const gguf *f, config *c, complaint to) {
         gguf_word(f, "general.type", false, types, &type, to) != 0 ||
         gguf_keys_check(f, architectures[s.architecture], to) != 0)
         return -1;
-    c->names = names[s.architecture];
-    if (read_sizes(&s, c) != 0 || real(&s, "attention.layer_norm_rms_epsilon", true, &c->eps) != 0 ||
+    if (read_experts(&s, c) != 0 || read_sizes(&s, c) != 0 ||
+        real(&s, "attention.layer_norm_rms_epsilon", true, &c->eps) != 0 ||
         real(&s, "rope.freq_base", false, &c->rope.base) != 0)
         return -1;
     /* LLaMA's converter permutes q and k */

@@ -81,11 +81,13 @@ static int load_layer(const loading *l, int64_t layer, model_layer *to) {
     const piece out = columns_of(c, c->names->out, width), down = columns_of(c, c->names->down, width);
     const map_kind from_heads = {heads, FOVEA_ACTIVATION_NONE, FOVEA_DTYPE_F32},
                    from_inner = {c->inner, FOVEA_ACTIVATION_NONE, FOVEA_DTYPE_F32};
-    return load_norms(l, layer, to) != 0 || load_qkv(l, layer, &to->qkv) != 0 ||
-                   load_map(l, &out, 1, layer, &from_heads, &to->out) != 0 || load_up(l, layer, &to->up) != 0 ||
-                   load_map(l, &down, 1, layer, &from_inner, &to->down) != 0
-               ? -1
-               : 0;
+    if (load_norms(l, layer, to) != 0 || load_qkv(l, layer, &to->qkv) != 0 ||
+        load_map(l, &out, 1, layer, &from_heads, &to->out) != 0 ||
+        (c->names->router != NULL && load_experts(l, layer, to) != 0))
+        return -1;
+    if (c->names->up == NULL)
+        return 0;
+    return load_up(l, layer, &to->up) != 0 ? -1 : load_map(l, &down, 1, layer, &from_inner, &to->down);
 }
 
 /* Does every row of the blocks stand for numbers? A head is asked by fovea_linear_create(). */
@@ -135,7 +137,7 @@ static int load_words(const loading *l) {
     m->words_pages = from.pages;
     m->words = part.weight.data;
     m->words_type = part.weight.dtype;
-    m->word_bytes = from.values != NULL ? c->width * model_element(m->words_type) : from.pages.row_bytes;
+    m->word_bytes = from.pages.row_bytes;
     part.weight.data = m->words + m->shares.words.first * m->word_bytes;
     part.weight.out = m->shares.words.count;
     load_name(head.name, 0, ".weight", name);
@@ -180,6 +182,8 @@ static int load(loading *l) {
     model *m = l->m;
     if (config_read(l->w, &m->config, l->to) != 0)
         return -1;
+    if (m->options.ranks != NULL && m->config.names->router != NULL)
+        return complain(l->to, m->path, "has experts, which are not spread over ranks: run it without --mpi");
     if (model_share_out(m) != 0)
         return load_out_of_memory(l);
     if (load_words(l) != 0 || load_positions(l) != 0 ||
@@ -236,7 +240,8 @@ void model_free(model *m) {
     for (int64_t i = 0; m->layers != NULL && i < m->config.layers; i++) {
         model_layer *l = &m->layers[i];
         model_norm *const norms[] = {&l->attention, &l->feed, &l->q, &l->k, &l->attention_after, &l->feed_after};
-        model_maps *const maps[] = {&l->qkv, &l->out, &l->up, &l->down};
+        model_maps *const maps[] = {&l->qkv, &l->out, &l->up, &l->down, &l->router};
+        fovea_experts_destroy(l->experts);
         for (size_t k = 0; k < sizeof norms / sizeof norms[0]; k++)
             free_norm(norms[k]);
         for (size_t k = 0; k < sizeof maps / sizeof maps[0]; k++)

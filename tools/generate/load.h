@@ -30,7 +30,7 @@ typedef struct map_kind {
 typedef struct source {
     char *values; /* or NULL: in the pages of the file */
     float *bias;
-    gguf_rows pages;
+    gguf_rows pages; /* row_bytes are those of values, too */
 } source;
 
 static inline int load_out_of_memory(const loading *l) { return complain(l->to, l->m->path, "out of memory"); }
@@ -44,6 +44,9 @@ void load_release(source *from);
 
 /* Loads and packs the pieces, with biases that the file has for them; the maps come behind those that are there. */
 int load_map(const loading *l, const piece *pieces, int count, int64_t layer, const map_kind *kind, model_maps *maps);
+
+/* Experts of a layer and their router. */
+int load_experts(const loading *l, int64_t layer, model_layer *to);
 
 /* Packs one matrix that is there already. */
 int load_pack(const loading *l, const fovea_linear_part *part, const char *name, const map_kind *kind,

@@ -63,6 +63,7 @@ int load_matrix(const loading *l, const piece *p, const char *name, int64_t in, 
     if (from->values == NULL)
         return -1;
     const int64_t size = model_element(type);
+    from->pages.row_bytes = in * size;
     *matrix = p->in_out ? fovea_matrix_in_out(from->values + p->first * size, type, in, p->out)
                         : fovea_matrix_out_in(from->values + p->first * in * size, type, p->out, in);
     if (p->in_out)

@@ -14,7 +14,8 @@ import pathlib
 import gguf
 import torch
 from transformers import (Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig,
-                          MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
+                          MistralForCausalLM, MixtralConfig, MixtralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
+                          Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM)
 
 WORDS, TOKENS = 61, 23
 FOLDER = pathlib.Path(__file__).parent / "tiny"
@@ -52,6 +53,15 @@ def qwen3():
     return Qwen3ForCausalLM(Qwen3Config(**SIZES, head_dim=16, rope_parameters=rope, tie_word_embeddings=False))
 
 
+def mixtral():
+    return MixtralForCausalLM(MixtralConfig(**SIZES, num_local_experts=4, num_experts_per_tok=2, tie_word_embeddings=False))
+
+
+def qwen3moe():
+    return Qwen3MoeForCausalLM(Qwen3MoeConfig(**SIZES, head_dim=16, moe_intermediate_size=24, num_experts=6, num_experts_per_tok=3,
+                                              norm_topk_prob=True, tie_word_embeddings=True))
+
+
 def gemma3():
     rope = {"full_attention": {"rope_type": "linear", "rope_theta": 900.0, "factor": 8.0},
             "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}
@@ -68,10 +78,19 @@ def permuted(weight, heads):
 NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 LAYER = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
          "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
-         "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm"}
+         "mlp.down_proj": "ffn_down", "mlp.gate": "ffn_gate_inp", "input_layernorm": "attn_norm"}
 AFTER = {"post_attention_layernorm": "ffn_norm"}
 AROUND = {"post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm",
           "post_feedforward_layernorm": "post_ffw_norm"}
+
+
+def experts(block, kind, value):
+    """Stacks of all experts, gate and up apart."""
+    if kind == "down_proj":
+        yield f"{block}.ffn_down_exps.weight", value
+    else:
+        for part, half in zip(("gate", "up"), value.chunk(2, dim=1)):
+            yield f"{block}.ffn_{part}_exps.weight", half.contiguous()
 
 
 def arrays(model, architecture):
@@ -81,6 +100,9 @@ def arrays(model, architecture):
         if name.startswith("lm_head") and config.tie_word_embeddings:
             continue
         stem, suffix = name.rsplit(".", 1)
+        if stem.endswith(".mlp.experts"):
+            yield from experts(f"blk.{stem.split('.')[2]}", suffix, value)
+            continue
         if stem.startswith("model.layers."):
             _, _, number, part = stem.split(".", 3)
             stem = f"blk.{number}.{layer[part]}"
@@ -107,11 +129,27 @@ def settings(writer, config, rope):
         writer.add_value_length(config.head_dim)
     if getattr(config, "sliding_window", None):
         writer.add_sliding_window(config.sliding_window)
+    if getattr(config, "num_experts_per_tok", None):
+        writer.add_expert_count(config.num_local_experts)
+        writer.add_expert_used_count(config.num_experts_per_tok)
+        tokenizer(writer)
+    if getattr(config, "moe_intermediate_size", None):
+        writer.add_expert_feed_forward_length(config.moe_intermediate_size)
     if rope.get("rope_type") in ("linear", "yarn"):
         writer.add_rope_scaling_type(gguf.RopeScalingType(rope["rope_type"]))
         writer.add_rope_scaling_factor(rope["factor"])
     if rope.get("rope_type") == "yarn":
         writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+
+
+def tokenizer(writer):
+    """A token for each of some characters, so that the program can run the model."""
+    words = [*map(chr, range(ord("A"), ord("A") + WORDS - 2)), "\u0120", "ab"]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("qwen2")
+    writer.add_token_list(words)
+    writer.add_token_types([gguf.TokenType.NORMAL] * WORDS)
+    writer.add_token_merges(["a b"])
 
 
 def write_gguf(path, model, architecture, split):
@@ -169,11 +207,14 @@ def main():
         (FOLDER / name / "generation_config.json").unlink()
         record(name, model)
     for name, make, architecture in (("llama3", llama3, "llama"), ("mistral", mistral, "llama"), ("qwen2", qwen2, "qwen2"),
-                                     ("qwen3", qwen3, "qwen3"), ("gemma3", gemma3, "gemma3")):
+                                     ("qwen3", qwen3, "qwen3"), ("gemma3", gemma3, "gemma3"), ("mixtral", mixtral, "llama"),
+                                     ("qwen3moe", qwen3moe, "qwen3moe")):
         torch.manual_seed(37)
         model = randomize(make().eval())
         write_gguf(FOLDER / f"{name}.gguf", model, architecture, split=8 if name == "llama3" else 0)
         model.set_attn_implementation("eager")
+        if getattr(model.config, "num_experts_per_tok", None):
+            model.set_experts_implementation("eager")  # others have no float64
         record(name, model)
 
 

@@ -87,9 +87,11 @@ static void size_workspace(session *s) {
     grow_for_maps(s, &s->m->head);
     for (int64_t i = 0; i < c->layers; i++) {
         const model_layer *l = &s->m->layers[i];
-        const model_maps *const maps[] = {&l->qkv, &l->out, &l->up, &l->down};
-        for (int k = 0; k < 4; k++)
+        const model_maps *const maps[] = {&l->qkv, &l->out, &l->up, &l->down, &l->router};
+        for (size_t k = 0; k < sizeof maps / sizeof maps[0]; k++)
             grow_for_maps(s, maps[k]);
+        if (l->experts != NULL)
+            grow(s, fovea_experts_apply_workspace_size(s->m->ctx, l->experts, SESSION_CHUNK, c->router.k));
     }
 }
 
@@ -116,7 +118,8 @@ static int make_rows(session *s, complaint to) {
     const size_t heads = (size_t)(c->heads * c->head_dim) * size, q = (size_t)(own->q_heads * c->head_dim) * size;
     const size_t kv = (size_t)(own->kv_heads * c->head_dim) * size;
     const size_t floats = SESSION_CHUNK * sizeof(float);
-    const bool apart = gate_apart(s->m), after = c->names->attention_after != NULL, ranks = s->m->options.ranks != NULL;
+    const bool apart = gate_apart(s->m), experts = c->names->router != NULL, ranks = s->m->options.ranks != NULL;
+    const bool branch = c->names->attention_after != NULL || experts;
     s->rows = malloc((size_t)c->width * floats);
     s->normed = malloc((size_t)c->width * size);
     s->q = malloc(q);
@@ -129,14 +132,17 @@ static int make_rows(session *s, complaint to) {
         s->gate = malloc((size_t)own->inner.count * floats + 1);
         s->up = malloc((size_t)own->inner.count * floats + 1);
     }
-    if (after)
+    if (branch)
         s->branch = malloc((size_t)c->width * floats);
+    if (experts)
+        s->scores = malloc((size_t)c->experts.experts * floats);
     if (ranks)
         s->own = malloc((size_t)most_own(own) * floats + 1);
     size_workspace(s);
     s->workspace = malloc(s->workspace_size + 1);
-    const bool there = (!ranks || s->own) && (!apart || (s->gate && s->up)) && (!after || s->branch) && s->rows &&
-                       s->normed && s->q && s->heads && s->k && s->v && s->inner && s->positions && s->workspace;
+    const bool there = (!ranks || s->own) && (!apart || (s->gate && s->up)) && (!branch || s->branch) &&
+                       (!experts || s->scores) && s->rows && s->normed && s->q && s->heads && s->k && s->v &&
+                       s->inner && s->positions && s->workspace;
     return there ? 0 : complain(to, s->m->path, "out of memory");
 }
 
@@ -175,9 +181,9 @@ void session_free(session *s) {
         fovea_attention_plan_destroy(s->one[local]);
         fovea_attention_plan_destroy(s->chunk[local]);
     }
-    void *const memory[] = {s->rows,   s->branch, s->normed, s->q,        s->k,         s->v,
-                            s->heads,  s->inner,  s->gate,   s->up,       s->positions, s->sequence,
-                            s->in_run, s->starts, s->own,    s->workspace};
+    void *const memory[] = {s->rows,     s->branch, s->normed, s->q,   s->k,        s->v,
+                            s->heads,    s->inner,  s->gate,   s->up,  s->scores,   s->positions,
+                            s->sequence, s->in_run, s->starts, s->own, s->workspace};
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++)
         free(memory[i]);
     free(s);

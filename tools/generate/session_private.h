@@ -12,9 +12,10 @@ struct session {
     fovea_attention_plan *one[2];             /* attention of one query of each sequence; of local layers */
     fovea_attention_plan *chunk[2];           /* of up to SESSION_CHUNK */
     float *rows;                              /* [SESSION_CHUNK][width] */
-    float *branch;                            /* the same, of what a norm goes over before it is added; or NULL */
+    float *branch;                            /* the same, of what is added in a step of its own; or NULL */
     void *normed, *q, *k, *v, *heads, *inner; /* [SESSION_CHUNK][...] of the model's type */
     float *gate, *up;                         /* [SESSION_CHUNK][own inner] if a layer has them apart, or NULL */
+    float *scores;                            /* [SESSION_CHUNK][experts], or NULL */
     void *own;                                /* columns that go to other ranks, or NULL */
     int64_t *positions;
     int64_t *in_run, *starts; /* [sequences] of the cache; where their tokens are, and the end */

@@ -42,10 +42,17 @@ static fovea_status products(const session *s, const model_maps *maps, fovea_ten
     return status;
 }
 
+static fovea_status add_rows(const session *s, int64_t count) {
+    const int64_t all = count * s->m->config.width;
+    for (int64_t i = 0; i < all; i++)
+        s->rows[i] += s->branch[i];
+    return FOVEA_OK;
+}
+
 /* Adds maps of x to the rows, through the norm behind them if there is one. */
 static fovea_status add_branch(const session *s, const model_maps *maps, const model_norm *after, fovea_tensor x,
                                int64_t count) {
-    const int64_t width = s->m->config.width, all = count * width;
+    const int64_t width = s->m->config.width;
     const model_share *own = &s->m->shares.width;
     const bool apart = after->weight != NULL;
     float *to = apart ? s->branch : s->rows;
@@ -57,9 +64,7 @@ static fovea_status add_branch(const session *s, const model_maps *maps, const m
     const fovea_tensor branch = session_rows(s->branch, FOVEA_DTYPE_F32, count, 1, width);
     if (status == FOVEA_OK)
         status = normalize(s, after, branch, branch);
-    for (int64_t i = 0; status == FOVEA_OK && i < all; i++)
-        s->rows[i] += s->branch[i];
-    return status;
+    return status == FOVEA_OK ? add_rows(s, count) : status;
 }
 
 /* Gate and up in maps of their own, multiplied as a gated map would do it. */
@@ -151,13 +156,24 @@ static fovea_status run_heads(const session *s, int64_t layer, int64_t count, fo
     return status == FOVEA_OK ? attend(s, layer, qkv[0], own_heads(s, count)) : status;
 }
 
-/* From rows to all channels between up and down. */
-static fovea_status run_up(const session *s, const model_layer *l, int64_t count, fovea_tensor rows,
-                           fovea_tensor normed) {
+/* Adds what the experts of each row make of it. */
+static fovea_status add_experts(const session *s, const model_layer *l, int64_t count, fovea_tensor x) {
+    const config *c = &s->m->config;
+    fovea_experts_args args;
+    fovea_experts_args_init(&args);
+    args.x = x;
+    args.y = session_rows(s->branch, FOVEA_DTYPE_F32, count, 1, c->width);
+    args.router = &c->router;
+    args.logits = session_rows(s->scores, FOVEA_DTYPE_F32, count, 1, c->experts.experts);
+    fovea_status status = products(s, &l->router, x, &args.logits, false);
+    if (status == FOVEA_OK)
+        status = fovea_experts_apply(s->m->ctx, l->experts, &args, s->workspace, s->workspace_size);
+    return status == FOVEA_OK ? add_rows(s, count) : status;
+}
+
+/* From the norm's rows to all channels between up and down. */
+static fovea_status run_up(const session *s, const model_layer *l, int64_t count, fovea_tensor normed) {
     const fovea_tensor inner = session_columns(s->inner, s->m->options.dtype, count, &s->m->shares.inner);
-    const fovea_status status = normalize(s, &l->feed, rows, normed);
-    if (status != FOVEA_OK)
-        return status;
     return model_gate_apart(s->m, l) ? gate_apart(s, l, normed, count) : products(s, &l->up, normed, &inner, false);
 }
 
@@ -175,9 +191,13 @@ static fovea_status run_layer(const session *s, int64_t layer, int64_t count, fo
     status = model_gather(m, &m->shares.heads, dtype, count, s->heads, s->own, status);
     if (status == FOVEA_OK)
         status = add_branch(s, &l->out, &l->attention_after, heads, count);
-    if (status != FOVEA_OK)
+    if (status == FOVEA_OK)
+        status = normalize(s, &l->feed, rows, normed);
+    if (status == FOVEA_OK && l->experts != NULL)
+        status = add_experts(s, l, count, normed);
+    if (status != FOVEA_OK || c->names->up == NULL)
         return status;
-    status = run_up(s, l, count, rows, normed);
+    status = run_up(s, l, count, normed);
     status = model_gather(m, &m->shares.inner, dtype, count, s->inner, s->own, status);
     return status == FOVEA_OK ? add_branch(s, &l->down, &l->feed_after, inner, count) : status;
 }

@@ -129,6 +129,22 @@ same "without a template, the prompt is not continued" "$(hash_of)" "$words"
 expect 1 --model none.gguf --system ab ab
 has err '^fovea-generate: --system needs a chat, but the model has no chat template$'
 
+# Models with experts: several prompts at once have the answers that they have alone, and receipts verify.
+here=$(dirname "$0")/tiny
+printf 'ab\ncab\nbbbb\na\n' >few.txt
+for model in qwen3moe; do
+    tiny=(--model "$here/$model.gguf" --threads 1)
+    expect 0 "${tiny[@]}" --type f32 --tokens 9 --parallel 1 --file few.txt
+    words=$(hash_of)
+    for many in 2 3 4; do
+        expect 0 "${tiny[@]}" --type f32 --tokens 9 --parallel $many --file few.txt
+        same "$model: $many at once answer otherwise" "$(hash_of)" "$words"
+    done
+    rm -f receipt
+    expect 0 "${tiny[@]}" --tokens 9 --receipt receipt --parallel 3 --file few.txt
+    FOVEA_ISA=scalar expect 0 --verify receipt "${tiny[@]}"
+done
+
 # A full disk ends the answer at once.
 if [ -c /dev/full ]; then
     status=0

@@ -77,6 +77,8 @@ static bool read_settings(const config_case *c, config *read) {
 
 #define WINDOW                                                                                                         \
     { "attention.sliding_window", GGUF_U32, 16, NULL }
+#define EXPERTS(count, used)                                                                                           \
+    {"expert_count", GGUF_U32, count, NULL}, { "expert_used_count", GGUF_U32, used, NULL }
 #define PATTERN "attention.sliding_window_pattern"
 
 static void test_gemma3(void) {
@@ -118,7 +120,18 @@ static void test_refused(void) {
         {"gemma3", 3, {{"final_logit_softcapping", GGUF_F32, -1, NULL}}, "gemma3.final_logit_softcapping is -1"},
         {"qwen2", 3, {{"final_logit_softcapping", GGUF_F32, 30, NULL}}, "qwen2.final_logit_softcapping is 30"},
         {"qwen3", 3, {{"attention.value_length", GGUF_U32, 8, NULL}}, "qwen3.attention.value_length comes twice"},
-        {"qwen3moe", 3, {{NULL, 0, 0, NULL}}, "general.architecture is qwen3moe; only llama, qwen2, qwen3 and gemma3"},
+        {"phi3",
+         3,
+         {{NULL, 0, 0, NULL}},
+         "general.architecture is phi3; only llama, qwen2, qwen3, qwen3moe and gemma3"},
+        {"qwen3moe", 3, {{NULL, 0, 0, NULL}}, "qwen3moe.expert_count is 0; only a number above 0 is computed here"},
+        {"qwen3moe",
+         3,
+         {{"expert_count", GGUF_U32, 2049, NULL}},
+         "qwen3moe.expert_count is not an integer from 0 to 2048"},
+        {"qwen3moe", 3, {EXPERTS(4, 5)}, "qwen3moe.expert_used_count is 5 of qwen3moe.expert_count, 4"},
+        {"qwen3moe", 3, {EXPERTS(4, 0)}, "qwen3moe.expert_used_count is 0 of qwen3moe.expert_count, 4"},
+        {"qwen3moe", 3, {EXPERTS(4, 2), {"expert_group_count", GGUF_U32, 2, NULL}}, "qwen3moe.expert_group_count is 2"},
         {"gemma3", 3, {{"expert_count", GGUF_U32, 4, NULL}}, "gemma3.expert_count is 4; only 0"},
         {"gemma3", 3, {{"altup.num_inputs", GGUF_U32, 4, NULL}}, "has the setting gemma3.altup.num_inputs"},
     };

@@ -97,6 +97,11 @@ static void run_together(const model *m, cache_types cache, const int32_t *ids, 
     session_free(s);
 }
 
+/* Where a router's numbers are rounded, other experts may be chosen, and more changes. */
+static double bound_of(const char *name, double bound) {
+    return strstr(name, "moe") != NULL && bound > 1e-3 ? 2.0 * bound : bound;
+}
+
 static void test_model(const char *name, fovea_dtype dtype, cache_types cache, double bound, const reference *r) {
     static float whole[TOKENS * WORDS], other[TOKENS * WORDS];
     static const int64_t chunks[] = {1, 7, 22};
@@ -131,8 +136,9 @@ static void test_model(const char *name, fovea_dtype dtype, cache_types cache, d
 }
 
 int main(int argc, char **argv) {
-    static const char *const names[] = {
-        "llama", "gpt2", "llama3-00001-of-00004.gguf", "mistral.gguf", "qwen2.gguf", "qwen3.gguf", "gemma3.gguf"};
+    static const char *const names[] = {"llama",        "gpt2",         "llama3-00001-of-00004.gguf",
+                                        "mistral.gguf", "qwen2.gguf",   "qwen3.gguf",
+                                        "gemma3.gguf",  "mixtral.gguf", "qwen3moe.gguf"};
     static const struct {
         fovea_dtype dtype;
         cache_types cache;
@@ -148,7 +154,7 @@ int main(int argc, char **argv) {
         if (!read_reference(names[i], &r))
             continue;
         for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
-            test_model(names[i], kinds[k].dtype, kinds[k].cache, kinds[k].bound, &r);
+            test_model(names[i], kinds[k].dtype, kinds[k].cache, bound_of(names[i], kinds[k].bound), &r);
     }
     return test_end();
 }

@@ -137,6 +137,82 @@ static const char *const gpt2_settings[][3] = {
     {"layer_idx\": false", "layer_idx\": true", "inverse_layer_idx is not false"},
 };
 
+/* Bytes in place of those at some distances behind a key; a value of 0 ends them. key NULL: none. */
+typedef struct patch {
+    const char *key;
+    struct {
+        int skip;
+        uint8_t value;
+    } bytes[2];
+} patch;
+
+static void copy_patched(const char *from, const char *there, const patch *p) {
+    static uint8_t bytes[1 << 17];
+    FILE *in = fopen(from, "rb"), *out = fopen(there, "wb");
+    const size_t count = in != NULL ? fread(bytes, 1, sizeof bytes, in) : 0, length = p->key ? strlen(p->key) : 0;
+    bool found = p->key == NULL;
+    for (size_t i = 0; i + length + 32 < count && !found; i++)
+        if (memcmp(bytes + i, p->key, length) == 0) {
+            for (int k = 0; k < 2 && p->bytes[k].value != 0; k++)
+                bytes[i + length + (size_t)p->bytes[k].skip] = p->bytes[k].value;
+            found = true;
+        }
+    if (in != NULL)
+        fclose(in);
+    test_check(found && count > 0 && out != NULL && fwrite(bytes, 1, count, out) == count, "%s cannot be copied", from);
+    if (out != NULL)
+        fclose(out);
+}
+
+/* Files of models with experts that say other numbers of them, or lack some. */
+static const struct {
+    const char *name, *words;
+    patch patch;
+} broken[] = {
+    {"qwen3moe", "has no matrix or vector blk.1.ffn_up_exps.weight", {"blk.1.ffn_up_exp", {{0, 'z'}}}},
+    {"qwen3moe", "has no matrix or vector blk.0.ffn_gate_inp.weight", {"blk.0.ffn_gate_in", {{0, 'z'}}}},
+    {"qwen3moe", "blk.0.ffn_gate_inp.weight is 6 x 32, not 5 x 32", {"expert_count", {{4, 5}}}},
+    {"qwen3moe", "qwen3moe.expert_used_count is 7 of qwen3moe.expert_count, 6", {"expert_used_count", {{4, 7}}}},
+    {"qwen3moe", "blk.0.ffn_gate_exps.weight is 144 x 32, not 96 x 32", {"expert_feed_forward_length", {{4, 16}}}},
+    {"qwen3moe",
+     "blk.0.ffn_up_exps.weight has matrices of 8 experts, not of 6",
+     {"blk.0.ffn_up_exps.weight", {{12, 18}, {20, 8}}}},
+};
+
+static void test_broken(void) {
+    fovea_context *ctx = test_context_untuned();
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
+        char folder[TEST_FOLDER], from[PATH_MOST], there[PATH_MOST];
+        model *m;
+        test_folder_begin(folder);
+        snprintf(from, sizeof from, "%s/%s.gguf", FOVEA_GENERATE_TINY, broken[i].name);
+        snprintf(there, sizeof there, "%s/m.gguf", folder);
+        copy_patched(from, there, &broken[i].patch);
+        sentence[0] = '\0';
+        test_check(model_load(ctx, there, &(model_options){.dtype = FOVEA_DTYPE_F32}, &m, to) != 0 && m == NULL &&
+                       strstr(sentence, broken[i].words) != NULL,
+                   "%s: \"%s\" does not say %s", broken[i].name, sentence, broken[i].words);
+        test_folder_end(folder);
+    }
+    fovea_context_destroy(ctx);
+}
+
+/* Models of which no rank could have a part. */
+static void test_ranks(void) {
+    static const char *const names[] = {"mixtral", "qwen3moe"};
+    static const model_ranks ranks = {.ranks = 2};
+    fovea_context *ctx = test_context_untuned();
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[PATH_MOST];
+        model *m;
+        snprintf(path, sizeof path, "%s/%s.gguf", FOVEA_GENERATE_TINY, names[i]);
+        const model_options options = {.dtype = FOVEA_DTYPE_F32, .ranks = &ranks};
+        test_check(model_load(ctx, path, &options, &m, to) != 0 && strstr(sentence, "run it without --mpi") != NULL,
+                   "%s on ranks: \"%s\"", names[i], sentence);
+    }
+    fovea_context_destroy(ctx);
+}
+
 /* --------------------------------------------------------------------------------------------------- split files -- */
 
 enum { PARTS = 4 };
@@ -164,26 +240,12 @@ static const struct {
 };
 
 static void copy_part(const char *folder, int part, size_t at) {
-    static uint8_t bytes[1 << 16];
     char from[PATH_MOST], there[PATH_MOST];
-    const char *key = splits[at].key;
+    const bool whole = part != splits[at].part || *splits[at].key == '\0';
     snprintf(from, sizeof from, "%s/llama3-%05d-of-%05d.gguf", FOVEA_GENERATE_TINY, part, PARTS);
     snprintf(there, sizeof there, "%s/m-%05d-of-%05d.gguf", folder, part, PARTS);
-    FILE *in = fopen(from, "rb"), *out = fopen(there, "wb");
-    const size_t count = in != NULL ? fread(bytes, 1, sizeof bytes, in) : 0, length = key != NULL ? strlen(key) : 0;
-    bool found = part != splits[at].part || length == 0;
-    for (size_t i = 0; i + length + 8 < count && !found; i++)
-        if (memcmp(bytes + i, key, length) == 0) {
-            bytes[i + length + (size_t)splits[at].skip] = splits[at].value;
-            found = true;
-        }
-    if (in != NULL)
-        fclose(in);
-    test_check(found && count > 0 && out != NULL && fwrite(bytes, 1, count, out) == count, "%s cannot be copied", from);
-    if (out != NULL)
-        fclose(out);
+    copy_patched(from, there, &(patch){whole ? NULL : splits[at].key, {{splits[at].skip, splits[at].value}}});
 }
-
 static void test_splits(void) {
     fovea_context *ctx = test_context_untuned();
     for (size_t i = 0; i < sizeof splits / sizeof splits[0]; i++) {
@@ -213,5 +275,7 @@ int main(int argc, char **argv) {
     test_settings("llama", 5, llama_settings, sizeof llama_settings / sizeof llama_settings[0]);
     test_settings("gpt2", 6, gpt2_settings, sizeof gpt2_settings / sizeof gpt2_settings[0]);
     test_splits();
+    test_broken();
+    test_ranks();
     return test_end();
 }

@@ -15,8 +15,11 @@ enum {
     WIDTH = 256,
     INNER = 512,
     KV = 128,
-    ARRAYS = 12,
-    HEAD = ARRAYS - 1, /* of its own, or the words are the head */
+    ARRAYS = 13,
+    GATE = 8,  /* the first of three that are stacks where there are experts */
+    HEAD = 11, /* of its own, or the words are the head */
+    ROUTER = 12,
+    EXPERTS = 3,
     TOKENS = 6,
     PATH_MOST = 128,
     BLOCK_MOST = 210
@@ -28,19 +31,20 @@ static const complaint to = {sentence, sizeof sentence};
 static const struct {
     const char *name;
     uint64_t columns, rows; /* rows 0: a vector, of ones */
-} arrays[ARRAYS] = {{"token_embd.weight", WIDTH, WORDS},     {"output_norm.weight", WIDTH, 0},
-                    {"blk.0.attn_norm.weight", WIDTH, 0},    {"blk.0.ffn_norm.weight", WIDTH, 0},
-                    {"blk.0.attn_q.weight", WIDTH, WIDTH},   {"blk.0.attn_k.weight", WIDTH, KV},
-                    {"blk.0.attn_v.weight", WIDTH, KV},      {"blk.0.attn_output.weight", WIDTH, WIDTH},
-                    {"blk.0.ffn_gate.weight", WIDTH, INNER}, {"blk.0.ffn_up.weight", WIDTH, INNER},
-                    {"blk.0.ffn_down.weight", INNER, WIDTH}, {"output.weight", WIDTH, WORDS}};
+} arrays[ARRAYS] = {{"token_embd.weight", WIDTH, WORDS},          {"output_norm.weight", WIDTH, 0},
+                    {"blk.0.attn_norm.weight", WIDTH, 0},         {"blk.0.ffn_norm.weight", WIDTH, 0},
+                    {"blk.0.attn_q.weight", WIDTH, WIDTH},        {"blk.0.attn_k.weight", WIDTH, KV},
+                    {"blk.0.attn_v.weight", WIDTH, KV},           {"blk.0.attn_output.weight", WIDTH, WIDTH},
+                    {"blk.0.ffn_gate.weight", WIDTH, INNER},      {"blk.0.ffn_up.weight", WIDTH, INNER},
+                    {"blk.0.ffn_down.weight", INNER, WIDTH},      {"output.weight", WIDTH, WORDS},
+                    {"blk.0.ffn_gate_inp.weight", WIDTH, EXPERTS}};
 
 /* Types of the arrays; of a bad file, the array whose first scale is NaN. */
 typedef struct layout {
     const char *name;
     gguf_type type[ARRAYS];
-    bool own_head;
-    int bad; /* 0: none */
+    bool own_head, experts; /* experts: with own_head */
+    int bad;                /* 0: none */
 } layout;
 
 static uint64_t random_bits(uint64_t *state) {
@@ -83,10 +87,27 @@ static void random_block(gguf_type type, uint64_t *state, uint8_t block[BLOCK_MO
     }
 }
 
+static int array_count(const layout *l) { return l->experts ? ARRAYS : l->own_head ? ROUTER : HEAD; }
+static bool is_stack(const layout *l, int i) { return l->experts && i >= GATE && i < HEAD; }
+
 static int64_t array_bytes(const layout *l, int i) {
     return arrays[i].rows == 0 ? 4 * WIDTH
                                : (int64_t)(arrays[i].columns * arrays[i].rows) / gguf_block_elements(l->type[i]) *
-                                     gguf_block_bytes(l->type[i]);
+                                     gguf_block_bytes(l->type[i]) * (is_stack(l, i) ? EXPERTS : 1);
+}
+
+/* A stack's entry, NAME_exps.weight for NAME.weight. */
+static void made_stack(made_gguf *g, const char *name, uint64_t columns, uint64_t rows, uint64_t count, gguf_type type,
+                       uint64_t place) {
+    char stack[64];
+    snprintf(stack, sizeof stack, "%.*s_exps.weight", (int)(strlen(name) - strlen(".weight")), name);
+    made_text(g, stack);
+    made_bits(g, 3, 4);
+    made_bits(g, columns, 8);
+    made_bits(g, rows, 8);
+    made_bits(g, count, 8);
+    made_bits(g, type, 4);
+    made_bits(g, place, 8);
 }
 
 static void make_header(const layout *l, made_gguf *g) {
@@ -98,15 +119,20 @@ static void make_header(const layout *l, made_gguf *g) {
                                             {"llama.attention.head_count", GGUF_U32, 4, NULL},
                                             {"llama.attention.head_count_kv", GGUF_U32, 2, NULL},
                                             {"llama.attention.layer_norm_rms_epsilon", GGUF_F32, 1e-5, NULL},
-                                            {"llama.rope.freq_base", GGUF_F32, 10000, NULL}};
-    const int count = sizeof settings / sizeof settings[0];
-    made_begin(g, ARRAYS - !l->own_head, (uint64_t)count);
+                                            {"llama.rope.freq_base", GGUF_F32, 10000, NULL},
+                                            {"llama.expert_count", GGUF_U32, EXPERTS, NULL},
+                                            {"llama.expert_used_count", GGUF_U32, 2, NULL}};
+    const int count = (int)(sizeof settings / sizeof settings[0]) - (l->experts ? 0 : 2);
+    made_begin(g, (uint64_t)array_count(l), (uint64_t)count);
     for (int i = 0; i < count; i++)
         made_value(g, &settings[i]);
     int64_t place = 0;
-    for (int i = 0; i < ARRAYS - !l->own_head; i++) {
-        made_tensor(g, arrays[i].name, arrays[i].columns, arrays[i].rows, arrays[i].rows > 0 ? l->type[i] : GGUF_F32S,
-                    (uint64_t)place);
+    for (int i = 0; i < array_count(l); i++) {
+        const gguf_type type = arrays[i].rows > 0 ? l->type[i] : GGUF_F32S;
+        if (is_stack(l, i))
+            made_stack(g, arrays[i].name, arrays[i].columns, arrays[i].rows, EXPERTS, type, (uint64_t)place);
+        else
+            made_tensor(g, arrays[i].name, arrays[i].columns, arrays[i].rows, type, (uint64_t)place);
         place += (array_bytes(l, i) + 31) / 32 * 32;
     }
     while (g->size % 32 != 0)
@@ -120,7 +146,7 @@ static void write_model(const layout *l, const char *path) {
     make_header(l, &g);
     FILE *file = fopen(path, "wb");
     bool good = file != NULL && fwrite(g.bytes, 1, g.size, file) == g.size;
-    for (int i = 0; i < ARRAYS - !l->own_head && good; i++) {
+    for (int i = 0; i < array_count(l) && good; i++) {
         const size_t bytes = (size_t)array_bytes(l, i), size = (size_t)gguf_block_bytes(l->type[i]);
         for (size_t done = 0; arrays[i].rows == 0 && done < bytes; done += 4)
             good = fwrite(one, 1, 4, file) == 4 && good;
@@ -254,6 +280,11 @@ int main(int argc, char **argv) {
             l.type[k] = types[i].type;
         test_layout(&l, FOVEA_DTYPE_F32);
         test_layout(&l, FOVEA_DTYPE_BF16);
+        layout moe = l;
+        moe.own_head = moe.experts = true;
+        moe.type[ROUTER] = GGUF_F32S;
+        test_layout(&moe, FOVEA_DTYPE_F32);
+        test_layout(&moe, FOVEA_DTYPE_BF16);
         if (types[i].type == GGUF_MXFP4) /* whose scales include NaN */
             continue;
         l.bad = 5; /* Q */
@@ -271,7 +302,14 @@ int main(int argc, char **argv) {
         mixed.type[k] = types[k % 10].type;
     mixed.type[6] = GGUF_Q6_K; /* V, with Q4_K elsewhere, as Q4_K_M has it */
     mixed.type[4] = mixed.type[5] = GGUF_Q4_K;
-    test_layout(&mixed, FOVEA_DTYPE_F32);
-    test_layout(&mixed, FOVEA_DTYPE_BF16);
+    for (int i = 0; i < 2; i++) {
+        mixed.experts = i > 0;
+        if (mixed.experts) { /* of each, gate and up are one product */
+            mixed.type[GATE + 1] = mixed.type[GATE];
+            mixed.type[ROUTER] = GGUF_F32S;
+        }
+        test_layout(&mixed, FOVEA_DTYPE_F32);
+        test_layout(&mixed, FOVEA_DTYPE_BF16);
+    }
     return test_end();
 }

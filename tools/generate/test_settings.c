@@ -112,7 +112,7 @@ static const struct {
     const char *words;
 } refused[] = {
     {{"general.architecture", GGUF_TEXT, 0, "phi3"},
-     "general.architecture is phi3; only llama, qwen2, qwen3 and gemma3 can be read"},
+     "general.architecture is phi3; only llama, qwen2, qwen3, qwen3moe and gemma3 can be read"},
     {{"general.architecture", GGUF_TEXT, 0, "qwen2"}, "has no qwen2.block_count"},
     {{"general.architecture", GGUF_U32, 7, NULL}, "general.architecture is no word"},
     {{"general.type", GGUF_TEXT, 0, "adapter"}, "general.type is adapter"},
@@ -139,8 +139,8 @@ static const struct {
     {{"llama.logit_scale", GGUF_F32, 8, NULL}, "llama.logit_scale is 8; only 1 is computed here"},
     {{"llama.embedding_scale", GGUF_F32, 12, NULL}, "llama.embedding_scale is 12"},
     {{"llama.residual_scale", GGUF_F32, 0.25, NULL}, "llama.residual_scale is 0.25"},
-    {{"llama.expert_count", GGUF_U32, 8, NULL}, "llama.expert_count is 8; only 0"},
-    {{"llama.expert_used_count", GGUF_U32, 2, NULL}, "llama.expert_used_count is 2"},
+    {{"llama.expert_count", GGUF_U32, 8, NULL}, "llama.expert_used_count is 0 of llama.expert_count, 8"},
+    {{"llama.expert_used_count", GGUF_U32, 2, NULL}, "llama.expert_used_count is 2 of llama.expert_count, 0"},
     {{"llama.use_parallel_residual", GGUF_BOOL, 1, NULL}, "llama.use_parallel_residual is 1"},
     {{"llama.something.new", GGUF_U32, 1, NULL}, "has the setting llama.something.new, which is not known here"},
     {{"blk.0.attn_q_norm.weight", GGUF_ARRAY, 0, NULL}, "has the array blk.0.attn_q_norm.weight, which is not known"},

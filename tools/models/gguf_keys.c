@@ -46,6 +46,13 @@ static const known_key of_model[] = {
     {"rope.scaling.yarn_beta_slow", HONOURED, 0},
     {"rope.scale_linear", HONOURED, 0},
     {"final_logit_softcapping", HONOURED, 0},
+    {"expert_count", HONOURED, 0},
+    {"expert_used_count", HONOURED, 0},
+    {"expert_feed_forward_length", HONOURED, 0},
+    {"expert_weights_scale", HONOURED, 0},
+    {"expert_shared_count", ONE_VALUE, 0},
+    {"expert_group_count", ONE_VALUE, 1},
+    {"expert_group_used_count", ONE_VALUE, 1},
     {"vocab_size", HARMLESS, 0}, /* the embedding says it */
     {"rope.scaling.finetuned", HARMLESS, 0},
     {"rope.scaling.yarn_ext_factor", ONE_VALUE, 1},
@@ -58,8 +65,6 @@ static const known_key of_model[] = {
     {"logit_scale", ONE_VALUE, 1},
     {"embedding_scale", ONE_VALUE, 1},
     {"residual_scale", ONE_VALUE, 1},
-    {"expert_count", ONE_VALUE, 0},
-    {"expert_used_count", ONE_VALUE, 0},
     {"use_parallel_residual", ONE_VALUE, 0},
 };
 

@@ -98,19 +98,25 @@ bool weights_shape(const weights *w, const char *name, int64_t *rows, int64_t *c
     *rows = *columns = 0;
     if (w->gguf != NULL) {
         const gguf_tensor *t = gguf_find_tensor(w->gguf, name);
-        if (t == NULL || t->dims > 2)
+        if (t == NULL || t->dims > 3)
             return false;
         *columns = t->shape[0];
-        *rows = t->dims == 2 ? t->shape[1] : 0;
+        *rows = t->dims > 1 ? t->shape[1] * t->shape[2] : 0;
         return true;
     }
     const model_source_item *item = model_source_find(w->source, name);
     const safetensors_tensor *t = item != NULL ? item->tensor : NULL;
-    if (t == NULL || t->dims < 1 || t->dims > 2)
+    if (t == NULL || t->dims < 1 || t->dims > 3)
         return false;
     *columns = t->shape[t->dims - 1];
-    *rows = t->dims == 2 ? t->shape[0] : 0;
+    *rows = t->dims == 1 ? 0 : t->dims == 2 ? t->shape[0] : t->shape[0] * t->shape[1];
     return true;
+}
+
+int64_t weights_stack(const weights *w, const char *name) {
+    const gguf_tensor *g = w->gguf != NULL ? gguf_find_tensor(w->gguf, name) : NULL;
+    const model_source_item *item = w->gguf == NULL ? model_source_find(w->source, name) : NULL;
+    return g != NULL ? g->shape[2] : item != NULL && item->tensor->dims == 3 ? item->tensor->shape[0] : 1;
 }
 
 static int check_shape(const weights *w, const char *name, int64_t rows, int64_t columns, complaint to) {
