@@ -1,6 +1,10 @@
-/* ROPE (elementwise.h): fovea_rope_apply(), whose cosines are rounded once from double at any position. ggml's
- * positions may be negative, where it shifts a cache: those rows turn the other way. So do pairs whose divisor is
- * negative; those whose divisor is 0 or NaN are NaN. */
+/* ROPE (elementwise.h): fovea_rope_apply(), whose cosines are rounded once from double at any position. What it has no
+ * words for is rotated here, with its cosines and its formula:
+ *   M-RoPE     a token has four positions, and a pair takes that of its section (GGML_ROPE_TYPE_MROPE, or IMROPE, where
+ *              sections alternate); VISION: a section's angles begin anew, and all channels turn. Where the positions
+ *              of a token are equal, as of text, that is no difference.
+ *   negative   positions, where ggml shifts a cache, and divisors: pairs turn the other way; a divisor of 0 or NaN gives
+ *              NaN. */
 #include "elementwise.h"
 
 #include <float.h>
@@ -19,10 +23,11 @@ enum {
     ATTENTION = 8,
     FAST = 9,
     SLOW = 10,
+    SECTIONS = 11,
     OFFSET = 15
 };
-enum { ADJACENT = 0, HALVES = 2 };
-enum { ROPES = 4, MOST_DIMS = 1024 };
+enum { ADJACENT = 0, HALVES = 2, MULTI = 8, VISION = 24, INTERLEAVED = 40 };
+enum { ROPES = 4, MOST_DIMS = 1024, POSITIONS = 4 };
 
 struct fg_ropes {
     struct {
@@ -42,9 +47,54 @@ void fg_ropes_free(fg_backend *backend) {
     backend->ropes = NULL;
 }
 
+static bool is_multi(const struct ggml_tensor *op) { return op->op_params[MODE] & MULTI; }
+
+/* Which position a pair takes; *index: which of the angles. */
+static int section_of(const struct ggml_tensor *op, int pair, int *index) {
+    const int32_t *sizes = op->op_params + SECTIONS, mode = op->op_params[MODE];
+    *index = pair;
+    if (!is_multi(op))
+        return 0;
+    const int sector = pair % (sizes[0] + sizes[1] + sizes[2] + sizes[3]);
+    if (mode == INTERLEAVED)
+        return sector < 3 * sizes[sector % 3] ? sector % 3 : 3;
+    int section = 0, begin = 0;
+    while (section < POSITIONS - 1 && sector >= begin + sizes[section])
+        begin += sizes[section++];
+    *index = mode == VISION ? sector - begin : pair;
+    return section;
+}
+
+static int pairs_of(const struct ggml_tensor *op) {
+    return op->op_params[DIMS] / (op->op_params[MODE] == VISION ? 1 : 2);
+}
+
+/* Modes, and what they need. */
+static bool serves_mode(const struct ggml_tensor *op) {
+    const int32_t *sizes = op->op_params + SECTIONS, mode = op->op_params[MODE], dims = op->op_params[DIMS];
+    int64_t sum = 0;
+    for (int i = 0; i < POSITIONS && is_multi(op); i++) {
+        if (sizes[i] < 0)
+            return false;
+        sum += sizes[i];
+    }
+    if (!is_multi(op))
+        return mode == ADJACENT || mode == HALVES;
+    if (sum < 1 || sum > op->src[0]->ne[0] || op->src[1]->ne[0] < POSITIONS * op->ne[2])
+        return false;
+    if (mode != VISION)
+        return mode == MULTI || mode == INTERLEAVED;
+    for (int i = 0, index; i < pairs_of(op); i++) {
+        section_of(op, i, &index);
+        if (index >= dims / 2)
+            return false;
+    }
+    return 2 * dims == op->ne[0] && !op->src[2] && fg_parameter(op, EXTRAPOLATION) == 0.0f;
+}
+
 bool fg_rope_serves(const struct ggml_tensor *op) {
     const struct ggml_tensor *x = op->src[0], *divisors = op->src[2];
-    const int32_t dims = op->op_params[DIMS], mode = op->op_params[MODE];
+    const int32_t dims = op->op_params[DIMS];
     const float extrapolation = fg_parameter(op, EXTRAPOLATION), scale = fg_parameter(op, SCALE);
     const bool yarn = extrapolation == 1.0f && op->op_params[ORIGINAL] > 0 && fg_parameter(op, FAST) > 0.0f &&
                       fg_parameter(op, SLOW) > 0.0f;
@@ -55,11 +105,10 @@ bool fg_rope_serves(const struct ggml_tensor *op) {
     for (int i = 1; i < 4; i++)
         if (x->nb[i] % bytes != 0 || op->nb[i] % bytes != 0)
             return false;
-    return x->nb[0] == bytes && op->nb[0] == bytes && (mode == ADJACENT || mode == HALVES) &&
-           op->op_params[OFFSET] == 0 && dims >= 2 && dims <= MOST_DIMS && dims % 2 == 0 && dims <= x->ne[0] &&
-           fg_parameter(op, BASE) > 1.0f && scale > 0.0f && fg_parameter(op, ATTENTION) > 0.0f &&
-           (extrapolation == 0.0f || yarn) &&
-           (!divisors || (fg_is_plain(divisors, FOVEA_DTYPE_F32) && divisors->ne[0] >= dims / 2));
+    return x->nb[0] == bytes && op->nb[0] == bytes && op->op_params[OFFSET] == 0 && dims >= 2 && dims <= MOST_DIMS &&
+           dims % 2 == 0 && dims <= x->ne[0] && fg_parameter(op, BASE) > 1.0f && scale > 0.0f &&
+           fg_parameter(op, ATTENTION) > 0.0f && (extrapolation == 0.0f || yarn) &&
+           (!divisors || (fg_is_plain(divisors, FOVEA_DTYPE_F32) && divisors->ne[0] >= dims / 2)) && serves_mode(op);
 }
 
 static const float *divisors_of(const struct ggml_tensor *op) { return op->src[2] ? op->src[2]->data : NULL; }
@@ -79,7 +128,7 @@ static fovea_rope *create(const struct ggml_tensor *op, const float *divisors) {
     fovea_rope_desc desc;
     fovea_rope_desc_init(&desc);
     desc.rotary_dim = op->op_params[DIMS];
-    desc.pairing = op->op_params[MODE] == HALVES ? FOVEA_ROPE_HALVES : FOVEA_ROPE_ADJACENT;
+    desc.pairing = op->op_params[MODE] == ADJACENT ? FOVEA_ROPE_ADJACENT : FOVEA_ROPE_HALVES;
     desc.base = fg_parameter(op, BASE);
     desc.factor = factor;
     desc.scaling = factor == 1.0 ? FOVEA_ROPE_UNSCALED : FOVEA_ROPE_LINEAR;
@@ -123,97 +172,104 @@ static const fovea_rope *rope_of(fg_backend *backend, const struct ggml_tensor *
     return ropes->of[oldest].rope;
 }
 
-/* One token of one sequence. */
-static fovea_tensor token_of(const struct ggml_tensor *t, int64_t sequence, int64_t token) {
-    fovea_tensor v = fovea_tensor_tokens(fg_heads_tensor(t), token, 1);
-    v.data = (char *)v.data + (size_t)sequence * t->nb[3];
-    v.shape[0] = 1;
-    return v;
-}
+typedef struct angles {
+    float cosine[MOST_DIMS], sine[MOST_DIMS]; /* of each pair */
+} angles;
 
-static char *head_of(const struct ggml_tensor *t, const fovea_tensor *token, int64_t head) {
-    return (char *)token->data + (size_t)head * t->nb[1];
-}
-
-typedef void pair_function(char *one, char *other, size_t bytes);
-
-static void exchange(char *one, char *other, size_t bytes) {
-    char kept[sizeof(float)];
-    memcpy(kept, one, bytes);
-    memcpy(one, other, bytes);
-    memcpy(other, kept, bytes);
-}
-
-static void make_nan(char *one, char *other, size_t bytes) { /* of each type, all bits are NaN */
-    memset(one, 0xff, bytes);
-    memset(other, 0xff, bytes);
-}
-
-/* Pair i of each head of a token. */
-static void for_pair(const struct ggml_tensor *op, const fovea_tensor *token, int64_t i, pair_function *function) {
-    const bool halves = op->op_params[MODE] == HALVES;
-    const size_t bytes = op->nb[0], step = (halves ? 1 : 2) * bytes;
-    const size_t apart = halves ? (size_t)(op->op_params[DIMS] / 2) * bytes : bytes;
-    for (int64_t h = 0; h < op->ne[1]; h++) {
-        char *one = head_of(op, token, h) + (size_t)i * step;
-        function(one, one + apart, bytes);
-    }
-}
-
-/* Exchanges the channels of the pairs that turn backwards. */
-static void exchange_pairs(const struct ggml_tensor *op, const fovea_tensor *token, bool backwards) {
+/* Those of a token: what becomes of (1, 0). */
+static fovea_status turn_ones(const fovea_context *context, const fovea_rope *rope, const struct ggml_tensor *op,
+                              const int32_t positions[POSITIONS], angles *a) {
+    const int dims = op->op_params[DIMS];
+    const bool adjacent = op->op_params[MODE] == ADJACENT;
+    const int step = adjacent ? 2 : 1, apart = adjacent ? 1 : dims / 2;
     const float *divisors = divisors_of(op);
-    for (int64_t i = 0; i < op->op_params[DIMS] / 2; i++)
-        if (backwards != (divisors && divisors[i] < 0.0f))
-            for_pair(op, token, i, exchange);
-}
-
-/* With its channels exchanged a pair turns forwards. */
-static fovea_status turn(const fovea_context *context, const fovea_rope *rope, const struct ggml_tensor *op,
-                         const fovea_tensor *x, const fovea_tensor *y, int64_t position) {
-    const float *divisors = divisors_of(op);
-    const bool backwards = position < 0;
-    const int64_t forwards = backwards ? -position : position;
-    for (int64_t h = 0; h < op->ne[1]; h++)
-        memmove(head_of(op, y, h), head_of(op->src[0], x, h), (size_t)op->ne[0] * op->nb[0]);
-    exchange_pairs(op, y, backwards);
-    const fovea_status status = fovea_rope_apply(context, rope, y, &forwards, y);
-    exchange_pairs(op, y, backwards);
-    for (int64_t i = 0; divisors && i < op->op_params[DIMS] / 2; i++)
-        if (!(fabsf(divisors[i]) > 0.0f))
-            for_pair(op, y, i, make_nan);
-    return status;
-}
-
-/* Token by token. */
-static fovea_status turn_both_ways(const fovea_context *context, const fovea_rope *rope, const struct ggml_tensor *op,
-                                   const int64_t *positions) {
-    fovea_status status = FOVEA_OK;
-    for (int64_t b = 0; b < op->ne[3]; b++)
-        for (int64_t t = 0; t < op->ne[2] && status == FOVEA_OK; t++) {
-            const fovea_tensor x = token_of(op->src[0], b, t), y = token_of(op, b, t);
-            status = turn(context, rope, op, &x, &y, positions[t]);
+    float one[POSITIONS][MOST_DIMS];
+    int64_t forwards[POSITIONS];
+    for (int p = 0; p < POSITIONS; p++) {
+        forwards[p] = positions[p] < 0 ? -(int64_t)positions[p] : positions[p];
+        for (int i = 0; i < dims / 2; i++) {
+            one[p][i * step] = 1.0f;
+            one[p][i * step + apart] = 0.0f;
         }
+    }
+    fovea_tensor t = fovea_tensor_bhtd(one, FOVEA_DTYPE_F32, 1, 1, POSITIONS, dims);
+    t.stride[2] = MOST_DIMS;
+    const fovea_status status = fovea_rope_apply(context, rope, &t, forwards, &t);
+    for (int i = 0, index; i < pairs_of(op); i++) {
+        const int p = section_of(op, i, &index);
+        const float divisor = divisors ? divisors[index] : 1.0f, sine = one[p][index * step + apart];
+        a->cosine[i] = fabsf(divisor) > 0.0f ? one[p][index * step] : NAN;
+        a->sine[i] = (positions[p] < 0) == (divisor < 0.0f) ? sine : -sine;
+    }
     return status;
+}
+
+/* A head of a token; room: for its channels. */
+static void turn_head(const struct ggml_tensor *op, int64_t head, int64_t token, int64_t sequence, const angles *a,
+                      float *room) {
+    const struct ggml_tensor *x = op->src[0];
+    const fovea_dtype dtype = fg_type_of(op->type)->dtype;
+    const int64_t r = (sequence * op->ne[2] + token) * op->ne[1] + head;
+    const bool adjacent = op->op_params[MODE] == ADJACENT;
+    const int pairs = pairs_of(op), step = adjacent ? 2 : 1, apart = adjacent ? 1 : pairs;
+    fovea_convert(op->ne[0], fg_row(x, r), dtype, room, FOVEA_DTYPE_F32);
+    for (int i = 0; i < pairs; i++) {
+        float *one = room + i * step, *other = one + apart;
+        const float first = *one, second = *other;
+        *one = first * a->cosine[i] - second * a->sine[i];
+        *other = second * a->cosine[i] + first * a->sine[i];
+    }
+    fovea_convert(op->ne[0], room, FOVEA_DTYPE_F32, fg_row(op, r), dtype);
+}
+
+static int32_t position_of(const struct ggml_tensor *op, int64_t token, int which) {
+    return ((const int32_t *)op->src[1]->data)[(is_multi(op) ? which * op->ne[2] : 0) + token];
+}
+
+static fovea_status turn_tokens(fg_backend *backend, const fovea_context *context, const fovea_rope *rope,
+                                const struct ggml_tensor *op) {
+    float *room = fg_memory_get(&backend->widened, (size_t)op->ne[0] * sizeof *room);
+    fovea_status status = room ? FOVEA_OK : FOVEA_ERROR_OUT_OF_MEMORY;
+    angles a;
+    for (int64_t t = 0; t < op->ne[2] && status == FOVEA_OK; t++) {
+        int32_t positions[POSITIONS];
+        for (int p = 0; p < POSITIONS; p++)
+            positions[p] = position_of(op, t, p);
+        status = turn_ones(context, rope, op, positions, &a);
+        for (int64_t i = 0; i < op->ne[3] * op->ne[1] && status == FOVEA_OK; i++)
+            turn_head(op, i % op->ne[1], t, i / op->ne[1], &a, room);
+    }
+    return status;
+}
+
+/* Has each token one position, from 0 on, and has each pair a usual angle? Then positions of all tokens are written. */
+static bool is_usual(const struct ggml_tensor *op, int64_t *positions) {
+    const float *divisors = divisors_of(op);
+    bool used[POSITIONS] = {false};
+    int first = 0;
+    for (int i = 0, index; i < pairs_of(op); i++) {
+        first = section_of(op, i, &index);
+        used[first] = true;
+        if (index != i || (divisors && !(divisors[i] > 0.0f)))
+            return false;
+    }
+    for (int64_t i = 0; i < op->ne[3] * op->ne[2]; i++) {
+        positions[i] = position_of(op, i % op->ne[2], first);
+        for (int p = 0; p < POSITIONS; p++)
+            if (positions[i] < 0 || (used[p] && position_of(op, i % op->ne[2], p) != positions[i]))
+                return false;
+    }
+    return op->op_params[MODE] != VISION;
 }
 
 enum ggml_status fg_rope_compute(fg_backend *backend, struct ggml_tensor *op) {
-    const int64_t tokens = op->ne[2], all = op->ne[3] * tokens;
     const fg_team *team = fg_backend_team(backend);
     const fovea_rope *rope = rope_of(backend, op);
-    int64_t *positions = fg_memory_get(&backend->ranges, (size_t)(all + 1) * sizeof *positions);
+    int64_t *positions = fg_memory_get(&backend->ranges, (size_t)(op->ne[3] * op->ne[2] + 1) * sizeof *positions);
     if (!team || !rope || !positions)
         return GGML_STATUS_FAILED;
-    const float *divisors = divisors_of(op);
-    bool both_ways = false;
-    for (int64_t i = 0; divisors && i < op->op_params[DIMS] / 2; i++)
-        both_ways = both_ways || !(divisors[i] > 0.0f);
-    for (int64_t i = 0; i < all; i++) {
-        positions[i] = ((const int32_t *)op->src[1]->data)[i % tokens];
-        both_ways = both_ways || positions[i] < 0;
-    }
     const fovea_tensor x = fg_heads_tensor(op->src[0]), y = fg_heads_tensor(op);
-    return fg_status(both_ways ? turn_both_ways(team->context, rope, op, positions)
-                               : fovea_rope_apply(team->context, rope, &x, positions, &y),
+    return fg_status(is_usual(op, positions) ? fovea_rope_apply(team->context, rope, &x, positions, &y)
+                                             : turn_tokens(backend, team->context, rope, op),
                      "ROPE");
 }

@@ -79,6 +79,18 @@ static tensor *rope_any_sign(operands o) {
 static tensor *rope_half(operands o) {
     return ggml_cast(o.ctx, rope_of(o, ggml_cast(o.ctx, heads(o), GGML_TYPE_F16), 96, 2, 1, 0), GGML_TYPE_F32);
 }
+/* 12 tokens of four positions each. */
+static tensor *rope_multi(operands o, int mode, int dims, int t, int h, int w, int e) {
+    int sections[] = {t, h, w, e};
+    tensor *x = heads(o);
+    x = ggml_view_3d(o.ctx, x, 96, 6, 12, x->nb[1], x->nb[2], 0);
+    return ggml_rope_multi(o.ctx, x, ggml_view_1d(o.ctx, o.row, 48, 0), NULL, dims, sections, mode, 4096, 10000, 1, 0,
+                           1, 32, 1);
+}
+static tensor *mrope(operands o) { return rope_multi(o, GGML_ROPE_TYPE_MROPE, 96, 8, 10, 10, 4); }
+static tensor *mrope_again(operands o) { return rope_multi(o, GGML_ROPE_TYPE_MROPE, 64, 3, 4, 5, 0); }
+static tensor *imrope(operands o) { return rope_multi(o, GGML_ROPE_TYPE_IMROPE, 96, 11, 11, 10, 5); }
+static tensor *vision(operands o) { return rope_multi(o, GGML_ROPE_TYPE_VISION, 48, 24, 24, 0, 0); }
 static tensor *l2_norm(operands o) { return ggml_l2_norm(o.ctx, ggml_permute(o.ctx, o.a, 0, 2, 1, 3), 1e-6f); }
 static tensor *l2_norm_small(operands o) { return ggml_l2_norm(o.ctx, o.b, 7); }
 static tensor *softplus(operands o) { return ggml_softplus(o.ctx, ggml_scale(o.ctx, o.a, 10)); }
@@ -171,6 +183,10 @@ static const struct {
     {"ROPE of halves, scaled, permuted", rope_halves, 1e-4},
     {"ROPE, YaRN", rope_yarn, 1e-4},
     {"ROPE of float16", rope_half, 1e-3},
+    {"ROPE of four positions", mrope, 1e-4},
+    {"ROPE of four positions, sections that repeat", mrope_again, 1e-4},
+    {"ROPE of four positions, alternating", imrope, 1e-4},
+    {"ROPE of four positions, of images", vision, 1e-4},
     {"L2_NORM, permuted", l2_norm, 1e-6},
     {"L2_NORM of short vectors", l2_norm_small, 1e-6},
     {"SOFTPLUS", softplus, 1e-6},
@@ -298,6 +314,64 @@ static void test_divisors(ggml_backend_t cpu, ggml_backend_t backend) {
     }
 }
 
+/* ggml's allocator gives SOFT_MAX the memory of its input, or of its mask, if nothing else reads it. */
+static void test_soft_max_in_place(ggml_backend_t backend) {
+    enum { COLUMNS = 600, ROWS = 7 };
+    static float usual[COLUMNS * ROWS];
+    for (int place = 0; place < 3; place++) {
+        struct ggml_context *ctx = context_of(8);
+        tensor *x = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, COLUMNS, ROWS);
+        tensor *mask = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, COLUMNS, ROWS);
+        tensor *y = ggml_soft_max_ext(ctx, x, mask, 0.5f, 0);
+        struct ggml_cgraph *graph = ggml_new_graph(ctx);
+        ggml_build_forward_expand(graph, y);
+        ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(ctx, ggml_backend_cpu_buffer_type());
+        fill(x, 5);
+        fill(mask, 6);
+        y->data = place == 1 ? x->data : place == 2 ? mask->data : y->data;
+        check(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS, "error", "SOFT_MAX in place");
+        if (place == 0)
+            memcpy(usual, y->data, sizeof usual);
+        check(!memcmp(usual, y->data, sizeof usual), place == 1 ? "over its input" : "over its mask", "SOFT_MAX");
+        ggml_backend_buffer_free(buffer);
+        ggml_free(ctx);
+    }
+}
+
+/* Four equal positions are one: bits of the plain mode, also beside a token whose positions differ. */
+static void test_equal_positions(ggml_backend_t backend) {
+    enum { DIMS = 32, HEADS = 3, TOKENS = 6, EACH = DIMS * HEADS };
+    static int sections[] = {5, 5, 6, 0};
+    struct ggml_context *ctx = context_of(16);
+    tensor *x = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, DIMS, HEADS, TOKENS), *y[3];
+    tensor *one = ggml_new_tensor_1d(ctx, GGML_TYPE_I32, TOKENS), *four[2];
+    struct ggml_cgraph *graph = ggml_new_graph(ctx);
+    y[0] = ggml_rope_ext(ctx, x, one, NULL, DIMS, 2, 4096, 10000, 1, 0, 1, 32, 1);
+    for (int i = 0; i < 2; i++) {
+        four[i] = ggml_new_tensor_1d(ctx, GGML_TYPE_I32, 4 * TOKENS);
+        y[i + 1] =
+            ggml_rope_multi(ctx, x, four[i], NULL, DIMS, sections, GGML_ROPE_TYPE_MROPE, 4096, 10000, 1, 0, 1, 32, 1);
+    }
+    for (int i = 0; i < 3; i++)
+        ggml_build_forward_expand(graph, y[i]);
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(ctx, ggml_backend_cpu_buffer_type());
+    fill(x, 5);
+    for (int i = 0; i < 4 * TOKENS; i++) {
+        ((int32_t *)one->data)[i % TOKENS] = 11 * (i % TOKENS);
+        ((int32_t *)four[0]->data)[i] = ((int32_t *)four[1]->data)[i] = i < 3 * TOKENS ? 11 * (i % TOKENS) : 0;
+    }
+    ((int32_t *)four[1]->data)[2 * TOKENS - 1] += 3;
+    check(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS, "error", "equal positions");
+    check(!memcmp(y[0]->data, y[1]->data, ggml_nbytes(x)), "other bits than of one", "equal positions");
+    check(!memcmp(y[0]->data, y[2]->data, ggml_nbytes(x) - EACH * sizeof(float)), "other bits beside others",
+          "equal positions");
+    check(memcmp((float *)y[0]->data + (TOKENS - 1) * EACH, (float *)y[2]->data + (TOKENS - 1) * EACH,
+                 EACH * sizeof(float)) != 0,
+          "positions are not read", "equal positions");
+    ggml_backend_buffer_free(buffer);
+    ggml_free(ctx);
+}
+
 /* A row that is not there is an error, and nothing beyond the tensor is read. */
 static void test_out_of_range(ggml_backend_t backend) {
     struct ggml_context *ctx = context_of(8);
@@ -325,6 +399,8 @@ int main(void) {
     }
     test_contraction(fovea[1]);
     test_divisors(cpu, fovea[1]);
+    test_soft_max_in_place(fovea[1]);
+    test_equal_positions(fovea[1]);
     test_out_of_range(fovea[1]);
     for (int t = 0; t < 4; t++)
         ggml_backend_free(fovea[t]);
