@@ -1,7 +1,8 @@
-/* Receipts (tools/receipts/receipt.h) by libFuzzer: one is understood wholly, or refused in a sentence.
+/* Receipts (tools/receipts/receipt.h, vectors.h) by libFuzzer: one is understood wholly, or refused in a sentence.
  *
  *     fuzz-receipts --make-seeds FOLDER    writes sound ones to begin with */
 #include "receipt.h"
+#include "vectors.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,9 +37,22 @@ static void use(const receipt *r) {
     require(sum >= 0, "no sum");
 }
 
+static void read_vectors(const uint8_t *data, size_t size) {
+    char sentence[256] = "";
+    vectors_receipt r;
+    if (vectors_receipt_read_memory((const char *)data, size, "fuzz", &r, (complaint){sentence, sizeof sentence}) != 0)
+        require(r.entries == NULL && strncmp(sentence, "fuzz: ", 6) == 0, "an error without a sentence");
+    else
+        require(r.count > 0, "a receipt without vectors");
+    for (int64_t i = 0; r.texts != NULL && i < r.count; i++)
+        require(strlen(r.texts[i]) <= size, "a text longer than the file");
+    vectors_receipt_free(&r);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char sentence[256] = "";
     receipt *r;
+    read_vectors(data, size);
     if (receipt_read_memory((const char *)data, size, "fuzz", &r, (complaint){sentence, sizeof sentence}) == 0)
         use(r);
     else
@@ -52,7 +66,7 @@ static void write_seed(const char *folder, int answers, int rows) {
     int32_t prompt[] = {1, 2, 3};
     const float logits[] = {0.5f, -0.0f, 2.0f};
     receipt_answer all[2] = {{.seed = 1, .prompt_count = 3, .prompt = prompt}, {.seed = 2, .prompt_count = 3}};
-    receipt r = {.bits = FOVEA_BITS_VERSION, .seconds = 0.5, .count = answers, .answers = all};
+    receipt r = {.head = {.bits = FOVEA_BITS_VERSION, .seconds = 0.5}, .count = answers, .answers = all};
     for (int i = 0; i < RECEIPT_SETTINGS; i++)
         strcpy(r.settings[i], "1");
     for (int i = 0; i < answers; i++) {
@@ -62,9 +76,23 @@ static void write_seed(const char *folder, int answers, int rows) {
     }
     snprintf(path, sizeof path, "%s/%d-%d", folder, answers, rows);
     remove(path);
-    require(receipt_write(&r, path, false, (complaint){sentence, sizeof sentence}) == 0, sentence);
+    require(receipt_write(&r, path, (complaint){sentence, sizeof sentence}) == 0, sentence);
     for (int i = 0; i < answers; i++)
         receipt_rows_free(&all[i].rows);
+}
+
+static void write_vectors(const char *folder, bool is_private) {
+    char path[4096], sentence[512] = "";
+    const complaint to = {sentence, sizeof sentence};
+    vectors_receipt r = {.head = {.bits = FOVEA_BITS_VERSION, .seconds = 0.5}};
+    for (int i = 0; i < VECTORS_SETTINGS; i++)
+        strcpy(r.settings[i], "1");
+    for (int i = 0; i < 3; i++)
+        require(vectors_receipt_add(&r, &(vectors_entry){0}, is_private ? NULL : "a \"text\"", to) == 0, sentence);
+    snprintf(path, sizeof path, "%s/vectors-%d", folder, is_private);
+    remove(path);
+    require(vectors_receipt_write(&r, path, to) == 0, sentence);
+    vectors_receipt_free(&r);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
@@ -73,5 +101,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     for (int answers = 1; answers <= 2; answers++)
         for (int rows = 0; rows <= 40; rows += 20)
             write_seed((*argv)[2], answers, rows);
+    write_vectors((*argv)[2], false);
+    write_vectors((*argv)[2], true);
     exit(0);
 }

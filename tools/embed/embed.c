@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     MINILM_HEADS = 12,
@@ -28,10 +29,11 @@ enum {
 static const char default_question[] = "How tall is the insect?";
 
 typedef struct options {
-    const char *model, *text, *field, *output;
+    const char *model, *text, *field, *output, *receipt, *verify;
     int threads, top;
     int type, weights, beside; /* choices, or 0 */
-    bool verbose;
+    int64_t sample, seed;
+    bool verbose, private_texts;
     const char *words[WORDS_MOST]; /* of the question */
     int word_count;
 } options;
@@ -43,9 +45,11 @@ static void stop(int number) {
     stopped = 1;
 }
 
+int embed_failure = 1;
+
 void embed_die(const char *what) {
-    fprintf(stderr, "fovea-embed: %s\n", what);
-    exit(1);
+    fprintf(stderr, embed_failure == 1 ? "fovea-embed: %s\n" : "fovea-embed: cannot tell: %s\n", what);
+    exit(embed_failure);
 }
 
 void *embed_allocate(size_t count, size_t bytes) {
@@ -66,6 +70,16 @@ static int read_options(int argc, char **argv, options *opts) {
         {"--output", "FILE", "@file vectors.npy", cli_read_text, 0, 0, offsetof(options, output), 1,
          "write a vector for each line in place of searching: NAME.npy for numpy, else JSON lines; - for standard "
          "output"},
+        {"--receipt", "FILE", "@file vectors.receipt", cli_read_text, 0, 0, offsetof(options, receipt), 1,
+         "with --output: also write the hashes by which others check texts, tokens and vectors (docs/receipts.md)"},
+        {"--private-texts", NULL, NULL, NULL, 0, 0, offsetof(options, private_texts), 1,
+         "keep the texts out of the receipt: who verifies has them"},
+        {"--verify", "FILE", "@file vectors.receipt", cli_read_text, 0, 0, offsetof(options, verify), 1,
+         "check a receipt: 0 it is right, 1 something differs, 2 this cannot be told; of private texts with --text"},
+        {"--sample", "K", "20", cli_read_number, 1, INT64_MAX, offsetof(options, sample), 1,
+         "with --verify: check K of the texts, chosen by --seed"},
+        {"--seed", "N", "1", cli_read_number, 0, INT64_MAX, offsetof(options, seed), 1,
+         "of --sample (default: another each time)"},
         {"--threads", "N", "2", cli_read_int, 1, 4096, offsetof(options, threads), 1,
          "number of threads (default: all CPUs this process may use)"},
         {"--type", "TYPE", "bf16 f16", cli_read_choice, EMBED_BF16, 0, offsetof(options, type), 1,
@@ -89,35 +103,51 @@ static int read_options(int argc, char **argv, options *opts) {
                                         "a question, by a sentence encoder"};
     const cli program = {.program = "fovea-embed",
                          .version = fovea_version(),
-                         .exit_statuses = "0 success; 1 failure; 2 wrong usage; 77 there is no model; 130 interrupted",
+                         .exit_statuses = "0 success; 1 failure; 2 wrong usage; 77 there is no model; 130 interrupted; "
+                                          "--verify: 0 right, 1 differs, 2 cannot tell",
                          .environment = "FOVEA_MODEL=FOLDER names the model if --model is not given",
                          .examples = "fovea-embed --text texts.txt --output vectors.npy\n"
                                      "fovea-embed --text passages.jsonl --field passage --output vectors.jsonl\n"
+                                     "fovea-embed --text texts.txt --output vectors.npy --receipt vectors.receipt\n"
+                                     "fovea-embed --verify vectors.receipt\n"
                                      "fovea-embed --top 3 \"How tall is the insect?\"",
                          .commands = &command,
                          .command_count = 1,
                          .options = table,
                          .option_count = sizeof table / sizeof table[0]};
     const cli_command *only;
-    *opts = (options){.text = FOVEA_MINILM_TEXT, .top = 5};
+    *opts = (options){.top = 5, .seed = -1};
     const int status = cli_read(&program, argc, argv, opts, &only, opts->words, &opts->word_count);
     if (status >= 0)
         return status;
     if (opts->output != NULL && (opts->word_count > 0 || opts->beside != 0))
         return cli_wrong(&program, only, "--output writes vectors; it takes no question, and no --beside");
-    if (opts->output == NULL && opts->field != NULL)
+    if (opts->output == NULL && opts->verify == NULL && opts->field != NULL)
         return cli_wrong(&program, only, "--field needs --output: a search reads plain lines");
+    if (opts->verify != NULL && (opts->output != NULL || opts->type != 0 || opts->weights != 0 || opts->beside != 0))
+        return cli_wrong(&program, only,
+                         "--verify takes settings from the receipt: none may be given, and no --output");
+    if (opts->verify == NULL && (opts->sample > 0 || opts->seed >= 0))
+        return cli_wrong(&program, only, "--sample and --seed need --verify");
+    if (opts->output == NULL && (opts->receipt != NULL || opts->private_texts))
+        return cli_wrong(&program, only, "--receipt needs --output");
+    if (opts->verify != NULL && opts->model == NULL && opts->word_count == 1) /* --verify FILE MODEL */
+        opts->model = opts->words[--opts->word_count];
+    if (opts->verify != NULL && opts->word_count > 0)
+        return cli_wrong(&program, only, "--verify takes a model, and no question");
+    if (opts->text == NULL && opts->verify == NULL)
+        opts->text = FOVEA_MINILM_TEXT;
     return -1;
 }
 
-encoder *embed_load(const embed_model *m, embed_type type, embed_type weights) {
+encoder *embed_load(const embed_model *m, embed_type type, embed_type stored) {
     static const fovea_dtype types[] = {[EMBED_BF16] = FOVEA_DTYPE_BF16, [EMBED_F16] = FOVEA_DTYPE_F16};
     char text[EMBED_COMPLAINT];
     encoder *e;
     encoder_config config = m->config;
     if (type != EMBED_F32)
         config.dtype = types[type];
-    if (weights != EMBED_F32)
+    if (stored != EMBED_F32)
         config.weights = FOVEA_DTYPE_Q8_0;
     if (encoder_load_as(m->context, m->place.file, &config, &e, (complaint){text, sizeof text}) != 0)
         embed_die(text);
@@ -154,7 +184,24 @@ static void open_model(const options *opts, embed_model *m) {
     m->type = (embed_type)opts->type;
     m->weights = (embed_type)opts->weights;
     embed_context(FOVEA_ISA_BEST, opts->threads, m);
+}
+
+/* A sample that the receipt's writer could foresee would prove nothing. */
+static uint64_t seed_of(const options *opts) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return opts->seed >= 0 ? (uint64_t)opts->seed : (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void verify(const options *opts, embed_model *m) {
+    const embed_verifying v = {opts->verify, opts->text, opts->field, opts->sample, seed_of(opts)};
+    vectors_receipt r;
+    embed_verify_begin(&v, &r);
+    open_model(opts, m);
+    embed_verify_set(&v, &r, m);
     m->e = embed_load(m, m->type, m->weights);
+    embed_verify(&v, &r, m);
+    vectors_receipt_free(&r);
 }
 
 static int write_vectors(const options *opts, const embed_model *m) {
@@ -165,6 +212,11 @@ static int write_vectors(const options *opts, const embed_model *m) {
     texts_file texts = {0};
     vectors_file out = {0};
     sentences_report report = {0};
+    embed_receipt made = {0};
+    if (opts->receipt != NULL) {
+        embed_receipt_begin(&made, m, opts->receipt, CHUNK, opts->private_texts);
+        embed_receipt_digests(&made, &report);
+    }
     const double begin = stopwatch(CLOCK_MONOTONIC);
     progress bar;
     progress_begin(&bar, "texts", all);
@@ -179,9 +231,12 @@ static int write_vectors(const options *opts, const embed_model *m) {
         if (texts.count > 0 && !stopped) { /* of a chunk that ends with a wrong line, what comes before it */
             char other[EMBED_COMPLAINT];
             const complaint late = {other, sizeof other};
-            if (sentences_encode(m->e, m->t, (const char *const *)texts.text, texts.count, vectors, &report, late) !=
-                    0 ||
-                vectors_file_add(&out, vectors, texts.count, late) != 0) {
+            const char *const *text_of = (const char *const *)texts.text;
+            if (sentences_encode(m->e, m->t, text_of, texts.count, vectors, &report, late) != 0 ||
+                vectors_file_add(&out, vectors, texts.count, late) != 0 ||
+                (opts->receipt != NULL &&
+                 (embed_receipt_entries(&made, text_of, texts.count, vectors, width, late) != 0 ||
+                  embed_receipt_add(&made, text_of, texts.count, late) != 0))) {
                 strcpy(text, other);
                 status = -1;
             }
@@ -195,6 +250,9 @@ static int write_vectors(const options *opts, const embed_model *m) {
     free(vectors);
     progress_end(&bar);
     const double seconds = stopwatch(CLOCK_MONOTONIC) - begin;
+    if (opts->receipt != NULL && status == 0 && !stopped)
+        status = embed_receipt_write(&made, opts->receipt, seconds, to);
+    embed_receipt_end(&made);
     if (status != 0)
         fprintf(stderr, "fovea-embed: %s\n", text);
     if (status != 0 || stopped)
@@ -218,12 +276,17 @@ int main(int argc, char **argv) {
     if (*asked == '\0')
         embed_die("the question is empty");
     embed_model m = {0};
-    open_model(&opts, &m);
     int status = 0;
-    if (opts.output != NULL)
-        status = write_vectors(&opts, &m);
-    else
-        embed_search(&m, opts.text, asked, opts.top, opts.verbose, (embed_type)opts.beside);
+    if (opts.verify != NULL)
+        verify(&opts, &m);
+    else {
+        open_model(&opts, &m);
+        m.e = embed_load(&m, m.type, m.weights);
+        if (opts.output != NULL)
+            status = write_vectors(&opts, &m);
+        else
+            embed_search(&m, opts.text, asked, opts.top, opts.verbose, (embed_type)opts.beside);
+    }
     free(asked);
     tk_free(m.t);
     encoder_free(m.e);

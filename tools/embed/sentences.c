@@ -76,6 +76,8 @@ static int read_sentences(const encoder *e, const tk_tokenizer *t, const char *c
                             (long long)i);
         w->sentences[i] = (sentence){i, tokens, ids};
         report->tokens += tokens;
+        if (report->each != NULL)
+            report->each(report->arg, i, ids, tokens);
     }
     qsort(w->sentences, (size_t)count, sizeof *w->sentences, by_length);
     report->reading += stopwatch(CLOCK_MONOTONIC) - begin;

@@ -7,8 +7,10 @@
 
 typedef struct sentences_report {
     int64_t tokens;
-    double reading;              /* seconds of making tokens */
-    double parts[ENCODER_PARTS]; /* seconds of the encoder */
+    double reading;                                                           /* seconds of making tokens */
+    double parts[ENCODER_PARTS];                                              /* seconds of the encoder */
+    void (*each)(void *arg, int64_t text, const int32_t *ids, int64_t count); /* or NULL: called with its tokens */
+    void *arg;
 } sentences_report;
 
 /* out[count][width] of texts[count], strings of UTF-8, cut off behind the tokens that the model takes; the report, if

@@ -1,8 +1,6 @@
 /* Receipts of answers (run.h): what fovea-generate puts into them. */
 #include "run.h"
 
-#include "whole_file.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,21 +30,17 @@ const char *settings_read(options *opts, const char words[RECEIPT_SETTINGS][RECE
 static bool writes(const run *r) { return r->ranks == NULL || r->ranks->rank == 0; }
 
 void receipts_begin(run *r, const weights *w) {
-    whole_file o;
     if (r->opts->receipt == NULL && r->opts->verify == NULL)
         return;
-    if (r->opts->receipt != NULL && writes(r)) {
-        if (whole_file_begin(&o, r->opts->receipt, 1, false, to(r)) != 0)
-            die(r->complaint);
-        whole_file_drop(&o);
-    }
-    if (model_digest_of(r->ctx, w, &r->digest, to(r)) != 0)
+    if ((r->opts->receipt != NULL && writes(r) && receipt_writable(r->opts->receipt, to(r)) != 0) ||
+        model_digest_of(r->ctx, w, &r->digest, to(r)) != 0)
         die(r->complaint);
 }
 
 void receipts_write(run *r, receipt_answer *answers, double seconds) {
-    receipt made = {
-        .bits = FOVEA_BITS_VERSION, .model = r->digest, .seconds = seconds, .count = r->prompts, .answers = answers};
+    receipt made = {.head = {.bits = FOVEA_BITS_VERSION, .model = r->digest, .seconds = seconds},
+                    .count = r->prompts,
+                    .answers = answers};
     int64_t rows = 0;
     settings_words(r->opts, model_quantized(r->m), made.settings);
     for (int64_t i = 0; i < r->prompts; i++) {
@@ -60,7 +54,7 @@ void receipts_write(run *r, receipt_answer *answers, double seconds) {
     }
     if (!writes(r))
         return;
-    if (receipt_write(&made, r->opts->receipt, false, to(r)) != 0)
+    if (receipt_write(&made, r->opts->receipt, to(r)) != 0)
         die(r->complaint);
     fprintf(stderr, "\nfovea-generate: %s: %lld tokens, made in %.2f seconds\n", r->opts->receipt, (long long)rows,
             seconds);

@@ -5,11 +5,15 @@ any tier and number of threads; COUNT that somebody tampered with (default 40) d
 import hashlib
 import json
 import os
+import pathlib
 import random
 import re
 import shutil
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "receipts"))
+from tampering import changed_bit, changed_bytes, changed_leaf, leaves, other, seal  # noqa: E402
 
 PROGRAM, SETTINGS = sys.argv[1:3]
 COUNT = int(sys.argv[3]) if len(sys.argv) > 3 else 40
@@ -61,33 +65,6 @@ def test_settings():
             assert status == 0 and re.match(r"verified \d+ tokens in ", said), (options, ways, threads, wrong)
 
 
-def seal(receipt):
-    """As an honest writer would; docs/receipts.md."""
-    rest = {key: value for key, value in receipt.items() if key != "sha256"}
-    receipt["sha256"] = hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def leaves(value, path=()):
-    """The paths of all values."""
-    if isinstance(value, (dict, list)):
-        for key in value if isinstance(value, dict) else range(len(value)):
-            yield from leaves(value[key], (*path, key))
-    else:
-        yield path
-
-
-def other(value, chance):
-    """A value of the same kind that differs."""
-    if value is None:
-        return 0
-    if isinstance(value, int):
-        return value + chance.choice([-1, 1, 7])
-    if re.fullmatch("[0-9a-f]{16}|[0-9a-f]{64}", value):
-        at = chance.randrange(len(value))
-        return value[:at] + chance.choice([c for c in "0123456789abcdef" if c != value[at]]) + value[at + 1 :]
-    return chance.choice([value + "1", "f32" if value != "f32" else "bf16", "0.5" if value != "0.5" else "2", "none", ""])
-
-
 def changed(receipt, chance):
     """(a receipt that says something else, the row from which on it cannot be right or None)"""
     made, answer = json.loads(json.dumps(receipt)), receipt["answers"][0]
@@ -104,12 +81,9 @@ def changed(receipt, chance):
         to["rows"][at], to["rows"][at + 1] = to["rows"][at + 1], to["rows"][at]
         return made, at if answer["rows"][at] != answer["rows"][at + 1] else None
     if kind == "leaf":
-        *path, last = chance.choice([path for path in leaves(made) if path[0] != "answers" or chance.random() < 0.1])
-        place = made
-        for key in path:
-            place = place[key]
-        place[last] = other(place[last], chance)
-    elif kind == "field":
+        paths = [path for path in leaves(made) if path[0] != "answers" or chance.random() < 0.1]
+        return changed_leaf(receipt, chance, paths), None
+    if kind == "field":
         chance.choice([made, made["model"], made["sampling"], to, to["prompt"]])["new"] = 1
     elif kind == "cut":
         for name in ("tokens", "rows"):
@@ -129,20 +103,14 @@ def test_tampered():
         kind = i % 4
         model, row = "tiny.gguf", None
         if kind == 0:  # bytes of the file
-            at = chance.randrange(len(text))
-            new = text[:at] + chance.choice("0123456789abcdef\"{}[],") * chance.randrange(2) + text[at + chance.randrange(1, 3) :]
-            new = new if chance.random() < 0.8 else text[:at]
-            same = False
-            try:
-                same = json.loads(new) == receipt
-            except ValueError:
-                pass
-            if same:
+            new = changed_bytes(text, chance)
+            if new is None:
                 continue
         elif kind == 1:  # a bit of the model
-            new, at, model = text, chance.randrange(len(weights)), "other.gguf"
+            new, model = text, "other.gguf"
+            bytes_of_it, at = changed_bit(weights, chance)
             with open(model, "wb") as file:
-                file.write(weights[:at] + bytes([weights[at] ^ 1 << chance.randrange(8)]) + weights[at + 1 :])
+                file.write(bytes_of_it)
         else:  # what it says
             made, row = changed(receipt, chance)
             if made == receipt:

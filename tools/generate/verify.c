@@ -48,9 +48,9 @@ receipt *verify_begin(options *opts) {
         snprintf(all, sizeof all, "cannot tell: %s", why);
         run_end(CANNOT_TELL, all);
     }
-    if (stated->bits != FOVEA_BITS_VERSION)
+    if (stated->head.bits != FOVEA_BITS_VERSION)
         end(opts, CANNOT_TELL, "it was made with version %" PRId64 " of the bits, this program computes version %d",
-            stated->bits, FOVEA_BITS_VERSION);
+            stated->head.bits, FOVEA_BITS_VERSION);
     const char *unknown = settings_read(opts, (const char(*)[RECEIPT_WORD])stated->settings);
     if (unknown != NULL)
         end(opts, CANNOT_TELL, "the setting \"%s\" is unknown", unknown);
@@ -158,7 +158,7 @@ void verify(run *r, const char *path, const receipt *stated) {
     const double begin = stopwatch(CLOCK_MONOTONIC);
     int64_t tokens = 0;
     sampler draws;
-    check_model(r, &stated->model);
+    check_model(r, &stated->head.model);
     run_load(r, path);
     const double loaded = stopwatch(CLOCK_MONOTONIC);
     if (sampler_begin(&draws, &rules, model_config(r->m)->words) != 0)
@@ -171,10 +171,10 @@ void verify(run *r, const char *path, const receipt *stated) {
         check_answer(r, &stated->answers[i], i, &draws);
         tokens += stated->answers[i].rows.count;
     }
-    if (stated->changed)
+    if (stated->head.changed)
         end(o, DIFFERS, "its own SHA-256 is another: a field was changed after it was written");
     sampler_end(&draws);
     const double now = stopwatch(CLOCK_MONOTONIC);
     printf("verified %" PRId64 " tokens in %.2f s (made in %.2f s); loading %.2f s\n", tokens, now - loaded,
-           stated->seconds, loaded - begin);
+           stated->head.seconds, loaded - begin);
 }

@@ -186,6 +186,7 @@ static int digest_folder(const char *folder, model_digest *d, complaint to) {
                                                                                        "special_tokens_map.json",
                                                                                        "tokenizer.json",
                                                                                        "vocab.json",
+                                                                                       "vocab.txt",
                                                                                        NULL},
                              *const template[] = {"chat_template.jinja", "tokenizer_config.json", NULL};
     return digest_files(folder, settings, &d->settings, to) != 0 ||

@@ -2,7 +2,7 @@
  *
  *     receipt_rows *rows = receipt_rows_begin();
  *     receipt_rows_add(rows, logits, words, token)           each row of logits, and the token drawn from it
- *     receipt_write(&receipt, "answer.receipt", true, complaint)
+ *     receipt_write(&receipt, "answer.receipt", complaint)
  *
  *     receipt *r;
  *     if (receipt_read("answer.receipt", &r, complaint) != 0) ...            a file that is not wholly understood */
@@ -54,12 +54,17 @@ typedef enum receipt_setting {
     RECEIPT_SETTINGS
 } receipt_setting;
 
-typedef struct receipt {
+/* Shared by receipts of answers and of vectors. */
+typedef struct receipt_head {
     bool changed; /* of one that was read: its fields have another SHA-256 than it states */
     int64_t bits; /* FOVEA_BITS_VERSION of what made it */
     model_digest model;
+    double seconds; /* that it took */
+} receipt_head;
+
+typedef struct receipt {
+    receipt_head head;
     char settings[RECEIPT_SETTINGS][RECEIPT_WORD];
-    double seconds; /* that the answers took */
     int64_t count;
     receipt_answer *answers;
 } receipt;
@@ -67,8 +72,9 @@ typedef struct receipt {
 /* The digest of token ids, 4 bytes each, little-endian. */
 int receipt_prompt_digest(const int32_t *ids, int64_t count, sha256_digest *digest);
 
-/* Refuses a file that is there, unless force. */
-int receipt_write(const receipt *r, const char *path, bool force, complaint to);
+/* Refuses a file that is there; the other says beforehand whether one can be written. */
+int receipt_write(const receipt *r, const char *path, complaint to);
+int receipt_writable(const char *path, complaint to);
 
 /* A receipt that is whole and of this format, without a field that is unknown; or -1 and why not. */
 int receipt_read(const char *path, receipt **r, complaint to);

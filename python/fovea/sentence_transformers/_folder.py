@@ -154,6 +154,10 @@ class Weights:
     def __iter__(self):
         return iter(self._tensors)
 
+    def items(self):
+        """Each name with the tensor's type, shape and elements, as stored."""
+        return self._tensors.items()
+
     def get(self, name, shape=None, optional=False):
         if name not in self._tensors:
             if optional:

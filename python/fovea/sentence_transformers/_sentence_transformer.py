@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from . import _operations as op
-from . import _vectors
+from . import _receipt, _vectors
 from ._folder import read_object
 from ._heads import MODULES, Pooling
 from ._model import Model, as_tensors, logger
@@ -81,11 +81,14 @@ class SentenceTransformer(Model):
         pool=None,
         chunk_size=None,
         sentences=None,
+        receipt=None,
+        private_texts=False,
         **unknown,
     ):
         """Vectors [texts, channels] of texts, or of one. A vector's bits do not depend on batch_size, on the
         other texts or their order, on the CPU or on threads. output_value: "token_embeddings" gives a list of
-        [tokens, channels] (numpy, too), None dicts with both, input_ids and attention_mask."""
+        [tokens, channels] (numpy, too), None dicts with both, input_ids and attention_mask. receipt: a file to write,
+        by which others check these vectors (fovea.receipts); private_texts: it has hashes of the texts alone."""
         inputs = sentences if inputs is None else inputs
         unknown.pop("task", None)
         if unknown:
@@ -100,6 +103,10 @@ class SentenceTransformer(Model):
         texts, one = _texts_of(inputs)
         prompt = self._prompt(prompt, prompt_name)
         truncate_dim = self.truncate_dim if truncate_dim is None else whole("truncate_dim", truncate_dim)
+        writer = None
+        if receipt is not None:
+            whole_vectors = output_value == "sentence_embedding" and not quantized and truncate_dim in (None, self._width)
+            writer = _receipt.Writer(receipt, self, normalize_embeddings, prompt, whole_vectors)
         options = {"batch_size": batch_size, "normalize_embeddings": normalize_embeddings, "truncate_dim": truncate_dim}
         parts = self._in_processes(
             "encode",
@@ -118,6 +125,8 @@ class SentenceTransformer(Model):
             found = np.concatenate(parts) if parts else np.empty(0, np.float32)
         else:
             found = [item for part in parts for item in part]
+        if writer is not None:
+            writer.write(self._prompted(texts, prompt), found, private_texts)
         if output_value == "sentence_embedding":
             found = found if len(texts) else np.empty(0, np.float32)  # as sentence-transformers, without channels
             found = _vectors.quantize(found, precision) if quantized and len(texts) else found
