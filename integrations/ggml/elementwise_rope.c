@@ -3,8 +3,8 @@
  *   M-RoPE     a token has four positions, and a pair takes that of its section (GGML_ROPE_TYPE_MROPE, or IMROPE, where
  *              sections alternate); VISION: a section's angles begin anew, and all channels turn. Where the positions
  *              of a token are equal, as of text, that is no difference.
- *   negative   positions, where ggml shifts a cache, and divisors: pairs turn the other way; a divisor of 0 or NaN gives
- *              NaN. */
+ *   negative   positions, where ggml shifts a cache, and divisors: pairs turn the other way; a divisor of 0 or NaN
+ *              gives NaN. */
 #include "elementwise.h"
 
 #include <float.h>

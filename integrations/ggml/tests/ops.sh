@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # ops.sh [all]: builds ggml of llama.cpp's sources for this CPU, with its own test of backends, and runs that on ours.
-# all: also llama.cpp's small models of all architectures, and our own tests with that ggml, one without OpenMP, one for any
+# all: also llama.cpp's small models of all architectures, hashes of what mixtures and hybrids among them give, and our own tests with that ggml, one without OpenMP, one for any
 # x86 CPU, and older releases.
 # A line for each: "passed: ", "FAILED: " or "SKIPPED: ". Environment: BUILD, which has the backend (default build/test).
 set -uo pipefail
@@ -42,6 +42,22 @@ archs() { # archs TAKES DEVICE: llama.cpp's small models, computed here in part 
     report $? "test-llama-archs, FOVEA_GGML=$1, $2: $(grep -oE 'Summary: .*' "$log")" "$log"
 }
 
+graphs() { # graphs ARCH...: small models of these, in f32, Q8_0, Q4_K and MXFP4: one hash, and no operation of a step is left to ggml
+    local arch model type log
+    for arch; do
+        rm -rf build/ggml/models
+        mkdir build/ggml/models
+        build/ggml/archs/bin/test-llama-archs -s 1 -a "^$arch\$" -o build/ggml/models >"$logs/graphs-$arch.log" 2>&1
+        for type in '' 7 14 38; do
+            log=$logs/graphs-$arch-${type:-f32}.log
+            for model in build/ggml/models/"$arch"-*e.gguf; do
+                FOVEA_GGML=all build/ggml/archs/bin/decode "$model" $type >"$log" 2>&1 && grep -q '^hash: ' "$log" && grep -qx left: "$log"
+                report $? "decode $arch, llama_ftype ${type:-0}: $(grep -E '^(hash|left)' "$log" | paste -sd' ')" "$log"
+            done
+        done
+    done
+}
+
 refused() { # refused NAME FOLDER: that ggml is not served, and one line says so
     LD_LIBRARY_PATH=$2 "$test" >"$logs/test-$1.log" 2>&1
     [ "$(grep -c '^ggml-fovea: not used: ' "$logs/test-$1.log")" = 1 ]
@@ -68,6 +84,7 @@ if build archs -DGGML_NATIVE=OFF -DGGML_BACKEND_DL=ON >$logs/archs.log 2>&1; the
     archs all CPU
     archs all Fovea
     archs '' CPU
+    graphs qwen3moe gpt-oss qwen3next qwen35 qwen35moe granitehybrid falcon-h1 mamba mamba2 kimi-linear deepseek2
 else
     report 1 "llama.cpp does not build" $logs/archs.log
 fi

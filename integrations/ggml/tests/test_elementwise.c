@@ -338,7 +338,7 @@ static void test_soft_max_in_place(ggml_backend_t backend) {
     }
 }
 
-/* Four equal positions are one: bits of the plain mode, also beside a token whose positions differ. */
+/* Four equal positions are one: bits of the plain mode, also if those of another token differ. */
 static void test_equal_positions(ggml_backend_t backend) {
     enum { DIMS = 32, HEADS = 3, TOKENS = 6, EACH = DIMS * HEADS };
     static int sections[] = {5, 5, 6, 0};
@@ -363,7 +363,7 @@ static void test_equal_positions(ggml_backend_t backend) {
     ((int32_t *)four[1]->data)[2 * TOKENS - 1] += 3;
     check(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS, "error", "equal positions");
     check(!memcmp(y[0]->data, y[1]->data, ggml_nbytes(x)), "other bits than of one", "equal positions");
-    check(!memcmp(y[0]->data, y[2]->data, ggml_nbytes(x) - EACH * sizeof(float)), "other bits beside others",
+    check(!memcmp(y[0]->data, y[2]->data, ggml_nbytes(x) - EACH * sizeof(float)), "other bits in a batch",
           "equal positions");
     check(memcmp((float *)y[0]->data + (TOKENS - 1) * EACH, (float *)y[2]->data + (TOKENS - 1) * EACH,
                  EACH * sizeof(float)) != 0,
