@@ -81,7 +81,7 @@ static void read_info(void) {
     if (fg_status(fovea_context_create(NULL, &context), "threads") != GGML_STATUS_SUCCESS)
         return;
     fg_status(fovea_context_info(context, &info), "threads");
-    fg_rules_load(context, debug);
+    fg_rules_load(context, arithmetic, debug);
     fovea_context_destroy(context);
 }
 

@@ -2,6 +2,7 @@
  *     ggml.mul_mat isa=avx2 threads=8 type=q4_K rows=9..64 : take=1 : gain=...
  *     ggml.flash_attn_ext isa=avx2 threads=8 type=q8_0 : take=1 least=500000 spread=4 : gain=...
  * with the words of fg_rule; what is not said is the default's, and without rows= it is for any number of them.
+ * ggml.mul_mat_q8 comes before ggml.mul_mat where FOVEA_GGML_ARITHMETIC=q8 makes products faster.
  * fovea-tune-ggml writes them. Rows that ship may leave threads= out.
  *
  * The defaults are for CPUs that have no rows. MUL_MAT: types with which whole models were faster, by 6% at least, on
@@ -29,8 +30,11 @@ enum { DEFAULTS = sizeof defaults / sizeof defaults[0] };
 
 static const struct {
     fg_op op;
-    const char *name; /* a row's first word */
-} tuned[] = {{FG_FLASH_ATTN_EXT, "ggml.flash_attn_ext"}, {FG_MUL_MAT, "ggml.mul_mat"}};
+    const char *name;            /* a row's first word */
+    fovea_arithmetic arithmetic; /* DEFAULT: any */
+} tuned[] = {{FG_FLASH_ATTN_EXT, "ggml.flash_attn_ext", FOVEA_ARITHMETIC_DEFAULT},
+             {FG_MUL_MAT, "ggml.mul_mat_q8", FOVEA_ARITHMETIC_Q8},
+             {FG_MUL_MAT, "ggml.mul_mat", FOVEA_ARITHMETIC_DEFAULT}};
 enum { TUNED = sizeof tuned / sizeof tuned[0], MOST_MEASURED = 128 };
 
 static const struct {
@@ -158,7 +162,7 @@ static void take_row(const fovea_tuning_match *match, fovea_isa isa, fg_op op, b
                match->row);
 }
 
-void fg_rules_load(const fovea_context *context, bool debug) {
+void fg_rules_load(const fovea_context *context, fovea_arithmetic arithmetic, bool debug) {
     fovea_context_facts info;
     fovea_tuning_match match;
     fovea_context_facts_init(&info);
@@ -167,7 +171,8 @@ void fg_rules_load(const fovea_context *context, bool debug) {
     if (fovea_context_info(context, &info) != FOVEA_OK)
         return;
     for (int op = 0; op < TUNED; op++)
-        for (int i = 0;
-             fovea_tuning_get_adapter_row(NULL, context, tuned[op].name, i, &match) == FOVEA_OK && match.found; i++)
+        for (int i = 0; (true) && fovea_tuning_get_adapter_row(NULL, context, tuned[op].name, i, &match) == FOVEA_OK &&
+                        match.found;
+             i++)
             take_row(&match, info.isa, tuned[op].op, debug);
 }

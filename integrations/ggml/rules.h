@@ -10,9 +10,9 @@ typedef struct fg_rule {
     int64_t spread; /* most threads for each key head and row of queries; 0: any number */
 } fg_rule;
 
-/* Takes what the tuning file of this context says in place of defaults. A row that is not understood is left out; if
- * debug is set, one line says so. Before any thread asks for a rule. */
-void fg_rules_load(const fovea_context *context, bool debug);
+/* Takes what the tuning file of this context says, for products with this arithmetic, in place of defaults. A row that is
+ * not understood is left out; if debug is set, one line says so. Before any thread asks for a rule. */
+void fg_rules_load(const fovea_context *context, fovea_arithmetic arithmetic, bool debug);
 
 /* That of FLASH_ATTN_EXT with keys or values of this type, or of MUL_MAT with such weights. rows: of queries or inputs;
  * 0: any number, as weights are placed before it is known. They are taken unless that is slower for some. */

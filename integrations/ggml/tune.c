@@ -1,6 +1,6 @@
 /* Measures where this backend is faster than ggml's CPU backend, and writes what was proved as rows of a tuning file:
  *     fovea-tune-ggml -o FILE [--type q8_0]
- * rules.c reads the rows. They are for this CPU, and the tier and number of threads that programs have by default. A
+ * rules.c reads the rows; with FOVEA_GGML_ARITHMETIC=q8 those of quantized weights are for that arithmetic. They are for this CPU, and the tier and number of threads that programs have by default. A
  * file that is there keeps its other rows. For another build of ggml, set LD_LIBRARY_PATH.
  *
  * A type is taken if that is at least 2% faster on average over shapes, with an interval of 95% above 1, and no shape
@@ -104,7 +104,8 @@ static bool put(tuner *t, const char *operation, enum ggml_type type, const char
 }
 
 static bool tune_products(tuner *t, enum ggml_type type) {
-    static const char operation[] = "ggml.mul_mat";
+    const char *how = getenv("FOVEA_GGML_ARITHMETIC");
+    const char *operation = ggml_is_quantized(type) && how && !strcmp(how, "q8") ? "ggml.mul_mat_q8" : "ggml.mul_mat";
     static const int64_t sizes[][2] = {{768, 256}, {2048, 2048}, {2048, 8192}}, rows[] = {1, 2, 8, 16, 64, 256};
     tally of[CLASSES] = {{0}};
     verdict verdicts[CLASSES];

@@ -115,8 +115,12 @@ static void test_defaults(void) {
     }
 }
 
-/* Loads the rules of a file with these rows alone, and of the context's tier. */
+static fovea_arithmetic arithmetic = FOVEA_ARITHMETIC_Q16;
+
+/* Loads the rules of a file with these rows alone, and of the context's tier; "+words": of operation_q8. */
 static void load_rows(const char *operation, const char *words, const char *more, bool debug) {
+    char q8[80];
+    snprintf(q8, sizeof q8, "%s_q8", operation);
     char path[] = "/tmp/fovea-test-XXXXXX";
     fovea_tuning *tuning = NULL;
     fovea_context *context = NULL;
@@ -127,7 +131,8 @@ static void load_rows(const char *operation, const char *words, const char *more
     options.tuning_file = "";
     bool good = fovea_context_create(&options, &context) == FOVEA_OK &&
                 fovea_tuning_put_adapter_row(&tuning, context, operation, words) == FOVEA_OK &&
-                (!more || fovea_tuning_put_adapter_row(&tuning, context, operation, more) == FOVEA_OK) &&
+                (!more || fovea_tuning_put_adapter_row(&tuning, context, *more == '+' ? q8 : operation,
+                                                       more + (*more == '+')) == FOVEA_OK) &&
                 fovea_tuning_save(tuning, path) == FOVEA_OK;
     fovea_context_destroy(context);
     options.tuning_file = path;
@@ -136,7 +141,7 @@ static void load_rows(const char *operation, const char *words, const char *more
     said = 0;
     lines[0] = '\0';
     info.isa = FOVEA_ISA_BEST;
-    fg_rules_load(context, debug);
+    fg_rules_load(context, arithmetic, debug);
     fovea_context_info(context, &info);
     info.threads = 64;
     fovea_context_destroy(context);
@@ -193,6 +198,13 @@ static void test_tuned(void) {
         check(attention(f16, f16, 2, 1, 1, 4096), i, "attention of one row", i, 0);
         check(attention(f16, f16, 2, 2, 1, 4096), !i, "attention of two rows", i, 0);
     }
+    for (int i = 0; i < 2; i++, arithmetic = FOVEA_ARITHMETIC_Q8) {
+        load_rows("ggml.mul_mat", "type=q4_K : take=0", "+type=q4_K : take=1", false);
+        check(product(GGML_TYPE_Q4_K), i, "a row of q8", i, 0);
+    }
+    load("ggml.mul_mat", "type=q4_K : take=1", false);
+    check(product(GGML_TYPE_Q4_K), true, "q8 without a row of its own", 0, 0);
+    arithmetic = FOVEA_ARITHMETIC_Q16;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         for (int debug = 0; debug < 2; debug++) {
             load("ggml.mul_mat", bad[i], debug);

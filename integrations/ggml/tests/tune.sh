@@ -29,6 +29,9 @@ expect 0 -o "$scratch/tuning" --type q4_K --brief
 taken 5
 expect 0 -o "$scratch/tuning" --type q8_0 --brief
 taken 5
+FOVEA_GGML_ARITHMETIC=q8 expect 0 -o "$scratch/tuning" --type q4_K --brief
+taken 5
+FOVEA_GGML_ARITHMETIC=q8 taken 5
 "$merge" merge --ship "$scratch/tuning" -o "$scratch/shipped" >"$scratch/log"
 taken 5 "$scratch/shipped"
 taken 5 "$scratch/tuning" "$scratch/shipped"
