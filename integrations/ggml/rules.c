@@ -171,8 +171,8 @@ void fg_rules_load(const fovea_context *context, fovea_arithmetic arithmetic, bo
     if (fovea_context_info(context, &info) != FOVEA_OK)
         return;
     for (int op = 0; op < TUNED; op++)
-        for (int i = 0; (true) && fovea_tuning_get_adapter_row(NULL, context, tuned[op].name, i, &match) == FOVEA_OK &&
-                        match.found;
-             i++)
-            take_row(&match, info.isa, tuned[op].op, debug);
+        if (tuned[op].arithmetic == FOVEA_ARITHMETIC_DEFAULT || tuned[op].arithmetic == arithmetic)
+            for (int i = 0;
+                 fovea_tuning_get_adapter_row(NULL, context, tuned[op].name, i, &match) == FOVEA_OK && match.found; i++)
+                take_row(&match, info.isa, tuned[op].op, debug);
 }
