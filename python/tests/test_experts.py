@@ -41,6 +41,9 @@ def test_numbers(model, tiers):
     for kind in (np.int16, np.uint16, np.uint32, np.uint64):
         assert np.array_equal(experts(x, chosen.astype(kind), weights), y)
     assert np.array_equal(experts(x.reshape(1, 17, IN), chosen, weights)[0], y)
+    half = weights.astype(np.float16)
+    assert np.array_equal(experts(x, chosen, half), experts(x, chosen, half.astype(np.float32)))
+    assert np.array_equal(fovea.Experts(*(np.repeat(w, 2, 0)[::2] for w in (up, down, gate)))(x, chosen, weights), y)
 
 
 def test_layouts(model):
@@ -70,6 +73,9 @@ def test_gpt_oss(model, normal):
             g, u = np.minimum(both[::2], 7), np.clip(both[1::2], -7, 7)
             y[row] += w * (down[e].astype(float) @ (g / (1 + np.exp(-1.702 * g)) * (u + 1)) + biases[1][e])
     assert np.abs(experts(x, chosen, weights) - y).max() < 2e-4
+    spread = [np.repeat(b, 2, 1)[:, ::2] for b in biases]
+    same = fovea.Experts(turned, down, gate_up="interleaved", up_bias=spread[0], down_bias=spread[1], limit=7, alpha=1.702, up_offset=1)
+    assert np.array_equal(same(x, chosen, weights), experts(x, chosen, weights))
 
 
 def test_without_a_gate(model):
@@ -110,6 +116,10 @@ def test_routes(normal):
     assert np.abs(weights - p / p.sum(1, keepdims=True)).max() < 1e-6
     after = fovea.route(logits, 4, after_top_k=True)
     assert np.array_equal(after[0], order) and np.abs(after[1] - weights).max() < 1e-6
+    least = fovea.route(logits, 4, denominator="at_least", eps=0.5)
+    p = np.exp(logits.astype(float))
+    p = np.take_along_axis(p / p.sum(1, keepdims=True), order, 1)
+    assert np.abs(least[1] - p / np.maximum(p.sum(1, keepdims=True), 0.5)).max() < 1e-6
     bias = np.linspace(-1, 1, 16, dtype=np.float32)
     chosen, weights = fovea.route(
         logits, 3, score="sigmoid", bias=bias, groups=4, groups_used=2, group_score="sum_of_two", denominator="sum", eps=1e-20, scale=2.5
@@ -144,7 +154,9 @@ def test_refused(model):
         (lambda: experts(x, chosen + 1, weights), "must be from 0 to 5, or 6 for none"),
         (lambda: experts(x, chosen - 7, weights), "must be from 0 to 5"),
         (lambda: experts(x, chosen[:3], weights), "chosen has 9 numbers for 17 rows"),
+        (lambda: experts(x[:3], chosen, weights), "chosen has 51 numbers for 3 rows"),
         (lambda: experts(x, chosen, weights[:3]), "weights has 9 numbers"),
+        (lambda: experts(x, chosen[:, :2], weights), "weights has 51 numbers, chosen 34"),
         (lambda: experts(x[:, :5], chosen, weights), "rows of 5 channels"),
         (lambda: fovea.Experts(up, down), "gate is NULL"),
         (lambda: fovea.Experts(up, down[:3], gate), "down is of 3 experts"),
@@ -160,11 +172,17 @@ def test_refused(model):
     ):
         with pytest.raises(ValueError, match=words):
             change()
-    for change in (
-        lambda: experts(x.astype(np.float64), chosen, weights),
-        lambda: experts(x, weights, weights),
-        lambda: fovea.Experts(up.astype(int), down, gate),
-        lambda: fovea.Experts(up, down, gate, kind="gguf:Q8_0"),
+    half, bias = np.zeros((17, OUT), np.float16), np.zeros((EXPERTS, OUT), np.float16)
+    for change, words in (
+        (lambda: experts(x.astype(np.float64), chosen, weights), "float64"),
+        (lambda: experts(x.astype(np.float16), chosen, weights), "x must be float32, not float16"),
+        (lambda: experts(x, chosen, weights, out=half), "out must be float32, not float16"),
+        (lambda: experts(x, weights, weights), "chosen must hold integers"),
+        (lambda: fovea.Experts(up.astype(int), down, gate), "int64"),
+        (lambda: fovea.Experts(up, down, gate, kind="gguf:Q8_0"), "up must be uint8"),
+        (lambda: fovea.Experts(up, down, gate, gate_bias=up[:, :, 0], down_bias=bias), "biases are of different types"),
+        (lambda: fovea.Experts(*[np.zeros((2, 32, 34), np.uint8)] * 3, kind="gguf:Q8_0", quantization="int8"), "weights of floats"),
+        (lambda: fovea.route(x, 2, bias=np.zeros(IN, np.float16)), "bias must be float32"),
     ):
-        with pytest.raises(TypeError):
+        with pytest.raises(TypeError, match=words):
             change()

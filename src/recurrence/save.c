@@ -101,21 +101,18 @@ static fovea_status check(const fovea_state_cache *c, const char *data, size_t s
     return needed == left ? FOVEA_OK : fv_fail(FOVEA_ERROR_FILE, "the saved states are truncated or damaged");
 }
 
-/* Are lengths of kept states different ones, up to that of the state, which is among them? */
+/* Are the states kept those after the last tokens, each once? They go up to the state's length, and begin anew. */
 static bool lengths_right(const fovea_state_cache *c, const char *states, const char *kept) {
     for (int64_t i = 0; i < c->states; i++) {
         state_head s;
         memcpy(&s, states + (size_t)i * sizeof s, sizeof s);
-        bool last = s.length == 0;
-        for (int64_t k = 0; k < s.kept; k++, kept += kept_bytes(s.floats)) {
+        for (int64_t k = 0, next = 0; k < s.kept; k++, kept += kept_bytes(s.floats)) {
             int64_t length;
             memcpy(&length, kept, sizeof length);
-            if (length < 1 || length > s.length)
+            if (k > 0 ? length != next : length <= s.length - s.kept || length > s.length)
                 return false;
-            last = last || length == s.length;
+            next = length < s.length ? length + 1 : s.length - s.kept + 1;
         }
-        if (!last)
-            return false;
     }
     return true;
 }

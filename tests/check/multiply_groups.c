@@ -76,8 +76,9 @@ static int64_t unit_of(const fv_kernel *kernel) { return kernel->nr > FV_LANES ?
 
 /* Long groups, and many of them; of the extreme kinds the largest sums that there are. */
 static void long_trials(checker *c, int64_t rows) {
-    static const group_shape shapes[] = {{1024, 1024}, {512, 512}, {1100, 1024}, {2077, 1024}, {1040, 16}, {1120, 32}};
-    for (int s = 0; s < 6; s++)
+    static const group_shape shapes[] = {{1024, 1024}, {512, 512}, {1100, 1024}, {2077, 1024},
+                                         {1040, 16},   {1120, 32}, {1056, 48}};
+    for (int s = 0; s < 7; s++)
         for (int kind = 0; kind < GROUP_KINDS; kind++)
             for (int extra = 0; extra < extras_of(c->kernel); extra++)
                 groups_trial(c, 1 + (s + kind + extra) % rows, unit_of(c->kernel) * (1 + (s + kind) % 2), shapes[s],

@@ -132,6 +132,10 @@ experts_case *experts_case_random(const fovea_context *ctx, rng *r) {
         d->limit = rng_below(r, 2) ? 7.0 : 0.5;
         d->alpha = rng_below(r, 2) ? 1.702 : 1.0;
         d->up_offset = (double)rng_below(r, 2);
+        if (!kind) { /* of more channels than are clamped at a time */
+            d->in_features = rng_between(r, 1, 8);
+            d->intermediate = rng_between(r, 500, 1100);
+        }
     }
     c->weights.bias_dtype = some_type(r);
     const int64_t out = d->out_features ? d->out_features : d->in_features;

@@ -60,6 +60,37 @@ static void check_oracle(const experts_case *c, const char *y) {
     free(got);
 }
 
+/* Experts are added in ascending order, which sums of products with 1 show: these are not rounded. */
+static void check_order(const fovea_context *ctx, const experts_case *c) {
+    const int64_t out = outs(c);
+    fovea_experts *experts = experts_case_pack(ctx, c);
+    float *sum = must_alloc(out, sizeof *sum), *y = must_alloc(out, sizeof *y), *ones = must_alloc(c->k, sizeof *ones);
+    fovea_experts_args args = args_of(c, y);
+    args.x.shape[0] = args.x.shape[2] = args.y.shape[0] = args.y.shape[2] = 1;
+    args.weights = ones;
+    memset(sum, 0, (size_t)out * sizeof *sum);
+    for (int64_t i = 0; i < c->k; i++)
+        ones[i] = 1;
+    for (int64_t e = 0; e < c->desc.experts; e++)
+        for (int64_t i = 0; i < c->k; i++) {
+            if (c->chosen[i] != e)
+                continue;
+            args.k = 1;
+            args.chosen = &e;
+            test_check(fovea_experts_apply(ctx, experts, &args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
+            for (int64_t o = 0; o < out; o++)
+                sum[o] += y[o];
+        }
+    args.k = c->k;
+    args.chosen = c->chosen;
+    test_check(fovea_experts_apply(ctx, experts, &args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
+    test_same(y, sum, out, "%s: the sum of experts in their order", c->title);
+    fovea_experts_destroy(experts);
+    free(sum);
+    free(y);
+    free(ones);
+}
+
 /* The whole batch, with experts packed on that tier; x and y have gaps between rows. */
 static void check_batch(const fovea_context *ctx, const experts_case *c, const char *want, rng *r) {
     const int64_t out = outs(c), gap = rng_below(r, 3), rows = c->batch * c->tokens, in = c->desc.in_features,
@@ -98,6 +129,8 @@ static void test_case(const case_contexts *contexts, rng *r) {
     experts_case *c = experts_case_random(contexts->scalar, r);
     char *want = reference(contexts->scalar, c);
     check_oracle(c, want);
+    if (y_type(c) == FOVEA_DTYPE_F32)
+        check_order(contexts->own, c);
     const fovea_context *const all[] = {contexts->scalar, contexts->one, contexts->own, contexts->three};
     for (int i = 0; i < 4; i++)
         check_batch(all[i], c, want, r);
@@ -105,10 +138,11 @@ static void test_case(const case_contexts *contexts, rng *r) {
     experts_case_free(c);
 }
 
-/* More rows than are taken at a time, more pairs than a piece has, and an expert that has most of them. */
+/* More rows than are taken at a time, more pairs than a piece has, and an expert that has most of them. y of float32:
+ * chosen by a router in the call. */
 static void test_pieces(const case_contexts *contexts, fovea_dtype y_dtype, rng *r) {
     enum { EXPERTS = 5, IN = 8, N = 4000, ROWS = 4100, K = 2 };
-    static float weights[2][EXPERTS * IN * N], x[ROWS * IN];
+    static float weights[2][EXPERTS * IN * N], x[ROWS * IN], logits[ROWS * EXPERTS];
     static int64_t chosen[ROWS * K];
     static float weight[ROWS * K], y[ROWS * N], alone[N];
     fovea_matrix up[EXPERTS], down[EXPERTS];
@@ -121,6 +155,8 @@ static void test_pieces(const case_contexts *contexts, fovea_dtype y_dtype, rng 
         chosen[i] = rng_below(r, 4) ? 1 : rng_below(r, EXPERTS + 1);
         weight[i] = rng_uniform(r, 0, 1);
     }
+    for (int64_t i = 0; i < ROWS * EXPERTS; i++)
+        logits[i] = rng_uniform(r, -1, 1) + (i % EXPERTS == 1 ? 2.0f : 0.0f);
     for (int e = 0; e < EXPERTS; e++) {
         up[e] = fovea_matrix_out_in(weights[0] + e * IN * N, FOVEA_DTYPE_F32, 16, IN);
         down[e] = fovea_matrix_out_in(weights[1] + e * IN * N, FOVEA_DTYPE_F32, N / 2, 16);
@@ -146,11 +182,22 @@ static void test_pieces(const case_contexts *contexts, fovea_dtype y_dtype, rng 
     args.x = fovea_tensor_bhtd(x, FOVEA_DTYPE_F32, 1, 1, ROWS, IN);
     args.y = fovea_tensor_bhtd(y, y_dtype, 1, 1, ROWS, N / 2);
     args.k = K;
-    args.chosen = chosen;
-    args.weights = weight;
+    fovea_router router;
+    fovea_router_init(&router);
+    router.k = K;
+    if (y_dtype == FOVEA_DTYPE_F32) {
+        args.router = &router;
+        args.logits = fovea_tensor_bhtd(logits, FOVEA_DTYPE_F32, 1, 1, ROWS, EXPERTS);
+        test_check(fovea_experts_route(ctx, &router, &args.logits, chosen, weight) == FOVEA_OK, "%s",
+                   fovea_error_detail());
+    } else {
+        args.chosen = chosen;
+        args.weights = weight;
+    }
     test_check(fovea_experts_apply(ctx, experts, &args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
     bool same = true;
-    for (int64_t row = 0; row < ROWS; row += rng_between(r, 1, 80)) {
+    args.router = NULL;
+    for (int64_t row = 0; row < ROWS; row += row < ROWS - 80 ? rng_between(r, 1, 80) : 1) {
         args.x = fovea_tensor_bhtd(x + row * IN, FOVEA_DTYPE_F32, 1, 1, 1, IN);
         args.y = fovea_tensor_bhtd(alone, y_dtype, 1, 1, 1, N / 2);
         args.chosen = chosen + row * K;

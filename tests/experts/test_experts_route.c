@@ -1,5 +1,5 @@
 /* fovea_experts_route: random routers against float64, ties among them; the same bits on every tier, in any batch and
- * from logits in fovea_experts_apply(); routers of models by their formulas; NaN. */
+ * from logits in fovea_experts_apply(); infinities and NaN. */
 #include "attention_case.h"
 
 #include <inttypes.h>
@@ -30,7 +30,7 @@ static void make(route_case *c, rng *r) {
     o->after_top_k = (int)rng_below(r, 2);
     o->group_score = (fovea_group_score)rng_below(r, 2);
     o->denominator = (fovea_denominator)rng_below(r, 3);
-    o->eps = o->denominator == FOVEA_DENOMINATOR_SUM ? (rng_below(r, 2) ? 0 : 1e-20) : 6.103515625e-5;
+    o->eps = o->denominator == FOVEA_DENOMINATOR_SUM ? (rng_below(r, 2) ? 0 : 0.25) : 6.103515625e-5;
     o->scale = rng_below(r, 2) ? 1 : 2.5;
     for (int e = 0; e < MOST; e++)
         c->bias[e] = (float)rng_between(r, -2, 2) / 8;
@@ -154,6 +154,48 @@ static void test_case(const case_contexts *contexts, rng *r) {
     free(c.floats);
 }
 
+/* Rows of four logits, of which one expert is taken: logits that exp() has no float for, groups whose score is no
+ * number, and sums of 0. */
+static void test_rows(const fovea_context *ctx) {
+    static const struct row {
+        const char *name;
+        float logits[4], weight;
+        int64_t groups, chosen;
+        fovea_router_score score;
+        fovea_denominator denominator;
+        bool after;
+    } rows[] = {
+        {"large logits", {1000, 1000, 0, -1000}, 0.5f, 1, 0, FOVEA_ROUTER_SOFTMAX, FOVEA_DENOMINATOR_NONE, false},
+        {"inf - inf", {INFINITY, -INFINITY, 1, 2}, 1, 2, 3, FOVEA_ROUTER_SOFTMAX, FOVEA_DENOMINATOR_NONE, true},
+        {"0 / 0",
+         {-INFINITY, -INFINITY, -INFINITY, -INFINITY},
+         NAN,
+         1,
+         0,
+         FOVEA_ROUTER_SIGMOID,
+         FOVEA_DENOMINATOR_SUM,
+         false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct row *row = &rows[i];
+        float logits[4], weight;
+        int64_t chosen;
+        fovea_router router;
+        fovea_router_init(&router);
+        router.k = 1;
+        router.groups = row->groups;
+        router.group_score = FOVEA_GROUP_SUM_OF_TWO;
+        router.score = row->score;
+        router.denominator = row->denominator;
+        router.after_top_k = row->after;
+        memcpy(logits, row->logits, sizeof logits);
+        const fovea_tensor t = fovea_tensor_bhtd(logits, FOVEA_DTYPE_F32, 1, 1, 1, 4);
+        test_check(fovea_experts_route(ctx, &router, &t, &chosen, &weight) == FOVEA_OK, "%s", fovea_error_detail());
+        test_check(chosen == row->chosen, "%s: expert %" PRId64, row->name, chosen);
+        test_same(&weight, &row->weight, 1, "%s: the weight", row->name);
+    }
+}
+
 /* Logits in fovea_experts_apply() are the same as fovea_experts_route() before it, and a NaN spoils its row alone. */
 static void test_apply(const fovea_context *ctx, rng *r) {
     enum { EXPERTS = 6, IN = 24, N = 16, ROWS = 40, K = 2 };
@@ -216,6 +258,7 @@ int main(int argc, char **argv) {
     rng r = rng_stream(test_seed(), "routers");
     for (int64_t i = test_scaled(CASES); i > 0; i--)
         test_case(&contexts, &r);
+    test_rows(contexts.own);
     test_apply(contexts.scalar, &r);
     test_apply(contexts.three, &r);
     contexts_free(&contexts);

@@ -66,6 +66,13 @@ static void check_quantization(const fovea_context *ctx) {
     REFUSED("U4", c.quantization.scale_dtype = FOVEA_DTYPE_I8, FOVEA_ERROR_DTYPE, "scale_dtype");
     REFUSED("U4", c.quantization.packing = (fovea_packing)3, FOVEA_ERROR_ARGUMENT, "packing is 3");
     REFUSED("I8", c.quantization.zeros = c.zeros, FOVEA_ERROR_DTYPE, "takes none");
+    REFUSED("F8_E4M3", c.quantization.zeros = c.zeros, FOVEA_ERROR_DTYPE, "takes none");
+    REFUSED("F8_E4M3", c.quantization.out_group_size = -1, FOVEA_ERROR_SHAPE, "out_group_size is -1");
+    REFUSED("F8_E4M3",
+            (c.quantization.scales = (float *)(void *)c.scales, c.quantization.group_scales = NULL,
+             c.quantization.group_size = 0, c.quantization.out_group_size = 2),
+            FOVEA_ERROR_ARGUMENT, "out_group_size is for packing PLAIN and group_scales");
+    REFUSED("GPTQ 4", c.quantization.out_group_size = 2, FOVEA_ERROR_ARGUMENT, "out_group_size is for packing PLAIN");
     REFUSED("I8", c.quantization.packing = FOVEA_PACKING_GPTQ, FOVEA_ERROR_DTYPE,
             "which packing FOVEA_PACKING_GPTQ does not take");
     REFUSED("GPTQ 8", c.quantization.packing = FOVEA_PACKING_AWQ, FOVEA_ERROR_DTYPE,

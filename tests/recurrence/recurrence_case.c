@@ -29,13 +29,21 @@ static void add_tensor(recurrence_case *c, rng *r, int which, int64_t heads, int
     c->tensor[which] = fovea_tensor_bthd(typed, dtype, c->batch, c->tokens, heads, channels);
 }
 
+/* Channels of the first head of a token become 0. */
+static void clear_row(recurrence_case *c, int which, int64_t token) {
+    const fovea_tensor *t = &c->tensor[which];
+    const size_t n = (size_t)t->shape[3];
+    memset(c->floats[which] + token * t->stride[2], 0, n * sizeof(float));
+    memset((char *)t->data + token * t->stride[2] * fv_dtype_size(t->dtype), 0, n * (size_t)fv_dtype_size(t->dtype));
+}
+
 static int64_t some_size(rng *r, int64_t most) {
     const int64_t drawn[] = {1, 16, 32, 64, rng_between(r, 1, most), rng_between(r, 1, 8)};
     return drawn[rng_below(r, 6)];
 }
 
 static void make_delta(recurrence_case *c, rng *r) {
-    const int64_t k_heads = rng_between(r, 1, 3), ratio = rng_between(r, 1, 3), queries = rng_between(r, 1, 2);
+    const int64_t k_heads = rng_between(r, 1, 3), ratio = rng_between(r, 1, 3), queries = rng_between(r, 2, 3);
     const int64_t gates = rng_below(r, 2) ? 1 : c->rows;
     const bool several = rng_below(r, 3) == 0, gate = rng_below(r, 4), computed = gate && rng_below(r, 2);
     c->heads = k_heads * ratio;
@@ -45,18 +53,21 @@ static void make_delta(recurrence_case *c, rng *r) {
     add_tensor(c, r, T_OUT, several ? q_heads : c->heads, c->columns, 0, 0);
     add_tensor(c, r, T_Q, q_heads, c->rows, -1, 1);
     add_tensor(c, r, T_K, k_heads, c->rows, -1, 1);
+    clear_row(c, T_Q, rng_below(r, c->tokens));
+    clear_row(c, T_K, rng_below(r, c->tokens));
     add_tensor(c, r, T_V, c->heads, c->columns, -1, 1);
     if (gate)
-        add_tensor(c, r, T_GATE, c->heads, gates, computed ? -4 : -2, computed ? 25 : 0);
+        add_tensor(c, r, T_GATE, c->heads, gates, computed ? -4 : -2, computed ? (rng_below(r, 2) ? 25 : 1) : 0);
     if (rng_below(r, 4))
         add_tensor(c, r, T_BETA, rng_below(r, 2) ? 1 : c->heads, 1, 0, 1);
     c->a = computed ? some_floats(r, c->heads, -3, 1) : NULL;
-    c->bias = computed && rng_below(r, 2) ? some_floats(r, c->heads * gates, -1, 1) : NULL;
+    c->bias = computed && rng_below(r, 4) ? some_floats(r, c->heads * gates, -1, 1) : NULL;
     a->beta_sigmoid = (int)rng_below(r, 2);
     a->beta_scale = rng_below(r, 2) ? 1 : 2;
     a->tiled_heads = (int)rng_below(r, 2);
     a->no_delta = (int)rng_below(r, 3) == 0;
-    a->norm = (fovea_l2)rng_between(r, a->no_delta ? 0 : 1, 2); /* long keys make states explode */
+    a->norm = a->no_delta && rng_below(r, 3) ? FOVEA_L2_NONE /* long keys make other states explode */
+                                             : (fovea_l2)rng_between(r, 1, 2);
     a->scale = rng_below(r, 2) ? 0 : 0.3;
     if (rng_below(r, 4) == 0) {
         a->dt_min = 0.01;

@@ -213,9 +213,11 @@ static void check_16_bits(const fovea_context *ctx, const recurrence_case *c, co
     free(out[1]);
 }
 
-/* All tokens as one axis, where sequences begin at cu_seqlens. A workspace asked for with other offsets is enough. */
-static void check_packed(const fovea_context *ctx, const recurrence_case *given, const result *want) {
+/* All tokens as one axis, where sequences begin at cu_seqlens; those before `skipped` and as many at the end are left
+ * out: their tokens become 0. A workspace asked for with other offsets is enough. */
+static void check_packed(const fovea_context *ctx, const recurrence_case *given, const result *want, int64_t skipped) {
     recurrence_case c = *given;
+    const int64_t sequences = c.batch - 2 * skipped, tokens = c.batch * c.tokens, each = recurrence_bytes(&c) / c.batch;
     int64_t offsets[4] = {0};
     for (int64_t b = 0; b < c.batch; b++)
         if (want->lens[b] != c.tokens)
@@ -227,19 +229,91 @@ static void check_packed(const fovea_context *ctx, const recurrence_case *given,
     fovea_states states;
     fovea_states_init(&states);
     states.cu_seqlens = offsets;
-    states.sequences = c.batch;
-    states.before = state_tensor(&c, c.state, FOVEA_DTYPE_F32, c.batch, FOVEA_STATE_ROWS);
-    const int64_t tokens = c.batch * c.tokens;
+    states.sequences = sequences;
+    states.before =
+        state_tensor(&c, c.state + skipped * recurrence_state_size(&c), FOVEA_DTYPE_F32, sequences, FOVEA_STATE_ROWS);
     guard *workspace = guard_alloc("workspace", recurrence_workspace(ctx, &c, -1, 0, tokens, &states), GUARD_END);
-    for (int64_t b = 0; b <= c.batch; b++)
-        offsets[b] = b * c.tokens;
-    char *out = must_alloc(recurrence_bytes(&c) + 1, 1);
+    for (int64_t b = 0; b <= sequences; b++)
+        offsets[b] = (skipped + b) * c.tokens;
+    char *out = must_alloc(recurrence_bytes(&c) + 1, 1), *rest = must_alloc(recurrence_bytes(&c) + 1, 1);
+    memset(out, 0x5a, (size_t)recurrence_bytes(&c));
+    memset(rest, 0, (size_t)recurrence_bytes(&c));
+    memcpy(rest + skipped * each, want->out + skipped * each, (size_t)(sequences * each));
     test_check(recurrence_call(ctx, &c, -1, 0, tokens, out_tensor(&c, out), &states, workspace->data,
                                workspace->size) == FOVEA_OK,
                "%s: %s", c.title, fovea_error_detail());
-    same_out(given, want, out, "packed");
+    test_check(memcmp(out, rest, (size_t)recurrence_bytes(&c)) == 0, "%s, packed, %" PRId64 " skipped: other bits",
+               c.title, skipped);
     guard_free(workspace);
     free(out);
+    free(rest);
+}
+
+/* Tokens and channels change places. */
+static fovea_tensor turned(const fovea_tensor *t, const char *from, char *to, bool back) {
+    const int64_t size = fv_dtype_size(t->dtype), batch = t->shape[0], tokens = t->shape[2], n = t->shape[3];
+    for (int64_t b = 0; b < batch; b++)
+        for (int64_t i = 0; i < tokens; i++)
+            for (int64_t j = 0; j < n; j++) {
+                const int64_t row = ((b * tokens + i) * n + j) * size, column = ((b * n + j) * tokens + i) * size;
+                memcpy(to + (back ? row : column), from + (back ? column : row), (size_t)size);
+            }
+    return fovea_tensor_bhtd(to, t->dtype, batch, 1, n, tokens);
+}
+
+/* A convolution whose input, output or both have channels first. */
+static void check_channels_first(const fovea_context *ctx, const recurrence_case *c, const result *want, rng *r) {
+    const fovea_tensor *x = &c->tensor[C_X], *y = &c->tensor[T_OUT];
+    char *in = must_alloc(c->batch * c->tokens * c->columns, sizeof(float)), *out = must_alloc(recurrence_bytes(c), 1),
+         *back = must_alloc(recurrence_bytes(c), 1);
+    const int which = (int)rng_between(r, 1, 3);
+    fovea_states states;
+    fovea_states_init(&states);
+    states.lens = want->lens;
+    states.before = state_tensor(c, c->state, FOVEA_DTYPE_F32, c->batch, FOVEA_STATE_ROWS);
+    fovea_conv_args args = c->conv;
+    args.x_channels_first = which & 1;
+    args.out_channels_first = which >> 1;
+    args.x = args.x_channels_first ? turned(x, x->data, in, false) : *x;
+    args.out = out_tensor(c, out);
+    if (args.out_channels_first)
+        args.out = fovea_tensor_bhtd(out, y->dtype, c->batch, 1, c->columns, c->tokens);
+    args.weight = c->a;
+    args.bias = c->bias;
+    args.states = &states;
+    memset(out, 0x5a, (size_t)recurrence_bytes(c));
+    test_check(fovea_causal_conv(ctx, &args, NULL, 0) == FOVEA_OK, "%s: %s", c->title, fovea_error_detail());
+    if (args.out_channels_first)
+        (void)turned(y, out, back, true);
+    same_out(c, want, args.out_channels_first ? back : out, "channels first");
+    free(in);
+    free(out);
+    free(back);
+}
+
+/* A NaN of other bits in the inputs: NaN that come out are 0x7fc00000, in states, too, and on each tier. */
+static void test_nan(const case_contexts *contexts, recurrence kind, rng *r) {
+    recurrence_case *c = recurrence_case_random(kind, r);
+    const fovea_tensor *t = &c->tensor[T_V], *o = &c->tensor[T_OUT];
+    const uint32_t nan = 0xffc12345;
+    char *at =
+        (char *)t->data + rng_below(r, c->batch * c->tokens * t->shape[1] * t->shape[3]) * fv_dtype_size(t->dtype);
+    convert_elements(1, &nan, FOVEA_DTYPE_F32, at, t->dtype);
+    result want = reference(contexts->scalar, c, r);
+    const int64_t n = c->batch * recurrence_state_size(c), all = recurrence_bytes(c) / fv_dtype_size(o->dtype);
+    float *out = must_alloc(all, sizeof *out), canonical = NAN;
+    convert_elements(all, want.out, o->dtype, out, FOVEA_DTYPE_F32);
+    bool right = true;
+    for (int64_t i = 0; i < n; i++)
+        right = right && (!isnan(want.state[0][i]) || memcmp(&want.state[0][i], &canonical, sizeof canonical) == 0);
+    for (int64_t i = 0; i < all; i++)
+        right = right && (!isnan(out[i]) || memcmp(&out[i], &canonical, sizeof canonical) == 0);
+    test_check(right, "%s: other bits of NaN", c->title);
+    check_batch(contexts->own, c, &want, r);
+    check_chunks(contexts->three, c, &want, r);
+    free(out);
+    result_free(&want);
+    recurrence_case_free(c);
 }
 
 static void test_case(const case_contexts *contexts, recurrence kind, rng *r) {
@@ -250,7 +324,10 @@ static void test_case(const case_contexts *contexts, recurrence kind, rng *r) {
     for (int i = 0; i < 4; i++) {
         check_batch(all[i], c, &want, r);
         check_chunks(all[i], c, &want, r);
-        check_packed(all[i], c, &want);
+        for (int64_t skipped = 0; 2 * skipped < c->batch; skipped++)
+            check_packed(all[i], c, &want, skipped);
+        if (kind == CONV)
+            check_channels_first(all[i], c, &want, r);
         check_16_bits(all[i], c, &want, r);
     }
     result_free(&want);
@@ -262,8 +339,10 @@ int main(int argc, char **argv) {
     case_contexts contexts = contexts_make();
     rng r = rng_stream(test_seed(), "recurrence");
     for (int64_t i = test_scaled(CASES); i > 0; i--)
-        for (int kind = 0; kind < RECURRENCES; kind++)
+        for (int kind = 0; kind < RECURRENCES; kind++) {
             test_case(&contexts, (recurrence)kind, &r);
+            test_nan(&contexts, (recurrence)kind, &r);
+        }
     contexts_free(&contexts);
     return test_end();
 }
