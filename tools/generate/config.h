@@ -16,6 +16,7 @@ typedef struct config_names {
     const char *attention_after, *feed_after; /* norms of what is added to the rows */
     const char *qkv[3];                       /* qkv[1] NULL: all three side by side in one */
     const char *out, *gate, *up, *down;
+    const char *sinks;
     const char *router, *experts[3]; /* stacks of all experts: gate, up, down */
     bool in_out;                     /* matrices are [in, out], as GPT-2 keeps them */
 } config_names;
@@ -33,6 +34,7 @@ typedef struct config {
     bool local[CONFIG_LAYERS_MOST];
     bool has_local, local_rotates;    /* local layers; they have a rope of their own */
     fovea_rope_desc rope, local_rope; /* of all but GPT-2; divisors are the model's to read */
+    bool yarn_unrounded;              /* YaRN's ramp begins and ends between pairs */
     fovea_experts_desc experts;       /* in each layer, if there are any */
     fovea_router router;
 } config;

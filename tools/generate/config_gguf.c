@@ -7,9 +7,9 @@
 
 enum { KEY_MOST = 128, GEMMA_27B_LAYERS = 62, EXPERTS_MOST = 2048 };
 
-#define GGUF_NAMES                                                                                                     \
+#define GGUF_NAMES(norm)                                                                                               \
     .words = "token_embd.weight", .last = "output_norm", .head = "output", .attention_norm = "blk.%lld.attn_norm",     \
-    .feed_norm = "blk.%lld.ffn_norm", .qkv = {"blk.%lld.attn_q", "blk.%lld.attn_k", "blk.%lld.attn_v"},                \
+    .feed_norm = "blk.%lld." norm, .qkv = {"blk.%lld.attn_q", "blk.%lld.attn_k", "blk.%lld.attn_v"},                   \
     .out = "blk.%lld.attn_output"
 #define GGUF_FEED .gate = "blk.%lld.ffn_gate", .up = "blk.%lld.ffn_up", .down = "blk.%lld.ffn_down"
 #define GGUF_EXPERTS                                                                                                   \
@@ -17,21 +17,22 @@ enum { KEY_MOST = 128, GEMMA_27B_LAYERS = 62, EXPERTS_MOST = 2048 };
     .experts = {"blk.%lld.ffn_gate_exps", "blk.%lld.ffn_up_exps", "blk.%lld.ffn_down_exps"}
 #define GGUF_HEAD_NORMS .q_norm = "blk.%lld.attn_q_norm", .k_norm = "blk.%lld.attn_k_norm"
 
-static const config_names plain_names = {GGUF_NAMES, GGUF_FEED}, mixtral_names = {GGUF_NAMES, GGUF_EXPERTS};
-static const config_names qwen3_names = {GGUF_NAMES, GGUF_FEED, GGUF_HEAD_NORMS};
-static const config_names qwen3moe_names = {GGUF_NAMES, GGUF_EXPERTS, GGUF_HEAD_NORMS};
-static const config_names gemma3_names = {GGUF_NAMES, GGUF_FEED, GGUF_HEAD_NORMS,
+static const config_names plain_names = {GGUF_NAMES("ffn_norm"), GGUF_FEED},
+                          mixtral_names = {GGUF_NAMES("ffn_norm"), GGUF_EXPERTS};
+static const config_names qwen3_names = {GGUF_NAMES("ffn_norm"), GGUF_FEED, GGUF_HEAD_NORMS};
+static const config_names qwen3moe_names = {GGUF_NAMES("ffn_norm"), GGUF_EXPERTS, GGUF_HEAD_NORMS};
+static const config_names gpt_oss_names = {GGUF_NAMES("post_attention_norm"), GGUF_EXPERTS,
+                                           .sinks = "blk.%lld.attn_sinks"};
+static const config_names gemma3_names = {GGUF_NAMES("ffn_norm"), GGUF_FEED, GGUF_HEAD_NORMS,
                                           .attention_after = "blk.%lld.post_attention_norm",
                                           .feed_after = "blk.%lld.post_ffw_norm"};
 
-enum { LLAMA, QWEN2, QWEN3, QWEN3MOE, GEMMA3 };
-static const char *const architectures[] = {"llama", "qwen2", "qwen3", "qwen3moe", "gemma3", NULL};
-static const config_names *const names_of[][2] = {/* without and with experts; or NULL */
-                                                  [LLAMA] = {&plain_names, &mixtral_names},
-                                                  [QWEN2] = {&plain_names},
-                                                  [QWEN3] = {&qwen3_names},
-                                                  [QWEN3MOE] = {NULL, &qwen3moe_names},
-                                                  [GEMMA3] = {&gemma3_names}};
+enum { LLAMA, QWEN2, QWEN3, QWEN3MOE, GPT_OSS, GEMMA3 };
+static const char *const architectures[] = {"llama", "qwen2", "qwen3", "qwen3moe", "gpt-oss", "gemma3", NULL};
+static const config_names *const names_of[][2] =
+    {/* without and with experts; or NULL */
+     [LLAMA] = {&plain_names, &mixtral_names}, [QWEN2] = {&plain_names},           [QWEN3] = {&qwen3_names},
+     [QWEN3MOE] = {NULL, &qwen3moe_names},     [GPT_OSS] = {NULL, &gpt_oss_names}, [GEMMA3] = {&gemma3_names}};
 
 typedef struct source {
     const gguf *f;
@@ -124,7 +125,8 @@ static int read_pattern(const source *s, config *c, int64_t period) {
 
 /* Layers that see a window of keys, the query's own among them: all of LLaMA's (Mistral), five of six of Gemma's. */
 static int read_window(const source *s, config *c) {
-    static const int64_t periods[] = {[LLAMA] = 0, [QWEN2] = -1, [QWEN3] = -1, [QWEN3MOE] = -1, [GEMMA3] = 6};
+    static const int64_t periods[] = {
+        [LLAMA] = 0, [QWEN2] = -1, [QWEN3] = -1, [QWEN3MOE] = -1, [GPT_OSS] = 2, [GEMMA3] = 6};
     int64_t keys = 0;
     if (integer(s, "attention.sliding_window", false, 0, TOKENS_MOST, &keys) != 0)
         return -1;
@@ -135,7 +137,9 @@ static int read_window(const source *s, config *c) {
         return -1;
     for (int64_t i = 0; i < c->layers; i++)
         c->has_local = c->has_local || c->local[i];
-    if (s->architecture != GEMMA3)
+    if (s->architecture == GPT_OSS && find(s, "rope.freq_base_swa") != NULL)
+        c->local_rope = c->rope; /* but for its base */
+    else if (s->architecture != GEMMA3)
         return 0;
     c->local_rotates = c->has_local;
     c->local_rope.rotary_dim = c->rope.rotary_dim;
@@ -190,6 +194,15 @@ static int read_sizes(const source *s, config *c) {
                           architectures[s->architecture], (long long)value_dim, (long long)key_dim);
 }
 
+static void set_gpt_oss(config *c) {
+    c->yarn_unrounded = true;
+    c->experts.limit = 7.0;
+    c->experts.alpha = 1.702;
+    c->experts.up_offset = 1.0;
+    c->router.after_top_k = 1;
+    c->router.denominator = FOVEA_DENOMINATOR_NONE;
+}
+
 static void set_gemma3(config *c) {
     c->gelu = true;
     c->word_scale = (double)sqrtf((float)c->width);
@@ -213,6 +226,8 @@ int config_read_gguf(const gguf *f, config *c, complaint to) {
     c->rope.pairing = s.architecture == LLAMA ? FOVEA_ROPE_ADJACENT : FOVEA_ROPE_HALVES;
     if (s.architecture == GEMMA3)
         set_gemma3(c);
+    if (s.architecture == GPT_OSS)
+        set_gpt_oss(c);
     if (read_scaling(&s, c) != 0 || read_window(&s, c) != 0 ||
         real(&s, "final_logit_softcapping", false, &c->final_softcap) != 0)
         return -1;

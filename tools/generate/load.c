@@ -2,6 +2,7 @@
  * load_maps.c packs the matrices. */
 #include "load.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,6 +82,8 @@ static int load_layer(const loading *l, int64_t layer, model_layer *to) {
     const piece out = columns_of(c, c->names->out, width), down = columns_of(c, c->names->down, width);
     const map_kind from_heads = {heads, FOVEA_ACTIVATION_NONE, FOVEA_DTYPE_F32},
                    from_inner = {c->inner, FOVEA_ACTIVATION_NONE, FOVEA_DTYPE_F32};
+    if (c->names->sinks != NULL && (to->sinks = load_vector(l, c->names->sinks, layer, ".weight", c->heads)) == NULL)
+        return -1;
     if (load_norms(l, layer, to) != 0 || load_qkv(l, layer, &to->qkv) != 0 ||
         load_map(l, &out, 1, layer, &from_heads, &to->out) != 0 ||
         (c->names->router != NULL && load_experts(l, layer, to) != 0))
@@ -148,21 +151,42 @@ static int load_words(const loading *l) {
     return load_map(l, &head, 1, 0, &kind, &m->head);
 }
 
-static int load_rope(const loading *l, fovea_rope_desc *desc, fovea_rope **rope) {
+/* YaRN (rope.h) as divisors of all pairs, whose ramp is not rounded. */
+static float *yarn_divisors(const loading *l, const fovea_rope_desc *d) {
+    const double turns = d->original_positions / (2.0 * 3.14159265358979323846), dim = (double)d->rotary_dim;
+    const double low = fmax(dim * log(turns / d->beta_fast) / (2.0 * log(d->base)), 0.0);
+    const double high = fmin(dim * log(turns / d->beta_slow) / (2.0 * log(d->base)), dim - 1.0);
+    float *divisors = malloc((size_t)d->rotary_dim * sizeof *divisors);
+    if (divisors == NULL)
+        load_out_of_memory(l);
+    for (int64_t i = 0; divisors != NULL && i < d->rotary_dim / 2; i++) {
+        const double t = fmin(fmax(((double)i - low) / fmax(high - low, 0.001), 0.0), 1.0);
+        divisors[i] = (float)(1.0 / (t / d->factor + 1.0 - t));
+    }
+    return divisors;
+}
+
+static int load_rope(const loading *l, const fovea_rope_desc *desc, fovea_rope **rope) {
     static const char name[] = "rope_freqs.weight";
+    const bool unrounded = desc->scaling == FOVEA_ROPE_YARN && l->m->config.yarn_unrounded;
+    fovea_rope_desc own = *desc;
     float *divisors = NULL;
-    if (load_has(l, name) && (divisors = weights_load(l->m->ctx, l->w, name, 0, desc->rotary_dim / 2, l->to)) == NULL)
+    if (load_has(l, name))
+        divisors = weights_load(l->m->ctx, l->w, name, 0, desc->rotary_dim / 2, l->to);
+    else if (unrounded)
+        divisors = yarn_divisors(l, desc);
+    if (divisors == NULL && (load_has(l, name) || unrounded))
         return -1;
-    desc->divisors = divisors;
-    const fovea_status status = fovea_rope_create(desc, rope);
-    desc->divisors = NULL;
+    own.divisors = divisors;
+    own.scaling = unrounded ? FOVEA_ROPE_UNSCALED : desc->scaling;
+    const fovea_status status = fovea_rope_create(&own, rope);
     free(divisors);
     return status == FOVEA_OK ? 0 : model_failed(l->m, "rotary embedding", l->to);
 }
 
 static int load_positions(const loading *l) {
     model *m = l->m;
-    config *c = &m->config;
+    const config *c = &m->config;
     if (c->gpt2) {
         m->places = weights_load(l->m->ctx, l->w, c->names->places, c->most_tokens, c->width, l->to);
         return m->places != NULL ? 0 : -1;
@@ -242,6 +266,7 @@ void model_free(model *m) {
         model_norm *const norms[] = {&l->attention, &l->feed, &l->q, &l->k, &l->attention_after, &l->feed_after};
         model_maps *const maps[] = {&l->qkv, &l->out, &l->up, &l->down, &l->router};
         fovea_experts_destroy(l->experts);
+        free(l->sinks);
         for (size_t k = 0; k < sizeof norms / sizeof norms[0]; k++)
             free_norm(norms[k]);
         for (size_t k = 0; k < sizeof maps / sizeof maps[0]; k++)

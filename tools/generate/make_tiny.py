@@ -12,9 +12,10 @@ them.
 import pathlib
 
 import gguf
+import gguf.quants
 import torch
-from transformers import (Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig,
-                          MistralForCausalLM, MixtralConfig, MixtralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
+from transformers import (Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, GptOssConfig, GptOssForCausalLM, LlamaConfig,
+                          LlamaForCausalLM, MistralConfig, MistralForCausalLM, MixtralConfig, MixtralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
                           Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM)
 
 WORDS, TOKENS = 61, 23
@@ -62,6 +63,13 @@ def qwen3moe():
                                               norm_topk_prob=True, tie_word_embeddings=True))
 
 
+def gpt_oss():
+    rope = {"rope_type": "yarn", "rope_theta": 150.0, "factor": 4.0, "beta_fast": 2.0, "beta_slow": 0.5, "truncate": False,
+            "original_max_position_embeddings": 16}
+    return GptOssForCausalLM(GptOssConfig(**{**SIZES, "intermediate_size": 64}, head_dim=16, sliding_window=7, num_local_experts=5,
+                                          num_experts_per_tok=2, swiglu_limit=7.0, rope_parameters=rope))
+
+
 def gemma3():
     rope = {"full_attention": {"rope_type": "linear", "rope_theta": 900.0, "factor": 8.0},
             "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}
@@ -78,30 +86,37 @@ def permuted(weight, heads):
 NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 LAYER = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
          "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
-         "mlp.down_proj": "ffn_down", "mlp.gate": "ffn_gate_inp", "input_layernorm": "attn_norm"}
+         "mlp.down_proj": "ffn_down", "mlp.gate": "ffn_gate_inp", "mlp.router": "ffn_gate_inp", "input_layernorm": "attn_norm"}
+BEHIND = {"post_attention_layernorm": "post_attention_norm"}
 AFTER = {"post_attention_layernorm": "ffn_norm"}
 AROUND = {"post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm",
           "post_feedforward_layernorm": "post_ffw_norm"}
 
 
-def experts(block, kind, value):
+def experts(block, kind, value, interleaved):
     """Stacks of all experts, gate and up apart."""
-    if kind == "down_proj":
-        yield f"{block}.ffn_down_exps.weight", value
+    suffix = "bias" if kind.endswith("_bias") else "weight"
+    if interleaved and suffix == "weight":
+        value = value.transpose(1, 2)
+    if kind.startswith("down_proj"):
+        yield f"{block}.ffn_down_exps.{suffix}", value
     else:
-        for part, half in zip(("gate", "up"), value.chunk(2, dim=1)):
-            yield f"{block}.ffn_{part}_exps.weight", half.contiguous()
+        for part, half in zip(("gate", "up"), (value[:, ::2], value[:, 1::2]) if interleaved else value.chunk(2, dim=1)):
+            yield f"{block}.ffn_{part}_exps.{suffix}", half
 
 
 def arrays(model, architecture):
     """Names and values as GGUF has them."""
-    config, layer = model.config, LAYER | (AROUND if architecture == "gemma3" else AFTER)
+    config, layer = model.config, LAYER | {"gemma3": AROUND, "gpt-oss": BEHIND}.get(architecture, AFTER)
     for name, value in model.state_dict().items():
         if name.startswith("lm_head") and config.tie_word_embeddings:
             continue
         stem, suffix = name.rsplit(".", 1)
         if stem.endswith(".mlp.experts"):
-            yield from experts(f"blk.{stem.split('.')[2]}", suffix, value)
+            yield from experts(f"blk.{stem.split('.')[2]}", suffix, value, architecture == "gpt-oss")
+            continue
+        if suffix == "sinks":
+            yield f"blk.{stem.split('.')[2]}.attn_sinks.weight", value
             continue
         if stem.startswith("model.layers."):
             _, _, number, part = stem.split(".", 3)
@@ -133,13 +148,16 @@ def settings(writer, config, rope):
         writer.add_expert_count(config.num_local_experts)
         writer.add_expert_used_count(config.num_experts_per_tok)
         tokenizer(writer)
-    if getattr(config, "moe_intermediate_size", None):
-        writer.add_expert_feed_forward_length(config.moe_intermediate_size)
+    if writer.arch in ("qwen3moe", "gpt-oss"):
+        writer.add_expert_feed_forward_length(getattr(config, "moe_intermediate_size", config.intermediate_size))
     if rope.get("rope_type") in ("linear", "yarn"):
         writer.add_rope_scaling_type(gguf.RopeScalingType(rope["rope_type"]))
         writer.add_rope_scaling_factor(rope["factor"])
     if rope.get("rope_type") == "yarn":
         writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+        for beta in ("beta_fast", "beta_slow"):
+            if beta in rope:
+                writer.add_float32(f"{writer.arch}.rope.scaling.yarn_{beta}", rope[beta])
 
 
 def tokenizer(writer):
@@ -166,8 +184,12 @@ def write_gguf(path, model, architecture, split):
         frequencies = model.model.rotary_emb.inv_freq.double()
         writer.add_tensor("rope_freqs.weight", (unscaled / frequencies).float().numpy())
     for name, value in arrays(model, architecture):
-        if value.dim() == 1:
+        value = value.contiguous()
+        if value.dim() == 1 or name.endswith("bias"):
             writer.add_tensor(name, value.float().numpy())
+        elif architecture == "gpt-oss" and "_exps" in name:
+            kind = gguf.GGMLQuantizationType.MXFP4
+            writer.add_tensor(name, gguf.quants.quantize(value.float().numpy(), kind), raw_dtype=kind)
         else:
             writer.add_tensor(name, value.bfloat16().view(torch.uint16).numpy().view("uint8"), raw_dtype=gguf.GGMLQuantizationType.BF16)
     writer.write_header_to_file()
@@ -177,10 +199,15 @@ def write_gguf(path, model, architecture, split):
 
 
 def randomize(model):
-    """Numbers of bfloat16; float32's rotary frequencies."""
+    """Numbers of bfloat16, experts of gpt-oss in MXFP4; float32's rotary frequencies."""
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_((parameter + torch.randn_like(parameter) * 0.1).bfloat16())
+        for name, parameter in model.named_parameters():
+            if isinstance(model, GptOssForCausalLM) and name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+                kind = gguf.GGMLQuantizationType.MXFP4
+                blocks = gguf.quants.quantize(parameter.transpose(1, 2).float().contiguous().numpy(), kind)
+                parameter.copy_(torch.from_numpy(gguf.quants.dequantize(blocks, kind)).transpose(1, 2))
     return model
 
 
@@ -208,7 +235,7 @@ def main():
         record(name, model)
     for name, make, architecture in (("llama3", llama3, "llama"), ("mistral", mistral, "llama"), ("qwen2", qwen2, "qwen2"),
                                      ("qwen3", qwen3, "qwen3"), ("gemma3", gemma3, "gemma3"), ("mixtral", mixtral, "llama"),
-                                     ("qwen3moe", qwen3moe, "qwen3moe")):
+                                     ("qwen3moe", qwen3moe, "qwen3moe"), ("gptoss", gpt_oss, "gpt-oss")):
         torch.manual_seed(37)
         model = randomize(make().eval())
         write_gguf(FOLDER / f"{name}.gguf", model, architecture, split=8 if name == "llama3" else 0)

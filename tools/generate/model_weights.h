@@ -17,6 +17,7 @@ typedef struct model_maps {
 typedef struct model_layer {
     model_norm attention, feed, q, k, attention_after, feed_after;
     model_maps qkv, out, up, down; /* up: with its gate, or GELU */
+    float *sinks; /* [heads], or NULL */
     model_maps router;
     fovea_experts *experts; /* or NULL */
 } model_layer;

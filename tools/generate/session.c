@@ -45,6 +45,7 @@ static int make_plan(const session *s, int64_t q_len, bool local, cache_types ty
     desc.head_dim = desc.value_dim = c->head_dim;
     desc.has_scale = c->scale > 0.0;
     desc.scale = c->scale;
+    desc.has_sinks = c->names->sinks != NULL;
     desc.causal = FOVEA_CAUSAL_BOTTOM_RIGHT;
     desc.window_left = local ? c->window : -1;
     desc.page_keys = FOVEA_KV_PAGE_KEYS;

@@ -120,6 +120,7 @@ static fovea_status attend(const session *s, int64_t layer, fovea_tensor q, fove
     args.cache = s->cache;
     args.cache_layer = layer;
     args.cache_sequences = s->in_run;
+    args.sinks = s->m->layers[layer].sinks;
     return fovea_attention_execute(s->longest == 1 ? s->one[local] : s->chunk[local], &args, s->workspace,
                                    s->workspace_size);
 }

@@ -177,6 +177,9 @@ static const struct {
     {"qwen3moe",
      "blk.0.ffn_up_exps.weight has matrices of 8 experts, not of 6",
      {"blk.0.ffn_up_exps.weight", {{12, 18}, {20, 8}}}},
+    {"gptoss", "has no matrix or vector blk.1.attn_sinks.weight", {"blk.1.attn_sink", {{0, 'z'}}}},
+    {"gptoss", "blk.0.attn_sinks.weight is 0 x 4, not 0 x 8", {"head_count", {{4, 8}}}},
+    {"gptoss", "blk.0.ffn_down_exps.bias is 10 x 16, not 5 x 32", {"blk.0.ffn_down_exps.bias", {{4, 16}, {12, 10}}}},
 };
 
 static void test_broken(void) {
@@ -199,7 +202,7 @@ static void test_broken(void) {
 
 /* Models of which no rank could have a part. */
 static void test_ranks(void) {
-    static const char *const names[] = {"mixtral", "qwen3moe"};
+    static const char *const names[] = {"mixtral", "qwen3moe", "gptoss"};
     static const model_ranks ranks = {.ranks = 2};
     fovea_context *ctx = test_context_untuned();
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

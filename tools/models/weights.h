@@ -17,8 +17,8 @@ const model_source *weights_source(const weights *w); /* the other's safetensors
 const char *weights_path(const weights *w);           /* for complaints */
 const char *weights_folder(const weights *w);
 
-/* Rows and columns (a vector has 0 rows): the last index is that of the columns, which lie together. A stack of matrices
- * has the rows of all. */
+/* Rows and columns (a vector has 0 rows): the last index is that of the columns, which lie together. A stack of
+ * matrices has the rows of all. */
 bool weights_shape(const weights *w, const char *name, int64_t *rows, int64_t *columns);
 int64_t weights_stack(const weights *w, const char *name); /* matrices of such a stack; 1 of any other array */
 
