@@ -71,6 +71,7 @@ typedef struct tk_rule {
     bool gpt2;        /* how runs are cut; otherwise Llama 3's way */
     bool cut_digits;  /* before all else */
     int digits_most;  /* of a word */
+    bool cased;       /* of Llama 3's way: a capital begins a word, a contraction ends it */
     bool whole_words; /* a word that is a token is not merged */
     bool bos;
 } tk_rule;

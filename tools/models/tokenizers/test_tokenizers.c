@@ -40,6 +40,12 @@ static const struct {
     {"llama-bpe", "a  \n \n  b", "a|  \n \n| | b"},
     {"llama-bpe", "\ta\r\nb", "\ta|\r\n|b"},
     {"llama-bpe", "x   ", "x|   "},
+    {"gpt-4o", "HelloWORLDIs it", "Hello|WORLDIs| it"},
+    {"gpt-4o", "DON'T i'Ll'Sup '", "DON'T| i'Ll|'Sup| '"},
+    {"gpt-4o", "camelCase XMLHttp", "camel|Case| XMLHttp"},
+    {"gpt-4o", "\u00c9A \u00e9B\u00e9 AB\u00e9CD", "\u00c9|A| \u00e9B\u00e9| AB\u00e9|CD"},
+    {"gpt-4o", "a//\n/b 12345", "a|//\n/|b| |123|45"},
+    {"gpt-4o", " !!\n\n x'", " !!\n\n| x|'"},
     {"qwen2", "12345 x", "1|2|3|4|5| x"},
     {"qwen2", "a'\u017f", "a|'\u017f"},
 };

@@ -6,6 +6,10 @@
  *   llama-bpe   (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|
  *               \s*[\r\n]+|\s+(?!\S)|\s+
  *   qwen2       the same, with \p{N} in the place of \p{N}{1,3}
+ *   gpt-4o      as llama.cpp has it: only letters of ASCII have a case. U is [A-Z] or any letter without case, L is
+ *               [a-z] or such a letter, C is a contraction:
+ *               [^\r\n\p{L}\p{N}]?U*L+C?|[^\r\n\p{L}\p{N}]?U+L*C?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|
+ *               \s*[\r\n]+|\s+(?!\S)|\s+
  */
 #include "private.h"
 
@@ -14,6 +18,7 @@
 static const tk_rule rules[] = {
     {{"llama-bpe", "llama3", "llama-v3"}, .digits_most = 3, .whole_words = true, .bos = true},
     {{"qwen2", "deepseek-r1-qwen"}, .digits_most = 1},
+    {{"gpt-4o", "llama4"}, .digits_most = 3, .cased = true},
     {{"gpt-2"}, .gpt2 = true},
     {{"smollm"}, .gpt2 = true, .cut_digits = true},
 };
@@ -80,12 +85,30 @@ static int64_t gpt2_end(const tk_words *w, int64_t at) {
     return class == TK_WHITE || class == TK_END ? white_end(w, at) : run_end(w, class, begin, &last);
 }
 
+static bool is_between(const tk_words *w, int64_t at, char first, char last) {
+    return w->text[at] >= first && w->text[at] <= last;
+}
+
 static bool is_line_end(const tk_words *w, int64_t at) {
     return at < w->limit && (w->text[at] == '\r' || w->text[at] == '\n');
 }
 
+/* Letters of one word by the rule gpt-4o: U*L+, or capitals alone; then a contraction. */
+static int64_t cased_end(const tk_words *w, int64_t at) {
+    int64_t behind = TK_NONE; /* the last letter that has no case */
+    int length;
+    for (; class_at(w, at, &length) == TK_LETTER && !is_between(w, at, 'a', 'z'); at += length)
+        behind = is_between(w, at, 'A', 'Z') ? behind : at + length;
+    if (class_at(w, at, &length) == TK_LETTER)
+        for (; class_at(w, at, &length) == TK_LETTER && !is_between(w, at, 'A', 'Z'); at += length)
+            ;
+    else if (behind != TK_NONE)
+        at = behind;
+    return at < w->limit ? at + contraction(w, at, true) : at;
+}
+
 static int64_t llama3_end(const tk_words *w, int64_t at) {
-    int length = contraction(w, at, true), next;
+    int length = w->rule->cased ? 0 : contraction(w, at, true), next;
     int64_t last, end;
     if (length > 0)
         return at + length;
@@ -96,11 +119,12 @@ static int64_t llama3_end(const tk_words *w, int64_t at) {
         return at;
     }
     if (class == TK_LETTER || (!is_line_end(w, at) && class_at(w, at + length, &next) == TK_LETTER))
-        return run_end(w, TK_LETTER, at + length, &last);
+        return w->rule->cased ? cased_end(w, class == TK_LETTER ? at : at + length)
+                              : run_end(w, TK_LETTER, at + length, &last);
     const int64_t begin = at + (w->text[at] == ' ');
     if (class_at(w, begin, &length) == TK_OTHER) {
         end = run_end(w, TK_OTHER, begin, &last);
-        while (is_line_end(w, end))
+        while (is_line_end(w, end) || (w->rule->cased && end < w->limit && w->text[end] == '/'))
             end++;
         return end;
     }
