@@ -19,6 +19,7 @@ LinearArithmetic = Literal["default", "exact", "bf16", "bf16_tile", "fastest", "
 Quant = Literal["int8", "int4", "q8_0", "q4_0", "q4_1", "q4_k"]
 Quantized = Literal[
     "int8",
+    "fp8",
     "gptq",
     "awq",
     "compressed-tensors",
@@ -867,15 +868,17 @@ class Linear:
 
             kind                  weight                    scales         zeros
             'int8'                int8 [out, in]            [out, groups]
+            'fp8'                 float8_e4m3fn [out, in]   [out, groups], or of blocks of 128 x 128: [out / 128, in / 128]
             'gptq'                int32 [in / p, out]       [groups, out]  int32 [groups, out / p]
             'awq'                 int32 [in, out / 8]       [groups, out]  int32 [groups, out / 8]
             'compressed-tensors'  int32 [out, in / p]       [out, groups]  int32 [out / p, groups]
             'gguf:Q4_K' and so on uint8 [out, bytes]        in the blocks; also Q8_0, Q5_K, ...
 
-        scales: float32, float16 or bfloat16. zeros None: 8, or 128 with bits=8. zero_offset: added to each zero: 1 of
-        GPTQ's first format, which stores zeros less 1. g_idx: [in], the group of each channel ('gptq',
-        'compressed-tensors'). bits: 4 or 8 ('awq': 4). group_size: checked if given. dtype: of x and the result. The rest
-        is as for Linear(); for several matrices weight, scales, zeros, g_idx, bias and heads are lists. ValueError: shapes,
+        'fp8' takes the bytes as uint8, too, and computes as float32 does. scales: float32, float16 or bfloat16. zeros None: 8, or
+        128 with bits=8. zero_offset: added to each zero: 1 of GPTQ's first format, which stores zeros less 1. g_idx: [in], the
+        group of each channel ('gptq', 'compressed-tensors'). bits: 4 or 8 ('awq': 4). group_size: checked if given. dtype: of x and
+        the result. The rest is as for Linear(); for several matrices weight, scales, zeros, g_idx, bias and heads are lists.
+        ValueError: shapes,
         groups, scales or zeros that do not fit or are not finite. TypeError: another type.
         """
     def apply(

@@ -8,6 +8,7 @@
 enum { DL_MAJOR = 1, DL_MINOR = 3 };
 enum { DL_CPU = 1, DL_CUDA_HOST = 3, DL_ROCM_HOST = 11 }; /* devices whose memory a CPU reads */
 enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_OPAQUE = 3, DL_BFLOAT = 4, DL_COMPLEX = 5, DL_BOOL = 6 };
+enum { DL_E4M3FN = 10 }; /* of the floats of 8 bits */
 enum { DL_FLAG_READ_ONLY = 1, DL_FLAG_IS_COPIED = 2 };
 
 typedef struct DLPackVersion {

@@ -16,8 +16,9 @@ typedef struct kind {
     bool words, eight; /* eight: 8 bits are possible, too */
 } kind;
 
-enum { OF_INTEGERS = 4, KINDS = 32 };
+enum { OF_INTEGERS = 5, KINDS = 32, SQUARE = 128 };
 static kind kinds[KINDS + 1] = {{"int8", FOVEA_DTYPE_I8, FOVEA_PACKING_PLAIN, false, false},
+                                {"fp8", FOVEA_DTYPE_F8_E4M3, FOVEA_PACKING_PLAIN, false, false},
                                 {"gptq", FOVEA_DTYPE_U4, FOVEA_PACKING_GPTQ, true, true},
                                 {"awq", FOVEA_DTYPE_U4, FOVEA_PACKING_AWQ, true, false},
                                 {"compressed-tensors", FOVEA_DTYPE_U4, FOVEA_PACKING_PLAIN, true, true}};
@@ -106,12 +107,19 @@ static int expect_integers(const py_array *array, const char *name, int bits, bo
                          py_array_dtype_name(array));
 }
 
+/* torch.float8_e4m3fn, or its bytes. */
+static int expect_fp8(const py_array *array) {
+    const bool is = array->type.bits == 8 && (array->type.code == DL_E4M3FN || array->type.code == DL_UINT);
+    return is ? 0
+              : py_raise(PyExc_TypeError, "weight must be float8_e4m3fn or uint8, not %s", py_array_dtype_name(array));
+}
+
 static int open_integers(reading *r, int64_t i, PyObject *object) {
     const py_array *array = open_table(r, i, object, "weight", -1, -1);
     if (!array)
         return -1;
-    const bool blocks = !py_dtype_scaled(r->type);
-    if (expect_integers(array, "weight", r->kind->words ? 32 : 8, !blocks) < 0)
+    const bool blocks = !py_dtype_scaled(r->type), floats = r->type == FOVEA_DTYPE_F8_E4M3;
+    if ((floats ? expect_fp8(array) : expect_integers(array, "weight", r->kind->words ? 32 : 8, !blocks)) < 0)
         return -1;
     int64_t rows = array->shape[0], columns = array->shape[1];
     fovea_matrix *to = &r->common.parts[i].weight;
@@ -146,11 +154,19 @@ static int open_scales(reading *r, int64_t i, PyObject *scales) {
                         r->kind->word);
     fovea_quantization_init(q);
     weight->quantization = q;
+    const bool floats = r->type == FOVEA_DTYPE_F8_E4M3;
     const py_array *array =
-        open_table(r, i, scales, "scales", groups_first ? -1 : weight->out, groups_first ? weight->out : -1);
+        open_table(r, i, scales, "scales", groups_first || floats ? -1 : weight->out, groups_first ? weight->out : -1);
     if (!array || py_array_float(array, "scales", &q->scale_dtype) < 0)
         return -1;
     const int64_t groups = array->shape[groups_first ? 0 : 1];
+    const bool squares = floats && array->shape[0] != weight->out;
+    if (squares && (array->shape[0] != (weight->out + SQUARE - 1) / SQUARE || groups * SQUARE != weight->in))
+        return py_raise(PyExc_ValueError,
+                        "scales is (%lld, %lld), neither of each of %lld rows nor of blocks of %d x %d that fill "
+                        "%lld input channels",
+                        (long long)array->shape[0], (long long)groups, (long long)weight->out, SQUARE, SQUARE,
+                        (long long)weight->in);
     if (groups < 1 || weight->in % groups != 0)
         return py_raise(PyExc_ValueError, "%lld input channels cannot be %lld groups", (long long)weight->in,
                         (long long)groups);
@@ -159,7 +175,8 @@ static int open_scales(reading *r, int64_t i, PyObject *scales) {
                         (long long)groups, (long long)weight->in, (long long)(weight->in / groups), r->group_size);
     q->packing = r->kind->packing;
     q->zero_offset = r->zero_offset;
-    if (r->type == FOVEA_DTYPE_I8 && groups == 1) { /* one for each output channel: float32, and in is any number */
+    if ((r->type == FOVEA_DTYPE_I8 || floats) && groups == 1 &&
+        !squares) { /* one for each output channel: float32, and in is any number */
         float *wide = weights->memory = malloc((size_t)weight->out * sizeof *wide + 1);
         if (!wide) {
             PyErr_NoMemory();
@@ -171,6 +188,7 @@ static int open_scales(reading *r, int64_t i, PyObject *scales) {
         return 0;
     }
     q->group_size = weight->in / groups;
+    q->out_group_size = squares ? SQUARE : 0;
     q->group_scales = array->data;
     return 0;
 }

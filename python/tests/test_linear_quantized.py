@@ -5,7 +5,7 @@ import pickle
 
 import numpy
 import pytest
-from quantized_weights import BLOCKS, GROUPED, gptq, int8
+from quantized_weights import BLOCKS, GROUPED, fp8, gptq, int8
 from reference import same
 
 import fovea
@@ -151,7 +151,7 @@ def test_refused():
         fovea.Linear(numpy.full((4, 32), numpy.nan, numpy.float32), quantization="int4")
     with pytest.raises(TypeError, match="quantization is for weights of floats, not int8"):
         fovea.Linear(numpy.ones((4, 32), numpy.int8), scales=numpy.ones(4, numpy.float32), quantization="int8")
-    with pytest.raises(ValueError, match="kind must be 'int8', 'gptq'"):
+    with pytest.raises(ValueError, match="kind must be 'int8', 'fp8', 'gptq'"):
         fovea.Linear.quantized(g.weight, "gguf:Q2_K")
     with pytest.raises(TypeError, match="weight must be int32, not float32"):
         fovea.Linear.quantized(weight, "gptq", scales=g.options["scales"])
@@ -239,3 +239,37 @@ def test_strides_and_signs():
     assert numpy.abs(numbers - g.numbers * ratio).max() <= 2e-7 * numpy.abs(g.numbers).max()
     with pytest.raises(TypeError, match="scales has no numbers .*meta"):
         fovea.Linear.quantized(g.weight, "gptq", **{**g.options, "scales": short.to("meta")})
+
+
+@pytest.mark.parametrize(
+    "inner, out, rows, columns",
+    [(256, 300, 128, 128), (128, 1, 1, 128), (50, 48, 1, 50), (256, 48, 1, 64), (2048, 129, 128, 128)],
+)
+def test_fp8(inner, out, rows, columns):
+    rng = numpy.random.default_rng(inner + out)
+    g = fp8(rng, inner, out, rows, columns)
+    bias, x = rng.standard_normal(out, dtype=numpy.float32), rng.standard_normal((19, inner), dtype=numpy.float32)
+    linear, numbers = linear_of(g, bias=bias), numpy.empty((out, inner), numpy.float32)
+    linear.unpack(numbers)
+    assert numpy.abs(numbers - g.numbers).max() <= 1e-7 * numpy.abs(g.numbers).max()
+    y = linear(x)
+    same(y, fovea.Linear(numbers, bias)(x))
+    same(linear(x[4:5]), y[4:5])
+    assert (linear.quantization, linear.weight_dtype) == ("fp8", "f8_e4m3")
+    bytes_of = numpy.empty((out, inner), numpy.uint8)
+    linear.unpack(bytes_of)
+    same(bytes_of, g.weight)
+    for again in (copy.deepcopy(linear), pickle.loads(pickle.dumps(linear))):
+        same(again(x), y)
+
+
+def test_fp8_refused():
+    g = fp8(numpy.random.default_rng(0), 256, 300, 128, 128)
+    with pytest.raises(ValueError, match=r"scales is \(3, 4\), neither of each of 300 rows nor of blocks of 128 x 128"):
+        fovea.Linear.quantized(g.weight, "fp8", scales=numpy.ones((3, 4), numpy.float32))
+    with pytest.raises(TypeError, match="weight must be float8_e4m3fn or uint8, not int8"):
+        fovea.Linear.quantized(g.weight.view(numpy.int8), "fp8", **g.options)
+    with pytest.raises(TypeError, match="scales are needed of fp8"):
+        fovea.Linear.quantized(g.weight, "fp8")
+    with pytest.raises(ValueError, match="FOVEA_ARITHMETIC_Q16, which multiplies integers"):
+        linear_of(g, arithmetic="q16")

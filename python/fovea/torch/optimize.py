@@ -368,6 +368,6 @@ def optimize(model: nn.Module, example=None, weights=None) -> nn.Module:
             if any(map(is_quantized, quants.values())):
                 defined = oracle(defined, optimized, quants)
             call_modules(defined, approximates)
-        check(defined, optimized, example)
+            check(defined, optimized, example)
     _logger.info("%s", report)
     return optimized

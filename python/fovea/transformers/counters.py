@@ -7,14 +7,14 @@ import weakref
 
 
 class FallbackWarning(UserWarning):
-    """Attention, or experts, ran on transformers' own code instead of Fovea."""
+    """Attention, experts or a recurrent layer ran on transformers' own code instead of Fovea."""
 
 
 @dataclasses.dataclass
 class Counters:
     """Calls since the program's start, or since reset(). Exact with one calling thread, a near count with several.
 
-    fused         attention calls that Fovea computed
+    fused         calls of attention, and of functions of recurrent layers, that Fovea computed
     fallbacks     those that it did not, by reason: "gradients", "dropout", "element type", ...
     described     masks that were described by numbers
     mask_tensors  masks that were made as a matrix
@@ -33,17 +33,17 @@ class Counters:
 
 counters = Counters()
 _told: set = set()
-_calls: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # a module whose attention was called: its Counters
+_calls: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # a module that called: its Counters
 
 
 def calls_of(module):
-    """The Counters of one module's attention."""
+    """The Counters of one module."""
     found = _calls.get(module)
     return _calls.setdefault(module, Counters()) if found is None else found
 
 
 def fuse(module):
-    """Counts a call of a module's attention that Fovea computes."""
+    """Counts a call of a module that Fovea computes."""
     counters.fused += 1
     calls_of(module).fused += 1
 
@@ -57,6 +57,6 @@ def leave(module, reason):
 def fall_back(module, reason, sentence, what="attention falls"):
     """Counts a fallback, and warns of the first one for this reason."""
     leave(module, reason)
-    if reason not in _told:
-        _told.add(reason)
+    if (what, reason) not in _told:
+        _told.add((what, reason))
         warnings.warn(f"{what} back from Fovea to transformers: {sentence}", FallbackWarning, stacklevel=2)

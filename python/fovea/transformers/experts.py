@@ -3,9 +3,9 @@
     model = AutoModelForCausalLM.from_pretrained(name, experts_implementation="fovea")
     model.set_experts_implementation("fovea")                   of a model that is there
 
-Weights are packed at a module's first call, a copy each, and again after they changed. Which activation a family
-has is found by trying: its own gate is called on some numbers, and compared with what Fovea computes. Experts of another kind run on
-transformers' own code, with a FallbackWarning. Gradients are refused.
+Weights are packed at a module's first call (fovea.torch.optimize() packs those of its copy at once), a copy each, and again after
+they changed. Which activation a family has is found by trying: its own gate is called on some numbers, and compared with what Fovea
+computes. Experts of another kind run on transformers' own code, with a FallbackWarning. Gradients are refused.
 """
 
 import weakref
@@ -17,6 +17,7 @@ import fovea
 from fovea.transformers.counters import fall_back
 
 NAME = "fovea"
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _WORDS = ("silu", "gelu", "gelu_tanh", "relu")
 _FUNCTIONS = (
     torch.nn.functional.silu,
@@ -59,35 +60,50 @@ def _weights(module):
     return found + [getattr(module, f"{name}_bias").detach() if module.has_bias else None for name in names]
 
 
-def _pack(module, dtype):
-    """fovea.Experts of a module, or None if it has others."""
+def pack(module, dtype):
+    """fovea.Experts of a module, for inputs of dtype; or (reason, sentence) why there are none."""
+    name = type(module).__name__
+    if any(p.device.type != "cpu" or p.dtype not in _DTYPES for p in module.parameters()) or dtype not in _DTYPES:
+        return "element type", f"{name} has another element type than fovea.Experts"
+    if any(p.is_inference() for p in module.parameters()):
+        return "inference tensors", f"{name} was made under torch.inference_mode(), where nobody sees writes: make it outside"
     up, down, up_bias, down_bias = weights = _weights(module)
     key = (dtype, *((w.data_ptr(), w._version, w.dtype) for w in weights if w is not None))
     kept = _packed.get(module)
     if kept is not None and kept[0] == key:
         return kept[1]
     options = None if getattr(module, "has_post_expert_norm", False) else _activation(module)
-    made = None
+    made = "activation", f"{name} has another activation than fovea.Experts"
     if options is not None:
         if module.has_gate:
             options["gate_up"] = "concatenated" if module.is_concatenated else "interleaved"
         made = fovea.Experts(up, down, up_bias=up_bias, down_bias=down_bias, dtype=str(dtype).removeprefix("torch."),
-                             layout="in_out" if module.is_transposed else "out_in", **options)
+                             layout="in_out" if module.is_transposed else "out_in", **options)  # fmt: skip
     _packed[module] = (key, made)
     return made
 
 
 def forward(self, hidden_states, top_k_index, top_k_weights):
     """The experts of a module, for transformers' interface."""
-    others = hidden_states.device.type != "cpu" or hidden_states.dtype not in (torch.float32, torch.bfloat16, torch.float16)
-    packed = None if others else _pack(self, hidden_states.dtype)
-    if packed is None:
-        reason = "element type" if others else "activation"
-        fall_back(self, reason, f"{type(self).__name__} has another {reason} than fovea.Experts", "experts fall")
+    packed = pack(self, hidden_states.dtype)
+    if isinstance(packed, tuple):
+        fall_back(self, *packed, "experts fall")
         return type(self).forward.__wrapped__(self, hidden_states, top_k_index, top_k_weights)
     if torch.is_grad_enabled() and any(x.requires_grad for x in (hidden_states, top_k_weights, *self.parameters())):
         raise RuntimeError('experts_implementation="fovea" computes no gradients: call the model under torch.no_grad()')
     return packed(hidden_states, top_k_index, top_k_weights.detach())
+
+
+def serve(model, report):
+    """Has the experts of a copy by optimize() run here, if all can be packed, and tells the report."""
+    modules = {n: m for n, m in model.named_modules() if hasattr(m, "has_post_expert_norm")}  # what transformers' decorator sets
+    packed = {name: pack(module, next(module.parameters()).dtype) for name, module in modules.items()}
+    left = [f"{name}: {reason[1]}" for name, reason in packed.items() if isinstance(reason, tuple)]
+    report.left += left
+    if not left and packed:
+        model.set_experts_implementation(NAME)
+        report.packed += [f"{name} ({p.experts} experts, {p.in_features} -> {p.out_features})" for name, p in packed.items()]
+        report.packed_bytes += sum(p.nbytes for p in packed.values())
 
 
 def register():

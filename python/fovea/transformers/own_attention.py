@@ -8,8 +8,6 @@ Only forwards whose source is listed are served. Calls that Fovea cannot compute
 
 import contextvars
 import functools
-import hashlib
-import inspect
 import math
 import sys
 
@@ -24,6 +22,7 @@ from fovea.torch import sdpa
 from fovea.torch.types import wide
 from fovea.transformers.attention import _wants_weights, _why_not
 from fovea.transformers.counters import fall_back, fuse, leave
+from fovea.transformers.source import is_known
 from fovea.transformers.visible import Visible
 
 # Calls of fewer tokens go back to the class, which is faster. In CPU time, own by served: BLOOM, one token 0.86;
@@ -181,15 +180,6 @@ def _key(cls):
     return cls.__module__.removeprefix("transformers.models."), cls.__name__
 
 
-@functools.cache
-def _known(own, sources):
-    """Whether the source of a forward() is one of `sources`."""
-    try:
-        return hashlib.sha256(inspect.getsource(inspect.unwrap(own)).encode()).hexdigest()[:12] in sources
-    except (OSError, TypeError):
-        return False
-
-
 def _hooked(module):
     """Whether a module has hooks that get its output, besides those by which transformers collects attentions."""
     hooks = module._forward_hooks.values()
@@ -219,7 +209,7 @@ def forward(module, inner, *args, **kwargs):
     cls = type(module)
     served, heads, *sources = _SERVED[_key(cls)]
     traced = torch.compiler.is_compiling() or torch.jit.is_tracing()
-    if traced or not _known(cls.forward, tuple(sources)) or not (args or "hidden_states" in kwargs):
+    if traced or not is_known(cls.forward, tuple(sources)) or not (args or "hidden_states" in kwargs):
         return cls.forward(module, *args, **kwargs)
     x, *others = args or (kwargs["hidden_states"],)
     if isinstance(x, torch.Tensor) and x.shape[:-1].numel() < _FEW:
@@ -246,7 +236,7 @@ def serve(name, module):
     reason = None
     if "forward" in module.__dict__:
         reason = "it has a forward of its own"
-    elif not _known(cls.forward, tuple(sources)):
+    elif not is_known(cls.forward, tuple(sources)):
         reason = "the source of its forward is not one that Fovea knows"
     if reason is not None:
         return f"{name}: as {cls.__name__} computes it: {reason}"

@@ -1,4 +1,4 @@
-"""report(model): which attention of a model of transformers runs on Fovea.
+"""report(model): which attention and which recurrent layers of a model of transformers run on Fovea.
 
 What a model says of itself, attn_implementation="fovea", tells nothing of attention modules that never ask for it. Those that do read
 transformers' ALL_ATTENTION_FUNCTIONS, which the compiled code of their class shows. What came of it is counted as they are called.
@@ -10,7 +10,9 @@ from collections import Counter
 
 from torch import nn
 
+from fovea.transformers import recurrences
 from fovea.transformers.counters import _calls
+from fovea.transformers.source import names_read
 
 _INTERFACE, _TORCH, _OWN, _SERVED = "ALL_ATTENTION_FUNCTIONS", "scaled_dot_product_attention", "", "served"
 _KINDS = {
@@ -22,25 +24,11 @@ _KINDS = {
 _NAMED = re.compile(r"\w*Attention(?!\w*(Output|Pool|Embed|Norm|Dropout|Adapter))\w*")
 
 
-def _names(code):
-    """Names that compiled code reads, with those of the functions inside it."""
-    for constant in code.co_consts:
-        if hasattr(constant, "co_names"):
-            yield from _names(constant)
-    yield from code.co_names
-
-
 def _kind(kind):
     """_INTERFACE or _TORCH for a class whose methods read it, else _OWN; torch's own class, and what optimize() makes of it."""
     if issubclass(kind, nn.MultiheadAttention):
         return _SERVED if kind.__module__.startswith("fovea.") else _TORCH
-    read = set()
-    for base in kind.__mro__[: kind.__mro__.index(nn.Module)]:
-        for function in vars(base).values():
-            while hasattr(function, "__wrapped__"):
-                function = function.__wrapped__
-            if hasattr(function, "__code__"):
-                read.update(_names(function.__code__))
+    read = names_read(kind)
     return _INTERFACE if _INTERFACE in read else _TORCH if _TORCH in read else _OWN
 
 
@@ -63,16 +51,18 @@ def attentions(model):
 
 @dataclasses.dataclass
 class Report:
-    """Where the attention of a model runs. str() of it is some lines to read.
+    """Where the attention and the recurrent layers of a model run. str() of it is some lines to read.
 
     implementation  the model's
     modules         {"call the attention implementation", ...: {class: how many of them}}
+    recurrences     a line for each class of recurrent layers, and reason
     called, fused   modules that called Fovea's implementation so far, and their calls that it computed
     fallbacks       {reason: their calls that it did not}
     """
 
     implementation: str
     modules: dict
+    recurrences: list = dataclasses.field(default_factory=list)
     called: int = 0
     fused: int = 0
     fallbacks: Counter = dataclasses.field(default_factory=Counter)
@@ -91,6 +81,7 @@ class Report:
             if kind != _KINDS[_INTERFACE]:
                 named = ", ".join(f"{count} {name}" for name, count in classes.items())
                 lines.append(f"{named} {kind}")
+        lines += self.recurrences
         if self.called:
             fell = "".join(f", {count} fell back ({reason})" for reason, count in self.fallbacks.items())
             lines.append(f"so far {self.called} modules called Fovea: {self.fused} calls ran on it{fell}")
@@ -100,7 +91,8 @@ class Report:
 def report(model):
     """The Report of a model, or of a part of one: from its code before it was called, and from its calls since."""
     modules = {}
-    made = Report(getattr(getattr(model, "config", None), "_attn_implementation", None) or "of its parts", modules)
+    implementation = getattr(getattr(model, "config", None), "_attn_implementation", None)
+    made = Report(implementation or "of its parts", modules, recurrences.lines(model))
     for _, module, kind in attentions(model):
         modules.setdefault(_KINDS[kind], Counter())[type(module).__name__] += 1
     for module in model.modules():

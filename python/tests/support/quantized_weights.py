@@ -87,6 +87,18 @@ def int8(rng, inner, out, group, scale_dtype=numpy.float32):
     return Given(w, "int8", {"scales": s}, s.astype(numpy.float64).repeat(group, 1) * w, 8)
 
 
+def fp8(rng, inner, out, rows=1, columns=None, scale_dtype=numpy.float32):
+    """E4M3FN, a scale for each rows x columns, by default for each row."""
+    columns = columns or inner
+    w = rng.integers(0, 256, (out, inner), dtype=numpy.uint8)
+    w[w & 127 == 127] = 0  # NaN
+    exponent, fraction = (w >> 3 & 15).astype(int), w & 7
+    numbers = numpy.where(exponent == 0, fraction / 512.0, numpy.ldexp(1 + fraction / 8.0, exponent - 7)) * numpy.where(w > 127, -1, 1)
+    s = (rng.random((-(-out // rows), inner // columns)) / 256 + 1e-4).astype(scale_dtype)
+    each = s.astype(numpy.float64).repeat(rows, 0)[:out].repeat(columns, 1)
+    return Given(w, "fp8", {"scales": s}, each * numbers, 8)
+
+
 def _f16(rng, *shape):
     return (rng.random(shape) / 32 + 1e-3).astype(numpy.float16)
 

@@ -8,8 +8,10 @@ from transformers import AutoModelForCausalLM
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 import fovea
+import fovea.torch
 import fovea.transformers
 from fovea.transformers import experts
+from fovea.transformers.counters import _told
 
 SMALL = dict(
     vocab_size=64, hidden_size=32, intermediate_size=48, moe_intermediate_size=24, num_hidden_layers=2, num_attention_heads=4,
@@ -21,6 +23,12 @@ OWN = {
                         qk_nope_head_dim=8, v_head_dim=8, num_key_value_heads=4),
     "gpt_oss": dict(sliding_window=16),
 }
+
+
+@pytest.fixture(autouse=True)
+def nothing_told():
+    """Each test gets its warnings."""
+    _told.clear()
 
 
 def model_of(name, **more):
@@ -85,3 +93,49 @@ def test_an_activation_of_its_own_falls_back():
         model.set_experts_implementation("fovea")
         with pytest.warns(fovea.transformers.FallbackWarning, match="another activation"):
             assert torch.equal(model(ids).logits, want)
+
+
+@pytest.mark.parametrize("name", ["mixtral", "qwen3_moe", "gpt_oss"])
+def test_optimize_packs_experts(name):
+    model, ids = model_of(name), torch.randint(3, 60, (4, 9), generator=torch.Generator().manual_seed(2))
+    fast = fovea.torch.optimize(model, example=ids)
+    packed = [module for module in fast.modules() if module in experts._packed]
+    assert len(packed) == 2 and sum("(8 experts, 32 -> 32)" in line for line in fast.fovea_report.packed) == 2
+    outputs = []
+    for module in packed:
+        module.register_forward_hook(lambda module, inputs, output: outputs.append(output))
+    with torch.inference_mode(), warnings.catch_warnings():
+        warnings.simplefilter("error", fovea.transformers.FallbackWarning)
+        want, got = model(ids).logits, fast(ids).logits
+        assert torch.allclose(got, want, rtol=1e-5, atol=1e-5 * want.abs().max().item())
+        batch = [output.view(4, 9, 32) for output in outputs]
+        for row in range(4):
+            outputs.clear()
+            fast(ids[row : row + 1])
+            assert all(torch.equal(one.view(9, 32), rows[row]) for one, rows in zip(outputs, batch))
+    assert model.config._experts_implementation == "eager"
+
+
+def test_optimize_leaves_experts_of_another_kind():
+    model = model_of("mixtral", hidden_act="quick_gelu")
+    fast = fovea.torch.optimize(model)
+    assert any("mlp.experts: MixtralExperts has another activation" in line for line in fast.fovea_report.left)
+
+
+def test_inference_mode():
+    """Weights are seen to change under inference_mode(), too; those that were made there have no versions."""
+    model, ids = model_of("mixtral"), torch.tensor([[5, 7, 9]])
+    want = model(ids).logits
+    model.set_experts_implementation("fovea")
+    with torch.inference_mode():
+        assert torch.allclose(model(ids).logits, want, rtol=1e-5, atol=1e-5 * want.abs().max().item())
+        for module in model.modules():
+            if hasattr(module, "has_gate"):
+                module.down_proj.mul_(1.5)
+        changed = model(ids).logits
+        assert not torch.equal(changed, want)
+        inner = model_of("mixtral")
+        eager = inner(ids).logits
+        inner.set_experts_implementation("fovea")
+        with pytest.warns(fovea.transformers.FallbackWarning, match="MixtralExperts was made under torch.inference_mode"):
+            assert torch.equal(inner(ids).logits, eager)
