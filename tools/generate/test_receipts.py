@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""test_receipts.py PROGRAM TEST-GENERATE-SETTINGS [COUNT]: receipts of fovea-generate on the tiny model of make_gguf.h. Each verifies with
-any tier and number of threads; COUNT that somebody tampered with (default 40) do not. Run by ctest, which sets SCRATCH, an own folder."""
+"""test_receipts.py PROGRAM TEST-GENERATE-SETTINGS [COUNT]: receipts of fovea-generate on the tiny model of make_gguf.h.
+Each verifies with any tier and number of threads, as do those that are kept in tests/data/receipts; COUNT that somebody
+tampered with (default 40) do not. Where the Python package fovea is, the second verifier (verify.py) says the same of
+each. Run by ctest, which sets SCRATCH, an own folder. `--keep` in place of COUNT writes the kept ones anew."""
 
 import hashlib
 import json
@@ -12,11 +14,18 @@ import shutil
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "receipts"))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "receipts")]
 from tampering import changed_bit, changed_bytes, changed_leaf, leaves, other, seal  # noqa: E402
 
-PROGRAM, SETTINGS = sys.argv[1:3]
-COUNT = int(sys.argv[3]) if len(sys.argv) > 3 else 40
+try:
+    import verify as second
+except ImportError:
+    second = None
+
+PROGRAM, SETTINGS, KEEP = *sys.argv[1:3], sys.argv[3:] == ["--keep"]
+COUNT = int(sys.argv[3]) if len(sys.argv) > 3 and not KEEP else 40
+KEPT = HERE.parents[1] / "tests/data/receipts"
 SCRATCH = os.environ["SCRATCH"]
 WAYS = [{"FOVEA_ISA": tier} for tier in ("scalar", "avx2", "avx512", "neon")] + [{}]
 
@@ -34,7 +43,21 @@ def record(path, *options):
 
 
 def verify(path, *more, model="tiny.gguf", ways=None, threads="1"):
-    return run("--verify", path, "--model", model, "--threads", threads, *more, ways=ways)
+    found = run("--verify", path, "--model", model, "--threads", threads, *more, ways=ways)
+    if second is not None and ways is None and not more:
+        agree(found, *second.verify(path, model), same_model=model == "tiny.gguf")
+    return found
+
+
+def agree(found, status, said, same_model):
+    """The second verifier reads other damaged models, but never says the opposite."""
+    counted[0] += 1
+    assert status == found[0] or (not same_model and 2 in (status, found[0])), (found, status, said)
+    row = re.search(r"answer \d+, row \d+", found[2])
+    assert not row or status != 1 or row[0] in said, (found, said)
+
+
+counted = [0]
 
 
 def tiers():
@@ -59,6 +82,11 @@ def test_settings():
         ["--type", "f32", "--parallel", "3", "--temperature", "2", "--seed", "4"],
     )):  # fmt: skip
         record("receipt", "--tokens", "40", *options, "ab")
+        kept = KEPT / f"generate_{made}.receipt"
+        if KEEP:
+            shutil.copy("receipt", kept)
+        status, said, wrong = verify(str(kept))
+        assert status == 0 and said.startswith("verified "), (kept, wrong)
         for i, ways in enumerate(everywhere):
             threads = str((made + i) % 3 + 1)
             status, said, wrong = verify("receipt", ways=ways, threads=threads)
@@ -185,10 +213,14 @@ def main():
         pass
     status, _, wrong = run("--write", "tiny.gguf", tool=SETTINGS)
     assert status == 0, wrong
+    if KEEP:
+        shutil.copy("tiny.gguf", KEPT)
+        return test_settings()
+    assert (KEPT / "tiny.gguf").read_bytes() == open("tiny.gguf", "rb").read(), "the model of the kept receipts is another"
     test_answers()
     test_settings()
     test_tampered()
-    print(f"receipts: {COUNT} tampered, {len(untouched)} of them in bytes that mean nothing")
+    print(f"receipts: {COUNT} tampered, {len(untouched)} of them in bytes that mean nothing; {counted[0]} by both verifiers")
 
 
 main()

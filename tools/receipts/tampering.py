@@ -1,4 +1,4 @@
-"""What tests of receipts share: receipts that somebody tampered with, and the seal that only an honest writer's has."""
+"""Shared by tests of receipts: receipts that somebody tampered with, and the seal that only an honest writer's has."""
 
 import hashlib
 import json

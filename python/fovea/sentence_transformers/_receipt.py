@@ -61,7 +61,7 @@ def _digests(folder):
 
 
 def _settings(model):
-    """What model computes without normalize_embeddings; or the sentence why no receipt can be of it."""
+    """The settings of model without normalize_embeddings; or the sentence why no receipt can be of it."""
     pooling, others = model._pooling, [m for m in model._after if not isinstance(m, Normalize)]
     if model._transformer.weights is not None or model.dtype != np.float32:
         return "weights= and dtype= round elsewhere than fovea-embed: only float32 has the same bits"
