@@ -36,6 +36,7 @@ TORCH, PEERS = "FOVEA_TORCH_PYTHON", "FOVEA_PEERS_PYTHON"
 WAYS = {  # name: (class in peer.py, options, interpreter)
     "fovea": ("Fovea", {}, TORCH),
     "fovea int8": ("Fovea", {"weights": "int8"}, TORCH),
+    "fovea int8 q8": ("Fovea", {"weights": "int8", "arithmetic": "q8"}, TORCH),
     "fovea bfloat16": ("Fovea", {"dtype": "bfloat16"}, TORCH),
     "fovea-embed": ("FoveaEmbed", {}, TORCH),
     "fovea-embed q8_0": ("FoveaEmbed", {"weights": "q8_0"}, TORCH),

@@ -9,8 +9,8 @@ from ._transformer import whole
 
 
 class CrossEncoder(Model):
-    """CrossEncoder(model_name_or_path, ..., weights=None, dtype=None): the interface of sentence_transformers,
-    computed by Fovea."""
+    """CrossEncoder(model_name_or_path, ..., weights=None, dtype=None, arithmetic=None): the interface of
+    sentence_transformers, computed by Fovea, with the arguments of SentenceTransformer."""
 
     _kind, _organization, _task = "CrossEncoder", "cross-encoder", "sequence-classification"
     _default_prompts: dict = {}

@@ -75,6 +75,7 @@ class Model:
         backend="torch",
         weights=None,
         dtype=None,
+        arithmetic=None,
         **own,
     ):
         if own:
@@ -101,9 +102,10 @@ class Model:
             model_name_or_path, self._organization, revision, cache_folder, local_files_only, token or use_auth_token
         )
         first, self._listed = _folder.listed_modules(self.folder)
-        self._transformer = Transformer(first, self._task, weights, _dtype_of(dtype or given), max_length)
+        self._transformer = Transformer(first, self._task, weights, arithmetic, _dtype_of(dtype or given), max_length)
         self._stages = [self._transformer]
         self._arguments = {"model_name_or_path": str(self.folder), "weights": weights, "dtype": self.dtype.name}
+        self._arguments["arithmetic"] = arithmetic
         file = "config_sentence_transformers.json"
         self._saved = Config(_folder.read_object(self.folder / file, optional=True), self.folder, file)
         if (kind := self._saved.word("model_type", default=self._kind)) != self._kind:

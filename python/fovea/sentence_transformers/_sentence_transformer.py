@@ -13,11 +13,12 @@ from ._transformer import whole
 
 
 class SentenceTransformer(Model):
-    """SentenceTransformer(model_name_or_path, ..., weights=None, dtype=None): the interface of
+    """SentenceTransformer(model_name_or_path, ..., weights=None, dtype=None, arithmetic=None): the interface of
     sentence_transformers, computed by Fovea.
 
-    weights: "int8", "int4", "q8_0" ...: the backbone's maps are rounded as they are packed. dtype: "float32", or
-    "bfloat16" for weights and activations (needs ml_dtypes)."""
+    weights: "int8", "int4", "q8_0" ...: the backbone's maps are rounded as they are packed. arithmetic: of these; "q8"
+    rounds what they multiply to 8 bits, too, which is faster and loses more than "q16" (the default). dtype: "float32",
+    or "bfloat16" for weights and activations (needs ml_dtypes)."""
 
     _default_prompts = {"query": "", "document": ""}
 

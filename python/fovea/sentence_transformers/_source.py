@@ -81,9 +81,10 @@ class Config:
 class Source(Config):
     """A model's config.json and weights, and the options by which maps are packed."""
 
-    def __init__(self, config, weights, quant=None, dtype=np.dtype(np.float32)):
+    def __init__(self, config, weights, quant=None, dtype=np.dtype(np.float32), arithmetic=None):
         super().__init__(config, weights.folder)
         self.weights, self.quant, self.dtype, self.prefix = weights, quant, dtype, ""
+        self.arithmetic = arithmetic
 
     def layer_types(self, count, default):
         """The kind of each layer: full_attention or sliding_attention."""
@@ -181,7 +182,7 @@ class Source(Config):
             biases += np.split(self.tensor(f"{name}.bias", len(weight)), ends) if bias else [None] * (len(ends) + 1)
         options = {"dtype": self.dtype.name, "activation": activation}
         if self.quant:
-            options["quantization"] = self.quant
+            options |= {"quantization": self.quant, "arithmetic": self.arithmetic}
         if self.dtype != np.float32:
             weights = [self.typed(weight) for weight in weights]
         if heads:

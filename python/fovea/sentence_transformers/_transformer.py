@@ -35,11 +35,14 @@ def whole(name, value, least=1):
 
 
 class Transformer(Module):
-    """weights: the word of quantization= of the maps, or None. limit: the most tokens of a text, or None: the files say it."""
+    """weights, arithmetic: the words of quantization= and arithmetic= of the maps, or None. limit: the most tokens of a text, or None: the files say it."""
 
-    def __init__(self, folder, task, weights, dtype, limit):
+    def __init__(self, folder, task, weights, arithmetic, dtype, limit):
         if (folder / "adapter_config.json").is_file():
             raise NotImplementedError(f"{folder} has an adapter, which is not served: merge it, and save the model")
+        if arithmetic is not None and weights is None:
+            raise ValueError(f"arithmetic is {arithmetic!r}, which is of weights that are rounded: weights= is not given")
+        self.arithmetic = arithmetic
         self.folder, self.weights, self.config = folder, weights, _folder.read_object(folder / "config.json")
         self.settings = next((name for name in _FILES if (folder / name).is_file()), _FILES[0])
         own = Config(_folder.read_object(folder / self.settings, optional=True), folder, self.settings)
@@ -55,7 +58,7 @@ class Transformer(Module):
 
     def convert(self, dtype):
         """Packs the weights anew, for activations of dtype."""
-        self.source = Source(self.config, _folder.Weights(self.folder), self.weights, dtype)
+        self.source = Source(self.config, _folder.Weights(self.folder), self.weights, dtype, self.arithmetic)
         self.backbone = backbone_of(self.source)
         table = self.backbone.tables.get("types")
         self.types = table is not None and len(table) > 1 and self.tokens.types

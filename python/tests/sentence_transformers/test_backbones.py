@@ -64,6 +64,12 @@ def test_quantized(kind, weights, least):
     assert all(table.dtype == np.float16 for table in small[0].backbone.tables.values())
     assert 0 < small.weight_error < 0.2 and plain.weight_error is None
     assert small.encode(texts[2]).tobytes() == small.encode(texts, batch_size=3)[2].tobytes()
+    least_by, vectors = {"q8": 0.99 * least, "q16": least}, {"q16": b}
+    for arithmetic, bound in least_by.items():
+        one = SentenceTransformer(folder, weights=weights, arithmetic=arithmetic)
+        vectors[arithmetic] = one.encode(texts, normalize_embeddings=True)
+        assert bound < (a * vectors[arithmetic]).sum(1).min() and one.encode(texts[2]).shape
+    assert vectors["q16"].tobytes() == b.tobytes() != vectors["q8"].tobytes()
 
 
 @pytest.mark.parametrize("kind", ["bert", "qwen3", "gemma3_text"])

@@ -110,6 +110,8 @@ def test_what_is_not_there(model):
         ({"prompts": {"query": 5}}, "prompts have 5: they must be texts"),
         ({"processor_kwargs": {"model_max_length": "9"}}, "model_max_length is '9', it must be a whole number"),
         ({"weights": "int3"}, "int3"),
+        ({"weights": "int8", "arithmetic": "q9"}, "q9"),
+        ({"arithmetic": "q8"}, "arithmetic is 'q8', which is of weights that are rounded: weights= is not given"),
         ({"similarity_fn_name": "maxsim"}, "similarity_fn_name is 'maxsim', it must be one of cosine"),
         ({"colour": 1}, "has no argument 'colour'"),
     ],
