@@ -33,7 +33,8 @@ def _delta_rule(query, key, value, g, beta, *, chunk_size=64, initial_state=None
                 use_qk_l2norm_in_kernel=False, **kwargs):  # fmt: skip
     state = None if initial_state is None else initial_state.float()
     norm = "rsqrt" if use_qk_l2norm_in_kernel else None
-    out, state = fovea.gated_delta_rule(query, key, value, g, beta, norm=norm, state=state, layout="bthd")
+    after = state if key.shape[1] == 1 and output_final_state else None  # of one token, it is what the layer's cache copies there next
+    out, state = fovea.gated_delta_rule(query, key, value, g, beta, norm=norm, state=state, state_out=after, layout="bthd")
     return out, state if output_final_state else None
 
 

@@ -1,4 +1,4 @@
-"""What the code of transformers' classes and functions says."""
+"""Reads the code of transformers' classes and functions."""
 
 import functools
 import hashlib
