@@ -74,6 +74,8 @@ def _map_of(linear, part, quant, bias):
     weight, dtype = numbers_of(linear, range(part, part + 1)), getattr(torch, linear.dtype)
     if quant is None:
         return functools.partial(F.linear, weight=weight, bias=bias)
+    if isinstance(quant, Stored) and quant.kind == "fp8":  # computes in float32: x is not rounded
+        return lambda x: F.linear(x.to(dtype).float(), weight, None if bias is None else bias.float()).to(dtype).to(x.dtype)
     group, order = _groups(quant, linear.in_features)
     return functools.partial(_product, weight=weight, bias=bias, group=group, order=order, dtype=dtype)
 
@@ -160,7 +162,7 @@ def _probes(inner: int):
 
 def _why_other(module, numbers, stored) -> str | None:
     """Whether a module that was quantized before multiplies by `numbers` [out, in], those of what it has stored."""
-    channels, bits = _probes(stored.in_features), stored.options.get("bits", 8 if stored.kind == "int8" else 4)
+    channels, bits = _probes(stored.in_features), stored.options.get("bits", {"int8": 8, "fp8": 9}.get(stored.kind, 4))
     bias = torch.zeros(()) if stored.bias is None else stored.bias.detach().float().abs().max()
     size = float(2.0 ** torch.log2(bias / numbers.abs().max().clamp(min=1e-30)).ceil().clamp(0, 10))
     x = torch.zeros(len(channels) + 1, stored.in_features)
@@ -168,6 +170,8 @@ def _why_other(module, numbers, stored) -> str | None:
     y = _run(module, x)
     got = (y[:-1].float() - y[-1:].float()) / size
     scales = stored.scales.float() if stored.kind in ("gptq", "awq") else stored.scales.float().t()  # [groups, out]
+    if scales.shape[1] != stored.out_features:  # of blocks of 128 x 128
+        scales = scales.repeat_interleave(128, 1)[:, : stored.out_features]
     group = torch.arange(stored.in_features) // (stored.in_features // scales.shape[0])
     step = scales[(group if stored.g_idx is None else stored.g_idx.long())[channels]].abs()
     eps = max(torch.finfo(t).eps for t in (torch.float16, y.dtype, stored.scales.dtype))  # they compute in 16 bits

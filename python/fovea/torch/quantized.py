@@ -1,4 +1,4 @@
-"""Linear modules whose weights were quantized before: of GPTQModel, auto-gptq, AutoAWQ and compressed-tensors.
+"""Linear modules whose weights were quantized before: of GPTQModel, auto-gptq, AutoAWQ, compressed-tensors, and transformers' FP8.
 
 read() knows them by the names of their classes and by their buffers; none of these packages is imported. What it takes is
 what fovea.Linear.quantized() takes. Where shapes or values contradict what a module says, or leave two readings, the
@@ -16,6 +16,7 @@ from .exact import call_hooks
 _GPTQ = {"TorchLinear", "TorchQuantLinear", "TritonV2Linear", "TritonV2QuantLinear", "QuantLinear"}
 _AWQ = {"WQLinear_GEMM", "AwqTorchLinear", "AwqTorchQuantLinear", "AwqGEMMLinear", "AwqGEMMQuantLinear"}
 _FIRST_FORMAT = {"QuantLinear"}  # auto-gptq's, whose zeros are stored less 1 in memory, too
+_FP8 = torch.float8_e4m3fn
 _ROTATIONS = ("online_full_had", "online_partial_had")
 
 
@@ -62,7 +63,9 @@ def read(module) -> Stored | str | None:
         elif tensors.get("weight_packed") is not None and tensors.get("weight_scale") is not None:
             stored = _pack_quantized(module, tensors)
         elif tensors.get("weight_scale") is not None and tensors.get("weight") is not None:
-            stored = _int_quantized(module, tensors)
+            stored = _plain_quantized(module, tensors)
+        elif tensors.get("weight_scale_inv") is not None and name == "FP8Linear" and tensors["weight"].dtype is _FP8:
+            stored = _fp8(module, tensors)
         else:
             return None
         _check_module(module, tensors)
@@ -96,7 +99,7 @@ def _check_module(module, tensors):
 
 
 def _is_quantized(tensors) -> bool:
-    return any(tensors.get(name) is not None for name in ("qweight", "weight_packed", "weight_scale"))
+    return any(tensors.get(name) is not None for name in ("qweight", "weight_packed", "weight_scale", "weight_scale_inv"))
 
 
 def _check_devices(tensors):
@@ -254,14 +257,30 @@ def _pack_quantized(module, tensors) -> Stored:
     return Stored("compressed-tensors", weight, inner, out, scales, zeros, _ct_order(tensors, inner), options=options)
 
 
-def _int_quantized(module, tensors) -> Stored:
+def _plain_quantized(module, tensors) -> Stored:
+    """Of int-quantized and float-quantized: a byte for each weight."""
     _scheme(module)
     weight, zeros = tensors["weight"].detach(), tensors.get("weight_zero_point")
-    if weight.dtype is not torch.int8 or weight.dim() != 2:
+    kind = {torch.int8: "int8", _FP8: "fp8"}.get(weight.dtype)
+    if kind is None or weight.dim() != 2:
         raise _No(f"its weights are {weight.dtype}, which are not taken with scales")
-    if zeros is not None and bool(zeros.bool().any()):
-        raise _No("its int8 weights have zeros")
+    if zeros is not None and bool(zeros.to(torch.float32).any()):
+        raise _No(f"its {kind} weights have zeros")
     if _ct_order(tensors, weight.shape[1]) is not None:
-        raise _No("its int8 weights have an act-order")
+        raise _No(f"its {kind} weights have an act-order")
     out, inner = weight.shape
-    return Stored("int8", weight, inner, out, _ct_scales(tensors, inner, out))
+    return Stored(kind, weight, inner, out, _ct_scales(tensors, inner, out))
+
+
+# ----------------------------------------------------------------------------------------------- FP8 of transformers --
+
+
+def _fp8(module, tensors) -> Stored:
+    """A scale for all weights, or for each block of 128 x 128. Inputs are not rounded to FP8, as the module's kernels do."""
+    weight, scales = tensors["weight"].detach(), tensors["weight_scale_inv"].detach()
+    out, inner = weight.shape
+    if scales.numel() == 1:
+        scales = scales.reshape(1, 1).expand(out, 1).contiguous()
+    elif module.block_size is None or tuple(module.block_size) != (128, 128) or not scales.dtype.is_floating_point:
+        raise _No(f"its scales are {scales.dtype} of blocks {module.block_size}; float32 of (128, 128) are taken")
+    return Stored("fp8", weight, inner, out, scales)

@@ -7,7 +7,7 @@ import types
 import numpy
 import torch
 import torch.nn.functional as F
-from quantized_weights import awq, compressed, gptq, int8
+from quantized_weights import awq, compressed, fp8, gptq, int8
 from torch import nn
 
 
@@ -109,6 +109,32 @@ def packed_module(rng, inner, out, group=32, bias=True, **options):
     return module
 
 
+def _float8(g):
+    return _tensor(g.weight).view(torch.float8_e4m3fn)
+
+
+class FP8Linear(nn.Linear):
+    """As transformers' one, which needs kernels of a GPU, without rounding its input."""
+
+    def __init__(self, g, bias, block_size=(128, 128)):
+        out, inner = g.weight.shape
+        super().__init__(inner, out, bias=bias)
+        self.block_size, self.numbers = block_size, torch.from_numpy(g.numbers)
+        self.weight = nn.Parameter(_float8(g), requires_grad=False)
+        self.weight_scale_inv = nn.Parameter(_tensor(g.options["scales"]), requires_grad=False)
+
+    def forward(self, x):
+        return F.linear(x.double(), self.numbers, None if self.bias is None else self.bias.double()).to(x.dtype)
+
+
+def float_module(rng, inner, out, bias=True):
+    g = fp8(rng, inner, out)
+    module = _compressed(g, bias, types.SimpleNamespace(num_bits=8, symmetric=True))
+    del module.weight
+    _put(module, weight=_float8(g), weight_scale=_tensor(g.options["scales"]))
+    return module
+
+
 def int8_module(rng, inner, out, bias=True):
     g = int8(rng, inner, out, inner)
     module = _compressed(g, bias, types.SimpleNamespace(num_bits=8, symmetric=True))
@@ -133,4 +159,6 @@ MODULES = {
     "compressed symmetric": lambda *a, **o: packed_module(*a, **o, symmetric=True),
     "compressed act-order": lambda *a, **o: packed_module(*a, **o, act_order=True),
     "compressed int8": lambda rng, inner, out, group=32, **o: int8_module(rng, inner, out, **o),
+    "compressed float8": lambda rng, inner, out, group=32, **o: float_module(rng, inner, out, **o),
+    "transformers float8": lambda rng, inner, out, group=32, bias=True: FP8Linear(fp8(rng, inner, out, 128, 128), bias),
 }

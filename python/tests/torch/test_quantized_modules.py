@@ -49,7 +49,7 @@ def test_taken_over(name, group):
     x = torch.randn(2, 9, 24)
     fast = fovea.torch.optimize(model, example=x)
     assert not fast.fovea_report.left and len(fast.fovea_report.quantized) == 4, fast.fovea_report
-    assert type(fast.q) is type(fast.embed) and fast.q.packed.quantization in ("gptq", "awq", "compressed-tensors", "int8")
+    assert type(fast.q) is type(fast.embed) and fast.q.packed.quantization in ("gptq", "awq", "compressed-tensors", "int8", "fp8")
     with torch.no_grad():
         got, want = fast(x), wide(model, x)
         assert (got - want).abs().max() < 3e-4 * want.abs().max()  # of three maps behind each other
