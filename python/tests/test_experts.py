@@ -154,6 +154,7 @@ def test_refused(model):
         (lambda: experts(x, chosen + 1, weights), "must be from 0 to 5, or 6 for none"),
         (lambda: experts(x, chosen - 7, weights), "must be from 0 to 5"),
         (lambda: experts(x, chosen[:3], weights), "chosen has 9 numbers for 17 rows"),
+        (lambda: experts(x, np.full((17, K), 2**64 - 1, np.uint64), weights), "does not fit into 64 bits with a sign"),
         (lambda: experts(x[:3], chosen, weights), "chosen has 51 numbers for 3 rows"),
         (lambda: experts(x, chosen, weights[:3]), "weights has 9 numbers"),
         (lambda: experts(x, chosen[:, :2], weights), "weights has 51 numbers, chosen 34"),

@@ -186,6 +186,7 @@ def delta(cache, s, q=Q, **more):
         (lambda c, s: delta(None, s), TypeError, "cache, cache_state and sequences come together"),
         (lambda c, s: delta(fovea.KVCache(1, 1, 8, max_pages=1), s), TypeError, "cache must be a fovea.StateCache"),
         (lambda c, s: delta(c, s, state=np.zeros((1, *DELTA), np.float32)), ValueError, "leave state and state_out out"),
+        (lambda c, s: delta(c, s, state_out=np.zeros((1, *DELTA), np.float32)), ValueError, "leave state and state_out out"),
         (lambda c, s: delta(c, [s, s]), ValueError, "sequences has 2 numbers, not 1"),
         (lambda c, s: delta(c, [s, s], cu_seqlens=[0, 1, 2]), ValueError, "sequence 0 is named twice"),
         (lambda c, s: delta(c, s + 1), ValueError, "there is no sequence 1"),

@@ -6,6 +6,7 @@ each. Run by ctest, which sets SCRATCH, an own folder. `--keep` in place of COUN
 
 import hashlib
 import json
+import math
 import os
 import pathlib
 import random
@@ -93,6 +94,50 @@ def test_settings():
             assert status == 0 and re.match(r"verified \d+ tokens in ", said), (options, ways, threads, wrong)
 
 
+def digests_of(path):
+    """The digests of a GGUF file, as docs/receipts.md has them."""
+    file = open(path, "rb")
+    width = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+    types = {0: ("F32", 4, 1), 1: ("F16", 2, 1), 8: ("Q8_0", 34, 32), 2: ("Q4_0", 18, 32), 30: ("BF16", 2, 1)}
+
+    def number(size=8):
+        return int.from_bytes(file.read(size), "little")
+
+    def value(kind):
+        start = file.tell()
+        file.seek(number() if kind == 8 else width[kind], 1)
+        end = file.tell()
+        file.seek(start)
+        return file.read(end - start)
+
+    assert file.read(8) == b"GGUF\x03\0\0\0"
+    arrays, keys, align = number(), [], 32
+    for _ in range(number()):
+        key, kind, element, count = file.read(number()), number(4), 0, 1
+        if kind == 9:
+            element, count = number(4), number()
+        data = b"".join(value(element or kind) for _ in range(count))
+        align = int.from_bytes(data, "little") if key == b"general.alignment" else align
+        keys.append((key, b"".join(n.to_bytes(8, "little") for n in (kind, element, count)), data))
+    table = []
+    for _ in range(arrays):
+        name = file.read(number())
+        shape = [number() for _ in range(number(4))]
+        kind, size, block = types[number(4)]
+        table.append((name, f"{kind}\0{','.join(map(str, shape))}\0".encode(), math.prod(shape) // block * size, number()))
+    begin = (file.tell() + align - 1) // align * align
+    found = {name: hashlib.sha256() for name in ("arrays", "weights", "settings", "tokenizer", "template")}
+    for name, layout, size, at in sorted(table):
+        file.seek(begin + at)
+        found["arrays"].update(name + b"\0" + layout)
+        found["weights"].update(name + b"\0" + layout + hashlib.sha256(file.read(size)).digest())
+    for key, head, data in sorted(keys):
+        part = "template" if key.startswith(b"tokenizer.chat_template") else "tokenizer" if key.startswith(b"tokenizer.") else "settings"
+        if not key.startswith((b"general.", b"split.")) or key.startswith(b"general.architecture"):
+            found[part].update(key + b"\0" + head + data)
+    return {name: digest.hexdigest() for name, digest in found.items()}
+
+
 def changed(receipt, chance):
     """(a receipt that says something else, the row from which on it cannot be right or None)"""
     made, answer = json.loads(json.dumps(receipt)), receipt["answers"][0]
@@ -172,7 +217,33 @@ def test_answers():
         found, _, said = verify("made")
         assert found == status and re.search(words, said), (found, said)
 
+    def changed_answer(**fields):
+        return {"answers": [{**receipt["answers"][0], **fields}]}
+
+    def another_digit(text):
+        return text[:-1] + ("0" if text[-1] != "0" else "1")
+
+    answer = receipt["answers"][0]
+    ids = b"".join(i.to_bytes(4, "little") for i in answer["prompt"]["tokens"])
+    assert answer["prompt"]["sha256"] == hashlib.sha256(ids).hexdigest()
+    assert receipt["model"] == digests_of("tiny.gguf")
     check(0, "^$")
+    for seed in ("", "x", "1x", "-1", "99999999999999999999"):
+        check(2, "seed is no number", **changed_answer(seed=seed))
+    check(2, "rows has no hash at 0", **changed_answer(rows=[answer["rows"][0] + "0", *answer["rows"][1:]]))
+    check(1, "rows from 0 on have another SHA-256", **changed_answer(blocks=[another_digit(answer["blocks"][0])]))
+    check(1, "its rows have another SHA-256", **changed_answer(sha256=another_digit(answer["sha256"])))
+    check(1, "differs: the chat template has another SHA-256", model={**receipt["model"], "template": "0" * 64})
+    check(1, "differs: weights:", model={**receipt["model"], "weights": another_digit(receipt["model"]["weights"])})
+    check(2, "needs quantized weights", arithmetic={**receipt["arithmetic"], "products": "q16"})
+    outside = [*answer["prompt"]["tokens"], 10**6]
+    bytes_of_it = b"".join(i.to_bytes(4, "little") for i in outside)
+    prompt = {"count": len(outside), "tokens": outside, "sha256": hashlib.sha256(bytes_of_it).hexdigest()}
+    check(1, "the model has no token 1000000", **changed_answer(prompt=prompt))
+    with open("twice", "w") as file:
+        file.write(open("receipt").read().replace("{", '{"bits": 1, ', 1))
+    status, _, said = verify("twice")
+    assert status == 2 and "is no JSON" in said, said
     check(2, "cannot tell: it was made with version 2 of the bits", bits=2)
     check(2, "cannot tell: .*is no receipt of the format", format="fovea-receipt 2")
     check(2, "the receipt has the field new, which is unknown", new=1)

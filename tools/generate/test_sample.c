@@ -1,6 +1,7 @@
-/* Drawing tokens: by a seed, from the most likely ones, as often as their probability says. */
+/* Drawing tokens: by a seed, from the most likely ones, as often as their probability says; digests of rows. */
 #include "sample.h"
 
+#include "receipt.h"
 #include "test.h"
 
 #include <math.h>
@@ -53,6 +54,50 @@ static void test_penalty(void) {
     s.words = 2;
     test_check(sample(&s, negative, seen, 1, &state) == 1, "a logit below 0 is not multiplied");
     sampler_end(&s);
+}
+
+/* The first ones of equal tokens are candidates, and min_p itself is enough. */
+static void test_equals(void) {
+    static const float equal[] = {1.0f, 1.0f, 1.0f, 1.0f};
+    sampler s;
+    uint64_t state = 1;
+    int drawn[2][4] = {{0}};
+    test_check(sampler_begin(&s, &(sample_rules){.penalty = 1.0, .temperature = 1.0, .top_p = 1.0}, 4) == 0,
+               "no memory");
+    for (int i = 0; i < 400; i++) {
+        s.rules.top_k = i < 200 ? 2 : 0;
+        s.rules.min_p = i < 200 ? 0.0 : 1.0;
+        drawn[i / 200][sample(&s, equal, NULL, 0, &state)]++;
+    }
+    test_check(drawn[0][0] > 0 && drawn[0][1] > 0 && drawn[0][2] == 0 && drawn[0][3] == 0, "others than the first two");
+    for (int i = 0; i < 4; i++)
+        test_check(drawn[1][i] > 0, "min_p 1 leaves out token %d, as likely as the first", i);
+    sampler_end(&s);
+}
+
+/* As docs/receipts.md has them, of rows longer than what is hashed at once, and of more rows than a block has. */
+static void test_digests(void) {
+    enum { LONG = 9000, ROWS = RECEIPT_EVERY + 3 };
+    static float row[LONG];
+    receipt_rows rows = {0};
+    sha256_digest want, got;
+    for (int i = 0; i < LONG; i++)
+        row[i] = (float)(i % 999) - 500.0f;
+    test_check(sha256_of(row, sizeof row, &want) == 0 && receipt_row_digest(row, LONG, &got) == 0 &&
+                   sha256_equal(&want, &got),
+               "another digest of a row");
+    row[500] = -0.0f; /* was +0 */
+    test_check(receipt_row_digest(row, LONG, &got) == 0 && sha256_equal(&want, &got), "-0 does not count as +0");
+    for (int i = 0; i < ROWS; i++)
+        test_check(receipt_rows_add(&rows, row + i, 10, i) == 0, "no memory");
+    test_check(receipt_rows_end(&rows) == 0 && rows.count == ROWS && rows.blocks == 2, "%d blocks", (int)rows.blocks);
+    for (int i = 0; i < 3; i++) {
+        const int first = i == 1 ? RECEIPT_EVERY : 0, end = i == 0 ? RECEIPT_EVERY : ROWS;
+        test_check(sha256_of(rows.full + first, (size_t)(end - first) * sizeof want, &want) == 0 &&
+                       sha256_equal(&want, i < 2 ? &rows.block[i] : &rows.all),
+                   "another digest of rows from %d to %d", first, end);
+    }
+    receipt_rows_free(&rows);
 }
 
 static void test_seeds(const float *logits) {
@@ -118,6 +163,8 @@ int main(int argc, char **argv) {
     fill(logits, &r);
     test_greedy(logits);
     test_penalty();
+    test_equals();
+    test_digests();
     test_seeds(logits);
     test_shares(logits, 1.0, 0, 1.0, 0.0);
     test_shares(logits, 0.7, 0, 0.9, 0.0);

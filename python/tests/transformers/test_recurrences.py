@@ -138,6 +138,24 @@ def test_numpy():
     assert math.isclose(state[0, 0, 1, 2], float((q[0, 0, :, 1] * q[0, 0, :, 2]).sum()), abs_tol=1e-6)
 
 
+def spread(x):
+    """The same numbers, with a gap behind each."""
+    return torch.stack([x, x + 1], -1).flatten(-2)[..., ::2]
+
+
+def test_strides():
+    q, k, v, gate = (draw(2, 3, 9, 16, seed=i) for i in range(4))
+    a_log, dt_bias, state = draw(3), draw(3, 16), draw(2, 3, 16, 16)
+    options = dict(norm="max", dt_bias=dt_bias, a_log=a_log)
+    want, after = fovea.gated_delta_rule(q, k, v, gate, **options, state=state)
+    apart = {name: spread(x) if torch.is_tensor(x) else x for name, x in options.items()}
+    into = torch.empty(3, 2, 16, 16).transpose(0, 1)
+    for given in (spread(state), into):
+        into.copy_(state)
+        out, same = fovea.gated_delta_rule(spread(q), k, spread(v), gate, **apart, state=given, state_out=into)
+        assert torch.equal(out, want) and same is into and torch.equal(into, after)
+
+
 def test_refused():
     q = draw(1, 2, 5, 8)
     with pytest.raises(ValueError, match="no multiple"):
@@ -156,3 +174,9 @@ def test_refused():
         fovea.causal_conv(draw(1, 5, 8).double(), draw(8, 4))
     with pytest.raises(ValueError, match="taps is 65"):
         fovea.causal_conv(draw(1, 5, 8), draw(8, 65))
+    with pytest.raises(ValueError, match="weight is one number, not"):
+        fovea.causal_conv(draw(1, 5, 1), torch.tensor(1.0))
+    with pytest.raises(ValueError, match="cu_seqlens is empty"):
+        fovea.gated_delta_rule(q, q, q, cu_seqlens=torch.zeros(0, dtype=torch.int64))
+    with pytest.raises(TypeError, match="a_log must be float32"):
+        fovea.gated_delta_rule(q, q, q, q[..., 0], a_log=draw(2).half())
