@@ -65,13 +65,15 @@ static void write_seed(const char *folder, int answers, int rows) {
     char path[4096], sentence[512] = "";
     int32_t prompt[] = {1, 2, 3};
     const float logits[] = {0.5f, -0.0f, 2.0f};
+    sha256_digest row;
     receipt_answer all[2] = {{.seed = 1, .prompt_count = 3, .prompt = prompt}, {.seed = 2, .prompt_count = 3}};
     receipt r = {.head = {.bits = FOVEA_BITS_VERSION, .seconds = 0.5}, .count = answers, .answers = all};
     for (int i = 0; i < RECEIPT_SETTINGS; i++)
         strcpy(r.settings[i], "1");
     for (int i = 0; i < answers; i++) {
         for (int k = 0; k < rows; k++)
-            require(receipt_rows_add(&all[i].rows, logits, 3, k) == 0, "no memory");
+            require(receipt_row_digest(logits, 3, &row) == 0 && receipt_rows_add(&all[i].rows, &row, k) == 0,
+                    "no memory");
         require(receipt_rows_end(&all[i].rows) == 0, "no memory");
     }
     snprintf(path, sizeof path, "%s/%d-%d", folder, answers, rows);

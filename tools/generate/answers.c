@@ -135,7 +135,9 @@ static void add_token(answers *a, int64_t slot, const float *logits) {
     bool stopped = false;
     j->hash = hash_logits(j->hash, logits, a->draws.words);
     const int32_t id = sample(&a->draws, logits, j->ids, j->count, &j->seed);
-    if (r->opts->receipt != NULL && receipt_rows_add(&j->rows, logits, a->draws.words, id) != 0)
+    sha256_digest digest;
+    if (r->opts->receipt != NULL &&
+        (receipt_row_digest(logits, a->draws.words, &digest) != 0 || receipt_rows_add(&j->rows, &digest, id) != 0))
         die("out of memory");
     if (text_ends(r->t, id)) {
         end(a, slot, false);

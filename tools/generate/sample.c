@@ -8,19 +8,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A word that may be drawn. */
+typedef struct sample_candidate {
+    float weight;
+    int32_t word;
+} candidate;
+
 int sampler_begin(sampler *s, const sample_rules *rules, int64_t words) {
     s->rules = *rules;
     s->words = words;
     s->scores = malloc((size_t)words * sizeof *s->scores);
     s->weights = malloc((size_t)words * sizeof *s->weights);
-    s->order = malloc((size_t)words * sizeof *s->order);
-    return s->scores != NULL && s->weights != NULL && s->order != NULL ? 0 : -1;
+    s->candidates = malloc((size_t)words * sizeof *s->candidates);
+    return s->scores != NULL && s->weights != NULL && s->candidates != NULL ? 0 : -1;
 }
 
 void sampler_end(sampler *s) {
     free(s->scores);
     free(s->weights);
-    free(s->order);
+    free(s->candidates);
 }
 
 int32_t sample_greedy(const float *logits, int64_t words) {
@@ -34,13 +40,11 @@ int32_t sample_greedy(const float *logits, int64_t words) {
 /* [0, 1). */
 static double draw(uint64_t *state) { return (double)(splitmix64(state) >> 11) * 0x1p-53; }
 
-static const float *sorted; /* what by_weight() compares */
-
 static int by_weight(const void *a, const void *b) {
-    const int32_t i = *(const int32_t *)a, j = *(const int32_t *)b;
-    if (sorted[i] != sorted[j])
-        return sorted[i] > sorted[j] ? -1 : 1;
-    return (i > j) - (i < j);
+    const candidate *x = a, *y = b;
+    if (x->weight != y->weight)
+        return x->weight > y->weight ? -1 : 1;
+    return (x->word > y->word) - (x->word < y->word);
 }
 
 /* The logits with the penalty of tokens that were seen, once each. */
@@ -56,16 +60,37 @@ static void penalise(sampler *s, const float *logits, const int32_t *seen, int64
 /* How many of the candidates, the likeliest first, are left. */
 static int64_t cut(const sampler *s, int64_t count, double *sum) {
     const sample_rules *r = &s->rules;
+    const candidate *c = s->candidates;
     double all = 0.0;
     int64_t kept = 0;
     if (r->top_k > 0 && r->top_k < count)
         count = r->top_k;
     for (int64_t i = 0; i < count; i++)
-        all += (double)s->weights[s->order[i]];
+        all += (double)c[i].weight;
     *sum = 0.0;
-    while (kept < count && (kept == 0 || (*sum < r->top_p * all && (double)s->weights[s->order[kept]] >= r->min_p)))
-        *sum += (double)s->weights[s->order[kept++]];
+    while (kept < count && (kept == 0 || (*sum < r->top_p * all && (double)c[kept].weight >= r->min_p)))
+        *sum += (double)c[kept++].weight;
     return kept;
+}
+
+/* Words whose weight is more than a millionth of the best one's. exp is asked only about those that may be, as exp(-15)
+ * is less; it is the library's own, with the same bits everywhere. */
+static int64_t find_candidates(sampler *s, int32_t best) {
+    const float least = (float)(-15.0 * s->rules.temperature);
+    int64_t near = 0, count = 0;
+    for (int64_t i = 0; i < s->words; i++) {
+        const float x = s->scores[i] - s->scores[best];
+        if (x >= least) {
+            s->weights[near] = (float)((double)x / s->rules.temperature);
+            s->candidates[near++].word = (int32_t)i;
+        }
+    }
+    if (fovea_exp_f32(near, s->weights, s->weights) != FOVEA_OK)
+        return 0;
+    for (int64_t i = 0; i < near; i++)
+        if (s->weights[i] > 1e-6f)
+            s->candidates[count++] = (candidate){s->weights[i], s->candidates[i].word};
+    return count;
 }
 
 int32_t sample(sampler *s, const float *logits, const int32_t *seen, int64_t seen_count, uint64_t *state) {
@@ -74,23 +99,15 @@ int32_t sample(sampler *s, const float *logits, const int32_t *seen, int64_t see
     const int32_t best = sample_greedy(s->scores, words);
     if (!(s->rules.temperature > 0))
         return best;
-    for (int64_t i = 0; i < words; i++)
-        s->weights[i] = (float)((double)(s->scores[i] - s->scores[best]) / s->rules.temperature);
-    if (fovea_exp_f32(words, s->weights, s->weights) != FOVEA_OK) /* the library's own: the same bits everywhere */
-        return best;
+    const int64_t count = find_candidates(s, best);
     double sum;
-    int64_t count = 0;
-    for (int64_t i = 0; i < words; i++) /* one of less than a millionth of the best is never drawn */
-        if (s->weights[i] > 1e-6f)
-            s->order[count++] = (int32_t)i;
-    sorted = s->weights;
-    qsort(s->order, (size_t)count, sizeof *s->order, by_weight);
+    qsort(s->candidates, (size_t)count, sizeof *s->candidates, by_weight);
     const int64_t kept = cut(s, count, &sum);
     double left = draw(state) * sum;
     for (int64_t i = 0; i < kept; i++) {
-        left -= (double)s->weights[s->order[i]];
+        left -= (double)s->candidates[i].weight;
         if (left < 0)
-            return s->order[i];
+            return s->candidates[i].word;
     }
-    return kept > 0 ? s->order[kept - 1] : best;
+    return kept > 0 ? s->candidates[kept - 1].word : best;
 }

@@ -18,7 +18,7 @@ typedef struct sampler {
     sample_rules rules;
     int64_t words;
     float *scores, *weights; /* [words], by sampler_begin() */
-    int32_t *order;
+    struct sample_candidate *candidates;
 } sampler;
 
 /* Room for that many words; 0, or -1 without memory. */

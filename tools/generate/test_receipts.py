@@ -4,6 +4,7 @@ Each verifies with any tier and number of threads, as do those that are kept in 
 tampered with (default 40) do not. Where the Python package fovea is, the second verifier (verify.py) says the same of
 each. Run by ctest, which sets SCRATCH, an own folder. `--keep` in place of COUNT writes the kept ones anew."""
 
+import collections
 import hashlib
 import json
 import math
@@ -197,11 +198,14 @@ def test_tampered():
             untouched.append(at)
             continue
         assert status in (1, 2) and wrong.count("\n") == 0 and not said, (i, status, said, wrong)
+        what = ("bytes", "model", "says", "says")[kind]
+        told[what, "differs" if status == 1 else "cannot tell"] += 1
         if row is not None:
+            told[what, "first row named"] += 1
             assert status == 1 and f"row {row}:" in wrong, (i, row, wrong)
 
 
-untouched = []
+untouched, told = [], collections.Counter()
 
 
 def test_answers():
@@ -292,6 +296,7 @@ def main():
     test_settings()
     test_tampered()
     print(f"receipts: {COUNT} tampered, {len(untouched)} of them in bytes that mean nothing; {counted[0]} by both verifiers")
+    print(*(f"{' '.join(key)}: {count}" for key, count in sorted(told.items())), sep=", ")
 
 
 main()

@@ -3,6 +3,7 @@
 #include "run.h"
 
 #include "sample.h"
+#include "splitmix.h"
 
 #include "cli.h"
 #include "stopwatch.h"
@@ -99,20 +100,48 @@ static void read_prompt(run *r, const receipt_answer *a, int64_t number, int32_t
             end(r->opts, DIFFERS, "answer %" PRId64 ": the model has no token %ld", number + 1, (long)ids[i]);
 }
 
-/* A row, the token that is drawn from it, and every RECEIPT_EVERY rows their digest. */
-static void check_row(run *r, const receipt_answer *a, receipt_rows *found, int64_t number, const float *logits,
-                      sampler *draws, const int32_t *ids, uint64_t *state) {
-    const int64_t row = found->count;
-    const int32_t drawn = sample(draws, logits, ids, a->prompt_count + row, state);
-    if (receipt_rows_add(found, logits, draws->words, drawn) != 0)
-        die("out of memory");
-    if (found->hashes[row] != a->rows.hashes[row])
-        end(r->opts, DIFFERS,
-            "answer %" PRId64 ", row %" PRId64 ": logits are others (%016" PRIx64 ", not %016" PRIx64 ")", number + 1,
-            row, found->hashes[row], a->rows.hashes[row]);
-    if (drawn != a->rows.tokens[row])
-        end(r->opts, DIFFERS, "answer %" PRId64 ", row %" PRId64 ": sampling draws token %ld, not %ld", number + 1, row,
-            (long)drawn, (long)a->rows.tokens[row]);
+/* Rows of one answer that are there; each thread draws with a sampler of its own. */
+typedef struct drawing {
+    const receipt_answer *answer;
+    sampler *samplers;
+    int threads;
+    const float *logits;
+    const int32_t *ids;
+    int64_t first, rows; /* of the answer */
+    int32_t drawn[LOGIT_ROWS];
+    sha256_digest digests[LOGIT_ROWS];
+    bool failed[LOGIT_ROWS];
+} drawing;
+
+/* Tokens before a row are the receipt's, and each took one random number: no row waits for another. */
+static void draw_share(void *arg, int64_t thread) {
+    drawing *d = arg;
+    sampler *s = &d->samplers[thread];
+    for (int64_t i = thread; i < d->rows; i += d->threads) {
+        const int64_t row = d->first + i;
+        const float *logits = d->logits + i * s->words;
+        uint64_t state = splitmix64_after(d->answer->seed, row);
+        d->drawn[i] = sample(s, logits, d->ids, d->answer->prompt_count + row, &state);
+        d->failed[i] = receipt_row_digest(logits, s->words, &d->digests[i]) != 0;
+    }
+}
+
+static void check_rows(run *r, drawing *d, receipt_rows *found, int64_t number) {
+    const receipt_answer *a = d->answer;
+    if (fovea_parallel(r->ctx, d->threads, draw_share, d) != FOVEA_OK)
+        die(fovea_error_detail());
+    for (int64_t i = 0; i < d->rows; i++) {
+        const int64_t row = d->first + i;
+        if (d->failed[i] || receipt_rows_add(found, &d->digests[i], d->drawn[i]) != 0)
+            die("out of memory");
+        if (found->hashes[row] != a->rows.hashes[row])
+            end(r->opts, DIFFERS,
+                "answer %" PRId64 ", row %" PRId64 ": logits are others (%016" PRIx64 ", not %016" PRIx64 ")",
+                number + 1, row, found->hashes[row], a->rows.hashes[row]);
+        if (d->drawn[i] != a->rows.tokens[row])
+            end(r->opts, DIFFERS, "answer %" PRId64 ", row %" PRId64 ": sampling draws token %ld, not %ld", number + 1,
+                row, (long)d->drawn[i], (long)a->rows.tokens[row]);
+    }
 }
 
 static void check_blocks(const run *r, const receipt_answer *a, receipt_rows *found, int64_t number) {
@@ -126,11 +155,11 @@ static void check_blocks(const run *r, const receipt_answer *a, receipt_rows *fo
         end(r->opts, DIFFERS, "answer %" PRId64 ": its rows have another SHA-256", number + 1);
 }
 
-static void check_answer(run *r, const receipt_answer *a, int64_t number, sampler *draws) {
-    const int64_t words = draws->words, first = a->prompt_count - 1, all = first + a->rows.count;
+static void check_answer(run *r, const receipt_answer *a, int64_t number, sampler *samplers, int threads) {
+    const int64_t first = a->prompt_count - 1, all = first + a->rows.count;
     int32_t *ids = allocate((size_t)r->room + 1, sizeof *ids); /* of the longest answer: run_prompt() may fill it */
     receipt_rows found = {0};
-    uint64_t state = a->seed;
+    drawing d = {.answer = a, .samplers = samplers, .threads = threads, .logits = r->logits, .ids = ids};
     read_prompt(r, a, number, ids);
     session_clear(r->s, 0);
     for (int64_t at = 0; a->rows.count > 0 && at < all;) {
@@ -141,8 +170,9 @@ static void check_answer(run *r, const receipt_answer *a, int64_t number, sample
             const int64_t left = at + count - row, rows = left < LOGIT_ROWS ? left : LOGIT_ROWS;
             if (session_logits(r->s, row - at, rows, r->logits, to(r)) != 0)
                 die(r->complaint);
-            for (int64_t i = 0; i < rows; i++)
-                check_row(r, a, &found, number, r->logits + i * words, draws, ids, &state);
+            d.first = row - first;
+            d.rows = rows;
+            check_rows(r, &d, &found, number);
             row += rows;
         }
         at += count;
@@ -157,23 +187,27 @@ void verify(run *r, const char *path, const receipt *stated) {
     const sample_rules rules = {o->penalty, o->temperature, o->top_k, o->top_p, o->min_p};
     const double begin = stopwatch(CLOCK_MONOTONIC);
     int64_t tokens = 0;
-    sampler draws;
+    const int threads = r->info.threads < LOGIT_ROWS ? r->info.threads : LOGIT_ROWS;
+    sampler *samplers = allocate((size_t)threads, sizeof *samplers);
     check_model(r, &stated->head.model);
     run_load(r, path);
     const double loaded = stopwatch(CLOCK_MONOTONIC);
-    if (sampler_begin(&draws, &rules, model_config(r->m)->words) != 0)
-        die("out of memory");
+    for (int i = 0; i < threads; i++)
+        if (sampler_begin(&samplers[i], &rules, model_config(r->m)->words) != 0)
+            die("out of memory");
     char words[RECEIPT_SETTINGS][RECEIPT_WORD];
     settings_words(o, model_quantized(r->m), words);
     if (strcmp(words[RECEIPT_ARITHMETIC], stated->settings[RECEIPT_ARITHMETIC]) != 0)
         end(o, CANNOT_TELL, "products by \"%s\" are none of this model", stated->settings[RECEIPT_ARITHMETIC]);
     for (int64_t i = 0; i < stated->count; i++) {
-        check_answer(r, &stated->answers[i], i, &draws);
+        check_answer(r, &stated->answers[i], i, samplers, threads);
         tokens += stated->answers[i].rows.count;
     }
     if (stated->head.changed)
         end(o, DIFFERS, "its own SHA-256 is another: a field was changed after it was written");
-    sampler_end(&draws);
+    for (int i = 0; i < threads; i++)
+        sampler_end(&samplers[i]);
+    free(samplers);
     const double now = stopwatch(CLOCK_MONOTONIC);
     printf("verified %" PRId64 " tokens in %.2f s (made in %.2f s); loading %.2f s\n", tokens, now - loaded,
            stated->head.seconds, loaded - begin);

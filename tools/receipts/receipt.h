@@ -1,7 +1,8 @@
 /* Receipts of answers: a JSON file by which somebody else can check each step (docs/receipts.md is the format).
  *
  *     receipt_rows *rows = receipt_rows_begin();
- *     receipt_rows_add(rows, logits, words, token)           each row of logits, and the token drawn from it
+ *     receipt_row_digest(logits, words, &digest)             each row of logits,
+ *     receipt_rows_add(rows, &digest, token)                 and the token drawn from it
  *     receipt_write(&receipt, "answer.receipt", complaint)
  *
  *     receipt *r;
@@ -24,10 +25,11 @@ typedef struct receipt_rows {
     sha256_digest all;
 } receipt_rows;
 
-/* 0, or -1 without memory. Zeros count as +0, whatever their sign. */
-int receipt_rows_add(receipt_rows *rows, const float *logits, int64_t words, int32_t token);
+/* 0, or -1 without memory. */
+int receipt_rows_add(receipt_rows *rows, const sha256_digest *row, int32_t token);
 int receipt_rows_end(receipt_rows *rows); /* blocks and all, of full */
 void receipt_rows_free(receipt_rows *rows);
+/* Zeros count as +0, whatever their sign. */
 int receipt_row_digest(const float *logits, int64_t words, sha256_digest *digest);
 uint64_t receipt_row_hash(const sha256_digest *digest);
 
