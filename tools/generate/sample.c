@@ -29,12 +29,23 @@ void sampler_end(sampler *s) {
     free(s->candidates);
 }
 
+/* Maxima of LANES words apart do not wait for each other. */
 int32_t sample_greedy(const float *logits, int64_t words) {
-    int64_t best = 0;
-    for (int64_t i = 1; i < words; i++)
-        if (logits[i] > logits[best])
-            best = i;
-    return (int32_t)best;
+    enum { LANES = 16 };
+    float largest[LANES], most = logits[0];
+    int64_t at = 0, best = 0;
+    for (int k = 0; k < LANES; k++)
+        largest[k] = logits[0];
+    for (; at + LANES <= words; at += LANES)
+        for (int k = 0; k < LANES; k++)
+            largest[k] = logits[at + k] > largest[k] ? logits[at + k] : largest[k];
+    for (int k = 0; k < LANES; k++)
+        most = largest[k] > most ? largest[k] : most;
+    for (; at < words; at++)
+        most = logits[at] > most ? logits[at] : most;
+    while (best < words && logits[best] != most)
+        best++;
+    return best < words ? (int32_t)best : 0; /* the first is no number */
 }
 
 /* [0, 1). */

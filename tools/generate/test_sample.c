@@ -89,7 +89,7 @@ static void test_digests(void) {
     row[500] = -0.0f; /* was +0 */
     test_check(receipt_row_digest(row, LONG, &got) == 0 && sha256_equal(&want, &got), "-0 does not count as +0");
     for (int i = 0; i < ROWS; i++)
-        test_check(receipt_rows_add(&rows, row + i, 10, i) == 0, "no memory");
+        test_check(receipt_row_digest(row + i, 10, &got) == 0 && receipt_rows_add(&rows, &got, i) == 0, "no memory");
     test_check(receipt_rows_end(&rows) == 0 && rows.count == ROWS && rows.blocks == 2, "%d blocks", (int)rows.blocks);
     for (int i = 0; i < 3; i++) {
         const int first = i == 1 ? RECEIPT_EVERY : 0, end = i == 0 ? RECEIPT_EVERY : ROWS;
