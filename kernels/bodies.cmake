@@ -77,6 +77,8 @@ set(bodies
     "multiply_few f32_*_rows          *       half     body/multiply_rows.h
         FV_ELEMENT=uint16_t FV_PAIR=v_pair_@element@"
     "multiply_few f32_f32             *       simd     body/multiply_few_rows.h FV_ELEMENT=float FV_WIDEN=v_load"
+    "multiply_few f32_i8              avx2    int8     body/multiply_few_rows.h
+        FV_ELEMENT=int8_t FV_WIDEN=v_load_i8 FV_STEP_SCALES FV_STRIPS"
     "multiply_few f32_i8              *       int8     body/multiply_few_rows.h
         FV_ELEMENT=int8_t FV_WIDEN=v_load_i8 FV_STEP_SCALES"
     "multiply_few f32_bf16            avx2    half     body/multiply_few_rows.h

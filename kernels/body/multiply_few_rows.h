@@ -1,6 +1,7 @@
 /* Products of few rows, B as it lies, widened in registers (kernels.h has the contract). FV_ELEMENT: that of B;
  * FV_WIDEN: FV_W of them as floats; FV_PAIR: parts words of two, which is cheaper. If defined: FV_STEP_SCALES, B has
- * scales of steps, or NULL; FV_WHOLE, a block of more rows than FEW_ROWS goes through all steps.
+ * scales of steps, or NULL; FV_WHOLE, a block of more rows than FEW_ROWS goes through all steps; FV_STRIPS, more than
+ * two rows go by strips (multiply_few_strips.h).
  *
  * A block has as many rows and columns as fill the registers with chains, so that each element is read and widened
  * once, in the order of memory, which hardware fetches ahead. Where a block has but some of the columns, few steps of
@@ -255,22 +256,12 @@ FEW_COLUMNS(few_half, FEW_ROWS, 4)
 FEW_COLUMNS(few_quarter, FEW_ROWS, 2)
 FEW_COLUMNS(few_one, 2, 1)
 
+#ifdef FV_STRIPS
+#include "multiply_few_strips.h"
+#endif
+
 #ifdef FV_STEP_SCALES
-/* Rows of A times the scales of steps. What is -0 stays that: its scale may be anything. */
-static __attribute__((noinline)) void few_scale(few_args *t, const float *scales, float *scaled) {
-    for (int64_t i = 0; i < t->m; i++)
-        for (int64_t s = 0; s < t->k; s += FV_W) {
-            const int64_t left = t->k - s;
-            const float *from = t->a + i * t->lda + s;
-            const vf a = left < FV_W ? v_load_n(from, left) : v_load(from),
-                     scale = left < FV_W ? v_load_n(scales + s, left) : v_load(scales + s);
-            const vm positive = v_not_lt(v_with_sign(v_set1(-1.0f), a), v_set1(0.0f));
-            v_store(scaled + i * FV_SEGMENT + s,
-                    v_select(v_eq(a, v_set1(0.0f)), v_mul_where(positive, a, scale), v_mul(a, scale)));
-        }
-    t->a = scaled;
-    t->lda = FV_SEGMENT;
-}
+#include "multiply_few_scales.h"
 #endif
 
 void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t ldc, const fv_epilogue *epilogue,
@@ -280,8 +271,7 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
     assert(m >= 1 && m <= MOST_ROWS && n >= 1 && k >= 1 && lda >= 0 && ldb >= 0 && (m == 1 || ldc >= n));
     assert(!epilogue || (!epilogue->row_max && (epilogue->b || !epilogue->a)));
     few_args t = {.m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .ldc = ldc};
-    t.a = rows->data, t.b = operand->data, t.c = c;
-    t.e = epilogue ? epilogue : &store;
+    t.a = rows->data, t.b = operand->data, t.c = c, t.e = epilogue ? epilogue : &store;
     t.next = prefetch ? prefetch->next : NULL;
     t.next_end = prefetch ? prefetch->next_end : NULL;
 #ifdef FV_STEP_SCALES
@@ -292,6 +282,10 @@ void FV_NAME(const fv_rows *rows, const fv_operand *operand, float *c, int64_t l
 #endif
     const int64_t columns = FEW_VECTORS * FV_W;
     int64_t j = 0;
+#ifdef FV_STRIPS
+    for (int64_t vectors; m > 2 && n - j >= 2 * FV_W; j += vectors * FV_W)
+        few_strips(&t, j, vectors = (n - j < MOST_COLUMNS ? n - j : MOST_COLUMNS) / FV_W);
+#endif
     for (int64_t blocks; n - j >= columns; j += blocks * columns) {
         blocks = (n - j < MOST_COLUMNS ? n - j : MOST_COLUMNS) / columns;
         few_wide(&t, j, blocks);
