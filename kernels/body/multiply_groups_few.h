@@ -182,7 +182,12 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
                             __builtin_prefetch((const char *)fetch + i, 0, 2);
                     fetch += advance;
                 }
-                few_step(dots, b, ldb, half, table, x, lda, rows, nv);
+                if (STEPS == 32 && FV_W == 8 && rows == 1 && half) /* whose shifts are constants */
+                    few_step(dots, b, ldb, 1, table, x, lda, rows, nv);
+                else if (STEPS == 32 && FV_W == 8 && rows == 1)
+                    few_step(dots, b, ldb, 0, table, x, lda, rows, nv);
+                else
+                    few_step(dots, b, ldb, half, table, x, lda, rows, nv);
                 half = STEPS == 16 ? 0 : !half;
                 b += half ? 0 : ROWS * ldb;
                 few_opaque(&b, &x, &fetch, &lda);
