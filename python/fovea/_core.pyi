@@ -947,8 +947,9 @@ class Experts:
     as many channels: 'concatenated', the gate's first (transformers), or 'interleaved', the gate's at even numbers (gpt-oss).
     limit, alpha, up_offset: of 'silu_gated', with g = min(g, limit) and u within -limit and limit, g * sigmoid(alpha * g) *
     (u + up_offset); gpt-oss has 7, 1.702 and 1. dtype: of x and the result; default: that of up. quantization: as of Linear.
-    kind: weights are bytes of GGUF's blocks, uint8 [experts, out, bytes]: 'gguf:Q4_K' and so on. arithmetic: of quantized weights
-    'q16' (the default), 'q8' or 'exact'.
+    kind: weights are bytes of GGUF's blocks, uint8 [experts, out, bytes]: 'gguf:Q4_K' and so on. up_scales, down_scales, gate_scales:
+    of 'gguf:MXFP4' as gpt-oss's safetensors have it, uint8 [experts, out, in / 32]; the weights are then codes alone, uint8 [experts, out,
+    in / 2] or [experts, out, in / 32, 16]. arithmetic: of quantized weights 'q16' (the default), 'q8' or 'exact'.
 
     Uses what fovea.config() says when it is made. Any thread may call it. ValueError: shapes that do not fit, a word that is not
     known. TypeError: another type.
@@ -973,6 +974,9 @@ class Experts:
         arithmetic: LinearArithmetic | None = None,
         quantization: Quant | None = None,
         kind: Quantized | None = None,
+        up_scales: Any | None = None,
+        down_scales: Any | None = None,
+        gate_scales: Any | None = None,
     ) -> Self: ...
     def apply(self, x: Array, chosen: Any, weights: Any, *, out: Any | None = None) -> Array:
         """The result, [..., out_features], of x's kind and type. A call of the object is the same.

@@ -6,15 +6,16 @@
 #include "objects.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { GATE, UP, DOWN, MAPS };
 
 /* One stack: [experts] matrices. */
 typedef struct stack {
-    const char *name, *bias_name;
-    PyObject *object, *bias;
-    py_array array, bias_array;
-    bool opened, bias_opened;
+    const char *name, *bias_name, *scales_name;
+    PyObject *object, *bias, *scales;
+    py_array array, bias_array, scales_array;
+    bool opened, bias_opened, scales_opened;
     fovea_matrix *matrix;             /* [experts], from malloc, */
     fovea_quantization *quantization; /* as are these, where matrices have them, */
     void *memory;                     /* and their integers */
@@ -37,6 +38,8 @@ static void close_stack(stack *s) {
         py_array_close(&s->array);
     if (s->bias_opened)
         py_array_close(&s->bias_array);
+    if (s->scales_opened)
+        py_array_close(&s->scales_array);
     free(s->matrix);
     free(s->quantization);
     free(s->memory);
@@ -50,6 +53,10 @@ static int matrix_of(const making *m, const stack *s, fovea_matrix *to) {
         if (a->dtype != PY_U8)
             return py_raise(PyExc_TypeError, "%s must be uint8, the bytes of blocks, not %s", s->name,
                             py_array_dtype_name(a));
+        if (s->scales) { /* codes alone, two in a byte */
+            *to = fovea_matrix_out_in(a->data, m->kind, a->shape[1], a->shape[2] * 2);
+            return 0;
+        }
         if (a->shape[2] % bytes != 0)
             return py_raise(PyExc_ValueError, "%s has rows of %lld bytes; blocks have %lld", s->name,
                             (long long)a->shape[2], (long long)bytes);
@@ -78,6 +85,13 @@ static int open_stack(making *m, stack *s) {
     if (py_array_open(m->core, s->object, s->name, &s->array) < 0)
         return -1;
     s->opened = true;
+    if (s->scales && m->kind && s->array.ndim == 4 && s->array.dtype == PY_U8) { /* [experts, out, groups, bytes] */
+        if (py_array_copy(&s->array) < 0)
+            return -1;
+        s->array.shape[2] *= s->array.shape[3];
+        s->array.stride[2] = 1;
+        s->array.ndim = 3;
+    }
     if (s->array.ndim != 3)
         return py_raise(PyExc_ValueError, "%s has %d dimensions, not 3: a matrix of each expert", s->name,
                         s->array.ndim);
@@ -99,6 +113,35 @@ static int open_stack(making *m, stack *s) {
     for (int64_t e = 0; e < m->experts; e++) {
         s->matrix[e] = first;
         s->matrix[e].data = (const char *)first.data + (size_t)(e * s->array.stride[0]) * size;
+    }
+    return 0;
+}
+
+/* Scales of MXFP4 that are apart from its codes, bytes [experts, out, in / 32]. */
+static int open_scales(const making *m, stack *s) {
+    if (!s->scales || !s->matrix)
+        return 0;
+    if (m->kind != FOVEA_DTYPE_MXFP4)
+        return py_raise(PyExc_TypeError, "%s is of kind='gguf:MXFP4' alone", s->scales_name);
+    if (py_array_open(m->core, s->scales, s->scales_name, &s->scales_array) < 0)
+        return -1;
+    s->scales_opened = true;
+    const int64_t groups = s->matrix[0].in / py_weight_block(m->kind),
+                  shape[3] = {m->experts, s->matrix[0].out, groups};
+    if (s->scales_array.dtype != PY_U8)
+        return py_raise(PyExc_TypeError, "%s must be uint8, not %s", s->scales_name,
+                        py_array_dtype_name(&s->scales_array));
+    if (s->scales_array.ndim != 3 || memcmp(s->scales_array.shape, shape, sizeof shape) != 0)
+        return py_wrong_shape(s->scales_name, &s->scales_array, 3, shape);
+    if (py_array_copy(&s->scales_array) < 0)
+        return -1;
+    s->quantization = malloc((size_t)m->experts * sizeof *s->quantization + 1);
+    if (!s->quantization)
+        return no_memory();
+    for (int64_t e = 0; e < m->experts; e++) {
+        fovea_quantization_init(&s->quantization[e]);
+        s->quantization[e].group_scales = (const char *)s->scales_array.data + e * shape[1] * groups;
+        s->matrix[e].quantization = &s->quantization[e];
     }
     return 0;
 }
@@ -154,7 +197,7 @@ static int pack(making *m, py_experts *self) {
     fovea_experts_weights weights;
     fovea_experts_weights_init(&weights);
     for (int i = 0; i < MAPS; i++) {
-        if (open_bias(m, &s[i]) < 0 || quantize(m, &s[i], context->library) < 0)
+        if (open_bias(m, &s[i]) < 0 || open_scales(m, &s[i]) < 0 || quantize(m, &s[i], context->library) < 0)
             return -1;
         if (s[i].bias_opened &&
             s[i].bias_dtype != (weights.up_bias || weights.gate_bias ? weights.bias_dtype : s[i].bias_dtype))
@@ -209,18 +252,18 @@ static int types_of(making *m, PyObject *dtype, PyObject *arithmetic) {
 PyObject *py_experts_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     static const char *const ways[] = {"separate", "concatenated", "interleaved"};
     making m = {.core = PyType_GetModuleState(type),
-                .stacks = {{.name = "gate", .bias_name = "gate_bias"},
-                           {.name = "up", .bias_name = "up_bias"},
-                           {.name = "down", .bias_name = "down_bias"}}};
+                .stacks = {{.name = "gate", .bias_name = "gate_bias", .scales_name = "gate_scales"},
+                           {.name = "up", .bias_name = "up_bias", .scales_name = "up_scales"},
+                           {.name = "down", .bias_name = "down_bias", .scales_name = "down_scales"}}};
     stack *const s = m.stacks;
     const char *layout = "out_in";
     PyObject *activation = NULL, *gate_up = NULL, *limit = NULL, *dtype = NULL, *arithmetic = NULL, *quant = NULL,
              *kind = NULL;
     fovea_experts_desc_init(&m.desc);
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|O$OOOOOsOddOOOO:Experts", py_experts_names, &s[UP].object,
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|O$OOOOOsOddOOOOOOO:Experts", py_experts_names, &s[UP].object,
                                      &s[DOWN].object, &s[GATE].object, &s[UP].bias, &s[DOWN].bias, &s[GATE].bias,
                                      &activation, &gate_up, &layout, &limit, &m.desc.alpha, &m.desc.up_offset, &dtype,
-                                     &arithmetic, &quant, &kind))
+                                     &arithmetic, &quant, &kind, &s[UP].scales, &s[DOWN].scales, &s[GATE].scales))
         return py_wrong_arguments("Experts", keywords);
     int way = 0;
     if (py_matrix_layout(layout, &m.in_first) < 0 ||
@@ -231,6 +274,8 @@ PyObject *py_experts_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
         (kind && kind != Py_None && py_blocks_of(kind, &m.kind) < 0) || types_of(&m, dtype, arithmetic) < 0)
         return NULL;
     m.desc.gate_up = (fovea_gate_up)way;
+    for (int i = 0; i < MAPS; i++)
+        s[i].scales = s[i].scales == Py_None ? NULL : s[i].scales;
     py_experts *self = (py_experts *)py_object_new(type);
     if (self && pack(&m, self) < 0)
         Py_CLEAR(self);

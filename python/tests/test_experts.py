@@ -187,3 +187,26 @@ def test_refused(model):
     ):
         with pytest.raises(TypeError, match=words):
             change()
+
+
+def test_mxfp4_of_safetensors(normal, rng):
+    """Codes apart from their scales, neighbours in a byte, are GGUF's blocks, whose byte j has numbers j and j + 16."""
+    numbers, scales = rng.integers(0, 16, (4, 64, 2, 32), np.uint8), rng.integers(118, 130, (4, 64, 2, 1), np.uint8)
+    codes = numbers[..., ::2] | numbers[..., 1::2] << 4
+    blocks = np.concatenate([scales, numbers[..., :16] | numbers[..., 16:] << 4], -1).reshape(4, 64, 34)
+    x, chosen, weights = normal(9, 64), rng.integers(0, 5, (9, 3)), rng.random((9, 3), np.float32)
+    bias = normal(4, 64)
+    options = {"kind": "gguf:MXFP4", "limit": 7.0, "alpha": 1.702, "up_offset": 1.0}
+    options |= {"gate_bias": bias[:, ::2], "up_bias": bias[:, 1::2], "down_bias": bias}
+    down, down_scales = codes[..., :1, :], scales[..., :1, 0]
+    want = fovea.Experts(blocks[:, 1::2], blocks[..., :17], blocks[:, ::2], **options)(x, chosen, weights)
+    options |= {"down_scales": down_scales, "gate_scales": scales[:, ::2, :, 0], "up_scales": scales[:, 1::2, :, 0]}
+    for both in (codes, codes.reshape(4, 64, 32)):
+        made = fovea.Experts(both[:, 1::2], down, both[:, ::2], **options)
+        assert np.array_equal(made(x, chosen, weights), want) and np.abs(want).max() > 1
+    with pytest.raises(ValueError, match="up_scales has the shape"):
+        fovea.Experts(codes[:, 1::2], down, codes[:, ::2], **options | {"up_scales": scales[..., 0]})
+    with pytest.raises(TypeError, match="up_scales must be uint8, not float32"):
+        fovea.Experts(codes[:, 1::2], down, codes[:, ::2], **options | {"up_scales": normal(4, 32, 2)})
+    with pytest.raises(TypeError, match="up_scales is of kind='gguf:MXFP4' alone"):
+        fovea.Experts(normal(4, 64, 64), normal(4, 64, 64), up_scales=scales[..., 0], activation="silu")

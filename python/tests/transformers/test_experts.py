@@ -133,9 +133,52 @@ def test_inference_mode():
             if hasattr(module, "has_gate"):
                 module.down_proj.mul_(1.5)
         changed = model(ids).logits
-        assert not torch.equal(changed, want)
+        model.set_experts_implementation("eager")
+        assert torch.allclose(changed, model(ids).logits, rtol=1e-5, atol=1e-5 * want.abs().max().item())
+        assert not torch.allclose(changed, want, rtol=1e-3, atol=1e-3 * want.abs().max().item())
         inner = model_of("mixtral")
         eager = inner(ids).logits
         inner.set_experts_implementation("fovea")
         with pytest.warns(fovea.transformers.FallbackWarning, match="MixtralExperts was made under torch.inference_mode"):
             assert torch.equal(inner(ids).logits, eager)
+
+
+def test_mxfp4_of_gpt_oss():
+    """Tensors of gpt-oss's files, against transformers' dequantized weights."""
+    mxfp4 = pytest.importorskip("transformers.integrations.mxfp4")
+    draw = torch.Generator().manual_seed(0)
+    integers = lambda low, high, *shape: torch.randint(low, high, shape, dtype=torch.uint8, generator=draw)
+    both, both_scales = integers(0, 256, 8, 64, 2, 16), integers(116, 124, 8, 64, 2)
+    down, down_scales = integers(0, 256, 8, 64, 1, 16), integers(116, 124, 8, 64, 1)
+    bias = torch.randn(8, 64, generator=draw)
+    numbers = [mxfp4.convert_moe_packed_tensors(*pair, dtype=torch.float32) for pair in ((both, both_scales), (down, down_scales))]
+    form = {"limit": 7.0, "alpha": 1.702, "up_offset": 1.0}
+    plain = fovea.Experts(*numbers, up_bias=bias, down_bias=bias, gate_up="interleaved", layout="in_out", **form)
+    packed = fovea.Experts(
+        both[:, 1::2], down, both[:, ::2], kind="gguf:MXFP4", arithmetic="exact", down_bias=bias, gate_bias=bias[:, ::2],
+        up_bias=bias[:, 1::2], up_scales=both_scales[:, 1::2], gate_scales=both_scales[:, ::2], down_scales=down_scales, **form,
+    )  # fmt: skip
+    x, logits = torch.randn(9, 64, generator=draw), torch.randn(9, 8, generator=draw)
+    chosen, weights = fovea.route(logits, 4, after_top_k=True)
+    assert torch.equal(packed(x, chosen, weights), plain(x, chosen, weights)) and packed.nbytes < plain.nbytes / 6
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_tensors(dtype):
+    """Strided weights and inputs of each type, under inference_mode() or not, are the same numbers in rows."""
+    draw = torch.Generator().manual_seed(1)
+    up, down = torch.randn(48, 64, 8, generator=draw).to(dtype).transpose(0, 2), torch.randn(8, 64, 48, generator=draw).to(dtype)[:, ::2]
+    x = torch.randn(64, 11, generator=draw).to(dtype).t()[::2]
+    chosen = torch.randint(0, 9, (3, 6), generator=draw).t()
+    weights = torch.rand(6, 6, generator=draw).to(dtype)[:, ::2]
+    experts = fovea.Experts(up.transpose(1, 2), down, activation="relu")
+    want = fovea.Experts(up.transpose(1, 2).contiguous(), down.contiguous(), activation="relu")(
+        x.contiguous(), chosen.contiguous(), weights.contiguous()
+    )
+    assert want.dtype is dtype and want.shape == (6, 32) and want.abs().max() > 0
+    assert torch.equal(experts(x, chosen, weights), want) and torch.equal(experts(x, chosen.int(), weights.float()), want)
+    with torch.inference_mode():
+        inner = fovea.Experts(up.clone().transpose(1, 2), down.clone(), activation="relu")
+        assert torch.equal(inner(x.clone(), chosen.clone(), weights.clone()), want)
+    with pytest.raises(ValueError, match="gradient"):
+        experts(x.clone().requires_grad_(), chosen, weights)
