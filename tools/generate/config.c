@@ -12,6 +12,8 @@ int config_read(const weights *w, config *c, complaint to) {
     fovea_router_init(&c->router);
     if ((weights_gguf(w) != NULL ? config_read_gguf(weights_gguf(w), c, to) : config_read_json(w, c, to)) != 0)
         return -1;
+    for (int64_t i = 0, states = 0; i < c->layers; i++)
+        c->place[i] = c->recurrent[i] ? states++ : c->attention_layers++;
     if (c->kv_heads == 0)
         c->kv_heads = c->heads;
     if (c->head_dim == 0)

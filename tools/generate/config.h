@@ -17,6 +17,8 @@ typedef struct config_names {
     const char *qkv[3];                       /* qkv[1] NULL: all three side by side in one */
     const char *out, *gate, *up, *down;
     const char *sinks;
+    const char *delta_in[4]; /* of layers of the delta rule: q, k and v; output gates; beta; decays */
+    const char *delta_out, *delta_norm, *delta_conv, *delta_dt, *delta_a;
     const char *router, *experts[3]; /* stacks of all experts: gate, up, down */
     bool in_out;                     /* matrices are [in, out], as GPT-2 keeps them */
 } config_names;
@@ -32,10 +34,14 @@ typedef struct config {
     double final_softcap; /* of logits; 0: none */
     int64_t window;       /* keys before a query that local layers see */
     bool local[CONFIG_LAYERS_MOST];
-    bool has_local, local_rotates;    /* local layers; they have a rope of their own */
-    fovea_rope_desc rope, local_rope; /* of all but GPT-2; divisors are the model's to read */
-    bool yarn_unrounded;              /* YaRN's ramp begins and ends between pairs */
-    fovea_experts_desc experts;       /* in each layer, if there are any */
+    bool has_local, local_rotates;                       /* local layers; they have a rope of their own */
+    fovea_rope_desc rope, local_rope;                    /* of all but GPT-2; divisors are the model's to read */
+    bool recurrent[CONFIG_LAYERS_MOST];                  /* layers of the delta rule, in place of attention */
+    int64_t place[CONFIG_LAYERS_MOST];                   /* of a layer among those of its kind */
+    int64_t attention_layers;                            /* how many are not recurrent */
+    int64_t taps, delta_heads, delta_k_heads, delta_dim; /* taps: of the convolution before it */
+    bool yarn_unrounded;                                 /* YaRN's ramp begins and ends between pairs */
+    fovea_experts_desc experts;                          /* in each layer, if there are any */
     fovea_router router;
 } config;
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KEY_MOST = 128, GEMMA_27B_LAYERS = 62, EXPERTS_MOST = 2048 };
+enum { KEY_MOST = 128, GEMMA_27B_LAYERS = 62, EXPERTS_MOST = 2048, HEADS_MOST = 1024 };
 
 #define GGUF_NAMES(norm)                                                                                               \
     .words = "token_embd.weight", .last = "output_norm", .head = "output", .attention_norm = "blk.%lld.attn_norm",     \
@@ -23,16 +23,30 @@ static const config_names qwen3_names = {GGUF_NAMES("ffn_norm"), GGUF_FEED, GGUF
 static const config_names qwen3moe_names = {GGUF_NAMES("ffn_norm"), GGUF_EXPERTS, GGUF_HEAD_NORMS};
 static const config_names gpt_oss_names = {GGUF_NAMES("post_attention_norm"), GGUF_EXPERTS,
                                            .sinks = "blk.%lld.attn_sinks"};
+static const config_names qwen35_names = {
+    GGUF_NAMES("post_attention_norm"),
+    GGUF_FEED,
+    GGUF_HEAD_NORMS,
+    .delta_in = {"blk.%lld.attn_qkv", "blk.%lld.attn_gate", "blk.%lld.ssm_beta", "blk.%lld.ssm_alpha"},
+    .delta_out = "blk.%lld.ssm_out",
+    .delta_norm = "blk.%lld.ssm_norm",
+    .delta_conv = "blk.%lld.ssm_conv1d",
+    .delta_dt = "blk.%lld.ssm_dt",
+    .delta_a = "blk.%lld.ssm_a"};
 static const config_names gemma3_names = {GGUF_NAMES("ffn_norm"), GGUF_FEED, GGUF_HEAD_NORMS,
                                           .attention_after = "blk.%lld.post_attention_norm",
                                           .feed_after = "blk.%lld.post_ffw_norm"};
 
-enum { LLAMA, QWEN2, QWEN3, QWEN3MOE, GPT_OSS, GEMMA3 };
-static const char *const architectures[] = {"llama", "qwen2", "qwen3", "qwen3moe", "gpt-oss", "gemma3", NULL};
-static const config_names *const names_of[][2] =
-    {/* without and with experts; or NULL */
-     [LLAMA] = {&plain_names, &mixtral_names}, [QWEN2] = {&plain_names},           [QWEN3] = {&qwen3_names},
-     [QWEN3MOE] = {NULL, &qwen3moe_names},     [GPT_OSS] = {NULL, &gpt_oss_names}, [GEMMA3] = {&gemma3_names}};
+enum { LLAMA, QWEN2, QWEN3, QWEN3MOE, QWEN35, GPT_OSS, GEMMA3 };
+static const char *const architectures[] = {"llama", "qwen2", "qwen3", "qwen3moe", "qwen35", "gpt-oss", "gemma3", NULL};
+static const config_names *const names_of[][2] = {/* without and with experts; or NULL */
+                                                  [LLAMA] = {&plain_names, &mixtral_names},
+                                                  [QWEN2] = {&plain_names},
+                                                  [QWEN3] = {&qwen3_names},
+                                                  [QWEN3MOE] = {NULL, &qwen3moe_names},
+                                                  [QWEN35] = {&qwen35_names},
+                                                  [GPT_OSS] = {NULL, &gpt_oss_names},
+                                                  [GEMMA3] = {&gemma3_names}};
 
 typedef struct source {
     const gguf *f;
@@ -126,7 +140,7 @@ static int read_pattern(const source *s, config *c, int64_t period) {
 /* Layers that see a window of keys, the query's own among them: all of LLaMA's (Mistral), five of six of Gemma's. */
 static int read_window(const source *s, config *c) {
     static const int64_t periods[] = {
-        [LLAMA] = 0, [QWEN2] = -1, [QWEN3] = -1, [QWEN3MOE] = -1, [GPT_OSS] = 2, [GEMMA3] = 6};
+        [LLAMA] = 0, [QWEN2] = -1, [QWEN3] = -1, [QWEN3MOE] = -1, [QWEN35] = -1, [GPT_OSS] = 2, [GEMMA3] = 6};
     int64_t keys = 0;
     if (integer(s, "attention.sliding_window", false, 0, TOKENS_MOST, &keys) != 0)
         return -1;
@@ -194,6 +208,27 @@ static int read_sizes(const source *s, config *c) {
                           architectures[s->architecture], (long long)value_dim, (long long)key_dim);
 }
 
+/* Layers of the delta rule, and every few layers one of attention. */
+static int read_delta(const source *s, config *c) {
+    int64_t interval = 4, inner = 0;
+    if (integer(s, "ssm.conv_kernel", true, 1, 64, &c->taps) != 0 ||
+        integer(s, "ssm.state_size", true, 1, HEADS_MOST, &c->delta_dim) != 0 ||
+        integer(s, "ssm.time_step_rank", true, 1, HEADS_MOST, &c->delta_heads) != 0 ||
+        integer(s, "ssm.group_count", true, 1, HEADS_MOST, &c->delta_k_heads) != 0 ||
+        integer(s, "ssm.inner_size", true, 1, WIDTH_MOST, &inner) != 0 ||
+        integer(s, "full_attention_interval", false, 1, c->layers, &interval) != 0)
+        return -1;
+    for (int64_t i = 0; i < c->layers; i++)
+        c->recurrent[i] = (i + 1) % interval != 0;
+    if (interval > c->layers)
+        return complain(s->to, gguf_path(s->f), "has no layer of attention among %lld", (long long)c->layers);
+    return inner == c->delta_dim * c->delta_heads && c->delta_heads % c->delta_k_heads == 0
+               ? 0
+               : complain(s->to, gguf_path(s->f), "has states of %lld heads on %lld, of %lld channels, %lld in all",
+                          (long long)c->delta_heads, (long long)c->delta_k_heads, (long long)c->delta_dim,
+                          (long long)inner);
+}
+
 static void set_gpt_oss(config *c) {
     c->yarn_unrounded = true;
     c->experts.limit = 7.0;
@@ -226,6 +261,8 @@ int config_read_gguf(const gguf *f, config *c, complaint to) {
     c->rope.pairing = s.architecture == LLAMA ? FOVEA_ROPE_ADJACENT : FOVEA_ROPE_HALVES;
     if (s.architecture == GEMMA3)
         set_gemma3(c);
+    if (s.architecture == QWEN35 && read_delta(&s, c) != 0)
+        return -1;
     if (s.architecture == GPT_OSS)
         set_gpt_oss(c);
     if (read_scaling(&s, c) != 0 || read_window(&s, c) != 0 ||

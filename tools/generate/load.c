@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static float *load_vector(const loading *l, const char *format, int64_t layer, const char *suffix, int64_t count) {
+float *load_vector(const loading *l, const char *format, int64_t layer, const char *suffix, int64_t count) {
     char name[LOAD_NAME];
     load_name(format, layer, suffix, name);
     return weights_load(l->m->ctx, l->w, name, 0, count, l->to);
@@ -14,7 +14,7 @@ static float *load_vector(const loading *l, const char *format, int64_t layer, c
 
 /* A norm over that many channels; format NULL: the family has no such norm. GGUF has 1 added to Gemma's weights
  * already. */
-static int load_norm(const loading *l, const char *format, int64_t layer, int64_t channels, model_norm *n) {
+int load_norm(const loading *l, const char *format, int64_t layer, int64_t channels, model_norm *n) {
     if (format == NULL)
         return 0;
     n->weight = load_vector(l, format, layer, ".weight", channels);
@@ -26,10 +26,11 @@ static int load_norm(const loading *l, const char *format, int64_t layer, int64_
 static int load_norms(const loading *l, int64_t layer, model_layer *to) {
     const config *c = &l->m->config;
     const config_names *n = c->names;
+    const bool attention = !c->recurrent[layer];
     return load_norm(l, n->attention_norm, layer, c->width, &to->attention) != 0 ||
                    load_norm(l, n->feed_norm, layer, c->width, &to->feed) != 0 ||
-                   load_norm(l, n->q_norm, layer, c->head_dim, &to->q) != 0 ||
-                   load_norm(l, n->k_norm, layer, c->head_dim, &to->k) != 0 ||
+                   load_norm(l, attention ? n->q_norm : NULL, layer, c->head_dim, &to->q) != 0 ||
+                   load_norm(l, attention ? n->k_norm : NULL, layer, c->head_dim, &to->k) != 0 ||
                    load_norm(l, n->attention_after, layer, c->width, &to->attention_after) != 0 ||
                    load_norm(l, n->feed_after, layer, c->width, &to->feed_after) != 0
                ? -1
@@ -45,18 +46,19 @@ static int load_qkv(const loading *l, int64_t layer, model_maps *maps) {
     const config *c = &l->m->config;
     const model_shares *s = &l->m->shares;
     const int64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim, all = q + 2 * kv;
-    const int64_t own_q = s->q_heads * c->head_dim, own_kv = s->kv_heads * c->head_dim;
+    const int64_t gates = c->names->delta_out != NULL ? 2 : 1; /* each head's query, and its gate if there is one */
+    const int64_t own_q = s->q_heads * c->head_dim * gates, own_kv = s->kv_heads * c->head_dim;
     const int64_t q_first = s->q_first * c->head_dim, kv_first = s->kv_first * c->head_dim;
     const char *const *names = c->names->qkv;
     const bool in_out = c->names->in_out;
-    const piece apart[LOAD_PARTS] = {{names[0], own_q, q_first, q, in_out},
-                                     {names[1], own_kv, kv_first, kv, in_out},
-                                     {names[2], own_kv, kv_first, kv, in_out}};
-    const piece together[LOAD_PARTS] = {{names[0], own_q, q_first, all, in_out},
-                                        {names[0], own_kv, q + kv_first, all, in_out},
-                                        {names[0], own_kv, q + kv + kv_first, all, in_out}};
+    const piece apart[3] = {{names[0], own_q, q_first, gates * q, in_out},
+                            {names[1], own_kv, kv_first, kv, in_out},
+                            {names[2], own_kv, kv_first, kv, in_out}};
+    const piece together[3] = {{names[0], own_q, q_first, all, in_out},
+                               {names[0], own_kv, q + kv_first, all, in_out},
+                               {names[0], own_kv, q + kv + kv_first, all, in_out}};
     const map_kind kind = {.in = c->width};
-    return load_map(l, names[1] != NULL ? apart : together, LOAD_PARTS, layer, &kind, maps);
+    return load_map(l, names[1] != NULL ? apart : together, 3, layer, &kind, maps);
 }
 
 /* A gate of GELU is multiplied apart: the library's gated maps have SiLU. */
@@ -75,17 +77,21 @@ static int load_up(const loading *l, int64_t layer, model_maps *maps) {
     return load_map(l, up, 1, layer, &gate, maps) != 0 ? -1 : load_map(l, up + 1, 1, layer, &plain, maps);
 }
 
-static int load_layer(const loading *l, int64_t layer, model_layer *to) {
+static int load_heads(const loading *l, int64_t layer, model_layer *to) {
     const config *c = &l->m->config;
-    const int64_t heads = c->heads * c->head_dim;
-    const model_share *width = &l->m->shares.width;
-    const piece out = columns_of(c, c->names->out, width), down = columns_of(c, c->names->down, width);
-    const map_kind from_heads = {heads, FOVEA_ACTIVATION_NONE, FOVEA_DTYPE_F32},
-                   from_inner = {c->inner, FOVEA_ACTIVATION_NONE, FOVEA_DTYPE_F32};
+    const piece out = columns_of(c, c->names->out, &l->m->shares.width);
+    const map_kind from_heads = {c->heads * c->head_dim, FOVEA_ACTIVATION_NONE, FOVEA_DTYPE_F32};
     if (c->names->sinks != NULL && (to->sinks = load_vector(l, c->names->sinks, layer, ".weight", c->heads)) == NULL)
         return -1;
-    if (load_norms(l, layer, to) != 0 || load_qkv(l, layer, &to->qkv) != 0 ||
-        load_map(l, &out, 1, layer, &from_heads, &to->out) != 0 ||
+    return load_qkv(l, layer, &to->qkv) != 0 ? -1 : load_map(l, &out, 1, layer, &from_heads, &to->out);
+}
+
+static int load_layer(const loading *l, int64_t layer, model_layer *to) {
+    const config *c = &l->m->config;
+    const piece down = columns_of(c, c->names->down, &l->m->shares.width);
+    const map_kind from_inner = {c->inner, FOVEA_ACTIVATION_NONE, FOVEA_DTYPE_F32};
+    if (load_norms(l, layer, to) != 0 ||
+        (c->recurrent[layer] ? load_delta(l, layer, to) : load_heads(l, layer, to)) != 0 ||
         (c->names->router != NULL && load_experts(l, layer, to) != 0))
         return -1;
     if (c->names->up == NULL)
@@ -206,8 +212,9 @@ static int load(loading *l) {
     model *m = l->m;
     if (config_read(l->w, &m->config, l->to) != 0)
         return -1;
-    if (m->options.ranks != NULL && m->config.names->router != NULL)
-        return complain(l->to, m->path, "has experts, which are not spread over ranks: run it without --mpi");
+    if (m->options.ranks != NULL && (m->config.names->router != NULL || m->config.names->delta_out != NULL))
+        return complain(l->to, m->path, "has %s, which are not spread over ranks: run it without --mpi",
+                        m->config.names->router != NULL ? "experts" : "recurrent layers");
     if (model_share_out(m) != 0)
         return load_out_of_memory(l);
     if (load_words(l) != 0 || load_positions(l) != 0 ||
@@ -249,7 +256,7 @@ int model_load(const fovea_context *ctx, const char *path, const model_options *
 }
 
 static void free_maps(model_maps *maps) {
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < MODEL_MAPS; i++)
         fovea_linear_destroy(maps->map[i]);
 }
 
@@ -263,10 +270,14 @@ void model_free(model *m) {
         return;
     for (int64_t i = 0; m->layers != NULL && i < m->config.layers; i++) {
         model_layer *l = &m->layers[i];
-        model_norm *const norms[] = {&l->attention, &l->feed, &l->q, &l->k, &l->attention_after, &l->feed_after};
-        model_maps *const maps[] = {&l->qkv, &l->out, &l->up, &l->down, &l->router};
+        model_norm *const norms[] = {&l->attention,       &l->feed,       &l->q,         &l->k,
+                                     &l->attention_after, &l->feed_after, &l->delta_norm};
+        model_maps *const maps[] = {&l->qkv, &l->out, &l->up, &l->down, &l->router, &l->delta_in};
         fovea_experts_destroy(l->experts);
         free(l->sinks);
+        free(l->conv);
+        free(l->dt);
+        free(l->a_log);
         for (size_t k = 0; k < sizeof norms / sizeof norms[0]; k++)
             free_norm(norms[k]);
         for (size_t k = 0; k < sizeof maps / sizeof maps[0]; k++)

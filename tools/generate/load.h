@@ -4,7 +4,7 @@
 
 #include "model_weights.h"
 
-enum { LOAD_NAME = 256, LOAD_PARTS = 3 };
+enum { LOAD_NAME = 256, LOAD_PARTS = MODEL_MAPS };
 
 typedef struct loading {
     weights *w;
@@ -44,6 +44,11 @@ void load_release(source *from);
 
 /* Loads and packs the pieces, with biases that the file has for them; the maps come behind those that are there. */
 int load_map(const loading *l, const piece *pieces, int count, int64_t layer, const map_kind *kind, model_maps *maps);
+
+/* A layer of the delta rule, but for its norm and what follows it. */
+int load_delta(const loading *l, int64_t layer, model_layer *to);
+float *load_vector(const loading *l, const char *format, int64_t layer, const char *suffix, int64_t count);
+int load_norm(const loading *l, const char *format, int64_t layer, int64_t channels, model_norm *n);
 
 /* Experts of a layer and their router. */
 int load_experts(const loading *l, int64_t layer, model_layer *to);

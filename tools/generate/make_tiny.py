@@ -16,7 +16,8 @@ import gguf.quants
 import torch
 from transformers import (Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, GptOssConfig, GptOssForCausalLM, LlamaConfig,
                           LlamaForCausalLM, MistralConfig, MistralForCausalLM, MixtralConfig, MixtralForCausalLM, Qwen2Config,
-                          Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM)
+                          Qwen2ForCausalLM, Qwen3_5ForCausalLM, Qwen3_5TextConfig, Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig,
+                          Qwen3MoeForCausalLM)
 
 WORDS, TOKENS = 61, 23
 FOLDER = pathlib.Path(__file__).parent / "tiny"
@@ -63,6 +64,13 @@ def qwen3moe():
                                               norm_topk_prob=True, tie_word_embeddings=True))
 
 
+def qwen35():
+    rope = {"rope_type": "default", "rope_theta": 1000.0, "partial_rotary_factor": 0.5, "mrope_section": [2, 1, 1]}
+    return Qwen3_5ForCausalLM(Qwen3_5TextConfig(
+        **{**SIZES, "num_hidden_layers": 4}, head_dim=16, full_attention_interval=2, linear_num_key_heads=2, linear_num_value_heads=6,
+        linear_key_head_dim=8, linear_value_head_dim=8, linear_conv_kernel_dim=4, rope_parameters=rope, tie_word_embeddings=True))
+
+
 def gpt_oss():
     rope = {"rope_type": "yarn", "rope_theta": 150.0, "factor": 4.0, "beta_fast": 2.0, "beta_slow": 0.5, "truncate": False,
             "original_max_position_embeddings": 16}
@@ -86,11 +94,29 @@ def permuted(weight, heads):
 NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 LAYER = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
          "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
-         "mlp.down_proj": "ffn_down", "mlp.gate": "ffn_gate_inp", "mlp.router": "ffn_gate_inp", "input_layernorm": "attn_norm"}
+         "mlp.down_proj": "ffn_down", "mlp.gate": "ffn_gate_inp", "mlp.router": "ffn_gate_inp",
+         "linear_attn.in_proj_qkv": "attn_qkv", "linear_attn.in_proj_z": "attn_gate", "linear_attn.in_proj_b": "ssm_beta",
+         "linear_attn.in_proj_a": "ssm_alpha", "linear_attn.conv1d": "ssm_conv1d", "linear_attn.norm": "ssm_norm",
+         "linear_attn.out_proj": "ssm_out", "input_layernorm": "attn_norm"}
 BEHIND = {"post_attention_layernorm": "post_attention_norm"}
 AFTER = {"post_attention_layernorm": "ffn_norm"}
 AROUND = {"post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm",
           "post_feedforward_layernorm": "post_ffw_norm"}
+
+
+def tiled(name, value, config):
+    """Heads of values in the order of GGUF: the first of each head of keys, the second of each, ..."""
+    keys, heads, channels = config.linear_num_key_heads, config.linear_num_value_heads, config.linear_value_head_dim
+
+    def rows(part):
+        return part.reshape(keys, heads // keys, -1, *part.shape[1:]).swapaxes(0, 1).reshape(part.shape)
+
+    if name.endswith(("attn_qkv", "ssm_conv1d")):
+        value = value.reshape(value.shape[0], -1)
+        return torch.cat((value[: -heads * channels], rows(value[-heads * channels:])))
+    if name.endswith("ssm_out"):
+        return rows(value.T.contiguous()).T
+    return rows(value) if name.endswith(("attn_gate", "ssm_beta", "ssm_alpha", "ssm_dt", "ssm_a")) else value
 
 
 def experts(block, kind, value, interleaved):
@@ -107,7 +133,7 @@ def experts(block, kind, value, interleaved):
 
 def arrays(model, architecture):
     """Names and values as GGUF has them."""
-    config, layer = model.config, LAYER | {"gemma3": AROUND, "gpt-oss": BEHIND}.get(architecture, AFTER)
+    config, layer = model.config, LAYER | {"gemma3": AROUND, "gpt-oss": BEHIND, "qwen35": BEHIND}.get(architecture, AFTER)
     for name, value in model.state_dict().items():
         if name.startswith("lm_head") and config.tie_word_embeddings:
             continue
@@ -118,6 +144,11 @@ def arrays(model, architecture):
         if suffix == "sinks":
             yield f"blk.{stem.split('.')[2]}.attn_sinks.weight", value
             continue
+        if suffix in ("A_log", "dt_bias"):
+            block = f"blk.{stem.split('.')[2]}"
+            learned = tiled("ssm_a", value, config)
+            yield (f"{block}.ssm_a", -learned.double().exp()) if suffix == "A_log" else (f"{block}.ssm_dt.bias", learned)
+            continue
         if stem.startswith("model.layers."):
             _, _, number, part = stem.split(".", 3)
             stem = f"blk.{number}.{layer[part]}"
@@ -125,7 +156,9 @@ def arrays(model, architecture):
             stem = NAMES[stem]
         if architecture == "llama" and stem.endswith(("attn_q", "attn_k")):
             value = permuted(value, config.num_attention_heads if stem.endswith("q") else config.num_key_value_heads)
-        if architecture == "gemma3" and "norm" in stem:
+        if architecture == "qwen35":
+            value = tiled(stem, value, config)
+        if (architecture == "gemma3" and "norm" in stem) or (architecture == "qwen35" and "norm" in stem and "ssm" not in stem):
             value = value + 1
         yield f"{stem}.{suffix}", value
 
@@ -148,6 +181,15 @@ def settings(writer, config, rope):
         writer.add_expert_count(config.num_local_experts)
         writer.add_expert_used_count(config.num_experts_per_tok)
         tokenizer(writer)
+    if writer.arch == "qwen35":
+        tokenizer(writer)
+        writer.add_rope_dimension_count(int(config.head_dim * rope["partial_rotary_factor"]))
+        writer.add_ssm_conv_kernel(config.linear_conv_kernel_dim)
+        writer.add_ssm_state_size(config.linear_key_head_dim)
+        writer.add_ssm_group_count(config.linear_num_key_heads)
+        writer.add_ssm_time_step_rank(config.linear_num_value_heads)
+        writer.add_ssm_inner_size(config.linear_num_value_heads * config.linear_value_head_dim)
+        writer.add_uint32("qwen35.full_attention_interval", 2)
     if writer.arch in ("qwen3moe", "gpt-oss"):
         writer.add_expert_feed_forward_length(getattr(config, "moe_intermediate_size", config.intermediate_size))
     if rope.get("rope_type") in ("linear", "yarn"):
@@ -235,7 +277,7 @@ def main():
         record(name, model)
     for name, make, architecture in (("llama3", llama3, "llama"), ("mistral", mistral, "llama"), ("qwen2", qwen2, "qwen2"),
                                      ("qwen3", qwen3, "qwen3"), ("gemma3", gemma3, "gemma3"), ("mixtral", mixtral, "llama"),
-                                     ("qwen3moe", qwen3moe, "qwen3moe"), ("gptoss", gpt_oss, "gpt-oss")):
+                                     ("qwen3moe", qwen3moe, "qwen3moe"), ("gptoss", gpt_oss, "gpt-oss"), ("qwen35", qwen35, "qwen35")):
         torch.manual_seed(37)
         model = randomize(make().eval())
         write_gguf(FOLDER / f"{name}.gguf", model, architecture, split=8 if name == "llama3" else 0)

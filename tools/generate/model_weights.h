@@ -8,16 +8,21 @@ typedef struct model_norm {
     float *weight, *bias; /* weight NULL: there is no such norm; bias NULL: none */
 } model_norm;
 
+enum { MODEL_MAPS = 4 };
+
 /* Maps of one input. Weights of different types cannot share a map without becoming float32. */
 typedef struct model_maps {
-    fovea_linear *map[3]; /* NULL behind the last */
-    int parts[3];         /* of each map */
+    fovea_linear *map[MODEL_MAPS]; /* NULL behind the last */
+    int parts[MODEL_MAPS];         /* of each map */
 } model_maps;
 
 typedef struct model_layer {
     model_norm attention, feed, q, k, attention_after, feed_after;
     model_maps qkv, out, up, down; /* up: with its gate, or GELU */
     float *sinks; /* [heads], or NULL */
+    model_maps delta_in; /* of a layer of the delta rule */
+    model_norm delta_norm;
+    float *conv, *dt, *a_log; /* [channels][taps], [heads], [heads] */
     model_maps router;
     fovea_experts *experts; /* or NULL */
 } model_layer;

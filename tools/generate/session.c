@@ -11,13 +11,14 @@ static int make_cache(session *s, cache_types types, complaint to) {
     fovea_kv_cache_desc desc;
     fovea_kv_cache_desc_init(&desc);
     for (int64_t i = 0; i < c->layers; i++)
-        windows[i] = c->local[i] ? c->window : -1;
-    desc.layers = c->layers;
+        if (!c->recurrent[i])
+            windows[c->place[i]] = c->local[i] ? c->window : -1;
+    desc.layers = c->attention_layers;
     desc.kv_heads = s->m->shares.kv_heads;
     desc.head_dim = desc.value_dim = c->head_dim;
     desc.k_dtype = types.k;
     desc.v_dtype = types.v;
-    desc.max_pages = s->sequences * c->layers * ((s->most + FOVEA_KV_PAGE_KEYS - 1) / FOVEA_KV_PAGE_KEYS);
+    desc.max_pages = s->sequences * c->attention_layers * ((s->most + FOVEA_KV_PAGE_KEYS - 1) / FOVEA_KV_PAGE_KEYS);
     desc.windows = c->has_local ? windows : NULL;
     desc.rope = s->m->rope;
     if (fovea_kv_cache_create(s->m->ctx, &desc, &s->cache) != FOVEA_OK)
@@ -65,7 +66,7 @@ static int make_plans(session *s, cache_types types, complaint to) {
 static void grow(session *s, size_t size) { s->workspace_size = size > s->workspace_size ? size : s->workspace_size; }
 
 static void grow_for_maps(session *s, const model_maps *maps) {
-    for (int i = 0; i < 3 && maps->map[i] != NULL; i++)
+    for (int i = 0; i < MODEL_MAPS && maps->map[i] != NULL; i++)
         grow(s, fovea_linear_apply_workspace_size(s->m->ctx, maps->map[i]));
 }
 
@@ -88,7 +89,7 @@ static void size_workspace(session *s) {
     grow_for_maps(s, &s->m->head);
     for (int64_t i = 0; i < c->layers; i++) {
         const model_layer *l = &s->m->layers[i];
-        const model_maps *const maps[] = {&l->qkv, &l->out, &l->up, &l->down, &l->router};
+        const model_maps *const maps[] = {&l->qkv, &l->out, &l->up, &l->down, &l->router, &l->delta_in};
         for (size_t k = 0; k < sizeof maps / sizeof maps[0]; k++)
             grow_for_maps(s, maps[k]);
         if (l->experts != NULL)
@@ -116,7 +117,9 @@ static int make_rows(session *s, complaint to) {
     const config *c = &s->m->config;
     const size_t size = (size_t)model_element(s->m->options.dtype) * SESSION_CHUNK;
     const model_shares *own = &s->m->shares;
-    const size_t heads = (size_t)(c->heads * c->head_dim) * size, q = (size_t)(own->q_heads * c->head_dim) * size;
+    const int64_t in_heads = c->heads * c->head_dim, in_states = c->delta_heads * c->delta_dim;
+    const size_t heads = (size_t)(in_heads > in_states ? in_heads : in_states) * size;
+    const size_t q = (size_t)(own->q_heads * c->head_dim) * size * (c->names->delta_out != NULL ? 2 : 1);
     const size_t kv = (size_t)(own->kv_heads * c->head_dim) * size;
     const size_t floats = SESSION_CHUNK * sizeof(float);
     const bool apart = gate_apart(s->m), experts = c->names->router != NULL, ranks = s->m->options.ranks != NULL;
@@ -140,6 +143,8 @@ static int make_rows(session *s, complaint to) {
     if (ranks)
         s->own = malloc((size_t)most_own(own) * floats + 1);
     size_workspace(s);
+    if (session_states_make(s, &s->workspace_size, to) != 0)
+        return -1;
     s->workspace = malloc(s->workspace_size + 1);
     const bool there = (!ranks || s->own) && (!apart || (s->gate && s->up)) && (!branch || s->branch) &&
                        (!experts || s->scores) && s->rows && s->normed && s->q && s->heads && s->k && s->v &&
@@ -178,6 +183,7 @@ void session_free(session *s) {
     if (s == NULL)
         return;
     fovea_kv_cache_destroy(s->cache);
+    session_states_free(s);
     for (int local = 0; local < 2; local++) {
         fovea_attention_plan_destroy(s->one[local]);
         fovea_attention_plan_destroy(s->chunk[local]);
@@ -194,6 +200,8 @@ void session_free(session *s) {
 
 void session_clear(session *s, int64_t sequence) {
     fovea_kv_cache_truncate(s->cache, s->sequence[sequence], 0);
+    if (s->states != NULL)
+        fovea_state_cache_truncate(s->states, s->state[sequence], 0);
     s->last_count = 0;
 }
 
@@ -203,6 +211,11 @@ int session_fork(session *s, int64_t from, int64_t sequence, complaint to) {
         fovea_kv_cache_remove(s->cache, s->sequence[sequence]) != FOVEA_OK)
         return session_failed(s, "cache", to);
     s->sequence[sequence] = fork;
+    if (s->states == NULL)
+        return 0;
+    if (fovea_state_cache_remove(s->states, s->state[sequence]) != FOVEA_OK ||
+        fovea_state_cache_fork(s->states, s->state[from], &s->state[sequence]) != FOVEA_OK)
+        return session_failed(s, "states", to);
     return 0;
 }
 
@@ -216,5 +229,6 @@ int64_t session_length(const session *s, int64_t sequence) {
 int64_t session_cache_bytes(const session *s) {
     fovea_kv_stats stats;
     fovea_kv_stats_init(&stats);
-    return fovea_kv_cache_stats(s->cache, &stats) == FOVEA_OK ? stats.used_pages * stats.page_bytes : 0;
+    return fovea_kv_cache_stats(s->cache, &stats) == FOVEA_OK ? stats.used_pages * stats.page_bytes + s->state_bytes
+                                                              : 0;
 }

@@ -5,8 +5,7 @@
 
 #include <stdlib.h>
 
-/* weight and bias of a norm over rows of heads side by side. */
-static fovea_status normalize(const session *s, const model_norm *n, fovea_tensor x, fovea_tensor y) {
+fovea_status session_normalize(const session *s, const model_norm *n, fovea_tensor x, fovea_tensor y) {
     fovea_norm_args args;
     fovea_norm_args_init(&args);
     args.x = x;
@@ -19,7 +18,7 @@ static fovea_status normalize(const session *s, const model_norm *n, fovea_tenso
 
 /* In place, if there is such a norm. */
 static fovea_status normalize_in_place(const session *s, const model_norm *n, fovea_tensor x) {
-    return n->weight != NULL ? normalize(s, n, x, x) : FOVEA_OK;
+    return n->weight != NULL ? session_normalize(s, n, x, x) : FOVEA_OK;
 }
 
 /* y = map(x), or y += map(x). */
@@ -33,11 +32,10 @@ static fovea_status product(const session *s, const fovea_linear *map, fovea_ten
     return fovea_linear_apply(s->m->ctx, map, &args, s->workspace, s->workspace_size);
 }
 
-/* The same of each map, whose y follow each other. */
-static fovea_status products(const session *s, const model_maps *maps, fovea_tensor x, const fovea_tensor *y,
-                             bool add) {
+fovea_status session_products(const session *s, const model_maps *maps, fovea_tensor x, const fovea_tensor *y,
+                              bool add) {
     fovea_status status = FOVEA_OK;
-    for (int i = 0; status == FOVEA_OK && i < 3 && maps->map[i] != NULL; y += maps->parts[i++])
+    for (int i = 0; status == FOVEA_OK && i < MODEL_MAPS && maps->map[i] != NULL; y += maps->parts[i++])
         status = product(s, maps->map[i], x, y, add);
     return status;
 }
@@ -57,13 +55,13 @@ static fovea_status add_branch(const session *s, const model_maps *maps, const m
     const bool apart = after->weight != NULL;
     float *to = apart ? s->branch : s->rows;
     const fovea_tensor y = session_columns(to, FOVEA_DTYPE_F32, count, own);
-    fovea_status status = products(s, maps, x, &y, !apart);
+    fovea_status status = session_products(s, maps, x, &y, !apart);
     status = model_gather(s->m, own, FOVEA_DTYPE_F32, count, to, s->own, status);
     if (!apart)
         return status;
     const fovea_tensor branch = session_rows(s->branch, FOVEA_DTYPE_F32, count, 1, width);
     if (status == FOVEA_OK)
-        status = normalize(s, after, branch, branch);
+        status = session_normalize(s, after, branch, branch);
     return status == FOVEA_OK ? add_rows(s, count) : status;
 }
 
@@ -75,7 +73,7 @@ static fovea_status gate_apart(const session *s, const model_layer *l, fovea_ten
     const fovea_tensor y[] = {session_rows(s->gate, FOVEA_DTYPE_F32, count, 1, inner),
                               session_rows(s->up, FOVEA_DTYPE_F32, count, 1, inner)},
                        to = session_columns(s->inner, dtype, count, own);
-    fovea_status status = products(s, &l->up, x, y, false);
+    fovea_status status = session_products(s, &l->up, x, y, false);
     for (int64_t i = 0; status == FOVEA_OK && i < all; i++)
         s->gate[i] *= s->up[i];
     for (int64_t i = 0; status == FOVEA_OK && i < count; i++)
@@ -100,7 +98,7 @@ static fovea_status append(const session *s, int64_t layer, const fovea_tensor q
         return status;
     fovea_kv_append_args args;
     fovea_kv_append_args_init(&args);
-    args.layer = layer;
+    args.layer = m->config.place[layer];
     args.count = s->pieces;
     args.sequences = s->in_run;
     args.cu_seqlens = s->starts;
@@ -118,7 +116,7 @@ static fovea_status attend(const session *s, int64_t layer, fovea_tensor q, fove
     args.out = out;
     args.q_cu_seqlens = s->starts;
     args.cache = s->cache;
-    args.cache_layer = layer;
+    args.cache_layer = s->m->config.place[layer];
     args.cache_sequences = s->in_run;
     args.sinks = s->m->layers[layer].sinks;
     return fovea_attention_execute(s->longest == 1 ? s->one[local] : s->chunk[local], &args, s->workspace,
@@ -136,25 +134,38 @@ static fovea_tensor own_heads(const session *s, int64_t count) {
     return t;
 }
 
-/* From rows to all heads. */
-static fovea_status run_heads(const session *s, int64_t layer, int64_t count, fovea_tensor rows, fovea_tensor normed) {
+/* Multiplies heads by the sigmoid of what lies behind each query. */
+static fovea_status gate_heads(const session *s, fovea_tensor q, fovea_tensor heads) {
+    fovea_activate_args args;
+    fovea_activate_args_init(&args);
+    args.x = q;
+    args.x.data = (char *)q.data + s->m->config.head_dim * model_element(s->m->options.dtype);
+    args.up = args.y = heads;
+    args.activation = FOVEA_ACTIVATION_SIGMOID;
+    return fovea_activate(s->m->ctx, &args);
+}
+
+/* From the norm's rows to all heads. */
+static fovea_status run_heads(const session *s, int64_t layer, int64_t count, fovea_tensor normed) {
     const model_layer *l = &s->m->layers[layer];
     const model_shares *own = &s->m->shares;
     const fovea_dtype dtype = s->m->options.dtype;
     const int64_t head_dim = s->m->config.head_dim;
-    const fovea_tensor qkv[] = {session_rows(s->q, dtype, count, own->q_heads, head_dim),
-                                session_rows(s->k, dtype, count, own->kv_heads, head_dim),
-                                session_rows(s->v, dtype, count, own->kv_heads, head_dim)};
-    fovea_status status = normalize(s, &l->attention, rows, normed);
-    if (status == FOVEA_OK)
-        status = products(s, &l->qkv, normed, qkv, false);
+    const bool gated = s->m->config.names->delta_out != NULL;
+    fovea_tensor qkv[] = {session_rows(s->q, dtype, count, own->q_heads, gated ? 2 * head_dim : head_dim),
+                          session_rows(s->k, dtype, count, own->kv_heads, head_dim),
+                          session_rows(s->v, dtype, count, own->kv_heads, head_dim)};
+    fovea_status status = session_products(s, &l->qkv, normed, qkv, false);
+    qkv[0].shape[3] = head_dim; /* without their gates */
     if (status == FOVEA_OK)
         status = normalize_in_place(s, &l->q, qkv[0]);
     if (status == FOVEA_OK)
         status = normalize_in_place(s, &l->k, qkv[1]);
     if (status == FOVEA_OK)
         status = append(s, layer, qkv);
-    return status == FOVEA_OK ? attend(s, layer, qkv[0], own_heads(s, count)) : status;
+    if (status == FOVEA_OK)
+        status = attend(s, layer, qkv[0], own_heads(s, count));
+    return status == FOVEA_OK && gated ? gate_heads(s, qkv[0], own_heads(s, count)) : status;
 }
 
 /* Adds what the experts of each row make of it. */
@@ -166,7 +177,7 @@ static fovea_status add_experts(const session *s, const model_layer *l, int64_t 
     args.y = session_rows(s->branch, FOVEA_DTYPE_F32, count, 1, c->width);
     args.router = &c->router;
     args.logits = session_rows(s->scores, FOVEA_DTYPE_F32, count, 1, c->experts.experts);
-    fovea_status status = products(s, &l->router, x, &args.logits, false);
+    fovea_status status = session_products(s, &l->router, x, &args.logits, false);
     if (status == FOVEA_OK)
         status = fovea_experts_apply(s->m->ctx, l->experts, &args, s->workspace, s->workspace_size);
     return status == FOVEA_OK ? add_rows(s, count) : status;
@@ -175,7 +186,8 @@ static fovea_status add_experts(const session *s, const model_layer *l, int64_t 
 /* From the norm's rows to all channels between up and down. */
 static fovea_status run_up(const session *s, const model_layer *l, int64_t count, fovea_tensor normed) {
     const fovea_tensor inner = session_columns(s->inner, s->m->options.dtype, count, &s->m->shares.inner);
-    return model_gate_apart(s->m, l) ? gate_apart(s, l, normed, count) : products(s, &l->up, normed, &inner, false);
+    return model_gate_apart(s->m, l) ? gate_apart(s, l, normed, count)
+                                     : session_products(s, &l->up, normed, &inner, false);
 }
 
 /* Ranks meet where columns are gathered, all of them or none. */
@@ -186,14 +198,19 @@ static fovea_status run_layer(const session *s, int64_t layer, int64_t count, fo
     const fovea_dtype dtype = m->options.dtype;
     const fovea_tensor rows = session_rows(s->rows, FOVEA_DTYPE_F32, count, 1, c->width),
                        normed = session_rows(s->normed, dtype, count, 1, c->width),
-                       heads = session_rows(s->heads, dtype, count, c->heads, c->head_dim),
+                       heads = c->recurrent[layer] ? session_rows(s->heads, dtype, count, c->delta_heads, c->delta_dim)
+                                                   : session_rows(s->heads, dtype, count, c->heads, c->head_dim),
                        inner = session_rows(s->inner, dtype, count, 1, c->inner);
-    fovea_status status = before == FOVEA_OK ? run_heads(s, layer, count, rows, normed) : before;
+    fovea_status status = before;
+    if (status == FOVEA_OK)
+        status = session_normalize(s, &l->attention, rows, normed);
+    if (status == FOVEA_OK)
+        status = (c->recurrent[layer] ? session_run_delta : run_heads)(s, layer, count, normed);
     status = model_gather(m, &m->shares.heads, dtype, count, s->heads, s->own, status);
     if (status == FOVEA_OK)
         status = add_branch(s, &l->out, &l->attention_after, heads, count);
     if (status == FOVEA_OK)
-        status = normalize(s, &l->feed, rows, normed);
+        status = session_normalize(s, &l->feed, rows, normed);
     if (status == FOVEA_OK && l->experts != NULL)
         status = add_experts(s, l, count, normed);
     if (status != FOVEA_OK || c->names->up == NULL)
@@ -249,6 +266,8 @@ static int place_pieces(session *s, const session_piece *pieces, int64_t count, 
         if (check_piece(s, &pieces[i], at, to) != 0)
             return -1;
         s->in_run[i] = s->sequence[pieces[i].sequence];
+        if (s->states != NULL)
+            s->state_run[i] = s->state[pieces[i].sequence];
         s->starts[i] = at;
         at += pieces[i].count;
         s->longest = pieces[i].count > s->longest ? pieces[i].count : s->longest;
@@ -317,9 +336,9 @@ int session_logits(session *s, int64_t first, int64_t rows, float *logits, compl
     const fovea_tensor y = session_columns(logits, FOVEA_DTYPE_F32, rows, own),
                        x = session_rows(s->rows + first * c->width, FOVEA_DTYPE_F32, rows, 1, c->width),
                        normed = session_rows(s->normed, s->m->options.dtype, rows, 1, c->width);
-    fovea_status status = normalize(s, &s->m->last, x, normed);
+    fovea_status status = session_normalize(s, &s->m->last, x, normed);
     if (status == FOVEA_OK)
-        status = products(s, &s->m->head, normed, &y, false);
+        status = session_products(s, &s->m->head, normed, &y, false);
     if (status == FOVEA_OK && s->m->options.ranks != NULL && mine == NULL)
         status = FOVEA_ERROR_OUT_OF_MEMORY;
     status = model_gather(s->m, own, FOVEA_DTYPE_F32, rows, logits, mine, status);

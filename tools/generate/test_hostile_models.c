@@ -164,7 +164,7 @@ static void copy_patched(const char *from, const char *there, const patch *p) {
         fclose(out);
 }
 
-/* Files of models with experts that say other numbers of them, or lack some. */
+/* Files of models with experts or states that say other sizes of them, or lack some. */
 static const struct {
     const char *name, *words;
     patch patch;
@@ -180,6 +180,10 @@ static const struct {
     {"gptoss", "has no matrix or vector blk.1.attn_sinks.weight", {"blk.1.attn_sink", {{0, 'z'}}}},
     {"gptoss", "blk.0.attn_sinks.weight is 0 x 4, not 0 x 8", {"head_count", {{4, 8}}}},
     {"gptoss", "blk.0.ffn_down_exps.bias is 10 x 16, not 5 x 32", {"blk.0.ffn_down_exps.bias", {{4, 16}, {12, 10}}}},
+    {"qwen35", "has states of 6 heads on 2, of 16 channels, 48 in all", {"ssm.state_size", {{4, 16}}}},
+    {"qwen35", "blk.0.ssm_conv1d.weight is 80 x 4, not 80 x 3", {"ssm.conv_kernel", {{4, 3}}}},
+    {"qwen35", "full_attention_interval is not an integer from 1 to 4", {"full_attention_interval", {{4, 5}}}},
+    {"qwen35", "has no matrix or vector blk.0.ssm_dt.bias", {"blk.0.ssm_dt.bia", {{0, 'z'}}}},
 };
 
 static void test_broken(void) {
@@ -202,7 +206,7 @@ static void test_broken(void) {
 
 /* Models of which no rank could have a part. */
 static void test_ranks(void) {
-    static const char *const names[] = {"mixtral", "qwen3moe", "gptoss"};
+    static const char *const names[] = {"mixtral", "qwen3moe", "gptoss", "qwen35"};
     static const model_ranks ranks = {.ranks = 2};
     fovea_context *ctx = test_context_untuned();
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
