@@ -36,7 +36,7 @@ typedef struct bench_kind {
 } bench_kind;
 
 extern const bench_kind bench_attention, bench_decode, bench_encoder, bench_exp, bench_experts, bench_kernel,
-    bench_linear, bench_merge, bench_mha;
+    bench_linear, bench_merge, bench_mha, bench_recurrence;
 
 /* Reads a case's words by count keys, and by isa= and threads= where the kind takes them. Returns zeros of size bytes
  * that begin with a bench with these functions, its tier and threads; NULL and a sentence if the words are wrong. */

@@ -1,6 +1,6 @@
 /* fovea-bench: how fast the library is on this machine. See --help, and docs/benchmarks.md.
  *
- * Kinds of measurement (attention.c, decode.c, encoder.c, exp.c, experts.c, kernel.c, linear.c, mha.c) make a bench
+ * Kinds of measurement (attention.c, decode.c, encoder.c, exp.c, experts.c, kernel.c, linear.c, mha.c, recurrences.c) make a bench
  * from key=value words, for the default set as for --case; the benches that --filter leaves are handed to Google
  * Benchmark (shim.h).
  * Filter and list work on the names here, since Google Benchmark's own would see them with its additions.
@@ -18,7 +18,8 @@
 #include <string.h>
 
 static const bench_kind *const kinds[] = {
-    &bench_attention, &bench_decode, &bench_exp, &bench_experts, &bench_kernel, &bench_linear, &bench_merge, &bench_mha,
+    &bench_attention, &bench_decode, &bench_exp, &bench_experts,    &bench_kernel,
+    &bench_linear,    &bench_merge,  &bench_mha, &bench_recurrence,
 #ifdef FOVEA_MINILM_ENCODER
     &bench_encoder,
 #endif
