@@ -7,6 +7,12 @@
  * Bound: four vector operations a vector of the state and token, with the state in the first-level cache (16 KiB of
  * 128 rows). FV_GROUP vectors of columns go together: their sums and updates fill the registers, and eight chains hide
  * the latency of the multiply-adds. Figures: docs/lab/recurrences.md. */
+#include "prefetch_ahead.h"
+
+/* Rows of v and o may be far apart, which no hardware prefetches: they are fetched some tokens ahead. Stores of the
+ * state would wait behind those of outputs whose lines are missing. */
+enum { DELTA_AHEAD = 4, DELTA_LINE = 16 };
+
 enum { DELTA_VECTORS = FV_STATE_COLUMNS / FV_W, DELTA_GROUP = DELTA_VECTORS < FV_GROUP ? DELTA_VECTORS : FV_GROUP };
 
 /* One token of a group of columns: from src to dst. corrected: m becomes the sum with the next token's decayed k. last:
@@ -65,6 +71,10 @@ static inline void delta_group(const fv_delta *args, int64_t at) {
     for (int64_t t = 0; t < args->tokens; t++) {
         const int last = t == args->tokens - 1;
         float *dst = (last ? args->to : args->tile) + at;
+        for (int c = 0; c < DELTA_GROUP * FV_W; c += DELTA_LINE) {
+            __builtin_prefetch(fv_ahead(args->v, (t + DELTA_AHEAD) * args->ldv + at + c), 0, 3);
+            __builtin_prefetch(fv_ahead(args->o, (t + DELTA_AHEAD) * args->ldo + at + c), 1, 3);
+        }
         const int64_t lddst = last ? args->ldto : FV_STATE_COLUMNS;
         for (int c = 0; c < DELTA_GROUP; c++) {
             const vf v = v_load(args->v + t * args->ldv + at + c * FV_W);
