@@ -1,5 +1,5 @@
 /* Times operations in ggml, computed by its CPU backend and by this one, in turns:
- *     ggml-fovea-bench attention|products|recurrences [--threads N] [--rounds N] [--type f16|q8_0|...] [--quick]
+ *     ggml-fovea-bench attention|products|experts|recurrences [--threads N] [--rounds N] [--type f16|q8_0|...] [--quick]
  * A line a shape: median microseconds of each, and twice the median of the ratios of neighbouring turns: of the first
  * half of the rounds, and of the second. To time it with another build of ggml, set LD_LIBRARY_PATH. */
 #include "bench.h"
@@ -22,7 +22,10 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(const bench *b);
-    } parts[] = {{"attention", bench_attention}, {"products", bench_products}, {"recurrences", bench_recurrences}};
+    } parts[] = {{"attention", bench_attention},
+                 {"products", bench_products},
+                 {"experts", bench_products},
+                 {"recurrences", bench_recurrences}};
     enum { PARTS = sizeof parts / sizeof parts[0] };
     int part = 0;
     while (part < PARTS && (argc < 2 || strcmp(argv[1], parts[part].name)))
@@ -46,10 +49,12 @@ int main(int argc, char **argv) {
     }
     if (!known) {
         fprintf(stderr,
-                "usage: %s attention|products|recurrences [--threads N] [--rounds %d...%d] [--type q8_0] [--quick]\n",
+                "usage: %s attention|products|experts|recurrences [--threads N] [--rounds %d...%d] [--type q8_0] "
+                "[--quick]\n",
                 argv[0], BENCH_LEAST_ROUNDS, BENCH_MOST_ROUNDS);
         return 2;
     }
+    b.experts = !strcmp(argv[1], "experts");
     bench_begin(&b, threads);
     printf("ggml %s, %d thread%s\n", ggml_version(), threads, threads == 1 ? "" : "s");
     parts[part].run(&b);

@@ -12,7 +12,7 @@ typedef struct bench {
     ggml_backend_reg_t reg;
     ggml_backend_t cpu, fovea;
     int rounds;
-    bool quick;
+    bool quick, experts;                   /* experts: of products */
     double weight_bytes, graph_operations; /* of products, all and those of a graph */
     enum ggml_type type;                   /* GGML_TYPE_COUNT: those of the part */
 } bench;

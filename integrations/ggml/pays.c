@@ -27,7 +27,7 @@ static bool attention_pays(const struct ggml_tensor *op) {
 static bool product_pays(const struct ggml_tensor *op) {
     const struct ggml_tensor *weights = op->src[0];
     return fg_weights_known(weights) ||
-           (fg_weights_hold(weights) && !weights->view_src && rule_of(FG_MUL_MAT, weights, 0).take);
+           (fg_weights_hold(weights) && !weights->view_src && rule_of(fg_op_of(op->op), weights, 0).take);
 }
 
 /* The first source that is computed, or NULL. */

@@ -34,7 +34,8 @@ static const struct {
     fovea_arithmetic arithmetic; /* DEFAULT: any */
 } tuned[] = {{FG_FLASH_ATTN_EXT, "ggml.flash_attn_ext", FOVEA_ARITHMETIC_DEFAULT},
              {FG_MUL_MAT, "ggml.mul_mat_q8", FOVEA_ARITHMETIC_Q8},
-             {FG_MUL_MAT, "ggml.mul_mat", FOVEA_ARITHMETIC_DEFAULT}};
+             {FG_MUL_MAT, "ggml.mul_mat", FOVEA_ARITHMETIC_DEFAULT},
+             {FG_MUL_MAT_ID, "ggml.mul_mat_id", FOVEA_ARITHMETIC_DEFAULT}};
 enum { TUNED = sizeof tuned / sizeof tuned[0], MOST_MEASURED = 128 };
 
 static const struct {
@@ -73,8 +74,8 @@ static int find(int from, fg_op op, const fg_type *type, int64_t least_rows, int
 fg_rule fg_rule_for(fovea_isa isa, fg_op op, const fg_type *type, int64_t rows) {
     const int64_t least = rows ? rows : 1, most = rows ? rows : INT64_MAX;
     int i = find(0, op, type, least, most);
-    if (i == measured_count)
-        return default_for(isa, op, type);
+    if (i == measured_count) /* experts are multiplied as other weights are, unless rows say otherwise */
+        return op == FG_MUL_MAT_ID ? fg_rule_for(isa, FG_MUL_MAT, type, rows) : default_for(isa, op, type);
     fg_rule rule = measured[i].rule;
     while ((i = find(i + 1, op, type, least, most)) < measured_count)
         rule.take &= measured[i].rule.take;

@@ -14,7 +14,7 @@ typedef struct fg_rule {
  * not understood is left out; if debug is set, one line says so. Before any thread asks for a rule. */
 void fg_rules_load(const fovea_context *context, fovea_arithmetic arithmetic, bool debug);
 
-/* That of FLASH_ATTN_EXT with keys or values of this type, or of MUL_MAT with such weights. rows: of queries or inputs;
+/* That of FLASH_ATTN_EXT with keys or values of this type, or of MUL_MAT or MUL_MAT_ID with such weights. rows: of queries or inputs;
  * 0: any number, as weights are placed before it is known. They are taken unless that is slower for some. */
 fg_rule fg_rule_for(fovea_isa isa, fg_op op, const fg_type *type, int64_t rows);
 

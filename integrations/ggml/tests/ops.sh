@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # ops.sh [all]: builds ggml of llama.cpp's sources for this CPU, with its own test of backends, and runs that on ours.
-# all: also llama.cpp's small models of all architectures, hashes of what mixtures and hybrids among them give, and our own tests with that ggml, one without OpenMP, one for any
-# x86 CPU, and older releases.
+# all: also llama.cpp's small models of all architectures, hashes of what mixtures and hybrids among them give, and our own tests
+# with that ggml, one without OpenMP, one for any x86 CPU, and older releases.
 # A line for each: "passed: ", "FAILED: " or "SKIPPED: ". Environment: BUILD, which has the backend (default build/test).
 set -uo pipefail
 cd "$(dirname "$0")/../../.." || exit

@@ -25,7 +25,9 @@ static const fovea_isa tiers[] = {FOVEA_ISA_SCALAR, FOVEA_ISA_AVX2, FOVEA_ISA_AV
 enum { TIERS = sizeof tiers / sizeof tiers[0] };
 
 const fovea_context_facts *fg_options_info(void) { return &info; }
-fg_op fg_op_of(enum ggml_op op) { return op == GGML_OP_MUL_MAT ? FG_MUL_MAT : FG_FLASH_ATTN_EXT; }
+fg_op fg_op_of(enum ggml_op op) {
+    return op == GGML_OP_MUL_MAT ? FG_MUL_MAT : op == GGML_OP_MUL_MAT_ID ? FG_MUL_MAT_ID : FG_FLASH_ATTN_EXT;
+}
 enum ggml_op fg_op_none(void) { return GGML_OP_NONE; }
 bool fg_is_view(enum ggml_op op) { return op == GGML_OP_NONE; }
 bool fg_weights_hold(const struct ggml_tensor *tensor) { return tensor->data == NULL; }
@@ -65,10 +67,12 @@ static bool attention(enum ggml_type keys, enum ggml_type values, int64_t kv_hea
     return fg_pays(&(struct ggml_tensor){.op = GGML_OP_FLASH_ATTN_EXT, .src = {&q, &k, &v}});
 }
 
-static bool product(enum ggml_type type) {
+static bool multiplied(enum ggml_op op, enum ggml_type type) {
     struct ggml_tensor weights = {.type = type};
-    return fg_pays(&(struct ggml_tensor){.op = GGML_OP_MUL_MAT, .src = {&weights}});
+    return fg_pays(&(struct ggml_tensor){.op = op, .src = {&weights}});
 }
+static bool product(enum ggml_type type) { return multiplied(GGML_OP_MUL_MAT, type); }
+static bool experts(enum ggml_type type) { return multiplied(GGML_OP_MUL_MAT_ID, type); }
 
 static const struct {
     int threads;
@@ -177,6 +181,14 @@ static void test_tuned(void) {
         check(attention(f16, f16, 2, 1, 1, 4096), take, "attention by a file", take, 0);
         check(attention(GGML_TYPE_F32, f16, 2, 1, 1, 4096), take && tier, "attention by a file, of two types", take, 0);
         check(attention(GGML_TYPE_F32, GGML_TYPE_F32, 2, 1, 1, 4096), tier, "attention of another type", take, 0);
+    }
+    /* Experts are taken by rows of their own, else by those of other products. */
+    for (int take = 0; take < 2; take++) {
+        load("ggml.mul_mat_id", take ? "type=q4_K : take=1" : "type=q4_K : take=0", false);
+        check(experts(GGML_TYPE_Q4_K), take, "experts by a file", take, 0);
+        check(product(GGML_TYPE_Q4_K), q4_k, "other products by rows of experts", take, 0);
+        load("ggml.mul_mat", take ? "type=q4_1 : take=1" : "type=q4_1 : take=0", false);
+        check(experts(GGML_TYPE_Q4_1), take, "experts by rows of other products", take, 0);
     }
     load("ggml.flash_attn_ext", "type=q8_0 : take=1 least=0 spread=0", false);
     check(attention(q8_0, q8_0, 1, 1, 1, 1), true, "any attention", 0, 0);
