@@ -1,5 +1,5 @@
 /* Times operations in ggml, computed by its CPU backend and by this one, in turns:
- *     ggml-fovea-bench attention|products|experts|recurrences [--threads N] [--rounds N] [--type f16|q8_0|...] [--quick]
+ *     ggml-fovea-bench attention|products|experts|recurrences [--threads N] [--rounds N] [--type q8_0] [--quick]
  * A line a shape: median microseconds of each, and twice the median of the ratios of neighbouring turns: of the first
  * half of the rounds, and of the second. To time it with another build of ggml, set LD_LIBRARY_PATH. */
 #include "bench.h"

@@ -1,7 +1,8 @@
 /* Measures where this backend is faster than ggml's CPU backend, and writes what was proved as rows of a tuning file:
  *     fovea-tune-ggml -o FILE [--type q8_0]
- * rules.c reads the rows; with FOVEA_GGML_ARITHMETIC=q8 those of quantized weights are for that arithmetic. They are for this CPU, and the tier and number of threads that programs have by default. A
- * file that is there keeps its other rows. For another build of ggml, set LD_LIBRARY_PATH.
+ * rules.c reads the rows; with FOVEA_GGML_ARITHMETIC=q8 those of quantized weights are for that arithmetic. They are
+ * for this CPU, and the tier and number of threads that programs have by default. A file that is there keeps its other
+ * rows. For another build of ggml, set LD_LIBRARY_PATH.
  *
  * A type is taken if that is at least 2% faster on average over shapes, with an interval of 95% above 1, and no shape
  * is 3% slower; left to ggml, if it is 2% slower likewise, or a shape is 3% slower. Otherwise, and where the interval

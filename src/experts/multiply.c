@@ -50,8 +50,8 @@ static fovea_status check_maps(const fovea_linear *const *maps, int64_t experts,
 static fovea_status check(const fovea_linear *const *maps, int64_t experts, int64_t k, const int64_t *chosen,
                           const fovea_tensor *x, const fovea_tensor *y, int64_t *thread_bytes, fv_span spans[3]) {
     if (experts < 1 || experts > FV_MOST_EXPERTS || k < 1)
-        return fv_fail(FOVEA_ERROR_SHAPE, "experts is %lld, k %lld; they must be at least 1, and experts at most %d",
-                       (long long)experts, (long long)k, (int)FV_MOST_EXPERTS);
+        return fv_fail(FOVEA_ERROR_SHAPE, "experts is %lld, k %lld; from 1 on, experts to %d", (long long)experts,
+                       (long long)k, (int)FV_MOST_EXPERTS);
     fovea_status status = fv_experts_check_tensor("x", x, x->dtype, x->shape[3], false, &spans[1]);
     if (status == FOVEA_OK)
         status = fv_experts_check_tensor("y", y, y->dtype, y->shape[3], true, &spans[0]);
