@@ -97,7 +97,7 @@ static tensor *softplus(operands o) { return ggml_softplus(o.ctx, ggml_scale(o.c
 static tensor *sum_rows(operands o) { return ggml_sum_rows(o.ctx, ggml_permute(o.ctx, o.a, 0, 2, 1, 3)); }
 static tensor *clamp(operands o) { return ggml_clamp(o.ctx, ggml_cont(o.ctx, o.a), -0.5f, 1); }
 static tensor *concat_first(operands o) {
-    return ggml_concat(o.ctx, ggml_transpose(o.ctx, o.a), ggml_transpose(o.ctx, o.b), 0);
+    return ggml_concat(o.ctx, ggml_cont(o.ctx, ggml_transpose(o.ctx, o.a)), ggml_transpose(o.ctx, o.b), 0);
 }
 static tensor *concat_third(operands o) {
     return ggml_concat(o.ctx, o.a, ggml_view_4d(o.ctx, o.b, 96, 50, 2, 3, o.b->nb[1], o.b->nb[2], o.b->nb[3], 0), 2);
@@ -218,6 +218,7 @@ static int64_t compute(int i, ggml_backend_t backend, bool negative, float *to) 
     struct ggml_cgraph *graph = ggml_new_graph(ctx);
     ggml_build_forward_expand(graph, y);
     ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(ctx, ggml_backend_cpu_buffer_type());
+    ggml_backend_buffer_clear(buffer, 0x7f); /* not what another backend has left there */
     uint64_t seed = 3;
     for (int64_t j = 0; j < ggml_nelements(o.a); j++) {
         ((float *)o.a->data)[j] = 3 * random_float(&seed);

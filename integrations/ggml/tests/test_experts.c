@@ -1,8 +1,9 @@
 /* MUL_MAT_ID: each row has the bits of MUL_MAT with its expert's weights and that row alone, for any number of threads
- * and tokens and wherever the weights are; ids within longer rows; numbers of experts that are none. */
+ * and tokens and wherever the weights are; ids within longer rows; numbers of experts that are none. Routers of NaN. */
 #include "placed.h"
 #include "problem.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,6 +112,30 @@ static void compute(const shape *s, ggml_backend_t backend, ggml_backend_buffer_
     release(&t);
 }
 
+/* Numbers are sorted by their places where they are equal, a NaN behind all; it is
+ * clamped to the most; rows longer than those of routers are left to ggml. */
+static void test_nan(ggml_backend_t backend) {
+    static const float given[] = {2, NAN, -3, NAN, 5, 2}, clamped[] = {1, 1, -1, 1, 1, 1};
+    static const int32_t order[][6] = {{2, 0, 5, 4, 1, 3}, {4, 0, 5, 2, 1, 3}};
+    struct ggml_context *ctx = context_of(8);
+    tensor *x = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 6), *y[3], *row = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4097);
+    y[0] = ggml_argsort(ctx, x, GGML_SORT_ORDER_ASC);
+    y[1] = ggml_argsort(ctx, x, GGML_SORT_ORDER_DESC);
+    y[2] = ggml_clamp(ctx, ggml_cont(ctx, x), -1, 1);
+    check(!ggml_backend_supports_op(backend, ggml_argsort(ctx, row, GGML_SORT_ORDER_ASC)), "served", "a long row");
+    struct ggml_cgraph *graph = ggml_new_graph(ctx);
+    for (int i = 0; i < 3; i++)
+        ggml_build_forward_expand(graph, y[i]);
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(ctx, ggml_backend_cpu_buffer_type());
+    memcpy(x->data, given, sizeof given);
+    check(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS, "error", "NaN");
+    for (int i = 0; i < 2; i++)
+        check(!memcmp(y[i]->data, order[i], sizeof order[i]), "another order", "NaN");
+    check(!memcmp(y[2]->data, clamped, sizeof clamped), "clamped to others", "NaN");
+    ggml_backend_buffer_free(buffer);
+    ggml_free(ctx);
+}
+
 int main(void) {
     ggml_backend_reg_t reg = begin();
     ggml_backend_buffer_type_t packed = ggml_backend_dev_buffer_type(ggml_backend_reg_dev_get(reg, 1));
@@ -125,6 +150,7 @@ int main(void) {
         }
         free(want);
     }
+    test_nan(fovea[0]);
     for (int t = 0; t < THREADS; t++)
         ggml_backend_free(fovea[t]);
     return end();
