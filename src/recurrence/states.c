@@ -138,9 +138,7 @@ static void transpose(const fovea_context *ctx, int64_t n, int64_t m, const floa
                       int64_t ldto) {
     enum { NARROW = 8 }; /* below, the packer copies blocks twice */
     if (m >= NARROW && n % FV_LANES == 0 && ldto % FV_LANES == 0) {
-        const fv_isa isa = ctx->target.isa; /* blocks of 8 x 8 take less than those of 16 x 16 */
-        const fv_target target = fv_isa_lanes(isa) > 8 ? fv_target_capped(ctx->target, fv_isa_below(isa)) : ctx->target;
-        fv_pack_best(FV_SOURCE_columns, FV_FORMAT_f32, target)->run.pack(n, m, from, ldfrom, 0, to, ldto, NULL, NULL);
+        ctx->ops.pack_columns(n, m, from, ldfrom, 0, to, ldto, NULL, NULL);
         return;
     }
     for (int64_t j = 0; j < m; j++)
