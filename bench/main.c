@@ -1,8 +1,8 @@
 /* fovea-bench: how fast the library is on this machine. See --help, and docs/benchmarks.md.
  *
  * Kinds of measurement (attention.c, decode.c, encoder.c, exp.c, experts.c, kernel.c, linear.c, mha.c,
- * recurrences.c) make a bench from key=value words, for the default set as for --case; the benches that --filter leaves are handed to Google
- * Benchmark (shim.h).
+ * recurrences.c) make a bench from key=value words, for the default set as for --case; the benches that --filter leaves
+ * are handed to Google Benchmark (shim.h).
  * Filter and list work on the names here, since Google Benchmark's own would see them with its additions.
  */
 #define _POSIX_C_SOURCE 200809L /* regex.h */

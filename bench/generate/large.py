@@ -1,7 +1,9 @@
 """A llama of random weights with the tokenizer of another GGUF file: of 1.1 billion in Q4_K, its words in Q6_K, for bench/generate.sh
 --large; or of 0.4 billion (5 layers) in a type, as llama.cpp's quantize mixes them, for bench/llama.sh --types.
 
-    python3 large.py TOKENIZER.gguf MODEL.gguf [Q4_K_M|Q5_K_M|Q6_K|Q8_0|F16|BF16 [LAYERS]]        needs the package gguf; 630 MB, or 250 to 850
+    python3 large.py TOKENIZER.gguf MODEL.gguf [Q4_K_M|Q5_K_M|Q6_K|Q8_0|F16|BF16 [LAYERS]]
+
+Needs the package gguf; writes 630 MB, or 250 to 850 for 5 layers.
 """
 
 import pathlib

@@ -1,4 +1,4 @@
-"""The gated delta rule and experts beside transformers' functions, interleaved: python python/bench/recurrences.py"""
+"""The gated delta rule and experts, and transformers' functions, interleaved: python python/bench/recurrences.py"""
 
 import statistics
 import time

@@ -15,7 +15,7 @@ import fovea
 
 HEX, NUMBER, CACHE = "[0-9a-f]{64}", "[-+.0-9e]{1,31}", "f32|bf16|f16|int8|int4"
 SAMPLING = {"temperature": 100, "top_k": 1 << 24, "top_p": 1, "min_p": 1, "repetition_penalty": 100}
-# Of strings a pattern; of integers the most; of a list that of each; a tuple: or null.
+# The pattern of a string, the most of an integer, the form of each in a list; a tuple: or null.
 FORM = {
     "format": "fovea-receipt 1", "bits": 1 << 31, "sampling": dict.fromkeys(SAMPLING, NUMBER),
     "arithmetic": {"type": "f32|bf16|f16", "weights": "stored|f32|bf16|f16", "products": "none|q16|q8|exact",
@@ -111,7 +111,7 @@ def rounded(x, kind):
 
 
 class Model:
-    """What docs/receipts.md says of the architecture llama."""
+    """The architecture llama, by docs/receipts.md."""
 
     def __init__(self, file, arithmetic):
         require(file.get("general.architecture") == "llama", "this verifier computes the architecture llama alone")

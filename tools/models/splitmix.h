@@ -11,7 +11,7 @@ static inline uint64_t splitmix64(uint64_t *state) {
     return z ^ (z >> 31);
 }
 
-/* The state after so many numbers. */
+/* The state after that many numbers. */
 static inline uint64_t splitmix64_after(uint64_t state, int64_t numbers) {
     return state + (uint64_t)numbers * 0x9e3779b97f4a7c15u;
 }

@@ -35,7 +35,8 @@ def whole(name, value, least=1):
 
 
 class Transformer(Module):
-    """weights, arithmetic: the words of quantization= and arithmetic= of the maps, or None. limit: the most tokens of a text, or None: the files say it."""
+    """weights, arithmetic: the words of quantization= and arithmetic= of the maps, or None. limit: the most tokens of a
+    text, or None: the files say it."""
 
     def __init__(self, folder, task, weights, arithmetic, dtype, limit):
         if (folder / "adapter_config.json").is_file():

@@ -258,7 +258,7 @@ def _pack_quantized(module, tensors) -> Stored:
 
 
 def _plain_quantized(module, tensors) -> Stored:
-    """Of int-quantized and float-quantized: a byte for each weight."""
+    """int-quantized and float-quantized: a byte for each weight."""
     _scheme(module)
     weight, zeros = tensors["weight"].detach(), tensors.get("weight_zero_point")
     kind = {torch.int8: "int8", _FP8: "fp8"}.get(weight.dtype)
