@@ -1,7 +1,7 @@
-/* Part of multiply_few_rows.h: more than two rows where a vector has 8 lanes and widening takes operations. Four
- * of them by a strip of three vectors, or two, have as many chains as registers hold, so that each element is widened once for
- * four rows. All strips take some steps before the next steps, which are fetched into the first-level cache meanwhile.
- * Rows that are missing to four are the last one again. */
+/* Part of multiply_few_rows.h: more than two rows where a vector has 8 lanes and widening takes operations. Four of
+ * them by a strip of three vectors, or two, have as many chains as registers hold, so that each element is widened once
+ * for four rows. All strips take some steps before the next steps, which are fetched into the first-level cache
+ * meanwhile. Rows that are missing to four are the last one again. */
 enum {
     STRIP_ROWS = 4,
     STRIP_VECTORS = 3,
