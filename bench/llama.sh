@@ -23,6 +23,7 @@ need_llama "$build/peers" || {
     exit
 }
 export PYTHONDONTWRITEBYTECODE=1
+export FOVEA_KNOWN_CPUS="${FOVEA_KNOWN_CPUS-$PWD/src/tuning/known-cpus.tuning}" # an installed backend finds them
 set -- --backend build/release/integrations/ggml/libggml-fovea.so "$@"
 [ "${what:-}" = --types ] || exec python3 bench/generate/llama.py --model "$model" "$@"
 tokenizer=$model
