@@ -20,6 +20,7 @@ typedef struct config_names {
     const char *delta_in[4]; /* of layers of the delta rule: q, k and v; output gates; beta; decays */
     const char *delta_out, *delta_norm, *delta_conv, *delta_dt, *delta_a;
     const char *router, *experts[3]; /* stacks of all experts: gate, up, down */
+    const char *shared_gate;         /* gate, up and down are an expert of all rows, which this multiplies */
     bool in_out;                     /* matrices are [in, out], as GPT-2 keeps them */
 } config_names;
 

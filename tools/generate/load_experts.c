@@ -63,7 +63,7 @@ int load_experts(const loading *l, int64_t layer, model_layer *to) {
     const config *c = &l->m->config;
     const int64_t count = c->experts.experts, inner = c->experts.intermediate;
     const int64_t in[STACKS] = {c->width, c->width, inner}, out[STACKS] = {inner, inner, c->width};
-    const piece router = {c->names->router, count, 0, count, false};
+    const piece router = {c->names->router, count, 0, count, false}, gate = {c->names->shared_gate, 1, 0, 1, false};
     const map_kind scores = {c->width, FOVEA_ACTIVATION_NONE, FOVEA_DTYPE_F32};
     source from[STACKS] = {0};
     fovea_matrix *memory = malloc((size_t)(STACKS * count) * sizeof *memory);
@@ -71,6 +71,8 @@ int load_experts(const loading *l, int64_t layer, model_layer *to) {
         return load_out_of_memory(l);
     fovea_matrix *const matrices[STACKS] = {memory, memory + count, memory + 2 * count};
     int status = load_map(l, &router, 1, layer, &scores, &to->router);
+    if (status == 0 && gate.name != NULL)
+        status = load_map(l, &gate, 1, layer, &scores, &to->router);
     for (int i = 0; status == 0 && i < STACKS; i++)
         status = load_stack(l, c->names->experts[i], layer, in[i], out[i], matrices[i], &from[i]);
     if (status == 0)

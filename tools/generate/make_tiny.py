@@ -16,8 +16,8 @@ import gguf.quants
 import torch
 from transformers import (Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, GptOssConfig, GptOssForCausalLM, LlamaConfig,
                           LlamaForCausalLM, MistralConfig, MistralForCausalLM, MixtralConfig, MixtralForCausalLM, Qwen2Config,
-                          Qwen2ForCausalLM, Qwen3_5ForCausalLM, Qwen3_5TextConfig, Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig,
-                          Qwen3MoeForCausalLM)
+                          Qwen2ForCausalLM, Qwen3_5ForCausalLM, Qwen3_5MoeForCausalLM, Qwen3_5MoeTextConfig, Qwen3_5TextConfig, Qwen3Config,
+                          Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM)
 
 WORDS, TOKENS = 61, 23
 FOLDER = pathlib.Path(__file__).parent / "tiny"
@@ -25,6 +25,12 @@ LLAMA3 = {"rope_type": "llama3", "rope_theta": 500.0, "factor": 4.0, "low_freq_f
           "original_max_position_embeddings": 16}
 SIZES = dict(vocab_size=WORDS, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
              max_position_embeddings=64, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+
+DELTA = dict(**{**SIZES, "num_hidden_layers": 4}, head_dim=16, full_attention_interval=2, linear_num_key_heads=2, linear_num_value_heads=6,
+             linear_key_head_dim=8, linear_value_head_dim=8, linear_conv_kernel_dim=4,
+             rope_parameters={"rope_type": "default", "rope_theta": 1000.0, "partial_rotary_factor": 0.5, "mrope_section": [2, 1, 1]})
+SHARED = dict(num_experts=6, num_experts_per_tok=3, moe_intermediate_size=16, shared_expert_intermediate_size=24)
+RECURRENT = ("qwen35", "qwen35moe")
 
 
 def llama():
@@ -65,10 +71,11 @@ def qwen3moe():
 
 
 def qwen35():
-    rope = {"rope_type": "default", "rope_theta": 1000.0, "partial_rotary_factor": 0.5, "mrope_section": [2, 1, 1]}
-    return Qwen3_5ForCausalLM(Qwen3_5TextConfig(
-        **{**SIZES, "num_hidden_layers": 4}, head_dim=16, full_attention_interval=2, linear_num_key_heads=2, linear_num_value_heads=6,
-        linear_key_head_dim=8, linear_value_head_dim=8, linear_conv_kernel_dim=4, rope_parameters=rope, tie_word_embeddings=True))
+    return Qwen3_5ForCausalLM(Qwen3_5TextConfig(**DELTA, tie_word_embeddings=True))
+
+
+def qwen35moe():
+    return Qwen3_5MoeForCausalLM(Qwen3_5MoeTextConfig(**DELTA, **SHARED, tie_word_embeddings=False))
 
 
 def gpt_oss():
@@ -95,6 +102,8 @@ NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_he
 LAYER = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
          "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
          "mlp.down_proj": "ffn_down", "mlp.gate": "ffn_gate_inp", "mlp.router": "ffn_gate_inp",
+         "mlp.shared_expert.gate_proj": "ffn_gate_shexp", "mlp.shared_expert.up_proj": "ffn_up_shexp",
+         "mlp.shared_expert.down_proj": "ffn_down_shexp", "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
          "linear_attn.in_proj_qkv": "attn_qkv", "linear_attn.in_proj_z": "attn_gate", "linear_attn.in_proj_b": "ssm_beta",
          "linear_attn.in_proj_a": "ssm_alpha", "linear_attn.conv1d": "ssm_conv1d", "linear_attn.norm": "ssm_norm",
          "linear_attn.out_proj": "ssm_out", "input_layernorm": "attn_norm"}
@@ -133,7 +142,7 @@ def experts(block, kind, value, interleaved):
 
 def arrays(model, architecture):
     """Names and values as GGUF has them."""
-    config, layer = model.config, LAYER | {"gemma3": AROUND, "gpt-oss": BEHIND, "qwen35": BEHIND}.get(architecture, AFTER)
+    config, layer = model.config, LAYER | {"gemma3": AROUND, **dict.fromkeys(("gpt-oss", *RECURRENT), BEHIND)}.get(architecture, AFTER)
     for name, value in model.state_dict().items():
         if name.startswith("lm_head") and config.tie_word_embeddings:
             continue
@@ -154,11 +163,13 @@ def arrays(model, architecture):
             stem = f"blk.{number}.{layer[part]}"
         else:
             stem = NAMES[stem]
+        if architecture == "qwen35moe" and stem.endswith("inp_shexp"):
+            value = value[0]  # or a matrix of one row: converters wrote both
         if architecture == "llama" and stem.endswith(("attn_q", "attn_k")):
             value = permuted(value, config.num_attention_heads if stem.endswith("q") else config.num_key_value_heads)
-        if architecture == "qwen35":
+        if architecture in RECURRENT:
             value = tiled(stem, value, config)
-        if (architecture == "gemma3" and "norm" in stem) or (architecture == "qwen35" and "norm" in stem and "ssm" not in stem):
+        if (architecture == "gemma3" and "norm" in stem) or (architecture in RECURRENT and "norm" in stem and "ssm" not in stem):
             value = value + 1
         yield f"{stem}.{suffix}", value
 
@@ -178,20 +189,23 @@ def settings(writer, config, rope):
     if getattr(config, "sliding_window", None):
         writer.add_sliding_window(config.sliding_window)
     if getattr(config, "num_experts_per_tok", None):
-        writer.add_expert_count(config.num_local_experts)
+        writer.add_expert_count(getattr(config, "num_local_experts", None) or config.num_experts)
         writer.add_expert_used_count(config.num_experts_per_tok)
         tokenizer(writer)
     if writer.arch == "qwen35":
         tokenizer(writer)
+    if writer.arch in RECURRENT:
         writer.add_rope_dimension_count(int(config.head_dim * rope["partial_rotary_factor"]))
         writer.add_ssm_conv_kernel(config.linear_conv_kernel_dim)
         writer.add_ssm_state_size(config.linear_key_head_dim)
         writer.add_ssm_group_count(config.linear_num_key_heads)
         writer.add_ssm_time_step_rank(config.linear_num_value_heads)
         writer.add_ssm_inner_size(config.linear_num_value_heads * config.linear_value_head_dim)
-        writer.add_uint32("qwen35.full_attention_interval", 2)
-    if writer.arch in ("qwen3moe", "gpt-oss"):
+        writer.add_uint32(f"{writer.arch}.full_attention_interval", 2)
+    if writer.arch in ("qwen3moe", "qwen35moe", "gpt-oss"):
         writer.add_expert_feed_forward_length(getattr(config, "moe_intermediate_size", config.intermediate_size))
+    if getattr(config, "shared_expert_intermediate_size", None):
+        writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)
     if rope.get("rope_type") in ("linear", "yarn"):
         writer.add_rope_scaling_type(gguf.RopeScalingType(rope["rope_type"]))
         writer.add_rope_scaling_factor(rope["factor"])
@@ -277,7 +291,8 @@ def main():
         record(name, model)
     for name, make, architecture in (("llama3", llama3, "llama"), ("mistral", mistral, "llama"), ("qwen2", qwen2, "qwen2"),
                                      ("qwen3", qwen3, "qwen3"), ("gemma3", gemma3, "gemma3"), ("mixtral", mixtral, "llama"),
-                                     ("qwen3moe", qwen3moe, "qwen3moe"), ("gptoss", gpt_oss, "gpt-oss"), ("qwen35", qwen35, "qwen35")):
+                                     ("qwen3moe", qwen3moe, "qwen3moe"), ("gptoss", gpt_oss, "gpt-oss"), ("qwen35", qwen35, "qwen35"),
+                                     ("qwen35moe", qwen35moe, "qwen35moe")):
         torch.manual_seed(37)
         model = randomize(make().eval())
         write_gguf(FOLDER / f"{name}.gguf", model, architecture, split=8 if name == "llama3" else 0)

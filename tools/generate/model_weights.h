@@ -19,12 +19,12 @@ typedef struct model_maps {
 typedef struct model_layer {
     model_norm attention, feed, q, k, attention_after, feed_after;
     model_maps qkv, out, up, down; /* up: with its gate, or GELU */
-    float *sinks; /* [heads], or NULL */
-    model_maps delta_in; /* of a layer of the delta rule */
+    float *sinks;                  /* [heads], or NULL */
+    model_maps delta_in;           /* of a layer of the delta rule */
     model_norm delta_norm;
     float *conv, *dt, *a_log; /* [channels][taps], [heads], [heads] */
-    model_maps router;
-    fovea_experts *experts; /* or NULL */
+    model_maps router;        /* and the gate of the shared expert, if there is one */
+    fovea_experts *experts;   /* or NULL */
 } model_layer;
 
 /* Columns of a map that this process has; all of them unless there are ranks. */

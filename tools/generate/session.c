@@ -138,8 +138,10 @@ static int make_rows(session *s, complaint to) {
     }
     if (branch)
         s->branch = malloc((size_t)c->width * floats);
-    if (experts)
+    if (experts) {
         s->scores = malloc((size_t)c->experts.experts * floats);
+        s->shared = malloc(floats);
+    }
     if (ranks)
         s->own = malloc((size_t)most_own(own) * floats + 1);
     size_workspace(s);
@@ -147,8 +149,8 @@ static int make_rows(session *s, complaint to) {
         return -1;
     s->workspace = malloc(s->workspace_size + 1);
     const bool there = (!ranks || s->own) && (!apart || (s->gate && s->up)) && (!branch || s->branch) &&
-                       (!experts || s->scores) && s->rows && s->normed && s->q && s->heads && s->k && s->v &&
-                       s->inner && s->positions && s->workspace;
+                       (!experts || (s->scores && s->shared)) && s->rows && s->normed && s->q && s->heads && s->k &&
+                       s->v && s->inner && s->positions && s->workspace;
     return there ? 0 : complain(to, s->m->path, "out of memory");
 }
 
@@ -188,9 +190,9 @@ void session_free(session *s) {
         fovea_attention_plan_destroy(s->one[local]);
         fovea_attention_plan_destroy(s->chunk[local]);
     }
-    void *const memory[] = {s->rows,     s->branch, s->normed, s->q,   s->k,        s->v,
-                            s->heads,    s->inner,  s->gate,   s->up,  s->scores,   s->positions,
-                            s->sequence, s->in_run, s->starts, s->own, s->workspace};
+    void *const memory[] = {s->rows,      s->branch,   s->normed, s->q,      s->k,      s->v,
+                            s->heads,     s->inner,    s->gate,   s->up,     s->scores, s->shared,
+                            s->positions, s->sequence, s->in_run, s->starts, s->own,    s->workspace};
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++)
         free(memory[i]);
     free(s);

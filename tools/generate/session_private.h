@@ -19,7 +19,7 @@ struct session {
     float *branch;                            /* the same, of what is added in a step of its own; or NULL */
     void *normed, *q, *k, *v, *heads, *inner; /* [SESSION_CHUNK][...] of the model's type */
     float *gate, *up;                         /* [SESSION_CHUNK][own inner] if a layer has them apart, or NULL */
-    float *scores;                            /* [SESSION_CHUNK][experts], or NULL */
+    float *scores, *shared;                   /* [SESSION_CHUNK][experts], or NULL; gates of the shared expert */
     void *own;                                /* columns that go to other ranks, or NULL */
     int64_t *positions;
     int64_t *in_run, *starts; /* [sequences] of the cache; where their tokens are, and the end */

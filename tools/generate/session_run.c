@@ -177,9 +177,26 @@ static fovea_status add_experts(const session *s, const model_layer *l, int64_t 
     args.y = session_rows(s->branch, FOVEA_DTYPE_F32, count, 1, c->width);
     args.router = &c->router;
     args.logits = session_rows(s->scores, FOVEA_DTYPE_F32, count, 1, c->experts.experts);
-    fovea_status status = session_products(s, &l->router, x, &args.logits, false);
+    const fovea_tensor y[] = {args.logits, session_rows(s->shared, FOVEA_DTYPE_F32, count, 1, 1)};
+    fovea_status status = session_products(s, &l->router, x, y, false);
     if (status == FOVEA_OK)
         status = fovea_experts_apply(s->m->ctx, l->experts, &args, s->workspace, s->workspace_size);
+    return status == FOVEA_OK ? add_rows(s, count) : status;
+}
+
+/* Adds what the expert of all rows makes of them, times the sigmoid of each row's gate. */
+static fovea_status add_shared(const session *s, const model_layer *l, int64_t count, fovea_tensor inner) {
+    const int64_t width = s->m->config.width;
+    const fovea_tensor y = session_rows(s->branch, FOVEA_DTYPE_F32, count, 1, width);
+    fovea_activate_args gate;
+    fovea_activate_args_init(&gate);
+    gate.x = gate.y = session_rows(s->shared, FOVEA_DTYPE_F32, count, 1, 1);
+    gate.activation = FOVEA_ACTIVATION_SIGMOID;
+    fovea_status status = fovea_activate(s->m->ctx, &gate);
+    if (status == FOVEA_OK)
+        status = session_products(s, &l->down, inner, &y, false);
+    for (int64_t i = 0; i < count * width; i++)
+        s->branch[i] *= s->shared[i / width];
     return status == FOVEA_OK ? add_rows(s, count) : status;
 }
 
@@ -217,6 +234,8 @@ static fovea_status run_layer(const session *s, int64_t layer, int64_t count, fo
         return status;
     status = run_up(s, l, count, normed);
     status = model_gather(m, &m->shares.inner, dtype, count, s->inner, s->own, status);
+    if (status == FOVEA_OK && c->names->shared_gate != NULL)
+        return add_shared(s, l, count, inner);
     return status == FOVEA_OK ? add_branch(s, &l->down, &l->feed_after, inner, count) : status;
 }
 

@@ -140,7 +140,7 @@ int main(int argc, char **argv) {
     static const char *const names[] = {"llama",        "gpt2",         "llama3-00001-of-00004.gguf",
                                         "mistral.gguf", "qwen2.gguf",   "qwen3.gguf",
                                         "gemma3.gguf",  "mixtral.gguf", "qwen3moe.gguf",
-                                        "gptoss.gguf",  "qwen35.gguf"};
+                                        "gptoss.gguf",  "qwen35.gguf",  "qwen35moe.gguf"};
     static const struct {
         fovea_dtype dtype;
         cache_types cache;

@@ -147,7 +147,7 @@ typedef struct patch {
 } patch;
 
 static void copy_patched(const char *from, const char *there, const patch *p) {
-    static uint8_t bytes[1 << 17];
+    static uint8_t bytes[1 << 18];
     FILE *in = fopen(from, "rb"), *out = fopen(there, "wb");
     const size_t count = in != NULL ? fread(bytes, 1, sizeof bytes, in) : 0, length = p->key ? strlen(p->key) : 0;
     bool found = p->key == NULL;
@@ -184,6 +184,13 @@ static const struct {
     {"qwen35", "blk.0.ssm_conv1d.weight is 80 x 4, not 80 x 3", {"ssm.conv_kernel", {{4, 3}}}},
     {"qwen35", "full_attention_interval is not an integer from 1 to 4", {"full_attention_interval", {{4, 5}}}},
     {"qwen35", "has no matrix or vector blk.0.ssm_dt.bias", {"blk.0.ssm_dt.bia", {{0, 'z'}}}},
+    {"qwen35moe", "has no matrix or vector blk.0.ffn_gate_inp_shexp.weight", {"blk.0.ffn_gate_inp_shex", {{0, 'z'}}}},
+    {"qwen35moe", "has no matrix or vector blk.1.ffn_up_shexp.weight", {"blk.1.ffn_up_shex", {{0, 'z'}}}},
+    {"qwen35moe", "blk.0.ffn_gate_shexp.weight is 24 x 32, not 16 x 32", {"shared_feed_forward_length", {{4, 16}}}},
+    {"qwen35moe",
+     "blk.0.ffn_down_shexp.weight is 16 x 48, not 32 x 24",
+     {"blk.0.ffn_down_shexp.weight", {{4, 48}, {12, 16}}}},
+    {"qwen35moe", "blk.0.ffn_gate_inp_shexp.weight is 0 x 16, not 1 x 32", {"inp_shexp.weight", {{4, 16}}}},
 };
 
 static void test_broken(void) {
@@ -206,7 +213,7 @@ static void test_broken(void) {
 
 /* Models of which no rank could have a part. */
 static void test_ranks(void) {
-    static const char *const names[] = {"mixtral", "qwen3moe", "gptoss", "qwen35"};
+    static const char *const names[] = {"mixtral", "qwen3moe", "gptoss", "qwen35", "qwen35moe"};
     static const model_ranks ranks = {.ranks = 2};
     fovea_context *ctx = test_context_untuned();
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

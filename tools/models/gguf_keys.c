@@ -57,6 +57,7 @@ static const known_key of_model[] = {
     {"expert_count", HONOURED, 0},
     {"expert_used_count", HONOURED, 0},
     {"expert_feed_forward_length", HONOURED, 0},
+    {"expert_shared_feed_forward_length", HONOURED, 0},
     {"expert_weights_scale", HONOURED, 0},
     {"expert_shared_count", ONE_VALUE, 0},
     {"expert_group_count", ONE_VALUE, 1},

@@ -123,9 +123,10 @@ static int check_shape(const weights *w, const char *name, int64_t rows, int64_t
     int64_t r, c;
     if (!weights_shape(w, name, &r, &c))
         return complain(to, w->path, "has no matrix or vector %s", name);
-    return r == rows && c == columns ? 0
-                                     : complain(to, w->path, "%s is %lld x %lld, not %lld x %lld", name, (long long)r,
-                                                (long long)c, (long long)rows, (long long)columns);
+    return (r == rows || (r == 0 && rows == 1)) && c == columns
+               ? 0
+               : complain(to, w->path, "%s is %lld x %lld, not %lld x %lld", name, (long long)r, (long long)c,
+                          (long long)rows, (long long)columns);
 }
 
 bool weights_type(const weights *w, const char *name, gguf_type *type) {

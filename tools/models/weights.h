@@ -22,8 +22,8 @@ const char *weights_folder(const weights *w);
 bool weights_shape(const weights *w, const char *name, int64_t *rows, int64_t *columns);
 int64_t weights_stack(const weights *w, const char *name); /* matrices of such a stack; 1 of any other array */
 
-/* An array of rows x columns (rows 0: a vector) as floats, freed by free(); NULL after a complaint if it is absent
- * or of another shape. */
+/* An array of rows x columns (rows 0: a vector; 1: either) as floats, freed by free(); NULL after a complaint if it is
+ * absent or of another shape. */
 float *weights_load(const fovea_context *ctx, weights *w, const char *name, int64_t rows, int64_t columns,
                     complaint to);
 
