@@ -17,7 +17,9 @@ typedef struct config_names {
     const char *qkv[3];                       /* qkv[1] NULL: all three side by side in one */
     const char *out, *gate, *up, *down;
     const char *sinks;
-    const char *delta_in[4]; /* of layers of the delta rule: q, k and v; output gates; beta; decays */
+    const char *delta_in[4];   /* of layers of the delta rule: q, k and v; output gates; beta; decays */
+    const char *delta_in_both; /* older files have the first two in one, grouped as delta_grouped says */
+    bool delta_grouped;        /* heads of values lie by their head of keys, as do rows of beta and decays, in one */
     const char *delta_out, *delta_norm, *delta_conv, *delta_dt, *delta_a;
     const char *router, *experts[3]; /* stacks of all experts: gate, up, down */
     const char *shared_gate;         /* gate, up and down are an expert of all rows, which this multiplies */

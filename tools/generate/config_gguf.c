@@ -18,10 +18,11 @@ enum { KEY_MOST = 128, GEMMA_27B_LAYERS = 62, EXPERTS_MOST = 2048, HEADS_MOST = 
 #define GGUF_SHARED                                                                                                    \
     GGUF_EXPERTS, .gate = "blk.%lld.ffn_gate_shexp", .up = "blk.%lld.ffn_up_shexp", .down = "blk.%lld.ffn_down_shexp", \
                   .shared_gate = "blk.%lld.ffn_gate_inp_shexp"
-#define GGUF_DELTA                                                                                                     \
-    .delta_in = {"blk.%lld.attn_qkv", "blk.%lld.attn_gate", "blk.%lld.ssm_beta", "blk.%lld.ssm_alpha"},                \
-    .delta_out = "blk.%lld.ssm_out", .delta_norm = "blk.%lld.ssm_norm", .delta_conv = "blk.%lld.ssm_conv1d",           \
-    .delta_dt = "blk.%lld.ssm_dt", .delta_a = "blk.%lld.ssm_a"
+#define GGUF_DELTA(...)                                                                                                \
+    .delta_in = {"blk.%lld.attn_qkv", "blk.%lld.attn_gate", __VA_ARGS__}, .delta_out = "blk.%lld.ssm_out",             \
+    .delta_norm = "blk.%lld.ssm_norm", .delta_conv = "blk.%lld.ssm_conv1d", .delta_dt = "blk.%lld.ssm_dt",             \
+    .delta_a = "blk.%lld.ssm_a"
+#define GGUF_TILED GGUF_DELTA("blk.%lld.ssm_beta", "blk.%lld.ssm_alpha")
 #define GGUF_HEAD_NORMS .q_norm = "blk.%lld.attn_q_norm", .k_norm = "blk.%lld.attn_k_norm"
 
 static const config_names plain_names = {GGUF_NAMES("ffn_norm"), GGUF_FEED},
@@ -30,21 +31,32 @@ static const config_names qwen3_names = {GGUF_NAMES("ffn_norm"), GGUF_FEED, GGUF
 static const config_names qwen3moe_names = {GGUF_NAMES("ffn_norm"), GGUF_EXPERTS, GGUF_HEAD_NORMS};
 static const config_names gpt_oss_names = {GGUF_NAMES("post_attention_norm"), GGUF_EXPERTS,
                                            .sinks = "blk.%lld.attn_sinks"};
-static const config_names qwen35_names = {GGUF_NAMES("post_attention_norm"), GGUF_FEED, GGUF_HEAD_NORMS, GGUF_DELTA},
+static const config_names qwen35_names = {GGUF_NAMES("post_attention_norm"), GGUF_FEED, GGUF_HEAD_NORMS, GGUF_TILED},
                           qwen35moe_names = {GGUF_NAMES("post_attention_norm"), GGUF_SHARED, GGUF_HEAD_NORMS,
-                                             GGUF_DELTA};
+                                             GGUF_TILED},
+                          qwen3next_names = {GGUF_NAMES("post_attention_norm"),
+                                             GGUF_SHARED,
+                                             GGUF_HEAD_NORMS,
+                                             GGUF_DELTA("blk.%lld.ssm_ba"),
+                                             .delta_in_both = "blk.%lld.ssm_in",
+                                             .delta_grouped = true};
 static const config_names gemma3_names = {GGUF_NAMES("ffn_norm"), GGUF_FEED, GGUF_HEAD_NORMS,
                                           .attention_after = "blk.%lld.post_attention_norm",
                                           .feed_after = "blk.%lld.post_ffw_norm"};
 
-enum { LLAMA, QWEN2, QWEN3, QWEN3MOE, QWEN35, QWEN35MOE, GPT_OSS, GEMMA3 };
-static const char *const architectures[] = {"llama",     "qwen2",   "qwen3",  "qwen3moe", "qwen35",
-                                            "qwen35moe", "gpt-oss", "gemma3", NULL};
-static const config_names *const names_of[][2] =
-    {/* without and with experts; or NULL */
-     [LLAMA] = {&plain_names, &mixtral_names}, [QWEN2] = {&plain_names},   [QWEN3] = {&qwen3_names},
-     [QWEN3MOE] = {NULL, &qwen3moe_names},     [QWEN35] = {&qwen35_names}, [QWEN35MOE] = {NULL, &qwen35moe_names},
-     [GPT_OSS] = {NULL, &gpt_oss_names},       [GEMMA3] = {&gemma3_names}};
+enum { LLAMA, QWEN2, QWEN3, QWEN3MOE, QWEN3NEXT, QWEN35, QWEN35MOE, GPT_OSS, GEMMA3 };
+static const char *const architectures[] = {"llama",  "qwen2",     "qwen3",   "qwen3moe", "qwen3next",
+                                            "qwen35", "qwen35moe", "gpt-oss", "gemma3",   NULL};
+static const config_names *const names_of[][2] = {/* without and with experts; or NULL */
+                                                  [LLAMA] = {&plain_names, &mixtral_names},
+                                                  [QWEN2] = {&plain_names},
+                                                  [QWEN3] = {&qwen3_names},
+                                                  [QWEN3MOE] = {NULL, &qwen3moe_names},
+                                                  [QWEN3NEXT] = {NULL, &qwen3next_names},
+                                                  [QWEN35] = {&qwen35_names},
+                                                  [QWEN35MOE] = {NULL, &qwen35moe_names},
+                                                  [GPT_OSS] = {NULL, &gpt_oss_names},
+                                                  [GEMMA3] = {&gemma3_names}};
 
 typedef struct source {
     const gguf *f;
@@ -137,7 +149,7 @@ static int read_pattern(const source *s, config *c, int64_t period) {
 
 /* Layers that see a window of keys, the query's own among them: all of LLaMA's (Mistral), five of six of Gemma's. */
 static int read_window(const source *s, config *c) {
-    static const int64_t periods[] = {[LLAMA] = 0,   [QWEN2] = -1,     [QWEN3] = -1,  [QWEN3MOE] = -1,
+    static const int64_t periods[] = {[LLAMA] = 0,   [QWEN2] = -1,     [QWEN3] = -1,  [QWEN3MOE] = -1, [QWEN3NEXT] = -1,
                                       [QWEN35] = -1, [QWEN35MOE] = -1, [GPT_OSS] = 2, [GEMMA3] = 6};
     int64_t keys = 0;
     if (integer(s, "attention.sliding_window", false, 0, TOKENS_MOST, &keys) != 0)

@@ -151,7 +151,7 @@ static int load_words(const loading *l) {
     part.weight.out = m->shares.words.count;
     load_name(head.name, 0, ".weight", name);
     if (!load_has(l, name))
-        return load_pack(l, &part, words.name, &kind, &m->head) != 0 ? -1 : map_words_anew(l);
+        return load_pack(l, &part, 1, words.name, &kind, &m->head) != 0 ? -1 : map_words_anew(l);
     if (model_is_blocks(m->words_type) && check_words(l) != 0)
         return -1;
     return load_map(l, &head, 1, 0, &kind, &m->head);

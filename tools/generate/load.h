@@ -53,8 +53,8 @@ int load_norm(const loading *l, const char *format, int64_t layer, int64_t chann
 /* Experts of a layer and their router. */
 int load_experts(const loading *l, int64_t layer, model_layer *to);
 
-/* Packs one matrix that is there already. */
-int load_pack(const loading *l, const fovea_linear_part *part, const char *name, const map_kind *kind,
+/* Packs parts as one map, or as several, each of parts of one type that follow each other. No columns: no map. */
+int load_pack(const loading *l, const fovea_linear_part *parts, int count, const char *name, const map_kind *kind,
               model_maps *maps);
 
 #endif

@@ -113,9 +113,8 @@ static int pack_map(const loading *l, fovea_linear_desc *desc, const char *name,
     return 0;
 }
 
-/* Packs parts as one map, or as several, each of parts of one type that follow each other. No columns: no map. */
-static int pack_maps(const loading *l, const fovea_linear_part *parts, int count, const char *name,
-                     const map_kind *kind, model_maps *maps) {
+int load_pack(const loading *l, const fovea_linear_part *parts, int count, const char *name, const map_kind *kind,
+              model_maps *maps) {
     fovea_linear_desc desc;
     fovea_linear_desc_init(&desc);
     if (parts[0].weight.out == 0)
@@ -149,13 +148,8 @@ int load_map(const loading *l, const piece *pieces, int count, int64_t layer, co
     for (int i = 0; status == 0 && i < count; i++)
         status = load_part(l, &pieces[i], layer, kind->in, &parts[i], &from[i]);
     if (status == 0)
-        status = pack_maps(l, parts, count, name, kind, maps);
+        status = load_pack(l, parts, count, name, kind, maps);
     for (int i = 0; i < count; i++)
         load_release(&from[i]);
     return status;
-}
-
-int load_pack(const loading *l, const fovea_linear_part *part, const char *name, const map_kind *kind,
-              model_maps *maps) {
-    return pack_maps(l, part, 1, name, kind, maps);
 }

@@ -17,7 +17,7 @@ import torch
 from transformers import (Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, GptOssConfig, GptOssForCausalLM, LlamaConfig,
                           LlamaForCausalLM, MistralConfig, MistralForCausalLM, MixtralConfig, MixtralForCausalLM, Qwen2Config,
                           Qwen2ForCausalLM, Qwen3_5ForCausalLM, Qwen3_5MoeForCausalLM, Qwen3_5MoeTextConfig, Qwen3_5TextConfig, Qwen3Config,
-                          Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM)
+                          Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM, Qwen3NextConfig, Qwen3NextForCausalLM)
 
 WORDS, TOKENS = 61, 23
 FOLDER = pathlib.Path(__file__).parent / "tiny"
@@ -30,7 +30,7 @@ DELTA = dict(**{**SIZES, "num_hidden_layers": 4}, head_dim=16, full_attention_in
              linear_key_head_dim=8, linear_value_head_dim=8, linear_conv_kernel_dim=4,
              rope_parameters={"rope_type": "default", "rope_theta": 1000.0, "partial_rotary_factor": 0.5, "mrope_section": [2, 1, 1]})
 SHARED = dict(num_experts=6, num_experts_per_tok=3, moe_intermediate_size=16, shared_expert_intermediate_size=24)
-RECURRENT = ("qwen35", "qwen35moe")
+RECURRENT = ("qwen35", "qwen35moe", "qwen3next")
 
 
 def llama():
@@ -78,6 +78,11 @@ def qwen35moe():
     return Qwen3_5MoeForCausalLM(Qwen3_5MoeTextConfig(**DELTA, **SHARED, tie_word_embeddings=False))
 
 
+def qwen3next():
+    rope = {"rope_type": "default", "rope_theta": 1000.0, "partial_rotary_factor": 0.5}
+    return Qwen3NextForCausalLM(Qwen3NextConfig(**DELTA | SHARED | {"rope_parameters": rope}, tie_word_embeddings=False))
+
+
 def gpt_oss():
     rope = {"rope_type": "yarn", "rope_theta": 150.0, "factor": 4.0, "beta_fast": 2.0, "beta_slow": 0.5, "truncate": False,
             "original_max_position_embeddings": 16}
@@ -105,8 +110,9 @@ LAYER = {"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.
          "mlp.shared_expert.gate_proj": "ffn_gate_shexp", "mlp.shared_expert.up_proj": "ffn_up_shexp",
          "mlp.shared_expert.down_proj": "ffn_down_shexp", "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
          "linear_attn.in_proj_qkv": "attn_qkv", "linear_attn.in_proj_z": "attn_gate", "linear_attn.in_proj_b": "ssm_beta",
-         "linear_attn.in_proj_a": "ssm_alpha", "linear_attn.conv1d": "ssm_conv1d", "linear_attn.norm": "ssm_norm",
-         "linear_attn.out_proj": "ssm_out", "input_layernorm": "attn_norm"}
+         "linear_attn.in_proj_qkvz": "ssm_in", "linear_attn.in_proj_ba": "ssm_ba", "linear_attn.in_proj_a": "ssm_alpha",
+         "linear_attn.conv1d": "ssm_conv1d", "linear_attn.norm": "ssm_norm", "linear_attn.out_proj": "ssm_out",
+         "input_layernorm": "attn_norm"}
 BEHIND = {"post_attention_layernorm": "post_attention_norm"}
 AFTER = {"post_attention_layernorm": "ffn_norm"}
 AROUND = {"post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm",
@@ -126,6 +132,14 @@ def tiled(name, value, config):
     if name.endswith("ssm_out"):
         return rows(value.T.contiguous()).T
     return rows(value) if name.endswith(("attn_gate", "ssm_beta", "ssm_alpha", "ssm_dt", "ssm_a")) else value
+
+
+def apart(block, value, config):
+    """q, k, v and z, each of all heads, of a matrix that has them for one head of keys after another."""
+    keys, channels = config.linear_num_key_heads, config.linear_key_head_dim
+    *qkv, z = value.reshape(keys, -1, value.shape[1]).tensor_split((channels, 2 * channels, value.shape[0] // keys // 2 + channels), dim=1)
+    yield f"{block}.attn_qkv.weight", torch.cat([part.flatten(0, 1) for part in qkv])
+    yield f"{block}.attn_gate.weight", z.flatten(0, 1)
 
 
 def experts(block, kind, value, interleaved):
@@ -155,7 +169,7 @@ def arrays(model, architecture):
             continue
         if suffix in ("A_log", "dt_bias"):
             block = f"blk.{stem.split('.')[2]}"
-            learned = tiled("ssm_a", value, config)
+            learned = value if architecture == "qwen3next" else tiled("ssm_a", value, config)
             yield (f"{block}.ssm_a", -learned.double().exp()) if suffix == "A_log" else (f"{block}.ssm_dt.bias", learned)
             continue
         if stem.startswith("model.layers."):
@@ -167,7 +181,12 @@ def arrays(model, architecture):
             value = value[0]  # or a matrix of one row: converters wrote both
         if architecture == "llama" and stem.endswith(("attn_q", "attn_k")):
             value = permuted(value, config.num_attention_heads if stem.endswith("q") else config.num_key_value_heads)
-        if architecture in RECURRENT:
+        if architecture == "qwen3next" and stem.endswith("ssm_in") and stem != "blk.0.ssm_in":  # which is as in older files
+            yield from apart(stem.removesuffix(".ssm_in"), value, config)
+            continue
+        if architecture == "qwen3next":
+            value = value.squeeze(1) if stem.endswith("ssm_conv1d") else value
+        elif architecture in RECURRENT:
             value = tiled(stem, value, config)
         if (architecture == "gemma3" and "norm" in stem) or (architecture in RECURRENT and "norm" in stem and "ssm" not in stem):
             value = value + 1
@@ -202,7 +221,7 @@ def settings(writer, config, rope):
         writer.add_ssm_time_step_rank(config.linear_num_value_heads)
         writer.add_ssm_inner_size(config.linear_num_value_heads * config.linear_value_head_dim)
         writer.add_uint32(f"{writer.arch}.full_attention_interval", 2)
-    if writer.arch in ("qwen3moe", "qwen35moe", "gpt-oss"):
+    if writer.arch in ("qwen3moe", "qwen35moe", "qwen3next", "gpt-oss"):
         writer.add_expert_feed_forward_length(getattr(config, "moe_intermediate_size", config.intermediate_size))
     if getattr(config, "shared_expert_intermediate_size", None):
         writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)
@@ -292,7 +311,7 @@ def main():
     for name, make, architecture in (("llama3", llama3, "llama"), ("mistral", mistral, "llama"), ("qwen2", qwen2, "qwen2"),
                                      ("qwen3", qwen3, "qwen3"), ("gemma3", gemma3, "gemma3"), ("mixtral", mixtral, "llama"),
                                      ("qwen3moe", qwen3moe, "qwen3moe"), ("gptoss", gpt_oss, "gpt-oss"), ("qwen35", qwen35, "qwen35"),
-                                     ("qwen35moe", qwen35moe, "qwen35moe")):
+                                     ("qwen35moe", qwen35moe, "qwen35moe"), ("qwen3next", qwen3next, "qwen3next")):
         torch.manual_seed(37)
         model = randomize(make().eval())
         write_gguf(FOLDER / f"{name}.gguf", model, architecture, split=8 if name == "llama3" else 0)

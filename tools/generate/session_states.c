@@ -53,7 +53,7 @@ static fovea_delta_args delta_args(const session *s, int64_t layer, int64_t coun
     args.a_log = l->a_log;
     args.dt_bias = l->dt;
     args.beta_sigmoid = 1;
-    args.tiled_heads = 1; /* as GGUF has them */
+    args.tiled_heads = !c->names->delta_grouped;
     args.norm = FOVEA_L2_RSQRT;
     args.states = states;
     return args;

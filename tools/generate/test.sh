@@ -132,7 +132,7 @@ has err '^fovea-generate: --system needs a chat, but the model has no chat templ
 # Models with experts: several prompts at once have the answers that they have alone, and receipts verify.
 here=$(dirname "$0")/tiny
 printf 'ab\ncab\nbbbb\na\n' >few.txt
-for model in qwen3moe gptoss qwen35 qwen35moe; do
+for model in qwen3moe gptoss qwen35 qwen35moe qwen3next; do
     tiny=(--model "$here/$model.gguf" --threads 1)
     expect 0 "${tiny[@]}" --type f32 --tokens 9 --parallel 1 --file few.txt
     words=$(hash_of)

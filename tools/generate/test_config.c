@@ -123,7 +123,8 @@ static void test_refused(void) {
         {"phi3",
          3,
          {{NULL, 0, 0, NULL}},
-         "general.architecture is phi3; only llama, qwen2, qwen3, qwen3moe, qwen35, qwen35moe, gpt-oss and gemma3"},
+         "general.architecture is phi3; only llama, qwen2, qwen3, qwen3moe, qwen3next, qwen35, qwen35moe, gpt-oss and "
+         "gemma3"},
         {"qwen3moe", 3, {{NULL, 0, 0, NULL}}, "qwen3moe.expert_count is 0; only a number above 0 is computed here"},
         {"qwen3moe",
          3,

@@ -99,7 +99,11 @@ static void run_together(const model *m, cache_types cache, const int32_t *ids, 
 
 /* Where a router's numbers are rounded, other experts may be chosen, and more changes. */
 static double bound_of(const char *name, double bound) {
-    return (strstr(name, "moe") != NULL || strstr(name, "gptoss") != NULL) && bound > 1e-3 ? 2.0 * bound : bound;
+    static const char *const routed[] = {"moe", "next", "gptoss"};
+    bool doubled = false;
+    for (int i = 0; i < 3; i++)
+        doubled = doubled || (strstr(name, routed[i]) != NULL && bound > 1e-3);
+    return doubled ? 2.0 * bound : bound;
 }
 
 static void test_model(const char *name, fovea_dtype dtype, cache_types cache, double bound, const reference *r) {
@@ -137,10 +141,11 @@ static void test_model(const char *name, fovea_dtype dtype, cache_types cache, d
 }
 
 int main(int argc, char **argv) {
-    static const char *const names[] = {"llama",        "gpt2",         "llama3-00001-of-00004.gguf",
-                                        "mistral.gguf", "qwen2.gguf",   "qwen3.gguf",
-                                        "gemma3.gguf",  "mixtral.gguf", "qwen3moe.gguf",
-                                        "gptoss.gguf",  "qwen35.gguf",  "qwen35moe.gguf"};
+    static const char *const names[] = {"llama",         "gpt2",         "llama3-00001-of-00004.gguf",
+                                        "mistral.gguf",  "qwen2.gguf",   "qwen3.gguf",
+                                        "gemma3.gguf",   "mixtral.gguf", "qwen3moe.gguf",
+                                        "gptoss.gguf",   "qwen35.gguf",  "qwen35moe.gguf",
+                                        "qwen3next.gguf"};
     static const struct {
         fovea_dtype dtype;
         cache_types cache;

@@ -190,6 +190,12 @@ static const struct {
     {"qwen35moe",
      "blk.0.ffn_down_shexp.weight is 16 x 48, not 32 x 24",
      {"blk.0.ffn_down_shexp.weight", {{4, 48}, {12, 16}}}},
+    {"qwen3next", "has no matrix or vector blk.0.attn_qkv.weight", {"blk.0.ssm_i", {{0, 'z'}}}},
+    {"qwen3next", "has no matrix or vector blk.2.attn_gate.weight", {"blk.2.attn_gat", {{0, 'z'}}}},
+    {"qwen3next", "has no matrix or vector blk.2.ssm_ba.weight", {"blk.2.ssm_b", {{0, 'z'}}}},
+    {"qwen3next", "blk.0.ssm_in.weight is 64 x 64, not 128 x 32", {"blk.0.ssm_in.weight", {{4, 64}, {12, 64}}}},
+    {"qwen3next", "blk.0.ssm_ba.weight is 6 x 64, not 12 x 32", {"blk.0.ssm_ba.weight", {{4, 64}, {12, 6}}}},
+    {"qwen3next", "blk.0.ffn_gate_inp_shexp.weight is 2 x 16, not 1 x 32", {"inp_shexp.weight", {{4, 16}, {12, 2}}}},
     {"qwen35moe", "blk.0.ffn_gate_inp_shexp.weight is 0 x 16, not 1 x 32", {"inp_shexp.weight", {{4, 16}}}},
 };
 
@@ -213,7 +219,7 @@ static void test_broken(void) {
 
 /* Models of which no rank could have a part. */
 static void test_ranks(void) {
-    static const char *const names[] = {"mixtral", "qwen3moe", "gptoss", "qwen35", "qwen35moe"};
+    static const char *const names[] = {"mixtral", "qwen3moe", "gptoss", "qwen35", "qwen35moe", "qwen3next"};
     static const model_ranks ranks = {.ranks = 2};
     fovea_context *ctx = test_context_untuned();
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

@@ -112,7 +112,8 @@ static const struct {
     const char *words;
 } refused[] = {
     {{"general.architecture", GGUF_TEXT, 0, "phi3"},
-     "general.architecture is phi3; only llama, qwen2, qwen3, qwen3moe, qwen35, qwen35moe, gpt-oss and gemma3 can"},
+     "general.architecture is phi3; only llama, qwen2, qwen3, qwen3moe, qwen3next, qwen35, qwen35moe, gpt-oss and "
+     "gemma3 can"},
     {{"general.architecture", GGUF_TEXT, 0, "qwen2"}, "has no qwen2.block_count"},
     {{"general.architecture", GGUF_U32, 7, NULL}, "general.architecture is no word"},
     {{"general.type", GGUF_TEXT, 0, "adapter"}, "general.type is adapter"},
