@@ -110,21 +110,26 @@ static void test_bits(const fovea_context *ctx, const fovea_context *tuned) {
     }
 }
 
-/* A map of x of any type, all parts int8 or only some, gated or not; and what comes back of it. */
+/* A map of x of any type, all parts int8 or only some, their scales given alike or not, gated or not; and what comes
+ * back of it. */
 static void test_types(const fovea_context *ctx) {
     enum { IN = 70, OUT = 45, ROWS = 19 };
     for (int n = 0, cases = (int)test_scaled(60); n < cases; n++) {
         rng r = rng_stream(test_seed() + (uint64_t)n, "int8 types");
         const fovea_dtype type = half_pair_types[rng_below(&r, HALF_PAIR_TYPES)];
-        const bool gated = rng_below(&r, 2), mixed = rng_below(&r, 3) == 0;
+        const bool gated = rng_below(&r, 2), floats = rng_below(&r, 3) == 0, mixed = floats || rng_below(&r, 3) == 0;
         const int64_t rows = rng_between(&r, 1, ROWS);
         half_pair x = half_pair_make(rows * IN, type, 1.0f, &r);
         int8_weight w[2] = {weight_make(IN, OUT, &r), weight_make(IN, OUT, &r)};
+        if (mixed) { /* one group of all channels */
+            w[1].quantization.group_scales = w[1].scales;
+            w[1].quantization.scales = NULL;
+        }
         static unsigned char y[2][2][ROWS * OUT * sizeof(float)];
         memset(y, 0, sizeof y);
         for (int q = 0; q < 2; q++) {
             fovea_linear_part parts[2] = {{.weight = q ? w[0].quantized : w[0].plain},
-                                          {.weight = q && !mixed ? w[1].quantized : w[1].plain}};
+                                          {.weight = q && !floats ? w[1].quantized : w[1].plain}};
             for (int i = 0; i < 2; i++)
                 if (parts[i].weight.dtype == FOVEA_DTYPE_I8)
                     parts[i].weight.quantization = &w[i].quantization;
@@ -170,7 +175,10 @@ static void test_types(const fovea_context *ctx) {
                    type == FOVEA_DTYPE_F32    ? "f32"
                    : type == FOVEA_DTYPE_BF16 ? "bf16"
                                               : "f16",
-                   gated ? "gated" : "two parts", mixed ? ", one of floats" : "");
+                   gated ? "gated" : "two parts",
+                   floats  ? ", one of floats"
+                   : mixed ? ", one of a group"
+                           : "");
         weight_free(&w[0]);
         weight_free(&w[1]);
         half_pairs_free();

@@ -371,12 +371,22 @@ static void test_bits(void) {
     }
 }
 
+/* Each type of weights has rows of its own, but for what is packed alike. */
+static void test_types(void) {
+    for (int i = FV_TUNING_linear_f32; i < FV_TUNING_OPERATIONS; i++) {
+        const fovea_dtype dtype = fv_tuning_dtype((fv_tuning_op)i);
+        const int got = fv_tuning_of(FV_TUNING_linear_f32, dtype, FOVEA_ARITHMETIC_EXACT, i % 2);
+        test_check(got == i, "weights of type %d have the rows of %s", (int)dtype, fv_tuning_names[got]);
+    }
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "tuning_linear", NULL);
     files_begin();
     test_wrong();
     test_map();
     test_rows();
+    test_types();
     test_describe_all();
     test_every_choice();
     test_caches();
