@@ -1,5 +1,6 @@
 /* MUL_MAT_ID: each row has the bits of MUL_MAT with its expert's weights and that row alone, for any number of threads
- * and tokens and wherever the weights are; ids within longer rows; numbers of experts that are none. Routers of NaN. */
+ * and tokens and wherever the weights are; ids within longer rows; numbers of experts, and of rows, that are none.
+ * Routers of NaN. */
 #include "placed.h"
 #include "problem.h"
 
@@ -136,6 +137,19 @@ static void test_nan(ggml_backend_t backend) {
     ggml_free(ctx);
 }
 
+/* A row that is not there is an error, and nothing beyond the tensor is read. */
+static void test_out_of_range(ggml_backend_t backend) {
+    struct ggml_context *ctx = context_of(8);
+    tensor *a = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 8, 4), *row = ggml_new_tensor_1d(ctx, GGML_TYPE_I32, 1);
+    struct ggml_cgraph *graph = ggml_new_graph(ctx);
+    ggml_build_forward_expand(graph, ggml_get_rows(ctx, a, row));
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(ctx, ggml_backend_cpu_buffer_type());
+    *(int32_t *)row->data = 4;
+    check(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_FAILED, "no error", "a row out of range");
+    ggml_backend_buffer_free(buffer);
+    ggml_free(ctx);
+}
+
 int main(void) {
     ggml_backend_reg_t reg = begin();
     ggml_backend_buffer_type_t packed = ggml_backend_dev_buffer_type(ggml_backend_reg_dev_get(reg, 1));
@@ -151,6 +165,7 @@ int main(void) {
         free(want);
     }
     test_nan(fovea[0]);
+    test_out_of_range(fovea[1]);
     for (int t = 0; t < THREADS; t++)
         ggml_backend_free(fovea[t]);
     return end();
