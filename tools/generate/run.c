@@ -25,7 +25,11 @@ void run_end(int status, const char *what) {
     exit(status);
 }
 
-void die(const char *what) { run_end(run_failure, what); }
+void die(const char *what) {
+    char all[COMPLAINT_MOST + 16];
+    snprintf(all, sizeof all, "%s%s", run_failure == 1 ? "" : "cannot tell: ", what);
+    run_end(run_failure, all);
+}
 
 void *allocate(size_t count, size_t bytes) {
     void *memory = calloc(count + 1, bytes);
@@ -97,12 +101,14 @@ void run_load(run *r, const char *path) {
     progress_end(&bar);
     if (status != 0)
         die(r->complaint);
-    if (r->opts->arithmetic >= 0 && !model_quantized(r->m))
+    if (r->opts->arithmetic >= 0 && !model_quantized(r->m) && r->opts->verify == NULL)
         run_end(CLI_USAGE, "--arithmetic needs quantized weights, as stored in a GGUF file");
     const config *c = model_config(r->m);
     if (r->opts->context > c->most_tokens) {
         snprintf(r->complaint, sizeof r->complaint, "--context %" PRId64 ": the model reads at most %" PRId64 " tokens",
                  r->opts->context, c->most_tokens);
+        if (r->opts->verify != NULL)
+            die(r->complaint);
         run_end(CLI_USAGE, r->complaint);
     }
     r->room = r->opts->context > 0 ? r->opts->context : CONTEXT < c->most_tokens ? CONTEXT : c->most_tokens;

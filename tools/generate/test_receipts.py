@@ -239,11 +239,13 @@ def test_answers():
     check(1, "its rows have another SHA-256", **changed_answer(sha256=another_digit(answer["sha256"])))
     check(1, "differs: the chat template has another SHA-256", model={**receipt["model"], "template": "0" * 64})
     check(1, "differs: weights:", model={**receipt["model"], "weights": another_digit(receipt["model"]["weights"])})
-    check(2, "needs quantized weights", arithmetic={**receipt["arithmetic"], "products": "q16"})
+    check(2, 'cannot tell: products by "q16" are none of this model', arithmetic={**receipt["arithmetic"], "products": "q16"})
     outside = [*answer["prompt"]["tokens"], 10**6]
     bytes_of_it = b"".join(i.to_bytes(4, "little") for i in outside)
     prompt = {"count": len(outside), "tokens": outside, "sha256": hashlib.sha256(bytes_of_it).hexdigest()}
     check(1, "the model has no token 1000000", **changed_answer(prompt=prompt))
+    prompt = {"count": 80, "tokens": [0] * 80, "sha256": hashlib.sha256(bytes(4 * 80)).hexdigest()}
+    check(2, "cannot tell: --context 99: the model reads at most 64 tokens", **changed_answer(prompt=prompt))
     with open("twice", "w") as file:
         file.write(open("receipt").read().replace("{", '{"bits": 1, ', 1))
     status, _, said = verify("twice")
@@ -277,7 +279,8 @@ def test_answers():
     # A model that cannot be read tells nothing.
     with open("none.gguf", "wb") as file:
         file.write(b"GGUF")
-    assert verify("receipt", model="none.gguf")[0] == 2
+    status, _, said = verify("receipt", model="none.gguf")
+    assert status == 2 and "cannot tell: " in said, said
 
 
 def main():

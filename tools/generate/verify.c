@@ -44,11 +44,8 @@ receipt *verify_begin(options *opts) {
     static char why[COMPLAINT_MOST];
     receipt *stated;
     run_failure = CANNOT_TELL;
-    if (receipt_read(opts->verify, &stated, (complaint){why, sizeof why}) != 0) {
-        char all[COMPLAINT_MOST + 32];
-        snprintf(all, sizeof all, "cannot tell: %s", why);
-        run_end(CANNOT_TELL, all);
-    }
+    if (receipt_read(opts->verify, &stated, (complaint){why, sizeof why}) != 0)
+        die(why);
     if (stated->head.bits != FOVEA_BITS_VERSION)
         end(opts, CANNOT_TELL, "it was made with version %" PRId64 " of the bits, this program computes version %d",
             stated->head.bits, FOVEA_BITS_VERSION);
