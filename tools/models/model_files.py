@@ -48,6 +48,35 @@ def gguf(settings, arrays):
     return head + bytes(-len(head) % 32) + b"".join(array[2] for array in arrays.values())
 
 
+def q4_k(draw, blocks):
+    """Blocks of any integers, whose numbers are small."""
+    return b"".join(struct.pack("<2H", 0x200 + draw.randrange(512), 0xA00 + draw.randrange(512)) + draw.randbytes(140)
+                    for _ in range(blocks))  # fmt: skip
+
+
+def wide_llama(quantized=False):
+    """A LLaMA in GGUF of one layer with rows of 256 random weights, float32 or Q4_K, and a few words."""
+    draw, width = random.Random(1), 256
+    words = ["a", "b", "c", "d", "<s>", "</s>", "ab", "s"]
+    sizes = {"block_count": 1, "embedding_length": width, "feed_forward_length": width, "context_length": 1024,
+             "attention.head_count": 4, "attention.head_count_kv": 4}  # fmt: skip
+    settings = [
+        setting("general.architecture", TEXT, "llama"), *(setting("llama." + k, U32, v) for k, v in sizes.items()),
+        setting("llama.attention.layer_norm_rms_epsilon", F32, 1e-5), setting("llama.rope.freq_base", F32, 10000.0),
+        setting("tokenizer.ggml.model", TEXT, "gpt2"), setting("tokenizer.ggml.pre", TEXT, "smollm"),
+        setting("tokenizer.ggml.tokens", ARRAY, (TEXT, len(words), b"".join(map(text, words)))),
+        setting("tokenizer.ggml.token_type", ARRAY, (5, len(words), struct.pack("<8i", *[1] * len(words)))),
+        setting("tokenizer.ggml.merges", ARRAY, (TEXT, 1, text("a b"))),
+    ]  # fmt: skip
+    arrays = {"token_embd.weight": ([width, len(words)], 0, floats([draw.gauss(0, 0.05) for _ in range(8 * width)]))}
+    for name in "output_norm", "blk.0.attn_norm", "blk.0.ffn_norm":
+        arrays[name + ".weight"] = [width], 0, floats([1.0] * width)
+    for name in "attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down":
+        data = q4_k(draw, width) if quantized else floats([draw.gauss(0, 0.05) for _ in range(width * width)])
+        arrays[f"blk.0.{name}.weight"] = [width, width], 12 if quantized else 0, data
+    return gguf(settings, arrays)
+
+
 def main(layers, heads, d_model, d_k, path):
     draw, count = random.Random(1), heads * d_k * d_model
     arrays = {}

@@ -95,30 +95,8 @@ for list in q_proj '*=q9' '=q8_0' 'a=q8_0,b'; do
     refused 2 "needs PATTERN=TYPE, of keep, q8_0" "$tiny/llama" --type q8_0 --tensor-type "$list" -o no.gguf
 done
 
-# GGUF with its settings, by fovea-generate: a model with wider rows is made of the tiny one.
-python3 - tiny.gguf wide.gguf <<'END' || fail "no wide model"
-import random, struct, sys
-from model_files import ARRAY, F32, TEXT, U32, floats, gguf, setting, text
-random.seed(1)
-words = ["a", "b", "c", "d", "<s>", "</s>", "ab", "s"]
-width = 256
-sizes = {"block_count": 1, "embedding_length": width, "feed_forward_length": width, "context_length": 64,
-         "attention.head_count": 4, "attention.head_count_kv": 4}
-settings = [setting("general.architecture", TEXT, "llama"), *(setting("llama." + k, U32, v) for k, v in sizes.items()),
-            setting("llama.attention.layer_norm_rms_epsilon", F32, 1e-5), setting("llama.rope.freq_base", F32, 10000.0),
-            setting("tokenizer.ggml.model", TEXT, "gpt2"), setting("tokenizer.ggml.pre", TEXT, "smollm"),
-            setting("tokenizer.ggml.tokens", ARRAY, (TEXT, len(words), b"".join(map(text, words)))),
-            setting("tokenizer.ggml.token_type", ARRAY, (5, len(words), struct.pack("<8i", *[1] * len(words)))),
-            setting("tokenizer.ggml.merges", ARRAY, (TEXT, 1, text("a b")))]
-shapes = {"token_embd": [width, len(words)], "output_norm": [width], "blk.0.attn_norm": [width], "blk.0.ffn_norm": [width]}
-shapes |= {"blk.0." + n: [width, width] for n in
-           ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")}
-arrays = {}
-for name, shape in shapes.items():
-    matrix, count = len(shape) > 1, shape[0] * (shape + [1])[1]
-    arrays[name + ".weight"] = shape, 0, floats([random.gauss(0, 0.05) if matrix else 1.0 for _ in range(count)])
-open(sys.argv[2], "wb").write(gguf(settings, arrays))
-END
+# GGUF with its settings, by fovea-generate.
+python3 -c 'from model_files import wide_llama; open("wide.gguf", "wb").write(wide_llama())' || fail "no wide model"
 logits() { # logits VARIABLE OPTION...: their hash, of fovea-generate
     program=$generate expect 0 "${@:2}" --type f32 --threads 1 --plain --tokens 5 ab
     printf -v "$1" '%s' "$(sed -n 's/^logits   hash //p' out)"
