@@ -215,6 +215,8 @@ def settings(writer, config, rope):
         tokenizer(writer)
     if writer.arch in RECURRENT:
         writer.add_rope_dimension_count(int(config.head_dim * rope["partial_rotary_factor"]))
+        if "mrope_section" in rope:
+            writer.add_rope_dimension_sections([*rope["mrope_section"], 0])
         writer.add_ssm_conv_kernel(config.linear_conv_kernel_dim)
         writer.add_ssm_state_size(config.linear_key_head_dim)
         writer.add_ssm_group_count(config.linear_num_key_heads)
@@ -260,7 +262,7 @@ def write_gguf(path, model, architecture, split):
         writer.add_tensor("rope_freqs.weight", (unscaled / frequencies).float().numpy())
     for name, value in arrays(model, architecture):
         value = value.contiguous()
-        if value.dim() == 1 or name.endswith("bias"):
+        if value.dim() == 1 or name.endswith(("bias", "ssm_conv1d.weight")):
             writer.add_tensor(name, value.float().numpy())
         elif architecture == "gpt-oss" and "_exps" in name:
             kind = gguf.GGMLQuantizationType.MXFP4
