@@ -949,7 +949,9 @@ class Experts:
     (u + up_offset); gpt-oss has 7, 1.702 and 1. dtype: of x and the result; default: that of up. quantization: as of Linear.
     kind: weights are bytes of GGUF's blocks, uint8 [experts, out, bytes]: 'gguf:Q4_K' and so on. up_scales, down_scales, gate_scales:
     of 'gguf:MXFP4' as gpt-oss's safetensors have it, uint8 [experts, out, in / 32]; the weights are then codes alone, uint8 [experts, out,
-    in / 2] or [experts, out, in / 32, 16]. arithmetic: of quantized weights 'q16' (the default), 'q8' or 'exact'.
+    in / 2] or [experts, out, in / 32, 16]. Or kind='fp8', float8_e4m3fn or its bytes [experts, out, in] with a scale for each row, floats
+    [experts, out, 1], or each 128 x 128, [experts, out / 128, in / 128]; gate is separate. arithmetic: of quantized weights 'q16' (the
+    default), 'q8' or 'exact'; of 'fp8' always 'exact'.
 
     Uses what fovea.config() says when it is made. Any thread may call it. ValueError: shapes that do not fit, a word that is not
     known. TypeError: another type.

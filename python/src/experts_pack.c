@@ -26,7 +26,7 @@ typedef struct making {
     py_core *core;
     stack stacks[MAPS];
     bool in_first;
-    fovea_dtype kind; /* of blocks that are given, or 0 */
+    fovea_dtype kind; /* of FP8 or blocks that are given, or 0 */
     const char *quant;
     fovea_dtype quant_dtype;
     int64_t experts;
@@ -45,9 +45,14 @@ static void close_stack(stack *s) {
     free(s->memory);
 }
 
-/* A matrix of floats, or rows of blocks, of an open array [experts, ...]. */
+/* A matrix of floats, FP8 or rows of blocks, of an open array [experts, ...]. */
 static int matrix_of(const making *m, const stack *s, fovea_matrix *to) {
     const py_array *a = &s->array;
+    if (m->kind == FOVEA_DTYPE_F8_E4M3) {
+        *to = fovea_matrix_out_in(a->data, m->kind, a->shape[1], a->shape[2]);
+        return s->scales ? py_expect_fp8(a, s->name)
+                         : py_raise(PyExc_TypeError, "%s is needed of kind='fp8'", s->scales_name);
+    }
     if (m->kind) {
         const int64_t block = py_weight_block(m->kind), bytes = py_weight_bytes(m->kind, block);
         if (a->dtype != PY_U8)
@@ -117,30 +122,42 @@ static int open_stack(making *m, stack *s) {
     return 0;
 }
 
-/* Scales of MXFP4 that are apart from its codes, bytes [experts, out, in / 32]. */
+/* Scales that are apart: bytes of MXFP4 [experts, out, in / 32]; floats of FP8 [experts, out, 1], or of squares. */
 static int open_scales(const making *m, stack *s) {
     if (!s->scales || !s->matrix)
         return 0;
-    if (m->kind != FOVEA_DTYPE_MXFP4)
-        return py_raise(PyExc_TypeError, "%s is of kind='gguf:MXFP4' alone", s->scales_name);
-    if (py_array_open(m->core, s->scales, s->scales_name, &s->scales_array) < 0)
+    const bool floats = m->kind == FOVEA_DTYPE_F8_E4M3;
+    if (!floats && m->kind != FOVEA_DTYPE_MXFP4)
+        return py_raise(PyExc_TypeError, "%s is of kind='gguf:MXFP4' and 'fp8' alone", s->scales_name);
+    py_array *a = &s->scales_array;
+    if (py_array_open(m->core, s->scales, s->scales_name, a) < 0)
         return -1;
     s->scales_opened = true;
-    const int64_t groups = s->matrix[0].in / py_weight_block(m->kind),
-                  shape[3] = {m->experts, s->matrix[0].out, groups};
-    if (s->scales_array.dtype != PY_U8)
-        return py_raise(PyExc_TypeError, "%s must be uint8, not %s", s->scales_name,
-                        py_array_dtype_name(&s->scales_array));
-    if (s->scales_array.ndim != 3 || memcmp(s->scales_array.shape, shape, sizeof shape) != 0)
-        return py_wrong_shape(s->scales_name, &s->scales_array, 3, shape);
-    if (py_array_copy(&s->scales_array) < 0)
+    fovea_quantization q;
+    fovea_quantization_init(&q);
+    if (!floats && a->dtype != PY_U8)
+        return py_raise(PyExc_TypeError, "%s must be uint8, not %s", s->scales_name, py_array_dtype_name(a));
+    if (floats && py_array_float(a, s->scales_name, &q.scale_dtype) < 0)
         return -1;
+    const int64_t out = s->matrix[0].out, in = s->matrix[0].in;
+    const bool squares = floats && a->ndim == 3 && a->shape[1] != out;
+    const int64_t groups = !floats ? in / py_weight_block(m->kind) : squares ? (in + PY_SQUARE - 1) / PY_SQUARE : 1;
+    const int64_t shape[3] = {m->experts, squares ? (out + PY_SQUARE - 1) / PY_SQUARE : out, groups};
+    if (a->ndim != 3 || memcmp(a->shape, shape, sizeof shape) != 0)
+        return py_wrong_shape(s->scales_name, a, 3, shape);
+    if (py_array_copy(a) < 0)
+        return -1;
+    if (floats) {
+        q.group_size = squares ? PY_SQUARE : in;
+        q.out_group_size = squares ? PY_SQUARE : 0;
+    }
     s->quantization = malloc((size_t)m->experts * sizeof *s->quantization + 1);
     if (!s->quantization)
         return no_memory();
     for (int64_t e = 0; e < m->experts; e++) {
-        fovea_quantization_init(&s->quantization[e]);
-        s->quantization[e].group_scales = (const char *)s->scales_array.data + e * shape[1] * groups;
+        s->quantization[e] = q;
+        s->quantization[e].group_scales =
+            (const char *)a->data + (size_t)(e * shape[1] * groups) * py_dtype_size(a->dtype);
         s->matrix[e].quantization = &s->quantization[e];
     }
     return 0;
@@ -271,7 +288,7 @@ PyObject *py_experts_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
         (gate_up && (way = py_word(gate_up, "gate_up", NULL, ways, 3)) < 0) ||
         (limit && limit != Py_None && py_number(limit, "limit", &m.desc.limit) < 0) ||
         py_quant_of(quant, &m.quant, &m.quant_dtype) < 0 ||
-        (kind && kind != Py_None && py_blocks_of(kind, &m.kind) < 0) || types_of(&m, dtype, arithmetic) < 0)
+        (kind && kind != Py_None && py_stack_kind(kind, &m.kind) < 0) || types_of(&m, dtype, arithmetic) < 0)
         return NULL;
     m.desc.gate_up = (fovea_gate_up)way;
     for (int i = 0; i < MAPS; i++)

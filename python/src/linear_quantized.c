@@ -16,18 +16,18 @@ typedef struct kind {
     bool words, eight; /* eight: 8 bits are possible, too */
 } kind;
 
-enum { OF_INTEGERS = 5, KINDS = 32, SQUARE = 128 };
+enum { OF_FP8 = 4, OF_BLOCKS, KINDS = 32 };
 static kind kinds[KINDS + 1] = {{"int8", FOVEA_DTYPE_I8, FOVEA_PACKING_PLAIN, false, false},
-                                {"fp8", FOVEA_DTYPE_F8_E4M3, FOVEA_PACKING_PLAIN, false, false},
                                 {"gptq", FOVEA_DTYPE_U4, FOVEA_PACKING_GPTQ, true, true},
                                 {"awq", FOVEA_DTYPE_U4, FOVEA_PACKING_AWQ, true, false},
-                                {"compressed-tensors", FOVEA_DTYPE_U4, FOVEA_PACKING_PLAIN, true, true}};
+                                {"compressed-tensors", FOVEA_DTYPE_U4, FOVEA_PACKING_PLAIN, true, true},
+                                {"fp8", FOVEA_DTYPE_F8_E4M3, FOVEA_PACKING_PLAIN, false, false}};
 
 /* The first kind, ended by one without a word. The first call, with the GIL held, adds the library's blocks, such as
  * "gguf:Q4_K". */
 static const kind *all_kinds(void) {
     const fovea_dtype_facts *facts;
-    kind *to = kinds + OF_INTEGERS;
+    kind *to = kinds + OF_BLOCKS;
     for (int i = 1; (facts = fovea_dtype_info((fovea_dtype)i)) && to < kinds + KINDS && !*to->word; i++) {
         if (!facts->stored || facts->computed || facts->scaled)
             continue;
@@ -60,14 +60,14 @@ static int kind_of(PyObject *word, const kind **found) {
     return place < 0 ? -1 : 0;
 }
 
-int py_blocks_of(PyObject *word, fovea_dtype *dtype) {
+int py_stack_kind(PyObject *word, fovea_dtype *dtype) {
     const char *words[KINDS];
     int count = 0;
-    for (const kind *k = all_kinds() + OF_INTEGERS; *k->word; k++)
+    for (const kind *k = all_kinds() + OF_FP8; *k->word; k++)
         words[count++] = k->word;
     const int place = py_word(word, "kind", "None", words, count);
     if (place >= 0)
-        *dtype = kinds[OF_INTEGERS + place].dtype;
+        *dtype = kinds[OF_FP8 + place].dtype;
     return place < 0 ? -1 : 0;
 }
 
@@ -107,11 +107,11 @@ static int expect_integers(const py_array *array, const char *name, int bits, bo
                          py_array_dtype_name(array));
 }
 
-/* torch.float8_e4m3fn, or its bytes. */
-static int expect_fp8(const py_array *array) {
+int py_expect_fp8(const py_array *array, const char *name) {
     const bool is = array->type.bits == 8 && (array->type.code == DL_E4M3FN || array->type.code == DL_UINT);
     return is ? 0
-              : py_raise(PyExc_TypeError, "weight must be float8_e4m3fn or uint8, not %s", py_array_dtype_name(array));
+              : py_raise(PyExc_TypeError, "%s must be float8_e4m3fn or uint8, not %s", name,
+                         py_array_dtype_name(array));
 }
 
 static int open_integers(reading *r, int64_t i, PyObject *object) {
@@ -119,7 +119,8 @@ static int open_integers(reading *r, int64_t i, PyObject *object) {
     if (!array)
         return -1;
     const bool blocks = !py_dtype_scaled(r->type), floats = r->type == FOVEA_DTYPE_F8_E4M3;
-    if ((floats ? expect_fp8(array) : expect_integers(array, "weight", r->kind->words ? 32 : 8, !blocks)) < 0)
+    if ((floats ? py_expect_fp8(array, "weight") : expect_integers(array, "weight", r->kind->words ? 32 : 8, !blocks)) <
+        0)
         return -1;
     int64_t rows = array->shape[0], columns = array->shape[1];
     fovea_matrix *to = &r->common.parts[i].weight;
@@ -161,11 +162,11 @@ static int open_scales(reading *r, int64_t i, PyObject *scales) {
         return -1;
     const int64_t groups = array->shape[groups_first ? 0 : 1];
     const bool squares = floats && array->shape[0] != weight->out;
-    if (squares && (array->shape[0] != (weight->out + SQUARE - 1) / SQUARE || groups * SQUARE != weight->in))
+    if (squares && (array->shape[0] != (weight->out + PY_SQUARE - 1) / PY_SQUARE || groups * PY_SQUARE != weight->in))
         return py_raise(PyExc_ValueError,
                         "scales is (%lld, %lld), neither of each of %lld rows nor of blocks of %d x %d that fill "
                         "%lld input channels",
-                        (long long)array->shape[0], (long long)groups, (long long)weight->out, SQUARE, SQUARE,
+                        (long long)array->shape[0], (long long)groups, (long long)weight->out, PY_SQUARE, PY_SQUARE,
                         (long long)weight->in);
     if (groups < 1 || weight->in % groups != 0)
         return py_raise(PyExc_ValueError, "%lld input channels cannot be %lld groups", (long long)weight->in,
@@ -188,7 +189,7 @@ static int open_scales(reading *r, int64_t i, PyObject *scales) {
         return 0;
     }
     q->group_size = weight->in / groups;
-    q->out_group_size = squares ? SQUARE : 0;
+    q->out_group_size = squares ? PY_SQUARE : 0;
     q->group_scales = array->data;
     return 0;
 }

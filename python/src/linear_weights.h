@@ -40,8 +40,13 @@ int py_quant_of(PyObject *word, const char **quant, fovea_dtype *dtype);
 const char *py_quant_known(const char *word);
 const char *py_kind_known(const char *word);
 
-/* linear_quantized.c: the type of a kind of blocks, such as 'gguf:Q4_K'. 0, or -1 with an exception. */
-int py_blocks_of(PyObject *word, fovea_dtype *dtype);
+/* linear_quantized.c: the type of 'fp8' or of a kind of blocks, such as 'gguf:Q4_K'. 0, or -1 with an exception. */
+int py_stack_kind(PyObject *word, fovea_dtype *dtype);
+
+enum { PY_SQUARE = 128 }; /* rows and columns of 'fp8' that may share a scale */
+
+/* Checks for torch.float8_e4m3fn, or its bytes. 0, or -1 with TypeError. */
+int py_expect_fp8(const py_array *array, const char *name);
 
 /* The matrix that fovea_quantize() made, with its default options; q is for scales of integers. */
 fovea_matrix py_quantized_matrix(fovea_dtype dtype, int64_t in, int64_t out, const void *data, const void *scales,

@@ -208,5 +208,33 @@ def test_mxfp4_of_safetensors(normal, rng):
         fovea.Experts(codes[:, 1::2], down, codes[:, ::2], **options | {"up_scales": scales[..., 0]})
     with pytest.raises(TypeError, match="up_scales must be uint8, not float32"):
         fovea.Experts(codes[:, 1::2], down, codes[:, ::2], **options | {"up_scales": normal(4, 32, 2)})
-    with pytest.raises(TypeError, match="up_scales is of kind='gguf:MXFP4' alone"):
+    with pytest.raises(TypeError, match="up_scales is of kind='gguf:MXFP4' and 'fp8' alone"):
         fovea.Experts(normal(4, 64, 64), normal(4, 64, 64), up_scales=scales[..., 0], activation="silu")
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_fp8(normal, rng, rows):
+    """Bytes of E4M3FN with scales of each row or 128 x 128 are the products of both."""
+    code = np.arange(128)
+    table = np.where(code < 8, code / 512, np.ldexp(1 + code % 8 / 8, code // 8 - 7)).astype(np.float32)
+    table = np.concatenate([table, -table])
+    stacks, numbers = {}, {}
+    for name, out, inner in (("up", 256, 128), ("gate", 256, 128), ("down", 128, 256)):
+        codes = rng.integers(0, 127, (3, out, inner), np.uint8) | rng.integers(0, 2, (3, out, inner), np.uint8) << 7
+        scales = rng.random((3, out, 1) if rows else (3, out // 128, inner // 128), np.float32) / 64
+        stacks |= {name: codes, f"{name}_scales": scales}
+        each = scales if rows else scales.repeat(128, 1).repeat(128, 2)
+        numbers[name] = table[codes] * each
+    x, chosen, weights = normal(9, 128) / 64, rng.integers(0, 4, (9, 2)), rng.random((9, 2), np.float32)
+    want = fovea.Experts(**numbers)(x, chosen, weights)
+    made = fovea.Experts(**stacks, kind="fp8")
+    assert np.array_equal(made(x, chosen, weights), want) and np.abs(want).max() > 0.1
+    assert made.weight_dtype == "f8_e4m3" and made.nbytes < 3 * 3 * 256 * 128 * 1.5
+    with pytest.raises(TypeError, match="down_scales is needed of kind='fp8'"):
+        fovea.Experts(**stacks | {"down_scales": None}, kind="fp8")
+    with pytest.raises(TypeError, match="gate must be float8_e4m3fn or uint8, not float32"):
+        fovea.Experts(**stacks | {"gate": numbers["gate"]}, kind="fp8")
+    with pytest.raises(TypeError, match="up_scales must be float32, bfloat16 or float16, not uint8"):
+        fovea.Experts(**stacks | {"up_scales": stacks["up_scales"].astype(np.uint8)}, kind="fp8")
+    with pytest.raises(ValueError, match="up_scales has the shape"):
+        fovea.Experts(**stacks | {"up_scales": stacks["up_scales"][..., :0]}, kind="fp8")

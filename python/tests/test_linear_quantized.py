@@ -151,7 +151,7 @@ def test_refused():
         fovea.Linear(numpy.full((4, 32), numpy.nan, numpy.float32), quantization="int4")
     with pytest.raises(TypeError, match="quantization is for weights of floats, not int8"):
         fovea.Linear(numpy.ones((4, 32), numpy.int8), scales=numpy.ones(4, numpy.float32), quantization="int8")
-    with pytest.raises(ValueError, match="kind must be 'int8', 'fp8', 'gptq'"):
+    with pytest.raises(ValueError, match="kind must be 'int8', 'gptq', 'awq'"):
         fovea.Linear.quantized(g.weight, "gguf:Q2_K")
     with pytest.raises(TypeError, match="weight must be int32, not float32"):
         fovea.Linear.quantized(weight, "gptq", scales=g.options["scales"])

@@ -316,7 +316,8 @@ def optimize(model: nn.Module, example=None, weights=None) -> nn.Module:
       - maps of one input (Q, K and V; gate and up) are one product, where that is proved;
       - GELU, ReLU and residual additions are part of the product before them, where that is proved;
       - attention of transformers' models runs on Fovea (fovea.transformers), nn.MultiheadAttention as a whole.
-      - linear modules that were quantized before (GPTQ, AWQ, compressed-tensors, FP8) compute on their weights as they are.
+      - linear modules that were quantized before (GPTQ, AWQ, compressed-tensors, FP8), and transformers' experts in FP8 and MXFP4,
+        compute on their weights as they are.
     What is not exactly known stays as it is: subclasses, modules with hooks, with a forward of their own, with attributes
     that their class does not have. The copy has no gradients and cannot be trained: asking for either raises RuntimeError.
     Packed weights are memory of the copy's own, can be read as ever (copy.state_dict() is the original's) and not be

@@ -77,10 +77,12 @@ def read(module) -> Stored | str | None:
     return stored
 
 
-def shared(module) -> list[torch.Tensor]:
-    """Buffers that a copy of a module has no need of copying: its quantized weights."""
+def shared(module) -> list:
+    """Objects that a copy of a module has no need of copying: its quantized weights."""
     if _is_quantized(module._buffers):
         return [b for b in module._buffers.values() if b is not None]
+    if type(module).__name__ == "Mxfp4GptOssExperts":  # tensors of Triton, which are attributes
+        return [value for name, value in vars(module).items() if name.startswith(("gate_up_proj", "down_proj"))]
     return []
 
 

@@ -41,6 +41,8 @@ with versions.adapter('experts_implementation="fovea"'):
     from fovea.transformers import experts
 
     experts.register()
+    with versions.adapter("experts in FP8"):
+        experts.register_quantized()
 with versions.adapter("growing cache layers"):
     from fovea.transformers import cache
 

@@ -6,14 +6,17 @@
 Weights are packed at a module's first call (fovea.torch.optimize() packs those of its copy at once), a copy each, and again after
 they changed. Which activation a family has is found by trying: its own gate is called on some numbers, and compared with what Fovea
 computes. Experts of another kind run on transformers' own code, with a FallbackWarning. Gradients are refused.
+Quantized experts are quantized_experts.py's.
 """
 
+import inspect
 import weakref
 
 import torch
 from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 
 import fovea
+from fovea.transformers import quantized_experts as quantized
 from fovea.transformers.counters import fall_back
 
 NAME = "fovea"
@@ -34,7 +37,8 @@ def _same(a, b):
 
 def _activation(module):
     """The arguments of fovea.Experts for a module's activation, or None if there are none."""
-    limit, alpha = getattr(module, "limit", None), getattr(module, "alpha", 1.0)
+    limit = getattr(module, "limit", None)
+    alpha = getattr(module, "alpha", None) or getattr(module, "swiglu_alpha", None) or 1.0
     most = max(12.0, 2.0 * limit) if isinstance(limit, (int, float)) and limit < 1e30 else 12.0  # so that a limit shows
     numbers = torch.linspace(-most, most, 2 * 67)[torch.randperm(134, generator=torch.Generator().manual_seed(0))][None]
     if not module.has_gate:
@@ -55,32 +59,57 @@ def _activation(module):
 
 
 def _weights(module):
-    names = ["gate_up_proj" if module.has_gate else "up_proj", "down_proj"]
-    found = [getattr(module, name).detach() for name in names]
-    return found + [getattr(module, f"{name}_bias").detach() if module.has_bias else None for name in names]
+    """{argument of fovea.Experts: tensor}."""
+    first = "gate_up_proj" if module.has_gate else "up_proj"
+    names = {"up": first, "down": "down_proj"}
+    names |= {"up_bias": f"{first}_bias", "down_bias": "down_proj_bias"} if module.has_bias else {}
+    return {to: getattr(module, name).detach() for to, name in names.items()}
+
+
+def _arguments(module, weights):
+    """The arguments of fovea.Experts for weights of floats."""
+    options = None if getattr(module, "has_post_expert_norm", False) else _activation(module)
+    if options is None:
+        raise quantized.Left("has another activation than fovea.Experts")
+    if module.has_gate:
+        options["gate_up"] = "concatenated" if module.is_concatenated else "interleaved"
+    return {**weights, **options, "layout": "in_out" if module.is_transposed else "out_in"}
 
 
 def pack(module, dtype):
     """fovea.Experts of a module, for inputs of dtype; or (reason, sentence) why there are none."""
     name = type(module).__name__
-    if any(p.device.type != "cpu" or p.dtype not in _DTYPES for p in module.parameters()) or dtype not in _DTYPES:
+    try:
+        stored = quantized.stored(module)
+    except Exception as error:  # of tensors of other packages
+        return "quantized weights", f"{name} {error if isinstance(error, quantized.Left) else f'cannot be read: {error}'}"
+    weights = _weights(module) if stored is None else stored
+    tensors = weights.values() if stored else [*module.parameters()]
+    if any(w.device.type != "cpu" or not (stored or w.dtype in _DTYPES) for w in tensors) or dtype not in _DTYPES:
         return "element type", f"{name} has another element type than fovea.Experts"
-    if any(p.is_inference() for p in module.parameters()):
+    if any(w.is_inference() for w in tensors):
         return "inference tensors", f"{name} was made under torch.inference_mode(), where nobody sees writes: make it outside"
-    up, down, up_bias, down_bias = weights = _weights(module)
-    key = (dtype, *((w.data_ptr(), w._version, w.dtype) for w in weights if w is not None))
+    key = (dtype, *((w.data_ptr(), w._version, w.dtype) for w in weights.values()))
     kept = _packed.get(module)
     if kept is not None and kept[0] == key:
         return kept[1]
-    options = None if getattr(module, "has_post_expert_norm", False) else _activation(module)
-    made = "activation", f"{name} has another activation than fovea.Experts"
-    if options is not None:
-        if module.has_gate:
-            options["gate_up"] = "concatenated" if module.is_concatenated else "interleaved"
-        made = fovea.Experts(up, down, up_bias=up_bias, down_bias=down_bias, dtype=str(dtype).removeprefix("torch."),
-                             layout="in_out" if module.is_transposed else "out_in", **options)  # fmt: skip
+    try:
+        options = quantized.arguments(module, stored, _activation) if stored else _arguments(module, weights)
+        made = fovea.Experts(**options, dtype=str(dtype).removeprefix("torch."))
+    except quantized.Left as why:
+        made = "activation" if stored is None else "quantized weights", f"{name} {why}"
+    except (TypeError, ValueError) as error:
+        if stored is None:
+            raise
+        made = "quantized weights", f"{name}: {error}"
     _packed[module] = (key, made)
     return made
+
+
+def _own(module):
+    """The forward of a module's class. Of FP8Experts the interface's function is around it once for each module."""
+    forward = type(module).forward
+    return inspect.unwrap(forward, stop=lambda f: f.__code__ is not forward.__code__)
 
 
 def forward(self, hidden_states, top_k_index, top_k_weights):
@@ -88,25 +117,54 @@ def forward(self, hidden_states, top_k_index, top_k_weights):
     packed = pack(self, hidden_states.dtype)
     if isinstance(packed, tuple):
         fall_back(self, *packed, "experts fall")
-        return type(self).forward.__wrapped__(self, hidden_states, top_k_index, top_k_weights)
+        return _own(self)(self, hidden_states, top_k_index, top_k_weights)
     if torch.is_grad_enabled() and any(x.requires_grad for x in (hidden_states, top_k_weights, *self.parameters())):
         raise RuntimeError('experts_implementation="fovea" computes no gradients: call the model under torch.no_grad()')
     return packed(hidden_states, top_k_index, top_k_weights.detach())
 
 
+def _packed_of(model, module, mlp):
+    if quantized.is_mxfp4(module):
+        why = quantized.why_not_mxfp4(mlp)
+        if why is not None:
+            return "quantized weights", why
+    elif "forward" in vars(module):
+        return "own forward", "it has a forward of its own"
+    ours = model if quantized.is_quantized(module) else module  # quantized weights do not tell of what type inputs are
+    return pack(module, next((p.dtype for p in ours.parameters() if p.dtype in _DTYPES), torch.float32))
+
+
 def serve(model, report):
     """Has the experts of a copy by optimize() run here, if all can be packed, and tells the report."""
-    modules = {n: m for n, m in model.named_modules() if hasattr(m, "has_post_expert_norm")}  # what transformers' decorator sets
-    packed = {name: pack(module, next(module.parameters()).dtype) for name, module in modules.items()}
+    modules = {
+        f"{name}.{child}".removeprefix("."): (module, mlp)
+        for name, mlp in model.named_modules()
+        for child, module in mlp.named_children()
+        if hasattr(module, "has_post_expert_norm") or quantized.is_mxfp4(module)  # the first is what transformers' decorator sets
+    }
+    packed = {name: _packed_of(model, *pair) for name, pair in modules.items()}
     left = [f"{name}: {reason[1]}" for name, reason in packed.items() if isinstance(reason, tuple)]
     report.left += left
-    if not left and packed:
-        model.set_experts_implementation(NAME)
-        report.packed += [f"{name} ({p.experts} experts, {p.in_features} -> {p.out_features})" for name, p in packed.items()]
-        report.packed_bytes += sum(p.nbytes for p in packed.values())
+    if left or not packed:
+        return
+    model.set_experts_implementation(NAME)
+    for module, mlp in modules.values():
+        if quantized.is_mxfp4(module):
+            from fovea.transformers import mxfp4
+
+            mxfp4.serve(mlp)
+    report.packed += [f"{name} ({p.experts} experts, {p.in_features} -> {p.out_features})" for name, p in packed.items()]
+    report.packed_bytes += sum(p.nbytes for p in packed.values())
 
 
 def register():
     """Makes experts_implementation="fovea" known."""
     ALL_EXPERTS_FUNCTIONS.register(NAME, forward)
+
+
+def register_quantized():
+    """The same for FP8Experts, which have an interface of their own."""
+    from transformers.integrations.finegrained_fp8 import ALL_FP8_EXPERTS_FUNCTIONS
+
+    ALL_FP8_EXPERTS_FUNCTIONS.register(NAME, forward)
 
