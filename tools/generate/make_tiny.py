@@ -241,7 +241,7 @@ def tokenizer(writer):
     """A token for each of some characters, so that the program can run the model."""
     words = [*map(chr, range(ord("A"), ord("A") + WORDS - 2)), "\u0120", "ab"]
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("qwen2")
+    writer.add_tokenizer_pre("qwen35" if writer.arch.startswith("qwen35") else "qwen2")
     writer.add_token_list(words)
     writer.add_token_types([gguf.TokenType.NORMAL] * WORDS)
     writer.add_token_merges(["a b"])

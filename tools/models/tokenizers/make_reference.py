@@ -130,7 +130,7 @@ def main():
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
         files = []
-        for name in ("smollm", "gpt-2", "qwen2", "llama-bpe", "llama"):
+        for name in ("smollm", "gpt-2", "qwen2", "qwen35", "llama-bpe", "llama"):
             files.append((f"small-{name}", pathlib.Path(folder) / f"{name}.gguf"))
             write_small(name, files[-1][1])
         for name, path in [*files, *((name_of(path), path) for path in map(pathlib.Path, arguments[1:]))]:

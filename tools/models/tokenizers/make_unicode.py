@@ -9,13 +9,13 @@ import unicodedata
 
 VERSION = "15.1.0"
 SPACES = {*range(0x9, 0xE), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000}
-OTHER, LETTER, NUMBER, SPACE = range(4)  # tk_class
+OTHER, LETTER, NUMBER, SPACE, MARK = range(5)  # tk_class
 
 
 def class_of(code):
     if code in SPACES:
         return SPACE
-    return {"L": LETTER, "N": NUMBER}.get(unicodedata.category(chr(code))[0], OTHER)
+    return {"L": LETTER, "M": MARK, "N": NUMBER}.get(unicodedata.category(chr(code))[0], OTHER)
 
 
 def runs():
@@ -24,7 +24,7 @@ def runs():
     for code in range(1, 0x110000):
         now = class_of(code)
         if now != before:
-            yield (code - begin) * 4 + before
+            yield (code - begin) * 8 + before
             begin, before = code, now
 
 

@@ -46,12 +46,12 @@ static inline tk_text tk_texts_at(const tk_texts *texts, int32_t id) {
 
 /* ----------------------------------------------------------------------------------------------------- unicode.c -- */
 
-typedef enum tk_class { TK_OTHER, TK_LETTER, TK_NUMBER, TK_WHITE, TK_END } tk_class;
+typedef enum tk_class { TK_OTHER, TK_LETTER, TK_NUMBER, TK_WHITE, TK_MARK, TK_END } tk_class;
 
-enum { TK_RUNS = 1564 };
+enum { TK_RUNS = 1921 };
 
 typedef struct tk_classes {
-    uint32_t runs[TK_RUNS]; /* first character * 4 + class, ascending */
+    uint32_t runs[TK_RUNS]; /* first character * 8 + class, ascending */
     uint8_t ascii[128];
 } tk_classes;
 
@@ -72,6 +72,7 @@ typedef struct tk_rule {
     bool cut_digits;  /* before all else */
     int digits_most;  /* of a word */
     bool cased;       /* of Llama 3's way: a capital begins a word, a contraction ends it */
+    bool marks;       /* are letters; otherwise as punctuation */
     bool whole_words; /* a word that is a token is not merged */
     bool bos;
 } tk_rule;

@@ -7,7 +7,7 @@
 
 enum { TOKENS = 2048, BYTES = 1 << 16 };
 
-const char *const small_names[SMALL_NAMES] = {"smollm", "gpt-2", "qwen2", "llama-bpe", "llama"};
+const char *const small_names[SMALL_NAMES] = {"smollm", "gpt-2", "qwen2", "qwen35", "llama-bpe", "llama"};
 
 static const struct {
     const char *text;

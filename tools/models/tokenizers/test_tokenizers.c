@@ -48,6 +48,9 @@ static const struct {
     {"gpt-4o", " !!\n\n x'", " !!\n\n| x|'"},
     {"qwen2", "12345 x", "1|2|3|4|5| x"},
     {"qwen2", "a'\u017f", "a|'\u017f"},
+    {"qwen2", "n\u0303o \u0301a", "n|\u0303o| \u0301|a"},
+    {"qwen35", "n\u0303o \u0301a", "n\u0303o| \u0301a"},
+    {"qwen35", "\u0e01\u0e33\u0e49 !\u0301! 12", "\u0e01\u0e33\u0e49| !|\u0301|!| |1|2"},
 };
 
 static void test_words(void) {

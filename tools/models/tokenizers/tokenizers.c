@@ -44,7 +44,8 @@ static int choose_model(tk_tokenizer *t, const tk_description *d, complaint to) 
     t->bpe.rule = t->model == TK_BPE ? tk_rule_find(d->pre) : NULL;
     if (t->model == TK_BPE && t->bpe.rule == NULL)
         return complain(to, d->name,
-                        "the pre-tokenizer %s is not served; served are llama-bpe, qwen2, gpt-4o, gpt-2 and smollm",
+                        "the pre-tokenizer %s is not served; served are llama-bpe, qwen2, qwen35, gpt-4o, gpt-2 and "
+                        "smollm",
                         d->pre.count > 0 ? shown(d->pre, word) : "(none)");
     return 0;
 }

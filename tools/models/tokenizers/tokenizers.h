@@ -11,8 +11,8 @@
  *
  * What is served:
  *   model "gpt2"   byte-level BPE, with the pre-tokenizers llama-bpe (llama3, llama-v3), qwen2 (deepseek-r1-qwen),
- *                  gpt-4o (llama4), gpt-2 and smollm. Bytes that are not UTF-8 become U+FFFD, as in llama.cpp; any
- *                  other text comes back, if each byte is a token.
+ *                  qwen35, gpt-4o (llama4), gpt-2 and smollm. Bytes that are not UTF-8 become U+FFFD, as in llama.cpp;
+ *                  any other text comes back, if each byte is a token.
  *   model "llama"  SentencePiece's BPE, with byte fallback. Any bytes come back, but U+2581 as a space.
  *   model "WordPiece"  BERT's word pieces, equal to PyPI's tokenizers but for special tokens. Bytes that are not UTF-8
  *                  are left out; words come back with a space between.

@@ -1,7 +1,7 @@
 /* Classes of characters, and UTF-8 (private.h). */
 #include "private.h"
 
-/* Length * 4 + class of each run of characters; what is behind the last is TK_OTHER. */
+/* Length * 8 + class of each run of characters; what is behind the last is TK_OTHER. */
 static const uint32_t lengths[] = {
 #include "unicode.inc"
 };
@@ -10,13 +10,13 @@ _Static_assert(sizeof lengths / sizeof lengths[0] == TK_RUNS - 1, "TK_RUNS");
 void tk_classes_make(tk_classes *classes) {
     uint32_t begin = 0;
     for (int i = 0; i < TK_RUNS - 1; i++) {
-        classes->runs[i] = begin * 4 + lengths[i] % 4;
-        begin += lengths[i] / 4;
+        classes->runs[i] = begin * 8 + lengths[i] % 8;
+        begin += lengths[i] / 8;
     }
-    classes->runs[TK_RUNS - 1] = begin * 4 + TK_OTHER;
+    classes->runs[TK_RUNS - 1] = begin * 8 + TK_OTHER;
     for (uint32_t code = 0, i = 0; code < 128; code++) {
-        i += code >= classes->runs[i + 1] / 4;
-        classes->ascii[code] = classes->runs[i] % 4;
+        i += code >= classes->runs[i + 1] / 8;
+        classes->ascii[code] = classes->runs[i] % 8;
     }
 }
 
@@ -26,12 +26,12 @@ tk_class tk_class_of(const tk_classes *classes, uint32_t code) {
     int low = 0, high = TK_RUNS; /* the last run that begins at code or before */
     while (high - low > 1) {
         const int middle = (low + high) / 2;
-        if (classes->runs[middle] / 4 <= code)
+        if (classes->runs[middle] / 8 <= code)
             low = middle;
         else
             high = middle;
     }
-    return (tk_class)(classes->runs[low] % 4);
+    return (tk_class)(classes->runs[low] % 8);
 }
 
 bool tk_character(const char *text, int64_t count, uint32_t *code, int *length) {

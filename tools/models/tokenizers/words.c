@@ -6,6 +6,7 @@
  *   llama-bpe   (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|
  *               \s*[\r\n]+|\s+(?!\S)|\s+
  *   qwen2       the same, with \p{N} in the place of \p{N}{1,3}
+ *   qwen35      qwen2 with [\p{L}\p{M}] in the place of \p{L}, but for the first
  *   gpt-4o      as llama.cpp has it: only letters of ASCII have a case. U is [A-Z] or any letter without case, L is
  *               [a-z] or such a letter, C is a contraction:
  *               [^\r\n\p{L}\p{N}]?U*L+C?|[^\r\n\p{L}\p{N}]?U+L*C?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|
@@ -18,6 +19,7 @@
 static const tk_rule rules[] = {
     {{"llama-bpe", "llama3", "llama-v3"}, .digits_most = 3, .whole_words = true, .bos = true},
     {{"qwen2", "deepseek-r1-qwen"}, .digits_most = 1},
+    {{"qwen35"}, .digits_most = 1, .marks = true},
     {{"gpt-4o", "llama4"}, .digits_most = 3, .cased = true},
     {{"gpt-2"}, .gpt2 = true},
     {{"smollm"}, .gpt2 = true, .cut_digits = true},
@@ -39,7 +41,8 @@ static tk_class class_at(const tk_words *w, int64_t at, int *length) {
     if (at >= w->limit)
         return TK_END;
     tk_character(w->text + at, w->bytes - at, &code, length);
-    return tk_class_of(w->classes, code);
+    const tk_class class = tk_class_of(w->classes, code);
+    return class != TK_MARK ? class : w->rule->marks ? TK_LETTER : TK_OTHER;
 }
 
 /* Where the characters of a class end, of which the first may be at a place; *last is where the last begins. */
