@@ -35,7 +35,7 @@ def layers():
 
 
 @pytest.mark.parametrize(("name", "packed", "left"), [
-    ("jamba", 30, 0),
+    ("jamba", 32, 0),  # two of them are experts
     ("mamba", 13, 0),
     ("falcon_mamba", 13, 0),
     ("wavlm", 10, 12),  # its attention gives the weights of q, k, v and out to F.multi_head_attention_forward
@@ -49,7 +49,7 @@ def test_models_that_read_weights(name, packed, left):
         want, got = model(**inputs)[0], fast(**inputs)[0]
     if "attention_mask" in inputs:
         want, got = want[inputs["attention_mask"].bool()], got[inputs["attention_mask"].bool()]
-    close(got, want)
+    close(got, want, 4e-6 if name == "wavlm" else 1e-5)  # that of recurrences (test_recurrent_layers.py)
 
 
 def test_storing_by_transformers(llama, ids, tmp_path):
