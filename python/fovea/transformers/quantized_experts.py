@@ -88,7 +88,8 @@ def _fp8(module, tensors, activation):
 def _mxfp4(module, tensors):
     alpha, limit = module.alpha, module.limit
     _check(all(isinstance(x, (int, float)) for x in (alpha, limit)), f"has alpha and limit {alpha} and {limit}")
-    sizes = {"gate_up_proj": (2 * module.intermediate_size, module.hidden_size), "down_proj": (module.hidden_size, module.intermediate_size)}
+    hidden, middle = module.hidden_size, module.intermediate_size
+    sizes = {"gate_up_proj": (2 * middle, hidden), "down_proj": (hidden, middle)}
     for name, (out, inner) in sizes.items():
         scales = tensors[f"{name}_scales"]
         shape = [module.num_experts, out, inner // 32]
