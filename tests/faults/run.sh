@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Puts the faults of tests/faults/table into a copy of this tree, one at a time, and says which of them tests catch.
 #   tests/faults/run.sh [NAME|FOLDER...]   those that are named or in files of a folder, as src/cache; or all: an hour
+#   tests/faults/run.sh --check            says which lines are no longer in the tree, or not once
 # The copy is build/faults, with changes that are not committed; new files must be known to git (git add -N). A fault is
 # found by its file's name and its line, wherever they are. Each line of output begins with caught, missed, gone (the
 # table's line is not in the tree), unbuilt, or absent (no such test here). Exit status 1: another result than the
@@ -122,12 +123,22 @@ fault() {
     local name=$1 expected=$3 result=gone path by=''
     path=$(find_file "$2" "$4") || path=
     asked "$name" "$path" || return 0
+    if [ -n "$checking" ]; then
+        [ -n "$path" ] || { different=1 && echo "gone     $name: $2 has no such line, or more than one: $4"; }
+        return 0
+    fi
     [ -z "$path" ] || try "$path" "${@:4}"
     [ $result = "$expected" ] || different=1
     [ "$expected" != caught ] || [ $result = caught ] || lost+=" $name"
     printf '%-8s %s%s%s\n' $result "$name" "$by" "$([ $result = "$expected" ] || echo "; the table says $expected")"
 }
 
+checking=
+[ "${1:-}" != --check ] || { checking=1; shift; tree=$root; }
+if [ -n "$checking" ] && ! git -C "$root" rev-parse --git-dir >/dev/null 2>&1; then
+    echo 'SKIPPED: this is no checkout of git'
+    exit 77
+fi
 wanted=("$@")
 for word; do
     [ -d "$root/$word" ] || grep -q "^$word " "$here/table" || {
@@ -135,7 +146,7 @@ for word; do
         exit 2
     }
 done
-copy
+[ -n "$checking" ] || copy
 while IFS= read -r line <&3; do
     case $line in
     '#'* | '') ;;
