@@ -3,14 +3,13 @@
 import functools
 
 from transformers.integrations import mxfp4
-
-from fovea.transformers import experts
+from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 
 
 class Mxfp4GptOssExperts(mxfp4.Mxfp4GptOssExperts):
     @functools.wraps(mxfp4.Mxfp4GptOssExperts.forward)
     def forward(self, hidden_states, top_k_index, top_k_weights):
-        return experts.forward(self, hidden_states, top_k_index, top_k_weights)
+        return ALL_EXPERTS_FUNCTIONS["fovea"](self, hidden_states, top_k_index, top_k_weights)
 
 
 class Mxfp4GptOssMLP(mxfp4.Mxfp4GptOssMLP):
