@@ -20,7 +20,7 @@ static void groups_place(fv_groups_block *p, const fv_operand *b, int64_t t) {
 
 void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
                        const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
-    const bool gaps = b->scales == NULL, once = gaps && a->count == 1 && with->columns[0] == b->width;
+    const bool gaps = b->scales == NULL, once = gaps && a->count == 1 && with->columns[0] == b->width && b->first == 0;
     const int64_t group = b->group.steps, m = a->count, chunk = gaps ? group * b->group.chunk : group,
                   together = once               ? b->steps
                              : chunk < TOGETHER ? TOGETHER / chunk * chunk
@@ -32,13 +32,14 @@ void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_ope
     assert(b->columns % with->columns[0] == 0 && b->columns % with->columns[1] == 0);
     assert(b->first % FV_LANES == 0 && (once || b->first + b->columns <= b->width));
     assert(group >= 1 && group <= FV_I8_CHANNELS && (group % 16 == 0 || b->steps <= group));
-    assert(!gaps || (b->group.gap > 0 && b->first == 0));
+    assert(!gaps || b->group.gap > 0);
     assert((b->format != FV_FORMAT_i6g && b->format != FV_FORMAT_i4tg) || extra == FV_GROUP_plain);
     assert(!epilogue || (!epilogue->a && !epilogue->b && !epilogue->row_max));
     fv_groups_block p = {.columns = b->columns,
                          .ldb = b->row,
                          .group = group,
                          .width = b->width,
+                         .first = gaps ? b->first : 0,
                          .layout = gaps ? (int)layout : FV_SCALES_COUNT,
                          .chunk = chunk,
                          .gap = b->group.gap,
@@ -59,7 +60,7 @@ void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_ope
         p.ldstart = first > 0 ? ldc : start ? epilogue->ldstart : 0;
         p.steps = b->steps - first < together ? b->steps - first : together;
         groups_place(&p, b, first);
-        p.scales = gaps ? (const void *)(p.words - b->group.gap)
+        p.scales = gaps ? (const void *)(p.words - b->first - b->group.gap)
                         : (const void *)(b->scales + b->first + first / group * p.next);
         const int64_t bytes = fv_group_rows(b->format, p.steps) * b->row * (int64_t)sizeof *p.words;
         int64_t turn = 0;

@@ -14,6 +14,7 @@ typedef struct fv_groups_block {
     int64_t share;
     const void *scales;  /* floats of its first group, zeros or minimums behind them; or what is in its gap */
     int64_t width, next; /* floats to these, and to the next group */
+    int64_t first;       /* columns of the panel before those that are multiplied */
     /* Scales in gaps (layout, else FV_SCALES_COUNT): steps of a chunk, and words of the gap before it; bytes from there
      * to the scales of its first group, from those of a group to its zeros or minimums, and to the next group. */
     int layout;

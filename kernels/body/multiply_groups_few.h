@@ -154,19 +154,19 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
         for (int64_t left = p->steps; left > 0; left -= p->group, in_chunk -= p->group, at += groups) {
             if (gaps && in_chunk <= 0) {
                 if (left < p->steps) { /* what follows is the gap of the next */
-                    at = (const char *)(b - j);
+                    at = (const char *)(b - j - p->first);
                     b += p->gap;
                 }
                 in_chunk = p->chunk;
                 if (j == 0)
                     few_fetch(p, at);
-                few_super(p, at, j, nv, d);
+                few_super(p, at, j + p->first, nv, d);
                 at += p->super;
             }
             const char *const group = x;
             x += FV_GROUP_HEAD * sizeof *p->a;
             v_dots dots[MOST_ROWS][MOST_VECTORS];
-            few_begin(p, group, lda, at + other, j, rows, nv, dots);
+            few_begin(p, group, lda, at + other, j + p->first, rows, nv, dots);
             for (int64_t steps = left < p->group ? left : p->group; steps > 0;
                  steps -= 16, x += FV_GROUP_WORDS * sizeof *p->a) {
                 if (p->panel > 0) {
@@ -192,7 +192,7 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
                 b += half ? 0 : ROWS * ldb;
                 few_opaque(&b, &x, &fetch, &lda);
             }
-            few_end(p, group, lda, at, at + other, j, d, rows, nv, dots, chains);
+            few_end(p, group, lda, at, at + other, j + p->first, d, rows, nv, dots, chains);
         }
 #pragma GCC unroll 4
         for (int i = 0; i < rows; i++)
