@@ -186,7 +186,7 @@ static void run(call *c) {
 /* -------------------------------------------------------------------------------------------------------- calls -- */
 
 fovea_status fv_experts_check_tensor(const char *name, const fovea_tensor *t, fovea_dtype dtype, int64_t channels,
-                                 bool output, fv_span *span) {
+                                     bool output, fv_span *span) {
     const fv_tensor_rule rule = {name, dtype, {t->shape[0], 1, t->shape[2], channels}, output, false};
     *span = (fv_span){name, 0, 0};
     fovea_status status = fv_floats_sizes(name, t, false);

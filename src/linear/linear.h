@@ -205,7 +205,7 @@ typedef struct fv_linear_jobs {
     const int64_t *places; /* it goes to row places[i] of y; NULL: to row i */
     fovea_tensor x;        /* [batch, 1, tokens, channels], without index of one batch */
     fovea_tensor y[2];     /* the same of each part, with its type, without places of one batch */
-    char *scratches;      /* aligned; thread_bytes for each thread: at least the maps' own, or gathered ones */
+    char *scratches;       /* aligned; thread_bytes for each thread: at least the maps' own, or gathered ones */
     int64_t thread_bytes;
 } fv_linear_jobs;
 
