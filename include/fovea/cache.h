@@ -189,8 +189,8 @@ FOVEA_API fovea_status fovea_kv_cache_save(fovea_kv_cache *cache, int64_t sequen
 
 /* Adds a saved sequence, which may come from another cache or process. data is untrusted input: everything is checked
  * before a page is taken. FOVEA_ERROR_FILE if it is not a saved sequence, truncated or damaged; _VERSION if a newer
- * library wrote it; _INCOMPATIBLE if its cache had other layers, heads, channels, types, windows or rope; _FULL,
- * _OUT_OF_MEMORY. After an error *sequence is -1.
+ * library wrote it, or one of another FOVEA_BITS_VERSION; _INCOMPATIBLE if its cache had other layers, heads, channels,
+ * types, windows or rope; _FULL, _OUT_OF_MEMORY. After an error *sequence is -1.
  *
  * The memory it takes is bounded by size and by the cache's pages. But a few bytes may stand for 2^31 evicted tokens.
  * Check fovea_kv_cache_length() before you plan attention over the sequence: workspace and time grow with

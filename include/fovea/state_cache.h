@@ -73,8 +73,8 @@ FOVEA_API fovea_status fovea_state_cache_save(fovea_state_cache *cache, int64_t 
                                               size_t *needed);
 
 /* Adds a saved sequence. data is untrusted input. FOVEA_ERROR_FILE if it is not a saved sequence, truncated or damaged;
- * _VERSION if a newer library wrote it; _INCOMPATIBLE if its cache had other states; _FULL, _OUT_OF_MEMORY. After an
- * error *sequence is -1. */
+ * _VERSION if a newer library wrote it, or one of another FOVEA_BITS_VERSION; _INCOMPATIBLE if its cache had other
+ * states; _FULL, _OUT_OF_MEMORY. After an error *sequence is -1. */
 FOVEA_API fovea_status fovea_state_cache_load(fovea_state_cache *cache, const void *data, size_t size,
                                               int64_t *sequence);
 

@@ -10,7 +10,7 @@
 #define FOVEA_VERSION_PATCH 0
 #define FOVEA_VERSION_STRING "0.4.0"
 
-/* Version of the bits of results: releases with equal numbers give equal bits for equal calls. docs/promise.md. */
+/* Version of the bits of results: releases with equal numbers give equal bits for equal calls. docs/stability.md. */
 #define FOVEA_BITS_VERSION 1
 
 #if defined(__GNUC__) || defined(__clang__)

@@ -31,9 +31,18 @@ static head head_of(const fovea_kv_cache *c, int64_t ranges) {
     const fovea_kv_cache_desc *d = &c->desc;
     const bool i4 = d->k_dtype == FOVEA_DTYPE_I4 || d->v_dtype == FOVEA_DTYPE_I4;
     const bool i8 = d->k_dtype == FOVEA_DTYPE_I8 || d->v_dtype == FOVEA_DTYPE_I8;
-    return (head){
-        MAGIC,        i4 ? VERSION : i8 ? 2 : 1, d->layers,           d->kv_heads, d->head_dim,
-        d->value_dim, (int64_t)d->k_dtype,       (int64_t)d->v_dtype, ranges,      d->rope ? fv_rope_hash(d->rope) : 0};
+    return (head){MAGIC,
+                  FV_SAVED_VERSION(i4   ? VERSION
+                                   : i8 ? 2
+                                        : 1),
+                  d->layers,
+                  d->kv_heads,
+                  d->head_dim,
+                  d->value_dim,
+                  (int64_t)d->k_dtype,
+                  (int64_t)d->v_dtype,
+                  ranges,
+                  d->rope ? fv_rope_hash(d->rope) : 0};
 }
 
 /* Runs of tokens of a layer that are there, in order. */
@@ -172,12 +181,11 @@ static fovea_status read_head(const fovea_kv_cache *c, saved *x) {
     memcpy(&x->head, x->bytes, sizeof x->head);
     if (x->head.magic != MAGIC)
         return damaged("it begins with other bytes");
-    if (x->head.version > VERSION)
-        return fv_fail(FOVEA_ERROR_VERSION,
-                       "the sequence was saved in version %lld of the format; this library knows %d",
-                       (long long)x->head.version, VERSION);
+    const fovea_status status = fv_saved_version_check(x->head.version, VERSION);
+    if (status != FOVEA_OK)
+        return status;
     memcpy(&hash, x->bytes + x->size - sizeof hash, sizeof hash);
-    if (x->head.version < 1 || hash != fv_hash(FV_HASH_BEGIN, x->bytes, x->size - sizeof hash))
+    if ((int32_t)x->head.version < 1 || hash != fv_hash(FV_HASH_BEGIN, x->bytes, x->size - sizeof hash))
         return damaged("its checksum is wrong");
     const head own = head_of(c, x->head.ranges);
     if (memcmp(&own, &x->head, sizeof own) != 0)

@@ -220,8 +220,8 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
     if (made->debug) {
         char nodes[256];
         fv_context_nodes_text(made, nodes, sizeof nodes);
-        fprintf(stderr, "fovea %s: %s: %s\nfovea tuning: %s\nfovea nodes: %s%s%s\n", FOVEA_VERSION_STRING,
-                fv_isa_word(made->target.isa), made->reason, made->tuning->text, nodes,
+        fprintf(stderr, "fovea %s, bits %d: %s: %s\nfovea tuning: %s\nfovea nodes: %s%s%s\n", FOVEA_VERSION_STRING,
+                FOVEA_BITS_VERSION, fv_isa_word(made->target.isa), made->reason, made->tuning->text, nodes,
                 log_problem[0] ? "\nfovea: " : "", log_problem);
     }
     *ctx = made;

@@ -21,6 +21,15 @@ fovea_status fv_pointers_check(const fv_pointer *pointers, int count) {
     return FOVEA_OK;
 }
 
+fovea_status fv_saved_version_check(int64_t version, int newest) {
+    if (version >> 32 == FOVEA_BITS_VERSION - 1 && (int32_t)version <= newest)
+        return FOVEA_OK;
+    return fv_fail(FOVEA_ERROR_VERSION,
+                   "saved in version %d of the format and version %lld of the bits; this library has %d and %d: "
+                   "compute the tokens again",
+                   (int)(int32_t)version, (long long)(version >> 32) + 1, newest, FOVEA_BITS_VERSION);
+}
+
 const char *fovea_error_detail(void) { return detail; }
 
 const char *fovea_version(void) { return FOVEA_VERSION_STRING; }

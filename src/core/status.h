@@ -18,6 +18,11 @@ typedef struct fv_pointer {
 } fv_pointer;
 fovea_status fv_pointers_check(const fv_pointer *pointers, int count);
 
+/* Fails unless a saved object has this library's bits, and a format of up to newest. The lower half of what it saved as
+ * its version is the format; the upper one is FOVEA_BITS_VERSION - 1: 0 in files from before that had a number. */
+fovea_status fv_saved_version_check(int64_t version, int newest);
+#define FV_SAVED_VERSION(format) ((int64_t)(FOVEA_BITS_VERSION - 1) << 32 | (format))
+
 /* The ending of a counted noun: "%lld head%s". */
 static inline const char *fv_plural(int64_t count) { return count == 1 ? "" : "s"; }
 

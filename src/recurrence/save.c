@@ -50,7 +50,7 @@ fovea_status fovea_state_cache_save(fovea_state_cache *c, int64_t sequence, void
         return FOVEA_OK;
     if (size < *needed)
         return fv_fail(FOVEA_ERROR_WORKSPACE, "data has %zu bytes, but this sequence needs %zu", size, *needed);
-    char *to = put(data, &(head){MAGIC, VERSION, c->states}, sizeof(head));
+    char *to = put(data, &(head){MAGIC, FV_SAVED_VERSION(VERSION), c->states}, sizeof(head));
     for (int64_t i = 0; i < c->states; i++)
         to = put(to, &(state_head){c->pool[i].floats, s->length[i], kept_of(c, s, i)}, sizeof(state_head));
     for (int64_t k = 0; k < c->states * c->slots; k++)
@@ -74,11 +74,10 @@ static fovea_status check(const fovea_state_cache *c, const char *data, size_t s
     memcpy(&sum, data + size - sizeof sum, sizeof sum);
     if (h.magic != MAGIC)
         return fv_fail(FOVEA_ERROR_FILE, "these bytes are no saved states");
-    if (h.version != VERSION)
-        return fv_fail(FOVEA_ERROR_VERSION,
-                       "the states were saved in version %lld of the format; this library reads %d",
-                       (long long)h.version, VERSION);
-    if (sum != fv_hash(FV_HASH_BEGIN, data, size - sizeof sum))
+    const fovea_status status = fv_saved_version_check(h.version, VERSION);
+    if (status != FOVEA_OK)
+        return status;
+    if ((int32_t)h.version < 1 || sum != fv_hash(FV_HASH_BEGIN, data, size - sizeof sum))
         return fv_fail(FOVEA_ERROR_FILE, "the saved states are truncated or damaged");
     if (h.states != c->states)
         return fv_fail(FOVEA_ERROR_INCOMPATIBLE, "%lld states were saved, but the cache has %lld", (long long)h.states,

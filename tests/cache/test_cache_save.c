@@ -120,10 +120,17 @@ static void test_hostile(const cache_case *c) {
         test_check(try(cache, bad, shorter) != FOVEA_OK, "%d bytes, sealed: taken", (int)shorter);
     }
     memcpy(bad, data, size);
-    const int64_t version = 4;
-    memcpy(bad + 8, &version, 8);
-    cache_seal(bad, size);
-    test_check(try(cache, bad, size) == FOVEA_ERROR_VERSION, "a newer version: %s", fovea_error_detail());
+    static const struct {
+        int64_t version;
+        const char *words;
+    } others[] = {{4, "version 4 of the format"},
+                  {INT64_C(1) << 32 | 1, "version 2 of the bits"},
+                  {INT64_MAX, "version 2147483648 of the bits"}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        memcpy(bad + 8, &others[i].version, 8);
+        cache_seal(bad, size);
+        check_status(others[i].words, try(cache, bad, size), FOVEA_ERROR_VERSION, others[i].words);
+    }
     test_check(fovea_kv_cache_load(cache, NULL, 8, &s->number) == FOVEA_ERROR_NULL, "no data");
     test_check(fovea_kv_cache_load(cache, data, size, NULL) == FOVEA_ERROR_NULL, "no sequence");
     test_check(fovea_kv_cache_save(cache, 12345, NULL, 0, &size) == FOVEA_ERROR_ARGUMENT, "saved: no sequence");

@@ -267,6 +267,9 @@ static void test_debug(void) {
     test_check(written(text, sizeof text, "0") == 0, "FOVEA_DEBUG=0 prints: %s", text);
     test_check(written(text, sizeof text, "1") > 20 && strstr(text, fovea_isa_name(test_isa())) != NULL,
                "FOVEA_DEBUG=1 does not tell the tier: %s", text);
+    char versions[64];
+    snprintf(versions, sizeof versions, "fovea %s, bits %d: ", fovea_version(), FOVEA_BITS_VERSION);
+    test_check(strncmp(text, versions, strlen(versions)) == 0, "FOVEA_DEBUG=1 does not begin with '%s'", versions);
     test_check(strstr(text, "fovea linear: tier ") && strstr(text, "; weights 2 x 3 in panels of") &&
                    strstr(text, "; tuned no: "),
                "FOVEA_DEBUG=1 does not tell of linear maps: %s", text);

@@ -90,6 +90,7 @@ static void check_forged(const walker *w, const char *bytes, size_t size) {
         const char *words;
     } forged[] = {
         {NUMBER, 1, FOVEA_ERROR_VERSION, "version 2 of the format"},
+        {NUMBER, INT64_C(1) << 32, FOVEA_ERROR_VERSION, "version 2 of the bits"},
         {2 * NUMBER, -1, FOVEA_ERROR_INCOMPATIBLE, "1 states were saved, but the cache has 2"},
         {used, -1, FOVEA_ERROR_INCOMPATIBLE, "but the cache has"},
         {used + NUMBER, 1, FOVEA_ERROR_FILE, "damaged"},  /* the last state is absent */
