@@ -20,13 +20,15 @@ int sampler_begin(sampler *s, const sample_rules *rules, int64_t words) {
     s->scores = malloc((size_t)words * sizeof *s->scores);
     s->weights = malloc((size_t)words * sizeof *s->weights);
     s->candidates = malloc((size_t)words * sizeof *s->candidates);
-    return s->scores != NULL && s->weights != NULL && s->candidates != NULL ? 0 : -1;
+    s->other = malloc((size_t)words * sizeof *s->other);
+    return s->scores != NULL && s->weights != NULL && s->candidates != NULL && s->other != NULL ? 0 : -1;
 }
 
 void sampler_end(sampler *s) {
     free(s->scores);
     free(s->weights);
     free(s->candidates);
+    free(s->other);
 }
 
 /* Maxima of LANES words apart do not wait for each other. */
@@ -51,11 +53,28 @@ int32_t sample_greedy(const float *logits, int64_t words) {
 /* [0, 1). */
 static double draw(uint64_t *state) { return (double)(splitmix64(state) >> 11) * 0x1p-53; }
 
-static int by_weight(const void *a, const void *b) {
-    const candidate *x = a, *y = b;
-    if (x->weight != y->weight)
-        return x->weight > y->weight ? -1 : 1;
-    return (x->word > y->word) - (x->word < y->word);
+/* Ascends as weights of 1 down to 1e-6 descend, and is less than 2^30. */
+static uint32_t order_key(const candidate *c) {
+    uint32_t bits;
+    memcpy(&bits, &c->weight, sizeof bits);
+    return 0x3f800000 - bits; /* of 1.0f */
+}
+
+/* By descending weight, then by ascending word: words ascend already, and a radix sort leaves equals in their order. */
+static void order(sampler *s, int64_t count) {
+    enum { BITS = 10, DIGITS = 1 << BITS };
+    for (int shift = 0; shift < 3 * BITS; shift += BITS) {
+        const candidate *from = s->candidates;
+        int64_t place[DIGITS + 1] = {0};
+        for (int64_t i = 0; i < count; i++)
+            place[(order_key(&from[i]) >> shift) % DIGITS + 1]++;
+        for (int digit = 0; digit < DIGITS; digit++)
+            place[digit + 1] += place[digit];
+        for (int64_t i = 0; i < count; i++)
+            s->other[place[(order_key(&from[i]) >> shift) % DIGITS]++] = from[i];
+        s->candidates = s->other;
+        s->other = (candidate *)from;
+    }
 }
 
 /* The logits with the penalty of tokens that were seen, once each. */
@@ -112,7 +131,7 @@ int32_t sample(sampler *s, const float *logits, const int32_t *seen, int64_t see
         return best;
     const int64_t count = find_candidates(s, best);
     double sum;
-    qsort(s->candidates, (size_t)count, sizeof *s->candidates, by_weight);
+    order(s, count);
     const int64_t kept = cut(s, count, &sum);
     double left = draw(state) * sum;
     for (int64_t i = 0; i < kept; i++) {

@@ -18,7 +18,7 @@ typedef struct sampler {
     sample_rules rules;
     int64_t words;
     float *scores, *weights; /* [words], by sampler_begin() */
-    struct sample_candidate *candidates;
+    struct sample_candidate *candidates, *other; /* the second for sorting */
 } sampler;
 
 /* Room for that many words; 0, or -1 without memory. */

@@ -75,6 +75,27 @@ static void test_equals(void) {
     sampler_end(&s);
 }
 
+/* Of many words, some equally likely, the likeliest are drawn, the first of equals before the others. */
+static void test_order(rng *r) {
+    enum { MANY = 3000 };
+    static float logits[MANY];
+    sampler s;
+    uint64_t state = 1;
+    for (int i = 0; i < MANY; i++) /* whole differences, and of a last bit */
+        logits[i] = (float)rng_below(r, 13) + 0x1p-17f * (float)rng_below(r, 8);
+    test_check(sampler_begin(&s, &(sample_rules){.penalty = 1.0, .temperature = 4.0, .top_p = 1.0}, MANY) == 0,
+               "no memory");
+    for (s.rules.top_k = 1; s.rules.top_k <= MANY; s.rules.top_k = 3 * s.rules.top_k)
+        for (int i = 0; i < 300; i++) {
+            const int32_t drawn = sample(&s, logits, NULL, 0, &state);
+            int before = 0;
+            for (int k = 0; k < MANY; k++)
+                before += logits[k] > logits[drawn] || (logits[k] == logits[drawn] && k < drawn);
+            test_check(before < s.rules.top_k, "of the first %d, number %d is drawn", (int)s.rules.top_k, before);
+        }
+    sampler_end(&s);
+}
+
 /* As docs/receipts.md has them, of rows longer than what is hashed at once, and of more rows than a block has. */
 static void test_digests(void) {
     enum { LONG = 9000, ROWS = RECEIPT_EVERY + 3 };
@@ -164,6 +185,7 @@ int main(int argc, char **argv) {
     test_greedy(logits);
     test_penalty();
     test_equals();
+    test_order(&r);
     test_digests();
     test_seeds(logits);
     test_shares(logits, 1.0, 0, 1.0, 0.0);
