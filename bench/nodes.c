@@ -379,7 +379,6 @@ int main(int argc, char **argv) {
                                         "nothing else does.",
                          .exit_statuses = "0 success; 1 failure; 2 wrong usage",
                          .examples = "fovea-nodes >nodes.txt",
-                         .prints_pages = true,
                          .commands = &command,
                          .command_count = 1,
                          .options = table,

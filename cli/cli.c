@@ -215,14 +215,13 @@ static bool ends_here(const cli *c, const char *word, const cli_command *only) {
         cli_print_help(c, only);
     else if (strcmp(word, "--version") == 0)
         printf("%s %s\n", c->program, c->version);
+    else if (strcmp(word, "--man") == 0)
+        cli_print_man(c);
+    else if (strcmp(word, "--completion") == 0)
+        cli_print_completion(c);
     else
         return false;
     return true;
-}
-
-/* "man" and "completion" are commands unless they may be words of the user's. */
-static bool prints_pages(const cli *c) {
-    return c->prints_pages || cli_has_commands(c) || c->passes || c->commands[0].most_words == 0;
 }
 
 /* Finds the command, of which *first is the index in argv behind it; -1, or what the program ends with. */
@@ -230,10 +229,6 @@ static int find_command(const cli *c, int argc, char **argv, const cli_command *
     const char *word = argc > 1 ? argv[1] : "";
     *first = 1;
     *command = &c->commands[0];
-    if (prints_pages(c) && strcmp(word, "man") == 0)
-        return cli_print_man(c), CLI_GOOD;
-    if (prints_pages(c) && strcmp(word, "completion") == 0)
-        return cli_print_completion(c), CLI_GOOD;
     if (!cli_has_commands(c))
         return -1;
     if (ends_here(c, word, NULL))

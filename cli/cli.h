@@ -1,6 +1,5 @@
 /* The command line of a program: tables of options and commands, from which the parser, --help and the complaints
- * are made, and the man page (PROGRAM man) and the bash completion (PROGRAM completion) of a program whose words
- * they are not, or which says prints_pages.
+ * are made, and the man page (PROGRAM --man) and the bash completion (PROGRAM --completion).
  *
  *     static const cli_option options[] = {
  *         {"--rows", "N", "512", cli_read_number, 1, 4096, offsetof(settings, rows), RUN, "rows of x (default: 64)"},
@@ -70,7 +69,6 @@ typedef struct cli {
     const cli_command *commands;
     int command_count;
     bool first_is_default; /* the command may be missing */
-    bool prints_pages;     /* man and completion are commands, although words are the user's: ./man is then a file */
     const cli_option *options;
     int option_count;
     const cli_kind *kinds;
@@ -78,7 +76,7 @@ typedef struct cli {
 } cli;
 
 /* Fills options (a struct) and words[] (of the most_words of the command); -1, or what the program ends with at
- * once: CLI_GOOD after --help, --version, man or completion, CLI_USAGE after a sentence to stderr. From this call
+ * once: CLI_GOOD after --help, --version, --man or --completion, CLI_USAGE after a sentence to stderr. From this call
  * on, a program whose standard output could not be written (a full disk) ends with a sentence and the status of
  * failure, whatever main returns. */
 int cli_read(const cli *c, int argc, char **argv, void *options, const cli_command **command, const char **words,

@@ -227,7 +227,7 @@ void cli_print_completion(const cli *c) {
     snprintf(function, sizeof function, "_%s", c->program);
     for (char *at = function; *at; at++)
         *at = *at == '-' ? '_' : *at;
-    printf("# bash completion of %s, made by: %s completion\n%s() {\n"
+    printf("# bash completion of %s, made by: %s --completion\n%s() {\n"
            "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words\n    case $before in\n",
            c->program, c->program, function);
     for (int i = 0; i < c->option_count; i++) {

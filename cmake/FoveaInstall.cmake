@@ -4,6 +4,7 @@
 #
 # A static library drags its dependencies along, so both descriptions name them: m, and the OpenMP runtime of the
 # compiler that built the archive, whatever compiler links it.
+# Target installed builds all that is installed.
 #   fovea_install_program(PROGRAM)        a program, with the man page and the completion that it prints itself
 #   fovea_install_rpath(TARGET FOLDER)    what is installed there finds the shared library where it was put, or moved to
 #                                         with it; CMAKE_INSTALL_RPATH and CMAKE_SKIP_INSTALL_RPATH say otherwise
@@ -17,6 +18,7 @@ if(FOVEA_OPENMP)
     cmake_path(GET openmp_library PARENT_PATH openmp_dir)
 endif()
 
+add_custom_target(installed DEPENDS fovea)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT Fovea_Development)
 install(TARGETS fovea EXPORT FoveaTargets
         RUNTIME COMPONENT Fovea_Runtime
@@ -25,8 +27,11 @@ install(TARGETS fovea EXPORT FoveaTargets
         FILE_SET HEADERS COMPONENT Fovea_Development)
 install(EXPORT FoveaTargets NAMESPACE Fovea:: DESTINATION ${package_dir} COMPONENT Fovea_Development)
 
-# Before 1.0 a minor version may change the interface.
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/FoveaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+set(compatibility SameMajorVersion)
+if(PROJECT_VERSION_MAJOR EQUAL 0) # where a minor version may change the interface
+    set(compatibility SameMinorVersion)
+endif()
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/FoveaConfigVersion.cmake COMPATIBILITY ${compatibility})
 configure_package_config_file(cmake/FoveaConfig.cmake.in ${PROJECT_BINARY_DIR}/FoveaConfig.cmake
                               INSTALL_DESTINATION ${package_dir})
 install(FILES ${PROJECT_BINARY_DIR}/FoveaConfig.cmake ${PROJECT_BINARY_DIR}/FoveaConfigVersion.cmake
@@ -70,17 +75,16 @@ endfunction()
 function(fovea_install_program program)
     fovea_install_rpath(${program} ${CMAKE_INSTALL_FULL_BINDIR})
     install(TARGETS ${program} RUNTIME COMPONENT Fovea_Runtime)
+    add_dependencies(installed ${program})
     if(CMAKE_CROSSCOMPILING)
         return()
     endif()
     foreach(page man completion)
-        add_custom_command(OUTPUT ${program}.${page} COMMAND ${program} ${page} > ${program}.${page}
+        add_custom_command(OUTPUT ${program}.${page} COMMAND ${program} --${page} > ${program}.${page}
                            DEPENDS ${program} VERBATIM)
     endforeach()
     add_custom_target(${program}-pages ALL DEPENDS ${program}.man ${program}.completion)
-    if(TARGET tests-hosts)
-        add_dependencies(tests-hosts ${program}-pages) # of package.static.install
-    endif()
+    add_dependencies(installed ${program}-pages)
     install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${program}.man DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
             RENAME ${program}.1 COMPONENT Fovea_Runtime)
     install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${program}.completion RENAME ${program}

@@ -18,11 +18,16 @@ else()
     list(APPEND run_time ${CMAKE_THREAD_LIBS_INIT})
 endif()
 
+# The SONAME names the major version. Versions before 1.0 lead to it and have its SONAME.
+set(FOVEA_SOVERSION ${PROJECT_VERSION_MAJOR})
+if(FOVEA_SOVERSION EQUAL 0)
+    set(FOVEA_SOVERSION 1)
+endif()
+
 # The library that users link.
 add_library(fovea ${objects})
 add_library(Fovea::fovea ALIAS fovea)
-set_target_properties(fovea PROPERTIES LINKER_LANGUAGE C VERSION ${PROJECT_VERSION}
-                                       SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+set_target_properties(fovea PROPERTIES LINKER_LANGUAGE C VERSION ${PROJECT_VERSION} SOVERSION ${FOVEA_SOVERSION})
 file(GLOB public_headers CONFIGURE_DEPENDS ${FOVEA_INCLUDE}/fovea/*.h ${FOVEA_INCLUDE}/fovea/*.inc)
 target_sources(fovea PUBLIC FILE_SET HEADERS BASE_DIRS ${FOVEA_INCLUDE}
                                              FILES ${public_headers})

@@ -29,6 +29,10 @@ has page '^usage: ' '^options$' '^exit status$' '^  2    wrong usage' '--help, -
 [ "$(sed -n '/^exit status/q; p' page | wc -L)" -le 120 ] || fail "--help has long lines"
 expect 0 --version
 has out "^$name [0-9]+[.][0-9]+[.][0-9]+$"
+expect 0 --man
+has out '^[.]SH OPTIONS$' "^${name//-/\\\\-} "
+expect 0 --completion
+bash -n out || fail "the completion is no script"
 if [ -c /dev/full ]; then
     failure=$(sed -n 's/^  \([0-9]*\) *failure$/\1/p; s/^  \([0-9]*\) *something failed$/\1/p' page)
     status=0

@@ -1,5 +1,5 @@
-/* The options and commands of fovea-tune: tables, of which cli/ makes the parser, --help, the man page (fovea-tune man)
- * and the shell completion (fovea-tune completion). */
+/* The options and commands of fovea-tune: tables, of which cli/ makes the parser, --help, the man page (--man) and the
+ * shell completion (--completion). */
 #include "options.h"
 
 #include "kernels.h"

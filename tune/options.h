@@ -43,8 +43,8 @@ typedef struct tune_options {
     int file_count;
 } tune_options;
 
-/* Reads them; a sentence to stderr and TUNE_USAGE if they are wrong, -1 if the program goes on. --help, --version and
- * the commands man and completion end here, too. */
+/* Reads them; a sentence to stderr and TUNE_USAGE if they are wrong, -1 if the program goes on. --help, --version,
+ * --man and --completion end here, too. */
 int tune_options_read(int argc, char **argv, tune_options *options);
 
 #endif

@@ -73,7 +73,7 @@ install) # then moves what was installed: it must not remember where it was
         fail "these remember this machine's folders"
     [ "$kind" = static ] || [ -e "$prefix/bin/fovea-quantize" ] || fail "no program that loads the library is installed"
     # Each of the programs that was built is there, starts, and has a man page and a completion that know all its options.
-    for program in fovea-bench fovea-inspect fovea-quantize fovea-tune; do
+    for program in fovea-bench fovea-check fovea-embed fovea-generate fovea-inspect fovea-quantize fovea-tune; do
         [ -n "$(find "$FOVEA_BUILD" -name "$program" -type f -perm -u+x)" ] || continue
         help=$("$prefix/bin/$program" --help) || fail "$program is not installed, or does not run"
         man=$(find "$prefix" -path "*/man1/$program.1") completion=$(find "$prefix" -path "*/completions/$program")
@@ -177,7 +177,8 @@ mpi) # the component, by CMake and by pkg-config
 
 grown) # a program of these headers with a library whose structs have grown, and the other way round
     grown=$SCRATCH/grown
-    soname=$(sed -n 's/#define FOVEA_VERSION_STRING "\(.*\)[.].*"/\1/p' "$prefix/include/fovea/types.h")
+    soname=$(sed -n 's/#define FOVEA_VERSION_MAJOR \(.*\)/\1/p' "$prefix/include/fovea/types.h")
+    [ "$soname" != 0 ] || soname=1
     [ "$(uname)" != Linux ] || readelf -d "$library" | grep -F "[libfovea.so.$soname]" || fail "SONAME is not $soname"
     rm -rf "$grown" && mkdir -p "$grown/include/fovea"
     cp "$FOVEA_SOURCE"/include/fovea/*.inc "$grown/include/fovea"

@@ -19,7 +19,7 @@ one_table() {
     expect 0 --help
     cp out help
     for page in man completion; do
-        expect 0 "$page"
+        expect 0 "--$page"
         cp out "$page"
     done
     local count=0

@@ -63,7 +63,7 @@ static int read_options(int argc, char **argv, options *opts) {
     static const cli_option table[] = {
         {"--model", "FOLDER", "@directory build/models/all-MiniLM-L6-v2", cli_read_text, 0, 0, offsetof(options, model),
          1, "folder with model.safetensors, config.json and the tokenizer (" MODEL_PLACE_HELP ")"},
-        {"--text", "FILE", "@file " FOVEA_MINILM_TEXT, cli_read_text, 0, 0, offsetof(options, text), 1,
+        {"--text", "FILE", "@file texts.txt", cli_read_text, 0, 0, offsetof(options, text), 1,
          "texts: UTF-8, one a line; - for standard input (default: two chapters of Alice in Wonderland)"},
         {"--field", "NAME", "@text text", cli_read_text, 0, 0, offsetof(options, field), 1,
          "the lines of FILE are JSON objects, whose texts have this name"},

@@ -59,7 +59,7 @@ static const cli_option table[] = {
     {"--seed", "N", "1", cli_read_number, 0, INT64_MAX, OPTION(seed), "seed for drawing tokens (default: 1)"},
     {"--stop", "TEXT", "@text \"The end\"", read_stop, 0, 0, OPTION(stops),
      "ends an answer before this text; up to 16 times"},
-    {"--file", "FILE", "@file " FOVEA_GENERATE_TEXT, cli_read_text, 0, 0, OPTION(file), "the prompt is in a file"},
+    {"--file", "FILE", "@file text.txt", cli_read_text, 0, 0, OPTION(file), "the prompt is in a file"},
     {"--parallel", "N", "4", cli_read_number, 1, PARALLEL_MOST, OPTION(parallel),
      "answers N prompts at once, in one cache: each line of standard input or --file is one; a prompt of words is "
      "answered "
@@ -75,7 +75,7 @@ static const cli_option table[] = {
      "with --receipt: it has a hash of the prompt, not its tokens"},
     {"--verify", "FILE", "@file answer.receipt", cli_read_text, 0, 0, OPTION(verify),
      "check a receipt with a model, --model or the first word; if its prompt is private, the rest is the prompt"},
-    {"--perplexity", "FILE", "@file " FOVEA_GENERATE_TEXT, cli_read_text, 0, 0, OPTION(perplexity),
+    {"--perplexity", "FILE", "@file text.txt", cli_read_text, 0, 0, OPTION(perplexity),
      "print the perplexity of a text, and nothing else"},
     {"--formats", NULL, NULL, NULL, 0, 0, OPTION(formats),
      "with --perplexity: a table over formats of weights and of keys and values"},

@@ -37,8 +37,8 @@ typedef struct inspect_options {
     int word_count;
 } inspect_options;
 
-/* Reads them; a sentence to stderr and INSPECT_USAGE if they are wrong, -1 if the program goes on. --help, --version
- * and the commands man and completion end here, too. */
+/* Reads them; a sentence to stderr and INSPECT_USAGE if they are wrong, -1 if the program goes on. --help, --version,
+ * --man and --completion end here, too. */
 int inspect_options_read(int argc, char **argv, inspect_options *options);
 
 /* ----------------------------------------------------------------------------------------------------- output.c -- */

@@ -1,5 +1,5 @@
-/* The options and commands of fovea-inspect: tables, of which cli/ makes the parser, --help, the man page
- * (fovea-inspect man) and the shell completion (fovea-inspect completion). */
+/* The options and commands of fovea-inspect: tables, of which cli/ makes the parser, --help, the man page (--man) and
+ * the shell completion (--completion). */
 #include "cli.h"
 #include "inspect.h"
 #include "model_place.h"

@@ -41,7 +41,6 @@ int options_read(int argc, char **argv, options *opts) {
                          .exit_statuses = "0 success: the file is whole, also where standard output could not be "
                                           "written; 1 failure; 2 wrong usage",
                          .examples = "fovea-quantize model --type q4_k --output model.gguf",
-                         .prints_pages = true,
                          .commands = &command,
                          .command_count = 1,
                          .options = table,
