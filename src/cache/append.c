@@ -199,16 +199,16 @@ fovea_status fovea_kv_cache_append(fovea_kv_cache *c, const fovea_kv_append_args
                    .pages = &c->pages,
                    .rope = args.rotated ? NULL : c->desc.rope,
                    .growth = {.layer = args.layer, .end = args.layer + 1}};
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     status = begin(c, &x);
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     if (status != FOVEA_OK)
         return status;
     fv_growth_copy(c, &x.growth);
     write_all(&x, c->ctx);
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     end(c, &x);
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     return FOVEA_OK;
 }
 

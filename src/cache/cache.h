@@ -7,7 +7,6 @@
 #include "kernels.h"
 #include "threads/threads.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 
 /* The parts that are kept for a token and head, in the order of a page and of a saved sequence: rows of channels, and
@@ -83,14 +82,6 @@ typedef struct fv_cache_reading {
 /* Cuts one layer of sequences to the lengths that they had, which leaves other layers as they are. */
 void fv_cache_cut(fovea_kv_cache *cache, int64_t layer, int64_t count, const int64_t *sequences,
                   const int64_t *lengths);
-
-/* A lock that forks of the process wait for, until it is taken out (fork.c). */
-typedef struct fv_fork_lock {
-    pthread_mutex_t *mutex;
-    struct fv_fork_lock *next, **at;
-} fv_fork_lock;
-void fv_fork_enlist(fv_fork_lock *lock, pthread_mutex_t *mutex);
-void fv_fork_delist(fv_fork_lock *lock);
 
 /* Looks sequences up; a sentence where one does not exist or has fewer keys than kv_lens. */
 fovea_status fv_cache_read(fovea_kv_cache *cache, fv_cache_reading *reading);

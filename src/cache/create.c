@@ -134,7 +134,7 @@ fovea_status fovea_kv_cache_create(const fovea_context *ctx, const fovea_kv_cach
     if (memory)
         status = fv_placement_apply(ctx, &made->placement, made->pool, (int64_t)pool_bytes(made) / desc.kv_heads,
                                     desc.kv_heads);
-    if (status == FOVEA_OK && (!memory || pthread_mutex_init(&made->lock, NULL) != 0))
+    if (status == FOVEA_OK && (!memory || !fv_mutex_init(&made->lock)))
         status = fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a cache of %lld pages of %lld bytes",
                          (long long)made->desc.max_pages, (long long)made->page_bytes);
     if (status != FOVEA_OK) {
@@ -149,11 +149,11 @@ fovea_status fovea_kv_cache_create(const fovea_context *ctx, const fovea_kv_cach
 void fovea_kv_cache_clear(fovea_kv_cache *c) {
     if (!c)
         return;
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     for (int64_t i = 0; i < c->slots; i++)
         if (c->slot[i])
             fv_cache_close(c, c->slot[i]);
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
 }
 
 void fovea_kv_cache_destroy(fovea_kv_cache *c) {
@@ -161,7 +161,7 @@ void fovea_kv_cache_destroy(fovea_kv_cache *c) {
         return;
     fv_fork_delist(&c->forks);
     fovea_kv_cache_clear(c);
-    pthread_mutex_destroy(&c->lock);
+    fv_mutex_destroy(&c->lock);
     free_cache(c);
 }
 
@@ -172,9 +172,9 @@ fovea_status fovea_kv_cache_stats(fovea_kv_cache *c, fovea_kv_stats *stats) {
     const fovea_status status = fv_struct_check(type, stats);
     if (status != FOVEA_OK)
         return status;
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     fovea_kv_stats own = c->stats;
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     own.page_bytes = c->page_bytes;
     own.max_pages = c->desc.max_pages;
     own.token_bytes = c->desc.layers * fv_cache_token_bytes(c);

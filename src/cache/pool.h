@@ -56,7 +56,7 @@ struct fovea_kv_cache {
     fv_placement placement;
     char *pool;
     int64_t *windows;
-    pthread_mutex_t lock;
+    fv_mutex lock;
     int32_t *references, *free; /* [max_pages] sequences that have a page; a stack of free pages */
     int64_t free_count, fresh;  /* pages from fresh on were never used */
     fv_cache_sequence **slot;   /* by the lower half of a number; NULL: none */

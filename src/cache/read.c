@@ -46,7 +46,7 @@ fovea_status fv_cache_read(fovea_kv_cache *c, fv_cache_reading *r) {
         return fv_fail(FOVEA_ERROR_ARGUMENT, "cache_layer is %lld; the cache has %lld", (long long)r->layer,
                        (long long)c->desc.layers);
     r->evicts = false;
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     for (int64_t i = 0; i < r->count && status == FOVEA_OK; i++) {
         const fv_cache_sequence *s = fv_cache_find(c, r->sequences[i]);
         status = s ? read_one(r, i, s) : FOVEA_ERROR_ARGUMENT;
@@ -54,16 +54,16 @@ fovea_status fv_cache_read(fovea_kv_cache *c, fv_cache_reading *r) {
     }
     for (int64_t i = 0; i < r->count && status == FOVEA_OK && r->evicts; i++)
         write_bits(fv_cache_find(c, r->sequences[i]), r->lens[i], r->bits + i * r->bits_stride, r->bits_stride);
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     return status;
 }
 
 void fv_cache_cut(fovea_kv_cache *c, int64_t layer, int64_t count, const int64_t *sequences, const int64_t *lengths) {
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     for (int64_t i = 0; i < count; i++) {
         fv_cache_sequence *s = fv_cache_find(c, sequences[i]);
         if (s)
             fv_list_cut(c, &s->layer[layer], lengths[i]);
     }
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
 }

@@ -123,9 +123,9 @@ static char *put(char *to, const void *from, size_t bytes) {
 fovea_status fovea_kv_cache_save(fovea_kv_cache *c, int64_t sequence, void *data, size_t size, size_t *needed) {
     if (!c || !needed)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", c ? "needed" : "cache");
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     const fv_cache_sequence *s = fv_cache_find(c, sequence); /* nobody else changes it meanwhile */
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     if (!s)
         return FOVEA_ERROR_ARGUMENT;
     const head own = head_of(c, s->ranges);
@@ -318,7 +318,7 @@ static fovea_status fill_lists(fovea_kv_cache *c, const saved *x, fv_cache_seque
 
 static fovea_status load(fovea_kv_cache *c, saved *x, int64_t *sequence) {
     fv_cache_sequence *s;
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     fovea_status status = fv_cache_open(c, &s);
     if (status == FOVEA_OK) {
         status = fill_lists(c, x, s);
@@ -330,7 +330,7 @@ static fovea_status load(fovea_kv_cache *c, saved *x, int64_t *sequence) {
         s->ranges = s->range_room = x->head.ranges;
         x->evicted = NULL;
     }
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     if (status != FOVEA_OK)
         return status;
     copy_all(c, s, (char *)(uintptr_t)x->rows, true); /* nobody else knows its number yet; rows are only read */

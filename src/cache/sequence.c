@@ -13,11 +13,11 @@ fovea_status fovea_kv_cache_add(fovea_kv_cache *c, int64_t *sequence) {
     if (!c)
         return fail_null("cache");
     fv_cache_sequence *made;
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     const fovea_status status = fv_cache_open(c, &made);
     if (status == FOVEA_OK)
         *sequence = made->number;
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     return status;
 }
 
@@ -54,7 +54,7 @@ fovea_status fovea_kv_cache_fork(fovea_kv_cache *c, int64_t sequence, int64_t *f
     if (!c)
         return fail_null("cache");
     fv_cache_sequence *made = NULL;
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     const fv_cache_sequence *from = fv_cache_find(c, sequence);
     fovea_status status = from ? fv_cache_open(c, &made) : FOVEA_ERROR_ARGUMENT;
     if (status == FOVEA_OK)
@@ -65,18 +65,18 @@ fovea_status fovea_kv_cache_fork(fovea_kv_cache *c, int64_t sequence, int64_t *f
         *fork = made->number;
     else if (made)
         fv_cache_close(c, made);
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     return status;
 }
 
 fovea_status fovea_kv_cache_remove(fovea_kv_cache *c, int64_t sequence) {
     if (!c)
         return fail_null("cache");
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     fv_cache_sequence *s = fv_cache_find(c, sequence);
     if (s)
         fv_cache_close(c, s);
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     return s ? FOVEA_OK : FOVEA_ERROR_ARGUMENT;
 }
 
@@ -86,11 +86,11 @@ fovea_status fovea_kv_cache_length(fovea_kv_cache *c, int64_t layer, int64_t seq
     if (layer < 0 || layer >= c->desc.layers)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "layer is %lld; the cache has %lld", (long long)layer,
                        (long long)c->desc.layers);
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     const fv_cache_sequence *s = fv_cache_find(c, sequence);
     if (s)
         *length = s->layer[layer].length;
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     return s ? FOVEA_OK : FOVEA_ERROR_ARGUMENT;
 }
 
@@ -104,19 +104,19 @@ fovea_status fovea_kv_cache_reserve(fovea_kv_cache *c, int64_t count, const int6
             return fv_fail(FOVEA_ERROR_SHAPE, "tokens[%lld] is %lld; it must be at least 0", (long long)i,
                            (long long)tokens[i]);
     fv_growth growth = {.end = c->desc.layers};
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     fovea_status status = fv_growth_make(c, count, sequences, &growth);
     for (fv_cache_sequence *s = growth.first; s && status == FOVEA_OK; s = s->next)
         s->tokens = tokens[s->place];
     if (status == FOVEA_OK)
         status = fv_growth_begin(c, &growth);
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     if (status != FOVEA_OK)
         return status;
     fv_growth_copy(c, &growth);
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     fv_growth_end(c, &growth);
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     return FOVEA_OK;
 }
 
@@ -134,7 +134,7 @@ fovea_status fovea_kv_cache_truncate(fovea_kv_cache *c, int64_t sequence, int64_
     if (length < 0)
         return fv_fail(FOVEA_ERROR_SHAPE, "length is %lld; it must be at least 0", (long long)length);
     fovea_status status = FOVEA_OK;
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     fv_cache_sequence *s = fv_cache_find(c, sequence);
     for (int64_t i = 0; s && i < c->desc.layers && status == FOVEA_OK && length > 0; i++)
         if (gone(c, s, i, length))
@@ -149,7 +149,7 @@ fovea_status fovea_kv_cache_truncate(fovea_kv_cache *c, int64_t sequence, int64_
         if (s->ranges > 0)
             s->evicted[s->ranges - 1].end = fv_min(s->evicted[s->ranges - 1].end, length);
     }
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     return s ? status : FOVEA_ERROR_ARGUMENT;
 }
 
@@ -206,9 +206,9 @@ static fovea_status evict(fovea_kv_cache *c, fv_cache_sequence *s, fv_cache_rang
 fovea_status fovea_kv_cache_evict(fovea_kv_cache *c, int64_t sequence, int64_t begin, int64_t end) {
     if (!c)
         return fail_null("cache");
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     fv_cache_sequence *s = fv_cache_find(c, sequence);
     const fovea_status status = s ? evict(c, s, (fv_cache_range){begin, end}) : FOVEA_ERROR_ARGUMENT;
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     return status;
 }

@@ -70,7 +70,7 @@ fovea_status fovea_state_cache_create(const fovea_state_cache_desc *given, fovea
     if (status != FOVEA_OK)
         return status;
     fovea_state_cache *c = calloc(1, sizeof *c);
-    bool made = c && pthread_mutex_init(&c->lock, NULL) == 0;
+    bool made = c && fv_mutex_init(&c->lock);
     if (c && !made) {
         free(c);
         c = NULL;
@@ -113,7 +113,7 @@ void fovea_state_cache_destroy(fovea_state_cache *c) {
     }
     free(c->pool);
     free(c->sequence);
-    pthread_mutex_destroy(&c->lock);
+    fv_mutex_destroy(&c->lock);
     free(c);
 }
 
@@ -170,10 +170,10 @@ fv_state_sequence *fv_state_sequence_new(fovea_state_cache *c) {
 fovea_status fovea_state_cache_add(fovea_state_cache *c, int64_t *sequence) {
     if (!c || !sequence)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", c ? "sequence" : "cache");
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     const fv_state_sequence *s = fv_state_sequence_new(c);
     *sequence = s ? s->number : -1;
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     return s ? FOVEA_OK : FOVEA_ERROR_FULL;
 }
 
@@ -181,7 +181,7 @@ fovea_status fovea_state_cache_fork(fovea_state_cache *c, int64_t sequence, int6
     if (!c || !fork)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", c ? "fork" : "cache");
     *fork = -1;
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     const fv_state_sequence *from = fv_state_sequence_find(c, sequence);
     fv_state_sequence *to = from ? fv_state_sequence_new(c) : NULL;
     if (to) {
@@ -192,20 +192,20 @@ fovea_status fovea_state_cache_fork(fovea_state_cache *c, int64_t sequence, int6
                 c->pool[k / c->slots].references[to->kept[k].block]++;
         *fork = to->number;
     }
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     return !from ? FOVEA_ERROR_ARGUMENT : to ? FOVEA_OK : FOVEA_ERROR_FULL;
 }
 
 fovea_status fovea_state_cache_remove(fovea_state_cache *c, int64_t sequence) {
     if (!c)
         return fv_fail(FOVEA_ERROR_NULL, "cache is NULL");
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     fv_state_sequence *s = fv_state_sequence_find(c, sequence);
     for (int64_t k = 0; s && k < c->states * c->slots; k++)
         release(c, k / c->slots, s->kept[k].block);
     if (s)
         s->number = -1;
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     return s ? FOVEA_OK : FOVEA_ERROR_ARGUMENT;
 }
 
@@ -215,11 +215,11 @@ fovea_status fovea_state_cache_length(fovea_state_cache *c, int64_t state, int64
     if (state < 0 || state >= c->states)
         return fv_fail(FOVEA_ERROR_ARGUMENT, "state %lld is not one of the cache's %lld", (long long)state,
                        (long long)c->states);
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     const fv_state_sequence *s = fv_state_sequence_find(c, sequence);
     if (s)
         *length = s->length[state];
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     return s ? FOVEA_OK : FOVEA_ERROR_ARGUMENT;
 }
 
@@ -247,7 +247,7 @@ fovea_status fovea_state_cache_truncate(fovea_state_cache *c, int64_t sequence, 
         return fv_fail(FOVEA_ERROR_NULL, "cache is NULL");
     if (length < 0)
         return fv_fail(FOVEA_ERROR_SHAPE, "length is %lld", (long long)length);
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     fv_state_sequence *s = fv_state_sequence_find(c, sequence);
     fovea_status status = s ? FOVEA_OK : FOVEA_ERROR_ARGUMENT;
     for (int64_t i = 0; status == FOVEA_OK && i < c->states; i++) {
@@ -265,7 +265,7 @@ fovea_status fovea_state_cache_truncate(fovea_state_cache *c, int64_t sequence, 
                 s->kept[k] = (fv_kept_state){0, -1};
             }
     }
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     return status;
 }
 
@@ -284,7 +284,7 @@ fovea_status fv_state_cache_check(const fv_sequences *q) {
     if (c->pool[state].floats != floats)
         return fv_fail(FOVEA_ERROR_SHAPE, "state %lld of the cache has %lld floats, but this call's have %lld",
                        (long long)state, (long long)c->pool[state].floats, (long long)floats);
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     fovea_status status = FOVEA_OK;
     for (int64_t i = 0; status == FOVEA_OK && i < q->count; i++) {
         const int64_t number = q->given.cache_sequences[i];
@@ -293,7 +293,7 @@ fovea_status fv_state_cache_check(const fv_sequences *q) {
             if (q->given.cache_sequences[k] == number)
                 status = fv_fail(FOVEA_ERROR_ARGUMENT, "sequence %lld is named twice", (long long)number);
     }
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     return status;
 }
 
@@ -302,7 +302,7 @@ int64_t fv_state_cache_slots(const fovea_state_cache *c) { return c->slots; }
 void fv_state_cache_begin(const fv_sequences *q) {
     fovea_state_cache *c = q->given.cache;
     const int64_t state = q->given.cache_state;
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     for (int64_t i = 0; i < q->count; i++) {
         fv_state_sequence *s = fv_state_sequence_find(c, q->given.cache_sequences[i]);
         int64_t batch, first;
@@ -318,24 +318,24 @@ void fv_state_cache_begin(const fv_sequences *q) {
         }
         s->length[state] = now;
     }
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
 }
 
 void fv_state_cache_end(const fv_sequences *q) {
     fovea_state_cache *c = q->given.cache;
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     for (int64_t i = 0; i < q->count; i++)
         release(c, q->given.cache_state,
                 fv_state_sequence_find(c, q->given.cache_sequences[i])->source[q->given.cache_state].block);
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
 }
 
 fv_state fv_state_cache_state(const fv_sequences *q, int64_t sequence, int64_t head, int64_t slot) {
     fovea_state_cache *c = q->given.cache;
     const int64_t state = q->given.cache_state;
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     const fv_state_sequence *s = fv_state_sequence_find(c, q->given.cache_sequences[sequence]);
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     const int64_t old = s->source[state].block >= 0 ? s->source[state].length : 0, length = s->length[state] - slot;
     const fv_kept_state *kept = slot < 0 ? &s->source[state] : fv_state_kept(c, s, state, length);
     if (slot >= 0 && (slot >= c->slots || length <= old))

@@ -26,7 +26,7 @@ typedef struct fv_state_pool {
 } fv_state_pool;
 
 struct fovea_state_cache {
-    pthread_mutex_t lock;
+    fv_mutex lock;
     fv_fork_lock forks;
     int64_t states, slots, max_sequences, blocks, next_number;
     fv_state_pool *pool;         /* [states] */

@@ -38,9 +38,9 @@ static size_t kept_bytes(int64_t floats) { return sizeof(int64_t) + (size_t)floa
 fovea_status fovea_state_cache_save(fovea_state_cache *c, int64_t sequence, void *data, size_t size, size_t *needed) {
     if (!c || !needed)
         return fv_fail(FOVEA_ERROR_NULL, "%s is NULL", c ? "needed" : "cache");
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     const fv_state_sequence *s = fv_state_sequence_find(c, sequence); /* nobody else changes it meanwhile */
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     if (!s)
         return FOVEA_ERROR_ARGUMENT;
     *needed = sizeof(head) + (size_t)c->states * sizeof(state_head) + sizeof(uint64_t);
@@ -127,7 +127,7 @@ fovea_status fovea_state_cache_load(fovea_state_cache *c, const void *data, size
         status = fv_fail(FOVEA_ERROR_FILE, "the saved states are truncated or damaged");
     if (status != FOVEA_OK)
         return status;
-    pthread_mutex_lock(&c->lock);
+    fv_mutex_lock(&c->lock);
     fv_state_sequence *s = fv_state_sequence_new(c);
     for (int64_t i = 0; s && i < c->states; i++) {
         state_head saved;
@@ -146,6 +146,6 @@ fovea_status fovea_state_cache_load(fovea_state_cache *c, const void *data, size
     }
     if (s)
         *sequence = s->number;
-    pthread_mutex_unlock(&c->lock);
+    fv_mutex_unlock(&c->lock);
     return s ? FOVEA_OK : FOVEA_ERROR_FULL;
 }

@@ -7,20 +7,11 @@
  *
  * One call at a time has the threads. A forked child has none of its parent's, and finds the pool in any state: owner
  * tells how many forks there had been when it was set up. */
-#ifdef __linux__
-#define _GNU_SOURCE /* sched_getcpu, sched_setaffinity */
-#else
-#define _POSIX_C_SOURCE 200809L
-#endif
 #include "threads/threads.h"
 
 #include "core/core.h"
 
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <time.h>
 
 /* Longer keeps CPUs from other work; shorter makes the next call of a model's layers wake threads, at some 50 us each
  * (docs/lab/threads.md). */
@@ -40,8 +31,8 @@ struct fovea_thread_pool {
     const fv_threads *bound; /* whose nodes threads are bound to, or NULL */
     _Atomic int begun;       /* threads, of these */
     _Atomic unsigned owner;  /* 2 * forks, and 1 more while a call has the threads */
-    pthread_mutex_t lock;    /* of sleeping */
-    pthread_cond_t wake, ended;
+    fv_mutex lock;           /* of sleeping */
+    fv_condition wake, ended;
     int most, count; /* threads without the caller, and those made so far */
     _Atomic bool stop;
     _Atomic int sleeping;   /* threads */
@@ -51,14 +42,8 @@ struct fovea_thread_pool {
     char line[CACHE_LINE];  /* spinning threads read what follows: apart from what calls write */
     _Atomic unsigned round; /* one more for each job */
     _Atomic int inside;     /* threads that take part; CLOSED: no more may */
-    pthread_t threads[];
+    fv_thread threads[];
 };
-
-static atomic_uint forks = 1; /* a new pool has 0: not set up */
-
-static void in_child(void) { atomic_fetch_add(&forks, 1); }
-
-__attribute__((constructor)) static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, in_child); }
 
 static void drain(job *j) {
     int64_t i;
@@ -76,12 +61,6 @@ static void pause_briefly(void) {
 #endif
 }
 
-static int64_t nanoseconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
 static bool new_round(fovea_thread_pool *p, unsigned seen) { return atomic_load(&p->round) != seen; }
 
 static bool all_out(fovea_thread_pool *p, unsigned unused) {
@@ -91,52 +70,30 @@ static bool all_out(fovea_thread_pool *p, unsigned unused) {
 
 /* Spins until it is so, or for spin_ns; was it so? */
 static bool spin(fovea_thread_pool *p, bool (*so)(fovea_thread_pool *p, unsigned seen), unsigned seen) {
-    const int64_t end = nanoseconds() + p->spin_ns;
+    const int64_t end = fv_nanoseconds() + p->spin_ns;
     do
         for (int i = 0; i < 16; i++) {
             if (so(p, seen))
                 return true;
             pause_briefly();
         }
-    while (nanoseconds() < end);
+    while (fv_nanoseconds() < end);
     return false;
-}
-
-static int cpu_of_thread(void) {
-#ifdef __linux__
-    return sched_getcpu();
-#else
-    return -1;
-#endif
-}
-
-/* A thread that woke up on the caller's CPU goes to another. There it would spin while the caller waits for its turn,
- * and the kernel parts them only after some milliseconds. */
-static void leave(int cpu) {
-#ifdef __linux__
-    cpu_set_t all, others;
-    if (cpu_of_thread() != cpu || sched_getaffinity(0, sizeof all, &all) != 0)
-        return;
-    others = all;
-    CPU_CLR((size_t)cpu, &others);
-    if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0)
-        (void)sched_setaffinity(0, sizeof all, &all);
-#else
-    (void)cpu;
-#endif
 }
 
 /* Waits for a round after the one that was seen; false: there is none any more. */
 static bool next_round(fovea_thread_pool *p, unsigned *seen) {
     if (!spin(p, new_round, *seen)) {
-        pthread_mutex_lock(&p->lock);
+        fv_mutex_lock(&p->lock);
         atomic_fetch_add(&p->sleeping,
                          1); /* before it looks for the last time; a caller does both the other way round */
         while (!atomic_load(&p->stop) && !new_round(p, *seen))
-            pthread_cond_wait(&p->wake, &p->lock);
+            fv_condition_wait(&p->wake, &p->lock);
         atomic_fetch_sub(&p->sleeping, 1);
-        pthread_mutex_unlock(&p->lock);
-        leave(atomic_load(&p->cpu));
+        fv_mutex_unlock(&p->lock);
+        /* Woken on the caller's CPU, it would spin there while the caller waits for its turn, and the kernel parts them
+         * only after some milliseconds. */
+        fv_cpu_leave(atomic_load(&p->cpu));
     }
     *seen = atomic_load(&p->round);
     return !atomic_load(&p->stop);
@@ -145,7 +102,7 @@ static bool next_round(fovea_thread_pool *p, unsigned *seen) {
 /* Threads hold the lock for moments, and most do when all fall asleep together; but one may have lost its CPU. */
 static bool lock_soon(fovea_thread_pool *p) {
     for (int i = 0; i < 64; i++) {
-        if (pthread_mutex_trylock(&p->lock) == 0)
+        if (fv_mutex_try(&p->lock))
             return true;
         pause_briefly();
     }
@@ -157,8 +114,8 @@ static void wake(fovea_thread_pool *p, int helpers) {
     if (atomic_load(&p->sleeping) == 0 || !lock_soon(p))
         return;
     for (int awake = p->count - atomic_load(&p->sleeping); awake < helpers; awake++)
-        pthread_cond_signal(&p->wake);
-    pthread_mutex_unlock(&p->lock);
+        fv_condition_signal(&p->wake);
+    fv_mutex_unlock(&p->lock);
 }
 
 /* Closes the job and waits for those that take part. */
@@ -166,12 +123,12 @@ static void close_job(fovea_thread_pool *p) {
     atomic_fetch_or(&p->inside, CLOSED);
     if (spin(p, all_out, 0))
         return;
-    pthread_mutex_lock(&p->lock);
+    fv_mutex_lock(&p->lock);
     atomic_store(&p->waiting, true); /* as sleeping */
     while (!all_out(p, 0))
-        pthread_cond_wait(&p->ended, &p->lock);
+        fv_condition_wait(&p->ended, &p->lock);
     atomic_store(&p->waiting, false);
-    pthread_mutex_unlock(&p->lock);
+    fv_mutex_unlock(&p->lock);
 }
 
 /* ------------------------------------------------------------------------------------------------------- threads -- */
@@ -185,28 +142,10 @@ static void join(fovea_thread_pool *p) {
     while (!atomic_compare_exchange_weak(&p->inside, &inside, inside + 1));
     drain(p->now);
     if (atomic_fetch_sub(&p->inside, 1) == CLOSED + 1 && atomic_load(&p->waiting)) {
-        pthread_mutex_lock(&p->lock);
-        pthread_cond_signal(&p->ended);
-        pthread_mutex_unlock(&p->lock);
+        fv_mutex_lock(&p->lock);
+        fv_condition_signal(&p->ended);
+        fv_mutex_unlock(&p->lock);
     }
-}
-
-#if defined(__linux__) && defined(_OPENMP)
-static void add_cpu(void *set, int cpu) {
-    if (cpu >= 0 && cpu < CPU_SETSIZE)
-        CPU_SET((size_t)cpu, (cpu_set_t *)set);
-}
-#endif
-
-/* OpenMP may have bound the thread that makes the pool's, which then would have its CPU only. */
-static void unbind(void) {
-#if defined(__linux__) && defined(_OPENMP)
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    fv_parallel_places(add_cpu, &set);
-    if (CPU_COUNT(&set) > 0)
-        (void)sched_setaffinity(0, sizeof set, &set);
-#endif
 }
 
 static void *run(void *pool) {
@@ -214,38 +153,30 @@ static void *run(void *pool) {
     fovea_thread_pool *p = pool;
     if (p->bound) /* as thread 0 the caller counts */
         (void)fv_node_bind(p->bound->nodes, fv_node_of(p->bound, 1 + atomic_fetch_add(&p->begun, 1), p->bound->count));
-    else
-        unbind();
+    else /* OpenMP may have bound the thread that makes these, which then would have its CPU only */
+        fv_cpu_unbind();
     while (next_round(pool, &seen))
         join(pool);
     return NULL;
 }
 
-/* Fewer where the system gives no more: it is not asked again. Signals are for the program's own threads, but for those
- * that a thread causes itself, and profilers'. */
+/* Fewer where the system gives no more: it is not asked again. */
 static void grow(fovea_thread_pool *p, int count) {
-    static const int passed[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGPROF};
-    sigset_t blocked, before;
-    if (p->count >= count || p->count >= p->most)
+    const int wanted = (count < p->most ? count : p->most) - p->count;
+    if (wanted <= 0)
         return;
-    sigfillset(&blocked);
-    for (size_t i = 0; i < sizeof passed / sizeof passed[0]; i++)
-        sigdelset(&blocked, passed[i]);
-    pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    while (p->count < count && p->count < p->most)
-        if (pthread_create(&p->threads[p->count], NULL, run, p) == 0)
-            p->count++;
-        else
-            p->most = p->count;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int started = fv_threads_start(&p->threads[p->count], wanted, run, p);
+    p->count += started;
+    if (started < wanted)
+        p->most = p->count;
 }
 
 /* --------------------------------------------------------------------------------------------------------- calls -- */
 
 static void set_up(fovea_thread_pool *p) {
-    pthread_mutex_init(&p->lock, NULL);
-    pthread_cond_init(&p->wake, NULL);
-    pthread_cond_init(&p->ended, NULL);
+    fv_mutex_init(&p->lock);
+    fv_condition_init(&p->wake);
+    fv_condition_init(&p->ended);
     p->count = 0;
     atomic_store(&p->begun, 0);
     atomic_store(&p->stop, false);
@@ -255,7 +186,7 @@ static void set_up(fovea_thread_pool *p) {
 }
 
 static bool take(fovea_thread_pool *p) {
-    const unsigned idle = 2 * atomic_load(&forks);
+    const unsigned idle = 2 * atomic_load(&fv_forks);
     unsigned before = atomic_load(&p->owner);
     if (before == idle + 1 || !atomic_compare_exchange_strong(&p->owner, &before, idle + 1))
         return false;
@@ -274,7 +205,7 @@ void fovea_thread_pool_run(void *pool, int64_t count, void (*task)(void *arg, in
     const int helpers = (int)(count - 1 < p->most ? count - 1 : p->most);
     grow(p, helpers);
     p->now = &j;
-    atomic_store(&p->cpu, cpu_of_thread());
+    atomic_store(&p->cpu, fv_cpu_here());
     atomic_store(&p->inside, 0);
     atomic_fetch_add(&p->round, 1);
     wake(p, helpers < p->count ? helpers : p->count);
@@ -304,18 +235,18 @@ fovea_status fovea_thread_pool_create(int threads, int spin_us, fovea_thread_poo
 void fv_pool_bind(fovea_thread_pool *p, const fv_threads *t) { p->bound = t; }
 
 void fovea_thread_pool_destroy(fovea_thread_pool *p) {
-    FV_HOLD_CANCELLATION(); /* pthread_join() */
-    if (p && atomic_load(&p->owner) == 2 * atomic_load(&forks)) {
-        pthread_mutex_lock(&p->lock);
+    FV_HOLD_CANCELLATION(); /* fv_thread_join() */
+    if (p && atomic_load(&p->owner) == 2 * atomic_load(&fv_forks)) {
+        fv_mutex_lock(&p->lock);
         atomic_store(&p->stop, true);
-        pthread_cond_broadcast(&p->wake);
+        fv_condition_broadcast(&p->wake);
         atomic_fetch_add(&p->round, 1); /* for those that spin: the job is closed */
-        pthread_mutex_unlock(&p->lock);
+        fv_mutex_unlock(&p->lock);
         for (int i = 0; i < p->count; i++)
-            pthread_join(p->threads[i], NULL);
-        pthread_cond_destroy(&p->ended);
-        pthread_cond_destroy(&p->wake);
-        pthread_mutex_destroy(&p->lock);
+            fv_thread_join(p->threads[i]);
+        fv_condition_destroy(&p->ended);
+        fv_condition_destroy(&p->wake);
+        fv_mutex_destroy(&p->lock);
     }
     free(p);
 }

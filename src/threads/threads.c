@@ -9,34 +9,8 @@
 #include <stdlib.h>
 
 #ifdef _OPENMP
-#include <errno.h>
 #include <omp.h>
-#include <pthread.h>
-#include <sys/stat.h>
-
-/* A forked child has its parent's memory and only one of its threads. libgomp does not know: in a child whose parent
- * had a team, the library's or the program's own, it waits for that team's threads, forever. A parent of one thread at
- * the fork had none. Where that cannot be told, the child runs no team. */
-static atomic_bool orphaned;
-static _Thread_local bool threads_at_fork;
-
-static void before_fork(void) {
-    struct stat tasks;
-    const int error = errno;
-    threads_at_fork = stat("/proc/self/task", &tasks) != 0 || tasks.st_nlink != 3; /* one thread, . and .. */
-    errno = error;
-}
-
-static void in_child(void) {
-    if (threads_at_fork)
-        atomic_store(&orphaned, true);
-}
-
-/* When the library is loaded: the program may fork before it calls. */
-__attribute__((constructor)) static void watch_forks(void) { (void)pthread_atfork(before_fork, NULL, in_child); }
-#endif
-
-#ifndef _OPENMP
+#else
 /* "4", or "4,2" for nested levels. */
 static int number_of(const char *variable) {
     const char *text = getenv(variable);
@@ -158,7 +132,7 @@ void fv_parallel(const fv_threads *threads, int64_t count, const fv_work *work) 
     /* Members without a task are idle: libgomp ends threads for a smaller team, and makes them again for a larger
      * one. */
     const int team = (int)fv_min(threads->count, omp_get_max_threads());
-    if (team > 1 && !atomic_load(&orphaned)) {
+    if (team > 1 && !atomic_load(&fv_orphaned)) {
 #pragma omp parallel num_threads(team)
         run_share(&j, omp_get_thread_num(), omp_get_num_threads());
         return;

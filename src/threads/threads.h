@@ -3,6 +3,7 @@
 #define FV_PARALLEL_H
 
 #include "fovea/fovea.h"
+#include "threads/system.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -50,7 +51,7 @@ void fv_parallel_places(void (*add)(void *arg, int cpu), void *arg);
 
 /* ------------------------------------------------------------------------------------------------------ nodes.c -- */
 
-enum { FV_NODES = 32, FV_NODE_CPUS = 8192 };
+enum { FV_NODES = 32 };
 
 /* A node of memory (NUMA). */
 typedef struct fv_node {
@@ -79,6 +80,19 @@ bool fv_node_bind(const fv_nodes *nodes, int node);
 /* Gives parts [first, end) of memory, part bytes each, to a node, whatever node they had. Their content is lost.
  * For it the calling thread is bound there. false: the system does not let it. */
 bool fv_node_place(const fv_nodes *nodes, int node, void *memory, int64_t part, int64_t first, int64_t end);
+
+/* ------------------------------------------------------------------------------------------------------- fork.c -- */
+
+/* A lock that forks of the process wait for, until it is taken out. */
+typedef struct fv_fork_lock {
+    fv_mutex *mutex;
+    struct fv_fork_lock *next, **at;
+} fv_fork_lock;
+void fv_fork_enlist(fv_fork_lock *lock, fv_mutex *mutex);
+void fv_fork_delist(fv_fork_lock *lock);
+
+extern atomic_uint fv_forks;    /* one more in a forked child */
+extern atomic_bool fv_orphaned; /* had the parent a team of OpenMP's, perhaps? */
 
 /* ------------------------------------------------------------------------------------------------------- pool.c -- */
 

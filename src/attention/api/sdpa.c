@@ -3,11 +3,10 @@
  * A call takes its shape's entry out of the cache, uses it alone, and puts it back in front; so concurrent calls of one
  * shape make one entry each, and the oldest entries fall out. A fork waits until no thread is at the cache, so that the
  * child's is whole and free. The cache is this library's only global state, but for what
- * threads.c and cache/fork.c note for forks. */
+ * threads/fork.c notes. */
 #include "attention/plan/plan.h"
 #include "core/core.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,14 +20,11 @@ typedef struct entry {
     void *workspace;
 } entry;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static fv_mutex lock = FV_MUTEX_READY;
 static entry cache[CACHED]; /* newest first; plan NULL: the rest is empty */
 
-static pthread_once_t watched = PTHREAD_ONCE_INIT;
-
-static void close_cache(void) { pthread_mutex_lock(&lock); }
-static void open_cache(void) { pthread_mutex_unlock(&lock); }
-static void watch_forks(void) { (void)pthread_atfork(close_cache, open_cache, open_cache); }
+static fv_fork_lock forks;
+__attribute__((constructor)) static void watch_forks(void) { fv_fork_enlist(&forks, &lock); }
 
 static bool same_shape(const entry *a, const entry *b) {
     return a->batch == b->batch && a->q_heads == b->q_heads && a->kv_heads == b->kv_heads && a->q_len == b->q_len &&
@@ -46,8 +42,7 @@ static void destroy(entry *e) {
 /* Moves the entry of found's shape out of the cache into *found, if there is one. */
 static fovea_status take(entry *found, const fovea_context **ctx) {
     const fovea_status status = fv_context_default(ctx);
-    pthread_once(&watched, watch_forks);
-    pthread_mutex_lock(&lock);
+    fv_mutex_lock(&lock);
     for (int i = 0; status == FOVEA_OK && i < CACHED && cache[i].plan; i++)
         if (same_shape(&cache[i], found)) {
             *found = cache[i];
@@ -55,16 +50,16 @@ static fovea_status take(entry *found, const fovea_context **ctx) {
             memset(&cache[CACHED - 1], 0, sizeof cache[0]);
             break;
         }
-    pthread_mutex_unlock(&lock);
+    fv_mutex_unlock(&lock);
     return status;
 }
 
 static void put_back(const entry *used) {
-    pthread_mutex_lock(&lock);
+    fv_mutex_lock(&lock);
     entry oldest = cache[CACHED - 1];
     memmove(&cache[1], &cache[0], (CACHED - 1) * sizeof cache[0]);
     cache[0] = *used;
-    pthread_mutex_unlock(&lock);
+    fv_mutex_unlock(&lock);
     destroy(&oldest);
 }
 
