@@ -4,7 +4,7 @@ export QUESTION PROMPT # of make run
 default_prompt := Write one sentence about the sea.
 TEST := test python
 TEST_AARCH64 := aarch64@cortex-a53/kernels aarch64@cortex-a76/kernels aarch64@max aarch64-clang@max/kernels
-TEST_ALL := $(TEST) ggml/all release hosts/all debug asan portable tsan fuzz clang python/slow
+TEST_ALL := $(TEST) site ggml/all release hosts/all debug asan portable tsan fuzz clang python/slow
 FUZZ_SECONDS := 3600
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo '                      after make test-python also whole models from Python; bench/generate.sh: a decoder beside llama.cpp'
 	@echo 'make bench-builds     times this tree beside another revision: make bench-builds BASE=HEAD'
 	@echo 'make mca              models the loops of the 64-bit Arm kernels with llvm-mca'
+	@echo 'make site             builds the pages as a site, in build/site/html'
 	@echo 'make bench-report     writes CPU, compiler and figures of this machine into one file, to send to others'
 	@echo 'make format           clang-format on all C and C++'
 	@echo 'make clean            removes build/'
@@ -79,6 +80,7 @@ test:
 	@start=$$(date +%s); $(MAKE) --no-print-directory fetch && FETCHED=$$(($$(date +%s) - start)) cmake/test.sh $(TEST)
 
 test-all: fetch setup-emulators setup-mpich
+	@cmake/setup.sh --site
 	@python3 integrations/ggml/fetch.py --vocabularies build/models/llama.cpp-vocabularies || echo 'SKIPPED: tests with vocabularies of llama.cpp'
 	@cmake/test.sh $(TEST_ALL) $(if $(filter aarch64 arm64,$(shell uname -m)),,$(TEST_AARCH64))
 
@@ -95,6 +97,10 @@ fetch: setup-python
 	@python3 tools/embed/fetch.py $(minilm) || echo 'SKIPPED: tests with MiniLM'
 	@python3 tools/generate/fetch.py $(smollm2) || echo 'SKIPPED: tests with SmolLM2'
 	@python3 integrations/ggml/fetch.py build/ggml || echo 'SKIPPED: tests of the backend for ggml'
+
+site:
+	@cmake/setup.sh --site
+	@site/build.sh
 
 wheel: setup-python
 	@python/tools/wheel.sh
@@ -170,5 +176,5 @@ format:
 clean:
 	@rm -rf build
 
-.PHONY: fetch help run test-all setup-emulators setup-mpich announce programs encode compare generate test test-aarch64 test-python wheel test-exhaustive fuzz bench bench-peers bench-builds mca \
+.PHONY: fetch help run test-all setup-emulators setup-mpich announce programs encode compare generate test test-aarch64 test-python site wheel test-exhaustive fuzz bench bench-peers bench-builds mca \
         bench-report setup setup-clang setup-python format clean

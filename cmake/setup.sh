@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# setup.sh [--clang] [--emulators] [--hosts] [--mca] [--mpich] [--python]: installs what the build needs and this machine lacks, by
+# setup.sh [--clang] [--emulators] [--hosts] [--mca] [--mpich] [--python] [--site]: installs what the build needs and this machine lacks, by
 # apt-get, with sudo where not root. Where that cannot be, says what to install and fails. Quick and silent where nothing is missing; else
 # it says what it installs and how large that is, and shows one line of progress (quiet.sh).
 #   --clang    clang 14 too, where the distribution has it
@@ -9,6 +9,7 @@
 #   --mca      llvm-mca, of the newest LLVM that the distribution has
 #   --mpich    MPICH besides another MPI, for tests by both
 #   --python   what the Python package needs of the distribution's python3: headers and venv. Where that cannot be, the rest goes on
+#   --site     Doxygen, for site/build.sh
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 export PATH=$PWD/build/tools/bin:$PATH # as in the Makefile
@@ -135,6 +136,10 @@ for option in "$@"; do
             need python3-venv python3 -c 'import ensurepip, venv'
             need python3-dev python3 -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")'
         fi
+        ;;
+    --site)
+        can_install || continue
+        need doxygen command -v doxygen
         ;;
     *) fail "setup.sh: unknown option $option" ;;
     esac

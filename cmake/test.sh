@@ -2,6 +2,7 @@
 # test.sh RUN...: builds and tests, and counts. RUN is PRESET[@CPU][/PART], or
 #   python  the Python package, as a wheel
 #   ggml    ggml's own test of backends; ggml/all: in other builds and releases of ggml, too
+#   site    the pages as a site, whose warnings and dead links are errors
 #   hosts   tests that depend on their surroundings, in others than these (hosts.sh); hosts/turkish: in that one;
 #           hosts/all: all C tests in each
 #   PRESET  of CMakePresets.json
@@ -90,6 +91,16 @@ test_ggml() { # test_ggml RUN PART
     count "$1" "$(grep -c '^passed: ' $log)" "$(grep -c '^FAILED: ' $log)" "$(grep -c '^SKIPPED: ' $log)" "$SECONDS s"
 }
 
+test_site() { # test_site RUN
+    SECONDS=0
+    site/build.sh
+    case $? in
+    0) count "$1" 1 0 0 "$SECONDS s" ;;
+    77) count "$1" 0 0 1 "no Doxygen, or no network" ;;
+    *) count "$1" 0 1 0 "does not build" ;;
+    esac
+}
+
 # shellcheck source=cmake/hosts.sh
 . cmake/hosts.sh
 
@@ -100,7 +111,7 @@ for run in "$@"; do
     preset=${place%@*} filter=()
     environment=(env FOVEA_TEST_SCALE="${FOVEA_TEST_SCALE:-${part_scale[${part:-none}]-${scale[$preset]-1}}}")
     [ "$preset" = "$place" ] || environment+=(QEMU_CPU="${place#*@}")
-    case $preset in python | ggml | hosts) ;; *) [ -z "$part" ] || filter=(--label-regex "${labels[$part]}") ;; esac
+    case $preset in python | ggml | hosts | site) ;; *) [ -z "$part" ] || filter=(--label-regex "${labels[$part]}") ;; esac
     [ "$preset" != test ] || [ -d build/ggml/llama.cpp ] || count ggml 0 0 1 "ggml: not fetched, see above"
     [[ $preset != aarch64* ]] || filter+=(--label-exclude '^scalar$')
     printf '\n=== %s\n' "$run"
@@ -109,7 +120,7 @@ for run in "$@"; do
         test_python "$run" "$([ "$part" = slow ] && echo 'slow or not slow' || echo 'not slow')"
         continue
         ;;
-    ggml | hosts)
+    ggml | hosts | site)
         "test_$preset" "$run" "$part"
         continue
         ;;
