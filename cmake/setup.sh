@@ -111,6 +111,9 @@ for option in "$@"; do
         need g++-aarch64-linux-gnu command -v aarch64-linux-gnu-g++
         need qemu-user command -v qemu-aarch64
         need libsleef-dev:arm64 test -e $arm/libsleef.so
+        need libjansson-dev:arm64 test -e $arm/libjansson.so
+        need libutf8proc-dev:arm64 test -e $arm/libutf8proc.so
+        need libssl-dev:arm64 test -e $arm/libcrypto.so
         need libgomp1:arm64 test -e $arm/libgomp.so.1
         need libbenchmark-dev:arm64 test -e $arm/libbenchmark.so
         need libstdc++6:arm64 test -e $arm/libstdc++.so.6
