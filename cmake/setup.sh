@@ -81,8 +81,9 @@ need python3 command -v python3
 can_install() {
     command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || command -v sudo >/dev/null; }
 }
-if can_install; then # MPI, and abidw of test abi, are optional, too
+if can_install; then # MPI, abidw of test abi and musl-gcc are optional, too
     need abigail-tools command -v abidw
+    need musl-tools command -v musl-gcc
     need libopenmpi-dev sh -c 'command -v mpicc || pkg-config --exists ompi-c || pkg-config --exists mpich'
     need openmpi-bin command -v mpirun
     need python3-venv sh -c 'python3 -c "import pip" || python3 -c "import ensurepip, venv"'
@@ -111,9 +112,6 @@ for option in "$@"; do
         need g++-aarch64-linux-gnu command -v aarch64-linux-gnu-g++
         need qemu-user command -v qemu-aarch64
         need libsleef-dev:arm64 test -e $arm/libsleef.so
-        need libjansson-dev:arm64 test -e $arm/libjansson.so
-        need libutf8proc-dev:arm64 test -e $arm/libutf8proc.so
-        need libssl-dev:arm64 test -e $arm/libcrypto.so
         need libgomp1:arm64 test -e $arm/libgomp.so.1
         need libbenchmark-dev:arm64 test -e $arm/libbenchmark.so
         need libstdc++6:arm64 test -e $arm/libstdc++.so.6

@@ -28,6 +28,5 @@ foreach(tool ar ranlib nm objcopy objdump strip)
 endforeach()
 find_program(CMAKE_LINKER ${triplet}-ld REQUIRED)
 
-set(ENV{PKG_CONFIG_LIBDIR} /usr/lib/${triplet}/pkgconfig)
 find_program(qemu qemu-aarch64 REQUIRED)
 set(CMAKE_CROSSCOMPILING_EMULATOR ${qemu})

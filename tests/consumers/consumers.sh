@@ -224,6 +224,16 @@ no_openmp) # built where there is none; only the portable kernels, which are soo
     "$SCRATCH/reopen" "$library" || [ $? = 77 ] # one CPU
     ;;
 
+musl) # by another libc, whose libm has other roundings: the golden results
+    CC=$(command -v musl-gcc) || { echo "SKIPPED: no musl-gcc" && exit 77; }
+    SCALAR_FMA=ON # musl's own fma() takes minutes
+    # No program that is built here needs SLEEF, which is a library of the other libc.
+    configure_fovea -DFOVEA_PORTABLE=ON -DFOVEA_OPENMP=OFF -DFOVEA_MPI=OFF -DCMAKE_EXE_LINKER_FLAGS=-static \
+        -DSLEEF_LIBRARY=none -DSLEEF_INCLUDE_DIR="$SCRATCH"
+    "$CMAKE" --build "$tree" --target test-golden
+    "$tree/tests/test-golden"
+    ;;
+
 left_out) # tiers and element types: what is built agrees with the scalar tier, and other types are refused
     left_out() { # left_out TIERS TYPES PROGRAM...
         configure_fovea -DFOVEA_TIERS="$1" -DFOVEA_TYPES="$2"

@@ -22,4 +22,8 @@ golden_hash golden_layer(const fovea_context *ctx, int number, bool flush);
 bool golden_type_name(int number, char name[32]);
 golden_hash golden_type(const fovea_context *ctx, int number, bool flush);
 
+/* The same of all else: rotary embedding, norms, activations, recurrences, experts, quantized weights. */
+bool golden_subject_name(int number, char name[32]);
+golden_hash golden_subject(const fovea_context *ctx, int number, bool flush);
+
 #endif

@@ -18,14 +18,8 @@ typedef struct line {
     fovea_arithmetic arithmetic;
 } line;
 
-static uint64_t hash_bytes(uint64_t hash, const void *data, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
-        hash = fnv_byte(hash, ((const uint8_t *)data)[i]);
-    return hash;
-}
-
 static uint64_t hash_half_pair(uint64_t hash, const half_pair *x, int64_t n) {
-    return hash_bytes(hash, x->half, n * fv_dtype_size(x->dtype));
+    return fnv_bytes(hash, x->half, n * fv_dtype_size(x->dtype));
 }
 
 /* Ordinary numbers, of enough keys and rows for blocks of both; in every fourth trial small ones, for flush-to-zero. */
@@ -48,7 +42,7 @@ static void run_attention(const fovea_context *ctx, const line *l, int trial, rn
     fovea_tensor *operand[] = {&args.q, &args.k, &args.v};
     for (int i = 0; i < 3; i++) {
         *operand[i] = half_pair_tensor(operand[i], l->dtype);
-        hash->inputs = hash_bytes(hash->inputs, operand[i]->data, tensor_elements(operand[i]) * 2);
+        hash->inputs = fnv_bytes(hash->inputs, operand[i]->data, tensor_elements(operand[i]) * 2);
     }
     c.desc.dtype = l->dtype;
     c.desc.out_dtype = args.out.dtype = trial % 2 ? FOVEA_DTYPE_F32 : l->dtype;
@@ -61,7 +55,7 @@ static void run_attention(const fovea_context *ctx, const line *l, int trial, rn
         test_check(status == FOVEA_OK, "execute: %s", fovea_error_detail());
         fovea_attention_plan_destroy(plan);
     }
-    hash->outputs = hash_bytes(hash->outputs, out->memory, out->floats * (int64_t)sizeof(float));
+    hash->outputs = fnv_bytes(hash->outputs, out->memory, out->floats * (int64_t)sizeof(float));
     outputs_free(out);
     inputs_free(in);
 }
@@ -114,7 +108,7 @@ static void run_layer(const fovea_context *ctx, const line *l, int trial, rng *r
     for (int i = 0; i < 3; i++)
         if (operand[i]->data) {
             *operand[i] = half_pair_tensor(operand[i], l->dtype);
-            hash->inputs = hash_bytes(hash->inputs, operand[i]->data, tensor_elements(operand[i]) * 2);
+            hash->inputs = fnv_bytes(hash->inputs, operand[i]->data, tensor_elements(operand[i]) * 2);
         }
     for (int i = 0; i < 4; i++) {
         const int64_t n = layer_rows(from, i) * layer_columns(from, i);
@@ -130,7 +124,7 @@ static void run_layer(const fovea_context *ctx, const line *l, int trial, rng *r
     fp_flush(flush);
     float *out = layer_run_args(ctx, &from->desc, &from->w, &args, layer_floats(from), "a layer");
     fp_flush(false);
-    hash->outputs = hash_bytes(hash->outputs, out, layer_floats(from) * (int64_t)sizeof(float));
+    hash->outputs = fnv_bytes(hash->outputs, out, layer_floats(from) * (int64_t)sizeof(float));
     free(out);
     layer_free(from);
 }
@@ -150,7 +144,7 @@ static void run_integers(const fovea_context *ctx, fovea_dtype dtype, int trial,
     fovea_attention_plan *plan;
     for (int i = 0; i < 3; i++) {
         const fovea_tensor *t[] = {&args.q, &args.k, &args.v};
-        hash->inputs = hash_bytes(hash->inputs, t[i]->data, tensor_elements(t[i]) * (int64_t)sizeof(float));
+        hash->inputs = fnv_bytes(hash->inputs, t[i]->data, tensor_elements(t[i]) * (int64_t)sizeof(float));
     }
     fovea_kv_cache_desc_init(&d);
     d.kv_heads = c.desc.kv_heads;
@@ -180,7 +174,7 @@ static void run_integers(const fovea_context *ctx, fovea_dtype dtype, int trial,
     if (test_check(ran, "integers: %s", fovea_error_detail()))
         fovea_attention_plan_destroy(plan);
     fovea_kv_cache_destroy(cache);
-    hash->outputs = hash_bytes(hash->outputs, out->memory, out->floats * (int64_t)sizeof(float));
+    hash->outputs = fnv_bytes(hash->outputs, out->memory, out->floats * (int64_t)sizeof(float));
     outputs_free(out);
     inputs_free(in);
 }

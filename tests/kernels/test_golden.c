@@ -1,18 +1,20 @@
 /* Golden results: the same bits on every tier, compiler and architecture, of today and of the day they were stored.
  *
  *     test-golden                          computes the suite on the tier under test, and compares hashes with
- *                                          golden.inc
+ *                                          those of this version of the bits, golden/bits-N.inc
  *     test-golden --only 'attention 17'    one line of it
- *     test-golden --write FILE             makes golden.inc, on the scalar tier only
+ *     test-golden --write FILE             makes them, on the scalar tier only
  *
  * The suite is attention problems of all kinds (attention_case.h), linear maps and layers (golden_layers.c), 16-bit
- * types and arithmetics (golden_types.c), each with and without flush-to-zero. fovea-check holds each kernel to its
- * formula's bits. Its inputs come from GOLDEN_SEED, whatever --seed says, by integer draws and operations that every
- * IEEE machine rounds alike; they are hashed, too, so that a machine that makes others does not accuse the library.
+ * types and arithmetics (golden_types.c) and all else (golden_subjects.c), each with and without flush-to-zero.
+ * fovea-check holds each kernel to its formula's bits. Its inputs come from GOLDEN_SEED, whatever --seed says, by
+ * integer draws and operations that every IEEE machine rounds alike; they are hashed, too, so that a machine that makes
+ * others does not accuse the library.
  *
- * Whoever changes the arithmetic of kernels.h on purpose, or the suite, writes golden.inc again and says why in the
- * commit. Between x86 and Arm, flush-to-zero may differ where rounding makes a subnormal result the smallest normal
- * number; this suite meets no such result. */
+ * New lines go to the end of the file. A line that a release had does not change while FOVEA_BITS_VERSION stays (test
+ * bits-version). Whoever changes the arithmetic on purpose raises that and adds a file (docs/stability.md). Between x86
+ * and Arm, flush-to-zero may differ where rounding makes a subnormal result the smallest normal number; this suite
+ * meets no such result. */
 #include "attention_case.h"
 #include "fp_control.h"
 #include "golden.h"
@@ -24,8 +26,9 @@
 enum { PROBLEMS = 240, WORK = 500000 };
 
 static test_option options[] = {
-    {"--only", "NAME", "only that line of golden.inc", NULL},
-    {"--write", "FILE", "write golden.inc instead of comparing with it", NULL},
+    {"--only", "NAME", "only that line", NULL},
+    {"--other-libm", NULL, "fail if libm is right: a rough one was to be preloaded", NULL},
+    {"--write", "FILE", "write the hashes instead of comparing with them", NULL},
     {NULL, NULL, NULL, NULL},
 };
 
@@ -34,12 +37,17 @@ typedef struct golden_line {
     uint64_t inputs, outputs, flushed; /* flushed: of the outputs under flush-to-zero */
 } golden_line;
 
+/* golden/bits-N.inc of this version of the bits. */
+#define QUOTE_AS_IS(x) #x
+#define QUOTE(x) QUOTE_AS_IS(x)
 static const golden_line lines[] = {
-#include "golden.inc"
+/* clang-format off */
+#include QUOTE(golden/bits-FOVEA_BITS_VERSION.inc)
+    /* clang-format on */
 };
 enum { LINES = sizeof lines / sizeof lines[0] };
 
-static FILE *written;     /* golden.inc, with --write */
+static FILE *written;     /* with --write */
 static bool found[LINES]; /* lines that were computed */
 
 /* --------------------------------------------------------------------------------------------------- comparison -- */
@@ -53,11 +61,11 @@ static void compare(const char *name, bool flush, golden_hash got, const char *a
     int i = 0;
     while (i < LINES && strcmp(lines[i].name, name) != 0)
         i++;
-    if (!test_check(i < LINES, "%s is not in golden.inc", name))
+    if (!test_check(i < LINES, "%s is not among the stored hashes", name))
         return;
     found[i] = true;
     const uint64_t want = flush ? lines[i].flushed : lines[i].outputs;
-    if (test_check(got.inputs == lines[i].inputs, "%s: other inputs than when golden.inc was made (%s); --only '%s'",
+    if (test_check(got.inputs == lines[i].inputs, "%s: other inputs than when hashes were stored (%s); --only '%s'",
                    name, about, name))
         test_check(got.outputs == want,
                    "%s%s: outputs hash to %016" PRIx64 " instead of %016" PRIx64 " (%s); --only '%s'", name,
@@ -235,16 +243,23 @@ static void check_controls(const fovea_context *ctx) {
     inputs_free(in);
 }
 
+/* log(2) of the libm that this program meets. */
+static void check_libm(void) {
+    volatile double two = 2;
+    test_check(fabs(log(two) - 0.6931471805599453) > 1e-4,
+               "libm is right: tests/support/rough_libm.c is not preloaded");
+}
+
 static bool open_written(const char *path) {
     if (!test_check(test_isa() == FOVEA_ISA_SCALAR && FP_FLUSH != 0,
-                    "--write: FOVEA_ISA=scalar makes golden.inc, not %s", fovea_isa_name(test_isa())))
+                    "--write: FOVEA_ISA=scalar makes the hashes, not %s", fovea_isa_name(test_isa())))
         return false;
     written = fopen(path, "w");
     if (!test_check(written != NULL, "--write: cannot write %s", path))
         return false;
     fprintf(written,
             "/* Golden results of the scalar tier: name; hash of inputs; of outputs; of outputs under flush-to-zero.\n"
-            " * Made by FOVEA_ISA=scalar test-golden --write tests/kernels/golden.inc (test_golden.c). */\n"
+            " * Made by FOVEA_ISA=scalar test-golden --write FILE (test_golden.c). */\n"
             "/* clang-format off */\n");
     return true;
 }
@@ -258,10 +273,13 @@ int main(int argc, char **argv) {
     check_attention(ctx);
     check_numbered(ctx, golden_layer_name, golden_layer, "a linear map or a layer");
     check_numbered(ctx, golden_type_name, golden_type, "16-bit types");
+    check_numbered(ctx, golden_subject_name, golden_subject, "neither attention nor a float map");
     check_controls(ctx);
+    if (test_option_value(options, "--other-libm"))
+        check_libm();
     fovea_context_destroy(ctx);
     for (int i = 0; i < LINES && !written && !test_option_value(options, "--only"); i++)
-        test_check(found[i], "%s is in golden.inc, and nothing computed it", lines[i].name);
+        test_check(found[i], "%s is stored, and nothing computed it", lines[i].name);
     if (!FP_FLUSH)
         test_skip("flush-to-zero: cannot be set here");
     if (written)

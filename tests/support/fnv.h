@@ -10,6 +10,8 @@
 
 static inline uint64_t fnv_byte(uint64_t hash, uint8_t byte) { return fv_hash_byte(hash, byte); }
 
+static inline uint64_t fnv_bytes(uint64_t hash, const void *data, int64_t n) { return fv_hash(hash, data, (size_t)n); }
+
 static inline uint64_t fnv_text(uint64_t hash, const char *text) {
     for (; *text; text++)
         hash = fnv_byte(hash, (uint8_t)*text);

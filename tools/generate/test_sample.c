@@ -75,7 +75,7 @@ static void test_equals(void) {
     sampler_end(&s);
 }
 
-/* Many words, some equally likely: the likeliest are drawn, the first of equals before the others. */
+/* Of many words, some equally likely, the likeliest are drawn, the first of equals before the others. */
 static void test_order(rng *r) {
     enum { MANY = 3000 };
     static float logits[MANY];
