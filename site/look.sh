@@ -9,7 +9,8 @@ for page; do
         # Furo keeps the reader's choice in the browser: here the page itself has it. Chromium's window is 500 columns at least.
         sed "s/localStorage.getItem(\"theme\")/\"$theme\"/" "html/$page.html" >"html/$page-$theme.html"
         for width in 1400 400; do
-            echo "<body style='margin: 0'><iframe src='../html/$page-$theme.html' width=$width height=${HEIGHT:-1600} frameborder=0>" >look/frame.html
+            printf "<body style='margin: 0'><iframe src='%s' width=%s height=%s frameborder=0>" \
+                "../html/$page-$theme.html" $width "${HEIGHT:-1600}" >look/frame.html
             chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=$width,"${HEIGHT:-1600}" \
                 --screenshot="look/${page//\//-}-$theme-$width.png" "file://$PWD/look/frame.html" >/dev/null 2>&1
         done

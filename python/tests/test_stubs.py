@@ -110,12 +110,12 @@ OWN = set("layout out_layout outs lses prepare ranges source cache_dtype models_
 
 
 def test_names_are_those_of_c():
-    """Those of functions and arguments; others are in a table of docs/python.md."""
+    """Those of functions and arguments; others are in a table of docs/python/attention.md."""
     root = Path(__file__).parents[2]
     headers = "".join(path.read_text() for path in (root / "include/fovea").iterdir() if path.name != "compat.h")
     known = set(re.findall(r"\w+", re.sub(r"/\*.*?\*/", "", headers, flags=re.S))) | OWN
     known |= {name.removeprefix("relative_") for name in known}
-    page = (root / "docs/python.md").read_text()
+    page = (root / "docs/python/attention.md").read_text()
     table = page[page.index("### Names in C and here") :].split("\n\n")[2]
     known |= set(re.findall(r"\w+", " ".join(row.split("|")[2] for row in table.splitlines())))
     names = {name if name in known else f"fovea_{name}" for name in FUNCTIONS}

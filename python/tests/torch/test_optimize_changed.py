@@ -1,4 +1,4 @@
-"""A change after optimize() acts in the copy as in the model if a call can see it. docs/python.md lists the rest."""
+"""A change after optimize() acts in the copy as in the model if a call can see it. docs/python/torch.md lists the rest."""
 
 import pytest
 import torch
