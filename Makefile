@@ -18,6 +18,7 @@ help:
 	@echo 'make test-aarch64     tests for 64-bit Arm, cross-compiled and emulated (qemu); about 20 minutes on 2 cores'
 	@echo 'make test-python      the Python package alone'
 	@echo 'make wheel            builds the Python package into build/wheels, and checks it'
+	@echo 'make release          makes build/dist, what a release uploads: wheels, sdist, tarball, packages, checksums; one hour, as root'
 	@echo 'make test-exhaustive  exp, tanh, activations on every float, log on each row sum'
 	@echo 'make fuzz             the readers of tuning files, saved caches, GGUF, tokenizers, receipts and quantized weights by libFuzzer, for FUZZ_SECONDS=3600 each'
 	@echo 'make bench            times this library alone (fovea-bench)'
@@ -102,6 +103,9 @@ site:
 	@cmake/setup.sh --site
 	@site/build.sh
 
+release:
+	@packaging/release.sh
+
 wheel: setup-python
 	@python/tools/wheel.sh
 
@@ -176,5 +180,5 @@ format:
 clean:
 	@rm -rf build
 
-.PHONY: fetch help run test-all setup-emulators setup-mpich announce programs encode compare generate test test-aarch64 test-python site wheel test-exhaustive fuzz bench bench-peers bench-builds mca \
+.PHONY: fetch help run test-all setup-emulators setup-mpich announce programs encode compare generate test test-aarch64 test-python site wheel release test-exhaustive fuzz bench bench-peers bench-builds mca \
         bench-report setup setup-clang setup-python format clean

@@ -42,12 +42,8 @@ case $target in
     echo "GROUP ( libc.so.6 libc_nonshared.a AS_NEEDED ( $loader ) )" >"$sysroot/lib/libc.so"
     ;;
 *-linux-musl)
-    debian=${arch/x86_64/amd64}
-    (cd "$scratch" && apt-get download -qq "musl-dev:${debian/aarch64/arm64}" && dpkg -x musl-dev_*.deb .)
-    cp -r "$scratch/usr/include/$target/." "$sysroot/include"
-    cp -r "$scratch/usr/lib/$target/." "$sysroot/lib"
-    (cd "$scratch" && apt-get download -qq "musl:${debian/aarch64/arm64}" && dpkg -x musl_*.deb .)
-    cp "$scratch/usr/lib/$target/libc.so" "$sysroot/lib" 2>/dev/null || cp "$scratch/lib/ld-musl-$arch.so.1" "$sysroot/lib/libc.so"
+    cp -r "/usr/include/$target/." "$sysroot/include"
+    cp -r "/usr/lib/$target/." "$sysroot/lib"
     ;;
 *) echo "sysroot.sh: unknown target $target" >&2 && exit 2 ;;
 esac
