@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# reproducible.sh DIST: sdist, tarball and the wheel for this machine's kind of system, made again in another folder, have the bytes of those
-# in DIST; so has the library, compiled in both folders. Without ccache, which would take objects of the first for the second.
+# reproducible.sh DIST: sdist, tarball and one wheel, made again in another folder, have the bytes of those in DIST; so has the library,
+# compiled in both folders. Without ccache, which would take objects of the first for the second.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dist=$(realpath "${1:?usage: reproducible.sh DIST}")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What is compiled into an artefact, as a software bill of materials.
+"""Software bills of materials: the libraries that are compiled into an artefact.
 
     sbom.py wheel FILE HEADERS        puts one into the wheel (PEP 770, CycloneDX 1.6); HEADERS: the folder of jansson.h
-    sbom.py tarball FILE              writes FILE.spdx.json (SPDX 2.3) beside a source tarball
+    sbom.py tarball FILE              writes FILE.spdx.json (SPDX 2.3), of a source tarball
     sbom.py check                     THIRD_PARTY.txt and pyproject.toml name the components of this list, and no others
 
 A component is in a wheel if one of its binaries has its mark. Nothing depends on the time or the machine: dates come from

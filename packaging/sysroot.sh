@@ -54,7 +54,8 @@ cp -rL "$headers" "$sysroot/python"
 cp -L "$config" "$sysroot/python/pyconfig.h"
 
 packaging/source.sh jansson
-cmake -S build/packaging/source/jansson -B "$sysroot/jansson" -G Ninja --toolchain "$PWD/packaging/toolchain.cmake" -DFOVEA_SYSROOT="$sysroot" \
+cmake -S build/packaging/source/jansson -B "$sysroot/jansson" -G Ninja \
+    --toolchain "$PWD/packaging/toolchain.cmake" -DFOVEA_SYSROOT="$sysroot" \
     -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$sysroot" -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_POLICY_VERSION_MINIMUM=3.5 \
     -DJANSSON_BUILD_DOCS=OFF -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_EXAMPLES=OFF >"$sysroot/log" 2>&1 &&
     cmake --build "$sysroot/jansson" --target install >>"$sysroot/log" 2>&1 || { tail -n 20 "$sysroot/log" >&2 && exit 1; }

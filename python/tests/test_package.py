@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -38,6 +39,26 @@ print(*mapped() - before, sep="\\n")
     loaded = run(sys.executable, "-c", code, _core.__file__).splitlines()
     assert str(pathlib.Path(_core.__file__).resolve()) in loaded
     assert not foreign(loaded)
+
+
+def test_free_threaded_python(tmp_path):
+    """The build refuses it with a sentence."""
+    if not shutil.which("cmake"):
+        pytest.skip("no cmake")
+    (tmp_path / "sitecustomize.py").write_text("import sysconfig; sysconfig.get_config_vars()['Py_GIL_DISABLED'] = 1")
+    source = pathlib.Path(__file__).parents[1]
+    command = ["cmake", "-S", source, "-B", tmp_path / "build", f"-DPython_EXECUTABLE={sys.executable}"]
+    done = subprocess.run(command, env={**CLEAN, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert done.returncode and "has no build for free-threaded Python" in " ".join(done.stderr.split())
+
+
+def test_backend_for_ggml():
+    library = PACKAGE / "lib" / "libggml-fovea.so"
+    if not library.exists():
+        pytest.skip("built without ggml's headers")
+    found = re.findall(r"=> (/.*) [(]0x", run("ldd", str(library)))
+    assert found and not foreign(found)
+    assert (library.parent / "known-cpus.tuning").exists()
 
 
 def test_fovea_tune():

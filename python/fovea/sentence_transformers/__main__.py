@@ -1,4 +1,4 @@
-"""python -m fovea.sentence_transformers MODEL TEXT...: prints the SHA-256 of each text's vector, as float32, its length and first numbers."""
+"""python -m fovea.sentence_transformers MODEL TEXT...: prints the SHA-256 of each text's vector of float32, its length, first numbers."""
 
 import hashlib
 import sys
