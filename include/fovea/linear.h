@@ -130,7 +130,7 @@ FOVEA_API size_t fovea_linear_apply_workspace_size(const fovea_context *ctx, con
  * rows. If none fits, one line says why. */
 FOVEA_API size_t fovea_linear_describe(const fovea_linear *linear, char *text, size_t size);
 
-/* How often a map whose x and weights are both bfloat16, or both float16, took the fast path (docs/promise.md). */
+/* How often a map whose x and weights are both bfloat16, or both float16, took the fast path (docs/arithmetics.md). */
 typedef struct fovea_linear_stats {
     size_t struct_size;
     int64_t products; /* rows times panels of weights (fovea_linear_describe() has their width) */
