@@ -147,9 +147,9 @@ typedef struct fovea_attention_stats {
     size_t struct_size;
     int64_t visited_tiles, skipped_tiles; /* their sum: all rows times all segments of their sequence */
     int64_t full_tiles;                   /* visited tiles in which every row sees every key */
-    /* Visited tiles of bfloat16, on Arm also of float16, whose scores took the fast path of this CPU (docs/arithmetics.md),
-     * twice as fast. In a plan that has one, the others fell back: an operand was too small to keep bits equal, the
-     * caller's mode does not round to nearest, or page_keys is not a multiple of 256. Tiles of few rows are not
+    /* Visited tiles of bfloat16, on Arm also of float16, whose scores took the fast path of this CPU, twice as fast
+     * (docs/arithmetics.md). In a plan that has one, the others fell back: an operand was too small to keep bits equal,
+     * the caller's mode does not round to nearest, or page_keys is not a multiple of 256. Tiles of few rows are not
      * counted. */
     int64_t fast_tiles;
     int64_t shared_prefixes; /* groups of sequences whose common pages were read once (page_keys) */

@@ -23,7 +23,8 @@
  *   Q4_K, Q5_K     (d * s) * w - (dmin * m)  s and m of 6 bits for each 32 elements
  *   Q6_K           (d * s) * (w - 32)        s of 8 bits for each 16 elements
  *
- * fovea_dequantize() gives these numbers. How maps compute with them: fovea_linear_desc.arithmetic, docs/arithmetics.md. */
+ * fovea_dequantize() gives these numbers. How maps compute with them: fovea_linear_desc.arithmetic and
+ * docs/arithmetics.md. */
 #ifndef FOVEA_QUANTIZATION_H
 #define FOVEA_QUANTIZATION_H
 

@@ -166,9 +166,9 @@ typedef struct fovea_dtype_facts {
  * Thread-safe. */
 FOVEA_API const fovea_dtype_facts *fovea_dtype_info(fovea_dtype dtype);
 
-/* How attention and linear maps compute. Each arithmetic is one definition (docs/arithmetics.md; kernels/kernels.h has the
- * formulas). It gives the same bits on every tier, with any number of threads, in any batch. Only speed depends on the
- * CPU. */
+/* How attention and linear maps compute. Each arithmetic is one definition (docs/arithmetics.md; kernels/kernels.h has
+ * the formulas). It gives the same bits on every tier, with any number of threads, in any batch. Only speed depends on
+ * the CPU. */
 typedef enum fovea_arithmetic {
     /* The default, for all types: float32 arithmetic on the operands' numbers, rounded once at the end. */
     FOVEA_ARITHMETIC_EXACT = 0,
