@@ -16,13 +16,14 @@ project, author, copyright = "Fovea", "Fovea maintainers", "Fovea maintainers"
 release = version = re.search(r'FOVEA_VERSION_STRING "(.*)"', (ROOT / "include/fovea/types.h").read_text())[1]
 extensions = ["myst_parser", "breathe", "sphinx_copybutton"]
 root_doc = "index"
-include_patterns = ["index.md", "reference/**", "docs/**.md", "*.md", "integrations/*/README.md", "tools/*/README.md", "tests/README.md"]
-exclude_patterns = ["README.md"]
+# Any page of the tree may be linked to; index.md has those that readers look for.
+include_patterns = ["**.md", "reference/**"]
+exclude_patterns = ["site"]
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["attrs_inline"]
 # Blocks of pages that tests run are marked with the module that they need: ```python torch. The mark is no option of Sphinx's.
-suppress_warnings = ["misc.highlighting_failure", "myst.header"]
+suppress_warnings = ["misc.highlighting_failure", "myst.header", "toc.not_included"]
 highlight_language = "text"
 
 html_theme = "furo"

@@ -13,7 +13,7 @@ extern "C" {
  * V W_i^V), is given. Forms that are algebraically equal give results that differ only by rounding. */
 typedef enum fovea_mha_form {
     FOVEA_MHA_FACTORED = 0,  /* weights q, k, v, o as in the paper */
-    FOVEA_MHA_MERGED = 1,    /* scores Q W_i K^T: merged has the W_i, or they are computed from q and k */
+    FOVEA_MHA_MERGED = 1,    /* scores Q B_i K^T: merged has the B_i, or they are computed from q and k */
     FOVEA_MHA_FOLDED = 2,    /* outer W^Q, then W_i^Q, multiplied into one matrix at creation; likewise for K and V */
     FOVEA_MHA_PROJECTED = 3, /* no projections: the inputs are the heads' Q_i, K_i, V_i */
     FOVEA_MHA_TIED = 4,      /* one weight q for Q, K and V; X W is computed once */

@@ -62,7 +62,7 @@ static int lacking(const cost_form *f) {
     return count;
 }
 
-/* The one matrix W_i of a head, compared with the two that it is made of. */
+/* The one matrix B_i of a head, compared with the two that it is made of. */
 static void print_size(const cost_form *form, FILE *to) {
     const fovea_mha_desc *d = &form[0].desc;
     const fovea_attention_desc *a = d->attention;
@@ -71,11 +71,11 @@ static void print_size(const cost_form *form, FILE *to) {
     const int64_t rank = a->head_dim < d->q_features ? a->head_dim : d->q_features;
     char text[4][24];
     fprintf(to,
-            "\none W_i = W_i^Q W_i^K^T: %lld x %lld, %s numbers of rank %lld at most; W_i^Q and W_i^K: %s numbers\n",
+            "\none B_i = W_i^Q W_i^K^T: %lld x %lld, %s numbers of rank %lld at most; W_i^Q and W_i^K: %s numbers\n",
             (long long)d->q_features, (long long)d->q_features, trimmed(one, text[0]), (long long)rank,
             trimmed(2.0 * factor, text[1]));
     if (a->q_heads > 1)
-        fprintf(to, "of all %lld heads: W_i %s numbers; W^Q and W^K %s\n", (long long)a->q_heads,
+        fprintf(to, "of all %lld heads: B_i %s numbers; W^Q and W^K %s\n", (long long)a->q_heads,
                 trimmed(heads * one, text[2]), trimmed(factors, text[3]));
 }
 

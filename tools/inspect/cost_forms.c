@@ -10,8 +10,8 @@
 const cost_form cost_all_forms[COST_FORMS] = {
     ROW("0", "factored: (Q Wq) (K Wk)^T", FACTORED, QUERIES, NEVER),
     ROW("0v", "the same, Wv Wo as one matrix", FACTORED, QUERIES, ALWAYS),
-    ROW("1q", "merged: (Q W) K^T, W = Wq Wk^T", MERGED, QUERIES, NEVER),
-    ROW("1k", "merged: Q (K W^T)^T", MERGED, KEYS, NEVER),
+    ROW("1q", "merged: (Q B) K^T, B = Wq Wk^T", MERGED, QUERIES, NEVER),
+    ROW("1k", "merged: Q (K B^T)^T", MERGED, KEYS, NEVER),
     ROW("1v", "1q, and Wv Wo as one matrix", MERGED, QUERIES, ALWAYS),
     ROW("2", "folded: outer W into each head's", FOLDED, QUERIES, NEVER),
     ROW("3", "inputs already projected", PROJECTED, QUERIES, NEVER),

@@ -8,9 +8,9 @@
  *                        column space; singular values below those of rounding (numpy's matrix_rank for float32
  *                        numbers) are left out
  *   principal angles     the singular values of U_A^T U_B = S_A^-1 V_A^T G_AB V_B S_B^-1 are their cosines [1]
- *   singular values of W those of S_Q V_Q^T V_K S_K, as W = U_Q (S_Q V_Q^T V_K S_K) U_K^T
- *   symmetry             |W|^2 = sum of G_QQ * G_KK elementwise; tr(W W) = sum of G_QK * G_QK^T elementwise;
- *                        |(W + W^T) / 2|^2 = (|W|^2 + tr(W W)) / 2
+ *   singular values of B those of S_Q V_Q^T V_K S_K, as B = U_Q (S_Q V_Q^T V_K S_K) U_K^T
+ *   symmetry             |B|^2 = sum of G_QQ * G_KK elementwise; tr(B B) = sum of G_QK * G_QK^T elementwise;
+ *                        |(B + B^T) / 2|^2 = (|B|^2 + tr(B B)) / 2
  * Float64 holds squares of float32 numbers exactly, so what squaring the singular values loses lies below what float32
  * weights know. [1] A. Bjorck, G. Golub: Numerical methods for computing angles between linear subspaces. 1973. */
 #include "figures.h"
@@ -33,8 +33,8 @@ const figure_group figure_groups[FIGURE_GROUPS] = {
     {FIGURE_ANGLE, 3, "angle", "mean principal angle, °", 1},
     {FIGURE_LEAST_ANGLE, 3, "least_angle", "smallest principal angle, °", 1},
     {FIGURE_GREATEST_ANGLE, 3, "greatest_angle", "largest principal angle, °", 1},
-    {FIGURE_SYMMETRY, 1, "symmetry", "symmetric share of W", 3},
-    {FIGURE_RANK, 1, "effective_rank", "effective rank of W", 1},
+    {FIGURE_SYMMETRY, 1, "symmetry", "symmetric share of B", 3},
+    {FIGURE_RANK, 1, "effective_rank", "effective rank of B", 1},
 };
 const char *const figure_pairs[3] = {"qk", "qv", "kv"};
 

@@ -20,7 +20,7 @@ enum {
     FIGURE_ANGLE = 6,           /* principal angles between the column spaces, in degrees: their mean, */
     FIGURE_LEAST_ANGLE = 9,     /* the smallest, */
     FIGURE_GREATEST_ANGLE = 12, /* and the largest */
-    FIGURE_SYMMETRY = 15,       /* of W = W^Q W^K^T: |(W + W^T) / 2|^2 / |W|^2. 1: symmetric; 0: antisymmetric */
+    FIGURE_SYMMETRY = 15,       /* of B = W^Q W^K^T: |(B + B^T) / 2|^2 / |B|^2. 1: symmetric; 0: antisymmetric */
     FIGURE_RANK = 16,           /* its effective rank: exp(-sum p log p), p = singular values / their sum [1] */
     FIGURES = 17
 };

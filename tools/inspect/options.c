@@ -85,9 +85,9 @@ static const cli_command commands[] = {
     {"similarity", SIMILARITY, 1, INSPECT_WORDS, "FILE...", "model.safetensors --csv heads.csv",
      "print how alike W^Q, W^K and W^V are in each head of a model. FILE is one or more safetensors files, a folder, "
      "or a model.safetensors.index.json; config.json beside it gives the number of heads. BERT, GPT-2, LLaMA, T5 and "
-     "some 30 other families are recognized by the names of their matrices. Figures: cosine; distance |A-B| / "
-     "sqrt(|A|^2+|B|^2); principal angles between column spaces; of W = W^Q W^K^T, the symmetric share |W+W^T|^2 / "
-     "(4|W|^2) and the effective rank exp(entropy of the singular values). Random matrices are shown for comparison"},
+     "some 30 other families are recognized by the names of their matrices. Figures: cosine; distance |A-C| / "
+     "sqrt(|A|^2+|C|^2); principal angles between column spaces; of B = W^Q W^K^T, the symmetric share |B+B^T|^2 / "
+     "(4|B|^2) and the effective rank exp(entropy of the singular values). Random matrices are shown for comparison"},
     {"attention", ATTENTION, 1, INSPECT_WORDS, "SENTENCE", "\"How tall is the insect?\"",
      "draw the attention weights of each head for a sentence. The model is a BERT, RoBERTa, ELECTRA, DistilBERT, "
      "GPT-2 or OPT. For each head, print the entropy of its weights in bits, and the weight on [CLS], [SEP], the first "

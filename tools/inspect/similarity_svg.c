@@ -30,8 +30,8 @@ static const struct question {
     {FIGURE_ANGLE + 1, "Q and V: mean principal angle", "0°: they read the same channels, 90°: none in common"},
     {FIGURE_COSINE + 2, "K and V: cosine", "1: equal up to a factor, 0: unrelated, -1: opposite"},
     {FIGURE_ANGLE + 2, "K and V: mean principal angle", "0°: they read the same channels, 90°: none in common"},
-    {FIGURE_SYMMETRY, "Symmetry of W = W_Q W_K^T", "1: scores are symmetric, 0.5: as at random, 0: antisymmetric"},
-    {FIGURE_RANK, "Effective rank of W = W_Q W_K^T", "how many directions it uses; d_k at most"},
+    {FIGURE_SYMMETRY, "Symmetry of B = W_Q W_K^T", "1: scores are symmetric, 0.5: as at random, 0: antisymmetric"},
+    {FIGURE_RANK, "Effective rank of B = W_Q W_K^T", "how many directions it uses; d_k at most"},
 };
 enum { QUESTIONS = sizeof questions / sizeof questions[0] };
 

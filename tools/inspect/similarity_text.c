@@ -84,7 +84,7 @@ static void print_head(FILE *to, int label, const char *lines) {
         fputs("  ", to);
         for (int i = 0; i < similarity_group(columns[c].first)->count; i++)
             fprintf(to, "%*s", columns[c].width,
-                    similarity_group(columns[c].first)->count == 1 ? "W" : (const char *[]){"Q,K", "Q,V", "K,V"}[i]);
+                    similarity_group(columns[c].first)->count == 1 ? "B" : (const char *[]){"Q,K", "Q,V", "K,V"}[i]);
     }
     fputc('\n', to);
 }
@@ -211,7 +211,7 @@ static void print_histograms(const similarity *s, FILE *to) {
 
 static void print_foot(const similarity *s, FILE *to) {
     fprintf(to,
-            "\nAngles: principal, in degrees. W = W^Q W^K^T; symm.: its symmetric share; rank: its effective rank. "
+            "\nAngles: principal, in degrees. B = W^Q W^K^T; symm.: its symmetric share; rank: its effective rank. "
             "Random: %lld heads of\nindependent normal numbers. fovea-inspect similarity --help says more.\n",
             (long long)s->samples);
     bool rotary = false, cross = false;
@@ -222,7 +222,7 @@ static void print_foot(const similarity *s, FILE *to) {
     if (cross)
         fputs("In cross-attention, Q reads one sequence, and K and V another: similarity to Q means less there.\n", to);
     if (rotary)
-        fputs("Rotary positions rotate queries and keys: W alone scores tokens at the same position only.\n", to);
+        fputs("Rotary positions rotate queries and keys: B alone scores tokens at the same position only.\n", to);
     similarity_notes(s, to, "");
 }
 

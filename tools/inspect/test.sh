@@ -76,8 +76,8 @@ PY
     has out '- \(below\)' '^1k: merged keys' '^4: one W' 'causal'
     # Break-even by hand: n < n_k d_k d_model / ((d_model - d_k) (d_model + n_k)) = 27.9; with very many keys 69.8.
     expect 0 cost --d-model 768 --heads 12
-    has out '^one W_i = .*: 768 x 768, 589.8 k numbers of rank 64 at most; W_i\^Q and W_i\^K: 98.3 k numbers$' \
-        '^of all 12 heads: W_i 7.078 M numbers; W\^Q and W\^K 1.18 M$' \
+    has out '^one B_i = .*: 768 x 768, 589.8 k numbers of rank 64 at most; W_i\^Q and W_i\^K: 98.3 k numbers$' \
+        '^of all 12 heads: B_i 7.078 M numbers; W\^Q and W\^K 1.18 M$' \
         '^break-even with 512 keys, fewer flops than form 0: 0v up to 27 queries, 1q up to 27, 1k never, 1v up to 27$' \
         '^break-even with very many keys, .*: 0v up to 69 queries, 1q up to 69, 1k never, 1v up to 69$'
     # 1k by hand: n > n_k d_model (d_model - d_k) / (d_model d_k - n_k (d_model - d_k)) = 99.4.
@@ -298,8 +298,8 @@ output) # orders, histograms, one head, JSON, and the picture
     python3 "$SOURCE/test_models.py" . || fail "no models"
     expect 0 similarity alike.safetensors --heads 2 --json a.json --svg a.svg
     has out '^Q and K most alike .* 0\.0 \(0\.0\)  0\.1 \(0\.0\)  1\.0 \(90\.0\)  1\.1 \(90\.0\)$' \
-        '^most symmetric W .* 0\.0 \(1\.000\)  0\.1 \(1\.000\)  1\.0 \(0\.500\)' \
-        '^least symmetric W .* 1\.0 \(0\.500\)  1\.1 \(0\.500\)  0\.0 \(1\.000\)' '^Q and K: cosine +0\.000 \|█ {30}█\| 1\.000$'
+        '^most symmetric B .* 0\.0 \(1\.000\)  0\.1 \(1\.000\)  1\.0 \(0\.500\)' \
+        '^least symmetric B .* 1\.0 \(0\.500\)  1\.1 \(0\.500\)  0\.0 \(1\.000\)' '^Q and K: cosine +0\.000 \|█ {30}█\| 1\.000$'
     has a.svg '>greatest 1\.000: layer 0, head 0<' '>least 0\.500: layer 1, head 0<' '>random heads [0-9.-]+<'
     python3 - <<'PY' || fail "a.json is not as it should be"
 import json
@@ -331,7 +331,7 @@ END
     same "not by name" "$(grep -E '^[0-9]+\.[0-9]+ ' out | cut -d' ' -f1 | tr '\n' ' ')" '0.0 0.1 1.0 1.1 '
     expect 2 similarity alike.safetensors --rank backwards
     expect 0 similarity alike.safetensors --heads 2 --head 1.1 --csv a.csv
-    has out '^1\.1 ' '^  Q and K: cosine +0\.000 +-?0\.[0-9]+ \(deviation ' '^  symmetric share of W +0\.500 '
+    has out '^1\.1 ' '^  Q and K: cosine +0\.000 +-?0\.[0-9]+ \(deviation ' '^  symmetric share of B +0\.500 '
     [ "$(grep -vc random a.csv)" = 2 ] || fail "more than one head"
     refuses 'has no head 1.2: layers are 0 to 1' similarity alike.safetensors --heads 2 --head 1.2
     refuses 'cannot be combined with --head' similarity alike.safetensors --heads 2 --head 1.1 --svg b.svg

@@ -64,7 +64,7 @@ static void test_identical(void) {
         expect("identical", f, FIGURE_GREATEST_ANGLE + p, 0.0);
         test_check(f[FIGURE_DISTANCE + p] < 1e-7, "identical: distance %g", f[FIGURE_DISTANCE + p]);
     }
-    expect("identical: W = Q Q^T", f, FIGURE_SYMMETRY, 1.0);
+    expect("identical: B = Q Q^T", f, FIGURE_SYMMETRY, 1.0);
 }
 
 static void test_orthogonal(void) {
@@ -102,7 +102,7 @@ static void test_turned(void) {
     expect("turned and negative", f, FIGURE_ANGLE + 2, 45.0);
 }
 
-/* W = e1 e2^T - e2 e1^T; then W with singular values 3 and 1. */
+/* B = e1 e2^T - e2 e1^T; then B with singular values 3 and 1. */
 static void test_of_w(void) {
     matrix m[3] = {unit(4, 2, 0, 1.0), {.rows = 4, .columns = 2}, unit(4, 2, 0, 1.0)};
     m[K].at[1][0] = 1.0;
@@ -149,8 +149,8 @@ static void test_degenerate(void) {
     }
     m[K] = m[V];
     compute(m, f);
-    expect("W = 0", f, FIGURE_SYMMETRY, NAN);
-    expect("W = 0", f, FIGURE_RANK, NAN);
+    expect("B = 0", f, FIGURE_SYMMETRY, NAN);
+    expect("B = 0", f, FIGURE_RANK, NAN);
     m[Q] = m[K];
     compute(m, f);
     expect("all zero", f, FIGURE_DISTANCE, NAN);
@@ -197,13 +197,13 @@ static void test_reference(int rows, int columns) {
             all += w.at[i][j] * w.at[i][j];
             symmetric += pow((w.at[i][j] + w.at[j][i]) / 2.0, 2.0);
         }
-    expect("symmetry from W", f, FIGURE_SYMMETRY, symmetric / all);
+    expect("symmetry from B", f, FIGURE_SYMMETRY, symmetric / all);
     decompose(w, values, NULL);
     for (int i = 0; i < columns; i++)
         sum += values[i];
     for (int i = 0; i < columns; i++)
         entropy -= values[i] / sum * log(values[i] / sum);
-    expect("effective rank from W", f, FIGURE_RANK, exp(entropy));
+    expect("effective rank from B", f, FIGURE_RANK, exp(entropy));
     for (int p = 0; p < 3; p++) {
         const matrix *a = &m[p == 2 ? K : Q], *b = &m[p == 0 ? K : V];
         double aa = 0.0, bb = 0.0, difference = 0.0, ab = 0.0, mean = 0.0;
