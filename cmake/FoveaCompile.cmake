@@ -7,6 +7,8 @@
 #                                 is built, or FV_HAVE_ARM64; FV_WITHOUT_BF16, _F16 and _I8 for types that are not
 #   fovea_warnings(TARGET)        the warnings of all code: tests, benchmarks and examples too
 #   fovea_program(NAME SOURCE...) an executable with these
+#   fovea_hardened()              what this folder and those below it make are programs and readers of files: with checks of the stack and
+#                                 of buffers, tables that cannot be written, and at random addresses, where compiler and linker can
 #   fovea_check_assembler(VARIABLE FILE...)   can the compiler assemble these? (Language ASM)
 #   fovea_object_library(TARGET)  an OBJECT library that goes into libfovea; add its sources and flags afterwards
 include(CheckCSourceCompiles)
@@ -143,6 +145,29 @@ endfunction()
 function(fovea_warnings target)
     target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow $<$<BOOL:${FOVEA_WERROR}>:-Werror>)
 endfunction()
+
+# Not for the library, which has the flags of who builds it: in kernels they cost time, and text. Sanitizers, which come with Debug,
+# bring checks of buffers of their own.
+include(CheckCCompilerFlag)
+include(CheckLinkerFlag)
+include(CheckPIESupported)
+check_pie_supported(LANGUAGES C)
+check_linker_flag(C LINKER:-z,relro,-z,now FOVEA_HAS_RELRO)
+foreach(flag stack-protector-strong stack-clash-protection cf-protection)
+    check_c_compiler_flag(-f${flag} FOVEA_HAS_${flag})
+endforeach()
+macro(fovea_hardened)
+    set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+    if(FOVEA_HAS_RELRO) # ELF: other systems have defaults of their own
+        add_link_options(LINKER:-z,relro,-z,now)
+        add_compile_options("$<$<NOT:$<CONFIG:Debug>>:SHELL:-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2>")
+        foreach(flag stack-protector-strong stack-clash-protection cf-protection)
+            if(FOVEA_HAS_${flag})
+                add_compile_options(-f${flag})
+            endif()
+        endforeach()
+    endif()
+endmacro()
 
 function(fovea_program name)
     add_executable(${name} ${ARGN})
