@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# setup.sh [--clang] [--emulators] [--hosts] [--mca] [--mpich] [--python] [--site]: installs what the build needs and this machine lacks, by
-# apt-get, with sudo where not root. Where that cannot be, says what to install and fails. Quick and silent where nothing is missing; else
+# setup.sh [OPTION]...: installs what the build needs and this machine lacks, by apt-get, with sudo where not root. Where that cannot
+# be, says what to install and fails. Quick and silent where nothing is missing; else
 # it says what it installs and how large that is, and shows one line of progress (quiet.sh).
 #   --clang    clang 14 too, where the distribution has it
+#   --debian   what builds and checks Debian's packages, and roots to install them in (packaging/debian.sh)
 #   --emulators  what builds for 64-bit Arm and runs that, and x86 CPUs that are not here: Debian's cross compiler and arm64
 #              packages, qemu, Bochs from PyPI. Not on an Arm machine
 #   --hosts    what cmake/hosts.sh runs tests in: the system's descriptions of locales, qemu
@@ -103,6 +104,17 @@ for option in "$@"; do
         need clang-14 command -v clang-14
         need libomp-14-dev test -e /usr/lib/llvm-14/lib/libomp.so
         need libclang-rt-14-dev compgen -G '/usr/lib/llvm-14/lib/clang/14*/lib/linux/libclang_rt.fuzzer-*.a'
+        ;;
+    --debian)
+        can_install || continue
+        need debootstrap command -v debootstrap
+        need debhelper command -v dh
+        need dh-python command -v dh_python3
+        need dpkg-dev command -v dpkg-buildpackage
+        need fakeroot command -v fakeroot
+        need lintian command -v lintian
+        need mpi-default-dev dpkg -s mpi-default-dev
+        need python3-dev dpkg -s python3-dev
         ;;
     --emulators)
         # On a 64-bit Arm machine 'make test' does what test-aarch64 does elsewhere by emulation.
