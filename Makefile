@@ -4,7 +4,7 @@ export QUESTION PROMPT # of make run
 default_prompt := Write one sentence about the sea.
 TEST := test python
 TEST_AARCH64 := aarch64@cortex-a53/kernels aarch64@cortex-a76/kernels aarch64@max aarch64-clang@max/kernels
-TEST_ALL := $(TEST) site ggml/all release hosts/all debug asan portable tsan fuzz clang python/slow
+TEST_ALL := $(TEST) site packaging ggml/all release hosts/all debug asan portable tsan fuzz clang python/slow
 FUZZ_SECONDS := 3600
 
 help:

@@ -65,6 +65,12 @@ cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_INCLUDEDIR BASE_DIRECTORY ${CMAKE_IN
 configure_file(cmake/fovea.pc.in ${PROJECT_BINARY_DIR}/fovea.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/fovea.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT Fovea_Development)
 
+# cpack, for packaging/tarball.sh.
+set(CPACK_GENERATOR TGZ)
+set(CPACK_PACKAGE_FILE_NAME libfovea-${PROJECT_VERSION}-${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR})
+set(CPACK_STRIP_FILES ON)
+include(CPack)
+
 function(fovea_install_rpath target folder)
     cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${folder} OUTPUT_VARIABLE path)
     if(BUILD_SHARED_LIBS AND NOT DEFINED CMAKE_INSTALL_RPATH)

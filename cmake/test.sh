@@ -2,6 +2,7 @@
 # test.sh RUN...: builds and tests, and counts. RUN is PRESET[@CPU][/PART], or
 #   python  the Python package, as a wheel
 #   ggml    ggml's own test of backends; ggml/all: in other builds and releases of ggml, too
+#   packaging  recipes of Conan, vcpkg and conda, fuzzers as OSS-Fuzz builds them, workflows (packaging/test.sh)
 #   site    the pages as a site, whose warnings and dead links are errors
 #   hosts   tests that depend on their surroundings, in others than these (hosts.sh); hosts/turkish: in that one;
 #           hosts/all: all C tests in each
@@ -101,6 +102,19 @@ test_site() { # test_site RUN
     esac
 }
 
+test_packaging() { # test_packaging RUN
+    local name
+    for name in $(sed -n 's/^test_\([a-z-]*\)() .*/\1/p' packaging/test.sh); do
+        SECONDS=0
+        packaging/test.sh "$name"
+        case $? in
+        0) count "$1 $name" 1 0 0 "$SECONDS s" ;;
+        77) count "$1 $name" 0 0 1 "see above" ;;
+        *) count "$1 $name" 0 1 0 ;;
+        esac
+    done
+}
+
 # shellcheck source=cmake/hosts.sh
 . cmake/hosts.sh
 
@@ -111,7 +125,7 @@ for run in "$@"; do
     preset=${place%@*} filter=()
     environment=(env FOVEA_TEST_SCALE="${FOVEA_TEST_SCALE:-${part_scale[${part:-none}]-${scale[$preset]-1}}}")
     [ "$preset" = "$place" ] || environment+=(QEMU_CPU="${place#*@}")
-    case $preset in python | ggml | hosts | site) ;; *) [ -z "$part" ] || filter=(--label-regex "${labels[$part]}") ;; esac
+    case $preset in python | ggml | hosts | packaging | site) ;; *) [ -z "$part" ] || filter=(--label-regex "${labels[$part]}") ;; esac
     [ "$preset" != test ] || [ -d build/ggml/llama.cpp ] || count ggml 0 0 1 "ggml: not fetched, see above"
     [[ $preset != aarch64* ]] || filter+=(--label-exclude '^scalar$')
     printf '\n=== %s\n' "$run"
@@ -120,7 +134,7 @@ for run in "$@"; do
         test_python "$run" "$([ "$part" = slow ] && echo 'slow or not slow' || echo 'not slow')"
         continue
         ;;
-    ggml | hosts | site)
+    ggml | hosts | packaging | site)
         "test_$preset" "$run" "$part"
         continue
         ;;

@@ -24,7 +24,7 @@ library() { # library TREE: compiles it, static and shared, and prints the hashe
 TARGETS=x86_64-linux-gnu "$again/packaging/release.sh" sdist wheels tarball >"$again/build/packaging/log" 2>&1 ||
     { tail -n 30 "$again/build/packaging/log" >&2 && exit 1; }
 sums() { # sums DIST: hashes of what was made twice
-    (cd "$1" && find . -name 'fovea*.tar.*z' -o -name '*manylinux*x86_64.whl' | LC_ALL=C sort | xargs sha256sum)
+    (cd "$1" && find . -maxdepth 1 -name '*fovea[-_]*.tar.*z' -o -name '*manylinux*x86_64.whl' | LC_ALL=C sort | xargs sha256sum)
 }
 { sums "$dist" && library "$PWD/build/packaging/tree"; } >"$again/build/first"
 { sums "$again/build/dist" && library "$again"; } >"$again/build/second"

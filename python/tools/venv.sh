@@ -4,6 +4,7 @@
 #   wheel   what builds and checks wheels
 #   zig     ziglang: headers and C libraries of other systems, and a compiler for those that gcc does not serve here
 #   python  numpy and pytest: tests without torch
+#   packaging  what tries recipes and checks workflows and lists of contents (packaging/)
 #   torch   PyTorch, transformers and what else the tests and benchmarks compare with
 # From PyPI. Of the 2 GB of NVIDIA packages that PyTorch's build for CUDA asks for, a CPU calls but the runtime (2 MB), which says
 # that there is no device. Stubs take the place of the rest (stub_libraries.py). Exit status 3: this machine has no such Python, or no network.
@@ -46,6 +47,9 @@ wheel)
     ;;
 zig)
     install 'ziglang==0.17.1'
+    ;;
+packaging)
+    install 'conan==2.34.*' 'check-jsonschema==0.39.*' 'zizmor==1.32.*' 'spdx-tools==0.8.*' 'py-rattler-build==0.73.*'
     ;;
 python)
     install numpy pytest pytest-xdist

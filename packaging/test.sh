@@ -1,0 +1,147 @@
+#!/usr/bin/env bash
+# test.sh [NAME...]: tests of what is packaged other than for Debian (debian.sh) and PyPI (wheel.sh). All of them, or
+#   tarball    a program is compiled and runs with the archive of the library; the list of contents is SPDX
+#   conan      the recipe makes a package, static and shared, from which the documentation's first program prints its digits
+#   vcpkg      the port installs what it should, with vcpkg's functions replaced: vcpkg itself is not run
+#   oss-fuzz   the fuzzers are built as OSS-Fuzz does, and run for seconds in another folder
+#   workflows  .github/workflows fit their schema, and zizmor finds nothing
+#   conda      the recipe is read by rattler-build's parser; nothing is built
+# Scratch is build/packaging. One that lacks its tools or a network says SKIPPED.
+# shellcheck source=tests/support/sure.sh
+. "$(dirname "$0")/../tests/support/sure.sh"
+cd "$(dirname "$0")/.."
+bin=$PWD/build/venv/packaging/bin scratch=$PWD/build/packaging
+mkdir -p "$scratch"
+version=$(sed -n 's/#define FOVEA_VERSION_STRING "\(.*\)"/\1/p' include/fovea/types.h)
+digits=$(grep -m 1 '^last token of the last head' docs/tutorial.md)
+quiet() { # quiet LOG COMMAND...: shows the end of what it prints where it fails
+    "${@:2}" >"$scratch/$1" 2>&1 || { tail -n 30 "$scratch/$1" >&2 && fail "${*:2}"; }
+}
+
+test_tarball() {
+    local to=$scratch/tarballs
+    rm -rf "$to" && mkdir -p "$to/unpacked"
+    quiet tarball.log packaging/tarball.sh "$to"
+    tar -x -f "$to/fovea-$version.tar.gz" -C "$to"
+    same "sources" "$(git ls-tree -r --name-only HEAD | wc -l)" "$(find "$to/fovea-$version" -type f | wc -l)"
+    tar -x --strip-components=1 -f "$to/libfovea-$version"-*.tar.gz -C "$to/unpacked"
+    eval "words=($(PKG_CONFIG_PATH=$to/unpacked/lib/pkgconfig pkg-config --cflags --libs fovea))"
+    cc examples/quickstart.c "${words[@]}" -o "$to/quickstart"
+    same "digits" "$(LD_LIBRARY_PATH=$to/unpacked/lib "$to/quickstart")" "$digits"
+    SOURCE_DATE_EPOCH=1 python3 packaging/sbom.py tarball "$to/fovea-$version.tar.gz"
+    quiet tarball.log "$bin/pyspdxtools" --infile "$to/fovea-$version.tar.gz.spdx.json"
+    rm -rf "$to"
+}
+
+test_conan() {
+    export CONAN_HOME=$scratch/conan
+    rm -rf "$CONAN_HOME"
+    quiet conan.log "$bin/conan" profile detect
+    printf '[platform_tool_requires]\ncmake/%s\n' "$(cmake --version | sed -n '1s/[^0-9]*//p')" >>"$CONAN_HOME/profiles/default"
+    for shared in False True; do
+        quiet conan.log "$bin/conan" create packaging/conan --no-remote -o "fovea/*:shared=$shared" \
+            -c tools.cmake.cmaketoolchain:generator=Ninja -c tools.cmake.cmake_layout:test_folder="$scratch/test_package"
+        has "$scratch/conan.log" "fovea/$version \(test package\): Running test\(\)"
+    done
+    has packaging/conan/test_package/conanfile.py "$digits"
+    rm -rf "$CONAN_HOME" "$scratch/test_package"
+}
+
+test_vcpkg() {
+    local into=$scratch/vcpkg
+    rm -rf "$into" && mkdir -p "$into"
+    cat >"$into/port.cmake" <<EOF
+cmake_policy(VERSION 3.25)
+set(PORT fovea)
+set(CURRENT_PACKAGES_DIR $into/packages)
+function(run)
+    execute_process(COMMAND \${ARGN} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+function(vcpkg_check_features)
+    cmake_parse_arguments(PARSE_ARGV 0 arg "" OUT_FEATURE_OPTIONS FEATURES)
+    list(POP_BACK arg_FEATURES option)
+    set(\${arg_OUT_FEATURE_OPTIONS} -D\${option}=ON PARENT_SCOPE)
+endfunction()
+function(vcpkg_cmake_configure)
+    cmake_parse_arguments(PARSE_ARGV 0 arg "" SOURCE_PATH OPTIONS)
+    run(\${CMAKE_COMMAND} -G Ninja -S \${arg_SOURCE_PATH} -B $into/build -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_LIBDIR=lib
+        \${arg_OPTIONS} -DCMAKE_INSTALL_PREFIX=\${CURRENT_PACKAGES_DIR})
+endfunction()
+function(vcpkg_cmake_install)
+    run(\${CMAKE_COMMAND} --build $into/build --target install)
+endfunction()
+function(vcpkg_cmake_config_fixup)
+    cmake_parse_arguments(PARSE_ARGV 0 arg "" "PACKAGE_NAME;CONFIG_PATH" "")
+    file(MAKE_DIRECTORY \${CURRENT_PACKAGES_DIR}/share)
+    file(RENAME \${CURRENT_PACKAGES_DIR}/\${arg_CONFIG_PATH} \${CURRENT_PACKAGES_DIR}/share/\${arg_PACKAGE_NAME})
+endfunction()
+function(vcpkg_fixup_pkgconfig)
+endfunction()
+function(vcpkg_install_copyright)
+    cmake_parse_arguments(PARSE_ARGV 0 arg "" "" FILE_LIST)
+    configure_file(\${arg_FILE_LIST} \${CURRENT_PACKAGES_DIR}/share/fovea/copyright COPYONLY)
+endfunction()
+include($PWD/packaging/vcpkg/portfile.cmake)
+EOF
+    quiet vcpkg.log cmake -P "$into/port.cmake"
+    (cd "$into/packages" && find . -type f | grep -v '^./include/fovea/' | sort) >"$into/files"
+    diff - "$into/files" <<EOF || fail "the port installs other files"
+./lib/libfovea.a
+./lib/pkgconfig/fovea.pc
+./share/Fovea/FoveaConfig.cmake
+./share/Fovea/FoveaConfigVersion.cmake
+./share/Fovea/FoveaTargets-release.cmake
+./share/Fovea/FoveaTargets.cmake
+./share/fovea/copyright
+./share/fovea/known-cpus.tuning
+./share/fovea/usage
+EOF
+    same "version of vcpkg.json" "$(sed -n 's/.*"version": "\(.*\)".*/\1/p' packaging/vcpkg/vcpkg.json)" "$version"
+    rm -rf "$into"
+}
+
+test_conda() {
+    same "version of recipe.yaml" "$(sed -n 's/^  version: "\(.*\)"/\1/p' packaging/conda/recipe.yaml)" "$version"
+    quiet conda.log "$bin/python" -c '
+import sys
+from rattler_build import Stage0Recipe
+recipe = Stage0Recipe.from_file(sys.argv[1])
+print(recipe.to_dict())' packaging/conda/recipe.yaml
+    has "$scratch/conda.log" libfovea fovea-attention
+}
+
+test_oss-fuzz() {
+    command -v clang-14 >/dev/null || { echo "SKIPPED: oss-fuzz: no clang 14" && exit 77; }
+    local work=$scratch/oss-fuzz flags="-O1 -fno-omit-frame-pointer -gline-tables-only -fsanitize=address,undefined,fuzzer-no-link"
+    rm -rf "$work" && mkdir -p "$work/src" "$work/out" "$work/work"
+    ln -s "$PWD" "$work/src/fovea"
+    quiet oss-fuzz.log env CC=clang-14 CXX=clang++-14 CFLAGS="$flags" CXXFLAGS="$flags" LIB_FUZZING_ENGINE=-fsanitize=fuzzer \
+        SRC="$work/src" WORK="$work/work" OUT="$work/out" packaging/oss-fuzz/build.sh
+    rm -r "$work/work" && mv "$work/out" "$work/moved"
+    local fuzzer count=0
+    for fuzzer in "$work"/moved/fuzz-*; do
+        [ -x "$fuzzer" ] || continue
+        mkdir "$work/seeds" && python3 -m zipfile -e "${fuzzer}_seed_corpus.zip" "$work/seeds"
+        quiet "${fuzzer##*/}.log" "$fuzzer" "$work/seeds" -max_total_time=3 -max_len=8192 -malloc_limit_mb=16
+        has "$scratch/${fuzzer##*/}.log" '^Done [1-9][0-9]* runs'
+        grep -q "${fuzzer##*/}" packaging/oss-fuzz/README.md || fail "packaging/oss-fuzz/README.md does not name ${fuzzer##*/}"
+        rm -r "$work/seeds"
+        count=$((count + 1))
+    done
+    same "number of fuzzers" $count "$(find tests/fuzz -name 'fuzz_*.c' | wc -l)"
+    rm -rf "$work"
+}
+
+test_workflows() {
+    quiet workflows.log "$bin/check-jsonschema" --builtin-schema vendor.github-workflows .github/workflows/*.yml
+    quiet workflows.log "$bin/check-jsonschema" --builtin-schema vendor.dependabot .github/dependabot.yml
+    quiet workflows.log "$bin/zizmor" --offline --no-progress --pedantic .github
+}
+
+[ $# -gt 0 ] || set -- tarball conan vcpkg conda oss-fuzz workflows
+[ -x "$bin/python" ] || python/tools/venv.sh packaging || { echo "SKIPPED: $*: no environment" && exit 77; }
+for name in "$@"; do
+    step=$name
+    test_"$name"
+    echo "$name: passed"
+done
