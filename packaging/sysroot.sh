@@ -32,7 +32,8 @@ for headers in any-linux-any {"${arch/x86_64/x86}","$arch"}-linux-any generic-$k
 done
 # A program is linked, and what its last line of zig's linker names is taken.
 echo 'int main(void) { return 0; }' >"$scratch/main.c"
-ZIG_GLOBAL_CACHE_DIR=$scratch/cache "$zig/zig" cc -target "$system" -dynamic -pie -v "$scratch/main.c" -o "$scratch/main" 2>"$scratch/log" ||
+export ZIG_GLOBAL_CACHE_DIR=$scratch/cache
+"$zig/zig" cc -target "$system" -dynamic -pie -v "$scratch/main.c" -o "$scratch/main" 2>"$scratch/log" ||
     { cat "$scratch/log" >&2 && exit 1; }
 for file in $(grep '^ld.lld' "$scratch/log" | tail -n 1 | grep -o ' [^ ]*/\(Scrt1.o\|lib[a-z]*[.]so[.0-9]*\|libc_nonshared.a\)'); do
     cp "$file" "$sysroot/lib"
