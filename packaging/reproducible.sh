@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dist=$(realpath "${1:?usage: reproducible.sh DIST}")
-again="$PWD/build/packaging/again in a folder of another name"
+again=$PWD/build/packaging/again-in-a-folder-of-another-name
 rm -rf "$again"
 git clone -q . "$again"
 mkdir -p "$again/build/packaging"

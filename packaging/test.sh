@@ -5,6 +5,7 @@
 #   vcpkg      the port installs what it should, with vcpkg's functions replaced: vcpkg itself is not run
 #   oss-fuzz   the fuzzers are built as OSS-Fuzz does, and run for seconds in another folder
 #   workflows  .github/workflows fit their schema, and zizmor finds nothing
+#   release    make release, without Debian's packages: each wheel runs in a root of its own, and all bytes are made twice
 #   conda      the recipe is read by rattler-build's parser; nothing is built
 # Scratch is build/packaging. One that lacks its tools or a network says SKIPPED.
 # shellcheck source=tests/support/sure.sh
@@ -138,7 +139,11 @@ test_workflows() {
     quiet workflows.log "$bin/zizmor" --offline --no-progress --pedantic .github
 }
 
-[ $# -gt 0 ] || set -- tarball conan vcpkg conda oss-fuzz workflows
+test_release() {
+    quiet release.log packaging/release.sh sdist wheels tarball roots reproducible
+}
+
+[ $# -gt 0 ] || set -- tarball conan vcpkg conda oss-fuzz workflows release
 [ -x "$bin/python" ] || python/tools/venv.sh packaging || { echo "SKIPPED: $*: no environment" && exit 77; }
 for name in "$@"; do
     step=$name
