@@ -5,11 +5,16 @@ import re
 import textwrap
 
 
+ROW = re.compile(r"(\S+(?: \S+)*?)  +(?=\S)")
+
+
 def paragraphs(text):
-    """Blocks of lines: where a line is empty, or where indented lines begin or end."""
+    """Blocks of lines: where a line is empty, or where indented lines begin or end that do not go on with a second column."""
     block, deep = [], False
     for line in [*text.splitlines(), ""]:
         indented = line.startswith(" ")
+        if indented and block and not deep and (row := ROW.match(block[0])):
+            indented = len(line) - len(line.lstrip()) != row.end()
         if block and (not line.strip() or indented != deep):
             yield deep, block
             block = []
@@ -22,7 +27,7 @@ def columns(lines):
     """[(name, text)] if these lines are two columns, else []."""
     rows, width = [], None
     for line in lines:
-        found = re.match(r"(\S+(?: \S+)*?)  +(?=\S)", line)
+        found = ROW.match(line)
         if found and (width is None or found.end() == width) and "  " not in line[found.end() :]:
             width = found.end()
             rows.append([found[1], line[width:]])
