@@ -154,7 +154,7 @@ static void print_reading(const settings *s, const fovea_context *ctx, int threa
             fflush(stdout);
         }
     }
-    free(memory);
+    fv_free_pages(memory);
 }
 
 /* -------------------------------------------------------------------------------------------------------- work -- */

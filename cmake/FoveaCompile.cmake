@@ -181,7 +181,8 @@ function(fovea_object_library target)
     # -UNDEBUG: after what a build type defines.
     target_compile_options(${target} PRIVATE
                            "$<$<COMPILE_LANGUAGE:C>:SHELL:-include \"${PROJECT_SOURCE_DIR}/kernels/strict.h\">"
-                           -Wconversion -ffp-contract=off $<$<BOOL:${FOVEA_ASSERTS}>:-UNDEBUG>)
+                           -Wconversion $<$<BOOL:${MINGW}>:-Wno-float-conversion> # of its isfinite()
+                           -ffp-contract=off $<$<BOOL:${FOVEA_ASSERTS}>:-UNDEBUG>)
     target_compile_definitions(${target} PRIVATE ${FOVEA_ARCHITECTURE} $<$<NOT:$<BOOL:${FOVEA_ASSERTS}>>:NDEBUG>)
     target_include_directories(${target} PRIVATE ${FOVEA_INCLUDE} ${PROJECT_SOURCE_DIR}/src
                                                  ${PROJECT_SOURCE_DIR}/kernels ${PROJECT_BINARY_DIR}/kernels)

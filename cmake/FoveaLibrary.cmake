@@ -56,8 +56,8 @@ endif()
 
 # A shared library hides what is not fovea_* by itself (C_VISIBILITY_PRESET). An archive would not: where the binary
 # tools can, it is made of one object, linked from all, in which hidden symbols have become local. Not with link-time
-# optimization, whose objects hold no code yet; not on macOS, whose tools differ: there fv_ keeps names apart.
-if(NOT BUILD_SHARED_LIBS AND CMAKE_OBJCOPY AND NOT APPLE AND NOT CMAKE_INTERPROCEDURAL_OPTIMIZATION)
+# optimization, whose objects hold no code yet; not on macOS and Windows, whose tools differ: there fv_ keeps names apart.
+if(NOT BUILD_SHARED_LIBS AND CMAKE_OBJCOPY AND NOT APPLE AND NOT WIN32 AND NOT CMAKE_INTERPROCEDURAL_OPTIMIZATION)
     set(whole $<TARGET_FILE_DIR:fovea>/fovea-whole.o)
     add_custom_command(TARGET fovea POST_BUILD
         COMMAND ${CMAKE_LINKER} -r -o ${whole} ${objects}

@@ -38,7 +38,7 @@ const char *tune_default_file(void) {
     const char *environment = getenv("FOVEA_TUNING_FILE");
     if (environment && *environment)
         return environment;
-    for (int i = 0; !place[0] && fv_tuning_place(i, place, sizeof place); i++)
+    for (int i = 0; !place[0] && fv_file_of_tuning(i, place, sizeof place); i++)
         ;
     return place;
 }

@@ -3,6 +3,15 @@
 
 #include <immintrin.h>
 
+#if defined(_WIN32) && !defined(__clang__) /* gcc 12 has strides in a long, which has 32 bits here */
+#undef _tile_loadd
+#undef _tile_stored
+#define _tile_loadd(t, from, stride)                                                                                   \
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #t ::"r"(from), "r"((int64_t)(stride)) : "memory")
+#define _tile_stored(t, to, stride)                                                                                    \
+    __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" ::"r"(to), "r"((int64_t)(stride)) : "memory")
+#endif
+
 #define TILES_BEGIN() ((void)0)
 #define TILES_END() ((void)0)
 /* The barrier: gcc 12 is told of 8 bytes of the 64, and left out the stores to the others. */

@@ -105,7 +105,7 @@ static void free_cache(fovea_kv_cache *c) {
     free(c->windows);
     free(c->free);
     free(c->references);
-    free(c->pool);
+    fv_free_pages(c->pool);
     free(c);
 }
 

@@ -18,7 +18,7 @@ static const char *const operations[] = {
     [FV_ARITHMETIC_OF_attention] = "attention", [FV_ARITHMETIC_OF_linear] = "a linear map"};
 
 fovea_status fv_arithmetic_of_environment(fovea_arithmetic *arithmetic) {
-    const char *word = getenv("FOVEA_ARITHMETIC");
+    const char *word = fv_environment("FOVEA_ARITHMETIC");
     *arithmetic = FOVEA_ARITHMETIC_FASTEST;
     if (!word || !*word)
         return FOVEA_OK;

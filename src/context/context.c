@@ -14,11 +14,8 @@
 const char *fovea_isa_name(fovea_isa isa) { return fv_isa_word((fv_isa)isa); }
 
 /* Adds to text[size], cutting what does not fit. */
-#if defined(__GNUC__) || defined(__clang__)
-__attribute__((format(printf, 3, 4)))
-#endif
-static void
-append(char *text, size_t size, const char *format, ...) {
+FV_PRINTF(3, 4)
+static void append(char *text, size_t size, const char *format, ...) {
     const size_t used = strlen(text);
     va_list arguments;
     va_start(arguments, format);
@@ -28,7 +25,7 @@ append(char *text, size_t size, const char *format, ...) {
 
 /* The tier that FOVEA_ISA names, 0 if it is unset or empty. */
 static fovea_status cap_of_environment(fv_isa *cap) {
-    const char *word = getenv("FOVEA_ISA");
+    const char *word = fv_environment("FOVEA_ISA");
     *cap = FV_ISA_none;
     if (!word || !*word)
         return FOVEA_OK;
@@ -70,7 +67,7 @@ static void select_target(fovea_context *ctx, fv_isa requested, fv_isa environme
 /* Whose threads, where the caller brings no pool: by the environment, else by the options. */
 static fovea_status select_backend(const fovea_context_options *options, fovea_threads_backend *backend) {
     static const char *const words[] = {[FOVEA_THREADS_OPENMP] = "openmp", [FOVEA_THREADS_POOL] = "pool"};
-    const char *word = getenv("FOVEA_THREADS_BACKEND");
+    const char *word = fv_environment("FOVEA_THREADS_BACKEND");
     const bool openmp = fv_threads_of_openmp().built;
     *backend = options->threads_backend;
     if (options->parallel_for)
@@ -193,7 +190,7 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
     select_target(made, (fv_isa)options->isa, environment);
     fv_ops_select(made->target, &made->ops);
     select_threads(made, options->threads, backend);
-    const char *debug = getenv("FOVEA_DEBUG");
+    const char *debug = fv_environment("FOVEA_DEBUG");
     made->debug = debug && strcmp(debug, "1") == 0;
     char log_problem[384] = "";
     fovea_status loaded = FOVEA_OK;

@@ -9,7 +9,7 @@
 /* The environment is for all contexts of a program: only the options are refused where the threads are not the
  * context's own. */
 fovea_status fv_context_select_nodes(fovea_context *ctx, fovea_threads_bind option) {
-    const char *word = getenv("FOVEA_THREADS_BIND");
+    const char *word = fv_environment("FOVEA_THREADS_BIND");
     const bool pool = ctx->own_pool != NULL, given = word && *word;
     const bool nodes = given ? strcmp(word, "nodes") == 0 : option == FOVEA_BIND_NODES;
     if (given && !nodes && strcmp(word, "none") != 0)

@@ -22,7 +22,7 @@ struct fv_shape_log {
 fovea_status fv_shape_log_open(fv_shape_log **log, char *problem, size_t size) {
     *log = NULL;
     problem[0] = '\0';
-    const char *path = getenv("FOVEA_LOG_SHAPES");
+    const char *path = fv_environment("FOVEA_LOG_SHAPES");
     if (!path || !*path)
         return FOVEA_OK;
     char error[FV_FILE_ERROR];

@@ -2,7 +2,7 @@
 #ifndef FV_CANCEL_H
 #define FV_CANCEL_H
 
-#if defined(__ANDROID__) /* has no cancellation */
+#if defined(__ANDROID__) || defined(_WIN32) /* have no cancellation */
 #define FV_HOLD_CANCELLATION() (void)0
 #else
 #include <pthread.h>

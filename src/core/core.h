@@ -5,6 +5,7 @@
 #include "core/cancel.h"
 #include "core/dtypes.h"
 #include "core/elementary.h"
+#include "core/environment.h"
 #include "core/file.h"
 #include "core/float_mode.h"
 #include "core/hash.h"

@@ -1,6 +1,9 @@
-/* Files (file.h). POSIX; elsewhere nothing can be read or written, which is a status. */
+/* Files of POSIX (file.h). */
 #define _GNU_SOURCE /* O_PATH, realpath, dladdr */
 #include "core/file.h"
+
+#include "core/environment.h"
+#include "core/text.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,11 +22,8 @@
 #define O_PATH O_RDONLY
 #endif
 
-#if defined(__GNUC__) || defined(__clang__)
-__attribute__((format(printf, 2, 3)))
-#endif
-static fovea_status
-fail(char error[FV_FILE_ERROR], const char *format, ...) {
+FV_PRINTF(2, 3)
+static fovea_status fail(char error[FV_FILE_ERROR], const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(error, FV_FILE_ERROR, format, arguments);
@@ -164,6 +164,21 @@ fovea_status fv_file_read(const char *path, char *text, size_t size, size_t *len
     close(file);
     *length = got;
     return status;
+}
+
+bool fv_file_of_tuning(int index, char *path, size_t size) {
+    /* Folders that are not absolute are not to be used, says the standard of XDG_CACHE_HOME. */
+    const char *cache = fv_environment("XDG_CACHE_HOME"), *home = fv_environment("HOME");
+    path[0] = '\0';
+    if (index == 0 && cache && cache[0] == '/')
+        snprintf(path, size, "%s/fovea/tuning", cache);
+    else if (index == 0 && home && home[0] == '/')
+        snprintf(path, size, "%s/.cache/fovea/tuning", home);
+    else if (index == 1)
+        snprintf(path, size, "/etc/fovea/tuning");
+    if (strlen(path) + 1 == size)
+        path[0] = '\0'; /* cut: another file's name */
+    return index < 2;
 }
 
 void fv_file_beside_library(const char *name, char *path, size_t size) {

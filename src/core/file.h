@@ -1,5 +1,7 @@
-/* Files that the library reads and writes on request: the tuning file and the log of shapes. file.c is the only file of
- * the library that opens any, but for /proc and /sys (system.c).
+/* Files that the library reads and writes on request: the tuning file and the log of shapes. file.c, and
+ * file_windows.c there, are the only files of the library that open any, but for /proc and /sys (src/cpu).
+ *
+ * On Windows paths are in the code page of the process, as main() and fopen() have them.
  *
  * error is where a sentence about a failure goes; it names the path. */
 #ifndef FV_FILE_H
@@ -12,10 +14,19 @@
 enum { FV_FILE_ERROR = 512 };
 
 /* Reads a whole file of at most size bytes into text. Refused: what is not a regular file (nothing blocks, no device is
- * touched); a file that anybody may write; and in a folder where anybody may put files (as /tmp), symbolic links and
- * files of others than this user and root. *absent: there is no such file, or no way to its folder. */
+ * touched); a file that anybody may write; and in a folder where anybody may put files (as /tmp; on Windows, in every
+ * one), symbolic links and files of others than this user and root (Administrators, the system). *absent: there is no such file, or no way to its folder. */
 fovea_status fv_file_read(const char *path, char *text, size_t size, size_t *length, bool *absent,
                           char error[FV_FILE_ERROR]);
+
+/* Where tuning files are searched for, in this order: the user's (0) and the machine's (1). "": nowhere, as variables
+ * name no folder or the path is as long as size. false: there is no such index. */
+bool fv_file_of_tuning(int index, char *path, size_t size);
+#ifdef _WIN32
+#define FV_FILE_TUNING_FOLDERS "%LOCALAPPDATA%\\fovea and %PROGRAMDATA%\\fovea"
+#else
+#define FV_FILE_TUNING_FOLDERS "$XDG_CACHE_HOME/fovea (or ~/.cache/fovea) and /etc/fovea"
+#endif
 
 /* The path of name in the folder of the library, or of the program that it is part of; "" if that is not known. */
 void fv_file_beside_library(const char *name, char *path, size_t size);

@@ -4,9 +4,16 @@
 
 #include "fovea/types.h"
 
-/* Bytes on a boundary of FV_ALIGNMENT, to be freed by free(); NULL: there is no memory. Of 2 MiB or more, pages of that
- * size are asked for. */
+#include <stdlib.h>
+
+/* Bytes on a boundary of FV_ALIGNMENT, for fv_free_pages(); NULL: there is no memory. Of 2 MiB or more, pages of that
+ * size are asked for, where the system has such. */
 void *fv_allocate_pages(size_t bytes);
+#ifdef _WIN32
+void fv_free_pages(void *memory);
+#else
+static inline void fv_free_pages(void *memory) { free(memory); }
+#endif
 
 /* The caller's workspace of bytes bytes on a boundary, or, where there is none, memory that *own is to be freed of.
  * bytes < 0: more than memory has. */

@@ -2,14 +2,12 @@
 #ifndef FV_STATUS_H
 #define FV_STATUS_H
 
+#include "core/text.h"
 #include "fovea/fovea.h"
 
 /* Keeps the sentence for fovea_error_detail() and returns status, so that a check reads: return fv_fail(...). */
-#if defined(__GNUC__) || defined(__clang__)
-__attribute__((format(printf, 2, 3)))
-#endif
-fovea_status
-fv_fail(fovea_status status, const char *format, ...);
+FV_PRINTF(2, 3)
+fovea_status fv_fail(fovea_status status, const char *format, ...);
 
 /* Fails if one of count pointers is NULL. */
 typedef struct fv_pointer {

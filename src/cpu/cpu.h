@@ -1,5 +1,6 @@
-/* Facts about the machine. x86.c, arm.c (generic.c elsewhere) ask the processor, system.c and cgroup.c the system;
- * isa.h has the order of tiers and features. */
+/* Facts about the machine. x86.c, arm.c (generic.c elsewhere) ask the processor; of the system, system.c, cgroup.c and
+ * nodes.c ask Linux, system_windows.c Windows, and system_other.c answers elsewhere. isa.h has the order of tiers and
+ * features. */
 #ifndef FV_CPU_H
 #define FV_CPU_H
 
@@ -46,11 +47,16 @@ void fv_cpu_detect_system(fv_cpu *cpu);
 int fv_cpu_online(void);
 
 /* How many CPUs the calling thread may run on now by its affinity mask, or by OpenMP's places where threads are bound
- * to them; at least 1. */
+ * to them; all that are online where that is not known. */
 int fv_cpu_affinity(void);
 
-/* The affinity mask likewise, as the system takes it, in a set of that many bytes; false: not known. */
-bool fv_cpu_mask(void *set, size_t bytes);
+/* The affinity mask likewise, a bit for each CPU; false: not known. */
+bool fv_cpu_mask(uint64_t set[FV_NODE_CPUS / 64]);
+
+/* Why the system gives no tiles to this process, as hypervisors, sandboxes and an alternate signal stack that is too
+ * small can be; NULL: it does. A process of Linux or Windows has them once it asked (ask), after which its signals take
+ * more stack. */
+const char *fv_cpu_tiles_refused(bool ask);
 
 /* Nodes of memory, and their CPUs that this process may use (nodes.c); none where they are not known. */
 #define FV_SYSTEM_NODES "/sys/devices/system/node"

@@ -1,6 +1,23 @@
 /* The facts about this machine that the system tells (cpu.h). */
 #include "cpu/cpu.h"
 
+#include "threads/threads.h"
+
+/* The kernel has but a mask for each thread, and OpenMP may have bound this one to its place: then it is OpenMP that knows
+ * where all threads may run. */
+bool fv_cpu_mask(uint64_t set[FV_NODE_CPUS / 64]) { return fv_parallel_places(set) || fv_cpus_get(set); }
+
+int fv_cpu_affinity(void) {
+    uint64_t set[FV_NODE_CPUS / 64];
+    int count = 0;
+    if (!fv_cpu_mask(set))
+        return fv_cpu_online();
+    for (int i = 0; i < FV_NODE_CPUS / 64; i++)
+        for (uint64_t left = set[i]; left; left &= left - 1)
+            count++;
+    return count;
+}
+
 void fv_cpu_detect_system(fv_cpu *cpu) {
     cpu->cores = fv_cpu_online();
     cpu->affinity = fv_cpu_affinity();

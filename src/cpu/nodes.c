@@ -37,7 +37,7 @@ void fv_nodes_read(const char *folder, fv_nodes *made) {
     enum { NUMBERS = 1024 };
     uint64_t online[NUMBERS / 64], memory[NUMBERS / 64], left[FV_NODE_CPUS / 64], lost = 0;
     memset(made, 0, sizeof *made);
-    if (!fv_cpu_mask(left, sizeof left) || !read_list(folder, "online", NUMBERS, online))
+    if (!fv_cpu_mask(left) || !read_list(folder, "online", NUMBERS, online))
         return;
     const bool told = read_list(folder, "has_memory", NUMBERS, memory);
     for (int n = 0; n < NUMBERS && made->count < FV_NODES; n++) {

@@ -1,6 +1,5 @@
 /* x86: tiers and features by CPUID, and by XGETBV for what the operating system saves; caches by the deterministic
  * cache leaf. */
-#define _GNU_SOURCE /* syscall */
 #include "cpu/cpu.h"
 #include "cpu/self_check.h"
 
@@ -8,10 +7,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#ifdef __linux__
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
 
 typedef struct leaf {
     uint32_t eax, ebx, ecx, edx;
@@ -59,25 +54,12 @@ static void detect_isa(fv_cpu *cpu, uint64_t saved) {
     }
 }
 
-/* Why the system lets this process have no tiles, NULL: it does. A process of Linux has them once it asked, which it
- * does here, once, and only where there are kernels for them, as its signals then take more stack: kernels, hypervisors
- * and sandboxes may refuse, and so may an alternate signal stack that is too small. */
+/* Why the system lets this process have no tiles, NULL: it does. It is asked where there are kernels for them. */
 static const char *tiles_refused(uint64_t saved) {
-    enum { TILES = 0x60000, TILE_DATA = 18, GET_SUPPORTED = 0x1021, GET_PERMITTED, REQUEST };
+    enum { TILES = 0x60000 };
     if ((saved & TILES) != TILES)
         return "the operating system does not save tiles";
-#ifdef __linux__
-    uint64_t states = 0;
-    const bool ask = (fv_needed_features() & (FV_HAS_amx_bf16 | FV_HAS_amx_int8)) != 0;
-    if (syscall(SYS_arch_prctl, ask ? GET_PERMITTED : GET_SUPPORTED, &states) != 0)
-        return "the system does not answer arch_prctl()";
-    if (ask && !(states >> TILE_DATA & 1) &&
-        (syscall(SYS_arch_prctl, REQUEST, TILE_DATA) != 0 || syscall(SYS_arch_prctl, GET_PERMITTED, &states) != 0))
-        return "the system refused permission by arch_prctl()";
-    if (!(states >> TILE_DATA & 1))
-        return "the system does not support tile data";
-#endif
-    return NULL;
+    return fv_cpu_tiles_refused((fv_needed_features() & (FV_HAS_amx_bf16 | FV_HAS_amx_int8)) != 0);
 }
 
 static void detect_features(fv_cpu *cpu, uint64_t saved) {

@@ -167,7 +167,7 @@ void fovea_linear_destroy(fovea_linear *linear) {
     free(linear->parts);
     free(linear->bias);
     free(linear->exponents);
-    free(linear->memory);
+    fv_free_pages(linear->memory);
     free(linear->scales);
     free(linear->order);
     free(linear->tuned);

@@ -269,7 +269,7 @@ fovea_status fovea_quantize(const fovea_context *ctx, const fovea_matrix *from, 
                  : fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory to quantize rows of %lld", (long long)from->in);
     if (status == FOVEA_OK && error)
         sum_errors(&q, error);
-    free(q.scratch);
+    fv_free_pages(q.scratch);
     free(q.errors);
     return status;
 }

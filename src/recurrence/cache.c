@@ -102,7 +102,7 @@ void fovea_state_cache_destroy(fovea_state_cache *c) {
         return;
     fv_fork_delist(&c->forks);
     for (int64_t i = 0; i < c->states; i++) {
-        free(c->pool[i].memory);
+        fv_free_pages(c->pool[i].memory);
         free(c->pool[i].references);
         free(c->pool[i].unused);
     }

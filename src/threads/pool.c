@@ -81,6 +81,21 @@ static bool spin(fovea_thread_pool *p, bool (*so)(fovea_thread_pool *p, unsigned
     return false;
 }
 
+static void flip(uint64_t *set, int cpu) { set[cpu / 64] ^= UINT64_C(1) << cpu % 64; }
+
+/* A thread that woke up on the caller's CPU goes to another. There it would spin while the caller waits for its turn,
+ * and the kernel parts them only after some milliseconds. */
+static void leave(int cpu) {
+    uint64_t set[FV_NODE_CPUS / 64];
+    if (cpu < 0 || fv_cpu_here() != cpu || !fv_cpus_get(set))
+        return;
+    flip(set, cpu);
+    if (fv_cpus_set(set)) {
+        flip(set, cpu);
+        (void)fv_cpus_set(set);
+    }
+}
+
 /* Waits for a round after the one that was seen; false: there is none any more. */
 static bool next_round(fovea_thread_pool *p, unsigned *seen) {
     if (!spin(p, new_round, *seen)) {
@@ -91,9 +106,7 @@ static bool next_round(fovea_thread_pool *p, unsigned *seen) {
             fv_condition_wait(&p->wake, &p->lock);
         atomic_fetch_sub(&p->sleeping, 1);
         fv_mutex_unlock(&p->lock);
-        /* Woken on the caller's CPU, it would spin there while the caller waits for its turn, and the kernel parts them
-         * only after some milliseconds. */
-        fv_cpu_leave(atomic_load(&p->cpu));
+        leave(atomic_load(&p->cpu));
     }
     *seen = atomic_load(&p->round);
     return !atomic_load(&p->stop);
@@ -148,13 +161,20 @@ static void join(fovea_thread_pool *p) {
     }
 }
 
+/* OpenMP may have bound the thread that makes the pool's, which then would have its CPU only. */
+static void unbind(void) {
+    uint64_t set[FV_NODE_CPUS / 64];
+    if (fv_parallel_places(set))
+        (void)fv_cpus_set(set);
+}
+
 static void *run(void *pool) {
     unsigned seen = 0;
     fovea_thread_pool *p = pool;
     if (p->bound) /* as thread 0 the caller counts */
         (void)fv_node_bind(p->bound->nodes, fv_node_of(p->bound, 1 + atomic_fetch_add(&p->begun, 1), p->bound->count));
-    else /* OpenMP may have bound the thread that makes these, which then would have its CPU only */
-        fv_cpu_unbind();
+    else
+        unbind();
     while (next_round(pool, &seen))
         join(pool);
     return NULL;

@@ -84,13 +84,8 @@ int64_t fv_nanoseconds(void);
 /* The CPU that the calling thread is on; -1: not known. */
 int fv_cpu_here(void);
 
-/* Moves the calling thread to another CPU if it is on this one. */
-void fv_cpu_leave(int cpu);
-
-/* The calling thread may use all CPUs of OpenMP's places, if those are known. */
-void fv_cpu_unbind(void);
-
-/* The CPUs that the calling thread may use, a bit each; false: the system does not tell, or let it. */
+/* The CPUs that the calling thread may use, a bit each; false: the system does not tell,
+ * or let it; no thread has an empty set. */
 bool fv_cpus_get(uint64_t set[FV_NODE_CPUS / 64]);
 bool fv_cpus_set(const uint64_t set[FV_NODE_CPUS / 64]);
 

@@ -46,33 +46,6 @@ int64_t fv_nanoseconds(void) {
 
 int fv_cpu_here(void) { return sched_getcpu(); }
 
-void fv_cpu_leave(int cpu) {
-    cpu_set_t all, others;
-    if (sched_getcpu() != cpu || sched_getaffinity(0, sizeof all, &all) != 0)
-        return;
-    others = all;
-    CPU_CLR((size_t)cpu, &others);
-    if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof others, &others) == 0)
-        (void)sched_setaffinity(0, sizeof all, &all);
-}
-
-#ifdef _OPENMP
-static void add_cpu(void *set, int cpu) {
-    if (cpu >= 0 && cpu < CPU_SETSIZE)
-        CPU_SET((size_t)cpu, (cpu_set_t *)set);
-}
-#endif
-
-void fv_cpu_unbind(void) {
-#ifdef _OPENMP
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    fv_parallel_places(add_cpu, &set);
-    if (CPU_COUNT(&set) > 0)
-        (void)sched_setaffinity(0, sizeof set, &set);
-#endif
-}
-
 bool fv_cpus_get(uint64_t set[FV_NODE_CPUS / 64]) {
     return sched_getaffinity(0, FV_NODE_CPUS / 8, (cpu_set_t *)(void *)set) == 0;
 }
@@ -90,8 +63,6 @@ bool fv_pages_drop(char *memory, size_t bytes, size_t *page) {
 #else
 
 int fv_cpu_here(void) { return -1; }
-void fv_cpu_leave(int cpu) { (void)cpu; }
-void fv_cpu_unbind(void) {}
 bool fv_cpus_get(uint64_t set[FV_NODE_CPUS / 64]) { return (void)set, false; }
 bool fv_cpus_set(const uint64_t set[FV_NODE_CPUS / 64]) { return (void)set, false; }
 bool fv_pages_drop(char *memory, size_t bytes, size_t *page) { return (void)memory, (void)bytes, (void)page, false; }

@@ -13,7 +13,7 @@
 #else
 /* "4", or "4,2" for nested levels. */
 static int number_of(const char *variable) {
-    const char *text = getenv(variable);
+    const char *text = fv_environment(variable);
     const long number = text ? strtol(text, NULL, 10) : 0;
     return number > 0 && number < INT_MAX ? (int)number : 0;
 }

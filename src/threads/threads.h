@@ -44,10 +44,9 @@ typedef struct fv_openmp {
 
 fv_openmp fv_threads_of_openmp(void);
 
-/* Calls add(arg, cpu) for each CPU of the places to which OpenMP binds threads (OMP_PROC_BIND, OMP_PLACES); not at all
- * where it binds none. Of a bound thread, that which starts the process among them, the affinity mask is one of these
- * places. */
-void fv_parallel_places(void (*add)(void *arg, int cpu), void *arg);
+/* The CPUs of the places to which OpenMP binds threads (OMP_PROC_BIND, OMP_PLACES), a bit each; false: it binds none. Of
+ * a bound thread, that which starts the process among them, the affinity mask is one of these places. */
+bool fv_parallel_places(uint64_t set[FV_NODE_CPUS / 64]);
 
 /* ------------------------------------------------------------------------------------------------------ nodes.c -- */
 

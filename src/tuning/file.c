@@ -42,25 +42,10 @@ fovea_status fv_tuning_write(const fovea_tuning *tuning, const char *path, char 
 
 /* ------------------------------------------------------------------------------------------------------- search -- */
 
-bool fv_tuning_place(int index, char *path, size_t size) {
-    /* Folders that are not absolute are not to be used, says the standard of XDG_CACHE_HOME. */
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    path[0] = '\0';
-    if (index == 0 && cache && cache[0] == '/')
-        snprintf(path, size, "%s/fovea/tuning", cache);
-    else if (index == 0 && home && home[0] == '/')
-        snprintf(path, size, "%s/.cache/fovea/tuning", home);
-    else if (index == 1)
-        snprintf(path, size, "/etc/fovea/tuning");
-    if (strlen(path) + 1 == size)
-        path[0] = '\0'; /* cut: another file's name */
-    return index < 2;
-}
-
-/* Likewise of the file that ships with the library: where FOVEA_KNOWN_CPUS says ("": nowhere), else in the library's
- * folder, else where this build is installed. */
+/* Where the file that ships with the library is, as fv_file_of_tuning(): where FOVEA_KNOWN_CPUS says ("": nowhere), else
+ * in the library's folder, else where this build is installed. */
 static bool shipped_place(int index, char *path, size_t size) {
-    const char *named = getenv("FOVEA_KNOWN_CPUS");
+    const char *named = fv_environment("FOVEA_KNOWN_CPUS");
     path[0] = '\0';
     if (named)
         snprintf(path, size, "%s", named);
@@ -204,7 +189,7 @@ fovea_status fv_tuning_use_file(const char *named, const fv_cpu *cpu, fv_isa isa
     use->threads = threads;
     for (int i = 0; i < PARTS; i++)
         use->part[i].section = -1;
-    const char *by = "the options", *environment = getenv("FOVEA_TUNING_FILE");
+    const char *by = "the options", *environment = fv_environment("FOVEA_TUNING_FILE");
     if (!named && environment) {
         named = environment;
         by = "FOVEA_TUNING_FILE";
@@ -213,8 +198,8 @@ fovea_status fv_tuning_use_file(const char *named, const fv_cpu *cpu, fv_isa isa
         snprintf(use->text, sizeof use->text, "no tuning file: %s say%s none", by, named == environment ? "s" : "");
         return FOVEA_OK;
     }
-    use->status = use_one(use, cpu, named, fv_tuning_place, use->path, &use->tuning, use->part, "",
-                          "no tuning file in $XDG_CACHE_HOME/fovea (or ~/.cache/fovea) and /etc/fovea");
+    use->status = use_one(use, cpu, named, fv_file_of_tuning, use->path, &use->tuning, use->part, "",
+                          "no tuning file in " FV_FILE_TUNING_FOLDERS);
     const fovea_status shipped =
         use_one(use, cpu, NULL, shipped_place, use->shipped_path, &use->shipped, use->part + 2, "; shipped rows: ", "");
     if (use->status == FOVEA_OK && shipped != FOVEA_ERROR_INCOMPATIBLE)

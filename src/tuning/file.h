@@ -11,10 +11,6 @@ fovea_status fv_tuning_read(const char *path, fovea_tuning **tuning, bool *absen
 /* Between fv_file_lock() and fv_file_unlock(). */
 fovea_status fv_tuning_write(const fovea_tuning *tuning, const char *path, char error[FV_FILE_ERROR]);
 
-/* Place number index at which a tuning file is looked for without being named: false after the last; path is "" where
- * the environment does not say. */
-bool fv_tuning_place(int index, char *path, size_t size);
-
 /* A section of a tuning; -1: it has none. */
 typedef struct fv_tuning_part {
     const fovea_tuning *tuning;

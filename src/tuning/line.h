@@ -14,9 +14,7 @@ typedef struct fv_tuning_reader {
 } fv_tuning_reader;
 
 /* Notes what is wrong, if it is the first; returns false. */
-#if defined(__GNUC__) || defined(__clang__)
-__attribute__((format(printf, 3, 4)))
-#endif
+FV_PRINTF(3, 4)
 bool fv_tuning_refuse(fv_tuning_reader *r, fovea_status status, const char *format, ...);
 #define fv_tuning_wrong(r, ...) fv_tuning_refuse(r, FOVEA_ERROR_TUNING, __VA_ARGS__)
 
