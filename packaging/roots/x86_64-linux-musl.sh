@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # x86_64-linux-musl.sh ROOT: a system whose C library is musl: CPython from Debian's source, compiled by musl-gcc with Debian's zlib in it,
-# pip from Debian, and busybox. Compiles for some minutes.
+# and busybox. Compiles for some minutes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 root=$1
@@ -11,15 +11,18 @@ rm -rf "$work"
 mkdir -p "$work/zlib" "$work/python" "$root/bin" "$root/lib" "$root/tmp"
 zlib=$PWD/build/packaging/source/zlib python=$PWD/build/packaging/source/python3.11
 
-# CPython would take the name of Debian's multiarch folders, which musl-gcc prints as gcc does, for the name of the system.
+# Debian compiles pyexpat into the interpreter; here it is a module.
+sed -i '1s/^#include "Python.h"$/#define Py_BUILD_CORE_MODULE 1\n&/' "$python/Modules/pyexpat.c"
+# CPython asks for the name of Debian's multiarch folders and would look there for headers, which are glibc's.
 cat >"$work/cc" <<'END'
 #!/bin/sh
-[ "$1" != --print-multiarch ] || exit 1
+case $1 in -print-multiarch | --print-multiarch) exit 1 ;; esac
 exec musl-gcc "$@"
 END
-chmod +x "$work/cc"
+printf '#!/bin/sh\nexit 1\n' >"$work/dpkg-architecture"
+chmod +x "$work/cc" "$work/dpkg-architecture"
 compile() {
-    export CC=$work/cc
+    export CC=$work/cc PATH=$work:$PATH
     cp -r "$zlib/." "$work/zlib"
     (cd "$work/zlib" && CFLAGS='-O2 -fPIC' ./configure --static && make -j"$(nproc)" libz.a)
     cd "$work/python"
@@ -36,7 +39,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 (
     cd "$scratch"
-    apt-get download -qq busybox-static python3-pip-whl python3-setuptools-whl
+    apt-get download -qq busybox-static
     for package in *.deb; do dpkg -x "$package" "$root"; done
 )
 for name in sh env mkdir; do ln -s busybox "$root/bin/$name"; done
