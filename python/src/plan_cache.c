@@ -2,6 +2,7 @@
  * of their last use; the oldest is evicted. The GIL is the lock, so there is none that a fork could leave closed. */
 #include "plan_cache.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
