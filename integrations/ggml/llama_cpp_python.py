@@ -1,29 +1,21 @@
 """llama-cpp-python with Fovea's backend: an answer, and a hash of its logits for each number of threads.
 
-    python3 llama_cpp_python.py libggml-fovea.so MODEL.gguf ["prompt"] [--threads 1,2,4,8]
+    python3 llama_cpp_python.py MODEL.gguf ["prompt"] [--threads 1,2,4,8]
 
-With FOVEA_GGML=all one hash is expected, and the program fails if there are several. FOVEA_GGML=none shows llama.cpp alone.
+The backend is the one in the package fovea, or the file that FOVEA_GGML_LIBRARY names. With FOVEA_GGML=all one hash is
+expected, and the program fails if there are several. FOVEA_GGML=none shows llama.cpp alone.
 """
 import argparse
-import ctypes
 import hashlib
 import os
 
+import fovea.llama_cpp
 import llama_cpp
 import numpy as np
 
 
-def load_backend(path):
-    """Before a model is loaded. The library is the one that llama.cpp itself calls: wheels hold files of several names."""
-    load = llama_cpp.llama_cpp._lib.ggml_backend_load
-    load.argtypes, load.restype = [ctypes.c_char_p], ctypes.c_void_p
-    if not load(os.fsencode(path)):
-        raise SystemExit(f"{path} cannot be loaded")
-
-
 def answer(model, prompt, threads, tokens=24):
-    # flash_attn: without it llama.cpp composes attention of other operations. "auto" turns it off if a backend is loaded.
-    llama = llama_cpp.Llama(model, n_ctx=1024, n_threads=threads, n_threads_batch=threads, flash_attn=True, verbose=False)
+    llama = llama_cpp.Llama(model, n_ctx=1024, n_threads=threads, n_threads_batch=threads, verbose=False)
     llama.eval(llama.tokenize(prompt.encode()))
     digest, said = hashlib.sha256(), []
     for _ in range(tokens):
@@ -36,12 +28,11 @@ def answer(model, prompt, threads, tokens=24):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("backend")
     parser.add_argument("model")
     parser.add_argument("prompt", nargs="?", default="The sea is")
     parser.add_argument("--threads", default="2")
     arguments = parser.parse_args()
-    load_backend(arguments.backend)
+    fovea.llama_cpp.enable()
     hashes = set()
     for threads in map(int, arguments.threads.split(",")):
         text, digest = answer(arguments.model, arguments.prompt, threads)
