@@ -183,9 +183,9 @@ typedef enum fv_kind {
  *                                       An element of *_columns is its integer times the scale of its column, rounded
  *   A f16x2                             n is a multiple of FV_LANES; the epilogue has no a, but may have b and row_max
  *                                       together: maxima are those of c
- *   few rows (FV_MULTIPLY_FEW)          at most mr; no row_max. B of i8 may have a scale for each step, of at most
- *                                       FV_SEGMENT: A, of weights, is multiplied by it first, and rounded, but for a
- *                                       weight of -0, which stays that
+ *   few rows (FV_MULTIPLY_FEW)          at most mr, unless B has groups; no row_max. B of i8 may have a scale for each
+ *                                       step, of at most FV_SEGMENT: A, of weights, is multiplied by it first, and
+ *                                       rounded, but for a weight of -0, which stays that
  *   few rows, B of keys: f32_rows,      at most FV_FEW_ROWS; the epilogue has only row_max. Columns of c past n, up to
  *   bf16_rows, f16_rows; bf16x2, i8x4   a multiple of FV_LANES, are written, too: of rows as for a column of zeros, of
  *                                       the other two as for what lies there, with the scale 0. These have panels of

@@ -68,6 +68,21 @@ const fv_kernel *fv_linear_product(int64_t number) {
     return NULL;
 }
 
+/* Rows up to which words are multiplied as they lie. Beyond, blocks of them are made for a product of many rows, which
+ * costs as much as multiplying 10 to 20 rows; for q16 on AVX-512 that product is no faster for 6 and 8 bits. Measured
+ * without AVX-VNNI and AMX: docs/lab/quantized.md. */
+static int64_t few_rows_of(const fovea_linear *l) {
+    enum { SOME = 12, MORE = 48 };
+    const bool avx512 = l->few->isa == FV_ISA_avx512;
+    if (l->arithmetic == FOVEA_ARITHMETIC_EXACT)
+        return 0;
+    if (l->quantized.apart || l->many->features & (FV_HAS_avx_vnni | FV_HAS_amx_int8))
+        return l->few->mr;
+    return l->arithmetic == FOVEA_ARITHMETIC_Q8 || !avx512 ? SOME
+           : fv_format_of(l->few->format).bits < 6         ? MORE
+                                                           : INT64_MAX;
+}
+
 static void select_grouped(fovea_linear *l) {
     const fv_target target = l->target;
     const fv_format format = l->quantized.format;
@@ -88,7 +103,7 @@ static void select_grouped(fovea_linear *l) {
     l->many = fv_multiply_integers(FV_FORMAT_i8g, false, l->arithmetic == FOVEA_ARITHMETIC_Q8, target);
     while (fv_linear_product(++l->many_number) != l->many)
         ;
-    l->few_rows = l->arithmetic == FOVEA_ARITHMETIC_EXACT ? 0 : l->few->mr;
+    l->few_rows = few_rows_of(l);
 }
 
 void fv_linear_select_kernels(fovea_linear *l, const fovea_context *ctx) {

@@ -107,7 +107,7 @@ static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
         c->split_rows = SPLIT_ROWS;
     if (c->few_rows == 0)
         c->few_rows = l->few_rows;
-    c->few_rows = l->few_rows == 0 ? -1 : fv_linear_integers(l) ? fv_min(c->few_rows, l->few->mr) : c->few_rows;
+    c->few_rows = l->few_rows == 0 ? -1 : c->few_rows;
     if (c->pair_rows == 0)
         c->pair_rows = l->blocks ? TILE_ROWS : 1;
     if (c->prefetch == 0)

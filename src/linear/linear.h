@@ -64,7 +64,7 @@ struct fovea_linear {
     fv_quantized quantized;
     int32_t *order;           /* quantized.order, or NULL */
     fovea_quantization given; /* group_size, scale_dtype and whether there are zeros: as the parts have them */
-    const fv_kernel *few;     /* q16 and q8: at most its mr rows; */
+    const fv_kernel *few;     /* q16 and q8: products with words as they lie; */
     const fv_kernel *many;    /* the default of a choice, */
     int64_t many_number;      /* and its number */
     fv_quantize_i8_fn *quantize;

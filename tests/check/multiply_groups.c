@@ -100,7 +100,7 @@ static void groups_trials(checker *c) {
                     groups_trial(c, rows[r], unit * (w + 1), group_shapes[s], extra,
                                  (int)(s + r + extra + w / 2) % GROUP_KINDS, s + 3 * r + 5 * extra + 7 * w);
     long_trials(c, rows[heights - 1] < 4 ? rows[heights - 1] : 4);
-    for (int extra = 0; extra < 3 && !c->kernel->few; extra++)
+    for (int extra = 0; extra < extras_of(c->kernel); extra++)
         groups_trial(c, 67, most * unit, (group_shape){352, 128}, extra, ORDINARY, extra);
 }
 
