@@ -164,29 +164,38 @@ static inline int fv_group_zero(fv_format format, fv_group_extra extra) {
 typedef void fv_expand_i4_fn(const fv_operand *b, uint32_t *y, int64_t ldy);
 typedef fv_expand_i4_fn fv_expand_i5_fn, fv_expand_i6_fn;
 
-/* Products of these formats, for many rows, of i8g alone, and for few, at most mr: b lies in one panel, columns are a
- * multiple of nr and of FV_LANES, b->first is one of FV_LANES, b->scales are those of scales, of all groups of the
- * panel (the first column of the panel first: b->first is added); steps begin with a group. The epilogue has only
- * start, which may be c. What is behind the last step of a word need not be 0: the words of A are. c overlaps nothing
- * else. A and B both may be read as whole words and, of B, whole rows of FV_LANES. Few rows take gaps on
- * AVX-512 and AVX2, scales being NULL then; steps begin with a chunk. One row with gaps may take several whole panels,
- * as wide as nr. Groups of i6g and i4tg are plain for few rows. */
+/* Products of these formats, for many rows, of i8g alone, and for few, of which there may be any number: b lies in one
+ * panel, columns are a multiple of nr and of FV_LANES, b->first is one of FV_LANES, b->scales are those of scales, of
+ * all groups of the panel (the first column of the panel first: b->first is added); steps begin with a group. The
+ * epilogue has only start, which may be c. What is behind the last step of a word need not be 0: the words of A are. c
+ * overlaps nothing else. A and B both may be read as whole words and, of B, whole rows of FV_LANES. Few rows take gaps
+ * on AVX-512 and AVX2, scales being NULL then; steps begin with a chunk. One row with gaps may take several whole
+ * panels, as wide as nr. Groups of i6g and i4tg are plain for few rows. */
 
 /* Rows of scalar, of all kinds and formats (multiply_groups.c). */
 void fv_multiply_groups_scalar(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
                                const fv_epilogue *epilogue, fv_kind kind);
 
+/* How words of bytes lie in rows of them, of 16 steps of i6g and 32 of i5g: as many words as there are rows lie in the
+ * lower bits of each byte, and the words after these in the upper ones, piece by piece: `bits` bits from bit `from` on
+ * of that row are those of the word from bit `to` on. */
+typedef struct fv_group_piece {
+    uint8_t row, from, bits, to;
+} fv_group_piece;
+
+/* The pieces of a word, three, those of no bits last; NULL: the row of its number has it. */
+const fv_group_piece *fv_group_pieces(int bits, int64_t word);
+
+/* The bits of element t of a column of words in planes; rows are `row` bytes apart. */
+int fv_group_code(fv_format format, const uint8_t *column, int64_t row, int64_t t);
+
 /* The element t of column j, w, of a panel that b begins. */
 static inline int fv_group_integer(const fv_operand *b, int64_t t, int64_t j) {
-    const fv_format_info f = fv_format_of(b->format);
     const uint8_t *column = (const uint8_t *)b->data + 4 * (j + fv_group_skipped(b->group, t));
-    if (f.word != FV_WORD_planes)
+    if (fv_format_of(b->format).word != FV_WORD_planes)
         return ((const int8_t *)column)[t / 4 * b->row * 4 + t % 4];
-    const int64_t rows = f.per_word * f.bits / 32, s = t % f.per_word, first = t / f.per_word * rows;
-    const int low = column[(first + s / 8) * b->row * 4 + s % 4] >> s % 8 / 4 * 4 & 15, more = f.bits - 4;
-    if (more == 0)
-        return b->format == FV_FORMAT_i4tg ? fv_tables[b->group.table][low] : low;
-    return low | (column[(first + rows - 1) * b->row * 4 + s % 4] >> s / 4 * more & ((1 << more) - 1)) << 4;
+    const int code = fv_group_code(b->format, column, b->row * 4, t);
+    return b->format == FV_FORMAT_i4tg ? fv_tables[b->group.table][code] : code;
 }
 
 #endif

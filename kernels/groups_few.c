@@ -20,8 +20,13 @@ static void groups_place(fv_groups_block *p, const fv_operand *b, int64_t t) {
 
 void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
                        const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
-    const bool gaps = b->scales == NULL, once = gaps && a->count == 1 && with->columns[0] == b->width && b->first == 0;
-    const int64_t group = b->group.steps, m = a->count, chunk = gaps ? group * b->group.chunk : group,
+    const int64_t m = a->count;
+    const bool gaps = b->scales == NULL, whole = gaps && with->columns[0] == b->width && b->first == 0,
+               once = whole && m == 1, few = m < 4;
+    /* Turns that take whole panels read a stream; two or three rows of 4 bits one by one wait less for lines that were
+     * all prefetched. */
+    const bool streams = whole && (once || !few || with->rows < 4 || fv_format_of(b->format).bits > 4);
+    const int64_t group = b->group.steps, chunk = gaps ? group * b->group.chunk : group,
                   together = once               ? b->steps
                              : chunk < TOGETHER ? TOGETHER / chunk * chunk
                                                 : chunk;
@@ -43,7 +48,6 @@ void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_ope
                          .layout = gaps ? (int)layout : FV_SCALES_COUNT,
                          .chunk = chunk,
                          .gap = b->group.gap,
-                         .panel = once ? b->panel : 0,
                          .super = fv_scales_super_bytes(layout) * b->width,
                          .groups = groups,
                          .other = extra == FV_GROUP_zero ? groups - b->width : groups / 2,
@@ -52,7 +56,7 @@ void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_ope
                          .zero = fv_group_zero(b->format, extra) +
                                  (b->format == FV_FORMAT_i8g || b->format == FV_FORMAT_i4tg ? with->bias : 0),
                          .table = fv_tables[b->group.table],
-                         .share = m / 4 + m % 4,
+                         .share = m / with->rows + (streams && m >= with->rows ? 0 : m % with->rows),
                          .lda = a->stride,
                          .ldc = ldc};
     for (int64_t first = 0; first < b->steps; first += p.steps) {
@@ -65,8 +69,9 @@ void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_ope
         const int64_t bytes = fv_group_rows(b->format, p.steps) * b->row * (int64_t)sizeof *p.words;
         int64_t turn = 0;
         for (int64_t row = 0, rows; row < m; row += rows) {
-            const int which = m - row >= 4;
-            rows = which ? 4 : 1;
+            const int which = m - row >= with->rows;
+            rows = which ? with->rows : 1;
+            p.panel = streams && (few || !which) ? b->panel : 0;
             const bool parts = p.share > 1 || with->columns[which] < b->columns;
             const uintptr_t ahead = !prefetch            ? 0
                                     : prefetch->next     ? (uintptr_t)prefetch->next - (uintptr_t)b->data

@@ -1,19 +1,25 @@
 /* Integers of fewer bits as words of i8g (groups.h): FV_BITS of them. Bound: the stores.
  *
- * Goes by blocks of 16 steps, which lie in one group: two rows of words with the lowest 4 bits, and a row with the
- * others of this block, and of i5g of its neighbour, too. Each row has what becomes two of i8g. */
-enum { MORE = FV_BITS - 4, BLOCK = 16, PER_WORD = MORE == 0 ? 8 : 32 / MORE, ROWS = PER_WORD * FV_BITS / 32 };
+ * Goes by blocks of 16 steps, which lie in one group, and become four rows of i8g. */
+enum { BLOCK = 16, PER_WORD = FV_BITS == 4 ? 8 : FV_BITS == 5 ? 32 : 16, ROWS = PER_WORD * FV_BITS / 32 };
 
-/* The words of a block's output row q. low: two rows of words; high: of other bits, those of the row from shift on;
- * table: of the integers that 4 bits are. */
-static inline vw expand_row(const uint32_t *low, int64_t ldb, const uint32_t *high, int shift, int q, vw table,
+/* A word of each column of rows that begin at `rows`; piece: its pieces, or NULL; table: of the integers that 4 bits
+ * are. */
+static inline vw expand_row(const uint32_t *rows, int64_t ldb, int word, const fv_group_piece *piece, vw table,
                             vw zero) {
-    vw w = w_and(w_right(w_load(low + q / 2 * ldb), q % 2 * 4), w_set1(0x0f0f0f0f));
-    if (MORE > 0) {
-        const vw bits = w_right(w_load(high), shift + q * MORE);
-        w = w_or(w, w_left(w_and(bits, w_set1(((1u << MORE) - 1) * 0x01010101u)), 4));
+    if (FV_BITS == 4) {
+        const vw both = w_load(rows + word / 2 * ldb);
+        return w_sub_8(w_lookup(table, w_and(w_right(both, word % 2 * 4), w_set1(0x0f0f0f0f))), zero);
     }
-    return w_sub_8(MORE > 0 ? w : w_lookup(table, w), zero);
+    if (!piece)
+        return w_sub_8(w_and(w_load(rows + word * ldb), w_set1(((1u << FV_BITS) - 1) * 0x01010101u)), zero);
+    vw w = w_set1(0);
+    for (int i = 0; i < 3; i++, piece++) {
+        const vw bits = w_and(w_right(w_load(rows + piece->row * ldb), piece->from),
+                              w_set1(((1u << piece->bits) - 1) * 0x01010101u));
+        w = w_or(w, w_left(bits, piece->to));
+    }
+    return w_sub_8(w, zero);
 }
 
 void FV_NAME(const fv_operand *b, uint32_t *y, int64_t ldy) {
@@ -29,15 +35,16 @@ void FV_NAME(const fv_operand *b, uint32_t *y, int64_t ldy) {
             skipped += b->group.gap;
             in_chunk = chunk;
         }
-        const int64_t half = t % PER_WORD / BLOCK, rows = (b->steps - t + 3) / 4;
-        const uint32_t *word = (const uint32_t *)b->data + t / PER_WORD * ROWS * ldb + skipped,
-                       *low = word + (PER_WORD < BLOCK ? 0 : 2 * half) * ldb, *high = word + (ROWS - 1) * ldb;
+        const int64_t rows = (b->steps - t + 3) / 4;
+        const int first = (int)(t % PER_WORD / 4); /* word of these rows */
+        const uint32_t *from = (const uint32_t *)b->data + t / PER_WORD * ROWS * ldb + skipped;
         const float *zeros = b->scales + t / b->group.steps * fv_scales_row(extra, b->width) + b->width + b->first;
-        for (int64_t j = 0; j < n; j += FV_W) {
-            const vw zero = extra == FV_GROUP_zero ? w_bytes(w_of_float(v_load(zeros + j))) : zero_of_all;
-            for (int q = 0; q < BLOCK / 4 && q < rows; q++)
-                w_store(y + q * ldy + j,
-                        expand_row(low + j, ldb, high + j, (int)half * BLOCK / 4 * MORE, q, table, zero));
+        for (int q = 0; q < BLOCK / 4 && q < rows; q++) {
+            const fv_group_piece *const piece = FV_BITS == 4 ? NULL : fv_group_pieces(FV_BITS, first + q);
+            for (int64_t j = 0; j < n; j += FV_W) {
+                const vw zero = extra == FV_GROUP_zero ? w_bytes(w_of_float(v_load(zeros + j))) : zero_of_all;
+                w_store(y + q * ldy + j, expand_row(from + j, ldb, first + q, piece, table, zero));
+            }
         }
     }
 }

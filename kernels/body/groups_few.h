@@ -33,9 +33,9 @@ typedef struct fv_groups_block {
     int64_t ldc;
 } fv_groups_block;
 
-/* Functions for 1 and for 4 rows: two rows take almost twice as long as one. */
+/* Functions for 1 row and for `rows`. */
 typedef struct fv_groups_few {
-    int bias;       /* of integers of 8 bits, as the tier multiplies them */
+    int bias, rows; /* of integers of 8 bits, as the tier multiplies them */
     int columns[2]; /* at once, of which there is a multiple */
     void (*product[2])(const fv_groups_block *p);
 } fv_groups_few;

@@ -12,11 +12,14 @@
 
 enum {
     ROWS = STEPS * BITS / 32, /* of words, which hold STEPS */
-    AHEAD = 2048              /* floats: what is read is fetched so far before */
+    AHEAD = 1024              /* floats: what is read is fetched so far before */
 };
 
+/* Is the half of words a constant, which saves operations and takes text? */
+#define CONSTANT(rows) (STEPS == 16 || FV_W == 16 || (rows) == 1)
+
 /* Vectors of columns at once. */
-#define FEW_VECTORS(rows) ((rows) == 1 ? V_OF_1 : V_OF_4)
+#define FEW_VECTORS(rows) ((rows) == 1 ? V_OF_1 : V_OF_ROWS(BITS))
 
 /* Reads lines of scales into the first-level cache in the order of memory, in which memory is read fastest: what needs
  * them later would find them missing behind what is read by then. Of a stream the next ones; else, as what is fetched
@@ -176,18 +179,16 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
 #pragma GCC unroll 8
                         for (int i = 0; i < ROWS * nv * FV_W * 4; i += LINE_BYTES)
                             __builtin_prefetch((const char *)fetch + i, 0, 2);
-                    else if (nv < 4)
+                    else if (rows > 1)
 #pragma GCC unroll 1
                         for (int i = 0; i < ROWS * nv * FV_W * 4; i += LINE_BYTES)
                             __builtin_prefetch((const char *)fetch + i, 0, 2);
                     fetch += advance;
                 }
-                if (STEPS == 32 && FV_W == 8 && rows == 1 && half) /* whose shifts are constants */
+                if (STEPS == 32 && CONSTANT(rows) && half)
                     few_step(dots, b, ldb, 1, table, x, lda, rows, nv);
-                else if (STEPS == 32 && FV_W == 8 && rows == 1)
-                    few_step(dots, b, ldb, 0, table, x, lda, rows, nv);
                 else
-                    few_step(dots, b, ldb, half, table, x, lda, rows, nv);
+                    few_step(dots, b, ldb, CONSTANT(rows) ? 0 : half, table, x, lda, rows, nv);
                 half = STEPS == 16 ? 0 : !half;
                 b += half ? 0 : ROWS * ldb;
                 few_opaque(&b, &x, &fetch, &lda);
@@ -203,10 +204,11 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
 }
 
 static void few_1(const fv_groups_block *p) { few_columns(p, 1); }
-static void few_4(const fv_groups_block *p) { few_columns(p, 4); }
+static void few_more(const fv_groups_block *p) { few_columns(p, V_ROWS(BITS)); }
 
 void FV_NAME(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
              const fv_prefetch *prefetch) {
-    static const fv_groups_few with = {V_BIAS, {FEW_VECTORS(1) * FV_W, FEW_VECTORS(4) * FV_W}, {few_1, few_4}};
+    static const fv_groups_few with = {
+        V_BIAS, V_ROWS(BITS), {V_OF_1 * FV_W, V_OF_ROWS(BITS) * FV_W}, {few_1, few_more}};
     fv_groups_few_run(&with, a, b, c, ldc, epilogue, prefetch);
 }

@@ -12,7 +12,9 @@
  *               v_dots_add adds those of w, which have `bits` bits, of 8 they are v_words_signed, with x: words of i8x2
  *               (groups.h), or, of 8 bits without VPDPBUSD, of i16. Here w are eight steps, the first or second of 16,
  *               of a vector; planes have what joins a later one
- *   V_OF_1, V_OF_4  vectors of columns at once, of 1 row and of 4: what registers hold
+ *   V_ROWS(bits), V_OF_1, V_OF_ROWS(bits)
+ *               rows at once, where there are more than one, and vectors of columns of one and of these: what registers
+ *               hold
  *
  * With AVX-VNNI, VPDPBUSD multiplies planes, as groups_avx512.h has it. Else VPMADDUBSW does: of words of few bits its
  * sums of two products, and of as many of them as are added, stay below 2^15. Words of 8 bits would saturate:
@@ -30,9 +32,10 @@ static inline v_words v_words_at(const uint32_t *p) { return _mm256_loadu_si256(
 static inline v_words v_words_and(v_words a, uint32_t mask) {
     return _mm256_and_si256(a, _mm256_set1_epi32((int)mask));
 }
-static inline v_words v_words_or(v_words a, v_words b, uint32_t mask) {
-    return _mm256_or_si256(a, v_words_and(b, mask));
+static inline v_words v_words_without(v_words a, uint32_t mask) {
+    return _mm256_andnot_si256(_mm256_set1_epi32((int)mask), a);
 }
+static inline v_words v_words_or(v_words a, v_words b) { return _mm256_or_si256(a, b); }
 static inline v_words v_words_right(v_words a, const int bits) {
     return bits > 0 ? _mm256_srli_epi32(a, bits) : bits < 0 ? _mm256_slli_epi32(a, -bits) : a;
 }
@@ -55,12 +58,15 @@ static inline vf v_total_float(v_total a) { return _mm256_cvtepi32_ps(a); }
 
 static inline __m256i groups_broadcast(uint32_t word) { return _mm256_set1_epi32((int)word); }
 
+#define V_ROWS(bits) 4
+#define V_OF_ROWS(bits) 1
+
 typedef struct v_planes { /* sums of 16 bits */
     __m256i high, low;
 } v_planes;
 
 #ifdef __AVXVNNI__
-enum { V_BIAS = 128, V_OF_1 = 2, V_OF_4 = 1 };
+enum { V_BIAS = 128, V_OF_1 = 2 };
 
 static inline v_words v_words_signed(v_words a) { return _mm256_xor_si256(a, _mm256_set1_epi8(-128)); }
 
@@ -79,7 +85,7 @@ GROUPS_INLINE void v_dots_add(v_dots *sums, v_planes *planes, const v_words w[2]
     }
 }
 #else
-enum { V_BIAS = 0, V_OF_1 = 4, V_OF_4 = 1 };
+enum { V_BIAS = 0, V_OF_1 = 4 };
 
 static inline v_words v_words_signed(v_words a) { return a; }
 
@@ -88,7 +94,7 @@ static inline v_dots v_dots_from(v_total a) { return a; }
 static inline v_total v_dots_total(v_dots a) { return a; }
 
 static inline __m256i groups_pairs(v_words w, uint32_t x) { return _mm256_maddubs_epi16(w, groups_broadcast(x)); }
-/* 2 * 127 * 31 * 4 and 2 * 127 * 63 * 2 are the largest sums of 16 bits. */
+/* 2 * 127 * 31 * 4, 2 * 127 * 63 * 2 and, of low planes, 2 * 64 * 63 * 4 are the largest sums of 16 bits. */
 GROUPS_INLINE void v_dots_add(v_dots *sums, v_planes *planes, const v_words w[2], const uint32_t *x, const int eight,
                               const int bits) {
     if (bits == 8) {
@@ -102,18 +108,18 @@ GROUPS_INLINE void v_dots_add(v_dots *sums, v_planes *planes, const v_words w[2]
         return;
     }
     __m256i high = groups_pairs(w[0], x[2 * eight]), low = groups_pairs(w[0], x[4 + 2 * eight]);
-    if (eight && bits < 6) {
+    if (eight && bits < 6)
         high = _mm256_add_epi16(planes->high, high);
+    if (eight)
         low = _mm256_add_epi16(planes->low, low);
-    }
     high = _mm256_add_epi16(high, groups_pairs(w[1], x[2 * eight + 1]));
     low = _mm256_add_epi16(low, groups_pairs(w[1], x[4 + 2 * eight + 1]));
     __asm__ volatile("" : "+x"(high), "+x"(low)); /* gcc would add products later, and spill them */
     *planes = (v_planes){high, low};
-    if (eight || bits == 6) {
+    if (eight)
         *sums = _mm256_add_epi32(*sums, _mm256_madd_epi16(low, _mm256_set1_epi16(1)));
+    if (eight || bits == 6)
         *sums = _mm256_add_epi32(*sums, _mm256_madd_epi16(high, _mm256_set1_epi16(128)));
-    }
 }
 #endif
 

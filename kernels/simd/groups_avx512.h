@@ -6,7 +6,11 @@
 #include "simd/half_avx512.h"
 #include "simd/int8_avx512.h"
 
-enum { V_BIAS = 128, V_OF_1 = 4, V_OF_4 = 2 };
+enum { V_BIAS = 128, V_OF_1 = 4 };
+
+/* Words of fewer bits take operations, which four rows share. */
+#define V_ROWS(bits) ((bits) == 8 ? 2 : 4)
+#define V_OF_ROWS(bits) (8 / V_ROWS(bits))
 
 typedef __m512i v_words;
 static inline v_words v_words_at(const uint32_t *p) {

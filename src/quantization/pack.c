@@ -14,23 +14,18 @@ static inline uint32_t load(const uint8_t *at) {
     return word;
 }
 
-/* Eight bytes become four: the first ones, with the others shifted up by by bits. */
-static inline uint32_t fold(uint64_t bytes, int by) { return (uint32_t)(bytes | bytes >> (32 - by)); }
-
-/* Packs a column of up to n steps whose elements lie in planes of bits. */
+/* Packs a column of n steps, whole words, whose bytes have `bits` bits. */
 static inline void planes(const uint8_t *x, int64_t n, int bits, int per_word, word_rows rows, int64_t c) {
-    const int more = bits - 4;
-    int64_t row = 0;
-    for (int64_t t = 0; t < n; t += per_word) {
-        uint32_t upper = 0;
-        for (int k = 0; k < per_word; k += 8) {
-            uint64_t eight;
-            memcpy(&eight, x + t + k, sizeof eight);
-            rows[row++][c] = fold(eight & 0x0f0f0f0f0f0f0f0f, 4);
-            upper |= fold(eight >> 4 & 0x0101010101010101 * ((1u << more) - 1), more) << k / 4 * more;
+    const int count = per_word * bits / 32;
+    for (; n > 0; n -= per_word, x += per_word, rows += count) {
+        for (int k = 0; k < count; k++)
+            rows[k][c] = bits == 4 ? load(x) | load(x + 4) << 4 : load(x + 4 * k);
+        for (int k = count; bits > 4 && k < per_word / 4; k++) {
+            const fv_group_piece *piece = fv_group_pieces(bits, k);
+            for (int i = 0; i < 3; i++, piece++)
+                rows[piece->row][c] |= (load(x + 4 * k) >> piece->to & 0x01010101u * ((1u << piece->bits) - 1))
+                                       << piece->from;
         }
-        if (more > 0)
-            rows[row++][c] = upper;
     }
 }
 

@@ -3,19 +3,9 @@
 
 /* n elements of a column. */
 static void bytes_of(fv_format format, const uint8_t *column, int64_t row, int64_t n, uint8_t *to) {
-    const fv_format_info f = fv_format_of(format);
-    const int more = f.bits - 4;
-    const int64_t rows = f.per_word * f.bits / 32;
-    for (int64_t t = 0; t < n; t++) {
-        if (f.word != FV_WORD_planes) {
-            to[t] = column[t / 4 * row + t % 4];
-            continue;
-        }
-        const int64_t s = t % f.per_word, first = t / f.per_word * rows;
-        const int low = column[(first + s / 8) * row + s % 4] >> s % 8 / 4 * 4 & 15;
-        const int upper = more ? column[(first + rows - 1) * row + s % 4] >> s / 4 * more & ((1 << more) - 1) : 0;
-        to[t] = (uint8_t)(low | upper << 4);
-    }
+    const bool planes = fv_format_of(format).word == FV_WORD_planes;
+    for (int64_t t = 0; t < n; t++)
+        to[t] = planes ? (uint8_t)fv_group_code(format, column, row, t) : column[t / 4 * row + t % 4];
 }
 
 /* -------------------------------------------------------------------------------------------------------- blocks -- */

@@ -232,13 +232,23 @@ int group_number(const trial *t, int64_t i, int64_t j) {
         w = table_value((fv_table)t->size[GROUP_TABLE], field(words, i / 8, j, i % 4, i % 8 / 4 * 4, 4));
         break;
     case FV_FORMAT_i4g: w = field(words, i / 8, j, i % 4, i % 8 / 4 * 4, 4); break;
-    case FV_FORMAT_i5g: /* of 32 steps 4 words of halves, then one of single bits */
-        w = field(words, i / 32 * 5 + i % 32 / 8, j, i % 4, i % 8 / 4 * 4, 4) +
-            16 * field(words, i / 32 * 5 + 4, j, i % 4, i % 32 / 4, 1);
+    case FV_FORMAT_i5g: { /* of 32 steps words 0 to 4 in lower bits, the others in upper ones */
+        const int64_t row = i / 32 * 5, word = i % 32 / 4, byte = i % 4;
+        if (word < 5)
+            w = field(words, row + word, j, byte, 0, 5);
+        else if (word < 7)
+            w = field(words, row + 2 * word - 10, j, byte, 5, 3) + 8 * field(words, row + 2 * word - 9, j, byte, 5, 2);
+        else
+            w = field(words, row + 4, j, byte, 5, 3) + 8 * field(words, row + 1, j, byte, 7, 1) +
+                16 * field(words, row + 3, j, byte, 7, 1);
         break;
-    default: /* of 16 steps 2 words of halves, then one of pairs of bits */
-        w = field(words, i / 16 * 3 + i % 16 / 8, j, i % 4, i % 8 / 4 * 4, 4) +
-            16 * field(words, i / 16 * 3 + 2, j, i % 4, i % 16 / 4 * 2, 2);
+    }
+    default: { /* of 16 steps likewise words 0 to 2, and word 3 */
+        const int64_t row = i / 16 * 3, word = i % 16 / 4;
+        w = field(words, word < 3 ? row + word : row, j, i % 4, word < 3 ? 0 : 6, word < 3 ? 6 : 2);
+        if (word == 3)
+            w += 4 * field(words, row + 1, j, i % 4, 6, 2) + 16 * field(words, row + 2, j, i % 4, 6, 2);
+    }
     }
     if (t->size[GROUP_EXTRA] == FV_GROUP_plain)
         zero = bits_of(format) == 8 || format == FV_FORMAT_i4tg ? 0 : 1 << (bits_of(format) - 1);

@@ -1,13 +1,20 @@
-/* Words of the format i6g (i4g.h): 16 steps are three rows, the last of which has the upper bits: those of words i in
- * bits 2 i and 2 i + 1 of each byte. */
+/* Words of the format i6g (i4g.h): 16 steps are three rows, which have words 0 to 2 in the lower bits of each byte, and
+ * of word 3 two bits each in the upper ones. */
 enum { BITS = 6, STEPS = 16 };
 
 #include "avx2/groups/step.h"
 
 GROUPS_INLINE void group_words(const uint32_t *b, int64_t row, const int half, const int eight, v_words w[2]) {
-    const uint32_t mask = 0x0f0f0f0f, more = 0x30303030;
-    const v_words line = v_words_at(b + eight * row), upper = v_words_at(b + 2 * row);
+    const uint32_t mask = 0x3f3f3f3f;
     (void)half;
-    w[0] = v_words_or(v_words_and(line, mask), v_words_right(upper, 4 * eight - 4), more);
-    w[1] = v_words_or(v_words_and(v_words_right(line, 4), mask), v_words_right(upper, 4 * eight - 2), more);
+    if (eight == 0) {
+        w[0] = v_words_and(v_words_at(b), mask);
+        w[1] = v_words_and(v_words_at(b + row), mask);
+        return;
+    }
+    const v_words last = v_words_at(b + 2 * row);
+    w[0] = v_words_and(last, mask);
+    w[1] = v_words_right(v_words_without(v_words_at(b), mask), 2);
+    w[1] = v_words_right(v_words_or(w[1], v_words_without(v_words_at(b + row), mask)), 2);
+    w[1] = v_words_right(v_words_or(w[1], v_words_without(last, mask)), 2);
 }

@@ -15,10 +15,6 @@ FEW_INLINE void few_step(v_dots dots[][MOST_VECTORS], const uint32_t *b, int64_t
     enum { TO = TABLE ? 8 : BITS };
     v_words w[2][2];
     v_planes planes[MOST_VECTORS];
-    const int lines = BITS == 5 && rows == 1 && half == 0 ? 5 * nv / 2 : 0;
-#pragma GCC unroll 16 /* in the order of memory, which words are not read in */
-    for (int line = 0; line < lines; line++)
-        __builtin_prefetch(b + line / 2 * row + line % 2 * 16, 0, 3);
 #pragma GCC unroll 2
     for (int eight = 0; eight < 2 && rows == 1; eight++)
 #pragma GCC unroll 4

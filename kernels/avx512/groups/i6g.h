@@ -1,5 +1,5 @@
-/* Words of the format i6g (i4g.h): 16 steps are three rows, the last of which has the upper bits: those of words i in
- * bits 2 i and 2 i + 1 of each byte. */
+/* Words of the format i6g (i4g.h): 16 steps are three rows, which have words 0 to 2 in the lower bits of each byte, and
+ * of word 3 two bits each in the upper ones. */
 enum { BITS = 6, STEPS = 16, GROUP_LINES = 3 };
 
 #include "avx512/groups/step.h"
@@ -7,13 +7,18 @@ enum { BITS = 6, STEPS = 16, GROUP_LINES = 3 };
 static inline __attribute__((always_inline)) void group_words(const uint32_t *b, int64_t row, const int half,
                                                               const int i, const int vectors, v_words lines[][4],
                                                               v_words w[][4]) {
-    const uint32_t mask = 0x0f0f0f0f, more = 0x30303030;
+    const uint32_t mask = 0x3f3f3f3f, more = 0xc0c0c0c0;
     (void)half;
+    if (i < 3)
+        group_line(b + i * row, vectors, lines[i]);
 #pragma GCC unroll 4
-    for (int line = 0; line < GROUP_LINES && i == 0; line++)
-        group_line(b + line * row, vectors, lines[line]);
-#pragma GCC unroll 4
-    for (int v = 0; v < vectors; v++)
-        w[v][i] = v_words_or(v_words_and(v_words_right(lines[i / 2][v], i % 2 * 4), mask),
-                             v_words_right(lines[2][v], 2 * i - 4), more);
+    for (int v = 0; v < vectors; v++) {
+        if (i < 3) {
+            w[v][i] = v_words_and(lines[i][v], mask);
+            continue;
+        }
+        const v_words low = v_words_right(v_words_and(lines[0][v], more), 2),
+                      middle = v_words_right(v_words_or(low, lines[1][v], more), 2);
+        w[v][i] = v_words_right(v_words_or(middle, lines[2][v], more), 2);
+    }
 }
