@@ -153,7 +153,7 @@ else
 endif
 
 bench-report: build/release/build.ninja
-	@cmake --build --preset release --target fovea-bench fovea-minilm
+	@cmake --build --preset release --target fovea-bench fovea-minilm $(if $(filter Linux,$(shell uname)),fovea-nodes)
 	@bench/report.sh build/release
 
 build/release/build.ninja: | setup

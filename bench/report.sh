@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # report.sh BUILD: one text file with what this machine is and how fast Fovea is on it, BUILD/report.txt, which can be
-# sent to others: CPU, cores, caches, compiler, the example of `make run`, and fovea-bench's default set on each
-# tier. Nothing else of the machine is in it, no name and no address.
+# sent to others: CPU, cores, caches, compiler, the example of `make run`, how speed grows with threads and nodes (scaling.sh), and
+# fovea-bench's default set on each tier. Nothing else of the machine is in it, no name and no address.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 build=$1
@@ -21,6 +21,8 @@ cache() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
     else
         sysctl -a 2>/dev/null | grep -E '^(hw\.(perflevel|cpu|ncpu|l[123]|optional\.arm)|machdep\.cpu)'
     fi
+    echo
+    bench/scaling.sh "$build"
     echo
     "$build/bench/fovea-bench" --repetitions "${REPETITIONS:-3}" --filter "${FILTER:-.}" 2>&1
 } | tee "$report"
