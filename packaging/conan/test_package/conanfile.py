@@ -1,7 +1,7 @@
 """The first program of the documentation, with the package: it must print the documentation's digits."""
 
 import io
-import pathlib
+import os
 
 from conan import ConanFile
 from conan.errors import ConanException
@@ -29,6 +29,6 @@ class Quickstart(ConanFile):
     def test(self):
         if can_run(self):
             said = io.StringIO()
-            self.run(f'"{pathlib.Path(self.cpp.build.bindir, "quickstart")}"', said, env="conanrun")
+            self.run(f'"{os.path.join(self.cpp.build.bindir, "quickstart")}"', said, env="conanrun")
             if said.getvalue() != DIGITS:
                 raise ConanException(f"not the digits of the documentation: {said.getvalue()}")
