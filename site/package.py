@@ -8,7 +8,7 @@ import prose
 import stub
 
 # Modules, in the order of their pages.
-MODULES = ("torch", "transformers", "sentence_transformers", "compat.flash_attn", "onnx", "receipts")
+MODULES = ("torch", "transformers", "sentence_transformers", "llama_cpp", "compat.flash_attn", "onnx", "receipts")
 
 
 def entry(kind, signature, text, indent=""):
