@@ -91,11 +91,11 @@ digits=$(grep -m 1 '^last token of the last head' docs/tutorial.md)
 tried fovea-embed '^usage: fovea-embed ' fovea-embed --help
 tried fovea-generate "^fovea-generate $version$" fovea-generate --version
 tried fovea-check ' 0 failed' fovea-check -k 'multiply_f32_*'
-tried fovea-tune "^fovea-tune $version$" python3 -m fovea.tuning --version
+tried fovea-tune "^fovea-tune $version$" python3 -c 'from fovea.tuning import main; main()' --version
 tried python3-fovea "^$version " python3 -c 'import fovea, numpy
 q = numpy.ones((1, 2, 4, 8), "float32")
 print(fovea.__version__, fovea.attention(q, q, q).shape)'
-[ -z "$ggml" ] || tried ggml-backend-fovea '^[1-9]' python3 -c 'import ctypes, glob
+[ -z "$ggml" ] || tried ggml-backend-fovea "not used: this program's ggml has no " python3 -c 'import ctypes, glob
 print(ctypes.CDLL(glob.glob("/usr/lib/*/ggml/libggml-fovea.so")[0]).ggml_backend_score())'
 mkdir -p "$to/debian"
 cp "$work"/first/*.{deb,dsc,debian.tar.*,orig.tar.gz,buildinfo,changes} "$to/debian"
