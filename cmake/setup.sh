@@ -161,6 +161,8 @@ for option in "$@"; do
         need dpkg-dev command -v dpkg-source
         need gcc-aarch64-linux-gnu command -v aarch64-linux-gnu-gcc
         need musl-tools command -v musl-gcc
+        need gcc-mingw-w64-x86-64-posix command -v x86_64-w64-mingw32-gcc-posix
+        need wine sh -c 'command -v wine64 || command -v wine'
         ;;
     *) fail "setup.sh: unknown option $option" ;;
     esac

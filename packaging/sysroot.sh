@@ -3,7 +3,9 @@
 # include/ and lib/ of its C library, Python's headers, and jansson, compiled for it from Debian's source. Does nothing where it is there.
 #   x86_64-linux-gnu  aarch64-linux-gnu      glibc 2.28, by which manylinux_2_28 is named
 #   x86_64-linux-musl  aarch64-linux-musl    musl
-# Headers, stub libraries and start files are those of PyPI's ziglang. Needs what cmake/setup.sh --release installs.
+#   x86_64-windows                           MinGW-w64 of Debian; CPython's headers and names of python3.dll from its source
+#   aarch64-macos  x86_64-macos              macOS 11; ziglang compiles, too
+# For Linux and macOS headers, stub libraries and start files are those of PyPI's ziglang. Needs what cmake/setup.sh --release installs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 top=$PWD
@@ -21,7 +23,35 @@ python/tools/venv.sh zig
 zig=$(echo build/venv/zig/lib/python3*/site-packages/ziglang)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+python_headers() { # they tell sizes of types, which all these targets but Windows have in common
+    local headers config
+    read -r headers config < <(python3 -c 'import sysconfig as s; print(s.get_path("include"), s.get_config_h_filename())')
+    cp -rL "$headers" "$sysroot/python"
+    cp -L "$config" "$sysroot/python/pyconfig.h"
+}
 case $target in
+*-windows)
+    packaging/source.sh python3.11
+    cp -r build/packaging/source/python3.11/Include "$sysroot/python"
+    cp build/packaging/source/python3.11/PC/pyconfig.h "$sysroot/python"
+    {
+        printf 'LIBRARY python3.dll\nEXPORTS\n'
+        sed -n 's/^EXPORT_FUNC(\(.*\))/\1/p; s/^EXPORT_DATA(\(.*\))/\1 DATA/p' build/packaging/source/python3.11/PC/python3dll.c
+    } >"$sysroot/python3.def"
+    x86_64-w64-mingw32-dlltool -d "$sysroot/python3.def" -l "$sysroot/lib/libpython3.a"
+    echo "$key" >"$sysroot/made"
+    exit
+    ;;
+*-macos)
+    for tool in ar ranlib; do
+        printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$top/$zig/zig" $tool >"$sysroot/$tool"
+        chmod +x "$sysroot/$tool"
+    done
+    ln -s "$top/$zig/zig" "$sysroot/zig"
+    python_headers
+    echo "$key" >"$sysroot/made"
+    exit
+    ;;
 *-linux-gnu) system=$target.$glibc kind=glibc ;;
 *-linux-musl) system=$target kind=musl ;;
 *) echo "sysroot.sh: unknown target $target" >&2 && exit 2 ;;
@@ -51,11 +81,7 @@ else
 fi
 cd "$top"
 
-# Python's headers tell sizes of types, which all these targets have in common.
-read -r headers config < <(python3 -c 'import sysconfig as s; print(s.get_path("include"), s.get_config_h_filename())')
-cp -rL "$headers" "$sysroot/python"
-cp -L "$config" "$sysroot/python/pyconfig.h"
-
+python_headers
 packaging/source.sh jansson
 cmake -S build/packaging/source/jansson -B "$sysroot/jansson" -G Ninja \
     --toolchain "$PWD/packaging/toolchain.cmake" -DFOVEA_SYSROOT="$sysroot" \

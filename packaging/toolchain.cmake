@@ -1,8 +1,26 @@
 # Compiles for a folder that sysroot.sh made, FOVEA_SYSROOT, whose name is the target.
-#   gcc for Linux: it compiles what users of the library measured. Only headers, start files and C library are those of the target.
+#   Linux     gcc, which compiles what users of the library measured. Only headers, start files and C library are those of the target
+#   Windows   MinGW-w64's gcc
+#   macOS     zig's clang
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES FOVEA_SYSROOT)
 cmake_path(GET FOVEA_SYSROOT FILENAME target)
+set(Python_INCLUDE_DIR ${FOVEA_SYSROOT}/python)
+set(ENV{PKG_CONFIG_LIBDIR} ${FOVEA_SYSROOT}/lib/pkgconfig)
+if(target MATCHES "windows$")
+    include(${CMAKE_CURRENT_LIST_DIR}/../cmake/toolchain-windows.cmake)
+    set(Python_LIBRARY ${FOVEA_SYSROOT}/lib/libpython3.a)
+    return()
+endif()
 string(REGEX MATCH "^[^-]+" CMAKE_SYSTEM_PROCESSOR ${target})
+if(target MATCHES "macos$")
+    set(CMAKE_SYSTEM_NAME Darwin)
+    set(CMAKE_C_COMPILER ${FOVEA_SYSROOT}/zig cc -target ${target}.11.0)
+    set(CMAKE_ASM_COMPILER ${CMAKE_C_COMPILER})
+    set(CMAKE_AR ${FOVEA_SYSROOT}/ar)
+    set(CMAKE_RANLIB ${FOVEA_SYSROOT}/ranlib)
+    set(CMAKE_MODULE_LINKER_FLAGS_INIT "-Wl,-undefined,dynamic_lookup") # Python's functions
+    return()
+endif()
 set(CMAKE_SYSTEM_NAME Linux)
 
 # The compiler and tools of Debian are named by the GNU system of the same CPU.
@@ -34,5 +52,3 @@ set(CMAKE_FIND_ROOT_PATH ${FOVEA_SYSROOT})
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
-set(ENV{PKG_CONFIG_LIBDIR} ${FOVEA_SYSROOT}/lib/pkgconfig)
-set(Python_INCLUDE_DIR ${FOVEA_SYSROOT}/python)

@@ -2,6 +2,8 @@
  * has loaded. Loads nothing itself. On systems other than Linux the library's own threads are used. */
 #include "pool.h"
 
+#include <stddef.h>
+
 #ifndef __linux__
 const py_torch_pool *py_torch_pool_find(void) { return NULL; }
 #else
