@@ -31,6 +31,8 @@ def columns(lines):
         if found and (width is None or found.end() == width) and "  " not in line[found.end() :]:
             width = found.end()
             rows.append([found[1], line[width:]])
+        elif width and re.match(rf"\S{{{width - 1}}} \S", line):  # a name as long as the column
+            rows.append([line[: width - 1], line[width:]])
         elif rows and line[:width].isspace() and len(line) > width and not re.search(r"^ |  ", line[width:]):
             rows[-1][1] += " " + line[width:]
         else:
