@@ -21,7 +21,8 @@ arguments=()
 while read -r line; do
     for n in $threads; do arguments+=(--case "$line threads=$n"); done
 done <<<"$cases"
-echo "Scaling: milliseconds of one thread, then times as fast on more ($cpus CPUs, of $(lscpu 2>/dev/null | sed -n 's/^Socket(s): *//p') sockets)"
+sockets=$(LC_ALL=C lscpu 2>/dev/null | sed -n 's/^Socket(s): *//p')
+echo "Scaling: milliseconds of one thread, then times as fast on more ($cpus CPUs; sockets: ${sockets:-unknown})"
 "$build/bench/fovea-bench" --repetitions "${REPETITIONS:-3}" "${arguments[@]}" | awk -v threads="$threads" '
     BEGIN { split("ns us ms s", unit); split("1e-6 1e-3 1 1e3", scale); for (i in unit) milliseconds[unit[i]] = scale[i] }
     /threads:/ && /_median|SKIPPED/ || /threads:[0-9]+ / {
