@@ -43,11 +43,10 @@ case $target in
     exit
     ;;
 *-macos)
-    for tool in ar ranlib; do
-        printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$top/$zig/zig" $tool >"$sysroot/$tool"
-        chmod +x "$sysroot/$tool"
-    done
-    ln -s "$top/$zig/zig" "$sysroot/zig"
+    for tool in ar ranlib; do printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$top/$zig/zig" $tool >"$sysroot/$tool"; done
+    # zig names features of Arm CPUs in -mcpu alone.
+    printf '#!/usr/bin/env bash\nexec "%s" cc "${@/#-march=armv8.2-a+/-mcpu=generic+v8_2a+}"\n' "$top/$zig/zig" >"$sysroot/cc"
+    chmod +x "$sysroot"/{cc,ar,ranlib}
     python_headers
     echo "$key" >"$sysroot/made"
     exit
