@@ -110,6 +110,10 @@ string(TOUPPER "${FOVEA_LEFT_OUT_TYPES}" types)
 list(TRANSFORM types PREPEND FV_WITHOUT_)
 list(APPEND FOVEA_ARCHITECTURE ${types})
 
+if(FOVEA_SOFTWARE_FMA) # core/fma.c
+    list(APPEND FOVEA_ARCHITECTURE fma=fv_fma fmaf=fv_fmaf)
+endif()
+
 # -O3 for the loops over tiles to unroll until the accumulators live in registers. The next two change no value: they let
 # fmaf() be an instruction and comparisons be selections. Then for gcc: kernels end with vzeroupper below -O2 too, and
 # loops and paths are not copied for conditions that do not change, nor functions aligned: text.

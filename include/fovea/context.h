@@ -108,8 +108,9 @@ typedef struct fovea_context fovea_context;
  *   FOVEA_TUNING_FILE, FOVEA_KNOWN_CPUS see below.
  *
  * Tuning file: options->tuning_file, else FOVEA_TUNING_FILE, else the first that exists of $XDG_CACHE_HOME/fovea/tuning
- * ($HOME/.cache/fovea/tuning if XDG_CACHE_HOME is unset) and /etc/fovea/tuning. An empty name means none. The file can
- * change speed, but no bit of any result. A damaged, incompatible or unsafe file is not an error here: the defaults are
+ * ($HOME/.cache/fovea/tuning if XDG_CACHE_HOME is unset) and /etc/fovea/tuning, or on Windows of
+ * %LOCALAPPDATA%\fovea\tuning and %PROGRAMDATA%\fovea\tuning. An empty name means none. The file can change speed, but
+ * no bit of any result. A damaged, incompatible or unsafe file is not an error here: the defaults are
  * used, and fovea_context_info() says why.
  *
  * Rows for known CPUs ship with the library, in share/fovea/known-cpus.tuning of its install tree. They serve what the

@@ -177,6 +177,8 @@ fovea_status fv_context_create_on(const fv_cpu *cpu, const fovea_context_options
         status = select_backend(options, &backend);
     if (status != FOVEA_OK)
         return status;
+    if (!fv_fma_rounds_once())
+        return fv_fail(FOVEA_ERROR_UNSUPPORTED, "fma() of the C library rounds twice: build with FOVEA_SOFTWARE_FMA");
     fovea_context *made = calloc(1, sizeof *made);
     if (!made)
         return fv_fail(FOVEA_ERROR_OUT_OF_MEMORY, "no memory for a context (%zu bytes)", sizeof *made);

@@ -8,6 +8,7 @@
 #include "core/environment.h"
 #include "core/file.h"
 #include "core/float_mode.h"
+#include "core/fma.h"
 #include "core/hash.h"
 #include "core/memory.h"
 #include "core/names.h"
