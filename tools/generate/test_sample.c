@@ -75,7 +75,7 @@ static void test_equals(void) {
     sampler_end(&s);
 }
 
-/* Of many words, some equally likely, the likeliest are drawn, the first of equals before the others. */
+/* Many words, some equally likely: the likeliest are drawn, the first of equals before the others. */
 static void test_order(rng *r) {
     enum { MANY = 3000 };
     static float logits[MANY];
