@@ -200,6 +200,25 @@ static void call_delta(const fv_kernel *kernel, operands *o) {
                                       .correct = 1});
 }
 
+/* Some columns are updated, others summed. */
+static void call_sweep(const fv_kernel *kernel, operands *o) {
+    kernel->run.sweep_f32(&(fv_sweep){.rows = o->m,
+                                      .from = o->out[0],
+                                      .decay = o->in[0],
+                                      .k = o->in[1],
+                                      .q = o->in[1],
+                                      .to = o->out[0],
+                                      .o = o->out[1],
+                                      .next = o->in[0],
+                                      .decayed = o->in[1],
+                                      .v = o->in[2],
+                                      .ldfrom = o->m,
+                                      .ldto = o->m,
+                                      .ldnext = o->m,
+                                      .scale = 1,
+                                      .beta = 1});
+}
+
 static void call_scan(const fv_kernel *kernel, operands *o) {
     kernel->run.scan_f32(&(fv_scan){.tokens = o->n,
                                     .rows = o->m,
@@ -262,6 +281,7 @@ static const kernel_operation operations[FV_OP_COUNT] = {
     [FV_OP_scales] = {call_scales, 16, 32, 64, "n", any, FV_LANES, 0, 1.0 / 64, 10.5 / 64},
     [FV_OP_expand] = {call_expand, 1, 64, 256, "n", any, FV_LANES, 0, 1, 1.75},
     [FV_OP_delta] = {call_delta, 128, 64, 1, "mn", any, FV_STATE_COLUMNS, 8 * FV_STATE_COLUMNS, FV_STATE_COLUMNS, 0},
+    [FV_OP_sweep] = {call_sweep, 128, 1, 1, "m", any, FV_LANES, 8 * FV_LANES, FV_LANES, 0},
     [FV_OP_scan] = {call_scan, 16, 64, 1, "mn", any, FV_STATE_COLUMNS, 0, FV_STATE_COLUMNS, 0},
     [FV_OP_convolve] = {call_convolve, 32, 64, 1, "mn", any, 1, 0, 1, 8},
 };

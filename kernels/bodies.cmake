@@ -13,7 +13,9 @@ set(bodies
     "exp          f32                 avx2    simd     body/exp_f32.h           FV_SIDE=2"
     "exp          f32                 scalar  simd     body/exp_f32.h           FV_SIDE=1"
     "exp          f32                 *       simd     body/exp_f32.h           FV_SIDE=4"
+    "delta        f32                 scalar  simd     body/delta_f32.h         FV_GROUP=1"
     "delta        f32                 *       simd     body/delta_f32.h         FV_GROUP=4"
+    "scan         f32                 scalar  simd     body/scan_f32.h          FV_GROUP=1"
     "scan         f32                 neon    simd     body/scan_f32.h          FV_GROUP=4"
     "scan         f32                 *       simd     body/scan_f32.h          FV_GROUP=2"
     "narrow       *                   *       half     body/narrow.h

@@ -29,6 +29,7 @@ typedef enum fv_op {
     FV_OP_scales,
     FV_OP_expand,
     FV_OP_delta,
+    FV_OP_sweep,
     FV_OP_scan,
     FV_OP_convolve,
     FV_OP_COUNT
@@ -99,6 +100,7 @@ typedef struct fv_kernel {
         fv_expand_i5_fn *expand_i5;
         fv_expand_i6_fn *expand_i6;
         fv_delta_f32_fn *delta_f32;
+        fv_sweep_f32_fn *sweep_f32;
         fv_scan_f32_fn *scan_f32;
         fv_convolve_f32_fn *convolve_f32;
     } run;

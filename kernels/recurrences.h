@@ -57,6 +57,22 @@ typedef struct fv_delta {
 
 typedef void fv_delta_f32_fn(const fv_delta *args);
 
+/* sweep: FV_LANES columns of a state that is stored by columns get their new values by d, which gives o. Then d becomes
+ * that of other columns, whose m is found on the way. NaN in the new state stays as it is, but is told. */
+typedef struct fv_sweep {
+    int64_t rows;                      /* a multiple of FV_LANES, >= 1 */
+    const float *from, *decay, *k, *q; /* from: columns of rows; NULL: none */
+    float *to, *o;                     /* to: from, or a place of its own; o [FV_LANES] */
+    const float *next, *decayed, *v;   /* v [FV_LANES] of the columns next; NULL: d stays */
+    const float *behind;               /* what lies behind FV_LANES columns here is prefetched; NULL: nothing */
+    int64_t ldfrom, ldto, ldnext;      /* next: NULL for m = 0 */
+    float scale, beta;
+    float d[FV_LANES];
+    uint32_t nan; /* set to nonzero if the new state may have NaN */
+} fv_sweep;
+
+typedef void fv_sweep_f32_fn(fv_sweep *sweep);
+
 /* scan: one block through tokens >= 0 tokens. No two operands overlap. */
 typedef struct fv_scan {
     int64_t tokens, rows; /* rows >= 1 */

@@ -1,6 +1,6 @@
 /* Recurrences in the sizes of Qwen3-Next (the delta rule, convolution), Granite 4 (Mamba 2) and Falcon-Mamba (Mamba 1).
  * A graph has several layers, each with operands of its own: states of few tokens come from the last cache or memory,
- * as a model's do. */
+ * as a model's do. Results share one place, as an allocator of graphs gives it to them. */
 #include "bench.h"
 
 #include <stdio.h>
@@ -63,6 +63,8 @@ static bench_result measure(const bench *b, const struct recurrence *r, int64_t 
         ggml_build_forward_expand(graph, r->build(ctx, tokens));
     ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(ctx, ggml_backend_cpu_buffer_type());
     ggml_backend_buffer_clear(buffer, 0);
+    for (int i = 1; i < ggml_graph_n_nodes(graph); i++)
+        ggml_graph_node(graph, i)->data = ggml_graph_node(graph, 0)->data;
     for (int i = 0; i < ggml_graph_n_nodes(graph); i++)
         for (int j = 0; j < MOST_SOURCES && ggml_graph_node(graph, i)->src[j]; j++)
             fill(ggml_graph_node(graph, i)->src[j], r->range[j]);

@@ -15,11 +15,16 @@ enum { DELTA_AHEAD = 4, DELTA_LINE = 16 };
 
 enum { DELTA_VECTORS = FV_STATE_COLUMNS / FV_W, DELTA_GROUP = DELTA_VECTORS < FV_GROUP ? DELTA_VECTORS : FV_GROUP };
 
+#if FV_W > 1
+#define DELTA_INLINE static inline __attribute__((always_inline))
+#else
+#define DELTA_INLINE static /* this tier is for its bits */
+#endif
+
 /* One token of a group of columns: from src to dst. corrected: m becomes the sum with the next token's decayed k. last:
  * there is none, and the state leaves the library. */
-static inline __attribute__((always_inline)) void delta_sweep(const fv_delta *args, int64_t t, const float *src,
-                                                              int64_t ldsrc, float *dst, int64_t lddst, const vf *d,
-                                                              vf *o, vf *m, const int corrected, const int last) {
+DELTA_INLINE void delta_sweep(const fv_delta *args, int64_t t, const float *src, int64_t ldsrc, float *dst,
+                              int64_t lddst, const vf *d, vf *o, vf *m, const int corrected, const int last) {
     const float *a = args->decay + t * args->lddecay, *k = args->k + t * args->ldk, *q = args->q + t * args->ldq,
                 *next = corrected ? args->decayed + (t + 1) * args->lddecayed : NULL;
     for (int c = 0; c < DELTA_GROUP; c++)
@@ -39,8 +44,7 @@ static inline __attribute__((always_inline)) void delta_sweep(const fv_delta *ar
 }
 
 /* The sums of a state with a vector. */
-static inline __attribute__((always_inline)) void delta_sums(int64_t rows, const float *s, int64_t lds, const float *q,
-                                                             vf *o) {
+DELTA_INLINE void delta_sums(int64_t rows, const float *s, int64_t lds, const float *q, vf *o) {
     for (int c = 0; c < DELTA_GROUP; c++)
         o[c] = v_set1(0.0f);
     for (int64_t i = 0; i < rows; i++, s += lds)
@@ -49,8 +53,7 @@ static inline __attribute__((always_inline)) void delta_sums(int64_t rows, const
 }
 
 /* Outputs of a group from its sums; at: its first column. */
-static inline __attribute__((always_inline)) void delta_out(const fv_delta *args, int64_t t, int64_t at, int64_t query,
-                                                            const vf *sums) {
+DELTA_INLINE void delta_out(const fv_delta *args, int64_t t, int64_t at, int64_t query, const vf *sums) {
     float *o = args->o + query * args->o_step + t * args->ldo + at;
     for (int c = 0; c < DELTA_GROUP; c++) {
         vf y = v_mul(v_set1(args->scale), sums[c]);
@@ -86,9 +89,9 @@ static inline void delta_group(const fv_delta *args, int64_t at) {
             delta_sweep(args, t, src, ldsrc, dst, lddst, d, o, m, 1, 0);
         else
             delta_sweep(args, t, src, ldsrc, dst, lddst, d, o, m, 0, 0);
-        delta_out(args, t, at, 0, o);
-        for (int64_t query = 1; query < args->queries; query++) {
-            delta_sums(args->rows, dst, lddst, args->q + query * args->q_step + t * args->ldq, o);
+        for (int64_t query = 0; query < args->queries; query++) {
+            if (query > 0)
+                delta_sums(args->rows, dst, lddst, args->q + query * args->q_step + t * args->ldq, o);
             delta_out(args, t, at, query, o);
         }
         src = dst;

@@ -101,6 +101,17 @@ static inline void v_transpose_halves(vf v[4]) {
     v[3] = _mm256_castpd_ps(_mm256_unpackhi_pd(b, d));
 }
 
+/* 24 shuffles. */
+static inline void v_transpose(vf v[8]) {
+    for (int i = 0; i < 4; i++) {
+        const vf low = _mm256_permute2f128_ps(v[i], v[i + 4], 0x20);
+        v[i + 4] = _mm256_permute2f128_ps(v[i], v[i + 4], 0x31);
+        v[i] = low;
+    }
+    v_transpose_halves(v);
+    v_transpose_halves(v + 4);
+}
+
 static inline __m128 v_quarter(const char *p) { return _mm_loadu_ps((const float *)(const void *)p); }
 
 /* The loads put the blocks in their places, two halves to a vector: 8 shuffles are left. */

@@ -112,6 +112,19 @@ static inline void v_transpose_quarters(vf v[4]) {
     v[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
 }
 
+static inline void v_transpose(vf v[16]) { /* 64 shuffles */
+    for (int i = 0; i < 4; i++)
+        v_transpose_quarters(v + 4 * i);
+    for (int i = 0; i < 4; i++) {
+        const vf a = _mm512_shuffle_f32x4(v[i], v[i + 4], 0x44), b = _mm512_shuffle_f32x4(v[i + 8], v[i + 12], 0x44),
+                 c = _mm512_shuffle_f32x4(v[i], v[i + 4], 0xee), d = _mm512_shuffle_f32x4(v[i + 8], v[i + 12], 0xee);
+        v[i] = _mm512_shuffle_f32x4(a, b, 0x88);
+        v[i + 4] = _mm512_shuffle_f32x4(a, b, 0xdd);
+        v[i + 8] = _mm512_shuffle_f32x4(c, d, 0x88);
+        v[i + 12] = _mm512_shuffle_f32x4(c, d, 0xdd);
+    }
+}
+
 static inline __m128 v_quarter(const char *p) { return _mm_loadu_ps((const float *)(const void *)p); }
 
 /* Rows are `bytes` bytes apart. The loads put the blocks in their places, four quarters to a vector: 8 shuffles are

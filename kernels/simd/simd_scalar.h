@@ -18,6 +18,7 @@
  *                        of a lie beyond; a and edge have their sign bit set, a may be a NaN, whose integer may be any
  *   v_lookup(at, table)  entries at modulo 8
  *   v_exp2_lookup(t, table)  the bits of entry k % 8 minus k 2^20, as a float, for t = 2^23 + k (see body/v_exp.h)
+ *   v_transpose          W vectors, lane r of vector c becomes lane c of vector r
  *   v_load_transposed    W rows of W elements, ld apart, as W columns
  *   v_load_transposed_words  likewise, of any 4-byte words at any address, rows `bytes` bytes apart
  *   v_load_transposed_quads  likewise, four words of each of W rows; vectors of 4 lanes or more
@@ -110,6 +111,7 @@ static inline void v_load_transposed_words(vf v[1], const void *p, int64_t bytes
     (void)bytes;
     memcpy(v, p, sizeof *v);
 }
+static inline void v_transpose(vf v[1]) { (void)v; }
 static inline void v_load_transposed(vf v[1], const float *p, int64_t ld) { v_load_transposed_words(v, p, 4 * ld); }
 
 static inline void v_unzip(vf a, vf b, const int half, vf *low, vf *high) {

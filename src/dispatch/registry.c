@@ -93,12 +93,12 @@ const fv_kernel *fv_kernel_named(const char *name) {
 }
 
 fv_widen_bf16_fn *fv_widen_of(fovea_dtype dtype, fv_target target) {
-    const fv_kernel *widen = fv_kernel_best(FV_OP_widen, fv_type_of(dtype), target);
+    const fv_kernel *widen = dtype == FOVEA_DTYPE_F32 ? NULL : fv_kernel_best(FV_OP_widen, fv_type_of(dtype), target);
     return widen ? widen->run.widen_bf16 : NULL;
 }
 
 fv_narrow_bf16_fn *fv_narrow_of(fovea_dtype dtype, fv_target target) {
-    const fv_kernel *narrow = fv_kernel_best(FV_OP_narrow, fv_type_of(dtype), target);
+    const fv_kernel *narrow = dtype == FOVEA_DTYPE_F32 ? NULL : fv_kernel_best(FV_OP_narrow, fv_type_of(dtype), target);
     return narrow ? narrow->run.narrow_bf16 : NULL;
 }
 

@@ -47,8 +47,12 @@ static inline int64_t fv_sequence_tokens(const fv_sequences *s, int64_t sequence
 fv_state fv_state_before(const fv_sequences *s, int64_t sequence, int64_t head);
 fv_state fv_state_after(const fv_sequences *s, int64_t sequence, int64_t head, int64_t slot);
 
-/* Where a block of FV_STATE_COLUMNS columns from one on lies in rows of floats, as kernels take it; else NULL. */
-float *fv_state_in_place(const fv_state *state, int64_t column, int64_t columns);
+/* Where a block of FV_STATE_COLUMNS columns from one on is, if it is in rows, or columns, of floats; else NULL. */
+float *fv_state_in_place(const fv_state *state, bool by_columns, int64_t column, int64_t columns);
+
+/* Columns of a state by columns through few tokens: call's from and to are the first of them, a multiple of 2 FV_LANES;
+ * rows are one of FV_LANES, and there is one query and no skip. */
+void fv_columns_run(fv_sweep_f32_fn *sweep, const fv_delta *call, int64_t columns);
 
 /* Columns [column, column + n) of all rows to, or from, a tile of ld floats a row; n <= ld, columns past n become +0.
  * room: rows * FV_STATE_COLUMNS floats. */

@@ -9,7 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = FV_STATE_COLUMNS, TASK_ELEMENTS = 1 << 16 }; /* least work for a thread of its own */
+enum {
+    COLUMNS = FV_STATE_COLUMNS,
+    TASK_ELEMENTS = 1 << 16, /* least work for a thread of its own */
+    FEW_TOKENS = 4           /* through which a state by columns is not transposed */
+};
 
 /* Parts of a task's workspace: offsets. */
 typedef struct room {
@@ -19,6 +23,7 @@ typedef struct room {
 typedef struct execution {
     const fv_rule *rule;
     fv_delta_f32_fn *delta;
+    fv_sweep_f32_fn *sweep;
     fv_bias_act_residual_f32_fn *activate;
     fv_exp_f32_fn *exp;
     int64_t k_dim, v_dim, heads, width; /* width: whole blocks of columns */
@@ -166,7 +171,7 @@ static void make_decay(const execution *e, chunk *c, char *base) {
                          rule->ctx->target);
         finish_gates(e, c->head, n, k_dim, decay, rule->steps ? place(base, e->room.beta) : NULL);
     }
-    for (int64_t t = 0; t < n; t++)
+    for (int64_t t = 0; t < n && rule->correct; t++)
         fv_vector_multiply(k_dim, call->k + t * call->ldk, decay + t * k_dim, decayed + t * k_dim);
 }
 
@@ -274,8 +279,8 @@ static void run_block(const execution *e, chunk *c, int64_t sequence, int64_t bl
     const fv_state before = fv_state_before(s, sequence, c->head), after = fv_state_after(s, sequence, c->head, slot);
     const bool last = slot == 0;
     float *tile = place(base, e->room.tiles) + column * e->k_dim, *spare = place(base, e->room.spare);
-    float *from = done == 0 && c->tokens > 0 ? fv_state_in_place(&before, column, e->v_dim) : NULL;
-    float *to = last && c->tokens > 0 ? fv_state_in_place(&after, column, e->v_dim) : NULL;
+    float *from = done == 0 && c->tokens > 0 ? fv_state_in_place(&before, false, column, e->v_dim) : NULL;
+    float *to = last && c->tokens > 0 ? fv_state_in_place(&after, false, column, e->v_dim) : NULL;
     if (done == 0 && !from)
         fv_state_load(e->rule->ctx, &before, e->k_dim, column, columns, tile, COLUMNS, spare);
     fv_delta call = c->call;
@@ -292,6 +297,25 @@ static void run_block(const execution *e, chunk *c, int64_t sequence, int64_t bl
         fv_state_store(e->rule->ctx, &after, e->k_dim, column, columns, tile, COLUMNS, spare);
 }
 
+/* Columns [begin, end) of a head through all of its tokens, if states by columns can stay as they are. */
+static bool run_columns(const execution *e, const chunk *c, int64_t sequence, int64_t begin, int64_t end) {
+    const fv_state before = fv_state_before(&e->rule->sequences, sequence, c->head),
+                   after = fv_state_after(&e->rule->sequences, sequence, c->head, 0);
+    fv_delta call = c->call;
+    if (c->tokens == 0 || c->tokens > FEW_TOKENS || call.queries > 1 || call.skip || e->k_dim % FV_LANES != 0)
+        return false;
+    call.from = fv_state_in_place(&before, true, begin, end);
+    call.to = fv_state_in_place(&after, true, begin, end);
+    if (!call.from || !call.to)
+        return false;
+    call.ldfrom = before.stride;
+    call.ldto = after.stride;
+    call.v += begin;
+    call.o += begin;
+    fv_columns_run(e->sweep, &call, end - begin);
+    return true;
+}
+
 static void run_unit(const execution *e, int64_t unit, char *base) {
     const fv_sequences *s = &e->rule->sequences;
     const int64_t part = unit % e->splits, pair = unit / e->splits, sequence = pair / e->heads;
@@ -305,7 +329,9 @@ static void run_unit(const execution *e, int64_t unit, char *base) {
         c.tokens = fv_sequence_chunk(s, FV_RULE_TOKENS, all - done);
         if (c.tokens > 0)
             make_vectors(e, &c, base);
-        for (int64_t block = begin; block < end; block++)
+        const bool whole = c.tokens == all && e->v_dim % COLUMNS == 0;
+        const bool done_in_place = whole && run_columns(e, &c, sequence, begin * COLUMNS, end * COLUMNS);
+        for (int64_t block = begin; block < end && !done_in_place; block++)
             run_block(e, &c, sequence, block, done, all, base);
         if (c.tokens > 0)
             write_outputs(e, &c, base, begin * COLUMNS, fv_min(end * COLUMNS, e->v_dim) - begin * COLUMNS);
@@ -327,6 +353,7 @@ static void run_task(void *arg, int64_t task) {
 fovea_status fv_rule_run(const fv_rule *rule, void *workspace, size_t workspace_size) {
     execution e = {
         .delta = fv_kernel_best(FV_OP_delta, FV_TYPE_f32, rule->ctx->target)->run.delta_f32,
+        .sweep = fv_kernel_best(FV_OP_sweep, FV_TYPE_f32, rule->ctx->target)->run.sweep_f32,
         .activate = fv_kernel_best(FV_OP_bias_act_residual, FV_TYPE_f32, rule->ctx->target)->run.bias_act_residual_f32,
         .exp = fv_kernel_best(FV_OP_exp, FV_TYPE_f32, rule->ctx->target)->run.exp_f32};
     void *own;

@@ -127,10 +127,11 @@ fv_state fv_state_after(const fv_sequences *s, int64_t sequence, int64_t head, i
     return state_at(s, &s->given.after, slot * s->count + sequence, head);
 }
 
-float *fv_state_in_place(const fv_state *state, int64_t column, int64_t columns) {
+float *fv_state_in_place(const fv_state *state, bool by_columns, int64_t column, int64_t columns) {
     const bool whole = column + FV_STATE_COLUMNS <= columns;
-    return state->data && state->dtype == FOVEA_DTYPE_F32 && !state->by_columns && whole ? (float *)state->data + column
-                                                                                         : NULL;
+    return state->data && state->dtype == FOVEA_DTYPE_F32 && state->by_columns == by_columns && whole
+               ? (float *)state->data + column * (by_columns ? state->stride : 1)
+               : NULL;
 }
 
 /* The n x m matrix from, transposed. */

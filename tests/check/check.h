@@ -105,7 +105,7 @@ extern const op_check check_many, check_scale, check_copy, check_pack, check_sof
     check_bias_act_residual, check_softcap, check_widen, check_narrow, check_weight_sums, check_pack_columns,
     check_pack_steps, check_pack_rows, check_unpack, check_multiply_widen, check_normalize, check_keys, check_keys_i8,
     check_few, check_groups, check_quantize, check_group_scales, check_expand, check_unpack_groups, check_delta,
-    check_scan, check_convolve;
+    check_sweep, check_scan, check_convolve;
 
 /* The trials of a row of the list; NULL: there are none. */
 const op_check *check_of(const fv_kernel *kernel);

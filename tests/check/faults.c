@@ -79,28 +79,33 @@ static const struct {
     const op_check *check;
     fault_kind kind;
     int index, where;
-} hidden[] = {{&check_softmax, FAULT_SIZE, 2, EITHER},     /* the end: kernels take whole vectors */
-              {&check_softmax, FAULT_SIZE, 6, EITHER},     /* no_underflow, which only saves time */
-              {&check_finite, FAULT_INPUT, 0, EITHER},     /* that bit makes no number infinite */
-              {&check_normalize, FAULT_NUMBER, 0, EITHER}, /* the least bit of eps */
-              {&check_normalize, FAULT_RESULT, 0, EITHER}, /* verify() has a bound */
-              {&check_normalize, FAULT_RESULT, 3, EITHER}, /* likewise */
-              {&check_pack_columns, FAULT_SIZE, 3, ROW},   /* norms, whose sums are in any order */
-              {&check_pack_rows, FAULT_SIZE, 3, ROW},      /* likewise */
-              {&check_keys_i8, FAULT_SIZE, 4, EITHER},     /* kind of data */
-              {&check_keys_i8, FAULT_INPUT, 4, EITHER},    /* what verify() makes words of */
-              {&check_groups, FAULT_SIZE, 6, EITHER},      /* kind of data */
-              {&check_groups, FAULT_SIZE, 10, EITHER},     /* largest integer of data */
-              {&check_groups, FAULT_INPUT, 5, EITHER},     /* what verify() makes words of */
-              {&check_quantize, FAULT_SIZE, 1, EITHER},    /* groups: more words than there is memory for */
-              {&check_quantize, FAULT_SIZE, 6, EITHER},    /* kind of data */
-              {&check_expand, FAULT_SIZE, 6, EITHER},      /* likewise */
-              {&check_expand, FAULT_SIZE, 7, EITHER},      /* rounding mode, of what rounds nothing */
-              {&check_delta, FAULT_NUMBER, 0, SCALAR_ROW}, /* verify() has a bound, as for all below */
-              {&check_delta, FAULT_RESULT, 7, SCALAR_ROW},  {&check_delta, FAULT_RESULT, 8, SCALAR_ROW},
-              {&check_delta, FAULT_RESULT, 10, SCALAR_ROW}, {&check_scan, FAULT_RESULT, 6, SCALAR_ROW},
-              {&check_scan, FAULT_RESULT, 7, SCALAR_ROW},   {&check_convolve, FAULT_RESULT, 3, SCALAR_ROW},
-              {&check_unpack_groups, FAULT_SIZE, 6, EITHER}}; /* kind of data */
+} hidden[] = {
+    {&check_softmax, FAULT_SIZE, 2, EITHER},     /* the end: kernels take whole vectors */
+    {&check_softmax, FAULT_SIZE, 6, EITHER},     /* no_underflow, which only saves time */
+    {&check_finite, FAULT_INPUT, 0, EITHER},     /* that bit makes no number infinite */
+    {&check_normalize, FAULT_NUMBER, 0, EITHER}, /* the least bit of eps */
+    {&check_normalize, FAULT_RESULT, 0, EITHER}, /* verify() has a bound */
+    {&check_normalize, FAULT_RESULT, 3, EITHER}, /* likewise */
+    {&check_pack_columns, FAULT_SIZE, 3, ROW},   /* norms, whose sums are in any order */
+    {&check_pack_rows, FAULT_SIZE, 3, ROW},      /* likewise */
+    {&check_keys_i8, FAULT_SIZE, 4, EITHER},     /* kind of data */
+    {&check_keys_i8, FAULT_INPUT, 4, EITHER},    /* what verify() makes words of */
+    {&check_groups, FAULT_SIZE, 6, EITHER},      /* kind of data */
+    {&check_groups, FAULT_SIZE, 10, EITHER},     /* largest integer of data */
+    {&check_groups, FAULT_INPUT, 5, EITHER},     /* what verify() makes words of */
+    {&check_quantize, FAULT_SIZE, 1, EITHER},    /* groups: more words than there is memory for */
+    {&check_quantize, FAULT_SIZE, 6, EITHER},    /* kind of data */
+    {&check_expand, FAULT_SIZE, 6, EITHER},      /* likewise */
+    {&check_expand, FAULT_SIZE, 7, EITHER},      /* rounding mode, of what rounds nothing */
+    {&check_sweep, FAULT_INPUT, 7, EITHER},      /* results where there is no update */
+    {&check_sweep, FAULT_INPUT, 10, EITHER},     /* likewise */
+    {&check_delta, FAULT_NUMBER, 0, SCALAR_ROW}, /* verify() has a bound, as for all below */
+    {&check_delta, FAULT_RESULT, 7, SCALAR_ROW},  {&check_delta, FAULT_RESULT, 8, SCALAR_ROW},
+    {&check_delta, FAULT_RESULT, 10, SCALAR_ROW}, {&check_scan, FAULT_RESULT, 6, SCALAR_ROW},
+    {&check_scan, FAULT_RESULT, 7, SCALAR_ROW},   {&check_convolve, FAULT_RESULT, 3, SCALAR_ROW},
+    {&check_sweep, FAULT_NUMBER, 0, SCALAR_ROW},  {&check_sweep, FAULT_RESULT, 6, SCALAR_ROW},
+    {&check_sweep, FAULT_RESULT, 7, SCALAR_ROW},  {&check_sweep, FAULT_RESULT, 9, SCALAR_ROW},
+    {&check_sweep, FAULT_RESULT, 10, SCALAR_ROW}, {&check_unpack_groups, FAULT_SIZE, 6, EITHER}}; /* kind of data */
 
 /* The table where there is none, and what groups have besides scales where they have nothing. */
 static bool is_unused(const fv_kernel *kernel, const call_fault *f) {

@@ -43,6 +43,7 @@ static const op_check *const op_checks[FV_OP_COUNT] = {
     [FV_OP_scales] = &check_group_scales,
     [FV_OP_expand] = &check_expand,
     [FV_OP_delta] = &check_delta,
+    [FV_OP_sweep] = &check_sweep,
     [FV_OP_scan] = &check_scan,
     [FV_OP_convolve] = &check_convolve,
 };
