@@ -22,14 +22,15 @@ cmake/setup.sh --debian
 [ "$(id -u)" = 0 ] || fail "needs root, for debootstrap and chroot"
 version=$(sed -n 's/#define FOVEA_VERSION_STRING "\(.*\)"/\1/p' include/fovea/types.h)
 [ "$(dpkg-parsechangelog -S Version)" = "$version-1" ] || fail "debian/changelog is not about $version-1"
+commit=$(git rev-parse HEAD)
 ggml=$top/build/ggml/llama.cpp/ggml
 [ -d "$ggml" ] || ggml=''
 
 # build FOLDER [SETTING]: the packages, in a tree of that name below build/debian. ccache serves the next run of this script.
 build() {
     rm -rf "${work:?}/$1" && mkdir -p "$work/$1/fovea"
-    git archive HEAD | tar -x -C "$work/$1/fovea"
-    git archive --format=tar.gz --prefix="fovea-$version/" HEAD -- . ':!debian' >"$work/$1/fovea_$version.orig.tar.gz"
+    git archive "$commit" | tar -x -C "$work/$1/fovea"
+    git archive --format=tar.gz --prefix="fovea-$version/" "$commit" -- . ':!debian' >"$work/$1/fovea_$version.orig.tar.gz"
     local profile=()
     [ -n "$ggml" ] || profile=(-Ppkg.fovea.noggml)
     (cd "$work/$1/fovea" && env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME="$work" LC_ALL=C.UTF-8 CCACHE_DIR="$work/ccache" \
