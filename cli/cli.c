@@ -4,7 +4,9 @@
 #include "pages.h"
 
 #include <errno.h>
+#ifndef _WIN32
 #include <fcntl.h>
+#endif
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,9 +150,11 @@ void cli_result_is_written(void) { ending_status = CLI_GOOD; }
 /* No file that is opened later may get the number of a closed standard stream: what is printed would go into it.
  * Writing to it, and reading from it, fails as before. */
 static void fill_standard_streams(void) {
+#ifndef _WIN32 /* where handles are not such numbers */
     for (int number = 0; number <= 2; number++)
         if (fcntl(number, F_GETFD) < 0 && open("/dev/null", number == 0 ? O_WRONLY : O_RDONLY) != number)
             _Exit(1);
+#endif
 }
 
 static void check_output_at_exit(const cli *c) {

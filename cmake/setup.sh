@@ -9,7 +9,7 @@
 #   --hosts    what cmake/hosts.sh runs tests in: the system's descriptions of locales, qemu
 #   --mca      llvm-mca, of the newest LLVM that the distribution has
 #   --mpich    MPICH besides another MPI, for tests by both
-#   --release  what make release needs: compilers of the wheels, debootstrap
+#   --release  what make release needs: compilers of the wheels, debootstrap; MinGW-w64, wine, llvm (packaging/foreign.sh)
 #   --python   what the Python package needs of the distribution's python3: headers and venv. Where that cannot be, the rest goes on
 #   --site     Doxygen, for site/build.sh
 set -uo pipefail
@@ -163,6 +163,8 @@ for option in "$@"; do
         need musl-tools command -v musl-gcc
         need gcc-mingw-w64-x86-64-posix command -v x86_64-w64-mingw32-gcc-posix
         need wine sh -c 'command -v wine64 || command -v wine'
+        need wine64 test -e /usr/lib/wine/wine64
+        need llvm-14 command -v llvm-objdump-14
         ;;
     *) fail "setup.sh: unknown option $option" ;;
     esac

@@ -42,8 +42,8 @@ fovea_status fv_tuning_write(const fovea_tuning *tuning, const char *path, char 
 
 /* ------------------------------------------------------------------------------------------------------- search -- */
 
-/* Where the file that ships with the library is, as fv_file_of_tuning(): where FOVEA_KNOWN_CPUS says ("": nowhere), else
- * in the library's folder, else where this build is installed. */
+/* Where the file that ships with the library is, as fv_file_of_tuning(): where FOVEA_KNOWN_CPUS says ("": nowhere),
+ * else in the library's folder, else where this build is installed. */
 static bool shipped_place(int index, char *path, size_t size) {
     const char *named = fv_environment("FOVEA_KNOWN_CPUS");
     path[0] = '\0';

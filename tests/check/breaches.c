@@ -7,6 +7,10 @@
 
 #include <signal.h>
 
+#ifndef SIGBUS /* Windows */
+#define SIGBUS SIGSEGV
+#endif
+
 typedef enum breach {
     NONE,
     READS_PAST_X,

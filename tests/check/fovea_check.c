@@ -21,10 +21,29 @@
 #include "target.h"
 #include "test.h"
 
+#ifndef _WIN32
 #include <fnmatch.h>
+#endif
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#ifdef _WIN32 /* has none: here without [...] */
+static int fnmatch(const char *pattern, const char *text, int flags) {
+    for (; *pattern; pattern++, text++) {
+        if (*pattern == '*') {
+            do
+                if (fnmatch(pattern + 1, text, flags) == 0)
+                    return 0;
+            while (*text++);
+            return 1;
+        }
+        if (!*text || (*pattern != '?' && *pattern != *text))
+            return 1;
+    }
+    return *text != 0;
+}
+#endif
 
 static test_option options[] = {
     {"--list", NULL, "print the names of the kernels, best first", NULL},

@@ -26,7 +26,7 @@ float __wrap_fmaf(float a, float b, float c) {
 
 static bool same(double a, double b) { return isnan(a) ? isnan(b) : memcmp(&a, &b, sizeof a) == 0; }
 
-/* Of near magnitudes, every second time, and with few bits: so that sums are ties. */
+/* near: of near magnitudes and with few bits, so that sums are ties. */
 static float operand(rng *r, bool near) {
     uint32_t bits = (uint32_t)rng_u64(r);
     if (near)

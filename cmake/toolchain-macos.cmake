@@ -1,0 +1,20 @@
+# Builds for macOS on another machine, by the clang of PyPI's ziglang and the headers of macOS that it has. Nothing of it can
+# be run there.
+#   -DFOVEA_ZIG=.../zig -DFOVEA_MACOS=aarch64      or x86_64
+set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES FOVEA_ZIG FOVEA_MACOS)
+set(CMAKE_SYSTEM_NAME Darwin)
+set(CMAKE_SYSTEM_PROCESSOR ${FOVEA_MACOS})
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+foreach(language C ASM)
+    set(CMAKE_${language}_COMPILER ${FOVEA_ZIG} cc)
+    set(CMAKE_${language}_FLAGS_INIT "-target ${FOVEA_MACOS}-macos -fno-sanitize=all")
+endforeach()
+set(CMAKE_EXE_LINKER_FLAGS_INIT "-target ${FOVEA_MACOS}-macos")
+find_program(CMAKE_AR llvm-ar-14 REQUIRED)
+find_program(CMAKE_RANLIB llvm-ranlib-14 REQUIRED)
+find_program(CMAKE_INSTALL_NAME_TOOL llvm-install-name-tool-14 REQUIRED)
+find_program(CMAKE_OTOOL llvm-otool-14 REQUIRED)
+set(CMAKE_FIND_ROOT_PATH /nowhere)
+foreach(kind LIBRARY INCLUDE PACKAGE)
+    set(CMAKE_FIND_ROOT_PATH_MODE_${kind} ONLY)
+endforeach()
