@@ -68,6 +68,7 @@ for file in $(grep '^ld.lld' "$scratch/log" | tail -n 1 | grep -o ' [^ ]*/\(Scrt
     cp "$file" "$sysroot/lib"
 done
 cd "$sysroot/lib"
+"$arch-linux-gnu-strip" --strip-debug ./*.[ao] # debugging information names folders of this machine
 if [ $kind = glibc ]; then
     loader=$(readelf -d libld.so.2 | sed -n 's/.*soname: \[\(.*\)\]/\1/p')
     mv libld.so.2 "$loader"
