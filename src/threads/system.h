@@ -65,7 +65,7 @@ static inline void fv_condition_broadcast(fv_condition *c) { pthread_cond_broadc
 
 static inline void fv_thread_join(fv_thread thread) { pthread_join(thread, NULL); }
 
-/* Of forks from now on. Called by constructors: the program may fork before it calls the library. */
+/* Calls these at each fork from now on. Constructors register: the program may fork before it calls the library. */
 static inline void fv_at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void)) {
     (void)pthread_atfork(before, in_parent, in_child);
 }

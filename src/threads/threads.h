@@ -44,8 +44,8 @@ typedef struct fv_openmp {
 
 fv_openmp fv_threads_of_openmp(void);
 
-/* The CPUs of the places to which OpenMP binds threads (OMP_PROC_BIND, OMP_PLACES), a bit each; false: it binds none. Of
- * a bound thread, that which starts the process among them, the affinity mask is one of these places. */
+/* The CPUs of the places to which OpenMP binds threads (OMP_PROC_BIND, OMP_PLACES), a bit each; false: it binds none.
+ * Of a bound thread, that which starts the process among them, the affinity mask is one of these places. */
 bool fv_parallel_places(uint64_t set[FV_NODE_CPUS / 64]);
 
 /* ------------------------------------------------------------------------------------------------------ nodes.c -- */
