@@ -68,8 +68,14 @@ for file in $(grep '^ld.lld' "$scratch/log" | tail -n 1 | grep -o ' [^ ]*/\(Scrt
     cp "$file" "$sysroot/lib"
 done
 cd "$sysroot/lib"
-"$arch-linux-gnu-strip" --strip-debug ./*.[ao] # debugging information names folders of this machine
+# Debugging information and zig's archive name folders of this machine.
+"$arch-linux-gnu-strip" --strip-debug Scrt1.o
 if [ $kind = glibc ]; then
+    mkdir "$scratch/members"
+    ar t libc_nonshared.a | xargs -I{} cp {} "$scratch/members"
+    "$arch-linux-gnu-strip" --strip-debug "$scratch"/members/*.o
+    rm libc_nonshared.a
+    ar rcD libc_nonshared.a "$scratch"/members/*.o
     loader=$(readelf -d libld.so.2 | sed -n 's/.*soname: \[\(.*\)\]/\1/p')
     mv libld.so.2 "$loader"
     for name in m.so.6 pthread.so.0 dl.so.2 rt.so.1; do ln -s "lib$name" "lib${name%.*}"; done
