@@ -1,5 +1,5 @@
-/* Threads, locks, forks and the clock of the system: the one seam. Inline or in system_posix.c, and in system_windows.c;
- * where a system does not tell or allow something, as Linux does, the answers say so. */
+/* Threads, locks, forks and the clock of the system: the one seam. Inline or in system_posix.c, and in
+ * system_windows.c. A system that does not tell or allow something, as Linux does, has answers that say so. */
 #ifndef FV_THREADS_SYSTEM_H
 #define FV_THREADS_SYSTEM_H
 
