@@ -1,4 +1,4 @@
-/* What systems other than Linux and Windows tell of CPUs (cpu.h): their number, and how much memory there is. */
+/* Systems other than Linux and Windows about CPUs (cpu.h): their number, and how much memory there is. */
 #include "cpu/cpu.h"
 
 #include <limits.h>

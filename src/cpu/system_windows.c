@@ -1,4 +1,4 @@
-/* What Windows tells of CPUs (cpu.h): their number, memory, permission for tiles. */
+/* Windows about CPUs (cpu.h): their number, memory, permission for tiles. */
 #include "cpu/cpu.h"
 
 #include <string.h>
