@@ -1,5 +1,5 @@
 /* Linux about CPUs (cpu.h): their number, kinds of cores, their caches; permission for tiles. Of the library only this
- * file, nodes.c and cgroup.c read /proc and /sys, and threads/system_posix.c asks for threads; other files are file.c's. */
+ * file, nodes.c and cgroup.c read /proc and /sys, and threads/system_posix.c at a fork; other files are file.c's. */
 #define _GNU_SOURCE /* syscall */
 #include "cpu/cpu.h"
 
