@@ -198,7 +198,7 @@ def test_mypy(tmp_path):
     told = {int(line.split(":")[1]) for line in errors}
     assert told == {i for i, line in enumerate(USERS.splitlines(), 1) if "# wrong" in line}, done.stdout + done.stderr
     # The whole package, where strict would ask for the types of torch and transformers, whose reading takes minutes.
-    libraries = "[mypy-huggingface_hub.*,ml_dtypes.*,numpy.*,onnx.*,tokenizers.*,torch.*,tqdm.*,transformers.*]\n"
+    libraries = "[mypy-aiohttp.*,huggingface_hub.*,llama_cpp.*,ml_dtypes.*,numpy.*,onnx.*,tokenizers.*,torch.*,tqdm.*,transformers.*]\n"
     options = "follow_imports = skip\nignore_missing_imports = True\n"
     (tmp_path / "mypy.ini").write_text("[mypy]\n" + libraries + options)
     command = [sys.executable, "-m", "mypy", "--cache-dir=whole", "--package=fovea"]
