@@ -30,13 +30,12 @@ windows() {
     wine=$(command -v wine64 || command -v wine) || { echo "SKIPPED: windows: no wine" && exit 77; }
     export WINEPREFIX=$scratch/wine FOVEA_TEST_SCALE=0.02
     quiet windows.log cmake --preset windows
-    quiet windows.log cmake --build build/windows --target fovea fovea-quickstart fovea-check test-golden test-elementary
+    quiet windows.log cmake --build build/windows --target fovea fovea-quickstart fovea-check test-golden
     WINEDEBUG=-all "$wine" build/windows/examples/fovea-quickstart.exe 2>/dev/null | tr -d '\r' >"$scratch/digits"
     same "digits" "$(cat "$scratch/digits")" "$digits"
     run quickstart build/windows/examples/fovea-quickstart.exe
     run fovea-check build/windows/tests/fovea-check.exe
     run golden build/windows/tests/test-golden.exe
-    run elementary build/windows/tests/test-elementary.exe
     # Nothing of MinGW-w64 need be shipped.
     x86_64-w64-mingw32-objdump -p build/windows/examples/fovea-quickstart.exe | sed -n 's/.*DLL Name: //p' |
         sort >"$scratch/imports"

@@ -1,6 +1,6 @@
-/* Pages (memory.h). Large allocations are in pages of 2 MiB where the system has them. In virtual machines, where a guest's and
- * a host's page tables are walked, a TLB miss costs more than reading a page of 4 KiB, and hardware prefetchers stop at
- * the end of a page. */
+/* Pages (memory.h). Large allocations are in pages of 2 MiB where the system has them. In virtual machines, where a
+ * guest's and a host's page tables are walked, a TLB miss costs more than reading a page of 4 KiB, and hardware
+ * prefetchers stop at the end of a page. */
 #ifdef __linux__
 #define _DEFAULT_SOURCE /* madvise */
 #include <sys/mman.h>
