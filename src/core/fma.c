@@ -1,8 +1,8 @@
-/* fma() and fmaf() where those of the C library round twice (strict.h): as MinGW-w64's, which compute in the x87 unit.
+/* fma() and fmaf() where those of the C library round twice, as MinGW-w64's, which compute in the x87 unit.
  *
- * A sum that is inexact is rounded to odd first: its last bit is set, after rounding towards zero. What is rounded again
- * with at least two bits less is then as if it had been rounded once (S. Boldo, G. Melquiond, "Emulation of a FMA and
- * correctly rounded sums", IEEE Transactions on Computers 57, 2008). */
+ * A sum that is inexact is rounded to odd first: its last bit is set, after rounding towards zero. What is rounded
+ * again with at least two bits less is then as if it had been rounded once (S. Boldo, G. Melquiond, "Emulation of a FMA
+ * and correctly rounded sums", IEEE Transactions on Computers 57, 2008). */
 #include "core/fma.h"
 
 #include <stdint.h>
