@@ -15,7 +15,8 @@ enum { FV_FILE_ERROR = 512 };
 
 /* Reads a whole file of at most size bytes into text. Refused: what is not a regular file (nothing blocks, no device is
  * touched); a file that anybody may write; and in a folder where anybody may put files (as /tmp; on Windows, in every
- * one), symbolic links and files of others than this user and root (Administrators, the system). *absent: there is no such file, or no way to its folder. */
+ * one), symbolic links and files of others than this user and root (Administrators, the system). *absent: there is no
+ * such file, or no way to its folder. */
 fovea_status fv_file_read(const char *path, char *text, size_t size, size_t *length, bool *absent,
                           char error[FV_FILE_ERROR]);
 

@@ -187,8 +187,8 @@ void fv_file_make_folders(const char *path) {
         }
 }
 
-/* The path of a file beside, ".NAME" and an ending. */
-static bool beside(const char *path, const char *ending, char other[MAX_PATH]) {
+/* The path of a file in the same folder, ".NAME" and an ending. */
+static bool neighbour(const char *path, const char *ending, char other[MAX_PATH]) {
     const char *name = name_of(path);
     return snprintf(other, MAX_PATH, "%.*s.%s%s", (int)(name - path), path, *ending == '.' ? name : "", ending) <
            MAX_PATH;
@@ -201,7 +201,7 @@ fovea_status fv_file_lock(const char *path, int seconds, int *lock, char error[F
     const fovea_status status = check_name(path, error);
     if (status != FOVEA_OK)
         return status;
-    if (!beside(path, "fovea-lock", name))
+    if (!neighbour(path, "fovea-lock", name))
         return fail(error, "%.300s: the name is too long", path);
     for (int i = 0; i < seconds * TRIES; i++) {
         const HANDLE file = CreateFileA(name, GENERIC_WRITE, 0, NULL, OPEN_ALWAYS,
@@ -233,7 +233,7 @@ static fovea_status open_temporary(const char *path, char temporary[MAX_PATH], H
     const DWORD old = GetFileAttributesA(path);
     if (old != INVALID_FILE_ATTRIBUTES && (old & (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_DEVICE)))
         return fail(error, "%.300s is not a regular file: left alone", path);
-    if (!beside(path, ".new", temporary))
+    if (!neighbour(path, ".new", temporary))
         return fail(error, "%.300s: the name is too long", path);
     *file = CreateFileA(temporary, GENERIC_WRITE, 0, NULL, CREATE_ALWAYS, FILE_ATTRIBUTE_NORMAL, NULL);
     if (*file == INVALID_HANDLE_VALUE)
