@@ -68,15 +68,25 @@ const fv_kernel *fv_linear_product(int64_t number) {
     return NULL;
 }
 
+/* Elsewhere words are multiplied as they lie only for as many rows as registers hold. */
+static bool few_rows_measured(const fv_kernel *many) {
+#ifdef FV_HAVE_X86
+    return !(many->features & (FV_HAS_avx_vnni | FV_HAS_amx_int8));
+#else
+    (void)many;
+    return false;
+#endif
+}
+
 /* Rows up to which words are multiplied as they lie. Beyond, blocks of them are made for a product of many rows, which
- * costs as much as multiplying 10 to 20 rows; for q16 on AVX-512 that product is no faster for 6 and 8 bits. Measured
- * without AVX-VNNI and AMX: docs/lab/quantized.md. */
+ * costs as much as multiplying 10 to 20 rows; for q16 on AVX-512 that product is no faster for 6 and 8 bits
+ * (docs/lab/quantized.md). */
 static int64_t few_rows_of(const fovea_linear *l) {
     enum { SOME = 12, MORE = 48 };
     const bool avx512 = l->few->isa == FV_ISA_avx512;
     if (l->arithmetic == FOVEA_ARITHMETIC_EXACT)
         return 0;
-    if (l->quantized.apart || l->many->features & (FV_HAS_avx_vnni | FV_HAS_amx_int8))
+    if (l->quantized.apart || !few_rows_measured(l->many))
         return l->few->mr;
     return l->arithmetic == FOVEA_ARITHMETIC_Q8 || !avx512 ? SOME
            : fv_format_of(l->few->format).bits < 6         ? MORE
