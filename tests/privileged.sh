@@ -9,7 +9,8 @@ trap 'rm -rf "$folder"' EXIT
 chmod 755 "$folder"
 cp "$1" "$folder/program"
 run() { # run PROGRAM: as nobody
-    setpriv --reuid=65534 --regid=65534 --clear-groups env FOVEA_DEBUG=1 FOVEA_LOG_SHAPES="$folder/shapes" "$1" >"$folder/out" 2>"$folder/err"
+    setpriv --reuid=65534 --regid=65534 --clear-groups env FOVEA_DEBUG=1 FOVEA_LOG_SHAPES="$folder/shapes" "$1" \
+        >"$folder/out" 2>"$folder/err"
 }
 run "$folder/program"
 has "$folder/err" '^fovea '
