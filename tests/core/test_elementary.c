@@ -38,12 +38,26 @@ static void try_pow(totals *t, double x, double y) {
     t->pow = fmax(t->pow, ulps_off(got, powl((long double)x, (long double)y)));
 }
 
+/* x - n pi/2, where x is less than 2^45: parts of pi/2 whose products with n are exact. sinl() of some systems is fsin,
+ * whose own pi has 66 bits. */
+static long double reduce(double x, long double n) {
+    static const double parts[] = {0x1.921f8p+0,  0x1.aa22p-19,  0x1.68c4p-39,
+                                   -0x1.cb3bp-55, -0x1.ccecp-74, 0x1.701cp-92};
+    long double r = (long double)x;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        r -= n * (long double)parts[i];
+    return r;
+}
+
 static void try_sincos(totals *t, double x) {
     double s, c;
     fv_sincos(x, &s, &c);
     take(t, s);
     take(t, c);
-    const long double sine = sinl((long double)x), cosine = cosl((long double)x);
+    const double n = rint(x / (FV_PI / 2));
+    const int quadrant = (int)(int64_t)n & 3;
+    const long double r = reduce(x, (long double)n), at[] = {sinl(r), cosl(r), -sinl(r), -cosl(r)};
+    const long double sine = at[quadrant], cosine = at[(quadrant + 1) & 3];
     t->sincos =
         fmax(t->sincos, (double)(fmaxl(fabsl((long double)s - sine), fabsl((long double)c - cosine)) * 0x1p53L));
 }
