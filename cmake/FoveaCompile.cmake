@@ -38,6 +38,12 @@ function(fovea_refuse_flags)
 endfunction()
 fovea_refuse_flags()
 
+# On Windows gcc keeps the stack aligned to 16 bytes only, and still stores vectors of 32 and 64 bytes there by aligned moves (its bug
+# 54412): the assembler makes them unaligned ones.
+if(MINGW AND CMAKE_C_COMPILER_ID STREQUAL GNU)
+    add_compile_options(-Wa,-muse-unaligned-vector-move)
+endif()
+
 # Asks the compiler, not the machine: a cross compiler or -m32 may aim elsewhere.
 function(fovea_check_target macro variable)
     check_c_source_compiles("

@@ -4,10 +4,7 @@ set(CMAKE_SYSTEM_NAME Windows)
 set(CMAKE_SYSTEM_PROCESSOR AMD64)
 set(triplet x86_64-w64-mingw32)
 set(CMAKE_C_COMPILER ${triplet}-gcc-posix)
-# gcc keeps the stack aligned to 16 bytes only, and still stores vectors of 32 and 64 bytes there by aligned moves (its bug
-# 54412): the assembler makes them unaligned ones. Static: no library of MinGW-w64 to ship.
-set(CMAKE_C_FLAGS_INIT -Wa,-muse-unaligned-vector-move)
-set(CMAKE_EXE_LINKER_FLAGS_INIT -static)
+set(CMAKE_EXE_LINKER_FLAGS_INIT -static) # no library of MinGW-w64 to ship
 set(CMAKE_RC_COMPILER ${triplet}-windres)
 foreach(tool ar ranlib nm objcopy objdump strip)
     string(TOUPPER ${tool} variable)

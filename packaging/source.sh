@@ -10,8 +10,12 @@ cd build/packaging/source
 apt=$PWD/.apt
 mkdir -p "$apt/lists/partial"
 # The sources of this machine's release, without security updates, whose older files go away. Kept apart from the machine's own lists.
-awk 'BEGIN { RS = ""; ORS = "\n\n" } !/security/ { sub(/Types: deb/, "Types: deb-src"); print }' /etc/apt/sources.list.d/debian.sources \
-    >"$apt/deb-src.sources" 2>/dev/null || sed '/security/d; s/^deb /deb-src /' /etc/apt/sources.list >"$apt/deb-src.list"
+listed=/etc/apt/sources.list.d/debian.sources
+if [ -e $listed ]; then
+    awk 'BEGIN { RS = ""; ORS = "\n\n" } !/security/ { sub(/Types: deb/, "Types: deb-src"); print }' $listed >"$apt/deb-src.sources"
+else
+    sed '/security/d; s/^deb /deb-src /' /etc/apt/sources.list >"$apt/deb-src.list"
+fi
 get=(apt-get -q -o Dir::Etc::sourcelist="$(echo "$apt"/deb-src.*)" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$apt/lists")
 rm -rf "$apt/new"
 mkdir "$apt/new"
