@@ -192,6 +192,7 @@ function(fovea_object_library target)
     target_compile_options(${target} PRIVATE
                            "$<$<COMPILE_LANGUAGE:C>:SHELL:-include \"${PROJECT_SOURCE_DIR}/kernels/strict.h\">"
                            -Wconversion $<$<BOOL:${MINGW}>:-Wno-float-conversion> # of its isfinite()
+                           $<$<C_COMPILER_ID:Clang,AppleClang>:-Wno-enum-float-conversion> # of named constants, which are small
                            -ffp-contract=off $<$<BOOL:${FOVEA_ASSERTS}>:-UNDEBUG>)
     target_compile_definitions(${target} PRIVATE ${FOVEA_ARCHITECTURE} $<$<NOT:$<BOOL:${FOVEA_ASSERTS}>>:NDEBUG>)
     target_include_directories(${target} PRIVATE ${FOVEA_INCLUDE} ${PROJECT_SOURCE_DIR}/src
