@@ -83,12 +83,18 @@ PyObject *py_raise_status(fovea_status status);
 /* 0, or -1 with py_raise_status(). */
 int py_checked(fovea_status status);
 
+#ifdef __MINGW_PRINTF_FORMAT /* which of two on Windows */
+#define PY_PRINTF __MINGW_PRINTF_FORMAT
+#else
+#define PY_PRINTF printf
+#endif
+
 /* Raises an exception with a printf-like sentence, for what PyErr_Format cannot print. Returns -1. */
-int py_raise(PyObject *type, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int py_raise(PyObject *type, const char *format, ...) __attribute__((format(PY_PRINTF, 2, 3)));
 
 /* Raises that an argument must be something else: the formatted words, then ", not " and the first line of value's
  * ascii(), cut. ValueError for a word, else TypeError. Returns -1. */
-int py_raise_not(PyObject *value, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int py_raise_not(PyObject *value, const char *format, ...) __attribute__((format(PY_PRINTF, 2, 3)));
 
 /* How much of an unknown word a sentence repeats: its first ASCII letters. */
 int py_word_length(const char *word);
