@@ -63,6 +63,7 @@ torch)
     "$venv/bin/python" -c 'import torch; assert not torch.cuda.is_available()' || no "PyTorch does not import."
     # These require torch, and pip would bring what was left out of it.
     install "transformers==$newest.*" scikit-learn scipy gguf pillow 'onnx==1.23.*' 'sentencepiece==0.2.*'
+    install 'aiohttp==3.14.*' 'openai==2.54.*'
     install --no-deps 'sentence-transformers==6.2.*' 'peft==0.21.*' 'accelerate==1.15.*' psutil
     # Beside it, for PYTHONPATH: the oldest transformers, whose continuous batching asks psutil for the machine's memory.
     rm -rf build/venv/transformers-oldest
