@@ -88,7 +88,8 @@ class Batches:
     async def run(self) -> None:
         while True:
             await self.some.wait()
-            jobs, texts = [], 0
+            jobs: list[Job] = []
+            texts = 0
             while self.waiting and (not jobs or texts + len(self.waiting[0].inputs) <= self.limits.batch):
                 job = self.waiting.popleft()
                 if not job.result.done():  # its client went, or its time is up
@@ -245,8 +246,8 @@ class Server:
                         body = json.loads(await request.read())
                     except web.HTTPRequestEntityTooLarge:
                         raise Refused(413, "Validation", f"a request has at most {self.limits.body} bytes") from None
-                    except (ValueError, RecursionError) as error:
-                        raise wrong(f"the body is no JSON: {error}") from None
+                    except (ValueError, RecursionError) as parsing:
+                        raise wrong(f"the body is no JSON: {parsing}") from None
                     if not isinstance(body, dict):
                         raise wrong("the body is no JSON object")
                     return web.json_response(await handle(request.app["batches"], body))
