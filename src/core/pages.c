@@ -18,11 +18,11 @@ void *fv_allocate_pages(size_t bytes) {
     const size_t alignment = bytes < HUGE_PAGE ? (size_t)FV_ALIGNMENT : (size_t)HUGE_PAGE;
     if (bytes > SIZE_MAX - alignment)
         return NULL;
-    const size_t all = (bytes + alignment - 1) / alignment * alignment, behind = all - bytes;
+    const size_t all = (bytes + alignment - 1) / alignment * alignment;
     void *memory = aligned_alloc(alignment, all);
 #ifdef MADV_HUGEPAGE
     if (memory && bytes >= HUGE_PAGE) /* the last one too, where little of it is not touched */
-        (void)madvise(memory, behind <= bytes / LITTLE ? all : all - HUGE_PAGE, MADV_HUGEPAGE);
+        (void)madvise(memory, all - bytes <= bytes / LITTLE ? all : all - HUGE_PAGE, MADV_HUGEPAGE);
 #endif
     return memory;
 }
