@@ -9,7 +9,7 @@
 #   --hosts    what cmake/hosts.sh runs tests in: the system's descriptions of locales, qemu
 #   --mca      llvm-mca, of the newest LLVM that the distribution has
 #   --mpich    MPICH besides another MPI, for tests by both
-#   --release  what make release needs: compilers of the wheels, debootstrap; MinGW-w64, wine, llvm (packaging/foreign.sh)
+#   --release  what make release needs: compilers of the wheels, debootstrap; MinGW-w64, wine, llvm (packaging/test.sh)
 #   --python   what the Python package needs of the distribution's python3: headers and venv. Where that cannot be, the rest goes on
 #   --site     Doxygen, for site/build.sh
 set -uo pipefail

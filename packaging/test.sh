@@ -7,6 +7,8 @@
 #   workflows  .github/workflows fit their schema, and zizmor finds nothing
 #   release    make release, without Debian's packages: each wheel runs in a root of its own, and all bytes are made twice
 #   conda      the recipe is read by rattler-build's parser; nothing is built
+#   windows    built by MinGW-w64; fovea-quickstart, fovea-check and C tests run under wine, the bits on each tier
+#   macos      for aarch64 and x86_64 by ziglang's clang: library and fovea-quickstart are linked, symbols and imports checked. NOT RUN
 # Scratch is build/packaging. One that lacks its tools or a network says SKIPPED.
 # shellcheck source=tests/support/sure.sh
 . "$(dirname "$0")/../tests/support/sure.sh"
@@ -143,7 +145,50 @@ test_release() {
     quiet release.log packaging/release.sh sdist wheels tarball roots reproducible
 }
 
-[ $# -gt 0 ] || set -- tarball conan vcpkg conda oss-fuzz workflows release
+# The list of kernels goes by a share: products on the scalar tier, whose fma() is software, take minutes. A test whose tier
+# this CPU lacks ends with 77.
+test_windows() {
+    local wine tier program status tests=(cache cache_save elementary file_windows reference threads_hooks threads_parallel_for)
+    { wine=$(command -v wine64 || command -v wine) && command -v x86_64-w64-mingw32-gcc-posix >/dev/null; } ||
+        { echo "SKIPPED: windows: no wine, or no MinGW-w64" && exit 77; }
+    export WINEPREFIX=$scratch/wine WINEDEBUG=-all FOVEA_TEST_SCALE=0.02
+    quiet windows.log cmake --preset windows
+    quiet windows.log cmake --build build/windows -j2 --target fovea fovea-quickstart fovea-check test-golden "${tests[@]/#/test-}"
+    for tier in scalar avx2 avx512; do
+        quiet windows-run.log env FOVEA_ISA=$tier "$wine" build/windows/examples/fovea-quickstart.exe
+        has "$scratch/windows-run.log" "^$digits"
+    done
+    for program in {scalar,avx2,avx512}:{fovea-check,test-golden} "${tests[@]/#/avx2:test-}"; do
+        status=0
+        FOVEA_ISA=${program%:*} "$wine" "build/windows/tests/${program#*:}.exe" >"$scratch/windows-run.log" 2>&1 || status=$?
+        echo "windows: $program: $(tr -d '\r' <"$scratch/windows-run.log" | tail -n 1)"
+        [ $status = 0 ] || [ $status = 77 ] || { tail -n 30 "$scratch/windows-run.log" && fail "$program under wine"; }
+    done
+    # Nothing of MinGW-w64 need be shipped.
+    x86_64-w64-mingw32-objdump -p build/windows/examples/fovea-quickstart.exe | sed -n 's/.*DLL Name: //p' | sort >"$scratch/imports"
+    same "imports" "$(tr '\n' ' ' <"$scratch/imports")" "ADVAPI32.dll KERNEL32.dll msvcrt.dll "
+}
+
+test_macos() {
+    { command -v llvm-nm-14 && command -v llvm-objdump-14 && python/tools/venv.sh zig; } >/dev/null ||
+        { echo "SKIPPED: macos: no llvm 14, or no ziglang" && exit 77; }
+    local cpu build
+    for cpu in aarch64 x86_64; do
+        build=$scratch/macos-$cpu
+        quiet macos.log packaging/sysroot.sh $cpu-macos
+        quiet macos.log cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DFOVEA_SYSROOT="$scratch/sysroot/$cpu-macos" \
+            -DCMAKE_TOOLCHAIN_FILE="$PWD/packaging/toolchain.cmake" -DFOVEA_{OPENMP,MPI,BUILD_{TESTS,BENCH,TUNE,TOOLS}}=OFF
+        quiet macos.log cmake --build "$build" -j2 --target fovea fovea-quickstart
+        llvm-nm-14 --defined-only -g "$build/libfovea.a" 2>/dev/null | sed -n 's/.* T _\(fovea_.*\)/\1/p' | sort >"$build/defined"
+        sed -n 's/^FOVEA_API .*[ *]\(fovea_[a-z0-9_]*\)(.*/\1/p' include/fovea/*.h | sort -u >"$build/declared"
+        same_files "$build/declared" "$build/defined" "$cpu: other functions are defined than declared"
+        llvm-objdump-14 --macho --dylibs-used "$build/examples/fovea-quickstart" | sed -n 's/^\t\([^ ]*\).*/\1/p' >"$build/imports"
+        same "$cpu: imports" "$(cat "$build/imports")" /usr/lib/libSystem.B.dylib
+        echo "macos: $cpu is linked, and NOT RUN"
+    done
+}
+
+[ $# -gt 0 ] || set -- tarball conan vcpkg conda oss-fuzz workflows release windows macos
 [ -x "$bin/python" ] || python/tools/venv.sh packaging || { echo "SKIPPED: $*: no environment" && exit 77; }
 for name in "$@"; do
     step=$name
