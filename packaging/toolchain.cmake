@@ -18,6 +18,7 @@ if(target MATCHES "macos$")
     set(CMAKE_ASM_COMPILER ${CMAKE_C_COMPILER})
     set(CMAKE_AR ${FOVEA_SYSROOT}/ar)
     set(CMAKE_RANLIB ${FOVEA_SYSROOT}/ranlib)
+    find_program(CMAKE_INSTALL_NAME_TOOL llvm-install-name-tool-14 REQUIRED) # CMake asks for it where there is assembly
     set(CMAKE_MODULE_LINKER_FLAGS_INIT "-Wl,-undefined,dynamic_lookup") # Python's functions
     return()
 endif()
