@@ -281,7 +281,7 @@ static const kernel_operation operations[FV_OP_COUNT] = {
     [FV_OP_scales] = {call_scales, 16, 32, 64, "n", any, FV_LANES, 0, 1.0 / 64, 10.5 / 64},
     [FV_OP_expand] = {call_expand, 1, 64, 256, "n", any, FV_LANES, 0, 1, 1.75},
     [FV_OP_delta] = {call_delta, 128, 64, 1, "mn", any, FV_STATE_COLUMNS, 8 * FV_STATE_COLUMNS, FV_STATE_COLUMNS, 0},
-    [FV_OP_sweep] = {call_sweep, 128, 1, 1, "m", any, FV_LANES, 8 * FV_LANES, FV_LANES, 0},
+    [FV_OP_sweep] = {call_sweep, 128, FV_LANES, 1, "m", FV_LANES, FV_LANES, 8, 1, 0},
     [FV_OP_scan] = {call_scan, 16, 64, 1, "mn", any, FV_STATE_COLUMNS, 0, FV_STATE_COLUMNS, 0},
     [FV_OP_convolve] = {call_convolve, 32, 64, 1, "mn", any, 1, 0, 1, 8},
 };

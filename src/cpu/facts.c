@@ -1,12 +1,6 @@
 /* The facts about this machine that the system tells (cpu.h). */
 #include "cpu/cpu.h"
 
-#include "threads/threads.h"
-
-/* The kernel has but a mask for each thread, and OpenMP may have bound this one to its place: then it is OpenMP that
- * knows where all threads may run. */
-bool fv_cpu_mask(uint64_t set[FV_NODE_CPUS / 64]) { return fv_parallel_places(set) || fv_cpus_get(set); }
-
 int fv_cpu_affinity(void) {
     uint64_t set[FV_NODE_CPUS / 64];
     int count = 0;
