@@ -44,8 +44,11 @@ case $target in
     ;;
 *-macos)
     for tool in ar ranlib; do printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$top/$zig/zig" $tool >"$sysroot/$tool"; done
-    # zig names features of Arm CPUs in -mcpu alone.
-    printf '#!/usr/bin/env bash\nexec "%s" cc "${@/#-march=armv8.2-a+/-mcpu=generic+v8_2a+}"\n' "$top/$zig/zig" >"$sysroot/cc"
+    # zig names features of Arm CPUs in -mcpu alone, and its linker crashes at -bundle: Python loads a -dynamiclib as well.
+    {
+        printf '#!/usr/bin/env bash\nset -- "${@/#-march=armv8.2-a+/-mcpu=generic+v8_2a+}"\n'
+        printf 'exec "%s" cc "${@/#-bundle/-dynamiclib}"\n' "$top/$zig/zig"
+    } >"$sysroot/cc"
     chmod +x "$sysroot"/{cc,ar,ranlib}
     python_headers
     echo "$key" >"$sysroot/made"
