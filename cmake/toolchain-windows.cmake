@@ -4,7 +4,7 @@ set(CMAKE_SYSTEM_NAME Windows)
 set(CMAKE_SYSTEM_PROCESSOR AMD64)
 set(triplet x86_64-w64-mingw32)
 set(CMAKE_C_COMPILER ${triplet}-gcc-posix)
-# It takes Microsoft's printf() for the one that is called: other builds check formats.
+# gcc takes Microsoft's printf() for the one that is called: other builds check formats.
 set(CMAKE_C_FLAGS_INIT -Wno-format)
 set(CMAKE_EXE_LINKER_FLAGS_INIT -static) # no library of MinGW-w64 to ship
 set(CMAKE_RC_COMPILER ${triplet}-windres)
