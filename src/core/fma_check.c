@@ -6,8 +6,8 @@
 #include <math.h>
 
 /* Ties but for a last bit, which is lost where product or sum are rounded to double, or to the 64 bits of the x87 unit;
- * and a product whose last bit alone is left, whatever the caller's rounding is. The variables: compilers compute what is
- * constant themselves. */
+ * and a product whose last bit alone is left. Whatever the caller's rounding is. The variables: compilers compute what
+ * is constant themselves. */
 bool fv_fma_rounds_once(void) {
     volatile float f = 0x1.000002p0f;
     volatile double d = 0x1.0000000000001p0;
