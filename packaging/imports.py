@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""imports.py WHEEL: the extension of a wheel for Windows or macOS asks for libraries of the system alone, and exports PyInit__core.
+"""imports.py WHEEL: the extension of a wheel for Windows or macOS asks for libraries of the system alone, and exports
+PyInit__core.
 
 Reads the tables of PE and Mach-O files, as the system's loader does.
 """
@@ -51,7 +52,8 @@ def macho(data):
 
 def main():
     with zipfile.ZipFile(sys.argv[1]) as wheel:
-        path = next(name for name in wheel.namelist() if name.startswith("fovea/_core.") and name.endswith((".so", ".pyd")))
+        names = [name for name in wheel.namelist() if name.startswith("fovea/_core.")]
+        path = next(name for name in names if name.endswith((".so", ".pyd")))
         data = wheel.read(path)
     libraries, exported = pe(data) if data[:2] == b"MZ" else macho(data)
     print(path, "asks for", *libraries, "and exports", *exported)

@@ -5,8 +5,8 @@
     sbom.py tarball FILE              writes FILE.spdx.json (SPDX 2.3), of a source tarball
     sbom.py check                     THIRD_PARTY.txt and pyproject.toml name the components of this list, and no others
 
-A component is in a wheel if one of its binaries has its mark. Nothing depends on the time or the machine: dates come from
-SOURCE_DATE_EPOCH.
+A component is in a wheel if one of its binaries has its mark. Nothing depends on the time or the machine: dates
+come from SOURCE_DATE_EPOCH.
 """
 import base64
 import hashlib
@@ -24,10 +24,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 OWN_LICENSE = "Apache-2.0"
 # mark: words of its code, which each file of this name has. version: where its header has it.
 COMPONENTS = {
-    "jansson": {"license": "MIT", "url": "https://github.com/akheron/jansson", "in": "fovea-tune", "mark": b"object item(s) left unpacked: %s",
+    "jansson": {"license": "MIT", "url": "https://github.com/akheron/jansson", "in": "fovea-tune",
+                "mark": b"object item(s) left unpacked: %s",
                 "version": ("jansson.h", r'#define JANSSON_VERSION "(.*)"')},
 }
-# The tarball contains no code of others. What a build may link, and where; of the tests' and benchmarks' own needs CMake tells.
+# The tarball contains no code of others. What a build may link, and where; what only tests and benchmarks need is
+# CMake's to tell.
 LINKED = {
     "jansson": ("MIT", "fovea-tune and the programs of tools"),
     "utf8proc": ("MIT AND Unicode-DFS-2015", "the programs of tools"),
@@ -51,7 +53,8 @@ def check():
         sys.exit(f"THIRD_PARTY.txt names {stated()}, packaging/sbom.py {listed}: what is compiled in stands in both")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     if project["license"] != license_of(COMPONENTS):
-        sys.exit(f'pyproject.toml: license is "{project["license"]}", its components make it "{license_of(COMPONENTS)}"')
+        sys.exit(f'pyproject.toml: license is "{project["license"]}", '
+                 f'its components make it "{license_of(COMPONENTS)}"')
 
 
 def moment():
@@ -70,18 +73,21 @@ def cyclonedx(name, version, files, headers):
     parts = []
     for part, component in COMPONENTS.items():
         holders = sorted(path for path, data in files.items() if component["mark"] in data)
-        if any(component["mark"] not in data for file, data in files.items() if file.rpartition("/")[2].startswith(component["in"])):
+        bearers = [data for file, data in files.items() if file.rpartition("/")[2].startswith(component["in"])]
+        if any(component["mark"] not in data for data in bearers):
             sys.exit(f"sbom.py: {component['in']} is without the mark of {part}; has another release other words?")
         if holders:
             header, pattern = component["version"]
             number = re.search(pattern, (headers / header).read_text())[1]
-            parts.append({"type": "library", "bom-ref": part, "name": part, "version": number, "purl": f"pkg:generic/{part}@{number}",
+            parts.append({"type": "library", "bom-ref": part, "name": part, "version": number,
+                          "purl": f"pkg:generic/{part}@{number}",
                           "licenses": [{"license": {"id": component["license"]}}],
                           "externalReferences": [{"type": "website", "url": component["url"]}],
                           "evidence": {"occurrences": [{"location": path} for path in holders]}})
     digest = sha256("".join(f"{path} {sha256(data)}\n" for path, data in sorted(files.items())).encode())
     return {
-        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json", "bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json", "bomFormat": "CycloneDX",
+        "specVersion": "1.6", "version": 1,
         "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_OID, digest)}",
         "metadata": {"timestamp": when(), "component": {
             "type": "library", "bom-ref": name, "name": name, "version": version, "purl": f"pkg:pypi/{name}@{version}",
@@ -129,7 +135,8 @@ def tarball(path):
                                     "relatedSpdxElement": "SPDXRef-Fovea"}]
     rows = {"Fovea": (OWN_LICENSE, "")} | LINKED
     for part, (terms, users) in rows.items():
-        packages.append({"SPDXID": f"SPDXRef-{part}", "name": part, "downloadLocation": "NOASSERTION", "filesAnalyzed": False,
+        packages.append({"SPDXID": f"SPDXRef-{part}", "name": part, "downloadLocation": "NOASSERTION",
+                         "filesAnalyzed": False,
                          "licenseConcluded": terms, "licenseDeclared": terms, "copyrightText": "NOASSERTION"})
         if users:
             packages[-1]["comment"] = f"not in the tarball; a build links it to {users}"
