@@ -22,6 +22,7 @@ typedef struct job {
     uint64_t seed, hash;
     receipt_rows rows; /* with --receipt */
     tk_decoder decoder;
+    bool header; /* of a message (chat.h) */
     stop_text text;
     size_t shown;
 } job;
@@ -128,6 +129,19 @@ static void end(answers *a, int64_t slot, bool stopped) {
         print_ended(a);
 }
 
+/* Adds the text of a token. Messages of an answer are apart by an empty line, without their headers. */
+static void add_id_text(answers *a, job *j, int32_t id, bool *stopped) {
+    run *r = a->r;
+    const chat_part part =
+        r->opts->plain ? CHAT_TEXT : chat_part_of(text_tokenizer(r->t), text_chats(r->t), id, &j->header);
+    int64_t bytes = tk_decode(&j->decoder, id, a->piece);
+    if (part == CHAT_HEADER)
+        return;
+    if (part == CHAT_MESSAGE && j->text.count > 0)
+        bytes = snprintf(a->piece, 3, "\n\n");
+    add_text(a, j, bytes, stopped);
+}
+
 /* The token that follows, by logits of the last one. */
 static void add_token(answers *a, int64_t slot, const float *logits) {
     run *r = a->r;
@@ -146,7 +160,7 @@ static void add_token(answers *a, int64_t slot, const float *logits) {
     j->ids[j->count++] = id;
     if (alone(a) && r->opts->ids)
         print_ids(j, j->count - 1);
-    add_text(a, j, tk_decode(&j->decoder, id, a->piece), &stopped);
+    add_id_text(a, j, id, &stopped);
     if (alone(a))
         show(a, j);
     const bool long_enough = j->count - j->prompt_count == r->opts->tokens, full = j->count > r->room;
@@ -243,6 +257,7 @@ static void make_jobs(answers *a) {
                            .seed = (uint64_t)r->opts->seed + (uint64_t)i,
                            .hash = HASH_BEGIN,
                            .decoder = tk_decoder_begin(text_tokenizer(r->t), false),
+                           .header = true,
                            .text = {.stops = r->opts->stops.text, .stop_count = r->opts->stops.count}};
 }
 

@@ -122,10 +122,11 @@ static void load_text(run *r, const char *path) {
     if (r->opts->perplexity != NULL || r->opts->plain || (r->opts->verify != NULL && r->prompts == 0))
         return;
     if (text_chats(r->t)->kind == CHAT_OTHER) {
-        complain(to(r), path,
-                 "%schat_template is not ChatML, and none of those that Llama 3 and Gemma were published with; --plain "
-                 "continues the prompt without a chat",
-                 prefix);
+        complain(
+            to(r), path,
+            "%schat_template is not ChatML, and none of those that Llama 3, Gemma, Qwen and gpt-oss were published "
+            "with; --plain continues the prompt without a chat",
+            prefix);
         die(r->complaint);
     }
     if (text_chats(r->t)->kind == CHAT_NONE && r->opts->system != NULL)

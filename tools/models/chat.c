@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+static char qwen25[] = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.";
+
 static const struct {
     uint64_t hash;
     chat_form form;
@@ -20,6 +22,11 @@ static const struct {
     {UINT64_C(0x1a6da26e3aef1b34), {.kind = CHAT_LLAMA3, .dated = true, .today = true}}, /* 3.2 */
     {UINT64_C(0x5c10ee65212d93b3), {.kind = CHAT_GEMMA, .no_system = true}},             /* Gemma 1 and 2 */
     {UINT64_C(0xd19b6ff3a49deea5), {.kind = CHAT_GEMMA}},                                /* Gemma 3 */
+    {UINT64_C(0x11d394755cef9355), {.kind = CHAT_CHATML, .system = qwen25}},             /* Qwen 2.5 */
+    {UINT64_C(0xabb815b933a4981a), {.kind = CHAT_CHATML}},                               /* Qwen 3 */
+    {UINT64_C(0xfdaf3f6c284777cf), {.kind = CHAT_CHATML}},                               /* Qwen 3 Coder */
+    {UINT64_C(0x4f7d36b71c775eb0), {.kind = CHAT_CHATML, .thinks = true}},               /* Qwen 3.5 */
+    {UINT64_C(0xe2bd426026cba99c), {.kind = CHAT_HARMONY}},                              /* gpt-oss */
 };
 
 /* FNV-1a. Line feeds and spaces at the end count for nothing. */
@@ -41,7 +48,8 @@ static bool has_tokens(const tk_tokenizer *t, chat_kind kind) {
     static const char *const tokens[][4] = {
         [CHAT_CHATML] = {"<|im_start|>", "<|im_end|>"},
         [CHAT_LLAMA3] = {"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"},
-        [CHAT_GEMMA] = {"<bos>", "<start_of_turn>", "<end_of_turn>"}};
+        [CHAT_GEMMA] = {"<bos>", "<start_of_turn>", "<end_of_turn>"},
+        [CHAT_HARMONY] = {"<|start|>", "<|channel|>", "<|message|>", "<|end|>"}};
     for (int i = 0; i < 4 && tokens[kind][i] != NULL; i++)
         if (find(t, tokens[kind][i]) == TK_NONE)
             return false;
@@ -56,6 +64,8 @@ void chat_read(const tk_tokenizer *t, const char *template_bytes, size_t count, 
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (known[i].hash == hash)
             *form = known[i].form;
+    if (form->system == qwen25 && (form->system = strdup(qwen25)) == NULL)
+        form->kind = CHAT_OTHER;
     if (form->kind == CHAT_OTHER || has_tokens(t, form->kind))
         return;
     chat_free(form);
@@ -112,9 +122,11 @@ static const char *trim(const char *text, size_t *count) {
 }
 
 /* <|im_start|>ROLE newline MESSAGE<|im_end|> newline. */
-static void add_chatml(chat_ids *c, const char *role, const char *message) {
+static void add_chatml(chat_ids *c, const chat_form *form, const char *role, const char *message) {
+    size_t count = strlen(message);
+    const char *text = form->thinks ? trim(message, &count) : message;
     add_special(c, "<|im_start|>");
-    add_text(c, role, "\n", message, strlen(message));
+    add_text(c, role, "\n", text, count);
     add_special(c, "<|im_end|>");
     add_text(c, "\n", "", "", 0);
 }
@@ -157,6 +169,36 @@ static void add_gemma(chat_ids *c, const char *system, const char *message) {
     free(before);
 }
 
+/* <think> is a token of its own, if the tokenizer has it. */
+static void add_thought(chat_ids *c) {
+    const bool token = find(c->t, "<think>") != TK_NONE;
+    if (token)
+        add_special(c, "<think>");
+    add_text(c, token ? "" : "<think>", "\n", "", 0);
+}
+
+/* <|start|>ROLE<|message|>BEFORE MESSAGE BEHIND<|end|>. */
+static void add_harmony(chat_ids *c, const char *role, const char *before, const char *message, const char *behind) {
+    add_special(c, "<|start|>");
+    add_text(c, role, "", "", 0);
+    add_special(c, "<|message|>");
+    add_text(c, before, message, behind, strlen(behind));
+    add_special(c, "<|end|>");
+}
+
+static void add_harmony_system(chat_ids *c) {
+    char text[256] = "";
+    const time_t now = time(NULL);
+    struct tm day;
+    c->good = c->good && localtime_r(&now, &day) != NULL &&
+              strftime(text, sizeof text,
+                       "You are ChatGPT, a large language model trained by OpenAI.\nKnowledge cutoff: 2024-06\n"
+                       "Current date: %Y-%m-%d\n\nReasoning: medium\n\n# Valid channels: analysis, commentary, final. "
+                       "Channel must be included for every message.",
+                       &day) > 0;
+    add_harmony(c, "system", "", text, "");
+}
+
 int64_t chat_tokens(const tk_tokenizer *t, const chat_form *form, int32_t first, const char *system, const char *user,
                     int32_t *ids, int64_t most) {
     chat_ids c = {.t = t, .ids = ids, .most = most, .good = system == NULL || !form->no_system};
@@ -166,10 +208,20 @@ int64_t chat_tokens(const tk_tokenizer *t, const chat_form *form, int32_t first,
         if (first >= 0)
             add_id(&c, first);
         if (system != NULL)
-            add_chatml(&c, "system", system);
-        add_chatml(&c, "user", user);
+            add_chatml(&c, form, "system", system);
+        add_chatml(&c, form, "user", user);
         add_special(&c, "<|im_start|>");
         add_text(&c, "assistant\n", "", "", 0);
+        if (form->thinks)
+            add_thought(&c);
+        break;
+    case CHAT_HARMONY:
+        add_harmony_system(&c);
+        if (system != NULL && *system != '\0')
+            add_harmony(&c, "developer", "# Instructions\n\n", system, "\n\n");
+        add_harmony(&c, "user", "", user, "");
+        add_special(&c, "<|start|>");
+        add_text(&c, "assistant", "", "", 0);
         break;
     case CHAT_LLAMA3:
         add_special(&c, "<|begin_of_text|>");
@@ -188,4 +240,13 @@ int64_t chat_tokens(const tk_tokenizer *t, const chat_form *form, int32_t first,
     default: return -1;
     }
     return c.good ? c.used : -1;
+}
+
+chat_part chat_part_of(const tk_tokenizer *t, const chat_form *form, int32_t id, bool *header) {
+    if (form->kind != CHAT_HARMONY)
+        return CHAT_TEXT;
+    const bool begins = id == find(t, "<|message|>");
+    if (begins || id == find(t, "<|start|>") || id == find(t, "<|channel|>") || id == find(t, "<|end|>"))
+        *header = !begins;
+    return begins ? CHAT_MESSAGE : *header ? CHAT_HEADER : CHAT_TEXT;
 }

@@ -8,11 +8,23 @@
 #include <string.h>
 #include <time.h>
 
-enum { BYTES = 96, SPECIALS = 10, TOKENS = BYTES + SPECIALS, TEXT = 512 };
+enum { BYTES = 96, SPECIALS = 15, TOKENS = BYTES + SPECIALS, TEXT = 640 };
 
-static const char *const specials[SPECIALS] = {
-    "<|im_start|>", "<|im_end|>", "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>",
-    "<|eot_id|>",   "<bos>",      "<start_of_turn>",   "<end_of_turn>",       "<s>"};
+static const char *const specials[SPECIALS] = {"<|im_start|>",
+                                               "<|im_end|>",
+                                               "<|begin_of_text|>",
+                                               "<|start_header_id|>",
+                                               "<|end_header_id|>",
+                                               "<|eot_id|>",
+                                               "<bos>",
+                                               "<start_of_turn>",
+                                               "<end_of_turn>",
+                                               "<|start|>",
+                                               "<|channel|>",
+                                               "<|message|>",
+                                               "<|end|>",
+                                               "<think>",
+                                               "<s>"};
 
 static char sentence[256];
 
@@ -88,6 +100,11 @@ static void test_texts(const tk_tokenizer *t) {
          NULL,
          "Hi",
          "<s><|im_start|>system\nOwn.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"},
+        {{.kind = CHAT_CHATML, .thinks = true},
+         -1,
+         " Be brief. ",
+         " Hi\n",
+         "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n<think>\n"},
         {{.kind = CHAT_LLAMA3},
          -1,
          NULL,
@@ -133,6 +150,30 @@ static void test_texts(const tk_tokenizer *t) {
              date);
     render(t, &(chat_form){.kind = CHAT_LLAMA3, .dated = true, .today = true}, -1, NULL, "Hi", text);
     test_check(strcmp(text, today) == 0, "\"%s\" is not dated today", text);
+    strftime(date, sizeof date, "%Y-%m-%d", localtime(&now));
+    snprintf(today, sizeof today,
+             "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\n"
+             "Knowledge cutoff: 2024-06\nCurrent date: %s\n\nReasoning: medium\n\n# Valid channels: analysis, "
+             "commentary, final. Channel must be included for every message.<|end|><|start|>developer<|message|>"
+             "# Instructions\n\n Be brief. \n\n<|end|><|start|>user<|message|> Hi <|end|><|start|>assistant",
+             date);
+    render(t, &(chat_form){.kind = CHAT_HARMONY}, -1, " Be brief. ", " Hi ", text);
+    test_check(strcmp(text, today) == 0, "\"%s\" is not \"%s\"", text, today);
+}
+
+/* An answer of gpt-oss: headers, and where messages begin. */
+static void test_parts(const tk_tokenizer *t) {
+    static const char *const answer[] = {"<|channel|>", "a", "<|message|>", "b", "c",           "<|end|>",
+                                         "<|start|>",   "d", "<|channel|>", "e", "<|message|>", "f"};
+    static const char parts[] = "HHMTTHHHHHMT";
+    bool header = true, other = true;
+    for (size_t i = 0; i < sizeof answer / sizeof answer[0]; i++) {
+        const int32_t id = tk_find(t, answer[i], (int64_t)strlen(answer[i]));
+        const chat_part part = chat_part_of(t, &(chat_form){.kind = CHAT_HARMONY}, id, &header);
+        test_check("THM"[part] == parts[i], "token %d, %s, is of part %d", (int)i, answer[i], (int)part);
+        test_check(chat_part_of(t, &(chat_form){.kind = CHAT_CHATML}, id, &other) == CHAT_TEXT, "%s is no text",
+                   answer[i]);
+    }
 }
 
 /* Special tokens in a message are bytes. */
@@ -190,6 +231,7 @@ int main(int argc, char **argv) {
     if (all != NULL && few != NULL) {
         test_texts(all);
         test_special(all);
+        test_parts(all);
         test_templates(all, few);
     }
     tk_free(all);

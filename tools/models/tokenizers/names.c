@@ -62,6 +62,15 @@ static int32_t find(const tk_tokenizer *t, const char *name) {
     return tk_texts_find(&t->texts, name, (int64_t)strlen(name));
 }
 
+/* gpt-oss and others end an answer by <|return|> or <|flush|>, if not by a call; <|end|> is the end of one of its
+ * messages alone. */
+static void mark_messages(tk_tokenizer *t) {
+    const int32_t end = find(t, "<|end|>");
+    const bool calls = find(t, "<|call|>") != TK_NONE || find(t, "<|calls|>") != TK_NONE;
+    if (end != TK_NONE && calls && (find(t, "<|return|>") != TK_NONE || find(t, "<|flush|>") != TK_NONE))
+        t->ends[end] = false;
+}
+
 void tk_names_mark(tk_tokenizer *t, unsigned fim_named) {
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         const int32_t id = find(t, ends[i]);
@@ -79,4 +88,5 @@ void tk_names_mark(tk_tokenizer *t, unsigned fim_named) {
         t->types[id] = TK_CONTROL;
         t->ends[id] = t->ends[id] || fims[i].end;
     }
+    mark_messages(t);
 }

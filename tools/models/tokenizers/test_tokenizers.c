@@ -174,6 +174,26 @@ static void test_merges(void) {
     tk_free(t);
 }
 
+/* <|end|> ends an answer, unless it is the end of a message of those that end by <|return|> or a call. */
+static void test_ends(void) {
+    static const char *const lists[][5] = {{"a", "<|end|>", NULL},
+                                           {"a", "<|end|>", "<|return|>", NULL},
+                                           {"a", "<|end|>", "<|call|>", NULL},
+                                           {"a", "<|end|>", "<|return|>", "<|call|>", NULL},
+                                           {"a", "<|end|>", "<|calls|>", "<|flush|>", NULL}};
+    static const char *const none[] = {NULL};
+    for (int i = 0; i < 5; i++) {
+        tk_tokenizer *t;
+        if (!test_check(create("gpt2", "gpt-2", lists[i], none, NULL, NULL, &t) == 0, "%s", sentence))
+            return;
+        test_check(tk_ends(t, 1) == (i < 3), "list %d: <|end|> ends an answer, or does not", i);
+        for (int k = 2; lists[i][k] != NULL; k++)
+            test_check(tk_ends(t, k), "%s does not end an answer", lists[i][k]);
+        pieces_are(t, "a<|end|>", 0, MOST, "a");
+        tk_free(t);
+    }
+}
+
 /* Special tokens that overlap: the longest first, of equal ones that of the lower id, and from the left. */
 static void test_overlaps(void) {
     static const char *const overlapping[] = {"a",  "b",  "x",   "y",    "z",     "<xy>",  "y>a>", "xyz", "zab",
@@ -391,6 +411,7 @@ int main(int argc, char **argv) {
     test_begin(argc, argv, "tokenizers", NULL);
     test_words();
     test_merges();
+    test_ends();
     test_overlaps();
     test_inner_space();
     test_unigram();
