@@ -22,6 +22,7 @@ typedef struct config_names {
     bool delta_grouped;        /* heads of values lie by their head of keys, as do rows of beta and decays, in one */
     const char *delta_out, *delta_norm, *delta_conv, *delta_dt, *delta_a;
     const char *router, *experts[3]; /* stacks of all experts: gate, up, down */
+    const char *gate_up;             /* or gate and up in one, of each expert the gate first */
     const char *shared_gate;         /* gate, up and down are an expert of all rows, which this multiplies */
     bool in_out;                     /* matrices are [in, out], as GPT-2 keeps them */
 } config_names;

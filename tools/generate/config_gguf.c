@@ -13,7 +13,7 @@ enum { KEY_MOST = 128, GEMMA_27B_LAYERS = 62, EXPERTS_MOST = 2048, HEADS_MOST = 
     .out = "blk.%lld.attn_output"
 #define GGUF_FEED .gate = "blk.%lld.ffn_gate", .up = "blk.%lld.ffn_up", .down = "blk.%lld.ffn_down"
 #define GGUF_EXPERTS                                                                                                   \
-    .router = "blk.%lld.ffn_gate_inp",                                                                                 \
+    .router = "blk.%lld.ffn_gate_inp", .gate_up = "blk.%lld.ffn_gate_up_exps",                                         \
     .experts = {"blk.%lld.ffn_gate_exps", "blk.%lld.ffn_up_exps", "blk.%lld.ffn_down_exps"}
 #define GGUF_SHARED                                                                                                    \
     GGUF_EXPERTS, .gate = "blk.%lld.ffn_gate_shexp", .up = "blk.%lld.ffn_up_shexp", .down = "blk.%lld.ffn_down_shexp", \

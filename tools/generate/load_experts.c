@@ -29,8 +29,9 @@ static int load_stack(const loading *l, const char *format, int64_t layer, int64
     return 0;
 }
 
-static int pack(const loading *l, int64_t layer, fovea_matrix *const matrices[STACKS], const source from[STACKS],
-                fovea_experts **experts) {
+/* together: UP has the gate, too. */
+static int pack(const loading *l, int64_t layer, bool together, fovea_matrix *const matrices[STACKS],
+                const source from[STACKS], fovea_experts **experts) {
     model *m = l->m;
     const config *c = &m->config;
     fovea_experts_desc desc = c->experts;
@@ -38,20 +39,21 @@ static int pack(const loading *l, int64_t layer, fovea_matrix *const matrices[ST
     char name[LOAD_NAME];
     bool blocks = false;
     fovea_experts_weights_init(&given);
-    given.gate = matrices[GATE];
+    given.gate = together ? NULL : matrices[GATE];
     given.up = matrices[UP];
     given.down = matrices[DOWN];
     given.gate_bias = from[GATE].bias;
     given.up_bias = from[UP].bias;
     given.down_bias = from[DOWN].bias;
-    for (int i = 0; i < STACKS; i++)
+    for (int i = together ? UP : GATE; i < STACKS; i++)
         blocks = blocks || model_is_blocks(matrices[i]->dtype);
+    desc.gate_up = together ? FOVEA_GATE_UP_CONCATENATED : FOVEA_GATE_UP_SEPARATE;
     desc.in_features = c->width;
     desc.dtype = m->options.dtype;
     desc.y_dtype = FOVEA_DTYPE_F32;
     if (m->options.has_arithmetic && blocks)
         desc.arithmetic = m->options.arithmetic;
-    load_name(c->names->experts[UP], layer, "", name);
+    load_name(together ? c->names->gate_up : c->names->experts[UP], layer, "", name);
     if (fovea_experts_create(m->ctx, &desc, &given, experts) != FOVEA_OK)
         return model_failed(m, name, l->to);
     m->token_bytes += (int64_t)fovea_experts_weight_bytes(*experts) / desc.experts * c->router.k;
@@ -62,7 +64,13 @@ static int pack(const loading *l, int64_t layer, fovea_matrix *const matrices[ST
 int load_experts(const loading *l, int64_t layer, model_layer *to) {
     const config *c = &l->m->config;
     const int64_t count = c->experts.experts, inner = c->experts.intermediate;
-    const int64_t in[STACKS] = {c->width, c->width, inner}, out[STACKS] = {inner, inner, c->width};
+    char name[LOAD_NAME];
+    load_name(c->names->gate_up, layer, ".weight", name);
+    const bool together = load_has(l, name);
+    const int64_t in[STACKS] = {c->width, c->width, inner},
+                  out[STACKS] = {inner, together ? 2 * inner : inner, c->width};
+    const char *const stacks[STACKS] = {c->names->experts[GATE], together ? c->names->gate_up : c->names->experts[UP],
+                                        c->names->experts[DOWN]};
     const piece router = {c->names->router, count, 0, count, false}, gate = {c->names->shared_gate, 1, 0, 1, false};
     const map_kind scores = {c->width, FOVEA_ACTIVATION_NONE, FOVEA_DTYPE_F32};
     source from[STACKS] = {0};
@@ -73,10 +81,10 @@ int load_experts(const loading *l, int64_t layer, model_layer *to) {
     int status = load_map(l, &router, 1, layer, &scores, &to->router);
     if (status == 0 && gate.name != NULL)
         status = load_map(l, &gate, 1, layer, &scores, &to->router);
-    for (int i = 0; status == 0 && i < STACKS; i++)
-        status = load_stack(l, c->names->experts[i], layer, in[i], out[i], matrices[i], &from[i]);
+    for (int i = together ? UP : GATE; status == 0 && i < STACKS; i++)
+        status = load_stack(l, stacks[i], layer, in[i], out[i], matrices[i], &from[i]);
     if (status == 0)
-        status = pack(l, layer, matrices, from, &to->experts);
+        status = pack(l, layer, together, matrices, from, &to->experts);
     for (int i = 0; i < STACKS; i++)
         load_release(&from[i]);
     free(memory);

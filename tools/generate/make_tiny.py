@@ -142,19 +142,21 @@ def apart(block, value, config):
     yield f"{block}.attn_gate.weight", z.flatten(0, 1)
 
 
-def experts(block, kind, value, interleaved):
-    """Stacks of all experts, gate and up apart."""
+def experts(block, kind, value, interleaved, fused):
+    """Stacks of all experts, gate and up apart unless fused."""
     suffix = "bias" if kind.endswith("_bias") else "weight"
     if interleaved and suffix == "weight":
         value = value.transpose(1, 2)
     if kind.startswith("down_proj"):
         yield f"{block}.ffn_down_exps.{suffix}", value
+    elif fused:
+        yield f"{block}.ffn_gate_up_exps.{suffix}", value
     else:
         for part, half in zip(("gate", "up"), (value[:, ::2], value[:, 1::2]) if interleaved else value.chunk(2, dim=1)):
             yield f"{block}.ffn_{part}_exps.{suffix}", half
 
 
-def arrays(model, architecture):
+def arrays(model, architecture, fused):
     """Names and values as GGUF has them."""
     config, layer = model.config, LAYER | {"gemma3": AROUND, **dict.fromkeys(("gpt-oss", *RECURRENT), BEHIND)}.get(architecture, AFTER)
     for name, value in model.state_dict().items():
@@ -162,7 +164,7 @@ def arrays(model, architecture):
             continue
         stem, suffix = name.rsplit(".", 1)
         if stem.endswith(".mlp.experts"):
-            yield from experts(f"blk.{stem.split('.')[2]}", suffix, value, architecture == "gpt-oss")
+            yield from experts(f"blk.{stem.split('.')[2]}", suffix, value, architecture == "gpt-oss", fused)
             continue
         if suffix == "sinks":
             yield f"blk.{stem.split('.')[2]}.attn_sinks.weight", value
@@ -247,7 +249,7 @@ def tokenizer(writer):
     writer.add_token_merges(["a b"])
 
 
-def write_gguf(path, model, architecture, split):
+def write_gguf(path, model, architecture, split, fused=False):
     config = model.config
     rope = config.rope_parameters.get("full_attention", config.rope_parameters)
     writer = gguf.GGUFWriter(path, architecture, split_max_tensors=split, use_temp_file=False)
@@ -260,7 +262,7 @@ def write_gguf(path, model, architecture, split):
         unscaled = 1.0 / rope["rope_theta"] ** (torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim)
         frequencies = model.model.rotary_emb.inv_freq.double()
         writer.add_tensor("rope_freqs.weight", (unscaled / frequencies).float().numpy())
-    for name, value in arrays(model, architecture):
+    for name, value in arrays(model, architecture, fused):
         value = value.contiguous()
         if value.dim() == 1 or name.endswith(("bias", "ssm_conv1d.weight")):
             writer.add_tensor(name, value.float().numpy())
@@ -317,6 +319,8 @@ def main():
         torch.manual_seed(37)
         model = randomize(make().eval())
         write_gguf(FOLDER / f"{name}.gguf", model, architecture, split=8 if name == "llama3" else 0)
+        if name == "qwen35moe":
+            write_gguf(FOLDER / f"{name}-fused.gguf", model, architecture, split=0, fused=True)
         model.set_attn_implementation("eager")
         if getattr(model.config, "num_experts_per_tok", None):
             model.set_experts_implementation("eager")  # others have no float64

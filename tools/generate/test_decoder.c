@@ -141,11 +141,20 @@ static void test_model(const char *name, fovea_dtype dtype, cache_types cache, d
 }
 
 int main(int argc, char **argv) {
-    static const char *const names[] = {"llama",         "gpt2",         "llama3-00001-of-00004.gguf",
-                                        "mistral.gguf",  "qwen2.gguf",   "qwen3.gguf",
-                                        "gemma3.gguf",   "mixtral.gguf", "qwen3moe.gguf",
-                                        "gptoss.gguf",   "qwen35.gguf",  "qwen35moe.gguf",
-                                        "qwen3next.gguf"};
+    static const char *const names[] = {"llama",
+                                        "gpt2",
+                                        "llama3-00001-of-00004.gguf",
+                                        "mistral.gguf",
+                                        "qwen2.gguf",
+                                        "qwen3.gguf",
+                                        "gemma3.gguf",
+                                        "mixtral.gguf",
+                                        "qwen3moe.gguf",
+                                        "gptoss.gguf",
+                                        "qwen35.gguf",
+                                        "qwen35moe.gguf",
+                                        "qwen3next.gguf",
+                                        "qwen35moe-fused.gguf"};
     static const struct {
         fovea_dtype dtype;
         cache_types cache;
@@ -160,7 +169,8 @@ int main(int argc, char **argv) {
         static reference r;
         if (!read_reference(names[i], &r))
             continue;
-        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
+        const size_t count = strstr(names[i], "fused") != NULL ? 1 : sizeof kinds / sizeof kinds[0];
+        for (size_t k = 0; k < count; k++)
             test_model(names[i], kinds[k].dtype, kinds[k].cache, bound_of(names[i], kinds[k].bound), &r);
     }
     return test_end();
