@@ -37,7 +37,7 @@ def _same(a, b):
 
 def _activation(module):
     """The arguments of fovea.Experts for a module's activation, or None if there are none."""
-    limit = getattr(module, "limit", None)
+    limit = getattr(module, "limit", getattr(module, "swiglu_limit", None))
     alpha = getattr(module, "alpha", None) or getattr(module, "swiglu_alpha", None) or 1.0
     most = max(12.0, 2.0 * limit) if isinstance(limit, (int, float)) and limit < 1e30 else 12.0  # so that a limit shows
     numbers = torch.linspace(-most, most, 2 * 67)[torch.randperm(134, generator=torch.Generator().manual_seed(0))][None]
