@@ -95,8 +95,8 @@ EOF
 ./share/Fovea/FoveaConfigVersion.cmake
 ./share/Fovea/FoveaTargets-release.cmake
 ./share/Fovea/FoveaTargets.cmake
+./share/fovea/1/known-cpus.tuning
 ./share/fovea/copyright
-./share/fovea/known-cpus.tuning
 ./share/fovea/usage
 EOF
     same "version of vcpkg.json" "$(sed -n 's/.*"version": "\(.*\)".*/\1/p' packaging/vcpkg/vcpkg.json)" "$version"

@@ -109,7 +109,7 @@ static const char files[] = "Programs load the first of these that exists, unles
                             "$XDG_CACHE_HOME/fovea/tuning ($HOME/.cache/fovea/tuning if XDG_CACHE_HOME is unset)\n"
                             "/etc/fovea/tuning\n"
                             "What it has no row for is served by rows for known CPUs, which ship:\n"
-                            "share/fovea/known-cpus.tuning of the install tree, or FOVEA_KNOWN_CPUS";
+                            "share/fovea/1/known-cpus.tuning of the install tree, or FOVEA_KNOWN_CPUS";
 
 static const char examples[] = "fovea-tune --budget 5m\n"
                                "fovea-tune --preset gpt2 --threads 4 -o tuning\n"

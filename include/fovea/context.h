@@ -113,8 +113,9 @@ typedef struct fovea_context fovea_context;
  * no bit of any result. A damaged, incompatible or unsafe file is not an error here: the defaults are
  * used, and fovea_context_info() says why.
  *
- * Rows for known CPUs ship with the library, in share/fovea/known-cpus.tuning of its install tree. They serve what the
- * tuning file has no row for, on machines of the same model, tier and features, whatever their caches and cores.
+ * Rows for known CPUs ship with the library, in share/fovea/1/known-cpus.tuning of its install tree, where 1 is the
+ * version in the library's SONAME. They serve what the tuning file has no row for, on machines of the same model, tier
+ * and features, whatever their caches and cores.
  * FOVEA_KNOWN_CPUS names another file, or none if it is empty. Where the tuning file is "", they are not used either.
  *
  * Number of threads: the smallest of options->threads, the affinity mask, the cgroup quota, and what OpenMP would use
