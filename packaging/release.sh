@@ -38,7 +38,9 @@ tarball() {
 
 [ -z "$(git status --porcelain --untracked-files=no)" ] ||
     echo "Some files are changed and not committed: this makes $(git log -1 --format=%h), without these changes"
-cmake/setup.sh --python --release
+needs=(--python --release)
+[[ $steps != *" debian "* ]] || needs+=(--debian)
+cmake/setup.sh "${needs[@]}"
 python/tools/venv.sh wheel
 python3 integrations/ggml/fetch.py build/ggml # whose headers the wheels' backend is compiled with
 step sdist 0 "sdist" sdist
