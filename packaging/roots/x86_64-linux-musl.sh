@@ -3,7 +3,7 @@
 # and busybox. Compiles for some minutes.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-root=$1
+root=$(realpath -m "$1")
 packaging/source.sh zlib
 packaging/source.sh python3.11
 work=$PWD/build/packaging/musl
