@@ -1,5 +1,5 @@
 """The second verifier of fovea-generate's receipts (tools/generate/verify.py): it verifies those that are kept, and agrees with
-fovea-generate, where that is built, on all of tools/generate/test_receipts.py."""
+fovea-generate, where that is built, on all receipts of tools/generate/test_receipts*.py."""
 
 import os
 import re
@@ -11,7 +11,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "tests/data/receipts"
-pytest.importorskip("gguf")
 sys.path.insert(0, str(ROOT / "tools/generate"))
 import verify  # noqa: E402
 
@@ -27,11 +26,12 @@ def test_kept(path, tmp_path):
     assert verify.verify(tmp_path / "other", KEPT / "tiny.gguf") == (1, "answer 1, row 0: logits are others")
 
 
-def test_agrees(tmp_path):
+@pytest.mark.parametrize("test", ["test_receipts", "test_receipts_matrix"])
+def test_agrees(tmp_path, test):
     programs = [p for p in sorted(ROOT.glob("build/*/tools/fovea-generate")) if p.parent.parent.name in ("test", "release")]
     if not programs:
         pytest.skip("fovea-generate is not built")
-    settings = programs[-1].parent / "generate/test-generate-settings"
-    command = [sys.executable, ROOT / "tools/generate/test_receipts.py", programs[-1], settings]
+    settings = [programs[-1].parent / "generate/test-generate-settings"] if test == "test_receipts" else []
+    command = [sys.executable, ROOT / f"tools/generate/{test}.py", programs[-1], *settings]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "SCRATCH": str(tmp_path / "own")})
     assert done.returncode == 0 and " 0 by both verifiers" not in done.stdout, done.stdout + done.stderr

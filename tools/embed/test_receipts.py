@@ -14,7 +14,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "receipts"))
-from tampering import changed_bit, changed_bytes, changed_leaf, seal  # noqa: E402
+from tampering import changed_bit, changed_bytes, changed_leaf, hostile, seal  # noqa: E402
 
 PROGRAM, KEEP = sys.argv[1], sys.argv[2:] == ["--keep"]
 COUNT = int(sys.argv[2]) if len(sys.argv) > 2 and not KEEP else 40
@@ -99,6 +99,9 @@ def test_answers():
         write_texts("wrong", lines)
         status, said, wrong = verify("private", "--text", "wrong")
         assert status == 2 and words in wrong and not said, wrong
+    for name in hostile(open("receipt").read()):
+        status, said, wrong = verify(name)
+        assert status == 2 and "cannot tell: " in wrong and wrong.count("\n") == 0 and not said, (name, status, said, wrong)
     # A sample of a wrong receipt finds what it checks.
     bad = seal({**receipt, "vectors": third("vector", "0" * 64)})
     with open("made", "w") as file:

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """test_receipts_matrix.py PROGRAM [MPIRUN]: whatever makes a receipt of fovea-generate, it says the same, and whatever
-checks it, it verifies. Run by ctest, which sets SCRATCH, an own folder. FOVEA_TEST_SCALE of 1 or more asks for the whole
-matrix of tiers, threads, ranks, types of caches and weights, which takes minutes; else a part runs."""
+checks it, it verifies; by verify.py, too, where the Python package fovea is. Run by ctest, which sets SCRATCH, an own
+folder. FOVEA_TEST_SCALE of 1 or more asks for the whole matrix of tiers, threads, ranks, types of caches and weights,
+which takes minutes; else a part runs."""
 
 import itertools
 import json
@@ -13,6 +14,11 @@ import sys
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / "models")]
 from model_files import wide_llama  # noqa: E402
+
+try:
+    import verify as second
+except ImportError:
+    second = None
 
 PROGRAM, MPIRUN = sys.argv[1], sys.argv[2:]
 ALL = float(os.environ.get("FOVEA_TEST_SCALE", 0)) >= 1
@@ -60,7 +66,7 @@ def main():
     for name in "f32", "q4_k":
         pathlib.Path(name + ".gguf").write_bytes(wide_llama(name == "q4_k"))
     pathlib.Path("lines").write_text(f"ab\n{LONG[:90]}\nsab\n")
-    made, verified, rejected, everyone = 0, 0, [], ways()
+    made, verified, by_both, rejected, everyone = 0, 0, 0, [], ways()
     for number, (cache, weights, answers) in enumerate(itertools.product(CACHES, WEIGHTS, ANSWERS)):
         said = None
         for i, way in enumerate(everyone):
@@ -78,7 +84,12 @@ def main():
             verified += status == 0
             if status != 0:
                 rejected.append((way, by, cache, weights, wrong))
-    print(f"{len(everyone)} ways; receipts: {made} made, {verified} verified, {len(rejected)} falsely rejected")
+        if second is not None:
+            status, wrong = second.verify("receipt", weights[0])
+            assert status == 0, (cache, weights, answers, wrong)
+            by_both += 1
+    print(f"{len(everyone)} ways; receipts: {made} made, {verified} verified, {len(rejected)} falsely rejected", end="; ")
+    print(f"{by_both} by both verifiers")
     assert not rejected, rejected[:3]
 
 

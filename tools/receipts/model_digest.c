@@ -114,8 +114,9 @@ static bool begins(gguf_text key, const char *with) {
 static part part_of(gguf_text key) {
     if (begins(key, "tokenizer."))
         return begins(key, "tokenizer.chat_template") ? TEMPLATE : TOKENIZER;
-    return (begins(key, "general.") && !begins(key, "general.architecture")) || begins(key, "split.") ? NAMES
-                                                                                                      : SETTINGS;
+    if (key.count == (int64_t)strlen("general.architecture") && begins(key, "general.architecture"))
+        return SETTINGS;
+    return begins(key, "general.") || begins(key, "split.") ? NAMES : SETTINGS;
 }
 
 static int by_key(const void *a, const void *b) {

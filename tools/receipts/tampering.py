@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 
 
@@ -55,6 +56,27 @@ def changed_bytes(text, chance):
         return None if json.loads(new) == json.loads(text) else new
     except ValueError:
         return new
+
+
+def hostile(text):
+    """Writes files that are no receipts, some like the receipt of that text, and gives their names; each is to be refused in a sentence."""
+    made = text.encode()
+    for name, data in {
+        "empty": b"", "zeros": bytes(100), "zero": made.replace(b'"by": "', b'"by": "\0'), "byte": made.replace(b'"by": "', b'"by": "\xe9'),
+        "deep": b"[" * 200000, "deeper": b'{"format":' * 100000, "twice": made.replace(b"{", b'{"bits": 1, ', 1), "behind": made + b"x",
+        "large": made.replace(b'"bits": 1', b'"bits": 9007199254740993'), "huge": made.replace(b'"bits": 1', b'"bits": ' + b"9" * 5000),
+        "real": made.replace(b'"bits": 1', b'"bits": 1.0'), "unknown": made.replace(b'"bits": 1', b'"bits": 1, "new": 1'),
+        "nan": made.replace(b'"bits": 1', b'"bits": NaN'), "sparse": b"",
+    }.items():  # fmt: skip
+        assert data != made
+        with open(name, "wb") as file:
+            file.write(data)
+            if name == "sparse":
+                file.truncate(1 << 30)
+        yield name
+        os.remove(name)
+    yield "nowhere"
+    yield "."
 
 
 def changed_bit(data, chance):

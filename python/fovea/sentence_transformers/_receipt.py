@@ -16,6 +16,7 @@ from . import _folder
 from ._heads import _MODES, Normalize
 
 FORMAT = "fovea-receipt-vectors 1"
+_MOST_BYTES = 1 << 28
 _FIELDS = {"format", "bits", "arithmetic", "model", "made", "texts", "vectors", "sha256"}
 _SETTINGS = ("type", "weights", "pooling", "normalized", "tokens")
 _DIGESTS = ("arrays", "weights", "settings", "tokenizer", "template")
@@ -177,6 +178,8 @@ def _check(receipt):
 def read(path):
     """A receipt of this version of the bits."""
     try:
+        if os.path.getsize(path) > _MOST_BYTES:
+            raise ValueError(f"it is larger than {_MOST_BYTES} bytes")
         receipt = _check(json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=_unique))
     except (OSError, ValueError, RecursionError) as error:
         raise CannotTell(f"{path}: {str(error).partition(chr(10))[0]}") from None

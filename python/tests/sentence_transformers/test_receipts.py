@@ -15,7 +15,7 @@ from fovea.sentence_transformers import SentenceTransformer
 ROOT = Path(__file__).resolve().parents[3]
 KEPT = ROOT / "tests/data/receipts"
 sys.path.insert(0, str(ROOT / "tools/receipts"))
-from tampering import changed_bit, changed_bytes, changed_leaf, seal  # noqa: E402
+from tampering import changed_bit, changed_bytes, changed_leaf, hostile, seal  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +103,13 @@ def test_answers(model, tmp_path, receipt):
         except Differs:
             found.append(0)
     assert set(found) == {0, 3}
+
+
+def test_hostile(model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in hostile((KEPT / "embed.receipt").read_text()):
+        with pytest.raises(CannotTell):
+            verify(name, model)
 
 
 def test_tampered(model, folder, tmp_path, receipt):
