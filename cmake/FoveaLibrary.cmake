@@ -18,12 +18,6 @@ else()
     list(APPEND run_time ${CMAKE_THREAD_LIBS_INIT})
 endif()
 
-# The SONAME names the major version. Versions before 1.0 lead to it and have its SONAME.
-set(FOVEA_SOVERSION ${PROJECT_VERSION_MAJOR})
-if(FOVEA_SOVERSION EQUAL 0)
-    set(FOVEA_SOVERSION 1)
-endif()
-
 # The library that users link.
 add_library(fovea ${objects})
 add_library(Fovea::fovea ALIAS fovea)

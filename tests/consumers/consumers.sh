@@ -55,7 +55,7 @@ words_of() {
 finds_rows() {
     local said
     said=$(env -u FOVEA_TUNING_FILE -u FOVEA_KNOWN_CPUS XDG_CACHE_HOME="$SCRATCH/nowhere" FOVEA_DEBUG=1 "$@" 2>&1)
-    [ -e /etc/fovea/tuning ] || grep -q "$prefix/.*/share/fovea/[0-9]*/known-cpus[.]tuning" <<<"$said" ||
+    [ -e /etc/fovea/tuning ] || grep -q "$prefix/.*/share/fovea/[0-9][0-9]*/known-cpus[.]tuning" <<<"$said" ||
         fail "$1 does not find $prefix/share/fovea/1/known-cpus.tuning: $said"
 }
 
