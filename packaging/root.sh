@@ -15,7 +15,7 @@ case $target in
 *-linux-gnu) platforms=(manylinux_2_28 manylinux_2_27 manylinux_2_26 manylinux_2_24 manylinux_2_17 manylinux2014) ;;
 *-linux-musl)
     platforms=(musllinux_1_2 musllinux_1_1)
-    numpy='numpy<2.2.6' # as docs/start.md says: Debian 12 has musl 1.2.3
+    numpy='numpy<2.2' # as docs/start.md says: Debian 12 has musl 1.2.3
     ;;
 esac
 key=$(cksum <"packaging/roots/$target.sh")
