@@ -9,7 +9,7 @@
 #   --hosts    what cmake/hosts.sh runs tests in: the system's descriptions of locales, qemu
 #   --mca      llvm-mca, of the newest LLVM that the distribution has
 #   --mpich    MPICH besides another MPI, for tests by both
-#   --release  what make release needs: compilers of the wheels, debootstrap; MinGW-w64, wine, llvm (packaging/test.sh)
+#   --release  what make release needs: compilers of the wheels (MinGW-w64, clang and lld for macOS), debootstrap; wine (packaging/test.sh)
 #   --python   what the Python package needs of the distribution's python3: headers and venv. Where that cannot be, the rest goes on
 #   --site     Doxygen, for site/build.sh
 set -uo pipefail
@@ -164,7 +164,9 @@ for option in "$@"; do
         need gcc-mingw-w64-x86-64-posix command -v x86_64-w64-mingw32-gcc-posix
         need wine sh -c 'command -v wine64 || command -v wine'
         need wine64 test -e /usr/lib/wine/wine64
-        need llvm-14 command -v llvm-objdump-14
+        need clang-19 command -v clang-19
+        need lld-19 command -v ld64.lld-19
+        need llvm-19 command -v llvm-objdump-19
         ;;
     *) fail "setup.sh: unknown option $option" ;;
     esac

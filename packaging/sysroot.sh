@@ -4,7 +4,7 @@
 #   x86_64-linux-gnu  aarch64-linux-gnu      glibc 2.28, by which manylinux_2_28 is named
 #   x86_64-linux-musl  aarch64-linux-musl    musl
 #   x86_64-windows                           MinGW-w64 of Debian; CPython's headers and names of python3.dll from its source
-#   aarch64-macos  x86_64-macos              macOS 11; ziglang compiles, too
+#   aarch64-macos  x86_64-macos              macOS 11, 10.13
 # For Linux and macOS headers, stub libraries and start files are those of PyPI's ziglang. Needs what cmake/setup.sh --release installs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -29,6 +29,14 @@ python_headers() { # they tell sizes of types, which all these targets but Windo
     cp -rL "$headers" "$sysroot/python"
     cp -L "$config" "$sysroot/python/pyconfig.h"
 }
+jansson() {
+    packaging/source.sh jansson
+    cmake -S build/packaging/source/jansson -B "$sysroot/jansson" -G Ninja \
+        --toolchain "$PWD/packaging/toolchain.cmake" -DFOVEA_SYSROOT="$sysroot" \
+        -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$sysroot" -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_POLICY_VERSION_MINIMUM=3.5 \
+        -DJANSSON_BUILD_DOCS=OFF -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_EXAMPLES=OFF >"$sysroot/log" 2>&1 &&
+        cmake --build "$sysroot/jansson" --target install >>"$sysroot/log" 2>&1 || { tail -n 20 "$sysroot/log" >&2 && exit 1; }
+}
 case $target in
 *-windows)
     packaging/source.sh python3.11
@@ -43,14 +51,17 @@ case $target in
     exit
     ;;
 *-macos)
-    for tool in ar ranlib; do printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$top/$zig/zig" $tool >"$sysroot/$tool"; done
-    # zig names features of Arm CPUs in -mcpu alone, and its linker crashes at -bundle: Python loads a -dynamiclib as well.
-    {
-        printf '#!/usr/bin/env bash\nset -- "${@/#-march=armv8.2-a+/-mcpu=generic+v8_2a+}"\n'
-        printf 'exec "%s" cc "${@/#-bundle/-dynamiclib}"\n' "$top/$zig/zig"
-    } >"$sysroot/cc"
-    chmod +x "$sysroot"/{cc,ar,ranlib}
+    # The oldest system: the first on Arm; of CPython 3.12 on x86-64. lld does not know all CPUs that are named beside the two.
+    oldest=11.0
+    [ "$arch" = aarch64 ] || oldest=10.13
+    printf %s $oldest >"$sysroot/oldest"
+    mkdir "$sysroot/usr"
+    cp -r "$zig/lib/libc/include/any-darwin-any" "$sysroot/usr/include"
+    mkdir "$sysroot/usr/lib"
+    sed -z 's/,[ \n]*arm64e[.]x1-[a-z]*//g; s/arm64e-/arm64-/g' "$zig/lib/libc/darwin/libSystem.tbd" >"$sysroot/usr/lib/libSystem.tbd"
+    for name in c m dl pthread; do ln -s libSystem.tbd "$sysroot/usr/lib/lib$name.tbd"; done
     python_headers
+    jansson
     echo "$key" >"$sysroot/made"
     exit
     ;;
@@ -91,10 +102,5 @@ fi
 cd "$top"
 
 python_headers
-packaging/source.sh jansson
-cmake -S build/packaging/source/jansson -B "$sysroot/jansson" -G Ninja \
-    --toolchain "$PWD/packaging/toolchain.cmake" -DFOVEA_SYSROOT="$sysroot" \
-    -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$sysroot" -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_POLICY_VERSION_MINIMUM=3.5 \
-    -DJANSSON_BUILD_DOCS=OFF -DJANSSON_WITHOUT_TESTS=ON -DJANSSON_EXAMPLES=OFF >"$sysroot/log" 2>&1 &&
-    cmake --build "$sysroot/jansson" --target install >>"$sysroot/log" 2>&1 || { tail -n 20 "$sysroot/log" >&2 && exit 1; }
+jansson
 echo "$key" >"$sysroot/made"

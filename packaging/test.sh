@@ -8,7 +8,7 @@
 #   release    make release, without Debian's packages: each wheel runs in a root of its own, and all bytes are made twice
 #   conda      the recipe is read by rattler-build's parser; nothing is built
 #   windows    built by MinGW-w64; fovea-quickstart, fovea-check and C tests run under wine, the bits on each tier
-#   macos      for aarch64 and x86_64 by ziglang's clang: library and fovea-quickstart are linked, symbols and imports checked. NOT RUN
+#   macos      for Arm and x86-64 by clang and lld: libraries and programs are linked, symbols and imports checked. NOT RUN
 # Scratch is build/packaging. One that lacks its tools or a network says SKIPPED.
 # shellcheck source=tests/support/sure.sh
 . "$(dirname "$0")/../tests/support/sure.sh"
@@ -170,20 +170,32 @@ test_windows() {
 }
 
 test_macos() {
-    { command -v llvm-nm-14 && command -v llvm-objdump-14 && python/tools/venv.sh zig; } >/dev/null ||
-        { echo "SKIPPED: macos: no llvm 14, or no ziglang" && exit 77; }
-    local cpu build
+    { command -v clang-19 && command -v ld64.lld-19 && command -v llvm-objdump-19 && python/tools/venv.sh zig; } >/dev/null ||
+        { echo "SKIPPED: macos: no clang, lld and llvm 19, or no ziglang" && exit 77; }
+    local cpu build program
+    sed -n 's/^FOVEA_API .*[ *]\(fovea_[a-z0-9_]*\)(.*/_\1/p' include/fovea/*.h | sort -u >"$scratch/declared"
     for cpu in aarch64 x86_64; do
         build=$scratch/macos-$cpu
         quiet macos.log packaging/sysroot.sh $cpu-macos
-        quiet macos.log cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DFOVEA_SYSROOT="$scratch/sysroot/$cpu-macos" \
-            -DCMAKE_TOOLCHAIN_FILE="$PWD/packaging/toolchain.cmake" -DFOVEA_{OPENMP,MPI,BUILD_{TESTS,BENCH,TUNE,TOOLS}}=OFF
-        quiet macos.log cmake --build "$build" -j2 --target fovea fovea-quickstart
-        llvm-nm-14 --defined-only -g "$build/libfovea.a" 2>/dev/null | sed -n 's/.* T _\(fovea_.*\)/\1/p' | sort >"$build/defined"
-        sed -n 's/^FOVEA_API .*[ *]\(fovea_[a-z0-9_]*\)(.*/\1/p' include/fovea/*.h | sort -u >"$build/declared"
-        same_files "$build/declared" "$build/defined" "$cpu: other functions are defined than declared"
-        llvm-objdump-14 --macho --dylibs-used "$build/examples/fovea-quickstart" | sed -n 's/^\t\([^ ]*\).*/\1/p' >"$build/imports"
-        same "$cpu: imports" "$(cat "$build/imports")" /usr/lib/libSystem.B.dylib
+        macos() { # macos FOLDER OPTION TARGET...
+            quiet macos.log cmake -S . -B "$1" -G Ninja -DCMAKE_BUILD_TYPE=Release -DFOVEA_SYSROOT="$scratch/sysroot/$cpu-macos" "$2" \
+                -DCMAKE_TOOLCHAIN_FILE="$PWD/packaging/toolchain.cmake" -DFOVEA_{OPENMP,MPI,BUILD_{BENCH,TOOLS}}=OFF
+            quiet macos.log cmake --build "$1" -j2 --target "${@:3}"
+        }
+        macos "$build" -DBUILD_SHARED_LIBS=OFF fovea fovea-quickstart fovea-check test-golden fovea-tune
+        # The archive has fv_*, too, which no dylib that links it shows.
+        llvm-nm-19 --defined-only --extern-only --format=just-symbols "$build/libfovea.a" | grep '^_' | sort -u >"$build/defined"
+        grep '^_fovea_' "$build/defined" | same_files "$scratch/declared" - "$cpu: libfovea.a defines other functions than are declared"
+        same "$cpu: other names in libfovea.a" "$(grep -cvE '^_(fovea|fv)_' "$build/defined" || true)" 0
+        macos "$build-shared" -DBUILD_SHARED_LIBS=ON fovea
+        llvm-objdump-19 --macho --exports-trie "$build-shared/libfovea.dylib" | sed -n 's/^0x[0-9A-F]* *\(_[a-z0-9_]*\)$/\1/p' | sort \
+            >"$build/exported"
+        same_files "$scratch/declared" "$build/exported" "$cpu: libfovea.dylib exports other functions than are declared"
+        for program in macos-$cpu{/examples/fovea-quickstart,/tests/fovea-check,/tests/test-golden,/tune/fovea-tune,-shared/libfovea.dylib}; do
+            llvm-objdump-19 --macho --dylibs-used "$scratch/$program" | sed -n 's/^\t\([^@ ]*\) .*/\1/p' >"$build/imports"
+            same "$program: imports" "$(cat "$build/imports")" /usr/lib/libSystem.B.dylib
+            has "$build/imports" libSystem
+        done
         echo "macos: $cpu is linked, and NOT RUN"
     done
 }

@@ -1,7 +1,7 @@
 # Compiles for a folder that sysroot.sh made, FOVEA_SYSROOT, whose name is the target.
 #   Linux     gcc, which compiles what users of the library measured. Only headers, start files and C library are those of the target
 #   Windows   MinGW-w64's gcc
-#   macOS     zig's clang
+#   macOS     Debian's clang and lld, newer ones than the system's: older ones do not read headers of today
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES FOVEA_SYSROOT)
 cmake_path(GET FOVEA_SYSROOT FILENAME target)
 set(Python_INCLUDE_DIR ${FOVEA_SYSROOT}/python)
@@ -11,15 +11,29 @@ if(target MATCHES "windows$")
     set(Python_SABI_LIBRARIES ${FOVEA_SYSROOT}/lib/libpython3.a)
     return()
 endif()
+set(CMAKE_FIND_ROOT_PATH ${FOVEA_SYSROOT})
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 string(REGEX MATCH "^[^-]+" CMAKE_SYSTEM_PROCESSOR ${target})
 if(target MATCHES "macos$")
     set(CMAKE_SYSTEM_NAME Darwin)
-    set(CMAKE_C_COMPILER ${FOVEA_SYSROOT}/cc -target ${target}.11.0)
-    set(CMAKE_ASM_COMPILER ${CMAKE_C_COMPILER})
-    set(CMAKE_AR ${FOVEA_SYSROOT}/ar)
-    set(CMAKE_RANLIB ${FOVEA_SYSROOT}/ranlib)
-    find_program(CMAKE_INSTALL_NAME_TOOL llvm-install-name-tool-14 REQUIRED) # CMake asks for it where there is assembly
-    set(CMAKE_MODULE_LINKER_FLAGS_INIT "-Wl,-undefined,dynamic_lookup") # Python's functions
+    string(REPLACE "aarch64" "arm64" CMAKE_SYSTEM_PROCESSOR ${CMAKE_SYSTEM_PROCESSOR})
+    set(CMAKE_OSX_ARCHITECTURES ${CMAKE_SYSTEM_PROCESSOR})
+    set(CMAKE_OSX_SYSROOT ${FOVEA_SYSROOT})
+    file(READ ${FOVEA_SYSROOT}/oldest CMAKE_OSX_DEPLOYMENT_TARGET)
+    set(CMAKE_C_COMPILER clang-19)
+    set(CMAKE_C_COMPILER_TARGET ${CMAKE_SYSTEM_PROCESSOR}-apple-macos${CMAKE_OSX_DEPLOYMENT_TARGET})
+    # A function that the oldest system lacks is an error.
+    set(CMAKE_C_FLAGS_INIT "-Werror=unguarded-availability -Werror=unguarded-availability-new")
+    foreach(kind EXE SHARED MODULE)
+        set(CMAKE_${kind}_LINKER_FLAGS_INIT -fuse-ld=lld)
+    endforeach()
+    foreach(tool ar ranlib nm objdump strip install-name-tool)
+        string(MAKE_C_IDENTIFIER "CMAKE_${tool}" variable)
+        string(TOUPPER ${variable} variable)
+        find_program(${variable} llvm-${tool}-19 REQUIRED)
+    endforeach()
     return()
 endif()
 set(CMAKE_SYSTEM_NAME Linux)
@@ -48,8 +62,3 @@ foreach(kind EXE SHARED MODULE)
     # -B: start files and libraries of the target before this machine's
     set(CMAKE_${kind}_LINKER_FLAGS_INIT "-B${FOVEA_SYSROOT}/lib -L${FOVEA_SYSROOT}/lib -Wl,--as-needed${musl}")
 endforeach()
-
-set(CMAKE_FIND_ROOT_PATH ${FOVEA_SYSROOT})
-set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
-set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
-set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)

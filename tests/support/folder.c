@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h> /* where macOS has mkdtemp */
 
 static void fail(const char *path) {
     perror(path);
