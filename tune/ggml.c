@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+extern char **environ; /* no header of macOS declares it */
+
 static const char name[] = "fovea-tune-ggml";
 
 /* Does a run end with it? Only what programs use by default is measured there. */
