@@ -63,7 +63,7 @@ def trie(data, at, name=b""):
 
 
 def signature(data, at):
-    """What is wrong with the code's signature."""
+    """Complaints about the code's signature."""
     magic, _, count = struct.unpack_from(">III", data, at)
     offsets = [struct.unpack_from(">II", data, at + 12 + 8 * i) for i in range(count)]
     directory = at + dict(offsets)[0]

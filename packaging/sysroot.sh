@@ -51,7 +51,7 @@ case $target in
     exit
     ;;
 *-macos)
-    # The oldest system: the first on Arm; of CPython 3.12 on x86-64. lld does not know all CPUs that are named beside the two.
+    # The oldest system: the first on Arm; of CPython 3.12 on x86-64. lld does not know arm64e.x1, which the stub names, too.
     oldest=11.0
     [ "$arch" = aarch64 ] || oldest=10.13
     printf %s $oldest >"$sysroot/oldest"
