@@ -4,7 +4,7 @@
 #   x86_64-linux-gnu  aarch64-linux-gnu      glibc 2.28, by which manylinux_2_28 is named
 #   x86_64-linux-musl  aarch64-linux-musl    musl
 #   x86_64-windows                           MinGW-w64 of Debian; CPython's headers and names of python3.dll from its source
-#   aarch64-macos  x86_64-macos              macOS 11, 10.13
+#   aarch64-macos  x86_64-macos              macOS 11, 10.15
 # For Linux and macOS headers, stub libraries and start files are those of PyPI's ziglang. Needs what cmake/setup.sh --release installs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -51,9 +51,9 @@ case $target in
     exit
     ;;
 *-macos)
-    # The oldest system: the first on Arm; of CPython 3.12 on x86-64. lld does not know arm64e.x1, which the stub names, too.
+    # The oldest system: the first on Arm; the first with aligned_alloc() on x86-64. lld does not know arm64e.x1, which the stub names, too.
     oldest=11.0
-    [ "$arch" = aarch64 ] || oldest=10.13
+    [ "$arch" = aarch64 ] || oldest=10.15
     printf %s $oldest >"$sysroot/oldest"
     mkdir "$sysroot/usr"
     cp -r "$zig/lib/libc/include/any-darwin-any" "$sysroot/usr/include"

@@ -11,7 +11,7 @@ case $target in
 *-linux-musl) platform=musllinux_1_2_$arch ;;
 x86_64-windows) platform=win_amd64 ;;
 aarch64-macos) platform=macosx_11_0_arm64 ;;
-x86_64-macos) platform=macosx_10_13_x86_64 ;;
+x86_64-macos) platform=macosx_10_15_x86_64 ;;
 *) echo "wheel.sh: unknown target $target" >&2 && exit 2 ;;
 esac
 packaging/sysroot.sh "$target"
