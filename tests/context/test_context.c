@@ -1,6 +1,7 @@
 /* Everything of the public API that is not attention itself: contexts and what chooses them, information about them and
  * about plans, sentences. What types.h declares: test_types.c. */
 #define _POSIX_C_SOURCE 200809L
+#define _DARWIN_C_SOURCE /* _SC_NPROCESSORS_CONF */
 #include "attention_case.h"
 #include "thread_pool.h"
 

@@ -15,6 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+extern char **environ; /* no header of macOS declares it */
+
 #ifdef FV_HAVE_X86
 static const char architecture[] = "x86";
 #elif defined(FV_HAVE_ARM64)
