@@ -182,7 +182,7 @@ test_macos() {
                 -DCMAKE_TOOLCHAIN_FILE="$PWD/packaging/toolchain.cmake" -DFOVEA_{OPENMP,MPI,BUILD_{BENCH,TOOLS}}=OFF
             quiet macos.log cmake --build "$1" -j2 --target "${@:3}"
         }
-        macos "$build" -DBUILD_SHARED_LIBS=OFF fovea fovea-quickstart fovea-check test-golden fovea-tune
+        macos "$build" -DBUILD_SHARED_LIBS=OFF fovea fovea-quickstart fovea-check fovea-tune tests/all
         # The archive has fv_*, too, which no dylib that links it shows.
         llvm-nm-19 --defined-only --extern-only --format=just-symbols "$build/libfovea.a" | grep '^_' | sort -u >"$build/defined"
         grep '^_fovea_' "$build/defined" | same_files "$scratch/declared" - "$cpu: libfovea.a defines other functions than are declared"
