@@ -170,7 +170,7 @@ typedef fv_expand_i4_fn fv_expand_i5_fn, fv_expand_i6_fn;
  * epilogue has only start, which may be c. What is behind the last step of a word need not be 0: the words of A are. c
  * overlaps nothing else. A and B both may be read as whole words and, of B, whole rows of FV_LANES. Few rows take gaps
  * on AVX-512 and AVX2, scales being NULL then; steps begin with a chunk. One row with gaps may take several whole
- * panels, as wide as nr. Groups of i6g and i4tg are plain for few rows. */
+ * panels, as wide as nr. Groups of i6g and i4tg are plain for few rows; of i5g steps and groups are multiples of 32. */
 
 /* Rows of scalar, of all kinds and formats (multiply_groups.c). */
 void fv_multiply_groups_scalar(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,

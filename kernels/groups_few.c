@@ -11,13 +11,6 @@ enum {
     AHEAD = 8192               /* bytes from what is read to what is fetched, where all columns are read at once */
 };
 
-/* Step t, a multiple of 16, may be in the middle of words. */
-static void groups_place(fv_groups_block *p, const fv_operand *b, int64_t t) {
-    p->half = b->format == FV_FORMAT_i5g ? t / 16 % 2 : 0;
-    p->words =
-        (const uint32_t *)b->data + fv_group_rows(b->format, t - 16 * p->half) * b->row + fv_group_skipped(b->group, t);
-}
-
 void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
                        const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
     const int64_t m = a->count;
@@ -37,6 +30,7 @@ void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_ope
     assert(b->columns % with->columns[0] == 0 && b->columns % with->columns[1] == 0);
     assert(b->first % FV_LANES == 0 && (once || b->first + b->columns <= b->width));
     assert(group >= 1 && group <= FV_I8_CHANNELS && (group % 16 == 0 || b->steps <= group));
+    assert(b->format != FV_FORMAT_i5g || (group % 32 == 0 && b->steps % 32 == 0));
     assert(!gaps || b->group.gap > 0);
     assert((b->format != FV_FORMAT_i6g && b->format != FV_FORMAT_i4tg) || extra == FV_GROUP_plain);
     assert(!epilogue || (!epilogue->a && !epilogue->b && !epilogue->row_max));
@@ -63,7 +57,8 @@ void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_ope
         const float *start = first > 0 ? c : epilogue ? epilogue->start : NULL;
         p.ldstart = first > 0 ? ldc : start ? epilogue->ldstart : 0;
         p.steps = b->steps - first < together ? b->steps - first : together;
-        groups_place(&p, b, first);
+        p.words =
+            (const uint32_t *)b->data + fv_group_rows(b->format, first) * b->row + fv_group_skipped(b->group, first);
         p.scales = gaps ? (const void *)(p.words - b->first - b->group.gap)
                         : (const void *)(b->scales + b->first + first / group * p.next);
         const int64_t bytes = fv_group_rows(b->format, p.steps) * b->row * (int64_t)sizeof *p.words;

@@ -8,7 +8,6 @@
 /* Consecutive groups of a panel, and the rows that are multiplied with them. */
 typedef struct fv_groups_block {
     const uint32_t *words; /* of its first step */
-    int64_t half;          /* of these words, where a row of them holds more than 16 steps */
     int64_t columns, ldb, steps, group;
     uintptr_t fetch; /* what is fetched first, meanwhile; then so much of what is read, of `share` */
     int64_t share;

@@ -1,5 +1,5 @@
 /* Products of few rows with integers in groups (groups.h has the formulas, body/groups_few.h how rows go through B).
- * FV_GROUPS: <tier>/groups/<format>.h, whose few_step multiplies 16 steps.
+ * FV_GROUPS: <tier>/groups/<format>.h, whose few_step multiplies FEW_STEPS steps.
  *
  * Registers hold the chains of a few vectors of columns through all groups of a block, and of a group its sums. Words
  * are loaded once, in the order of memory: where loads go back and forth, hardware fetches nothing ahead.
@@ -11,12 +11,13 @@
 #include FV_GROUPS
 
 enum {
-    ROWS = STEPS * BITS / 32, /* of words, which hold STEPS */
-    AHEAD = 1024              /* floats: what is read is fetched so far before */
+    ROWS = STEPS * BITS / 32, /* of words, which have STEPS steps */
+    PARTS = STEPS / FEW_STEPS,
+    AHEAD = 1024 /* floats: what is read is fetched so far before */
 };
 
 /* Is the half of words a constant, which saves operations and takes text? */
-#define CONSTANT(rows) (STEPS == 16 || FV_W == 16 || (rows) == 1)
+#define CONSTANT(rows) (PARTS == 1 || (rows) == 1)
 
 /* Vectors of columns at once. */
 #define FEW_VECTORS(rows) ((rows) == 1 ? V_OF_1 : V_OF_ROWS(BITS))
@@ -144,7 +145,7 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
         const uint32_t *b = p->words + skipped + j;
         const char *at = (const char *)p->scales + skipped * (int64_t)sizeof *b, *x = (const char *)p->a;
         vf chains[MOST_ROWS][MOST_VECTORS], d[2][MOST_VECTORS] = {{v_set1(0.0f)}};
-        int half = STEPS == 16 ? 0 : (int)p->half;
+        int half = 0;
 #pragma GCC unroll 4
         for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
@@ -171,7 +172,7 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
             v_dots dots[MOST_ROWS][MOST_VECTORS];
             few_begin(p, group, lda, at + other, j + p->first, rows, nv, dots);
             for (int64_t steps = left < p->group ? left : p->group; steps > 0;
-                 steps -= 16, x += FV_GROUP_WORDS * sizeof *p->a) {
+                 steps -= FEW_STEPS, x += FEW_STEPS / 16 * FV_GROUP_WORDS * sizeof *p->a) {
                 if (p->panel > 0) {
                     __builtin_prefetch(fv_ahead((const float *)b, AHEAD), 0, 2);
                 } else if (half == 0) {
@@ -185,11 +186,11 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
                             __builtin_prefetch((const char *)fetch + i, 0, 2);
                     fetch += advance;
                 }
-                if (STEPS == 32 && CONSTANT(rows) && half)
+                if (PARTS == 2 && CONSTANT(rows) && half)
                     few_step(dots, b, ldb, 1, table, x, lda, rows, nv);
                 else
                     few_step(dots, b, ldb, CONSTANT(rows) ? 0 : half, table, x, lda, rows, nv);
-                half = STEPS == 16 ? 0 : !half;
+                half = PARTS == 2 ? !half : 0;
                 b += half ? 0 : ROWS * ldb;
                 few_opaque(&b, &x, &fetch, &lda);
             }

@@ -55,14 +55,12 @@ static inline __m512i groups_multiply(__m512i sums, v_words w, __m512i x) {
     return sums;
 #endif
 }
-static inline void v_dots_add(v_dots *sums, v_words (*w)[4], const uint32_t *x, const int i, const int bits,
-                              const int vectors) {
-    (void)bits;
-    const __m512i high = _mm512_set1_epi32((int)x[i]), low = _mm512_set1_epi32((int)x[4 + i]);
+static inline void v_dots_add(v_dots *sums, const v_words w[], const uint32_t *x, const int vectors) {
+    const __m512i high = _mm512_set1_epi32((int)x[0]), low = _mm512_set1_epi32((int)x[4]);
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++) {
-        sums[v].high = groups_multiply(sums[v].high, w[v][i], high);
-        sums[v].low = groups_multiply(sums[v].low, w[v][i], low);
+        sums[v].high = groups_multiply(sums[v].high, w[v], high);
+        sums[v].low = groups_multiply(sums[v].low, w[v], low);
     }
 }
 

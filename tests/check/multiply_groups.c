@@ -47,6 +47,8 @@ static void fill_rows(const trial *t, operand *a, const operand *x) {
 
 static void groups_trial(checker *c, int64_t rows, int64_t columns, group_shape shape, int extra, int kind,
                          int64_t number) {
+    if (c->kernel->few && c->kernel->format == FV_FORMAT_i5g) /* whole words */
+        shape = (group_shape){(shape.steps + 31) / 32 * 32, (shape.group + 31) / 32 * 32};
     trial *t = group_trial(c, shape, columns, (fv_group_extra)extra, (group_kind)kind, number, rows);
     if (!t)
         return;

@@ -1,5 +1,8 @@
-/* Shared by the files of formats: 16 steps with a few rows. One row takes all vectors' first half of them and then the
- * second, in the order of memory; of several, each takes the bytes of all 16 steps, which registers hold. */
+/* Shared by the files of formats: 16 steps with a few rows, half of those of i5g's words. One row takes all vectors'
+ * first half of them and then the second, in the order of memory; of several, each takes the bytes of all 16 steps,
+ * which registers hold. */
+enum { FEW_STEPS = 16 };
+
 GROUPS_INLINE void group_words(const uint32_t *b, int64_t row, const int half, const int eight, v_words w[2]);
 
 GROUPS_INLINE void group_bytes(const uint32_t *b, int64_t row, const int half, const int eight, v_words table,
