@@ -24,6 +24,7 @@ if(target MATCHES "macos$")
     file(READ ${FOVEA_SYSROOT}/oldest CMAKE_OSX_DEPLOYMENT_TARGET)
     set(CMAKE_C_COMPILER clang-19)
     set(CMAKE_C_COMPILER_TARGET ${CMAKE_SYSTEM_PROCESSOR}-apple-macos${CMAKE_OSX_DEPLOYMENT_TARGET})
+    set(CMAKE_ASM_COMPILER_TARGET ${CMAKE_C_COMPILER_TARGET})
     # A function that the oldest system lacks is an error.
     set(CMAKE_C_FLAGS_INIT "-Werror=unguarded-availability -Werror=unguarded-availability-new")
     foreach(kind EXE SHARED MODULE)
