@@ -58,6 +58,66 @@ graphs() { # graphs ARCH...: small models of these, in f32, Q8_0, Q4_K and MXFP4
     done
 }
 
+wide() { # wide ARCH FTYPE SETTING...: that small model at the widths of a real one, with two layers and few words
+    local model=build/ggml/models/$1.gguf log=$logs/wide-$1.log
+    build/ggml/archs/bin/test-llama-archs -s 1 -a "^$1\$" -o build/ggml/models >"$log" 2>&1
+    mv build/ggml/models/"$1"-*e.gguf "$model"
+    FOVEA_GGML=all build/ggml/archs/bin/decode "$model" "${@:2}" >"$log" 2>&1 && grep -q '^hash: ' "$log" && grep -qx left: "$log"
+    report $? "decode $1 at true widths, llama_ftype $2: $(grep -E '^(hash|left)' "$log" | paste -sd' ')" "$log"
+    rm -f "$model" "$model.$2"
+}
+
+# Q4_K of all matrices, gpt-oss in MXFP4.
+all_wide() {
+    local delta="ssm.conv_kernel=4 ssm.state_size=128 ssm.group_count=16 ssm.inner_size=4096 ssm.time_step_rank=32"
+    local head256="attention.key_length=256 attention.value_length=256 rope.dimension_count=64"
+    local mla="attention.kv_lora_rank=512 attention.key_length=576 attention.value_length=512 attention.key_length_mla=192 "
+    mla+="attention.value_length_mla=128 rope.dimension_count=64 leading_dense_block_count=1"
+    local head128="attention.key_length=128 attention.value_length=128 rope.dimension_count=128"
+    # shellcheck disable=SC2086 # settings are words
+    {
+        # 30B-A3B
+        wide qwen3moe 14 embedding_length=2048 feed_forward_length=6144 attention.head_count=32 attention.head_count_kv=4 \
+            $head128 expert_count=128 expert_used_count=8 expert_feed_forward_length=768
+        # 20B
+        wide gpt-oss 38 embedding_length=2880 feed_forward_length=2880 attention.head_count=64 attention.head_count_kv=8 \
+            attention.key_length=64 attention.value_length=64 rope.dimension_count=64 attention.sliding_window=128 \
+            attention.key_length_swa=64 attention.value_length_swa=64 rope.dimension_count_swa=64 expert_count=32 \
+            expert_used_count=4 expert_feed_forward_length=2880
+        # 80B-A3B
+        wide qwen3next 14 embedding_length=2048 feed_forward_length=5120 attention.head_count=16 attention.head_count_kv=2 \
+            $head256 $delta expert_count=512 expert_used_count=10 expert_feed_forward_length=512 \
+            expert_shared_feed_forward_length=512
+        # 4B
+        wide qwen35 14 embedding_length=2560 feed_forward_length=9216 attention.head_count=16 attention.head_count_kv=4 \
+            $head256 $delta rope.dimension_sections=11,11,10,0
+        # 35B-A3B
+        wide qwen35moe 14 embedding_length=2048 feed_forward_length=5120 attention.head_count=16 attention.head_count_kv=2 \
+            $head256 $delta rope.dimension_sections=11,11,10,0 expert_count=256 expert_used_count=8 \
+            expert_feed_forward_length=512 expert_shared_feed_forward_length=512
+        # Granite 4.0 H-Tiny
+        wide granitehybrid 14 embedding_length=1536 feed_forward_length=512 attention.head_count=12 \
+            attention.head_count_kv=4,0 $head128 ssm.conv_kernel=4 ssm.state_size=128 ssm.group_count=1 ssm.inner_size=3072 \
+            ssm.time_step_rank=48 expert_count=64 expert_used_count=6 expert_feed_forward_length=512 \
+            expert_shared_feed_forward_length=1024
+        # 7B
+        wide falcon-h1 14 embedding_length=3072 feed_forward_length=12288 attention.head_count=12 attention.head_count_kv=2 \
+            $head128 ssm.conv_kernel=4 ssm.state_size=256 ssm.group_count=1 ssm.inner_size=3072 ssm.time_step_rank=24
+        # Falcon-Mamba 7B, Codestral Mamba
+        wide mamba 14 embedding_length=4096 ssm.inner_size=8192 ssm.state_size=16 ssm.time_step_rank=256 ssm.conv_kernel=4
+        wide mamba2 14 embedding_length=4096 ssm.inner_size=8192 ssm.state_size=128 ssm.time_step_rank=128 \
+            ssm.group_count=8 ssm.conv_kernel=4
+        # 48B-A3B
+        wide kimi-linear 14 embedding_length=2304 feed_forward_length=9216 attention.head_count=32 \
+            attention.head_count_kv=1,0 $mla kda.head_dim=128 ssm.conv_kernel=4 expert_count=256 expert_used_count=8 \
+            expert_feed_forward_length=1024 expert_shared_feed_forward_length=1024
+        # V2
+        wide deepseek2 14 embedding_length=5120 feed_forward_length=12288 attention.head_count=128 \
+            attention.head_count_kv=1 $mla attention.q_lora_rank=1536 expert_count=160 expert_used_count=6 \
+            expert_feed_forward_length=1536 expert_shared_count=2
+    }
+}
+
 refused() { # refused NAME FOLDER: that ggml is not served, and one line says so
     LD_LIBRARY_PATH=$2 "$test" >"$logs/test-$1.log" 2>&1
     [ "$(grep -c '^ggml-fovea: not used: ' "$logs/test-$1.log")" = 1 ]
@@ -85,6 +145,7 @@ if build archs -DGGML_NATIVE=OFF -DGGML_BACKEND_DL=ON >$logs/archs.log 2>&1; the
     archs all Fovea
     archs '' CPU
     graphs qwen3moe gpt-oss qwen3next qwen35 qwen35moe granitehybrid falcon-h1 mamba mamba2 kimi-linear deepseek2
+    all_wide
 else
     report 1 "llama.cpp does not build" $logs/archs.log
 fi

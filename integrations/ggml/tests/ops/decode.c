@@ -1,10 +1,12 @@
-/* decode MODEL.gguf [FTYPE]: the logits of a prompt and of tokens behind it, with llama.cpp, for 1, 2 and 4 threads and
- * ubatches of 1, 64 and 512: prints "hash: ..." if all have the same bits, else "FAILED: ...", and the operations of a
- * decode step that backends other than Fovea's compute, "left: ...". FTYPE: the model is first written to MODEL.gguf.N,
- * with weights of that number of llama_ftype. */
+/* decode MODEL.gguf [FTYPE [KEY=VALUE...]]: logits of a prompt and of tokens behind it, with llama.cpp, for 1, 2 and 4
+ * threads and ubatches of 1, 64 and 512. Prints "hash: ..." if all have the same bits, else "FAILED: ...", and the
+ * operations of a decode step that backends other than Fovea's compute, "left: ...". FTYPE: the model is first written
+ * to MODEL.gguf.N, with weights of that number of llama_ftype. KEY=VALUE: settings of the architecture in place of the
+ * file's, numbers or lists of them, such as its widths. Weights are then random, in the types of that file. */
 #define _POSIX_C_SOURCE 200809L
 #include <ggml-backend.h>
 #include <ggml.h>
+#include <gguf.h>
 #include <llama.h>
 
 #include <math.h>
@@ -74,6 +76,96 @@ static uint64_t run(struct llama_model *model, int threads, int ubatch) {
     return useful ? hash : 0;
 }
 
+/* -------------------------------------------------------------------------------------- models of other widths -- */
+
+enum { POOL = 1 << 18, LIST = 64 }; /* numbers from which weights are drawn; most numbers of a setting */
+
+static uint64_t random_state;
+
+static uint64_t draw(void) {
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    return random_state ^= random_state << 17;
+}
+
+static float uniform(void) { return (float)(draw() >> 40) * 0x1p-23f - 1; }
+
+/* Random numbers of a tensor: blocks of its type, each drawn from a pool. Deviation 0.02; norms are near 1, states
+ * decay. */
+static void fill(struct ggml_tensor *tensor, void *data) {
+    static float numbers[POOL];
+    static char pool[POOL * sizeof(float)];
+    const size_t block = ggml_type_size(tensor->type), bytes = ggml_nbytes(tensor);
+    const size_t blocks = POOL / (size_t)ggml_blck_size(tensor->type);
+    const bool norm = strstr(tensor->name, "norm") != NULL, decay = strstr(tensor->name, "ssm_a") != NULL;
+    char *all = malloc(bytes);
+    (void)data;
+    if (!all) {
+        fprintf(stderr, "FAILED: no memory for %s\n", tensor->name);
+        exit(1);
+    }
+    random_state = 88172645463325252u;
+    for (const char *c = tensor->name; *c; c++)
+        random_state = (random_state ^ (unsigned char)*c) * 1099511628211u;
+    for (int i = 0; i < POOL; i++) {
+        const float x = uniform();
+        numbers[i] = decay ? -0.5f - fabsf(x) : norm ? 1 + 0.1f * x : 0.035f * x;
+    }
+    ggml_quantize_chunk(tensor->type, numbers, pool, 0, POOL / 1024, 1024, NULL);
+    for (size_t at = 0; at < bytes; at += block)
+        memcpy(all + at, pool + draw() % blocks * block, block);
+    ggml_backend_tensor_set(tensor, all, 0, bytes);
+    free(all);
+}
+
+/* Types of arrays that the file has none of, but a model with the new settings does: stacks of experts. */
+static void add_types(struct gguf_context *file, enum ggml_type type) {
+    static const char *const names[] = {"gate_exps", "up_exps", "down_exps", "gate_shexp", "up_shexp", "down_shexp"};
+    for (int i = 0; i < 2 * (int)(sizeof names / sizeof names[0]); i++) {
+        struct ggml_tensor tensor = {.type = type, .ne = {ggml_blck_size(type), 1, 1, 1}};
+        tensor.nb[0] = tensor.nb[1] = tensor.nb[2] = tensor.nb[3] = ggml_type_size(type);
+        ggml_format_name(&tensor, "blk.%d.ffn_%s.weight", i % 2, names[i / 2]);
+        if (gguf_find_tensor(file, tensor.name) < 0)
+            gguf_add_tensor(file, &tensor);
+    }
+}
+
+static bool set(struct gguf_context *file, const char *setting) {
+    const int64_t architecture = gguf_find_key(file, "general.architecture");
+    const char *value = strchr(setting, '=');
+    char key[256];
+    uint32_t list[LIST];
+    int count = 0;
+    if (!value || architecture < 0)
+        return false;
+    snprintf(key, sizeof key, "%s.%.*s", gguf_get_val_str(file, architecture), (int)(value - setting), setting);
+    gguf_remove_key(file, key);
+    if (strchr(value, '.')) {
+        gguf_set_val_f32(file, key, strtof(value + 1, NULL));
+        return true;
+    }
+    for (char *end; *value && count < LIST; value = end, count++)
+        list[count] = (uint32_t)strtoul(value + 1, &end, 10);
+    if (count == 1)
+        gguf_set_val_u32(file, key, list[0]);
+    else
+        gguf_set_arr_data(file, key, GGUF_TYPE_UINT32, list, (size_t)count);
+    return true;
+}
+
+static struct llama_model *widened(const char *path, int count, char **settings) {
+    struct gguf_init_params params = {.no_alloc = true};
+    struct gguf_context *file = gguf_init_from_file(path, params);
+    const int64_t any = file ? gguf_find_tensor(file, "token_embd.weight") : -1;
+    if (any < 0)
+        return NULL;
+    add_types(file, gguf_get_tensor_type(file, any));
+    for (int i = 0; i < count; i++)
+        if (!set(file, settings[i]))
+            return NULL;
+    return llama_model_init_from_user(file, fill, NULL, llama_model_default_params());
+}
+
 int main(int argc, char **argv) {
     static const int threads[] = {1, 2, 4}, ubatches[] = {64, 1, 512};
     char path[4096];
@@ -88,7 +180,8 @@ int main(int argc, char **argv) {
         if (llama_model_quantize(argv[1], path, &quantize) != 0)
             return 1;
     }
-    struct llama_model *model = llama_model_load_from_file(path, llama_model_default_params());
+    struct llama_model *model =
+        argc > 3 ? widened(path, argc - 3, argv + 3) : llama_model_load_from_file(path, llama_model_default_params());
     uint64_t first = 0;
     int failed = model == NULL;
     for (int i = 0; model && i < 9; i++) {
