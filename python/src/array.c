@@ -68,7 +68,7 @@ int py_array_no_gradient(py_core *core, PyObject *object, const char *name, py_s
         return py_raise(
             PyExc_ValueError,
             "%s requires a gradient, which this function does not record: call it under torch.no_grad(), pass "
-            "%s.detach(), or use fovea.torch",
+            "%s.detach(), or, for attention, use fovea.torch",
             name, name);
     return recorded;
 }
