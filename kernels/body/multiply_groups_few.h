@@ -16,6 +16,11 @@ enum {
     AHEAD = 1024 /* floats: what is read is fetched so far before */
 };
 
+/* Is every pair of lines of a stream fetched? Where the hardware alone would depend on where loops lie in the program:
+ * docs/lab/experts.md. */
+enum { LINES = BITS == 4 && !TABLE && FV_W == 16 };
+#define PAIR (~(uintptr_t)(2 * LINE_BYTES - 1))
+
 /* Is the half of words a constant, which saves operations and takes text? */
 #define CONSTANT(rows) (PARTS == 1 || (rows) == 1)
 
@@ -173,7 +178,12 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
             few_begin(p, group, lda, at + other, j + p->first, rows, nv, dots);
             for (int64_t steps = left < p->group ? left : p->group; steps > 0;
                  steps -= FEW_STEPS, x += FEW_STEPS / 16 * FV_GROUP_WORDS * sizeof *p->a) {
-                if (p->panel > 0) {
+                if (p->panel > 0 && LINES) { /* the hardware fetches the other line of each pair */
+                    const uintptr_t from = ((uintptr_t)b + 2 * AHEAD * sizeof(float)) & PAIR;
+#pragma GCC unroll 4
+                    for (int i = 0; i < ROWS * nv * FV_W * 4; i += 2 * LINE_BYTES)
+                        __builtin_prefetch((const char *)from + i, 0, 2);
+                } else if (p->panel > 0) {
                     __builtin_prefetch(fv_ahead((const float *)b, AHEAD), 0, 2);
                 } else if (half == 0) {
                     if (BITS == 4) /* keys of int4, too */
