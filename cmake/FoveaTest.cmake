@@ -26,8 +26,8 @@ set(FOVEA_KERNEL_TESTS
     exp fp_modes product_work golden half_attention half_linear half_linear_pairs half_mha linear linear_gated
     experts linear_int8 encoder linear_parts log mha_cache norm pairs_guard promise recurrence reference rope split_kv tanh types)
 set(FOVEA_THREAD_TESTS
-    arrays cache_threads context experts linear masks merge mha_reuse recurrence state threads_backend threads_callers threads_cancel
-    threads_fork threads_parallel_for threads_pool example-decode example-planned generate-decoder embed-encoder)
+    arrays cache_threads context experts linear masks merge mha_reuse recurrence shared_pages state threads_backend threads_callers
+    threads_cancel threads_fork threads_parallel_for threads_pool example-decode example-planned generate-decoder embed-encoder)
 
 # Label "hosts": patterns of tests that depend on their surroundings, which cmake/test.sh hosts changes: threads, the
 # tuner, dispatch, programs, the package. Others only compute.

@@ -4,6 +4,7 @@
 
 #include "fovea/types.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 /* Bytes on a boundary of FV_ALIGNMENT, for fv_free_pages(); NULL: there is no memory. Of 2 MiB or more, pages of that
@@ -14,6 +15,11 @@ void fv_free_pages(void *memory);
 #else
 static inline void fv_free_pages(void *memory) { free(memory); }
 #endif
+
+/* The same for one of many things that are smaller than such pages, as experts' weights are: if *shared, others have
+ * parts of the same pages, and it is for fv_free_shared(). Thread-safe. */
+void *fv_allocate_shared(size_t bytes, bool *shared);
+void fv_free_shared(void *memory);
 
 /* The caller's workspace of bytes bytes on a boundary, or, where there is none, memory that *own is to be freed of.
  * bytes < 0: more than memory has. */

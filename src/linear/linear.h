@@ -49,6 +49,7 @@ struct fovea_linear {
     float *bias;        /* of the parts that have one */
     fv_operand weights; /* of all panels, columns that no channel fills among them; range: of bf16x2 for pairs */
     void *memory;       /* theirs, */
+    bool shared;        /* of a slab (memory.h), */
     float *scales;      /* and that of the scales of integers */
     fovea_dtype weight_dtype, x_dtype, y_dtype, residual_dtype;
     fv_widen_bf16_fn *widen_weights, *widen_x, *widen_residual; /* NULL: float32 */

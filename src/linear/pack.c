@@ -150,7 +150,8 @@ static bool allocate(fovea_linear *l, int64_t parts, int64_t bytes) {
     l->parts = calloc((size_t)parts, sizeof *l->parts);
     l->bias = calloc((size_t)l->out, sizeof *l->bias);
     l->exponents = calloc((size_t)l->panels, sizeof *l->exponents);
-    l->memory = fv_allocate_pages((size_t)bytes);
+    l->memory = l->placement.how == FOVEA_PLACEMENT_DEFAULT ? fv_allocate_shared((size_t)bytes, &l->shared)
+                                                            : fv_allocate_pages((size_t)bytes);
     l->weights.data =
         l->memory && l->grouped ? (uint32_t *)l->memory + fv_quantized_gap(&l->quantized, l->panel) : l->memory;
     const bool scaled = !l->grouped && fv_dtype_scaled(l->weight_dtype);
@@ -167,7 +168,10 @@ void fovea_linear_destroy(fovea_linear *linear) {
     free(linear->parts);
     free(linear->bias);
     free(linear->exponents);
-    fv_free_pages(linear->memory);
+    if (linear->shared)
+        fv_free_shared(linear->memory);
+    else
+        fv_free_pages(linear->memory);
     free(linear->scales);
     free(linear->order);
     free(linear->tuned);
