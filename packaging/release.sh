@@ -11,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 steps=" ${*:-sdist wheels tarball debian roots reproducible} "
-targets=${TARGETS:-x86_64-linux-gnu aarch64-linux-gnu x86_64-linux-musl aarch64-linux-musl x86_64-windows aarch64-macos}
+targets=${TARGETS:-x86_64-linux-gnu aarch64-linux-gnu x86_64-linux-musl aarch64-linux-musl x86_64-windows aarch64-macos x86_64-macos}
 work=$PWD/build/packaging dist=$PWD/build/dist
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
