@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """test_receipts.py FOVEA-EMBED [COUNT]: receipts of vectors by a tiny model. Each verifies on any tier with any number of
-threads, as do those that are kept in tests/data/receipts; COUNT that somebody tampered with (default 40) do not. Run by
-ctest, which sets SCRATCH, an own folder. `--keep` in place of COUNT writes the kept one anew."""
+threads, as do those that are kept in tests/data/receipts; COUNT that somebody tampered with do not (default 40, 4,000 with
+FOVEA_TEST_SCALE=1). Run by ctest, which sets SCRATCH, an own folder. `--keep` in place of COUNT writes the kept one anew."""
 
 import json
 import os
@@ -14,10 +14,10 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "receipts"))
-from tampering import changed_bit, changed_bytes, changed_leaf, hostile, seal  # noqa: E402
+from tampering import changed_bit, changed_bytes, changed_leaf, count, hostile, seal  # noqa: E402
 
 PROGRAM, KEEP = sys.argv[1], sys.argv[2:] == ["--keep"]
-COUNT = int(sys.argv[2]) if len(sys.argv) > 2 and not KEEP else 40
+COUNT = count(sys.argv[2:] if not KEEP else [])
 KEPT = HERE.parents[1] / "tests/data/receipts"
 TEXTS = ["a b c", "", "ab abc k l", "z " * 60, "x", "é und ü", 'a "b" \\ \t c']
 WAYS = [{"FOVEA_ISA": tier} for tier in ("scalar", "avx2", "avx512", "neon")] + [{}]

@@ -6,6 +6,11 @@ import os
 import re
 
 
+def count(words):
+    """How many are tampered with: what the words of a command say, 40, or 4,000 where all cases run (make test-all)."""
+    return int(words[0]) if words else 4000 if float(os.environ.get("FOVEA_TEST_SCALE", 0)) >= 1 else 40
+
+
 def seal(receipt):
     """As docs/receipts.md says."""
     rest = {key: value for key, value in receipt.items() if key not in ("sha256", "texts")}
