@@ -164,13 +164,14 @@ static inline int fv_group_zero(fv_format format, fv_group_extra extra) {
 typedef void fv_expand_i4_fn(const fv_operand *b, uint32_t *y, int64_t ldy);
 typedef fv_expand_i4_fn fv_expand_i5_fn, fv_expand_i6_fn;
 
-/* Products of these formats, for many rows, of i8g alone, and for few, of which there may be any number: b lies in one
- * panel, columns are a multiple of nr and of FV_LANES, b->first is one of FV_LANES, b->scales are those of scales, of
- * all groups of the panel (the first column of the panel first: b->first is added); steps begin with a group. The
- * epilogue has only start, which may be c. What is behind the last step of a word need not be 0: the words of A are. c
- * overlaps nothing else. A and B both may be read as whole words and, of B, whole rows of FV_LANES. Few rows take gaps
- * on AVX-512 and AVX2, scales being NULL then; steps begin with a chunk. One row with gaps may take several whole
- * panels, as wide as nr. Groups of i6g and i4tg are plain for few rows; of i5g steps and groups are multiples of 32. */
+/* Products of these formats, for many rows, of i8g (those of body/multiply_groups.h also of i4g), and for few, of which
+ * there may be any number: b lies in one panel, columns are a multiple of nr and of FV_LANES, b->first is one of
+ * FV_LANES, b->scales are those of scales, of all groups of the panel (the first column of the panel first: b->first is
+ * added); steps begin with a group. The epilogue has only start, which may be c. What is behind the last step of a word
+ * need not be 0: the words of A are. c overlaps nothing else. A and B both may be read as whole words and, of B, whole
+ * rows of FV_LANES. Few rows take gaps on AVX-512 and AVX2, scales being NULL then; steps begin with a chunk. One row
+ * with gaps may take several whole panels, as wide as nr. Groups of i6g and i4tg are plain for few rows; of i5g
+ * steps and groups are multiples of 32. */
 
 /* Rows of scalar, of all kinds and formats (multiply_groups.c). */
 void fv_multiply_groups_scalar(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,

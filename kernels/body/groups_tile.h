@@ -108,10 +108,13 @@ FV_ALWAYS_INLINE void groups_tile(const groups_part *t, const int mr) {
     }
 }
 
-/* Fewer than four rows, which only the smallest products have, go one by one: less text. */
+/* Heights of tiles are FV_MR and four; other rows, of which there are few, go one by one: less text. Fours are taken at
+ * the end, where they leave fewer of these. */
 static int64_t groups_height(int64_t left) {
-    const int few = 4;
-    return left >= 2 * few && left < FV_MR + few ? few : left >= FV_MR ? FV_MR : left >= few ? few : 1;
+    enum { FOUR = 4, REST = FV_MR - FOUR - 1, FOURS = FOUR * FV_MR / (FV_MR - FOUR) - FOUR + REST };
+    return left >= FOUR && (left < FV_MR || (left <= FOURS && (left & (FOUR - 1)) <= REST)) ? FOUR
+           : left >= FV_MR                                                                  ? FV_MR
+                                                                                            : 1;
 }
 
 static __attribute__((noinline)) void groups_rows(const groups_part *t, int64_t rows) {

@@ -3,8 +3,9 @@
  *
  * A strip of FV_NR columns goes piece by piece: its words are prepared in a buffer that stays in the first-level cache,
  * and all tiles of rows run over that, so that the inner loop has nothing but products, loads of B and broadcasts of A
- * from memory. Kind i16: words become two of int16, the integers less their zeros, and one sum has all. Kind i8
- * (FV_BYTES): bytes have 128 added, since the instruction wants them without sign, and sums begin with what that adds.
+ * from memory. Words are those of i8g or i4g. Kind i16: they become two of int16, the integers less their zeros, and
+ * one sum has all. Kind i8 (FV_BYTES): bytes have 128 added, since the instruction wants them without sign, and sums
+ * begin with what that adds.
  *
  * Sums of a tile become floats where they are, and are added to c at the end of each group; those of groups that are
  * longer than a piece wait in a buffer.
@@ -69,32 +70,45 @@ static inline const fv_group_row *groups_row(const char *head) { return (const f
 /* Bytes with zeros of their own, which are subtracted from each group's sums in memory: a group at a time. */
 static int groups_apart(const fv_operand *b) { return BYTES && b->group.extra == FV_GROUP_zero; }
 
-/* Prepares a piece. */
+FV_ALWAYS_INLINE void groups_word(char *to, vw bytes, vw less) {
+    w_store(to, BYTES ? w_sub_8(bytes, less) : w_sub_16(w_even(bytes), less));
+    if (!BYTES)
+        w_store(to + FV_NR * 4, w_sub_16(w_odd(bytes), less));
+}
+
+/* Subtracts a group's own zeros from its words, which begin at `to`. */
+static void groups_less(char *to, const char *end, const float *zeros) {
+    for (int64_t j = 0; to < end; to += FV_W * 4, j = (j + FV_W) % FV_NR) {
+        const vw zero = w_of_float(v_load(zeros + j));
+        w_store(to, w_sub_16(w_load(to), w_or(w_and(zero, w_set1(0xffff)), w_left(zero, 16))));
+    }
+}
+
+/* Prepares a piece. A row of i4g has two words of four channels, the second of which may be past the group's end. */
 static void groups_prepare(groups_strip *s, const groups_piece *p) {
+    enum { NEXT = FV_NR * 4 * STEPS };
     const fv_operand *b = s->b;
     const fv_group_extra extra = (fv_group_extra)b->group.extra;
-    const float *zeros = p->scales + b->width;
+    const int two = b->format == FV_FORMAT_i4g;
+    const uint32_t zero = two && extra == FV_GROUP_plain ? 8 : 0;
+    const vw mask = w_set1(two ? 0x0f0f0f0f : 0xffffffff),
+             less = w_set1(BYTES ? (zero + 0x80) * 0x01010101u : zero * 0x00010001u);
     char *to = s->words;
-    for (int64_t g = 0; g < p->count; g++, zeros += fv_scales_row(extra, b->width)) {
+    for (int64_t g = 0; g < p->count; g++) {
         const int64_t step = p->step + g * b->group.steps;
-        const uint32_t *from =
-            (const uint32_t *)b->data + (step / 4 + p->skipped) * b->row + s->column + fv_group_skipped(b->group, step);
-        for (int64_t w = 0; w < p->words; w++, from += b->row, to += FV_NR * 4 * STEPS)
-            for (int64_t j = 0; j < NV; j++) {
-                const vw word = w_load(from + j * FV_W);
-                char *at = to + j * FV_W * 4;
-                if (BYTES) {
-                    w_store(at, w_xor(word, w_set1(0x80808080)));
-                    continue;
-                }
-                vw zero = w_set1(0);
-                if (extra == FV_GROUP_zero) { /* in both halves */
-                    zero = w_of_float(v_load(zeros + j * FV_W));
-                    zero = w_or(w_and(zero, w_set1(0xffff)), w_left(zero, 16));
-                }
-                w_store(at, w_sub_16(w_even(word), zero));
-                w_store(at + FV_NR * 4, w_sub_16(w_odd(word), zero));
+        const uint32_t *from = (const uint32_t *)b->data + ((step / 4 + p->skipped) >> two) * b->row + s->column +
+                               fv_group_skipped(b->group, step);
+        char *const begin = to;
+        for (int64_t w = 0; w < p->words; w += 1 + two, from += b->row, to += NEXT << two)
+#pragma GCC unroll 1
+            for (int64_t j = 0; j < FV_NR; j += FV_W) {
+                const vw word = w_load(from + j);
+                groups_word(to + j * 4, w_and(word, mask), less);
+                if (two)
+                    groups_word(to + j * 4 + NEXT, w_and(w_right(word, 4), mask), less);
             }
+        if (!BYTES && extra == FV_GROUP_zero)
+            groups_less(begin, to, p->scales + g * fv_scales_row(extra, b->width) + b->width);
     }
 }
 

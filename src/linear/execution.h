@@ -94,10 +94,10 @@ void fv_linear_read_integers(const fv_linear_execution *e, const fv_linear_buffe
 /* Channel c of head h, of the first row of a run. */
 void *fv_linear_place(const fovea_tensor *t, const fv_row_run *run, int64_t head, int64_t channel);
 
-/* A block of panels in groups, step channels from k on: as it lies; or, of one panel, its scales as floats, and its
- * integers as words of i8g, which products of many rows and unpacking need. (groups.c) */
+/* A block of panels in groups, step channels from k on, for a product: as it lies; or, of one panel, its scales as
+ * floats, and its integers as words of i8g, if a product of many rows, or unpacking (NULL), needs them. (groups.c) */
 fv_operand fv_linear_open_groups(const fovea_linear *l, const fv_linear_buffers *b, int64_t panel, int64_t columns,
-                                 int64_t k, int64_t step, bool expanded);
+                                 int64_t k, int64_t step, const fv_kernel *product);
 
 /* The most panels of a call: several where one row of x reads them as one stream, so that reading never pauses. */
 int64_t fv_linear_panels(const fv_linear_execution *e);

@@ -78,19 +78,27 @@ static bool few_rows_measured(const fv_kernel *many) {
 #endif
 }
 
-/* Rows up to which words are multiplied as they lie. Beyond, blocks of them are made for a product of many rows, which
- * costs as much as multiplying 10 to 20 rows; for q16 on AVX-512 that product is no faster for 6 and 8 bits
- * (docs/lab/quantized.md). */
+/* Rows up to which words are multiplied as they lie. Beyond, a product of many rows makes words of int16 or bytes:
+ * of 4 bits by itself; of others, blocks of int8 are made for it, which costs as much as 10 to 20 rows. On AVX-512 that
+ * product is no faster in q16. Measured on family 25 model 17 (docs/lab/quantized.md). */
+enum { ALL = 255 };
+static const struct {
+    uint8_t avx2, avx512, q8; /* AVX2, and AVX-512 in q16 and q8 */
+} few_rows[FV_FORMAT_COUNT] = {
+    [FV_FORMAT_i4g] = {7, 64, 6},    [FV_FORMAT_i4tg] = {12, 48, 12}, [FV_FORMAT_i5g] = {16, ALL, 16},
+    [FV_FORMAT_i6g] = {16, ALL, 20}, [FV_FORMAT_i8g] = {8, ALL, 12},
+};
+
 static int64_t few_rows_of(const fovea_linear *l) {
-    enum { SOME = 12, MORE = 48 };
-    const bool avx512 = l->few->isa == FV_ISA_avx512;
+    const fv_format format = l->few->format;
     if (l->arithmetic == FOVEA_ARITHMETIC_EXACT)
         return 0;
     if (l->quantized.apart || !few_rows_measured(l->many))
         return l->few->mr;
-    return l->arithmetic == FOVEA_ARITHMETIC_Q8 || !avx512 ? SOME
-           : fv_format_of(l->few->format).bits < 6         ? MORE
-                                                           : INT64_MAX;
+    const int rows = l->few->isa != FV_ISA_avx512           ? few_rows[format].avx2
+                     : l->arithmetic == FOVEA_ARITHMETIC_Q8 ? few_rows[format].q8
+                                                            : few_rows[format].avx512;
+    return rows == ALL ? INT64_MAX : rows;
 }
 
 static void select_grouped(fovea_linear *l) {

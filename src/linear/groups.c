@@ -1,7 +1,7 @@
 /* Weights in groups (kernels/groups.h): how a map packs them, and what its panels need of rows of x and of a block of
  * weights. Rows become integers once for an item. Of each block of a panel scales become floats first; then
  *   few rows      multiply the integers as they lie (q16 and q8);
- *   many rows     multiply words of i8g, made once for the block;
+ *   many rows     multiply words of i8g, made once for the block, or by the product from 4 bits;
  *   exact         multiplies floats, made of these words (panel.c).
  */
 #include "linear/execution.h"
@@ -74,8 +74,21 @@ static void read_scales(const fovea_linear *l, int64_t panel, int64_t k, int64_t
                        l->panel, q->apart ? first : 0, fv_min(chunk, count - g), to);
 }
 
+/* Does a product of many rows make words of these integers itself? All of body/multiply_groups.h do. */
+static bool makes_words(const fv_kernel *product, const fv_operand *w) {
+#ifdef FV_HAVE_X86
+    const bool zeros = w->group.extra == FV_GROUP_zero && product->kind == FV_KIND_i8; /* a group at a time */
+    return w->format == FV_FORMAT_i4g && !zeros && product->isa != FV_ISA_scalar &&
+           !(product->features & FV_HAS_amx_int8);
+#else
+    (void)product, (void)w;
+    return false;
+#endif
+}
+
 fv_operand fv_linear_open_groups(const fovea_linear *l, const fv_linear_buffers *b, int64_t panel, int64_t columns,
-                                 int64_t k, int64_t step, bool expanded) {
+                                 int64_t k, int64_t step, const fv_kernel *product) {
+    const bool expanded = product != l->few;
     const int64_t group = l->quantized.group, count = fv_ceil_div(step, group);
     assert(k % fv_linear_block_unit(l) == 0);
     fv_operand w = fv_operand_part(&l->weights, panel * l->panel, fv_round_up(columns, l->panel), k, step);
@@ -83,7 +96,7 @@ fv_operand fv_linear_open_groups(const fovea_linear *l, const fv_linear_buffers 
         return w;
     read_scales(l, panel, k, step, b->scales);
     w.scales = b->scales;
-    if (!expanded || !l->expand)
+    if (!expanded || !l->expand || (product && makes_words(product, &w)))
         return w;
     l->expand(&w, b->words, l->panel);
     w.data = b->words;

@@ -112,10 +112,10 @@ static void open_block(const fv_linear_execution *e, fv_linear_buffers *b, path 
                        int64_t k, int64_t step) {
     const fovea_linear *l = e->linear;
     if (e->integers)
-        b->groups = fv_linear_open_groups(l, b, panel, columns, k, step, e->integers != l->few);
+        b->groups = fv_linear_open_groups(l, b, panel, columns, k, step, e->integers);
     if (way != PATH_BLOCKS)
         return;
-    const fv_operand from = l->grouped ? fv_linear_open_groups(l, b, panel, l->panel, k, step, true)
+    const fv_operand from = l->grouped ? fv_linear_open_groups(l, b, panel, l->panel, k, step, NULL)
                                        : weights_of(l, panel, l->panel, k, step);
     if (l->unpack)
         l->unpack(&from, b->weights, l->panel);

@@ -13,7 +13,9 @@ static const char *const extra_words[] = {"", ", zeros", ", minima"};
 
 static fv_format format_of(const trial *t) {
     switch (t->checker->kernel->op) {
-    case FV_OP_multiply:
+    case FV_OP_multiply: /* of i8g, with a table that there is not: words of i4g */
+        return t->checker->kernel->format == FV_FORMAT_i8g && t->size[GROUP_TABLE] > 0 ? FV_FORMAT_i4g
+                                                                                       : t->checker->kernel->format;
     case FV_OP_unpack: return t->checker->kernel->format;
     default: /* expand: by its element type */
         return t->size[GROUP_TABLE]                     ? FV_FORMAT_i4tg
@@ -70,6 +72,16 @@ static void fill_scales(trial *t, operand *scales) {
         }
 }
 
+/* Products of many rows that take i4g, too (src/linear/groups.c). */
+static bool makes_words(const fv_kernel *k) {
+#ifdef FV_HAVE_X86
+    const bool tiles = k->features & FV_HAS_amx_int8;
+#else
+    const bool tiles = k->isa != FV_ISA_scalar;
+#endif
+    return k->op == FV_OP_multiply && k->format == FV_FORMAT_i8g && !k->few && !tiles;
+}
+
 trial *group_trial(checker *c, group_shape shape, int64_t columns, fv_group_extra extra, group_kind kind,
                    int64_t number, int64_t rows) {
     static const struct {
@@ -87,6 +99,8 @@ trial *group_trial(checker *c, group_shape shape, int64_t columns, fv_group_extr
     extra = own ? FV_GROUP_plain : extra;
     if (t->checker->kernel->format == FV_FORMAT_i4tg || (expands && extra == FV_GROUP_plain && number % 3))
         t->size[GROUP_TABLE] = 1 + number % (FV_TABLE_COUNT - 1);
+    if (number % 4 == 1 && makes_words(t->checker->kernel))
+        t->size[GROUP_TABLE] = 2;
     const fv_format format = format_of(t);
     const int64_t most = format == FV_FORMAT_i8g && extra == FV_GROUP_zero ? 512 : FV_I8_CHANNELS;
     t->size[GROUP_STEPS] = shape.steps;

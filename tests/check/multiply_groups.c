@@ -200,7 +200,8 @@ static bool near_product(const trial *t, int64_t i, int64_t j, float start, floa
 static void check_extreme(const trial *t) {
     const int64_t n = t->size[GROUP_STEPS];
     const bool zeros = t->size[GROUP_EXTRA] == FV_GROUP_zero;
-    if (t->checker->kernel->format != FV_FORMAT_i8g || t->size[GROUP_KIND] != LEAST || n != (zeros ? 512 : 1024))
+    if (t->checker->kernel->format != FV_FORMAT_i8g || t->size[GROUP_TABLE] > 0 || t->size[GROUP_KIND] != LEAST ||
+        n != (zeros ? 512 : 1024))
         return;
     const int64_t want = t->size[SIZE_MOST] * (zeros ? 255 * 512 : 128 * 1024), got = llabs(group_sum(0, n, 0));
     if (got != want)
