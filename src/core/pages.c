@@ -13,13 +13,21 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#ifndef __has_feature /* clang's */
+#define __has_feature(name) 0
+#endif
+
 enum {
     HUGE_PAGE = 2 << 20,
     LITTLE = 8,
     SLAB = 32 << 20,
     SHARED_LEAST = 256 << 10,
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+    SHARED_MOST = 0, /* so that it sees what reads past an end */
+#else
     SHARED_MOST = 4 << 20,
-    SMALL_PAGE = 4096
+#endif
+    SMALL_PAGE = 64 << 10 /* the largest that is Linux's smallest somewhere (Arm) */
 };
 
 void *fv_allocate_pages(size_t bytes) {
@@ -37,8 +45,9 @@ void *fv_allocate_pages(size_t bytes) {
 
 /* At a multiple of SLAB, before what it holds. */
 typedef struct slab {
-    _Atomic int64_t users; /* allocations that are not freed, and `current` or who took it from there */
-    size_t used;           /* bytes; read and written by who took it */
+    _Atomic int64_t users;               /* allocations that are not freed, and `current` or who took it from there */
+    size_t used;                         /* bytes; read and written by who took it */
+    uint16_t pages[SLAB / SHARED_LEAST]; /* small pages of what begins in each SHARED_LEAST bytes */
 } slab;
 
 static _Atomic(slab *) current; /* the slab that has room; NULL: there is none, or a thread has taken it */
@@ -75,7 +84,9 @@ void *fv_allocate_shared(size_t bytes, bool *shared) {
     if (!s)
         return NULL;
     char *memory = (char *)s + s->used;
-    s->used += (bytes + SMALL_PAGE - 1) / SMALL_PAGE * SMALL_PAGE;
+    const size_t pages = (bytes + SMALL_PAGE - 1) / SMALL_PAGE;
+    s->pages[s->used / SHARED_LEAST] = (uint16_t)pages;
+    s->used += pages * SMALL_PAGE;
     atomic_fetch_add(&s->users, 1);
     put_back(s);
     return memory;
@@ -84,7 +95,11 @@ void *fv_allocate_shared(size_t bytes, bool *shared) {
 void fv_free_shared(void *memory) {
     if (!memory)
         return;
-    slab *s = (slab *)(void *)((char *)memory - (uintptr_t)memory % SLAB);
+    const size_t at = (uintptr_t)memory % SLAB;
+    slab *s = (slab *)(void *)((char *)memory - at);
+#ifdef MADV_DONTNEED /* others may keep the slab for long */
+    (void)madvise(memory, (size_t)s->pages[at / SHARED_LEAST] * SMALL_PAGE, MADV_DONTNEED);
+#endif
     const int64_t users = atomic_fetch_sub(&s->users, 1);
     if (users == 1)
         free(s);
