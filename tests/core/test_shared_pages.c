@@ -1,5 +1,5 @@
 /* Allocations that share pages (core/memory.h): many, of sizes below, among and beyond those that share, by threads at
- * once. Each is on its boundary and keeps its bytes until it is freed, in any order; then the system has their pages. */
+ * once. Each is on its boundary and keeps its bytes until it is freed, in any order; then the system has its pages. */
 #include "core/memory.h"
 #include "test.h"
 
