@@ -87,7 +87,7 @@ static bool make_sets(tune_problem *problem, fovea_dtype dtype, int64_t set_byte
         snprintf(error, 256, "the shape needs more memory than is available (%lld MiB)", (long long)(allowed >> 20));
         return false;
     }
-    const bool cold = tune_is_cold(problem->operation);
+    const bool cold = tune_is_cold(problem->operation) && !tune_instrument.time; /* one set where nothing is executed */
     problem->set_bytes = set_bytes;
     problem->sets = cold ? (int)fv_min(fv_max(cold_bytes(problem->ctx) / read_bytes, 1), MOST_SETS) : 1;
     problem->out = aligned_alloc(FV_ALIGNMENT, (size_t)out_bytes);
