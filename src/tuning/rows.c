@@ -6,6 +6,7 @@
 #include "sources_hash.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,9 +87,14 @@ void fv_tuning_of_choice(fv_tuning_op operation, const void *choice, fv_tuning_v
 /* ----------------------------------------------------------------------------------------------------- sections -- */
 
 static uint64_t build(void) {
-    uint64_t hash = fv_hash(FV_HASH_BEGIN, FV_SOURCES_HASH, strlen(FV_SOURCES_HASH));
+    static _Atomic uint64_t known; /* 0: not hashed yet */
+    uint64_t hash = atomic_load_explicit(&known, memory_order_relaxed);
+    if (hash)
+        return hash;
+    hash = fv_hash(FV_HASH_BEGIN, FV_SOURCES_HASH, strlen(FV_SOURCES_HASH));
     for (int i = 0; i < fv_kernel_count; i++)
         hash = fv_hash(hash, fv_kernels[i].name, strlen(fv_kernels[i].name) + 1);
+    atomic_store_explicit(&known, hash, memory_order_relaxed);
     return hash;
 }
 
