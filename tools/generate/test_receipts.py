@@ -16,7 +16,8 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "receipts")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "receipts"), str(HERE.parent / "models")]
+from model_files import wide_llama  # noqa: E402
 from tampering import changed_bit, changed_bytes, changed_leaf, count, hostile, leaves, other, seal  # noqa: E402
 
 try:
@@ -36,17 +37,17 @@ def run(*arguments, ways=None, tool=PROGRAM):
     return done.returncode, done.stdout, done.stderr.strip()
 
 
-def record(path, *options):
+def record(path, *options, model="tiny.gguf"):
     if os.path.exists(path):
         os.remove(path)
-    status, _, said = run("--model", "tiny.gguf", "--threads", "1", "--receipt", path, *options)
+    status, _, said = run("--model", model, "--threads", "1", "--receipt", path, *options)
     assert status == 0, said
 
 
 def verify(path, *more, model="tiny.gguf", ways=None, threads="1"):
     found = run("--verify", path, "--model", model, "--threads", threads, *more, ways=ways)
     if second is not None and ways is None and not more:
-        agree(found, *second.verify(path, model), same_model=model == "tiny.gguf")
+        agree(found, *second.verify(path, model), same_model=model in ("tiny.gguf", "words.gguf"))
     return found
 
 
@@ -190,13 +191,36 @@ def test_answers():
     ids = b"".join(i.to_bytes(4, "little") for i in answer["prompt"]["tokens"])
     assert answer["prompt"]["sha256"] == hashlib.sha256(ids).hexdigest()
     check(0, "^$")
-    for seed in ("", "x", "1x", "-1", "99999999999999999999"):
+    for seed in ("", "x", "1x", "-1", "+1", " 1", "1e0", "99999999999999999999", "0" * 32):
         check(2, "seed is no number", **changed_answer(seed=seed))
+    for number in ("", "x", "1x", "-0", "+1", " 1", ".5", "1.", "1e", "1e+", "1E0", "0x1", "inf", "nan", "1_0", "0" * 32):
+        check(2, "is no (number|word)", sampling={**receipt["sampling"], "top_p": number})
+        check(2, "made.seconds is no number", made={**receipt["made"], "seconds": number})
+    for number in ("1", "1.0", "01", "1e0", "10e-1", "0.1e+1", "0" * 30 + "1"):
+        check(0, "^$", sampling={**receipt["sampling"], "top_p": number}, made={"seconds": number, "by": "~ \"\\/"})
+    for name, number in (("top_k", "1.0"), ("top_k", "1e0"), ("top_k", "16777217"), ("top_p", "1.1"), ("temperature", "101"),
+                         ("repetition_penalty", "0")):  # fmt: skip
+        check(2, "is no number|is unknown", sampling={**receipt["sampling"], name: number})
+    check(2, "has no token at 0", **changed_answer(tokens=[1 << 31, *answer["tokens"][1:]]))
+    check(1, "the model has no token 2147483647", **changed_answer(tokens=[(1 << 31) - 1, *answer["tokens"][1:]]))
+    for name in ("tokens", "rows", "blocks"):
+        check(2, f"{name} is no array|tokens is no array", **changed_answer(**{name: answer[name][:-1]}))
+    for count in (0, 3, 1 << 24, (1 << 24) + 1):
+        check(2, "count is not from 1|tokens is no array", **changed_answer(prompt={**answer["prompt"], "count": count}))
+    check(2, "has no answers", answers=[])
+    check(2, "answers is no array", answers=[0] * ((1 << 16) + 1))
+    # The order of checks: bits, arrays and settings, weights, tokenizer, template, room, products, answers, its own SHA-256.
+    wrong = {name: "0" * 64 for name in receipt["model"]}
+    for status, words, right in ((2, "another model", ()), (2, "another model", ("arrays",)), (1, "weights", ("arrays", "settings")),
+                                 (1, "tokenizer", ("arrays", "settings", "weights"))):  # fmt: skip
+        check(status, words, model={**wrong, **{name: receipt["model"][name] for name in right}})
+    check(2, "of the bits", bits=2, model=wrong)
     check(2, "rows has no hash at 0", **changed_answer(rows=[answer["rows"][0] + "0", *answer["rows"][1:]]))
     check(1, "rows from 0 on have another SHA-256", **changed_answer(blocks=[another_digit(answer["blocks"][0])]))
     check(1, "its rows have another SHA-256", **changed_answer(sha256=another_digit(answer["sha256"])))
     check(1, "differs: the chat template has another SHA-256", model={**receipt["model"], "template": "0" * 64})
     check(1, "differs: weights:", model={**receipt["model"], "weights": another_digit(receipt["model"]["weights"])})
+    check(1, "differs: weights", model={**receipt["model"], "weights": "0" * 64}, arithmetic={**receipt["arithmetic"], "products": "q16"})
     check(2, 'cannot tell: products by "q16" are none of this model', arithmetic={**receipt["arithmetic"], "products": "q16"})
     outside = [*answer["prompt"]["tokens"], 10**6]
     bytes_of_it = b"".join(i.to_bytes(4, "little") for i in outside)
@@ -234,7 +258,13 @@ def test_answers():
     # The last token does not fit into the model.
     record("full", "--tokens", "100", "--type", "f32", "--temperature", "3", "--top-p", "1", "ab")
     assert verify("full")[0] == 0, verify("full")
-    # A model that cannot be read tells nothing.
+    # Words in blocks are no products while the head is another array, and settings may say what is computed anyway.
+    pathlib.Path("words.gguf").write_bytes(wide_llama(quantized_words=True))
+    record("words", "--tokens", "5", "--plain", "--type", "f32", "ab", model="words.gguf")
+    assert json.load(open("words"))["arithmetic"]["products"] == "none"
+    assert verify("words", model="words.gguf")[0] == 0, verify("words", model="words.gguf")
+    # A model that is not there, or that cannot be read, tells nothing.
+    assert verify("receipt", model="nowhere.gguf")[0] == 77
     with open("none.gguf", "wb") as file:
         file.write(b"GGUF")
     status, _, said = verify("receipt", model="none.gguf")

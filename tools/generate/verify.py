@@ -5,6 +5,8 @@ status 0, 1 and 2 as there. It reads the architecture llama, in one GGUF file, a
 import functools
 import hashlib
 import json
+import math
+import os
 import re
 import struct
 import sys
@@ -12,16 +14,18 @@ import sys
 import fovea
 import numpy as np
 
-HEX, NUMBER, TYPE, CACHE = "[0-9a-f]{64}", "[-+.0-9e]{1,31}", "f32|bf16|f16", "f32|bf16|f16|int8|int4"
+HEX, TYPE, CACHE = "[0-9a-f]{64}", "f32|bf16|f16", "f32|bf16|f16|int8|int4"
+DIGITS, NUMBER = "[0-9]{1,31}", r"(?=.{1,31}$)[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?"
 SAMPLING = {"temperature": 100, "top_k": 1 << 24, "top_p": 1, "min_p": 1, "repetition_penalty": 100}
+MOST, LAST = 1 << 24, (1 << 31) - 1  # of tokens, and their ids
 MODEL = {"arrays": 2, "settings": 2, "weights": 1, "tokenizer": 1, "template": 1}  # the status where another one is there
-# The pattern of a string, the most of an integer, the form of each in a list; a tuple is that or null.
+# The pattern of a string, the most of an integer, the form of each in a list and the most of them; a tuple is that or null.
 FORM = {
-    "format": "fovea-receipt 1", "bits": 1 << 31, "sampling": dict.fromkeys(SAMPLING, NUMBER), "sha256": HEX,
+    "format": "fovea-receipt 1", "bits": 1 << 31, "sampling": {**dict.fromkeys(SAMPLING, NUMBER), "top_k": DIGITS}, "sha256": HEX,
     "arithmetic": {"type": TYPE, "weights": "stored|" + TYPE, "products": "none|q16|q8|exact", "keys": CACHE, "values": CACHE},
     "model": dict.fromkeys(MODEL, HEX), "made": {"seconds": NUMBER, "by": "[ -~]*"},
-    "answers": [{"prompt": {"count": 1 << 24, "sha256": HEX, "tokens": ([1 << 31],)}, "seed": "[0-9]{1,20}",
-                 "tokens": [1 << 31], "rows": ["[0-9a-f]{16}"], "blocks": [HEX], "sha256": HEX}],
+    "answers": [{"prompt": {"count": MOST, "sha256": HEX, "tokens": ([LAST, MOST],)}, "seed": DIGITS, "tokens": [LAST, MOST],
+                 "rows": ["[0-9a-f]{16}", MOST], "blocks": [HEX, MOST], "sha256": HEX}, 1 << 16],
 }  # fmt: skip
 CACHES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "int8": "int8", "int4": "int4"}
 KINDS, STRING, ARRAY = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}, 8, 9  # of GGUF's values
@@ -31,9 +35,20 @@ TYPES = {  # of GGUF's arrays: name, numbers and bytes of a block
     7: ("Q5_1", 32, 24), 8: ("Q8_0", 32, 34), 12: ("Q4_K", 256, 144), 13: ("Q5_K", 256, 176), 14: ("Q6_K", 256, 210),
 }  # fmt: skip
 KNOWN = "|".join((  # settings and arrays of the models that it computes
-    r"(general|tokenizer)\..*|llama\.(block_count|(embedding|context|feed_forward)_length|vocab_size|rope\.(dimension_count|freq_base))",
+    r"(general|tokenizer|split)\..*|llama\.(block_count|(embedding|context|feed_forward)_length|vocab_size)",
+    r"llama\.rope\.(dimension_count|freq_base)",
     r"llama\.attention\.(head_count|head_count_kv|key_length|value_length|layer_norm_rms_epsilon)",
     r"(token_embd|output|output_norm|rope_freqs|blk\.[0-9]+\.(attn_(norm|q|k|v|output)|ffn_(norm|gate|up|down)))\.weight"))  # fmt: skip
+MAPS = r"blk\..*\.(attn_(q|k|v|output)|ffn_(gate|up|down))\.weight"
+AS_COMPUTED = {  # settings with the values that are computed anyway; None: any
+    "general.type": "model", "general.quantization_version": 2,
+    **{"llama." + key: value for key, value in {
+        "rope.dimension_sections": None, "rope.scaling.finetuned": None, "rope.scaling.type": "none", "rope.scaling.factor": 1,
+        "rope.scale_linear": 1, "rope.scaling.attn_factor": 1, "attention.sliding_window": 0, "attention.scale": 0,
+        "attention.causal": 1, "attention.clamp_kqv": 0, "attention.max_alibi_bias": 0, "expert_count": 0, "expert_used_count": 0,
+        "attn_logit_softcapping": 0, "final_logit_softcapping": 0, "logit_scale": 1, "embedding_scale": 1, "residual_scale": 1,
+        "use_parallel_residual": 0}.items()},
+}  # fmt: skip
 
 
 class End(Exception):
@@ -56,17 +71,19 @@ def check_form(value, form, name):
         require(isinstance(value, dict) and set(value) == set(form), f"{name} lacks fields, or has others")
         return all(check_form(value[key], form[key], key) for key in form)
     if isinstance(form, list):
-        return require(isinstance(value, list), f"{name} is no list") or all(check_form(one, form[0], name) for one in value)
-    good = type(value) is int and 0 <= value < form if type(form) is int else type(value) is str and re.fullmatch(form, value)
+        require(isinstance(value, list) and len(value) <= form[1], f"{name} is no list, or too long")
+        return all(check_form(one, form[0], name) for one in value)
+    good = type(value) is int and 0 <= value <= form if type(form) is int else type(value) is str and re.fullmatch(form, value)
     return require(good, f"{name} has {value!r:.40}") or True
 
 
 def read_receipt(path):
     """(the receipt, the numbers of sampling)"""
-    with open(path, encoding="utf-8") as file:
-        receipt = json.loads(file.read(1 << 28), object_pairs_hook=lambda pairs: len(dict(pairs)) == len(pairs) and dict(pairs))
+    with open(path, "rb") as file:
+        require(len(data := file.read((1 << 28) + 1)) <= 1 << 28, "it is too large")
+    receipt = json.loads(data.decode(), object_pairs_hook=lambda pairs: len(dict(pairs)) == len(pairs) and dict(pairs))
     check_form(receipt, FORM, "the receipt")
-    require(receipt["answers"] and 0 <= float(receipt["made"]["seconds"]) < 1e12, "it has no answers, or seconds")
+    require(receipt["answers"] and float(receipt["made"]["seconds"]) < 1e12, "it has no answers, or seconds")
     for a in receipt["answers"]:
         ids, count, rows = a["prompt"]["tokens"], a["prompt"]["count"], len(a["rows"])
         counts = ids is None or len(ids) == count, len(a["tokens"]) == rows, len(a["blocks"]) == (rows + 31) // 32
@@ -134,7 +151,8 @@ def rounded(x, kind):
 
 class Model:
     def __init__(self, file, arithmetic):
-        others = [name for name in (*file.values, *file.arrays) if not re.fullmatch(KNOWN, name)]
+        others = [name for name in (*file.values, *file.arrays) if name not in AS_COMPUTED and not re.fullmatch(KNOWN, name)]
+        others += [key for key, only in AS_COMPUTED.items() if only is not None and file.values.get(key, only) != only]
         require(file.values.get("general.architecture") == "llama" and not others, f"it computes plain llama, without {others}")
         get = lambda key, *default: file.values.get("llama." + key, *default)  # noqa: E731
         self.file, self.arithmetic, self.eps = file, arithmetic, get("attention.layer_norm_rms_epsilon")
@@ -143,9 +161,11 @@ class Model:
         self.head_dim, self.value_dim = get("attention.key_length", width), get("attention.value_length", width)
         divisors = self.numbers("rope_freqs", "stored") if "rope_freqs.weight" in file.arrays else None
         self.rope = fovea.Rope(get("rope.dimension_count", self.head_dim), base=base, pairing="adjacent", divisors=divisors)
+        require(self.value_dim == self.head_dim, "it computes values of as many channels as keys")
         self.words = self.numbers("token_embd", arithmetic["weights"])
-        blocks = arithmetic["weights"] == "stored" and any(kind not in FLOATS for kind, _, _ in file.arrays.values())
-        require(blocks == (arithmetic["products"] != "none"), "the products are none of this model")
+        self.head = "output" if "output.weight" in file.arrays else "token_embd"
+        kinds = [kind for name, (kind, _, _) in file.arrays.items() if name == self.head + ".weight" or re.fullmatch(MAPS, name)]
+        self.blocks = arithmetic["weights"] == "stored" and any(kind not in FLOATS for kind in kinds)
 
     def numbers(self, name, kind):
         """An array's numbers as float32, rounded to a type unless it is `stored`."""
@@ -154,7 +174,8 @@ class Model:
             x = data.view(FLOATS[stored])
             x = (x.astype(np.uint32) << 16).view(np.float32) if stored == "BF16" else x.astype(np.float32)
         else:
-            fovea.Linear.quantized(data.reshape(shape[1], -1), "gguf:" + stored).unpack(x := np.empty(shape[::-1], np.float32))
+            x = np.empty((math.prod(shape[1:]), shape[0]), np.float32)
+            fovea.Linear.quantized(data.reshape(len(x), -1), "gguf:" + stored).unpack(x)
         return (x if kind == "stored" else rounded(x, kind)).reshape(shape[::-1])
 
     @functools.cache
@@ -184,7 +205,7 @@ class Model:
             n = self.normed(x, blk + "ffn_norm")
             h = rounded(self.map(blk + "ffn_gate")(n, activation="silu") * self.map(blk + "ffn_up")(n), kind)
             x = self.map(blk + "ffn_down")(h, x)
-        return self.map("output" if "output.weight" in self.file.arrays else "token_embd")(self.normed(x[first:], "output_norm"))
+        return self.map(self.head)(self.normed(x[first:], "output_norm"))
 
 
 def draw(x, seen, rules, state):
@@ -225,14 +246,17 @@ def check_answer(model, a, where, rules):
 
 
 def verify(receipt_path, model_path):
-    """(0, 1 or 2, the sentence)"""
+    """(0, 1, 2 or 77, the sentence)"""
     try:
-        (receipt, rules), file = read_receipt(receipt_path), Gguf(model_path)
+        receipt, rules = read_receipt(receipt_path)
+        require(os.path.exists(model_path), "there is no model", 77)
+        file = Gguf(model_path)
         for name, own in file.digests().items():
             require(own == receipt["model"][name], f"the model's {name} have another SHA-256", MODEL[name])
         model = Model(file, receipt["arithmetic"])
         longest = max(a["prompt"]["count"] + max(len(a["rows"]), 1) - 1 for a in receipt["answers"])
         require(longest <= model.longest, f"the model reads {model.longest} tokens, not {longest}")
+        require(model.blocks == (receipt["arithmetic"]["products"] != "none"), "the products are none of this model")
         for number, a in enumerate(receipt["answers"], 1):
             check_answer(model, a, f"answer {number}", rules)
         stated, text = receipt.pop("sha256"), json.dumps(receipt, sort_keys=True, separators=(",", ":"))
@@ -245,6 +269,6 @@ def verify(receipt_path, model_path):
 
 
 if __name__ == "__main__":
-    found, sentence = verify(*sys.argv[1:])
+    found, sentence = verify(*sys.argv[1:]) if len(sys.argv) == 3 else (2, "usage: verify.py RECEIPT MODEL.gguf")
     print(sentence, file=sys.stderr if found else sys.stdout)
     sys.exit(found)

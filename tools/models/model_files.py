@@ -54,8 +54,9 @@ def q4_k(draw, blocks):
                     for _ in range(blocks))  # fmt: skip
 
 
-def wide_llama(quantized=False):
-    """A LLaMA in GGUF of one layer with rows of 256 random weights, float32 or Q4_K, and a few words."""
+def wide_llama(quantized=False, quantized_words=False):
+    """A LLaMA in GGUF of one layer with rows of 256 random weights, float32 or Q4_K, and a few words. quantized_words: these are Q4_K
+    and apart from the head; settings say what is computed anyway."""
     draw, width = random.Random(1), 256
     words = ["a", "b", "c", "d", "<s>", "</s>", "ab", "s"]
     sizes = {"block_count": 1, "embedding_length": width, "feed_forward_length": width, "context_length": 1024,
@@ -69,6 +70,9 @@ def wide_llama(quantized=False):
         setting("tokenizer.ggml.merges", ARRAY, (TEXT, 1, text("a b"))),
     ]  # fmt: skip
     arrays = {"token_embd.weight": ([width, len(words)], 0, floats([draw.gauss(0, 0.05) for _ in range(8 * width)]))}
+    if quantized_words:
+        arrays = {"output.weight": arrays["token_embd.weight"], "token_embd.weight": ([width, len(words)], 12, q4_k(draw, len(words)))}
+        settings += [setting("llama.rope.scaling.type", TEXT, "none"), setting("llama.expert_count", U32, 0)]
     for name in "output_norm", "blk.0.attn_norm", "blk.0.ffn_norm":
         arrays[name + ".weight"] = [width], 0, floats([1.0] * width)
     for name in "attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down":

@@ -84,6 +84,25 @@ int receipt_words(const receipt_reader *r, json_t *root, const char *name, const
     return in != NULL ? 0 : -1;
 }
 
+/* Behind at least one digit; NULL: there is none. */
+static const char *behind_digits(const char *text) {
+    const size_t count = strspn(text, "0123456789");
+    return count > 0 ? text + count : NULL;
+}
+
+static bool ends(const char *text, const char *at) { return at != NULL && *at == '\0' && at - text < RECEIPT_WORD; }
+
+bool receipt_digits(const char *text) { return ends(text, behind_digits(text)); }
+
+bool receipt_decimal(const char *text) {
+    const char *at = behind_digits(text);
+    if (at != NULL && *at == '.')
+        at = behind_digits(at + 1);
+    if (at != NULL && *at == 'e')
+        at = behind_digits(at + (at[1] == '-' || at[1] == '+' ? 2 : 1));
+    return ends(text, at);
+}
+
 static const char *const model_fields[] = {"arrays", "weights", "settings", "tokenizer", "template"};
 enum { MODEL_FIELDS = 5 };
 
@@ -101,15 +120,12 @@ static int made_of(const receipt_reader *r, json_t *root, double *seconds) {
     json_t *o = receipt_object(r, root, "made", fields, 2);
     const char *text = o != NULL ? json_string_value(json_object_get(o, "seconds")) : NULL;
     const char *by = o != NULL ? json_string_value(json_object_get(o, "by")) : NULL;
-    char *end;
     if (o == NULL)
         return -1;
     if (by == NULL || !ascii(by, ' '))
         return complain(r->to, r->name, "made.by is no ASCII text");
-    *seconds = text != NULL ? strtod(text, &end) : -1.0;
-    return text != NULL && end != text && *end == '\0' && *seconds >= 0.0 && *seconds < 1e12
-               ? 0
-               : complain(r->to, r->name, "made.seconds is no number");
+    *seconds = text != NULL && receipt_decimal(text) ? strtod(text, NULL) : -1.0;
+    return *seconds >= 0.0 && *seconds < 1e12 ? 0 : complain(r->to, r->name, "made.seconds is no number");
 }
 
 static int seal(json_t *root, sha256_digest *digest) {

@@ -28,6 +28,10 @@ json_t *receipt_array(const receipt_reader *r, json_t *in, const char *name, int
 /* An object whose fields are words. */
 int receipt_words(const receipt_reader *r, json_t *root, const char *name, const char *const *fields, int count,
                   char (*words)[RECEIPT_WORD]);
+/* Numbers as receipts spell them, in fewer than RECEIPT_WORD characters. A decimal one: digits, then optionally a point
+ * and digits, then optionally e, a sign or none, and digits. */
+bool receipt_digits(const char *text);
+bool receipt_decimal(const char *text);
 /* Checks fields and format, and reads what all receipts have. */
 int receipt_head_read(const receipt_reader *r, json_t *root, const char *format, const char *const *fields, int count,
                       receipt_head *head);

@@ -25,12 +25,9 @@ static int32_t *integers_of(const receipt_reader *r, json_t *in, const char *nam
 
 static int number_of(const receipt_reader *r, json_t *in, const char *name, uint64_t *value) {
     const char *text = json_string_value(json_object_get(in, name));
-    char *end;
     errno = 0;
-    *value = text != NULL ? strtoull(text, &end, 10) : 0;
-    return text != NULL && *text >= '0' && *text <= '9' && *end == '\0' && errno == 0
-               ? 0
-               : complain(r->to, r->name, "%s is no number", name);
+    *value = text != NULL ? strtoull(text, NULL, 10) : 0;
+    return text != NULL && receipt_digits(text) && errno == 0 ? 0 : complain(r->to, r->name, "%s is no number", name);
 }
 
 static int rows_of(const receipt_reader *r, json_t *in, receipt_rows *rows) {
@@ -86,10 +83,14 @@ static int answer_of(const receipt_reader *r, json_t *o, receipt_answer *a) {
 }
 
 static int settings_of(const receipt_reader *r, json_t *root, receipt *out) {
-    return receipt_words(r, root, "arithmetic", receipt_setting_names, RECEIPT_TEMPERATURE, out->settings) != 0
-               ? -1
-               : receipt_words(r, root, "sampling", receipt_setting_names + RECEIPT_TEMPERATURE,
-                               RECEIPT_SETTINGS - RECEIPT_TEMPERATURE, out->settings + RECEIPT_TEMPERATURE);
+    if (receipt_words(r, root, "arithmetic", receipt_setting_names, RECEIPT_TEMPERATURE, out->settings) != 0 ||
+        receipt_words(r, root, "sampling", receipt_setting_names + RECEIPT_TEMPERATURE,
+                      RECEIPT_SETTINGS - RECEIPT_TEMPERATURE, out->settings + RECEIPT_TEMPERATURE) != 0)
+        return -1;
+    for (int i = RECEIPT_TEMPERATURE; i < RECEIPT_SETTINGS; i++)
+        if (!(i == RECEIPT_TOP_K ? receipt_digits : receipt_decimal)(out->settings[i]))
+            return complain(r->to, r->name, "%s is no number", receipt_setting_names[i]);
+    return 0;
 }
 
 static int fill(const receipt_reader *r, json_t *root, receipt *out) {

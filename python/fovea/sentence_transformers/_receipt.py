@@ -17,6 +17,7 @@ from ._heads import _MODES, Normalize
 
 FORMAT = "fovea-receipt-vectors 1"
 _MOST_BYTES = 1 << 28
+_DECIMAL = re.compile(r"(?=.{1,31}$)[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?")
 _FIELDS = {"format", "bits", "arithmetic", "model", "made", "texts", "vectors", "sha256"}
 _SETTINGS = ("type", "weights", "pooling", "normalized", "tokens")
 _DIGESTS = ("arrays", "weights", "settings", "tokenizer", "template")
@@ -158,7 +159,7 @@ def _check(receipt):
         if not isinstance(word, str) or not re.fullmatch("[!-~]{0,31}", word):
             raise ValueError(f"{name} is no word")
     made = _object(receipt["made"], ("seconds", "by"), "made")
-    if not isinstance(made["seconds"], str) or not 0 <= float(made["seconds"]) < 1e12:
+    if not isinstance(made["seconds"], str) or not _DECIMAL.fullmatch(made["seconds"]) or not float(made["seconds"]) < 1e12:
         raise ValueError("made.seconds is no number")
     if not isinstance(made["by"], str) or not re.fullmatch("[ -~]*", made["by"]):
         raise ValueError("made.by is no ASCII text")
