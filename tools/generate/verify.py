@@ -1,11 +1,9 @@
-"""verify.py RECEIPT MODEL.gguf: a second verifier of fovea-generate's receipts, on the Python packages fovea and numpy. It was
-drafted from docs/receipts.md alone, by a reader who had seen no other code of receipts, and has nothing that is not there. Exit
-status 0, 1 and 2 as there. It reads the architecture llama, in one GGUF file, and no private prompts."""
+"""verify.py RECEIPT MODEL.gguf: a second verifier of fovea-generate's receipts, on the packages fovea and numpy, drafted from
+docs/receipts.md alone; exit status as there. It reads the architecture llama, in one GGUF file, and no private prompts."""
 
 import functools
 import hashlib
 import json
-import math
 import os
 import re
 import struct
@@ -20,39 +18,26 @@ SAMPLING = {"temperature": 100, "top_k": 1 << 24, "top_p": 1, "min_p": 1, "repet
 MOST, LAST = 1 << 24, (1 << 31) - 1  # of tokens, and their ids
 MODEL = {"arrays": 2, "settings": 2, "weights": 1, "tokenizer": 1, "template": 1}  # the status where another one is there
 # The pattern of a string, the most of an integer, the form of each in a list and the most of them; a tuple is that or null.
-FORM = {
-    "format": "fovea-receipt 1", "bits": 1 << 31, "sampling": {**dict.fromkeys(SAMPLING, NUMBER), "top_k": DIGITS}, "sha256": HEX,
+FORM = {"format": "fovea-receipt 1", "bits": 1 << 31, "sampling": {**dict.fromkeys(SAMPLING, NUMBER), "top_k": DIGITS}, "sha256": HEX,
     "arithmetic": {"type": TYPE, "weights": "stored|" + TYPE, "products": "none|q16|q8|exact", "keys": CACHE, "values": CACHE},
     "model": dict.fromkeys(MODEL, HEX), "made": {"seconds": NUMBER, "by": "[ -~]*"},
     "answers": [{"prompt": {"count": MOST, "sha256": HEX, "tokens": ([LAST, MOST],)}, "seed": DIGITS, "tokens": [LAST, MOST],
-                 "rows": ["[0-9a-f]{16}", MOST], "blocks": [HEX, MOST], "sha256": HEX}, 1 << 16],
-}  # fmt: skip
-CACHES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "int8": "int8", "int4": "int4"}
-KINDS, STRING, ARRAY = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}, 8, 9  # of GGUF's values
-FLOATS = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
+                 "rows": ["[0-9a-f]{16}", MOST], "blocks": [HEX, MOST], "sha256": HEX}, 1 << 16]}  # fmt: skip
+NAMES, FLOATS = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}, {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
+ARRAY, KINDS = 9, {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}  # GGUF's values; 8: a string
 TYPES = {  # of GGUF's arrays: name, numbers and bytes of a block
     0: ("F32", 1, 4), 1: ("F16", 1, 2), 30: ("BF16", 1, 2), 2: ("Q4_0", 32, 18), 3: ("Q4_1", 32, 20), 6: ("Q5_0", 32, 22),
-    7: ("Q5_1", 32, 24), 8: ("Q8_0", 32, 34), 12: ("Q4_K", 256, 144), 13: ("Q5_K", 256, 176), 14: ("Q6_K", 256, 210),
-}  # fmt: skip
-KNOWN = "|".join((  # settings and arrays of the models that it computes
-    r"(general|tokenizer|split)\..*|llama\.(block_count|(embedding|context|feed_forward)_length|vocab_size)",
-    r"llama\.rope\.(dimension_count|freq_base)",
-    r"llama\.attention\.(head_count|head_count_kv|key_length|value_length|layer_norm_rms_epsilon)",
-    r"(token_embd|output|output_norm|rope_freqs|blk\.[0-9]+\.(attn_(norm|q|k|v|output)|ffn_(norm|gate|up|down)))\.weight"))  # fmt: skip
-MAPS = r"blk\..*\.(attn_(q|k|v|output)|ffn_(gate|up|down))\.weight"
-AS_COMPUTED = {  # settings with the values that are computed anyway; None: any
-    "general.type": "model", "general.quantization_version": 2,
-    **{"llama." + key: value for key, value in {
-        "rope.dimension_sections": None, "rope.scaling.finetuned": None, "rope.scaling.type": "none", "rope.scaling.factor": 1,
-        "rope.scale_linear": 1, "rope.scaling.attn_factor": 1, "attention.sliding_window": 0, "attention.scale": 0,
-        "attention.causal": 1, "attention.clamp_kqv": 0, "attention.max_alibi_bias": 0, "expert_count": 0, "expert_used_count": 0,
-        "attn_logit_softcapping": 0, "final_logit_softcapping": 0, "logit_scale": 1, "embedding_scale": 1, "residual_scale": 1,
-        "use_parallel_residual": 0}.items()},
-}  # fmt: skip
-
-
-class End(Exception):
-    """Status, sentence."""
+    7: ("Q5_1", 32, 24), 8: ("Q8_0", 32, 34), 12: ("Q4_K", 256, 144), 13: ("Q5_K", 256, 176), 14: ("Q6_K", 256, 210)}  # fmt: skip
+MAPS = r"blk\.[0-9]+\.(attn_(q|k|v|output)|ffn_(gate|up|down))\.weight"
+KNOWN = (r"(general|tokenizer|split)\..*|llama\.(block_count|(embedding|context|feed_forward)_length|vocab_size|rope\.(dimension_count|"
+         r"dimension_sections|freq_base|scaling\.finetuned)|attention\.(head_count(_kv)?|key_length|value_length|layer_norm_rms_epsilon))|"
+         r"(token_embd|output|output_norm|rope_freqs|blk\.[0-9]+\.(attn|ffn)_norm)\.weight|" + MAPS)  # fmt: skip
+AS_COMPUTED = {"general.quantization_version": 2, "general.type": "model", **{f"llama.{key}": value for value, keys in {
+    1: "rope.scaling.factor rope.scale_linear rope.scaling.attn_factor attention.causal logit_scale embedding_scale residual_scale",
+    0: "expert_count expert_used_count attention.sliding_window attention.scale attention.clamp_kqv attention.max_alibi_bias "
+       "attn_logit_softcapping final_logit_softcapping use_parallel_residual",
+    "none": "rope.scaling.type"}.items() for key in keys.split()}}  # fmt: skip
+End = type("End", (Exception,), {})  # status, sentence
 
 
 def require(good, text, status=2):
@@ -78,25 +63,22 @@ def check_form(value, form, name):
 
 
 def read_receipt(path):
-    """(the receipt, the numbers of sampling)"""
     with open(path, "rb") as file:
         require(len(data := file.read((1 << 28) + 1)) <= 1 << 28, "it is too large")
     receipt = json.loads(data.decode(), object_pairs_hook=lambda pairs: len(dict(pairs)) == len(pairs) and dict(pairs))
     check_form(receipt, FORM, "the receipt")
-    require(receipt["answers"] and float(receipt["made"]["seconds"]) < 1e12, "it has no answers, or seconds")
+    require(receipt["answers"] and float(receipt["made"]["seconds"]) < 1e12, "no answers, or too many seconds")
     for a in receipt["answers"]:
         ids, count, rows = a["prompt"]["tokens"], a["prompt"]["count"], len(a["rows"])
-        counts = ids is None or len(ids) == count, len(a["tokens"]) == rows, len(a["blocks"]) == (rows + 31) // 32
-        require(count > 0 and all(counts) and int(a["seed"]) < 1 << 64, "tokens, rows and blocks are not as many, or the seed is too large")
+        require(count > 0 and (ids is None or len(ids) == count) and len(a["tokens"]) == rows and len(a["blocks"]) == (rows + 31) // 32
+                and int(a["seed"]) < 1 << 64, "tokens, rows and blocks are not as many, or the seed is too large")  # fmt: skip
     require(receipt["bits"] == fovea.BITS_VERSION, f"it was made with version {receipt['bits']} of the bits")
     rules = {name: (int if name == "top_k" else float)(text) for name, text in receipt["sampling"].items()}
     require(all(0 <= rules[name] <= SAMPLING[name] for name in rules) and rules["repetition_penalty"] > 0, "sampling is out of bounds")
     return receipt, rules
 
 
-class Gguf:
-    """values and raw, (kind, kind of elements, count) and bytes, by key; arrays: type, shape and bytes, by name."""
-
+class Gguf:  # values and raw, (kind, kind of elements, count) and bytes, by key; arrays: type, shape and bytes, by name
     def __init__(self, path):
         self.file, self.at, self.raw, self.values, self.arrays = np.memmap(path, np.uint8, "r"), 0, {}, {}, {}
         require(self.take(4).tobytes() == b"GGUF" and self.number("I") in (2, 3), "the model is no GGUF file")
@@ -104,13 +86,12 @@ class Gguf:
         for _ in range(count):
             key, kind = self.text(), self.number("I")
             head = kind, *((self.number("I"), self.number("Q")) if kind == ARRAY else (0, 1))
-            begin, of_each = self.at, head[1] if kind == ARRAY else kind
+            begin, size = self.at, KINDS.get(head[1] if kind == ARRAY else kind, "")
             for _ in range(head[2]):
-                self.take(self.number("Q") if of_each == STRING else struct.calcsize(KINDS[of_each]))
+                self.take(struct.calcsize(size) if size else self.number("Q"))
             data = self.file[begin : self.at].tobytes()
-            self.raw[key], self.values[key] = (head, data), data[8:].decode() if kind == STRING else data
-            if kind in KINDS:
-                self.values[key] = struct.unpack("<" + KINDS[kind], data)[0]
+            self.raw[key] = head, data
+            self.values[key] = data[8:].decode() if kind == 8 else data if kind == ARRAY else struct.unpack("<" + KINDS[kind], data)[0]
         heads = [(self.text(), [self.number("Q") for _ in range(self.number("I"))], TYPES[self.number("I")], self.number("Q"))
                  for _ in range(found)]  # fmt: skip
         begin = -(-self.at // (align := self.values.get("general.alignment", 32))) * align
@@ -141,8 +122,7 @@ class Gguf:
         return {name: sha(*part).hex() for name, part in parts.items()}
 
 
-def rounded(x, kind):
-    """float32 to the nearest number of a type, as float32."""
+def rounded(x, kind):  # float32 to the nearest number of a type, as float32
     if kind != "bf16":
         return x if kind == "f32" else x.astype(np.float16).astype(np.float32)
     bits = np.ascontiguousarray(x).view(np.uint32)
@@ -151,19 +131,18 @@ def rounded(x, kind):
 
 class Model:
     def __init__(self, file, arithmetic):
-        others = [name for name in (*file.values, *file.arrays) if name not in AS_COMPUTED and not re.fullmatch(KNOWN, name)]
-        others += [key for key, only in AS_COMPUTED.items() if only is not None and file.values.get(key, only) != only]
+        others = [key for key, value in {**file.values, **dict.fromkeys(file.arrays)}.items()
+                  if (value != AS_COMPUTED[key] if key in AS_COMPUTED else not re.fullmatch(KNOWN, key))]  # fmt: skip
         require(file.values.get("general.architecture") == "llama" and not others, f"it computes plain llama, without {others}")
         get = lambda key, *default: file.values.get("llama." + key, *default)  # noqa: E731
         self.file, self.arithmetic, self.eps = file, arithmetic, get("attention.layer_norm_rms_epsilon")
         self.layers, self.longest, heads = get("block_count"), get("context_length"), get("attention.head_count")
         self.kv_heads, width, base = get("attention.head_count_kv", heads), get("embedding_length") // heads, get("rope.freq_base", 10000.0)
-        self.head_dim, self.value_dim = get("attention.key_length", width), get("attention.value_length", width)
+        self.head_dim = get("attention.key_length", width)
         divisors = self.numbers("rope_freqs", "stored") if "rope_freqs.weight" in file.arrays else None
         self.rope = fovea.Rope(get("rope.dimension_count", self.head_dim), base=base, pairing="adjacent", divisors=divisors)
-        require(self.value_dim == self.head_dim, "it computes values of as many channels as keys")
-        self.words = self.numbers("token_embd", arithmetic["weights"])
-        self.head = "output" if "output.weight" in file.arrays else "token_embd"
+        require(get("attention.value_length", width) == self.head_dim, "it computes values of as many channels as keys")
+        self.words, self.head = self.numbers("token_embd", arithmetic["weights"]), ("token_embd", "output")["output.weight" in file.arrays]
         kinds = [kind for name, (kind, _, _) in file.arrays.items() if name == self.head + ".weight" or re.fullmatch(MAPS, name)]
         self.blocks = arithmetic["weights"] == "stored" and any(kind not in FLOATS for kind in kinds)
 
@@ -171,10 +150,10 @@ class Model:
         """An array's numbers as float32, rounded to a type unless it is `stored`."""
         stored, shape, data = self.file.arrays[name + ".weight"]
         if stored in FLOATS:
-            x = data.view(FLOATS[stored])
-            x = (x.astype(np.uint32) << 16).view(np.float32) if stored == "BF16" else x.astype(np.float32)
+            x = data.view(FLOATS[stored]).astype(np.uint32 if stored == "BF16" else np.float32)
+            x = (x << 16).view(np.float32) if stored == "BF16" else x
         else:
-            x = np.empty((math.prod(shape[1:]), shape[0]), np.float32)
+            x = np.empty((int(np.prod(shape[1:])), shape[0]), np.float32)
             fovea.Linear.quantized(data.reshape(len(x), -1), "gguf:" + stored).unpack(x)
         return (x if kind == "stored" else rounded(x, kind)).reshape(shape[::-1])
 
@@ -189,15 +168,13 @@ class Model:
         return rounded(fovea.rms_norm(x, self.numbers(name, "stored"), eps=self.eps), self.arithmetic["type"])
 
     def rows(self, ids, first):
-        """The rows of logits of ids from the first on."""
         kind, tokens, pages = self.arithmetic["type"], len(ids), self.layers * (len(ids) // 256 + 1)
-        types = {f"{name[0]}_dtype": CACHES[self.arithmetic[name]] for name in ("keys", "values")}
-        cache = fovea.KVCache(self.layers, self.kv_heads, self.head_dim, value_dim=self.value_dim, max_pages=pages, rope=self.rope, **types)
-        sequence, x, sizes = cache.add(), self.words[ids], (self.head_dim, self.head_dim, self.value_dim)
+        keys, values = [NAMES.get(self.arithmetic[name], self.arithmetic[name]) for name in ("keys", "values")]
+        cache = fovea.KVCache(self.layers, self.kv_heads, self.head_dim, max_pages=pages, rope=self.rope, k_dtype=keys, v_dtype=values)
+        sequence, x = cache.add(), self.words[ids]
         for layer in range(self.layers):
             blk, n = f"blk.{layer}.", self.normed(x, f"blk.{layer}.attn_norm")
-            maps = (self.map(f"{blk}attn_{name}") for name in "qkv")
-            q, k, v = (rounded(m(n), kind).reshape(1, tokens, -1, size) for m, size in zip(maps, sizes, strict=True))
+            q, k, v = (rounded(self.map(f"{blk}attn_{name}")(n), kind).reshape(1, tokens, -1, self.head_dim) for name in "qkv")
             cache.append(layer, sequence, k, v, layout="bthd")
             q = rounded(self.rope.apply(q, 0, layout="bthd"), kind)
             a = rounded(cache.attend(layer, sequence, q, causal="bottom_right", layout="bthd"), kind)
@@ -215,8 +192,7 @@ def draw(x, seen, rules, state):
     if rules["temperature"] == 0:
         return int(np.argmax(x)), state
     w = fovea.exp(((x - x.max()).astype(np.float64) / rules["temperature"]).astype(np.float32))
-    order = np.flatnonzero(w > np.float32(1e-6))
-    order = order[np.argsort(-w[order], kind="stable")][: rules["top_k"] or None]
+    order = np.argsort(-w, kind="stable")[: np.sum(w > np.float32(1e-6))][: rules["top_k"] or None]
     w = w[order].astype(np.float64)
     sums = np.cumsum(w)
     drop = (np.concatenate([[0], sums[:-1]]) >= rules["top_p"] * sums[-1]) | (w < rules["min_p"])
@@ -254,13 +230,13 @@ def verify(receipt_path, model_path):
         for name, own in file.digests().items():
             require(own == receipt["model"][name], f"the model's {name} have another SHA-256", MODEL[name])
         model = Model(file, receipt["arithmetic"])
-        longest = max(a["prompt"]["count"] + max(len(a["rows"]), 1) - 1 for a in receipt["answers"])
-        require(longest <= model.longest, f"the model reads {model.longest} tokens, not {longest}")
+        fits = all(a["prompt"]["count"] + max(len(a["rows"]), 1) - 1 <= model.longest for a in receipt["answers"])
+        require(fits, f"the model reads at most {model.longest} tokens")
         require(model.blocks == (receipt["arithmetic"]["products"] != "none"), "the products are none of this model")
         for number, a in enumerate(receipt["answers"], 1):
             check_answer(model, a, f"answer {number}", rules)
-        stated, text = receipt.pop("sha256"), json.dumps(receipt, sort_keys=True, separators=(",", ":"))
-        require(sha(text.encode()).hex() == stated, "its own SHA-256 is another: a field was changed after it was written", 1)
+        stated, rest = receipt.pop("sha256"), json.dumps(receipt, sort_keys=True, separators=(",", ":")).encode()
+        require(sha(rest).hex() == stated, "its own SHA-256 is another: a field was changed after it was written", 1)
     except End as end:
         return end.args
     except Exception as error:  # of a file that is damaged, or that cannot be read
