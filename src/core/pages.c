@@ -22,10 +22,11 @@ enum {
     LITTLE = 8,
     SLAB = 32 << 20,
     SHARED_LEAST = 256 << 10,
-#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
-    SHARED_MOST = 0, /* so that it sees what reads past an end */
-#else
     SHARED_MOST = 4 << 20,
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+    SHARING = 0, /* so that it sees what reads past an end */
+#else
+    SHARING = 1,
 #endif
     SMALL_PAGE = 64 << 10 /* the largest that is Linux's smallest somewhere (Arm) */
 };
@@ -72,7 +73,7 @@ static slab *make_slab(void) {
 }
 
 void *fv_allocate_shared(size_t bytes, bool *shared) {
-    *shared = bytes >= SHARED_LEAST && bytes <= SHARED_MOST;
+    *shared = SHARING && bytes >= SHARED_LEAST && bytes <= SHARED_MOST;
     if (!*shared)
         return fv_allocate_pages(bytes);
     slab *s = atomic_exchange(&current, NULL);
