@@ -159,7 +159,8 @@ def _check(receipt):
         if not isinstance(word, str) or not re.fullmatch("[!-~]{0,31}", word):
             raise ValueError(f"{name} is no word")
     made = _object(receipt["made"], ("seconds", "by"), "made")
-    if not isinstance(made["seconds"], str) or not _DECIMAL.fullmatch(made["seconds"]) or not float(made["seconds"]) < 1e12:
+    seconds = made["seconds"]
+    if not isinstance(seconds, str) or not _DECIMAL.fullmatch(seconds) or not float(seconds) < 1e12:
         raise ValueError("made.seconds is no number")
     if not isinstance(made["by"], str) or not re.fullmatch("[ -~]*", made["by"]):
         raise ValueError("made.by is no ASCII text")
