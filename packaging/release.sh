@@ -4,7 +4,7 @@
 #   wheels        each built from the sdist (wheel.sh)
 #   tarball       of the sources, with what it contains (SPDX)
 #   debian        Debian's packages, installed in a fresh root
-#   roots         each wheel installed in a system of its own, where the page's three commands must print the page's hash (root.sh)
+#   roots         each wheel installed in a system of its own, where the page's three steps must print the page's hash (root.sh)
 #   reproducible  the same from another folder: equal bytes
 # Last come publishing.md, what is left for a person to do, and SHA256SUMS. Each step says first what it takes on 2 idle cores.
 # Environment: TARGETS, those of the wheels (sysroot.sh).

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# root.sh TARGET DIST: runs the three commands of docs/start.md in a root of the target that has Python and else nothing, with the wheels
+# root.sh TARGET DIST: runs the three steps of docs/start.md in a root of the target that has Python and else nothing, with the wheels
 # of the folder DIST, and compares the hash that they print with the page's. pip asks no network there: what the wheel requires is fetched
 # before, for the target. Roots are made once, by roots/TARGET.sh, in build/packaging/root. As root.
 set -euo pipefail
@@ -25,7 +25,7 @@ if [ "$(cat "$root.made" 2>/dev/null)" != "$key" ]; then
     echo "$key" >"$root.made"
 fi
 
-house=$root/wheels
+house=$root/build/wheels # where the page has them
 rm -rf "$house" "$root/env"
 mkdir -p "$house"
 download() { # download ARGUMENT...: for Python 3.11 of the target
@@ -41,8 +41,8 @@ page=docs/start.md
 commands=$(awk '/^It prints/ { exit } /^```/ { fence = !fence; next } fence' $page)
 expected=$(awk '/^It prints/ { here = 1 } here && /^```/ { fence++; next } fence == 1' $page)
 begin=$SECONDS
-printed=$(packaging/roots/enter.sh "$root" env -i PATH=/usr/bin:/bin HOME=/tmp LC_ALL=C.UTF-8 PIP_NO_INDEX=1 PIP_FIND_LINKS=/wheels \
+printed=$(packaging/roots/enter.sh "$root" env -i PATH=/usr/bin:/bin HOME=/tmp LC_ALL=C.UTF-8 PIP_NO_INDEX=1 PIP_FIND_LINKS=/build/wheels \
     PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=1 PIP_ROOT_USER_ACTION=ignore sh -euc "cd /; $commands")
 echo "$printed"
 [ "$printed" = "$expected" ] || { echo "root.sh: $target does not print the page's line, $expected" >&2 && exit 1; }
-echo "$target: the three commands took $((SECONDS - begin)) s, with all wheels at hand"
+echo "$target: the three steps took $((SECONDS - begin)) s, with all wheels at hand"

