@@ -2,8 +2,8 @@
 # test.sh RUN...: builds and tests, and counts. RUN is PRESET[@CPU][/PART], or
 #   python  the Python package, as a wheel
 #   ggml    ggml's own test of backends; ggml/all: in other builds and releases of ggml, too
-#   packaging  recipes of Conan, vcpkg and conda, fuzzers as OSS-Fuzz builds them, workflows, the library for Windows and
-#           macOS (packaging/test.sh)
+#   packaging  recipes of Conan, vcpkg and conda, Debian's packages, wheels in roots of their own, fuzzers as OSS-Fuzz builds
+#           them, workflows, the library for Windows and macOS (packaging/test.sh)
 #   site    the pages as a site, whose warnings and dead links are errors
 #   hosts   tests that depend on their surroundings, in others than these (hosts.sh); hosts/turkish: in that one;
 #           hosts/all: all C tests in each

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# test.sh [NAME...]: tests of what is packaged other than for Debian (debian.sh) and PyPI (wheel.sh). All of them, or
+# test.sh [NAME...]: tests of what is packaged. All of them, or
 #   tarball    a program is compiled and runs with the archive of the library; the list of contents is SPDX
 #   conan      the recipe makes a package, static and shared, from which the documentation's first program prints its digits
 #   vcpkg      the port installs what it should, with vcpkg's functions replaced: vcpkg itself is not run
 #   oss-fuzz   the fuzzers are built as OSS-Fuzz does, and run for seconds in another folder
 #   workflows  .github/workflows fit their schema, and zizmor finds nothing
 #   release    make release, without Debian's packages: each wheel runs in a root of its own, and all bytes are made twice
+#   debian     Debian's packages, made twice with equal bytes, pass lintian, and run in a fresh root
 #   conda      the recipe is read by rattler-build's parser; nothing is built
 #   windows    built by MinGW-w64; fovea-quickstart, fovea-check and C tests run under wine, the bits on each tier
 #   macos      for Arm and x86-64 by clang and lld: libraries and programs are linked, symbols and imports checked. NOT RUN
@@ -145,6 +146,12 @@ test_release() {
     quiet release.log packaging/release.sh sdist wheels tarball roots reproducible
 }
 
+test_debian() {
+    [ "$(id -u)" = 0 ] || { echo "SKIPPED: debian: needs root, for debootstrap and chroot" && exit 77; }
+    quiet debian.log packaging/debian.sh --twice "$scratch/packages"
+    rm -rf "$scratch/packages"
+}
+
 # The list of kernels goes by a share: products on the scalar tier, whose fma() is software, take minutes. A test whose tier
 # this CPU lacks ends with 77.
 test_windows() {
@@ -199,7 +206,7 @@ test_macos() {
     done
 }
 
-[ $# -gt 0 ] || set -- tarball conan vcpkg conda oss-fuzz workflows release windows macos
+[ $# -gt 0 ] || set -- tarball conan vcpkg conda oss-fuzz workflows release debian windows macos
 [ -x "$bin/python" ] || python/tools/venv.sh packaging || { echo "SKIPPED: $*: no environment" && exit 77; }
 for name in "$@"; do
     step=$name
