@@ -11,7 +11,7 @@ enum { BENCH_MOST_ROUNDS = 102, BENCH_LEAST_ROUNDS = 6 };
 typedef struct bench {
     ggml_backend_reg_t reg;
     ggml_backend_t cpu, fovea;
-    int rounds;
+    int threads, rounds;
     bool quick, experts;                   /* experts: of products */
     double weight_bytes, graph_operations; /* of products, all and those of a graph */
     enum ggml_type type;                   /* GGML_TYPE_COUNT: those of the part */
