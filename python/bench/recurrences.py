@@ -1,6 +1,7 @@
-"""The gated delta rule and experts, and transformers' functions, interleaved: python python/bench/recurrences.py"""
+"""The gated delta rule and experts, and transformers' functions, interleaved: python python/bench/recurrences.py [experts]"""
 
 import statistics
+import sys
 import time
 
 import torch
@@ -12,6 +13,7 @@ import fovea.transformers
 from fovea.transformers import recurrences
 
 ROUNDS = 15
+REST = 0.02  # seconds, in which threads of PyTorch stop to spin for work
 
 
 def milliseconds(functions):
@@ -21,6 +23,7 @@ def milliseconds(functions):
         function()
     for _ in range(ROUNDS):
         for name, function in functions.items():
+            time.sleep(REST)
             start, count = time.perf_counter(), 0
             while count < 1 or time.perf_counter() - start < 0.01:
                 function()
@@ -56,14 +59,25 @@ def experts(tokens):
         config._experts_implementation_internal = implementation
         return module(x, chosen, weights)
 
-    return {name: lambda name=name: run(name) for name in ("eager", "batched_mm", "grouped_mm", "fovea")}
+    # batched_mm copies the weights of each token's experts.
+    return {name: lambda name=name: run(name) for name in ("eager", "grouped_mm", "fovea", "batched_mm")[: 4 if tokens == 1 else 3]}
+
+
+CASES = {
+    "delta rule, 1 token": lambda: delta_rule(1),
+    "delta rule, 512 tokens": lambda: delta_rule(512),
+    "experts, 1 token": lambda: experts(1),
+    "experts, 16 tokens": lambda: experts(16),
+    "experts, 512 tokens": lambda: experts(512),
+}
 
 
 with torch.inference_mode():
     for threads in (1, 2):
         torch.set_num_threads(threads)
-        for case, functions in {
-            "delta rule, 1 token": delta_rule(1), "delta rule, 512 tokens": delta_rule(512), "experts, 1 token": experts(1),
-        }.items():  # fmt: skip
+        for case, make in CASES.items():
+            if not case.startswith("".join(sys.argv[1:])):
+                continue
+            functions = make()
             found = milliseconds(functions)
             print(f"{threads} threads, {case}: " + ", ".join(f"{name} {ms:.3f} ms" for name, ms in found.items()), flush=True)
