@@ -14,15 +14,36 @@ bool fg_copy_serves(const struct ggml_tensor *op) {
     return fg_is_float(op) && fg_is_float(x) && x->ne[0] * fg_rows(x) == op->ne[0] * fg_rows(op);
 }
 
-/* Element number i of a tensor, and how many follow it at its step. */
-static char *element(const struct ggml_tensor *t, int64_t i, int64_t *left) {
-    *left = t->ne[0] - i % t->ne[0];
-    return fg_row(t, i / t->ne[0]) + (size_t)(i % t->ne[0]) * t->nb[0];
+/* An element of a tensor. Rows may be short: no divisions from one to the next. */
+typedef struct cursor {
+    const struct ggml_tensor *t;
+    int64_t at[4];
+} cursor;
+
+static cursor cursor_at(const struct ggml_tensor *t, int64_t i) {
+    const int64_t row = i / t->ne[0];
+    return (cursor){t, {i % t->ne[0], row % t->ne[1], row / t->ne[1] % t->ne[2], row / t->ne[1] / t->ne[2]}};
+}
+
+static char *element(const cursor *c) {
+    const struct ggml_tensor *t = c->t;
+    return (char *)t->data + (size_t)c->at[0] * t->nb[0] + (size_t)c->at[1] * t->nb[1] + (size_t)c->at[2] * t->nb[2] +
+           (size_t)c->at[3] * t->nb[3];
+}
+
+/* n elements on, at most to the next row. */
+static void advance(cursor *c, int64_t n) {
+    c->at[0] += n;
+    for (int axis = 0; axis < 3 && c->at[axis] == c->t->ne[axis]; axis++) {
+        c->at[axis] = 0;
+        c->at[axis + 1]++;
+    }
 }
 
 /* Elements of 2 or 4 bytes, n of them, from one step to another. */
 static void move(int64_t n, int bytes, const char *from, size_t step, char *to, size_t to_step) {
-    if (step == (size_t)bytes && to_step == (size_t)bytes) {
+    enum { FEW = 8 };
+    if (n > FEW && step == (size_t)bytes && to_step == (size_t)bytes) {
         memcpy(to, from, (size_t)n * (size_t)bytes);
         return;
     }
@@ -43,10 +64,12 @@ static bool copy_elements(const struct ggml_tensor *op, int64_t first, int64_t e
     const struct ggml_tensor *x = op->src[0];
     const fg_type *from = fg_type_of(x->type), *to = fg_type_of(op->type);
     char gathered[PIECE * 4], converted[PIECE * 4];
+    cursor of_x = cursor_at(x, first), of_y = cursor_at(op, first);
     for (int64_t i = first; i < end;) {
-        int64_t left, count;
-        char *y = element(op, i, &count);
-        const char *source = element(x, i, &left);
+        const int64_t left = x->ne[0] - of_x.at[0];
+        int64_t count = op->ne[0] - of_y.at[0];
+        char *y = element(&of_y);
+        const char *source = element(&of_x);
         count = count < left ? count : left;
         count = count < end - i ? count : end - i;
         const bool contiguous = x->nb[0] == (size_t)from->bytes && op->nb[0] == (size_t)to->bytes;
@@ -60,6 +83,8 @@ static bool copy_elements(const struct ggml_tensor *op, int64_t first, int64_t e
             fovea_convert(count, gathered, from->dtype, converted, to->dtype);
             move(count, (int)to->bytes, converted, (size_t)to->bytes, y, op->nb[0]);
         }
+        advance(&of_x, count);
+        advance(&of_y, count);
         i += count;
     }
     return true;
@@ -85,9 +110,10 @@ bool fg_concat_serves(const struct ggml_tensor *op) {
 static bool concat_rows(const struct ggml_tensor *op, int64_t first, int64_t end) {
     const struct ggml_tensor *a = op->src[0], *b = op->src[1];
     const int axis = op->op_params[0];
-    for (int64_t r = first; r < end; r++) {
-        int64_t at[4] = {0, r % op->ne[1], r / op->ne[1] % op->ne[2], r / op->ne[1] / op->ne[2]}, i = 0;
-        char *y = fg_row(op, r);
+    cursor c = cursor_at(op, first * op->ne[0]);
+    for (int64_t r = first; r < end; r++, advance(&c, op->ne[0])) {
+        int64_t at[4] = {0, c.at[1], c.at[2], c.at[3]}, i = 0;
+        char *y = element(&c);
         if (axis == 0 || at[axis] < a->ne[axis]) {
             move(a->ne[0], bytes_of(op), at_index(a, at), a->nb[0], y, op->nb[0]);
             i = a->ne[0];
