@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # scaling.sh BUILD: how speed grows with threads: a few cases of fovea-bench on 1, 2, 4 ... threads up to the CPUs that this process
-# may use, each as times one thread; then, with several nodes of memory, what placement gains (fovea-nodes).
+# may use, each as times one thread; then, with several nodes of memory, what placement gains (fovea-nodes). What was not measured for
+# lack of CPUs or nodes is said in a line.
 # Environment: THREADS, in place of "1 2 4 ..."; CASES, lines in place of those below; REPETITIONS.
 set -euo pipefail
 build=$1
@@ -42,8 +43,11 @@ echo "Scaling: milliseconds of one thread, then times as fast on more ($cpus CPU
         }
         exit count == 0
     }'
+[ "$cpus" -gt 2 ] || echo "Scaling beyond $cpus threads was not measured: it needs more than 2 CPUs, and this process may use $cpus"
 nodes=$(find /sys/devices/system/node -maxdepth 1 -name 'node[0-9]*' 2>/dev/null | wc -l)
-if [ "$nodes" -gt 1 ] && [ -x "$build/bench/fovea-nodes" ]; then
+if [ "$nodes" -le 1 ]; then
+    echo "Placement over nodes of memory was not measured: it needs several nodes, and this machine has one"
+elif [ -x "$build/bench/fovea-nodes" ]; then
     echo
     "$build/bench/fovea-nodes"
 fi

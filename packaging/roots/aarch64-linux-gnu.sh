@@ -9,5 +9,5 @@ cmake/quiet.sh "Fetching a root of Debian for Arm" debootstrap --foreign --arch=
 for package in "$root"/var/cache/apt/archives/*.deb; do dpkg -x "$package" "$root"; done
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-(cd "$scratch" && apt-get download -qq qemu-user-static && dpkg -x qemu-user-static_*.deb .)
+(cd "$scratch" && apt-get download -qq -o APT::Sandbox::User=root qemu-user-static && dpkg -x qemu-user-static_*.deb .)
 cp "$scratch/usr/bin/qemu-aarch64-static" "$root/usr/bin"

@@ -39,7 +39,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 (
     cd "$scratch"
-    apt-get download -qq busybox-static
+    apt-get download -qq -o APT::Sandbox::User=root busybox-static
     for package in *.deb; do dpkg -x "$package" "$root"; done
 )
 for name in sh env mkdir; do ln -s busybox "$root/bin/$name"; done
