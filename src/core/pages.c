@@ -20,9 +20,9 @@
 enum {
     HUGE_PAGE = 2 << 20,
     LITTLE = 8,
-    SLAB = 32 << 20,
+    SLAB = 64 << 20,
     SHARED_LEAST = 256 << 10,
-    SHARED_MOST = 4 << 20,
+    SHARED_MOST = 32 << 20,
 #if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
     SHARING = 0, /* so that it sees what reads past an end */
 #else

@@ -31,7 +31,8 @@ static void let_go(held *h) {
 }
 
 static void turns(void *arg, int64_t task) {
-    static const size_t sizes[] = {100, 256 * KIB - 1, 256 * KIB, 300 * KIB + 7, 4096 * KIB, 4096 * KIB + 1};
+    static const size_t sizes[] = {100,        256 * KIB - 1, 256 * KIB,      300 * KIB + 7,
+                                   4096 * KIB, 32768 * KIB,   32768 * KIB + 1};
     totals *t = arg;
     held all[HELD] = {{NULL, 0, false}};
     uint64_t random = (uint64_t)task + 1;
