@@ -87,7 +87,8 @@ typedef struct fv_scan {
 
 typedef void fv_scan_f32_fn(const fv_scan *args);
 
-/* convolve: y[t][j] of tokens x n, from x[t][j] to x[t + taps - 1][j]. No two operands overlap. */
+/* convolve: y[t][j] of tokens x n, from x[t][j] to x[t + taps - 1][j]. No two operands overlap. by_channels, with four
+ * taps and n a multiple of FV_LANES: x is [n][tokens + taps - 1], weight [n][taps]. */
 typedef struct fv_convolve {
     int64_t tokens, taps, n; /* taps >= 1 */
     const float *x;          /* [tokens + taps - 1][n] */
@@ -95,7 +96,7 @@ typedef struct fv_convolve {
     const float *bias;       /* [n], or NULL */
     float *y;                /* [tokens][n] */
     int64_t ldx, ldweight, ldy;
-    int silu;
+    int silu, by_channels;
 } fv_convolve;
 
 typedef void fv_convolve_f32_fn(const fv_convolve *args);

@@ -1,5 +1,6 @@
 /* Times operations in ggml, computed by its CPU backend and by this one, in turns:
  *     ggml-fovea-bench attention|products|experts|recurrences [--threads N] [--rounds N] [--type q8_0] [--quick]
+ *         recurrences: [--only NAME] [--tokens N] [--layers N]
  * A line a shape: median microseconds of each, and twice the median of the ratios of neighbouring turns: of the first
  * half of the rounds, and of the second. To time it with another build of ggml, set LD_LIBRARY_PATH. */
 #include "bench.h"
@@ -43,6 +44,12 @@ int main(int argc, char **argv) {
             known = (b.rounds = atoi(value)) >= BENCH_LEAST_ROUNDS && b.rounds <= BENCH_MOST_ROUNDS;
         else if (!strcmp(argv[i], "--type"))
             b.type = type_named(value);
+        else if (!strcmp(argv[i], "--only"))
+            b.only = value;
+        else if (!strcmp(argv[i], "--tokens"))
+            known = (b.tokens = atoi(value)) > 0;
+        else if (!strcmp(argv[i], "--layers"))
+            known = (b.layers = atoi(value)) > 0;
         else
             known = false;
         i++;
@@ -50,7 +57,7 @@ int main(int argc, char **argv) {
     if (!known) {
         fprintf(stderr,
                 "usage: %s attention|products|experts|recurrences [--threads N] [--rounds %d...%d] [--type q8_0] "
-                "[--quick]\n",
+                "[--quick] [--only NAME] [--tokens N] [--layers N]\n",
                 argv[0], BENCH_LEAST_ROUNDS, BENCH_MOST_ROUNDS);
         return 2;
     }

@@ -15,6 +15,8 @@ typedef struct bench {
     bool quick, experts;                   /* experts: of products */
     double weight_bytes, graph_operations; /* of products, all and those of a graph */
     enum ggml_type type;                   /* GGML_TYPE_COUNT: those of the part */
+    const char *only;                      /* of recurrences: those whose names begin so; NULL: all */
+    int tokens, layers;                    /* of recurrences; 0: what the part has */
 } bench;
 
 /* Loads backends, ours too, with `threads` threads. */

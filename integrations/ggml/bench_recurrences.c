@@ -4,6 +4,7 @@
 #include "bench.h"
 
 #include <stdio.h>
+#include <string.h>
 
 typedef struct ggml_tensor tensor;
 
@@ -55,11 +56,11 @@ static void fill(tensor *t, const float range[2]) {
 }
 
 static bench_result measure(const bench *b, const struct recurrence *r, int64_t tokens) {
-    enum { LAYERS = 8 };
+    const int layers = b->layers ? b->layers : tokens < 64 ? 8 : 1;
     struct ggml_context *ctx = ggml_init((struct ggml_init_params){
-        .mem_size = 16 * LAYERS * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true});
+        .mem_size = 16 * (size_t)layers * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true});
     struct ggml_cgraph *graph = ggml_new_graph(ctx);
-    for (int i = 0; i < (tokens < 64 ? LAYERS : 1); i++)
+    for (int i = 0; i < layers; i++)
         ggml_build_forward_expand(graph, r->build(ctx, tokens));
     ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(ctx, ggml_backend_cpu_buffer_type());
     ggml_backend_buffer_clear(buffer, 0);
@@ -79,8 +80,11 @@ void bench_recurrences(const bench *b) {
     static const int64_t tokens[] = {1, 4, 64, 512};
     for (size_t r = 0; r < sizeof recurrences / sizeof recurrences[0]; r++)
         for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++) {
-            printf("%s, tokens %3lld: ", recurrences[r].name, (long long)tokens[i]);
-            const bench_result result = measure(b, &recurrences[r], tokens[i]);
+            if ((b->only && strncmp(recurrences[r].name, b->only, strlen(b->only)) != 0) || (b->tokens && i > 0))
+                continue;
+            const int64_t n = b->tokens ? b->tokens : tokens[i];
+            printf("%s, tokens %3lld: ", recurrences[r].name, (long long)n);
+            const bench_result result = measure(b, &recurrences[r], n);
             bench_print(&result);
         }
 }

@@ -127,6 +127,32 @@ static void load_tokens(const conv *c, int64_t batch, int64_t token, int64_t n, 
     fv_state_load(c->ctx, &from, n, column, columns, to, BLOCK, part_of(c, base, PART_ROOM));
 }
 
+/* Few tokens of channels that have their states in front of them, as ggml has them: nothing is transposed in memory. */
+static bool run_in_place(const conv *c, int64_t batch, int64_t first, int64_t n, const fv_state *old, int64_t column,
+                         int64_t columns) {
+    enum { MOST_TOKENS = 7, TAPS = 4 };
+    const fovea_conv_args *a = &c->args;
+    const fv_state x = tokens_of(&a->x, a->x_channels_first, batch, first - (TAPS - 1));
+    if (n < 1 || n > MOST_TOKENS || c->taps != TAPS || columns % FV_LANES != 0 || !x.by_columns ||
+        x.dtype != FOVEA_DTYPE_F32 || a->out.dtype != FOVEA_DTYPE_F32 || a->out_channels_first || old->data != x.data ||
+        old->dtype != x.dtype || !old->by_columns || old->stride != x.stride || c->sequences.given.cache ||
+        c->sequences.given.after.data)
+        return false;
+    c->kernel(&(fv_convolve){.tokens = n,
+                             .taps = TAPS,
+                             .n = columns,
+                             .x = (const float *)x.data + column * x.stride,
+                             .weight = a->weight + column * TAPS,
+                             .bias = a->bias ? a->bias + column : NULL,
+                             .y = (float *)fv_token_at(&a->out, batch, 0, first) + column,
+                             .ldx = x.stride,
+                             .ldweight = TAPS,
+                             .ldy = a->out.stride[2],
+                             .silu = a->silu,
+                             .by_channels = 1});
+    return true;
+}
+
 static void run_unit(const conv *c, int64_t unit, char *base) {
     const int64_t column = unit % c->blocks * BLOCK, columns = fv_min(c->channels - column, BLOCK);
     const int64_t sequence = unit / c->blocks, before = c->taps - 1;
@@ -135,6 +161,8 @@ static void run_unit(const conv *c, int64_t unit, char *base) {
     float *rows = part_of(c, base, PART_ROWS), *room = part_of(c, base, PART_ROOM);
     int64_t batch, first;
     const int64_t all = fv_sequence_tokens(&c->sequences, sequence, &batch, &first);
+    if (run_in_place(c, batch, first, all, &old, column, columns))
+        return;
     fv_state_load(c->ctx, &weight, c->taps, column, columns, part_of(c, base, PART_WEIGHT), BLOCK, room);
     fv_state_load(c->ctx, &old, before, column, columns, rows, BLOCK, room);
     int64_t done = 0;

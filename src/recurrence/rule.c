@@ -12,7 +12,9 @@
 enum {
     COLUMNS = FV_STATE_COLUMNS,
     TASK_ELEMENTS = 1 << 16, /* least work for a thread of its own */
-    FEW_TOKENS = 4           /* through which a state by columns is not transposed */
+    /* Through which a state by columns is not transposed. The correction reads each state twice a token. */
+    FEW_TOKENS = 4,
+    FEW_CORRECTED = 2
 };
 
 /* Parts of a task's workspace: offsets. */
@@ -271,6 +273,19 @@ static void write_outputs(const execution *e, const chunk *c, char *base, int64_
 
 /* -------------------------------------------------------------------------------------------------------- units -- */
 
+/* Fetches a block that is stored by columns into the second-level cache: transposed, lines come in an order that no
+ * hardware foresees. The block may lie behind the state. */
+static void fetch(const fv_state *state, int64_t rows, int64_t column) {
+    enum { LINE = 64 };
+    const uintptr_t size = sizeof(float);
+    if (!state->data || !state->by_columns || state->dtype != FOVEA_DTYPE_F32)
+        return;
+    for (int64_t j = column; j < column + COLUMNS; j++)
+        for (uintptr_t at = 0; at < (uintptr_t)rows * size; at += LINE)
+            __builtin_prefetch((const void *)((uintptr_t)state->data + (uintptr_t)(j * state->stride) * size + at), 0,
+                               2);
+}
+
 /* One block of columns through a chunk. The first chunk begins with the state before, done tokens are behind it. */
 static void run_block(const execution *e, chunk *c, int64_t sequence, int64_t block, int64_t done, int64_t all,
                       char *base) {
@@ -283,6 +298,10 @@ static void run_block(const execution *e, chunk *c, int64_t sequence, int64_t bl
     float *to = last && c->tokens > 0 ? fv_state_in_place(&after, false, column, e->v_dim) : NULL;
     if (done == 0 && !from)
         fv_state_load(e->rule->ctx, &before, e->k_dim, column, columns, tile, COLUMNS, spare);
+    if (last)
+        fetch(&after, e->k_dim, column);
+    if (done == 0)
+        fetch(&before, e->k_dim, column + COLUMNS);
     fv_delta call = c->call;
     call.v += column;
     call.o += column;
@@ -302,7 +321,8 @@ static bool run_columns(const execution *e, const chunk *c, int64_t sequence, in
     const fv_state before = fv_state_before(&e->rule->sequences, sequence, c->head),
                    after = fv_state_after(&e->rule->sequences, sequence, c->head, 0);
     fv_delta call = c->call;
-    if (c->tokens == 0 || c->tokens > FEW_TOKENS || call.queries > 1 || call.skip || e->k_dim % FV_LANES != 0)
+    if (c->tokens == 0 || c->tokens > (call.correct ? FEW_CORRECTED : FEW_TOKENS) || call.queries > 1 || call.skip ||
+        e->k_dim % FV_LANES != 0)
         return false;
     call.from = fv_state_in_place(&before, true, begin, end);
     call.to = fv_state_in_place(&after, true, begin, end);

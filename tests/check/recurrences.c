@@ -237,12 +237,14 @@ const op_check check_scan = {scan_trials, scan_invoke, scan_verify};
 
 /* ---------------------------------------------------------------------------------------------------- convolve -- */
 
-enum { SIZE_TAPS = SIZE_ROWS, SIZE_N, SIZE_BIAS, SIZE_SILU }; /* t->size, SIZE_TOKENS first */
+enum { SIZE_TAPS = SIZE_ROWS, SIZE_N, SIZE_BIAS, SIZE_SILU, SIZE_BY_CHANNELS }; /* t->size, SIZE_TOKENS first */
 enum { CONVOLVE_X, CONVOLVE_WEIGHT, CONVOLVE_BIAS, CONVOLVE_Y };
 
 static void convolve_trial(checker *c, int64_t tokens, int64_t taps, int64_t n, int kind, bool special) {
-    trial *t = trial_begin(c, "tokens=%" PRId64 " taps=%" PRId64 " n=%" PRId64 "%s%s%s", tokens, taps, n,
-                           kind & 1 ? ", bias" : "", kind & 2 ? ", SiLU" : "", special ? ", special values" : "");
+    const bool by_channels = kind & 4;
+    trial *t = trial_begin(c, "tokens=%" PRId64 " taps=%" PRId64 " n=%" PRId64 "%s%s%s%s", tokens, taps, n,
+                           kind & 1 ? ", bias" : "", kind & 2 ? ", SiLU" : "", by_channels ? ", by channels" : "",
+                           special ? ", special values" : "");
     if (!t)
         return;
     t->size[SIZE_TOKENS] = tokens;
@@ -250,11 +252,14 @@ static void convolve_trial(checker *c, int64_t tokens, int64_t taps, int64_t n, 
     t->size[SIZE_N] = n;
     t->size[SIZE_BIAS] = kind & 1;
     t->size[SIZE_SILU] = (kind & 2) != 0;
-    operand *x = trial_floats(t, "x", CELL_KEPT, tokens + taps - 1, n, some_stride(t, n));
+    t->size[SIZE_BY_CHANNELS] = by_channels;
+    const int64_t rows[] = {tokens + taps - 1, n}, weights[] = {taps, n};
+    const int64_t width = rows[!by_channels], each = weights[!by_channels];
+    operand *x = trial_floats(t, "x", CELL_KEPT, rows[by_channels], width, some_stride(t, width));
     fill_normal(t, x);
     if (special)
         sprinkle_specials(t, x, 20);
-    fill_normal(t, trial_floats(t, "weight", CELL_KEPT, taps, n, some_stride(t, n)));
+    fill_normal(t, trial_floats(t, "weight", CELL_KEPT, weights[by_channels], each, some_stride(t, each)));
     fill_normal(t, trial_floats(t, "bias", CELL_KEPT, 1, n, n));
     trial_floats(t, "y", CELL_BITS, tokens, n, some_stride(t, n));
     trial_run(t);
@@ -265,6 +270,9 @@ static void convolve_trials(checker *c) {
         for (int kind = 0; kind < 4; kind++)
             convolve_trial(c, n % 4, 1 + (n + kind) % 5, n, kind, (n + kind) % 3 == 0);
     convolve_trial(c, 20, 4, 70, 3, false);
+    for (int kind = 4; kind < 8; kind++)
+        for (int64_t n = FV_LANES; n <= 3 * FV_LANES; n += FV_LANES)
+            convolve_trial(c, 1 + (n / FV_LANES + kind) % 5, 4, n, kind, kind == 5);
 }
 
 static void convolve_invoke(const fv_kernel *kernel, trial *t) {
@@ -279,7 +287,14 @@ static void convolve_invoke(const fv_kernel *kernel, trial *t) {
                                             .ldx = o[CONVOLVE_X].stride,
                                             .ldweight = o[CONVOLVE_WEIGHT].stride,
                                             .ldy = o[CONVOLVE_Y].stride,
-                                            .silu = (int)t->size[SIZE_SILU]});
+                                            .silu = (int)t->size[SIZE_SILU],
+                                            .by_channels = (int)t->size[SIZE_BY_CHANNELS]});
+}
+
+static double convolve_term(const trial *t, int64_t n, int64_t w, int64_t j) {
+    const operand *x = &t->operand[CONVOLVE_X], *weight = &t->operand[CONVOLVE_WEIGHT];
+    return t->size[SIZE_BY_CHANNELS] ? (double)*float_before(x, j, n + w) * (double)*float_before(weight, j, w)
+                                     : (double)*float_before(x, n + w, j) * (double)*float_before(weight, w, j);
 }
 
 static void convolve_verify(const trial *t) {
@@ -288,8 +303,7 @@ static void convolve_verify(const trial *t) {
         for (int64_t j = 0; j < t->size[SIZE_N]; j++) {
             double y = t->size[SIZE_BIAS] ? (double)*float_before(&o[CONVOLVE_BIAS], 0, j) : 0.0, sum = fabs(y);
             for (int64_t w = 0; w < t->size[SIZE_TAPS]; w++) {
-                const double term =
-                    (double)*float_before(&o[CONVOLVE_X], n + w, j) * (double)*float_before(&o[CONVOLVE_WEIGHT], w, j);
+                const double term = convolve_term(t, n, w, j);
                 y += term;
                 sum += fabs(term);
             }

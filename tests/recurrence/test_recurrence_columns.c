@@ -85,6 +85,43 @@ static void check(const fovea_context *ctx, bool rule, int64_t tokens, int64_t n
     free(columns);
 }
 
+/* A convolution whose tokens are channels first: the state right in front of them, as kernels take few tokens where
+ * they are, or elsewhere. */
+static void check_conv(const fovea_context *ctx, int64_t tokens, int64_t taps, int64_t channels, bool silu) {
+    const int64_t before = taps - 1, row = before + tokens;
+    float *out[2] = {must_alloc(STATE, sizeof(float)), must_alloc(STATE, sizeof(float))};
+    float *apart = must_alloc(STATE, sizeof *apart);
+    fovea_states states;
+    fovea_states_init(&states);
+    states.order = FOVEA_STATE_COLUMNS;
+    states.before = fovea_tensor_bhtd(state, FOVEA_DTYPE_F32, BATCH, 1, channels, before);
+    states.before.stride[2] = row;
+    states.before.stride[0] = channels * row;
+    fovea_conv_args args;
+    fovea_conv_args_init(&args);
+    args.x = fovea_tensor_bhtd(state + before, FOVEA_DTYPE_F32, BATCH, 1, channels, tokens);
+    args.x.stride[2] = row;
+    args.x.stride[0] = channels * row;
+    args.x_channels_first = 1;
+    args.weight = k;
+    args.bias = silu ? v : NULL;
+    args.taps = taps;
+    args.silu = silu;
+    args.states = &states;
+    for (int i = 0; i < 2; i++) {
+        args.out = fovea_tensor_bhtd(out[i], FOVEA_DTYPE_F32, BATCH, 1, tokens, channels);
+        test_check(fovea_causal_conv(ctx, &args, NULL, 0) == FOVEA_OK, "%s", fovea_error_detail());
+        for (int64_t j = 0; j < BATCH * channels * before; j++)
+            apart[j] = state[j / before * row + j % before];
+        states.before = fovea_tensor_bhtd(apart, FOVEA_DTYPE_F32, BATCH, 1, channels, before);
+    }
+    test_same(out[1], out[0], BATCH * tokens * channels, "convolution of %lld channels and %lld taps, %lld tokens",
+              (long long)channels, (long long)taps, (long long)tokens);
+    free(out[0]);
+    free(out[1]);
+    free(apart);
+}
+
 int main(int argc, char **argv) {
     test_begin(argc, argv, "recurrence-columns", NULL);
     static const int64_t sizes[][2] = {{16, 32}, {17, 32}, {48, 48}, {128, 64}, {32, 128}, {1, 1}};
@@ -103,6 +140,9 @@ int main(int argc, char **argv) {
                 for (int kind = 0; kind < 8; kind++)
                     check(all[(tokens + kind / 2) % 4], kind & 1, tokens, sizes[s][0], sizes[s][1], kind & 2,
                           kind & 4 ? 3 : 0);
+        for (int64_t tokens = 1; tokens <= 8; tokens++)
+            for (int kind = 0; kind < 8; kind++)
+                check_conv(all[(tokens + kind / 2) % 4], tokens, kind & 4 ? 4 : 3, kind & 2 ? 272 : 100, kind & 1);
         const uint32_t bits = 0xffc12345;
         memcpy(&state[40], &bits, sizeof bits); /* and once more with NaN and infinity */
         v[3] = INFINITY;
