@@ -118,7 +118,8 @@ FOVEA_API size_t fovea_gated_delta_rule_workspace_size(const fovea_context *ctx,
 typedef struct fovea_scan_args {
     size_t struct_size;
     fovea_tensor x;   /* [batch, heads, tokens, channels] */
-    fovea_tensor dt;  /* [batch, heads, tokens, 1]: Mamba 2; [batch, heads, tokens, channels]: Mamba 1, with one head */
+    fovea_tensor dt;  /* [batch, heads, tokens, 1]: Mamba 2; [batch, heads, tokens, channels]: Mamba 1, with one head.
+                         If channels are 1, it is Mamba 1 */
     fovea_tensor b;   /* [batch, groups, tokens, state_dim], heads a multiple of groups: head h has group h / (heads /
                         groups) */
     fovea_tensor c;   /* the same shape */

@@ -414,7 +414,7 @@ def gated_delta_rule(
     gate: g, [batch, heads, tokens] or [.., k_dim]; None: 0. With a_log [heads], g = -exp(a_log) softplus(gate + dt_bias), the
     softplus limited to dt_min and dt_max. beta [batch, heads or 1, tokens]; None: 1; beta_sigmoid: its sigmoid is taken; then it is
     multiplied by beta_scale. delta=False: S += k (beta v)^T. norm: 'rsqrt', q and k are divided by sqrt(sum of squares + eps), as
-    transformers does; 'max', by max(sqrt(sum), eps). scale: None is 1 / sqrt(k_dim). state: [sequences, heads, k_dim, v_dim],
+    transformers does; 'max', by max(sqrt(sum), eps). scale: None or 0 is 1 / sqrt(k_dim). state: [sequences, heads, k_dim, v_dim],
     transposed=True [.., v_dim, k_dim]; None: zeros. state_out: where the new state goes, may be state itself. With
     a cache, its cache_state-th state of its sequences (an int, or a list or array of ints) is read and goes on, and None is returned
     for the state. lens: tokens of each sequence of the batch, outputs of others are zeros. cu_seqlens: of packed sequences, batch 1.

@@ -10,6 +10,7 @@ that Fovea cannot compute, such as those that need gradients, run transformers' 
 
 import contextvars
 import functools
+import math
 import sys
 
 import torch
@@ -41,7 +42,7 @@ def _delta_rule(query, key, value, g, beta, *, chunk_size=64, initial_state=None
 def _scan_1(hidden_states, dt, A, B, C, D=None, z=None, delta_bias=None, delta_softplus=False, return_last_state=False, **kwargs):
     x, dt, b, c, z = (t if t is None else t.transpose(1, 2)[:, None] for t in (hidden_states, dt, B, C, z))
     a, d, dt_bias = map(_vector, (A, D, delta_bias))
-    out, state = fovea.selective_scan(x, dt, a, b, c, d, z=z, dt_bias=dt_bias, dt_softplus=delta_softplus)
+    out, state = fovea.selective_scan(x, dt, a, b, c, d, z=z, dt_bias=dt_bias, dt_softplus=delta_softplus, dt_min=-math.inf)
     out = out[:, 0].transpose(1, 2)
     return (out, state[:, 0]) if return_last_state else out
 
@@ -50,7 +51,7 @@ def _step_1(state, hidden_states, dt, A, B, C, D=None, dt_bias=None, dt_softplus
     x, dt, b, c, z = (t if t is None else t[:, None, None] for t in (hidden_states, dt, B, C, z))
     a, d, dt_bias, state = _vector(A), _vector(D), _vector(dt_bias), state[:, None]
     return fovea.selective_scan(
-        x, dt, a, b, c, d, z=z, dt_bias=dt_bias, dt_softplus=dt_softplus, state=state, state_out=state
+        x, dt, a, b, c, d, z=z, dt_bias=dt_bias, dt_softplus=dt_softplus, dt_min=-math.inf, state=state, state_out=state
     )[0][:, 0, 0]  # fmt: skip
 
 
@@ -75,7 +76,7 @@ def _step_2(state, hidden_states, dt, A, B, C, D=None, dt_bias=None, dt_softplus
     x, b, c, z = (t if t is None else t[:, :, None] for t in (hidden_states, B, C, z))
     a, d, dt_bias = (t if t is None else t.flatten(1)[:, 0].float() for t in (A, D, dt_bias))
     return fovea.selective_scan(
-        x, dt[:, :, :1], a, b, c, d, z=z, dt_bias=dt_bias, dt_softplus=dt_softplus, state=state, state_out=state
+        x, dt[:, :, :1], a, b, c, d, z=z, dt_bias=dt_bias, dt_softplus=dt_softplus, dt_min=-math.inf, state=state, state_out=state
     )[0][:, :, 0]  # fmt: skip
 
 

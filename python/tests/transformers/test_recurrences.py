@@ -6,6 +6,8 @@ import fovea
 import pytest
 import torch
 
+from fovea.transformers import recurrences
+
 qwen3_next = pytest.importorskip("transformers.models.qwen3_next.modeling_qwen3_next")
 kimi = pytest.importorskip("transformers.models.kimi_linear.modeling_kimi_linear")
 mamba = pytest.importorskip("transformers.models.mamba.modeling_mamba")
@@ -113,6 +115,22 @@ def test_causal_conv(tokens, turned):
     want = plain(mamba.causal_conv1d_fn)(x, weight, bias, None)
     out, _ = fovea.causal_conv(x.transpose(1, 2), weight.unsqueeze(1), bias)
     near(out.transpose(1, 2), want)
+
+
+def test_steps_may_be_negative():
+    """Without softplus, transformers limits dt in a prompt of Mamba 2 alone."""
+    x, dt, z, b, c = (draw(2, n, 5, seed=i) for i, n in enumerate((8, 8, 8, 16, 16)))
+    a, d, state = draw(8, 16, low=-3, high=-0.1), draw(8), draw(2, 8, 16, seed=7)
+    near(recurrences._scan_1(x, dt, a, b, c, d, z), plain(mamba.mamba_selective_scan)(x, dt, a, b, c, d, z))
+    one, ours, theirs = [t[..., 0] for t in (x, dt, b, c)], state.clone(), state.clone()
+    want = plain(mamba.mamba_selective_state_update)(theirs, *one[:2], a, *one[2:], d)
+    near(recurrences._step_1(ours, *one[:2], a, *one[2:], d), want)
+    near(ours, theirs)
+    x, dt, b, c, ours = draw(2, 4, 2), draw(2, 4)[..., None].expand(2, 4, 2), draw(2, 1, 16), draw(2, 1, 16, seed=2), draw(2, 4, 2, 16)
+    a, d, theirs = draw(4, low=-3, high=-0.1)[:, None, None].expand(4, 2, 16), draw(4)[:, None].expand(4, 2), ours.clone()
+    want = plain(mamba2.mamba2_selective_state_update)(theirs, x, dt, a, b, c, d)
+    near(recurrences._step_2(ours, x, dt, a, b, c, d), want)
+    near(ours, theirs)
 
 
 def test_token_by_token():
