@@ -111,10 +111,14 @@ FV_ALWAYS_INLINE void groups_tile(const groups_part *t, const int mr) {
 /* Heights of tiles are FV_MR and four; other rows, of which there are few, go one by one: less text. Fours are taken at
  * the end, where they leave fewer of these. */
 static int64_t groups_height(int64_t left) {
-    enum { FOUR = 4, REST = FV_MR - FOUR - 1, FOURS = FOUR * FV_MR / (FV_MR - FOUR) - FOUR + REST };
-    return left >= FOUR && (left < FV_MR || (left <= FOURS && (left & (FOUR - 1)) <= REST)) ? FOUR
-           : left >= FV_MR                                                                  ? FV_MR
-                                                                                            : 1;
+    enum {
+        FOUR = 4,
+        SINGLE = FV_MR - FOUR - 1,                /* rows that fours may leave */
+        ONE_MORE = FOUR * FV_MR / (FV_MR - FOUR), /* rows of which fours are one tile more than tiles of FV_MR */
+        MOST = ONE_MORE - FOUR + SINGLE           /* rows of which they are not */
+    };
+    const int fours = left < FV_MR || (left <= MOST && left % FOUR <= SINGLE);
+    return left < FOUR ? 1 : fours ? FOUR : FV_MR;
 }
 
 static __attribute__((noinline)) void groups_rows(const groups_part *t, int64_t rows) {
