@@ -145,6 +145,10 @@ class Llama:
             self.eval(at, at + 1)
         return (time.perf_counter() - begin) / steps
 
+    def resident(self):
+        """Bytes of this process in memory."""
+        return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
 
 if __name__ == "__main__":
     serve({kind.__name__: kind for kind in (LlamaCpp, Transformers, Llama)})
