@@ -44,9 +44,19 @@ static enum ggml_status compute(fg_backend *backend, struct ggml_tensor *node) {
     return status;
 }
 
+/* Is it a part of a graph whose other parts ggml computes? Those have at most a layer's products. */
+static bool is_part(struct ggml_cgraph *graph) {
+    enum { MOST_PRODUCTS = 8 };
+    int products = 0;
+    for (int i = fg_ggml.graph_n_nodes(graph); i-- && products <= MOST_PRODUCTS;)
+        products += fg_is_product(fg_op_of(fg_ggml.graph_node(graph, i)->op));
+    return products <= MOST_PRODUCTS;
+}
+
 static enum ggml_status graph_compute(ggml_backend_t ggml, struct ggml_cgraph *graph) {
     fg_backend *backend = (fg_backend *)ggml;
     const int nodes = fg_ggml.graph_n_nodes(graph);
+    backend->beside = is_part(graph);
     for (int i = 0; i < nodes; i++) {
         struct ggml_tensor *node = fg_ggml.graph_node(graph, i);
         if (!(node->flags & GGML_TENSOR_FLAG_COMPUTE) || fg_is_view(node->op) || is_empty(node))

@@ -13,6 +13,7 @@
  *   delegate.c            what ggml's CPU backend computes for us
  *   weights*.c            the buffer type of packed weights
  *   backend_threads.c     memory and threads of a backend
+ *   openmp.c              whether ggml has the same OpenMP runtime
  *   backend_options.c     FOVEA_GGML
  *   rules.c               the data that pays.c goes by
  *   backend_ggml.c        the program's ggml: functions, numbers, checks

@@ -25,6 +25,7 @@ enum {
 /* A number of threads, and the plans that were made for it. */
 typedef struct fg_team {
     int threads;
+    bool shared;   /* with ggml: its OpenMP threads */
     uint64_t used; /* when: the one that was not used for longest goes first */
     fovea_context *context;
     struct fg_plan {
@@ -37,6 +38,7 @@ typedef struct fg_team {
 typedef struct fg_backend {
     struct ggml_backend ggml; /* first: ggml's pointer is ours */
     int threads;
+    bool beside; /* ggml computes before and behind the present graph, so its threads spin */
     ggml_abort_callback abort;
     void *abort_data;
     fg_team teams[FG_TEAMS];
