@@ -5,7 +5,8 @@
 #include "weights.h"
 
 static fg_rule rule_of(fg_op op, const struct ggml_tensor *t, int64_t rows) {
-    return fg_rule_for(fg_options_info()->isa, op, fg_type_of(t->type), rows);
+    const fg_shape shape = op == FG_MUL_MAT ? fg_shape_of(t->ne[0], t->ne[1]) : FG_SHAPE_ANY;
+    return fg_rule_for(fg_options_info()->isa, op, fg_type_of(t->type), shape, rows);
 }
 
 static bool attention_pays(const struct ggml_tensor *op) {

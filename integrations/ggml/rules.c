@@ -1,7 +1,9 @@
 /* Rules: measured ones from tuning files, before defaults. A row of a file, an adapter's (fovea/tuning.h), is
  *     ggml.mul_mat isa=avx2 threads=8 type=q4_K rows=9..64 : take=1 : gain=...
  *     ggml.flash_attn_ext isa=avx2 threads=8 type=q8_0 : take=1 least=500000 spread=4 : gain=...
- * with the words of fg_rule; what is not said is the default's, and without rows= it is for any number of them.
+ *     ggml.mul_mat isa=avx512 type=q6_K/words : take=1 : ...
+ * with the words of fg_rule; what is not said is the default's, and without rows= it is for any number of them. A class
+ * of shapes behind the type comes before rows without one, unless those are nearer to this CPU or arithmetic.
  * ggml.mul_mat_q8 comes before ggml.mul_mat where FOVEA_GGML_ARITHMETIC=q8 makes products faster.
  * fovea-tune-ggml writes them. Rows that ship may leave threads= out.
  *
@@ -46,9 +48,20 @@ static const struct {
              {"least", offsetof(fg_rule, least), INT64_MAX},
              {"spread", offsetof(fg_rule, spread), 1 << 20}};
 
+static const char *const shapes[FG_SHAPES] = {"", "words", "down"};
+
+fg_shape fg_shape_of(int64_t in, int64_t out) {
+    enum { LEAST_WORDS = 24000, WORDS_OF_CHANNEL = 6, INPUTS_OF_OUTPUT = 2 };
+    if (out >= LEAST_WORDS && out >= WORDS_OF_CHANNEL * in)
+        return FG_SHAPE_WORDS;
+    return in >= INPUTS_OF_OUTPUT * out ? FG_SHAPE_DOWN : FG_SHAPE_ANY;
+}
+
 typedef struct measured_rule {
     fg_op op;
     const fg_type *type;
+    fg_shape shape;
+    int source; /* another number in another file, or for any arithmetic */
     int64_t least_rows, most_rows;
     fg_rule rule;
 } measured_rule;
@@ -63,21 +76,25 @@ static fg_rule default_for(fovea_isa isa, fg_op op, const fg_type *type) {
     return row < DEFAULTS ? defaults[row].rule : (fg_rule){0};
 }
 
-/* The first that is for one of these numbers of rows, from number `from` on; measured_count: none is. */
-static int find(int from, fg_op op, const fg_type *type, int64_t least_rows, int64_t most_rows) {
-    while (from < measured_count && (measured[from].op != op || measured[from].type != type ||
-                                     measured[from].least_rows > most_rows || measured[from].most_rows < least_rows))
+/* The first that is for this shape and one of these numbers of rows, from number `from` on; measured_count: none is. */
+static int find(int from, fg_op op, const fg_type *type, fg_shape shape, int64_t least_rows, int64_t most_rows) {
+    while (from < measured_count &&
+           (measured[from].op != op || measured[from].type != type || measured[from].shape != shape ||
+            measured[from].least_rows > most_rows || measured[from].most_rows < least_rows))
         from++;
     return from;
 }
 
-fg_rule fg_rule_for(fovea_isa isa, fg_op op, const fg_type *type, int64_t rows) {
+fg_rule fg_rule_for(fovea_isa isa, fg_op op, const fg_type *type, fg_shape shape, int64_t rows) {
     const int64_t least = rows ? rows : 1, most = rows ? rows : INT64_MAX;
-    int i = find(0, op, type, least, most);
+    int i = find(0, op, type, shape, least, most);
+    if (i == measured_count && shape != FG_SHAPE_ANY)
+        return fg_rule_for(isa, op, type, FG_SHAPE_ANY, rows);
     if (i == measured_count) /* experts are multiplied as other weights are, unless rows say otherwise */
-        return op == FG_MUL_MAT_ID ? fg_rule_for(isa, FG_MUL_MAT, type, rows) : default_for(isa, op, type);
+        return op == FG_MUL_MAT_ID ? fg_rule_for(isa, FG_MUL_MAT, type, FG_SHAPE_ANY, rows)
+                                   : default_for(isa, op, type);
     fg_rule rule = measured[i].rule;
-    while ((i = find(i + 1, op, type, least, most)) < measured_count)
+    while ((i = find(i + 1, op, type, shape, least, most)) < measured_count)
         rule.take &= measured[i].rule.take;
     return rule;
 }
@@ -86,19 +103,28 @@ bool fg_rules_take(fovea_isa isa) {
     const fg_type *type;
     for (int i = 0; (type = fg_type_at(i)); i++)
         for (int op = 0; op < TUNED; op++)
-            if (fg_rule_for(isa, tuned[op].op, type, 0).take)
-                return true;
+            for (int shape = 0; shape < FG_SHAPES; shape++)
+                if (fg_rule_for(isa, tuned[op].op, type, (fg_shape)shape, 0).take)
+                    return true;
     return false;
 }
 
 /* ------------------------------------------------------------------------------------------------------- reading -- */
 
-static const fg_type *type_named(const char *name, size_t length) {
-    const fg_type *type;
-    for (int i = 0; (type = fg_type_at(i)); i++)
-        if (strlen(type->name) == length && !strncmp(type->name, name, length))
-            break;
-    return type;
+static bool is_word(const char *word, const char *at, size_t length) {
+    return strlen(word) == length && !strncmp(word, at, length);
+}
+
+/* "q8_0" or "q8_0/words" into the rule; where it ends, or NULL. */
+static const char *read_type(const char *at, measured_rule *row) {
+    const size_t name = strcspn(at, " /"), shape = at[name] == '/' ? 1 + strcspn(at + name + 1, " ") : 0;
+    int type = 0, class = FG_SHAPES - 1;
+    while ((row->type = fg_type_at(type)) && !is_word(row->type->name, at, name))
+        type++;
+    while (class > FG_SHAPE_ANY && !(shape && is_word(shapes[class], at + name + 1, shape - 1)))
+        class --;
+    row->shape = (fg_shape) class;
+    return row->type && !shape == !class ? at + name + shape : NULL;
 }
 
 /* A choice, "least=500000", into the rule. */
@@ -134,8 +160,7 @@ static const char *read_rows(const char *at, measured_rule *row) {
 
 /* "type=q8_0 rows=1 : take=1 least=500000 : " and anything: the default's rule, changed. */
 static bool read_row(const char *at, fovea_isa isa, measured_rule *row) {
-    const size_t key = strcspn(at, " ");
-    if (strncmp(at, "type=", 5) || !(row->type = type_named(at + 5, key - 5)) || !(at = read_rows(at + key, row)) ||
+    if (strncmp(at, "type=", 5) || !(at = read_type(at + 5, row)) || !(at = read_rows(at, row)) ||
         strncmp(at, " : ", 3))
         return false;
     row->rule = default_for(isa, row->op, row->type);
@@ -148,14 +173,21 @@ static bool read_row(const char *at, fovea_isa isa, measured_rule *row) {
     return true;
 }
 
-static void take_row(const fovea_tuning_match *match, fovea_isa isa, fg_op op, bool debug) {
-    measured_rule row = {.op = op};
+/* Is there an earlier row that comes before this one? */
+static bool is_told(const measured_rule *row) {
+    const int same = find(0, row->op, row->type, row->shape, row->least_rows, row->most_rows);
+    const int any = find(0, row->op, row->type, FG_SHAPE_ANY, 1, INT64_MAX);
+    return same < measured_count || (any < measured_count && measured[any].source != row->source);
+}
+
+static void take_row(const fovea_tuning_match *match, fovea_isa isa, int operation, bool debug) {
+    measured_rule row = {.op = tuned[operation].op, .source = 2 * operation + (match->reason[0] != '\0')};
     const char *at = match->row + strcspn(match->row, " ");
     while (!strncmp(at, " isa=", 5) || !strncmp(at, " threads=", 9)) /* the library has read these */
         at += 1 + strcspn(at + 1, " ");
     const bool good = *at == ' ' && read_row(at + 1, isa, &row);
-    if (good && find(0, op, row.type, row.least_rows, row.most_rows) < measured_count)
-        return; /* an earlier row is nearer to this CPU */
+    if (good && is_told(&row))
+        return; /* nearer to this CPU or arithmetic */
     if (good && measured_count < MOST_MEASURED)
         measured[measured_count++] = row;
     if (debug)
@@ -175,5 +207,5 @@ void fg_rules_load(const fovea_context *context, fovea_arithmetic arithmetic, bo
         if (tuned[op].arithmetic == FOVEA_ARITHMETIC_DEFAULT || tuned[op].arithmetic == arithmetic)
             for (int i = 0;
                  fovea_tuning_get_adapter_row(NULL, context, tuned[op].name, i, &match) == FOVEA_OK && match.found; i++)
-                take_row(&match, info.isa, tuned[op].op, debug);
+                take_row(&match, info.isa, op, debug);
 }

@@ -7,8 +7,9 @@
  * A type is taken if that is at least 2% faster on average over shapes, with an interval of 95% above 1, and no shape
  * is 3% slower; left to ggml, if it is 2% slower likewise, or a shape is 3% slower. Otherwise, and where the interval
  * is wider than 10% to either side, there is no row, and the default stays. Products have a row for each class of
- * numbers of rows: all four, one faster and none slower, or some of which one is slower. Exit status: 0; 2: wrong
- * usage; 3: nothing was proved, and the file is as it was; 4: something else failed. */
+ * numbers of rows: all four, one faster and none slower, or some of which one is slower. Then weights of words, of
+ * which prompts need few rows, have one of their own, by these. Exit status: 0; 2: wrong usage; 3: nothing was proved,
+ * and the file is as it was; 4: something else failed. */
 #define _DEFAULT_SOURCE
 #include "bench.h"
 
@@ -92,7 +93,8 @@ static verdict judge(const tuner *t, const char *operation, enum ggml_type type,
     return v;
 }
 
-/* Puts a row in. choices: further fields of one that takes the type. */
+/* Puts a row in. rows: behind the type, and a class of shapes before them. choices: further fields of one that takes
+ * the type. */
 static bool put(tuner *t, const char *operation, enum ggml_type type, const char *rows, const tally *of, bool take,
                 const char *choices) {
     const double gain = take ? mean_of(of) : -mean_of(of), half = half_of(of);
@@ -118,6 +120,8 @@ static bool tune_products(tuner *t, enum ggml_type type) {
         counts[verdicts[i] = judge(t, operation, type, classes[i].words, &of[i])]++;
     const bool told = counts[SLOWER] || (counts[FASTER] && !counts[UNTOLD]);
     bool good = true;
+    if (t->brief || (counts[SLOWER] && verdicts[0] == FASTER && verdicts[1] != SLOWER))
+        good = put(t, operation, type, "/words", &of[0], true, "");
     for (int i = 0; good && told && i < classes_run; i++)
         good = verdicts[i] == UNTOLD || put(t, operation, type, classes[i].words, &of[i], verdicts[i] != SLOWER, "");
     return good;

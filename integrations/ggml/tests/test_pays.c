@@ -67,10 +67,11 @@ static bool attention(enum ggml_type keys, enum ggml_type values, int64_t kv_hea
     return fg_pays(&(struct ggml_tensor){.op = GGML_OP_FLASH_ATTN_EXT, .src = {&q, &k, &v}});
 }
 
-static bool multiplied(enum ggml_op op, enum ggml_type type) {
-    struct ggml_tensor weights = {.type = type};
+static bool multiplied_by(enum ggml_op op, enum ggml_type type, int64_t in, int64_t out) {
+    struct ggml_tensor weights = {.type = type, .ne = {in, out, 1, 1}};
     return fg_pays(&(struct ggml_tensor){.op = op, .src = {&weights}});
 }
+static bool multiplied(enum ggml_op op, enum ggml_type type) { return multiplied_by(op, type, 2048, 2048); }
 static bool product(enum ggml_type type) { return multiplied(GGML_OP_MUL_MAT, type); }
 static bool experts(enum ggml_type type) { return multiplied(GGML_OP_MUL_MAT_ID, type); }
 
@@ -162,7 +163,8 @@ static void test_tuned(void) {
         "type=q8_0 : take=yes",      "type=q8_0 : give=1",           "type=q8_0 : take=1 least=-1",
         "type=q8_0take : =1",        "take=1 : type=q8_0",           "type=q8_0 : take=1000000000000000000000",
         "type=q8_0 rows=0 : take=1", "type=q8_0 rows=8..2 : take=1", "type=q8_0 rows=2..8x : take=1",
-        "type=q8_0 row=5 : take=1",  "type=q8_0 : take=1x"};
+        "type=q8_0 row=5 : take=1",  "type=q8_0 : take=1x",          "type=q8_0/up : take=1",
+        "type=q8_0/ : take=1",       "type=q8_0/wordsx : take=1",    "type=/words : take=1"};
     const enum ggml_type q8_0 = GGML_TYPE_Q8_0, f16 = GGML_TYPE_F16;
     load("ggml.other", "type=f16 : take=1", false);
     const bool tier = info.isa != FOVEA_ISA_SCALAR, q4_k = product(GGML_TYPE_Q4_K);
@@ -226,6 +228,40 @@ static void test_tuned(void) {
         }
 }
 
+/* Rows for a class of shapes come before those for any, for weights of that class alone. */
+static void test_shapes(void) {
+    static const struct {
+        int64_t in, out;
+        fg_shape shape;
+    } weights[] = {{576, 49152, FG_SHAPE_WORDS}, {4096, 32000, FG_SHAPE_WORDS}, {2048, 24000, FG_SHAPE_WORDS},
+                   {2048, 23999, FG_SHAPE_ANY},  {8192, 28672, FG_SHAPE_ANY},   {4000, 24000, FG_SHAPE_WORDS},
+                   {4001, 24000, FG_SHAPE_ANY},  {2048, 8192, FG_SHAPE_ANY},    {2048, 2048, FG_SHAPE_ANY},
+                   {8192, 2048, FG_SHAPE_DOWN},  {2048, 1024, FG_SHAPE_DOWN},   {2047, 1024, FG_SHAPE_ANY},
+                   {49152, 576, FG_SHAPE_DOWN}};
+    static const char *const rows[FG_SHAPES] = {"type=q6_K : take=0", "type=q6_K/words rows=1..8 : take=1",
+                                                "type=q6_K/down : take=1 : gain=1.1"};
+    for (int with = 0; with < FG_SHAPES; with++) {
+        load_rows("ggml.mul_mat", rows[FG_SHAPE_ANY], with ? rows[with] : NULL, true);
+        check(said == 1 + (with > 0) && !strstr(lines, "left out"), true, lines, with, 0);
+        for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++)
+            check(multiplied_by(GGML_OP_MUL_MAT, GGML_TYPE_Q6_K, weights[i].in, weights[i].out),
+                  with && weights[i].shape == (fg_shape)with, "a shape", with, (int)i);
+        check(multiplied_by(GGML_OP_MUL_MAT_ID, GGML_TYPE_Q6_K, 8192, 2048), false, "experts by a row of shapes", with,
+              0);
+        check(fg_rules_take(FOVEA_ISA_SCALAR), with, "anything by a row of shapes", with, 0);
+    }
+    load_rows("ggml.mul_mat", "type=q6_K : take=1", "type=q6_K/words : take=0", false);
+    check(product(GGML_TYPE_Q6_K), true, "beside words that are left", 0, 0);
+    check(multiplied_by(GGML_OP_MUL_MAT, GGML_TYPE_Q6_K, 2048, 49152), false, "words that are left", 0, 0);
+    /* Rows for q8 are nearer than those of a class for any arithmetic. */
+    arithmetic = FOVEA_ARITHMETIC_Q8;
+    for (int i = 0; i < 2; i++) {
+        load_rows("ggml.mul_mat", "type=q6_K/down : take=0", i ? "+type=q6_K : take=1" : "type=q6_K : take=1", false);
+        check(multiplied_by(GGML_OP_MUL_MAT, GGML_TYPE_Q6_K, 8192, 2048), i, "a row of q8 and one of a class", i, 0);
+    }
+    arithmetic = FOVEA_ARITHMETIC_Q16;
+}
+
 int main(void) {
     info.isa = FOVEA_ISA_AVX512;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -236,6 +272,7 @@ int main(void) {
     }
     test_defaults();
     test_tuned();
+    test_shapes();
     printf("%s\n", failed ? "failed" : "passed");
     return failed != 0;
 }

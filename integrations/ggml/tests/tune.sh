@@ -24,17 +24,17 @@ expect 2 -o
 expect 2 -o "$scratch/tuning" --type q9
 expect 2 -o "$scratch/tuning" --other
 expect 0 -o "$scratch/tuning" --type q8_0 --brief
-taken 3
+taken 4
 expect 0 -o "$scratch/tuning" --type q4_K --brief
-taken 5
+taken 7
 expect 0 -o "$scratch/tuning" --type q8_0 --brief
-taken 5
+taken 7
 FOVEA_GGML_ARITHMETIC=q8 expect 0 -o "$scratch/tuning" --type q4_K --brief
-taken 5
-FOVEA_GGML_ARITHMETIC=q8 taken 5
+taken 7
+FOVEA_GGML_ARITHMETIC=q8 taken 7
 "$merge" merge --ship "$scratch/tuning" -o "$scratch/shipped" >"$scratch/log"
-taken 5 "$scratch/shipped"
-taken 5 "$scratch/tuning" "$scratch/shipped"
+taken 7 "$scratch/shipped"
+taken 7 "$scratch/tuning" "$scratch/shipped"
 echo damaged >>"$scratch/tuning"
 cp "$scratch/tuning" "$scratch/before"
 expect 4 -o "$scratch/tuning" --type q8_0 --brief
