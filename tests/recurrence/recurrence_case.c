@@ -126,7 +126,9 @@ recurrence_case *recurrence_case_random(recurrence kind, rng *r) {
     memset(c, 0, sizeof *c);
     c->kind = kind;
     c->batch = rng_between(r, 1, 3);
-    c->tokens = rng_below(r, 4) ? rng_between(r, 1, 12) : rng_between(r, 30, 75);
+    c->tokens = rng_below(r, 4)   ? rng_between(r, 1, 12)
+                : rng_below(r, 8) ? rng_between(r, 30, 75)
+                                  : rng_between(r, 500, 520);
     c->rows = some_size(r, 40);
     c->columns = some_size(r, 100);
     (kind == DELTA ? make_delta : kind == SCAN ? make_scan : make_conv)(c, r);

@@ -110,6 +110,8 @@ static void test_agrees(const fovea_context *ctx) {
                "%s", fovea_error_detail());
     test_check(fovea_state_cache_agrees(cache, sequence, keys, 2, key_sequence) == FOVEA_OK, "%s",
                fovea_error_detail());
+    check_status("no layer", fovea_state_cache_agrees(cache, sequence, keys, 0, key_sequence), FOVEA_ERROR_ARGUMENT,
+                 "layers is 0");
     fovea_states states;
     fovea_conv_args args;
     fovea_states_init(&states);
