@@ -66,7 +66,7 @@ void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_ope
         for (int64_t row = 0, rows; row < m; row += rows) {
             const int which = m - row >= with->rows;
             rows = which ? with->rows : 1;
-            p.panel = streams && (few || !which) ? b->panel : 0;
+            p.panel = streams && (few || !which || with->whole) ? b->panel : 0;
             const bool parts = p.share > 1 || with->columns[which] < b->columns;
             const uintptr_t ahead = !prefetch            ? 0
                                     : prefetch->next     ? (uintptr_t)prefetch->next - (uintptr_t)b->data

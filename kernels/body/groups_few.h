@@ -35,6 +35,7 @@ typedef struct fv_groups_block {
 /* Functions for 1 row and for `rows`. */
 typedef struct fv_groups_few {
     int bias, rows; /* of integers of 8 bits, as the tier multiplies them */
+    int whole;      /* do `rows`, too, take all columns of a panel group by group? */
     int columns[2]; /* at once, of which there is a multiple */
     void (*product[2])(const fv_groups_block *p);
 } fv_groups_few;

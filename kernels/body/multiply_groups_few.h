@@ -6,14 +6,12 @@
  * Bound: memory, with few rows; else the products. Operations for each vector of a group of 32 steps of i4g and R rows,
  * with VPDPBUSD: 12 for its words, and for each row 16 products and 5 at the end, more with zeros or minimums. */
 #include "body/groups_few.h"
-#include "body/prefetch_ahead.h"
 
 #include FV_GROUPS
 
 enum {
     ROWS = STEPS * BITS / 32, /* of words, which have STEPS steps */
-    PARTS = STEPS / FEW_STEPS,
-    AHEAD = 1024 /* floats: what is read is fetched so far before */
+    AHEAD = 4096              /* bytes: what is read is fetched so far before */
 };
 
 /* Is every pair of lines of a stream fetched? Where the hardware alone would depend on where loops lie in the program:
@@ -21,11 +19,9 @@ enum {
 enum { LINES = BITS == 4 && !TABLE && FV_W == 16 };
 #define PAIR (~(uintptr_t)(2 * LINE_BYTES - 1))
 
-/* Is the half of words a constant, which saves operations and takes text? */
-#define CONSTANT(rows) (PARTS == 1 || (rows) == 1)
-
-/* Vectors of columns at once. */
+/* Vectors of columns at once. Of several rows, each group is read by turns of that many, one after the other. */
 #define FEW_VECTORS(rows) ((rows) == 1 ? V_OF_1 : V_OF_ROWS(BITS))
+#define FEW_TURNS(rows) ((rows) == 1 ? 1 : V_TURNS)
 
 /* Reads lines of scales into the first-level cache in the order of memory, in which memory is read fastest: what needs
  * them later would find them missing behind what is read by then. Of a stream the next ones; else, as what is fetched
@@ -101,26 +97,27 @@ FEW_INLINE void few_begin(const fv_groups_block *p, const char *x, int64_t lda, 
 /* At its end they become floats, which the chains take. */
 FEW_INLINE void few_end(const fv_groups_block *p, const char *x, int64_t lda, const char *at, const char *other,
                         int64_t j, vf d[2][MOST_VECTORS], const int rows, const int nv, v_dots dots[][MOST_VECTORS],
-                        vf chains[][MOST_VECTORS]) {
+                        const int first, vf chains[][MOST_VECTORS]) {
     vf scales[MOST_VECTORS];
-    few_scales(p, at, j, d[0], nv, 0, scales);
+    few_scales(p, at, j, d[0] + first, nv, 0, scales);
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++) {
         const vf scale = v_set1(few_row(x, lda, i)->scale);
 #pragma GCC unroll 4
         for (int v = 0; v < nv; v++)
-            chains[i][v] = v_fma(v_total_float(v_dots_total(dots[i][v])), v_mul(scales[v], scale), chains[i][v]);
+            chains[i][first + v] =
+                v_fma(v_total_float(v_dots_total(dots[i][v])), v_mul(scales[v], scale), chains[i][first + v]);
     }
     if (!PLAIN || p->extra != FV_GROUP_minimum)
         return;
-    few_scales(p, other, j, d[1], nv, 1, scales);
+    few_scales(p, other, j, d[1] + first, nv, 1, scales);
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++) {
         const fv_group_row *row = few_row(x, lda, i);
         const vf scale = v_set1(row->scale), sum = v_total_float(v_total_at(&row->sum));
 #pragma GCC unroll 4
         for (int v = 0; v < nv; v++)
-            chains[i][v] = v_fma(sum, v_mul(scales[v], scale), chains[i][v]);
+            chains[i][first + v] = v_fma(sum, v_mul(scales[v], scale), chains[i][first + v]);
     }
 }
 
@@ -137,25 +134,58 @@ FEW_INLINE void few_super(const fv_groups_block *p, const char *at, int64_t j, c
     }
 }
 
+/* Fetches what follows the words of a step, at b. */
+FEW_INLINE void few_ahead(const fv_groups_block *p, const uint32_t *b, uintptr_t fetch, const int rows, const int nv) {
+    const int bytes = ROWS * nv * FV_W * 4;
+    const uintptr_t from = p->panel > 0 ? (uintptr_t)b + AHEAD : fetch;
+    if (p->panel > 0 && FEW_TURNS(rows) > 1) {
+#pragma GCC unroll 5
+        for (int i = 0; i < ROWS; i++) /* of several rows, loads are all that products wait for */
+            __builtin_prefetch((const char *)from + i * p->ldb * 4, 0, 3);
+    } else if (p->panel > 0 && LINES) { /* the hardware fetches the other line of each pair */
+#pragma GCC unroll 4
+        for (int i = 0; i < bytes; i += 2 * LINE_BYTES)
+            __builtin_prefetch((const char *)((from + AHEAD) & PAIR) + i, 0, 2);
+    } else if (p->panel > 0) {
+        __builtin_prefetch((const char *)from, 0, 2);
+    } else if (BITS == 4) { /* keys of int4, too */
+#pragma GCC unroll 8
+        for (int i = 0; i < bytes; i += LINE_BYTES)
+            __builtin_prefetch((const char *)from + i, 0, 2);
+    } else if (rows > 1) {
+#pragma GCC unroll 1
+        for (int i = 0; i < bytes; i += LINE_BYTES)
+            __builtin_prefetch((const char *)from + i, 0, 2);
+    }
+}
+
+/* Chains are registers, or, of several turns, in memory. */
+#if FV_W == 16
+#define FEW_EACH_CHAIN(rows, vectors)                                                                                  \
+    _Pragma("GCC unroll 4") for (int i = 0; i < (rows); i++) _Pragma("GCC unroll 4") for (int v = 0; v < (vectors); v++)
+#else
+#define FEW_EACH_CHAIN(rows, vectors)                                                                                  \
+    _Pragma("GCC unroll 1") for (int i = 0; i < (rows); i++) _Pragma("GCC unroll 1") for (int v = 0; v < (vectors); v++)
+#endif
+
 FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
     const int nv = FEW_VECTORS(rows);
-    const int64_t ldb = p->ldb;
+    const int64_t ldb = p->ldb, strip = nv * FV_W;
     const v_words table = v_words_signed(v_words_table(p->table));
     int64_t lda = p->lda * (int64_t)sizeof *p->a; /* bytes */
     uintptr_t fetch = p->fetch;
-    const uintptr_t advance = (uintptr_t)(ROWS * nv * FV_W * 4 / p->share);
+    const uintptr_t advance = (uintptr_t)(ROWS * strip * 4 / p->share);
     int64_t skipped = 0; /* words of panels */
-    for (int64_t done = 0; done < p->columns; done += nv * FV_W, skipped += p->panel) {
+    for (int64_t done = 0, turns; done < p->columns; done += turns * strip, skipped += p->panel) {
+        turns = FEW_TURNS(rows) == 1 || p->columns - done == strip ? 1 : FEW_TURNS(rows);
+        if (FEW_TURNS(rows) > 1)
+            __asm__("" : "+r"(turns)); /* gcc would write the loop twice */
         const int64_t j = p->panel > 0 ? 0 : done;
         const uint32_t *b = p->words + skipped + j;
         const char *at = (const char *)p->scales + skipped * (int64_t)sizeof *b, *x = (const char *)p->a;
         vf chains[MOST_ROWS][MOST_VECTORS], d[2][MOST_VECTORS] = {{v_set1(0.0f)}};
-        int half = 0;
-#pragma GCC unroll 4
-        for (int i = 0; i < rows; i++)
-#pragma GCC unroll 4
-            for (int v = 0; v < nv; v++)
-                chains[i][v] = p->start ? v_load(p->start + i * p->ldstart + done + v * FV_W) : v_set1(0.0f);
+        FEW_EACH_CHAIN(rows, nv * (int)turns)
+        chains[i][v] = p->start ? v_load(p->start + i * p->ldstart + done + v * FV_W) : v_set1(0.0f);
         const int gaps = p->layout < FV_SCALES_COUNT;
         const int64_t groups = gaps ? p->groups : p->next * (int64_t)sizeof(float),
                       other = gaps ? p->other : p->width * (int64_t)sizeof(float);
@@ -169,48 +199,31 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
                 in_chunk = p->chunk;
                 if (j == 0)
                     few_fetch(p, at);
-                few_super(p, at, j + p->first, nv, d);
+                few_super(p, at, j + p->first, nv * (int)turns, d);
                 at += p->super;
             }
             const char *const group = x;
-            x += FV_GROUP_HEAD * sizeof *p->a;
-            v_dots dots[MOST_ROWS][MOST_VECTORS];
-            few_begin(p, group, lda, at + other, j + p->first, rows, nv, dots);
-            for (int64_t steps = left < p->group ? left : p->group; steps > 0;
-                 steps -= FEW_STEPS, x += FEW_STEPS / 16 * FV_GROUP_WORDS * sizeof *p->a) {
-                if (p->panel > 0 && LINES) { /* the hardware fetches the other line of each pair */
-                    const uintptr_t from = ((uintptr_t)b + 2 * AHEAD * sizeof(float)) & PAIR;
-#pragma GCC unroll 4
-                    for (int i = 0; i < ROWS * nv * FV_W * 4; i += 2 * LINE_BYTES)
-                        __builtin_prefetch((const char *)from + i, 0, 2);
-                } else if (p->panel > 0) {
-                    __builtin_prefetch(fv_ahead((const float *)b, AHEAD), 0, 2);
-                } else if (half == 0) {
-                    if (BITS == 4) /* keys of int4, too */
-#pragma GCC unroll 8
-                        for (int i = 0; i < ROWS * nv * FV_W * 4; i += LINE_BYTES)
-                            __builtin_prefetch((const char *)fetch + i, 0, 2);
-                    else if (rows > 1)
+            const uint32_t *const begin = b;
 #pragma GCC unroll 1
-                        for (int i = 0; i < ROWS * nv * FV_W * 4; i += LINE_BYTES)
-                            __builtin_prefetch((const char *)fetch + i, 0, 2);
-                    fetch += advance;
+            for (int turn = 0; turn < turns; turn++) {
+                const int64_t column = j + p->first + turn * strip;
+                v_dots dots[MOST_ROWS][MOST_VECTORS];
+                few_begin(p, group, lda, at + other, column, rows, nv, dots);
+                b = begin + turn * strip;
+                x = group + FV_GROUP_HEAD * sizeof *p->a;
+                for (int64_t steps = left < p->group ? left : p->group; steps > 0;
+                     steps -= FEW_STEPS, x += FEW_STEPS / 16 * FV_GROUP_WORDS * sizeof *p->a, b += ROWS * ldb) {
+                    few_ahead(p, b, fetch, rows, nv);
+                    fetch += p->panel > 0 ? 0 : advance;
+                    few_step(dots, b, ldb, table, x, lda, rows, nv);
+                    few_opaque(&b, &x, &fetch, &lda);
                 }
-                if (PARTS == 2 && CONSTANT(rows) && half)
-                    few_step(dots, b, ldb, 1, table, x, lda, rows, nv);
-                else
-                    few_step(dots, b, ldb, CONSTANT(rows) ? 0 : half, table, x, lda, rows, nv);
-                half = PARTS == 2 ? !half : 0;
-                b += half ? 0 : ROWS * ldb;
-                few_opaque(&b, &x, &fetch, &lda);
+                few_end(p, group, lda, at, at + other, column, d, rows, nv, dots, turn * nv, chains);
+                b -= turn * strip;
             }
-            few_end(p, group, lda, at, at + other, j + p->first, d, rows, nv, dots, chains);
         }
-#pragma GCC unroll 4
-        for (int i = 0; i < rows; i++)
-#pragma GCC unroll 4
-            for (int v = 0; v < nv; v++)
-                v_store(p->c + i * p->ldc + done + v * FV_W, chains[i][v]);
+        FEW_EACH_CHAIN(rows, nv * (int)turns)
+        v_store(p->c + i * p->ldc + done + v * FV_W, chains[i][v]);
     }
 }
 
@@ -220,6 +233,6 @@ static void few_more(const fv_groups_block *p) { few_columns(p, V_ROWS(BITS)); }
 void FV_NAME(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
              const fv_prefetch *prefetch) {
     static const fv_groups_few with = {
-        V_BIAS, V_ROWS(BITS), {V_OF_1 * FV_W, V_OF_ROWS(BITS) * FV_W}, {few_1, few_more}};
+        V_BIAS, V_ROWS(BITS), V_TURNS > 1, {V_OF_1 * FV_W, V_OF_ROWS(BITS) * FV_W}, {few_1, few_more}};
     fv_groups_few_run(&with, a, b, c, ldc, epilogue, prefetch);
 }

@@ -9,16 +9,14 @@
  *               v_total_scaled(p, by)  *p times by            v_total_of(a)  integers as floats
  *               v_total_times(a, b)  their products        v_total_float(a)  rounded
  *   v_dots      W sums of products with a row of X: v_dots_from(total)  begin with these, v_dots_total(a)  are now
- *               v_dots_add adds those of w, which have `bits` bits, of 8 they are v_words_signed, with x: words of i8x2
- *               (groups.h), or, of 8 bits without VPDPBUSD, of i16. Here w are eight steps, the first or second of 16,
- *               of a vector; planes have what joins a later one
- *   V_ROWS(bits), V_OF_1, V_OF_ROWS(bits)
+ *               v_dots_add adds those of one part of words with x, of as many vectors: words of i8x2 or i16 (groups.h)
+ *   V_ROWS(bits), V_OF_1, V_OF_ROWS(bits), V_TURNS
  *               rows at once, where there are more than one, and vectors of columns of one and of these: what registers
- *               hold
+ *               hold; how often these go over each group, one after the other
  *
- * With AVX-VNNI, VPDPBUSD multiplies planes, as groups_avx512.h has it. Else VPMADDUBSW does: of words of few bits its
- * sums of two products, and of as many of them as are added, stay below 2^15. Words of 8 bits would saturate:
- * VPMADDWD multiplies them, two channels at once. */
+ * With AVX-VNNI, VPDPBUSD multiplies planes, as groups_avx512.h has it: a part is a plane. Else VPMADDWD multiplies all
+ * bits of two channels at once: a part are two of the four bytes. Planes by VPMADDUBSW take as many operations for four
+ * rows, and more time (docs/lab/quantized.md). */
 #ifndef FV_GROUPS_AVX2_H
 #define FV_GROUPS_AVX2_H
 
@@ -29,6 +27,11 @@
 
 typedef __m256i v_words;
 static inline v_words v_words_at(const uint32_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
+static inline v_words v_words_once(const uint32_t *p) { /* gcc would load again what it has no register for */
+    v_words words = v_words_at(p);
+    __asm__ volatile("" : "+x"(words));
+    return words;
+}
 static inline v_words v_words_and(v_words a, uint32_t mask) {
     return _mm256_and_si256(a, _mm256_set1_epi32((int)mask));
 }
@@ -59,67 +62,45 @@ static inline vf v_total_float(v_total a) { return _mm256_cvtepi32_ps(a); }
 static inline __m256i groups_broadcast(uint32_t word) { return _mm256_set1_epi32((int)word); }
 
 #define V_ROWS(bits) 4
-#define V_OF_ROWS(bits) 1
-
-typedef struct v_planes { /* sums of 16 bits */
-    __m256i high, low;
-} v_planes;
-
-#ifdef __AVXVNNI__
-enum { V_BIAS = 128, V_OF_1 = 2 };
+enum { V_BIAS = 128, V_TURNS = 2, V_PARTS = 2 };
 
 static inline v_words v_words_signed(v_words a) { return _mm256_xor_si256(a, _mm256_set1_epi8(-128)); }
+
+#ifdef __AVXVNNI__
+#define V_OF_ROWS(bits) 1
+enum { V_OF_1 = 2 };
 
 typedef struct v_dots {
     __m256i high, low;
 } v_dots;
 static inline v_dots v_dots_from(v_total a) { return (v_dots){_mm256_setzero_si256(), a}; }
 static inline v_total v_dots_total(v_dots a) { return _mm256_add_epi32(_mm256_slli_epi32(a.high, 7), a.low); }
-GROUPS_INLINE void v_dots_add(v_dots *sums, v_planes *planes, const v_words w[2], const uint32_t *x, const int eight,
-                              const int bits) {
-    (void)planes, (void)bits;
+GROUPS_INLINE void v_dots_add(v_dots sums[], const v_words w[], const uint32_t *x, const int word, const int part,
+                              const int vectors) {
+    const __m256i plane = groups_broadcast(x[word / 4 * 8 + word % 4 + 4 * part]);
 #pragma GCC unroll 2
-    for (int i = 0; i < 2; i++) {
-        sums->high = _mm256_dpbusd_avx_epi32(sums->high, w[i], groups_broadcast(x[2 * eight + i]));
-        sums->low = _mm256_dpbusd_avx_epi32(sums->low, w[i], groups_broadcast(x[4 + 2 * eight + i]));
+    for (int v = 0; v < vectors; v++) {
+        if (part == 0)
+            sums[v].high = _mm256_dpbusd_avx_epi32(sums[v].high, w[v], plane);
+        else
+            sums[v].low = _mm256_dpbusd_avx_epi32(sums[v].low, w[v], plane);
     }
 }
 #else
-enum { V_BIAS = 0, V_OF_1 = 4 };
-
-static inline v_words v_words_signed(v_words a) { return a; }
+#define V_OF_ROWS(bits) 2
+enum { V_OF_1 = 4 };
 
 typedef __m256i v_dots;
 static inline v_dots v_dots_from(v_total a) { return a; }
 static inline v_total v_dots_total(v_dots a) { return a; }
-
-static inline __m256i groups_pairs(v_words w, uint32_t x) { return _mm256_maddubs_epi16(w, groups_broadcast(x)); }
-/* 2 * 127 * 31 * 4, 2 * 127 * 63 * 2 and, of low planes, 2 * 64 * 63 * 4 are the largest sums of 16 bits. */
-GROUPS_INLINE void v_dots_add(v_dots *sums, v_planes *planes, const v_words w[2], const uint32_t *x, const int eight,
-                              const int bits) {
-    if (bits == 8) {
-#pragma GCC unroll 2
-        for (int i = 0; i < 2; i++) {
-            const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(w[i], 8), 8), odd = _mm256_srai_epi16(w[i], 8);
-            const uint32_t *at = x + 4 * eight + 2 * i;
-            *sums = _mm256_add_epi32(*sums, _mm256_madd_epi16(even, groups_broadcast(at[0])));
-            *sums = _mm256_add_epi32(*sums, _mm256_madd_epi16(odd, groups_broadcast(at[1])));
-        }
-        return;
+GROUPS_INLINE void v_dots_add(v_dots sums[], const v_words w[], const uint32_t *x, const int word, const int part,
+                              const int vectors) {
+    const __m256i pair = groups_broadcast(x[2 * word + part]);
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) {
+        const __m256i of = part ? _mm256_srli_epi16(w[v], 8) : _mm256_and_si256(w[v], _mm256_set1_epi16(255));
+        sums[v] = int8_add(sums[v], _mm256_madd_epi16(of, pair));
     }
-    __m256i high = groups_pairs(w[0], x[2 * eight]), low = groups_pairs(w[0], x[4 + 2 * eight]);
-    if (eight && bits < 6)
-        high = _mm256_add_epi16(planes->high, high);
-    if (eight)
-        low = _mm256_add_epi16(planes->low, low);
-    high = _mm256_add_epi16(high, groups_pairs(w[1], x[2 * eight + 1]));
-    low = _mm256_add_epi16(low, groups_pairs(w[1], x[4 + 2 * eight + 1]));
-    __asm__ volatile("" : "+x"(high), "+x"(low)); /* gcc would add products later, and spill them */
-    *planes = (v_planes){high, low};
-    if (eight)
-        *sums = _mm256_add_epi32(*sums, _mm256_madd_epi16(low, _mm256_set1_epi16(1)));
-    if (eight || bits == 6)
-        *sums = _mm256_add_epi32(*sums, _mm256_madd_epi16(high, _mm256_set1_epi16(128)));
 }
 #endif
 

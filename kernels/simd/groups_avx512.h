@@ -6,7 +6,7 @@
 #include "simd/half_avx512.h"
 #include "simd/int8_avx512.h"
 
-enum { V_BIAS = 128, V_OF_1 = 4 };
+enum { V_BIAS = 128, V_OF_1 = 4, V_TURNS = 1 };
 
 /* Words of fewer bits take operations, which four rows share. */
 #define V_ROWS(bits) ((bits) == 8 ? 2 : 4)

@@ -85,8 +85,8 @@ enum { ALL = 255 };
 static const struct {
     uint8_t avx2, avx512, q8; /* AVX2, and AVX-512 in q16 and q8 */
 } few_rows[FV_FORMAT_COUNT] = {
-    [FV_FORMAT_i4g] = {7, 64, 6},    [FV_FORMAT_i4tg] = {12, 48, 12}, [FV_FORMAT_i5g] = {16, ALL, 16},
-    [FV_FORMAT_i6g] = {16, ALL, 20}, [FV_FORMAT_i8g] = {8, ALL, 12},
+    [FV_FORMAT_i4g] = {16, 64, 6},   [FV_FORMAT_i4tg] = {12, 48, 12}, [FV_FORMAT_i5g] = {64, ALL, 16},
+    [FV_FORMAT_i6g] = {32, ALL, 20}, [FV_FORMAT_i8g] = {16, ALL, 12},
 };
 
 static int64_t few_rows_of(const fovea_linear *l) {

@@ -4,17 +4,12 @@ enum { BITS = 6, STEPS = 16 };
 
 #include "avx2/groups/step.h"
 
-GROUPS_INLINE void group_words(const uint32_t *b, int64_t row, const int half, const int eight, v_words w[2]) {
+GROUPS_INLINE v_words group_word(const uint32_t *b, int64_t row, const int word, v_words *line) {
+    (void)line;
     const uint32_t mask = 0x3f3f3f3f;
-    (void)half;
-    if (eight == 0) {
-        w[0] = v_words_and(v_words_at(b), mask);
-        w[1] = v_words_and(v_words_at(b + row), mask);
-        return;
-    }
-    const v_words last = v_words_at(b + 2 * row);
-    w[0] = v_words_and(last, mask);
-    w[1] = v_words_right(v_words_without(v_words_at(b), mask), 2);
-    w[1] = v_words_right(v_words_or(w[1], v_words_without(v_words_at(b + row), mask)), 2);
-    w[1] = v_words_right(v_words_or(w[1], v_words_without(last, mask)), 2);
+    if (word < 3)
+        return v_words_and(v_words_at(b + word * row), mask);
+    v_words last = v_words_right(v_words_without(v_words_at(b), mask), 2);
+    last = v_words_right(v_words_or(last, v_words_without(v_words_at(b + row), mask)), 2);
+    return v_words_right(v_words_or(last, v_words_without(v_words_at(b + 2 * row), mask)), 2);
 }

@@ -3,8 +3,7 @@ enum { BITS = 8, STEPS = 16 };
 
 #include "avx2/groups/step.h"
 
-GROUPS_INLINE void group_words(const uint32_t *b, int64_t row, const int half, const int eight, v_words w[2]) {
-    (void)half;
-    w[0] = v_words_signed(v_words_at(b + 2 * eight * row));
-    w[1] = v_words_signed(v_words_at(b + (2 * eight + 1) * row));
+GROUPS_INLINE v_words group_word(const uint32_t *b, int64_t row, const int word, v_words *line) {
+    (void)line;
+    return v_words_signed(v_words_at(b + word * row));
 }

@@ -1,38 +1,24 @@
-/* Shared by the files of formats: 16 steps with a few rows, half of those of i5g's words. One row takes all vectors'
- * first half of them and then the second, in the order of memory; of several, each takes the bytes of all 16 steps,
- * which registers hold. */
-enum { FEW_STEPS = 16 };
+/* Shared by the files of formats: the steps of whole rows of words with a few rows of X, one word of four steps after
+ * the other, of all vectors. */
+enum { FEW_STEPS = STEPS };
 
-GROUPS_INLINE void group_words(const uint32_t *b, int64_t row, const int half, const int eight, v_words w[2]);
+GROUPS_INLINE v_words group_word(const uint32_t *b, int64_t row, const int word, v_words *line);
 
-GROUPS_INLINE void group_bytes(const uint32_t *b, int64_t row, const int half, const int eight, v_words table,
-                               v_words w[2]) {
-    group_words(b, row, half, eight, w);
-#pragma GCC unroll 2
-    for (int i = 0; i < 2 && TABLE; i++)
-        w[i] = v_words_lookup(table, w[i]);
-}
-
-FEW_INLINE void few_step(v_dots dots[][MOST_VECTORS], const uint32_t *b, int64_t row, const int half, v_words table,
-                         const char *x, int64_t lda, const int rows, const int nv) {
-    enum { TO = TABLE ? 8 : BITS };
-    v_words w[2][2];
-    v_planes planes[MOST_VECTORS];
-#pragma GCC unroll 2
-    for (int eight = 0; eight < 2 && rows == 1; eight++)
+FEW_INLINE void few_step(v_dots dots[][MOST_VECTORS], const uint32_t *b, int64_t row, v_words table, const char *x,
+                         int64_t lda, const int rows, const int nv) {
+    v_words w[MOST_VECTORS], lines[MOST_VECTORS];
+#pragma GCC unroll 8
+    for (int i = 0; i < STEPS / 4; i++) {
+        const int word = STEPS == 32 ? (int[]){0, 1, 5, 2, 3, 6, 4, 7}[i] : i; /* of 5 bits as their rows come */
 #pragma GCC unroll 4
         for (int v = 0; v < nv; v++) {
-            group_bytes(b + v * FV_W, row, half, eight, table, w[0]);
-            v_dots_add(&dots[0][v], &planes[v], w[0], (const uint32_t *)(const void *)x, eight, TO);
+            w[v] = group_word(b + v * FV_W, row, word, &lines[v]);
+            w[v] = TABLE ? v_words_lookup(table, w[v]) : w[v];
         }
-#pragma GCC unroll 4
-    for (int v = 0; v < nv && rows > 1; v++) {
-        group_bytes(b + v * FV_W, row, half, 0, table, w[0]);
-        group_bytes(b + v * FV_W, row, half, 1, table, w[1]);
-#pragma GCC unroll 4
-        for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
-            for (int eight = 0; eight < 2; eight++)
-                v_dots_add(&dots[i][v], planes, w[eight], (const uint32_t *)(const void *)(x + i * lda), eight, TO);
+        for (int part = 0; part < V_PARTS; part++)
+#pragma GCC unroll 4
+            for (int r = 0; r < rows; r++)
+                v_dots_add(dots[r], w, (const uint32_t *)(const void *)(x + r * lda), word, part, nv);
     }
 }

@@ -11,9 +11,8 @@ static inline __attribute__((always_inline)) void group_line(const uint32_t *b, 
 static inline __attribute__((always_inline)) int group_words(const uint32_t *b, int64_t row, const int i,
                                                              const int vectors, v_words lines[][4], v_words w[]);
 
-FEW_INLINE void few_step(v_dots dots[][MOST_VECTORS], const uint32_t *b, int64_t row, const int half, v_words table,
-                         const char *x, int64_t lda, const int rows, const int nv) {
-    (void)half;
+FEW_INLINE void few_step(v_dots dots[][MOST_VECTORS], const uint32_t *b, int64_t row, v_words table, const char *x,
+                         int64_t lda, const int rows, const int nv) {
     v_words lines[GROUP_LINES][MOST_VECTORS], w[MOST_VECTORS];
 #pragma GCC unroll 8
     for (int i = 0; i < STEPS / 4; i++) {
