@@ -121,14 +121,12 @@ static void make_conv(recurrence_case *c, rng *r) {
     snprintf(c->title, sizeof c->title, "convolution of %" PRId64 " taps%s", a->taps, a->silu ? ", SiLU" : "");
 }
 
-recurrence_case *recurrence_case_random(recurrence kind, rng *r) {
+recurrence_case *recurrence_case_of(recurrence kind, int64_t tokens, rng *r) {
     recurrence_case *c = must_alloc(1, sizeof *c);
     memset(c, 0, sizeof *c);
     c->kind = kind;
     c->batch = rng_between(r, 1, 3);
-    c->tokens = rng_below(r, 4)   ? rng_between(r, 1, 12)
-                : rng_below(r, 8) ? rng_between(r, 30, 75)
-                                  : rng_between(r, 500, 520);
+    c->tokens = tokens > 0 ? tokens : rng_below(r, 4) ? rng_between(r, 1, 12) : rng_between(r, 30, 75);
     c->rows = some_size(r, 40);
     c->columns = some_size(r, 100);
     (kind == DELTA ? make_delta : kind == SCAN ? make_scan : make_conv)(c, r);
@@ -139,6 +137,8 @@ recurrence_case *recurrence_case_random(recurrence kind, rng *r) {
              c->columns);
     return c;
 }
+
+recurrence_case *recurrence_case_random(recurrence kind, rng *r) { return recurrence_case_of(kind, 0, r); }
 
 void recurrence_case_free(recurrence_case *c) {
     for (int i = 0; i < T_TENSORS; i++) {

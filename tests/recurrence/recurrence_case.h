@@ -24,6 +24,7 @@ typedef struct recurrence_case {
     fovea_conv_args conv;
 } recurrence_case;
 
+recurrence_case *recurrence_case_of(recurrence kind, int64_t tokens, rng *r); /* of 0 tokens: a random number */
 recurrence_case *recurrence_case_random(recurrence kind, rng *r);
 void recurrence_case_free(recurrence_case *c);
 

@@ -316,8 +316,8 @@ static void test_nan(const case_contexts *contexts, recurrence kind, rng *r) {
     recurrence_case_free(c);
 }
 
-static void test_case(const case_contexts *contexts, recurrence kind, rng *r) {
-    recurrence_case *c = recurrence_case_random(kind, r);
+static void test_case(const case_contexts *contexts, recurrence kind, int64_t tokens, rng *r) {
+    recurrence_case *c = recurrence_case_of(kind, tokens, r);
     result want = reference(contexts->scalar, c, r);
     check_oracle(c, &want);
     const fovea_context *const all[] = {contexts->scalar, contexts->one, contexts->own, contexts->three};
@@ -340,9 +340,11 @@ int main(int argc, char **argv) {
     rng r = rng_stream(test_seed(), "recurrence");
     for (int64_t i = test_scaled(CASES); i > 0; i--)
         for (int kind = 0; kind < RECURRENCES; kind++) {
-            test_case(&contexts, (recurrence)kind, &r);
+            test_case(&contexts, (recurrence)kind, 0, &r);
             test_nan(&contexts, (recurrence)kind, &r);
         }
+    for (int kind = 0; kind < RECURRENCES; kind++)
+        test_case(&contexts, (recurrence)kind, 512, &r);
     contexts_free(&contexts);
     return test_end();
 }
