@@ -59,7 +59,8 @@ FOVEA_API fovea_status fovea_state_cache_length(fovea_state_cache *cache, int64_
                                                 int64_t *length);
 
 /* FOVEA_OK if all states of a sequence and all layers of a sequence of a cache of keys have the same length, else
- * FOVEA_ERROR_INCOMPATIBLE. layers: of the cache of keys, 1 or more. FOVEA_ERROR_ARGUMENT. */
+ * FOVEA_ERROR_INCOMPATIBLE. layers: of the cache of keys; keys NULL and layers 0: states alone. FOVEA_ERROR_NULL,
+ * _ARGUMENT. */
 FOVEA_API fovea_status fovea_state_cache_agrees(fovea_state_cache *cache, int64_t sequence, fovea_kv_cache *keys,
                                                 int64_t layers, int64_t key_sequence);
 

@@ -225,7 +225,7 @@ fovea_status fovea_state_cache_length(fovea_state_cache *c, int64_t state, int64
 
 fovea_status fovea_state_cache_agrees(fovea_state_cache *c, int64_t sequence, fovea_kv_cache *keys, int64_t layers,
                                       int64_t key_sequence) {
-    if (layers < 1)
+    if (layers < 0 || (layers == 0 && keys))
         return fv_fail(FOVEA_ERROR_ARGUMENT, "layers is %lld", (long long)layers);
     int64_t length = 0, first = 0;
     fovea_status status = fovea_state_cache_length(c, 0, sequence, &first);

@@ -112,6 +112,8 @@ static void test_agrees(const fovea_context *ctx) {
                fovea_error_detail());
     check_status("no layer", fovea_state_cache_agrees(cache, sequence, keys, 0, key_sequence), FOVEA_ERROR_ARGUMENT,
                  "layers is 0");
+    test_check(fovea_state_cache_agrees(cache, sequence, NULL, 0, 0) == FOVEA_OK, "states alone: %s",
+               fovea_error_detail());
     fovea_states states;
     fovea_conv_args args;
     fovea_states_init(&states);
