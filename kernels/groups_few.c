@@ -6,10 +6,7 @@
 #include <assert.h>
 #include <stdbool.h>
 
-enum {
-    TOGETHER = FV_I8_CHANNELS, /* steps of a block, about */
-    AHEAD = 8192               /* bytes from what is read to what is fetched, where all columns are read at once */
-};
+enum { TOGETHER = FV_I8_CHANNELS }; /* steps of a block, about */
 
 void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_operand *b, float *c, int64_t ldc,
                        const fv_epilogue *epilogue, const fv_prefetch *prefetch) {
@@ -26,6 +23,8 @@ void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_ope
     const fv_scale_words layout = (fv_scale_words)b->group.scales;
     const int64_t groups = fv_scales_group_bytes(layout) * b->width;
     const fv_group_extra extra = (fv_group_extra)b->group.extra;
+    const uintptr_t stream =
+        prefetch && prefetch->ahead ? (uintptr_t)(prefetch->ahead > 0 ? prefetch->ahead : 0) : (uintptr_t)FV_AHEAD;
     assert(m >= 1 && b->steps >= 1 && b->columns >= 1 && b->columns % FV_LANES == 0);
     assert(b->columns % with->columns[0] == 0 && b->columns % with->columns[1] == 0);
     assert(b->first % FV_LANES == 0 && (once || b->first + b->columns <= b->width));
@@ -71,8 +70,10 @@ void fv_groups_few_run(const fv_groups_few *with, const fv_rows *a, const fv_ope
             const uintptr_t ahead = !prefetch            ? 0
                                     : prefetch->next     ? (uintptr_t)prefetch->next - (uintptr_t)b->data
                                     : !prefetch->streams ? 0
-                                                         : (uintptr_t)(parts ? bytes : AHEAD);
-            p.fetch = (uintptr_t)p.words + ahead + (uintptr_t)(bytes / p.share * turn++); /* a share each, in order */
+                                    : parts              ? (uintptr_t)bytes
+                                                         : 2 * stream;
+            p.fetch = p.panel > 0 ? stream /* a share each, in order */
+                                  : (uintptr_t)p.words + ahead + (uintptr_t)(bytes / p.share * turn++);
             p.a = (const uint32_t *)a->data + row * a->stride + first / group * fv_group_row_words(FV_KIND_i16, group);
             p.start = start ? start + row * p.ldstart : NULL;
             p.c = c + row * ldc;

@@ -128,7 +128,10 @@ typedef struct fv_prefetch {
     const void *next, *next_end; /* prefetched into the second-level cache during the call; next NULL: nothing is */
     char *write; /* where rows of c go after the call, write_stride bytes apart: fetched to be written; or NULL */
     int64_t write_stride;
+    int64_t ahead; /* bytes from what few rows read of b in groups to what they fetch; 0: FV_AHEAD, below: none is */
 } fv_prefetch;
+
+enum { FV_AHEAD = 4096 };
 
 /* Kinds of A of a product: the elements of its rows, and the arithmetic.
  *   f32               floats, in one chain

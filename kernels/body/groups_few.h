@@ -9,7 +9,8 @@
 typedef struct fv_groups_block {
     const uint32_t *words; /* of its first step */
     int64_t columns, ldb, steps, group;
-    uintptr_t fetch; /* what is fetched first, meanwhile; then so much of what is read, of `share` */
+    uintptr_t fetch; /* what is fetched first, meanwhile; then so much of what is read, of `share`. Of a stream (panel):
+                        bytes from what is read to what is fetched; pairs of lines: twice as many */
     int64_t share;
     const void *scales;  /* floats of its first group, zeros or minimums behind them; or what is in its gap */
     int64_t width, next; /* floats to these, and to the next group */

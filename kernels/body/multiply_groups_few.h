@@ -9,10 +9,7 @@
 
 #include FV_GROUPS
 
-enum {
-    ROWS = STEPS * BITS / 32, /* of words, which have STEPS steps */
-    AHEAD = 4096              /* bytes: what is read is fetched so far before */
-};
+enum { ROWS = STEPS * BITS / 32 }; /* of words, which have STEPS steps */
 
 /* Is every pair of lines of a stream fetched? Where the hardware alone would depend on where loops lie in the program:
  * docs/lab/experts.md. */
@@ -137,7 +134,7 @@ FEW_INLINE void few_super(const fv_groups_block *p, const char *at, int64_t j, c
 /* Fetches what follows the words of a step, at b. */
 FEW_INLINE void few_ahead(const fv_groups_block *p, const uint32_t *b, uintptr_t fetch, const int rows, const int nv) {
     const int bytes = ROWS * nv * FV_W * 4;
-    const uintptr_t from = p->panel > 0 ? (uintptr_t)b + AHEAD : fetch;
+    const uintptr_t from = p->panel > 0 ? (uintptr_t)b + fetch : fetch;
     if (p->panel > 0 && FEW_TURNS(rows) > 1) {
 #pragma GCC unroll 5
         for (int i = 0; i < ROWS; i++) /* of several rows, loads are all that products wait for */
@@ -145,7 +142,7 @@ FEW_INLINE void few_ahead(const fv_groups_block *p, const uint32_t *b, uintptr_t
     } else if (p->panel > 0 && LINES) { /* the hardware fetches the other line of each pair */
 #pragma GCC unroll 4
         for (int i = 0; i < bytes; i += 2 * LINE_BYTES)
-            __builtin_prefetch((const char *)((from + AHEAD) & PAIR) + i, 0, 2);
+            __builtin_prefetch((const char *)((from + fetch) & PAIR) + i, 0, 2);
     } else if (p->panel > 0) {
         __builtin_prefetch((const char *)from, 0, 2);
     } else if (BITS == 4) { /* keys of int4, too */

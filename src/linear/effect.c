@@ -2,6 +2,7 @@
 #include "linear/linear.h"
 
 #include "core/core.h"
+#include "linear/knobs.h"
 
 fv_linear_choice fv_linear_effect(const fovea_linear *l, int threads, int64_t rows, const fv_linear_choice *requested) {
     fv_linear_choice c = fv_linear_heuristics(l, threads, rows, requested);
@@ -20,6 +21,8 @@ fv_linear_choice fv_linear_effect(const fovea_linear *l, int threads, int64_t ro
         c.gemm = NULL;
     if (integers || only_pairs || l->widen_x)
         c.gather = 0;
+    if (!few || rows > FV_LINEAR_FEW_ROWS || !fv_linear_streams(l))
+        c.ahead = 0;
     if (few)
         c.integers = 0;
     return c;

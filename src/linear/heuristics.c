@@ -113,6 +113,8 @@ static void complete(const fovea_linear *l, int64_t rows, fv_linear_choice *c) {
     if (c->prefetch == 0)
         c->prefetch = rows <= (fv_linear_integers(l) ? c->few_rows : c->gemm->mr) ? FV_LINEAR_PREFETCH_OWN
                                                                                   : FV_LINEAR_PREFETCH_NEXT;
+    if (c->ahead == 0 || rows > FV_LINEAR_FEW_ROWS)
+        c->ahead = FV_AHEAD;
     if (c->gather == 0 || fv_linear_integers(l)) /* integers are in scratch anyway */
         c->gather = FV_LINEAR_GATHER_NO;
 }

@@ -22,6 +22,7 @@ typedef struct fv_linear_choice {
     int64_t pair_rows;   /* fewest rows for which x becomes pairs where the weights are; -1: never */
     int64_t widened;     /* channels of a block of weights that becomes floats, at most */
     int64_t prefetch;    /* an fv_linear_prefetch */
+    int64_t ahead;       /* fv_prefetch's, of up to FV_LINEAR_FEW_ROWS rows */
     int64_t gather;      /* an fv_linear_gather */
     int64_t cache_scale; /* per cent of the caches' sizes for which defaults are made; 0: 100 */
 } fv_linear_choice;

@@ -4,7 +4,7 @@
 #include "linear/heuristics.h"
 
 /* Largest blocks: a row may cost memory, but not much. */
-enum { MOST_ROWS = 4096, MOST_CHANNELS = 1 << 20, MOST_WIDENED = 4096, MOST_ITEMS = 64 };
+enum { MOST_ROWS = 4096, MOST_CHANNELS = 1 << 20, MOST_WIDENED = 4096, MOST_ITEMS = 64, MOST_AHEAD = 1 << 20 };
 enum { AROUND = FV_TUNING_EIGHTHS | FV_TUNING_SIZE };
 
 #define KEYS(least, most)                                                                                              \
@@ -43,6 +43,7 @@ static const fv_tuning_knob knobs[] = {
     [FV_LINEAR_KNOB_pair_rows] = FV_KNOB_NUMBER(choice, pair_rows, -1, INT64_MAX, 0, -1, 1),
     [FV_LINEAR_KNOB_widened] = FV_KNOB_NUMBER(choice, widened, 1, MOST_WIDENED, FV_TUNING_EIGHTHS, 4, 16, 2),
     [FV_LINEAR_KNOB_prefetch] = FV_KNOB_NAME(choice, prefetch, prefetch_name),
+    [FV_LINEAR_KNOB_ahead] = FV_KNOB_NUMBER(choice, ahead, -1, MOST_AHEAD, 0, -1, 1024, 2048, 8192, 16384),
     [FV_LINEAR_KNOB_gather] = FV_KNOB_NAME(choice, gather, gather_name),
     [FV_LINEAR_KNOB_cache_scale] = FV_KNOB_CACHE_SCALE(choice),
 };

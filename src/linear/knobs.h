@@ -24,6 +24,7 @@ enum {
     FV_LINEAR_KNOB_pair_rows,
     FV_LINEAR_KNOB_widened,
     FV_LINEAR_KNOB_prefetch,
+    FV_LINEAR_KNOB_ahead,
     FV_LINEAR_KNOB_gather,
     FV_LINEAR_KNOB_cache_scale,
     FV_LINEAR_KNOBS

@@ -115,6 +115,9 @@ static inline bool fv_linear_integers(const fovea_linear *l) {
     return l->grouped && l->arithmetic != FOVEA_ARITHMETIC_EXACT;
 }
 
+/* Do few rows read the weights as one stream, which they fetch ahead? */
+static inline bool fv_linear_streams(const fovea_linear *l) { return fv_linear_integers(l) && !l->quantized.apart; }
+
 /* The product of many rows of integers that a choice names. */
 static inline const fv_kernel *fv_linear_many(const fovea_linear *l, const fv_linear_choice *choice) {
     return choice->integers == l->many_number ? l->many : fv_linear_product(choice->integers);

@@ -77,7 +77,7 @@ static void multiply_block(const fv_linear_execution *e, const fv_linear_buffers
     const fovea_tensor *x = &e->args->x;
     const int64_t channels = fv_linear_together(e), row = run->first + run->done;
     const fv_epilogue epilogue = {.start = k > 0 ? scratch : NULL, .ldstart = l->panel};
-    fv_prefetch prefetch = {.streams = e->choice.prefetch == FV_LINEAR_PREFETCH_OWN};
+    fv_prefetch prefetch = {.streams = e->choice.prefetch == FV_LINEAR_PREFETCH_OWN, .ahead = e->choice.ahead};
     if (!prefetch.streams)
         fv_prefetch_take(next, floats, &prefetch);
     if (way == PATH_INTEGERS && k + step == l->in)

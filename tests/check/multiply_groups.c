@@ -117,6 +117,7 @@ static void groups_invoke(const fv_kernel *kernel, trial *t) {
                                   .ldstart = how == START_SAME ? ldc : t->operand[OPERAND_START].stride};
     const bool next = b.steps % 3 != 0;
     const fv_prefetch prefetch = {.streams = b.steps % 2,
+                                  .ahead = b.steps % 3 ? 0 : 8192,
                                   .next = next ? b.data : NULL,
                                   .next_end = next ? (const char *)b.data + 4 * b.columns : NULL};
     fv_tiles_enter(kernel);

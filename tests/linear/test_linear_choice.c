@@ -99,10 +99,10 @@ static int64_t run(const problem *p, const fovea_context *ctx, const fovea_linea
                "%s, in %" PRId64 ", out %" PRId64 ", %" PRId64
                " rows, %d threads%s: other bits with %s, k_block %" PRId64 ", row_block %" PRId64 ", chunk %" PRId64
                ", items %" PRId64 ", split_rows %" PRId64 ", few_rows %" PRId64 ", integers %" PRId64
-               ", pair_rows %" PRId64 ", widened %" PRId64 ", prefetch %" PRId64 ", gather %" PRId64,
+               ", pair_rows %" PRId64 ", widened %" PRId64 ", prefetch %" PRId64 ", ahead %" PRId64 ", gather %" PRId64,
                p->c->name, p->in, p->out, p->rows, threads, p->apart ? ", heads apart" : "", choice.gemm->name,
                choice.k_block, choice.row_block, choice.chunk, choice.items, choice.split_rows, choice.few_rows,
-               choice.integers, choice.pair_rows, choice.widened, choice.prefetch, choice.gather);
+               choice.integers, choice.pair_rows, choice.widened, choice.prefetch, choice.ahead, choice.gather);
     guard_free(workspace);
     guard_free(got);
     return stats.fast_products;
