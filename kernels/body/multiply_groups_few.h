@@ -224,7 +224,8 @@ FEW_INLINE void few_columns(const fv_groups_block *p, const int rows) {
     }
 }
 
-static void few_1(const fv_groups_block *p) { few_columns(p, 1); }
+/* The hardware fetches more or less by where a loop lies (LINES): this does not move with what is linked before it. */
+static __attribute__((aligned(64))) void few_1(const fv_groups_block *p) { few_columns(p, 1); }
 static void few_more(const fv_groups_block *p) { few_columns(p, V_ROWS(BITS)); }
 
 void FV_NAME(const fv_rows *a, const fv_operand *b, float *c, int64_t ldc, const fv_epilogue *epilogue,
