@@ -117,14 +117,14 @@ static bool is_word(const char *word, const char *at, size_t length) {
 
 /* "q8_0" or "q8_0/words" into the rule; where it ends, or NULL. */
 static const char *read_type(const char *at, measured_rule *row) {
-    const size_t name = strcspn(at, " /"), shape = at[name] == '/' ? 1 + strcspn(at + name + 1, " ") : 0;
-    int type = 0, class = FG_SHAPES - 1;
+    const size_t name = strcspn(at, " /"), more = at[name] == '/' ? 1 + strcspn(at + name + 1, " ") : 0;
+    int type = 0, shape = FG_SHAPES - 1;
     while ((row->type = fg_type_at(type)) && !is_word(row->type->name, at, name))
         type++;
-    while (class > FG_SHAPE_ANY && !(shape && is_word(shapes[class], at + name + 1, shape - 1)))
-        class --;
-    row->shape = (fg_shape) class;
-    return row->type && !shape == !class ? at + name + shape : NULL;
+    while (shape > FG_SHAPE_ANY && !(more && is_word(shapes[shape], at + name + 1, more - 1)))
+        shape--;
+    row->shape = (fg_shape)shape;
+    return row->type && !more == !shape ? at + name + more : NULL;
 }
 
 /* A choice, "least=500000", into the rule. */

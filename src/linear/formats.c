@@ -80,7 +80,7 @@ static bool few_rows_measured(const fv_kernel *many) {
 
 /* Rows up to which words are multiplied as they lie. Beyond, a product of many rows makes words of int16 or bytes:
  * of 4 bits by itself; of others, blocks of int8 are made for it, which costs as much as 10 to 20 rows. On AVX-512 that
- * product is no faster in q16. Measured on family 25 model 17 (docs/lab/quantized.md). */
+ * product is no faster in q16. Measured: docs/lab/quantized.md. */
 enum { ALL = 255 };
 static const struct {
     uint8_t avx2, avx512, q8; /* AVX2, and AVX-512 in q16 and q8 */

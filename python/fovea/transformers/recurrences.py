@@ -39,10 +39,14 @@ def _delta_rule(query, key, value, g, beta, *, chunk_size=64, initial_state=None
     return out, state if output_final_state else None
 
 
+# Without softplus, steps may be negative: transformers limits dt in a prompt of Mamba 2 alone.
+_unlimited_scan = functools.partial(fovea.selective_scan, dt_min=-math.inf)
+
+
 def _scan_1(hidden_states, dt, A, B, C, D=None, z=None, delta_bias=None, delta_softplus=False, return_last_state=False, **kwargs):
     x, dt, b, c, z = (t if t is None else t.transpose(1, 2)[:, None] for t in (hidden_states, dt, B, C, z))
     a, d, dt_bias = map(_vector, (A, D, delta_bias))
-    out, state = fovea.selective_scan(x, dt, a, b, c, d, z=z, dt_bias=dt_bias, dt_softplus=delta_softplus, dt_min=-math.inf)
+    out, state = _unlimited_scan(x, dt, a, b, c, d, z=z, dt_bias=dt_bias, dt_softplus=delta_softplus)
     out = out[:, 0].transpose(1, 2)
     return (out, state[:, 0]) if return_last_state else out
 
@@ -50,8 +54,8 @@ def _scan_1(hidden_states, dt, A, B, C, D=None, z=None, delta_bias=None, delta_s
 def _step_1(state, hidden_states, dt, A, B, C, D=None, dt_bias=None, dt_softplus=False, z=None, **kwargs):
     x, dt, b, c, z = (t if t is None else t[:, None, None] for t in (hidden_states, dt, B, C, z))
     a, d, dt_bias, state = _vector(A), _vector(D), _vector(dt_bias), state[:, None]
-    return fovea.selective_scan(
-        x, dt, a, b, c, d, z=z, dt_bias=dt_bias, dt_softplus=dt_softplus, dt_min=-math.inf, state=state, state_out=state
+    return _unlimited_scan(
+        x, dt, a, b, c, d, z=z, dt_bias=dt_bias, dt_softplus=dt_softplus, state=state, state_out=state
     )[0][:, 0, 0]  # fmt: skip
 
 
@@ -75,8 +79,8 @@ def _step_2(state, hidden_states, dt, A, B, C, D=None, dt_bias=None, dt_softplus
         return NotImplemented
     x, b, c, z = (t if t is None else t[:, :, None] for t in (hidden_states, B, C, z))
     a, d, dt_bias = (t if t is None else t.flatten(1)[:, 0].float() for t in (A, D, dt_bias))
-    return fovea.selective_scan(
-        x, dt[:, :, :1], a, b, c, d, z=z, dt_bias=dt_bias, dt_softplus=dt_softplus, dt_min=-math.inf, state=state, state_out=state
+    return _unlimited_scan(
+        x, dt[:, :, :1], a, b, c, d, z=z, dt_bias=dt_bias, dt_softplus=dt_softplus, state=state, state_out=state
     )[0][:, :, 0]  # fmt: skip
 
 
